@@ -1,0 +1,107 @@
+#include "base/alarms.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace tensorkv {
+
+SteadyAlarms::SteadyAlarms() : thread_([this] { Run(); }) {}
+
+SteadyAlarms::~SteadyAlarms() {
+  {
+    MutexLock lock(&mutex_);
+    stopping_ = true;
+    changed_.Signal();
+  }
+  thread_.join();
+}
+
+absl::Duration SteadyAlarms::Now() const {
+  return absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
+}
+
+Alarms::Id SteadyAlarms::Schedule(absl::Duration when, Callback callback) {
+  MutexLock lock(&mutex_);
+  const Id id = next_id_++;
+  pending_.emplace(Key(when, id), std::move(callback));
+  times_.emplace(id, when);
+  changed_.Signal();
+  return id;
+}
+
+bool SteadyAlarms::Cancel(Id id) {
+  Callback dropped;  // destroyed after the lock: it may own what calls us
+  MutexLock lock(&mutex_);
+  const auto time = times_.find(id);
+  if (time == times_.end()) return false;
+  const auto alarm = pending_.find(Key(time->second, id));
+  dropped = std::move(alarm->second);
+  pending_.erase(alarm);
+  times_.erase(time);
+  return true;
+}
+
+void SteadyAlarms::Run() {
+  // Bounds one wait, so that no conversion of a far deadline overflows.
+  constexpr absl::Duration kLongestWait = absl::Hours(1);
+  mutex_.lock();
+  while (!stopping_) {
+    const absl::Duration wait =
+        pending_.empty() ? kLongestWait : pending_.begin()->first.first - Now();
+    if (wait > absl::ZeroDuration()) {
+      changed_.WaitWithTimeout(&mutex_, std::min(wait, kLongestWait));
+      continue;
+    }
+    auto due = pending_.extract(pending_.begin());
+    times_.erase(due.key().second);
+    mutex_.unlock();
+    std::move(due.mapped())();
+    due = {};
+    mutex_.lock();
+  }
+  mutex_.unlock();
+}
+
+absl::Duration FakeAlarms::Now() const {
+  MutexLock lock(&mutex_);
+  return now_;
+}
+
+Alarms::Id FakeAlarms::Schedule(absl::Duration when, Callback callback) {
+  MutexLock lock(&mutex_);
+  const Id id = next_id_++;
+  pending_.emplace(Key(when, id), std::move(callback));
+  return id;
+}
+
+bool FakeAlarms::Cancel(Id id) {
+  Callback dropped;  // destroyed after the lock: it may own what calls us
+  MutexLock lock(&mutex_);
+  const auto alarm = std::find_if(
+      pending_.begin(), pending_.end(),
+      [id](const auto& entry) { return entry.first.second == id; });
+  if (alarm == pending_.end()) return false;
+  dropped = std::move(alarm->second);
+  pending_.erase(alarm);
+  return true;
+}
+
+void FakeAlarms::Advance(absl::Duration by) {
+  mutex_.lock();
+  now_ += by;
+  while (!pending_.empty() && pending_.begin()->first.first <= now_) {
+    auto due = pending_.extract(pending_.begin());
+    mutex_.unlock();
+    std::move(due.mapped())();
+    mutex_.lock();
+  }
+  mutex_.unlock();
+}
+
+size_t FakeAlarms::num_pending() const {
+  MutexLock lock(&mutex_);
+  return pending_.size();
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,90 @@
+// Deadlines: run something at a time, unless it is cancelled first.
+
+#ifndef TENSORKV_BASE_ALARMS_H_
+#define TENSORKV_BASE_ALARMS_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <thread>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/time/time.h"
+#include "base/mutex.h"
+
+namespace tensorkv {
+
+// A clock with alarms. Thread-safe.
+//
+// Time is monotonic: it counts from an arbitrary start and never jumps when
+// somebody sets the wall clock.
+class Alarms {
+ public:
+  using Id = uint64_t;
+  using Callback = absl::AnyInvocable<void() &&>;
+
+  virtual ~Alarms() = default;
+
+  // The time now, since an arbitrary start.
+  virtual absl::Duration Now() const = 0;
+
+  // Runs `callback` once Now() has reached `when`, on a thread of the alarms'
+  // own. It must not block; it may call Schedule and Cancel.
+  virtual Id Schedule(absl::Duration when, Callback callback) = 0;
+
+  // Drops an alarm. Returns false if its callback has started or has run.
+  virtual bool Cancel(Id id) = 0;
+};
+
+// Alarms on the steady clock, served by one thread. The destructor drops what
+// is still scheduled and waits for a callback under way.
+class SteadyAlarms final : public Alarms {
+ public:
+  SteadyAlarms();
+  ~SteadyAlarms() override;
+
+  absl::Duration Now() const override;
+  Id Schedule(absl::Duration when, Callback callback) override;
+  bool Cancel(Id id) override;
+
+ private:
+  using Key = std::pair<absl::Duration, Id>;
+
+  void Run();
+
+  Mutex mutex_;
+  CondVar changed_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  Id next_id_ ABSL_GUARDED_BY(mutex_) = 1;
+  std::map<Key, Callback> pending_ ABSL_GUARDED_BY(mutex_);
+  std::map<Id, absl::Duration> times_ ABSL_GUARDED_BY(mutex_);
+  std::thread thread_;  // last: starts when everything else is there
+};
+
+// Alarms on a time that stands still until the test moves it. Callbacks run
+// on the thread that calls Advance.
+class FakeAlarms final : public Alarms {
+ public:
+  absl::Duration Now() const override;
+  Id Schedule(absl::Duration when, Callback callback) override;
+  bool Cancel(Id id) override;
+
+  // Moves the time and runs what is due, in order of time.
+  void Advance(absl::Duration by);
+  // How many alarms are scheduled.
+  size_t num_pending() const;
+
+ private:
+  using Key = std::pair<absl::Duration, Id>;
+
+  mutable Mutex mutex_;
+  absl::Duration now_ ABSL_GUARDED_BY(mutex_);
+  Id next_id_ ABSL_GUARDED_BY(mutex_) = 1;
+  std::map<Key, Callback> pending_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_BASE_ALARMS_H_

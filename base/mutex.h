@@ -1,0 +1,89 @@
+// Locks with thread-safety annotations, built on the standard library.
+//
+// Not absl::Mutex: the distribution's Abseil is not built for ThreadSanitizer,
+// which then misses the order that absl::Mutex gives and reports races where
+// there are none (docs/decisions/0002-standard-mutexes.md).
+
+#ifndef TENSORKV_BASE_MUTEX_H_
+#define TENSORKV_BASE_MUTEX_H_
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/time/time.h"
+
+namespace tensorkv {
+
+// A mutual-exclusion lock. Not recursive. Thread-safe.
+class ABSL_LOCKABLE Mutex {
+ public:
+  void lock() ABSL_EXCLUSIVE_LOCK_FUNCTION() { mutex_.lock(); }
+  void unlock() ABSL_UNLOCK_FUNCTION() { mutex_.unlock(); }
+
+ private:
+  std::mutex mutex_;
+};
+
+// Holds a Mutex for its scope.
+class ABSL_SCOPED_LOCKABLE MutexLock {
+ public:
+  explicit MutexLock(Mutex* mutex) ABSL_EXCLUSIVE_LOCK_FUNCTION(mutex)
+      : mutex_(*mutex) {
+    mutex_.lock();
+  }
+  ~MutexLock() ABSL_UNLOCK_FUNCTION() { mutex_.unlock(); }
+  MutexLock(const MutexLock&) = delete;
+  MutexLock& operator=(const MutexLock&) = delete;
+
+ private:
+  Mutex& mutex_;
+};
+
+// A condition variable for use with Mutex. Thread-safe. Waits may wake
+// spuriously; test the condition in a loop.
+class CondVar {
+ public:
+  void Wait(Mutex* mutex) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    condition_.wait(*mutex);
+  }
+  // Returns true if `timeout` has passed. Follows the steady clock.
+  bool WaitWithTimeout(Mutex* mutex, absl::Duration timeout)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    return condition_.wait_for(*mutex, absl::ToChronoNanoseconds(timeout)) ==
+           std::cv_status::timeout;
+  }
+  void Signal() { condition_.notify_one(); }
+  void SignalAll() { condition_.notify_all(); }
+
+ private:
+  std::condition_variable_any condition_;
+};
+
+// Something that happens once. Thread-safe; must outlive every call on it.
+class Notification {
+ public:
+  void Notify() {
+    MutexLock lock(&mutex_);
+    notified_ = true;
+    condition_.SignalAll();
+  }
+  void WaitForNotification() {
+    MutexLock lock(&mutex_);
+    while (!notified_) condition_.Wait(&mutex_);
+  }
+  bool HasBeenNotified() {
+    MutexLock lock(&mutex_);
+    return notified_;
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar condition_;
+  bool notified_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_BASE_MUTEX_H_

@@ -1,0 +1,13 @@
+"""tensorkv_cc_test: a cc_test with GoogleTest's main and the matchers."""
+
+def tensorkv_cc_test(name, deps = [], data = [], size = "small", **kwargs):
+    native.cc_test(
+        name = name,
+        size = size,
+        data = data + ["//tests/testing:tsan.supp"],
+        deps = deps + [
+            "//tests/testing:status_matchers",
+            "@system//:gtest_main",
+        ],
+        **kwargs
+    )

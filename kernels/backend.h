@@ -1,0 +1,96 @@
+// What a device must do for the store: hold bytes, and update many tensors in
+// one pass.
+
+#ifndef TENSORKV_KERNELS_BACKEND_H_
+#define TENSORKV_KERNELS_BACKEND_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "base/ref_counted.h"
+#include "kernels/update_rule.h"
+#include "tensor/buffer.h"
+#include "tensor/tensor.h"
+
+namespace tensorkv {
+
+// One key's update, read and written in one pass:
+//
+//   value = rule(stored, sum of contributions in their order, states, t)
+//
+// All tensors have the same number of elements and are memory of the backend.
+// They do not overlap, except that `value` may be `stored`.
+struct TensorUpdate {
+  const UpdateRule* rule = nullptr;
+
+  // t, the number of this update of the key, from 1.
+  uint64_t update_count = 1;
+
+  // The current value, in the key's dtype. assign does not read it.
+  TensorView stored;
+
+  // At least one. Floats of any kind for a float key, else the key's dtype.
+  // The sum is kept in AccumulateType(value.dtype), starts with the first and
+  // adds the others in order; integers wrap.
+  absl::Span<const TensorView> contributions;
+
+  // rule->num_states() tensors of AccumulateType(value.dtype).
+  absl::Span<const MutableTensorView> states;
+
+  // f32, with the value before and after the update unrounded; no data where
+  // rule->keeps_master(value.dtype) is false. Then the rule reads the master
+  // in place of `stored`.
+  MutableTensorView master;
+
+  // Where the new value goes, rounded to nearest even. With the rule assign
+  // the dtype may be any float for float contributions: a conversion.
+  MutableTensorView value;
+};
+
+// A device that keeps tensors and updates them. Thread-safe.
+//
+// Knows nothing of keys, rounds or calls. Same inputs, same bits: whatever the
+// batch, the instruction set and the thread (functors never contract a*b+c,
+// sums have one order).
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  // "cpu", "cuda:0".
+  virtual absl::string_view name() const = 0;
+
+  // Memory of the device, uninitialised, 64-byte aligned. `account`, if any,
+  // has counted the bytes and gets them back with the buffer's end; if this
+  // fails, the caller releases them.
+  // Errors: ResourceExhausted.
+  virtual absl::StatusOr<RefPtr<Buffer>> Allocate(
+      size_t size_bytes, RefPtr<MemoryAccount> account) = 0;
+
+  // Sets all bytes of tensors to zero.
+  virtual absl::Status Zero(absl::Span<const MutableTensorView> tensors) = 0;
+
+  // The tensor's elements in memory of the device; shares the buffer where it
+  // is that already.
+  // Errors: ResourceExhausted.
+  virtual absl::StatusOr<Tensor> ToDevice(const Tensor& host) = 0;
+
+  // The tensor's elements in host memory; shares the buffer where it is that
+  // already.
+  // Errors: ResourceExhausted.
+  virtual absl::StatusOr<Tensor> ToHost(const Tensor& device) = 0;
+
+  // Runs the updates, in one batch, and returns when they are done. Updates of
+  // one batch touch different tensors.
+  // Errors: InvalidArgument (a dtype that the rule does not take, element
+  // counts that differ; checked before any effect) · Unimplemented (the
+  // backend lacks a dtype) · Internal.
+  virtual absl::Status Apply(absl::Span<const TensorUpdate> batch) = 0;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_KERNELS_BACKEND_H_

@@ -1,0 +1,55 @@
+// Tells a waiting call that its caller has given up.
+
+#ifndef TENSORKV_SERVICE_STORE_CANCELLATION_H_
+#define TENSORKV_SERVICE_STORE_CANCELLATION_H_
+
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
+#include "base/mutex.h"
+
+namespace tensorkv {
+
+// One caller's way to end one call early. Thread-safe; shared by the caller,
+// who cancels, and the store, which listens.
+class Cancellation {
+ public:
+  // Runs the listener, if there is one, on this thread. Later calls do nothing.
+  void Cancel() {
+    absl::AnyInvocable<void() &&> listener;
+    {
+      MutexLock lock(&mutex_);
+      is_cancelled_ = true;
+      listener = std::exchange(listener_, nullptr);
+    }
+    if (listener) std::move(listener)();
+  }
+
+  // Sets what Cancel runs; at once, if it has been called. One listener counts,
+  // the last.
+  void OnCancel(absl::AnyInvocable<void() &&> listener) {
+    {
+      MutexLock lock(&mutex_);
+      if (!is_cancelled_) {
+        listener_ = std::move(listener);
+        return;
+      }
+    }
+    std::move(listener)();
+  }
+
+  bool is_cancelled() {
+    MutexLock lock(&mutex_);
+    return is_cancelled_;
+  }
+
+ private:
+  Mutex mutex_;
+  bool is_cancelled_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::AnyInvocable<void() &&> listener_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_STORE_CANCELLATION_H_

@@ -1,0 +1,79 @@
+// The store as its users see it: RPC handlers, decorators, in-process clients.
+
+#ifndef TENSORKV_SERVICE_STORE_TENSOR_STORE_H_
+#define TENSORKV_SERVICE_STORE_TENSOR_STORE_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "service/store/cancellation.h"
+#include "tensor/requests.h"
+
+namespace tensorkv {
+
+// How long a call may wait, and how its caller ends it early.
+struct CallContext {
+  // From now. The store's own bound counts if it is shorter.
+  absl::Duration timeout = absl::InfiniteDuration();
+  // May be null: the call cannot be cancelled.
+  std::shared_ptr<Cancellation> cancellation;
+};
+
+template <typename Reply>
+using ReplyCallback = absl::AnyInvocable<void(absl::StatusOr<Reply>) &&>;
+
+// Keys and values, in namespaces. Thread-safe.
+//
+// What each verb means, and its errors, is written at the message of its name
+// in proto/tensorkv/v1/data.proto. A call is checked whole before any effect.
+//
+// Calls that may wait take a callback. It runs exactly once, on the calling
+// thread or on one that made the value ready, with no lock held; it must not
+// block. Nobody waits on a thread: ten thousand waiting calls cost memory.
+//
+// Tensors passed in are host memory and are kept, not copied: their buffers
+// must not be written afterwards. Tensors passed out are host memory, shared
+// with the store where it can be; they never change.
+class TensorStore {
+ public:
+  virtual ~TensorStore() = default;
+
+  virtual absl::StatusOr<InitReply> Init(InitRequest request) = 0;
+  virtual void Push(PushRequest request, CallContext context,
+                    ReplyCallback<PushReply> done) = 0;
+  virtual void Pull(PullRequest request, CallContext context,
+                    ReplyCallback<PullReply> done) = 0;
+  // If the wait for the values fails, the push stands.
+  virtual void PushPull(PushRequest request, CallContext context,
+                        ReplyCallback<PullReply> done) = 0;
+  virtual absl::StatusOr<DeleteReply> Delete(DeleteRequest request) = 0;
+  virtual absl::StatusOr<ListReply> List(const ListRequest& request) = 0;
+  virtual absl::StatusOr<StatReply> Stat(const StatRequest& request) = 0;
+};
+
+// The namespaces of a store and their rules. Thread-safe. Verbs as in
+// proto/tensorkv/v1/namespace.proto.
+class NamespaceAdmin {
+ public:
+  virtual ~NamespaceAdmin() = default;
+
+  virtual absl::Status CreateNamespace(
+      const CreateNamespaceRequest& request) = 0;
+  virtual absl::StatusOr<NamespaceStatus> DescribeNamespace(
+      absl::string_view name_space) = 0;
+  virtual absl::StatusOr<std::vector<NamespaceStatus>> ListNamespaces() = 0;
+  virtual absl::Status DeleteNamespace(absl::string_view name_space) = 0;
+  virtual absl::Status SetRule(const SetRuleRequest& request) = 0;
+  virtual absl::StatusOr<RuleSpec> SetHyperparameters(
+      const SetHyperparametersRequest& request) = 0;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_STORE_TENSOR_STORE_H_

@@ -1,0 +1,99 @@
+// Translates the contract's messages (proto/tensorkv/v1/) to the values of
+// requests.h and back. One file for server and client, so that both mean the
+// same by every field.
+//
+// FromProto checks what a message alone can show to be wrong: enums, dtype,
+// shape, payload length, fields this build does not implement. Names, keys,
+// hyperparameters and everything that depends on state are the store's to
+// check. Messages name the entry: `entry 3 ("fc1.w"): ...`.
+//
+// Errors of every FromProto: InvalidArgument (malformed) · Unimplemented (a
+// field, payload location or encoding that this build lacks).
+//
+// Pure functions, thread-safe.
+
+#ifndef TENSORKV_TENSOR_PROTO_CODEC_H_
+#define TENSORKV_TENSOR_PROTO_CODEC_H_
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tensor/requests.h"
+#include "tensorkv/v1/service.pb.h"
+
+namespace tensorkv {
+
+// Keeps the memory of a message alive. Decoded tensors point into the message
+// if they are given its owner; without one they copy.
+using MessageOwner = std::shared_ptr<const void>;
+
+absl::StatusOr<Tensor> FromProto(const v1::Tensor& proto,
+                                 const MessageOwner& owner);
+void ToProto(const Tensor& tensor, v1::Tensor* proto);
+
+absl::StatusOr<InitRequest> FromProto(const v1::InitRequest& proto,
+                                      const MessageOwner& owner);
+void ToProto(const InitRequest& request, v1::InitRequest* proto);
+InitReply FromProto(const v1::InitResponse& proto);
+void ToProto(const InitReply& reply, v1::InitResponse* proto);
+
+absl::StatusOr<PushRequest> FromProto(const v1::PushRequest& proto,
+                                      const MessageOwner& owner);
+void ToProto(const PushRequest& request, v1::PushRequest* proto);
+PushReply FromProto(const v1::PushResponse& proto);
+void ToProto(const PushReply& reply, v1::PushResponse* proto);
+
+absl::StatusOr<PullRequest> FromProto(const v1::PullRequest& proto);
+void ToProto(const PullRequest& request, v1::PullRequest* proto);
+absl::StatusOr<PullReply> FromProto(const v1::PullResponse& proto,
+                                    const MessageOwner& owner);
+void ToProto(const PullReply& reply, v1::PullResponse* proto);
+
+absl::StatusOr<PushRequest> FromProto(const v1::PushPullRequest& proto,
+                                      const MessageOwner& owner);
+void ToProto(const PushRequest& request, v1::PushPullRequest* proto);
+absl::StatusOr<PullReply> FromProto(const v1::PushPullResponse& proto,
+                                    const MessageOwner& owner);
+void ToProto(const PullReply& reply, v1::PushPullResponse* proto);
+
+absl::StatusOr<DeleteRequest> FromProto(const v1::DeleteRequest& proto);
+void ToProto(const DeleteRequest& request, v1::DeleteRequest* proto);
+DeleteReply FromProto(const v1::DeleteResponse& proto);
+void ToProto(const DeleteReply& reply, v1::DeleteResponse* proto);
+
+ListRequest FromProto(const v1::ListRequest& proto);
+void ToProto(const ListRequest& request, v1::ListRequest* proto);
+absl::StatusOr<ListReply> FromProto(const v1::ListResponse& proto);
+void ToProto(const ListReply& reply, v1::ListResponse* proto);
+
+StatRequest FromProto(const v1::StatRequest& proto);
+void ToProto(const StatRequest& request, v1::StatRequest* proto);
+absl::StatusOr<StatReply> FromProto(const v1::StatResponse& proto);
+void ToProto(const StatReply& reply, v1::StatResponse* proto);
+
+RuleSpec FromProto(const v1::Rule& proto);
+void ToProto(const RuleSpec& rule, v1::Rule* proto);
+
+absl::StatusOr<CreateNamespaceRequest> FromProto(
+    const v1::CreateNamespaceRequest& proto);
+void ToProto(const CreateNamespaceRequest& request,
+             v1::CreateNamespaceRequest* proto);
+
+absl::StatusOr<NamespaceStatus> FromProto(const v1::NamespaceStatus& proto);
+void ToProto(const NamespaceStatus& status, v1::NamespaceStatus* proto);
+
+SetRuleRequest FromProto(const v1::SetRuleRequest& proto);
+void ToProto(const SetRuleRequest& request, v1::SetRuleRequest* proto);
+
+SetHyperparametersRequest FromProto(const v1::SetHyperparametersRequest& proto);
+void ToProto(const SetHyperparametersRequest& request,
+             v1::SetHyperparametersRequest* proto);
+
+ServerStatus FromProto(const v1::DescribeServerResponse& proto);
+void ToProto(const ServerStatus& status, v1::DescribeServerResponse* proto);
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_TENSOR_PROTO_CODEC_H_

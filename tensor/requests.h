@@ -1,0 +1,216 @@
+// The contract's requests and replies as C++ values, for server and client
+// alike. What they mean is written in proto/tensorkv/v1/; each struct here
+// mirrors the message of its name. Plain values: no thread safety, no checks.
+
+#ifndef TENSORKV_TENSOR_REQUESTS_H_
+#define TENSORKV_TENSOR_REQUESTS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tensor/dtype.h"
+#include "tensor/rule_spec.h"
+#include "tensor/shape.h"
+#include "tensor/tensor.h"
+
+namespace tensorkv {
+
+// Per key, from 1. 0 stands for "any" or "none".
+using Version = uint64_t;
+// A worker's iteration, from 1. 0 stands for "not given".
+using Step = uint64_t;
+
+enum class OnExisting { kFail, kKeep, kReplace };
+enum class Mode { kAsync, kSync, kBounded };
+
+struct CallId {
+  std::string client_id;
+  uint64_t sequence = 0;
+};
+
+struct Worker {
+  uint32_t rank = 0;
+  uint64_t epoch = 0;
+};
+
+// --- Keys and values --------------------------------------------------------
+
+struct InitEntry {
+  std::string key;
+  Tensor tensor;
+};
+
+struct InitRequest {
+  std::string name_space;
+  std::optional<CallId> call_id;
+  OnExisting on_existing = OnExisting::kFail;
+  std::vector<InitEntry> entries;
+};
+
+struct InitReply {
+  std::vector<Version> versions;
+};
+
+struct PushEntry {
+  std::string key;
+  bool skip = false;
+  Tensor tensor;
+};
+
+struct PushRequest {
+  std::string name_space;
+  std::optional<CallId> call_id;
+  std::optional<Worker> worker;
+  Step step = 0;
+  std::vector<PushEntry> entries;
+};
+
+struct PushResult {
+  Version version = 0;
+  uint64_t round = 0;
+};
+
+struct PushReply {
+  std::vector<PushResult> results;
+};
+
+struct PullEntry {
+  std::string key;
+  Version min_version = 0;
+};
+
+struct PullRequest {
+  std::string name_space;
+  std::optional<Worker> worker;
+  bool wait = false;
+  std::vector<PullEntry> entries;
+};
+
+struct Value {
+  Version version = 0;
+  Tensor tensor;
+};
+
+struct PullReply {
+  std::vector<Value> values;
+};
+
+struct DeleteRequest {
+  std::string name_space;
+  std::optional<CallId> call_id;
+  std::vector<std::string> keys;
+  bool ignore_missing = false;
+};
+
+struct DeleteReply {
+  uint64_t num_deleted = 0;
+};
+
+struct ListRequest {
+  std::string name_space;
+  std::string prefix;
+  uint32_t page_size = 0;
+  std::string page_token;
+};
+
+struct KeyStatus {
+  std::string key;
+  DType dtype = DType::kF32;
+  Shape shape;
+  Version version = 0;
+  uint64_t value_bytes = 0;
+  uint64_t state_bytes = 0;
+  RuleSpec rule;
+  std::string device;
+  std::optional<uint64_t> digest;
+};
+
+struct ListReply {
+  std::vector<KeyStatus> keys;
+  std::string next_page_token;
+};
+
+struct StatRequest {
+  std::string name_space;
+  std::vector<std::string> keys;
+  bool with_digest = false;
+};
+
+struct StatReply {
+  std::vector<KeyStatus> keys;
+};
+
+// --- Namespaces -------------------------------------------------------------
+
+// The fields of tensorkv.v1.NamespaceConfig that are implemented.
+struct NamespaceConfig {
+  Mode mode = Mode::kAsync;
+  uint32_t num_workers = 0;
+  RuleSpec rule;
+  uint64_t budget_bytes = 0;
+  uint32_t max_open_rounds = 0;
+
+  friend bool operator==(const NamespaceConfig&,
+                         const NamespaceConfig&) = default;
+};
+
+struct RuleBinding {
+  std::string key_pattern;
+  RuleSpec rule;
+};
+
+struct MemoryUse {
+  uint64_t values = 0;
+  uint64_t state = 0;
+  uint64_t contributions = 0;
+};
+
+struct NamespaceStatus {
+  std::string name;
+  NamespaceConfig config;
+  std::vector<RuleBinding> rules;
+  uint64_t num_keys = 0;
+  MemoryUse memory;
+  uint64_t updates_applied = 0;
+  uint64_t rounds_open = 0;
+  uint64_t rounds_closed = 0;
+  uint64_t rounds_failed = 0;
+  uint64_t calls_waiting = 0;
+};
+
+struct CreateNamespaceRequest {
+  std::string name_space;
+  NamespaceConfig config;
+  OnExisting on_existing = OnExisting::kFail;
+};
+
+struct SetRuleRequest {
+  std::string name_space;
+  std::string key_pattern;
+  RuleSpec rule;
+};
+
+struct SetHyperparametersRequest {
+  std::string name_space;
+  std::string key_pattern;
+  Hyperparameters hyperparameters;
+};
+
+// --- Server -----------------------------------------------------------------
+
+struct ServerStatus {
+  std::string version;
+  uint64_t incarnation = 0;
+  int64_t started_unix_seconds = 0;
+  std::vector<std::string> devices;
+  uint64_t budget_bytes = 0;
+  uint64_t used_bytes = 0;
+  uint64_t max_message_bytes = 0;
+  uint32_t max_entries = 0;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_TENSOR_REQUESTS_H_

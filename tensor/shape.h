@@ -1,0 +1,57 @@
+// The dimensions of a tensor.
+
+#ifndef TENSORKV_TENSOR_SHAPE_H_
+#define TENSORKV_TENSOR_SHAPE_H_
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "tensor/dtype.h"
+
+namespace tensorkv {
+
+// Rank 0 (a scalar, one element) to 8, row-major; dimensions may be zero. A
+// value type: copies are independent, const access is thread-safe.
+//
+// Invariant: the product of the dimensions fits into int64_t, zeros left out
+// of the product (so that [0, 2^62, 2^62] is rejected too: no later slice of
+// it could overflow).
+class Shape {
+ public:
+  static constexpr int kMaxRank = 8;
+
+  // A scalar.
+  Shape() = default;
+
+  // REQUIRES: dimensions known to be valid, as literals are. Invalid ones give
+  // a scalar in optimised builds; input goes through Create.
+  Shape(std::initializer_list<int64_t> dimensions);
+
+  // Errors: InvalidArgument for a rank above 8, a negative dimension, or a
+  // product that overflows.
+  static absl::StatusOr<Shape> Create(absl::Span<const int64_t> dimensions);
+
+  absl::Span<const int64_t> dimensions() const { return dimensions_; }
+  int rank() const { return static_cast<int>(dimensions_.size()); }
+  int64_t num_elements() const;
+
+  // "[2,3]", "[]" for a scalar.
+  std::string ToString() const;
+
+  friend bool operator==(const Shape&, const Shape&) = default;
+
+ private:
+  absl::InlinedVector<int64_t, 4> dimensions_;
+};
+
+// The bytes that `shape` elements of `dtype` take.
+// Errors: InvalidArgument if they do not fit into int64_t.
+absl::StatusOr<int64_t> SizeInBytes(DType dtype, const Shape& shape);
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_TENSOR_SHAPE_H_

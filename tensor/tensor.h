@@ -1,0 +1,110 @@
+// Dense tensors that own or view their elements.
+
+#ifndef TENSORKV_TENSOR_TENSOR_H_
+#define TENSORKV_TENSOR_TENSOR_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "base/ref_counted.h"
+#include "tensor/buffer.h"
+#include "tensor/dtype.h"
+#include "tensor/shape.h"
+
+namespace tensorkv {
+
+// Elements that somebody else owns, contiguous; where they are (host, device)
+// is the owner's knowledge. Aligned to the size of one element at least.
+struct TensorView {
+  DType dtype = DType::kF32;
+  int64_t num_elements = 0;
+  const void* data = nullptr;
+
+  size_t size_bytes() const { return num_elements * SizeOf(dtype); }
+};
+
+struct MutableTensorView {
+  DType dtype = DType::kF32;
+  int64_t num_elements = 0;
+  void* data = nullptr;
+
+  operator TensorView() const { return {dtype, num_elements, data}; }
+  size_t size_bytes() const { return num_elements * SizeOf(dtype); }
+};
+
+// dtype, shape and a shared buffer of row-major little-endian elements. A
+// value type: copying shares the buffer, it does not copy elements.
+class Tensor {
+ public:
+  // An f32 tensor of shape [0], without a buffer.
+  Tensor() : shape_({0}) {}
+
+  // An uninitialised tensor in host memory.
+  // Errors: InvalidArgument (size overflows) · ResourceExhausted.
+  static absl::StatusOr<Tensor> Allocate(DType dtype, Shape shape);
+
+  // A tensor of the bytes in `buffer`.
+  // Errors: InvalidArgument if its size is not that of `shape`.
+  static absl::StatusOr<Tensor> FromBuffer(DType dtype, Shape shape,
+                                           RefPtr<Buffer> buffer);
+
+  // A host tensor with every element `value`, rounded to `dtype` (to nearest
+  // even) or, for integers, truncated.
+  // Errors: InvalidArgument (size overflows; an integer dtype cannot hold the
+  // value) · ResourceExhausted.
+  static absl::StatusOr<Tensor> Filled(DType dtype, Shape shape, double value);
+
+  // A copy of the bytes at `data`, which are as many as `shape` takes.
+  // Errors: those of Allocate.
+  static absl::StatusOr<Tensor> CopyOf(DType dtype, Shape shape,
+                                       const void* data);
+
+  DType dtype() const { return dtype_; }
+  const Shape& shape() const { return shape_; }
+  int64_t num_elements() const { return shape_.num_elements(); }
+  int64_t size_bytes() const { return num_elements() * SizeOf(dtype_); }
+  const RefPtr<Buffer>& buffer() const { return buffer_; }
+
+  const char* data() const { return buffer_ ? buffer_->data() : nullptr; }
+  // REQUIRES: nobody else reads or writes the buffer.
+  char* mutable_data() { return buffer_ ? buffer_->mutable_data() : nullptr; }
+
+  TensorView view() const { return {dtype_, num_elements(), data()}; }
+  MutableTensorView mutable_view() {
+    return {dtype_, num_elements(), mutable_data()};
+  }
+
+  // The elements as T. REQUIRES: T has the size of the dtype and is its native
+  // type (float for f32, int8_t for i8, ...; uint16_t for f16 and bf16,
+  // uint8_t for f8 and bool), host memory.
+  template <typename T>
+  absl::Span<const T> elements() const {
+    return {reinterpret_cast<const T*>(data()),
+            static_cast<size_t>(num_elements())};
+  }
+  template <typename T>
+  absl::Span<T> mutable_elements() {
+    return {reinterpret_cast<T*>(mutable_data()),
+            static_cast<size_t>(num_elements())};
+  }
+
+  // dtype and shape, as "f32[2,3]".
+  std::string Description() const;
+
+ private:
+  Tensor(DType dtype, Shape shape, RefPtr<Buffer> buffer)
+      : dtype_(dtype), shape_(std::move(shape)), buffer_(std::move(buffer)) {}
+
+  DType dtype_ = DType::kF32;
+  Shape shape_;
+  RefPtr<Buffer> buffer_;
+};
+
+// "f32[2,3]".
+std::string Description(DType dtype, const Shape& shape);
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_TENSOR_TENSOR_H_
