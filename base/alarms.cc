@@ -94,6 +94,7 @@ void FakeAlarms::Advance(absl::Duration by) {
     auto due = pending_.extract(pending_.begin());
     mutex_.unlock();
     std::move(due.mapped())();
+    due = {};
     mutex_.lock();
   }
   mutex_.unlock();

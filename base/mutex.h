@@ -7,6 +7,7 @@
 #ifndef TENSORKV_BASE_MUTEX_H_
 #define TENSORKV_BASE_MUTEX_H_
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -48,10 +49,13 @@ class CondVar {
   void Wait(Mutex* mutex) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     condition_.wait(*mutex);
   }
-  // Returns true if `timeout` has passed. Follows the steady clock.
+  // Returns true if `timeout`, or a year, has passed. Follows the steady clock.
   bool WaitWithTimeout(Mutex* mutex, absl::Duration timeout)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
-    return condition_.wait_for(*mutex, absl::ToChronoNanoseconds(timeout)) ==
+    // The library adds the timeout to the time now, which may overflow.
+    constexpr absl::Duration kLongest = absl::Hours(24 * 365);
+    return condition_.wait_for(*mutex, absl::ToChronoNanoseconds(
+                                           std::min(timeout, kLongest))) ==
            std::cv_status::timeout;
   }
   void Signal() { condition_.notify_one(); }

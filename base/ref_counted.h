@@ -9,6 +9,7 @@
 #define TENSORKV_BASE_REF_COUNTED_H_
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 

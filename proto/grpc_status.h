@@ -1,0 +1,31 @@
+// The boundary between absl::Status and grpc::Status, for server and client.
+//
+// Both have the same 17 codes with the same numbers; what they mean here is
+// written in tensorkv/v1/service.proto. Details (payloads) do not cross.
+//
+// Pure functions, thread-safe.
+
+#ifndef TENSORKV_PROTO_GRPC_STATUS_H_
+#define TENSORKV_PROTO_GRPC_STATUS_H_
+
+#include <cstddef>
+
+#include "absl/status/status.h"
+#include "grpcpp/support/status.h"
+
+namespace tensorkv {
+
+// How long a message may be as it travels, which is percent-encoded. A peer
+// drops a call whose trailers exceed its metadata limit, 8 KiB by default.
+inline constexpr size_t kMaxEncodedStatusMessageBytes = 6 * 1024;
+
+// The same code and message; a message too long to travel is cut, between two
+// characters, and ends in "...".
+grpc::Status ToGrpcStatus(const absl::Status& status);
+
+// The same code and message. A number that is no status code becomes Unknown.
+absl::Status FromGrpcStatus(const grpc::Status& status);
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_PROTO_GRPC_STATUS_H_

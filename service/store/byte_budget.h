@@ -1,0 +1,109 @@
+// Bounds on memory: bytes are reserved before they are allocated.
+
+#ifndef TENSORKV_SERVICE_STORE_BYTE_BUDGET_H_
+#define TENSORKV_SERVICE_STORE_BYTE_BUDGET_H_
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/ref_counted.h"
+#include "tensor/buffer.h"
+
+namespace tensorkv {
+
+// A number of bytes that may be in use at once, possibly as a part of a larger
+// budget. Thread-safe, lock-free.
+class ByteBudget final : public RefCounted {
+ public:
+  // `subject` names the budget in errors: `namespace "default"`. `parent` may
+  // be null; whatever is reserved here is reserved there too.
+  ByteBudget(std::string subject, uint64_t limit_bytes,
+             RefPtr<ByteBudget> parent)
+      : subject_(std::move(subject)),
+        limit_bytes_(limit_bytes),
+        parent_(std::move(parent)) {}
+
+  // Errors: ResourceExhausted, naming the budget that would be passed; then
+  // nothing is reserved anywhere.
+  absl::Status Reserve(uint64_t bytes);
+  // REQUIRES: `bytes` were reserved.
+  void Release(uint64_t bytes);
+
+  uint64_t limit_bytes() const { return limit_bytes_; }
+  uint64_t used_bytes() const {
+    return used_bytes_.load(std::memory_order_relaxed);
+  }
+
+ private:
+  const std::string subject_;
+  const uint64_t limit_bytes_;
+  const RefPtr<ByteBudget> parent_;
+  std::atomic<uint64_t> used_bytes_{0};
+};
+
+// What one use (values, state, contributions) takes of a budget. Thread-safe.
+class BudgetAccount final : public MemoryAccount {
+ public:
+  explicit BudgetAccount(RefPtr<ByteBudget> budget)
+      : budget_(std::move(budget)) {}
+
+  // Errors: those of ByteBudget::Reserve.
+  absl::Status Reserve(uint64_t bytes);
+  void Release(int64_t bytes) override;
+
+  uint64_t used_bytes() const {
+    return used_bytes_.load(std::memory_order_relaxed);
+  }
+
+ private:
+  const RefPtr<ByteBudget> budget_;
+  std::atomic<uint64_t> used_bytes_{0};
+};
+
+// Bytes reserved from an account until the object goes. Move-only; not
+// thread-safe.
+class Reservation {
+ public:
+  // Errors: those of BudgetAccount::Reserve.
+  static absl::StatusOr<Reservation> Create(RefPtr<BudgetAccount> account,
+                                            uint64_t bytes);
+
+  Reservation() = default;
+  Reservation(Reservation&& other) noexcept
+      : account_(std::move(other.account_)),
+        bytes_(std::exchange(other.bytes_, 0)) {}
+  Reservation& operator=(Reservation&& other) noexcept {
+    std::swap(account_, other.account_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+  ~Reservation() { Clear(); }
+
+  uint64_t bytes() const { return bytes_; }
+
+  // Moves `bytes` of this reservation into one of its own.
+  // REQUIRES: they are there.
+  Reservation Split(uint64_t bytes);
+  // Takes over the bytes of `other`, which is of the same account or empty.
+  void Merge(Reservation other);
+  // Leaves the bytes reserved: whoever took them over, such as a buffer that
+  // was allocated with the account, releases them.
+  RefPtr<BudgetAccount> HandOver();
+  // Releases the bytes now.
+  void Clear();
+
+ private:
+  Reservation(RefPtr<BudgetAccount> account, uint64_t bytes)
+      : account_(std::move(account)), bytes_(bytes) {}
+
+  RefPtr<BudgetAccount> account_;
+  uint64_t bytes_ = 0;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_STORE_BYTE_BUDGET_H_

@@ -1,0 +1,169 @@
+#include "service/store/memory_tensor_store.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "service/store/names.h"
+
+namespace tensorkv {
+namespace {
+
+absl::Status ShuttingDown() {
+  return absl::UnavailableError("the server is shutting down");
+}
+
+}  // namespace
+
+MemoryTensorStore::MemoryTensorStore(const MemoryTensorStoreOptions& options,
+                                     Backend* backend, Alarms* alarms)
+    : environment_{.backend = backend,
+                   .alarms = alarms,
+                   .budget = MakeRefCounted<ByteBudget>(
+                       "server", options.budget_bytes, nullptr),
+                   .max_wait = options.max_wait,
+                   .max_entries = options.max_entries},
+      max_namespaces_(options.max_namespaces) {
+  // A namespace with the default configuration has nothing to fail on.
+  namespaces_.emplace(kDefaultNamespace,
+                      *Namespace::Create(std::string(kDefaultNamespace),
+                                         NamespaceConfig(), environment_));
+}
+
+MemoryTensorStore::~MemoryTensorStore() { CancelWaits(); }
+
+absl::StatusOr<MemoryTensorStore::NamespacePtr> MemoryTensorStore::Find(
+    absl::string_view name_space) const {
+  if (name_space.empty()) name_space = kDefaultNamespace;
+  MutexLock lock(&mutex_);
+  const auto it = namespaces_.find(name_space);
+  if (it != namespaces_.end()) return it->second;
+  return absl::NotFoundError(
+      absl::StrCat("namespace ", Quoted(name_space), " does not exist"));
+}
+
+std::vector<MemoryTensorStore::NamespacePtr> MemoryTensorStore::All() const {
+  std::vector<NamespacePtr> all;
+  MutexLock lock(&mutex_);
+  for (const auto& [name, name_space] : namespaces_) all.push_back(name_space);
+  return all;
+}
+
+absl::StatusOr<InitReply> MemoryTensorStore::Init(InitRequest request) {
+  ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
+  return found->Init(std::move(request));
+}
+
+void MemoryTensorStore::Push(PushRequest request, CallContext context,
+                             ReplyCallback<PushReply> done) {
+  const absl::StatusOr<NamespacePtr> found = Find(request.name_space);
+  if (!found.ok()) return std::move(done)(found.status());
+  (*found)->Push(std::move(request), std::move(done));
+}
+
+void MemoryTensorStore::Pull(PullRequest request, CallContext context,
+                             ReplyCallback<PullReply> done) {
+  const absl::StatusOr<NamespacePtr> found = Find(request.name_space);
+  if (!found.ok()) return std::move(done)(found.status());
+  (*found)->Pull(std::move(request), std::move(context), std::move(done));
+}
+
+void MemoryTensorStore::PushPull(PushRequest request, CallContext context,
+                                 ReplyCallback<PullReply> done) {
+  const absl::StatusOr<NamespacePtr> found = Find(request.name_space);
+  if (!found.ok()) return std::move(done)(found.status());
+  (*found)->PushPull(std::move(request), std::move(context), std::move(done));
+}
+
+absl::StatusOr<DeleteReply> MemoryTensorStore::Delete(DeleteRequest request) {
+  ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
+  return found->Delete(request);
+}
+
+absl::StatusOr<ListReply> MemoryTensorStore::List(const ListRequest& request) {
+  ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
+  return found->List(request);
+}
+
+absl::StatusOr<StatReply> MemoryTensorStore::Stat(const StatRequest& request) {
+  ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
+  return found->Stat(request);
+}
+
+absl::Status MemoryTensorStore::CreateNamespace(
+    const CreateNamespaceRequest& request) {
+  if (request.on_existing == OnExisting::kReplace) {
+    return absl::InvalidArgumentError(
+        "on_existing of a namespace: expected FAIL or KEEP, got REPLACE");
+  }
+  ASSIGN_OR_RETURN(
+      NamespacePtr created,
+      Namespace::Create(request.name_space, request.config, environment_));
+  MutexLock lock(&mutex_);
+  const auto existing = namespaces_.find(request.name_space);
+  if (existing != namespaces_.end()) {
+    const std::string subject =
+        absl::StrCat("namespace ", Quoted(request.name_space));
+    if (request.on_existing == OnExisting::kFail) {
+      return absl::AlreadyExistsError(absl::StrCat(subject, " exists already"));
+    }
+    if (existing->second->config() == created->config()) {
+      return absl::OkStatus();
+    }
+    return absl::FailedPreconditionError(
+        absl::StrCat(subject, " exists already, with another configuration"));
+  }
+  if (namespaces_.size() >= max_namespaces_) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("namespaces of this server: expected at most ",
+                     max_namespaces_, ", got one more"));
+  }
+  namespaces_.emplace(request.name_space, std::move(created));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<NamespaceStatus> MemoryTensorStore::DescribeNamespace(
+    absl::string_view name_space) {
+  ASSIGN_OR_RETURN(const NamespacePtr found, Find(name_space));
+  return found->Describe();
+}
+
+absl::StatusOr<std::vector<NamespaceStatus>>
+MemoryTensorStore::ListNamespaces() {
+  std::vector<NamespaceStatus> statuses;
+  for (const NamespacePtr& each : All()) statuses.push_back(each->Describe());
+  return statuses;
+}
+
+absl::Status MemoryTensorStore::DeleteNamespace(absl::string_view name_space) {
+  if (name_space.empty() || name_space == kDefaultNamespace) {
+    return absl::FailedPreconditionError(
+        "namespace \"default\" cannot be deleted");
+  }
+  ASSIGN_OR_RETURN(const NamespacePtr found, Find(name_space));
+  {
+    MutexLock lock(&mutex_);
+    const auto it = namespaces_.find(name_space);
+    if (it != namespaces_.end() && it->second == found) namespaces_.erase(it);
+  }
+  found->EndWaits(absl::NotFoundError(
+      absl::StrCat("namespace ", Quoted(name_space), " was deleted")));
+  return absl::OkStatus();
+}
+
+absl::Status MemoryTensorStore::SetRule(const SetRuleRequest& request) {
+  ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
+  return found->SetRule(request);
+}
+
+absl::StatusOr<RuleSpec> MemoryTensorStore::SetHyperparameters(
+    const SetHyperparametersRequest& request) {
+  ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
+  return found->SetHyperparameters(request);
+}
+
+void MemoryTensorStore::CancelWaits() {
+  for (const NamespacePtr& each : All()) each->EndWaits(ShuttingDown());
+}
+
+}  // namespace tensorkv

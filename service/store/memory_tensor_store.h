@@ -1,0 +1,90 @@
+// The store: tensors in the memory of one backend, in namespaces.
+
+#ifndef TENSORKV_SERVICE_STORE_MEMORY_TENSOR_STORE_H_
+#define TENSORKV_SERVICE_STORE_MEMORY_TENSOR_STORE_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "base/alarms.h"
+#include "base/mutex.h"
+#include "kernels/backend.h"
+#include "service/store/byte_budget.h"
+#include "service/store/namespace.h"
+#include "service/store/tensor_store.h"
+
+namespace tensorkv {
+
+struct MemoryTensorStoreOptions {
+  // Bound on the bytes of all namespaces together.
+  uint64_t budget_bytes = uint64_t{1} << 32;
+  // Bound on every wait, whatever the caller's deadline.
+  absl::Duration max_wait = absl::Minutes(5);
+  // Bound on the entries of one call.
+  uint32_t max_entries = 100000;
+  uint32_t max_namespaces = 1024;
+};
+
+// Thread-safe. Has the namespace "default" (async, assign) from the start.
+class MemoryTensorStore final : public TensorStore, public NamespaceAdmin {
+ public:
+  // `backend` and `alarms` outlive the store and every tensor pulled from it.
+  MemoryTensorStore(const MemoryTensorStoreOptions& options, Backend* backend,
+                    Alarms* alarms);
+  // Ends waiting calls with Unavailable. REQUIRES: no call is under way on
+  // another thread.
+  ~MemoryTensorStore() override;
+
+  absl::StatusOr<InitReply> Init(InitRequest request) override;
+  void Push(PushRequest request, CallContext context,
+            ReplyCallback<PushReply> done) override;
+  void Pull(PullRequest request, CallContext context,
+            ReplyCallback<PullReply> done) override;
+  void PushPull(PushRequest request, CallContext context,
+                ReplyCallback<PullReply> done) override;
+  absl::StatusOr<DeleteReply> Delete(DeleteRequest request) override;
+  absl::StatusOr<ListReply> List(const ListRequest& request) override;
+  absl::StatusOr<StatReply> Stat(const StatRequest& request) override;
+
+  absl::Status CreateNamespace(const CreateNamespaceRequest& request) override;
+  absl::StatusOr<NamespaceStatus> DescribeNamespace(
+      absl::string_view name_space) override;
+  absl::StatusOr<std::vector<NamespaceStatus>> ListNamespaces() override;
+  absl::Status DeleteNamespace(absl::string_view name_space) override;
+  absl::Status SetRule(const SetRuleRequest& request) override;
+  absl::StatusOr<RuleSpec> SetHyperparameters(
+      const SetHyperparametersRequest& request) override;
+
+  // Ends every waiting call with Unavailable; calls that would wait from now
+  // on end so too. For shutdown.
+  void CancelWaits();
+
+  uint64_t budget_bytes() const { return environment_.budget->limit_bytes(); }
+  uint64_t used_bytes() const { return environment_.budget->used_bytes(); }
+
+ private:
+  using NamespacePtr = std::shared_ptr<Namespace>;
+
+  // Errors: NotFound.
+  absl::StatusOr<NamespacePtr> Find(absl::string_view name_space) const;
+  std::vector<NamespacePtr> All() const;
+
+  const NamespaceEnvironment environment_;
+  const uint32_t max_namespaces_;
+
+  mutable Mutex mutex_;
+  std::map<std::string, NamespacePtr, std::less<>> namespaces_
+      ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_STORE_MEMORY_TENSOR_STORE_H_

@@ -1,0 +1,114 @@
+#include "service/store/names.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+
+namespace tensorkv {
+namespace {
+
+constexpr size_t kMaxShownBytes = 80;
+
+// The bytes of the UTF-8 sequence that `text` starts with, 0 if it is none
+// (RFC 3629: no overlong forms, no surrogates, at most U+10FFFF).
+size_t Utf8SequenceLength(absl::string_view text) {
+  const auto byte = [text](size_t i) { return static_cast<uint8_t>(text[i]); };
+  if (byte(0) < 0x80) return 1;
+  const size_t length = byte(0) >= 0xf0 ? 4 : byte(0) >= 0xe0 ? 3 : 2;
+  if (byte(0) < 0xc2 || byte(0) > 0xf4 || text.size() < length) return 0;
+  for (size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  }
+  const bool is_overlong = (byte(0) == 0xe0 && byte(1) < 0xa0) ||
+                           (byte(0) == 0xf0 && byte(1) < 0x90);
+  const bool is_surrogate = byte(0) == 0xed && byte(1) >= 0xa0;
+  const bool is_too_large = byte(0) == 0xf4 && byte(1) >= 0x90;
+  return is_overlong || is_surrogate || is_too_large ? 0 : length;
+}
+
+bool IsControl(char c) { return static_cast<uint8_t>(c) < 0x20 || c == 0x7f; }
+
+absl::Status CheckCharacters(absl::string_view subject,
+                             absl::string_view name) {
+  for (size_t i = 0; i < name.size();) {
+    const size_t length = Utf8SequenceLength(name.substr(i));
+    if (length == 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(subject, " ", Quoted(name),
+                       ": expected valid UTF-8, got another byte at ", i));
+    }
+    if (IsControl(name[i])) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          subject, " ", Quoted(name),
+          ": expected no control characters, got one at byte ", i));
+    }
+    i += length;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckName(absl::string_view subject, absl::string_view name,
+                       size_t max_bytes) {
+  if (name.empty() || name.size() > max_bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(subject, " ", Quoted(name), ": expected 1 to ", max_bytes,
+                     " bytes, got ", name.size()));
+  }
+  return CheckCharacters(subject, name);
+}
+
+}  // namespace
+
+std::string Quoted(absl::string_view name) {
+  const bool is_cut = name.size() > kMaxShownBytes;
+  return absl::StrCat("\"",
+                      absl::Utf8SafeCEscape(name.substr(0, kMaxShownBytes)),
+                      is_cut ? "..." : "", "\"");
+}
+
+absl::Status CheckKey(absl::string_view key) {
+  return CheckName("key", key, kMaxKeyBytes);
+}
+
+absl::Status CheckNamespaceName(absl::string_view name) {
+  return CheckName("namespace", name, kMaxNamespaceBytes);
+}
+
+absl::Status CheckKeyPattern(absl::string_view pattern) {
+  if (pattern.empty()) return absl::OkStatus();
+  return CheckName("key pattern", pattern, kMaxKeyBytes);
+}
+
+bool MatchesGlob(absl::string_view pattern, absl::string_view text) {
+  size_t p = 0;
+  size_t t = 0;
+  // Where to go on if the run that the last '*' stands for must be longer.
+  size_t star = absl::string_view::npos;
+  size_t run_end = 0;
+  while (t < text.size()) {
+    const size_t length =
+        std::max<size_t>(1, Utf8SequenceLength(text.substr(t)));
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = ++p;
+      run_end = t;
+    } else if (p < pattern.size() && pattern[p] == '?') {
+      ++p;
+      t += length;
+    } else if (p < pattern.size() && pattern[p] == text[t]) {
+      ++p;
+      ++t;
+    } else if (star != absl::string_view::npos) {
+      p = star;
+      run_end += std::max<size_t>(1, Utf8SequenceLength(text.substr(run_end)));
+      t = run_end;
+    } else {
+      return false;
+    }
+  }
+  return pattern.find_first_not_of('*', p) == absl::string_view::npos;
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,159 @@
+#include "service/store/namespace.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "service/store/names.h"
+
+namespace tensorkv {
+namespace {
+
+constexpr uint32_t kDefaultPageSize = 1000;
+constexpr uint32_t kMaxPageSize = 10000;
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<Namespace>> Namespace::Create(
+    const std::string& name, NamespaceConfig config,
+    const NamespaceEnvironment& environment) {
+  RETURN_IF_ERROR(CheckNamespaceName(name));
+  ASSIGN_OR_RETURN(UpdateRule rule, UpdateRule::Create(config.rule));
+  ASSIGN_OR_RETURN(std::unique_ptr<PushMode> mode, PushMode::Create(config));
+  const uint64_t server_budget = environment.budget->limit_bytes();
+  if (config.budget_bytes > server_budget) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "namespace ", Quoted(name), ": expected a budget of at most ",
+        server_budget, " bytes, the server's, got ", config.budget_bytes));
+  }
+  if (config.budget_bytes == 0) config.budget_bytes = server_budget;
+  config.rule = rule.spec();
+  return std::shared_ptr<Namespace>(new Namespace(
+      name, std::move(config), std::move(mode),
+      std::make_shared<const UpdateRule>(std::move(rule)), environment));
+}
+
+Namespace::Namespace(std::string name, NamespaceConfig config,
+                     std::unique_ptr<PushMode> mode, SharedRule rule,
+                     const NamespaceEnvironment& environment)
+    : name_(std::move(name)),
+      config_(std::move(config)),
+      mode_(std::move(mode)),
+      environment_(environment),
+      budget_(
+          MakeRefCounted<ByteBudget>(absl::StrCat("namespace ", Quoted(name_)),
+                                     config_.budget_bytes, environment.budget)),
+      values_(MakeRefCounted<BudgetAccount>(budget_)),
+      state_(MakeRefCounted<BudgetAccount>(budget_)),
+      contributions_(MakeRefCounted<BudgetAccount>(budget_)),
+      bindings_(std::move(rule)) {}
+
+absl::Status Namespace::NoSuchKey(absl::string_view key) const {
+  return absl::NotFoundError(absl::StrCat(
+      "key ", Quoted(key), " does not exist in namespace ", Quoted(name_)));
+}
+
+absl::Status Namespace::CheckNumEntries(size_t num_entries) const {
+  if (num_entries <= environment_.max_entries) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("entries of a call: expected at most ",
+                   environment_.max_entries, ", got ", num_entries));
+}
+
+KeyStatus Namespace::StatusOf(const StoredKey& key) const {
+  KeyStatus status;
+  status.key = key.name;
+  status.dtype = key.dtype;
+  status.shape = key.shape;
+  status.version = key.version;
+  status.value_bytes = key.value_bytes();
+  status.state_bytes = key.rule_state ? key.rule_state->size_bytes() : 0;
+  status.rule = key.rule->spec();
+  status.device = std::string(environment_.backend->name());
+  return status;
+}
+
+absl::StatusOr<ListReply> Namespace::List(const ListRequest& request) const {
+  const size_t page_size = request.page_size == 0
+                               ? kDefaultPageSize
+                               : std::min(request.page_size, kMaxPageSize);
+  ListReply reply;
+  MutexLock lock(&mutex_);
+  // One more than the page tells whether there is another.
+  std::vector<StoredKey*> keys =
+      keys_.List(request.prefix, request.page_token, page_size + 1);
+  if (keys.size() > page_size) {
+    keys.pop_back();
+    reply.next_page_token = keys.back()->name;
+  }
+  reply.keys.reserve(keys.size());
+  for (const StoredKey* key : keys) reply.keys.push_back(StatusOf(*key));
+  return reply;
+}
+
+absl::StatusOr<StatReply> Namespace::Stat(const StatRequest& request) {
+  RETURN_IF_ERROR(CheckNumEntries(request.keys.size()));
+  StatReply reply;
+  reply.keys.reserve(request.keys.size());
+  {
+    MutexLock lock(&mutex_);
+    for (const std::string& name : request.keys) {
+      RETURN_IF_ERROR(CheckKey(name));
+      const StoredKey* key = keys_.Find(name);
+      if (key == nullptr) return NoSuchKey(name);
+      reply.keys.push_back(StatusOf(*key));
+    }
+  }
+  if (request.with_digest) RETURN_IF_ERROR(AddDigests(request, reply));
+  return reply;
+}
+
+// Reads the values as any reader does, and reports what it read: version and
+// digest belong together. Waits for no more than an update under way.
+absl::Status Namespace::AddDigests(const StatRequest& request,
+                                   StatReply& reply) {
+  PullRequest pull;
+  for (const std::string& key : request.keys) pull.entries.push_back({key, 0});
+  Notification answered;
+  absl::StatusOr<PullReply> pulled;
+  Pull(std::move(pull), CallContext(),
+       [&answered, &pulled](absl::StatusOr<PullReply> answer) {
+         pulled = std::move(answer);
+         answered.Notify();
+       });
+  answered.WaitForNotification();
+  RETURN_IF_ERROR(pulled.status());
+  for (size_t i = 0; i < reply.keys.size(); ++i) {
+    const Value& value = pulled->values[i];
+    KeyStatus& status = reply.keys[i];
+    status.dtype = value.tensor.dtype();
+    status.shape = value.tensor.shape();
+    status.value_bytes = value.tensor.size_bytes();
+    status.version = value.version;
+    status.digest = XXH3_64bits(value.tensor.data(), value.tensor.size_bytes());
+  }
+  return absl::OkStatus();
+}
+
+NamespaceStatus Namespace::Describe() const {
+  NamespaceStatus status;
+  status.name = name_;
+  status.config = config_;
+  status.memory = {.values = values_->used_bytes(),
+                   .state = state_->used_bytes(),
+                   .contributions = contributions_->used_bytes()};
+  MutexLock lock(&mutex_);
+  status.rules = bindings_.List();
+  status.num_keys = keys_.size();
+  status.updates_applied = updates_applied_;
+  status.rounds_open = rounds_open_;
+  status.rounds_closed = rounds_closed_;
+  status.rounds_failed = rounds_failed_;
+  status.calls_waiting = waits_.num_parked();
+  return status;
+}
+
+}  // namespace tensorkv

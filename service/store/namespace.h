@@ -1,0 +1,226 @@
+// One namespace: its keys, rules, members' rounds, waiting calls and budget.
+
+#ifndef TENSORKV_SERVICE_STORE_NAMESPACE_H_
+#define TENSORKV_SERVICE_STORE_NAMESPACE_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "base/alarms.h"
+#include "base/mutex.h"
+#include "kernels/backend.h"
+#include "service/store/byte_budget.h"
+#include "service/store/key_table.h"
+#include "service/store/pull_waits.h"
+#include "service/store/push_mode.h"
+#include "service/store/rule_bindings.h"
+#include "service/store/stored_key.h"
+#include "service/store/tensor_store.h"
+#include "service/store/update_pass.h"
+
+namespace tensorkv {
+
+// What namespaces share. Backend and alarms outlive every namespace.
+struct NamespaceEnvironment {
+  Backend* backend = nullptr;
+  Alarms* alarms = nullptr;
+  RefPtr<ByteBudget> budget;
+  absl::Duration max_wait;
+  uint32_t max_entries = 0;
+};
+
+// Thread-safe. Verbs as in TensorStore, for requests whose name_space is this
+// one.
+//
+// One mutex guards all metadata, so that a call over many keys is checked and
+// takes effect at one moment, and a pull sees one moment of all its keys.
+// Bytes are never read, written, allocated for values or freed under it:
+// updates run outside, in order per key, on the thread that found their key
+// idle (docs/decisions/0003-one-lock-per-namespace.md).
+class Namespace : public std::enable_shared_from_this<Namespace> {
+ public:
+  // Errors: those of CreateNamespace.
+  static absl::StatusOr<std::shared_ptr<Namespace>> Create(
+      const std::string& name, NamespaceConfig config,
+      const NamespaceEnvironment& environment);
+
+  absl::StatusOr<InitReply> Init(InitRequest request);
+  void Push(PushRequest request, ReplyCallback<PushReply> done);
+  void Pull(PullRequest request, CallContext context,
+            ReplyCallback<PullReply> done);
+  void PushPull(PushRequest request, CallContext context,
+                ReplyCallback<PullReply> done);
+  absl::StatusOr<DeleteReply> Delete(const DeleteRequest& request);
+  absl::StatusOr<ListReply> List(const ListRequest& request) const;
+  absl::StatusOr<StatReply> Stat(const StatRequest& request);
+
+  NamespaceStatus Describe() const;
+  absl::Status SetRule(const SetRuleRequest& request);
+  absl::StatusOr<RuleSpec> SetHyperparameters(
+      const SetHyperparametersRequest& request);
+
+  // With every default filled in.
+  const NamespaceConfig& config() const { return config_; }
+
+  // Ends all waiting calls with `status`; calls that would wait later end with
+  // it too.
+  void EndWaits(const absl::Status& status);
+
+ private:
+  using KeyPtr = RefPtr<StoredKey>;
+
+  // Entries of a push for one key, and which they were.
+  struct KeyContribution {
+    StoredKey* key = nullptr;
+    Tensors tensors;
+    absl::InlinedVector<uint32_t, 1> entries;
+    uint64_t held_bytes = 0;
+    uint64_t room_bytes = 0;
+  };
+
+  // What follows from a change and must happen without the mutex: replies,
+  // and the end of whatever the vectors own.
+  struct Replies {
+    std::vector<std::pair<std::shared_ptr<PullCall>, absl::StatusOr<PullReply>>>
+        pulls;
+    std::vector<RefPtr<PushCall>> pushes;
+    std::vector<KeyPtr> removed_keys;
+  };
+
+  // A push on its way into the store.
+  struct Admission {
+    const PushRequest& request;
+    RefPtr<PushCall> call;
+    Replies& replies;
+    Reservation held;
+    Reservation room;
+    // Keys whose updates the caller must run.
+    std::vector<KeyPtr> runnable;
+  };
+
+  Namespace(std::string name, NamespaceConfig config,
+            std::unique_ptr<PushMode> mode, SharedRule rule,
+            const NamespaceEnvironment& environment);
+
+  // namespace_init.cc
+  absl::Status CheckInit(const InitRequest& request) const;
+  // Which entries the call must create. Errors: AlreadyExists,
+  // FailedPrecondition.
+  absl::StatusOr<std::vector<bool>> EntriesToCreate(
+      const InitRequest& request) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Keys with their values for the entries that are `wanted`, null for others.
+  absl::StatusOr<std::vector<KeyPtr>> MakeKeys(const InitRequest& request,
+                                               const std::vector<bool>& wanted);
+  absl::Status CopyValues(const InitRequest& request,
+                          absl::Span<const KeyPtr> keys);
+  absl::Status PrepareRules(absl::Span<const KeyPtr> keys)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  InitReply InsertKeys(const InitRequest& request,
+                       const std::vector<bool>& wanted,
+                       absl::Span<const KeyPtr> keys, Replies& replies)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Takes a key out of the table, with its open rounds.
+  void RemoveKey(absl::string_view key, Replies& replies)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // namespace_push.cc
+  absl::Status CheckPush(const PushRequest& request) const;
+  absl::StatusOr<Reservation> HoldContributions(const PushRequest& request);
+  absl::Status MoveToDevice(PushRequest& request);
+  // Checks a push and makes it take effect; fills admission.runnable.
+  absl::Status Admit(Admission& admission)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<std::vector<KeyContribution>> GroupByKey(
+      const PushRequest& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<StoredKey*> CheckEntry(const PushRequest& request,
+                                        const PushEntry& entry) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AdmitOne(KeyContribution contribution, Admission& admission)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Runs the pending updates of `keys`, and those that are pushed meanwhile.
+  // REQUIRES: the caller has set is_updating.
+  void RunUpdates(std::vector<KeyPtr> keys);
+  // Ends a pass; returns the keys that have more to run.
+  std::vector<KeyPtr> EndPass(UpdatePass& pass, const absl::Status& status,
+                              Replies& replies)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndUpdate(UpdatePass::Item& item, const absl::Status& status,
+                 Replies& replies) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndRound(const UpdatePass::Item& item, const absl::Status& status)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The failed round that `worker` has not heard of, which it then has.
+  absl::Status TakeFailure(const std::optional<Worker>& worker)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // namespace_pull.cc
+  absl::Status CheckPull(const PullRequest& request) const;
+  enum class Readiness { kReady, kNotYet, kMissing };
+  Readiness ReadinessOf(const PullCall& call, const PullEntry& entry) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether all entries from `begin` on are ready; if not, call.position is at
+  // the first that is not. Errors: NotFound, or why nothing may wait.
+  absl::StatusOr<bool> AllReadyFrom(size_t begin, PullCall& call) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Answers the call if it can be answered now, else returns nothing and
+  // leaves call.position at an entry that is not ready.
+  std::optional<absl::StatusOr<PullReply>> Attempt(PullCall& call)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Park(const std::shared_ptr<PullCall>& call)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Looks again at the calls that wait for `key`.
+  void Wake(absl::string_view key, Replies& replies)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndWait(const std::shared_ptr<PullCall>& call, absl::StatusCode code);
+  std::string DescribeWait(const PullCall& call) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Send(Replies replies);
+
+  // namespace_rules.cc
+  absl::StatusOr<std::shared_ptr<RuleState>> MakeState(const StoredKey& key,
+                                                       const UpdateRule& rule)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Rebind(RuleBindings bindings)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  KeyStatus StatusOf(const StoredKey& key) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status AddDigests(const StatRequest& request, StatReply& reply);
+
+  absl::Status NoSuchKey(absl::string_view key) const;
+  absl::Status CheckNumEntries(size_t num_entries) const;
+
+  const std::string name_;
+  const NamespaceConfig config_;
+  const std::unique_ptr<PushMode> mode_;
+  const NamespaceEnvironment environment_;
+  const RefPtr<ByteBudget> budget_;
+  const RefPtr<BudgetAccount> values_;
+  const RefPtr<BudgetAccount> state_;
+  const RefPtr<BudgetAccount> contributions_;
+
+  mutable Mutex mutex_;
+  KeyTable keys_ ABSL_GUARDED_BY(mutex_);
+  RuleBindings bindings_ ABSL_GUARDED_BY(mutex_);
+  PullWaits waits_ ABSL_GUARDED_BY(mutex_);
+  // Not OK: no call waits any more.
+  absl::Status no_waits_ ABSL_GUARDED_BY(mutex_);
+  // Failed rounds that their contributors have not heard of, by rank.
+  absl::flat_hash_map<uint32_t, absl::Status> failures_ ABSL_GUARDED_BY(mutex_);
+  uint64_t updates_applied_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t rounds_open_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t rounds_closed_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t rounds_failed_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_STORE_NAMESPACE_H_

@@ -1,0 +1,185 @@
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "service/store/names.h"
+#include "service/store/namespace.h"
+
+namespace tensorkv {
+
+absl::StatusOr<InitReply> Namespace::Init(InitRequest request) {
+  RETURN_IF_ERROR(CheckInit(request));
+  for (;;) {
+    std::vector<bool> wanted;
+    {
+      MutexLock lock(&mutex_);
+      ASSIGN_OR_RETURN(wanted, EntriesToCreate(request));
+    }
+    ASSIGN_OR_RETURN(const std::vector<KeyPtr> keys, MakeKeys(request, wanted));
+
+    Replies replies;
+    InitReply reply;
+    {
+      MutexLock lock(&mutex_);
+      ASSIGN_OR_RETURN(const std::vector<bool> wanted_now,
+                       EntriesToCreate(request));
+      bool is_complete = true;
+      for (size_t i = 0; i < keys.size(); ++i) {
+        is_complete = is_complete && (keys[i] || !wanted_now[i]);
+      }
+      // A key that was to be kept has been deleted meanwhile.
+      if (!is_complete) continue;
+      RETURN_IF_ERROR(PrepareRules(keys));
+      reply = InsertKeys(request, wanted_now, keys, replies);
+    }
+    Send(std::move(replies));
+    return reply;
+  }
+}
+
+absl::Status Namespace::CheckInit(const InitRequest& request) const {
+  RETURN_IF_ERROR(CheckNumEntries(request.entries.size()));
+  absl::flat_hash_set<absl::string_view> seen;
+  for (const InitEntry& entry : request.entries) {
+    RETURN_IF_ERROR(CheckKey(entry.key));
+    if (!seen.insert(entry.key).second) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "key ", Quoted(entry.key), ": expected once in an Init, got twice"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<bool>> Namespace::EntriesToCreate(
+    const InitRequest& request) const {
+  std::vector<bool> wanted(request.entries.size(), true);
+  if (request.on_existing == OnExisting::kReplace) return wanted;
+  for (size_t i = 0; i < request.entries.size(); ++i) {
+    const InitEntry& entry = request.entries[i];
+    const StoredKey* key = keys_.Find(entry.key);
+    if (key == nullptr) continue;
+    if (request.on_existing == OnExisting::kFail) {
+      return absl::AlreadyExistsError(
+          absl::StrCat("key ", Quoted(entry.key), " exists already"));
+    }
+    if (key->dtype != entry.tensor.dtype() ||
+        key->shape != entry.tensor.shape()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("key ", Quoted(entry.key), ": expected ",
+                       Description(key->dtype, key->shape), " to keep, got ",
+                       entry.tensor.Description()));
+    }
+    wanted[i] = false;
+  }
+  return wanted;
+}
+
+absl::StatusOr<std::vector<Namespace::KeyPtr>> Namespace::MakeKeys(
+    const InitRequest& request, const std::vector<bool>& wanted) {
+  std::vector<KeyPtr> keys(request.entries.size());
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (!wanted[i]) continue;
+    const InitEntry& entry = request.entries[i];
+    const uint64_t bytes = entry.tensor.size_bytes();
+    ASSIGN_OR_RETURN(Reservation room, Reservation::Create(values_, bytes));
+    ASSIGN_OR_RETURN(RefPtr<Buffer> value,
+                     environment_.backend->Allocate(bytes, values_));
+    room.HandOver();
+    keys[i] = MakeRefCounted<StoredKey>(entry.key, entry.tensor.dtype(),
+                                        entry.tensor.shape());
+    keys[i]->value = std::move(value);
+  }
+  RETURN_IF_ERROR(CopyValues(request, keys));
+  return keys;
+}
+
+// The store updates values in place, so it keeps them in memory of its own;
+// this is the only copy that Init makes.
+absl::Status Namespace::CopyValues(const InitRequest& request,
+                                   absl::Span<const KeyPtr> keys) {
+  static const UpdateRule* const kAssign = new UpdateRule();
+  std::vector<Tensor> sources(keys.size());
+  std::vector<TensorView> views(keys.size());
+  std::vector<TensorUpdate> copies;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (!keys[i]) continue;
+    ASSIGN_OR_RETURN(sources[i],
+                     environment_.backend->ToDevice(request.entries[i].tensor));
+    views[i] = sources[i].view();
+    TensorUpdate& copy = copies.emplace_back();
+    copy.rule = kAssign;
+    copy.contributions = absl::MakeConstSpan(&views[i], 1);
+    copy.value = {keys[i]->dtype, views[i].num_elements,
+                  keys[i]->value->mutable_data()};
+  }
+  return environment_.backend->Apply(copies);
+}
+
+absl::Status Namespace::PrepareRules(absl::Span<const KeyPtr> keys) {
+  for (const KeyPtr& key : keys) {
+    if (!key) continue;
+    key->rule = bindings_.Find(key->name);
+    if (absl::Status status = key->rule->CheckTakes(key->dtype); !status.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("key ", Quoted(key->name), ": ", status.message()));
+    }
+    ASSIGN_OR_RETURN(key->rule_state, MakeState(*key, *key->rule));
+  }
+  return absl::OkStatus();
+}
+
+InitReply Namespace::InsertKeys(const InitRequest& request,
+                                const std::vector<bool>& wanted,
+                                absl::Span<const KeyPtr> keys,
+                                Replies& replies) {
+  InitReply reply;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const std::string& name = request.entries[i].key;
+    const StoredKey* existing = keys_.Find(name);
+    if (!wanted[i]) {
+      reply.versions.push_back(existing->version);
+      continue;
+    }
+    if (existing != nullptr) {
+      // Above every version that updates under way will report.
+      keys[i]->version = existing->version + existing->num_updates_ahead() + 1;
+      RemoveKey(name, replies);
+    }
+    reply.versions.push_back(keys[i]->version);
+    keys_.Insert(keys[i]);
+  }
+  for (const InitEntry& entry : request.entries) Wake(entry.key, replies);
+  return reply;
+}
+
+void Namespace::RemoveKey(absl::string_view name, Replies& replies) {
+  KeyPtr key = keys_.Erase(name);
+  if (key->rounds) rounds_open_ -= key->rounds->num_open();
+  replies.removed_keys.push_back(std::move(key));
+}
+
+absl::StatusOr<DeleteReply> Namespace::Delete(const DeleteRequest& request) {
+  RETURN_IF_ERROR(CheckNumEntries(request.keys.size()));
+  for (const std::string& key : request.keys) RETURN_IF_ERROR(CheckKey(key));
+  Replies replies;
+  DeleteReply reply;
+  {
+    MutexLock lock(&mutex_);
+    for (const std::string& key : request.keys) {
+      if (!request.ignore_missing && keys_.Find(key) == nullptr) {
+        return NoSuchKey(key);
+      }
+    }
+    for (const std::string& key : request.keys) {
+      if (keys_.Find(key) == nullptr) continue;
+      RemoveKey(key, replies);
+      ++reply.num_deleted;
+    }
+    for (const std::string& key : request.keys) Wake(key, replies);
+  }
+  Send(std::move(replies));
+  return reply;
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,233 @@
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "service/store/names.h"
+#include "service/store/namespace.h"
+
+namespace tensorkv {
+namespace {
+
+// Unlocked: brings device tensors to the host.
+absl::Status MoveToHost(Backend& backend, PullReply& reply) {
+  for (Value& value : reply.values) {
+    ASSIGN_OR_RETURN(value.tensor, backend.ToHost(value.tensor));
+  }
+  return absl::OkStatus();
+}
+
+PullRequest PullOfPushed(const PushRequest& push) {
+  PullRequest pull;
+  pull.name_space = push.name_space;
+  pull.worker = push.worker;
+  pull.entries.reserve(push.entries.size());
+  for (const PushEntry& entry : push.entries) {
+    pull.entries.push_back({entry.key, 0});
+  }
+  return pull;
+}
+
+}  // namespace
+
+void Namespace::Pull(PullRequest request, CallContext context,
+                     ReplyCallback<PullReply> done) {
+  if (absl::Status status = CheckPull(request); !status.ok()) {
+    std::move(done)(std::move(status));
+    return;
+  }
+  const auto call = std::make_shared<PullCall>();
+  call->request = std::move(request);
+  call->context = std::move(context);
+  call->done = std::move(done);
+  call->started = environment_.alarms->Now();
+  // A copy: once parked, the call belongs to whoever answers it.
+  const std::shared_ptr<Cancellation> cancellation = call->context.cancellation;
+
+  Replies replies;
+  {
+    MutexLock lock(&mutex_);
+    if (auto answer = Attempt(*call)) {
+      call->is_finished = true;
+      replies.pulls.emplace_back(call, *std::move(answer));
+    } else {
+      Park(call);
+    }
+  }
+  if (replies.pulls.empty() && cancellation != nullptr) {
+    cancellation->OnCancel([call, weak_this = weak_from_this()] {
+      if (const auto self = weak_this.lock()) {
+        self->EndWait(call, absl::StatusCode::kCancelled);
+      }
+    });
+  }
+  Send(std::move(replies));
+}
+
+void Namespace::PushPull(PushRequest request, CallContext context,
+                         ReplyCallback<PullReply> done) {
+  PullRequest pull = PullOfPushed(request);
+  const absl::Duration started = environment_.alarms->Now();
+  Push(std::move(request),
+       [self = shared_from_this(), pull = std::move(pull),
+        context = std::move(context), done = std::move(done),
+        started](absl::StatusOr<PushReply> pushed) mutable {
+         if (!pushed.ok()) {
+           std::move(done)(pushed.status());
+           return;
+         }
+         context.timeout -= self->environment_.alarms->Now() - started;
+         self->Pull(std::move(pull), std::move(context), std::move(done));
+       });
+}
+
+absl::Status Namespace::CheckPull(const PullRequest& request) const {
+  RETURN_IF_ERROR(CheckNumEntries(request.entries.size()));
+  for (const PullEntry& entry : request.entries) {
+    RETURN_IF_ERROR(CheckKey(entry.key));
+  }
+  return mode_->CheckPull(request);
+}
+
+Namespace::Readiness Namespace::ReadinessOf(const PullCall& call,
+                                            const PullEntry& entry) const {
+  const StoredKey* key = keys_.Find(entry.key);
+  if (key == nullptr) {
+    return call.request.wait ? Readiness::kNotYet : Readiness::kMissing;
+  }
+  const bool is_ready = key->version >= entry.min_version &&
+                        !key->value_is_changing &&
+                        !mode_->MustWait(*key, call.request.worker);
+  return is_ready ? Readiness::kReady : Readiness::kNotYet;
+}
+
+absl::StatusOr<bool> Namespace::AllReadyFrom(size_t begin,
+                                             PullCall& call) const {
+  const std::vector<PullEntry>& entries = call.request.entries;
+  for (size_t i = begin; i < entries.size(); ++i) {
+    call.position = i;
+    switch (ReadinessOf(call, entries[i])) {
+      case Readiness::kReady:
+        break;
+      case Readiness::kMissing:
+        return NoSuchKey(entries[i].key);
+      case Readiness::kNotYet:
+        if (!no_waits_.ok()) return no_waits_;
+        return false;
+    }
+  }
+  return true;
+}
+
+std::optional<absl::StatusOr<PullReply>> Namespace::Attempt(PullCall& call) {
+  if (absl::Status failure = TakeFailure(call.request.worker); !failure.ok()) {
+    return failure;
+  }
+  // Entries before call.position were ready once; the others first, then all
+  // again, so that the answer is of one moment.
+  absl::StatusOr<bool> is_ready = AllReadyFrom(call.position, call);
+  if (is_ready.ok() && *is_ready) is_ready = AllReadyFrom(0, call);
+  if (!is_ready.ok()) return is_ready.status();
+  if (!*is_ready) return std::nullopt;
+
+  PullReply reply;
+  reply.values.reserve(call.request.entries.size());
+  for (const PullEntry& entry : call.request.entries) {
+    const StoredKey* key = keys_.Find(entry.key);
+    reply.values.push_back({key->version, key->ToTensor()});
+  }
+  return reply;
+}
+
+void Namespace::Park(const std::shared_ptr<PullCall>& call) {
+  waits_.Park(call->request.entries[call->position].key, call);
+  if (call->alarm != 0) return;
+  const absl::Duration timeout =
+      std::min(call->context.timeout, environment_.max_wait);
+  call->alarm = environment_.alarms->Schedule(
+      call->started + timeout, [call, weak_this = weak_from_this()] {
+        if (const auto self = weak_this.lock()) {
+          self->EndWait(call, absl::StatusCode::kDeadlineExceeded);
+        }
+      });
+}
+
+void Namespace::Wake(absl::string_view key, Replies& replies) {
+  for (std::shared_ptr<PullCall>& call : waits_.Take(key)) {
+    if (auto answer = Attempt(*call)) {
+      call->is_finished = true;
+      replies.pulls.emplace_back(std::move(call), *std::move(answer));
+    } else {
+      Park(call);
+    }
+  }
+}
+
+void Namespace::EndWait(const std::shared_ptr<PullCall>& call,
+                        absl::StatusCode code) {
+  Replies replies;
+  {
+    MutexLock lock(&mutex_);
+    if (call->is_finished) return;
+    call->is_finished = true;
+    waits_.Remove(call->request.entries[call->position].key, call);
+    const absl::Duration waited = environment_.alarms->Now() - call->started;
+    replies.pulls.emplace_back(
+        call,
+        absl::Status(code, absl::StrCat("waited ",
+                                        absl::FormatDuration(absl::Trunc(
+                                            waited, absl::Milliseconds(1))),
+                                        ": ", DescribeWait(*call))));
+  }
+  Send(std::move(replies));
+}
+
+std::string Namespace::DescribeWait(const PullCall& call) const {
+  const PullEntry& entry = call.request.entries[call.position];
+  const StoredKey* key = keys_.Find(entry.key);
+  if (key == nullptr) {
+    return absl::StrCat("key ", Quoted(entry.key), " does not exist yet");
+  }
+  if (mode_->MustWait(*key, call.request.worker)) {
+    return mode_->DescribeWait(*key, call.request.worker);
+  }
+  if (key->version < entry.min_version) {
+    return absl::StrCat("key ", Quoted(entry.key), ": expected version ",
+                        entry.min_version, ", got ", key->version);
+  }
+  return absl::StrCat("key ", Quoted(entry.key), ": its update is under way");
+}
+
+void Namespace::EndWaits(const absl::Status& status) {
+  Replies replies;
+  {
+    MutexLock lock(&mutex_);
+    no_waits_ = status;
+    for (std::shared_ptr<PullCall>& call : waits_.TakeAll()) {
+      call->is_finished = true;
+      replies.pulls.emplace_back(std::move(call), status);
+    }
+  }
+  Send(std::move(replies));
+}
+
+void Namespace::Send(Replies replies) {
+  for (const RefPtr<PushCall>& call : replies.pushes) {
+    if (call->status.ok()) {
+      std::move(call->done)(std::move(call->reply));
+    } else {
+      std::move(call->done)(call->status);
+    }
+  }
+  for (auto& [call, answer] : replies.pulls) {
+    if (call->alarm != 0) environment_.alarms->Cancel(call->alarm);
+    call->context.cancellation.reset();
+    if (answer.ok()) {
+      const absl::Status status = MoveToHost(*environment_.backend, *answer);
+      if (!status.ok()) answer = status;
+    }
+    std::move(call->done)(std::move(answer));
+  }
+}
+
+}  // namespace tensorkv

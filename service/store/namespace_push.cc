@@ -1,0 +1,242 @@
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "service/store/names.h"
+#include "service/store/namespace.h"
+
+namespace tensorkv {
+namespace {
+
+bool Takes(DType key, DType contribution) {
+  return key == contribution || (IsFloat(key) && IsFloat(contribution));
+}
+
+}  // namespace
+
+void Namespace::Push(PushRequest request, ReplyCallback<PushReply> done) {
+  Replies replies;
+  Admission admission{request, MakeRefCounted<PushCall>(), replies, {}, {}, {}};
+  admission.call->done = std::move(done);
+
+  absl::Status status = CheckPush(request);
+  if (status.ok()) {
+    absl::StatusOr<Reservation> held = HoldContributions(request);
+    status = held.status();
+    if (status.ok()) admission.held = *std::move(held);
+  }
+  if (status.ok()) status = MoveToDevice(request);
+  if (status.ok()) {
+    MutexLock lock(&mutex_);
+    status = Admit(admission);
+  }
+  if (!status.ok()) {
+    std::move(admission.call->done)(std::move(status));
+    return;
+  }
+  Send(std::move(replies));
+  RunUpdates(std::move(admission.runnable));
+}
+
+absl::Status Namespace::CheckPush(const PushRequest& request) const {
+  RETURN_IF_ERROR(CheckNumEntries(request.entries.size()));
+  RETURN_IF_ERROR(mode_->CheckPush(request));
+  for (const PushEntry& entry : request.entries) {
+    RETURN_IF_ERROR(CheckKey(entry.key));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Reservation> Namespace::HoldContributions(
+    const PushRequest& request) {
+  uint64_t bytes = 0;
+  for (const PushEntry& entry : request.entries) {
+    if (!entry.skip) bytes += entry.tensor.size_bytes();
+  }
+  return Reservation::Create(contributions_, bytes);
+}
+
+absl::Status Namespace::MoveToDevice(PushRequest& request) {
+  for (PushEntry& entry : request.entries) {
+    if (entry.skip) continue;
+    ASSIGN_OR_RETURN(entry.tensor,
+                     environment_.backend->ToDevice(entry.tensor));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Namespace::Admit(Admission& admission) {
+  RETURN_IF_ERROR(TakeFailure(admission.request.worker));
+  ASSIGN_OR_RETURN(std::vector<KeyContribution> contributions,
+                   GroupByKey(admission.request));
+  uint64_t room_bytes = 0;
+  for (const KeyContribution& each : contributions) {
+    room_bytes += each.room_bytes;
+  }
+  ASSIGN_OR_RETURN(admission.room, Reservation::Create(values_, room_bytes));
+
+  admission.call->reply.results.resize(admission.request.entries.size());
+  for (KeyContribution& each : contributions) {
+    AdmitOne(std::move(each), admission);
+  }
+  if (admission.call->num_pending == 0) {
+    admission.replies.pushes.push_back(admission.call);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Namespace::KeyContribution>> Namespace::GroupByKey(
+    const PushRequest& request) {
+  std::vector<KeyContribution> contributions;
+  contributions.reserve(request.entries.size());
+  absl::Cleanup forget_positions = [&contributions] {
+    for (KeyContribution& each : contributions) each.key->position_in_call = 0;
+  };
+  for (size_t i = 0; i < request.entries.size(); ++i) {
+    const PushEntry& entry = request.entries[i];
+    ASSIGN_OR_RETURN(StoredKey * key, CheckEntry(request, entry));
+    if (key->position_in_call == 0) {
+      KeyContribution& added = contributions.emplace_back();
+      added.key = key;
+      key->position_in_call = static_cast<uint32_t>(contributions.size());
+      if (mode_->NeedsRoom(*key, request)) {
+        added.room_bytes = key->value_bytes();
+      }
+    }
+    KeyContribution& contribution = contributions[key->position_in_call - 1];
+    contribution.entries.push_back(static_cast<uint32_t>(i));
+    if (entry.skip) continue;
+    contribution.held_bytes += entry.tensor.size_bytes();
+    contribution.tensors.push_back(entry.tensor);
+  }
+  return contributions;
+}
+
+absl::StatusOr<StoredKey*> Namespace::CheckEntry(const PushRequest& request,
+                                                 const PushEntry& entry) const {
+  StoredKey* key = keys_.Find(entry.key);
+  if (key == nullptr) return NoSuchKey(entry.key);
+  if (!entry.skip && (!Takes(key->dtype, entry.tensor.dtype()) ||
+                      key->shape != entry.tensor.shape())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("key ", Quoted(entry.key), ": expected ",
+                     Description(key->dtype, key->shape), ", got ",
+                     entry.tensor.Description()));
+  }
+  // Later entries of the same key belong to the contribution just checked.
+  if (key->position_in_call == 0) {
+    RETURN_IF_ERROR(mode_->CheckKey(*key, request));
+  }
+  return key;
+}
+
+void Namespace::AdmitOne(KeyContribution contribution, Admission& admission) {
+  StoredKey& key = *contribution.key;
+  const size_t open_before = key.rounds ? key.rounds->num_open() : 0;
+  std::optional<PendingUpdate> update =
+      mode_->Admit(key, admission.request,
+                   {std::move(contribution.tensors),
+                    admission.held.Split(contribution.held_bytes)},
+                   admission.room.Split(contribution.room_bytes));
+  rounds_open_ += (key.rounds ? key.rounds->num_open() : 0) - open_before;
+
+  const bool is_async = config_.mode == Mode::kAsync;
+  for (const uint32_t entry : contribution.entries) {
+    PushResult& result = admission.call->reply.results[entry];
+    if (is_async) {
+      result.version = key.version;
+    } else {
+      result.round = admission.request.step;
+    }
+  }
+  if (!update) return;
+  if (update->contributions.empty()) {  // every worker has skipped
+    ++rounds_closed_;
+    Wake(key.name, admission.replies);
+    return;
+  }
+  if (is_async) {
+    update->call = admission.call;
+    update->results = std::move(contribution.entries);
+    ++admission.call->num_pending;
+  }
+  if (!key.pending) {
+    key.pending = std::make_unique<std::deque<PendingUpdate>>();
+  }
+  key.pending->push_back(*std::move(update));
+  if (key.is_updating) return;
+  key.is_updating = true;
+  admission.runnable.emplace_back(&key);
+}
+
+void Namespace::RunUpdates(std::vector<KeyPtr> keys) {
+  while (!keys.empty()) {
+    Replies replies;
+    UpdatePass pass(environment_.backend);
+    {
+      MutexLock lock(&mutex_);
+      for (const KeyPtr& key : keys) pass.Take(key.get());
+    }
+    const absl::Status status = pass.Run();
+    {
+      MutexLock lock(&mutex_);
+      keys = EndPass(pass, status, replies);
+    }
+    Send(std::move(replies));
+  }
+}
+
+std::vector<Namespace::KeyPtr> Namespace::EndPass(UpdatePass& pass,
+                                                  const absl::Status& status,
+                                                  Replies& replies) {
+  pass.Publish(status);
+  std::vector<KeyPtr> runnable;
+  for (UpdatePass::Item& item : pass.items()) {
+    EndUpdate(item, status, replies);
+    if (!item.key->has_pending()) continue;
+    item.key->is_updating = true;
+    runnable.push_back(item.key);
+  }
+  // After all are published: a waiting pull sees one moment of all its keys.
+  for (UpdatePass::Item& item : pass.items()) Wake(item.key->name, replies);
+  return runnable;
+}
+
+void Namespace::EndUpdate(UpdatePass::Item& item, const absl::Status& status,
+                          Replies& replies) {
+  if (status.ok()) ++updates_applied_;
+  if (item.update.round != 0) EndRound(item, status);
+  if (!item.update.call) return;
+  PushCall& call = *item.update.call;
+  if (!status.ok()) call.status = status;
+  for (const uint32_t result : item.update.results) {
+    call.reply.results[result].version = item.key->version;
+  }
+  if (--call.num_pending == 0) replies.pushes.push_back(item.update.call);
+}
+
+void Namespace::EndRound(const UpdatePass::Item& item,
+                         const absl::Status& status) {
+  if (status.ok()) {
+    ++rounds_closed_;
+    return;
+  }
+  ++rounds_failed_;
+  for (uint32_t rank = 0; rank < config_.num_workers; ++rank) {
+    failures_[rank] = absl::AbortedError(
+        absl::StrCat("round ", item.update.round, " of ",
+                     Quoted(item.key->name), " failed: ", status.message()));
+  }
+}
+
+absl::Status Namespace::TakeFailure(const std::optional<Worker>& worker) {
+  if (!worker) return absl::OkStatus();
+  const auto failure = failures_.find(worker->rank);
+  if (failure == failures_.end()) return absl::OkStatus();
+  absl::Status status = std::move(failure->second);
+  failures_.erase(failure);
+  return status;
+}
+
+}  // namespace tensorkv

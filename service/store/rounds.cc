@@ -1,0 +1,102 @@
+#include "service/store/rounds.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "service/store/names.h"
+
+namespace tensorkv {
+namespace {
+
+std::string Name(Step step, const std::string& key) {
+  return absl::StrCat("round ", step, " of ", Quoted(key));
+}
+
+}  // namespace
+
+absl::Status Rounds::Check(const std::string& key, uint32_t rank,
+                           Step step) const {
+  if (step <= last_closed_) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(Name(step, key), ": expected a step above ", last_closed_,
+                     ", which is closed"));
+  }
+  for (const auto& [open_step, round] : open_) {
+    if (open_step >= step) break;
+    if (!round.by_rank[rank]) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(Name(step, key), ": expected worker ", rank,
+                       " to contribute to step ", open_step, " first"));
+    }
+  }
+  const auto round = open_.find(step);
+  if (round != open_.end()) {
+    if (!round->second.by_rank[rank]) return absl::OkStatus();
+    return absl::AlreadyExistsError(absl::StrCat(
+        Name(step, key), ": worker ", rank, " has contributed already"));
+  }
+  if (!open_.empty() && step < open_.rbegin()->first) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(Name(step, key), ": other workers have passed to step ",
+                     open_.rbegin()->first));
+  }
+  if (open_.size() >= max_open_) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(Name(step, key), ": expected at most ", max_open_,
+                     " open rounds, got one more"));
+  }
+  return absl::OkStatus();
+}
+
+std::optional<ClosedRound> Rounds::Add(uint32_t rank, Step step,
+                                       Contribution contribution,
+                                       Reservation room) {
+  const auto [it, is_new] = open_.try_emplace(step);
+  Round& round = it->second;
+  if (is_new) {
+    round.by_rank.resize(num_workers_);
+    round.num_missing = num_workers_;
+    round.room = std::move(room);
+  }
+  round.by_rank[rank] = std::move(contribution);
+  if (--round.num_missing > 0) return std::nullopt;
+  last_closed_ = step;
+  return Close(step, std::move(open_.extract(it).mapped()));
+}
+
+ClosedRound Rounds::Close(Step step, Round round) {
+  ClosedRound closed;
+  closed.step = step;
+  closed.room = std::move(round.room);
+  for (std::optional<Contribution>& contribution : round.by_rank) {
+    std::move(contribution->tensors.begin(), contribution->tensors.end(),
+              std::back_inserter(closed.contributions));
+    closed.held.Merge(std::move(contribution->held));
+  }
+  return closed;
+}
+
+bool Rounds::HasOpenRoundOf(uint32_t rank) const {
+  return std::any_of(open_.begin(), open_.end(), [rank](const auto& entry) {
+    return entry.second.by_rank[rank].has_value();
+  });
+}
+
+std::string Rounds::DescribeOpenRoundOf(uint32_t rank,
+                                        const std::string& key) const {
+  for (const auto& [step, round] : open_) {
+    if (!round.by_rank[rank]) continue;
+    std::vector<uint32_t> missing;
+    for (uint32_t other = 0; other < num_workers_; ++other) {
+      if (!round.by_rank[other]) missing.push_back(other);
+    }
+    return absl::StrCat(Name(step, key), ": waiting for rank",
+                        missing.size() == 1 ? " " : "s ",
+                        absl::StrJoin(missing, ", "));
+  }
+  return "";
+}
+
+}  // namespace tensorkv

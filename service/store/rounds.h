@@ -1,0 +1,93 @@
+// The open rounds of one key of a sync namespace.
+
+#ifndef TENSORKV_SERVICE_STORE_ROUNDS_H_
+#define TENSORKV_SERVICE_STORE_ROUNDS_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
+#include "service/store/byte_budget.h"
+#include "tensor/requests.h"
+#include "tensor/tensor.h"
+
+namespace tensorkv {
+
+using Tensors = absl::InlinedVector<Tensor, 1>;
+
+// What one worker brings to one round: nothing (it skips), or tensors that are
+// summed in their order.
+struct Contribution {
+  Tensors tensors;
+  Reservation held;
+};
+
+// A round that every worker has contributed to.
+struct ClosedRound {
+  Step step = 0;
+  // All workers', in rank order; empty if all skipped.
+  Tensors contributions;
+  Reservation held;
+  Reservation room;
+};
+
+// Collects contributions by step and rank. Not thread-safe.
+//
+// Invariants:
+//  1. A worker contributes to the open rounds in the order of their steps, so
+//     rounds close in that order too.
+//  2. Every open step is above every closed one.
+class Rounds {
+ public:
+  // Ranks are 0 to `num_workers` - 1.
+  Rounds(uint32_t num_workers, uint32_t max_open)
+      : num_workers_(num_workers), max_open_(max_open) {}
+
+  // Whether worker `rank` may contribute to `step` now; messages begin
+  // `round 7 of "fc1.w": `. REQUIRES: rank < num_workers, step > 0.
+  // Errors: AlreadyExists (it has) · FailedPrecondition (the round is closed;
+  // a round that still waits for the worker would be passed over; another
+  // worker has passed over this step) · ResourceExhausted (too many open
+  // rounds).
+  absl::Status Check(const std::string& key, uint32_t rank, Step step) const;
+
+  // Whether no round of that step is open yet: whoever opens it brings the
+  // room for the new value.
+  bool OpensRound(Step step) const { return open_.count(step) == 0; }
+
+  // Adds a contribution; returns the round if that closes it. `room` is not
+  // empty if OpensRound(step). REQUIRES: Check is OK.
+  std::optional<ClosedRound> Add(uint32_t rank, Step step,
+                                 Contribution contribution, Reservation room);
+
+  // Whether a round is open that worker `rank` has contributed to.
+  bool HasOpenRoundOf(uint32_t rank) const;
+
+  // What the first such round waits for: `round 7 of "fc1.w": waiting for
+  // ranks 2, 5`.
+  std::string DescribeOpenRoundOf(uint32_t rank, const std::string& key) const;
+
+  size_t num_open() const { return open_.size(); }
+
+ private:
+  struct Round {
+    std::vector<std::optional<Contribution>> by_rank;
+    uint32_t num_missing = 0;
+    Reservation room;
+  };
+
+  static ClosedRound Close(Step step, Round round);
+
+  const uint32_t num_workers_;
+  const uint32_t max_open_;
+  Step last_closed_ = 0;
+  std::map<Step, Round> open_;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_STORE_ROUNDS_H_

@@ -1,0 +1,53 @@
+// Which rule governs which keys of a namespace.
+
+#ifndef TENSORKV_SERVICE_STORE_RULE_BINDINGS_H_
+#define TENSORKV_SERVICE_STORE_RULE_BINDINGS_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "kernels/update_rule.h"
+#include "tensor/requests.h"
+
+namespace tensorkv {
+
+using SharedRule = std::shared_ptr<const UpdateRule>;
+
+// Patterns and their rules. A value type: the store changes a copy, checks
+// what follows from it, and then keeps it. Not thread-safe.
+class RuleBindings {
+ public:
+  static constexpr size_t kMaxPatterns = 1024;
+
+  // `default_rule` governs what no pattern matches.
+  explicit RuleBindings(SharedRule default_rule);
+
+  // The rule of `key`: that of the matching pattern added last.
+  const SharedRule& Find(absl::string_view key) const;
+
+  // The rule bound to exactly this pattern; null if there is none.
+  SharedRule Get(absl::string_view pattern) const;
+
+  // Binds `rule` to `pattern`, in the place of the rule it had.
+  // Errors: ResourceExhausted (more than 1024 patterns).
+  absl::Status Set(absl::string_view pattern, SharedRule rule);
+
+  // In order of precedence, the default last.
+  std::vector<RuleBinding> List() const;
+
+ private:
+  struct Binding {
+    std::string pattern;
+    SharedRule rule;
+  };
+
+  // The default first, then patterns as they were added.
+  std::vector<Binding> bindings_;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_STORE_RULE_BINDINGS_H_

@@ -1,0 +1,116 @@
+// What the store keeps for one key, and the updates that wait for it.
+
+#ifndef TENSORKV_SERVICE_STORE_STORED_KEY_H_
+#define TENSORKV_SERVICE_STORE_STORED_KEY_H_
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
+#include "base/ref_counted.h"
+#include "service/store/byte_budget.h"
+#include "service/store/rounds.h"
+#include "service/store/rule_bindings.h"
+#include "service/store/tensor_store.h"
+#include "tensor/requests.h"
+#include "tensor/tensor.h"
+
+namespace tensorkv {
+
+// A push whose reply waits for its updates. Shared by them; guarded by the
+// namespace's mutex.
+struct PushCall : RefCounted {
+  PushReply reply;
+  absl::Status status;
+  size_t num_pending = 0;
+  ReplyCallback<PushReply> done;
+};
+
+// One update of one key, ready to run.
+struct PendingUpdate {
+  // Summed in this order; at least one.
+  Tensors contributions;
+  // Of the contributions, until the update has run.
+  Reservation held;
+  // Room for a new value buffer, should somebody read the present one.
+  Reservation room;
+
+  // Async: whose reply waits, and which of its results this update produces.
+  RefPtr<PushCall> call;
+  absl::InlinedVector<uint32_t, 1> results;
+
+  // Sync: the round that closed; 0 in the other modes.
+  Step round = 0;
+};
+
+// The tensors that a rule keeps for a key, all in the key's accumulate type.
+struct RuleState {
+  absl::InlinedVector<RefPtr<Buffer>, kMaxRuleStates> states;
+  // Null where the rule keeps no master copy.
+  RefPtr<Buffer> master;
+
+  // Buffers that the next update must fill first: states with zero, the master
+  // with the value. Filling waits for the update because only an update may
+  // read the value while nobody changes it.
+  bool states_are_new = false;
+  bool master_is_new = false;
+
+  uint64_t size_bytes() const {
+    uint64_t bytes = master ? master->size_bytes() : 0;
+    for (const RefPtr<Buffer>& state : states) bytes += state->size_bytes();
+    return bytes;
+  }
+};
+
+// A key and its value. Not thread-safe: guarded by the namespace's mutex. An
+// update under way keeps the key alive after it was deleted.
+//
+// Invariants:
+//  1. At most one update of a key runs at a time; is_updating says so.
+//  2. While is_updating, only the running update reads or writes rule_state's
+//     buffers, and only it replaces `value` and `version`.
+//  3. `value` is written only while value_is_changing, which is set only when
+//     no one else holds the buffer; nobody may take the buffer meanwhile.
+struct StoredKey : RefCounted {
+  StoredKey(std::string name, DType dtype, Shape shape)
+      : name(std::move(name)), dtype(dtype), shape(std::move(shape)) {}
+
+  const std::string name;
+  const DType dtype;
+  const Shape shape;
+
+  RefPtr<Buffer> value;
+  Version version = 1;
+  uint64_t update_count = 0;
+
+  SharedRule rule;
+  // Null for a rule that keeps nothing.
+  std::shared_ptr<RuleState> rule_state;
+
+  bool is_updating = false;
+  bool value_is_changing = false;
+  // Position + 1 of this key among the contributions of the call being
+  // checked, 0 outside of the check: finds a key's earlier entries.
+  uint32_t position_in_call = 0;
+
+  // Null when empty, to keep idle keys small.
+  std::unique_ptr<std::deque<PendingUpdate>> pending;
+  // Null outside of sync namespaces.
+  std::unique_ptr<Rounds> rounds;
+
+  bool has_pending() const { return pending && !pending->empty(); }
+  uint64_t value_bytes() const { return value->size_bytes(); }
+  uint64_t num_updates_ahead() const {
+    return (is_updating ? 1 : 0) + (pending ? pending->size() : 0);
+  }
+  Tensor ToTensor() const { return *Tensor::FromBuffer(dtype, shape, value); }
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_STORE_STORED_KEY_H_
