@@ -140,8 +140,10 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   // Checks a push and makes it take effect; fills admission.runnable.
   absl::Status Admit(Admission& admission)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<std::vector<KeyContribution>> GroupByKey(
-      const PushRequest& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Sets StoredKey::position_in_call of the keys; the caller resets them.
+  absl::Status GroupByKey(const PushRequest& request,
+                          std::vector<KeyContribution>& contributions)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<StoredKey*> CheckEntry(const PushRequest& request,
                                         const PushEntry& entry) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

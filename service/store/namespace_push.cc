@@ -1,6 +1,5 @@
 #include <utility>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "service/store/names.h"
@@ -68,8 +67,10 @@ absl::Status Namespace::MoveToDevice(PushRequest& request) {
 
 absl::Status Namespace::Admit(Admission& admission) {
   RETURN_IF_ERROR(TakeFailure(admission.request.worker));
-  ASSIGN_OR_RETURN(std::vector<KeyContribution> contributions,
-                   GroupByKey(admission.request));
+  std::vector<KeyContribution> contributions;
+  const absl::Status grouped = GroupByKey(admission.request, contributions);
+  for (KeyContribution& each : contributions) each.key->position_in_call = 0;
+  RETURN_IF_ERROR(grouped);
   uint64_t room_bytes = 0;
   for (const KeyContribution& each : contributions) {
     room_bytes += each.room_bytes;
@@ -86,13 +87,9 @@ absl::Status Namespace::Admit(Admission& admission) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<Namespace::KeyContribution>> Namespace::GroupByKey(
-    const PushRequest& request) {
-  std::vector<KeyContribution> contributions;
+absl::Status Namespace::GroupByKey(
+    const PushRequest& request, std::vector<KeyContribution>& contributions) {
   contributions.reserve(request.entries.size());
-  absl::Cleanup forget_positions = [&contributions] {
-    for (KeyContribution& each : contributions) each.key->position_in_call = 0;
-  };
   for (size_t i = 0; i < request.entries.size(); ++i) {
     const PushEntry& entry = request.entries[i];
     ASSIGN_OR_RETURN(StoredKey * key, CheckEntry(request, entry));
@@ -110,7 +107,7 @@ absl::StatusOr<std::vector<Namespace::KeyContribution>> Namespace::GroupByKey(
     contribution.held_bytes += entry.tensor.size_bytes();
     contribution.tensors.push_back(entry.tensor);
   }
-  return contributions;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<StoredKey*> Namespace::CheckEntry(const PushRequest& request,

@@ -1,0 +1,136 @@
+#include "service/store/byte_budget.h"
+
+#include <thread>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/testing/status_matchers.h"
+
+namespace tensorkv {
+namespace {
+
+using ::tensorkv::testing::StatusIs;
+
+RefPtr<ByteBudget> Budget(uint64_t limit, RefPtr<ByteBudget> parent = nullptr) {
+  return MakeRefCounted<ByteBudget>("namespace \"n\"", limit, parent);
+}
+
+TEST(ByteBudgetTest, TakesExactlyItsLimit) {
+  const auto budget = Budget(100);
+
+  EXPECT_OK(budget->Reserve(60));
+  EXPECT_OK(budget->Reserve(40));
+
+  EXPECT_EQ(budget->used_bytes(), 100u);
+  EXPECT_THAT(budget->Reserve(1),
+              StatusIs(absl::StatusCode::kResourceExhausted));
+}
+
+TEST(ByteBudgetTest, ErrorNamesBudgetLimitUseAndRequest) {
+  const auto budget = Budget(100);
+  ASSERT_OK(budget->Reserve(60));
+
+  EXPECT_THAT(
+      budget->Reserve(50),
+      StatusIs(absl::StatusCode::kResourceExhausted,
+               "namespace \"n\": expected at most 100 bytes in use, got 60 and "
+               "50 more"));
+}
+
+TEST(ByteBudgetTest, HugeRequestDoesNotWrapAround) {
+  const auto budget = Budget(100);
+  ASSERT_OK(budget->Reserve(60));
+
+  EXPECT_THAT(budget->Reserve(UINT64_MAX - 10),
+              StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_EQ(budget->used_bytes(), 60u);
+}
+
+TEST(ByteBudgetTest, RefusalByChildLeavesParentUntouched) {
+  const auto parent = Budget(1000);
+  const auto child = Budget(100, parent);
+
+  EXPECT_FALSE(child->Reserve(101).ok());
+
+  EXPECT_EQ(parent->used_bytes(), 0u);
+}
+
+TEST(ByteBudgetTest, ParentBoundsTheSumOfItsChildren) {
+  const auto parent = Budget(100);
+  const auto one = Budget(80, parent);
+  const auto other = Budget(80, parent);
+  ASSERT_OK(one->Reserve(70));
+
+  EXPECT_FALSE(other->Reserve(40).ok());
+  EXPECT_EQ(other->used_bytes(), 0u);
+  one->Release(70);
+  EXPECT_OK(other->Reserve(40));
+}
+
+TEST(ByteBudgetTest, ConcurrentReservationsNeverPassTheLimit) {
+  const auto budget = Budget(1000);
+  std::atomic<int> granted{0};
+
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 1000; ++i) granted += budget->Reserve(1).ok();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+
+  EXPECT_EQ(granted, 1000);
+  EXPECT_EQ(budget->used_bytes(), 1000u);
+}
+
+TEST(ReservationTest, ReleasesWhenItGoes) {
+  const auto account = MakeRefCounted<BudgetAccount>(Budget(100));
+
+  {
+    ASSERT_OK_AND_ASSIGN(Reservation held, Reservation::Create(account, 30));
+    EXPECT_EQ(account->used_bytes(), 30u);
+  }
+
+  EXPECT_EQ(account->used_bytes(), 0u);
+}
+
+TEST(ReservationTest, SplitAndMergeKeepTheSum) {
+  const auto account = MakeRefCounted<BudgetAccount>(Budget(100));
+  ASSERT_OK_AND_ASSIGN(Reservation whole, Reservation::Create(account, 30));
+
+  Reservation part = whole.Split(10);
+  EXPECT_EQ(whole.bytes(), 20u);
+  Reservation empty;
+  empty.Merge(std::move(part));
+  empty.Merge(std::move(whole));
+
+  EXPECT_EQ(empty.bytes(), 30u);
+  EXPECT_EQ(account->used_bytes(), 30u);
+}
+
+TEST(ReservationTest, HandedOverBytesStayReserved) {
+  const auto account = MakeRefCounted<BudgetAccount>(Budget(100));
+
+  {
+    ASSERT_OK_AND_ASSIGN(Reservation held, Reservation::Create(account, 30));
+    held.HandOver();
+  }
+
+  EXPECT_EQ(account->used_bytes(), 30u);
+}
+
+TEST(ReservationTest, BufferGivesHandedOverBytesBack) {
+  const auto account = MakeRefCounted<BudgetAccount>(Budget(100));
+  ASSERT_OK_AND_ASSIGN(Reservation held, Reservation::Create(account, 30));
+
+  ASSERT_OK_AND_ASSIGN(RefPtr<Buffer> buffer,
+                       HostBuffer::Allocate(30, held.HandOver()));
+  EXPECT_EQ(account->used_bytes(), 30u);
+  buffer = nullptr;
+
+  EXPECT_EQ(account->used_bytes(), 0u);
+}
+
+}  // namespace
+}  // namespace tensorkv

@@ -1,0 +1,452 @@
+#include "service/store/memory_tensor_store.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/testing/scripted_backend.h"
+#include "tests/testing/status_matchers.h"
+
+namespace tensorkv {
+namespace {
+
+using ::tensorkv::testing::ScriptedBackend;
+using ::tensorkv::testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+// Where an answer arrives.
+template <typename Reply>
+struct Inbox {
+  std::optional<absl::StatusOr<Reply>> answer;
+
+  ReplyCallback<Reply> Callback() {
+    return [this](absl::StatusOr<Reply> reply) { answer = std::move(reply); };
+  }
+  bool is_empty() const { return !answer.has_value(); }
+};
+
+Tensor Filled(double value, Shape shape = {4}) {
+  return *Tensor::Filled(DType::kF32, std::move(shape), value);
+}
+
+float First(const Value& value) { return value.tensor.elements<float>()[0]; }
+
+class MemoryTensorStoreTest : public ::testing::Test {
+ protected:
+  ~MemoryTensorStoreTest() override { backend_.Release(); }
+
+  absl::Status Init(const std::string& key, double value,
+                    OnExisting on_existing = OnExisting::kFail) {
+    InitRequest request;
+    request.on_existing = on_existing;
+    request.entries.push_back({key, Filled(value)});
+    return store_.Init(std::move(request)).status();
+  }
+
+  static PushRequest PushOf(const std::string& key, double value) {
+    PushRequest request;
+    request.entries.push_back({key, false, Filled(value)});
+    return request;
+  }
+  PushRequest SyncPush(uint32_t rank, Step step, double value) {
+    PushRequest request = PushOf("w", value);
+    request.name_space = "sync";
+    request.worker = Worker{rank, 0};
+    request.step = step;
+    return request;
+  }
+  static PullRequest PullOf(const std::string& key, Version min_version = 0) {
+    PullRequest request;
+    request.entries.push_back({key, min_version});
+    return request;
+  }
+  PullRequest SyncPull(uint32_t rank) {
+    PullRequest request = PullOf("w");
+    request.name_space = "sync";
+    request.worker = Worker{rank, 0};
+    return request;
+  }
+
+  absl::StatusOr<PushReply> Push(PushRequest request) {
+    Inbox<PushReply> inbox;
+    store_.Push(std::move(request), {}, inbox.Callback());
+    return inbox.is_empty() ? absl::InternalError("no answer yet")
+                            : *std::move(inbox.answer);
+  }
+  absl::StatusOr<Value> Pull(PullRequest request) {
+    Inbox<PullReply> inbox;
+    store_.Pull(std::move(request), {}, inbox.Callback());
+    if (inbox.is_empty()) return absl::InternalError("no answer yet");
+    if (!inbox.answer->ok()) return inbox.answer->status();
+    return (*inbox.answer)->values[0];
+  }
+
+  void CreateSyncNamespace(uint32_t num_workers) {
+    CreateNamespaceRequest request;
+    request.name_space = "sync";
+    request.config.mode = Mode::kSync;
+    request.config.num_workers = num_workers;
+    ASSERT_OK(store_.CreateNamespace(request));
+    InitRequest init;
+    init.name_space = "sync";
+    init.entries.push_back({"w", Filled(0)});
+    ASSERT_OK(store_.Init(std::move(init)));
+  }
+
+  ScriptedBackend backend_;
+  FakeAlarms alarms_;
+  MemoryTensorStore store_{
+      {.budget_bytes = 1 << 20, .max_wait = absl::Minutes(5)},
+      &backend_,
+      &alarms_};
+};
+
+TEST_F(MemoryTensorStoreTest, UpdatesInPlaceWhenNobodyReads) {
+  ASSERT_OK(Init("w", 1));
+  const char* before = Pull(PullOf("w"))->tensor.data();
+
+  ASSERT_OK(Push(PushOf("w", 2)));
+
+  ASSERT_OK_AND_ASSIGN(const Value value, Pull(PullOf("w")));
+  EXPECT_EQ(value.tensor.data(), before);
+  EXPECT_EQ(First(value), 2);
+}
+
+TEST_F(MemoryTensorStoreTest, ReaderKeepsTheValueItPulled) {
+  ASSERT_OK(Init("w", 1));
+  ASSERT_OK_AND_ASSIGN(const Value read, Pull(PullOf("w")));
+
+  ASSERT_OK(Push(PushOf("w", 2)));
+
+  EXPECT_EQ(First(read), 1);
+  EXPECT_EQ(First(*Pull(PullOf("w"))), 2);
+}
+
+TEST_F(MemoryTensorStoreTest, PullDuringAnInPlaceUpdateGetsTheNewValue) {
+  ASSERT_OK(Init("w", 1));
+  backend_.Hold();
+  std::thread pusher([this] { EXPECT_OK(Push(PushOf("w", 2))); });
+  backend_.WaitUntilHeld();
+  Inbox<PullReply> inbox;
+
+  store_.Pull(PullOf("w"), {}, inbox.Callback());
+  EXPECT_TRUE(inbox.is_empty());
+  backend_.Release();
+  pusher.join();
+
+  ASSERT_FALSE(inbox.is_empty());
+  EXPECT_EQ(First((*inbox.answer)->values[0]), 2);
+  EXPECT_EQ((*inbox.answer)->values[0].version, 2u);
+}
+
+TEST_F(MemoryTensorStoreTest, PullDuringACopyingUpdateGetsTheOldValue) {
+  ASSERT_OK(Init("w", 1));
+  ASSERT_OK_AND_ASSIGN(const Value reader, Pull(PullOf("w")));
+  backend_.Hold();
+  std::thread pusher([this] { EXPECT_OK(Push(PushOf("w", 2))); });
+  backend_.WaitUntilHeld();
+
+  EXPECT_EQ(First(*Pull(PullOf("w"))), 1);
+
+  backend_.Release();
+  pusher.join();
+  EXPECT_EQ(First(*Pull(PullOf("w"))), 2);
+}
+
+TEST_F(MemoryTensorStoreTest, PushesDuringAnUpdateRunInTheirOrder) {
+  ASSERT_OK(Init("w", 1));
+  backend_.Hold();
+  std::thread pusher([this] { EXPECT_OK(Push(PushOf("w", 2))); });
+  backend_.WaitUntilHeld();
+  Inbox<PushReply> second;
+  Inbox<PushReply> third;
+
+  store_.Push(PushOf("w", 3), {}, second.Callback());
+  store_.Push(PushOf("w", 4), {}, third.Callback());
+  EXPECT_TRUE(second.is_empty());
+  backend_.Release();
+  pusher.join();
+
+  EXPECT_EQ((*second.answer)->results[0].version, 3u);
+  EXPECT_EQ((*third.answer)->results[0].version, 4u);
+  EXPECT_EQ(First(*Pull(PullOf("w"))), 4);
+}
+
+TEST_F(MemoryTensorStoreTest, OtherKeysDoNotWaitForAnUpdate) {
+  ASSERT_OK(Init("w", 1));
+  ASSERT_OK(Init("other", 5));
+  backend_.Hold();
+  std::thread pusher([this] { EXPECT_OK(Push(PushOf("w", 2))); });
+  backend_.WaitUntilHeld();
+
+  EXPECT_EQ(First(*Pull(PullOf("other"))), 5);
+
+  backend_.Release();
+  pusher.join();
+}
+
+TEST_F(MemoryTensorStoreTest, FailedUpdateLeavesValueAndVersion) {
+  ASSERT_OK(Init("w", 1));
+  backend_.FailApply(absl::InternalError("broken"));
+
+  EXPECT_THAT(Push(PushOf("w", 2)), StatusIs(absl::StatusCode::kInternal));
+  backend_.FailApply(absl::OkStatus());
+
+  ASSERT_OK_AND_ASSIGN(const Value value, Pull(PullOf("w")));
+  EXPECT_EQ(value.version, 1u);
+  EXPECT_EQ(First(value), 1);
+}
+
+TEST_F(MemoryTensorStoreTest, FailedRoundIsReportedOnceToEveryWorker) {
+  CreateSyncNamespace(2);
+  backend_.FailApply(absl::InternalError("broken"));
+  ASSERT_OK(Push(SyncPush(0, 1, 1)));
+  ASSERT_OK(Push(SyncPush(1, 1, 1)));
+  backend_.FailApply(absl::OkStatus());
+
+  EXPECT_THAT(Pull(SyncPull(0)),
+              StatusIs(absl::StatusCode::kAborted,
+                       AllOf(HasSubstr("round 1 of \"w\" failed"),
+                             HasSubstr("broken"))));
+  EXPECT_THAT(Push(SyncPush(1, 2, 1)), StatusIs(absl::StatusCode::kAborted));
+
+  EXPECT_EQ(Pull(SyncPull(0))->version, 1u);
+  EXPECT_EQ(store_.DescribeNamespace("sync")->rounds_failed, 1u);
+}
+
+TEST_F(MemoryTensorStoreTest, WaitEndsAtItsDeadlineAndNamesTheVersion) {
+  ASSERT_OK(Init("w", 1));
+  Inbox<PullReply> inbox;
+  store_.Pull(PullOf("w", 3), {.timeout = absl::Seconds(2)}, inbox.Callback());
+
+  alarms_.Advance(absl::Seconds(1));
+  EXPECT_TRUE(inbox.is_empty());
+  EXPECT_EQ(store_.DescribeNamespace("")->calls_waiting, 1u);
+  alarms_.Advance(absl::Seconds(1));
+
+  ASSERT_FALSE(inbox.is_empty());
+  EXPECT_THAT(*inbox.answer,
+              StatusIs(absl::StatusCode::kDeadlineExceeded,
+                       "waited 2s: key \"w\": expected version 3, got 1"));
+  EXPECT_EQ(store_.DescribeNamespace("")->calls_waiting, 0u);
+}
+
+TEST_F(MemoryTensorStoreTest, WaitOfAWorkerNamesTheMissingRanks) {
+  CreateSyncNamespace(3);
+  ASSERT_OK(Push(SyncPush(1, 7, 1)));
+  Inbox<PullReply> inbox;
+  store_.Pull(SyncPull(1), {.timeout = absl::Seconds(1)}, inbox.Callback());
+
+  alarms_.Advance(absl::Seconds(1));
+
+  EXPECT_THAT(*inbox.answer,
+              StatusIs(absl::StatusCode::kDeadlineExceeded,
+                       HasSubstr("round 7 of \"w\": waiting for ranks 0, 2")));
+}
+
+TEST_F(MemoryTensorStoreTest, ServerBoundsWaitsWithoutADeadline) {
+  Inbox<PullReply> inbox;
+  PullRequest request = PullOf("later");
+  request.wait = true;
+  store_.Pull(request, {}, inbox.Callback());
+
+  alarms_.Advance(absl::Minutes(5));
+
+  EXPECT_THAT(*inbox.answer, StatusIs(absl::StatusCode::kDeadlineExceeded,
+                                      HasSubstr("does not exist yet")));
+}
+
+TEST_F(MemoryTensorStoreTest, AnsweredWaitLeavesNoAlarm) {
+  ASSERT_OK(Init("w", 1));
+  Inbox<PullReply> inbox;
+  store_.Pull(PullOf("w", 2), {}, inbox.Callback());
+  EXPECT_EQ(alarms_.num_pending(), 1u);
+
+  ASSERT_OK(Push(PushOf("w", 2)));
+
+  EXPECT_FALSE(inbox.is_empty());
+  EXPECT_EQ(alarms_.num_pending(), 0u);
+}
+
+TEST_F(MemoryTensorStoreTest, CancelledWaitEndsAtOnce) {
+  ASSERT_OK(Init("w", 1));
+  const auto cancellation = std::make_shared<Cancellation>();
+  Inbox<PullReply> inbox;
+  store_.Pull(PullOf("w", 2), {.cancellation = cancellation}, inbox.Callback());
+
+  cancellation->Cancel();
+
+  EXPECT_THAT(*inbox.answer, StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_EQ(store_.DescribeNamespace("")->calls_waiting, 0u);
+}
+
+TEST_F(MemoryTensorStoreTest, CallCancelledBeforeItWaitsEndsToo) {
+  ASSERT_OK(Init("w", 1));
+  const auto cancellation = std::make_shared<Cancellation>();
+  cancellation->Cancel();
+  Inbox<PullReply> inbox;
+
+  store_.Pull(PullOf("w", 2), {.cancellation = cancellation}, inbox.Callback());
+
+  EXPECT_THAT(*inbox.answer, StatusIs(absl::StatusCode::kCancelled));
+}
+
+TEST_F(MemoryTensorStoreTest, PullOfManyKeysWaitsForTheLast) {
+  ASSERT_OK(Init("a", 1));
+  ASSERT_OK(Init("b", 1));
+  PullRequest request;
+  request.entries = {{"a", 2}, {"b", 2}, {"c", 0}};
+  request.wait = true;
+  Inbox<PullReply> inbox;
+  store_.Pull(request, {}, inbox.Callback());
+
+  ASSERT_OK(Push(PushOf("b", 3)));
+  ASSERT_OK(Push(PushOf("a", 2)));
+  EXPECT_TRUE(inbox.is_empty());
+  ASSERT_OK(Init("c", 4));
+
+  ASSERT_FALSE(inbox.is_empty());
+  ASSERT_OK(*inbox.answer);
+  EXPECT_EQ(First((*inbox.answer)->values[0]), 2);
+  EXPECT_EQ(First((*inbox.answer)->values[1]), 3);
+  EXPECT_EQ(First((*inbox.answer)->values[2]), 4);
+}
+
+TEST_F(MemoryTensorStoreTest, DeleteEndsWaitsForTheKey) {
+  ASSERT_OK(Init("w", 1));
+  Inbox<PullReply> inbox;
+  store_.Pull(PullOf("w", 2), {}, inbox.Callback());
+
+  DeleteRequest request;
+  request.keys = {"w"};
+  ASSERT_OK(store_.Delete(request));
+
+  EXPECT_THAT(*inbox.answer, StatusIs(absl::StatusCode::kNotFound));
+}
+
+TEST_F(MemoryTensorStoreTest, DeleteDuringAnUpdateLetsThePushSucceed) {
+  ASSERT_OK(Init("w", 1));
+  backend_.Hold();
+  std::thread pusher([this] { EXPECT_OK(Push(PushOf("w", 2))); });
+  backend_.WaitUntilHeld();
+
+  DeleteRequest request;
+  request.keys = {"w"};
+  EXPECT_OK(store_.Delete(request));
+  backend_.Release();
+  pusher.join();
+
+  EXPECT_THAT(Pull(PullOf("w")), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_EQ(store_.used_bytes(), 0u);
+}
+
+TEST_F(MemoryTensorStoreTest, ReplaceDuringAnUpdateTakesALaterVersion) {
+  ASSERT_OK(Init("w", 1));
+  ASSERT_OK_AND_ASSIGN(const Value reader, Pull(PullOf("w")));
+  backend_.Hold();
+  absl::StatusOr<PushReply> pushed;
+  std::thread pusher([&] { pushed = Push(PushOf("w", 2)); });
+  backend_.WaitUntilHeld();
+  std::thread replacer(
+      [this] { EXPECT_OK(Init("w", 9, OnExisting::kReplace)); });
+
+  backend_.Release();
+  pusher.join();
+  replacer.join();
+
+  ASSERT_OK_AND_ASSIGN(const Value value, Pull(PullOf("w")));
+  EXPECT_EQ(First(value), 9);
+  EXPECT_GT(value.version, pushed->results[0].version);
+}
+
+TEST_F(MemoryTensorStoreTest, DeleteNamespaceEndsItsWaits) {
+  CreateSyncNamespace(2);
+  ASSERT_OK(Push(SyncPush(0, 1, 1)));
+  Inbox<PullReply> inbox;
+  store_.Pull(SyncPull(0), {}, inbox.Callback());
+
+  ASSERT_OK(store_.DeleteNamespace("sync"));
+
+  EXPECT_THAT(*inbox.answer, StatusIs(absl::StatusCode::kNotFound,
+                                      HasSubstr("\"sync\" was deleted")));
+  EXPECT_EQ(store_.used_bytes(), 0u);
+}
+
+TEST_F(MemoryTensorStoreTest, CancelWaitsEndsWaitsAndRefusesNewOnes) {
+  ASSERT_OK(Init("w", 1));
+  Inbox<PullReply> inbox;
+  store_.Pull(PullOf("w", 2), {}, inbox.Callback());
+
+  store_.CancelWaits();
+
+  EXPECT_THAT(*inbox.answer, StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(Pull(PullOf("w", 2)), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_OK(Pull(PullOf("w")));
+}
+
+TEST_F(MemoryTensorStoreTest, PushReservesRoomForANewValue) {
+  // 0.4 MiB of value, contribution and room each: more than the budget.
+  InitRequest init;
+  init.entries.push_back({"w", Filled(1, {100000})});
+  ASSERT_OK(store_.Init(std::move(init)));
+  PushRequest push;
+  push.entries.push_back({"w", false, Filled(2, {100000})});
+
+  EXPECT_THAT(Push(std::move(push)),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       HasSubstr("expected at most 1048576 bytes")));
+
+  EXPECT_EQ(Pull(PullOf("w"))->version, 1u);
+  EXPECT_EQ(store_.used_bytes(), 400000u);
+}
+
+TEST_F(MemoryTensorStoreTest, StateIsReservedWhenTheRuleIsSet) {
+  ASSERT_OK(Init("w", 1));
+  SetRuleRequest request;
+  request.rule = {.name = "adam", .hyperparameters = {}};
+
+  ASSERT_OK(store_.SetRule(request));
+
+  EXPECT_EQ(store_.DescribeNamespace("")->memory.state, 2 * 4 * sizeof(float));
+}
+
+TEST_F(MemoryTensorStoreTest, RuleWithoutRoomForItsStateChangesNothing) {
+  InitRequest init;
+  init.entries.push_back({"small", Filled(1)});
+  init.entries.push_back({"w", Filled(1, {100000})});
+  ASSERT_OK(store_.Init(std::move(init)));
+  SetRuleRequest request;
+  request.rule = {.name = "adam", .hyperparameters = {}};
+
+  EXPECT_THAT(store_.SetRule(request),
+              StatusIs(absl::StatusCode::kResourceExhausted));
+
+  const NamespaceStatus status = *store_.DescribeNamespace("");
+  EXPECT_EQ(status.memory.state, 0u);
+  EXPECT_EQ(status.rules[0].rule.name, "assign");
+}
+
+TEST_F(MemoryTensorStoreTest, AllocationThatFailsGivesItsBytesBack) {
+  backend_.FailAllocate(absl::ResourceExhaustedError("no memory"));
+
+  EXPECT_THAT(Init("w", 1), StatusIs(absl::StatusCode::kResourceExhausted));
+
+  EXPECT_EQ(store_.used_bytes(), 0u);
+}
+
+TEST_F(MemoryTensorStoreTest, NumberOfNamespacesIsBounded) {
+  MemoryTensorStore store({.max_namespaces = 2}, &backend_, &alarms_);
+  ASSERT_OK(store.CreateNamespace({.name_space = "a"}));
+
+  EXPECT_THAT(store.CreateNamespace({.name_space = "b"}),
+              StatusIs(absl::StatusCode::kResourceExhausted));
+}
+
+}  // namespace
+}  // namespace tensorkv

@@ -1,0 +1,106 @@
+#include "service/store/names.h"
+
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/testing/status_matchers.h"
+
+namespace tensorkv {
+namespace {
+
+using ::tensorkv::testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+
+TEST(CheckKeyTest, TakesOneTo1024Bytes) {
+  EXPECT_OK(CheckKey("w"));
+  EXPECT_OK(CheckKey(std::string(1024, 'x')));
+
+  EXPECT_THAT(CheckKey(""), StatusIs(kInvalid, HasSubstr("got 0")));
+  EXPECT_THAT(CheckKey(std::string(1025, 'x')),
+              StatusIs(kInvalid, AllOf(HasSubstr("1 to 1024 bytes"),
+                                       HasSubstr("got 1025"))));
+}
+
+TEST(CheckKeyTest, TakesAllOfUnicode) {
+  EXPECT_OK(CheckKey("größe/重み/\xF0\x9F\x98\x80"));
+  EXPECT_OK(CheckKey("\xF4\x8F\xBF\xBF"));  // U+10FFFF
+}
+
+TEST(CheckKeyTest, RejectsWhatIsNotUtf8) {
+  const absl::string_view malformed[] = {
+      "\x80",              // a continuation byte alone
+      "\xC3",              // cut off
+      "\xC0\xAF",          // overlong '/'
+      "\xE0\x80\xAF",      // overlong
+      "\xED\xA0\x80",      // a surrogate
+      "\xF4\x90\x80\x80",  // above U+10FFFF
+      "\xFF",
+  };
+  for (const absl::string_view key : malformed) {
+    EXPECT_THAT(CheckKey(key), StatusIs(kInvalid, HasSubstr("UTF-8")));
+  }
+}
+
+TEST(CheckKeyTest, RejectsControlCharacters) {
+  EXPECT_THAT(CheckKey("a\nb"),
+              StatusIs(kInvalid, HasSubstr("\"a\\nb\": expected no control "
+                                           "characters, got one at byte 1")));
+  EXPECT_FALSE(CheckKey(absl::string_view("a\0b", 3)).ok());
+  EXPECT_FALSE(CheckKey("\x7f").ok());
+}
+
+TEST(CheckNamespaceNameTest, TakesOneTo256Bytes) {
+  EXPECT_OK(CheckNamespaceName(std::string(256, 'x')));
+  EXPECT_FALSE(CheckNamespaceName(std::string(257, 'x')).ok());
+  EXPECT_FALSE(CheckNamespaceName("").ok());
+}
+
+TEST(CheckKeyPatternTest, TakesTheEmptyPattern) {
+  EXPECT_OK(CheckKeyPattern(""));
+  EXPECT_OK(CheckKeyPattern("layer?.*"));
+  EXPECT_FALSE(CheckKeyPattern("\x80").ok());
+}
+
+TEST(QuotedTest, EscapesAndCuts) {
+  EXPECT_EQ(Quoted("a\"b\n"), "\"a\\\"b\\n\"");
+  EXPECT_EQ(Quoted(std::string(100, 'x')),
+            "\"" + std::string(80, 'x') + "...\"");
+}
+
+TEST(MatchesGlobTest, LiteralMatchesItselfOnly) {
+  EXPECT_TRUE(MatchesGlob("fc1.w", "fc1.w"));
+  EXPECT_FALSE(MatchesGlob("fc1.w", "fc1.w2"));
+  EXPECT_FALSE(MatchesGlob("fc1.w", "fc1"));
+  EXPECT_TRUE(MatchesGlob("", ""));
+}
+
+TEST(MatchesGlobTest, StarIsAnyRun) {
+  EXPECT_TRUE(MatchesGlob("*", ""));
+  EXPECT_TRUE(MatchesGlob("*.bias", "a.bias.bias"));
+  EXPECT_TRUE(MatchesGlob("a*b*c", "aXXbYYbZZc"));
+  EXPECT_FALSE(MatchesGlob("a*b*c", "aXXbYYbZZ"));
+  EXPECT_FALSE(MatchesGlob("*.bias", "a.bias2"));
+}
+
+TEST(MatchesGlobTest, QuestionMarkIsOneCharacter) {
+  EXPECT_TRUE(MatchesGlob("fc?.w", "fc1.w"));
+  EXPECT_TRUE(MatchesGlob("fc?.w", "fcé.w"));
+  EXPECT_FALSE(MatchesGlob("fc?.w", "fc.w"));
+  EXPECT_FALSE(MatchesGlob("??", "é"));
+  EXPECT_FALSE(MatchesGlob("*??", "é"));
+}
+
+TEST(MatchesGlobTest, ManyStarsEndQuickly) {
+  const std::string text(1024, 'a');
+  std::string pattern;
+  for (int i = 0; i < 100; ++i) pattern += "a*";
+
+  EXPECT_FALSE(MatchesGlob(pattern + "b", text));
+}
+
+}  // namespace
+}  // namespace tensorkv

@@ -1,0 +1,86 @@
+// A backend that tests can hold still and make fail.
+
+#ifndef TENSORKV_TESTS_TESTING_SCRIPTED_BACKEND_H_
+#define TENSORKV_TESTS_TESTING_SCRIPTED_BACKEND_H_
+
+#include <utility>
+
+#include "base/mutex.h"
+#include "kernels/backend.h"
+#include "kernels/cpu/cpu_backend.h"
+
+namespace tensorkv::testing {
+
+// Works like a single-threaded CpuBackend, except as told. Thread-safe.
+class ScriptedBackend final : public Backend {
+ public:
+  // From now on, Apply waits at its start until Release.
+  void Hold() {
+    MutexLock lock(&mutex_);
+    is_holding_ = true;
+  }
+  void Release() {
+    MutexLock lock(&mutex_);
+    is_holding_ = false;
+    changed_.SignalAll();
+  }
+  // Returns when a call of Apply waits.
+  void WaitUntilHeld() {
+    MutexLock lock(&mutex_);
+    while (num_held_ == 0) changed_.Wait(&mutex_);
+  }
+
+  // From now on, Apply returns this; OK makes it work again.
+  void FailApply(absl::Status status) {
+    MutexLock lock(&mutex_);
+    apply_status_ = std::move(status);
+  }
+  // The same for Allocate.
+  void FailAllocate(absl::Status status) {
+    MutexLock lock(&mutex_);
+    allocate_status_ = std::move(status);
+  }
+
+  absl::string_view name() const override { return "scripted"; }
+  absl::StatusOr<RefPtr<Buffer>> Allocate(
+      size_t size_bytes, RefPtr<MemoryAccount> account) override {
+    {
+      MutexLock lock(&mutex_);
+      if (!allocate_status_.ok()) return allocate_status_;
+    }
+    return cpu_.Allocate(size_bytes, std::move(account));
+  }
+  absl::Status Zero(absl::Span<const MutableTensorView> tensors) override {
+    return cpu_.Zero(tensors);
+  }
+  absl::StatusOr<Tensor> ToDevice(const Tensor& host) override {
+    return cpu_.ToDevice(host);
+  }
+  absl::StatusOr<Tensor> ToHost(const Tensor& device) override {
+    return cpu_.ToHost(device);
+  }
+  absl::Status Apply(absl::Span<const TensorUpdate> batch) override {
+    {
+      MutexLock lock(&mutex_);
+      ++num_held_;
+      changed_.SignalAll();
+      while (is_holding_) changed_.Wait(&mutex_);
+      --num_held_;
+      if (!apply_status_.ok()) return apply_status_;
+    }
+    return cpu_.Apply(batch);
+  }
+
+ private:
+  CpuBackend cpu_{1};
+  Mutex mutex_;
+  CondVar changed_;
+  bool is_holding_ ABSL_GUARDED_BY(mutex_) = false;
+  int num_held_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Status apply_status_ ABSL_GUARDED_BY(mutex_);
+  absl::Status allocate_status_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace tensorkv::testing
+
+#endif  // TENSORKV_TESTS_TESTING_SCRIPTED_BACKEND_H_
