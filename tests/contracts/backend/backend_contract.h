@@ -1,0 +1,290 @@
+// What every Backend must do. A backend's test is a fixture and one line:
+//
+//   struct CpuFixture {
+//     static absl::StatusOr<std::unique_ptr<Backend>> Create();
+//   };
+//   INSTANTIATE_TYPED_TEST_SUITE_P(Cpu, BackendContractTest, CpuFixture);
+
+#ifndef TENSORKV_TESTS_CONTRACTS_BACKEND_BACKEND_CONTRACT_H_
+#define TENSORKV_TESTS_CONTRACTS_BACKEND_BACKEND_CONTRACT_H_
+
+#include <cmath>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "kernels/backend.h"
+#include "tests/contracts/backend/exact_elements.h"
+#include "tests/contracts/backend/update_case.h"
+#include "tests/testing/status_matchers.h"
+
+namespace tensorkv::testing {
+
+template <typename Fixture>
+class BackendContractTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_OK_AND_ASSIGN(backend_, Fixture::Create());
+    ASSERT_OK_AND_ASSIGN(sgd_,
+                         UpdateRule::Create({"sgd", {{"momentum", 0.5}}}));
+    stored_ = Vector({1, 2, 3});
+    gradient_ = Vector({4, 5, 6});
+    momentum_ = Vector({0, 0, 0});
+    contributions_ = {gradient_.view()};
+    states_ = {momentum_.mutable_view()};
+  }
+
+  // An f32 vector of the device.
+  Tensor Vector(const std::vector<double>& elements) {
+    const Shape shape = {static_cast<int64_t>(elements.size())};
+    Tensor tensor = *Tensor::Allocate(DType::kF32, shape);
+    for (size_t i = 0; i < elements.size(); ++i) {
+      SetFloat(tensor, i, elements[i]);
+    }
+    return *backend_->ToDevice(tensor);
+  }
+
+  std::vector<double> ElementsOf(const Tensor& device) {
+    const Tensor host = *backend_->ToHost(device);
+    std::vector<double> elements;
+    for (int64_t i = 0; i < host.num_elements(); ++i) {
+      elements.push_back(FloatAt(host, i));
+    }
+    return elements;
+  }
+
+  // SGD with momentum on f32[3], in place; tests spoil it.
+  TensorUpdate GoodUpdate() {
+    return {.rule = &sgd_,
+            .stored = stored_.view(),
+            .contributions = contributions_,
+            .states = absl::MakeSpan(states_),
+            .value = stored_.mutable_view()};
+  }
+
+  // Applies the spoilt update behind a good one: neither may have an effect.
+  void ExpectInvalid(const TensorUpdate& update, const std::string& message) {
+    Tensor target = Vector({8});
+    const Tensor source = Vector({7});
+    const std::vector<TensorView> contributions = {source.view()};
+    const UpdateRule assign;
+    const TensorUpdate good = {.rule = &assign,
+                               .contributions = contributions,
+                               .value = target.mutable_view()};
+
+    EXPECT_THAT(backend_->Apply({good, update}),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         ::testing::HasSubstr("update 1: " + message)));
+    EXPECT_THAT(ElementsOf(target), ::testing::ElementsAre(8));
+    EXPECT_THAT(ElementsOf(stored_), ::testing::ElementsAre(1, 2, 3));
+  }
+
+  std::unique_ptr<Backend> backend_;
+  UpdateRule sgd_;
+  Tensor stored_;
+  Tensor gradient_;
+  Tensor momentum_;
+  std::vector<TensorView> contributions_;
+  std::vector<MutableTensorView> states_;
+};
+TYPED_TEST_SUITE_P(BackendContractTest);
+
+class CountingAccount final : public MemoryAccount {
+ public:
+  explicit CountingAccount(int64_t* released) : released_(released) {}
+  void Release(int64_t bytes) override { *released_ += bytes; }
+
+ private:
+  int64_t* const released_;
+};
+
+TYPED_TEST_P(BackendContractTest, SmallUpdatesAgreeWithTheOracle) {
+  for (const UpdateCase& update_case : SmallCases()) {
+    ASSERT_TRUE(AgreesWithOracle(*this->backend_, update_case));
+  }
+}
+
+TYPED_TEST_P(BackendContractTest, LargeUpdatesAgreeWithTheOracle) {
+  for (const UpdateCase& update_case : LargeCases()) {
+    ASSERT_TRUE(AgreesWithOracle(*this->backend_, update_case));
+  }
+}
+
+TYPED_TEST_P(BackendContractTest, BatchGivesTheBitsOfItsUpdatesAlone) {
+  std::vector<UpdateCase> cases = SmallCases();
+  const std::vector<UpdateCase> large = LargeCases();
+  cases.insert(cases.begin() + cases.size() / 2, large.begin(), large.end());
+  ASSERT_OK_AND_ASSIGN(const std::vector<std::string> alone,
+                       ResultBytes(*this->backend_, cases));
+
+  std::vector<DeviceUpdate> updates;
+  std::vector<TensorUpdate> batch;
+  for (const UpdateCase& update_case : cases) {
+    ASSERT_OK_AND_ASSIGN(DeviceUpdate update,
+                         DeviceUpdate::Create(*this->backend_, update_case));
+    updates.push_back(std::move(update));
+  }
+  for (DeviceUpdate& update : updates) batch.push_back(update.view());
+  ASSERT_OK(this->backend_->Apply(batch));
+
+  for (size_t i = 0; i < cases.size(); ++i) {
+    EXPECT_THAT(updates[i].ResultBytes(*this->backend_), IsOkAndHolds(alone[i]))
+        << cases[i].ToString();
+  }
+}
+
+TYPED_TEST_P(BackendContractTest, AssignConvertsToTheDTypeOfTheValue) {
+  const UpdateRule assign;
+  ASSERT_OK_AND_ASSIGN(const Tensor host,
+                       Tensor::Allocate(DType::kF8E5M2, {3}));
+  ASSERT_OK_AND_ASSIGN(Tensor value, this->backend_->ToDevice(host));
+  const Tensor wide = this->Vector({1.2, -1e9, 0x1p-17});
+  const std::vector<TensorView> contributions = {wide.view()};
+
+  ASSERT_OK(this->backend_->Apply({{.rule = &assign,
+                                    .contributions = contributions,
+                                    .value = value.mutable_view()}}));
+
+  EXPECT_THAT(this->ElementsOf(value),
+              ::testing::ElementsAre(1.25, -INFINITY, 0));
+}
+
+TYPED_TEST_P(BackendContractTest, NanPassesThroughClipping) {
+  ASSERT_OK_AND_ASSIGN(this->sgd_, this->sgd_.With({{"clip_gradient", 1},
+                                                    {"learning_rate", 1}}));
+  const Tensor gradient = this->Vector({NAN, INFINITY, -INFINITY});
+  this->contributions_ = {gradient.view()};
+
+  ASSERT_OK(this->backend_->Apply({this->GoodUpdate()}));
+
+  EXPECT_THAT(this->ElementsOf(this->stored_),
+              ::testing::ElementsAre(::testing::IsNan(), 1, 4));
+}
+
+TYPED_TEST_P(BackendContractTest, EmptyBatchIsDone) {
+  EXPECT_OK(this->backend_->Apply({}));
+}
+
+TYPED_TEST_P(BackendContractTest, ZeroClearsEveryByte) {
+  ASSERT_OK(
+      this->backend_->Zero({this->stored_.mutable_view(), MutableTensorView(),
+                            this->gradient_.mutable_view()}));
+
+  EXPECT_THAT(this->ElementsOf(this->stored_), ::testing::ElementsAre(0, 0, 0));
+  EXPECT_THAT(this->ElementsOf(this->gradient_),
+              ::testing::ElementsAre(0, 0, 0));
+}
+
+TYPED_TEST_P(BackendContractTest, MemoryIsAlignedAndGivenBackToItsAccount) {
+  int64_t released = 0;
+
+  ASSERT_OK_AND_ASSIGN(RefPtr<Buffer> buffer,
+                       this->backend_->Allocate(
+                           100, MakeRefCounted<CountingAccount>(&released)));
+
+  EXPECT_EQ(buffer->size_bytes(), 100);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer->data()) % kBufferAlignment, 0);
+  EXPECT_EQ(released, 0);
+  buffer = nullptr;
+  EXPECT_EQ(released, 100);
+}
+
+TYPED_TEST_P(BackendContractTest, ImpossibleAllocationIsResourceExhausted) {
+  EXPECT_THAT(this->backend_->Allocate(size_t{1} << 60, nullptr),
+              StatusIs(absl::StatusCode::kResourceExhausted));
+}
+
+TYPED_TEST_P(BackendContractTest, MissingPartsAreInvalid) {
+  TensorUpdate update = this->GoodUpdate();
+  update.contributions = {};
+  this->ExpectInvalid(update, "contributions: expected at least one, got none");
+
+  update = this->GoodUpdate();
+  update.rule = nullptr;
+  this->ExpectInvalid(update, "rule: expected one, got none");
+
+  update = this->GoodUpdate();
+  update.update_count = 0;
+  this->ExpectInvalid(update, "update_count: expected at least 1, got 0");
+
+  update = this->GoodUpdate();
+  update.stored.data = nullptr;
+  this->ExpectInvalid(update, "stored: expected elements, got no memory");
+}
+
+TYPED_TEST_P(BackendContractTest, WrongElementCountsAreInvalid) {
+  this->contributions_.push_back(this->gradient_.view());
+  this->contributions_[1].num_elements = 2;
+  this->ExpectInvalid(this->GoodUpdate(),
+                      "contribution 1: expected 3 elements, got 2");
+  this->contributions_.pop_back();
+
+  this->states_[0].num_elements = 4;
+  this->ExpectInvalid(this->GoodUpdate(),
+                      "state 0: expected 3 elements, got 4");
+  this->states_[0].num_elements = 3;
+
+  TensorUpdate update = this->GoodUpdate();
+  update.stored.num_elements = 1;
+  this->ExpectInvalid(update, "stored: expected 3 elements, got 1");
+}
+
+TYPED_TEST_P(BackendContractTest, WrongDTypesAreInvalid) {
+  this->contributions_[0].dtype = DType::kI32;
+  this->ExpectInvalid(this->GoodUpdate(),
+                      "contribution 0: expected a float dtype, got i32");
+  this->contributions_[0].dtype = DType::kF32;
+
+  this->states_[0].dtype = DType::kF64;
+  this->ExpectInvalid(this->GoodUpdate(), "state 0: expected f32, got f64");
+  this->states_[0].dtype = DType::kF32;
+
+  TensorUpdate update = this->GoodUpdate();
+  update.stored.dtype = DType::kI32;
+  this->ExpectInvalid(update, "stored: expected f32, got i32");
+
+  update.value.dtype = DType::kI32;
+  this->ExpectInvalid(update, "sgd: expected a key of a float dtype, got i32");
+}
+
+TYPED_TEST_P(BackendContractTest, ContributionsToIntegersMustBeTheSame) {
+  const UpdateRule assign;
+  TensorUpdate update = this->GoodUpdate();
+  update.rule = &assign;
+  update.states = {};
+  update.value.dtype = DType::kI32;
+
+  this->ExpectInvalid(update, "contribution 0: expected i32, got f32");
+}
+
+TYPED_TEST_P(BackendContractTest, WrongStatesAndMasterAreInvalid) {
+  TensorUpdate update = this->GoodUpdate();
+  update.states = {};
+  this->ExpectInvalid(update, "states: expected 1, got 0");
+
+  update = this->GoodUpdate();
+  update.master = this->momentum_.mutable_view();
+  this->ExpectInvalid(update, "master: expected none, got f32");
+
+  update = this->GoodUpdate();
+  update.stored.dtype = DType::kBF16;
+  update.value.dtype = DType::kBF16;
+  this->ExpectInvalid(update, "master: expected 3 elements, got 0");
+}
+
+REGISTER_TYPED_TEST_SUITE_P(
+    BackendContractTest, SmallUpdatesAgreeWithTheOracle,
+    LargeUpdatesAgreeWithTheOracle, BatchGivesTheBitsOfItsUpdatesAlone,
+    AssignConvertsToTheDTypeOfTheValue, NanPassesThroughClipping,
+    EmptyBatchIsDone, ZeroClearsEveryByte,
+    MemoryIsAlignedAndGivenBackToItsAccount,
+    ImpossibleAllocationIsResourceExhausted, MissingPartsAreInvalid,
+    WrongElementCountsAreInvalid, WrongDTypesAreInvalid,
+    ContributionsToIntegersMustBeTheSame, WrongStatesAndMasterAreInvalid);
+
+}  // namespace tensorkv::testing
+
+#endif  // TENSORKV_TESTS_CONTRACTS_BACKEND_BACKEND_CONTRACT_H_

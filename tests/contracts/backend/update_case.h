@@ -1,0 +1,83 @@
+// Updates to run on a backend, and what should come out.
+
+#ifndef TENSORKV_TESTS_CONTRACTS_UPDATE_CASE_H_
+#define TENSORKV_TESTS_CONTRACTS_UPDATE_CASE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "gtest/gtest.h"
+#include "kernels/backend.h"
+#include "tensor/tensor.h"
+#include "tests/contracts/backend/update_oracle.h"
+
+namespace tensorkv::testing {
+
+// One update, up to its elements, which follow from the rest.
+struct UpdateCase {
+  const OracleRule* rule;
+  DType dtype;
+  // The contributions take turns.
+  std::vector<DType> contribution_dtypes;
+  int num_contributions = 1;
+  int64_t num_elements = 0;
+  uint64_t update_count = 1;
+  bool in_place = true;
+
+  std::string ToString() const;
+};
+
+// Every rule with every dtype, contributions of every dtype and of all, in
+// small tensors.
+std::vector<UpdateCase> SmallCases();
+
+// Every rule in tensors that a backend may cut into parts.
+std::vector<UpdateCase> LargeCases();
+
+// The tensors of an update.
+struct UpdateTensors {
+  Tensor stored;
+  std::vector<Tensor> contributions;
+  std::vector<Tensor> states;
+  // Of shape [0] where the rule keeps none.
+  Tensor master;
+  // `stored` where the update is in place.
+  Tensor value;
+};
+
+// An update whose tensors are on a backend's device. Must outlive the views
+// that it gives out; moving it keeps them valid.
+class DeviceUpdate {
+ public:
+  static absl::StatusOr<DeviceUpdate> Create(Backend& backend,
+                                             const UpdateCase& update_case);
+
+  TensorUpdate view();
+
+  // What the tensors hold now, all bytes in a row: value, states, master.
+  absl::StatusOr<std::string> ResultBytes(Backend& backend) const;
+  absl::StatusOr<UpdateTensors> Results(Backend& backend) const;
+
+ private:
+  DeviceUpdate() = default;
+
+  UpdateRule rule_;
+  uint64_t update_count_ = 1;
+  UpdateTensors tensors_;
+  std::vector<TensorView> contribution_views_;
+  std::vector<MutableTensorView> state_views_;
+};
+
+// Runs each case alone and returns what comes out, by case.
+absl::StatusOr<std::vector<std::string>> ResultBytes(
+    Backend& backend, const std::vector<UpdateCase>& cases);
+
+// Runs the case and compares every element with the oracle.
+::testing::AssertionResult AgreesWithOracle(Backend& backend,
+                                            const UpdateCase& update_case);
+
+}  // namespace tensorkv::testing
+
+#endif  // TENSORKV_TESTS_CONTRACTS_UPDATE_CASE_H_

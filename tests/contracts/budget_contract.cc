@@ -1,0 +1,183 @@
+// Byte budgets: past them a call fails and nothing has changed; what is freed
+// can be used again.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tests/contracts/store_contract.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/tensor_values.h"
+
+namespace tensorkv::testing {
+namespace {
+
+using ::absl::StatusCode;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr uint64_t kBudgetBytes = 1 << 20;
+
+NamespaceConfig Budgeted() { return {.budget_bytes = kBudgetBytes}; }
+
+uint64_t UsedBytes(const Caller& caller) {
+  const MemoryUse memory = caller.Describe()->memory;
+  return memory.values + memory.state + memory.contributions;
+}
+
+// An f32 tensor of that many bytes.
+Tensor OfBytes(int64_t size_bytes, double value = 0) {
+  return Full({size_bytes / 4}, value);
+}
+
+TEST_P(BudgetContractTest, ValueAboveTheBudgetIsRefused) {
+  const Caller caller = NewNamespace("small", Budgeted());
+
+  EXPECT_THAT(caller.Init("w", OfBytes(2 * kBudgetBytes)),
+              StatusIs(StatusCode::kResourceExhausted,
+                       AllOf(HasSubstr("2097152"), HasSubstr("1048576"))));
+
+  EXPECT_THAT(caller.Pull("w"), StatusIs(StatusCode::kNotFound));
+  EXPECT_EQ(UsedBytes(caller), 0);
+}
+
+TEST_P(BudgetContractTest, ValuesCountTogether) {
+  const Caller caller = NewNamespace("small", Budgeted());
+  ASSERT_OK(caller.Init("a", OfBytes(kBudgetBytes / 2)));
+
+  EXPECT_THAT(caller.Init("b", OfBytes(kBudgetBytes * 3 / 4)),
+              StatusIs(StatusCode::kResourceExhausted));
+
+  EXPECT_EQ(UsedBytes(caller), kBudgetBytes / 2);
+  EXPECT_OK(caller.Init("b", OfBytes(kBudgetBytes / 4)));
+}
+
+TEST_P(BudgetContractTest, CallThatFitsOnlyInPartIsRefusedWhole) {
+  const Caller caller = NewNamespace("small", Budgeted());
+
+  EXPECT_THAT(caller.InitMany({{"a", OfBytes(kBudgetBytes / 2)},
+                               {"b", OfBytes(kBudgetBytes * 3 / 4)}}),
+              StatusIs(StatusCode::kResourceExhausted));
+
+  EXPECT_THAT(caller.Pull("a"), StatusIs(StatusCode::kNotFound));
+  EXPECT_EQ(UsedBytes(caller), 0);
+}
+
+TEST_P(BudgetContractTest, OtherNamespacesAreNotAffected) {
+  const Caller caller = NewNamespace("small", Budgeted());
+  ASSERT_OK(caller.Init("w", OfBytes(kBudgetBytes)));
+
+  EXPECT_OK(store_.Init("w", OfBytes(kBudgetBytes)));
+}
+
+TEST_P(BudgetContractTest, MemoryReturnsAfterDelete) {
+  const Caller caller = NewNamespace("small", Budgeted());
+  ASSERT_OK(caller.SetRule("sgd(momentum=0.9)"));
+  ASSERT_OK(caller.Init("w", OfBytes(kBudgetBytes / 8)));
+  ASSERT_OK(caller.Push("w", OfBytes(kBudgetBytes / 8, 1)));
+  ASSERT_OK(caller.Pull("w"));
+  EXPECT_GT(UsedBytes(caller), 0);
+
+  ASSERT_OK(caller.Delete({"w"}));
+
+  EXPECT_TRUE(Eventually([&] { return UsedBytes(caller) == 0; }));
+  EXPECT_OK(caller.Init("w", OfBytes(kBudgetBytes / 2)));
+}
+
+TEST_P(BudgetContractTest, ManyUpdatesUseNoMoreThanOne) {
+  const Caller caller = NewNamespace("small", Budgeted());
+  ASSERT_OK(caller.SetRule("sgd(momentum=0.9)"));
+  ASSERT_OK(caller.Init("w", OfBytes(kBudgetBytes / 8)));
+
+  for (int i = 0; i < 50; ++i) {
+    ASSERT_OK(caller.PushPull("w", OfBytes(kBudgetBytes / 8, 1)));
+  }
+
+  EXPECT_TRUE(
+      Eventually([&] { return UsedBytes(caller) == kBudgetBytes / 4; }));
+}
+
+TEST_P(BudgetContractTest, StateAboveTheBudgetIsRefused) {
+  const Caller caller = NewNamespace("small", Budgeted());
+  ASSERT_OK(caller.Init("w", OfBytes(kBudgetBytes / 2, 3)));
+
+  // adam needs twice the value for its state.
+  const absl::Status rule = caller.SetRule("adam");
+  const auto push = caller.Push("w", OfBytes(kBudgetBytes / 2, 1));
+
+  EXPECT_THAT(push, StatusIs(StatusCode::kResourceExhausted));
+  EXPECT_THAT(caller.Pull("w"),
+              IsOkAndHolds(AllOf(HasVersion(1), HasTensor(IsFilledWith(3)))));
+}
+
+TEST_P(BudgetContractTest, HeldContributionsCount) {
+  const Caller sync = NewNamespace("sync", {.mode = Mode::kSync,
+                                            .num_workers = 2,
+                                            .budget_bytes = kBudgetBytes,
+                                            .max_open_rounds = 64});
+  ASSERT_OK(sync.Init("w", OfBytes(kBudgetBytes / 8)));
+  absl::Status status;
+  Step held = 0;
+
+  while (status.ok() && held < 64) {
+    status =
+        sync.As(0).Push("w", OfBytes(kBudgetBytes / 8, 1), ++held).status();
+  }
+
+  EXPECT_THAT(status, StatusIs(StatusCode::kResourceExhausted));
+  EXPECT_LE(held, 8);
+  EXPECT_LE(UsedBytes(sync), kBudgetBytes);
+  EXPECT_EQ(sync.Describe()->rounds_open, held - 1);
+}
+
+TEST_P(BudgetContractTest, ContributionsReturnWhenTheirKeyIsDeleted) {
+  const Caller sync = NewNamespace(
+      "sync",
+      {.mode = Mode::kSync, .num_workers = 2, .budget_bytes = kBudgetBytes});
+  ASSERT_OK(sync.Init("w", OfBytes(kBudgetBytes / 8)));
+  ASSERT_OK(sync.As(0).Push("w", OfBytes(kBudgetBytes / 8, 1), 1));
+  EXPECT_GT(sync.Describe()->memory.contributions, 0);
+
+  ASSERT_OK(sync.Delete({"w"}));
+
+  EXPECT_TRUE(Eventually([&] { return UsedBytes(sync) == 0; }));
+}
+
+TEST_P(BudgetContractTest, ContributionsReturnWhenTheirRoundCloses) {
+  const Caller sync = NewNamespace(
+      "sync",
+      {.mode = Mode::kSync, .num_workers = 2, .budget_bytes = kBudgetBytes});
+  ASSERT_OK(sync.Init("w", OfBytes(kBudgetBytes / 8)));
+
+  for (Step step = 1; step <= 20; ++step) {
+    ASSERT_OK(sync.As(0).Push("w", OfBytes(kBudgetBytes / 8, 1), step));
+    ASSERT_OK(sync.As(1).Push("w", OfBytes(kBudgetBytes / 8, 1), step));
+  }
+
+  EXPECT_TRUE(Eventually([&] { return UsedBytes(sync) == kBudgetBytes / 8; }));
+}
+
+TEST_P(BudgetContractTest, ServerShowsWhatIsUsed) {
+  ASSERT_OK_AND_ASSIGN(const ServerStatus before,
+                       connection().DescribeServer({}));
+
+  ASSERT_OK(store_.Init("w", OfBytes(kBudgetBytes)));
+
+  ASSERT_OK_AND_ASSIGN(const ServerStatus after,
+                       connection().DescribeServer({}));
+  EXPECT_EQ(after.used_bytes, before.used_bytes + kBudgetBytes);
+  EXPECT_GE(after.budget_bytes, after.used_bytes);
+  EXPECT_EQ(after.incarnation, before.incarnation);
+}
+
+TEST_P(BudgetContractTest, BudgetAboveTheServersIsRefused) {
+  ASSERT_OK_AND_ASSIGN(const ServerStatus server,
+                       connection().DescribeServer({}));
+
+  EXPECT_THAT(
+      store_.In("huge").Create({.budget_bytes = server.budget_bytes + 1}),
+      StatusIs(StatusCode::kResourceExhausted));
+}
+
+}  // namespace
+}  // namespace tensorkv::testing

@@ -1,0 +1,175 @@
+#include "tests/contracts/caller.h"
+
+#include <utility>
+
+#include "base/status_macros.h"
+
+namespace tensorkv::testing {
+
+Caller Caller::In(std::string name_space) const {
+  Caller other = *this;
+  other.name_space_ = std::move(name_space);
+  return other;
+}
+
+Caller Caller::As(uint32_t rank) const {
+  Caller other = *this;
+  other.worker_ = Worker{.rank = rank};
+  return other;
+}
+
+Caller Caller::Within(absl::Duration timeout) const {
+  Caller other = *this;
+  other.options_.timeout = timeout;
+  return other;
+}
+
+absl::StatusOr<Version> Caller::Init(const std::string& key, Tensor tensor,
+                                     OnExisting on_existing) const {
+  ASSIGN_OR_RETURN(InitReply reply,
+                   InitMany({{key, std::move(tensor)}}, on_existing));
+  return reply.versions.at(0);
+}
+
+absl::StatusOr<InitReply> Caller::InitMany(std::vector<InitEntry> entries,
+                                           OnExisting on_existing) const {
+  return connection_->Init({.name_space = name_space_,
+                            .on_existing = on_existing,
+                            .entries = std::move(entries)},
+                           options_);
+}
+
+absl::StatusOr<PushResult> Caller::Push(const std::string& key, Tensor tensor,
+                                        Step step) const {
+  ASSIGN_OR_RETURN(PushReply reply,
+                   PushMany({{.key = key, .tensor = std::move(tensor)}}, step));
+  return reply.results.at(0);
+}
+
+absl::StatusOr<PushResult> Caller::Skip(const std::string& key,
+                                        Step step) const {
+  ASSIGN_OR_RETURN(PushReply reply,
+                   PushMany({{.key = key, .skip = true}}, step));
+  return reply.results.at(0);
+}
+
+absl::StatusOr<PushReply> Caller::PushMany(std::vector<PushEntry> entries,
+                                           Step step) const {
+  return connection_->Push(MakePush(std::move(entries), step), options_);
+}
+
+absl::StatusOr<Value> Caller::Pull(const std::string& key,
+                                   Version min_version) const {
+  ASSIGN_OR_RETURN(PullReply reply, PullMany({{key, min_version}}));
+  return reply.values.at(0);
+}
+
+absl::StatusOr<Value> Caller::Await(const std::string& key,
+                                    Version min_version) const {
+  ASSIGN_OR_RETURN(PullReply reply,
+                   PullMany({{key, min_version}}, /*wait=*/true));
+  return reply.values.at(0);
+}
+
+absl::StatusOr<PullReply> Caller::PullMany(std::vector<PullEntry> entries,
+                                           bool wait) const {
+  return connection_->Pull({.name_space = name_space_,
+                            .worker = worker_,
+                            .wait = wait,
+                            .entries = std::move(entries)},
+                           options_);
+}
+
+absl::StatusOr<Value> Caller::PushPull(const std::string& key, Tensor tensor,
+                                       Step step) const {
+  ASSIGN_OR_RETURN(
+      PullReply reply,
+      PushPullMany({{.key = key, .tensor = std::move(tensor)}}, step));
+  return reply.values.at(0);
+}
+
+absl::StatusOr<PullReply> Caller::PushPullMany(std::vector<PushEntry> entries,
+                                               Step step) const {
+  return connection_->PushPull(MakePush(std::move(entries), step), options_);
+}
+
+absl::StatusOr<uint64_t> Caller::Delete(std::vector<std::string> keys,
+                                        bool ignore_missing) const {
+  ASSIGN_OR_RETURN(DeleteReply reply,
+                   connection_->Delete({.name_space = name_space_,
+                                        .keys = std::move(keys),
+                                        .ignore_missing = ignore_missing},
+                                       options_));
+  return reply.num_deleted;
+}
+
+absl::StatusOr<KeyStatus> Caller::Stat(const std::string& key,
+                                       bool with_digest) const {
+  ASSIGN_OR_RETURN(StatReply reply,
+                   connection_->Stat({.name_space = name_space_,
+                                      .keys = {key},
+                                      .with_digest = with_digest},
+                                     options_));
+  return reply.keys.at(0);
+}
+
+absl::StatusOr<std::vector<KeyStatus>> Caller::StatMany(
+    std::vector<std::string> keys) const {
+  ASSIGN_OR_RETURN(
+      StatReply reply,
+      connection_->Stat({.name_space = name_space_, .keys = std::move(keys)},
+                        options_));
+  return std::move(reply.keys);
+}
+
+absl::StatusOr<ListReply> Caller::List(const std::string& prefix,
+                                       uint32_t page_size,
+                                       const std::string& page_token) const {
+  return connection_->List({.name_space = name_space_,
+                            .prefix = prefix,
+                            .page_size = page_size,
+                            .page_token = page_token},
+                           options_);
+}
+
+absl::Status Caller::Create(const NamespaceConfig& config,
+                            OnExisting on_existing) const {
+  return connection_->CreateNamespace(
+      {.name_space = name_space_, .config = config, .on_existing = on_existing},
+      options_);
+}
+
+absl::StatusOr<NamespaceStatus> Caller::Describe() const {
+  return connection_->DescribeNamespace(name_space_, options_);
+}
+
+absl::Status Caller::Drop() const {
+  return connection_->DeleteNamespace(name_space_, options_);
+}
+
+absl::Status Caller::SetRule(absl::string_view rule,
+                             const std::string& key_pattern) const {
+  ASSIGN_OR_RETURN(RuleSpec spec, ParseRuleSpec(rule));
+  return connection_->SetRule({.name_space = name_space_,
+                               .key_pattern = key_pattern,
+                               .rule = std::move(spec)},
+                              options_);
+}
+
+absl::StatusOr<RuleSpec> Caller::SetHyperparameters(
+    const Hyperparameters& hyperparameters,
+    const std::string& key_pattern) const {
+  return connection_->SetHyperparameters({.name_space = name_space_,
+                                          .key_pattern = key_pattern,
+                                          .hyperparameters = hyperparameters},
+                                         options_);
+}
+
+PushRequest Caller::MakePush(std::vector<PushEntry> entries, Step step) const {
+  return {.name_space = name_space_,
+          .worker = worker_,
+          .step = step,
+          .entries = std::move(entries)};
+}
+
+}  // namespace tensorkv::testing

@@ -1,0 +1,91 @@
+// The verbs of the contract for tests: one namespace, mostly one key.
+
+#ifndef TENSORKV_TESTS_CONTRACTS_CALLER_H_
+#define TENSORKV_TESTS_CONTRACTS_CALLER_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "client/connection.h"
+
+namespace tensorkv::testing {
+
+// Makes calls on a connection, which it does not own, in one namespace, as one
+// worker or as nobody in particular. Copies share the connection. Thread-safe.
+//
+// Nothing is checked or counted here, unlike in Client: what a test says is
+// what the store gets.
+class Caller {
+ public:
+  Caller(Connection& connection, std::string name_space)
+      : connection_(&connection), name_space_(std::move(name_space)) {}
+
+  // The same caller in another namespace, as a worker, with a short deadline.
+  Caller In(std::string name_space) const;
+  Caller As(uint32_t rank) const;
+  Caller Within(absl::Duration timeout) const;
+
+  absl::StatusOr<Version> Init(
+      const std::string& key, Tensor tensor,
+      OnExisting on_existing = OnExisting::kFail) const;
+  absl::StatusOr<InitReply> InitMany(
+      std::vector<InitEntry> entries,
+      OnExisting on_existing = OnExisting::kFail) const;
+
+  absl::StatusOr<PushResult> Push(const std::string& key, Tensor tensor,
+                                  Step step = 0) const;
+  absl::StatusOr<PushResult> Skip(const std::string& key, Step step) const;
+  absl::StatusOr<PushReply> PushMany(std::vector<PushEntry> entries,
+                                     Step step = 0) const;
+
+  absl::StatusOr<Value> Pull(const std::string& key,
+                             Version min_version = 0) const;
+  // Waits for the key to appear, too.
+  absl::StatusOr<Value> Await(const std::string& key,
+                              Version min_version = 0) const;
+  absl::StatusOr<PullReply> PullMany(std::vector<PullEntry> entries,
+                                     bool wait = false) const;
+
+  absl::StatusOr<Value> PushPull(const std::string& key, Tensor tensor,
+                                 Step step = 0) const;
+  absl::StatusOr<PullReply> PushPullMany(std::vector<PushEntry> entries,
+                                         Step step = 0) const;
+
+  absl::StatusOr<uint64_t> Delete(std::vector<std::string> keys,
+                                  bool ignore_missing = false) const;
+  absl::StatusOr<KeyStatus> Stat(const std::string& key,
+                                 bool with_digest = false) const;
+  absl::StatusOr<std::vector<KeyStatus>> StatMany(
+      std::vector<std::string> keys) const;
+  absl::StatusOr<ListReply> List(const std::string& prefix = "",
+                                 uint32_t page_size = 0,
+                                 const std::string& page_token = "") const;
+
+  absl::Status Create(const NamespaceConfig& config,
+                      OnExisting on_existing = OnExisting::kFail) const;
+  absl::StatusOr<NamespaceStatus> Describe() const;
+  absl::Status Drop() const;
+  // `rule` in the form of RuleSpec::ToString.
+  absl::Status SetRule(absl::string_view rule,
+                       const std::string& key_pattern = "") const;
+  absl::StatusOr<RuleSpec> SetHyperparameters(
+      const Hyperparameters& hyperparameters,
+      const std::string& key_pattern = "") const;
+
+ private:
+  PushRequest MakePush(std::vector<PushEntry> entries, Step step) const;
+
+  Connection* connection_;
+  std::string name_space_;
+  std::optional<Worker> worker_;
+  CallOptions options_;
+};
+
+}  // namespace tensorkv::testing
+
+#endif  // TENSORKV_TESTS_CONTRACTS_CALLER_H_

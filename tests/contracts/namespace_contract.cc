@@ -1,0 +1,243 @@
+// Namespaces: isolation, lifecycle, and what their status tells.
+
+#include <string>
+#include <vector>
+
+#include "tests/contracts/store_contract.h"
+#include "tests/testing/background.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/tensor_values.h"
+
+namespace tensorkv::testing {
+namespace {
+
+using ::absl::StatusCode;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+NamespaceConfig Sync(uint32_t num_workers) {
+  return {.mode = Mode::kSync, .num_workers = num_workers};
+}
+
+TEST_P(NamespaceContractTest, DefaultExistsFromTheStart) {
+  ASSERT_OK_AND_ASSIGN(const NamespaceStatus status,
+                       store_.In("default").Describe());
+
+  EXPECT_EQ(status.name, "default");
+  EXPECT_EQ(status.config.mode, Mode::kAsync);
+  EXPECT_EQ(status.config.rule.name, "assign");
+  EXPECT_EQ(status.num_keys, 0);
+}
+
+TEST_P(NamespaceContractTest, EmptyNameMeansDefault) {
+  ASSERT_OK(store_.In("").Init("w", Full({1}, 3)));
+
+  EXPECT_THAT(store_.In("default").Pull("w"),
+              IsOkAndHolds(HasTensor(IsFilledWith(3))));
+  ASSERT_OK_AND_ASSIGN(const NamespaceStatus status, store_.In("").Describe());
+  EXPECT_EQ(status.name, "default");
+}
+
+TEST_P(NamespaceContractTest, KeysOfOneAreUnknownToOthers) {
+  const Caller a = NewNamespace("a", {});
+  const Caller b = NewNamespace("b", {});
+  ASSERT_OK(a.Init("w", Full({2}, 1)));
+
+  EXPECT_THAT(b.Pull("w"), StatusIs(StatusCode::kNotFound));
+  EXPECT_THAT(store_.Pull("w"), StatusIs(StatusCode::kNotFound));
+}
+
+TEST_P(NamespaceContractTest, SameKeyHoldsDifferentValues) {
+  const Caller a = NewNamespace("a", {});
+  const Caller b = NewNamespace("b", {});
+  ASSERT_OK(a.Init("w", Full({2}, 1)));
+  ASSERT_OK(b.Init("w", Full({3}, 2, DType::kF64)));
+
+  ASSERT_OK(a.Push("w", Full({2}, 7)));
+
+  EXPECT_THAT(a.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(7))));
+  EXPECT_THAT(b.Pull("w"),
+              IsOkAndHolds(AllOf(HasVersion(1), HasTensor(IsFilledWith(2)))));
+}
+
+TEST_P(NamespaceContractTest, RulesOfOneDoNotReachOthers) {
+  const Caller a = NewNamespace("a", {});
+  const Caller b = NewNamespace("b", {});
+  ASSERT_OK(a.SetRule("accumulate"));
+  ASSERT_OK(a.Init("w", Full({1}, 1)));
+  ASSERT_OK(b.Init("w", Full({1}, 1)));
+
+  ASSERT_OK(a.Push("w", Full({1}, 5)));
+  ASSERT_OK(b.Push("w", Full({1}, 5)));
+
+  EXPECT_THAT(a.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(6))));
+  EXPECT_THAT(b.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(5))));
+}
+
+TEST_P(NamespaceContractTest, DescribeShowsTheConfiguration) {
+  const Caller caller = NewNamespace(
+      "a", {.mode = Mode::kSync,
+            .num_workers = 3,
+            .rule = {.name = "sgd", .hyperparameters = {{"momentum", 0.5}}},
+            .budget_bytes = 1 << 20,
+            .max_open_rounds = 2});
+
+  ASSERT_OK_AND_ASSIGN(const NamespaceStatus status, caller.Describe());
+
+  EXPECT_EQ(status.name, "a");
+  EXPECT_EQ(status.config.mode, Mode::kSync);
+  EXPECT_EQ(status.config.num_workers, 3);
+  EXPECT_EQ(status.config.rule.name, "sgd");
+  EXPECT_EQ(status.config.rule.hyperparameters.at("momentum"), 0.5);
+  EXPECT_EQ(status.config.budget_bytes, 1 << 20);
+  EXPECT_EQ(status.config.max_open_rounds, 2);
+}
+
+TEST_P(NamespaceContractTest, RuleOfTheConfigurationGoverns) {
+  const Caller caller = NewNamespace("a", {.rule = {.name = "accumulate"}});
+  ASSERT_OK(caller.Init("w", Full({2}, 1)));
+
+  ASSERT_OK(caller.Push("w", Full({2}, 2)));
+
+  EXPECT_THAT(caller.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(3))));
+}
+
+TEST_P(NamespaceContractTest, DescribeCountsKeysAndBytes) {
+  ASSERT_OK(store_.SetRule("sgd(momentum=0.9)"));
+  ASSERT_OK(store_.InitMany({{"a", Full({100}, 0)}, {"b", Full({50}, 0)}}));
+  ASSERT_OK(store_.Push("a", Full({100}, 1)));
+
+  ASSERT_OK_AND_ASSIGN(const NamespaceStatus status, store_.Describe());
+
+  EXPECT_EQ(status.num_keys, 2);
+  EXPECT_EQ(status.memory.values, 600);
+  EXPECT_GE(status.memory.state, 400);
+  EXPECT_EQ(status.memory.contributions, 0);
+  EXPECT_EQ(status.updates_applied, 1);
+}
+
+TEST_P(NamespaceContractTest, ListsAllInOrderOfTheirNames) {
+  NewNamespace("z", {});
+  NewNamespace("a", Sync(2));
+
+  ASSERT_OK_AND_ASSIGN(const auto namespaces, connection().ListNamespaces({}));
+
+  std::vector<std::string> names;
+  for (const NamespaceStatus& status : namespaces) names.push_back(status.name);
+  EXPECT_THAT(names, ElementsAre("a", "default", "z"));
+  EXPECT_EQ(namespaces[0].config.num_workers, 2);
+}
+
+TEST_P(NamespaceContractTest, SecondCreationAlreadyExists) {
+  const Caller caller = NewNamespace("a", {});
+  ASSERT_OK(caller.Init("w", Full({1}, 1)));
+
+  EXPECT_THAT(caller.Create({}),
+              StatusIs(StatusCode::kAlreadyExists, HasSubstr("\"a\"")));
+  EXPECT_THAT(store_.In("default").Create({}),
+              StatusIs(StatusCode::kAlreadyExists, HasSubstr("\"default\"")));
+
+  EXPECT_THAT(caller.Pull("w"), IsOkAndHolds(HasVersion(1)));
+}
+
+TEST_P(NamespaceContractTest, KeepAcceptsTheSameConfiguration) {
+  const Caller caller = NewNamespace("a", Sync(2));
+  ASSERT_OK(caller.Init("w", Full({1}, 1)));
+
+  EXPECT_OK(caller.Create(Sync(2), OnExisting::kKeep));
+
+  EXPECT_THAT(caller.Pull("w"), IsOkAndHolds(HasVersion(1)));
+}
+
+TEST_P(NamespaceContractTest, KeepCreatesWhatIsMissing) {
+  const Caller caller = store_.In("a");
+
+  ASSERT_OK(caller.Create(Sync(2), OnExisting::kKeep));
+
+  EXPECT_EQ(caller.Describe()->config.num_workers, 2);
+}
+
+TEST_P(NamespaceContractTest, KeepOfAnotherConfigurationIsFailedPrecondition) {
+  const Caller caller = NewNamespace("a", Sync(2));
+
+  EXPECT_THAT(caller.Create(Sync(3), OnExisting::kKeep),
+              StatusIs(StatusCode::kFailedPrecondition, HasSubstr("\"a\"")));
+
+  EXPECT_EQ(caller.Describe()->config.num_workers, 2);
+}
+
+TEST_P(NamespaceContractTest, DroppedNamespaceIsGoneWithItsKeys) {
+  const Caller caller = NewNamespace("a", {});
+  ASSERT_OK(caller.Init("w", Full({1}, 1)));
+
+  ASSERT_OK(caller.Drop());
+
+  EXPECT_THAT(caller.Pull("w"),
+              StatusIs(StatusCode::kNotFound, HasSubstr("\"a\"")));
+  EXPECT_THAT(caller.Describe(), StatusIs(StatusCode::kNotFound));
+  ASSERT_OK(caller.Create({}));
+  EXPECT_THAT(caller.List()->keys, IsEmpty());
+}
+
+TEST_P(NamespaceContractTest, DropEndsCallsThatWaitInIt) {
+  const Caller caller = NewNamespace("a", {});
+  ASSERT_OK(caller.Init("w", Full({1}, 1)));
+  Background version([&] { return caller.Pull("w", 2); });
+  Background appearance([&] { return caller.Await("absent"); });
+  AwaitWaitingCalls(caller, 2);
+
+  ASSERT_OK(caller.Drop());
+
+  EXPECT_THAT(version.Result(), StatusIs(StatusCode::kNotFound));
+  EXPECT_THAT(appearance.Result(), StatusIs(StatusCode::kNotFound));
+}
+
+TEST_P(NamespaceContractTest, DefaultCannotBeDropped) {
+  EXPECT_THAT(
+      store_.In("default").Drop(),
+      StatusIs(StatusCode::kFailedPrecondition, HasSubstr("\"default\"")));
+  EXPECT_THAT(store_.In("").Drop(), StatusIs(StatusCode::kFailedPrecondition));
+}
+
+TEST_P(NamespaceContractTest, SyncNeedsWorkers) {
+  EXPECT_THAT(store_.In("a").Create(Sync(0)),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("num_workers")));
+  EXPECT_THAT(store_.In("a").Describe(), StatusIs(StatusCode::kNotFound));
+}
+
+TEST_P(NamespaceContractTest, SyncHasAtMost4096Workers) {
+  EXPECT_OK(store_.In("most").Create(Sync(4096)));
+  EXPECT_THAT(store_.In("more").Create(Sync(4097)),
+              StatusIs(StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("4096"), HasSubstr("4097"))));
+}
+
+TEST_P(NamespaceContractTest, BoundedModeIsUnimplemented) {
+  EXPECT_THAT(store_.In("a").Create({.mode = Mode::kBounded, .num_workers = 2}),
+              StatusIs(StatusCode::kUnimplemented));
+}
+
+TEST_P(NamespaceContractTest, RuleOfTheConfigurationIsChecked) {
+  EXPECT_THAT(store_.In("a").Create({.rule = {.name = "sdg"}}),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("\"sdg\"")));
+  EXPECT_THAT(store_.In("a").Describe(), StatusIs(StatusCode::kNotFound));
+}
+
+TEST_P(NamespaceContractTest, CountsRoundsOfSyncNamespaces) {
+  const Caller sync = NewSyncNamespace(1);
+  ASSERT_OK(sync.Init("w", Full({1}, 0)));
+  ASSERT_OK(sync.As(0).Push("w", Full({1}, 1), 1));
+  ASSERT_OK(sync.As(0).Push("w", Full({1}, 1), 2));
+
+  ASSERT_OK_AND_ASSIGN(const NamespaceStatus status, sync.Describe());
+
+  EXPECT_EQ(status.rounds_closed, 2);
+  EXPECT_EQ(status.rounds_open, 0);
+  EXPECT_EQ(status.rounds_failed, 0);
+  EXPECT_EQ(status.updates_applied, 2);
+}
+
+}  // namespace
+}  // namespace tensorkv::testing

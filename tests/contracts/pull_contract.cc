@@ -1,0 +1,184 @@
+// Pull: reading, waiting for versions and keys, and what ends a wait.
+
+#include <utility>
+
+#include "absl/time/time.h"
+#include "tests/contracts/store_contract.h"
+#include "tests/testing/background.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/tensor_values.h"
+
+namespace tensorkv::testing {
+namespace {
+
+using ::absl::StatusCode;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST_P(PullContractTest, AnswersInTheOrderOfTheRequest) {
+  ASSERT_OK(store_.InitMany({{"a", Full({1}, 1)}, {"b", Full({1}, 2)}}));
+
+  ASSERT_OK_AND_ASSIGN(const PullReply reply,
+                       store_.PullMany({{"b"}, {"a"}, {"b"}}));
+
+  EXPECT_THAT(reply.values, ElementsAre(HasTensor(IsFilledWith(2)),
+                                        HasTensor(IsFilledWith(1)),
+                                        HasTensor(IsFilledWith(2))));
+}
+
+TEST_P(PullContractTest, UnknownKeyIsNotFoundAtOnce) {
+  EXPECT_THAT(store_.Pull("w"),
+              StatusIs(StatusCode::kNotFound, HasSubstr("\"w\"")));
+}
+
+TEST_P(PullContractTest, UnknownKeyIsNotFoundAlsoForAVersion) {
+  EXPECT_THAT(store_.Pull("w", 3),
+              StatusIs(StatusCode::kNotFound, HasSubstr("\"w\"")));
+}
+
+TEST_P(PullContractTest, VersionThatIsThereIsAnsweredAtOnce) {
+  ASSERT_OK(store_.Init("w", Full({1}, 1)));
+  ASSERT_OK(store_.Push("w", Full({1}, 2)));
+
+  EXPECT_THAT(store_.Pull("w", 1), IsOkAndHolds(HasVersion(2)));
+  EXPECT_THAT(store_.Pull("w", 2), IsOkAndHolds(HasVersion(2)));
+}
+
+TEST_P(PullContractTest, WaitsForAVersion) {
+  ASSERT_OK(store_.Init("w", Full({1}, 1)));
+  Background pull([&] { return store_.Pull("w", 3); });
+  AwaitWaitingCalls(store_, 1);
+
+  ASSERT_OK(store_.Push("w", Full({1}, 2)));
+  EXPECT_FALSE(pull.IsDone());
+  ASSERT_OK(store_.Push("w", Full({1}, 3)));
+
+  EXPECT_THAT(pull.Result(),
+              IsOkAndHolds(AllOf(HasVersion(3), HasTensor(IsFilledWith(3)))));
+  AwaitWaitingCalls(store_, 0);
+}
+
+TEST_P(PullContractTest, WaitsForEveryEntry) {
+  ASSERT_OK(store_.InitMany({{"a", Full({1}, 0)}, {"b", Full({1}, 0)}}));
+  Background pull([&] { return store_.PullMany({{"a", 2}, {"b", 2}}); });
+  AwaitWaitingCalls(store_, 1);
+
+  ASSERT_OK(store_.Push("b", Full({1}, 5)));
+  EXPECT_FALSE(pull.IsDone());
+  ASSERT_OK(store_.Push("a", Full({1}, 6)));
+
+  ASSERT_OK_AND_ASSIGN(const PullReply reply, pull.Result());
+  EXPECT_THAT(reply.values, ElementsAre(HasTensor(IsFilledWith(6)),
+                                        HasTensor(IsFilledWith(5))));
+}
+
+TEST_P(PullContractTest, WaitsForAKeyToAppear) {
+  Background pull([&] { return store_.Await("w"); });
+  AwaitWaitingCalls(store_, 1);
+
+  ASSERT_OK(store_.Init("w", Full({2}, 4)));
+
+  EXPECT_THAT(pull.Result(), IsOkAndHolds(HasTensor(IsFilledWith(4))));
+}
+
+TEST_P(PullContractTest, WaitsForAKeyToAppearAndReachAVersion) {
+  Background pull([&] { return store_.Await("w", 2); });
+  AwaitWaitingCalls(store_, 1);
+
+  ASSERT_OK(store_.Init("w", Full({2}, 4)));
+  EXPECT_FALSE(pull.IsDone());
+  ASSERT_OK(store_.Push("w", Full({2}, 5)));
+
+  EXPECT_THAT(pull.Result(), IsOkAndHolds(HasTensor(IsFilledWith(5))));
+}
+
+TEST_P(PullContractTest, ManyWaitersAreAllWoken) {
+  constexpr int kWaiters = 8;
+  ASSERT_OK(store_.Init("w", Full({1}, 1)));
+  Background pulls([&] {
+    RunConcurrently(kWaiters, [&](int) {
+      EXPECT_THAT(store_.Pull("w", 2), IsOkAndHolds(HasVersion(2)));
+    });
+    return true;
+  });
+  AwaitWaitingCalls(store_, kWaiters);
+
+  ASSERT_OK(store_.Push("w", Full({1}, 2)));
+
+  EXPECT_TRUE(pulls.Result());
+}
+
+TEST_P(PullContractTest, DeadlineNamesTheKeyAndTheVersions) {
+  ASSERT_OK(store_.Init("layer/w", Full({1}, 1)));
+
+  const auto pull = store_.Within(absl::Milliseconds(50)).Pull("layer/w", 7);
+
+  EXPECT_THAT(pull, StatusIs(StatusCode::kDeadlineExceeded,
+                             AllOf(HasSubstr("\"layer/w\""), HasSubstr("7"),
+                                   HasSubstr("1"))));
+  AwaitWaitingCalls(store_, 0);
+}
+
+TEST_P(PullContractTest, DeadlineNamesTheKeyThatNeverAppeared) {
+  const auto pull = store_.Within(absl::Milliseconds(50)).Await("absent");
+
+  EXPECT_THAT(pull,
+              StatusIs(StatusCode::kDeadlineExceeded, HasSubstr("\"absent\"")));
+}
+
+TEST_P(PullContractTest, DeletedKeyEndsTheWaitForItsVersion) {
+  ASSERT_OK(store_.Init("w", Full({1}, 1)));
+  Background pull([&] { return store_.Pull("w", 2); });
+  AwaitWaitingCalls(store_, 1);
+
+  ASSERT_OK(store_.Delete({"w"}));
+
+  EXPECT_THAT(pull.Result(),
+              StatusIs(StatusCode::kNotFound, HasSubstr("\"w\"")));
+}
+
+TEST_P(PullContractTest, DeletedKeyDoesNotEndTheWaitForItToAppear) {
+  ASSERT_OK(store_.Init("w", Full({1}, 1)));
+  Background pull([&] { return store_.Await("w", 2); });
+  AwaitWaitingCalls(store_, 1);
+
+  ASSERT_OK(store_.Delete({"w"}));
+  ASSERT_OK(store_.Init("w", Full({1}, 5)));
+  ASSERT_OK(store_.Push("w", Full({1}, 6)));
+
+  EXPECT_THAT(pull.Result(), IsOkAndHolds(HasTensor(IsFilledWith(6))));
+}
+
+TEST_P(PullContractTest, PulledTensorNeverChanges) {
+  ASSERT_OK(store_.SetRule("accumulate"));
+  ASSERT_OK(store_.Init("w", Full({1000}, 1)));
+  ASSERT_OK_AND_ASSIGN(const Value before, store_.Pull("w"));
+
+  for (int i = 0; i < 10; ++i) ASSERT_OK(store_.Push("w", Full({1000}, 1)));
+
+  EXPECT_THAT(before.tensor, IsFilledWith(1));
+  EXPECT_THAT(store_.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(11))));
+}
+
+TEST_P(PullContractTest, PulledTensorOutlivesItsKey) {
+  ASSERT_OK(store_.Init("w", Full({1000}, 1)));
+  ASSERT_OK_AND_ASSIGN(const Value value, store_.Pull("w"));
+
+  ASSERT_OK(store_.Delete({"w"}));
+
+  EXPECT_THAT(value.tensor, IsFilledWith(1));
+}
+
+TEST_P(PullContractTest, NewerKeyOfTheSameNameIsAnotherValue) {
+  ASSERT_OK(store_.Init("w", Full({2}, 1)));
+  ASSERT_OK(store_.Delete({"w"}));
+  ASSERT_OK(store_.Init("w", Full({3}, 2, DType::kF64)));
+
+  ASSERT_OK_AND_ASSIGN(const Value value, store_.Pull("w"));
+
+  EXPECT_EQ(value.tensor.Description(), "f64[3]");
+}
+
+}  // namespace
+}  // namespace tensorkv::testing

@@ -1,0 +1,262 @@
+// SetRule and SetHyperparameters: which rule governs a key, and what happens
+// to the rule's state.
+
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/contracts/store_contract.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/tensor_values.h"
+
+namespace tensorkv::testing {
+namespace {
+
+using ::absl::StatusCode;
+using ::testing::AllOf;
+using ::testing::DoubleNear;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Pair;
+
+// The rule that Stat shows for a new key of that name.
+std::string RuleOfNewKey(const Caller& store, const std::string& key) {
+  EXPECT_OK(store.Init(key, Full({1}, 0)));
+  return store.Stat(key)->rule.name;
+}
+
+TEST_P(RuleContractTest, EmptyPatternSetsTheDefault) {
+  ASSERT_OK(store_.SetRule("accumulate(scale=2)"));
+
+  EXPECT_EQ(RuleOfNewKey(store_, "w"), "accumulate");
+}
+
+TEST_P(RuleContractTest, RuleGovernsKeysThatExistAlready) {
+  ASSERT_OK(store_.Init("w", Full({2}, 1)));
+
+  ASSERT_OK(store_.SetRule("accumulate"));
+  ASSERT_OK(store_.Push("w", Full({2}, 1)));
+
+  EXPECT_THAT(store_.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(2))));
+}
+
+TEST_P(RuleContractTest, SettingARuleLeavesValueAndVersion) {
+  ASSERT_OK(store_.Init("w", Full({2}, 1)));
+
+  ASSERT_OK(store_.SetRule("adam"));
+
+  EXPECT_THAT(store_.Pull("w"),
+              IsOkAndHolds(AllOf(HasVersion(1), HasTensor(IsFilledWith(1)))));
+}
+
+TEST_P(RuleContractTest, PatternsAreGlobsOverWholeKeys) {
+  ASSERT_OK(store_.SetRule("accumulate", "fc?.*"));
+
+  EXPECT_EQ(RuleOfNewKey(store_, "fc1.w"), "accumulate");
+  EXPECT_EQ(RuleOfNewKey(store_, "fc1."), "accumulate");
+  EXPECT_EQ(RuleOfNewKey(store_, "fc1"), "assign");
+  EXPECT_EQ(RuleOfNewKey(store_, "fc12.w"), "assign");
+  EXPECT_EQ(RuleOfNewKey(store_, "xfc1.w"), "assign");
+}
+
+TEST_P(RuleContractTest, StarMatchesAnyRunInTheMiddle) {
+  ASSERT_OK(store_.SetRule("accumulate", "a*b*c"));
+
+  EXPECT_EQ(RuleOfNewKey(store_, "abc"), "accumulate");
+  EXPECT_EQ(RuleOfNewKey(store_, "a/b/b/c"), "accumulate");
+  EXPECT_EQ(RuleOfNewKey(store_, "abcd"), "assign");
+  EXPECT_EQ(RuleOfNewKey(store_, "ac"), "assign");
+}
+
+TEST_P(RuleContractTest, PatternAddedLastCounts) {
+  ASSERT_OK(store_.SetRule("sgd", "*.w"));
+  ASSERT_OK(store_.SetRule("accumulate", "fc1.*"));
+
+  EXPECT_EQ(RuleOfNewKey(store_, "fc1.w"), "accumulate");
+  EXPECT_EQ(RuleOfNewKey(store_, "fc2.w"), "sgd");
+  EXPECT_EQ(RuleOfNewKey(store_, "fc2.b"), "assign");
+}
+
+TEST_P(RuleContractTest, PatternsPrecedeADefaultSetLater) {
+  ASSERT_OK(store_.SetRule("accumulate", "fc1.*"));
+  ASSERT_OK(store_.SetRule("sgd"));
+
+  EXPECT_EQ(RuleOfNewKey(store_, "fc1.w"), "accumulate");
+  EXPECT_EQ(RuleOfNewKey(store_, "fc2.w"), "sgd");
+}
+
+TEST_P(RuleContractTest, PatternMayGetAnotherRule) {
+  ASSERT_OK(store_.SetRule("sgd", "*.w"));
+  ASSERT_OK(store_.Init("fc.w", Full({1}, 0)));
+
+  ASSERT_OK(store_.SetRule("adam", "*.w"));
+
+  EXPECT_EQ(store_.Stat("fc.w")->rule.name, "adam");
+}
+
+TEST_P(RuleContractTest, DescribeListsRulesInOrderOfPrecedence) {
+  ASSERT_OK(store_.SetRule("sgd", "*.w"));
+  ASSERT_OK(store_.SetRule("adam", "fc1.*"));
+  ASSERT_OK(store_.SetRule("accumulate"));
+
+  ASSERT_OK_AND_ASSIGN(const NamespaceStatus status, store_.Describe());
+
+  std::vector<std::pair<std::string, std::string>> rules;
+  for (const RuleBinding& binding : status.rules) {
+    rules.emplace_back(binding.key_pattern, binding.rule.name);
+  }
+  EXPECT_THAT(rules, ElementsAre(Pair("fc1.*", "adam"), Pair("*.w", "sgd"),
+                                 Pair("", "accumulate")));
+}
+
+TEST_P(RuleContractTest, SameRuleNameKeepsTheState) {
+  ASSERT_OK(store_.SetRule("sgd(learning_rate=1, momentum=0.5)"));
+  ASSERT_OK(store_.Init("w", Full({2}, 0)));
+  ASSERT_OK(store_.Push("w", Full({2}, 8)));  // m = -8, w = -8
+
+  ASSERT_OK(store_.SetRule("sgd(learning_rate=2, momentum=0.25)"));
+  ASSERT_OK(store_.Push("w", Full({2}, 1)));  // m = -2 - 2, w = -12
+
+  EXPECT_THAT(store_.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(-12))));
+}
+
+TEST_P(RuleContractTest, AnotherRuleStartsWithoutState) {
+  ASSERT_OK(store_.SetRule("sgd(learning_rate=1, momentum=0.5)"));
+  ASSERT_OK(store_.Init("w", Full({2}, 0)));
+  ASSERT_OK(store_.Push("w", Full({2}, 8)));  // w = -8
+
+  ASSERT_OK(store_.SetRule("accumulate"));
+  ASSERT_OK(store_.SetRule("sgd(learning_rate=1, momentum=0.5)"));
+  ASSERT_OK(store_.Push("w", Full({2}, 1)));
+
+  EXPECT_THAT(store_.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(-9))));
+}
+
+TEST_P(RuleContractTest, LearningRateChangesWithoutLosingMomentum) {
+  ASSERT_OK(store_.SetRule("sgd(learning_rate=0.1, momentum=0.9)"));
+  ASSERT_OK(store_.Init("w", Full({5}, 1, DType::kF64)));
+  double w = 1;
+  double m = 0;
+
+  for (double rate : {0.1, 0.01, 0.5}) {
+    ASSERT_OK(store_.SetHyperparameters({{"learning_rate", rate}}));
+    for (int i = 1; i <= 3; ++i) {
+      ASSERT_OK(store_.Push("w", Full({5}, 0.3 * i, DType::kF64)));
+      m = 0.9 * m - rate * 0.3 * i;
+      w += m;
+    }
+  }
+
+  ASSERT_OK_AND_ASSIGN(const Value value, store_.Pull("w"));
+  EXPECT_THAT(ElementsOf(value.tensor), Each(DoubleNear(w, 1e-13)));
+}
+
+TEST_P(RuleContractTest, LearningRateChangesWithoutLosingAdamsStepCount) {
+  ASSERT_OK(store_.SetRule("adam(learning_rate=0.1, epsilon=0)"));
+  ASSERT_OK(store_.Init("w", Full({5}, 0, DType::kF64)));
+  ASSERT_OK(store_.Push("w", Full({5}, 1, DType::kF64)));  // w = -0.1
+
+  ASSERT_OK(store_.SetHyperparameters({{"learning_rate", 0.2}}));
+  ASSERT_OK(store_.Push("w", Full({5}, 0, DType::kF64)));
+
+  // The second step, with t = 2, m = 0.09 and v = 0.000999.
+  const double step = 0.2 * std::sqrt(1 - 0.999 * 0.999) / (1 - 0.9 * 0.9) *
+                      0.09 / std::sqrt(0.000999);
+  ASSERT_OK_AND_ASSIGN(const Value value, store_.Pull("w"));
+  EXPECT_THAT(ElementsOf(value.tensor), Each(DoubleNear(-0.1 - step, 1e-12)));
+}
+
+TEST_P(RuleContractTest, SetHyperparametersAnswersWithTheWholeRule) {
+  ASSERT_OK(store_.SetRule("sgd(momentum=0.9)", "*.w"));
+
+  ASSERT_OK_AND_ASSIGN(
+      const RuleSpec rule,
+      store_.SetHyperparameters({{"learning_rate", 0.25}}, "*.w"));
+
+  EXPECT_EQ(rule.name, "sgd");
+  EXPECT_EQ(rule.hyperparameters.at("learning_rate"), 0.25);
+  EXPECT_EQ(rule.hyperparameters.at("momentum"), 0.9);
+}
+
+TEST_P(RuleContractTest, SetHyperparametersReachesOnlyItsPattern) {
+  ASSERT_OK(store_.SetRule("accumulate", "*.w"));
+  ASSERT_OK(store_.SetRule("accumulate"));
+  ASSERT_OK(store_.InitMany({{"fc.w", Full({1}, 0)}, {"fc.b", Full({1}, 0)}}));
+
+  ASSERT_OK(store_.SetHyperparameters({{"scale", 3}}, "*.w"));
+  ASSERT_OK(store_.PushMany({{.key = "fc.w", .tensor = Full({1}, 1)},
+                             {.key = "fc.b", .tensor = Full({1}, 1)}}));
+
+  EXPECT_THAT(store_.Pull("fc.w"), IsOkAndHolds(HasTensor(IsFilledWith(3))));
+  EXPECT_THAT(store_.Pull("fc.b"), IsOkAndHolds(HasTensor(IsFilledWith(1))));
+}
+
+TEST_P(RuleContractTest, SetHyperparametersWantsAPatternThatHasARule) {
+  ASSERT_OK(store_.SetRule("sgd", "*.w"));
+
+  EXPECT_THAT(store_.SetHyperparameters({{"momentum", 0.5}}, "fc.*"),
+              StatusIs(StatusCode::kNotFound, HasSubstr("\"fc.*\"")));
+  EXPECT_THAT(store_.SetHyperparameters({{"momentum", 0.5}}, "fc.w"),
+              StatusIs(StatusCode::kNotFound, HasSubstr("\"fc.w\"")));
+}
+
+TEST_P(RuleContractTest, BadHyperparametersChangeNothing) {
+  ASSERT_OK(store_.SetRule("accumulate(scale=2)"));
+  ASSERT_OK(store_.Init("w", Full({1}, 0)));
+
+  EXPECT_THAT(store_.SetHyperparameters({{"scale", 5}, {"momentum", 0.5}}),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("momentum")));
+  EXPECT_THAT(store_.SetHyperparameters({{"scale", NAN}}),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("scale")));
+
+  ASSERT_OK(store_.Push("w", Full({1}, 1)));
+  EXPECT_THAT(store_.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(2))));
+}
+
+TEST_P(RuleContractTest, RuleThatDoesNotTakeAMatchingKeyChangesNothing) {
+  ASSERT_OK(store_.InitMany(
+      {{"n.float", Full({1}, 1)}, {"n.int", Full({1}, 1, DType::kI32)}}));
+
+  EXPECT_THAT(store_.SetRule("adam", "n.*"),
+              StatusIs(StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("adam"), HasSubstr("\"n.int\""),
+                             HasSubstr("i32"))));
+
+  EXPECT_EQ(store_.Stat("n.float")->rule.name, "assign");
+  EXPECT_EQ(store_.Describe()->rules.size(), 1);
+}
+
+TEST_P(RuleContractTest, KeyWhoseDTypeTheRuleDoesNotTakeIsNotCreated) {
+  ASSERT_OK(store_.SetRule("sgd", "*.w"));
+
+  EXPECT_THAT(store_.InitMany({{"fc.b", Full({1}, 0)},
+                               {"fc.w", Full({1}, 1, DType::kI64)}}),
+              StatusIs(StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("sgd"), HasSubstr("\"fc.w\""),
+                             HasSubstr("i64"))));
+  EXPECT_THAT(store_.Pull("fc.b"), StatusIs(StatusCode::kNotFound));
+}
+
+TEST_P(RuleContractTest, IntegersTakeOnlyWholeScales) {
+  ASSERT_OK(store_.Init("n", Full({1}, 1, DType::kI32)));
+
+  EXPECT_THAT(store_.SetRule("accumulate(scale=0.5)"),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("0.5")));
+  EXPECT_OK(store_.SetRule("accumulate(scale=-2)"));
+}
+
+TEST_P(RuleContractTest, BadScaleForAnIntegerKeyChangesNothing) {
+  ASSERT_OK(store_.SetRule("accumulate(scale=2)"));
+  ASSERT_OK(store_.Init("n", Full({1}, 1, DType::kI32)));
+
+  EXPECT_THAT(store_.SetHyperparameters({{"scale", 0.5}}),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("0.5")));
+
+  ASSERT_OK(store_.Push("n", Full({1}, 1, DType::kI32)));
+  EXPECT_THAT(store_.Pull("n"), IsOkAndHolds(HasTensor(IsFilledWith(3))));
+}
+
+}  // namespace
+}  // namespace tensorkv::testing

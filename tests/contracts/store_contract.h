@@ -1,0 +1,104 @@
+// Contract suites: what every store must do, however it is reached.
+//
+// Each topic is an abstract suite: its tests stand in <topic>_contract.cc and
+// run on every store that some test binary instantiates them with. A new way
+// to reach a store is a StoreUnderTest and one INSTANTIATE_STORE_CONTRACTS.
+
+#ifndef TENSORKV_TESTS_CONTRACTS_STORE_CONTRACT_H_
+#define TENSORKV_TESTS_CONTRACTS_STORE_CONTRACT_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "client/connection.h"
+#include "gtest/gtest.h"
+#include "tests/contracts/caller.h"
+
+namespace tensorkv::testing {
+
+// A fresh store and the connection that reaches it.
+class StoreUnderTest {
+ public:
+  virtual ~StoreUnderTest() = default;
+  virtual Connection& connection() = 0;
+};
+
+// Never null; a failure to start is a failure of the test.
+using StoreFactory = std::unique_ptr<StoreUnderTest> (*)();
+
+class StoreContractTest : public ::testing::TestWithParam<StoreFactory> {
+ protected:
+  Connection& connection() { return store_under_test_->connection(); }
+
+  // Creates the namespace and returns a caller in it.
+  Caller NewNamespace(const std::string& name, const NamespaceConfig& config);
+
+  // A new namespace of mode sync. `rule` as RuleSpec::ToString writes it.
+  Caller NewSyncNamespace(uint32_t num_workers,
+                          const std::string& rule = "assign");
+
+  // Waits until `num_calls` calls wait in the caller's namespace.
+  void AwaitWaitingCalls(const Caller& caller, uint64_t num_calls);
+
+ private:
+  const std::unique_ptr<StoreUnderTest> store_under_test_ = GetParam()();
+
+ protected:
+  // In the namespace "default".
+  const Caller store_ = Caller(connection(), "");
+};
+
+// Runs work(0) to work(num_threads - 1) at the same time, to their end.
+void RunConcurrently(int num_threads, const std::function<void(int)>& work);
+
+// Asks again and again until `condition` holds; false after a minute.
+bool Eventually(const std::function<bool()>& condition);
+
+class InitContractTest : public StoreContractTest {};
+class PushContractTest : public StoreContractTest {};
+class NumbersContractTest : public StoreContractTest {};
+class PullContractTest : public StoreContractTest {};
+class KeysContractTest : public StoreContractTest {};
+class NamespaceContractTest : public StoreContractTest {};
+class RuleContractTest : public StoreContractTest {};
+class SyncContractTest : public StoreContractTest {};
+class AllReduceContractTest : public StoreContractTest {};
+class ConcurrencyContractTest : public StoreContractTest {};
+class BudgetContractTest : public StoreContractTest {};
+class BadInputContractTest : public StoreContractTest {};
+class TutorialContractTest : public StoreContractTest {};
+
+// Runs every suite on the stores that `factory` makes.
+#define INSTANTIATE_STORE_CONTRACTS(prefix, factory)        \
+  INSTANTIATE_TEST_SUITE_P(prefix, InitContractTest,        \
+                           ::testing::Values(factory));     \
+  INSTANTIATE_TEST_SUITE_P(prefix, PushContractTest,        \
+                           ::testing::Values(factory));     \
+  INSTANTIATE_TEST_SUITE_P(prefix, NumbersContractTest,     \
+                           ::testing::Values(factory));     \
+  INSTANTIATE_TEST_SUITE_P(prefix, PullContractTest,        \
+                           ::testing::Values(factory));     \
+  INSTANTIATE_TEST_SUITE_P(prefix, KeysContractTest,        \
+                           ::testing::Values(factory));     \
+  INSTANTIATE_TEST_SUITE_P(prefix, NamespaceContractTest,   \
+                           ::testing::Values(factory));     \
+  INSTANTIATE_TEST_SUITE_P(prefix, RuleContractTest,        \
+                           ::testing::Values(factory));     \
+  INSTANTIATE_TEST_SUITE_P(prefix, SyncContractTest,        \
+                           ::testing::Values(factory));     \
+  INSTANTIATE_TEST_SUITE_P(prefix, AllReduceContractTest,   \
+                           ::testing::Values(factory));     \
+  INSTANTIATE_TEST_SUITE_P(prefix, ConcurrencyContractTest, \
+                           ::testing::Values(factory));     \
+  INSTANTIATE_TEST_SUITE_P(prefix, BudgetContractTest,      \
+                           ::testing::Values(factory));     \
+  INSTANTIATE_TEST_SUITE_P(prefix, BadInputContractTest,    \
+                           ::testing::Values(factory));     \
+  INSTANTIATE_TEST_SUITE_P(prefix, TutorialContractTest,    \
+                           ::testing::Values(factory));     \
+  static_assert(true)
+
+}  // namespace tensorkv::testing
+
+#endif  // TENSORKV_TESTS_CONTRACTS_STORE_CONTRACT_H_

@@ -1,0 +1,382 @@
+// Rounds: contributions of a sync namespace are held until every worker has
+// contributed, then summed in rank order and applied once.
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/contracts/store_contract.h"
+#include "tests/testing/background.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/tensor_values.h"
+
+namespace tensorkv::testing {
+namespace {
+
+using ::absl::StatusCode;
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::Field;
+using ::testing::HasSubstr;
+
+auto JoinedRound(uint64_t round) {
+  return Field("round", &PushResult::round, round);
+}
+
+TEST_P(SyncContractTest, RoundClosesWhenAllHaveContributed) {
+  const Caller sync = NewSyncNamespace(3);
+  ASSERT_OK(sync.Init("w", Full({2}, 100)));
+
+  ASSERT_OK(sync.As(2).Push("w", Full({2}, 1), 1));
+  ASSERT_OK(sync.As(0).Push("w", Full({2}, 2), 1));
+  EXPECT_THAT(sync.Pull("w"),
+              IsOkAndHolds(AllOf(HasVersion(1), HasTensor(IsFilledWith(100)))));
+  ASSERT_OK(sync.As(1).Push("w", Full({2}, 3), 1));
+
+  EXPECT_THAT(sync.Pull("w"),
+              IsOkAndHolds(AllOf(HasVersion(2), HasTensor(IsFilledWith(6)))));
+}
+
+TEST_P(SyncContractTest, PushNamesTheRoundItJoined) {
+  const Caller sync = NewSyncNamespace(2);
+  ASSERT_OK(sync.Init("w", Full({2}, 0)));
+
+  EXPECT_THAT(sync.As(0).Push("w", Full({2}, 1), 1),
+              IsOkAndHolds(JoinedRound(1)));
+  EXPECT_THAT(sync.As(0).Push("w", Full({2}, 1), 2),
+              IsOkAndHolds(JoinedRound(2)));
+  EXPECT_THAT(sync.As(1).Push("w", Full({2}, 1), 1),
+              IsOkAndHolds(JoinedRound(1)));
+}
+
+TEST_P(SyncContractTest, RuleRunsOncePerRound) {
+  const Caller sync = NewSyncNamespace(2, "sgd(learning_rate=1, momentum=0.5)");
+  ASSERT_OK(sync.Init("w", Full({2}, 0)));
+
+  for (Step step : {1, 2}) {
+    ASSERT_OK(sync.As(0).Push("w", Full({2}, 1), step));
+    ASSERT_OK(sync.As(1).Push("w", Full({2}, 3), step));
+  }
+
+  // m = -4, w = -4; m = -6, w = -10.
+  EXPECT_THAT(sync.Pull("w"),
+              IsOkAndHolds(AllOf(HasVersion(3), HasTensor(IsFilledWith(-10)))));
+}
+
+TEST_P(SyncContractTest, RoundsOfDifferentKeysAreIndependent) {
+  const Caller sync = NewSyncNamespace(2);
+  ASSERT_OK(sync.InitMany({{"a", Full({1}, 0)}, {"b", Full({1}, 0)}}));
+
+  ASSERT_OK(sync.As(0).PushMany({{.key = "a", .tensor = Full({1}, 1)},
+                                 {.key = "b", .tensor = Full({1}, 2)}},
+                                1));
+  ASSERT_OK(sync.As(1).Push("b", Full({1}, 3), 1));
+
+  EXPECT_THAT(sync.Pull("a"), IsOkAndHolds(HasVersion(1)));
+  EXPECT_THAT(sync.Pull("b"), IsOkAndHolds(HasTensor(IsFilledWith(5))));
+}
+
+TEST_P(SyncContractTest, OneWorkersEntriesOfAKeyAreOneContribution) {
+  const Caller sync = NewSyncNamespace(2);
+  ASSERT_OK(sync.Init("w", Full({1}, 0)));
+
+  ASSERT_OK(sync.As(0).PushMany({{.key = "w", .tensor = Full({1}, 1)},
+                                 {.key = "w", .tensor = Full({1}, 2)}},
+                                1));
+  EXPECT_THAT(sync.Pull("w"), IsOkAndHolds(HasVersion(1)));
+  ASSERT_OK(sync.As(1).Push("w", Full({1}, 4), 1));
+
+  EXPECT_THAT(sync.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(7))));
+}
+
+TEST_P(SyncContractTest, StepsMayBeSparseAsLongAsTheyRise) {
+  const Caller sync = NewSyncNamespace(2);
+  ASSERT_OK(sync.Init("w", Full({1}, 0)));
+
+  for (Step step : {3, 10, 11}) {
+    ASSERT_OK(sync.As(0).Push("w", Full({1}, 1), step));
+    ASSERT_OK(sync.As(1).Push("w", Full({1}, 1), step));
+  }
+
+  EXPECT_THAT(sync.Pull("w"), IsOkAndHolds(HasVersion(4)));
+}
+
+TEST_P(SyncContractTest, AWorkerMayRunAheadOfTheOthers) {
+  const Caller sync = NewSyncNamespace(2, "accumulate");
+  ASSERT_OK(sync.Init("w", Full({1}, 0)));
+  for (Step step : {1, 2, 3}) {
+    ASSERT_OK(sync.As(0).Push("w", Full({1}, 1), step));
+  }
+
+  for (Step step : {1, 2, 3}) {
+    ASSERT_OK(sync.As(1).Push("w", Full({1}, 10), step));
+    EXPECT_THAT(sync.Pull("w"),
+                IsOkAndHolds(HasTensor(IsFilledWith(11.0 * step))));
+  }
+}
+
+TEST_P(SyncContractTest, SkipCountsAsAContribution) {
+  const Caller sync = NewSyncNamespace(3);
+  ASSERT_OK(sync.Init("w", Full({2}, 0)));
+
+  ASSERT_OK(sync.As(0).Push("w", Full({2}, 1), 1));
+  EXPECT_THAT(sync.As(1).Skip("w", 1), IsOkAndHolds(JoinedRound(1)));
+  ASSERT_OK(sync.As(2).Push("w", Full({2}, 4), 1));
+
+  EXPECT_THAT(sync.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(5))));
+}
+
+TEST_P(SyncContractTest, RoundThatAllSkipLeavesTheValue) {
+  const Caller sync = NewSyncNamespace(2);
+  ASSERT_OK(sync.Init("w", Full({2}, 7)));
+
+  ASSERT_OK(sync.As(0).Skip("w", 1));
+  ASSERT_OK(sync.As(1).Skip("w", 1));
+
+  EXPECT_THAT(sync.As(0).Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(7))));
+  EXPECT_EQ(sync.Describe()->rounds_open, 0);
+}
+
+// The sum over ranks of contributions whose f32 sum depends on their order.
+Tensor OrderSensitiveContribution(uint32_t rank) {
+  constexpr float kElements[] = {1e8f, 1.0f, -1e8f, 3.3f, 1e-3f,
+                                 7e7f, 0.1f, -7e7f, 2.5f};
+  return Vector({kElements[rank], kElements[8 - rank], 0.1 * rank});
+}
+
+Tensor RankOrderSum(uint32_t num_workers) {
+  Tensor sum = OrderSensitiveContribution(0);
+  for (uint32_t rank = 1; rank < num_workers; ++rank) {
+    const Tensor next = OrderSensitiveContribution(rank);
+    for (int i = 0; i < 3; ++i) {
+      sum.mutable_elements<float>()[i] += next.elements<float>()[i];
+    }
+  }
+  return sum;
+}
+
+TEST_P(SyncContractTest, SumHasTheSameBitsInEveryOrderOfArrival) {
+  constexpr uint32_t kWorkers = 9;
+  const Caller sync = NewSyncNamespace(kWorkers);
+  std::vector<uint32_t> arrival = {0, 1, 2, 3, 4, 5, 6, 7, 8};
+  const std::string expected = BytesOf(RankOrderSum(kWorkers));
+
+  for (int round = 0; round < 20; ++round) {
+    const std::string key = "w" + std::to_string(round);
+    ASSERT_OK(sync.Init(key, Full({3}, 0)));
+    // Deals the ranks like cards: a different order every time.
+    std::rotate(arrival.begin(), arrival.begin() + 4, arrival.end());
+    std::reverse(arrival.begin(), arrival.begin() + 2 + round % 7);
+    for (uint32_t rank : arrival) {
+      ASSERT_OK(sync.As(rank).Push(key, OrderSensitiveContribution(rank), 1));
+    }
+    EXPECT_EQ(BytesOf(sync.Pull(key)->tensor), expected);
+  }
+}
+
+TEST_P(SyncContractTest, ReaderGetsTheLatestValueAtOnce) {
+  const Caller sync = NewSyncNamespace(2);
+  ASSERT_OK(sync.Init("w", Full({2}, 5)));
+  ASSERT_OK(sync.As(0).Push("w", Full({2}, 1), 1));
+
+  EXPECT_THAT(sync.Pull("w"),
+              IsOkAndHolds(AllOf(HasVersion(1), HasTensor(IsFilledWith(5)))));
+}
+
+TEST_P(SyncContractTest, WorkerWaitsForTheRoundItContributedTo) {
+  const Caller sync = NewSyncNamespace(2);
+  ASSERT_OK(sync.Init("w", Full({2}, 5)));
+  ASSERT_OK(sync.As(0).Push("w", Full({2}, 1), 1));
+  Background pull([&] { return sync.As(0).Pull("w"); });
+  AwaitWaitingCalls(sync, 1);
+
+  ASSERT_OK(sync.As(1).Push("w", Full({2}, 2), 1));
+
+  EXPECT_THAT(pull.Result(),
+              IsOkAndHolds(AllOf(HasVersion(2), HasTensor(IsFilledWith(3)))));
+}
+
+TEST_P(SyncContractTest, WorkerThatHasNotContributedDoesNotWait) {
+  const Caller sync = NewSyncNamespace(2);
+  ASSERT_OK(sync.Init("w", Full({2}, 5)));
+  ASSERT_OK(sync.As(0).Push("w", Full({2}, 1), 1));
+
+  EXPECT_THAT(sync.As(1).Pull("w"), IsOkAndHolds(HasVersion(1)));
+}
+
+TEST_P(SyncContractTest, WorkerThatSkippedWaitsToo) {
+  const Caller sync = NewSyncNamespace(2);
+  ASSERT_OK(sync.Init("w", Full({2}, 5)));
+  ASSERT_OK(sync.As(0).Skip("w", 1));
+  Background pull([&] { return sync.As(0).Pull("w"); });
+  AwaitWaitingCalls(sync, 1);
+
+  ASSERT_OK(sync.As(1).Push("w", Full({2}, 2), 1));
+
+  EXPECT_THAT(pull.Result(), IsOkAndHolds(HasTensor(IsFilledWith(2))));
+}
+
+TEST_P(SyncContractTest, DeadlineNamesTheMissingRanks) {
+  const Caller sync = NewSyncNamespace(3);
+  ASSERT_OK(sync.Init("w", Full({2}, 5)));
+  ASSERT_OK(sync.As(0).Push("w", Full({2}, 1), 1));
+
+  const auto pull = sync.As(0).Within(absl::Milliseconds(200)).Pull("w");
+
+  EXPECT_THAT(pull,
+              StatusIs(StatusCode::kDeadlineExceeded,
+                       HasSubstr("round 1 of \"w\": waiting for ranks 1, 2")));
+}
+
+TEST_P(SyncContractTest, FailedWaitOfPushPullLeavesThePush) {
+  const Caller sync = NewSyncNamespace(2);
+  ASSERT_OK(sync.Init("w", Full({2}, 5)));
+
+  const auto value =
+      sync.As(0).Within(absl::Milliseconds(200)).PushPull("w", Full({2}, 1), 1);
+
+  EXPECT_THAT(value, StatusIs(StatusCode::kDeadlineExceeded,
+                              HasSubstr("round 1 of \"w\"")));
+  EXPECT_THAT(sync.As(1).PushPull("w", Full({2}, 2), 1),
+              IsOkAndHolds(HasTensor(IsFilledWith(3))));
+}
+
+TEST_P(SyncContractTest, SecondPushForAKeyAndStepAlreadyExists) {
+  const Caller sync = NewSyncNamespace(2);
+  ASSERT_OK(sync.Init("w", Full({2}, 5)));
+  ASSERT_OK(sync.As(0).Push("w", Full({2}, 1), 1));
+
+  EXPECT_THAT(sync.As(0).Push("w", Full({2}, 1), 1),
+              StatusIs(StatusCode::kAlreadyExists,
+                       AllOf(HasSubstr("round 1 of \"w\""), HasSubstr("0"))));
+  EXPECT_THAT(sync.As(0).Skip("w", 1), StatusIs(StatusCode::kAlreadyExists));
+
+  ASSERT_OK(sync.As(1).Push("w", Full({2}, 2), 1));
+  EXPECT_THAT(sync.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(3))));
+}
+
+TEST_P(SyncContractTest, ClosedStepIsFailedPrecondition) {
+  const Caller sync = NewSyncNamespace(1);
+  ASSERT_OK(sync.Init("w", Full({2}, 5)));
+  ASSERT_OK(sync.As(0).Push("w", Full({2}, 1), 4));
+
+  EXPECT_THAT(sync.As(0).Push("w", Full({2}, 9), 4),
+              StatusIs(StatusCode::kFailedPrecondition,
+                       AllOf(HasSubstr("\"w\""), HasSubstr("4"))));
+  EXPECT_THAT(sync.As(0).Push("w", Full({2}, 9), 3),
+              StatusIs(StatusCode::kFailedPrecondition,
+                       AllOf(HasSubstr("\"w\""), HasSubstr("3"))));
+
+  EXPECT_THAT(sync.Pull("w"), IsOkAndHolds(HasVersion(2)));
+}
+
+TEST_P(SyncContractTest, OpenRoundCannotBePassedOver) {
+  const Caller sync = NewSyncNamespace(2);
+  ASSERT_OK(sync.Init("w", Full({2}, 5)));
+  ASSERT_OK(sync.As(0).Push("w", Full({2}, 1), 1));
+
+  EXPECT_THAT(
+      sync.As(1).Push("w", Full({2}, 1), 2),
+      StatusIs(StatusCode::kFailedPrecondition,
+               AllOf(HasSubstr("\"w\""), HasSubstr("1"), HasSubstr("2"))));
+
+  ASSERT_OK(sync.As(1).Push("w", Full({2}, 2), 1));
+  EXPECT_THAT(sync.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(3))));
+}
+
+TEST_P(SyncContractTest, StepThatAnotherWorkerPassedOverIsFailedPrecondition) {
+  const Caller sync = NewSyncNamespace(2);
+  ASSERT_OK(sync.Init("w", Full({2}, 5)));
+  ASSERT_OK(sync.As(0).Push("w", Full({2}, 1), 5));
+
+  EXPECT_THAT(
+      sync.As(1).Push("w", Full({2}, 1), 4),
+      StatusIs(StatusCode::kFailedPrecondition,
+               AllOf(HasSubstr("\"w\""), HasSubstr("4"), HasSubstr("5"))));
+}
+
+TEST_P(SyncContractTest, OneBadEntryAndNoRoundIsJoined) {
+  const Caller sync = NewSyncNamespace(1);
+  ASSERT_OK(sync.InitMany({{"a", Full({1}, 0)}, {"b", Full({1}, 0)}}));
+  ASSERT_OK(sync.As(0).Push("b", Full({1}, 1), 5));
+
+  const auto push = sync.As(0).PushMany({{.key = "a", .tensor = Full({1}, 1)},
+                                         {.key = "b", .tensor = Full({1}, 1)}},
+                                        5);
+
+  EXPECT_THAT(push, StatusIs(StatusCode::kFailedPrecondition));
+  EXPECT_THAT(sync.Pull("a"), IsOkAndHolds(HasVersion(1)));
+  EXPECT_OK(sync.As(0).Push("a", Full({1}, 1), 5));
+}
+
+TEST_P(SyncContractTest, PushNeedsAWorkerAndAStep) {
+  const Caller sync = NewSyncNamespace(2);
+  ASSERT_OK(sync.Init("w", Full({2}, 5)));
+
+  EXPECT_THAT(sync.Push("w", Full({2}, 1), 1),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("worker")));
+  EXPECT_THAT(sync.As(0).Push("w", Full({2}, 1)),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("step")));
+  EXPECT_THAT(sync.PushPull("w", Full({2}, 1), 1),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("worker")));
+}
+
+TEST_P(SyncContractTest, RankOutsideTheGroupIsInvalid) {
+  const Caller sync = NewSyncNamespace(2);
+  ASSERT_OK(sync.Init("w", Full({2}, 5)));
+  const auto is_invalid = StatusIs(StatusCode::kInvalidArgument,
+                                   AllOf(HasSubstr("rank 2"), HasSubstr("2")));
+
+  EXPECT_THAT(sync.As(2).Push("w", Full({2}, 1), 1), is_invalid);
+  EXPECT_THAT(sync.As(2).Skip("w", 1), is_invalid);
+  EXPECT_THAT(sync.As(2).Pull("w"), is_invalid);
+  EXPECT_THAT(sync.As(4294967295).Push("w", Full({2}, 1), 1),
+              StatusIs(StatusCode::kInvalidArgument));
+}
+
+TEST_P(SyncContractTest, OpenRoundsAreBounded) {
+  const Caller sync = NewNamespace(
+      "sync", {.mode = Mode::kSync, .num_workers = 2, .max_open_rounds = 2});
+  ASSERT_OK(sync.Init("w", Full({2}, 0)));
+  ASSERT_OK(sync.As(0).Push("w", Full({2}, 1), 1));
+  ASSERT_OK(sync.As(0).Push("w", Full({2}, 2), 2));
+
+  EXPECT_THAT(sync.As(0).Push("w", Full({2}, 3), 3),
+              StatusIs(StatusCode::kResourceExhausted,
+                       AllOf(HasSubstr("\"w\""), HasSubstr("2"))));
+
+  ASSERT_OK(sync.As(1).Push("w", Full({2}, 1), 1));
+  EXPECT_OK(sync.As(0).Push("w", Full({2}, 3), 3));
+}
+
+TEST_P(SyncContractTest, FourRoundsMayBeOpenUnlessConfigured) {
+  const Caller sync = NewSyncNamespace(2);
+  ASSERT_OK(sync.Init("w", Full({2}, 0)));
+  for (Step step : {1, 2, 3, 4}) {
+    ASSERT_OK(sync.As(0).Push("w", Full({2}, 1), step));
+  }
+
+  EXPECT_EQ(sync.Describe()->rounds_open, 4);
+  EXPECT_THAT(sync.As(0).Push("w", Full({2}, 1), 5),
+              StatusIs(StatusCode::kResourceExhausted));
+}
+
+TEST_P(SyncContractTest, DeleteDropsOpenRounds) {
+  const Caller sync = NewSyncNamespace(2);
+  ASSERT_OK(sync.Init("w", Full({2}, 5)));
+  ASSERT_OK(sync.As(0).Push("w", Full({2}, 1), 1));
+  Background pull([&] { return sync.As(0).Pull("w"); });
+  AwaitWaitingCalls(sync, 1);
+
+  ASSERT_OK(sync.Delete({"w"}));
+
+  EXPECT_THAT(pull.Result(),
+              StatusIs(StatusCode::kNotFound, HasSubstr("\"w\"")));
+  EXPECT_EQ(sync.Describe()->rounds_open, 0);
+  ASSERT_OK(sync.Init("w", Full({2}, 0)));
+  EXPECT_OK(sync.As(0).Push("w", Full({2}, 1), 1));
+}
+
+}  // namespace
+}  // namespace tensorkv::testing

@@ -1,0 +1,204 @@
+"""A client made only of the stubs that protoc generates from proto/.
+
+Shows that any gRPC client can use the server: NumPy arrays in and out.
+Usage: python_client.py STUBS_DIRECTORY SERVER
+"""
+
+import sys
+import unittest
+
+import grpc
+import numpy as np
+
+sys.path.insert(0, sys.argv.pop(1))
+SERVER = sys.argv.pop(1)
+
+from tensorkv.v1 import data_pb2 as data
+from tensorkv.v1 import membership_pb2 as membership
+from tensorkv.v1 import namespace_pb2 as namespace
+from tensorkv.v1 import rule_pb2 as rule
+from tensorkv.v1 import service_pb2 as service
+from tensorkv.v1 import service_pb2_grpc
+from tensorkv.v1 import tensor_pb2 as tensor
+
+DTYPES = {
+    tensor.DTYPE_F32: np.dtype("<f4"),
+    tensor.DTYPE_F64: np.dtype("<f8"),
+    tensor.DTYPE_F16: np.dtype("<f2"),
+    tensor.DTYPE_I64: np.dtype("<i8"),
+    tensor.DTYPE_BOOL: np.dtype("?"),
+}
+NUMBERS = {dtype: number for number, dtype in DTYPES.items()}
+
+
+def to_tensor(array):
+    return tensor.Tensor(
+        dtype=NUMBERS[array.dtype], shape=array.shape, data=array.tobytes()
+    )
+
+
+def to_array(message):
+    array = np.frombuffer(message.data, DTYPES[message.dtype])
+    return array.reshape(message.shape)
+
+
+class PythonClient(unittest.TestCase):
+
+    def setUp(self):
+        self.channel = grpc.insecure_channel(SERVER)
+        self.stub = service_pb2_grpc.TensorKVStub(self.channel)
+        # A namespace for each test: the server is the same for all.
+        self.namespace = self.id()
+        self.create_namespace()
+
+    def tearDown(self):
+        self.channel.close()
+
+    def create_namespace(self, **config):
+        self.stub.CreateNamespace(
+            namespace.CreateNamespaceRequest(
+                namespace=self.namespace,
+                config=namespace.NamespaceConfig(**config),
+            ),
+            timeout=20,
+        )
+
+    def init(self, key, array):
+        entry = data.InitEntry(key=key, tensor=to_tensor(array))
+        request = data.InitRequest(namespace=self.namespace, entries=[entry])
+        return self.stub.Init(request, timeout=20).versions[0]
+
+    def push_request(self, key, *arrays, **fields):
+        entries = [
+            data.PushEntry(key=key, tensor=to_tensor(array)) for array in arrays
+        ]
+        return data.PushRequest(
+            namespace=self.namespace, entries=entries, **fields
+        )
+
+    def push(self, key, *arrays):
+        request = self.push_request(key, *arrays)
+        return self.stub.Push(request, timeout=20).results[0].version
+
+    def pull(self, key):
+        request = data.PullRequest(
+            namespace=self.namespace, entries=[data.PullEntry(key=key)]
+        )
+        return self.stub.Pull(request, timeout=20).values[0]
+
+    def test_init_then_pull_gives_the_same_array(self):
+        array = np.arange(24, dtype="<f4").reshape(2, 3, 4)
+
+        self.assertEqual(self.init("w", array), 1)
+
+        value = self.pull("w")
+        self.assertEqual(value.version, 1)
+        np.testing.assert_array_equal(to_array(value.tensor), array)
+
+    def test_every_numpy_dtype_comes_back(self):
+        for dtype in NUMBERS:
+            array = np.array([[0, 1], [1, 0]], dtype)
+            self.init(str(dtype), array)
+            pulled = to_array(self.pull(str(dtype)).tensor)
+            self.assertEqual(pulled.dtype, dtype)
+            np.testing.assert_array_equal(pulled, array)
+
+    def test_pushes_of_one_call_are_summed(self):
+        self.init("w", np.zeros(1000))
+        gradients = [np.random.default_rng(i).normal(size=1000) for i in (1, 2)]
+
+        self.assertEqual(self.push("w", *gradients), 2)
+
+        np.testing.assert_array_equal(
+            to_array(self.pull("w").tensor), gradients[0] + gradients[1]
+        )
+
+    def test_push_pull_returns_updated_weights(self):
+        self.stub.SetRule(
+            namespace.SetRuleRequest(
+                namespace=self.namespace,
+                rule=rule.Rule(
+                    name="sgd", hyperparameters={"learning_rate": 0.5}
+                ),
+            ),
+            timeout=20,
+        )
+        self.init("w", np.full((2, 2), 3.0, "<f4"))
+        gradient = np.array([[1, 2], [3, 4]], "<f4")
+
+        reply = self.stub.PushPull(
+            data.PushPullRequest(push=self.push_request("w", gradient)),
+            timeout=20,
+        )
+
+        np.testing.assert_array_equal(
+            to_array(reply.values[0].tensor), 3 - 0.5 * gradient
+        )
+
+    def test_workers_all_reduce(self):
+        self.namespace += "/sync"
+        self.create_namespace(mode=namespace.MODE_SYNC, num_workers=3)
+        self.init("w", np.zeros((4,), "<f4"))
+
+        calls = [
+            self.stub.PushPull.future(
+                data.PushPullRequest(
+                    push=self.push_request(
+                        "w",
+                        np.full((4,), rank + 1, "<f4"),
+                        worker=membership.Worker(rank=rank),
+                        step=1,
+                    )
+                ),
+                timeout=20,
+            )
+            for rank in range(3)
+        ]
+
+        for call in calls:
+            np.testing.assert_array_equal(
+                to_array(call.result().values[0].tensor), np.full(4, 6.0)
+            )
+
+    def test_wrong_shape_is_invalid_and_says_so(self):
+        self.init("w", np.zeros((2, 3), "<f4"))
+
+        with self.assertRaises(grpc.RpcError) as raised:
+            self.push("w", np.zeros((3, 2), "<f4"))
+
+        error = raised.exception
+        self.assertEqual(error.code(), grpc.StatusCode.INVALID_ARGUMENT)
+        for part in ('"w"', "f32[2,3]", "f32[3,2]"):
+            self.assertIn(part, error.details())
+
+    def test_unknown_key_is_not_found(self):
+        with self.assertRaises(grpc.RpcError) as raised:
+            self.pull("unknown")
+
+        self.assertEqual(raised.exception.code(), grpc.StatusCode.NOT_FOUND)
+
+    def test_verbs_to_come_are_unimplemented(self):
+        with self.assertRaises(grpc.RpcError) as raised:
+            self.stub.PullRows(data.PullRowsRequest(), timeout=20)
+
+        self.assertEqual(
+            raised.exception.code(), grpc.StatusCode.UNIMPLEMENTED
+        )
+
+    def test_server_describes_itself(self):
+        status = self.stub.DescribeServer(
+            service.DescribeServerRequest(), timeout=20
+        )
+
+        self.assertEqual(list(status.devices), ["cpu"])
+        self.assertNotEqual(status.incarnation, 0)
+
+    def test_health_service_says_serving(self):
+        # HealthCheckRequest{} is no bytes; SERVING is field 1 with value 1.
+        check = self.channel.unary_unary("/grpc.health.v1.Health/Check")
+
+        self.assertEqual(check(b"", timeout=20), b"\x08\x01")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

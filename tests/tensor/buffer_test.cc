@@ -1,0 +1,120 @@
+#include "tensor/buffer.h"
+
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <string>
+
+#include "tests/testing/status_matchers.h"
+
+// The sanitizers end the process at an allocation that is too large unless
+// they are told to fail it.
+extern "C" const char* __asan_default_options() {
+  return "allocator_may_return_null=1";
+}
+extern "C" const char* __tsan_default_options() {
+  return "allocator_may_return_null=1";
+}
+
+namespace tensorkv {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::StatusIs;
+
+constexpr size_t kTooLarge = std::numeric_limits<int64_t>::max();
+
+class FakeAccount final : public MemoryAccount {
+ public:
+  void Release(int64_t bytes) override { released += bytes; }
+
+  int64_t released = 0;
+};
+
+bool IsAligned(const Buffer& buffer) {
+  return reinterpret_cast<uintptr_t>(buffer.data()) % kBufferAlignment == 0;
+}
+
+TEST(HostBufferTest, IsAlignedAndWritable) {
+  ASSERT_OK_AND_ASSIGN(const RefPtr<Buffer> buffer, HostBuffer::Allocate(100));
+
+  std::memset(buffer->mutable_data(), 7, buffer->size_bytes());
+
+  EXPECT_EQ(buffer->size_bytes(), 100);
+  EXPECT_TRUE(IsAligned(*buffer));
+  EXPECT_EQ(buffer->data()[99], 7);
+}
+
+TEST(HostBufferTest, MayBeEmpty) {
+  ASSERT_OK_AND_ASSIGN(const RefPtr<Buffer> buffer, HostBuffer::Allocate(0));
+
+  EXPECT_EQ(buffer->size_bytes(), 0);
+  EXPECT_TRUE(IsAligned(*buffer));
+}
+
+TEST(HostBufferTest, ReturnsItsBytesToTheAccountWhenItGoes) {
+  const auto account = MakeRefCounted<FakeAccount>();
+  ASSERT_OK_AND_ASSIGN(RefPtr<Buffer> buffer,
+                       HostBuffer::Allocate(100, account));
+  RefPtr<Buffer> reader = buffer;
+
+  buffer = nullptr;
+  EXPECT_EQ(account->released, 0);
+
+  reader = nullptr;
+  EXPECT_EQ(account->released, 100);
+}
+
+TEST(HostBufferTest, FailedAllocationIsResourceExhausted) {
+  EXPECT_THAT(HostBuffer::Allocate(kTooLarge),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       HasSubstr("cannot allocate 9223372036854775807 bytes")));
+}
+
+TEST(HostBufferTest, FailedAllocationReleasesNothing) {
+  const auto account = MakeRefCounted<FakeAccount>();
+
+  ASSERT_FALSE(HostBuffer::Allocate(kTooLarge, account).ok());
+
+  EXPECT_EQ(account->released, 0);
+  EXPECT_TRUE(account->IsUnique());
+}
+
+TEST(AdoptedBufferTest, PointsAtTheMemoryItWasGiven) {
+  const std::string memory = "memory";
+
+  const auto buffer =
+      MakeRefCounted<AdoptedBuffer>(memory.data(), memory.size(), [] {});
+
+  EXPECT_EQ(buffer->data(), memory.data());
+  EXPECT_EQ(buffer->size_bytes(), memory.size());
+}
+
+TEST(AdoptedBufferTest, ReleasesOnceWithTheLastReference) {
+  int num_releases = 0;
+  RefPtr<Buffer> buffer = MakeRefCounted<AdoptedBuffer>(
+      nullptr, 0, [&num_releases] { ++num_releases; });
+  RefPtr<Buffer> reader = buffer;
+
+  buffer = nullptr;
+  EXPECT_EQ(num_releases, 0);
+
+  reader = nullptr;
+  EXPECT_EQ(num_releases, 1);
+}
+
+TEST(AdoptedBufferTest, KeepsWhatItsReleaseOwns) {
+  auto memory = std::make_shared<std::string>("memory");
+  const std::weak_ptr<std::string> watched = memory;
+  RefPtr<Buffer> buffer = MakeRefCounted<AdoptedBuffer>(
+      memory->data(), memory->size(), [owner = memory] {});
+  memory = nullptr;
+  EXPECT_FALSE(watched.expired());
+
+  buffer = nullptr;
+
+  EXPECT_TRUE(watched.expired());
+}
+
+}  // namespace
+}  // namespace tensorkv

@@ -1,0 +1,438 @@
+#include "tensor/proto_codec.h"
+
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "google/protobuf/text_format.h"
+#include "tests/tensor/random_requests.h"
+#include "tests/tensor/request_equality.h"
+#include "tests/testing/status_matchers.h"
+
+namespace tensorkv {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+using testing::RandomRequests;
+using ::testing::SizeIs;
+
+// Whichever FromProto there is for the message; without an owner.
+template <typename Proto>
+auto Decode(const Proto& proto) {
+  if constexpr (requires { FromProto(proto, MessageOwner()); }) {
+    return FromProto(proto, MessageOwner());
+  } else {
+    return FromProto(proto);
+  }
+}
+
+template <typename Proto>
+Proto Parse(const std::string& text) {
+  Proto proto;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &proto));
+  return proto;
+}
+
+// --- There and back ---------------------------------------------------------
+
+template <typename T, typename Message>
+struct Translation {
+  using Value = T;
+  using Proto = Message;
+};
+
+template <typename Translation>
+class RoundTripTest : public ::testing::Test {};
+
+using Translations = ::testing::Types<
+    Translation<Tensor, v1::Tensor>, Translation<InitRequest, v1::InitRequest>,
+    Translation<InitReply, v1::InitResponse>,
+    Translation<PushRequest, v1::PushRequest>,
+    Translation<PushReply, v1::PushResponse>,
+    Translation<PullRequest, v1::PullRequest>,
+    Translation<PullReply, v1::PullResponse>,
+    Translation<PushRequest, v1::PushPullRequest>,
+    Translation<PullReply, v1::PushPullResponse>,
+    Translation<DeleteRequest, v1::DeleteRequest>,
+    Translation<DeleteReply, v1::DeleteResponse>,
+    Translation<ListRequest, v1::ListRequest>,
+    Translation<ListReply, v1::ListResponse>,
+    Translation<StatRequest, v1::StatRequest>,
+    Translation<StatReply, v1::StatResponse>, Translation<RuleSpec, v1::Rule>,
+    Translation<CreateNamespaceRequest, v1::CreateNamespaceRequest>,
+    Translation<NamespaceStatus, v1::NamespaceStatus>,
+    Translation<SetRuleRequest, v1::SetRuleRequest>,
+    Translation<SetHyperparametersRequest, v1::SetHyperparametersRequest>,
+    Translation<ServerStatus, v1::DescribeServerResponse>>;
+TYPED_TEST_SUITE(RoundTripTest, Translations);
+
+TYPED_TEST(RoundTripTest, RandomValuesSurviveTheWire) {
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    typename TypeParam::Value value;
+    RandomRequests(seed).Draw(value);
+    typename TypeParam::Proto sent;
+    typename TypeParam::Proto received;
+
+    ToProto(value, &sent);
+    ASSERT_TRUE(received.ParseFromString(sent.SerializeAsString()));
+    const absl::StatusOr<typename TypeParam::Value> decoded = Decode(received);
+
+    ASSERT_OK(decoded);
+    EXPECT_TRUE(*decoded == value) << "seed " << seed << "\n"
+                                   << sent.DebugString();
+  }
+}
+
+TYPED_TEST(RoundTripTest, DefaultValuesSurviveTheWire) {
+  const typename TypeParam::Value value;
+  typename TypeParam::Proto proto;
+
+  ToProto(value, &proto);
+  const absl::StatusOr<typename TypeParam::Value> decoded = Decode(proto);
+
+  ASSERT_OK(decoded);
+  EXPECT_TRUE(*decoded == value);
+}
+
+// --- Fields by name ---------------------------------------------------------
+
+TEST(ProtoCodecTest, InitRequestFields) {
+  ASSERT_OK_AND_ASSIGN(const InitRequest request,
+                       Decode(Parse<v1::InitRequest>(R"pb(
+                         namespace: "n"
+                         call_id { client_id: "\xff" sequence: 2 }
+                         on_existing: ON_EXISTING_KEEP
+                         entries {
+                           key: "w"
+                           tensor { dtype: DTYPE_I16 shape: 2 data: "ABCD" }
+                         })pb")));
+
+  EXPECT_EQ(request.name_space, "n");
+  EXPECT_EQ(request.call_id, (CallId{"\xff", 2}));
+  EXPECT_EQ(request.on_existing, OnExisting::kKeep);
+  ASSERT_THAT(request.entries, SizeIs(1));
+  EXPECT_EQ(request.entries[0].key, "w");
+  EXPECT_EQ(request.entries[0].tensor.Description(), "i16[2]");
+  EXPECT_THAT(request.entries[0].tensor.elements<int16_t>(),
+              ElementsAre(0x4241, 0x4443));
+}
+
+TEST(ProtoCodecTest, PushRequestFields) {
+  ASSERT_OK_AND_ASSIGN(const PushRequest request,
+                       Decode(Parse<v1::PushRequest>(R"pb(
+                         namespace: "n"
+                         call_id { client_id: "c" sequence: 2 }
+                         worker { rank: 3 epoch: 4 }
+                         step: 5
+                         entries {
+                           key: "w"
+                           tensor { dtype: DTYPE_U8 data: "A" }
+                         }
+                         entries { key: "v" skip: true })pb")));
+
+  EXPECT_EQ(request.name_space, "n");
+  EXPECT_EQ(request.call_id, (CallId{"c", 2}));
+  EXPECT_EQ(request.worker, (Worker{3, 4}));
+  EXPECT_EQ(request.step, 5);
+  ASSERT_THAT(request.entries, SizeIs(2));
+  EXPECT_FALSE(request.entries[0].skip);
+  EXPECT_EQ(request.entries[0].tensor.Description(), "u8[]");
+  EXPECT_EQ(request.entries[1].key, "v");
+  EXPECT_TRUE(request.entries[1].skip);
+}
+
+TEST(ProtoCodecTest, PushPullRequestIsItsPush) {
+  ASSERT_OK_AND_ASSIGN(
+      const PushRequest request,
+      Decode(Parse<v1::PushPullRequest>("push { namespace: 'n' step: 5 }")));
+
+  EXPECT_EQ(request.name_space, "n");
+  EXPECT_EQ(request.step, 5);
+}
+
+TEST(ProtoCodecTest, PushReplyFields) {
+  const PushReply reply =
+      Decode(Parse<v1::PushResponse>("results { version: 1 round: 2 }"));
+
+  ASSERT_THAT(reply.results, SizeIs(1));
+  EXPECT_EQ(reply.results[0], (PushResult{1, 2}));
+}
+
+TEST(ProtoCodecTest, PullRequestFields) {
+  ASSERT_OK_AND_ASSIGN(const PullRequest request,
+                       Decode(Parse<v1::PullRequest>(R"pb(
+                         namespace: "n"
+                         worker { rank: 3 epoch: 4 }
+                         wait: true
+                         entries { key: "w" min_version: 5 })pb")));
+
+  EXPECT_EQ(request.name_space, "n");
+  EXPECT_EQ(request.worker, (Worker{3, 4}));
+  EXPECT_TRUE(request.wait);
+  ASSERT_THAT(request.entries, SizeIs(1));
+  EXPECT_EQ(request.entries[0], (PullEntry{"w", 5}));
+}
+
+TEST(ProtoCodecTest, DeleteListAndStatRequestFields) {
+  ASSERT_OK_AND_ASSIGN(const DeleteRequest deletion,
+                       Decode(Parse<v1::DeleteRequest>(
+                           "namespace: 'n' call_id { sequence: 2 } keys: 'a' "
+                           "keys: 'b' ignore_missing: true")));
+  const ListRequest list = Decode(Parse<v1::ListRequest>(
+      "namespace: 'n' prefix: 'p' page_size: 3 page_token: 't'"));
+  const StatRequest stat = Decode(
+      Parse<v1::StatRequest>("namespace: 'n' keys: 'a' with_digest: true"));
+
+  EXPECT_TRUE(deletion ==
+              (DeleteRequest{"n", CallId{"", 2}, {"a", "b"}, true}));
+  EXPECT_TRUE(list == (ListRequest{"n", "p", 3, "t"}));
+  EXPECT_TRUE(stat == (StatRequest{"n", {"a"}, true}));
+}
+
+TEST(ProtoCodecTest, KeyStatusFields) {
+  ASSERT_OK_AND_ASSIGN(const ListReply reply,
+                       Decode(Parse<v1::ListResponse>(R"pb(
+                         keys {
+                           key: "w"
+                           dtype: DTYPE_BF16
+                           shape: [ 2, 3 ]
+                           version: 1
+                           value_bytes: 12
+                           state_bytes: 24
+                           rule { name: "sgd" }
+                           device: "cpu"
+                           digest: 0
+                         }
+                         next_page_token: "t")pb")));
+
+  EXPECT_EQ(reply.next_page_token, "t");
+  ASSERT_THAT(reply.keys, SizeIs(1));
+  EXPECT_TRUE(
+      reply.keys[0] ==
+      (KeyStatus{"w", DType::kBF16, Shape({2, 3}), 1, 12, 24,
+                 RuleSpec{.name = "sgd", .hyperparameters = {}}, "cpu", 0}));
+}
+
+TEST(ProtoCodecTest, NamespaceStatusFields) {
+  ASSERT_OK_AND_ASSIGN(const NamespaceStatus status,
+                       Decode(Parse<v1::NamespaceStatus>(R"pb(
+                         name: "n"
+                         config {
+                           mode: MODE_SYNC
+                           num_workers: 4
+                           rule { name: "sgd" }
+                           budget_bytes: 5
+                           max_open_rounds: 6
+                         }
+                         rules {
+                           key_pattern: "a*"
+                           rule { name: "adam" }
+                         }
+                         num_keys: 7
+                         memory { values: 8 state: 9 contributions: 10 }
+                         updates_applied: 11
+                         rounds_open: 12
+                         rounds_closed: 13
+                         rounds_failed: 14
+                         calls_waiting: 15)pb")));
+
+  const RuleSpec sgd = {.name = "sgd", .hyperparameters = {}};
+  const RuleSpec adam = {.name = "adam", .hyperparameters = {}};
+  EXPECT_TRUE(status == (NamespaceStatus{"n",
+                                         {Mode::kSync, 4, sgd, 5, 6},
+                                         {{"a*", adam}},
+                                         7,
+                                         {8, 9, 10},
+                                         11,
+                                         12,
+                                         13,
+                                         14,
+                                         15}));
+}
+
+TEST(ProtoCodecTest, RuleFields) {
+  const SetRuleRequest request = Decode(Parse<v1::SetRuleRequest>(R"pb(
+    namespace: "n"
+    key_pattern: "a*"
+    rule {
+      name: "adam"
+      hyperparameters { key: "beta1" value: 0.5 }
+      no_master: true
+    })pb"));
+
+  EXPECT_EQ(request.name_space, "n");
+  EXPECT_EQ(request.key_pattern, "a*");
+  EXPECT_EQ(request.rule.name, "adam");
+  EXPECT_THAT(request.rule.hyperparameters, ElementsAre(Pair("beta1", 0.5)));
+  EXPECT_TRUE(request.rule.no_master);
+}
+
+TEST(ProtoCodecTest, SetHyperparametersFields) {
+  const SetHyperparametersRequest request =
+      Decode(Parse<v1::SetHyperparametersRequest>(R"pb(
+        namespace: "n"
+        key_pattern: "a*"
+        hyperparameters { key: "learning_rate" value: 0.5 })pb"));
+
+  EXPECT_TRUE(request ==
+              (SetHyperparametersRequest{"n", "a*", {{"learning_rate", 0.5}}}));
+}
+
+TEST(ProtoCodecTest, ServerStatusFields) {
+  const ServerStatus status = Decode(Parse<v1::DescribeServerResponse>(R"pb(
+    version: "0.1"
+    incarnation: 2
+    started { seconds: 3 nanos: 999 }
+    devices: [ "cpu", "cuda:0" ]
+    budget_bytes: 4
+    used_bytes: 5
+    max_message_bytes: 6
+    max_entries: 7)pb"));
+
+  EXPECT_TRUE(status ==
+              (ServerStatus{"0.1", 2, 3, {"cpu", "cuda:0"}, 4, 5, 6, 7}));
+}
+
+// --- What absent and unspecified fields mean --------------------------------
+
+TEST(ProtoCodecTest, UnspecifiedEnumsMeanTheirDefaults) {
+  ASSERT_OK_AND_ASSIGN(
+      const CreateNamespaceRequest request,
+      Decode(Parse<v1::CreateNamespaceRequest>("config { budget_bytes: 1 }")));
+
+  EXPECT_EQ(request.config.mode, Mode::kAsync);
+  EXPECT_EQ(request.on_existing, OnExisting::kFail);
+}
+
+TEST(ProtoCodecTest, AbsentRuleOfANamespaceIsAssign) {
+  ASSERT_OK_AND_ASSIGN(const CreateNamespaceRequest request,
+                       Decode(v1::CreateNamespaceRequest()));
+
+  EXPECT_EQ(request.config, NamespaceConfig());
+  EXPECT_EQ(request.config.rule.name, "assign");
+}
+
+TEST(ProtoCodecTest, ImpliedConfigurationIsAccepted) {
+  ASSERT_OK_AND_ASSIGN(const CreateNamespaceRequest request,
+                       Decode(Parse<v1::CreateNamespaceRequest>(R"pb(
+                         config {
+                           mode: MODE_BOUNDED
+                           num_workers: 2
+                           max_workers: 2
+                           on_worker_loss: ON_WORKER_LOSS_FAIL
+                         })pb")));
+
+  EXPECT_EQ(request.config.mode, Mode::kBounded);
+  EXPECT_EQ(request.config.num_workers, 2);
+}
+
+TEST(ProtoCodecTest, AbsentCallerStaysAbsent) {
+  ASSERT_OK_AND_ASSIGN(const PushRequest absent, Decode(v1::PushRequest()));
+  ASSERT_OK_AND_ASSIGN(const PushRequest present,
+                       Decode(Parse<v1::PushRequest>("call_id {} worker {}")));
+
+  EXPECT_EQ(absent.call_id, std::nullopt);
+  EXPECT_EQ(absent.worker, std::nullopt);
+  EXPECT_EQ(present.call_id, CallId());
+  EXPECT_EQ(present.worker, Worker());
+}
+
+TEST(ProtoCodecTest, SkippedEntriesCarryNoTensor) {
+  PushRequest request;
+  request.entries.push_back({.key = "w", .skip = true, .tensor = Tensor()});
+  v1::PushRequest proto;
+
+  ToProto(request, &proto);
+
+  EXPECT_FALSE(proto.entries(0).has_tensor());
+}
+
+TEST(ProtoCodecTest, DTypesHaveTheNumbersOfTheContract) {
+  for (DType dtype : kAllDTypes) {
+    EXPECT_EQ(v1::DType_Name(static_cast<int>(dtype)),
+              absl::StrCat("DTYPE_", absl::AsciiStrToUpper(NameOf(dtype))));
+  }
+  EXPECT_EQ(std::size(kAllDTypes), v1::DType_MAX);
+}
+
+// --- Whose memory a tensor is -----------------------------------------------
+
+std::shared_ptr<v1::Tensor> LargeTensor() {
+  auto proto = std::make_shared<v1::Tensor>();
+  proto->set_dtype(v1::DTYPE_F64);
+  proto->add_shape(100);
+  proto->set_data(std::string(800, 'x'));
+  return proto;
+}
+
+TEST(ProtoCodecTest, TensorPointsIntoTheMessageOfAnOwner) {
+  const auto proto = LargeTensor();
+
+  ASSERT_OK_AND_ASSIGN(const Tensor tensor, FromProto(*proto, proto));
+
+  EXPECT_EQ(tensor.data(), proto->data().data());
+}
+
+TEST(ProtoCodecTest, TensorKeepsTheMessageAlive) {
+  auto proto = LargeTensor();
+  const std::weak_ptr<v1::Tensor> watched = proto;
+  ASSERT_OK_AND_ASSIGN(Tensor tensor, FromProto(*proto, proto));
+
+  proto = nullptr;
+  EXPECT_FALSE(watched.expired());
+  EXPECT_EQ(tensor.data()[799], 'x');
+
+  tensor = Tensor();
+  EXPECT_TRUE(watched.expired());
+}
+
+TEST(ProtoCodecTest, TensorWithoutOwnerIsACopy) {
+  auto proto = LargeTensor();
+
+  ASSERT_OK_AND_ASSIGN(const Tensor tensor, FromProto(*proto, nullptr));
+  proto = nullptr;
+
+  EXPECT_EQ(tensor.data()[799], 'x');
+}
+
+TEST(ProtoCodecTest, EntriesOfARequestShareItsOwner) {
+  auto proto = std::make_shared<v1::PushRequest>();
+  for (const char* key : {"w", "v"}) {
+    proto->add_entries()->set_key(key);
+    *proto->mutable_entries()->rbegin()->mutable_tensor() = *LargeTensor();
+  }
+
+  ASSERT_OK_AND_ASSIGN(const PushRequest request, FromProto(*proto, proto));
+
+  EXPECT_EQ(request.entries[1].tensor.data(),
+            proto->entries(1).tensor().data().data());
+  EXPECT_EQ(proto.use_count(), 3);
+}
+
+TEST(ProtoCodecTest, TensorsAreAlignedToTheirElements) {
+  auto proto = std::make_shared<v1::Tensor>();
+  proto->set_dtype(v1::DTYPE_F64);
+  proto->set_data("12345678");  // short enough to lie inside the string object
+
+  ASSERT_OK_AND_ASSIGN(const Tensor tensor, FromProto(*proto, proto));
+
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(tensor.data()) % 8, 0);
+}
+
+TEST(ProtoCodecTest, TensorWithoutElementsNeedsNoLocation) {
+  ASSERT_OK_AND_ASSIGN(
+      const Tensor tensor,
+      Decode(Parse<v1::Tensor>("dtype: DTYPE_F32 shape: [ 3, 0 ]")));
+
+  EXPECT_EQ(tensor.Description(), "f32[3,0]");
+  EXPECT_EQ(tensor.size_bytes(), 0);
+}
+
+}  // namespace
+}  // namespace tensorkv

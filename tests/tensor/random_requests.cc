@@ -1,0 +1,209 @@
+#include "tests/tensor/random_requests.h"
+
+#include <utility>
+
+namespace tensorkv::testing {
+
+template <typename T>
+void RandomRequests::Draw(std::optional<T>& value) {
+  value.reset();
+  if (Below(2) == 0) Draw(value.emplace());
+}
+
+template <typename T>
+void RandomRequests::Draw(std::vector<T>& values) {
+  values.resize(Below(4));
+  for (T& value : values) Draw(value);
+}
+
+template <typename T, typename... Rest>
+void RandomRequests::DrawAll(T& first, Rest&... rest) {
+  Draw(first);
+  if constexpr (sizeof...(rest) > 0) DrawAll(rest...);
+}
+
+// Zero, which the wire leaves out, more often than by chance.
+void RandomRequests::Draw(uint64_t& number) {
+  number = Below(4) == 0 ? 0 : random_() >> Below(64);
+}
+
+void RandomRequests::Draw(uint32_t& number) {
+  uint64_t wide = 0;
+  Draw(wide);
+  number = static_cast<uint32_t>(wide);
+}
+
+void RandomRequests::Draw(int64_t& number) {
+  uint64_t bits = 0;
+  Draw(bits);
+  number = static_cast<int64_t>(bits);
+}
+
+void RandomRequests::Draw(bool& flag) { flag = Below(2) == 0; }
+
+void RandomRequests::Draw(std::string& text) {
+  static constexpr const char* kLetters[] = {
+      "a", "b", ".", "/", " ", "\xc3\xa9", "\xe2\x88\x91", "\"", "%"};
+  text.clear();
+  for (uint64_t length = Below(40); length > 0; --length) {
+    text += kLetters[Below(std::size(kLetters))];
+  }
+}
+
+void RandomRequests::Draw(DType& dtype) {
+  dtype = kAllDTypes[Below(std::size(kAllDTypes))];
+}
+
+void RandomRequests::Draw(Shape& shape) {
+  std::vector<int64_t> dimensions(Below(Shape::kMaxRank + 1));
+  for (int64_t& dimension : dimensions) {
+    dimension = static_cast<int64_t>(Below(4));
+  }
+  shape = *Shape::Create(dimensions);
+}
+
+void RandomRequests::Draw(Tensor& tensor) {
+  DType dtype;
+  Shape shape;
+  DrawAll(dtype, shape);
+  tensor = *Tensor::Allocate(dtype, std::move(shape));
+  for (int64_t i = 0; i < tensor.size_bytes(); ++i) {
+    tensor.mutable_data()[i] = static_cast<char>(random_());
+  }
+}
+
+void RandomRequests::Draw(OnExisting& on_existing) {
+  on_existing = static_cast<OnExisting>(Below(3));
+}
+
+void RandomRequests::Draw(Mode& mode) { mode = static_cast<Mode>(Below(3)); }
+
+void RandomRequests::Draw(Hyperparameters& hyperparameters) {
+  hyperparameters.clear();
+  std::vector<std::string> names;
+  Draw(names);
+  for (const std::string& name : names) {
+    hyperparameters[name] = std::normal_distribution<double>()(random_);
+  }
+}
+
+void RandomRequests::Draw(RuleSpec& rule) {
+  DrawAll(rule.name, rule.hyperparameters, rule.no_master);
+}
+
+void RandomRequests::Draw(CallId& call_id) {
+  call_id.client_id.resize(Below(65));
+  for (char& byte : call_id.client_id) byte = static_cast<char>(random_());
+  Draw(call_id.sequence);
+}
+
+void RandomRequests::Draw(Worker& worker) {
+  DrawAll(worker.rank, worker.epoch);
+}
+
+void RandomRequests::Draw(InitEntry& entry) {
+  DrawAll(entry.key, entry.tensor);
+}
+
+void RandomRequests::Draw(InitRequest& request) {
+  DrawAll(request.name_space, request.call_id, request.on_existing,
+          request.entries);
+}
+
+void RandomRequests::Draw(InitReply& reply) { Draw(reply.versions); }
+
+void RandomRequests::Draw(PushEntry& entry) {
+  DrawAll(entry.key, entry.skip);
+  entry.tensor = Tensor();
+  if (!entry.skip) Draw(entry.tensor);
+}
+
+void RandomRequests::Draw(PushRequest& request) {
+  DrawAll(request.name_space, request.call_id, request.worker, request.step,
+          request.entries);
+}
+
+void RandomRequests::Draw(PushResult& result) {
+  DrawAll(result.version, result.round);
+}
+
+void RandomRequests::Draw(PushReply& reply) { Draw(reply.results); }
+
+void RandomRequests::Draw(PullEntry& entry) {
+  DrawAll(entry.key, entry.min_version);
+}
+
+void RandomRequests::Draw(PullRequest& request) {
+  DrawAll(request.name_space, request.worker, request.wait, request.entries);
+}
+
+void RandomRequests::Draw(Value& value) {
+  DrawAll(value.version, value.tensor);
+}
+
+void RandomRequests::Draw(PullReply& reply) { Draw(reply.values); }
+
+void RandomRequests::Draw(DeleteRequest& request) {
+  DrawAll(request.name_space, request.call_id, request.keys,
+          request.ignore_missing);
+}
+
+void RandomRequests::Draw(DeleteReply& reply) { Draw(reply.num_deleted); }
+
+void RandomRequests::Draw(ListRequest& request) {
+  DrawAll(request.name_space, request.prefix, request.page_size,
+          request.page_token);
+}
+
+void RandomRequests::Draw(KeyStatus& status) {
+  DrawAll(status.key, status.dtype, status.shape, status.version,
+          status.value_bytes, status.state_bytes, status.rule, status.device,
+          status.digest);
+}
+
+void RandomRequests::Draw(ListReply& reply) {
+  DrawAll(reply.keys, reply.next_page_token);
+}
+
+void RandomRequests::Draw(StatRequest& request) {
+  DrawAll(request.name_space, request.keys, request.with_digest);
+}
+
+void RandomRequests::Draw(StatReply& reply) { Draw(reply.keys); }
+
+void RandomRequests::Draw(NamespaceConfig& config) {
+  DrawAll(config.mode, config.num_workers, config.rule, config.budget_bytes,
+          config.max_open_rounds);
+}
+
+void RandomRequests::Draw(RuleBinding& binding) {
+  DrawAll(binding.key_pattern, binding.rule);
+}
+
+void RandomRequests::Draw(NamespaceStatus& status) {
+  DrawAll(status.name, status.config, status.rules, status.num_keys,
+          status.memory.values, status.memory.state,
+          status.memory.contributions, status.updates_applied,
+          status.rounds_open, status.rounds_closed, status.rounds_failed,
+          status.calls_waiting);
+}
+
+void RandomRequests::Draw(CreateNamespaceRequest& request) {
+  DrawAll(request.name_space, request.config, request.on_existing);
+}
+
+void RandomRequests::Draw(SetRuleRequest& request) {
+  DrawAll(request.name_space, request.key_pattern, request.rule);
+}
+
+void RandomRequests::Draw(SetHyperparametersRequest& request) {
+  DrawAll(request.name_space, request.key_pattern, request.hyperparameters);
+}
+
+void RandomRequests::Draw(ServerStatus& status) {
+  DrawAll(status.version, status.incarnation, status.started_unix_seconds,
+          status.devices, status.budget_bytes, status.used_bytes,
+          status.max_message_bytes, status.max_entries);
+}
+
+}  // namespace tensorkv::testing

@@ -1,0 +1,94 @@
+// Equality of the values in requests.h, for tests. Tensors are equal if their
+// dtypes, shapes and bytes are.
+
+#ifndef TENSORKV_TESTS_TENSOR_REQUEST_EQUALITY_H_
+#define TENSORKV_TESTS_TENSOR_REQUEST_EQUALITY_H_
+
+#include <tuple>
+
+#include "tensor/requests.h"
+
+namespace tensorkv {
+
+inline bool operator==(const Tensor& a, const Tensor& b) {
+  return a.dtype() == b.dtype() && a.shape() == b.shape() &&
+         absl::string_view(a.data(), a.size_bytes()) ==
+             absl::string_view(b.data(), b.size_bytes());
+}
+
+inline auto Fields(const CallId& v) {
+  return std::tie(v.client_id, v.sequence);
+}
+inline auto Fields(const Worker& v) { return std::tie(v.rank, v.epoch); }
+inline auto Fields(const InitEntry& v) { return std::tie(v.key, v.tensor); }
+inline auto Fields(const InitRequest& v) {
+  return std::tie(v.name_space, v.call_id, v.on_existing, v.entries);
+}
+inline auto Fields(const InitReply& v) { return std::tie(v.versions); }
+inline auto Fields(const PushEntry& v) {
+  return std::tie(v.key, v.skip, v.tensor);
+}
+inline auto Fields(const PushRequest& v) {
+  return std::tie(v.name_space, v.call_id, v.worker, v.step, v.entries);
+}
+inline auto Fields(const PushResult& v) { return std::tie(v.version, v.round); }
+inline auto Fields(const PushReply& v) { return std::tie(v.results); }
+inline auto Fields(const PullEntry& v) {
+  return std::tie(v.key, v.min_version);
+}
+inline auto Fields(const PullRequest& v) {
+  return std::tie(v.name_space, v.worker, v.wait, v.entries);
+}
+inline auto Fields(const Value& v) { return std::tie(v.version, v.tensor); }
+inline auto Fields(const PullReply& v) { return std::tie(v.values); }
+inline auto Fields(const DeleteRequest& v) {
+  return std::tie(v.name_space, v.call_id, v.keys, v.ignore_missing);
+}
+inline auto Fields(const DeleteReply& v) { return std::tie(v.num_deleted); }
+inline auto Fields(const ListRequest& v) {
+  return std::tie(v.name_space, v.prefix, v.page_size, v.page_token);
+}
+inline auto Fields(const KeyStatus& v) {
+  return std::tie(v.key, v.dtype, v.shape, v.version, v.value_bytes,
+                  v.state_bytes, v.rule, v.device, v.digest);
+}
+inline auto Fields(const ListReply& v) {
+  return std::tie(v.keys, v.next_page_token);
+}
+inline auto Fields(const StatRequest& v) {
+  return std::tie(v.name_space, v.keys, v.with_digest);
+}
+inline auto Fields(const StatReply& v) { return std::tie(v.keys); }
+inline auto Fields(const RuleBinding& v) {
+  return std::tie(v.key_pattern, v.rule);
+}
+inline auto Fields(const MemoryUse& v) {
+  return std::tie(v.values, v.state, v.contributions);
+}
+inline auto Fields(const NamespaceStatus& v) {
+  return std::tie(v.name, v.config, v.rules, v.num_keys, v.memory,
+                  v.updates_applied, v.rounds_open, v.rounds_closed,
+                  v.rounds_failed, v.calls_waiting);
+}
+inline auto Fields(const CreateNamespaceRequest& v) {
+  return std::tie(v.name_space, v.config, v.on_existing);
+}
+inline auto Fields(const SetRuleRequest& v) {
+  return std::tie(v.name_space, v.key_pattern, v.rule);
+}
+inline auto Fields(const SetHyperparametersRequest& v) {
+  return std::tie(v.name_space, v.key_pattern, v.hyperparameters);
+}
+inline auto Fields(const ServerStatus& v) {
+  return std::tie(v.version, v.incarnation, v.started_unix_seconds, v.devices,
+                  v.budget_bytes, v.used_bytes, v.max_message_bytes,
+                  v.max_entries);
+}
+
+template <typename T>
+requires requires(const T& value) { Fields(value); }
+bool operator==(const T& a, const T& b) { return Fields(a) == Fields(b); }
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_TESTS_TENSOR_REQUEST_EQUALITY_H_

@@ -1,0 +1,126 @@
+#include "tensor/rule_spec.h"
+
+#include <limits>
+#include <string>
+
+#include "tests/testing/status_matchers.h"
+
+namespace tensorkv {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::IsOkAndHolds;
+using testing::StatusIs;
+
+RuleSpec Rule(std::string name, Hyperparameters hyperparameters = {},
+              bool no_master = false) {
+  return {.name = std::move(name),
+          .hyperparameters = std::move(hyperparameters),
+          .no_master = no_master};
+}
+
+TEST(RuleSpecTest, DefaultIsAssign) {
+  EXPECT_EQ(RuleSpec(), Rule("assign"));
+  EXPECT_EQ(RuleSpec().ToString(), "assign");
+}
+
+TEST(RuleSpecTest, ToStringListsHyperparametersByName) {
+  EXPECT_EQ(Rule("adam", {{"learning_rate", 0.01}, {"beta1", 0.9}}).ToString(),
+            "adam(beta1=0.9, learning_rate=0.01)");
+}
+
+TEST(RuleSpecTest, ToStringNamesTheFlag) {
+  EXPECT_EQ(Rule("sgd", {}, true).ToString(), "sgd(no_master=1)");
+  EXPECT_EQ(Rule("sgd", {{"momentum", 0.5}}, true).ToString(),
+            "sgd(momentum=0.5, no_master=1)");
+}
+
+TEST(RuleSpecTest, DiffersByEveryField) {
+  EXPECT_NE(Rule("sgd"), Rule("adam"));
+  EXPECT_NE(Rule("sgd"), Rule("sgd", {{"momentum", 0}}));
+  EXPECT_NE(Rule("sgd"), Rule("sgd", {}, true));
+}
+
+TEST(ParseRuleSpecTest, ReadsNameAndHyperparameters) {
+  EXPECT_THAT(ParseRuleSpec("assign"), IsOkAndHolds(Rule("assign")));
+  EXPECT_THAT(ParseRuleSpec("assign()"), IsOkAndHolds(Rule("assign")));
+  EXPECT_THAT(ParseRuleSpec("accumulate(scale=2)"),
+              IsOkAndHolds(Rule("accumulate", {{"scale", 2}})));
+  EXPECT_THAT(ParseRuleSpec("sgd(learning_rate=1e-3,clip_gradient=-1)"),
+              IsOkAndHolds(Rule(
+                  "sgd", {{"learning_rate", 1e-3}, {"clip_gradient", -1}})));
+}
+
+TEST(ParseRuleSpecTest, SpacesDoNotCount) {
+  EXPECT_THAT(
+      ParseRuleSpec("  sgd ( momentum = .5 ,\tweight_decay= 1 ) "),
+      IsOkAndHolds(Rule("sgd", {{"momentum", 0.5}, {"weight_decay", 1}})));
+}
+
+TEST(ParseRuleSpecTest, ReadsTheFlag) {
+  EXPECT_THAT(ParseRuleSpec("adam(no_master=1)"),
+              IsOkAndHolds(Rule("adam", {}, true)));
+  EXPECT_THAT(ParseRuleSpec("adam(no_master=0)"), IsOkAndHolds(Rule("adam")));
+}
+
+TEST(ParseRuleSpecTest, ReadsBackEveryNumberExactly) {
+  const RuleSpec rule = Rule("adam",
+                             {{"a", 0.1},
+                              {"b", 1.0 / 3},
+                              {"c", std::numeric_limits<double>::denorm_min()},
+                              {"d", std::numeric_limits<double>::max()},
+                              {"e", -std::numeric_limits<double>::infinity()},
+                              {"f", 16777217.0}},
+                             true);
+
+  EXPECT_THAT(ParseRuleSpec(rule.ToString()), IsOkAndHolds(rule));
+}
+
+struct BadRule {
+  std::string text;
+  std::string message;
+};
+
+class BadRuleTest : public ::testing::TestWithParam<BadRule> {};
+
+TEST_P(BadRuleTest, IsInvalidAndNamesThePosition) {
+  EXPECT_THAT(ParseRuleSpec(GetParam().text),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr(GetParam().message)));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, BadRuleTest,
+    ::testing::Values(
+        BadRule{"", "expected a name at character 1, got the end"},
+        BadRule{"  ", "expected a name at character 3, got the end"},
+        BadRule{"(a=1)", "expected a name at character 1, got \"(a=1)\""},
+        BadRule{"sgd x", "expected the end at character 5, got \"x\""},
+        BadRule{"sgd)", "expected the end at character 4, got \")\""},
+        BadRule{"sgd(", "expected a name at character 5, got the end"},
+        BadRule{"sgd(lr", "expected '=' at character 7, got the end"},
+        BadRule{"sgd(lr 1)", "expected '=' at character 8, got \"1)\""},
+        BadRule{"sgd(lr=)", "expected a number at character 8, got \")\""},
+        BadRule{"sgd(lr=x)", "expected a number at character 8, got \"x)\""},
+        BadRule{"sgd(lr=1x)", "expected a number at character 8, got \"1x)\""},
+        BadRule{"sgd(lr=1", "expected ',' or ')' at character 9, got the end"},
+        BadRule{"sgd(lr=1 2)", "expected ',' or ')' at character 10"},
+        BadRule{"sgd(lr=1,)", "expected a name at character 10, got \")\""},
+        BadRule{"sgd(,lr=1)", "expected a name at character 5"},
+        BadRule{"sgd(lr=1)(", "expected the end at character 10"},
+        BadRule{"sgd(lr=1, lr=2)",
+                "expected a name not yet given at character 11, got \"lr=2)\""},
+        BadRule{"sgd(no_master=1, no_master=1)",
+                "expected a name not yet given at character 18"},
+        BadRule{"sgd(no_master=2)", "expected 0 or 1 at character 15"},
+        BadRule{"sgd(no_master=nan)", "expected 0 or 1 at character 15"},
+        BadRule{"sgd\x01", "expected the end at character 4, got \"\\x01\""}));
+
+TEST(ParseRuleSpecTest, LongTextGivesAShortMessage) {
+  const auto rule = ParseRuleSpec("sgd " + std::string(100'000, 'x'));
+
+  EXPECT_LT(rule.status().message().size(), 200);
+}
+
+}  // namespace
+}  // namespace tensorkv
