@@ -95,6 +95,12 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
         pulls;
     std::vector<RefPtr<PushCall>> pushes;
     std::vector<KeyPtr> removed_keys;
+    std::vector<std::unique_ptr<Rounds>> removed_rounds;
+  };
+
+  struct FoldOfKey {
+    KeyPtr key;
+    Fold fold;
   };
 
   // A push on its way into the store.
@@ -104,8 +110,9 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
     Replies& replies;
     Reservation held;
     Reservation room;
-    // Keys whose updates the caller must run.
+    // Keys whose updates the caller must run, and sums that it must make.
     std::vector<KeyPtr> runnable;
+    std::vector<FoldOfKey> folds;
   };
 
   Namespace(std::string name, NamespaceConfig config,
@@ -149,6 +156,13 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AdmitOne(KeyContribution contribution, Admission& admission)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Adds an update to its key's queue; adds the key to `runnable` if nobody
+  // runs that queue yet.
+  void Enqueue(StoredKey& key, PendingUpdate update,
+               std::vector<KeyPtr>& runnable, Replies& replies)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void RunFold(FoldOfKey job);
+  absl::StatusOr<Contribution> SumOf(const FoldOfKey& job);
   // Runs the pending updates of `keys`, and those that are pushed meanwhile.
   // REQUIRES: the caller has set is_updating.
   void RunUpdates(std::vector<KeyPtr> keys);

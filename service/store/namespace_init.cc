@@ -155,7 +155,10 @@ InitReply Namespace::InsertKeys(const InitRequest& request,
 
 void Namespace::RemoveKey(absl::string_view name, Replies& replies) {
   KeyPtr key = keys_.Erase(name);
-  if (key->rounds) rounds_open_ -= key->rounds->num_open();
+  if (key->rounds) {
+    rounds_open_ -= key->rounds->num_open();
+    replies.removed_rounds.push_back(std::move(key->rounds));
+  }
   replies.removed_keys.push_back(std::move(key));
 }
 

@@ -16,7 +16,8 @@ bool Takes(DType key, DType contribution) {
 
 void Namespace::Push(PushRequest request, ReplyCallback<PushReply> done) {
   Replies replies;
-  Admission admission{request, MakeRefCounted<PushCall>(), replies, {}, {}, {}};
+  Admission admission{request, MakeRefCounted<PushCall>(), replies, {}, {}, {},
+                      {}};
   admission.call->done = std::move(done);
 
   absl::Status status = CheckPush(request);
@@ -36,6 +37,7 @@ void Namespace::Push(PushRequest request, ReplyCallback<PushReply> done) {
   }
   Send(std::move(replies));
   RunUpdates(std::move(admission.runnable));
+  for (FoldOfKey& fold : admission.folds) RunFold(std::move(fold));
 }
 
 absl::Status Namespace::CheckPush(const PushRequest& request) const {
@@ -147,10 +149,10 @@ void Namespace::AdmitOne(KeyContribution contribution, Admission& admission) {
       result.round = admission.request.step;
     }
   }
-  if (!update) return;
-  if (update->contributions.empty()) {  // every worker has skipped
-    ++rounds_closed_;
-    Wake(key.name, admission.replies);
+  if (!update) {
+    if (auto fold = mode_->BeginFold(key, admission.request)) {
+      admission.folds.push_back({KeyPtr(&key), *std::move(fold)});
+    }
     return;
   }
   if (is_async) {
@@ -158,13 +160,68 @@ void Namespace::AdmitOne(KeyContribution contribution, Admission& admission) {
     update->results = std::move(contribution.entries);
     ++admission.call->num_pending;
   }
+  Enqueue(key, *std::move(update), admission.runnable, admission.replies);
+}
+
+void Namespace::Enqueue(StoredKey& key, PendingUpdate update,
+                        std::vector<KeyPtr>& runnable, Replies& replies) {
+  if (update.contributions.empty()) {  // every worker has skipped
+    ++rounds_closed_;
+    Wake(key.name, replies);
+    return;
+  }
   if (!key.pending) {
     key.pending = std::make_unique<std::deque<PendingUpdate>>();
   }
-  key.pending->push_back(*std::move(update));
+  key.pending->push_back(std::move(update));
   if (key.is_updating) return;
   key.is_updating = true;
-  admission.runnable.emplace_back(&key);
+  runnable.emplace_back(&key);
+}
+
+void Namespace::RunFold(FoldOfKey job) {
+  absl::StatusOr<Contribution> sum = SumOf(job);
+  Replies replies;
+  std::vector<KeyPtr> runnable;
+  {
+    MutexLock lock(&mutex_);
+    StoredKey& key = *job.key;
+    if (!key.rounds) return;  // deleted or replaced meanwhile
+    std::optional<Contribution> folded;
+    // Without room for the sum, the contributions wait as they are.
+    if (sum.ok()) folded = *std::move(sum);
+    std::optional<PendingUpdate> update =
+        mode_->EndFold(key, job.fold.step, std::move(folded));
+    if (update) {
+      --rounds_open_;
+      Enqueue(key, *std::move(update), runnable, replies);
+    }
+  }
+  Send(std::move(replies));
+  RunUpdates(std::move(runnable));
+}
+
+absl::StatusOr<Contribution> Namespace::SumOf(const FoldOfKey& job) {
+  static const UpdateRule* const kAssign = new UpdateRule();
+  const DType dtype = AccumulateType(job.key->dtype);
+  ASSIGN_OR_RETURN(const int64_t bytes, SizeInBytes(dtype, job.key->shape));
+  Contribution sum;
+  ASSIGN_OR_RETURN(sum.held, Reservation::Create(contributions_, bytes));
+  ASSIGN_OR_RETURN(RefPtr<Buffer> buffer,
+                   environment_.backend->Allocate(bytes, nullptr));
+  std::vector<TensorView> views;
+  for (const Tensor& tensor : job.fold.contributions) {
+    views.push_back(tensor.view());
+  }
+  TensorUpdate update;
+  update.rule = kAssign;
+  update.contributions = views;
+  update.value = {dtype, job.key->shape.num_elements(), buffer->mutable_data()};
+  RETURN_IF_ERROR(environment_.backend->Apply({&update, 1}));
+  ASSIGN_OR_RETURN(
+      sum.tensors.emplace_back(),
+      Tensor::FromBuffer(dtype, job.key->shape, std::move(buffer)));
+  return sum;
 }
 
 void Namespace::RunUpdates(std::vector<KeyPtr> keys) {

@@ -41,6 +41,14 @@ class AsyncMode final : public PushMode {
     return update;
   }
 
+  std::optional<Fold> BeginFold(StoredKey&, const PushRequest&) const override {
+    return std::nullopt;
+  }
+  std::optional<PendingUpdate> EndFold(
+      StoredKey&, Step, std::optional<Contribution>) const override {
+    return std::nullopt;
+  }
+
   bool MustWait(const StoredKey&, const std::optional<Worker>&) const override {
     return false;
   }
@@ -89,16 +97,19 @@ class SyncMode final : public PushMode {
     if (!key.rounds) {
       key.rounds = std::make_unique<Rounds>(num_workers_, max_open_rounds_);
     }
-    std::optional<ClosedRound> closed =
-        key.rounds->Add(request.worker->rank, request.step,
-                        std::move(contribution), std::move(room));
-    if (!closed) return std::nullopt;
-    PendingUpdate update;
-    update.round = closed->step;
-    update.contributions = std::move(closed->contributions);
-    update.held = std::move(closed->held);
-    update.room = std::move(closed->room);
-    return update;
+    return UpdateOf(key.rounds->Add(request.worker->rank, request.step,
+                                    std::move(contribution), std::move(room)));
+  }
+
+  std::optional<Fold> BeginFold(StoredKey& key,
+                                const PushRequest& request) const override {
+    return key.rounds->BeginFold(request.step);
+  }
+
+  std::optional<PendingUpdate> EndFold(
+      StoredKey& key, Step step,
+      std::optional<Contribution> sum) const override {
+    return UpdateOf(key.rounds->EndFold(step, std::move(sum)));
   }
 
   // A closed round has a contribution of every worker, so each of them waits
@@ -119,6 +130,17 @@ class SyncMode final : public PushMode {
   }
 
  private:
+  static std::optional<PendingUpdate> UpdateOf(
+      std::optional<ClosedRound> closed) {
+    if (!closed) return std::nullopt;
+    PendingUpdate update;
+    update.round = closed->step;
+    update.contributions = std::move(closed->contributions);
+    update.held = std::move(closed->held);
+    update.room = std::move(closed->room);
+    return update;
+  }
+
   absl::Status CheckWorker(const Worker& worker) const {
     if (worker.rank >= num_workers_) {
       return absl::InvalidArgumentError(

@@ -47,6 +47,13 @@ class PushMode {
                                              Contribution contribution,
                                              Reservation room) const = 0;
 
+  // What to sum ahead of the end of the round that the contribution joined, if
+  // anything; EndFold takes the sum and returns the update that is ready then.
+  virtual std::optional<Fold> BeginFold(StoredKey& key,
+                                        const PushRequest& request) const = 0;
+  virtual std::optional<PendingUpdate> EndFold(
+      StoredKey& key, Step step, std::optional<Contribution> sum) const = 0;
+
   // Whether `worker` must wait before it reads `key`, and for what.
   virtual bool MustWait(const StoredKey& key,
                         const std::optional<Worker>& worker) const = 0;

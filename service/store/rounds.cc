@@ -61,9 +61,54 @@ std::optional<ClosedRound> Rounds::Add(uint32_t rank, Step step,
     round.room = std::move(room);
   }
   round.by_rank[rank] = std::move(contribution);
-  if (--round.num_missing > 0) return std::nullopt;
+  --round.num_missing;
+  while (round.first_missing < num_workers_ &&
+         round.by_rank[round.first_missing]) {
+    round.num_leading_tensors +=
+        round.by_rank[round.first_missing++]->tensors.size();
+  }
+  return CloseIfComplete(step);
+}
+
+std::optional<ClosedRound> Rounds::CloseIfComplete(Step step) {
+  const auto it = open_.find(step);
+  const Round& round = it->second;
+  if (round.num_missing > 0 || round.fold_end > 0) return std::nullopt;
   last_closed_ = step;
   return Close(step, std::move(open_.extract(it).mapped()));
+}
+
+std::optional<Fold> Rounds::BeginFold(Step step) {
+  const auto it = open_.find(step);
+  if (it == open_.end()) return std::nullopt;
+  Round& round = it->second;
+  if (round.fold_end > 0 || round.num_leading_tensors < kMinFold) {
+    return std::nullopt;
+  }
+  round.fold_end = round.first_missing;
+  Fold fold;
+  fold.step = step;
+  for (uint32_t rank = 0; rank < round.fold_end; ++rank) {
+    const Tensors& tensors = round.by_rank[rank]->tensors;
+    fold.contributions.insert(fold.contributions.end(), tensors.begin(),
+                              tensors.end());
+  }
+  return fold;
+}
+
+std::optional<ClosedRound> Rounds::EndFold(Step step,
+                                           std::optional<Contribution> sum) {
+  Round& round = open_.find(step)->second;
+  const uint32_t fold_end = std::exchange(round.fold_end, 0);
+  if (sum) {
+    for (uint32_t rank = 0; rank < fold_end; ++rank) {
+      round.num_leading_tensors -= round.by_rank[rank]->tensors.size();
+      round.by_rank[rank].emplace();
+    }
+    round.num_leading_tensors += sum->tensors.size();
+    round.by_rank[0] = *std::move(sum);
+  }
+  return CloseIfComplete(step);
 }
 
 ClosedRound Rounds::Close(Step step, Round round) {

@@ -35,7 +35,18 @@ struct ClosedRound {
   Reservation room;
 };
 
+// Contributions of the first ranks of a round, to be summed ahead of its end.
+struct Fold {
+  Step step = 0;
+  Tensors contributions;
+};
+
 // Collects contributions by step and rank. Not thread-safe.
+//
+// So that memory does not grow with the number of workers, the contributions
+// of the ranks from 0 to the first that is missing can be folded: the caller
+// sums them, in their order and in the accumulate type, and puts the sum in
+// their place. The round's sum then has the same bits as without.
 //
 // Invariants:
 //  1. A worker contributes to the open rounds in the order of their steps, so
@@ -43,6 +54,9 @@ struct ClosedRound {
 //  2. Every open step is above every closed one.
 class Rounds {
  public:
+  // Fewer tensors than this are not folded.
+  static constexpr size_t kMinFold = 8;
+
   // Ranks are 0 to `num_workers` - 1.
   Rounds(uint32_t num_workers, uint32_t max_open)
       : num_workers_(num_workers), max_open_(max_open) {}
@@ -64,6 +78,15 @@ class Rounds {
   std::optional<ClosedRound> Add(uint32_t rank, Step step,
                                  Contribution contribution, Reservation room);
 
+  // The contributions to fold now, if there are enough of them and no fold of
+  // that round is under way. The round closes only after EndFold.
+  std::optional<Fold> BeginFold(Step step);
+
+  // Ends a fold with its sum, or without one if that could not be made; then
+  // the contributions stay. Returns the round if it only waited for this.
+  std::optional<ClosedRound> EndFold(Step step,
+                                     std::optional<Contribution> sum);
+
   // Whether a round is open that worker `rank` has contributed to.
   bool HasOpenRoundOf(uint32_t rank) const;
 
@@ -77,9 +100,15 @@ class Rounds {
   struct Round {
     std::vector<std::optional<Contribution>> by_rank;
     uint32_t num_missing = 0;
+    // Ranks below have contributed; that many tensors are held for them.
+    uint32_t first_missing = 0;
+    size_t num_leading_tensors = 0;
+    // Ranks below are being folded; 0 while no fold is under way.
+    uint32_t fold_end = 0;
     Reservation room;
   };
 
+  std::optional<ClosedRound> CloseIfComplete(Step step);
   static ClosedRound Close(Step step, Round round);
 
   const uint32_t num_workers_;

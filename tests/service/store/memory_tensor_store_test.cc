@@ -1,5 +1,6 @@
 #include "service/store/memory_tensor_store.h"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -438,6 +439,50 @@ TEST_F(MemoryTensorStoreTest, AllocationThatFailsGivesItsBytesBack) {
   EXPECT_THAT(Init("w", 1), StatusIs(absl::StatusCode::kResourceExhausted));
 
   EXPECT_EQ(store_.used_bytes(), 0u);
+}
+
+TEST_F(MemoryTensorStoreTest, MemoryOfARoundDoesNotGrowWithItsWorkers) {
+  CreateSyncNamespace(100);
+  uint64_t most = 0;
+
+  for (uint32_t rank = 0; rank < 100; ++rank) {
+    ASSERT_OK(Push(SyncPush(rank, 1, rank)));
+    most =
+        std::max(most, store_.DescribeNamespace("sync")->memory.contributions);
+  }
+
+  EXPECT_LE(most, Rounds::kMinFold * 4 * sizeof(float));
+  EXPECT_EQ(First(*Pull(SyncPull(7))), 99 * 100 / 2);
+  EXPECT_EQ(store_.DescribeNamespace("sync")->memory.contributions, 0u);
+}
+
+TEST_F(MemoryTensorStoreTest, FoldingKeepsTheBits) {
+  CreateSyncNamespace(30);
+  float expected = 0;
+  for (int rank = 0; rank < 30; ++rank) expected += 1.0f / (rank + 3);
+
+  // 7 and 30 have no common factor: every rank once, in a scattered order.
+  for (int i = 0; i < 30; ++i) {
+    const uint32_t rank = i * 7 % 30;
+    ASSERT_OK(Push(SyncPush(rank, 1, 1.0f / (rank + 3))));
+  }
+
+  EXPECT_EQ(First(*Pull(SyncPull(0))), expected);
+}
+
+TEST_F(MemoryTensorStoreTest, FoldThatFailsLosesNothing) {
+  CreateSyncNamespace(10);
+  for (uint32_t rank = 0; rank < 7; ++rank) {
+    ASSERT_OK(Push(SyncPush(rank, 1, 1)));
+  }
+  backend_.FailAllocate(absl::ResourceExhaustedError("no memory"));
+  ASSERT_OK(Push(SyncPush(7, 1, 1)));
+  backend_.FailAllocate(absl::OkStatus());
+
+  ASSERT_OK(Push(SyncPush(8, 1, 1)));
+  ASSERT_OK(Push(SyncPush(9, 1, 1)));
+
+  EXPECT_EQ(First(*Pull(SyncPull(0))), 10);
 }
 
 TEST_F(MemoryTensorStoreTest, NumberOfNamespacesIsBounded) {

@@ -138,5 +138,80 @@ TEST_F(RoundsTest, RoomComesFromWhoeverOpensTheRound) {
   EXPECT_EQ(account->used_bytes(), 0u);
 }
 
+class FoldTest : public ::testing::Test {
+ protected:
+  std::optional<ClosedRound> Add(uint32_t rank, double value) {
+    return rounds_.Add(rank, 1, Of(value), {});
+  }
+  void AddFirst(uint32_t num_ranks) {
+    for (uint32_t rank = 0; rank < num_ranks; ++rank) Add(rank, rank);
+  }
+
+  Rounds rounds_{/*num_workers=*/10, /*max_open=*/2};
+};
+
+TEST_F(FoldTest, WaitsForEnoughContributionsFromRankZeroOn) {
+  for (uint32_t rank = 1; rank < 10; ++rank) Add(rank, rank);
+  EXPECT_FALSE(rounds_.BeginFold(1));
+}
+
+TEST_F(FoldTest, TakesTheLeadingRanksInOrder) {
+  AddFirst(8);
+  Add(9, 9);
+
+  const std::optional<Fold> fold = rounds_.BeginFold(1);
+
+  ASSERT_TRUE(fold);
+  EXPECT_EQ(fold->contributions.size(), 8u);
+  EXPECT_EQ(fold->contributions[7].elements<float>()[0], 7);
+  EXPECT_FALSE(rounds_.BeginFold(1)) << "one fold at a time";
+}
+
+TEST_F(FoldTest, SumTakesThePlaceOfWhatWasFolded) {
+  AddFirst(8);
+  rounds_.BeginFold(1);
+  Add(9, 9);
+  EXPECT_FALSE(rounds_.EndFold(1, Of(100)));
+
+  const std::optional<ClosedRound> closed = Add(8, 8);
+
+  ASSERT_TRUE(closed);
+  EXPECT_THAT(ValuesOf(*closed), ::testing::ElementsAre(100, 8, 9));
+}
+
+TEST_F(FoldTest, RoundThatIsCompleteWaitsForItsFold) {
+  AddFirst(8);
+  rounds_.BeginFold(1);
+  EXPECT_FALSE(Add(8, 8));
+  EXPECT_FALSE(Add(9, 9));
+
+  const std::optional<ClosedRound> closed = rounds_.EndFold(1, Of(100));
+
+  ASSERT_TRUE(closed);
+  EXPECT_THAT(ValuesOf(*closed), ::testing::ElementsAre(100, 8, 9));
+}
+
+TEST_F(FoldTest, FailedFoldKeepsTheContributions) {
+  AddFirst(8);
+  rounds_.BeginFold(1);
+  EXPECT_FALSE(rounds_.EndFold(1, std::nullopt));
+  Add(8, 8);
+
+  const std::optional<ClosedRound> closed = Add(9, 9);
+
+  ASSERT_TRUE(closed);
+  EXPECT_EQ(closed->contributions.size(), 10u);
+}
+
+TEST_F(FoldTest, FoldedWorkerHasContributed) {
+  AddFirst(8);
+  rounds_.BeginFold(1);
+  rounds_.EndFold(1, Of(100));
+
+  EXPECT_THAT(rounds_.Check("w", 3, 1),
+              StatusIs(absl::StatusCode::kAlreadyExists));
+  EXPECT_TRUE(rounds_.HasOpenRoundOf(3));
+}
+
 }  // namespace
 }  // namespace tensorkv
