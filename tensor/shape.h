@@ -3,11 +3,11 @@
 #ifndef TENSORKV_TENSOR_SHAPE_H_
 #define TENSORKV_TENSOR_SHAPE_H_
 
+#include <array>
 #include <cstdint>
 #include <initializer_list>
 #include <string>
 
-#include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "tensor/dtype.h"
@@ -35,8 +35,10 @@ class Shape {
   // product that overflows.
   static absl::StatusOr<Shape> Create(absl::Span<const int64_t> dimensions);
 
-  absl::Span<const int64_t> dimensions() const { return dimensions_; }
-  int rank() const { return static_cast<int>(dimensions_.size()); }
+  absl::Span<const int64_t> dimensions() const {
+    return absl::MakeConstSpan(dimensions_).first(rank_);
+  }
+  int rank() const { return rank_; }
   int64_t num_elements() const;
 
   // "[2,3]", "[]" for a scalar.
@@ -45,7 +47,11 @@ class Shape {
   friend bool operator==(const Shape&, const Shape&) = default;
 
  private:
-  absl::InlinedVector<int64_t, 4> dimensions_;
+  // REQUIRES: valid dimensions.
+  void Assign(absl::Span<const int64_t> dimensions);
+
+  int rank_ = 0;
+  std::array<int64_t, kMaxRank> dimensions_{};  // zeros from rank_ on
 };
 
 // The bytes that `shape` elements of `dtype` take.

@@ -17,8 +17,6 @@ namespace tensorkv {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::IsEmpty;
-using ::testing::Pair;
 using testing::RandomRequests;
 using ::testing::SizeIs;
 
@@ -84,8 +82,7 @@ TYPED_TEST(RoundTripTest, RandomValuesSurviveTheWire) {
     const absl::StatusOr<typename TypeParam::Value> decoded = Decode(received);
 
     ASSERT_OK(decoded);
-    EXPECT_TRUE(*decoded == value) << "seed " << seed << "\n"
-                                   << sent.DebugString();
+    EXPECT_TRUE(*decoded == value) << "seed " << seed;
   }
 }
 
@@ -256,29 +253,25 @@ TEST(ProtoCodecTest, NamespaceStatusFields) {
                                          15}));
 }
 
+// Maps are filled without reflection, which the library's and the generated
+// code disagree about under ThreadSanitizer.
 TEST(ProtoCodecTest, RuleFields) {
-  const SetRuleRequest request = Decode(Parse<v1::SetRuleRequest>(R"pb(
-    namespace: "n"
-    key_pattern: "a*"
-    rule {
-      name: "adam"
-      hyperparameters { key: "beta1" value: 0.5 }
-      no_master: true
-    })pb"));
+  auto proto = Parse<v1::SetRuleRequest>(
+      "namespace: 'n' key_pattern: 'a*' rule { name: 'adam' no_master: true }");
+  (*proto.mutable_rule()->mutable_hyperparameters())["beta1"] = 0.5;
 
-  EXPECT_EQ(request.name_space, "n");
-  EXPECT_EQ(request.key_pattern, "a*");
-  EXPECT_EQ(request.rule.name, "adam");
-  EXPECT_THAT(request.rule.hyperparameters, ElementsAre(Pair("beta1", 0.5)));
-  EXPECT_TRUE(request.rule.no_master);
+  const SetRuleRequest request = Decode(proto);
+
+  const RuleSpec rule = {"adam", {{"beta1", 0.5}}, /*no_master=*/true};
+  EXPECT_TRUE(request == (SetRuleRequest{"n", "a*", rule}));
 }
 
 TEST(ProtoCodecTest, SetHyperparametersFields) {
-  const SetHyperparametersRequest request =
-      Decode(Parse<v1::SetHyperparametersRequest>(R"pb(
-        namespace: "n"
-        key_pattern: "a*"
-        hyperparameters { key: "learning_rate" value: 0.5 })pb"));
+  auto proto =
+      Parse<v1::SetHyperparametersRequest>("namespace: 'n' key_pattern: 'a*'");
+  (*proto.mutable_hyperparameters())["learning_rate"] = 0.5;
+
+  const SetHyperparametersRequest request = Decode(proto);
 
   EXPECT_TRUE(request ==
               (SetHyperparametersRequest{"n", "a*", {{"learning_rate", 0.5}}}));

@@ -1,0 +1,338 @@
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "base/status_macros.h"
+#include "tensor/proto_codec.h"
+#include "tensor/proto_codec_fields.h"
+
+namespace tensorkv {
+namespace {
+
+using google::protobuf::RepeatedPtrField;
+
+template <typename Proto>
+std::optional<CallId> DecodeCallId(const Proto& proto) {
+  if (!proto.has_call_id()) return std::nullopt;
+  return CallId{proto.call_id().client_id(), proto.call_id().sequence()};
+}
+
+template <typename Proto>
+void EncodeCallId(const std::optional<CallId>& call_id, Proto* proto) {
+  if (!call_id) return;
+  proto->mutable_call_id()->set_client_id(call_id->client_id);
+  proto->mutable_call_id()->set_sequence(call_id->sequence);
+}
+
+template <typename Proto>
+std::optional<Worker> DecodeWorker(const Proto& proto) {
+  if (!proto.has_worker()) return std::nullopt;
+  return Worker{proto.worker().rank(), proto.worker().epoch()};
+}
+
+template <typename Proto>
+void EncodeWorker(const std::optional<Worker>& worker, Proto* proto) {
+  if (!worker) return;
+  proto->mutable_worker()->set_rank(worker->rank);
+  proto->mutable_worker()->set_epoch(worker->epoch);
+}
+
+// The tensor of an InitEntry, PushEntry or Value.
+template <typename Proto>
+absl::StatusOr<Tensor> DecodeTensor(const Proto& proto,
+                                    const MessageOwner& owner) {
+  if (!proto.has_tensor()) {
+    return absl::InvalidArgumentError("tensor: missing");
+  }
+  return FromProto(proto.tensor(), owner);
+}
+
+absl::StatusOr<PushEntry> DecodePushEntry(const v1::PushEntry& proto,
+                                          const MessageOwner& owner) {
+  PushEntry entry;
+  entry.key = proto.key();
+  entry.skip = proto.skip();
+  if (proto.has_encoding()) {
+    return absl::UnimplementedError("encoding: not supported");
+  }
+  if (!entry.skip) {
+    ASSIGN_OR_RETURN(entry.tensor, DecodeTensor(proto, owner));
+  } else if (proto.has_tensor()) {
+    return absl::InvalidArgumentError(
+        "tensor: expected none with skip, got one");
+  }
+  return entry;
+}
+
+absl::StatusOr<std::vector<Value>> DecodeValues(
+    const RepeatedPtrField<v1::Value>& protos, const MessageOwner& owner) {
+  return DecodeAll(
+      protos, [&owner](const v1::Value& proto) -> absl::StatusOr<Value> {
+        ASSIGN_OR_RETURN(Tensor tensor, DecodeTensor(proto, owner));
+        return Value{proto.version(), std::move(tensor)};
+      });
+}
+
+void EncodeValues(const std::vector<Value>& values,
+                  RepeatedPtrField<v1::Value>* protos) {
+  for (const Value& value : values) {
+    v1::Value* proto = protos->Add();
+    proto->set_version(value.version);
+    ToProto(value.tensor, proto->mutable_tensor());
+  }
+}
+
+absl::StatusOr<KeyStatus> DecodeKeyStatus(const v1::KeyStatus& proto) {
+  KeyStatus status;
+  status.key = proto.key();
+  ASSIGN_OR_RETURN(status.dtype, DTypeFromNumber(proto.dtype()));
+  ASSIGN_OR_RETURN(status.shape, DecodeShape(proto.shape()));
+  status.version = proto.version();
+  status.value_bytes = proto.value_bytes();
+  status.state_bytes = proto.state_bytes();
+  status.rule = FromProto(proto.rule());
+  status.device = proto.device();
+  if (proto.has_digest()) status.digest = proto.digest();
+  return status;
+}
+
+void EncodeKeyStatus(const KeyStatus& status, v1::KeyStatus* proto) {
+  proto->set_key(status.key);
+  proto->set_dtype(static_cast<v1::DType>(status.dtype));
+  EncodeShape(status.shape, proto->mutable_shape());
+  proto->set_version(status.version);
+  proto->set_value_bytes(status.value_bytes);
+  proto->set_state_bytes(status.state_bytes);
+  ToProto(status.rule, proto->mutable_rule());
+  proto->set_device(status.device);
+  if (status.digest) proto->set_digest(*status.digest);
+}
+
+std::vector<std::string> DecodeStrings(
+    const RepeatedPtrField<std::string>& protos) {
+  return {protos.begin(), protos.end()};
+}
+
+void EncodeStrings(const std::vector<std::string>& strings,
+                   RepeatedPtrField<std::string>* protos) {
+  protos->Add(strings.begin(), strings.end());
+}
+
+}  // namespace
+
+// --- Init -------------------------------------------------------------------
+
+absl::StatusOr<InitRequest> FromProto(const v1::InitRequest& proto,
+                                      const MessageOwner& owner) {
+  InitRequest request;
+  request.name_space = proto.namespace_();
+  request.call_id = DecodeCallId(proto);
+  ASSIGN_OR_RETURN(request.on_existing, DecodeOnExisting(proto.on_existing()));
+  const auto decode_entry =
+      [&owner](const v1::InitEntry& entry) -> absl::StatusOr<InitEntry> {
+    ASSIGN_OR_RETURN(Tensor tensor, DecodeTensor(entry, owner));
+    return InitEntry{entry.key(), std::move(tensor)};
+  };
+  ASSIGN_OR_RETURN(request.entries, DecodeAll(proto.entries(), decode_entry));
+  return request;
+}
+
+void ToProto(const InitRequest& request, v1::InitRequest* proto) {
+  proto->set_namespace_(request.name_space);
+  EncodeCallId(request.call_id, proto);
+  proto->set_on_existing(EncodeOnExisting(request.on_existing));
+  for (const InitEntry& entry : request.entries) {
+    v1::InitEntry* out = proto->add_entries();
+    out->set_key(entry.key);
+    ToProto(entry.tensor, out->mutable_tensor());
+  }
+}
+
+InitReply FromProto(const v1::InitResponse& proto) {
+  return {.versions = {proto.versions().begin(), proto.versions().end()}};
+}
+
+void ToProto(const InitReply& reply, v1::InitResponse* proto) {
+  proto->mutable_versions()->Add(reply.versions.begin(), reply.versions.end());
+}
+
+// --- Push, Pull, PushPull ---------------------------------------------------
+
+absl::StatusOr<PushRequest> FromProto(const v1::PushRequest& proto,
+                                      const MessageOwner& owner) {
+  PushRequest request;
+  request.name_space = proto.namespace_();
+  request.call_id = DecodeCallId(proto);
+  request.worker = DecodeWorker(proto);
+  request.step = proto.step();
+  const auto decode_entry = [&owner](const v1::PushEntry& entry) {
+    return DecodePushEntry(entry, owner);
+  };
+  ASSIGN_OR_RETURN(request.entries, DecodeAll(proto.entries(), decode_entry));
+  return request;
+}
+
+void ToProto(const PushRequest& request, v1::PushRequest* proto) {
+  proto->set_namespace_(request.name_space);
+  EncodeCallId(request.call_id, proto);
+  EncodeWorker(request.worker, proto);
+  proto->set_step(request.step);
+  for (const PushEntry& entry : request.entries) {
+    v1::PushEntry* out = proto->add_entries();
+    out->set_key(entry.key);
+    out->set_skip(entry.skip);
+    if (!entry.skip) ToProto(entry.tensor, out->mutable_tensor());
+  }
+}
+
+PushReply FromProto(const v1::PushResponse& proto) {
+  PushReply reply;
+  reply.results.reserve(proto.results_size());
+  for (const v1::PushResult& result : proto.results()) {
+    reply.results.push_back({result.version(), result.round()});
+  }
+  return reply;
+}
+
+void ToProto(const PushReply& reply, v1::PushResponse* proto) {
+  for (const PushResult& result : reply.results) {
+    v1::PushResult* out = proto->add_results();
+    out->set_version(result.version);
+    out->set_round(result.round);
+  }
+}
+
+absl::StatusOr<PullRequest> FromProto(const v1::PullRequest& proto) {
+  PullRequest request;
+  request.name_space = proto.namespace_();
+  request.worker = DecodeWorker(proto);
+  request.wait = proto.wait();
+  request.entries.reserve(proto.entries_size());
+  for (const v1::PullEntry& entry : proto.entries()) {
+    request.entries.push_back({entry.key(), entry.min_version()});
+  }
+  return request;
+}
+
+void ToProto(const PullRequest& request, v1::PullRequest* proto) {
+  proto->set_namespace_(request.name_space);
+  EncodeWorker(request.worker, proto);
+  proto->set_wait(request.wait);
+  for (const PullEntry& entry : request.entries) {
+    v1::PullEntry* out = proto->add_entries();
+    out->set_key(entry.key);
+    out->set_min_version(entry.min_version);
+  }
+}
+
+absl::StatusOr<PullReply> FromProto(const v1::PullResponse& proto,
+                                    const MessageOwner& owner) {
+  PullReply reply;
+  ASSIGN_OR_RETURN(reply.values, DecodeValues(proto.values(), owner));
+  return reply;
+}
+
+void ToProto(const PullReply& reply, v1::PullResponse* proto) {
+  EncodeValues(reply.values, proto->mutable_values());
+}
+
+absl::StatusOr<PushRequest> FromProto(const v1::PushPullRequest& proto,
+                                      const MessageOwner& owner) {
+  if (!proto.has_push()) return absl::InvalidArgumentError("push: missing");
+  return FromProto(proto.push(), owner);
+}
+
+void ToProto(const PushRequest& request, v1::PushPullRequest* proto) {
+  ToProto(request, proto->mutable_push());
+}
+
+absl::StatusOr<PullReply> FromProto(const v1::PushPullResponse& proto,
+                                    const MessageOwner& owner) {
+  PullReply reply;
+  ASSIGN_OR_RETURN(reply.values, DecodeValues(proto.values(), owner));
+  return reply;
+}
+
+void ToProto(const PullReply& reply, v1::PushPullResponse* proto) {
+  EncodeValues(reply.values, proto->mutable_values());
+}
+
+// --- Delete, List, Stat -----------------------------------------------------
+
+absl::StatusOr<DeleteRequest> FromProto(const v1::DeleteRequest& proto) {
+  return DeleteRequest{.name_space = proto.namespace_(),
+                       .call_id = DecodeCallId(proto),
+                       .keys = DecodeStrings(proto.keys()),
+                       .ignore_missing = proto.ignore_missing()};
+}
+
+void ToProto(const DeleteRequest& request, v1::DeleteRequest* proto) {
+  proto->set_namespace_(request.name_space);
+  EncodeCallId(request.call_id, proto);
+  EncodeStrings(request.keys, proto->mutable_keys());
+  proto->set_ignore_missing(request.ignore_missing);
+}
+
+DeleteReply FromProto(const v1::DeleteResponse& proto) {
+  return {.num_deleted = proto.num_deleted()};
+}
+
+void ToProto(const DeleteReply& reply, v1::DeleteResponse* proto) {
+  proto->set_num_deleted(reply.num_deleted);
+}
+
+ListRequest FromProto(const v1::ListRequest& proto) {
+  return {.name_space = proto.namespace_(),
+          .prefix = proto.prefix(),
+          .page_size = proto.page_size(),
+          .page_token = proto.page_token()};
+}
+
+void ToProto(const ListRequest& request, v1::ListRequest* proto) {
+  proto->set_namespace_(request.name_space);
+  proto->set_prefix(request.prefix);
+  proto->set_page_size(request.page_size);
+  proto->set_page_token(request.page_token);
+}
+
+absl::StatusOr<ListReply> FromProto(const v1::ListResponse& proto) {
+  ListReply reply;
+  ASSIGN_OR_RETURN(reply.keys, DecodeAll(proto.keys(), DecodeKeyStatus));
+  reply.next_page_token = proto.next_page_token();
+  return reply;
+}
+
+void ToProto(const ListReply& reply, v1::ListResponse* proto) {
+  for (const KeyStatus& key : reply.keys) {
+    EncodeKeyStatus(key, proto->add_keys());
+  }
+  proto->set_next_page_token(reply.next_page_token);
+}
+
+StatRequest FromProto(const v1::StatRequest& proto) {
+  return {.name_space = proto.namespace_(),
+          .keys = DecodeStrings(proto.keys()),
+          .with_digest = proto.with_digest()};
+}
+
+void ToProto(const StatRequest& request, v1::StatRequest* proto) {
+  proto->set_namespace_(request.name_space);
+  EncodeStrings(request.keys, proto->mutable_keys());
+  proto->set_with_digest(request.with_digest);
+}
+
+absl::StatusOr<StatReply> FromProto(const v1::StatResponse& proto) {
+  StatReply reply;
+  ASSIGN_OR_RETURN(reply.keys, DecodeAll(proto.keys(), DecodeKeyStatus));
+  return reply;
+}
+
+void ToProto(const StatReply& reply, v1::StatResponse* proto) {
+  for (const KeyStatus& key : reply.keys) {
+    EncodeKeyStatus(key, proto->add_keys());
+  }
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,66 @@
+// Pieces of messages that the files of the codec share.
+
+#ifndef TENSORKV_TENSOR_PROTO_CODEC_FIELDS_H_
+#define TENSORKV_TENSOR_PROTO_CODEC_FIELDS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "google/protobuf/repeated_field.h"
+#include "google/protobuf/repeated_ptr_field.h"
+#include "tensor/requests.h"
+#include "tensorkv/v1/service.pb.h"
+
+namespace tensorkv {
+
+// Errors: InvalidArgument for a rank above 8, a negative dimension, or a
+// product that overflows.
+absl::StatusOr<Shape> DecodeShape(
+    const google::protobuf::RepeatedField<int64_t>& proto);
+void EncodeShape(const Shape& shape,
+                 google::protobuf::RepeatedField<int64_t>* proto);
+
+// Errors: InvalidArgument for an unknown number.
+absl::StatusOr<OnExisting> DecodeOnExisting(v1::OnExisting proto);
+v1::OnExisting EncodeOnExisting(OnExisting on_existing);
+
+// `status` with `prefix` before its message.
+absl::Status Prefixed(absl::string_view prefix, const absl::Status& status);
+
+// `entry 3 ("fc1.w"): `, counted from 0; long keys are cut.
+std::string EntryPrefix(int index, absl::string_view key);
+
+// Decodes every message of a list; errors name the entry.
+template <typename Proto, typename Decode>
+auto DecodeAll(const google::protobuf::RepeatedPtrField<Proto>& protos,
+               Decode decode)
+    -> absl::StatusOr<std::vector<
+        typename std::invoke_result_t<Decode, const Proto&>::value_type>> {
+  std::vector<typename std::invoke_result_t<Decode, const Proto&>::value_type>
+      values;
+  values.reserve(protos.size());
+  for (int i = 0; i < protos.size(); ++i) {
+    auto value = decode(protos[i]);
+    if (!value.ok()) {
+      std::string prefix = absl::StrCat("entry ", i, ": ");
+      if constexpr (requires { protos[i].key(); }) {
+        prefix = EntryPrefix(i, protos[i].key());
+      }
+      return Prefixed(prefix, value.status());
+    }
+    values.push_back(*std::move(value));
+  }
+  return values;
+}
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_TENSOR_PROTO_CODEC_FIELDS_H_

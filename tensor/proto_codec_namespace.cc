@@ -1,0 +1,216 @@
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "tensor/proto_codec.h"
+#include "tensor/proto_codec_fields.h"
+
+namespace tensorkv {
+namespace {
+
+using HyperparametersProto = google::protobuf::Map<std::string, double>;
+
+Hyperparameters DecodeHyperparameters(const HyperparametersProto& proto) {
+  return {proto.begin(), proto.end()};
+}
+
+void EncodeHyperparameters(const Hyperparameters& hyperparameters,
+                           HyperparametersProto* proto) {
+  proto->insert(hyperparameters.begin(), hyperparameters.end());
+}
+
+absl::Status UnknownNumber(absl::string_view field, int number) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, ": unknown number ", number));
+}
+
+absl::StatusOr<Mode> DecodeMode(v1::Mode proto) {
+  switch (proto) {
+    case v1::MODE_UNSPECIFIED:
+    case v1::MODE_ASYNC:
+      return Mode::kAsync;
+    case v1::MODE_SYNC:
+      return Mode::kSync;
+    case v1::MODE_BOUNDED:
+      return Mode::kBounded;
+    default:
+      return UnknownNumber("mode", proto);
+  }
+}
+
+v1::Mode EncodeMode(Mode mode) {
+  switch (mode) {
+    case Mode::kAsync:
+      break;
+    case Mode::kSync:
+      return v1::MODE_SYNC;
+    case Mode::kBounded:
+      return v1::MODE_BOUNDED;
+  }
+  return v1::MODE_ASYNC;
+}
+
+absl::Status Unsupported(absl::string_view field) {
+  return absl::UnimplementedError(absl::StrCat(field, ": not supported"));
+}
+
+// Fails if a field is set that NamespaceConfig of requests.h does not have.
+absl::Status CheckUnsupportedFields(const v1::NamespaceConfig& proto) {
+  if (!v1::OnWorkerLoss_IsValid(proto.on_worker_loss())) {
+    return UnknownNumber("on_worker_loss", proto.on_worker_loss());
+  }
+  if (proto.max_workers() != 0 && proto.max_workers() != proto.num_workers()) {
+    return Unsupported("max_workers");
+  }
+  if (proto.staleness() != 0) return Unsupported("staleness");
+  if (proto.on_worker_loss() == v1::ON_WORKER_LOSS_CONTINUE) {
+    return Unsupported("on_worker_loss");
+  }
+  if (proto.rescale_partial_rounds()) {
+    return Unsupported("rescale_partial_rounds");
+  }
+  if (proto.quorum() != 0) return Unsupported("quorum");
+  if (proto.has_quorum_grace()) return Unsupported("quorum_grace");
+  return absl::OkStatus();
+}
+
+absl::StatusOr<NamespaceConfig> DecodeConfig(const v1::NamespaceConfig& proto) {
+  RETURN_IF_ERROR(CheckUnsupportedFields(proto));
+  NamespaceConfig config;
+  ASSIGN_OR_RETURN(config.mode, DecodeMode(proto.mode()));
+  config.num_workers = proto.num_workers();
+  if (proto.has_rule()) config.rule = FromProto(proto.rule());
+  config.budget_bytes = proto.budget_bytes();
+  config.max_open_rounds = proto.max_open_rounds();
+  return config;
+}
+
+void EncodeConfig(const NamespaceConfig& config, v1::NamespaceConfig* proto) {
+  proto->set_mode(EncodeMode(config.mode));
+  proto->set_num_workers(config.num_workers);
+  ToProto(config.rule, proto->mutable_rule());
+  proto->set_budget_bytes(config.budget_bytes);
+  proto->set_max_open_rounds(config.max_open_rounds);
+}
+
+}  // namespace
+
+RuleSpec FromProto(const v1::Rule& proto) {
+  return {.name = proto.name(),
+          .hyperparameters = DecodeHyperparameters(proto.hyperparameters()),
+          .no_master = proto.no_master()};
+}
+
+void ToProto(const RuleSpec& rule, v1::Rule* proto) {
+  proto->set_name(rule.name);
+  EncodeHyperparameters(rule.hyperparameters, proto->mutable_hyperparameters());
+  proto->set_no_master(rule.no_master);
+}
+
+absl::StatusOr<CreateNamespaceRequest> FromProto(
+    const v1::CreateNamespaceRequest& proto) {
+  CreateNamespaceRequest request;
+  request.name_space = proto.namespace_();
+  ASSIGN_OR_RETURN(request.config, DecodeConfig(proto.config()));
+  ASSIGN_OR_RETURN(request.on_existing, DecodeOnExisting(proto.on_existing()));
+  return request;
+}
+
+void ToProto(const CreateNamespaceRequest& request,
+             v1::CreateNamespaceRequest* proto) {
+  proto->set_namespace_(request.name_space);
+  EncodeConfig(request.config, proto->mutable_config());
+  proto->set_on_existing(EncodeOnExisting(request.on_existing));
+}
+
+absl::StatusOr<NamespaceStatus> FromProto(const v1::NamespaceStatus& proto) {
+  NamespaceStatus status;
+  status.name = proto.name();
+  ASSIGN_OR_RETURN(status.config, DecodeConfig(proto.config()));
+  status.rules.reserve(proto.rules_size());
+  for (const v1::RuleBinding& binding : proto.rules()) {
+    status.rules.push_back({binding.key_pattern(), FromProto(binding.rule())});
+  }
+  status.num_keys = proto.num_keys();
+  status.memory = {.values = proto.memory().values(),
+                   .state = proto.memory().state(),
+                   .contributions = proto.memory().contributions()};
+  status.updates_applied = proto.updates_applied();
+  status.rounds_open = proto.rounds_open();
+  status.rounds_closed = proto.rounds_closed();
+  status.rounds_failed = proto.rounds_failed();
+  status.calls_waiting = proto.calls_waiting();
+  return status;
+}
+
+void ToProto(const NamespaceStatus& status, v1::NamespaceStatus* proto) {
+  proto->set_name(status.name);
+  EncodeConfig(status.config, proto->mutable_config());
+  for (const RuleBinding& binding : status.rules) {
+    v1::RuleBinding* out = proto->add_rules();
+    out->set_key_pattern(binding.key_pattern);
+    ToProto(binding.rule, out->mutable_rule());
+  }
+  proto->set_num_keys(status.num_keys);
+  proto->mutable_memory()->set_values(status.memory.values);
+  proto->mutable_memory()->set_state(status.memory.state);
+  proto->mutable_memory()->set_contributions(status.memory.contributions);
+  proto->set_updates_applied(status.updates_applied);
+  proto->set_rounds_open(status.rounds_open);
+  proto->set_rounds_closed(status.rounds_closed);
+  proto->set_rounds_failed(status.rounds_failed);
+  proto->set_calls_waiting(status.calls_waiting);
+}
+
+SetRuleRequest FromProto(const v1::SetRuleRequest& proto) {
+  return {.name_space = proto.namespace_(),
+          .key_pattern = proto.key_pattern(),
+          .rule = FromProto(proto.rule())};
+}
+
+void ToProto(const SetRuleRequest& request, v1::SetRuleRequest* proto) {
+  proto->set_namespace_(request.name_space);
+  proto->set_key_pattern(request.key_pattern);
+  ToProto(request.rule, proto->mutable_rule());
+}
+
+SetHyperparametersRequest FromProto(
+    const v1::SetHyperparametersRequest& proto) {
+  return {.name_space = proto.namespace_(),
+          .key_pattern = proto.key_pattern(),
+          .hyperparameters = DecodeHyperparameters(proto.hyperparameters())};
+}
+
+void ToProto(const SetHyperparametersRequest& request,
+             v1::SetHyperparametersRequest* proto) {
+  proto->set_namespace_(request.name_space);
+  proto->set_key_pattern(request.key_pattern);
+  EncodeHyperparameters(request.hyperparameters,
+                        proto->mutable_hyperparameters());
+}
+
+ServerStatus FromProto(const v1::DescribeServerResponse& proto) {
+  return {.version = proto.version(),
+          .incarnation = proto.incarnation(),
+          .started_unix_seconds = proto.started().seconds(),
+          .devices = {proto.devices().begin(), proto.devices().end()},
+          .budget_bytes = proto.budget_bytes(),
+          .used_bytes = proto.used_bytes(),
+          .max_message_bytes = proto.max_message_bytes(),
+          .max_entries = proto.max_entries()};
+}
+
+void ToProto(const ServerStatus& status, v1::DescribeServerResponse* proto) {
+  proto->set_version(status.version);
+  proto->set_incarnation(status.incarnation);
+  proto->mutable_started()->set_seconds(status.started_unix_seconds);
+  proto->mutable_devices()->Add(status.devices.begin(), status.devices.end());
+  proto->set_budget_bytes(status.budget_bytes);
+  proto->set_used_bytes(status.used_bytes);
+  proto->set_max_message_bytes(status.max_message_bytes);
+  proto->set_max_entries(status.max_entries);
+}
+
+}  // namespace tensorkv

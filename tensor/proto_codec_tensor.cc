@@ -1,0 +1,65 @@
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/ref_counted.h"
+#include "base/status_macros.h"
+#include "tensor/buffer.h"
+#include "tensor/proto_codec.h"
+#include "tensor/proto_codec_fields.h"
+
+namespace tensorkv {
+namespace {
+
+absl::Status CheckLocation(const v1::Tensor& proto) {
+  switch (proto.location_case()) {
+    case v1::Tensor::kSharedMemory:
+      return absl::UnimplementedError("tensor: no support for shared_memory");
+    case v1::Tensor::kCuda:
+      return absl::UnimplementedError("tensor: no support for cuda");
+    case v1::Tensor::kData:
+    case v1::Tensor::LOCATION_NOT_SET:
+      break;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckLength(DType dtype, const Shape& shape, size_t actual) {
+  ASSIGN_OR_RETURN(const int64_t expected, SizeInBytes(dtype, shape));
+  if (actual == static_cast<size_t>(expected)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("tensor: expected ", expected, " bytes for ",
+                   Description(dtype, shape), ", got ", actual));
+}
+
+bool IsAligned(const std::string& data, DType dtype) {
+  return reinterpret_cast<uintptr_t>(data.data()) % SizeOf(dtype) == 0;
+}
+
+}  // namespace
+
+absl::StatusOr<Tensor> FromProto(const v1::Tensor& proto,
+                                 const MessageOwner& owner) {
+  ASSIGN_OR_RETURN(const DType dtype, DTypeFromNumber(proto.dtype()));
+  ASSIGN_OR_RETURN(Shape shape, DecodeShape(proto.shape()));
+  RETURN_IF_ERROR(CheckLocation(proto));
+  const std::string& data = proto.data();
+  RETURN_IF_ERROR(CheckLength(dtype, shape, data.size()));
+  if (owner == nullptr || !IsAligned(data, dtype)) {
+    return Tensor::CopyOf(dtype, std::move(shape), data.data());
+  }
+  auto buffer = MakeRefCounted<AdoptedBuffer>(data.data(), data.size(),
+                                              [keep_alive = owner] {});
+  return Tensor::FromBuffer(dtype, std::move(shape), std::move(buffer));
+}
+
+void ToProto(const Tensor& tensor, v1::Tensor* proto) {
+  proto->set_dtype(static_cast<v1::DType>(tensor.dtype()));
+  EncodeShape(tensor.shape(), proto->mutable_shape());
+  if (tensor.size_bytes() == 0) return;
+  // The generated message owns its bytes, hence the copy.
+  proto->set_data(tensor.data(), tensor.size_bytes());
+}
+
+}  // namespace tensorkv
