@@ -4,7 +4,7 @@ load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
 load("@cuda//:found.bzl", "CUDA_FOUND")
 
 # For every target that needs the toolkit, tests included.
-CUDA_COMPATIBLE = [] if CUDA_FOUND else ["@platforms//:incompatible"]
+CUDA_COMPATIBLE = [] if CUDA_FOUND else ["@cuda//:toolkit_found"]
 
 # Ampere, Hopper, Blackwell; PTX of the newest for what comes after.
 _GENCODE = [
@@ -21,10 +21,39 @@ _NVCC_FLAGS = [
     "-std=c++20",
     "--fmad=false",
     "--expt-relaxed-constexpr",
-    "-Xcompiler=-fPIC,-Wall",
+    "-Xcompiler=-fPIC,-Wall,-ffp-contract=off",
 ]
 
-def _cuda_library_impl(ctx):
+def _compile(ctx, source, compilation_context):
+    object = ctx.actions.declare_file(
+        "_objs/%s/%s.o" % (ctx.label.name, source.basename),
+    )
+    include_dirs = depset(transitive = [
+        compilation_context.includes,
+        compilation_context.system_includes,
+    ])
+    args = ctx.actions.args()
+    args.add_all(_NVCC_FLAGS + _GENCODE)
+    args.add("-I.")
+    args.add("-I" + ctx.bin_dir.path)
+    args.add_all(include_dirs, before_each = "-isystem")
+    args.add("-c", source)
+    args.add("-o", object)
+    ctx.actions.run(
+        executable = ctx.executable._nvcc,
+        arguments = [args],
+        inputs = depset(
+            [source] + ctx.files.hdrs,
+            transitive = [compilation_context.headers],
+        ),
+        outputs = [object],
+        mnemonic = "NvccCompile",
+        progress_message = "Compiling %s with nvcc" % source.short_path,
+        use_default_shell_env = True,
+    )
+    return object
+
+def _linking_context(ctx, objects, dependencies):
     cc_toolchain = find_cpp_toolchain(ctx)
     features = cc_common.configure_features(
         ctx = ctx,
@@ -32,66 +61,37 @@ def _cuda_library_impl(ctx):
         requested_features = ctx.features,
         unsupported_features = ctx.disabled_features,
     )
-    deps_context = cc_common.merge_cc_infos(
-        cc_infos = [dep[CcInfo] for dep in ctx.attr.deps],
-    )
-    headers = deps_context.compilation_context.headers
-    include_dirs = depset(transitive = [
-        deps_context.compilation_context.includes,
-        deps_context.compilation_context.system_includes,
-    ])
-
-    objects = []
-    for source in ctx.files.srcs:
-        object = ctx.actions.declare_file(
-            "_objs/%s/%s.o" % (ctx.label.name, source.basename),
-        )
-        args = ctx.actions.args()
-        args.add_all(_NVCC_FLAGS + _GENCODE)
-        args.add("-I.")
-        args.add_all(include_dirs, before_each = "-isystem")
-        args.add("-c", source)
-        args.add("-o", object)
-        ctx.actions.run(
-            executable = ctx.executable._nvcc,
-            arguments = [args],
-            inputs = depset(
-                [source] + ctx.files.hdrs,
-                transitive = [headers],
-            ),
-            outputs = [object],
-            mnemonic = "NvccCompile",
-            progress_message = "Compiling %s with nvcc" % source.short_path,
-            use_default_shell_env = True,
-        )
-        objects.append(object)
-
-    compilation_outputs = cc_common.create_compilation_outputs(
-        objects = depset(objects),
-        pic_objects = depset(objects),
-    )
     linking_context, _ = cc_common.create_linking_context_from_compilation_outputs(
         actions = ctx.actions,
         feature_configuration = features,
         cc_toolchain = cc_toolchain,
-        compilation_outputs = compilation_outputs,
-        linking_contexts = [deps_context.linking_context],
+        compilation_outputs = cc_common.create_compilation_outputs(
+            objects = objects,
+            pic_objects = objects,
+        ),
+        linking_contexts = [dependencies.linking_context],
         name = ctx.label.name,
         disallow_dynamic_library = True,
     )
-    compilation_context = cc_common.create_compilation_context(
-        headers = depset(ctx.files.hdrs),
+    return linking_context
+
+def _cuda_library_impl(ctx):
+    dependencies = cc_common.merge_cc_infos(
+        cc_infos = [dep[CcInfo] for dep in ctx.attr.deps],
     )
+    objects = depset([
+        _compile(ctx, source, dependencies.compilation_context)
+        for source in ctx.files.srcs
+    ])
     own = CcInfo(
-        compilation_context = compilation_context,
-        linking_context = linking_context,
+        compilation_context = cc_common.create_compilation_context(
+            headers = depset(ctx.files.hdrs),
+        ),
+        linking_context = _linking_context(ctx, objects, dependencies),
     )
     return [
-        DefaultInfo(files = depset(objects)),
-        cc_common.merge_cc_infos(
-            direct_cc_infos = [own],
-            cc_infos = [dep[CcInfo] for dep in ctx.attr.deps],
-        ),
+        DefaultInfo(files = objects),
+        cc_common.merge_cc_infos(cc_infos = [own, dependencies]),
     ]
 
 _cuda_library = rule(
@@ -115,7 +115,17 @@ _cuda_library = rule(
     incompatible_use_toolchain_transition = True,
 )
 
-def cuda_library(name, **kwargs):
-    """Like cc_library, for .cu sources; absent where there is no toolkit."""
-    if CUDA_FOUND:
-        _cuda_library(name = name, **kwargs)
+def cuda_library(name, target_compatible_with = [], **kwargs):
+    """Like cc_library, for .cu sources; incompatible where there is no toolkit.
+
+    Args:
+      name: of the library.
+      target_compatible_with: as for every rule.
+      **kwargs: srcs (.cu), hdrs, deps, testonly, visibility.
+    """
+    library = _cuda_library if CUDA_FOUND else native.cc_library
+    library(
+        name = name,
+        target_compatible_with = target_compatible_with + CUDA_COMPATIBLE,
+        **kwargs
+    )

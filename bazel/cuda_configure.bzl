@@ -1,9 +1,9 @@
 """Finds the CUDA toolkit, or makes a repository that says there is none.
 
 `@cuda//:found.bzl` tells cuda.bzl, whose rules mark their targets incompatible
-where there is no toolkit, so that they drop out of `//...`.
-TENSORKV_CUDA=0 does without a toolkit that
-is there.
+where there is no toolkit, so that they drop out of `//...`. The toolkit is that
+of CUDA_HOME, else /usr/local/cuda; TENSORKV_CUDA=0 does without one that is
+there.
 """
 
 _BUILD_WITH_CUDA = """
@@ -18,9 +18,12 @@ cc_library(
 )
 """
 
+# No platform has the constraint, so what asks for it is built on none.
 _BUILD_WITHOUT_CUDA = """
 package(default_visibility = ["//visibility:public"])
 cc_library(name = "cudart")
+constraint_setting(name = "toolkit")
+constraint_value(name = "toolkit_found", constraint_setting = ":toolkit")
 """
 
 def _find_toolkit(ctx):

@@ -41,9 +41,9 @@ struct TensorUpdate {
   // rule->num_states() tensors of AccumulateType(value.dtype).
   absl::Span<const MutableTensorView> states;
 
-  // f32, with the value before and after the update unrounded; no data where
-  // rule->keeps_master(value.dtype) is false. Then the rule reads the master
-  // in place of `stored`.
+  // f32, with the value before and after the update unrounded, which the rule
+  // reads in place of `stored`. Without data where
+  // rule->keeps_master(value.dtype) is false.
   MutableTensorView master;
 
   // Where the new value goes, rounded to nearest even. With the rule assign

@@ -9,20 +9,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "kernels/rule_kind.h"
 #include "tensor/dtype.h"
 #include "tensor/rule_spec.h"
 
 namespace tensorkv {
-
-// Which functor of kernels/ops a rule runs.
-enum class RuleKind : uint8_t {
-  kAssign,
-  kAccumulate,
-  kSgd,
-  kSgdMomentum,
-  kAdam,
-  kAdamW,
-};
 
 inline constexpr int kMaxHyperparameters = 8;
 inline constexpr int kMaxRuleStates = 2;
@@ -47,6 +38,7 @@ class UpdateRule {
 
   // In the order of the rule's row in rule.proto's table.
   double hyperparameter(int index) const { return values_[index]; }
+  const double* hyperparameters() const { return values_.data(); }
 
   // State tensors per key, in the dtype's accumulate type, shaped like the
   // value; without the master copy.
@@ -55,7 +47,8 @@ class UpdateRule {
   // Whether keys of `dtype` keep an f32 master copy of their value.
   bool keeps_master(DType dtype) const;
 
-  // Errors: InvalidArgument if the rule does not take keys of `dtype`.
+  // Errors: InvalidArgument if the rule does not take keys of `dtype`, or not
+  // with these hyperparameters.
   absl::Status CheckTakes(DType dtype) const;
 
  private:

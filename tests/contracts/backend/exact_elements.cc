@@ -36,8 +36,6 @@ Format FormatOf(DType dtype) {
   }
 }
 
-bool IsSmall(DType dtype) { return SizeOf(dtype) <= 2; }
-
 // The value of a pattern without sign.
 double Decode(const Format& format, uint32_t bits) {
   const int exponent = bits >> format.mantissa_bits;

@@ -82,8 +82,8 @@ const char* RunOnDevice(const ops::Adam<float>& adam, AdamArrays& arrays) {
   }
   const int num_blocks = (count + kThreadsPerBlock - 1) / kThreadsPerBlock;
   Update<<<num_blocks, kThreadsPerBlock>>>(
-      adam, Arrays<float>{devices[0], devices[1], devices[2], devices[3],
-                          count});
+      adam,
+      Arrays<float>{devices[0], devices[1], devices[2], devices[3], count});
   error.Add(cudaGetLastError());
   for (int i = 0; i < 4; ++i) {
     error.Add(cudaMemcpy(hosts[i]->data(), devices[i], bytes,

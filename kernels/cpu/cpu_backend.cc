@@ -1,0 +1,66 @@
+#include "kernels/cpu/cpu_backend.h"
+
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "base/status_macros.h"
+#include "kernels/cpu/range_update.h"
+#include "kernels/cpu/supported_kernels.h"
+#include "kernels/cpu/work_partition.h"
+#include "kernels/update_check.h"
+
+namespace tensorkv {
+namespace {
+
+// Runs what lies between two places of the batch.
+void UpdatePart(const KernelTable& kernels,
+                absl::Span<const TensorUpdate> batch, BatchPosition begin,
+                BatchPosition end) {
+  for (size_t i = begin.update; i < end.update; ++i) {
+    UpdateRange(kernels, batch[i], begin.element, batch[i].value.num_elements);
+    begin.element = 0;
+  }
+  if (end.element > 0) {
+    UpdateRange(kernels, batch[end.update], begin.element, end.element);
+  }
+}
+
+}  // namespace
+
+CpuBackend::CpuBackend(int num_threads)
+    : CpuBackend(num_threads, *SupportedKernels().back()) {}
+
+CpuBackend::CpuBackend(int num_threads, const KernelTable& kernels)
+    : kernels_(kernels), threads_(num_threads) {}
+
+absl::StatusOr<RefPtr<Buffer>> CpuBackend::Allocate(
+    size_t size_bytes, RefPtr<MemoryAccount> account) {
+  return HostBuffer::Allocate(size_bytes, std::move(account));
+}
+
+absl::Status CpuBackend::Zero(absl::Span<const MutableTensorView> tensors) {
+  for (const MutableTensorView& tensor : tensors) {
+    if (tensor.num_elements == 0) continue;
+    std::memset(tensor.data, 0, tensor.size_bytes());
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Tensor> CpuBackend::ToDevice(const Tensor& host) { return host; }
+
+absl::StatusOr<Tensor> CpuBackend::ToHost(const Tensor& device) {
+  return device;
+}
+
+absl::Status CpuBackend::Apply(absl::Span<const TensorUpdate> batch) {
+  RETURN_IF_ERROR(CheckBatch(batch));
+  const std::vector<BatchPosition> ends = PartitionWork(batch, kBlockElements);
+  threads_.ParallelFor(ends.size(), [&](size_t part) {
+    const BatchPosition begin = part == 0 ? BatchPosition() : ends[part - 1];
+    UpdatePart(kernels_, batch, begin, ends[part]);
+  });
+  return absl::OkStatus();
+}
+
+}  // namespace tensorkv

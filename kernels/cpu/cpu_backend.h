@@ -1,0 +1,46 @@
+// The backend that keeps tensors in host memory.
+
+#ifndef TENSORKV_KERNELS_CPU_CPU_BACKEND_H_
+#define TENSORKV_KERNELS_CPU_CPU_BACKEND_H_
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "kernels/backend.h"
+#include "kernels/cpu/kernel_table.h"
+#include "kernels/cpu/thread_pool.h"
+
+namespace tensorkv {
+
+// Updates tensors with the CPU's widest vectors, in parallel over the keys of
+// a batch and inside large tensors. Takes every dtype. Host and device are the
+// same memory, so ToDevice and ToHost share.
+//
+// Thread-safe: calls run side by side and share the threads. A batch of little
+// work runs on the caller's thread alone.
+class CpuBackend final : public Backend {
+ public:
+  // Updates use up to `num_threads` threads per call, the caller's included;
+  // 1 or less is the caller's alone.
+  explicit CpuBackend(int num_threads);
+  // With the loops of another instruction set than the CPU's best, which must
+  // outlive the backend.
+  CpuBackend(int num_threads, const KernelTable& kernels);
+
+  absl::string_view name() const override { return "cpu"; }
+  absl::StatusOr<RefPtr<Buffer>> Allocate(
+      size_t size_bytes, RefPtr<MemoryAccount> account) override;
+  absl::Status Zero(absl::Span<const MutableTensorView> tensors) override;
+  absl::StatusOr<Tensor> ToDevice(const Tensor& host) override;
+  absl::StatusOr<Tensor> ToHost(const Tensor& device) override;
+  absl::Status Apply(absl::Span<const TensorUpdate> batch) override;
+
+ private:
+  const KernelTable& kernels_;
+  ThreadPool threads_;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_KERNELS_CPU_CPU_BACKEND_H_

@@ -1,0 +1,82 @@
+// The innermost loops of the CPU backend, compiled once per instruction set.
+//
+// Plain types and C headers only: see element_kernels.inc.
+
+#ifndef TENSORKV_KERNELS_CPU_KERNEL_TABLE_H_
+#define TENSORKV_KERNELS_CPU_KERNEL_TABLE_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/ops/arithmetic.h"
+#include "kernels/rule_kind.h"
+
+namespace tensorkv {
+
+// The float dtypes, in the order of DType.
+enum class FloatFormat { kF32, kF64, kF16, kBF16, kF8E4M3, kF8E5M2 };
+inline constexpr int kNumFloatFormats = 6;
+
+// Arrays that are added in one pass. Several streams in flight hide more of the
+// memory's latency than one after the other: 8-way sums ran 1.2 times as fast
+// with 4 as with 1.
+inline constexpr size_t kMaxAddends = 4;
+
+// Loops between stored elements of one format and elements of T. Elements are
+// aligned to their own size, no more.
+template <typename T>
+struct FormatKernels {
+  // out[i] = in[i]
+  void (*load)(const void* in, T* out, size_t count);
+  // sum[i] = sum[i] + in[0][i] + ... + in[num_in - 1][i], from the left, with
+  // num_in from 1 to kMaxAddends.
+  void (*add)(const void* const* in, size_t num_in, T* sum, size_t count);
+  // out[i] = in[i], rounded. Null for formats that never differ from T's.
+  void (*store)(const T* in, void* out, size_t count);
+};
+
+// Arrays of one update; `new_w` may be `w`. `m` and `v` are the states, as
+// many as the functor has.
+template <typename T>
+struct StepArrays {
+  T* new_w;
+  const T* w;
+  const T* g;
+  T* m;
+  T* v;
+};
+
+// Loops over elements of the accumulate type T.
+template <typename T>
+struct ElementKernels {
+  // By FloatFormat. Where T is no float: one, T's own.
+  FormatKernels<T> formats[kNumFloatFormats];
+  // By RuleKind, null where the rule does not take T: runs the functor `op` of
+  // kernels/ops over `count` elements.
+  void (*steps[kNumRuleKinds])(const void* op, const StepArrays<T>& arrays,
+                               size_t count);
+};
+
+// All loops for one instruction set. Every table gives the same bits.
+struct KernelTable {
+  const char* instruction_set;
+  ElementKernels<float> f32;
+  ElementKernels<double> f64;
+  ElementKernels<int8_t> i8;
+  ElementKernels<uint8_t> u8;
+  ElementKernels<int16_t> i16;
+  ElementKernels<int32_t> i32;
+  ElementKernels<int64_t> i64;
+  ElementKernels<ops::Bool> boolean;
+};
+
+// What the compiler's baseline allows; every CPU runs it.
+const KernelTable* PortableKernels();
+// AVX2, FMA, F16C. Null where the compiler targets another architecture.
+const KernelTable* Avx2Kernels();
+// AVX-512 F, BW, DQ, VL and all of the above. Null likewise.
+const KernelTable* Avx512Kernels();
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_KERNELS_CPU_KERNEL_TABLE_H_

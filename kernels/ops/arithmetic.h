@@ -1,0 +1,65 @@
+// Sums, products and roots of one element, the same on host and device.
+
+#ifndef TENSORKV_KERNELS_OPS_ARITHMETIC_H_
+#define TENSORKV_KERNELS_OPS_ARITHMETIC_H_
+
+#include <math.h>
+#include <stdint.h>
+
+#include "kernels/ops/host_device.h"
+
+namespace tensorkv::ops {
+
+// One byte; every value but zero is true. Not C++'s bool, which may not hold
+// other bytes than 0 and 1.
+enum class Bool : uint8_t { kFalse = 0, kTrue = 1 };
+
+// Floats as IEEE 754 has it; integers wrap; Bool is logical or.
+HOST_DEVICE float Add(float a, float b) { return a + b; }
+HOST_DEVICE double Add(double a, double b) { return a + b; }
+HOST_DEVICE Bool Add(Bool a, Bool b) {
+  return (a != Bool::kFalse) | (b != Bool::kFalse) ? Bool::kTrue : Bool::kFalse;
+}
+
+// Floats as IEEE 754 has it; integers wrap; Bool is logical and.
+HOST_DEVICE float Multiply(float a, float b) { return a * b; }
+HOST_DEVICE double Multiply(double a, double b) { return a * b; }
+HOST_DEVICE Bool Multiply(Bool a, Bool b) {
+  return (a != Bool::kFalse) & (b != Bool::kFalse) ? Bool::kTrue : Bool::kFalse;
+}
+
+// Unsigned, and at least as wide as int, so that nothing overflows.
+template <typename T>
+struct WrappingType {
+  using Type = uint32_t;
+};
+template <>
+struct WrappingType<int64_t> {
+  using Type = uint64_t;
+};
+
+template <typename T>
+HOST_DEVICE T Add(T a, T b) {
+  using Wrapping = typename WrappingType<T>::Type;
+  return static_cast<T>(static_cast<Wrapping>(a) + static_cast<Wrapping>(b));
+}
+
+template <typename T>
+HOST_DEVICE T Multiply(T a, T b) {
+  using Wrapping = typename WrappingType<T>::Type;
+  return static_cast<T>(static_cast<Wrapping>(a) * static_cast<Wrapping>(b));
+}
+
+// Correctly rounded. The built-in on the host, since the library's inline
+// wrappers could end up out of line (host_device.h says why not).
+#if defined(__CUDACC__)
+HOST_DEVICE float SquareRoot(float x) { return sqrtf(x); }
+HOST_DEVICE double SquareRoot(double x) { return sqrt(x); }
+#else
+HOST_DEVICE float SquareRoot(float x) { return __builtin_sqrtf(x); }
+HOST_DEVICE double SquareRoot(double x) { return __builtin_sqrt(x); }
+#endif
+
+}  // namespace tensorkv::ops
+
+#endif  // TENSORKV_KERNELS_OPS_ARITHMETIC_H_

@@ -1,0 +1,51 @@
+// The running moments that Adam and AdamW keep.
+
+#ifndef TENSORKV_KERNELS_OPS_MOMENTS_H_
+#define TENSORKV_KERNELS_OPS_MOMENTS_H_
+
+#include <math.h>
+#include <stdint.h>
+
+#include "kernels/ops/arithmetic.h"
+#include "kernels/ops/host_device.h"
+
+namespace tensorkv::ops {
+
+//   m <- b1 m + (1 - b1) g
+//   v <- b2 v + (1 - b2) g^2
+//
+// The step is in proportion to m / Denominator(v).
+template <typename T>
+struct Moments {
+  static Moments Create(double beta1, double beta2, double epsilon) {
+    return {.beta1 = static_cast<T>(beta1),
+            .beta2 = static_cast<T>(beta2),
+            .rest1 = static_cast<T>(1 - beta1),
+            .rest2 = static_cast<T>(1 - beta2),
+            .epsilon = static_cast<T>(epsilon)};
+  }
+
+  HOST_DEVICE void Update(T g, T& m, T& v) const {
+    m = beta1 * m + rest1 * g;
+    v = beta2 * v + rest2 * (g * g);
+  }
+
+  HOST_DEVICE T Denominator(T v) const { return SquareRoot(v) + epsilon; }
+
+  T beta1;
+  T beta2;
+  T rest1;
+  T rest2;
+  T epsilon;
+};
+
+// What corrects the learning rate of update `t` (from 1) for moments that
+// started at zero.
+inline double BiasCorrection(double beta1, double beta2, uint64_t t) {
+  const double count = static_cast<double>(t);
+  return sqrt(1 - pow(beta2, count)) / (1 - pow(beta1, count));
+}
+
+}  // namespace tensorkv::ops
+
+#endif  // TENSORKV_KERNELS_OPS_MOMENTS_H_

@@ -1,0 +1,129 @@
+#include "kernels/update_check.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "base/status_macros.h"
+
+namespace tensorkv {
+namespace {
+
+absl::Status Mismatch(absl::string_view expected, absl::string_view actual) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("expected ", expected, ", got ", actual));
+}
+
+// Puts the subject before the message of an error.
+absl::Status Named(absl::string_view subject, const absl::Status& status) {
+  if (status.ok()) return status;
+  return absl::Status(status.code(),
+                      absl::StrCat(subject, ": ", status.message()));
+}
+absl::Status Named(absl::string_view subject, size_t index,
+                   const absl::Status& status) {
+  if (status.ok()) return status;
+  return Named(absl::StrCat(subject, " ", index), status);
+}
+
+absl::Status CheckElements(const TensorView& tensor, int64_t num_elements) {
+  if (tensor.num_elements != num_elements) {
+    return Mismatch(absl::StrCat(num_elements, " elements"),
+                    absl::StrCat(tensor.num_elements));
+  }
+  if (tensor.data == nullptr && num_elements > 0) {
+    return Mismatch("elements", "no memory");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckTensor(const TensorView& tensor, DType dtype,
+                         int64_t num_elements) {
+  if (tensor.dtype != dtype) {
+    return Mismatch(NameOf(dtype), NameOf(tensor.dtype));
+  }
+  return CheckElements(tensor, num_elements);
+}
+
+absl::Status CheckValue(const MutableTensorView& value) {
+  if (value.num_elements < 0) {
+    return Mismatch("0 or more elements", absl::StrCat(value.num_elements));
+  }
+  return CheckElements(value, value.num_elements);
+}
+
+absl::Status CheckStored(const TensorUpdate& update) {
+  if (update.rule->kind() == RuleKind::kAssign) return absl::OkStatus();
+  return CheckTensor(update.stored, update.value.dtype,
+                     update.value.num_elements);
+}
+
+absl::Status CheckContribution(const TensorView& contribution,
+                               const MutableTensorView& value) {
+  if (!IsFloat(value.dtype)) {
+    return CheckTensor(contribution, value.dtype, value.num_elements);
+  }
+  if (!IsFloat(contribution.dtype)) {
+    return Mismatch("a float dtype", NameOf(contribution.dtype));
+  }
+  return CheckElements(contribution, value.num_elements);
+}
+
+absl::Status CheckContributions(const TensorUpdate& update) {
+  if (update.contributions.empty()) {
+    return Named("contributions", Mismatch("at least one", "none"));
+  }
+  for (size_t i = 0; i < update.contributions.size(); ++i) {
+    RETURN_IF_ERROR(
+        Named("contribution", i,
+              CheckContribution(update.contributions[i], update.value)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckStates(const TensorUpdate& update) {
+  const size_t expected = update.rule->num_states();
+  if (update.states.size() != expected) {
+    return Named("states", Mismatch(absl::StrCat(expected),
+                                    absl::StrCat(update.states.size())));
+  }
+  const DType dtype = AccumulateType(update.value.dtype);
+  for (size_t i = 0; i < expected; ++i) {
+    RETURN_IF_ERROR(
+        Named("state", i,
+              CheckTensor(update.states[i], dtype, update.value.num_elements)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckMaster(const TensorUpdate& update) {
+  const MutableTensorView& master = update.master;
+  if (update.rule->keeps_master(update.value.dtype)) {
+    return CheckTensor(master, DType::kF32, update.value.num_elements);
+  }
+  const bool has_elements = master.data != nullptr && master.num_elements > 0;
+  return has_elements ? Mismatch("none", NameOf(master.dtype))
+                      : absl::OkStatus();
+}
+
+absl::Status CheckUpdate(const TensorUpdate& update) {
+  if (update.rule == nullptr) return Named("rule", Mismatch("one", "none"));
+  if (update.update_count == 0) {
+    return Named("update_count", Mismatch("at least 1", "0"));
+  }
+  RETURN_IF_ERROR(update.rule->CheckTakes(update.value.dtype));
+  RETURN_IF_ERROR(Named("value", CheckValue(update.value)));
+  RETURN_IF_ERROR(Named("stored", CheckStored(update)));
+  RETURN_IF_ERROR(CheckContributions(update));
+  RETURN_IF_ERROR(CheckStates(update));
+  return Named("master", CheckMaster(update));
+}
+
+}  // namespace
+
+absl::Status CheckBatch(absl::Span<const TensorUpdate> batch) {
+  for (size_t i = 0; i < batch.size(); ++i) {
+    RETURN_IF_ERROR(Named("update", i, CheckUpdate(batch[i])));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,18 @@
+// What every backend checks before it runs a batch.
+
+#ifndef TENSORKV_KERNELS_UPDATE_CHECK_H_
+#define TENSORKV_KERNELS_UPDATE_CHECK_H_
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "kernels/backend.h"
+
+namespace tensorkv {
+
+// Whether `batch` keeps the contract of TensorUpdate, as far as views show it.
+// Errors: InvalidArgument, naming the update by its place in the batch.
+absl::Status CheckBatch(absl::Span<const TensorUpdate> batch);
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_KERNELS_UPDATE_CHECK_H_

@@ -1,0 +1,51 @@
+#include "kernels/cpu/range_update.h"
+
+#include <cstdint>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace tensorkv {
+namespace {
+
+using ::testing::ElementsAre;
+
+// Whole updates are compared with an oracle in tests/contracts/backend.
+
+TEST(RangeUpdateTest, TouchesOnlyItsRange) {
+  const UpdateRule accumulate = *UpdateRule::Create({"accumulate"});
+  std::vector<int32_t> value = {1, 2, 3, 4};
+  const std::vector<int32_t> contribution = {10, 20, 30, 40};
+  const TensorView view = {DType::kI32, 4, contribution.data()};
+  const MutableTensorView target = {DType::kI32, 4, value.data()};
+
+  UpdateRange(*PortableKernels(),
+              {.rule = &accumulate,
+               .stored = target,
+               .contributions = {&view, 1},
+               .value = target},
+              1, 3);
+
+  EXPECT_THAT(value, ElementsAre(1, 22, 33, 4));
+}
+
+TEST(RangeUpdateTest, GoesOnFromBlockToBlock) {
+  const UpdateRule assign;
+  const int64_t size = 3 * kBlockElements + 5;
+  std::vector<double> contribution(size);
+  for (int64_t i = 0; i < size; ++i) contribution[i] = i;
+  std::vector<float> value(size);
+  const TensorView view = {DType::kF64, size, contribution.data()};
+
+  UpdateRange(*PortableKernels(),
+              {.rule = &assign,
+               .contributions = {&view, 1},
+               .value = {DType::kF32, size, value.data()}},
+              0, size);
+
+  EXPECT_THAT(value, ::testing::ElementsAreArray(contribution));
+}
+
+}  // namespace
+}  // namespace tensorkv

@@ -1,0 +1,34 @@
+#include "kernels/ops/accumulate.h"
+
+#include <cstdint>
+
+#include "gtest/gtest.h"
+
+namespace tensorkv::ops {
+namespace {
+
+template <typename T>
+Accumulate<T> WithScale(double scale) {
+  return Accumulate<T>::Create(&scale, 1);
+}
+
+TEST(AccumulateTest, AddsScaledContributions) {
+  EXPECT_EQ(WithScale<float>(0.5)(1, 3), 2.5f);
+  EXPECT_EQ(WithScale<double>(-2)(1, 3), -5);
+  EXPECT_EQ(WithScale<int32_t>(-2)(1, 3), -5);
+}
+
+TEST(AccumulateTest, IntegersWrap) {
+  EXPECT_EQ(WithScale<int8_t>(2)(100, 100), 44);
+  EXPECT_EQ(WithScale<uint8_t>(-1)(1, 2), 255);
+  EXPECT_EQ(WithScale<int16_t>(65537)(1, 1), 2);
+}
+
+TEST(AccumulateTest, BoolIsOrWithoutScaleZero) {
+  EXPECT_EQ(WithScale<Bool>(1)(Bool::kFalse, Bool::kTrue), Bool::kTrue);
+  EXPECT_EQ(WithScale<Bool>(1)(Bool::kTrue, Bool::kFalse), Bool::kTrue);
+  EXPECT_EQ(WithScale<Bool>(0)(Bool::kFalse, Bool::kTrue), Bool::kFalse);
+}
+
+}  // namespace
+}  // namespace tensorkv::ops

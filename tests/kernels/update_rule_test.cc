@@ -1,0 +1,210 @@
+#include "kernels/update_rule.h"
+
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/testing/status_matchers.h"
+
+namespace tensorkv {
+namespace {
+
+using ::absl::StatusCode;
+using ::tensorkv::testing::StatusIs;
+using ::testing::HasSubstr;
+
+UpdateRule MakeRule(const RuleSpec& spec) {
+  return UpdateRule::Create(spec).value();
+}
+
+absl::Status ErrorOf(const std::string& rule, const std::string& name,
+                     double value) {
+  return UpdateRule::Create({rule, {{name, value}}}).status();
+}
+
+TEST(UpdateRuleTest, DefaultIsAssign) {
+  const UpdateRule rule;
+
+  EXPECT_EQ(rule.kind(), RuleKind::kAssign);
+  EXPECT_EQ(rule.spec(), RuleSpec());
+  EXPECT_EQ(rule.num_states(), 0);
+}
+
+TEST(UpdateRuleTest, NamesChooseKinds) {
+  EXPECT_EQ(MakeRule({"assign"}).kind(), RuleKind::kAssign);
+  EXPECT_EQ(MakeRule({"accumulate"}).kind(), RuleKind::kAccumulate);
+  EXPECT_EQ(MakeRule({"sgd"}).kind(), RuleKind::kSgd);
+  EXPECT_EQ(MakeRule({"adam"}).kind(), RuleKind::kAdam);
+  EXPECT_EQ(MakeRule({"adamw"}).kind(), RuleKind::kAdamW);
+}
+
+TEST(UpdateRuleTest, DefaultsAreThoseOfTheContract) {
+  EXPECT_EQ(MakeRule({"accumulate"}).spec().ToString(), "accumulate(scale=1)");
+  EXPECT_EQ(MakeRule({"sgd"}).spec().hyperparameters,
+            (Hyperparameters{{"learning_rate", 0.1},
+                             {"momentum", 0},
+                             {"weight_decay", 0},
+                             {"rescale_grad", 1},
+                             {"clip_gradient", -1}}));
+  const Hyperparameters adam = {{"learning_rate", 0.001}, {"beta1", 0.9},
+                                {"beta2", 0.999},         {"epsilon", 1e-8},
+                                {"weight_decay", 0},      {"rescale_grad", 1},
+                                {"clip_gradient", -1}};
+  EXPECT_EQ(MakeRule({"adam"}).spec().hyperparameters, adam);
+  Hyperparameters adamw = adam;
+  adamw["epsilon"] = 1e-6;
+  adamw["correct_bias"] = 1;
+  EXPECT_EQ(MakeRule({"adamw"}).spec().hyperparameters, adamw);
+}
+
+TEST(UpdateRuleTest, HyperparametersAreInTheOrderOfTheContract) {
+  const UpdateRule rule =
+      MakeRule({"sgd", {{"clip_gradient", 5}, {"learning_rate", 0.5}}});
+
+  EXPECT_EQ(rule.hyperparameter(0), 0.5);
+  EXPECT_EQ(rule.hyperparameter(3), 1);
+  EXPECT_EQ(rule.hyperparameter(4), 5);
+  EXPECT_EQ(rule.hyperparameters()[4], 5);
+}
+
+TEST(UpdateRuleTest, MomentumTakesOneState) {
+  const UpdateRule rule = MakeRule({"sgd", {{"momentum", 0.9}}});
+
+  EXPECT_EQ(rule.kind(), RuleKind::kSgdMomentum);
+  EXPECT_EQ(rule.num_states(), 1);
+  EXPECT_EQ(MakeRule({"sgd"}).num_states(), 0);
+  EXPECT_EQ(MakeRule({"adam"}).num_states(), 2);
+  EXPECT_EQ(MakeRule({"adamw"}).num_states(), 2);
+}
+
+TEST(UpdateRuleTest, WithChangesOnlyWhatItIsGiven) {
+  const UpdateRule rule = MakeRule(
+      {"sgd", {{"learning_rate", 1}, {"weight_decay", 2}}, /*no_master=*/true});
+
+  ASSERT_OK_AND_ASSIGN(const UpdateRule changed,
+                       rule.With({{"learning_rate", 3}}));
+
+  EXPECT_EQ(changed.hyperparameter(0), 3);
+  EXPECT_EQ(changed.hyperparameter(2), 2);
+  EXPECT_TRUE(changed.spec().no_master);
+  EXPECT_EQ(rule.hyperparameter(0), 1);
+  EXPECT_THAT(rule.With({{"momentum", 1}}),
+              StatusIs(StatusCode::kInvalidArgument));
+}
+
+TEST(UpdateRuleTest, UnknownRuleListsTheKnown) {
+  EXPECT_THAT(UpdateRule::Create({"adan"}),
+              StatusIs(StatusCode::kInvalidArgument,
+                       "rule: expected one of assign, accumulate, sgd, adam, "
+                       "adamw, got \"adan\""));
+}
+
+TEST(UpdateRuleTest, UnknownNamesAreShownShortAndPrintable) {
+  EXPECT_THAT(UpdateRule::Create({std::string(1000, 'x') + "\n"}),
+              StatusIs(StatusCode::kInvalidArgument,
+                       HasSubstr("\"" + std::string(64, 'x') + "...\"")));
+  EXPECT_THAT(UpdateRule::Create({"\n"}),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("\"\\n\"")));
+}
+
+TEST(UpdateRuleTest, UnknownHyperparameterListsThoseOfTheRule) {
+  EXPECT_THAT(ErrorOf("sgd", "beta1", 0),
+              StatusIs(StatusCode::kInvalidArgument,
+                       "sgd: expected hyperparameters out of learning_rate, "
+                       "momentum, weight_decay, rescale_grad, clip_gradient, "
+                       "got \"beta1\""));
+  EXPECT_THAT(ErrorOf("assign", "scale", 1),
+              StatusIs(StatusCode::kInvalidArgument,
+                       "assign: expected no hyperparameters, got \"scale\""));
+}
+
+TEST(UpdateRuleTest, ValuesOutOfRangeAreNamed) {
+  EXPECT_THAT(ErrorOf("adam", "beta1", NAN),
+              StatusIs(StatusCode::kInvalidArgument,
+                       "adam: beta1 must be in [0, 1), got nan"));
+  EXPECT_THAT(ErrorOf("adam", "beta2", 1),
+              StatusIs(StatusCode::kInvalidArgument,
+                       "adam: beta2 must be in [0, 1), got 1"));
+  EXPECT_THAT(ErrorOf("sgd", "momentum", -0.5),
+              StatusIs(StatusCode::kInvalidArgument,
+                       "sgd: momentum must be in [0, 1), got -0.5"));
+  EXPECT_THAT(ErrorOf("adamw", "epsilon", -1),
+              StatusIs(StatusCode::kInvalidArgument,
+                       "adamw: epsilon must be finite and >= 0, got -1"));
+  EXPECT_THAT(ErrorOf("adamw", "correct_bias", 2),
+              StatusIs(StatusCode::kInvalidArgument,
+                       "adamw: correct_bias must be 0 or 1, got 2"));
+  EXPECT_THAT(ErrorOf("sgd", "clip_gradient", INFINITY),
+              StatusIs(StatusCode::kInvalidArgument,
+                       "sgd: clip_gradient must be finite, got inf"));
+}
+
+class NotANumberTest : public ::testing::TestWithParam<RuleSpec> {};
+
+TEST_P(NotANumberTest, IsRefusedForEveryHyperparameter) {
+  const UpdateRule rule = MakeRule(GetParam());
+
+  for (const auto& [name, value] : rule.spec().hyperparameters) {
+    EXPECT_THAT(rule.With({{name, NAN}}),
+                StatusIs(StatusCode::kInvalidArgument, HasSubstr(name)));
+    EXPECT_THAT(rule.With({{name, -INFINITY}}),
+                StatusIs(StatusCode::kInvalidArgument, HasSubstr(name)));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Rules, NotANumberTest,
+                         ::testing::Values(RuleSpec{"accumulate", {}},
+                                           RuleSpec{"sgd", {}},
+                                           RuleSpec{"adam", {}},
+                                           RuleSpec{"adamw", {}}),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(UpdateRuleTest, OptimizersKeepAMasterOfSmallFloats) {
+  const UpdateRule adam = MakeRule({"adam"});
+
+  EXPECT_TRUE(adam.keeps_master(DType::kF16));
+  EXPECT_TRUE(adam.keeps_master(DType::kBF16));
+  EXPECT_TRUE(adam.keeps_master(DType::kF8E4M3));
+  EXPECT_TRUE(adam.keeps_master(DType::kF8E5M2));
+  EXPECT_FALSE(adam.keeps_master(DType::kF32));
+  EXPECT_FALSE(adam.keeps_master(DType::kF64));
+  EXPECT_FALSE(adam.keeps_master(DType::kI16));
+}
+
+TEST(UpdateRuleTest, NoMasterIsKeptWhereNotWanted) {
+  EXPECT_FALSE(MakeRule({"assign"}).keeps_master(DType::kF16));
+  EXPECT_FALSE(MakeRule({"accumulate"}).keeps_master(DType::kF16));
+  EXPECT_FALSE(
+      MakeRule({"adam", {}, /*no_master=*/true}).keeps_master(DType::kF16));
+}
+
+TEST(UpdateRuleTest, OptimizersTakeFloatsOnly) {
+  const UpdateRule sgd = MakeRule({"sgd"});
+
+  EXPECT_OK(sgd.CheckTakes(DType::kF8E4M3));
+  EXPECT_THAT(sgd.CheckTakes(DType::kI32),
+              StatusIs(StatusCode::kInvalidArgument,
+                       "sgd: expected a key of a float dtype, got i32"));
+  EXPECT_THAT(sgd.CheckTakes(DType::kBool),
+              StatusIs(StatusCode::kInvalidArgument));
+  EXPECT_OK(UpdateRule().CheckTakes(DType::kBool));
+}
+
+TEST(UpdateRuleTest, IntegersAccumulateWithWholeScales) {
+  const UpdateRule half = MakeRule({"accumulate", {{"scale", 0.5}}});
+
+  EXPECT_OK(half.CheckTakes(DType::kF16));
+  EXPECT_THAT(half.CheckTakes(DType::kU8),
+              StatusIs(StatusCode::kInvalidArgument,
+                       "accumulate: scale must be a whole number for keys of "
+                       "u8, got 0.5"));
+  EXPECT_OK(MakeRule({"accumulate", {{"scale", -2}}}).CheckTakes(DType::kU8));
+  EXPECT_THAT(
+      MakeRule({"accumulate", {{"scale", 1e300}}}).CheckTakes(DType::kI64),
+      StatusIs(StatusCode::kInvalidArgument));
+}
+
+}  // namespace
+}  // namespace tensorkv
