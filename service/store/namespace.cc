@@ -58,7 +58,7 @@ absl::Status Namespace::NoSuchKey(absl::string_view key) const {
 
 absl::Status Namespace::CheckNumEntries(size_t num_entries) const {
   if (num_entries <= environment_.max_entries) return absl::OkStatus();
-  return absl::InvalidArgumentError(
+  return absl::ResourceExhaustedError(
       absl::StrCat("entries of a call: expected at most ",
                    environment_.max_entries, ", got ", num_entries));
 }

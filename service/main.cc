@@ -1,0 +1,118 @@
+// tensorkv-server: serves a TensorKV store until SIGTERM or SIGINT.
+//
+// Exit status: 0 after a shutdown, 1 if the server cannot start, 2 for wrong
+// flags.
+
+#include <pthread.h>
+#include <sys/resource.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_join.h"
+#include "google/protobuf/stubs/logging.h"
+#include "grpc/support/log.h"
+#include "service/server/server.h"
+#include "service/server/server_flags.h"
+#include "spdlog/sinks/stdout_sinks.h"
+#include "spdlog/spdlog.h"
+
+namespace tensorkv {
+namespace {
+
+// What the libraries say is detail: errors reach the operator as statuses.
+void LogGrpc(gpr_log_func_args* args) {
+  spdlog::debug("grpc: {}:{}: {}", args->file, args->line, args->message);
+}
+
+void LogProtobuf(google::protobuf::LogLevel, const char* file, int line,
+                 const std::string& message) {
+  spdlog::debug("protobuf: {}:{}: {}", file, line, message);
+}
+
+void SetUpLogging(const std::string& level) {
+  auto logger = spdlog::stderr_logger_mt("tensorkv");
+  logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %l %v");
+  logger->set_level(spdlog::level::from_str(level));
+  logger->flush_on(spdlog::level::debug);
+  spdlog::set_default_logger(std::move(logger));
+  gpr_set_log_function(LogGrpc);
+  google::protobuf::SetLogHandler(LogProtobuf);
+}
+
+// A server that runs out of descriptors never accepts again (CVE-2023-4785 in
+// the gRPC of Debian 12).
+void RaiseDescriptorLimit() {
+  rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+sigset_t ShutdownSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  return signals;
+}
+
+// Returns when somebody wants the process to end. From then on the next signal
+// ends it at once.
+void WaitForShutdownSignal() {
+  const sigset_t signals = ShutdownSignals();
+  int received = 0;
+  sigwait(&signals, &received);
+  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+  spdlog::info("draining signal={}", strsignal(received));
+}
+
+void LogStart(const Server& server) {
+  const ServerStatus status = server.Describe();
+  const std::string metrics = server.metrics_address();
+  spdlog::info(
+      "ready listen={} metrics={} devices={} budget_bytes={} version={}",
+      server.address(), metrics.empty() ? "off" : metrics,
+      absl::StrJoin(status.devices, ","), status.budget_bytes, status.version);
+}
+
+int Serve(const ServerFlags& flags) {
+  SetUpLogging(flags.log_level);
+  RaiseDescriptorLimit();
+  // Before any thread starts, so that none of them takes the signals.
+  const sigset_t signals = ShutdownSignals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  absl::StatusOr<std::unique_ptr<Server>> server = Server::Create(flags.server);
+  if (!server.ok()) {
+    std::fprintf(stderr, "tensorkv-server: %s\n",
+                 std::string(server.status().message()).c_str());
+    return 1;
+  }
+  LogStart(**server);
+  WaitForShutdownSignal();
+  (*server)->Shutdown(flags.drain_timeout);
+  server->reset();
+  spdlog::info("stopped");
+  return 0;
+}
+
+int Main(int argc, char** argv) {
+  const std::variant<ServerFlags, EarlyExit> parsed =
+      ParseServerFlags(argc, argv);
+  if (const auto* exit = std::get_if<EarlyExit>(&parsed)) {
+    std::fputs(exit->text.c_str(), exit->code == 0 ? stdout : stderr);
+    return exit->code;
+  }
+  return Serve(std::get<ServerFlags>(parsed));
+}
+
+}  // namespace
+}  // namespace tensorkv
+
+int main(int argc, char** argv) { return tensorkv::Main(argc, argv); }

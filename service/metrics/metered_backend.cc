@@ -1,0 +1,92 @@
+#include "service/metrics/metered_backend.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/time/time.h"
+#include "service/metrics/histogram_bounds.h"
+
+namespace tensorkv {
+namespace {
+
+using prometheus::Counter;
+using prometheus::Histogram;
+
+// Tensors per batch: one launch takes some hundreds.
+constexpr double kBatchBounds[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024};
+
+prometheus::Labels DeviceOf(const Backend& backend) {
+  return {{"device", std::string(backend.name())}};
+}
+
+Histogram& AddHistogram(prometheus::Registry* registry, const Backend& backend,
+                        const char* name, const char* help,
+                        const Histogram::BucketBoundaries& bounds) {
+  return prometheus::BuildHistogram()
+      .Name(name)
+      .Help(help)
+      .Register(*registry)
+      .Add(DeviceOf(backend), bounds);
+}
+
+Counter& AddCounter(prometheus::Registry* registry, const Backend& backend,
+                    const char* name, const char* help) {
+  return prometheus::BuildCounter()
+      .Name(name)
+      .Help(help)
+      .Register(*registry)
+      .Add(DeviceOf(backend));
+}
+
+}  // namespace
+
+MeteredBackend::MeteredBackend(std::unique_ptr<Backend> inner,
+                               const Alarms* clock,
+                               prometheus::Registry* registry)
+    : inner_(std::move(inner)),
+      clock_(*clock),
+      seconds_(AddHistogram(registry, *inner_, "tensorkv_update_seconds",
+                            "Time of one batch of updates.", LatencyBounds())),
+      batch_tensors_(
+          AddHistogram(registry, *inner_, "tensorkv_update_batch_tensors",
+                       "Tensors updated by one batch.",
+                       {std::begin(kBatchBounds), std::end(kBatchBounds)})),
+      updated_bytes_(AddCounter(registry, *inner_,
+                                "tensorkv_updated_bytes_total",
+                                "Bytes of the values written by updates.")),
+      failures_(AddCounter(registry, *inner_, "tensorkv_update_failures_total",
+                           "Batches of updates that failed.")) {}
+
+absl::StatusOr<RefPtr<Buffer>> MeteredBackend::Allocate(
+    size_t size_bytes, RefPtr<MemoryAccount> account) {
+  return inner_->Allocate(size_bytes, std::move(account));
+}
+
+absl::Status MeteredBackend::Zero(absl::Span<const MutableTensorView> tensors) {
+  return inner_->Zero(tensors);
+}
+
+absl::StatusOr<Tensor> MeteredBackend::ToDevice(const Tensor& host) {
+  return inner_->ToDevice(host);
+}
+
+absl::StatusOr<Tensor> MeteredBackend::ToHost(const Tensor& device) {
+  return inner_->ToHost(device);
+}
+
+absl::Status MeteredBackend::Apply(absl::Span<const TensorUpdate> batch) {
+  const absl::Duration start = clock_.Now();
+  const absl::Status status = inner_->Apply(batch);
+  seconds_.Observe(absl::ToDoubleSeconds(clock_.Now() - start));
+  batch_tensors_.Observe(batch.size());
+  if (!status.ok()) {
+    failures_.Increment();
+    return status;
+  }
+  for (const TensorUpdate& update : batch) {
+    updated_bytes_.Increment(update.value.size_bytes());
+  }
+  return status;
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,41 @@
+// What a store holds, as metrics.
+
+#ifndef TENSORKV_SERVICE_METRICS_STORE_COLLECTABLE_H_
+#define TENSORKV_SERVICE_METRICS_STORE_COLLECTABLE_H_
+
+#include <vector>
+
+#include "prometheus/collectable.h"
+#include "prometheus/metric_family.h"
+#include "service/store/tensor_store.h"
+
+namespace tensorkv {
+
+// Reads the namespaces at every scrape, so that the store counts everything
+// once. Thread-safe.
+//
+//   tensorkv_keys                    keys now
+//   tensorkv_memory_bytes            bytes held, by use: values, state,
+//                                    contributions
+//   tensorkv_updates_total           updates applied
+//   tensorkv_rounds_open             rounds that wait for contributions
+//   tensorkv_rounds_closed_total
+//   tensorkv_rounds_failed_total
+//   tensorkv_calls_waiting           calls that wait for a value
+//
+// label: namespace. The store bounds the number of namespaces.
+class StoreCollectable final : public prometheus::Collectable {
+ public:
+  // `namespaces` outlives this object.
+  explicit StoreCollectable(NamespaceAdmin* namespaces)
+      : namespaces_(*namespaces) {}
+
+  std::vector<prometheus::MetricFamily> Collect() const override;
+
+ private:
+  NamespaceAdmin& namespaces_;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_METRICS_STORE_COLLECTABLE_H_

@@ -1,0 +1,147 @@
+#include "service/rpc/handlers.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/status_macros.h"
+#include "service/rpc/message_codec.h"
+#include "tensorkv/v1/service.pb.h"
+
+namespace tensorkv {
+namespace {
+
+// Encodes what the store answers and passes it on.
+template <typename Message, typename Reply>
+ReplyCallback<Reply> Encoded(const MessageLimits& limits, Responder respond) {
+  return [&limits,
+          respond = std::move(respond)](absl::StatusOr<Reply> reply) mutable {
+    if (!reply.ok()) return std::move(respond)(reply.status());
+    std::move(respond)(Encode<Message>(*reply, limits));
+  };
+}
+
+}  // namespace
+
+Handlers::Handlers(HandlerDependencies dependencies,
+                   const MessageLimits& limits)
+    : store_(*dependencies.store),
+      namespaces_(*dependencies.namespaces),
+      describe_server_(std::move(dependencies.describe_server)),
+      limits_(limits) {}
+
+void Handlers::Push(grpc::ByteBuffer* bytes, CallContext context,
+                    Responder respond) {
+  absl::StatusOr<PushRequest> request = Decode<v1::PushRequest>(bytes, limits_);
+  if (!request.ok()) return std::move(respond)(request.status());
+  store_.Push(
+      *std::move(request), std::move(context),
+      Encoded<v1::PushResponse, PushReply>(limits_, std::move(respond)));
+}
+
+void Handlers::Pull(grpc::ByteBuffer* bytes, CallContext context,
+                    Responder respond) {
+  absl::StatusOr<PullRequest> request = Decode<v1::PullRequest>(bytes, limits_);
+  if (!request.ok()) return std::move(respond)(request.status());
+  store_.Pull(
+      *std::move(request), std::move(context),
+      Encoded<v1::PullResponse, PullReply>(limits_, std::move(respond)));
+}
+
+void Handlers::PushPull(grpc::ByteBuffer* bytes, CallContext context,
+                        Responder respond) {
+  absl::StatusOr<PushRequest> request =
+      Decode<v1::PushPullRequest>(bytes, limits_);
+  if (!request.ok()) return std::move(respond)(request.status());
+  store_.PushPull(
+      *std::move(request), std::move(context),
+      Encoded<v1::PushPullResponse, PullReply>(limits_, std::move(respond)));
+}
+
+Handlers::Answer Handlers::Init(grpc::ByteBuffer* bytes) {
+  ASSIGN_OR_RETURN(InitRequest request,
+                   Decode<v1::InitRequest>(bytes, limits_));
+  ASSIGN_OR_RETURN(InitReply reply, store_.Init(std::move(request)));
+  return Encode<v1::InitResponse>(reply, limits_);
+}
+
+Handlers::Answer Handlers::Delete(grpc::ByteBuffer* bytes) {
+  ASSIGN_OR_RETURN(DeleteRequest request,
+                   Decode<v1::DeleteRequest>(bytes, limits_));
+  ASSIGN_OR_RETURN(DeleteReply reply, store_.Delete(std::move(request)));
+  return Encode<v1::DeleteResponse>(reply, limits_);
+}
+
+Handlers::Answer Handlers::List(grpc::ByteBuffer* bytes) {
+  ASSIGN_OR_RETURN(ListRequest request,
+                   Decode<v1::ListRequest>(bytes, limits_));
+  ASSIGN_OR_RETURN(ListReply reply, store_.List(request));
+  return Encode<v1::ListResponse>(reply, limits_);
+}
+
+Handlers::Answer Handlers::Stat(grpc::ByteBuffer* bytes) {
+  ASSIGN_OR_RETURN(StatRequest request,
+                   Decode<v1::StatRequest>(bytes, limits_));
+  ASSIGN_OR_RETURN(StatReply reply, store_.Stat(request));
+  return Encode<v1::StatResponse>(reply, limits_);
+}
+
+Handlers::Answer Handlers::CreateNamespace(grpc::ByteBuffer* bytes) {
+  ASSIGN_OR_RETURN(CreateNamespaceRequest request,
+                   Decode<v1::CreateNamespaceRequest>(bytes, limits_));
+  RETURN_IF_ERROR(namespaces_.CreateNamespace(request));
+  return Serialize(v1::CreateNamespaceResponse(), limits_);
+}
+
+Handlers::Answer Handlers::DescribeNamespace(grpc::ByteBuffer* bytes) {
+  v1::DescribeNamespaceRequest request;
+  RETURN_IF_ERROR(Parse(bytes, limits_, &request));
+  ASSIGN_OR_RETURN(NamespaceStatus status,
+                   namespaces_.DescribeNamespace(request.namespace_()));
+  v1::DescribeNamespaceResponse response;
+  ToProto(status, response.mutable_status());
+  return Serialize(response, limits_);
+}
+
+Handlers::Answer Handlers::ListNamespaces(grpc::ByteBuffer* bytes) {
+  v1::ListNamespacesRequest request;
+  RETURN_IF_ERROR(Parse(bytes, limits_, &request));
+  ASSIGN_OR_RETURN(std::vector<NamespaceStatus> statuses,
+                   namespaces_.ListNamespaces());
+  v1::ListNamespacesResponse response;
+  for (const NamespaceStatus& status : statuses) {
+    ToProto(status, response.add_namespaces());
+  }
+  return Serialize(response, limits_);
+}
+
+Handlers::Answer Handlers::DeleteNamespace(grpc::ByteBuffer* bytes) {
+  v1::DeleteNamespaceRequest request;
+  RETURN_IF_ERROR(Parse(bytes, limits_, &request));
+  RETURN_IF_ERROR(namespaces_.DeleteNamespace(request.namespace_()));
+  return Serialize(v1::DeleteNamespaceResponse(), limits_);
+}
+
+Handlers::Answer Handlers::SetRule(grpc::ByteBuffer* bytes) {
+  ASSIGN_OR_RETURN(SetRuleRequest request,
+                   Decode<v1::SetRuleRequest>(bytes, limits_));
+  RETURN_IF_ERROR(namespaces_.SetRule(request));
+  return Serialize(v1::SetRuleResponse(), limits_);
+}
+
+Handlers::Answer Handlers::SetHyperparameters(grpc::ByteBuffer* bytes) {
+  ASSIGN_OR_RETURN(SetHyperparametersRequest request,
+                   Decode<v1::SetHyperparametersRequest>(bytes, limits_));
+  ASSIGN_OR_RETURN(RuleSpec rule, namespaces_.SetHyperparameters(request));
+  v1::SetHyperparametersResponse response;
+  ToProto(rule, response.mutable_rule());
+  return Serialize(response, limits_);
+}
+
+Handlers::Answer Handlers::DescribeServer(grpc::ByteBuffer* bytes) {
+  v1::DescribeServerRequest request;
+  RETURN_IF_ERROR(Parse(bytes, limits_, &request));
+  return Encode<v1::DescribeServerResponse>(describe_server_(), limits_);
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,60 @@
+// gRPC's health checking protocol.
+
+#ifndef TENSORKV_SERVICE_RPC_HEALTH_SERVICE_H_
+#define TENSORKV_SERVICE_RPC_HEALTH_SERVICE_H_
+
+#include <map>
+#include <set>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "base/mutex.h"
+#include "grpc/health/v1/health.grpc.pb.h"
+#include "grpcpp/grpcpp.h"
+
+namespace tensorkv {
+
+class HealthWatch;
+
+// Reports one state for a fixed set of services: NOT_SERVING, then SERVING,
+// and NOT_SERVING for good from Shutdown on. Thread-safe.
+//
+// Not gRPC's built-in service: that one is switched on for a whole process,
+// and its watches hold up a graceful shutdown until the grace is over.
+class HealthService final : public grpc::health::v1::Health::CallbackService {
+ public:
+  // The empty name, which means the server as a whole, is added to `services`.
+  // The service outlives the server that it is registered with.
+  explicit HealthService(std::set<std::string> services);
+
+  // Reports SERVING. Does nothing after Shutdown.
+  void SetServing();
+
+  // Reports NOT_SERVING, then ends all watches with Unavailable.
+  void Shutdown();
+
+  grpc::ServerUnaryReactor* Check(
+      grpc::CallbackServerContext* context,
+      const grpc::health::v1::HealthCheckRequest* request,
+      grpc::health::v1::HealthCheckResponse* response) override;
+  grpc::ServerWriteReactor<grpc::health::v1::HealthCheckResponse>* Watch(
+      grpc::CallbackServerContext* context,
+      const grpc::health::v1::HealthCheckRequest* request) override;
+
+ private:
+  using Status = grpc::health::v1::HealthCheckResponse::ServingStatus;
+
+  void Remove(HealthWatch* watch);
+
+  const std::set<std::string> services_;
+  Mutex mutex_;
+  bool is_shut_down_ ABSL_GUARDED_BY(mutex_) = false;
+  Status status_ ABSL_GUARDED_BY(mutex_) =
+      grpc::health::v1::HealthCheckResponse::NOT_SERVING;
+  // Whether each watch asked for a service that is known.
+  std::map<HealthWatch*, bool> watches_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_RPC_HEALTH_SERVICE_H_

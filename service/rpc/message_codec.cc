@@ -1,0 +1,86 @@
+#include "service/rpc/message_codec.h"
+
+#include "absl/strings/str_cat.h"
+#include "grpcpp/impl/codegen/proto_utils.h"
+
+namespace tensorkv {
+namespace {
+
+using ::google::protobuf::FieldDescriptor;
+using ::google::protobuf::Message;
+using ::google::protobuf::Reflection;
+
+absl::Status CheckEntries(const Message& message, const MessageLimits& limits);
+
+absl::Status CheckField(const Message& message, const FieldDescriptor& field,
+                        const MessageLimits& limits) {
+  const Reflection& reflection = *message.GetReflection();
+  if (!field.is_repeated()) {
+    // The push inside a PushPull.
+    if (field.message_type() == nullptr) return absl::OkStatus();
+    return CheckEntries(reflection.GetMessage(message, &field), limits);
+  }
+  const uint64_t size = reflection.FieldSize(message, &field);
+  if (size <= limits.max_entries) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat(message.GetDescriptor()->name(), ": expected at most ",
+                   limits.max_entries, " ", field.name(), ", got ", size));
+}
+
+absl::Status CheckEntries(const Message& message, const MessageLimits& limits) {
+  const google::protobuf::Descriptor& type = *message.GetDescriptor();
+  for (int i = 0; i < type.field_count(); ++i) {
+    RETURN_IF_ERROR(CheckField(message, *type.field(i), limits));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status OverTheLimit(uint64_t bytes, const MessageLimits& limits) {
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "the reply takes ", bytes, " bytes, the limit of a message is ",
+      limits.max_message_bytes, ": ask for less in one call"));
+}
+
+}  // namespace
+
+absl::Status Parse(grpc::ByteBuffer* bytes, const MessageLimits& limits,
+                   google::protobuf::Message* message) {
+  RETURN_IF_ERROR(CheckStructure(*bytes, *message->GetDescriptor(), limits));
+  const grpc::Status parsed =
+      grpc::SerializationTraits<google::protobuf::Message>::Deserialize(
+          bytes, message);
+  if (!parsed.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("malformed ", message->GetDescriptor()->name(),
+                     ": not a message of that type, or a string in it is not "
+                     "UTF-8"));
+  }
+  return CheckEntries(*message, limits);
+}
+
+absl::StatusOr<grpc::ByteBuffer> Serialize(
+    const google::protobuf::Message& message, const MessageLimits& limits) {
+  const uint64_t size = message.ByteSizeLong();
+  if (size > limits.max_message_bytes) return OverTheLimit(size, limits);
+  grpc::ByteBuffer bytes;
+  bool owns_buffer = false;
+  const grpc::Status status =
+      grpc::SerializationTraits<google::protobuf::Message>::Serialize(
+          message, &bytes, &owns_buffer);
+  if (!status.ok()) return absl::InternalError(status.error_message());
+  return bytes;
+}
+
+uint64_t PayloadBytes(const PullReply& reply) {
+  uint64_t bytes = 0;
+  for (const Value& value : reply.values) bytes += value.tensor.size_bytes();
+  return bytes;
+}
+
+absl::Status CheckReplySize(uint64_t payload_bytes,
+                            const MessageLimits& limits) {
+  if (payload_bytes <= limits.max_message_bytes) return absl::OkStatus();
+  return OverTheLimit(payload_bytes, limits);
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,87 @@
+// Between the bytes of a call and the values of tensor/requests.h.
+//
+// This is the seam for a codec that never builds messages: it takes the place
+// of Decode for requests with payload (Init, Push, PushPull) and of Encode for
+// replies with payload (Pull, PushPull), and nothing else changes.
+//
+// Pure functions, thread-safe.
+
+#ifndef TENSORKV_SERVICE_RPC_MESSAGE_CODEC_H_
+#define TENSORKV_SERVICE_RPC_MESSAGE_CODEC_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/status_macros.h"
+#include "google/protobuf/message.h"
+#include "grpcpp/support/byte_buffer.h"
+#include "service/rpc/message_limits.h"
+#include "tensor/proto_codec.h"
+
+namespace tensorkv {
+
+// Parses `bytes`, which it empties, into `message`.
+// Errors: InvalidArgument (no such message) · ResourceExhausted (structure
+// over the limits, see message_limits.h).
+absl::Status Parse(grpc::ByteBuffer* bytes, const MessageLimits& limits,
+                   google::protobuf::Message* message);
+
+// Errors: ResourceExhausted if the message is over the limit.
+absl::StatusOr<grpc::ByteBuffer> Serialize(
+    const google::protobuf::Message& message, const MessageLimits& limits);
+
+// The bytes of the tensors in a reply; 0 for replies without.
+uint64_t PayloadBytes(const PullReply& reply);
+template <typename Reply>
+uint64_t PayloadBytes(const Reply&) {
+  return 0;
+}
+
+// Errors: ResourceExhausted if a reply with that much payload is over the
+// limit.
+absl::Status CheckReplySize(uint64_t payload_bytes,
+                            const MessageLimits& limits);
+
+// What FromProto makes of a message: plain values are values too.
+template <typename T>
+absl::StatusOr<T> AsStatusOr(absl::StatusOr<T> value) {
+  return value;
+}
+template <typename T>
+absl::StatusOr<T> AsStatusOr(T value) {
+  return value;
+}
+
+// The value of a request. Its tensors point into the parsed message, which
+// lives as long as they do. Empties `bytes`.
+// Errors: those of Parse and FromProto.
+template <typename Message>
+auto Decode(grpc::ByteBuffer* bytes, const MessageLimits& limits) {
+  auto message = std::make_shared<Message>();
+  const absl::Status parsed = Parse(bytes, limits, message.get());
+  const auto convert = [&] {
+    if constexpr (requires { FromProto(*message, message); }) {
+      return AsStatusOr(FromProto(*message, message));
+    } else {
+      return AsStatusOr(FromProto(*message));
+    }
+  };
+  return parsed.ok() ? convert() : decltype(convert())(parsed);
+}
+
+// Errors: ResourceExhausted if the reply is over the limit.
+template <typename Message, typename Reply>
+absl::StatusOr<grpc::ByteBuffer> Encode(const Reply& reply,
+                                        const MessageLimits& limits) {
+  // Before the copy into the message, which the limit is there to bound.
+  RETURN_IF_ERROR(CheckReplySize(PayloadBytes(reply), limits));
+  Message message;
+  ToProto(reply, &message);
+  return Serialize(message, limits);
+}
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_RPC_MESSAGE_CODEC_H_

@@ -1,0 +1,34 @@
+// How much one call may ask for.
+
+#ifndef TENSORKV_SERVICE_RPC_MESSAGE_LIMITS_H_
+#define TENSORKV_SERVICE_RPC_MESSAGE_LIMITS_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "google/protobuf/descriptor.h"
+#include "grpcpp/support/byte_buffer.h"
+
+namespace tensorkv {
+
+struct MessageLimits {
+  // Of an encoded message, either way. Below 2 GiB, which is Protocol Buffers'
+  // own bound.
+  uint64_t max_message_bytes = 64 << 20;
+  // Entries or keys in one request.
+  uint32_t max_entries = 100'000;
+};
+
+// Checks, before any of it is built, what an encoded message of `type` would
+// cost in memory beyond its own bytes. A field of two bytes can become an
+// object of sixty, so a message within the byte limit could still take
+// gigabytes. A call of max_entries ordinary entries is always within bounds.
+//
+// Errors: InvalidArgument (no message of `type`) · ResourceExhausted.
+absl::Status CheckStructure(const grpc::ByteBuffer& bytes,
+                            const google::protobuf::Descriptor& type,
+                            const MessageLimits& limits);
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_RPC_MESSAGE_LIMITS_H_

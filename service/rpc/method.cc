@@ -1,0 +1,39 @@
+#include "service/rpc/method.h"
+
+namespace tensorkv {
+
+absl::string_view NameOf(Method method) {
+  switch (method) {
+    case Method::kInit:
+      return "Init";
+    case Method::kPush:
+      return "Push";
+    case Method::kPull:
+      return "Pull";
+    case Method::kPushPull:
+      return "PushPull";
+    case Method::kDelete:
+      return "Delete";
+    case Method::kList:
+      return "List";
+    case Method::kStat:
+      return "Stat";
+    case Method::kCreateNamespace:
+      return "CreateNamespace";
+    case Method::kDescribeNamespace:
+      return "DescribeNamespace";
+    case Method::kListNamespaces:
+      return "ListNamespaces";
+    case Method::kDeleteNamespace:
+      return "DeleteNamespace";
+    case Method::kSetRule:
+      return "SetRule";
+    case Method::kSetHyperparameters:
+      return "SetHyperparameters";
+    case Method::kDescribeServer:
+      return "DescribeServer";
+  }
+  return "";
+}
+
+}  // namespace tensorkv

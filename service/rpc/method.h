@@ -1,0 +1,57 @@
+// The RPCs that this server implements.
+
+#ifndef TENSORKV_SERVICE_RPC_METHOD_H_
+#define TENSORKV_SERVICE_RPC_METHOD_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+
+#include "absl/strings/string_view.h"
+
+namespace tensorkv {
+
+// The contract's service; reflection, health and metrics use the same name.
+inline constexpr absl::string_view kServiceName = "tensorkv.v1.TensorKV";
+
+enum class Method : uint8_t {
+  kInit,
+  kPush,
+  kPull,
+  kPushPull,
+  kDelete,
+  kList,
+  kStat,
+  kCreateNamespace,
+  kDescribeNamespace,
+  kListNamespaces,
+  kDeleteNamespace,
+  kSetRule,
+  kSetHyperparameters,
+  kDescribeServer,
+};
+
+inline constexpr Method kAllMethods[] = {Method::kInit,
+                                         Method::kPush,
+                                         Method::kPull,
+                                         Method::kPushPull,
+                                         Method::kDelete,
+                                         Method::kList,
+                                         Method::kStat,
+                                         Method::kCreateNamespace,
+                                         Method::kDescribeNamespace,
+                                         Method::kListNamespaces,
+                                         Method::kDeleteNamespace,
+                                         Method::kSetRule,
+                                         Method::kSetHyperparameters,
+                                         Method::kDescribeServer};
+
+// Methods number from 0, so that they index tables of this size.
+inline constexpr size_t kNumMethods = std::size(kAllMethods);
+
+// The name in the contract: "Init", "Push", ...
+absl::string_view NameOf(Method method);
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_RPC_METHOD_H_

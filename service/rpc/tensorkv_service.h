@@ -1,0 +1,47 @@
+// The service tensorkv.v1.TensorKV on gRPC's callback API.
+
+#ifndef TENSORKV_SERVICE_RPC_TENSORKV_SERVICE_H_
+#define TENSORKV_SERVICE_RPC_TENSORKV_SERVICE_H_
+
+#include <deque>
+#include <functional>
+#include <string>
+
+#include "grpcpp/grpcpp.h"
+#include "grpcpp/impl/service_type.h"
+#include "service/rpc/call_observer.h"
+#include "service/rpc/handlers.h"
+#include "service/rpc/method.h"
+
+namespace tensorkv {
+
+// Routes the calls of every implemented method to its handler. Thread-safe.
+//
+// Requests and replies pass as bytes, so that the handlers own the messages
+// they decode: a contribution outlives its call. (Generated services would
+// also answer Unimplemented to bytes that are no message.) Methods that are
+// not implemented are not registered: see UnimplementedService.
+class TensorKvService final : public grpc::Service {
+ public:
+  // Both outlive the server that this service is registered with.
+  TensorKvService(Handlers* handlers, CallObserver* observer);
+
+ private:
+  using Waiting = void (Handlers::*)(grpc::ByteBuffer*, CallContext, Responder);
+  using Immediate = Handlers::Answer (Handlers::*)(grpc::ByteBuffer*);
+  using Handler =
+      std::function<void(grpc::ByteBuffer*, CallContext, Responder)>;
+
+  void Add(Method method, Waiting handler);
+  void Add(Method method, Immediate handler);
+  void AddHandler(Method method, Handler handler);
+
+  Handlers& handlers_;
+  CallObserver& observer_;
+  // gRPC points to them.
+  std::deque<std::string> paths_;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_RPC_TENSORKV_SERVICE_H_

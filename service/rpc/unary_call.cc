@@ -1,0 +1,51 @@
+#include "service/rpc/unary_call.h"
+
+#include <utility>
+
+#include "absl/time/time.h"
+#include "proto/grpc_status.h"
+#include "service/rpc/wait_bound.h"
+
+namespace tensorkv {
+
+UnaryCall::UnaryCall(Method method, uint64_t request_bytes,
+                     const grpc::CallbackServerContext& context,
+                     grpc::ByteBuffer* reply, CallObserver* observer)
+    : method_(method),
+      request_bytes_(request_bytes),
+      deadline_(context.deadline()),
+      start_(std::chrono::steady_clock::now()),
+      cancellation_(std::make_shared<Cancellation>()),
+      reply_(*reply),
+      observer_(*observer) {
+  observer_.Started(method_);
+}
+
+CallContext UnaryCall::context() const {
+  CallContext context{.cancellation = cancellation_};
+  if (deadline_ != std::chrono::system_clock::time_point::max()) {
+    context.timeout = WaitBound(
+        absl::FromChrono(deadline_ - std::chrono::system_clock::now()));
+  }
+  return context;
+}
+
+Responder UnaryCall::responder() {
+  return [this](absl::StatusOr<grpc::ByteBuffer> reply) {
+    Respond(std::move(reply));
+  };
+}
+
+void UnaryCall::Respond(absl::StatusOr<grpc::ByteBuffer> reply) {
+  if (reply.ok()) reply_.Swap(&*reply);
+  observer_.Handled(
+      method_,
+      {.code = reply.status().code(),
+       .duration = absl::FromChrono(std::chrono::steady_clock::now() - start_),
+       .request_bytes = request_bytes_,
+       .reply_bytes = reply_.Length()});
+  // Last: gRPC may delete this call before Finish returns.
+  Finish(ToGrpcStatus(reply.status()));
+}
+
+}  // namespace tensorkv

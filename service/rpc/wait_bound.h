@@ -1,0 +1,18 @@
+// How long the store may let a call wait.
+
+#ifndef TENSORKV_SERVICE_RPC_WAIT_BOUND_H_
+#define TENSORKV_SERVICE_RPC_WAIT_BOUND_H_
+
+#include "absl/time/time.h"
+
+namespace tensorkv {
+
+// The bound for a call whose caller's deadline seems `remaining` away. It ends
+// a little earlier, so that the status which names what was missing reaches
+// the caller before the caller gives up: by 5 %, at most 200 ms and 1 %. (gRPC
+// rounds timeouts up by as much as 1 % when it sends them.) Never negative.
+absl::Duration WaitBound(absl::Duration remaining);
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_RPC_WAIT_BOUND_H_

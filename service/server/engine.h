@@ -1,0 +1,52 @@
+// The store of a server with everything it works on, measured.
+
+#ifndef TENSORKV_SERVICE_SERVER_ENGINE_H_
+#define TENSORKV_SERVICE_SERVER_ENGINE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/alarms.h"
+#include "kernels/backend.h"
+#include "prometheus/registry.h"
+#include "service/metrics/metered_backend.h"
+#include "service/metrics/metered_tensor_store.h"
+#include "service/metrics/store_collectable.h"
+#include "service/server/server_options.h"
+#include "service/store/memory_tensor_store.h"
+
+namespace tensorkv {
+
+// Alarms, backend, store and their metrics, put together. Thread-safe.
+class Engine {
+ public:
+  // `registry` outlives the engine.
+  Engine(const ServerOptions& options, prometheus::Registry* registry);
+
+  // For the calls of clients.
+  TensorStore& store() { return metered_store_; }
+  NamespaceAdmin& namespaces() { return store_; }
+
+  // What the store holds; the rest of its metrics is in the registry.
+  const prometheus::Collectable& collectable() const { return collectable_; }
+
+  // Ends all waiting calls with Unavailable. For shutdown.
+  void CancelWaits() { store_.CancelWaits(); }
+
+  std::vector<std::string> devices() const;
+  uint64_t budget_bytes() const { return store_.budget_bytes(); }
+  uint64_t used_bytes() const { return store_.used_bytes(); }
+
+ private:
+  SteadyAlarms alarms_;
+  MeteredBackend backend_;
+  MemoryTensorStore store_;
+  MeteredTensorStore metered_store_;
+  const StoreCollectable collectable_;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_SERVER_ENGINE_H_

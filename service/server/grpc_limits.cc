@@ -1,0 +1,82 @@
+#include "service/server/grpc_limits.h"
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "grpcpp/ext/proto_server_reflection_plugin.h"
+#include "grpcpp/impl/server_builder_option.h"
+
+namespace tensorkv {
+namespace {
+
+using Plugins = std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>;
+
+// A status message takes up to 6 KiB of a client's limit; ours is for what
+// clients send: deadlines, user agents, tokens.
+constexpr int kMaxMetadataBytes = 16 * 1024;
+constexpr int kHandshakeTimeoutMs = 10'000;
+// Finds dead peers, and lets gRPC measure the bandwidth-delay product: it
+// waits half of this between its probes.
+constexpr int kKeepaliveTimeMs = 20'000;
+constexpr int kKeepaliveTimeoutMs = 10'000;
+// How often clients may ping.
+constexpr int kMinPingIntervalMs = 10'000;
+constexpr int kMaxConnectionIdleMs = 30 * 60 * 1000;
+
+class ReflectionOption final : public grpc::ServerBuilderOption {
+ public:
+  explicit ReflectionOption(bool enabled) : enabled_(enabled) {}
+
+  void UpdateArguments(grpc::ChannelArguments*) override {}
+
+  void UpdatePlugins(Plugins* plugins) override {
+    auto plugin =
+        std::make_unique<grpc::reflection::ProtoServerReflectionPlugin>();
+    plugins->erase(std::remove_if(plugins->begin(), plugins->end(),
+                                  [&](const auto& other) {
+                                    return other->name() == plugin->name();
+                                  }),
+                   plugins->end());
+    if (enabled_) plugins->push_back(std::move(plugin));
+  }
+
+ private:
+  const bool enabled_;
+};
+
+void DisableCompression(grpc::ServerBuilder* builder) {
+  builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
+  builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
+}
+
+}  // namespace
+
+void ApplyLimits(const ServerOptions& options, grpc::ServerBuilder* builder) {
+  DisableCompression(builder);
+  builder->SetMaxReceiveMessageSize(
+      static_cast<int>(options.max_message_bytes));
+  const auto set = [&](const char* argument, int value) {
+    builder->AddChannelArgument(argument, value);
+  };
+  set(GRPC_ARG_MAX_CONCURRENT_STREAMS, static_cast<int>(options.max_streams));
+  set(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
+  set(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs);
+  set(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
+  set(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  set(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+      kMinPingIntervalMs);
+  set(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kMaxConnectionIdleMs);
+  // Two servers on one port would share its connections without a word.
+  set(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  set(GRPC_ARG_ENABLE_CHANNELZ, 0);
+  // Only reflection uses gRPC's synchronous threads.
+  builder->SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
+  builder->SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 1);
+}
+
+void SetReflection(bool enabled, grpc::ServerBuilder* builder) {
+  builder->SetOption(std::make_unique<ReflectionOption>(enabled));
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,21 @@
+// How gRPC is set up to serve: limits, keepalive, reflection.
+
+#ifndef TENSORKV_SERVICE_SERVER_GRPC_LIMITS_H_
+#define TENSORKV_SERVICE_SERVER_GRPC_LIMITS_H_
+
+#include "grpcpp/server_builder.h"
+#include "service/server/server_options.h"
+
+namespace tensorkv {
+
+// Bounds what one message, one connection and one handshake may take, and
+// turns off what nobody asked for (compression, channelz, shared ports).
+void ApplyLimits(const ServerOptions& options, grpc::ServerBuilder* builder);
+
+// Serves gRPC reflection, or not. Linking the library alone would serve it in
+// every server of the process.
+void SetReflection(bool enabled, grpc::ServerBuilder* builder);
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_SERVER_GRPC_LIMITS_H_

@@ -1,0 +1,124 @@
+#include "service/server/server.h"
+
+#include <utility>
+
+#include "absl/random/random.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/status_macros.h"
+#include "grpc/support/time.h"
+#include "grpcpp/security/server_credentials.h"
+#include "grpcpp/server_builder.h"
+#include "service/metrics/server_gauges.h"
+#include "service/rpc/method.h"
+#include "service/server/grpc_limits.h"
+#include "service/server/listen_address.h"
+#include "service/server/version.h"
+
+namespace tensorkv {
+namespace {
+
+absl::Status CannotListen(const std::string& address) {
+  const std::string reason = ListenFailure(address);
+  return absl::UnavailableError(absl::StrCat(
+      "cannot listen on ", address, reason.empty() ? "" : ": ", reason));
+}
+
+// gRPC ends calls on the monotonic clock, whatever the wall clock does.
+gpr_timespec After(absl::Duration grace) {
+  return gpr_time_add(
+      gpr_now(GPR_CLOCK_MONOTONIC),
+      gpr_time_from_millis(absl::ToInt64Milliseconds(grace), GPR_TIMESPAN));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Create(
+    const ServerOptions& options) {
+  RETURN_IF_ERROR(CheckServerOptions(options));
+  std::unique_ptr<Server> server(new Server(options));
+  RETURN_IF_ERROR(server->StartGrpc());
+  RETURN_IF_ERROR(server->StartHttp());
+  server->health_.SetServing();
+  server->is_ready_ = true;
+  return server;
+}
+
+Server::Server(const ServerOptions& options)
+    : options_(options),
+      incarnation_(absl::Uniform<uint64_t>(absl::BitGen())),
+      started_unix_seconds_(absl::ToUnixSeconds(absl::Now())),
+      engine_(options, &registry_),
+      call_metrics_(&registry_),
+      handlers_({.store = &engine_.store(),
+                 .namespaces = &engine_.namespaces(),
+                 .describe_server = [this] { return Describe(); }},
+                {.max_message_bytes = options.max_message_bytes,
+                 .max_entries = options.max_entries}),
+      service_(&handlers_, &call_metrics_),
+      health_({std::string(kServiceName)}) {
+  AddServerGauges(kVersion, engine_.budget_bytes(), &registry_);
+}
+
+Server::~Server() { Shutdown(absl::ZeroDuration()); }
+
+absl::Status Server::StartGrpc() {
+  grpc::ServerBuilder builder;
+  ApplyLimits(options_, &builder);
+  SetReflection(options_.reflection, &builder);
+  int bound_port = 0;
+  builder.AddListeningPort(options_.listen, grpc::InsecureServerCredentials(),
+                           &bound_port);
+  builder.RegisterService(&service_);
+  builder.RegisterService(&health_);
+  builder.RegisterCallbackGenericService(&unimplemented_);
+  grpc_server_ = builder.BuildAndStart();
+  if (grpc_server_ == nullptr) return CannotListen(options_.listen);
+  if (!absl::StartsWith(options_.listen, "unix")) port_ = bound_port;
+  return absl::OkStatus();
+}
+
+absl::Status Server::StartHttp() {
+  if (options_.metrics_listen.empty()) return absl::OkStatus();
+  absl::StatusOr<std::unique_ptr<HttpEndpoint>> http = HttpEndpoint::Create(
+      {.listen = options_.metrics_listen,
+       .collectables = {&registry_, &engine_.collectable()},
+       .is_ready = [this] { return is_ready_.load(); }});
+  if (!http.ok()) return CannotListen(options_.metrics_listen);
+  http_ = *std::move(http);
+  return absl::OkStatus();
+}
+
+void Server::Shutdown(absl::Duration grace) {
+  if (is_shut_down_.exchange(true)) return;
+  is_ready_ = false;
+  health_.Shutdown();
+  // Their rounds and versions cannot come any more: no new call is accepted.
+  engine_.CancelWaits();
+  if (grpc_server_ != nullptr) grpc_server_->Shutdown(After(grace));
+}
+
+std::string Server::address() const { return WithPort(options_.listen, port_); }
+
+std::string Server::metrics_address() const {
+  return http_ == nullptr ? ""
+                          : WithPort(options_.metrics_listen, metrics_port());
+}
+
+int Server::metrics_port() const {
+  return http_ == nullptr ? 0 : http_->bound_port();
+}
+
+ServerStatus Server::Describe() const {
+  return {.version = kVersion,
+          .incarnation = incarnation_,
+          .started_unix_seconds = started_unix_seconds_,
+          .devices = engine_.devices(),
+          .budget_bytes = engine_.budget_bytes(),
+          .used_bytes = engine_.used_bytes(),
+          .max_message_bytes = options_.max_message_bytes,
+          .max_entries = options_.max_entries};
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,83 @@
+// A TensorKV server.
+
+#ifndef TENSORKV_SERVICE_SERVER_SERVER_H_
+#define TENSORKV_SERVICE_SERVER_SERVER_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "grpcpp/server.h"
+#include "prometheus/registry.h"
+#include "service/metrics/grpc_server_metrics.h"
+#include "service/metrics/http_endpoint.h"
+#include "service/rpc/handlers.h"
+#include "service/rpc/health_service.h"
+#include "service/rpc/tensorkv_service.h"
+#include "service/rpc/unimplemented_service.h"
+#include "service/server/engine.h"
+#include "service/server/server_options.h"
+#include "tensor/requests.h"
+
+namespace tensorkv {
+
+// Serves a store of its own, and its metrics, from creation to shutdown. Any
+// number of servers can live in one process. Thread-safe.
+class Server {
+ public:
+  // Listens and serves.
+  // Errors: InvalidArgument (see CheckServerOptions) · Unavailable (cannot
+  // listen there, with the system's reason).
+  static absl::StatusOr<std::unique_ptr<Server>> Create(
+      const ServerOptions& options);
+
+  // Shuts down without grace.
+  ~Server();
+
+  // Stops serving: reports not ready, ends waiting calls with Unavailable,
+  // lets other calls end for as long as `grace`, then cancels them. Returns
+  // when none is left. The metrics port answers until destruction. Later
+  // calls do nothing.
+  void Shutdown(absl::Duration grace);
+
+  // Where it listens, with the port that was bound.
+  std::string address() const;
+  std::string metrics_address() const;  // empty if there is none
+  // 0 for a Unix socket.
+  int port() const { return port_; }
+  int metrics_port() const;  // 0 if there is none
+
+  // What DescribeServer answers.
+  ServerStatus Describe() const;
+
+ private:
+  explicit Server(const ServerOptions& options);
+
+  absl::Status StartGrpc();
+  absl::Status StartHttp();
+
+  const ServerOptions options_;
+  const uint64_t incarnation_;
+  const int64_t started_unix_seconds_;
+  std::atomic<bool> is_ready_ = false;
+  std::atomic<bool> is_shut_down_ = false;
+
+  prometheus::Registry registry_;
+  Engine engine_;
+  GrpcServerMetrics call_metrics_;
+  Handlers handlers_;
+  TensorKvService service_;
+  HealthService health_;
+  UnimplementedService unimplemented_;
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> grpc_server_;
+  std::unique_ptr<HttpEndpoint> http_;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_SERVER_SERVER_H_

@@ -1,0 +1,177 @@
+#include "service/server/server_flags.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "base/status_macros.h"
+#include "service/server/byte_size.h"
+#include "service/server/version.h"
+
+namespace tensorkv {
+namespace {
+
+// Flags that are texts with a meaning of their own, before they are read.
+struct FlagTexts {
+  std::string budget;  // empty: 80 % of the memory
+  std::string max_message_bytes = "64MiB";
+  std::string max_wait = "5m";
+  std::string drain_timeout = "10s";
+  std::string device = "auto";
+};
+
+void AddNetworkFlags(CLI::App* app, ServerOptions* server) {
+  app->add_option("--listen", server->listen,
+                  "host:port, [address]:port or unix:/path; port 0 takes a "
+                  "free one")
+      ->capture_default_str();
+  app->add_option("--metrics_listen", server->metrics_listen,
+                  "address:port of /metrics, /healthz and /readyz; empty is "
+                  "off")
+      ->capture_default_str();
+  app->add_flag("--insecure", server->insecure,
+                "Listen on addresses that other machines can reach, in plain "
+                "text");
+  app->add_flag("--reflection,!--no-reflection", server->reflection,
+                "Serve gRPC reflection (default: on)");
+}
+
+void AddLimitFlags(CLI::App* app, ServerOptions* server, FlagTexts* texts) {
+  app->add_option("--budget", texts->budget,
+                  "Bytes that all tensors may take, such as 8GiB (default: 80% "
+                  "of the memory)");
+  app->add_option("--max_message_bytes", texts->max_message_bytes,
+                  "Bytes of one message, such as 64MiB")
+      ->capture_default_str();
+  app->add_option("--max_entries", server->max_entries,
+                  "Entries or keys in one call")
+      ->capture_default_str();
+  app->add_option("--max_streams", server->max_streams,
+                  "Calls under way on one connection")
+      ->capture_default_str();
+  app->add_option("--max_wait", texts->max_wait,
+                  "Longest wait of a call, such as 5m")
+      ->capture_default_str();
+}
+
+void AddProcessFlags(CLI::App* app, ServerFlags* flags, FlagTexts* texts) {
+  app->add_option("--threads", flags->server.num_threads,
+                  "Threads for updates; 0 is one per CPU")
+      ->capture_default_str();
+  app->add_option("--device", texts->device,
+                  "Where tensors are kept: auto or "
+                  "cpu")
+      ->capture_default_str();
+  app->add_option("--drain_timeout", texts->drain_timeout,
+                  "How long calls may take to end after SIGTERM")
+      ->capture_default_str();
+  app->add_option("--log_level", flags->log_level, "How much to log")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"debug", "info", "warning", "error"}));
+}
+
+absl::Status WrongValue(const char* flag, absl::string_view message) {
+  return absl::InvalidArgumentError(absl::StrCat("--", flag, ": ", message));
+}
+
+absl::StatusOr<uint64_t> BytesOf(const char* flag, const std::string& text) {
+  absl::StatusOr<uint64_t> bytes = ParseByteSize(text);
+  if (!bytes.ok()) return WrongValue(flag, bytes.status().message());
+  if (*bytes == 0) return WrongValue(flag, "expected more than 0 bytes");
+  return bytes;
+}
+
+absl::StatusOr<absl::Duration> DurationOf(const char* flag,
+                                          const std::string& text) {
+  absl::Duration duration;
+  if (absl::ParseDuration(text, &duration) &&
+      duration >= absl::ZeroDuration() && duration < absl::Hours(24 * 365)) {
+    return duration;
+  }
+  return WrongValue(
+      flag, absl::StrCat("expected a time such as 500ms, 10s or 5m, got \"",
+                         text, "\""));
+}
+
+absl::Status CheckDevice(const std::string& device) {
+  if (device == "auto" || device == "cpu") return absl::OkStatus();
+  if (device == "cuda") {
+    return WrongValue("device", "this build has no CUDA; use cpu or auto");
+  }
+  return WrongValue("device",
+                    absl::StrCat("expected auto or cpu, got \"", device, "\""));
+}
+
+absl::Status Interpret(const FlagTexts& texts, ServerFlags* flags) {
+  RETURN_IF_ERROR(CheckDevice(texts.device));
+  if (!texts.budget.empty()) {
+    ASSIGN_OR_RETURN(flags->server.budget_bytes,
+                     BytesOf("budget", texts.budget));
+  }
+  ASSIGN_OR_RETURN(flags->server.max_message_bytes,
+                   BytesOf("max_message_bytes", texts.max_message_bytes));
+  ASSIGN_OR_RETURN(flags->server.max_wait,
+                   DurationOf("max_wait", texts.max_wait));
+  ASSIGN_OR_RETURN(flags->drain_timeout,
+                   DurationOf("drain_timeout", texts.drain_timeout));
+  const absl::Status checked = CheckServerOptions(flags->server);
+  if (checked.ok()) return checked;
+  return absl::InvalidArgumentError(absl::StrCat("--", checked.message()));
+}
+
+// "--name=" as "--name" and "": the parser would take the next flag for the
+// missing value. Last first, as the parser wants it.
+std::vector<std::string> Arguments(int argc, const char* const* argv) {
+  std::vector<std::string> arguments;
+  for (int i = argc - 1; i > 0; --i) {
+    absl::string_view argument = argv[i];
+    const bool is_empty =
+        absl::StartsWith(argument, "--") && absl::ConsumeSuffix(&argument, "=");
+    if (is_empty) arguments.emplace_back();
+    arguments.emplace_back(argument);
+  }
+  return arguments;
+}
+
+EarlyExit WrongUse(absl::string_view message) {
+  std::string line =
+      absl::StrCat("tensorkv-server: ", message, " (--help lists the flags)\n");
+  std::replace(line.begin(), line.end() - 1, '\n', ' ');
+  return {.code = 2, .text = std::move(line)};
+}
+
+}  // namespace
+
+std::variant<ServerFlags, EarlyExit> ParseServerFlags(int argc,
+                                                      const char* const* argv) {
+  ServerFlags flags;
+  flags.server.metrics_listen = "127.0.0.1:9464";
+  FlagTexts texts;
+  CLI::App app("TensorKV: a networked key-value store of tensors",
+               "tensorkv-server");
+  app.set_version_flag("--version", absl::StrCat("tensorkv-server ", kVersion));
+  AddNetworkFlags(&app, &flags.server);
+  AddLimitFlags(&app, &flags.server, &texts);
+  AddProcessFlags(&app, &flags, &texts);
+  try {
+    app.parse(Arguments(argc, argv));
+  } catch (const CLI::CallForHelp&) {
+    return EarlyExit{.text = app.help()};
+  } catch (const CLI::CallForVersion& version) {
+    return EarlyExit{.text = absl::StrCat(version.what(), "\n")};
+  } catch (const CLI::ParseError& error) {
+    return WrongUse(error.what());
+  }
+  const absl::Status status = Interpret(texts, &flags);
+  if (!status.ok()) return WrongUse(status.message());
+  return flags;
+}
+
+}  // namespace tensorkv

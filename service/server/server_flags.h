@@ -1,0 +1,33 @@
+// The command line of tensorkv-server.
+
+#ifndef TENSORKV_SERVICE_SERVER_SERVER_FLAGS_H_
+#define TENSORKV_SERVICE_SERVER_SERVER_FLAGS_H_
+
+#include <string>
+#include <variant>
+
+#include "absl/time/time.h"
+#include "service/server/server_options.h"
+
+namespace tensorkv {
+
+struct ServerFlags {
+  ServerOptions server;
+  absl::Duration drain_timeout = absl::Seconds(10);
+  std::string log_level = "info";  // debug, info, warning or error
+};
+
+// The process ends without serving.
+struct EarlyExit {
+  int code = 0;
+  // --help or --version for stdout, or one line for stderr where code is not 0.
+  std::string text;
+};
+
+// Wrong flags and values end in an EarlyExit with code 2.
+std::variant<ServerFlags, EarlyExit> ParseServerFlags(int argc,
+                                                      const char* const* argv);
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_SERVER_SERVER_FLAGS_H_

@@ -1,0 +1,70 @@
+#include "service/server/server_options.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "service/server/listen_address.h"
+
+namespace tensorkv {
+namespace {
+
+// Messages that carry any tensor at all, up to Protocol Buffers' own bound.
+constexpr uint64_t kMinMessageBytes = 1024;
+constexpr uint64_t kMaxMessageBytes = (uint64_t{1} << 31) - 1;
+
+absl::Status CheckRange(const char* option, uint64_t value, uint64_t min,
+                        uint64_t max) {
+  if (value >= min && value <= max) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(option, ": expected ", min, " to ", max, ", got ", value));
+}
+
+absl::Status CheckListen(const ServerOptions& options) {
+  if (!IsListenAddress(options.listen)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("listen: expected host:port or unix:/path, got \"",
+                     options.listen, "\""));
+  }
+  if (options.insecure || IsLocalAddress(options.listen)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "listen: ", options.listen,
+      " can be reached from other machines, and this version has no TLS: "
+      "listen on a loopback address or unix:/path, or accept plain text with "
+      "--insecure"));
+}
+
+absl::Status CheckMetricsListen(const ServerOptions& options) {
+  const std::string& address = options.metrics_listen;
+  if (address.empty() || IsNumericAddress(address)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "metrics_listen: expected a numeric address with a port, such as "
+      "127.0.0.1:9464, got \"",
+      address, "\""));
+}
+
+}  // namespace
+
+absl::Status CheckServerOptions(const ServerOptions& options) {
+  RETURN_IF_ERROR(CheckListen(options));
+  RETURN_IF_ERROR(CheckMetricsListen(options));
+  RETURN_IF_ERROR(CheckRange("max_message_bytes", options.max_message_bytes,
+                             kMinMessageBytes, kMaxMessageBytes));
+  RETURN_IF_ERROR(
+      CheckRange("max_entries", options.max_entries, 1, 10'000'000));
+  RETURN_IF_ERROR(CheckRange("max_streams", options.max_streams, 1, 1'000'000));
+  if (options.num_threads < 0 || options.num_threads > 4096) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("threads: expected 0 to 4096, got ", options.num_threads));
+  }
+  if (options.max_wait <= absl::ZeroDuration()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("max_wait: expected a time above 0, got ",
+                     absl::FormatDuration(options.max_wait)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tensorkv

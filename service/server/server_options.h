@@ -1,0 +1,53 @@
+// What a server can be told at its start.
+
+#ifndef TENSORKV_SERVICE_SERVER_SERVER_OPTIONS_H_
+#define TENSORKV_SERVICE_SERVER_SERVER_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+
+namespace tensorkv {
+
+struct ServerOptions {
+  // "host:port", "[address]:port" or "unix:/path"; port 0 takes a free one.
+  std::string listen = "127.0.0.1:7363";
+
+  // Accept a `listen` address that other machines can reach, although calls
+  // are neither encrypted nor authenticated.
+  bool insecure = false;
+
+  // "address:port", numeric, of /metrics, /healthz and /readyz; empty is off.
+  std::string metrics_listen;
+
+  // Bound on values + state + contributions; 0 is 80 % of the memory.
+  uint64_t budget_bytes = 0;
+
+  // Threads that one batch of updates may use; 0 is one per CPU.
+  int num_threads = 0;
+
+  // Of one message, either way: 1 KiB to 2 GiB - 1.
+  uint64_t max_message_bytes = 64 << 20;
+
+  // Entries or keys in one call.
+  uint32_t max_entries = 100'000;
+
+  // Calls that one connection may have under way; more wait at the client.
+  uint32_t max_streams = 128;
+
+  // Bound on every wait, also of calls without a deadline.
+  absl::Duration max_wait = absl::Minutes(5);
+
+  // Whether clients may ask for the contract (gRPC server reflection).
+  bool reflection = true;
+};
+
+// Errors: InvalidArgument, naming the option, for a value out of range or an
+// address that needs `insecure`.
+absl::Status CheckServerOptions(const ServerOptions& options);
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_SERVER_SERVER_OPTIONS_H_

@@ -1,0 +1,102 @@
+// Runs the binary, as an operator would.
+
+#include <signal.h>
+
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/service/child_process.h"
+
+namespace tensorkv {
+namespace {
+
+using ::testing::AllOf;
+using testing::ChildProcess;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+constexpr char kBinary[] = "service/tensorkv-server";
+
+std::vector<std::string> Command(std::vector<std::string> flags) {
+  flags.insert(flags.begin(), kBinary);
+  return flags;
+}
+
+// The value of a field in a line of the log.
+std::string FieldOf(const std::string& line, const std::string& name) {
+  const size_t begin = line.find(" " + name + "=");
+  if (begin == std::string::npos) return "";
+  const size_t value = begin + name.size() + 2;
+  return line.substr(value, line.find(' ', value) - value);
+}
+
+TEST(MainTest, HelpListsTheFlags) {
+  ChildProcess help(Command({"--help"}));
+
+  EXPECT_EQ(help.Wait(), 0);
+  EXPECT_THAT(help.output(), HasSubstr("--metrics_listen"));
+}
+
+TEST(MainTest, VersionIsOneLine) {
+  ChildProcess version(Command({"--version"}));
+
+  EXPECT_EQ(version.Wait(), 0);
+  EXPECT_THAT(version.output(), StartsWith("tensorkv-server "));
+}
+
+class WrongFlagTest : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(WrongFlagTest, IsOneLineAndStatus2) {
+  ChildProcess process(Command({GetParam()}));
+
+  EXPECT_EQ(process.Wait(), 2);
+  const std::string& output = process.output();
+  EXPECT_THAT(output, AllOf(StartsWith("tensorkv-server: "), EndsWith("\n")));
+  EXPECT_EQ(output.find('\n'), output.size() - 1) << output;
+}
+
+INSTANTIATE_TEST_SUITE_P(Flags, WrongFlagTest,
+                         ::testing::Values("--nonsense", "--listen=0.0.0.0:0",
+                                           "--threads=many", "--device=cuda",
+                                           "--budget=8XB"));
+
+TEST(MainTest, ServesUntilSigterm) {
+  ChildProcess server(
+      Command({"--listen=127.0.0.1:0", "--metrics_listen=", "--budget=64MiB"}));
+
+  const std::string line = server.WaitForLine(" ready ");
+
+  EXPECT_THAT(FieldOf(line, "listen"), StartsWith("127.0.0.1:"));
+  EXPECT_NE(FieldOf(line, "listen"), "127.0.0.1:0");
+  EXPECT_EQ(FieldOf(line, "metrics"), "off");
+  EXPECT_EQ(FieldOf(line, "devices"), "cpu");
+  EXPECT_EQ(FieldOf(line, "budget_bytes"), "67108864");
+  server.Signal(SIGTERM);
+  EXPECT_EQ(server.Wait(), 0) << server.output();
+}
+
+TEST(MainTest, ServesUntilSigint) {
+  ChildProcess server(Command({"--listen=127.0.0.1:0", "--metrics_listen="}));
+  server.WaitForLine(" ready ");
+
+  server.Signal(SIGINT);
+
+  EXPECT_EQ(server.Wait(), 0) << server.output();
+}
+
+TEST(MainTest, AddressInUseIsOneLineAndStatus1) {
+  ChildProcess first(Command({"--listen=127.0.0.1:0", "--metrics_listen="}));
+  const std::string address = FieldOf(first.WaitForLine(" ready "), "listen");
+
+  ChildProcess second(Command({"--listen=" + address, "--metrics_listen="}));
+
+  EXPECT_EQ(second.Wait(), 1);
+  EXPECT_EQ(second.output(), "tensorkv-server: cannot listen on " + address +
+                                 ": Address already in use\n");
+}
+
+}  // namespace
+}  // namespace tensorkv

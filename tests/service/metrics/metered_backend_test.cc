@@ -1,0 +1,120 @@
+#include "service/metrics/metered_backend.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/service/metrics/exposition.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/tensor_values.h"
+
+namespace tensorkv {
+namespace {
+
+using ::testing::_;
+using testing::Exposition;
+using testing::HasElements;
+using ::testing::HasSubstr;
+using testing::IsOkAndHolds;
+using ::testing::Return;
+using ::testing::SizeIs;
+using testing::StatusIs;
+using testing::Vector;
+
+class MockBackend : public Backend {
+ public:
+  MOCK_METHOD(absl::string_view, name, (), (const, override));
+  MOCK_METHOD(absl::StatusOr<RefPtr<Buffer>>, Allocate,
+              (size_t, RefPtr<MemoryAccount>), (override));
+  MOCK_METHOD(absl::Status, Zero, (absl::Span<const MutableTensorView>),
+              (override));
+  MOCK_METHOD(absl::StatusOr<Tensor>, ToDevice, (const Tensor&), (override));
+  MOCK_METHOD(absl::StatusOr<Tensor>, ToHost, (const Tensor&), (override));
+  MOCK_METHOD(absl::Status, Apply, (absl::Span<const TensorUpdate>),
+              (override));
+};
+
+class MeteredBackendTest : public ::testing::Test {
+ protected:
+  MeteredBackendTest()
+      : inner_(*new ::testing::NiceMock<MockBackend>), backend_([this] {
+          ON_CALL(inner_, name).WillByDefault(Return("cpu"));
+          return MeteredBackend(std::unique_ptr<Backend>(&inner_), &clock_,
+                                &registry_);
+        }()) {}
+
+  // A batch of two updates of 12 and 4 bytes.
+  absl::Status ApplyTwo() {
+    TensorUpdate updates[2];
+    updates[0].value = {DType::kF32, 3, nullptr};
+    updates[1].value = {DType::kI8, 4, nullptr};
+    return backend_.Apply(updates);
+  }
+
+  prometheus::Registry registry_;
+  FakeAlarms clock_;
+  MockBackend& inner_;  // owned by backend_
+  MeteredBackend backend_;
+};
+
+TEST_F(MeteredBackendTest, ApplyIsTimed) {
+  EXPECT_CALL(inner_, Apply(SizeIs(2))).WillOnce([&](auto) {
+    clock_.Advance(absl::Milliseconds(30));
+    return absl::OkStatus();
+  });
+
+  ASSERT_OK(ApplyTwo());
+
+  const std::string text = Exposition(registry_);
+  EXPECT_THAT(text,
+              HasSubstr("tensorkv_update_seconds_sum{device=\"cpu\"} 0.03\n"));
+  EXPECT_THAT(text,
+              HasSubstr("tensorkv_update_seconds_count{device=\"cpu\"} 1\n"));
+}
+
+TEST_F(MeteredBackendTest, BatchAndBytesAreCounted) {
+  EXPECT_CALL(inner_, Apply).WillOnce(Return(absl::OkStatus()));
+
+  ASSERT_OK(ApplyTwo());
+
+  const std::string text = Exposition(registry_);
+  EXPECT_THAT(
+      text, HasSubstr("tensorkv_update_batch_tensors_sum{device=\"cpu\"} 2\n"));
+  EXPECT_THAT(text,
+              HasSubstr("tensorkv_updated_bytes_total{device=\"cpu\"} 16\n"));
+  EXPECT_THAT(text,
+              HasSubstr("tensorkv_update_failures_total{device=\"cpu\"} 0\n"));
+}
+
+TEST_F(MeteredBackendTest, FailuresAreCountedAndPassedOn) {
+  EXPECT_CALL(inner_, Apply).WillOnce(Return(absl::InternalError("broken")));
+
+  EXPECT_THAT(ApplyTwo(), StatusIs(absl::StatusCode::kInternal, "broken"));
+
+  const std::string text = Exposition(registry_);
+  EXPECT_THAT(text,
+              HasSubstr("tensorkv_update_failures_total{device=\"cpu\"} 1\n"));
+  EXPECT_THAT(text,
+              HasSubstr("tensorkv_updated_bytes_total{device=\"cpu\"} 0\n"));
+}
+
+TEST_F(MeteredBackendTest, EverythingElsePassesThrough) {
+  EXPECT_CALL(inner_, Allocate(7, _))
+      .WillOnce(Return(absl::ResourceExhaustedError("full")));
+  EXPECT_CALL(inner_, Zero(SizeIs(1))).WillOnce(Return(absl::OkStatus()));
+  EXPECT_CALL(inner_, ToDevice).WillOnce(Return(Vector({1})));
+  EXPECT_CALL(inner_, ToHost).WillOnce(Return(Vector({2})));
+  const MutableTensorView view;
+
+  EXPECT_EQ(backend_.name(), "cpu");
+  EXPECT_THAT(backend_.Allocate(7, nullptr),
+              StatusIs(absl::StatusCode::kResourceExhausted, "full"));
+  EXPECT_OK(backend_.Zero({&view, 1}));
+  EXPECT_THAT(backend_.ToDevice(Tensor()), IsOkAndHolds(HasElements({1})));
+  EXPECT_THAT(backend_.ToHost(Tensor()), IsOkAndHolds(HasElements({2})));
+}
+
+}  // namespace
+}  // namespace tensorkv

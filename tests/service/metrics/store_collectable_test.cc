@@ -1,0 +1,81 @@
+#include "service/metrics/store_collectable.h"
+
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/service/metrics/exposition.h"
+#include "tests/service/mock_store.h"
+
+namespace tensorkv {
+namespace {
+
+using testing::Exposition;
+using ::testing::HasSubstr;
+using ::testing::Return;
+
+class StoreCollectableTest : public ::testing::Test {
+ protected:
+  std::string Scrape(std::vector<NamespaceStatus> statuses) {
+    EXPECT_CALL(namespaces_, ListNamespaces).WillOnce(Return(statuses));
+    return Exposition(collectable_);
+  }
+
+  testing::MockNamespaceAdmin namespaces_;
+  StoreCollectable collectable_{&namespaces_};
+};
+
+TEST_F(StoreCollectableTest, ShowsEveryNumberOfANamespace) {
+  const std::string text = Scrape({{.name = "n",
+                                    .num_keys = 1,
+                                    .memory = {2, 3, 4},
+                                    .updates_applied = 5,
+                                    .rounds_open = 6,
+                                    .rounds_closed = 7,
+                                    .rounds_failed = 8,
+                                    .calls_waiting = 9}});
+
+  EXPECT_THAT(text, HasSubstr("\ntensorkv_keys{namespace=\"n\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("{namespace=\"n\",use=\"values\"} 2\n"));
+  EXPECT_THAT(text, HasSubstr("{namespace=\"n\",use=\"state\"} 3\n"));
+  EXPECT_THAT(text, HasSubstr("tensorkv_memory_bytes{namespace=\"n\",use="
+                              "\"contributions\"} 4\n"));
+  EXPECT_THAT(text, HasSubstr("tensorkv_updates_total{namespace=\"n\"} 5\n"));
+  EXPECT_THAT(text, HasSubstr("tensorkv_rounds_open{namespace=\"n\"} 6\n"));
+  EXPECT_THAT(text,
+              HasSubstr("tensorkv_rounds_closed_total{namespace=\"n\"} 7\n"));
+  EXPECT_THAT(text,
+              HasSubstr("tensorkv_rounds_failed_total{namespace=\"n\"} 8\n"));
+  EXPECT_THAT(text, HasSubstr("tensorkv_calls_waiting{namespace=\"n\"} 9\n"));
+}
+
+TEST_F(StoreCollectableTest, ShowsEveryNamespace) {
+  const std::string text =
+      Scrape({{.name = "a", .num_keys = 1}, {.name = "b", .num_keys = 2}});
+
+  EXPECT_THAT(text, HasSubstr("tensorkv_keys{namespace=\"a\"} 1\n"
+                              "tensorkv_keys{namespace=\"b\"} 2\n"));
+}
+
+TEST_F(StoreCollectableTest, CountersAndGaugesAreTyped) {
+  const std::string text = Scrape({{.name = "n"}});
+
+  EXPECT_THAT(text, HasSubstr("# TYPE tensorkv_keys gauge\n"));
+  EXPECT_THAT(text, HasSubstr("# TYPE tensorkv_updates_total counter\n"));
+}
+
+TEST_F(StoreCollectableTest, NamesAreEscaped) {
+  EXPECT_THAT(Scrape({{.name = "a\"b\\c"}}),
+              HasSubstr("tensorkv_keys{namespace=\"a\\\"b\\\\c\"} 0\n"));
+}
+
+TEST_F(StoreCollectableTest, ShowsNothingWhenTheStoreCannotSay) {
+  EXPECT_CALL(namespaces_, ListNamespaces)
+      .WillOnce(Return(absl::UnavailableError("shutting down")));
+
+  EXPECT_TRUE(collectable_.Collect().empty());
+}
+
+}  // namespace
+}  // namespace tensorkv

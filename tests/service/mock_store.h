@@ -1,0 +1,54 @@
+// A store that answers what the test says.
+
+#ifndef TENSORKV_TESTS_SERVICE_MOCK_STORE_H_
+#define TENSORKV_TESTS_SERVICE_MOCK_STORE_H_
+
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "service/store/tensor_store.h"
+
+namespace tensorkv::testing {
+
+class MockTensorStore : public TensorStore {
+ public:
+  MOCK_METHOD(absl::StatusOr<InitReply>, Init, (InitRequest), (override));
+  MOCK_METHOD(void, Push, (PushRequest, CallContext, ReplyCallback<PushReply>),
+              (override));
+  MOCK_METHOD(void, Pull, (PullRequest, CallContext, ReplyCallback<PullReply>),
+              (override));
+  MOCK_METHOD(void, PushPull,
+              (PushRequest, CallContext, ReplyCallback<PullReply>), (override));
+  MOCK_METHOD(absl::StatusOr<DeleteReply>, Delete, (DeleteRequest), (override));
+  MOCK_METHOD(absl::StatusOr<ListReply>, List, (const ListRequest&),
+              (override));
+  MOCK_METHOD(absl::StatusOr<StatReply>, Stat, (const StatRequest&),
+              (override));
+};
+
+class MockNamespaceAdmin : public NamespaceAdmin {
+ public:
+  MOCK_METHOD(absl::Status, CreateNamespace, (const CreateNamespaceRequest&),
+              (override));
+  MOCK_METHOD(absl::StatusOr<NamespaceStatus>, DescribeNamespace,
+              (absl::string_view), (override));
+  MOCK_METHOD(absl::StatusOr<std::vector<NamespaceStatus>>, ListNamespaces, (),
+              (override));
+  MOCK_METHOD(absl::Status, DeleteNamespace, (absl::string_view), (override));
+  MOCK_METHOD(absl::Status, SetRule, (const SetRuleRequest&), (override));
+  MOCK_METHOD(absl::StatusOr<RuleSpec>, SetHyperparameters,
+              (const SetHyperparametersRequest&), (override));
+};
+
+// Actions for calls that take a callback: answer at once.
+//   EXPECT_CALL(store, Pull).WillOnce(AnswerWith<PullReply>(reply));
+template <typename Reply>
+auto AnswerWith(absl::StatusOr<Reply> reply) {
+  return [reply](auto, CallContext, ReplyCallback<Reply> done) {
+    std::move(done)(reply);
+  };
+}
+
+}  // namespace tensorkv::testing
+
+#endif  // TENSORKV_TESTS_SERVICE_MOCK_STORE_H_

@@ -1,0 +1,148 @@
+#include "service/rpc/health_service.h"
+
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/grpc_status.h"
+#include "tests/testing/status_matchers.h"
+
+namespace tensorkv {
+namespace {
+
+using ::grpc::health::v1::Health;
+using ::grpc::health::v1::HealthCheckRequest;
+using ::grpc::health::v1::HealthCheckResponse;
+using ::testing::HasSubstr;
+using testing::IsOkAndHolds;
+using testing::StatusIs;
+
+HealthCheckRequest Of(const std::string& service) {
+  HealthCheckRequest request;
+  request.set_service(service);
+  return request;
+}
+
+class HealthServiceTest : public ::testing::Test {
+ protected:
+  HealthServiceTest() {
+    grpc::ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(),
+                             &port);
+    builder.RegisterService(&health_);
+    server_ = builder.BuildAndStart();
+    stub_ = Health::NewStub(grpc::CreateChannel(
+        absl::StrCat("127.0.0.1:", port), grpc::InsecureChannelCredentials()));
+  }
+
+  ~HealthServiceTest() override {
+    health_.Shutdown();
+    server_->Shutdown();
+  }
+
+  absl::StatusOr<int> Check(const std::string& service) {
+    grpc::ClientContext context;
+    HealthCheckResponse response;
+    const grpc::Status status = stub_->Check(&context, Of(service), &response);
+    if (!status.ok()) return FromGrpcStatus(status);
+    return response.status();
+  }
+
+  // One Watch call.
+  struct Watch {
+    Watch(Health::Stub* stub, const std::string& service)
+        : reader(stub->Watch(&context, Of(service))) {}
+    // The next state; UNKNOWN when the stream has ended.
+    int Next() {
+      HealthCheckResponse response;
+      return reader->Read(&response) ? response.status()
+                                     : HealthCheckResponse::UNKNOWN;
+    }
+
+    grpc::ClientContext context;
+    std::unique_ptr<grpc::ClientReader<HealthCheckResponse>> reader;
+  };
+
+  HealthService health_{{"tensorkv.v1.TensorKV"}};
+  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<Health::Stub> stub_;
+};
+
+TEST_F(HealthServiceTest, IsNotServingBeforeItIsTold) {
+  EXPECT_THAT(Check(""), IsOkAndHolds(HealthCheckResponse::NOT_SERVING));
+}
+
+TEST_F(HealthServiceTest, CheckOfServerAndServiceIsServing) {
+  health_.SetServing();
+
+  EXPECT_THAT(Check(""), IsOkAndHolds(HealthCheckResponse::SERVING));
+  EXPECT_THAT(Check("tensorkv.v1.TensorKV"),
+              IsOkAndHolds(HealthCheckResponse::SERVING));
+}
+
+TEST_F(HealthServiceTest, CheckOfUnknownServiceIsNotFound) {
+  EXPECT_THAT(Check("x.Y"), StatusIs(absl::StatusCode::kNotFound,
+                                     HasSubstr("service \"x.Y\"")));
+}
+
+TEST_F(HealthServiceTest, IsNotServingForGoodAfterShutdown) {
+  health_.SetServing();
+  health_.Shutdown();
+  health_.SetServing();
+
+  EXPECT_THAT(Check(""), IsOkAndHolds(HealthCheckResponse::NOT_SERVING));
+}
+
+TEST_F(HealthServiceTest, WatchSeesEveryChangeAndEndsWithShutdown) {
+  Watch watch(stub_.get(), "");
+  ASSERT_EQ(watch.Next(), HealthCheckResponse::NOT_SERVING);
+
+  health_.SetServing();
+  EXPECT_EQ(watch.Next(), HealthCheckResponse::SERVING);
+
+  health_.Shutdown();
+  EXPECT_EQ(watch.Next(), HealthCheckResponse::NOT_SERVING);
+  EXPECT_EQ(watch.Next(), HealthCheckResponse::UNKNOWN);
+  EXPECT_THAT(
+      FromGrpcStatus(watch.reader->Finish()),
+      StatusIs(absl::StatusCode::kUnavailable, "the server is shutting down"));
+}
+
+TEST_F(HealthServiceTest, WatchOfUnknownServiceStaysUnknown) {
+  Watch watch(stub_.get(), "x.Y");
+  ASSERT_EQ(watch.Next(), HealthCheckResponse::SERVICE_UNKNOWN);
+
+  health_.SetServing();
+  health_.Shutdown();
+
+  EXPECT_EQ(watch.Next(), HealthCheckResponse::UNKNOWN);  // the end
+}
+
+TEST_F(HealthServiceTest, WatchThatComesAfterShutdownEnds) {
+  health_.Shutdown();
+  Watch watch(stub_.get(), "");
+
+  EXPECT_EQ(watch.Next(), HealthCheckResponse::NOT_SERVING);
+  EXPECT_EQ(watch.Next(), HealthCheckResponse::UNKNOWN);
+}
+
+TEST_F(HealthServiceTest, CancelledWatchDisturbsNobody) {
+  {
+    Watch cancelled(stub_.get(), "");
+    cancelled.Next();
+    cancelled.context.TryCancel();
+    EXPECT_EQ(cancelled.reader->Finish().error_code(), grpc::CANCELLED);
+  }
+  Watch watch(stub_.get(), "");
+  watch.Next();
+
+  health_.SetServing();
+
+  EXPECT_EQ(watch.Next(), HealthCheckResponse::SERVING);
+}
+
+}  // namespace
+}  // namespace tensorkv

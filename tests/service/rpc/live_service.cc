@@ -1,0 +1,73 @@
+#include "tests/service/rpc/live_service.h"
+
+#include "absl/strings/str_cat.h"
+#include "base/mutex.h"
+#include "grpcpp/generic/generic_stub.h"
+
+namespace tensorkv::testing {
+
+void RecordingObserver::Started(Method method) {
+  MutexLock lock(&mutex_);
+  started_.push_back(method);
+}
+
+void RecordingObserver::Handled(Method method, const CallOutcome& outcome) {
+  MutexLock lock(&mutex_);
+  handled_.push_back({method, outcome});
+  changed_.SignalAll();
+}
+
+std::vector<Method> RecordingObserver::started() {
+  MutexLock lock(&mutex_);
+  return started_;
+}
+
+std::vector<RecordingObserver::Call> RecordingObserver::WaitForHandled(
+    size_t count) {
+  MutexLock lock(&mutex_);
+  while (handled_.size() < count) changed_.Wait(&mutex_);
+  return handled_;
+}
+
+LiveService::LiveService()
+    : handlers_({.store = &store,
+                 .namespaces = &namespaces,
+                 .describe_server =
+                     [] {
+                       return ServerStatus{.version = "test", .incarnation = 7};
+                     }},
+                kTestLimits),
+      service_(&handlers_, &observer) {
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(),
+                           &port);
+  builder.RegisterService(&service_);
+  builder.RegisterCallbackGenericService(&unimplemented_);
+  server_ = builder.BuildAndStart();
+  channel_ = grpc::CreateChannel(absl::StrCat("127.0.0.1:", port),
+                                 grpc::InsecureChannelCredentials());
+  stub_ = v1::TensorKV::NewStub(channel_);
+}
+
+LiveService::~LiveService() { server_->Shutdown(); }
+
+grpc::Status LiveService::CallWithBytes(const std::string& path,
+                                        const std::string& bytes) {
+  const grpc::Slice slice(bytes);
+  const grpc::ByteBuffer request(&slice, 1);
+  grpc::ByteBuffer reply;
+  grpc::ClientContext context;
+  grpc::Status result;
+  Notification done;
+  grpc::GenericStub(channel_).UnaryCall(&context, path, grpc::StubOptions(),
+                                        &request, &reply,
+                                        [&](grpc::Status status) {
+                                          result = std::move(status);
+                                          done.Notify();
+                                        });
+  done.WaitForNotification();
+  return result;
+}
+
+}  // namespace tensorkv::testing

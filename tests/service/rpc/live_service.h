@@ -1,0 +1,76 @@
+// TensorKvService over a mock store, behind a real gRPC server.
+
+#ifndef TENSORKV_TESTS_SERVICE_RPC_LIVE_SERVICE_H_
+#define TENSORKV_TESTS_SERVICE_RPC_LIVE_SERVICE_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "base/mutex.h"
+#include "gmock/gmock.h"
+#include "grpcpp/grpcpp.h"
+#include "service/rpc/call_observer.h"
+#include "service/rpc/handlers.h"
+#include "service/rpc/tensorkv_service.h"
+#include "service/rpc/unimplemented_service.h"
+#include "tensorkv/v1/service.grpc.pb.h"
+#include "tests/service/mock_store.h"
+
+namespace tensorkv::testing {
+
+// Keeps what it is told. Thread-safe.
+class RecordingObserver final : public CallObserver {
+ public:
+  struct Call {
+    Method method;
+    CallOutcome outcome;
+  };
+
+  void Started(Method method) override;
+  void Handled(Method method, const CallOutcome& outcome) override;
+
+  std::vector<Method> started();
+  // The calls that have ended, once there are `count`.
+  std::vector<Call> WaitForHandled(size_t count);
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  std::vector<Method> started_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Call> handled_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Limits small enough to reach in a test.
+inline constexpr MessageLimits kTestLimits = {.max_message_bytes = 64 * 1024,
+                                              .max_entries = 8};
+
+// A server on a free port of 127.0.0.1, and a client of it.
+class LiveService {
+ public:
+  LiveService();
+  ~LiveService();
+
+  ::testing::NiceMock<MockTensorStore> store;
+  ::testing::NiceMock<MockNamespaceAdmin> namespaces;
+  RecordingObserver observer;
+
+  v1::TensorKV::Stub& stub() { return *stub_; }
+  std::shared_ptr<grpc::Channel> channel() { return channel_; }
+
+  // Calls a method by its path with bytes that need not be a message.
+  grpc::Status CallWithBytes(const std::string& path, const std::string& bytes);
+
+ private:
+  Handlers handlers_;
+  TensorKvService service_;
+  UnimplementedService unimplemented_;
+  std::unique_ptr<grpc::Server> server_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<v1::TensorKV::Stub> stub_;
+};
+
+}  // namespace tensorkv::testing
+
+#endif  // TENSORKV_TESTS_SERVICE_RPC_LIVE_SERVICE_H_

@@ -1,0 +1,74 @@
+#include "service/rpc/unimplemented_service.h"
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "google/protobuf/descriptor.h"
+#include "gtest/gtest.h"
+#include "proto/grpc_status.h"
+#include "service/rpc/method.h"
+#include "tensorkv/v1/service.pb.h"
+#include "tests/service/rpc/live_service.h"
+#include "tests/testing/status_matchers.h"
+
+namespace tensorkv {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::StatusIs;
+
+// The RPCs of the contract that have no handler, streams included.
+std::vector<std::string> MissingMethods() {
+  std::set<std::string> implemented;
+  for (const Method method : kAllMethods) {
+    implemented.insert(std::string(NameOf(method)));
+  }
+  const google::protobuf::ServiceDescriptor* contract =
+      v1::DescribeServerRequest::descriptor()->file()->service(0);
+  std::vector<std::string> missing;
+  for (int i = 0; i < contract->method_count(); ++i) {
+    const std::string& name = contract->method(i)->name();
+    if (implemented.count(name) == 0) missing.push_back(name);
+  }
+  return missing;
+}
+
+class MissingMethodTest : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(MissingMethodTest, IsUnimplementedByName) {
+  testing::LiveService service;
+  const std::string path = absl::StrCat("/tensorkv.v1.TensorKV/", GetParam());
+
+  EXPECT_THAT(FromGrpcStatus(service.CallWithBytes(path, "")),
+              StatusIs(absl::StatusCode::kUnimplemented,
+                       absl::StrCat("this server does not implement ", path)));
+}
+
+INSTANTIATE_TEST_SUITE_P(Contract, MissingMethodTest,
+                         ::testing::ValuesIn(MissingMethods()));
+
+TEST(UnimplementedServiceTest, UnknownServiceIsUnimplementedByName) {
+  testing::LiveService service;
+
+  EXPECT_THAT(FromGrpcStatus(service.CallWithBytes("/x.Y/Z", "bytes")),
+              StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("/x.Y/Z")));
+}
+
+TEST(UnimplementedServiceTest, EndsAStreamThatIsStillBeingWritten) {
+  testing::LiveService service;
+  grpc::ClientContext context;
+  v1::PushResponse reply;
+  const auto stream = service.stub().PushStream(&context, &reply);
+
+  stream->Write(v1::PushChunk());
+
+  EXPECT_THAT(
+      FromGrpcStatus(stream->Finish()),
+      StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("PushStream")));
+}
+
+}  // namespace
+}  // namespace tensorkv

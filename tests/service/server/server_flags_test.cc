@@ -1,0 +1,124 @@
+#include "service/server/server_flags.h"
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace tensorkv {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+std::variant<ServerFlags, EarlyExit> Parse(std::vector<const char*> flags) {
+  flags.insert(flags.begin(), "tensorkv-server");
+  return ParseServerFlags(static_cast<int>(flags.size()), flags.data());
+}
+
+ServerFlags Parsed(const std::vector<const char*>& flags) {
+  const auto result = Parse(flags);
+  if (const auto* exit = std::get_if<EarlyExit>(&result)) {
+    ADD_FAILURE() << exit->text;
+    return {};
+  }
+  return std::get<ServerFlags>(result);
+}
+
+TEST(ServerFlagsTest, DefaultsAreThoseOfACarefulOperator) {
+  const ServerFlags flags = Parsed({});
+
+  EXPECT_EQ(flags.server.listen, "127.0.0.1:7363");
+  EXPECT_EQ(flags.server.metrics_listen, "127.0.0.1:9464");
+  EXPECT_EQ(flags.server.max_message_bytes, 64u << 20);
+  EXPECT_EQ(flags.server.max_wait, absl::Minutes(5));
+  EXPECT_TRUE(flags.server.reflection);
+  EXPECT_FALSE(flags.server.insecure);
+  EXPECT_EQ(flags.drain_timeout, absl::Seconds(10));
+  EXPECT_EQ(flags.log_level, "info");
+}
+
+TEST(ServerFlagsTest, EveryFlagIsRead) {
+  const ServerFlags flags = Parsed(
+      {"--listen=0.0.0.0:1", "--insecure", "--metrics_listen=", "--budget=8GiB",
+       "--threads=3", "--max_message_bytes=1MiB", "--max_entries=7",
+       "--max_streams=9", "--max_wait=90s", "--no-reflection", "--device=cpu",
+       "--drain_timeout=500ms", "--log_level=debug"});
+
+  EXPECT_EQ(flags.server.listen, "0.0.0.0:1");
+  EXPECT_EQ(flags.server.metrics_listen, "");
+  EXPECT_EQ(flags.server.budget_bytes, uint64_t{8} << 30);
+  EXPECT_EQ(flags.server.num_threads, 3);
+  EXPECT_EQ(flags.server.max_message_bytes, 1u << 20);
+  EXPECT_EQ(flags.server.max_entries, 7u);
+  EXPECT_EQ(flags.server.max_streams, 9u);
+  EXPECT_EQ(flags.server.max_wait, absl::Seconds(90));
+  EXPECT_FALSE(flags.server.reflection);
+  EXPECT_EQ(flags.drain_timeout, absl::Milliseconds(500));
+  EXPECT_EQ(flags.log_level, "debug");
+}
+
+TEST(ServerFlagsTest, EmptyValueDoesNotTakeTheNextFlag) {
+  EXPECT_EQ(Parsed({"--metrics_listen=", "--threads=3"}).server.num_threads, 3);
+  EXPECT_EQ(Parsed({"--metrics_listen", ""}).server.metrics_listen, "");
+}
+
+TEST(ServerFlagsTest, HelpAndVersionEndWellAtOnce) {
+  const auto help = std::get<EarlyExit>(Parse({"--help"}));
+  const auto version = std::get<EarlyExit>(Parse({"--version"}));
+
+  EXPECT_EQ(help.code, 0);
+  EXPECT_THAT(help.text, HasSubstr("--listen"));
+  EXPECT_EQ(version.code, 0);
+  EXPECT_THAT(version.text,
+              AllOf(StartsWith("tensorkv-server "), EndsWith("\n")));
+}
+
+struct WrongFlag {
+  const char* flag;
+  const char* message;
+};
+
+void PrintTo(const WrongFlag& wrong, std::ostream* stream) {
+  *stream << wrong.flag;
+}
+
+class WrongFlagTest : public ::testing::TestWithParam<WrongFlag> {};
+
+TEST_P(WrongFlagTest, IsOneClearLineAndCode2) {
+  const auto exit = std::get<EarlyExit>(Parse({GetParam().flag}));
+
+  EXPECT_EQ(exit.code, 2);
+  EXPECT_THAT(exit.text, AllOf(StartsWith("tensorkv-server: "),
+                               HasSubstr(GetParam().message)));
+  EXPECT_EQ(exit.text.find('\n'), exit.text.size() - 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Flags, WrongFlagTest,
+    ::testing::Values(
+        WrongFlag{"--nonsense", "--nonsense"}, WrongFlag{"extra", "extra"},
+        WrongFlag{"--listen=0.0.0.0:1", "--listen: 0.0.0.0:1 can be reached"},
+        WrongFlag{"--listen=7363", "--listen: expected host:port"},
+        WrongFlag{"--metrics_listen=x:1", "--metrics_listen: expected"},
+        WrongFlag{"--listen=", "--listen: expected host:port"},
+        WrongFlag{"--budget=8XB", "--budget: expected bytes"},
+        WrongFlag{"--budget=0", "--budget: expected more than 0"},
+        WrongFlag{"--threads=many", "--threads"},
+        WrongFlag{"--threads=-1", "--threads: expected 0 to"},
+        WrongFlag{"--max_message_bytes=1", "--max_message_bytes: expected"},
+        WrongFlag{"--max_entries=-1", "--max_entries"},
+        WrongFlag{"--max_wait=soon", "--max_wait: expected a time"},
+        WrongFlag{"--max_wait=-5s", "--max_wait: expected a time"},
+        WrongFlag{"--max_wait=0", "--max_wait: expected a time above 0"},
+        WrongFlag{"--drain_timeout=inf", "--drain_timeout: expected a time"},
+        WrongFlag{"--device=cuda", "--device: this build has no CUDA"},
+        WrongFlag{"--device=abacus", "--device: expected auto or cpu"},
+        WrongFlag{"--log_level=loud", "--log_level"}));
+
+}  // namespace
+}  // namespace tensorkv

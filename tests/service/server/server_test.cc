@@ -1,0 +1,358 @@
+#include "service/server/server.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "grpc/health/v1/health.grpc.pb.h"
+#include "grpcpp/grpcpp.h"
+#include "gtest/gtest.h"
+#include "proto/grpc_status.h"
+#include "tensorkv/v1/service.grpc.pb.h"
+#include "tests/service/http_get.h"
+#include "tests/service/server/reflection_call.h"
+#include "tests/testing/background.h"
+#include "tests/testing/status_matchers.h"
+
+namespace tensorkv {
+namespace {
+
+using ::grpc::health::v1::Health;
+using ::grpc::health::v1::HealthCheckRequest;
+using ::grpc::health::v1::HealthCheckResponse;
+using testing::Background;
+using ::testing::HasSubstr;
+using testing::HttpGet;
+using testing::ListedServices;
+using ::testing::StartsWith;
+using testing::StatusIs;
+
+constexpr uint64_t kBudget = 1 << 20;
+
+ServerOptions Local() {
+  return {.listen = "127.0.0.1:0", .budget_bytes = kBudget, .num_threads = 1};
+}
+
+std::shared_ptr<grpc::Channel> ChannelTo(const Server& server) {
+  // A connection of its own: gRPC shares them between equal channels.
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  return grpc::CreateCustomChannel(
+      server.address(), grpc::InsecureChannelCredentials(), arguments);
+}
+
+std::unique_ptr<v1::TensorKV::Stub> StubOf(const Server& server) {
+  return v1::TensorKV::NewStub(ChannelTo(server));
+}
+
+absl::Status Init(v1::TensorKV::Stub& stub, const std::string& data) {
+  v1::InitRequest request;
+  request.add_entries()->set_key("k");
+  v1::Tensor& tensor = *request.mutable_entries(0)->mutable_tensor();
+  tensor.set_dtype(v1::DTYPE_U8);
+  tensor.add_shape(static_cast<int64_t>(data.size()));
+  tensor.set_data(data);
+  v1::InitResponse reply;
+  grpc::ClientContext context;
+  return FromGrpcStatus(stub.Init(&context, request, &reply));
+}
+
+// A Pull of a key until it exists, or of an existing key.
+absl::Status Pull(v1::TensorKV::Stub& stub, bool wait = false) {
+  v1::PullRequest request;
+  request.set_wait(wait);
+  request.add_entries()->set_key("k");
+  v1::PullResponse reply;
+  grpc::ClientContext context;
+  return FromGrpcStatus(stub.Pull(&context, request, &reply));
+}
+
+// Calls that wait in the default namespace.
+uint64_t CallsWaiting(v1::TensorKV::Stub& stub) {
+  v1::DescribeNamespaceResponse reply;
+  grpc::ClientContext context;
+  EXPECT_TRUE(stub.DescribeNamespace(&context, {}, &reply).ok());
+  return reply.status().calls_waiting();
+}
+
+TEST(ServerTest, KeepsTensors) {
+  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(Local()));
+  const auto stub = StubOf(*server);
+
+  ASSERT_OK(Init(*stub, "bytes"));
+
+  EXPECT_OK(Pull(*stub));
+  EXPECT_EQ(server->Describe().used_bytes, 5u);
+}
+
+TEST(ServerTest, DescribesItself) {
+  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(Local()));
+  v1::DescribeServerResponse reply;
+  grpc::ClientContext context;
+
+  ASSERT_TRUE(StubOf(*server)->DescribeServer(&context, {}, &reply).ok());
+
+  EXPECT_FALSE(reply.version().empty());
+  EXPECT_EQ(reply.devices(0), "cpu");
+  EXPECT_EQ(reply.budget_bytes(), kBudget);
+  EXPECT_EQ(reply.max_message_bytes(), 64u << 20);
+  EXPECT_EQ(reply.max_entries(), 100'000u);
+  EXPECT_GT(reply.started().seconds(), 0);
+}
+
+TEST(ServerTest, ServersOfOneProcessAreIndependent) {
+  ASSERT_OK_AND_ASSIGN(auto one, Server::Create(Local()));
+  ASSERT_OK_AND_ASSIGN(auto other, Server::Create(Local()));
+
+  ASSERT_OK(Init(*StubOf(*one), "bytes"));
+
+  EXPECT_THAT(Pull(*StubOf(*other)), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_NE(one->port(), other->port());
+  EXPECT_NE(one->Describe().incarnation, other->Describe().incarnation);
+}
+
+TEST(ServerTest, BudgetHolds) {
+  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(Local()));
+
+  EXPECT_THAT(Init(*StubOf(*server), std::string(kBudget + 1, 'x')),
+              StatusIs(absl::StatusCode::kResourceExhausted));
+}
+
+TEST(ServerTest, RequestOverTheMessageLimitIsTooMuch) {
+  ServerOptions options = Local();
+  options.max_message_bytes = 2048;
+  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(options));
+  const auto stub = StubOf(*server);
+
+  EXPECT_THAT(Init(*stub, std::string(4096, 'x')),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       HasSubstr("larger than max")));
+  EXPECT_OK(Init(*stub, std::string(1024, 'x')));
+}
+
+TEST(ServerTest, WaitsAreBoundedWithoutADeadline) {
+  ServerOptions options = Local();
+  options.max_wait = absl::Milliseconds(20);
+  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(options));
+
+  EXPECT_THAT(
+      Pull(*StubOf(*server), /*wait=*/true),
+      StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("\"k\"")));
+}
+
+TEST(ServerTest, HealthIsServing) {
+  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(Local()));
+  HealthCheckRequest request;
+  request.set_service("tensorkv.v1.TensorKV");
+  HealthCheckResponse response;
+  grpc::ClientContext context;
+
+  ASSERT_TRUE(Health::NewStub(ChannelTo(*server))
+                  ->Check(&context, request, &response)
+                  .ok());
+
+  EXPECT_EQ(response.status(), HealthCheckResponse::SERVING);
+}
+
+TEST(ServerTest, ReflectionListsTheServices) {
+  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(Local()));
+
+  const std::string services = ListedServices(ChannelTo(*server)).value();
+
+  EXPECT_THAT(services, HasSubstr("tensorkv.v1.TensorKV"));
+  EXPECT_THAT(services, HasSubstr("grpc.health.v1.Health"));
+}
+
+TEST(ServerTest, ReflectionCanBeOff) {
+  ServerOptions options = Local();
+  options.reflection = false;
+  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(options));
+
+  EXPECT_THAT(ListedServices(ChannelTo(*server)),
+              StatusIs(absl::StatusCode::kUnimplemented,
+                       HasSubstr("ServerReflection")));
+}
+
+TEST(ServerTest, UnixSocketWorks) {
+  ServerOptions options = Local();
+  // The directory for tests is too long for a socket's address.
+  char directory[] = "/tmp/tensorkv-XXXXXX";
+  ASSERT_NE(mkdtemp(directory), nullptr);
+  options.listen = absl::StrCat("unix:", directory, "/socket");
+  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(options));
+
+  EXPECT_OK(Init(*StubOf(*server), "bytes"));
+  EXPECT_EQ(server->port(), 0);
+  EXPECT_EQ(server->address(), options.listen);
+  server.reset();
+  unlink(absl::StrCat(directory, "/socket").c_str());
+  rmdir(directory);
+}
+
+TEST(ServerTest, UnixSocketThatCannotBeMadeIsUnavailable) {
+  ServerOptions options = Local();
+  options.listen = "unix:/no/such/directory/socket";
+
+  EXPECT_THAT(Server::Create(options),
+              StatusIs(absl::StatusCode::kUnavailable,
+                       HasSubstr("No such file or directory")));
+}
+
+TEST(ServerTest, AddressInUseIsUnavailable) {
+  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(Local()));
+  ServerOptions options = Local();
+  options.listen = server->address();
+
+  EXPECT_THAT(Server::Create(options),
+              StatusIs(absl::StatusCode::kUnavailable,
+                       absl::StrCat("cannot listen on ", server->address(),
+                                    ": Address already in use")));
+}
+
+TEST(ServerTest, MetricsAddressInUseIsUnavailable) {
+  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(Local()));
+  ServerOptions options = Local();
+  options.metrics_listen = server->address();
+
+  EXPECT_THAT(Server::Create(options),
+              StatusIs(absl::StatusCode::kUnavailable,
+                       HasSubstr("Address already in use")));
+}
+
+TEST(ServerTest, OptionsAreChecked) {
+  ServerOptions options = Local();
+  options.listen = "0.0.0.0:0";
+
+  EXPECT_THAT(Server::Create(options),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST(ServerShutdownTest, EndsWaitingCallsWithUnavailable) {
+  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(Local()));
+  const auto stub = StubOf(*server);
+  Background pull([&] { return Pull(*stub, /*wait=*/true); });
+  while (CallsWaiting(*stub) == 0) {
+  }
+
+  server->Shutdown(absl::InfiniteDuration());
+
+  EXPECT_THAT(pull.Result(), StatusIs(absl::StatusCode::kUnavailable));
+}
+
+TEST(ServerShutdownTest, EndsHealthWatches) {
+  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(Local()));
+  const auto stub = Health::NewStub(ChannelTo(*server));
+  grpc::ClientContext context;
+  const auto watch = stub->Watch(&context, {});
+  HealthCheckResponse response;
+  ASSERT_TRUE(watch->Read(&response));
+  EXPECT_EQ(response.status(), HealthCheckResponse::SERVING);
+
+  server->Shutdown(absl::InfiniteDuration());
+
+  ASSERT_TRUE(watch->Read(&response));
+  EXPECT_EQ(response.status(), HealthCheckResponse::NOT_SERVING);
+  EXPECT_EQ(watch->Finish().error_code(), grpc::UNAVAILABLE);
+}
+
+TEST(ServerShutdownTest, RefusesNewCalls) {
+  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(Local()));
+  const auto stub = StubOf(*server);
+  ASSERT_OK(Init(*stub, "bytes"));
+
+  server->Shutdown(absl::ZeroDuration());
+
+  EXPECT_THAT(Pull(*stub), StatusIs(absl::StatusCode::kUnavailable));
+}
+
+TEST(ServerShutdownTest, HappensOnce) {
+  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(Local()));
+
+  server->Shutdown(absl::ZeroDuration());
+  server->Shutdown(absl::ZeroDuration());
+}
+
+// One server for all tests: its metrics port takes up to two seconds to stop.
+class ServerMonitoringTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    ServerOptions options = Local();
+    options.metrics_listen = "127.0.0.1:0";
+    server_ = Server::Create(options).value();
+    const auto stub = StubOf(*server_);
+    ASSERT_OK(Init(*stub, "bytes"));
+    ASSERT_OK(Pull(*stub));
+  }
+  static void TearDownTestSuite() { server_.reset(); }
+
+  static std::string Scrape() {
+    return HttpGet(server_->metrics_port(), "/metrics").body;
+  }
+
+  static inline std::unique_ptr<Server> server_;
+};
+
+TEST_F(ServerMonitoringTest, ShowsCalls) {
+  EXPECT_THAT(Scrape(),
+              HasSubstr("grpc_server_handled_total{grpc_code=\"OK\","
+                        "grpc_method=\"Pull\",grpc_service=\"tensorkv.v1."
+                        "TensorKV\",grpc_type=\"unary\"} 1\n"));
+}
+
+TEST_F(ServerMonitoringTest, ShowsTheStore) {
+  const std::string text = Scrape();
+
+  EXPECT_THAT(text, HasSubstr("tensorkv_keys{namespace=\"default\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("tensorkv_memory_bytes{namespace=\"default\","
+                              "use=\"values\"} 5\n"));
+  EXPECT_THAT(text,
+              HasSubstr("tensorkv_sent_bytes_total{method=\"Pull\"} 5\n"));
+}
+
+TEST_F(ServerMonitoringTest, ShowsTheServer) {
+  const std::string text = Scrape();
+
+  EXPECT_THAT(text, HasSubstr("tensorkv_build_info{version=\""));
+  EXPECT_THAT(text, HasSubstr(absl::StrCat("tensorkv_budget_bytes ", kBudget)));
+  EXPECT_THAT(text, HasSubstr("tensorkv_update_seconds_count{device=\"cpu\"}"));
+}
+
+TEST_F(ServerMonitoringTest, PromtoolFindsNothingToSay) {
+  if (access("/usr/bin/promtool", X_OK) != 0) {
+    GTEST_SKIP() << "promtool (package prometheus) is not installed";
+  }
+  const std::string file =
+      absl::StrCat(::testing::TempDir(), "/metrics-", getpid());
+  FILE* metrics = fopen(file.c_str(), "w");
+  fputs(Scrape().c_str(), metrics);
+  fclose(metrics);
+
+  const std::string command =
+      absl::StrCat("/usr/bin/promtool check metrics < ", file, " 2>&1");
+  FILE* promtool = popen(command.c_str(), "r");
+  char complaint[1024] = "";
+  const size_t size = fread(complaint, 1, sizeof(complaint) - 1, promtool);
+
+  EXPECT_EQ(pclose(promtool), 0);
+  EXPECT_EQ(std::string(complaint, size), "");
+}
+
+// The last of the suite.
+TEST_F(ServerMonitoringTest, TurnsNotReadyWithShutdownAndStaysAlive) {
+  const int port = server_->metrics_port();
+  EXPECT_EQ(HttpGet(port, "/readyz").code, 200);
+
+  server_->Shutdown(absl::ZeroDuration());
+
+  EXPECT_EQ(HttpGet(port, "/readyz").code, 503);
+  EXPECT_EQ(HttpGet(port, "/healthz").code, 200);
+  EXPECT_THAT(server_->metrics_address(), StartsWith("127.0.0.1:"));
+}
+
+}  // namespace
+}  // namespace tensorkv
