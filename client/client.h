@@ -3,12 +3,13 @@
 //   ASSIGN_OR_RETURN(std::unique_ptr<Client> client,
 //                    Client::Connect({.target = "127.0.0.1:7363"}));
 //   RETURN_IF_ERROR(client->Init("w", weights));
-//   RETURN_IF_ERROR(client->Push("w", gradient));
+//   RETURN_IF_ERROR(client->Push("w", gradient).status());
 //   ASSIGN_OR_RETURN(Value value, client->Pull("w"));
 
 #ifndef TENSORKV_CLIENT_CLIENT_H_
 #define TENSORKV_CLIENT_CLIENT_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -20,54 +21,43 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "client/client_options.h"
 #include "client/connection.h"
 #include "tensor/requests.h"
 
-namespace prometheus {
-class Registry;
-}  // namespace prometheus
-
 namespace tensorkv {
 
-struct ClientOptions {
-  // "host:port", "unix:/path", or any gRPC target.
-  std::string target = "127.0.0.1:7363";
-
-  // The namespace of every verb; empty means "default".
-  std::string name_space;
-
-  // Signs pushes and pulls as this worker of the namespace. Without a rank the
-  // client is a reader and writer that is no member.
-  std::optional<uint32_t> rank;
-
-  // Bound of every call, connecting and retries included.
-  absl::Duration timeout = absl::Seconds(30);
-
-  // Receives the client's metrics (docs/operations.md lists them) where set.
-  std::shared_ptr<prometheus::Registry> metrics;
+struct PushOptions {
+  // The worker's step that the contributions belong to. 0: the one after the
+  // client's last; see Client::step.
+  Step step = 0;
 };
 
-// A client of one namespace of one server. Thread-safe, except that the step
-// counter belongs to one training loop: see set_step.
+// A client of one namespace of one server. Thread-safe; two pushes at once
+// should name their step.
 //
 // Every verb takes one key, or many in one call. A call over many keys is all
 // or nothing. Values come back in the order of the keys. Errors are those of
-// the verb in proto/tensorkv/v1/, prefixed with the verb and the server;
-// DeadlineExceeded after options.timeout; Unavailable where no server answers.
+// the verb in proto/tensorkv/v1/, as "Push to 127.0.0.1:7363: ...";
+// DeadlineExceeded after options.timeout; Unavailable where no server answers;
+// ResourceExhausted for a call above options.max_message_bytes; Internal where
+// a reply does not fit its request.
 //
-// Calls that change nothing, and Init with KEEP, are repeated while the server
-// is Unavailable, until the deadline. A Push that fails with Unavailable may
-// or may not have been applied.
+// Calls that have the same outcome when done twice (RetryingConnection lists
+// them) are repeated while the server is Unavailable. A Push that fails with
+// Unavailable or DeadlineExceeded may or may not have been applied.
 class Client {
  public:
   // Opens a connection. It is made in the background: a server that is down
   // shows at the first call.
-  // Errors: InvalidArgument (empty target, namespace that is no name).
+  // Errors: InvalidArgument for options that cannot work.
   static absl::StatusOr<std::unique_ptr<Client>> Connect(
       const ClientOptions& options);
 
   // A client over any connection, such as one to a store in this process
-  // (client/local/local_connection.h). Of `options`, target is not used.
+  // (client/local/local_connection.h), used as it is: without retries and
+  // metrics. Of `options`, target only names the other side in errors; where
+  // it is empty they come without prefix.
   Client(std::unique_ptr<Connection> connection, const ClientOptions& options);
 
   // Creates keys. OnExisting says what to do about those that exist.
@@ -76,25 +66,30 @@ class Client {
   absl::Status Init(std::vector<InitEntry> entries,
                     OnExisting on_existing = OnExisting::kFail);
 
-  // Contributes tensors. In a sync namespace the contribution joins the
-  // current step's round; each Push call without an explicit step begins the
-  // next step.
-  absl::StatusOr<PushResult> Push(absl::string_view key, Tensor contribution);
-  absl::StatusOr<PushReply> Push(std::vector<PushEntry> entries);
+  // Contributes tensors. In a sync namespace the contribution joins the round
+  // of the step.
+  absl::StatusOr<PushResult> Push(absl::string_view key, Tensor contribution,
+                                  const PushOptions& options = {});
+  absl::StatusOr<PushReply> Push(std::vector<PushEntry> entries,
+                                 const PushOptions& options = {});
 
-  // Reads values; `min_version` waits for that version of the key.
+  // Reads values; `min_version` waits for that version of the key. The
+  // request's namespace and worker are filled in.
   absl::StatusOr<Value> Pull(absl::string_view key, Version min_version = 0);
   absl::StatusOr<PullReply> Pull(absl::Span<const std::string> keys);
   absl::StatusOr<PullReply> Pull(PullRequest request);
 
   // Push, then Pull of the same keys, in one round trip.
-  absl::StatusOr<Value> PushPull(absl::string_view key, Tensor contribution);
-  absl::StatusOr<PullReply> PushPull(std::vector<PushEntry> entries);
+  absl::StatusOr<Value> PushPull(absl::string_view key, Tensor contribution,
+                                 const PushOptions& options = {});
+  absl::StatusOr<PullReply> PushPull(std::vector<PushEntry> entries,
+                                     const PushOptions& options = {});
 
   // Init with KEEP, then Pull: the first writer's values win, and every caller
   // gets them.
   absl::StatusOr<PullReply> Broadcast(std::vector<InitEntry> entries);
 
+  // How many keys were removed.
   absl::StatusOr<uint64_t> Delete(std::vector<std::string> keys,
                                   bool ignore_missing = false);
   // One page; the request's namespace is filled in.
@@ -104,6 +99,7 @@ class Client {
 
   absl::Status SetRule(const RuleSpec& rule,
                        absl::string_view key_pattern = "");
+  // The rule as it now is.
   absl::StatusOr<RuleSpec> SetHyperparameters(
       const Hyperparameters& hyperparameters,
       absl::string_view key_pattern = "");
@@ -118,20 +114,29 @@ class Client {
 
   absl::StatusOr<ServerStatus> DescribeServer();
 
-  // The step of the last push: 0 before the first. Setting it makes the next
-  // push's step `step + 1`. Only the thread of the training loop may call
-  // these while it pushes.
+  // The step of the last push that succeeded, counted for a client with a
+  // rank; 0 before the first. A push that failed leaves it, so that the same
+  // step can be pushed again. A worker that comes back sets the step that it
+  // had reached.
   Step step() const { return step_; }
   void set_step(Step step) { step_ = step; }
 
  private:
-  PushRequest MakePush(std::vector<PushEntry> entries);
+  PushRequest MakePush(std::vector<PushEntry> entries,
+                       const PushOptions& options) const;
+  // `status` with what was attempted as its prefix.
+  absl::Status Explain(absl::string_view attempt,
+                       const absl::Status& status) const;
+  template <typename T>
+  absl::StatusOr<T> Explain(absl::string_view attempt,
+                            absl::StatusOr<T> result) const;
 
   const std::unique_ptr<Connection> connection_;
+  const std::string target_;
   const std::string name_space_;
   const std::optional<Worker> worker_;
   const CallOptions call_options_;
-  Step step_ = 0;
+  std::atomic<Step> step_ = 0;
 };
 
 }  // namespace tensorkv

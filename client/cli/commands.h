@@ -1,0 +1,33 @@
+// The commands of the CLI, by subject. Each function adds commands to `app`;
+// when one is chosen on the command line, `action` becomes what it does.
+// `app` and `action` must outlive the parsing.
+
+#ifndef TENSORKV_CLIENT_CLI_COMMANDS_H_
+#define TENSORKV_CLIENT_CLI_COMMANDS_H_
+
+#include "client/cli/session.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
+
+namespace tensorkv {
+
+// init, push, pull, pushpull.
+void AddValueCommands(CLI::App& app, Action& action);
+
+// ls, stat, rm.
+void AddKeyCommands(CLI::App& app, Action& action);
+
+// ns create, ns ls, ns describe, ns rm.
+void AddNamespaceCommands(CLI::App& app, Action& action);
+
+// rule set, rule get, rule tune.
+void AddRuleCommands(CLI::App& app, Action& action);
+
+// health.
+void AddHealthCommand(CLI::App& app, Action& action);
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CLIENT_CLI_COMMANDS_H_

@@ -1,0 +1,34 @@
+#include "client/cli/health_check.h"
+
+#include <chrono>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "client/grpc_channel.h"
+#include "grpc/health/v1/health.grpc.pb.h"
+#include "grpcpp/client_context.h"
+#include "proto/grpc_status.h"
+
+namespace tensorkv {
+
+using ::grpc::health::v1::Health;
+using ::grpc::health::v1::HealthCheckRequest;
+using ::grpc::health::v1::HealthCheckResponse;
+
+absl::Status CheckHealth(const std::string& target, absl::Duration timeout) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() +
+                       absl::ToChronoMicroseconds(timeout));
+  HealthCheckResponse response;
+  RETURN_IF_ERROR(
+      FromGrpcStatus(Health::NewStub(OpenChannel(target))
+                         ->Check(&context, HealthCheckRequest(), &response)));
+  if (response.status() == HealthCheckResponse::SERVING) {
+    return absl::OkStatus();
+  }
+  return absl::UnavailableError(
+      absl::StrCat("server ", target, ": expected SERVING, got ",
+                   HealthCheckResponse::ServingStatus_Name(response.status())));
+}
+
+}  // namespace tensorkv

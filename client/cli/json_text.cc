@@ -1,0 +1,119 @@
+#include "client/cli/json_text.h"
+
+#include <cmath>
+#include <cstdint>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "client/cli/elements.h"
+#include "client/cli/float_text.h"
+#include "client/cli/mode_name.h"
+#include "nlohmann/json.hpp"
+
+namespace tensorkv {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Keys may be any bytes that the user typed; JSON is UTF-8.
+std::string Dump(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Json ShapeJson(const Shape& shape) {
+  Json json = Json::array();
+  for (const int64_t dimension : shape.dimensions()) json.push_back(dimension);
+  return json;
+}
+
+Json RuleObject(const RuleSpec& rule) {
+  return {{"rule", rule.name},
+          {"hyperparameters", Json(rule.hyperparameters)},
+          {"no_master", rule.no_master}};
+}
+
+std::string FloatJson(double value, DType dtype) {
+  if (std::isnan(value)) return "\"NaN\"";
+  if (std::isinf(value)) return value < 0 ? "\"-Infinity\"" : "\"Infinity\"";
+  return ScalarText(value, dtype);
+}
+
+std::string ElementJson(const Tensor& tensor, int64_t index) {
+  if (IsFloat(tensor.dtype())) {
+    return FloatJson(FloatAt(tensor, index), tensor.dtype());
+  }
+  const int64_t element = IntegerAt(tensor, index);
+  if (tensor.dtype() == DType::kBool) return element != 0 ? "true" : "false";
+  return absl::StrCat(element);
+}
+
+}  // namespace
+
+std::string ValueJson(absl::string_view key, const Value& value) {
+  std::string text = Dump({{"key", std::string(key)},
+                           {"dtype", std::string(NameOf(value.tensor.dtype()))},
+                           {"shape", ShapeJson(value.tensor.shape())},
+                           {"version", value.version}});
+  text.pop_back();
+  text += ",\"values\":[";
+  for (int64_t i = 0; i < value.tensor.num_elements(); ++i) {
+    absl::StrAppend(&text, i > 0 ? "," : "", ElementJson(value.tensor, i));
+  }
+  text += "]}";
+  return text;
+}
+
+std::string PushResultJson(absl::string_view key, const PushResult& result) {
+  Json json = {{"key", std::string(key)}};
+  if (result.round != 0) {
+    json["round"] = result.round;
+  } else {
+    json["version"] = result.version;
+  }
+  return Dump(json);
+}
+
+std::string KeyStatusJson(const KeyStatus& status) {
+  Json json = {{"key", status.key},
+               {"dtype", std::string(NameOf(status.dtype))},
+               {"shape", ShapeJson(status.shape)},
+               {"version", status.version},
+               {"value_bytes", status.value_bytes},
+               {"state_bytes", status.state_bytes}};
+  json.update(RuleObject(status.rule));
+  json["device"] = status.device;
+  if (status.digest) json["digest"] = absl::StrFormat("%016x", *status.digest);
+  return Dump(json);
+}
+
+std::string NamespaceStatusJson(const NamespaceStatus& status) {
+  Json rules = Json::array();
+  for (const RuleBinding& binding : status.rules) {
+    Json rule = {{"pattern", binding.key_pattern}};
+    rule.update(RuleObject(binding.rule));
+    rules.push_back(std::move(rule));
+  }
+  return Dump({{"namespace", status.name},
+               {"mode", std::string(NameOf(status.config.mode))},
+               {"num_workers", status.config.num_workers},
+               {"max_open_rounds", status.config.max_open_rounds},
+               {"budget_bytes", status.config.budget_bytes},
+               {"rules", std::move(rules)},
+               {"num_keys", status.num_keys},
+               {"value_bytes", status.memory.values},
+               {"state_bytes", status.memory.state},
+               {"contribution_bytes", status.memory.contributions},
+               {"updates_applied", status.updates_applied},
+               {"rounds_open", status.rounds_open},
+               {"rounds_closed", status.rounds_closed},
+               {"rounds_failed", status.rounds_failed},
+               {"calls_waiting", status.calls_waiting}});
+}
+
+std::string RuleJson(absl::string_view key_pattern, const RuleSpec& rule) {
+  Json json = {{"pattern", std::string(key_pattern)}};
+  json.update(RuleObject(rule));
+  return Dump(json);
+}
+
+}  // namespace tensorkv

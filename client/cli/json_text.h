@@ -1,0 +1,33 @@
+// Values and metadata as JSON, one object per line.
+
+#ifndef TENSORKV_CLIENT_CLI_JSON_TEXT_H_
+#define TENSORKV_CLIENT_CLI_JSON_TEXT_H_
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "tensor/requests.h"
+
+namespace tensorkv {
+
+// {"key":"3","dtype":"f32","shape":[2,3],"version":1,"values":[2.0,...]}
+//
+// Elements in row-major order, as few digits as their dtype needs; NaN and
+// infinities are the strings "NaN", "Infinity" and "-Infinity", as in
+// protobuf's JSON. All of them, however many. No newline at the end.
+std::string ValueJson(absl::string_view key, const Value& value);
+
+// {"key":"3","version":2} or, in a sync namespace, {"key":"3","round":7}.
+std::string PushResultJson(absl::string_view key, const PushResult& result);
+
+// The digest, where there is one, as 16 hexadecimal digits.
+std::string KeyStatusJson(const KeyStatus& status);
+
+std::string NamespaceStatusJson(const NamespaceStatus& status);
+
+// {"pattern":"*.bias","rule":"sgd","hyperparameters":{...},"no_master":false}
+std::string RuleJson(absl::string_view key_pattern, const RuleSpec& rule);
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CLIENT_CLI_JSON_TEXT_H_

@@ -1,0 +1,119 @@
+#include "client/cli/metadata_text.h"
+
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "client/cli/mode_name.h"
+
+namespace tensorkv {
+namespace {
+
+using Rows = std::vector<std::vector<std::string>>;
+
+std::vector<size_t> ColumnWidths(const Rows& rows) {
+  std::vector<size_t> widths;
+  for (const std::vector<std::string>& row : rows) {
+    if (row.size() > widths.size()) widths.resize(row.size());
+    for (size_t i = 0; i < row.size(); ++i) {
+      widths[i] = std::max(widths[i], row[i].size());
+    }
+  }
+  return widths;
+}
+
+uint64_t BytesOf(const MemoryUse& memory) {
+  return memory.values + memory.state + memory.contributions;
+}
+
+// What an empty pattern stands for.
+std::string PatternText(const RuleBinding& binding) {
+  return binding.key_pattern.empty() ? "*" : binding.key_pattern;
+}
+
+}  // namespace
+
+std::string TableText(const Rows& rows) {
+  const std::vector<size_t> widths = ColumnWidths(rows);
+  std::string text;
+  for (const std::vector<std::string>& row : rows) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i) {
+      absl::StrAppend(&line, row[i],
+                      std::string(widths[i] - row[i].size() + 2, ' '));
+    }
+    absl::StrAppend(&text, absl::StripTrailingAsciiWhitespace(line), "\n");
+  }
+  return text;
+}
+
+std::string KeyTable(const std::vector<KeyStatus>& keys) {
+  Rows rows = {{"key", "dtype", "shape", "version", "bytes", "device"}};
+  for (const KeyStatus& status : keys) {
+    rows.push_back({status.key, std::string(NameOf(status.dtype)),
+                    status.shape.ToString(), absl::StrCat(status.version),
+                    absl::StrCat(status.value_bytes), status.device});
+  }
+  return TableText(rows);
+}
+
+std::string KeyText(const KeyStatus& status) {
+  Rows rows = {{"key:", status.key},
+               {"dtype:", std::string(NameOf(status.dtype))},
+               {"shape:", status.shape.ToString()},
+               {"version:", absl::StrCat(status.version)},
+               {"value bytes:", absl::StrCat(status.value_bytes)},
+               {"state bytes:", absl::StrCat(status.state_bytes)},
+               {"rule:", status.rule.ToString()},
+               {"device:", status.device}};
+  if (status.digest) {
+    rows.push_back({"digest:", absl::StrFormat("%016x", *status.digest)});
+  }
+  return TableText(rows);
+}
+
+std::string NamespaceTable(const std::vector<NamespaceStatus>& namespaces) {
+  Rows rows = {{"namespace", "mode", "workers", "keys", "bytes", "rule"}};
+  for (const NamespaceStatus& status : namespaces) {
+    rows.push_back(
+        {status.name, std::string(NameOf(status.config.mode)),
+         absl::StrCat(status.config.num_workers), absl::StrCat(status.num_keys),
+         absl::StrCat(BytesOf(status.memory)), status.config.rule.ToString()});
+  }
+  return TableText(rows);
+}
+
+std::string NamespaceText(const NamespaceStatus& status) {
+  const NamespaceConfig& config = status.config;
+  Rows rows = {
+      {"namespace:", status.name},
+      {"mode:", std::string(NameOf(config.mode))},
+      {"workers:", absl::StrCat(config.num_workers)},
+      {"max open rounds:", absl::StrCat(config.max_open_rounds)},
+      {"budget bytes:", absl::StrCat(config.budget_bytes)},
+      {"keys:", absl::StrCat(status.num_keys)},
+      {"value bytes:", absl::StrCat(status.memory.values)},
+      {"state bytes:", absl::StrCat(status.memory.state)},
+      {"contribution bytes:", absl::StrCat(status.memory.contributions)},
+      {"updates applied:", absl::StrCat(status.updates_applied)},
+      {"rounds open:", absl::StrCat(status.rounds_open)},
+      {"rounds closed:", absl::StrCat(status.rounds_closed)},
+      {"rounds failed:", absl::StrCat(status.rounds_failed)},
+      {"calls waiting:", absl::StrCat(status.calls_waiting)}};
+  for (const RuleBinding& binding : status.rules) {
+    rows.push_back({absl::StrCat("rule of ", PatternText(binding), ":"),
+                    binding.rule.ToString()});
+  }
+  return TableText(rows);
+}
+
+std::string RuleTable(const std::vector<RuleBinding>& rules) {
+  Rows rows = {{"pattern", "rule"}};
+  for (const RuleBinding& binding : rules) {
+    rows.push_back({PatternText(binding), binding.rule.ToString()});
+  }
+  return TableText(rows);
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,33 @@
+// Metadata as text for people, in aligned columns.
+
+#ifndef TENSORKV_CLIENT_CLI_METADATA_TEXT_H_
+#define TENSORKV_CLIENT_CLI_METADATA_TEXT_H_
+
+#include <string>
+#include <vector>
+
+#include "tensor/requests.h"
+
+namespace tensorkv {
+
+// A line per row, columns aligned to the left, two blanks between them.
+std::string TableText(const std::vector<std::vector<std::string>>& rows);
+
+// A table with a line per key: key dtype shape version bytes device.
+std::string KeyTable(const std::vector<KeyStatus>& keys);
+
+// Everything about one key, a line per field.
+std::string KeyText(const KeyStatus& status);
+
+// A table with a line per namespace: name mode workers keys bytes rule.
+std::string NamespaceTable(const std::vector<NamespaceStatus>& namespaces);
+
+// Everything about one namespace, a line per field.
+std::string NamespaceText(const NamespaceStatus& status);
+
+// A table with a line per binding: pattern rule. The default's pattern is "*".
+std::string RuleTable(const std::vector<RuleBinding>& rules);
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CLIENT_CLI_METADATA_TEXT_H_

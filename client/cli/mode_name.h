@@ -1,0 +1,25 @@
+// The modes of a namespace as the command line spells them.
+
+#ifndef TENSORKV_CLIENT_CLI_MODE_NAME_H_
+#define TENSORKV_CLIENT_CLI_MODE_NAME_H_
+
+#include "absl/strings/string_view.h"
+#include "tensor/requests.h"
+
+namespace tensorkv {
+
+inline absl::string_view NameOf(Mode mode) {
+  switch (mode) {
+    case Mode::kSync:
+      return "sync";
+    case Mode::kBounded:
+      return "bounded";
+    case Mode::kAsync:
+      break;
+  }
+  return "async";
+}
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CLIENT_CLI_MODE_NAME_H_

@@ -1,0 +1,114 @@
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "base/status_macros.h"
+#include "client/cli/commands.h"
+#include "client/cli/json_text.h"
+#include "client/cli/metadata_text.h"
+#include "client/cli/usage_error.h"
+#include "tensor/rule_spec.h"
+
+namespace tensorkv {
+namespace {
+
+struct NamespaceFlags {
+  std::string name;
+  std::string mode = "async";
+  uint32_t num_workers = 0;
+  uint32_t max_open_rounds = 0;
+  uint64_t budget_bytes = 0;
+  std::string rule = "assign";
+  bool keep = false;
+};
+
+absl::StatusOr<NamespaceConfig> MakeConfig(const NamespaceFlags& flags) {
+  const absl::StatusOr<RuleSpec> rule = ParseRuleSpec(flags.rule);
+  if (!rule.ok()) return AsUsageError("--rule", rule.status());
+  return NamespaceConfig{
+      .mode = flags.mode == "sync" ? Mode::kSync : Mode::kAsync,
+      .num_workers = flags.num_workers,
+      .rule = *rule,
+      .budget_bytes = flags.budget_bytes,
+      .max_open_rounds = flags.max_open_rounds};
+}
+
+absl::Status RunCreate(const NamespaceFlags& flags, Session& session) {
+  ASSIGN_OR_RETURN(const NamespaceConfig config, MakeConfig(flags));
+  return session.client.CreateNamespace(
+      flags.name, config, flags.keep ? OnExisting::kKeep : OnExisting::kFail);
+}
+
+absl::Status RunLs(const NamespaceFlags& flags, Session& session) {
+  ASSIGN_OR_RETURN(const std::vector<NamespaceStatus> namespaces,
+                   session.client.ListNamespaces());
+  if (!session.flags.is_json()) {
+    session.out << NamespaceTable(namespaces);
+    return absl::OkStatus();
+  }
+  for (const NamespaceStatus& status : namespaces) {
+    session.out << NamespaceStatusJson(status) << "\n";
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RunDescribe(const NamespaceFlags& flags, Session& session) {
+  const std::string& name =
+      flags.name.empty() ? session.flags.name_space : flags.name;
+  ASSIGN_OR_RETURN(const NamespaceStatus status,
+                   session.client.DescribeNamespace(name));
+  if (session.flags.is_json()) {
+    session.out << NamespaceStatusJson(status) << "\n";
+  } else {
+    session.out << NamespaceText(status);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RunRm(const NamespaceFlags& flags, Session& session) {
+  return session.client.DeleteNamespace(flags.name);
+}
+
+void AddCreate(CLI::App& command, NamespaceFlags& flags) {
+  command.add_option("name", flags.name, "The new namespace")->required();
+  command.add_option("--mode", flags.mode, "async or sync")
+      ->check(CLI::IsMember({"async", "sync"}));
+  command.add_option("--workers", flags.num_workers,
+                     "Workers in the group; sync needs it");
+  command.add_option("--rule", flags.rule, "The rule of its keys");
+  command
+      .add_option("--budget", flags.budget_bytes,
+                  "Bytes it may hold; 0: as many as the server")
+      ->transform(CLI::AsSizeValue(false));
+  command.add_option("--max-open-rounds", flags.max_open_rounds,
+                     "Rounds of a key open at once; 0: the server's default");
+  command.add_flag("--keep", flags.keep,
+                   "One that exists with the same configuration is no error");
+}
+
+}  // namespace
+
+void AddNamespaceCommands(CLI::App& app, Action& action) {
+  CLI::App* ns = app.add_subcommand("ns", "Create and inspect namespaces");
+  ns->require_subcommand(1);
+  auto flags = std::make_shared<NamespaceFlags>();
+
+  const auto add = [&](const char* name, const char* help, auto run) {
+    CLI::App* command = ns->add_subcommand(name, help);
+    command->callback([&action, flags, run] {
+      action = [flags, run](Session& session) { return run(*flags, session); };
+    });
+    return command;
+  };
+  AddCreate(*add("create", "Create a namespace", RunCreate), *flags);
+  add("ls", "List all namespaces", RunLs);
+  add("describe", "Print one namespace; --namespace's if none is named",
+      RunDescribe)
+      ->add_option("name", flags->name, "The namespace");
+  add("rm", "Remove a namespace and its keys", RunRm)
+      ->add_option("name", flags->name, "The namespace")
+      ->required();
+}
+
+}  // namespace tensorkv

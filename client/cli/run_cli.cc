@@ -1,0 +1,142 @@
+#include "client/cli/run_cli.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "base/status_macros.h"
+#include "client/cli/commands.h"
+#include "client/cli/session.h"
+#include "client/cli/usage_error.h"
+#include "client/client.h"
+
+namespace tensorkv {
+namespace {
+
+void AddGlobalFlags(CLI::App& app, GlobalFlags& flags) {
+  app.add_option("--server", flags.server, "Address of the server")
+      ->capture_default_str();
+  app.add_option("--namespace", flags.name_space,
+                 "Namespace of the keys [default]");
+  app.add_option("--output", flags.output, "text or json")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str();
+  app.add_option("--timeout", flags.timeout, "Bound of every call, as 500ms")
+      ->capture_default_str();
+  app.add_option("--rank", flags.rank, "Sign calls as this worker");
+  app.add_option("--step", flags.step, "The worker's step of a push")
+      ->check(CLI::NonNegativeNumber);
+  for (CLI::Option* option : app.get_options()) option->take_last();
+}
+
+void AddCommands(CLI::App& app, Action& action) {
+  AddValueCommands(app, action);
+  AddKeyCommands(app, action);
+  AddNamespaceCommands(app, action);
+  AddRuleCommands(app, action);
+  AddHealthCommand(app, action);
+  app.require_subcommand(1);
+}
+
+// Lets the global flags stand after a command, too.
+void LetFlagsFallThrough(CLI::App& app) {
+  for (CLI::App* command :
+       app.get_subcommands([](CLI::App*) { return true; })) {
+    command->fallthrough();
+    command->footer("tensorkv --help lists the flags that all commands take.");
+    LetFlagsFallThrough(*command);
+  }
+}
+
+std::string OneLine(absl::string_view text) {
+  return absl::StrReplaceAll(text, {{"\n", " "}, {"\r", " "}});
+}
+
+// CLI11 wants the arguments in reverse. Its exceptions end here.
+// Returns the exit code if that was all there is to do.
+std::optional<int> Parse(CLI::App& app, std::vector<std::string> arguments,
+                         const CliEnvironment& environment) {
+  std::reverse(arguments.begin(), arguments.end());
+  try {
+    app.parse(std::move(arguments));
+    return std::nullopt;
+  } catch (const CLI::Success& help) {
+    environment.out << app.help();
+    return kExitOk;
+  } catch (const CLI::ParseError& error) {
+    environment.err << "tensorkv: " << OneLine(error.what())
+                    << " (tensorkv --help lists commands and flags)\n";
+    return kExitUsage;
+  }
+}
+
+// "500ms", "1.5s", or a number of seconds.
+absl::StatusOr<absl::Duration> ParseTimeout(const std::string& text) {
+  absl::Duration timeout;
+  double seconds;
+  if (absl::SimpleAtod(text, &seconds)) {
+    timeout = absl::Seconds(seconds);
+  } else if (!absl::ParseDuration(text, &timeout)) {
+    timeout = absl::ZeroDuration();
+  }
+  if (timeout > absl::ZeroDuration()) return timeout;
+  return UsageError(absl::StrCat("--timeout=", text,
+                                 ": expected more than zero, as 10s or 500ms"));
+}
+
+absl::Status RunAction(const Action& action, const GlobalFlags& flags,
+                       const CliEnvironment& environment) {
+  ASSIGN_OR_RETURN(const absl::Duration timeout, ParseTimeout(flags.timeout));
+  absl::StatusOr<std::unique_ptr<Connection>> connection =
+      environment.connect(flags.server);
+  if (!connection.ok()) return AsUsageError("--server", connection.status());
+  // No target: the user has just said which server it is.
+  Client client(*std::move(connection), {.target = "",
+                                         .name_space = flags.name_space,
+                                         .rank = flags.rank,
+                                         .timeout = timeout});
+  Session session = {
+      .flags = flags,
+      .client = client,
+      .check_health =
+          [&] { return environment.check_health(flags.server, timeout); },
+      .in = environment.in,
+      .out = environment.out};
+  return action(session);
+}
+
+int Report(const absl::Status& status, std::ostream& err) {
+  if (status.ok()) return kExitOk;
+  if (IsUsageError(status)) {
+    err << "tensorkv: " << OneLine(status.message()) << "\n";
+    return kExitUsage;
+  }
+  err << "tensorkv: " << absl::StatusCodeToString(status.code()) << ": "
+      << OneLine(status.message()) << "\n";
+  return kExitCallFailed;
+}
+
+}  // namespace
+
+int RunCli(const std::vector<std::string>& arguments,
+           const CliEnvironment& environment) {
+  CLI::App app("A client of TensorKV, a networked key-value store of tensors",
+               "tensorkv");
+  GlobalFlags flags;
+  Action action;
+  AddGlobalFlags(app, flags);
+  AddCommands(app, action);
+  LetFlagsFallThrough(app);
+  if (const auto exit_code = Parse(app, arguments, environment)) {
+    return *exit_code;
+  }
+  const absl::Status status = RunAction(action, flags, environment);
+  environment.out.flush();
+  return Report(status, environment.err);
+}
+
+}  // namespace tensorkv

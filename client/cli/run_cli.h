@@ -1,0 +1,47 @@
+// The command line client, but for the process around it.
+
+#ifndef TENSORKV_CLIENT_CLI_RUN_CLI_H_
+#define TENSORKV_CLIENT_CLI_RUN_CLI_H_
+
+#include <functional>
+#include <istream>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "client/connection.h"
+
+namespace tensorkv {
+
+// What the client takes from outside.
+struct CliEnvironment {
+  // Opens a connection to --server.
+  std::function<absl::StatusOr<std::unique_ptr<Connection>>(
+      const std::string& target)>
+      connect;
+  // OK if the server serves.
+  std::function<absl::Status(const std::string& target, absl::Duration timeout)>
+      check_health;
+  std::istream& in;
+  std::ostream& out;
+  std::ostream& err;
+};
+
+// Exit codes.
+inline constexpr int kExitOk = 0;
+inline constexpr int kExitCallFailed = 1;
+inline constexpr int kExitUsage = 2;
+
+// Runs one command line, without the program's name. Results go to `out`. An
+// error is one line on `err`, "tensorkv: NOT_FOUND: key ..." for a call that
+// failed, "tensorkv: --shape=2,x: ..." for wrong flags or values.
+int RunCli(const std::vector<std::string>& arguments,
+           const CliEnvironment& environment);
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CLIENT_CLI_RUN_CLI_H_

@@ -1,0 +1,238 @@
+#include <fstream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "client/cli/array_text.h"
+#include "client/cli/commands.h"
+#include "client/cli/json_text.h"
+#include "client/cli/npy.h"
+#include "client/cli/usage_error.h"
+#include "client/cli/value_source.h"
+
+namespace tensorkv {
+namespace {
+
+// More entries than any server takes in one call.
+constexpr uint32_t kMaxTimes = 1'000'000;
+
+struct ValueCommandFlags {
+  std::vector<std::string> keys;
+  ValueFlags value;
+  std::string on_existing = "fail";
+  uint32_t times = 1;
+  Version min_version = 0;
+  bool wait = false;
+  std::string npy_out;
+};
+
+void AddKeys(CLI::App& command, ValueCommandFlags& flags) {
+  command.add_option("keys", flags.keys, "Keys")->required();
+}
+
+void AddValueFlags(CLI::App& command, ValueFlags& flags) {
+  command.add_option("--shape", flags.shape, "Dimensions, as 2,3");
+  command.add_option("--dtype", flags.dtype,
+                     "f32 f64 f16 bf16 f8e4m3 f8e5m2 i8 u8 i16 i32 i64 bool");
+  command.add_option("--fill", flags.fill, "The number in every element");
+  command.add_option("--npy", flags.npy,
+                     "A .npy file with the value; - for the standard input");
+}
+
+OnExisting ParseOnExisting(absl::string_view text) {
+  if (text == "keep") return OnExisting::kKeep;
+  if (text == "replace") return OnExisting::kReplace;
+  return OnExisting::kFail;
+}
+
+absl::Status RunInit(const ValueCommandFlags& flags, Session& session) {
+  ASSIGN_OR_RETURN(const ValueSource source,
+                   ValueSource::Create(flags.value, session.in));
+  if (!source.shape().has_value()) {
+    return UsageError("--fill needs --shape, as --shape=2,3 (or [])");
+  }
+  std::vector<InitEntry> entries;
+  for (const std::string& key : flags.keys) {
+    ASSIGN_OR_RETURN(Tensor tensor, source.Make(DType::kF32, {}));
+    entries.push_back({key, std::move(tensor)});
+  }
+  return session.client.Init(std::move(entries),
+                             ParseOnExisting(flags.on_existing));
+}
+
+// A tensor per key; asks the server for what the flags leave to the keys.
+absl::StatusOr<std::vector<Tensor>> MakeContributions(
+    const ValueCommandFlags& flags, Session& session) {
+  ASSIGN_OR_RETURN(const ValueSource source,
+                   ValueSource::Create(flags.value, session.in));
+  std::vector<KeyStatus> stored(flags.keys.size());
+  if (!source.dtype().has_value() || !source.shape().has_value()) {
+    ASSIGN_OR_RETURN(stored, session.client.Stat(flags.keys));
+  }
+  std::vector<Tensor> tensors;
+  for (const KeyStatus& status : stored) {
+    ASSIGN_OR_RETURN(Tensor tensor, source.Make(status.dtype, status.shape));
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
+absl::StatusOr<std::vector<PushEntry>> MakeEntries(
+    const ValueCommandFlags& flags, Session& session) {
+  ASSIGN_OR_RETURN(const std::vector<Tensor> tensors,
+                   MakeContributions(flags, session));
+  std::vector<PushEntry> entries;
+  for (size_t i = 0; i < flags.keys.size(); ++i) {
+    const PushEntry entry = {.key = flags.keys[i], .tensor = tensors[i]};
+    entries.insert(entries.end(), flags.times, entry);
+  }
+  return entries;
+}
+
+std::string PushResultText(const std::string& key, const PushResult& result) {
+  if (result.round != 0) return absl::StrCat(key, ": round ", result.round);
+  return absl::StrCat(key, ": version ", result.version);
+}
+
+absl::Status RunPush(const ValueCommandFlags& flags, Session& session) {
+  ASSIGN_OR_RETURN(std::vector<PushEntry> entries, MakeEntries(flags, session));
+  ASSIGN_OR_RETURN(
+      const PushReply reply,
+      session.client.Push(std::move(entries), {.step = session.flags.step}));
+  // The entries of one key have one result.
+  for (size_t i = 0; i < reply.results.size(); i += flags.times) {
+    const std::string& key = flags.keys[i / flags.times];
+    const PushResult& result = reply.results[i];
+    session.out << (session.flags.is_json() ? PushResultJson(key, result)
+                                            : PushResultText(key, result))
+                << "\n";
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WriteNpy(const std::string& path, const Tensor& tensor,
+                      Session& session) {
+  ASSIGN_OR_RETURN(const std::string bytes, FormatNpy(tensor));
+  if (path == "-") {
+    session.out << bytes;
+    return absl::OkStatus();
+  }
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << bytes << std::flush;
+  if (!file) return UsageError(absl::StrCat("--npy=", path, ": cannot write"));
+  return absl::OkStatus();
+}
+
+void PrintValue(const std::string& key, const Value& value, bool with_key,
+                Session& session) {
+  if (session.flags.is_json()) {
+    session.out << ValueJson(key, value) << "\n";
+    return;
+  }
+  if (with_key) session.out << key << ":\n";
+  session.out << ArrayText(value.tensor) << "\n";
+}
+
+// REQUIRES: a value per key.
+void PrintValues(const std::vector<std::string>& keys,
+                 const std::vector<Value>& values, Session& session) {
+  for (size_t i = 0; i < keys.size(); ++i) {
+    PrintValue(keys[i], values[i], keys.size() > 1, session);
+  }
+}
+
+absl::Status RunPull(const ValueCommandFlags& flags, Session& session) {
+  if (!flags.npy_out.empty() && flags.keys.size() != 1) {
+    return UsageError(
+        absl::StrCat("--npy: expected one key, got ", flags.keys.size()));
+  }
+  PullRequest request;
+  request.wait = flags.wait;
+  for (const std::string& key : flags.keys) {
+    request.entries.push_back({key, flags.min_version});
+  }
+  ASSIGN_OR_RETURN(const PullReply reply,
+                   session.client.Pull(std::move(request)));
+  if (!flags.npy_out.empty()) {
+    return WriteNpy(flags.npy_out, reply.values[0].tensor, session);
+  }
+  PrintValues(flags.keys, reply.values, session);
+  return absl::OkStatus();
+}
+
+absl::Status RunPushPull(const ValueCommandFlags& flags, Session& session) {
+  ASSIGN_OR_RETURN(std::vector<PushEntry> entries, MakeEntries(flags, session));
+  ASSIGN_OR_RETURN(const PullReply reply,
+                   session.client.PushPull(std::move(entries),
+                                           {.step = session.flags.step}));
+  // The entries of one key have one value.
+  std::vector<Value> values;
+  for (size_t i = 0; i < reply.values.size(); i += flags.times) {
+    values.push_back(reply.values[i]);
+  }
+  PrintValues(flags.keys, values, session);
+  return absl::OkStatus();
+}
+
+using Run = absl::Status (*)(const ValueCommandFlags&, Session&);
+
+// A command with flags of its own, which `run` gets.
+std::pair<CLI::App*, ValueCommandFlags*> AddCommand(CLI::App& app,
+                                                    Action& action,
+                                                    const char* name,
+                                                    const char* help, Run run) {
+  CLI::App* command = app.add_subcommand(name, help);
+  auto flags = std::make_shared<ValueCommandFlags>();
+  command->callback([&action, flags, run] {
+    action = [flags, run](Session& session) { return run(*flags, session); };
+  });
+  AddKeys(*command, *flags);
+  return {command, flags.get()};
+}
+
+void AddTimes(CLI::App& command, ValueCommandFlags& flags) {
+  command
+      .add_option("--times", flags.times,
+                  "Send the value this often for each key, in one call")
+      ->check(CLI::Range(uint32_t{1}, kMaxTimes));
+}
+
+}  // namespace
+
+void AddValueCommands(CLI::App& app, Action& action) {
+  auto [init, init_flags] =
+      AddCommand(app, action, "init", "Create keys with values", RunInit);
+  AddValueFlags(*init, init_flags->value);
+  init->add_option("--on-existing", init_flags->on_existing,
+                   "What to do about keys that exist: fail, keep or replace")
+      ->check(CLI::IsMember({"fail", "keep", "replace"}));
+
+  auto [push, push_flags] = AddCommand(
+      app, action, "push",
+      "Contribute values; dtype and shape default to the key's", RunPush);
+  AddValueFlags(*push, push_flags->value);
+  AddTimes(*push, *push_flags);
+
+  auto [pull, pull_flags] =
+      AddCommand(app, action, "pull", "Print values", RunPull);
+  pull->add_option("--min-version", pull_flags->min_version,
+                   "Wait until each key has reached this version")
+      ->check(CLI::NonNegativeNumber);
+  pull->add_flag("--wait", pull_flags->wait,
+                 "Wait for keys that do not exist yet");
+  pull->add_option("--npy", pull_flags->npy_out,
+                   "Write the value to this .npy file; - for the standard "
+                   "output");
+
+  auto [pushpull, pushpull_flags] =
+      AddCommand(app, action, "pushpull",
+                 "Contribute values and print the outcome", RunPushPull);
+  AddValueFlags(*pushpull, pushpull_flags->value);
+  AddTimes(*pushpull, *pushpull_flags);
+}
+
+}  // namespace tensorkv

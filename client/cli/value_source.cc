@@ -1,0 +1,116 @@
+#include "client/cli/value_source.h"
+
+#include <cmath>
+#include <cstdint>
+#include <fstream>
+#include <iterator>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "base/status_macros.h"
+#include "client/cli/npy.h"
+#include "client/cli/usage_error.h"
+
+namespace tensorkv {
+namespace {
+
+// Above this, not every whole number is a double.
+constexpr double kLargestExactWhole = 9007199254740992.0;
+
+absl::StatusOr<Shape> ParseShape(absl::string_view text) {
+  const std::string subject = absl::StrCat("--shape=", text);
+  if (absl::ConsumePrefix(&text, "[")) absl::ConsumeSuffix(&text, "]");
+  std::vector<int64_t> dimensions;
+  for (const absl::string_view part :
+       absl::StrSplit(text, ',', absl::SkipWhitespace())) {
+    int64_t dimension;
+    if (!absl::SimpleAtoi(part, &dimension)) {
+      return UsageError(absl::StrCat(
+          subject, ": expected whole numbers as in 2,3, got \"", part, "\""));
+    }
+    dimensions.push_back(dimension);
+  }
+  absl::StatusOr<Shape> shape = Shape::Create(dimensions);
+  if (!shape.ok()) return AsUsageError(subject, shape.status());
+  return shape;
+}
+
+absl::StatusOr<std::string> ReadAll(const std::string& path, std::istream& in) {
+  if (path == "-") {
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  }
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return UsageError(absl::StrCat("--npy=", path, ": cannot open"));
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+absl::Status CheckFill(DType dtype, double fill) {
+  if (IsFloat(dtype)) return absl::OkStatus();
+  if (fill == std::trunc(fill) && std::abs(fill) <= kLargestExactWhole) {
+    return absl::OkStatus();
+  }
+  return UsageError(absl::StrCat("--fill=", fill, ": expected a whole number, ",
+                                 "at most 2^53 in magnitude, for ",
+                                 NameOf(dtype)));
+}
+
+}  // namespace
+
+absl::StatusOr<ValueSource> ValueSource::Create(const ValueFlags& flags,
+                                                std::istream& in) {
+  if (flags.npy.has_value() == flags.fill.has_value()) {
+    return UsageError("expected --fill=NUMBER or --npy=FILE, one of them");
+  }
+  if (!flags.npy.has_value()) return FromFill(flags);
+  if (flags.shape.has_value() || flags.dtype.has_value()) {
+    return UsageError("--npy has its own shape and dtype: expected no others");
+  }
+  return FromNpy(*flags.npy, in);
+}
+
+absl::StatusOr<ValueSource> ValueSource::FromNpy(const std::string& path,
+                                                 std::istream& in) {
+  ASSIGN_OR_RETURN(const std::string bytes, ReadAll(path, in));
+  absl::StatusOr<Tensor> tensor = ParseNpy(bytes);
+  if (!tensor.ok()) {
+    return AsUsageError(absl::StrCat("--npy=", path), tensor.status());
+  }
+  return ValueSource(*std::move(tensor));
+}
+
+absl::StatusOr<ValueSource> ValueSource::FromFill(const ValueFlags& flags) {
+  std::optional<DType> dtype;
+  if (flags.dtype.has_value()) {
+    const absl::StatusOr<DType> parsed = ParseDType(*flags.dtype);
+    if (!parsed.ok()) return AsUsageError("--dtype", parsed.status());
+    dtype = *parsed;
+  }
+  std::optional<Shape> shape;
+  if (flags.shape.has_value()) {
+    ASSIGN_OR_RETURN(shape, ParseShape(*flags.shape));
+  }
+  double fill;
+  if (!absl::SimpleAtod(*flags.fill, &fill)) {
+    return UsageError(
+        absl::StrCat("--fill=", *flags.fill, ": expected a number"));
+  }
+  return ValueSource(dtype, std::move(shape), fill);
+}
+
+absl::StatusOr<Tensor> ValueSource::Make(DType dtype,
+                                         const Shape& shape) const {
+  if (tensor_.has_value()) return *tensor_;
+  const DType own_dtype = dtype_.value_or(dtype);
+  RETURN_IF_ERROR(CheckFill(own_dtype, fill_));
+  absl::StatusOr<Tensor> tensor =
+      Tensor::Filled(own_dtype, shape_.value_or(shape), fill_);
+  if (absl::IsInvalidArgument(tensor.status())) {
+    return AsUsageError(absl::StrCat("--fill=", fill_), tensor.status());
+  }
+  return tensor;
+}
+
+}  // namespace tensorkv

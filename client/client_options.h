@@ -1,0 +1,44 @@
+// What a client needs to know to reach its namespace.
+
+#ifndef TENSORKV_CLIENT_CLIENT_OPTIONS_H_
+#define TENSORKV_CLIENT_CLIENT_OPTIONS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/time/time.h"
+
+namespace prometheus {
+class Registry;
+}  // namespace prometheus
+
+namespace tensorkv {
+
+struct ClientOptions {
+  // "host:port", "unix:/path", or any gRPC target.
+  std::string target = "127.0.0.1:7363";
+
+  // The namespace of every verb; empty means "default".
+  std::string name_space;
+
+  // Signs pushes and pulls as this worker of the namespace. Without a rank the
+  // client is a reader and writer that is no member.
+  std::optional<uint32_t> rank;
+
+  // Bound of every call, connecting and retries included.
+  absl::Duration timeout = absl::Seconds(30);
+
+  // The longest request that is sent and reply that is taken, encoded. The
+  // default is the server's own.
+  size_t max_message_bytes = size_t{64} << 20;
+
+  // Receives the client's metrics (client/client_metrics.h) where set.
+  std::shared_ptr<prometheus::Registry> metrics;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CLIENT_CLIENT_OPTIONS_H_

@@ -1,0 +1,133 @@
+#include "client/local/local_connection.h"
+
+#include <thread>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "base/mutex.h"
+#include "service/store/tensor_store.h"
+
+namespace tensorkv {
+namespace {
+
+// Where a callback leaves its reply. Shared by both threads: the callback may
+// still be leaving when the caller has gone on.
+template <typename Reply>
+struct Arrival {
+  Notification arrived;
+  absl::StatusOr<Reply> reply;
+};
+
+// Starts a call, which takes a ReplyCallback, and waits for its reply.
+template <typename Reply, typename Start>
+absl::StatusOr<Reply> Await(Start start) {
+  auto arrival = std::make_shared<Arrival<Reply>>();
+  start([arrival](absl::StatusOr<Reply> reply) {
+    arrival->reply = std::move(reply);
+    arrival->arrived.Notify();
+  });
+  arrival->arrived.WaitForNotification();
+  return std::move(arrival->reply);
+}
+
+int NumThreads(const LocalConnectionOptions& options) {
+  if (options.num_threads > 0) return options.num_threads;
+  return static_cast<int>(std::thread::hardware_concurrency());
+}
+
+CallContext ContextOf(const CallOptions& options) {
+  return {.timeout = options.timeout};
+}
+
+}  // namespace
+
+LocalConnection::LocalConnection(const LocalConnectionOptions& options)
+    : store_options_(options.store),
+      started_unix_seconds_(absl::ToUnixSeconds(absl::Now())),
+      backend_(NumThreads(options)),
+      store_(options.store, &backend_, &alarms_) {}
+
+absl::StatusOr<InitReply> LocalConnection::Init(const InitRequest& request,
+                                                const CallOptions& options) {
+  return store_.Init(request);
+}
+
+absl::StatusOr<PushReply> LocalConnection::Push(const PushRequest& request,
+                                                const CallOptions& options) {
+  return Await<PushReply>([&](ReplyCallback<PushReply> done) {
+    store_.Push(request, ContextOf(options), std::move(done));
+  });
+}
+
+absl::StatusOr<PullReply> LocalConnection::Pull(const PullRequest& request,
+                                                const CallOptions& options) {
+  return Await<PullReply>([&](ReplyCallback<PullReply> done) {
+    store_.Pull(request, ContextOf(options), std::move(done));
+  });
+}
+
+absl::StatusOr<PullReply> LocalConnection::PushPull(
+    const PushRequest& request, const CallOptions& options) {
+  return Await<PullReply>([&](ReplyCallback<PullReply> done) {
+    store_.PushPull(request, ContextOf(options), std::move(done));
+  });
+}
+
+absl::StatusOr<DeleteReply> LocalConnection::Delete(
+    const DeleteRequest& request, const CallOptions& options) {
+  return store_.Delete(request);
+}
+
+absl::StatusOr<ListReply> LocalConnection::List(const ListRequest& request,
+                                                const CallOptions& options) {
+  return store_.List(request);
+}
+
+absl::StatusOr<StatReply> LocalConnection::Stat(const StatRequest& request,
+                                                const CallOptions& options) {
+  return store_.Stat(request);
+}
+
+absl::Status LocalConnection::CreateNamespace(
+    const CreateNamespaceRequest& request, const CallOptions& options) {
+  return store_.CreateNamespace(request);
+}
+
+absl::StatusOr<NamespaceStatus> LocalConnection::DescribeNamespace(
+    const std::string& name_space, const CallOptions& options) {
+  return store_.DescribeNamespace(name_space);
+}
+
+absl::StatusOr<std::vector<NamespaceStatus>> LocalConnection::ListNamespaces(
+    const CallOptions& options) {
+  return store_.ListNamespaces();
+}
+
+absl::Status LocalConnection::DeleteNamespace(const std::string& name_space,
+                                              const CallOptions& options) {
+  return store_.DeleteNamespace(name_space);
+}
+
+absl::Status LocalConnection::SetRule(const SetRuleRequest& request,
+                                      const CallOptions& options) {
+  return store_.SetRule(request);
+}
+
+absl::StatusOr<RuleSpec> LocalConnection::SetHyperparameters(
+    const SetHyperparametersRequest& request, const CallOptions& options) {
+  return store_.SetHyperparameters(request);
+}
+
+absl::StatusOr<ServerStatus> LocalConnection::DescribeServer(
+    const CallOptions& options) {
+  ServerStatus status;
+  status.version = "local";
+  status.started_unix_seconds = started_unix_seconds_;
+  status.devices = {std::string(backend_.name())};
+  status.budget_bytes = store_.budget_bytes();
+  status.used_bytes = store_.used_bytes();
+  status.max_entries = store_options_.max_entries;
+  return status;
+}
+
+}  // namespace tensorkv

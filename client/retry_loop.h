@@ -1,0 +1,61 @@
+// Repeats a call while the other side is Unavailable.
+
+#ifndef TENSORKV_CLIENT_RETRY_LOOP_H_
+#define TENSORKV_CLIENT_RETRY_LOOP_H_
+
+#include <algorithm>
+#include <functional>
+#include <type_traits>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "client/result_status.h"
+
+namespace tensorkv {
+
+// Pauses between attempts: uniform between zero and a bound that doubles from
+// `initial` up to `maximum` ("full jitter"), so that clients that failed
+// together do not come back together.
+struct Backoff {
+  absl::Duration initial = absl::Milliseconds(20);
+  absl::Duration maximum = absl::Seconds(2);
+};
+
+// What a retry loop takes from outside. Each function is thread-safe.
+struct RetryEnvironment {
+  // Monotonic time since an arbitrary start.
+  std::function<absl::Duration()> now;
+  std::function<void(absl::Duration)> sleep;
+  // Uniform in [0, 1).
+  std::function<double()> random;
+};
+
+// The steady clock, this thread's sleep, a random generator.
+RetryEnvironment SystemRetryEnvironment();
+
+// Calls `attempt(time_left)`, which returns a Status or StatusOr, until it
+// returns anything but Unavailable, or the next pause would reach the end of
+// `timeout`. Returns what the last attempt returned. The first attempt is made
+// whatever the timeout.
+template <typename Attempt>
+std::invoke_result_t<Attempt, absl::Duration> RetryLoop(
+    const Backoff& backoff, const RetryEnvironment& environment,
+    absl::Duration timeout, Attempt attempt) {
+  const absl::Duration deadline = environment.now() + timeout;
+  absl::Duration bound = backoff.initial;
+  absl::Duration time_left = timeout;
+  while (true) {
+    auto result = attempt(time_left);
+    if (!absl::IsUnavailable(ResultStatus(result))) return result;
+    const absl::Duration pause = bound * environment.random();
+    if (environment.now() + pause >= deadline) return result;
+    environment.sleep(pause);
+    time_left = deadline - environment.now();
+    if (time_left <= absl::ZeroDuration()) return result;
+    bound = std::min(bound * 2, backoff.maximum);
+  }
+}
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CLIENT_RETRY_LOOP_H_

@@ -1,0 +1,29 @@
+// Calls a verb by its name, for tests of what all verbs have in common.
+
+#ifndef TENSORKV_TESTS_CLIENT_CALL_VERB_H_
+#define TENSORKV_TESTS_CLIENT_CALL_VERB_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "client/connection.h"
+
+namespace tensorkv::testing {
+
+struct VerbOptions {
+  OnExisting on_existing = OnExisting::kFail;  // Init, CreateNamespace
+  bool ignore_missing = false;                 // Delete
+};
+
+// The names of all verbs: "Init", "Push", ...
+std::vector<std::string> AllVerbs();
+
+// Calls `verb`, one of AllVerbs, with an empty request but for `options`.
+absl::Status CallVerb(const std::string& verb, Connection& connection,
+                      const CallOptions& call = {},
+                      const VerbOptions& options = {});
+
+}  // namespace tensorkv::testing
+
+#endif  // TENSORKV_TESTS_CLIENT_CALL_VERB_H_

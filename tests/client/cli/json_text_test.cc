@@ -1,0 +1,110 @@
+#include "client/cli/json_text.h"
+
+#include <limits>
+
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/testing/tensor_values.h"
+
+namespace tensorkv {
+namespace {
+
+using ::tensorkv::testing::Full;
+using ::tensorkv::testing::Vector;
+using Json = nlohmann::json;
+
+TEST(ValueJsonTest, HasKeyDTypeShapeVersionAndValues) {
+  EXPECT_EQ(ValueJson("3", {1, Full({2, 3}, 2)}),
+            "{\"key\":\"3\",\"dtype\":\"f32\",\"shape\":[2,3],\"version\":1,"
+            "\"values\":[2.0,2.0,2.0,2.0,2.0,2.0]}");
+}
+
+TEST(ValueJsonTest, FloatsHaveTheDigitsOfTheirDType) {
+  EXPECT_EQ(Json::parse(ValueJson("k", {1, Vector({0.1, 1e-9})}))["values"],
+            Json({0.1, 1e-9}));
+}
+
+TEST(ValueJsonTest, NonfiniteAreStrings) {
+  const double infinity = std::numeric_limits<double>::infinity();
+
+  EXPECT_EQ(
+      Json::parse(ValueJson("k", {1, Vector({infinity, -infinity,
+                                             infinity - infinity})}))["values"],
+      Json({"Infinity", "-Infinity", "NaN"}));
+}
+
+TEST(ValueJsonTest, IntegersAndBoolsAreThemselves) {
+  EXPECT_EQ(
+      Json::parse(ValueJson("k", {1, Vector({-1, 7}, DType::kI8)}))["values"],
+      Json({-1, 7}));
+  EXPECT_EQ(
+      Json::parse(ValueJson("k", {1, Vector({1, 0}, DType::kBool)}))["values"],
+      Json({true, false}));
+}
+
+TEST(ValueJsonTest, EmptyTensorHasNoValues) {
+  EXPECT_EQ(Json::parse(ValueJson("k", {1, Tensor()}))["values"],
+            Json::array());
+}
+
+TEST(ValueJsonTest, KeysAreEscapedWhateverTheirBytes) {
+  EXPECT_EQ(Json::parse(ValueJson("a\"b\n", {1, Tensor()}))["key"], "a\"b\n");
+  EXPECT_TRUE(Json::accept(ValueJson("\xff\xfe", {1, Tensor()})));
+}
+
+TEST(PushResultJsonTest, HasTheVersionOrTheRound) {
+  EXPECT_EQ(PushResultJson("k", {.version = 2}),
+            "{\"key\":\"k\",\"version\":2}");
+  EXPECT_EQ(PushResultJson("k", {.round = 7}), "{\"key\":\"k\",\"round\":7}");
+}
+
+TEST(KeyStatusJsonTest, HasAllMetadata) {
+  KeyStatus status = {.key = "w", .dtype = DType::kBF16, .shape = {4}};
+  status.version = 3;
+  status.rule = {.name = "sgd", .hyperparameters = {{"momentum", 0.5}}};
+  status.device = "cpu";
+
+  const Json json = Json::parse(KeyStatusJson(status));
+
+  EXPECT_EQ(json["key"], "w");
+  EXPECT_EQ(json["dtype"], "bf16");
+  EXPECT_EQ(json["shape"], Json({4}));
+  EXPECT_EQ(json["rule"], "sgd");
+  EXPECT_EQ(json["hyperparameters"]["momentum"], 0.5);
+  EXPECT_EQ(json["device"], "cpu");
+  EXPECT_FALSE(json.contains("digest"));
+}
+
+TEST(KeyStatusJsonTest, DigestIsHexadecimal) {
+  KeyStatus status;
+  status.digest = 0xab;
+
+  EXPECT_EQ(Json::parse(KeyStatusJson(status))["digest"], "00000000000000ab");
+}
+
+TEST(NamespaceStatusJsonTest, HasModeCountsAndRules) {
+  NamespaceStatus status;
+  status.name = "n";
+  status.config.mode = Mode::kSync;
+  status.config.num_workers = 4;
+  status.rules = {{"*.bias", {.name = "sgd"}}};
+  status.num_keys = 9;
+
+  const Json json = Json::parse(NamespaceStatusJson(status));
+
+  EXPECT_EQ(json["namespace"], "n");
+  EXPECT_EQ(json["mode"], "sync");
+  EXPECT_EQ(json["num_workers"], 4);
+  EXPECT_EQ(json["num_keys"], 9);
+  ASSERT_EQ(json["rules"].size(), 1);
+  EXPECT_EQ(json["rules"][0]["pattern"], "*.bias");
+}
+
+TEST(RuleJsonTest, HasPatternAndRule) {
+  EXPECT_EQ(RuleJson("", {.name = "assign"}),
+            "{\"pattern\":\"\",\"rule\":\"assign\",\"hyperparameters\":{},"
+            "\"no_master\":false}");
+}
+
+}  // namespace
+}  // namespace tensorkv

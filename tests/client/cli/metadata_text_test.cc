@@ -1,0 +1,73 @@
+#include "client/cli/metadata_text.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace tensorkv {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+KeyStatus Weights() {
+  KeyStatus status = {.key = "fc1.w", .dtype = DType::kF32, .shape = {2, 3}};
+  status.version = 12;
+  status.value_bytes = 24;
+  status.device = "cpu";
+  return status;
+}
+
+TEST(TableTextTest, ColumnsAreAlignedAndLinesEndWithoutBlanks) {
+  EXPECT_EQ(TableText({{"a", "b"}, {"long", ""}, {"x", "yy"}}),
+            "a     b\nlong\nx     yy\n");
+}
+
+TEST(KeyTableTest, HasALinePerKey) {
+  EXPECT_EQ(KeyTable({Weights()}),
+            "key    dtype  shape  version  bytes  device\n"
+            "fc1.w  f32    [2,3]  12       24     cpu\n");
+}
+
+TEST(KeyTextTest, HasAllFields) {
+  EXPECT_THAT(KeyText(Weights()), AllOf(HasSubstr("key:          fc1.w\n"),
+                                        HasSubstr("rule:         assign\n"),
+                                        Not(HasSubstr("digest"))));
+}
+
+TEST(KeyTextTest, DigestIsThereWhenAskedFor) {
+  KeyStatus status = Weights();
+  status.digest = 0xab;
+
+  EXPECT_THAT(KeyText(status), HasSubstr("digest:       00000000000000ab\n"));
+}
+
+TEST(NamespaceTextTest, HasModeAndRules) {
+  NamespaceStatus status;
+  status.name = "n";
+  status.config.mode = Mode::kSync;
+  status.rules = {{"*.bias", {.name = "sgd"}}, {"", {.name = "assign"}}};
+
+  EXPECT_THAT(NamespaceText(status),
+              AllOf(HasSubstr("mode:                sync\n"),
+                    HasSubstr("rule of *.bias:      sgd\n"),
+                    HasSubstr("rule of *:           assign\n")));
+}
+
+TEST(NamespaceTableTest, CountsAllMemory) {
+  NamespaceStatus status;
+  status.name = "n";
+  status.memory = {.values = 1, .state = 2, .contributions = 3};
+
+  EXPECT_EQ(NamespaceTable({status}),
+            "namespace  mode   workers  keys  bytes  rule\n"
+            "n          async  0        0     6      assign\n");
+}
+
+TEST(RuleTableTest, DefaultRuleMatchesAll) {
+  EXPECT_EQ(RuleTable({{"", {.name = "assign"}}}),
+            "pattern  rule\n*        assign\n");
+}
+
+}  // namespace
+}  // namespace tensorkv

@@ -1,0 +1,355 @@
+#include "client/cli/run_cli.h"
+
+#include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_split.h"
+#include "client/cli/npy.h"
+#include "client/local/local_connection.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/client/scripted_connection.h"
+#include "tests/client/shared_connection.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/tensor_values.h"
+
+namespace tensorkv {
+namespace {
+
+using ::tensorkv::testing::Full;
+using ::tensorkv::testing::Script;
+using ::tensorkv::testing::ScriptedConnection;
+using ::tensorkv::testing::SharedConnection;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+struct Outcome {
+  int exit_code;
+  std::string out;
+  std::string err;
+};
+
+// Runs `arguments` on `connection`; the health check answers `health`.
+Outcome RunOn(std::unique_ptr<Connection> connection,
+              const std::vector<std::string>& arguments,
+              const std::string& input = "",
+              const absl::Status& health = absl::OkStatus()) {
+  std::istringstream in(input);
+  std::ostringstream out;
+  std::ostringstream err;
+  const int exit_code = RunCli(
+      arguments,
+      {.connect = [&](const std::string&) { return std::move(connection); },
+       .check_health = [&](const std::string&,
+                           absl::Duration) { return health; },
+       .in = in,
+       .out = out,
+       .err = err});
+  return {exit_code, out.str(), err.str()};
+}
+
+// Command lines, split at blanks, one after the other on a store in this
+// process.
+class StoreCliTest : public ::testing::Test {
+ protected:
+  Outcome Run(const std::string& line, const std::string& input = "") {
+    return RunOn(std::make_unique<SharedConnection>(store_),
+                 absl::StrSplit(line, ' ', absl::SkipEmpty()), input);
+  }
+
+  // What a command prints that succeeds.
+  std::string Print(const std::string& line, const std::string& input = "") {
+    const Outcome outcome = Run(line, input);
+    EXPECT_EQ(outcome.exit_code, kExitOk) << line << ": " << outcome.err;
+    EXPECT_EQ(outcome.err, "");
+    return outcome.out;
+  }
+
+  LocalConnection store_;
+};
+
+std::string Filled(const std::string& element) {
+  const std::string row = "[" + element + " " + element + " " + element + "]";
+  return "[" + row + "\n " + row + "]\n";
+}
+
+TEST_F(StoreCliTest, TutorialOfOneKey) {
+  Print("init 3 --shape=2,3 --fill=2");
+  EXPECT_EQ(Print("pull 3"), "[[2. 2. 2.]\n [2. 2. 2.]]\n");
+  Print("push 3 --fill=8");
+  EXPECT_EQ(Print("pull 3"), Filled("8."));
+  Print("push 3 --fill=1 --times=4");
+  EXPECT_EQ(Print("pull 3"), Filled("4."));
+  Print("rule set accumulate(scale=2)");
+  EXPECT_EQ(Print("pull 3"), Filled("4."));
+  Print("push 3 --fill=1");
+  EXPECT_EQ(Print("pull 3"), Filled("6."));
+}
+
+TEST_F(StoreCliTest, TutorialOfManyKeys) {
+  Print("rule set accumulate(scale=2)");
+  Print("init 5 7 9 --shape=2,3 --fill=1");
+  Print("push 5 7 9 --fill=1");
+  EXPECT_EQ(Print("pull 5 7 9"), "5:\n" + Filled("3.") + "7:\n" + Filled("3.") +
+                                     "9:\n" + Filled("3."));
+  Print("push 5 7 9 --fill=1 --times=4");
+  EXPECT_EQ(Print("pull 9"), Filled("11."));
+}
+
+TEST_F(StoreCliTest, JsonHasAnObjectPerLine) {
+  Print("init 3 5 --shape=1 --fill=2");
+
+  EXPECT_EQ(Print("pull 3 5 --output=json"),
+            "{\"key\":\"3\",\"dtype\":\"f32\",\"shape\":[1],\"version\":1,"
+            "\"values\":[2.0]}\n"
+            "{\"key\":\"5\",\"dtype\":\"f32\",\"shape\":[1],\"version\":1,"
+            "\"values\":[2.0]}\n");
+}
+
+TEST_F(StoreCliTest, PushPrintsTheVersionOfEachKey) {
+  Print("init 3 5 --shape=1 --fill=2");
+
+  EXPECT_EQ(Print("push 3 5 --fill=1 --times=2"),
+            "3: version 2\n5: version 2\n");
+  EXPECT_EQ(Print("--output=json push 3 --fill=1"),
+            "{\"key\":\"3\",\"version\":3}\n");
+}
+
+TEST_F(StoreCliTest, PushPullPrintsTheOutcomeOfEachKey) {
+  Print("init 3 5 --shape=1 --fill=2");
+
+  EXPECT_EQ(Print("pushpull 3 5 --fill=1 --times=3"), "3:\n[3.]\n5:\n[3.]\n");
+}
+
+TEST_F(StoreCliTest, PushTakesDTypeAndShapeOfTheKey) {
+  Print("init 3 --shape=2 --dtype=i32 --fill=2");
+
+  Print("push 3 --fill=-7");
+
+  EXPECT_EQ(Print("pull 3"), "[-7 -7]\n");
+}
+
+TEST_F(StoreCliTest, SyncPushNamesItsRound) {
+  Print("ns create train --mode=sync --workers=1");
+  Print("init w --shape=1 --fill=0 --namespace=train");
+
+  EXPECT_EQ(Print("push w --fill=4 --namespace=train --rank=0 --step=1"),
+            "w: round 1\n");
+  EXPECT_EQ(Print("pull w --namespace=train"), "[4.]\n");
+}
+
+TEST_F(StoreCliTest, NpyGoesInAndOutThroughTheStandardStreams) {
+  ASSERT_OK_AND_ASSIGN(const std::string file, FormatNpy(Full({2, 2}, 5)));
+
+  Print("init 3 --npy -", file);
+
+  EXPECT_EQ(Print("pull 3 --npy -"), file);
+}
+
+TEST_F(StoreCliTest, InitOfAnExistingKeyCanKeepOrReplace) {
+  Print("init 3 --shape=1 --fill=2");
+
+  EXPECT_EQ(Run("init 3 --shape=1 --fill=9").exit_code, kExitCallFailed);
+  Print("init 3 --shape=1 --fill=9 --on-existing=keep");
+  EXPECT_EQ(Print("pull 3"), "[2.]\n");
+  Print("init 3 --shape=1 --fill=9 --on-existing=replace");
+  EXPECT_EQ(Print("pull 3"), "[9.]\n");
+}
+
+TEST_F(StoreCliTest, LsStatAndRm) {
+  Print("init a1 a2 b --shape=2,3 --fill=2");
+
+  EXPECT_EQ(Print("ls a"),
+            "key  dtype  shape  version  bytes  device\n"
+            "a1   f32    [2,3]  1        24     cpu\n"
+            "a2   f32    [2,3]  1        24     cpu\n");
+  EXPECT_THAT(Print("stat a1 b --digest"),
+              AllOf(HasSubstr("key:          a1\n"), HasSubstr("\n\nkey:"),
+                    HasSubstr("digest:")));
+  EXPECT_EQ(Print("rm a1 nothing --ignore-missing"), "deleted 1\n");
+  EXPECT_EQ(Print("rm a2 --output=json"), "{\"deleted\":1}\n");
+  EXPECT_THAT(Print("ls --output=json"), StartsWith("{\"key\":\"b\""));
+}
+
+TEST_F(StoreCliTest, NamespacesAreCreatedListedDescribedAndRemoved) {
+  Print("ns create train --mode=sync --workers=2 --rule=sgd --budget=1MiB");
+
+  EXPECT_THAT(Print("ns ls"), HasSubstr("\ntrain      sync   2 "));
+  EXPECT_THAT(Print("ns describe train"),
+              AllOf(HasSubstr("mode:                sync\n"),
+                    HasSubstr("budget bytes:        1048576\n")));
+  EXPECT_THAT(Print("ns describe --output=json --namespace=train"),
+              StartsWith("{\"namespace\":\"train\",\"mode\":\"sync\""));
+  Print(
+      "ns create train --mode=sync --workers=2 --rule=sgd --budget=1MiB "
+      "--keep");
+  Print("ns rm train");
+  EXPECT_THAT(Print("ns ls --output=json"), Not(HasSubstr("train")));
+}
+
+TEST_F(StoreCliTest, RulesAreSetTunedAndPrinted) {
+  Print("rule set sgd(learning_rate=0.5)");
+  Print("rule set adam --pattern=*.bias");
+
+  EXPECT_THAT(
+      Print("rule tune momentum=0.25 learning_rate=0.125"),
+      AllOf(HasSubstr("momentum=0.25"), HasSubstr("learning_rate=0.125")));
+  EXPECT_THAT(Print("rule get"),
+              AllOf(HasSubstr("*.bias   adam"), HasSubstr("*        sgd")));
+  EXPECT_THAT(Print("rule get --output=json"),
+              HasSubstr("{\"pattern\":\"*.bias\",\"rule\":\"adam\""));
+}
+
+TEST_F(StoreCliTest, FailedCallIsOneLineAndExitCode1) {
+  const Outcome outcome = Run("pull x");
+
+  EXPECT_EQ(outcome.exit_code, kExitCallFailed);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_THAT(outcome.err, StartsWith("tensorkv: NOT_FOUND: key \"x\""));
+  EXPECT_EQ(outcome.err.find('\n'), outcome.err.size() - 1);
+}
+
+TEST_F(StoreCliTest, CommandsTakeTheNamesOfOthersAsKeys) {
+  Print("init ls rule --shape=1 --fill=2");
+
+  EXPECT_EQ(Print("pull ls rule"), "ls:\n[2.]\nrule:\n[2.]\n");
+}
+
+class WrongCommandLinesTest : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(
+    , WrongCommandLinesTest,
+    ::testing::Values("", "paint", "--output=xml ls", "ls --colour", "pull",
+                      "stat", "rm", "ns", "rule", "ns create", "ns rm",
+                      "rule set", "rule tune", "init 3", "init 3 --fill=2",
+                      "init 3 --fill=2 --shape=2,x",
+                      "init 3 --fill=2 --shape=2 --dtype=f31",
+                      "init 3 --fill --shape=2", "init 3 --npy=/no/such/file",
+                      "init 3 --npy=- --fill=1",
+                      "init 3 --fill=2 --shape=2 --on-existing=maybe", "push 3",
+                      "push 3 --fill=1 --times=0", "push 3 --fill=1 --times=-1",
+                      "push 3 --fill=1 --rank=-1", "push 3 --fill=1 --step=x",
+                      "push 3 --fill=1 --step=-1", "pull 3 5 --npy=x.npy",
+                      "pull 3 --min-version=-1", "ls --timeout=0",
+                      "ls --timeout=-1s", "ls --timeout=soon", "rule set sgd(",
+                      "rule tune momentum", "rule tune momentum=much",
+                      "ns create n --mode=fast", "ns create n --rule=sgd(",
+                      "ns create n --budget=lots", "ns create n --workers=-2"));
+
+TEST_P(WrongCommandLinesTest, AreOneLineAndExitCode2) {
+  Script script;
+
+  const Outcome outcome =
+      RunOn(std::make_unique<ScriptedConnection>(script),
+            absl::StrSplit(GetParam(), ' ', absl::SkipEmpty()));
+
+  EXPECT_EQ(outcome.exit_code, kExitUsage) << outcome.err;
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_THAT(outcome.err, StartsWith("tensorkv: "));
+  EXPECT_EQ(outcome.err.find('\n'), outcome.err.size() - 1) << outcome.err;
+  EXPECT_THAT(script.verbs, IsEmpty());
+}
+
+class HelpTest : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(, HelpTest,
+                         ::testing::Values("--help", "init --help",
+                                           "ns create --help", "rule -h"));
+
+TEST_P(HelpTest, IsOutputAndExitCode0) {
+  const Outcome outcome = RunOn(nullptr, absl::StrSplit(GetParam(), ' '));
+
+  EXPECT_EQ(outcome.exit_code, kExitOk);
+  EXPECT_THAT(outcome.out, HasSubstr("Usage: tensorkv"));
+  EXPECT_EQ(outcome.err, "");
+}
+
+TEST(RunCliTest, GlobalFlagsStandBeforeOrAfterTheCommand) {
+  Script script;
+
+  for (const char* line : {"--timeout=7 --namespace=n --rank=3 pull w",
+                           "pull w --timeout=7s --namespace=n --rank=3"}) {
+    RunOn(std::make_unique<ScriptedConnection>(script),
+          absl::StrSplit(line, ' '));
+    EXPECT_EQ(script.pull.name_space, "n");
+    EXPECT_EQ(script.pull.worker->rank, 3);
+  }
+
+  EXPECT_THAT(script.timeouts, ElementsAre(absl::Seconds(7), absl::Seconds(7)));
+}
+
+TEST(RunCliTest, LastOfRepeatedGlobalFlagsCounts) {
+  Script script;
+
+  RunOn(std::make_unique<ScriptedConnection>(script),
+        {"--namespace=a", "ls", "--namespace=b"});
+
+  EXPECT_EQ(script.list.name_space, "b");
+}
+
+TEST(RunCliTest, LsReadsAllPages) {
+  Script script;
+  script.list_reply.keys.resize(1);
+  script.list_reply.next_page_token = "t";
+  script.during_call = [&] {
+    if (script.verbs.size() == 3) script.statuses = {absl::AbortedError("")};
+  };
+
+  RunOn(std::make_unique<ScriptedConnection>(script), {"ls"});
+
+  EXPECT_THAT(script.verbs, ElementsAre("List", "List", "List"));
+  EXPECT_EQ(script.list.page_token, "t");
+}
+
+TEST(RunCliTest, PushWithDTypeAndShapeAsksNothingBefore) {
+  Script script;
+  script.push_reply.results = {{.version = 2}};
+
+  RunOn(std::make_unique<ScriptedConnection>(script),
+        {"push", "w", "--fill=1", "--shape=2", "--dtype=f32"});
+
+  EXPECT_THAT(script.verbs, ElementsAre("Push"));
+}
+
+TEST(RunCliTest, PullWaitsIfToldTo) {
+  Script script;
+
+  RunOn(std::make_unique<ScriptedConnection>(script),
+        {"pull", "w", "--wait", "--min-version=4"});
+
+  EXPECT_TRUE(script.pull.wait);
+  EXPECT_EQ(script.pull.entries.at(0).min_version, 4);
+}
+
+TEST(RunCliTest, ServerThatBreaksTheContractIsAnError) {
+  Script script;
+
+  const Outcome outcome =
+      RunOn(std::make_unique<ScriptedConnection>(script), {"pull", "w"});
+
+  EXPECT_EQ(outcome.exit_code, kExitCallFailed);
+  EXPECT_THAT(outcome.err, StartsWith("tensorkv: INTERNAL: "));
+}
+
+TEST(RunCliTest, HealthIsExitCode0OnlyIfServing) {
+  Script script;
+
+  const Outcome healthy =
+      RunOn(std::make_unique<ScriptedConnection>(script), {"health"});
+  EXPECT_EQ(healthy.exit_code, kExitOk);
+  EXPECT_EQ(healthy.out, "SERVING\n");
+
+  const Outcome unhealthy =
+      RunOn(std::make_unique<ScriptedConnection>(script), {"health"}, "",
+            absl::UnavailableError("expected SERVING,\ngot NOT_SERVING"));
+  EXPECT_EQ(unhealthy.exit_code, kExitCallFailed);
+  EXPECT_EQ(unhealthy.err,
+            "tensorkv: UNAVAILABLE: expected SERVING, got NOT_SERVING\n");
+}
+
+}  // namespace
+}  // namespace tensorkv

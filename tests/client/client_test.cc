@@ -1,0 +1,287 @@
+#include "client/client.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "prometheus/registry.h"
+#include "tests/client/fake_service.h"
+#include "tests/client/scripted_connection.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/tensor_values.h"
+
+namespace tensorkv {
+namespace {
+
+using ::tensorkv::testing::FakeService;
+using ::tensorkv::testing::Full;
+using ::tensorkv::testing::IsOk;
+using ::tensorkv::testing::IsOkAndHolds;
+using ::tensorkv::testing::Script;
+using ::tensorkv::testing::ScriptedConnection;
+using ::tensorkv::testing::StatusIs;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class ClientTest : public ::testing::Test {
+ protected:
+  Client MakeClient(const ClientOptions& options) {
+    return Client(std::make_unique<ScriptedConnection>(script_), options);
+  }
+  Client MakeWorker() { return MakeClient({.name_space = "n", .rank = 2}); }
+  // For clients that push one key.
+  void AnswerPushes() { script_.push_reply.results.resize(1); }
+
+  Script script_;
+};
+
+TEST_F(ClientTest, InitNamesNamespaceKeyAndPolicy) {
+  Client client = MakeClient({.name_space = "n"});
+
+  ASSERT_OK(client.Init("w", Full({2}, 1), OnExisting::kKeep));
+
+  EXPECT_EQ(script_.init.name_space, "n");
+  EXPECT_EQ(script_.init.on_existing, OnExisting::kKeep);
+  ASSERT_EQ(script_.init.entries.size(), 1);
+  EXPECT_EQ(script_.init.entries[0].key, "w");
+}
+
+TEST_F(ClientTest, CallsGetTheTimeout) {
+  Client client = MakeClient({.timeout = absl::Seconds(3)});
+
+  ASSERT_OK(client.List());
+
+  EXPECT_THAT(script_.timeouts, ElementsAre(absl::Seconds(3)));
+}
+
+TEST_F(ClientTest, PushOfAWorkerCountsSteps) {
+  AnswerPushes();
+  Client client = MakeWorker();
+
+  ASSERT_OK(client.Push("w", Full({2}, 1)));
+  ASSERT_OK(client.Push("w", Full({2}, 1)));
+
+  ASSERT_TRUE(script_.push.worker.has_value());
+  EXPECT_EQ(script_.push.worker->rank, 2);
+  EXPECT_EQ(script_.push.step, 2);
+  EXPECT_EQ(client.step(), 2);
+}
+
+TEST_F(ClientTest, PushOfNobodyInParticularHasNoStep) {
+  AnswerPushes();
+  Client client = MakeClient({});
+
+  ASSERT_OK(client.Push("w", Full({2}, 1)));
+
+  EXPECT_FALSE(script_.push.worker.has_value());
+  EXPECT_EQ(script_.push.step, 0);
+}
+
+TEST_F(ClientTest, ExplicitStepCountsFromThere) {
+  AnswerPushes();
+  Client client = MakeWorker();
+
+  ASSERT_OK(client.Push("w", Full({2}, 1), {.step = 7}));
+  EXPECT_EQ(script_.push.step, 7);
+
+  ASSERT_OK(client.Push("w", Full({2}, 1)));
+  EXPECT_EQ(script_.push.step, 8);
+}
+
+TEST_F(ClientTest, FailedPushLeavesTheStep) {
+  AnswerPushes();
+  script_.statuses = {absl::InvalidArgumentError("")};
+  Client client = MakeWorker();
+
+  EXPECT_THAT(client.Push("w", Full({2}, 1)),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_EQ(client.step(), 0);
+
+  ASSERT_OK(client.Push("w", Full({2}, 1)));
+  EXPECT_EQ(script_.push.step, 1);
+}
+
+TEST_F(ClientTest, SetStepGoesOnFromThere) {
+  AnswerPushes();
+  Client client = MakeWorker();
+
+  client.set_step(41);
+  ASSERT_OK(client.Push("w", Full({2}, 1)));
+
+  EXPECT_EQ(script_.push.step, 42);
+}
+
+TEST_F(ClientTest, PushPullCountsStepsToo) {
+  script_.pull_reply.values = {{5, Full({2}, 1)}};
+  Client client = MakeWorker();
+
+  ASSERT_OK_AND_ASSIGN(const Value value, client.PushPull("w", Full({2}, 1)));
+
+  EXPECT_EQ(value.version, 5);
+  EXPECT_EQ(client.step(), 1);
+}
+
+TEST_F(ClientTest, PullNamesWorkerAndMinVersion) {
+  script_.pull_reply.values.resize(1);
+  Client client = MakeWorker();
+
+  ASSERT_OK(client.Pull("w", 9));
+
+  EXPECT_EQ(script_.pull.name_space, "n");
+  EXPECT_EQ(script_.pull.worker->rank, 2);
+  ASSERT_EQ(script_.pull.entries.size(), 1);
+  EXPECT_EQ(script_.pull.entries[0].min_version, 9);
+}
+
+TEST_F(ClientTest, PullOfManyKeysKeepsTheirOrder) {
+  script_.pull_reply.values.resize(2);
+  Client client = MakeClient({});
+  const std::vector<std::string> keys = {"b", "a"};
+
+  ASSERT_OK(client.Pull(keys));
+
+  ASSERT_EQ(script_.pull.entries.size(), 2);
+  EXPECT_EQ(script_.pull.entries[0].key, "b");
+  EXPECT_EQ(script_.pull.entries[1].key, "a");
+}
+
+TEST_F(ClientTest, ReplyOfAnotherSizeIsInternal) {
+  script_.pull_reply.values.resize(2);
+  Client client = MakeClient({});
+
+  EXPECT_THAT(client.Pull("w"),
+              StatusIs(absl::StatusCode::kInternal,
+                       HasSubstr("each of 1 entries, got 2")));
+  EXPECT_THAT(client.Push("w", Full({2}, 1)),
+              StatusIs(absl::StatusCode::kInternal, HasSubstr("got 0")));
+}
+
+TEST_F(ClientTest, BroadcastIsInitWithKeepAndPull) {
+  script_.pull_reply.values.resize(1);
+  Client client = MakeClient({});
+
+  ASSERT_OK(client.Broadcast({{"w", Full({2}, 1)}}));
+
+  EXPECT_THAT(script_.verbs, ElementsAre("Init", "Pull"));
+  EXPECT_EQ(script_.init.on_existing, OnExisting::kKeep);
+  EXPECT_EQ(script_.pull.entries.at(0).key, "w");
+}
+
+TEST_F(ClientTest, BroadcastThatCannotInitDoesNotPull) {
+  script_.statuses = {absl::FailedPreconditionError("shape")};
+  Client client = MakeClient({});
+
+  EXPECT_THAT(client.Broadcast({{"w", Full({2}, 1)}}),
+              StatusIs(absl::StatusCode::kFailedPrecondition));
+
+  EXPECT_THAT(script_.verbs, ElementsAre("Init"));
+}
+
+TEST_F(ClientTest, DeleteAndStatPassTheirFlags) {
+  script_.delete_reply.num_deleted = 2;
+  script_.stat_reply.keys.resize(1);
+  Client client = MakeClient({.name_space = "n"});
+
+  EXPECT_THAT(client.Delete({"a", "b"}, /*ignore_missing=*/true),
+              IsOkAndHolds(2));
+  ASSERT_OK(client.Stat({"a"}, /*with_digest=*/true));
+
+  EXPECT_THAT(script_.remove.keys, ElementsAre("a", "b"));
+  EXPECT_TRUE(script_.remove.ignore_missing);
+  EXPECT_EQ(script_.stat.name_space, "n");
+  EXPECT_TRUE(script_.stat.with_digest);
+}
+
+TEST_F(ClientTest, RulesAreThoseOfTheNamespace) {
+  Client client = MakeClient({.name_space = "n"});
+
+  ASSERT_OK(client.SetRule({.name = "sgd"}, "*.bias"));
+  ASSERT_OK(client.SetHyperparameters({{"momentum", 0.5}}, "*.bias"));
+
+  EXPECT_EQ(script_.set_rule.name_space, "n");
+  EXPECT_EQ(script_.set_rule.key_pattern, "*.bias");
+  EXPECT_EQ(script_.set_rule.rule.name, "sgd");
+  EXPECT_EQ(script_.tune.hyperparameters.at("momentum"), 0.5);
+}
+
+TEST_F(ClientTest, NamespaceVerbsTakeTheNameGiven) {
+  Client client = MakeClient({.name_space = "n"});
+
+  ASSERT_OK(client.CreateNamespace("new", {.num_workers = 4}));
+  EXPECT_EQ(script_.create.name_space, "new");
+  EXPECT_EQ(script_.create.config.num_workers, 4);
+
+  ASSERT_OK(client.DescribeNamespace("other"));
+  EXPECT_EQ(script_.name_space, "other");
+
+  ASSERT_OK(client.DeleteNamespace("old"));
+  EXPECT_EQ(script_.name_space, "old");
+}
+
+TEST_F(ClientTest, ErrorsNameVerbAndServerAndKeepTheirCode) {
+  script_.statuses = {absl::NotFoundError("key \"w\""),
+                      absl::AbortedError("round 3")};
+  Client client = MakeClient({.target = "10.0.0.4:7363"});
+
+  EXPECT_THAT(client.Pull("w"), StatusIs(absl::StatusCode::kNotFound,
+                                         "Pull from 10.0.0.4:7363: key \"w\""));
+  EXPECT_THAT(
+      client.Push("w", Full({1}, 1)),
+      StatusIs(absl::StatusCode::kAborted, "Push to 10.0.0.4:7363: round 3"));
+}
+
+TEST_F(ClientTest, ErrorsOfAClientWithoutTargetHaveNoPrefix) {
+  script_.statuses = {absl::NotFoundError("key \"w\"")};
+  Client client = MakeClient({.target = ""});
+
+  EXPECT_THAT(client.DeleteNamespace("w"),
+              StatusIs(absl::StatusCode::kNotFound, "key \"w\""));
+}
+
+TEST(ClientConnectTest, OptionsThatCannotWorkAreInvalid) {
+  EXPECT_THAT(
+      Client::Connect({.target = ""}),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("target")));
+  EXPECT_THAT(Client::Connect({.name_space = std::string(257, 'n')}),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("at most 256 bytes, got 257")));
+  EXPECT_THAT(Client::Connect({.name_space = "a\nb"}),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("control characters")));
+  EXPECT_THAT(
+      Client::Connect({.timeout = absl::ZeroDuration()}),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("timeout")));
+  EXPECT_THAT(Client::Connect({.max_message_bytes = 0}),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("max_message_bytes")));
+}
+
+TEST(ClientConnectTest, ConnectedClientCallsItsServerAndCounts) {
+  FakeService service;
+  auto registry = std::make_shared<prometheus::Registry>();
+  ASSERT_OK_AND_ASSIGN(
+      const std::unique_ptr<Client> client,
+      Client::Connect({.target = service.Start(), .metrics = registry}));
+
+  EXPECT_THAT(client->DescribeServer(), IsOk());
+
+  EXPECT_THAT(service.rpcs, ElementsAre("DescribeServer"));
+  EXPECT_FALSE(registry->Collect().empty());
+}
+
+TEST(ClientConnectTest, PushToNoServerIsUnavailable) {
+  FakeService service;
+  const std::string target = service.Start();
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Client> client,
+                       Client::Connect({.target = target}));
+  service.Stop();
+
+  EXPECT_THAT(
+      client->Push("w", Full({1}, 1)),
+      StatusIs(absl::StatusCode::kUnavailable, HasSubstr("Push to " + target)));
+}
+
+}  // namespace
+}  // namespace tensorkv

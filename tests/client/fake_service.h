@@ -1,0 +1,111 @@
+// A server on a port of its own whose answers the test writes down.
+
+#ifndef TENSORKV_TESTS_CLIENT_FAKE_SERVICE_H_
+#define TENSORKV_TESTS_CLIENT_FAKE_SERVICE_H_
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "grpcpp/server.h"
+#include "grpcpp/server_builder.h"
+#include "tensorkv/v1/service.grpc.pb.h"
+
+namespace tensorkv::testing {
+
+// Answers every RPC with `status` and, where that is OK, the response written
+// down for it. Records names, deadlines and some requests. Change and read the
+// members while no call is under way.
+class FakeService final : public v1::TensorKV::Service {
+ public:
+  grpc::Status status;
+  v1::InitResponse init_response;
+  v1::PullResponse pull_response;
+  v1::StatResponse stat_response;
+  // Runs inside each call.
+  std::function<void()> during_call = [] {};
+
+  std::vector<std::string> rpcs;
+  std::vector<std::chrono::system_clock::time_point> deadlines;
+  v1::InitRequest init_request;
+  v1::PushPullRequest push_pull_request;
+
+  // Starts to listen on 127.0.0.1. Returns the target.
+  std::string Start() {
+    int port = 0;
+    server_ = grpc::ServerBuilder()
+                  .AddListeningPort("127.0.0.1:0",
+                                    grpc::InsecureServerCredentials(), &port)
+                  .SetMaxReceiveMessageSize(-1)
+                  .RegisterService(this)
+                  .BuildAndStart();
+    return absl::StrCat("127.0.0.1:", port);
+  }
+  void Stop() { server_->Shutdown(); }
+
+#define TENSORKV_FAKE_RPC(name)                              \
+  grpc::Status name(grpc::ServerContext* context,            \
+                    const v1::name##Request* request,        \
+                    v1::name##Response* response) override { \
+    Record(#name, *context);                                 \
+    return status;                                           \
+  }
+  TENSORKV_FAKE_RPC(Push)
+  TENSORKV_FAKE_RPC(Delete)
+  TENSORKV_FAKE_RPC(List)
+  TENSORKV_FAKE_RPC(CreateNamespace)
+  TENSORKV_FAKE_RPC(DescribeNamespace)
+  TENSORKV_FAKE_RPC(ListNamespaces)
+  TENSORKV_FAKE_RPC(DeleteNamespace)
+  TENSORKV_FAKE_RPC(SetRule)
+  TENSORKV_FAKE_RPC(SetHyperparameters)
+  TENSORKV_FAKE_RPC(DescribeServer)
+#undef TENSORKV_FAKE_RPC
+
+  grpc::Status Init(grpc::ServerContext* context,
+                    const v1::InitRequest* request,
+                    v1::InitResponse* response) override {
+    Record("Init", *context);
+    init_request = *request;
+    *response = init_response;
+    return status;
+  }
+  grpc::Status Pull(grpc::ServerContext* context,
+                    const v1::PullRequest* request,
+                    v1::PullResponse* response) override {
+    Record("Pull", *context);
+    *response = pull_response;
+    return status;
+  }
+  grpc::Status PushPull(grpc::ServerContext* context,
+                        const v1::PushPullRequest* request,
+                        v1::PushPullResponse* response) override {
+    Record("PushPull", *context);
+    push_pull_request = *request;
+    *response->mutable_values() = pull_response.values();
+    return status;
+  }
+  grpc::Status Stat(grpc::ServerContext* context,
+                    const v1::StatRequest* request,
+                    v1::StatResponse* response) override {
+    Record("Stat", *context);
+    *response = stat_response;
+    return status;
+  }
+
+ private:
+  void Record(const char* rpc, const grpc::ServerContext& context) {
+    rpcs.push_back(rpc);
+    deadlines.push_back(context.deadline());
+    during_call();
+  }
+
+  std::unique_ptr<grpc::Server> server_;
+};
+
+}  // namespace tensorkv::testing
+
+#endif  // TENSORKV_TESTS_CLIENT_FAKE_SERVICE_H_

@@ -1,0 +1,71 @@
+#include "client/local/local_connection.h"
+
+#include <memory>
+
+#include "client/client.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/tensor_values.h"
+
+namespace tensorkv {
+namespace {
+
+using ::tensorkv::testing::Full;
+using ::tensorkv::testing::HasTensor;
+using ::tensorkv::testing::IsFilledWith;
+using ::tensorkv::testing::IsOkAndHolds;
+using ::tensorkv::testing::StatusIs;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// What each verb does is tested by the contract suite, which runs on this
+// connection too (tests/contracts).
+
+TEST(LocalConnectionTest, ClientPushesAndPullsInProcess) {
+  Client client(std::make_unique<LocalConnection>(), {.target = "local"});
+
+  ASSERT_OK(client.Init("w", Full({2, 3}, 2)));
+  ASSERT_OK(client.SetRule({.name = "accumulate"}));
+  ASSERT_OK(client.Push("w", Full({2, 3}, 1)));
+
+  EXPECT_THAT(client.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(3))));
+}
+
+TEST(LocalConnectionTest, WaitsEndAtTheTimeout) {
+  Client client(std::make_unique<LocalConnection>(),
+                {.target = "local", .timeout = absl::Milliseconds(1)});
+  ASSERT_OK(client.Init("w", Full({1}, 0)));
+
+  EXPECT_THAT(client.Pull("w", /*min_version=*/2),
+              StatusIs(absl::StatusCode::kDeadlineExceeded,
+                       HasSubstr("Pull from local")));
+}
+
+TEST(LocalConnectionTest, BudgetIsThatOfTheOptions) {
+  Client client(std::make_unique<LocalConnection>(LocalConnectionOptions{
+                    .store = {.budget_bytes = 1000}, .num_threads = 1}),
+                {.target = "local"});
+
+  EXPECT_THAT(client.Init("w", Full({1000}, 0)),
+              StatusIs(absl::StatusCode::kResourceExhausted));
+  ASSERT_OK_AND_ASSIGN(const ServerStatus status, client.DescribeServer());
+  EXPECT_EQ(status.budget_bytes, 1000);
+  EXPECT_EQ(status.used_bytes, 0);
+  EXPECT_THAT(status.devices, ElementsAre("cpu"));
+}
+
+TEST(LocalConnectionTest, NamespacesCanBeCreatedAndDeleted) {
+  Client client(std::make_unique<LocalConnection>(), {.target = "local"});
+
+  ASSERT_OK(client.CreateNamespace("n", {}));
+  ASSERT_OK_AND_ASSIGN(const auto namespaces, client.ListNamespaces());
+  EXPECT_EQ(namespaces.size(), 2);
+
+  ASSERT_OK(client.DeleteNamespace("n"));
+  EXPECT_THAT(client.DescribeNamespace("n"),
+              StatusIs(absl::StatusCode::kNotFound));
+}
+
+}  // namespace
+}  // namespace tensorkv

@@ -1,0 +1,148 @@
+#include "client/retry_loop.h"
+
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/testing/status_matchers.h"
+
+namespace tensorkv {
+namespace {
+
+using ::tensorkv::testing::IsOkAndHolds;
+using ::tensorkv::testing::StatusIs;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+constexpr Backoff kBackoff = {.initial = absl::Milliseconds(100),
+                              .maximum = absl::Milliseconds(400)};
+
+class RetryLoopTest : public ::testing::Test {
+ protected:
+  RetryEnvironment Environment() {
+    return {.now = [this] { return now_; },
+            .sleep =
+                [this](absl::Duration pause) {
+                  pauses_.push_back(pause);
+                  now_ += pause + oversleep_;
+                },
+            .random = [this] { return random_; }};
+  }
+
+  // Fails with `status` the first `failures` times, then returns the number
+  // of the attempt. An attempt takes `attempt_takes_`.
+  absl::StatusOr<int> Run(int failures, absl::Duration timeout,
+                          const absl::Status& status) {
+    int attempts = 0;
+    return RetryLoop(kBackoff, Environment(), timeout,
+                     [&](absl::Duration time_left) -> absl::StatusOr<int> {
+                       ++attempts;
+                       times_left_.push_back(time_left);
+                       now_ += attempt_takes_;
+                       if (attempts <= failures) return status;
+                       return attempts;
+                     });
+  }
+
+  absl::Duration now_ = absl::Seconds(1000);
+  absl::Duration attempt_takes_;
+  absl::Duration oversleep_;
+  double random_ = 1.0;
+  std::vector<absl::Duration> pauses_;
+  std::vector<absl::Duration> times_left_;
+};
+
+TEST_F(RetryLoopTest, SuccessIsReturnedWithoutPause) {
+  EXPECT_THAT(Run(0, absl::Seconds(10), absl::UnavailableError("")),
+              IsOkAndHolds(1));
+
+  EXPECT_THAT(pauses_, IsEmpty());
+}
+
+TEST_F(RetryLoopTest, UnavailableIsRepeatedUntilSuccess) {
+  EXPECT_THAT(Run(3, absl::Seconds(10), absl::UnavailableError("")),
+              IsOkAndHolds(4));
+}
+
+TEST_F(RetryLoopTest, AnyOtherErrorIsReturnedAtOnce) {
+  EXPECT_THAT(Run(9, absl::Seconds(10), absl::AbortedError("lost")),
+              StatusIs(absl::StatusCode::kAborted, "lost"));
+
+  EXPECT_THAT(pauses_, IsEmpty());
+}
+
+TEST_F(RetryLoopTest, PausesDoubleUpToTheMaximum) {
+  ASSERT_OK(Run(5, absl::Seconds(10), absl::UnavailableError("")));
+
+  EXPECT_THAT(pauses_,
+              ElementsAre(absl::Milliseconds(100), absl::Milliseconds(200),
+                          absl::Milliseconds(400), absl::Milliseconds(400),
+                          absl::Milliseconds(400)));
+}
+
+TEST_F(RetryLoopTest, RandomnessShortensThePauses) {
+  random_ = 0.25;
+
+  ASSERT_OK(Run(2, absl::Seconds(10), absl::UnavailableError("")));
+
+  EXPECT_THAT(pauses_,
+              ElementsAre(absl::Milliseconds(25), absl::Milliseconds(50)));
+}
+
+TEST_F(RetryLoopTest, EachAttemptIsToldTheTimeLeft) {
+  attempt_takes_ = absl::Milliseconds(50);
+
+  ASSERT_OK(Run(2, absl::Seconds(1), absl::UnavailableError("")));
+
+  EXPECT_THAT(times_left_,
+              ElementsAre(absl::Milliseconds(1000), absl::Milliseconds(850),
+                          absl::Milliseconds(600)));
+}
+
+TEST_F(RetryLoopTest, NoPauseReachesTheDeadline) {
+  EXPECT_THAT(Run(99, absl::Milliseconds(300), absl::UnavailableError("down")),
+              StatusIs(absl::StatusCode::kUnavailable, "down"));
+
+  EXPECT_THAT(pauses_, ElementsAre(absl::Milliseconds(100)));
+}
+
+TEST_F(RetryLoopTest, SleepingPastTheDeadlineEndsTheLoop) {
+  oversleep_ = absl::Seconds(5);
+
+  EXPECT_THAT(Run(99, absl::Seconds(1), absl::UnavailableError("down")),
+              StatusIs(absl::StatusCode::kUnavailable, "down"));
+
+  EXPECT_EQ(times_left_.size(), 1);
+}
+
+TEST_F(RetryLoopTest, FirstAttemptIsMadeWhateverTheTimeout) {
+  EXPECT_THAT(Run(0, absl::ZeroDuration(), absl::UnavailableError("")),
+              IsOkAndHolds(1));
+}
+
+TEST_F(RetryLoopTest, InfiniteTimeoutNeverEndsTheLoop) {
+  EXPECT_THAT(Run(500, absl::InfiniteDuration(), absl::UnavailableError("")),
+              IsOkAndHolds(501));
+}
+
+TEST(SystemRetryEnvironmentTest, RandomIsInTheUnitInterval) {
+  const RetryEnvironment environment = SystemRetryEnvironment();
+
+  for (int i = 0; i < 100; ++i) {
+    const double random = environment.random();
+    EXPECT_GE(random, 0.0);
+    EXPECT_LT(random, 1.0);
+  }
+}
+
+TEST(SystemRetryEnvironmentTest, SleepTakesAtLeastItsTime) {
+  const RetryEnvironment environment = SystemRetryEnvironment();
+  const absl::Duration start = environment.now();
+
+  environment.sleep(absl::Milliseconds(1));
+
+  EXPECT_GE(environment.now() - start, absl::Milliseconds(1));
+}
+
+}  // namespace
+}  // namespace tensorkv
