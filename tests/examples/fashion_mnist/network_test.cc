@@ -48,7 +48,7 @@ std::vector<double> DenseLayer(const std::vector<double>& input,
 }
 
 // The loss of one image, computed plainly and in double precision.
-double ImageLoss(const Doubles& parameters, std::vector<double> image,
+double ImageLoss(const Doubles& parameters, const std::vector<double>& image,
                  int label) {
   std::vector<double> hidden = DenseLayer(image, parameters[0], parameters[1]);
   for (double& element : hidden) element = std::max(element, 0.0);
