@@ -214,15 +214,6 @@ TEST_P(BadInputContractTest, DeadlineThatHasPassed) {
   EXPECT_THAT(store_.Pull("w"), IsOkAndHolds(HasVersion(1)));
 }
 
-TEST_P(BadInputContractTest, SkipBelongsToSyncNamespaces) {
-  ASSERT_OK(store_.Init("w", Full({1}, 1)));
-
-  EXPECT_THAT(store_.Skip("w", 1),
-              StatusIs(StatusCode::kInvalidArgument, HasSubstr("skip")));
-
-  EXPECT_THAT(store_.Pull("w"), IsOkAndHolds(HasVersion(1)));
-}
-
 TEST_P(BadInputContractTest, ReplaceIsNotForNamespaces) {
   EXPECT_THAT(store_.In("a").Create({}, OnExisting::kReplace),
               StatusIs(StatusCode::kInvalidArgument));

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "absl/time/time.h"
 #include "tests/contracts/store_contract.h"
 #include "tests/testing/background.h"
 #include "tests/testing/status_matchers.h"
@@ -112,7 +111,7 @@ TEST_P(PullContractTest, ManyWaitersAreAllWoken) {
 TEST_P(PullContractTest, DeadlineNamesTheKeyAndTheVersions) {
   ASSERT_OK(store_.Init("layer/w", Full({1}, 1)));
 
-  const auto pull = store_.Within(absl::Milliseconds(50)).Pull("layer/w", 7);
+  const auto pull = store_.Within(kShortTimeout).Pull("layer/w", 7);
 
   EXPECT_THAT(pull, StatusIs(StatusCode::kDeadlineExceeded,
                              AllOf(HasSubstr("\"layer/w\""), HasSubstr("7"),
@@ -121,7 +120,7 @@ TEST_P(PullContractTest, DeadlineNamesTheKeyAndTheVersions) {
 }
 
 TEST_P(PullContractTest, DeadlineNamesTheKeyThatNeverAppeared) {
-  const auto pull = store_.Within(absl::Milliseconds(50)).Await("absent");
+  const auto pull = store_.Within(kShortTimeout).Await("absent");
 
   EXPECT_THAT(pull,
               StatusIs(StatusCode::kDeadlineExceeded, HasSubstr("\"absent\"")));

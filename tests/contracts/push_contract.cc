@@ -160,6 +160,15 @@ TEST_P(PushContractTest, PushPullOfAnUnknownKeyChangesNothing) {
   EXPECT_THAT(store_.Pull("w"), IsOkAndHolds(HasVersion(1)));
 }
 
+TEST_P(PushContractTest, SkipChangesNothing) {
+  ASSERT_OK(store_.Init("w", Full({2}, 1)));
+
+  EXPECT_OK(store_.Skip("w", 1));
+
+  EXPECT_THAT(store_.Pull("w"),
+              IsOkAndHolds(AllOf(HasVersion(1), HasTensor(IsFilledWith(1)))));
+}
+
 TEST_P(PushContractTest, KeepsTheCallersTensorAsItWas) {
   ASSERT_OK(store_.SetRule("accumulate"));
   ASSERT_OK(store_.Init("w", Full({4}, 1)));

@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/time/time.h"
 #include "client/connection.h"
 #include "gtest/gtest.h"
 #include "tests/contracts/caller.h"
@@ -48,6 +49,10 @@ class StoreContractTest : public ::testing::TestWithParam<StoreFactory> {
   // In the namespace "default".
   const Caller store_ = Caller(connection(), "");
 };
+
+// For waits that end in vain. Long enough that the status which names what was
+// missing arrives before the caller gives up, also on a busy machine.
+inline constexpr absl::Duration kShortTimeout = absl::Seconds(1);
 
 // Runs work(0) to work(num_threads - 1) at the same time, to their end.
 void RunConcurrently(int num_threads, const std::function<void(int)>& work);

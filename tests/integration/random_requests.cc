@@ -39,6 +39,7 @@ RandomRequest RandomRequests::Next() {
   const std::unique_ptr<Message> message(MessageFactory::generated_factory()
                                              ->GetPrototype(method.input_type())
                                              ->New());
+  quarters_set_ = 1 + Below(3);
   Fill(message.get(), 0);
   std::string bytes = absl::StrReplaceAll(message->SerializeAsString(),
                                           {{kNoUtf8Mark, kNoUtf8}});
@@ -52,8 +53,7 @@ RandomRequest RandomRequests::Next() {
 void RandomRequests::Fill(Message* message, int depth) {
   const auto& type = *message->GetDescriptor();
   for (int i = 0; i < type.field_count(); ++i) {
-    if (Below(4) == 0) continue;
-    SetField(message, *type.field(i), depth);
+    if (Below(4) < quarters_set_) SetField(message, *type.field(i), depth);
   }
 }
 
@@ -132,6 +132,7 @@ int64_t RandomRequests::Integer() {
                                       int64_t{1} << 62,
                                       int64_t{1} << 40};
   if (Below(8) == 0) return static_cast<int64_t>(random_()) << Below(32);
+  if (Below(2) == 0) return Below(4);
   return kInteresting[Below(std::size(kInteresting))];
 }
 
@@ -151,6 +152,7 @@ double RandomRequests::Real() {
 }
 
 std::string RandomRequests::Text() {
+  if (Below(3) == 0) return Below(2) == 0 ? "w" : "";
   const std::string kInteresting[] = {"",
                                       "default",
                                       "w",

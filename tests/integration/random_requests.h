@@ -49,6 +49,8 @@ class RandomRequests {
   uint32_t Below(uint32_t bound) { return random_() % bound; }
 
   std::mt19937 random_;
+  // How many of four fields the current request sets.
+  uint32_t quarters_set_ = 0;
   uint32_t next_method_ = 0;
 };
 

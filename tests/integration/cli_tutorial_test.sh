@@ -1,0 +1,104 @@
+#!/bin/bash
+# The tutorial by command line, with the real binaries: outputs, exit codes,
+# JSON and .npy files.
+
+set -eu
+source tests/integration/server.sh
+
+require_python numpy
+start_server --budget=64MiB
+stderr=$TEST_TMPDIR/stderr
+
+# expect CODE STDOUT ARGUMENT... runs the client and compares what it does.
+expect() {
+  local expected_code=$1 expected=$2 code=0 actual
+  shift 2
+  actual=$(client/cli/tensorkv --server="$server" "$@" 2>"$stderr") || code=$?
+  [[ $code == "$expected_code" ]] || fail "tensorkv $*:" \
+    "expected exit code $expected_code, got $code: $(<"$stderr")"
+  [[ $actual == "$expected" ]] ||
+    fail "tensorkv $*: expected <$expected>, got <$actual>"
+}
+
+# expect_error CODE TEXT ARGUMENT... wants one line with TEXT on stderr.
+expect_error() {
+  local code=$1 text=$2
+  shift 2
+  expect "$code" '' "$@"
+  [[ $(wc -l <"$stderr") == 1 && $(<"$stderr") == tensorkv:*"$text"* ]] ||
+    fail "tensorkv $*: expected one line with <$text>, got <$(<"$stderr")>"
+}
+
+# array NUMBER: as pull prints a 2x3 array of it.
+array() {
+  echo "[[$1 $1 $1]"
+  echo " [$1 $1 $1]]"
+}
+
+# arrays NUMBER: the same for the keys 5, 7 and 9.
+arrays() {
+  local key
+  for key in 5 7 9; do
+    echo "$key:"
+    array "$1"
+  done
+}
+
+# The tutorial.
+expect 0 SERVING health
+expect 0 '' init 3 --shape=2,3 --fill=2
+expect 0 "$(array 2.)" pull 3
+expect 0 '3: version 2' push 3 --fill=8
+expect 0 "$(array 8.)" pull 3
+expect 0 '3: version 3' push 3 --fill=1 --times=4
+expect 0 "$(array 4.)" pull 3
+expect 0 '' rule set 'accumulate(scale=2)'
+expect 0 "$(array 4.)" pull 3
+expect 0 '3: version 4' push 3 --fill=1
+expect 0 "$(array 6.)" pull 3
+expect 0 '' init 5 7 9 --shape=2,3 --fill=1
+expect 0 $'5: version 2\n7: version 2\n9: version 2' push 5 7 9 --fill=1
+expect 0 "$(arrays 3.)" pull 5 7 9
+expect 0 $'5: version 3\n7: version 3\n9: version 3' \
+  push 5 7 9 --fill=1 --times=4
+expect 0 "$(arrays 11.)" pull 5 7 9
+values='"shape":[2,3],"version":4,"values":[6.0,6.0,6.0,6.0,6.0,6.0]'
+expect 0 "{\"key\":\"3\",\"dtype\":\"f32\",$values}" pull 3 --output=json
+
+# JSON that other programs read.
+expect 0 '{"deleted":2}' rm 7 9 --output=json
+expect 0 '{"key":"5","version":4}' push 5 --fill=0 --output=json
+client/cli/tensorkv --server="$server" --output=json stat 3 5 --digest |
+  /usr/bin/python3 -c '
+import json, sys
+keys = [json.loads(line) for line in sys.stdin]
+assert [key["key"] for key in keys] == ["3", "5"], keys
+assert [key["version"] for key in keys] == [4, 4], keys
+' || fail "stat --output=json"
+
+# .npy files, written by NumPy and read back by NumPy.
+saved_npy=$TEST_TMPDIR/array.npy
+/usr/bin/python3 -c '
+import numpy as np, sys
+np.save(sys.argv[1], np.arange(12, dtype="<f8").reshape(3, 4) / 7)
+' "$saved_npy"
+expect 0 '' init npy --npy="$saved_npy"
+expect 0 '' pull npy --npy="$TEST_TMPDIR/pulled.npy"
+cmp "$saved_npy" "$TEST_TMPDIR/pulled.npy" || fail ".npy round trip"
+
+# Failed calls exit with 1 and say what the server said.
+expect_error 1 'ALREADY_EXISTS: key "3"' init 3 --shape=2,3 --fill=2
+expect_error 1 'NOT_FOUND: key "unknown"' pull unknown
+expect_error 1 'DEADLINE_EXCEEDED' pull 3 --min-version=100 --timeout=200ms
+expect_error 1 'INVALID_ARGUMENT' push 3 --shape=3,2 --fill=1
+expect_error 1 'NOT_FOUND: namespace "nowhere"' ls --namespace=nowhere
+expect_error 1 'INVALID_ARGUMENT' rule set 'sdg'
+expect_error 1 'UNAVAILABLE' health --server=127.0.0.1:1 --timeout=2s
+
+# Wrong flags exit with 2.
+expect_error 2 '--shape' init x --shape=2,x --fill=1
+expect_error 2 '--colour' pull 3 --colour=red
+expect_error 2 '' frobnicate
+expect_error 2 '--dtype' init x --shape=2 --fill=1 --dtype=f33
+expect_error 2 '--output' pull 3 --output=xml
+expect_error 2 '' pull

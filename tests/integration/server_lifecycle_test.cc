@@ -1,0 +1,211 @@
+// Servers from start to end: signals, drains, restarts, and what they say
+// about themselves over HTTP.
+
+#include <csignal>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/time.h"
+#include "client/client.h"
+#include "client/grpc_connection.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "service/server/server.h"
+#include "tests/contracts/caller.h"
+#include "tests/integration/http_get.h"
+#include "tests/integration/server_process.h"
+#include "tests/testing/background.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/tensor_values.h"
+
+namespace tensorkv::testing {
+namespace {
+
+using ::absl::StatusCode;
+using ::testing::AllOf;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+
+std::unique_ptr<Server> StartServer(const std::string& listen = "127.0.0.1:0",
+                                    const std::string& metrics_listen = "") {
+  return Server::Create({.listen = listen,
+                         .metrics_listen = metrics_listen,
+                         .budget_bytes = 1 << 28,
+                         .num_threads = 1})
+      .value();
+}
+
+std::unique_ptr<Server> StartServerWithHttp() {
+  return StartServer("127.0.0.1:0", "127.0.0.1:0");
+}
+
+// A way to a server without retries, so that every status is seen.
+class Remote {
+ public:
+  explicit Remote(const std::string& target)
+      : connection_(GrpcConnection::Create({.target = target}).value()) {}
+
+  Caller store() const { return Caller(*connection_, ""); }
+  uint64_t Incarnation() const {
+    return connection_->DescribeServer({})->incarnation;
+  }
+
+ private:
+  const std::unique_ptr<Connection> connection_;
+};
+
+// Returns when so many calls wait; the test's own time limit bounds it.
+void AwaitWaitingCalls(const Caller& store, uint64_t num_calls) {
+  while (store.Describe()->calls_waiting != num_calls) {
+    std::this_thread::yield();
+  }
+}
+
+TEST(ServerLifecycleTest, TwoServersInOneProcessAreIndependent) {
+  const auto first = StartServer();
+  const auto second = StartServer();
+  const Remote to_first(first->address());
+  const Remote to_second(second->address());
+
+  ASSERT_OK(to_first.store().Init("w", Full({2}, 1)));
+
+  EXPECT_THAT(to_second.store().Pull("w"), StatusIs(StatusCode::kNotFound));
+  ASSERT_OK(to_second.store().Init("w", Full({2}, 2)));
+  EXPECT_THAT(to_first.store().Pull("w"),
+              IsOkAndHolds(HasTensor(IsFilledWith(1))));
+  EXPECT_NE(to_first.Incarnation(), to_second.Incarnation());
+}
+
+TEST(ServerLifecycleTest, ServerStartsAgainOnTheSamePort) {
+  auto server = StartServer();
+  const std::string address = server->address();
+  // With retries: its calls are repeated until the server is back.
+  const auto client = Client::Connect({.target = address}).value();
+  ASSERT_OK(client->Init("w", Full({2}, 1)));
+  const uint64_t incarnation = client->DescribeServer()->incarnation;
+
+  server.reset();
+  server = StartServer(address);
+
+  EXPECT_THAT(client->Pull("w"), StatusIs(StatusCode::kNotFound));
+  EXPECT_NE(client->DescribeServer()->incarnation, incarnation);
+}
+
+TEST(ServerLifecycleTest, PortInUseIsRefused) {
+  const auto server = StartServer();
+
+  EXPECT_THAT(Server::Create({.listen = server->address()}),
+              StatusIs(StatusCode::kUnavailable, HasSubstr(server->address())));
+}
+
+TEST(ServerLifecycleTest, HttpShowsHealthAndMetrics) {
+  const auto server = StartServerWithHttp();
+  const Remote remote(server->address());
+  ASSERT_OK(remote.store().Init("w", Full({25}, 1)));
+
+  EXPECT_EQ(HttpGet(server->metrics_port(), "/healthz").code, 200);
+  EXPECT_EQ(HttpGet(server->metrics_port(), "/readyz").code, 200);
+  EXPECT_EQ(HttpGet(server->metrics_port(), "/else").code, 404);
+  const HttpReply metrics = HttpGet(server->metrics_port(), "/metrics");
+  EXPECT_EQ(metrics.code, 200);
+  EXPECT_THAT(metrics.body,
+              AllOf(HasSubstr("grpc_server_handled_total"),
+                    HasSubstr("tensorkv_keys{namespace=\"default\"} 1\n")));
+}
+
+TEST(ServerLifecycleTest, ShutdownEndsWaitingCallsAtOnce) {
+  const auto server = StartServer();
+  const Remote remote(server->address());
+  ASSERT_OK(remote.store().Init("w", Full({2}, 1)));
+  Background pull([&] { return remote.store().Pull("w", 2); });
+  AwaitWaitingCalls(remote.store(), 1);
+
+  server->Shutdown(/*grace=*/absl::Minutes(10));
+
+  EXPECT_THAT(pull.Result(),
+              StatusIs(StatusCode::kUnavailable, HasSubstr("shut")));
+}
+
+TEST(ServerLifecycleTest, ServerThatIsShutDownIsAliveButNotReady) {
+  const auto server = StartServerWithHttp();
+
+  server->Shutdown(absl::ZeroDuration());
+
+  EXPECT_EQ(HttpGet(server->metrics_port(), "/healthz").code, 200);
+  EXPECT_EQ(HttpGet(server->metrics_port(), "/readyz").code, 503);
+}
+
+// The value of a `name=` field of a log line.
+std::string FieldOf(const std::string& line, const std::string& name) {
+  for (absl::string_view word : absl::StrSplit(line, ' ')) {
+    if (absl::StartsWith(word, name + "=")) {
+      return std::string(word.substr(name.size() + 1));
+    }
+  }
+  return "";
+}
+
+const std::vector<std::string>& Flags() {
+  static const auto& flags = *new std::vector<std::string>{
+      "--listen=127.0.0.1:0", "--metrics_listen=127.0.0.1:0", "--budget=64MiB",
+      "--drain_timeout=10m"};
+  return flags;
+}
+
+TEST(ServerProcessTest, SigtermEndsWaitingCallsAndExitsZero) {
+  ServerProcess server(Flags());
+  const Remote remote(FieldOf(server.AwaitLine("ready listen="), "listen"));
+  ASSERT_OK(remote.store().Init("w", Full({2}, 1)));
+  Background pull([&] { return remote.store().Pull("w", 2); });
+  AwaitWaitingCalls(remote.store(), 1);
+
+  server.Signal(SIGTERM);
+
+  EXPECT_THAT(pull.Result(),
+              StatusIs(StatusCode::kUnavailable, HasSubstr("shut")));
+  EXPECT_EQ(server.Wait(), 0);
+  EXPECT_THAT(server.ReadAll(), EndsWith("stopped\n"));
+}
+
+TEST(ServerProcessTest, SigintExitsZeroToo) {
+  ServerProcess server(Flags());
+  server.AwaitLine("ready listen=");
+
+  server.Signal(SIGINT);
+
+  EXPECT_EQ(server.Wait(), 0);
+}
+
+TEST(ServerProcessTest, WrongFlagsAreOneLineAndExitCodeTwo) {
+  ServerProcess server({"--budget=much"});
+
+  const std::string output = server.ReadAll();
+
+  EXPECT_EQ(server.Wait(), 2);
+  EXPECT_THAT(output, AllOf(HasSubstr("--budget"), HasSubstr("much")));
+  EXPECT_EQ(output.find('\n'), output.size() - 1);
+}
+
+TEST(ServerProcessTest, AddressThatOthersCanReachMustBeWanted) {
+  ServerProcess server({"--listen=0.0.0.0:0"});
+
+  EXPECT_THAT(server.ReadAll(), HasSubstr("insecure"));
+  EXPECT_EQ(server.Wait(), 2);
+}
+
+TEST(ServerProcessTest, PortInUseIsExitCodeOne) {
+  const auto holder = StartServer();
+
+  ServerProcess server(
+      {"--listen=" + holder->address(), "--metrics_listen=127.0.0.1:0"});
+
+  EXPECT_THAT(server.ReadAll(), HasSubstr(holder->address()));
+  EXPECT_EQ(server.Wait(), 1);
+}
+
+}  // namespace
+}  // namespace tensorkv::testing

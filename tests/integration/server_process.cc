@@ -1,0 +1,83 @@
+#include "tests/integration/server_process.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <iostream>
+
+#include "gtest/gtest.h"
+
+namespace tensorkv::testing {
+namespace {
+
+// Relative to where Bazel runs tests.
+constexpr char kBinary[] = "service/tensorkv-server";
+
+}  // namespace
+
+ServerProcess::ServerProcess(const std::vector<std::string>& flags) {
+  std::vector<char*> arguments = {const_cast<char*>(kBinary)};
+  for (const std::string& flag : flags) {
+    arguments.push_back(const_cast<char*>(flag.c_str()));
+  }
+  arguments.push_back(nullptr);
+  int log_pipe[2];
+  EXPECT_EQ(pipe2(log_pipe, O_CLOEXEC), 0);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, log_pipe[1], STDERR_FILENO);
+  EXPECT_EQ(
+      posix_spawn(&pid_, kBinary, &actions, nullptr, arguments.data(), environ),
+      0);
+  posix_spawn_file_actions_destroy(&actions);
+  close(log_pipe[1]);
+  log_fd_ = log_pipe[0];
+}
+
+ServerProcess::~ServerProcess() {
+  if (pid_ > 0) {
+    Signal(SIGKILL);
+    Wait();
+  }
+  close(log_fd_);
+}
+
+std::string ServerProcess::AwaitLine(const std::string& text) {
+  while (true) {
+    const std::string line = ReadLine();
+    std::cout << "server: " << line;
+    if (line.empty() || line.find(text) != std::string::npos) return line;
+  }
+}
+
+std::string ServerProcess::ReadAll() {
+  std::string all;
+  for (std::string line = ReadLine(); !line.empty(); line = ReadLine()) {
+    all += line;
+  }
+  return all;
+}
+
+void ServerProcess::Signal(int signal) { kill(pid_, signal); }
+
+int ServerProcess::Wait() {
+  int status = 0;
+  waitpid(pid_, &status, 0);
+  pid_ = -1;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+std::string ServerProcess::ReadLine() {
+  std::string line;
+  char byte;
+  while (read(log_fd_, &byte, 1) == 1) {
+    line += byte;
+    if (byte == '\n') break;
+  }
+  return line;
+}
+
+}  // namespace tensorkv::testing

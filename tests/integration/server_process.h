@@ -1,0 +1,44 @@
+// The real server binary, as a child of the test.
+
+#ifndef TENSORKV_TESTS_INTEGRATION_SERVER_PROCESS_H_
+#define TENSORKV_TESTS_INTEGRATION_SERVER_PROCESS_H_
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+namespace tensorkv::testing {
+
+// Starts the server with `flags` and reads what it writes to stderr. Killed,
+// if it still runs, with this object. Not thread-safe.
+class ServerProcess {
+ public:
+  explicit ServerProcess(const std::vector<std::string>& flags);
+  ~ServerProcess();
+  ServerProcess(const ServerProcess&) = delete;
+  ServerProcess& operator=(const ServerProcess&) = delete;
+
+  // Reads on until a line has `text`, and returns that line; empty if stderr
+  // ends first.
+  std::string AwaitLine(const std::string& text);
+
+  // Reads on to the end of stderr.
+  std::string ReadAll();
+
+  void Signal(int signal);
+
+  // Waits for the end; the exit code, or -1 after a signal.
+  int Wait();
+
+ private:
+  // Up to and with the next newline; empty at the end.
+  std::string ReadLine();
+
+  int log_fd_ = -1;
+  pid_t pid_ = -1;
+};
+
+}  // namespace tensorkv::testing
+
+#endif  // TENSORKV_TESTS_INTEGRATION_SERVER_PROCESS_H_
