@@ -87,18 +87,17 @@ absl::Status GrpcConnection::CheckSize(size_t request_bytes) const {
 }
 
 template <typename Request, typename Response>
-absl::StatusOr<std::shared_ptr<const Response>> GrpcConnection::Call(
-    Method<Request, Response> method, const Request& request,
-    const CallOptions& options) {
+absl::StatusOr<Response> GrpcConnection::Call(Method<Request, Response> method,
+                                              const Request& request,
+                                              const CallOptions& options) {
   if (options.timeout <= absl::ZeroDuration()) {
     return absl::DeadlineExceededError("no time was left to send the request");
   }
   RETURN_IF_ERROR(CheckSize(request.ByteSizeLong()));
   grpc::ClientContext context;
   SetDeadline(options.timeout, context);
-  auto response = std::make_shared<Response>();
-  const grpc::Status status =
-      ((*stub_).*method)(&context, request, response.get());
+  Response response;
+  const grpc::Status status = ((*stub_).*method)(&context, request, &response);
   RETURN_IF_ERROR(Explained(FromGrpcStatus(status), options.timeout));
   return response;
 }
@@ -109,7 +108,7 @@ absl::StatusOr<InitReply> GrpcConnection::Init(const InitRequest& request,
   ASSIGN_OR_RETURN(
       auto response,
       Call(&Stub::Init, Encode<v1::InitRequest>(request), options));
-  return FromProto(*response);
+  return FromProto(response);
 }
 
 absl::StatusOr<PushReply> GrpcConnection::Push(const PushRequest& request,
@@ -118,7 +117,7 @@ absl::StatusOr<PushReply> GrpcConnection::Push(const PushRequest& request,
   ASSIGN_OR_RETURN(
       auto response,
       Call(&Stub::Push, Encode<v1::PushRequest>(request), options));
-  return FromProto(*response);
+  return FromProto(response);
 }
 
 absl::StatusOr<PullReply> GrpcConnection::Pull(const PullRequest& request,
@@ -126,7 +125,7 @@ absl::StatusOr<PullReply> GrpcConnection::Pull(const PullRequest& request,
   ASSIGN_OR_RETURN(
       auto response,
       Call(&Stub::Pull, Encode<v1::PullRequest>(request), options));
-  return Checked(FromProto(*response, response));
+  return Checked(FromProto(std::move(response)));
 }
 
 absl::StatusOr<PullReply> GrpcConnection::PushPull(const PushRequest& request,
@@ -135,7 +134,7 @@ absl::StatusOr<PullReply> GrpcConnection::PushPull(const PushRequest& request,
   ASSIGN_OR_RETURN(
       auto response,
       Call(&Stub::PushPull, Encode<v1::PushPullRequest>(request), options));
-  return Checked(FromProto(*response, response));
+  return Checked(FromProto(std::move(response)));
 }
 
 absl::StatusOr<DeleteReply> GrpcConnection::Delete(const DeleteRequest& request,
@@ -143,7 +142,7 @@ absl::StatusOr<DeleteReply> GrpcConnection::Delete(const DeleteRequest& request,
   ASSIGN_OR_RETURN(
       auto response,
       Call(&Stub::Delete, Encode<v1::DeleteRequest>(request), options));
-  return FromProto(*response);
+  return FromProto(response);
 }
 
 absl::StatusOr<ListReply> GrpcConnection::List(const ListRequest& request,
@@ -151,7 +150,7 @@ absl::StatusOr<ListReply> GrpcConnection::List(const ListRequest& request,
   ASSIGN_OR_RETURN(
       auto response,
       Call(&Stub::List, Encode<v1::ListRequest>(request), options));
-  return Checked(FromProto(*response));
+  return Checked(FromProto(response));
 }
 
 absl::StatusOr<StatReply> GrpcConnection::Stat(const StatRequest& request,
@@ -159,7 +158,7 @@ absl::StatusOr<StatReply> GrpcConnection::Stat(const StatRequest& request,
   ASSIGN_OR_RETURN(
       auto response,
       Call(&Stub::Stat, Encode<v1::StatRequest>(request), options));
-  return Checked(FromProto(*response));
+  return Checked(FromProto(response));
 }
 
 absl::Status GrpcConnection::CreateNamespace(
@@ -175,7 +174,7 @@ absl::StatusOr<NamespaceStatus> GrpcConnection::DescribeNamespace(
   request.set_namespace_(name_space);
   ASSIGN_OR_RETURN(auto response,
                    Call(&Stub::DescribeNamespace, request, options));
-  return Checked(FromProto(response->status()));
+  return Checked(FromProto(response.status()));
 }
 
 absl::StatusOr<std::vector<NamespaceStatus>> GrpcConnection::ListNamespaces(
@@ -183,8 +182,8 @@ absl::StatusOr<std::vector<NamespaceStatus>> GrpcConnection::ListNamespaces(
   ASSIGN_OR_RETURN(auto response, Call(&Stub::ListNamespaces,
                                        v1::ListNamespacesRequest(), options));
   std::vector<NamespaceStatus> namespaces;
-  namespaces.reserve(response->namespaces_size());
-  for (const v1::NamespaceStatus& proto : response->namespaces()) {
+  namespaces.reserve(response.namespaces_size());
+  for (const v1::NamespaceStatus& proto : response.namespaces()) {
     ASSIGN_OR_RETURN(NamespaceStatus status, Checked(FromProto(proto)));
     namespaces.push_back(std::move(status));
   }
@@ -210,14 +209,14 @@ absl::StatusOr<RuleSpec> GrpcConnection::SetHyperparameters(
       auto response,
       Call(&Stub::SetHyperparameters,
            Encode<v1::SetHyperparametersRequest>(request), options));
-  return FromProto(response->rule());
+  return FromProto(response.rule());
 }
 
 absl::StatusOr<ServerStatus> GrpcConnection::DescribeServer(
     const CallOptions& options) {
   ASSIGN_OR_RETURN(auto response, Call(&Stub::DescribeServer,
                                        v1::DescribeServerRequest(), options));
-  return FromProto(*response);
+  return FromProto(response);
 }
 
 }  // namespace tensorkv

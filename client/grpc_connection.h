@@ -80,9 +80,9 @@ class GrpcConnection final : public Connection {
 
   // The reply, owned so that tensors can share its memory.
   template <typename Request, typename Response>
-  absl::StatusOr<std::shared_ptr<const Response>> Call(
-      Method<Request, Response> method, const Request& request,
-      const CallOptions& options);
+  absl::StatusOr<Response> Call(Method<Request, Response> method,
+                                const Request& request,
+                                const CallOptions& options);
 
   absl::Status CheckSize(size_t request_bytes) const;
 

@@ -5,7 +5,8 @@
 // FromProto checks what a message alone can show to be wrong: enums, dtype,
 // shape, payload length, fields this build does not implement. Names, keys,
 // hyperparameters and everything that depends on state are the store's to
-// check. Messages name the entry: `entry 3 ("fc1.w"): ...`.
+// check. Messages name the entry, counted from 0: `entry 3 ("fc1.w"): ...`.
+// ToProto fills an empty message.
 //
 // Errors of every FromProto: InvalidArgument (malformed) · Unimplemented (a
 // field, payload location or encoding that this build lacks).
@@ -25,37 +26,30 @@
 
 namespace tensorkv {
 
-// Keeps the memory of a message alive. Decoded tensors point into the message
-// if they are given its owner; without one they copy.
-using MessageOwner = std::shared_ptr<const void>;
-
-absl::StatusOr<Tensor> FromProto(const v1::Tensor& proto,
-                                 const MessageOwner& owner);
+// Messages with payload are passed as rvalues: their tensors take the payloads
+// over, each its own, without a copy. So a tensor keeps nothing but its bytes
+// alive, however large the message around it was.
+absl::StatusOr<Tensor> FromProto(v1::Tensor&& proto);
 void ToProto(const Tensor& tensor, v1::Tensor* proto);
 
-absl::StatusOr<InitRequest> FromProto(const v1::InitRequest& proto,
-                                      const MessageOwner& owner);
+absl::StatusOr<InitRequest> FromProto(v1::InitRequest&& proto);
 void ToProto(const InitRequest& request, v1::InitRequest* proto);
 InitReply FromProto(const v1::InitResponse& proto);
 void ToProto(const InitReply& reply, v1::InitResponse* proto);
 
-absl::StatusOr<PushRequest> FromProto(const v1::PushRequest& proto,
-                                      const MessageOwner& owner);
+absl::StatusOr<PushRequest> FromProto(v1::PushRequest&& proto);
 void ToProto(const PushRequest& request, v1::PushRequest* proto);
 PushReply FromProto(const v1::PushResponse& proto);
 void ToProto(const PushReply& reply, v1::PushResponse* proto);
 
 absl::StatusOr<PullRequest> FromProto(const v1::PullRequest& proto);
 void ToProto(const PullRequest& request, v1::PullRequest* proto);
-absl::StatusOr<PullReply> FromProto(const v1::PullResponse& proto,
-                                    const MessageOwner& owner);
+absl::StatusOr<PullReply> FromProto(v1::PullResponse&& proto);
 void ToProto(const PullReply& reply, v1::PullResponse* proto);
 
-absl::StatusOr<PushRequest> FromProto(const v1::PushPullRequest& proto,
-                                      const MessageOwner& owner);
+absl::StatusOr<PushRequest> FromProto(v1::PushPullRequest&& proto);
 void ToProto(const PushRequest& request, v1::PushPullRequest* proto);
-absl::StatusOr<PullReply> FromProto(const v1::PushPullResponse& proto,
-                                    const MessageOwner& owner);
+absl::StatusOr<PullReply> FromProto(v1::PushPullResponse&& proto);
 void ToProto(const PullReply& reply, v1::PushPullResponse* proto);
 
 absl::StatusOr<DeleteRequest> FromProto(const v1::DeleteRequest& proto);

@@ -41,16 +41,14 @@ void EncodeWorker(const std::optional<Worker>& worker, Proto* proto) {
 
 // The tensor of an InitEntry, PushEntry or Value.
 template <typename Proto>
-absl::StatusOr<Tensor> DecodeTensor(const Proto& proto,
-                                    const MessageOwner& owner) {
+absl::StatusOr<Tensor> DecodeTensor(Proto& proto) {
   if (!proto.has_tensor()) {
     return absl::InvalidArgumentError("tensor: missing");
   }
-  return FromProto(proto.tensor(), owner);
+  return FromProto(std::move(*proto.mutable_tensor()));
 }
 
-absl::StatusOr<PushEntry> DecodePushEntry(const v1::PushEntry& proto,
-                                          const MessageOwner& owner) {
+absl::StatusOr<PushEntry> DecodePushEntry(v1::PushEntry& proto) {
   PushEntry entry;
   entry.key = proto.key();
   entry.skip = proto.skip();
@@ -58,7 +56,7 @@ absl::StatusOr<PushEntry> DecodePushEntry(const v1::PushEntry& proto,
     return absl::UnimplementedError("encoding: not supported");
   }
   if (!entry.skip) {
-    ASSIGN_OR_RETURN(entry.tensor, DecodeTensor(proto, owner));
+    ASSIGN_OR_RETURN(entry.tensor, DecodeTensor(proto));
   } else if (proto.has_tensor()) {
     return absl::InvalidArgumentError(
         "tensor: expected none with skip, got one");
@@ -67,12 +65,11 @@ absl::StatusOr<PushEntry> DecodePushEntry(const v1::PushEntry& proto,
 }
 
 absl::StatusOr<std::vector<Value>> DecodeValues(
-    const RepeatedPtrField<v1::Value>& protos, const MessageOwner& owner) {
-  return DecodeAll(
-      protos, [&owner](const v1::Value& proto) -> absl::StatusOr<Value> {
-        ASSIGN_OR_RETURN(Tensor tensor, DecodeTensor(proto, owner));
-        return Value{proto.version(), std::move(tensor)};
-      });
+    RepeatedPtrField<v1::Value>& protos) {
+  return DecodeAll(protos, [](v1::Value& proto) -> absl::StatusOr<Value> {
+    ASSIGN_OR_RETURN(Tensor tensor, DecodeTensor(proto));
+    return Value{proto.version(), std::move(tensor)};
+  });
 }
 
 void EncodeValues(const std::vector<Value>& values,
@@ -124,18 +121,18 @@ void EncodeStrings(const std::vector<std::string>& strings,
 
 // --- Init -------------------------------------------------------------------
 
-absl::StatusOr<InitRequest> FromProto(const v1::InitRequest& proto,
-                                      const MessageOwner& owner) {
+absl::StatusOr<InitRequest> FromProto(v1::InitRequest&& proto) {
   InitRequest request;
   request.name_space = proto.namespace_();
   request.call_id = DecodeCallId(proto);
   ASSIGN_OR_RETURN(request.on_existing, DecodeOnExisting(proto.on_existing()));
   const auto decode_entry =
-      [&owner](const v1::InitEntry& entry) -> absl::StatusOr<InitEntry> {
-    ASSIGN_OR_RETURN(Tensor tensor, DecodeTensor(entry, owner));
+      [](v1::InitEntry& entry) -> absl::StatusOr<InitEntry> {
+    ASSIGN_OR_RETURN(Tensor tensor, DecodeTensor(entry));
     return InitEntry{entry.key(), std::move(tensor)};
   };
-  ASSIGN_OR_RETURN(request.entries, DecodeAll(proto.entries(), decode_entry));
+  ASSIGN_OR_RETURN(request.entries,
+                   DecodeAll(*proto.mutable_entries(), decode_entry));
   return request;
 }
 
@@ -160,17 +157,14 @@ void ToProto(const InitReply& reply, v1::InitResponse* proto) {
 
 // --- Push, Pull, PushPull ---------------------------------------------------
 
-absl::StatusOr<PushRequest> FromProto(const v1::PushRequest& proto,
-                                      const MessageOwner& owner) {
+absl::StatusOr<PushRequest> FromProto(v1::PushRequest&& proto) {
   PushRequest request;
   request.name_space = proto.namespace_();
   request.call_id = DecodeCallId(proto);
   request.worker = DecodeWorker(proto);
   request.step = proto.step();
-  const auto decode_entry = [&owner](const v1::PushEntry& entry) {
-    return DecodePushEntry(entry, owner);
-  };
-  ASSIGN_OR_RETURN(request.entries, DecodeAll(proto.entries(), decode_entry));
+  ASSIGN_OR_RETURN(request.entries,
+                   DecodeAll(*proto.mutable_entries(), DecodePushEntry));
   return request;
 }
 
@@ -227,10 +221,9 @@ void ToProto(const PullRequest& request, v1::PullRequest* proto) {
   }
 }
 
-absl::StatusOr<PullReply> FromProto(const v1::PullResponse& proto,
-                                    const MessageOwner& owner) {
+absl::StatusOr<PullReply> FromProto(v1::PullResponse&& proto) {
   PullReply reply;
-  ASSIGN_OR_RETURN(reply.values, DecodeValues(proto.values(), owner));
+  ASSIGN_OR_RETURN(reply.values, DecodeValues(*proto.mutable_values()));
   return reply;
 }
 
@@ -238,20 +231,18 @@ void ToProto(const PullReply& reply, v1::PullResponse* proto) {
   EncodeValues(reply.values, proto->mutable_values());
 }
 
-absl::StatusOr<PushRequest> FromProto(const v1::PushPullRequest& proto,
-                                      const MessageOwner& owner) {
+absl::StatusOr<PushRequest> FromProto(v1::PushPullRequest&& proto) {
   if (!proto.has_push()) return absl::InvalidArgumentError("push: missing");
-  return FromProto(proto.push(), owner);
+  return FromProto(std::move(*proto.mutable_push()));
 }
 
 void ToProto(const PushRequest& request, v1::PushPullRequest* proto) {
   ToProto(request, proto->mutable_push());
 }
 
-absl::StatusOr<PullReply> FromProto(const v1::PushPullResponse& proto,
-                                    const MessageOwner& owner) {
+absl::StatusOr<PullReply> FromProto(v1::PushPullResponse&& proto) {
   PullReply reply;
-  ASSIGN_OR_RETURN(reply.values, DecodeValues(proto.values(), owner));
+  ASSIGN_OR_RETURN(reply.values, DecodeValues(*proto.mutable_values()));
   return reply;
 }
 

@@ -3,7 +3,6 @@
 #ifndef TENSORKV_TENSOR_PROTO_CODEC_FIELDS_H_
 #define TENSORKV_TENSOR_PROTO_CODEC_FIELDS_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <type_traits>
@@ -39,16 +38,15 @@ absl::Status Prefixed(absl::string_view prefix, const absl::Status& status);
 std::string EntryPrefix(int index, absl::string_view key);
 
 // Decodes every message of a list; errors name the entry.
-template <typename Proto, typename Decode>
-auto DecodeAll(const google::protobuf::RepeatedPtrField<Proto>& protos,
-               Decode decode)
-    -> absl::StatusOr<std::vector<
-        typename std::invoke_result_t<Decode, const Proto&>::value_type>> {
-  std::vector<typename std::invoke_result_t<Decode, const Proto&>::value_type>
-      values;
+template <
+    typename Protos, typename Decode,
+    typename Proto = decltype(std::declval<Protos&>()[0]),
+    typename Value = typename std::invoke_result_t<Decode, Proto>::value_type>
+absl::StatusOr<std::vector<Value>> DecodeAll(Protos& protos, Decode decode) {
+  std::vector<Value> values;
   values.reserve(protos.size());
   for (int i = 0; i < protos.size(); ++i) {
-    auto value = decode(protos[i]);
+    absl::StatusOr<Value> value = decode(protos[i]);
     if (!value.ok()) {
       std::string prefix = absl::StrCat("entry ", i, ": ");
       if constexpr (requires { protos[i].key(); }) {

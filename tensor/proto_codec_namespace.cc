@@ -136,7 +136,8 @@ absl::StatusOr<NamespaceStatus> FromProto(const v1::NamespaceStatus& proto) {
   status.num_keys = proto.num_keys();
   status.memory = {.values = proto.memory().values(),
                    .state = proto.memory().state(),
-                   .contributions = proto.memory().contributions()};
+                   .contributions = proto.memory().contributions(),
+                   .metadata = proto.memory().metadata()};
   status.updates_applied = proto.updates_applied();
   status.rounds_open = proto.rounds_open();
   status.rounds_closed = proto.rounds_closed();
@@ -157,6 +158,7 @@ void ToProto(const NamespaceStatus& status, v1::NamespaceStatus* proto) {
   proto->mutable_memory()->set_values(status.memory.values);
   proto->mutable_memory()->set_state(status.memory.state);
   proto->mutable_memory()->set_contributions(status.memory.contributions);
+  proto->mutable_memory()->set_metadata(status.memory.metadata);
   proto->set_updates_applied(status.updates_applied);
   proto->set_rounds_open(status.rounds_open);
   proto->set_rounds_closed(status.rounds_closed);

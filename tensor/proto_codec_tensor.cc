@@ -1,4 +1,5 @@
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -39,18 +40,19 @@ bool IsAligned(const std::string& data, DType dtype) {
 
 }  // namespace
 
-absl::StatusOr<Tensor> FromProto(const v1::Tensor& proto,
-                                 const MessageOwner& owner) {
+absl::StatusOr<Tensor> FromProto(v1::Tensor&& proto) {
   ASSIGN_OR_RETURN(const DType dtype, DTypeFromNumber(proto.dtype()));
   ASSIGN_OR_RETURN(Shape shape, DecodeShape(proto.shape()));
   RETURN_IF_ERROR(CheckLocation(proto));
-  const std::string& data = proto.data();
-  RETURN_IF_ERROR(CheckLength(dtype, shape, data.size()));
-  if (owner == nullptr || !IsAligned(data, dtype)) {
-    return Tensor::CopyOf(dtype, std::move(shape), data.data());
+  RETURN_IF_ERROR(CheckLength(dtype, shape, proto.data().size()));
+  // On the heap, as short strings move their bytes with them.
+  auto data = std::make_unique<std::string>(std::move(*proto.mutable_data()));
+  if (!IsAligned(*data, dtype)) {
+    return Tensor::CopyOf(dtype, std::move(shape), data->data());
   }
-  auto buffer = MakeRefCounted<AdoptedBuffer>(data.data(), data.size(),
-                                              [keep_alive = owner] {});
+  const std::string& bytes = *data;
+  auto buffer = MakeRefCounted<AdoptedBuffer>(
+      bytes.data(), bytes.size(), [keep_alive = std::move(data)] {});
   return Tensor::FromBuffer(dtype, std::move(shape), std::move(buffer));
 }
 

@@ -165,6 +165,7 @@ struct MemoryUse {
   uint64_t values = 0;
   uint64_t state = 0;
   uint64_t contributions = 0;
+  uint64_t metadata = 0;
 };
 
 struct NamespaceStatus {

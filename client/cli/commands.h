@@ -5,7 +5,7 @@
 #ifndef TENSORKV_CLIENT_CLI_COMMANDS_H_
 #define TENSORKV_CLIENT_CLI_COMMANDS_H_
 
-#include "client/cli/session.h"
+#include "client/cli/invocation.h"
 
 namespace CLI {
 class App;

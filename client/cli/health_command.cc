@@ -5,11 +5,11 @@
 namespace tensorkv {
 namespace {
 
-absl::Status RunHealth(Session& session) {
-  RETURN_IF_ERROR(session.check_health());
-  session.out << (session.flags.is_json() ? "{\"status\":\"SERVING\"}"
-                                          : "SERVING")
-              << "\n";
+absl::Status RunHealth(Invocation& invocation) {
+  RETURN_IF_ERROR(invocation.check_health());
+  invocation.out << (invocation.flags.is_json() ? "{\"status\":\"SERVING\"}"
+                                                : "SERVING")
+                 << "\n";
   return absl::OkStatus();
 }
 

@@ -103,6 +103,7 @@ std::string NamespaceStatusJson(const NamespaceStatus& status) {
                {"value_bytes", status.memory.values},
                {"state_bytes", status.memory.state},
                {"contribution_bytes", status.memory.contributions},
+               {"metadata_bytes", status.memory.metadata},
                {"updates_applied", status.updates_applied},
                {"rounds_open", status.rounds_open},
                {"rounds_closed", status.rounds_closed},

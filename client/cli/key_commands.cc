@@ -26,29 +26,29 @@ absl::StatusOr<std::vector<KeyStatus>> ListAll(const std::string& prefix,
   return keys;
 }
 
-absl::Status RunLs(const std::string& prefix, Session& session) {
+absl::Status RunLs(const std::string& prefix, Invocation& invocation) {
   ASSIGN_OR_RETURN(const std::vector<KeyStatus> keys,
-                   ListAll(prefix, session.client));
-  if (!session.flags.is_json()) {
-    session.out << KeyTable(keys);
+                   ListAll(prefix, invocation.client));
+  if (!invocation.flags.is_json()) {
+    invocation.out << KeyTable(keys);
     return absl::OkStatus();
   }
   for (const KeyStatus& status : keys) {
-    session.out << KeyStatusJson(status) << "\n";
+    invocation.out << KeyStatusJson(status) << "\n";
   }
   return absl::OkStatus();
 }
 
 absl::Status RunStat(const std::vector<std::string>& keys, bool with_digest,
-                     Session& session) {
+                     Invocation& invocation) {
   ASSIGN_OR_RETURN(const std::vector<KeyStatus> statuses,
-                   session.client.Stat(keys, with_digest));
+                   invocation.client.Stat(keys, with_digest));
   bool is_first = true;
   for (const KeyStatus& status : statuses) {
-    if (session.flags.is_json()) {
-      session.out << KeyStatusJson(status) << "\n";
+    if (invocation.flags.is_json()) {
+      invocation.out << KeyStatusJson(status) << "\n";
     } else {
-      session.out << (is_first ? "" : "\n") << KeyText(status);
+      invocation.out << (is_first ? "" : "\n") << KeyText(status);
     }
     is_first = false;
   }
@@ -56,13 +56,13 @@ absl::Status RunStat(const std::vector<std::string>& keys, bool with_digest,
 }
 
 absl::Status RunRm(const std::vector<std::string>& keys, bool ignore_missing,
-                   Session& session) {
+                   Invocation& invocation) {
   ASSIGN_OR_RETURN(const uint64_t num_deleted,
-                   session.client.Delete(keys, ignore_missing));
-  session.out << (session.flags.is_json()
-                      ? absl::StrCat("{\"deleted\":", num_deleted, "}")
-                      : absl::StrCat("deleted ", num_deleted))
-              << "\n";
+                   invocation.client.Delete(keys, ignore_missing));
+  invocation.out << (invocation.flags.is_json()
+                         ? absl::StrCat("{\"deleted\":", num_deleted, "}")
+                         : absl::StrCat("deleted ", num_deleted))
+                 << "\n";
   return absl::OkStatus();
 }
 
@@ -81,8 +81,8 @@ void AddKeyCommands(CLI::App& app, Action& action) {
   CLI::App* ls = app.add_subcommand("ls", "List keys");
   ls->add_option("prefix", flags->prefix, "Only keys that begin like this");
   ls->callback([&action, flags] {
-    action = [flags](Session& session) {
-      return RunLs(flags->prefix, session);
+    action = [flags](Invocation& invocation) {
+      return RunLs(flags->prefix, invocation);
     };
   });
 
@@ -90,8 +90,8 @@ void AddKeyCommands(CLI::App& app, Action& action) {
   stat->add_option("keys", flags->keys, "Keys")->required();
   stat->add_flag("--digest", flags->with_digest, "Also XXH3 of the values");
   stat->callback([&action, flags] {
-    action = [flags](Session& session) {
-      return RunStat(flags->keys, flags->with_digest, session);
+    action = [flags](Invocation& invocation) {
+      return RunStat(flags->keys, flags->with_digest, invocation);
     };
   });
 
@@ -100,8 +100,8 @@ void AddKeyCommands(CLI::App& app, Action& action) {
   rm->add_flag("--ignore-missing", flags->ignore_missing,
                "Keys that do not exist are no error");
   rm->callback([&action, flags] {
-    action = [flags](Session& session) {
-      return RunRm(flags->keys, flags->ignore_missing, session);
+    action = [flags](Invocation& invocation) {
+      return RunRm(flags->keys, flags->ignore_missing, invocation);
     };
   });
 }

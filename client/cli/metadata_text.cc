@@ -24,7 +24,7 @@ std::vector<size_t> ColumnWidths(const Rows& rows) {
 }
 
 uint64_t BytesOf(const MemoryUse& memory) {
-  return memory.values + memory.state + memory.contributions;
+  return memory.values + memory.state + memory.contributions + memory.metadata;
 }
 
 // What an empty pattern stands for.
@@ -96,6 +96,7 @@ std::string NamespaceText(const NamespaceStatus& status) {
       {"value bytes:", absl::StrCat(status.memory.values)},
       {"state bytes:", absl::StrCat(status.memory.state)},
       {"contribution bytes:", absl::StrCat(status.memory.contributions)},
+      {"metadata bytes:", absl::StrCat(status.memory.metadata)},
       {"updates applied:", absl::StrCat(status.updates_applied)},
       {"rounds open:", absl::StrCat(status.rounds_open)},
       {"rounds closed:", absl::StrCat(status.rounds_closed)},

@@ -34,40 +34,40 @@ absl::StatusOr<NamespaceConfig> MakeConfig(const NamespaceFlags& flags) {
       .max_open_rounds = flags.max_open_rounds};
 }
 
-absl::Status RunCreate(const NamespaceFlags& flags, Session& session) {
+absl::Status RunCreate(const NamespaceFlags& flags, Invocation& invocation) {
   ASSIGN_OR_RETURN(const NamespaceConfig config, MakeConfig(flags));
-  return session.client.CreateNamespace(
+  return invocation.client.CreateNamespace(
       flags.name, config, flags.keep ? OnExisting::kKeep : OnExisting::kFail);
 }
 
-absl::Status RunLs(const NamespaceFlags& flags, Session& session) {
+absl::Status RunLs(const NamespaceFlags& flags, Invocation& invocation) {
   ASSIGN_OR_RETURN(const std::vector<NamespaceStatus> namespaces,
-                   session.client.ListNamespaces());
-  if (!session.flags.is_json()) {
-    session.out << NamespaceTable(namespaces);
+                   invocation.client.ListNamespaces());
+  if (!invocation.flags.is_json()) {
+    invocation.out << NamespaceTable(namespaces);
     return absl::OkStatus();
   }
   for (const NamespaceStatus& status : namespaces) {
-    session.out << NamespaceStatusJson(status) << "\n";
+    invocation.out << NamespaceStatusJson(status) << "\n";
   }
   return absl::OkStatus();
 }
 
-absl::Status RunDescribe(const NamespaceFlags& flags, Session& session) {
+absl::Status RunDescribe(const NamespaceFlags& flags, Invocation& invocation) {
   const std::string& name =
-      flags.name.empty() ? session.flags.name_space : flags.name;
+      flags.name.empty() ? invocation.flags.name_space : flags.name;
   ASSIGN_OR_RETURN(const NamespaceStatus status,
-                   session.client.DescribeNamespace(name));
-  if (session.flags.is_json()) {
-    session.out << NamespaceStatusJson(status) << "\n";
+                   invocation.client.DescribeNamespace(name));
+  if (invocation.flags.is_json()) {
+    invocation.out << NamespaceStatusJson(status) << "\n";
   } else {
-    session.out << NamespaceText(status);
+    invocation.out << NamespaceText(status);
   }
   return absl::OkStatus();
 }
 
-absl::Status RunRm(const NamespaceFlags& flags, Session& session) {
-  return session.client.DeleteNamespace(flags.name);
+absl::Status RunRm(const NamespaceFlags& flags, Invocation& invocation) {
+  return invocation.client.DeleteNamespace(flags.name);
 }
 
 void AddCreate(CLI::App& command, NamespaceFlags& flags) {
@@ -97,7 +97,9 @@ void AddNamespaceCommands(CLI::App& app, Action& action) {
   const auto add = [&](const char* name, const char* help, auto run) {
     CLI::App* command = ns->add_subcommand(name, help);
     command->callback([&action, flags, run] {
-      action = [flags, run](Session& session) { return run(*flags, session); };
+      action = [flags, run](Invocation& invocation) {
+        return run(*flags, invocation);
+      };
     });
     return command;
   };

@@ -23,29 +23,30 @@ struct RuleFlags {
   std::vector<std::string> assignments;
 };
 
-absl::Status RunSet(const RuleFlags& flags, Session& session) {
+absl::Status RunSet(const RuleFlags& flags, Invocation& invocation) {
   const absl::StatusOr<RuleSpec> rule = ParseRuleSpec(flags.spec);
   if (!rule.ok()) {
     return AsUsageError(absl::StrCat("rule \"", flags.spec, "\""),
                         rule.status());
   }
-  return session.client.SetRule(*rule, flags.pattern);
+  return invocation.client.SetRule(*rule, flags.pattern);
 }
 
-void PrintRules(const std::vector<RuleBinding>& rules, Session& session) {
-  if (!session.flags.is_json()) {
-    session.out << RuleTable(rules);
+void PrintRules(const std::vector<RuleBinding>& rules, Invocation& invocation) {
+  if (!invocation.flags.is_json()) {
+    invocation.out << RuleTable(rules);
     return;
   }
   for (const RuleBinding& binding : rules) {
-    session.out << RuleJson(binding.key_pattern, binding.rule) << "\n";
+    invocation.out << RuleJson(binding.key_pattern, binding.rule) << "\n";
   }
 }
 
-absl::Status RunGet(const RuleFlags&, Session& session) {
-  ASSIGN_OR_RETURN(const NamespaceStatus status,
-                   session.client.DescribeNamespace(session.flags.name_space));
-  PrintRules(status.rules, session);
+absl::Status RunGet(const RuleFlags&, Invocation& invocation) {
+  ASSIGN_OR_RETURN(
+      const NamespaceStatus status,
+      invocation.client.DescribeNamespace(invocation.flags.name_space));
+  PrintRules(status.rules, invocation);
   return absl::OkStatus();
 }
 
@@ -65,12 +66,12 @@ absl::StatusOr<Hyperparameters> ParseAssignments(
   return hyperparameters;
 }
 
-absl::Status RunTune(const RuleFlags& flags, Session& session) {
+absl::Status RunTune(const RuleFlags& flags, Invocation& invocation) {
   ASSIGN_OR_RETURN(const Hyperparameters hyperparameters,
                    ParseAssignments(flags.assignments));
-  ASSIGN_OR_RETURN(const RuleSpec rule, session.client.SetHyperparameters(
+  ASSIGN_OR_RETURN(const RuleSpec rule, invocation.client.SetHyperparameters(
                                             hyperparameters, flags.pattern));
-  PrintRules({{flags.pattern, rule}}, session);
+  PrintRules({{flags.pattern, rule}}, invocation);
   return absl::OkStatus();
 }
 
@@ -89,7 +90,9 @@ void AddRuleCommands(CLI::App& app, Action& action) {
   const auto add = [&](const char* name, const char* help, auto run) {
     CLI::App* command = rule->add_subcommand(name, help);
     command->callback([&action, flags, run] {
-      action = [flags, run](Session& session) { return run(*flags, session); };
+      action = [flags, run](Invocation& invocation) {
+        return run(*flags, invocation);
+      };
     });
     return command;
   };

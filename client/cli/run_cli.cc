@@ -10,7 +10,7 @@
 #include "absl/strings/str_replace.h"
 #include "base/status_macros.h"
 #include "client/cli/commands.h"
-#include "client/cli/session.h"
+#include "client/cli/invocation.h"
 #include "client/cli/usage_error.h"
 #include "client/client.h"
 
@@ -99,14 +99,14 @@ absl::Status RunAction(const Action& action, const GlobalFlags& flags,
                                          .name_space = flags.name_space,
                                          .rank = flags.rank,
                                          .timeout = timeout});
-  Session session = {
+  Invocation invocation = {
       .flags = flags,
       .client = client,
       .check_health =
           [&] { return environment.check_health(flags.server, timeout); },
       .in = environment.in,
       .out = environment.out};
-  return action(session);
+  return action(invocation);
 }
 
 int Report(const absl::Status& status, std::ostream& err) {

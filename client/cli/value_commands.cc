@@ -49,9 +49,9 @@ OnExisting ParseOnExisting(absl::string_view text) {
   return OnExisting::kFail;
 }
 
-absl::Status RunInit(const ValueCommandFlags& flags, Session& session) {
+absl::Status RunInit(const ValueCommandFlags& flags, Invocation& invocation) {
   ASSIGN_OR_RETURN(const ValueSource source,
-                   ValueSource::Create(flags.value, session.in));
+                   ValueSource::Create(flags.value, invocation.in));
   if (!source.shape().has_value()) {
     return UsageError("--fill needs --shape, as --shape=2,3 (or [])");
   }
@@ -60,18 +60,18 @@ absl::Status RunInit(const ValueCommandFlags& flags, Session& session) {
     ASSIGN_OR_RETURN(Tensor tensor, source.Make(DType::kF32, {}));
     entries.push_back({key, std::move(tensor)});
   }
-  return session.client.Init(std::move(entries),
-                             ParseOnExisting(flags.on_existing));
+  return invocation.client.Init(std::move(entries),
+                                ParseOnExisting(flags.on_existing));
 }
 
 // A tensor per key; asks the server for what the flags leave to the keys.
 absl::StatusOr<std::vector<Tensor>> MakeContributions(
-    const ValueCommandFlags& flags, Session& session) {
+    const ValueCommandFlags& flags, Invocation& invocation) {
   ASSIGN_OR_RETURN(const ValueSource source,
-                   ValueSource::Create(flags.value, session.in));
+                   ValueSource::Create(flags.value, invocation.in));
   std::vector<KeyStatus> stored(flags.keys.size());
   if (!source.dtype().has_value() || !source.shape().has_value()) {
-    ASSIGN_OR_RETURN(stored, session.client.Stat(flags.keys));
+    ASSIGN_OR_RETURN(stored, invocation.client.Stat(flags.keys));
   }
   std::vector<Tensor> tensors;
   for (const KeyStatus& status : stored) {
@@ -82,9 +82,9 @@ absl::StatusOr<std::vector<Tensor>> MakeContributions(
 }
 
 absl::StatusOr<std::vector<PushEntry>> MakeEntries(
-    const ValueCommandFlags& flags, Session& session) {
+    const ValueCommandFlags& flags, Invocation& invocation) {
   ASSIGN_OR_RETURN(const std::vector<Tensor> tensors,
-                   MakeContributions(flags, session));
+                   MakeContributions(flags, invocation));
   std::vector<PushEntry> entries;
   for (size_t i = 0; i < flags.keys.size(); ++i) {
     const PushEntry entry = {.key = flags.keys[i], .tensor = tensors[i]};
@@ -98,27 +98,28 @@ std::string PushResultText(const std::string& key, const PushResult& result) {
   return absl::StrCat(key, ": version ", result.version);
 }
 
-absl::Status RunPush(const ValueCommandFlags& flags, Session& session) {
-  ASSIGN_OR_RETURN(std::vector<PushEntry> entries, MakeEntries(flags, session));
-  ASSIGN_OR_RETURN(
-      const PushReply reply,
-      session.client.Push(std::move(entries), {.step = session.flags.step}));
+absl::Status RunPush(const ValueCommandFlags& flags, Invocation& invocation) {
+  ASSIGN_OR_RETURN(std::vector<PushEntry> entries,
+                   MakeEntries(flags, invocation));
+  ASSIGN_OR_RETURN(const PushReply reply,
+                   invocation.client.Push(std::move(entries),
+                                          {.step = invocation.flags.step}));
   // The entries of one key have one result.
   for (size_t i = 0; i < reply.results.size(); i += flags.times) {
     const std::string& key = flags.keys[i / flags.times];
     const PushResult& result = reply.results[i];
-    session.out << (session.flags.is_json() ? PushResultJson(key, result)
-                                            : PushResultText(key, result))
-                << "\n";
+    invocation.out << (invocation.flags.is_json() ? PushResultJson(key, result)
+                                                  : PushResultText(key, result))
+                   << "\n";
   }
   return absl::OkStatus();
 }
 
 absl::Status WriteNpy(const std::string& path, const Tensor& tensor,
-                      Session& session) {
+                      Invocation& invocation) {
   ASSIGN_OR_RETURN(const std::string bytes, FormatNpy(tensor));
   if (path == "-") {
-    session.out << bytes;
+    invocation.out << bytes;
     return absl::OkStatus();
   }
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
@@ -128,24 +129,24 @@ absl::Status WriteNpy(const std::string& path, const Tensor& tensor,
 }
 
 void PrintValue(const std::string& key, const Value& value, bool with_key,
-                Session& session) {
-  if (session.flags.is_json()) {
-    session.out << ValueJson(key, value) << "\n";
+                Invocation& invocation) {
+  if (invocation.flags.is_json()) {
+    invocation.out << ValueJson(key, value) << "\n";
     return;
   }
-  if (with_key) session.out << key << ":\n";
-  session.out << ArrayText(value.tensor) << "\n";
+  if (with_key) invocation.out << key << ":\n";
+  invocation.out << ArrayText(value.tensor) << "\n";
 }
 
 // REQUIRES: a value per key.
 void PrintValues(const std::vector<std::string>& keys,
-                 const std::vector<Value>& values, Session& session) {
+                 const std::vector<Value>& values, Invocation& invocation) {
   for (size_t i = 0; i < keys.size(); ++i) {
-    PrintValue(keys[i], values[i], keys.size() > 1, session);
+    PrintValue(keys[i], values[i], keys.size() > 1, invocation);
   }
 }
 
-absl::Status RunPull(const ValueCommandFlags& flags, Session& session) {
+absl::Status RunPull(const ValueCommandFlags& flags, Invocation& invocation) {
   if (!flags.npy_out.empty() && flags.keys.size() != 1) {
     return UsageError(
         absl::StrCat("--npy: expected one key, got ", flags.keys.size()));
@@ -156,29 +157,31 @@ absl::Status RunPull(const ValueCommandFlags& flags, Session& session) {
     request.entries.push_back({key, flags.min_version});
   }
   ASSIGN_OR_RETURN(const PullReply reply,
-                   session.client.Pull(std::move(request)));
+                   invocation.client.Pull(std::move(request)));
   if (!flags.npy_out.empty()) {
-    return WriteNpy(flags.npy_out, reply.values[0].tensor, session);
+    return WriteNpy(flags.npy_out, reply.values[0].tensor, invocation);
   }
-  PrintValues(flags.keys, reply.values, session);
+  PrintValues(flags.keys, reply.values, invocation);
   return absl::OkStatus();
 }
 
-absl::Status RunPushPull(const ValueCommandFlags& flags, Session& session) {
-  ASSIGN_OR_RETURN(std::vector<PushEntry> entries, MakeEntries(flags, session));
+absl::Status RunPushPull(const ValueCommandFlags& flags,
+                         Invocation& invocation) {
+  ASSIGN_OR_RETURN(std::vector<PushEntry> entries,
+                   MakeEntries(flags, invocation));
   ASSIGN_OR_RETURN(const PullReply reply,
-                   session.client.PushPull(std::move(entries),
-                                           {.step = session.flags.step}));
+                   invocation.client.PushPull(std::move(entries),
+                                              {.step = invocation.flags.step}));
   // The entries of one key have one value.
   std::vector<Value> values;
   for (size_t i = 0; i < reply.values.size(); i += flags.times) {
     values.push_back(reply.values[i]);
   }
-  PrintValues(flags.keys, values, session);
+  PrintValues(flags.keys, values, invocation);
   return absl::OkStatus();
 }
 
-using Run = absl::Status (*)(const ValueCommandFlags&, Session&);
+using Run = absl::Status (*)(const ValueCommandFlags&, Invocation&);
 
 // A command with flags of its own, which `run` gets.
 std::pair<CLI::App*, ValueCommandFlags*> AddCommand(CLI::App& app,
@@ -188,7 +191,9 @@ std::pair<CLI::App*, ValueCommandFlags*> AddCommand(CLI::App& app,
   CLI::App* command = app.add_subcommand(name, help);
   auto flags = std::make_shared<ValueCommandFlags>();
   command->callback([&action, flags, run] {
-    action = [flags, run](Session& session) { return run(*flags, session); };
+    action = [flags, run](Invocation& invocation) {
+      return run(*flags, invocation);
+    };
   });
   AddKeys(*command, *flags);
   return {command, flags.get()};

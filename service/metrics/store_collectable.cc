@@ -46,6 +46,7 @@ MetricFamily MemoryFamily(const Statuses& statuses) {
     add(status, "values", status.memory.values);
     add(status, "state", status.memory.state);
     add(status, "contributions", status.memory.contributions);
+    add(status, "metadata", status.memory.metadata);
   }
   return family;
 }

@@ -16,7 +16,7 @@ namespace tensorkv {
 //
 //   tensorkv_keys                    keys now
 //   tensorkv_memory_bytes            bytes held, by use: values, state,
-//                                    contributions
+//                                    contributions, metadata
 //   tensorkv_updates_total           updates applied
 //   tensorkv_rounds_open             rounds that wait for contributions
 //   tensorkv_rounds_closed_total

@@ -53,6 +53,7 @@ void Handlers::PushPull(grpc::ByteBuffer* bytes, CallContext context,
   absl::StatusOr<PushRequest> request =
       Decode<v1::PushPullRequest>(bytes, limits_);
   if (!request.ok()) return std::move(respond)(request.status());
+  context.max_reply_bytes = limits_.max_message_bytes;
   store_.PushPull(
       *std::move(request), std::move(context),
       Encoded<v1::PushPullResponse, PullReply>(limits_, std::move(respond)));

@@ -10,7 +10,6 @@
 #define TENSORKV_SERVICE_RPC_MESSAGE_CODEC_H_
 
 #include <cstdint>
-#include <memory>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -54,19 +53,15 @@ absl::StatusOr<T> AsStatusOr(T value) {
   return value;
 }
 
-// The value of a request. Its tensors point into the parsed message, which
-// lives as long as they do. Empties `bytes`.
+// The value of a request, whose tensors take over the payloads. Empties
+// `bytes`.
 // Errors: those of Parse and FromProto.
 template <typename Message>
 auto Decode(grpc::ByteBuffer* bytes, const MessageLimits& limits) {
-  auto message = std::make_shared<Message>();
-  const absl::Status parsed = Parse(bytes, limits, message.get());
-  const auto convert = [&] {
-    if constexpr (requires { FromProto(*message, message); }) {
-      return AsStatusOr(FromProto(*message, message));
-    } else {
-      return AsStatusOr(FromProto(*message));
-    }
+  Message message;
+  const absl::Status parsed = Parse(bytes, limits, &message);
+  const auto convert = [&message] {
+    return AsStatusOr(FromProto(std::move(message)));
   };
   return parsed.ok() ? convert() : decltype(convert())(parsed);
 }

@@ -6,6 +6,7 @@
 
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/impl/server_builder_option.h"
+#include "grpcpp/resource_quota.h"
 
 namespace tensorkv {
 namespace {
@@ -22,6 +23,7 @@ constexpr int kKeepaliveTimeMs = 20'000;
 constexpr int kKeepaliveTimeoutMs = 10'000;
 // How often clients may ping.
 constexpr int kMinPingIntervalMs = 10'000;
+constexpr int kMaxReflectionThreads = 16;
 constexpr int kMaxConnectionIdleMs = 30 * 60 * 1000;
 
 class ReflectionOption final : public grpc::ServerBuilderOption {
@@ -70,7 +72,11 @@ void ApplyLimits(const ServerOptions& options, grpc::ServerBuilder* builder) {
   // Two servers on one port would share its connections without a word.
   set(GRPC_ARG_ALLOW_REUSEPORT, 0);
   set(GRPC_ARG_ENABLE_CHANNELZ, 0);
-  // Only reflection uses gRPC's synchronous threads.
+  // Only reflection uses gRPC's synchronous threads, one per stream. The quota
+  // bounds no memory: 1.51 shrinks its windows long before a quota is reached.
+  grpc::ResourceQuota quota("tensorkv");
+  quota.SetMaxThreads(kMaxReflectionThreads);
+  builder->SetResourceQuota(quota);
   builder->SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
   builder->SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 1);
 }

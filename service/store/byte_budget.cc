@@ -6,11 +6,17 @@
 namespace tensorkv {
 
 absl::Status ByteBudget::Reserve(uint64_t bytes) {
-  if (parent_) RETURN_IF_ERROR(parent_->Reserve(bytes));
+  RETURN_IF_ERROR(ReserveHere(bytes));
+  if (!parent_) return absl::OkStatus();
+  absl::Status status = parent_->Reserve(bytes);
+  if (!status.ok()) used_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+  return status;
+}
+
+absl::Status ByteBudget::ReserveHere(uint64_t bytes) {
   uint64_t used = used_bytes_.load(std::memory_order_relaxed);
   do {
     if (bytes > limit_bytes_ || used > limit_bytes_ - bytes) {
-      if (parent_) parent_->Release(bytes);
       return absl::ResourceExhaustedError(
           absl::StrCat(subject_, ": expected at most ", limit_bytes_,
                        " bytes in use, got ", used, " and ", bytes, " more"));

@@ -28,7 +28,8 @@ class ByteBudget final : public RefCounted {
         parent_(std::move(parent)) {}
 
   // Errors: ResourceExhausted, naming the budget that would be passed; then
-  // nothing is reserved anywhere.
+  // nothing is reserved anywhere. This budget comes before its parent, so that
+  // what it refuses never shows in the parent.
   absl::Status Reserve(uint64_t bytes);
   // REQUIRES: `bytes` were reserved.
   void Release(uint64_t bytes);
@@ -39,6 +40,8 @@ class ByteBudget final : public RefCounted {
   }
 
  private:
+  absl::Status ReserveHere(uint64_t bytes);
+
   const std::string subject_;
   const uint64_t limit_bytes_;
   const RefPtr<ByteBudget> parent_;

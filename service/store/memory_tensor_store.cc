@@ -19,6 +19,7 @@ MemoryTensorStore::MemoryTensorStore(const MemoryTensorStoreOptions& options,
                                      Backend* backend, Alarms* alarms)
     : environment_{.backend = backend,
                    .alarms = alarms,
+                   .executor = &executor_,
                    .budget = MakeRefCounted<ByteBudget>(
                        "server", options.budget_bytes, nullptr),
                    .max_wait = options.max_wait,
@@ -58,7 +59,7 @@ void MemoryTensorStore::Push(PushRequest request, CallContext context,
                              ReplyCallback<PushReply> done) {
   const absl::StatusOr<NamespacePtr> found = Find(request.name_space);
   if (!found.ok()) return std::move(done)(found.status());
-  (*found)->Push(std::move(request), std::move(done));
+  (*found)->Push(std::move(request), context, std::move(done));
 }
 
 void MemoryTensorStore::Pull(PullRequest request, CallContext context,

@@ -15,6 +15,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "base/alarms.h"
+#include "base/executor.h"
 #include "base/mutex.h"
 #include "kernels/backend.h"
 #include "service/store/byte_budget.h"
@@ -77,6 +78,8 @@ class MemoryTensorStore final : public TensorStore, public NamespaceAdmin {
   absl::StatusOr<NamespacePtr> Find(absl::string_view name_space) const;
   std::vector<NamespacePtr> All() const;
 
+  // Outlives what it runs: its destructor waits for that.
+  Executor executor_;
   const NamespaceEnvironment environment_;
   const uint32_t max_namespaces_;
 

@@ -29,7 +29,13 @@ size_t Utf8SequenceLength(absl::string_view text) {
   return is_overlong || is_surrogate || is_too_large ? 0 : length;
 }
 
-bool IsControl(char c) { return static_cast<uint8_t>(c) < 0x20 || c == 0x7f; }
+// Whether the UTF-8 sequence that `text` starts with is a control character:
+// below U+0020, or U+007F to U+009F.
+bool IsControl(absl::string_view text) {
+  const auto first = static_cast<uint8_t>(text[0]);
+  if (first < 0x20 || first == 0x7f) return true;
+  return first == 0xc2 && static_cast<uint8_t>(text[1]) < 0xa0;
+}
 
 absl::Status CheckCharacters(absl::string_view subject,
                              absl::string_view name) {
@@ -40,7 +46,7 @@ absl::Status CheckCharacters(absl::string_view subject,
           absl::StrCat(subject, " ", Quoted(name),
                        ": expected valid UTF-8, got another byte at ", i));
     }
-    if (IsControl(name[i])) {
+    if (IsControl(name.substr(i))) {
       return absl::InvalidArgumentError(absl::StrCat(
           subject, " ", Quoted(name),
           ": expected no control characters, got one at byte ", i));
@@ -79,7 +85,7 @@ absl::Status CheckNamespaceName(absl::string_view name) {
 
 absl::Status CheckKeyPattern(absl::string_view pattern) {
   if (pattern.empty()) return absl::OkStatus();
-  return CheckName("key pattern", pattern, kMaxKeyBytes);
+  return CheckName("key pattern", pattern, kMaxPatternBytes);
 }
 
 bool MatchesGlob(absl::string_view pattern, absl::string_view text) {

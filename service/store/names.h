@@ -12,6 +12,8 @@ namespace tensorkv {
 
 inline constexpr size_t kMaxKeyBytes = 1024;
 inline constexpr size_t kMaxNamespaceBytes = 256;
+// Matching takes time in proportion to pattern times key.
+inline constexpr size_t kMaxPatternBytes = 256;
 
 // The namespace that exists from the start and that an empty name means.
 inline constexpr absl::string_view kDefaultNamespace = "default";
@@ -26,7 +28,7 @@ absl::Status CheckKey(absl::string_view key);
 // The same, of at most 256 bytes. Errors: InvalidArgument.
 absl::Status CheckNamespaceName(absl::string_view name);
 
-// The same as a key, or empty. Errors: InvalidArgument.
+// The same, of at most 256 bytes, or empty. Errors: InvalidArgument.
 absl::Status CheckKeyPattern(absl::string_view pattern);
 
 // Whether all of `text` matches `pattern`: '*' is any run of characters, '?'

@@ -31,6 +31,7 @@ absl::StatusOr<std::shared_ptr<Namespace>> Namespace::Create(
   }
   if (config.budget_bytes == 0) config.budget_bytes = server_budget;
   config.rule = rule.spec();
+  mode->FillDefaults(config);
   return std::shared_ptr<Namespace>(new Namespace(
       name, std::move(config), std::move(mode),
       std::make_shared<const UpdateRule>(std::move(rule)), environment));
@@ -49,7 +50,8 @@ Namespace::Namespace(std::string name, NamespaceConfig config,
       values_(MakeRefCounted<BudgetAccount>(budget_)),
       state_(MakeRefCounted<BudgetAccount>(budget_)),
       contributions_(MakeRefCounted<BudgetAccount>(budget_)),
-      bindings_(std::move(rule)) {}
+      metadata_(MakeRefCounted<BudgetAccount>(budget_)),
+      bindings_(std::make_shared<const RuleBindings>(std::move(rule))) {}
 
 absl::Status Namespace::NoSuchKey(absl::string_view key) const {
   return absl::NotFoundError(absl::StrCat(
@@ -61,6 +63,12 @@ absl::Status Namespace::CheckNumEntries(size_t num_entries) const {
   return absl::ResourceExhaustedError(
       absl::StrCat("entries of a call: expected at most ",
                    environment_.max_entries, ", got ", num_entries));
+}
+
+absl::Status Namespace::CheckCallId(const std::optional<CallId>& call_id) {
+  if (!call_id) return absl::OkStatus();
+  return absl::UnimplementedError(
+      "call_id: this server does not recognise repeated calls yet");
 }
 
 KeyStatus Namespace::StatusOf(const StoredKey& key) const {
@@ -80,6 +88,12 @@ absl::StatusOr<ListReply> Namespace::List(const ListRequest& request) const {
   const size_t page_size = request.page_size == 0
                                ? kDefaultPageSize
                                : std::min(request.page_size, kMaxPageSize);
+  if (!request.page_token.empty()) {
+    if (absl::Status status = CheckKey(request.page_token); !status.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("page_token: ", status.message()));
+    }
+  }
   ListReply reply;
   MutexLock lock(&mutex_);
   // One more than the page tells whether there is another.
@@ -117,23 +131,32 @@ absl::Status Namespace::AddDigests(const StatRequest& request,
                                    StatReply& reply) {
   PullRequest pull;
   for (const std::string& key : request.keys) pull.entries.push_back({key, 0});
-  Notification answered;
-  absl::StatusOr<PullReply> pulled;
+  struct Answer {
+    Notification arrived;
+    absl::StatusOr<PullReply> reply;
+  };
+  const auto answer = std::make_shared<Answer>();
   Pull(std::move(pull), CallContext(),
-       [&answered, &pulled](absl::StatusOr<PullReply> answer) {
-         pulled = std::move(answer);
-         answered.Notify();
+       [answer](absl::StatusOr<PullReply> reply) {
+         answer->reply = std::move(reply);
+         answer->arrived.Notify();
        });
-  answered.WaitForNotification();
-  RETURN_IF_ERROR(pulled.status());
+  answer->arrived.WaitForNotification();
+  RETURN_IF_ERROR(answer->reply.status());
+  absl::flat_hash_map<const char*, uint64_t> digests;  // a key may come twice
   for (size_t i = 0; i < reply.keys.size(); ++i) {
-    const Value& value = pulled->values[i];
+    const Value& value = answer->reply->values[i];
     KeyStatus& status = reply.keys[i];
     status.dtype = value.tensor.dtype();
     status.shape = value.tensor.shape();
     status.value_bytes = value.tensor.size_bytes();
     status.version = value.version;
-    status.digest = XXH3_64bits(value.tensor.data(), value.tensor.size_bytes());
+    const auto [digest, is_new] = digests.try_emplace(value.tensor.data());
+    if (is_new) {
+      digest->second =
+          XXH3_64bits(value.tensor.data(), value.tensor.size_bytes());
+    }
+    status.digest = digest->second;
   }
   return absl::OkStatus();
 }
@@ -144,9 +167,11 @@ NamespaceStatus Namespace::Describe() const {
   status.config = config_;
   status.memory = {.values = values_->used_bytes(),
                    .state = state_->used_bytes(),
-                   .contributions = contributions_->used_bytes()};
+                   .contributions = contributions_->used_bytes(),
+                   .metadata = metadata_->used_bytes()};
   MutexLock lock(&mutex_);
-  status.rules = bindings_.List();
+  status.rules = bindings_->List();
+  status.config.rule = status.rules.back().rule;
   status.num_keys = keys_.size();
   status.updates_applied = updates_applied_;
   status.rounds_open = rounds_open_;

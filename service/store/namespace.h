@@ -17,6 +17,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "base/alarms.h"
+#include "base/executor.h"
 #include "base/mutex.h"
 #include "kernels/backend.h"
 #include "service/store/byte_budget.h"
@@ -30,10 +31,11 @@
 
 namespace tensorkv {
 
-// What namespaces share. Backend and alarms outlive every namespace.
+// What namespaces share. Backend, alarms and executor outlive every namespace.
 struct NamespaceEnvironment {
   Backend* backend = nullptr;
   Alarms* alarms = nullptr;
+  Executor* executor = nullptr;
   RefPtr<ByteBudget> budget;
   absl::Duration max_wait;
   uint32_t max_entries = 0;
@@ -44,9 +46,10 @@ struct NamespaceEnvironment {
 //
 // One mutex guards all metadata, so that a call over many keys is checked and
 // takes effect at one moment, and a pull sees one moment of all its keys.
-// Bytes are never read, written, allocated for values or freed under it:
-// updates run outside, in order per key, on the thread that found their key
-// idle (docs/decisions/0003-one-lock-per-namespace.md).
+// Elements are never read or written under it: updates run outside, in order
+// per key. The thread that finds a key idle runs its own update; what was
+// pushed meanwhile runs on the executor
+// (docs/decisions/0003-one-lock-per-namespace.md).
 class Namespace : public std::enable_shared_from_this<Namespace> {
  public:
   // Errors: those of CreateNamespace.
@@ -55,7 +58,8 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
       const NamespaceEnvironment& environment);
 
   absl::StatusOr<InitReply> Init(InitRequest request);
-  void Push(PushRequest request, ReplyCallback<PushReply> done);
+  void Push(PushRequest request, const CallContext& context,
+            ReplyCallback<PushReply> done);
   void Pull(PullRequest request, CallContext context,
             ReplyCallback<PullReply> done);
   void PushPull(PushRequest request, CallContext context,
@@ -86,6 +90,7 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
     absl::InlinedVector<uint32_t, 1> entries;
     uint64_t held_bytes = 0;
     uint64_t room_bytes = 0;
+    uint64_t reply_bytes = 0;
   };
 
   // What follows from a change and must happen without the mutex: replies,
@@ -96,6 +101,7 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
     std::vector<RefPtr<PushCall>> pushes;
     std::vector<KeyPtr> removed_keys;
     std::vector<std::unique_ptr<Rounds>> removed_rounds;
+    std::vector<std::shared_ptr<RuleState>> removed_states;
   };
 
   struct FoldOfKey {
@@ -106,9 +112,11 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   // A push on its way into the store.
   struct Admission {
     const PushRequest& request;
+    uint64_t max_reply_bytes;
     RefPtr<PushCall> call;
     Replies& replies;
     Reservation held;
+    Reservation overhead;
     Reservation room;
     // Keys whose updates the caller must run, and sums that it must make.
     std::vector<KeyPtr> runnable;
@@ -130,11 +138,19 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
                                                const std::vector<bool>& wanted);
   absl::Status CopyValues(const InitRequest& request,
                           absl::Span<const KeyPtr> keys);
-  absl::Status PrepareRules(absl::Span<const KeyPtr> keys)
+  // Finds the rules of new keys. Not under the mutex: matching many patterns
+  // takes time.
+  static absl::Status FindRules(const RuleBindings& bindings,
+                                absl::Span<const KeyPtr> keys);
+  absl::Status MakeStates(const std::vector<bool>& wanted,
+                          absl::Span<const KeyPtr> keys)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   InitReply InsertKeys(const InitRequest& request,
                        const std::vector<bool>& wanted,
                        absl::Span<const KeyPtr> keys, Replies& replies)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Tells the contributors to the open rounds of `key` that these are gone.
+  void FailOpenRounds(const StoredKey& key, absl::string_view reason)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Takes a key out of the table, with its open rounds.
   void RemoveKey(absl::string_view key, Replies& replies)
@@ -142,7 +158,7 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
 
   // namespace_push.cc
   absl::Status CheckPush(const PushRequest& request) const;
-  absl::StatusOr<Reservation> HoldContributions(const PushRequest& request);
+  absl::Status HoldContributions(Admission& admission);
   absl::Status MoveToDevice(PushRequest& request);
   // Checks a push and makes it take effect; fills admission.runnable.
   absl::Status Admit(Admission& admission)
@@ -163,7 +179,8 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RunFold(FoldOfKey job);
   absl::StatusOr<Contribution> SumOf(const FoldOfKey& job);
-  // Runs the pending updates of `keys`, and those that are pushed meanwhile.
+  // Runs the next update of each key, and leaves what was pushed meanwhile to
+  // the executor: no caller works for others without end.
   // REQUIRES: the caller has set is_updating.
   void RunUpdates(std::vector<KeyPtr> keys);
   // Ends a pass; returns the keys that have more to run.
@@ -174,7 +191,10 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
                  Replies& replies) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndRound(const UpdatePass::Item& item, const absl::Status& status)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The failed round that `worker` has not heard of, which it then has.
+  // To be reported at the next call of the worker with that rank.
+  void AddFailure(uint32_t rank, absl::string_view message)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The failed rounds that `worker` has not heard of, which it then has.
   absl::Status TakeFailure(const std::optional<Worker>& worker)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -187,12 +207,18 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   // the first that is not. Errors: NotFound, or why nothing may wait.
   absl::StatusOr<bool> AllReadyFrom(size_t begin, PullCall& call) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CheckAllExist(const PullRequest& request) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Answers the call if it can be answered now, else returns nothing and
   // leaves call.position at an entry that is not ready.
   std::optional<absl::StatusOr<PullReply>> Attempt(PullCall& call)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Park(const std::shared_ptr<PullCall>& call)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Keeps the values of all the call's keys readable, so that one that waits
+  // for updates of several busy keys waits for no more than one of each.
+  void Pin(PullCall& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Finish(PullCall& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Looks again at the calls that wait for `key`.
   void Wake(absl::string_view key, Replies& replies)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -205,14 +231,16 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   absl::StatusOr<std::shared_ptr<RuleState>> MakeState(const StoredKey& key,
                                                        const UpdateRule& rule)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status Rebind(RuleBindings bindings)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Binds `rule` to `pattern`, and to the keys that follow from it.
+  absl::Status Bind(absl::string_view pattern, SharedRule rule,
+                    Replies& replies) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   KeyStatus StatusOf(const StoredKey& key) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status AddDigests(const StatRequest& request, StatReply& reply);
 
   absl::Status NoSuchKey(absl::string_view key) const;
   absl::Status CheckNumEntries(size_t num_entries) const;
+  static absl::Status CheckCallId(const std::optional<CallId>& call_id);
 
   const std::string name_;
   const NamespaceConfig config_;
@@ -222,10 +250,12 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   const RefPtr<BudgetAccount> values_;
   const RefPtr<BudgetAccount> state_;
   const RefPtr<BudgetAccount> contributions_;
+  const RefPtr<BudgetAccount> metadata_;
 
   mutable Mutex mutex_;
   KeyTable keys_ ABSL_GUARDED_BY(mutex_);
-  RuleBindings bindings_ ABSL_GUARDED_BY(mutex_);
+  // Replaced as a whole, so that it can be read without the mutex.
+  std::shared_ptr<const RuleBindings> bindings_ ABSL_GUARDED_BY(mutex_);
   PullWaits waits_ ABSL_GUARDED_BY(mutex_);
   // Not OK: no call waits any more.
   absl::Status no_waits_ ABSL_GUARDED_BY(mutex_);

@@ -7,16 +7,31 @@
 #include "service/store/namespace.h"
 
 namespace tensorkv {
+namespace {
+
+// Whether there is a key for each entry that is wanted.
+bool Covers(absl::Span<const RefPtr<StoredKey>> keys,
+            const std::vector<bool>& wanted) {
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (wanted[i] && !keys[i]) return false;
+  }
+  return true;
+}
+
+}  // namespace
 
 absl::StatusOr<InitReply> Namespace::Init(InitRequest request) {
   RETURN_IF_ERROR(CheckInit(request));
   for (;;) {
     std::vector<bool> wanted;
+    std::shared_ptr<const RuleBindings> bindings;
     {
       MutexLock lock(&mutex_);
       ASSIGN_OR_RETURN(wanted, EntriesToCreate(request));
+      bindings = bindings_;
     }
     ASSIGN_OR_RETURN(const std::vector<KeyPtr> keys, MakeKeys(request, wanted));
+    RETURN_IF_ERROR(FindRules(*bindings, keys));
 
     Replies replies;
     InitReply reply;
@@ -24,13 +39,9 @@ absl::StatusOr<InitReply> Namespace::Init(InitRequest request) {
       MutexLock lock(&mutex_);
       ASSIGN_OR_RETURN(const std::vector<bool> wanted_now,
                        EntriesToCreate(request));
-      bool is_complete = true;
-      for (size_t i = 0; i < keys.size(); ++i) {
-        is_complete = is_complete && (keys[i] || !wanted_now[i]);
-      }
-      // A key that was to be kept has been deleted meanwhile.
-      if (!is_complete) continue;
-      RETURN_IF_ERROR(PrepareRules(keys));
+      // The rules have changed, or a key that was to be kept was deleted.
+      if (bindings != bindings_ || !Covers(keys, wanted_now)) continue;
+      RETURN_IF_ERROR(MakeStates(wanted_now, keys));
       reply = InsertKeys(request, wanted_now, keys, replies);
     }
     Send(std::move(replies));
@@ -40,6 +51,7 @@ absl::StatusOr<InitReply> Namespace::Init(InitRequest request) {
 
 absl::Status Namespace::CheckInit(const InitRequest& request) const {
   RETURN_IF_ERROR(CheckNumEntries(request.entries.size()));
+  RETURN_IF_ERROR(CheckCallId(request.call_id));
   absl::flat_hash_set<absl::string_view> seen;
   for (const InitEntry& entry : request.entries) {
     RETURN_IF_ERROR(CheckKey(entry.key));
@@ -89,6 +101,9 @@ absl::StatusOr<std::vector<Namespace::KeyPtr>> Namespace::MakeKeys(
     keys[i] = MakeRefCounted<StoredKey>(entry.key, entry.tensor.dtype(),
                                         entry.tensor.shape());
     keys[i]->value = std::move(value);
+    ASSIGN_OR_RETURN(
+        keys[i]->overhead,
+        Reservation::Create(metadata_, kKeyOverheadBytes + entry.key.size()));
   }
   RETURN_IF_ERROR(CopyValues(request, keys));
   return keys;
@@ -116,15 +131,24 @@ absl::Status Namespace::CopyValues(const InitRequest& request,
   return environment_.backend->Apply(copies);
 }
 
-absl::Status Namespace::PrepareRules(absl::Span<const KeyPtr> keys) {
+absl::Status Namespace::FindRules(const RuleBindings& bindings,
+                                  absl::Span<const KeyPtr> keys) {
   for (const KeyPtr& key : keys) {
     if (!key) continue;
-    key->rule = bindings_.Find(key->name);
+    key->rule = bindings.Find(key->name);
     if (absl::Status status = key->rule->CheckTakes(key->dtype); !status.ok()) {
       return absl::InvalidArgumentError(
           absl::StrCat("key ", Quoted(key->name), ": ", status.message()));
     }
-    ASSIGN_OR_RETURN(key->rule_state, MakeState(*key, *key->rule));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Namespace::MakeStates(const std::vector<bool>& wanted,
+                                   absl::Span<const KeyPtr> keys) {
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (!wanted[i]) continue;
+    ASSIGN_OR_RETURN(keys[i]->rule_state, MakeState(*keys[i], *keys[i]->rule));
   }
   return absl::OkStatus();
 }
@@ -144,6 +168,7 @@ InitReply Namespace::InsertKeys(const InitRequest& request,
     if (existing != nullptr) {
       // Above every version that updates under way will report.
       keys[i]->version = existing->version + existing->num_updates_ahead() + 1;
+      FailOpenRounds(*existing, "the key was replaced");
       RemoveKey(name, replies);
     }
     reply.versions.push_back(keys[i]->version);
@@ -151,6 +176,17 @@ InitReply Namespace::InsertKeys(const InitRequest& request,
   }
   for (const InitEntry& entry : request.entries) Wake(entry.key, replies);
   return reply;
+}
+
+void Namespace::FailOpenRounds(const StoredKey& key, absl::string_view reason) {
+  if (!key.rounds) return;
+  for (const auto& [step, ranks] : key.rounds->Contributors()) {
+    ++rounds_failed_;
+    for (const uint32_t rank : ranks) {
+      AddFailure(rank, absl::StrCat("round ", step, " of ", Quoted(key.name),
+                                    " failed: ", reason));
+    }
+  }
 }
 
 void Namespace::RemoveKey(absl::string_view name, Replies& replies) {
@@ -164,6 +200,7 @@ void Namespace::RemoveKey(absl::string_view name, Replies& replies) {
 
 absl::StatusOr<DeleteReply> Namespace::Delete(const DeleteRequest& request) {
   RETURN_IF_ERROR(CheckNumEntries(request.keys.size()));
+  RETURN_IF_ERROR(CheckCallId(request.call_id));
   for (const std::string& key : request.keys) RETURN_IF_ERROR(CheckKey(key));
   Replies replies;
   DeleteReply reply;

@@ -48,7 +48,7 @@ void Namespace::Pull(PullRequest request, CallContext context,
   {
     MutexLock lock(&mutex_);
     if (auto answer = Attempt(*call)) {
-      call->is_finished = true;
+      Finish(*call);
       replies.pulls.emplace_back(call, *std::move(answer));
     } else {
       Park(call);
@@ -68,7 +68,8 @@ void Namespace::PushPull(PushRequest request, CallContext context,
                          ReplyCallback<PullReply> done) {
   PullRequest pull = PullOfPushed(request);
   const absl::Duration started = environment_.alarms->Now();
-  Push(std::move(request),
+  const CallContext push_context = context;
+  Push(std::move(request), push_context,
        [self = shared_from_this(), pull = std::move(pull),
         context = std::move(context), done = std::move(done),
         started](absl::StatusOr<PushReply> pushed) mutable {
@@ -113,10 +114,19 @@ absl::StatusOr<bool> Namespace::AllReadyFrom(size_t begin,
         return NoSuchKey(entries[i].key);
       case Readiness::kNotYet:
         if (!no_waits_.ok()) return no_waits_;
+        // A wait that cannot end well does not begin.
+        if (!call.request.wait) RETURN_IF_ERROR(CheckAllExist(call.request));
         return false;
     }
   }
   return true;
+}
+
+absl::Status Namespace::CheckAllExist(const PullRequest& request) const {
+  for (const PullEntry& entry : request.entries) {
+    if (keys_.Find(entry.key) == nullptr) return NoSuchKey(entry.key);
+  }
+  return absl::OkStatus();
 }
 
 std::optional<absl::StatusOr<PullReply>> Namespace::Attempt(PullCall& call) {
@@ -140,7 +150,10 @@ std::optional<absl::StatusOr<PullReply>> Namespace::Attempt(PullCall& call) {
 }
 
 void Namespace::Park(const std::shared_ptr<PullCall>& call) {
-  waits_.Park(call->request.entries[call->position].key, call);
+  const std::string& name = call->request.entries[call->position].key;
+  waits_.Park(name, call);
+  const StoredKey* key = keys_.Find(name);
+  if (key != nullptr && key->value_is_changing) Pin(*call);
   if (call->alarm != 0) return;
   const absl::Duration timeout =
       std::min(call->context.timeout, environment_.max_wait);
@@ -152,10 +165,25 @@ void Namespace::Park(const std::shared_ptr<PullCall>& call) {
       });
 }
 
+void Namespace::Pin(PullCall& call) {
+  if (!call.pinned.empty()) return;
+  for (const PullEntry& entry : call.request.entries) {
+    StoredKey* key = keys_.Find(entry.key);
+    if (key == nullptr) continue;
+    ++key->num_pulls_pinning;
+    call.pinned.emplace_back(key);
+  }
+}
+
+void Namespace::Finish(PullCall& call) {
+  call.is_finished = true;
+  for (const KeyPtr& key : call.pinned) --key->num_pulls_pinning;
+}
+
 void Namespace::Wake(absl::string_view key, Replies& replies) {
   for (std::shared_ptr<PullCall>& call : waits_.Take(key)) {
     if (auto answer = Attempt(*call)) {
-      call->is_finished = true;
+      Finish(*call);
       replies.pulls.emplace_back(std::move(call), *std::move(answer));
     } else {
       Park(call);
@@ -169,7 +197,7 @@ void Namespace::EndWait(const std::shared_ptr<PullCall>& call,
   {
     MutexLock lock(&mutex_);
     if (call->is_finished) return;
-    call->is_finished = true;
+    Finish(*call);
     waits_.Remove(call->request.entries[call->position].key, call);
     const absl::Duration waited = environment_.alarms->Now() - call->started;
     replies.pulls.emplace_back(
@@ -204,7 +232,7 @@ void Namespace::EndWaits(const absl::Status& status) {
     MutexLock lock(&mutex_);
     no_waits_ = status;
     for (std::shared_ptr<PullCall>& call : waits_.TakeAll()) {
-      call->is_finished = true;
+      Finish(*call);
       replies.pulls.emplace_back(std::move(call), status);
     }
   }

@@ -14,18 +14,17 @@ bool Takes(DType key, DType contribution) {
 
 }  // namespace
 
-void Namespace::Push(PushRequest request, ReplyCallback<PushReply> done) {
+void Namespace::Push(PushRequest request, const CallContext& context,
+                     ReplyCallback<PushReply> done) {
   Replies replies;
-  Admission admission{request, MakeRefCounted<PushCall>(), replies, {}, {}, {},
-                      {}};
+  Admission admission{.request = request,
+                      .max_reply_bytes = context.max_reply_bytes,
+                      .call = MakeRefCounted<PushCall>(),
+                      .replies = replies};
   admission.call->done = std::move(done);
 
   absl::Status status = CheckPush(request);
-  if (status.ok()) {
-    absl::StatusOr<Reservation> held = HoldContributions(request);
-    status = held.status();
-    if (status.ok()) admission.held = *std::move(held);
-  }
+  if (status.ok()) status = HoldContributions(admission);
   if (status.ok()) status = MoveToDevice(request);
   if (status.ok()) {
     MutexLock lock(&mutex_);
@@ -36,12 +35,13 @@ void Namespace::Push(PushRequest request, ReplyCallback<PushReply> done) {
     return;
   }
   Send(std::move(replies));
-  RunUpdates(std::move(admission.runnable));
   for (FoldOfKey& fold : admission.folds) RunFold(std::move(fold));
+  RunUpdates(std::move(admission.runnable));
 }
 
 absl::Status Namespace::CheckPush(const PushRequest& request) const {
   RETURN_IF_ERROR(CheckNumEntries(request.entries.size()));
+  RETURN_IF_ERROR(CheckCallId(request.call_id));
   RETURN_IF_ERROR(mode_->CheckPush(request));
   for (const PushEntry& entry : request.entries) {
     RETURN_IF_ERROR(CheckKey(entry.key));
@@ -49,13 +49,17 @@ absl::Status Namespace::CheckPush(const PushRequest& request) const {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Reservation> Namespace::HoldContributions(
-    const PushRequest& request) {
+absl::Status Namespace::HoldContributions(Admission& admission) {
   uint64_t bytes = 0;
-  for (const PushEntry& entry : request.entries) {
+  for (const PushEntry& entry : admission.request.entries) {
     if (!entry.skip) bytes += entry.tensor.size_bytes();
   }
-  return Reservation::Create(contributions_, bytes);
+  const uint64_t overhead =
+      admission.request.entries.size() * kContributionOverheadBytes;
+  ASSIGN_OR_RETURN(admission.held, Reservation::Create(contributions_, bytes));
+  ASSIGN_OR_RETURN(admission.overhead,
+                   Reservation::Create(metadata_, overhead));
+  return absl::OkStatus();
 }
 
 absl::Status Namespace::MoveToDevice(PushRequest& request) {
@@ -74,8 +78,15 @@ absl::Status Namespace::Admit(Admission& admission) {
   for (KeyContribution& each : contributions) each.key->position_in_call = 0;
   RETURN_IF_ERROR(grouped);
   uint64_t room_bytes = 0;
+  uint64_t reply_bytes = 0;
   for (const KeyContribution& each : contributions) {
     room_bytes += each.room_bytes;
+    reply_bytes += each.reply_bytes;
+  }
+  if (reply_bytes > admission.max_reply_bytes) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "values of the reply: expected at most ", admission.max_reply_bytes,
+        " bytes, got ", reply_bytes, "; push and pull fewer keys in one call"));
   }
   ASSIGN_OR_RETURN(admission.room, Reservation::Create(values_, room_bytes));
 
@@ -105,6 +116,7 @@ absl::Status Namespace::GroupByKey(
     }
     KeyContribution& contribution = contributions[key->position_in_call - 1];
     contribution.entries.push_back(static_cast<uint32_t>(i));
+    contribution.reply_bytes += key->value_bytes();
     if (entry.skip) continue;
     contribution.held_bytes += entry.tensor.size_bytes();
     contribution.tensors.push_back(entry.tensor);
@@ -136,7 +148,9 @@ void Namespace::AdmitOne(KeyContribution contribution, Admission& admission) {
   std::optional<PendingUpdate> update =
       mode_->Admit(key, admission.request,
                    {std::move(contribution.tensors),
-                    admission.held.Split(contribution.held_bytes)},
+                    admission.held.Split(contribution.held_bytes),
+                    admission.overhead.Split(contribution.entries.size() *
+                                             kContributionOverheadBytes)},
                    admission.room.Split(contribution.room_bytes));
   rounds_open_ += (key.rounds ? key.rounds->num_open() : 0) - open_before;
 
@@ -225,8 +239,9 @@ absl::StatusOr<Contribution> Namespace::SumOf(const FoldOfKey& job) {
 }
 
 void Namespace::RunUpdates(std::vector<KeyPtr> keys) {
-  while (!keys.empty()) {
-    Replies replies;
+  if (keys.empty()) return;
+  Replies replies;
+  {
     UpdatePass pass(environment_.backend);
     {
       MutexLock lock(&mutex_);
@@ -237,8 +252,13 @@ void Namespace::RunUpdates(std::vector<KeyPtr> keys) {
       MutexLock lock(&mutex_);
       keys = EndPass(pass, status, replies);
     }
-    Send(std::move(replies));
-  }
+  }  // gives back memory and reservations before anybody hears of the end
+  Send(std::move(replies));
+  if (keys.empty()) return;
+  environment_.executor->Submit(
+      [self = shared_from_this(), keys = std::move(keys)]() mutable {
+        self->RunUpdates(std::move(keys));
+      });
 }
 
 std::vector<Namespace::KeyPtr> Namespace::EndPass(UpdatePass& pass,
@@ -277,11 +297,18 @@ void Namespace::EndRound(const UpdatePass::Item& item,
     return;
   }
   ++rounds_failed_;
+  if (item.key->rounds) item.key->rounds->Reopen(item.update.round);
   for (uint32_t rank = 0; rank < config_.num_workers; ++rank) {
-    failures_[rank] = absl::AbortedError(
-        absl::StrCat("round ", item.update.round, " of ",
-                     Quoted(item.key->name), " failed: ", status.message()));
+    AddFailure(rank, absl::StrCat("round ", item.update.round, " of ",
+                                  Quoted(item.key->name),
+                                  " failed: ", status.message()));
   }
+}
+
+void Namespace::AddFailure(uint32_t rank, absl::string_view message) {
+  absl::Status& failure = failures_[rank];
+  failure = absl::AbortedError(
+      failure.ok() ? message : absl::StrCat(failure.message(), "; ", message));
 }
 
 absl::Status Namespace::TakeFailure(const std::optional<Worker>& worker) {

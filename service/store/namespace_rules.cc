@@ -6,48 +6,62 @@
 #include "service/store/namespace.h"
 
 namespace tensorkv {
+namespace {
+
+// What a pattern takes besides its text.
+constexpr uint64_t kPatternOverheadBytes = 512;
+
+}  // namespace
 
 absl::Status Namespace::SetRule(const SetRuleRequest& request) {
   RETURN_IF_ERROR(CheckKeyPattern(request.key_pattern));
   ASSIGN_OR_RETURN(UpdateRule rule, UpdateRule::Create(request.rule));
+  Replies replies;  // what goes, goes after the lock
   MutexLock lock(&mutex_);
-  RuleBindings changed = bindings_;
-  RETURN_IF_ERROR(changed.Set(request.key_pattern,
-                              std::make_shared<const UpdateRule>(rule)));
-  return Rebind(std::move(changed));
+  return Bind(request.key_pattern,
+              std::make_shared<const UpdateRule>(std::move(rule)), replies);
 }
 
 absl::StatusOr<RuleSpec> Namespace::SetHyperparameters(
     const SetHyperparametersRequest& request) {
   RETURN_IF_ERROR(CheckKeyPattern(request.key_pattern));
+  Replies replies;
   MutexLock lock(&mutex_);
-  const SharedRule present = bindings_.Get(request.key_pattern);
+  const SharedRule present = bindings_->Get(request.key_pattern);
   if (present == nullptr) {
     return absl::NotFoundError(absl::StrCat("key pattern ",
                                             Quoted(request.key_pattern),
                                             ": no rule is bound to it"));
   }
   ASSIGN_OR_RETURN(UpdateRule rule, present->With(request.hyperparameters));
-  RuleBindings changed = bindings_;
-  RETURN_IF_ERROR(changed.Set(request.key_pattern,
-                              std::make_shared<const UpdateRule>(rule)));
-  RETURN_IF_ERROR(Rebind(std::move(changed)));
+  RETURN_IF_ERROR(Bind(request.key_pattern,
+                       std::make_shared<const UpdateRule>(rule), replies));
   return rule.spec();
 }
 
 // Prepares every key's new state before it changes the first key, so that a
 // failure changes nothing.
-absl::Status Namespace::Rebind(RuleBindings bindings) {
-  struct Change {
-    StoredKey* key;
-    SharedRule rule;
-    std::shared_ptr<RuleState> state;
-  };
-  std::vector<Change> changes;
+absl::Status Namespace::Bind(absl::string_view pattern, SharedRule rule,
+                             Replies& replies) {
+  auto changed = std::make_shared<RuleBindings>(*bindings_);
+  RETURN_IF_ERROR(changed->Set(pattern, rule));
+  // A pattern that has a rule governs the keys that have this rule; a new one
+  // comes first, so that it governs all that match.
+  const SharedRule present = bindings_->Get(pattern);
+  if (present == nullptr) {
+    ASSIGN_OR_RETURN(
+        Reservation overhead,
+        Reservation::Create(metadata_, kPatternOverheadBytes + pattern.size()));
+    changed->Charge(pattern, std::move(overhead));
+  }
+  std::vector<std::pair<StoredKey*, std::shared_ptr<RuleState>>> changes;
   absl::Status status;
   keys_.ForEach([&](StoredKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    const SharedRule& rule = bindings.Find(key.name);
-    if (!status.ok() || rule == key.rule) return;
+    if (!status.ok()) return;
+    const bool is_governed = present != nullptr
+                                 ? key.rule == present
+                                 : MatchesGlob(pattern, key.name);
+    if (!is_governed) return;
     if (status = rule->CheckTakes(key.dtype); !status.ok()) {
       status = absl::InvalidArgumentError(
           absl::StrCat("key ", Quoted(key.name), ": ", status.message()));
@@ -55,16 +69,16 @@ absl::Status Namespace::Rebind(RuleBindings bindings) {
     }
     absl::StatusOr<std::shared_ptr<RuleState>> state = MakeState(key, *rule);
     status = state.status();
-    if (status.ok()) changes.push_back({&key, rule, *std::move(state)});
+    if (status.ok()) changes.emplace_back(&key, *std::move(state));
   });
   RETURN_IF_ERROR(status);
-  for (Change& change : changes) {
-    StoredKey& key = *change.key;
-    if (key.rule->spec().name != change.rule->spec().name) key.update_count = 0;
-    key.rule = std::move(change.rule);
-    key.rule_state = std::move(change.state);
+  for (auto& [key, state] : changes) {
+    if (key->rule->spec().name != rule->spec().name) key->update_count = 0;
+    key->rule = rule;
+    std::swap(key->rule_state, state);
+    replies.removed_states.push_back(std::move(state));
   }
-  bindings_ = std::move(bindings);
+  bindings_ = std::move(changed);
   return absl::OkStatus();
 }
 

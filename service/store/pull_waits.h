@@ -11,6 +11,8 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
 #include "base/alarms.h"
+#include "base/ref_counted.h"
+#include "service/store/stored_key.h"
 #include "service/store/tensor_store.h"
 #include "tensor/requests.h"
 
@@ -28,6 +30,8 @@ struct PullCall {
   bool is_finished = false;
   // 0 until the call waits for the first time.
   Alarms::Id alarm = 0;
+  // Keys whose num_pulls_pinning counts this call.
+  std::vector<RefPtr<StoredKey>> pinned;
 };
 
 // Parks each call at one key. Not thread-safe.

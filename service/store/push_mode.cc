@@ -17,6 +17,11 @@ constexpr uint32_t kMaxOpenRounds = 64;
 // Every contribution is an update of its own.
 class AsyncMode final : public PushMode {
  public:
+  void FillDefaults(NamespaceConfig& config) const override {
+    config.num_workers = 0;
+    config.max_open_rounds = 0;
+  }
+
   absl::Status CheckPush(const PushRequest&) const override {
     return absl::OkStatus();
   }
@@ -63,6 +68,10 @@ class SyncMode final : public PushMode {
  public:
   SyncMode(uint32_t num_workers, uint32_t max_open_rounds)
       : num_workers_(num_workers), max_open_rounds_(max_open_rounds) {}
+
+  void FillDefaults(NamespaceConfig& config) const override {
+    config.max_open_rounds = max_open_rounds_;
+  }
 
   absl::Status CheckPush(const PushRequest& request) const override {
     if (!request.worker) {

@@ -27,6 +27,9 @@ class PushMode {
   static absl::StatusOr<std::unique_ptr<PushMode>> Create(
       const NamespaceConfig& config);
 
+  // Sets what the mode ignores, or has a default for.
+  virtual void FillDefaults(NamespaceConfig& config) const = 0;
+
   // Whether the caller may push, or pull as a worker, at all. Errors:
   // InvalidArgument (no worker, no step, rank) · FailedPrecondition (epoch).
   virtual absl::Status CheckPush(const PushRequest& request) const = 0;

@@ -25,7 +25,7 @@ absl::Status Rounds::Check(const std::string& key, uint32_t rank,
   }
   for (const auto& [open_step, round] : open_) {
     if (open_step >= step) break;
-    if (!round.by_rank[rank]) {
+    if (!round.by_rank.contains(rank)) {
       return absl::FailedPreconditionError(
           absl::StrCat(Name(step, key), ": expected worker ", rank,
                        " to contribute to step ", open_step, " first"));
@@ -33,7 +33,7 @@ absl::Status Rounds::Check(const std::string& key, uint32_t rank,
   }
   const auto round = open_.find(step);
   if (round != open_.end()) {
-    if (!round->second.by_rank[rank]) return absl::OkStatus();
+    if (!round->second.by_rank.contains(rank)) return absl::OkStatus();
     return absl::AlreadyExistsError(absl::StrCat(
         Name(step, key), ": worker ", rank, " has contributed already"));
   }
@@ -56,16 +56,14 @@ std::optional<ClosedRound> Rounds::Add(uint32_t rank, Step step,
   const auto [it, is_new] = open_.try_emplace(step);
   Round& round = it->second;
   if (is_new) {
-    round.by_rank.resize(num_workers_);
-    round.num_missing = num_workers_;
     round.room = std::move(room);
   }
-  round.by_rank[rank] = std::move(contribution);
-  --round.num_missing;
-  while (round.first_missing < num_workers_ &&
-         round.by_rank[round.first_missing]) {
-    round.num_leading_tensors +=
-        round.by_rank[round.first_missing++]->tensors.size();
+  round.by_rank.emplace(rank, std::move(contribution));
+  for (auto next = round.by_rank.find(round.first_missing);
+       next != round.by_rank.end() && next->first == round.first_missing;
+       ++next) {
+    round.num_leading_tensors += next->second.tensors.size();
+    ++round.first_missing;
   }
   return CloseIfComplete(step);
 }
@@ -73,7 +71,9 @@ std::optional<ClosedRound> Rounds::Add(uint32_t rank, Step step,
 std::optional<ClosedRound> Rounds::CloseIfComplete(Step step) {
   const auto it = open_.find(step);
   const Round& round = it->second;
-  if (round.num_missing > 0 || round.fold_end > 0) return std::nullopt;
+  if (round.by_rank.size() < num_workers_ || round.fold_end > 0) {
+    return std::nullopt;
+  }
   last_closed_ = step;
   return Close(step, std::move(open_.extract(it).mapped()));
 }
@@ -89,7 +89,7 @@ std::optional<Fold> Rounds::BeginFold(Step step) {
   Fold fold;
   fold.step = step;
   for (uint32_t rank = 0; rank < round.fold_end; ++rank) {
-    const Tensors& tensors = round.by_rank[rank]->tensors;
+    const Tensors& tensors = round.by_rank.at(rank).tensors;
     fold.contributions.insert(fold.contributions.end(), tensors.begin(),
                               tensors.end());
   }
@@ -102,11 +102,15 @@ std::optional<ClosedRound> Rounds::EndFold(Step step,
   const uint32_t fold_end = std::exchange(round.fold_end, 0);
   if (sum) {
     for (uint32_t rank = 0; rank < fold_end; ++rank) {
-      round.num_leading_tensors -= round.by_rank[rank]->tensors.size();
-      round.by_rank[rank].emplace();
+      Contribution& folded = round.by_rank.at(rank);
+      round.num_leading_tensors -= folded.tensors.size();
+      folded.tensors.clear();
+      folded.held.Clear();
     }
     round.num_leading_tensors += sum->tensors.size();
-    round.by_rank[0] = *std::move(sum);
+    Contribution& first = round.by_rank.at(0);
+    first.tensors = std::move(sum->tensors);
+    first.held = std::move(sum->held);
   }
   return CloseIfComplete(step);
 }
@@ -115,33 +119,50 @@ ClosedRound Rounds::Close(Step step, Round round) {
   ClosedRound closed;
   closed.step = step;
   closed.room = std::move(round.room);
-  for (std::optional<Contribution>& contribution : round.by_rank) {
-    std::move(contribution->tensors.begin(), contribution->tensors.end(),
+  for (auto& [rank, contribution] : round.by_rank) {
+    std::move(contribution.tensors.begin(), contribution.tensors.end(),
               std::back_inserter(closed.contributions));
-    closed.held.Merge(std::move(contribution->held));
+    closed.held.Merge(std::move(contribution.held));
   }
   return closed;
 }
 
 bool Rounds::HasOpenRoundOf(uint32_t rank) const {
   return std::any_of(open_.begin(), open_.end(), [rank](const auto& entry) {
-    return entry.second.by_rank[rank].has_value();
+    return entry.second.by_rank.contains(rank);
   });
 }
 
 std::string Rounds::DescribeOpenRoundOf(uint32_t rank,
                                         const std::string& key) const {
   for (const auto& [step, round] : open_) {
-    if (!round.by_rank[rank]) continue;
+    if (!round.by_rank.contains(rank)) continue;
     std::vector<uint32_t> missing;
     for (uint32_t other = 0; other < num_workers_; ++other) {
-      if (!round.by_rank[other]) missing.push_back(other);
+      if (!round.by_rank.contains(other)) missing.push_back(other);
     }
     return absl::StrCat(Name(step, key), ": waiting for rank",
                         missing.size() == 1 ? " " : "s ",
                         absl::StrJoin(missing, ", "));
   }
   return "";
+}
+
+void Rounds::Reopen(Step step) {
+  if (last_closed_ == step) last_closed_ = step - 1;
+}
+
+std::vector<std::pair<Step, std::vector<uint32_t>>> Rounds::Contributors()
+    const {
+  std::vector<std::pair<Step, std::vector<uint32_t>>> contributors;
+  for (const auto& [step, round] : open_) {
+    std::vector<uint32_t>& ranks = contributors.emplace_back().second;
+    contributors.back().first = step;
+    for (const auto& [rank, contribution] : round.by_rank) {
+      ranks.push_back(rank);
+    }
+  }
+  return contributors;
 }
 
 }  // namespace tensorkv

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
@@ -23,7 +24,9 @@ using Tensors = absl::InlinedVector<Tensor, 1>;
 // summed in their order.
 struct Contribution {
   Tensors tensors;
+  // Of the tensors, and of what keeping them costs.
   Reservation held;
+  Reservation overhead;
 };
 
 // A round that every worker has contributed to.
@@ -34,6 +37,9 @@ struct ClosedRound {
   Reservation held;
   Reservation room;
 };
+
+// What one contribution costs besides its tensors' bytes, at most.
+inline constexpr uint64_t kContributionOverheadBytes = 512;
 
 // Contributions of the first ranks of a round, to be summed ahead of its end.
 struct Fold {
@@ -94,12 +100,19 @@ class Rounds {
   // ranks 2, 5`.
   std::string DescribeOpenRoundOf(uint32_t rank, const std::string& key) const;
 
+  // Allows the step of a closed round again, whose update failed, unless a
+  // later one has closed since.
+  void Reopen(Step step);
+
+  // The open steps and the ranks that have contributed to each.
+  std::vector<std::pair<Step, std::vector<uint32_t>>> Contributors() const;
+
   size_t num_open() const { return open_.size(); }
 
  private:
   struct Round {
-    std::vector<std::optional<Contribution>> by_rank;
-    uint32_t num_missing = 0;
+    // In rank order, of those that have contributed.
+    std::map<uint32_t, Contribution> by_rank;
     // Ranks below have contributed; that many tensors are held for them.
     uint32_t first_missing = 0;
     size_t num_leading_tensors = 0;

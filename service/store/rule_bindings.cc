@@ -9,7 +9,7 @@
 namespace tensorkv {
 
 RuleBindings::RuleBindings(SharedRule default_rule) {
-  bindings_.push_back({"", std::move(default_rule)});
+  bindings_.push_back({"", std::move(default_rule), nullptr});
 }
 
 const SharedRule& RuleBindings::Find(absl::string_view key) const {
@@ -37,8 +37,15 @@ absl::Status RuleBindings::Set(absl::string_view pattern, SharedRule rule) {
         absl::StrCat("key pattern ", Quoted(pattern), ": expected at most ",
                      kMaxPatterns, " patterns in a namespace, got one more"));
   }
-  bindings_.push_back({std::string(pattern), std::move(rule)});
+  bindings_.push_back({std::string(pattern), std::move(rule), nullptr});
   return absl::OkStatus();
+}
+
+void RuleBindings::Charge(absl::string_view pattern, Reservation overhead) {
+  for (Binding& binding : bindings_) {
+    if (binding.pattern != pattern) continue;
+    binding.overhead = std::make_shared<const Reservation>(std::move(overhead));
+  }
 }
 
 std::vector<RuleBinding> RuleBindings::List() const {

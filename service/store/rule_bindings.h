@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "kernels/update_rule.h"
+#include "service/store/byte_budget.h"
 #include "tensor/requests.h"
 
 namespace tensorkv {
@@ -35,6 +36,10 @@ class RuleBindings {
   // Errors: ResourceExhausted (more than 1024 patterns).
   absl::Status Set(absl::string_view pattern, SharedRule rule);
 
+  // Keeps `overhead` reserved as long as a copy of these bindings has the
+  // pattern. REQUIRES: the pattern is bound.
+  void Charge(absl::string_view pattern, Reservation overhead);
+
   // In order of precedence, the default last.
   std::vector<RuleBinding> List() const;
 
@@ -42,6 +47,7 @@ class RuleBindings {
   struct Binding {
     std::string pattern;
     SharedRule rule;
+    std::shared_ptr<const Reservation> overhead;
   };
 
   // The default first, then patterns as they were added.

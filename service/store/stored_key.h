@@ -67,6 +67,9 @@ struct RuleState {
   }
 };
 
+// What a key takes besides its name, its value and its rule's state.
+inline constexpr uint64_t kKeyOverheadBytes = 512;
+
 // A key and its value. Not thread-safe: guarded by the namespace's mutex. An
 // update under way keeps the key alive after it was deleted.
 //
@@ -84,6 +87,9 @@ struct StoredKey : RefCounted {
   const DType dtype;
   const Shape shape;
 
+  // Of the name and this object: keys cost memory even without elements.
+  Reservation overhead;
+
   RefPtr<Buffer> value;
   Version version = 1;
   uint64_t update_count = 0;
@@ -91,6 +97,10 @@ struct StoredKey : RefCounted {
   SharedRule rule;
   // Null for a rule that keeps nothing.
   std::shared_ptr<RuleState> rule_state;
+
+  // Waiting pulls that need this key and others at one moment. While there are
+  // any, updates do not write in place, so that the value stays readable.
+  uint32_t num_pulls_pinning = 0;
 
   bool is_updating = false;
   bool value_is_changing = false;

@@ -3,6 +3,7 @@
 #ifndef TENSORKV_SERVICE_STORE_TENSOR_STORE_H_
 #define TENSORKV_SERVICE_STORE_TENSOR_STORE_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,10 +18,12 @@
 
 namespace tensorkv {
 
-// How long a call may wait, and how its caller ends it early.
+// What bounds a call, and how its caller ends it early.
 struct CallContext {
   // From now. The store's own bound counts if it is shorter.
   absl::Duration timeout = absl::InfiniteDuration();
+  // PushPull whose values are larger is refused before it has any effect.
+  uint64_t max_reply_bytes = UINT64_MAX;
   // May be null: the call cannot be cancelled.
   std::shared_ptr<Cancellation> cancellation;
 };

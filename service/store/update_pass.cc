@@ -62,7 +62,8 @@ void UpdatePass::Take(StoredKey* key) {
         std::exchange(item.rule_state->master_is_new, false);
   }
   key->is_updating = true;
-  key->value_is_changing = key->value->IsUnique();
+  key->value_is_changing =
+      key->num_pulls_pinning == 0 && key->value->IsUnique();
   item.stored = key->value;
   if (key->value_is_changing) item.target = key->value;
 }
@@ -129,6 +130,22 @@ absl::Status UpdatePass::ApplyRules() {
   return backend_.Apply(updates);
 }
 
+// The rule may have changed meanwhile; what its new state took over from the
+// old one must still be filled.
+void UpdatePass::Undo(const Item& item) {
+  StoredKey& key = *item.key;
+  if (key.rule == item.rule) --key.update_count;
+  if (item.rule_state == nullptr || key.rule_state == nullptr) return;
+  const RuleState& old = *item.rule_state;
+  RuleState& present = *key.rule_state;
+  if (present.states == old.states) {
+    present.states_are_new |= item.must_fill_states;
+  }
+  if (present.master == old.master) {
+    present.master_is_new |= item.must_fill_master;
+  }
+}
+
 void UpdatePass::Publish(const absl::Status& status) {
   for (Item& item : items_) {
     StoredKey& key = *item.key;
@@ -137,9 +154,8 @@ void UpdatePass::Publish(const absl::Status& status) {
     if (status.ok()) {
       key.value = item.target;
       ++key.version;
-    } else if (item.rule_state != nullptr) {
-      item.rule_state->states_are_new |= item.must_fill_states;
-      item.rule_state->master_is_new |= item.must_fill_master;
+    } else {
+      Undo(item);
     }
   }
 }

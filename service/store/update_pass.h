@@ -55,6 +55,7 @@ class UpdatePass {
   absl::Span<Item> items() { return absl::MakeSpan(items_); }
 
  private:
+  static void Undo(const Item& item);
   absl::Status AllocateTargets();
   absl::Status FillStates();
   absl::Status FillMasters();

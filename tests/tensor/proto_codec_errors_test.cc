@@ -1,5 +1,6 @@
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "google/protobuf/text_format.h"
 #include "tensor/proto_codec.h"
@@ -19,11 +20,7 @@ template <typename Proto>
 absl::Status Decode(const std::string& text) {
   Proto proto;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &proto));
-  if constexpr (requires { FromProto(proto, MessageOwner()); }) {
-    return FromProto(proto, MessageOwner()).status();
-  } else {
-    return FromProto(proto).status();
-  }
+  return FromProto(std::move(proto)).status();
 }
 
 struct Malformed {
@@ -49,7 +46,7 @@ constexpr auto kTensor = Decode<v1::Tensor>;
 
 INSTANTIATE_TEST_SUITE_P(
     Tensor, MalformedTest,
-    ::testing::Values(
+    ::testing::ValuesIn(std::vector<Malformed>{
         Malformed{"DTypeUnspecified", kTensor, "data: 'ABCD'", kInvalid,
                   "dtype: expected a number from 1 to 12, got 0"},
         Malformed{"DTypeUnknown", kTensor, "dtype: 99 data: 'ABCD'", kInvalid,
@@ -80,12 +77,12 @@ INSTANTIATE_TEST_SUITE_P(
                   "dtype: DTYPE_U8 shared_memory { length: 1 }", kUnimplemented,
                   "shared_memory"},
         Malformed{"Cuda", kTensor, "dtype: DTYPE_U8 cuda { length: 1 }",
-                  kUnimplemented, "cuda"}),
+                  kUnimplemented, "cuda"}}),
     NameOfTest);
 
 INSTANTIATE_TEST_SUITE_P(
     Entries, MalformedTest,
-    ::testing::Values(
+    ::testing::ValuesIn(std::vector<Malformed>{
         Malformed{"InitWithoutTensor", Decode<v1::InitRequest>,
                   "entries { key: 'fc1.w' }", kInvalid,
                   "entry 0 (\"fc1.w\"): tensor: missing"},
@@ -125,14 +122,14 @@ INSTANTIATE_TEST_SUITE_P(
                   "entry 0 (\"w\"): dtype"},
         Malformed{"StatReplyShape", Decode<v1::StatResponse>,
                   "keys { key: 'w' dtype: DTYPE_U8 shape: -1 }", kInvalid,
-                  "entry 0 (\"w\"): shape"}),
+                  "entry 0 (\"w\"): shape"}}),
     NameOfTest);
 
 constexpr auto kCreate = Decode<v1::CreateNamespaceRequest>;
 
 INSTANTIATE_TEST_SUITE_P(
     Namespaces, MalformedTest,
-    ::testing::Values(
+    ::testing::ValuesIn(std::vector<Malformed>{
         Malformed{"ModeUnknown", kCreate, "config { mode: 9 }", kInvalid,
                   "mode: unknown number 9"},
         Malformed{"OnExistingUnknown", kCreate, "on_existing: -1", kInvalid,
@@ -156,7 +153,7 @@ INSTANTIATE_TEST_SUITE_P(
         Malformed{"QuorumGrace", kCreate, "config { quorum_grace {} }",
                   kUnimplemented, "quorum_grace"},
         Malformed{"StatusMode", Decode<v1::NamespaceStatus>,
-                  "config { mode: 9 }", kInvalid, "mode: unknown number 9"}),
+                  "config { mode: 9 }", kInvalid, "mode: unknown number 9"}}),
     NameOfTest);
 
 TEST(MessageTest, LongKeysAreCut) {

@@ -183,9 +183,9 @@ void RandomRequests::Draw(RuleBinding& binding) {
 void RandomRequests::Draw(NamespaceStatus& status) {
   DrawAll(status.name, status.config, status.rules, status.num_keys,
           status.memory.values, status.memory.state,
-          status.memory.contributions, status.updates_applied,
-          status.rounds_open, status.rounds_closed, status.rounds_failed,
-          status.calls_waiting);
+          status.memory.contributions, status.memory.metadata,
+          status.updates_applied, status.rounds_open, status.rounds_closed,
+          status.rounds_failed, status.calls_waiting);
 }
 
 void RandomRequests::Draw(CreateNamespaceRequest& request) {

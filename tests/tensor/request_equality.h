@@ -63,7 +63,7 @@ inline auto Fields(const RuleBinding& v) {
   return std::tie(v.key_pattern, v.rule);
 }
 inline auto Fields(const MemoryUse& v) {
-  return std::tie(v.values, v.state, v.contributions);
+  return std::tie(v.values, v.state, v.contributions, v.metadata);
 }
 inline auto Fields(const NamespaceStatus& v) {
   return std::tie(v.name, v.config, v.rules, v.num_keys, v.memory,

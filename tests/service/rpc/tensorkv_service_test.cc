@@ -110,7 +110,7 @@ TEST_F(TensorKvServiceTest, PullGivesTheValuesOfTheStore) {
   ASSERT_OK(Pull({}, &reply));
 
   EXPECT_EQ(reply.values(0).version(), 2u);
-  EXPECT_THAT(FromProto(reply.values(0).tensor(), nullptr),
+  EXPECT_THAT(FromProto(std::move(*reply.mutable_values(0)->mutable_tensor())),
               testing::IsOkAndHolds(HasElements({1, 2, 3})));
 }
 

@@ -87,7 +87,7 @@ TEST(ServerTest, KeepsTensors) {
   ASSERT_OK(Init(*stub, "bytes"));
 
   EXPECT_OK(Pull(*stub));
-  EXPECT_EQ(server->Describe().used_bytes, 5u);
+  EXPECT_GE(server->Describe().used_bytes, 5u);
 }
 
 TEST(ServerTest, DescribesItself) {

@@ -1,6 +1,8 @@
 #include "service/store/memory_tensor_store.h"
 
 #include <algorithm>
+#include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -8,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/testing/scripted_backend.h"
@@ -21,15 +24,20 @@ using ::tensorkv::testing::StatusIs;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// Where an answer arrives.
+// Where an answer arrives. Outlives the call.
 template <typename Reply>
 struct Inbox {
   std::optional<absl::StatusOr<Reply>> answer;
+  Notification arrived;
 
   ReplyCallback<Reply> Callback() {
-    return [this](absl::StatusOr<Reply> reply) { answer = std::move(reply); };
+    return [this](absl::StatusOr<Reply> reply) {
+      answer = std::move(reply);
+      arrived.Notify();
+    };
   }
-  bool is_empty() const { return !answer.has_value(); }
+  bool is_empty() { return !arrived.HasBeenNotified(); }
+  void Wait() { arrived.WaitForNotification(); }
 };
 
 Tensor Filled(double value, Shape shape = {4}) {
@@ -173,6 +181,7 @@ TEST_F(MemoryTensorStoreTest, PushesDuringAnUpdateRunInTheirOrder) {
   EXPECT_TRUE(second.is_empty());
   backend_.Release();
   pusher.join();
+  third.Wait();
 
   EXPECT_EQ((*second.answer)->results[0].version, 3u);
   EXPECT_EQ((*third.answer)->results[0].version, 4u);
@@ -219,6 +228,37 @@ TEST_F(MemoryTensorStoreTest, FailedRoundIsReportedOnceToEveryWorker) {
 
   EXPECT_EQ(Pull(SyncPull(0))->version, 1u);
   EXPECT_EQ(store_.DescribeNamespace("sync")->rounds_failed, 1u);
+}
+
+TEST_F(MemoryTensorStoreTest, StepOfAFailedRoundMayBePushedAgain) {
+  CreateSyncNamespace(1);
+  backend_.FailApply(absl::InternalError("broken"));
+  ASSERT_OK(Push(SyncPush(0, 1, 5)));
+  backend_.FailApply(absl::OkStatus());
+  ASSERT_THAT(Pull(SyncPull(0)), StatusIs(absl::StatusCode::kAborted));
+
+  ASSERT_OK(Push(SyncPush(0, 1, 5)));
+
+  EXPECT_EQ(First(*Pull(SyncPull(0))), 5);
+}
+
+TEST_F(MemoryTensorStoreTest, ReplaceTellsTheContributorsOfOpenRounds) {
+  CreateSyncNamespace(2);
+  ASSERT_OK(Push(SyncPush(0, 7, 1)));
+
+  InitRequest init;
+  init.name_space = "sync";
+  init.on_existing = OnExisting::kReplace;
+  init.entries.push_back({"w", Filled(3)});
+  ASSERT_OK(store_.Init(std::move(init)));
+
+  EXPECT_THAT(Push(SyncPush(0, 8, 1)),
+              StatusIs(absl::StatusCode::kAborted,
+                       HasSubstr("round 7 of \"w\" failed: the key was "
+                                 "replaced")));
+  EXPECT_OK(Push(SyncPush(1, 7, 1)));
+  EXPECT_OK(Push(SyncPush(0, 7, 1)));
+  EXPECT_EQ(First(*Pull(SyncPull(0))), 2);
 }
 
 TEST_F(MemoryTensorStoreTest, WaitEndsAtItsDeadlineAndNamesTheVersion) {
@@ -404,7 +444,9 @@ TEST_F(MemoryTensorStoreTest, PushReservesRoomForANewValue) {
                        HasSubstr("expected at most 1048576 bytes")));
 
   EXPECT_EQ(Pull(PullOf("w"))->version, 1u);
-  EXPECT_EQ(store_.used_bytes(), 400000u);
+  const MemoryUse memory = store_.DescribeNamespace("")->memory;
+  EXPECT_EQ(memory.values, 400000u);
+  EXPECT_EQ(memory.contributions, 0u);
 }
 
 TEST_F(MemoryTensorStoreTest, StateIsReservedWhenTheRuleIsSet) {
@@ -483,6 +525,127 @@ TEST_F(MemoryTensorStoreTest, FoldThatFailsLosesNothing) {
   ASSERT_OK(Push(SyncPush(9, 1, 1)));
 
   EXPECT_EQ(First(*Pull(SyncPull(0))), 10);
+}
+
+TEST_F(MemoryTensorStoreTest, ReplyComesAfterTheOwnUpdateNotAfterOthers) {
+  ASSERT_OK(Init("w", 1));
+  backend_.Hold();
+  Inbox<PushReply> first;
+  std::thread pusher(
+      [&] { store_.Push(PushOf("w", 2), {}, first.Callback()); });
+  backend_.WaitUntilHeld();
+  Inbox<PushReply> next;
+  // Pushes once more whenever it is answered: the key is never idle.
+  std::atomic<bool> stop{false};
+  std::function<void(absl::StatusOr<PushReply>)> again =
+      [&](absl::StatusOr<PushReply>) {
+        if (stop) return next.arrived.Notify();
+        store_.Push(PushOf("w", 3), {}, again);
+      };
+  store_.Push(PushOf("w", 3), {}, again);
+
+  backend_.Release();
+  pusher.join();  // the thread that pushed first is not kept for the others
+
+  EXPECT_FALSE(first.is_empty());
+  stop = true;
+  next.Wait();
+}
+
+TEST_F(MemoryTensorStoreTest, PullOfManyBusyKeysEnds) {
+  ASSERT_OK(Init("a", 1));
+  ASSERT_OK(Init("b", 1));
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> pushers;
+  for (const char* key : {"a", "a", "b", "b"}) {
+    pushers.emplace_back([&, key] {
+      while (!stop) {
+        Inbox<PushReply> inbox;
+        store_.Push(PushOf(key, 2), {}, inbox.Callback());
+        inbox.Wait();
+      }
+    });
+  }
+
+  for (int i = 0; i < 100; ++i) {
+    PullRequest request;
+    request.entries = {{"a", 0}, {"b", 0}};
+    Inbox<PullReply> inbox;
+    store_.Pull(request, {}, inbox.Callback());
+    inbox.Wait();
+    EXPECT_OK(*inbox.answer);
+  }
+
+  stop = true;
+  for (std::thread& pusher : pushers) pusher.join();
+}
+
+TEST_F(MemoryTensorStoreTest, KeysAndSkipsCostBudgetToo) {
+  MemoryTensorStore store({.budget_bytes = 100'000}, &backend_, &alarms_);
+  InitRequest init;
+  for (int i = 0; i < 1000; ++i) {
+    init.entries.push_back(
+        {absl::StrCat("key", i), *Tensor::Filled(DType::kF32, {0}, 0)});
+  }
+
+  EXPECT_THAT(store.Init(init), StatusIs(absl::StatusCode::kResourceExhausted));
+
+  EXPECT_EQ(store.used_bytes(), 0u);
+}
+
+TEST_F(MemoryTensorStoreTest, SkippedContributionsAreCounted) {
+  CreateSyncNamespace(4096);
+  PushRequest push = SyncPush(4000, 1, 0);
+  push.entries[0].skip = true;
+  push.entries[0].tensor = Tensor();
+  const uint64_t before = store_.used_bytes();
+
+  ASSERT_OK(Push(std::move(push)));
+
+  EXPECT_GE(store_.used_bytes(), before + kContributionOverheadBytes);
+  EXPECT_LE(store_.used_bytes(), before + 2 * kContributionOverheadBytes);
+}
+
+TEST_F(MemoryTensorStoreTest, MissingKeyEndsAPullThatWouldWaitForAnother) {
+  ASSERT_OK(Init("w", 1));
+  PullRequest request;
+  request.entries = {{"w", 9}, {"absent", 0}};
+
+  EXPECT_THAT(Pull(request),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("\"absent\"")));
+}
+
+TEST_F(MemoryTensorStoreTest, PushPullOfTooMuchHasNoEffect) {
+  ASSERT_OK(Init("w", 1));
+  Inbox<PullReply> inbox;
+
+  store_.PushPull(PushOf("w", 2), {.max_reply_bytes = 15}, inbox.Callback());
+
+  EXPECT_THAT(*inbox.answer, StatusIs(absl::StatusCode::kResourceExhausted,
+                                      HasSubstr("at most 15 bytes, got 16")));
+  EXPECT_EQ(Pull(PullOf("w"))->version, 1u);
+}
+
+TEST_F(MemoryTensorStoreTest, CallIdIsRefusedWhileItMeansNothing) {
+  ASSERT_OK(Init("w", 1));
+  PushRequest push = PushOf("w", 2);
+  push.call_id = CallId{"c", 1};
+
+  EXPECT_THAT(Push(std::move(push)),
+              StatusIs(absl::StatusCode::kUnimplemented));
+}
+
+TEST_F(MemoryTensorStoreTest, DescribeShowsTheDefaultsAndThePresentRule) {
+  CreateSyncNamespace(2);
+  SetRuleRequest request;
+  request.name_space = "sync";
+  request.rule = {.name = "sgd", .hyperparameters = {}};
+  ASSERT_OK(store_.SetRule(request));
+
+  const NamespaceConfig config = store_.DescribeNamespace("sync")->config;
+
+  EXPECT_EQ(config.rule.name, "sgd");
+  EXPECT_EQ(config.max_open_rounds, 4u);
 }
 
 TEST_F(MemoryTensorStoreTest, NumberOfNamespacesIsBounded) {

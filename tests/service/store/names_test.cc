@@ -51,6 +51,8 @@ TEST(CheckKeyTest, RejectsControlCharacters) {
                                            "characters, got one at byte 1")));
   EXPECT_FALSE(CheckKey(absl::string_view("a\0b", 3)).ok());
   EXPECT_FALSE(CheckKey("\x7f").ok());
+  EXPECT_FALSE(CheckKey("\xC2\x85").ok());  // U+0085, next line
+  EXPECT_OK(CheckKey("\xC2\xA0"));
 }
 
 TEST(CheckNamespaceNameTest, TakesOneTo256Bytes) {

@@ -58,8 +58,8 @@ TEST_F(RoundsTest, ContributionsAreInRankOrder) {
 }
 
 TEST_F(RoundsTest, SkippingCountsAsContributing) {
-  rounds_.Add(0, 1, {}, {});
-  rounds_.Add(1, 1, {}, {});
+  rounds_.Add(0, 1, Contribution(), {});
+  rounds_.Add(1, 1, Contribution(), {});
 
   const std::optional<ClosedRound> closed = Add(2, 1, 5);
 

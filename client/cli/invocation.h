@@ -1,7 +1,7 @@
 // What the commands of the CLI work with.
 
-#ifndef TENSORKV_CLIENT_CLI_SESSION_H_
-#define TENSORKV_CLIENT_CLI_SESSION_H_
+#ifndef TENSORKV_CLIENT_CLI_INVOCATION_H_
+#define TENSORKV_CLIENT_CLI_INVOCATION_H_
 
 #include <cstdint>
 #include <functional>
@@ -29,7 +29,7 @@ struct GlobalFlags {
 };
 
 // One run of one command. Refers to what RunCli owns.
-struct Session {
+struct Invocation {
   const GlobalFlags& flags;
   Client& client;
   // Whether the server says that it serves; an error if it does not.
@@ -40,8 +40,8 @@ struct Session {
 
 // What a command does once the command line is read. Errors are those of its
 // call, or UsageError.
-using Action = std::function<absl::Status(Session&)>;
+using Action = std::function<absl::Status(Invocation&)>;
 
 }  // namespace tensorkv
 
-#endif  // TENSORKV_CLIENT_CLI_SESSION_H_
+#endif  // TENSORKV_CLIENT_CLI_INVOCATION_H_

@@ -1,0 +1,39 @@
+// Runs work on another thread, in the order in which it came.
+
+#ifndef TENSORKV_BASE_EXECUTOR_H_
+#define TENSORKV_BASE_EXECUTOR_H_
+
+#include <deque>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
+#include "base/mutex.h"
+
+namespace tensorkv {
+
+// One thread with a queue. Thread-safe.
+class Executor {
+ public:
+  using Task = absl::AnyInvocable<void() &&>;
+
+  Executor();
+  // Runs what was submitted before, and what that submits, then returns.
+  ~Executor();
+
+  // Runs `task` after all that were submitted before it.
+  void Submit(Task task);
+
+ private:
+  void Run();
+
+  Mutex mutex_;
+  CondVar changed_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::deque<Task> tasks_ ABSL_GUARDED_BY(mutex_);
+  std::thread thread_;  // last: starts when everything else is there
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_BASE_EXECUTOR_H_
