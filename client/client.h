@@ -116,7 +116,8 @@ class Client {
 
   // The step of the last push that succeeded, counted for a client with a
   // rank; 0 before the first. A push that failed leaves it, so that the same
-  // step can be pushed again. A worker that comes back sets the step that it
+  // step can be pushed again; a PushPull whose wait failed may stand, and then
+  // that is AlreadyExists. A worker that comes back sets the step that it
   // had reached.
   Step step() const { return step_; }
   void set_step(Step step) { step_ = step; }

@@ -27,8 +27,8 @@ struct GrpcConnectionOptions {
 // Sends each call as one unary RPC and blocks until its answer. Thread-safe.
 // Errors come as the server gave them.
 //
-// A tensor is copied once into the message; tensors of a reply keep the whole
-// reply's memory alive.
+// A tensor is copied once into the message; tensors of a reply take over its
+// payloads.
 class GrpcConnection final : public Connection {
  public:
   // Opens a channel; it connects at the first call.
@@ -78,7 +78,6 @@ class GrpcConnection final : public Connection {
   GrpcConnection(std::unique_ptr<Stub> stub, size_t max_message_bytes)
       : stub_(std::move(stub)), max_message_bytes_(max_message_bytes) {}
 
-  // The reply, owned so that tensors can share its memory.
   template <typename Request, typename Response>
   absl::StatusOr<Response> Call(Method<Request, Response> method,
                                 const Request& request,

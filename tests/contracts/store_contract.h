@@ -68,6 +68,7 @@ class KeysContractTest : public StoreContractTest {};
 class NamespaceContractTest : public StoreContractTest {};
 class RuleContractTest : public StoreContractTest {};
 class SyncContractTest : public StoreContractTest {};
+class RoundSumContractTest : public StoreContractTest {};
 class AllReduceContractTest : public StoreContractTest {};
 class ConcurrencyContractTest : public StoreContractTest {};
 class BudgetContractTest : public StoreContractTest {};
@@ -91,6 +92,8 @@ class TutorialContractTest : public StoreContractTest {};
   INSTANTIATE_TEST_SUITE_P(prefix, RuleContractTest,        \
                            ::testing::Values(factory));     \
   INSTANTIATE_TEST_SUITE_P(prefix, SyncContractTest,        \
+                           ::testing::Values(factory));     \
+  INSTANTIATE_TEST_SUITE_P(prefix, RoundSumContractTest,    \
                            ::testing::Values(factory));     \
   INSTANTIATE_TEST_SUITE_P(prefix, AllReduceContractTest,   \
                            ::testing::Values(factory));     \
