@@ -1,0 +1,21 @@
+"""The repository of the distribution's libraries, system.BUILD.
+
+Debian 13's Abseil has parts in libraries of their own that Debian 12's lacks.
+"""
+
+_OPTIONAL = ["absl_string_view"]
+
+def _has_library(ctx, name):
+    find = "ls /usr/lib/lib%s.so /usr/lib/*/lib%s.so /usr/lib64/lib%s.so" % (name, name, name)
+    return ctx.execute(["sh", "-c", find + " 2>/dev/null | grep -q ."]).return_code == 0
+
+def _system_libraries_impl(ctx):
+    ctx.symlink(ctx.attr.build_file, "BUILD")
+    found = ["-l" + name for name in _OPTIONAL if _has_library(ctx, name)]
+    ctx.file("optional.bzl", "OPTIONAL_ABSL_LINKOPTS = %r\n" % found)
+
+system_libraries = repository_rule(
+    implementation = _system_libraries_impl,
+    attrs = {"build_file": attr.label(allow_single_file = True)},
+    local = True,
+)
