@@ -31,6 +31,7 @@ using ::testing::HasSubstr;
 constexpr int64_t kInt64Max = std::numeric_limits<int64_t>::max();
 constexpr int64_t kInt64Min = std::numeric_limits<int64_t>::min();
 constexpr uint64_t kMaxMessageBytes = 1 << 20;
+constexpr std::chrono::milliseconds kLong = std::chrono::seconds(30);
 
 MATCHER_P(HasCode, code, absl::StrCat("has the code ", code)) {
   *result_listener << arg.error_code() << ": " << arg.error_message();
@@ -81,7 +82,7 @@ class MalformedRequestsTest : public ::testing::Test {
                         grpc::ClientContext*, const Request&, Response*),
                     const Request& request, Response* response) {
     grpc::ClientContext context;
-    SetDeadline(context, std::chrono::seconds(30));
+    SetDeadline(context, kLong);
     return (*stub_.*method)(&context, request, response);
   }
 
@@ -310,18 +311,19 @@ class RawRequestsTest : public MalformedRequestsTest {
 };
 
 TEST_F(RawRequestsTest, BytesThatAreNoMessage) {
-  EXPECT_THAT(Send("/tensorkv.v1.TensorKV/Push", "\xff\xff\xff"),
+  EXPECT_THAT(Send("/tensorkv.v1.TensorKV/Push", "\xff\xff\xff", kLong),
               HasCode(StatusCode::INVALID_ARGUMENT, HasSubstr("PushRequest")));
 }
 
 TEST_F(RawRequestsTest, MethodThatDoesNotExist) {
-  EXPECT_THAT(Send("/tensorkv.v1.TensorKV/Destroy", ""),
+  EXPECT_THAT(Send("/tensorkv.v1.TensorKV/Destroy", "", kLong),
               HasCode(StatusCode::UNIMPLEMENTED));
 }
 
 TEST_F(RawRequestsTest, ThousandRandomRequestsLeaveTheServerAsItWas) {
   RandomRequests requests(20240229);
 
+  // A short deadline, for some of them wait for what never comes.
   for (int i = 0; i < 1000; ++i) {
     const RandomRequest request = requests.Next();
     // Short, for some of the requests wait for what never comes.
