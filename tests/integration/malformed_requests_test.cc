@@ -287,9 +287,8 @@ TEST_F(MalformedRequestsTest, CancelledCallStopsWaiting) {
 // Sends bytes that need not be a message.
 class RawRequestsTest : public MalformedRequestsTest {
  protected:
-  grpc::Status Send(
-      const std::string& method, const std::string& bytes,
-      std::chrono::milliseconds timeout = std::chrono::seconds(30)) {
+  grpc::Status Send(const std::string& method, const std::string& bytes,
+                    std::chrono::milliseconds timeout = kLong) {
     const grpc::Slice slice(bytes);
     const grpc::ByteBuffer request(&slice, 1);
     grpc::ByteBuffer response;
@@ -311,24 +310,23 @@ class RawRequestsTest : public MalformedRequestsTest {
 };
 
 TEST_F(RawRequestsTest, BytesThatAreNoMessage) {
-  EXPECT_THAT(Send("/tensorkv.v1.TensorKV/Push", "\xff\xff\xff", kLong),
+  EXPECT_THAT(Send("/tensorkv.v1.TensorKV/Push", "\xff\xff\xff"),
               HasCode(StatusCode::INVALID_ARGUMENT, HasSubstr("PushRequest")));
 }
 
 TEST_F(RawRequestsTest, MethodThatDoesNotExist) {
-  EXPECT_THAT(Send("/tensorkv.v1.TensorKV/Destroy", "", kLong),
+  EXPECT_THAT(Send("/tensorkv.v1.TensorKV/Destroy", ""),
               HasCode(StatusCode::UNIMPLEMENTED));
 }
 
 TEST_F(RawRequestsTest, ThousandRandomRequestsLeaveTheServerAsItWas) {
   RandomRequests requests(20240229);
 
-  // A short deadline, for some of them wait for what never comes.
   for (int i = 0; i < 1000; ++i) {
     const RandomRequest request = requests.Next();
     // Short, for some of the requests wait for what never comes.
     const grpc::Status status =
-        Send(request.method, request.bytes, std::chrono::milliseconds(50));
+        Send(request.method, request.bytes, std::chrono::milliseconds(200));
     EXPECT_NE(status.error_code(), StatusCode::INTERNAL)
         << request.method << " " << request.description << ": "
         << status.error_message();
