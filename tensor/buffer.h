@@ -42,6 +42,16 @@ class Buffer : public RefCounted {
   char* mutable_data() { return data_; }
   size_t size_bytes() const { return size_bytes_; }
 
+  // Who counts the bytes; null if nobody does.
+  const RefPtr<MemoryAccount>& account() const { return account_; }
+  // Has `account`, which has counted the bytes already, count them from now
+  // on; the one before gets them back.
+  // REQUIRES: no other thread uses the buffer's account.
+  void ChargeTo(RefPtr<MemoryAccount> account) {
+    std::swap(account_, account);
+    if (account) account->Release(static_cast<int64_t>(size_bytes_));
+  }
+
  protected:
   // `account`, if any, gets the bytes back when the buffer is destroyed.
   Buffer(char* data, size_t size_bytes, RefPtr<MemoryAccount> account)
@@ -50,7 +60,7 @@ class Buffer : public RefCounted {
  private:
   char* const data_;
   const size_t size_bytes_;
-  const RefPtr<MemoryAccount> account_;
+  RefPtr<MemoryAccount> account_;
 };
 
 // Host memory, 64-byte aligned, uninitialised.

@@ -50,6 +50,16 @@ class Tensor {
   static absl::StatusOr<Tensor> FromBuffer(DType dtype, Shape shape,
                                            RefPtr<Buffer> buffer);
 
+  // A tensor of the bytes of `buffer` from `offset` on: many small tensors
+  // share one buffer.
+  // Errors: InvalidArgument if the buffer ends before the tensor would.
+  static absl::StatusOr<Tensor> Within(DType dtype, Shape shape,
+                                       RefPtr<Buffer> buffer, size_t offset);
+
+  // A tensor whose elements are elsewhere, or yet to come.
+  // Errors: InvalidArgument (size overflows).
+  static absl::StatusOr<Tensor> WithoutData(DType dtype, Shape shape);
+
   // A host tensor with every element `value`, rounded to `dtype` (to nearest
   // even) or, for integers, truncated.
   // Errors: InvalidArgument (size overflows; an integer dtype cannot hold the
@@ -67,9 +77,21 @@ class Tensor {
   int64_t size_bytes() const { return num_elements() * SizeOf(dtype_); }
   const RefPtr<Buffer>& buffer() const { return buffer_; }
 
-  const char* data() const { return buffer_ ? buffer_->data() : nullptr; }
-  // REQUIRES: nobody else reads or writes the buffer.
-  char* mutable_data() { return buffer_ ? buffer_->mutable_data() : nullptr; }
+  // Whether it has a buffer; one without elements may have none.
+  bool has_data() const { return static_cast<bool>(buffer_); }
+  // Whether it takes all of its buffer.
+  bool fills_buffer() const {
+    return buffer_ &&
+           buffer_->size_bytes() == static_cast<size_t>(size_bytes());
+  }
+
+  const char* data() const {
+    return buffer_ ? buffer_->data() + offset_ : nullptr;
+  }
+  // REQUIRES: nobody else reads or writes the tensor's part of the buffer.
+  char* mutable_data() {
+    return buffer_ ? buffer_->mutable_data() + offset_ : nullptr;
+  }
 
   TensorView view() const { return {dtype_, num_elements(), data()}; }
   MutableTensorView mutable_view() {
@@ -94,12 +116,16 @@ class Tensor {
   std::string Description() const;
 
  private:
-  Tensor(DType dtype, Shape shape, RefPtr<Buffer> buffer)
-      : dtype_(dtype), shape_(std::move(shape)), buffer_(std::move(buffer)) {}
+  Tensor(DType dtype, Shape shape, RefPtr<Buffer> buffer, size_t offset = 0)
+      : dtype_(dtype),
+        shape_(std::move(shape)),
+        buffer_(std::move(buffer)),
+        offset_(offset) {}
 
   DType dtype_ = DType::kF32;
   Shape shape_;
   RefPtr<Buffer> buffer_;
+  size_t offset_ = 0;
 };
 
 // "f32[2,3]".

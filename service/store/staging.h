@@ -1,0 +1,38 @@
+// Room for tensors before their elements are there.
+
+#ifndef TENSORKV_SERVICE_STORE_STAGING_H_
+#define TENSORKV_SERVICE_STORE_STAGING_H_
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "tensor/requests.h"
+#include "tensor/tensor.h"
+
+namespace tensorkv {
+
+// Lets a receiver put elements where the store will keep them: it checks a
+// call by its metadata, gets memory for its tensors, receives into that
+// memory, and only then makes the call. Nothing of this can be seen in the
+// store before that. Thread-safe.
+class Staging {
+ public:
+  virtual ~Staging() = default;
+
+  // Whether the store would take this call now. Its tensors need no data. The
+  // call itself is checked again.
+  // Errors: those of the verb that do not depend on elements.
+  virtual absl::Status CheckInit(const InitRequest& request) = 0;
+  virtual absl::Status CheckPush(const PushRequest& request) = 0;
+
+  // Gives every tensor uninitialised host memory, which the namespace's budget
+  // counts for as long as it lives. Small tensors share buffers.
+  // Errors: NotFound (namespace) · ResourceExhausted; then no tensor has
+  // memory.
+  virtual absl::Status Allocate(absl::string_view name_space,
+                                absl::Span<Tensor* const> tensors) = 0;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_STORE_STAGING_H_
