@@ -52,6 +52,18 @@ void ToProto(const PushRequest& request, v1::PushPullRequest* proto);
 absl::StatusOr<PullReply> FromProto(v1::PushPullResponse&& proto);
 void ToProto(const PullReply& reply, v1::PushPullResponse* proto);
 
+// Of streams. Tensors that FromProto gives have no data; ToProto leaves the
+// data out, so tensors with data may be passed. Errors also: InvalidArgument
+// for a manifest with data, and for a stripe that is none.
+absl::StatusOr<InitManifest> FromProto(v1::InitManifest&& proto);
+void ToProto(const InitManifest& manifest, v1::InitManifest* proto);
+absl::StatusOr<PushManifest> FromProto(v1::PushManifest&& proto);
+void ToProto(const PushManifest& manifest, v1::PushManifest* proto);
+absl::StatusOr<PullStreamRequest> FromProto(const v1::PullStreamRequest& proto);
+void ToProto(const PullStreamRequest& request, v1::PullStreamRequest* proto);
+absl::StatusOr<PullReply> FromProto(v1::PullManifest&& proto);
+void ToProto(const PullReply& reply, v1::PullManifest* proto);
+
 absl::StatusOr<DeleteRequest> FromProto(const v1::DeleteRequest& proto);
 void ToProto(const DeleteRequest& request, v1::DeleteRequest* proto);
 DeleteReply FromProto(const v1::DeleteResponse& proto);

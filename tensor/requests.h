@@ -97,6 +97,37 @@ struct PullReply {
   std::vector<Value> values;
 };
 
+// --- Streams ----------------------------------------------------------------
+
+// A count of 0 on the wire is 1 here.
+struct Stripe {
+  uint32_t index = 0;
+  uint32_t count = 1;
+
+  friend bool operator==(const Stripe&, const Stripe&) = default;
+};
+
+// The tensors of a manifest have no data. A PullManifest is a PullReply whose
+// tensors have none.
+struct InitManifest {
+  InitRequest request;
+  Stripe stripe;
+};
+
+struct PushManifest {
+  PushRequest request;
+  Stripe stripe;
+};
+
+struct PullStreamRequest {
+  PullRequest request;
+  std::optional<CallId> call_id;
+  Stripe stripe;
+  uint64_t max_part_bytes = 0;
+};
+
+// --- Keys -------------------------------------------------------------------
+
 struct DeleteRequest {
   std::string name_space;
   std::optional<CallId> call_id;
