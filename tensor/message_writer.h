@@ -1,5 +1,6 @@
 // Encodes messages with tensors without copying large payloads: metadata goes
-// into one buffer, elements stay where they are and are referenced.
+// into one buffer with the small payloads (wire_writer.h says what is small),
+// larger ones stay where they are and are referenced.
 //
 // Byte for byte what ToProto and the generated serializer give. The messages
 // may be larger than a transport takes (2 GiB for the generated code, 4 GiB
@@ -11,17 +12,10 @@
 #ifndef TENSORKV_TENSOR_MESSAGE_WRITER_H_
 #define TENSORKV_TENSOR_MESSAGE_WRITER_H_
 
-#include <cstddef>
-
 #include "tensor/encoded_message.h"
 #include "tensor/requests.h"
 
 namespace tensorkv {
-
-// Payloads up to this size are copied beside the metadata. A piece of its own
-// costs a transport an allocation, several atomic operations and an entry in
-// the system call's vector, together about as much as copying this.
-inline constexpr size_t kMaxCopiedPayloadBytes = 4096;
 
 EncodedMessage EncodeInit(const InitRequest& request);
 EncodedMessage EncodePush(const PushRequest& request);

@@ -14,19 +14,6 @@ namespace {
 using google::protobuf::RepeatedPtrField;
 
 template <typename Proto>
-std::optional<CallId> DecodeCallId(const Proto& proto) {
-  if (!proto.has_call_id()) return std::nullopt;
-  return CallId{proto.call_id().client_id(), proto.call_id().sequence()};
-}
-
-template <typename Proto>
-void EncodeCallId(const std::optional<CallId>& call_id, Proto* proto) {
-  if (!call_id) return;
-  proto->mutable_call_id()->set_client_id(call_id->client_id);
-  proto->mutable_call_id()->set_sequence(call_id->sequence);
-}
-
-template <typename Proto>
 std::optional<Worker> DecodeWorker(const Proto& proto) {
   if (!proto.has_worker()) return std::nullopt;
   return Worker{proto.worker().rank(), proto.worker().epoch()};
@@ -41,14 +28,15 @@ void EncodeWorker(const std::optional<Worker>& worker, Proto* proto) {
 
 // The tensor of an InitEntry, PushEntry or Value.
 template <typename Proto>
-absl::StatusOr<Tensor> DecodeTensor(Proto& proto) {
+absl::StatusOr<Tensor> DecodeTensor(Proto& proto, TensorDecoder decode) {
   if (!proto.has_tensor()) {
     return absl::InvalidArgumentError("tensor: missing");
   }
-  return FromProto(std::move(*proto.mutable_tensor()));
+  return decode(*proto.mutable_tensor());
 }
 
-absl::StatusOr<PushEntry> DecodePushEntry(v1::PushEntry& proto) {
+absl::StatusOr<PushEntry> DecodePushEntry(v1::PushEntry& proto,
+                                          TensorDecoder decode) {
   PushEntry entry;
   entry.key = proto.key();
   entry.skip = proto.skip();
@@ -56,29 +44,12 @@ absl::StatusOr<PushEntry> DecodePushEntry(v1::PushEntry& proto) {
     return absl::UnimplementedError("encoding: not supported");
   }
   if (!entry.skip) {
-    ASSIGN_OR_RETURN(entry.tensor, DecodeTensor(proto));
+    ASSIGN_OR_RETURN(entry.tensor, DecodeTensor(proto, decode));
   } else if (proto.has_tensor()) {
     return absl::InvalidArgumentError(
         "tensor: expected none with skip, got one");
   }
   return entry;
-}
-
-absl::StatusOr<std::vector<Value>> DecodeValues(
-    RepeatedPtrField<v1::Value>& protos) {
-  return DecodeAll(protos, [](v1::Value& proto) -> absl::StatusOr<Value> {
-    ASSIGN_OR_RETURN(Tensor tensor, DecodeTensor(proto));
-    return Value{proto.version(), std::move(tensor)};
-  });
-}
-
-void EncodeValues(const std::vector<Value>& values,
-                  RepeatedPtrField<v1::Value>* protos) {
-  for (const Value& value : values) {
-    v1::Value* proto = protos->Add();
-    proto->set_version(value.version);
-    ToProto(value.tensor, proto->mutable_tensor());
-  }
 }
 
 absl::StatusOr<KeyStatus> DecodeKeyStatus(const v1::KeyStatus& proto) {
@@ -119,16 +90,17 @@ void EncodeStrings(const std::vector<std::string>& strings,
 
 }  // namespace
 
-// --- Init -------------------------------------------------------------------
+// --- With the tensors' data or without --------------------------------------
 
-absl::StatusOr<InitRequest> FromProto(v1::InitRequest&& proto) {
+absl::StatusOr<InitRequest> DecodeInitRequest(v1::InitRequest& proto,
+                                              TensorDecoder decode) {
   InitRequest request;
   request.name_space = proto.namespace_();
   request.call_id = DecodeCallId(proto);
   ASSIGN_OR_RETURN(request.on_existing, DecodeOnExisting(proto.on_existing()));
   const auto decode_entry =
-      [](v1::InitEntry& entry) -> absl::StatusOr<InitEntry> {
-    ASSIGN_OR_RETURN(Tensor tensor, DecodeTensor(entry));
+      [decode](v1::InitEntry& entry) -> absl::StatusOr<InitEntry> {
+    ASSIGN_OR_RETURN(Tensor tensor, DecodeTensor(entry, decode));
     return InitEntry{entry.key(), std::move(tensor)};
   };
   ASSIGN_OR_RETURN(request.entries,
@@ -136,15 +108,76 @@ absl::StatusOr<InitRequest> FromProto(v1::InitRequest&& proto) {
   return request;
 }
 
-void ToProto(const InitRequest& request, v1::InitRequest* proto) {
+void EncodeInitRequest(const InitRequest& request, TensorEncoder encode,
+                       v1::InitRequest* proto) {
   proto->set_namespace_(request.name_space);
   EncodeCallId(request.call_id, proto);
   proto->set_on_existing(EncodeOnExisting(request.on_existing));
   for (const InitEntry& entry : request.entries) {
     v1::InitEntry* out = proto->add_entries();
     out->set_key(entry.key);
-    ToProto(entry.tensor, out->mutable_tensor());
+    encode(entry.tensor, out->mutable_tensor());
   }
+}
+
+absl::StatusOr<PushRequest> DecodePushRequest(v1::PushRequest& proto,
+                                              TensorDecoder decode) {
+  PushRequest request;
+  request.name_space = proto.namespace_();
+  request.call_id = DecodeCallId(proto);
+  request.worker = DecodeWorker(proto);
+  request.step = proto.step();
+  const auto decode_entry = [decode](v1::PushEntry& entry) {
+    return DecodePushEntry(entry, decode);
+  };
+  ASSIGN_OR_RETURN(request.entries,
+                   DecodeAll(*proto.mutable_entries(), decode_entry));
+  return request;
+}
+
+void EncodePushRequest(const PushRequest& request, TensorEncoder encode,
+                       v1::PushRequest* proto) {
+  proto->set_namespace_(request.name_space);
+  EncodeCallId(request.call_id, proto);
+  EncodeWorker(request.worker, proto);
+  proto->set_step(request.step);
+  for (const PushEntry& entry : request.entries) {
+    v1::PushEntry* out = proto->add_entries();
+    out->set_key(entry.key);
+    out->set_skip(entry.skip);
+    if (!entry.skip) encode(entry.tensor, out->mutable_tensor());
+  }
+}
+
+absl::StatusOr<PullReply> DecodeValues(RepeatedPtrField<v1::Value>& protos,
+                                       TensorDecoder decode) {
+  const auto decode_value =
+      [decode](v1::Value& proto) -> absl::StatusOr<Value> {
+    ASSIGN_OR_RETURN(Tensor tensor, DecodeTensor(proto, decode));
+    return Value{proto.version(), std::move(tensor)};
+  };
+  PullReply reply;
+  ASSIGN_OR_RETURN(reply.values, DecodeAll(protos, decode_value));
+  return reply;
+}
+
+void EncodeValues(const PullReply& reply, TensorEncoder encode,
+                  RepeatedPtrField<v1::Value>* protos) {
+  for (const Value& value : reply.values) {
+    v1::Value* proto = protos->Add();
+    proto->set_version(value.version);
+    encode(value.tensor, proto->mutable_tensor());
+  }
+}
+
+// --- Init -------------------------------------------------------------------
+
+absl::StatusOr<InitRequest> FromProto(v1::InitRequest&& proto) {
+  return DecodeInitRequest(proto, DecodeWithData);
+}
+
+void ToProto(const InitRequest& request, v1::InitRequest* proto) {
+  EncodeInitRequest(request, EncodeWithData, proto);
 }
 
 InitReply FromProto(const v1::InitResponse& proto) {
@@ -158,27 +191,11 @@ void ToProto(const InitReply& reply, v1::InitResponse* proto) {
 // --- Push, Pull, PushPull ---------------------------------------------------
 
 absl::StatusOr<PushRequest> FromProto(v1::PushRequest&& proto) {
-  PushRequest request;
-  request.name_space = proto.namespace_();
-  request.call_id = DecodeCallId(proto);
-  request.worker = DecodeWorker(proto);
-  request.step = proto.step();
-  ASSIGN_OR_RETURN(request.entries,
-                   DecodeAll(*proto.mutable_entries(), DecodePushEntry));
-  return request;
+  return DecodePushRequest(proto, DecodeWithData);
 }
 
 void ToProto(const PushRequest& request, v1::PushRequest* proto) {
-  proto->set_namespace_(request.name_space);
-  EncodeCallId(request.call_id, proto);
-  EncodeWorker(request.worker, proto);
-  proto->set_step(request.step);
-  for (const PushEntry& entry : request.entries) {
-    v1::PushEntry* out = proto->add_entries();
-    out->set_key(entry.key);
-    out->set_skip(entry.skip);
-    if (!entry.skip) ToProto(entry.tensor, out->mutable_tensor());
-  }
+  EncodePushRequest(request, EncodeWithData, proto);
 }
 
 PushReply FromProto(const v1::PushResponse& proto) {
@@ -222,13 +239,11 @@ void ToProto(const PullRequest& request, v1::PullRequest* proto) {
 }
 
 absl::StatusOr<PullReply> FromProto(v1::PullResponse&& proto) {
-  PullReply reply;
-  ASSIGN_OR_RETURN(reply.values, DecodeValues(*proto.mutable_values()));
-  return reply;
+  return DecodeValues(*proto.mutable_values(), DecodeWithData);
 }
 
 void ToProto(const PullReply& reply, v1::PullResponse* proto) {
-  EncodeValues(reply.values, proto->mutable_values());
+  EncodeValues(reply, EncodeWithData, proto->mutable_values());
 }
 
 absl::StatusOr<PushRequest> FromProto(v1::PushPullRequest&& proto) {
@@ -241,13 +256,11 @@ void ToProto(const PushRequest& request, v1::PushPullRequest* proto) {
 }
 
 absl::StatusOr<PullReply> FromProto(v1::PushPullResponse&& proto) {
-  PullReply reply;
-  ASSIGN_OR_RETURN(reply.values, DecodeValues(*proto.mutable_values()));
-  return reply;
+  return DecodeValues(*proto.mutable_values(), DecodeWithData);
 }
 
 void ToProto(const PullReply& reply, v1::PushPullResponse* proto) {
-  EncodeValues(reply.values, proto->mutable_values());
+  EncodeValues(reply, EncodeWithData, proto->mutable_values());
 }
 
 // --- Delete, List, Stat -----------------------------------------------------

@@ -4,6 +4,7 @@
 #define TENSORKV_TENSOR_PROTO_CODEC_FIELDS_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -30,6 +31,45 @@ void EncodeShape(const Shape& shape,
 // Errors: InvalidArgument for an unknown number.
 absl::StatusOr<OnExisting> DecodeOnExisting(v1::OnExisting proto);
 v1::OnExisting EncodeOnExisting(OnExisting on_existing);
+
+// How the tensors of a message are translated: with their elements, or
+// without, as manifests have them.
+using TensorDecoder = absl::StatusOr<Tensor> (*)(v1::Tensor& proto);
+using TensorEncoder = void (*)(const Tensor& tensor, v1::Tensor* proto);
+
+// Takes the payload over. Errors: those of FromProto.
+absl::StatusOr<Tensor> DecodeWithData(v1::Tensor& proto);
+void EncodeWithData(const Tensor& tensor, v1::Tensor* proto);
+// Errors: those of FromProto; InvalidArgument if there is data.
+absl::StatusOr<Tensor> DecodeWithoutData(v1::Tensor& proto);
+void EncodeWithoutData(const Tensor& tensor, v1::Tensor* proto);
+
+absl::StatusOr<InitRequest> DecodeInitRequest(v1::InitRequest& proto,
+                                              TensorDecoder decode);
+void EncodeInitRequest(const InitRequest& request, TensorEncoder encode,
+                       v1::InitRequest* proto);
+absl::StatusOr<PushRequest> DecodePushRequest(v1::PushRequest& proto,
+                                              TensorDecoder decode);
+void EncodePushRequest(const PushRequest& request, TensorEncoder encode,
+                       v1::PushRequest* proto);
+absl::StatusOr<PullReply> DecodeValues(
+    google::protobuf::RepeatedPtrField<v1::Value>& protos,
+    TensorDecoder decode);
+void EncodeValues(const PullReply& reply, TensorEncoder encode,
+                  google::protobuf::RepeatedPtrField<v1::Value>* protos);
+
+template <typename Proto>
+std::optional<CallId> DecodeCallId(const Proto& proto) {
+  if (!proto.has_call_id()) return std::nullopt;
+  return CallId{proto.call_id().client_id(), proto.call_id().sequence()};
+}
+
+template <typename Proto>
+void EncodeCallId(const std::optional<CallId>& call_id, Proto* proto) {
+  if (!call_id) return;
+  proto->mutable_call_id()->set_client_id(call_id->client_id);
+  proto->mutable_call_id()->set_sequence(call_id->sequence);
+}
 
 // `status` with `prefix` before its message.
 absl::Status Prefixed(absl::string_view prefix, const absl::Status& status);

@@ -40,7 +40,7 @@ bool IsAligned(const std::string& data, DType dtype) {
 
 }  // namespace
 
-absl::StatusOr<Tensor> FromProto(v1::Tensor&& proto) {
+absl::StatusOr<Tensor> DecodeWithData(v1::Tensor& proto) {
   ASSIGN_OR_RETURN(const DType dtype, DTypeFromNumber(proto.dtype()));
   ASSIGN_OR_RETURN(Shape shape, DecodeShape(proto.shape()));
   RETURN_IF_ERROR(CheckLocation(proto));
@@ -56,12 +56,36 @@ absl::StatusOr<Tensor> FromProto(v1::Tensor&& proto) {
   return Tensor::FromBuffer(dtype, std::move(shape), std::move(buffer));
 }
 
-void ToProto(const Tensor& tensor, v1::Tensor* proto) {
+absl::StatusOr<Tensor> DecodeWithoutData(v1::Tensor& proto) {
+  ASSIGN_OR_RETURN(const DType dtype, DTypeFromNumber(proto.dtype()));
+  ASSIGN_OR_RETURN(Shape shape, DecodeShape(proto.shape()));
+  RETURN_IF_ERROR(CheckLocation(proto));
+  if (!proto.data().empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("tensor: expected no data in a manifest, got ",
+                     proto.data().size(), " bytes"));
+  }
+  return Tensor::WithoutData(dtype, std::move(shape));
+}
+
+void EncodeWithoutData(const Tensor& tensor, v1::Tensor* proto) {
   proto->set_dtype(static_cast<v1::DType>(tensor.dtype()));
   EncodeShape(tensor.shape(), proto->mutable_shape());
+}
+
+void EncodeWithData(const Tensor& tensor, v1::Tensor* proto) {
+  EncodeWithoutData(tensor, proto);
   if (tensor.size_bytes() == 0) return;
   // The generated message owns its bytes, hence the copy.
   proto->set_data(tensor.data(), tensor.size_bytes());
+}
+
+absl::StatusOr<Tensor> FromProto(v1::Tensor&& proto) {
+  return DecodeWithData(proto);
+}
+
+void ToProto(const Tensor& tensor, v1::Tensor* proto) {
+  EncodeWithData(tensor, proto);
 }
 
 }  // namespace tensorkv
