@@ -28,6 +28,8 @@ class Engine {
   // For the calls of clients.
   TensorStore& store() { return metered_store_; }
   NamespaceAdmin& namespaces() { return store_; }
+  Staging& staging() { return store_; }
+  Alarms& alarms() { return alarms_; }
 
   // What the store holds; the rest of its metrics is in the registry.
   const prometheus::Collectable& collectable() const { return collectable_; }
