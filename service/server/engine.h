@@ -16,6 +16,7 @@
 #include "service/metrics/store_collectable.h"
 #include "service/server/server_options.h"
 #include "service/store/memory_tensor_store.h"
+#include "service/store/staging.h"
 
 namespace tensorkv {
 
