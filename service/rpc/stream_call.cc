@@ -127,11 +127,14 @@ void StreamCall::Write() {
   {
     MutexLock lock(&mutex_);
     if (!MustFinish(&status)) {
+      grpc::WriteOptions options;
+      // Lets gRPC take the next message before this one is sent. Not for the
+      // first: the headers, which go with it, would wait for more too.
+      if (sent_bytes_ > 0) options.set_buffer_hint();
       message_ = reply_->Next();
       sent_bytes_ += message_.Length();
       if (!reply_->is_done()) {
-        // The hint lets gRPC take the next message before this one is sent.
-        StartWrite(&message_, grpc::WriteOptions().set_buffer_hint());
+        StartWrite(&message_, options);
         return;
       }
       state_ = State::kFinishing;
