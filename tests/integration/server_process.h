@@ -28,6 +28,8 @@ class ServerProcess {
 
   void Signal(int signal);
 
+  pid_t pid() const { return pid_; }
+
   // Waits for the end; the exit code, or -1 after a signal.
   int Wait();
 

@@ -1,0 +1,315 @@
+// Peers that misuse streams: whatever they do, they get a clear status, the
+// server's memory stays bounded and comes back, and other clients go on.
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "grpcpp/create_channel.h"
+#include "grpcpp/security/credentials.h"
+#include "gtest/gtest.h"
+#include "tensorkv/v1/service.grpc.pb.h"
+#include "tests/integration/server_process.h"
+
+namespace tensorkv::testing {
+namespace {
+
+using ::grpc::StatusCode;
+using ::testing::AnyOf;
+using ::testing::Eq;
+using ::testing::HasSubstr;
+using Clock = std::chrono::steady_clock;
+using PushWriter = std::unique_ptr<grpc::ClientWriter<v1::PushChunk>>;
+
+constexpr int64_t kLargeElements = 16 << 20;  // 64 MiB of f32
+constexpr uint64_t kMiB = 1 << 20;
+
+// One connection of its own.
+std::unique_ptr<v1::TensorKV::Stub> Connect(const std::string& address) {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  return v1::TensorKV::NewStub(grpc::CreateCustomChannel(
+      address, grpc::InsecureChannelCredentials(), arguments));
+}
+
+v1::PushChunk Manifest(const std::string& key, int64_t num_elements) {
+  v1::PushChunk chunk;
+  v1::PushEntry& entry =
+      *chunk.mutable_manifest()->mutable_request()->add_entries();
+  entry.set_key(key);
+  entry.mutable_tensor()->set_dtype(v1::DTYPE_F32);
+  entry.mutable_tensor()->add_shape(num_elements);
+  return chunk;
+}
+
+v1::PushChunk Part(uint64_t offset, size_t size) {
+  v1::PushChunk chunk;
+  chunk.mutable_part()->set_offset(offset);
+  chunk.mutable_part()->set_data(std::string(size, '\1'));
+  return chunk;
+}
+
+uint64_t ResidentBytes(pid_t process) {
+  std::ifstream statm(absl::StrCat("/proc/", process, "/statm"));
+  uint64_t size = 0, resident = 0;
+  statm >> size >> resident;
+  return resident * 4096;
+}
+
+class StreamAttacksTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const std::string line = server_.AwaitLine("ready");
+    const size_t begin = line.find("listen=") + 7;
+    address_ = line.substr(begin, line.find(' ', begin) - begin);
+    stub_ = Connect(address_);
+    Init("small", 1024);
+    Init("large", kLargeElements);
+    values_bytes_ = Memory().values();
+  }
+
+  // All that was staged is gone, and no value has changed.
+  void TearDown() override {
+    AwaitStagedBytes(0);
+    EXPECT_EQ(Memory().values(), values_bytes_);
+    v1::StatRequest request;
+    request.add_keys("large");
+    request.add_keys("small");
+    v1::StatResponse reply;
+    grpc::ClientContext context;
+    ASSERT_TRUE(stub_->Stat(&context, request, &reply).ok());
+    EXPECT_EQ(reply.keys(0).version(), 1u);
+    EXPECT_EQ(reply.keys(1).version(), 1u);
+  }
+
+  // Zeros.
+  void Init(const std::string& key, int64_t num_elements) {
+    v1::InitResponse reply;
+    grpc::ClientContext context;
+    const auto writer = stub_->InitStream(&context, &reply);
+    v1::InitChunk chunk;
+    v1::InitEntry& entry =
+        *chunk.mutable_manifest()->mutable_request()->add_entries();
+    entry.set_key(key);
+    entry.mutable_tensor()->set_dtype(v1::DTYPE_F32);
+    entry.mutable_tensor()->add_shape(num_elements);
+    writer->Write(chunk);
+    const uint64_t bytes = num_elements * sizeof(float);
+    for (uint64_t offset = 0; offset < bytes; offset += kMiB) {
+      chunk.mutable_part()->set_offset(offset);
+      chunk.mutable_part()->set_data(
+          std::string(std::min(kMiB, bytes - offset), '\0'));
+      writer->Write(chunk);
+    }
+    writer->WritesDone();
+    const grpc::Status status = writer->Finish();
+    ASSERT_TRUE(status.ok()) << status.error_message();
+  }
+
+  v1::MemoryUse Memory() {
+    v1::DescribeNamespaceResponse reply;
+    grpc::ClientContext context;
+    EXPECT_TRUE(stub_->DescribeNamespace(&context, {}, &reply).ok());
+    return reply.status().memory();
+  }
+
+  void Delete(const std::string& key) {
+    v1::DeleteRequest request;
+    request.add_keys(key);
+    v1::DeleteResponse reply;
+    grpc::ClientContext context;
+    ASSERT_TRUE(stub_->Delete(&context, request, &reply).ok());
+  }
+
+  void AwaitStagedBytes(uint64_t bytes) {
+    const auto deadline = Clock::now() + std::chrono::seconds(30);
+    while (Memory().contributions() != bytes && Clock::now() < deadline) {
+      std::this_thread::yield();
+    }
+    ASSERT_EQ(Memory().contributions(), bytes);
+  }
+
+  void AwaitValueBytes(uint64_t bytes) {
+    const auto deadline = Clock::now() + std::chrono::seconds(30);
+    while (Memory().values() != bytes && Clock::now() < deadline) {
+      std::this_thread::yield();
+    }
+    ASSERT_EQ(Memory().values(), bytes);
+  }
+
+  // Opens a push of 64 MiB on `context`.
+  PushWriter OpenPush(grpc::ClientContext* context) {
+    PushWriter writer = stub_->PushStream(context, &push_reply_);
+    EXPECT_TRUE(writer->Write(Manifest("large", kLargeElements)));
+    return writer;
+  }
+
+  // The time of one Stat of another client, on a connection of its own.
+  static double StatMicroseconds(v1::TensorKV::Stub& stub) {
+    v1::StatRequest request;
+    request.add_keys("small");
+    v1::StatResponse reply;
+    grpc::ClientContext context;
+    const auto start = Clock::now();
+    EXPECT_TRUE(stub.Stat(&context, request, &reply).ok());
+    return std::chrono::duration<double, std::micro>(Clock::now() - start)
+        .count();
+  }
+
+  static double P99Microseconds(v1::TensorKV::Stub& stub) {
+    std::vector<double> times;
+    for (int i = 0; i < 300; ++i) times.push_back(StatMicroseconds(stub));
+    std::sort(times.begin(), times.end());
+    return times[times.size() * 99 / 100];
+  }
+
+  ServerProcess server_{{"--listen=127.0.0.1:0", "--metrics_listen=",
+                         "--budget=512MiB", "--stream_timeout=2s"}};
+  std::string address_;
+  std::unique_ptr<v1::TensorKV::Stub> stub_;
+  v1::PushResponse push_reply_;
+  uint64_t values_bytes_ = 0;
+};
+
+TEST_F(StreamAttacksTest, ThousandHalfOpenStreamsAreBoundedAndCutOff) {
+  const auto other_client = Connect(address_);
+  const double before_us = P99Microseconds(*other_client);
+  const uint64_t resident_before = ResidentBytes(server_.pid());
+  struct HalfOpen {
+    grpc::ClientContext context;
+    v1::PushResponse reply;
+    PushWriter writer;
+  };
+  std::vector<std::unique_ptr<v1::TensorKV::Stub>> stubs;
+  std::vector<std::unique_ptr<HalfOpen>> streams;
+  for (int i = 0; i < 1000; ++i) {
+    if (i % 100 == 0) stubs.push_back(Connect(address_));
+    auto stream = std::make_unique<HalfOpen>();
+    stream->writer = stubs.back()->PushStream(&stream->context, &stream->reply);
+    stream->writer->Write(Manifest("small", 1024));
+    streams.push_back(std::move(stream));
+  }
+
+  const double during_us = P99Microseconds(*other_client);
+  const uint64_t resident = ResidentBytes(server_.pid());
+
+  for (const auto& stream : streams) {
+    const grpc::Status status = stream->writer->Finish();
+    EXPECT_EQ(status.error_code(), StatusCode::DEADLINE_EXCEEDED)
+        << status.error_message();
+  }
+  EXPECT_LT(resident, resident_before + 256 * kMiB);
+  std::cout << "p99 of another client's calls: " << before_us << " us before, "
+            << during_us << " us during 1000 half-open "
+            << "streams; resident memory +"
+            << (resident - resident_before) / kMiB << " MiB\n";
+}
+
+TEST_F(StreamAttacksTest, SenderOfSingleBytesIsCutOff) {
+  grpc::ClientContext context;
+  PushWriter writer = OpenPush(&context);
+
+  // At the pace of another client's calls, some hundred a second.
+  const auto other_client = Connect(address_);
+  uint64_t offset = 0;
+  while (writer->Write(Part(offset++, 1))) {
+    for (int i = 0; i < 20; ++i) StatMicroseconds(*other_client);
+  }
+
+  const grpc::Status status = writer->Finish();
+  EXPECT_EQ(status.error_code(), StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_THAT(status.error_message(), HasSubstr("expected at least 65536"));
+}
+
+TEST_F(StreamAttacksTest, ReaderThatStopsIsCutOff) {
+  Init("doomed", kLargeElements);
+  grpc::ClientContext context;
+  v1::PullStreamRequest request;
+  request.mutable_request()->add_entries()->set_key("doomed");
+  const auto reader = stub_->PullStream(&context, request);
+  v1::PullChunk chunk;
+  ASSERT_TRUE(reader->Read(&chunk));
+
+  // The stream holds the value, which nothing else does any more.
+  Delete("doomed");
+  EXPECT_GT(Memory().values(), values_bytes_);
+  AwaitValueBytes(values_bytes_);
+
+  int num_parts = 0;
+  while (reader->Read(&chunk)) ++num_parts;
+  EXPECT_LT(num_parts, 64);
+  EXPECT_EQ(reader->Finish().error_code(), StatusCode::CANCELLED);
+}
+
+TEST_F(StreamAttacksTest, StripeThatNeverComesIsNamed) {
+  v1::PushChunk manifest = Manifest("small", 1024);
+  manifest.mutable_manifest()->mutable_stripe()->set_count(2);
+  auto* id = manifest.mutable_manifest()->mutable_request()->mutable_call_id();
+  id->set_client_id("attacker");
+  id->set_sequence(1);
+  grpc::ClientContext context;
+  PushWriter writer = stub_->PushStream(&context, &push_reply_);
+
+  writer->Write(manifest);
+  writer->Write(Part(0, 2048));
+  writer->WritesDone();
+
+  const grpc::Status status = writer->Finish();
+  EXPECT_EQ(status.error_code(), StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_THAT(status.error_message(), HasSubstr("stripes 1 of 2 did not come"));
+}
+
+TEST_F(StreamAttacksTest, StreamThatBreaksLeavesNoTrace) {
+  grpc::ClientContext context;
+  PushWriter writer = OpenPush(&context);
+  for (uint64_t i = 0; i < 63; ++i) writer->Write(Part(i * kMiB, kMiB));
+
+  context.TryCancel();
+
+  EXPECT_EQ(writer->Finish().error_code(), StatusCode::CANCELLED);
+}
+
+TEST_F(StreamAttacksTest, ManifestsOverTheBudgetAreRefusedAtOnce) {
+  std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
+  std::vector<PushWriter> writers;
+  for (int i = 0; i < 20; ++i) {
+    contexts.push_back(std::make_unique<grpc::ClientContext>());
+    writers.push_back(OpenPush(contexts.back().get()));
+  }
+
+  // 20 x 64 MiB do not fit; those that do not are told so, the others wait
+  // for their parts and are cut off.
+  int num_refused = 0;
+  for (PushWriter& writer : writers) {
+    const StatusCode code = writer->Finish().error_code();
+    EXPECT_THAT(code, AnyOf(Eq(StatusCode::RESOURCE_EXHAUSTED),
+                            Eq(StatusCode::DEADLINE_EXCEEDED)));
+    num_refused += code == StatusCode::RESOURCE_EXHAUSTED;
+  }
+  EXPECT_GE(num_refused, 12);
+}
+
+TEST_F(StreamAttacksTest, LengthThatLiesIsInvalid) {
+  grpc::ClientContext context;
+  v1::PushResponse reply;
+  PushWriter writer = stub_->PushStream(&context, &reply);
+  writer->Write(Manifest("small", 1024));
+  v1::PushChunk part = Part(0, 8);
+  // The same field twice: the last one counts, and is too long by one byte.
+  part.mutable_part()->set_data(std::string(4097, 'x'));
+  writer->Write(part);
+
+  EXPECT_EQ(writer->Finish().error_code(), StatusCode::INVALID_ARGUMENT);
+}
+
+}  // namespace
+}  // namespace tensorkv::testing
