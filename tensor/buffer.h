@@ -44,12 +44,13 @@ class Buffer : public RefCounted {
 
   // Who counts the bytes; null if nobody does.
   const RefPtr<MemoryAccount>& account() const { return account_; }
-  // Has `account`, which has counted the bytes already, count them from now
-  // on; the one before gets them back.
-  // REQUIRES: no other thread uses the buffer's account.
-  void ChargeTo(RefPtr<MemoryAccount> account) {
+  // Has `account` get the bytes back in the end. Returns who would have: the
+  // caller settles with both.
+  // REQUIRES: the caller's reference is the only one.
+  [[nodiscard]] RefPtr<MemoryAccount> ExchangeAccount(
+      RefPtr<MemoryAccount> account) {
     std::swap(account_, account);
-    if (account) account->Release(static_cast<int64_t>(size_bytes_));
+    return account;
   }
 
  protected:

@@ -28,7 +28,7 @@ constexpr const char* kCodeNames[] = {"OK",
                                       "Unauthenticated"};
 
 prometheus::Labels LabelsOf(Method method) {
-  return {{"grpc_type", "unary"},
+  return {{"grpc_type", std::string(TypeOf(method))},
           {"grpc_service", std::string(kServiceName)},
           {"grpc_method", std::string(NameOf(method))}};
 }

@@ -12,12 +12,13 @@ namespace tensorkv {
 namespace {
 
 // Encodes what the store answers and passes it on.
-template <typename Message, typename Reply>
-ReplyCallback<Reply> Encoded(const MessageLimits& limits, Responder respond) {
-  return [&limits,
+template <typename Reply, typename Encoder>
+ReplyCallback<Reply> Encoded(const MessageLimits& limits, Encoder encode,
+                             Responder respond) {
+  return [&limits, encode,
           respond = std::move(respond)](absl::StatusOr<Reply> reply) mutable {
     if (!reply.ok()) return std::move(respond)(reply.status());
-    std::move(respond)(Encode<Message>(*reply, limits));
+    std::move(respond)(encode(*reply, limits));
   };
 }
 
@@ -28,40 +29,38 @@ Handlers::Handlers(HandlerDependencies dependencies,
     : store_(*dependencies.store),
       namespaces_(*dependencies.namespaces),
       describe_server_(std::move(dependencies.describe_server)),
-      limits_(limits) {}
+      limits_(limits),
+      decoder_(dependencies.staging, limits) {}
 
 void Handlers::Push(grpc::ByteBuffer* bytes, CallContext context,
                     Responder respond) {
-  absl::StatusOr<PushRequest> request = Decode<v1::PushRequest>(bytes, limits_);
+  absl::StatusOr<PushRequest> request = decoder_.Push(bytes);
   if (!request.ok()) return std::move(respond)(request.status());
-  store_.Push(
-      *std::move(request), std::move(context),
-      Encoded<v1::PushResponse, PushReply>(limits_, std::move(respond)));
+  store_.Push(*std::move(request), std::move(context),
+              Encoded<PushReply>(limits_, Encode<v1::PushResponse, PushReply>,
+                                 std::move(respond)));
 }
 
 void Handlers::Pull(grpc::ByteBuffer* bytes, CallContext context,
                     Responder respond) {
   absl::StatusOr<PullRequest> request = Decode<v1::PullRequest>(bytes, limits_);
   if (!request.ok()) return std::move(respond)(request.status());
-  store_.Pull(
-      *std::move(request), std::move(context),
-      Encoded<v1::PullResponse, PullReply>(limits_, std::move(respond)));
+  store_.Pull(*std::move(request), std::move(context),
+              Encoded<PullReply>(limits_, EncodeValues, std::move(respond)));
 }
 
 void Handlers::PushPull(grpc::ByteBuffer* bytes, CallContext context,
                         Responder respond) {
-  absl::StatusOr<PushRequest> request =
-      Decode<v1::PushPullRequest>(bytes, limits_);
+  absl::StatusOr<PushRequest> request = decoder_.PushPull(bytes);
   if (!request.ok()) return std::move(respond)(request.status());
   context.max_reply_bytes = limits_.max_message_bytes;
   store_.PushPull(
       *std::move(request), std::move(context),
-      Encoded<v1::PushPullResponse, PullReply>(limits_, std::move(respond)));
+      Encoded<PullReply>(limits_, EncodeValues, std::move(respond)));
 }
 
 Handlers::Answer Handlers::Init(grpc::ByteBuffer* bytes) {
-  ASSIGN_OR_RETURN(InitRequest request,
-                   Decode<v1::InitRequest>(bytes, limits_));
+  ASSIGN_OR_RETURN(InitRequest request, decoder_.Init(bytes));
   ASSIGN_OR_RETURN(InitReply reply, store_.Init(std::move(request)));
   return Encode<v1::InitResponse>(reply, limits_);
 }

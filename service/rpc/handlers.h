@@ -1,4 +1,4 @@
-// What each RPC does, without the transport that carries it.
+// What each unary RPC does, without the transport that carries it.
 
 #ifndef TENSORKV_SERVICE_RPC_HANDLERS_H_
 #define TENSORKV_SERVICE_RPC_HANDLERS_H_
@@ -9,6 +9,8 @@
 #include "absl/status/statusor.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "service/rpc/message_limits.h"
+#include "service/rpc/payload_decoder.h"
+#include "service/store/staging.h"
 #include "service/store/tensor_store.h"
 #include "tensor/requests.h"
 
@@ -21,10 +23,11 @@ using Responder = absl::AnyInvocable<void(absl::StatusOr<grpc::ByteBuffer>) &&>;
 struct HandlerDependencies {
   TensorStore* store = nullptr;
   NamespaceAdmin* namespaces = nullptr;
+  Staging* staging = nullptr;
   std::function<ServerStatus()> describe_server;
 };
 
-// One handler per RPC: decode, ask the store, encode. Thread-safe.
+// One handler per unary RPC: decode, ask the store, encode. Thread-safe.
 //
 // A handler gets the call's bytes, which it empties. What the RPCs mean, and
 // their errors, is written in proto/tensorkv/v1/; besides those, every handler
@@ -59,6 +62,7 @@ class Handlers {
   NamespaceAdmin& namespaces_;
   const std::function<ServerStatus()> describe_server_;
   const MessageLimits limits_;
+  const PayloadDecoder decoder_;
 };
 
 }  // namespace tensorkv

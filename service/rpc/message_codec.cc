@@ -2,6 +2,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "grpcpp/impl/codegen/proto_utils.h"
+#include "proto/grpc_bytes.h"
+#include "tensor/message_writer.h"
 
 namespace tensorkv {
 namespace {
@@ -71,16 +73,13 @@ absl::StatusOr<grpc::ByteBuffer> Serialize(
   return bytes;
 }
 
-uint64_t PayloadBytes(const PullReply& reply) {
-  uint64_t bytes = 0;
-  for (const Value& value : reply.values) bytes += value.tensor.size_bytes();
-  return bytes;
-}
-
-absl::Status CheckReplySize(uint64_t payload_bytes,
-                            const MessageLimits& limits) {
-  if (payload_bytes <= limits.max_message_bytes) return absl::OkStatus();
-  return OverTheLimit(payload_bytes, limits);
+absl::StatusOr<grpc::ByteBuffer> EncodeValues(const PullReply& reply,
+                                              const MessageLimits& limits) {
+  const EncodedMessage message = EncodePullReply(reply);
+  if (message.size_bytes() > limits.max_message_bytes) {
+    return OverTheLimit(message.size_bytes(), limits);
+  }
+  return ToByteBuffer(message);
 }
 
 }  // namespace tensorkv

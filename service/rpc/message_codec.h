@@ -1,8 +1,6 @@
-// Between the bytes of a call and the values of tensor/requests.h.
-//
-// This is the seam for a codec that never builds messages: it takes the place
-// of Decode for requests with payload (Init, Push, PushPull) and of Encode for
-// replies with payload (Pull, PushPull), and nothing else changes.
+// Between the bytes of a call and the values of tensor/requests.h, by the
+// generated code. Requests with payload usually go another way: see
+// payload_decoder.h.
 //
 // Pure functions, thread-safe.
 
@@ -31,17 +29,11 @@ absl::Status Parse(grpc::ByteBuffer* bytes, const MessageLimits& limits,
 absl::StatusOr<grpc::ByteBuffer> Serialize(
     const google::protobuf::Message& message, const MessageLimits& limits);
 
-// The bytes of the tensors in a reply; 0 for replies without.
-uint64_t PayloadBytes(const PullReply& reply);
-template <typename Reply>
-uint64_t PayloadBytes(const Reply&) {
-  return 0;
-}
-
-// Errors: ResourceExhausted if a reply with that much payload is over the
-// limit.
-absl::Status CheckReplySize(uint64_t payload_bytes,
-                            const MessageLimits& limits);
+// The values of a Pull or PushPull, whose elements are sent from where they
+// are.
+// Errors: ResourceExhausted if the reply is over the limit.
+absl::StatusOr<grpc::ByteBuffer> EncodeValues(const PullReply& reply,
+                                              const MessageLimits& limits);
 
 // What FromProto makes of a message: plain values are values too.
 template <typename T>
@@ -53,8 +45,7 @@ absl::StatusOr<T> AsStatusOr(T value) {
   return value;
 }
 
-// The value of a request, whose tensors take over the payloads. Empties
-// `bytes`.
+// The value of a request. Empties `bytes`; tensors take over the payloads.
 // Errors: those of Parse and FromProto.
 template <typename Message>
 auto Decode(grpc::ByteBuffer* bytes, const MessageLimits& limits) {
@@ -70,8 +61,6 @@ auto Decode(grpc::ByteBuffer* bytes, const MessageLimits& limits) {
 template <typename Message, typename Reply>
 absl::StatusOr<grpc::ByteBuffer> Encode(const Reply& reply,
                                         const MessageLimits& limits) {
-  // Before the copy into the message, which the limit is there to bound.
-  RETURN_IF_ERROR(CheckReplySize(PayloadBytes(reply), limits));
   Message message;
   ToProto(reply, &message);
   return Serialize(message, limits);

@@ -12,6 +12,14 @@ absl::string_view NameOf(Method method) {
       return "Pull";
     case Method::kPushPull:
       return "PushPull";
+    case Method::kInitStream:
+      return "InitStream";
+    case Method::kPushStream:
+      return "PushStream";
+    case Method::kPullStream:
+      return "PullStream";
+    case Method::kPushPullStream:
+      return "PushPullStream";
     case Method::kDelete:
       return "Delete";
     case Method::kList:
@@ -34,6 +42,20 @@ absl::string_view NameOf(Method method) {
       return "DescribeServer";
   }
   return "";
+}
+
+absl::string_view TypeOf(Method method) {
+  switch (method) {
+    case Method::kInitStream:
+    case Method::kPushStream:
+      return "client_stream";
+    case Method::kPullStream:
+      return "server_stream";
+    case Method::kPushPullStream:
+      return "bidi_stream";
+    default:
+      return "unary";
+  }
 }
 
 }  // namespace tensorkv

@@ -19,6 +19,10 @@ enum class Method : uint8_t {
   kPush,
   kPull,
   kPushPull,
+  kInitStream,
+  kPushStream,
+  kPullStream,
+  kPushPullStream,
   kDelete,
   kList,
   kStat,
@@ -35,6 +39,10 @@ inline constexpr Method kAllMethods[] = {Method::kInit,
                                          Method::kPush,
                                          Method::kPull,
                                          Method::kPushPull,
+                                         Method::kInitStream,
+                                         Method::kPushStream,
+                                         Method::kPullStream,
+                                         Method::kPushPullStream,
                                          Method::kDelete,
                                          Method::kList,
                                          Method::kStat,
@@ -51,6 +59,10 @@ inline constexpr size_t kNumMethods = std::size(kAllMethods);
 
 // The name in the contract: "Init", "Push", ...
 absl::string_view NameOf(Method method);
+
+// As metrics of gRPC servers call it: "unary", "client_stream",
+// "server_stream" or "bidi_stream".
+absl::string_view TypeOf(Method method);
 
 }  // namespace tensorkv
 

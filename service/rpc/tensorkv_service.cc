@@ -13,15 +13,23 @@ namespace {
 using grpc::internal::RpcServiceMethod;
 using RawUnaryHandler =
     grpc::internal::CallbackUnaryHandler<grpc::ByteBuffer, grpc::ByteBuffer>;
+using RawStreamHandler =
+    grpc::internal::CallbackBidiHandler<grpc::ByteBuffer, grpc::ByteBuffer>;
 
 }  // namespace
 
-TensorKvService::TensorKvService(Handlers* handlers, CallObserver* observer)
-    : handlers_(*handlers), observer_(*observer) {
+TensorKvService::TensorKvService(Handlers* handlers,
+                                 const StreamCall::Environment* streams,
+                                 CallObserver* observer)
+    : handlers_(*handlers), streams_(*streams), observer_(*observer) {
   Add(Method::kInit, &Handlers::Init);
   Add(Method::kPush, &Handlers::Push);
   Add(Method::kPull, &Handlers::Pull);
   Add(Method::kPushPull, &Handlers::PushPull);
+  AddStream(Method::kInitStream);
+  AddStream(Method::kPushStream);
+  AddStream(Method::kPullStream);
+  AddStream(Method::kPushPullStream);
   Add(Method::kDelete, &Handlers::Delete);
   Add(Method::kList, &Handlers::List);
   Add(Method::kStat, &Handlers::Stat);
@@ -47,11 +55,25 @@ void TensorKvService::Add(Method method, Immediate handler) {
 }
 
 // What a generated raw callback service does in its constructor.
-void TensorKvService::AddHandler(Method method, Handler handler) {
-  const int index = static_cast<int>(paths_.size());
+int TensorKvService::AddPath(Method method,
+                             grpc::internal::RpcMethod::RpcType type) {
   paths_.push_back(absl::StrCat("/", kServiceName, "/", NameOf(method)));
-  AddMethod(new RpcServiceMethod(paths_.back().c_str(),
-                                 RpcServiceMethod::NORMAL_RPC, nullptr));
+  AddMethod(new RpcServiceMethod(paths_.back().c_str(), type, nullptr));
+  return static_cast<int>(paths_.size()) - 1;
+}
+
+void TensorKvService::AddStream(Method method) {
+  // The other kinds of streams look the same on the wire.
+  const int index = AddPath(method, RpcServiceMethod::BIDI_STREAMING);
+  MarkMethodRawCallback(
+      index, new RawStreamHandler(
+                 [this, method](grpc::CallbackServerContext* context) {
+                   return StreamCall::Start(method, &streams_, context);
+                 }));
+}
+
+void TensorKvService::AddHandler(Method method, Handler handler) {
+  const int index = AddPath(method, RpcServiceMethod::NORMAL_RPC);
   MarkMethodRawCallback(
       index, new RawUnaryHandler([this, method, handler = std::move(handler)](
                                      grpc::CallbackServerContext* context,

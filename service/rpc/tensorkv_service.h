@@ -12,6 +12,7 @@
 #include "service/rpc/call_observer.h"
 #include "service/rpc/handlers.h"
 #include "service/rpc/method.h"
+#include "service/rpc/stream_call.h"
 
 namespace tensorkv {
 
@@ -23,8 +24,9 @@ namespace tensorkv {
 // not implemented are not registered: see UnimplementedService.
 class TensorKvService final : public grpc::Service {
  public:
-  // Both outlive the server that this service is registered with.
-  TensorKvService(Handlers* handlers, CallObserver* observer);
+  // All outlive the server that this service is registered with.
+  TensorKvService(Handlers* handlers, const StreamCall::Environment* streams,
+                  CallObserver* observer);
 
  private:
   using Waiting = void (Handlers::*)(grpc::ByteBuffer*, CallContext, Responder);
@@ -35,8 +37,12 @@ class TensorKvService final : public grpc::Service {
   void Add(Method method, Waiting handler);
   void Add(Method method, Immediate handler);
   void AddHandler(Method method, Handler handler);
+  void AddStream(Method method);
+  // Registers a method; returns its index.
+  int AddPath(Method method, grpc::internal::RpcMethod::RpcType type);
 
   Handlers& handlers_;
+  const StreamCall::Environment& streams_;
   CallObserver& observer_;
   // gRPC points to them.
   std::deque<std::string> paths_;

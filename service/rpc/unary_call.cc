@@ -22,12 +22,7 @@ UnaryCall::UnaryCall(Method method, uint64_t request_bytes,
 }
 
 CallContext UnaryCall::context() const {
-  CallContext context{.cancellation = cancellation_};
-  if (deadline_ != std::chrono::system_clock::time_point::max()) {
-    context.timeout = WaitBound(
-        absl::FromChrono(deadline_ - std::chrono::system_clock::now()));
-  }
-  return context;
+  return {.timeout = TimeLeft(deadline_), .cancellation = cancellation_};
 }
 
 Responder UnaryCall::responder() {

@@ -11,4 +11,12 @@ absl::Duration WaitBound(absl::Duration remaining) {
          std::min(remaining / 20, rounding + absl::Milliseconds(200));
 }
 
+absl::Duration TimeLeft(std::chrono::system_clock::time_point deadline) {
+  if (deadline == std::chrono::system_clock::time_point::max()) {
+    return absl::InfiniteDuration();
+  }
+  return WaitBound(
+      absl::FromChrono(deadline - std::chrono::system_clock::now()));
+}
+
 }  // namespace tensorkv

@@ -3,6 +3,8 @@
 #ifndef TENSORKV_SERVICE_RPC_WAIT_BOUND_H_
 #define TENSORKV_SERVICE_RPC_WAIT_BOUND_H_
 
+#include <chrono>
+
 #include "absl/time/time.h"
 
 namespace tensorkv {
@@ -12,6 +14,9 @@ namespace tensorkv {
 // the caller before the caller gives up: by 5 %, at most 200 ms and 1 %. (gRPC
 // rounds timeouts up by as much as 1 % when it sends them.) Never negative.
 absl::Duration WaitBound(absl::Duration remaining);
+
+// The same for a caller's deadline; infinite if it has none.
+absl::Duration TimeLeft(std::chrono::system_clock::time_point deadline);
 
 }  // namespace tensorkv
 

@@ -16,6 +16,7 @@
 #include "service/metrics/store_collectable.h"
 #include "service/server/server_options.h"
 #include "service/store/memory_tensor_store.h"
+#include "service/store/staging.h"
 
 namespace tensorkv {
 
@@ -28,6 +29,8 @@ class Engine {
   // For the calls of clients.
   TensorStore& store() { return metered_store_; }
   NamespaceAdmin& namespaces() { return store_; }
+  Staging& staging() { return store_; }
+  Alarms& alarms() { return alarms_; }
 
   // What the store holds; the rest of its metrics is in the registry.
   const prometheus::Collectable& collectable() const { return collectable_; }

@@ -23,6 +23,9 @@ constexpr int kKeepaliveTimeMs = 20'000;
 constexpr int kKeepaliveTimeoutMs = 10'000;
 // How often clients may ping.
 constexpr int kMinPingIntervalMs = 10'000;
+// Of a stream's messages that gRPC takes ahead of sending them; they are
+// references, so this costs no memory.
+constexpr int kWriteBufferBytes = 8 << 20;
 constexpr int kMaxReflectionThreads = 16;
 constexpr int kMaxConnectionIdleMs = 30 * 60 * 1000;
 
@@ -69,6 +72,7 @@ void ApplyLimits(const ServerOptions& options, grpc::ServerBuilder* builder) {
   set(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
       kMinPingIntervalMs);
   set(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kMaxConnectionIdleMs);
+  set(GRPC_ARG_HTTP2_WRITE_BUFFER_SIZE, kWriteBufferBytes);
   // Two servers on one port would share its connections without a word.
   set(GRPC_ARG_ALLOW_REUSEPORT, 0);
   set(GRPC_ARG_ENABLE_CHANNELZ, 0);

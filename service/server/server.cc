@@ -25,6 +25,11 @@ absl::Status CannotListen(const std::string& address) {
       "cannot listen on ", address, reason.empty() ? "" : ": ", reason));
 }
 
+MessageLimits LimitsOf(const ServerOptions& options) {
+  return {.max_message_bytes = options.max_message_bytes,
+          .max_entries = options.max_entries};
+}
+
 // gRPC ends calls on the monotonic clock, whatever the wall clock does.
 gpr_timespec After(absl::Duration grace) {
   return gpr_time_add(
@@ -51,12 +56,22 @@ Server::Server(const ServerOptions& options)
       started_unix_seconds_(absl::ToUnixSeconds(absl::Now())),
       engine_(options, &registry_),
       call_metrics_(&registry_),
+      striped_calls_(options.stream_timeout, &engine_.alarms()),
+      open_streams_(options.max_open_streams),
+      streams_({.session = {.store = &engine_.store(),
+                            .staging = &engine_.staging(),
+                            .striped_calls = &striped_calls_,
+                            .limits = LimitsOf(options)},
+                .open_streams = &open_streams_,
+                .stream_timeout = options.stream_timeout,
+                .alarms = &engine_.alarms(),
+                .observer = &call_metrics_}),
       handlers_({.store = &engine_.store(),
                  .namespaces = &engine_.namespaces(),
+                 .staging = &engine_.staging(),
                  .describe_server = [this] { return Describe(); }},
-                {.max_message_bytes = options.max_message_bytes,
-                 .max_entries = options.max_entries}),
-      service_(&handlers_, &call_metrics_),
+                LimitsOf(options)),
+      service_(&handlers_, &streams_, &call_metrics_),
       health_({std::string(kServiceName)}) {
   AddServerGauges(kVersion, engine_.budget_bytes(), &registry_);
 }

@@ -17,6 +17,9 @@
 #include "service/metrics/http_endpoint.h"
 #include "service/rpc/handlers.h"
 #include "service/rpc/health_service.h"
+#include "service/rpc/open_streams.h"
+#include "service/rpc/stream_call.h"
+#include "service/rpc/striped_calls.h"
 #include "service/rpc/tensorkv_service.h"
 #include "service/rpc/unimplemented_service.h"
 #include "service/server/engine.h"
@@ -69,6 +72,9 @@ class Server {
   prometheus::Registry registry_;
   Engine engine_;
   GrpcServerMetrics call_metrics_;
+  StripedCalls striped_calls_;
+  OpenStreams open_streams_;
+  const StreamCall::Environment streams_;
   Handlers handlers_;
   TensorKvService service_;
   HealthService health_;

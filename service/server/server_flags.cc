@@ -23,6 +23,7 @@ struct FlagTexts {
   std::string budget;  // empty: 80 % of the memory
   std::string max_message_bytes = "64MiB";
   std::string max_wait = "5m";
+  std::string stream_timeout = "30s";
   std::string drain_timeout = "10s";
   std::string device = "auto";
 };
@@ -55,6 +56,12 @@ void AddLimitFlags(CLI::App* app, ServerOptions* server, FlagTexts* texts) {
       ->capture_default_str();
   app->add_option("--max_streams", server->max_streams,
                   "Calls under way on one connection")
+      ->capture_default_str();
+  app->add_option("--max_open_streams", server->max_open_streams,
+                  "Streams open at once, on all connections")
+      ->capture_default_str();
+  app->add_option("--stream_timeout", texts->stream_timeout,
+                  "How long the peer of a stream may stand still")
       ->capture_default_str();
   app->add_option("--max_wait", texts->max_wait,
                   "Longest wait of a call, such as 5m")
@@ -119,6 +126,8 @@ absl::Status Interpret(const FlagTexts& texts, ServerFlags* flags) {
                    BytesOf("max_message_bytes", texts.max_message_bytes));
   ASSIGN_OR_RETURN(flags->server.max_wait,
                    DurationOf("max_wait", texts.max_wait));
+  ASSIGN_OR_RETURN(flags->server.stream_timeout,
+                   DurationOf("stream_timeout", texts.stream_timeout));
   ASSIGN_OR_RETURN(flags->drain_timeout,
                    DurationOf("drain_timeout", texts.drain_timeout));
   const absl::Status checked = CheckServerOptions(flags->server);

@@ -55,6 +55,13 @@ absl::Status CheckServerOptions(const ServerOptions& options) {
   RETURN_IF_ERROR(
       CheckRange("max_entries", options.max_entries, 1, 10'000'000));
   RETURN_IF_ERROR(CheckRange("max_streams", options.max_streams, 1, 1'000'000));
+  RETURN_IF_ERROR(
+      CheckRange("max_open_streams", options.max_open_streams, 1, 1'000'000));
+  if (options.stream_timeout < absl::Seconds(1)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("stream_timeout: expected at least 1s, got ",
+                     absl::FormatDuration(options.stream_timeout)));
+  }
   if (options.num_threads < 0 || options.num_threads > 4096) {
     return absl::InvalidArgumentError(
         absl::StrCat("threads: expected 0 to 4096, got ", options.num_threads));

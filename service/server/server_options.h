@@ -37,6 +37,13 @@ struct ServerOptions {
   // Calls that one connection may have under way; more wait at the client.
   uint32_t max_streams = 128;
 
+  // Streams that may be open at once, on all connections.
+  uint32_t max_open_streams = 1024;
+
+  // A stream whose peer moves next to nothing for that long is cut off, and a
+  // striped call whose stripes have not all come by then ends.
+  absl::Duration stream_timeout = absl::Seconds(30);
+
   // Bound on every wait, also of calls without a deadline.
   absl::Duration max_wait = absl::Minutes(5);
 

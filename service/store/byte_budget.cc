@@ -13,14 +13,24 @@ absl::Status ByteBudget::Reserve(uint64_t bytes) {
   return status;
 }
 
+absl::Status ByteBudget::CheckRoom(uint64_t bytes) const {
+  RETURN_IF_ERROR(CheckFits(used_bytes(), bytes));
+  return parent_ ? parent_->CheckRoom(bytes) : absl::OkStatus();
+}
+
+absl::Status ByteBudget::CheckFits(uint64_t used, uint64_t bytes) const {
+  if (bytes <= limit_bytes_ && used <= limit_bytes_ - bytes) {
+    return absl::OkStatus();
+  }
+  return absl::ResourceExhaustedError(
+      absl::StrCat(subject_, ": expected at most ", limit_bytes_,
+                   " bytes in use, got ", used, " and ", bytes, " more"));
+}
+
 absl::Status ByteBudget::ReserveHere(uint64_t bytes) {
   uint64_t used = used_bytes_.load(std::memory_order_relaxed);
   do {
-    if (bytes > limit_bytes_ || used > limit_bytes_ - bytes) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat(subject_, ": expected at most ", limit_bytes_,
-                       " bytes in use, got ", used, " and ", bytes, " more"));
-    }
+    RETURN_IF_ERROR(CheckFits(used, bytes));
   } while (!used_bytes_.compare_exchange_weak(used, used + bytes,
                                               std::memory_order_relaxed));
   return absl::OkStatus();
@@ -40,6 +50,11 @@ absl::Status BudgetAccount::Reserve(uint64_t bytes) {
 void BudgetAccount::Release(int64_t bytes) {
   used_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
   budget_->Release(bytes);
+}
+
+void BudgetAccount::TakeOver(BudgetAccount& other, uint64_t bytes) {
+  used_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  other.used_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
 }
 
 absl::StatusOr<Reservation> Reservation::Create(RefPtr<BudgetAccount> account,

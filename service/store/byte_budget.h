@@ -15,6 +15,11 @@
 
 namespace tensorkv {
 
+// The sum, or UINT64_MAX if it is more: declared sizes may be anything.
+inline uint64_t SumOfBytes(uint64_t a, uint64_t b) {
+  return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
 // A number of bytes that may be in use at once, possibly as a part of a larger
 // budget. Thread-safe, lock-free.
 class ByteBudget final : public RefCounted {
@@ -33,6 +38,8 @@ class ByteBudget final : public RefCounted {
   absl::Status Reserve(uint64_t bytes);
   // REQUIRES: `bytes` were reserved.
   void Release(uint64_t bytes);
+  // What Reserve would return now.
+  absl::Status CheckRoom(uint64_t bytes) const;
 
   uint64_t limit_bytes() const { return limit_bytes_; }
   uint64_t used_bytes() const {
@@ -41,6 +48,7 @@ class ByteBudget final : public RefCounted {
 
  private:
   absl::Status ReserveHere(uint64_t bytes);
+  absl::Status CheckFits(uint64_t used, uint64_t bytes) const;
 
   const std::string subject_;
   const uint64_t limit_bytes_;
@@ -57,6 +65,9 @@ class BudgetAccount final : public MemoryAccount {
   // Errors: those of ByteBudget::Reserve.
   absl::Status Reserve(uint64_t bytes);
   void Release(int64_t bytes) override;
+  // Counts `bytes` that `other` has counted, which then has not. Needs no
+  // room. REQUIRES: both are accounts of one budget.
+  void TakeOver(BudgetAccount& other, uint64_t bytes);
 
   uint64_t used_bytes() const {
     return used_bytes_.load(std::memory_order_relaxed);

@@ -91,6 +91,22 @@ absl::StatusOr<StatReply> MemoryTensorStore::Stat(const StatRequest& request) {
   return found->Stat(request);
 }
 
+absl::Status MemoryTensorStore::CheckInit(const InitRequest& request) {
+  ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
+  return found->CheckInit(request);
+}
+
+absl::Status MemoryTensorStore::CheckPush(const PushRequest& request) {
+  ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
+  return found->CheckPush(request);
+}
+
+absl::Status MemoryTensorStore::Allocate(absl::string_view name_space,
+                                         absl::Span<Tensor* const> tensors) {
+  ASSIGN_OR_RETURN(const NamespacePtr found, Find(name_space));
+  return found->Allocate(tensors);
+}
+
 absl::Status MemoryTensorStore::CreateNamespace(
     const CreateNamespaceRequest& request) {
   if (request.on_existing == OnExisting::kReplace) {

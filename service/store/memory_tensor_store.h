@@ -14,12 +14,14 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "base/alarms.h"
 #include "base/executor.h"
 #include "base/mutex.h"
 #include "kernels/backend.h"
 #include "service/store/byte_budget.h"
 #include "service/store/namespace.h"
+#include "service/store/staging.h"
 #include "service/store/tensor_store.h"
 
 namespace tensorkv {
@@ -35,7 +37,9 @@ struct MemoryTensorStoreOptions {
 };
 
 // Thread-safe. Has the namespace "default" (async, assign) from the start.
-class MemoryTensorStore final : public TensorStore, public NamespaceAdmin {
+class MemoryTensorStore final : public TensorStore,
+                                public NamespaceAdmin,
+                                public Staging {
  public:
   // `backend` and `alarms` outlive the store and every tensor pulled from it.
   MemoryTensorStore(const MemoryTensorStoreOptions& options, Backend* backend,
@@ -54,6 +58,11 @@ class MemoryTensorStore final : public TensorStore, public NamespaceAdmin {
   absl::StatusOr<DeleteReply> Delete(DeleteRequest request) override;
   absl::StatusOr<ListReply> List(const ListRequest& request) override;
   absl::StatusOr<StatReply> Stat(const StatRequest& request) override;
+
+  absl::Status CheckInit(const InitRequest& request) override;
+  absl::Status CheckPush(const PushRequest& request) override;
+  absl::Status Allocate(absl::string_view name_space,
+                        absl::Span<Tensor* const> tensors) override;
 
   absl::Status CreateNamespace(const CreateNamespaceRequest& request) override;
   absl::StatusOr<NamespaceStatus> DescribeNamespace(

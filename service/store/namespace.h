@@ -68,6 +68,11 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   absl::StatusOr<ListReply> List(const ListRequest& request) const;
   absl::StatusOr<StatReply> Stat(const StatRequest& request);
 
+  // As in Staging.
+  absl::Status CheckInit(const InitRequest& request) const;
+  absl::Status CheckPush(const PushRequest& request);
+  absl::Status Allocate(absl::Span<Tensor* const> tensors) const;
+
   NamespaceStatus Describe() const;
   absl::Status SetRule(const SetRuleRequest& request);
   absl::StatusOr<RuleSpec> SetHyperparameters(
@@ -86,8 +91,8 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   // Entries of a push for one key, and which they were.
   struct KeyContribution {
     StoredKey* key = nullptr;
-    Tensors tensors;
     absl::InlinedVector<uint32_t, 1> entries;
+    // Of tensors that no account counts yet.
     uint64_t held_bytes = 0;
     uint64_t room_bytes = 0;
     uint64_t reply_bytes = 0;
@@ -111,7 +116,7 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
 
   // A push on its way into the store.
   struct Admission {
-    const PushRequest& request;
+    PushRequest& request;
     uint64_t max_reply_bytes;
     RefPtr<PushCall> call;
     Replies& replies;
@@ -128,16 +133,23 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
             const NamespaceEnvironment& environment);
 
   // namespace_init.cc
-  absl::Status CheckInit(const InitRequest& request) const;
+  absl::Status CheckFields(const InitRequest& request) const;
   // Which entries the call must create. Errors: AlreadyExists,
   // FailedPrecondition.
   absl::StatusOr<std::vector<bool>> EntriesToCreate(
       const InitRequest& request) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Keys with their values for the entries that are `wanted`, null for others.
-  absl::StatusOr<std::vector<KeyPtr>> MakeKeys(const InitRequest& request,
-                                               const std::vector<bool>& wanted);
+  // Makes the keys that are `wanted` and missing, with their values, of which
+  // it may take memory out of the request.
+  absl::Status MakeKeys(InitRequest& request, const std::vector<bool>& wanted,
+                        std::vector<KeyPtr>& keys);
+  absl::StatusOr<KeyPtr> MakeKey(const InitEntry& entry);
+  // The tensor's buffer, which is counted as a value from now on.
+  RefPtr<Buffer> TakeAsValue(Tensor& tensor);
+  absl::StatusOr<RefPtr<Buffer>> AllocateValue(uint64_t bytes);
   absl::Status CopyValues(const InitRequest& request,
                           absl::Span<const KeyPtr> keys);
+  static absl::Status CheckRule(absl::string_view key, DType dtype,
+                                const UpdateRule& rule);
   // Finds the rules of new keys. Not under the mutex: matching many patterns
   // takes time.
   static absl::Status FindRules(const RuleBindings& bindings,
@@ -156,15 +168,23 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   void RemoveKey(absl::string_view key, Replies& replies)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  // namespace_staging.cc
+  uint64_t BytesOfNewKey(const InitEntry& entry, const UpdateRule& rule) const;
+
   // namespace_push.cc
-  absl::Status CheckPush(const PushRequest& request) const;
+  absl::Status CheckFields(const PushRequest& request) const;
   absl::Status HoldContributions(Admission& admission);
+  // What a push must reserve for the tensor: nothing where its memory is
+  // counted already or not there yet.
+  uint64_t BytesToHold(const Tensor& tensor) const;
   absl::Status MoveToDevice(PushRequest& request);
   // Checks a push and makes it take effect; fills admission.runnable.
   absl::Status Admit(Admission& admission)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<std::vector<KeyContribution>> GroupByKey(
+      const PushRequest& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Sets StoredKey::position_in_call of the keys; the caller resets them.
-  absl::Status GroupByKey(const PushRequest& request,
+  absl::Status AddEntries(const PushRequest& request,
                           std::vector<KeyContribution>& contributions)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<StoredKey*> CheckEntry(const PushRequest& request,
@@ -193,6 +213,8 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // To be reported at the next call of the worker with that rank.
   void AddFailure(uint32_t rank, absl::string_view message)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool HasFailure(const std::optional<Worker>& worker) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The failed rounds that `worker` has not heard of, which it then has.
   absl::Status TakeFailure(const std::optional<Worker>& worker)

@@ -5,6 +5,7 @@
 #include "base/status_macros.h"
 #include "service/store/names.h"
 #include "service/store/namespace.h"
+#include "service/store/staged_tensors.h"
 
 namespace tensorkv {
 namespace {
@@ -21,7 +22,9 @@ bool Covers(absl::Span<const RefPtr<StoredKey>> keys,
 }  // namespace
 
 absl::StatusOr<InitReply> Namespace::Init(InitRequest request) {
-  RETURN_IF_ERROR(CheckInit(request));
+  RETURN_IF_ERROR(CheckFields(request));
+  // What one turn has made, the next one keeps.
+  std::vector<KeyPtr> keys(request.entries.size());
   for (;;) {
     std::vector<bool> wanted;
     std::shared_ptr<const RuleBindings> bindings;
@@ -30,7 +33,7 @@ absl::StatusOr<InitReply> Namespace::Init(InitRequest request) {
       ASSIGN_OR_RETURN(wanted, EntriesToCreate(request));
       bindings = bindings_;
     }
-    ASSIGN_OR_RETURN(const std::vector<KeyPtr> keys, MakeKeys(request, wanted));
+    RETURN_IF_ERROR(MakeKeys(request, wanted, keys));
     RETURN_IF_ERROR(FindRules(*bindings, keys));
 
     Replies replies;
@@ -49,7 +52,7 @@ absl::StatusOr<InitReply> Namespace::Init(InitRequest request) {
   }
 }
 
-absl::Status Namespace::CheckInit(const InitRequest& request) const {
+absl::Status Namespace::CheckFields(const InitRequest& request) const {
   RETURN_IF_ERROR(CheckNumEntries(request.entries.size()));
   RETURN_IF_ERROR(CheckCallId(request.call_id));
   absl::flat_hash_set<absl::string_view> seen;
@@ -87,26 +90,47 @@ absl::StatusOr<std::vector<bool>> Namespace::EntriesToCreate(
   return wanted;
 }
 
-absl::StatusOr<std::vector<Namespace::KeyPtr>> Namespace::MakeKeys(
-    const InitRequest& request, const std::vector<bool>& wanted) {
-  std::vector<KeyPtr> keys(request.entries.size());
+absl::Status Namespace::MakeKeys(InitRequest& request,
+                                 const std::vector<bool>& wanted,
+                                 std::vector<KeyPtr>& keys) {
+  std::vector<KeyPtr> to_fill(keys.size());
   for (size_t i = 0; i < keys.size(); ++i) {
-    if (!wanted[i]) continue;
-    const InitEntry& entry = request.entries[i];
-    const uint64_t bytes = entry.tensor.size_bytes();
-    ASSIGN_OR_RETURN(Reservation room, Reservation::Create(values_, bytes));
-    ASSIGN_OR_RETURN(RefPtr<Buffer> value,
-                     environment_.backend->Allocate(bytes, values_));
-    room.HandOver();
-    keys[i] = MakeRefCounted<StoredKey>(entry.key, entry.tensor.dtype(),
-                                        entry.tensor.shape());
-    keys[i]->value = std::move(value);
-    ASSIGN_OR_RETURN(
-        keys[i]->overhead,
-        Reservation::Create(metadata_, kKeyOverheadBytes + entry.key.size()));
+    if (!wanted[i] || keys[i]) continue;
+    Tensor& tensor = request.entries[i].tensor;
+    ASSIGN_OR_RETURN(keys[i], MakeKey(request.entries[i]));
+    if (CanBecomeValue(*contributions_, tensor)) {
+      keys[i]->value = TakeAsValue(tensor);
+      continue;
+    }
+    ASSIGN_OR_RETURN(keys[i]->value, AllocateValue(tensor.size_bytes()));
+    to_fill[i] = keys[i];
   }
-  RETURN_IF_ERROR(CopyValues(request, keys));
-  return keys;
+  return CopyValues(request, to_fill);
+}
+
+absl::StatusOr<Namespace::KeyPtr> Namespace::MakeKey(const InitEntry& entry) {
+  auto key = MakeRefCounted<StoredKey>(entry.key, entry.tensor.dtype(),
+                                       entry.tensor.shape());
+  ASSIGN_OR_RETURN(key->overhead,
+                   Reservation::Create(metadata_, KeyOverheadBytes(entry.key)));
+  return key;
+}
+
+RefPtr<Buffer> Namespace::TakeAsValue(Tensor& tensor) {
+  RefPtr<Buffer> buffer = tensor.buffer();
+  // Its dtype and shape are still needed, and its size is known to be valid.
+  tensor = *Tensor::WithoutData(tensor.dtype(), tensor.shape());
+  values_->TakeOver(*contributions_, buffer->size_bytes());
+  const RefPtr<MemoryAccount> before = buffer->ExchangeAccount(values_);
+  return buffer;
+}
+
+absl::StatusOr<RefPtr<Buffer>> Namespace::AllocateValue(uint64_t bytes) {
+  ASSIGN_OR_RETURN(Reservation room, Reservation::Create(values_, bytes));
+  ASSIGN_OR_RETURN(RefPtr<Buffer> value,
+                   environment_.backend->Allocate(bytes, values_));
+  room.HandOver();
+  return value;
 }
 
 // The store updates values in place, so it keeps them in memory of its own;
@@ -136,12 +160,17 @@ absl::Status Namespace::FindRules(const RuleBindings& bindings,
   for (const KeyPtr& key : keys) {
     if (!key) continue;
     key->rule = bindings.Find(key->name);
-    if (absl::Status status = key->rule->CheckTakes(key->dtype); !status.ok()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("key ", Quoted(key->name), ": ", status.message()));
-    }
+    RETURN_IF_ERROR(CheckRule(key->name, key->dtype, *key->rule));
   }
   return absl::OkStatus();
+}
+
+absl::Status Namespace::CheckRule(absl::string_view key, DType dtype,
+                                  const UpdateRule& rule) {
+  const absl::Status status = rule.CheckTakes(dtype);
+  if (status.ok()) return status;
+  return absl::InvalidArgumentError(
+      absl::StrCat("key ", Quoted(key), ": ", status.message()));
 }
 
 absl::Status Namespace::MakeStates(const std::vector<bool>& wanted,

@@ -4,6 +4,7 @@
 #include "base/status_macros.h"
 #include "service/store/names.h"
 #include "service/store/namespace.h"
+#include "service/store/staged_tensors.h"
 
 namespace tensorkv {
 namespace {
@@ -23,7 +24,7 @@ void Namespace::Push(PushRequest request, const CallContext& context,
                       .replies = replies};
   admission.call->done = std::move(done);
 
-  absl::Status status = CheckPush(request);
+  absl::Status status = CheckFields(request);
   if (status.ok()) status = HoldContributions(admission);
   if (status.ok()) status = MoveToDevice(request);
   if (status.ok()) {
@@ -39,7 +40,7 @@ void Namespace::Push(PushRequest request, const CallContext& context,
   RunUpdates(std::move(admission.runnable));
 }
 
-absl::Status Namespace::CheckPush(const PushRequest& request) const {
+absl::Status Namespace::CheckFields(const PushRequest& request) const {
   RETURN_IF_ERROR(CheckNumEntries(request.entries.size()));
   RETURN_IF_ERROR(CheckCallId(request.call_id));
   RETURN_IF_ERROR(mode_->CheckPush(request));
@@ -52,7 +53,7 @@ absl::Status Namespace::CheckPush(const PushRequest& request) const {
 absl::Status Namespace::HoldContributions(Admission& admission) {
   uint64_t bytes = 0;
   for (const PushEntry& entry : admission.request.entries) {
-    if (!entry.skip) bytes += entry.tensor.size_bytes();
+    if (!entry.skip) bytes += BytesToHold(entry.tensor);
   }
   const uint64_t overhead =
       admission.request.entries.size() * kContributionOverheadBytes;
@@ -60,6 +61,11 @@ absl::Status Namespace::HoldContributions(Admission& admission) {
   ASSIGN_OR_RETURN(admission.overhead,
                    Reservation::Create(metadata_, overhead));
   return absl::OkStatus();
+}
+
+uint64_t Namespace::BytesToHold(const Tensor& tensor) const {
+  if (!tensor.has_data() || IsCountedBy(*contributions_, tensor)) return 0;
+  return tensor.size_bytes();
 }
 
 absl::Status Namespace::MoveToDevice(PushRequest& request) {
@@ -73,10 +79,8 @@ absl::Status Namespace::MoveToDevice(PushRequest& request) {
 
 absl::Status Namespace::Admit(Admission& admission) {
   RETURN_IF_ERROR(TakeFailure(admission.request.worker));
-  std::vector<KeyContribution> contributions;
-  const absl::Status grouped = GroupByKey(admission.request, contributions);
-  for (KeyContribution& each : contributions) each.key->position_in_call = 0;
-  RETURN_IF_ERROR(grouped);
+  ASSIGN_OR_RETURN(std::vector<KeyContribution> contributions,
+                   GroupByKey(admission.request));
   uint64_t room_bytes = 0;
   uint64_t reply_bytes = 0;
   for (const KeyContribution& each : contributions) {
@@ -100,7 +104,16 @@ absl::Status Namespace::Admit(Admission& admission) {
   return absl::OkStatus();
 }
 
-absl::Status Namespace::GroupByKey(
+absl::StatusOr<std::vector<Namespace::KeyContribution>> Namespace::GroupByKey(
+    const PushRequest& request) {
+  std::vector<KeyContribution> contributions;
+  const absl::Status status = AddEntries(request, contributions);
+  for (KeyContribution& each : contributions) each.key->position_in_call = 0;
+  RETURN_IF_ERROR(status);
+  return contributions;
+}
+
+absl::Status Namespace::AddEntries(
     const PushRequest& request, std::vector<KeyContribution>& contributions) {
   contributions.reserve(request.entries.size());
   for (size_t i = 0; i < request.entries.size(); ++i) {
@@ -117,9 +130,7 @@ absl::Status Namespace::GroupByKey(
     KeyContribution& contribution = contributions[key->position_in_call - 1];
     contribution.entries.push_back(static_cast<uint32_t>(i));
     contribution.reply_bytes += key->value_bytes();
-    if (entry.skip) continue;
-    contribution.held_bytes += entry.tensor.size_bytes();
-    contribution.tensors.push_back(entry.tensor);
+    if (!entry.skip) contribution.held_bytes += BytesToHold(entry.tensor);
   }
   return absl::OkStatus();
 }
@@ -145,13 +156,18 @@ absl::StatusOr<StoredKey*> Namespace::CheckEntry(const PushRequest& request,
 void Namespace::AdmitOne(KeyContribution contribution, Admission& admission) {
   StoredKey& key = *contribution.key;
   const size_t open_before = key.rounds ? key.rounds->num_open() : 0;
-  std::optional<PendingUpdate> update =
-      mode_->Admit(key, admission.request,
-                   {std::move(contribution.tensors),
-                    admission.held.Split(contribution.held_bytes),
-                    admission.overhead.Split(contribution.entries.size() *
-                                             kContributionOverheadBytes)},
-                   admission.room.Split(contribution.room_bytes));
+  Tensors tensors;
+  for (const uint32_t i : contribution.entries) {
+    PushEntry& entry = admission.request.entries[i];
+    // Moved, so that a buffer that nobody else has can become the value.
+    if (!entry.skip) tensors.push_back(std::move(entry.tensor));
+  }
+  std::optional<PendingUpdate> update = mode_->Admit(
+      key, admission.request,
+      {std::move(tensors), admission.held.Split(contribution.held_bytes),
+       admission.overhead.Split(contribution.entries.size() *
+                                kContributionOverheadBytes)},
+      admission.room.Split(contribution.room_bytes));
   rounds_open_ += (key.rounds ? key.rounds->num_open() : 0) - open_before;
 
   const bool is_async = config_.mode == Mode::kAsync;
@@ -242,7 +258,7 @@ void Namespace::RunUpdates(std::vector<KeyPtr> keys) {
   if (keys.empty()) return;
   Replies replies;
   {
-    UpdatePass pass(environment_.backend);
+    UpdatePass pass(environment_.backend, contributions_);
     {
       MutexLock lock(&mutex_);
       for (const KeyPtr& key : keys) pass.Take(key.get());
@@ -309,6 +325,10 @@ void Namespace::AddFailure(uint32_t rank, absl::string_view message) {
   absl::Status& failure = failures_[rank];
   failure = absl::AbortedError(
       failure.ok() ? message : absl::StrCat(failure.message(), "; ", message));
+}
+
+bool Namespace::HasFailure(const std::optional<Worker>& worker) const {
+  return worker && failures_.contains(worker->rank);
 }
 
 absl::Status Namespace::TakeFailure(const std::optional<Worker>& worker) {

@@ -62,11 +62,8 @@ absl::Status Namespace::Bind(absl::string_view pattern, SharedRule rule,
                                  ? key.rule == present
                                  : MatchesGlob(pattern, key.name);
     if (!is_governed) return;
-    if (status = rule->CheckTakes(key.dtype); !status.ok()) {
-      status = absl::InvalidArgumentError(
-          absl::StrCat("key ", Quoted(key.name), ": ", status.message()));
-      return;
-    }
+    status = CheckRule(key.name, key.dtype, *rule);
+    if (!status.ok()) return;
     absl::StatusOr<std::shared_ptr<RuleState>> state = MakeState(key, *rule);
     status = state.status();
     if (status.ok()) changes.emplace_back(&key, *std::move(state));

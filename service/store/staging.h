@@ -19,14 +19,17 @@ class Staging {
  public:
   virtual ~Staging() = default;
 
-  // Whether the store would take this call now. Its tensors need no data. The
-  // call itself is checked again.
+  // Whether the store would take this call now. Its tensors need no data; room
+  // for those without is part of the check. The call itself is checked again,
+  // and it alone reports a failed round.
   // Errors: those of the verb that do not depend on elements.
   virtual absl::Status CheckInit(const InitRequest& request) = 0;
   virtual absl::Status CheckPush(const PushRequest& request) = 0;
 
   // Gives every tensor uninitialised host memory, which the namespace's budget
-  // counts for as long as it lives. Small tensors share buffers.
+  // counts for as long as it lives, and a call made with these tensors does
+  // not count again. Small tensors share buffers. A large one becomes the value
+  // of its key without a copy, if the call is given its only reference.
   // Errors: NotFound (namespace) · ResourceExhausted; then no tensor has
   // memory.
   virtual absl::Status Allocate(absl::string_view name_space,

@@ -12,6 +12,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "base/ref_counted.h"
 #include "service/store/byte_budget.h"
 #include "service/store/rounds.h"
@@ -69,6 +70,10 @@ struct RuleState {
 
 // What a key takes besides its name, its value and its rule's state.
 inline constexpr uint64_t kKeyOverheadBytes = 512;
+
+inline uint64_t KeyOverheadBytes(absl::string_view name) {
+  return kKeyOverheadBytes + name.size();
+}
 
 // A key and its value. Not thread-safe: guarded by the namespace's mutex. An
 // update under way keeps the key alive after it was deleted.

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/status_macros.h"
+#include "service/store/staged_tensors.h"
 
 namespace tensorkv {
 namespace {
@@ -62,10 +63,28 @@ void UpdatePass::Take(StoredKey* key) {
         std::exchange(item.rule_state->master_is_new, false);
   }
   key->is_updating = true;
+  item.adopts = CanAdopt(item);
   key->value_is_changing =
-      key->num_pulls_pinning == 0 && key->value->IsUnique();
+      !item.adopts && key->num_pulls_pinning == 0 && key->value->IsUnique();
   item.stored = key->value;
   if (key->value_is_changing) item.target = key->value;
+}
+
+bool UpdatePass::CanAdopt(const Item& item) const {
+  const Tensors& contributions = item.update.contributions;
+  return item.rule->kind() == RuleKind::kAssign && contributions.size() == 1 &&
+         contributions[0].dtype() == item.key->dtype &&
+         CanBecomeValue(*staged_, contributions[0]);
+}
+
+// The room that was reserved for a new value is the buffer's now.
+void UpdatePass::Adopt(Item& item) {
+  item.target = item.update.contributions[0].buffer();
+  const size_t bytes = item.target->size_bytes();
+  item.update.contributions.clear();
+  const RefPtr<MemoryAccount> before =
+      item.target->ExchangeAccount(item.update.room.Split(bytes).HandOver());
+  before->Release(static_cast<int64_t>(bytes));
 }
 
 absl::Status UpdatePass::Run() {
@@ -78,6 +97,10 @@ absl::Status UpdatePass::Run() {
 absl::Status UpdatePass::AllocateTargets() {
   for (Item& item : items_) {
     if (item.target) continue;
+    if (item.adopts) {
+      Adopt(item);
+      continue;
+    }
     const uint64_t bytes = item.stored->size_bytes();
     const RefPtr<BudgetAccount> account =
         item.update.room.Split(bytes).HandOver();
@@ -124,10 +147,11 @@ absl::Status UpdatePass::ApplyRules() {
   views.reserve(items_.size());  // the updates refer to its elements
   updates.reserve(items_.size());
   for (const Item& item : items_) {
+    if (item.adopts) continue;
     views.push_back(ViewsOf(item));
     updates.push_back(UpdateOf(item, views.back()));
   }
-  return backend_.Apply(updates);
+  return updates.empty() ? absl::OkStatus() : backend_.Apply(updates);
 }
 
 // The rule may have changed meanwhile; what its new state took over from the

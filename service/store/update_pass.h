@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
@@ -12,6 +13,7 @@
 #include "absl/types/span.h"
 #include "base/ref_counted.h"
 #include "kernels/backend.h"
+#include "service/store/byte_budget.h"
 #include "service/store/stored_key.h"
 
 namespace tensorkv {
@@ -31,14 +33,18 @@ class UpdatePass {
     bool must_fill_states = false;
     bool must_fill_master = false;
     uint64_t update_count = 0;
+    // Whether the only contribution becomes the value as it is.
+    bool adopts = false;
     // Equal when the value is written in place. `target` is null until Run
-    // has allocated it.
+    // has allocated or adopted it.
     RefPtr<Buffer> stored;
     RefPtr<Buffer> target;
   };
 
-  // `backend` outlives the pass.
-  explicit UpdatePass(Backend* backend) : backend_(*backend) {}
+  // `backend` outlives the pass. `staged` counts the tensors that may become
+  // values instead of being copied.
+  UpdatePass(Backend* backend, RefPtr<BudgetAccount> staged)
+      : backend_(*backend), staged_(std::move(staged)) {}
 
   // Takes the first pending update of `key`, which then is_updating.
   // REQUIRES: key->has_pending().
@@ -56,12 +62,15 @@ class UpdatePass {
 
  private:
   static void Undo(const Item& item);
+  bool CanAdopt(const Item& item) const;
+  static void Adopt(Item& item);
   absl::Status AllocateTargets();
   absl::Status FillStates();
   absl::Status FillMasters();
   absl::Status ApplyRules();
 
   Backend& backend_;
+  const RefPtr<BudgetAccount> staged_;
   std::vector<Item> items_;
 };
 

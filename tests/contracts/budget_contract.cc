@@ -122,6 +122,18 @@ TEST_P(BudgetContractTest, ManyUpdatesUseNoMoreThanOne) {
       Eventually([&] { return TensorBytes(caller) == kBudgetBytes / 4; }));
 }
 
+TEST_P(BudgetContractTest, ManyReplacementsUseNoMoreThanOne) {
+  const Caller caller = NewNamespace("small", Budgeted());
+  ASSERT_OK(caller.Init("w", OfBytes(kBudgetBytes / 8)));
+
+  for (int i = 0; i < 50; ++i) {
+    ASSERT_OK(caller.PushPull("w", OfBytes(kBudgetBytes / 8, i)));
+  }
+
+  EXPECT_TRUE(
+      Eventually([&] { return TensorBytes(caller) == kBudgetBytes / 8; }));
+}
+
 TEST_P(BudgetContractTest, StateAboveTheBudgetIsRefused) {
   const Caller caller = NewNamespace("small", Budgeted());
   ASSERT_OK(caller.Init("w", OfBytes(kBudgetBytes / 2, 3)));

@@ -63,6 +63,37 @@ TEST_P(ConcurrencyContractTest, ValuesHeldByReadersStayAsTheyWere) {
   }
 }
 
+// Large enough for a store that keeps the memory a push arrived in.
+TEST_P(ConcurrencyContractTest, ReadersOfReplacedValuesSeeWholeOnes) {
+  constexpr int kReaders = 2;
+  constexpr int kPushes = 15;
+  const Shape shape({64, 1024});
+  ASSERT_OK(store_.Init("w", Full(shape, 0)));
+
+  RunConcurrently(1 + kReaders, [&](int thread) {
+    if (thread > 0) return ReadUntil(store_, "w", 1 + kPushes);
+    for (int i = 1; i <= kPushes; ++i) {
+      EXPECT_OK(store_.Push("w", Full(shape, i)));
+    }
+  });
+}
+
+TEST_P(ConcurrencyContractTest, ReplacedValuesHeldByReadersStayAsTheyWere) {
+  const Shape shape({64, 1024});
+  ASSERT_OK(store_.Init("w", Full(shape, 0)));
+  std::vector<Value> held;
+
+  for (int i = 1; i <= 8; ++i) {
+    ASSERT_OK_AND_ASSIGN(held.emplace_back(), store_.Pull("w"));
+    ASSERT_OK(store_.Push("w", Full(shape, i)));
+  }
+
+  for (const Value& value : held) {
+    EXPECT_THAT(value.tensor,
+                IsFilledWith(static_cast<double>(value.version - 1)));
+  }
+}
+
 TEST_P(ConcurrencyContractTest, NoPushIsLost) {
   constexpr int kThreads = 8;
   constexpr int kPushes = 25;

@@ -65,6 +65,19 @@ TEST(HostBufferTest, ReturnsItsBytesToTheAccountWhenItGoes) {
   EXPECT_EQ(account->released, 100);
 }
 
+TEST(HostBufferTest, ReleasesToTheAccountThatItWasGivenLast) {
+  const auto first = MakeRefCounted<FakeAccount>();
+  const auto second = MakeRefCounted<FakeAccount>();
+  RefPtr<Buffer> buffer = *HostBuffer::Allocate(100, first);
+
+  EXPECT_EQ(buffer->ExchangeAccount(second).get(), first.get());
+  EXPECT_EQ(buffer->account().get(), second.get());
+  buffer = nullptr;
+
+  EXPECT_EQ(first->released, 0);
+  EXPECT_EQ(second->released, 100);
+}
+
 TEST(HostBufferTest, FailedAllocationIsResourceExhausted) {
   EXPECT_THAT(HostBuffer::Allocate(kTooLarge),
               StatusIs(absl::StatusCode::kResourceExhausted,

@@ -22,6 +22,11 @@ std::vector<Method> RecordingObserver::started() {
   return started_;
 }
 
+size_t RecordingObserver::num_handled() {
+  MutexLock lock(&mutex_);
+  return handled_.size();
+}
+
 std::vector<RecordingObserver::Call> RecordingObserver::WaitForHandled(
     size_t count) {
   MutexLock lock(&mutex_);
@@ -30,14 +35,25 @@ std::vector<RecordingObserver::Call> RecordingObserver::WaitForHandled(
 }
 
 LiveService::LiveService()
-    : handlers_({.store = &store,
+    : striped_calls_(kTestStreamTimeout, &alarms),
+      open_streams_(kMaxTestStreams),
+      streams_({.session = {.store = &store,
+                            .staging = &staging,
+                            .striped_calls = &striped_calls_,
+                            .limits = kTestLimits},
+                .open_streams = &open_streams_,
+                .stream_timeout = kTestStreamTimeout,
+                .alarms = &alarms,
+                .observer = &observer}),
+      handlers_({.store = &store,
                  .namespaces = &namespaces,
+                 .staging = &staging,
                  .describe_server =
                      [] {
                        return ServerStatus{.version = "test", .incarnation = 7};
                      }},
                 kTestLimits),
-      service_(&handlers_, &observer) {
+      service_(&handlers_, &streams_, &observer) {
   grpc::ServerBuilder builder;
   int port = 0;
   builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(),

@@ -8,14 +8,19 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "base/alarms.h"
 #include "base/mutex.h"
 #include "gmock/gmock.h"
 #include "grpcpp/grpcpp.h"
 #include "service/rpc/call_observer.h"
 #include "service/rpc/handlers.h"
+#include "service/rpc/open_streams.h"
+#include "service/rpc/stream_call.h"
+#include "service/rpc/striped_calls.h"
 #include "service/rpc/tensorkv_service.h"
 #include "service/rpc/unimplemented_service.h"
 #include "tensorkv/v1/service.grpc.pb.h"
+#include "tests/service/fake_staging.h"
 #include "tests/service/mock_store.h"
 
 namespace tensorkv::testing {
@@ -32,6 +37,7 @@ class RecordingObserver final : public CallObserver {
   void Handled(Method method, const CallOutcome& outcome) override;
 
   std::vector<Method> started();
+  size_t num_handled();
   // The calls that have ended, once there are `count`.
   std::vector<Call> WaitForHandled(size_t count);
 
@@ -46,6 +52,9 @@ class RecordingObserver final : public CallObserver {
 inline constexpr MessageLimits kTestLimits = {.max_message_bytes = 64 * 1024,
                                               .max_entries = 8};
 
+inline constexpr uint32_t kMaxTestStreams = 3;
+inline constexpr absl::Duration kTestStreamTimeout = absl::Seconds(10);
+
 // A server on a free port of 127.0.0.1, and a client of it.
 class LiveService {
  public:
@@ -54,15 +63,22 @@ class LiveService {
 
   ::testing::NiceMock<MockTensorStore> store;
   ::testing::NiceMock<MockNamespaceAdmin> namespaces;
+  FakeStaging staging;
   RecordingObserver observer;
+  // Of streams' progress.
+  FakeAlarms alarms;
 
   v1::TensorKV::Stub& stub() { return *stub_; }
   std::shared_ptr<grpc::Channel> channel() { return channel_; }
+  const OpenStreams& open_streams() const { return open_streams_; }
 
   // Calls a method by its path with bytes that need not be a message.
   grpc::Status CallWithBytes(const std::string& path, const std::string& bytes);
 
  private:
+  StripedCalls striped_calls_;
+  OpenStreams open_streams_;
+  const StreamCall::Environment streams_;
   Handlers handlers_;
   TensorKvService service_;
   UnimplementedService unimplemented_;

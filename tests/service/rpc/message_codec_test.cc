@@ -128,11 +128,11 @@ TEST(DecodeTest, TooManyKeysAreTooMuch) {
       StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("3 keys")));
 }
 
-TEST(EncodeTest, WritesTheMessage) {
+TEST(EncodeValuesTest, WritesTheMessage) {
   const PullReply reply = {.values = {{.version = 3, .tensor = Vector({5})}}};
 
   ASSERT_OK_AND_ASSIGN(const grpc::ByteBuffer bytes,
-                       Encode<v1::PullResponse>(reply, kLimits));
+                       EncodeValues(reply, kLimits));
 
   v1::PullResponse message;
   ASSERT_TRUE(message.ParseFromString(TextOf(bytes)));
@@ -140,20 +140,20 @@ TEST(EncodeTest, WritesTheMessage) {
   EXPECT_EQ(message.values(0).tensor().data().size(), 4u);
 }
 
-TEST(EncodeTest, ReplyWithTooMuchPayloadIsTooMuch) {
+TEST(EncodeValuesTest, ReplyWithTooMuchPayloadIsTooMuch) {
   const PullReply reply = {.values = {{.tensor = testing::Full({200}, 1)},
                                       {.tensor = testing::Full({57}, 1)}}};
 
-  EXPECT_THAT(Encode<v1::PullResponse>(reply, kLimits),
+  EXPECT_THAT(EncodeValues(reply, kLimits),
               StatusIs(absl::StatusCode::kResourceExhausted,
-                       AllOf(HasSubstr("the reply takes 1028 bytes"),
+                       AllOf(HasSubstr("the reply takes 1057 bytes"),
                              HasSubstr("limit of a message is 1024"))));
 }
 
-TEST(EncodeTest, ReplyOverTheLimitByItsMetadataIsTooMuch) {
+TEST(EncodeValuesTest, ReplyOverTheLimitByItsMetadataIsTooMuch) {
   const PullReply reply = {.values = {{.tensor = testing::Full({256}, 1)}}};
 
-  EXPECT_THAT(Encode<v1::PullResponse>(reply, kLimits),
+  EXPECT_THAT(EncodeValues(reply, kLimits),
               StatusIs(absl::StatusCode::kResourceExhausted));
 }
 

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "absl/strings/string_view.h"
 #include "google/protobuf/descriptor.h"
 #include "gtest/gtest.h"
 #include "tensorkv/v1/service.pb.h"
@@ -16,13 +17,20 @@ const google::protobuf::ServiceDescriptor* Contract() {
 
 class MethodTest : public ::testing::TestWithParam<Method> {};
 
-TEST_P(MethodTest, IsAUnaryMethodOfTheContract) {
+// How go-grpc-prometheus calls the type of a method.
+absl::string_view TypeOf(const google::protobuf::MethodDescriptor& method) {
+  if (method.client_streaming()) {
+    return method.server_streaming() ? "bidi_stream" : "client_stream";
+  }
+  return method.server_streaming() ? "server_stream" : "unary";
+}
+
+TEST_P(MethodTest, IsAMethodOfTheContractWithItsType) {
   const google::protobuf::MethodDescriptor* method =
       Contract()->FindMethodByName(std::string(NameOf(GetParam())));
 
   ASSERT_NE(method, nullptr);
-  EXPECT_FALSE(method->client_streaming());
-  EXPECT_FALSE(method->server_streaming());
+  EXPECT_EQ(TypeOf(GetParam()), TypeOf(*method));
 }
 
 TEST_P(MethodTest, IsAnIndexOfItsOwn) {

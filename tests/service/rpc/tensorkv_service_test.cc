@@ -273,9 +273,9 @@ TEST_P(MalformedCallTest, IsInvalidAndNeverReachesTheStore) {
   const grpc::Status status = service_.CallWithBytes(
       path + std::string(NameOf(GetParam())), "\xFF\xFF\xFF");
 
-  EXPECT_THAT(FromGrpcStatus(status),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr(std::string(NameOf(GetParam())) + "Request")));
+  EXPECT_THAT(
+      FromGrpcStatus(status),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("malformed ")));
 }
 
 INSTANTIATE_TEST_SUITE_P(AllMethods, MalformedCallTest,

@@ -60,14 +60,19 @@ TEST(UnimplementedServiceTest, UnknownServiceIsUnimplementedByName) {
 TEST(UnimplementedServiceTest, EndsAStreamThatIsStillBeingWritten) {
   testing::LiveService service;
   grpc::ClientContext context;
-  v1::PushResponse reply;
-  const auto stream = service.stub().PushStream(&context, &reply);
+  const grpc::internal::RpcMethod method(
+      "/x.Y/Stream", grpc::internal::RpcMethod::BIDI_STREAMING);
+  using Factory = grpc::internal::ClientReaderWriterFactory<v1::PushChunk,
+                                                            v1::PushResponse>;
+  const std::unique_ptr<
+      grpc::ClientReaderWriter<v1::PushChunk, v1::PushResponse>>
+      stream(Factory::Create(service.channel().get(), method, &context));
 
   stream->Write(v1::PushChunk());
 
   EXPECT_THAT(
       FromGrpcStatus(stream->Finish()),
-      StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("PushStream")));
+      StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("/x.Y/Stream")));
 }
 
 }  // namespace

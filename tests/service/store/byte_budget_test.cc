@@ -68,6 +68,42 @@ TEST(ByteBudgetTest, ParentBoundsTheSumOfItsChildren) {
   EXPECT_OK(other->Reserve(40));
 }
 
+TEST(ByteBudgetTest, CheckRoomTellsWhatReserveWouldAndReservesNothing) {
+  const auto parent = Budget(100);
+  const auto child = Budget(80, parent);
+  ASSERT_OK(parent->Reserve(50));
+
+  EXPECT_OK(child->CheckRoom(50));
+  EXPECT_THAT(child->CheckRoom(51),
+              StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_THAT(child->CheckRoom(81),
+              StatusIs(absl::StatusCode::kResourceExhausted));
+
+  EXPECT_EQ(child->used_bytes(), 0u);
+  EXPECT_EQ(parent->used_bytes(), 50u);
+}
+
+TEST(ByteBudgetTest, SumOfBytesStopsAtTheLargestNumber) {
+  EXPECT_EQ(SumOfBytes(1, 2), 3u);
+  EXPECT_EQ(SumOfBytes(UINT64_MAX - 1, 1), UINT64_MAX);
+  EXPECT_EQ(SumOfBytes(UINT64_MAX - 1, 2), UINT64_MAX);
+}
+
+TEST(BudgetAccountTest, TakesOverWithoutRoom) {
+  const auto budget = Budget(100);
+  BudgetAccount from(budget);
+  BudgetAccount to(budget);
+  ASSERT_OK(from.Reserve(100));
+
+  to.TakeOver(from, 70);
+
+  EXPECT_EQ(from.used_bytes(), 30u);
+  EXPECT_EQ(to.used_bytes(), 70u);
+  EXPECT_EQ(budget->used_bytes(), 100u);
+  from.Release(30);
+  to.Release(70);
+}
+
 TEST(ByteBudgetTest, ConcurrentReservationsNeverPassTheLimit) {
   const auto budget = Budget(1000);
   std::atomic<int> granted{0};

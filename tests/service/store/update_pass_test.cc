@@ -44,7 +44,7 @@ class UpdatePassTest : public ::testing::Test {
   }
 
   absl::Status RunOne(StoredKey& key) {
-    UpdatePass pass(&backend_);
+    UpdatePass pass(&backend_, staged_);
     pass.Take(&key);
     const absl::Status status = pass.Run();
     pass.Publish(status);
@@ -57,6 +57,8 @@ class UpdatePassTest : public ::testing::Test {
 
   RefPtr<BudgetAccount> account_ = MakeRefCounted<BudgetAccount>(
       MakeRefCounted<ByteBudget>("test", 1000, nullptr));
+  RefPtr<BudgetAccount> staged_ = MakeRefCounted<BudgetAccount>(
+      MakeRefCounted<ByteBudget>("test", 1 << 20, nullptr));
   ScriptedBackend backend_;
 };
 
@@ -148,7 +150,7 @@ TEST_F(UpdatePassTest, RunsManyKeysInOneBatch) {
   const auto two = Key({"assign", {}}, DType::kF32, 1);
   AddPending(*one, 5);
   AddPending(*two, 7);
-  UpdatePass pass(&backend_);
+  UpdatePass pass(&backend_, staged_);
 
   pass.Take(one.get());
   pass.Take(two.get());

@@ -1,0 +1,44 @@
+// Decodes unary requests with payload into the memory where the store keeps
+// them.
+
+#ifndef TENSORKV_SERVICE_RPC_PAYLOAD_DECODER_H_
+#define TENSORKV_SERVICE_RPC_PAYLOAD_DECODER_H_
+
+#include "absl/status/statusor.h"
+#include "grpcpp/support/byte_buffer.h"
+#include "service/rpc/message_limits.h"
+#include "service/store/staging.h"
+#include "tensor/requests.h"
+
+namespace tensorkv {
+
+// Reads elements from the received slices straight into memory of the
+// namespace. Requests in a form that writers do not usually give them go
+// through the generated code, which accepts every form and explains errors.
+//
+// Each function empties `bytes`. Thread-safe.
+// Errors: those of Decode in message_codec.h · NotFound (namespace) ·
+// ResourceExhausted (budget).
+class PayloadDecoder {
+ public:
+  // `staging` outlives the decoder.
+  PayloadDecoder(Staging* staging, const MessageLimits& limits)
+      : staging_(*staging), limits_(limits) {}
+
+  absl::StatusOr<InitRequest> Init(grpc::ByteBuffer* bytes) const;
+  absl::StatusOr<PushRequest> Push(grpc::ByteBuffer* bytes) const;
+  absl::StatusOr<PushRequest> PushPull(grpc::ByteBuffer* bytes) const;
+
+ private:
+  template <typename Message, auto Read>
+  auto Decode(grpc::ByteBuffer* bytes) const;
+  template <typename Decoded>
+  absl::Status ReceivePayloads(grpc::ByteBuffer* bytes, Decoded& decoded) const;
+
+  Staging& staging_;
+  const MessageLimits limits_;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_RPC_PAYLOAD_DECODER_H_

@@ -1,0 +1,238 @@
+#include "service/rpc/stream_call.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "proto/grpc_status.h"
+#include "service/rpc/wait_bound.h"
+
+namespace tensorkv {
+namespace {
+
+absl::Status TooManyStreams(uint32_t limit) {
+  return absl::ResourceExhaustedError(
+      absl::StrCat("streams: expected at most ", limit, " open at once"));
+}
+
+absl::Status Stalled(absl::Duration timeout) {
+  return absl::DeadlineExceededError(
+      absl::StrCat("stream: expected at least ", StreamCall::kMinProgressBytes,
+                   " bytes or the end within ", absl::FormatDuration(timeout)));
+}
+
+}  // namespace
+
+StreamCall* StreamCall::Start(Method method, const Environment* environment,
+                              grpc::CallbackServerContext* context) {
+  std::shared_ptr<StreamCall> call(
+      new StreamCall(method, environment, context));
+  call->self_ = call;
+  call->Open();
+  return call.get();
+}
+
+StreamCall::StreamCall(Method method, const Environment* environment,
+                       grpc::CallbackServerContext* context)
+    : method_(method),
+      environment_(*environment),
+      context_(*context),
+      start_(std::chrono::steady_clock::now()),
+      is_admitted_(environment->open_streams->Open()) {}
+
+StreamCall::~StreamCall() {
+  if (is_admitted_) environment_.open_streams->Close();
+}
+
+void StreamCall::Open() {
+  environment_.observer->Started(method_);
+  session_.emplace(
+      method_, &environment_.session,
+      [weak_this = weak_from_this()](absl::StatusOr<StripedCall::Reply> reply) {
+        if (const auto self = weak_this.lock()) self->Answer(std::move(reply));
+      });
+  if (!is_admitted_) {
+    End(TooManyStreams(environment_.open_streams->limit()));
+  } else {
+    MutexLock lock(&mutex_);
+    WatchProgress();
+  }
+  Read();
+}
+
+void StreamCall::Read() {
+  absl::Status status;
+  {
+    MutexLock lock(&mutex_);
+    if (!MustFinish(&status)) {
+      state_ = State::kReading;
+      // With the lock: nobody may finish the call in between. gRPC calls back
+      // on a thread of its own.
+      StartRead(&message_);
+      return;
+    }
+  }
+  FinishWith(status);
+}
+
+void StreamCall::OnReadDone(bool ok) {
+  {
+    MutexLock lock(&mutex_);
+    // The call has ended meanwhile.
+    if (state_ != State::kReading) return;
+    state_ = State::kReceiving;
+    received_bytes_ += ok ? message_.Length() : 0;
+  }
+  if (!ok) return Close();
+  if (absl::Status status = session_->Receive(&message_); !status.ok()) {
+    End(status);  // by Read, whose turn it is
+  }
+  Read();
+}
+
+void StreamCall::Close() {
+  // The outcome may come, and the call be done, before this returns.
+  const std::shared_ptr<StreamCall> self = shared_from_this();
+  if (context_.IsCancelled()) {
+    End(absl::CancelledError("the caller has given up"));
+  }
+  const absl::Duration timeout = TimeLeft(context_.deadline());
+  absl::Status status;
+  bool must_finish = false;
+  {
+    MutexLock lock(&mutex_);
+    must_finish = MustFinish(&status);
+    if (!must_finish) state_ = State::kWaiting;
+  }
+  if (must_finish) return FinishWith(status);
+  status = session_->Close(timeout);
+  if (!status.ok()) End(status);
+}
+
+void StreamCall::Answer(absl::StatusOr<StripedCall::Reply> reply) {
+  if (!reply.ok()) return End(reply.status());
+  absl::StatusOr<ReplyMessages> messages =
+      session_->MakeReply(*std::move(reply));
+  if (!messages.ok()) return End(messages.status());
+  {
+    MutexLock lock(&mutex_);
+    if (state_ != State::kWaiting) return;  // it has ended meanwhile
+    state_ = State::kWriting;
+    reply_.emplace(*std::move(messages));
+  }
+  Write();
+}
+
+void StreamCall::Write() {
+  absl::Status status;
+  {
+    MutexLock lock(&mutex_);
+    if (!MustFinish(&status)) {
+      message_ = reply_->Next();
+      sent_bytes_ += message_.Length();
+      if (!reply_->is_done()) {
+        // The hint lets gRPC take the next message before this one is sent.
+        StartWrite(&message_, grpc::WriteOptions().set_buffer_hint());
+        return;
+      }
+      state_ = State::kFinishing;
+    }
+  }
+  if (!status.ok()) return FinishWith(status);
+  Report(status);
+  StartWriteAndFinish(&message_, grpc::WriteOptions(), grpc::Status::OK);
+}
+
+void StreamCall::OnWriteDone(bool ok) {
+  {
+    MutexLock lock(&mutex_);
+    if (state_ != State::kWriting) return;  // that was the last one
+    if (!ok && !end_) end_ = absl::CancelledError("the caller has given up");
+  }
+  Write();
+}
+
+void StreamCall::OnCancel() {
+  End(absl::CancelledError("the caller has given up"));
+}
+
+bool StreamCall::MustFinish(absl::Status* status) {
+  if (!end_) return false;
+  *status = *end_;
+  state_ = State::kFinishing;
+  return true;
+}
+
+void StreamCall::End(const absl::Status& status) {
+  {
+    MutexLock lock(&mutex_);
+    if (end_ || state_ >= State::kFinishing) return;
+    end_ = status;
+    if (state_ != State::kReading && state_ != State::kWaiting) return;
+    state_ = State::kFinishing;
+  }
+  FinishWith(status);
+}
+
+void StreamCall::FinishWith(const absl::Status& status) {
+  session_->Fail(status);
+  Report(status);
+  // Last: gRPC may be done with the call before this returns.
+  Finish(ToGrpcStatus(status));
+}
+
+void StreamCall::Report(const absl::Status& status) {
+  CallOutcome outcome{.code = status.code()};
+  outcome.duration =
+      absl::FromChrono(std::chrono::steady_clock::now() - start_);
+  {
+    MutexLock lock(&mutex_);
+    outcome.request_bytes = received_bytes_;
+    outcome.reply_bytes = sent_bytes_;
+  }
+  environment_.observer->Handled(method_, outcome);
+}
+
+void StreamCall::WatchProgress() {
+  Alarms& alarms = *environment_.alarms;
+  alarm_ = alarms.Schedule(alarms.Now() + environment_.stream_timeout,
+                           [weak_this = weak_from_this()] {
+                             const auto self = weak_this.lock();
+                             if (self != nullptr) self->CheckProgress();
+                           });
+}
+
+bool StreamCall::IsStalled() {
+  const uint64_t bytes = received_bytes_ + sent_bytes_;
+  // It was the peer's turn then, and it is now.
+  const bool is_stalled = state_ == checked_state_ && IsPeersTurn(state_) &&
+                          bytes - checked_bytes_ < kMinProgressBytes;
+  checked_state_ = state_;
+  checked_bytes_ = bytes;
+  return is_stalled;
+}
+
+void StreamCall::CheckProgress() {
+  {
+    MutexLock lock(&mutex_);
+    if (state_ == State::kDone) return;
+    if (!IsStalled()) return WatchProgress();
+    if (state_ != State::kReading) {
+      // What is being written would come before any status. With the lock:
+      // the context lives until OnDone has had it.
+      context_.TryCancel();
+      return;
+    }
+  }
+  End(Stalled(environment_.stream_timeout));
+}
+
+void StreamCall::OnDone() {
+  {
+    MutexLock lock(&mutex_);
+    state_ = State::kDone;
+    if (alarm_ != 0) environment_.alarms->Cancel(alarm_);
+  }
+  const std::shared_ptr<StreamCall> last = std::move(self_);
+}
+
+}  // namespace tensorkv

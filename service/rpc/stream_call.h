@@ -1,0 +1,128 @@
+// One streaming call on gRPC's callback API.
+
+#ifndef TENSORKV_SERVICE_RPC_STREAM_CALL_H_
+#define TENSORKV_SERVICE_RPC_STREAM_CALL_H_
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "base/alarms.h"
+#include "base/mutex.h"
+#include "grpcpp/grpcpp.h"
+#include "service/rpc/call_observer.h"
+#include "service/rpc/open_streams.h"
+#include "service/rpc/reply_messages.h"
+#include "service/rpc/stream_session.h"
+
+namespace tensorkv {
+
+// Carries one stream: reads its messages into a session one at a time, waits
+// for the call's outcome, writes the answer one message at a time, finishes.
+// Any kind of stream is a bidirectional one here; on the wire they are alike.
+//
+// A peer that moves fewer than kMinProgressBytes in stream_timeout, either
+// way, is cut off: with DeadlineExceeded where it should send, by cancellation
+// where it should read.
+//
+// Thread-safe. Lives until gRPC is done with the call.
+//
+// Invariants:
+//  1. gRPC has at most one read or write of this call under way; state_ says
+//     which.
+//  2. Whoever sets state_ to kFinishing finishes the call; nothing is started
+//     after that.
+//  3. The session and the reply are used by whoever handles the one read,
+//     write or outcome; others may only fail the session, once it is open.
+class StreamCall final
+    : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
+      public std::enable_shared_from_this<StreamCall> {
+ public:
+  static constexpr uint64_t kMinProgressBytes = 64 * 1024;
+
+  // What all streams of a server share; all of it outlives them.
+  struct Environment {
+    StreamDependencies session;
+    OpenStreams* open_streams = nullptr;
+    absl::Duration stream_timeout;
+    Alarms* alarms = nullptr;
+    CallObserver* observer = nullptr;
+  };
+
+  // Starts the call. `environment` and gRPC's `context` outlive it.
+  static StreamCall* Start(Method method, const Environment* environment,
+                           grpc::CallbackServerContext* context);
+  ~StreamCall() override;
+
+  void OnReadDone(bool ok) override;
+  void OnWriteDone(bool ok) override;
+  void OnCancel() override;
+  void OnDone() override;
+
+ private:
+  enum class State {
+    kReading,
+    kReceiving,  // a message that was read
+    kWaiting,    // for the call's outcome
+    kWriting,
+    kFinishing,
+    kDone,
+  };
+
+  StreamCall(Method method, const Environment* environment,
+             grpc::CallbackServerContext* context);
+
+  void Open();
+  void Read();
+  // The peer has sent all that it will, or is gone.
+  void Close();
+  void Answer(absl::StatusOr<StripedCall::Reply> reply);
+  void Write();
+
+  // Ends the call with `status`, from outside of its turn: now, or when what
+  // is under way ends.
+  void End(const absl::Status& status);
+  // Whether the call is to end; then its status is `status`, and the caller,
+  // whose turn it is, must finish.
+  bool MustFinish(absl::Status* status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void FinishWith(const absl::Status& status);
+  void Report(const absl::Status& status);
+
+  void WatchProgress() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CheckProgress();
+  static bool IsPeersTurn(State state) {
+    return state == State::kReading || state == State::kWriting ||
+           state == State::kFinishing;
+  }
+  // Whether the peer has moved too little since the last check.
+  bool IsStalled() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const Method method_;
+  const Environment& environment_;
+  grpc::CallbackServerContext& context_;
+  const std::chrono::steady_clock::time_point start_;
+  const bool is_admitted_;
+  std::shared_ptr<StreamCall> self_;  // until OnDone
+
+  std::optional<StreamSession> session_;  // from Open on
+  grpc::ByteBuffer message_;
+  std::optional<ReplyMessages> reply_;
+
+  Mutex mutex_;
+  State state_ ABSL_GUARDED_BY(mutex_) = State::kReceiving;
+  // Why the call must end.
+  std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
+  uint64_t received_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t sent_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  State checked_state_ ABSL_GUARDED_BY(mutex_) = State::kReceiving;
+  uint64_t checked_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  Alarms::Id alarm_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_RPC_STREAM_CALL_H_

@@ -1,0 +1,48 @@
+// What the first message of a stream says.
+
+#ifndef TENSORKV_SERVICE_RPC_STREAM_REQUEST_H_
+#define TENSORKV_SERVICE_RPC_STREAM_REQUEST_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "grpcpp/support/byte_buffer.h"
+#include "service/rpc/message_limits.h"
+#include "service/rpc/method.h"
+#include "tensor/requests.h"
+
+namespace tensorkv {
+
+// The call that a stream carries, or a stripe of it. Tensors have no data yet.
+using StreamedRequest = std::variant<InitRequest, PushRequest, PullRequest>;
+
+struct StreamRequest {
+  StreamedRequest request;
+  Stripe stripe;
+  // Names the call that a stripe belongs to; the request has it no more.
+  std::optional<CallId> striped_call_id;
+  // Of a stripe: what all stripes of a call must have in common.
+  std::string manifest;
+  // Of a pull; 0 leaves it to the server.
+  uint64_t max_part_bytes = 0;
+};
+
+// Decodes the first message of a stream of `method`, which it empties.
+// Errors: InvalidArgument (no such message; a part, where the manifest should
+// be; a stripe that is none or names no call) · those of FromProto ·
+// ResourceExhausted (over the limits). Pure function, thread-safe.
+absl::StatusOr<StreamRequest> DecodeStreamRequest(Method method,
+                                                  const MessageLimits& limits,
+                                                  grpc::ByteBuffer* bytes);
+
+// Every entry's tensor, in their order; none for a pull. Points into
+// `request`.
+std::vector<Tensor*> TensorsOf(StreamedRequest& request);
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_RPC_STREAM_REQUEST_H_

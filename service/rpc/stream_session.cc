@@ -1,0 +1,164 @@
+#include "service/rpc/stream_session.h"
+
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "grpcpp/support/proto_buffer_reader.h"
+#include "service/rpc/message_codec.h"
+#include "service/rpc/stream_request.h"
+#include "tensor/stream_codec.h"
+#include "tensorkv/v1/data.pb.h"
+
+namespace tensorkv {
+namespace {
+
+const std::string& NamespaceOf(const StreamedRequest& request) {
+  return std::visit(
+      [](const auto& call) -> const std::string& { return call.name_space; },
+      request);
+}
+
+// Whether the store would take the call, before any payload is read.
+absl::Status Check(Staging& staging, const StreamedRequest& request) {
+  if (const auto* init = std::get_if<InitRequest>(&request)) {
+    return staging.CheckInit(*init);
+  }
+  if (const auto* push = std::get_if<PushRequest>(&request)) {
+    return staging.CheckPush(*push);
+  }
+  return absl::OkStatus();
+}
+
+// Hands on what the store answers as one of the replies.
+template <typename Reply>
+ReplyCallback<Reply> As(ReplyCallback<StreamedReply> done) {
+  return [done = std::move(done)](absl::StatusOr<Reply> reply) mutable {
+    if (!reply.ok()) return std::move(done)(reply.status());
+    std::move(done)(StreamedReply(*std::move(reply)));
+  };
+}
+
+void Execute(TensorStore& store, Method method, StreamedRequest request,
+             CallContext context, ReplyCallback<StreamedReply> done) {
+  switch (method) {
+    case Method::kInitStream:
+      As<InitReply>(std::move(done))(
+          store.Init(std::get<InitRequest>(std::move(request))));
+      return;
+    case Method::kPushStream:
+      return store.Push(std::get<PushRequest>(std::move(request)),
+                        std::move(context), As<PushReply>(std::move(done)));
+    case Method::kPushPullStream:
+      return store.PushPull(std::get<PushRequest>(std::move(request)),
+                            std::move(context), As<PullReply>(std::move(done)));
+    default:
+      return store.Pull(std::get<PullRequest>(std::move(request)),
+                        std::move(context), As<PullReply>(std::move(done)));
+  }
+}
+
+}  // namespace
+
+StreamSession::StreamSession(Method method,
+                             const StreamDependencies* dependencies,
+                             Listener listener)
+    : method_(method),
+      dependencies_(*dependencies),
+      listener_(std::move(listener)) {}
+
+absl::Status StreamSession::Receive(grpc::ByteBuffer* message) {
+  return call_ == nullptr ? Open(message) : ReceivePart(message);
+}
+
+absl::Status StreamSession::Open(grpc::ByteBuffer* message) {
+  ASSIGN_OR_RETURN(StreamRequest stream,
+                   DecodeStreamRequest(method_, dependencies_.limits, message));
+  stripe_ = stream.stripe;
+  max_part_bytes_ = stream.max_part_bytes;
+  StripedCalls& calls = *dependencies_.striped_calls;
+  call_ = stream.striped_call_id
+              ? calls.Find(method_, *stream.striped_call_id, stripe_.count)
+              : calls.New();
+
+  const auto prepare = [&]() -> absl::StatusOr<StripedCall::Prepared> {
+    StripedCall::Prepared call;
+    call.request = std::move(stream.request);
+    RETURN_IF_ERROR(Check(*dependencies_.staging, call.request));
+    RETURN_IF_ERROR(dependencies_.staging->Allocate(NamespaceOf(call.request),
+                                                    TensorsOf(call.request)));
+    call.execute =
+        std::bind_front(Execute, std::ref(*dependencies_.store), method_);
+    return call;
+  };
+  RETURN_IF_ERROR(
+      call_->Join(stripe_, stream.manifest, prepare, std::move(listener_)));
+
+  std::vector<uint64_t> sizes;
+  for (const Tensor* tensor : call_->tensors()) {
+    sizes.push_back(static_cast<uint64_t>(tensor->size_bytes()));
+  }
+  ASSIGN_OR_RETURN(const uint64_t total, TotalBytes(sizes));
+  ASSIGN_OR_RETURN(const ByteRange range, StripeRange(total, stripe_));
+  parts_.emplace(std::move(sizes), range);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<char*> StreamSession::Place(const PartRange& part) {
+  RETURN_IF_ERROR(parts_->Accept(part));
+  return call_->tensors()[part.entry]->mutable_data() + part.offset;
+}
+
+absl::Status StreamSession::ReceivePart(grpc::ByteBuffer* message) {
+  grpc::ProtoBufferReader reader(message);
+  const auto encoded = ReadPart(&reader, message->Length());
+  if (!encoded) return ReceiveUnusualPart(message);
+  ASSIGN_OR_RETURN(char* place, Place(encoded->part));
+  grpc::ProtoBufferReader payload(message);
+  if (!CopyRange(&payload, encoded->data, place)) {
+    return absl::InternalError("part: cannot be read again");
+  }
+  message->Clear();
+  return absl::OkStatus();
+}
+
+// In another form than writers usually give it, or wrong.
+absl::Status StreamSession::ReceiveUnusualPart(grpc::ByteBuffer* message) {
+  // Chunks of all streams have their parts in the same field.
+  v1::PushChunk chunk;
+  RETURN_IF_ERROR(Parse(message, dependencies_.limits, &chunk));
+  if (!chunk.has_part()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("message after the manifest: expected a part, got ",
+                     chunk.has_manifest() ? "a second manifest" : "none"));
+  }
+  const v1::Part& part = chunk.part();
+  ASSIGN_OR_RETURN(char* place,
+                   Place({part.entry(), part.offset(), part.data().size()}));
+  std::memcpy(place, part.data().data(), part.data().size());
+  return absl::OkStatus();
+}
+
+absl::Status StreamSession::Close(absl::Duration timeout) {
+  if (call_ == nullptr) {
+    return absl::InvalidArgumentError(
+        "stream: expected a manifest, got no message");
+  }
+  RETURN_IF_ERROR(parts_->CheckComplete());
+  call_->Complete(stripe_.index, timeout);
+  return absl::OkStatus();
+}
+
+void StreamSession::Fail(const absl::Status& status) {
+  if (call_ != nullptr) call_->Fail(stripe_.index, status);
+}
+
+absl::StatusOr<ReplyMessages> StreamSession::MakeReply(
+    StripedCall::Reply reply) const {
+  return ReplyMessages::Create(std::move(reply), stripe_, max_part_bytes_,
+                               dependencies_.limits);
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,87 @@
+// One stream of Init, Push, Pull or PushPull, without the transport that
+// carries it.
+
+#ifndef TENSORKV_SERVICE_RPC_STREAM_SESSION_H_
+#define TENSORKV_SERVICE_RPC_STREAM_SESSION_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "grpcpp/support/byte_buffer.h"
+#include "service/rpc/message_limits.h"
+#include "service/rpc/method.h"
+#include "service/rpc/reply_messages.h"
+#include "service/rpc/striped_call.h"
+#include "service/rpc/striped_calls.h"
+#include "service/store/staging.h"
+#include "service/store/tensor_store.h"
+#include "tensor/stripe_range.h"
+
+namespace tensorkv {
+
+// What streams work on; all of it outlives them.
+struct StreamDependencies {
+  TensorStore* store = nullptr;
+  Staging* staging = nullptr;
+  StripedCalls* striped_calls = nullptr;
+  MessageLimits limits;
+};
+
+// Receives the messages of one stream: checks the manifest, then puts each
+// part's bytes where the store will keep them, and makes the call with the
+// last one. If it ends before, nothing has happened.
+//
+// Confined to one thread at a time, but for Fail: once a Receive has returned
+// it may come from any thread, also during Close.
+class StreamSession {
+ public:
+  // Hears how the call ended; once at most, on any thread, maybe before
+  // Receive or Close returns.
+  using Listener =
+      absl::AnyInvocable<void(absl::StatusOr<StripedCall::Reply>) &&>;
+
+  // `dependencies` outlive the session.
+  StreamSession(Method method, const StreamDependencies* dependencies,
+                Listener listener);
+
+  // Takes the next message, which it empties.
+  // Errors: those of Stripe in data.proto and of the verb. The stream must end
+  // with them.
+  absl::Status Receive(grpc::ByteBuffer* message);
+
+  // The peer has sent all. The call may take `timeout` from now.
+  // Errors: InvalidArgument (bytes are missing).
+  absl::Status Close(absl::Duration timeout);
+
+  // Ends the call: this stream is gone.
+  void Fail(const absl::Status& status);
+
+  // The answer to a call that has ended well.
+  // Errors: those of ReplyMessages::Create.
+  absl::StatusOr<ReplyMessages> MakeReply(StripedCall::Reply reply) const;
+
+ private:
+  absl::Status Open(grpc::ByteBuffer* message);
+  absl::Status ReceivePart(grpc::ByteBuffer* message);
+  absl::Status ReceiveUnusualPart(grpc::ByteBuffer* message);
+  // The memory that a part goes to.
+  absl::StatusOr<char*> Place(const PartRange& part);
+
+  const Method method_;
+  const StreamDependencies& dependencies_;
+  Listener listener_;
+  Stripe stripe_;
+  uint64_t max_part_bytes_ = 0;
+  // Null before the first message.
+  std::shared_ptr<StripedCall> call_;
+  std::optional<PartCursor> parts_;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_RPC_STREAM_SESSION_H_

@@ -1,0 +1,121 @@
+// One logical call that arrives on one or more streams, its stripes.
+
+#ifndef TENSORKV_SERVICE_RPC_STRIPED_CALL_H_
+#define TENSORKV_SERVICE_RPC_STRIPED_CALL_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "base/alarms.h"
+#include "base/mutex.h"
+#include "service/rpc/stream_request.h"
+#include "service/store/cancellation.h"
+#include "service/store/tensor_store.h"
+
+namespace tensorkv {
+
+using StreamedReply = std::variant<InitReply, PushReply, PullReply>;
+
+// Joins the stripes of a call, makes the call when the last of them is
+// complete, and tells all of them how it ended. Thread-safe.
+//
+// Invariants:
+//  1. The request's tensors have memory, and do not move, from the first
+//     Join that succeeds until the call is made.
+//  2. The call is made at most once, and only when all stripes are complete.
+//  3. Every stripe that joined hears of the end exactly once.
+class StripedCall : public std::enable_shared_from_this<StripedCall> {
+ public:
+  // Shared by the stripes.
+  using Reply = std::shared_ptr<const StreamedReply>;
+  using Listener = absl::AnyInvocable<void(absl::StatusOr<Reply>) &&>;
+  using Execution = absl::AnyInvocable<void(StreamedRequest, CallContext,
+                                            ReplyCallback<StreamedReply>) &&>;
+
+  // A request whose tensors have memory, and what makes the call.
+  struct Prepared {
+    StreamedRequest request;
+    Execution execute;
+  };
+  using Preparation = absl::AnyInvocable<absl::StatusOr<Prepared>() &&>;
+
+  // All stripes must come within `join_timeout` of the first. `alarms`
+  // outlives the call.
+  StripedCall(uint32_t num_stripes, absl::Duration join_timeout,
+              Alarms* alarms);
+  ~StripedCall();
+
+  // Adds a stripe. The first one prepares the call; the others must have the
+  // same `manifest`. `listener` hears how the call ends, on any thread, with
+  // no lock held.
+  // Errors: those of the preparation · InvalidArgument (another manifest or
+  // number of stripes) · AlreadyExists (that stripe is there) · how the call
+  // ended, if it has. Then the listener is not called.
+  absl::Status Join(const Stripe& stripe, absl::string_view manifest,
+                    Preparation prepare, Listener listener);
+
+  // The memory to receive into; stripes write disjoint ranges.
+  // REQUIRES: the stripe has joined and is not complete.
+  absl::Span<Tensor* const> tensors() const { return tensors_; }
+
+  // All bytes of stripe `index` are in place. The last stripe's thread makes
+  // the call, which may take `timeout`.
+  void Complete(uint32_t index, absl::Duration timeout);
+
+  // Ends the call without effect, or its wait if it is being made. The stripe
+  // hears `status`; the others Aborted, with the reason. Does nothing if the
+  // call has ended.
+  void Fail(uint32_t index, const absl::Status& status);
+
+ private:
+  struct StripeState {
+    bool is_complete = false;
+    Listener listener;  // null before it joins and after the end
+  };
+
+  absl::Status Prepare(absl::string_view manifest, Preparation prepare)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CheckJoin(const Stripe& stripe, absl::string_view manifest) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ScheduleJoinTimeout() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void OnJoinTimeout();
+  void Execute(Prepared prepared, absl::Duration timeout);
+  // Tells every stripe what `outcome_of` says about it. `end` is for those
+  // that come later.
+  void End(absl::Status end,
+           absl::FunctionRef<absl::StatusOr<Reply>(uint32_t)> outcome_of);
+
+  const uint32_t num_stripes_;
+  const absl::Duration join_timeout_;
+  Alarms& alarms_;
+  const std::shared_ptr<Cancellation> cancellation_;
+
+  mutable Mutex mutex_;
+  std::string manifest_ ABSL_GUARDED_BY(mutex_);
+  std::optional<Prepared> prepared_ ABSL_GUARDED_BY(mutex_);
+  std::vector<StripeState> stripes_ ABSL_GUARDED_BY(mutex_);
+  uint32_t num_joined_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint32_t num_complete_ ABSL_GUARDED_BY(mutex_) = 0;
+  // How the call ended, for stripes that come later.
+  std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
+  Alarms::Id alarm_ ABSL_GUARDED_BY(mutex_) = 0;
+
+  // Set by the preparation; what it points to is written by the stripes.
+  std::vector<Tensor*> tensors_;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_RPC_STRIPED_CALL_H_

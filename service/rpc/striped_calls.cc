@@ -1,0 +1,40 @@
+#include "service/rpc/striped_calls.h"
+
+#include <utility>
+
+namespace tensorkv {
+
+std::shared_ptr<StripedCall> StripedCalls::New() {
+  return std::make_shared<StripedCall>(1, join_timeout_, &alarms_);
+}
+
+std::shared_ptr<StripedCall> StripedCalls::Find(Method method,
+                                                const CallId& call_id,
+                                                uint32_t num_stripes) {
+  Key key(method, call_id.client_id, call_id.sequence);
+  MutexLock lock(&mutex_);
+  std::weak_ptr<StripedCall>& known = calls_[key];
+  if (auto call = known.lock()) return call;
+  std::shared_ptr<StripedCall> call(
+      new StripedCall(num_stripes, join_timeout_, &alarms_),
+      [this, key = std::move(key)](StripedCall* ended) {
+        delete ended;
+        Forget(key);
+      });
+  known = call;
+  return call;
+}
+
+void StripedCalls::Forget(const Key& key) {
+  MutexLock lock(&mutex_);
+  const auto entry = calls_.find(key);
+  // Another call of that identity may have come meanwhile.
+  if (entry != calls_.end() && entry->second.expired()) calls_.erase(entry);
+}
+
+size_t StripedCalls::size() const {
+  MutexLock lock(&mutex_);
+  return calls_.size();
+}
+
+}  // namespace tensorkv

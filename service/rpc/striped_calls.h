@@ -1,0 +1,55 @@
+// The calls whose stripes are arriving.
+
+#ifndef TENSORKV_SERVICE_RPC_STRIPED_CALLS_H_
+#define TENSORKV_SERVICE_RPC_STRIPED_CALLS_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/time/time.h"
+#include "base/alarms.h"
+#include "base/mutex.h"
+#include "service/rpc/method.h"
+#include "service/rpc/striped_call.h"
+#include "tensor/requests.h"
+
+namespace tensorkv {
+
+// Brings the stripes of one call together by the call's identity. Holds no
+// call: a call lives as long as a stripe has it. Thread-safe; outlives its
+// calls.
+class StripedCalls {
+ public:
+  // `alarms` outlives this object.
+  StripedCalls(absl::Duration join_timeout, Alarms* alarms)
+      : join_timeout_(join_timeout), alarms_(*alarms) {}
+
+  // A call of one stream.
+  std::shared_ptr<StripedCall> New();
+
+  // The call of that method and identity: the one that a stripe has, or a new
+  // one of `num_stripes`.
+  std::shared_ptr<StripedCall> Find(Method method, const CallId& call_id,
+                                    uint32_t num_stripes);
+
+  // How many calls have stripes.
+  size_t size() const;
+
+ private:
+  using Key = std::tuple<Method, std::string, uint64_t>;
+
+  void Forget(const Key& key);
+
+  const absl::Duration join_timeout_;
+  Alarms& alarms_;
+  mutable Mutex mutex_;
+  std::map<Key, std::weak_ptr<StripedCall>> calls_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_RPC_STRIPED_CALLS_H_

@@ -1,0 +1,76 @@
+#include "base/status_macros.h"
+#include "service/store/namespace.h"
+#include "service/store/staged_tensors.h"
+
+namespace tensorkv {
+
+absl::Status Namespace::CheckInit(const InitRequest& request) const {
+  RETURN_IF_ERROR(CheckFields(request));
+  std::vector<bool> wanted;
+  std::shared_ptr<const RuleBindings> bindings;
+  {
+    MutexLock lock(&mutex_);
+    ASSIGN_OR_RETURN(wanted, EntriesToCreate(request));
+    bindings = bindings_;
+  }
+  StagingLayout staging;
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const InitEntry& entry = request.entries[i];
+    if (!entry.tensor.has_data()) staging.Add(entry.tensor.size_bytes());
+    if (!wanted[i]) continue;
+    const SharedRule& rule = bindings->Find(entry.key);
+    RETURN_IF_ERROR(CheckRule(entry.key, entry.tensor.dtype(), *rule));
+    bytes = SumOfBytes(bytes, BytesOfNewKey(entry, *rule));
+  }
+  return budget_->CheckRoom(SumOfBytes(bytes, staging.total_bytes()));
+}
+
+// Besides memory that it has, or that staging will give it.
+uint64_t Namespace::BytesOfNewKey(const InitEntry& entry,
+                                  const UpdateRule& rule) const {
+  const Tensor& tensor = entry.tensor;
+  const uint64_t value_bytes = tensor.size_bytes();
+  const bool becomes_value = tensor.has_data()
+                                 ? CanBecomeValue(*contributions_, tensor)
+                                 : value_bytes >= kOwnBufferBytes;
+  uint64_t bytes = KeyOverheadBytes(entry.key);
+  if (!becomes_value) bytes = SumOfBytes(bytes, value_bytes);
+  const uint64_t elements = tensor.num_elements();
+  const uint64_t state_bytes =
+      elements * SizeOf(AccumulateType(tensor.dtype()));
+  for (int i = 0; i < rule.num_states(); ++i) {
+    bytes = SumOfBytes(bytes, state_bytes);
+  }
+  if (rule.keeps_master(tensor.dtype())) {
+    bytes = SumOfBytes(bytes, elements * SizeOf(DType::kF32));
+  }
+  return bytes;
+}
+
+absl::Status Namespace::CheckPush(const PushRequest& request) {
+  RETURN_IF_ERROR(CheckFields(request));
+  StagingLayout staging;
+  for (const PushEntry& entry : request.entries) {
+    if (entry.skip || entry.tensor.has_data()) continue;
+    staging.Add(entry.tensor.size_bytes());
+  }
+  uint64_t bytes = request.entries.size() * kContributionOverheadBytes;
+  {
+    MutexLock lock(&mutex_);
+    // The call will report the failed round, whatever else is wrong with it.
+    if (HasFailure(request.worker)) return absl::OkStatus();
+    ASSIGN_OR_RETURN(const std::vector<KeyContribution> contributions,
+                     GroupByKey(request));
+    for (const KeyContribution& each : contributions) {
+      bytes += each.held_bytes + each.room_bytes;
+    }
+  }
+  return budget_->CheckRoom(SumOfBytes(bytes, staging.total_bytes()));
+}
+
+absl::Status Namespace::Allocate(absl::Span<Tensor* const> tensors) const {
+  return AllocateStaged(contributions_, tensors);
+}
+
+}  // namespace tensorkv

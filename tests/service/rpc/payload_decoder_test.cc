@@ -1,0 +1,127 @@
+#include "service/rpc/payload_decoder.h"
+
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tensor/proto_codec.h"
+#include "tensorkv/v1/data.pb.h"
+#include "tests/service/fake_staging.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/tensor_values.h"
+
+namespace tensorkv {
+namespace {
+
+using testing::HasElements;
+using ::testing::HasSubstr;
+using testing::StatusIs;
+using testing::Vector;
+
+class PayloadDecoderTest : public ::testing::Test {
+ protected:
+  static grpc::ByteBuffer Bytes(const std::string& text) {
+    const grpc::Slice slice(text);
+    return grpc::ByteBuffer(&slice, 1);
+  }
+
+  static PushRequest Push() {
+    PushRequest push;
+    push.name_space = "n";
+    push.entries.push_back({.key = "a", .tensor = Vector({1, 2})});
+    push.entries.push_back({.key = "b", .skip = true});
+    push.entries.push_back({.key = "c", .tensor = Vector({3})});
+    return push;
+  }
+
+  template <typename Message, typename Request>
+  static grpc::ByteBuffer Encoded(const Request& request) {
+    Message message;
+    ToProto(request, &message);
+    return Bytes(message.SerializeAsString());
+  }
+
+  testing::FakeStaging staging_;
+  const PayloadDecoder decoder_{&staging_, {.max_entries = 3}};
+};
+
+TEST_F(PayloadDecoderTest, PushIsReadIntoStagedMemory) {
+  grpc::ByteBuffer bytes = Encoded<v1::PushRequest>(Push());
+
+  ASSERT_OK_AND_ASSIGN(const PushRequest push, decoder_.Push(&bytes));
+
+  ASSERT_EQ(push.entries.size(), 3u);
+  EXPECT_THAT(push.entries[0].tensor, HasElements({1, 2}));
+  EXPECT_TRUE(push.entries[1].skip);
+  EXPECT_THAT(push.entries[2].tensor, HasElements({3}));
+  EXPECT_EQ(staging_.num_allocate_calls(), 1);
+  EXPECT_EQ(bytes.Length(), 0u);
+}
+
+TEST_F(PayloadDecoderTest, PushPullIsReadIntoStagedMemory) {
+  grpc::ByteBuffer bytes = Encoded<v1::PushPullRequest>(Push());
+
+  ASSERT_OK_AND_ASSIGN(const PushRequest push, decoder_.PushPull(&bytes));
+
+  EXPECT_THAT(push.entries[0].tensor, HasElements({1, 2}));
+  EXPECT_EQ(staging_.num_allocate_calls(), 1);
+}
+
+TEST_F(PayloadDecoderTest, InitIsReadIntoStagedMemory) {
+  InitRequest init;
+  init.on_existing = OnExisting::kKeep;
+  init.entries.push_back({"a", Vector({1, 2})});
+  grpc::ByteBuffer bytes = Encoded<v1::InitRequest>(init);
+
+  ASSERT_OK_AND_ASSIGN(const InitRequest decoded, decoder_.Init(&bytes));
+
+  EXPECT_EQ(decoded.on_existing, OnExisting::kKeep);
+  EXPECT_THAT(decoded.entries[0].tensor, HasElements({1, 2}));
+  EXPECT_EQ(staging_.num_allocate_calls(), 1);
+}
+
+TEST_F(PayloadDecoderTest, OtherFieldOrdersGoThroughTheGeneratedCode) {
+  v1::PushRequest entries, name;
+  ToProto(Push(), &entries);
+  entries.clear_namespace_();
+  name.set_namespace_("n");
+  grpc::ByteBuffer bytes =
+      Bytes(entries.SerializeAsString() + name.SerializeAsString());
+
+  ASSERT_OK_AND_ASSIGN(const PushRequest push, decoder_.Push(&bytes));
+
+  EXPECT_EQ(push.name_space, "n");
+  EXPECT_THAT(push.entries[0].tensor, HasElements({1, 2}));
+  EXPECT_EQ(staging_.num_allocate_calls(), 0);
+}
+
+TEST_F(PayloadDecoderTest, RefusedMemoryRefusesTheRequest) {
+  staging_.set_allocate_status(absl::ResourceExhaustedError("budget"));
+  grpc::ByteBuffer bytes = Encoded<v1::PushRequest>(Push());
+
+  EXPECT_THAT(decoder_.Push(&bytes),
+              StatusIs(absl::StatusCode::kResourceExhausted, "budget"));
+}
+
+TEST_F(PayloadDecoderTest, WrongLengthIsExplained) {
+  v1::PushRequest push;
+  ToProto(Push(), &push);
+  push.mutable_entries(0)->mutable_tensor()->set_data("abc");
+  grpc::ByteBuffer bytes = Bytes(push.SerializeAsString());
+
+  EXPECT_THAT(decoder_.Push(&bytes),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("expected 8 bytes for f32[2], got 3")));
+}
+
+TEST_F(PayloadDecoderTest, TooManyEntriesAreRefused) {
+  PushRequest push = Push();
+  push.entries.push_back({.key = "d", .tensor = Vector({3})});
+  grpc::ByteBuffer bytes = Encoded<v1::PushRequest>(push);
+
+  EXPECT_THAT(decoder_.Push(&bytes),
+              StatusIs(absl::StatusCode::kResourceExhausted));
+}
+
+}  // namespace
+}  // namespace tensorkv

@@ -1,0 +1,111 @@
+#include "service/rpc/reply_messages.h"
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tensorkv/v1/data.pb.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/tensor_values.h"
+
+namespace tensorkv {
+namespace {
+
+using testing::Full;
+using testing::StatusIs;
+
+constexpr MessageLimits kLimits = {.max_message_bytes = 4096,
+                                   .max_entries = 1000};
+
+StripedCall::Reply Shared(StreamedReply reply) {
+  return std::make_shared<const StreamedReply>(std::move(reply));
+}
+
+template <typename Message>
+Message Parsed(const grpc::ByteBuffer& bytes) {
+  grpc::Slice slice;
+  EXPECT_TRUE(bytes.DumpToSingleSlice(&slice).ok());
+  Message message;
+  EXPECT_TRUE(message.ParseFromArray(slice.begin(), slice.size()));
+  return message;
+}
+
+// All messages to one stripe, as a client sees them.
+std::vector<v1::PullChunk> ChunksOf(const StripedCall::Reply& reply,
+                                    Stripe stripe, uint64_t max_part_bytes) {
+  auto messages = ReplyMessages::Create(reply, stripe, max_part_bytes, kLimits);
+  EXPECT_OK(messages);
+  std::vector<v1::PullChunk> chunks;
+  while (!messages->is_done()) {
+    chunks.push_back(Parsed<v1::PullChunk>(messages->Next()));
+  }
+  return chunks;
+}
+
+TEST(ReplyMessagesTest, PushIsAnsweredWithOneMessage) {
+  ASSERT_OK_AND_ASSIGN(
+      auto messages, ReplyMessages::Create(Shared(PushReply{{{.version = 4}}}),
+                                           {}, 0, kLimits));
+
+  ASSERT_FALSE(messages.is_done());
+  EXPECT_EQ(Parsed<v1::PushResponse>(messages.Next()).results(0).version(), 4u);
+  EXPECT_TRUE(messages.is_done());
+}
+
+TEST(ReplyMessagesTest, PullIsAnsweredWithAManifestAndParts) {
+  const auto reply =
+      Shared(PullReply{{{.version = 2, .tensor = Full({3}, 1)},
+                        {.version = 3, .tensor = Full({0}, 1)},
+                        {.version = 5, .tensor = Full({2}, 7)}}});
+
+  const auto chunks = ChunksOf(reply, {}, 0);
+
+  ASSERT_EQ(chunks.size(), 3u);
+  ASSERT_EQ(chunks[0].manifest().values_size(), 3);
+  EXPECT_EQ(chunks[0].manifest().values(2).version(), 5u);
+  EXPECT_FALSE(chunks[0].manifest().values(0).tensor().has_data());
+  EXPECT_EQ(chunks[1].part().entry(), 0u);
+  EXPECT_EQ(chunks[1].part().data().size(), 12u);
+  EXPECT_EQ(chunks[2].part().entry(), 2u);
+  float seven = 0;
+  std::memcpy(&seven, chunks[2].part().data().data(), sizeof(seven));
+  EXPECT_EQ(seven, 7);
+}
+
+TEST(ReplyMessagesTest, StripesCarryDisjointRangesOfAllBytes) {
+  const auto reply =
+      Shared(PullReply{{{1, Full({100}, 1)}, {1, Full({50}, 2)}}});
+
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < 3; ++i) {
+    for (const v1::PullChunk& chunk : ChunksOf(reply, {i, 3}, 128)) {
+      EXPECT_LE(chunk.part().data().size(), 128u);
+      bytes += chunk.part().data().size();
+    }
+  }
+
+  EXPECT_EQ(bytes, 600u);
+}
+
+TEST(ReplyMessagesTest, PartsStayBelowTheMessageLimit) {
+  const auto reply = Shared(PullReply{{{1, Full({10000}, 1)}}});
+
+  for (const uint64_t max_part_bytes : {uint64_t{0}, uint64_t{1} << 40}) {
+    for (const v1::PullChunk& chunk : ChunksOf(reply, {}, max_part_bytes)) {
+      EXPECT_LE(chunk.ByteSizeLong(), kLimits.max_message_bytes);
+    }
+  }
+}
+
+TEST(ReplyMessagesTest, ManifestOverTheLimitIsRefused) {
+  PullReply pull;
+  pull.values.resize(1000, {.version = 1, .tensor = Full({1}, 1)});
+
+  EXPECT_THAT(ReplyMessages::Create(Shared(std::move(pull)), {}, 0, kLimits),
+              StatusIs(absl::StatusCode::kResourceExhausted));
+}
+
+}  // namespace
+}  // namespace tensorkv

@@ -1,0 +1,235 @@
+#include "service/rpc/stream_call.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/grpc_status.h"
+#include "tensor/proto_codec.h"
+#include "tests/service/rpc/live_service.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/tensor_values.h"
+
+namespace tensorkv {
+namespace {
+
+using testing::AnswerWith;
+using testing::BytesOf;
+using testing::Full;
+using ::testing::HasSubstr;
+using testing::StatusIs;
+using testing::Vector;
+
+class StreamCallTest : public ::testing::Test {
+ protected:
+  using PushWriter = std::unique_ptr<grpc::ClientWriter<v1::PushChunk>>;
+
+  PushWriter OpenPush() {
+    return service_.stub().PushStream(&context_, &reply_);
+  }
+
+  static v1::PushChunk Manifest(const Tensor& tensor) {
+    PushManifest manifest;
+    manifest.request.entries.push_back({.key = "k", .tensor = tensor});
+    v1::PushChunk chunk;
+    ToProto(manifest, chunk.mutable_manifest());
+    return chunk;
+  }
+
+  static v1::PushChunk Part(const Tensor& tensor) {
+    v1::PushChunk chunk;
+    chunk.mutable_part()->set_data(BytesOf(tensor));
+    return chunk;
+  }
+
+  static v1::PullStreamRequest PullOfOne() {
+    v1::PullStreamRequest request;
+    request.mutable_request()->add_entries()->set_key("k");
+    return request;
+  }
+
+  static absl::Status Finish(PushWriter& writer) {
+    return FromGrpcStatus(writer->Finish());
+  }
+
+  // Lets the time pass in which a stream must have moved.
+  void PassTimeouts(int count) {
+    for (int i = 0; i < count; ++i) {
+      service_.alarms.Advance(testing::kTestStreamTimeout);
+    }
+  }
+
+  void WaitForStreams(uint32_t count) {
+    while (service_.open_streams().num_open() != count) {
+      std::this_thread::yield();
+    }
+  }
+
+  testing::LiveService service_;
+  grpc::ClientContext context_;
+  v1::PushResponse reply_;
+};
+
+TEST_F(StreamCallTest, PushStreamReachesTheStoreAndItsAnswerTheClient) {
+  const Tensor tensor = Vector({1, 2, 3});
+  EXPECT_CALL(service_.store, Push)
+      .WillOnce([](PushRequest request, CallContext,
+                   ReplyCallback<PushReply> done) {
+        EXPECT_THAT(request.entries[0].tensor, testing::HasElements({1, 2, 3}));
+        std::move(done)(PushReply{{{.version = 4}}});
+      });
+  PushWriter writer = OpenPush();
+
+  EXPECT_TRUE(writer->Write(Manifest(tensor)));
+  EXPECT_TRUE(writer->Write(Part(tensor)));
+  EXPECT_TRUE(writer->WritesDone());
+
+  ASSERT_OK(Finish(writer));
+  EXPECT_EQ(reply_.results(0).version(), 4u);
+  const auto calls = service_.observer.WaitForHandled(1);
+  EXPECT_EQ(calls[0].method, Method::kPushStream);
+  EXPECT_GT(calls[0].outcome.request_bytes, 12u);
+}
+
+TEST_F(StreamCallTest, PullStreamGivesManifestAndParts) {
+  const Tensor tensor = Full({1000}, 5);
+  EXPECT_CALL(service_.store, Pull)
+      .WillOnce(AnswerWith<PullReply>(PullReply{{{2, tensor}}}));
+  v1::PullStreamRequest request = PullOfOne();
+  request.set_max_part_bytes(1024);
+  auto reader = service_.stub().PullStream(&context_, request);
+
+  std::string bytes;
+  v1::PullChunk chunk;
+  ASSERT_TRUE(reader->Read(&chunk));
+  EXPECT_EQ(chunk.manifest().values(0).version(), 2u);
+  while (reader->Read(&chunk)) bytes += chunk.part().data();
+
+  ASSERT_OK(FromGrpcStatus(reader->Finish()));
+  EXPECT_EQ(bytes, BytesOf(tensor));
+}
+
+TEST_F(StreamCallTest, WrongPartEndsTheStream) {
+  PushWriter writer = OpenPush();
+  writer->Write(Manifest(Vector({1, 2})));
+  writer->Write(Part(Vector({1, 2, 3})));
+
+  EXPECT_THAT(Finish(writer), StatusIs(absl::StatusCode::kInvalidArgument));
+  service_.observer.WaitForHandled(1);
+}
+
+TEST_F(StreamCallTest, StreamThatEndsEarlyIsInvalid) {
+  PushWriter writer = OpenPush();
+  writer->Write(Manifest(Vector({1, 2})));
+  writer->WritesDone();
+
+  EXPECT_THAT(Finish(writer), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST_F(StreamCallTest, StreamThatIsCancelledHasNoEffect) {
+  EXPECT_CALL(service_.store, Push).Times(0);
+  PushWriter writer = OpenPush();
+  writer->Write(Manifest(Vector({1, 2})));
+  writer->Write(Part(Vector({1, 2})));
+
+  context_.TryCancel();
+
+  EXPECT_THAT(Finish(writer), StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_EQ(service_.observer.WaitForHandled(1)[0].outcome.code,
+            absl::StatusCode::kCancelled);
+  WaitForStreams(0);
+}
+
+TEST_F(StreamCallTest, PeerThatSendsNothingIsCutOff) {
+  PushWriter writer = OpenPush();
+  writer->Write(Manifest(Vector({1, 2})));
+  WaitForStreams(1);
+
+  PassTimeouts(2);
+
+  EXPECT_THAT(Finish(writer), StatusIs(absl::StatusCode::kDeadlineExceeded,
+                                       HasSubstr("within 10s")));
+  WaitForStreams(0);
+}
+
+TEST_F(StreamCallTest, PeerThatReadsNothingIsCutOff) {
+  EXPECT_CALL(service_.store, Pull)
+      .WillOnce(AnswerWith<PullReply>(PullReply{{{2, Full({64 << 20}, 1)}}}));
+  auto reader = service_.stub().PullStream(&context_, PullOfOne());
+
+  while (service_.observer.num_handled() == 0) PassTimeouts(1);
+
+  EXPECT_EQ(service_.observer.WaitForHandled(1)[0].outcome.code,
+            absl::StatusCode::kCancelled);
+  v1::PullChunk chunk;
+  while (reader->Read(&chunk)) {
+  }
+  EXPECT_THAT(FromGrpcStatus(reader->Finish()),
+              StatusIs(absl::StatusCode::kCancelled));
+}
+
+TEST_F(StreamCallTest, CallThatWaitsIsNotCutOff) {
+  ReplyCallback<PullReply> done;
+  Notification held;
+  EXPECT_CALL(service_.store, Pull)
+      .WillOnce([&](PullRequest, CallContext, ReplyCallback<PullReply> pull) {
+        done = std::move(pull);
+        held.Notify();
+      });
+  auto reader = service_.stub().PullStream(&context_, PullOfOne());
+  held.WaitForNotification();
+
+  PassTimeouts(5);
+  std::move(done)(PullReply{});
+
+  v1::PullChunk chunk;
+  EXPECT_TRUE(reader->Read(&chunk));
+  EXPECT_FALSE(reader->Read(&chunk));
+  EXPECT_OK(FromGrpcStatus(reader->Finish()));
+}
+
+TEST_F(StreamCallTest, CancelledWaitReachesTheStore) {
+  Notification held, cancelled;
+  EXPECT_CALL(service_.store, Pull)
+      .WillOnce(
+          [&](PullRequest, CallContext context, ReplyCallback<PullReply> done) {
+            context.cancellation->OnCancel(
+                [&cancelled, done = std::move(done)]() mutable {
+                  std::move(done)(absl::CancelledError("gone"));
+                  cancelled.Notify();
+                });
+            held.Notify();
+          });
+  auto reader = service_.stub().PullStream(&context_, PullOfOne());
+  held.WaitForNotification();
+
+  context_.TryCancel();
+
+  cancelled.WaitForNotification();
+  EXPECT_THAT(FromGrpcStatus(reader->Finish()),
+              StatusIs(absl::StatusCode::kCancelled));
+}
+
+TEST_F(StreamCallTest, TooManyStreamsAreRefused) {
+  std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
+  std::vector<PushWriter> open;
+  for (uint32_t i = 0; i < testing::kMaxTestStreams; ++i) {
+    contexts.push_back(std::make_unique<grpc::ClientContext>());
+    open.push_back(service_.stub().PushStream(contexts.back().get(), &reply_));
+  }
+  WaitForStreams(testing::kMaxTestStreams);
+
+  PushWriter writer = OpenPush();
+
+  EXPECT_THAT(Finish(writer),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       HasSubstr("expected at most 3 open at once")));
+  for (auto& context : contexts) context->TryCancel();
+  for (PushWriter& each : open) each->Finish();
+}
+
+}  // namespace
+}  // namespace tensorkv

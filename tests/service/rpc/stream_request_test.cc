@@ -1,0 +1,125 @@
+#include "service/rpc/stream_request.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tensorkv/v1/data.pb.h"
+#include "tests/testing/status_matchers.h"
+
+namespace tensorkv {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::StatusIs;
+
+constexpr MessageLimits kLimits = {.max_message_bytes = 4096, .max_entries = 3};
+
+template <typename Message>
+absl::StatusOr<StreamRequest> Decoded(Method method, const Message& message) {
+  const grpc::Slice slice(message.SerializeAsString());
+  grpc::ByteBuffer bytes(&slice, 1);
+  return DecodeStreamRequest(method, kLimits, &bytes);
+}
+
+v1::PushChunk Manifest() {
+  v1::PushChunk chunk;
+  v1::PushRequest& request = *chunk.mutable_manifest()->mutable_request();
+  request.set_namespace_("n");
+  v1::PushEntry& entry = *request.add_entries();
+  entry.set_key("k");
+  entry.mutable_tensor()->set_dtype(v1::DTYPE_F32);
+  entry.mutable_tensor()->add_shape(3);
+  return chunk;
+}
+
+v1::PushChunk StripedManifest() {
+  v1::PushChunk chunk = Manifest();
+  chunk.mutable_manifest()->mutable_stripe()->set_index(1);
+  chunk.mutable_manifest()->mutable_stripe()->set_count(2);
+  auto* id = chunk.mutable_manifest()->mutable_request()->mutable_call_id();
+  id->set_client_id("c");
+  id->set_sequence(5);
+  return chunk;
+}
+
+TEST(DecodeStreamRequestTest, GivesThePushWithoutData) {
+  ASSERT_OK_AND_ASSIGN(StreamRequest stream,
+                       Decoded(Method::kPushStream, Manifest()));
+
+  const auto& push = std::get<PushRequest>(stream.request);
+  EXPECT_EQ(push.name_space, "n");
+  EXPECT_EQ(push.entries[0].tensor.Description(), "f32[3]");
+  EXPECT_FALSE(push.entries[0].tensor.has_data());
+  EXPECT_EQ(stream.stripe, (Stripe{0, 1}));
+  EXPECT_EQ(TensorsOf(stream.request).size(), 1u);
+}
+
+TEST(DecodeStreamRequestTest, StripeTakesTheCallsIdentity) {
+  ASSERT_OK_AND_ASSIGN(const StreamRequest stream,
+                       Decoded(Method::kPushPullStream, StripedManifest()));
+
+  EXPECT_EQ(stream.stripe, (Stripe{1, 2}));
+  ASSERT_TRUE(stream.striped_call_id);
+  EXPECT_EQ(stream.striped_call_id->sequence, 5u);
+  EXPECT_FALSE(std::get<PushRequest>(stream.request).call_id);
+  EXPECT_FALSE(stream.manifest.empty());
+}
+
+TEST(DecodeStreamRequestTest, OneStreamKeepsTheCallId) {
+  v1::PushChunk chunk = StripedManifest();
+  chunk.mutable_manifest()->clear_stripe();
+
+  ASSERT_OK_AND_ASSIGN(const StreamRequest stream,
+                       Decoded(Method::kPushStream, chunk));
+
+  EXPECT_TRUE(std::get<PushRequest>(stream.request).call_id);
+}
+
+TEST(DecodeStreamRequestTest, StripeWithoutIdentityIsInvalid) {
+  v1::PushChunk chunk = StripedManifest();
+  chunk.mutable_manifest()->mutable_request()->clear_call_id();
+
+  EXPECT_THAT(
+      Decoded(Method::kPushStream, chunk),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("call_id")));
+}
+
+TEST(DecodeStreamRequestTest, StripeOutOfRangeIsInvalid) {
+  v1::PushChunk chunk = StripedManifest();
+  chunk.mutable_manifest()->mutable_stripe()->set_index(2);
+
+  EXPECT_THAT(Decoded(Method::kPushStream, chunk),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST(DecodeStreamRequestTest, PartInPlaceOfTheManifestIsInvalid) {
+  v1::InitChunk chunk;
+  chunk.mutable_part()->set_data("x");
+
+  EXPECT_THAT(Decoded(Method::kInitStream, chunk),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("expected a manifest")));
+}
+
+TEST(DecodeStreamRequestTest, PullCarriesItsPartSize) {
+  v1::PullStreamRequest pull;
+  pull.mutable_request()->add_entries()->set_key("k");
+  pull.set_max_part_bytes(77);
+
+  ASSERT_OK_AND_ASSIGN(StreamRequest stream,
+                       Decoded(Method::kPullStream, pull));
+
+  EXPECT_EQ(std::get<PullRequest>(stream.request).entries[0].key, "k");
+  EXPECT_EQ(stream.max_part_bytes, 77u);
+  EXPECT_TRUE(TensorsOf(stream.request).empty());
+}
+
+TEST(DecodeStreamRequestTest, TooManyEntriesAreRefused) {
+  v1::PullStreamRequest pull;
+  for (int i = 0; i < 4; ++i) pull.mutable_request()->add_entries();
+
+  EXPECT_THAT(Decoded(Method::kPullStream, pull),
+              StatusIs(absl::StatusCode::kResourceExhausted));
+}
+
+}  // namespace
+}  // namespace tensorkv

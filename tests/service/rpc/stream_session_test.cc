@@ -1,0 +1,261 @@
+#include "service/rpc/stream_session.h"
+
+#include <optional>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tensor/proto_codec.h"
+#include "tensorkv/v1/data.pb.h"
+#include "tests/service/fake_staging.h"
+#include "tests/service/mock_store.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/tensor_values.h"
+
+namespace tensorkv {
+namespace {
+
+using ::testing::_;
+using testing::AnswerWith;
+using testing::BytesOf;
+using testing::HasElements;
+using ::testing::HasSubstr;
+using testing::StatusIs;
+using testing::Vector;
+
+// A push of [1, 2, 3] to "a" and [4] to "b": 16 bytes.
+class StreamSessionTest : public ::testing::Test {
+ protected:
+  StreamSessionTest() {
+    request_.entries.push_back({.key = "a", .tensor = Vector({1, 2, 3})});
+    request_.entries.push_back({.key = "b", .tensor = Vector({4})});
+  }
+
+  StreamSession NewSession(Method method = Method::kPushStream) {
+    return StreamSession(method, &dependencies_,
+                         [this](absl::StatusOr<StripedCall::Reply> end) {
+                           outcome_ = std::move(end);
+                         });
+  }
+
+  static absl::Status Receive(StreamSession& session,
+                              const v1::PushChunk& chunk) {
+    const grpc::Slice slice(chunk.SerializeAsString());
+    grpc::ByteBuffer bytes(&slice, 1);
+    return session.Receive(&bytes);
+  }
+
+  v1::PushChunk Manifest(Stripe stripe = {}) const {
+    v1::PushChunk chunk;
+    PushManifest manifest{request_, stripe};
+    if (stripe.count > 1) manifest.request.call_id = CallId{"c", 1};
+    ToProto(manifest, chunk.mutable_manifest());
+    return chunk;
+  }
+
+  v1::PushChunk Part(uint32_t entry, uint64_t offset, uint64_t size) const {
+    v1::PushChunk chunk;
+    chunk.mutable_part()->set_entry(entry);
+    chunk.mutable_part()->set_offset(offset);
+    const std::string bytes =
+        entry < 2 ? BytesOf(request_.entries[entry].tensor) : "";
+    chunk.mutable_part()->set_data(offset < bytes.size()
+                                       ? bytes.substr(offset, size)
+                                       : std::string(size, 'x'));
+    return chunk;
+  }
+
+  // Sends the manifest; then a part with which the stream must end.
+  void ExpectRefused(const v1::PushChunk& part, const std::string& message) {
+    StreamSession session = NewSession();
+    ASSERT_OK(Receive(session, Manifest()));
+    EXPECT_THAT(
+        Receive(session, part),
+        StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(message)));
+  }
+
+  PushRequest request_;
+  ::testing::StrictMock<testing::MockTensorStore> store_;
+  testing::FakeStaging staging_;
+  FakeAlarms alarms_;
+  StripedCalls striped_calls_{absl::Seconds(30), &alarms_};
+  const StreamDependencies dependencies_{.store = &store_,
+                                         .staging = &staging_,
+                                         .striped_calls = &striped_calls_,
+                                         .limits = {}};
+  std::optional<absl::StatusOr<StripedCall::Reply>> outcome_;
+};
+
+TEST_F(StreamSessionTest, PartsBecomeOnePush) {
+  PushRequest pushed;
+  EXPECT_CALL(store_, Push)
+      .WillOnce([&](PushRequest request, CallContext context,
+                    ReplyCallback<PushReply> done) {
+        pushed = std::move(request);
+        EXPECT_EQ(context.timeout, absl::Seconds(3));
+        std::move(done)(PushReply{{{.version = 2}, {.version = 5}}});
+      });
+  StreamSession session = NewSession();
+
+  ASSERT_OK(Receive(session, Manifest()));
+  ASSERT_OK(Receive(session, Part(0, 0, 7)));
+  ASSERT_OK(Receive(session, Part(0, 7, 5)));
+  ASSERT_OK(Receive(session, Part(1, 0, 4)));
+  ASSERT_OK(session.Close(absl::Seconds(3)));
+
+  EXPECT_THAT(pushed.entries[0].tensor, HasElements({1, 2, 3}));
+  EXPECT_THAT(pushed.entries[1].tensor, HasElements({4}));
+  ASSERT_TRUE(outcome_ && outcome_->ok());
+  EXPECT_EQ(std::get<PushReply>(***outcome_).results[1].version, 5u);
+}
+
+TEST_F(StreamSessionTest, StripesBecomeOnePush) {
+  request_.entries.resize(1);
+  request_.entries[0].tensor = testing::Full({40}, 3);  // 160 bytes: 64 + 96
+  EXPECT_CALL(store_, Push)
+      .WillOnce(
+          [](PushRequest request, CallContext, ReplyCallback<PushReply> done) {
+            EXPECT_TRUE(testing::IsFilled(request.entries[0].tensor, 3));
+            EXPECT_FALSE(request.call_id);
+            std::move(done)(PushReply{});
+          });
+  StreamSession first = NewSession();
+  StreamSession second = NewSession();
+
+  ASSERT_OK(Receive(second, Manifest({1, 2})));
+  ASSERT_OK(Receive(second, Part(0, 128, 32)));
+  ASSERT_OK(second.Close(absl::Seconds(3)));
+  EXPECT_FALSE(outcome_);
+  ASSERT_OK(Receive(first, Manifest({0, 2})));
+  ASSERT_OK(Receive(first, Part(0, 0, 128)));
+  ASSERT_OK(first.Close(absl::Seconds(3)));
+
+  EXPECT_TRUE(outcome_ && outcome_->ok());
+}
+
+TEST_F(StreamSessionTest, PartsInOtherFieldOrdersAreTaken) {
+  EXPECT_CALL(store_, Push).WillOnce(AnswerWith<PushReply>(PushReply{}));
+  request_.entries.resize(1);
+  StreamSession session = NewSession();
+  ASSERT_OK(Receive(session, Manifest()));
+  v1::PushChunk data = Part(0, 0, 8), place;
+  data.mutable_part()->clear_offset();
+  place.mutable_part()->set_entry(0);
+  place.mutable_part()->set_offset(0);
+  const grpc::Slice slice(data.SerializeAsString() + place.SerializeAsString());
+  grpc::ByteBuffer bytes(&slice, 1);
+
+  ASSERT_OK(session.Receive(&bytes));
+  ASSERT_OK(Receive(session, Part(0, 8, 4)));
+
+  EXPECT_OK(session.Close(absl::Seconds(3)));
+}
+
+TEST_F(StreamSessionTest, ManifestIsCheckedBeforeAnyPayload) {
+  staging_.set_check_status(absl::NotFoundError("key \"a\""));
+  StreamSession session = NewSession();
+
+  EXPECT_THAT(Receive(session, Manifest()),
+              StatusIs(absl::StatusCode::kNotFound));
+
+  EXPECT_EQ(staging_.num_allocate_calls(), 0);
+}
+
+TEST_F(StreamSessionTest, PayloadOverTheBudgetIsRefusedBeforeItComes) {
+  staging_.set_allocate_status(absl::ResourceExhaustedError("budget"));
+  StreamSession session = NewSession();
+
+  EXPECT_THAT(Receive(session, Manifest()),
+              StatusIs(absl::StatusCode::kResourceExhausted));
+}
+
+TEST_F(StreamSessionTest, PartOutOfOrderIsInvalid) {
+  ExpectRefused(Part(0, 4, 4), "expected");
+  ExpectRefused(Part(1, 0, 4), "expected");
+}
+
+TEST_F(StreamSessionTest, PartBeyondItsEntryIsInvalid) {
+  v1::PushChunk part = Part(0, 0, 12);
+  part.mutable_part()->mutable_data()->append("more");
+  ExpectRefused(part, "expected");
+}
+
+TEST_F(StreamSessionTest, PartOfNoEntryIsInvalid) {
+  ExpectRefused(Part(2, 0, 4), "expected");
+  ExpectRefused(Part(0xffffffff, 0, 4), "expected");
+}
+
+TEST_F(StreamSessionTest, SecondManifestIsInvalid) {
+  ExpectRefused(Manifest(), "a second manifest");
+}
+
+TEST_F(StreamSessionTest, EmptyMessageIsInvalid) {
+  ExpectRefused(v1::PushChunk(), "expected a part, got none");
+}
+
+TEST_F(StreamSessionTest, OverlapIsInvalid) {
+  StreamSession session = NewSession();
+  ASSERT_OK(Receive(session, Manifest()));
+  ASSERT_OK(Receive(session, Part(0, 0, 8)));
+
+  EXPECT_THAT(Receive(session, Part(0, 4, 8)),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST_F(StreamSessionTest, PartAfterTheEndIsInvalid) {
+  StreamSession session = NewSession();
+  ASSERT_OK(Receive(session, Manifest()));
+  ASSERT_OK(Receive(session, Part(0, 0, 12)));
+  ASSERT_OK(Receive(session, Part(1, 0, 4)));
+
+  EXPECT_THAT(Receive(session, Part(1, 4, 4)),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST_F(StreamSessionTest, MissingPartIsInvalid) {
+  StreamSession session = NewSession();
+  ASSERT_OK(Receive(session, Manifest()));
+  ASSERT_OK(Receive(session, Part(0, 0, 12)));
+
+  EXPECT_THAT(session.Close(absl::Seconds(3)),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("12")));
+}
+
+TEST_F(StreamSessionTest, StreamWithoutManifestIsInvalid) {
+  StreamSession session = NewSession();
+
+  EXPECT_THAT(session.Close(absl::Seconds(3)),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST_F(StreamSessionTest, PushPullIsAnsweredWithTheStripesValues) {
+  EXPECT_CALL(store_, PushPull)
+      .WillOnce(AnswerWith<PullReply>(
+          PullReply{{{.version = 2, .tensor = Vector({1, 2, 3})}}}));
+  request_.entries.resize(1);
+  StreamSession session = NewSession(Method::kPushPullStream);
+  ASSERT_OK(Receive(session, Manifest()));
+  ASSERT_OK(Receive(session, Part(0, 0, 12)));
+  ASSERT_OK(session.Close(absl::Seconds(3)));
+  ASSERT_TRUE(outcome_ && outcome_->ok());
+
+  ASSERT_OK_AND_ASSIGN(ReplyMessages reply, session.MakeReply(**outcome_));
+
+  reply.Next();
+  EXPECT_FALSE(reply.is_done());
+  reply.Next();
+  EXPECT_TRUE(reply.is_done());
+}
+
+TEST_F(StreamSessionTest, FailureIsHeard) {
+  StreamSession session = NewSession();
+  ASSERT_OK(Receive(session, Manifest()));
+
+  session.Fail(absl::CancelledError("gone"));
+
+  ASSERT_TRUE(outcome_);
+  EXPECT_THAT(*outcome_, StatusIs(absl::StatusCode::kCancelled, "gone"));
+}
+
+}  // namespace
+}  // namespace tensorkv

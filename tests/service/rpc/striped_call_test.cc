@@ -1,0 +1,192 @@
+#include "service/rpc/striped_call.h"
+
+#include <optional>
+#include <utility>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/tensor_values.h"
+
+namespace tensorkv {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using testing::IsOk;
+using testing::StatusIs;
+using testing::Vector;
+
+constexpr absl::Duration kJoinTimeout = absl::Seconds(30);
+
+class StripedCallTest : public ::testing::Test {
+ protected:
+  // How a stripe heard of the end.
+  using Outcome = std::optional<absl::StatusOr<StripedCall::Reply>>;
+
+  std::shared_ptr<StripedCall> NewCall(uint32_t num_stripes) {
+    return std::make_shared<StripedCall>(num_stripes, kJoinTimeout, &alarms_);
+  }
+
+  // A call that keeps what it gets, for the test to answer.
+  StripedCall::Preparation Prepare() {
+    return [this]() -> absl::StatusOr<StripedCall::Prepared> {
+      ++num_prepared_;
+      PushRequest push;
+      push.entries.push_back({.key = "k", .tensor = Vector({1, 2})});
+      return StripedCall::Prepared{std::move(push),
+                                   [this](StreamedRequest, CallContext context,
+                                          ReplyCallback<StreamedReply> done) {
+                                     context_ = std::move(context);
+                                     done_ = std::move(done);
+                                   }};
+    };
+  }
+
+  absl::Status Join(StripedCall& call, Stripe stripe, Outcome* outcome,
+                    absl::string_view manifest = "m") {
+    return call.Join(stripe, manifest, Prepare(),
+                     [outcome](absl::StatusOr<StripedCall::Reply> end) {
+                       ASSERT_FALSE(outcome->has_value());
+                       *outcome = std::move(end);
+                     });
+  }
+
+  FakeAlarms alarms_;
+  int num_prepared_ = 0;
+  CallContext context_;
+  ReplyCallback<StreamedReply> done_;
+};
+
+TEST_F(StripedCallTest, IsMadeWhenTheLastStripeIsComplete) {
+  const auto call = NewCall(2);
+  Outcome first, second;
+  ASSERT_OK(Join(*call, {0, 2}, &first));
+  ASSERT_OK(Join(*call, {1, 2}, &second));
+
+  call->Complete(1, absl::Seconds(9));
+  EXPECT_FALSE(done_);
+  call->Complete(0, absl::Seconds(5));
+  ASSERT_TRUE(done_);
+  std::move(done_)(StreamedReply(PushReply{{{.version = 7}}}));
+
+  EXPECT_EQ(num_prepared_, 1);
+  EXPECT_EQ(context_.timeout, absl::Seconds(5));
+  ASSERT_THAT(*first, IsOk());
+  EXPECT_EQ(std::get<PushReply>(***first).results[0].version, 7u);
+  EXPECT_EQ(**first, **second);
+}
+
+TEST_F(StripedCallTest, GivesTheTensorsOfThePreparedRequest) {
+  const auto call = NewCall(1);
+  Outcome outcome;
+
+  ASSERT_OK(Join(*call, {0, 1}, &outcome));
+
+  ASSERT_EQ(call->tensors().size(), 1u);
+  EXPECT_EQ(call->tensors()[0]->num_elements(), 2);
+}
+
+TEST_F(StripedCallTest, PreparationThatFailsFailsEveryStripe) {
+  const auto call = NewCall(2);
+  const auto fail = [] { return absl::NotFoundError("key \"k\""); };
+
+  EXPECT_THAT(call->Join({0, 2}, "m", fail, nullptr),
+              StatusIs(absl::StatusCode::kNotFound));
+
+  EXPECT_THAT(call->Join({1, 2}, "m", fail, nullptr),
+              StatusIs(absl::StatusCode::kNotFound));
+}
+
+TEST_F(StripedCallTest, StripeWithAnotherManifestIsRefused) {
+  const auto call = NewCall(2);
+  Outcome first, second;
+  ASSERT_OK(Join(*call, {0, 2}, &first));
+
+  EXPECT_THAT(Join(*call, {1, 2}, &second, "other"),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("stripe 1: expected the manifest")));
+  EXPECT_THAT(Join(*call, {1, 3}, &second),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("expected one of 2")));
+}
+
+TEST_F(StripedCallTest, StripeThatIsThereIsRefused) {
+  const auto call = NewCall(2);
+  Outcome first, second;
+  ASSERT_OK(Join(*call, {0, 2}, &first));
+
+  EXPECT_THAT(Join(*call, {0, 2}, &second),
+              StatusIs(absl::StatusCode::kAlreadyExists));
+  EXPECT_FALSE(first.has_value());
+}
+
+TEST_F(StripedCallTest, StripeThatFailsEndsTheOthersWithItsReason) {
+  const auto call = NewCall(2);
+  Outcome first, second;
+  ASSERT_OK(Join(*call, {0, 2}, &first));
+  ASSERT_OK(Join(*call, {1, 2}, &second));
+  call->Complete(0, absl::Seconds(5));
+
+  call->Fail(1, absl::InvalidArgumentError("part: too long"));
+  call->Complete(1, absl::Seconds(5));
+
+  EXPECT_FALSE(done_);
+  EXPECT_THAT(*first, StatusIs(absl::StatusCode::kAborted,
+                               HasSubstr("stripe 1 of 2 failed: part: too")));
+  EXPECT_THAT(*second, StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST_F(StripedCallTest, FailureCancelsACallThatWaits) {
+  const auto call = NewCall(1);
+  Outcome outcome;
+  ASSERT_OK(Join(*call, {0, 1}, &outcome));
+  call->Complete(0, absl::Seconds(5));
+
+  call->Fail(0, absl::CancelledError("gone"));
+
+  EXPECT_TRUE(context_.cancellation->is_cancelled());
+  std::move(done_)(absl::CancelledError("late"));
+  EXPECT_THAT(*outcome, StatusIs(absl::StatusCode::kCancelled, "gone"));
+}
+
+TEST_F(StripedCallTest, StripesThatNeverComeAreNamed) {
+  const auto call = NewCall(3);
+  Outcome outcome;
+  ASSERT_OK(Join(*call, {1, 3}, &outcome));
+  call->Complete(1, absl::Seconds(5));
+
+  alarms_.Advance(kJoinTimeout);
+
+  EXPECT_THAT(*outcome,
+              StatusIs(absl::StatusCode::kDeadlineExceeded,
+                       HasSubstr("stripes 0, 2 of 3 did not come within 30s")));
+  Outcome late;
+  EXPECT_THAT(Join(*call, {0, 3}, &late),
+              StatusIs(absl::StatusCode::kDeadlineExceeded));
+}
+
+TEST_F(StripedCallTest, StripesThatAllCameMayTakeTheirTime) {
+  const auto call = NewCall(2);
+  Outcome first, second;
+  ASSERT_OK(Join(*call, {0, 2}, &first));
+  ASSERT_OK(Join(*call, {1, 2}, &second));
+
+  alarms_.Advance(2 * kJoinTimeout);
+
+  EXPECT_FALSE(first.has_value());
+}
+
+TEST_F(StripedCallTest, DropsItsAlarm) {
+  auto call = NewCall(2);
+  Outcome first;
+  ASSERT_OK(Join(*call, {0, 2}, &first));
+  ASSERT_EQ(alarms_.num_pending(), 1u);
+
+  call.reset();
+
+  EXPECT_EQ(alarms_.num_pending(), 0u);
+}
+
+}  // namespace
+}  // namespace tensorkv

@@ -1,0 +1,42 @@
+#include "service/rpc/striped_calls.h"
+
+#include "gtest/gtest.h"
+
+namespace tensorkv {
+namespace {
+
+class StripedCallsTest : public ::testing::Test {
+ protected:
+  const CallId id_{.client_id = "c", .sequence = 1};
+  FakeAlarms alarms_;
+  StripedCalls calls_{absl::Seconds(30), &alarms_};
+};
+
+TEST_F(StripedCallsTest, StripesOfOneIdentityShareACall) {
+  const auto first = calls_.Find(Method::kPushStream, id_, 2);
+
+  EXPECT_EQ(calls_.Find(Method::kPushStream, id_, 2), first);
+  EXPECT_EQ(calls_.size(), 1u);
+}
+
+TEST_F(StripedCallsTest, OtherIdentitiesAndMethodsHaveOtherCalls) {
+  const auto call = calls_.Find(Method::kPushStream, id_, 2);
+
+  EXPECT_NE(calls_.Find(Method::kPullStream, id_, 2), call);
+  EXPECT_NE(calls_.Find(Method::kPushStream, {"c", 2}, 2), call);
+  EXPECT_NE(calls_.Find(Method::kPushStream, {"d", 1}, 2), call);
+}
+
+TEST_F(StripedCallsTest, ForgetsACallThatNoStripeHas) {
+  calls_.Find(Method::kPushStream, id_, 2).reset();
+
+  EXPECT_EQ(calls_.size(), 0u);
+}
+
+TEST_F(StripedCallsTest, CallsOfOneStreamAreTheirOwn) {
+  EXPECT_NE(calls_.New(), calls_.New());
+  EXPECT_EQ(calls_.size(), 0u);
+}
+
+}  // namespace
+}  // namespace tensorkv
