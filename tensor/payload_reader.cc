@@ -1,5 +1,6 @@
 #include "tensor/payload_reader.h"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <iterator>
@@ -116,15 +117,29 @@ class EntryReader {
 
   template <typename Entry>
   void Read(WireReader& in, wire::Tag tag, std::vector<Entry>* entries) const {
+    const uint64_t begin = in.position();
     while (in.Accept(tag)) {
       if (entries->size() == max_entries_) return in.Fail();
       Entry& entry = entries->emplace_back();
       PayloadRange& payload = payloads_.emplace_back();
       in.ReadMessage([&] { tensorkv::Read(in, &entry, &payload); });
+      if (entries->size() == 1) Reserve(in, begin, entries);
     }
   }
 
  private:
+  // Room for as many entries as there are if the first one, which was just
+  // read from `begin` on, is like the others.
+  template <typename Entry>
+  void Reserve(const WireReader& in, uint64_t begin,
+               std::vector<Entry>* entries) const {
+    const uint64_t entry_bytes = in.position() - begin;
+    const uint64_t num_entries =
+        std::min<uint64_t>(max_entries_, 1 + in.bytes_left() / entry_bytes);
+    entries->reserve(num_entries);
+    payloads_.reserve(num_entries);
+  }
+
   const uint32_t max_entries_;
   std::vector<PayloadRange>& payloads_;
 };

@@ -44,15 +44,14 @@ uint64_t WireReader::ReadLongNumber() {
   return 0;
 }
 
-void WireReader::ReadBytes(std::string* bytes) {
+void WireReader::ReadChunks(uint64_t size_bytes, std::string* bytes) {
   bytes->clear();
-  uint64_t left = ReadLength();
-  while (left > 0) {
+  while (size_bytes > 0) {
     if (next_ == end_ && !NextChunk()) return;
-    const size_t size = std::min<uint64_t>(left, bytes_in_chunk());
+    const size_t size = std::min<uint64_t>(size_bytes, bytes_in_chunk());
     bytes->append(reinterpret_cast<const char*>(next_), size);
     next_ += size;
-    left -= size;
+    size_bytes -= size;
   }
 }
 

@@ -56,7 +56,12 @@ class WireReader {
   }
 
   uint64_t ReadNumber() {
-    if (next_ != end_ && *next_ < 0x80) return *next_++;
+    if (bytes_in_chunk() >= 2) {
+      const uint64_t first = next_[0];
+      const uint64_t second = next_[1];
+      if (first < 0x80) return next_ += 1, first;
+      if (second - 1 < 0x7F) return next_ += 2, second << 7 | (first & 0x7F);
+    }
     return ReadLongNumber();
   }
   // Fails for a number above `max`.
@@ -73,7 +78,15 @@ class WireReader {
     return ok_ ? length : 0;
   }
 
-  void ReadBytes(std::string* bytes);
+  void ReadBytes(std::string* bytes) {
+    const uint64_t length = ReadLength();
+    if (length <= bytes_in_chunk()) {
+      bytes->assign(reinterpret_cast<const char*>(next_), length);
+      next_ += length;
+    } else {
+      ReadChunks(length, bytes);
+    }
+  }
   // Fails unless the bytes are UTF-8.
   void ReadText(std::string* text);
 
@@ -104,6 +117,7 @@ class WireReader {
   // Fails at the end of the stream. REQUIRES: the chunk was read.
   bool NextChunk();
   uint64_t ReadLongNumber();
+  void ReadChunks(uint64_t size_bytes, std::string* bytes);
   void SkipChunks(uint64_t size_bytes);
 
   google::protobuf::io::ZeroCopyInputStream& in_;

@@ -5,7 +5,8 @@
 
 namespace tensorkv::wire {
 
-WireWriter::WireWriter(const WireSize& size) {
+WireWriter::WireWriter(const WireSize& size)
+    : next_length_(size.lengths().data()) {
   // On the ordinary heap: a HostBuffer's alignment is of no use here, and small
   // ones would waste most of it.
   auto bytes = std::make_unique_for_overwrite<char[]>(size.copied_bytes());

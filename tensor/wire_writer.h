@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -41,12 +42,14 @@ struct Payload {
   absl::string_view bytes;
 };
 
-// The size of a message.
+// The size of a message, and of the messages in it. Not thread-safe.
 class WireSize {
  public:
   uint64_t total_bytes() const { return total_bytes_; }
   // Without the payloads that are referenced.
   uint64_t copied_bytes() const { return copied_bytes_; }
+  // The lengths of the messages within, in the order in which they begin.
+  absl::Span<const uint64_t> lengths() const { return lengths_; }
 
   void Number(Tag tag, uint64_t number) {
     if (number != 0) Add(sizeof(tag) + NumberSize(number));
@@ -65,9 +68,12 @@ class WireSize {
   // Present even when empty.
   template <typename WriteFields>
   void Message(Tag, WriteFields write_fields) {
-    WireSize fields;
-    write_fields(fields);
-    AddRun(fields.total_bytes_, fields.copied_bytes_);
+    const size_t index = lengths_.size();
+    const uint64_t bytes_before = total_bytes_;
+    lengths_.push_back(0);
+    write_fields(*this);
+    lengths_[index] = total_bytes_ - bytes_before;
+    Add(sizeof(Tag) + NumberSize(lengths_[index]));
   }
 
  private:
@@ -83,12 +89,14 @@ class WireSize {
 
   uint64_t total_bytes_ = 0;
   uint64_t copied_bytes_ = 0;
+  std::vector<uint64_t> lengths_;
 };
 
 // Not thread-safe.
 class WireWriter {
  public:
-  // REQUIRES: `size` was measured by the calls that follow.
+  // `size` must outlive the writer.
+  // REQUIRES: the calls that follow are those that `size` measured.
   explicit WireWriter(const WireSize& size);
 
   void Number(Tag tag, uint64_t number) {
@@ -101,9 +109,7 @@ class WireWriter {
   void Bytes(Tag tag, const Payload& payload);
   template <typename WriteFields>
   void Message(Tag tag, WriteFields write_fields) {
-    WireSize fields;
-    write_fields(fields);
-    WriteRunHeader(tag, fields.total_bytes());
+    WriteRunHeader(tag, *next_length_++);
     write_fields(*this);
   }
 
@@ -128,6 +134,7 @@ class WireWriter {
   RefPtr<Buffer> copied_;  // what is not referenced
   const char* piece_;      // where the next piece begins
   char* next_;
+  const uint64_t* next_length_;
 };
 
 // The message whose fields `write_fields` gives to its argument, one of the

@@ -143,6 +143,24 @@ void RandomRequests::Draw(Value& value) {
 
 void RandomRequests::Draw(PullReply& reply) { Draw(reply.values); }
 
+void RandomRequests::Draw(Stripe& stripe) {
+  stripe.count = 1 + Below(64);
+  stripe.index = Below(stripe.count);
+}
+
+void RandomRequests::Draw(InitManifest& manifest) {
+  DrawAll(manifest.request, manifest.stripe);
+}
+
+void RandomRequests::Draw(PushManifest& manifest) {
+  DrawAll(manifest.request, manifest.stripe);
+}
+
+void RandomRequests::Draw(PullStreamRequest& request) {
+  DrawAll(request.request, request.call_id, request.stripe,
+          request.max_part_bytes);
+}
+
 void RandomRequests::Draw(DeleteRequest& request) {
   DrawAll(request.name_space, request.call_id, request.keys,
           request.ignore_missing);

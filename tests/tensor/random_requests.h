@@ -26,6 +26,10 @@ class RandomRequests {
   void Draw(PushReply& reply);
   void Draw(PullRequest& request);
   void Draw(PullReply& reply);
+  // With data, which the wire leaves out.
+  void Draw(InitManifest& manifest);
+  void Draw(PushManifest& manifest);
+  void Draw(PullStreamRequest& request);
   void Draw(DeleteRequest& request);
   void Draw(DeleteReply& reply);
   void Draw(ListRequest& request);
@@ -57,6 +61,7 @@ class RandomRequests {
   void Draw(PushResult& result);
   void Draw(PullEntry& entry);
   void Draw(Value& value);
+  void Draw(Stripe& stripe);
   void Draw(KeyStatus& status);
   void Draw(NamespaceConfig& config);
   void Draw(RuleBinding& binding);

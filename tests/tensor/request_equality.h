@@ -41,6 +41,15 @@ inline auto Fields(const PullRequest& v) {
 }
 inline auto Fields(const Value& v) { return std::tie(v.version, v.tensor); }
 inline auto Fields(const PullReply& v) { return std::tie(v.values); }
+inline auto Fields(const InitManifest& v) {
+  return std::tie(v.request, v.stripe);
+}
+inline auto Fields(const PushManifest& v) {
+  return std::tie(v.request, v.stripe);
+}
+inline auto Fields(const PullStreamRequest& v) {
+  return std::tie(v.request, v.call_id, v.stripe, v.max_part_bytes);
+}
 inline auto Fields(const DeleteRequest& v) {
   return std::tie(v.name_space, v.call_id, v.keys, v.ignore_missing);
 }
