@@ -160,6 +160,91 @@ class PythonClient(unittest.TestCase):
                 to_array(call.result().values[0].tensor), np.full(4, 6.0)
             )
 
+    def push_chunks(self, arrays, stripe=None, part_bytes=1 << 20):
+        """The messages of a PushStream of {key: array}, or of one stripe."""
+        manifest = data.PushManifest()
+        manifest.request.namespace = self.namespace
+        for key, array in arrays.items():
+            entry = manifest.request.entries.add(key=key)
+            entry.tensor.CopyFrom(to_tensor(array))
+            entry.tensor.ClearField("data")
+        begin, end = 0, sum(array.nbytes for array in arrays.values())
+        if stripe:
+            manifest.stripe.CopyFrom(stripe)
+            manifest.request.call_id.client_id = b"python"
+            manifest.request.call_id.sequence = 1
+            share = (-(-end // stripe.count) + 63) // 64 * 64
+            begin, end = (
+                min(end, i * share) for i in (stripe.index, stripe.index + 1)
+            )
+        yield data.PushChunk(manifest=manifest)
+        start = 0  # of the entry, within the payload
+        for i, array in enumerate(arrays.values()):
+            first, last = max(begin, start), min(end, start + array.nbytes)
+            for at in range(first, last, part_bytes):
+                offset = at - start
+                size = min(part_bytes, last - at)
+                piece = array.tobytes()[offset : offset + size]
+                yield data.PushChunk(
+                    part=data.Part(entry=i, offset=offset, data=piece)
+                )
+            start += array.nbytes
+
+    def read_values(self, chunks):
+        """The arrays of a stream's manifest, filled from its parts."""
+        values = next(chunks).manifest.values
+        pieces = [bytearray() for _ in values]
+        for chunk in chunks:
+            self.assertEqual(chunk.part.offset, len(pieces[chunk.part.entry]))
+            pieces[chunk.part.entry] += chunk.part.data
+        for value, piece in zip(values, pieces):
+            value.tensor.data = bytes(piece)
+        return [to_array(value.tensor) for value in values]
+
+    def test_streams_carry_what_messages_cannot(self):
+        arrays = {
+            key: np.random.default_rng(i).normal(size=(700, 1001))
+            for i, key in enumerate(("a", "b"))
+        }
+        for key, array in arrays.items():
+            self.init(key, np.zeros_like(array))
+
+        pushed = self.stub.PushStream(self.push_chunks(arrays), timeout=60)
+
+        self.assertEqual([r.version for r in pushed.results], [2, 2])
+        request = data.PullStreamRequest()
+        request.request.namespace = self.namespace
+        for key in arrays:
+            request.request.entries.add(key=key)
+        pulled = self.read_values(self.stub.PullStream(request, timeout=60))
+        for array, expected in zip(pulled, arrays.values()):
+            np.testing.assert_array_equal(array, expected)
+
+    def test_stripes_make_one_call(self):
+        array = np.arange(1001, dtype="<i8")
+        self.init("w", np.zeros_like(array))
+
+        calls = [
+            self.stub.PushPullStream(
+                self.push_chunks(
+                    {"w": array},
+                    data.Stripe(index=i, count=3),
+                    part_bytes=1000,
+                ),
+                timeout=60,
+            )
+            for i in range(3)
+        ]
+
+        parts = []
+        for call in calls:
+            manifest, *rest = [chunk for chunk in call]
+            self.assertEqual(manifest.manifest.values[0].version, 2)
+            parts += [chunk.part.data for chunk in rest]
+        np.testing.assert_array_equal(
+            np.frombuffer(b"".join(parts), "<i8"), array
+        )
+
     def test_wrong_shape_is_invalid_and_says_so(self):
         self.init("w", np.zeros((2, 3), "<f4"))
 
