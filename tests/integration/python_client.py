@@ -201,18 +201,20 @@ class PythonClient(unittest.TestCase):
             value.tensor.data = bytes(piece)
         return [to_array(value.tensor) for value in values]
 
-    def test_streams_carry_what_messages_cannot(self):
+    def test_streams_carry_arrays_in_parts(self):
         arrays = {
-            key: np.random.default_rng(i).normal(size=(700, 1001))
+            key: np.random.default_rng(i).normal(size=(300, 101))
             for i, key in enumerate(("a", "b"))
         }
         for key, array in arrays.items():
             self.init(key, np.zeros_like(array))
 
-        pushed = self.stub.PushStream(self.push_chunks(arrays), timeout=60)
+        pushed = self.stub.PushStream(
+            self.push_chunks(arrays, part_bytes=100_000), timeout=60
+        )
 
         self.assertEqual([r.version for r in pushed.results], [2, 2])
-        request = data.PullStreamRequest()
+        request = data.PullStreamRequest(max_part_bytes=100_000)
         request.request.namespace = self.namespace
         for key in arrays:
             request.request.entries.add(key=key)

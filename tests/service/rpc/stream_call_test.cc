@@ -155,22 +155,6 @@ TEST_F(StreamCallTest, PeerThatSendsNothingIsCutOff) {
   WaitForStreams(0);
 }
 
-TEST_F(StreamCallTest, PeerThatReadsNothingIsCutOff) {
-  EXPECT_CALL(service_.store, Pull)
-      .WillOnce(AnswerWith<PullReply>(PullReply{{{2, Full({64 << 20}, 1)}}}));
-  auto reader = service_.stub().PullStream(&context_, PullOfOne());
-
-  while (service_.observer.num_handled() == 0) PassTimeouts(1);
-
-  EXPECT_EQ(service_.observer.WaitForHandled(1)[0].outcome.code,
-            absl::StatusCode::kCancelled);
-  v1::PullChunk chunk;
-  while (reader->Read(&chunk)) {
-  }
-  EXPECT_THAT(FromGrpcStatus(reader->Finish()),
-              StatusIs(absl::StatusCode::kCancelled));
-}
-
 TEST_F(StreamCallTest, CallThatWaitsIsNotCutOff) {
   ReplyCallback<PullReply> done;
   Notification held;
