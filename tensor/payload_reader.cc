@@ -129,11 +129,13 @@ class EntryReader {
 
  private:
   // Room for as many entries as there are if the first one, which was just
-  // read from `begin` on, is like the others.
+  // read from `begin` on, is like the others; but for no more bytes than the
+  // message has, whatever the others are.
   template <typename Entry>
   void Reserve(const WireReader& in, uint64_t begin,
                std::vector<Entry>* entries) const {
-    const uint64_t entry_bytes = in.position() - begin;
+    const uint64_t entry_bytes =
+        std::max<uint64_t>(in.position() - begin, sizeof(Entry));
     const uint64_t num_entries =
         std::min<uint64_t>(max_entries_, 1 + in.bytes_left() / entry_bytes);
     entries->reserve(num_entries);

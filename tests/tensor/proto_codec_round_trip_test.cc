@@ -31,6 +31,7 @@ using Translations = ::testing::Types<
     Translation<PullReply, v1::PullResponse>,
     Translation<PushRequest, v1::PushPullRequest>,
     Translation<PullReply, v1::PushPullResponse>,
+    Translation<PullStreamRequest, v1::PullStreamRequest>,
     Translation<DeleteRequest, v1::DeleteRequest>,
     Translation<DeleteReply, v1::DeleteResponse>,
     Translation<ListRequest, v1::ListRequest>,
