@@ -61,7 +61,8 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(
   ASSIGN_OR_RETURN(
       std::unique_ptr<Connection> connection,
       GrpcConnection::Create({.target = options.target,
-                              .max_message_bytes = options.max_message_bytes}));
+                              .max_message_bytes = options.max_message_bytes,
+                              .transfer = options.transfer}));
   // Inside the retries, so that the metrics show each attempt.
   if (options.metrics != nullptr) {
     connection = std::make_unique<MeteredConnection>(

@@ -40,8 +40,13 @@ struct PushOptions {
 // or nothing. Values come back in the order of the keys. Errors are those of
 // the verb in proto/tensorkv/v1/, as "Push to 127.0.0.1:7363: ...";
 // DeadlineExceeded after options.timeout; Unavailable where no server answers;
-// ResourceExhausted for a call above options.max_message_bytes; Internal where
-// a reply does not fit its request.
+// ResourceExhausted for a call whose keys alone exceed
+// options.max_message_bytes; Internal where a reply does not fit its request.
+//
+// Tensors may be of any size, one or all of a call together. They are sent
+// from where they are: nobody may write their elements before the call has
+// ended or, if it failed, before their buffers have one owner again
+// (Buffer::IsUnique), since the last bytes may still be on their way.
 //
 // Calls that have the same outcome when done twice (RetryingConnection lists
 // them) are repeated while the server is Unavailable. A Push that fails with

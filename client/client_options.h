@@ -10,6 +10,7 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "client/transfer_options.h"
 
 namespace prometheus {
 class Registry;
@@ -31,9 +32,12 @@ struct ClientOptions {
   // Bound of every call, connecting and retries included.
   absl::Duration timeout = absl::Seconds(30);
 
-  // The longest request that is sent and reply that is taken, encoded. The
-  // default is the server's own.
+  // The longest message that is sent or taken, encoded. The default is the
+  // server's own. It does not bound the tensors of a call.
   size_t max_message_bytes = size_t{64} << 20;
+
+  // When tensors go as streams, in which parts, over how many connections.
+  TransferOptions transfer;
 
   // Receives the client's metrics (client/client_metrics.h) where set.
   std::shared_ptr<prometheus::Registry> metrics;

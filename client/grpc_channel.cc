@@ -15,6 +15,13 @@ constexpr int kKeepaliveTimeoutMs = 10'000;
 constexpr int kInitialReconnectBackoffMs = 100;
 constexpr int kMaxReconnectBackoffMs = 2'000;
 
+// Bytes of a stream that gRPC takes before a write waits. The parts under way
+// are referenced, not copied, so this costs no memory; with less, the next part
+// would be handed over only after the one before has left.
+constexpr int kBulkWriteBufferBytes = 8 << 20;
+// The first guess of how much one read brings; gRPC adapts it from there.
+constexpr int kBulkReadChunkBytes = 1 << 20;
+
 grpc::ChannelArguments MakeArguments(size_t max_message_bytes) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(static_cast<int>(max_message_bytes));
@@ -24,6 +31,9 @@ grpc::ChannelArguments MakeArguments(size_t max_message_bytes) {
   arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_ENABLE_CHANNELZ, 0);
+  arguments.SetInt(GRPC_ARG_ENABLE_CENSUS, 0);
+  // Tensors do not compress; without this each message is looked at.
+  arguments.SetInt(GRPC_ARG_ENABLE_PER_MESSAGE_COMPRESSION, 0);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS,
@@ -32,12 +42,25 @@ grpc::ChannelArguments MakeArguments(size_t max_message_bytes) {
   return arguments;
 }
 
+std::shared_ptr<grpc::Channel> Open(const std::string& target,
+                                    const grpc::ChannelArguments& arguments) {
+  return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(),
+                                   arguments);
+}
+
 }  // namespace
 
 std::shared_ptr<grpc::Channel> OpenChannel(const std::string& target,
                                            size_t max_message_bytes) {
-  return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(),
-                                   MakeArguments(max_message_bytes));
+  return Open(target, MakeArguments(max_message_bytes));
+}
+
+std::shared_ptr<grpc::Channel> OpenBulkChannel(const std::string& target,
+                                               size_t max_message_bytes) {
+  grpc::ChannelArguments arguments = MakeArguments(max_message_bytes);
+  arguments.SetInt(GRPC_ARG_HTTP2_WRITE_BUFFER_SIZE, kBulkWriteBufferBytes);
+  arguments.SetInt(GRPC_ARG_TCP_READ_CHUNK_SIZE, kBulkReadChunkBytes);
+  return Open(target, arguments);
 }
 
 }  // namespace tensorkv

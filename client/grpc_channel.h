@@ -22,6 +22,10 @@ std::shared_ptr<grpc::Channel> OpenChannel(
     const std::string& target,
     size_t max_message_bytes = kDefaultMaxMessageBytes);
 
+// The same, for streams of large messages.
+std::shared_ptr<grpc::Channel> OpenBulkChannel(const std::string& target,
+                                               size_t max_message_bytes);
+
 }  // namespace tensorkv
 
 #endif  // TENSORKV_CLIENT_GRPC_CHANNEL_H_

@@ -9,8 +9,11 @@
 #include <utility>
 #include <vector>
 
+#include "client/channel_pool.h"
 #include "client/connection.h"
+#include "client/data_calls.h"
 #include "client/grpc_channel.h"
+#include "client/transfer_options.h"
 #include "tensorkv/v1/service.grpc.pb.h"
 
 namespace tensorkv {
@@ -19,21 +22,26 @@ struct GrpcConnectionOptions {
   // "host:port", "unix:/path", or any gRPC target.
   std::string target;
 
-  // Requests whose encoding is longer fail with ResourceExhausted before they
-  // are sent, replies when they arrive.
+  // The longest message sent or taken, encoded. It does not bound the tensors
+  // of a call, which go as streams where they do not fit; a call that is too
+  // long for other reasons, such as too many keys, is ResourceExhausted.
   size_t max_message_bytes = kDefaultMaxMessageBytes;
+
+  TransferOptions transfer;
 };
 
-// Sends each call as one unary RPC and blocks until its answer. Thread-safe.
-// Errors come as the server gave them.
+// Sends calls and blocks until their answers. Thread-safe. Errors come as the
+// server gave them.
 //
-// A tensor is copied once into the message; tensors of a reply take over its
-// payloads.
+// Elements are not copied to be sent: nobody may write them before the call has
+// ended or, if it failed, before their buffers have one owner again. Those
+// received are copied once, into 64-byte aligned memory; small tensors of a
+// reply share buffers.
 class GrpcConnection final : public Connection {
  public:
-  // Opens a channel; it connects at the first call.
-  // Errors: InvalidArgument (empty target, max_message_bytes 0 or above what
-  // a message can hold).
+  // Opens channels; each connects at its first call.
+  // Errors: InvalidArgument (empty target; max_message_bytes below 1 KiB or
+  // above what a message can hold; transfer options that make no sense).
   static absl::StatusOr<std::unique_ptr<Connection>> Create(
       const GrpcConnectionOptions& options);
 
@@ -75,18 +83,17 @@ class GrpcConnection final : public Connection {
   using Method = grpc::Status (Stub::*)(grpc::ClientContext*, const Request&,
                                         Response*);
 
-  GrpcConnection(std::unique_ptr<Stub> stub, size_t max_message_bytes)
-      : stub_(std::move(stub)), max_message_bytes_(max_message_bytes) {}
+  explicit GrpcConnection(const GrpcConnectionOptions& options);
 
   template <typename Request, typename Response>
   absl::StatusOr<Response> Call(Method<Request, Response> method,
                                 const Request& request,
                                 const CallOptions& options);
 
-  absl::Status CheckSize(size_t request_bytes) const;
-
-  const std::unique_ptr<Stub> stub_;
   const size_t max_message_bytes_;
+  ChannelPool channels_;
+  const std::unique_ptr<Stub> stub_;
+  DataCalls data_calls_;
 };
 
 }  // namespace tensorkv

@@ -256,6 +256,9 @@ TEST(ClientConnectTest, OptionsThatCannotWorkAreInvalid) {
   EXPECT_THAT(Client::Connect({.max_message_bytes = 0}),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("max_message_bytes")));
+  EXPECT_THAT(Client::Connect({.transfer = {.bulk_connections = 65}}),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("bulk_connections")));
 }
 
 TEST(ClientConnectTest, ConnectedClientCallsItsServerAndCounts) {

@@ -10,19 +10,21 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
 #include "tensorkv/v1/service.grpc.pb.h"
 
 namespace tensorkv::testing {
 
-// Answers every RPC with `status` and, where that is OK, the response written
-// down for it. Records names, deadlines and some requests. Change and read the
-// members while no call is under way.
-class FakeService final : public v1::TensorKV::Service {
+// Answers every unary RPC with `status` and, where that is OK, the response
+// written down for it. Records names, deadlines and some requests. Change and
+// read the members while no call is under way.
+class FakeService : public v1::TensorKV::Service {
  public:
   grpc::Status status;
   v1::InitResponse init_response;
+  v1::PushResponse push_response;
   v1::PullResponse pull_response;
   v1::StatResponse stat_response;
   // Runs inside each call.
@@ -31,6 +33,7 @@ class FakeService final : public v1::TensorKV::Service {
   std::vector<std::string> rpcs;
   std::vector<std::chrono::system_clock::time_point> deadlines;
   v1::InitRequest init_request;
+  v1::PushRequest push_request;
   v1::PushPullRequest push_pull_request;
 
   // Starts to listen on 127.0.0.1. Returns the target.
@@ -44,7 +47,10 @@ class FakeService final : public v1::TensorKV::Service {
                   .BuildAndStart();
     return absl::StrCat("127.0.0.1:", port);
   }
-  void Stop() { server_->Shutdown(); }
+  // Cancels the calls that are under way, and waits for their end.
+  void Stop() {
+    if (server_) server_->Shutdown(std::chrono::system_clock::now());
+  }
 
 #define TENSORKV_FAKE_RPC(name)                              \
   grpc::Status name(grpc::ServerContext* context,            \
@@ -53,7 +59,6 @@ class FakeService final : public v1::TensorKV::Service {
     Record(#name, *context);                                 \
     return status;                                           \
   }
-  TENSORKV_FAKE_RPC(Push)
   TENSORKV_FAKE_RPC(Delete)
   TENSORKV_FAKE_RPC(List)
   TENSORKV_FAKE_RPC(CreateNamespace)
@@ -71,6 +76,14 @@ class FakeService final : public v1::TensorKV::Service {
     Record("Init", *context);
     init_request = *request;
     *response = init_response;
+    return status;
+  }
+  grpc::Status Push(grpc::ServerContext* context,
+                    const v1::PushRequest* request,
+                    v1::PushResponse* response) override {
+    Record("Push", *context);
+    push_request = *request;
+    *response = push_response;
     return status;
   }
   grpc::Status Pull(grpc::ServerContext* context,
@@ -96,13 +109,19 @@ class FakeService final : public v1::TensorKV::Service {
     return status;
   }
 
- private:
+ protected:
+  // Thread-safe, as streams need it.
   void Record(const char* rpc, const grpc::ServerContext& context) {
-    rpcs.push_back(rpc);
-    deadlines.push_back(context.deadline());
+    {
+      MutexLock lock(&mutex_);
+      rpcs.push_back(rpc);
+      deadlines.push_back(context.deadline());
+    }
     during_call();
   }
 
+ private:
+  Mutex mutex_;  // for the records
   std::unique_ptr<grpc::Server> server_;
 };
 

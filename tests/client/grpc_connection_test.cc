@@ -11,6 +11,7 @@
 #include "gtest/gtest.h"
 #include "tests/client/call_verb.h"
 #include "tests/client/fake_service.h"
+#include "tests/client/fake_stream_service.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
 
@@ -20,6 +21,7 @@ namespace {
 using std::chrono::system_clock;
 using ::tensorkv::testing::CallVerb;
 using ::tensorkv::testing::FakeService;
+using ::tensorkv::testing::FakeStreamService;
 using ::tensorkv::testing::Full;
 using ::tensorkv::testing::IsFilledWith;
 using ::tensorkv::testing::IsOk;
@@ -119,19 +121,6 @@ TEST_F(GrpcConnectionTest, UnknownDTypeInMetadataIsInternal) {
               StatusIs(absl::StatusCode::kInternal, HasSubstr("reply")));
 }
 
-TEST_F(GrpcConnectionTest, RequestOverTheLimitIsNotSent) {
-  const Tensor large = Full({kMaxMessageBytes + 1}, 0, DType::kU8);
-
-  EXPECT_THAT(connection_->Init({.entries = {{"w", large}}}, {}),
-              StatusIs(absl::StatusCode::kResourceExhausted,
-                       HasSubstr("at most 10000")));
-  EXPECT_THAT(
-      connection_->Push({.entries = {{.key = "w", .tensor = large}}}, {}),
-      StatusIs(absl::StatusCode::kResourceExhausted));
-
-  EXPECT_THAT(service_.rpcs, IsEmpty());
-}
-
 TEST_F(GrpcConnectionTest, KeysCountForTheLimit) {
   EXPECT_THAT(
       connection_->Delete({.keys = {std::string(kMaxMessageBytes, 'k')}}, {}),
@@ -139,7 +128,7 @@ TEST_F(GrpcConnectionTest, KeysCountForTheLimit) {
                HasSubstr("at most 10000")));
 }
 
-TEST_F(GrpcConnectionTest, ReplyOverTheLimitIsResourceExhausted) {
+TEST_F(GrpcConnectionTest, LargeReplyOfAServerWithoutStreamsIsAnError) {
   AddPulledValue(kMaxMessageBytes + 1);
 
   EXPECT_THAT(connection_->Pull({}, {}),
@@ -189,6 +178,23 @@ TEST_F(GrpcConnectionTest, NoServerIsUnavailable) {
               StatusIs(absl::StatusCode::kUnavailable));
 }
 
+TEST(GrpcConnectionStreamTest, TensorsOverTheMessageLimitAreNoError) {
+  FakeStreamService service;
+  service.values = {{7, Full({3 * kMaxMessageBytes}, 5, DType::kU8)}};
+  ASSERT_OK_AND_ASSIGN(
+      const std::unique_ptr<Connection> connection,
+      GrpcConnection::Create(
+          {.target = service.Start(), .max_message_bytes = kMaxMessageBytes}));
+
+  EXPECT_OK(
+      connection->Init({.entries = {{"w", service.values[0].tensor}}}, {}));
+  ASSERT_OK_AND_ASSIGN(const PullReply reply,
+                       connection->Pull({.entries = {{"w"}}}, {}));
+
+  EXPECT_THAT(service.rpcs, ElementsAre("InitStream", "PullStream"));
+  EXPECT_THAT(reply.values.at(0).tensor, IsFilledWith(5));
+}
+
 TEST(GrpcConnectionCreateTest, EmptyTargetIsInvalid) {
   EXPECT_THAT(
       GrpcConnection::Create({.target = ""}),
@@ -198,12 +204,20 @@ TEST(GrpcConnectionCreateTest, EmptyTargetIsInvalid) {
 TEST(GrpcConnectionCreateTest, LimitsThatNoMessageHasAreInvalid) {
   const size_t two_gib = size_t{1} << 31;
 
-  EXPECT_THAT(GrpcConnection::Create({.target = "x", .max_message_bytes = 0}),
-              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(
+      GrpcConnection::Create({.target = "x", .max_message_bytes = 1023}),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               HasSubstr("max_message_bytes")));
   EXPECT_THAT(
       GrpcConnection::Create({.target = "x", .max_message_bytes = two_gib}),
       StatusIs(absl::StatusCode::kInvalidArgument,
                HasSubstr("max_message_bytes")));
+}
+
+TEST(GrpcConnectionCreateTest, TransferOptionsThatMakeNoSenseAreInvalid) {
+  EXPECT_THAT(
+      GrpcConnection::Create({.target = "x", .transfer = {.part_bytes = 0}}),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("part_bytes")));
 }
 
 }  // namespace

@@ -1,0 +1,195 @@
+#include "client/bulk_calls.h"
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "base/status_macros.h"
+#include "client/message_bytes.h"
+#include "client/part_sender.h"
+#include "client/pulled_values.h"
+#include "client/stripe_group.h"
+#include "tensor/proto_codec.h"
+#include "tensor/stripe_range.h"
+#include "tensorkv/v1/data.pb.h"
+
+namespace tensorkv {
+namespace {
+
+constexpr char kInitStream[] = "/tensorkv.v1.TensorKV/InitStream";
+constexpr char kPushStream[] = "/tensorkv.v1.TensorKV/PushStream";
+constexpr char kPullStream[] = "/tensorkv.v1.TensorKV/PullStream";
+constexpr char kPushPullStream[] = "/tensorkv.v1.TensorKV/PushPullStream";
+
+// The messages of a stream that carries such requests.
+template <typename Request>
+struct StreamOf;
+template <>
+struct StreamOf<InitRequest> {
+  using Chunk = v1::InitChunk;
+  using Manifest = InitManifest;
+};
+template <>
+struct StreamOf<PushRequest> {
+  using Chunk = v1::PushChunk;
+  using Manifest = PushManifest;
+};
+
+// Stripes need a name in common.
+void NameCall(uint32_t num_stripes, CallIds& ids,
+              std::optional<CallId>& call_id) {
+  if (num_stripes > 1 && !call_id.has_value()) call_id = ids.Next();
+}
+
+// `message`, encoded for each stripe; `part` is what in it names the stripe.
+template <typename Part>
+absl::StatusOr<std::vector<grpc::ByteBuffer>> EncodeForEachStripe(
+    const google::protobuf::Message& message, Part* part, uint32_t num_stripes,
+    size_t max_message_bytes) {
+  std::vector<grpc::ByteBuffer> encoded(num_stripes);
+  part->mutable_stripe()->set_count(num_stripes);
+  for (uint32_t i = 0; i < num_stripes; ++i) {
+    part->mutable_stripe()->set_index(i);
+    ASSIGN_OR_RETURN(encoded[i], Serialize(message, max_message_bytes));
+  }
+  return encoded;
+}
+
+template <typename Request>
+absl::StatusOr<std::vector<grpc::ByteBuffer>> EncodeManifests(
+    const Request& request, uint32_t num_stripes, size_t max_message_bytes,
+    CallIds& ids) {
+  typename StreamOf<Request>::Manifest manifest = {.request = request};
+  NameCall(num_stripes, ids, manifest.request.call_id);
+  typename StreamOf<Request>::Chunk chunk;
+  ToProto(manifest, chunk.mutable_manifest());
+  return EncodeForEachStripe(chunk, chunk.mutable_manifest(), num_stripes,
+                             max_message_bytes);
+}
+
+// The only message of a reply.
+absl::Status ReceiveOnly(StripeStream& stream, grpc::ByteBuffer* message) {
+  if (!stream.Read(message)) {
+    return absl::InternalError("the server ended the stream without a reply");
+  }
+  grpc::ByteBuffer another;
+  if (!stream.Read(&another)) return absl::OkStatus();
+  return MalformedReply(absl::InternalError("expected one message, got more"));
+}
+
+template <typename Proto>
+absl::StatusOr<Proto> ParseAs(absl::StatusOr<grpc::ByteBuffer> bytes) {
+  RETURN_IF_ERROR(bytes.status());
+  Proto proto;
+  RETURN_IF_ERROR(Parse(&*bytes, &proto));
+  return proto;
+}
+
+}  // namespace
+
+BulkCalls::BulkCalls(ChannelPool& channels, const TransferOptions& options,
+                     size_t max_message_bytes)
+    : channels_(channels),
+      max_message_bytes_(max_message_bytes),
+      part_bytes_(std::min<uint64_t>(options.part_bytes,
+                                     max_message_bytes - kPartOverheadBytes)),
+      min_stripe_bytes_(options.min_stripe_bytes),
+      // A call's own thread carries its first stripe.
+      threads_(channels.num_bulk() - 1) {}
+
+uint32_t BulkCalls::NumStripes(uint64_t bytes) const {
+  return static_cast<uint32_t>(
+      std::clamp<uint64_t>(bytes / min_stripe_bytes_, 1, kMaxStripes));
+}
+
+template <typename Request>
+absl::Status BulkCalls::Upload(const Request& request, const UploadPlan& plan,
+                               const CallDeadline& deadline, Receiver receive) {
+  const std::vector<uint64_t> sizes = TensorSizes(request.entries);
+  ASSIGN_OR_RETURN(const uint64_t total, TotalBytes(sizes));
+  StripeGroup call(channels_, threads_, plan.method,
+                   NumStripes(std::max(total, plan.expected_bytes)), deadline);
+  ASSIGN_OR_RETURN(const std::vector<grpc::ByteBuffer> manifests,
+                   EncodeManifests(request, call.num_stripes(),
+                                   max_message_bytes_, call_ids_));
+  const auto tensor_of = [&](uint32_t entry) -> const Tensor& {
+    return request.entries[entry].tensor;
+  };
+  const auto exchange = [&](StripeStream& stream,
+                            const Stripe& stripe) -> absl::Status {
+    ASSIGN_OR_RETURN(const ByteRange range, StripeRange(total, stripe));
+    RETURN_IF_ERROR(SendParts(stream, manifests[stripe.index],
+                              PartCursor(sizes, range), part_bytes_,
+                              tensor_of));
+    return receive(stream, stripe);
+  };
+  return call.Run(exchange);
+}
+
+template <typename Request>
+absl::StatusOr<grpc::ByteBuffer> BulkCalls::Upload(
+    const Request& request, const char* method, const CallDeadline& deadline) {
+  grpc::ByteBuffer reply;
+  // Every stripe gets the same.
+  const auto receive = [&](StripeStream& stream, const Stripe& stripe) {
+    grpc::ByteBuffer other;
+    return ReceiveOnly(stream, stripe.index == 0 ? &reply : &other);
+  };
+  RETURN_IF_ERROR(Upload(request, {.method = method, .expected_bytes = 0},
+                         deadline, receive));
+  return reply;
+}
+
+absl::StatusOr<InitReply> BulkCalls::Init(const InitRequest& request,
+                                          const CallDeadline& deadline) {
+  ASSIGN_OR_RETURN(
+      const v1::InitResponse response,
+      ParseAs<v1::InitResponse>(Upload(request, kInitStream, deadline)));
+  return FromProto(response);
+}
+
+absl::StatusOr<PushReply> BulkCalls::Push(const PushRequest& request,
+                                          const CallDeadline& deadline) {
+  ASSIGN_OR_RETURN(
+      const v1::PushResponse response,
+      ParseAs<v1::PushResponse>(Upload(request, kPushStream, deadline)));
+  return FromProto(response);
+}
+
+absl::StatusOr<PullReply> BulkCalls::Pull(const PullRequest& request,
+                                          uint64_t expected_bytes,
+                                          const CallDeadline& deadline) {
+  StripeGroup call(channels_, threads_, kPullStream, NumStripes(expected_bytes),
+                   deadline);
+  PullStreamRequest stream_request = {.request = request,
+                                      .max_part_bytes = part_bytes_};
+  NameCall(call.num_stripes(), call_ids_, stream_request.call_id);
+  v1::PullStreamRequest proto;
+  ToProto(stream_request, &proto);
+  ASSIGN_OR_RETURN(const std::vector<grpc::ByteBuffer> requests,
+                   EncodeForEachStripe(proto, &proto, call.num_stripes(),
+                                       max_message_bytes_));
+  PulledValues values(request.entries.size());
+  const auto exchange = [&](StripeStream& stream, const Stripe& stripe) {
+    // What went wrong shows at the next read.
+    stream.Write(requests[stripe.index], /*is_last=*/true);
+    return values.Receive(stream, stripe);
+  };
+  RETURN_IF_ERROR(call.Run(exchange));
+  return values.Release();
+}
+
+absl::StatusOr<PullReply> BulkCalls::PushPull(const PushRequest& request,
+                                              uint64_t expected_bytes,
+                                              const CallDeadline& deadline) {
+  PulledValues values(request.entries.size());
+  const auto receive = [&](StripeStream& stream, const Stripe& stripe) {
+    return values.Receive(stream, stripe);
+  };
+  RETURN_IF_ERROR(Upload(
+      request, {.method = kPushPullStream, .expected_bytes = expected_bytes},
+      deadline, receive));
+  return values.Release();
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,83 @@
+// The calls that travel as streams.
+
+#ifndef TENSORKV_CLIENT_BULK_CALLS_H_
+#define TENSORKV_CLIENT_BULK_CALLS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/call_deadline.h"
+#include "client/call_ids.h"
+#include "client/channel_pool.h"
+#include "client/stripe_stream.h"
+#include "client/thread_pool.h"
+#include "client/transfer_options.h"
+#include "grpcpp/support/byte_buffer.h"
+#include "tensor/requests.h"
+
+namespace tensorkv {
+
+// Makes InitStream, PushStream, PullStream and PushPullStream, each striped
+// over as many connections as its size is worth and the moment allows.
+// Thread-safe; calls block until their answer or deadline.
+//
+// Errors: those of the verb · Internal (a reply that makes no sense) ·
+// ResourceExhausted (metadata alone above the message limit; no memory for
+// the reply).
+class BulkCalls {
+ public:
+  // What a message with a part takes beside the part's bytes, at most.
+  static constexpr size_t kPartOverheadBytes = 64;
+
+  // `channels` outlives it. REQUIRES: options that CheckTransferOptions takes;
+  // max_message_bytes > kPartOverheadBytes.
+  BulkCalls(ChannelPool& channels, const TransferOptions& options,
+            size_t max_message_bytes);
+
+  absl::StatusOr<InitReply> Init(const InitRequest& request,
+                                 const CallDeadline& deadline);
+  absl::StatusOr<PushReply> Push(const PushRequest& request,
+                                 const CallDeadline& deadline);
+  // `expected_bytes`: about how much the reply brings.
+  absl::StatusOr<PullReply> Pull(const PullRequest& request,
+                                 uint64_t expected_bytes,
+                                 const CallDeadline& deadline);
+  absl::StatusOr<PullReply> PushPull(const PushRequest& request,
+                                     uint64_t expected_bytes,
+                                     const CallDeadline& deadline);
+
+ private:
+  // Receives the reply of one stripe.
+  using Receiver =
+      absl::FunctionRef<absl::Status(StripeStream& stream, const Stripe&)>;
+
+  // How a call with tensors in its request is made.
+  struct UploadPlan {
+    const char* method;
+    uint64_t expected_bytes;  // of the reply
+  };
+
+  uint32_t NumStripes(uint64_t bytes) const;
+  template <typename Request>
+  absl::Status Upload(const Request& request, const UploadPlan& plan,
+                      const CallDeadline& deadline, Receiver receive);
+  // For replies of one message.
+  template <typename Request>
+  absl::StatusOr<grpc::ByteBuffer> Upload(const Request& request,
+                                          const char* method,
+                                          const CallDeadline& deadline);
+
+  ChannelPool& channels_;
+  const size_t max_message_bytes_;
+  const uint64_t part_bytes_;
+  const uint64_t min_stripe_bytes_;
+  CallIds call_ids_;
+  ThreadPool threads_;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CLIENT_BULK_CALLS_H_

@@ -1,0 +1,45 @@
+#include "client/call_deadline.h"
+
+#include "absl/strings/str_cat.h"
+#include "proto/grpc_status.h"
+
+namespace tensorkv {
+namespace {
+
+using std::chrono::system_clock;
+
+// gRPC's deadline is this much after the caller's, so that the server's own
+// error, which names what was missing, arrives first.
+constexpr absl::Duration kGrace = absl::Milliseconds(100);
+
+// A deadline that far would overflow.
+constexpr absl::Duration kLongestTimeout = absl::Hours(24 * 365);
+
+std::optional<system_clock::time_point> EndOf(absl::Duration timeout) {
+  if (timeout > kLongestTimeout) return std::nullopt;
+  return system_clock::now() + absl::ToChronoMicroseconds(timeout + kGrace);
+}
+
+}  // namespace
+
+CallDeadline::CallDeadline(absl::Duration timeout)
+    : timeout_(timeout), end_(EndOf(timeout)) {}
+
+absl::Status CallDeadline::CheckTimeLeft() const {
+  if (timeout_ > absl::ZeroDuration()) return absl::OkStatus();
+  return absl::DeadlineExceededError("no time was left to send the request");
+}
+
+void CallDeadline::ApplyTo(grpc::ClientContext& context) const {
+  if (end_.has_value()) context.set_deadline(*end_);
+}
+
+absl::Status CallDeadline::StatusOf(const grpc::Status& status) const {
+  if (status.error_message() != "Deadline Exceeded") {
+    return FromGrpcStatus(status);
+  }
+  return absl::DeadlineExceededError(absl::StrCat(
+      "no answer from the server within ", absl::FormatDuration(timeout_)));
+}
+
+}  // namespace tensorkv

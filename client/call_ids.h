@@ -1,0 +1,28 @@
+// The identities of a client's calls.
+
+#ifndef TENSORKV_CLIENT_CALL_IDS_H_
+#define TENSORKV_CLIENT_CALL_IDS_H_
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include "tensor/requests.h"
+
+namespace tensorkv {
+
+// Names calls so that no two of any clients have the same name. Thread-safe.
+class CallIds {
+ public:
+  CallIds();
+
+  CallId Next() { return {client_id_, next_sequence_++}; }
+
+ private:
+  const std::string client_id_;  // 16 random bytes
+  std::atomic<uint64_t> next_sequence_ = 1;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CLIENT_CALL_IDS_H_

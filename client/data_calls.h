@@ -1,0 +1,62 @@
+// The calls that carry tensors, each in the way that suits its size.
+
+#ifndef TENSORKV_CLIENT_DATA_CALLS_H_
+#define TENSORKV_CLIENT_DATA_CALLS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "client/bulk_calls.h"
+#include "client/call_deadline.h"
+#include "client/channel_pool.h"
+#include "client/connection.h"
+#include "client/large_keys.h"
+#include "client/transfer_options.h"
+#include "client/unary_calls.h"
+#include "tensor/requests.h"
+
+namespace tensorkv {
+
+// Makes Init, Push, Pull and PushPull as one message or as streams, as
+// TransferOptions says. Thread-safe.
+//
+// How much a pull brings is not known beforehand. It goes as a stream if the
+// keys were large when they last went over this connection, or if the server
+// refuses to put the reply into one message.
+//
+// Errors: those of UnaryCalls and BulkCalls · DeadlineExceeded.
+class DataCalls {
+ public:
+  // `channels` outlives it. REQUIRES: as for BulkCalls.
+  DataCalls(ChannelPool& channels, const TransferOptions& options,
+            size_t max_message_bytes);
+
+  absl::StatusOr<InitReply> Init(const InitRequest& request,
+                                 const CallOptions& options);
+  absl::StatusOr<PushReply> Push(const PushRequest& request,
+                                 const CallOptions& options);
+  absl::StatusOr<PullReply> Pull(const PullRequest& request,
+                                 const CallOptions& options);
+  absl::StatusOr<PullReply> PushPull(const PushRequest& request,
+                                     const CallOptions& options);
+
+ private:
+  // Whether a payload of `num_tensors` tensors goes as a stream.
+  bool Streams(uint64_t payload_bytes, uint64_t num_tensors) const;
+  // Whether a request goes as a stream, for its own size.
+  template <typename Request>
+  bool Streams(const Request& request) const;
+  absl::StatusOr<PullReply> PullAsOneMessage(const PullRequest& request,
+                                             const CallDeadline& deadline);
+
+  const size_t max_message_bytes_;
+  const uint64_t stream_threshold_bytes_;
+  UnaryCalls unary_;
+  BulkCalls bulk_;
+  LargeKeys large_keys_;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CLIENT_DATA_CALLS_H_

@@ -1,0 +1,77 @@
+// What a client remembers of the sizes behind keys.
+
+#ifndef TENSORKV_CLIENT_LARGE_KEYS_H_
+#define TENSORKV_CLIENT_LARGE_KEYS_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/types/span.h"
+#include "base/mutex.h"
+#include "tensor/requests.h"
+
+namespace tensorkv {
+
+// Guesses how much a pull will bring, from what went over the connection
+// before, so that a large reply can be asked for as a stream at once. A wrong
+// guess costs time, never correctness.
+//
+// Remembers keys with large values, and lists of keys whose values are large
+// only together, by 64-bit fingerprints: a bounded few bytes each. Thread-safe.
+class LargeKeys {
+ public:
+  // Keys and lists with less than `threshold_bytes` are not kept. At most
+  // `max_known` are; beyond that an arbitrary one makes room.
+  LargeKeys(uint64_t threshold_bytes, size_t max_known)
+      : threshold_bytes_(threshold_bytes), max_known_(max_known) {}
+
+  // Takes in the sizes of what was stored, pushed or pulled. Nothing is
+  // learnt from a reply that does not have a value for each entry.
+  void Learn(const InitRequest& request);
+  void Learn(const PushRequest& request);
+  void Learn(const PullRequest& request, const PullReply& reply);
+
+  // How many bytes the values of these keys are known to have; those that are
+  // not known count nothing.
+  uint64_t ExpectedBytes(const PullRequest& request) const;
+  // The same for the values that a PushPull brings back.
+  uint64_t ExpectedBytes(const PushRequest& request) const;
+
+ private:
+  // A key, or a list of them.
+  struct Item {
+    uint64_t fingerprint = 0;
+    uint64_t bytes = 0;
+  };
+
+  // Sets the sizes of these keys and of the list that they are.
+  void LearnList(std::vector<Item> keys);
+  void Set(const Item& item) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  uint64_t BytesOf(uint64_t fingerprint) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  uint64_t ExpectedOf(const std::vector<Item>& keys) const;
+  bool knows_none() const {
+    return num_known_.load(std::memory_order_relaxed) == 0;
+  }
+  // Whether values of that many bytes would change what is known.
+  bool IsNews(uint64_t bytes) const {
+    return bytes >= threshold_bytes_ || !knows_none();
+  }
+
+  const uint64_t threshold_bytes_;
+  const size_t max_known_;
+  // The size of known_: a client of small tensors only never locks.
+  std::atomic<size_t> num_known_ = 0;
+
+  mutable Mutex mutex_;
+  // Bytes by fingerprint.
+  absl::flat_hash_map<uint64_t, uint64_t> known_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CLIENT_LARGE_KEYS_H_

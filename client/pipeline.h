@@ -1,0 +1,120 @@
+// Calls of a client that the caller does not wait for.
+//
+//   Pipeline pipeline(client.get());
+//   std::future<absl::StatusOr<Value>> weights = pipeline.Pull("w");
+//   std::future<absl::StatusOr<PushResult>> pushed = pipeline.Push("b", grad);
+//   ASSIGN_OR_RETURN(Value value, weights.get());
+
+#ifndef TENSORKV_CLIENT_PIPELINE_H_
+#define TENSORKV_CLIENT_PIPELINE_H_
+
+#include <cstdint>
+#include <deque>
+#include <future>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "base/mutex.h"
+#include "client/client.h"
+#include "client/key_order.h"
+#include "tensor/requests.h"
+
+namespace tensorkv {
+
+struct PipelineOptions {
+  // Calls that have been submitted and have not ended. Also the most threads.
+  int max_in_flight = 16;
+  // Bytes of the tensors that these calls send. A call with more goes alone.
+  uint64_t max_bytes = uint64_t{256} << 20;
+};
+
+// Runs calls of a client on threads of its own and hands out their results as
+// futures. Thread-safe.
+//
+// Order: calls with a key in common run one after another, in the order in
+// which they were submitted; other calls run at the same time and may overtake
+// one another. A call that fails does not stop those behind it.
+//
+// Backpressure: a verb blocks while as many calls or bytes are under way as the
+// options allow; after that it returns at once.
+//
+// Steps: calls that run at the same time cannot count the steps of a worker,
+// so a worker's pushes name theirs (PushOptions::step).
+//
+// Errors of the futures: those of the client's verbs. Timeouts begin when a
+// call runs, not when it is submitted.
+class Pipeline {
+ public:
+  // `client` outlives it. REQUIRES: max_in_flight > 0.
+  explicit Pipeline(Client* client, const PipelineOptions& options = {});
+  // Waits for all calls.
+  ~Pipeline();
+  Pipeline(const Pipeline&) = delete;
+  Pipeline& operator=(const Pipeline&) = delete;
+
+  // As Client's verbs. Nobody may write the elements of a tensor before the
+  // future is ready; see Client for a call that failed.
+  std::future<absl::StatusOr<PushResult>> Push(absl::string_view key,
+                                               Tensor contribution,
+                                               const PushOptions& options = {});
+  std::future<absl::StatusOr<PushReply>> Push(std::vector<PushEntry> entries,
+                                              const PushOptions& options = {});
+  std::future<absl::StatusOr<Value>> Pull(absl::string_view key,
+                                          Version min_version = 0);
+  std::future<absl::StatusOr<PullReply>> Pull(
+      absl::Span<const std::string> keys);
+  std::future<absl::StatusOr<PullReply>> Pull(PullRequest request);
+  std::future<absl::StatusOr<Value>> PushPull(absl::string_view key,
+                                              Tensor contribution,
+                                              const PushOptions& options = {});
+  std::future<absl::StatusOr<PullReply>> PushPull(
+      std::vector<PushEntry> entries, const PushOptions& options = {});
+
+ private:
+  using Ticket = KeyOrder::Ticket;
+  struct Call {
+    std::vector<KeyOrder::KeyHash> keys;
+    uint64_t bytes = 0;
+    absl::AnyInvocable<void() &&> run;
+  };
+
+  // A future for what `verb` returns, which will run.
+  template <typename Verb>
+  auto Submit(std::vector<KeyOrder::KeyHash> keys, uint64_t bytes, Verb verb);
+  void Enqueue(Call call);
+  bool HasRoomFor(const Call& call) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Lets a thread run a call whose turn it is.
+  void MakeReady(Ticket ticket) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void StartThread() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Serve();
+  void RunNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  Client& client_;
+  const PipelineOptions options_;
+
+  Mutex mutex_;
+  CondVar has_work_;
+  CondVar has_room_;
+  bool is_stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  Ticket next_ticket_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Calls that have not ended, and what they hold.
+  int num_in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t bytes_in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
+  KeyOrder order_ ABSL_GUARDED_BY(mutex_);
+  // Calls that have not begun, and those of them whose turn it is.
+  absl::flat_hash_map<Ticket, Call> waiting_ ABSL_GUARDED_BY(mutex_);
+  std::deque<Ticket> ready_ ABSL_GUARDED_BY(mutex_);
+  int num_idle_threads_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<std::thread> threads_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CLIENT_PIPELINE_H_

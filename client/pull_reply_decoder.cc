@@ -1,0 +1,45 @@
+#include "client/pull_reply_decoder.h"
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "base/status_macros.h"
+#include "client/message_bytes.h"
+#include "client/tensor_memory.h"
+#include "grpcpp/support/proto_buffer_reader.h"
+#include "tensor/payload_reader.h"
+#include "tensor/proto_codec.h"
+#include "tensorkv/v1/data.pb.h"
+
+namespace tensorkv {
+namespace {
+
+absl::StatusOr<PullReply> DecodeAnyForm(grpc::ByteBuffer* bytes) {
+  v1::PullResponse response;
+  RETURN_IF_ERROR(Parse(bytes, &response));
+  return CheckReply(FromProto(std::move(response)));
+}
+
+}  // namespace
+
+absl::StatusOr<PullReply> DecodePullReply(grpc::ByteBuffer* bytes,
+                                          uint32_t max_entries) {
+  grpc::ProtoBufferReader metadata(bytes);
+  std::optional<DecodedPull> decoded =
+      ReadPullReply(&metadata, bytes->Length(), max_entries);
+  if (!decoded.has_value()) return DecodeAnyForm(bytes);
+  std::vector<Value>& values = decoded->reply.values;
+  RETURN_IF_ERROR(AllocateTensors(values));
+  std::vector<Tensor*> tensors;
+  tensors.reserve(values.size());
+  for (Value& value : values) tensors.push_back(&value.tensor);
+  grpc::ProtoBufferReader payloads(bytes);
+  if (ReadPayloads(&payloads, decoded->payloads, tensors)) {
+    return std::move(decoded->reply);
+  }
+  return MalformedReply(absl::InternalError("it ends early"));
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,23 @@
+// Pulled values from the bytes of one message.
+
+#ifndef TENSORKV_CLIENT_PULL_REPLY_DECODER_H_
+#define TENSORKV_CLIENT_PULL_REPLY_DECODER_H_
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "grpcpp/support/byte_buffer.h"
+#include "tensor/requests.h"
+
+namespace tensorkv {
+
+// Reads a PullResponse or PushPullResponse, which it empties. The elements are
+// copied once, into aligned memory of the tensors; of a message in an unusual
+// form, into that which the generated code makes. Thread-safe.
+// Errors: Internal (malformed) · ResourceExhausted (no memory).
+absl::StatusOr<PullReply> DecodePullReply(grpc::ByteBuffer* bytes,
+                                          uint32_t max_entries);
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CLIENT_PULL_REPLY_DECODER_H_

@@ -1,0 +1,58 @@
+// The values of a reply that arrives as parts.
+
+#ifndef TENSORKV_CLIENT_PULLED_VALUES_H_
+#define TENSORKV_CLIENT_PULLED_VALUES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "base/mutex.h"
+#include "client/stripe_stream.h"
+#include "grpcpp/support/byte_buffer.h"
+#include "tensor/requests.h"
+#include "tensor/stripe_range.h"
+
+namespace tensorkv {
+
+// Receives the stripes of a PullStream or PushPullStream into one set of
+// tensors. The manifest that comes first makes room for them; the others must
+// say the same. Thread-safe for different stripes.
+class PulledValues {
+ public:
+  // Of a call with that many entries.
+  explicit PulledValues(size_t num_entries) : num_entries_(num_entries) {}
+
+  // Reads all messages of one stripe's stream.
+  // Errors: Internal (malformed, or too few) · ResourceExhausted (memory).
+  absl::Status Receive(StripeStream& stream, const Stripe& stripe);
+
+  // The values. REQUIRES: every stripe has been received.
+  PullReply Release();
+
+ private:
+  absl::Status ReceiveManifest(StripeStream& stream);
+  absl::Status TakeManifest(PullReply manifest);
+  absl::Status Allocate(PullReply manifest)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CheckAgreement(const PullReply& manifest) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status ReceivePart(grpc::ByteBuffer* message, PartCursor& cursor);
+  // The way for parts in an unusual form.
+  absl::Status ParsePart(grpc::ByteBuffer* message, PartCursor& cursor);
+
+  const size_t num_entries_;
+
+  Mutex mutex_;
+  bool has_manifest_ ABSL_GUARDED_BY(mutex_) = false;
+  PullReply reply_ ABSL_GUARDED_BY(mutex_);
+  // By entry. Set with the first manifest, read by stripes that have seen it.
+  std::vector<uint64_t> sizes_;
+  std::vector<char*> destinations_;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CLIENT_PULLED_VALUES_H_

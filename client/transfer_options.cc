@@ -1,0 +1,41 @@
+#include "client/transfer_options.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "tensor/stripe_range.h"
+
+namespace tensorkv {
+namespace {
+
+constexpr int kMaxBulkConnections = kMaxStripes;
+constexpr int kMostByDefault = 4;
+
+}  // namespace
+
+absl::Status CheckTransferOptions(const TransferOptions& options) {
+  if (options.part_bytes == 0) {
+    return absl::InvalidArgumentError("part_bytes: expected at least 1, got 0");
+  }
+  if (options.min_stripe_bytes == 0) {
+    return absl::InvalidArgumentError(
+        "min_stripe_bytes: expected at least 1, got 0");
+  }
+  if (options.bulk_connections < 0 ||
+      options.bulk_connections > kMaxBulkConnections) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("bulk_connections: expected 0 to ", kMaxBulkConnections,
+                     ", got ", options.bulk_connections));
+  }
+  return absl::OkStatus();
+}
+
+int NumBulkConnections(const TransferOptions& options) {
+  if (options.bulk_connections > 0) return options.bulk_connections;
+  // 0 where the number of cores is not known.
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  return std::clamp(cores, 1, kMostByDefault);
+}
+
+}  // namespace tensorkv

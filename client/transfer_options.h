@@ -1,0 +1,44 @@
+// How tensors travel between a client and its server.
+
+#ifndef TENSORKV_CLIENT_TRANSFER_OPTIONS_H_
+#define TENSORKV_CLIENT_TRANSFER_OPTIONS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/status.h"
+
+namespace tensorkv {
+
+// A call with little payload is one message in each direction. One with more
+// goes as a stream of parts, so that sending, receiving and copying overlap
+// and a call may be of any size; one with much more as several such streams,
+// its stripes, each on a connection of its own. The defaults choose by size;
+// the extremes force one way or the other.
+struct TransferOptions {
+  // Calls with less payload are one message. Lists of tensors so small that
+  // their parts would cost more than they gain are one message too, as long as
+  // that is within the message limit.
+  uint64_t stream_threshold_bytes = uint64_t{1} << 20;
+
+  // The longest part, before its few bytes of metadata; the message limit
+  // bounds it too.
+  uint64_t part_bytes = uint64_t{1} << 20;
+
+  // The least payload for which a call takes one more connection.
+  uint64_t min_stripe_bytes = uint64_t{4} << 20;
+
+  // Connections for streams, besides the one for everything else. They open
+  // when they are first used. 0 stands for the number of cores, at most 4.
+  int bulk_connections = 0;
+};
+
+// Errors: InvalidArgument.
+absl::Status CheckTransferOptions(const TransferOptions& options);
+
+// `options.bulk_connections`, or what 0 stands for on this machine.
+int NumBulkConnections(const TransferOptions& options);
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CLIENT_TRANSFER_OPTIONS_H_

@@ -1,0 +1,88 @@
+#include "client/unary_calls.h"
+
+#include <utility>
+
+#include "base/status_macros.h"
+#include "client/message_bytes.h"
+#include "client/pull_reply_decoder.h"
+#include "grpcpp/client_context.h"
+#include "grpcpp/impl/codegen/client_unary_call.h"
+#include "proto/grpc_bytes.h"
+#include "tensor/message_writer.h"
+#include "tensor/proto_codec.h"
+#include "tensorkv/v1/data.pb.h"
+
+namespace tensorkv {
+namespace {
+
+using grpc::internal::RpcMethod;
+
+absl::StatusOr<grpc::ByteBuffer> Limited(const EncodedMessage& message,
+                                         size_t max_message_bytes) {
+  RETURN_IF_ERROR(CheckMessageSize(message.size_bytes(), max_message_bytes));
+  return ToByteBuffer(message);
+}
+
+}  // namespace
+
+UnaryCalls::UnaryCalls(std::shared_ptr<grpc::Channel> channel,
+                       size_t max_message_bytes)
+    : channel_(std::move(channel)),
+      max_message_bytes_(max_message_bytes),
+      init_("/tensorkv.v1.TensorKV/Init", RpcMethod::NORMAL_RPC, channel_),
+      push_("/tensorkv.v1.TensorKV/Push", RpcMethod::NORMAL_RPC, channel_),
+      pull_("/tensorkv.v1.TensorKV/Pull", RpcMethod::NORMAL_RPC, channel_),
+      push_pull_("/tensorkv.v1.TensorKV/PushPull", RpcMethod::NORMAL_RPC,
+                 channel_) {}
+
+absl::StatusOr<grpc::ByteBuffer> UnaryCalls::Call(
+    const Method& method, const grpc::ByteBuffer& request,
+    const CallDeadline& deadline) {
+  grpc::ClientContext context;
+  deadline.ApplyTo(context);
+  grpc::ByteBuffer reply;
+  const grpc::Status status = grpc::internal::BlockingUnaryCall(
+      channel_.get(), method, &context, request, &reply);
+  RETURN_IF_ERROR(deadline.StatusOf(status));
+  return reply;
+}
+
+absl::StatusOr<InitReply> UnaryCalls::Init(const InitRequest& request,
+                                           const CallDeadline& deadline) {
+  ASSIGN_OR_RETURN(const grpc::ByteBuffer message,
+                   Limited(EncodeInit(request), max_message_bytes_));
+  ASSIGN_OR_RETURN(grpc::ByteBuffer reply, Call(init_, message, deadline));
+  v1::InitResponse response;
+  RETURN_IF_ERROR(Parse(&reply, &response));
+  return FromProto(response);
+}
+
+absl::StatusOr<PushReply> UnaryCalls::Push(const PushRequest& request,
+                                           const CallDeadline& deadline) {
+  ASSIGN_OR_RETURN(const grpc::ByteBuffer message,
+                   Limited(EncodePush(request), max_message_bytes_));
+  ASSIGN_OR_RETURN(grpc::ByteBuffer reply, Call(push_, message, deadline));
+  v1::PushResponse response;
+  RETURN_IF_ERROR(Parse(&reply, &response));
+  return FromProto(response);
+}
+
+absl::StatusOr<PullReply> UnaryCalls::Pull(const PullRequest& request,
+                                           const CallDeadline& deadline) {
+  v1::PullRequest proto;
+  ToProto(request, &proto);
+  ASSIGN_OR_RETURN(const grpc::ByteBuffer message,
+                   Serialize(proto, max_message_bytes_));
+  ASSIGN_OR_RETURN(grpc::ByteBuffer reply, Call(pull_, message, deadline));
+  return DecodePullReply(&reply, request.entries.size());
+}
+
+absl::StatusOr<PullReply> UnaryCalls::PushPull(const PushRequest& request,
+                                               const CallDeadline& deadline) {
+  ASSIGN_OR_RETURN(const grpc::ByteBuffer message,
+                   Limited(EncodePushPull(request), max_message_bytes_));
+  ASSIGN_OR_RETURN(grpc::ByteBuffer reply, Call(push_pull_, message, deadline));
+  return DecodePullReply(&reply, request.entries.size());
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,102 @@
+// A server whose streams the test writes down and looks at.
+
+#ifndef TENSORKV_TESTS_CLIENT_FAKE_STREAM_SERVICE_H_
+#define TENSORKV_TESTS_CLIENT_FAKE_STREAM_SERVICE_H_
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/types/span.h"
+#include "base/mutex.h"
+#include "tensor/requests.h"
+#include "tests/client/fake_service.h"
+
+namespace tensorkv::testing {
+
+// Takes uploads and gives downloads in stripes, as the contract says, and
+// makes the mistakes that it is told to make. The call succeeds when all its
+// stripes are there; if one fails, the others end with Aborted.
+//
+// Change the members while no call is under way.
+class FakeStreamService : public FakeService {
+ public:
+  // What one stream brought. Uploads have a manifest, PullStream a request.
+  struct Stream {
+    std::string rpc;
+    std::string peer;
+    v1::Stripe stripe;
+    v1::InitManifest init;
+    v1::PushManifest push;
+    v1::PullStreamRequest pull;
+    std::vector<v1::Part> parts;
+  };
+
+  ~FakeStreamService() override { Stop(); }
+
+  // The values that PullStream and PushPullStream give, with their data.
+  std::vector<Value> values;
+  // The longest part of PushPullStream, and of PullStream unless it asks.
+  uint64_t part_bytes = 1 << 20;
+
+  // Changes what a stripe sends before it does.
+  std::function<void(const v1::Stripe&, std::vector<v1::PullChunk>*)> edit =
+      [](const v1::Stripe&, std::vector<v1::PullChunk>*) {};
+  // Runs after the first message of each stripe; its errors end the stripe,
+  // and so the call.
+  std::function<grpc::Status(const v1::Stripe&)> after_manifest =
+      [](const v1::Stripe&) { return grpc::Status::OK; };
+  // Runs after the last message of each stripe has come.
+  std::function<void(const v1::Stripe&)> after_upload = [](const v1::Stripe&) {
+  };
+
+  // The streams that have sent all they had, by stripe.
+  std::vector<Stream> streams();
+
+  grpc::Status InitStream(grpc::ServerContext* context,
+                          grpc::ServerReader<v1::InitChunk>* reader,
+                          v1::InitResponse* response) override;
+  grpc::Status PushStream(grpc::ServerContext* context,
+                          grpc::ServerReader<v1::PushChunk>* reader,
+                          v1::PushResponse* response) override;
+  grpc::Status PullStream(grpc::ServerContext* context,
+                          const v1::PullStreamRequest* request,
+                          grpc::ServerWriter<v1::PullChunk>* writer) override;
+  grpc::Status PushPullStream(
+      grpc::ServerContext* context,
+      grpc::ServerReaderWriter<v1::PullChunk, v1::PushChunk>* stream) override;
+
+ private:
+  // The stripes of one call.
+  struct Call {
+    uint32_t num_here = 0;
+    bool has_failed = false;
+  };
+
+  // Waits until all stripes of the call are here, or one has failed.
+  grpc::Status Join(const std::string& call, const v1::Stripe& stripe);
+  grpc::Status Fail(const std::string& call, const grpc::Status& status);
+  grpc::Status Finish(Stream stream, const v1::CallId& id);
+  std::vector<v1::PullChunk> Chunks(const v1::Stripe& stripe,
+                                    uint64_t max_part_bytes);
+  template <typename Writer>
+  void Send(const v1::Stripe& stripe, uint64_t max_part_bytes, Writer* writer);
+
+  Mutex mutex_;
+  CondVar changed_;
+  std::map<std::string, Call> calls_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Stream> streams_ ABSL_GUARDED_BY(mutex_);
+};
+
+// The payload that these streams bring for each of `num_entries` entries.
+// Fails the test unless each stream brings exactly the bytes of its stripe, in
+// their order, in parts of at most `part_bytes`.
+std::vector<std::string> Payloads(
+    const std::vector<FakeStreamService::Stream>& streams,
+    const std::vector<uint64_t>& sizes, uint64_t part_bytes);
+
+}  // namespace tensorkv::testing
+
+#endif  // TENSORKV_TESTS_CLIENT_FAKE_STREAM_SERVICE_H_

@@ -1,0 +1,92 @@
+#include "client/tensor_memory.h"
+
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tests/testing/status_matchers.h"
+
+// The sanitizers end the process at an allocation that is too large unless
+// they are told to fail it.
+extern "C" const char* __asan_default_options() {
+  return "allocator_may_return_null=1";
+}
+extern "C" const char* __tsan_default_options() {
+  return "allocator_may_return_null=1";
+}
+
+namespace tensorkv {
+namespace {
+
+using ::tensorkv::testing::StatusIs;
+
+std::vector<Value> ValuesOf(const std::vector<int64_t>& sizes) {
+  std::vector<Value> values;
+  for (const int64_t size : sizes) {
+    values.push_back({1, *Tensor::WithoutData(DType::kU8, Shape({size}))});
+  }
+  return values;
+}
+
+bool IsAligned(const Tensor& tensor) {
+  return reinterpret_cast<uintptr_t>(tensor.data()) % kBufferAlignment == 0;
+}
+
+TEST(TensorMemoryTest, EveryTensorHasAlignedMemoryOfItsOwn) {
+  std::vector<Value> values = ValuesOf({1, 63, 64, 65, 4096, 4097, 100'000});
+
+  ASSERT_OK(AllocateTensors(values));
+
+  // Overlaps would show with the address sanitizer or below.
+  for (size_t i = 0; i < values.size(); ++i) {
+    Tensor& tensor = values[i].tensor;
+    ASSERT_TRUE(IsAligned(tensor));
+    std::memset(tensor.mutable_data(), static_cast<int>(i),
+                tensor.size_bytes());
+  }
+  for (size_t i = 0; i < values.size(); ++i) {
+    const auto elements = values[i].tensor.elements<uint8_t>();
+    EXPECT_EQ(elements.front(), i);
+    EXPECT_EQ(elements.back(), i);
+  }
+}
+
+TEST(TensorMemoryTest, SmallTensorsShareBuffers) {
+  std::vector<Value> values = ValuesOf(std::vector<int64_t>(1000, 256));
+
+  ASSERT_OK(AllocateTensors(values));
+
+  EXPECT_EQ(values[0].tensor.buffer(), values[1].tensor.buffer());
+  EXPECT_FALSE(values[0].tensor.buffer() == values[999].tensor.buffer());
+  EXPECT_LE(values[0].tensor.buffer()->size_bytes(), kSharedBufferBytes);
+}
+
+TEST(TensorMemoryTest, LargeTensorsKeepNothingElseAlive) {
+  std::vector<Value> values = ValuesOf({kMaxSharingTensorBytes + 1, 1});
+
+  ASSERT_OK(AllocateTensors(values));
+
+  EXPECT_TRUE(values[0].tensor.fills_buffer());
+  EXPECT_LE(values[1].tensor.buffer()->size_bytes(), kBufferAlignment);
+}
+
+TEST(TensorMemoryTest, TensorsWithoutElementsNeedNone) {
+  std::vector<Value> values = ValuesOf({0, 0});
+
+  ASSERT_OK(AllocateTensors(values));
+
+  EXPECT_FALSE(values[0].tensor.has_data());
+}
+
+TEST(TensorMemoryTest, MemoryThatNobodyHasIsResourceExhausted) {
+  std::vector<Value> values =
+      ValuesOf({std::numeric_limits<int64_t>::max() / 2});
+
+  EXPECT_THAT(AllocateTensors(values),
+              StatusIs(absl::StatusCode::kResourceExhausted));
+}
+
+}  // namespace
+}  // namespace tensorkv
