@@ -130,7 +130,7 @@ absl::StatusOr<std::unique_ptr<Load>> TensorkvPeer::MakeLoad(
   ASSIGN_OR_RETURN(const std::vector<Tensor> tensors, Split(values, workload));
   std::vector<Lane> lanes;
   for (int i = 0; i < workload.in_flight; ++i) {
-    lanes.push_back(MakeLane(i, tensors));
+    lanes.push_back(MakeLane(next_lane_++, tensors));
   }
   auto load = std::make_unique<TensorkvLoad>(workload, server_, client_.get(),
                                              std::move(lanes));

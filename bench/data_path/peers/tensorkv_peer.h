@@ -14,6 +14,7 @@
 
 namespace tensorkv::bench {
 
+// Unlike others, it may have several loads at a time.
 class TensorkvPeer final : public Peer {
  public:
   // `server` is the process at `address`.
@@ -31,6 +32,7 @@ class TensorkvPeer final : public Peer {
 
   const std::unique_ptr<Client> client_;
   const pid_t server_;
+  int next_lane_ = 0;  // each load has lanes, and so keys, of its own
 };
 
 // Bound of a call: far beyond what any takes.

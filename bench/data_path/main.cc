@@ -1,0 +1,135 @@
+// Measures how fast tensors reach the server and come back, beside what bounds
+// it and what one would use instead. tools/bench builds and runs it;
+// docs/performance.md says what the rows mean.
+//
+// Exit status: 0 when everything that could be measured was, 1 if nothing can
+// be, 2 for wrong flags.
+
+#include <iostream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "bench/data_path/measure/affinity.h"
+#include "bench/data_path/options.h"
+#include "bench/data_path/report/figures_file.h"
+#include "bench/data_path/report/goals.h"
+#include "bench/data_path/report/machine.h"
+#include "bench/data_path/report/records_json.h"
+#include "bench/data_path/report/section_text.h"
+#include "bench/data_path/suites/calls_suite.h"
+#include "bench/data_path/suites/keys_suite.h"
+#include "bench/data_path/suites/rounds_suite.h"
+
+namespace tensorkv::bench {
+namespace {
+
+// The sections of a run, printed as they are done.
+class Report {
+ public:
+  void Print(const std::string& text) {
+    std::cout << text << std::endl;
+    absl::StrAppend(&text_, text, "\n");
+  }
+
+  void Add(Section section) {
+    const bool is_empty = section.rows.empty() && section.figures.empty() &&
+                          section.left_out.empty();
+    if (is_empty) return;
+    Print(SectionText(section));
+    sections_.push_back(std::move(section));
+  }
+
+  const std::vector<Section>& sections() const { return sections_; }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::vector<Section> sections_;
+  std::string text_;
+};
+
+std::string Introduction(const Options& options) {
+  std::string text = absl::StrCat("- command: `", options.command, "`\n",
+                                  "- revision: ", options.revision, "\n");
+  for (const auto& [name, value] : DescribeMachine()) {
+    absl::StrAppend(&text, "- ", name, ": ", value, "\n");
+  }
+  return text;
+}
+
+absl::Status MeasureCallsOf(const Plan& plan, const PeerSet& tcp,
+                            ServerLauncher* launcher, RowRunner* runner,
+                            Report* report) {
+  ConnectionCounter counter(&tcp);
+  report->Add(MeasureCalls("One tensor, TCP", Unit::kGigabytesPerSecond,
+                           TensorWorkloads(plan, Transport::kTcp), tcp,
+                           &counter, runner));
+  report->Add(MeasureOursBesideOurs(tcp, &counter, runner));
+  report->Add(MeasureCalls("Batches, TCP", Unit::kMillionKeysPerSecond,
+                           BatchWorkloads(plan), tcp, &counter, runner));
+  report->Add(MeasureRounds(tcp, &counter, runner));
+  ASSIGN_OR_RETURN(const std::unique_ptr<PeerSet> local,
+                   PeerSet::Start(launcher, Transport::kUnix));
+  report->Add(MeasureCalls("One tensor, Unix socket", Unit::kGigabytesPerSecond,
+                           TensorWorkloads(plan, Transport::kUnix), *local,
+                           &counter, runner));
+  return absl::OkStatus();
+}
+
+absl::Status MeasureAll(const Options& options, Report* report) {
+  const CpuList all_cpus = AllowedCpus();
+  // Before any thread starts, so that all of them are bound.
+  RETURN_IF_ERROR(BindTo(options.client_cpus));
+  ASSIGN_OR_RETURN(
+      const std::unique_ptr<ServerLauncher> launcher,
+      ServerLauncher::Create({.tensorkv_server = options.tensorkv_server,
+                              .reference_server = options.reference_server,
+                              .cpus = options.server_cpus}));
+  RowRunner runner(options.plan, &std::cerr);
+  report->Print(Introduction(options));
+  {
+    ASSIGN_OR_RETURN(const std::unique_ptr<PeerSet> tcp,
+                     PeerSet::Start(launcher.get(), Transport::kTcp));
+    RETURN_IF_ERROR(
+        MeasureCallsOf(options.plan, *tcp, launcher.get(), &runner, report));
+  }
+  report->Add(MeasureSum(all_cpus, &runner));
+  report->Add(MeasureKeys(launcher.get(), &runner));
+  report->Print(GoalsText(CheckGoals(report->sections())));
+  return absl::OkStatus();
+}
+
+absl::Status WriteFiles(const Options& options, const Report& report) {
+  if (!options.json_file.empty()) {
+    RETURN_IF_ERROR(
+        WriteTextFile(options.json_file, RecordsJson(report.sections())));
+  }
+  if (options.markdown_file.empty()) return absl::OkStatus();
+  return UpdateFigures(options.markdown_file, report.text());
+}
+
+int Main(int argc, char** argv) {
+  const std::variant<Options, EarlyExit> parsed =
+      ParseOptions(std::vector<std::string>(argv + 1, argv + argc));
+  if (const auto* exit = std::get_if<EarlyExit>(&parsed)) {
+    (exit->code == 0 ? std::cout : std::cerr) << exit->text;
+    return exit->code;
+  }
+  const Options& options = std::get<Options>(parsed);
+  Report report;
+  absl::Status status = MeasureAll(options, &report);
+  if (status.ok()) status = WriteFiles(options, report);
+  if (status.ok()) return 0;
+  std::cerr << "bench: " << status.message() << "\n";
+  return 1;
+}
+
+}  // namespace
+}  // namespace tensorkv::bench
+
+int main(int argc, char** argv) { return tensorkv::bench::Main(argc, argv); }
