@@ -5,6 +5,7 @@
 // Exit status: 0 when everything that could be measured was, 1 if nothing can
 // be, 2 for wrong flags.
 
+#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -81,17 +82,45 @@ absl::Status MeasureCallsOf(const Plan& plan, const PeerSet& tcp,
   return absl::OkStatus();
 }
 
+// All goals; of a run of some rows, those about them.
+std::vector<GoalResult> GoalsOf(const Plan& plan,
+                                const std::vector<Section>& sections) {
+  std::vector<GoalResult> results = CheckGoals(sections);
+  if (plan.only.empty()) return results;
+  results.erase(std::remove_if(results.begin(), results.end(),
+                               [](const GoalResult& result) {
+                                 return !result.value.has_value();
+                               }),
+                results.end());
+  return results;
+}
+
+// `wanted`, or none where the machine lacks one of them.
+CpuList Available(const CpuList& wanted, const CpuList& allowed,
+                  const char* who, Report* report) {
+  for (const int cpu : wanted) {
+    if (std::find(allowed.begin(), allowed.end(), cpu) == allowed.end()) {
+      report->Print(absl::StrCat("- ", who, " are not pinned: no CPU ", cpu));
+      return {};
+    }
+  }
+  return wanted;
+}
+
 absl::Status MeasureAll(const Options& options, Report* report) {
+  report->Print(Introduction(options));
   const CpuList all_cpus = AllowedCpus();
+  const CpuList client_cpus =
+      Available(options.client_cpus, all_cpus, "clients", report);
   // Before any thread starts, so that all of them are bound.
-  RETURN_IF_ERROR(BindTo(options.client_cpus));
+  if (!client_cpus.empty()) RETURN_IF_ERROR(BindTo(client_cpus));
   ASSIGN_OR_RETURN(
       const std::unique_ptr<ServerLauncher> launcher,
       ServerLauncher::Create({.tensorkv_server = options.tensorkv_server,
                               .reference_server = options.reference_server,
-                              .cpus = options.server_cpus}));
+                              .cpus = Available(options.server_cpus, all_cpus,
+                                                "servers", report)}));
   RowRunner runner(options.plan, &std::cerr);
-  report->Print(Introduction(options));
   {
     ASSIGN_OR_RETURN(const std::unique_ptr<PeerSet> tcp,
                      PeerSet::Start(launcher.get(), Transport::kTcp));
@@ -100,7 +129,7 @@ absl::Status MeasureAll(const Options& options, Report* report) {
   }
   report->Add(MeasureSum(all_cpus, &runner));
   report->Add(MeasureKeys(launcher.get(), &runner));
-  report->Print(GoalsText(CheckGoals(report->sections())));
+  report->Print(GoalsText(GoalsOf(options.plan, report->sections())));
   return absl::OkStatus();
 }
 

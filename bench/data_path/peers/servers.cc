@@ -114,7 +114,7 @@ absl::StatusOr<ServerProcess> ServerLauncher::StartRedis(Transport transport) {
 absl::StatusOr<ServerProcess> ServerLauncher::StartMemcached(
     Transport transport) {
   std::vector<std::string> arguments = {
-      "memcached", "-u", UserName(), "-m", kMemcachedMegabytes, "-I", "1g",
+      "memcached", "-u", UserName(), "-m", kMemcachedMegabytes, "-I", "1024m",
       "-t",        "1",  "-U",       "0"};
   if (transport == Transport::kUnix) {
     const std::string path = SocketPath("memcached");

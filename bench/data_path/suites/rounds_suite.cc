@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "base/status_macros.h"
 #include "bench/data_path/measure/clocks.h"
 #include "bench/data_path/peers/lanes.h"
@@ -26,6 +27,8 @@ constexpr int64_t kMiB = 1 << 20;
 
 // Of a round that has all its contributions: far more than it takes.
 constexpr absl::Duration kCloseTimeout = absl::Minutes(1);
+// Between looks at it: the server needs its core for the round.
+constexpr absl::Duration kPollInterval = absl::Microseconds(100);
 
 struct RoundShape {
   int num_workers = 0;
@@ -64,6 +67,7 @@ absl::Status AwaitVersion(Client* client, const std::string& key,
   while (SteadyTime() < deadline) {
     ASSIGN_OR_RETURN(const std::vector<KeyStatus> keys, client->Stat({key}));
     if (keys.front().version >= version) return absl::OkStatus();
+    absl::SleepFor(kPollInterval);
   }
   return absl::DeadlineExceededError(
       absl::StrCat("expected version ", version, " of ", key));
