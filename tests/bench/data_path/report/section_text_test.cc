@@ -56,7 +56,7 @@ TEST(SectionTextTest, AReferenceThatARowLacksIsADash) {
 
 TEST(SectionTextTest, UnitsAreThoseOfTheSection) {
   EXPECT_THAT(SectionText(SectionOf(Unit::kMillionKeysPerSecond, {PushRow()})),
-              HasSubstr("|            2.00 | 4.00 (0.50) |"));
+              HasSubstr("|          2.00 | 4.00 (0.50) |"));
   EXPECT_THAT(SectionText(SectionOf(Unit::kNanosecondsPerKey, {PushRow()})),
               HasSubstr("|         500 |  250 (0.50) |"));
 }
