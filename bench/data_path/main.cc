@@ -129,7 +129,9 @@ absl::Status MeasureAll(const Options& options, Report* report) {
   }
   report->Add(MeasureSum(all_cpus, &runner));
   report->Add(MeasureKeys(launcher.get(), &runner));
-  report->Print(GoalsText(GoalsOf(options.plan, report->sections())));
+  const std::vector<GoalResult> goals =
+      GoalsOf(options.plan, report->sections());
+  if (!goals.empty()) report->Print(GoalsText(goals));
   return absl::OkStatus();
 }
 
