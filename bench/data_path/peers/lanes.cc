@@ -1,0 +1,68 @@
+#include "bench/data_path/peers/lanes.h"
+
+#include <atomic>
+#include <thread>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "base/mutex.h"
+#include "bench/data_path/measure/clocks.h"
+
+namespace tensorkv::bench {
+namespace {
+
+// The calls that the lanes share.
+class SharedCalls {
+ public:
+  SharedCalls(int64_t num_calls, absl::FunctionRef<absl::Status(int lane)> call,
+              std::vector<absl::Duration>* latencies)
+      : call_(call), num_left_(num_calls), latencies_(latencies) {}
+
+  void RunLane(int lane) {
+    std::vector<absl::Duration> latencies;
+    absl::Status status;
+    while (status.ok() && num_left_.fetch_sub(1) > 0) {
+      const absl::Duration start = SteadyTime();
+      status = call_(lane);
+      latencies.push_back(SteadyTime() - start);
+    }
+    Finish(std::move(status), latencies);
+  }
+
+  absl::Status status() {
+    MutexLock lock(&mutex_);
+    return status_;
+  }
+
+ private:
+  void Finish(absl::Status status,
+              const std::vector<absl::Duration>& latencies) {
+    MutexLock lock(&mutex_);
+    if (!status.ok()) num_left_ = 0;
+    status_.Update(std::move(status));
+    latencies_->insert(latencies_->end(), latencies.begin(), latencies.end());
+  }
+
+  const absl::FunctionRef<absl::Status(int lane)> call_;
+  std::atomic<int64_t> num_left_;
+  Mutex mutex_;
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);
+  std::vector<absl::Duration>* const latencies_ ABSL_PT_GUARDED_BY(mutex_);
+};
+
+}  // namespace
+
+absl::Status RunOnLanes(int num_lanes, int64_t num_calls,
+                        absl::FunctionRef<absl::Status(int lane)> call,
+                        std::vector<absl::Duration>* latencies) {
+  SharedCalls calls(num_calls, call, latencies);
+  std::vector<std::thread> threads;
+  for (int lane = 1; lane < num_lanes; ++lane) {
+    threads.emplace_back([&calls, lane] { calls.RunLane(lane); });
+  }
+  calls.RunLane(0);
+  for (std::thread& thread : threads) thread.join();
+  return calls.status();
+}
+
+}  // namespace tensorkv::bench

@@ -1,0 +1,46 @@
+#include "bench/data_path/peers/payload.h"
+
+#include <cstring>
+#include <random>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+
+namespace tensorkv::bench {
+namespace {
+
+absl::StatusOr<Tensor> Allocate(int64_t size_bytes) {
+  return Tensor::Allocate(DType::kF32,
+                          {size_bytes / static_cast<int64_t>(sizeof(float))});
+}
+
+}  // namespace
+
+absl::StatusOr<Tensor> MakeValues(int64_t size_bytes) {
+  ASSIGN_OR_RETURN(Tensor tensor, Allocate(size_bytes));
+  std::minstd_rand random;
+  for (float& element : tensor.mutable_elements<float>()) {
+    element = static_cast<float>(random() % 65'536) / 65'536;
+  }
+  return tensor;
+}
+
+absl::StatusOr<Tensor> MakeRoom(int64_t size_bytes) {
+  ASSIGN_OR_RETURN(Tensor tensor, Allocate(size_bytes));
+  std::memset(tensor.mutable_data(), 0, size_bytes);
+  return tensor;
+}
+
+absl::Status CheckEnds(absl::string_view sent, absl::string_view received) {
+  if (sent.size() != received.size()) {
+    return absl::InternalError(absl::StrCat("expected ", sent.size(),
+                                            " bytes, got ", received.size()));
+  }
+  if (sent.empty() ||
+      (sent.front() == received.front() && sent.back() == received.back())) {
+    return absl::OkStatus();
+  }
+  return absl::InternalError("expected the bytes that were sent, got others");
+}
+
+}  // namespace tensorkv::bench

@@ -1,0 +1,31 @@
+// Memory for values.
+
+#ifndef TENSORKV_BENCH_DATA_PATH_PEERS_PAYLOAD_H_
+#define TENSORKV_BENCH_DATA_PATH_PEERS_PAYLOAD_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "tensor/tensor.h"
+
+namespace tensorkv::bench {
+
+// f32 tensors of rank 1; `size_bytes` is a multiple of 4. Every page has been
+// touched. Errors: those of Tensor::Allocate.
+
+// Numbers that look random, the same every time.
+absl::StatusOr<Tensor> MakeValues(int64_t size_bytes);
+
+// Zeros, to be received into.
+absl::StatusOr<Tensor> MakeRoom(int64_t size_bytes);
+
+// Whether the ends of what came back are those of `sent`: a look at every byte
+// would be measured too.
+// Errors: Internal.
+absl::Status CheckEnds(absl::string_view sent, absl::string_view received);
+
+}  // namespace tensorkv::bench
+
+#endif  // TENSORKV_BENCH_DATA_PATH_PEERS_PAYLOAD_H_

@@ -1,0 +1,111 @@
+#include "bench/data_path/suites/keys_suite.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "bench/data_path/measure/clocks.h"
+#include "bench/data_path/suites/population.h"
+
+namespace tensorkv::bench {
+namespace {
+
+constexpr int64_t kMostKeys = 1'000'000;
+constexpr int64_t kFewestKeys = 100;
+
+// A verb, and how its load is made.
+struct KeyVerb {
+  const char* name;
+  std::unique_ptr<Load> (Population::*make_load)();
+  int64_t bytes;
+};
+constexpr KeyVerb kVerbs[] = {
+    {"list", &Population::MakeListLoad, 0},
+    {"stat", &Population::MakeStatLoad, 0},
+    {"push", &Population::MakePushLoad,
+     Population::kKeysPerCall* Population::kValueBytes}};
+
+std::vector<int64_t> KeyCounts(const Plan& plan) {
+  if (plan.is_quick) return {10'000, kMostKeys};
+  return {1'000, 10'000, 100'000, kMostKeys};
+}
+
+// What the server has more than it had, per key, beyond the values.
+Figure MemoryFigure(const char* moment, const ServerProcess& server,
+                    int64_t bytes_before) {
+  const double bytes = ResidentBytesOf(server.pid()) - bytes_before;
+  return {
+      .name = absl::StrCat("memory per key beyond its value, after ", moment),
+      .value = bytes / kMostKeys - Population::kValueBytes,
+      .unit = "bytes"};
+}
+
+std::string RowName(const KeyVerb& verb, int64_t num_keys) {
+  return absl::StrCat("keys/", verb.name, "/", num_keys);
+}
+
+bool WantsAny(const RowRunner& runner) {
+  const std::vector<int64_t> counts = KeyCounts(runner.plan());
+  return std::any_of(counts.begin(), counts.end(), [&](int64_t count) {
+    return std::any_of(std::begin(kVerbs), std::end(kVerbs),
+                       [&](const KeyVerb& verb) {
+                         return runner.Wants(RowName(verb, count));
+                       });
+  });
+}
+
+void MeasureVerb(const KeyVerb& verb, Population* few, Population* many,
+                 RowRunner* runner, Section* section) {
+  const std::string name = RowName(verb, many->num_keys());
+  if (!runner->Wants(name)) return;
+  std::vector<Entrant> references;
+  references.push_back(
+      {absl::StrCat(few->num_keys(), " keys"), (few->*verb.make_load)()});
+  runner->Measure({.name = name, .bytes = verb.bytes},
+                  {"tensorkv", (many->*verb.make_load)()},
+                  std::move(references), section);
+}
+
+absl::Status Measure(ServerLauncher* launcher, RowRunner* runner,
+                     Section* section) {
+  ASSIGN_OR_RETURN(const ServerProcess server,
+                   launcher->StartTensorkv(Transport::kTcp));
+  const int64_t bytes_before = ResidentBytesOf(server.pid());
+  ASSIGN_OR_RETURN(const std::unique_ptr<Population> most,
+                   Population::Create(server, kMostKeys));
+  section->figures.push_back(MemoryFigure("init", server, bytes_before));
+  RETURN_IF_ERROR(most->PushAll());
+  section->figures.push_back(MemoryFigure("push", server, bytes_before));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Population> few,
+                   Population::Create(server, kFewestKeys));
+  for (const int64_t count : KeyCounts(runner->plan())) {
+    std::unique_ptr<Population> between;
+    if (count != kMostKeys) {
+      ASSIGN_OR_RETURN(between, Population::Create(server, count));
+    }
+    for (const KeyVerb& verb : kVerbs) {
+      MeasureVerb(verb, few.get(), between ? between.get() : most.get(), runner,
+                  section);
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Section MeasureKeys(ServerLauncher* launcher, RowRunner* runner) {
+  Section section = {.title = "Cost per key, TCP",
+                     .unit = Unit::kNanosecondsPerKey};
+  if (!WantsAny(*runner)) return section;
+  const absl::Status status = Measure(launcher, runner, &section);
+  if (!status.ok()) {
+    section.left_out.push_back(absl::StrCat("keys: ", status.message()));
+  }
+  return section;
+}
+
+}  // namespace tensorkv::bench

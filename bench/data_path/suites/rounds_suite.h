@@ -1,0 +1,24 @@
+// Rounds of synchronous training, and the sum that closes them.
+
+#ifndef TENSORKV_BENCH_DATA_PATH_SUITES_ROUNDS_SUITE_H_
+#define TENSORKV_BENCH_DATA_PATH_SUITES_ROUNDS_SUITE_H_
+
+#include "bench/data_path/measure/affinity.h"
+#include "bench/data_path/report/section.h"
+#include "bench/data_path/suites/peer_set.h"
+#include "bench/data_path/suites/row_runner.h"
+
+namespace tensorkv::bench {
+
+// Rounds of 2, 4 and 8 workers beside as many pushes of the same size to keys
+// that have nothing to do with each other: "round/4x64MiB".
+Section MeasureRounds(const PeerSet& peers, ConnectionCounter* counter,
+                      RowRunner* runner);
+
+// The CPU backend's sum of contributions, in this process, on all of `cpus`,
+// beside a memcpy on as many: "sum/4x64MiB". Bytes are those read and written.
+Section MeasureSum(const CpuList& cpus, RowRunner* runner);
+
+}  // namespace tensorkv::bench
+
+#endif  // TENSORKV_BENCH_DATA_PATH_SUITES_ROUNDS_SUITE_H_

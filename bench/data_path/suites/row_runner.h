@@ -1,0 +1,51 @@
+// One row of a table at a time.
+
+#ifndef TENSORKV_BENCH_DATA_PATH_SUITES_ROW_RUNNER_H_
+#define TENSORKV_BENCH_DATA_PATH_SUITES_ROW_RUNNER_H_
+
+#include <memory>
+#include <ostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "bench/data_path/measure/load.h"
+#include "bench/data_path/report/section.h"
+#include "bench/data_path/suites/plan.h"
+
+namespace tensorkv::bench {
+
+// A load by the name of its column, or why there is none.
+struct Entrant {
+  std::string name;
+  absl::StatusOr<std::unique_ptr<Load>> load;
+};
+
+// Measures rows and adds them to sections. Not thread-safe.
+class RowRunner {
+ public:
+  // `progress` gets a line per row, and outlives the runner.
+  RowRunner(const Plan& plan, std::ostream* progress)
+      : plan_(plan), progress_(*progress) {}
+
+  const Plan& plan() const { return plan_; }
+
+  // Whether the plan has the row.
+  bool Wants(const std::string& name) const {
+    return name.find(plan_.only) != std::string::npos;
+  }
+
+  // Fills in `row` by measuring `ours` and the references in turns. Who fails
+  // is noted in the section as left out; where that is ours, with the row.
+  void Measure(Row row, Entrant ours, std::vector<Entrant> references,
+               Section* section);
+
+ private:
+  const Plan plan_;
+  std::ostream& progress_;
+};
+
+}  // namespace tensorkv::bench
+
+#endif  // TENSORKV_BENCH_DATA_PATH_SUITES_ROW_RUNNER_H_
