@@ -12,7 +12,7 @@ namespace tensorkv::bench {
 namespace {
 
 // Leaves the last row its time within two minutes.
-constexpr absl::Duration kQuickTimeLimit = absl::Seconds(95);
+constexpr absl::Duration kQuickTimeLimit = absl::Seconds(90);
 
 // Exit status for a wrong command line.
 constexpr int kUsage = 2;
