@@ -13,7 +13,7 @@
 #include "client/call_ids.h"
 #include "client/channel_pool.h"
 #include "client/stripe_stream.h"
-#include "client/thread_pool.h"
+#include "client/stripe_threads.h"
 #include "client/transfer_options.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "tensor/requests.h"
@@ -75,7 +75,7 @@ class BulkCalls {
   const uint64_t part_bytes_;
   const uint64_t min_stripe_bytes_;
   CallIds call_ids_;
-  ThreadPool threads_;
+  StripeThreads threads_;
 };
 
 }  // namespace tensorkv
