@@ -14,7 +14,7 @@
 #include "client/call_ids.h"
 #include "client/channel_pool.h"
 #include "client/stripe_stream.h"
-#include "client/thread_pool.h"
+#include "client/stripe_threads.h"
 #include "client/transfer_options.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "tensor/buffer_pool.h"
@@ -79,7 +79,7 @@ class BulkCalls {
   const uint64_t min_stripe_bytes_;
   const RefPtr<BufferPool> buffers_;
   CallIds call_ids_;
-  ThreadPool threads_;
+  StripeThreads threads_;
 };
 
 }  // namespace tensorkv

@@ -21,7 +21,7 @@ int Weight(const absl::Status& status) {
 
 }  // namespace
 
-StripeGroup::StripeGroup(ChannelPool& channels, ThreadPool& threads,
+StripeGroup::StripeGroup(ChannelPool& channels, StripeThreads& threads,
                          const char* method, uint32_t most_stripes,
                          const CallDeadline& deadline)
     : threads_(

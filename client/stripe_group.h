@@ -14,7 +14,7 @@
 #include "client/call_deadline.h"
 #include "client/channel_pool.h"
 #include "client/stripe_stream.h"
-#include "client/thread_pool.h"
+#include "client/stripe_threads.h"
 #include "tensor/requests.h"
 
 namespace tensorkv {
@@ -30,7 +30,7 @@ class StripeGroup {
 
   // Cut into `most_stripes`, or into as many as there are connections and idle
   // threads. REQUIRES: most_stripes > 0; `method` outlives the call.
-  StripeGroup(ChannelPool& channels, ThreadPool& threads, const char* method,
+  StripeGroup(ChannelPool& channels, StripeThreads& threads, const char* method,
               uint32_t most_stripes, const CallDeadline& deadline);
 
   uint32_t num_stripes() const { return streams_.size(); }
@@ -46,7 +46,7 @@ class StripeGroup {
   // Keeps the status if it tells more than the one before.
   void Fail(const absl::Status& status);
 
-  ThreadTeam threads_;
+  StripeTeam threads_;
   const ChannelPool::Lease channels_;
   std::vector<std::unique_ptr<StripeStream>> streams_;
 

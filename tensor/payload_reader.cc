@@ -5,13 +5,16 @@
 #include <cstddef>
 #include <iterator>
 #include <limits>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "tensor/dtype.h"
 #include "tensor/shape.h"
 #include "tensor/tensor.h"
 #include "tensor/wire_reader.h"
+#include "tensor/wire_tags.h"
 
 namespace tensorkv {
 namespace {
@@ -28,7 +31,7 @@ void Read(WireReader& in, CallId* call_id) {
 
 void Read(WireReader& in, Worker* worker) {
   if (in.Accept(wire::kRank)) {
-    worker->rank = in.ReadNumber(std::numeric_limits<uint32_t>::max());
+    worker->rank = in.ReadNumberUpTo(std::numeric_limits<uint32_t>::max());
   }
   if (in.Accept(wire::kEpoch)) worker->epoch = in.ReadNumber();
 }
@@ -73,7 +76,7 @@ PayloadRange ReadPayloadRange(WireReader& in) {
 void Read(WireReader& in, Tensor* tensor, PayloadRange* payload) {
   constexpr uint64_t kMaxDType = std::size(kAllDTypes);
   const uint64_t dtype =
-      in.Accept(wire::kTensorDType) ? in.ReadNumber(kMaxDType) : 0;
+      in.Accept(wire::kTensorDType) ? in.ReadNumberUpTo(kMaxDType) : 0;
   const absl::StatusOr<Shape> shape = ReadShape(in);
   if (in.Accept(wire::kTensorData)) *payload = ReadPayloadRange(in);
   if (!in.ok() || dtype == 0 || !shape.ok()) return in.Fail();
@@ -83,6 +86,13 @@ void Read(WireReader& in, Tensor* tensor, PayloadRange* payload) {
   *tensor = *std::move(read);
   const uint64_t expected_bytes = tensor->size_bytes();
   if (payload->size_bytes != expected_bytes) in.Fail();
+}
+
+// A CallId or Worker, if there is one.
+template <typename T>
+void ReadIfPresent(WireReader& in, wire::Tag tag, std::optional<T>* value) {
+  if (!in.Accept(tag)) return;
+  in.ReadMessage([&] { Read(in, &value->emplace()); });
 }
 
 // --- Entries ----------------------------------------------------------------
@@ -95,7 +105,7 @@ void Read(WireReader& in, InitEntry* entry, PayloadRange* payload) {
 
 void Read(WireReader& in, PushEntry* entry, PayloadRange* payload) {
   if (in.Accept(wire::kPushEntryKey)) in.ReadText(&entry->key);
-  if (in.Accept(wire::kPushEntrySkip)) entry->skip = in.ReadNumber(1) == 1;
+  if (in.Accept(wire::kPushEntrySkip)) entry->skip = in.ReadNumberUpTo(1) == 1;
   if (in.Accept(wire::kPushEntryTensor) == entry->skip) return in.Fail();
   if (entry->skip) return;
   in.ReadMessage([&] { Read(in, &entry->tensor, payload); });
@@ -148,21 +158,15 @@ class EntryReader {
 
 void Read(WireReader& in, const EntryReader& entries, InitRequest* request) {
   if (in.Accept(wire::kInitNamespace)) in.ReadText(&request->name_space);
-  if (in.Accept(wire::kInitCallId)) {
-    in.ReadMessage([&] { Read(in, &request->call_id.emplace()); });
-  }
+  ReadIfPresent(in, wire::kInitCallId, &request->call_id);
   if (in.Accept(wire::kInitOnExisting)) Read(in, &request->on_existing);
   entries.Read(in, wire::kInitEntries, &request->entries);
 }
 
 void Read(WireReader& in, const EntryReader& entries, PushRequest* request) {
   if (in.Accept(wire::kPushNamespace)) in.ReadText(&request->name_space);
-  if (in.Accept(wire::kPushCallId)) {
-    in.ReadMessage([&] { Read(in, &request->call_id.emplace()); });
-  }
-  if (in.Accept(wire::kPushWorker)) {
-    in.ReadMessage([&] { Read(in, &request->worker.emplace()); });
-  }
+  ReadIfPresent(in, wire::kPushCallId, &request->call_id);
+  ReadIfPresent(in, wire::kPushWorker, &request->worker);
   if (in.Accept(wire::kPushStep)) request->step = in.ReadNumber();
   entries.Read(in, wire::kPushEntries, &request->entries);
 }

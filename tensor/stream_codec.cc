@@ -15,7 +15,7 @@ using wire::WireReader;
 void Read(WireReader& in, EncodedPart* encoded) {
   PartRange& part = encoded->part;
   if (in.Accept(wire::kPartEntry)) {
-    part.entry = in.ReadNumber(std::numeric_limits<uint32_t>::max());
+    part.entry = in.ReadNumberUpTo(std::numeric_limits<uint32_t>::max());
   }
   if (in.Accept(wire::kPartOffset)) part.offset = in.ReadNumber();
   if (in.Accept(wire::kPartData)) part.size_bytes = in.ReadLength();

@@ -57,15 +57,22 @@ class WireReader {
 
   uint64_t ReadNumber() {
     if (bytes_in_chunk() >= 2) {
+      // Almost all numbers have one byte or two.
       const uint64_t first = next_[0];
       const uint64_t second = next_[1];
-      if (first < 0x80) return next_ += 1, first;
-      if (second - 1 < 0x7F) return next_ += 2, second << 7 | (first & 0x7F);
+      if (first < 0x80) {
+        next_ += 1;
+        return first;
+      }
+      if (second > 0 && second < 0x80) {
+        next_ += 2;
+        return second << 7 | (first & 0x7F);
+      }
     }
     return ReadLongNumber();
   }
   // Fails for a number above `max`.
-  uint64_t ReadNumber(uint64_t max) {
+  uint64_t ReadNumberUpTo(uint64_t max) {
     const uint64_t number = ReadNumber();
     if (number > max) Fail();
     return ok_ ? number : 0;

@@ -63,22 +63,29 @@ std::string Introduction(const Options& options) {
   return text;
 }
 
-absl::Status MeasureCallsOf(const Plan& plan, const PeerSet& tcp,
-                            ServerLauncher* launcher, RowRunner* runner,
-                            Report* report) {
-  ConnectionCounter counter(&tcp);
+// In the order of what matters most, for runs that have not time for all.
+absl::Status MeasureSections(const CpuList& all_cpus, ServerLauncher* launcher,
+                             RowRunner* runner, Report* report) {
+  const Plan& plan = runner->plan();
+  ASSIGN_OR_RETURN(const std::unique_ptr<PeerSet> tcp,
+                   PeerSet::Start(launcher, Transport::kTcp));
+  ConnectionCounter counter(tcp.get());
   report->Add(MeasureCalls("One tensor, TCP", Unit::kGigabytesPerSecond,
-                           TensorWorkloads(plan, Transport::kTcp), tcp,
+                           TensorWorkloads(plan, Transport::kTcp), *tcp,
                            &counter, runner));
-  report->Add(MeasureOursBesideOurs(tcp, &counter, runner));
+  report->Add(MeasureOursBesideOurs(*tcp, &counter, runner));
   report->Add(MeasureCalls("Batches, TCP", Unit::kMillionKeysPerSecond,
-                           BatchWorkloads(plan), tcp, &counter, runner));
-  report->Add(MeasureRounds(tcp, &counter, runner));
+                           BatchWorkloads(plan), *tcp, &counter, runner));
+  report->Add(MeasureRounds(*tcp, &counter, runner));
+  report->Add(MeasureSum(all_cpus, runner));
+  report->Add(MeasureKeys(launcher, runner));
   ASSIGN_OR_RETURN(const std::unique_ptr<PeerSet> local,
                    PeerSet::Start(launcher, Transport::kUnix));
   report->Add(MeasureCalls("One tensor, Unix socket", Unit::kGigabytesPerSecond,
                            TensorWorkloads(plan, Transport::kUnix), *local,
                            &counter, runner));
+  report->Add(MeasureCalls("One large tensor, TCP", Unit::kGigabytesPerSecond,
+                           LastWorkloads(plan), *tcp, &counter, runner));
   return absl::OkStatus();
 }
 
@@ -121,14 +128,7 @@ absl::Status MeasureAll(const Options& options, Report* report) {
                               .cpus = Available(options.server_cpus, all_cpus,
                                                 "servers", report)}));
   RowRunner runner(options.plan, &std::cerr);
-  {
-    ASSIGN_OR_RETURN(const std::unique_ptr<PeerSet> tcp,
-                     PeerSet::Start(launcher.get(), Transport::kTcp));
-    RETURN_IF_ERROR(
-        MeasureCallsOf(options.plan, *tcp, launcher.get(), &runner, report));
-  }
-  report->Add(MeasureSum(all_cpus, &runner));
-  report->Add(MeasureKeys(launcher.get(), &runner));
+  RETURN_IF_ERROR(MeasureSections(all_cpus, launcher.get(), &runner, report));
   const std::vector<GoalResult> goals =
       GoalsOf(options.plan, report->sections());
   if (!goals.empty()) report->Print(GoalsText(goals));

@@ -54,7 +54,7 @@ class StripeGroupTest : public ::testing::Test {
 
   FakeStreamService service_;
   ChannelPool channels_;
-  ThreadPool threads_{2};
+  StripeThreads threads_{2};
 };
 
 TEST_F(StripeGroupTest, StripesHaveStreamsOnConnectionsOfTheirOwn) {

@@ -1,4 +1,5 @@
-// The contract on a live server, reached by gRPC.
+// The contract on a live server, reached by gRPC: with calls of one message,
+// and with every call that carries tensors as two striped streams.
 
 #include <memory>
 #include <utility>
@@ -12,13 +13,15 @@ namespace {
 
 class LiveStore : public StoreUnderTest {
  public:
-  LiveStore()
+  explicit LiveStore(const TransferOptions& transfer)
       : server_(Server::Create({.listen = "127.0.0.1:0",
                                 .budget_bytes = 1 << 30,
                                 .num_threads = 2})
                     .value()),
         connection_(
-            GrpcConnection::Create({.target = server_->address()}).value()) {}
+            GrpcConnection::Create(
+                {.target = server_->address(), .transfer = transfer})
+                .value()) {}
 
   Connection& connection() override { return *connection_; }
 
@@ -28,10 +31,19 @@ class LiveStore : public StoreUnderTest {
 };
 
 std::unique_ptr<StoreUnderTest> StartLiveStore() {
-  return std::make_unique<LiveStore>();
+  return std::make_unique<LiveStore>(TransferOptions());
+}
+
+std::unique_ptr<StoreUnderTest> StartStreamedStore() {
+  return std::make_unique<LiveStore>(
+      TransferOptions{.stream_threshold_bytes = 1,
+                      .part_bytes = 1000,
+                      .min_stripe_bytes = 64,
+                      .bulk_connections = 2});
 }
 
 INSTANTIATE_STORE_CONTRACTS(Live, StartLiveStore);
+INSTANTIATE_STORE_CONTRACTS(Streamed, StartStreamedStore);
 
 }  // namespace
 }  // namespace tensorkv::testing

@@ -86,8 +86,8 @@ TEST(WireReaderTest, NumberAboveItsMaximumFails) {
   Message at_maximum("\x05");
   Message above("\x06");
 
-  EXPECT_EQ(at_maximum->ReadNumber(/*max=*/5), 5);
-  EXPECT_EQ(above->ReadNumber(/*max=*/5), 0);
+  EXPECT_EQ(at_maximum->ReadNumberUpTo(5), 5);
+  EXPECT_EQ(above->ReadNumberUpTo(5), 0);
   EXPECT_TRUE(at_maximum->ok());
   EXPECT_FALSE(above->ok());
 }

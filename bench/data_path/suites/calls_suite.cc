@@ -16,6 +16,9 @@ constexpr int64_t kAllSizes[] = {256,       4 * kKiB,  64 * kKiB, kMiB,
 constexpr Verb kAllVerbs[] = {Verb::kPush, Verb::kPull, Verb::kPushPull};
 constexpr Verb kDirections[] = {Verb::kPush, Verb::kPull};
 
+// Takes seconds per call: a quick run has it last, and not with all.
+constexpr int64_t kLargestBytes = kGiB;
+
 // What fits into memory several times: each peer keeps the values of all calls
 // under way, and the naive one has copies beside.
 constexpr int64_t kMaxBytesInFlight = kGiB;
@@ -48,6 +51,7 @@ std::vector<Workload> QuickTcpWorkloads() {
        .bytes_per_key = 4 * kKiB,
        .in_flight = kManyInFlight}};
   for (const int64_t bytes : kAllSizes) {
+    if (bytes == kLargestBytes) continue;
     for (const Verb verb : kDirections) {
       workloads.push_back({.verb = verb, .bytes_per_key = bytes});
     }
@@ -72,6 +76,17 @@ bool IsUseful(const Peer& reference, const Workload& workload) {
   return workload.bytes_per_lane() == kEchoBytes && workload.in_flight == 1;
 }
 
+// A load of `reference`, or why there is none.
+absl::StatusOr<std::unique_ptr<Load>> MakeReferenceLoad(
+    const Workload& workload, const Plan& plan, Peer* reference) {
+  const bool is_slow = reference->name() == "naive" &&
+                       workload.bytes_per_lane() >= kLargestBytes;
+  if (is_slow && plan.is_quick) {
+    return absl::OutOfRangeError("takes too long for a quick run");
+  }
+  return reference->MakeLoad(workload);
+}
+
 void MeasurePeers(const Workload& workload, const PeerSet& peers,
                   const std::string& name, RowRunner* runner,
                   Section* section) {
@@ -83,7 +98,9 @@ void MeasurePeers(const Workload& workload, const PeerSet& peers,
   std::vector<Entrant> references;
   for (const std::unique_ptr<Peer>& peer : peers.references()) {
     if (!ours.load.ok() || !IsUseful(*peer, workload)) continue;
-    references.push_back({peer->name(), peer->MakeLoad(workload)});
+    references.push_back(
+        {peer->name(),
+         MakeReferenceLoad(workload, runner->plan(), peer.get())});
   }
   runner->Measure(std::move(row), std::move(ours), std::move(references),
                   section);
@@ -94,7 +111,7 @@ void MeasureBoth(const std::string& name, Workload ours,
                  const Workload& reference, const PeerSet& peers,
                  ConnectionCounter* counter, RowRunner* runner,
                  Section* section) {
-  if (!runner->Wants(name)) return;
+  if (!runner->MayBegin(name, section)) return;
   Row row = {.name = name,
              .bytes = ours.bytes_per_lane(),
              .connections = counter->Count(ours)};
@@ -111,6 +128,15 @@ void MeasureBoth(const std::string& name, Workload ours,
 std::vector<Workload> TensorWorkloads(const Plan& plan, Transport transport) {
   if (transport == Transport::kUnix) return UnixWorkloads(plan);
   return plan.is_quick ? QuickTcpWorkloads() : FullTcpWorkloads();
+}
+
+std::vector<Workload> LastWorkloads(const Plan& plan) {
+  std::vector<Workload> workloads;
+  if (!plan.is_quick) return workloads;
+  for (const Verb verb : kDirections) {
+    workloads.push_back({.verb = verb, .bytes_per_key = kLargestBytes});
+  }
+  return workloads;
 }
 
 std::vector<Workload> BatchWorkloads(const Plan& plan) {
@@ -142,7 +168,7 @@ Section MeasureCalls(std::string title, Unit unit,
       .title = std::move(title), .unit = unit, .left_out = peers.missing()};
   for (Workload workload : workloads) {
     const std::string name = RowName(peers.transport(), workload);
-    if (!runner->Wants(name)) continue;
+    if (!runner->MayBegin(name, &section)) continue;
     if (workload.in_flight > 1 &&
         workload.bytes_per_lane() * workload.in_flight > kMaxBytesInFlight) {
       section.left_out.push_back(

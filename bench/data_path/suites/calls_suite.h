@@ -17,6 +17,10 @@ namespace tensorkv::bench {
 // Calls of one tensor.
 std::vector<Workload> TensorWorkloads(const Plan& plan, Transport transport);
 
+// Calls of one tensor, over TCP, that a quick run makes at its end, if there
+// is time: the largest, without naive gRPC, which takes too long.
+std::vector<Workload> LastWorkloads(const Plan& plan);
+
 // Calls of many keys.
 std::vector<Workload> BatchWorkloads(const Plan& plan);
 

@@ -34,14 +34,15 @@ std::vector<int64_t> KeyCounts(const Plan& plan) {
   return {1'000, 10'000, 100'000, kMostKeys};
 }
 
+constexpr char kMemoryPerKey[] = "memory per key beyond its value";
+
 // What the server has more than it had, per key, beyond the values.
 Figure MemoryFigure(const char* moment, const ServerProcess& server,
                     int64_t bytes_before) {
   const double bytes = ResidentBytesOf(server.pid()) - bytes_before;
-  return {
-      .name = absl::StrCat("memory per key beyond its value, after ", moment),
-      .value = bytes / kMostKeys - Population::kValueBytes,
-      .unit = "bytes"};
+  return {.name = absl::StrCat(kMemoryPerKey, ", after ", moment),
+          .value = bytes / kMostKeys - Population::kValueBytes,
+          .unit = "bytes"};
 }
 
 std::string RowName(const KeyVerb& verb, int64_t num_keys) {
@@ -49,6 +50,7 @@ std::string RowName(const KeyVerb& verb, int64_t num_keys) {
 }
 
 bool WantsAny(const RowRunner& runner) {
+  if (runner.Wants(kMemoryPerKey)) return true;
   const std::vector<int64_t> counts = KeyCounts(runner.plan());
   return std::any_of(counts.begin(), counts.end(), [&](int64_t count) {
     return std::any_of(std::begin(kVerbs), std::end(kVerbs),
@@ -61,7 +63,7 @@ bool WantsAny(const RowRunner& runner) {
 void MeasureVerb(const KeyVerb& verb, Population* few, Population* many,
                  RowRunner* runner, Section* section) {
   const std::string name = RowName(verb, many->num_keys());
-  if (!runner->Wants(name)) return;
+  if (!runner->MayBegin(name, section)) return;
   std::vector<Entrant> references;
   references.push_back(
       {absl::StrCat(few->num_keys(), " keys"), (few->*verb.make_load)()});
@@ -100,7 +102,9 @@ absl::Status Measure(ServerLauncher* launcher, RowRunner* runner,
 Section MeasureKeys(ServerLauncher* launcher, RowRunner* runner) {
   Section section = {.title = "Cost per key, TCP",
                      .unit = Unit::kNanosecondsPerKey};
-  if (!WantsAny(*runner)) return section;
+  if (!WantsAny(*runner) || !runner->HasTimeFor(section.title, &section)) {
+    return section;
+  }
   const absl::Status status = Measure(launcher, runner, &section);
   if (!status.ok()) {
     section.left_out.push_back(absl::StrCat("keys: ", status.message()));

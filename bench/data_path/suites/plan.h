@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "absl/time/time.h"
 #include "bench/data_path/measure/interleaved.h"
 
 namespace tensorkv::bench {
@@ -13,6 +14,8 @@ struct Plan {
   bool is_quick = false;
   MeasureOptions measure;
   std::string only;  // in the names of rows; empty: all of them
+  // No row begins later.
+  absl::Duration time_limit = absl::InfiniteDuration();
 };
 
 }  // namespace tensorkv::bench

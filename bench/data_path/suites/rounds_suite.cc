@@ -220,7 +220,7 @@ Section MeasureRounds(const PeerSet& peers, ConnectionCounter* counter,
   Section section = {.title = "Rounds of several workers, TCP"};
   for (const RoundShape& shape : RoundShapes(runner->plan())) {
     const std::string name = absl::StrCat("round/", SizeText(shape));
-    if (!runner->Wants(name)) continue;
+    if (!runner->MayBegin(name, &section)) continue;
     const Workload push = {.verb = Verb::kPush, .bytes_per_key = shape.bytes};
     Row row = {.name = name,
                .bytes = shape.num_workers * shape.bytes,
@@ -237,7 +237,7 @@ Section MeasureSum(const CpuList& cpus, RowRunner* runner) {
   Section section = {.title = "The sum alone, in process"};
   constexpr int64_t kBytes = 64 * kMiB;
   const std::string name = "sum/4x64MiB";
-  if (!runner->Wants(name)) return section;
+  if (!runner->MayBegin(name, &section)) return section;
   const ScopedAffinity everywhere(cpus);
   const int num_threads = static_cast<int>(cpus.size());
   Row row = {.name = name,

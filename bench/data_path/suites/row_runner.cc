@@ -25,6 +25,13 @@ std::string Note(const Row& row, const std::string& who,
 
 }  // namespace
 
+bool RowRunner::HasTimeFor(const std::string& what, Section* section) const {
+  if (clocks_.steady_time() - start_ <= plan_.time_limit) return true;
+  section->left_out.push_back(absl::StrCat(
+      what, ": it would begin after ", absl::FormatDuration(plan_.time_limit)));
+  return false;
+}
+
 void RowRunner::Measure(Row row, Entrant ours, std::vector<Entrant> references,
                         Section* section) {
   progress_ << row.name << ", " << row.in_flight << " in flight" << std::endl;

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "bench/data_path/measure/clocks.h"
 #include "bench/data_path/measure/load.h"
 #include "bench/data_path/report/section.h"
 #include "bench/data_path/suites/plan.h"
@@ -25,15 +27,27 @@ struct Entrant {
 // Measures rows and adds them to sections. Not thread-safe.
 class RowRunner {
  public:
-  // `progress` gets a line per row, and outlives the runner.
-  RowRunner(const Plan& plan, std::ostream* progress)
-      : plan_(plan), progress_(*progress) {}
+  // The plan's time begins now. `progress` gets a line per row, and outlives
+  // the runner.
+  RowRunner(const Plan& plan, std::ostream* progress, const Clocks& clocks = {})
+      : plan_(plan),
+        clocks_(clocks),
+        start_(clocks.steady_time()),
+        progress_(*progress) {}
 
   const Plan& plan() const { return plan_; }
 
   // Whether the plan has the row.
   bool Wants(const std::string& name) const {
     return name.find(plan_.only) != std::string::npos;
+  }
+
+  // Whether there is time left; if not, that is noted for `what`.
+  bool HasTimeFor(const std::string& what, Section* section) const;
+
+  // Whether to go on with the row.
+  bool MayBegin(const std::string& name, Section* section) const {
+    return Wants(name) && HasTimeFor(name, section);
   }
 
   // Fills in `row` by measuring `ours` and the references in turns. Who fails
@@ -43,6 +57,8 @@ class RowRunner {
 
  private:
   const Plan plan_;
+  const Clocks clocks_;
+  const absl::Duration start_;
   std::ostream& progress_;
 };
 

@@ -33,6 +33,7 @@ TEST(OptionsTest, WithoutFlagsEverythingIsMeasuredOnTwoCores) {
   const Options options = Parse({});
 
   EXPECT_FALSE(options.plan.is_quick);
+  EXPECT_EQ(options.plan.time_limit, absl::InfiniteDuration());
   EXPECT_EQ(options.plan.only, "");
   EXPECT_EQ(options.plan.measure.repetitions, 5);
   EXPECT_EQ(options.plan.measure.trial_time, absl::Milliseconds(100));
@@ -46,6 +47,7 @@ TEST(OptionsTest, AQuickRunHasShorterTrialsButAsMany) {
   const Options options = Parse({"--quick"});
 
   EXPECT_TRUE(options.plan.is_quick);
+  EXPECT_LT(options.plan.time_limit, absl::Minutes(2));
   EXPECT_EQ(options.plan.measure.repetitions, 5);
   EXPECT_EQ(options.plan.measure.trial_time, absl::Milliseconds(30));
 }

@@ -12,6 +12,7 @@ namespace tensorkv::bench {
 namespace {
 
 using ::testing::Contains;
+using ::testing::IsEmpty;
 using ::testing::IsSupersetOf;
 
 // "tcp/push/1MiB x16".
@@ -59,8 +60,13 @@ TEST(CallsSuiteTest, TheQuickPlanHasTheRowsWithGoals) {
       IsSupersetOf(
           {"tcp/push/4KiB x1", "tcp/pull/4KiB x1", "tcp/pushpull/4KiB x1",
            "tcp/push/1MiB x1", "tcp/pull/1MiB x1", "tcp/push/16MiB x1",
-           "tcp/pull/16MiB x1", "tcp/push/64MiB x1", "tcp/pull/64MiB x1",
-           "tcp/push/1GiB x1", "tcp/pull/1GiB x1"}));
+           "tcp/pull/16MiB x1", "tcp/push/64MiB x1", "tcp/pull/64MiB x1"}));
+  EXPECT_THAT(NamesOf(Transport::kTcp, LastWorkloads({.is_quick = true})),
+              IsSupersetOf({"tcp/push/1GiB x1", "tcp/pull/1GiB x1"}));
+}
+
+TEST(CallsSuiteTest, TheFullPlanHasTheLargestAmongTheOthers) {
+  EXPECT_THAT(LastWorkloads({}), IsEmpty());
 }
 
 TEST(CallsSuiteTest, BothPlansHaveTheBatchWithAGoal) {

@@ -50,6 +50,19 @@ TEST_F(RowRunnerTest, WantsRowsWithTheText) {
   EXPECT_FALSE(runner_.Wants("tcp/pull/1MiB"));
 }
 
+TEST_F(RowRunnerTest, NoRowBeginsWhenTheTimeIsOver) {
+  const RowRunner runner({.time_limit = absl::Seconds(95)}, &progress_,
+                         {.steady_time = [this] { return machine_.now; }});
+  machine_.now += absl::Seconds(95);
+  EXPECT_TRUE(runner.MayBegin("tcp/push/1MiB", &section_));
+  EXPECT_THAT(section_.left_out, IsEmpty());
+
+  machine_.now += absl::Seconds(1);
+  EXPECT_FALSE(runner.MayBegin("tcp/push/1MiB", &section_));
+  EXPECT_THAT(section_.left_out,
+              ElementsAre("tcp/push/1MiB: it would begin after 1m35s"));
+}
+
 TEST_F(RowRunnerTest, ARowHasOursAndItsReferences) {
   Measure(Works("ours"), Works("raw"), Works("naive"));
 

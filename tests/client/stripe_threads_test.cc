@@ -1,4 +1,4 @@
-#include "client/thread_pool.h"
+#include "client/stripe_threads.h"
 
 #include <atomic>
 #include <optional>
@@ -33,25 +33,25 @@ class Meeting {
   int num_missing_ ABSL_GUARDED_BY(mutex_);
 };
 
-TEST(ThreadPoolTest, TeamIsTheCallerAndIdleThreads) {
-  ThreadPool pool(3);
+TEST(StripeThreadsTest, TeamIsTheCallerAndIdleThreads) {
+  StripeThreads pool(3);
 
   EXPECT_EQ(pool.Assemble(1).size(), 1);
   EXPECT_EQ(pool.Assemble(3).size(), 3);
   EXPECT_EQ(pool.Assemble(9).size(), 4);
 }
 
-TEST(ThreadPoolTest, PoolWithoutThreadsIsTheCallerAlone) {
-  ThreadPool pool(0);
+TEST(StripeThreadsTest, PoolWithoutThreadsIsTheCallerAlone) {
+  StripeThreads pool(0);
 
   EXPECT_EQ(pool.Assemble(4).size(), 1);
 }
 
-TEST(ThreadPoolTest, TeamsGetWhatOthersHaveLeft) {
-  ThreadPool pool(3);
+TEST(StripeThreadsTest, TeamsGetWhatOthersHaveLeft) {
+  StripeThreads pool(3);
 
-  const ThreadTeam first = pool.Assemble(3);
-  std::optional<ThreadTeam> second(pool.Assemble(3));
+  const StripeTeam first = pool.Assemble(3);
+  std::optional<StripeTeam> second(pool.Assemble(3));
   EXPECT_EQ(second->size(), 2);
   EXPECT_EQ(pool.Assemble(3).size(), 1);
 
@@ -59,12 +59,12 @@ TEST(ThreadPoolTest, TeamsGetWhatOthersHaveLeft) {
   EXPECT_EQ(pool.Assemble(3).size(), 2);
 }
 
-TEST(ThreadPoolTest, MovedTeamIsReleasedOnce) {
-  ThreadPool pool(2);
+TEST(StripeThreadsTest, MovedTeamIsReleasedOnce) {
+  StripeThreads pool(2);
 
   {
-    ThreadTeam team = pool.Assemble(3);
-    const ThreadTeam moved = std::move(team);
+    StripeTeam team = pool.Assemble(3);
+    const StripeTeam moved = std::move(team);
     EXPECT_EQ(moved.size(), 3);
     EXPECT_EQ(pool.Assemble(3).size(), 1);
   }
@@ -72,17 +72,17 @@ TEST(ThreadPoolTest, MovedTeamIsReleasedOnce) {
   EXPECT_EQ(pool.Assemble(9).size(), 3);
 }
 
-TEST(ThreadPoolTest, MembersWorkAtTheSameTime) {
-  ThreadPool pool(3);
-  ThreadTeam team = pool.Assemble(4);
+TEST(StripeThreadsTest, MembersWorkAtTheSameTime) {
+  StripeThreads pool(3);
+  StripeTeam team = pool.Assemble(4);
   Meeting meeting(4);
 
   team.Run([&](int) { meeting.Attend(); });
 }
 
-TEST(ThreadPoolTest, EachIndexIsWorkedOnOnceOnAThreadOfItsOwn) {
-  ThreadPool pool(3);
-  ThreadTeam team = pool.Assemble(4);
+TEST(StripeThreadsTest, EachIndexIsWorkedOnOnceOnAThreadOfItsOwn) {
+  StripeThreads pool(3);
+  StripeTeam team = pool.Assemble(4);
   Meeting meeting(4);
   Mutex mutex;
   std::multiset<int> indices;
@@ -99,9 +99,9 @@ TEST(ThreadPoolTest, EachIndexIsWorkedOnOnceOnAThreadOfItsOwn) {
   EXPECT_THAT(threads, SizeIs(4));
 }
 
-TEST(ThreadPoolTest, CallerWorksOnTheFirst) {
-  ThreadPool pool(1);
-  ThreadTeam team = pool.Assemble(2);
+TEST(StripeThreadsTest, CallerWorksOnTheFirst) {
+  StripeThreads pool(1);
+  StripeTeam team = pool.Assemble(2);
   std::thread::id first;
 
   team.Run([&](int index) {
@@ -111,11 +111,11 @@ TEST(ThreadPoolTest, CallerWorksOnTheFirst) {
   EXPECT_EQ(first, std::this_thread::get_id());
 }
 
-TEST(ThreadPoolTest, TeamsRunAtTheSameTime) {
-  ThreadPool pool(2);
+TEST(StripeThreadsTest, TeamsRunAtTheSameTime) {
+  StripeThreads pool(2);
   Meeting meeting(4);
   const auto run = [&] {
-    ThreadTeam team = pool.Assemble(2);
+    StripeTeam team = pool.Assemble(2);
     EXPECT_EQ(team.size(), 2);
     team.Run([&](int) { meeting.Attend(); });
   };
@@ -125,9 +125,9 @@ TEST(ThreadPoolTest, TeamsRunAtTheSameTime) {
   other.join();
 }
 
-TEST(ThreadPoolTest, TeamRunsAgain) {
-  ThreadPool pool(2);
-  ThreadTeam team = pool.Assemble(3);
+TEST(StripeThreadsTest, TeamRunsAgain) {
+  StripeThreads pool(2);
+  StripeTeam team = pool.Assemble(3);
   std::atomic<int> num_runs = 0;
 
   for (int i = 0; i < 100; ++i) team.Run([&](int) { ++num_runs; });

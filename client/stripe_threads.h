@@ -1,7 +1,7 @@
 // Threads that carry the stripes of calls.
 
-#ifndef TENSORKV_CLIENT_THREAD_POOL_H_
-#define TENSORKV_CLIENT_THREAD_POOL_H_
+#ifndef TENSORKV_CLIENT_STRIPE_THREADS_H_
+#define TENSORKV_CLIENT_STRIPE_THREADS_H_
 
 #include <deque>
 #include <thread>
@@ -14,7 +14,7 @@
 
 namespace tensorkv {
 
-class ThreadTeam;
+class StripeTeam;
 
 // A few threads that calls share. They start when they are first needed and
 // stay. Thread-safe.
@@ -23,18 +23,18 @@ class ThreadTeam;
 // of a call must run at once, so calls that each held some and waited for the
 // rest would wait for ever; and while many calls run, their own threads are
 // enough to keep the connections busy.
-class ThreadPool {
+class StripeThreads {
  public:
-  explicit ThreadPool(int max_threads) : max_threads_(max_threads) {}
+  explicit StripeThreads(int max_threads) : max_threads_(max_threads) {}
   // REQUIRES: no team is left.
-  ~ThreadPool();
+  ~StripeThreads();
 
   // The calling thread and as many idle ones as there are, `most` in all.
   // REQUIRES: most > 0.
-  ThreadTeam Assemble(int most);
+  StripeTeam Assemble(int most);
 
  private:
-  friend class ThreadTeam;
+  friend class StripeTeam;
   using Work = absl::FunctionRef<void(int)>;
 
   // A member's share of a team's work.
@@ -63,11 +63,11 @@ class ThreadPool {
 
 // The calling thread and some threads of a pool, until destruction. The pool
 // outlives it. Confined to the calling thread.
-class ThreadTeam {
+class StripeTeam {
  public:
-  ThreadTeam(ThreadTeam&& other) noexcept
+  StripeTeam(StripeTeam&& other) noexcept
       : pool_(other.pool_), size_(std::exchange(other.size_, 1)) {}
-  ~ThreadTeam() { pool_.Release(size_ - 1); }
+  ~StripeTeam() { pool_.Release(size_ - 1); }
 
   int size() const { return size_; }
 
@@ -76,13 +76,13 @@ class ThreadTeam {
   void Run(absl::FunctionRef<void(int)> work) { pool_.Run(size_, work); }
 
  private:
-  friend class ThreadPool;
-  ThreadTeam(ThreadPool& pool, int size) : pool_(pool), size_(size) {}
+  friend class StripeThreads;
+  StripeTeam(StripeThreads& pool, int size) : pool_(pool), size_(size) {}
 
-  ThreadPool& pool_;
+  StripeThreads& pool_;
   int size_;
 };
 
 }  // namespace tensorkv
 
-#endif  // TENSORKV_CLIENT_THREAD_POOL_H_
+#endif  // TENSORKV_CLIENT_STRIPE_THREADS_H_

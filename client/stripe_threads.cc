@@ -1,10 +1,10 @@
-#include "client/thread_pool.h"
+#include "client/stripe_threads.h"
 
 #include <system_error>
 
 namespace tensorkv {
 
-ThreadPool::~ThreadPool() {
+StripeThreads::~StripeThreads() {
   std::vector<std::thread> threads;
   {
     MutexLock lock(&mutex_);
@@ -15,7 +15,7 @@ ThreadPool::~ThreadPool() {
   for (std::thread& thread : threads) thread.join();
 }
 
-ThreadTeam ThreadPool::Assemble(int most) {
+StripeTeam StripeThreads::Assemble(int most) {
   MutexLock lock(&mutex_);
   int size = 1;
   while (size < most && num_taken_ < max_threads_) {
@@ -25,10 +25,10 @@ ThreadTeam ThreadPool::Assemble(int most) {
     ++num_taken_;
     ++size;
   }
-  return ThreadTeam(*this, size);
+  return StripeTeam(*this, size);
 }
 
-bool ThreadPool::StartThread() {
+bool StripeThreads::StartThread() {
   try {
     threads_.emplace_back([this] { Serve(); });
     return true;
@@ -38,13 +38,13 @@ bool ThreadPool::StartThread() {
   }
 }
 
-void ThreadPool::Release(int num_threads) {
+void StripeThreads::Release(int num_threads) {
   if (num_threads == 0) return;
   MutexLock lock(&mutex_);
   num_taken_ -= num_threads;
 }
 
-void ThreadPool::Run(int team_size, Work work) {
+void StripeThreads::Run(int team_size, Work work) {
   int num_running = team_size - 1;
   if (num_running > 0) {
     MutexLock lock(&mutex_);
@@ -59,7 +59,7 @@ void ThreadPool::Run(int team_size, Work work) {
   while (num_running > 0) has_finished_.Wait(&mutex_);
 }
 
-void ThreadPool::Serve() {
+void StripeThreads::Serve() {
   mutex_.lock();
   for (;;) {
     while (tasks_.empty() && !is_stopping_) has_work_.Wait(&mutex_);
