@@ -13,6 +13,7 @@
 #include "client/channel_pool.h"
 #include "client/connection.h"
 #include "client/large_keys.h"
+#include "client/stream_policy.h"
 #include "client/transfer_options.h"
 #include "client/unary_calls.h"
 #include "tensor/buffer_pool.h"
@@ -44,16 +45,11 @@ class DataCalls {
                                      const CallOptions& options);
 
  private:
-  // Whether a payload of `num_tensors` tensors goes as a stream.
-  bool Streams(uint64_t payload_bytes, uint64_t num_tensors) const;
-  // Whether a request goes as a stream, for its own size.
-  template <typename Request>
-  bool Streams(const Request& request) const;
   absl::StatusOr<PullReply> PullAsOneMessage(const PullRequest& request,
                                              const CallDeadline& deadline);
 
   const size_t max_message_bytes_;
-  const uint64_t stream_threshold_bytes_;
+  const StreamPolicy policy_;
   const RefPtr<BufferPool> buffers_;
   UnaryCalls unary_;
   BulkCalls bulk_;

@@ -1,7 +1,7 @@
 #include "client/large_keys.h"
 
+#include <algorithm>
 #include <string>
-#include <utility>
 
 #include "absl/hash/hash.h"
 
@@ -14,38 +14,44 @@ uint64_t FingerprintOfKey(const std::string& name_space,
 }
 
 // The same for no two lists of different keys, or different orders of them.
-template <typename Items>
-uint64_t FingerprintOfList(const Items& items) {
-  uint64_t fingerprint = items.size();
-  for (const auto& item : items) {
-    fingerprint = absl::HashOf(fingerprint, item.fingerprint);
+template <typename Keys>
+uint64_t FingerprintOfList(const Keys& keys) {
+  uint64_t fingerprint = keys.size();
+  for (const auto& key : keys) {
+    fingerprint = absl::HashOf(fingerprint, key.fingerprint);
   }
   return fingerprint;
 }
 
-template <typename Entries>
-uint64_t TotalBytesOf(const Entries& entries) {
-  uint64_t total = 0;
-  for (const auto& entry : entries) total += entry.tensor.size_bytes();
-  return total;
-}
-
 }  // namespace
 
+template <typename Entries>
+bool LargeKeys::AreNews(const Entries& entries) const {
+  if (!knows_none()) return true;
+  uint64_t total = 0;
+  uint64_t largest = 0;
+  for (const auto& entry : entries) {
+    const uint64_t bytes = entry.tensor.size_bytes();
+    total += bytes;
+    largest = std::max(largest, bytes);
+  }
+  return policy_.Streams(largest, 1) || policy_.Streams(total, entries.size());
+}
+
 void LargeKeys::Learn(const InitRequest& request) {
-  if (!IsNews(TotalBytesOf(request.entries))) return;
-  std::vector<Item> keys;
+  if (!AreNews(request.entries)) return;
+  std::vector<Key> keys;
   keys.reserve(request.entries.size());
   for (const InitEntry& entry : request.entries) {
     keys.push_back({FingerprintOfKey(request.name_space, entry.key),
                     static_cast<uint64_t>(entry.tensor.size_bytes())});
   }
-  LearnList(std::move(keys));
+  LearnList(keys);
 }
 
 void LargeKeys::Learn(const PushRequest& request) {
-  if (!IsNews(TotalBytesOf(request.entries))) return;
-  std::vector<Item> keys;
+  if (!AreNews(request.entries)) return;
+  std::vector<Key> keys;
   keys.reserve(request.entries.size());
   for (const PushEntry& entry : request.entries) {
     // Says nothing of the key's size, and so of the list's.
@@ -53,25 +59,25 @@ void LargeKeys::Learn(const PushRequest& request) {
     keys.push_back({FingerprintOfKey(request.name_space, entry.key),
                     static_cast<uint64_t>(entry.tensor.size_bytes())});
   }
-  LearnList(std::move(keys));
+  LearnList(keys);
 }
 
 void LargeKeys::Learn(const PullRequest& request, const PullReply& reply) {
-  if (!IsNews(TotalBytesOf(reply.values))) return;
+  if (!AreNews(reply.values)) return;
   if (reply.values.size() != request.entries.size()) return;
-  std::vector<Item> keys;
+  std::vector<Key> keys;
   keys.reserve(request.entries.size());
   for (size_t i = 0; i < request.entries.size(); ++i) {
     keys.push_back(
         {FingerprintOfKey(request.name_space, request.entries[i].key),
          static_cast<uint64_t>(reply.values[i].tensor.size_bytes())});
   }
-  LearnList(std::move(keys));
+  LearnList(keys);
 }
 
 uint64_t LargeKeys::ExpectedBytes(const PullRequest& request) const {
   if (knows_none()) return 0;
-  std::vector<Item> keys;
+  std::vector<Key> keys;
   keys.reserve(request.entries.size());
   for (const PullEntry& entry : request.entries) {
     keys.push_back({FingerprintOfKey(request.name_space, entry.key)});
@@ -81,7 +87,7 @@ uint64_t LargeKeys::ExpectedBytes(const PullRequest& request) const {
 
 uint64_t LargeKeys::ExpectedBytes(const PushRequest& request) const {
   if (knows_none()) return 0;
-  std::vector<Item> keys;
+  std::vector<Key> keys;
   keys.reserve(request.entries.size());
   for (const PushEntry& entry : request.entries) {
     keys.push_back({FingerprintOfKey(request.name_space, entry.key)});
@@ -89,21 +95,24 @@ uint64_t LargeKeys::ExpectedBytes(const PushRequest& request) const {
   return ExpectedOf(keys);
 }
 
-void LargeKeys::LearnList(std::vector<Item> keys) {
-  Item list = {.fingerprint = FingerprintOfList(keys)};
-  for (const Item& key : keys) list.bytes += key.bytes;
+void LargeKeys::LearnList(const std::vector<Key>& keys) {
+  const uint64_t list = FingerprintOfList(keys);
+  uint64_t total = 0;
   MutexLock lock(&mutex_);
-  for (const Item& key : keys) Set(key);
-  if (keys.size() > 1) Set(list);
+  for (const Key& key : keys) {
+    total += key.bytes;
+    Set(key.fingerprint, key.bytes, 1);
+  }
+  if (keys.size() > 1) Set(list, total, keys.size());
   num_known_.store(known_.size(), std::memory_order_relaxed);
 }
 
-void LargeKeys::Set(const Item& item) {
-  if (item.bytes < threshold_bytes_) {
-    known_.erase(item.fingerprint);
+void LargeKeys::Set(uint64_t fingerprint, uint64_t bytes, uint64_t num_keys) {
+  if (!policy_.Streams(bytes, num_keys)) {
+    known_.erase(fingerprint);
     return;
   }
-  known_[item.fingerprint] = item.bytes;
+  known_[fingerprint] = bytes;
   if (known_.size() > max_known_) known_.erase(known_.begin());
 }
 
@@ -112,12 +121,12 @@ uint64_t LargeKeys::BytesOf(uint64_t fingerprint) const {
   return found == known_.end() ? 0 : found->second;
 }
 
-uint64_t LargeKeys::ExpectedOf(const std::vector<Item>& keys) const {
+uint64_t LargeKeys::ExpectedOf(const std::vector<Key>& keys) const {
   const uint64_t list = FingerprintOfList(keys);
   MutexLock lock(&mutex_);
   if (const uint64_t bytes = BytesOf(list); bytes > 0) return bytes;
   uint64_t bytes = 0;
-  for (const Item& key : keys) bytes += BytesOf(key.fingerprint);
+  for (const Key& key : keys) bytes += BytesOf(key.fingerprint);
   return bytes;
 }
 

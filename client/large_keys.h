@@ -10,8 +10,8 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
-#include "absl/types/span.h"
 #include "base/mutex.h"
+#include "client/stream_policy.h"
 #include "tensor/requests.h"
 
 namespace tensorkv {
@@ -24,10 +24,10 @@ namespace tensorkv {
 // only together, by 64-bit fingerprints: a bounded few bytes each. Thread-safe.
 class LargeKeys {
  public:
-  // Keys and lists with less than `threshold_bytes` are not kept. At most
-  // `max_known` are; beyond that an arbitrary one makes room.
-  LargeKeys(uint64_t threshold_bytes, size_t max_known)
-      : threshold_bytes_(threshold_bytes), max_known_(max_known) {}
+  // Keeps keys and lists that go as streams, and at most `max_known` of them;
+  // beyond that an arbitrary one makes room.
+  LargeKeys(const StreamPolicy& policy, size_t max_known)
+      : policy_(policy), max_known_(max_known) {}
 
   // Takes in the sizes of what was stored, pushed or pulled. Nothing is
   // learnt from a reply that does not have a value for each entry.
@@ -42,27 +42,27 @@ class LargeKeys {
   uint64_t ExpectedBytes(const PushRequest& request) const;
 
  private:
-  // A key, or a list of them.
-  struct Item {
+  struct Key {
     uint64_t fingerprint = 0;
     uint64_t bytes = 0;
   };
 
   // Sets the sizes of these keys and of the list that they are.
-  void LearnList(std::vector<Item> keys);
-  void Set(const Item& item) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void LearnList(const std::vector<Key>& keys);
+  // Of a key, or a list of several.
+  void Set(uint64_t fingerprint, uint64_t bytes, uint64_t num_keys)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint64_t BytesOf(uint64_t fingerprint) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  uint64_t ExpectedOf(const std::vector<Item>& keys) const;
+  uint64_t ExpectedOf(const std::vector<Key>& keys) const;
   bool knows_none() const {
     return num_known_.load(std::memory_order_relaxed) == 0;
   }
-  // Whether values of that many bytes would change what is known.
-  bool IsNews(uint64_t bytes) const {
-    return bytes >= threshold_bytes_ || !knows_none();
-  }
+  // Whether these tensors would change what is known.
+  template <typename Entries>
+  bool AreNews(const Entries& entries) const;
 
-  const uint64_t threshold_bytes_;
+  const StreamPolicy policy_;
   const size_t max_known_;
   // The size of known_: a client of small tensors only never locks.
   std::atomic<size_t> num_known_ = 0;
