@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/status_macros.h"
@@ -88,12 +89,13 @@ absl::StatusOr<Proto> ParseAs(absl::StatusOr<grpc::ByteBuffer> bytes) {
 }  // namespace
 
 BulkCalls::BulkCalls(ChannelPool& channels, const TransferOptions& options,
-                     size_t max_message_bytes)
+                     size_t max_message_bytes, RefPtr<BufferPool> buffers)
     : channels_(channels),
       max_message_bytes_(max_message_bytes),
       part_bytes_(std::min<uint64_t>(options.part_bytes,
                                      max_message_bytes - kPartOverheadBytes)),
       min_stripe_bytes_(options.min_stripe_bytes),
+      buffers_(std::move(buffers)),
       // A call's own thread carries its first stripe.
       threads_(channels.num_bulk() - 1) {}
 
@@ -169,7 +171,7 @@ absl::StatusOr<PullReply> BulkCalls::Pull(const PullRequest& request,
   ASSIGN_OR_RETURN(const std::vector<grpc::ByteBuffer> requests,
                    EncodeForEachStripe(proto, &proto, call.num_stripes(),
                                        max_message_bytes_));
-  PulledValues values(request.entries.size());
+  PulledValues values(request.entries.size(), *buffers_);
   const auto exchange = [&](StripeStream& stream, const Stripe& stripe) {
     // What went wrong shows at the next read.
     stream.Write(requests[stripe.index], /*is_last=*/true);
@@ -182,7 +184,7 @@ absl::StatusOr<PullReply> BulkCalls::Pull(const PullRequest& request,
 absl::StatusOr<PullReply> BulkCalls::PushPull(const PushRequest& request,
                                               uint64_t expected_bytes,
                                               const CallDeadline& deadline) {
-  PulledValues values(request.entries.size());
+  PulledValues values(request.entries.size(), *buffers_);
   const auto receive = [&](StripeStream& stream, const Stripe& stripe) {
     return values.Receive(stream, stripe);
   };

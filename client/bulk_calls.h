@@ -9,6 +9,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/ref_counted.h"
 #include "client/call_deadline.h"
 #include "client/call_ids.h"
 #include "client/channel_pool.h"
@@ -16,6 +17,7 @@
 #include "client/stripe_threads.h"
 #include "client/transfer_options.h"
 #include "grpcpp/support/byte_buffer.h"
+#include "tensor/buffer_pool.h"
 #include "tensor/requests.h"
 
 namespace tensorkv {
@@ -32,10 +34,11 @@ class BulkCalls {
   // What a message with a part takes beside the part's bytes, at most.
   static constexpr size_t kPartOverheadBytes = 64;
 
-  // `channels` outlives it. REQUIRES: options that CheckTransferOptions takes;
-  // max_message_bytes > kPartOverheadBytes.
+  // `channels` outlives it. The tensors that come have memory from `buffers`.
+  // REQUIRES: options that CheckTransferOptions takes; max_message_bytes >
+  // kPartOverheadBytes.
   BulkCalls(ChannelPool& channels, const TransferOptions& options,
-            size_t max_message_bytes);
+            size_t max_message_bytes, RefPtr<BufferPool> buffers);
 
   absl::StatusOr<InitReply> Init(const InitRequest& request,
                                  const CallDeadline& deadline);
@@ -74,6 +77,7 @@ class BulkCalls {
   const size_t max_message_bytes_;
   const uint64_t part_bytes_;
   const uint64_t min_stripe_bytes_;
+  const RefPtr<BufferPool> buffers_;
   CallIds call_ids_;
   StripeThreads threads_;
 };

@@ -41,8 +41,9 @@ DataCalls::DataCalls(ChannelPool& channels, const TransferOptions& options,
                      size_t max_message_bytes)
     : max_message_bytes_(max_message_bytes),
       stream_threshold_bytes_(options.stream_threshold_bytes),
-      unary_(channels.small(), max_message_bytes),
-      bulk_(channels, options, max_message_bytes),
+      buffers_(MakeRefCounted<BufferPool>(options.max_idle_bytes)),
+      unary_(channels.small(), max_message_bytes, buffers_),
+      bulk_(channels, options, max_message_bytes, buffers_),
       large_keys_(
           std::min<uint64_t>(stream_threshold_bytes_, max_message_bytes),
           kMaxKnownKeys) {}

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
+#include "base/ref_counted.h"
 #include "client/bulk_calls.h"
 #include "client/call_deadline.h"
 #include "client/channel_pool.h"
@@ -14,6 +15,7 @@
 #include "client/large_keys.h"
 #include "client/transfer_options.h"
 #include "client/unary_calls.h"
+#include "tensor/buffer_pool.h"
 #include "tensor/requests.h"
 
 namespace tensorkv {
@@ -52,6 +54,7 @@ class DataCalls {
 
   const size_t max_message_bytes_;
   const uint64_t stream_threshold_bytes_;
+  const RefPtr<BufferPool> buffers_;
   UnaryCalls unary_;
   BulkCalls bulk_;
   LargeKeys large_keys_;

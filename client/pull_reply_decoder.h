@@ -7,16 +7,18 @@
 
 #include "absl/status/statusor.h"
 #include "grpcpp/support/byte_buffer.h"
+#include "tensor/buffer_pool.h"
 #include "tensor/requests.h"
 
 namespace tensorkv {
 
 // Reads a PullResponse or PushPullResponse, which it empties. The elements are
-// copied once, into aligned memory of the tensors; of a message in an unusual
+// copied once, into aligned memory from `pool`; of a message in an unusual
 // form, into that which the generated code makes. Thread-safe.
 // Errors: Internal (malformed) · ResourceExhausted (no memory).
 absl::StatusOr<PullReply> DecodePullReply(grpc::ByteBuffer* bytes,
-                                          uint32_t max_entries);
+                                          uint32_t max_entries,
+                                          BufferPool& pool);
 
 }  // namespace tensorkv
 

@@ -12,6 +12,7 @@
 #include "base/mutex.h"
 #include "client/stripe_stream.h"
 #include "grpcpp/support/byte_buffer.h"
+#include "tensor/buffer_pool.h"
 #include "tensor/requests.h"
 #include "tensor/stripe_range.h"
 
@@ -22,8 +23,10 @@ namespace tensorkv {
 // say the same. Thread-safe for different stripes.
 class PulledValues {
  public:
-  // Of a call with that many entries.
-  explicit PulledValues(size_t num_entries) : num_entries_(num_entries) {}
+  // Of a call with that many entries. The tensors have memory from `buffers`,
+  // which outlives this object.
+  PulledValues(size_t num_entries, BufferPool& buffers)
+      : num_entries_(num_entries), buffers_(buffers) {}
 
   // Reads all messages of one stripe's stream.
   // Errors: Internal (malformed, or too few) · ResourceExhausted (memory).
@@ -44,6 +47,7 @@ class PulledValues {
   absl::Status ParsePart(grpc::ByteBuffer* message, PartCursor& cursor);
 
   const size_t num_entries_;
+  BufferPool& buffers_;
 
   Mutex mutex_;
   bool has_manifest_ ABSL_GUARDED_BY(mutex_) = false;

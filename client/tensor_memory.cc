@@ -21,7 +21,8 @@ bool Shares(const Tensor& tensor) {
 // Hands out pieces of shared buffers, of which there are just enough.
 class SharedBuffers {
  public:
-  explicit SharedBuffers(const std::vector<Value>& values) {
+  SharedBuffers(const std::vector<Value>& values, BufferPool& pool)
+      : pool_(pool) {
     for (const Value& value : values) {
       if (Shares(value.tensor)) bytes_left_ += AlignedBytes(value.tensor);
     }
@@ -40,12 +41,13 @@ class SharedBuffers {
   absl::Status Refill(size_t least_bytes) {
     const size_t bytes = std::max(
         least_bytes, std::min<size_t>(bytes_left_, kSharedBufferBytes));
-    ASSIGN_OR_RETURN(buffer_, HostBuffer::Allocate(bytes));
+    ASSIGN_OR_RETURN(buffer_, pool_.Allocate(bytes));
     used_ = 0;
     bytes_left_ -= std::min<size_t>(bytes_left_, bytes);
     return absl::OkStatus();
   }
 
+  BufferPool& pool_;
   size_t bytes_left_ = 0;
   RefPtr<Buffer> buffer_;
   size_t used_ = 0;
@@ -53,17 +55,18 @@ class SharedBuffers {
 
 }  // namespace
 
-absl::Status AllocateTensors(std::vector<Value>& values) {
-  SharedBuffers shared(values);
+absl::Status AllocateTensors(std::vector<Value>& values, BufferPool& pool) {
+  SharedBuffers shared(values, pool);
   for (Value& value : values) {
     Tensor& tensor = value.tensor;
     if (tensor.size_bytes() == 0) continue;
     if (Shares(tensor)) {
       ASSIGN_OR_RETURN(tensor, shared.Place(tensor));
-    } else {
-      ASSIGN_OR_RETURN(tensor,
-                       Tensor::Allocate(tensor.dtype(), tensor.shape()));
+      continue;
     }
+    ASSIGN_OR_RETURN(RefPtr<Buffer> buffer, pool.Allocate(tensor.size_bytes()));
+    ASSIGN_OR_RETURN(tensor, Tensor::FromBuffer(tensor.dtype(), tensor.shape(),
+                                                std::move(buffer)));
   }
   return absl::OkStatus();
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "tensor/buffer_pool.h"
 #include "tensor/requests.h"
 
 namespace tensorkv {
@@ -17,10 +18,11 @@ inline constexpr size_t kMaxSharingTensorBytes = 4096;
 // So much memory does a small tensor keep at most, when all others are gone.
 inline constexpr size_t kSharedBufferBytes = 64 << 10;
 
-// Gives the tensors of `values`, which have none, uninitialised memory: 64-byte
-// aligned, of their own or, for small ones, within a shared buffer.
+// Gives the tensors of `values`, which have none, uninitialised memory from
+// `pool`: 64-byte aligned, of their own or, for small ones, within a shared
+// buffer.
 // Errors: ResourceExhausted.
-absl::Status AllocateTensors(std::vector<Value>& values);
+absl::Status AllocateTensors(std::vector<Value>& values, BufferPool& pool);
 
 }  // namespace tensorkv
 

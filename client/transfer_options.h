@@ -19,7 +19,7 @@ struct TransferOptions {
   // Calls with less payload are one message. Lists of tensors so small that
   // their parts would cost more than they gain are one message too, as long as
   // that is within the message limit.
-  uint64_t stream_threshold_bytes = uint64_t{1} << 20;
+  uint64_t stream_threshold_bytes = uint64_t{2} << 20;
 
   // The longest part, before its few bytes of metadata; the message limit
   // bounds it too.
@@ -31,6 +31,10 @@ struct TransferOptions {
   // Connections for streams, besides the one for everything else. They open
   // when they are first used. 0 stands for the number of cores, at most 4.
   int bulk_connections = 0;
+
+  // Memory of pulled tensors that nobody uses any more, kept for those pulled
+  // next: fresh memory costs several times as much as copying into it.
+  uint64_t max_idle_bytes = uint64_t{1} << 30;
 };
 
 // Errors: InvalidArgument.

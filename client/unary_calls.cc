@@ -26,9 +26,10 @@ absl::StatusOr<grpc::ByteBuffer> Limited(const EncodedMessage& message,
 }  // namespace
 
 UnaryCalls::UnaryCalls(std::shared_ptr<grpc::Channel> channel,
-                       size_t max_message_bytes)
+                       size_t max_message_bytes, RefPtr<BufferPool> buffers)
     : channel_(std::move(channel)),
       max_message_bytes_(max_message_bytes),
+      buffers_(std::move(buffers)),
       init_("/tensorkv.v1.TensorKV/Init", RpcMethod::NORMAL_RPC, channel_),
       push_("/tensorkv.v1.TensorKV/Push", RpcMethod::NORMAL_RPC, channel_),
       pull_("/tensorkv.v1.TensorKV/Pull", RpcMethod::NORMAL_RPC, channel_),
@@ -74,7 +75,7 @@ absl::StatusOr<PullReply> UnaryCalls::Pull(const PullRequest& request,
   ASSIGN_OR_RETURN(const grpc::ByteBuffer message,
                    Serialize(proto, max_message_bytes_));
   ASSIGN_OR_RETURN(grpc::ByteBuffer reply, Call(pull_, message, deadline));
-  return DecodePullReply(&reply, request.entries.size());
+  return DecodePullReply(&reply, request.entries.size(), *buffers_);
 }
 
 absl::StatusOr<PullReply> UnaryCalls::PushPull(const PushRequest& request,
@@ -82,7 +83,7 @@ absl::StatusOr<PullReply> UnaryCalls::PushPull(const PushRequest& request,
   ASSIGN_OR_RETURN(const grpc::ByteBuffer message,
                    Limited(EncodePushPull(request), max_message_bytes_));
   ASSIGN_OR_RETURN(grpc::ByteBuffer reply, Call(push_pull_, message, deadline));
-  return DecodePullReply(&reply, request.entries.size());
+  return DecodePullReply(&reply, request.entries.size(), *buffers_);
 }
 
 }  // namespace tensorkv

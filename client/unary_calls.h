@@ -8,10 +8,12 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/ref_counted.h"
 #include "client/call_deadline.h"
 #include "grpcpp/channel.h"
 #include "grpcpp/impl/codegen/rpc_method.h"
 #include "grpcpp/support/byte_buffer.h"
+#include "tensor/buffer_pool.h"
 #include "tensor/requests.h"
 
 namespace tensorkv {
@@ -25,7 +27,9 @@ namespace tensorkv {
 // ResourceExhausted (a message above the limit).
 class UnaryCalls {
  public:
-  UnaryCalls(std::shared_ptr<grpc::Channel> channel, size_t max_message_bytes);
+  // The tensors that come have memory from `buffers`.
+  UnaryCalls(std::shared_ptr<grpc::Channel> channel, size_t max_message_bytes,
+             RefPtr<BufferPool> buffers);
 
   absl::StatusOr<InitReply> Init(const InitRequest& request,
                                  const CallDeadline& deadline);
@@ -45,6 +49,7 @@ class UnaryCalls {
 
   const std::shared_ptr<grpc::Channel> channel_;
   const size_t max_message_bytes_;
+  const RefPtr<BufferPool> buffers_;
   const Method init_;
   const Method push_;
   const Method pull_;

@@ -36,7 +36,8 @@ class BulkCallsTest : public ::testing::Test {
  protected:
   BulkCallsTest()
       : channels_(service_.Start(), kMaxMessageBytes, /*num_bulk=*/3),
-        calls_(channels_, kOptions, kMaxMessageBytes) {
+        calls_(channels_, kOptions, kMaxMessageBytes,
+               MakeRefCounted<BufferPool>(1 << 20)) {
     service_.part_bytes = 1000;
   }
 
@@ -237,7 +238,8 @@ TEST_F(BulkCallsTest, PushPullIsStripedForWhatItBringsBack) {
 
 TEST_F(BulkCallsTest, PartsFitTheMessageLimit) {
   ChannelPool channels(service_.Start(), /*max_message_bytes=*/1024, 1);
-  BulkCalls calls(channels, {.part_bytes = 1 << 20}, 1024);
+  BulkCalls calls(channels, {.part_bytes = 1 << 20}, 1024,
+                  MakeRefCounted<BufferPool>(1 << 20));
 
   ASSERT_OK(calls.Push({.entries = {{.key = "w", .tensor = Patterned(5000)}}},
                        deadline_));

@@ -31,7 +31,8 @@ v1::PullResponse Response(const std::vector<Value>& values) {
 absl::StatusOr<PullReply> Decode(const v1::PullResponse& response,
                                  uint32_t max_entries = 10) {
   grpc::ByteBuffer bytes = *Serialize(response, 1 << 20);
-  return DecodePullReply(&bytes, max_entries);
+  return DecodePullReply(&bytes, max_entries,
+                         *MakeRefCounted<BufferPool>(1 << 20));
 }
 
 TEST(PullReplyDecoderTest, ValuesComeInAlignedMemory) {
@@ -80,7 +81,7 @@ TEST(PullReplyDecoderTest, BytesThatAreNoMessageAreInternal) {
   grpc::ByteBuffer bytes(&slice, 1);
 
   EXPECT_THAT(
-      DecodePullReply(&bytes, 10),
+      DecodePullReply(&bytes, 10, *MakeRefCounted<BufferPool>(0)),
       StatusIs(absl::StatusCode::kInternal, HasSubstr("malformed reply")));
 }
 

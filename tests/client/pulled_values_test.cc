@@ -58,10 +58,11 @@ class PulledValuesTest : public ::testing::Test {
 
   FakeStreamService service_;
   std::shared_ptr<grpc::Channel> channel_;
+  const RefPtr<BufferPool> buffers_ = MakeRefCounted<BufferPool>(1 << 20);
 };
 
 TEST_F(PulledValuesTest, ValuesArriveWhole) {
-  PulledValues values(2);
+  PulledValues values(2, *buffers_);
 
   ASSERT_OK(Receive(values));
 
@@ -75,7 +76,7 @@ TEST_F(PulledValuesTest, ValuesArriveWhole) {
 
 TEST_F(PulledValuesTest, ValuesWithoutElementsHaveNoParts) {
   service_.values = {{3, Patterned(0)}};
-  PulledValues values(1);
+  PulledValues values(1, *buffers_);
 
   ASSERT_OK(Receive(values));
 
@@ -84,7 +85,7 @@ TEST_F(PulledValuesTest, ValuesWithoutElementsHaveNoParts) {
 
 TEST_F(PulledValuesTest, ReplyToNoEntriesIsEmpty) {
   service_.values = {};
-  PulledValues values(0);
+  PulledValues values(0, *buffers_);
 
   ASSERT_OK(Receive(values));
 
@@ -97,7 +98,7 @@ TEST_F(PulledValuesTest, PartsInAnUnusualFormAreTakenToo) {
       chunk.GetReflection()->MutableUnknownFields(&chunk)->AddVarint(99, 1);
     }
   });
-  PulledValues values(2);
+  PulledValues values(2, *buffers_);
 
   ASSERT_OK(Receive(values));
 
@@ -218,14 +219,14 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST_P(PulledValuesMistakeTest, IsInternal) {
   Edit(GetParam().edit);
-  PulledValues values(2);
+  PulledValues values(2, *buffers_);
 
   EXPECT_THAT(Receive(values), StatusIs(absl::StatusCode::kInternal,
                                         HasSubstr(GetParam().error)));
 }
 
 TEST_F(PulledValuesTest, StripesThatAgreeArriveInTheSameTensors) {
-  PulledValues values(2);
+  PulledValues values(2, *buffers_);
 
   ASSERT_OK(Receive(values));
   ASSERT_OK(Receive(values));
@@ -234,7 +235,7 @@ TEST_F(PulledValuesTest, StripesThatAgreeArriveInTheSameTensors) {
 }
 
 TEST_F(PulledValuesTest, StripesOfDifferentVersionsAreInternal) {
-  PulledValues values(2);
+  PulledValues values(2, *buffers_);
   ASSERT_OK(Receive(values));
   service_.values[1].version = 5;
 
@@ -245,7 +246,7 @@ TEST_F(PulledValuesTest, StripesOfDifferentVersionsAreInternal) {
 }
 
 TEST_F(PulledValuesTest, StripesOfDifferentShapesAreInternal) {
-  PulledValues values(2);
+  PulledValues values(2, *buffers_);
   ASSERT_OK(Receive(values));
   service_.values[0].tensor = Patterned(2501);
 
@@ -260,7 +261,7 @@ TEST_F(PulledValuesTest, SizeThatOverflowsIsInternal) {
       value.mutable_tensor()->set_shape(0, int64_t{1} << 62);
     }
   });
-  PulledValues values(2);
+  PulledValues values(2, *buffers_);
 
   EXPECT_THAT(Receive(values), StatusIs(absl::StatusCode::kInternal));
 }
@@ -273,7 +274,7 @@ TEST_F(PulledValuesTest, MemoryThatIsNotThereIsResourceExhausted) {
         ->mutable_tensor()
         ->set_shape(0, int64_t{1} << 60);
   });
-  PulledValues values(2);
+  PulledValues values(2, *buffers_);
 
   EXPECT_THAT(Receive(values), StatusIs(absl::StatusCode::kResourceExhausted));
 }
@@ -283,7 +284,7 @@ TEST_F(PulledValuesTest, ErrorAfterAllPartsIsTheServers) {
   Edit([this](Chunks*) {
     service_.status = grpc::Status(grpc::StatusCode::DATA_LOSS, "digest");
   });
-  PulledValues values(1);
+  PulledValues values(1, *buffers_);
 
   EXPECT_THAT(Receive(values), StatusIs(absl::StatusCode::kDataLoss, "digest"));
 }

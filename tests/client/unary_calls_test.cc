@@ -30,7 +30,7 @@ class UnaryCallsTest : public ::testing::Test {
  protected:
   UnaryCallsTest()
       : calls_(std::in_place, OpenChannel(service_.Start(), kMaxMessageBytes),
-               kMaxMessageBytes) {}
+               kMaxMessageBytes, MakeRefCounted<BufferPool>(1 << 20)) {}
 
   FakeService service_;
   std::optional<UnaryCalls> calls_;

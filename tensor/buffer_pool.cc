@@ -1,0 +1,146 @@
+#include "tensor/buffer_pool.h"
+
+#include <sys/mman.h>
+
+#include <bit>
+#include <iterator>
+#include <limits>
+#include <new>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace tensorkv {
+namespace {
+
+// One of them takes the place of 512 pages, and of as many page faults. For
+// smaller buffers they would waste too much of their end.
+constexpr size_t kHugePageBytes = 2 << 20;
+constexpr size_t kMinBytesForHugePages = 8 << 20;
+
+constexpr int kClassesPerDoubling = 8;
+
+// So that rounding up does not overflow.
+constexpr size_t kMaxBytes = std::numeric_limits<size_t>::max() / 2;
+
+// The smallest class that holds `size_bytes`.
+// REQUIRES: BufferPool::kMinPooledBytes <= size_bytes <= kMaxBytes.
+size_t ClassOf(size_t size_bytes) {
+  const size_t step = std::bit_floor(size_bytes) / kClassesPerDoubling;
+  return (size_bytes + step - 1) / step * step;
+}
+
+std::align_val_t AlignmentOf(size_t class_bytes) {
+  return std::align_val_t(class_bytes < kMinBytesForHugePages ? kBufferAlignment
+                                                              : kHugePageBytes);
+}
+
+// Null if the system has no memory left.
+char* NewMemory(size_t class_bytes) {
+  void* data =
+      ::operator new(class_bytes, AlignmentOf(class_bytes), std::nothrow);
+  if (data != nullptr && class_bytes >= kMinBytesForHugePages) {
+    // Where this fails there are no huge pages, and ordinary ones do.
+    (void)madvise(data, class_bytes, MADV_HUGEPAGE);
+  }
+  return static_cast<char*>(data);
+}
+
+}  // namespace
+
+// Returns its memory to the pool.
+class PooledBuffer final : public Buffer {
+ public:
+  PooledBuffer(RefPtr<BufferPool> pool, char* data, size_t size_bytes,
+               RefPtr<MemoryAccount> account)
+      : Buffer(data, size_bytes, std::move(account)), pool_(std::move(pool)) {}
+  ~PooledBuffer() override {
+    pool_->Return({mutable_data(), ClassOf(size_bytes())});
+  }
+
+ private:
+  const RefPtr<BufferPool> pool_;
+};
+
+BufferPool::~BufferPool() { Trim(0); }
+
+absl::StatusOr<RefPtr<Buffer>> BufferPool::Allocate(
+    size_t size_bytes, RefPtr<MemoryAccount> account) {
+  if (size_bytes < kMinPooledBytes) {
+    return HostBuffer::Allocate(size_bytes, std::move(account));
+  }
+  char* data = nullptr;
+  if (size_bytes <= kMaxBytes) {
+    const size_t class_bytes = ClassOf(size_bytes);
+    data = Take(class_bytes);
+    if (data == nullptr) data = NewMemory(class_bytes);
+  }
+  if (data == nullptr) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("host memory: cannot allocate ", size_bytes, " bytes"));
+  }
+  return RefPtr<Buffer>(new PooledBuffer(RefPtr<BufferPool>(this), data,
+                                         size_bytes, std::move(account)));
+}
+
+void BufferPool::Trim(size_t max_idle_bytes) {
+  MemoryList removed;
+  {
+    MutexLock lock(&mutex_);
+    removed = RemoveOldest(max_idle_bytes);
+  }
+  Delete(removed);
+}
+
+size_t BufferPool::idle_bytes() const {
+  MutexLock lock(&mutex_);
+  return idle_bytes_;
+}
+
+char* BufferPool::Take(size_t class_bytes) {
+  MutexLock lock(&mutex_);
+  const auto found = by_class_.find(class_bytes);
+  if (found == by_class_.end()) return nullptr;
+  // The latest: most likely still in a cache.
+  const MemoryList::iterator memory = found->second.back();
+  found->second.pop_back();
+  if (found->second.empty()) by_class_.erase(found);
+  char* const data = memory->data;
+  idle_bytes_ -= memory->class_bytes;
+  idle_.erase(memory);
+  return data;
+}
+
+void BufferPool::Return(const Memory& memory) {
+  MemoryList removed;
+  {
+    MutexLock lock(&mutex_);
+    idle_.push_back(memory);
+    by_class_[memory.class_bytes].push_back(std::prev(idle_.end()));
+    idle_bytes_ += memory.class_bytes;
+    removed = RemoveOldest(max_idle_bytes_);
+  }
+  Delete(removed);
+}
+
+void BufferPool::Delete(const MemoryList& list) {
+  for (const Memory& memory : list) {
+    ::operator delete(memory.data, AlignmentOf(memory.class_bytes));
+  }
+}
+
+BufferPool::MemoryList BufferPool::RemoveOldest(size_t max_idle_bytes) {
+  MemoryList removed;
+  while (idle_bytes_ > max_idle_bytes) {
+    const MemoryList::iterator oldest = idle_.begin();
+    const auto found = by_class_.find(oldest->class_bytes);
+    found->second.pop_front();
+    if (found->second.empty()) by_class_.erase(found);
+    idle_bytes_ -= oldest->class_bytes;
+    removed.splice(removed.end(), idle_, oldest);
+  }
+  return removed;
+}
+
+}  // namespace tensorkv
