@@ -1,5 +1,7 @@
 #include "bench/data_path/peers/payload.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <random>
 
@@ -8,6 +10,9 @@
 
 namespace tensorkv::bench {
 namespace {
+
+// What repeats in large tensors: numbers take longer to make than to copy.
+constexpr size_t kPatternElements = 256 << 10;
 
 absl::StatusOr<Tensor> Allocate(int64_t size_bytes) {
   return Tensor::Allocate(DType::kF32,
@@ -18,9 +23,15 @@ absl::StatusOr<Tensor> Allocate(int64_t size_bytes) {
 
 absl::StatusOr<Tensor> MakeValues(int64_t size_bytes) {
   ASSIGN_OR_RETURN(Tensor tensor, Allocate(size_bytes));
+  const absl::Span<float> elements = tensor.mutable_elements<float>();
   std::minstd_rand random;
-  for (float& element : tensor.mutable_elements<float>()) {
+  for (float& element : elements.subspan(0, kPatternElements)) {
     element = static_cast<float>(random() % 65'536) / 65'536;
+  }
+  for (size_t i = kPatternElements; i < elements.size();
+       i += kPatternElements) {
+    const size_t count = std::min(kPatternElements, elements.size() - i);
+    std::copy_n(elements.begin(), count, elements.begin() + i);
   }
   return tensor;
 }
