@@ -1,5 +1,6 @@
 #include "client/bulk_calls.h"
 
+#include <memory>
 #include <set>
 #include <string>
 #include <thread>
@@ -318,6 +319,7 @@ TEST_F(BulkCallsTest, ServerThatStopsReadingIsDeadlineExceeded) {
                        "no answer from the server within 1ms"));
 
   go_on.Notify();
+  service_.Stop();
 }
 
 TEST_F(BulkCallsTest, FailedCallLetsGoOfItsTensors) {
@@ -325,16 +327,17 @@ TEST_F(BulkCallsTest, FailedCallLetsGoOfItsTensors) {
     return grpc::Status(grpc::StatusCode::NOT_FOUND, "key");
   };
   const std::string memory(1 << 20, 'x');
-  Notification is_released;
+  // gRPC may let go on a thread of its own, which outlives the test.
+  const auto is_released = std::make_shared<Notification>();
   Tensor tensor = *Tensor::FromBuffer(
       DType::kU8, Shape({1 << 20}),
       MakeRefCounted<AdoptedBuffer>(memory.data(), memory.size(),
-                                    [&] { is_released.Notify(); }));
+                                    [=] { is_released->Notify(); }));
 
   EXPECT_THAT(Push(tensor), StatusIs(absl::StatusCode::kNotFound));
   tensor = Tensor();
 
-  is_released.WaitForNotification();
+  is_released->WaitForNotification();
 }
 
 TEST_F(BulkCallsTest, CallsAtTheSameTimeShareTheConnections) {

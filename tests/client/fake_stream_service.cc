@@ -131,23 +131,33 @@ grpc::Status FakeStreamService::Finish(Stream stream, const v1::CallId& id) {
   return joined.ok() ? status : joined;
 }
 
-grpc::Status FakeStreamService::Join(const std::string& call,
+void FakeStreamService::Stop() {
+  {
+    MutexLock lock(&mutex_);
+    is_stopping_ = true;
+    changed_.SignalAll();
+  }
+  FakeService::Stop();
+}
+
+grpc::Status FakeStreamService::Join(const std::string& name,
                                      const v1::Stripe& stripe) {
   if (stripe.count() <= 1) return grpc::Status::OK;
   MutexLock lock(&mutex_);
-  ++calls_[call].num_here;
+  Call& call = calls_[name];
+  ++call.num_here;
   changed_.SignalAll();
-  while (calls_[call].num_here < stripe.count() && !calls_[call].has_failed) {
+  while (call.num_here < stripe.count() && !call.has_failed && !is_stopping_) {
     changed_.Wait(&mutex_);
   }
-  if (!calls_[call].has_failed) return grpc::Status::OK;
+  if (call.num_here == stripe.count()) return grpc::Status::OK;
   return grpc::Status(grpc::StatusCode::ABORTED, "another stripe failed");
 }
 
-grpc::Status FakeStreamService::Fail(const std::string& call,
+grpc::Status FakeStreamService::Fail(const std::string& name,
                                      const grpc::Status& status) {
   MutexLock lock(&mutex_);
-  calls_[call].has_failed = true;
+  calls_[name].has_failed = true;
   changed_.SignalAll();
   return status;
 }

@@ -36,6 +36,9 @@ class FakeStreamService : public FakeService {
 
   ~FakeStreamService() override { Stop(); }
 
+  // Also lets go of stripes whose others never come.
+  void Stop();
+
   // The values that PullStream and PushPullStream give, with their data.
   std::vector<Value> values;
   // The longest part of PushPullStream, and of PullStream unless it asks.
@@ -75,9 +78,9 @@ class FakeStreamService : public FakeService {
     bool has_failed = false;
   };
 
-  // Waits until all stripes of the call are here, or one has failed.
-  grpc::Status Join(const std::string& call, const v1::Stripe& stripe);
-  grpc::Status Fail(const std::string& call, const grpc::Status& status);
+  // Waits until all stripes of the call are here, or some cannot come.
+  grpc::Status Join(const std::string& name, const v1::Stripe& stripe);
+  grpc::Status Fail(const std::string& name, const grpc::Status& status);
   grpc::Status Finish(Stream stream, const v1::CallId& id);
   std::vector<v1::PullChunk> Chunks(const v1::Stripe& stripe,
                                     uint64_t max_part_bytes);
@@ -86,6 +89,7 @@ class FakeStreamService : public FakeService {
 
   Mutex mutex_;
   CondVar changed_;
+  bool is_stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::map<std::string, Call> calls_ ABSL_GUARDED_BY(mutex_);
   std::vector<Stream> streams_ ABSL_GUARDED_BY(mutex_);
 };

@@ -147,6 +147,7 @@ TEST_F(StripeStreamTest, CancelEndsARead) {
 
   EXPECT_THAT(background.Result(), StatusIs(absl::StatusCode::kCancelled));
   go_on.Notify();
+  service_.Stop();
 }
 
 TEST_F(StripeStreamTest, CancelBeforeTheFirstMessageCounts) {
@@ -177,6 +178,7 @@ TEST_F(StripeStreamTest, ServerThatDoesNotReadIsDeadlineExceeded) {
               StatusIs(absl::StatusCode::kDeadlineExceeded,
                        "no answer from the server within 1ms"));
   go_on.Notify();
+  service_.Stop();
 }
 
 TEST_F(StripeStreamTest, NoServerIsUnavailable) {
