@@ -1,5 +1,7 @@
 #include "client/call_deadline.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "proto/grpc_status.h"
 
@@ -17,7 +19,9 @@ constexpr absl::Duration kLongestTimeout = absl::Hours(24 * 365);
 
 std::optional<system_clock::time_point> EndOf(absl::Duration timeout) {
   if (timeout > kLongestTimeout) return std::nullopt;
-  return system_clock::now() + absl::ToChronoMicroseconds(timeout + kGrace);
+  return system_clock::now() +
+         absl::ToChronoMicroseconds(std::max(timeout, absl::ZeroDuration()) +
+                                    kGrace);
 }
 
 }  // namespace

@@ -55,13 +55,18 @@ struct TensorUpdate {
 //
 // Knows nothing of keys, rounds or calls. Same inputs, same bits: whatever the
 // batch, the instruction set and the thread (functors never contract a*b+c,
-// sums have one order).
+// sums have one order). With the rule assign, a single contribution in the
+// value's dtype is copied bit by bit.
 class Backend {
  public:
   virtual ~Backend() = default;
 
   // "cpu", "cuda:0".
   virtual absl::string_view name() const = 0;
+
+  // Whether the device's memory is the host's: ToDevice and ToHost then give
+  // back what they are given, and need not be called.
+  virtual bool is_host() const = 0;
 
   // Memory of the device, uninitialised, 64-byte aligned. `account`, if any,
   // has counted the bytes and gets them back with the buffer's end; if this

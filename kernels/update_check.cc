@@ -104,6 +104,24 @@ absl::Status CheckMaster(const TensorUpdate& update) {
                       : absl::OkStatus();
 }
 
+// Whether nothing is wrong with an update of the simplest kind: one
+// contribution, no state. Batches of 10,000 are of this kind.
+bool IsPlainUpdate(const TensorUpdate& update) {
+  const MutableTensorView& value = update.value;
+  if (update.rule == nullptr || update.contributions.size() != 1) return false;
+  const TensorView& contribution = update.contributions[0];
+  return contribution.dtype == value.dtype &&
+         contribution.num_elements == value.num_elements &&
+         update.stored.dtype == value.dtype &&
+         update.stored.num_elements == value.num_elements &&
+         value.num_elements > 0 && value.data != nullptr &&
+         contribution.data != nullptr && update.stored.data != nullptr &&
+         update.master.data == nullptr && update.states.empty() &&
+         update.update_count > 0 && update.rule->num_states() == 0 &&
+         !update.rule->keeps_master(value.dtype) &&
+         update.rule->CheckTakes(value.dtype).ok();
+}
+
 absl::Status CheckUpdate(const TensorUpdate& update) {
   if (update.rule == nullptr) return Named("rule", Mismatch("one", "none"));
   if (update.update_count == 0) {
@@ -121,6 +139,7 @@ absl::Status CheckUpdate(const TensorUpdate& update) {
 
 absl::Status CheckBatch(absl::Span<const TensorUpdate> batch) {
   for (size_t i = 0; i < batch.size(); ++i) {
+    if (IsPlainUpdate(batch[i])) continue;
     RETURN_IF_ERROR(Named("update", i, CheckUpdate(batch[i])));
   }
   return absl::OkStatus();

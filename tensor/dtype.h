@@ -33,7 +33,10 @@ inline constexpr DType kAllDTypes[] = {
     DType::kI16,    DType::kI32,    DType::kI64, DType::kBool};
 
 // Bytes of one element: 1, 2, 4 or 8.
-size_t SizeOf(DType dtype);
+constexpr size_t SizeOf(DType dtype) {
+  constexpr uint8_t kSizes[] = {4, 8, 2, 2, 1, 1, 1, 1, 2, 4, 8, 1};
+  return kSizes[static_cast<int>(dtype) - 1];
+}
 
 // "f32", "bf16", "bool", ...
 absl::string_view NameOf(DType dtype);
@@ -46,11 +49,13 @@ absl::StatusOr<DType> ParseDType(absl::string_view name);
 absl::StatusOr<DType> DTypeFromNumber(int number);
 
 // f64, f32, f16, bf16 and both f8.
-bool IsFloat(DType dtype);
+constexpr bool IsFloat(DType dtype) { return dtype <= DType::kF8E5M2; }
 
 // What sums and rule state of a `dtype` key are kept in: f32 for f32 and the
 // smaller floats, otherwise `dtype` itself.
-DType AccumulateType(DType dtype);
+constexpr DType AccumulateType(DType dtype) {
+  return IsFloat(dtype) && dtype != DType::kF64 ? DType::kF32 : dtype;
+}
 
 }  // namespace tensorkv
 

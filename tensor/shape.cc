@@ -1,6 +1,5 @@
 #include "tensor/shape.h"
 
-#include <algorithm>
 #include <cassert>
 
 #include "absl/status/status.h"
@@ -48,17 +47,6 @@ absl::StatusOr<Shape> Shape::Create(absl::Span<const int64_t> dimensions) {
   Shape shape;
   shape.Assign(dimensions);
   return shape;
-}
-
-void Shape::Assign(absl::Span<const int64_t> dimensions) {
-  rank_ = static_cast<int>(dimensions.size());
-  std::copy(dimensions.begin(), dimensions.end(), dimensions_.begin());
-}
-
-int64_t Shape::num_elements() const {
-  int64_t product = 1;
-  for (int64_t dimension : dimensions()) product *= dimension;
-  return product;
 }
 
 std::string Shape::ToString() const { return Text(dimensions()); }

@@ -3,6 +3,7 @@
 #ifndef TENSORKV_TENSOR_SHAPE_H_
 #define TENSORKV_TENSOR_SHAPE_H_
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <initializer_list>
@@ -35,11 +36,22 @@ class Shape {
   // product that overflows.
   static absl::StatusOr<Shape> Create(absl::Span<const int64_t> dimensions);
 
+  // REQUIRES: the dimensions of a Shape.
+  static Shape OfValid(absl::Span<const int64_t> dimensions) {
+    Shape shape;
+    shape.Assign(dimensions);
+    return shape;
+  }
+
   absl::Span<const int64_t> dimensions() const {
     return absl::MakeConstSpan(dimensions_).first(rank_);
   }
   int rank() const { return rank_; }
-  int64_t num_elements() const;
+  int64_t num_elements() const {
+    int64_t product = 1;
+    for (const int64_t dimension : dimensions()) product *= dimension;
+    return product;
+  }
 
   // "[2,3]", "[]" for a scalar.
   std::string ToString() const;
@@ -48,7 +60,10 @@ class Shape {
 
  private:
   // REQUIRES: valid dimensions.
-  void Assign(absl::Span<const int64_t> dimensions);
+  void Assign(absl::Span<const int64_t> dimensions) {
+    rank_ = static_cast<int>(dimensions.size());
+    std::copy(dimensions.begin(), dimensions.end(), dimensions_.begin());
+  }
 
   int rank_ = 0;
   std::array<int64_t, kMaxRank> dimensions_{};  // zeros from rank_ on

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -83,6 +84,12 @@ class Tensor {
   bool fills_buffer() const {
     return buffer_ &&
            buffer_->size_bytes() == static_cast<size_t>(size_bytes());
+  }
+
+  // Gives up the buffer; what stays is a tensor without data.
+  RefPtr<Buffer> TakeBuffer() {
+    offset_ = 0;
+    return std::move(buffer_);
   }
 
   const char* data() const {

@@ -13,11 +13,23 @@
 namespace tensorkv {
 namespace {
 
+// Values of many small tensors lie all over the memory.
+constexpr size_t kPrefetchDistance = 4;
+
+void PrefetchStart(const TensorUpdate& update) {
+  const auto* value = static_cast<const char*>(update.value.data);
+  __builtin_prefetch(value, /*rw=*/1);
+  __builtin_prefetch(value + kBufferAlignment, /*rw=*/1);
+}
+
 // Runs what lies between two places of the batch.
 void UpdatePart(const KernelTable& kernels,
                 absl::Span<const TensorUpdate> batch, BatchPosition begin,
                 BatchPosition end) {
   for (size_t i = begin.update; i < end.update; ++i) {
+    if (i + kPrefetchDistance < end.update) {
+      PrefetchStart(batch[i + kPrefetchDistance]);
+    }
     UpdateRange(kernels, batch[i], begin.element, batch[i].value.num_elements);
     begin.element = 0;
   }

@@ -29,6 +29,7 @@ class CpuBackend final : public Backend {
   CpuBackend(int num_threads, const KernelTable& kernels);
 
   absl::string_view name() const override { return "cpu"; }
+  bool is_host() const override { return true; }
   absl::StatusOr<RefPtr<Buffer>> Allocate(
       size_t size_bytes, RefPtr<MemoryAccount> account) override;
   absl::Status Zero(absl::Span<const MutableTensorView> tensors) override;

@@ -1,6 +1,7 @@
 #include "kernels/cpu/range_update.h"
 
 #include <algorithm>
+#include <cstring>
 #include <type_traits>
 
 #include "kernels/rule_ops.h"
@@ -126,6 +127,19 @@ class RangeUpdater {
   alignas(kBufferAlignment) T value_[kBlockElements];
 };
 
+// What assign does with one contribution in the value's dtype.
+bool IsCopy(const TensorUpdate& update) {
+  return update.rule->kind() == RuleKind::kAssign &&
+         update.contributions.size() == 1 &&
+         update.contributions[0].dtype == update.value.dtype;
+}
+
+void Copy(const TensorUpdate& update, int64_t begin, int64_t end) {
+  if (begin == end) return;  // there may be no memory
+  std::memcpy(At(update.value, begin), At(update.contributions[0], begin),
+              (end - begin) * SizeOf(update.value.dtype));
+}
+
 template <typename T>
 void Update(const ElementKernels<T>& kernels, const TensorUpdate& update,
             int64_t begin, int64_t end) {
@@ -136,6 +150,7 @@ void Update(const ElementKernels<T>& kernels, const TensorUpdate& update,
 
 void UpdateRange(const KernelTable& kernels, const TensorUpdate& update,
                  int64_t begin, int64_t end) {
+  if (IsCopy(update)) return Copy(update, begin, end);
   switch (AccumulateType(update.value.dtype)) {
     case DType::kF64:
       return Update(kernels.f64, update, begin, end);

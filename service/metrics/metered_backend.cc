@@ -83,9 +83,11 @@ absl::Status MeteredBackend::Apply(absl::Span<const TensorUpdate> batch) {
     failures_.Increment();
     return status;
   }
+  size_t updated_bytes = 0;
   for (const TensorUpdate& update : batch) {
-    updated_bytes_.Increment(update.value.size_bytes());
+    updated_bytes += update.value.size_bytes();
   }
+  updated_bytes_.Increment(updated_bytes);
   return status;
 }
 

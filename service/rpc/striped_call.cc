@@ -104,16 +104,22 @@ void StripedCall::Execute(Prepared prepared, absl::Duration timeout) {
   CallContext context{.timeout = timeout, .cancellation = cancellation_};
   std::move(prepared.execute)(
       std::move(prepared.request), std::move(context),
-      [self = shared_from_this()](absl::StatusOr<StreamedReply> reply) {
-        if (!reply.ok()) {
-          self->End(reply.status(), [&](uint32_t) { return reply.status(); });
-          return;
-        }
-        const Reply shared =
-            std::make_shared<const StreamedReply>(*std::move(reply));
-        self->End(absl::AlreadyExistsError("this call has been made"),
-                  [&](uint32_t) { return shared; });
+      [self = shared_from_this()](absl::StatusOr<StreamedReply> reply) mutable {
+        // The store may keep this callback as long as the cancellation, which
+        // the call owns: the call must not stay in it.
+        const std::shared_ptr<StripedCall> call = std::move(self);
+        call->EndWith(std::move(reply));
       });
+}
+
+void StripedCall::EndWith(absl::StatusOr<StreamedReply> reply) {
+  if (!reply.ok()) {
+    End(reply.status(), [&](uint32_t) { return reply.status(); });
+    return;
+  }
+  const Reply shared = std::make_shared<const StreamedReply>(*std::move(reply));
+  End(absl::AlreadyExistsError("this call has been made"),
+      [&](uint32_t) { return shared; });
 }
 
 void StripedCall::Fail(uint32_t index, const absl::Status& status) {

@@ -92,6 +92,7 @@ class StripedCall : public std::enable_shared_from_this<StripedCall> {
   void ScheduleJoinTimeout() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnJoinTimeout();
   void Execute(Prepared prepared, absl::Duration timeout);
+  void EndWith(absl::StatusOr<StreamedReply> reply);
   // Tells every stripe what `outcome_of` says about it. `end` is for those
   // that come later.
   void End(absl::Status end,

@@ -57,30 +57,10 @@ void BudgetAccount::TakeOver(BudgetAccount& other, uint64_t bytes) {
   other.used_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
 }
 
-absl::StatusOr<Reservation> Reservation::Create(RefPtr<BudgetAccount> account,
-                                                uint64_t bytes) {
+absl::StatusOr<Reservation> Reservation::Create(
+    const RefPtr<BudgetAccount>& account, uint64_t bytes) {
   RETURN_IF_ERROR(account->Reserve(bytes));
-  return Reservation(std::move(account), bytes);
-}
-
-Reservation Reservation::Split(uint64_t bytes) {
-  bytes_ -= bytes;
-  return Reservation(account_, bytes);
-}
-
-void Reservation::Merge(Reservation other) {
-  if (!account_) account_ = other.account_;
-  bytes_ += std::exchange(other.bytes_, 0);
-}
-
-RefPtr<BudgetAccount> Reservation::HandOver() {
-  bytes_ = 0;
-  return std::move(account_);
-}
-
-void Reservation::Clear() {
-  if (bytes_ != 0) account_->Release(static_cast<int64_t>(bytes_));
-  bytes_ = 0;
+  return Reservation(account.get(), bytes);
 }
 
 }  // namespace tensorkv

@@ -78,18 +78,18 @@ class BudgetAccount final : public MemoryAccount {
   std::atomic<uint64_t> used_bytes_{0};
 };
 
-// Bytes reserved from an account until the object goes. Move-only; not
-// thread-safe.
+// Bytes reserved from an account, which must outlive it, until the object goes.
+// Move-only; not thread-safe. Moving, splitting and merging cost next to
+// nothing.
 class Reservation {
  public:
   // Errors: those of BudgetAccount::Reserve.
-  static absl::StatusOr<Reservation> Create(RefPtr<BudgetAccount> account,
-                                            uint64_t bytes);
+  static absl::StatusOr<Reservation> Create(
+      const RefPtr<BudgetAccount>& account, uint64_t bytes);
 
   Reservation() = default;
   Reservation(Reservation&& other) noexcept
-      : account_(std::move(other.account_)),
-        bytes_(std::exchange(other.bytes_, 0)) {}
+      : account_(other.account_), bytes_(std::exchange(other.bytes_, 0)) {}
   Reservation& operator=(Reservation&& other) noexcept {
     std::swap(account_, other.account_);
     std::swap(bytes_, other.bytes_);
@@ -98,23 +98,40 @@ class Reservation {
   ~Reservation() { Clear(); }
 
   uint64_t bytes() const { return bytes_; }
+  RefPtr<BudgetAccount> account() const {
+    return RefPtr<BudgetAccount>(account_);
+  }
 
   // Moves `bytes` of this reservation into one of its own.
   // REQUIRES: they are there.
-  Reservation Split(uint64_t bytes);
-  // Takes over the bytes of `other`, which is of the same account or empty.
-  void Merge(Reservation other);
+  Reservation Split(uint64_t bytes) {
+    bytes_ -= bytes;
+    return Reservation(account_, bytes);
+  }
+  // Takes over the bytes of `other`.
+  // REQUIRES: it is of the same account, or one of the two is empty.
+  void Merge(Reservation other) {
+    if (other.bytes_ == 0) return;
+    account_ = other.account_;
+    bytes_ += std::exchange(other.bytes_, 0);
+  }
   // Leaves the bytes reserved: whoever took them over, such as a buffer that
   // was allocated with the account, releases them.
-  RefPtr<BudgetAccount> HandOver();
+  RefPtr<BudgetAccount> HandOver() {
+    bytes_ = 0;
+    return RefPtr<BudgetAccount>(account_);
+  }
   // Releases the bytes now.
-  void Clear();
+  void Clear() {
+    if (bytes_ != 0) account_->Release(static_cast<int64_t>(bytes_));
+    bytes_ = 0;
+  }
 
  private:
-  Reservation(RefPtr<BudgetAccount> account, uint64_t bytes)
-      : account_(std::move(account)), bytes_(bytes) {}
+  Reservation(BudgetAccount* account, uint64_t bytes)
+      : account_(account), bytes_(bytes) {}
 
-  RefPtr<BudgetAccount> account_;
+  BudgetAccount* account_ = nullptr;
   uint64_t bytes_ = 0;
 };
 

@@ -6,8 +6,9 @@
 #include <cstddef>
 #include <vector>
 
-#include "absl/container/btree_map.h"
-#include "absl/container/flat_hash_map.h"
+#include "absl/container/btree_set.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/hash/hash.h"
 #include "absl/strings/string_view.h"
 #include "base/ref_counted.h"
 #include "service/store/stored_key.h"
@@ -36,13 +37,32 @@ class KeyTable {
   // Every key, in byte order.
   template <typename Visitor>
   void ForEach(Visitor visitor) const {
-    for (const auto& [name, key] : in_order_) visitor(*key);
+    for (StoredKey* key : in_order_) visitor(*key);
   }
 
  private:
-  // Both views are into StoredKey::name.
-  absl::flat_hash_map<absl::string_view, RefPtr<StoredKey>> by_name_;
-  absl::btree_map<absl::string_view, StoredKey*> in_order_;
+  // A key stands for its name, so that a table needs one pointer per key.
+  struct Name {
+    Name(absl::string_view text) : text(text) {}
+    Name(const StoredKey* key) : text(key->name()) {}
+    Name(const RefPtr<StoredKey>& key) : text(key->name()) {}
+    absl::string_view text;
+  };
+  struct HashOfName {
+    using is_transparent = void;
+    size_t operator()(Name name) const { return absl::HashOf(name.text); }
+  };
+  struct SameName {
+    using is_transparent = void;
+    bool operator()(Name a, Name b) const { return a.text == b.text; }
+  };
+  struct ByteOrder {
+    using is_transparent = void;
+    bool operator()(Name a, Name b) const { return a.text < b.text; }
+  };
+
+  absl::flat_hash_set<RefPtr<StoredKey>, HashOfName, SameName> by_name_;
+  absl::btree_set<StoredKey*, ByteOrder> in_order_;
 };
 
 }  // namespace tensorkv

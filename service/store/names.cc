@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
@@ -37,8 +38,32 @@ bool IsControl(absl::string_view text) {
   return first == 0xc2 && static_cast<uint8_t>(text[1]) < 0xa0;
 }
 
+// Whether every byte of `word` is at least 0x20 and below 0x7f. A borrow or
+// carry comes only from a byte that is not.
+bool IsPlain(uint64_t word) {
+  constexpr uint64_t kOnes = 0x0101010101010101;
+  constexpr uint64_t kHighBits = 0x80 * kOnes;
+  const uint64_t too_low = word - 0x20 * kOnes;
+  const uint64_t too_high = word + kOnes;
+  return ((word | too_low | too_high) & kHighBits) == 0;
+}
+
+// Whether `name` is ASCII without control characters, as most names are.
+bool IsPlain(absl::string_view name) {
+  size_t i = 0;
+  uint64_t word;
+  for (; i + sizeof(word) <= name.size(); i += sizeof(word)) {
+    std::memcpy(&word, name.data() + i, sizeof(word));
+    if (!IsPlain(word)) return false;
+  }
+  std::memset(&word, 'x', sizeof(word));
+  std::memcpy(&word, name.data() + i, name.size() - i);
+  return IsPlain(word);
+}
+
 absl::Status CheckCharacters(absl::string_view subject,
                              absl::string_view name) {
+  if (IsPlain(name)) return absl::OkStatus();
   for (size_t i = 0; i < name.size();) {
     const size_t length = Utf8SequenceLength(name.substr(i));
     if (length == 0) {

@@ -44,6 +44,7 @@ Namespace::Namespace(std::string name, NamespaceConfig config,
       config_(std::move(config)),
       mode_(std::move(mode)),
       environment_(environment),
+      is_on_host_(environment.backend->is_host()),
       budget_(
           MakeRefCounted<ByteBudget>(absl::StrCat("namespace ", Quoted(name_)),
                                      config_.budget_bytes, environment.budget)),
@@ -73,9 +74,9 @@ absl::Status Namespace::CheckCallId(const std::optional<CallId>& call_id) {
 
 KeyStatus Namespace::StatusOf(const StoredKey& key) const {
   KeyStatus status;
-  status.key = key.name;
-  status.dtype = key.dtype;
-  status.shape = key.shape;
+  status.key = std::string(key.name());
+  status.dtype = key.dtype();
+  status.shape = key.shape();
   status.version = key.version;
   status.value_bytes = key.value_bytes();
   status.state_bytes = key.rule_state ? key.rule_state->size_bytes() : 0;
@@ -101,7 +102,7 @@ absl::StatusOr<ListReply> Namespace::List(const ListRequest& request) const {
       keys_.List(request.prefix, request.page_token, page_size + 1);
   if (keys.size() > page_size) {
     keys.pop_back();
-    reply.next_page_token = keys.back()->name;
+    reply.next_page_token = std::string(keys.back()->name());
   }
   reply.keys.reserve(keys.size());
   for (const StoredKey* key : keys) reply.keys.push_back(StatusOf(*key));

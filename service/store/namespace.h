@@ -88,14 +88,29 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
  private:
   using KeyPtr = RefPtr<StoredKey>;
 
-  // Entries of a push for one key, and which they were.
-  struct KeyContribution {
+  // The key of one entry of a push, and where its other entries are.
+  struct KeyOfEntry {
     StoredKey* key = nullptr;
-    absl::InlinedVector<uint32_t, 1> entries;
-    // Of tensors that no account counts yet.
-    uint64_t held_bytes = 0;
+    // The key's next entry in the call; 0 if there is none.
+    uint32_t next = 0;
+    bool is_first = false;
+  };
+
+  // The entries of a push by their keys.
+  struct GroupedEntries {
+    std::vector<KeyOfEntry> keys;
     uint64_t room_bytes = 0;
     uint64_t reply_bytes = 0;
+
+    // Calls `visit` with the positions of a key's entries, from its first on.
+    template <typename Visitor>
+    void ForEach(uint32_t first, Visitor visit) const {
+      uint32_t position = first;
+      do {
+        visit(position);
+        position = keys[position].next;
+      } while (position != 0);
+    }
   };
 
   // What follows from a change and must happen without the mutex: replies,
@@ -104,7 +119,7 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
     std::vector<std::pair<std::shared_ptr<PullCall>, absl::StatusOr<PullReply>>>
         pulls;
     std::vector<RefPtr<PushCall>> pushes;
-    std::vector<KeyPtr> removed_keys;
+    std::vector<KeyPtr> released_keys;
     std::vector<std::unique_ptr<Rounds>> removed_rounds;
     std::vector<std::shared_ptr<RuleState>> removed_states;
   };
@@ -117,15 +132,17 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   // A push on its way into the store.
   struct Admission {
     PushRequest& request;
-    uint64_t max_reply_bytes;
+    const CallContext& context;
+    // Takes the keys' names once the push is in, if not null.
+    std::vector<PullEntry>* names;
     RefPtr<PushCall> call;
     Replies& replies;
+    // Updates that the caller must run, and sums that it must make.
+    UpdatePass& updates;
+    std::vector<FoldOfKey> folds;
     Reservation held;
     Reservation overhead;
     Reservation room;
-    // Keys whose updates the caller must run, and sums that it must make.
-    std::vector<KeyPtr> runnable;
-    std::vector<FoldOfKey> folds;
   };
 
   Namespace(std::string name, NamespaceConfig config,
@@ -143,6 +160,8 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   absl::Status MakeKeys(InitRequest& request, const std::vector<bool>& wanted,
                         std::vector<KeyPtr>& keys);
   absl::StatusOr<KeyPtr> MakeKey(const InitEntry& entry);
+  // Whether a new key can keep the tensor's memory as its value.
+  bool BecomesValue(const Tensor& tensor) const;
   // The tensor's buffer, which is counted as a value from now on.
   RefPtr<Buffer> TakeAsValue(Tensor& tensor);
   absl::StatusOr<RefPtr<Buffer>> AllocateValue(uint64_t bytes);
@@ -172,6 +191,8 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   uint64_t BytesOfNewKey(const InitEntry& entry, const UpdateRule& rule) const;
 
   // namespace_push.cc
+  void Push(PushRequest request, const CallContext& context,
+            std::vector<PullEntry>* names, ReplyCallback<PushReply> done);
   absl::Status CheckFields(const PushRequest& request) const;
   absl::Status HoldContributions(Admission& admission);
   // What a push must reserve for the tensor: nothing where its memory is
@@ -181,34 +202,48 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   // Checks a push and makes it take effect; fills admission.runnable.
   absl::Status Admit(Admission& admission)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<std::vector<KeyContribution>> GroupByKey(
-      const PushRequest& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<GroupedEntries> GroupByKey(const PushRequest& request)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Sets StoredKey::position_in_call of the keys; the caller resets them.
-  absl::Status AddEntries(const PushRequest& request,
-                          std::vector<KeyContribution>& contributions)
+  absl::Status AddEntries(const PushRequest& request, GroupedEntries& entries)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<StoredKey*> CheckEntry(const PushRequest& request,
-                                        const PushEntry& entry) const
+  absl::Status FindKeys(absl::Span<const PushEntry> from,
+                        GroupedEntries& entries)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void AdmitOne(KeyContribution contribution, Admission& admission)
+  absl::Status CheckEntry(const StoredKey& key, const PushRequest& request,
+                          const PushEntry& entry) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Adds an update to its key's queue; adds the key to `runnable` if nobody
-  // runs that queue yet.
-  void Enqueue(StoredKey& key, PendingUpdate update,
-               std::vector<KeyPtr>& runnable, Replies& replies)
+  // Admits what the entries of one key bring, from its `first` on.
+  void AdmitKey(const GroupedEntries& entries, uint32_t first,
+                Admission& admission) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The same for an idle key where contributions do not wait: what most pushes
+  // of many keys are, without the detour of a PendingUpdate.
+  void UpdateIdleKey(const GroupedEntries& entries, uint32_t first,
+                     Admission& admission)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Contribution TakeContribution(const GroupedEntries& entries, uint32_t first,
+                                Admission& admission)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What is known when the push is admitted.
+  PushResult ResultOf(const StoredKey& key, const PushRequest& request) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Adds an update to `updates`, or to its key's queue if another one runs.
+  void Enqueue(StoredKey& key, PendingUpdate update, UpdatePass& updates,
+               Replies& replies) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RunFold(FoldOfKey job);
   absl::StatusOr<Contribution> SumOf(const FoldOfKey& job);
-  // Runs the next update of each key, and leaves what was pushed meanwhile to
-  // the executor: no caller works for others without end.
-  // REQUIRES: the caller has set is_updating.
-  void RunUpdates(std::vector<KeyPtr> keys);
+  // Runs the updates, and leaves what was pushed meanwhile to the executor: no
+  // caller works for others without end.
+  void RunUpdates(UpdatePass updates);
+  // Runs the next update of each key. REQUIRES: is_updating was left set.
+  void RunPending(std::vector<KeyPtr> keys);
   // Ends a pass; returns the keys that have more to run.
   std::vector<KeyPtr> EndPass(UpdatePass& pass, const absl::Status& status,
                               Replies& replies)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void EndUpdate(UpdatePass::Item& item, const absl::Status& status,
-                 Replies& replies) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndUpdate(const UpdatePass& pass, const UpdatePass::Item& item,
+                 const absl::Status& status, Replies& replies)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndRound(const UpdatePass::Item& item, const absl::Status& status)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // To be reported at the next call of the worker with that rank.
@@ -222,12 +257,14 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
 
   // namespace_pull.cc
   absl::Status CheckPull(const PullRequest& request) const;
-  enum class Readiness { kReady, kNotYet, kMissing };
-  Readiness ReadinessOf(const PullCall& call, const PullEntry& entry) const
+  bool IsReadable(const StoredKey& key, const PullCall& call,
+                  const PullEntry& entry) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Whether all entries from `begin` on are ready; if not, call.position is at
-  // the first that is not. Errors: NotFound, or why nothing may wait.
-  absl::StatusOr<bool> AllReadyFrom(size_t begin, PullCall& call) const
+  // Whether all entries from `begin` on can be read now; their values are added
+  // to `reply` unless it is null. If not, call.position is at the first that
+  // cannot. Errors: NotFound, or why nothing may wait.
+  absl::StatusOr<bool> ReadFrom(size_t begin, PullCall& call,
+                                PullReply* reply) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckAllExist(const PullRequest& request) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -240,7 +277,9 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   // Keeps the values of all the call's keys readable, so that one that waits
   // for updates of several busy keys waits for no more than one of each.
   void Pin(PullCall& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Finish(PullCall& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Ends the call's hold on keys.
+  void Finish(PullCall& call, Replies& replies)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Looks again at the calls that wait for `key`.
   void Wake(absl::string_view key, Replies& replies)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -268,6 +307,7 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   const NamespaceConfig config_;
   const std::unique_ptr<PushMode> mode_;
   const NamespaceEnvironment environment_;
+  const bool is_on_host_;
   const RefPtr<ByteBudget> budget_;
   const RefPtr<BudgetAccount> values_;
   const RefPtr<BudgetAccount> state_;

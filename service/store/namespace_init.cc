@@ -78,12 +78,12 @@ absl::StatusOr<std::vector<bool>> Namespace::EntriesToCreate(
       return absl::AlreadyExistsError(
           absl::StrCat("key ", Quoted(entry.key), " exists already"));
     }
-    if (key->dtype != entry.tensor.dtype() ||
-        key->shape != entry.tensor.shape()) {
+    if (key->dtype() != entry.tensor.dtype() ||
+        !key->HasShape(entry.tensor.shape())) {
       return absl::FailedPreconditionError(
           absl::StrCat("key ", Quoted(entry.key), ": expected ",
-                       Description(key->dtype, key->shape), " to keep, got ",
-                       entry.tensor.Description()));
+                       Description(key->dtype(), key->shape()),
+                       " to keep, got ", entry.tensor.Description()));
     }
     wanted[i] = false;
   }
@@ -97,29 +97,33 @@ absl::Status Namespace::MakeKeys(InitRequest& request,
   for (size_t i = 0; i < keys.size(); ++i) {
     if (!wanted[i] || keys[i]) continue;
     Tensor& tensor = request.entries[i].tensor;
+    const uint64_t bytes = tensor.size_bytes();
     ASSIGN_OR_RETURN(keys[i], MakeKey(request.entries[i]));
-    if (CanBecomeValue(*contributions_, tensor)) {
+    if (BecomesValue(tensor)) {
       keys[i]->value = TakeAsValue(tensor);
       continue;
     }
-    ASSIGN_OR_RETURN(keys[i]->value, AllocateValue(tensor.size_bytes()));
+    ASSIGN_OR_RETURN(keys[i]->value, AllocateValue(bytes));
     to_fill[i] = keys[i];
   }
   return CopyValues(request, to_fill);
 }
 
 absl::StatusOr<Namespace::KeyPtr> Namespace::MakeKey(const InitEntry& entry) {
-  auto key = MakeRefCounted<StoredKey>(entry.key, entry.tensor.dtype(),
-                                       entry.tensor.shape());
-  ASSIGN_OR_RETURN(key->overhead,
-                   Reservation::Create(metadata_, KeyOverheadBytes(entry.key)));
+  RETURN_IF_ERROR(metadata_->Reserve(KeyOverheadBytes(entry.key)));
+  KeyPtr key =
+      StoredKey::Create(entry.key, entry.tensor.dtype(), entry.tensor.shape());
+  key->ChargeTo(metadata_);
   return key;
 }
 
+bool Namespace::BecomesValue(const Tensor& tensor) const {
+  return is_on_host_ && CanBecomeValue(*contributions_, tensor.buffer().get(),
+                                       tensor.size_bytes());
+}
+
 RefPtr<Buffer> Namespace::TakeAsValue(Tensor& tensor) {
-  RefPtr<Buffer> buffer = tensor.buffer();
-  // Its dtype and shape are still needed, and its size is known to be valid.
-  tensor = *Tensor::WithoutData(tensor.dtype(), tensor.shape());
+  RefPtr<Buffer> buffer = tensor.TakeBuffer();
   values_->TakeOver(*contributions_, buffer->size_bytes());
   const RefPtr<MemoryAccount> before = buffer->ExchangeAccount(values_);
   return buffer;
@@ -149,7 +153,7 @@ absl::Status Namespace::CopyValues(const InitRequest& request,
     TensorUpdate& copy = copies.emplace_back();
     copy.rule = kAssign;
     copy.contributions = absl::MakeConstSpan(&views[i], 1);
-    copy.value = {keys[i]->dtype, views[i].num_elements,
+    copy.value = {keys[i]->dtype(), views[i].num_elements,
                   keys[i]->value->mutable_data()};
   }
   return environment_.backend->Apply(copies);
@@ -159,8 +163,8 @@ absl::Status Namespace::FindRules(const RuleBindings& bindings,
                                   absl::Span<const KeyPtr> keys) {
   for (const KeyPtr& key : keys) {
     if (!key) continue;
-    key->rule = bindings.Find(key->name);
-    RETURN_IF_ERROR(CheckRule(key->name, key->dtype, *key->rule));
+    key->rule = bindings.Find(key->name());
+    RETURN_IF_ERROR(CheckRule(key->name(), key->dtype(), *key->rule));
   }
   return absl::OkStatus();
 }
@@ -212,7 +216,7 @@ void Namespace::FailOpenRounds(const StoredKey& key, absl::string_view reason) {
   for (const auto& [step, ranks] : key.rounds->Contributors()) {
     ++rounds_failed_;
     for (const uint32_t rank : ranks) {
-      AddFailure(rank, absl::StrCat("round ", step, " of ", Quoted(key.name),
+      AddFailure(rank, absl::StrCat("round ", step, " of ", Quoted(key.name()),
                                     " failed: ", reason));
     }
   }
@@ -224,7 +228,7 @@ void Namespace::RemoveKey(absl::string_view name, Replies& replies) {
     rounds_open_ -= key->rounds->num_open();
     replies.removed_rounds.push_back(std::move(key->rounds));
   }
-  replies.removed_keys.push_back(std::move(key));
+  replies.released_keys.push_back(std::move(key));
 }
 
 absl::StatusOr<DeleteReply> Namespace::Delete(const DeleteRequest& request) {

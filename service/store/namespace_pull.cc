@@ -17,17 +17,6 @@ absl::Status MoveToHost(Backend& backend, PullReply& reply) {
   return absl::OkStatus();
 }
 
-PullRequest PullOfPushed(const PushRequest& push) {
-  PullRequest pull;
-  pull.name_space = push.name_space;
-  pull.worker = push.worker;
-  pull.entries.reserve(push.entries.size());
-  for (const PushEntry& entry : push.entries) {
-    pull.entries.push_back({entry.key, 0});
-  }
-  return pull;
-}
-
 }  // namespace
 
 void Namespace::Pull(PullRequest request, CallContext context,
@@ -48,7 +37,7 @@ void Namespace::Pull(PullRequest request, CallContext context,
   {
     MutexLock lock(&mutex_);
     if (auto answer = Attempt(*call)) {
-      Finish(*call);
+      Finish(*call, replies);
       replies.pulls.emplace_back(call, *std::move(answer));
     } else {
       Park(call);
@@ -66,19 +55,22 @@ void Namespace::Pull(PullRequest request, CallContext context,
 
 void Namespace::PushPull(PushRequest request, CallContext context,
                          ReplyCallback<PullReply> done) {
-  PullRequest pull = PullOfPushed(request);
+  const auto pull = std::make_shared<PullRequest>();
+  pull->name_space = request.name_space;
+  pull->worker = request.worker;
+  pull->entries.reserve(request.entries.size());
   const absl::Duration started = environment_.alarms->Now();
   const CallContext push_context = context;
-  Push(std::move(request), push_context,
-       [self = shared_from_this(), pull = std::move(pull),
-        context = std::move(context), done = std::move(done),
+  Push(std::move(request), push_context, &pull->entries,
+       [self = shared_from_this(), pull, context = std::move(context),
+        done = std::move(done),
         started](absl::StatusOr<PushReply> pushed) mutable {
          if (!pushed.ok()) {
            std::move(done)(pushed.status());
            return;
          }
          context.timeout -= self->environment_.alarms->Now() - started;
-         self->Pull(std::move(pull), std::move(context), std::move(done));
+         self->Pull(std::move(*pull), std::move(context), std::move(done));
        });
 }
 
@@ -90,34 +82,29 @@ absl::Status Namespace::CheckPull(const PullRequest& request) const {
   return mode_->CheckPull(request);
 }
 
-Namespace::Readiness Namespace::ReadinessOf(const PullCall& call,
-                                            const PullEntry& entry) const {
-  const StoredKey* key = keys_.Find(entry.key);
-  if (key == nullptr) {
-    return call.request.wait ? Readiness::kNotYet : Readiness::kMissing;
-  }
-  const bool is_ready = key->version >= entry.min_version &&
-                        !key->value_is_changing &&
-                        !mode_->MustWait(*key, call.request.worker);
-  return is_ready ? Readiness::kReady : Readiness::kNotYet;
+bool Namespace::IsReadable(const StoredKey& key, const PullCall& call,
+                           const PullEntry& entry) const {
+  return key.version >= entry.min_version && !key.value_is_changing &&
+         !mode_->MustWait(key, call.request.worker);
 }
 
-absl::StatusOr<bool> Namespace::AllReadyFrom(size_t begin,
-                                             PullCall& call) const {
+absl::StatusOr<bool> Namespace::ReadFrom(size_t begin, PullCall& call,
+                                         PullReply* reply) const {
   const std::vector<PullEntry>& entries = call.request.entries;
   for (size_t i = begin; i < entries.size(); ++i) {
-    call.position = i;
-    switch (ReadinessOf(call, entries[i])) {
-      case Readiness::kReady:
-        break;
-      case Readiness::kMissing:
-        return NoSuchKey(entries[i].key);
-      case Readiness::kNotYet:
-        if (!no_waits_.ok()) return no_waits_;
-        // A wait that cannot end well does not begin.
-        if (!call.request.wait) RETURN_IF_ERROR(CheckAllExist(call.request));
-        return false;
+    const StoredKey* key = keys_.Find(entries[i].key);
+    if (key != nullptr && IsReadable(*key, call, entries[i])) {
+      if (reply != nullptr) {
+        reply->values.push_back({key->version, key->ToTensor()});
+      }
+      continue;
     }
+    call.position = i;
+    if (key == nullptr && !call.request.wait) return NoSuchKey(entries[i].key);
+    if (!no_waits_.ok()) return no_waits_;
+    // A wait that cannot end well does not begin.
+    if (!call.request.wait) RETURN_IF_ERROR(CheckAllExist(call.request));
+    return false;
   }
   return true;
 }
@@ -135,17 +122,15 @@ std::optional<absl::StatusOr<PullReply>> Namespace::Attempt(PullCall& call) {
   }
   // Entries before call.position were ready once; the others first, then all
   // again, so that the answer is of one moment.
-  absl::StatusOr<bool> is_ready = AllReadyFrom(call.position, call);
-  if (is_ready.ok() && *is_ready) is_ready = AllReadyFrom(0, call);
+  absl::StatusOr<bool> is_ready = true;
+  if (call.position > 0) is_ready = ReadFrom(call.position, call, nullptr);
+  PullReply reply;
+  if (is_ready.ok() && *is_ready) {
+    reply.values.reserve(call.request.entries.size());
+    is_ready = ReadFrom(0, call, &reply);
+  }
   if (!is_ready.ok()) return is_ready.status();
   if (!*is_ready) return std::nullopt;
-
-  PullReply reply;
-  reply.values.reserve(call.request.entries.size());
-  for (const PullEntry& entry : call.request.entries) {
-    const StoredKey* key = keys_.Find(entry.key);
-    reply.values.push_back({key->version, key->ToTensor()});
-  }
   return reply;
 }
 
@@ -175,15 +160,19 @@ void Namespace::Pin(PullCall& call) {
   }
 }
 
-void Namespace::Finish(PullCall& call) {
+void Namespace::Finish(PullCall& call, Replies& replies) {
   call.is_finished = true;
-  for (const KeyPtr& key : call.pinned) --key->num_pulls_pinning;
+  for (KeyPtr& key : call.pinned) {
+    --key->num_pulls_pinning;
+    replies.released_keys.push_back(std::move(key));
+  }
+  call.pinned.clear();
 }
 
 void Namespace::Wake(absl::string_view key, Replies& replies) {
   for (std::shared_ptr<PullCall>& call : waits_.Take(key)) {
     if (auto answer = Attempt(*call)) {
-      Finish(*call);
+      Finish(*call, replies);
       replies.pulls.emplace_back(std::move(call), *std::move(answer));
     } else {
       Park(call);
@@ -197,7 +186,7 @@ void Namespace::EndWait(const std::shared_ptr<PullCall>& call,
   {
     MutexLock lock(&mutex_);
     if (call->is_finished) return;
-    Finish(*call);
+    Finish(*call, replies);
     waits_.Remove(call->request.entries[call->position].key, call);
     const absl::Duration waited = environment_.alarms->Now() - call->started;
     replies.pulls.emplace_back(
@@ -232,7 +221,7 @@ void Namespace::EndWaits(const absl::Status& status) {
     MutexLock lock(&mutex_);
     no_waits_ = status;
     for (std::shared_ptr<PullCall>& call : waits_.TakeAll()) {
-      Finish(*call);
+      Finish(*call, replies);
       replies.pulls.emplace_back(std::move(call), status);
     }
   }
@@ -250,7 +239,7 @@ void Namespace::Send(Replies replies) {
   for (auto& [call, answer] : replies.pulls) {
     if (call->alarm != 0) environment_.alarms->Cancel(call->alarm);
     call->context.cancellation.reset();
-    if (answer.ok()) {
+    if (answer.ok() && !is_on_host_) {
       const absl::Status status = MoveToHost(*environment_.backend, *answer);
       if (!status.ok()) answer = status;
     }

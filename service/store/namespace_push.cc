@@ -17,11 +17,20 @@ bool Takes(DType key, DType contribution) {
 
 void Namespace::Push(PushRequest request, const CallContext& context,
                      ReplyCallback<PushReply> done) {
+  Push(std::move(request), context, /*names=*/nullptr, std::move(done));
+}
+
+void Namespace::Push(PushRequest request, const CallContext& context,
+                     std::vector<PullEntry>* names,
+                     ReplyCallback<PushReply> done) {
   Replies replies;
+  UpdatePass updates(environment_.backend, contributions_);
   Admission admission{.request = request,
-                      .max_reply_bytes = context.max_reply_bytes,
+                      .context = context,
+                      .names = names,
                       .call = MakeRefCounted<PushCall>(),
-                      .replies = replies};
+                      .replies = replies,
+                      .updates = updates};
   admission.call->done = std::move(done);
 
   absl::Status status = CheckFields(request);
@@ -37,7 +46,7 @@ void Namespace::Push(PushRequest request, const CallContext& context,
   }
   Send(std::move(replies));
   for (FoldOfKey& fold : admission.folds) RunFold(std::move(fold));
-  RunUpdates(std::move(admission.runnable));
+  RunUpdates(std::move(updates));
 }
 
 absl::Status Namespace::CheckFields(const PushRequest& request) const {
@@ -64,11 +73,14 @@ absl::Status Namespace::HoldContributions(Admission& admission) {
 }
 
 uint64_t Namespace::BytesToHold(const Tensor& tensor) const {
-  if (!tensor.has_data() || IsCountedBy(*contributions_, tensor)) return 0;
-  return tensor.size_bytes();
+  const bool is_counted =
+      !tensor.has_data() || IsCountedBy(*contributions_, tensor);
+  // What is on the host is copied to a device.
+  return is_on_host_ && is_counted ? 0 : tensor.size_bytes();
 }
 
 absl::Status Namespace::MoveToDevice(PushRequest& request) {
+  if (is_on_host_) return absl::OkStatus();
   for (PushEntry& entry : request.entries) {
     if (entry.skip) continue;
     ASSIGN_OR_RETURN(entry.tensor,
@@ -78,25 +90,31 @@ absl::Status Namespace::MoveToDevice(PushRequest& request) {
 }
 
 absl::Status Namespace::Admit(Admission& admission) {
-  RETURN_IF_ERROR(TakeFailure(admission.request.worker));
-  ASSIGN_OR_RETURN(std::vector<KeyContribution> contributions,
-                   GroupByKey(admission.request));
-  uint64_t room_bytes = 0;
-  uint64_t reply_bytes = 0;
-  for (const KeyContribution& each : contributions) {
-    room_bytes += each.room_bytes;
-    reply_bytes += each.reply_bytes;
+  PushRequest& request = admission.request;
+  RETURN_IF_ERROR(TakeFailure(request.worker));
+  ASSIGN_OR_RETURN(const GroupedEntries entries, GroupByKey(request));
+  const uint64_t max_reply_bytes = admission.context.max_reply_bytes;
+  if (entries.reply_bytes > max_reply_bytes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("values of the reply: expected at most ", max_reply_bytes,
+                     " bytes, got ", entries.reply_bytes,
+                     "; push and pull fewer keys in one call"));
   }
-  if (reply_bytes > admission.max_reply_bytes) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "values of the reply: expected at most ", admission.max_reply_bytes,
-        " bytes, got ", reply_bytes, "; push and pull fewer keys in one call"));
-  }
-  ASSIGN_OR_RETURN(admission.room, Reservation::Create(values_, room_bytes));
+  ASSIGN_OR_RETURN(admission.room,
+                   Reservation::Create(values_, entries.room_bytes));
 
-  admission.call->reply.results.resize(admission.request.entries.size());
-  for (KeyContribution& each : contributions) {
-    AdmitOne(std::move(each), admission);
+  admission.call->reply.results.resize(request.entries.size());
+  admission.updates.Reserve(request.entries.size());
+  for (uint32_t i = 0; i < entries.keys.size(); ++i) {
+    if (entries.keys[i].is_first) AdmitKey(entries, i, admission);
+  }
+  admission.updates.Hold(std::move(admission.held),
+                         std::move(admission.overhead),
+                         std::move(admission.room));
+  if (admission.names != nullptr) {
+    for (PushEntry& entry : request.entries) {
+      admission.names->push_back({std::move(entry.key), 0});
+    }
   }
   if (admission.call->num_pending == 0) {
     admission.replies.pushes.push_back(admission.call);
@@ -104,115 +122,155 @@ absl::Status Namespace::Admit(Admission& admission) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<Namespace::KeyContribution>> Namespace::GroupByKey(
+absl::StatusOr<Namespace::GroupedEntries> Namespace::GroupByKey(
     const PushRequest& request) {
-  std::vector<KeyContribution> contributions;
-  const absl::Status status = AddEntries(request, contributions);
-  for (KeyContribution& each : contributions) each.key->position_in_call = 0;
+  GroupedEntries entries;
+  const absl::Status status = AddEntries(request, entries);
+  for (const KeyOfEntry& entry : entries.keys) entry.key->position_in_call = 0;
   RETURN_IF_ERROR(status);
-  return contributions;
+  return entries;
 }
 
-absl::Status Namespace::AddEntries(
-    const PushRequest& request, std::vector<KeyContribution>& contributions) {
-  contributions.reserve(request.entries.size());
-  for (size_t i = 0; i < request.entries.size(); ++i) {
+absl::Status Namespace::AddEntries(const PushRequest& request,
+                                   GroupedEntries& entries) {
+  RETURN_IF_ERROR(FindKeys(request.entries, entries));
+  for (uint32_t i = 0; i < entries.keys.size(); ++i) {
+    StoredKey& key = *entries.keys[i].key;
     const PushEntry& entry = request.entries[i];
-    ASSIGN_OR_RETURN(StoredKey * key, CheckEntry(request, entry));
-    if (key->position_in_call == 0) {
-      KeyContribution& added = contributions.emplace_back();
-      added.key = key;
-      key->position_in_call = static_cast<uint32_t>(contributions.size());
-      if (mode_->NeedsRoom(*key, request)) {
-        added.room_bytes = key->value_bytes();
-      }
+    RETURN_IF_ERROR(CheckEntry(key, request, entry));
+    const uint32_t last = std::exchange(key.position_in_call, i + 1);
+    entries.reply_bytes += key.value_bytes();
+    if (last > 0) {
+      entries.keys[last - 1].next = i;
+      continue;
     }
-    KeyContribution& contribution = contributions[key->position_in_call - 1];
-    contribution.entries.push_back(static_cast<uint32_t>(i));
-    contribution.reply_bytes += key->value_bytes();
-    if (!entry.skip) contribution.held_bytes += BytesToHold(entry.tensor);
+    entries.keys[i].is_first = true;
+    if (mode_->NeedsRoom(key, request)) entries.room_bytes += key.value_bytes();
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<StoredKey*> Namespace::CheckEntry(const PushRequest& request,
-                                                 const PushEntry& entry) const {
-  StoredKey* key = keys_.Find(entry.key);
-  if (key == nullptr) return NoSuchKey(entry.key);
-  if (!entry.skip && (!Takes(key->dtype, entry.tensor.dtype()) ||
-                      key->shape != entry.tensor.shape())) {
+absl::Status Namespace::FindKeys(absl::Span<const PushEntry> from,
+                                 GroupedEntries& entries) {
+  entries.keys.reserve(from.size());
+  for (const PushEntry& entry : from) {
+    StoredKey* const key = keys_.Find(entry.key);
+    if (key == nullptr) return NoSuchKey(entry.key);
+    __builtin_prefetch(key->value.get());
+    entries.keys.push_back({.key = key});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Namespace::CheckEntry(const StoredKey& key,
+                                   const PushRequest& request,
+                                   const PushEntry& entry) const {
+  if (!entry.skip && (!Takes(key.dtype(), entry.tensor.dtype()) ||
+                      !key.HasShape(entry.tensor.shape()))) {
     return absl::InvalidArgumentError(
         absl::StrCat("key ", Quoted(entry.key), ": expected ",
-                     Description(key->dtype, key->shape), ", got ",
+                     Description(key.dtype(), key.shape()), ", got ",
                      entry.tensor.Description()));
   }
   // Later entries of the same key belong to the contribution just checked.
-  if (key->position_in_call == 0) {
-    RETURN_IF_ERROR(mode_->CheckKey(*key, request));
-  }
-  return key;
+  if (key.position_in_call > 0) return absl::OkStatus();
+  return mode_->CheckKey(key, request);
 }
 
-void Namespace::AdmitOne(KeyContribution contribution, Admission& admission) {
-  StoredKey& key = *contribution.key;
-  const size_t open_before = key.rounds ? key.rounds->num_open() : 0;
-  Tensors tensors;
-  for (const uint32_t i : contribution.entries) {
-    PushEntry& entry = admission.request.entries[i];
-    // Moved, so that a buffer that nobody else has can become the value.
-    if (!entry.skip) tensors.push_back(std::move(entry.tensor));
-  }
-  std::optional<PendingUpdate> update = mode_->Admit(
-      key, admission.request,
-      {std::move(tensors), admission.held.Split(contribution.held_bytes),
-       admission.overhead.Split(contribution.entries.size() *
-                                kContributionOverheadBytes)},
-      admission.room.Split(contribution.room_bytes));
-  rounds_open_ += (key.rounds ? key.rounds->num_open() : 0) - open_before;
-
+void Namespace::AdmitKey(const GroupedEntries& entries, uint32_t first,
+                         Admission& admission) {
+  StoredKey& key = *entries.keys[first].key;
   const bool is_async = config_.mode == Mode::kAsync;
-  for (const uint32_t entry : contribution.entries) {
-    PushResult& result = admission.call->reply.results[entry];
-    if (is_async) {
-      result.version = key.version;
-    } else {
-      result.round = admission.request.step;
-    }
+  if (is_async && !key.is_updating) {
+    return UpdateIdleKey(entries, first, admission);
   }
+  const PushRequest& request = admission.request;
+  Reservation room = admission.room.Split(
+      mode_->NeedsRoom(key, request) ? key.value_bytes() : 0);
+  const size_t open_before = key.rounds ? key.rounds->num_open() : 0;
+  std::optional<PendingUpdate> update =
+      mode_->Admit(key, request, TakeContribution(entries, first, admission),
+                   std::move(room));
+  rounds_open_ += (key.rounds ? key.rounds->num_open() : 0) - open_before;
   if (!update) {
-    if (auto fold = mode_->BeginFold(key, admission.request)) {
+    if (auto fold = mode_->BeginFold(key, request)) {
       admission.folds.push_back({KeyPtr(&key), *std::move(fold)});
     }
     return;
   }
   if (is_async) {
     update->call = admission.call;
-    update->results = std::move(contribution.entries);
+    entries.ForEach(first, [&](uint32_t i) { update->results.push_back(i); });
     ++admission.call->num_pending;
   }
-  Enqueue(key, *std::move(update), admission.runnable, admission.replies);
+  Enqueue(key, *std::move(update), admission.updates, admission.replies);
+}
+
+void Namespace::UpdateIdleKey(const GroupedEntries& entries, uint32_t first,
+                              Admission& admission) {
+  StoredKey& key = *entries.keys[first].key;
+  bool is_skipped = true;
+  entries.ForEach(first, [&](uint32_t i) {
+    is_skipped &= admission.request.entries[i].skip;
+    admission.call->reply.results[i].version = key.version;
+  });
+  if (is_skipped) return;
+  UpdatePass& updates = admission.updates;
+  updates.Begin(&key, admission.call);
+  entries.ForEach(first, [&](uint32_t i) {
+    updates.AddResult(i);
+    PushEntry& entry = admission.request.entries[i];
+    // Moved, so that a buffer that nobody else has can become the value.
+    if (!entry.skip) updates.AddSlot(Slot(std::move(entry.tensor)));
+  });
+  updates.End();
+  ++admission.call->num_pending;
+}
+
+Contribution Namespace::TakeContribution(const GroupedEntries& entries,
+                                         uint32_t first, Admission& admission) {
+  const StoredKey& key = *entries.keys[first].key;
+  Contribution contribution;
+  uint64_t held_bytes = 0;
+  uint64_t overhead_bytes = 0;
+  entries.ForEach(first, [&](uint32_t i) {
+    admission.call->reply.results[i] = ResultOf(key, admission.request);
+    overhead_bytes += kContributionOverheadBytes;
+    PushEntry& entry = admission.request.entries[i];
+    if (entry.skip) return;
+    held_bytes += BytesToHold(entry.tensor);
+    contribution.slots.emplace_back(std::move(entry.tensor));
+  });
+  contribution.held = admission.held.Split(held_bytes);
+  contribution.overhead = admission.overhead.Split(overhead_bytes);
+  return contribution;
+}
+
+PushResult Namespace::ResultOf(const StoredKey& key,
+                               const PushRequest& request) const {
+  if (config_.mode == Mode::kAsync) return {.version = key.version};
+  return {.round = request.step};
 }
 
 void Namespace::Enqueue(StoredKey& key, PendingUpdate update,
-                        std::vector<KeyPtr>& runnable, Replies& replies) {
-  if (update.contributions.empty()) {  // every worker has skipped
+                        UpdatePass& updates, Replies& replies) {
+  if (update.slots.empty()) {  // every worker has skipped
     ++rounds_closed_;
-    Wake(key.name, replies);
+    Wake(key.name(), replies);
     return;
   }
-  if (!key.pending) {
-    key.pending = std::make_unique<std::deque<PendingUpdate>>();
+  if (!key.is_updating) {
+    updates.Add(&key, std::move(update));
+    return;
   }
+  if (!key.pending) key.pending = std::make_unique<std::list<PendingUpdate>>();
   key.pending->push_back(std::move(update));
-  if (key.is_updating) return;
-  key.is_updating = true;
-  runnable.emplace_back(&key);
 }
 
 void Namespace::RunFold(FoldOfKey job) {
   absl::StatusOr<Contribution> sum = SumOf(job);
   Replies replies;
-  std::vector<KeyPtr> runnable;
+  UpdatePass updates(environment_.backend, contributions_);
   {
     MutexLock lock(&mutex_);
     StoredKey& key = *job.key;
@@ -224,86 +282,94 @@ void Namespace::RunFold(FoldOfKey job) {
         mode_->EndFold(key, job.fold.step, std::move(folded));
     if (update) {
       --rounds_open_;
-      Enqueue(key, *std::move(update), runnable, replies);
+      Enqueue(key, *std::move(update), updates, replies);
     }
   }
   Send(std::move(replies));
-  RunUpdates(std::move(runnable));
+  RunUpdates(std::move(updates));
 }
 
 absl::StatusOr<Contribution> Namespace::SumOf(const FoldOfKey& job) {
   static const UpdateRule* const kAssign = new UpdateRule();
-  const DType dtype = AccumulateType(job.key->dtype);
-  ASSIGN_OR_RETURN(const int64_t bytes, SizeInBytes(dtype, job.key->shape));
+  const DType dtype = AccumulateType(job.key->dtype());
+  const int64_t num_elements = job.key->num_elements();
+  const uint64_t bytes = num_elements * SizeOf(dtype);
   Contribution sum;
   ASSIGN_OR_RETURN(sum.held, Reservation::Create(contributions_, bytes));
-  ASSIGN_OR_RETURN(RefPtr<Buffer> buffer,
-                   environment_.backend->Allocate(bytes, nullptr));
+  Slot& slot = sum.slots.emplace_back();
+  slot.dtype = dtype;
+  ASSIGN_OR_RETURN(slot.buffer, environment_.backend->Allocate(bytes, nullptr));
+  slot.data = slot.buffer->data();
   std::vector<TensorView> views;
-  for (const Tensor& tensor : job.fold.contributions) {
-    views.push_back(tensor.view());
+  for (const Slot& each : job.fold.slots) {
+    views.push_back({each.dtype, num_elements, each.data});
   }
   TensorUpdate update;
   update.rule = kAssign;
   update.contributions = views;
-  update.value = {dtype, job.key->shape.num_elements(), buffer->mutable_data()};
+  update.value = {dtype, num_elements, slot.buffer->mutable_data()};
   RETURN_IF_ERROR(environment_.backend->Apply({&update, 1}));
-  ASSIGN_OR_RETURN(
-      sum.tensors.emplace_back(),
-      Tensor::FromBuffer(dtype, job.key->shape, std::move(buffer)));
   return sum;
 }
 
-void Namespace::RunUpdates(std::vector<KeyPtr> keys) {
-  if (keys.empty()) return;
+void Namespace::RunUpdates(UpdatePass updates) {
+  if (updates.empty()) return;
   Replies replies;
+  std::vector<KeyPtr> more;
   {
-    UpdatePass pass(environment_.backend, contributions_);
-    {
-      MutexLock lock(&mutex_);
-      for (const KeyPtr& key : keys) pass.Take(key.get());
-    }
+    UpdatePass pass = std::move(updates);
     const absl::Status status = pass.Run();
-    {
-      MutexLock lock(&mutex_);
-      keys = EndPass(pass, status, replies);
-    }
+    MutexLock lock(&mutex_);
+    more = EndPass(pass, status, replies);
   }  // gives back memory and reservations before anybody hears of the end
   Send(std::move(replies));
-  if (keys.empty()) return;
+  if (more.empty()) return;
   environment_.executor->Submit(
-      [self = shared_from_this(), keys = std::move(keys)]() mutable {
-        self->RunUpdates(std::move(keys));
+      [self = shared_from_this(), keys = std::move(more)]() mutable {
+        self->RunPending(std::move(keys));
       });
+}
+
+void Namespace::RunPending(std::vector<KeyPtr> keys) {
+  UpdatePass updates(environment_.backend, contributions_);
+  updates.Reserve(keys.size());
+  {
+    MutexLock lock(&mutex_);
+    for (const KeyPtr& key : keys) updates.AddPending(key.get());
+  }
+  RunUpdates(std::move(updates));
 }
 
 std::vector<Namespace::KeyPtr> Namespace::EndPass(UpdatePass& pass,
                                                   const absl::Status& status,
                                                   Replies& replies) {
-  pass.Publish(status);
-  std::vector<KeyPtr> runnable;
+  std::vector<KeyPtr> more;
   for (UpdatePass::Item& item : pass.items()) {
-    EndUpdate(item, status, replies);
+    UpdatePass::Publish(item, status);
+    EndUpdate(pass, item, status, replies);
     if (!item.key->has_pending()) continue;
     item.key->is_updating = true;
-    runnable.push_back(item.key);
+    more.push_back(item.key);
   }
+  if (waits_.num_parked() == 0) return more;
   // After all are published: a waiting pull sees one moment of all its keys.
-  for (UpdatePass::Item& item : pass.items()) Wake(item.key->name, replies);
-  return runnable;
+  for (const UpdatePass::Item& item : pass.items()) {
+    Wake(item.key->name(), replies);
+  }
+  return more;
 }
 
-void Namespace::EndUpdate(UpdatePass::Item& item, const absl::Status& status,
-                          Replies& replies) {
+void Namespace::EndUpdate(const UpdatePass& pass, const UpdatePass::Item& item,
+                          const absl::Status& status, Replies& replies) {
   if (status.ok()) ++updates_applied_;
-  if (item.update.round != 0) EndRound(item, status);
-  if (!item.update.call) return;
-  PushCall& call = *item.update.call;
+  if (item.round != 0) EndRound(item, status);
+  if (item.call == nullptr) return;
+  PushCall& call = *item.call;
   if (!status.ok()) call.status = status;
-  for (const uint32_t result : item.update.results) {
+  for (const uint32_t result : pass.ResultsOf(item)) {
     call.reply.results[result].version = item.key->version;
   }
-  if (--call.num_pending == 0) replies.pushes.push_back(item.update.call);
+  if (--call.num_pending == 0) replies.pushes.emplace_back(&call);
 }
 
 void Namespace::EndRound(const UpdatePass::Item& item,
@@ -313,10 +379,10 @@ void Namespace::EndRound(const UpdatePass::Item& item,
     return;
   }
   ++rounds_failed_;
-  if (item.key->rounds) item.key->rounds->Reopen(item.update.round);
+  if (item.key->rounds) item.key->rounds->Reopen(item.round);
   for (uint32_t rank = 0; rank < config_.num_workers; ++rank) {
-    AddFailure(rank, absl::StrCat("round ", item.update.round, " of ",
-                                  Quoted(item.key->name),
+    AddFailure(rank, absl::StrCat("round ", item.round, " of ",
+                                  Quoted(item.key->name()),
                                   " failed: ", status.message()));
   }
 }

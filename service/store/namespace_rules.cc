@@ -60,9 +60,9 @@ absl::Status Namespace::Bind(absl::string_view pattern, SharedRule rule,
     if (!status.ok()) return;
     const bool is_governed = present != nullptr
                                  ? key.rule == present
-                                 : MatchesGlob(pattern, key.name);
+                                 : MatchesGlob(pattern, key.name());
     if (!is_governed) return;
-    status = CheckRule(key.name, key.dtype, *rule);
+    status = CheckRule(key.name(), key.dtype(), *rule);
     if (!status.ok()) return;
     absl::StatusOr<std::shared_ptr<RuleState>> state = MakeState(key, *rule);
     status = state.status();
@@ -84,7 +84,7 @@ absl::Status Namespace::Bind(absl::string_view pattern, SharedRule rule,
 absl::StatusOr<std::shared_ptr<RuleState>> Namespace::MakeState(
     const StoredKey& key, const UpdateRule& rule) {
   const size_t num_states = rule.num_states();
-  const bool keeps_master = rule.keeps_master(key.dtype);
+  const bool keeps_master = rule.keeps_master(key.dtype());
   if (num_states == 0 && !keeps_master) return nullptr;
 
   const RuleState* present = key.rule_state.get();
@@ -96,7 +96,7 @@ absl::StatusOr<std::shared_ptr<RuleState>> Namespace::MakeState(
 
   auto state = std::make_shared<RuleState>();
   const auto allocate = [&](DType dtype) -> absl::StatusOr<RefPtr<Buffer>> {
-    ASSIGN_OR_RETURN(const int64_t bytes, SizeInBytes(dtype, key.shape));
+    ASSIGN_OR_RETURN(const int64_t bytes, SizeInBytes(dtype, key.shape()));
     ASSIGN_OR_RETURN(Reservation room, Reservation::Create(state_, bytes));
     ASSIGN_OR_RETURN(RefPtr<Buffer> buffer,
                      environment_.backend->Allocate(bytes, state_));
@@ -110,7 +110,7 @@ absl::StatusOr<std::shared_ptr<RuleState>> Namespace::MakeState(
     state->states_are_new = num_states > 0;
     for (size_t i = 0; i < num_states; ++i) {
       ASSIGN_OR_RETURN(state->states.emplace_back(),
-                       allocate(AccumulateType(key.dtype)));
+                       allocate(AccumulateType(key.dtype())));
     }
   }
   if (keeps_master && has_master) {

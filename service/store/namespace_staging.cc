@@ -31,9 +31,9 @@ uint64_t Namespace::BytesOfNewKey(const InitEntry& entry,
                                   const UpdateRule& rule) const {
   const Tensor& tensor = entry.tensor;
   const uint64_t value_bytes = tensor.size_bytes();
-  const bool becomes_value = tensor.has_data()
-                                 ? CanBecomeValue(*contributions_, tensor)
-                                 : value_bytes >= kOwnBufferBytes;
+  const bool becomes_value =
+      tensor.has_data() ? BecomesValue(tensor)
+                        : is_on_host_ && value_bytes >= kOwnBufferBytes;
   uint64_t bytes = KeyOverheadBytes(entry.key);
   if (!becomes_value) bytes = SumOfBytes(bytes, value_bytes);
   const uint64_t elements = tensor.num_elements();
@@ -50,21 +50,19 @@ uint64_t Namespace::BytesOfNewKey(const InitEntry& entry,
 
 absl::Status Namespace::CheckPush(const PushRequest& request) {
   RETURN_IF_ERROR(CheckFields(request));
+  uint64_t bytes = request.entries.size() * kContributionOverheadBytes;
   StagingLayout staging;
   for (const PushEntry& entry : request.entries) {
-    if (entry.skip || entry.tensor.has_data()) continue;
-    staging.Add(entry.tensor.size_bytes());
+    if (entry.skip) continue;
+    bytes += BytesToHold(entry.tensor);
+    if (!entry.tensor.has_data()) staging.Add(entry.tensor.size_bytes());
   }
-  uint64_t bytes = request.entries.size() * kContributionOverheadBytes;
   {
     MutexLock lock(&mutex_);
     // The call will report the failed round, whatever else is wrong with it.
     if (HasFailure(request.worker)) return absl::OkStatus();
-    ASSIGN_OR_RETURN(const std::vector<KeyContribution> contributions,
-                     GroupByKey(request));
-    for (const KeyContribution& each : contributions) {
-      bytes += each.held_bytes + each.room_bytes;
-    }
+    ASSIGN_OR_RETURN(const GroupedEntries entries, GroupByKey(request));
+    bytes += entries.room_bytes;
   }
   return budget_->CheckRoom(SumOfBytes(bytes, staging.total_bytes()));
 }

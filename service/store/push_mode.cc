@@ -38,10 +38,11 @@ class AsyncMode final : public PushMode {
   std::optional<PendingUpdate> Admit(StoredKey&, const PushRequest&,
                                      Contribution contribution,
                                      Reservation room) const override {
-    if (contribution.tensors.empty()) return std::nullopt;
+    if (contribution.slots.empty()) return std::nullopt;
     PendingUpdate update;
-    update.contributions = std::move(contribution.tensors);
+    update.slots = std::move(contribution.slots);
     update.held = std::move(contribution.held);
+    update.overhead = std::move(contribution.overhead);
     update.room = std::move(room);
     return update;
   }
@@ -92,7 +93,7 @@ class SyncMode final : public PushMode {
   absl::Status CheckKey(const StoredKey& key,
                         const PushRequest& request) const override {
     if (!key.rounds) return absl::OkStatus();
-    return key.rounds->Check(key.name, request.worker->rank, request.step);
+    return key.rounds->Check(key.name(), request.worker->rank, request.step);
   }
 
   bool NeedsRoom(const StoredKey& key,
@@ -133,9 +134,10 @@ class SyncMode final : public PushMode {
   std::string DescribeWait(const StoredKey& key,
                            const std::optional<Worker>& worker) const override {
     if (key.rounds && key.rounds->HasOpenRoundOf(worker->rank)) {
-      return key.rounds->DescribeOpenRoundOf(worker->rank, key.name);
+      return key.rounds->DescribeOpenRoundOf(worker->rank, key.name());
     }
-    return absl::StrCat("key ", Quoted(key.name), ": its update is under way");
+    return absl::StrCat("key ", Quoted(key.name()),
+                        ": its update is under way");
   }
 
  private:
@@ -144,8 +146,9 @@ class SyncMode final : public PushMode {
     if (!closed) return std::nullopt;
     PendingUpdate update;
     update.round = closed->step;
-    update.contributions = std::move(closed->contributions);
+    update.slots = std::move(closed->slots);
     update.held = std::move(closed->held);
+    update.overhead = std::move(closed->overhead);
     update.room = std::move(closed->room);
     return update;
   }

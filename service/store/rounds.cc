@@ -10,13 +10,13 @@
 namespace tensorkv {
 namespace {
 
-std::string Name(Step step, const std::string& key) {
+std::string Name(Step step, absl::string_view key) {
   return absl::StrCat("round ", step, " of ", Quoted(key));
 }
 
 }  // namespace
 
-absl::Status Rounds::Check(const std::string& key, uint32_t rank,
+absl::Status Rounds::Check(absl::string_view key, uint32_t rank,
                            Step step) const {
   if (step <= last_closed_) {
     return absl::FailedPreconditionError(
@@ -62,7 +62,7 @@ std::optional<ClosedRound> Rounds::Add(uint32_t rank, Step step,
   for (auto next = round.by_rank.find(round.first_missing);
        next != round.by_rank.end() && next->first == round.first_missing;
        ++next) {
-    round.num_leading_tensors += next->second.tensors.size();
+    round.num_leading_slots += next->second.slots.size();
     ++round.first_missing;
   }
   return CloseIfComplete(step);
@@ -82,16 +82,15 @@ std::optional<Fold> Rounds::BeginFold(Step step) {
   const auto it = open_.find(step);
   if (it == open_.end()) return std::nullopt;
   Round& round = it->second;
-  if (round.fold_end > 0 || round.num_leading_tensors < kMinFold) {
+  if (round.fold_end > 0 || round.num_leading_slots < kMinFold) {
     return std::nullopt;
   }
   round.fold_end = round.first_missing;
   Fold fold;
   fold.step = step;
   for (uint32_t rank = 0; rank < round.fold_end; ++rank) {
-    const Tensors& tensors = round.by_rank.at(rank).tensors;
-    fold.contributions.insert(fold.contributions.end(), tensors.begin(),
-                              tensors.end());
+    const Slots& slots = round.by_rank.at(rank).slots;
+    fold.slots.insert(fold.slots.end(), slots.begin(), slots.end());
   }
   return fold;
 }
@@ -103,13 +102,13 @@ std::optional<ClosedRound> Rounds::EndFold(Step step,
   if (sum) {
     for (uint32_t rank = 0; rank < fold_end; ++rank) {
       Contribution& folded = round.by_rank.at(rank);
-      round.num_leading_tensors -= folded.tensors.size();
-      folded.tensors.clear();
+      round.num_leading_slots -= folded.slots.size();
+      folded.slots.clear();
       folded.held.Clear();
     }
-    round.num_leading_tensors += sum->tensors.size();
+    round.num_leading_slots += sum->slots.size();
     Contribution& first = round.by_rank.at(0);
-    first.tensors = std::move(sum->tensors);
+    first.slots = std::move(sum->slots);
     first.held = std::move(sum->held);
   }
   return CloseIfComplete(step);
@@ -120,9 +119,10 @@ ClosedRound Rounds::Close(Step step, Round round) {
   closed.step = step;
   closed.room = std::move(round.room);
   for (auto& [rank, contribution] : round.by_rank) {
-    std::move(contribution.tensors.begin(), contribution.tensors.end(),
-              std::back_inserter(closed.contributions));
+    std::move(contribution.slots.begin(), contribution.slots.end(),
+              std::back_inserter(closed.slots));
     closed.held.Merge(std::move(contribution.held));
+    closed.overhead.Merge(std::move(contribution.overhead));
   }
   return closed;
 }
@@ -134,7 +134,7 @@ bool Rounds::HasOpenRoundOf(uint32_t rank) const {
 }
 
 std::string Rounds::DescribeOpenRoundOf(uint32_t rank,
-                                        const std::string& key) const {
+                                        absl::string_view key) const {
   for (const auto& [step, round] : open_) {
     if (!round.by_rank.contains(rank)) continue;
     std::vector<uint32_t> missing;

@@ -10,41 +10,28 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "service/store/byte_budget.h"
+#include "service/store/contribution.h"
 #include "tensor/requests.h"
-#include "tensor/tensor.h"
 
 namespace tensorkv {
-
-using Tensors = absl::InlinedVector<Tensor, 1>;
-
-// What one worker brings to one round: nothing (it skips), or tensors that are
-// summed in their order.
-struct Contribution {
-  Tensors tensors;
-  // Of the tensors, and of what keeping them costs.
-  Reservation held;
-  Reservation overhead;
-};
 
 // A round that every worker has contributed to.
 struct ClosedRound {
   Step step = 0;
   // All workers', in rank order; empty if all skipped.
-  Tensors contributions;
+  Slots slots;
   Reservation held;
+  Reservation overhead;
   Reservation room;
 };
-
-// What one contribution costs besides its tensors' bytes, at most.
-inline constexpr uint64_t kContributionOverheadBytes = 512;
 
 // Contributions of the first ranks of a round, to be summed ahead of its end.
 struct Fold {
   Step step = 0;
-  Tensors contributions;
+  Slots slots;
 };
 
 // Collects contributions by step and rank. Not thread-safe.
@@ -73,7 +60,7 @@ class Rounds {
   // a round that still waits for the worker would be passed over; another
   // worker has passed over this step) · ResourceExhausted (too many open
   // rounds).
-  absl::Status Check(const std::string& key, uint32_t rank, Step step) const;
+  absl::Status Check(absl::string_view key, uint32_t rank, Step step) const;
 
   // Whether no round of that step is open yet: whoever opens it brings the
   // room for the new value.
@@ -98,7 +85,7 @@ class Rounds {
 
   // What the first such round waits for: `round 7 of "fc1.w": waiting for
   // ranks 2, 5`.
-  std::string DescribeOpenRoundOf(uint32_t rank, const std::string& key) const;
+  std::string DescribeOpenRoundOf(uint32_t rank, absl::string_view key) const;
 
   // Allows the step of a closed round again, whose update failed, unless a
   // later one has closed since.
@@ -113,9 +100,9 @@ class Rounds {
   struct Round {
     // In rank order, of those that have contributed.
     std::map<uint32_t, Contribution> by_rank;
-    // Ranks below have contributed; that many tensors are held for them.
+    // Ranks below have contributed; that many slots are held for them.
     uint32_t first_missing = 0;
-    size_t num_leading_tensors = 0;
+    size_t num_leading_slots = 0;
     // Ranks below are being folded; 0 while no fold is under way.
     uint32_t fold_end = 0;
     Reservation room;

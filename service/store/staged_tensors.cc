@@ -68,10 +68,11 @@ bool IsCountedBy(const BudgetAccount& account, const Tensor& tensor) {
 
 // Asks for the owners first: while there are others, one of them may be about
 // to change the account.
-bool CanBecomeValue(const BudgetAccount& account, const Tensor& tensor) {
-  return tensor.fills_buffer() &&
-         static_cast<uint64_t>(tensor.size_bytes()) >= kOwnBufferBytes &&
-         tensor.buffer()->IsUnique() && IsCountedBy(account, tensor);
+bool CanBecomeValue(const BudgetAccount& account, const Buffer* buffer,
+                    uint64_t size_bytes) {
+  return size_bytes >= kOwnBufferBytes && buffer != nullptr &&
+         buffer->size_bytes() == size_bytes && buffer->IsUnique() &&
+         buffer->account().get() == &account;
 }
 
 }  // namespace tensorkv

@@ -56,9 +56,11 @@ absl::Status AllocateStaged(const RefPtr<BudgetAccount>& account,
 // Whether `account` counts the tensor's memory already.
 bool IsCountedBy(const BudgetAccount& account, const Tensor& tensor);
 
-// Whether nobody else uses the tensor's memory, `account` counts it, and it is
-// worth keeping as a key's value instead of a copy.
-bool CanBecomeValue(const BudgetAccount& account, const Tensor& tensor);
+// Whether `buffer` can be kept as a key's value of `size_bytes`, and is worth
+// it: the elements take all of it, nobody else uses it, `account` counts it.
+// It may be null.
+bool CanBecomeValue(const BudgetAccount& account, const Buffer* buffer,
+                    uint64_t size_bytes);
 
 }  // namespace tensorkv
 

@@ -4,17 +4,17 @@
 #define TENSORKV_SERVICE_STORE_STORED_KEY_H_
 
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <memory>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "base/ref_counted.h"
 #include "service/store/byte_budget.h"
+#include "service/store/contribution.h"
 #include "service/store/rounds.h"
 #include "service/store/rule_bindings.h"
 #include "service/store/tensor_store.h"
@@ -35,9 +35,10 @@ struct PushCall : RefCounted {
 // One update of one key, ready to run.
 struct PendingUpdate {
   // Summed in this order; at least one.
-  Tensors contributions;
+  Slots slots;
   // Of the contributions, until the update has run.
   Reservation held;
+  Reservation overhead;
   // Room for a new value buffer, should somebody read the present one.
   Reservation room;
 
@@ -68,8 +69,10 @@ struct RuleState {
   }
 };
 
-// What a key takes besides its name, its value and its rule's state.
-inline constexpr uint64_t kKeyOverheadBytes = 512;
+// What a key takes besides its name, its value and its rule's state: this
+// object, the value's buffer, its places in the tables, and what the allocator
+// adds to each.
+inline constexpr uint64_t kKeyOverheadBytes = 300;
 
 inline uint64_t KeyOverheadBytes(absl::string_view name) {
   return kKeyOverheadBytes + name.size();
@@ -78,22 +81,45 @@ inline uint64_t KeyOverheadBytes(absl::string_view name) {
 // A key and its value. Not thread-safe: guarded by the namespace's mutex. An
 // update under way keeps the key alive after it was deleted.
 //
+// There may be millions of keys, so dimensions and name lie behind the object
+// in the same allocation, and what few keys need is behind a pointer.
+//
 // Invariants:
 //  1. At most one update of a key runs at a time; is_updating says so.
 //  2. While is_updating, only the running update reads or writes rule_state's
 //     buffers, and only it replaces `value` and `version`.
 //  3. `value` is written only while value_is_changing, which is set only when
 //     no one else holds the buffer; nobody may take the buffer meanwhile.
-struct StoredKey : RefCounted {
-  StoredKey(std::string name, DType dtype, Shape shape)
-      : name(std::move(name)), dtype(dtype), shape(std::move(shape)) {}
+class StoredKey final : public RefCounted {
+ public:
+  static RefPtr<StoredKey> Create(absl::string_view name, DType dtype,
+                                  const Shape& shape);
+  ~StoredKey() override;
+  // As large as Create made it.
+  static void operator delete(void* memory) { ::operator delete(memory); }
 
-  const std::string name;
-  const DType dtype;
-  const Shape shape;
+  absl::string_view name() const { return {name_data(), name_size_}; }
+  DType dtype() const { return dtype_; }
+  Shape shape() const { return Shape::OfValid(dimensions()); }
+  bool HasShape(const Shape& shape) const {
+    return shape.dimensions() == dimensions();
+  }
 
-  // Of the name and this object: keys cost memory even without elements.
-  Reservation overhead;
+  // Has `account`, which has counted the key's KeyOverheadBytes, get them back
+  // with its end. REQUIRES: called at most once.
+  void ChargeTo(RefPtr<BudgetAccount> account) {
+    overhead_account_ = std::move(account);
+  }
+
+  bool has_pending() const { return pending && !pending->empty(); }
+  uint64_t num_updates_ahead() const {
+    return (is_updating ? 1 : 0) + (pending ? pending->size() : 0);
+  }
+  uint64_t value_bytes() const { return value->size_bytes(); }
+  int64_t num_elements() const { return value->size_bytes() / SizeOf(dtype_); }
+  Tensor ToTensor() const {
+    return *Tensor::FromBuffer(dtype_, shape(), value);
+  }
 
   RefPtr<Buffer> value;
   Version version = 1;
@@ -103,27 +129,35 @@ struct StoredKey : RefCounted {
   // Null for a rule that keeps nothing.
   std::shared_ptr<RuleState> rule_state;
 
-  // Waiting pulls that need this key and others at one moment. While there are
-  // any, updates do not write in place, so that the value stays readable.
-  uint32_t num_pulls_pinning = 0;
-
-  bool is_updating = false;
-  bool value_is_changing = false;
-  // Position + 1 of this key among the contributions of the call being
-  // checked, 0 outside of the check: finds a key's earlier entries.
-  uint32_t position_in_call = 0;
-
-  // Null when empty, to keep idle keys small.
-  std::unique_ptr<std::deque<PendingUpdate>> pending;
+  // Null when empty.
+  std::unique_ptr<std::list<PendingUpdate>> pending;
   // Null outside of sync namespaces.
   std::unique_ptr<Rounds> rounds;
 
-  bool has_pending() const { return pending && !pending->empty(); }
-  uint64_t value_bytes() const { return value->size_bytes(); }
-  uint64_t num_updates_ahead() const {
-    return (is_updating ? 1 : 0) + (pending ? pending->size() : 0);
+  // Waiting pulls that need this key and others at one moment. While there are
+  // any, updates do not write in place, so that the value stays readable.
+  uint32_t num_pulls_pinning = 0;
+  // Position + 1 of the key's last entry seen by the check of a call, 0 outside
+  // of a check.
+  uint32_t position_in_call = 0;
+
+  bool is_updating = false;
+  bool value_is_changing = false;
+
+ private:
+  StoredKey(absl::string_view name, DType dtype, const Shape& shape);
+
+  absl::Span<const int64_t> dimensions() const {
+    return {reinterpret_cast<const int64_t*>(this + 1), rank_};
   }
-  Tensor ToTensor() const { return *Tensor::FromBuffer(dtype, shape, value); }
+  const char* name_data() const {
+    return reinterpret_cast<const char*>(this + 1) + rank_ * sizeof(int64_t);
+  }
+
+  const DType dtype_;
+  const uint8_t rank_;
+  const uint16_t name_size_;
+  RefPtr<BudgetAccount> overhead_account_;
 };
 
 }  // namespace tensorkv

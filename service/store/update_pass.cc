@@ -8,82 +8,97 @@
 namespace tensorkv {
 namespace {
 
-MutableTensorView View(const UpdatePass::Item& item, DType dtype,
-                       Buffer& buffer) {
-  return {dtype, item.key->shape.num_elements(), buffer.mutable_data()};
+MutableTensorView View(const StoredKey& key, DType dtype, Buffer& buffer) {
+  return {dtype, key.num_elements(), buffer.mutable_data()};
 }
 
-// Where the views that a TensorUpdate refers to live.
-struct Views {
-  absl::InlinedVector<TensorView, 1> contributions;
-  absl::InlinedVector<MutableTensorView, kMaxRuleStates> states;
-};
-
-Views ViewsOf(const UpdatePass::Item& item) {
-  Views views;
-  for (const Tensor& contribution : item.update.contributions) {
-    views.contributions.push_back(contribution.view());
-  }
-  if (item.rule_state == nullptr) return views;
+// The state tensors of the item's rule.
+void AppendStates(const UpdatePass::Item& item,
+                  std::vector<MutableTensorView>& views) {
+  if (item.rule_state == nullptr) return;
+  const DType dtype = AccumulateType(item.key->dtype());
   for (const RefPtr<Buffer>& state : item.rule_state->states) {
-    views.states.push_back(View(item, AccumulateType(item.key->dtype), *state));
+    views.push_back(View(*item.key, dtype, *state));
   }
-  return views;
-}
-
-TensorUpdate UpdateOf(const UpdatePass::Item& item, const Views& views) {
-  TensorUpdate update;
-  update.rule = item.rule.get();
-  update.update_count = item.update_count;
-  update.stored = View(item, item.key->dtype, *item.stored);
-  update.value = View(item, item.key->dtype, *item.target);
-  update.contributions = views.contributions;
-  update.states = views.states;
-  if (item.rule_state != nullptr && item.rule_state->master) {
-    update.master = View(item, DType::kF32, *item.rule_state->master);
-  }
-  return update;
 }
 
 }  // namespace
 
-void UpdatePass::Take(StoredKey* key) {
-  Item& item = items_.emplace_back();
-  item.key = RefPtr<StoredKey>(key);
-  item.update = std::move(key->pending->front());
+void UpdatePass::Reserve(size_t num_updates) {
+  items_.reserve(num_updates);
+  slots_.reserve(num_updates);
+  results_.reserve(num_updates);
+}
+
+void UpdatePass::AddPending(StoredKey* key) {
+  PendingUpdate update = std::move(key->pending->front());
   key->pending->pop_front();
   if (key->pending->empty()) key->pending.reset();
-  item.rule = key->rule;
-  item.update_count = ++key->update_count;
-  item.rule_state = key->rule_state;
-  if (item.rule_state != nullptr) {
+  Add(key, std::move(update));
+}
+
+void UpdatePass::Add(StoredKey* key, PendingUpdate update) {
+  Begin(key, update.call);
+  items_.back().round = update.round;
+  for (Slot& slot : update.slots) AddSlot(std::move(slot));
+  for (const uint32_t result : update.results) AddResult(result);
+  Hold(std::move(update.held), std::move(update.overhead),
+       std::move(update.room));
+  End();
+}
+
+void UpdatePass::Hold(Reservation held, Reservation overhead,
+                      Reservation room) {
+  held_.Merge(std::move(held));
+  overhead_.Merge(std::move(overhead));
+  room_.Merge(std::move(room));
+}
+
+void UpdatePass::Begin(StoredKey* key, const RefPtr<PushCall>& call) {
+  if (rules_.empty() || rules_.back() != key->rule) rules_.push_back(key->rule);
+  if (call && (calls_.empty() || calls_.back() != call)) calls_.push_back(call);
+  Item& item = items_.emplace_back();
+  item.key = RefPtr<StoredKey>(key);
+  item.rule = key->rule.get();
+  item.call = call.get();
+  item.first_slot = static_cast<uint32_t>(slots_.size());
+  item.first_result = static_cast<uint32_t>(results_.size());
+}
+
+void UpdatePass::End() {
+  Item& item = items_.back();
+  StoredKey& key = *item.key;
+  item.num_slots = static_cast<uint32_t>(slots_.size()) - item.first_slot;
+  item.num_results = static_cast<uint32_t>(results_.size()) - item.first_result;
+  item.update_count = ++key.update_count;
+  if (key.rule_state != nullptr) {
+    item.rule_state = key.rule_state;
     item.must_fill_states =
         std::exchange(item.rule_state->states_are_new, false);
     item.must_fill_master =
         std::exchange(item.rule_state->master_is_new, false);
   }
-  key->is_updating = true;
+  item.stored = View(key, key.dtype(), *key.value);
   item.adopts = CanAdopt(item);
-  key->value_is_changing =
-      !item.adopts && key->num_pulls_pinning == 0 && key->value->IsUnique();
-  item.stored = key->value;
-  if (key->value_is_changing) item.target = key->value;
+  item.is_in_place =
+      !item.adopts && key.num_pulls_pinning == 0 && key.value->IsUnique();
+  key.is_updating = true;
+  key.value_is_changing = item.is_in_place;
 }
 
 bool UpdatePass::CanAdopt(const Item& item) const {
-  const Tensors& contributions = item.update.contributions;
-  return item.rule->kind() == RuleKind::kAssign && contributions.size() == 1 &&
-         contributions[0].dtype() == item.key->dtype &&
-         CanBecomeValue(*staged_, contributions[0]);
+  const Slot& slot = slots_[item.first_slot];
+  return item.rule->kind() == RuleKind::kAssign && item.num_slots == 1 &&
+         slot.dtype == item.key->dtype() &&
+         CanBecomeValue(*staged_, slot.buffer.get(), item.stored.size_bytes());
 }
 
 // The room that was reserved for a new value is the buffer's now.
 void UpdatePass::Adopt(Item& item) {
-  item.target = item.update.contributions[0].buffer();
+  item.target = std::move(slots_[item.first_slot].buffer);
   const size_t bytes = item.target->size_bytes();
-  item.update.contributions.clear();
   const RefPtr<MemoryAccount> before =
-      item.target->ExchangeAccount(item.update.room.Split(bytes).HandOver());
+      item.target->ExchangeAccount(room_.Split(bytes).HandOver());
   before->Release(static_cast<int64_t>(bytes));
 }
 
@@ -96,20 +111,16 @@ absl::Status UpdatePass::Run() {
 
 absl::Status UpdatePass::AllocateTargets() {
   for (Item& item : items_) {
-    if (item.target) continue;
+    if (item.is_in_place) continue;
     if (item.adopts) {
       Adopt(item);
       continue;
     }
-    const uint64_t bytes = item.stored->size_bytes();
-    const RefPtr<BudgetAccount> account =
-        item.update.room.Split(bytes).HandOver();
-    absl::StatusOr<RefPtr<Buffer>> target = backend_.Allocate(bytes, account);
-    if (!target.ok()) {
-      account->Release(static_cast<int64_t>(bytes));
-      return target.status();
-    }
-    item.target = *std::move(target);
+    const uint64_t bytes = item.stored.size_bytes();
+    Reservation room = room_.Split(bytes);
+    const RefPtr<BudgetAccount> account = room.account();
+    ASSIGN_OR_RETURN(item.target, backend_.Allocate(bytes, account));
+    room.HandOver();
   }
   return absl::OkStatus();
 }
@@ -117,10 +128,7 @@ absl::Status UpdatePass::AllocateTargets() {
 absl::Status UpdatePass::FillStates() {
   std::vector<MutableTensorView> states;
   for (const Item& item : items_) {
-    if (!item.must_fill_states) continue;
-    for (const MutableTensorView& state : ViewsOf(item).states) {
-      states.push_back(state);
-    }
+    if (item.must_fill_states) AppendStates(item, states);
   }
   return states.empty() ? absl::OkStatus() : backend_.Zero(states);
 }
@@ -129,36 +137,70 @@ absl::Status UpdatePass::FillMasters() {
   static const UpdateRule* const kAssign = new UpdateRule();
   std::vector<TensorUpdate> conversions;
   std::vector<TensorView> stored;
-  stored.reserve(items_.size());  // the conversions refer to its elements
   for (const Item& item : items_) {
     if (!item.must_fill_master) continue;
-    stored.push_back(View(item, item.key->dtype, *item.stored));
+    stored.reserve(items_.size());  // the conversions refer to its elements
+    stored.push_back(item.stored);
     TensorUpdate& conversion = conversions.emplace_back();
     conversion.rule = kAssign;
-    conversion.value = View(item, DType::kF32, *item.rule_state->master);
+    conversion.value = View(*item.key, DType::kF32, *item.rule_state->master);
     conversion.contributions = absl::MakeConstSpan(&stored.back(), 1);
   }
   return conversions.empty() ? absl::OkStatus() : backend_.Apply(conversions);
 }
 
 absl::Status UpdatePass::ApplyRules() {
-  std::vector<Views> views;
+  const Views views = MakeViews();
+  absl::Span<const MutableTensorView> states(views.states);
   std::vector<TensorUpdate> updates;
-  views.reserve(items_.size());  // the updates refer to its elements
   updates.reserve(items_.size());
   for (const Item& item : items_) {
-    if (item.adopts) continue;
-    views.push_back(ViewsOf(item));
-    updates.push_back(UpdateOf(item, views.back()));
+    const size_t num_states =
+        item.rule_state ? item.rule_state->states.size() : 0;
+    if (!item.adopts) {
+      TensorUpdate& update = updates.emplace_back(UpdateOf(item));
+      update.contributions = absl::MakeConstSpan(views.contributions)
+                                 .subspan(item.first_slot, item.num_slots);
+      update.states = states.first(num_states);
+    }
+    states.remove_prefix(num_states);
   }
   return updates.empty() ? absl::OkStatus() : backend_.Apply(updates);
+}
+
+// Contributions as the slots are, states item by item.
+UpdatePass::Views UpdatePass::MakeViews() const {
+  Views views;
+  views.contributions.reserve(slots_.size());
+  for (const Item& item : items_) {
+    for (uint32_t i = 0; i < item.num_slots; ++i) {
+      const Slot& slot = slots_[item.first_slot + i];
+      views.contributions.push_back(
+          {slot.dtype, item.stored.num_elements, slot.data});
+    }
+    AppendStates(item, views.states);
+  }
+  return views;
+}
+
+TensorUpdate UpdatePass::UpdateOf(const Item& item) {
+  TensorUpdate update;
+  update.rule = item.rule;
+  update.update_count = item.update_count;
+  update.stored = item.stored;
+  update.value = item.stored;
+  if (!item.is_in_place) update.value.data = item.target->mutable_data();
+  if (item.rule_state != nullptr && item.rule_state->master) {
+    update.master = View(*item.key, DType::kF32, *item.rule_state->master);
+  }
+  return update;
 }
 
 // The rule may have changed meanwhile; what its new state took over from the
 // old one must still be filled.
 void UpdatePass::Undo(const Item& item) {
   StoredKey& key = *item.key;
-  if (key.rule == item.rule) --key.update_count;
+  if (key.rule.get() == item.rule) --key.update_count;
   if (item.rule_state == nullptr || key.rule_state == nullptr) return;
   const RuleState& old = *item.rule_state;
   RuleState& present = *key.rule_state;
@@ -170,18 +212,13 @@ void UpdatePass::Undo(const Item& item) {
   }
 }
 
-void UpdatePass::Publish(const absl::Status& status) {
-  for (Item& item : items_) {
-    StoredKey& key = *item.key;
-    key.is_updating = false;
-    key.value_is_changing = false;
-    if (status.ok()) {
-      key.value = item.target;
-      ++key.version;
-    } else {
-      Undo(item);
-    }
-  }
+void UpdatePass::Publish(Item& item, const absl::Status& status) {
+  StoredKey& key = *item.key;
+  key.is_updating = false;
+  key.value_is_changing = false;
+  if (!status.ok()) return Undo(item);
+  if (!item.is_in_place) std::swap(key.value, item.target);
+  ++key.version;
 }
 
 }  // namespace tensorkv

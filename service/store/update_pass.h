@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "base/ref_counted.h"
@@ -18,60 +17,109 @@
 
 namespace tensorkv {
 
-// Takes the next update of some keys, runs them as one batch, publishes the
-// values. Used by one thread: Take and Publish with the namespace's mutex
-// held, Run without it; then the pass is destroyed, without it, which frees
-// what was consumed.
+// Takes updates of some keys, runs them as one batch, publishes the values.
+// Used by one thread at a time: updates are added, and Publish is called, with
+// the namespace's mutex held, Run without it; then the pass is destroyed,
+// without it, which frees what was consumed.
+//
+// A pass of 10,000 small tensors allocates a few arrays, nothing per key.
 class UpdatePass {
  public:
-  // A key's update from Take to Publish.
+  // A key's update from its addition to Publish.
   struct Item {
     RefPtr<StoredKey> key;
-    PendingUpdate update;
-    SharedRule rule;
+    // Rule and call are kept by the pass. The call is null in sync mode.
+    const UpdateRule* rule = nullptr;
+    PushCall* call = nullptr;
     std::shared_ptr<RuleState> rule_state;
+    uint64_t update_count = 0;
+    Step round = 0;
+    // Its places in the pass's arrays.
+    uint32_t first_slot = 0;
+    uint32_t num_slots = 0;
+    uint32_t first_result = 0;
+    uint32_t num_results = 0;
+    // The present value, which only this update may replace.
+    MutableTensorView stored;
+    // Where the new value goes, unless it is written in place; null until Run
+    // has allocated or adopted it. After Publish, the old value.
+    RefPtr<Buffer> target;
+    bool is_in_place = false;
+    // Whether the only slot's buffer becomes the value as it is.
+    bool adopts = false;
     bool must_fill_states = false;
     bool must_fill_master = false;
-    uint64_t update_count = 0;
-    // Whether the only contribution becomes the value as it is.
-    bool adopts = false;
-    // Equal when the value is written in place. `target` is null until Run
-    // has allocated or adopted it.
-    RefPtr<Buffer> stored;
-    RefPtr<Buffer> target;
   };
 
-  // `backend` outlives the pass. `staged` counts the tensors that may become
-  // values instead of being copied.
+  // `backend` outlives the pass, and so do the accounts of the reservations.
+  // `staged` counts the tensors that may become values instead of being copied.
   UpdatePass(Backend* backend, RefPtr<BudgetAccount> staged)
       : backend_(*backend), staged_(std::move(staged)) {}
 
-  // Takes the first pending update of `key`, which then is_updating.
-  // REQUIRES: key->has_pending().
-  void Take(StoredKey* key);
+  // Makes place for so many updates of one tensor each.
+  void Reserve(size_t num_updates);
+
+  // Adds an update of `key`, which then is_updating.
+  // REQUIRES: no other update of the key runs.
+  void Add(StoredKey* key, PendingUpdate update);
+
+  // Adds the first pending update of `key`. REQUIRES: key->has_pending().
+  void AddPending(StoredKey* key);
+
+  // The same piece by piece: Begin, then slots (at least one) and results of
+  // `call`, then End. Its reservations come with Hold.
+  void Begin(StoredKey* key, const RefPtr<PushCall>& call);
+  void AddSlot(Slot slot) { slots_.push_back(std::move(slot)); }
+  void AddResult(uint32_t result) { results_.push_back(result); }
+  void End();
+  void Hold(Reservation held, Reservation overhead, Reservation room);
 
   // Computes the new values. Errors: those of the backend; then no value has
   // changed.
   absl::Status Run();
 
-  // Makes the new values those of their keys, if `status`, which Run returned,
-  // is OK; ends the updates in any case.
-  void Publish(const absl::Status& status);
+  // Makes the new value that of its key, if `status`, which Run returned, is
+  // OK; ends the update in any case.
+  static void Publish(Item& item, const absl::Status& status);
 
+  bool empty() const { return items_.empty(); }
   absl::Span<Item> items() { return absl::MakeSpan(items_); }
+  // Which results of its call an update produces.
+  absl::Span<const uint32_t> ResultsOf(const Item& item) const {
+    return absl::MakeConstSpan(results_).subspan(item.first_result,
+                                                 item.num_results);
+  }
 
  private:
+  // The views that the updates of a batch refer to, for all of them.
+  struct Views {
+    std::vector<TensorView> contributions;
+    std::vector<MutableTensorView> states;
+  };
+
   static void Undo(const Item& item);
   bool CanAdopt(const Item& item) const;
-  static void Adopt(Item& item);
+  void Adopt(Item& item);
   absl::Status AllocateTargets();
   absl::Status FillStates();
   absl::Status FillMasters();
   absl::Status ApplyRules();
+  Views MakeViews() const;
+  static TensorUpdate UpdateOf(const Item& item);
 
   Backend& backend_;
   const RefPtr<BudgetAccount> staged_;
+  // Of all the updates.
+  Reservation held_;
+  Reservation overhead_;
+  Reservation room_;
   std::vector<Item> items_;
+  std::vector<Slot> slots_;
+  std::vector<uint32_t> results_;
+  // What the items point to, without repetition in a row: most items of a pass
+  // have the same.
+  std::vector<SharedRule> rules_;
+  std::vector<RefPtr<PushCall>> calls_;
 };
 
 }  // namespace tensorkv

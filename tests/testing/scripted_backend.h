@@ -42,6 +42,7 @@ class ScriptedBackend final : public Backend {
   }
 
   absl::string_view name() const override { return "scripted"; }
+  bool is_host() const override { return true; }
   absl::StatusOr<RefPtr<Buffer>> Allocate(
       size_t size_bytes, RefPtr<MemoryAccount> account) override {
     {

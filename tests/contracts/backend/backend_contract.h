@@ -76,6 +76,26 @@ TYPED_TEST_P(BackendContractTest, AssignConvertsToTheDTypeOfTheValue) {
               ::testing::ElementsAre(1.25, -INFINITY, 0));
 }
 
+// Also of a NaN, whose bits a conversion there and back might change.
+TYPED_TEST_P(BackendContractTest, AssignOfOneInTheSameDTypeKeepsItsBits) {
+  const UpdateRule assign;
+  const std::vector<uint16_t> bits = {0x7c01, 0xfe42, 0x0001, 0x3c00};
+  ASSERT_OK_AND_ASSIGN(const Tensor host,
+                       Tensor::CopyOf(DType::kF16, {4}, bits.data()));
+  ASSERT_OK_AND_ASSIGN(const Tensor source, this->backend_->ToDevice(host));
+  ASSERT_OK_AND_ASSIGN(const Tensor empty, Tensor::Filled(DType::kF16, {4}, 0));
+  ASSERT_OK_AND_ASSIGN(Tensor value, this->backend_->ToDevice(empty));
+  const std::vector<TensorView> contributions = {source.view()};
+
+  ASSERT_OK(this->backend_->Apply({{.rule = &assign,
+                                    .contributions = contributions,
+                                    .value = value.mutable_view()}}));
+
+  ASSERT_OK_AND_ASSIGN(const Tensor result, this->backend_->ToHost(value));
+  EXPECT_THAT(result.template elements<uint16_t>(),
+              ::testing::ElementsAreArray(bits));
+}
+
 TYPED_TEST_P(BackendContractTest, NanPassesThroughClipping) {
   ASSERT_OK_AND_ASSIGN(this->sgd_, this->sgd_.With({{"clip_gradient", 1},
                                                     {"learning_rate", 1}}));
@@ -202,8 +222,8 @@ TYPED_TEST_P(BackendContractTest, WrongStatesAndMasterAreInvalid) {
 REGISTER_TYPED_TEST_SUITE_P(
     BackendContractTest, SmallUpdatesAgreeWithTheOracle,
     LargeUpdatesAgreeWithTheOracle, BatchGivesTheBitsOfItsUpdatesAlone,
-    AssignConvertsToTheDTypeOfTheValue, NanPassesThroughClipping,
-    EmptyBatchIsDone, ZeroClearsEveryByte,
+    AssignConvertsToTheDTypeOfTheValue, AssignOfOneInTheSameDTypeKeepsItsBits,
+    NanPassesThroughClipping, EmptyBatchIsDone, ZeroClearsEveryByte,
     MemoryIsAlignedAndGivenBackToItsAccount,
     ImpossibleAllocationIsResourceExhausted, MissingPartsAreInvalid,
     WrongElementCountsAreInvalid, WrongDTypesAreInvalid,

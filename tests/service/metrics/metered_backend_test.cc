@@ -26,6 +26,7 @@ using testing::Vector;
 class MockBackend : public Backend {
  public:
   MOCK_METHOD(absl::string_view, name, (), (const, override));
+  MOCK_METHOD(bool, is_host, (), (const, override));
   MOCK_METHOD(absl::StatusOr<RefPtr<Buffer>>, Allocate,
               (size_t, RefPtr<MemoryAccount>), (override));
   MOCK_METHOD(absl::Status, Zero, (absl::Span<const MutableTensorView>),
@@ -104,11 +105,13 @@ TEST_F(MeteredBackendTest, EverythingElsePassesThrough) {
   EXPECT_CALL(inner_, Allocate(7, _))
       .WillOnce(Return(absl::ResourceExhaustedError("full")));
   EXPECT_CALL(inner_, Zero(SizeIs(1))).WillOnce(Return(absl::OkStatus()));
+  EXPECT_CALL(inner_, is_host()).WillOnce(Return(true));
   EXPECT_CALL(inner_, ToDevice).WillOnce(Return(Vector({1})));
   EXPECT_CALL(inner_, ToHost).WillOnce(Return(Vector({2})));
   const MutableTensorView view;
 
   EXPECT_EQ(backend_.name(), "cpu");
+  EXPECT_TRUE(backend_.is_host());
   EXPECT_THAT(backend_.Allocate(7, nullptr),
               StatusIs(absl::StatusCode::kResourceExhausted, "full"));
   EXPECT_OK(backend_.Zero({&view, 1}));

@@ -177,6 +177,23 @@ TEST_F(StripedCallTest, StripesThatAllCameMayTakeTheirTime) {
   EXPECT_FALSE(first.has_value());
 }
 
+TEST_F(StripedCallTest, IsNotKeptByWhatListensForItsCancellation) {
+  auto call = NewCall(1);
+  const std::weak_ptr<StripedCall> watched = call;
+  Outcome outcome;
+  ASSERT_OK(Join(*call, {0, 1}, &outcome));
+  call->Complete(0, absl::Seconds(5));
+  const auto kept = std::make_shared<ReplyCallback<StreamedReply>>(
+      std::exchange(done_, nullptr));
+  std::exchange(context_.cancellation, nullptr)->OnCancel([kept] {});
+
+  std::move (*kept)(StreamedReply(PushReply()));
+  call.reset();
+
+  EXPECT_TRUE(outcome && outcome->ok());
+  EXPECT_TRUE(watched.expired());
+}
+
 TEST_F(StripedCallTest, DropsItsAlarm) {
   auto call = NewCall(2);
   Outcome first;

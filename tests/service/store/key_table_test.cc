@@ -11,12 +11,12 @@ namespace {
 using ::testing::ElementsAre;
 
 RefPtr<StoredKey> Key(const std::string& name) {
-  return MakeRefCounted<StoredKey>(name, DType::kF32, Shape({1}));
+  return StoredKey::Create(name, DType::kF32, {1});
 }
 
 std::vector<std::string> Names(const std::vector<StoredKey*>& keys) {
   std::vector<std::string> names;
-  for (const StoredKey* key : keys) names.push_back(key->name);
+  for (const StoredKey* key : keys) names.push_back(std::string(key->name()));
   return names;
 }
 
@@ -32,7 +32,7 @@ class KeyTableTest : public ::testing::Test {
 };
 
 TEST_F(KeyTableTest, FindsWhatWasInserted) {
-  EXPECT_EQ(table_.Find("b")->name, "b");
+  EXPECT_EQ(table_.Find("b")->name(), "b");
   EXPECT_EQ(table_.Find("x"), nullptr);
   EXPECT_EQ(table_.size(), 5u);
 }
@@ -49,7 +49,7 @@ TEST_F(KeyTableTest, InsertReplaces) {
 TEST_F(KeyTableTest, EraseReturnsTheKey) {
   const RefPtr<StoredKey> erased = table_.Erase("b");
 
-  EXPECT_EQ(erased->name, "b");
+  EXPECT_EQ(erased->name(), "b");
   EXPECT_EQ(table_.Find("b"), nullptr);
   EXPECT_FALSE(table_.Erase("b"));
   EXPECT_THAT(Names(table_.List("", "", 10)),
@@ -71,7 +71,7 @@ TEST_F(KeyTableTest, ListGoesOnAfterAKey) {
 TEST_F(KeyTableTest, VisitsEveryKeyInOrder) {
   std::vector<std::string> names;
 
-  table_.ForEach([&names](StoredKey& key) { names.push_back(key.name); });
+  table_.ForEach([&names](StoredKey& key) { names.emplace_back(key.name()); });
 
   EXPECT_THAT(names, ElementsAre("a/1", "a/10", "a/2", "b", "c"));
 }

@@ -28,7 +28,7 @@ PushRequest PushBy(uint32_t rank, Step step) {
 
 Contribution One() {
   Contribution contribution;
-  contribution.tensors.push_back(*Tensor::Filled(DType::kF32, {1}, 1));
+  contribution.slots.emplace_back(*Tensor::Filled(DType::kF32, {1}, 1));
   return contribution;
 }
 
@@ -53,21 +53,21 @@ TEST(PushModeTest, BoundedIsUnimplemented) {
 
 TEST(PushModeTest, AsyncContributionIsAnUpdateAtOnce) {
   const std::unique_ptr<PushMode> mode = *PushMode::Create({});
-  StoredKey key("w", DType::kF32, {1});
+  const RefPtr<StoredKey> key = StoredKey::Create("w", DType::kF32, {1});
 
   const std::optional<PendingUpdate> update =
-      mode->Admit(key, PushRequest(), One(), {});
+      mode->Admit(*key, PushRequest(), One(), {});
 
   ASSERT_TRUE(update);
-  EXPECT_EQ(update->contributions.size(), 1u);
+  EXPECT_EQ(update->slots.size(), 1u);
   EXPECT_EQ(update->round, 0u);
 }
 
 TEST(PushModeTest, AsyncSkipIsNoUpdate) {
   const std::unique_ptr<PushMode> mode = *PushMode::Create({});
-  StoredKey key("w", DType::kF32, {1});
+  const RefPtr<StoredKey> key = StoredKey::Create("w", DType::kF32, {1});
 
-  EXPECT_FALSE(mode->Admit(key, PushRequest(), {}, {}));
+  EXPECT_FALSE(mode->Admit(*key, PushRequest(), {}, {}));
 }
 
 TEST(PushModeTest, SyncPushNeedsWorkerAndStep) {
@@ -97,38 +97,38 @@ TEST(PushModeTest, SyncEpochIsFencedOff) {
 
 TEST(PushModeTest, SyncUpdateComesWithTheLastWorker) {
   const auto mode = Sync(2);
-  StoredKey key("w", DType::kF32, {1});
-  EXPECT_TRUE(mode->NeedsRoom(key, PushBy(0, 3)));
+  const RefPtr<StoredKey> key = StoredKey::Create("w", DType::kF32, {1});
+  EXPECT_TRUE(mode->NeedsRoom(*key, PushBy(0, 3)));
 
-  EXPECT_FALSE(mode->Admit(key, PushBy(0, 3), One(), {}));
-  EXPECT_FALSE(mode->NeedsRoom(key, PushBy(1, 3)));
+  EXPECT_FALSE(mode->Admit(*key, PushBy(0, 3), One(), {}));
+  EXPECT_FALSE(mode->NeedsRoom(*key, PushBy(1, 3)));
   const std::optional<PendingUpdate> update =
-      mode->Admit(key, PushBy(1, 3), One(), {});
+      mode->Admit(*key, PushBy(1, 3), One(), {});
 
   ASSERT_TRUE(update);
   EXPECT_EQ(update->round, 3u);
-  EXPECT_EQ(update->contributions.size(), 2u);
+  EXPECT_EQ(update->slots.size(), 2u);
 }
 
 TEST(PushModeTest, SyncWorkerWaitsForItsOwnRoundOnly) {
   const auto mode = Sync(2);
-  StoredKey key("w", DType::kF32, {1});
-  mode->Admit(key, PushBy(0, 1), One(), {});
+  const RefPtr<StoredKey> key = StoredKey::Create("w", DType::kF32, {1});
+  mode->Admit(*key, PushBy(0, 1), One(), {});
 
-  EXPECT_TRUE(mode->MustWait(key, Worker{0, 0}));
-  EXPECT_FALSE(mode->MustWait(key, Worker{1, 0}));
-  EXPECT_FALSE(mode->MustWait(key, std::nullopt));
-  EXPECT_THAT(mode->DescribeWait(key, Worker{0, 0}),
+  EXPECT_TRUE(mode->MustWait(*key, Worker{0, 0}));
+  EXPECT_FALSE(mode->MustWait(*key, Worker{1, 0}));
+  EXPECT_FALSE(mode->MustWait(*key, std::nullopt));
+  EXPECT_THAT(mode->DescribeWait(*key, Worker{0, 0}),
               HasSubstr("waiting for rank 1"));
 }
 
 TEST(PushModeTest, SyncWorkerWaitsForTheUpdateOfAClosedRound) {
   const auto mode = Sync(2);
-  StoredKey key("w", DType::kF32, {1});
-  key.is_updating = true;
+  const RefPtr<StoredKey> key = StoredKey::Create("w", DType::kF32, {1});
+  key->is_updating = true;
 
-  EXPECT_TRUE(mode->MustWait(key, Worker{0, 0}));
-  EXPECT_FALSE(mode->MustWait(key, std::nullopt));
+  EXPECT_TRUE(mode->MustWait(*key, Worker{0, 0}));
+  EXPECT_FALSE(mode->MustWait(*key, std::nullopt));
 }
 
 }  // namespace

@@ -12,14 +12,14 @@ using ::testing::HasSubstr;
 
 Contribution Of(double value) {
   Contribution contribution;
-  contribution.tensors.push_back(*Tensor::Filled(DType::kF32, {1}, value));
+  contribution.slots.emplace_back(*Tensor::Filled(DType::kF32, {1}, value));
   return contribution;
 }
 
 std::vector<float> ValuesOf(const ClosedRound& round) {
   std::vector<float> values;
-  for (const Tensor& tensor : round.contributions) {
-    values.push_back(tensor.elements<float>()[0]);
+  for (const Slot& slot : round.slots) {
+    values.push_back(*reinterpret_cast<const float*>(slot.data));
   }
   return values;
 }
@@ -162,8 +162,8 @@ TEST_F(FoldTest, TakesTheLeadingRanksInOrder) {
   const std::optional<Fold> fold = rounds_.BeginFold(1);
 
   ASSERT_TRUE(fold);
-  EXPECT_EQ(fold->contributions.size(), 8u);
-  EXPECT_EQ(fold->contributions[7].elements<float>()[0], 7);
+  EXPECT_EQ(fold->slots.size(), 8u);
+  EXPECT_EQ(*reinterpret_cast<const float*>(fold->slots[7].data), 7);
   EXPECT_FALSE(rounds_.BeginFold(1)) << "one fold at a time";
 }
 
@@ -200,7 +200,7 @@ TEST_F(FoldTest, FailedFoldKeepsTheContributions) {
   const std::optional<ClosedRound> closed = Add(9, 9);
 
   ASSERT_TRUE(closed);
-  EXPECT_EQ(closed->contributions.size(), 10u);
+  EXPECT_EQ(closed->slots.size(), 10u);
 }
 
 TEST_F(FoldTest, FoldedWorkerHasContributed) {

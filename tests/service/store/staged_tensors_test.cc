@@ -113,14 +113,19 @@ TEST(CanBecomeValueTest, OnlyLargeCountedMemoryThatNobodyShares) {
   Tensor large = OfBytes(kOwnBufferBytes);
   Tensor small = OfBytes(10);
   ASSERT_OK(AllocateStaged(account, {&large, &small}));
+  const Tensor uncounted = *Tensor::Filled(DType::kU8, {kOwnBufferBytes}, 0);
 
-  EXPECT_TRUE(CanBecomeValue(*account, large));
-  EXPECT_FALSE(CanBecomeValue(*account, small));
-  EXPECT_FALSE(CanBecomeValue(*Account(1), large));
-  EXPECT_FALSE(CanBecomeValue(
-      *account, *Tensor::Filled(DType::kU8, {kOwnBufferBytes}, 0)));
+  EXPECT_TRUE(CanBecomeValue(*account, large.buffer().get(), kOwnBufferBytes));
+  EXPECT_FALSE(
+      CanBecomeValue(*account, large.buffer().get(), kOwnBufferBytes - 1));
+  EXPECT_FALSE(CanBecomeValue(*account, small.buffer().get(), 10));
+  EXPECT_FALSE(
+      CanBecomeValue(*Account(1), large.buffer().get(), kOwnBufferBytes));
+  EXPECT_FALSE(
+      CanBecomeValue(*account, uncounted.buffer().get(), kOwnBufferBytes));
+  EXPECT_FALSE(CanBecomeValue(*account, nullptr, kOwnBufferBytes));
   const Tensor reader = large;
-  EXPECT_FALSE(CanBecomeValue(*account, large));
+  EXPECT_FALSE(CanBecomeValue(*account, large.buffer().get(), kOwnBufferBytes));
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ class UpdatePassTest : public ::testing::Test {
  protected:
   // A key of two elements under `rule`, with state to be filled.
   RefPtr<StoredKey> Key(const RuleSpec& rule, DType dtype, double value) {
-    auto key = MakeRefCounted<StoredKey>("w", dtype, Shape({2}));
+    RefPtr<StoredKey> key = StoredKey::Create("w", dtype, {2});
     key->value = Tensor::Filled(dtype, {2}, value)->buffer();
     key->rule = std::make_shared<const UpdateRule>(*UpdateRule::Create(rule));
     auto state = std::make_shared<RuleState>();
@@ -36,18 +36,18 @@ class UpdatePassTest : public ::testing::Test {
 
   void AddPending(StoredKey& key, double gradient) {
     if (!key.pending) {
-      key.pending = std::make_unique<std::deque<PendingUpdate>>();
+      key.pending = std::make_unique<std::list<PendingUpdate>>();
     }
     PendingUpdate& update = key.pending->emplace_back();
-    update.contributions.push_back(*Tensor::Filled(DType::kF32, {2}, gradient));
+    update.slots.emplace_back(*Tensor::Filled(DType::kF32, {2}, gradient));
     update.room = *Reservation::Create(account_, key.value_bytes());
   }
 
   absl::Status RunOne(StoredKey& key) {
     UpdatePass pass(&backend_, staged_);
-    pass.Take(&key);
+    pass.AddPending(&key);
     const absl::Status status = pass.Run();
-    pass.Publish(status);
+    UpdatePass::Publish(pass.items()[0], status);
     return status;
   }
 
@@ -152,11 +152,13 @@ TEST_F(UpdatePassTest, RunsManyKeysInOneBatch) {
   AddPending(*two, 7);
   UpdatePass pass(&backend_, staged_);
 
-  pass.Take(one.get());
-  pass.Take(two.get());
+  pass.AddPending(one.get());
+  pass.AddPending(two.get());
   EXPECT_OK(pass.Run());
   EXPECT_TRUE(one->value_is_changing);
-  pass.Publish(absl::OkStatus());
+  for (UpdatePass::Item& item : pass.items()) {
+    UpdatePass::Publish(item, absl::OkStatus());
+  }
 
   EXPECT_EQ(First(*one), 6);
   EXPECT_EQ(First(*two), 7);
