@@ -21,8 +21,7 @@ namespace tensorkv {
 // elements are sent from where they are. Confined to one thread at a time.
 class ReplyMessages {
  public:
-  // Parts of this size keep a connection busy and the receiver's caches warm
-  // (docs/decisions/0008).
+  // Parts of this size keep a connection busy and the receiver's caches warm.
   static constexpr uint64_t kDefaultPartBytes = 1 << 20;
 
   // `max_part_bytes` 0 is the default.
