@@ -18,10 +18,9 @@ class LiveStore : public StoreUnderTest {
                                 .budget_bytes = 1 << 30,
                                 .num_threads = 2})
                     .value()),
-        connection_(
-            GrpcConnection::Create(
-                {.target = server_->address(), .transfer = transfer})
-                .value()) {}
+        connection_(GrpcConnection::Create(
+                        {.target = server_->address(), .transfer = transfer})
+                        .value()) {}
 
   Connection& connection() override { return *connection_; }
 
