@@ -7,6 +7,7 @@ def tensorkv_cc_test(name, deps = [], data = [], size = "small", **kwargs):
         data = data + ["//tests/testing:tsan.supp"],
         deps = deps + [
             "//tests/testing:status_matchers",
+            "//tests/testing:tsan_options",
             "@system//:gtest_main",
         ],
         **kwargs

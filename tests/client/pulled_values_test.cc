@@ -14,14 +14,6 @@
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
 
-// The server may say that it has more than there is.
-extern "C" const char* __asan_default_options() {
-  return "allocator_may_return_null=1";
-}
-extern "C" const char* __tsan_default_options() {
-  return "allocator_may_return_null=1";
-}
-
 namespace tensorkv {
 namespace {
 

@@ -8,15 +8,6 @@
 
 #include "tests/testing/status_matchers.h"
 
-// The sanitizers end the process at an allocation that is too large unless
-// they are told to fail it.
-extern "C" const char* __asan_default_options() {
-  return "allocator_may_return_null=1";
-}
-extern "C" const char* __tsan_default_options() {
-  return "allocator_may_return_null=1";
-}
-
 namespace tensorkv {
 namespace {
 

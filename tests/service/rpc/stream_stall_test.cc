@@ -1,5 +1,6 @@
 // Streams whose peers do not read, which takes megabytes to show.
 
+#include "base/mutex.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/grpc_status.h"
@@ -10,19 +11,23 @@
 namespace tensorkv {
 namespace {
 
-using testing::AnswerWith;
 using testing::Full;
 using testing::StatusIs;
 
 TEST(StreamStallTest, PeerThatReadsNothingIsCutOff) {
   testing::LiveService service;
+  Notification pulled;
   EXPECT_CALL(service.store, Pull)
-      .WillOnce(AnswerWith<PullReply>(PullReply{{{2, Full({16 << 20}, 1)}}}));
+      .WillOnce([&](PullRequest, CallContext, ReplyCallback<PullReply> done) {
+        pulled.Notify();
+        std::move(done)(PullReply{{{2, Full({16 << 20}, 1)}}});
+      });
   v1::PullStreamRequest request;
   request.mutable_request()->add_entries()->set_key("k");
   grpc::ClientContext context;
   const auto reader = service.stub().PullStream(&context, request);
 
+  pulled.WaitForNotification();
   while (service.observer.num_handled() == 0) {
     service.alarms.Advance(testing::kTestStreamTimeout);
   }
