@@ -16,8 +16,12 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_join.h"
+#include "absl/synchronization/mutex.h"
+#include "base/alarms.h"
 #include "google/protobuf/stubs/logging.h"
 #include "grpc/support/log.h"
+#include "service/allocator_memory.h"
+#include "service/server/memory_releaser.h"
 #include "service/server/server.h"
 #include "service/server/server_flags.h"
 #include "spdlog/sinks/stdout_sinks.h"
@@ -85,9 +89,14 @@ void LogStart(const Server& server) {
 int Serve(const ServerFlags& flags) {
   SetUpLogging(flags.log_level);
   RaiseDescriptorLimit();
+  // The distribution's Abseil would look for cycles at every lock that gRPC
+  // takes.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   // Before any thread starts, so that none of them takes the signals.
   const sigset_t signals = ShutdownSignals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  SteadyAlarms alarms;
+  const MemoryReleaser releaser(&AllocatorMemory(), &alarms);
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Create(flags.server);
   if (!server.ok()) {
     std::fprintf(stderr, "tensorkv-server: %s\n",

@@ -51,6 +51,12 @@ class Tensor {
   static absl::StatusOr<Tensor> FromBuffer(DType dtype, Shape shape,
                                            RefPtr<Buffer> buffer);
 
+  // The same, where the size is known to be right.
+  static Tensor OfBuffer(DType dtype, const Shape& shape,
+                         RefPtr<Buffer> buffer) {
+    return Tensor(dtype, shape, std::move(buffer));
+  }
+
   // A tensor of the bytes of `buffer` from `offset` on: many small tensors
   // share one buffer.
   // Errors: InvalidArgument if the buffer ends before the tensor would.

@@ -5,6 +5,12 @@
 #include "absl/strings/match.h"
 
 namespace tensorkv {
+namespace {
+
+// Tables of that capacity are not worth shrinking.
+constexpr size_t kMinCapacity = 1024;
+
+}  // namespace
 
 StoredKey* KeyTable::Find(absl::string_view name) const {
   const auto it = by_name_.find(name);
@@ -23,6 +29,11 @@ RefPtr<StoredKey> KeyTable::Erase(absl::string_view name) {
   RefPtr<StoredKey> key = *it;
   in_order_.erase(key.get());
   by_name_.erase(it);
+  // A hash table keeps the size it once had; memory must come back.
+  if (by_name_.capacity() > kMinCapacity &&
+      by_name_.size() < by_name_.capacity() / 8) {
+    by_name_.rehash(0);
+  }
   return key;
 }
 

@@ -50,14 +50,17 @@ bool IsPlain(uint64_t word) {
 
 // Whether `name` is ASCII without control characters, as most names are.
 bool IsPlain(absl::string_view name) {
-  size_t i = 0;
-  uint64_t word;
-  for (; i + sizeof(word) <= name.size(); i += sizeof(word)) {
+  uint64_t word = 0x2020202020202020;
+  if (name.size() < sizeof(word)) {
+    for (const char c : name) word = word << 8 | static_cast<uint8_t>(c);
+    return IsPlain(word);
+  }
+  const size_t last = name.size() - sizeof(word);
+  for (size_t i = 0; i < last; i += sizeof(word)) {
     std::memcpy(&word, name.data() + i, sizeof(word));
     if (!IsPlain(word)) return false;
   }
-  std::memset(&word, 'x', sizeof(word));
-  std::memcpy(&word, name.data() + i, name.size() - i);
+  std::memcpy(&word, name.data() + last, sizeof(word));
   return IsPlain(word);
 }
 

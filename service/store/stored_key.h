@@ -117,9 +117,7 @@ class StoredKey final : public RefCounted {
   }
   uint64_t value_bytes() const { return value->size_bytes(); }
   int64_t num_elements() const { return value->size_bytes() / SizeOf(dtype_); }
-  Tensor ToTensor() const {
-    return *Tensor::FromBuffer(dtype_, shape(), value);
-  }
+  Tensor ToTensor() const { return Tensor::OfBuffer(dtype_, shape(), value); }
 
   RefPtr<Buffer> value;
   Version version = 1;

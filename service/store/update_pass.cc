@@ -73,6 +73,7 @@ void UpdatePass::End() {
   item.update_count = ++key.update_count;
   if (key.rule_state != nullptr) {
     item.rule_state = key.rule_state;
+    num_states_ += item.rule_state->states.size();
     item.must_fill_states =
         std::exchange(item.rule_state->states_are_new, false);
     item.must_fill_master =
@@ -82,6 +83,7 @@ void UpdatePass::End() {
   item.adopts = CanAdopt(item);
   item.is_in_place =
       !item.adopts && key.num_pulls_pinning == 0 && key.value->IsUnique();
+  num_targets_ += !item.is_in_place;
   key.is_updating = true;
   key.value_is_changing = item.is_in_place;
 }
@@ -110,6 +112,7 @@ absl::Status UpdatePass::Run() {
 }
 
 absl::Status UpdatePass::AllocateTargets() {
+  if (num_targets_ == 0) return absl::OkStatus();
   for (Item& item : items_) {
     if (item.is_in_place) continue;
     if (item.adopts) {
@@ -126,6 +129,7 @@ absl::Status UpdatePass::AllocateTargets() {
 }
 
 absl::Status UpdatePass::FillStates() {
+  if (num_states_ == 0) return absl::OkStatus();
   std::vector<MutableTensorView> states;
   for (const Item& item : items_) {
     if (item.must_fill_states) AppendStates(item, states);
@@ -150,37 +154,26 @@ absl::Status UpdatePass::FillMasters() {
 }
 
 absl::Status UpdatePass::ApplyRules() {
-  const Views views = MakeViews();
-  absl::Span<const MutableTensorView> states(views.states);
   std::vector<TensorUpdate> updates;
+  std::vector<TensorView> slots;
+  std::vector<MutableTensorView> states;
   updates.reserve(items_.size());
+  slots.reserve(slots_.size());  // the updates refer to the elements
+  states.reserve(num_states_);
   for (const Item& item : items_) {
-    const size_t num_states =
-        item.rule_state ? item.rule_state->states.size() : 0;
-    if (!item.adopts) {
-      TensorUpdate& update = updates.emplace_back(UpdateOf(item));
-      update.contributions = absl::MakeConstSpan(views.contributions)
-                                 .subspan(item.first_slot, item.num_slots);
-      update.states = states.first(num_states);
-    }
-    states.remove_prefix(num_states);
-  }
-  return updates.empty() ? absl::OkStatus() : backend_.Apply(updates);
-}
-
-// Contributions as the slots are, states item by item.
-UpdatePass::Views UpdatePass::MakeViews() const {
-  Views views;
-  views.contributions.reserve(slots_.size());
-  for (const Item& item : items_) {
+    if (item.adopts) continue;
+    TensorUpdate& update = updates.emplace_back(UpdateOf(item));
+    const size_t first_slot = slots.size();
     for (uint32_t i = 0; i < item.num_slots; ++i) {
       const Slot& slot = slots_[item.first_slot + i];
-      views.contributions.push_back(
-          {slot.dtype, item.stored.num_elements, slot.data});
+      slots.push_back({slot.dtype, item.stored.num_elements, slot.data});
     }
-    AppendStates(item, views.states);
+    update.contributions = absl::MakeConstSpan(slots).subspan(first_slot);
+    const size_t first_state = states.size();
+    AppendStates(item, states);
+    update.states = absl::MakeConstSpan(states).subspan(first_state);
   }
-  return views;
+  return updates.empty() ? absl::OkStatus() : backend_.Apply(updates);
 }
 
 TensorUpdate UpdatePass::UpdateOf(const Item& item) {

@@ -91,12 +91,6 @@ class UpdatePass {
   }
 
  private:
-  // The views that the updates of a batch refer to, for all of them.
-  struct Views {
-    std::vector<TensorView> contributions;
-    std::vector<MutableTensorView> states;
-  };
-
   static void Undo(const Item& item);
   bool CanAdopt(const Item& item) const;
   void Adopt(Item& item);
@@ -104,7 +98,6 @@ class UpdatePass {
   absl::Status FillStates();
   absl::Status FillMasters();
   absl::Status ApplyRules();
-  Views MakeViews() const;
   static TensorUpdate UpdateOf(const Item& item);
 
   Backend& backend_;
@@ -114,6 +107,9 @@ class UpdatePass {
   Reservation overhead_;
   Reservation room_;
   std::vector<Item> items_;
+  // Of all items: state tensors, and those that are not written in place.
+  size_t num_states_ = 0;
+  size_t num_targets_ = 0;
   std::vector<Slot> slots_;
   std::vector<uint32_t> results_;
   // What the items point to, without repetition in a row: most items of a pass

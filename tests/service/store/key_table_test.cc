@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -54,6 +55,19 @@ TEST_F(KeyTableTest, EraseReturnsTheKey) {
   EXPECT_FALSE(table_.Erase("b"));
   EXPECT_THAT(Names(table_.List("", "", 10)),
               ElementsAre("a/1", "a/10", "a/2", "c"));
+}
+
+TEST_F(KeyTableTest, KeepsWhatIsLeftOfMany) {
+  const std::string prefix = "many/";
+  for (int i = 0; i < 5000; ++i) table_.Insert(Key(absl::StrCat(prefix, i)));
+  for (int i = 0; i < 5000; ++i) {
+    if (i % 100 != 0) table_.Erase(absl::StrCat(prefix, i));
+  }
+
+  EXPECT_EQ(table_.size(), 5u + 50);
+  EXPECT_EQ(table_.List(prefix, "", 100).size(), 50u);
+  EXPECT_NE(table_.Find("many/4900"), nullptr);
+  EXPECT_EQ(table_.Find("many/4901"), nullptr);
 }
 
 TEST_F(KeyTableTest, ListsByPrefixInByteOrder) {

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/testing/status_matchers.h"
@@ -53,6 +54,32 @@ TEST(CheckKeyTest, RejectsControlCharacters) {
   EXPECT_FALSE(CheckKey("\x7f").ok());
   EXPECT_FALSE(CheckKey("\xC2\x85").ok());  // U+0085, next line
   EXPECT_OK(CheckKey("\xC2\xA0"));
+}
+
+// Names are looked at eight bytes at a time.
+TEST(CheckKeyTest, FindsAControlCharacterAtEveryPlace) {
+  for (const size_t size : {1, 7, 8, 9, 16, 23}) {
+    const std::string name(size, '~');
+    EXPECT_OK(CheckKey(name));
+    for (size_t at = 0; at < size; ++at) {
+      for (const char control : {'\x00', '\x1f', '\x7f'}) {
+        std::string spoilt = name;
+        spoilt[at] = control;
+        EXPECT_THAT(CheckKey(spoilt),
+                    StatusIs(kInvalid, HasSubstr(absl::StrCat("byte ", at))));
+      }
+    }
+  }
+}
+
+TEST(CheckKeyTest, FindsAnInvalidByteAtEveryPlace) {
+  for (const size_t size : {1, 7, 8, 9, 16, 23}) {
+    for (size_t at = 0; at < size; ++at) {
+      std::string spoilt(size, ' ');
+      spoilt[at] = '\xff';
+      EXPECT_FALSE(CheckKey(spoilt).ok()) << size << " " << at;
+    }
+  }
 }
 
 TEST(CheckNamespaceNameTest, TakesOneTo256Bytes) {

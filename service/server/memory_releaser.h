@@ -1,0 +1,58 @@
+// Gives memory that nobody needs back to the system.
+
+#ifndef TENSORKV_SERVICE_SERVER_MEMORY_RELEASER_H_
+#define TENSORKV_SERVICE_SERVER_MEMORY_RELEASER_H_
+
+#include <cstddef>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/time/time.h"
+#include "base/alarms.h"
+#include "base/mutex.h"
+
+namespace tensorkv {
+
+// What an allocator keeps for use again. Thread-safe.
+class FreeMemory {
+ public:
+  virtual ~FreeMemory() = default;
+
+  virtual size_t bytes() const = 0;
+  // Gives about that much of it back to the system.
+  virtual void Release(size_t bytes) = 0;
+};
+
+// Looks at the free memory every kPeriod and releases, once a window is over,
+// what was free all through it: what a steady load uses again and again stays,
+// what a burst has left goes. Thread-safe.
+class MemoryReleaser {
+ public:
+  static constexpr absl::Duration kPeriod = absl::Milliseconds(500);
+  static constexpr int kPeriodsPerWindow = 10;
+
+  // Starts. Both outlive this object.
+  MemoryReleaser(FreeMemory* memory, Alarms* alarms);
+  ~MemoryReleaser();
+  MemoryReleaser(const MemoryReleaser&) = delete;
+  MemoryReleaser& operator=(const MemoryReleaser&) = delete;
+
+ private:
+  void Look() ABSL_LOCKS_EXCLUDED(mutex_);
+  void Schedule() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  FreeMemory& memory_;
+  Alarms& alarms_;
+
+  Mutex mutex_;
+  CondVar stopped_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  bool is_scheduled_ ABSL_GUARDED_BY(mutex_) = false;
+  Alarms::Id alarm_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Of the window under way.
+  int num_looks_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t least_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_SERVER_MEMORY_RELEASER_H_

@@ -1,0 +1,129 @@
+// What the server's memory looks like from outside: after a burst it comes
+// back, and large buffers are used again.
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "client/grpc_connection.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/contracts/caller.h"
+#include "tests/integration/server_process.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/tensor_values.h"
+
+namespace tensorkv::testing {
+namespace {
+
+constexpr int64_t kMiB = 1 << 20;
+
+// What the text before `marker` in `line` ends with: an address.
+std::string AddressIn(const std::string& line) {
+  const size_t begin = line.find("127.0.0.1:");
+  return line.substr(begin,
+                     line.find_first_not_of("0123456789.:", begin) - begin);
+}
+
+class ServerMemoryTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+#ifdef SYSTEM_ALLOCATOR
+    GTEST_SKIP() << "built with the system's allocator";
+#endif
+    server_ = std::make_unique<ServerProcess>(std::vector<std::string>{
+        "--listen=127.0.0.1:0", "--metrics_listen=", "--budget=4GiB"});
+    const std::string target = AddressIn(server_->AwaitLine("127.0.0.1:"));
+    connection_ = GrpcConnection::Create({.target = target}).value();
+  }
+
+  Caller store() const { return Caller(*connection_, ""); }
+
+  // Field `index` of a line of numbers in the server's /proc directory.
+  int64_t ProcField(const std::string& file, int index) const {
+    std::ifstream in(absl::StrCat("/proc/", server_->pid(), "/", file));
+    std::stringstream text;
+    text << in.rdbuf();
+    const std::vector<std::string> fields = absl::StrSplit(text.str(), ' ');
+    return std::stoll(fields.at(index));
+  }
+  int64_t ResidentBytes() const {
+    return ProcField("statm", 1) * sysconf(_SC_PAGESIZE);
+  }
+  int64_t PageFaults() const { return ProcField("stat", 9); }
+
+  // Creates keys of that size, so many bytes in all.
+  std::vector<std::string> Fill(const std::string& prefix, int64_t total_bytes,
+                                int64_t key_bytes) {
+    constexpr int64_t kCallBytes = 16 * kMiB;
+    const Tensor value = Full({key_bytes / 4}, 1);
+    std::vector<std::string> names;
+    for (int64_t bytes = 0; bytes < total_bytes; bytes += kCallBytes) {
+      std::vector<InitEntry> entries;
+      for (int64_t i = 0; i < kCallBytes / key_bytes; ++i) {
+        names.push_back(absl::StrCat(prefix, names.size()));
+        entries.push_back({names.back(), value});
+      }
+      EXPECT_OK(store().InitMany(std::move(entries)));
+    }
+    return names;
+  }
+
+  std::unique_ptr<ServerProcess> server_;
+  std::unique_ptr<Connection> connection_;
+};
+
+// The server gives memory back by itself, some seconds after it was freed.
+bool WithinAMinute(const std::function<bool()>& condition) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+
+TEST_F(ServerMemoryTest, ComesBackAfterABurst) {
+  Fill("live/", 128 * kMiB, 64 * 1024);
+  const int64_t before = ResidentBytes();
+
+  std::vector<std::string> burst = Fill("small/", 256 * kMiB, 4096);
+  for (const std::string& name : Fill("large/", 256 * kMiB, 4 * kMiB)) {
+    burst.push_back(name);
+  }
+  EXPECT_GT(ResidentBytes(), before + 512 * kMiB);
+  ASSERT_OK(store().Delete(std::move(burst)));
+
+  EXPECT_TRUE(WithinAMinute([&] { return ResidentBytes() < before * 6 / 5; }))
+      << ResidentBytes() / kMiB << " MiB, before the burst " << before / kMiB;
+}
+
+TEST_F(ServerMemoryTest, LargeBuffersAreUsedAgain) {
+  constexpr int64_t kBytes = 32 * kMiB;
+  const Tensor tensor = Full({kBytes / 4}, 1);
+  ASSERT_OK(store().Init("w", tensor));
+  const auto faults_of_a_push = [&] {
+    const int64_t before = PageFaults();
+    EXPECT_OK(store().Push("w", tensor));
+    return PageFaults() - before;
+  };
+
+  int64_t least = faults_of_a_push();
+  for (int i = 0; i < 20; ++i) least = std::min(least, faults_of_a_push());
+
+  // Without it, a push touches every page of its tensor for the first time.
+  EXPECT_LT(least, kBytes / sysconf(_SC_PAGESIZE) / 10);
+}
+
+}  // namespace
+}  // namespace tensorkv::testing

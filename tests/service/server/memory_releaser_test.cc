@@ -1,0 +1,81 @@
+#include "service/server/memory_releaser.h"
+
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace tensorkv {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+class FakeMemory final : public FreeMemory {
+ public:
+  size_t bytes() const override { return free; }
+  void Release(size_t bytes) override {
+    released.push_back(bytes);
+    free -= bytes;
+  }
+
+  size_t free = 0;
+  std::vector<size_t> released;
+};
+
+class MemoryReleaserTest : public ::testing::Test {
+ protected:
+  void PassPeriods(int count) {
+    for (int i = 0; i < count; ++i) alarms_.Advance(MemoryReleaser::kPeriod);
+  }
+
+  static constexpr int kWindow = MemoryReleaser::kPeriodsPerWindow;
+  FakeMemory memory_;
+  FakeAlarms alarms_;
+};
+
+TEST_F(MemoryReleaserTest, ReleasesWhatWasFreeThroughAWindow) {
+  MemoryReleaser releaser(&memory_, &alarms_);
+  memory_.free = 100;
+
+  PassPeriods(kWindow - 1);
+  EXPECT_THAT(memory_.released, IsEmpty());
+  PassPeriods(1);
+
+  EXPECT_THAT(memory_.released, ElementsAre(100));
+}
+
+TEST_F(MemoryReleaserTest, KeepsWhatWasUsedMeanwhile) {
+  MemoryReleaser releaser(&memory_, &alarms_);
+  memory_.free = 100;
+  PassPeriods(kWindow / 2);
+  memory_.free = 30;
+  PassPeriods(1);
+  memory_.free = 100;
+
+  PassPeriods(kWindow - kWindow / 2 - 1);
+
+  EXPECT_THAT(memory_.released, ElementsAre(30));
+}
+
+TEST_F(MemoryReleaserTest, EveryWindowCountsAlone) {
+  MemoryReleaser releaser(&memory_, &alarms_);
+  PassPeriods(kWindow);
+  memory_.free = 50;
+
+  PassPeriods(kWindow);
+
+  EXPECT_THAT(memory_.released, ElementsAre(50));
+}
+
+TEST_F(MemoryReleaserTest, LooksNoMoreAfterItsEnd) {
+  {
+    MemoryReleaser releaser(&memory_, &alarms_);
+    EXPECT_EQ(alarms_.num_pending(), 1u);
+  }
+
+  EXPECT_EQ(alarms_.num_pending(), 0u);
+}
+
+}  // namespace
+}  // namespace tensorkv
