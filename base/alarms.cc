@@ -8,13 +8,13 @@ namespace tensorkv {
 
 SteadyAlarms::SteadyAlarms() : thread_([this] { Run(); }) {}
 
-SteadyAlarms::~SteadyAlarms() {
+void SteadyAlarms::Stop() {
   {
     MutexLock lock(&mutex_);
     stopping_ = true;
     changed_.Signal();
   }
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 absl::Duration SteadyAlarms::Now() const {

@@ -38,12 +38,15 @@ class Alarms {
   virtual bool Cancel(Id id) = 0;
 };
 
-// Alarms on the steady clock, served by one thread. The destructor drops what
-// is still scheduled and waits for a callback under way.
+// Alarms on the steady clock, served by one thread.
 class SteadyAlarms final : public Alarms {
  public:
   SteadyAlarms();
-  ~SteadyAlarms() override;
+  ~SteadyAlarms() override { Stop(); }
+
+  // Waits for a callback under way; runs no other one from then on. Not for a
+  // callback to call.
+  void Stop();
 
   absl::Duration Now() const override;
   Id Schedule(absl::Duration when, Callback callback) override;

@@ -11,6 +11,7 @@
 #include "client/pulled_values.h"
 #include "client/stripe_group.h"
 #include "tensor/proto_codec.h"
+#include "tensor/stream_codec.h"
 #include "tensor/stripe_range.h"
 #include "tensorkv/v1/data.pb.h"
 

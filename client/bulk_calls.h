@@ -31,9 +31,6 @@ namespace tensorkv {
 // the reply).
 class BulkCalls {
  public:
-  // What a message with a part takes beside the part's bytes, at most.
-  static constexpr size_t kPartOverheadBytes = 64;
-
   // `channels` outlives it. The tensors that come have memory from `buffers`.
   // REQUIRES: options that CheckTransferOptions takes; max_message_bytes >
   // kPartOverheadBytes.

@@ -13,7 +13,7 @@ uint64_t FingerprintOfKey(const std::string& name_space,
   return absl::HashOf(name_space, key);
 }
 
-// The same for no two lists of different keys, or different orders of them.
+// Almost surely differs between lists of other keys, or of another order.
 template <typename Keys>
 uint64_t FingerprintOfList(const Keys& keys) {
   uint64_t fingerprint = keys.size();

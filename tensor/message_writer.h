@@ -21,6 +21,10 @@ EncodedMessage EncodeInit(const InitRequest& request);
 EncodedMessage EncodePush(const PushRequest& request);
 // A PushPullRequest.
 EncodedMessage EncodePushPull(const PushRequest& request);
+// What a value takes in a reply besides its elements, at most: numbers and
+// lengths of 10 bytes each for the version and 8 dimensions, and tags.
+inline constexpr uint64_t kMaxValueOverheadBytes = 128;
+
 // A PullResponse or PushPullResponse, which have the same form.
 EncodedMessage EncodePullReply(const PullReply& reply);
 

@@ -18,6 +18,9 @@
 
 namespace tensorkv {
 
+// What a chunk takes besides its part's bytes, at most.
+inline constexpr uint64_t kPartOverheadBytes = 64;
+
 // A chunk with the bytes of `tensor` that `part` names; part.entry is passed
 // on as it is. Small parts are copied, large ones are referenced.
 // REQUIRES: the part lies within the tensor, which has host memory.

@@ -20,8 +20,8 @@ constexpr uint64_t kStripeAlignment = 64;
 
 absl::Status CheckTotal(uint64_t total_bytes) {
   if (total_bytes <= kMaxTotalBytes) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("payload: expected fewer than 2^63 bytes"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "payload: expected fewer than 2^63 bytes, got ", total_bytes));
 }
 
 uint64_t DivideRoundingUp(uint64_t dividend, uint64_t divisor) {

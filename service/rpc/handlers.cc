@@ -53,7 +53,13 @@ void Handlers::PushPull(grpc::ByteBuffer* bytes, CallContext context,
                         Responder respond) {
   absl::StatusOr<PushRequest> request = decoder_.PushPull(bytes);
   if (!request.ok()) return std::move(respond)(request.status());
-  context.max_reply_bytes = limits_.max_message_bytes;
+  // Else a push could be made whose reply cannot be sent.
+  const absl::StatusOr<uint64_t> max_reply_bytes =
+      BytesForValues(request->entries.size(), limits_);
+  if (!max_reply_bytes.ok()) {
+    return std::move(respond)(max_reply_bytes.status());
+  }
+  context.max_reply_bytes = *max_reply_bytes;
   store_.PushPull(
       *std::move(request), std::move(context),
       Encoded<PullReply>(limits_, EncodeValues, std::move(respond)));

@@ -73,6 +73,15 @@ absl::StatusOr<grpc::ByteBuffer> Serialize(
   return bytes;
 }
 
+absl::StatusOr<uint64_t> BytesForValues(size_t num_values,
+                                        const MessageLimits& limits) {
+  const uint64_t overhead = num_values * kMaxValueOverheadBytes;
+  if (overhead >= limits.max_message_bytes) {
+    return OverTheLimit(overhead, limits);
+  }
+  return limits.max_message_bytes - overhead;
+}
+
 absl::StatusOr<grpc::ByteBuffer> EncodeValues(const PullReply& reply,
                                               const MessageLimits& limits) {
   const EncodedMessage message = EncodePullReply(reply);

@@ -35,6 +35,11 @@ absl::StatusOr<grpc::ByteBuffer> Serialize(
 absl::StatusOr<grpc::ByteBuffer> EncodeValues(const PullReply& reply,
                                               const MessageLimits& limits);
 
+// What a reply with so many values leaves for their elements.
+// Errors: ResourceExhausted if it leaves nothing, whatever the values.
+absl::StatusOr<uint64_t> BytesForValues(size_t num_values,
+                                        const MessageLimits& limits);
+
 // What FromProto makes of a message: plain values are values too.
 template <typename T>
 absl::StatusOr<T> AsStatusOr(absl::StatusOr<T> value) {

@@ -13,8 +13,8 @@
 namespace tensorkv {
 namespace {
 
-// Of a part's own fields, at most.
-constexpr uint64_t kPartOverheadBytes = 64;
+// Smaller parts would cost more than they carry.
+constexpr uint64_t kMinPartBytes = 1024;
 
 absl::StatusOr<grpc::ByteBuffer> Manifest(const PullReply& reply,
                                           const MessageLimits& limits) {
@@ -46,11 +46,11 @@ absl::StatusOr<ReplyMessages> ReplyMessages::Create(
     ASSIGN_OR_RETURN(const uint64_t total, TotalBytes(sizes));
     ASSIGN_OR_RETURN(const ByteRange range, StripeRange(total, stripe));
     messages.parts_.emplace(std::move(sizes), range);
+    const uint64_t wish =
+        max_part_bytes == 0 ? kDefaultPartBytes : max_part_bytes;
     messages.part_bytes_ =
-        std::clamp<uint64_t>(
-            max_part_bytes == 0 ? kDefaultPartBytes : max_part_bytes,
-            1 + kPartOverheadBytes, limits.max_message_bytes) -
-        kPartOverheadBytes;
+        std::min(std::max(wish, kMinPartBytes),
+                 limits.max_message_bytes - kPartOverheadBytes);
   }
   messages.reply_ = std::move(reply);
   return messages;

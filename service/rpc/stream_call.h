@@ -26,8 +26,8 @@ namespace tensorkv {
 // Any kind of stream is a bidirectional one here; on the wire they are alike.
 //
 // A peer that moves fewer than kMinProgressBytes in stream_timeout, either
-// way, is cut off: with DeadlineExceeded where it should send, by cancellation
-// where it should read.
+// way, is cut off within twice that time: with DeadlineExceeded where it should
+// send, by cancellation where it should read.
 //
 // Thread-safe. Lives until gRPC is done with the call.
 //

@@ -7,21 +7,27 @@
 #include "base/status_macros.h"
 #include "service/rpc/message_codec.h"
 #include "tensor/proto_codec.h"
-#include "tensor/stripe_range.h"
 #include "tensorkv/v1/data.pb.h"
 
 namespace tensorkv {
 namespace {
+
+// As data.proto says of CallId.
+constexpr size_t kMaxClientIdBytes = 64;
 
 // Takes the call's identity away from a stripe's request: it says which
 // streams belong together, and is used up by that.
 absl::Status TakeIdentity(std::optional<CallId>& call_id,
                           StreamRequest& stream) {
   if (stream.stripe.count <= 1) return absl::OkStatus();
-  RETURN_IF_ERROR(CheckStripe(stream.stripe));
   if (!call_id || call_id->client_id.empty()) {
     return absl::InvalidArgumentError(
         "stripe: expected a call_id that names the call, got none");
+  }
+  if (call_id->client_id.size() > kMaxClientIdBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("call_id.client_id: expected 1 to ", kMaxClientIdBytes,
+                     " bytes, got ", call_id->client_id.size()));
   }
   stream.striped_call_id = std::exchange(call_id, std::nullopt);
   return absl::OkStatus();

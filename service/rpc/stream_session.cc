@@ -21,12 +21,19 @@ const std::string& NamespaceOf(const StreamedRequest& request) {
       request);
 }
 
-// Whether the store would take the call, before any payload is read.
-absl::Status Check(Staging& staging, const StreamedRequest& request) {
+// Whether the call would be taken, before any payload is read.
+absl::Status Check(Method method, const StreamDependencies& dependencies,
+                   const StreamedRequest& request) {
+  Staging& staging = *dependencies.staging;
   if (const auto* init = std::get_if<InitRequest>(&request)) {
     return staging.CheckInit(*init);
   }
   if (const auto* push = std::get_if<PushRequest>(&request)) {
+    if (method == Method::kPushPullStream) {
+      // The reply's manifest must go out once the push has been made.
+      RETURN_IF_ERROR(
+          BytesForValues(push->entries.size(), dependencies.limits).status());
+    }
     return staging.CheckPush(*push);
   }
   return absl::OkStatus();
@@ -79,14 +86,15 @@ absl::Status StreamSession::Open(grpc::ByteBuffer* message) {
   stripe_ = stream.stripe;
   max_part_bytes_ = stream.max_part_bytes;
   StripedCalls& calls = *dependencies_.striped_calls;
-  call_ = stream.striped_call_id
-              ? calls.Find(method_, *stream.striped_call_id, stripe_.count)
-              : calls.New();
+  const std::shared_ptr<StripedCall> call =
+      stream.striped_call_id
+          ? calls.Find(method_, *stream.striped_call_id, stripe_.count)
+          : calls.New();
 
   const auto prepare = [&]() -> absl::StatusOr<StripedCall::Prepared> {
     StripedCall::Prepared call;
     call.request = std::move(stream.request);
-    RETURN_IF_ERROR(Check(*dependencies_.staging, call.request));
+    RETURN_IF_ERROR(Check(method_, dependencies_, call.request));
     RETURN_IF_ERROR(dependencies_.staging->Allocate(NamespaceOf(call.request),
                                                     TensorsOf(call.request)));
     call.execute =
@@ -94,7 +102,8 @@ absl::Status StreamSession::Open(grpc::ByteBuffer* message) {
     return call;
   };
   RETURN_IF_ERROR(
-      call_->Join(stripe_, stream.manifest, prepare, std::move(listener_)));
+      call->Join(stripe_, stream.manifest, prepare, std::move(listener_)));
+  call_ = call;  // only now: a stream that was refused must not fail it
 
   std::vector<uint64_t> sizes;
   for (const Tensor* tensor : call_->tensors()) {

@@ -32,8 +32,10 @@ absl::Status StripedCall::Join(const Stripe& stripe, absl::string_view manifest,
     }
   }
   RETURN_IF_ERROR(CheckJoin(stripe, manifest));
-  stripes_[stripe.index].listener = std::move(listener);
+  stripes_[stripe.index] = {.has_joined = true,
+                            .listener = std::move(listener)};
   ++num_joined_;
+  ++num_listening_;
   return absl::OkStatus();
 }
 
@@ -59,7 +61,7 @@ absl::Status StripedCall::CheckJoin(const Stripe& stripe,
                      ": expected the manifest of the call's other stripes, "
                      "got another one"));
   }
-  if (stripes_[stripe.index].listener) {
+  if (stripes_[stripe.index].has_joined) {
     return absl::AlreadyExistsError(
         absl::StrCat("stripe ", stripe.index, " of ", num_stripes_,
                      " of this call is there already"));
@@ -76,18 +78,21 @@ void StripedCall::ScheduleJoinTimeout() {
 }
 
 void StripedCall::OnJoinTimeout() {
-  std::vector<uint32_t> missing;
+  absl::Status status;
+  std::vector<StripeState> stripes;
   {
     MutexLock lock(&mutex_);
-    for (uint32_t i = 0; i < num_stripes_; ++i) {
-      if (!stripes_[i].listener) missing.push_back(i);
-    }
     if (end_ || num_joined_ == num_stripes_) return;
+    std::vector<uint32_t> missing;
+    for (uint32_t i = 0; i < num_stripes_; ++i) {
+      if (!stripes_[i].has_joined) missing.push_back(i);
+    }
+    status = absl::DeadlineExceededError(absl::StrCat(
+        "stripes ", absl::StrJoin(missing, ", "), " of ", num_stripes_,
+        " did not come within ", absl::FormatDuration(join_timeout_)));
+    stripes = End(status);
   }
-  const absl::Status status = absl::DeadlineExceededError(absl::StrCat(
-      "stripes ", absl::StrJoin(missing, ", "), " of ", num_stripes_,
-      " did not come within ", absl::FormatDuration(join_timeout_)));
-  End(status, [&status](uint32_t) { return status; });
+  Tell(std::move(stripes), [&status](uint32_t) { return status; });
 }
 
 void StripedCall::Complete(uint32_t index, absl::Duration timeout) {
@@ -113,34 +118,57 @@ void StripedCall::Execute(Prepared prepared, absl::Duration timeout) {
 }
 
 void StripedCall::EndWith(absl::StatusOr<StreamedReply> reply) {
-  if (!reply.ok()) {
-    End(reply.status(), [&](uint32_t) { return reply.status(); });
-    return;
+  absl::StatusOr<Reply> shared = nullptr;
+  if (reply.ok()) {
+    shared = std::make_shared<const StreamedReply>(*std::move(reply));
+  } else {
+    shared = reply.status();
   }
-  const Reply shared = std::make_shared<const StreamedReply>(*std::move(reply));
-  End(absl::AlreadyExistsError("this call has been made"),
-      [&](uint32_t) { return shared; });
-}
-
-void StripedCall::Fail(uint32_t index, const absl::Status& status) {
-  const absl::Status others = absl::AbortedError(absl::StrCat(
-      "stripe ", index, " of ", num_stripes_, " failed: ", status.message()));
-  End(status, [&](uint32_t i) { return i == index ? status : others; });
-  cancellation_->Cancel();
-}
-
-void StripedCall::End(
-    absl::Status end,
-    absl::FunctionRef<absl::StatusOr<Reply>(uint32_t)> outcome_of) {
-  std::vector<StripeState> stripes(num_stripes_);
+  std::vector<StripeState> stripes;
   {
     MutexLock lock(&mutex_);
     if (end_) return;
-    end_ = std::move(end);
-    stripes.swap(stripes_);
+    stripes =
+        End(shared.ok() ? absl::AlreadyExistsError("this call has been made")
+                        : shared.status());
   }
+  Tell(std::move(stripes), [&shared](uint32_t) { return shared; });
+}
+
+void StripedCall::Fail(uint32_t index, const absl::Status& status) {
+  std::vector<StripeState> stripes;
+  bool is_left_alone = false;
+  {
+    MutexLock lock(&mutex_);
+    if (end_) return;
+    if (num_complete_ < num_stripes_) {
+      stripes = End(status);
+    } else {
+      // It is being made, and may take effect: the others hear whether.
+      stripes.resize(num_stripes_);
+      std::swap(stripes[index], stripes_[index]);
+      is_left_alone = stripes[index].listener && --num_listening_ == 0;
+    }
+  }
+  const absl::Status others = absl::AbortedError(absl::StrCat(
+      "stripe ", index, " of ", num_stripes_, " failed: ", status.message()));
+  Tell(std::move(stripes),
+       [&](uint32_t i) { return i == index ? status : others; });
+  if (is_left_alone) cancellation_->Cancel();
+}
+
+std::vector<StripedCall::StripeState> StripedCall::End(absl::Status end) {
+  end_ = std::move(end);
   // The tensors stay until the last stripe lets go of this call: one may be
   // receiving into them.
+  std::vector<StripeState> stripes(num_stripes_);
+  stripes.swap(stripes_);
+  return stripes;
+}
+
+void StripedCall::Tell(
+    std::vector<StripeState> stripes,
+    absl::FunctionRef<absl::StatusOr<Reply>(uint32_t)> outcome_of) {
   for (uint32_t i = 0; i < stripes.size(); ++i) {
     if (stripes[i].listener) std::move(stripes[i].listener)(outcome_of(i));
   }

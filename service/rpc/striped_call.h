@@ -74,15 +74,17 @@ class StripedCall : public std::enable_shared_from_this<StripedCall> {
   // the call, which may take `timeout`.
   void Complete(uint32_t index, absl::Duration timeout);
 
-  // Ends the call without effect, or its wait if it is being made. The stripe
-  // hears `status`; the others Aborted, with the reason. Does nothing if the
-  // call has ended.
+  // Ends the call without effect: the stripe hears `status`, the others
+  // Aborted, with the reason. Once the call is being made, only that stripe
+  // hears of it, and the others how the call ends; its wait ends with the last
+  // of them. Does nothing if the call has ended.
   void Fail(uint32_t index, const absl::Status& status);
 
  private:
   struct StripeState {
+    bool has_joined = false;
     bool is_complete = false;
-    Listener listener;  // null before it joins and after the end
+    Listener listener;  // null once the stripe has heard of the end
   };
 
   absl::Status Prepare(absl::string_view manifest, Preparation prepare)
@@ -93,10 +95,14 @@ class StripedCall : public std::enable_shared_from_this<StripedCall> {
   void OnJoinTimeout();
   void Execute(Prepared prepared, absl::Duration timeout);
   void EndWith(absl::StatusOr<StreamedReply> reply);
-  // Tells every stripe what `outcome_of` says about it. `end` is for those
-  // that come later.
-  void End(absl::Status end,
-           absl::FunctionRef<absl::StatusOr<Reply>(uint32_t)> outcome_of);
+  // Ends the call; `end` is for stripes that come later. The caller tells the
+  // stripes, without the lock.
+  std::vector<StripeState> End(absl::Status end)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Tells each of `stripes` that listens what `outcome_of` says about it.
+  static void Tell(
+      std::vector<StripeState> stripes,
+      absl::FunctionRef<absl::StatusOr<Reply>(uint32_t)> outcome_of);
 
   const uint32_t num_stripes_;
   const absl::Duration join_timeout_;
@@ -109,6 +115,8 @@ class StripedCall : public std::enable_shared_from_this<StripedCall> {
   std::vector<StripeState> stripes_ ABSL_GUARDED_BY(mutex_);
   uint32_t num_joined_ ABSL_GUARDED_BY(mutex_) = 0;
   uint32_t num_complete_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Of the stripes that joined: those that have not heard of the end.
+  uint32_t num_listening_ ABSL_GUARDED_BY(mutex_) = 0;
   // How the call ended, for stripes that come later.
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
   Alarms::Id alarm_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -38,6 +38,9 @@ class Engine {
   // Ends all waiting calls with Unavailable. For shutdown.
   void CancelWaits() { store_.CancelWaits(); }
 
+  // Runs no alarm from then on: whoever set one may go. For shutdown.
+  void StopAlarms() { alarms_.Stop(); }
+
   std::vector<std::string> devices() const;
   uint64_t budget_bytes() const { return store_.budget_bytes(); }
   uint64_t used_bytes() const { return store_.used_bytes(); }

@@ -76,7 +76,11 @@ Server::Server(const ServerOptions& options)
   AddServerGauges(kVersion, engine_.budget_bytes(), &registry_);
 }
 
-Server::~Server() { Shutdown(absl::ZeroDuration()); }
+Server::~Server() {
+  Shutdown(absl::ZeroDuration());
+  // The streams' alarms use what is destroyed before the engine.
+  engine_.StopAlarms();
+}
 
 absl::Status Server::StartGrpc() {
   grpc::ServerBuilder builder;

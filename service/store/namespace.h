@@ -199,7 +199,8 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   // counted already or not there yet.
   uint64_t BytesToHold(const Tensor& tensor) const;
   absl::Status MoveToDevice(PushRequest& request);
-  // Checks a push and makes it take effect; fills admission.runnable.
+  // Checks a push and makes it take effect; fills admission.updates and
+  // admission.folds.
   absl::Status Admit(Admission& admission)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<GroupedEntries> GroupByKey(const PushRequest& request)

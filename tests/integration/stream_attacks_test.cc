@@ -67,6 +67,9 @@ uint64_t ResidentBytes(pid_t process) {
 
 class StreamAttacksTest : public ::testing::Test {
  protected:
+  // Sends what no serializer would: a part, and `bytes` as one more.
+  grpc::Status PushPartAndBytes(const std::string& bytes);
+
   void SetUp() override {
     const std::string line = server_.AwaitLine("ready");
     const size_t begin = line.find("listen=") + 7;
@@ -298,17 +301,31 @@ TEST_F(StreamAttacksTest, ManifestsOverTheBudgetAreRefusedAtOnce) {
   EXPECT_GE(num_refused, 12);
 }
 
-TEST_F(StreamAttacksTest, LengthThatLiesIsInvalid) {
+grpc::Status StreamAttacksTest::PushPartAndBytes(const std::string& bytes) {
   grpc::ClientContext context;
   v1::PushResponse reply;
   PushWriter writer = stub_->PushStream(&context, &reply);
   writer->Write(Manifest("small", 1024));
-  v1::PushChunk part = Part(0, 8);
-  // The same field twice: the last one counts, and is too long by one byte.
-  part.mutable_part()->set_data(std::string(4097, 'x'));
-  writer->Write(part);
+  v1::PushChunk chunk = Part(0, 8);
+  chunk.GetReflection()->MutableUnknownFields(&chunk)->AddLengthDelimited(
+      v1::PushChunk::kPartFieldNumber, bytes);
+  writer->Write(chunk);
+  writer->WritesDone();
+  return writer->Finish();
+}
 
-  EXPECT_EQ(writer->Finish().error_code(), StatusCode::INVALID_ARGUMENT);
+TEST_F(StreamAttacksTest, LengthBeyondTheEndIsInvalid) {
+  // The field `data`, which says that 16383 bytes follow; one does.
+  EXPECT_EQ(PushPartAndBytes("\x7A\xFF\x7Fx").error_code(),
+            StatusCode::INVALID_ARGUMENT);
+}
+
+TEST_F(StreamAttacksTest, FieldGivenTwiceCountsAsTheLast) {
+  v1::Part part;
+  part.set_data(std::string(4097, 'x'));  // one byte more than there are
+
+  EXPECT_EQ(PushPartAndBytes(part.SerializeAsString()).error_code(),
+            StatusCode::INVALID_ARGUMENT);
 }
 
 }  // namespace

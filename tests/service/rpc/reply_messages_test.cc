@@ -76,17 +76,24 @@ TEST(ReplyMessagesTest, PullIsAnsweredWithAManifestAndParts) {
 
 TEST(ReplyMessagesTest, StripesCarryDisjointRangesOfAllBytes) {
   const auto reply =
-      Shared(PullReply{{{1, Full({100}, 1)}, {1, Full({50}, 2)}}});
+      Shared(PullReply{{{1, Full({1000}, 1)}, {1, Full({500}, 2)}}});
 
   uint64_t bytes = 0;
   for (uint32_t i = 0; i < 3; ++i) {
-    for (const v1::PullChunk& chunk : ChunksOf(reply, {i, 3}, 128)) {
-      EXPECT_LE(chunk.part().data().size(), 128u);
+    for (const v1::PullChunk& chunk : ChunksOf(reply, {i, 3}, 1024)) {
+      EXPECT_LE(chunk.part().data().size(), 1024u);
       bytes += chunk.part().data().size();
     }
   }
 
-  EXPECT_EQ(bytes, 600u);
+  EXPECT_EQ(bytes, 6000u);
+}
+
+TEST(ReplyMessagesTest, PartsAreAsLongAsAskedForButNotTiny) {
+  const auto reply = Shared(PullReply{{{1, Full({600}, 1)}}});
+
+  EXPECT_EQ(ChunksOf(reply, {}, 2000)[1].part().data().size(), 2000u);
+  EXPECT_EQ(ChunksOf(reply, {}, 1)[1].part().data().size(), 1024u);
 }
 
 TEST(ReplyMessagesTest, PartsStayBelowTheMessageLimit) {

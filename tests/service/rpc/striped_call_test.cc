@@ -150,6 +150,39 @@ TEST_F(StripedCallTest, FailureCancelsACallThatWaits) {
   EXPECT_THAT(*outcome, StatusIs(absl::StatusCode::kCancelled, "gone"));
 }
 
+TEST_F(StripedCallTest, StripeThatIsLostWhileTheCallIsMadeIsLostAlone) {
+  const auto call = NewCall(2);
+  Outcome first, second;
+  ASSERT_OK(Join(*call, {0, 2}, &first));
+  ASSERT_OK(Join(*call, {1, 2}, &second));
+  call->Complete(0, absl::Seconds(5));
+  call->Complete(1, absl::Seconds(5));
+
+  call->Fail(1, absl::CancelledError("gone"));
+
+  EXPECT_THAT(*second, StatusIs(absl::StatusCode::kCancelled, "gone"));
+  EXPECT_FALSE(first.has_value());
+  EXPECT_FALSE(context_.cancellation->is_cancelled());
+  std::move(done_)(StreamedReply(PushReply{{{.version = 7}}}));
+  EXPECT_THAT(*first, IsOk());
+}
+
+TEST_F(StripedCallTest, LastStripeThatIsLostEndsTheWait) {
+  const auto call = NewCall(2);
+  Outcome first, second;
+  ASSERT_OK(Join(*call, {0, 2}, &first));
+  ASSERT_OK(Join(*call, {1, 2}, &second));
+  call->Complete(0, absl::Seconds(5));
+  call->Complete(1, absl::Seconds(5));
+
+  call->Fail(0, absl::CancelledError("gone"));
+  call->Fail(0, absl::CancelledError("gone again"));
+  EXPECT_FALSE(context_.cancellation->is_cancelled());
+  call->Fail(1, absl::CancelledError("gone too"));
+
+  EXPECT_TRUE(context_.cancellation->is_cancelled());
+}
+
 TEST_F(StripedCallTest, StripesThatNeverComeAreNamed) {
   const auto call = NewCall(3);
   Outcome outcome;
