@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "tensor/dtype.h"
 #include "tensor/rule_spec.h"
 #include "tensor/shape.h"
@@ -24,6 +25,7 @@ using Step = uint64_t;
 
 enum class OnExisting { kFail, kKeep, kReplace };
 enum class Mode { kAsync, kSync, kBounded };
+enum class OnWorkerLoss { kFail, kContinue };
 
 struct CallId {
   std::string client_id;
@@ -228,6 +230,51 @@ struct SetHyperparametersRequest {
   std::string name_space;
   std::string key_pattern;
   Hyperparameters hyperparameters;
+};
+
+// --- Membership -------------------------------------------------------------
+
+struct WorkerStatus {
+  std::string name;
+  Worker worker;
+  bool is_live = false;
+  Step step = 0;
+  absl::Duration lease_remaining;
+};
+
+struct JoinRequest {
+  std::string name_space;
+  std::string worker_name;
+  absl::Duration lease;
+};
+
+struct JoinReply {
+  Worker worker;
+  uint32_t num_workers = 0;
+  absl::Duration lease;
+  uint64_t server_incarnation = 0;
+  Step step = 0;
+};
+
+struct KeepAliveRequest {
+  std::string name_space;
+  Worker worker;
+};
+
+struct KeepAliveReply {
+  absl::Duration lease_remaining;
+  uint32_t num_workers = 0;
+};
+
+struct LeaveRequest {
+  std::string name_space;
+  Worker worker;
+};
+
+struct BarrierRequest {
+  std::string name_space;
+  Worker worker;
+  std::string barrier;
 };
 
 // --- Server -----------------------------------------------------------------

@@ -52,7 +52,8 @@ Namespace::Namespace(std::string name, NamespaceConfig config,
       state_(MakeRefCounted<BudgetAccount>(budget_)),
       contributions_(MakeRefCounted<BudgetAccount>(budget_)),
       metadata_(MakeRefCounted<BudgetAccount>(budget_)),
-      bindings_(std::make_shared<const RuleBindings>(std::move(rule))) {}
+      bindings_(std::make_shared<const RuleBindings>(std::move(rule))),
+      workers_(GroupOptionsOf(config_, environment_)) {}
 
 absl::Status Namespace::NoSuchKey(absl::string_view key) const {
   return absl::NotFoundError(absl::StrCat(

@@ -3,6 +3,7 @@
 #ifndef TENSORKV_SERVICE_STORE_NAMESPACE_H_
 #define TENSORKV_SERVICE_STORE_NAMESPACE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -28,6 +29,7 @@
 #include "service/store/stored_key.h"
 #include "service/store/tensor_store.h"
 #include "service/store/update_pass.h"
+#include "service/store/worker_group.h"
 
 namespace tensorkv {
 
@@ -37,7 +39,11 @@ struct NamespaceEnvironment {
   Alarms* alarms = nullptr;
   Executor* executor = nullptr;
   RefPtr<ByteBudget> budget;
+  // Gives every worker of the server an epoch of its own; never 0.
+  std::atomic<uint64_t>* next_epoch = nullptr;
   absl::Duration max_wait;
+  absl::Duration min_lease;
+  absl::Duration max_lease;
   uint32_t max_entries = 0;
 };
 
@@ -67,6 +73,13 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   absl::StatusOr<DeleteReply> Delete(const DeleteRequest& request);
   absl::StatusOr<ListReply> List(const ListRequest& request) const;
   absl::StatusOr<StatReply> Stat(const StatRequest& request);
+
+  // As in Membership.
+  absl::StatusOr<JoinReply> Join(const JoinRequest& request);
+  absl::StatusOr<KeepAliveReply> KeepAlive(const KeepAliveRequest& request);
+  absl::Status Leave(const LeaveRequest& request);
+  void Barrier(BarrierRequest request, CallContext context,
+               ReplyCallback<BarrierReply> done);
 
   // As in Staging.
   absl::Status CheckInit(const InitRequest& request) const;
@@ -288,6 +301,13 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Send(Replies replies);
 
+  // namespace_members.cc
+  static WorkerGroupOptions GroupOptionsOf(
+      const NamespaceConfig& config, const NamespaceEnvironment& environment);
+  // Has the alarms call EndLeases when the next lease may have ended.
+  void WatchLeases() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndLeases();
+
   // namespace_rules.cc
   absl::StatusOr<std::shared_ptr<RuleState>> MakeState(const StoredKey& key,
                                                        const UpdateRule& rule)
@@ -323,6 +343,11 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   absl::Status no_waits_ ABSL_GUARDED_BY(mutex_);
   // Failed rounds that their contributors have not heard of, by rank.
   absl::flat_hash_map<uint32_t, absl::Status> failures_ ABSL_GUARDED_BY(mutex_);
+  WorkerGroup workers_ ABSL_GUARDED_BY(mutex_);
+  // 0 while nothing is scheduled.
+  Alarms::Id lease_alarm_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Duration lease_alarm_time_ ABSL_GUARDED_BY(mutex_) =
+      absl::InfiniteDuration();
   uint64_t updates_applied_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t rounds_open_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t rounds_closed_ ABSL_GUARDED_BY(mutex_) = 0;

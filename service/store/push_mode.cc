@@ -5,11 +5,11 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "service/store/names.h"
+#include "service/store/worker_group.h"
 
 namespace tensorkv {
 namespace {
 
-constexpr uint32_t kMaxWorkers = 4096;
 constexpr uint32_t kDefaultMaxOpenRounds = 4;
 // Bounds what a key's open rounds take besides their contributions.
 constexpr uint32_t kMaxOpenRounds = 64;

@@ -218,6 +218,40 @@ void RandomRequests::Draw(SetHyperparametersRequest& request) {
   DrawAll(request.name_space, request.key_pattern, request.hyperparameters);
 }
 
+void RandomRequests::Draw(absl::Duration& duration) {
+  duration = absl::Nanoseconds(static_cast<int64_t>(random_()));
+}
+
+void RandomRequests::Draw(WorkerStatus& status) {
+  DrawAll(status.name, status.worker, status.is_live, status.step,
+          status.lease_remaining);
+}
+
+void RandomRequests::Draw(JoinRequest& request) {
+  DrawAll(request.name_space, request.worker_name, request.lease);
+}
+
+void RandomRequests::Draw(JoinReply& reply) {
+  DrawAll(reply.worker, reply.num_workers, reply.lease,
+          reply.server_incarnation, reply.step);
+}
+
+void RandomRequests::Draw(KeepAliveRequest& request) {
+  DrawAll(request.name_space, request.worker);
+}
+
+void RandomRequests::Draw(KeepAliveReply& reply) {
+  DrawAll(reply.lease_remaining, reply.num_workers);
+}
+
+void RandomRequests::Draw(LeaveRequest& request) {
+  DrawAll(request.name_space, request.worker);
+}
+
+void RandomRequests::Draw(BarrierRequest& request) {
+  DrawAll(request.name_space, request.worker, request.barrier);
+}
+
 void RandomRequests::Draw(ServerStatus& status) {
   DrawAll(status.version, status.incarnation, status.started_unix_seconds,
           status.devices, status.budget_bytes, status.used_bytes,

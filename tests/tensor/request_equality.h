@@ -88,6 +88,28 @@ inline auto Fields(const SetRuleRequest& v) {
 inline auto Fields(const SetHyperparametersRequest& v) {
   return std::tie(v.name_space, v.key_pattern, v.hyperparameters);
 }
+inline auto Fields(const WorkerStatus& v) {
+  return std::tie(v.name, v.worker, v.is_live, v.step, v.lease_remaining);
+}
+inline auto Fields(const JoinRequest& v) {
+  return std::tie(v.name_space, v.worker_name, v.lease);
+}
+inline auto Fields(const JoinReply& v) {
+  return std::tie(v.worker, v.num_workers, v.lease, v.server_incarnation,
+                  v.step);
+}
+inline auto Fields(const KeepAliveRequest& v) {
+  return std::tie(v.name_space, v.worker);
+}
+inline auto Fields(const KeepAliveReply& v) {
+  return std::tie(v.lease_remaining, v.num_workers);
+}
+inline auto Fields(const LeaveRequest& v) {
+  return std::tie(v.name_space, v.worker);
+}
+inline auto Fields(const BarrierRequest& v) {
+  return std::tie(v.name_space, v.worker, v.barrier);
+}
 inline auto Fields(const ServerStatus& v) {
   return std::tie(v.version, v.incarnation, v.started_unix_seconds, v.devices,
                   v.budget_bytes, v.used_bytes, v.max_message_bytes,
