@@ -27,6 +27,10 @@ constexpr absl::string_view kVerbNames[kNumVerbs] = {
     "DeleteNamespace",
     "SetRule",
     "SetHyperparameters",
+    "Join",
+    "KeepAlive",
+    "Leave",
+    "Barrier",
     "DescribeServer",
 };
 

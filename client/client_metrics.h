@@ -37,9 +37,13 @@ enum class Verb {
   kDeleteNamespace,
   kSetRule,
   kSetHyperparameters,
+  kJoin,
+  kKeepAlive,
+  kLeave,
+  kBarrier,
   kDescribeServer,
 };
-inline constexpr int kNumVerbs = 14;
+inline constexpr int kNumVerbs = 18;
 
 // Its name in the contract: "Init", "Push", ...
 absl::string_view NameOf(Verb verb);

@@ -58,6 +58,15 @@ class Connection {
   virtual absl::StatusOr<RuleSpec> SetHyperparameters(
       const SetHyperparametersRequest& request, const CallOptions& options) = 0;
 
+  virtual absl::StatusOr<JoinReply> Join(const JoinRequest& request,
+                                         const CallOptions& options) = 0;
+  virtual absl::StatusOr<KeepAliveReply> KeepAlive(
+      const KeepAliveRequest& request, const CallOptions& options) = 0;
+  virtual absl::Status Leave(const LeaveRequest& request,
+                             const CallOptions& options) = 0;
+  virtual absl::Status Barrier(const BarrierRequest& request,
+                               const CallOptions& options) = 0;
+
   virtual absl::StatusOr<ServerStatus> DescribeServer(
       const CallOptions& options) = 0;
 };

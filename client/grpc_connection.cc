@@ -164,6 +164,34 @@ absl::StatusOr<RuleSpec> GrpcConnection::SetHyperparameters(
   return FromProto(response.rule());
 }
 
+absl::StatusOr<JoinReply> GrpcConnection::Join(const JoinRequest& request,
+                                               const CallOptions& options) {
+  ASSIGN_OR_RETURN(
+      auto response,
+      Call(&Stub::Join, Encode<v1::JoinRequest>(request), options));
+  return CheckReply(FromProto(response));
+}
+
+absl::StatusOr<KeepAliveReply> GrpcConnection::KeepAlive(
+    const KeepAliveRequest& request, const CallOptions& options) {
+  ASSIGN_OR_RETURN(
+      auto response,
+      Call(&Stub::KeepAlive, Encode<v1::KeepAliveRequest>(request), options));
+  return CheckReply(FromProto(response));
+}
+
+absl::Status GrpcConnection::Leave(const LeaveRequest& request,
+                                   const CallOptions& options) {
+  return Call(&Stub::Leave, Encode<v1::LeaveRequest>(request), options)
+      .status();
+}
+
+absl::Status GrpcConnection::Barrier(const BarrierRequest& request,
+                                     const CallOptions& options) {
+  return Call(&Stub::Barrier, Encode<v1::BarrierRequest>(request), options)
+      .status();
+}
+
 absl::StatusOr<ServerStatus> GrpcConnection::DescribeServer(
     const CallOptions& options) {
   ASSIGN_OR_RETURN(auto response, Call(&Stub::DescribeServer,

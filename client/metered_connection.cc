@@ -118,6 +118,28 @@ absl::StatusOr<RuleSpec> MeteredConnection::SetHyperparameters(
                [&] { return inner_->SetHyperparameters(request, options); });
 }
 
+absl::StatusOr<JoinReply> MeteredConnection::Join(const JoinRequest& request,
+                                                  const CallOptions& options) {
+  return Meter(Verb::kJoin, [&] { return inner_->Join(request, options); });
+}
+
+absl::StatusOr<KeepAliveReply> MeteredConnection::KeepAlive(
+    const KeepAliveRequest& request, const CallOptions& options) {
+  return Meter(Verb::kKeepAlive,
+               [&] { return inner_->KeepAlive(request, options); });
+}
+
+absl::Status MeteredConnection::Leave(const LeaveRequest& request,
+                                      const CallOptions& options) {
+  return Meter(Verb::kLeave, [&] { return inner_->Leave(request, options); });
+}
+
+absl::Status MeteredConnection::Barrier(const BarrierRequest& request,
+                                        const CallOptions& options) {
+  return Meter(Verb::kBarrier,
+               [&] { return inner_->Barrier(request, options); });
+}
+
 absl::StatusOr<ServerStatus> MeteredConnection::DescribeServer(
     const CallOptions& options) {
   return Meter(Verb::kDescribeServer,

@@ -51,6 +51,15 @@ class MeteredConnection final : public Connection {
       const SetHyperparametersRequest& request,
       const CallOptions& options) override;
 
+  absl::StatusOr<JoinReply> Join(const JoinRequest& request,
+                                 const CallOptions& options) override;
+  absl::StatusOr<KeepAliveReply> KeepAlive(const KeepAliveRequest& request,
+                                           const CallOptions& options) override;
+  absl::Status Leave(const LeaveRequest& request,
+                     const CallOptions& options) override;
+  absl::Status Barrier(const BarrierRequest& request,
+                       const CallOptions& options) override;
+
   absl::StatusOr<ServerStatus> DescribeServer(
       const CallOptions& options) override;
 

@@ -105,6 +105,28 @@ absl::StatusOr<RuleSpec> RetryingConnection::SetHyperparameters(
   });
 }
 
+absl::StatusOr<JoinReply> RetryingConnection::Join(const JoinRequest& request,
+                                                   const CallOptions& options) {
+  return inner_->Join(request, options);
+}
+
+absl::StatusOr<KeepAliveReply> RetryingConnection::KeepAlive(
+    const KeepAliveRequest& request, const CallOptions& options) {
+  return Retry(options, [&](const CallOptions& attempt) {
+    return inner_->KeepAlive(request, attempt);
+  });
+}
+
+absl::Status RetryingConnection::Leave(const LeaveRequest& request,
+                                       const CallOptions& options) {
+  return inner_->Leave(request, options);
+}
+
+absl::Status RetryingConnection::Barrier(const BarrierRequest& request,
+                                         const CallOptions& options) {
+  return inner_->Barrier(request, options);
+}
+
 absl::StatusOr<ServerStatus> RetryingConnection::DescribeServer(
     const CallOptions& options) {
   return Retry(options, [&](const CallOptions& attempt) {

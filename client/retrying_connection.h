@@ -17,10 +17,11 @@ namespace tensorkv {
 // Adds retries to a connection. Thread-safe.
 //
 // Repeats on Unavailable, within the call's timeout, what has the same outcome
-// when done twice: all calls that only read, Init and CreateNamespace with
-// KEEP, Delete with ignore_missing (whose count is then that of the last
-// attempt), SetRule and SetHyperparameters. Every other call is made once: if
-// it fails with Unavailable, it may or may not have taken effect.
+// when done twice: all calls that only read, KeepAlive, Init and
+// CreateNamespace with KEEP, Delete with ignore_missing (whose count is then
+// that of the last attempt), SetRule and SetHyperparameters. Every other call
+// is made once: if it fails with Unavailable, it may or may not have taken
+// effect.
 class RetryingConnection final : public Connection {
  public:
   RetryingConnection(std::unique_ptr<Connection> inner, const Backoff& backoff,
@@ -57,6 +58,15 @@ class RetryingConnection final : public Connection {
   absl::StatusOr<RuleSpec> SetHyperparameters(
       const SetHyperparametersRequest& request,
       const CallOptions& options) override;
+
+  absl::StatusOr<JoinReply> Join(const JoinRequest& request,
+                                 const CallOptions& options) override;
+  absl::StatusOr<KeepAliveReply> KeepAlive(const KeepAliveRequest& request,
+                                           const CallOptions& options) override;
+  absl::Status Leave(const LeaveRequest& request,
+                     const CallOptions& options) override;
+  absl::Status Barrier(const BarrierRequest& request,
+                       const CallOptions& options) override;
 
   absl::StatusOr<ServerStatus> DescribeServer(
       const CallOptions& options) override;

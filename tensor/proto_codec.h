@@ -97,6 +97,26 @@ SetHyperparametersRequest FromProto(const v1::SetHyperparametersRequest& proto);
 void ToProto(const SetHyperparametersRequest& request,
              v1::SetHyperparametersRequest* proto);
 
+// Errors also: InvalidArgument for a duration that is none.
+absl::StatusOr<JoinRequest> FromProto(const v1::JoinRequest& proto);
+void ToProto(const JoinRequest& request, v1::JoinRequest* proto);
+absl::StatusOr<JoinReply> FromProto(const v1::JoinResponse& proto);
+void ToProto(const JoinReply& reply, v1::JoinResponse* proto);
+
+KeepAliveRequest FromProto(const v1::KeepAliveRequest& proto);
+void ToProto(const KeepAliveRequest& request, v1::KeepAliveRequest* proto);
+absl::StatusOr<KeepAliveReply> FromProto(const v1::KeepAliveResponse& proto);
+void ToProto(const KeepAliveReply& reply, v1::KeepAliveResponse* proto);
+
+LeaveRequest FromProto(const v1::LeaveRequest& proto);
+void ToProto(const LeaveRequest& request, v1::LeaveRequest* proto);
+
+BarrierRequest FromProto(const v1::BarrierRequest& proto);
+void ToProto(const BarrierRequest& request, v1::BarrierRequest* proto);
+
+absl::StatusOr<WorkerStatus> FromProto(const v1::WorkerStatus& proto);
+void ToProto(const WorkerStatus& status, v1::WorkerStatus* proto);
+
 ServerStatus FromProto(const v1::DescribeServerResponse& proto);
 void ToProto(const ServerStatus& status, v1::DescribeServerResponse* proto);
 

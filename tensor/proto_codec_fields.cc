@@ -1,9 +1,18 @@
 #include "tensor/proto_codec_fields.h"
 
+#include <algorithm>
+#include <cstdlib>
+
 #include "absl/strings/escaping.h"
 #include "absl/types/span.h"
 
 namespace tensorkv {
+namespace {
+
+// 10,000 years: protobuf's bound on durations.
+constexpr int64_t kMostSeconds = 315576000000;
+
+}  // namespace
 
 absl::StatusOr<Shape> DecodeShape(
     const google::protobuf::RepeatedField<int64_t>& proto) {
@@ -40,6 +49,27 @@ v1::OnExisting EncodeOnExisting(OnExisting on_existing) {
       return v1::ON_EXISTING_REPLACE;
   }
   return v1::ON_EXISTING_FAIL;
+}
+
+absl::StatusOr<absl::Duration> DecodeDuration(
+    absl::string_view field, const google::protobuf::Duration& proto) {
+  const int64_t seconds = proto.seconds();
+  const int64_t nanos = proto.nanos();
+  const bool is_valid =
+      std::abs(seconds) <= kMostSeconds && std::abs(nanos) < 1000000000 &&
+      (seconds == 0 || nanos == 0 || (seconds > 0) == (nanos > 0));
+  if (is_valid) return absl::Seconds(seconds) + absl::Nanoseconds(nanos);
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, ": expected a duration, got ", seconds,
+                   " seconds and ", nanos, " nanoseconds"));
+}
+
+void EncodeDuration(absl::Duration duration,
+                    google::protobuf::Duration* proto) {
+  const absl::Duration most = absl::Seconds(kMostSeconds);
+  duration = std::clamp(duration, -most, most);
+  proto->set_seconds(absl::IDivDuration(duration, absl::Seconds(1), &duration));
+  proto->set_nanos(static_cast<int32_t>(absl::ToInt64Nanoseconds(duration)));
 }
 
 absl::Status Prefixed(absl::string_view prefix, const absl::Status& status) {

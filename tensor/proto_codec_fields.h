@@ -14,6 +14,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "google/protobuf/duration.pb.h"
 #include "google/protobuf/repeated_field.h"
 #include "google/protobuf/repeated_ptr_field.h"
 #include "tensor/requests.h"
@@ -70,6 +72,13 @@ void EncodeCallId(const std::optional<CallId>& call_id, Proto* proto) {
   proto->mutable_call_id()->set_client_id(call_id->client_id);
   proto->mutable_call_id()->set_sequence(call_id->sequence);
 }
+
+// Errors: InvalidArgument, naming `field`, for what protobuf calls no valid
+// duration: over 10,000 years, or seconds and nanoseconds that disagree.
+absl::StatusOr<absl::Duration> DecodeDuration(
+    absl::string_view field, const google::protobuf::Duration& proto);
+// Durations over 10,000 years become that; parts of nanoseconds are cut off.
+void EncodeDuration(absl::Duration duration, google::protobuf::Duration* proto);
 
 // `status` with `prefix` before its message.
 absl::Status Prefixed(absl::string_view prefix, const absl::Status& status);

@@ -118,6 +118,29 @@ absl::StatusOr<RuleSpec> LocalConnection::SetHyperparameters(
   return store_.SetHyperparameters(request);
 }
 
+absl::StatusOr<JoinReply> LocalConnection::Join(const JoinRequest& request,
+                                                const CallOptions& options) {
+  return store_.Join(request);
+}
+
+absl::StatusOr<KeepAliveReply> LocalConnection::KeepAlive(
+    const KeepAliveRequest& request, const CallOptions& options) {
+  return store_.KeepAlive(request);
+}
+
+absl::Status LocalConnection::Leave(const LeaveRequest& request,
+                                    const CallOptions& options) {
+  return store_.Leave(request);
+}
+
+absl::Status LocalConnection::Barrier(const BarrierRequest& request,
+                                      const CallOptions& options) {
+  return Await<BarrierReply>([&](ReplyCallback<BarrierReply> done) {
+           store_.Barrier(request, ContextOf(options), std::move(done));
+         })
+      .status();
+}
+
 absl::StatusOr<ServerStatus> LocalConnection::DescribeServer(
     const CallOptions& options) {
   ServerStatus status;

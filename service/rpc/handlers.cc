@@ -28,6 +28,7 @@ Handlers::Handlers(HandlerDependencies dependencies,
                    const MessageLimits& limits)
     : store_(*dependencies.store),
       namespaces_(*dependencies.namespaces),
+      membership_(*dependencies.membership),
       describe_server_(std::move(dependencies.describe_server)),
       limits_(limits),
       decoder_(dependencies.staging, limits) {}
@@ -63,6 +64,20 @@ void Handlers::PushPull(grpc::ByteBuffer* bytes, CallContext context,
   store_.PushPull(
       *std::move(request), std::move(context),
       Encoded<PullReply>(limits_, EncodeValues, std::move(respond)));
+}
+
+void Handlers::Barrier(grpc::ByteBuffer* bytes, CallContext context,
+                       Responder respond) {
+  absl::StatusOr<BarrierRequest> request =
+      Decode<v1::BarrierRequest>(bytes, limits_);
+  if (!request.ok()) return std::move(respond)(request.status());
+  membership_.Barrier(
+      *std::move(request), std::move(context),
+      [&limits = limits_, respond = std::move(respond)](
+          absl::StatusOr<BarrierReply> reply) mutable {
+        if (!reply.ok()) return std::move(respond)(reply.status());
+        std::move(respond)(Serialize(v1::BarrierResponse(), limits));
+      });
 }
 
 Handlers::Answer Handlers::Init(grpc::ByteBuffer* bytes) {
@@ -142,6 +157,28 @@ Handlers::Answer Handlers::SetHyperparameters(grpc::ByteBuffer* bytes) {
   v1::SetHyperparametersResponse response;
   ToProto(rule, response.mutable_rule());
   return Serialize(response, limits_);
+}
+
+Handlers::Answer Handlers::Join(grpc::ByteBuffer* bytes) {
+  ASSIGN_OR_RETURN(JoinRequest request,
+                   Decode<v1::JoinRequest>(bytes, limits_));
+  ASSIGN_OR_RETURN(JoinReply reply, membership_.Join(request));
+  reply.server_incarnation = describe_server_().incarnation;
+  return Encode<v1::JoinResponse>(reply, limits_);
+}
+
+Handlers::Answer Handlers::KeepAlive(grpc::ByteBuffer* bytes) {
+  ASSIGN_OR_RETURN(KeepAliveRequest request,
+                   Decode<v1::KeepAliveRequest>(bytes, limits_));
+  ASSIGN_OR_RETURN(KeepAliveReply reply, membership_.KeepAlive(request));
+  return Encode<v1::KeepAliveResponse>(reply, limits_);
+}
+
+Handlers::Answer Handlers::Leave(grpc::ByteBuffer* bytes) {
+  ASSIGN_OR_RETURN(LeaveRequest request,
+                   Decode<v1::LeaveRequest>(bytes, limits_));
+  RETURN_IF_ERROR(membership_.Leave(request));
+  return Serialize(v1::LeaveResponse(), limits_);
 }
 
 Handlers::Answer Handlers::DescribeServer(grpc::ByteBuffer* bytes) {

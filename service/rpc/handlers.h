@@ -23,6 +23,7 @@ using Responder = absl::AnyInvocable<void(absl::StatusOr<grpc::ByteBuffer>) &&>;
 struct HandlerDependencies {
   TensorStore* store = nullptr;
   NamespaceAdmin* namespaces = nullptr;
+  Membership* membership = nullptr;
   Staging* staging = nullptr;
   std::function<ServerStatus()> describe_server;
 };
@@ -42,6 +43,7 @@ class Handlers {
   void Pull(grpc::ByteBuffer* bytes, CallContext context, Responder respond);
   void PushPull(grpc::ByteBuffer* bytes, CallContext context,
                 Responder respond);
+  void Barrier(grpc::ByteBuffer* bytes, CallContext context, Responder respond);
 
   // These answer at once.
   using Answer = absl::StatusOr<grpc::ByteBuffer>;
@@ -55,11 +57,15 @@ class Handlers {
   Answer DeleteNamespace(grpc::ByteBuffer* bytes);
   Answer SetRule(grpc::ByteBuffer* bytes);
   Answer SetHyperparameters(grpc::ByteBuffer* bytes);
+  Answer Join(grpc::ByteBuffer* bytes);
+  Answer KeepAlive(grpc::ByteBuffer* bytes);
+  Answer Leave(grpc::ByteBuffer* bytes);
   Answer DescribeServer(grpc::ByteBuffer* bytes);
 
  private:
   TensorStore& store_;
   NamespaceAdmin& namespaces_;
+  Membership& membership_;
   const std::function<ServerStatus()> describe_server_;
   const MessageLimits limits_;
   const PayloadDecoder decoder_;

@@ -38,6 +38,14 @@ absl::string_view NameOf(Method method) {
       return "SetRule";
     case Method::kSetHyperparameters:
       return "SetHyperparameters";
+    case Method::kJoin:
+      return "Join";
+    case Method::kKeepAlive:
+      return "KeepAlive";
+    case Method::kLeave:
+      return "Leave";
+    case Method::kBarrier:
+      return "Barrier";
     case Method::kDescribeServer:
       return "DescribeServer";
   }

@@ -32,6 +32,10 @@ enum class Method : uint8_t {
   kDeleteNamespace,
   kSetRule,
   kSetHyperparameters,
+  kJoin,
+  kKeepAlive,
+  kLeave,
+  kBarrier,
   kDescribeServer,
 };
 
@@ -52,6 +56,10 @@ inline constexpr Method kAllMethods[] = {Method::kInit,
                                          Method::kDeleteNamespace,
                                          Method::kSetRule,
                                          Method::kSetHyperparameters,
+                                         Method::kJoin,
+                                         Method::kKeepAlive,
+                                         Method::kLeave,
+                                         Method::kBarrier,
                                          Method::kDescribeServer};
 
 // Methods number from 0, so that they index tables of this size.

@@ -39,6 +39,10 @@ TensorKvService::TensorKvService(Handlers* handlers,
   Add(Method::kDeleteNamespace, &Handlers::DeleteNamespace);
   Add(Method::kSetRule, &Handlers::SetRule);
   Add(Method::kSetHyperparameters, &Handlers::SetHyperparameters);
+  Add(Method::kJoin, &Handlers::Join);
+  Add(Method::kKeepAlive, &Handlers::KeepAlive);
+  Add(Method::kLeave, &Handlers::Leave);
+  Add(Method::kBarrier, &Handlers::Barrier);
   Add(Method::kDescribeServer, &Handlers::DescribeServer);
 }
 

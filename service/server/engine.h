@@ -29,6 +29,7 @@ class Engine {
   // For the calls of clients.
   TensorStore& store() { return metered_store_; }
   NamespaceAdmin& namespaces() { return store_; }
+  Membership& membership() { return store_; }
   Staging& staging() { return store_; }
   Alarms& alarms() { return alarms_; }
 

@@ -68,6 +68,7 @@ Server::Server(const ServerOptions& options)
                 .observer = &call_metrics_}),
       handlers_({.store = &engine_.store(),
                  .namespaces = &engine_.namespaces(),
+                 .membership = &engine_.membership(),
                  .staging = &engine_.staging(),
                  .describe_server = [this] { return Describe(); }},
                 LimitsOf(options)),

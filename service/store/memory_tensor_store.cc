@@ -17,12 +17,16 @@ absl::Status ShuttingDown() {
 
 MemoryTensorStore::MemoryTensorStore(const MemoryTensorStoreOptions& options,
                                      Backend* backend, Alarms* alarms)
-    : environment_{.backend = backend,
+    : next_epoch_(options.first_epoch),
+      environment_{.backend = backend,
                    .alarms = alarms,
                    .executor = &executor_,
                    .budget = MakeRefCounted<ByteBudget>(
                        "server", options.budget_bytes, nullptr),
+                   .next_epoch = &next_epoch_,
                    .max_wait = options.max_wait,
+                   .min_lease = options.min_lease,
+                   .max_lease = options.max_lease,
                    .max_entries = options.max_entries},
       max_namespaces_(options.max_namespaces) {
   // A namespace with the default configuration has nothing to fail on.
@@ -177,6 +181,29 @@ absl::StatusOr<RuleSpec> MemoryTensorStore::SetHyperparameters(
     const SetHyperparametersRequest& request) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
   return found->SetHyperparameters(request);
+}
+
+absl::StatusOr<JoinReply> MemoryTensorStore::Join(const JoinRequest& request) {
+  ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
+  return found->Join(request);
+}
+
+absl::StatusOr<KeepAliveReply> MemoryTensorStore::KeepAlive(
+    const KeepAliveRequest& request) {
+  ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
+  return found->KeepAlive(request);
+}
+
+absl::Status MemoryTensorStore::Leave(const LeaveRequest& request) {
+  ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
+  return found->Leave(request);
+}
+
+void MemoryTensorStore::Barrier(BarrierRequest request, CallContext context,
+                                ReplyCallback<BarrierReply> done) {
+  const absl::StatusOr<NamespacePtr> found = Find(request.name_space);
+  if (!found.ok()) return std::move(done)(found.status());
+  (*found)->Barrier(std::move(request), std::move(context), std::move(done));
 }
 
 void MemoryTensorStore::CancelWaits() {

@@ -3,6 +3,7 @@
 #ifndef TENSORKV_SERVICE_STORE_MEMORY_TENSOR_STORE_H_
 #define TENSORKV_SERVICE_STORE_MEMORY_TENSOR_STORE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -31,6 +32,12 @@ struct MemoryTensorStoreOptions {
   uint64_t budget_bytes = uint64_t{1} << 32;
   // Bound on every wait, whatever the caller's deadline.
   absl::Duration max_wait = absl::Minutes(5);
+  // Bounds on the leases of workers.
+  absl::Duration min_lease = absl::Milliseconds(100);
+  absl::Duration max_lease = absl::Hours(1);
+  // The epoch of the first worker. A server that starts again begins with
+  // another, so that workers of its former life are fenced off.
+  uint64_t first_epoch = 1;
   // Bound on the entries of one call.
   uint32_t max_entries = 100000;
   uint32_t max_namespaces = 1024;
@@ -39,6 +46,7 @@ struct MemoryTensorStoreOptions {
 // Thread-safe. Has the namespace "default" (async, assign) from the start.
 class MemoryTensorStore final : public TensorStore,
                                 public NamespaceAdmin,
+                                public Membership,
                                 public Staging {
  public:
   // `backend` and `alarms` outlive the store and every tensor pulled from it.
@@ -73,6 +81,13 @@ class MemoryTensorStore final : public TensorStore,
   absl::StatusOr<RuleSpec> SetHyperparameters(
       const SetHyperparametersRequest& request) override;
 
+  absl::StatusOr<JoinReply> Join(const JoinRequest& request) override;
+  absl::StatusOr<KeepAliveReply> KeepAlive(
+      const KeepAliveRequest& request) override;
+  absl::Status Leave(const LeaveRequest& request) override;
+  void Barrier(BarrierRequest request, CallContext context,
+               ReplyCallback<BarrierReply> done) override;
+
   // Ends every waiting call with Unavailable; calls that would wait from now
   // on end so too. For shutdown.
   void CancelWaits();
@@ -87,6 +102,7 @@ class MemoryTensorStore final : public TensorStore,
   absl::StatusOr<NamespacePtr> Find(absl::string_view name_space) const;
   std::vector<NamespacePtr> All() const;
 
+  std::atomic<uint64_t> next_epoch_;
   // Outlives what it runs: its destructor waits for that.
   Executor executor_;
   const NamespaceEnvironment environment_;

@@ -111,6 +111,14 @@ absl::Status CheckNamespaceName(absl::string_view name) {
   return CheckName("namespace", name, kMaxNamespaceBytes);
 }
 
+absl::Status CheckWorkerName(absl::string_view name) {
+  return CheckName("worker", name, kMaxNamespaceBytes);
+}
+
+absl::Status CheckBarrierName(absl::string_view name) {
+  return CheckName("barrier", name, kMaxNamespaceBytes);
+}
+
 absl::Status CheckKeyPattern(absl::string_view pattern) {
   if (pattern.empty()) return absl::OkStatus();
   return CheckName("key pattern", pattern, kMaxPatternBytes);

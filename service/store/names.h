@@ -28,6 +28,10 @@ absl::Status CheckKey(absl::string_view key);
 // The same, of at most 256 bytes. Errors: InvalidArgument.
 absl::Status CheckNamespaceName(absl::string_view name);
 
+// The same, for workers and barriers. Errors: InvalidArgument.
+absl::Status CheckWorkerName(absl::string_view name);
+absl::Status CheckBarrierName(absl::string_view name);
+
 // The same, of at most 256 bytes, or empty. Errors: InvalidArgument.
 absl::Status CheckKeyPattern(absl::string_view pattern);
 

@@ -77,6 +77,25 @@ class NamespaceAdmin {
       const SetHyperparametersRequest& request) = 0;
 };
 
+// Says nothing; the call is what counts.
+struct BarrierReply {};
+
+// The workers of namespaces. Thread-safe. Verbs as in
+// proto/tensorkv/v1/membership.proto; the incarnation of a JoinReply is for
+// the server to fill in.
+class Membership {
+ public:
+  virtual ~Membership() = default;
+
+  virtual absl::StatusOr<JoinReply> Join(const JoinRequest& request) = 0;
+  virtual absl::StatusOr<KeepAliveReply> KeepAlive(
+      const KeepAliveRequest& request) = 0;
+  virtual absl::Status Leave(const LeaveRequest& request) = 0;
+  // Waits as TensorStore's calls do.
+  virtual void Barrier(BarrierRequest request, CallContext context,
+                       ReplyCallback<BarrierReply> done) = 0;
+};
+
 }  // namespace tensorkv
 
 #endif  // TENSORKV_SERVICE_STORE_TENSOR_STORE_H_

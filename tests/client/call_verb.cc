@@ -70,6 +70,20 @@ const std::pair<const char*, Caller> kCallers[] = {
      [](Connection& connection, const CallOptions& call, const VerbOptions&) {
        return connection.SetHyperparameters({}, call).status();
      }},
+    {"Join",
+     [](Connection& connection, const CallOptions& call, const VerbOptions&) {
+       return connection.Join({}, call).status();
+     }},
+    {"KeepAlive",
+     [](Connection& connection, const CallOptions& call, const VerbOptions&) {
+       return connection.KeepAlive({}, call).status();
+     }},
+    {"Leave", [](Connection& connection, const CallOptions& call,
+                 const VerbOptions&) { return connection.Leave({}, call); }},
+    {"Barrier",
+     [](Connection& connection, const CallOptions& call, const VerbOptions&) {
+       return connection.Barrier({}, call);
+     }},
     {"DescribeServer",
      [](Connection& connection, const CallOptions& call, const VerbOptions&) {
        return connection.DescribeServer(call).status();

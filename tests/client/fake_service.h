@@ -67,6 +67,10 @@ class FakeService : public v1::TensorKV::Service {
   TENSORKV_FAKE_RPC(DeleteNamespace)
   TENSORKV_FAKE_RPC(SetRule)
   TENSORKV_FAKE_RPC(SetHyperparameters)
+  TENSORKV_FAKE_RPC(Join)
+  TENSORKV_FAKE_RPC(KeepAlive)
+  TENSORKV_FAKE_RPC(Leave)
+  TENSORKV_FAKE_RPC(Barrier)
   TENSORKV_FAKE_RPC(DescribeServer)
 #undef TENSORKV_FAKE_RPC
 

@@ -147,6 +147,20 @@ class GatedConnection final : public Connection {
                                               const CallOptions&) override {
     return Unimplemented();
   }
+  absl::StatusOr<JoinReply> Join(const JoinRequest&,
+                                 const CallOptions&) override {
+    return Unimplemented();
+  }
+  absl::StatusOr<KeepAliveReply> KeepAlive(const KeepAliveRequest&,
+                                           const CallOptions&) override {
+    return Unimplemented();
+  }
+  absl::Status Leave(const LeaveRequest&, const CallOptions&) override {
+    return Unimplemented();
+  }
+  absl::Status Barrier(const BarrierRequest&, const CallOptions&) override {
+    return Unimplemented();
+  }
   absl::StatusOr<ServerStatus> DescribeServer(const CallOptions&) override {
     return Unimplemented();
   }

@@ -28,6 +28,8 @@ struct Script {
   StatReply stat_reply;
   NamespaceStatus namespace_reply;
   RuleSpec rule_reply;
+  JoinReply join_reply;
+  KeepAliveReply keep_alive_reply;
   ServerStatus server_reply;
   // Runs inside each call.
   std::function<void()> during_call = [] {};
@@ -45,6 +47,10 @@ struct Script {
   CreateNamespaceRequest create;
   SetRuleRequest set_rule;
   SetHyperparametersRequest tune;
+  JoinRequest join;
+  KeepAliveRequest keep_alive;
+  LeaveRequest leave;
+  BarrierRequest barrier;
   std::string name_space;
 };
 
@@ -118,6 +124,26 @@ class ScriptedConnection final : public Connection {
       const CallOptions& options) override {
     script_.tune = request;
     return Answer("SetHyperparameters", options, script_.rule_reply);
+  }
+  absl::StatusOr<JoinReply> Join(const JoinRequest& request,
+                                 const CallOptions& options) override {
+    script_.join = request;
+    return Answer("Join", options, script_.join_reply);
+  }
+  absl::StatusOr<KeepAliveReply> KeepAlive(
+      const KeepAliveRequest& request, const CallOptions& options) override {
+    script_.keep_alive = request;
+    return Answer("KeepAlive", options, script_.keep_alive_reply);
+  }
+  absl::Status Leave(const LeaveRequest& request,
+                     const CallOptions& options) override {
+    script_.leave = request;
+    return Next("Leave", options);
+  }
+  absl::Status Barrier(const BarrierRequest& request,
+                       const CallOptions& options) override {
+    script_.barrier = request;
+    return Next("Barrier", options);
   }
   absl::StatusOr<ServerStatus> DescribeServer(
       const CallOptions& options) override {

@@ -69,6 +69,22 @@ class SharedConnection final : public Connection {
       const CallOptions& options) override {
     return store_.SetHyperparameters(request, options);
   }
+  absl::StatusOr<JoinReply> Join(const JoinRequest& request,
+                                 const CallOptions& options) override {
+    return store_.Join(request, options);
+  }
+  absl::StatusOr<KeepAliveReply> KeepAlive(
+      const KeepAliveRequest& request, const CallOptions& options) override {
+    return store_.KeepAlive(request, options);
+  }
+  absl::Status Leave(const LeaveRequest& request,
+                     const CallOptions& options) override {
+    return store_.Leave(request, options);
+  }
+  absl::Status Barrier(const BarrierRequest& request,
+                       const CallOptions& options) override {
+    return store_.Barrier(request, options);
+  }
   absl::StatusOr<ServerStatus> DescribeServer(
       const CallOptions& options) override {
     return store_.DescribeServer(options);

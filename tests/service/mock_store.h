@@ -40,6 +40,18 @@ class MockNamespaceAdmin : public NamespaceAdmin {
               (const SetHyperparametersRequest&), (override));
 };
 
+class MockMembership : public Membership {
+ public:
+  MOCK_METHOD(absl::StatusOr<JoinReply>, Join, (const JoinRequest&),
+              (override));
+  MOCK_METHOD(absl::StatusOr<KeepAliveReply>, KeepAlive,
+              (const KeepAliveRequest&), (override));
+  MOCK_METHOD(absl::Status, Leave, (const LeaveRequest&), (override));
+  MOCK_METHOD(void, Barrier,
+              (BarrierRequest, CallContext, ReplyCallback<BarrierReply>),
+              (override));
+};
+
 // Actions for calls that take a callback: answer at once.
 //   EXPECT_CALL(store, Pull).WillOnce(AnswerWith<PullReply>(reply));
 template <typename Reply>

@@ -42,6 +42,13 @@ using Translations = ::testing::Types<
     Translation<NamespaceStatus, v1::NamespaceStatus>,
     Translation<SetRuleRequest, v1::SetRuleRequest>,
     Translation<SetHyperparametersRequest, v1::SetHyperparametersRequest>,
+    Translation<WorkerStatus, v1::WorkerStatus>,
+    Translation<JoinRequest, v1::JoinRequest>,
+    Translation<JoinReply, v1::JoinResponse>,
+    Translation<KeepAliveRequest, v1::KeepAliveRequest>,
+    Translation<KeepAliveReply, v1::KeepAliveResponse>,
+    Translation<LeaveRequest, v1::LeaveRequest>,
+    Translation<BarrierRequest, v1::BarrierRequest>,
     Translation<ServerStatus, v1::DescribeServerResponse>>;
 TYPED_TEST_SUITE(RoundTripTest, Translations);
 

@@ -41,6 +41,13 @@ class RandomRequests {
   void Draw(NamespaceStatus& status);
   void Draw(SetRuleRequest& request);
   void Draw(SetHyperparametersRequest& request);
+  void Draw(WorkerStatus& status);
+  void Draw(JoinRequest& request);
+  void Draw(JoinReply& reply);
+  void Draw(KeepAliveRequest& request);
+  void Draw(KeepAliveReply& reply);
+  void Draw(LeaveRequest& request);
+  void Draw(BarrierRequest& request);
   void Draw(ServerStatus& status);
 
  private:
@@ -53,6 +60,7 @@ class RandomRequests {
   void Draw(Shape& shape);
   void Draw(OnExisting& on_existing);
   void Draw(Mode& mode);
+  void Draw(absl::Duration& duration);
   void Draw(Hyperparameters& hyperparameters);
   void Draw(CallId& call_id);
   void Draw(Worker& worker);
@@ -64,6 +72,8 @@ class RandomRequests {
   void Draw(Stripe& stripe);
   void Draw(KeyStatus& status);
   void Draw(NamespaceConfig& config);
+  void Draw(OnWorkerLoss& on_worker_loss);
+  void Draw(WaitStatus& status);
   void Draw(RuleBinding& binding);
 
   template <typename T>

@@ -74,10 +74,19 @@ inline auto Fields(const RuleBinding& v) {
 inline auto Fields(const MemoryUse& v) {
   return std::tie(v.values, v.state, v.contributions, v.metadata);
 }
+inline auto Fields(const WorkerStatus& v) {
+  return std::tie(v.name, v.worker, v.is_live, v.step, v.lease_remaining);
+}
+inline auto Fields(const WaitStatus& v) {
+  return std::tie(v.reason, v.calls_waiting, v.calls_ended, v.waited);
+}
 inline auto Fields(const NamespaceStatus& v) {
   return std::tie(v.name, v.config, v.rules, v.num_keys, v.memory,
                   v.updates_applied, v.rounds_open, v.rounds_closed,
-                  v.rounds_failed, v.calls_waiting);
+                  v.rounds_failed, v.calls_waiting, v.workers,
+                  v.lease_expirations, v.contributions_late,
+                  v.contributions_duplicate, v.contributions_fenced,
+                  v.slowest_lag, v.waits);
 }
 inline auto Fields(const CreateNamespaceRequest& v) {
   return std::tie(v.name_space, v.config, v.on_existing);
@@ -87,6 +96,25 @@ inline auto Fields(const SetRuleRequest& v) {
 }
 inline auto Fields(const SetHyperparametersRequest& v) {
   return std::tie(v.name_space, v.key_pattern, v.hyperparameters);
+}
+inline auto Fields(const JoinRequest& v) {
+  return std::tie(v.name_space, v.worker_name, v.lease);
+}
+inline auto Fields(const JoinReply& v) {
+  return std::tie(v.worker, v.num_workers, v.lease, v.server_incarnation,
+                  v.step);
+}
+inline auto Fields(const KeepAliveRequest& v) {
+  return std::tie(v.name_space, v.worker);
+}
+inline auto Fields(const KeepAliveReply& v) {
+  return std::tie(v.lease_remaining, v.num_workers);
+}
+inline auto Fields(const LeaveRequest& v) {
+  return std::tie(v.name_space, v.worker);
+}
+inline auto Fields(const BarrierRequest& v) {
+  return std::tie(v.name_space, v.worker, v.barrier);
 }
 inline auto Fields(const ServerStatus& v) {
   return std::tie(v.version, v.incarnation, v.started_unix_seconds, v.devices,

@@ -47,6 +47,7 @@ LiveService::LiveService()
                 .observer = &observer}),
       handlers_({.store = &store,
                  .namespaces = &namespaces,
+                 .membership = &membership,
                  .staging = &staging,
                  .describe_server =
                      [] {
