@@ -100,7 +100,8 @@ class FullStore {
       request.entries.push_back(
           {names_[i], *Tensor::Filled(DType::kF32, {kElements}, 1)});
     }
-    Check(store_.Init(std::move(request)).status());
+    store_.Init(std::move(request), CallContext(),
+                [](absl::StatusOr<InitReply> reply) { Check(reply.status()); });
   }
 
   CpuBackend backend_;

@@ -47,8 +47,9 @@ void NameCall(uint32_t num_stripes, CallIds& ids,
 template <typename Part>
 absl::StatusOr<std::vector<grpc::ByteBuffer>> EncodeForEachStripe(
     const google::protobuf::Message& message, Part* part, uint32_t num_stripes,
-    size_t max_message_bytes) {
+    uint32_t attempt, size_t max_message_bytes) {
   std::vector<grpc::ByteBuffer> encoded(num_stripes);
+  if (num_stripes > 1) part->mutable_stripe()->set_attempt(attempt);
   part->mutable_stripe()->set_count(num_stripes);
   for (uint32_t i = 0; i < num_stripes; ++i) {
     part->mutable_stripe()->set_index(i);
@@ -59,14 +60,14 @@ absl::StatusOr<std::vector<grpc::ByteBuffer>> EncodeForEachStripe(
 
 template <typename Request>
 absl::StatusOr<std::vector<grpc::ByteBuffer>> EncodeManifests(
-    const Request& request, uint32_t num_stripes, size_t max_message_bytes,
-    CallIds& ids) {
+    const Request& request, uint32_t num_stripes, uint32_t attempt,
+    size_t max_message_bytes, CallIds& ids) {
   typename StreamOf<Request>::Manifest manifest = {.request = request};
   NameCall(num_stripes, ids, manifest.request.call_id);
   typename StreamOf<Request>::Chunk chunk;
   ToProto(manifest, chunk.mutable_manifest());
   return EncodeForEachStripe(chunk, chunk.mutable_manifest(), num_stripes,
-                             max_message_bytes);
+                             attempt, max_message_bytes);
 }
 
 // The only message of a reply.
@@ -113,7 +114,7 @@ absl::Status BulkCalls::Upload(const Request& request, const UploadPlan& plan,
   StripeGroup call(channels_, threads_, plan.method,
                    NumStripes(std::max(total, plan.expected_bytes)), deadline);
   ASSIGN_OR_RETURN(const std::vector<grpc::ByteBuffer> manifests,
-                   EncodeManifests(request, call.num_stripes(),
+                   EncodeManifests(request, call.num_stripes(), ++num_attempts_,
                                    max_message_bytes_, call_ids_));
   const auto tensor_of = [&](uint32_t entry) -> const Tensor& {
     return request.entries[entry].tensor;
@@ -171,7 +172,7 @@ absl::StatusOr<PullReply> BulkCalls::Pull(const PullRequest& request,
   ToProto(stream_request, &proto);
   ASSIGN_OR_RETURN(const std::vector<grpc::ByteBuffer> requests,
                    EncodeForEachStripe(proto, &proto, call.num_stripes(),
-                                       max_message_bytes_));
+                                       ++num_attempts_, max_message_bytes_));
   PulledValues values(request.entries.size(), *buffers_);
   const auto exchange = [&](StripeStream& stream, const Stripe& stripe) {
     // What went wrong shows at the next read.

@@ -3,6 +3,7 @@
 #ifndef TENSORKV_CLIENT_BULK_CALLS_H_
 #define TENSORKV_CLIENT_BULK_CALLS_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -76,6 +77,8 @@ class BulkCalls {
   const uint64_t min_stripe_bytes_;
   const RefPtr<BufferPool> buffers_;
   CallIds call_ids_;
+  // At all calls: whoever repeats a call need not say so.
+  std::atomic<uint32_t> num_attempts_ = 0;
   StripeThreads threads_;
 };
 

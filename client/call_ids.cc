@@ -9,17 +9,15 @@ namespace {
 
 constexpr size_t kClientIdBytes = 16;
 
-std::string RandomBytes(size_t size) {
+}  // namespace
+
+std::string RandomClientId() {
   absl::BitGen random;
   std::string bytes;
-  while (bytes.size() < size) {
+  while (bytes.size() < kClientIdBytes) {
     bytes.push_back(static_cast<char>(absl::Uniform<uint8_t>(random)));
   }
   return bytes;
 }
-
-}  // namespace
-
-CallIds::CallIds() : client_id_(RandomBytes(kClientIdBytes)) {}
 
 }  // namespace tensorkv

@@ -11,15 +11,18 @@
 
 namespace tensorkv {
 
+// 16 random bytes, which no two clients have in common.
+std::string RandomClientId();
+
 // Names calls so that no two of any clients have the same name. Thread-safe.
 class CallIds {
  public:
-  CallIds();
+  CallIds() : client_id_(RandomClientId()) {}
 
   CallId Next() { return {client_id_, next_sequence_++}; }
 
  private:
-  const std::string client_id_;  // 16 random bytes
+  const std::string client_id_;
   std::atomic<uint64_t> next_sequence_ = 1;
 };
 

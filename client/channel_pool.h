@@ -11,6 +11,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "base/mutex.h"
+#include "client/known_server.h"
 #include "grpcpp/channel.h"
 
 namespace tensorkv {
@@ -48,6 +49,9 @@ class ChannelPool {
   // For everything but streams.
   const std::shared_ptr<grpc::Channel>& small() const { return small_; }
 
+  // What the calls on these channels know of the server.
+  KnownServer& server() { return server_; }
+
   int num_bulk() const { return static_cast<int>(bulk_.size()); }
   // The `count` bulk channels with the fewest loans, all different.
   // REQUIRES: count <= num_bulk.
@@ -58,6 +62,7 @@ class ChannelPool {
 
   const std::shared_ptr<grpc::Channel> small_;
   std::vector<std::shared_ptr<grpc::Channel>> bulk_;  // const once built
+  KnownServer server_;
 
   Mutex mutex_;
   // By channel, how often it is on loan.

@@ -78,8 +78,8 @@ Client::Client(std::unique_ptr<Connection> connection,
     : connection_(std::move(connection)),
       target_(options.target),
       name_space_(options.name_space),
-      worker_(WorkerOf(options)),
-      call_options_{.timeout = options.timeout} {}
+      call_options_{.timeout = options.timeout},
+      worker_(WorkerOf(options)) {}
 
 absl::Status Client::Init(absl::string_view key, Tensor value,
                           OnExisting on_existing) {
@@ -92,6 +92,8 @@ absl::Status Client::Init(std::vector<InitEntry> entries,
   request.name_space = name_space_;
   request.on_existing = on_existing;
   request.entries = std::move(entries);
+  const CallLanes::Place call = calls_.Begin();
+  request.call_id = call.id();
   return Explain("Init on", connection_->Init(request, call_options_).status());
 }
 
@@ -107,7 +109,9 @@ absl::StatusOr<PushResult> Client::Push(absl::string_view key,
 
 absl::StatusOr<PushReply> Client::Push(std::vector<PushEntry> entries,
                                        const PushOptions& options) {
-  const PushRequest request = MakePush(std::move(entries), options);
+  PushRequest request = MakePush(std::move(entries), options);
+  const CallLanes::Place call = calls_.Begin();
+  request.call_id = call.id();
   absl::StatusOr<PushReply> reply =
       Complete(connection_->Push(request, call_options_),
                request.entries.size(), &PushReply::results);
@@ -130,7 +134,10 @@ absl::StatusOr<PullReply> Client::Pull(absl::Span<const std::string> keys) {
 
 absl::StatusOr<PullReply> Client::Pull(PullRequest request) {
   request.name_space = name_space_;
-  request.worker = worker_;
+  request.worker = worker();
+  const CallLanes::Place call = calls_.Begin();
+  // Readers have nothing that is told once only.
+  if (request.worker) request.call_id = call.id();
   return Explain("Pull from",
                  Complete(connection_->Pull(request, call_options_),
                           request.entries.size(), &PullReply::values));
@@ -148,7 +155,9 @@ absl::StatusOr<Value> Client::PushPull(absl::string_view key,
 
 absl::StatusOr<PullReply> Client::PushPull(std::vector<PushEntry> entries,
                                            const PushOptions& options) {
-  const PushRequest request = MakePush(std::move(entries), options);
+  PushRequest request = MakePush(std::move(entries), options);
+  const CallLanes::Place call = calls_.Begin();
+  request.call_id = call.id();
   absl::StatusOr<PullReply> reply =
       Complete(connection_->PushPull(request, call_options_),
                request.entries.size(), &PullReply::values);
@@ -169,6 +178,8 @@ absl::StatusOr<uint64_t> Client::Delete(std::vector<std::string> keys,
   request.name_space = name_space_;
   request.keys = std::move(keys);
   request.ignore_missing = ignore_missing;
+  const CallLanes::Place call = calls_.Begin();
+  request.call_id = call.id();
   ASSIGN_OR_RETURN(
       const DeleteReply reply,
       Explain("Delete on", connection_->Delete(request, call_options_)));
@@ -195,18 +206,22 @@ absl::StatusOr<std::vector<KeyStatus>> Client::Stat(
 
 absl::Status Client::SetRule(const RuleSpec& rule,
                              absl::string_view key_pattern) {
+  const CallLanes::Place call = calls_.Begin();
   const SetRuleRequest request = {.name_space = name_space_,
                                   .key_pattern = std::string(key_pattern),
-                                  .rule = rule};
+                                  .rule = rule,
+                                  .call_id = call.id()};
   return Explain("SetRule on", connection_->SetRule(request, call_options_));
 }
 
 absl::StatusOr<RuleSpec> Client::SetHyperparameters(
     const Hyperparameters& hyperparameters, absl::string_view key_pattern) {
+  const CallLanes::Place call = calls_.Begin();
   const SetHyperparametersRequest request = {
       .name_space = name_space_,
       .key_pattern = std::string(key_pattern),
-      .hyperparameters = hyperparameters};
+      .hyperparameters = hyperparameters,
+      .call_id = call.id()};
   return Explain("SetHyperparameters on",
                  connection_->SetHyperparameters(request, call_options_));
 }
@@ -214,9 +229,11 @@ absl::StatusOr<RuleSpec> Client::SetHyperparameters(
 absl::Status Client::CreateNamespace(absl::string_view name,
                                      const NamespaceConfig& config,
                                      OnExisting on_existing) {
+  const CallLanes::Place call = calls_.Begin();
   const CreateNamespaceRequest request = {.name_space = std::string(name),
                                           .config = config,
-                                          .on_existing = on_existing};
+                                          .on_existing = on_existing,
+                                          .call_id = call.id()};
   return Explain("CreateNamespace on",
                  connection_->CreateNamespace(request, call_options_));
 }
@@ -237,6 +254,65 @@ absl::Status Client::DeleteNamespace(absl::string_view name) {
                                            std::string(name), call_options_));
 }
 
+absl::StatusOr<JoinReply> Client::Join(absl::string_view worker_name,
+                                       absl::Duration lease) {
+  const CallLanes::Place call = calls_.Begin();
+  const JoinRequest request = {.name_space = name_space_,
+                               .worker_name = std::string(worker_name),
+                               .lease = lease,
+                               .call_id = call.id()};
+  ASSIGN_OR_RETURN(
+      JoinReply reply,
+      Explain("Join on", connection_->Join(request, call_options_)));
+  set_worker(reply.worker);
+  step_ = reply.step;
+  return reply;
+}
+
+absl::StatusOr<KeepAliveReply> Client::KeepAlive(absl::Duration timeout) {
+  ASSIGN_OR_RETURN(const Worker worker, CheckedWorker());
+  return Explain(
+      "KeepAlive on",
+      connection_->KeepAlive({.name_space = name_space_, .worker = worker},
+                             {.timeout = timeout}));
+}
+
+absl::Status Client::Leave(absl::Duration timeout) {
+  ASSIGN_OR_RETURN(const Worker worker, CheckedWorker());
+  const CallLanes::Place call = calls_.Begin();
+  const LeaveRequest request = {
+      .name_space = name_space_, .worker = worker, .call_id = call.id()};
+  set_worker(std::nullopt);
+  return Explain("Leave on", connection_->Leave(request, {.timeout = timeout}));
+}
+
+absl::Status Client::Barrier(absl::string_view barrier) {
+  ASSIGN_OR_RETURN(const Worker worker, CheckedWorker());
+  const CallLanes::Place call = calls_.Begin();
+  const BarrierRequest request = {.name_space = name_space_,
+                                  .worker = worker,
+                                  .barrier = std::string(barrier),
+                                  .call_id = call.id()};
+  return Explain("Barrier on", connection_->Barrier(request, call_options_));
+}
+
+std::optional<Worker> Client::worker() const {
+  MutexLock lock(&mutex_);
+  return worker_;
+}
+
+void Client::set_worker(const std::optional<Worker>& worker) {
+  MutexLock lock(&mutex_);
+  worker_ = worker;
+}
+
+absl::StatusOr<Worker> Client::CheckedWorker() const {
+  const std::optional<Worker> present = worker();
+  if (present) return *present;
+  return absl::FailedPreconditionError(
+      "expected a client that has joined, got one that is no worker");
+}
+
 absl::StatusOr<ServerStatus> Client::DescribeServer() {
   return Explain("DescribeServer of",
                  connection_->DescribeServer(call_options_));
@@ -246,9 +322,9 @@ PushRequest Client::MakePush(std::vector<PushEntry> entries,
                              const PushOptions& options) const {
   PushRequest request;
   request.name_space = name_space_;
-  request.worker = worker_;
+  request.worker = worker();
   request.step = options.step;
-  if (request.step == 0 && worker_.has_value()) request.step = step_ + 1;
+  if (request.step == 0 && request.worker) request.step = step_ + 1;
   request.entries = std::move(entries);
   return request;
 }

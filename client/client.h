@@ -16,11 +16,14 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "base/mutex.h"
+#include "client/call_lanes.h"
 #include "client/client_options.h"
 #include "client/connection.h"
 #include "tensor/requests.h"
@@ -48,9 +51,14 @@ struct PushOptions {
 // ended or, if it failed, before their buffers have one owner again
 // (Buffer::IsUnique), since the last bytes may still be on their way.
 //
-// Calls that have the same outcome when done twice (RetryingConnection lists
-// them) are repeated while the server is Unavailable. A Push that fails with
-// Unavailable or DeadlineExceeded may or may not have been applied.
+// Calls are numbered, so that one that is repeated is applied once, and
+// repeated while the server is Unavailable (RetryingConnection lists which),
+// until the timeout. One that fails with Unavailable or DeadlineExceeded even
+// so may or may not have been applied.
+//
+// A server that was restarted without the state that this client has seen
+// refuses every call of it with FailedPrecondition, which says so: connect anew
+// to begin anew.
 class Client {
  public:
   // Opens a connection. It is made in the background: a server that is down
@@ -117,6 +125,17 @@ class Client {
   absl::StatusOr<std::vector<NamespaceStatus>> ListNamespaces();
   absl::Status DeleteNamespace(absl::string_view name);
 
+  // Membership of the namespace; WorkerClient looks after it. Join makes this
+  // client the worker of that name: from then on its calls are signed so, and
+  // its steps go on from where the worker is. Leave makes it nobody again.
+  absl::StatusOr<JoinReply> Join(absl::string_view worker_name,
+                                 absl::Duration lease);
+  absl::StatusOr<KeepAliveReply> KeepAlive(absl::Duration timeout);
+  absl::Status Leave(absl::Duration timeout);
+  absl::Status Barrier(absl::string_view barrier);
+  // Who signs this client's calls.
+  std::optional<Worker> worker() const;
+
   absl::StatusOr<ServerStatus> DescribeServer();
 
   // The step of the last push that succeeded, counted for a client with a
@@ -130,6 +149,9 @@ class Client {
  private:
   PushRequest MakePush(std::vector<PushEntry> entries,
                        const PushOptions& options) const;
+  // Errors: FailedPrecondition for a client that is no worker.
+  absl::StatusOr<Worker> CheckedWorker() const;
+  void set_worker(const std::optional<Worker>& worker);
   // `status` with what was attempted as its prefix.
   absl::Status Explain(absl::string_view attempt,
                        const absl::Status& status) const;
@@ -140,9 +162,12 @@ class Client {
   const std::unique_ptr<Connection> connection_;
   const std::string target_;
   const std::string name_space_;
-  const std::optional<Worker> worker_;
   const CallOptions call_options_;
+  CallLanes calls_;
   std::atomic<Step> step_ = 0;
+
+  mutable Mutex mutex_;
+  std::optional<Worker> worker_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tensorkv

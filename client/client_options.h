@@ -27,6 +27,7 @@ struct ClientOptions {
 
   // Signs pushes and pulls as this worker of the namespace. Without a rank the
   // client is a reader and writer that is no member.
+  // For namespaces whose workers do not join; others take Client::Join.
   std::optional<uint32_t> rank;
 
   // Bound of every call, connecting and retries included.

@@ -15,7 +15,7 @@ DataCalls::DataCalls(ChannelPool& channels, const TransferOptions& options,
     : max_message_bytes_(max_message_bytes),
       policy_(options, max_message_bytes),
       buffers_(MakeRefCounted<BufferPool>(options.max_idle_bytes)),
-      unary_(channels.small(), max_message_bytes, buffers_),
+      unary_(channels.small(), &channels.server(), max_message_bytes, buffers_),
       bulk_(channels, options, max_message_bytes, buffers_),
       large_keys_(policy_, kMaxKnownKeys) {}
 

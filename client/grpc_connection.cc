@@ -1,6 +1,7 @@
 #include "client/grpc_connection.h"
 
 #include <limits>
+#include <type_traits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -63,9 +64,13 @@ absl::StatusOr<Response> GrpcConnection::Call(Method<Request, Response> method,
   RETURN_IF_ERROR(CheckMessageSize(request.ByteSizeLong(), max_message_bytes_));
   grpc::ClientContext context;
   deadline.ApplyTo(context);
+  // Whoever asks what the server is expects nothing of it.
+  constexpr bool kExpects = !std::is_same_v<Request, v1::DescribeServerRequest>;
+  if (kExpects) channels_.server().ApplyTo(context);
   Response response;
   const grpc::Status status = ((*stub_).*method)(&context, request, &response);
   RETURN_IF_ERROR(deadline.StatusOf(status));
+  if (kExpects) channels_.server().LearnFrom(context);
   return response;
 }
 

@@ -1,21 +1,30 @@
 #include "client/retrying_connection.h"
 
+#include <algorithm>
+
 namespace tensorkv {
+namespace {
+
+// Well within the 15 minutes for which servers remember a call.
+constexpr absl::Duration kLongestRepetition = absl::Minutes(10);
+
+}  // namespace
 
 template <typename Call>
 std::invoke_result_t<Call, const CallOptions&> RetryingConnection::Retry(
     const CallOptions& options, Call call) {
-  return RetryLoop(backoff_, environment_, options.timeout,
+  const absl::Duration limit = std::min(options.timeout, kLongestRepetition);
+  return RetryLoop(backoff_, environment_, limit,
                    [&](absl::Duration time_left) {
                      CallOptions attempt_options = options;
-                     attempt_options.timeout = time_left;
+                     attempt_options.timeout -= limit - time_left;
                      return call(attempt_options);
                    });
 }
 
 absl::StatusOr<InitReply> RetryingConnection::Init(const InitRequest& request,
                                                    const CallOptions& options) {
-  if (request.on_existing != OnExisting::kKeep) {
+  if (!request.call_id && request.on_existing != OnExisting::kKeep) {
     return inner_->Init(request, options);
   }
   return Retry(options, [&](const CallOptions& attempt) {
@@ -25,7 +34,10 @@ absl::StatusOr<InitReply> RetryingConnection::Init(const InitRequest& request,
 
 absl::StatusOr<PushReply> RetryingConnection::Push(const PushRequest& request,
                                                    const CallOptions& options) {
-  return inner_->Push(request, options);
+  if (!request.call_id) return inner_->Push(request, options);
+  return Retry(options, [&](const CallOptions& attempt) {
+    return inner_->Push(request, attempt);
+  });
 }
 
 absl::StatusOr<PullReply> RetryingConnection::Pull(const PullRequest& request,
@@ -37,12 +49,17 @@ absl::StatusOr<PullReply> RetryingConnection::Pull(const PullRequest& request,
 
 absl::StatusOr<PullReply> RetryingConnection::PushPull(
     const PushRequest& request, const CallOptions& options) {
-  return inner_->PushPull(request, options);
+  if (!request.call_id) return inner_->PushPull(request, options);
+  return Retry(options, [&](const CallOptions& attempt) {
+    return inner_->PushPull(request, attempt);
+  });
 }
 
 absl::StatusOr<DeleteReply> RetryingConnection::Delete(
     const DeleteRequest& request, const CallOptions& options) {
-  if (!request.ignore_missing) return inner_->Delete(request, options);
+  if (!request.call_id && !request.ignore_missing) {
+    return inner_->Delete(request, options);
+  }
   return Retry(options, [&](const CallOptions& attempt) {
     return inner_->Delete(request, attempt);
   });
@@ -64,7 +81,7 @@ absl::StatusOr<StatReply> RetryingConnection::Stat(const StatRequest& request,
 
 absl::Status RetryingConnection::CreateNamespace(
     const CreateNamespaceRequest& request, const CallOptions& options) {
-  if (request.on_existing != OnExisting::kKeep) {
+  if (!request.call_id && request.on_existing != OnExisting::kKeep) {
     return inner_->CreateNamespace(request, options);
   }
   return Retry(options, [&](const CallOptions& attempt) {
@@ -107,7 +124,10 @@ absl::StatusOr<RuleSpec> RetryingConnection::SetHyperparameters(
 
 absl::StatusOr<JoinReply> RetryingConnection::Join(const JoinRequest& request,
                                                    const CallOptions& options) {
-  return inner_->Join(request, options);
+  if (!request.call_id) return inner_->Join(request, options);
+  return Retry(options, [&](const CallOptions& attempt) {
+    return inner_->Join(request, attempt);
+  });
 }
 
 absl::StatusOr<KeepAliveReply> RetryingConnection::KeepAlive(
@@ -119,12 +139,18 @@ absl::StatusOr<KeepAliveReply> RetryingConnection::KeepAlive(
 
 absl::Status RetryingConnection::Leave(const LeaveRequest& request,
                                        const CallOptions& options) {
-  return inner_->Leave(request, options);
+  if (!request.call_id) return inner_->Leave(request, options);
+  return Retry(options, [&](const CallOptions& attempt) {
+    return inner_->Leave(request, attempt);
+  });
 }
 
 absl::Status RetryingConnection::Barrier(const BarrierRequest& request,
                                          const CallOptions& options) {
-  return inner_->Barrier(request, options);
+  if (!request.call_id) return inner_->Barrier(request, options);
+  return Retry(options, [&](const CallOptions& attempt) {
+    return inner_->Barrier(request, attempt);
+  });
 }
 
 absl::StatusOr<ServerStatus> RetryingConnection::DescribeServer(

@@ -16,12 +16,12 @@ namespace tensorkv {
 
 // Adds retries to a connection. Thread-safe.
 //
-// Repeats on Unavailable, within the call's timeout, what has the same outcome
-// when done twice: all calls that only read, KeepAlive, Init and
+// Repeats on Unavailable, within the call's timeout and ten minutes, every call
+// with a call_id, which the server applies once; of the others what has the
+// same outcome when done twice: all calls that only read, KeepAlive, Init and
 // CreateNamespace with KEEP, Delete with ignore_missing (whose count is then
-// that of the last attempt), SetRule and SetHyperparameters. Every other call
-// is made once: if it fails with Unavailable, it may or may not have taken
-// effect.
+// that of the last attempt), SetRule and SetHyperparameters. Any other call is
+// made once: if it fails with Unavailable, it may or may not have taken effect.
 class RetryingConnection final : public Connection {
  public:
   RetryingConnection(std::unique_ptr<Connection> inner, const Backoff& backoff,

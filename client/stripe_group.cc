@@ -28,8 +28,8 @@ StripeGroup::StripeGroup(ChannelPool& channels, StripeThreads& threads,
           threads.Assemble(std::min<int>(most_stripes, channels.num_bulk()))),
       channels_(channels.BorrowBulk(threads_.size())) {
   for (size_t i = 0; i < channels_.size(); ++i) {
-    streams_.push_back(
-        std::make_unique<StripeStream>(channels_.channel(i), method, deadline));
+    streams_.push_back(std::make_unique<StripeStream>(
+        channels_.channel(i), &channels.server(), method, deadline));
   }
 }
 

@@ -7,9 +7,14 @@
 namespace tensorkv {
 
 StripeStream::StripeStream(std::shared_ptr<grpc::Channel> channel,
-                           const char* method, const CallDeadline& deadline)
-    : channel_(std::move(channel)), method_(method), deadline_(deadline) {
+                           KnownServer* server, const char* method,
+                           const CallDeadline& deadline)
+    : channel_(std::move(channel)),
+      server_(*server),
+      method_(method),
+      deadline_(deadline) {
   deadline.ApplyTo(context_);
+  server_.ApplyTo(context_);
   // The first message takes it along.
   context_.set_initial_metadata_corked(true);
 }
@@ -57,6 +62,7 @@ absl::Status StripeStream::Finish(const absl::Status& outcome) {
   while (!has_read_all_) Read(&ignored);
   const grpc::Status status = stream_->Finish();
   stream_ = nullptr;
+  if (status.ok()) server_.LearnFrom(context_);
   if (server_has_ended_it && !status.ok()) return deadline_.StatusOf(status);
   return outcome;
 }

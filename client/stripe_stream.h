@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "client/call_deadline.h"
+#include "client/known_server.h"
 #include "grpcpp/channel.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/support/byte_buffer.h"
@@ -22,9 +23,10 @@ namespace tensorkv {
 // soon as anything goes wrong, Finish. Destruction without Finish cancels.
 class StripeStream {
  public:
-  // Begins with the first Write. `method` is its path and outlives the object.
-  StripeStream(std::shared_ptr<grpc::Channel> channel, const char* method,
-               const CallDeadline& deadline);
+  // Begins with the first Write. `method` is its path; it and `server` outlive
+  // the object.
+  StripeStream(std::shared_ptr<grpc::Channel> channel, KnownServer* server,
+               const char* method, const CallDeadline& deadline);
   ~StripeStream();
 
   // Sends a message; no other follows the last one. May return before it has
@@ -50,6 +52,7 @@ class StripeStream {
   void Begin();
 
   const std::shared_ptr<grpc::Channel> channel_;
+  KnownServer& server_;
   const char* const method_;
   const CallDeadline deadline_;
   grpc::ClientContext context_;

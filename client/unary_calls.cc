@@ -26,8 +26,10 @@ absl::StatusOr<grpc::ByteBuffer> Limited(const EncodedMessage& message,
 }  // namespace
 
 UnaryCalls::UnaryCalls(std::shared_ptr<grpc::Channel> channel,
-                       size_t max_message_bytes, RefPtr<BufferPool> buffers)
+                       KnownServer* server, size_t max_message_bytes,
+                       RefPtr<BufferPool> buffers)
     : channel_(std::move(channel)),
+      server_(*server),
       max_message_bytes_(max_message_bytes),
       buffers_(std::move(buffers)),
       init_("/tensorkv.v1.TensorKV/Init", RpcMethod::NORMAL_RPC, channel_),
@@ -41,10 +43,12 @@ absl::StatusOr<grpc::ByteBuffer> UnaryCalls::Call(
     const CallDeadline& deadline) {
   grpc::ClientContext context;
   deadline.ApplyTo(context);
+  server_.ApplyTo(context);
   grpc::ByteBuffer reply;
   const grpc::Status status = grpc::internal::BlockingUnaryCall(
       channel_.get(), method, &context, request, &reply);
   RETURN_IF_ERROR(deadline.StatusOf(status));
+  server_.LearnFrom(context);
   return reply;
 }
 

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "base/ref_counted.h"
 #include "client/call_deadline.h"
+#include "client/known_server.h"
 #include "grpcpp/channel.h"
 #include "grpcpp/impl/codegen/rpc_method.h"
 #include "grpcpp/support/byte_buffer.h"
@@ -28,8 +29,8 @@ namespace tensorkv {
 class UnaryCalls {
  public:
   // The tensors that come have memory from `buffers`.
-  UnaryCalls(std::shared_ptr<grpc::Channel> channel, size_t max_message_bytes,
-             RefPtr<BufferPool> buffers);
+  UnaryCalls(std::shared_ptr<grpc::Channel> channel, KnownServer* server,
+             size_t max_message_bytes, RefPtr<BufferPool> buffers);
 
   absl::StatusOr<InitReply> Init(const InitRequest& request,
                                  const CallDeadline& deadline);
@@ -48,6 +49,7 @@ class UnaryCalls {
                                         const CallDeadline& deadline);
 
   const std::shared_ptr<grpc::Channel> channel_;
+  KnownServer& server_;
   const size_t max_message_bytes_;
   const RefPtr<BufferPool> buffers_;
   const Method init_;

@@ -220,6 +220,7 @@ absl::StatusOr<PullRequest> FromProto(const v1::PullRequest& proto) {
   request.name_space = proto.namespace_();
   request.worker = DecodeWorker(proto);
   request.wait = proto.wait();
+  request.call_id = DecodeCallId(proto);
   request.entries.reserve(proto.entries_size());
   for (const v1::PullEntry& entry : proto.entries()) {
     request.entries.push_back({entry.key(), entry.min_version()});
@@ -231,6 +232,7 @@ void ToProto(const PullRequest& request, v1::PullRequest* proto) {
   proto->set_namespace_(request.name_space);
   EncodeWorker(request.worker, proto);
   proto->set_wait(request.wait);
+  EncodeCallId(request.call_id, proto);
   for (const PullEntry& entry : request.entries) {
     v1::PullEntry* out = proto->add_entries();
     out->set_key(entry.key);

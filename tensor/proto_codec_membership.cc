@@ -21,6 +21,7 @@ absl::StatusOr<JoinRequest> FromProto(const v1::JoinRequest& proto) {
   request.name_space = proto.namespace_();
   request.worker_name = proto.worker_name();
   ASSIGN_OR_RETURN(request.lease, DecodeDuration("lease", proto.lease()));
+  request.call_id = DecodeCallId(proto);
   return request;
 }
 
@@ -28,6 +29,7 @@ void ToProto(const JoinRequest& request, v1::JoinRequest* proto) {
   proto->set_namespace_(request.name_space);
   proto->set_worker_name(request.worker_name);
   EncodeDuration(request.lease, proto->mutable_lease());
+  EncodeCallId(request.call_id, proto);
 }
 
 absl::StatusOr<JoinReply> FromProto(const v1::JoinResponse& proto) {
@@ -73,24 +75,28 @@ void ToProto(const KeepAliveReply& reply, v1::KeepAliveResponse* proto) {
 
 LeaveRequest FromProto(const v1::LeaveRequest& proto) {
   return {.name_space = proto.namespace_(),
-          .worker = DecodeWorker(proto.worker())};
+          .worker = DecodeWorker(proto.worker()),
+          .call_id = DecodeCallId(proto)};
 }
 
 void ToProto(const LeaveRequest& request, v1::LeaveRequest* proto) {
   proto->set_namespace_(request.name_space);
   EncodeWorker(request.worker, proto->mutable_worker());
+  EncodeCallId(request.call_id, proto);
 }
 
 BarrierRequest FromProto(const v1::BarrierRequest& proto) {
   return {.name_space = proto.namespace_(),
           .worker = DecodeWorker(proto.worker()),
-          .barrier = proto.barrier()};
+          .barrier = proto.barrier(),
+          .call_id = DecodeCallId(proto)};
 }
 
 void ToProto(const BarrierRequest& request, v1::BarrierRequest* proto) {
   proto->set_namespace_(request.name_space);
   EncodeWorker(request.worker, proto->mutable_worker());
   proto->set_barrier(request.barrier);
+  EncodeCallId(request.call_id, proto);
 }
 
 absl::StatusOr<WorkerStatus> FromProto(const v1::WorkerStatus& proto) {

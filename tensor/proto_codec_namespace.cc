@@ -143,6 +143,7 @@ absl::StatusOr<CreateNamespaceRequest> FromProto(
   request.name_space = proto.namespace_();
   ASSIGN_OR_RETURN(request.config, DecodeConfig(proto.config()));
   ASSIGN_OR_RETURN(request.on_existing, DecodeOnExisting(proto.on_existing()));
+  request.call_id = DecodeCallId(proto);
   return request;
 }
 
@@ -151,6 +152,7 @@ void ToProto(const CreateNamespaceRequest& request,
   proto->set_namespace_(request.name_space);
   EncodeConfig(request.config, proto->mutable_config());
   proto->set_on_existing(EncodeOnExisting(request.on_existing));
+  EncodeCallId(request.call_id, proto);
 }
 
 absl::StatusOr<NamespaceStatus> FromProto(const v1::NamespaceStatus& proto) {
@@ -218,20 +220,23 @@ void ToProto(const NamespaceStatus& status, v1::NamespaceStatus* proto) {
 SetRuleRequest FromProto(const v1::SetRuleRequest& proto) {
   return {.name_space = proto.namespace_(),
           .key_pattern = proto.key_pattern(),
-          .rule = FromProto(proto.rule())};
+          .rule = FromProto(proto.rule()),
+          .call_id = DecodeCallId(proto)};
 }
 
 void ToProto(const SetRuleRequest& request, v1::SetRuleRequest* proto) {
   proto->set_namespace_(request.name_space);
   proto->set_key_pattern(request.key_pattern);
   ToProto(request.rule, proto->mutable_rule());
+  EncodeCallId(request.call_id, proto);
 }
 
 SetHyperparametersRequest FromProto(
     const v1::SetHyperparametersRequest& proto) {
   return {.name_space = proto.namespace_(),
           .key_pattern = proto.key_pattern(),
-          .hyperparameters = DecodeHyperparameters(proto.hyperparameters())};
+          .hyperparameters = DecodeHyperparameters(proto.hyperparameters()),
+          .call_id = DecodeCallId(proto)};
 }
 
 void ToProto(const SetHyperparametersRequest& request,
@@ -240,6 +245,7 @@ void ToProto(const SetHyperparametersRequest& request,
   proto->set_key_pattern(request.key_pattern);
   EncodeHyperparameters(request.hyperparameters,
                         proto->mutable_hyperparameters());
+  EncodeCallId(request.call_id, proto);
 }
 
 ServerStatus FromProto(const v1::DescribeServerResponse& proto) {

@@ -17,6 +17,7 @@ absl::StatusOr<Stripe> DecodeStripe(const Proto& proto) {
   Stripe stripe;
   stripe.index = proto.stripe().index();
   if (proto.stripe().count() > 0) stripe.count = proto.stripe().count();
+  stripe.attempt = proto.stripe().attempt();
   RETURN_IF_ERROR(CheckStripe(stripe));
   return stripe;
 }
@@ -27,6 +28,7 @@ void EncodeStripe(const Stripe& stripe, Proto* proto) {
   if (stripe == Stripe()) return;
   proto->mutable_stripe()->set_index(stripe.index);
   proto->mutable_stripe()->set_count(stripe.count);
+  proto->mutable_stripe()->set_attempt(stripe.attempt);
 }
 
 template <typename Proto>

@@ -89,6 +89,7 @@ struct PullRequest {
   std::optional<Worker> worker;
   bool wait = false;
   std::vector<PullEntry> entries;
+  std::optional<CallId> call_id;
 };
 
 struct Value {
@@ -106,6 +107,7 @@ struct PullReply {
 struct Stripe {
   uint32_t index = 0;
   uint32_t count = 1;
+  uint32_t attempt = 0;
 
   friend bool operator==(const Stripe&, const Stripe&) = default;
 };
@@ -262,18 +264,21 @@ struct CreateNamespaceRequest {
   std::string name_space;
   NamespaceConfig config;
   OnExisting on_existing = OnExisting::kFail;
+  std::optional<CallId> call_id;
 };
 
 struct SetRuleRequest {
   std::string name_space;
   std::string key_pattern;
   RuleSpec rule;
+  std::optional<CallId> call_id;
 };
 
 struct SetHyperparametersRequest {
   std::string name_space;
   std::string key_pattern;
   Hyperparameters hyperparameters;
+  std::optional<CallId> call_id;
 };
 
 // --- Membership -------------------------------------------------------------
@@ -282,6 +287,7 @@ struct JoinRequest {
   std::string name_space;
   std::string worker_name;
   absl::Duration lease;
+  std::optional<CallId> call_id;
 };
 
 struct JoinReply {
@@ -305,12 +311,14 @@ struct KeepAliveReply {
 struct LeaveRequest {
   std::string name_space;
   Worker worker;
+  std::optional<CallId> call_id;
 };
 
 struct BarrierRequest {
   std::string name_space;
   Worker worker;
   std::string barrier;
+  std::optional<CallId> call_id;
 };
 
 // --- Server -----------------------------------------------------------------

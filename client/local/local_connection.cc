@@ -49,7 +49,9 @@ LocalConnection::LocalConnection(const LocalConnectionOptions& options)
 
 absl::StatusOr<InitReply> LocalConnection::Init(const InitRequest& request,
                                                 const CallOptions& options) {
-  return store_.Init(request);
+  return Await<InitReply>([&](ReplyCallback<InitReply> done) {
+    store_.Init(request, ContextOf(options), std::move(done));
+  });
 }
 
 absl::StatusOr<PushReply> LocalConnection::Push(const PushRequest& request,

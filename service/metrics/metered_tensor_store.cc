@@ -80,9 +80,10 @@ ReplyCallback<PullReply> MeteredTensorStore::Measured(
   };
 }
 
-absl::StatusOr<InitReply> MeteredTensorStore::Init(InitRequest request) {
+void MeteredTensorStore::Init(InitRequest request, CallContext context,
+                              ReplyCallback<InitReply> done) {
   init_bytes_.Increment(TensorBytes(request.entries));
-  return inner_.Init(std::move(request));
+  inner_.Init(std::move(request), std::move(context), std::move(done));
 }
 
 void MeteredTensorStore::Push(PushRequest request, CallContext context,

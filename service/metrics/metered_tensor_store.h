@@ -27,7 +27,8 @@ class MeteredTensorStore final : public TensorStore {
   MeteredTensorStore(TensorStore* inner, const Alarms* clock,
                      prometheus::Registry* registry);
 
-  absl::StatusOr<InitReply> Init(InitRequest request) override;
+  void Init(InitRequest request, CallContext context,
+            ReplyCallback<InitReply> done) override;
   void Push(PushRequest request, CallContext context,
             ReplyCallback<PushReply> done) override;
   void Pull(PullRequest request, CallContext context,

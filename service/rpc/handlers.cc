@@ -33,6 +33,15 @@ Handlers::Handlers(HandlerDependencies dependencies,
       limits_(limits),
       decoder_(dependencies.staging, limits) {}
 
+void Handlers::Init(grpc::ByteBuffer* bytes, CallContext context,
+                    Responder respond) {
+  absl::StatusOr<InitRequest> request = decoder_.Init(bytes);
+  if (!request.ok()) return std::move(respond)(request.status());
+  store_.Init(*std::move(request), std::move(context),
+              Encoded<InitReply>(limits_, Encode<v1::InitResponse, InitReply>,
+                                 std::move(respond)));
+}
+
 void Handlers::Push(grpc::ByteBuffer* bytes, CallContext context,
                     Responder respond) {
   absl::StatusOr<PushRequest> request = decoder_.Push(bytes);
@@ -78,12 +87,6 @@ void Handlers::Barrier(grpc::ByteBuffer* bytes, CallContext context,
         if (!reply.ok()) return std::move(respond)(reply.status());
         std::move(respond)(Serialize(v1::BarrierResponse(), limits));
       });
-}
-
-Handlers::Answer Handlers::Init(grpc::ByteBuffer* bytes) {
-  ASSIGN_OR_RETURN(InitRequest request, decoder_.Init(bytes));
-  ASSIGN_OR_RETURN(InitReply reply, store_.Init(std::move(request)));
-  return Encode<v1::InitResponse>(reply, limits_);
 }
 
 Handlers::Answer Handlers::Delete(grpc::ByteBuffer* bytes) {

@@ -39,6 +39,7 @@ class Handlers {
   Handlers(HandlerDependencies dependencies, const MessageLimits& limits);
 
   // These may wait; they answer on the thread that ends the wait.
+  void Init(grpc::ByteBuffer* bytes, CallContext context, Responder respond);
   void Push(grpc::ByteBuffer* bytes, CallContext context, Responder respond);
   void Pull(grpc::ByteBuffer* bytes, CallContext context, Responder respond);
   void PushPull(grpc::ByteBuffer* bytes, CallContext context,
@@ -47,7 +48,6 @@ class Handlers {
 
   // These answer at once.
   using Answer = absl::StatusOr<grpc::ByteBuffer>;
-  Answer Init(grpc::ByteBuffer* bytes);
   Answer Delete(grpc::ByteBuffer* bytes);
   Answer List(grpc::ByteBuffer* bytes);
   Answer Stat(grpc::ByteBuffer* bytes);

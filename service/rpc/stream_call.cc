@@ -53,6 +53,8 @@ void StreamCall::Open() {
   if (!is_admitted_) {
     End(TooManyStreams(environment_.open_streams->limit()));
   } else {
+    const absl::Status status = environment_.incarnation->Greet(context_);
+    if (!status.ok()) End(status);  // by Read
     MutexLock lock(&mutex_);
     WatchProgress();
   }

@@ -15,6 +15,7 @@
 #include "base/mutex.h"
 #include "grpcpp/grpcpp.h"
 #include "service/rpc/call_observer.h"
+#include "service/rpc/incarnation.h"
 #include "service/rpc/open_streams.h"
 #include "service/rpc/reply_messages.h"
 #include "service/rpc/stream_session.h"
@@ -48,6 +49,7 @@ class StreamCall final
   struct Environment {
     StreamDependencies session;
     OpenStreams* open_streams = nullptr;
+    const Incarnation* incarnation = nullptr;
     absl::Duration stream_timeout;
     Alarms* alarms = nullptr;
     CallObserver* observer = nullptr;

@@ -15,10 +15,9 @@ namespace {
 // As data.proto says of CallId.
 constexpr size_t kMaxClientIdBytes = 64;
 
-// Takes the call's identity away from a stripe's request: it says which
-// streams belong together, and is used up by that.
-absl::Status TakeIdentity(std::optional<CallId>& call_id,
-                          StreamRequest& stream) {
+// The identity of a stripe's call, which says which streams belong together.
+absl::Status NameStripedCall(const std::optional<CallId>& call_id,
+                             StreamRequest& stream) {
   if (stream.stripe.count <= 1) return absl::OkStatus();
   if (!call_id || call_id->client_id.empty()) {
     return absl::InvalidArgumentError(
@@ -29,7 +28,7 @@ absl::Status TakeIdentity(std::optional<CallId>& call_id,
         absl::StrCat("call_id.client_id: expected 1 to ", kMaxClientIdBytes,
                      " bytes, got ", call_id->client_id.size()));
   }
-  stream.striped_call_id = std::exchange(call_id, std::nullopt);
+  stream.striped_call_id = call_id;
   return absl::OkStatus();
 }
 
@@ -50,7 +49,7 @@ absl::StatusOr<StreamRequest> DecodeManifest(const MessageLimits& limits,
   ASSIGN_OR_RETURN(auto manifest,
                    FromProto(std::move(*chunk.mutable_manifest())));
   stream.stripe = manifest.stripe;
-  RETURN_IF_ERROR(TakeIdentity(manifest.request.call_id, stream));
+  RETURN_IF_ERROR(NameStripedCall(manifest.request.call_id, stream));
   stream.request = std::move(manifest.request);
   return stream;
 }
@@ -66,7 +65,7 @@ absl::StatusOr<StreamRequest> DecodePull(const MessageLimits& limits,
   ASSIGN_OR_RETURN(PullStreamRequest pull, FromProto(message));
   stream.stripe = pull.stripe;
   stream.max_part_bytes = pull.max_part_bytes;
-  RETURN_IF_ERROR(TakeIdentity(pull.call_id, stream));
+  RETURN_IF_ERROR(NameStripedCall(pull.call_id, stream));
   stream.request = std::move(pull.request);
   return stream;
 }

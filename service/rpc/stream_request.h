@@ -23,7 +23,7 @@ using StreamedRequest = std::variant<InitRequest, PushRequest, PullRequest>;
 struct StreamRequest {
   StreamedRequest request;
   Stripe stripe;
-  // Names the call that a stripe belongs to; the request has it no more.
+  // Names the call that a stripe belongs to.
   std::optional<CallId> striped_call_id;
   // Of a stripe: what all stripes of a call must have in common.
   std::string manifest;

@@ -52,9 +52,8 @@ void Execute(TensorStore& store, Method method, StreamedRequest request,
              CallContext context, ReplyCallback<StreamedReply> done) {
   switch (method) {
     case Method::kInitStream:
-      As<InitReply>(std::move(done))(
-          store.Init(std::get<InitRequest>(std::move(request))));
-      return;
+      return store.Init(std::get<InitRequest>(std::move(request)),
+                        std::move(context), As<InitReply>(std::move(done)));
     case Method::kPushStream:
       return store.Push(std::get<PushRequest>(std::move(request)),
                         std::move(context), As<PushReply>(std::move(done)));
@@ -88,7 +87,7 @@ absl::Status StreamSession::Open(grpc::ByteBuffer* message) {
   StripedCalls& calls = *dependencies_.striped_calls;
   const std::shared_ptr<StripedCall> call =
       stream.striped_call_id
-          ? calls.Find(method_, *stream.striped_call_id, stripe_.count)
+          ? calls.Find(method_, *stream.striped_call_id, stripe_)
           : calls.New();
 
   const auto prepare = [&]() -> absl::StatusOr<StripedCall::Prepared> {

@@ -10,13 +10,13 @@ std::shared_ptr<StripedCall> StripedCalls::New() {
 
 std::shared_ptr<StripedCall> StripedCalls::Find(Method method,
                                                 const CallId& call_id,
-                                                uint32_t num_stripes) {
-  Key key(method, call_id.client_id, call_id.sequence);
+                                                const Stripe& stripe) {
+  Key key(method, call_id.client_id, call_id.sequence, stripe.attempt);
   MutexLock lock(&mutex_);
   std::weak_ptr<StripedCall>& known = calls_[key];
   if (auto call = known.lock()) return call;
   std::shared_ptr<StripedCall> call(
-      new StripedCall(num_stripes, join_timeout_, &alarms_),
+      new StripedCall(stripe.count, join_timeout_, &alarms_),
       [this, key = std::move(key)](StripedCall* ended) {
         delete ended;
         Forget(key);

@@ -31,16 +31,16 @@ class StripedCalls {
   // A call of one stream.
   std::shared_ptr<StripedCall> New();
 
-  // The call of that method and identity: the one that a stripe has, or a new
-  // one of `num_stripes`.
+  // The attempt at the call of that method and identity which `stripe` belongs
+  // to: the one that another stripe has, or a new one.
   std::shared_ptr<StripedCall> Find(Method method, const CallId& call_id,
-                                    uint32_t num_stripes);
+                                    const Stripe& stripe);
 
   // How many calls have stripes.
   size_t size() const;
 
  private:
-  using Key = std::tuple<Method, std::string, uint64_t>;
+  using Key = std::tuple<Method, std::string, uint64_t, uint32_t>;
 
   void Forget(const Key& key);
 

@@ -21,7 +21,10 @@ using RawStreamHandler =
 TensorKvService::TensorKvService(Handlers* handlers,
                                  const StreamCall::Environment* streams,
                                  CallObserver* observer)
-    : handlers_(*handlers), streams_(*streams), observer_(*observer) {
+    : handlers_(*handlers),
+      streams_(*streams),
+      incarnation_(*streams->incarnation),
+      observer_(*observer) {
   Add(Method::kInit, &Handlers::Init);
   Add(Method::kPush, &Handlers::Push);
   Add(Method::kPull, &Handlers::Pull);
@@ -85,6 +88,11 @@ void TensorKvService::AddHandler(Method method, Handler handler) {
                                      grpc::ByteBuffer* reply) {
         auto* call = new UnaryCall(method, request->Length(), *context, reply,
                                    &observer_);
+        const absl::Status status = incarnation_.Greet(*context);
+        if (!status.ok()) {
+          call->responder()(status);
+          return call;
+        }
         // The handler empties the request, which frees the received bytes while
         // the call waits; gRPC has no further use for them.
         handler(const_cast<grpc::ByteBuffer*>(request), call->context(),

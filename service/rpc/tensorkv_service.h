@@ -43,6 +43,7 @@ class TensorKvService final : public grpc::Service {
 
   Handlers& handlers_;
   const StreamCall::Environment& streams_;
+  const Incarnation& incarnation_;
   CallObserver& observer_;
   // gRPC points to them.
   std::deque<std::string> paths_;

@@ -52,7 +52,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(
 
 Server::Server(const ServerOptions& options)
     : options_(options),
-      incarnation_(absl::Uniform<uint64_t>(absl::BitGen())),
+      // 0 would mean none.
+      incarnation_(absl::Uniform<uint64_t>(absl::BitGen(), 1, UINT64_MAX)),
       started_unix_seconds_(absl::ToUnixSeconds(absl::Now())),
       engine_(options, &registry_),
       call_metrics_(&registry_),
@@ -63,6 +64,7 @@ Server::Server(const ServerOptions& options)
                             .striped_calls = &striped_calls_,
                             .limits = LimitsOf(options)},
                 .open_streams = &open_streams_,
+                .incarnation = &incarnation_,
                 .stream_timeout = options.stream_timeout,
                 .alarms = &engine_.alarms(),
                 .observer = &call_metrics_}),
@@ -132,7 +134,7 @@ int Server::metrics_port() const {
 
 ServerStatus Server::Describe() const {
   return {.version = kVersion,
-          .incarnation = incarnation_,
+          .incarnation = incarnation_.id(),
           .started_unix_seconds = started_unix_seconds_,
           .devices = engine_.devices(),
           .budget_bytes = engine_.budget_bytes(),

@@ -17,6 +17,7 @@
 #include "service/metrics/http_endpoint.h"
 #include "service/rpc/handlers.h"
 #include "service/rpc/health_service.h"
+#include "service/rpc/incarnation.h"
 #include "service/rpc/open_streams.h"
 #include "service/rpc/stream_call.h"
 #include "service/rpc/striped_calls.h"
@@ -64,7 +65,7 @@ class Server {
   absl::Status StartHttp();
 
   const ServerOptions options_;
-  const uint64_t incarnation_;
+  const Incarnation incarnation_;
   const int64_t started_unix_seconds_;
   std::atomic<bool> is_ready_ = false;
   std::atomic<bool> is_shut_down_ = false;

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "service/store/names.h"
+#include "service/store/once_calls.h"
 
 namespace tensorkv {
 namespace {
@@ -28,7 +29,10 @@ MemoryTensorStore::MemoryTensorStore(const MemoryTensorStoreOptions& options,
                    .min_lease = options.min_lease,
                    .max_lease = options.max_lease,
                    .max_entries = options.max_entries},
-      max_namespaces_(options.max_namespaces) {
+      max_namespaces_(options.max_namespaces),
+      calls_(CallWindow::Create(
+          {.max_wait = options.max_wait}, alarms,
+          MakeRefCounted<BudgetAccount>(environment_.budget))) {
   // A namespace with the default configuration has nothing to fail on.
   namespaces_.emplace(kDefaultNamespace,
                       *Namespace::Create(std::string(kDefaultNamespace),
@@ -54,35 +58,37 @@ std::vector<MemoryTensorStore::NamespacePtr> MemoryTensorStore::All() const {
   return all;
 }
 
-absl::StatusOr<InitReply> MemoryTensorStore::Init(InitRequest request) {
-  ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
-  return found->Init(std::move(request));
+void MemoryTensorStore::Init(InitRequest request, CallContext context,
+                             ReplyCallback<InitReply> done) {
+  const absl::StatusOr<NamespacePtr> found = Find(request.name_space);
+  if (!found.ok()) return std::move(done)(found.status());
+  InitOnce(*found, std::move(request), context, std::move(done));
 }
 
 void MemoryTensorStore::Push(PushRequest request, CallContext context,
                              ReplyCallback<PushReply> done) {
   const absl::StatusOr<NamespacePtr> found = Find(request.name_space);
   if (!found.ok()) return std::move(done)(found.status());
-  (*found)->Push(std::move(request), context, std::move(done));
+  PushOnce(*found, std::move(request), std::move(context), std::move(done));
 }
 
 void MemoryTensorStore::Pull(PullRequest request, CallContext context,
                              ReplyCallback<PullReply> done) {
   const absl::StatusOr<NamespacePtr> found = Find(request.name_space);
   if (!found.ok()) return std::move(done)(found.status());
-  (*found)->Pull(std::move(request), std::move(context), std::move(done));
+  PullOnce(*found, std::move(request), std::move(context), std::move(done));
 }
 
 void MemoryTensorStore::PushPull(PushRequest request, CallContext context,
                                  ReplyCallback<PullReply> done) {
   const absl::StatusOr<NamespacePtr> found = Find(request.name_space);
   if (!found.ok()) return std::move(done)(found.status());
-  (*found)->PushPull(std::move(request), std::move(context), std::move(done));
+  PushPullOnce(*found, std::move(request), std::move(context), std::move(done));
 }
 
 absl::StatusOr<DeleteReply> MemoryTensorStore::Delete(DeleteRequest request) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
-  return found->Delete(request);
+  return DeleteOnce(*found, request);
 }
 
 absl::StatusOr<ListReply> MemoryTensorStore::List(const ListRequest& request) {
@@ -112,6 +118,12 @@ absl::Status MemoryTensorStore::Allocate(absl::string_view name_space,
 }
 
 absl::Status MemoryTensorStore::CreateNamespace(
+    const CreateNamespaceRequest& request) {
+  return CreateNamespaceOnce(*calls_, request,
+                             [&] { return MakeNamespace(request); });
+}
+
+absl::Status MemoryTensorStore::MakeNamespace(
     const CreateNamespaceRequest& request) {
   if (request.on_existing == OnExisting::kReplace) {
     return absl::InvalidArgumentError(
@@ -174,18 +186,18 @@ absl::Status MemoryTensorStore::DeleteNamespace(absl::string_view name_space) {
 
 absl::Status MemoryTensorStore::SetRule(const SetRuleRequest& request) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
-  return found->SetRule(request);
+  return SetRuleOnce(*found, request);
 }
 
 absl::StatusOr<RuleSpec> MemoryTensorStore::SetHyperparameters(
     const SetHyperparametersRequest& request) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
-  return found->SetHyperparameters(request);
+  return SetHyperparametersOnce(*found, request);
 }
 
 absl::StatusOr<JoinReply> MemoryTensorStore::Join(const JoinRequest& request) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
-  return found->Join(request);
+  return JoinOnce(*found, request);
 }
 
 absl::StatusOr<KeepAliveReply> MemoryTensorStore::KeepAlive(
@@ -196,17 +208,18 @@ absl::StatusOr<KeepAliveReply> MemoryTensorStore::KeepAlive(
 
 absl::Status MemoryTensorStore::Leave(const LeaveRequest& request) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
-  return found->Leave(request);
+  return LeaveOnce(*found, request);
 }
 
 void MemoryTensorStore::Barrier(BarrierRequest request, CallContext context,
                                 ReplyCallback<BarrierReply> done) {
   const absl::StatusOr<NamespacePtr> found = Find(request.name_space);
   if (!found.ok()) return std::move(done)(found.status());
-  (*found)->Barrier(std::move(request), std::move(context), std::move(done));
+  BarrierOnce(*found, std::move(request), std::move(context), std::move(done));
 }
 
 void MemoryTensorStore::CancelWaits() {
+  calls_->EndWaits(ShuttingDown());
   for (const NamespacePtr& each : All()) each->EndWaits(ShuttingDown());
 }
 

@@ -21,6 +21,7 @@
 #include "base/mutex.h"
 #include "kernels/backend.h"
 #include "service/store/byte_budget.h"
+#include "service/store/call_window.h"
 #include "service/store/namespace.h"
 #include "service/store/staging.h"
 #include "service/store/tensor_store.h"
@@ -56,7 +57,8 @@ class MemoryTensorStore final : public TensorStore,
   // another thread.
   ~MemoryTensorStore() override;
 
-  absl::StatusOr<InitReply> Init(InitRequest request) override;
+  void Init(InitRequest request, CallContext context,
+            ReplyCallback<InitReply> done) override;
   void Push(PushRequest request, CallContext context,
             ReplyCallback<PushReply> done) override;
   void Pull(PullRequest request, CallContext context,
@@ -98,6 +100,7 @@ class MemoryTensorStore final : public TensorStore,
  private:
   using NamespacePtr = std::shared_ptr<Namespace>;
 
+  absl::Status MakeNamespace(const CreateNamespaceRequest& request);
   // Errors: NotFound.
   absl::StatusOr<NamespacePtr> Find(absl::string_view name_space) const;
   std::vector<NamespacePtr> All() const;
@@ -107,6 +110,8 @@ class MemoryTensorStore final : public TensorStore,
   Executor executor_;
   const NamespaceEnvironment environment_;
   const uint32_t max_namespaces_;
+  // Of calls that are about namespaces.
+  const std::shared_ptr<CallWindow> calls_;
 
   mutable Mutex mutex_;
   std::map<std::string, NamespacePtr, std::less<>> namespaces_

@@ -16,6 +16,19 @@ namespace {
 constexpr uint32_t kDefaultPageSize = 1000;
 constexpr uint32_t kMaxPageSize = 10000;
 
+// What answers to calls may take of the budget, and how much is enough for
+// any.
+constexpr uint64_t kShareOfCallWindow = 64;
+constexpr uint64_t kMinCallWindowBytes = 64 << 10;
+constexpr uint64_t kMaxCallWindowBytes = 64 << 20;
+
+CallWindowOptions WindowOptions(uint64_t budget_bytes,
+                                absl::Duration max_wait) {
+  return {.max_bytes = std::clamp(budget_bytes / kShareOfCallWindow,
+                                  kMinCallWindowBytes, kMaxCallWindowBytes),
+          .max_wait = max_wait};
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<Namespace>> Namespace::Create(
@@ -57,6 +70,9 @@ Namespace::Namespace(std::string name, NamespaceConfig config,
       state_(MakeRefCounted<BudgetAccount>(budget_)),
       contributions_(MakeRefCounted<BudgetAccount>(budget_)),
       metadata_(MakeRefCounted<BudgetAccount>(budget_)),
+      calls_(CallWindow::Create(
+          WindowOptions(config_.budget_bytes, environment.max_wait),
+          environment.alarms, metadata_)),
       bindings_(std::make_shared<const RuleBindings>(std::move(rule))) {}
 
 absl::Status Namespace::NoSuchKey(absl::string_view key) const {
@@ -71,10 +87,10 @@ absl::Status Namespace::CheckNumEntries(size_t num_entries) const {
                    environment_.max_entries, ", got ", num_entries));
 }
 
-absl::Status Namespace::CheckCallId(const std::optional<CallId>& call_id) {
-  if (!call_id) return absl::OkStatus();
-  return absl::UnimplementedError(
-      "call_id: this server does not recognise repeated calls yet");
+absl::StatusOr<bool> Namespace::IsRepeat(
+    const std::optional<CallId>& call_id) const {
+  if (!call_id) return false;
+  return calls_->Knows(*call_id);
 }
 
 KeyStatus Namespace::StatusOf(const StoredKey& key) const {

@@ -22,6 +22,7 @@
 #include "base/mutex.h"
 #include "kernels/backend.h"
 #include "service/store/byte_budget.h"
+#include "service/store/call_window.h"
 #include "service/store/key_table.h"
 #include "service/store/push_mode.h"
 #include "service/store/round_failures.h"
@@ -49,7 +50,7 @@ struct NamespaceEnvironment {
 };
 
 // Thread-safe. Verbs as in TensorStore, for requests whose name_space is this
-// one.
+// one, but for call_id: once_calls.h makes a call once, with calls().
 //
 // One mutex guards all metadata, so that a call over many keys is checked and
 // takes effect at one moment, and a pull sees one moment of all its keys.
@@ -67,10 +68,11 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   absl::StatusOr<InitReply> Init(InitRequest request);
   void Push(PushRequest request, const CallContext& context,
             ReplyCallback<PushReply> done);
+  // The same; `names` takes the names of the entries once the push is in.
+  void Push(PushRequest request, const CallContext& context,
+            std::vector<PullEntry>* names, ReplyCallback<PushReply> done);
   void Pull(PullRequest request, CallContext context,
             ReplyCallback<PullReply> done);
-  void PushPull(PushRequest request, CallContext context,
-                ReplyCallback<PullReply> done);
   absl::StatusOr<DeleteReply> Delete(const DeleteRequest& request);
   absl::StatusOr<ListReply> List(const ListRequest& request) const;
   absl::StatusOr<StatReply> Stat(const StatRequest& request);
@@ -91,6 +93,10 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   absl::Status SetRule(const SetRuleRequest& request);
   absl::StatusOr<RuleSpec> SetHyperparameters(
       const SetHyperparametersRequest& request);
+
+  // The answers to the calls made in this namespace.
+  CallWindow& calls() { return *calls_; }
+  Alarms& alarms() const { return *environment_.alarms; }
 
   // With every default filled in.
   const NamespaceConfig& config() const { return config_; }
@@ -225,8 +231,6 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   uint64_t BytesOfNewKey(const InitEntry& entry, const UpdateRule& rule) const;
 
   // namespace_push.cc
-  void Push(PushRequest request, const CallContext& context,
-            std::vector<PullEntry>* names, ReplyCallback<PushReply> done);
   absl::Status CheckFields(const PushRequest& request) const;
   absl::Status HoldContributions(Admission& admission);
   // What a push must reserve for the tensor: nothing where its memory is
@@ -387,7 +391,9 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
 
   absl::Status NoSuchKey(absl::string_view key) const;
   absl::Status CheckNumEntries(size_t num_entries) const;
-  static absl::Status CheckCallId(const std::optional<CallId>& call_id);
+  // Whether the call has been made, or is being made, as far as one knows
+  // before its turn. Errors: those of CallWindow::Knows.
+  absl::StatusOr<bool> IsRepeat(const std::optional<CallId>& call_id) const;
 
   const std::string name_;
   const NamespaceConfig config_;
@@ -400,6 +406,7 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   const RefPtr<BudgetAccount> state_;
   const RefPtr<BudgetAccount> contributions_;
   const RefPtr<BudgetAccount> metadata_;
+  const std::shared_ptr<CallWindow> calls_;
 
   mutable Mutex mutex_;
   KeyTable keys_ ABSL_GUARDED_BY(mutex_);

@@ -54,7 +54,6 @@ absl::StatusOr<InitReply> Namespace::Init(InitRequest request) {
 
 absl::Status Namespace::CheckFields(const InitRequest& request) const {
   RETURN_IF_ERROR(CheckNumEntries(request.entries.size()));
-  RETURN_IF_ERROR(CheckCallId(request.call_id));
   absl::flat_hash_set<absl::string_view> seen;
   for (const InitEntry& entry : request.entries) {
     RETURN_IF_ERROR(CheckKey(entry.key));
@@ -227,7 +226,6 @@ void Namespace::RemoveKey(absl::string_view name, Replies& replies) {
 
 absl::StatusOr<DeleteReply> Namespace::Delete(const DeleteRequest& request) {
   RETURN_IF_ERROR(CheckNumEntries(request.keys.size()));
-  RETURN_IF_ERROR(CheckCallId(request.call_id));
   for (const std::string& key : request.keys) RETURN_IF_ERROR(CheckKey(key));
   Replies replies;
   DeleteReply reply;

@@ -211,27 +211,6 @@ void Namespace::Pull(PullRequest request, CallContext context,
                                    std::move(done)));
 }
 
-void Namespace::PushPull(PushRequest request, CallContext context,
-                         ReplyCallback<PullReply> done) {
-  const auto pull = std::make_shared<PullRequest>();
-  pull->name_space = request.name_space;
-  pull->worker = request.worker;
-  pull->entries.reserve(request.entries.size());
-  const absl::Duration started = environment_.alarms->Now();
-  const CallContext push_context = context;
-  Push(std::move(request), push_context, &pull->entries,
-       [self = shared_from_this(), pull, context = std::move(context),
-        done = std::move(done),
-        started](absl::StatusOr<PushReply> pushed) mutable {
-         if (!pushed.ok()) {
-           std::move(done)(pushed.status());
-           return;
-         }
-         context.timeout -= self->environment_.alarms->Now() - started;
-         self->Pull(std::move(*pull), std::move(context), std::move(done));
-       });
-}
-
 absl::Status Namespace::CheckPull(const PullRequest& request) const {
   RETURN_IF_ERROR(CheckNumEntries(request.entries.size()));
   for (const PullEntry& entry : request.entries) {

@@ -60,7 +60,6 @@ void Namespace::Run(Work work) {
 
 absl::Status Namespace::CheckFields(const PushRequest& request) const {
   RETURN_IF_ERROR(CheckNumEntries(request.entries.size()));
-  RETURN_IF_ERROR(CheckCallId(request.call_id));
   RETURN_IF_ERROR(mode_->CheckPush(request));
   for (const PushEntry& entry : request.entries) {
     RETURN_IF_ERROR(CheckKey(entry.key));

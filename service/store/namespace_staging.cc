@@ -6,6 +6,12 @@ namespace tensorkv {
 
 absl::Status Namespace::CheckInit(const InitRequest& request) const {
   RETURN_IF_ERROR(CheckFields(request));
+  StagingLayout staging;
+  for (const InitEntry& entry : request.entries) {
+    if (!entry.tensor.has_data()) staging.Add(entry.tensor.size_bytes());
+  }
+  ASSIGN_OR_RETURN(const bool is_repeat, IsRepeat(request.call_id));
+  if (is_repeat) return budget_->CheckRoom(staging.total_bytes());
   std::vector<bool> wanted;
   std::shared_ptr<const RuleBindings> bindings;
   {
@@ -13,11 +19,9 @@ absl::Status Namespace::CheckInit(const InitRequest& request) const {
     ASSIGN_OR_RETURN(wanted, EntriesToCreate(request));
     bindings = bindings_;
   }
-  StagingLayout staging;
   uint64_t bytes = 0;
   for (size_t i = 0; i < wanted.size(); ++i) {
     const InitEntry& entry = request.entries[i];
-    if (!entry.tensor.has_data()) staging.Add(entry.tensor.size_bytes());
     if (!wanted[i]) continue;
     const SharedRule& rule = bindings->Find(entry.key);
     RETURN_IF_ERROR(CheckRule(entry.key, entry.tensor.dtype(), *rule));
@@ -57,6 +61,8 @@ absl::Status Namespace::CheckPush(const PushRequest& request) {
     bytes += BytesToHold(entry.tensor);
     if (!entry.tensor.has_data()) staging.Add(entry.tensor.size_bytes());
   }
+  ASSIGN_OR_RETURN(const bool is_repeat, IsRepeat(request.call_id));
+  if (is_repeat) return budget_->CheckRoom(staging.total_bytes());
   {
     MutexLock lock(&mutex_);
     absl::Status status = Admit(request.worker);

@@ -107,6 +107,7 @@ void Namespace::EndWaits(const absl::Status& status) {
     FailWaits([](const WaitingCall&) { return true; }, status, replies);
   }
   Send(std::move(replies));
+  calls_->EndWaits(status);
 }
 
 void Namespace::Send(Replies replies) {

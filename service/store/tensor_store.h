@@ -36,6 +36,9 @@ using ReplyCallback = absl::AnyInvocable<void(absl::StatusOr<Reply>) &&>;
 // What each verb means, and its errors, is written at the message of its name
 // in proto/tensorkv/v1/data.proto. A call is checked whole before any effect.
 //
+// A call with a call_id that comes again waits for the attempt that is under
+// way, and changes nothing.
+//
 // Calls that may wait take a callback. It runs exactly once, on the calling
 // thread or on one that made the value ready, with no lock held; it must not
 // block. Nobody waits on a thread: ten thousand waiting calls cost memory.
@@ -47,7 +50,8 @@ class TensorStore {
  public:
   virtual ~TensorStore() = default;
 
-  virtual absl::StatusOr<InitReply> Init(InitRequest request) = 0;
+  virtual void Init(InitRequest request, CallContext context,
+                    ReplyCallback<InitReply> done) = 0;
   virtual void Push(PushRequest request, CallContext context,
                     ReplyCallback<PushReply> done) = 0;
   virtual void Pull(PullRequest request, CallContext context,

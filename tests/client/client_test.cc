@@ -56,6 +56,62 @@ TEST_F(ClientTest, CallsGetTheTimeout) {
   EXPECT_THAT(script_.timeouts, ElementsAre(absl::Seconds(3)));
 }
 
+TEST_F(ClientTest, MutatingCallsAreNumbered) {
+  AnswerPushes();
+  Client client = MakeClient({});
+
+  ASSERT_OK(client.Init("w", Full({2}, 1)));
+  ASSERT_OK(client.Push("w", Full({2}, 1)));
+  ASSERT_OK(client.Delete({"w"}));
+  ASSERT_OK(client.SetRule({.name = "sgd"}));
+  ASSERT_OK(client.SetHyperparameters({}));
+  ASSERT_OK(client.CreateNamespace("n", {}));
+
+  EXPECT_EQ(script_.init.call_id->sequence, 1u);
+  EXPECT_EQ(script_.push.call_id->sequence, 2u);
+  EXPECT_EQ(script_.remove.call_id->sequence, 3u);
+  EXPECT_EQ(script_.set_rule.call_id->sequence, 4u);
+  EXPECT_EQ(script_.tune.call_id->sequence, 5u);
+  EXPECT_EQ(script_.create.call_id->sequence, 6u);
+}
+
+TEST_F(ClientTest, JoinMakesTheClientAWorker) {
+  AnswerPushes();
+  script_.join_reply = {.worker = {.rank = 3, .epoch = 9}, .step = 12};
+  Client client = MakeClient({.name_space = "n"});
+
+  ASSERT_OK(client.Join("w3", absl::Seconds(5)));
+  ASSERT_OK(client.Push("w", Full({2}, 1)));
+
+  EXPECT_EQ(script_.join.worker_name, "w3");
+  EXPECT_EQ(script_.push.worker->rank, 3u);
+  EXPECT_EQ(script_.push.worker->epoch, 9u);
+  EXPECT_EQ(script_.push.step, 13u);
+}
+
+TEST_F(ClientTest, PullOfAWorkerIsNumberedToo) {
+  script_.pull_reply.values.resize(1);
+  Client worker = MakeWorker();
+  ASSERT_OK(worker.Pull("w"));
+  EXPECT_TRUE(script_.pull.call_id);
+
+  Client reader = MakeClient({});
+  ASSERT_OK(reader.Pull("w"));
+  EXPECT_FALSE(script_.pull.call_id);
+}
+
+TEST_F(ClientTest, MembershipVerbsNeedAWorker) {
+  Client client = MakeClient({});
+
+  EXPECT_THAT(client.KeepAlive(absl::Seconds(1)),
+              StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_THAT(client.Leave(absl::Seconds(1)),
+              StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_THAT(client.Barrier("b"),
+              StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_TRUE(script_.verbs.empty());
+}
+
 TEST_F(ClientTest, PushOfAWorkerCountsSteps) {
   AnswerPushes();
   Client client = MakeWorker();

@@ -32,7 +32,7 @@ class PartSenderTest : public ::testing::Test {
   PartSenderTest()
       : stream_(OpenBulkChannel(service_.Start(),
                                 /*max_message_bytes=*/1 << 20),
-                "/tensorkv.v1.TensorKV/PushStream",
+                &server_, "/tensorkv.v1.TensorKV/PushStream",
                 CallDeadline(absl::Seconds(30))) {}
 
   // Sends the bytes of `tensors` in `range`, by default all.
@@ -60,6 +60,7 @@ class PartSenderTest : public ::testing::Test {
   }
 
   FakeStreamService service_;
+  KnownServer server_;
   StripeStream stream_;
 };
 

@@ -41,7 +41,7 @@ class PulledValuesTest : public ::testing::Test {
   }
 
   absl::Status Receive(PulledValues& values) {
-    StripeStream stream(channel_, "/tensorkv.v1.TensorKV/PullStream",
+    StripeStream stream(channel_, &server_, "/tensorkv.v1.TensorKV/PullStream",
                         CallDeadline(absl::Seconds(30)));
     stream.Write(*Serialize(v1::PullStreamRequest(), 1 << 20),
                  /*is_last=*/true);
@@ -50,6 +50,7 @@ class PulledValuesTest : public ::testing::Test {
 
   FakeStreamService service_;
   std::shared_ptr<grpc::Channel> channel_;
+  KnownServer server_;
   const RefPtr<BufferPool> buffers_ = MakeRefCounted<BufferPool>(1 << 20);
 };
 

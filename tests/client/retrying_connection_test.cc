@@ -1,6 +1,7 @@
 #include "client/retrying_connection.h"
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "gmock/gmock.h"
@@ -60,6 +61,48 @@ TEST_P(UnsafeVerbsTest, AreMadeOnce) {
               StatusIs(absl::StatusCode::kUnavailable, "down"));
 
   EXPECT_THAT(script_.verbs, ElementsAre(GetParam()));
+}
+
+TEST_F(RetryingConnectionTest, PushWithACallIdIsRepeatedAsItIs) {
+  EXPECT_THAT(connection_.Push({.call_id = CallId{"c", 7}}, {}), IsOk());
+
+  EXPECT_THAT(script_.verbs, ElementsAre("Push", "Push"));
+  EXPECT_EQ(script_.push.call_id->sequence, 7u);
+}
+
+TEST_F(RetryingConnectionTest, EveryCallWithACallIdIsRepeated) {
+  const std::optional<CallId> call_id = CallId{"c", 7};
+  const absl::Status down = absl::UnavailableError("down");
+  script_.statuses = {down, {}, down, {}, down, {}, down, {}};
+
+  EXPECT_THAT(connection_.Init({.call_id = call_id}, {}), IsOk());
+  EXPECT_THAT(connection_.PushPull({.call_id = call_id}, {}), IsOk());
+  EXPECT_THAT(connection_.Delete({.call_id = call_id}, {}), IsOk());
+  EXPECT_THAT(connection_.CreateNamespace({.call_id = call_id}, {}), IsOk());
+
+  EXPECT_EQ(script_.verbs.size(), 8u);
+}
+
+TEST_F(RetryingConnectionTest, RepeatsEndBeforeTheTimeout) {
+  script_.statuses.assign(1000, absl::UnavailableError("down"));
+
+  EXPECT_THAT(connection_.Push({.call_id = CallId{"c", 7}},
+                               {.timeout = absl::Seconds(5)}),
+              StatusIs(absl::StatusCode::kUnavailable, "down"));
+
+  EXPECT_LT(now_, absl::Seconds(5));
+  EXPECT_GT(script_.timeouts.back(), absl::ZeroDuration());
+}
+
+TEST_F(RetryingConnectionTest, RepeatsEndBeforeServersForget) {
+  script_.statuses.assign(10'000, absl::UnavailableError("down"));
+
+  EXPECT_THAT(connection_.Push({.call_id = CallId{"c", 7}},
+                               {.timeout = absl::InfiniteDuration()}),
+              StatusIs(absl::StatusCode::kUnavailable, "down"));
+
+  EXPECT_LT(now_, absl::Minutes(15));
+  EXPECT_EQ(script_.timeouts.back(), absl::InfiniteDuration());
 }
 
 TEST_F(RetryingConnectionTest, InitWithKeepIsRepeated) {

@@ -11,8 +11,8 @@
 namespace tensorkv::testing {
 
 // Passes every call on to a connection that it does not own and that outlives
-// it. As thread-safe as that connection.
-class SharedConnection final : public Connection {
+// it. As thread-safe as that connection. Decorators override some.
+class SharedConnection : public Connection {
  public:
   explicit SharedConnection(Connection& store) : store_(store) {}
 

@@ -46,11 +46,12 @@ class StripeStreamTest : public ::testing::Test {
 
   StripeStream& Open(const char* method,
                      absl::Duration timeout = absl::Seconds(30)) {
-    return stream_.emplace(channel_, method, CallDeadline(timeout));
+    return stream_.emplace(channel_, &server_, method, CallDeadline(timeout));
   }
 
   FakeStreamService service_;
   std::shared_ptr<grpc::Channel> channel_;
+  KnownServer server_;
   std::optional<StripeStream> stream_;
   grpc::ByteBuffer reply_;
 };

@@ -30,9 +30,11 @@ class UnaryCallsTest : public ::testing::Test {
  protected:
   UnaryCallsTest()
       : calls_(std::in_place, OpenChannel(service_.Start(), kMaxMessageBytes),
-               kMaxMessageBytes, MakeRefCounted<BufferPool>(1 << 20)) {}
+               &server_, kMaxMessageBytes,
+               MakeRefCounted<BufferPool>(1 << 20)) {}
 
   FakeService service_;
+  KnownServer server_;
   std::optional<UnaryCalls> calls_;
   CallDeadline deadline_{absl::Seconds(30)};
 };

@@ -73,6 +73,7 @@ class BoundedContractTest : public StoreContractTest {};
 class RoundSumContractTest : public StoreContractTest {};
 class AllReduceContractTest : public StoreContractTest {};
 class ConcurrencyContractTest : public StoreContractTest {};
+class OnceContractTest : public StoreContractTest {};
 class BudgetContractTest : public StoreContractTest {};
 class BadInputContractTest : public StoreContractTest {};
 class TutorialContractTest : public StoreContractTest {};
@@ -104,6 +105,8 @@ class TutorialContractTest : public StoreContractTest {};
   INSTANTIATE_TEST_SUITE_P(prefix, AllReduceContractTest,   \
                            ::testing::Values(factory));     \
   INSTANTIATE_TEST_SUITE_P(prefix, ConcurrencyContractTest, \
+                           ::testing::Values(factory));     \
+  INSTANTIATE_TEST_SUITE_P(prefix, OnceContractTest,        \
                            ::testing::Values(factory));     \
   INSTANTIATE_TEST_SUITE_P(prefix, BudgetContractTest,      \
                            ::testing::Values(factory));     \

@@ -91,8 +91,42 @@ TEST(ServerLifecycleTest, ServerStartsAgainOnTheSamePort) {
   server.reset();
   server = StartServer(address);
 
-  EXPECT_THAT(client->Pull("w"), StatusIs(StatusCode::kNotFound));
-  EXPECT_NE(client->DescribeServer()->incarnation, incarnation);
+  const auto anew = Client::Connect({.target = address}).value();
+  EXPECT_THAT(anew->Pull("w"), StatusIs(StatusCode::kNotFound));
+  EXPECT_NE(anew->DescribeServer()->incarnation, incarnation);
+}
+
+TEST(ServerLifecycleTest, ClientOfAServerThatLostItsStateIsToldSo) {
+  auto server = StartServer();
+  const std::string address = server->address();
+  const auto client = Client::Connect({.target = address}).value();
+  ASSERT_OK(client->Init("w", Full({2}, 1)));
+  server.reset();
+  server = StartServer(address);
+  const auto other = Client::Connect({.target = address}).value();
+  ASSERT_OK(other->Init("w", Full({2}, 5)));
+
+  const auto is_told =
+      StatusIs(StatusCode::kFailedPrecondition, HasSubstr("was restarted"));
+  EXPECT_THAT(client->Pull("w"), is_told);
+  EXPECT_THAT(client->Push("w", Full({2}, 7)), is_told);
+  EXPECT_THAT(client->Push("w", Full({1 << 20}, 7)), is_told);  // streams
+  EXPECT_THAT(client->Init("v", Full({2}, 7)), is_told);
+
+  EXPECT_THAT(other->Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(5))));
+  EXPECT_THAT(other->Pull("v"), StatusIs(StatusCode::kNotFound));
+  // Whoever asks what the server is gets an answer.
+  EXPECT_OK(client->DescribeServer());
+}
+
+TEST(ServerLifecycleTest, ClientWithoutAnyReplyTakesTheServerItFinds) {
+  auto server = StartServer();
+  const std::string address = server->address();
+  const auto client = Client::Connect({.target = address}).value();
+  server.reset();
+  server = StartServer(address);
+
+  EXPECT_OK(client->Init("w", Full({2}, 1)));
 }
 
 TEST(ServerLifecycleTest, PortInUseIsRefused) {

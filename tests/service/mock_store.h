@@ -12,7 +12,8 @@ namespace tensorkv::testing {
 
 class MockTensorStore : public TensorStore {
  public:
-  MOCK_METHOD(absl::StatusOr<InitReply>, Init, (InitRequest), (override));
+  MOCK_METHOD(void, Init, (InitRequest, CallContext, ReplyCallback<InitReply>),
+              (override));
   MOCK_METHOD(void, Push, (PushRequest, CallContext, ReplyCallback<PushReply>),
               (override));
   MOCK_METHOD(void, Pull, (PullRequest, CallContext, ReplyCallback<PullReply>),

@@ -134,7 +134,8 @@ void RandomRequests::Draw(PullEntry& entry) {
 }
 
 void RandomRequests::Draw(PullRequest& request) {
-  DrawAll(request.name_space, request.worker, request.wait, request.entries);
+  DrawAll(request.name_space, request.worker, request.wait, request.entries,
+          request.call_id);
 }
 
 void RandomRequests::Draw(Value& value) {
@@ -146,6 +147,7 @@ void RandomRequests::Draw(PullReply& reply) { Draw(reply.values); }
 void RandomRequests::Draw(Stripe& stripe) {
   stripe.count = 1 + Below(64);
   stripe.index = Below(stripe.count);
+  Draw(stripe.attempt);
 }
 
 void RandomRequests::Draw(InitManifest& manifest) {
@@ -221,15 +223,18 @@ void RandomRequests::Draw(NamespaceStatus& status) {
 }
 
 void RandomRequests::Draw(CreateNamespaceRequest& request) {
-  DrawAll(request.name_space, request.config, request.on_existing);
+  DrawAll(request.name_space, request.config, request.on_existing,
+          request.call_id);
 }
 
 void RandomRequests::Draw(SetRuleRequest& request) {
-  DrawAll(request.name_space, request.key_pattern, request.rule);
+  DrawAll(request.name_space, request.key_pattern, request.rule,
+          request.call_id);
 }
 
 void RandomRequests::Draw(SetHyperparametersRequest& request) {
-  DrawAll(request.name_space, request.key_pattern, request.hyperparameters);
+  DrawAll(request.name_space, request.key_pattern, request.hyperparameters,
+          request.call_id);
 }
 
 void RandomRequests::Draw(absl::Duration& duration) {
@@ -243,6 +248,7 @@ void RandomRequests::Draw(WorkerStatus& status) {
 
 void RandomRequests::Draw(JoinRequest& request) {
   DrawAll(request.name_space, request.worker_name, request.lease);
+  Draw(request.call_id);
 }
 
 void RandomRequests::Draw(JoinReply& reply) {
@@ -260,10 +266,12 @@ void RandomRequests::Draw(KeepAliveReply& reply) {
 
 void RandomRequests::Draw(LeaveRequest& request) {
   DrawAll(request.name_space, request.worker);
+  Draw(request.call_id);
 }
 
 void RandomRequests::Draw(BarrierRequest& request) {
   DrawAll(request.name_space, request.worker, request.barrier);
+  Draw(request.call_id);
 }
 
 void RandomRequests::Draw(ServerStatus& status) {

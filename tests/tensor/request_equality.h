@@ -37,7 +37,7 @@ inline auto Fields(const PullEntry& v) {
   return std::tie(v.key, v.min_version);
 }
 inline auto Fields(const PullRequest& v) {
-  return std::tie(v.name_space, v.worker, v.wait, v.entries);
+  return std::tie(v.name_space, v.worker, v.wait, v.entries, v.call_id);
 }
 inline auto Fields(const Value& v) { return std::tie(v.version, v.tensor); }
 inline auto Fields(const PullReply& v) { return std::tie(v.values); }
@@ -89,16 +89,16 @@ inline auto Fields(const NamespaceStatus& v) {
                   v.slowest_lag, v.waits);
 }
 inline auto Fields(const CreateNamespaceRequest& v) {
-  return std::tie(v.name_space, v.config, v.on_existing);
+  return std::tie(v.name_space, v.config, v.on_existing, v.call_id);
 }
 inline auto Fields(const SetRuleRequest& v) {
-  return std::tie(v.name_space, v.key_pattern, v.rule);
+  return std::tie(v.name_space, v.key_pattern, v.rule, v.call_id);
 }
 inline auto Fields(const SetHyperparametersRequest& v) {
-  return std::tie(v.name_space, v.key_pattern, v.hyperparameters);
+  return std::tie(v.name_space, v.key_pattern, v.hyperparameters, v.call_id);
 }
 inline auto Fields(const JoinRequest& v) {
-  return std::tie(v.name_space, v.worker_name, v.lease);
+  return std::tie(v.name_space, v.worker_name, v.lease, v.call_id);
 }
 inline auto Fields(const JoinReply& v) {
   return std::tie(v.worker, v.num_workers, v.lease, v.server_incarnation,
@@ -111,10 +111,10 @@ inline auto Fields(const KeepAliveReply& v) {
   return std::tie(v.lease_remaining, v.num_workers);
 }
 inline auto Fields(const LeaveRequest& v) {
-  return std::tie(v.name_space, v.worker);
+  return std::tie(v.name_space, v.worker, v.call_id);
 }
 inline auto Fields(const BarrierRequest& v) {
-  return std::tie(v.name_space, v.worker, v.barrier);
+  return std::tie(v.name_space, v.worker, v.barrier, v.call_id);
 }
 inline auto Fields(const ServerStatus& v) {
   return std::tie(v.version, v.incarnation, v.started_unix_seconds, v.devices,

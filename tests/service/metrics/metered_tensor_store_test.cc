@@ -47,13 +47,15 @@ class MeteredTensorStoreTest : public ::testing::Test {
 };
 
 TEST_F(MeteredTensorStoreTest, InitCountsBytesReceived) {
-  EXPECT_CALL(inner_, Init).WillOnce(Return(InitReply{{1, 1}}));
+  EXPECT_CALL(inner_, Init).WillOnce(AnswerWith<InitReply>(InitReply{{1, 1}}));
+  size_t num_versions = 0;
 
-  ASSERT_OK_AND_ASSIGN(
-      const InitReply reply,
-      store_.Init({.entries = {{"a", Vector({1, 2})}, {"b", Vector({3})}}}));
+  store_.Init({.entries = {{"a", Vector({1, 2})}, {"b", Vector({3})}}}, {},
+              [&](absl::StatusOr<InitReply> reply) {
+                num_versions = reply->versions.size();
+              });
 
-  EXPECT_EQ(reply.versions.size(), 2u);
+  EXPECT_EQ(num_versions, 2u);
   EXPECT_THAT(Scrape(),
               HasSubstr("tensorkv_received_bytes_total{method=\"Init\"} 12\n"));
 }

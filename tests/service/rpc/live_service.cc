@@ -42,6 +42,7 @@ LiveService::LiveService()
                             .striped_calls = &striped_calls_,
                             .limits = kTestLimits},
                 .open_streams = &open_streams_,
+                .incarnation = &incarnation_,
                 .stream_timeout = kTestStreamTimeout,
                 .alarms = &alarms,
                 .observer = &observer}),

@@ -52,6 +52,7 @@ class RecordingObserver final : public CallObserver {
 inline constexpr MessageLimits kTestLimits = {.max_message_bytes = 64 * 1024,
                                               .max_entries = 8};
 
+inline constexpr uint64_t kTestIncarnation = 7;
 inline constexpr uint32_t kMaxTestStreams = 3;
 inline constexpr absl::Duration kTestStreamTimeout = absl::Seconds(10);
 
@@ -79,6 +80,7 @@ class LiveService {
  private:
   StripedCalls striped_calls_;
   OpenStreams open_streams_;
+  const Incarnation incarnation_{kTestIncarnation};
   const StreamCall::Environment streams_;
   Handlers handlers_;
   TensorKvService service_;

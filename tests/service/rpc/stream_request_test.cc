@@ -60,7 +60,7 @@ TEST(DecodeStreamRequestTest, StripeTakesTheCallsIdentity) {
   EXPECT_EQ(stream.stripe, (Stripe{1, 2}));
   ASSERT_TRUE(stream.striped_call_id);
   EXPECT_EQ(stream.striped_call_id->sequence, 5u);
-  EXPECT_FALSE(std::get<PushRequest>(stream.request).call_id);
+  EXPECT_TRUE(std::get<PushRequest>(stream.request).call_id);
   EXPECT_FALSE(stream.manifest.empty());
 }
 

@@ -116,7 +116,7 @@ TEST_F(StreamSessionTest, StripesBecomeOnePush) {
       .WillOnce(
           [](PushRequest request, CallContext, ReplyCallback<PushReply> done) {
             EXPECT_TRUE(testing::IsFilled(request.entries[0].tensor, 3));
-            EXPECT_FALSE(request.call_id);
+            EXPECT_TRUE(request.call_id);
             std::move(done)(PushReply{});
           });
   StreamSession first = NewSession();

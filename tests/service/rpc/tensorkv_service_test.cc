@@ -86,6 +86,64 @@ TEST_F(TensorKvServiceTest, PushReachesTheStoreAndItsAnswerTheClient) {
   EXPECT_EQ(reply.results(0).version(), 4u);
 }
 
+TEST_F(TensorKvServiceTest, ReplyNamesTheIncarnation) {
+  EXPECT_CALL(service_.store, Push)
+      .WillOnce(AnswerWith<PushReply>(PushReply{}));
+  grpc::ClientContext context;
+  v1::PushResponse reply;
+
+  ASSERT_TRUE(service_.stub().Push(&context, {}, &reply).ok());
+
+  const auto& metadata = context.GetServerInitialMetadata();
+  ASSERT_EQ(metadata.count("tensorkv-incarnation"), 1u);
+  EXPECT_EQ(metadata.find("tensorkv-incarnation")->second, "0000000000000007");
+}
+
+TEST_F(TensorKvServiceTest, CallThatExpectsThisIncarnationIsMade) {
+  EXPECT_CALL(service_.store, Push)
+      .WillOnce(AnswerWith<PushReply>(PushReply{}));
+  grpc::ClientContext context;
+  context.AddMetadata("tensorkv-incarnation", "0000000000000007");
+  v1::PushResponse reply;
+
+  EXPECT_TRUE(service_.stub().Push(&context, {}, &reply).ok());
+}
+
+TEST_F(TensorKvServiceTest, CallThatExpectsAnotherIncarnationIsNotMade) {
+  EXPECT_CALL(service_.store, Push).Times(0);
+  grpc::ClientContext context;
+  context.AddMetadata("tensorkv-incarnation", "0000000000000008");
+  v1::PushResponse reply;
+
+  const grpc::Status status = service_.stub().Push(&context, {}, &reply);
+
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_THAT(status.error_message(),
+              HasSubstr("expected incarnation 0000000000000008, got "
+                        "0000000000000007"));
+}
+
+TEST_F(TensorKvServiceTest, StreamThatExpectsAnotherIncarnationIsNotMade) {
+  EXPECT_CALL(service_.store, Push).Times(0);
+  grpc::ClientContext context;
+  context.AddMetadata("tensorkv-incarnation", "0000000000000008");
+  v1::PushResponse reply;
+  const auto stream = service_.stub().PushStream(&context, &reply);
+
+  const grpc::Status status = stream->Finish();
+
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+}
+
+TEST_F(TensorKvServiceTest, IncarnationThatIsNoneIsInvalid) {
+  grpc::ClientContext context;
+  context.AddMetadata("tensorkv-incarnation", "seven");
+  v1::PushResponse reply;
+
+  EXPECT_EQ(service_.stub().Push(&context, {}, &reply).error_code(),
+            grpc::StatusCode::INVALID_ARGUMENT);
+}
+
 TEST_F(TensorKvServiceTest, ContributionOutlivesItsCall) {
   Tensor kept;
   EXPECT_CALL(service_.store, Push)
@@ -128,7 +186,8 @@ TEST_F(TensorKvServiceTest, PushPullPushesAndGivesValues) {
 }
 
 TEST_F(TensorKvServiceTest, InitGivesVersions) {
-  EXPECT_CALL(service_.store, Init).WillOnce(Return(InitReply{{1}}));
+  EXPECT_CALL(service_.store, Init)
+      .WillOnce(AnswerWith<InitReply>(InitReply{{1}}));
   v1::InitResponse reply;
   grpc::ClientContext context;
 

@@ -13,12 +13,14 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/service/store/init_now.h"
 #include "tests/testing/scripted_backend.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
 namespace {
 
+using ::tensorkv::testing::InitNow;
 using ::tensorkv::testing::ScriptedBackend;
 using ::tensorkv::testing::StatusIs;
 using ::testing::AllOf;
@@ -55,7 +57,7 @@ class MemoryTensorStoreTest : public ::testing::Test {
     InitRequest request;
     request.on_existing = on_existing;
     request.entries.push_back({key, Filled(value)});
-    return store_.Init(std::move(request)).status();
+    return InitNow(store_, std::move(request)).status();
   }
 
   static PushRequest PushOf(const std::string& key, double value) {
@@ -105,7 +107,7 @@ class MemoryTensorStoreTest : public ::testing::Test {
     InitRequest init;
     init.name_space = "sync";
     init.entries.push_back({"w", Filled(0)});
-    ASSERT_OK(store_.Init(std::move(init)));
+    ASSERT_OK(InitNow(store_, std::move(init)));
   }
 
   ScriptedBackend backend_;
@@ -250,7 +252,7 @@ TEST_F(MemoryTensorStoreTest, ReplaceTellsTheContributorsOfOpenRounds) {
   init.name_space = "sync";
   init.on_existing = OnExisting::kReplace;
   init.entries.push_back({"w", Filled(3)});
-  ASSERT_OK(store_.Init(std::move(init)));
+  ASSERT_OK(InitNow(store_, std::move(init)));
 
   EXPECT_THAT(Push(SyncPush(0, 8, 1)),
               StatusIs(absl::StatusCode::kAborted,
@@ -435,7 +437,7 @@ TEST_F(MemoryTensorStoreTest, PushReservesRoomForANewValue) {
   // 0.4 MiB of value, contribution and room each: more than the budget.
   InitRequest init;
   init.entries.push_back({"w", Filled(1, {100000})});
-  ASSERT_OK(store_.Init(std::move(init)));
+  ASSERT_OK(InitNow(store_, std::move(init)));
   PushRequest push;
   push.entries.push_back({"w", false, Filled(2, {100000})});
 
@@ -463,7 +465,7 @@ TEST_F(MemoryTensorStoreTest, RuleWithoutRoomForItsStateChangesNothing) {
   InitRequest init;
   init.entries.push_back({"small", Filled(1)});
   init.entries.push_back({"w", Filled(1, {100000})});
-  ASSERT_OK(store_.Init(std::move(init)));
+  ASSERT_OK(InitNow(store_, std::move(init)));
   SetRuleRequest request;
   request.rule = {.name = "adam", .hyperparameters = {}};
 
@@ -588,7 +590,8 @@ TEST_F(MemoryTensorStoreTest, KeysAndSkipsCostBudgetToo) {
         {absl::StrCat("key", i), *Tensor::Filled(DType::kF32, {0}, 0)});
   }
 
-  EXPECT_THAT(store.Init(init), StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_THAT(InitNow(store, init),
+              StatusIs(absl::StatusCode::kResourceExhausted));
 
   EXPECT_EQ(store.used_bytes(), 0u);
 }
@@ -624,15 +627,6 @@ TEST_F(MemoryTensorStoreTest, PushPullOfTooMuchHasNoEffect) {
   EXPECT_THAT(*inbox.answer, StatusIs(absl::StatusCode::kResourceExhausted,
                                       HasSubstr("at most 15 bytes, got 16")));
   EXPECT_EQ(Pull(PullOf("w"))->version, 1u);
-}
-
-TEST_F(MemoryTensorStoreTest, CallIdIsRefusedWhileItMeansNothing) {
-  ASSERT_OK(Init("w", 1));
-  PushRequest push = PushOf("w", 2);
-  push.call_id = CallId{"c", 1};
-
-  EXPECT_THAT(Push(std::move(push)),
-              StatusIs(absl::StatusCode::kUnimplemented));
 }
 
 TEST_F(MemoryTensorStoreTest, DescribeShowsTheDefaultsAndThePresentRule) {

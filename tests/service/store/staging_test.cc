@@ -16,6 +16,7 @@
 #include "gtest/gtest.h"
 #include "service/store/memory_tensor_store.h"
 #include "service/store/staged_tensors.h"
+#include "tests/service/store/init_now.h"
 #include "tests/testing/scripted_backend.h"
 #include "tests/testing/status_matchers.h"
 
@@ -23,6 +24,7 @@ namespace tensorkv {
 namespace {
 
 using ::absl::StatusCode;
+using ::tensorkv::testing::InitNow;
 using ::tensorkv::testing::ScriptedBackend;
 using ::tensorkv::testing::StatusIs;
 using ::testing::HasSubstr;
@@ -72,7 +74,7 @@ class StagingTest : public ::testing::Test {
   }
 
   absl::Status Init(InitRequest request) {
-    return store_.Init(std::move(request)).status();
+    return InitNow(store_, std::move(request)).status();
   }
   absl::Status Push(PushRequest request) {
     absl::Status status = absl::InternalError("no answer yet");

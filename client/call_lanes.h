@@ -1,0 +1,66 @@
+// Names a client's calls so that servers need to remember little of them.
+
+#ifndef TENSORKV_CLIENT_CALL_LANES_H_
+#define TENSORKV_CLIENT_CALL_LANES_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "base/mutex.h"
+#include "tensor/requests.h"
+
+namespace tensorkv {
+
+// Gives each call a name of its own, for all its attempts. Thread-safe;
+// outlives its calls.
+//
+// Calls at the same time go in lanes of their own, each under a client id of
+// its own. In a lane one call follows the other, so that a server has no need
+// of any answer but the latest of each lane, however slow one of the calls is
+// and however many others overtake it.
+class CallLanes {
+ private:
+  struct Lane {
+    std::string client_id;
+    uint64_t last_sequence = 0;
+  };
+
+ public:
+  // A call's place in a lane, for as long as it may be repeated.
+  class Place {
+   public:
+    Place(const Place&) = delete;
+    Place& operator=(const Place&) = delete;
+    ~Place() { lanes_.Return(std::move(lane_)); }
+
+    CallId id() const { return {lane_->client_id, lane_->last_sequence}; }
+
+   private:
+    friend class CallLanes;
+    Place(CallLanes& lanes, std::unique_ptr<Lane> lane)
+        : lanes_(lanes), lane_(std::move(lane)) {}
+
+    CallLanes& lanes_;
+    std::unique_ptr<Lane> lane_;
+  };
+
+  CallLanes();
+
+  Place Begin();
+
+ private:
+  void Return(std::unique_ptr<Lane> lane);
+
+  const std::string prefix_;  // 16 random bytes
+
+  Mutex mutex_;
+  uint32_t num_lanes_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<std::unique_ptr<Lane>> idle_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CLIENT_CALL_LANES_H_

@@ -1,0 +1,39 @@
+#include "service/rpc/incarnation.h"
+
+#include <optional>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "proto/incarnation_metadata.h"
+
+namespace tensorkv {
+namespace {
+
+absl::Status IsAnother(absl::string_view expected, absl::string_view present) {
+  return absl::FailedPreconditionError(absl::StrCat(
+      "server: expected incarnation ", expected, ", got ", present,
+      ": it was restarted, and the state that this client has seen is gone"));
+}
+
+}  // namespace
+
+Incarnation::Incarnation(uint64_t id) : id_(id), text_(FormatIncarnation(id)) {}
+
+absl::Status Incarnation::Greet(grpc::CallbackServerContext& context) const {
+  const auto& metadata = context.client_metadata();
+  const auto found = metadata.find(kIncarnationMetadata);
+  if (found == metadata.end()) {
+    context.AddInitialMetadata(kIncarnationMetadata, text_);
+    return absl::OkStatus();
+  }
+  const absl::string_view expected(found->second.data(), found->second.size());
+  if (expected == text_) return absl::OkStatus();
+  if (ParseIncarnation(expected)) return IsAnother(expected, text_);
+  return absl::InvalidArgumentError(
+      absl::StrCat(kIncarnationMetadata,
+                   ": expected 16 hexadecimal digits, "
+                   "got \"",
+                   absl::CHexEscape(expected.substr(0, 64)), "\""));
+}
+
+}  // namespace tensorkv

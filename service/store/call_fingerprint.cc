@@ -1,0 +1,175 @@
+#include "service/store/call_fingerprint.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <type_traits>
+
+#include "absl/time/time.h"
+
+namespace tensorkv {
+namespace {
+
+constexpr size_t kMaxElementBytes = 64;
+
+// Takes in the parts of a request, one after another: each is hashed with the
+// digest of those before as its seed.
+class Hasher {
+ public:
+  explicit Hasher(char verb) : digest_(verb) {}
+
+  template <
+      typename T,
+      std::enable_if_t<std::is_arithmetic_v<T> || std::is_enum_v<T>, int> = 0>
+  void Add(T value) {
+    AddBytes(&value, sizeof(value));
+  }
+
+  void Add(const std::string& text) { AddBytes(text.data(), text.size()); }
+
+  void Add(const Worker& worker) {
+    Add(worker.rank);
+    Add(worker.epoch);
+  }
+
+  void Add(const std::optional<Worker>& worker) {
+    Add(worker.has_value());
+    if (worker) Add(*worker);
+  }
+
+  void Add(const Tensor& tensor) {
+    std::array<int64_t, 1 + Shape::kMaxRank> type;
+    const auto dimensions = tensor.shape().dimensions();
+    type[0] = static_cast<int64_t>(tensor.dtype());
+    std::copy(dimensions.begin(), dimensions.end(), type.begin() + 1);
+    AddBytes(type.data(), (1 + dimensions.size()) * sizeof(int64_t));
+    if (!tensor.has_data()) return;
+    AddBytes(tensor.data(),
+             std::min<size_t>(tensor.size_bytes(), kMaxElementBytes));
+  }
+
+  void Add(const Hyperparameters& hyperparameters) {
+    Add(hyperparameters.size());
+    for (const auto& [name, value] : hyperparameters) {
+      Add(name);
+      Add(value);
+    }
+  }
+
+  void Add(const RuleSpec& rule) {
+    Add(rule.name);
+    Add(rule.hyperparameters);
+    Add(rule.no_master);
+  }
+
+  uint64_t digest() const { return digest_; }
+
+ private:
+  void AddBytes(const void* bytes, size_t size) {
+    digest_ = XXH3_64bits_withSeed(bytes, size, digest_);
+  }
+
+  uint64_t digest_;
+};
+
+uint64_t FingerprintOfPush(char verb, const PushRequest& request) {
+  Hasher hasher(verb);
+  hasher.Add(request.worker);
+  hasher.Add(request.step);
+  for (const PushEntry& entry : request.entries) {
+    hasher.Add(entry.key);
+    hasher.Add(entry.skip);
+    hasher.Add(entry.tensor);
+  }
+  return hasher.digest();
+}
+
+}  // namespace
+
+uint64_t Fingerprint(const InitRequest& request) {
+  Hasher hasher('i');
+  hasher.Add(request.on_existing);
+  for (const InitEntry& entry : request.entries) {
+    hasher.Add(entry.key);
+    hasher.Add(entry.tensor);
+  }
+  return hasher.digest();
+}
+
+uint64_t Fingerprint(const PushRequest& request) {
+  return FingerprintOfPush('p', request);
+}
+
+uint64_t PushPullFingerprint(const PushRequest& request) {
+  return FingerprintOfPush('q', request);
+}
+
+uint64_t Fingerprint(const PullRequest& request) {
+  Hasher hasher('l');
+  hasher.Add(request.worker);
+  hasher.Add(request.wait);
+  for (const PullEntry& entry : request.entries) {
+    hasher.Add(entry.key);
+    hasher.Add(entry.min_version);
+  }
+  return hasher.digest();
+}
+
+uint64_t Fingerprint(const DeleteRequest& request) {
+  Hasher hasher('d');
+  hasher.Add(request.ignore_missing);
+  for (const std::string& key : request.keys) hasher.Add(key);
+  return hasher.digest();
+}
+
+uint64_t Fingerprint(const JoinRequest& request) {
+  Hasher hasher('j');
+  hasher.Add(request.worker_name);
+  hasher.Add(absl::ToInt64Nanoseconds(request.lease));
+  return hasher.digest();
+}
+
+uint64_t Fingerprint(const LeaveRequest& request) {
+  Hasher hasher('e');
+  hasher.Add(request.worker);
+  return hasher.digest();
+}
+
+uint64_t Fingerprint(const BarrierRequest& request) {
+  Hasher hasher('b');
+  hasher.Add(request.worker);
+  hasher.Add(request.barrier);
+  return hasher.digest();
+}
+
+uint64_t Fingerprint(const SetRuleRequest& request) {
+  Hasher hasher('r');
+  hasher.Add(request.key_pattern);
+  hasher.Add(request.rule);
+  return hasher.digest();
+}
+
+uint64_t Fingerprint(const SetHyperparametersRequest& request) {
+  Hasher hasher('h');
+  hasher.Add(request.key_pattern);
+  hasher.Add(request.hyperparameters);
+  return hasher.digest();
+}
+
+uint64_t Fingerprint(const CreateNamespaceRequest& request) {
+  Hasher hasher('n');
+  hasher.Add(request.name_space);
+  hasher.Add(request.on_existing);
+  hasher.Add(request.config.mode);
+  hasher.Add(request.config.num_workers);
+  hasher.Add(request.config.rule);
+  hasher.Add(request.config.budget_bytes);
+  hasher.Add(request.config.max_open_rounds);
+  return hasher.digest();
+}
+
+}  // namespace tensorkv

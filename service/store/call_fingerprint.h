@@ -1,0 +1,32 @@
+// What tells two requests by the same call_id apart.
+
+#ifndef TENSORKV_SERVICE_STORE_CALL_FINGERPRINT_H_
+#define TENSORKV_SERVICE_STORE_CALL_FINGERPRINT_H_
+
+#include <cstdint>
+
+#include "tensor/requests.h"
+
+namespace tensorkv {
+
+// 64 bits of a request: its verb, all its fields but call_id, and of each
+// tensor dtype, shape and the first 64 bytes of the elements. Equal for a call
+// that is repeated, in whatever way it comes; most likely different for any
+// other. Pure functions; they read little of large tensors, so that what they
+// cost does not grow with these.
+uint64_t Fingerprint(const InitRequest& request);
+uint64_t Fingerprint(const PushRequest& request);
+// Of the same request as a PushPull.
+uint64_t PushPullFingerprint(const PushRequest& request);
+uint64_t Fingerprint(const PullRequest& request);
+uint64_t Fingerprint(const DeleteRequest& request);
+uint64_t Fingerprint(const JoinRequest& request);
+uint64_t Fingerprint(const LeaveRequest& request);
+uint64_t Fingerprint(const BarrierRequest& request);
+uint64_t Fingerprint(const SetRuleRequest& request);
+uint64_t Fingerprint(const SetHyperparametersRequest& request);
+uint64_t Fingerprint(const CreateNamespaceRequest& request);
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_STORE_CALL_FINGERPRINT_H_

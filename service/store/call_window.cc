@@ -1,0 +1,395 @@
+#include "service/store/call_window.h"
+
+#include <algorithm>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+
+namespace tensorkv {
+namespace {
+
+constexpr size_t kMaxClientIdBytes = 64;
+
+// What a client and a call take besides their variable parts: tree and list
+// nodes, hash table, control blocks.
+constexpr uint64_t kClientOverheadBytes = 512;
+constexpr uint64_t kCallOverheadBytes = 384;
+
+// Room for the message of an error; longer ones are kept cut off.
+constexpr uint64_t kMaxErrorBytes = 512;
+
+// Attempts of one call that may wait. Each gets its turn from the one before,
+// on that one's stack.
+constexpr size_t kMaxWaiters = 16;
+
+uint64_t SizeOf(std::monostate) { return 0; }
+uint64_t SizeOf(const InitReply& reply) {
+  return reply.versions.size() * sizeof(Version);
+}
+uint64_t SizeOf(const PushReply& reply) {
+  return reply.results.size() * sizeof(PushResult);
+}
+uint64_t SizeOf(const DeleteReply&) { return 0; }
+uint64_t SizeOf(const JoinReply&) { return 0; }
+uint64_t SizeOf(const BarrierReply&) { return 0; }
+uint64_t SizeOf(const RuleSpec& rule) {
+  constexpr uint64_t kHyperparameterBytes = 128;
+  return rule.name.size() + rule.hyperparameters.size() * kHyperparameterBytes;
+}
+
+uint64_t SizeOf(const CallAnswer& answer) {
+  if (!answer.ok()) return answer.status().message().size();
+  return std::visit([](const auto& reply) { return SizeOf(reply); }, *answer);
+}
+
+// `answer`, its message cut off where it exceeds `max_bytes`.
+CallAnswer Limited(const CallAnswer& answer, uint64_t max_bytes) {
+  if (answer.ok() || answer.status().message().size() <= max_bytes) {
+    return answer;
+  }
+  return absl::Status(answer.status().code(),
+                      answer.status().message().substr(0, max_bytes));
+}
+
+std::string NameOf(const std::string& client_id, uint64_t sequence) {
+  return absl::StrCat("call ", sequence, " of client ",
+                      absl::BytesToHexString(client_id));
+}
+
+absl::Status CheckId(const CallId& id) {
+  if (id.client_id.empty() || id.client_id.size() > kMaxClientIdBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("call_id: expected a client_id of 1 to ",
+                     kMaxClientIdBytes, " bytes, got ", id.client_id.size()));
+  }
+  if (id.sequence > 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "call_id: expected a sequence of at least 1, got 0");
+}
+
+}  // namespace
+
+void CallWindow::Turn::Keep(const CallAnswer& answer) {
+  window_->Keep(*call_, answer);
+}
+
+void CallWindow::Turn::End() {
+  if (window_ == nullptr) return;
+  const std::shared_ptr<CallWindow> window = std::move(window_);
+  window->EndTurn(*call_);
+}
+
+std::shared_ptr<CallWindow> CallWindow::Create(const CallWindowOptions& options,
+                                               Alarms* alarms,
+                                               RefPtr<BudgetAccount> account) {
+  return std::shared_ptr<CallWindow>(
+      new CallWindow(options, alarms, std::move(account)));
+}
+
+CallWindow::CallWindow(const CallWindowOptions& options, Alarms* alarms,
+                       RefPtr<BudgetAccount> account)
+    : options_(options), alarms_(*alarms), account_(std::move(account)) {}
+
+void CallWindow::Enter(const CallIdentity& identity, const CallContext& context,
+                       TurnCallback on_turn) {
+  std::shared_ptr<Waiter> waiter;
+  const auto enter = [&]() -> absl::StatusOr<Turn> {
+    Dropped dropped;  // goes after the lock
+    MutexLock lock(&mutex_);
+    ASSIGN_OR_RETURN(Call * call, FindOrAdd(identity, dropped));
+    if (!call->has_turn) return BeginTurn(*call);
+    ASSIGN_OR_RETURN(waiter, Park(*call, context.timeout, on_turn));
+    return absl::UnavailableError("it waits");
+  };
+  absl::StatusOr<Turn> turn = enter();
+  if (waiter == nullptr) return std::move(on_turn)(std::move(turn));
+  if (context.cancellation == nullptr) return;
+  context.cancellation->OnCancel([waiter, weak_this = weak_from_this()] {
+    if (const auto self = weak_this.lock()) {
+      self->EndWait(waiter, absl::StatusCode::kCancelled);
+    }
+  });
+}
+
+absl::StatusOr<CallWindow::Call*> CallWindow::FindOrAdd(
+    const CallIdentity& identity, Dropped& dropped) {
+  RETURN_IF_ERROR(CheckId(identity.id));
+  Trim(dropped);
+  DropOldClients();
+  ASSIGN_OR_RETURN(Client * client,
+                   FindOrAddClient(identity.id.client_id, dropped));
+  const uint64_t sequence = identity.id.sequence;
+  const auto known = client->calls.find(sequence);
+  if (known != client->calls.end()) {
+    if (known->second.fingerprint == identity.fingerprint) {
+      return &known->second;
+    }
+    return absl::InvalidArgumentError(
+        absl::StrCat(NameOf(client->id, sequence),
+                     ": expected the request that it was made with, got "
+                     "another one by the same call_id"));
+  }
+  RETURN_IF_ERROR(CheckRemembered(*client, sequence));
+  const uint64_t bytes = SumOfBytes(
+      kCallOverheadBytes, std::max(identity.answer_bytes, kMaxErrorBytes));
+  absl::StatusOr<Reservation> reservation = Reserve(bytes, dropped);
+  if (!reservation.ok()) {
+    ForgetIfUnused(*client);
+    return reservation.status();
+  }
+  Call& call = client->calls[sequence];
+  call.client = client;
+  call.sequence = sequence;
+  call.fingerprint = identity.fingerprint;
+  call.reservation = *std::move(reservation);
+  return &call;
+}
+
+absl::StatusOr<CallWindow::Client*> CallWindow::FindOrAddClient(
+    const std::string& id, Dropped& dropped) {
+  const auto known = clients_.find(id);
+  if (known != clients_.end()) {
+    Client* const client = known->second.get();
+    client->last_used = alarms_.Now();
+    by_use_.splice(by_use_.end(), by_use_, client->use);
+    return client;
+  }
+  if (clients_.size() >= options_.max_clients) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "clients whose calls are remembered: expected at most ",
+        options_.max_clients, ", got one more; each is forgotten after ",
+        absl::FormatDuration(options_.max_age), " without a call"));
+  }
+  ASSIGN_OR_RETURN(Reservation reservation,
+                   Reserve(kClientOverheadBytes + id.size(), dropped));
+  auto client = std::make_unique<Client>();
+  client->id = id;
+  client->last_used = alarms_.Now();
+  client->use = by_use_.insert(by_use_.end(), client.get());
+  client->reservation = std::move(reservation);
+  return (clients_[id] = std::move(client)).get();
+}
+
+absl::StatusOr<Reservation> CallWindow::Reserve(uint64_t bytes,
+                                                Dropped& dropped) {
+  for (;;) {
+    absl::StatusOr<Reservation> reservation =
+        Reservation::Create(account_, bytes);
+    if (reservation.ok() || by_age_.empty()) return reservation;
+    Drop(*by_age_.front(), dropped);
+    dropped.clear();  // gives back what it had reserved
+  }
+}
+
+absl::Status CallWindow::CheckRemembered(const Client& client,
+                                         uint64_t sequence) {
+  if (sequence > client.forgotten) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(NameOf(client.id, sequence), ": expected a sequence above ",
+                   client.forgotten,
+                   ": what came before is remembered no more, so that "
+                   "nobody can tell whether this call has been made"));
+}
+
+CallWindow::Turn CallWindow::BeginTurn(Call& call) {
+  if (call.answer != nullptr) Unlist(call);
+  call.has_turn = true;
+  return Turn(shared_from_this(), &call, call.answer);
+}
+
+absl::StatusOr<std::shared_ptr<CallWindow::Waiter>> CallWindow::Park(
+    Call& call, absl::Duration timeout, TurnCallback& on_turn) {
+  RETURN_IF_ERROR(no_waits_);
+  if (call.waiters.size() >= kMaxWaiters) {
+    return absl::UnavailableError(
+        absl::StrCat(NameOf(call.client->id, call.sequence), ": ", kMaxWaiters,
+                     " repeats of it wait for their first attempt"));
+  }
+  auto waiter = std::make_shared<Waiter>();
+  waiter->call = &call;
+  waiter->on_turn = std::move(on_turn);
+  waiter->started = alarms_.Now();
+  waiter->alarm = alarms_.Schedule(
+      waiter->started + std::min(timeout, options_.max_wait),
+      [waiter, weak_this = weak_from_this()] {
+        if (const auto self = weak_this.lock()) {
+          self->EndWait(waiter, absl::StatusCode::kDeadlineExceeded);
+        }
+      });
+  call.waiters.push_back(waiter);
+  return waiter;
+}
+
+void CallWindow::EndWait(const std::shared_ptr<Waiter>& waiter,
+                         absl::StatusCode code) {
+  TurnCallback on_turn;
+  std::string name;
+  {
+    MutexLock lock(&mutex_);
+    if (!waiter->on_turn) return;
+    Call& call = *waiter->call;
+    call.waiters.erase(
+        std::find(call.waiters.begin(), call.waiters.end(), waiter));
+    on_turn = std::exchange(waiter->on_turn, nullptr);
+    name = NameOf(call.client->id, call.sequence);
+  }
+  alarms_.Cancel(waiter->alarm);
+  const absl::Duration waited = alarms_.Now() - waiter->started;
+  std::move(on_turn)(absl::Status(
+      code,
+      absl::StrCat(
+          "waited ",
+          absl::FormatDuration(absl::Trunc(waited, absl::Milliseconds(1))),
+          ": an earlier attempt of ", name, " is still under way")));
+}
+
+absl::StatusOr<bool> CallWindow::Knows(const CallId& id) const {
+  RETURN_IF_ERROR(CheckId(id));
+  MutexLock lock(&mutex_);
+  const auto client = clients_.find(id.client_id);
+  if (client == clients_.end()) return false;
+  if (client->second->calls.contains(id.sequence)) return true;
+  RETURN_IF_ERROR(CheckRemembered(*client->second, id.sequence));
+  return false;
+}
+
+void CallWindow::Keep(Call& call, const CallAnswer& answer) {
+  // Only a call's turn touches its reservation.
+  uint64_t room = call.reservation.bytes() - kCallOverheadBytes;
+  const uint64_t bytes = SizeOf(answer);
+  if (bytes > room) {
+    if (auto more = Reservation::Create(account_, bytes - room); more.ok()) {
+      call.reservation.Merge(*std::move(more));
+      room = bytes;
+    }
+  }
+  auto kept = std::make_shared<const CallAnswer>(Limited(answer, room));
+  MutexLock lock(&mutex_);
+  call.answer.swap(kept);
+}
+
+void CallWindow::EndTurn(Call& call) {
+  Dropped dropped;
+  std::shared_ptr<Waiter> next;
+  TurnCallback on_turn;
+  const auto end = [&]() -> absl::StatusOr<Turn> {
+    MutexLock lock(&mutex_);
+    if (call.waiters.empty()) {
+      call.has_turn = false;
+      Retire(call, dropped);
+      return absl::UnavailableError("nobody waits");
+    }
+    next = std::move(call.waiters.front());
+    call.waiters.pop_front();
+    on_turn = std::exchange(next->on_turn, nullptr);
+    return Turn(shared_from_this(), &call, call.answer);
+  };
+  absl::StatusOr<Turn> turn = end();
+  if (next == nullptr) return;
+  alarms_.Cancel(next->alarm);
+  std::move(on_turn)(std::move(turn));
+}
+
+void CallWindow::Retire(Call& call, Dropped& dropped) {
+  if (call.answer == nullptr) {
+    Client& client = *call.client;
+    dropped.push_back(client.calls.extract(call.sequence));
+    return ForgetIfUnused(client);
+  }
+  const uint64_t used = kCallOverheadBytes + SizeOf(*call.answer);
+  const uint64_t reserved = call.reservation.bytes();
+  const Reservation excess =
+      call.reservation.Split(reserved - std::min(used, reserved));
+  call.ended = alarms_.Now();
+  call.age = by_age_.insert(by_age_.end(), &call);
+  ended_bytes_ += call.reservation.bytes();
+  ++call.client->num_ended;
+  call.client->last_used = call.ended;
+  by_use_.splice(by_use_.end(), by_use_, call.client->use);
+  TrimClient(*call.client, dropped);
+  Trim(dropped);
+}
+
+void CallWindow::TrimClient(Client& client, Dropped& dropped) {
+  auto call = client.calls.begin();
+  while (client.num_ended > options_.max_calls_per_client) {
+    Call& lowest = call->second;
+    ++call;
+    if (!lowest.has_turn) Drop(lowest, dropped);
+  }
+}
+
+void CallWindow::Trim(Dropped& dropped) {
+  const absl::Duration oldest = alarms_.Now() - options_.max_age;
+  while (!by_age_.empty() &&
+         (by_age_.front()->ended <= oldest ||
+          (ended_bytes_ > options_.max_bytes && by_age_.size() > 1))) {
+    Drop(*by_age_.front(), dropped);
+  }
+}
+
+void CallWindow::DropOldClients() {
+  const absl::Duration oldest = alarms_.Now() - options_.max_age;
+  while (!by_use_.empty() && by_use_.front()->last_used <= oldest &&
+         by_use_.front()->calls.empty()) {
+    const std::string id = by_use_.front()->id;
+    by_use_.pop_front();
+    clients_.erase(id);
+  }
+}
+
+void CallWindow::ForgetIfUnused(Client& client) {
+  if (!client.calls.empty() || client.forgotten > 0) return;
+  by_use_.erase(client.use);
+  clients_.erase(std::string(client.id));
+}
+
+void CallWindow::Drop(Call& call, Dropped& dropped) {
+  Unlist(call);
+  Client& client = *call.client;
+  client.forgotten = std::max(client.forgotten, call.sequence);
+  dropped.push_back(client.calls.extract(call.sequence));
+}
+
+void CallWindow::Unlist(Call& call) {
+  by_age_.erase(call.age);
+  ended_bytes_ -= call.reservation.bytes();
+  --call.client->num_ended;
+}
+
+void CallWindow::EndWaits(const absl::Status& status) {
+  std::vector<std::shared_ptr<Waiter>> waiters;
+  std::vector<TurnCallback> callbacks;
+  {
+    MutexLock lock(&mutex_);
+    no_waits_ = status;
+    for (auto& [id, client] : clients_) {
+      for (auto& [sequence, call] : client->calls) {
+        for (std::shared_ptr<Waiter>& waiter : call.waiters) {
+          callbacks.push_back(std::exchange(waiter->on_turn, nullptr));
+          waiters.push_back(std::move(waiter));
+        }
+        call.waiters.clear();
+      }
+    }
+  }
+  for (size_t i = 0; i < waiters.size(); ++i) {
+    alarms_.Cancel(waiters[i]->alarm);
+    std::move(callbacks[i])(status);
+  }
+}
+
+size_t CallWindow::num_clients() const {
+  MutexLock lock(&mutex_);
+  return clients_.size();
+}
+
+size_t CallWindow::num_calls() const {
+  MutexLock lock(&mutex_);
+  size_t num_calls = 0;
+  for (const auto& [id, client] : clients_) num_calls += client->calls.size();
+  return num_calls;
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,222 @@
+// The answers to mutating calls, kept so that a repeated call changes nothing.
+
+#ifndef TENSORKV_SERVICE_STORE_CALL_WINDOW_H_
+#define TENSORKV_SERVICE_STORE_CALL_WINDOW_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <list>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "base/alarms.h"
+#include "base/mutex.h"
+#include "service/store/byte_budget.h"
+#include "service/store/tensor_store.h"
+#include "tensor/requests.h"
+
+namespace tensorkv {
+
+// What is kept of an answer: plain values, never a tensor, so that a checkpoint
+// can write them out. Nothing stands for the answer to a call that has none.
+using CallReply = std::variant<std::monostate, InitReply, PushReply,
+                               DeleteReply, RuleSpec, JoinReply, BarrierReply>;
+using CallAnswer = absl::StatusOr<CallReply>;
+
+// Which call it is, and what tells it from another one by the same name.
+struct CallIdentity {
+  CallId id;
+  uint64_t fingerprint = 0;
+  // What the answer will take, if all goes well.
+  uint64_t answer_bytes = 0;
+};
+
+struct CallWindowOptions {
+  // Ended calls of one client that are remembered.
+  uint32_t max_calls_per_client = 128;
+  // Clients that are remembered.
+  uint32_t max_clients = 100'000;
+  // Since the end of a call, or the last use of a client.
+  absl::Duration max_age = absl::Minutes(15);
+  // Of the answers to ended calls; the latest is kept whatever its size.
+  uint64_t max_bytes = 64 << 20;
+  // Bound on the wait for another attempt.
+  absl::Duration max_wait = absl::Minutes(5);
+};
+
+// Recognises repeated calls. Thread-safe; owned by shared_ptr.
+//
+// Whoever makes a call enters here first and gets a turn: the attempts of a
+// call take turns, one after another. A turn knows the answer that an earlier
+// one has kept, if any; without it, the call is to be made. Attempts that must
+// wait for their turn take no thread.
+//
+// Invariants:
+//  1. A call has at most one turn at a time.
+//  2. An answer that was kept is never replaced by a missing one: after Keep,
+//     every later attempt gets that answer, or FailedPrecondition once it has
+//     been dropped, for as long as the client is remembered.
+//  3. A call that has a turn, or attempts that wait for it, is not dropped.
+//  4. The bytes of all that is remembered are reserved from the account.
+//
+// Answers are dropped when there are too many (of a client, or bytes of all)
+// and when they are too old, the oldest first; a client, when it has not called
+// for max_age. Both are looked after as calls come. A call repeated after its
+// client was dropped counts as new: nobody may repeat a call so late.
+class CallWindow : public std::enable_shared_from_this<CallWindow> {
+  struct Call;
+
+ public:
+  // The right to make a call, until End or destruction. Move-only; used by one
+  // thread at a time.
+  class Turn {
+   public:
+    Turn(Turn&&) = default;
+    Turn& operator=(Turn&& other) = delete;
+    ~Turn() { End(); }
+
+    // What an earlier attempt has kept; null if there is nothing.
+    const CallAnswer* answer() const { return answer_.get(); }
+
+    // Makes `answer` the call's. REQUIRES: End has not been called.
+    void Keep(const CallAnswer& answer);
+
+    // Lets the next attempt have its turn. A call whose answer was never kept
+    // is forgotten: it has not happened.
+    void End();
+
+   private:
+    friend class CallWindow;
+    Turn(std::shared_ptr<CallWindow> window, Call* call,
+         std::shared_ptr<const CallAnswer> answer)
+        : window_(std::move(window)), call_(call), answer_(std::move(answer)) {}
+
+    std::shared_ptr<CallWindow> window_;  // null after the end
+    Call* call_;
+    std::shared_ptr<const CallAnswer> answer_;
+  };
+  using TurnCallback = absl::AnyInvocable<void(absl::StatusOr<Turn>) &&>;
+
+  // Reserves from `account`; `alarms` outlives the window.
+  static std::shared_ptr<CallWindow> Create(const CallWindowOptions& options,
+                                            Alarms* alarms,
+                                            RefPtr<BudgetAccount> account);
+
+  // Calls `on_turn` once, now or on the thread that ends the turn before, with
+  // no lock held.
+  // Errors: InvalidArgument (no client id or sequence; another call has that
+  // name) · FailedPrecondition (too long ago to tell) · DeadlineExceeded and
+  // Cancelled (of `context`, while another attempt ran) · Unavailable (too many
+  // attempts wait; EndWaits) · ResourceExhausted (no room to remember it).
+  void Enter(const CallIdentity& call, const CallContext& context,
+             TurnCallback on_turn);
+
+  // Whether an attempt of that call has a turn or has left an answer, so that
+  // what would speak against a new call does not count.
+  // Errors: InvalidArgument and FailedPrecondition as of Enter.
+  absl::StatusOr<bool> Knows(const CallId& id) const;
+
+  // Ends all waits with `status`, also those that would begin later.
+  void EndWaits(const absl::Status& status);
+
+  // What is remembered now.
+  size_t num_clients() const;
+  size_t num_calls() const;
+
+ private:
+  struct Client;
+  // An attempt that waits for its turn.
+  struct Waiter {
+    Call* call = nullptr;
+    TurnCallback on_turn;  // null when it has ended
+    Alarms::Id alarm = 0;
+    absl::Duration started;
+  };
+  struct Call {
+    Client* client = nullptr;
+    uint64_t sequence = 0;
+    uint64_t fingerprint = 0;
+    bool has_turn = false;
+    std::shared_ptr<const CallAnswer> answer;
+    std::deque<std::shared_ptr<Waiter>> waiters;
+    Reservation reservation;
+    // Where it is in by_age_, and since when, if it has no turn.
+    absl::Duration ended;
+    std::list<Call*>::iterator age;
+  };
+  struct Client {
+    std::string id;
+    std::map<uint64_t, Call> calls;
+    uint32_t num_ended = 0;
+    // Of the calls up to here, those that are not in `calls` are forgotten.
+    uint64_t forgotten = 0;
+    absl::Duration last_used;
+    std::list<Client*>::iterator use;
+    Reservation reservation;
+  };
+  // What goes, goes after the lock.
+  using Dropped = std::vector<std::map<uint64_t, Call>::node_type>;
+
+  CallWindow(const CallWindowOptions& options, Alarms* alarms,
+             RefPtr<BudgetAccount> account);
+
+  absl::StatusOr<Call*> FindOrAdd(const CallIdentity& call, Dropped& dropped)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<Client*> FindOrAddClient(const std::string& id,
+                                          Dropped& dropped)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Drops answers, if it must, to make room.
+  absl::StatusOr<Reservation> Reserve(uint64_t bytes, Dropped& dropped)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  static absl::Status CheckRemembered(const Client& client, uint64_t sequence);
+  Turn BeginTurn(Call& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Lets an attempt wait for the call that has its turn.
+  absl::StatusOr<std::shared_ptr<Waiter>> Park(Call& call,
+                                               absl::Duration timeout,
+                                               TurnCallback& on_turn)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndWait(const std::shared_ptr<Waiter>& waiter, absl::StatusCode code);
+  void Keep(Call& call, const CallAnswer& answer);
+  void EndTurn(Call& call);
+  // A call without turn: remembers its answer, or forgets it.
+  void Retire(Call& call, Dropped& dropped)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Trim(Dropped& dropped) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TrimClient(Client& client, Dropped& dropped)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void DropOldClients() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // A client of which nothing has been remembered yet.
+  void ForgetIfUnused(Client& client) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Drop(Call& call, Dropped& dropped) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Unlist(Call& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const CallWindowOptions options_;
+  Alarms& alarms_;
+  const RefPtr<BudgetAccount> account_;
+
+  mutable Mutex mutex_;
+  absl::flat_hash_map<std::string, std::unique_ptr<Client>> clients_
+      ABSL_GUARDED_BY(mutex_);
+  // Clients by last use, calls without turn by their end; the oldest first.
+  std::list<Client*> by_use_ ABSL_GUARDED_BY(mutex_);
+  std::list<Call*> by_age_ ABSL_GUARDED_BY(mutex_);
+  // Of the calls in by_age_.
+  uint64_t ended_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Not OK: no attempt waits any more.
+  absl::Status no_waits_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_STORE_CALL_WINDOW_H_

@@ -1,0 +1,270 @@
+// Calls with a call_id: applied once, however often they come.
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "base/status_macros.h"
+#include "tests/contracts/store_contract.h"
+#include "tests/testing/background.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/tensor_values.h"
+
+namespace tensorkv::testing {
+namespace {
+
+using ::absl::StatusCode;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+NamespaceConfig Accumulating() {
+  return {.rule = ParseRuleSpec("accumulate").value()};
+}
+
+// Requests of one client about the key "w", numbered by the test.
+class NamedCalls {
+ public:
+  NamedCalls(Connection& connection, std::string name_space)
+      : connection_(connection), name_space_(std::move(name_space)) {}
+
+  absl::StatusOr<Version> Init(uint64_t sequence, double value) {
+    ASSIGN_OR_RETURN(const InitReply reply,
+                     connection_.Init({.name_space = name_space_,
+                                       .call_id = IdOf(sequence),
+                                       .entries = {{"w", Full({2}, value)}}},
+                                      {}));
+    return reply.versions.at(0);
+  }
+
+  // By a worker, if it has a step.
+  absl::StatusOr<PushResult> Push(uint64_t sequence, double value,
+                                  Step step = 0) {
+    ASSIGN_OR_RETURN(const PushReply reply,
+                     connection_.Push(PushOf(sequence, value, step), {}));
+    return reply.results.at(0);
+  }
+
+  absl::StatusOr<Value> PushPull(
+      uint64_t sequence, double value, Step step = 0,
+      absl::Duration timeout = absl::InfiniteDuration()) {
+    ASSIGN_OR_RETURN(const PullReply reply,
+                     connection_.PushPull(PushOf(sequence, value, step),
+                                          {.timeout = timeout}));
+    return reply.values.at(0);
+  }
+
+  absl::StatusOr<uint64_t> Delete(uint64_t sequence) {
+    ASSIGN_OR_RETURN(const DeleteReply reply,
+                     connection_.Delete({.name_space = name_space_,
+                                         .call_id = IdOf(sequence),
+                                         .keys = {"w"}},
+                                        {}));
+    return reply.num_deleted;
+  }
+
+  absl::Status SetRule(uint64_t sequence, const std::string& rule) {
+    return connection_.SetRule({.name_space = name_space_,
+                                .rule = ParseRuleSpec(rule).value(),
+                                .call_id = IdOf(sequence)},
+                               {});
+  }
+
+  absl::StatusOr<double> SetLearningRate(uint64_t sequence, double rate) {
+    ASSIGN_OR_RETURN(RuleSpec rule,
+                     connection_.SetHyperparameters(
+                         {.name_space = name_space_,
+                          .hyperparameters = {{"learning_rate", rate}},
+                          .call_id = IdOf(sequence)},
+                         {}));
+    return rule.hyperparameters["learning_rate"];
+  }
+
+  absl::Status CreateNamespace(uint64_t sequence, const std::string& name) {
+    return connection_.CreateNamespace(
+        {.name_space = name, .call_id = IdOf(sequence)}, {});
+  }
+
+ private:
+  static CallId IdOf(uint64_t sequence) { return {"client", sequence}; }
+
+  PushRequest PushOf(uint64_t sequence, double value, Step step) {
+    PushRequest request = {
+        .name_space = name_space_,
+        .call_id = IdOf(sequence),
+        .step = step,
+        .entries = {{.key = "w", .tensor = Full({2}, value)}}};
+    if (step > 0) request.worker = Worker{.rank = 0};
+    return request;
+  }
+
+  Connection& connection_;
+  const std::string name_space_;
+};
+
+TEST_P(OnceContractTest, RepeatedPushIsAppliedOnceAndAnsweredAlike) {
+  const Caller sums = NewNamespace("sums", Accumulating());
+  NamedCalls calls(connection(), "sums");
+  ASSERT_OK(sums.Init("w", Full({2}, 10)));
+
+  EXPECT_THAT(calls.Push(1, 5), IsOkAndHolds(HasVersion(2)));
+  EXPECT_THAT(calls.Push(2, 7), IsOkAndHolds(HasVersion(3)));
+  EXPECT_THAT(calls.Push(1, 5), IsOkAndHolds(HasVersion(2)));
+
+  EXPECT_THAT(sums.Pull("w"),
+              IsOkAndHolds(AllOf(HasVersion(3), HasTensor(IsFilledWith(22)))));
+}
+
+TEST_P(OnceContractTest, AttemptsAtTheSameTimeAreAppliedOnce) {
+  const Caller sums = NewNamespace("sums", Accumulating());
+  NamedCalls calls(connection(), "sums");
+  ASSERT_OK(sums.Init("w", Full({2}, 0)));
+
+  RunConcurrently(8, [&](int) {
+    for (uint64_t sequence = 1; sequence <= 25; ++sequence) {
+      EXPECT_THAT(calls.Push(sequence, 1),
+                  IsOkAndHolds(HasVersion(sequence + 1)));
+    }
+  });
+
+  EXPECT_THAT(sums.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(25))));
+}
+
+TEST_P(OnceContractTest, RepeatedPushPullBringsThePresentValue) {
+  const Caller sums = NewNamespace("sums", Accumulating());
+  NamedCalls calls(connection(), "sums");
+  ASSERT_OK(sums.Init("w", Full({2}, 10)));
+
+  EXPECT_THAT(calls.PushPull(1, 5), IsOkAndHolds(HasTensor(IsFilledWith(15))));
+  ASSERT_OK(sums.Push("w", Full({2}, 1)));
+  EXPECT_THAT(calls.PushPull(1, 5), IsOkAndHolds(HasTensor(IsFilledWith(16))));
+}
+
+TEST_P(OnceContractTest, RepeatedInitIsNotSurprisedByItself) {
+  NamedCalls calls(connection(), "");
+
+  EXPECT_THAT(calls.Init(1, 5), IsOkAndHolds(1));
+  EXPECT_THAT(calls.Init(1, 5), IsOkAndHolds(1));
+  EXPECT_THAT(calls.Init(2, 5), StatusIs(StatusCode::kAlreadyExists));
+}
+
+TEST_P(OnceContractTest, RepeatedDeleteLeavesTheKeyThatCameAfter) {
+  NamedCalls calls(connection(), "");
+  ASSERT_OK(calls.Init(1, 5));
+  EXPECT_THAT(calls.Delete(2), IsOkAndHolds(1));
+  ASSERT_OK(calls.Init(3, 6));
+
+  EXPECT_THAT(calls.Delete(2), IsOkAndHolds(1));
+
+  EXPECT_THAT(store_.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(6))));
+}
+
+TEST_P(OnceContractTest, RepeatedSetRuleDoesNotUndoTheNextOne) {
+  NamedCalls calls(connection(), "");
+  ASSERT_OK(calls.SetRule(1, "sgd"));
+  ASSERT_OK(calls.SetRule(2, "accumulate"));
+
+  EXPECT_OK(calls.SetRule(1, "sgd"));
+
+  EXPECT_EQ(store_.Describe()->config.rule.name, "accumulate");
+}
+
+TEST_P(OnceContractTest, RepeatedSetHyperparametersAnswersAsAtFirst) {
+  NamedCalls calls(connection(), "");
+  ASSERT_OK(calls.SetRule(1, "sgd"));
+
+  EXPECT_THAT(calls.SetLearningRate(2, 0.5), IsOkAndHolds(0.5));
+  EXPECT_THAT(calls.SetLearningRate(3, 0.25), IsOkAndHolds(0.25));
+  EXPECT_THAT(calls.SetLearningRate(2, 0.5), IsOkAndHolds(0.5));
+}
+
+TEST_P(OnceContractTest, RepeatedCreateNamespaceIsNotSurprisedByItself) {
+  NamedCalls calls(connection(), "");
+
+  EXPECT_OK(calls.CreateNamespace(1, "n"));
+  EXPECT_OK(calls.CreateNamespace(1, "n"));
+  EXPECT_THAT(calls.CreateNamespace(2, "n"),
+              StatusIs(StatusCode::kAlreadyExists));
+}
+
+TEST_P(OnceContractTest, ErrorIsAnsweredAgain) {
+  NamedCalls calls(connection(), "");
+  EXPECT_THAT(calls.Delete(1), StatusIs(StatusCode::kNotFound));
+  ASSERT_OK(store_.Init("w", Full({2}, 1)));
+
+  EXPECT_THAT(calls.Delete(1), StatusIs(StatusCode::kNotFound));
+  EXPECT_OK(calls.Delete(2));
+}
+
+TEST_P(OnceContractTest, AnotherRequestByTheSameNameIsInvalid) {
+  NamedCalls calls(connection(), "");
+  ASSERT_OK(calls.Init(1, 5));
+  ASSERT_OK(calls.Push(2, 6));
+
+  EXPECT_THAT(calls.Push(2, 7),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("call 2")));
+  EXPECT_THAT(calls.PushPull(2, 6), StatusIs(StatusCode::kInvalidArgument));
+  EXPECT_THAT(store_.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(6))));
+}
+
+TEST_P(OnceContractTest, CallBelowTheWindowIsRefused) {
+  const Caller sums = NewNamespace("sums", Accumulating());
+  NamedCalls calls(connection(), "sums");
+  ASSERT_OK(sums.Init("w", Full({2}, 0)));
+  for (uint64_t sequence = 1; sequence <= 200; ++sequence) {
+    ASSERT_OK(calls.Push(sequence, 1));
+  }
+
+  EXPECT_THAT(calls.Push(1, 1), StatusIs(StatusCode::kFailedPrecondition,
+                                         HasSubstr("expected a sequence")));
+  EXPECT_THAT(sums.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(200))));
+}
+
+TEST_P(OnceContractTest, CallIdWithoutSequenceIsInvalid) {
+  NamedCalls calls(connection(), "");
+
+  EXPECT_THAT(calls.Init(0, 5), StatusIs(StatusCode::kInvalidArgument));
+}
+
+TEST_P(OnceContractTest, RepeatedPushOfAWorkerIsNotASecondContribution) {
+  const Caller sync = NewSyncNamespace(2);
+  NamedCalls calls(connection(), "sync");
+  ASSERT_OK(sync.Init("w", Full({2}, 0)));
+
+  ASSERT_OK(calls.Push(1, 5, /*step=*/1));
+  ASSERT_OK(calls.Push(1, 5, /*step=*/1));
+  EXPECT_THAT(calls.Push(2, 5, /*step=*/1),
+              StatusIs(StatusCode::kAlreadyExists));
+  ASSERT_OK(sync.As(1).Push("w", Full({2}, 1), 1));
+
+  EXPECT_THAT(sync.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(6))));
+}
+
+TEST_P(OnceContractTest, RepeatOfAPushPullThatWaitsWaitsToo) {
+  const Caller sync = NewSyncNamespace(2);
+  NamedCalls calls(connection(), "sync");
+  ASSERT_OK(sync.Init("w", Full({2}, 0)));
+  Background first([&] { return calls.PushPull(1, 5, /*step=*/1); });
+  AwaitWaitingCalls(sync, 1);
+  Background repeat([&] { return calls.PushPull(1, 5, /*step=*/1); });
+
+  ASSERT_OK(sync.As(1).Push("w", Full({2}, 1), 1));
+
+  EXPECT_THAT(first.Result(), IsOkAndHolds(HasTensor(IsFilledWith(6))));
+  EXPECT_THAT(repeat.Result(), IsOkAndHolds(HasTensor(IsFilledWith(6))));
+}
+
+TEST_P(OnceContractTest, PushPullWhoseWaitEndedGoesOnWhenRepeated) {
+  const Caller sync = NewSyncNamespace(2);
+  NamedCalls calls(connection(), "sync");
+  ASSERT_OK(sync.Init("w", Full({2}, 0)));
+  EXPECT_THAT(calls.PushPull(1, 5, /*step=*/1, kShortTimeout),
+              StatusIs(StatusCode::kDeadlineExceeded));
+
+  ASSERT_OK(sync.As(1).Push("w", Full({2}, 1), 1));
+
+  EXPECT_THAT(calls.PushPull(1, 5, /*step=*/1),
+              IsOkAndHolds(HasTensor(IsFilledWith(6))));
+}
+
+}  // namespace
+}  // namespace tensorkv::testing

@@ -1,0 +1,35 @@
+// Whether a history could have happened on a store that keeps its promises.
+
+#ifndef TENSORKV_TESTS_HISTORY_HISTORY_CHECKER_H_
+#define TENSORKV_TESTS_HISTORY_HISTORY_CHECKER_H_
+
+#include <string>
+#include <vector>
+
+#include "tensor/requests.h"
+#include "tests/history/history.h"
+
+namespace tensorkv::testing {
+
+// What is wrong with the pushes and pulls of a history, in words; nothing if
+// all is well. The order of each key is that of its versions:
+//  - each push made a version of its own;
+//  - a value is the sum of the pushes up to its version, whole;
+//  - order in time is order in versions: who begins after another has ended
+//    sees and makes no older version, reads their own writes with it.
+// REQUIRES: every push that was applied is in the history.
+std::vector<std::string> OrderViolations(
+    const std::vector<HistoryEvent>& events);
+
+// The same of steps: when a worker may go on after step t, every one of
+// `num_workers` has begun step t - `staleness`.
+std::vector<std::string> StalenessViolations(
+    const std::vector<HistoryEvent>& events, int num_workers, Step staleness);
+
+// The same of barriers: nobody leaves before all `num_workers` have come.
+std::vector<std::string> BarrierViolations(
+    const std::vector<HistoryEvent>& events, int num_workers);
+
+}  // namespace tensorkv::testing
+
+#endif  // TENSORKV_TESTS_HISTORY_HISTORY_CHECKER_H_

@@ -1,0 +1,194 @@
+// Histories of concurrent clients on a live server, checked; and those of
+// servers that are broken on purpose, which must be caught.
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/mutex.h"
+#include "client/client.h"
+#include "client/grpc_connection.h"
+#include "client/steady_now.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "service/server/server.h"
+#include "tests/client/shared_connection.h"
+#include "tests/history/history_checker.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/tensor_values.h"
+
+namespace tensorkv::testing {
+namespace {
+
+using ::testing::IsEmpty;
+using ::testing::Not;
+using Kind = HistoryEvent::Kind;
+
+constexpr int kNumClients = 4;
+constexpr int kNumCalls = 300;  // of each client
+constexpr const char* kKeys[] = {"a", "b"};
+
+// A server of which every 20th call goes wrong.
+class BrokenConnection : public SharedConnection {
+ public:
+  explicit BrokenConnection(Connection& inner) : SharedConnection(inner) {}
+
+ protected:
+  bool GoesWrong() { return ++num_calls_ % 20 == 0; }
+
+ private:
+  std::atomic<int> num_calls_ = 0;
+};
+
+// Applies some pushes twice, as a server does that takes a repeat for new.
+class PushesTwice final : public BrokenConnection {
+ public:
+  using BrokenConnection::BrokenConnection;
+  absl::StatusOr<PushReply> Push(const PushRequest& request,
+                                 const CallOptions& options) override {
+    PushRequest unnamed = request;
+    unnamed.call_id.reset();
+    if (GoesWrong()) EXPECT_OK(SharedConnection::Push(unnamed, options));
+    return SharedConnection::Push(unnamed, options);
+  }
+};
+
+// Acknowledges some pushes without making them.
+class LosesPushes final : public BrokenConnection {
+ public:
+  using BrokenConnection::BrokenConnection;
+  absl::StatusOr<PushReply> Push(const PushRequest& request,
+                                 const CallOptions& options) override {
+    if (!GoesWrong()) return SharedConnection::Push(request, options);
+    const auto value = SharedConnection::Pull(
+        {.entries = {{request.entries[0].key, 0}}}, options);
+    return PushReply{{{.version = value->values[0].version + 1}}};
+  }
+};
+
+// Answers some pulls with what it has read long ago.
+class ReadsOldValues final : public BrokenConnection {
+ public:
+  using BrokenConnection::BrokenConnection;
+  absl::StatusOr<PullReply> Pull(const PullRequest& request,
+                                 const CallOptions& options) override {
+    absl::StatusOr<PullReply> reply = SharedConnection::Pull(request, options);
+    MutexLock lock(&mutex_);
+    const auto first =
+        first_.emplace(request.entries[0].key, *reply).first->second;
+    return GoesWrong() ? first : reply;
+  }
+
+ private:
+  Mutex mutex_;
+  std::map<std::string, PullReply> first_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Mixes elements of two values.
+class TearsValues final : public BrokenConnection {
+ public:
+  using BrokenConnection::BrokenConnection;
+  absl::StatusOr<PullReply> Pull(const PullRequest& request,
+                                 const CallOptions& options) override {
+    absl::StatusOr<PullReply> reply = SharedConnection::Pull(request, options);
+    if (GoesWrong()) {
+      reply->values[0].tensor = TensorOf({2}, {1, 2}, DType::kF64);
+    }
+    return reply;
+  }
+};
+
+class HistoryTest : public ::testing::Test {
+ protected:
+  HistoryTest()
+      : server_(Server::Create({.listen = "127.0.0.1:0",
+                                .budget_bytes = 1 << 28,
+                                .num_threads = 2})
+                    .value()),
+        connection_(
+            GrpcConnection::Create({.target = server_->address()}).value()) {
+    Client client(std::make_unique<SharedConnection>(*connection_), {});
+    EXPECT_OK(client.SetRule({.name = "accumulate"}));
+    for (const char* key : kKeys) {
+      EXPECT_OK(client.Init(key, Full({2}, 0, DType::kF64)));
+    }
+  }
+
+  // Pushes and pulls of all clients at once.
+  template <typename Wrapper>
+  std::vector<HistoryEvent> Record() {
+    Wrapper server(*connection_);
+    std::vector<std::thread> clients;
+    for (int i = 0; i < kNumClients; ++i) {
+      clients.emplace_back([&, i] { RunClient(i, server); });
+    }
+    for (std::thread& client : clients) client.join();
+    return history_.events();
+  }
+
+ private:
+  void RunClient(int index, Connection& server) {
+    Client client(std::make_unique<SharedConnection>(server), {});
+    for (int call = 0; call < kNumCalls; ++call) {
+      const std::string key = kKeys[(index + call / 2) % std::size(kKeys)];
+      HistoryEvent event = {.client = index, .key = key};
+      event.begin = SteadyNow();
+      if (call % 2 == 0) {
+        Push(client, 1000 * index + call + 1, event);
+      } else {
+        Pull(client, event);
+      }
+    }
+  }
+
+  void Push(Client& client, int64_t amount, HistoryEvent& event) {
+    ASSERT_OK_AND_ASSIGN(
+        const PushResult result,
+        client.Push(event.key, Full({2}, amount, DType::kF64)));
+    event.end = SteadyNow();
+    event.kind = Kind::kPush;
+    event.version = result.version;
+    event.amount = amount;
+    history_.Add(event);
+  }
+
+  void Pull(Client& client, HistoryEvent& event) {
+    ASSERT_OK_AND_ASSIGN(const Value value, client.Pull(event.key));
+    event.end = SteadyNow();
+    event.kind = Kind::kPull;
+    event.version = value.version;
+    event.value = static_cast<int64_t>(value.tensor.elements<double>()[0]);
+    event.is_torn = !IsUniform(value.tensor);
+    history_.Add(event);
+  }
+
+  const std::unique_ptr<Server> server_;
+  const std::unique_ptr<Connection> connection_;
+  History history_;
+};
+
+TEST_F(HistoryTest, OfTheServerIsInOrder) {
+  EXPECT_THAT(OrderViolations(Record<SharedConnection>()), IsEmpty());
+}
+
+TEST_F(HistoryTest, OfAServerThatAppliesRepeatsIsCaught) {
+  EXPECT_THAT(OrderViolations(Record<PushesTwice>()), Not(IsEmpty()));
+}
+
+TEST_F(HistoryTest, OfAServerThatLosesPushesIsCaught) {
+  EXPECT_THAT(OrderViolations(Record<LosesPushes>()), Not(IsEmpty()));
+}
+
+TEST_F(HistoryTest, OfAServerThatReadsOldValuesIsCaught) {
+  EXPECT_THAT(OrderViolations(Record<ReadsOldValues>()), Not(IsEmpty()));
+}
+
+TEST_F(HistoryTest, OfAServerThatTearsValuesIsCaught) {
+  EXPECT_THAT(OrderViolations(Record<TearsValues>()), Not(IsEmpty()));
+}
+
+}  // namespace
+}  // namespace tensorkv::testing

@@ -1,0 +1,76 @@
+#include "service/store/call_fingerprint.h"
+
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tests/testing/tensor_values.h"
+
+namespace tensorkv {
+namespace {
+
+using testing::Full;
+using testing::Vector;
+
+PushRequest APush() {
+  return {.worker = Worker{.rank = 1},
+          .step = 3,
+          .entries = {{.key = "a", .tensor = Vector({1, 2})},
+                      {.key = "b", .tensor = Vector({3})}}};
+}
+
+TEST(CallFingerprintTest, EqualRequestsHaveEqualFingerprints) {
+  EXPECT_EQ(Fingerprint(APush()), Fingerprint(APush()));
+}
+
+TEST(CallFingerprintTest, CallIdDoesNotCount) {
+  PushRequest named = APush();
+  named.call_id = CallId{"c", 1};
+
+  EXPECT_EQ(Fingerprint(named), Fingerprint(APush()));
+}
+
+TEST(CallFingerprintTest, EveryFieldOfAPushCounts) {
+  std::vector<PushRequest> others(7, APush());
+  others[0].step = 4;
+  others[1].worker->rank = 2;
+  others[2].worker.reset();
+  others[3].entries[0].key = "c";
+  others[4].entries[1].skip = true;
+  others[5].entries[0].tensor = Full({1, 2}, 1);
+  others[6].entries[0].tensor = Vector({1, 9});
+
+  for (const PushRequest& other : others) {
+    EXPECT_NE(Fingerprint(other), Fingerprint(APush()));
+  }
+}
+
+TEST(CallFingerprintTest, KeysCannotTradeCharacters) {
+  EXPECT_NE(Fingerprint(DeleteRequest{.keys = {"ab", "c"}}),
+            Fingerprint(DeleteRequest{.keys = {"a", "bc"}}));
+}
+
+TEST(CallFingerprintTest, VerbsDiffer) {
+  EXPECT_NE(Fingerprint(APush()), PushPullFingerprint(APush()));
+}
+
+TEST(CallFingerprintTest, ElementsBeyondTheFirst64BytesDoNotCount) {
+  std::vector<double> elements(17, 1);
+  const InitRequest one = {.entries = {{"a", Vector(elements)}}};
+  elements[16] = 2;
+  const InitRequest other = {.entries = {{"a", Vector(elements)}}};
+
+  EXPECT_EQ(Fingerprint(one), Fingerprint(other));
+}
+
+TEST(CallFingerprintTest, HyperparametersCount) {
+  SetHyperparametersRequest request = {
+      .hyperparameters = {{"learning_rate", 0.5}}};
+  const uint64_t fingerprint = Fingerprint(request);
+  request.hyperparameters["learning_rate"] = 0.25;
+
+  EXPECT_NE(Fingerprint(request), fingerprint);
+}
+
+}  // namespace
+}  // namespace tensorkv

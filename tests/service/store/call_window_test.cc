@@ -1,0 +1,379 @@
+#include "service/store/call_window.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/testing/status_matchers.h"
+
+namespace tensorkv {
+namespace {
+
+using absl::StatusCode;
+using ::tensorkv::testing::IsOkAndHolds;
+using ::tensorkv::testing::StatusIs;
+using ::testing::HasSubstr;
+
+// How an attempt of a call went: no turn yet, a turn, or an error.
+struct Attempt {
+  std::optional<absl::Status> error;
+  std::optional<CallWindow::Turn> turn;
+
+  bool has_turn() const { return turn.has_value(); }
+  bool is_waiting() const { return !error && !turn; }
+  // The answer found; 0 for none. Answers of these tests are counts.
+  uint64_t found() const {
+    const CallAnswer* answer = turn->answer();
+    return answer == nullptr ? 0 : std::get<DeleteReply>(**answer).num_deleted;
+  }
+  void Keep(uint64_t count) { turn->Keep(CallReply(DeleteReply{count})); }
+};
+
+class CallWindowTest : public ::testing::Test {
+ protected:
+  static constexpr uint64_t kBudgetBytes = 100'000;
+
+  CallWindowTest() { Open({}); }
+
+  // Starts anew, with other options.
+  void Open(const CallWindowOptions& options) {
+    window_ = CallWindow::Create(options, &alarms_, account_);
+  }
+
+  std::unique_ptr<Attempt> Enter(uint64_t sequence,
+                                 const std::string& client = "c",
+                                 CallContext context = {},
+                                 uint64_t fingerprint = 7) {
+    auto attempt = std::make_unique<Attempt>();
+    window_->Enter(
+        {{client, sequence}, fingerprint, answer_bytes_}, context,
+        [its = attempt.get()](absl::StatusOr<CallWindow::Turn> turn) {
+          if (turn.ok()) {
+            its->turn.emplace(*std::move(turn));
+          } else {
+            its->error = turn.status();
+          }
+        });
+    return attempt;
+  }
+
+  // A whole call, which answers with its sequence.
+  void Make(uint64_t sequence, const std::string& client = "c") {
+    const auto attempt = Enter(sequence, client);
+    ASSERT_TRUE(attempt->has_turn());
+    attempt->Keep(sequence);
+  }
+
+  uint64_t answer_bytes_ = 0;
+  FakeAlarms alarms_;
+  RefPtr<ByteBudget> budget_ =
+      MakeRefCounted<ByteBudget>("test", kBudgetBytes, nullptr);
+  RefPtr<BudgetAccount> account_ = MakeRefCounted<BudgetAccount>(budget_);
+  std::shared_ptr<CallWindow> window_;
+};
+
+TEST_F(CallWindowTest, NewCallGetsATurnWithoutAnswer) {
+  const auto attempt = Enter(1);
+
+  ASSERT_TRUE(attempt->has_turn());
+  EXPECT_EQ(attempt->turn->answer(), nullptr);
+}
+
+TEST_F(CallWindowTest, RepeatFindsTheFirstAnswer) {
+  Make(5);
+
+  const auto repeat = Enter(5);
+
+  ASSERT_TRUE(repeat->has_turn());
+  EXPECT_EQ(repeat->found(), 5u);
+}
+
+TEST_F(CallWindowTest, RepeatFindsTheFirstError) {
+  Enter(1)->turn->Keep(absl::AlreadyExistsError("there"));
+
+  const auto repeat = Enter(1);
+
+  EXPECT_EQ(repeat->turn->answer()->status(),
+            absl::AlreadyExistsError("there"));
+}
+
+TEST_F(CallWindowTest, CallsOfOtherClientsAreOtherCalls) {
+  Make(1, "c");
+
+  EXPECT_EQ(Enter(1, "d")->turn->answer(), nullptr);
+}
+
+TEST_F(CallWindowTest, CallThatKeptNothingHasNotHappened) {
+  Enter(1).reset();
+
+  EXPECT_EQ(Enter(1)->turn->answer(), nullptr);
+  EXPECT_THAT(window_->Knows({"c", 1}), IsOkAndHolds(false));
+}
+
+TEST_F(CallWindowTest, ClientWhoseOnlyCallHasNotHappenedIsForgotten) {
+  Enter(1).reset();
+  answer_bytes_ = kBudgetBytes;
+  EXPECT_TRUE(Enter(1)->error);
+
+  EXPECT_EQ(window_->num_clients(), 0u);
+  EXPECT_EQ(account_->used_bytes(), 0u);
+}
+
+TEST_F(CallWindowTest, RepeatWaitsForTheAttemptUnderWay) {
+  const auto first = Enter(1);
+  const auto repeat = Enter(1);
+  EXPECT_TRUE(repeat->is_waiting());
+
+  first->Keep(9);
+  first->turn->End();
+
+  ASSERT_TRUE(repeat->has_turn());
+  EXPECT_EQ(repeat->found(), 9u);
+}
+
+TEST_F(CallWindowTest, RepeatMakesTheCallThatTheFirstAttemptDidNot) {
+  const auto first = Enter(1);
+  const auto repeat = Enter(1);
+
+  first->turn->End();
+
+  ASSERT_TRUE(repeat->has_turn());
+  EXPECT_EQ(repeat->turn->answer(), nullptr);
+}
+
+TEST_F(CallWindowTest, AttemptsTakeTurns) {
+  const auto first = Enter(1);
+  const auto second = Enter(1);
+  const auto third = Enter(1);
+
+  first->turn->End();
+
+  EXPECT_TRUE(second->has_turn());
+  EXPECT_TRUE(third->is_waiting());
+}
+
+TEST_F(CallWindowTest, WaitEndsAtTheDeadlineAndNamesTheCall) {
+  const auto first = Enter(17, "\x01\xab");
+  const auto repeat = Enter(17, "\x01\xab", {.timeout = absl::Seconds(3)});
+
+  alarms_.Advance(absl::Seconds(3));
+
+  ASSERT_TRUE(repeat->error);
+  EXPECT_THAT(*repeat->error,
+              StatusIs(StatusCode::kDeadlineExceeded,
+                       HasSubstr("waited 3s: an earlier attempt of call 17 of "
+                                 "client 01ab")));
+}
+
+TEST_F(CallWindowTest, WaitEndsAtTheWindowsBound) {
+  Open({.max_wait = absl::Seconds(2)});
+  const auto first = Enter(1);
+  const auto repeat = Enter(1);
+
+  alarms_.Advance(absl::Seconds(2));
+
+  EXPECT_TRUE(repeat->error);
+}
+
+TEST_F(CallWindowTest, WaitEndsWhenTheCallerGivesUp) {
+  const auto cancellation = std::make_shared<Cancellation>();
+  const auto first = Enter(1);
+  const auto repeat = Enter(1, "c", {.cancellation = cancellation});
+
+  cancellation->Cancel();
+
+  ASSERT_TRUE(repeat->error);
+  EXPECT_THAT(*repeat->error, StatusIs(StatusCode::kCancelled));
+  EXPECT_EQ(alarms_.num_pending(), 0u);
+}
+
+TEST_F(CallWindowTest, CallerWhoGivesUpLaterChangesNothing) {
+  const auto cancellation = std::make_shared<Cancellation>();
+  const auto first = Enter(1);
+  const auto repeat = Enter(1, "c", {.cancellation = cancellation});
+  first->turn->End();
+
+  cancellation->Cancel();
+
+  EXPECT_TRUE(repeat->has_turn());
+  EXPECT_EQ(alarms_.num_pending(), 0u);
+}
+
+TEST_F(CallWindowTest, EndWaitsEndsThemAll) {
+  const auto first = Enter(1);
+  const auto repeat = Enter(1);
+
+  window_->EndWaits(absl::UnavailableError("stop"));
+
+  EXPECT_EQ(repeat->error, absl::UnavailableError("stop"));
+  EXPECT_EQ(Enter(1)->error, absl::UnavailableError("stop"));
+}
+
+TEST_F(CallWindowTest, AttemptsThatWaitAreBounded) {
+  std::vector<std::unique_ptr<Attempt>> attempts;
+  while (attempts.empty() || !attempts.back()->error) {
+    ASSERT_LT(attempts.size(), 100u);
+    attempts.push_back(Enter(1));
+  }
+
+  EXPECT_THAT(*attempts.back()->error, StatusIs(StatusCode::kUnavailable));
+}
+
+TEST_F(CallWindowTest, AnotherRequestByTheSameNameIsInvalid) {
+  Make(3);
+
+  const auto other = Enter(3, "c", {}, /*fingerprint=*/8);
+
+  ASSERT_TRUE(other->error);
+  EXPECT_THAT(*other->error, StatusIs(StatusCode::kInvalidArgument,
+                                      HasSubstr("call 3 of client 63")));
+}
+
+TEST_F(CallWindowTest, AnotherRequestIsInvalidWhileTheFirstRuns) {
+  const auto first = Enter(3);
+
+  EXPECT_TRUE(Enter(3, "c", {}, /*fingerprint=*/8)->error);
+}
+
+TEST_F(CallWindowTest, MalformedIdsAreInvalid) {
+  EXPECT_THAT(*Enter(0)->error, StatusIs(StatusCode::kInvalidArgument));
+  EXPECT_THAT(*Enter(1, "")->error, StatusIs(StatusCode::kInvalidArgument));
+  EXPECT_THAT(*Enter(1, std::string(65, 'x'))->error,
+              StatusIs(StatusCode::kInvalidArgument));
+  EXPECT_TRUE(Enter(1, std::string(64, 'x'))->has_turn());
+}
+
+TEST_F(CallWindowTest, TooManyCallsDropTheLowest) {
+  Open({.max_calls_per_client = 2});
+  for (uint64_t sequence : {1, 2, 3}) Make(sequence);
+
+  EXPECT_EQ(Enter(2)->found(), 2u);
+  ASSERT_TRUE(Enter(1)->error);
+  EXPECT_THAT(*Enter(1)->error,
+              StatusIs(StatusCode::kFailedPrecondition,
+                       HasSubstr("expected a sequence above 1")));
+}
+
+TEST_F(CallWindowTest, CallBelowTheWindowThatNeverCameIsRefused) {
+  Open({.max_calls_per_client = 1});
+  for (uint64_t sequence : {2, 3}) Make(sequence);
+
+  EXPECT_THAT(*Enter(1)->error, StatusIs(StatusCode::kFailedPrecondition));
+  EXPECT_THAT(window_->Knows({"c", 1}),
+              StatusIs(StatusCode::kFailedPrecondition));
+}
+
+TEST_F(CallWindowTest, CallUnderWayIsNotDropped) {
+  Open({.max_calls_per_client = 1});
+  const auto first = Enter(1);
+  for (uint64_t sequence : {2, 3, 4}) Make(sequence);
+
+  const auto repeat = Enter(1);
+  first->Keep(1);
+  first->turn->End();
+
+  EXPECT_EQ(repeat->found(), 1u);
+}
+
+TEST_F(CallWindowTest, OldAnswersAreDropped) {
+  Open({.max_age = absl::Minutes(1)});
+  Make(1);
+  alarms_.Advance(absl::Seconds(30));
+  Make(2);
+  alarms_.Advance(absl::Seconds(30));
+
+  EXPECT_EQ(Enter(2)->found(), 2u);
+  EXPECT_THAT(*Enter(1)->error, StatusIs(StatusCode::kFailedPrecondition));
+}
+
+TEST_F(CallWindowTest, SilentClientsAreForgotten) {
+  Open({.max_age = absl::Minutes(1)});
+  Make(1, "silent");
+  alarms_.Advance(absl::Minutes(1));
+
+  Make(1, "other");
+
+  EXPECT_EQ(window_->num_clients(), 1u);
+}
+
+TEST_F(CallWindowTest, ClientsAreBounded) {
+  Open({.max_clients = 1});
+  Make(1, "one");
+
+  EXPECT_THAT(*Enter(1, "two")->error,
+              StatusIs(StatusCode::kResourceExhausted));
+  EXPECT_EQ(Enter(1, "one")->found(), 1u);
+}
+
+TEST_F(CallWindowTest, BytesOfAnswersAreBounded) {
+  Open({.max_bytes = 3000});
+  for (uint64_t sequence = 1; sequence <= 100; ++sequence) Make(sequence);
+
+  EXPECT_LT(account_->used_bytes(), 4000u);
+  EXPECT_EQ(Enter(100)->found(), 100u);
+}
+
+TEST_F(CallWindowTest, TheLatestAnswerIsKeptWhateverItsSize) {
+  Open({.max_bytes = 100});
+  answer_bytes_ = 10'000;
+  Enter(1)->turn->Keep(
+      CallReply(InitReply{.versions = std::vector<Version>(1000, 1)}));
+
+  EXPECT_NE(Enter(1)->turn->answer(), nullptr);
+}
+
+TEST_F(CallWindowTest, RoomIsReservedBeforeTheTurn) {
+  answer_bytes_ = kBudgetBytes + 1;
+
+  EXPECT_THAT(*Enter(1)->error, StatusIs(StatusCode::kResourceExhausted));
+}
+
+TEST_F(CallWindowTest, AnswersMakeRoomForACall) {
+  for (uint64_t sequence = 1; sequence <= 50; ++sequence) Make(sequence);
+  answer_bytes_ = kBudgetBytes - 5000;
+
+  EXPECT_TRUE(Enter(51)->has_turn());
+}
+
+TEST_F(CallWindowTest, EverythingIsGivenBackAtTheEnd) {
+  Make(1);
+  const auto waiting = Enter(2);
+  EXPECT_GT(account_->used_bytes(), 0u);
+  waiting->turn.reset();
+
+  window_.reset();
+
+  EXPECT_EQ(account_->used_bytes(), 0u);
+}
+
+TEST_F(CallWindowTest, LongErrorsAreCutOff) {
+  const auto first = Enter(1);
+  // Leaves no room for more than was reserved at the start.
+  const uint64_t rest = kBudgetBytes - budget_->used_bytes();
+  ASSERT_OK(budget_->Reserve(rest));
+  first->turn->Keep(absl::AbortedError(std::string(10'000, 'x')));
+  first->turn->End();
+  budget_->Release(rest);
+
+  const absl::Status kept = Enter(1)->turn->answer()->status();
+
+  EXPECT_THAT(kept, StatusIs(StatusCode::kAborted));
+  EXPECT_LT(kept.message().size(), 1000u);
+}
+
+TEST_F(CallWindowTest, LaterAnswerReplacesTheFirst) {
+  const auto first = Enter(1);
+  first->Keep(1);
+  first->turn->Keep(absl::AbortedError("the round failed"));
+  first->turn->End();
+
+  EXPECT_EQ(Enter(1)->turn->answer()->status(),
+            absl::AbortedError("the round failed"));
+}
+
+}  // namespace
+}  // namespace tensorkv
