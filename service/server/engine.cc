@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "absl/random/random.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "service/server/memory_size.h"
 
@@ -21,6 +22,8 @@ MemoryTensorStoreOptions StoreOptionsOf(const ServerOptions& options) {
   return {.budget_bytes = options.budget_bytes > 0 ? options.budget_bytes
                                                    : DefaultBudgetBytes(),
           .max_wait = options.max_wait,
+          .first_epoch =
+              absl::Uniform<uint64_t>(absl::BitGen(), 1, uint64_t{1} << 62),
           .max_entries = options.max_entries};
 }
 

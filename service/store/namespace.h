@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -297,6 +298,8 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndRound(const UpdatePass::Item& item, const absl::Status& status)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether the step of `request` is one of a worker of the group.
+  bool CountsStep(const PushRequest& request) const;
   void NoteStep(const PushRequest& request, Replies& replies)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Counts a contribution that was refused with `status`.
@@ -366,8 +369,13 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Has the alarms end the grace time of rounds.
   void WatchGrace(std::vector<OpenedRound> opened);
-  void EndGrace(absl::Span<const OpenedRound> opened);
+  void EndGrace(uint64_t id);
   void RunLater(Work work);
+  // Has the executor run `task`, unless the store is ending: then it may be
+  // gone. For threads that the store does not wait for.
+  bool Submit(Executor::Task task);
+  // Reserves and makes place for the member of that rank.
+  absl::Status MakePlace(uint32_t rank) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // namespace_held_push.cc
   // Whether the worker would run too far ahead of the others.
@@ -416,6 +424,11 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   // Not OK: no call waits any more.
   absl::Status no_waits_ ABSL_GUARDED_BY(mutex_);
   RoundFailures failures_ ABSL_GUARDED_BY(mutex_);
+  // Rounds whose grace time has begun, by push.
+  std::map<uint64_t, std::vector<OpenedRound>> graces_ ABSL_GUARDED_BY(mutex_);
+  uint64_t last_grace_id_ ABSL_GUARDED_BY(mutex_) = 0;
+  // For what workers_ keeps.
+  Reservation worker_overhead_ ABSL_GUARDED_BY(mutex_);
   // 0 while nothing is scheduled.
   Alarms::Id lease_alarm_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Duration lease_alarm_time_ ABSL_GUARDED_BY(mutex_) =

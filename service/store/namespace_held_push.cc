@@ -38,17 +38,25 @@ class Namespace::HeldPush final : public WaitingCall {
   // The push begins anew: what it needs is checked again.
   void Send() override {
     held_.Clear();
+    // Not kept: the cancellation's listener keeps this call.
+    std::shared_ptr<Cancellation> cancellation = std::move(cancellation_);
     if (!status_.ok()) return std::move(done_)(std::move(status_));
     const absl::Duration waited =
         namespace_.environment_.alarms->Now() - started;
     const CallContext rest = {.timeout = context.timeout - waited,
                               .max_reply_bytes = max_reply_bytes_,
-                              .cancellation = std::move(cancellation_)};
-    namespace_.environment_.executor->Submit(
+                              .cancellation = std::move(cancellation)};
+    // Shared: whichever way it goes, the caller gets an answer.
+    const auto done =
+        std::make_shared<ReplyCallback<PushReply>>(std::move(done_));
+    const bool is_submitted = namespace_.Submit(
         [self = namespace_.shared_from_this(), request = std::move(request_),
-         rest, names = names_, done = std::move(done_)]() mutable {
-          self->Push(std::move(request), rest, names, std::move(done));
+         rest, names = names_, done]() mutable {
+          self->Push(std::move(request), rest, names, std::move(*done));
         });
+    if (!is_submitted) {
+      std::move (*done)(absl::UnavailableError("the namespace is ending"));
+    }
   }
 
  private:

@@ -70,6 +70,8 @@ absl::StatusOr<JoinReply> Namespace::Join(const JoinRequest& request) {
   RETURN_IF_ERROR(CheckWorkerName(request.worker_name));
   MutexLock lock(&mutex_);
   RETURN_IF_ERROR(no_waits_);
+  const absl::StatusOr<uint32_t> rank = workers_->RankFor(request.worker_name);
+  if (rank.ok()) RETURN_IF_ERROR(MakePlace(*rank));
   ASSIGN_OR_RETURN(
       const Worker worker,
       workers_->Join(request.worker_name, request.lease,
@@ -251,20 +253,26 @@ void Namespace::FailRoundsWithout(uint32_t rank, absl::string_view reason,
   });
 }
 
+// The alarm keeps no key: keys must not outlive their namespace.
 void Namespace::WatchGrace(std::vector<OpenedRound> opened) {
   if (opened.empty()) return;
+  MutexLock lock(&mutex_);
+  const uint64_t id = ++last_grace_id_;
+  graces_.emplace(id, std::move(opened));
   environment_.alarms->Schedule(
       environment_.alarms->Now() + config_.quorum_grace,
-      [weak_this = weak_from_this(), opened = std::move(opened)] {
-        if (const auto self = weak_this.lock()) self->EndGrace(opened);
+      [weak_this = weak_from_this(), id] {
+        if (const auto self = weak_this.lock()) self->EndGrace(id);
       });
 }
 
-void Namespace::EndGrace(absl::Span<const OpenedRound> opened) {
+void Namespace::EndGrace(uint64_t id) {
+  std::vector<OpenedRound> opened;  // its keys go without the mutex
   Replies replies;
   Work work{UpdatePass(environment_.backend, contributions_)};
   {
     MutexLock lock(&mutex_);
+    opened = std::move(graces_.extract(id).mapped());
     for (const OpenedRound& round : opened) {
       StoredKey& key = *round.key;
       if (!key.rounds) continue;  // deleted or replaced meanwhile
@@ -279,10 +287,25 @@ void Namespace::EndGrace(absl::Span<const OpenedRound> opened) {
 // On the alarms' thread nothing may take long.
 void Namespace::RunLater(Work work) {
   if (work.updates.empty() && work.folds.empty()) return;
-  environment_.executor->Submit(
-      [self = shared_from_this(), work = std::move(work)]() mutable {
-        self->Run(std::move(work));
-      });
+  Submit([self = shared_from_this(), work = std::move(work)]() mutable {
+    self->Run(std::move(work));
+  });
+}
+
+bool Namespace::Submit(Executor::Task task) {
+  MutexLock lock(&mutex_);
+  if (no_waits_.ok()) environment_.executor->Submit(std::move(task));
+  return no_waits_.ok();
+}
+
+absl::Status Namespace::MakePlace(uint32_t rank) {
+  if (rank < workers_->num_places()) return absl::OkStatus();
+  const uint64_t bytes =
+      (rank + 1 - workers_->num_places()) * kWorkerOverheadBytes;
+  ASSIGN_OR_RETURN(Reservation overhead, Reservation::Create(metadata_, bytes));
+  worker_overhead_.Merge(std::move(overhead));
+  workers_->MakePlace(rank);
+  return absl::OkStatus();
 }
 
 }  // namespace tensorkv

@@ -469,10 +469,14 @@ void Namespace::ReportDropped(const StoredKey& key, ClosedRounds rounds,
   replies.dropped_rounds.push_back(std::move(rounds));
 }
 
+bool Namespace::CountsStep(const PushRequest& request) const {
+  if (!request.worker || request.step == 0) return false;
+  return config_.mode != Mode::kAsync || request.worker->epoch != 0;
+}
+
 // The worker of `request` has reached its step.
 void Namespace::NoteStep(const PushRequest& request, Replies& replies) {
-  if (!request.worker || request.step == 0) return;
-  if (config_.mode == Mode::kAsync && request.worker->epoch == 0) return;
+  if (!CountsStep(request)) return;
   workers_->Reach(*request.worker, request.step);
   if (config_.mode == Mode::kBounded) Wake(kProgressTopic, replies);
 }

@@ -111,6 +111,8 @@ void Namespace::EndWaits(const absl::Status& status) {
 }
 
 void Namespace::Send(Replies replies) {
+  // Before anybody hears of it.
+  replies.dropped_rounds.clear();
   for (const RefPtr<PushCall>& call : replies.pushes) {
     if (call->status.ok()) {
       std::move(call->done)(std::move(call->reply));

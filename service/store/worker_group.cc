@@ -35,13 +35,13 @@ absl::StatusOr<Worker> WorkerGroup::Join(absl::string_view name,
         ": the workers of this namespace do not join: some have contributed "
         "with epoch 0"));
   }
-  ASSIGN_OR_RETURN(const uint32_t rank, FindRank(name));
+  ASSIGN_OR_RETURN(const uint32_t rank, RankFor(name));
   const bool is_awaited = IsAwaited(rank);
   Member& member = At(rank);
   if (is_awaited) {
-    member.step = std::max(member.step, max_closed_);
+    StepAt(rank) = std::max(StepAt(rank), max_closed_);
   } else {
-    member.step = reached;
+    StepAt(rank) = reached;
     member.first_step = After(max_step_);
   }
   member.state = State::kLive;
@@ -78,7 +78,7 @@ absl::Status WorkerGroup::CheckNameIsFree(absl::string_view name,
   return absl::OkStatus();
 }
 
-absl::StatusOr<uint32_t> WorkerGroup::FindRank(absl::string_view name) const {
+absl::StatusOr<uint32_t> WorkerGroup::RankFor(absl::string_view name) const {
   uint32_t lowest_vacant = UINT32_MAX;
   uint32_t lowest_free = UINT32_MAX;
   const uint32_t end =
@@ -217,16 +217,21 @@ WorkerGroup::Member& WorkerGroup::At(uint32_t rank) {
   return members_[rank];
 }
 
+Step& WorkerGroup::StepAt(uint32_t rank) {
+  if (rank >= steps_.size()) steps_.resize(rank + 1);
+  return steps_[rank];
+}
+
 void WorkerGroup::Reach(const Worker& worker, Step step) {
   if (worker.epoch == 0) is_static_ = true;
-  Member& member = At(worker.rank);
-  member.step = std::max(member.step, step);
+  Step& reached = StepAt(worker.rank);
+  reached = std::max(reached, step);
   max_step_ = std::max(max_step_, step);
 }
 
 void WorkerGroup::FallBack(uint32_t rank, Step step) {
-  if (rank >= members_.size() || step == 0) return;
-  members_[rank].step = std::min(members_[rank].step, step - 1);
+  if (rank >= steps_.size() || step == 0) return;
+  steps_[rank] = std::min(steps_[rank], step - 1);
 }
 
 void WorkerGroup::Close(Step step) {
@@ -234,7 +239,7 @@ void WorkerGroup::Close(Step step) {
 }
 
 Step WorkerGroup::step_of(uint32_t rank) const {
-  return rank < members_.size() ? members_[rank].step : 0;
+  return rank < steps_.size() ? steps_[rank] : 0;
 }
 
 Step WorkerGroup::slowest_step() const {
@@ -294,7 +299,7 @@ std::vector<WorkerStatus> WorkerGroup::List(absl::Duration now) const {
         {.name = member.name,
          .worker = {.rank = rank, .epoch = member.epoch},
          .is_live = is_live,
-         .step = member.step,
+         .step = step_of(rank),
          .lease_remaining =
              is_live ? std::max(member.lease_end - now, absl::ZeroDuration())
                      : absl::ZeroDuration()});

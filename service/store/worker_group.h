@@ -17,6 +17,8 @@
 namespace tensorkv {
 
 inline constexpr uint32_t kMaxWorkers = 4096;
+// What one rank takes, with its name.
+inline constexpr uint64_t kWorkerOverheadBytes = 512;
 
 struct WorkerGroupOptions {
   // Ranks are 0 to max_workers - 1. A group whose bounds differ is elastic.
@@ -45,6 +47,14 @@ struct WorkerGroupOptions {
 class WorkerGroup {
  public:
   explicit WorkerGroup(const WorkerGroupOptions& options);
+
+  // The rank that Join would give to `name`.
+  // Errors: those of Join about ranks.
+  absl::StatusOr<uint32_t> RankFor(absl::string_view name) const;
+
+  // For how many members there is memory. Join makes place for one.
+  uint32_t num_places() const { return static_cast<uint32_t>(members_.size()); }
+  void MakePlace(uint32_t rank) { At(rank); }
 
   // Makes `name` a worker: on its former rank if that is free, else on the
   // lowest that nobody has had, else on the lowest that is free (in an elastic
@@ -124,7 +134,6 @@ class WorkerGroup {
     uint64_t epoch = 0;
     absl::Duration lease;
     absl::Duration lease_end;
-    Step step = 0;
     // Steps below do without this worker.
     Step first_step = 0;
     // Steps above count without this worker.
@@ -134,16 +143,18 @@ class WorkerGroup {
   absl::Status CheckLease(absl::Duration lease) const;
   absl::Status CheckNameIsFree(absl::string_view name,
                                absl::Duration now) const;
-  absl::StatusOr<uint32_t> FindRank(absl::string_view name) const;
   State StateOf(uint32_t rank) const;
   // Whether steps wait for that rank although no live worker has it.
   bool IsAwaited(uint32_t rank) const;
   // Makes place for the rank.
   Member& At(uint32_t rank);
+  Step& StepAt(uint32_t rank);
 
   const WorkerGroupOptions options_;
   // By rank; ranks above are vacant.
   std::vector<Member> members_;
+  // By rank, also of those who do not join; 0 above.
+  std::vector<Step> steps_;
   uint32_t num_live_ = 0;
   uint64_t num_expirations_ = 0;
   Step max_step_ = 0;

@@ -90,6 +90,7 @@ TEST_P(MembershipContractTest, GroupTakesNoMoreThanItsSize) {
   const Caller sync = NewSyncNamespace(2);
   JoinMany(sync, 2);
 
+  EXPECT_THAT(sync.Join("worker-0"), StatusIs(StatusCode::kAlreadyExists));
   EXPECT_THAT(sync.Join("c"), StatusIs(StatusCode::kResourceExhausted,
                                        HasSubstr("at most 2 workers")));
 }
@@ -112,6 +113,18 @@ TEST_P(MembershipContractTest, OldEpochIsFencedOff) {
   EXPECT_OK(after.Push("w", Full({2}, 1), 1));
   EXPECT_THAT(sync.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(1))));
   EXPECT_GE(sync.Describe()->contributions_fenced, 2u);
+}
+
+TEST_P(MembershipContractTest, WorkersOfADeletedNamespaceAreFencedOff) {
+  const Caller before = NewSyncNamespace(1).Join("a").value();
+  ASSERT_OK(before.Drop());
+  const Caller sync = NewSyncNamespace(1);
+  ASSERT_OK(sync.Init("w", Full({2}, 0)));
+  ASSERT_OK(sync.Join("a"));
+
+  EXPECT_THAT(before.Push("w", Full({2}, 1), 1),
+              StatusIs(StatusCode::kFailedPrecondition,
+                       HasSubstr("worker 0: expected epoch")));
 }
 
 TEST_P(MembershipContractTest, WhoHasNotJoinedCannotContribute) {

@@ -527,6 +527,33 @@ TEST_F(BoundedTest, HeldPushEndsAtItsDeadlineWithoutEffect) {
   EXPECT_EQ(Describe().memory.contributions, 0u);
 }
 
+TEST_F(BoundedTest, HeldPushCanBeCancelled) {
+  CreateBounded(2, 0);
+  ASSERT_OK(Push({.rank = 0}, 1));
+  const auto cancellation = std::make_shared<Cancellation>();
+  Inbox<PushReply> second;
+  store_.Push(PushOf({.rank = 0}, 2, 100), {.cancellation = cancellation},
+              second.Callback());
+
+  cancellation->Cancel();
+
+  EXPECT_THAT(second.Wait(), StatusIs(StatusCode::kCancelled));
+  EXPECT_EQ(Value(), 1);
+}
+
+TEST_F(BoundedTest, HeldPushEndsWithItsNamespace) {
+  CreateBounded(2, 0);
+  ASSERT_OK(Push({.rank = 0}, 1));
+  Inbox<PushReply> second;
+  store_.Push(PushOf({.rank = 0}, 2, 100),
+              {.cancellation = std::make_shared<Cancellation>()},
+              second.Callback());
+
+  ASSERT_OK(store_.DeleteNamespace("n"));
+
+  EXPECT_THAT(second.Wait(), StatusIs(StatusCode::kNotFound));
+}
+
 TEST_F(BoundedTest, LossEndsWaitsForTheLost) {
   CreateBounded(2, 0);
   const Worker a = Join("a");

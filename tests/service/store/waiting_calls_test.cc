@@ -1,0 +1,78 @@
+// What waiting costs: memory, no threads.
+
+#include <malloc.h>
+
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/alarms.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "service/store/memory_tensor_store.h"
+#include "tests/testing/scripted_backend.h"
+#include "tests/testing/status_matchers.h"
+
+namespace tensorkv {
+namespace {
+
+using ::tensorkv::testing::ScriptedBackend;
+using ::tensorkv::testing::StatusIs;
+using ::testing::HasSubstr;
+
+constexpr size_t kNumCalls = 10000;
+
+int NumThreads() {
+  std::ifstream status("/proc/self/status");
+  std::string word;
+  while (status >> word) {
+    if (word != "Threads:") continue;
+    int num_threads = 0;
+    status >> num_threads;
+    return num_threads;
+  }
+  return -1;
+}
+
+TEST(WaitingCallsTest, TenThousandCostNoThreadAndEndAtTheirDeadlines) {
+  ScriptedBackend backend;
+  FakeAlarms alarms;
+  MemoryTensorStore store({}, &backend, &alarms);
+  InitRequest init;
+  init.entries.push_back({"w", *Tensor::Filled(DType::kF32, {4}, 0)});
+  ASSERT_OK(store.Init(std::move(init)));
+  std::vector<absl::Status> ends(kNumCalls);
+  size_t num_ended = 0;
+  const int threads_before = NumThreads();
+  const size_t bytes_before = mallinfo2().uordblks;
+
+  for (size_t i = 0; i < kNumCalls; ++i) {
+    PullRequest pull;
+    pull.entries.push_back({"w", /*min_version=*/2});
+    store.Pull(std::move(pull), {.timeout = absl::Seconds(30)},
+               [&, i](absl::StatusOr<PullReply> reply) {
+                 ends[i] = reply.status();
+                 ++num_ended;
+               });
+  }
+
+  std::cout << "bytes per waiting call: "
+            << (mallinfo2().uordblks - bytes_before) / kNumCalls << "\n";
+  EXPECT_EQ(NumThreads(), threads_before);
+  EXPECT_EQ(store.DescribeNamespace("")->calls_waiting, kNumCalls);
+  alarms.Advance(absl::Seconds(29));
+  EXPECT_EQ(num_ended, 0u);
+  alarms.Advance(absl::Seconds(1));
+  EXPECT_EQ(num_ended, kNumCalls);
+  EXPECT_THAT(
+      ends, ::testing::Each(StatusIs(absl::StatusCode::kDeadlineExceeded,
+                                     HasSubstr("expected version 2, got 1"))));
+  EXPECT_EQ(store.DescribeNamespace("")->calls_waiting, 0u);
+  EXPECT_EQ(alarms.num_pending(), 0u);
+}
+
+}  // namespace
+}  // namespace tensorkv
