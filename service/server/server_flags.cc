@@ -73,9 +73,10 @@ void AddProcessFlags(CLI::App* app, ServerFlags* flags, FlagTexts* texts) {
   app->add_option("--threads", flags->server.num_threads,
                   "Threads for updates; 0 is one per CPU")
       ->capture_default_str();
-  app->add_option("--device", texts->device,
-                  "Where tensors are kept: cpu, cuda:N (a GPU), or auto (the "
-                  "first GPU that can be used, else the CPU)")
+  app->add_option(
+         "--device", texts->device,
+         "Where tensors are kept: cpu, cuda:N (a GPU), or auto (cuda:0 "
+         "if it can be used, else cpu)")
       ->capture_default_str();
   app->add_option("--drain_timeout", texts->drain_timeout,
                   "How long calls may take to end after SIGTERM")
