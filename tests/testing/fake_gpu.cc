@@ -18,6 +18,23 @@ namespace {
 
 constexpr size_t kAlignment = 256;
 
+// Set in addresses of device memory. No process has such addresses.
+constexpr uintptr_t kDeviceBit = uintptr_t{1} << 62;
+
+bool IsDeviceAddress(const void* address) {
+  return (reinterpret_cast<uintptr_t>(address) & kDeviceBit) != 0;
+}
+
+void* DeviceAddressOf(char* memory) {
+  return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(memory) |
+                                 kDeviceBit);
+}
+
+char* MemoryOf(const void* device) {
+  return reinterpret_cast<char*>(reinterpret_cast<uintptr_t>(device) &
+                                 ~kDeviceBit);
+}
+
 size_t RoundUp(size_t size_bytes) {
   return (size_bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
@@ -99,25 +116,34 @@ class FakeGpu::FakeStream final : public Stream {
 
   absl::Status CopyToDevice(void* device, const void* pinned,
                             size_t size_bytes) override {
-    return Copy(device, /*to_pinned=*/false, pinned, size_bytes);
+    return Do([this, device, pinned, size_bytes]() -> absl::Status {
+      RETURN_IF_ERROR(gpu_.CheckPinned(pinned, size_bytes));
+      ASSIGN_OR_RETURN(char* const memory, gpu_.Find(device, size_bytes));
+      std::memcpy(memory, pinned, size_bytes);
+      return absl::OkStatus();
+    });
   }
   absl::Status CopyToHost(void* pinned, const void* device,
                           size_t size_bytes) override {
-    return Copy(pinned, /*to_pinned=*/true, device, size_bytes);
+    return Do([this, pinned, device, size_bytes]() -> absl::Status {
+      RETURN_IF_ERROR(gpu_.CheckPinned(pinned, size_bytes));
+      ASSIGN_OR_RETURN(char* const memory, gpu_.Find(device, size_bytes));
+      std::memcpy(pinned, memory, size_bytes);
+      return absl::OkStatus();
+    });
   }
 
   absl::Status SetZero(void* device, size_t size_bytes) override {
     return Do([this, device, size_bytes]() -> absl::Status {
-      RETURN_IF_ERROR(gpu_.CheckMemory(device, size_bytes, false));
-      std::memset(device, 0, size_bytes);
+      ASSIGN_OR_RETURN(char* const memory, gpu_.Find(device, size_bytes));
+      std::memset(memory, 0, size_bytes);
       return absl::OkStatus();
     });
   }
 
   absl::Status Launch(const UpdateLaunch& launch) override {
     return Do([this, launch]() -> absl::Status {
-      RETURN_IF_ERROR(gpu_.CheckLaunch(launch));
-      RunUpdateOnHost(launch);
+      RETURN_IF_ERROR(gpu_.RunLaunch(launch));
       MutexLock lock(&gpu_.mutex_);
       ++gpu_.num_launches_;
       return absl::OkStatus();
@@ -182,16 +208,6 @@ class FakeGpu::FakeStream final : public Stream {
     return absl::OkStatus();
   }
 
-  absl::Status Copy(void* to, bool to_pinned, const void* from,
-                    size_t size_bytes) {
-    return Do([this, to, to_pinned, from, size_bytes]() -> absl::Status {
-      RETURN_IF_ERROR(gpu_.CheckMemory(to, size_bytes, to_pinned));
-      RETURN_IF_ERROR(gpu_.CheckMemory(from, size_bytes, !to_pinned));
-      std::memcpy(to, from, size_bytes);
-      return absl::OkStatus();
-    });
-  }
-
   FakeGpu& gpu_;
   Queue queue_;
 };
@@ -214,27 +230,27 @@ class FakeGpu::FakeDevice final : public Device {
 
   absl::StatusOr<void*> Allocate(size_t size_bytes, Stream& stream) override {
     RETURN_IF_ERROR(gpu_.BeginCall());
-    ASSIGN_OR_RETURN(void* const data, gpu_.NewMemory(size_bytes, false));
+    ASSIGN_OR_RETURN(char* const memory, gpu_.NewMemory(size_bytes, false));
     static_cast<FakeStream&>(stream).DoAlways(
-        [this, data] { gpu_.SetThere(data); });
-    return data;
+        [this, memory] { gpu_.SetThere(memory); });
+    return DeviceAddressOf(memory);
   }
   absl::Status Free(void* data, Stream& stream) override {
     const absl::Status status = gpu_.BeginCall();
     static_cast<FakeStream&>(stream).DoAlways(
-        [this, data] { gpu_.DeleteMemory(data); });
+        [this, data] { gpu_.DeleteMemory(MemoryOf(data)); });
     return status;
   }
 
   absl::StatusOr<void*> AllocatePinned(size_t size_bytes) override {
     RETURN_IF_ERROR(gpu_.BeginCall());
-    ASSIGN_OR_RETURN(void* const data, gpu_.NewMemory(size_bytes, true));
-    gpu_.SetThere(data);
-    return data;
+    ASSIGN_OR_RETURN(char* const memory, gpu_.NewMemory(size_bytes, true));
+    gpu_.SetThere(memory);
+    return memory;
   }
   absl::Status FreePinned(void* data) override {
     const absl::Status status = gpu_.BeginCall();
-    gpu_.DeleteMemory(data);
+    gpu_.DeleteMemory(static_cast<char*>(data));
     return status;
   }
 
@@ -368,7 +384,7 @@ absl::Status FakeGpu::Perform(Work& work) {
 
 // --- Memory -----------------------------------------------------------------
 
-absl::StatusOr<void*> FakeGpu::NewMemory(size_t size_bytes, bool is_pinned) {
+absl::StatusOr<char*> FakeGpu::NewMemory(size_t size_bytes, bool is_pinned) {
   MutexLock lock(&mutex_);
   uint64_t used_bytes = 0;
   for (const auto& [data, memory] : memory_) {
@@ -378,25 +394,40 @@ absl::StatusOr<void*> FakeGpu::NewMemory(size_t size_bytes, bool is_pinned) {
     return absl::ResourceExhaustedError(
         absl::StrCat("fake:0 has no ", size_bytes, " bytes left"));
   }
-  void* const data = std::aligned_alloc(kAlignment, RoundUp(size_bytes));
-  memory_[static_cast<char*>(data)] = {size_bytes, is_pinned};
-  return data;
+  char* const memory =
+      static_cast<char*>(std::aligned_alloc(kAlignment, RoundUp(size_bytes)));
+  memory_[memory] = {size_bytes, is_pinned};
+  return memory;
 }
 
-void FakeGpu::SetThere(void* data) {
+void FakeGpu::SetThere(char* memory) {
   MutexLock lock(&mutex_);
-  memory_[static_cast<char*>(data)].is_there = true;
+  memory_[memory].is_there = true;
 }
 
-void FakeGpu::DeleteMemory(void* data) {
+void FakeGpu::DeleteMemory(char* memory) {
   MutexLock lock(&mutex_);
-  memory_.erase(static_cast<char*>(data));
-  std::free(data);
+  memory_.erase(memory);
+  std::free(memory);
 }
 
-absl::Status FakeGpu::CheckMemory(const void* data, size_t size_bytes,
-                                  bool is_pinned) const {
-  const char* const begin = static_cast<const char*>(data);
+absl::StatusOr<char*> FakeGpu::Find(const void* device,
+                                    size_t size_bytes) const {
+  char* const memory = MemoryOf(device);
+  if (!IsDeviceAddress(device)) {
+    return absl::InternalError("that is no address of the device");
+  }
+  RETURN_IF_ERROR(CheckRange(memory, size_bytes, /*is_pinned=*/false));
+  return memory;
+}
+
+absl::Status FakeGpu::CheckPinned(const void* pinned, size_t size_bytes) const {
+  return CheckRange(static_cast<const char*>(pinned), size_bytes,
+                    /*is_pinned=*/true);
+}
+
+absl::Status FakeGpu::CheckRange(const char* begin, size_t size_bytes,
+                                 bool is_pinned) const {
   MutexLock lock(&mutex_);
   auto after = memory_.upper_bound(begin);
   if (after != memory_.begin()) {
@@ -411,21 +442,47 @@ absl::Status FakeGpu::CheckMemory(const void* data, size_t size_bytes,
                    size_bytes, " bytes at that address"));
 }
 
-// The table, and where each tensor begins.
-absl::Status FakeGpu::CheckLaunch(const UpdateLaunch& launch) const {
-  const UpdateWork& work = launch.work;
+template <typename T>
+absl::Status FakeGpu::Translate(T*& address) const {
+  if (address == nullptr) return absl::OkStatus();
+  ASSIGN_OR_RETURN(char* const memory, Find(address, 1));
+  address = reinterpret_cast<T*>(memory);
+  return absl::OkStatus();
+}
+
+// Runs over a copy of the table with addresses that the host can use.
+absl::Status FakeGpu::RunLaunch(UpdateLaunch launch) const {
+  UpdateWork& work = launch.work;
+  RETURN_IF_ERROR(
+      Find(work.chunks, work.num_chunks * sizeof(WorkChunk)).status());
+  RETURN_IF_ERROR(Translate(work.chunks));
+  RETURN_IF_ERROR(Translate(work.entries));
+  RETURN_IF_ERROR(Translate(work.functors));
+  RETURN_IF_ERROR(Translate(work.contributions));
+  std::map<uint32_t, UpdateEntry> entries;
   for (uint32_t i = 0; i < work.num_chunks; ++i) {
-    RETURN_IF_ERROR(
-        CheckMemory(&work.chunks[i], sizeof(WorkChunk), /*is_pinned=*/false));
-    const UpdateEntry& entry = work.entries[work.chunks[i].entry];
-    RETURN_IF_ERROR(CheckMemory(&entry, sizeof(entry), /*is_pinned=*/false));
-    RETURN_IF_ERROR(CheckMemory(entry.value, 1, /*is_pinned=*/false));
-    for (uint32_t k = 0; k < entry.num_contributions; ++k) {
-      const SourceArray& source =
-          work.contributions[entry.first_contribution + k];
-      RETURN_IF_ERROR(CheckMemory(source.data, 1, /*is_pinned=*/false));
-    }
+    const uint32_t index = work.chunks[i].entry;
+    entries.try_emplace(index, work.entries[index]);
   }
+  std::vector<UpdateEntry> table(entries.rbegin()->first + 1);
+  std::vector<SourceArray> contributions;
+  for (auto& [index, entry] : entries) {
+    RETURN_IF_ERROR(Translate(entry.value));
+    RETURN_IF_ERROR(Translate(entry.current.data));
+    RETURN_IF_ERROR(Translate(entry.master));
+    for (void*& state : entry.states) RETURN_IF_ERROR(Translate(state));
+    const auto first = static_cast<uint32_t>(contributions.size());
+    for (uint32_t k = 0; k < entry.num_contributions; ++k) {
+      SourceArray source = work.contributions[entry.first_contribution + k];
+      RETURN_IF_ERROR(Translate(source.data));
+      contributions.push_back(source);
+    }
+    entry.first_contribution = first;
+    table[index] = entry;
+  }
+  work.entries = table.data();
+  work.contributions = contributions.data();
+  RunUpdateOnHost(launch);
   return absl::OkStatus();
 }
 

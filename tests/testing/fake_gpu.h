@@ -33,8 +33,11 @@ struct FakeGpuOptions {
 // stream is at that point, so that an early use is an error here and a late one
 // is for AddressSanitizer to find; a missing order is for ThreadSanitizer.
 //
-// Thread-safe. Outlives the device. Work that addresses no memory of the device
-// fails, and so does the device.
+// Addresses of device memory are none that the host could use: an attempt ends
+// the process. Work that is given other addresses fails, and so does the
+// device.
+//
+// Thread-safe. Outlives the device.
 class FakeGpu {
  public:
   explicit FakeGpu(const FakeGpuOptions& options = {});
@@ -105,12 +108,20 @@ class FakeGpu {
   void DrawTurn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Perform(Work& work);
 
-  absl::StatusOr<void*> NewMemory(size_t size_bytes, bool is_pinned);
-  void SetThere(void* data);
-  void DeleteMemory(void* data);
-  absl::Status CheckMemory(const void* data, size_t size_bytes,
-                           bool is_pinned) const;
-  absl::Status CheckLaunch(const UpdateLaunch& launch) const;
+  absl::StatusOr<char*> NewMemory(size_t size_bytes, bool is_pinned);
+  void SetThere(char* memory);
+  void DeleteMemory(char* memory);
+
+  // Where the bytes at an address of the device really are.
+  // Errors: Internal if they are not all its memory.
+  absl::StatusOr<char*> Find(const void* device, size_t size_bytes) const;
+  absl::Status CheckPinned(const void* pinned, size_t size_bytes) const;
+  absl::Status CheckRange(const char* begin, size_t size_bytes,
+                          bool is_pinned) const;
+  // The same for all that `launch` refers to.
+  absl::Status RunLaunch(UpdateLaunch launch) const;
+  template <typename T>
+  absl::Status Translate(T*& address) const;
 
   const FakeGpuOptions options_;
   DeviceHealth health_;
