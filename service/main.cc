@@ -14,6 +14,7 @@
 #include <utility>
 #include <variant>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/mutex.h"
@@ -78,12 +79,22 @@ void WaitForShutdownSignal() {
 }
 
 void LogStart(const Server& server) {
+  if (!server.why_not_cuda().empty()) {
+    spdlog::info("tensors are kept on the CPU: {}", server.why_not_cuda());
+  }
   const ServerStatus status = server.Describe();
   const std::string metrics = server.metrics_address();
   spdlog::info(
       "ready listen={} metrics={} devices={} budget_bytes={} version={}",
       server.address(), metrics.empty() ? "off" : metrics,
       absl::StrJoin(status.devices, ","), status.budget_bytes, status.version);
+}
+
+// What was asked for cannot be had here (2), or not now (1).
+int ReportFailure(const absl::Status& status) {
+  std::fprintf(stderr, "tensorkv-server: %s\n",
+               std::string(status.message()).c_str());
+  return absl::IsFailedPrecondition(status) ? 2 : 1;
 }
 
 int Serve(const ServerFlags& flags) {
@@ -98,11 +109,7 @@ int Serve(const ServerFlags& flags) {
   SteadyAlarms alarms;
   const MemoryReleaser releaser(&AllocatorMemory(), &alarms);
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Create(flags.server);
-  if (!server.ok()) {
-    std::fprintf(stderr, "tensorkv-server: %s\n",
-                 std::string(server.status().message()).c_str());
-    return 1;
-  }
+  if (!server.ok()) return ReportFailure(server.status());
   LogStart(**server);
   WaitForShutdownSignal();
   (*server)->Shutdown(flags.drain_timeout);

@@ -14,6 +14,7 @@
 #include "service/metrics/metered_backend.h"
 #include "service/metrics/metered_tensor_store.h"
 #include "service/metrics/store_collectable.h"
+#include "service/server/open_device.h"
 #include "service/server/server_options.h"
 #include "service/store/memory_tensor_store.h"
 #include "service/store/staging.h"
@@ -24,7 +25,8 @@ namespace tensorkv {
 class Engine {
  public:
   // `registry` outlives the engine.
-  Engine(const ServerOptions& options, prometheus::Registry* registry);
+  Engine(const ServerOptions& options, OpenedDevice device,
+         prometheus::Registry* registry);
 
   // For the calls of clients.
   TensorStore& store() { return metered_store_; }

@@ -24,6 +24,7 @@
 #include "service/rpc/tensorkv_service.h"
 #include "service/rpc/unimplemented_service.h"
 #include "service/server/engine.h"
+#include "service/server/open_device.h"
 #include "service/server/server_options.h"
 #include "tensor/requests.h"
 
@@ -34,10 +35,13 @@ namespace tensorkv {
 class Server {
  public:
   // Listens and serves.
-  // Errors: InvalidArgument (see CheckServerOptions) · Unavailable (cannot
-  // listen there, with the system's reason).
+  // Errors: InvalidArgument (see CheckServerOptions) · FailedPrecondition (no
+  // such device) · Unavailable (cannot listen there, with the system's reason).
   static absl::StatusOr<std::unique_ptr<Server>> Create(
       const ServerOptions& options);
+  // The same on a device that is open already.
+  static absl::StatusOr<std::unique_ptr<Server>> Create(
+      const ServerOptions& options, OpenedDevice device);
 
   // Shuts down without grace.
   ~Server();
@@ -55,11 +59,15 @@ class Server {
   int port() const { return port_; }
   int metrics_port() const;  // 0 if there is none
 
+  // Why tensors are on the CPU although a GPU would have been taken; empty if
+  // there is no reason.
+  const std::string& why_not_cuda() const { return why_not_cuda_; }
+
   // What DescribeServer answers.
   ServerStatus Describe() const;
 
  private:
-  explicit Server(const ServerOptions& options);
+  Server(const ServerOptions& options, OpenedDevice device);
 
   absl::Status StartGrpc();
   absl::Status StartHttp();
@@ -67,6 +75,7 @@ class Server {
   const ServerOptions options_;
   const Incarnation incarnation_;
   const int64_t started_unix_seconds_;
+  const std::string why_not_cuda_;
   std::atomic<bool> is_ready_ = false;
   std::atomic<bool> is_shut_down_ = false;
 

@@ -13,6 +13,7 @@
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
 #include "service/server/byte_size.h"
+#include "service/server/device_choice.h"
 #include "service/server/version.h"
 
 namespace tensorkv {
@@ -20,7 +21,7 @@ namespace {
 
 // Flags that are texts with a meaning of their own, before they are read.
 struct FlagTexts {
-  std::string budget;  // empty: 80 % of the memory
+  std::string budget;  // empty: 80 % of the device's memory
   std::string max_message_bytes = "64MiB";
   std::string max_wait = "5m";
   std::string stream_timeout = "30s";
@@ -47,7 +48,7 @@ void AddNetworkFlags(CLI::App* app, ServerOptions* server) {
 void AddLimitFlags(CLI::App* app, ServerOptions* server, FlagTexts* texts) {
   app->add_option("--budget", texts->budget,
                   "Bytes that all tensors may take, such as 8GiB (default: 80% "
-                  "of the memory)");
+                  "of the device's memory)");
   app->add_option("--max_message_bytes", texts->max_message_bytes,
                   "Bytes of one message, such as 64MiB")
       ->capture_default_str();
@@ -72,9 +73,10 @@ void AddProcessFlags(CLI::App* app, ServerFlags* flags, FlagTexts* texts) {
   app->add_option("--threads", flags->server.num_threads,
                   "Threads for updates; 0 is one per CPU")
       ->capture_default_str();
-  app->add_option("--device", texts->device,
-                  "Where tensors are kept: auto or "
-                  "cpu")
+  app->add_option(
+         "--device", texts->device,
+         "Where tensors are kept: cpu, cuda:N (a GPU), or auto (cuda:0 "
+         "if it can be used, else cpu)")
       ->capture_default_str();
   app->add_option("--drain_timeout", texts->drain_timeout,
                   "How long calls may take to end after SIGTERM")
@@ -107,17 +109,15 @@ absl::StatusOr<absl::Duration> DurationOf(const char* flag,
                          text, "\""));
 }
 
-absl::Status CheckDevice(const std::string& device) {
-  if (device == "auto" || device == "cpu") return absl::OkStatus();
-  if (device == "cuda") {
-    return WrongValue("device", "this build has no CUDA; use cpu or auto");
-  }
-  return WrongValue("device",
-                    absl::StrCat("expected auto or cpu, got \"", device, "\""));
+absl::StatusOr<DeviceChoice> DeviceOf(const char* flag,
+                                      const std::string& text) {
+  absl::StatusOr<DeviceChoice> device = ParseDeviceChoice(text);
+  if (!device.ok()) return WrongValue(flag, device.status().message());
+  return device;
 }
 
 absl::Status Interpret(const FlagTexts& texts, ServerFlags* flags) {
-  RETURN_IF_ERROR(CheckDevice(texts.device));
+  ASSIGN_OR_RETURN(flags->server.device, DeviceOf("device", texts.device));
   if (!texts.budget.empty()) {
     ASSIGN_OR_RETURN(flags->server.budget_bytes,
                      BytesOf("budget", texts.budget));

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "service/server/device_choice.h"
 
 namespace tensorkv {
 
@@ -22,7 +23,10 @@ struct ServerOptions {
   // "address:port", numeric, of /metrics, /healthz and /readyz; empty is off.
   std::string metrics_listen;
 
-  // Bound on values + state + contributions; 0 is 80 % of the memory.
+  // Where tensors are kept.
+  DeviceChoice device;
+
+  // Bound on values + state + contributions; 0 is 80 % of the device's memory.
   uint64_t budget_bytes = 0;
 
   // Threads that one batch of updates may use; 0 is one per CPU.

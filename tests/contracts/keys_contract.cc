@@ -159,7 +159,7 @@ TEST_P(KeysContractTest, StatShowsMetadata) {
   EXPECT_EQ(status.value_bytes, 64);
   EXPECT_EQ(status.state_bytes, 0);
   EXPECT_EQ(status.rule.name, "assign");
-  EXPECT_EQ(status.device, "cpu");
+  EXPECT_EQ(status.device, device());
   EXPECT_EQ(status.digest, std::nullopt);
 }
 

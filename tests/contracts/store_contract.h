@@ -23,6 +23,8 @@ class StoreUnderTest {
  public:
   virtual ~StoreUnderTest() = default;
   virtual Connection& connection() = 0;
+  // Where it keeps tensors.
+  virtual std::string device() const { return "cpu"; }
 };
 
 // Never null; a failure to start is a failure of the test.
@@ -31,6 +33,7 @@ using StoreFactory = std::unique_ptr<StoreUnderTest> (*)();
 class StoreContractTest : public ::testing::TestWithParam<StoreFactory> {
  protected:
   Connection& connection() { return store_under_test_->connection(); }
+  std::string device() const { return store_under_test_->device(); }
 
   // Creates the namespace and returns a caller in it.
   Caller NewNamespace(const std::string& name, const NamespaceConfig& config);

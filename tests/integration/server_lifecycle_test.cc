@@ -231,6 +231,17 @@ TEST(ServerProcessTest, AddressThatOthersCanReachMustBeWanted) {
   EXPECT_EQ(server.Wait(), 2);
 }
 
+// There is no such GPU anywhere.
+TEST(ServerProcessTest, GpuThatCannotBeUsedIsOneLineAndExitCodeTwo) {
+  ServerProcess server({"--device=cuda:1000", "--listen=127.0.0.1:0"});
+
+  const std::string output = server.ReadAll();
+
+  EXPECT_EQ(server.Wait(), 2);
+  EXPECT_THAT(output, HasSubstr("--device=cuda:1000: cannot use that GPU"));
+  EXPECT_EQ(output.find('\n'), output.size() - 1);
+}
+
 TEST(ServerProcessTest, PortInUseIsExitCodeOne) {
   const auto holder = StartServer();
 

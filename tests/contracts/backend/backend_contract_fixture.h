@@ -15,11 +15,16 @@
 
 namespace tensorkv::testing {
 
-// A backend, and one good update of it that tests spoil.
+// A backend, and one good update of it that tests spoil. A fixture that cannot
+// make a backend everywhere says in WhySkipped why it cannot here.
 template <typename Fixture>
 class BackendContractTest : public ::testing::Test {
  protected:
   void SetUp() override {
+    if constexpr (requires { Fixture::WhySkipped(); }) {
+      const std::string reason = Fixture::WhySkipped();
+      if (!reason.empty()) GTEST_SKIP() << reason;
+    }
     ASSERT_OK_AND_ASSIGN(backend_, Fixture::Create());
     ASSERT_OK_AND_ASSIGN(sgd_,
                          UpdateRule::Create({"sgd", {{"momentum", 0.5}}}));

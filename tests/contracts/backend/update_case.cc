@@ -178,11 +178,12 @@ absl::StatusOr<DeviceUpdate> DeviceUpdate::Create(
   ASSIGN_OR_RETURN(tensors, MakeTensors(update_case));
   RETURN_IF_ERROR(CopyAllToDevice(backend, tensors.contributions));
   RETURN_IF_ERROR(CopyAllToDevice(backend, tensors.states));
-  ASSIGN_OR_RETURN(tensors.stored, CopyToDevice(backend, tensors.stored));
+  const Tensor host_stored = tensors.stored;
+  ASSIGN_OR_RETURN(tensors.stored, CopyToDevice(backend, host_stored));
   ASSIGN_OR_RETURN(tensors.master, CopyToDevice(backend, tensors.master));
   tensors.value = tensors.stored;
   if (!update_case.in_place) {
-    ASSIGN_OR_RETURN(tensors.value, CopyToDevice(backend, tensors.value));
+    ASSIGN_OR_RETURN(tensors.value, CopyToDevice(backend, host_stored));
     RETURN_IF_ERROR(backend.Zero({tensors.value.mutable_view()}));
   }
   for (const Tensor& tensor : tensors.contributions) {

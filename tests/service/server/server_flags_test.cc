@@ -40,14 +40,15 @@ TEST(ServerFlagsTest, DefaultsAreThoseOfACarefulOperator) {
   EXPECT_FALSE(flags.server.insecure);
   EXPECT_EQ(flags.drain_timeout, absl::Seconds(10));
   EXPECT_EQ(flags.log_level, "info");
+  EXPECT_EQ(flags.server.device.kind, DeviceChoice::Kind::kAuto);
 }
 
 TEST(ServerFlagsTest, EveryFlagIsRead) {
   const ServerFlags flags = Parsed(
       {"--listen=0.0.0.0:1", "--insecure", "--metrics_listen=", "--budget=8GiB",
        "--threads=3", "--max_message_bytes=1MiB", "--max_entries=7",
-       "--max_streams=9", "--max_wait=90s", "--no-reflection", "--device=cpu",
-       "--drain_timeout=500ms", "--log_level=debug"});
+       "--max_streams=9", "--max_wait=90s", "--no-reflection",
+       "--device=cuda:1", "--drain_timeout=500ms", "--log_level=debug"});
 
   EXPECT_EQ(flags.server.listen, "0.0.0.0:1");
   EXPECT_EQ(flags.server.metrics_listen, "");
@@ -60,6 +61,8 @@ TEST(ServerFlagsTest, EveryFlagIsRead) {
   EXPECT_FALSE(flags.server.reflection);
   EXPECT_EQ(flags.drain_timeout, absl::Milliseconds(500));
   EXPECT_EQ(flags.log_level, "debug");
+  EXPECT_EQ(flags.server.device.kind, DeviceChoice::Kind::kCuda);
+  EXPECT_EQ(flags.server.device.ordinal, 1);
 }
 
 TEST(ServerFlagsTest, EmptyValueDoesNotTakeTheNextFlag) {
@@ -116,8 +119,8 @@ INSTANTIATE_TEST_SUITE_P(
         WrongFlag{"--max_wait=-5s", "--max_wait: expected a time"},
         WrongFlag{"--max_wait=0", "--max_wait: expected a time above 0"},
         WrongFlag{"--drain_timeout=inf", "--drain_timeout: expected a time"},
-        WrongFlag{"--device=cuda", "--device: this build has no CUDA"},
-        WrongFlag{"--device=abacus", "--device: expected auto or cpu"},
+        WrongFlag{"--device=abacus", "--device: expected auto, cpu, cuda"},
+        WrongFlag{"--device=cuda:0,1", "--device: a server of this version"},
         WrongFlag{"--log_level=loud", "--log_level"}));
 
 }  // namespace

@@ -1,0 +1,73 @@
+// The backend that keeps tensors in the memory of a GPU.
+
+#ifndef TENSORKV_KERNELS_CUDA_CUDA_BACKEND_H_
+#define TENSORKV_KERNELS_CUDA_CUDA_BACKEND_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "base/executor.h"
+#include "kernels/backend.h"
+#include "kernels/cuda/device.h"
+#include "kernels/cuda/device_pool.h"
+#include "kernels/cuda/staged_copies.h"
+#include "kernels/cuda/update_batcher.h"
+
+namespace tensorkv {
+
+struct CudaBackendOptions {
+  // Of device memory, tables of work included.
+  uint64_t quota_bytes = 0;
+  StagedCopiesOptions staging;
+};
+
+// Tensors on one GPU. Takes every dtype and gives the bits of the CPU backend,
+// except which NaN a NaN is. Thread-safe.
+//
+// One thread submits all work. Calls return when their work is done, so memory
+// is free to be reused or given back by then: no tensor needs events of its
+// own, and callers on several threads overlap.
+//
+// A buffer may outlive the backend. Once the device has failed, every call is
+// Unavailable with the cause; what tensors hold is lost.
+class CudaBackend final : public Backend {
+ public:
+  // Errors: those of the device: ResourceExhausted · Unavailable · Internal.
+  static absl::StatusOr<std::unique_ptr<CudaBackend>> Create(
+      std::unique_ptr<Device> device, const CudaBackendOptions& options);
+  // REQUIRES: no call is running.
+  ~CudaBackend() override = default;
+
+  absl::string_view name() const override { return pool_->device().name(); }
+  bool is_host() const override { return false; }
+  absl::StatusOr<RefPtr<Buffer>> Allocate(
+      size_t size_bytes, RefPtr<MemoryAccount> account) override;
+  absl::Status Zero(absl::Span<const MutableTensorView> tensors) override;
+  absl::StatusOr<Tensor> ToDevice(const Tensor& host) override;
+  absl::StatusOr<Tensor> ToHost(const Tensor& device) override;
+  absl::Status Apply(absl::Span<const TensorUpdate> batch) override;
+
+  uint64_t quota_bytes() const { return pool_->quota_bytes(); }
+  uint64_t used_bytes() const { return pool_->used_bytes(); }
+
+ private:
+  explicit CudaBackend(std::shared_ptr<DevicePool> pool)
+      : pool_(std::move(pool)) {}
+
+  absl::Status health() const { return pool_->device().health().status(); }
+
+  const std::shared_ptr<DevicePool> pool_;
+  // Set by Create.
+  std::unique_ptr<StagedCopies> copies_;
+  std::unique_ptr<UpdateBatcher> updates_;
+  Executor submission_;  // last: its tasks use the rest
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_KERNELS_CUDA_CUDA_BACKEND_H_

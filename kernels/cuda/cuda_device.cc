@@ -1,0 +1,264 @@
+#include "kernels/cuda/cuda_device.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "kernels/cuda/accumulate_types.h"
+#include "kernels/cuda/cuda_status.h"
+#include "kernels/cuda/update_launch.h"
+
+// Returns from the enclosing member of CudaDevice, or of what has a device_, if
+// `expr`, a call of the CUDA runtime, fails. The rest are the sizes, for the
+// message.
+#define RETURN_IF_CUDA_ERROR(device, expr, ...) \
+  RETURN_IF_ERROR((device).Check(expr, absl::StrCat(#expr, ##__VA_ARGS__)))
+
+namespace tensorkv {
+namespace {
+
+// Compute capability 8.0, the oldest that cuda.bzl compiles for.
+constexpr int kMinMajorVersion = 8;
+
+// Blocks per multiprocessor that take turns at the chunks: as many as fit at
+// once with 128 threads each.
+constexpr unsigned kBlocksPerMultiprocessor = 16;
+
+}  // namespace
+
+class CudaEvent final : public Event {
+ public:
+  CudaEvent(CudaDevice* device, cudaEvent_t event)
+      : device_(*device), event_(event) {}
+  // Of a device that has failed nothing needs to be given back.
+  ~CudaEvent() override {
+    if (device_.Begin().ok()) cudaEventDestroy(event_);
+  }
+
+  absl::Status Wait() override {
+    RETURN_IF_ERROR(device_.Begin());
+    RETURN_IF_CUDA_ERROR(device_, cudaEventSynchronize(event_));
+    return absl::OkStatus();
+  }
+
+  cudaEvent_t event() const { return event_; }
+
+ private:
+  CudaDevice& device_;
+  const cudaEvent_t event_;
+};
+
+class CudaStream final : public Stream {
+ public:
+  CudaStream(CudaDevice* device, cudaStream_t stream)
+      : device_(*device), stream_(stream) {}
+  ~CudaStream() override {
+    // Nobody is left who could be told.
+    if (Synchronize().ok()) cudaStreamDestroy(stream_);
+  }
+
+  absl::Status CopyToDevice(void* device, const void* pinned,
+                            size_t size_bytes) override {
+    return Copy(device, pinned, size_bytes, cudaMemcpyHostToDevice);
+  }
+  absl::Status CopyToHost(void* pinned, const void* device,
+                          size_t size_bytes) override {
+    return Copy(pinned, device, size_bytes, cudaMemcpyDeviceToHost);
+  }
+
+  absl::Status SetZero(void* device, size_t size_bytes) override {
+    RETURN_IF_ERROR(device_.Begin());
+    RETURN_IF_CUDA_ERROR(device_,
+                         cudaMemsetAsync(device, 0, size_bytes, stream_),
+                         " of ", size_bytes, " bytes");
+    return absl::OkStatus();
+  }
+
+  absl::Status Launch(const UpdateLaunch& launch) override {
+    RETURN_IF_ERROR(device_.Begin());
+    const unsigned num_blocks =
+        std::min(launch.work.num_chunks, device_.max_blocks_);
+    cudaError_t error = cudaErrorInvalidDeviceFunction;
+    VisitAccumulateType(launch.accumulate_type, [&](auto type) {
+      using T = typename decltype(type)::T;
+      error = LaunchUpdate<T>(launch.rule, launch.work, num_blocks, stream_);
+    });
+    RETURN_IF_CUDA_ERROR(device_, error, " of an update kernel over ",
+                         launch.work.num_chunks, " chunks");
+    return absl::OkStatus();
+  }
+
+  absl::Status Record(Event& event) override {
+    RETURN_IF_ERROR(device_.Begin());
+    RETURN_IF_CUDA_ERROR(
+        device_,
+        cudaEventRecord(static_cast<CudaEvent&>(event).event(), stream_));
+    return absl::OkStatus();
+  }
+
+  absl::Status WaitFor(const Event& event) override {
+    RETURN_IF_ERROR(device_.Begin());
+    const cudaEvent_t waited_for = static_cast<const CudaEvent&>(event).event();
+    RETURN_IF_CUDA_ERROR(device_, cudaStreamWaitEvent(stream_, waited_for, 0));
+    return absl::OkStatus();
+  }
+
+  absl::Status Synchronize() override {
+    RETURN_IF_ERROR(device_.Begin());
+    RETURN_IF_CUDA_ERROR(device_, cudaStreamSynchronize(stream_));
+    return absl::OkStatus();
+  }
+
+  cudaStream_t stream() const { return stream_; }
+
+ private:
+  absl::Status Copy(void* to, const void* from, size_t size_bytes,
+                    cudaMemcpyKind kind) {
+    RETURN_IF_ERROR(device_.Begin());
+    RETURN_IF_CUDA_ERROR(device_,
+                         cudaMemcpyAsync(to, from, size_bytes, kind, stream_),
+                         " of ", size_bytes, " bytes");
+    return absl::OkStatus();
+  }
+
+  CudaDevice& device_;
+  const cudaStream_t stream_;
+};
+
+absl::StatusOr<int> NumCudaDevices() {
+  int num_devices = 0;
+  const cudaError_t error = cudaGetDeviceCount(&num_devices);
+  if (error == cudaErrorNoDevice) return 0;
+  RETURN_IF_ERROR(StatusOfCuda(error, "cudaGetDeviceCount"));
+  return num_devices;
+}
+
+absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Create(int ordinal) {
+  ASSIGN_OR_RETURN(const int num_devices, NumCudaDevices());
+  if (ordinal < 0 || ordinal >= num_devices) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "cuda:", ordinal, ": the driver shows ", num_devices, " GPUs"));
+  }
+  std::unique_ptr<CudaDevice> device(new CudaDevice(ordinal));
+  RETURN_IF_ERROR(device->Open());
+  return device;
+}
+
+CudaDevice::CudaDevice(int ordinal)
+    : ordinal_(ordinal),
+      name_(absl::StrCat("cuda:", ordinal)),
+      health_(name_) {}
+
+CudaDevice::~CudaDevice() {
+  if (pool_ != nullptr && Begin().ok()) cudaMemPoolDestroy(pool_);
+}
+
+absl::Status CudaDevice::Begin() {
+  RETURN_IF_ERROR(health_.status());
+  RETURN_IF_CUDA_ERROR(*this, cudaSetDevice(ordinal_));
+  return absl::OkStatus();
+}
+
+absl::Status CudaDevice::Check(cudaError_t error, absl::string_view call) {
+  if (error == cudaSuccess) return absl::OkStatus();
+  cudaGetLastError();  // or the thread's next launch would report it again
+  const absl::Status status =
+      StatusOfCuda(error, absl::StrCat(name_, ": ", call));
+  return MeansDeviceFailed(error) ? health_.Fail(status) : status;
+}
+
+absl::Status CudaDevice::Open() {
+  RETURN_IF_ERROR(Begin());
+  RETURN_IF_ERROR(CheckUsable());
+  ASSIGN_OR_RETURN(const int num_multiprocessors,
+                   Attribute(cudaDevAttrMultiProcessorCount));
+  max_blocks_ = num_multiprocessors * kBlocksPerMultiprocessor;
+  size_t free_bytes = 0;
+  size_t total_bytes = 0;
+  RETURN_IF_CUDA_ERROR(*this, cudaMemGetInfo(&free_bytes, &total_bytes));
+  free_bytes_ = free_bytes;
+  cudaMemPoolProps properties = {};
+  properties.allocType = cudaMemAllocationTypePinned;
+  properties.location.type = cudaMemLocationTypeDevice;
+  properties.location.id = ordinal_;
+  RETURN_IF_CUDA_ERROR(*this, cudaMemPoolCreate(&pool_, &properties));
+  uint64_t keep_everything = UINT64_MAX;
+  RETURN_IF_CUDA_ERROR(
+      *this, cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold,
+                                     &keep_everything));
+  return absl::OkStatus();
+}
+
+absl::Status CudaDevice::CheckUsable() {
+  ASSIGN_OR_RETURN(const int major,
+                   Attribute(cudaDevAttrComputeCapabilityMajor));
+  if (major < kMinMajorVersion) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(name_, ": expected compute capability ", kMinMajorVersion,
+                     ".0 or newer, got ", major, ".x"));
+  }
+  ASSIGN_OR_RETURN(const int has_pools,
+                   Attribute(cudaDevAttrMemoryPoolsSupported));
+  if (has_pools != 0) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(name_, ": the driver has no memory pools for it"));
+}
+
+absl::StatusOr<int> CudaDevice::Attribute(cudaDeviceAttr attribute) {
+  int value = 0;
+  RETURN_IF_CUDA_ERROR(*this,
+                       cudaDeviceGetAttribute(&value, attribute, ordinal_));
+  return value;
+}
+
+absl::StatusOr<std::unique_ptr<Stream>> CudaDevice::CreateStream(
+    StreamUse /*use*/) {
+  RETURN_IF_ERROR(Begin());
+  cudaStream_t stream;
+  RETURN_IF_CUDA_ERROR(
+      *this, cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  return std::make_unique<CudaStream>(this, stream);
+}
+
+absl::StatusOr<std::unique_ptr<Event>> CudaDevice::CreateEvent() {
+  RETURN_IF_ERROR(Begin());
+  constexpr unsigned kFlags = cudaEventDisableTiming | cudaEventBlockingSync;
+  cudaEvent_t event;
+  RETURN_IF_CUDA_ERROR(*this, cudaEventCreateWithFlags(&event, kFlags));
+  return std::make_unique<CudaEvent>(this, event);
+}
+
+absl::StatusOr<void*> CudaDevice::Allocate(size_t size_bytes, Stream& stream) {
+  RETURN_IF_ERROR(Begin());
+  const cudaStream_t order = static_cast<CudaStream&>(stream).stream();
+  void* data = nullptr;
+  RETURN_IF_CUDA_ERROR(*this,
+                       cudaMallocFromPoolAsync(&data, size_bytes, pool_, order),
+                       " of ", size_bytes, " bytes");
+  return data;
+}
+
+absl::Status CudaDevice::Free(void* data, Stream& stream) {
+  RETURN_IF_ERROR(Begin());
+  const cudaStream_t order = static_cast<CudaStream&>(stream).stream();
+  RETURN_IF_CUDA_ERROR(*this, cudaFreeAsync(data, order));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<void*> CudaDevice::AllocatePinned(size_t size_bytes) {
+  RETURN_IF_ERROR(Begin());
+  void* data = nullptr;
+  RETURN_IF_CUDA_ERROR(*this,
+                       cudaHostAlloc(&data, size_bytes, cudaHostAllocPortable),
+                       " of ", size_bytes, " bytes");
+  return data;
+}
+
+absl::Status CudaDevice::FreePinned(void* data) {
+  RETURN_IF_ERROR(Begin());
+  RETURN_IF_CUDA_ERROR(*this, cudaFreeHost(data));
+  return absl::OkStatus();
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,72 @@
+// A real GPU. The only code that calls the CUDA runtime, with the kernels'
+// launches (update_launch.h) and the translation of errors (cuda_status.h).
+
+#ifndef TENSORKV_KERNELS_CUDA_CUDA_DEVICE_H_
+#define TENSORKV_KERNELS_CUDA_CUDA_DEVICE_H_
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "kernels/cuda/device.h"
+
+namespace tensorkv {
+
+// GPUs that the driver shows. Errors: FailedPrecondition (no driver, or one
+// that is too old for this build).
+absl::StatusOr<int> NumCudaDevices();
+
+// Memory comes from a pool of its own, which keeps what was freed: asking the
+// system again would stop all streams. Streams do not wait for the default
+// stream, which is not used. Waiting threads sleep. Thread-safe.
+class CudaDevice final : public Device {
+ public:
+  // Errors: FailedPrecondition (no driver, no such GPU, or one older than
+  // compute capability 8.0) · ResourceExhausted · Internal.
+  static absl::StatusOr<std::unique_ptr<CudaDevice>> Create(int ordinal);
+  ~CudaDevice() override;
+
+  absl::string_view name() const override { return name_; }
+  DeviceHealth& health() override { return health_; }
+  absl::StatusOr<std::unique_ptr<Stream>> CreateStream(StreamUse use) override;
+  absl::StatusOr<std::unique_ptr<Event>> CreateEvent() override;
+  absl::StatusOr<void*> Allocate(size_t size_bytes, Stream& stream) override;
+  absl::Status Free(void* data, Stream& stream) override;
+  absl::StatusOr<void*> AllocatePinned(size_t size_bytes) override;
+  absl::Status FreePinned(void* data) override;
+
+  // What the GPU had free when it was opened.
+  uint64_t free_bytes() const { return free_bytes_; }
+
+ private:
+  friend class CudaEvent;
+  friend class CudaStream;
+
+  explicit CudaDevice(int ordinal);
+
+  // Makes this GPU the calling thread's. Errors: Unavailable after a failure.
+  absl::Status Begin();
+  // What `error` means; remembers that the device has failed.
+  absl::Status Check(cudaError_t error, absl::string_view call);
+  absl::Status Open();
+  absl::Status CheckUsable();
+  absl::StatusOr<int> Attribute(cudaDeviceAttr attribute);
+
+  const int ordinal_;
+  const std::string name_;
+  DeviceHealth health_;
+  // Set by Create.
+  cudaMemPool_t pool_ = nullptr;
+  uint64_t free_bytes_ = 0;
+  unsigned max_blocks_ = 1;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_KERNELS_CUDA_CUDA_DEVICE_H_

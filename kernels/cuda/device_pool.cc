@@ -1,0 +1,85 @@
+#include "kernels/cuda/device_pool.h"
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+
+namespace tensorkv {
+
+DeviceMemory::DeviceMemory(DeviceMemory&& other) noexcept
+    : pool_(std::move(other.pool_)),
+      data_(std::exchange(other.data_, nullptr)),
+      size_bytes_(std::exchange(other.size_bytes_, 0)) {}
+
+DeviceMemory& DeviceMemory::operator=(DeviceMemory&& other) noexcept {
+  std::swap(pool_, other.pool_);
+  std::swap(data_, other.data_);
+  std::swap(size_bytes_, other.size_bytes_);
+  return *this;
+}
+
+DeviceMemory::~DeviceMemory() {
+  if (data_ != nullptr) pool_->Free(data_, size_bytes_);
+}
+
+absl::StatusOr<std::shared_ptr<DevicePool>> DevicePool::Create(
+    std::unique_ptr<Device> device, uint64_t quota_bytes) {
+  std::shared_ptr<DevicePool> pool(
+      new DevicePool(std::move(device), quota_bytes));
+  ASSIGN_OR_RETURN(pool->stream_,
+                   pool->device_->CreateStream(StreamUse::kMemory));
+  ASSIGN_OR_RETURN(pool->allocated_, pool->device_->CreateEvent());
+  return pool;
+}
+
+absl::StatusOr<DeviceMemory> DevicePool::Allocate(size_t size_bytes) {
+  if (size_bytes == 0) return DeviceMemory();
+  RETURN_IF_ERROR(Reserve(size_bytes));
+  absl::StatusOr<void*> data = AllocateInOrder(size_bytes);
+  if (!data.ok()) {
+    Release(size_bytes);
+    return data.status();
+  }
+  return DeviceMemory(shared_from_this(), *data, size_bytes);
+}
+
+absl::StatusOr<void*> DevicePool::AllocateInOrder(size_t size_bytes) {
+  ASSIGN_OR_RETURN(void* const data, device_->Allocate(size_bytes, *stream_));
+  const absl::Status status = stream_->Record(*allocated_);
+  if (status.ok()) return data;
+  device_->Free(data, *stream_).IgnoreError();  // `status` says more
+  return status;
+}
+
+absl::Status DevicePool::OrderBehindAllocations(Stream& stream) {
+  return stream.WaitFor(*allocated_);
+}
+
+absl::Status DevicePool::Reserve(size_t size_bytes) {
+  MutexLock lock(&mutex_);
+  if (size_bytes <= quota_bytes_ - used_bytes_) {
+    used_bytes_ += size_bytes;
+    return absl::OkStatus();
+  }
+  return absl::ResourceExhaustedError(
+      absl::StrCat(device_->name(), " memory: expected at most ",
+                   quota_bytes_ - used_bytes_, " bytes (", used_bytes_, " of ",
+                   quota_bytes_, " are in use), got ", size_bytes));
+}
+
+void DevicePool::Release(size_t size_bytes) {
+  MutexLock lock(&mutex_);
+  used_bytes_ -= size_bytes;
+}
+
+void DevicePool::Free(void* data, size_t size_bytes) {
+  // Of a device that has failed nothing can be freed, and nobody could be told.
+  device_->Free(data, *stream_).IgnoreError();
+  Release(size_bytes);
+}
+
+uint64_t DevicePool::used_bytes() const {
+  MutexLock lock(&mutex_);
+  return used_bytes_;
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,92 @@
+// Memory of a device, counted before it is allocated.
+
+#ifndef TENSORKV_KERNELS_CUDA_DEVICE_POOL_H_
+#define TENSORKV_KERNELS_CUDA_DEVICE_POOL_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/mutex.h"
+#include "kernels/cuda/device.h"
+
+namespace tensorkv {
+
+class DevicePool;
+
+// A piece of device memory, freed at the end. Move-only; may be empty.
+class DeviceMemory {
+ public:
+  DeviceMemory() = default;
+  DeviceMemory(DeviceMemory&& other) noexcept;
+  DeviceMemory& operator=(DeviceMemory&& other) noexcept;
+  // REQUIRES: the device is done with it.
+  ~DeviceMemory();
+
+  char* data() const { return data_; }
+  size_t size_bytes() const { return size_bytes_; }
+
+ private:
+  friend class DevicePool;
+  DeviceMemory(std::shared_ptr<DevicePool> pool, void* data, size_t size_bytes)
+      : pool_(std::move(pool)),
+        data_(static_cast<char*>(data)),
+        size_bytes_(size_bytes) {}
+
+  std::shared_ptr<DevicePool> pool_;
+  char* data_ = nullptr;
+  size_t size_bytes_ = 0;
+};
+
+// The memory of one device, up to a quota. Thread-safe.
+//
+// Allocates on a stream that does nothing else, so that nobody waits behind a
+// kernel for memory. Streams that use the memory first wait for where that
+// stream is: OrderBehindAllocations. Memory is freed when the host knows that
+// the device is done with it, so freeing needs no such order.
+class DevicePool : public std::enable_shared_from_this<DevicePool> {
+ public:
+  // Errors: those of the device.
+  static absl::StatusOr<std::shared_ptr<DevicePool>> Create(
+      std::unique_ptr<Device> device, uint64_t quota_bytes);
+
+  // Empty memory for 0 bytes.
+  // Errors: ResourceExhausted (beyond the quota, or the device has no more) ·
+  // Unavailable (the device has failed) · Internal.
+  absl::StatusOr<DeviceMemory> Allocate(size_t size_bytes);
+
+  // Has later work of `stream` wait until all that was allocated is there.
+  absl::Status OrderBehindAllocations(Stream& stream);
+
+  Device& device() { return *device_; }
+  uint64_t quota_bytes() const { return quota_bytes_; }
+  uint64_t used_bytes() const;
+
+ private:
+  friend class DeviceMemory;
+  DevicePool(std::unique_ptr<Device> device, uint64_t quota_bytes)
+      : device_(std::move(device)), quota_bytes_(quota_bytes) {}
+
+  absl::Status Reserve(size_t size_bytes);
+  void Release(size_t size_bytes);
+  absl::StatusOr<void*> AllocateInOrder(size_t size_bytes);
+  void Free(void* data, size_t size_bytes);
+
+  const std::unique_ptr<Device> device_;
+  const uint64_t quota_bytes_;
+  // Set by Create.
+  std::unique_ptr<Stream> stream_;
+  // Behind the last allocation.
+  std::unique_ptr<Event> allocated_;
+
+  mutable Mutex mutex_;
+  uint64_t used_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_KERNELS_CUDA_DEVICE_POOL_H_

@@ -1,0 +1,100 @@
+// What one thread of an update kernel does, for host and device: the kernel
+// runs it on every thread, the fake device in a loop.
+
+#ifndef TENSORKV_KERNELS_CUDA_UPDATE_ELEMENTS_H_
+#define TENSORKV_KERNELS_CUDA_UPDATE_ELEMENTS_H_
+
+#include <stdint.h>
+
+#include "kernels/cuda/element_packs.h"
+#include "kernels/cuda/update_work.h"
+#include "kernels/ops/arithmetic.h"
+#include "kernels/ops/host_device.h"
+
+namespace tensorkv {
+
+// Threads of a block. A tensor of 4 KiB of f32 takes one step of them all.
+inline constexpr uint32_t kThreadsPerBlock = 128;
+
+// From the first contribution on, each is added to the sum of those before it.
+template <typename T, int size>
+HOST_DEVICE void SumContributions(const SourceArray* contributions,
+                                  uint32_t count, PackRange range,
+                                  T (&sum)[size]) {
+  for (uint32_t k = 0; k < count; ++k) {
+    T next[size];
+    Load(contributions[k], range, next);
+    for (int i = 0; i < size; ++i) {
+      sum[i] = k == 0 ? next[i] : ops::Add(sum[i], next[i]);
+    }
+  }
+}
+
+// A state that the update lacks has no memory.
+template <typename T, int size>
+HOST_DEVICE void LoadState(const void* state, PackRange range, T (&out)[size]) {
+  LoadPack<NativeElement<T>>(state, range, out);
+}
+template <typename T, int size>
+HOST_DEVICE void StoreNative(const T (&in)[size], PackRange range, void* out) {
+  StorePack<NativeElement<T>>(in, range, out);
+}
+
+// new_w = op(w, g, states), and the states after it in memory.
+template <typename Op, typename T, int size>
+HOST_DEVICE void Step(const Op& op, const UpdateEntry& entry, PackRange range,
+                      const T (&g)[size], T (&w)[size]) {
+  if constexpr (Op::kNumStates == 0) {
+    for (int i = 0; i < size; ++i) w[i] = op(w[i], g[i]);
+  } else {
+    T m[size];
+    LoadState(entry.states[0], range, m);
+    if constexpr (Op::kNumStates == 1) {
+      for (int i = 0; i < size; ++i) w[i] = op(w[i], g[i], m[i]);
+    } else {
+      T v[size];
+      LoadState(entry.states[1], range, v);
+      for (int i = 0; i < size; ++i) w[i] = op(w[i], g[i], m[i], v[i]);
+      StoreNative(v, range, entry.states[1]);
+    }
+    StoreNative(m, range, entry.states[0]);
+  }
+}
+
+template <typename Op, typename T>
+HOST_DEVICE void UpdatePack(const Op& op, const UpdateEntry& entry,
+                            const SourceArray* contributions, PackRange range) {
+  T g[kPackElements<T>] = {};
+  SumContributions(contributions, entry.num_contributions, range, g);
+  T w[kPackElements<T>] = {};
+  if (entry.current.data != nullptr) Load(entry.current, range, w);
+  Step(op, entry, range, g, w);
+  if (entry.master != nullptr) StoreNative(w, range, entry.master);
+  Store(w, range, entry.value_type, entry.value);
+}
+
+// What thread `thread` of a block does for chunk `chunk`. The threads' packs
+// take turns, so that neighbours touch neighbouring memory.
+// REQUIRES: the launch is of Op and T.
+template <typename Op, typename T>
+HOST_DEVICE void UpdateChunk(const UpdateWork& work, uint32_t chunk,
+                             uint32_t thread) {
+  constexpr uint64_t kPack = kPackElements<T>;
+  const WorkChunk place = work.chunks[chunk];
+  const UpdateEntry& entry = work.entries[place.entry];
+  const Op op =
+      *reinterpret_cast<const Op*>(work.functors + entry.functor_offset);
+  const SourceArray* const contributions =
+      work.contributions + entry.first_contribution;
+  const uint64_t begin = uint64_t(place.index) * kChunkElements;
+  const uint64_t left = entry.num_elements - begin;
+  const uint64_t count = left < kChunkElements ? left : kChunkElements;
+  for (uint64_t at = thread * kPack; at < count;
+       at += kThreadsPerBlock * kPack) {
+    UpdatePack<Op, T>(op, entry, contributions, {begin + at, count - at});
+  }
+}
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_KERNELS_CUDA_UPDATE_ELEMENTS_H_

@@ -1,0 +1,8 @@
+#include "kernels/cuda/update_kernel.cuh"
+
+namespace tensorkv {
+
+template cudaError_t LaunchUpdate<float>(RuleKind, const UpdateWork&, unsigned,
+                                         cudaStream_t);
+
+}  // namespace tensorkv

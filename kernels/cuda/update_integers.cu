@@ -1,0 +1,18 @@
+#include "kernels/cuda/update_kernel.cuh"
+
+namespace tensorkv {
+
+template cudaError_t LaunchUpdate<int8_t>(RuleKind, const UpdateWork&, unsigned,
+                                          cudaStream_t);
+template cudaError_t LaunchUpdate<uint8_t>(RuleKind, const UpdateWork&,
+                                           unsigned, cudaStream_t);
+template cudaError_t LaunchUpdate<int16_t>(RuleKind, const UpdateWork&,
+                                           unsigned, cudaStream_t);
+template cudaError_t LaunchUpdate<int32_t>(RuleKind, const UpdateWork&,
+                                           unsigned, cudaStream_t);
+template cudaError_t LaunchUpdate<int64_t>(RuleKind, const UpdateWork&,
+                                           unsigned, cudaStream_t);
+template cudaError_t LaunchUpdate<ops::Bool>(RuleKind, const UpdateWork&,
+                                             unsigned, cudaStream_t);
+
+}  // namespace tensorkv

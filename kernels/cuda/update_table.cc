@@ -1,0 +1,199 @@
+#include "kernels/cuda/update_table.h"
+
+#include <cstring>
+#include <type_traits>
+
+#include "kernels/cuda/accumulate_types.h"
+#include "kernels/rule_ops.h"
+#include "tensor/dtype.h"
+
+namespace tensorkv {
+namespace {
+
+constexpr ElementType TypeOf(DType dtype) {
+  return static_cast<ElementType>(dtype);
+}
+static_assert(TypeOf(DType::kF32) == ElementType::kF32);
+static_assert(TypeOf(DType::kF64) == ElementType::kF64);
+static_assert(TypeOf(DType::kF16) == ElementType::kF16);
+static_assert(TypeOf(DType::kBF16) == ElementType::kBF16);
+static_assert(TypeOf(DType::kF8E4M3) == ElementType::kF8E4M3);
+static_assert(TypeOf(DType::kF8E5M2) == ElementType::kF8E5M2);
+static_assert(TypeOf(DType::kI8) == ElementType::kI8);
+static_assert(TypeOf(DType::kU8) == ElementType::kU8);
+static_assert(TypeOf(DType::kI16) == ElementType::kI16);
+static_assert(TypeOf(DType::kI32) == ElementType::kI32);
+static_assert(TypeOf(DType::kI64) == ElementType::kI64);
+static_assert(TypeOf(DType::kBool) == ElementType::kBool);
+
+SourceArray SourceOf(const TensorView& tensor) {
+  return {tensor.data, TypeOf(tensor.dtype)};
+}
+
+// What assign does with one contribution in the value's dtype keeps its bits,
+// also those of a NaN.
+bool IsCopy(const TensorUpdate& update) {
+  return update.rule->kind() == RuleKind::kAssign &&
+         update.contributions.size() == 1 &&
+         update.contributions[0].dtype == update.value.dtype;
+}
+
+// An integer type of the size of the dtype.
+ElementType BitsTypeOf(DType dtype) {
+  switch (SizeOf(dtype)) {
+    case 1:
+      return ElementType::kU8;
+    case 2:
+      return ElementType::kI16;
+    case 4:
+      return ElementType::kI32;
+    default:
+      return ElementType::kI64;
+  }
+}
+
+ElementType LaunchTypeOf(const TensorUpdate& update) {
+  return IsCopy(update) ? BitsTypeOf(update.value.dtype)
+                        : TypeOf(AccumulateType(update.value.dtype));
+}
+
+// What the rule reads as the present value.
+SourceArray CurrentOf(const TensorUpdate& update) {
+  if (update.rule->kind() == RuleKind::kAssign) return {};
+  const bool has_master = update.rule->keeps_master(update.value.dtype);
+  return SourceOf(has_master ? update.master : update.stored);
+}
+
+template <typename T>
+size_t BytesOf(const std::vector<T>& elements) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  return elements.size() * sizeof(T);
+}
+
+template <typename T>
+void Copy(const std::vector<T>& elements, char* to) {
+  if (!elements.empty()) std::memcpy(to, elements.data(), BytesOf(elements));
+}
+
+}  // namespace
+
+void UpdateTable::Add(absl::Span<const TensorUpdate> batch) {
+  for (const TensorUpdate& update : batch) {
+    if (update.value.num_elements == 0) continue;
+    const ElementType type = LaunchTypeOf(update);
+    AddChunks(update, type);
+    AddEntry(update, type);
+  }
+}
+
+void UpdateTable::AddEntry(const TensorUpdate& update,
+                           ElementType accumulate_type) {
+  UpdateEntry& entry = entries_.emplace_back();
+  entry.num_elements = update.value.num_elements;
+  entry.current = CurrentOf(update);
+  entry.value = update.value.data;
+  entry.value_type = TypeOf(update.value.dtype);
+  if (update.rule->keeps_master(update.value.dtype)) {
+    entry.master = update.master.data;
+  }
+  for (size_t i = 0; i < update.states.size(); ++i) {
+    entry.states[i] = update.states[i].data;
+  }
+  entry.first_contribution = static_cast<uint32_t>(contributions_.size());
+  entry.num_contributions = static_cast<uint32_t>(update.contributions.size());
+  for (const TensorView& contribution : update.contributions) {
+    contributions_.push_back(SourceOf(contribution));
+  }
+  entry.functor_offset = FunctorOf(update, accumulate_type);
+}
+
+void UpdateTable::AddChunks(const TensorUpdate& update,
+                            ElementType accumulate_type) {
+  Group& group = GroupOf(update.rule->kind(), accumulate_type);
+  const auto entry = static_cast<uint32_t>(entries_.size());
+  const uint64_t num_elements = update.value.num_elements;
+  for (uint32_t i = 0; uint64_t{i} * kChunkElements < num_elements; ++i) {
+    group.chunks.push_back({entry, i});
+  }
+}
+
+uint32_t UpdateTable::FunctorOf(const TensorUpdate& update,
+                                ElementType accumulate_type) {
+  LastFunctor& last = last_functor_;
+  if (last.rule == update.rule && last.update_count == update.update_count &&
+      last.accumulate_type == accumulate_type) {
+    return last.offset;
+  }
+  last = {update.rule, update.update_count, accumulate_type,
+          static_cast<uint32_t>(BytesOf(functors_))};
+  VisitAccumulateType(accumulate_type, [&](auto type) {
+    using T = typename decltype(type)::T;
+    VisitRuleOp<T>(*update.rule, update.update_count, [&](const auto& op) {
+      constexpr size_t kWord = sizeof(uint64_t);
+      static_assert(alignof(decltype(op)) <= kWord);
+      functors_.resize(functors_.size() + (sizeof(op) + kWord - 1) / kWord);
+      std::memcpy(reinterpret_cast<char*>(functors_.data()) + last.offset, &op,
+                  sizeof(op));
+    });
+  });
+  return last.offset;
+}
+
+UpdateTable::Group& UpdateTable::GroupOf(RuleKind rule,
+                                         ElementType accumulate_type) {
+  for (Group& group : groups_) {
+    if (group.rule == rule && group.accumulate_type == accumulate_type) {
+      return group;
+    }
+  }
+  return groups_.emplace_back(Group{rule, accumulate_type, {}});
+}
+
+// Every part is a multiple of 8 bytes, which is all that any needs.
+UpdateTable::Layout UpdateTable::layout() const {
+  static_assert(sizeof(UpdateEntry) % 8 == 0 && sizeof(SourceArray) % 8 == 0 &&
+                sizeof(WorkChunk) % 8 == 0);
+  Layout layout;
+  layout.contributions = BytesOf(entries_);
+  layout.functors = layout.contributions + BytesOf(contributions_);
+  layout.chunks = layout.functors + BytesOf(functors_);
+  layout.end = layout.chunks;
+  for (const Group& group : groups_) layout.end += BytesOf(group.chunks);
+  return layout;
+}
+
+size_t UpdateTable::size_bytes() const { return layout().end; }
+
+void UpdateTable::Write(char* host) const {
+  const Layout place = layout();
+  Copy(entries_, host);
+  Copy(contributions_, host + place.contributions);
+  Copy(functors_, host + place.functors);
+  char* chunks = host + place.chunks;
+  for (const Group& group : groups_) {
+    Copy(group.chunks, chunks);
+    chunks += BytesOf(group.chunks);
+  }
+}
+
+std::vector<UpdateLaunch> UpdateTable::LaunchesAt(const char* device) const {
+  const Layout place = layout();
+  std::vector<UpdateLaunch> launches;
+  const char* chunks = device + place.chunks;
+  for (const Group& group : groups_) {
+    launches.push_back(
+        {.rule = group.rule,
+         .accumulate_type = group.accumulate_type,
+         .work = {.entries = reinterpret_cast<const UpdateEntry*>(device),
+                  .contributions = reinterpret_cast<const SourceArray*>(
+                      device + place.contributions),
+                  .functors = reinterpret_cast<const unsigned char*>(
+                      device + place.functors),
+                  .chunks = reinterpret_cast<const WorkChunk*>(chunks),
+                  .num_chunks = static_cast<uint32_t>(group.chunks.size())}});
+    chunks += BytesOf(group.chunks);
+  }
+  return launches;
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,82 @@
+// From batches of updates to the table of work that the kernels read.
+
+#ifndef TENSORKV_KERNELS_CUDA_UPDATE_TABLE_H_
+#define TENSORKV_KERNELS_CUDA_UPDATE_TABLE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "kernels/backend.h"
+#include "kernels/cuda/update_work.h"
+
+namespace tensorkv {
+
+// The work of any number of batches as one block of bytes and a few launches:
+// one per functor and accumulate type, however many tensors there are. Updates
+// that share a rule and an update count share its functor in the table.
+//
+// Not thread-safe. Keeps nothing of the batches but the addresses of their
+// elements.
+class UpdateTable {
+ public:
+  UpdateTable() = default;
+
+  // Adds a batch. Tensors without elements are left out.
+  // REQUIRES: it has been checked (update_check.h).
+  void Add(absl::Span<const TensorUpdate> batch);
+
+  // Whether there is nothing to launch.
+  bool empty() const { return groups_.empty(); }
+
+  // Of the block: at most 4 GiB.
+  size_t size_bytes() const;
+
+  // Writes the block to `host`, 16-byte aligned.
+  void Write(char* host) const;
+
+  // The launches over a copy of the block at `device`, 16-byte aligned. They
+  // touch different tensors and may run in any order.
+  std::vector<UpdateLaunch> LaunchesAt(const char* device) const;
+
+ private:
+  // What one launch does.
+  struct Group {
+    RuleKind rule;
+    ElementType accumulate_type;
+    std::vector<WorkChunk> chunks;
+  };
+
+  // Where the parts of the block begin.
+  struct Layout {
+    size_t contributions;
+    size_t functors;
+    size_t chunks;
+    size_t end;
+  };
+
+  // Whose functor was added last, and where.
+  struct LastFunctor {
+    const UpdateRule* rule = nullptr;
+    uint64_t update_count = 0;
+    ElementType accumulate_type = ElementType::kF32;
+    uint32_t offset = 0;
+  };
+
+  Layout layout() const;
+  void AddEntry(const TensorUpdate& update, ElementType accumulate_type);
+  void AddChunks(const TensorUpdate& update, ElementType accumulate_type);
+  uint32_t FunctorOf(const TensorUpdate& update, ElementType accumulate_type);
+  Group& GroupOf(RuleKind rule, ElementType accumulate_type);
+
+  std::vector<UpdateEntry> entries_;
+  std::vector<SourceArray> contributions_;
+  std::vector<uint64_t> functors_;
+  std::vector<Group> groups_;
+  LastFunctor last_functor_;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_KERNELS_CUDA_UPDATE_TABLE_H_

@@ -1,0 +1,85 @@
+// The table of work that one launch of the update kernels reads.
+//
+// Plain structs, copied to the device byte by byte. No Abseil and no CUDA:
+// host and device sources both include this.
+
+#ifndef TENSORKV_KERNELS_CUDA_UPDATE_WORK_H_
+#define TENSORKV_KERNELS_CUDA_UPDATE_WORK_H_
+
+#include <stdint.h>
+
+#include "kernels/rule_kind.h"
+
+namespace tensorkv {
+
+// The numbers of DType (tensor/dtype.h).
+enum class ElementType : uint8_t {
+  kF32 = 1,
+  kF64 = 2,
+  kF16 = 3,
+  kBF16 = 4,
+  kF8E4M3 = 5,
+  kF8E5M2 = 6,
+  kI8 = 7,
+  kU8 = 8,
+  kI16 = 9,
+  kI32 = 10,
+  kI64 = 11,
+  kBool = 12,
+};
+
+// Elements of one tensor, in device memory, aligned to one element at least.
+struct SourceArray {
+  const void* data;
+  ElementType type;
+};
+
+// One tensor's update. The accumulate type T is that of the launch.
+struct UpdateEntry {
+  uint64_t num_elements;
+  // What the rule reads as the present value. Null: it reads none.
+  SourceArray current;
+  // Where the new value goes, rounded.
+  void* value;
+  // T each. Null where there is none.
+  void* master;
+  void* states[2];
+  // In UpdateWork::contributions.
+  uint32_t first_contribution;
+  uint32_t num_contributions;
+  // In UpdateWork::functors.
+  uint32_t functor_offset;
+  ElementType value_type;
+};
+
+// Elements that one thread block updates at a time: a multiple of what its
+// threads take in one step, and large enough that the table stays small: 8
+// bytes for 64 KiB of f32.
+inline constexpr uint32_t kChunkElements = 16 * 1024;
+
+// Part `index` of a tensor: kChunkElements from index * kChunkElements on.
+struct WorkChunk {
+  uint32_t entry;
+  uint32_t index;
+};
+
+// What one launch does. All pointers are device memory.
+struct UpdateWork {
+  const UpdateEntry* entries;
+  const SourceArray* contributions;
+  // Functors of the launch's type, each aligned to 8 bytes.
+  const unsigned char* functors;
+  const WorkChunk* chunks;
+  uint32_t num_chunks;
+};
+
+// One launch: the functor of `rule` over `accumulate_type`, for all chunks.
+struct UpdateLaunch {
+  RuleKind rule;
+  ElementType accumulate_type;
+  UpdateWork work;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_KERNELS_CUDA_UPDATE_WORK_H_

@@ -1,0 +1,28 @@
+// Where a server keeps its tensors, as its flag says.
+
+#ifndef TENSORKV_SERVICE_SERVER_DEVICE_CHOICE_H_
+#define TENSORKV_SERVICE_SERVER_DEVICE_CHOICE_H_
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace tensorkv {
+
+struct DeviceChoice {
+  enum class Kind {
+    kCpu,
+    kCuda,  // GPU `ordinal`, or no server
+    kAuto,  // GPU `ordinal` if it can be used, else the CPU
+  };
+
+  Kind kind = Kind::kCpu;
+  int ordinal = 0;
+};
+
+// "auto", "cpu", "cuda", which is "cuda:0", or "cuda:N".
+// Errors: InvalidArgument for all else, also for several GPUs.
+absl::StatusOr<DeviceChoice> ParseDeviceChoice(absl::string_view text);
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_SERVER_DEVICE_CHOICE_H_

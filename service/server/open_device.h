@@ -1,0 +1,36 @@
+// From the choice of a device to the backend on it.
+
+#ifndef TENSORKV_SERVICE_SERVER_OPEN_DEVICE_H_
+#define TENSORKV_SERVICE_SERVER_OPEN_DEVICE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "kernels/backend.h"
+#include "kernels/cuda/open_cuda_backend.h"
+#include "service/server/device_choice.h"
+
+namespace tensorkv {
+
+struct OpenedDevice {
+  std::unique_ptr<Backend> backend;
+  // What the device has for tensors and what comes with them.
+  uint64_t memory_bytes = 0;
+  // Why a choice of kAuto ended on the CPU.
+  std::string why_not_cuda;
+};
+
+// `num_threads` are the CPU backend's; 0 is one per CPU.
+// Errors: FailedPrecondition, naming the flag, if the GPU that was asked for
+// cannot be used, whatever the reason.
+absl::StatusOr<OpenedDevice> OpenDevice(
+    const DeviceChoice& choice, int num_threads,
+    absl::FunctionRef<absl::StatusOr<OpenedCudaBackend>(int ordinal)>
+        open_cuda = OpenCudaBackend);
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_SERVER_OPEN_DEVICE_H_

@@ -1,0 +1,358 @@
+#include "kernels/cuda/cuda_backend.h"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/status_macros.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "kernels/cpu/cpu_backend.h"
+#include "tests/contracts/backend/backend_contract.h"
+#include "tests/contracts/backend/update_case.h"
+#include "tests/testing/background.h"
+#include "tests/testing/fake_gpu.h"
+#include "tests/testing/status_matchers.h"
+
+namespace tensorkv {
+namespace testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Few and small slots: tensors take many parts, and callers wait for slots.
+CudaBackendOptions SmallSlots(int num_slots = 3) {
+  return {.quota_bytes = 64 << 20,
+          .staging = {.num_slots = num_slots, .slot_bytes = 1000}};
+}
+
+// The GPUs outlive the backends that tests make.
+struct OnFakeGpu {
+  static absl::StatusOr<std::unique_ptr<Backend>> Create() {
+    static auto* gpu = new FakeGpu();
+    return CudaBackend::Create(gpu->Open(), {.quota_bytes = uint64_t{1} << 30});
+  }
+};
+struct OnShuffledFakeGpu {
+  static absl::StatusOr<std::unique_ptr<Backend>> Create() {
+    static auto* gpu = new FakeGpu({.shuffle_seed = 1});
+    return CudaBackend::Create(gpu->Open(), SmallSlots());
+  }
+};
+
+INSTANTIATE_TYPED_TEST_SUITE_P(FakeGpu, BackendContractTest, OnFakeGpu);
+INSTANTIATE_TYPED_TEST_SUITE_P(ShuffledFakeGpu, BackendContractTest,
+                               OnShuffledFakeGpu);
+
+// Several rules and sizes; few, as failures run them once per call.
+std::vector<UpdateCase> FewCases() {
+  std::vector<UpdateCase> cases;
+  const std::vector<UpdateCase> all = SmallCases();
+  for (size_t i = 0; i < all.size(); i += 301) cases.push_back(all[i]);
+  return cases;
+}
+
+std::vector<std::string> Expected(const std::vector<UpdateCase>& cases) {
+  CpuBackend cpu(1);
+  return *ResultBytes(cpu, cases);
+}
+
+struct Batch {
+  std::vector<DeviceUpdate> updates;
+
+  static absl::StatusOr<Batch> Create(Backend& backend,
+                                      const std::vector<UpdateCase>& cases) {
+    Batch batch;
+    for (const UpdateCase& update_case : cases) {
+      ASSIGN_OR_RETURN(DeviceUpdate update,
+                       DeviceUpdate::Create(backend, update_case));
+      batch.updates.push_back(std::move(update));
+    }
+    return batch;
+  }
+
+  std::vector<TensorUpdate> views() {
+    std::vector<TensorUpdate> views;
+    for (DeviceUpdate& update : updates) views.push_back(update.view());
+    return views;
+  }
+
+  absl::StatusOr<std::vector<std::string>> Bytes(Backend& backend) const {
+    std::vector<std::string> bytes;
+    for (const DeviceUpdate& update : updates) {
+      ASSIGN_OR_RETURN(std::string result, update.ResultBytes(backend));
+      bytes.push_back(std::move(result));
+    }
+    return bytes;
+  }
+};
+
+// Everything that a backend does, once.
+absl::StatusOr<std::vector<std::string>> RunAll(
+    FakeGpu& gpu, const std::vector<UpdateCase>& cases) {
+  ASSIGN_OR_RETURN(auto backend, CudaBackend::Create(gpu.Open(), SmallSlots()));
+  ASSIGN_OR_RETURN(Batch batch, Batch::Create(*backend, cases));
+  const absl::StatusOr<std::vector<std::string>> before = batch.Bytes(*backend);
+  const absl::Status applied = backend->Apply(batch.views());
+  absl::StatusOr<std::vector<std::string>> after = batch.Bytes(*backend);
+  // A failed batch has changed nothing that anybody can read.
+  if (!applied.ok() && before.ok() && after.ok()) {
+    EXPECT_EQ(*after, *before);
+  }
+  RETURN_IF_ERROR(applied);
+  return after;
+}
+
+TEST(CudaBackendTest, NameIsThatOfTheDevice) {
+  FakeGpu gpu;
+  ASSERT_OK_AND_ASSIGN(const auto backend,
+                       CudaBackend::Create(gpu.Open(), SmallSlots()));
+
+  EXPECT_EQ(backend->name(), "fake:0");
+  EXPECT_FALSE(backend->is_host());
+}
+
+TEST(CudaBackendTest, GivesTheBitsOfTheCpuBackend) {
+  FakeGpu gpu;
+  std::vector<UpdateCase> cases = SmallCases();
+  for (const UpdateCase& large : LargeCases()) cases.push_back(large);
+
+  EXPECT_THAT(RunAll(gpu, cases), IsOkAndHolds(Expected(cases)));
+}
+
+TEST(CudaBackendTest, LeavesNothingBehind) {
+  FakeGpu gpu;
+
+  ASSERT_OK(RunAll(gpu, FewCases()));
+
+  EXPECT_EQ(gpu.usage(), FakeGpu::Usage());
+}
+
+TEST(CudaBackendTest, AnyOrderOfTheStreamsGivesTheSameBits) {
+  const std::vector<UpdateCase> cases = FewCases();
+  const std::vector<std::string> expected = Expected(cases);
+  for (uint64_t seed = 0; seed < 10; ++seed) {
+    FakeGpu gpu({.shuffle_seed = seed});
+    EXPECT_THAT(RunAll(gpu, cases), IsOkAndHolds(expected)) << "seed " << seed;
+  }
+}
+
+// Some failures are no caller's loss: of freeing, for one.
+TEST(CudaBackendTest, FailureOfAnyCallIsAClearErrorOrNone) {
+  const std::vector<UpdateCase> cases = FewCases();
+  const std::vector<std::string> expected = Expected(cases);
+  int num_errors = 0;
+  for (int call = 0;; ++call) {
+    FakeGpu gpu;
+    gpu.FailCall(call, absl::InternalError("injected"));
+    const absl::StatusOr<std::vector<std::string>> bytes = RunAll(gpu, cases);
+    EXPECT_EQ(gpu.usage(), FakeGpu::Usage()) << "call " << call;
+    if (!gpu.has_injected()) break;
+    num_errors += !bytes.ok();
+    if (bytes.ok()) {
+      EXPECT_EQ(*bytes, expected) << "call " << call;
+    } else {
+      EXPECT_THAT(bytes.status().message(), HasSubstr("injected"));
+    }
+  }
+  EXPECT_GT(num_errors, 50);
+}
+
+TEST(CudaBackendTest, FailureOfAnyWorkFailsTheDevice) {
+  const std::vector<UpdateCase> cases = FewCases();
+  for (int work = 0;; ++work) {
+    FakeGpu gpu;
+    gpu.FailWork(work, absl::InternalError("illegal address"));
+    const absl::StatusOr<std::vector<std::string>> bytes = RunAll(gpu, cases);
+    EXPECT_EQ(gpu.usage(), FakeGpu::Usage()) << "work " << work;
+    if (!gpu.has_injected()) {
+      EXPECT_GT(work, 20);
+      break;
+    }
+    EXPECT_THAT(bytes,
+                StatusIs(absl::StatusCode::kUnavailable,
+                         HasSubstr("fake:0 has failed: illegal address")));
+  }
+}
+
+// --- A backend under the hands of several callers ---------------------------
+
+class BusyCudaBackendTest : public ::testing::Test {
+ protected:
+  using Call = Background<std::function<absl::Status()>>;
+
+  void Start(const FakeGpuOptions& options, int num_slots) {
+    gpu_ = std::make_unique<FakeGpu>(options);
+    ASSERT_OK_AND_ASSIGN(
+        backend_, CudaBackend::Create(gpu_->Open(), SmallSlots(num_slots)));
+  }
+  void TearDown() override {
+    backend_ = nullptr;
+    EXPECT_EQ(gpu_->usage(), FakeGpu::Usage());
+  }
+
+  // A vector of `size` elements that count up from `first`.
+  static Tensor Counting(int64_t size, int64_t first) {
+    Tensor tensor = *Tensor::Allocate(DType::kI64, {size});
+    for (int64_t& element : tensor.mutable_elements<int64_t>()) {
+      element = first++;
+    }
+    return tensor;
+  }
+
+  // There and back.
+  absl::Status RoundTrip(int64_t size, int64_t first) {
+    const Tensor sent = Counting(size, first);
+    ASSIGN_OR_RETURN(const Tensor device, backend_->ToDevice(sent));
+    ASSIGN_OR_RETURN(const Tensor received, backend_->ToHost(device));
+    return received.elements<int64_t>() == sent.elements<int64_t>()
+               ? absl::OkStatus()
+               : absl::DataLossError("wrong elements");
+  }
+
+  // Adds a tensor to itself.
+  absl::Status Double(Tensor& tensor) {
+    static const auto* const kAdd =
+        new UpdateRule(*UpdateRule::Create({"accumulate"}));
+    const TensorView view = tensor.view();
+    return backend_->Apply({{.rule = kAdd,
+                             .stored = view,
+                             .contributions = {&view, 1},
+                             .value = tensor.mutable_view()}});
+  }
+
+  // `num_calls` at once, each many parts, up, doubled in between, and down.
+  void ExpectConcurrentCallsWork(int num_calls) {
+    std::vector<std::unique_ptr<Call>> calls;
+    for (int i = 0; i < num_calls; ++i) {
+      calls.push_back(std::make_unique<Call>([this, i]() -> absl::Status {
+        ASSIGN_OR_RETURN(Tensor device,
+                         backend_->ToDevice(Counting(1500, 100 * i)));
+        RETURN_IF_ERROR(Double(device));
+        ASSIGN_OR_RETURN(const Tensor host, backend_->ToHost(device));
+        const int64_t last = host.elements<int64_t>().back();
+        EXPECT_EQ(last, 2 * (100 * i + 1499));
+        return RoundTrip(700, i);
+      }));
+    }
+    for (const auto& call : calls) EXPECT_OK(call->Result());
+  }
+
+  std::unique_ptr<FakeGpu> gpu_;
+  std::unique_ptr<CudaBackend> backend_;
+};
+
+TEST_F(BusyCudaBackendTest, CallersShareOneSlotWithoutDeadlock) {
+  Start({}, /*num_slots=*/1);
+  ExpectConcurrentCallsWork(8);
+}
+
+TEST_F(BusyCudaBackendTest, CallersOverlapInAnyOrder) {
+  for (uint64_t seed = 0; seed < 5; ++seed) {
+    Start({.shuffle_seed = seed}, /*num_slots=*/2);
+    ExpectConcurrentCallsWork(4);
+    backend_ = nullptr;
+  }
+}
+
+TEST_F(BusyCudaBackendTest, PushesGoOnWhilePullsStandStill) {
+  Start({}, /*num_slots=*/2);
+  ASSERT_OK_AND_ASSIGN(Tensor device, backend_->ToDevice(Counting(1000, 0)));
+  gpu_->Hold(StreamUse::kToHost);
+  Background pull([&] { return backend_->ToHost(device); });
+  gpu_->WaitForQueued(StreamUse::kToHost, 1);
+
+  ASSERT_OK_AND_ASSIGN(Tensor other, backend_->ToDevice(Counting(1000, 5)));
+  EXPECT_OK(Double(other));
+  EXPECT_FALSE(pull.IsDone());
+
+  gpu_->Release(StreamUse::kToHost);
+  ASSERT_OK_AND_ASSIGN(const Tensor host, pull.Result());
+  EXPECT_EQ(host.elements<int64_t>().back(), 999);
+}
+
+TEST_F(BusyCudaBackendTest, CopiesGoOnWhileUpdatesStandStill) {
+  Start({}, /*num_slots=*/2);
+  ASSERT_OK_AND_ASSIGN(Tensor device, backend_->ToDevice(Counting(10, 0)));
+  gpu_->Hold(StreamUse::kCompute);
+  Background update([&] { return Double(device); });
+  gpu_->WaitForQueued(StreamUse::kCompute, 1);
+
+  EXPECT_OK(RoundTrip(3000, 1));
+  EXPECT_FALSE(update.IsDone());
+
+  gpu_->Release(StreamUse::kCompute);
+  EXPECT_OK(update.Result());
+}
+
+TEST_F(BusyCudaBackendTest, LateMemoryIsWaitedForAndNotUsedBefore) {
+  Start({}, /*num_slots=*/2);
+  gpu_->Hold(StreamUse::kMemory);
+  Background call([&] { return RoundTrip(100, 1); });
+  gpu_->WaitForQueued(StreamUse::kToDevice, 3);
+
+  gpu_->Release(StreamUse::kMemory);
+
+  EXPECT_OK(call.Result());
+}
+
+TEST_F(BusyCudaBackendTest, FailedDeviceEndsEveryCall) {
+  Start({}, /*num_slots=*/1);
+  gpu_->FailWork(20, absl::InternalError("gone"));
+  std::vector<std::unique_ptr<Call>> calls;
+  for (int i = 0; i < 6; ++i) {
+    calls.push_back(
+        std::make_unique<Call>([this] { return RoundTrip(2000, 0); }));
+  }
+
+  for (const auto& call : calls) {
+    EXPECT_THAT(call->Result(), StatusIs(absl::StatusCode::kUnavailable,
+                                         HasSubstr("has failed: gone")));
+  }
+  EXPECT_THAT(backend_->Allocate(1, nullptr),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("gone")));
+  EXPECT_THAT(backend_->Zero({}), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(backend_->Apply({}), StatusIs(absl::StatusCode::kUnavailable));
+}
+
+TEST_F(BusyCudaBackendTest, OneFailedCopyIsForgottenByTheNext) {
+  Start({}, /*num_slots=*/1);
+  // Allocate, record, order; then the copy.
+  gpu_->FailCall(3, absl::InternalError("injected"));
+
+  EXPECT_THAT(RoundTrip(10, 0),
+              StatusIs(absl::StatusCode::kInternal, "injected"));
+  EXPECT_OK(RoundTrip(10, 0));
+}
+
+TEST_F(BusyCudaBackendTest, TensorsAreSharedWhereTheyAreAlready) {
+  Start({}, /*num_slots=*/1);
+  const Tensor host = Counting(10, 0);
+  ASSERT_OK_AND_ASSIGN(const Tensor device, backend_->ToDevice(host));
+
+  ASSERT_OK_AND_ASSIGN(const Tensor again, backend_->ToDevice(device));
+  ASSERT_OK_AND_ASSIGN(const Tensor same, backend_->ToHost(host));
+
+  EXPECT_NE(device.buffer(), host.buffer());
+  EXPECT_EQ(again.buffer(), device.buffer());
+  EXPECT_EQ(same.buffer(), host.buffer());
+}
+
+TEST_F(BusyCudaBackendTest, BufferOutlivesTheBackend) {
+  Start({}, /*num_slots=*/1);
+  ASSERT_OK_AND_ASSIGN(RefPtr<Buffer> buffer, backend_->Allocate(10, nullptr));
+  EXPECT_EQ(backend_->used_bytes(), 10);
+
+  backend_ = nullptr;
+  EXPECT_EQ(gpu_->usage().device_bytes, 10);
+
+  buffer = nullptr;
+  EXPECT_EQ(gpu_->usage(), FakeGpu::Usage());
+}
+
+}  // namespace
+}  // namespace testing
+}  // namespace tensorkv

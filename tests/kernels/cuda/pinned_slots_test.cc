@@ -1,0 +1,66 @@
+#include "kernels/cuda/pinned_slots.h"
+
+#include <optional>
+#include <utility>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/testing/background.h"
+#include "tests/testing/fake_gpu.h"
+#include "tests/testing/status_matchers.h"
+
+namespace tensorkv {
+namespace {
+
+using testing::Background;
+using testing::FakeGpu;
+using testing::StatusIs;
+
+class PinnedSlotsTest : public ::testing::Test {
+ protected:
+  FakeGpu gpu_;
+  std::unique_ptr<Device> device_ = gpu_.Open();
+  std::unique_ptr<PinnedSlots> slots_ =
+      *PinnedSlots::Create(device_.get(), 2, 64);
+};
+
+TEST_F(PinnedSlotsTest, SlotsAreApartAndComeBack) {
+  PinnedSlot one = slots_->Acquire();
+  const PinnedSlot other = slots_->Acquire();
+  EXPECT_GE(std::abs(one.data() - other.data()), 64);
+  EXPECT_EQ(slots_->TryAcquire(), std::nullopt);
+
+  { const PinnedSlot gone = std::move(one); }
+
+  EXPECT_EQ(slots_->num_free(), 1);
+  EXPECT_NE(slots_->TryAcquire(), std::nullopt);
+}
+
+TEST_F(PinnedSlotsTest, AcquireWaitsForASlot) {
+  std::optional<PinnedSlot> one = slots_->Acquire();
+  const PinnedSlot other = slots_->Acquire();
+  char* const data = one->data();
+  Background waiting([&] { return slots_->Acquire().data(); });
+
+  one.reset();
+
+  EXPECT_EQ(waiting.Result(), data);
+}
+
+TEST_F(PinnedSlotsTest, MemoryIsPinnedOnceAndFreed) {
+  EXPECT_EQ(gpu_.usage().pinned_bytes, 2 * 64);
+
+  slots_ = nullptr;
+
+  EXPECT_EQ(gpu_.usage().pinned_bytes, 0);
+}
+
+TEST_F(PinnedSlotsTest, DeviceThatPinsNothingIsAnError) {
+  gpu_.FailCall(0, absl::ResourceExhaustedError("none"));
+
+  EXPECT_THAT(PinnedSlots::Create(device_.get(), 2, 64),
+              StatusIs(absl::StatusCode::kResourceExhausted));
+}
+
+}  // namespace
+}  // namespace tensorkv

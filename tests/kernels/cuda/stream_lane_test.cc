@@ -1,0 +1,80 @@
+#include "kernels/cuda/stream_lane.h"
+
+#include <vector>
+
+#include "base/mutex.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/testing/fake_gpu.h"
+#include "tests/testing/status_matchers.h"
+
+namespace tensorkv {
+namespace {
+
+using testing::FakeGpu;
+using ::testing::HasSubstr;
+using testing::StatusIs;
+
+class StreamLaneTest : public ::testing::Test {
+ protected:
+  // What WhenDone reports of the work so far.
+  absl::Status Outcome() {
+    Notification done;
+    absl::Status outcome;
+    lane_->WhenDone([&](absl::Status status) {
+      outcome = status;
+      done.Notify();
+    });
+    done.WaitForNotification();
+    return outcome;
+  }
+
+  FakeGpu gpu_;
+  std::unique_ptr<Device> device_ = gpu_.Open();
+  std::unique_ptr<StreamLane> lane_ =
+      *StreamLane::Create(device_.get(), StreamUse::kCompute);
+};
+
+TEST_F(StreamLaneTest, CallbacksComeInOrderAndAfterTheWork) {
+  std::vector<int> order;
+  gpu_.Hold(StreamUse::kCompute);
+  for (int i = 0; i < 3; ++i) {
+    lane_->WhenDone([&order, i](absl::Status) { order.push_back(i); });
+  }
+  gpu_.WaitForQueued(StreamUse::kCompute, 3);
+
+  gpu_.Release(StreamUse::kCompute);
+  EXPECT_OK(Outcome());
+
+  EXPECT_THAT(order, ::testing::ElementsAre(0, 1, 2));
+}
+
+TEST_F(StreamLaneTest, EventsAreUsedAgain) {
+  for (int i = 0; i < 5; ++i) EXPECT_OK(Outcome());
+
+  EXPECT_EQ(gpu_.usage().num_events, 1);
+}
+
+// Calls of Outcome: create, record, wait, and after a failure synchronize.
+TEST_F(StreamLaneTest, FailureOfAnyCallIsReportedOnceTheWorkIsOver) {
+  for (int call = 0; call < 3; ++call) {
+    gpu_.FailCall(call, absl::InternalError("injected"));
+    EXPECT_THAT(Outcome(), StatusIs(absl::StatusCode::kInternal, "injected"));
+    lane_ = *StreamLane::Create(device_.get(), StreamUse::kCompute);
+  }
+  EXPECT_OK(device_->health().status());
+}
+
+TEST_F(StreamLaneTest, StreamThatCannotBeWaitedForFailsTheDevice) {
+  char memory[1];
+  gpu_.FailWork(0, absl::InternalError("broken"));
+  ASSERT_OK(lane_->stream().SetZero(memory, 1));
+
+  EXPECT_THAT(Outcome(),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("broken")));
+  EXPECT_THAT(device_->health().status(),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("broken")));
+}
+
+}  // namespace
+}  // namespace tensorkv

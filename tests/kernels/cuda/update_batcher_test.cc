@@ -1,0 +1,160 @@
+#include "kernels/cuda/update_batcher.h"
+
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "base/status_macros.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/testing/background.h"
+#include "tests/testing/fake_gpu.h"
+#include "tests/testing/status_matchers.h"
+
+namespace tensorkv {
+namespace {
+
+using testing::Background;
+using testing::FakeGpu;
+using ::testing::HasSubstr;
+using testing::StatusIs;
+
+class UpdateBatcherTest : public ::testing::Test {
+ protected:
+  // One zero of f32 in device memory and the update that adds it to itself.
+  struct Update {
+    explicit Update(DevicePool& pool, const UpdateRule& rule)
+        : memory(*pool.Allocate(sizeof(float))),
+          contribution{DType::kF32, 1, memory.data()},
+          update{.rule = &rule,
+                 .stored = contribution,
+                 .contributions = {&contribution, 1},
+                 .value = {DType::kF32, 1, memory.data()}} {}
+
+    DeviceMemory memory;
+    TensorView contribution;
+    TensorUpdate update;
+  };
+
+  absl::Status Apply(const UpdateRule& rule) {
+    const Update update(*pool_, rule);
+    RETURN_IF_ERROR(batcher_->Zero({update.update.value}));
+    return batcher_->Apply({&update.update, 1});
+  }
+
+  void WaitForWaiting(size_t num_jobs) {
+    while (batcher_->num_waiting() < num_jobs) std::this_thread::yield();
+  }
+
+  // The table, and one kernel for each rule.
+  static constexpr size_t kWorkOfOne = 3;
+
+  const UpdateRule accumulate_ = *UpdateRule::Create({"accumulate"});
+  const UpdateRule assign_;
+  FakeGpu gpu_;
+  std::shared_ptr<DevicePool> pool_ = *DevicePool::Create(gpu_.Open(), 1 << 20);
+  std::unique_ptr<UpdateBatcher> batcher_;
+  std::unique_ptr<Executor> submission_;
+
+  void SetUp() override {
+    submission_ = std::make_unique<Executor>();
+    ASSERT_OK_AND_ASSIGN(batcher_,
+                         UpdateBatcher::Create(pool_.get(), submission_.get()));
+  }
+  void TearDown() override {
+    submission_ = nullptr;
+    batcher_ = nullptr;
+  }
+};
+
+TEST_F(UpdateBatcherTest, WhatComesWhileTheDeviceIsBusyIsOneLaunch) {
+  const Update first(*pool_, accumulate_);
+  std::vector<std::unique_ptr<Update>> later;
+  for (int i = 0; i < 5; ++i) {
+    later.push_back(std::make_unique<Update>(*pool_, accumulate_));
+  }
+  gpu_.Hold(StreamUse::kCompute);
+  Background busy([&] { return batcher_->Apply({&first.update, 1}); });
+  gpu_.WaitForQueued(StreamUse::kCompute, kWorkOfOne);
+
+  std::vector<std::unique_ptr<Background<std::function<absl::Status()>>>> calls;
+  for (const auto& update : later) {
+    calls.push_back(std::make_unique<Background<std::function<absl::Status()>>>(
+        [&, u = update.get()] {
+          return batcher_->Apply({&u->update, 1});
+        }));
+  }
+  WaitForWaiting(later.size());
+  gpu_.Release(StreamUse::kCompute);
+
+  EXPECT_OK(busy.Result());
+  for (const auto& call : calls) EXPECT_OK(call->Result());
+  EXPECT_EQ(gpu_.num_launches(), 2);
+}
+
+TEST_F(UpdateBatcherTest, IdleDeviceStartsAtOnce) {
+  EXPECT_OK(Apply(accumulate_));
+  EXPECT_OK(Apply(assign_));
+
+  EXPECT_EQ(gpu_.num_launches(), 2);
+  EXPECT_EQ(batcher_->num_waiting(), 0);
+}
+
+TEST_F(UpdateBatcherTest, LargerTableGetsMoreMemory) {
+  const Update update(*pool_, accumulate_);
+  std::vector<TensorUpdate> batch(2000, update.update);
+  batch[0].rule = &assign_;
+
+  EXPECT_OK(batcher_->Apply({&update.update, 1}));
+  EXPECT_OK(batcher_->Apply(batch));
+}
+
+TEST_F(UpdateBatcherTest, WithoutMemoryForTheTableNothingHasChanged) {
+  const Update update(*pool_, accumulate_);
+  {
+    const uint64_t left = pool_->quota_bytes() - pool_->used_bytes();
+    ASSERT_OK_AND_ASSIGN(const DeviceMemory rest, pool_->Allocate(left));
+    EXPECT_THAT(batcher_->Apply({&update.update, 1}),
+                StatusIs(absl::StatusCode::kResourceExhausted));
+  }
+
+  EXPECT_EQ(gpu_.num_launches(), 0);
+  EXPECT_OK(batcher_->Apply({&update.update, 1}));
+}
+
+// Calls up to the launches: pinned memory, device memory and its record, the
+// order, the copy.
+TEST_F(UpdateBatcherTest, FailureBeforeTheFirstLaunchLeavesTheDeviceUsable) {
+  for (int call = 0; call < 6; ++call) {
+    SetUp();
+    const Update update(*pool_, accumulate_);
+    gpu_.FailCall(call, absl::InternalError("injected"));
+
+    EXPECT_THAT(batcher_->Apply({&update.update, 1}),
+                StatusIs(absl::StatusCode::kInternal, "injected"));
+
+    EXPECT_OK(batcher_->Apply({&update.update, 1}));
+    TearDown();
+  }
+}
+
+TEST_F(UpdateBatcherTest, FailureAfterTheFirstLaunchFailsTheDevice) {
+  const Update one(*pool_, accumulate_);
+  const Update other(*pool_, assign_);
+  Update third(*pool_, accumulate_);
+  const TensorView both[] = {third.contribution, third.contribution};
+  third.update.rule = &assign_;
+  third.update.contributions = both;
+  gpu_.FailCall(6, absl::InternalError("second launch"));
+
+  EXPECT_THAT(batcher_->Apply({one.update, third.update}),
+              StatusIs(absl::StatusCode::kUnavailable,
+                       HasSubstr("fake:0 has failed: second launch")));
+  EXPECT_THAT(
+      batcher_->Apply({&other.update, 1}),
+      StatusIs(absl::StatusCode::kUnavailable, HasSubstr("second launch")));
+}
+
+}  // namespace
+}  // namespace tensorkv

@@ -1,0 +1,179 @@
+#include "kernels/cuda/update_table.h"
+
+#include <cstring>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "kernels/cpu/cpu_backend.h"
+#include "tests/contracts/backend/update_case.h"
+#include "tests/testing/host_update.h"
+#include "tests/testing/status_matchers.h"
+
+namespace tensorkv::testing {
+namespace {
+
+// Runs a table as a device would, from a copy of its block.
+void RunOnHost(const UpdateTable& table) {
+  std::vector<uint64_t> block(table.size_bytes() / sizeof(uint64_t));
+  char* const bytes = reinterpret_cast<char*>(block.data());
+  table.Write(bytes);
+  for (const UpdateLaunch& launch : table.LaunchesAt(bytes)) {
+    RunUpdateOnHost(launch);
+  }
+}
+
+void RunOnHost(const TensorUpdate& update) {
+  UpdateTable table;
+  table.Add({&update, 1});
+  RunOnHost(table);
+}
+
+std::vector<DeviceUpdate> UpdatesOf(const std::vector<UpdateCase>& cases,
+                                    Backend& backend) {
+  std::vector<DeviceUpdate> updates;
+  for (const UpdateCase& update_case : cases) {
+    updates.push_back(*DeviceUpdate::Create(backend, update_case));
+  }
+  return updates;
+}
+
+// Every rule, dtype and mixture of contributions in one table.
+TEST(UpdateTableTest, GivesTheBitsOfTheCpuBackend) {
+  CpuBackend cpu(1);
+  std::vector<UpdateCase> cases = SmallCases();
+  for (const UpdateCase& large : LargeCases()) cases.push_back(large);
+  ASSERT_OK_AND_ASSIGN(const std::vector<std::string> expected,
+                       ResultBytes(cpu, cases));
+  std::vector<DeviceUpdate> updates = UpdatesOf(cases, cpu);
+  std::vector<TensorUpdate> batch;
+  for (DeviceUpdate& update : updates) batch.push_back(update.view());
+  UpdateTable table;
+
+  table.Add(batch);
+  RunOnHost(table);
+
+  for (size_t i = 0; i < cases.size(); ++i) {
+    EXPECT_THAT(updates[i].ResultBytes(cpu), IsOkAndHolds(expected[i]))
+        << cases[i].ToString();
+  }
+}
+
+// One array of f32 out of step with 16 bytes, the others in step, and a number
+// of elements that leaves a tail of every length.
+class MisalignedTest : public ::testing::TestWithParam<int> {};
+
+TEST_P(MisalignedTest, GivesWhatAlignedTensorsGive) {
+  ASSERT_OK_AND_ASSIGN(const UpdateRule rule,
+                       UpdateRule::Create({"accumulate", {{"scale", 2}}}));
+  const int size = 1024 + GetParam() / 4;
+  const int shift = GetParam() % 4;
+  alignas(64) float memory[3][2048];
+  for (auto& row : memory) std::iota(std::begin(row), std::end(row), 1);
+  for (int misaligned = 0; misaligned < 3; ++misaligned) {
+    float* const stored = memory[0] + (misaligned == 0 ? shift : 0);
+    float* const gradient = memory[1] + (misaligned == 1 ? shift : 0);
+    float* const value = memory[2] + (misaligned == 2 ? shift : 0);
+    std::vector<float> expected(size);
+    for (int i = 0; i < size; ++i) expected[i] = stored[i] + 2 * gradient[i];
+    const float behind = value[size];
+    const TensorView contribution = {DType::kF32, size, gradient};
+
+    RunOnHost(TensorUpdate{.rule = &rule,
+                           .stored = {DType::kF32, size, stored},
+                           .contributions = {&contribution, 1},
+                           .value = {DType::kF32, size, value}});
+
+    EXPECT_EQ(std::vector<float>(value, value + size), expected);
+    EXPECT_EQ(value[size], behind);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(ShiftsAndTails, MisalignedTest,
+                         ::testing::Range(0, 4 * 9));
+
+TEST(UpdateTableTest, TenThousandTensorsAreOneLaunchAndOneFunctor) {
+  const UpdateRule assign;
+  std::vector<float> source(10'000, 7);
+  std::vector<float> target(10'000);
+  std::vector<TensorView> views;
+  std::vector<TensorUpdate> batch;
+  views.reserve(source.size());
+  for (size_t i = 0; i < source.size(); ++i) {
+    views.push_back({DType::kF32, 1, &source[i]});
+    batch.push_back({.rule = &assign,
+                     .contributions = {&views.back(), 1},
+                     .value = {DType::kF32, 1, &target[i]}});
+  }
+  UpdateTable table;
+
+  table.Add(batch);
+  RunOnHost(table);
+
+  EXPECT_EQ(table.LaunchesAt(nullptr).size(), 1);
+  EXPECT_EQ(table.size_bytes(),
+            8 + 10'000 * (sizeof(UpdateEntry) + sizeof(SourceArray) +
+                          sizeof(WorkChunk)));
+  EXPECT_THAT(target, ::testing::Each(7));
+}
+
+TEST(UpdateTableTest, LargeTensorsAreCutIntoChunks) {
+  const UpdateRule assign;
+  const std::vector<char> source(2 * kChunkElements + 1);
+  std::vector<char> target(source.size());
+  const auto size = static_cast<int64_t>(source.size());
+  const TensorView view = {DType::kI8, size, source.data()};
+  const TensorUpdate update = {.rule = &assign,
+                               .contributions = {&view, 1},
+                               .value = {DType::kI8, size, target.data()}};
+  UpdateTable table;
+
+  table.Add({&update, 1});
+
+  const std::vector<UpdateLaunch> launches = table.LaunchesAt(nullptr);
+  ASSERT_EQ(launches.size(), 1);
+  EXPECT_EQ(launches[0].work.num_chunks, 3);
+}
+
+TEST(UpdateTableTest, UpdatesOfDifferentCountsHaveFunctorsOfTheirOwn) {
+  ASSERT_OK_AND_ASSIGN(const UpdateRule adam, UpdateRule::Create({"adam"}));
+  std::vector<float> memory(4);
+  const TensorView gradient = {DType::kF32, 1, memory.data()};
+  MutableTensorView states[] = {{DType::kF32, 1, &memory[1]},
+                                {DType::kF32, 1, &memory[2]}};
+  TensorUpdate update = {.rule = &adam,
+                         .update_count = 1,
+                         .stored = {DType::kF32, 1, &memory[3]},
+                         .contributions = {&gradient, 1},
+                         .states = states,
+                         .value = {DType::kF32, 1, &memory[3]}};
+  UpdateTable table;
+  table.Add({&update, 1});
+  const size_t one = table.size_bytes();
+  table.Add({&update, 1});
+  const size_t two = table.size_bytes();
+  update.update_count = 2;
+
+  table.Add({&update, 1});
+
+  EXPECT_GT(table.size_bytes() - two, two - one);
+  EXPECT_EQ(table.LaunchesAt(nullptr).size(), 1);
+}
+
+TEST(UpdateTableTest, TensorsWithoutElementsAreLeftOut) {
+  const UpdateRule assign;
+  const TensorView nothing;
+  const TensorUpdate update = {.rule = &assign, .contributions = {&nothing, 1}};
+  UpdateTable table;
+
+  table.Add({&update, 1});
+
+  EXPECT_TRUE(table.empty());
+  EXPECT_EQ(table.size_bytes(), 0);
+}
+
+}  // namespace
+}  // namespace tensorkv::testing

@@ -1,0 +1,506 @@
+#include "tests/testing/fake_gpu.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <thread>
+#include <utility>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "tests/testing/host_update.h"
+
+namespace tensorkv::testing {
+namespace {
+
+constexpr size_t kAlignment = 256;
+
+// Set in addresses of device memory. No process has such addresses.
+constexpr uintptr_t kDeviceBit = uintptr_t{1} << 62;
+
+bool IsDeviceAddress(const void* address) {
+  return (reinterpret_cast<uintptr_t>(address) & kDeviceBit) != 0;
+}
+
+void* DeviceAddressOf(char* memory) {
+  return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(memory) |
+                                 kDeviceBit);
+}
+
+char* MemoryOf(const void* device) {
+  return reinterpret_cast<char*>(reinterpret_cast<uintptr_t>(device) &
+                                 ~kDeviceBit);
+}
+
+size_t RoundUp(size_t size_bytes) {
+  return (size_bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+}  // namespace
+
+// All below are guarded by the GPU's mutex.
+
+struct FakeGpu::EventState {
+  int64_t num_recorded = 0;
+  int64_t num_reached = 0;
+};
+
+// One piece of a stream's work.
+struct FakeGpu::Work {
+  // Runs without the mutex. Null for marks in the stream.
+  absl::AnyInvocable<absl::Status()> run;
+  // Runs even if the device has failed.
+  absl::AnyInvocable<void()> after;
+  // Null, or what must have come this far before.
+  std::shared_ptr<const EventState> wait_for;
+  int64_t wait_for_record = 0;
+};
+
+struct FakeGpu::Queue {
+  explicit Queue(StreamUse use) : use(use) {}
+
+  const StreamUse use;
+  std::deque<Work> work;
+  bool is_running = false;
+  bool is_stopping = false;
+  std::thread thread;
+};
+
+class FakeGpu::FakeEvent final : public Event {
+ public:
+  explicit FakeEvent(FakeGpu* gpu) : gpu_(*gpu) {
+    MutexLock lock(&gpu_.mutex_);
+    ++gpu_.num_events_;
+  }
+  ~FakeEvent() override {
+    MutexLock lock(&gpu_.mutex_);
+    --gpu_.num_events_;
+  }
+
+  absl::Status Wait() override {
+    RETURN_IF_ERROR(gpu_.BeginCall());
+    {
+      MutexLock lock(&gpu_.mutex_);
+      const int64_t record = state_->num_recorded;
+      while (state_->num_reached < record) gpu_.changed_.Wait(&gpu_.mutex_);
+    }
+    return gpu_.health_.status();
+  }
+
+ private:
+  friend class FakeStream;
+  FakeGpu& gpu_;
+  const std::shared_ptr<EventState> state_ = std::make_shared<EventState>();
+};
+
+class FakeGpu::FakeStream final : public Stream {
+ public:
+  FakeStream(FakeGpu* gpu, StreamUse use) : gpu_(*gpu), queue_(use) {
+    MutexLock lock(&gpu_.mutex_);
+    gpu_.queues_.push_back(&queue_);
+    queue_.thread = std::thread([this] { gpu_.RunQueue(queue_); });
+  }
+  ~FakeStream() override {
+    {
+      MutexLock lock(&gpu_.mutex_);
+      queue_.is_stopping = true;
+      gpu_.changed_.SignalAll();
+    }
+    queue_.thread.join();
+    MutexLock lock(&gpu_.mutex_);
+    std::erase(gpu_.queues_, &queue_);
+  }
+
+  absl::Status CopyToDevice(void* device, const void* pinned,
+                            size_t size_bytes) override {
+    return Do([this, device, pinned, size_bytes]() -> absl::Status {
+      RETURN_IF_ERROR(gpu_.CheckPinned(pinned, size_bytes));
+      ASSIGN_OR_RETURN(char* const memory, gpu_.Find(device, size_bytes));
+      std::memcpy(memory, pinned, size_bytes);
+      return absl::OkStatus();
+    });
+  }
+  absl::Status CopyToHost(void* pinned, const void* device,
+                          size_t size_bytes) override {
+    return Do([this, pinned, device, size_bytes]() -> absl::Status {
+      RETURN_IF_ERROR(gpu_.CheckPinned(pinned, size_bytes));
+      ASSIGN_OR_RETURN(char* const memory, gpu_.Find(device, size_bytes));
+      std::memcpy(pinned, memory, size_bytes);
+      return absl::OkStatus();
+    });
+  }
+
+  absl::Status SetZero(void* device, size_t size_bytes) override {
+    return Do([this, device, size_bytes]() -> absl::Status {
+      ASSIGN_OR_RETURN(char* const memory, gpu_.Find(device, size_bytes));
+      std::memset(memory, 0, size_bytes);
+      return absl::OkStatus();
+    });
+  }
+
+  absl::Status Launch(const UpdateLaunch& launch) override {
+    return Do([this, launch]() -> absl::Status {
+      RETURN_IF_ERROR(gpu_.RunLaunch(launch));
+      MutexLock lock(&gpu_.mutex_);
+      ++gpu_.num_launches_;
+      return absl::OkStatus();
+    });
+  }
+
+  absl::Status Record(Event& event) override {
+    RETURN_IF_ERROR(gpu_.BeginCall());
+    const auto& state = static_cast<FakeEvent&>(event).state_;
+    Work work;
+    int64_t record;
+    {
+      MutexLock lock(&gpu_.mutex_);
+      record = ++state->num_recorded;
+    }
+    work.after = [this, state, record] {
+      MutexLock lock(&gpu_.mutex_);
+      state->num_reached = std::max(state->num_reached, record);
+    };
+    gpu_.Enqueue(queue_, std::move(work));
+    return absl::OkStatus();
+  }
+
+  absl::Status WaitFor(const Event& event) override {
+    RETURN_IF_ERROR(gpu_.BeginCall());
+    const auto& state = static_cast<const FakeEvent&>(event).state_;
+    Work work;
+    {
+      MutexLock lock(&gpu_.mutex_);
+      work.wait_for_record = state->num_recorded;
+    }
+    work.wait_for = state;
+    gpu_.Enqueue(queue_, std::move(work));
+    return absl::OkStatus();
+  }
+
+  absl::Status Synchronize() override {
+    const absl::Status called = gpu_.BeginCall();
+    {
+      MutexLock lock(&gpu_.mutex_);
+      while (!queue_.work.empty() || queue_.is_running) {
+        gpu_.changed_.Wait(&gpu_.mutex_);
+      }
+    }
+    RETURN_IF_ERROR(called);
+    return gpu_.health_.status();
+  }
+
+  // What is done even if the device has failed: memory comes and goes.
+  void DoAlways(absl::AnyInvocable<void()> after) {
+    Work work;
+    work.after = std::move(after);
+    gpu_.Enqueue(queue_, std::move(work));
+  }
+
+ private:
+  absl::Status Do(absl::AnyInvocable<absl::Status()> run) {
+    RETURN_IF_ERROR(gpu_.BeginCall());
+    Work work;
+    work.run = std::move(run);
+    gpu_.Enqueue(queue_, std::move(work));
+    return absl::OkStatus();
+  }
+
+  FakeGpu& gpu_;
+  Queue queue_;
+};
+
+class FakeGpu::FakeDevice final : public Device {
+ public:
+  explicit FakeDevice(FakeGpu* gpu) : gpu_(*gpu) {}
+
+  absl::string_view name() const override { return "fake:0"; }
+  DeviceHealth& health() override { return gpu_.health_; }
+
+  absl::StatusOr<std::unique_ptr<Stream>> CreateStream(StreamUse use) override {
+    RETURN_IF_ERROR(gpu_.BeginCall());
+    return std::make_unique<FakeStream>(&gpu_, use);
+  }
+  absl::StatusOr<std::unique_ptr<Event>> CreateEvent() override {
+    RETURN_IF_ERROR(gpu_.BeginCall());
+    return std::make_unique<FakeEvent>(&gpu_);
+  }
+
+  absl::StatusOr<void*> Allocate(size_t size_bytes, Stream& stream) override {
+    RETURN_IF_ERROR(gpu_.BeginCall());
+    ASSIGN_OR_RETURN(char* const memory, gpu_.NewMemory(size_bytes, false));
+    static_cast<FakeStream&>(stream).DoAlways(
+        [this, memory] { gpu_.SetThere(memory); });
+    return DeviceAddressOf(memory);
+  }
+  absl::Status Free(void* data, Stream& stream) override {
+    const absl::Status status = gpu_.BeginCall();
+    static_cast<FakeStream&>(stream).DoAlways(
+        [this, data] { gpu_.DeleteMemory(MemoryOf(data)); });
+    return status;
+  }
+
+  absl::StatusOr<void*> AllocatePinned(size_t size_bytes) override {
+    RETURN_IF_ERROR(gpu_.BeginCall());
+    ASSIGN_OR_RETURN(char* const memory, gpu_.NewMemory(size_bytes, true));
+    gpu_.SetThere(memory);
+    return memory;
+  }
+  absl::Status FreePinned(void* data) override {
+    const absl::Status status = gpu_.BeginCall();
+    gpu_.DeleteMemory(static_cast<char*>(data));
+    return status;
+  }
+
+ private:
+  FakeGpu& gpu_;
+};
+
+FakeGpu::FakeGpu(const FakeGpuOptions& options)
+    : options_(options),
+      health_("fake:0"),
+      random_(options.shuffle_seed.value_or(0)) {}
+
+FakeGpu::~FakeGpu() = default;
+
+std::unique_ptr<Device> FakeGpu::Open() {
+  return std::make_unique<FakeDevice>(this);
+}
+
+// --- Faults -----------------------------------------------------------------
+
+absl::Status FakeGpu::Fault::Next() {
+  if (calls_left < 0 || calls_left-- > 0) return absl::OkStatus();
+  has_come = true;
+  return status;
+}
+
+void FakeGpu::FailCall(int64_t index, absl::Status status) {
+  MutexLock lock(&mutex_);
+  call_fault_ = {index, std::move(status)};
+}
+
+void FakeGpu::FailWork(int64_t index, absl::Status status) {
+  MutexLock lock(&mutex_);
+  work_fault_ = {index, std::move(status)};
+}
+
+bool FakeGpu::has_injected() const {
+  MutexLock lock(&mutex_);
+  return call_fault_.has_come || work_fault_.has_come;
+}
+
+absl::Status FakeGpu::BeginCall() {
+  RETURN_IF_ERROR(health_.status());
+  MutexLock lock(&mutex_);
+  return call_fault_.Next();
+}
+
+// --- Streams ----------------------------------------------------------------
+
+void FakeGpu::Hold(StreamUse use) {
+  MutexLock lock(&mutex_);
+  is_held_[static_cast<int>(use)] = true;
+  turn_ = nullptr;
+}
+
+void FakeGpu::Release(StreamUse use) {
+  MutexLock lock(&mutex_);
+  is_held_[static_cast<int>(use)] = false;
+  changed_.SignalAll();
+}
+
+void FakeGpu::WaitForQueued(StreamUse use, size_t num_work) {
+  MutexLock lock(&mutex_);
+  const auto is_there = [&](const Queue* queue) {
+    return queue->use == use && queue->work.size() >= num_work;
+  };
+  while (std::none_of(queues_.begin(), queues_.end(), is_there)) {
+    changed_.Wait(&mutex_);
+  }
+}
+
+void FakeGpu::Enqueue(Queue& queue, Work work) {
+  MutexLock lock(&mutex_);
+  queue.work.push_back(std::move(work));
+  changed_.SignalAll();
+}
+
+bool FakeGpu::HasRunnable(const Queue& queue) const {
+  if (queue.work.empty() || is_held_[static_cast<int>(queue.use)]) return false;
+  const Work& next = queue.work.front();
+  return next.wait_for == nullptr ||
+         next.wait_for->num_reached >= next.wait_for_record;
+}
+
+void FakeGpu::DrawTurn() {
+  std::vector<Queue*> runnable;
+  for (Queue* queue : queues_) {
+    if (HasRunnable(*queue)) runnable.push_back(queue);
+  }
+  turn_ = runnable[random_() % runnable.size()];
+  changed_.SignalAll();
+}
+
+bool FakeGpu::MayRun(Queue& queue) {
+  if (!HasRunnable(queue)) return false;
+  if (!options_.shuffle_seed) return true;
+  if (turn_ == nullptr) DrawTurn();
+  return turn_ == &queue;
+}
+
+void FakeGpu::RunQueue(Queue& queue) {
+  mutex_.lock();
+  for (;;) {
+    while (!MayRun(queue)) {
+      if (queue.is_stopping && queue.work.empty()) return mutex_.unlock();
+      changed_.Wait(&mutex_);
+    }
+    Work work = std::move(queue.work.front());
+    queue.work.pop_front();
+    queue.is_running = true;
+    mutex_.unlock();
+    const absl::Status status = Perform(work);
+    if (!status.ok()) health_.Fail(status).IgnoreError();  // that is the effect
+    if (work.after) work.after();
+    work = {};
+    mutex_.lock();
+    queue.is_running = false;
+    turn_ = nullptr;
+    changed_.SignalAll();
+  }
+}
+
+absl::Status FakeGpu::Perform(Work& work) {
+  if (!work.run || !health_.status().ok()) return absl::OkStatus();
+  {
+    MutexLock lock(&mutex_);
+    RETURN_IF_ERROR(work_fault_.Next());
+  }
+  return work.run();
+}
+
+// --- Memory -----------------------------------------------------------------
+
+absl::StatusOr<char*> FakeGpu::NewMemory(size_t size_bytes, bool is_pinned) {
+  MutexLock lock(&mutex_);
+  uint64_t used_bytes = 0;
+  for (const auto& [data, memory] : memory_) {
+    if (memory.is_pinned == is_pinned) used_bytes += memory.size_bytes;
+  }
+  if (size_bytes > options_.memory_bytes - used_bytes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("fake:0 has no ", size_bytes, " bytes left"));
+  }
+  char* const memory =
+      static_cast<char*>(std::aligned_alloc(kAlignment, RoundUp(size_bytes)));
+  memory_[memory] = {size_bytes, is_pinned};
+  return memory;
+}
+
+void FakeGpu::SetThere(char* memory) {
+  MutexLock lock(&mutex_);
+  memory_[memory].is_there = true;
+}
+
+void FakeGpu::DeleteMemory(char* memory) {
+  MutexLock lock(&mutex_);
+  memory_.erase(memory);
+  std::free(memory);
+}
+
+absl::StatusOr<char*> FakeGpu::Find(const void* device,
+                                    size_t size_bytes) const {
+  char* const memory = MemoryOf(device);
+  if (!IsDeviceAddress(device)) {
+    return absl::InternalError("that is no address of the device");
+  }
+  RETURN_IF_ERROR(CheckRange(memory, size_bytes, /*is_pinned=*/false));
+  return memory;
+}
+
+absl::Status FakeGpu::CheckPinned(const void* pinned, size_t size_bytes) const {
+  return CheckRange(static_cast<const char*>(pinned), size_bytes,
+                    /*is_pinned=*/true);
+}
+
+absl::Status FakeGpu::CheckRange(const char* begin, size_t size_bytes,
+                                 bool is_pinned) const {
+  MutexLock lock(&mutex_);
+  auto after = memory_.upper_bound(begin);
+  if (after != memory_.begin()) {
+    const auto& [start, memory] = *--after;
+    if (memory.is_there && memory.is_pinned == is_pinned &&
+        begin + size_bytes <= start + memory.size_bytes) {
+      return absl::OkStatus();
+    }
+  }
+  return absl::InternalError(
+      absl::StrCat("no ", is_pinned ? "pinned" : "device", " memory of ",
+                   size_bytes, " bytes at that address"));
+}
+
+template <typename T>
+absl::Status FakeGpu::Translate(T*& address) const {
+  if (address == nullptr) return absl::OkStatus();
+  ASSIGN_OR_RETURN(char* const memory, Find(address, 1));
+  address = reinterpret_cast<T*>(memory);
+  return absl::OkStatus();
+}
+
+// Runs over a copy of the table with addresses that the host can use.
+absl::Status FakeGpu::RunLaunch(UpdateLaunch launch) const {
+  UpdateWork& work = launch.work;
+  RETURN_IF_ERROR(
+      Find(work.chunks, work.num_chunks * sizeof(WorkChunk)).status());
+  RETURN_IF_ERROR(Translate(work.chunks));
+  RETURN_IF_ERROR(Translate(work.entries));
+  RETURN_IF_ERROR(Translate(work.functors));
+  RETURN_IF_ERROR(Translate(work.contributions));
+  std::map<uint32_t, UpdateEntry> entries;
+  for (uint32_t i = 0; i < work.num_chunks; ++i) {
+    const uint32_t index = work.chunks[i].entry;
+    entries.try_emplace(index, work.entries[index]);
+  }
+  std::vector<UpdateEntry> table(entries.rbegin()->first + 1);
+  std::vector<SourceArray> contributions;
+  for (auto& [index, entry] : entries) {
+    RETURN_IF_ERROR(Translate(entry.value));
+    RETURN_IF_ERROR(Translate(entry.current.data));
+    RETURN_IF_ERROR(Translate(entry.master));
+    for (void*& state : entry.states) RETURN_IF_ERROR(Translate(state));
+    const auto first = static_cast<uint32_t>(contributions.size());
+    for (uint32_t k = 0; k < entry.num_contributions; ++k) {
+      SourceArray source = work.contributions[entry.first_contribution + k];
+      RETURN_IF_ERROR(Translate(source.data));
+      contributions.push_back(source);
+    }
+    entry.first_contribution = first;
+    table[index] = entry;
+  }
+  work.entries = table.data();
+  work.contributions = contributions.data();
+  RunUpdateOnHost(launch);
+  return absl::OkStatus();
+}
+
+FakeGpu::Usage FakeGpu::usage() const {
+  MutexLock lock(&mutex_);
+  Usage usage;
+  for (const auto& [data, memory] : memory_) {
+    (memory.is_pinned ? usage.pinned_bytes : usage.device_bytes) +=
+        memory.size_bytes;
+  }
+  usage.num_streams = static_cast<int>(queues_.size());
+  usage.num_events = num_events_;
+  return usage;
+}
+
+int64_t FakeGpu::num_launches() const {
+  MutexLock lock(&mutex_);
+  return num_launches_;
+}
+
+}  // namespace tensorkv::testing
