@@ -52,37 +52,37 @@ v1::Mode EncodeMode(Mode mode) {
   return v1::MODE_ASYNC;
 }
 
-absl::Status Unsupported(absl::string_view field) {
-  return absl::UnimplementedError(absl::StrCat(field, ": not supported"));
+absl::StatusOr<OnWorkerLoss> DecodeOnWorkerLoss(v1::OnWorkerLoss proto) {
+  switch (proto) {
+    case v1::ON_WORKER_LOSS_UNSPECIFIED:
+    case v1::ON_WORKER_LOSS_FAIL:
+      return OnWorkerLoss::kFail;
+    case v1::ON_WORKER_LOSS_CONTINUE:
+      return OnWorkerLoss::kContinue;
+    default:
+      return UnknownNumber("on_worker_loss", proto);
+  }
 }
 
-// Fails if a field is set that NamespaceConfig of requests.h does not have.
-absl::Status CheckUnsupportedFields(const v1::NamespaceConfig& proto) {
-  if (!v1::OnWorkerLoss_IsValid(proto.on_worker_loss())) {
-    return UnknownNumber("on_worker_loss", proto.on_worker_loss());
-  }
-  if (proto.max_workers() != 0 && proto.max_workers() != proto.num_workers()) {
-    return Unsupported("max_workers");
-  }
-  if (proto.staleness() != 0) return Unsupported("staleness");
-  if (proto.on_worker_loss() == v1::ON_WORKER_LOSS_CONTINUE) {
-    return Unsupported("on_worker_loss");
-  }
-  if (proto.rescale_partial_rounds()) {
-    return Unsupported("rescale_partial_rounds");
-  }
-  if (proto.quorum() != 0) return Unsupported("quorum");
-  if (proto.has_quorum_grace()) return Unsupported("quorum_grace");
-  return absl::OkStatus();
+v1::OnWorkerLoss EncodeOnWorkerLoss(OnWorkerLoss on_worker_loss) {
+  return on_worker_loss == OnWorkerLoss::kContinue ? v1::ON_WORKER_LOSS_CONTINUE
+                                                   : v1::ON_WORKER_LOSS_FAIL;
 }
 
 absl::StatusOr<NamespaceConfig> DecodeConfig(const v1::NamespaceConfig& proto) {
-  RETURN_IF_ERROR(CheckUnsupportedFields(proto));
   NamespaceConfig config;
   ASSIGN_OR_RETURN(config.mode, DecodeMode(proto.mode()));
   config.num_workers = proto.num_workers();
+  config.max_workers = proto.max_workers();
   if (proto.has_rule()) config.rule = FromProto(proto.rule());
   config.budget_bytes = proto.budget_bytes();
+  config.staleness = proto.staleness();
+  ASSIGN_OR_RETURN(config.on_worker_loss,
+                   DecodeOnWorkerLoss(proto.on_worker_loss()));
+  config.rescale_partial_rounds = proto.rescale_partial_rounds();
+  config.quorum = proto.quorum();
+  ASSIGN_OR_RETURN(config.quorum_grace,
+                   DecodeDuration("quorum_grace", proto.quorum_grace()));
   config.max_open_rounds = proto.max_open_rounds();
   return config;
 }
@@ -90,9 +90,37 @@ absl::StatusOr<NamespaceConfig> DecodeConfig(const v1::NamespaceConfig& proto) {
 void EncodeConfig(const NamespaceConfig& config, v1::NamespaceConfig* proto) {
   proto->set_mode(EncodeMode(config.mode));
   proto->set_num_workers(config.num_workers);
+  proto->set_max_workers(config.max_workers);
   ToProto(config.rule, proto->mutable_rule());
   proto->set_budget_bytes(config.budget_bytes);
+  proto->set_staleness(config.staleness);
+  proto->set_on_worker_loss(EncodeOnWorkerLoss(config.on_worker_loss));
+  proto->set_rescale_partial_rounds(config.rescale_partial_rounds);
+  proto->set_quorum(config.quorum);
+  EncodeDuration(config.quorum_grace, proto->mutable_quorum_grace());
   proto->set_max_open_rounds(config.max_open_rounds);
+}
+
+// WAIT_REASON_KEY and the others follow WaitReason, from 1.
+absl::StatusOr<WaitStatus> DecodeWait(const v1::WaitStatus& proto) {
+  const int reason = static_cast<int>(proto.reason()) - 1;
+  if (reason < 0 || reason >= static_cast<int>(kNumWaitReasons)) {
+    return UnknownNumber("reason", proto.reason());
+  }
+  WaitStatus status;
+  status.reason = static_cast<WaitReason>(reason);
+  status.calls_waiting = proto.calls_waiting();
+  status.calls_ended = proto.calls_ended();
+  ASSIGN_OR_RETURN(status.waited, DecodeDuration("waited", proto.waited()));
+  return status;
+}
+
+void EncodeWait(const WaitStatus& status, v1::WaitStatus* proto) {
+  proto->set_reason(
+      static_cast<v1::WaitReason>(static_cast<int>(status.reason) + 1));
+  proto->set_calls_waiting(status.calls_waiting);
+  proto->set_calls_ended(status.calls_ended);
+  EncodeDuration(status.waited, proto->mutable_waited());
 }
 
 }  // namespace
@@ -145,6 +173,16 @@ absl::StatusOr<NamespaceStatus> FromProto(const v1::NamespaceStatus& proto) {
   status.rounds_closed = proto.rounds_closed();
   status.rounds_failed = proto.rounds_failed();
   status.calls_waiting = proto.calls_waiting();
+  status.lease_expirations = proto.lease_expirations();
+  status.contributions_late = proto.contributions_late();
+  status.contributions_duplicate = proto.contributions_duplicate();
+  status.contributions_fenced = proto.contributions_fenced();
+  status.slowest_lag = proto.slowest_lag();
+  ASSIGN_OR_RETURN(status.workers,
+                   DecodeAll(proto.workers(), [](const v1::WorkerStatus& each) {
+                     return FromProto(each);
+                   }));
+  ASSIGN_OR_RETURN(status.waits, DecodeAll(proto.waits(), DecodeWait));
   return status;
 }
 
@@ -166,6 +204,17 @@ void ToProto(const NamespaceStatus& status, v1::NamespaceStatus* proto) {
   proto->set_rounds_closed(status.rounds_closed);
   proto->set_rounds_failed(status.rounds_failed);
   proto->set_calls_waiting(status.calls_waiting);
+  proto->set_lease_expirations(status.lease_expirations);
+  proto->set_contributions_late(status.contributions_late);
+  proto->set_contributions_duplicate(status.contributions_duplicate);
+  proto->set_contributions_fenced(status.contributions_fenced);
+  proto->set_slowest_lag(status.slowest_lag);
+  for (const WorkerStatus& worker : status.workers) {
+    ToProto(worker, proto->add_workers());
+  }
+  for (const WaitStatus& wait : status.waits) {
+    EncodeWait(wait, proto->add_waits());
+  }
 }
 
 SetRuleRequest FromProto(const v1::SetRuleRequest& proto) {

@@ -5,6 +5,7 @@
 #ifndef TENSORKV_TENSOR_REQUESTS_H_
 #define TENSORKV_TENSOR_REQUESTS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -179,12 +180,17 @@ struct StatReply {
 
 // --- Namespaces -------------------------------------------------------------
 
-// The fields of tensorkv.v1.NamespaceConfig that are implemented.
 struct NamespaceConfig {
   Mode mode = Mode::kAsync;
   uint32_t num_workers = 0;
+  uint32_t max_workers = 0;
   RuleSpec rule;
   uint64_t budget_bytes = 0;
+  uint32_t staleness = 0;
+  OnWorkerLoss on_worker_loss = OnWorkerLoss::kFail;
+  bool rescale_partial_rounds = false;
+  uint32_t quorum = 0;
+  absl::Duration quorum_grace;
   uint32_t max_open_rounds = 0;
 
   friend bool operator==(const NamespaceConfig&,
@@ -203,6 +209,35 @@ struct MemoryUse {
   uint64_t metadata = 0;
 };
 
+struct WorkerStatus {
+  std::string name;
+  Worker worker;
+  bool is_live = false;
+  Step step = 0;
+  absl::Duration lease_remaining;
+};
+
+// Why a call waits: for a key that does not exist, for a version, for an update
+// under way, for a round, for slower workers, for a barrier.
+enum class WaitReason : uint8_t {
+  kKey,
+  kVersion,
+  kUpdate,
+  kRound,
+  kStaleness,
+  kBarrier,
+};
+inline constexpr size_t kNumWaitReasons = 6;
+
+// Calls that have waited for one reason, the last that each had.
+struct WaitStatus {
+  WaitReason reason = WaitReason::kKey;
+  uint64_t calls_waiting = 0;
+  uint64_t calls_ended = 0;
+  // By those that have ended, all together.
+  absl::Duration waited;
+};
+
 struct NamespaceStatus {
   std::string name;
   NamespaceConfig config;
@@ -214,6 +249,15 @@ struct NamespaceStatus {
   uint64_t rounds_closed = 0;
   uint64_t rounds_failed = 0;
   uint64_t calls_waiting = 0;
+  std::vector<WorkerStatus> workers;
+  uint64_t lease_expirations = 0;
+  uint64_t contributions_late = 0;
+  uint64_t contributions_duplicate = 0;
+  uint64_t contributions_fenced = 0;
+  // Steps between the fastest worker and the slowest.
+  uint64_t slowest_lag = 0;
+  // One per reason.
+  std::vector<WaitStatus> waits;
 };
 
 struct CreateNamespaceRequest {
@@ -238,14 +282,6 @@ struct SetHyperparametersRequest {
 };
 
 // --- Membership -------------------------------------------------------------
-
-struct WorkerStatus {
-  std::string name;
-  Worker worker;
-  bool is_live = false;
-  Step step = 0;
-  absl::Duration lease_remaining;
-};
 
 struct JoinRequest {
   std::string name_space;

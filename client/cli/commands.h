@@ -22,6 +22,9 @@ void AddKeyCommands(CLI::App& app, Action& action);
 // ns create, ns ls, ns describe, ns rm.
 void AddNamespaceCommands(CLI::App& app, Action& action);
 
+// workers.
+void AddWorkersCommand(CLI::App& app, Action& action);
+
 // rule set, rule get, rule tune.
 void AddRuleCommands(CLI::App& app, Action& action);
 

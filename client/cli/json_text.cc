@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/time/time.h"
 #include "client/cli/elements.h"
 #include "client/cli/float_text.h"
 #include "client/cli/mode_name.h"
@@ -93,22 +94,47 @@ std::string NamespaceStatusJson(const NamespaceStatus& status) {
     rule.update(RuleObject(binding.rule));
     rules.push_back(std::move(rule));
   }
-  return Dump({{"namespace", status.name},
-               {"mode", std::string(NameOf(status.config.mode))},
-               {"num_workers", status.config.num_workers},
-               {"max_open_rounds", status.config.max_open_rounds},
-               {"budget_bytes", status.config.budget_bytes},
-               {"rules", std::move(rules)},
-               {"num_keys", status.num_keys},
-               {"value_bytes", status.memory.values},
-               {"state_bytes", status.memory.state},
-               {"contribution_bytes", status.memory.contributions},
-               {"metadata_bytes", status.memory.metadata},
-               {"updates_applied", status.updates_applied},
-               {"rounds_open", status.rounds_open},
-               {"rounds_closed", status.rounds_closed},
-               {"rounds_failed", status.rounds_failed},
-               {"calls_waiting", status.calls_waiting}});
+  return Dump(
+      {{"namespace", status.name},
+       {"mode", std::string(NameOf(status.config.mode))},
+       {"num_workers", status.config.num_workers},
+       {"max_open_rounds", status.config.max_open_rounds},
+       {"budget_bytes", status.config.budget_bytes},
+       {"rules", std::move(rules)},
+       {"num_keys", status.num_keys},
+       {"value_bytes", status.memory.values},
+       {"state_bytes", status.memory.state},
+       {"contribution_bytes", status.memory.contributions},
+       {"metadata_bytes", status.memory.metadata},
+       {"updates_applied", status.updates_applied},
+       {"rounds_open", status.rounds_open},
+       {"rounds_closed", status.rounds_closed},
+       {"rounds_failed", status.rounds_failed},
+       {"calls_waiting", status.calls_waiting},
+       {"max_workers", status.config.max_workers},
+       {"staleness", status.config.staleness},
+       {"on_worker_loss",
+        status.config.on_worker_loss == OnWorkerLoss::kContinue ? "continue"
+                                                                : "fail"},
+       {"rescale_partial_rounds", status.config.rescale_partial_rounds},
+       {"quorum", status.config.quorum},
+       {"quorum_grace_seconds",
+        absl::ToDoubleSeconds(status.config.quorum_grace)},
+       {"lease_expirations", status.lease_expirations},
+       {"contributions_late", status.contributions_late},
+       {"contributions_duplicate", status.contributions_duplicate},
+       {"contributions_fenced", status.contributions_fenced},
+       {"slowest_lag", status.slowest_lag}});
+}
+
+std::string WorkerStatusJson(const WorkerStatus& status) {
+  return Dump({{"rank", status.worker.rank},
+               {"worker", status.name},
+               {"epoch", status.worker.epoch},
+               {"is_live", status.is_live},
+               {"step", status.step},
+               {"lease_remaining_seconds",
+                absl::ToDoubleSeconds(status.lease_remaining)}});
 }
 
 std::string RuleJson(absl::string_view key_pattern, const RuleSpec& rule) {

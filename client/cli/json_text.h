@@ -24,6 +24,7 @@ std::string PushResultJson(absl::string_view key, const PushResult& result);
 std::string KeyStatusJson(const KeyStatus& status);
 
 std::string NamespaceStatusJson(const NamespaceStatus& status);
+std::string WorkerStatusJson(const WorkerStatus& status);
 
 // {"pattern":"*.bias","rule":"sgd","hyperparameters":{...},"no_master":false}
 std::string RuleJson(absl::string_view key_pattern, const RuleSpec& rule);

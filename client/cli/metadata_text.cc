@@ -5,6 +5,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/time/time.h"
 #include "client/cli/mode_name.h"
 
 namespace tensorkv {
@@ -30,6 +31,35 @@ uint64_t BytesOf(const MemoryUse& memory) {
 // What an empty pattern stands for.
 std::string PatternText(const RuleBinding& binding) {
   return binding.key_pattern.empty() ? "*" : binding.key_pattern;
+}
+
+std::string LeaseText(const WorkerStatus& status) {
+  return absl::FormatDuration(
+      absl::Trunc(status.lease_remaining, absl::Milliseconds(100)));
+}
+
+// What only some modes have.
+void AddModeRows(const NamespaceConfig& config, Rows& rows) {
+  if (config.max_workers > config.num_workers) {
+    rows.push_back({"max workers:", absl::StrCat(config.max_workers)});
+  }
+  if (config.mode == Mode::kBounded) {
+    rows.push_back({"staleness:", absl::StrCat(config.staleness)});
+  }
+  if (config.mode != Mode::kAsync) {
+    rows.push_back(
+        {"on worker loss:", config.on_worker_loss == OnWorkerLoss::kContinue
+                                ? "continue"
+                                : "fail"});
+  }
+  if (config.rescale_partial_rounds) {
+    rows.push_back({"partial rounds:", "rescaled"});
+  }
+  if (config.quorum > 0) {
+    rows.push_back(
+        {"quorum:", absl::StrCat(config.quorum, " after ",
+                                 absl::FormatDuration(config.quorum_grace))});
+  }
 }
 
 }  // namespace
@@ -86,10 +116,11 @@ std::string NamespaceTable(const std::vector<NamespaceStatus>& namespaces) {
 
 std::string NamespaceText(const NamespaceStatus& status) {
   const NamespaceConfig& config = status.config;
-  Rows rows = {
-      {"namespace:", status.name},
-      {"mode:", std::string(NameOf(config.mode))},
-      {"workers:", absl::StrCat(config.num_workers)},
+  Rows rows = {{"namespace:", status.name},
+               {"mode:", std::string(NameOf(config.mode))},
+               {"workers:", absl::StrCat(config.num_workers)}};
+  AddModeRows(config, rows);
+  const Rows more = {
       {"max open rounds:", absl::StrCat(config.max_open_rounds)},
       {"budget bytes:", absl::StrCat(config.budget_bytes)},
       {"keys:", absl::StrCat(status.num_keys)},
@@ -101,10 +132,27 @@ std::string NamespaceText(const NamespaceStatus& status) {
       {"rounds open:", absl::StrCat(status.rounds_open)},
       {"rounds closed:", absl::StrCat(status.rounds_closed)},
       {"rounds failed:", absl::StrCat(status.rounds_failed)},
-      {"calls waiting:", absl::StrCat(status.calls_waiting)}};
+      {"calls waiting:", absl::StrCat(status.calls_waiting)},
+      {"leases expired:", absl::StrCat(status.lease_expirations)},
+      {"late pushes:", absl::StrCat(status.contributions_late)},
+      {"repeated pushes:", absl::StrCat(status.contributions_duplicate)},
+      {"fenced pushes:", absl::StrCat(status.contributions_fenced)},
+      {"slowest lag steps:", absl::StrCat(status.slowest_lag)}};
+  rows.insert(rows.end(), more.begin(), more.end());
   for (const RuleBinding& binding : status.rules) {
     rows.push_back({absl::StrCat("rule of ", PatternText(binding), ":"),
                     binding.rule.ToString()});
+  }
+  return TableText(rows);
+}
+
+std::string WorkerTable(const std::vector<WorkerStatus>& workers) {
+  Rows rows = {{"rank", "worker", "epoch", "live", "step", "lease"}};
+  for (const WorkerStatus& status : workers) {
+    rows.push_back({absl::StrCat(status.worker.rank), status.name,
+                    absl::StrCat(status.worker.epoch),
+                    status.is_live ? "yes" : "no", absl::StrCat(status.step),
+                    LeaseText(status)});
   }
   return TableText(rows);
 }

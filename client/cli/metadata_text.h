@@ -25,6 +25,9 @@ std::string NamespaceTable(const std::vector<NamespaceStatus>& namespaces);
 // Everything about one namespace, a line per field.
 std::string NamespaceText(const NamespaceStatus& status);
 
+// A table with a line per worker: rank name epoch live step lease.
+std::string WorkerTable(const std::vector<WorkerStatus>& workers);
+
 // A table with a line per binding: pattern rule. The default's pattern is "*".
 std::string RuleTable(const std::vector<RuleBinding>& rules);
 

@@ -3,6 +3,8 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "base/status_macros.h"
 #include "client/cli/commands.h"
 #include "client/cli/json_text.h"
@@ -17,21 +19,44 @@ struct NamespaceFlags {
   std::string name;
   std::string mode = "async";
   uint32_t num_workers = 0;
+  uint32_t max_workers = 0;
   uint32_t max_open_rounds = 0;
+  uint32_t staleness = 0;
+  std::string on_worker_loss = "fail";
+  bool rescale = false;
+  uint32_t quorum = 0;
+  std::string quorum_grace = "0s";
   uint64_t budget_bytes = 0;
   std::string rule = "assign";
   bool keep = false;
 };
 
+Mode ModeOf(const std::string& name) {
+  if (name == "sync") return Mode::kSync;
+  return name == "bounded" ? Mode::kBounded : Mode::kAsync;
+}
+
 absl::StatusOr<NamespaceConfig> MakeConfig(const NamespaceFlags& flags) {
   const absl::StatusOr<RuleSpec> rule = ParseRuleSpec(flags.rule);
   if (!rule.ok()) return AsUsageError("--rule", rule.status());
-  return NamespaceConfig{
-      .mode = flags.mode == "sync" ? Mode::kSync : Mode::kAsync,
-      .num_workers = flags.num_workers,
-      .rule = *rule,
-      .budget_bytes = flags.budget_bytes,
-      .max_open_rounds = flags.max_open_rounds};
+  absl::Duration quorum_grace;
+  if (!absl::ParseDuration(flags.quorum_grace, &quorum_grace)) {
+    return UsageError(absl::StrCat("--quorum-grace=", flags.quorum_grace,
+                                   ": expected a duration, as 500ms"));
+  }
+  return NamespaceConfig{.mode = ModeOf(flags.mode),
+                         .num_workers = flags.num_workers,
+                         .max_workers = flags.max_workers,
+                         .rule = *rule,
+                         .budget_bytes = flags.budget_bytes,
+                         .staleness = flags.staleness,
+                         .on_worker_loss = flags.on_worker_loss == "continue"
+                                               ? OnWorkerLoss::kContinue
+                                               : OnWorkerLoss::kFail,
+                         .rescale_partial_rounds = flags.rescale,
+                         .quorum = flags.quorum,
+                         .quorum_grace = quorum_grace,
+                         .max_open_rounds = flags.max_open_rounds};
 }
 
 absl::Status RunCreate(const NamespaceFlags& flags, Invocation& invocation) {
@@ -66,16 +91,45 @@ absl::Status RunDescribe(const NamespaceFlags& flags, Invocation& invocation) {
   return absl::OkStatus();
 }
 
+absl::Status RunWorkers(const NamespaceFlags& flags, Invocation& invocation) {
+  const std::string& name =
+      flags.name.empty() ? invocation.flags.name_space : flags.name;
+  ASSIGN_OR_RETURN(const NamespaceStatus status,
+                   invocation.client.DescribeNamespace(name));
+  if (!invocation.flags.is_json()) {
+    invocation.out << WorkerTable(status.workers);
+    return absl::OkStatus();
+  }
+  for (const WorkerStatus& worker : status.workers) {
+    invocation.out << WorkerStatusJson(worker) << "\n";
+  }
+  return absl::OkStatus();
+}
+
 absl::Status RunRm(const NamespaceFlags& flags, Invocation& invocation) {
   return invocation.client.DeleteNamespace(flags.name);
 }
 
 void AddCreate(CLI::App& command, NamespaceFlags& flags) {
   command.add_option("name", flags.name, "The new namespace")->required();
-  command.add_option("--mode", flags.mode, "async or sync")
-      ->check(CLI::IsMember({"async", "sync"}));
+  command.add_option("--mode", flags.mode, "async, sync or bounded")
+      ->check(CLI::IsMember({"async", "sync", "bounded"}));
   command.add_option("--workers", flags.num_workers,
-                     "Workers in the group; sync needs it");
+                     "Workers in the group; sync and bounded need it");
+  command.add_option("--max-workers", flags.max_workers,
+                     "More than --workers: the group may grow to this");
+  command.add_option("--staleness", flags.staleness,
+                     "bounded: steps that a worker may be ahead");
+  command
+      .add_option("--on-worker-loss", flags.on_worker_loss,
+                  "fail or continue the rounds of a lost worker")
+      ->check(CLI::IsMember({"fail", "continue"}));
+  command.add_flag("--rescale", flags.rescale,
+                   "Multiply the sum of n of N workers by N/n");
+  command.add_option("--quorum", flags.quorum,
+                     "sync: contributions that close a round after a time");
+  command.add_option("--quorum-grace", flags.quorum_grace,
+                     "That time, as 500ms");
   command.add_option("--rule", flags.rule, "The rule of its keys");
   command
       .add_option("--budget", flags.budget_bytes,
@@ -111,6 +165,20 @@ void AddNamespaceCommands(CLI::App& app, Action& action) {
   add("rm", "Remove a namespace and its keys", RunRm)
       ->add_option("name", flags->name, "The namespace")
       ->required();
+}
+
+void AddWorkersCommand(CLI::App& app, Action& action) {
+  auto flags = std::make_shared<NamespaceFlags>();
+  CLI::App* command = app.add_subcommand(
+      "workers",
+      "List the workers of a namespace; --namespace's if none is "
+      "named");
+  command->add_option("name", flags->name, "The namespace");
+  command->callback([&action, flags] {
+    action = [flags](Invocation& invocation) {
+      return RunWorkers(*flags, invocation);
+    };
+  });
 }
 
 }  // namespace tensorkv

@@ -37,6 +37,7 @@ void AddCommands(CLI::App& app, Action& action) {
   AddValueCommands(app, action);
   AddKeyCommands(app, action);
   AddNamespaceCommands(app, action);
+  AddWorkersCommand(app, action);
   AddRuleCommands(app, action);
   AddHealthCommand(app, action);
   app.require_subcommand(1);

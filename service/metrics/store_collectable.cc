@@ -1,10 +1,12 @@
 #include "service/metrics/store_collectable.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 
 namespace tensorkv {
 namespace {
@@ -51,6 +53,91 @@ MetricFamily MemoryFamily(const Statuses& statuses) {
   return family;
 }
 
+MetricFamily RefusedFamily(const Statuses& statuses) {
+  MetricFamily family{"tensorkv_contributions_refused_total",
+                      "Contributions that came too late, twice, or from no "
+                      "member.",
+                      MetricType::Counter,
+                      {}};
+  const auto add = [&](const NamespaceStatus& status, const char* reason,
+                       uint64_t count) {
+    family.metric.push_back(Sample(status, MetricType::Counter, count));
+    family.metric.back().label.push_back({"reason", reason});
+  };
+  for (const NamespaceStatus& status : statuses) {
+    add(status, "late", status.contributions_late);
+    add(status, "duplicate", status.contributions_duplicate);
+    add(status, "fenced", status.contributions_fenced);
+  }
+  return family;
+}
+
+MetricFamily LiveWorkersFamily(const Statuses& statuses) {
+  MetricFamily family{"tensorkv_workers_live",
+                      "Workers whose lease has not ended.",
+                      MetricType::Gauge,
+                      {}};
+  for (const NamespaceStatus& status : statuses) {
+    const int64_t num_live = std::count_if(
+        status.workers.begin(), status.workers.end(),
+        [](const WorkerStatus& worker) { return worker.is_live; });
+    family.metric.push_back(Sample(status, MetricType::Gauge, num_live));
+  }
+  return family;
+}
+
+const char* NameOf(WaitReason reason) {
+  switch (reason) {
+    case WaitReason::kKey:
+      return "key";
+    case WaitReason::kVersion:
+      return "version";
+    case WaitReason::kUpdate:
+      return "update";
+    case WaitReason::kRound:
+      return "round";
+    case WaitReason::kStaleness:
+      return "staleness";
+    case WaitReason::kBarrier:
+      break;
+  }
+  return "barrier";
+}
+
+MetricFamily WaitingFamily(const Statuses& statuses) {
+  MetricFamily family{"tensorkv_waiting",
+                      "Calls that wait now, by what they wait for.",
+                      MetricType::Gauge,
+                      {}};
+  for (const NamespaceStatus& status : statuses) {
+    for (const WaitStatus& wait : status.waits) {
+      family.metric.push_back(
+          Sample(status, MetricType::Gauge, wait.calls_waiting));
+      family.metric.back().label.push_back({"reason", NameOf(wait.reason)});
+    }
+  }
+  return family;
+}
+
+// Sum and count, without quantiles.
+MetricFamily WaitedFamily(const Statuses& statuses) {
+  MetricFamily family{"tensorkv_waited_seconds",
+                      "How long calls have waited, by what they waited for "
+                      "last.",
+                      MetricType::Summary,
+                      {}};
+  for (const NamespaceStatus& status : statuses) {
+    for (const WaitStatus& wait : status.waits) {
+      ClientMetric& metric = family.metric.emplace_back();
+      metric.label = {{"namespace", status.name},
+                      {"reason", NameOf(wait.reason)}};
+      metric.summary.sample_count = wait.calls_ended;
+      metric.summary.sample_sum = absl::ToDoubleSeconds(wait.waited);
+    }
+  }
+  return family;
+}
+
 }  // namespace
 
 std::vector<MetricFamily> StoreCollectable::Collect() const {
@@ -74,6 +161,15 @@ std::vector<MetricFamily> StoreCollectable::Collect() const {
              MetricType::Counter, &NamespaceStatus::rounds_failed),
       family("tensorkv_calls_waiting", "Calls that wait for a value.",
              MetricType::Gauge, &NamespaceStatus::calls_waiting),
+      WaitingFamily(*statuses),
+      WaitedFamily(*statuses),
+      LiveWorkersFamily(*statuses),
+      family("tensorkv_lease_expirations_total", "Workers that were lost.",
+             MetricType::Counter, &NamespaceStatus::lease_expirations),
+      RefusedFamily(*statuses),
+      family("tensorkv_slowest_worker_lag_steps",
+             "Steps between the fastest worker and the slowest.",
+             MetricType::Gauge, &NamespaceStatus::slowest_lag),
   };
 }
 

@@ -22,6 +22,13 @@ namespace tensorkv {
 //   tensorkv_rounds_closed_total
 //   tensorkv_rounds_failed_total
 //   tensorkv_calls_waiting           calls that wait for a value
+//   tensorkv_waiting                 the same by reason: key, version, update,
+//                                    round, staleness, barrier
+//   tensorkv_waited_seconds          sum and count of ended waits, by reason
+//   tensorkv_workers_live            members whose lease has not ended
+//   tensorkv_lease_expirations_total
+//   tensorkv_contributions_refused_total  by reason: late, duplicate, fenced
+//   tensorkv_slowest_worker_lag_steps     behind the fastest
 //
 // label: namespace. The store bounds the number of namespaces.
 class StoreCollectable final : public prometheus::Collectable {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "service/store/names.h"
@@ -35,7 +36,10 @@ absl::StatusOr<std::shared_ptr<Namespace>> Namespace::Create(
     const NamespaceEnvironment& environment) {
   RETURN_IF_ERROR(CheckNamespaceName(name));
   ASSIGN_OR_RETURN(UpdateRule rule, UpdateRule::Create(config.rule));
-  ASSIGN_OR_RETURN(std::unique_ptr<PushMode> mode, PushMode::Create(config));
+  auto workers =
+      std::make_unique<WorkerGroup>(GroupOptionsOf(config, environment));
+  ASSIGN_OR_RETURN(std::unique_ptr<PushMode> mode,
+                   PushMode::Create(config, workers.get()));
   const uint64_t server_budget = environment.budget->limit_bytes();
   if (config.budget_bytes > server_budget) {
     return absl::ResourceExhaustedError(absl::StrCat(
@@ -46,15 +50,16 @@ absl::StatusOr<std::shared_ptr<Namespace>> Namespace::Create(
   config.rule = rule.spec();
   mode->FillDefaults(config);
   return std::shared_ptr<Namespace>(new Namespace(
-      name, std::move(config), std::move(mode),
+      name, std::move(config), std::move(workers), std::move(mode),
       std::make_shared<const UpdateRule>(std::move(rule)), environment));
 }
 
 Namespace::Namespace(std::string name, NamespaceConfig config,
-                     std::unique_ptr<PushMode> mode, SharedRule rule,
-                     const NamespaceEnvironment& environment)
+                     WorkerGroupPtr workers, std::unique_ptr<PushMode> mode,
+                     SharedRule rule, const NamespaceEnvironment& environment)
     : name_(std::move(name)),
       config_(std::move(config)),
+      workers_(std::move(workers)),
       mode_(std::move(mode)),
       environment_(environment),
       is_on_host_(environment.backend->is_host()),
@@ -68,8 +73,7 @@ Namespace::Namespace(std::string name, NamespaceConfig config,
       calls_(CallWindow::Create(
           WindowOptions(config_.budget_bytes, environment.max_wait),
           environment.alarms, metadata_)),
-      bindings_(std::make_shared<const RuleBindings>(std::move(rule))),
-      workers_(GroupOptionsOf(config_, environment_)) {}
+      bindings_(std::make_shared<const RuleBindings>(std::move(rule))) {}
 
 absl::Status Namespace::NoSuchKey(absl::string_view key) const {
   return absl::NotFoundError(absl::StrCat(
@@ -196,6 +200,13 @@ NamespaceStatus Namespace::Describe() const {
   status.rounds_closed = rounds_closed_;
   status.rounds_failed = rounds_failed_;
   status.calls_waiting = waits_.num_parked();
+  status.waits.assign(waits_.statuses().begin(), waits_.statuses().end());
+  status.workers = workers_->List(environment_.alarms->Now());
+  status.lease_expirations = workers_->num_expirations();
+  status.contributions_late = contributions_late_;
+  status.contributions_duplicate = contributions_duplicate_;
+  status.contributions_fenced = contributions_fenced_;
+  status.slowest_lag = workers_->max_step() - workers_->slowest_step();
   return status;
 }
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -24,12 +24,13 @@
 #include "service/store/byte_budget.h"
 #include "service/store/call_window.h"
 #include "service/store/key_table.h"
-#include "service/store/pull_waits.h"
 #include "service/store/push_mode.h"
+#include "service/store/round_failures.h"
 #include "service/store/rule_bindings.h"
 #include "service/store/stored_key.h"
 #include "service/store/tensor_store.h"
 #include "service/store/update_pass.h"
+#include "service/store/waits.h"
 #include "service/store/worker_group.h"
 
 namespace tensorkv {
@@ -106,6 +107,12 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
 
  private:
   using KeyPtr = RefPtr<StoredKey>;
+  using WorkerGroupPtr = std::unique_ptr<WorkerGroup>;
+
+  // The calls that may wait.
+  class PullCall;
+  class BarrierCall;
+  class HeldPush;
 
   // The key of one entry of a push, and where its other entries are.
   struct KeyOfEntry {
@@ -135,17 +142,31 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   // What follows from a change and must happen without the mutex: replies,
   // and the end of whatever the vectors own.
   struct Replies {
-    std::vector<std::pair<std::shared_ptr<PullCall>, absl::StatusOr<PullReply>>>
-        pulls;
+    std::vector<WaitingCallPtr> calls;
     std::vector<RefPtr<PushCall>> pushes;
     std::vector<KeyPtr> released_keys;
     std::vector<std::unique_ptr<Rounds>> removed_rounds;
+    std::vector<ClosedRounds> dropped_rounds;
     std::vector<std::shared_ptr<RuleState>> removed_states;
   };
 
   struct FoldOfKey {
     KeyPtr key;
     Fold fold;
+  };
+  using Folds = std::vector<FoldOfKey>;
+
+  // A round whose grace time has begun.
+  struct OpenedRound {
+    KeyPtr key;
+    Step step = 0;
+    uint64_t id = 0;
+  };
+
+  // What follows from a change and must be computed without the mutex.
+  struct Work {
+    UpdatePass updates;
+    Folds folds;
   };
 
   // A push on its way into the store.
@@ -156,15 +177,15 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
     std::vector<PullEntry>* names;
     RefPtr<PushCall> call;
     Replies& replies;
-    // Updates that the caller must run, and sums that it must make.
-    UpdatePass& updates;
-    std::vector<FoldOfKey> folds;
+    // What the caller must compute.
+    Work& work;
+    std::vector<OpenedRound> opened;
     Reservation held;
     Reservation overhead;
     Reservation room;
   };
 
-  Namespace(std::string name, NamespaceConfig config,
+  Namespace(std::string name, NamespaceConfig config, WorkerGroupPtr workers,
             std::unique_ptr<PushMode> mode, SharedRule rule,
             const NamespaceEnvironment& environment);
 
@@ -200,8 +221,8 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
                        absl::Span<const KeyPtr> keys, Replies& replies)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Tells the contributors to the open rounds of `key` that these are gone.
-  void FailOpenRounds(const StoredKey& key, absl::string_view reason)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void FailOpenRounds(StoredKey& key, absl::string_view reason,
+                      Replies& replies) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Takes a key out of the table, with its open rounds.
   void RemoveKey(absl::string_view key, Replies& replies)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -247,8 +268,20 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   // Adds an update to `updates`, or to its key's queue if another one runs.
   void Enqueue(StoredKey& key, PendingUpdate update, UpdatePass& updates,
                Replies& replies) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Enqueues what the closed rounds of a key become, and has the sums scaled
+  // that need it.
+  void EnqueueRounds(StoredKey& key, PendingUpdates updates, Work& work,
+                     Replies& replies) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void BeginFold(StoredKey& key, Work& work)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RunFold(FoldOfKey job);
+  // The job's round cannot be summed.
+  void FailFold(const FoldOfKey& job, const absl::Status& status,
+                Replies& replies) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<Contribution> SumOf(const FoldOfKey& job);
+  // Multiplies a sum.
+  absl::Status Scale(const FoldOfKey& job, Contribution& sum);
+  void Run(Work work);
   // Runs the updates, and leaves what was pushed meanwhile to the executor: no
   // caller works for others without end.
   void RunUpdates(UpdatePass updates);
@@ -263,8 +296,14 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndRound(const UpdatePass::Item& item, const absl::Status& status)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // To be reported at the next call of the worker with that rank.
-  void AddFailure(uint32_t rank, absl::string_view message)
+  void NoteStep(const PushRequest& request, Replies& replies)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Counts a contribution that was refused with `status`.
+  void CountRefusal(const PushRequest& request, const absl::Status& status)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Tells the contributors of dropped rounds, at their next call.
+  void ReportDropped(const StoredKey& key, ClosedRounds rounds,
+                     absl::string_view reason, Replies& replies)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool HasFailure(const std::optional<Worker>& worker) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -274,40 +313,66 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
 
   // namespace_pull.cc
   absl::Status CheckPull(const PullRequest& request) const;
-  bool IsReadable(const StoredKey& key, const PullCall& call,
-                  const PullEntry& entry) const
+
+  // namespace_waits.cc
+  // Lets the call end now, or parks it and listens for its cancellation.
+  void Start(const WaitingCallPtr& call);
+  // The same with the mutex held: whether the call waits.
+  bool EndOrPark(const WaitingCallPtr& call, Replies& replies)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Whether all entries from `begin` on can be read now; their values are added
-  // to `reply` unless it is null. If not, call.position is at the first that
-  // cannot. Errors: NotFound, or why nothing may wait.
-  absl::StatusOr<bool> ReadFrom(size_t begin, PullCall& call,
-                                PullReply* reply) const
+  void Park(const WaitingCallPtr& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Ends the call; its answer is there.
+  void Finish(const WaitingCallPtr& call, Replies& replies)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status CheckAllExist(const PullRequest& request) const
+  // Looks again at the calls that are parked at `topic`, or at all.
+  void Wake(absl::string_view topic, Replies& replies)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Answers the call if it can be answered now, else returns nothing and
-  // leaves call.position at an entry that is not ready.
-  std::optional<absl::StatusOr<PullReply>> Attempt(PullCall& call)
+  void WakeAll(Replies& replies) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Ends those of the parked calls that `must_end` names with `status`.
+  void FailWaits(absl::FunctionRef<bool(const WaitingCall&)> must_end,
+                 const absl::Status& status, Replies& replies)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Park(const std::shared_ptr<PullCall>& call)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Keeps the values of all the call's keys readable, so that one that waits
-  // for updates of several busy keys waits for no more than one of each.
-  void Pin(PullCall& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Ends the call's hold on keys.
-  void Finish(PullCall& call, Replies& replies)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Looks again at the calls that wait for `key`.
-  void Wake(absl::string_view key, Replies& replies)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void EndWait(const std::shared_ptr<PullCall>& call, absl::StatusCode code);
-  std::string DescribeWait(const PullCall& call) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndWait(const WaitingCallPtr& call, absl::StatusCode code);
   void Send(Replies replies);
 
   // namespace_members.cc
   static WorkerGroupOptions GroupOptionsOf(
       const NamespaceConfig& config, const NamespaceEnvironment& environment);
+  // Whether `worker` may call; if so, renews its lease.
+  absl::Status Admit(const std::optional<Worker>& worker)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The step that all must have reached before a worker of step `step` may go
+  // on, if they have not; else 0.
+  Step AwaitedStep(Step step) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::string DescribeAwaited(Step step) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Who does not wait at a barrier, among those whom it needs; `arrived` does.
+  std::vector<uint32_t> MissingAt(absl::string_view topic,
+                                  std::optional<uint32_t> arrived) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Ends a barrier if nobody is missing.
+  void EndBarrier(absl::string_view topic, Replies& replies)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What must happen when a worker's lease has ended.
+  void Lose(uint32_t rank, Replies& replies)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void FailRoundsWithout(uint32_t rank, absl::string_view reason,
+                         Replies& replies)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Closes rounds and barriers that only waited for who is gone, and looks at
+  // every waiting call.
+  void GoOnWithoutTheGone(Work& work, Replies& replies)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Has the alarms end the grace time of rounds.
+  void WatchGrace(std::vector<OpenedRound> opened);
+  void EndGrace(absl::Span<const OpenedRound> opened);
+  void RunLater(Work work);
+
+  // namespace_held_push.cc
+  // Whether the worker would run too far ahead of the others.
+  bool MustHold(const PushRequest& request);
+  void Hold(PushRequest request, const CallContext& context,
+            std::vector<PullEntry>* names, ReplyCallback<PushReply> done);
   // Has the alarms call EndLeases when the next lease may have ended.
   void WatchLeases() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndLeases();
@@ -331,6 +396,7 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
 
   const std::string name_;
   const NamespaceConfig config_;
+  const WorkerGroupPtr workers_ ABSL_PT_GUARDED_BY(mutex_);
   const std::unique_ptr<PushMode> mode_;
   const NamespaceEnvironment environment_;
   const bool is_on_host_;
@@ -345,12 +411,10 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   KeyTable keys_ ABSL_GUARDED_BY(mutex_);
   // Replaced as a whole, so that it can be read without the mutex.
   std::shared_ptr<const RuleBindings> bindings_ ABSL_GUARDED_BY(mutex_);
-  PullWaits waits_ ABSL_GUARDED_BY(mutex_);
+  Waits waits_ ABSL_GUARDED_BY(mutex_);
   // Not OK: no call waits any more.
   absl::Status no_waits_ ABSL_GUARDED_BY(mutex_);
-  // Failed rounds that their contributors have not heard of, by rank.
-  absl::flat_hash_map<uint32_t, absl::Status> failures_ ABSL_GUARDED_BY(mutex_);
-  WorkerGroup workers_ ABSL_GUARDED_BY(mutex_);
+  RoundFailures failures_ ABSL_GUARDED_BY(mutex_);
   // 0 while nothing is scheduled.
   Alarms::Id lease_alarm_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Duration lease_alarm_time_ ABSL_GUARDED_BY(mutex_) =
@@ -359,6 +423,10 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   uint64_t rounds_open_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t rounds_closed_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t rounds_failed_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Contributions that were refused.
+  uint64_t contributions_late_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t contributions_duplicate_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t contributions_fenced_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace tensorkv

@@ -200,7 +200,7 @@ InitReply Namespace::InsertKeys(const InitRequest& request,
     if (existing != nullptr) {
       // Above every version that updates under way will report.
       keys[i]->version = existing->version + existing->num_updates_ahead() + 1;
-      FailOpenRounds(*existing, "the key was replaced");
+      FailOpenRounds(*keys_.Find(name), "the key was replaced", replies);
       RemoveKey(name, replies);
     }
     reply.versions.push_back(keys[i]->version);
@@ -210,15 +210,9 @@ InitReply Namespace::InsertKeys(const InitRequest& request,
   return reply;
 }
 
-void Namespace::FailOpenRounds(const StoredKey& key, absl::string_view reason) {
-  if (!key.rounds) return;
-  for (const auto& [step, ranks] : key.rounds->Contributors()) {
-    ++rounds_failed_;
-    for (const uint32_t rank : ranks) {
-      AddFailure(rank, absl::StrCat("round ", step, " of ", Quoted(key.name()),
-                                    " failed: ", reason));
-    }
-  }
+void Namespace::FailOpenRounds(StoredKey& key, absl::string_view reason,
+                               Replies& replies) {
+  if (key.rounds) ReportDropped(key, key.rounds->FailAll(), reason, replies);
 }
 
 void Namespace::RemoveKey(absl::string_view name, Replies& replies) {

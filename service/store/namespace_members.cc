@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -7,13 +8,62 @@
 
 namespace tensorkv {
 
+// One Barrier from its call to its answer. Guarded by the namespace's mutex.
+class Namespace::BarrierCall final : public WaitingCall {
+ public:
+  BarrierCall(Namespace* name_space, BarrierRequest request,
+              CallContext context, absl::Duration started,
+              ReplyCallback<BarrierReply> done)
+      : WaitingCall(std::move(context), started),
+        namespace_(*name_space),
+        request_(std::move(request)),
+        done_(std::move(done)) {
+    topic = BarrierTopic(request_.barrier);
+    reason = WaitReason::kBarrier;
+  }
+
+  bool CanEnd() override {
+    answer_ = CheckCaller();
+    return !answer_.ok();
+  }
+  std::string Missing() const override {
+    return absl::StrCat("barrier ", Quoted(request_.barrier), ": waiting for ",
+                        namespace_.workers_->Describe(
+                            namespace_.MissingAt(topic, request_.worker.rank),
+                            namespace_.environment_.alarms->Now()));
+  }
+  void Fail(const absl::Status& status) override { answer_ = status; }
+  void Send() override {
+    if (!answer_.ok()) return std::move(done_)(std::move(answer_));
+    std::move(done_)(BarrierReply());
+  }
+
+  uint32_t rank() const { return request_.worker.rank; }
+
+ private:
+  absl::Status CheckCaller() const {
+    RETURN_IF_ERROR(namespace_.workers_->CheckJoined(
+        request_.worker, namespace_.environment_.alarms->Now()));
+    return namespace_.failures_.Take(request_.worker.rank);
+  }
+
+  Namespace& namespace_;
+  const BarrierRequest request_;
+  ReplyCallback<BarrierReply> done_;
+  absl::Status answer_;
+};
+
 WorkerGroupOptions Namespace::GroupOptionsOf(
     const NamespaceConfig& config, const NamespaceEnvironment& environment) {
-  return {
-      .min_workers = config.num_workers,
-      .max_workers = config.num_workers > 0 ? config.num_workers : kMaxWorkers,
-      .min_lease = environment.min_lease,
-      .max_lease = environment.max_lease};
+  // An async namespace takes whoever comes.
+  const bool is_async = config.mode == Mode::kAsync;
+  return {.min_workers = is_async ? 0 : config.num_workers,
+          .max_workers = is_async
+                             ? kMaxWorkers
+                             : std::max(config.num_workers, config.max_workers),
+          .on_worker_loss = config.on_worker_loss,
+          .min_lease = environment.min_lease,
+          .max_lease = environment.max_lease};
 }
 
 absl::StatusOr<JoinReply> Namespace::Join(const JoinRequest& request) {
@@ -22,43 +72,131 @@ absl::StatusOr<JoinReply> Namespace::Join(const JoinRequest& request) {
   RETURN_IF_ERROR(no_waits_);
   ASSIGN_OR_RETURN(
       const Worker worker,
-      workers_.Join(request.worker_name, request.lease,
-                    environment_.next_epoch->fetch_add(1), workers_.max_step(),
-                    environment_.alarms->Now()));
-  failures_.erase(worker.rank);
+      workers_->Join(request.worker_name, request.lease,
+                     environment_.next_epoch->fetch_add(1),
+                     mode_->StepOfJoiner(), environment_.alarms->Now()));
+  // Those were of whoever had the rank before.
+  failures_.Forget(worker.rank);
   WatchLeases();
   return JoinReply{.worker = worker,
-                   .num_workers = workers_.num_workers(),
+                   .num_workers = workers_->num_workers(),
                    .lease = request.lease,
-                   .step = workers_.step_of(worker.rank)};
+                   .step = workers_->step_of(worker.rank)};
 }
 
 absl::StatusOr<KeepAliveReply> Namespace::KeepAlive(
     const KeepAliveRequest& request) {
   MutexLock lock(&mutex_);
   const absl::Duration now = environment_.alarms->Now();
-  RETURN_IF_ERROR(workers_.CheckJoined(request.worker, now));
-  workers_.Renew(request.worker, now);
+  RETURN_IF_ERROR(workers_->CheckJoined(request.worker, now));
+  workers_->Renew(request.worker, now);
   return KeepAliveReply{
-      .lease_remaining = workers_.LeaseRemaining(request.worker, now),
-      .num_workers = workers_.num_workers()};
+      .lease_remaining = workers_->LeaseRemaining(request.worker, now),
+      .num_workers = workers_->num_workers()};
 }
 
 absl::Status Namespace::Leave(const LeaveRequest& request) {
-  MutexLock lock(&mutex_);
-  RETURN_IF_ERROR(
-      workers_.CheckJoined(request.worker, environment_.alarms->Now()));
-  workers_.Leave(request.worker);
+  Replies replies;
+  Work work{UpdatePass(environment_.backend, contributions_)};
+  {
+    MutexLock lock(&mutex_);
+    RETURN_IF_ERROR(
+        workers_->CheckJoined(request.worker, environment_.alarms->Now()));
+    workers_->Leave(request.worker);
+    failures_.Forget(request.worker.rank);
+    GoOnWithoutTheGone(work, replies);
+  }
+  Send(std::move(replies));
+  Run(std::move(work));
   return absl::OkStatus();
+}
+
+absl::Status Namespace::Admit(const std::optional<Worker>& worker) {
+  if (!worker) return absl::OkStatus();
+  const absl::Duration now = environment_.alarms->Now();
+  RETURN_IF_ERROR(mode_->CheckWorker(worker, now));
+  workers_->Renew(*worker, now);
+  return absl::OkStatus();
+}
+
+Step Namespace::AwaitedStep(Step step) const {
+  const Step awaited = mode_->StepToAwait(step);
+  return workers_->slowest_step() < awaited ? awaited : 0;
+}
+
+std::string Namespace::DescribeAwaited(Step step) const {
+  return absl::StrCat("step ", step, ": waiting for ",
+                      workers_->Describe(workers_->NeededBelow(step),
+                                         environment_.alarms->Now()));
 }
 
 void Namespace::Barrier(BarrierRequest request, CallContext context,
                         ReplyCallback<BarrierReply> done) {
-  std::move(done)(absl::UnimplementedError("Barrier: not supported yet"));
+  absl::Status status = CheckBarrierName(request.barrier);
+  if (status.ok()) {
+    MutexLock lock(&mutex_);
+    const absl::Duration now = environment_.alarms->Now();
+    status = workers_->CheckJoined(request.worker, now);
+    if (status.ok()) workers_->Renew(request.worker, now);
+  }
+  if (!status.ok()) {
+    std::move(done)(std::move(status));
+    return;
+  }
+  const auto call = std::make_shared<BarrierCall>(
+      this, std::move(request), std::move(context), environment_.alarms->Now(),
+      std::move(done));
+  const std::string topic = call->topic;
+  Start(call);
+  Replies replies;
+  {
+    MutexLock lock(&mutex_);
+    EndBarrier(topic, replies);
+  }
+  Send(std::move(replies));
+}
+
+std::vector<uint32_t> Namespace::MissingAt(
+    absl::string_view topic, std::optional<uint32_t> arrived) const {
+  std::vector<bool> is_there(workers_->end_rank());
+  for (const WaitingCallPtr& call : waits_.At(topic)) {
+    const uint32_t rank = static_cast<const BarrierCall&>(*call).rank();
+    if (rank < is_there.size()) is_there[rank] = true;
+  }
+  std::vector<uint32_t> missing;
+  for (uint32_t rank = 0; rank < is_there.size(); ++rank) {
+    if (!is_there[rank] && rank != arrived &&
+        workers_->Needs(rank, UINT64_MAX)) {
+      missing.push_back(rank);
+    }
+  }
+  return missing;
+}
+
+void Namespace::EndBarrier(absl::string_view topic, Replies& replies) {
+  if (waits_.At(topic).empty() || !MissingAt(topic, std::nullopt).empty()) {
+    return;
+  }
+  for (const WaitingCallPtr& call : waits_.Take(topic)) Finish(call, replies);
+}
+
+void Namespace::GoOnWithoutTheGone(Work& work, Replies& replies) {
+  if (rounds_open_ > 0) {
+    keys_.ForEach([&](StoredKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      if (!key.rounds || key.rounds->num_open() == 0) return;
+      EnqueueRounds(key, UpdatesOf(key.rounds->TakeComplete()), work, replies);
+    });
+  }
+  WakeAll(replies);
+  std::vector<std::string> barriers;
+  waits_.ForEach([&](const WaitingCallPtr& call) {
+    if (call->reason == WaitReason::kBarrier) barriers.push_back(call->topic);
+  });
+  for (const std::string& topic : barriers) EndBarrier(topic, replies);
 }
 
 void Namespace::WatchLeases() {
-  const absl::Duration next = workers_.next_expiry();
+  const absl::Duration next = workers_->next_expiry();
   if (next >= lease_alarm_time_) return;
   if (lease_alarm_ != 0) environment_.alarms->Cancel(lease_alarm_);
   lease_alarm_time_ = next;
@@ -69,13 +207,82 @@ void Namespace::WatchLeases() {
 }
 
 void Namespace::EndLeases() {
-  MutexLock lock(&mutex_);
-  lease_alarm_ = 0;
-  lease_alarm_time_ = absl::InfiniteDuration();
-  for (const uint32_t rank : workers_.Expired(environment_.alarms->Now())) {
-    workers_.Lose(rank);
+  Replies replies;
+  Work work{UpdatePass(environment_.backend, contributions_)};
+  {
+    MutexLock lock(&mutex_);
+    lease_alarm_ = 0;
+    lease_alarm_time_ = absl::InfiniteDuration();
+    const std::vector<uint32_t> ranks =
+        workers_->Expired(environment_.alarms->Now());
+    for (const uint32_t rank : ranks) Lose(rank, replies);
+    if (!ranks.empty()) GoOnWithoutTheGone(work, replies);
+    WatchLeases();
   }
-  WatchLeases();
+  Send(std::move(replies));
+  RunLater(std::move(work));
+}
+
+void Namespace::Lose(uint32_t rank, Replies& replies) {
+  const std::string reason = workers_->DescribeLoss(rank);
+  if (config_.on_worker_loss == OnWorkerLoss::kFail) {
+    FailRoundsWithout(rank, reason, replies);
+    const Step step = workers_->step_of(rank);
+    FailWaits(
+        [step](const WaitingCall& call) { return call.awaited_step > step; },
+        absl::AbortedError(
+            absl::StrCat("waiting for slower workers: ", reason)),
+        replies);
+  }
+  FailWaits(
+      [](const WaitingCall& call) {
+        return call.reason == WaitReason::kBarrier;
+      },
+      absl::AbortedError(absl::StrCat("barrier: ", reason)), replies);
+  workers_->Lose(rank);
+}
+
+void Namespace::FailRoundsWithout(uint32_t rank, absl::string_view reason,
+                                  Replies& replies) {
+  if (rounds_open_ == 0) return;
+  keys_.ForEach([&](StoredKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (!key.rounds || key.rounds->num_open() == 0) return;
+    ReportDropped(key, key.rounds->FailWithout(rank), reason, replies);
+  });
+}
+
+void Namespace::WatchGrace(std::vector<OpenedRound> opened) {
+  if (opened.empty()) return;
+  environment_.alarms->Schedule(
+      environment_.alarms->Now() + config_.quorum_grace,
+      [weak_this = weak_from_this(), opened = std::move(opened)] {
+        if (const auto self = weak_this.lock()) self->EndGrace(opened);
+      });
+}
+
+void Namespace::EndGrace(absl::Span<const OpenedRound> opened) {
+  Replies replies;
+  Work work{UpdatePass(environment_.backend, contributions_)};
+  {
+    MutexLock lock(&mutex_);
+    for (const OpenedRound& round : opened) {
+      StoredKey& key = *round.key;
+      if (!key.rounds) continue;  // deleted or replaced meanwhile
+      EnqueueRounds(key, UpdatesOf(key.rounds->EndGrace(round.step, round.id)),
+                    work, replies);
+    }
+  }
+  Send(std::move(replies));
+  RunLater(std::move(work));
+}
+
+// On the alarms' thread nothing may take long.
+void Namespace::RunLater(Work work) {
+  if (work.updates.empty() && work.folds.empty()) return;
+  environment_.executor->Submit(
+      [self = shared_from_this(), work = std::move(work)]() mutable {
+        self->Run(std::move(work));
+      });
 }
 
 }  // namespace tensorkv

@@ -1,5 +1,6 @@
-#include <algorithm>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -19,38 +20,195 @@ absl::Status MoveToHost(Backend& backend, PullReply& reply) {
 
 }  // namespace
 
+// One Pull from its call to its answer. Guarded by the namespace's mutex.
+class Namespace::PullCall final : public WaitingCall {
+ public:
+  PullCall(Namespace* name_space, PullRequest request, CallContext context,
+           absl::Duration started, ReplyCallback<PullReply> done)
+      : WaitingCall(std::move(context), started),
+        namespace_(*name_space),
+        request_(std::move(request)),
+        done_(std::move(done)) {}
+
+  bool CanEnd() override;
+  std::string Missing() const override;
+  void Fail(const absl::Status& status) override { answer_ = status; }
+  void Finish() override;
+  void Send() override;
+
+ private:
+  absl::Status CheckCaller() const;
+  bool IsReadable(const StoredKey& key, const PullEntry& entry) const;
+  // Whether all entries from `begin` on can be read now; their values are added
+  // to `reply` unless it is null. If not, position_ is at the first that
+  // cannot. Errors: NotFound.
+  absl::StatusOr<bool> ReadFrom(size_t begin, PullReply* reply);
+  absl::Status CheckAllExist() const;
+  // Whether the call need not wait any longer.
+  absl::StatusOr<bool> Attempt(PullReply& reply);
+  // What the entry at position_ waits for.
+  WaitReason ReasonToWait() const;
+  // Keeps the values of all the call's keys readable, so that one that waits
+  // for updates of several busy keys waits for no more than one of each.
+  void Pin();
+
+  Namespace& namespace_;
+  const PullRequest request_;
+  ReplyCallback<PullReply> done_;
+  absl::StatusOr<PullReply> answer_;
+  // The first entry that was not ready when last looked at.
+  size_t position_ = 0;
+  // Keys whose num_pulls_pinning counts this call.
+  std::vector<KeyPtr> pinned_;
+};
+
+bool Namespace::PullCall::CanEnd() {
+  PullReply reply;
+  const absl::StatusOr<bool> is_ready = Attempt(reply);
+  if (!is_ready.ok()) {
+    answer_ = is_ready.status();
+    return true;
+  }
+  if (*is_ready) {
+    answer_ = std::move(reply);
+    return true;
+  }
+  reason = ReasonToWait();
+  topic = awaited_step > 0 ? std::string(kProgressTopic)
+                           : request_.entries[position_].key;
+  return false;
+}
+
+absl::Status Namespace::PullCall::CheckCaller() const {
+  RETURN_IF_ERROR(namespace_.mode_->CheckWorker(
+      request_.worker, namespace_.environment_.alarms->Now()));
+  return namespace_.TakeFailure(request_.worker);
+}
+
+absl::StatusOr<bool> Namespace::PullCall::Attempt(PullReply& reply) {
+  RETURN_IF_ERROR(CheckCaller());
+  awaited_step = request_.worker
+                     ? namespace_.AwaitedStep(
+                           namespace_.workers_->step_of(request_.worker->rank))
+                     : 0;
+  if (awaited_step > 0) return false;
+  // Entries before position_ were ready once; the others first, then all again,
+  // so that the answer is of one moment.
+  if (position_ > 0) {
+    ASSIGN_OR_RETURN(const bool is_ready, ReadFrom(position_, nullptr));
+    if (!is_ready) return false;
+  }
+  reply.values.reserve(request_.entries.size());
+  return ReadFrom(0, &reply);
+}
+
+absl::StatusOr<bool> Namespace::PullCall::ReadFrom(size_t begin,
+                                                   PullReply* reply) {
+  const std::vector<PullEntry>& entries = request_.entries;
+  for (size_t i = begin; i < entries.size(); ++i) {
+    const StoredKey* key = namespace_.keys_.Find(entries[i].key);
+    if (key != nullptr && IsReadable(*key, entries[i])) {
+      if (reply != nullptr) {
+        reply->values.push_back({key->version, key->ToTensor()});
+      }
+      continue;
+    }
+    position_ = i;
+    if (key == nullptr && !request_.wait) {
+      return namespace_.NoSuchKey(entries[i].key);
+    }
+    // A wait that cannot end well does not begin.
+    if (!request_.wait) RETURN_IF_ERROR(CheckAllExist());
+    if (key != nullptr && key->value_is_changing) Pin();
+    return false;
+  }
+  return true;
+}
+
+bool Namespace::PullCall::IsReadable(const StoredKey& key,
+                                     const PullEntry& entry) const {
+  return key.version >= entry.min_version && !key.value_is_changing &&
+         !namespace_.mode_->MustWait(key, request_.worker);
+}
+
+absl::Status Namespace::PullCall::CheckAllExist() const {
+  for (const PullEntry& entry : request_.entries) {
+    if (namespace_.keys_.Find(entry.key) == nullptr) {
+      return namespace_.NoSuchKey(entry.key);
+    }
+  }
+  return absl::OkStatus();
+}
+
+void Namespace::PullCall::Pin() {
+  if (!pinned_.empty()) return;
+  for (const PullEntry& entry : request_.entries) {
+    StoredKey* key = namespace_.keys_.Find(entry.key);
+    if (key == nullptr) continue;
+    ++key->num_pulls_pinning;
+    pinned_.emplace_back(key);
+  }
+}
+
+void Namespace::PullCall::Finish() {
+  for (const KeyPtr& key : pinned_) --key->num_pulls_pinning;
+}
+
+WaitReason Namespace::PullCall::ReasonToWait() const {
+  if (awaited_step > 0) return WaitReason::kStaleness;
+  const PullEntry& entry = request_.entries[position_];
+  const StoredKey* key = namespace_.keys_.Find(entry.key);
+  if (key == nullptr) return WaitReason::kKey;
+  if (namespace_.mode_->MustWait(*key, request_.worker)) {
+    return WaitReason::kRound;
+  }
+  return key->version < entry.min_version ? WaitReason::kVersion
+                                          : WaitReason::kUpdate;
+}
+
+std::string Namespace::PullCall::Missing() const {
+  if (awaited_step > 0) return namespace_.DescribeAwaited(awaited_step);
+  const PullEntry& entry = request_.entries[position_];
+  const StoredKey* key = namespace_.keys_.Find(entry.key);
+  switch (ReasonToWait()) {
+    case WaitReason::kKey:
+      return absl::StrCat("key ", Quoted(entry.key), " does not exist yet");
+    case WaitReason::kRound:
+      return namespace_.mode_->DescribeWait(
+          *key, request_.worker, namespace_.environment_.alarms->Now());
+    case WaitReason::kVersion:
+      return absl::StrCat("key ", Quoted(entry.key), ": expected version ",
+                          entry.min_version, ", got ", key->version);
+    default:
+      return absl::StrCat("key ", Quoted(entry.key),
+                          ": its update is under way");
+  }
+}
+
+void Namespace::PullCall::Send() {
+  pinned_.clear();
+  if (answer_.ok() && !namespace_.is_on_host_) {
+    const absl::Status status =
+        MoveToHost(*namespace_.environment_.backend, *answer_);
+    if (!status.ok()) answer_ = status;
+  }
+  std::move(done_)(std::move(answer_));
+}
+
 void Namespace::Pull(PullRequest request, CallContext context,
                      ReplyCallback<PullReply> done) {
-  if (absl::Status status = CheckPull(request); !status.ok()) {
+  absl::Status status = CheckPull(request);
+  if (status.ok() && request.worker) {
+    MutexLock lock(&mutex_);
+    status = Admit(request.worker);
+  }
+  if (!status.ok()) {
     std::move(done)(std::move(status));
     return;
   }
-  const auto call = std::make_shared<PullCall>();
-  call->request = std::move(request);
-  call->context = std::move(context);
-  call->done = std::move(done);
-  call->started = environment_.alarms->Now();
-  // A copy: once parked, the call belongs to whoever answers it.
-  const std::shared_ptr<Cancellation> cancellation = call->context.cancellation;
-
-  Replies replies;
-  {
-    MutexLock lock(&mutex_);
-    if (auto answer = Attempt(*call)) {
-      Finish(*call, replies);
-      replies.pulls.emplace_back(call, *std::move(answer));
-    } else {
-      Park(call);
-    }
-  }
-  if (replies.pulls.empty() && cancellation != nullptr) {
-    cancellation->OnCancel([call, weak_this = weak_from_this()] {
-      if (const auto self = weak_this.lock()) {
-        self->EndWait(call, absl::StatusCode::kCancelled);
-      }
-    });
-  }
-  Send(std::move(replies));
+  Start(std::make_shared<PullCall>(this, std::move(request), std::move(context),
+                                   environment_.alarms->Now(),
+                                   std::move(done)));
 }
 
 absl::Status Namespace::CheckPull(const PullRequest& request) const {
@@ -58,173 +216,7 @@ absl::Status Namespace::CheckPull(const PullRequest& request) const {
   for (const PullEntry& entry : request.entries) {
     RETURN_IF_ERROR(CheckKey(entry.key));
   }
-  return mode_->CheckPull(request);
-}
-
-bool Namespace::IsReadable(const StoredKey& key, const PullCall& call,
-                           const PullEntry& entry) const {
-  return key.version >= entry.min_version && !key.value_is_changing &&
-         !mode_->MustWait(key, call.request.worker);
-}
-
-absl::StatusOr<bool> Namespace::ReadFrom(size_t begin, PullCall& call,
-                                         PullReply* reply) const {
-  const std::vector<PullEntry>& entries = call.request.entries;
-  for (size_t i = begin; i < entries.size(); ++i) {
-    const StoredKey* key = keys_.Find(entries[i].key);
-    if (key != nullptr && IsReadable(*key, call, entries[i])) {
-      if (reply != nullptr) {
-        reply->values.push_back({key->version, key->ToTensor()});
-      }
-      continue;
-    }
-    call.position = i;
-    if (key == nullptr && !call.request.wait) return NoSuchKey(entries[i].key);
-    if (!no_waits_.ok()) return no_waits_;
-    // A wait that cannot end well does not begin.
-    if (!call.request.wait) RETURN_IF_ERROR(CheckAllExist(call.request));
-    return false;
-  }
-  return true;
-}
-
-absl::Status Namespace::CheckAllExist(const PullRequest& request) const {
-  for (const PullEntry& entry : request.entries) {
-    if (keys_.Find(entry.key) == nullptr) return NoSuchKey(entry.key);
-  }
   return absl::OkStatus();
-}
-
-std::optional<absl::StatusOr<PullReply>> Namespace::Attempt(PullCall& call) {
-  if (absl::Status failure = TakeFailure(call.request.worker); !failure.ok()) {
-    return failure;
-  }
-  // Entries before call.position were ready once; the others first, then all
-  // again, so that the answer is of one moment.
-  absl::StatusOr<bool> is_ready = true;
-  if (call.position > 0) is_ready = ReadFrom(call.position, call, nullptr);
-  PullReply reply;
-  if (is_ready.ok() && *is_ready) {
-    reply.values.reserve(call.request.entries.size());
-    is_ready = ReadFrom(0, call, &reply);
-  }
-  if (!is_ready.ok()) return is_ready.status();
-  if (!*is_ready) return std::nullopt;
-  return reply;
-}
-
-void Namespace::Park(const std::shared_ptr<PullCall>& call) {
-  const std::string& name = call->request.entries[call->position].key;
-  waits_.Park(name, call);
-  const StoredKey* key = keys_.Find(name);
-  if (key != nullptr && key->value_is_changing) Pin(*call);
-  if (call->alarm != 0) return;
-  const absl::Duration timeout =
-      std::min(call->context.timeout, environment_.max_wait);
-  call->alarm = environment_.alarms->Schedule(
-      call->started + timeout, [call, weak_this = weak_from_this()] {
-        if (const auto self = weak_this.lock()) {
-          self->EndWait(call, absl::StatusCode::kDeadlineExceeded);
-        }
-      });
-}
-
-void Namespace::Pin(PullCall& call) {
-  if (!call.pinned.empty()) return;
-  for (const PullEntry& entry : call.request.entries) {
-    StoredKey* key = keys_.Find(entry.key);
-    if (key == nullptr) continue;
-    ++key->num_pulls_pinning;
-    call.pinned.emplace_back(key);
-  }
-}
-
-void Namespace::Finish(PullCall& call, Replies& replies) {
-  call.is_finished = true;
-  for (KeyPtr& key : call.pinned) {
-    --key->num_pulls_pinning;
-    replies.released_keys.push_back(std::move(key));
-  }
-  call.pinned.clear();
-}
-
-void Namespace::Wake(absl::string_view key, Replies& replies) {
-  for (std::shared_ptr<PullCall>& call : waits_.Take(key)) {
-    if (auto answer = Attempt(*call)) {
-      Finish(*call, replies);
-      replies.pulls.emplace_back(std::move(call), *std::move(answer));
-    } else {
-      Park(call);
-    }
-  }
-}
-
-void Namespace::EndWait(const std::shared_ptr<PullCall>& call,
-                        absl::StatusCode code) {
-  Replies replies;
-  {
-    MutexLock lock(&mutex_);
-    if (call->is_finished) return;
-    Finish(*call, replies);
-    waits_.Remove(call->request.entries[call->position].key, call);
-    const absl::Duration waited = environment_.alarms->Now() - call->started;
-    replies.pulls.emplace_back(
-        call,
-        absl::Status(code, absl::StrCat("waited ",
-                                        absl::FormatDuration(absl::Trunc(
-                                            waited, absl::Milliseconds(1))),
-                                        ": ", DescribeWait(*call))));
-  }
-  Send(std::move(replies));
-}
-
-std::string Namespace::DescribeWait(const PullCall& call) const {
-  const PullEntry& entry = call.request.entries[call.position];
-  const StoredKey* key = keys_.Find(entry.key);
-  if (key == nullptr) {
-    return absl::StrCat("key ", Quoted(entry.key), " does not exist yet");
-  }
-  if (mode_->MustWait(*key, call.request.worker)) {
-    return mode_->DescribeWait(*key, call.request.worker);
-  }
-  if (key->version < entry.min_version) {
-    return absl::StrCat("key ", Quoted(entry.key), ": expected version ",
-                        entry.min_version, ", got ", key->version);
-  }
-  return absl::StrCat("key ", Quoted(entry.key), ": its update is under way");
-}
-
-void Namespace::EndWaits(const absl::Status& status) {
-  Replies replies;
-  {
-    MutexLock lock(&mutex_);
-    no_waits_ = status;
-    for (std::shared_ptr<PullCall>& call : waits_.TakeAll()) {
-      Finish(*call, replies);
-      replies.pulls.emplace_back(std::move(call), status);
-    }
-  }
-  Send(std::move(replies));
-  calls_->EndWaits(status);
-}
-
-void Namespace::Send(Replies replies) {
-  for (const RefPtr<PushCall>& call : replies.pushes) {
-    if (call->status.ok()) {
-      std::move(call->done)(std::move(call->reply));
-    } else {
-      std::move(call->done)(call->status);
-    }
-  }
-  for (auto& [call, answer] : replies.pulls) {
-    if (call->alarm != 0) environment_.alarms->Cancel(call->alarm);
-    call->context.cancellation.reset();
-    if (answer.ok() && !is_on_host_) {
-      const absl::Status status = MoveToHost(*environment_.backend, *answer);
-      if (!status.ok()) answer = status;
-    }
-    std::move(call->done)(std::move(answer));
-  }
 }
 
 }  // namespace tensorkv

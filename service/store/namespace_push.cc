@@ -23,30 +23,39 @@ void Namespace::Push(PushRequest request, const CallContext& context,
 void Namespace::Push(PushRequest request, const CallContext& context,
                      std::vector<PullEntry>* names,
                      ReplyCallback<PushReply> done) {
+  absl::Status status = CheckFields(request);
+  if (status.ok() && MustHold(request)) {
+    return Hold(std::move(request), context, names, std::move(done));
+  }
   Replies replies;
-  UpdatePass updates(environment_.backend, contributions_);
+  Work work{UpdatePass(environment_.backend, contributions_)};
   Admission admission{.request = request,
                       .context = context,
                       .names = names,
                       .call = MakeRefCounted<PushCall>(),
                       .replies = replies,
-                      .updates = updates};
+                      .work = work};
   admission.call->done = std::move(done);
 
-  absl::Status status = CheckFields(request);
   if (status.ok()) status = HoldContributions(admission);
   if (status.ok()) status = MoveToDevice(request);
   if (status.ok()) {
     MutexLock lock(&mutex_);
     status = Admit(admission);
+    if (!status.ok()) CountRefusal(request, status);
   }
   if (!status.ok()) {
     std::move(admission.call->done)(std::move(status));
     return;
   }
   Send(std::move(replies));
-  for (FoldOfKey& fold : admission.folds) RunFold(std::move(fold));
-  RunUpdates(std::move(updates));
+  WatchGrace(std::move(admission.opened));
+  Run(std::move(work));
+}
+
+void Namespace::Run(Work work) {
+  for (FoldOfKey& fold : work.folds) RunFold(std::move(fold));
+  RunUpdates(std::move(work.updates));
 }
 
 absl::Status Namespace::CheckFields(const PushRequest& request) const {
@@ -90,6 +99,7 @@ absl::Status Namespace::MoveToDevice(PushRequest& request) {
 
 absl::Status Namespace::Admit(Admission& admission) {
   PushRequest& request = admission.request;
+  RETURN_IF_ERROR(Admit(request.worker));
   RETURN_IF_ERROR(TakeFailure(request.worker));
   ASSIGN_OR_RETURN(const GroupedEntries entries, GroupByKey(request));
   const uint64_t max_reply_bytes = admission.context.max_reply_bytes;
@@ -103,13 +113,14 @@ absl::Status Namespace::Admit(Admission& admission) {
                    Reservation::Create(values_, entries.room_bytes));
 
   admission.call->reply.results.resize(request.entries.size());
-  admission.updates.Reserve(request.entries.size());
+  admission.work.updates.Reserve(request.entries.size());
   for (uint32_t i = 0; i < entries.keys.size(); ++i) {
     if (entries.keys[i].is_first) AdmitKey(entries, i, admission);
   }
-  admission.updates.Hold(std::move(admission.held),
-                         std::move(admission.overhead),
-                         std::move(admission.room));
+  admission.work.updates.Hold(std::move(admission.held),
+                              std::move(admission.overhead),
+                              std::move(admission.room));
+  NoteStep(request, admission.replies);
   if (admission.names != nullptr) {
     for (PushEntry& entry : request.entries) {
       admission.names->push_back({std::move(entry.key), 0});
@@ -179,30 +190,53 @@ absl::Status Namespace::CheckEntry(const StoredKey& key,
 void Namespace::AdmitKey(const GroupedEntries& entries, uint32_t first,
                          Admission& admission) {
   StoredKey& key = *entries.keys[first].key;
-  const bool is_async = config_.mode == Mode::kAsync;
-  if (is_async && !key.is_updating) {
+  const bool applies_at_once = mode_->applies_at_once();
+  if (applies_at_once && !key.is_updating) {
     return UpdateIdleKey(entries, first, admission);
   }
   const PushRequest& request = admission.request;
-  Reservation room = admission.room.Split(
-      mode_->NeedsRoom(key, request) ? key.value_bytes() : 0);
+  const bool opens_round = mode_->NeedsRoom(key, request);
+  Reservation room = admission.room.Split(opens_round ? key.value_bytes() : 0);
   const size_t open_before = key.rounds ? key.rounds->num_open() : 0;
-  std::optional<PendingUpdate> update =
+  PendingUpdates updates =
       mode_->Admit(key, request, TakeContribution(entries, first, admission),
                    std::move(room));
-  rounds_open_ += (key.rounds ? key.rounds->num_open() : 0) - open_before;
-  if (!update) {
-    if (auto fold = mode_->BeginFold(key, request)) {
-      admission.folds.push_back({KeyPtr(&key), *std::move(fold)});
+  if (!applies_at_once) {
+    rounds_open_ += key.rounds->num_open() + updates.size() - open_before;
+    EnqueueRounds(key, std::move(updates), admission.work, admission.replies);
+    BeginFold(key, admission.work);
+    if (config_.quorum > 0 && opens_round && key.rounds->num_open() > 0 &&
+        !key.rounds->OpensRound(request.step)) {
+      admission.opened.push_back(
+          {KeyPtr(&key), request.step, key.rounds->IdOf(request.step)});
     }
     return;
   }
-  if (is_async) {
-    update->call = admission.call;
-    entries.ForEach(first, [&](uint32_t i) { update->results.push_back(i); });
+  for (PendingUpdate& update : updates) {
+    update.call = admission.call;
+    entries.ForEach(first, [&](uint32_t i) { update.results.push_back(i); });
     ++admission.call->num_pending;
+    Enqueue(key, std::move(update), admission.work.updates, admission.replies);
   }
-  Enqueue(key, *std::move(update), admission.updates, admission.replies);
+}
+
+void Namespace::EnqueueRounds(StoredKey& key, PendingUpdates updates,
+                              Work& work, Replies& replies) {
+  rounds_open_ -= updates.size();
+  for (PendingUpdate& update : updates) {
+    workers_->Close(update.round);
+    Enqueue(key, std::move(update), work.updates, replies);
+  }
+  if (!key.rounds) return;
+  if (auto fold = key.rounds->BeginScaling()) {
+    work.folds.push_back({KeyPtr(&key), *std::move(fold)});
+  }
+}
+
+void Namespace::BeginFold(StoredKey& key, Work& work) {
+  if (auto fold = key.rounds->BeginFold()) {
+    work.folds.push_back({KeyPtr(&key), *std::move(fold)});
+  }
 }
 
 void Namespace::UpdateIdleKey(const GroupedEntries& entries, uint32_t first,
@@ -214,7 +248,7 @@ void Namespace::UpdateIdleKey(const GroupedEntries& entries, uint32_t first,
     admission.call->reply.results[i].version = key.version;
   });
   if (is_skipped) return;
-  UpdatePass& updates = admission.updates;
+  UpdatePass& updates = admission.work.updates;
   updates.Begin(&key, admission.call);
   entries.ForEach(first, [&](uint32_t i) {
     updates.AddResult(i);
@@ -247,7 +281,7 @@ Contribution Namespace::TakeContribution(const GroupedEntries& entries,
 
 PushResult Namespace::ResultOf(const StoredKey& key,
                                const PushRequest& request) const {
-  if (config_.mode == Mode::kAsync) return {.version = key.version};
+  if (mode_->applies_at_once()) return {.version = key.version};
   return {.round = request.step};
 }
 
@@ -269,23 +303,31 @@ void Namespace::Enqueue(StoredKey& key, PendingUpdate update,
 void Namespace::RunFold(FoldOfKey job) {
   absl::StatusOr<Contribution> sum = SumOf(job);
   Replies replies;
-  UpdatePass updates(environment_.backend, contributions_);
+  Work work{UpdatePass(environment_.backend, contributions_)};
   {
     MutexLock lock(&mutex_);
     StoredKey& key = *job.key;
     if (!key.rounds) return;  // deleted or replaced meanwhile
     std::optional<Contribution> folded;
-    // Without room for the sum, the contributions wait as they are.
-    if (sum.ok()) folded = *std::move(sum);
-    std::optional<PendingUpdate> update =
-        mode_->EndFold(key, job.fold.step, std::move(folded));
-    if (update) {
-      --rounds_open_;
-      Enqueue(key, *std::move(update), updates, replies);
+    if (sum.ok()) {
+      folded = *std::move(sum);
+    } else if (job.fold.scale != 1) {
+      FailFold(job, sum.status(), replies);
     }
+    // Without room for the sum, the contributions wait as they are.
+    ClosedRounds closed = key.rounds->EndFold(job.fold, std::move(folded));
+    EnqueueRounds(key, UpdatesOf(std::move(closed)), work, replies);
+    if (sum.ok()) BeginFold(key, work);
   }
   Send(std::move(replies));
-  RunUpdates(std::move(updates));
+  Run(std::move(work));
+}
+
+void Namespace::FailFold(const FoldOfKey& job, const absl::Status& status,
+                         Replies& replies) {
+  ReportDropped(*job.key, job.key->rounds->Fail(job.fold.step, job.fold.id),
+                status.message(), replies);
+  Wake(job.key->name(), replies);
 }
 
 absl::StatusOr<Contribution> Namespace::SumOf(const FoldOfKey& job) {
@@ -308,7 +350,35 @@ absl::StatusOr<Contribution> Namespace::SumOf(const FoldOfKey& job) {
   update.contributions = views;
   update.value = {dtype, num_elements, slot.buffer->mutable_data()};
   RETURN_IF_ERROR(environment_.backend->Apply({&update, 1}));
+  if (job.fold.scale != 1) RETURN_IF_ERROR(Scale(job, sum));
   return sum;
+}
+
+// By the rule accumulate on zeros, which rounds once. Sums of integers stay as
+// they are.
+absl::Status Namespace::Scale(const FoldOfKey& job, Contribution& sum) {
+  const DType dtype = AccumulateType(job.key->dtype());
+  if (!IsFloat(dtype)) return absl::OkStatus();
+  ASSIGN_OR_RETURN(
+      const UpdateRule rule,
+      UpdateRule::Create({.name = "accumulate",
+                          .hyperparameters = {{"scale", job.fold.scale}}}));
+  const int64_t num_elements = job.key->num_elements();
+  ASSIGN_OR_RETURN(
+      RefPtr<Buffer> scaled,
+      environment_.backend->Allocate(num_elements * SizeOf(dtype), nullptr));
+  Slot& slot = sum.slots[0];
+  const TensorView contribution = {dtype, num_elements, slot.data};
+  TensorUpdate update;
+  update.rule = &rule;
+  update.value = {dtype, num_elements, scaled->mutable_data()};
+  update.stored = {dtype, num_elements, scaled->data()};
+  update.contributions = absl::MakeConstSpan(&contribution, 1);
+  RETURN_IF_ERROR(environment_.backend->Zero({&update.value, 1}));
+  RETURN_IF_ERROR(environment_.backend->Apply({&update, 1}));
+  slot.buffer = std::move(scaled);
+  slot.data = slot.buffer->data();
+  return absl::OkStatus();
 }
 
 void Namespace::RunUpdates(UpdatePass updates) {
@@ -379,30 +449,57 @@ void Namespace::EndRound(const UpdatePass::Item& item,
   }
   ++rounds_failed_;
   if (item.key->rounds) item.key->rounds->Reopen(item.round);
-  for (uint32_t rank = 0; rank < config_.num_workers; ++rank) {
-    AddFailure(rank, absl::StrCat("round ", item.round, " of ",
-                                  Quoted(item.key->name()),
-                                  " failed: ", status.message()));
+  for (uint32_t rank = 0; rank < workers_->end_rank(); ++rank) {
+    if (!workers_->CountsIn(rank, item.round)) continue;
+    failures_.Add(rank, item.key->name(), item.round, status.message());
+    workers_->FallBack(rank, item.round);
   }
 }
 
-void Namespace::AddFailure(uint32_t rank, absl::string_view message) {
-  absl::Status& failure = failures_[rank];
-  failure = absl::AbortedError(
-      failure.ok() ? message : absl::StrCat(failure.message(), "; ", message));
+void Namespace::ReportDropped(const StoredKey& key, ClosedRounds rounds,
+                              absl::string_view reason, Replies& replies) {
+  rounds_open_ -= rounds.size();
+  rounds_failed_ += rounds.size();
+  for (const ClosedRound& round : rounds) {
+    for (const uint32_t rank : round.ranks) {
+      failures_.Add(rank, key.name(), round.step, reason);
+      workers_->FallBack(rank, round.step);
+    }
+  }
+  replies.dropped_rounds.push_back(std::move(rounds));
+}
+
+// The worker of `request` has reached its step.
+void Namespace::NoteStep(const PushRequest& request, Replies& replies) {
+  if (!request.worker || request.step == 0) return;
+  if (config_.mode == Mode::kAsync && request.worker->epoch == 0) return;
+  workers_->Reach(*request.worker, request.step);
+  if (config_.mode == Mode::kBounded) Wake(kProgressTopic, replies);
+}
+
+void Namespace::CountRefusal(const PushRequest& request,
+                             const absl::Status& status) {
+  if (absl::IsAlreadyExists(status)) ++contributions_duplicate_;
+  if (!absl::IsFailedPrecondition(status)) return;
+  if (!mode_->CheckWorker(request.worker, environment_.alarms->Now()).ok()) {
+    ++contributions_fenced_;
+    return;
+  }
+  for (const PushEntry& entry : request.entries) {
+    const StoredKey* key = keys_.Find(entry.key);
+    if (key != nullptr && key->rounds && key->rounds->IsClosed(request.step)) {
+      ++contributions_late_;
+      return;
+    }
+  }
 }
 
 bool Namespace::HasFailure(const std::optional<Worker>& worker) const {
-  return worker && failures_.contains(worker->rank);
+  return worker && failures_.Has(worker->rank);
 }
 
 absl::Status Namespace::TakeFailure(const std::optional<Worker>& worker) {
-  if (!worker) return absl::OkStatus();
-  const auto failure = failures_.find(worker->rank);
-  if (failure == failures_.end()) return absl::OkStatus();
-  absl::Status status = std::move(failure->second);
-  failures_.erase(failure);
-  return status;
+  return worker ? failures_.Take(worker->rank) : absl::OkStatus();
 }
 
 }  // namespace tensorkv

@@ -65,10 +65,18 @@ absl::Status Namespace::CheckPush(const PushRequest& request) {
   if (is_repeat) return budget_->CheckRoom(staging.total_bytes());
   {
     MutexLock lock(&mutex_);
+    absl::Status status = Admit(request.worker);
     // The call will report the failed round, whatever else is wrong with it.
-    if (HasFailure(request.worker)) return absl::OkStatus();
-    ASSIGN_OR_RETURN(const GroupedEntries entries, GroupByKey(request));
-    bytes += entries.room_bytes;
+    if (status.ok() && HasFailure(request.worker)) return status;
+    if (status.ok()) {
+      const absl::StatusOr<GroupedEntries> entries = GroupByKey(request);
+      status = entries.status();
+      if (status.ok()) bytes += entries->room_bytes;
+    }
+    if (!status.ok()) {
+      CountRefusal(request, status);
+      return status;
+    }
   }
   return budget_->CheckRoom(SumOfBytes(bytes, staging.total_bytes()));
 }

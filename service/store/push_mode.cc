@@ -1,11 +1,11 @@
 #include "service/store/push_mode.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "service/store/names.h"
-#include "service/store/worker_group.h"
 
 namespace tensorkv {
 namespace {
@@ -13,20 +13,52 @@ namespace {
 constexpr uint32_t kDefaultMaxOpenRounds = 4;
 // Bounds what a key's open rounds take besides their contributions.
 constexpr uint32_t kMaxOpenRounds = 64;
+constexpr absl::Duration kMaxQuorumGrace = absl::Hours(1);
+
+PendingUpdate UpdateAtOnce(Contribution contribution, Reservation room) {
+  PendingUpdate update;
+  update.slots = std::move(contribution.slots);
+  update.held = std::move(contribution.held);
+  update.overhead = std::move(contribution.overhead);
+  update.room = std::move(room);
+  return update;
+}
+
+absl::Status CheckHasWorkerAndStep(const PushRequest& request,
+                                   absl::string_view mode) {
+  if (!request.worker) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "push to a ", mode, " namespace: expected a worker, got none"));
+  }
+  if (request.step == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("push to a ", mode,
+                     " namespace: expected a step of at least 1, got 0"));
+  }
+  return absl::OkStatus();
+}
 
 // Every contribution is an update of its own.
-class AsyncMode final : public PushMode {
+class AsyncMode : public PushMode {
  public:
+  explicit AsyncMode(const WorkerGroup* workers) : workers_(*workers) {}
+
   void FillDefaults(NamespaceConfig& config) const override {
-    config.num_workers = 0;
-    config.max_open_rounds = 0;
+    config = {.mode = config.mode,
+              .rule = config.rule,
+              .budget_bytes = config.budget_bytes};
   }
+
+  bool applies_at_once() const override { return true; }
 
   absl::Status CheckPush(const PushRequest&) const override {
     return absl::OkStatus();
   }
-  absl::Status CheckPull(const PullRequest&) const override {
-    return absl::OkStatus();
+  // Nobody needs to be a member; who says so must be one.
+  absl::Status CheckWorker(const std::optional<Worker>& worker,
+                           absl::Duration now) const override {
+    if (!worker || worker->epoch == 0) return absl::OkStatus();
+    return workers_.Check(*worker, now);
   }
   absl::Status CheckKey(const StoredKey&, const PushRequest&) const override {
     return absl::OkStatus();
@@ -35,65 +67,99 @@ class AsyncMode final : public PushMode {
     return true;
   }
 
-  std::optional<PendingUpdate> Admit(StoredKey&, const PushRequest&,
-                                     Contribution contribution,
-                                     Reservation room) const override {
-    if (contribution.slots.empty()) return std::nullopt;
-    PendingUpdate update;
-    update.slots = std::move(contribution.slots);
-    update.held = std::move(contribution.held);
-    update.overhead = std::move(contribution.overhead);
-    update.room = std::move(room);
-    return update;
-  }
-
-  std::optional<Fold> BeginFold(StoredKey&, const PushRequest&) const override {
-    return std::nullopt;
-  }
-  std::optional<PendingUpdate> EndFold(
-      StoredKey&, Step, std::optional<Contribution>) const override {
-    return std::nullopt;
+  PendingUpdates Admit(StoredKey&, const PushRequest&,
+                       Contribution contribution,
+                       Reservation room) const override {
+    PendingUpdates updates;
+    if (!contribution.slots.empty()) {
+      updates.push_back(UpdateAtOnce(std::move(contribution), std::move(room)));
+    }
+    return updates;
   }
 
   bool MustWait(const StoredKey&, const std::optional<Worker>&) const override {
     return false;
   }
-  std::string DescribeWait(const StoredKey&,
-                           const std::optional<Worker>&) const override {
+  std::string DescribeWait(const StoredKey&, const std::optional<Worker>&,
+                           absl::Duration) const override {
     return "";
   }
+  Step StepOfJoiner() const override { return 0; }
+
+ protected:
+  const WorkerGroup& workers() const { return workers_; }
+
+ private:
+  const WorkerGroup& workers_;
+};
+
+// As async, but nobody runs too far ahead of the slowest worker.
+class BoundedMode final : public AsyncMode {
+ public:
+  BoundedMode(const WorkerGroup* workers, uint32_t staleness)
+      : AsyncMode(workers), staleness_(staleness) {}
+
+  void FillDefaults(NamespaceConfig& config) const override {
+    config.max_workers = std::max(config.max_workers, config.num_workers);
+    config.rescale_partial_rounds = false;
+    config.quorum = 0;
+    config.quorum_grace = absl::ZeroDuration();
+    config.max_open_rounds = 0;
+  }
+
+  absl::Status CheckPush(const PushRequest& request) const override {
+    return CheckHasWorkerAndStep(request, "bounded");
+  }
+  absl::Status CheckWorker(const std::optional<Worker>& worker,
+                           absl::Duration now) const override {
+    return worker ? workers().Check(*worker, now) : absl::OkStatus();
+  }
+  absl::Status CheckKey(const StoredKey& key,
+                        const PushRequest& request) const override {
+    const Step reached = workers().step_of(request.worker->rank);
+    if (request.step >= reached) return absl::OkStatus();
+    return absl::FailedPreconditionError(absl::StrCat(
+        "step of worker ", request.worker->rank, ": expected at least ",
+        reached, ", which it has reached, got ", request.step));
+  }
+
+  Step StepToAwait(Step step) const override {
+    return step > staleness_ ? step - staleness_ : 0;
+  }
+  Step StepOfJoiner() const override { return workers().slowest_step(); }
+
+ private:
+  const uint32_t staleness_;
 };
 
 // Contributions become one update when their round closes.
 class SyncMode final : public PushMode {
  public:
-  SyncMode(uint32_t num_workers, uint32_t max_open_rounds)
-      : num_workers_(num_workers), max_open_rounds_(max_open_rounds) {}
+  explicit SyncMode(const RoundPolicy& policy) : policy_(policy) {}
 
   void FillDefaults(NamespaceConfig& config) const override {
-    config.max_open_rounds = max_open_rounds_;
+    config.max_workers = std::max(config.max_workers, config.num_workers);
+    config.max_open_rounds = policy_.max_open;
+    config.staleness = 0;
   }
+
+  bool applies_at_once() const override { return false; }
 
   absl::Status CheckPush(const PushRequest& request) const override {
-    if (!request.worker) {
-      return absl::InvalidArgumentError(
-          "push to a sync namespace: expected a worker, got none");
-    }
-    if (request.step == 0) {
-      return absl::InvalidArgumentError(
-          "push to a sync namespace: expected a step of at least 1, got 0");
-    }
-    return CheckWorker(*request.worker);
+    return CheckHasWorkerAndStep(request, "sync");
   }
-
-  absl::Status CheckPull(const PullRequest& request) const override {
-    return request.worker ? CheckWorker(*request.worker) : absl::OkStatus();
+  absl::Status CheckWorker(const std::optional<Worker>& worker,
+                           absl::Duration now) const override {
+    return worker ? policy_.workers->Check(*worker, now) : absl::OkStatus();
   }
 
   absl::Status CheckKey(const StoredKey& key,
                         const PushRequest& request) const override {
-    if (!key.rounds) return absl::OkStatus();
-    return key.rounds->Check(key.name(), request.worker->rank, request.step);
+    if (key.rounds) {
+      return key.rounds->Check(key.name(), request.worker->rank, request.step);
+    }
+    return Rounds(&policy_).Check(key.name(), request.worker->rank,
+                                  request.step);
   }
 
   bool NeedsRoom(const StoredKey& key,
@@ -101,29 +167,16 @@ class SyncMode final : public PushMode {
     return !key.rounds || key.rounds->OpensRound(request.step);
   }
 
-  std::optional<PendingUpdate> Admit(StoredKey& key, const PushRequest& request,
-                                     Contribution contribution,
-                                     Reservation room) const override {
-    if (!key.rounds) {
-      key.rounds = std::make_unique<Rounds>(num_workers_, max_open_rounds_);
-    }
-    return UpdateOf(key.rounds->Add(request.worker->rank, request.step,
-                                    std::move(contribution), std::move(room)));
+  PendingUpdates Admit(StoredKey& key, const PushRequest& request,
+                       Contribution contribution,
+                       Reservation room) const override {
+    if (!key.rounds) key.rounds = std::make_unique<Rounds>(&policy_);
+    return UpdatesOf(key.rounds->Add(request.worker->rank, request.step,
+                                     std::move(contribution), std::move(room)));
   }
 
-  std::optional<Fold> BeginFold(StoredKey& key,
-                                const PushRequest& request) const override {
-    return key.rounds->BeginFold(request.step);
-  }
-
-  std::optional<PendingUpdate> EndFold(
-      StoredKey& key, Step step,
-      std::optional<Contribution> sum) const override {
-    return UpdateOf(key.rounds->EndFold(step, std::move(sum)));
-  }
-
-  // A closed round has a contribution of every worker, so each of them waits
-  // until it has been applied.
+  // A worker waits for the rounds it has contributed to, until they have been
+  // applied.
   bool MustWait(const StoredKey& key,
                 const std::optional<Worker>& worker) const override {
     if (!worker) return false;
@@ -132,69 +185,84 @@ class SyncMode final : public PushMode {
   }
 
   std::string DescribeWait(const StoredKey& key,
-                           const std::optional<Worker>& worker) const override {
+                           const std::optional<Worker>& worker,
+                           absl::Duration now) const override {
     if (key.rounds && key.rounds->HasOpenRoundOf(worker->rank)) {
-      return key.rounds->DescribeOpenRoundOf(worker->rank, key.name());
+      return key.rounds->DescribeOpenRoundOf(worker->rank, key.name(), now);
     }
     return absl::StrCat("key ", Quoted(key.name()),
                         ": its update is under way");
   }
+  Step StepOfJoiner() const override { return policy_.workers->max_step(); }
 
  private:
-  static std::optional<PendingUpdate> UpdateOf(
-      std::optional<ClosedRound> closed) {
-    if (!closed) return std::nullopt;
-    PendingUpdate update;
-    update.round = closed->step;
-    update.slots = std::move(closed->slots);
-    update.held = std::move(closed->held);
-    update.overhead = std::move(closed->overhead);
-    update.room = std::move(closed->room);
-    return update;
-  }
-
-  absl::Status CheckWorker(const Worker& worker) const {
-    if (worker.rank >= num_workers_) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("worker: expected a rank below ", num_workers_, ", got ",
-                       worker.rank));
-    }
-    if (worker.epoch != 0) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("worker ", worker.rank,
-                       ": expected epoch 0, as the workers of this "
-                       "namespace do not join, got ",
-                       worker.epoch));
-    }
-    return absl::OkStatus();
-  }
-
-  const uint32_t num_workers_;
-  const uint32_t max_open_rounds_;
+  const RoundPolicy policy_;
 };
 
-}  // namespace
-
-absl::StatusOr<std::unique_ptr<PushMode>> PushMode::Create(
-    const NamespaceConfig& config) {
-  if (config.mode == Mode::kAsync) return std::make_unique<AsyncMode>();
-  if (config.mode != Mode::kSync) {
-    return absl::UnimplementedError(
-        "mode: expected async or sync, got bounded, which this server lacks");
-  }
+absl::Status CheckGroup(const NamespaceConfig& config) {
   if (config.num_workers == 0 || config.num_workers > kMaxWorkers) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("num_workers of a sync namespace: expected 1 to ",
-                     kMaxWorkers, ", got ", config.num_workers));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "num_workers of a sync or bounded namespace: expected 1 to ",
+        kMaxWorkers, ", got ", config.num_workers));
   }
+  if (config.max_workers > kMaxWorkers ||
+      (config.max_workers > 0 && config.max_workers < config.num_workers)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "max_workers: expected num_workers, which is ", config.num_workers,
+        ", to ", kMaxWorkers, ", got ", config.max_workers));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckRounds(const NamespaceConfig& config) {
   if (config.max_open_rounds > kMaxOpenRounds) {
     return absl::InvalidArgumentError(
         absl::StrCat("max_open_rounds: expected at most ", kMaxOpenRounds,
                      ", got ", config.max_open_rounds));
   }
-  return std::make_unique<SyncMode>(
-      config.num_workers, config.max_open_rounds == 0 ? kDefaultMaxOpenRounds
-                                                      : config.max_open_rounds);
+  const uint32_t most = std::max(config.num_workers, config.max_workers);
+  if (config.quorum > most) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "quorum: expected at most ", most, " workers, got ", config.quorum));
+  }
+  if (config.quorum_grace < absl::ZeroDuration() ||
+      config.quorum_grace > kMaxQuorumGrace) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "quorum_grace: expected 0 to ", absl::FormatDuration(kMaxQuorumGrace),
+        ", got ", absl::FormatDuration(config.quorum_grace)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+PendingUpdates UpdatesOf(ClosedRounds rounds) {
+  PendingUpdates updates;
+  for (ClosedRound& closed : rounds) {
+    PendingUpdate& update = updates.emplace_back();
+    update.round = closed.step;
+    update.slots = std::move(closed.slots);
+    update.held = std::move(closed.held);
+    update.overhead = std::move(closed.overhead);
+    update.room = std::move(closed.room);
+  }
+  return updates;
+}
+
+absl::StatusOr<std::unique_ptr<PushMode>> PushMode::Create(
+    const NamespaceConfig& config, const WorkerGroup* workers) {
+  if (config.mode == Mode::kAsync) return std::make_unique<AsyncMode>(workers);
+  RETURN_IF_ERROR(CheckGroup(config));
+  if (config.mode == Mode::kBounded) {
+    return std::make_unique<BoundedMode>(workers, config.staleness);
+  }
+  RETURN_IF_ERROR(CheckRounds(config));
+  return std::make_unique<SyncMode>(RoundPolicy{
+      .workers = workers,
+      .max_open = config.max_open_rounds == 0 ? kDefaultMaxOpenRounds
+                                              : config.max_open_rounds,
+      .quorum = config.quorum,
+      .rescales = config.rescale_partial_rounds});
 }
 
 }  // namespace tensorkv

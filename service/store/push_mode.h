@@ -8,32 +8,46 @@
 #include <optional>
 #include <string>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "service/store/rounds.h"
 #include "service/store/stored_key.h"
+#include "service/store/worker_group.h"
 #include "tensor/requests.h"
 
 namespace tensorkv {
 
+using PendingUpdates = absl::InlinedVector<PendingUpdate, 1>;
+
+// What closed rounds become.
+PendingUpdates UpdatesOf(ClosedRounds rounds);
+
 // The strategy of one namespace, const after construction; its methods are
-// called with the namespace's mutex held.
+// called with the namespace's mutex held, CheckPush also without.
 class PushMode {
  public:
   virtual ~PushMode() = default;
 
-  // The mode that `config` asks for.
-  // Errors: InvalidArgument (workers) · Unimplemented (MODE_BOUNDED).
+  // The mode that `config` asks for. `workers` outlives it.
+  // Errors: InvalidArgument (workers, rounds, quorum, staleness).
   static absl::StatusOr<std::unique_ptr<PushMode>> Create(
-      const NamespaceConfig& config);
+      const NamespaceConfig& config, const WorkerGroup* workers);
 
   // Sets what the mode ignores, or has a default for.
   virtual void FillDefaults(NamespaceConfig& config) const = 0;
 
-  // Whether the caller may push, or pull as a worker, at all. Errors:
-  // InvalidArgument (no worker, no step, rank) · FailedPrecondition (epoch).
+  // Whether a contribution is an update of its own.
+  virtual bool applies_at_once() const = 0;
+
+  // Whether the request has what the mode needs.
+  // Errors: InvalidArgument (no worker, no step).
   virtual absl::Status CheckPush(const PushRequest& request) const = 0;
-  virtual absl::Status CheckPull(const PullRequest& request) const = 0;
+
+  // Whether `worker` may call, as itself. Errors: those of WorkerGroup::Check.
+  virtual absl::Status CheckWorker(const std::optional<Worker>& worker,
+                                   absl::Duration now) const = 0;
 
   // Whether the caller may contribute to `key` now.
   virtual absl::Status CheckKey(const StoredKey& key,
@@ -43,25 +57,25 @@ class PushMode {
   virtual bool NeedsRoom(const StoredKey& key,
                          const PushRequest& request) const = 0;
 
-  // Adds the contribution to `key`; returns the update that is ready now, if
-  // any. REQUIRES: CheckKey is OK.
-  virtual std::optional<PendingUpdate> Admit(StoredKey& key,
-                                             const PushRequest& request,
-                                             Contribution contribution,
-                                             Reservation room) const = 0;
-
-  // What to sum ahead of the end of the round that the contribution joined, if
-  // anything; EndFold takes the sum and returns the update that is ready then.
-  virtual std::optional<Fold> BeginFold(StoredKey& key,
-                                        const PushRequest& request) const = 0;
-  virtual std::optional<PendingUpdate> EndFold(
-      StoredKey& key, Step step, std::optional<Contribution> sum) const = 0;
+  // Adds the contribution to `key`; returns the updates that are ready now.
+  // REQUIRES: CheckKey is OK.
+  virtual PendingUpdates Admit(StoredKey& key, const PushRequest& request,
+                               Contribution contribution,
+                               Reservation room) const = 0;
 
   // Whether `worker` must wait before it reads `key`, and for what.
   virtual bool MustWait(const StoredKey& key,
                         const std::optional<Worker>& worker) const = 0;
-  virtual std::string DescribeWait(
-      const StoredKey& key, const std::optional<Worker>& worker) const = 0;
+  virtual std::string DescribeWait(const StoredKey& key,
+                                   const std::optional<Worker>& worker,
+                                   absl::Duration now) const = 0;
+
+  // The step that the workers must have reached, all that are needed, before
+  // a worker may go on that has reached `step`; 0: none.
+  virtual Step StepToAwait(Step step) const { return 0; }
+
+  // Where a worker starts that comes later.
+  virtual Step StepOfJoiner() const = 0;
 };
 
 }  // namespace tensorkv

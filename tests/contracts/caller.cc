@@ -12,9 +12,11 @@ Caller Caller::In(std::string name_space) const {
   return other;
 }
 
-Caller Caller::As(uint32_t rank) const {
+Caller Caller::As(uint32_t rank) const { return As(Worker{.rank = rank}); }
+
+Caller Caller::As(const Worker& worker) const {
   Caller other = *this;
-  other.worker_ = Worker{.rank = rank};
+  other.worker_ = worker;
   return other;
 }
 
@@ -130,6 +132,35 @@ absl::StatusOr<ListReply> Caller::List(const std::string& prefix,
                             .page_size = page_size,
                             .page_token = page_token},
                            options_);
+}
+
+absl::StatusOr<JoinReply> Caller::TryJoin(const std::string& name,
+                                          absl::Duration lease) const {
+  return connection_->Join(
+      {.name_space = name_space_, .worker_name = name, .lease = lease},
+      options_);
+}
+
+absl::StatusOr<Caller> Caller::Join(const std::string& name,
+                                    absl::Duration lease) const {
+  ASSIGN_OR_RETURN(const JoinReply reply, TryJoin(name, lease));
+  return As(reply.worker);
+}
+
+absl::StatusOr<KeepAliveReply> Caller::KeepAlive() const {
+  return connection_->KeepAlive({.name_space = name_space_, .worker = worker()},
+                                options_);
+}
+
+absl::Status Caller::Leave() const {
+  return connection_->Leave({.name_space = name_space_, .worker = worker()},
+                            options_);
+}
+
+absl::Status Caller::Barrier(const std::string& name) const {
+  return connection_->Barrier(
+      {.name_space = name_space_, .worker = worker(), .barrier = name},
+      options_);
 }
 
 absl::Status Caller::Create(const NamespaceConfig& config,

@@ -28,6 +28,7 @@ class Caller {
   // The same caller in another namespace, as a worker, with a short deadline.
   Caller In(std::string name_space) const;
   Caller As(uint32_t rank) const;
+  Caller As(const Worker& worker) const;
   Caller Within(absl::Duration timeout) const;
 
   absl::StatusOr<Version> Init(
@@ -65,6 +66,17 @@ class Caller {
   absl::StatusOr<ListReply> List(const std::string& prefix = "",
                                  uint32_t page_size = 0,
                                  const std::string& page_token = "") const;
+
+  // The same caller as the worker that has joined.
+  absl::StatusOr<Caller> Join(const std::string& name,
+                              absl::Duration lease = absl::Minutes(5)) const;
+  absl::StatusOr<JoinReply> TryJoin(const std::string& name,
+                                    absl::Duration lease) const;
+  absl::StatusOr<KeepAliveReply> KeepAlive() const;
+  absl::Status Leave() const;
+  absl::Status Barrier(const std::string& name) const;
+  // REQUIRES: As, or Join.
+  const Worker& worker() const { return *worker_; }
 
   absl::Status Create(const NamespaceConfig& config,
                       OnExisting on_existing = OnExisting::kFail) const;

@@ -214,11 +214,6 @@ TEST_P(NamespaceContractTest, SyncHasAtMost4096Workers) {
                        AllOf(HasSubstr("4096"), HasSubstr("4097"))));
 }
 
-TEST_P(NamespaceContractTest, BoundedModeIsUnimplemented) {
-  EXPECT_THAT(store_.In("a").Create({.mode = Mode::kBounded, .num_workers = 2}),
-              StatusIs(StatusCode::kUnimplemented));
-}
-
 TEST_P(NamespaceContractTest, RuleOfTheConfigurationIsChecked) {
   EXPECT_THAT(store_.In("a").Create({.rule = {.name = "sdg"}}),
               StatusIs(StatusCode::kInvalidArgument, HasSubstr("\"sdg\"")));

@@ -68,6 +68,8 @@ class KeysContractTest : public StoreContractTest {};
 class NamespaceContractTest : public StoreContractTest {};
 class RuleContractTest : public StoreContractTest {};
 class SyncContractTest : public StoreContractTest {};
+class MembershipContractTest : public StoreContractTest {};
+class BoundedContractTest : public StoreContractTest {};
 class RoundSumContractTest : public StoreContractTest {};
 class AllReduceContractTest : public StoreContractTest {};
 class ConcurrencyContractTest : public StoreContractTest {};
@@ -93,6 +95,10 @@ class TutorialContractTest : public StoreContractTest {};
   INSTANTIATE_TEST_SUITE_P(prefix, RuleContractTest,        \
                            ::testing::Values(factory));     \
   INSTANTIATE_TEST_SUITE_P(prefix, SyncContractTest,        \
+                           ::testing::Values(factory));     \
+  INSTANTIATE_TEST_SUITE_P(prefix, MembershipContractTest,  \
+                           ::testing::Values(factory));     \
+  INSTANTIATE_TEST_SUITE_P(prefix, BoundedContractTest,     \
                            ::testing::Values(factory));     \
   INSTANTIATE_TEST_SUITE_P(prefix, RoundSumContractTest,    \
                            ::testing::Values(factory));     \

@@ -155,8 +155,14 @@ TEST(ProtoCodecTest, NamespaceStatusFields) {
                          config {
                            mode: MODE_SYNC
                            num_workers: 4
+                           max_workers: 20
                            rule { name: "sgd" }
                            budget_bytes: 5
+                           staleness: 21
+                           on_worker_loss: ON_WORKER_LOSS_CONTINUE
+                           rescale_partial_rounds: true
+                           quorum: 3
+                           quorum_grace { nanos: 22 }
                            max_open_rounds: 6
                          }
                          rules {
@@ -169,20 +175,42 @@ TEST(ProtoCodecTest, NamespaceStatusFields) {
                          rounds_open: 12
                          rounds_closed: 13
                          rounds_failed: 14
-                         calls_waiting: 15)pb")));
+                         calls_waiting: 15
+                         workers { name: "a" rank: 1 epoch: 16 }
+                         lease_expirations: 17
+                         contributions_late: 18
+                         contributions_duplicate: 19
+                         contributions_fenced: 23
+                         slowest_lag: 24
+                         waits {
+                           reason: WAIT_REASON_ROUND
+                           calls_waiting: 25
+                           calls_ended: 26
+                           waited { seconds: 27 }
+                         })pb")));
 
   const RuleSpec sgd = {.name = "sgd", .hyperparameters = {}};
   const RuleSpec adam = {.name = "adam", .hyperparameters = {}};
-  EXPECT_TRUE(status == (NamespaceStatus{"n",
-                                         {Mode::kSync, 4, sgd, 5, 6},
-                                         {{"a*", adam}},
-                                         7,
-                                         {8, 9, 10},
-                                         11,
-                                         12,
-                                         13,
-                                         14,
-                                         15}));
+  EXPECT_TRUE(
+      status ==
+      (NamespaceStatus{"n",
+                       {Mode::kSync, 4, 20, sgd, 5, 21, OnWorkerLoss::kContinue,
+                        true, 3, absl::Nanoseconds(22), 6},
+                       {{"a*", adam}},
+                       7,
+                       {8, 9, 10},
+                       11,
+                       12,
+                       13,
+                       14,
+                       15,
+                       {{"a", {1, 16}}},
+                       17,
+                       18,
+                       19,
+                       23,
+                       24,
+                       {{WaitReason::kRound, 25, 26, absl::Seconds(27)}}}));
 }
 
 // Maps are filled without reflection, which the library's and the generated

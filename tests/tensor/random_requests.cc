@@ -192,8 +192,19 @@ void RandomRequests::Draw(StatRequest& request) {
 void RandomRequests::Draw(StatReply& reply) { Draw(reply.keys); }
 
 void RandomRequests::Draw(NamespaceConfig& config) {
-  DrawAll(config.mode, config.num_workers, config.rule, config.budget_bytes,
+  DrawAll(config.mode, config.num_workers, config.max_workers, config.rule,
+          config.budget_bytes, config.staleness, config.on_worker_loss,
+          config.rescale_partial_rounds, config.quorum, config.quorum_grace,
           config.max_open_rounds);
+}
+
+void RandomRequests::Draw(OnWorkerLoss& on_worker_loss) {
+  on_worker_loss = static_cast<OnWorkerLoss>(Below(2));
+}
+
+void RandomRequests::Draw(WaitStatus& status) {
+  status.reason = static_cast<WaitReason>(Below(kNumWaitReasons));
+  DrawAll(status.calls_waiting, status.calls_ended, status.waited);
 }
 
 void RandomRequests::Draw(RuleBinding& binding) {
@@ -205,7 +216,10 @@ void RandomRequests::Draw(NamespaceStatus& status) {
           status.memory.values, status.memory.state,
           status.memory.contributions, status.memory.metadata,
           status.updates_applied, status.rounds_open, status.rounds_closed,
-          status.rounds_failed, status.calls_waiting);
+          status.rounds_failed, status.calls_waiting, status.workers,
+          status.lease_expirations, status.contributions_late,
+          status.contributions_duplicate, status.contributions_fenced,
+          status.slowest_lag, status.waits);
 }
 
 void RandomRequests::Draw(CreateNamespaceRequest& request) {

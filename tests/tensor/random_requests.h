@@ -72,6 +72,8 @@ class RandomRequests {
   void Draw(Stripe& stripe);
   void Draw(KeyStatus& status);
   void Draw(NamespaceConfig& config);
+  void Draw(OnWorkerLoss& on_worker_loss);
+  void Draw(WaitStatus& status);
   void Draw(RuleBinding& binding);
 
   template <typename T>

@@ -74,10 +74,19 @@ inline auto Fields(const RuleBinding& v) {
 inline auto Fields(const MemoryUse& v) {
   return std::tie(v.values, v.state, v.contributions, v.metadata);
 }
+inline auto Fields(const WorkerStatus& v) {
+  return std::tie(v.name, v.worker, v.is_live, v.step, v.lease_remaining);
+}
+inline auto Fields(const WaitStatus& v) {
+  return std::tie(v.reason, v.calls_waiting, v.calls_ended, v.waited);
+}
 inline auto Fields(const NamespaceStatus& v) {
   return std::tie(v.name, v.config, v.rules, v.num_keys, v.memory,
                   v.updates_applied, v.rounds_open, v.rounds_closed,
-                  v.rounds_failed, v.calls_waiting);
+                  v.rounds_failed, v.calls_waiting, v.workers,
+                  v.lease_expirations, v.contributions_late,
+                  v.contributions_duplicate, v.contributions_fenced,
+                  v.slowest_lag, v.waits);
 }
 inline auto Fields(const CreateNamespaceRequest& v) {
   return std::tie(v.name_space, v.config, v.on_existing, v.call_id);
@@ -87,9 +96,6 @@ inline auto Fields(const SetRuleRequest& v) {
 }
 inline auto Fields(const SetHyperparametersRequest& v) {
   return std::tie(v.name_space, v.key_pattern, v.hyperparameters, v.call_id);
-}
-inline auto Fields(const WorkerStatus& v) {
-  return std::tie(v.name, v.worker, v.is_live, v.step, v.lease_remaining);
 }
 inline auto Fields(const JoinRequest& v) {
   return std::tie(v.name_space, v.worker_name, v.lease, v.call_id);

@@ -189,6 +189,8 @@ TEST_F(StoreCliTest, NamespacesAreCreatedListedDescribedAndRemoved) {
   Print(
       "ns create train --mode=sync --workers=2 --rule=sgd --budget=1MiB "
       "--keep");
+  EXPECT_THAT(Print("workers train"), StartsWith("rank  worker  epoch"));
+  EXPECT_EQ(Print("workers --namespace=train --output=json"), "");
   Print("ns rm train");
   EXPECT_THAT(Print("ns ls --output=json"), Not(HasSubstr("train")));
 }

@@ -50,6 +50,37 @@ TEST_F(StoreCollectableTest, ShowsEveryNumberOfANamespace) {
   EXPECT_THAT(text, HasSubstr("tensorkv_calls_waiting{namespace=\"n\"} 9\n"));
 }
 
+TEST_F(StoreCollectableTest, ShowsWorkersAndWaits) {
+  NamespaceStatus status = {.name = "n",
+                            .lease_expirations = 3,
+                            .contributions_late = 4,
+                            .contributions_duplicate = 5,
+                            .contributions_fenced = 6,
+                            .slowest_lag = 7};
+  status.workers = {{.name = "a", .is_live = true}, {.name = "b"}};
+  status.waits = {{.reason = WaitReason::kRound,
+                   .calls_waiting = 8,
+                   .calls_ended = 9,
+                   .waited = absl::Milliseconds(1500)}};
+
+  const std::string text = Scrape({status});
+
+  for (const char* line :
+       {"tensorkv_workers_live{namespace=\"n\"} 1\n",
+        "tensorkv_lease_expirations_total{namespace=\"n\"} 3\n",
+        "{namespace=\"n\",reason=\"late\"} 4\n",
+        "{namespace=\"n\",reason=\"duplicate\"} 5\n",
+        "tensorkv_contributions_refused_total{namespace=\"n\",reason="
+        "\"fenced\"} 6\n",
+        "tensorkv_slowest_worker_lag_steps{namespace=\"n\"} 7\n",
+        "tensorkv_waiting{namespace=\"n\",reason=\"round\"} 8\n",
+        "tensorkv_waited_seconds_count{namespace=\"n\",reason=\"round\"} 9\n",
+        "tensorkv_waited_seconds_sum{namespace=\"n\",reason=\"round\"} "
+        "1.5\n"}) {
+    EXPECT_THAT(text, HasSubstr(line));
+  }
+}
+
 TEST_F(StoreCollectableTest, ShowsEveryNamespace) {
   const std::string text =
       Scrape({{.name = "a", .num_keys = 1}, {.name = "b", .num_keys = 2}});

@@ -15,8 +15,36 @@ using ::testing::HasSubstr;
 
 constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
 
-std::unique_ptr<PushMode> Sync(uint32_t num_workers) {
-  return *PushMode::Create({.mode = Mode::kSync, .num_workers = num_workers});
+// A mode and its group.
+struct ModeOf {
+  explicit ModeOf(const NamespaceConfig& config)
+      : group({.min_workers = config.num_workers,
+               .max_workers = config.num_workers}),
+        mode(*PushMode::Create(config, &group)) {}
+  PushMode* operator->() { return mode.get(); }
+
+  WorkerGroup group;
+  std::unique_ptr<PushMode> mode;
+};
+
+ModeOf Sync(uint32_t num_workers) {
+  return ModeOf({.mode = Mode::kSync, .num_workers = num_workers});
+}
+ModeOf Bounded(uint32_t num_workers, uint32_t staleness) {
+  return ModeOf({.mode = Mode::kBounded,
+                 .num_workers = num_workers,
+                 .staleness = staleness});
+}
+
+absl::Status Created(const NamespaceConfig& config) {
+  const WorkerGroup group({});
+  return PushMode::Create(config, &group).status();
+}
+
+std::optional<PendingUpdate> OnlyOf(PendingUpdates updates) {
+  EXPECT_LE(updates.size(), 1u);
+  if (updates.empty()) return std::nullopt;
+  return std::move(updates[0]);
 }
 
 PushRequest PushBy(uint32_t rank, Step step) {
@@ -33,30 +61,66 @@ Contribution One() {
 }
 
 TEST(PushModeTest, SyncNeedsWorkers) {
-  EXPECT_THAT(PushMode::Create({.mode = Mode::kSync}),
+  EXPECT_THAT(Created({.mode = Mode::kSync}),
               StatusIs(kInvalid, HasSubstr("1 to 4096, got 0")));
-  EXPECT_THAT(PushMode::Create({.mode = Mode::kSync, .num_workers = 5000}),
+  EXPECT_THAT(Created({.mode = Mode::kSync, .num_workers = 5000}),
               StatusIs(kInvalid, HasSubstr("got 5000")));
 }
 
 TEST(PushModeTest, OpenRoundsAreBounded) {
   EXPECT_THAT(
-      PushMode::Create(
-          {.mode = Mode::kSync, .num_workers = 2, .max_open_rounds = 65}),
+      Created({.mode = Mode::kSync, .num_workers = 2, .max_open_rounds = 65}),
       StatusIs(kInvalid, HasSubstr("max_open_rounds")));
 }
 
-TEST(PushModeTest, BoundedIsUnimplemented) {
-  EXPECT_THAT(PushMode::Create({.mode = Mode::kBounded, .num_workers = 2}),
-              StatusIs(absl::StatusCode::kUnimplemented));
+TEST(PushModeTest, GroupAndQuorumMustMakeSense) {
+  EXPECT_THAT(
+      Created({.mode = Mode::kSync, .num_workers = 3, .max_workers = 2}),
+      StatusIs(kInvalid, HasSubstr("max_workers")));
+  EXPECT_THAT(
+      Created({.mode = Mode::kBounded, .num_workers = 3, .max_workers = 5000}),
+      StatusIs(kInvalid, HasSubstr("max_workers")));
+  EXPECT_THAT(Created({.mode = Mode::kSync, .num_workers = 3, .quorum = 4}),
+              StatusIs(kInvalid, HasSubstr("quorum")));
+  EXPECT_THAT(Created({.mode = Mode::kSync,
+                       .num_workers = 3,
+                       .quorum = 2,
+                       .quorum_grace = absl::Hours(2)}),
+              StatusIs(kInvalid, HasSubstr("quorum_grace")));
+}
+
+TEST(PushModeTest, BoundedPushNeedsWorkerAndStep) {
+  ModeOf mode = Bounded(2, 1);
+  PushRequest no_worker = PushBy(0, 1);
+  no_worker.worker.reset();
+
+  EXPECT_THAT(mode->CheckPush(no_worker), StatusIs(kInvalid));
+  EXPECT_THAT(mode->CheckPush(PushBy(0, 0)), StatusIs(kInvalid));
+}
+
+TEST(PushModeTest, BoundedStepsDoNotGoBackwards) {
+  ModeOf mode = Bounded(2, 1);
+  const RefPtr<StoredKey> key = StoredKey::Create("w", DType::kF32, {1});
+  mode.group.Reach({.rank = 0}, 5);
+
+  EXPECT_OK(mode->CheckKey(*key, PushBy(0, 5)));
+  EXPECT_THAT(mode->CheckKey(*key, PushBy(0, 4)),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("expected at least 5")));
+}
+
+TEST(PushModeTest, BoundedWorkerAwaitsTheOthers) {
+  EXPECT_EQ(Bounded(2, 3)->StepToAwait(3), 0u);
+  EXPECT_EQ(Bounded(2, 3)->StepToAwait(10), 7u);
+  EXPECT_EQ(Bounded(2, 0)->StepToAwait(10), 10u);
 }
 
 TEST(PushModeTest, AsyncContributionIsAnUpdateAtOnce) {
-  const std::unique_ptr<PushMode> mode = *PushMode::Create({});
+  ModeOf mode = ModeOf({});
   const RefPtr<StoredKey> key = StoredKey::Create("w", DType::kF32, {1});
 
   const std::optional<PendingUpdate> update =
-      mode->Admit(*key, PushRequest(), One(), {});
+      OnlyOf(mode->Admit(*key, PushRequest(), One(), {}));
 
   ASSERT_TRUE(update);
   EXPECT_EQ(update->slots.size(), 1u);
@@ -64,14 +128,14 @@ TEST(PushModeTest, AsyncContributionIsAnUpdateAtOnce) {
 }
 
 TEST(PushModeTest, AsyncSkipIsNoUpdate) {
-  const std::unique_ptr<PushMode> mode = *PushMode::Create({});
+  ModeOf mode = ModeOf({});
   const RefPtr<StoredKey> key = StoredKey::Create("w", DType::kF32, {1});
 
-  EXPECT_FALSE(mode->Admit(*key, PushRequest(), {}, {}));
+  EXPECT_TRUE(mode->Admit(*key, PushRequest(), {}, {}).empty());
 }
 
 TEST(PushModeTest, SyncPushNeedsWorkerAndStep) {
-  const auto mode = Sync(2);
+  ModeOf mode = Sync(2);
   PushRequest no_worker = PushBy(0, 1);
   no_worker.worker.reset();
 
@@ -83,27 +147,24 @@ TEST(PushModeTest, SyncPushNeedsWorkerAndStep) {
 }
 
 TEST(PushModeTest, SyncRankMustBeInTheGroup) {
-  EXPECT_THAT(Sync(2)->CheckPush(PushBy(2, 1)),
+  EXPECT_THAT(Sync(2)->CheckWorker(Worker{2, 0}, absl::ZeroDuration()),
               StatusIs(kInvalid, HasSubstr("rank below 2, got 2")));
 }
 
 TEST(PushModeTest, SyncEpochIsFencedOff) {
-  PushRequest request = PushBy(0, 1);
-  request.worker->epoch = 3;
-
-  EXPECT_THAT(Sync(2)->CheckPush(request),
+  EXPECT_THAT(Sync(2)->CheckWorker(Worker{0, 3}, absl::ZeroDuration()),
               StatusIs(absl::StatusCode::kFailedPrecondition));
 }
 
 TEST(PushModeTest, SyncUpdateComesWithTheLastWorker) {
-  const auto mode = Sync(2);
+  ModeOf mode = Sync(2);
   const RefPtr<StoredKey> key = StoredKey::Create("w", DType::kF32, {1});
   EXPECT_TRUE(mode->NeedsRoom(*key, PushBy(0, 3)));
 
-  EXPECT_FALSE(mode->Admit(*key, PushBy(0, 3), One(), {}));
+  EXPECT_TRUE(mode->Admit(*key, PushBy(0, 3), One(), {}).empty());
   EXPECT_FALSE(mode->NeedsRoom(*key, PushBy(1, 3)));
   const std::optional<PendingUpdate> update =
-      mode->Admit(*key, PushBy(1, 3), One(), {});
+      OnlyOf(mode->Admit(*key, PushBy(1, 3), One(), {}));
 
   ASSERT_TRUE(update);
   EXPECT_EQ(update->round, 3u);
@@ -111,19 +172,19 @@ TEST(PushModeTest, SyncUpdateComesWithTheLastWorker) {
 }
 
 TEST(PushModeTest, SyncWorkerWaitsForItsOwnRoundOnly) {
-  const auto mode = Sync(2);
+  ModeOf mode = Sync(2);
   const RefPtr<StoredKey> key = StoredKey::Create("w", DType::kF32, {1});
   mode->Admit(*key, PushBy(0, 1), One(), {});
 
   EXPECT_TRUE(mode->MustWait(*key, Worker{0, 0}));
   EXPECT_FALSE(mode->MustWait(*key, Worker{1, 0}));
   EXPECT_FALSE(mode->MustWait(*key, std::nullopt));
-  EXPECT_THAT(mode->DescribeWait(*key, Worker{0, 0}),
+  EXPECT_THAT(mode->DescribeWait(*key, Worker{0, 0}, absl::ZeroDuration()),
               HasSubstr("waiting for rank 1"));
 }
 
 TEST(PushModeTest, SyncWorkerWaitsForTheUpdateOfAClosedRound) {
-  const auto mode = Sync(2);
+  ModeOf mode = Sync(2);
   const RefPtr<StoredKey> key = StoredKey::Create("w", DType::kF32, {1});
   key->is_updating = true;
 

@@ -1,0 +1,128 @@
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "service/store/namespace.h"
+
+namespace tensorkv {
+
+void Namespace::Start(const WaitingCallPtr& call) {
+  // A copy: once parked, the call belongs to whoever ends it.
+  const std::shared_ptr<Cancellation> cancellation = call->context.cancellation;
+  Replies replies;
+  bool waits = false;
+  {
+    MutexLock lock(&mutex_);
+    waits = EndOrPark(call, replies);
+  }
+  if (waits && cancellation != nullptr) {
+    cancellation->OnCancel([call, weak_this = weak_from_this()] {
+      if (const auto self = weak_this.lock()) {
+        self->EndWait(call, absl::StatusCode::kCancelled);
+      }
+    });
+  }
+  Send(std::move(replies));
+}
+
+bool Namespace::EndOrPark(const WaitingCallPtr& call, Replies& replies) {
+  bool can_end = call->CanEnd();
+  if (!can_end && !no_waits_.ok()) {
+    call->Fail(no_waits_);
+    can_end = true;
+  }
+  if (can_end) {
+    Finish(call, replies);
+  } else {
+    Park(call);
+  }
+  return !can_end;
+}
+
+void Namespace::Park(const WaitingCallPtr& call) {
+  waits_.Park(call);
+  if (call->alarm != 0) return;
+  const absl::Duration timeout =
+      std::min(call->context.timeout, environment_.max_wait);
+  call->alarm = environment_.alarms->Schedule(
+      call->started + timeout, [call, weak_this = weak_from_this()] {
+        if (const auto self = weak_this.lock()) {
+          self->EndWait(call, absl::StatusCode::kDeadlineExceeded);
+        }
+      });
+}
+
+void Namespace::Finish(const WaitingCallPtr& call, Replies& replies) {
+  call->is_finished = true;
+  call->Finish();
+  if (call->alarm != 0) waits_.CountEnd(*call, environment_.alarms->Now());
+  replies.calls.push_back(call);
+}
+
+void Namespace::Wake(absl::string_view topic, Replies& replies) {
+  for (const WaitingCallPtr& call : waits_.Take(topic)) {
+    EndOrPark(call, replies);
+  }
+}
+
+void Namespace::WakeAll(Replies& replies) {
+  for (const WaitingCallPtr& call : waits_.TakeAll()) EndOrPark(call, replies);
+}
+
+void Namespace::FailWaits(absl::FunctionRef<bool(const WaitingCall&)> must_end,
+                          const absl::Status& status, Replies& replies) {
+  Waits::Calls ending;
+  waits_.ForEach([&](const WaitingCallPtr& call) {
+    if (must_end(*call)) ending.push_back(call);
+  });
+  for (const WaitingCallPtr& call : ending) {
+    waits_.Remove(call);
+    call->Fail(status);
+    Finish(call, replies);
+  }
+}
+
+void Namespace::EndWait(const WaitingCallPtr& call, absl::StatusCode code) {
+  Replies replies;
+  {
+    MutexLock lock(&mutex_);
+    if (call->is_finished) return;
+    waits_.Remove(call);
+    const absl::Duration waited = environment_.alarms->Now() - call->started;
+    call->Fail(
+        absl::Status(code, absl::StrCat("waited ",
+                                        absl::FormatDuration(absl::Trunc(
+                                            waited, absl::Milliseconds(1))),
+                                        ": ", call->Missing())));
+    Finish(call, replies);
+  }
+  Send(std::move(replies));
+}
+
+void Namespace::EndWaits(const absl::Status& status) {
+  Replies replies;
+  {
+    MutexLock lock(&mutex_);
+    no_waits_ = status;
+    FailWaits([](const WaitingCall&) { return true; }, status, replies);
+  }
+  Send(std::move(replies));
+  calls_->EndWaits(status);
+}
+
+void Namespace::Send(Replies replies) {
+  for (const RefPtr<PushCall>& call : replies.pushes) {
+    if (call->status.ok()) {
+      std::move(call->done)(std::move(call->reply));
+    } else {
+      std::move(call->done)(call->status);
+    }
+  }
+  for (const WaitingCallPtr& call : replies.calls) {
+    if (call->alarm != 0) environment_.alarms->Cancel(call->alarm);
+    call->context.cancellation.reset();
+    call->Send();
+  }
+}
+
+}  // namespace tensorkv

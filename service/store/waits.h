@@ -1,0 +1,113 @@
+// Calls that wait: for a key, a version, a round, other workers.
+
+#ifndef TENSORKV_SERVICE_STORE_WAITS_H_
+#define TENSORKV_SERVICE_STORE_WAITS_H_
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "base/alarms.h"
+#include "service/store/tensor_store.h"
+#include "tensor/requests.h"
+
+namespace tensorkv {
+
+// One call from its start to its answer, if it may have to wait: the one
+// mechanism for every wait. Guarded by the mutex of its namespace, but for
+// Send.
+//
+// A call is parked at a topic. Whoever changes what the topic stands for looks
+// again at the calls that are parked there; the alarm of the deadline and the
+// cancellation end the call too. So a waiting call costs its memory, and no
+// thread.
+class WaitingCall {
+ public:
+  WaitingCall(CallContext context, absl::Duration started)
+      : context(std::move(context)), started(started) {}
+  virtual ~WaitingCall() = default;
+
+  // Looks whether the call can end. If so, its answer is ready to be sent;
+  // if not, `topic` and `reason` say what it waits for.
+  virtual bool CanEnd() = 0;
+  // What was missing when it was last looked at.
+  virtual std::string Missing() const = 0;
+  // Makes `status` the answer.
+  virtual void Fail(const absl::Status& status) = 0;
+  // What else happens when the call ends, with the mutex held.
+  virtual void Finish() {}
+  // Gives the caller the answer. Called once, without the mutex.
+  virtual void Send() = 0;
+
+  CallContext context;
+  const absl::Duration started;
+  std::string topic;
+  WaitReason reason = WaitReason::kKey;
+  // kStaleness: the step that slower workers must reach first.
+  Step awaited_step = 0;
+  bool is_finished = false;
+  // 0 until the call waits for the first time.
+  Alarms::Id alarm = 0;
+};
+
+using WaitingCallPtr = std::shared_ptr<WaitingCall>;
+
+// Topics that are no keys: keys have no control characters.
+inline constexpr absl::string_view kProgressTopic = "\2";
+inline std::string BarrierTopic(absl::string_view name) {
+  return absl::StrCat("\1", name);
+}
+
+// The calls of a namespace that wait, by topic, and what waiting has cost. Not
+// thread-safe.
+class Waits {
+ public:
+  using Calls = std::vector<WaitingCallPtr>;
+
+  // Parks the call at call->topic.
+  void Park(WaitingCallPtr call);
+
+  // Removes and returns the calls parked at `topic`.
+  Calls Take(absl::string_view topic);
+  // Removes and returns all calls.
+  Calls TakeAll();
+  // Removes one call, if it is parked.
+  void Remove(const WaitingCallPtr& call);
+
+  // The calls parked at `topic`.
+  const Calls& At(absl::string_view topic) const;
+  void ForEach(absl::FunctionRef<void(const WaitingCallPtr&)> visit) const;
+
+  // Counts a call that has waited, as a wait for what it waited for last.
+  void CountEnd(const WaitingCall& call, absl::Duration now);
+
+  size_t num_parked() const { return num_parked_; }
+  // By reason; calls_waiting as of now.
+  const std::array<WaitStatus, kNumWaitReasons>& statuses() const {
+    return statuses_;
+  }
+
+ private:
+  uint64_t& NumWaiting(const WaitingCall& call) {
+    return statuses_[static_cast<size_t>(call.reason)].calls_waiting;
+  }
+  static std::array<WaitStatus, kNumWaitReasons> NoWaits();
+  void CountTaken(const Calls& calls);
+
+  absl::flat_hash_map<std::string, Calls> by_topic_;
+  size_t num_parked_ = 0;
+  std::array<WaitStatus, kNumWaitReasons> statuses_ = NoWaits();
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_STORE_WAITS_H_

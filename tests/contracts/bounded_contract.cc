@@ -1,0 +1,94 @@
+// Bounded staleness: applied at once, but nobody runs too far ahead.
+
+#include "tests/contracts/store_contract.h"
+#include "tests/testing/background.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/tensor_values.h"
+
+namespace tensorkv::testing {
+namespace {
+
+using ::absl::StatusCode;
+using ::testing::HasSubstr;
+
+NamespaceConfig Bounded(uint32_t num_workers, uint32_t staleness) {
+  return {.mode = Mode::kBounded,
+          .num_workers = num_workers,
+          .rule = {.name = "accumulate"},
+          .staleness = staleness};
+}
+
+TEST_P(BoundedContractTest, PushesAreAppliedAtOnce) {
+  const Caller bounded = NewNamespace("b", Bounded(2, 1));
+  ASSERT_OK(bounded.Init("w", Full({2}, 0)));
+
+  ASSERT_OK(bounded.As(0).Push("w", Full({2}, 1), 1));
+
+  EXPECT_THAT(bounded.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(1))));
+  EXPECT_THAT(bounded.As(0).Pull("w"),
+              IsOkAndHolds(HasTensor(IsFilledWith(1))));
+}
+
+TEST_P(BoundedContractTest, WorkerWaitsForTheSlowest) {
+  const Caller bounded = NewNamespace("b", Bounded(2, 1));
+  ASSERT_OK(bounded.Init("w", Full({2}, 0)));
+  ASSERT_OK(bounded.As(0).Push("w", Full({2}, 1), 1));
+  Background second(
+      [&] { return bounded.As(0).PushPull("w", Full({2}, 1), 2); });
+  AwaitWaitingCalls(bounded, 1);
+
+  ASSERT_OK(bounded.As(1).Push("w", Full({2}, 10), 1));
+
+  EXPECT_THAT(second.Result(), IsOkAndHolds(HasTensor(IsFilledWith(12))));
+}
+
+TEST_P(BoundedContractTest, WaitNamesTheSlowest) {
+  const Caller bounded = NewNamespace("b", Bounded(2, 0));
+  ASSERT_OK(bounded.Init("w", Full({2}, 0)));
+  ASSERT_OK(bounded.As(0).Push("w", Full({2}, 1), 1));
+
+  EXPECT_THAT(bounded.As(0).Within(kShortTimeout).Push("w", Full({2}, 1), 2),
+              StatusIs(StatusCode::kDeadlineExceeded,
+                       HasSubstr("step 1: waiting for rank 1")));
+
+  EXPECT_THAT(bounded.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(1))));
+}
+
+TEST_P(BoundedContractTest, WorkerThatLeavesHoldsNobodyUp) {
+  const Caller bounded = NewNamespace("b", Bounded(2, 0));
+  ASSERT_OK(bounded.Init("w", Full({2}, 0)));
+  const Caller a = bounded.Join("a").value();
+  const Caller b = bounded.Join("b").value();
+  ASSERT_OK(a.Push("w", Full({2}, 1), 1));
+  Background second([&] { return a.Push("w", Full({2}, 1), 2); });
+  AwaitWaitingCalls(bounded, 1);
+
+  ASSERT_OK(b.Leave());
+
+  EXPECT_OK(second.Result());
+}
+
+TEST_P(BoundedContractTest, StepsDoNotGoBack) {
+  const Caller bounded = NewNamespace("b", Bounded(2, 9));
+  ASSERT_OK(bounded.Init("w", Full({2}, 0)));
+  ASSERT_OK(bounded.As(0).Push("w", Full({2}, 1), 3));
+
+  EXPECT_THAT(bounded.As(0).Push("w", Full({2}, 1), 2),
+              StatusIs(StatusCode::kFailedPrecondition,
+                       HasSubstr("expected at least 3")));
+}
+
+TEST_P(BoundedContractTest, PushNeedsAWorkerAndAStep) {
+  const Caller bounded = NewNamespace("b", Bounded(2, 1));
+  ASSERT_OK(bounded.Init("w", Full({2}, 0)));
+
+  EXPECT_THAT(bounded.Push("w", Full({2}, 1), 1),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("worker")));
+  EXPECT_THAT(bounded.As(0).Push("w", Full({2}, 1)),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("step")));
+  EXPECT_THAT(bounded.As(2).Push("w", Full({2}, 1), 1),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("below 2")));
+}
+
+}  // namespace
+}  // namespace tensorkv::testing

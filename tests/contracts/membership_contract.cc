@@ -1,0 +1,404 @@
+// Workers that join, and what becomes of rounds and barriers without them.
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/contracts/store_contract.h"
+#include "tests/testing/background.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/tensor_values.h"
+
+namespace tensorkv::testing {
+namespace {
+
+using ::absl::StatusCode;
+using ::testing::AllOf;
+using ::testing::Field;
+using ::testing::HasSubstr;
+
+// Long enough to make some calls, short enough to wait for.
+constexpr absl::Duration kShortLease = absl::Seconds(1);
+
+// One worker of each rank.
+std::vector<Caller> JoinMany(const Caller& caller, int num_workers) {
+  std::vector<Caller> workers;
+  for (int i = 0; i < num_workers; ++i) {
+    workers.push_back(caller.Join(absl::StrCat("worker-", i)).value());
+  }
+  return workers;
+}
+
+TEST_P(MembershipContractTest, JoinGivesRankEpochAndTheGroupsSize) {
+  const Caller sync = NewSyncNamespace(2);
+
+  ASSERT_OK_AND_ASSIGN(const JoinReply first,
+                       sync.TryJoin("a", absl::Seconds(30)));
+  ASSERT_OK_AND_ASSIGN(const JoinReply second,
+                       sync.TryJoin("b", absl::Seconds(30)));
+
+  EXPECT_EQ(first.worker.rank, 0u);
+  EXPECT_EQ(second.worker.rank, 1u);
+  EXPECT_NE(first.worker.epoch, second.worker.epoch);
+  EXPECT_EQ(second.num_workers, 2u);
+  EXPECT_EQ(second.lease, absl::Seconds(30));
+}
+
+TEST_P(MembershipContractTest, JoinTellsWhichServerThisIs) {
+  const Caller sync = NewSyncNamespace(1);
+
+  ASSERT_OK_AND_ASSIGN(const JoinReply joined,
+                       sync.TryJoin("a", absl::Seconds(30)));
+
+  EXPECT_EQ(joined.server_incarnation,
+            connection().DescribeServer({})->incarnation);
+}
+
+TEST_P(MembershipContractTest, LeaseMustBeWithinBounds) {
+  const Caller sync = NewSyncNamespace(1);
+  const auto refused =
+      StatusIs(StatusCode::kInvalidArgument, HasSubstr("100ms to 1h"));
+
+  EXPECT_THAT(sync.TryJoin("a", absl::ZeroDuration()), refused);
+  EXPECT_THAT(sync.TryJoin("a", absl::Hours(24)), refused);
+  EXPECT_THAT(sync.TryJoin("a", -absl::Seconds(1)), refused);
+}
+
+TEST_P(MembershipContractTest, WorkerNeedsAName) {
+  const Caller sync = NewSyncNamespace(1);
+
+  EXPECT_THAT(sync.Join(""),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("worker")));
+  EXPECT_THAT(sync.Join("a\n"), StatusIs(StatusCode::kInvalidArgument));
+  EXPECT_THAT(sync.Join(std::string(257, 'a')),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("257")));
+}
+
+TEST_P(MembershipContractTest, JoinOfANamespaceThatIsNotThere) {
+  EXPECT_THAT(store_.In("none").Join("a"), StatusIs(StatusCode::kNotFound));
+}
+
+TEST_P(MembershipContractTest, TwoWorkersCannotHaveOneName) {
+  const Caller sync = NewSyncNamespace(2);
+  ASSERT_OK(sync.Join("a"));
+
+  EXPECT_THAT(sync.Join("a"),
+              StatusIs(StatusCode::kAlreadyExists, HasSubstr("worker \"a\"")));
+}
+
+TEST_P(MembershipContractTest, GroupTakesNoMoreThanItsSize) {
+  const Caller sync = NewSyncNamespace(2);
+  JoinMany(sync, 2);
+
+  EXPECT_THAT(sync.Join("c"), StatusIs(StatusCode::kResourceExhausted,
+                                       HasSubstr("at most 2 workers")));
+}
+
+TEST_P(MembershipContractTest, OldEpochIsFencedOff) {
+  const Caller sync = NewSyncNamespace(1);
+  ASSERT_OK(sync.Init("w", Full({2}, 0)));
+  const Caller before = sync.Join("a").value();
+  ASSERT_OK(before.Leave());
+  const Caller after = sync.Join("a").value();
+  const auto fenced =
+      StatusIs(StatusCode::kFailedPrecondition, HasSubstr("expected epoch"));
+
+  EXPECT_THAT(before.Push("w", Full({2}, 1), 1), fenced);
+  EXPECT_THAT(before.Pull("w"), fenced);
+  EXPECT_THAT(before.PushPull("w", Full({2}, 1), 1), fenced);
+  EXPECT_THAT(before.KeepAlive(), fenced);
+  EXPECT_THAT(before.Leave(), fenced);
+  EXPECT_THAT(before.Barrier("b"), fenced);
+  EXPECT_OK(after.Push("w", Full({2}, 1), 1));
+  EXPECT_THAT(sync.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(1))));
+  EXPECT_GE(sync.Describe()->contributions_fenced, 2u);
+}
+
+TEST_P(MembershipContractTest, WhoHasNotJoinedCannotContribute) {
+  const Caller sync = NewSyncNamespace(2);
+  ASSERT_OK(sync.Init("w", Full({2}, 0)));
+  ASSERT_OK(sync.Join("a"));
+  const auto no_member = StatusIs(StatusCode::kFailedPrecondition,
+                                  HasSubstr("expected a worker that has"));
+
+  EXPECT_THAT(sync.As(1).Push("w", Full({2}, 1), 1), no_member);
+  EXPECT_THAT(sync.As(1).Barrier("b"), no_member);
+  EXPECT_THAT(sync.As(1).KeepAlive(), no_member);
+  EXPECT_THAT(sync.As(1).Leave(), no_member);
+  EXPECT_THAT(sync.As({.rank = 1, .epoch = 77}).Push("w", Full({2}, 1), 1),
+              StatusIs(StatusCode::kFailedPrecondition,
+                       HasSubstr("no worker has joined")));
+}
+
+TEST_P(MembershipContractTest, PushWithoutAWorkerIsMalformed) {
+  const Caller sync = NewSyncNamespace(1);
+  ASSERT_OK(sync.Init("w", Full({2}, 0)));
+  ASSERT_OK(sync.Join("a"));
+
+  EXPECT_THAT(
+      sync.Push("w", Full({2}, 1), 1),
+      StatusIs(StatusCode::kInvalidArgument, HasSubstr("expected a worker")));
+}
+
+TEST_P(MembershipContractTest, NobodyJoinsWhereWorkersHaveNotJoined) {
+  const Caller sync = NewSyncNamespace(2);
+  ASSERT_OK(sync.Init("w", Full({2}, 0)));
+  ASSERT_OK(sync.As(0).Push("w", Full({2}, 1), 1));
+
+  EXPECT_THAT(sync.Join("a"), StatusIs(StatusCode::kFailedPrecondition,
+                                       HasSubstr("do not join")));
+}
+
+TEST_P(MembershipContractTest, StepsNeitherGoBackNorLeaveGaps) {
+  const Caller sync = NewSyncNamespace(2);
+  ASSERT_OK(sync.Init("w", Full({2}, 0)));
+  const std::vector<Caller> workers = JoinMany(sync, 2);
+  for (const Caller& worker : workers) {
+    ASSERT_OK(worker.Push("w", Full({2}, 1), 3));
+  }
+  ASSERT_OK(workers[0].Push("w", Full({2}, 1), 4));
+
+  EXPECT_THAT(workers[1].Push("w", Full({2}, 1), 2),
+              StatusIs(StatusCode::kFailedPrecondition,
+                       HasSubstr("round 2 of \"w\": expected a step above 3")));
+  EXPECT_THAT(workers[1].Push("w", Full({2}, 1), 5),
+              StatusIs(StatusCode::kFailedPrecondition,
+                       HasSubstr("expected worker 1 to contribute to step 4")));
+  EXPECT_THAT(workers[0].Push("w", Full({2}, 1), 4),
+              StatusIs(StatusCode::kAlreadyExists,
+                       HasSubstr("worker 0 has contributed already")));
+  ASSERT_OK_AND_ASSIGN(const NamespaceStatus status, sync.Describe());
+  EXPECT_EQ(status.contributions_late, 1u);
+  EXPECT_EQ(status.contributions_duplicate, 1u);
+}
+
+// w <- w + 2 sum(g) from ones, worker k pushes k + 1: 57, 113, 169, ...
+void ExpectTwiceTheSum(const Caller& sync, const Shape& shape, DType dtype) {
+  ASSERT_OK(sync.Init("w", Full(shape, 1, dtype)));
+  const std::vector<Caller> workers = JoinMany(sync, 7);
+  for (Step step = 1; step <= 4; ++step) {
+    for (uint32_t k = 0; k < 7; ++k) {
+      ASSERT_OK(workers[k].Push("w", Full(shape, k + 1, dtype), step));
+    }
+    ASSERT_OK_AND_ASSIGN(const Value value, workers[step % 7].Pull("w"));
+    EXPECT_TRUE(IsFilled(value.tensor, 1 + 56.0 * step)) << "step " << step;
+  }
+}
+
+TEST_P(MembershipContractTest, SevenWorkersAddTwiceTheirSum) {
+  ExpectTwiceTheSum(NewSyncNamespace(7, "accumulate(scale=2)"), {3},
+                    DType::kF32);
+}
+
+TEST_P(MembershipContractTest, SevenWorkersAddTwiceTheirSumOfHalves) {
+  ExpectTwiceTheSum(NewSyncNamespace(7, "accumulate(scale=2)"), {3},
+                    DType::kF16);
+}
+
+TEST_P(MembershipContractTest, SevenWorkersAddTwiceTheirSumOfALargeKey) {
+  ExpectTwiceTheSum(NewSyncNamespace(7, "accumulate(scale=2)"), {1200, 1200},
+                    DType::kF32);
+}
+
+TEST_P(MembershipContractTest,
+       SevenWorkersAddTwiceTheirSumOfALargeKeyOfHalves) {
+  ExpectTwiceTheSum(NewSyncNamespace(7, "accumulate(scale=2)"), {1200, 1200},
+                    DType::kF16);
+}
+
+TEST_P(MembershipContractTest, LossFailsTheRoundAndNamesTheRank) {
+  const Caller sync = NewSyncNamespace(2);
+  ASSERT_OK(sync.Init("w", Full({2}, 5)));
+  const Caller a = sync.Join("a").value();
+  ASSERT_OK(sync.Join("b", kShortLease));
+
+  EXPECT_THAT(a.PushPull("w", Full({2}, 1), 7),
+              StatusIs(StatusCode::kAborted,
+                       AllOf(HasSubstr("round 7 of \"w\" failed"),
+                             HasSubstr("rank 1 (\"b\") lost its lease"))));
+
+  EXPECT_THAT(sync.Pull("w"), IsOkAndHolds(HasVersion(1)));
+  EXPECT_EQ(sync.Describe()->rounds_failed, 1u);
+  EXPECT_OK(a.Push("w", Full({2}, 1), 7));
+}
+
+TEST_P(MembershipContractTest, LostWorkerComesBackWithANewEpoch) {
+  const Caller sync = NewSyncNamespace(2);
+  ASSERT_OK(sync.Init("w", Full({2}, 5)));
+  const Caller a = sync.Join("a").value();
+  const Caller lost = sync.Join("b", kShortLease).value();
+  EXPECT_THAT(a.PushPull("w", Full({2}, 1), 1), StatusIs(StatusCode::kAborted));
+
+  ASSERT_OK_AND_ASSIGN(const Caller b, sync.Join("b"));
+
+  EXPECT_EQ(b.worker().rank, lost.worker().rank);
+  ASSERT_OK(a.Push("w", Full({2}, 1), 1));
+  ASSERT_OK(b.Push("w", Full({2}, 2), 1));
+  EXPECT_THAT(a.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(3))));
+  EXPECT_THAT(lost.Push("w", Full({2}, 1), 2),
+              StatusIs(StatusCode::kFailedPrecondition));
+}
+
+TEST_P(MembershipContractTest, GroupGoesOnWithoutTheLost) {
+  const Caller sync =
+      NewNamespace("s", {.mode = Mode::kSync,
+                         .num_workers = 2,
+                         .on_worker_loss = OnWorkerLoss::kContinue});
+  ASSERT_OK(sync.Init("w", Full({2}, 5)));
+  const Caller a = sync.Join("a").value();
+  ASSERT_OK(sync.Join("b", kShortLease));
+
+  EXPECT_THAT(a.PushPull("w", Full({2}, 1), 1),
+              IsOkAndHolds(HasTensor(IsFilledWith(1))));
+  EXPECT_THAT(a.PushPull("w", Full({2}, 2), 2),
+              IsOkAndHolds(HasTensor(IsFilledWith(2))));
+}
+
+TEST_P(MembershipContractTest, PartialRoundsAreRescaled) {
+  const Caller sync =
+      NewNamespace("s", {.mode = Mode::kSync,
+                         .num_workers = 2,
+                         .on_worker_loss = OnWorkerLoss::kContinue,
+                         .rescale_partial_rounds = true});
+  ASSERT_OK(sync.Init("w", Full({2}, 5)));
+  const Caller a = sync.Join("a").value();
+  ASSERT_OK(sync.Join("b", kShortLease));
+
+  EXPECT_THAT(a.PushPull("w", Full({2}, 3), 1),
+              IsOkAndHolds(HasTensor(IsFilledWith(6))));
+}
+
+TEST_P(MembershipContractTest, WorkersMayFinishEarly) {
+  const Caller sync = NewSyncNamespace(3);
+  ASSERT_OK(sync.Init("w", Full({2}, 0)));
+  const std::vector<Caller> workers = JoinMany(sync, 3);
+  ASSERT_OK(workers[0].Push("w", Full({2}, 1), 1));
+  ASSERT_OK(workers[2].Push("w", Full({2}, 2), 1));
+  Background pull([&] { return workers[0].Pull("w"); });
+  AwaitWaitingCalls(sync, 1);
+
+  ASSERT_OK(workers[1].Leave());
+
+  EXPECT_THAT(pull.Result(), IsOkAndHolds(HasTensor(IsFilledWith(3))));
+}
+
+TEST_P(MembershipContractTest, ElasticGroupGrows) {
+  const Caller sync = NewNamespace(
+      "s", {.mode = Mode::kSync, .num_workers = 1, .max_workers = 2});
+  ASSERT_OK(sync.Init("w", Full({2}, 0)));
+  const Caller a = sync.Join("a").value();
+  ASSERT_OK(a.Push("w", Full({2}, 1), 5));
+
+  ASSERT_OK_AND_ASSIGN(const JoinReply joined,
+                       sync.TryJoin("b", absl::Minutes(1)));
+
+  EXPECT_EQ(joined.step, 5u);
+  const Caller b = sync.As(joined.worker);
+  EXPECT_THAT(b.Push("w", Full({2}, 1), 5),
+              StatusIs(StatusCode::kFailedPrecondition));
+  ASSERT_OK(a.Push("w", Full({2}, 2), 6));
+  EXPECT_THAT(sync.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(1))));
+  ASSERT_OK(b.Push("w", Full({2}, 4), 6));
+  EXPECT_THAT(a.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(6))));
+  EXPECT_THAT(sync.Join("c"), StatusIs(StatusCode::kResourceExhausted));
+}
+
+TEST_P(MembershipContractTest, QuorumClosesWithoutTheStraggler) {
+  const Caller sync =
+      NewNamespace("s", {.mode = Mode::kSync,
+                         .num_workers = 3,
+                         .quorum = 2,
+                         .quorum_grace = absl::Milliseconds(50)});
+  ASSERT_OK(sync.Init("w", Full({2}, 0)));
+  ASSERT_OK(sync.As(0).Push("w", Full({2}, 1), 1));
+
+  EXPECT_THAT(sync.As(1).PushPull("w", Full({2}, 2), 1),
+              IsOkAndHolds(HasTensor(IsFilledWith(3))));
+
+  EXPECT_THAT(
+      sync.As(2).Push("w", Full({2}, 4), 1),
+      StatusIs(StatusCode::kFailedPrecondition, HasSubstr("round 1 of \"w\"")));
+  EXPECT_EQ(sync.Describe()->contributions_late, 1u);
+  EXPECT_OK(sync.As(2).Push("w", Full({2}, 4), 2));
+}
+
+TEST_P(MembershipContractTest, BarrierOpensWhenAllAreThere) {
+  const Caller sync = NewSyncNamespace(2);
+  const std::vector<Caller> workers = JoinMany(sync, 2);
+  Background first([&] { return workers[0].Barrier("b"); });
+  AwaitWaitingCalls(sync, 1);
+  EXPECT_FALSE(first.IsDone());
+
+  EXPECT_OK(workers[1].Barrier("b"));
+
+  EXPECT_OK(first.Result());
+}
+
+TEST_P(MembershipContractTest, BarriersOfDifferentNamesAreDifferent) {
+  const Caller sync = NewSyncNamespace(2);
+  const std::vector<Caller> workers = JoinMany(sync, 2);
+  Background first([&] { return workers[0].Barrier("b"); });
+  AwaitWaitingCalls(sync, 1);
+
+  EXPECT_THAT(workers[1].Within(kShortTimeout).Barrier("c"),
+              StatusIs(StatusCode::kDeadlineExceeded,
+                       HasSubstr("barrier \"c\": waiting for rank 0")));
+
+  EXPECT_OK(workers[1].Barrier("b"));
+  EXPECT_OK(first.Result());
+}
+
+TEST_P(MembershipContractTest, BarrierNeedsAName) {
+  const Caller sync = NewSyncNamespace(1);
+  const Caller a = sync.Join("a").value();
+
+  EXPECT_THAT(a.Barrier(""),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("barrier")));
+  EXPECT_OK(a.Barrier("b"));
+}
+
+TEST_P(MembershipContractTest, BarrierEndsWithALoss) {
+  const Caller sync = NewSyncNamespace(2);
+  const Caller a = sync.Join("a").value();
+  ASSERT_OK(sync.Join("b", kShortLease));
+
+  EXPECT_THAT(a.Barrier("b"),
+              StatusIs(StatusCode::kAborted,
+                       HasSubstr("rank 1 (\"b\") lost its lease")));
+}
+
+TEST_P(MembershipContractTest, AsyncNamespacesHaveWorkersToo) {
+  const Caller async = NewNamespace("a", {});
+  ASSERT_OK(async.Init("w", Full({2}, 0)));
+  const std::vector<Caller> workers = JoinMany(async, 2);
+  Background first([&] { return workers[0].Barrier("b"); });
+  AwaitWaitingCalls(async, 1);
+
+  EXPECT_OK(workers[1].Barrier("b"));
+
+  EXPECT_OK(first.Result());
+  EXPECT_OK(workers[0].Push("w", Full({2}, 1)));
+  ASSERT_OK(workers[0].Leave());
+  EXPECT_THAT(workers[0].Push("w", Full({2}, 1)),
+              StatusIs(StatusCode::kFailedPrecondition));
+}
+
+TEST_P(MembershipContractTest, DescribeShowsTheWorkers) {
+  const Caller sync = NewSyncNamespace(2);
+  ASSERT_OK(sync.Init("w", Full({2}, 0)));
+  const std::vector<Caller> workers = JoinMany(sync, 2);
+  ASSERT_OK(workers[1].Push("w", Full({2}, 1), 3));
+  ASSERT_OK(workers[0].Leave());
+
+  ASSERT_OK_AND_ASSIGN(const NamespaceStatus status, sync.Describe());
+
+  ASSERT_EQ(status.workers.size(), 2u);
+  EXPECT_FALSE(status.workers[0].is_live);
+  EXPECT_EQ(status.workers[1].name, "worker-1");
+  EXPECT_TRUE(status.workers[1].is_live);
+  EXPECT_EQ(status.workers[1].step, 3u);
+  EXPECT_GT(status.workers[1].lease_remaining, absl::Minutes(1));
+}
+
+}  // namespace
+}  // namespace tensorkv::testing

@@ -1,0 +1,568 @@
+// Membership, losses, barriers and staleness, on a time that the test moves.
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "service/store/memory_tensor_store.h"
+#include "tests/service/store/init_now.h"
+#include "tests/testing/scripted_backend.h"
+#include "tests/testing/status_matchers.h"
+
+namespace tensorkv {
+namespace {
+
+using ::absl::StatusCode;
+using ::tensorkv::testing::IsOkAndHolds;
+using ::tensorkv::testing::ScriptedBackend;
+using ::tensorkv::testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr absl::Duration kLease = absl::Seconds(2);
+
+// Where an answer arrives. Outlives the call.
+template <typename Reply>
+struct Inbox {
+  absl::StatusOr<Reply> answer;
+  Notification arrived;
+
+  ReplyCallback<Reply> Callback() {
+    return [this](absl::StatusOr<Reply> reply) {
+      answer = std::move(reply);
+      arrived.Notify();
+    };
+  }
+  bool is_empty() { return !arrived.HasBeenNotified(); }
+  const absl::StatusOr<Reply>& Wait() {
+    arrived.WaitForNotification();
+    return answer;
+  }
+};
+
+float First(const PullReply& reply) {
+  return reply.values[0].tensor.elements<float>()[0];
+}
+
+class NamespaceMembersTest : public ::testing::Test {
+ protected:
+  ~NamespaceMembersTest() override { backend_.Release(); }
+
+  // A namespace "n" with a key "w" of zeros.
+  void Create(NamespaceConfig config) {
+    config.rule.name = "accumulate";
+    ASSERT_OK(store_.CreateNamespace({.name_space = "n", .config = config}));
+    InitRequest init;
+    init.name_space = "n";
+    init.entries.push_back({"w", *Tensor::Filled(DType::kF32, {4}, 0)});
+    ASSERT_OK(testing::InitNow(store_, std::move(init)));
+  }
+  void CreateSync(uint32_t num_workers,
+                  OnWorkerLoss on_loss = OnWorkerLoss::kFail) {
+    Create({.mode = Mode::kSync,
+            .num_workers = num_workers,
+            .on_worker_loss = on_loss});
+  }
+
+  absl::StatusOr<JoinReply> TryJoin(const std::string& name,
+                                    absl::Duration lease = kLease) {
+    return store_.Join(
+        {.name_space = "n", .worker_name = name, .lease = lease});
+  }
+  Worker Join(const std::string& name) { return TryJoin(name)->worker; }
+  absl::Status KeepAlive(const Worker& worker) {
+    return store_.KeepAlive({.name_space = "n", .worker = worker}).status();
+  }
+  absl::Status Leave(const Worker& worker) {
+    return store_.Leave({.name_space = "n", .worker = worker});
+  }
+  // Moves the time past the lease of all workers but `survivors`.
+  void LoseAllBut(const std::vector<Worker>& survivors) {
+    alarms_.Advance(kLease - absl::Milliseconds(100));
+    for (const Worker& worker : survivors) ASSERT_OK(KeepAlive(worker));
+    alarms_.Advance(absl::Milliseconds(200));
+  }
+
+  PushRequest PushOf(const Worker& worker, Step step, double value) {
+    PushRequest request;
+    request.name_space = "n";
+    request.worker = worker;
+    request.step = step;
+    request.entries.push_back(
+        {"w", false, *Tensor::Filled(DType::kF32, {4}, value)});
+    return request;
+  }
+  absl::StatusOr<PushReply> Push(const Worker& worker, Step step,
+                                 double value = 1) {
+    Inbox<PushReply> inbox;
+    store_.Push(PushOf(worker, step, value), {}, inbox.Callback());
+    return inbox.Wait();
+  }
+  void StartPull(const Worker& worker, Inbox<PullReply>& inbox,
+                 absl::Duration timeout = absl::InfiniteDuration()) {
+    PullRequest request;
+    request.name_space = "n";
+    request.worker = worker;
+    request.entries.push_back({"w", 0});
+    store_.Pull(std::move(request), {.timeout = timeout}, inbox.Callback());
+  }
+  void StartBarrier(const Worker& worker, Inbox<BarrierReply>& inbox,
+                    absl::Duration timeout = absl::InfiniteDuration()) {
+    store_.Barrier({.name_space = "n", .worker = worker, .barrier = "b"},
+                   {.timeout = timeout}, inbox.Callback());
+  }
+  float Value() {
+    PullRequest request;
+    request.name_space = "n";
+    request.entries.push_back({"w", 0});
+    Inbox<PullReply> inbox;
+    store_.Pull(std::move(request), {}, inbox.Callback());
+    return First(*inbox.Wait());
+  }
+  NamespaceStatus Describe() { return *store_.DescribeNamespace("n"); }
+  uint64_t NumWaiting(WaitReason reason) {
+    return Describe().waits[static_cast<size_t>(reason)].calls_waiting;
+  }
+
+  ScriptedBackend backend_;
+  FakeAlarms alarms_;
+  MemoryTensorStore store_{
+      {.budget_bytes = 1 << 20, .max_wait = absl::Minutes(5)},
+      &backend_,
+      &alarms_};
+};
+
+TEST_F(NamespaceMembersTest, JoinTellsTheWorkerItsPlace) {
+  CreateSync(2);
+  TryJoin("a").value();
+
+  ASSERT_OK_AND_ASSIGN(const JoinReply reply, TryJoin("b"));
+
+  EXPECT_EQ(reply.worker.rank, 1u);
+  EXPECT_NE(reply.worker.epoch, 0u);
+  EXPECT_EQ(reply.num_workers, 2u);
+  EXPECT_EQ(reply.lease, kLease);
+  EXPECT_EQ(reply.step, 0u);
+}
+
+TEST_F(NamespaceMembersTest, EveryCallOfAWorkerRenewsItsLease) {
+  CreateSync(1);
+  const Worker a = Join("a");
+
+  for (Step step = 1; step < 10; ++step) {
+    alarms_.Advance(kLease - absl::Milliseconds(1));
+    ASSERT_OK(Push(a, step));
+  }
+
+  EXPECT_EQ(Describe().lease_expirations, 0u);
+  alarms_.Advance(kLease);
+  EXPECT_EQ(Describe().lease_expirations, 1u);
+  EXPECT_THAT(Push(a, 10), StatusIs(StatusCode::kFailedPrecondition,
+                                    HasSubstr("lost its lease")));
+  EXPECT_EQ(Describe().contributions_fenced, 1u);
+}
+
+TEST_F(NamespaceMembersTest, OneAlarmWatchesAllLeases) {
+  CreateSync(3);
+  for (const char* name : {"a", "b", "c"}) Join(name);
+
+  EXPECT_EQ(alarms_.num_pending(), 1u);
+}
+
+TEST_F(NamespaceMembersTest, LossFailsTheRoundForItsContributorsOnce) {
+  CreateSync(3);
+  const Worker a = Join("a");
+  const Worker b = Join("b");
+  Join("c");
+  ASSERT_OK(Push(a, 7));
+  Inbox<PullReply> waiting;
+  StartPull(a, waiting);
+  EXPECT_EQ(NumWaiting(WaitReason::kRound), 1u);
+
+  LoseAllBut({a, b});
+
+  const auto lost =
+      StatusIs(StatusCode::kAborted,
+               "round 7 of \"w\" failed: rank 2 (\"c\") lost its lease of 2s");
+  ASSERT_FALSE(waiting.is_empty());
+  EXPECT_THAT(waiting.answer, lost);
+  EXPECT_OK(Push(a, 7)) << "the step may be pushed again";
+  EXPECT_OK(Push(b, 7)) << "b has not contributed before";
+  EXPECT_EQ(Describe().rounds_failed, 1u);
+  EXPECT_EQ(Value(), 0);
+}
+
+TEST_F(NamespaceMembersTest, WhoDoesNotWaitHearsOfTheLossAtItsNextCall) {
+  CreateSync(2);
+  const Worker a = Join("a");
+  Join("b");
+  ASSERT_OK(Push(a, 1));
+
+  LoseAllBut({a});
+
+  EXPECT_THAT(Push(a, 1), StatusIs(StatusCode::kAborted, HasSubstr("rank 1")));
+  EXPECT_OK(Push(a, 1));
+}
+
+TEST_F(NamespaceMembersTest, RoundThatHasTheContributionOfTheLostGoesOn) {
+  CreateSync(3);
+  const Worker a = Join("a");
+  const Worker b = Join("b");
+  const Worker c = Join("c");
+  ASSERT_OK(Push(c, 1, 100));
+  ASSERT_OK(Push(a, 1, 10));
+
+  LoseAllBut({a, b});
+  ASSERT_OK(Push(b, 1, 1));
+
+  EXPECT_EQ(Value(), 111);
+}
+
+TEST_F(NamespaceMembersTest, LostWorkerComesBackAndTheRoundCloses) {
+  CreateSync(2);
+  const Worker a = Join("a");
+  Join("b");
+  LoseAllBut({a});
+  ASSERT_OK(Push(a, 1, 10));
+  Inbox<PullReply> waiting;
+  StartPull(a, waiting, absl::Seconds(100));
+
+  ASSERT_OK_AND_ASSIGN(const JoinReply again, TryJoin("b"));
+  EXPECT_EQ(again.worker.rank, 1u);
+  EXPECT_EQ(again.step, 0u);
+  ASSERT_OK(Push(again.worker, 1, 1));
+
+  EXPECT_EQ(First(*waiting.Wait()), 11);
+}
+
+TEST_F(NamespaceMembersTest, WaitNamesTheRankThatWasLost) {
+  CreateSync(3);
+  const Worker a = Join("a");
+  Join("b");
+  Join("c");
+  LoseAllBut({a});
+  ASSERT_OK(Push(a, 7));
+  Inbox<PullReply> waiting;
+  StartPull(a, waiting, absl::Seconds(1));
+
+  alarms_.Advance(absl::Seconds(1));
+
+  EXPECT_THAT(
+      waiting.Wait(),
+      StatusIs(StatusCode::kDeadlineExceeded,
+               HasSubstr("round 7 of \"w\": waiting for ranks 1, 2 (rank 1 "
+                         "lost its lease 1.1s ago, rank 2 lost its lease 1.1s "
+                         "ago)")));
+}
+
+TEST_F(NamespaceMembersTest, GroupGoesOnWithoutTheLostWhereItMay) {
+  CreateSync(3, OnWorkerLoss::kContinue);
+  const Worker a = Join("a");
+  const Worker b = Join("b");
+  Join("c");
+  ASSERT_OK(Push(a, 1, 10));
+  ASSERT_OK(Push(b, 1, 1));
+  Inbox<PullReply> waiting;
+  StartPull(a, waiting);
+
+  LoseAllBut({a, b});
+
+  EXPECT_EQ(First(*waiting.Wait()), 11);
+  EXPECT_EQ(Describe().rounds_failed, 0u);
+}
+
+TEST_F(NamespaceMembersTest, PartialSumIsRescaled) {
+  Create({.mode = Mode::kSync,
+          .num_workers = 3,
+          .on_worker_loss = OnWorkerLoss::kContinue,
+          .rescale_partial_rounds = true});
+  const Worker a = Join("a");
+  const Worker b = Join("b");
+  const Worker c = Join("c");
+  for (const Worker& worker : {a, b, c}) ASSERT_OK(Push(worker, 1, 10));
+  EXPECT_EQ(Value(), 30) << "nothing to rescale";
+  ASSERT_OK(Push(a, 2, 10));
+  ASSERT_OK(Push(b, 2, 4));
+  Inbox<PullReply> waiting;
+  StartPull(a, waiting);
+
+  LoseAllBut({a, b});
+
+  EXPECT_EQ(First(*waiting.Wait()), 30 + 14 * 3 / 2);
+}
+
+TEST_F(NamespaceMembersTest, OthersGoOnWhenAWorkerLeaves) {
+  CreateSync(3);
+  const Worker a = Join("a");
+  const Worker b = Join("b");
+  const Worker c = Join("c");
+  for (const Worker& worker : {a, b, c}) ASSERT_OK(Push(worker, 1));
+  ASSERT_OK(Push(a, 2));
+  ASSERT_OK(Push(b, 2));
+
+  ASSERT_OK(Leave(c));
+
+  EXPECT_EQ(Value(), 5);
+  EXPECT_THAT(Push(c, 2),
+              StatusIs(StatusCode::kFailedPrecondition, HasSubstr("has left")));
+  ASSERT_OK(Push(a, 3));
+  ASSERT_OK(Push(b, 3));
+  EXPECT_EQ(Value(), 7);
+}
+
+TEST_F(NamespaceMembersTest, WorkerThatComesLaterStartsAfterTheOthers) {
+  Create({.mode = Mode::kSync, .num_workers = 1, .max_workers = 3});
+  const Worker a = Join("a");
+  ASSERT_OK(Push(a, 5));
+
+  ASSERT_OK_AND_ASSIGN(const JoinReply b, TryJoin("b"));
+
+  EXPECT_EQ(b.step, 5u);
+  EXPECT_EQ(b.num_workers, 2u);
+  ASSERT_OK(Push(a, 6));
+  EXPECT_EQ(Value(), 1) << "step 6 needs b";
+  ASSERT_OK(Push(b.worker, 6));
+  EXPECT_EQ(Value(), 3);
+}
+
+TEST_F(NamespaceMembersTest, WaitingCallsOfTheLostEnd) {
+  CreateSync(2);
+  const Worker a = Join("a");
+  ASSERT_OK(Push(a, 1));
+  Inbox<PullReply> waiting;
+  StartPull(a, waiting);
+
+  alarms_.Advance(kLease);
+
+  EXPECT_THAT(waiting.Wait(), StatusIs(StatusCode::kFailedPrecondition,
+                                       HasSubstr("worker 0: lost its lease")));
+}
+
+TEST_F(NamespaceMembersTest, BarrierOpensWhenAllAreThere) {
+  CreateSync(2);
+  const Worker a = Join("a");
+  const Worker b = Join("b");
+  Inbox<BarrierReply> first;
+  Inbox<BarrierReply> second;
+  StartBarrier(a, first);
+  EXPECT_TRUE(first.is_empty());
+  EXPECT_EQ(NumWaiting(WaitReason::kBarrier), 1u);
+
+  StartBarrier(b, second);
+
+  EXPECT_OK(first.Wait());
+  EXPECT_OK(second.Wait());
+  EXPECT_EQ(NumWaiting(WaitReason::kBarrier), 0u);
+}
+
+TEST_F(NamespaceMembersTest, BarrierEndsWithALossAndNamesIt) {
+  CreateSync(3);
+  const Worker a = Join("a");
+  const Worker b = Join("b");
+  Join("c");
+  Inbox<BarrierReply> first;
+  StartBarrier(a, first);
+
+  LoseAllBut({a, b});
+
+  EXPECT_THAT(first.Wait(),
+              StatusIs(StatusCode::kAborted,
+                       HasSubstr("rank 2 (\"c\") lost its lease")));
+}
+
+TEST_F(NamespaceMembersTest, BarrierNamesTheMissingAtItsDeadline) {
+  CreateSync(3);
+  const Worker a = Join("a");
+  Join("b");
+  Inbox<BarrierReply> first;
+  StartBarrier(a, first, absl::Seconds(1));
+
+  alarms_.Advance(absl::Seconds(1));
+
+  EXPECT_THAT(first.Wait(),
+              StatusIs(StatusCode::kDeadlineExceeded,
+                       HasSubstr("barrier \"b\": waiting for ranks 1, 2 (rank "
+                                 "2 has not joined)")));
+}
+
+TEST_F(NamespaceMembersTest, WhoGaveUpIsNotAtTheBarrier) {
+  CreateSync(2);
+  const Worker a = Join("a");
+  const Worker b = Join("b");
+  Inbox<BarrierReply> gave_up;
+  Inbox<BarrierReply> second;
+  StartBarrier(a, gave_up, absl::Seconds(1));
+  alarms_.Advance(absl::Seconds(1));
+
+  StartBarrier(b, second);
+  EXPECT_TRUE(second.is_empty());
+
+  Inbox<BarrierReply> first;
+  StartBarrier(a, first);
+  EXPECT_OK(second.Wait());
+}
+
+TEST_F(NamespaceMembersTest, BarrierDoesWithoutWhoLeaves) {
+  CreateSync(2);
+  const Worker a = Join("a");
+  const Worker b = Join("b");
+  Inbox<BarrierReply> first;
+  StartBarrier(a, first);
+
+  ASSERT_OK(Leave(b));
+
+  EXPECT_OK(first.Wait());
+}
+
+TEST_F(NamespaceMembersTest, DeletionEndsBarriers) {
+  CreateSync(2);
+  const Worker a = Join("a");
+  Inbox<BarrierReply> first;
+  StartBarrier(a, first);
+
+  ASSERT_OK(store_.DeleteNamespace("n"));
+
+  EXPECT_THAT(first.Wait(), StatusIs(StatusCode::kNotFound));
+}
+
+TEST_F(NamespaceMembersTest, QuorumClosesARoundAfterItsGraceTime) {
+  Create({.mode = Mode::kSync,
+          .num_workers = 3,
+          .quorum = 2,
+          .quorum_grace = absl::Seconds(1)});
+  ASSERT_OK(Push({.rank = 0}, 1, 10));
+  ASSERT_OK(Push({.rank = 2}, 1, 1));
+  EXPECT_EQ(Value(), 0);
+  Inbox<PullReply> waiting;
+  StartPull({.rank = 0}, waiting);
+
+  alarms_.Advance(absl::Seconds(1));
+
+  EXPECT_EQ(First(*waiting.Wait()), 11);
+  EXPECT_THAT(Push({.rank = 1}, 1), StatusIs(StatusCode::kFailedPrecondition,
+                                             HasSubstr("round 1 of \"w\"")));
+  EXPECT_EQ(Describe().contributions_late, 1u);
+  EXPECT_OK(Push({.rank = 1}, 2));
+  EXPECT_EQ(Value(), 11) << "the late one is not mixed into the next round";
+}
+
+TEST_F(NamespaceMembersTest, SecondContributionIsCounted) {
+  CreateSync(2);
+  ASSERT_OK(Push({.rank = 0}, 1));
+
+  EXPECT_THAT(Push({.rank = 0}, 1), StatusIs(StatusCode::kAlreadyExists));
+
+  EXPECT_EQ(Describe().contributions_duplicate, 1u);
+}
+
+class BoundedTest : public NamespaceMembersTest {
+ protected:
+  void CreateBounded(uint32_t num_workers, uint32_t staleness,
+                     OnWorkerLoss on_loss = OnWorkerLoss::kFail) {
+    Create({.mode = Mode::kBounded,
+            .num_workers = num_workers,
+            .staleness = staleness,
+            .on_worker_loss = on_loss});
+  }
+};
+
+TEST_F(BoundedTest, PushIsAppliedAtOnce) {
+  CreateBounded(2, 1);
+
+  ASSERT_OK(Push({.rank = 0}, 1, 5));
+
+  EXPECT_EQ(Value(), 5);
+}
+
+TEST_F(BoundedTest, ReadWaitsForTheSlowest) {
+  CreateBounded(2, 1);
+  const Worker fast = {.rank = 0};
+  const Worker slow = {.rank = 1};
+  ASSERT_OK(Push(fast, 1));
+  ASSERT_OK(Push(fast, 2));
+  Inbox<PullReply> waiting;
+  StartPull(fast, waiting);
+  EXPECT_TRUE(waiting.is_empty());
+  EXPECT_EQ(NumWaiting(WaitReason::kStaleness), 1u);
+  EXPECT_EQ(Describe().slowest_lag, 2u);
+
+  ASSERT_OK(Push(slow, 1, 10));
+
+  EXPECT_EQ(First(*waiting.Wait()), 12);
+}
+
+TEST_F(BoundedTest, PushOfTheStepAfterWaitsToo) {
+  CreateBounded(2, 1);
+  const Worker fast = {.rank = 0};
+  const Worker slow = {.rank = 1};
+  ASSERT_OK(Push(fast, 1));
+  ASSERT_OK(Push(fast, 2));
+  Inbox<PushReply> third;
+  store_.Push(PushOf(fast, 3, 100), {}, third.Callback());
+  EXPECT_TRUE(third.is_empty());
+  EXPECT_EQ(Value(), 2) << "it has had no effect";
+
+  ASSERT_OK(Push(slow, 1, 10));
+
+  EXPECT_OK(third.Wait());
+  EXPECT_EQ(Value(), 112);
+}
+
+TEST_F(BoundedTest, HeldPushEndsAtItsDeadlineWithoutEffect) {
+  CreateBounded(2, 0);
+  ASSERT_OK(Push({.rank = 0}, 1));
+  Inbox<PushReply> second;
+  store_.Push(PushOf({.rank = 0}, 2, 100), {.timeout = absl::Seconds(1)},
+              second.Callback());
+
+  alarms_.Advance(absl::Seconds(1));
+
+  EXPECT_THAT(second.Wait(), StatusIs(StatusCode::kDeadlineExceeded,
+                                      HasSubstr("step 1: waiting for rank 1")));
+  EXPECT_EQ(Value(), 1);
+  EXPECT_EQ(Describe().memory.contributions, 0u);
+}
+
+TEST_F(BoundedTest, LossEndsWaitsForTheLost) {
+  CreateBounded(2, 0);
+  const Worker a = Join("a");
+  Join("b");
+  ASSERT_OK(Push(a, 1));
+  Inbox<PullReply> waiting;
+  StartPull(a, waiting);
+
+  LoseAllBut({a});
+
+  EXPECT_THAT(waiting.Wait(),
+              StatusIs(StatusCode::kAborted, HasSubstr("rank 1 (\"b\") lost")));
+}
+
+TEST_F(BoundedTest, OthersDoNotWaitForTheLostWhereTheyMay) {
+  CreateBounded(2, 0, OnWorkerLoss::kContinue);
+  const Worker a = Join("a");
+  Join("b");
+  ASSERT_OK(Push(a, 1));
+  Inbox<PullReply> waiting;
+  StartPull(a, waiting);
+
+  LoseAllBut({a});
+
+  EXPECT_OK(waiting.Wait());
+}
+
+TEST_F(BoundedTest, StepDoesNotGoBackwards) {
+  CreateBounded(2, 5);
+  ASSERT_OK(Push({.rank = 0}, 3));
+
+  EXPECT_THAT(Push({.rank = 0}, 2),
+              StatusIs(StatusCode::kFailedPrecondition,
+                       HasSubstr("step of worker 0: expected at least 3")));
+}
+
+}  // namespace
+}  // namespace tensorkv
