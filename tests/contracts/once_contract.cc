@@ -266,5 +266,71 @@ TEST_P(OnceContractTest, PushPullWhoseWaitEndedGoesOnWhenRepeated) {
               IsOkAndHolds(HasTensor(IsFilledWith(6))));
 }
 
+TEST_P(OnceContractTest, RepeatedJoinGivesTheEpochOfTheFirst) {
+  NewSyncNamespace(2);
+  JoinRequest request = {.name_space = "sync",
+                         .worker_name = "w",
+                         .lease = absl::Minutes(1),
+                         .call_id = CallId{"client", 1}};
+  ASSERT_OK_AND_ASSIGN(const JoinReply first, connection().Join(request, {}));
+
+  ASSERT_OK_AND_ASSIGN(const JoinReply repeat, connection().Join(request, {}));
+
+  EXPECT_EQ(repeat.worker.epoch, first.worker.epoch);
+  request.call_id->sequence = 2;
+  EXPECT_THAT(connection().Join(request, {}),
+              StatusIs(StatusCode::kAlreadyExists));
+}
+
+// Joins "sync" as the worker of that name.
+Worker JoinSync(Connection& connection, const std::string& name,
+                absl::Duration lease) {
+  return connection
+      .Join({.name_space = "sync", .worker_name = name, .lease = lease}, {})
+      .value()
+      .worker;
+}
+
+TEST_P(OnceContractTest, RepeatedBarrierDoesNotWaitForTheNextOne) {
+  NewSyncNamespace(2);
+  const Worker one = JoinSync(connection(), "one", absl::Minutes(1));
+  const Worker two = JoinSync(connection(), "two", absl::Minutes(1));
+  const BarrierRequest barrier = {.name_space = "sync",
+                                  .worker = one,
+                                  .barrier = "b",
+                                  .call_id = CallId{"client", 1}};
+  Background other([&] {
+    return connection().Barrier(
+        {.name_space = "sync", .worker = two, .barrier = "b"}, {});
+  });
+  ASSERT_OK(connection().Barrier(barrier, {}));
+  ASSERT_OK(other.Result());
+
+  EXPECT_OK(connection().Barrier(barrier, {.timeout = kShortTimeout}));
+}
+
+TEST_P(OnceContractTest, ReportOfAFailedRoundIsGivenAgainToARepeat) {
+  const Caller sync = NewSyncNamespace(2);
+  ASSERT_OK(sync.Init("w", Full({2}, 0)));
+  const Worker one = JoinSync(connection(), "one", absl::Minutes(1));
+  JoinSync(connection(), "lost", absl::Milliseconds(100));
+  ASSERT_OK(
+      connection().Push({.name_space = "sync",
+                         .worker = one,
+                         .step = 1,
+                         .entries = {{.key = "w", .tensor = Full({2}, 1)}}},
+                        {}));
+  PullRequest pull = {.name_space = "sync",
+                      .worker = one,
+                      .entries = {{"w", 0}},
+                      .call_id = CallId{"client", 1}};
+
+  EXPECT_THAT(connection().Pull(pull, {}), StatusIs(StatusCode::kAborted));
+  EXPECT_THAT(connection().Pull(pull, {}), StatusIs(StatusCode::kAborted));
+
+  pull.call_id->sequence = 2;
+  EXPECT_OK(connection().Pull(pull, {}));
+}
+
 }  // namespace
 }  // namespace tensorkv::testing

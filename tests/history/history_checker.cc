@@ -134,13 +134,13 @@ std::vector<std::string> StalenessViolations(const Events& events,
   }
   std::vector<std::string> violations;
   for (const HistoryEvent& step : steps) {
-    if (step.step <= staleness) continue;
+    if (step.step <= staleness + 1) continue;
+    const Step needed = step.step - 1 - staleness;
     for (int worker = 0; worker < num_workers; ++worker) {
-      const auto begun = begins.find({worker, step.step - staleness});
+      const auto begun = begins.find({worker, needed});
       if (begun != begins.end() && begun->second <= step.end) continue;
       violations.push_back(absl::StrCat(Text(step), " ended before worker ",
-                                        worker, " had begun step ",
-                                        step.step - staleness));
+                                        worker, " had begun step ", needed));
     }
   }
   return violations;

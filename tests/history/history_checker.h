@@ -21,8 +21,8 @@ namespace tensorkv::testing {
 std::vector<std::string> OrderViolations(
     const std::vector<HistoryEvent>& events);
 
-// The same of steps: when a worker may go on after step t, every one of
-// `num_workers` has begun step t - `staleness`.
+// The same of steps: a worker's push of step t + 1 ends only when every one of
+// `num_workers` has begun that of step t - `staleness`.
 std::vector<std::string> StalenessViolations(
     const std::vector<HistoryEvent>& events, int num_workers, Step staleness);
 

@@ -8,10 +8,12 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/mutex.h"
 #include "client/client.h"
 #include "client/grpc_connection.h"
 #include "client/steady_now.h"
+#include "client/worker_client.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "service/server/server.h"
@@ -29,6 +31,9 @@ using Kind = HistoryEvent::Kind;
 
 constexpr int kNumClients = 4;
 constexpr int kNumCalls = 300;  // of each client
+constexpr Step kNumSteps = 100;
+constexpr Step kStaleness = 2;
+constexpr Step kStepsPerBarrier = 10;
 constexpr const char* kKeys[] = {"a", "b"};
 
 // A server of which every 20th call goes wrong.
@@ -51,7 +56,9 @@ class PushesTwice final : public BrokenConnection {
                                  const CallOptions& options) override {
     PushRequest unnamed = request;
     unnamed.call_id.reset();
-    if (GoesWrong()) EXPECT_OK(SharedConnection::Push(unnamed, options));
+    if (GoesWrong()) {
+      EXPECT_OK(SharedConnection::Push(unnamed, options));
+    }
     return SharedConnection::Push(unnamed, options);
   }
 };
@@ -101,6 +108,20 @@ class TearsValues final : public BrokenConnection {
   }
 };
 
+// Holds nobody back: pushes of any step are applied at once, and whoever comes
+// to a barrier may go on.
+class HoldsNobodyBack final : public BrokenConnection {
+ public:
+  using BrokenConnection::BrokenConnection;
+  absl::StatusOr<PushReply> Push(const PushRequest& request,
+                                 const CallOptions&) override {
+    return PushReply{std::vector<PushResult>(request.entries.size())};
+  }
+  absl::Status Barrier(const BarrierRequest&, const CallOptions&) override {
+    return absl::OkStatus();
+  }
+};
+
 class HistoryTest : public ::testing::Test {
  protected:
   HistoryTest()
@@ -117,6 +138,24 @@ class HistoryTest : public ::testing::Test {
     }
   }
 
+  // Steps and barriers of the workers of a bounded namespace.
+  template <typename Wrapper>
+  std::vector<HistoryEvent> RecordWorkers() {
+    Client client(std::make_unique<SharedConnection>(*connection_),
+                  {.name_space = "bounded"});
+    EXPECT_OK(client.CreateNamespace("bounded", {.mode = Mode::kBounded,
+                                                 .num_workers = kNumClients,
+                                                 .staleness = kStaleness}));
+    EXPECT_OK(client.Init("a", Full({2}, 0, DType::kF64)));
+    Wrapper server(*connection_);
+    std::vector<std::thread> workers;
+    for (int i = 0; i < kNumClients; ++i) {
+      workers.emplace_back([&, i] { RunWorker(i, server); });
+    }
+    for (std::thread& worker : workers) worker.join();
+    return history_.events();
+  }
+
   // Pushes and pulls of all clients at once.
   template <typename Wrapper>
   std::vector<HistoryEvent> Record() {
@@ -130,6 +169,41 @@ class HistoryTest : public ::testing::Test {
   }
 
  private:
+  void RunWorker(int index, Connection& server) {
+    ASSERT_OK_AND_ASSIGN(
+        const std::unique_ptr<WorkerClient> worker,
+        WorkerClient::Join(
+            std::make_unique<Client>(std::make_unique<SharedConnection>(server),
+                                     ClientOptions{.name_space = "bounded"}),
+            {.name = NameOf(index), .lease = absl::Minutes(1)}));
+    ASSERT_OK(connection_->Barrier({.name_space = "bounded",
+                                    .worker = *worker->client().worker(),
+                                    .barrier = "all have joined"},
+                                   {}));
+    for (Step step = 1; step <= kNumSteps; ++step) {
+      // Some are slower than others, each at another time.
+      if ((step + index) % kNumClients == 0) std::this_thread::yield();
+      HistoryEvent push = {.kind = Kind::kStep, .client = index, .step = step};
+      push.begin = SteadyNow();
+      ASSERT_OK(worker->client().Push("a", Full({2}, 1, DType::kF64)));
+      push.end = SteadyNow();
+      history_.Add(push);
+      if (step % kStepsPerBarrier == 0) Barrier(*worker, index, step);
+    }
+  }
+
+  static std::string NameOf(int index) { return absl::StrCat("worker", index); }
+
+  void Barrier(WorkerClient& worker, int index, Step step) {
+    HistoryEvent event = {.kind = Kind::kBarrier,
+                          .client = index,
+                          .barrier = absl::StrCat("after step ", step)};
+    event.begin = SteadyNow();
+    ASSERT_OK(worker.Barrier(event.barrier));
+    event.end = SteadyNow();
+    history_.Add(event);
+  }
+
   void RunClient(int index, Connection& server) {
     Client client(std::make_unique<SharedConnection>(server), {});
     for (int call = 0; call < kNumCalls; ++call) {
@@ -172,6 +246,23 @@ class HistoryTest : public ::testing::Test {
 
 TEST_F(HistoryTest, OfTheServerIsInOrder) {
   EXPECT_THAT(OrderViolations(Record<SharedConnection>()), IsEmpty());
+}
+
+TEST_F(HistoryTest, OfBoundedWorkersIsWithinTheBound) {
+  const std::vector<HistoryEvent> events = RecordWorkers<SharedConnection>();
+
+  EXPECT_EQ(events.size(),
+            kNumClients * (kNumSteps + kNumSteps / kStepsPerBarrier));
+  EXPECT_THAT(StalenessViolations(events, kNumClients, kStaleness), IsEmpty());
+  EXPECT_THAT(BarrierViolations(events, kNumClients), IsEmpty());
+}
+
+TEST_F(HistoryTest, OfAServerThatHoldsNobodyBackIsCaught) {
+  const std::vector<HistoryEvent> events = RecordWorkers<HoldsNobodyBack>();
+
+  EXPECT_THAT(StalenessViolations(events, kNumClients, kStaleness),
+              Not(IsEmpty()));
+  EXPECT_THAT(BarrierViolations(events, kNumClients), Not(IsEmpty()));
 }
 
 TEST_F(HistoryTest, OfAServerThatAppliesRepeatsIsCaught) {

@@ -44,20 +44,20 @@ class CallWindowTest : public ::testing::Test {
     window_ = CallWindow::Create(options, &alarms_, account_);
   }
 
-  std::unique_ptr<Attempt> Enter(uint64_t sequence,
+  // The attempt lives as long as it may get its turn.
+  std::shared_ptr<Attempt> Enter(uint64_t sequence,
                                  const std::string& client = "c",
                                  CallContext context = {},
                                  uint64_t fingerprint = 7) {
-    auto attempt = std::make_unique<Attempt>();
-    window_->Enter(
-        {{client, sequence}, fingerprint, answer_bytes_}, context,
-        [its = attempt.get()](absl::StatusOr<CallWindow::Turn> turn) {
-          if (turn.ok()) {
-            its->turn.emplace(*std::move(turn));
-          } else {
-            its->error = turn.status();
-          }
-        });
+    auto attempt = std::make_shared<Attempt>();
+    window_->Enter({{client, sequence}, fingerprint, answer_bytes_}, context,
+                   [its = attempt](absl::StatusOr<CallWindow::Turn> turn) {
+                     if (turn.ok()) {
+                       its->turn.emplace(*std::move(turn));
+                     } else {
+                       its->error = turn.status();
+                     }
+                   });
     return attempt;
   }
 
@@ -214,7 +214,7 @@ TEST_F(CallWindowTest, EndWaitsEndsThemAll) {
 }
 
 TEST_F(CallWindowTest, AttemptsThatWaitAreBounded) {
-  std::vector<std::unique_ptr<Attempt>> attempts;
+  std::vector<std::shared_ptr<Attempt>> attempts;
   while (attempts.empty() || !attempts.back()->error) {
     ASSERT_LT(attempts.size(), 100u);
     attempts.push_back(Enter(1));

@@ -10,6 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "service/store/memory_tensor_store.h"
+#include "tests/service/store/init_now.h"
 #include "tests/testing/scripted_backend.h"
 #include "tests/testing/status_matchers.h"
 
@@ -59,7 +60,7 @@ class NamespaceMembersTest : public ::testing::Test {
     InitRequest init;
     init.name_space = "n";
     init.entries.push_back({"w", *Tensor::Filled(DType::kF32, {4}, 0)});
-    ASSERT_OK(store_.Init(std::move(init)));
+    ASSERT_OK(testing::InitNow(store_, std::move(init)));
   }
   void CreateSync(uint32_t num_workers,
                   OnWorkerLoss on_loss = OnWorkerLoss::kFail) {

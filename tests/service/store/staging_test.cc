@@ -268,6 +268,19 @@ TEST_F(StagingTest, InitOfSmallStagedTensorsCopiesThemOut) {
   EXPECT_EQ(Memory().values, 3 * 5 * sizeof(float));
 }
 
+TEST_F(StagingTest, CheckOfARepeatedCallDoesNotHoldItAgainstItself) {
+  InitRequest request = InitOf(Staged(1));
+  request.call_id = CallId{"c", 1};
+  InitRequest repeat = InitOf(*Tensor::WithoutData(DType::kF32, {kLarge}));
+  repeat.call_id = request.call_id;
+  InitRequest other = repeat;
+  other.call_id->sequence = 2;
+  ASSERT_OK(Init(std::move(request)));
+
+  EXPECT_OK(store_.CheckInit(repeat));
+  EXPECT_THAT(store_.CheckInit(other), StatusIs(StatusCode::kAlreadyExists));
+}
+
 TEST_F(StagingTest, InitThatFailsGivesStagedMemoryBack) {
   ASSERT_OK(Init(InitOf(Staged(1))));
   const uint64_t used = store_.used_bytes();

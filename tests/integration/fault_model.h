@@ -1,0 +1,42 @@
+// What a group of workers computes, step by step, as the fault suite and its
+// workers know it.
+
+#ifndef TENSORKV_TESTS_INTEGRATION_FAULT_MODEL_H_
+#define TENSORKV_TESTS_INTEGRATION_FAULT_MODEL_H_
+
+#include <cstdint>
+
+#include "tensor/requests.h"
+#include "tensor/tensor.h"
+
+namespace tensorkv::testing {
+
+inline constexpr char kFaultKey[] = "sum";
+inline constexpr Step kStepsPerBarrier = 5;
+
+// Contributions that differ by rank and step, so that no two mixed up sums are
+// the same; small enough for sums of f64 to be exact.
+inline int64_t AmountOf(uint32_t rank, Step step) {
+  return static_cast<int64_t>((step * step + 7) * (rank * 1009 + 1));
+}
+
+inline Tensor ContributionOf(uint32_t rank, Step step) {
+  return *Tensor::Filled(DType::kF64, {16},
+                         static_cast<double>(AmountOf(rank, step)));
+}
+
+// The value after the rounds of steps 1 to `step`, each of which has summed one
+// contribution of each worker.
+inline int64_t SumAfter(uint32_t num_workers, Step step) {
+  int64_t sum = 0;
+  for (Step s = 1; s <= step; ++s) {
+    for (uint32_t rank = 0; rank < num_workers; ++rank) {
+      sum += AmountOf(rank, s);
+    }
+  }
+  return sum;
+}
+
+}  // namespace tensorkv::testing
+
+#endif  // TENSORKV_TESTS_INTEGRATION_FAULT_MODEL_H_
