@@ -222,22 +222,22 @@ TEST_F(MalformedRequestsTest, WhatIsNotImplementedSaysSo) {
   EXPECT_THAT(Init("w", shared), HasCode(StatusCode::UNIMPLEMENTED));
 }
 
-TEST_F(MalformedRequestsTest, NamespaceFieldsToComeMustKeepTheirDefault) {
+TEST_F(MalformedRequestsTest, NamespaceThatCannotBe) {
   v1::NamespaceConfig config;
-  config.set_staleness(1);
-  EXPECT_THAT(Create(config),
-              HasCode(StatusCode::UNIMPLEMENTED, HasSubstr("staleness")));
-  config.Clear();
-  config.set_on_worker_loss(v1::ON_WORKER_LOSS_CONTINUE);
-  EXPECT_THAT(Create(config),
-              HasCode(StatusCode::UNIMPLEMENTED, HasSubstr("on_worker_loss")));
-  config.Clear();
-  config.set_quorum(2);
-  EXPECT_THAT(Create(config),
-              HasCode(StatusCode::UNIMPLEMENTED, HasSubstr("quorum")));
-  config.Clear();
   config.set_mode(static_cast<v1::Mode>(77));
   EXPECT_THAT(Create(config), HasCode(StatusCode::INVALID_ARGUMENT));
+  config.set_mode(v1::MODE_SYNC);
+  config.set_num_workers(2);
+  config.set_on_worker_loss(static_cast<v1::OnWorkerLoss>(77));
+  EXPECT_THAT(Create(config), HasCode(StatusCode::INVALID_ARGUMENT));
+  config.clear_on_worker_loss();
+  config.set_quorum(3);
+  EXPECT_THAT(Create(config),
+              HasCode(StatusCode::INVALID_ARGUMENT, HasSubstr("quorum")));
+  config.set_quorum(1);
+  config.mutable_quorum_grace()->set_seconds(-1);
+  EXPECT_THAT(Create(config),
+              HasCode(StatusCode::INVALID_ARGUMENT, HasSubstr("quorum_grace")));
 }
 
 TEST_F(MalformedRequestsTest, MessageAboveTheLimit) {
