@@ -67,11 +67,8 @@ class LargeTensorTest : public ::testing::Test {
     server_ = std::make_unique<ServerProcess>(std::vector<std::string>{
         "--listen=127.0.0.1:0",
         "--metrics_listen=", absl::StrCat("--budget=", budget / kMiB, "MiB")});
-    const std::string line = server_->AwaitLine("127.0.0.1:");
-    const size_t begin = line.find("127.0.0.1:");
-    const std::string target =
-        line.substr(begin, line.find(' ', begin) - begin);
-    connection_ = GrpcConnection::Create({.target = target}).value();
+    connection_ =
+        GrpcConnection::Create({.target = server_->AwaitAddress()}).value();
   }
 
   Caller store() const {

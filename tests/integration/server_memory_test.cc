@@ -28,13 +28,6 @@ namespace {
 
 constexpr int64_t kMiB = 1 << 20;
 
-// What the text before `marker` in `line` ends with: an address.
-std::string AddressIn(const std::string& line) {
-  const size_t begin = line.find("127.0.0.1:");
-  return line.substr(begin,
-                     line.find_first_not_of("0123456789.:", begin) - begin);
-}
-
 class ServerMemoryTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -43,8 +36,8 @@ class ServerMemoryTest : public ::testing::Test {
 #endif
     server_ = std::make_unique<ServerProcess>(std::vector<std::string>{
         "--listen=127.0.0.1:0", "--metrics_listen=", "--budget=4GiB"});
-    const std::string target = AddressIn(server_->AwaitLine("127.0.0.1:"));
-    connection_ = GrpcConnection::Create({.target = target}).value();
+    connection_ =
+        GrpcConnection::Create({.target = server_->AwaitAddress()}).value();
   }
 
   Caller store() const { return Caller(*connection_, ""); }

@@ -53,6 +53,13 @@ std::string ServerProcess::AwaitLine(const std::string& text) {
   }
 }
 
+std::string ServerProcess::AwaitAddress() {
+  const std::string field = "listen=";
+  const std::string line = AwaitLine("ready " + field);
+  const size_t begin = line.find(field) + field.size();
+  return line.substr(begin, line.find(' ', begin) - begin);
+}
+
 std::string ServerProcess::ReadAll() {
   std::string all;
   for (std::string line = ReadLine(); !line.empty(); line = ReadLine()) {

@@ -23,6 +23,9 @@ class ServerProcess {
   // ends first.
   std::string AwaitLine(const std::string& text);
 
+  // Reads on until the server is ready; where it listens.
+  std::string AwaitAddress();
+
   // Reads on to the end of stderr.
   std::string ReadAll();
 

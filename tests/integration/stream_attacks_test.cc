@@ -71,9 +71,7 @@ class StreamAttacksTest : public ::testing::Test {
   grpc::Status PushPartAndBytes(const std::string& bytes);
 
   void SetUp() override {
-    const std::string line = server_.AwaitLine("ready");
-    const size_t begin = line.find("listen=") + 7;
-    address_ = line.substr(begin, line.find(' ', begin) - begin);
+    address_ = server_.AwaitAddress();
     stub_ = Connect(address_);
     Init("small", 1024);
     Init("large", kLargeElements);

@@ -55,6 +55,15 @@ TEST(MessageWriterTest, WritesAPush) {
             Generated<v1::PushPullRequest>(request));
 }
 
+TEST(MessageWriterTest, NoValueTakesMoreThanItsBound) {
+  const Shape shape =
+      Shape::Create({0, 256, 256, 256, 256, 256, 256, 256}).value();
+  const PullReply reply = {
+      .values = {{UINT64_MAX, *Tensor::WithoutData(DType::kBool, shape)}}};
+
+  EXPECT_LE(EncodePullReply(reply).size_bytes(), kMaxValueOverheadBytes);
+}
+
 TEST(MessageWriterTest, WritesAReply) {
   const PullReply reply = {
       .values = {{7, TensorOf(kLarge)}, {0, TensorOf(0)}, {1, Tensor()}}};

@@ -64,6 +64,18 @@ TEST(DecodeStreamRequestTest, StripeTakesTheCallsIdentity) {
   EXPECT_FALSE(stream.manifest.empty());
 }
 
+TEST(DecodeStreamRequestTest, ClientIdOfAStripeIsBounded) {
+  v1::PushChunk chunk = StripedManifest();
+  auto& id = *chunk.mutable_manifest()->mutable_request()->mutable_call_id();
+  id.set_client_id(std::string(64, 'c'));
+  EXPECT_OK(Decoded(Method::kPushStream, chunk));
+
+  id.set_client_id(std::string(65, 'c'));
+  EXPECT_THAT(Decoded(Method::kPushStream, chunk),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("expected 1 to 64 bytes, got 65")));
+}
+
 TEST(DecodeStreamRequestTest, OneStreamKeepsTheCallId) {
   v1::PushChunk chunk = StripedManifest();
   chunk.mutable_manifest()->clear_stripe();

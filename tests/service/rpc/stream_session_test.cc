@@ -133,6 +133,30 @@ TEST_F(StreamSessionTest, StripesBecomeOnePush) {
   EXPECT_TRUE(outcome_ && outcome_->ok());
 }
 
+TEST_F(StreamSessionTest, StreamThatIsRefusedLeavesTheOthersAlone) {
+  StreamSession first = NewSession();
+  ASSERT_OK(Receive(first, Manifest({0, 2})));
+  StreamSession again = NewSession();
+
+  const absl::Status refused = Receive(again, Manifest({0, 2}));
+  again.Fail(refused);
+
+  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kAlreadyExists));
+  EXPECT_FALSE(outcome_);
+}
+
+TEST_F(StreamSessionTest, PushPullWhoseReplyCouldNotBeSentIsRefused) {
+  request_.entries.assign(9, {.key = "a", .skip = true});
+  const StreamDependencies small = {.store = &store_,
+                                    .staging = &staging_,
+                                    .striped_calls = &striped_calls_,
+                                    .limits = {.max_message_bytes = 1024}};
+  StreamSession session(Method::kPushPullStream, &small, nullptr);
+
+  EXPECT_THAT(Receive(session, Manifest()),
+              StatusIs(absl::StatusCode::kResourceExhausted));
+}
+
 TEST_F(StreamSessionTest, PartsInOtherFieldOrdersAreTaken) {
   EXPECT_CALL(store_, Push).WillOnce(AnswerWith<PushReply>(PushReply{}));
   request_.entries.resize(1);

@@ -52,6 +52,16 @@ class StripedCallTest : public ::testing::Test {
                      });
   }
 
+  // A call of two stripes that is being made.
+  std::shared_ptr<StripedCall> CallBeingMade(Outcome* first, Outcome* second) {
+    auto call = NewCall(2);
+    EXPECT_OK(Join(*call, {0, 2}, first));
+    EXPECT_OK(Join(*call, {1, 2}, second));
+    call->Complete(0, absl::Seconds(5));
+    call->Complete(1, absl::Seconds(5));
+    return call;
+  }
+
   FakeAlarms alarms_;
   int num_prepared_ = 0;
   CallContext context_;
@@ -151,12 +161,8 @@ TEST_F(StripedCallTest, FailureCancelsACallThatWaits) {
 }
 
 TEST_F(StripedCallTest, StripeThatIsLostWhileTheCallIsMadeIsLostAlone) {
-  const auto call = NewCall(2);
   Outcome first, second;
-  ASSERT_OK(Join(*call, {0, 2}, &first));
-  ASSERT_OK(Join(*call, {1, 2}, &second));
-  call->Complete(0, absl::Seconds(5));
-  call->Complete(1, absl::Seconds(5));
+  const auto call = CallBeingMade(&first, &second);
 
   call->Fail(1, absl::CancelledError("gone"));
 
@@ -168,12 +174,8 @@ TEST_F(StripedCallTest, StripeThatIsLostWhileTheCallIsMadeIsLostAlone) {
 }
 
 TEST_F(StripedCallTest, LastStripeThatIsLostEndsTheWait) {
-  const auto call = NewCall(2);
   Outcome first, second;
-  ASSERT_OK(Join(*call, {0, 2}, &first));
-  ASSERT_OK(Join(*call, {1, 2}, &second));
-  call->Complete(0, absl::Seconds(5));
-  call->Complete(1, absl::Seconds(5));
+  const auto call = CallBeingMade(&first, &second);
 
   call->Fail(0, absl::CancelledError("gone"));
   call->Fail(0, absl::CancelledError("gone again"));

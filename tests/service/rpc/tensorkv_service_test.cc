@@ -185,6 +185,27 @@ TEST_F(TensorKvServiceTest, PushPullPushesAndGivesValues) {
   EXPECT_EQ(reply.values(0).version(), 2u);
 }
 
+// The store must refuse before it pushes what the reply has no room for.
+TEST_F(TensorKvServiceTest, PushPullLeavesRoomForTheReplysMetadata) {
+  uint64_t max_reply_bytes = 0;
+  EXPECT_CALL(service_.store, PushPull)
+      .WillOnce([&](PushRequest, CallContext context,
+                    ReplyCallback<PullReply> done) {
+        max_reply_bytes = context.max_reply_bytes;
+        const int64_t size = static_cast<int64_t>(max_reply_bytes);
+        std::move(done)(
+            PullReply{{{UINT64_MAX, *Tensor::Filled(DType::kU8, {size}, 1)}}});
+      });
+  v1::PushPullRequest request;
+  *request.mutable_push() = PushOf(5);
+  v1::PushPullResponse reply;
+  grpc::ClientContext context;
+
+  EXPECT_TRUE(service_.stub().PushPull(&context, request, &reply).ok());
+  EXPECT_LT(max_reply_bytes, testing::kTestLimits.max_message_bytes);
+  EXPECT_GT(max_reply_bytes, testing::kTestLimits.max_message_bytes / 2);
+}
+
 TEST_F(TensorKvServiceTest, InitGivesVersions) {
   EXPECT_CALL(service_.store, Init)
       .WillOnce(AnswerWith<InitReply>(InitReply{{1}}));
