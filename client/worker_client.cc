@@ -76,6 +76,13 @@ absl::Status WorkerClient::Rejoin() {
   return absl::OkStatus();
 }
 
+absl::StatusOr<Step> WorkerClient::SyncStep() {
+  ASSIGN_OR_RETURN(const KeepAliveReply reply,
+                   client_->KeepAlive(options_.lease));
+  client_->set_step(reply.step);
+  return reply.step;
+}
+
 absl::Status WorkerClient::Barrier(absl::string_view barrier) {
   return client_->Barrier(barrier);
 }

@@ -67,10 +67,16 @@ class WorkerClient {
   // How the latest renewal of the lease went.
   absl::Status membership() const;
 
-  // Becomes a member again, with a new epoch and the step that the group has
-  // reached. Contributions of the former epoch to open rounds do not count.
+  // Becomes a member again, with a new epoch. The steps go on after the last
+  // that the former epoch has contributed to.
   // Errors: those of Client::Join.
   absl::Status Rejoin();
+
+  // Sets step() to what the server counts, and returns it. After Aborted that
+  // is the step before the first round that has failed: the worker goes on from
+  // there.
+  // Errors: those of Client::KeepAlive.
+  absl::StatusOr<Step> SyncStep();
 
   // Returns when all workers of the group have come to `barrier`.
   absl::Status Barrier(absl::string_view barrier);

@@ -65,12 +65,14 @@ absl::StatusOr<KeepAliveReply> FromProto(const v1::KeepAliveResponse& proto) {
   ASSIGN_OR_RETURN(reply.lease_remaining,
                    DecodeDuration("lease_remaining", proto.lease_remaining()));
   reply.num_workers = proto.num_workers();
+  reply.step = proto.step();
   return reply;
 }
 
 void ToProto(const KeepAliveReply& reply, v1::KeepAliveResponse* proto) {
   EncodeDuration(reply.lease_remaining, proto->mutable_lease_remaining());
   proto->set_num_workers(reply.num_workers);
+  proto->set_step(reply.step);
 }
 
 LeaveRequest FromProto(const v1::LeaveRequest& proto) {

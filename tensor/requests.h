@@ -306,6 +306,7 @@ struct KeepAliveRequest {
 struct KeepAliveReply {
   absl::Duration lease_remaining;
   uint32_t num_workers = 0;
+  Step step = 0;
 };
 
 struct LeaveRequest {

@@ -40,7 +40,9 @@ class Namespace::HeldPush final : public WaitingCall {
     held_.Clear();
     // Not kept: the cancellation's listener keeps this call.
     std::shared_ptr<Cancellation> cancellation = std::move(cancellation_);
-    if (!status_.ok()) return std::move(done_)(std::move(status_));
+    if (!status_.ok()) {
+      return SendOnce<PushReply>(std::move(done_), std::move(status_));
+    }
     const absl::Duration waited =
         namespace_.environment_.alarms->Now() - started;
     const CallContext rest = {.timeout = context.timeout - waited,

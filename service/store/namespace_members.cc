@@ -34,8 +34,9 @@ class Namespace::BarrierCall final : public WaitingCall {
   }
   void Fail(const absl::Status& status) override { answer_ = status; }
   void Send() override {
-    if (!answer_.ok()) return std::move(done_)(std::move(answer_));
-    std::move(done_)(BarrierReply());
+    absl::StatusOr<BarrierReply> reply = BarrierReply();
+    if (!answer_.ok()) reply = answer_;
+    SendOnce(std::move(done_), std::move(reply));
   }
 
   uint32_t rank() const { return request_.worker.rank; }
@@ -94,7 +95,8 @@ absl::StatusOr<KeepAliveReply> Namespace::KeepAlive(
   workers_->Renew(request.worker, now);
   return KeepAliveReply{
       .lease_remaining = workers_->LeaseRemaining(request.worker, now),
-      .num_workers = workers_->num_workers()};
+      .num_workers = workers_->num_workers(),
+      .step = workers_->step_of(request.worker.rank)};
 }
 
 absl::Status Namespace::Leave(const LeaveRequest& request) {

@@ -192,7 +192,7 @@ void Namespace::PullCall::Send() {
         MoveToHost(*namespace_.environment_.backend, *answer_);
     if (!status.ok()) answer_ = status;
   }
-  std::move(done_)(std::move(answer_));
+  SendOnce(std::move(done_), std::move(answer_));
 }
 
 void Namespace::Pull(PullRequest request, CallContext context,

@@ -57,6 +57,14 @@ class WaitingCall {
   bool is_finished = false;
   // 0 until the call waits for the first time.
   Alarms::Id alarm = 0;
+
+ protected:
+  // Calls `done` and lets go of what it holds: a call that has ended lives on
+  // for as long as its cancellation, which `done` may keep alive in turn.
+  template <typename Reply>
+  static void SendOnce(ReplyCallback<Reply> done, absl::StatusOr<Reply> reply) {
+    std::move(done)(std::move(reply));
+  }
 };
 
 using WaitingCallPtr = std::shared_ptr<WaitingCall>;

@@ -16,6 +16,7 @@ namespace tensorkv {
 namespace {
 
 using ::tensorkv::testing::Full;
+using ::tensorkv::testing::IsOkAndHolds;
 using ::tensorkv::testing::Script;
 using ::tensorkv::testing::ScriptedConnection;
 using ::tensorkv::testing::StatusIs;
@@ -109,6 +110,16 @@ TEST_F(WorkerClientTest, RejoinTakesTheNewEpochAndStep) {
 
   EXPECT_EQ(worker->epoch(), 6u);
   EXPECT_EQ(worker->step(), 20u);
+}
+
+TEST_F(WorkerClientTest, GoesBackToTheStepThatTheServerCounts) {
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<WorkerClient> worker,
+                       Join({.name = "w1", .lease = kLongLease}));
+  script_.keep_alive_reply = {.step = 3};
+
+  EXPECT_THAT(worker->SyncStep(), IsOkAndHolds(3u));
+
+  EXPECT_EQ(worker->step(), 3u);
 }
 
 TEST_F(WorkerClientTest, NameThatIsTakenIsRefusedAtOnce) {

@@ -252,6 +252,29 @@ TEST_P(MembershipContractTest, LostWorkerComesBackWithANewEpoch) {
               StatusIs(StatusCode::kFailedPrecondition));
 }
 
+// Who comes back may find that the round of its former self fails after all.
+TEST_P(MembershipContractTest, FailedRoundTakesTheWorkersStepBack) {
+  const Caller sync = NewSyncNamespace(3);
+  ASSERT_OK(sync.Init("w", Full({2}, 5)));
+  const Caller a = sync.Join("a").value();
+  ASSERT_OK(sync.Join("b", kShortLease)->Push("w", Full({2}, 1), 1));
+  EXPECT_THAT(a.Barrier("b is lost"), StatusIs(StatusCode::kAborted));
+  ASSERT_OK_AND_ASSIGN(const JoinReply joined,
+                       sync.TryJoin("b", absl::Minutes(5)));
+  EXPECT_EQ(joined.step, 1u);
+  const Caller b = sync.As(joined.worker);
+  ASSERT_OK(sync.Join("c", kShortLease));
+
+  EXPECT_THAT(a.PushPull("w", Full({2}, 1), 1), StatusIs(StatusCode::kAborted));
+
+  EXPECT_EQ(a.KeepAlive()->step, 0u);
+  EXPECT_EQ(b.KeepAlive()->step, 0u);
+  EXPECT_THAT(b.Pull("w"), StatusIs(StatusCode::kAborted,
+                                    HasSubstr("round 1 of \"w\" failed")));
+  EXPECT_OK(b.Push("w", Full({2}, 1), 1));
+  EXPECT_EQ(b.KeepAlive()->step, 1u);
+}
+
 TEST_P(MembershipContractTest, GroupGoesOnWithoutTheLost) {
   const Caller sync =
       NewNamespace("s", {.mode = Mode::kSync,

@@ -37,12 +37,6 @@ constexpr absl::Duration kLease = absl::Seconds(1);
 // What the issue allows beyond the lease.
 constexpr absl::Duration kSlack = absl::Seconds(1);
 
-std::string AddressOf(ServerProcess& server) {
-  const std::string line = server.AwaitLine("ready listen=");
-  const size_t begin = line.find("listen=") + 7;
-  return line.substr(begin, line.find(' ', begin) - begin);
-}
-
 std::string Text(const FaultCall& call) {
   return absl::StrCat("worker", call.slot, " ", call.verb, " of step ",
                       call.step, ":", call.message);
@@ -132,7 +126,7 @@ class FaultSuiteTest : public ::testing::Test {
   FaultSuiteTest()
       : server_({"--listen=127.0.0.1:0", "--metrics_listen=127.0.0.1:0",
                  "--budget=256MiB"}),
-        target_(AddressOf(server_)) {}
+        target_(server_.AwaitAddress()) {}
 
   std::unique_ptr<Client> ClientOf(const std::string& name_space) {
     return Client::Connect({.target = target_, .name_space = name_space})

@@ -56,7 +56,7 @@ class FaultWorker {
     while (worker_->step() < plan_.num_steps) {
       ++steps_lived_;
       const Step step = worker_->step() + 1;
-      if (!MakeStep(step)) Redo(step);
+      if (!MakeStep(step)) Recover();
     }
     return 0;
   }
@@ -134,9 +134,9 @@ class FaultWorker {
 
   // The round has failed, and its contributions are dropped; or this worker was
   // too slow, and is a member no more.
-  void Redo(Step step) {
-    worker_->client().set_step(step - 1);
+  void Recover() {
     absl::SleepFor(plan_.lease / 20);
+    if (!is_fenced_) is_fenced_ = !worker_->SyncStep().ok();
     if (!is_fenced_) return;
     const absl::Duration begin = SteadyNow();
     const absl::Status status = worker_->Rejoin();

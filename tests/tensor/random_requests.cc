@@ -261,7 +261,7 @@ void RandomRequests::Draw(KeepAliveRequest& request) {
 }
 
 void RandomRequests::Draw(KeepAliveReply& reply) {
-  DrawAll(reply.lease_remaining, reply.num_workers);
+  DrawAll(reply.lease_remaining, reply.num_workers, reply.step);
 }
 
 void RandomRequests::Draw(LeaveRequest& request) {

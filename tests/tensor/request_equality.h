@@ -108,7 +108,7 @@ inline auto Fields(const KeepAliveRequest& v) {
   return std::tie(v.name_space, v.worker);
 }
 inline auto Fields(const KeepAliveReply& v) {
-  return std::tie(v.lease_remaining, v.num_workers);
+  return std::tie(v.lease_remaining, v.num_workers, v.step);
 }
 inline auto Fields(const LeaveRequest& v) {
   return std::tie(v.name_space, v.worker, v.call_id);

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <iostream>
 #include <thread>
 #include <utility>
 
@@ -263,7 +264,13 @@ FakeGpu::FakeGpu(const FakeGpuOptions& options)
       health_("fake:0"),
       random_(options.shuffle_seed.value_or(0)) {}
 
-FakeGpu::~FakeGpu() = default;
+FakeGpu::~FakeGpu() {
+  MutexLock lock(&mutex_);
+  if (queues_.empty()) return;
+  std::cerr << "FakeGpu: expected no stream to outlive it, got "
+            << queues_.size() << "\n";
+  std::abort();
+}
 
 std::unique_ptr<Device> FakeGpu::Open() {
   return std::make_unique<FakeDevice>(this);

@@ -618,6 +618,24 @@ TEST_F(MemoryTensorStoreTest, MissingKeyEndsAPullThatWouldWaitForAnother) {
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("\"absent\"")));
 }
 
+// The caller's cancellation refers to the call, and the call's answer to what
+// it needs: neither may keep the other alive.
+TEST_F(MemoryTensorStoreTest, PushPullThatHasWaitedIsGoneWithItsCancellation) {
+  CreateSyncNamespace(2);
+  auto cancellation = std::make_shared<Cancellation>();
+  const std::weak_ptr<Cancellation> watch = cancellation;
+  Inbox<PullReply> inbox;
+
+  store_.PushPull(SyncPush(0, 1, 5), {.cancellation = cancellation},
+                  inbox.Callback());
+  EXPECT_TRUE(inbox.is_empty());
+  EXPECT_OK(Push(SyncPush(1, 1, 5)));
+  inbox.Wait();
+  cancellation.reset();
+
+  EXPECT_TRUE(watch.expired());
+}
+
 TEST_F(MemoryTensorStoreTest, PushPullOfTooMuchHasNoEffect) {
   ASSERT_OK(Init("w", 1));
   Inbox<PullReply> inbox;

@@ -13,12 +13,14 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "service/store/memory_tensor_store.h"
+#include "tests/service/store/init_now.h"
 #include "tests/testing/scripted_backend.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
 namespace {
 
+using ::tensorkv::testing::InitNow;
 using ::tensorkv::testing::ScriptedBackend;
 using ::tensorkv::testing::StatusIs;
 using ::testing::HasSubstr;
@@ -43,7 +45,7 @@ TEST(WaitingCallsTest, TenThousandCostNoThreadAndEndAtTheirDeadlines) {
   MemoryTensorStore store({}, &backend, &alarms);
   InitRequest init;
   init.entries.push_back({"w", *Tensor::Filled(DType::kF32, {4}, 0)});
-  ASSERT_OK(store.Init(std::move(init)));
+  ASSERT_OK(InitNow(store, std::move(init)));
   std::vector<absl::Status> ends(kNumCalls);
   size_t num_ended = 0;
   const int threads_before = NumThreads();
