@@ -141,7 +141,8 @@ class FaultWorker {
     const absl::Duration begin = SteadyNow();
     const absl::Status status = worker_->Rejoin();
     is_fenced_ = !status.ok();
-    Log("rejoin", worker_->step(), begin, status, worker_->rank(), worker_->epoch());
+    Log("rejoin", worker_->step(), begin, status, worker_->rank(),
+        worker_->epoch());
   }
 
   bool IsTimeToDie(const std::string& point) const {
