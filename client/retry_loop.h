@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "client/result_status.h"
 
@@ -33,10 +34,21 @@ struct RetryEnvironment {
 // The steady clock, this thread's sleep, a random generator.
 RetryEnvironment SystemRetryEnvironment();
 
+// Unavailable, from the refusal of a repeat.
+inline absl::Status AfterUnavailable(const absl::Status& refusal) {
+  return absl::UnavailableError(absl::StrCat(
+      "an earlier attempt may have been made; its repeat was refused: ",
+      refusal.message()));
+}
+
 // Calls `attempt(time_left)`, which returns a Status or StatusOr, until it
 // returns anything but Unavailable, or the next pause would reach the end of
 // `timeout`. Returns what the last attempt returned. The first attempt is made
 // whatever the timeout.
+//
+// ResourceExhausted says that nothing has happened, but only of that attempt:
+// after one that was Unavailable, and may have been made, it counts as
+// Unavailable too.
 template <typename Attempt>
 std::invoke_result_t<Attempt, absl::Duration> RetryLoop(
     const Backoff& backoff, const RetryEnvironment& environment,
@@ -44,9 +56,14 @@ std::invoke_result_t<Attempt, absl::Duration> RetryLoop(
   const absl::Duration deadline = environment.now() + timeout;
   absl::Duration bound = backoff.initial;
   absl::Duration time_left = timeout;
+  bool may_be_made = false;
   while (true) {
     auto result = attempt(time_left);
+    if (may_be_made && absl::IsResourceExhausted(ResultStatus(result))) {
+      result = AfterUnavailable(ResultStatus(result));
+    }
     if (!absl::IsUnavailable(ResultStatus(result))) return result;
+    may_be_made = true;
     const absl::Duration pause = bound * environment.random();
     if (environment.now() + pause >= deadline) return result;
     environment.sleep(pause);

@@ -13,6 +13,13 @@ namespace {
 // So that one renewal may be lost, and the next one still is in time.
 constexpr int kRenewalsPerLease = 3;
 
+// However long the lease is, nobody waits longer for one call about it.
+constexpr absl::Duration kLongestCall = absl::Seconds(5);
+
+absl::Duration RenewalInterval(absl::Duration lease) {
+  return lease / kRenewalsPerLease;
+}
+
 // How often to look whether a former self is gone.
 constexpr int kAttemptsPerLease = 10;
 
@@ -57,12 +64,17 @@ WorkerClient::~WorkerClient() {
   }
   keep_alive_.join();
   // Whoever cannot leave is noticed to be gone.
-  client_->Leave(options_.lease).IgnoreError();
+  client_->Leave(std::min(options_.lease, kLongestCall)).IgnoreError();
 }
 
-uint32_t WorkerClient::rank() const { return client_->worker()->rank; }
+uint32_t WorkerClient::rank() const { return self().rank; }
 
-uint64_t WorkerClient::epoch() const { return client_->worker()->epoch; }
+uint64_t WorkerClient::epoch() const { return self().epoch; }
+
+// Nobody, once client() has left on its own.
+Worker WorkerClient::self() const {
+  return client_->worker().value_or(Worker());
+}
 
 absl::Status WorkerClient::membership() const {
   MutexLock lock(&mutex_);
@@ -78,7 +90,7 @@ absl::Status WorkerClient::Rejoin() {
 
 absl::StatusOr<Step> WorkerClient::SyncStep() {
   ASSIGN_OR_RETURN(const KeepAliveReply reply,
-                   client_->KeepAlive(options_.lease));
+                   client_->KeepAlive(CallTimeout()));
   client_->set_step(reply.step);
   return reply.step;
 }
@@ -87,8 +99,13 @@ absl::Status WorkerClient::Barrier(absl::string_view barrier) {
   return client_->Barrier(barrier);
 }
 
+// So short that a renewal that is lost leaves time for the next.
+absl::Duration WorkerClient::CallTimeout() const {
+  return std::min(RenewalInterval(options_.lease), kLongestCall);
+}
+
 void WorkerClient::KeepAlive() {
-  const absl::Duration interval = options_.lease / kRenewalsPerLease;
+  const absl::Duration interval = RenewalInterval(options_.lease);
   for (;;) {
     {
       MutexLock lock(&mutex_);
@@ -100,11 +117,11 @@ void WorkerClient::KeepAlive() {
 }
 
 void WorkerClient::RenewLease() {
-  const uint64_t epoch = client_->worker()->epoch;
-  const absl::Status status = client_->KeepAlive(options_.lease).status();
+  const uint64_t renewed = epoch();
+  const absl::Status status = client_->KeepAlive(CallTimeout()).status();
   MutexLock lock(&mutex_);
   // What was said of a former epoch does not count.
-  if (client_->worker()->epoch == epoch) membership_ = status;
+  if (epoch() == renewed) membership_ = status;
 }
 
 }  // namespace tensorkv

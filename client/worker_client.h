@@ -55,7 +55,7 @@ class WorkerClient {
   static absl::StatusOr<std::unique_ptr<WorkerClient>> Join(
       std::unique_ptr<Client> client, const WorkerOptions& options);
 
-  // Leaves, if it can do so in the time of a lease.
+  // Leaves, if it can do so within a few seconds.
   ~WorkerClient();
 
   // Signs pushes and pulls as this worker, and counts its steps.
@@ -84,6 +84,8 @@ class WorkerClient {
  private:
   WorkerClient(std::unique_ptr<Client> client, const WorkerOptions& options);
 
+  Worker self() const;
+  absl::Duration CallTimeout() const;
   void KeepAlive();
   void RenewLease();
 

@@ -169,6 +169,12 @@ uint64_t Fingerprint(const CreateNamespaceRequest& request) {
   hasher.Add(request.config.rule);
   hasher.Add(request.config.budget_bytes);
   hasher.Add(request.config.max_open_rounds);
+  hasher.Add(request.config.max_workers);
+  hasher.Add(request.config.staleness);
+  hasher.Add(request.config.on_worker_loss);
+  hasher.Add(request.config.rescale_partial_rounds);
+  hasher.Add(request.config.quorum);
+  hasher.Add(absl::ToInt64Nanoseconds(request.config.quorum_grace));
   return hasher.digest();
 }
 

@@ -93,6 +93,8 @@ CallWindow::CallWindow(const CallWindowOptions& options, Alarms* alarms,
 
 void CallWindow::Enter(const CallIdentity& identity, const CallContext& context,
                        TurnCallback on_turn) {
+  const uint64_t ticket =
+      context.cancellation ? context.cancellation->TakeTicket() : 0;
   std::shared_ptr<Waiter> waiter;
   const auto enter = [&]() -> absl::StatusOr<Turn> {
     Dropped dropped;  // goes after the lock
@@ -105,11 +107,12 @@ void CallWindow::Enter(const CallIdentity& identity, const CallContext& context,
   absl::StatusOr<Turn> turn = enter();
   if (waiter == nullptr) return std::move(on_turn)(std::move(turn));
   if (context.cancellation == nullptr) return;
-  context.cancellation->OnCancel([waiter, weak_this = weak_from_this()] {
-    if (const auto self = weak_this.lock()) {
-      self->EndWait(waiter, absl::StatusCode::kCancelled);
-    }
-  });
+  context.cancellation->OnCancel(
+      ticket, [waiter, weak_this = weak_from_this()] {
+        if (const auto self = weak_this.lock()) {
+          self->EndWait(waiter, absl::StatusCode::kCancelled);
+        }
+      });
 }
 
 absl::StatusOr<CallWindow::Call*> CallWindow::FindOrAdd(
@@ -176,8 +179,10 @@ absl::StatusOr<Reservation> CallWindow::Reserve(uint64_t bytes,
   for (;;) {
     absl::StatusOr<Reservation> reservation =
         Reservation::Create(account_, bytes);
-    if (reservation.ok() || by_age_.empty()) return reservation;
-    Drop(*by_age_.front(), dropped);
+    if (reservation.ok()) return reservation;
+    Call* const call = LeastUseful();
+    if (call == nullptr) return reservation;
+    Drop(*call, dropped);
     dropped.clear();  // gives back what it had reserved
   }
 }
@@ -301,14 +306,24 @@ void CallWindow::Retire(Call& call, Dropped& dropped) {
   const uint64_t reserved = call.reservation.bytes();
   const Reservation excess =
       call.reservation.Split(reserved - std::min(used, reserved));
+  Client& client = *call.client;
+  if (client.latest != nullptr) {
+    superseded_.splice(superseded_.end(), latest_, client.latest->age);
+  }
+  client.latest = &call;
   call.ended = alarms_.Now();
-  call.age = by_age_.insert(by_age_.end(), &call);
+  call.age = latest_.insert(latest_.end(), &call);
   ended_bytes_ += call.reservation.bytes();
-  ++call.client->num_ended;
-  call.client->last_used = call.ended;
-  by_use_.splice(by_use_.end(), by_use_, call.client->use);
-  TrimClient(*call.client, dropped);
+  ++client.num_ended;
+  client.last_used = call.ended;
+  by_use_.splice(by_use_.end(), by_use_, client.use);
+  TrimClient(client, dropped);
   Trim(dropped);
+}
+
+CallWindow::Call* CallWindow::LeastUseful() const {
+  if (!superseded_.empty()) return superseded_.front();
+  return latest_.empty() ? nullptr : latest_.front();
 }
 
 void CallWindow::TrimClient(Client& client, Dropped& dropped) {
@@ -322,10 +337,14 @@ void CallWindow::TrimClient(Client& client, Dropped& dropped) {
 
 void CallWindow::Trim(Dropped& dropped) {
   const absl::Duration oldest = alarms_.Now() - options_.max_age;
-  while (!by_age_.empty() &&
-         (by_age_.front()->ended <= oldest ||
-          (ended_bytes_ > options_.max_bytes && by_age_.size() > 1))) {
-    Drop(*by_age_.front(), dropped);
+  for (std::list<Call*>* const calls : {&superseded_, &latest_}) {
+    while (!calls->empty() && calls->front()->ended <= oldest) {
+      Drop(*calls->front(), dropped);
+    }
+  }
+  while (ended_bytes_ > options_.max_bytes &&
+         superseded_.size() + latest_.size() > 1) {
+    Drop(*LeastUseful(), dropped);
   }
 }
 
@@ -353,9 +372,12 @@ void CallWindow::Drop(Call& call, Dropped& dropped) {
 }
 
 void CallWindow::Unlist(Call& call) {
-  by_age_.erase(call.age);
+  Client& client = *call.client;
+  const bool is_latest = client.latest == &call;
+  (is_latest ? latest_ : superseded_).erase(call.age);
+  if (is_latest) client.latest = nullptr;
   ended_bytes_ -= call.reservation.bytes();
-  --call.client->num_ended;
+  --client.num_ended;
 }
 
 void CallWindow::EndWaits(const absl::Status& status) {

@@ -71,9 +71,10 @@ struct CallWindowOptions {
 //  4. The bytes of all that is remembered are reserved from the account.
 //
 // Answers are dropped when there are too many (of a client, or bytes of all)
-// and when they are too old, the oldest first; a client, when it has not called
-// for max_age. Both are looked after as calls come. A call repeated after its
-// client was dropped counts as new: nobody may repeat a call so late.
+// and when they are too old. For want of bytes those go first that are not
+// their client's latest, then the oldest. A client is dropped when it has not
+// called for max_age. Both are looked after as calls come. A call repeated
+// after its client was dropped counts as new: nobody may repeat a call so late.
 class CallWindow : public std::enable_shared_from_this<CallWindow> {
   struct Call;
 
@@ -151,7 +152,7 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
     std::shared_ptr<const CallAnswer> answer;
     std::deque<std::shared_ptr<Waiter>> waiters;
     Reservation reservation;
-    // Where it is in by_age_, and since when, if it has no turn.
+    // Where it is in latest_ or superseded_, and its end, if it has no turn.
     absl::Duration ended;
     std::list<Call*>::iterator age;
   };
@@ -159,6 +160,8 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
     std::string id;
     std::map<uint64_t, Call> calls;
     uint32_t num_ended = 0;
+    // The call that ended last, while it has no turn.
+    Call* latest = nullptr;
     // Of the calls up to here, those that are not in `calls` are forgotten.
     uint64_t forgotten = 0;
     absl::Duration last_used;
@@ -176,6 +179,8 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
   absl::StatusOr<Client*> FindOrAddClient(const std::string& id,
                                           Dropped& dropped)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The call to drop first for want of bytes; null if there is none.
+  Call* LeastUseful() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Drops answers, if it must, to make room.
   absl::StatusOr<Reservation> Reserve(uint64_t bytes, Dropped& dropped)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -208,10 +213,13 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
   mutable Mutex mutex_;
   absl::flat_hash_map<std::string, std::unique_ptr<Client>> clients_
       ABSL_GUARDED_BY(mutex_);
-  // Clients by last use, calls without turn by their end; the oldest first.
+  // Clients by last use, the oldest first.
   std::list<Client*> by_use_ ABSL_GUARDED_BY(mutex_);
-  std::list<Call*> by_age_ ABSL_GUARDED_BY(mutex_);
-  // Of the calls in by_age_.
+  // Calls without turn, the oldest first: the latest of each client, and the
+  // others.
+  std::list<Call*> latest_ ABSL_GUARDED_BY(mutex_);
+  std::list<Call*> superseded_ ABSL_GUARDED_BY(mutex_);
+  // Of these calls.
   uint64_t ended_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   // Not OK: no attempt waits any more.
   absl::Status no_waits_ ABSL_GUARDED_BY(mutex_);

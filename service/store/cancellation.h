@@ -3,6 +3,7 @@
 #ifndef TENSORKV_SERVICE_STORE_CANCELLATION_H_
 #define TENSORKV_SERVICE_STORE_CANCELLATION_H_
 
+#include <cstdint>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -26,17 +27,29 @@ class Cancellation {
     if (listener) std::move(listener)();
   }
 
+  // A place in the order of listeners: a stage of the call takes it before it
+  // waits, and listens once it does. By then a later stage may be listening.
+  uint64_t TakeTicket() {
+    MutexLock lock(&mutex_);
+    return ++last_ticket_;
+  }
+
   // Sets what Cancel runs; at once, if it has been called. One listener counts,
-  // the last.
-  void OnCancel(absl::AnyInvocable<void() &&> listener) {
+  // that with the highest ticket.
+  void OnCancel(uint64_t ticket, absl::AnyInvocable<void() &&> listener) {
     {
       MutexLock lock(&mutex_);
+      if (ticket < listening_ticket_) return;
+      listening_ticket_ = ticket;
       if (!is_cancelled_) {
         listener_ = std::move(listener);
         return;
       }
     }
     std::move(listener)();
+  }
+  void OnCancel(absl::AnyInvocable<void() &&> listener) {
+    OnCancel(TakeTicket(), std::move(listener));
   }
 
   bool is_cancelled() {
@@ -47,6 +60,8 @@ class Cancellation {
  private:
   Mutex mutex_;
   bool is_cancelled_ ABSL_GUARDED_BY(mutex_) = false;
+  uint64_t last_ticket_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t listening_ticket_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::AnyInvocable<void() &&> listener_ ABSL_GUARDED_BY(mutex_);
 };
 

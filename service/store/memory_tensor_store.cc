@@ -58,32 +58,41 @@ std::vector<MemoryTensorStore::NamespacePtr> MemoryTensorStore::All() const {
   return all;
 }
 
+CallContext MemoryTensorStore::Bounded(CallContext context) const {
+  context.timeout = std::min(context.timeout, environment_.max_wait);
+  return context;
+}
+
 void MemoryTensorStore::Init(InitRequest request, CallContext context,
                              ReplyCallback<InitReply> done) {
   const absl::StatusOr<NamespacePtr> found = Find(request.name_space);
   if (!found.ok()) return std::move(done)(found.status());
-  InitOnce(*found, std::move(request), context, std::move(done));
+  InitOnce(*found, std::move(request), Bounded(std::move(context)),
+           std::move(done));
 }
 
 void MemoryTensorStore::Push(PushRequest request, CallContext context,
                              ReplyCallback<PushReply> done) {
   const absl::StatusOr<NamespacePtr> found = Find(request.name_space);
   if (!found.ok()) return std::move(done)(found.status());
-  PushOnce(*found, std::move(request), std::move(context), std::move(done));
+  PushOnce(*found, std::move(request), Bounded(std::move(context)),
+           std::move(done));
 }
 
 void MemoryTensorStore::Pull(PullRequest request, CallContext context,
                              ReplyCallback<PullReply> done) {
   const absl::StatusOr<NamespacePtr> found = Find(request.name_space);
   if (!found.ok()) return std::move(done)(found.status());
-  PullOnce(*found, std::move(request), std::move(context), std::move(done));
+  PullOnce(*found, std::move(request), Bounded(std::move(context)),
+           std::move(done));
 }
 
 void MemoryTensorStore::PushPull(PushRequest request, CallContext context,
                                  ReplyCallback<PullReply> done) {
   const absl::StatusOr<NamespacePtr> found = Find(request.name_space);
   if (!found.ok()) return std::move(done)(found.status());
-  PushPullOnce(*found, std::move(request), std::move(context), std::move(done));
+  PushPullOnce(*found, std::move(request), Bounded(std::move(context)),
+               std::move(done));
 }
 
 absl::StatusOr<DeleteReply> MemoryTensorStore::Delete(DeleteRequest request) {
@@ -215,7 +224,8 @@ void MemoryTensorStore::Barrier(BarrierRequest request, CallContext context,
                                 ReplyCallback<BarrierReply> done) {
   const absl::StatusOr<NamespacePtr> found = Find(request.name_space);
   if (!found.ok()) return std::move(done)(found.status());
-  BarrierOnce(*found, std::move(request), std::move(context), std::move(done));
+  BarrierOnce(*found, std::move(request), Bounded(std::move(context)),
+              std::move(done));
 }
 
 void MemoryTensorStore::CancelWaits() {

@@ -102,6 +102,8 @@ class MemoryTensorStore final : public TensorStore,
 
   absl::Status MakeNamespace(const CreateNamespaceRequest& request);
   // Errors: NotFound.
+  // The context of a call that waits no longer than the store lets it.
+  CallContext Bounded(CallContext context) const;
   absl::StatusOr<NamespacePtr> Find(absl::string_view name_space) const;
   std::vector<NamespacePtr> All() const;
 

@@ -128,6 +128,8 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
     std::vector<KeyOfEntry> keys;
     uint64_t room_bytes = 0;
     uint64_t reply_bytes = 0;
+    // What it takes to note who has contributed.
+    uint64_t note_bytes = 0;
 
     // Calls `visit` with the positions of a key's entries, from its first on.
     template <typename Visitor>
@@ -157,11 +159,17 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   };
   using Folds = std::vector<FoldOfKey>;
 
+  static constexpr size_t kMinGracesToSweep = 64;
+
   // A round whose grace time has begun.
   struct OpenedRound {
-    KeyPtr key;
+    std::string key;
     Step step = 0;
     uint64_t id = 0;
+  };
+  struct Grace {
+    std::vector<OpenedRound> rounds;
+    Alarms::Id alarm = 0;
   };
 
   // What follows from a change and must be computed without the mutex.
@@ -184,6 +192,7 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
     Reservation held;
     Reservation overhead;
     Reservation room;
+    Reservation notes;
   };
 
   Namespace(std::string name, NamespaceConfig config, WorkerGroupPtr workers,
@@ -229,6 +238,13 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // namespace_staging.cc
+  // Whether there is room for staging and, unless the call was made before, for
+  // the bytes that `check` finds it to need.
+  absl::Status CheckUnlessRepeat(
+      const std::optional<CallId>& call_id, uint64_t staging_bytes,
+      absl::FunctionRef<absl::StatusOr<uint64_t>()> check) const;
+  absl::StatusOr<uint64_t> BytesFor(const InitRequest& request) const;
+  absl::StatusOr<uint64_t> BytesFor(const PushRequest& request);
   uint64_t BytesOfNewKey(const InitEntry& entry, const UpdateRule& rule) const;
 
   // namespace_push.cc
@@ -296,8 +312,8 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   void EndUpdate(const UpdatePass& pass, const UpdatePass::Item& item,
                  const absl::Status& status, Replies& replies)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void EndRound(const UpdatePass::Item& item, const absl::Status& status)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndRound(const UpdatePass::Item& item, const absl::Status& status,
+                Replies& replies) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether the step of `request` is one of a worker of the group.
   bool CountsStep(const PushRequest& request) const;
   void NoteStep(const PushRequest& request, Replies& replies)
@@ -305,7 +321,12 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   // Counts a contribution that was refused with `status`.
   void CountRefusal(const PushRequest& request, const absl::Status& status)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Tells the contributors of dropped rounds, at their next call.
+  // Tells the contributors to a round that failed, at their next call.
+  void ReportFailure(const StoredKey& key, Step step,
+                     absl::Span<const uint32_t> contributors,
+                     absl::string_view reason)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The same for dropped rounds.
   void ReportDropped(const StoredKey& key, ClosedRounds rounds,
                      absl::string_view reason, Replies& replies)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -370,6 +391,13 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   // Has the alarms end the grace time of rounds.
   void WatchGrace(std::vector<OpenedRound> opened);
   void EndGrace(uint64_t id);
+  // Whether the round waits yet; its key may be gone.
+  Rounds* FindOpen(const OpenedRound& round)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Forgets grace times of which all rounds are over, whenever there are twice
+  // as many as after the last time.
+  void SweepGraces() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SendLater(Replies replies);
   void RunLater(Work work);
   // Has the executor run `task`, unless the store is ending: then it may be
   // gone. For threads that the store does not wait for.
@@ -378,7 +406,8 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   absl::Status MakePlace(uint32_t rank) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // namespace_held_push.cc
-  // Whether the worker would run too far ahead of the others.
+  // Whether the worker would run too far ahead of the others; not if the push
+  // will be refused anyway.
   bool MustHold(const PushRequest& request);
   void Hold(PushRequest request, const CallContext& context,
             std::vector<PullEntry>* names, ReplyCallback<PushReply> done);
@@ -425,8 +454,9 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   absl::Status no_waits_ ABSL_GUARDED_BY(mutex_);
   RoundFailures failures_ ABSL_GUARDED_BY(mutex_);
   // Rounds whose grace time has begun, by push.
-  std::map<uint64_t, std::vector<OpenedRound>> graces_ ABSL_GUARDED_BY(mutex_);
+  std::map<uint64_t, Grace> graces_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_grace_id_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t graces_to_sweep_ ABSL_GUARDED_BY(mutex_) = kMinGracesToSweep;
   // For what workers_ keeps.
   Reservation worker_overhead_ ABSL_GUARDED_BY(mutex_);
   // 0 while nothing is scheduled.

@@ -75,7 +75,7 @@ class Namespace::HeldPush final : public WaitingCall {
 bool Namespace::MustHold(const PushRequest& request) {
   if (config_.mode != Mode::kBounded) return false;
   MutexLock lock(&mutex_);
-  return AwaitedStep(request.step - 1) > 0 &&
+  return AwaitedStep(request.step - 1) > 0 && mode_->CheckStep(request).ok() &&
          mode_->CheckWorker(request.worker, environment_.alarms->Now()).ok();
 }
 

@@ -237,7 +237,9 @@ absl::StatusOr<DeleteReply> Namespace::Delete(const DeleteRequest& request) {
       }
     }
     for (const std::string& key : request.keys) {
-      if (keys_.Find(key) == nullptr) continue;
+      StoredKey* const existing = keys_.Find(key);
+      if (existing == nullptr) continue;
+      FailOpenRounds(*existing, "the key was deleted", replies);
       RemoveKey(key, replies);
       ++reply.num_deleted;
     }

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "service/store/names.h"
@@ -192,9 +193,9 @@ void Namespace::GoOnWithoutTheGone(Work& work, Replies& replies) {
     });
   }
   WakeAll(replies);
-  std::vector<std::string> barriers;
+  absl::flat_hash_set<std::string> barriers;
   waits_.ForEach([&](const WaitingCallPtr& call) {
-    if (call->reason == WaitReason::kBarrier) barriers.push_back(call->topic);
+    if (call->reason == WaitReason::kBarrier) barriers.insert(call->topic);
   });
   for (const std::string& topic : barriers) EndBarrier(topic, replies);
 }
@@ -223,7 +224,7 @@ void Namespace::EndLeases() {
     if (!ranks.empty()) GoOnWithoutTheGone(work, replies);
     WatchLeases();
   }
-  Send(std::move(replies));
+  SendLater(std::move(replies));
   RunLater(std::move(work));
 }
 
@@ -255,38 +256,75 @@ void Namespace::FailRoundsWithout(uint32_t rank, absl::string_view reason,
   });
 }
 
-// The alarm keeps no key: keys must not outlive their namespace.
 void Namespace::WatchGrace(std::vector<OpenedRound> opened) {
   if (opened.empty()) return;
   MutexLock lock(&mutex_);
+  SweepGraces();
   const uint64_t id = ++last_grace_id_;
-  graces_.emplace(id, std::move(opened));
-  environment_.alarms->Schedule(
+  const Alarms::Id alarm = environment_.alarms->Schedule(
       environment_.alarms->Now() + config_.quorum_grace,
       [weak_this = weak_from_this(), id] {
         if (const auto self = weak_this.lock()) self->EndGrace(id);
       });
+  graces_.emplace(id, Grace{std::move(opened), alarm});
+}
+
+Rounds* Namespace::FindOpen(const OpenedRound& round) {
+  StoredKey* const key = keys_.Find(round.key);
+  if (key == nullptr || !key->rounds) return nullptr;
+  const bool is_open = !key->rounds->OpensRound(round.step) &&
+                       key->rounds->IdOf(round.step) == round.id;
+  return is_open ? key->rounds.get() : nullptr;
+}
+
+void Namespace::SweepGraces() {
+  if (graces_.size() < graces_to_sweep_) return;
+  for (auto it = graces_.begin(); it != graces_.end();) {
+    const auto grace = it++;
+    const std::vector<OpenedRound>& rounds = grace->second.rounds;
+    if (std::any_of(rounds.begin(), rounds.end(),
+                    [&](const OpenedRound& round) ABSL_EXCLUSIVE_LOCKS_REQUIRED(
+                        mutex_) { return FindOpen(round) != nullptr; })) {
+      continue;
+    }
+    environment_.alarms->Cancel(grace->second.alarm);
+    graces_.erase(grace);
+  }
+  graces_to_sweep_ = std::max(kMinGracesToSweep, 2 * graces_.size());
 }
 
 void Namespace::EndGrace(uint64_t id) {
-  std::vector<OpenedRound> opened;  // its keys go without the mutex
   Replies replies;
   Work work{UpdatePass(environment_.backend, contributions_)};
   {
     MutexLock lock(&mutex_);
-    opened = std::move(graces_.extract(id).mapped());
-    for (const OpenedRound& round : opened) {
-      StoredKey& key = *round.key;
-      if (!key.rounds) continue;  // deleted or replaced meanwhile
-      EnqueueRounds(key, UpdatesOf(key.rounds->EndGrace(round.step, round.id)),
-                    work, replies);
+    const auto grace = graces_.extract(id);
+    if (grace.empty()) return;
+    for (const OpenedRound& round : grace.mapped().rounds) {
+      Rounds* const rounds = FindOpen(round);
+      if (rounds == nullptr) continue;
+      EnqueueRounds(*keys_.Find(round.key),
+                    UpdatesOf(rounds->EndGrace(round.step, round.id)), work,
+                    replies);
     }
   }
-  Send(std::move(replies));
+  SendLater(std::move(replies));
   RunLater(std::move(work));
 }
 
-// On the alarms' thread nothing may take long.
+// On the alarms' thread nothing may take long. Values on the host are sent by
+// reference; others must be copied first.
+void Namespace::SendLater(Replies replies) {
+  if (is_on_host_ || replies.calls.empty()) return Send(std::move(replies));
+  // Shared: whichever way it goes, the callers get their answers.
+  const auto shared = std::make_shared<Replies>(std::move(replies));
+  const bool is_submitted =
+      Submit([self = shared_from_this(), shared]() mutable {
+        self->Send(std::move(*shared));
+      });
+  if (!is_submitted) Send(std::move(*shared));
+}
+
 void Namespace::RunLater(Work work) {
   if (work.updates.empty() && work.folds.empty()) return;
   Submit([self = shared_from_this(), work = std::move(work)]() mutable {

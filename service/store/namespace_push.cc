@@ -111,6 +111,8 @@ absl::Status Namespace::Admit(Admission& admission) {
   }
   ASSIGN_OR_RETURN(admission.room,
                    Reservation::Create(values_, entries.room_bytes));
+  ASSIGN_OR_RETURN(admission.notes,
+                   Reservation::Create(metadata_, entries.note_bytes));
 
   admission.call->reply.results.resize(request.entries.size());
   admission.work.updates.Reserve(request.entries.size());
@@ -156,6 +158,9 @@ absl::Status Namespace::AddEntries(const PushRequest& request,
     }
     entries.keys[i].is_first = true;
     if (mode_->NeedsRoom(key, request)) entries.room_bytes += key.value_bytes();
+    if (config_.mode == Mode::kBounded) {
+      entries.note_bytes += key.BytesToNote(request.worker->rank);
+    }
   }
   return absl::OkStatus();
 }
@@ -190,11 +195,16 @@ absl::Status Namespace::CheckEntry(const StoredKey& key,
 void Namespace::AdmitKey(const GroupedEntries& entries, uint32_t first,
                          Admission& admission) {
   StoredKey& key = *entries.keys[first].key;
+  const PushRequest& request = admission.request;
+  if (config_.mode == Mode::kBounded) {
+    const uint64_t bytes = key.BytesToNote(request.worker->rank);
+    key.NoteContribution(*request.worker, request.step,
+                         admission.notes.Split(bytes));
+  }
   const bool applies_at_once = mode_->applies_at_once();
   if (applies_at_once && !key.is_updating) {
     return UpdateIdleKey(entries, first, admission);
   }
-  const PushRequest& request = admission.request;
   const bool opens_round = mode_->NeedsRoom(key, request);
   Reservation room = admission.room.Split(opens_round ? key.value_bytes() : 0);
   const size_t open_before = key.rounds ? key.rounds->num_open() : 0;
@@ -207,8 +217,8 @@ void Namespace::AdmitKey(const GroupedEntries& entries, uint32_t first,
     BeginFold(key, admission.work);
     if (config_.quorum > 0 && opens_round && key.rounds->num_open() > 0 &&
         !key.rounds->OpensRound(request.step)) {
-      admission.opened.push_back(
-          {KeyPtr(&key), request.step, key.rounds->IdOf(request.step)});
+      admission.opened.push_back({std::string(key.name()), request.step,
+                                  key.rounds->IdOf(request.step)});
     }
     return;
   }
@@ -364,9 +374,12 @@ absl::Status Namespace::Scale(const FoldOfKey& job, Contribution& sum) {
       UpdateRule::Create({.name = "accumulate",
                           .hyperparameters = {{"scale", job.fold.scale}}}));
   const int64_t num_elements = job.key->num_elements();
-  ASSIGN_OR_RETURN(
-      RefPtr<Buffer> scaled,
-      environment_.backend->Allocate(num_elements * SizeOf(dtype), nullptr));
+  const uint64_t bytes = num_elements * SizeOf(dtype);
+  // Until the unscaled sum is gone.
+  ASSIGN_OR_RETURN(const Reservation held,
+                   Reservation::Create(contributions_, bytes));
+  ASSIGN_OR_RETURN(RefPtr<Buffer> scaled,
+                   environment_.backend->Allocate(bytes, nullptr));
   Slot& slot = sum.slots[0];
   const TensorView contribution = {dtype, num_elements, slot.data};
   TensorUpdate update;
@@ -431,28 +444,49 @@ std::vector<Namespace::KeyPtr> Namespace::EndPass(UpdatePass& pass,
 void Namespace::EndUpdate(const UpdatePass& pass, const UpdatePass::Item& item,
                           const absl::Status& status, Replies& replies) {
   if (status.ok()) ++updates_applied_;
-  if (item.round != 0) EndRound(item, status);
+  if (item.round != 0) EndRound(item, status, replies);
   if (item.call == nullptr) return;
   PushCall& call = *item.call;
-  if (!status.ok()) call.status = status;
+  if (status.ok()) {
+    ++call.num_applied;
+  } else {
+    call.status = status;
+  }
   for (const uint32_t result : pass.ResultsOf(item)) {
     call.reply.results[result].version = item.key->version;
   }
-  if (--call.num_pending == 0) replies.pushes.emplace_back(&call);
+  if (--call.num_pending > 0) return;
+  // Not as if nothing had happened: the call must not be made again.
+  if (!call.status.ok() && call.num_applied > 0) {
+    call.status = absl::InternalError(
+        absl::StrCat("applied to ", call.num_applied,
+                     " keys, not to the others: ", call.status.message()));
+  }
+  replies.pushes.emplace_back(&call);
 }
 
 void Namespace::EndRound(const UpdatePass::Item& item,
-                         const absl::Status& status) {
+                         const absl::Status& status, Replies& replies) {
   if (status.ok()) {
     ++rounds_closed_;
     return;
   }
   ++rounds_failed_;
-  if (item.key->rounds) item.key->rounds->Reopen(item.round);
-  for (uint32_t rank = 0; rank < workers_->end_rank(); ++rank) {
-    if (!workers_->CountsIn(rank, item.round)) continue;
-    failures_.Add(rank, item.key->name(), item.round, status.message());
-    workers_->FallBack(rank, item.round);
+  ReportFailure(*item.key, item.round, *item.ranks, status.message());
+  if (!item.key->rounds) return;
+  item.key->rounds->Reopen(item.round);
+  ReportDropped(*item.key, item.key->rounds->FailAfter(item.round),
+                status.message(), replies);
+}
+
+void Namespace::ReportFailure(const StoredKey& key, Step step,
+                              absl::Span<const uint32_t> contributors,
+                              absl::string_view reason) {
+  for (const uint32_t rank : contributors) {
+    // Who has the rank now may have joined later.
+    if (!workers_->TakesPart(rank, step)) continue;
+    failures_.Add(rank, key.name(), step, reason);
+    workers_->FallBack(rank, step);
   }
 }
 
@@ -461,10 +495,7 @@ void Namespace::ReportDropped(const StoredKey& key, ClosedRounds rounds,
   rounds_open_ -= rounds.size();
   rounds_failed_ += rounds.size();
   for (const ClosedRound& round : rounds) {
-    for (const uint32_t rank : round.ranks) {
-      failures_.Add(rank, key.name(), round.step, reason);
-      workers_->FallBack(rank, round.step);
-    }
+    ReportFailure(key, round.step, round.ranks, reason);
   }
   replies.dropped_rounds.push_back(std::move(rounds));
 }
@@ -477,8 +508,12 @@ bool Namespace::CountsStep(const PushRequest& request) const {
 // The worker of `request` has reached its step.
 void Namespace::NoteStep(const PushRequest& request, Replies& replies) {
   if (!CountsStep(request)) return;
+  if (config_.mode != Mode::kBounded) {
+    return workers_->Reach(*request.worker, request.step);
+  }
+  const Step slowest = workers_->slowest_step();
   workers_->Reach(*request.worker, request.step);
-  if (config_.mode == Mode::kBounded) Wake(kProgressTopic, replies);
+  if (workers_->slowest_step() > slowest) Wake(kProgressTopic, replies);
 }
 
 void Namespace::CountRefusal(const PushRequest& request,

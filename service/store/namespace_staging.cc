@@ -10,8 +10,25 @@ absl::Status Namespace::CheckInit(const InitRequest& request) const {
   for (const InitEntry& entry : request.entries) {
     if (!entry.tensor.has_data()) staging.Add(entry.tensor.size_bytes());
   }
-  ASSIGN_OR_RETURN(const bool is_repeat, IsRepeat(request.call_id));
-  if (is_repeat) return budget_->CheckRoom(staging.total_bytes());
+  return CheckUnlessRepeat(request.call_id, staging.total_bytes(),
+                           [&] { return BytesFor(request); });
+}
+
+absl::Status Namespace::CheckUnlessRepeat(
+    const std::optional<CallId>& call_id, uint64_t staging_bytes,
+    absl::FunctionRef<absl::StatusOr<uint64_t>()> check) const {
+  ASSIGN_OR_RETURN(bool is_repeat, IsRepeat(call_id));
+  absl::StatusOr<uint64_t> bytes = 0;
+  if (!is_repeat) {
+    bytes = check();
+    // What speaks against it may be that it has been made meanwhile.
+    if (!bytes.ok()) ASSIGN_OR_RETURN(is_repeat, IsRepeat(call_id));
+    if (!is_repeat) RETURN_IF_ERROR(bytes.status());
+  }
+  return budget_->CheckRoom(SumOfBytes(is_repeat ? 0 : *bytes, staging_bytes));
+}
+
+absl::StatusOr<uint64_t> Namespace::BytesFor(const InitRequest& request) const {
   std::vector<bool> wanted;
   std::shared_ptr<const RuleBindings> bindings;
   {
@@ -27,7 +44,7 @@ absl::Status Namespace::CheckInit(const InitRequest& request) const {
     RETURN_IF_ERROR(CheckRule(entry.key, entry.tensor.dtype(), *rule));
     bytes = SumOfBytes(bytes, BytesOfNewKey(entry, *rule));
   }
-  return budget_->CheckRoom(SumOfBytes(bytes, staging.total_bytes()));
+  return bytes;
 }
 
 // Besides memory that it has, or that staging will give it.
@@ -54,31 +71,32 @@ uint64_t Namespace::BytesOfNewKey(const InitEntry& entry,
 
 absl::Status Namespace::CheckPush(const PushRequest& request) {
   RETURN_IF_ERROR(CheckFields(request));
-  uint64_t bytes = request.entries.size() * kContributionOverheadBytes;
   StagingLayout staging;
   for (const PushEntry& entry : request.entries) {
-    if (entry.skip) continue;
-    bytes += BytesToHold(entry.tensor);
-    if (!entry.tensor.has_data()) staging.Add(entry.tensor.size_bytes());
-  }
-  ASSIGN_OR_RETURN(const bool is_repeat, IsRepeat(request.call_id));
-  if (is_repeat) return budget_->CheckRoom(staging.total_bytes());
-  {
-    MutexLock lock(&mutex_);
-    absl::Status status = Admit(request.worker);
-    // The call will report the failed round, whatever else is wrong with it.
-    if (status.ok() && HasFailure(request.worker)) return status;
-    if (status.ok()) {
-      const absl::StatusOr<GroupedEntries> entries = GroupByKey(request);
-      status = entries.status();
-      if (status.ok()) bytes += entries->room_bytes;
-    }
-    if (!status.ok()) {
-      CountRefusal(request, status);
-      return status;
+    if (!entry.skip && !entry.tensor.has_data()) {
+      staging.Add(entry.tensor.size_bytes());
     }
   }
-  return budget_->CheckRoom(SumOfBytes(bytes, staging.total_bytes()));
+  return CheckUnlessRepeat(request.call_id, staging.total_bytes(),
+                           [&] { return BytesFor(request); });
+}
+
+absl::StatusOr<uint64_t> Namespace::BytesFor(const PushRequest& request) {
+  uint64_t bytes = request.entries.size() * kContributionOverheadBytes;
+  for (const PushEntry& entry : request.entries) {
+    if (!entry.skip) bytes += BytesToHold(entry.tensor);
+  }
+  MutexLock lock(&mutex_);
+  absl::Status status = Admit(request.worker);
+  // The call will report the failed round, whatever else is wrong with it.
+  if (status.ok() && HasFailure(request.worker)) return bytes;
+  if (status.ok()) {
+    const absl::StatusOr<GroupedEntries> entries = GroupByKey(request);
+    if (entries.ok()) return SumOfBytes(bytes, entries->room_bytes);
+    status = entries.status();
+  }
+  CountRefusal(request, status);
+  return status;
 }
 
 absl::Status Namespace::Allocate(absl::Span<Tensor* const> tensors) const {

@@ -9,6 +9,7 @@ namespace tensorkv {
 void Namespace::Start(const WaitingCallPtr& call) {
   // A copy: once parked, the call belongs to whoever ends it.
   const std::shared_ptr<Cancellation> cancellation = call->context.cancellation;
+  const uint64_t ticket = cancellation ? cancellation->TakeTicket() : 0;
   Replies replies;
   bool waits = false;
   {
@@ -16,7 +17,7 @@ void Namespace::Start(const WaitingCallPtr& call) {
     waits = EndOrPark(call, replies);
   }
   if (waits && cancellation != nullptr) {
-    cancellation->OnCancel([call, weak_this = weak_from_this()] {
+    cancellation->OnCancel(ticket, [call, weak_this = weak_from_this()] {
       if (const auto self = weak_this.lock()) {
         self->EndWait(call, absl::StatusCode::kCancelled);
       }

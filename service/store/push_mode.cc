@@ -116,11 +116,23 @@ class BoundedMode final : public AsyncMode {
   }
   absl::Status CheckKey(const StoredKey& key,
                         const PushRequest& request) const override {
+    RETURN_IF_ERROR(CheckStep(request));
+    if (!key.HasContribution(*request.worker, request.step)) {
+      return absl::OkStatus();
+    }
+    return absl::AlreadyExistsError(absl::StrCat(
+        "step ", request.step, " of ", Quoted(key.name()), ": worker ",
+        request.worker->rank, " has contributed already"));
+  }
+
+  absl::Status CheckStep(const PushRequest& request) const override {
     const Step reached = workers().step_of(request.worker->rank);
-    if (request.step >= reached) return absl::OkStatus();
+    if (request.step == reached || request.step == reached + 1) {
+      return absl::OkStatus();
+    }
     return absl::FailedPreconditionError(absl::StrCat(
-        "step of worker ", request.worker->rank, ": expected at least ",
-        reached, ", which it has reached, got ", request.step));
+        "step of worker ", request.worker->rank, ": expected ", reached,
+        ", which it has reached, or the next, got ", request.step));
   }
 
   Step StepToAwait(Step step) const override {
@@ -241,6 +253,7 @@ PendingUpdates UpdatesOf(ClosedRounds rounds) {
   for (ClosedRound& closed : rounds) {
     PendingUpdate& update = updates.emplace_back();
     update.round = closed.step;
+    update.ranks = std::move(closed.ranks);
     update.slots = std::move(closed.slots);
     update.held = std::move(closed.held);
     update.overhead = std::move(closed.overhead);

@@ -49,6 +49,12 @@ class PushMode {
   virtual absl::Status CheckWorker(const std::optional<Worker>& worker,
                                    absl::Duration now) const = 0;
 
+  // Whether the request's step follows what its worker has reached, where that
+  // does not depend on the key. REQUIRES: CheckPush is OK.
+  virtual absl::Status CheckStep(const PushRequest& request) const {
+    return absl::OkStatus();
+  }
+
   // Whether the caller may contribute to `key` now.
   virtual absl::Status CheckKey(const StoredKey& key,
                                 const PushRequest& request) const = 0;

@@ -1,6 +1,7 @@
 #include "service/store/rounds.h"
 
 #include <algorithm>
+#include <atomic>
 #include <iterator>
 #include <utility>
 
@@ -12,6 +13,12 @@ namespace {
 
 std::string Name(Step step, absl::string_view key) {
   return absl::StrCat("round ", step, " of ", Quoted(key));
+}
+
+// Of all keys, so that no round is taken for one of a key that was replaced.
+uint64_t NextId() {
+  static std::atomic<uint64_t> last_id = 0;
+  return ++last_id;
 }
 
 }  // namespace
@@ -80,7 +87,7 @@ ClosedRounds Rounds::Add(uint32_t rank, Step step, Contribution contribution,
   const auto [it, is_new] = open_.try_emplace(step);
   Round& round = it->second;
   if (is_new) {
-    round.id = next_id_++;
+    round.id = NextId();
     round.room = std::move(room);
   }
   round.by_rank.emplace(rank, std::move(contribution));
@@ -161,7 +168,11 @@ ClosedRounds Rounds::FailWithout(uint32_t rank) {
 ClosedRounds Rounds::Fail(Step step, uint64_t id) {
   const auto it = open_.find(step);
   if (it == open_.end() || it->second.id != id) return {};
-  return Drop(it, std::next(it));
+  return Drop(it, open_.end());
+}
+
+ClosedRounds Rounds::FailAfter(Step step) {
+  return Drop(open_.upper_bound(step), open_.end());
 }
 
 ClosedRounds Rounds::FailAll() { return Drop(open_.begin(), open_.end()); }
@@ -215,7 +226,7 @@ Fold Rounds::StartFold(Step step, Round& round, uint32_t end) const {
 ClosedRounds Rounds::EndFold(const Fold& fold,
                              std::optional<Contribution> sum) {
   const auto it = open_.find(fold.step);
-  if (it == open_.end() || it->second.id != fold.id) return {};
+  if (it == open_.end() || it->second.id != fold.id) return TakeComplete();
   Round& round = it->second;
   const uint32_t fold_end = std::exchange(round.fold_end, 0);
   if (sum) {
@@ -250,10 +261,14 @@ ClosedRound Rounds::Close(Step step, Round round) {
   return closed;
 }
 
+bool Rounds::IsOf(uint32_t rank, const OpenRounds::value_type& round) const {
+  return round.second.by_rank.contains(rank) &&
+         policy_.workers->TakesPart(rank, round.first);
+}
+
 bool Rounds::HasOpenRoundOf(uint32_t rank) const {
-  return std::any_of(open_.begin(), open_.end(), [rank](const auto& entry) {
-    return entry.second.by_rank.contains(rank);
-  });
+  return std::any_of(open_.begin(), open_.end(),
+                     [&](const auto& round) { return IsOf(rank, round); });
 }
 
 std::vector<uint32_t> Rounds::Missing(Step step, const Round& round) const {
@@ -268,8 +283,9 @@ std::vector<uint32_t> Rounds::Missing(Step step, const Round& round) const {
 
 std::string Rounds::DescribeOpenRoundOf(uint32_t rank, absl::string_view key,
                                         absl::Duration now) const {
-  for (const auto& [step, round] : open_) {
-    if (!round.by_rank.contains(rank)) continue;
+  for (const auto& entry : open_) {
+    if (!IsOf(rank, entry)) continue;
+    const auto& [step, round] = entry;
     const std::vector<uint32_t> missing = Missing(step, round);
     if (missing.empty()) {
       return absl::StrCat(Name(step, key), ": its sum is under way");

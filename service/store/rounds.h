@@ -30,6 +30,8 @@ struct RoundPolicy {
   bool rescales = false;
 };
 
+using Ranks = std::vector<uint32_t>;
+
 // A round that no longer waits for anybody, or that was dropped.
 struct ClosedRound {
   Step step = 0;
@@ -39,7 +41,7 @@ struct ClosedRound {
   Reservation overhead;
   Reservation room;
   // The contributors.
-  std::vector<uint32_t> ranks;
+  Ranks ranks;
 };
 
 using ClosedRounds = absl::InlinedVector<ClosedRound, 1>;
@@ -108,8 +110,11 @@ class Rounds {
 
   // Drops the rounds that wait for the worker of that rank.
   ClosedRounds FailWithout(uint32_t rank);
-  // Drops one round, if it is still open.
+  // Drops a round, if it is still open, and those of later steps, which would
+  // be in the way of its being pushed again.
   ClosedRounds Fail(Step step, uint64_t id);
+  // Drops the rounds of later steps.
+  ClosedRounds FailAfter(Step step);
 
   // The contributions to fold now, of a round that has enough of them.
   std::optional<Fold> BeginFold();
@@ -121,7 +126,8 @@ class Rounds {
   // the contributions stay. Returns the rounds that only waited for this.
   ClosedRounds EndFold(const Fold& fold, std::optional<Contribution> sum);
 
-  // Whether a round is open that worker `rank` has contributed to.
+  // Whether a round is open that worker `rank` has contributed to; rounds that
+  // only a former worker of that rank took part in do not count.
   bool HasOpenRoundOf(uint32_t rank) const;
 
   // What the first such round waits for: `round 7 of "fc1.w": waiting for
@@ -157,6 +163,8 @@ class Rounds {
   using OpenRounds = std::map<Step, Round>;
 
   std::vector<uint32_t> Missing(Step step, const Round& round) const;
+  // Whether the worker of that rank, the present one, has contributed.
+  bool IsOf(uint32_t rank, const OpenRounds::value_type& round) const;
   // Goes over the ranks that the round need not wait for any longer.
   void Advance(Step step, Round& round) const;
   bool IsComplete(const Round& round) const;
@@ -168,7 +176,6 @@ class Rounds {
 
   const RoundPolicy& policy_;
   Step last_closed_ = 0;
-  uint64_t next_id_ = 1;
   OpenRounds open_;
 };
 

@@ -29,6 +29,7 @@ struct PushCall : RefCounted {
   PushReply reply;
   absl::Status status;
   size_t num_pending = 0;
+  size_t num_applied = 0;
   ReplyCallback<PushReply> done;
 };
 
@@ -46,8 +47,9 @@ struct PendingUpdate {
   RefPtr<PushCall> call;
   absl::InlinedVector<uint32_t, 1> results;
 
-  // Sync: the round that closed; 0 in the other modes.
+  // Sync: the round that closed, and its contributors; 0 in the other modes.
   Step round = 0;
+  Ranks ranks;
 };
 
 // The tensors that a rule keeps for a key, all in the key's accumulate type.
@@ -67,6 +69,17 @@ struct RuleState {
     for (const RefPtr<Buffer>& state : states) bytes += state->size_bytes();
     return bytes;
   }
+};
+
+// Bounded staleness: what each worker has contributed to a key last.
+struct LastContributions {
+  struct Of {
+    uint64_t epoch = 0;
+    Step step = 0;
+  };
+  // By rank.
+  std::vector<Of> by_rank;
+  Reservation overhead;
 };
 
 // What a key takes besides its name, its value and its rule's state: this
@@ -119,6 +132,13 @@ class StoredKey final : public RefCounted {
   int64_t num_elements() const { return value->size_bytes() / SizeOf(dtype_); }
   Tensor ToTensor() const { return Tensor::OfBuffer(dtype_, shape(), value); }
 
+  // Whether `worker` has contributed to `step`, as far as `contributions` tell.
+  bool HasContribution(const Worker& worker, Step step) const;
+  // What NoteContribution will need for a worker of that rank.
+  uint64_t BytesToNote(uint32_t rank) const;
+  // `overhead` has BytesToNote.
+  void NoteContribution(const Worker& worker, Step step, Reservation overhead);
+
   RefPtr<Buffer> value;
   Version version = 1;
   uint64_t update_count = 0;
@@ -131,6 +151,8 @@ class StoredKey final : public RefCounted {
   std::unique_ptr<std::list<PendingUpdate>> pending;
   // Null outside of sync namespaces.
   std::unique_ptr<Rounds> rounds;
+  // Null outside of bounded namespaces.
+  std::unique_ptr<LastContributions> contributions;
 
   // Waiting pulls that need this key and others at one moment. While there are
   // any, updates do not write in place, so that the value stays readable.

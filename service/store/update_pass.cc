@@ -39,7 +39,11 @@ void UpdatePass::AddPending(StoredKey* key) {
 
 void UpdatePass::Add(StoredKey* key, PendingUpdate update) {
   Begin(key, update.call);
-  items_.back().round = update.round;
+  Item& item = items_.back();
+  item.round = update.round;
+  if (update.round != 0) {
+    item.ranks = std::make_unique<Ranks>(std::move(update.ranks));
+  }
   for (Slot& slot : update.slots) AddSlot(std::move(slot));
   for (const uint32_t result : update.results) AddResult(result);
   Hold(std::move(update.held), std::move(update.overhead),

@@ -18,6 +18,7 @@ void Waits::Park(WaitingCallPtr call) {
   ++num_parked_;
   ++NumWaiting(*call);
   Calls& calls = by_topic_[call->topic];
+  call->position = calls.size();
   calls.push_back(std::move(call));
 }
 
@@ -50,9 +51,10 @@ void Waits::Remove(const WaitingCallPtr& call) {
   const auto it = by_topic_.find(call->topic);
   if (it == by_topic_.end()) return;
   Calls& calls = it->second;
-  const auto position = std::find(calls.begin(), calls.end(), call);
-  if (position == calls.end()) return;
-  std::swap(*position, calls.back());
+  const size_t position = call->position;
+  if (position >= calls.size() || calls[position] != call) return;
+  calls.back()->position = position;
+  calls[position] = std::move(calls.back());
   calls.pop_back();
   --num_parked_;
   --NumWaiting(*call);

@@ -57,6 +57,8 @@ class WaitingCall {
   bool is_finished = false;
   // 0 until the call waits for the first time.
   Alarms::Id alarm = 0;
+  // Among those parked at `topic`; for Waits only.
+  size_t position = 0;
 
  protected:
   // Calls `done` and lets go of what it holds: a call that has ended lives on

@@ -12,6 +12,7 @@ namespace {
 using ::tensorkv::testing::IsOkAndHolds;
 using ::tensorkv::testing::StatusIs;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 constexpr Backoff kBackoff = {.initial = absl::Milliseconds(100),
@@ -67,6 +68,28 @@ TEST_F(RetryLoopTest, UnavailableIsRepeatedUntilSuccess) {
 TEST_F(RetryLoopTest, AnyOtherErrorIsReturnedAtOnce) {
   EXPECT_THAT(Run(9, absl::Seconds(10), absl::AbortedError("lost")),
               StatusIs(absl::StatusCode::kAborted, "lost"));
+
+  EXPECT_THAT(pauses_, IsEmpty());
+}
+
+TEST_F(RetryLoopTest, RefusedRepeatDoesNotSayThatNothingHappened) {
+  int attempts = 0;
+  const absl::StatusOr<int> result =
+      RetryLoop(kBackoff, Environment(), absl::Seconds(1),
+                [&](absl::Duration) -> absl::StatusOr<int> {
+                  if (++attempts == 1) return absl::UnavailableError("lost");
+                  return absl::ResourceExhaustedError("over budget");
+                });
+
+  EXPECT_THAT(result, StatusIs(absl::StatusCode::kUnavailable,
+                               HasSubstr("may have been made")));
+  EXPECT_GT(attempts, 2);
+}
+
+TEST_F(RetryLoopTest, FirstRefusalIsReturnedAtOnce) {
+  EXPECT_THAT(
+      Run(9, absl::Seconds(10), absl::ResourceExhaustedError("over budget")),
+      StatusIs(absl::StatusCode::kResourceExhausted, "over budget"));
 
   EXPECT_THAT(pauses_, IsEmpty());
 }

@@ -122,6 +122,19 @@ TEST_F(WorkerClientTest, GoesBackToTheStepThatTheServerCounts) {
   EXPECT_EQ(worker->step(), 3u);
 }
 
+TEST_F(WorkerClientTest, OutlivesTheLeaveOfItsClient) {
+  ASSERT_OK_AND_ASSIGN(std::unique_ptr<WorkerClient> worker,
+                       Join({.name = "w1", .lease = absl::Milliseconds(3)}));
+
+  ASSERT_OK(worker->client().Leave(kLongLease));
+  while (worker->membership().ok()) {
+  }
+
+  EXPECT_THAT(worker->membership(),
+              StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_EQ(worker->epoch(), 0u);
+}
+
 TEST_F(WorkerClientTest, NameThatIsTakenIsRefusedAtOnce) {
   script_.statuses = {absl::AlreadyExistsError("a live worker has that name")};
 

@@ -71,11 +71,43 @@ TEST_P(BoundedContractTest, WorkerThatLeavesHoldsNobodyUp) {
 TEST_P(BoundedContractTest, StepsDoNotGoBack) {
   const Caller bounded = NewNamespace("b", Bounded(2, 9));
   ASSERT_OK(bounded.Init("w", Full({2}, 0)));
-  ASSERT_OK(bounded.As(0).Push("w", Full({2}, 1), 3));
+  for (Step step = 1; step <= 3; ++step) {
+    ASSERT_OK(bounded.As(0).Push("w", Full({2}, 1), step));
+  }
 
   EXPECT_THAT(bounded.As(0).Push("w", Full({2}, 1), 2),
               StatusIs(StatusCode::kFailedPrecondition,
-                       HasSubstr("expected at least 3")));
+                       HasSubstr("expected 3, which it has reached, or the "
+                                 "next, got 2")));
+}
+
+TEST_P(BoundedContractTest, StepsLeaveNoGap) {
+  const Caller bounded = NewNamespace("b", Bounded(2, 0));
+  ASSERT_OK(bounded.Init("w", Full({2}, 0)));
+  ASSERT_OK(bounded.As(0).Push("w", Full({2}, 1), 1));
+
+  EXPECT_THAT(bounded.As(0).Push("w", Full({2}, 1), 3),
+              StatusIs(StatusCode::kFailedPrecondition, HasSubstr("got 3")));
+  EXPECT_THAT(bounded.As(1).Push("w", Full({2}, 1), 2),
+              StatusIs(StatusCode::kFailedPrecondition, HasSubstr("got 2")));
+}
+
+TEST_P(BoundedContractTest, WorkerContributesToAKeyAndStepOnce) {
+  const Caller bounded = NewNamespace("b", Bounded(2, 0));
+  ASSERT_OK(bounded.Init("w", Full({2}, 0)));
+  ASSERT_OK(bounded.Init("v", Full({2}, 0)));
+  const Caller hasty = bounded.As(0).Within(kShortTimeout);
+  // The push is made; the read must wait.
+  EXPECT_THAT(hasty.PushPull("w", Full({2}, 1), 1),
+              StatusIs(StatusCode::kDeadlineExceeded));
+
+  EXPECT_THAT(hasty.Push("w", Full({2}, 1), 1),
+              StatusIs(StatusCode::kAlreadyExists,
+                       HasSubstr("step 1 of \"w\": worker 0")));
+
+  EXPECT_OK(hasty.Push("v", Full({2}, 1), 1));
+  EXPECT_OK(bounded.As(1).Push("w", Full({2}, 1), 1));
+  EXPECT_THAT(bounded.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(2))));
 }
 
 TEST_P(BoundedContractTest, PushNeedsAWorkerAndAStep) {

@@ -275,6 +275,33 @@ TEST_P(MembershipContractTest, FailedRoundTakesTheWorkersStepBack) {
   EXPECT_EQ(b.KeepAlive()->step, 1u);
 }
 
+// The rank of a lost worker goes to another one, who has no part in what the
+// former one has begun, even if that fails.
+TEST_P(MembershipContractTest, SuccessorHasNoPartInOlderRounds) {
+  const Caller elastic = NewNamespace(
+      "e", {.mode = Mode::kSync, .num_workers = 2, .max_workers = 3});
+  ASSERT_OK(elastic.Init("w", Full({2}, 0)));
+  const Caller a = elastic.Join("a").value();
+  ASSERT_OK(elastic.Join("b", kShortLease)->Push("w", Full({2}, 1), 1));
+  ASSERT_OK(elastic.Join("c", 3 * kShortLease));
+  EXPECT_THAT(a.Barrier("b is lost"), StatusIs(StatusCode::kAborted));
+  ASSERT_OK_AND_ASSIGN(const JoinReply joined,
+                       elastic.TryJoin("d", absl::Minutes(5)));
+  const Caller d = elastic.As(joined.worker);
+  EXPECT_EQ(joined.worker.rank, 1u);
+  EXPECT_EQ(joined.step, 1u);
+  EXPECT_THAT(d.Within(kShortTimeout).Pull("w"), IsOkAndHolds(HasVersion(1)));
+
+  EXPECT_THAT(a.PushPull("w", Full({2}, 1), 1),
+              StatusIs(StatusCode::kAborted, HasSubstr("rank 2 (\"c\")")));
+
+  EXPECT_EQ(d.KeepAlive()->step, 1u);
+  EXPECT_THAT(d.Pull("w"), IsOkAndHolds(HasVersion(1)));
+  EXPECT_THAT(a.PushPull("w", Full({2}, 1), 1), IsOkAndHolds(HasVersion(2)));
+  ASSERT_OK(d.Push("w", Full({2}, 1), 2));
+  EXPECT_THAT(a.PushPull("w", Full({2}, 1), 2), IsOkAndHolds(HasVersion(3)));
+}
+
 TEST_P(MembershipContractTest, GroupGoesOnWithoutTheLost) {
   const Caller sync =
       NewNamespace("s", {.mode = Mode::kSync,

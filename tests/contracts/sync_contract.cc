@@ -346,9 +346,14 @@ TEST_P(SyncContractTest, DeleteDropsOpenRounds) {
 
   ASSERT_OK(sync.Delete({"w"}));
 
-  EXPECT_THAT(pull.Result(),
+  EXPECT_THAT(
+      pull.Result(),
+      StatusIs(StatusCode::kAborted, AllOf(HasSubstr("round 1 of \"w\" failed"),
+                                           HasSubstr("deleted"))));
+  EXPECT_THAT(sync.As(0).Pull("w"),
               StatusIs(StatusCode::kNotFound, HasSubstr("\"w\"")));
   EXPECT_EQ(sync.Describe()->rounds_open, 0);
+  EXPECT_EQ(sync.Describe()->rounds_failed, 1);
   ASSERT_OK(sync.Init("w", Full({2}, 0)));
   EXPECT_OK(sync.As(0).Push("w", Full({2}, 1), 1));
 }

@@ -45,6 +45,27 @@ TEST(CallFingerprintTest, EveryFieldOfAPushCounts) {
   }
 }
 
+TEST(CallFingerprintTest, EveryFieldOfANamespaceCounts) {
+  std::vector<CreateNamespaceRequest> others(13);
+  others[0].name_space = "n";
+  others[1].on_existing = OnExisting::kKeep;
+  others[2].config.mode = Mode::kSync;
+  others[3].config.num_workers = 1;
+  others[4].config.max_workers = 1;
+  others[5].config.rule.name = "sgd";
+  others[6].config.budget_bytes = 1;
+  others[7].config.max_open_rounds = 1;
+  others[8].config.staleness = 1;
+  others[9].config.on_worker_loss = OnWorkerLoss::kContinue;
+  others[10].config.rescale_partial_rounds = true;
+  others[11].config.quorum = 1;
+  others[12].config.quorum_grace = absl::Milliseconds(1);
+
+  for (const CreateNamespaceRequest& other : others) {
+    EXPECT_NE(Fingerprint(other), Fingerprint(CreateNamespaceRequest()));
+  }
+}
+
 TEST(CallFingerprintTest, KeysCannotTradeCharacters) {
   EXPECT_NE(Fingerprint(DeleteRequest{.keys = {"ab", "c"}}),
             Fingerprint(DeleteRequest{.keys = {"a", "bc"}}));

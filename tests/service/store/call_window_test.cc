@@ -191,6 +191,18 @@ TEST_F(CallWindowTest, WaitEndsWhenTheCallerGivesUp) {
   EXPECT_EQ(alarms_.num_pending(), 0u);
 }
 
+TEST_F(CallWindowTest, LaterStageOfTheCallKeepsItsListener) {
+  const auto cancellation = std::make_shared<Cancellation>();
+  const uint64_t early = cancellation->TakeTicket();
+  bool hears_late = false;
+
+  cancellation->OnCancel([&] { hears_late = true; });
+  cancellation->OnCancel(early, [] { FAIL() << "this stage is over"; });
+  cancellation->Cancel();
+
+  EXPECT_TRUE(hears_late);
+}
+
 TEST_F(CallWindowTest, CallerWhoGivesUpLaterChangesNothing) {
   const auto cancellation = std::make_shared<Cancellation>();
   const auto first = Enter(1);
@@ -315,6 +327,16 @@ TEST_F(CallWindowTest, BytesOfAnswersAreBounded) {
 
   EXPECT_LT(account_->used_bytes(), 4000u);
   EXPECT_EQ(Enter(100)->found(), 100u);
+}
+
+TEST_F(CallWindowTest, LatestAnswersOfOtherClientsAreDroppedLast) {
+  Open({.max_bytes = 3000});
+  Make(1, "d");
+  for (uint64_t sequence = 1; sequence <= 9; ++sequence) Make(sequence);
+
+  EXPECT_EQ(Enter(1, "d")->found(), 1u);
+  EXPECT_EQ(Enter(9)->found(), 9u);
+  EXPECT_EQ(Enter(1)->error->code(), absl::StatusCode::kFailedPrecondition);
 }
 
 TEST_F(CallWindowTest, TheLatestAnswerIsKeptWhateverItsSize) {

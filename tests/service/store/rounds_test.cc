@@ -296,6 +296,21 @@ TEST_F(QuorumTest, PartialSumIsScaledBeforeTheRoundCloses) {
   EXPECT_THAT(ValuesOf(*closed), ::testing::ElementsAre(63));
 }
 
+TEST_F(QuorumTest, RoundThatCannotBeScaledTakesLaterOnesAlong) {
+  policy_.rescales = true;
+  Add(0, 1, 20);
+  Add(2, 1, 22);
+  Add(0, 2);
+  rounds_.EndGrace(1, rounds_.IdOf(1));
+  const std::optional<Fold> fold = rounds_.BeginScaling();
+  ASSERT_TRUE(fold);
+
+  EXPECT_EQ(rounds_.Fail(1, fold->id).size(), 2u);
+
+  EXPECT_TRUE(rounds_.EndFold(*fold, std::nullopt).empty());
+  EXPECT_OK(Check(0, 1));
+}
+
 class FoldTest : public ::testing::Test {
  protected:
   std::optional<ClosedRound> Add(uint32_t rank, double value) {
