@@ -53,6 +53,8 @@ bool MeansDeviceFailed(cudaError_t error) {
     case cudaErrorContained:
     case cudaErrorExternalDevice:
     case cudaErrorContextIsDestroyed:
+    case cudaErrorTensorMemoryLeak:
+    case cudaErrorMpsClientTerminated:
     case cudaErrorCudartUnloading:
     case cudaErrorUnknown:
       return true;

@@ -40,7 +40,7 @@ void StreamLane::Reuse(std::unique_ptr<Event> event) {
   events_.push_back(std::move(event));
 }
 
-// Where the event does not tell when the work is over, the stream does; if that
+// Where the event does not tell that the work is done, the stream does; if that
 // does not either, nothing that the device does can be known any more.
 absl::Status StreamLane::OutcomeOf(
     absl::StatusOr<std::unique_ptr<Event>> event) {
@@ -51,7 +51,8 @@ absl::Status StreamLane::OutcomeOf(
   }
   if (status.ok()) return status;
   const absl::Status synchronized = stream_->Synchronize();
-  return synchronized.ok() ? status : device_.health().Fail(synchronized);
+  if (synchronized.ok()) return absl::OkStatus();
+  return device_.health().Fail(synchronized);
 }
 
 }  // namespace tensorkv

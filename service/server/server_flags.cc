@@ -26,7 +26,7 @@ struct FlagTexts {
   std::string max_wait = "5m";
   std::string stream_timeout = "30s";
   std::string drain_timeout = "10s";
-  std::string device = "auto";
+  std::string device = "cpu";
 };
 
 void AddNetworkFlags(CLI::App* app, ServerOptions* server) {
