@@ -225,6 +225,7 @@ TEST_P(NamespaceContractTest, CountsRoundsOfSyncNamespaces) {
   ASSERT_OK(sync.Init("w", Full({1}, 0)));
   ASSERT_OK(sync.As(0).Push("w", Full({1}, 1), 1));
   ASSERT_OK(sync.As(0).Push("w", Full({1}, 1), 2));
+  ASSERT_OK(sync.As(0).Pull("w"));  // the rounds have been applied
 
   ASSERT_OK_AND_ASSIGN(const NamespaceStatus status, sync.Describe());
 

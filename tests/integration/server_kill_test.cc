@@ -43,9 +43,7 @@ class ServerKillTest : public ::testing::Test {
     server_ = std::make_unique<ServerProcess>(std::vector<std::string>{
         absl::StrCat("--listen=", listen), "--metrics_listen=127.0.0.1:0",
         "--budget=64MiB"});
-    const std::string line = server_->AwaitLine("ready listen=");
-    const size_t begin = line.find("listen=") + 7;
-    address_ = line.substr(begin, line.find(' ', begin) - begin);
+    address_ = server_->AwaitAddress();
   }
 
   void KillAndStartAgain() {
