@@ -22,7 +22,9 @@ absl::Status Namespace::CheckUnlessRepeat(
   if (!is_repeat) {
     bytes = check();
     // What speaks against it may be that it has been made meanwhile.
-    if (!bytes.ok()) ASSIGN_OR_RETURN(is_repeat, IsRepeat(call_id));
+    if (!bytes.ok()) {
+      ASSIGN_OR_RETURN(is_repeat, IsRepeat(call_id));
+    }
     if (!is_repeat) RETURN_IF_ERROR(bytes.status());
   }
   return budget_->CheckRoom(SumOfBytes(is_repeat ? 0 : *bytes, staging_bytes));

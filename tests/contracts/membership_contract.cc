@@ -282,8 +282,9 @@ TEST_P(MembershipContractTest, SuccessorHasNoPartInOlderRounds) {
       "e", {.mode = Mode::kSync, .num_workers = 2, .max_workers = 3});
   ASSERT_OK(elastic.Init("w", Full({2}, 0)));
   const Caller a = elastic.Join("a").value();
-  ASSERT_OK(elastic.Join("b", kShortLease)->Push("w", Full({2}, 1), 1));
+  const Caller b = elastic.Join("b", kShortLease).value();
   ASSERT_OK(elastic.Join("c", 3 * kShortLease));
+  ASSERT_OK(b.Push("w", Full({2}, 1), 1));
   EXPECT_THAT(a.Barrier("b is lost"), StatusIs(StatusCode::kAborted));
   ASSERT_OK_AND_ASSIGN(const JoinReply joined,
                        elastic.TryJoin("d", absl::Minutes(5)));

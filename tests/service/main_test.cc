@@ -60,7 +60,8 @@ TEST_P(WrongFlagTest, IsOneLineAndStatus2) {
 
 INSTANTIATE_TEST_SUITE_P(Flags, WrongFlagTest,
                          ::testing::Values("--nonsense", "--listen=0.0.0.0:0",
-                                           "--threads=many", "--device=cuda:1000",
+                                           "--threads=many",
+                                           "--device=cuda:1000",
                                            "--budget=8XB"));
 
 TEST(MainTest, ServesUntilSigterm) {

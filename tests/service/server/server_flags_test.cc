@@ -40,7 +40,7 @@ TEST(ServerFlagsTest, DefaultsAreThoseOfACarefulOperator) {
   EXPECT_FALSE(flags.server.insecure);
   EXPECT_EQ(flags.drain_timeout, absl::Seconds(10));
   EXPECT_EQ(flags.log_level, "info");
-  EXPECT_EQ(flags.server.device.kind, DeviceChoice::Kind::kAuto);
+  EXPECT_EQ(flags.server.device.kind, DeviceChoice::Kind::kCpu);
 }
 
 TEST(ServerFlagsTest, EveryFlagIsRead) {

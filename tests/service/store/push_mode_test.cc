@@ -106,7 +106,7 @@ TEST(PushModeTest, BoundedStepsDoNotGoBackwards) {
   EXPECT_OK(mode->CheckKey(*key, PushBy(0, 5)));
   EXPECT_THAT(mode->CheckKey(*key, PushBy(0, 4)),
               StatusIs(absl::StatusCode::kFailedPrecondition,
-                       HasSubstr("expected at least 5")));
+                       HasSubstr("expected 5, which it has reached")));
 }
 
 TEST(PushModeTest, BoundedWorkerAwaitsTheOthers) {
