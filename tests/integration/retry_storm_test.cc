@@ -110,7 +110,7 @@ TEST_F(RetryStormTest, PushPullContainsItsOwnPushAlthoughRepliesAreLost) {
 TEST_F(RetryStormTest, SumsAreExactWhenConnectionsBreak) {
   constexpr int kNumPushes = 90;
   constexpr int64_t kNumElements = 2000;
-  CuttingProxy proxy(server_->port(), /*mean_bytes=*/500'000, /*seed=*/6);
+  CuttingProxy proxy(server_->port(), /*mean_bytes=*/250'000, /*seed=*/6);
   InitKeys({kNumElements});
 
   // Every push goes as two stripes.
