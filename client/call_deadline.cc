@@ -39,11 +39,15 @@ void CallDeadline::ApplyTo(grpc::ClientContext& context) const {
 }
 
 absl::Status CallDeadline::StatusOf(const grpc::Status& status) const {
-  if (status.error_message() != "Deadline Exceeded") {
-    return FromGrpcStatus(status);
+  if (status.error_message() == "Deadline Exceeded") {
+    return absl::DeadlineExceededError(absl::StrCat(
+        "no answer from the server within ", absl::FormatDuration(timeout_)));
   }
-  return absl::DeadlineExceededError(absl::StrCat(
-      "no answer from the server within ", absl::FormatDuration(timeout_)));
+  if (status.error_code() == grpc::StatusCode::UNKNOWN &&
+      status.error_message() == "Stream removed") {
+    return absl::UnavailableError("the connection broke: Stream removed");
+  }
+  return FromGrpcStatus(status);
 }
 
 }  // namespace tensorkv

@@ -27,7 +27,8 @@ class CallDeadline {
   void ApplyTo(grpc::ClientContext& context) const;
 
   // The status of an RPC that has ended. gRPC's own deadline error says
-  // nothing, so it is replaced by one that names the timeout.
+  // nothing, so it is replaced by one that names the timeout; and where gRPC
+  // calls a broken connection UNKNOWN, this is Unavailable, as elsewhere.
   absl::Status StatusOf(const grpc::Status& status) const;
 
  private:

@@ -11,6 +11,7 @@ namespace {
 using std::chrono::system_clock;
 using ::tensorkv::testing::IsOk;
 using ::tensorkv::testing::StatusIs;
+using ::testing::HasSubstr;
 
 system_clock::time_point EndOf(const CallDeadline& deadline) {
   grpc::ClientContext context;
@@ -53,6 +54,16 @@ TEST(CallDeadlineTest, GrpcsOwnErrorGetsTheTimeout) {
                   {grpc::StatusCode::DEADLINE_EXCEEDED, "Deadline Exceeded"}),
               StatusIs(absl::StatusCode::kDeadlineExceeded,
                        "no answer from the server within 3s"));
+}
+
+TEST(CallDeadlineTest, BrokenConnectionIsUnavailable) {
+  const CallDeadline deadline(absl::Seconds(3));
+
+  EXPECT_THAT(
+      deadline.StatusOf({grpc::StatusCode::UNKNOWN, "Stream removed"}),
+      StatusIs(absl::StatusCode::kUnavailable, HasSubstr("connection broke")));
+  EXPECT_THAT(deadline.StatusOf({grpc::StatusCode::UNKNOWN, "of the server"}),
+              StatusIs(absl::StatusCode::kUnknown, "of the server"));
 }
 
 TEST(CallDeadlineTest, OtherStatusesStayAsTheyAre) {

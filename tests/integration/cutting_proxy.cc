@@ -124,7 +124,7 @@ void CuttingProxy::Forward(int client) {
   while (is_open && bytes_left > 0) {
     poll(ends, 2, kPollMs);
     if (ends[0].revents != 0) is_open = Move(client, server, &bytes_left);
-    if (is_open && ends[1].revents != 0) {
+    if (is_open && bytes_left > 0 && ends[1].revents != 0) {
       is_open = Move(server, client, &bytes_left);
     }
     MutexLock lock(&mutex_);

@@ -1,0 +1,155 @@
+// What 10,000 blocked pulls cost the server: memory, no threads.
+//
+// They are held for some seconds; longer with --test_arg=--seconds=30.
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "client/client.h"
+#include "gmock/gmock.h"
+#include "grpcpp/grpcpp.h"
+#include "gtest/gtest.h"
+#include "proto/tensorkv/v1/service.grpc.pb.h"
+#include "tests/integration/server_process.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/tensor_values.h"
+
+namespace tensorkv::testing {
+namespace {
+
+int num_seconds = 10;
+
+constexpr size_t kNumPulls = 10'000;
+constexpr size_t kNumChannels = 10;
+
+// A field of /proc/PID/status.
+int64_t StatusField(pid_t process, const std::string& name) {
+  std::ifstream file(absl::StrCat("/proc/", process, "/status"));
+  std::string word;
+  while (file >> word) {
+    if (word != name) continue;
+    int64_t value = 0;
+    file >> value;
+    return value;
+  }
+  return -1;
+}
+
+// A pull of "w" that waits for its second version.
+struct BlockedPull {
+  grpc::ClientContext context;
+  v1::PullResponse reply;
+  grpc::Status status;
+  std::unique_ptr<grpc::ClientAsyncResponseReader<v1::PullResponse>> call;
+};
+
+class BlockedPullsTest : public ::testing::Test {
+ protected:
+  BlockedPullsTest()
+      : server_(
+            {"--listen=127.0.0.1:0", "--metrics_listen=", "--budget=64MiB"}),
+        target_(server_.AwaitAddress()),
+        client_(Client::Connect({.target = target_}).value()) {
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    for (size_t i = 0; i < kNumChannels; ++i) {
+      stubs_.push_back(v1::TensorKV::NewStub(grpc::CreateCustomChannel(
+          target_, grpc::InsecureChannelCredentials(), arguments)));
+    }
+  }
+
+  std::vector<std::unique_ptr<BlockedPull>> Start(
+      size_t num_pulls, std::chrono::system_clock::time_point deadline) {
+    v1::PullRequest request;
+    request.add_entries()->set_key("w");
+    request.mutable_entries(0)->set_min_version(2);
+    std::vector<std::unique_ptr<BlockedPull>> pulls;
+    for (size_t i = 0; i < num_pulls; ++i) {
+      auto pull = std::make_unique<BlockedPull>();
+      pull->context.set_deadline(deadline);
+      pull->call = stubs_[i % kNumChannels]->AsyncPull(&pull->context, request,
+                                                       &replies_);
+      pull->call->Finish(&pull->reply, &pull->status, pull.get());
+      pulls.push_back(std::move(pull));
+    }
+    return pulls;
+  }
+
+  void AwaitReplies(size_t num_replies) {
+    for (size_t i = 0; i < num_replies; ++i) {
+      void* tag = nullptr;
+      bool is_ok = false;
+      ASSERT_TRUE(replies_.Next(&tag, &is_ok));
+    }
+  }
+
+  void AwaitWaiting(size_t num_calls) {
+    while (client_->DescribeNamespace("default")->calls_waiting != num_calls) {
+    }
+  }
+
+  ServerProcess server_;
+  const std::string target_;
+  const std::unique_ptr<Client> client_;
+  std::vector<std::unique_ptr<v1::TensorKV::Stub>> stubs_;
+  grpc::CompletionQueue replies_;
+};
+
+TEST_F(BlockedPullsTest, CostNoThreadAndEndAtTheirDeadlines) {
+  ASSERT_OK(client_->Init("w", Full({4}, 1)));
+  // So that gRPC has made its threads.
+  Start(kNumChannels, std::chrono::system_clock::now());
+  AwaitReplies(kNumChannels);
+  const int64_t threads = StatusField(server_.pid(), "Threads:");
+  const int64_t resident_kib = StatusField(server_.pid(), "VmRSS:");
+
+  const std::vector<std::unique_ptr<BlockedPull>> pulls =
+      Start(kNumPulls, std::chrono::system_clock::now() +
+                           std::chrono::seconds(num_seconds));
+  AwaitWaiting(kNumPulls);
+
+  std::cout << "threads: " << threads << ", with " << kNumPulls
+            << " blocked pulls " << StatusField(server_.pid(), "Threads:")
+            << "; resident bytes per pull: "
+            << (StatusField(server_.pid(), "VmRSS:") - resident_kib) * 1024 /
+                   static_cast<int64_t>(kNumPulls)
+            << "\n";
+  EXPECT_LE(StatusField(server_.pid(), "Threads:"), threads + 2);
+  AwaitReplies(kNumPulls);
+  for (const std::unique_ptr<BlockedPull>& pull : pulls) {
+    ASSERT_EQ(pull->status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+  }
+  const auto names_what_is_missing = [](const auto& pull) {
+    return absl::StrContains(pull->status.error_message(),
+                             "expected version 2, got 1");
+  };
+  EXPECT_GT(std::count_if(pulls.begin(), pulls.end(), names_what_is_missing),
+            static_cast<std::ptrdiff_t>(kNumPulls / 2));
+  AwaitWaiting(0);
+}
+
+}  // namespace
+}  // namespace tensorkv::testing
+
+int main(int argc, char** argv) {
+  ::testing::InitGoogleMock(&argc, argv);
+  for (int i = 1; i < argc; ++i) {
+    absl::string_view argument = argv[i];
+    if (!absl::ConsumePrefix(&argument, "--seconds=") ||
+        !absl::SimpleAtoi(argument, &tensorkv::testing::num_seconds)) {
+      std::cerr << "unknown argument: " << argv[i] << "\n";
+      return 2;
+    }
+  }
+  return RUN_ALL_TESTS();
+}
