@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -31,19 +30,6 @@ int num_seconds = 10;
 
 constexpr size_t kNumPulls = 10'000;
 constexpr size_t kNumChannels = 10;
-
-// A field of /proc/PID/status.
-int64_t StatusField(pid_t process, const std::string& name) {
-  std::ifstream file(absl::StrCat("/proc/", process, "/status"));
-  std::string word;
-  while (file >> word) {
-    if (word != name) continue;
-    int64_t value = 0;
-    file >> value;
-    return value;
-  }
-  return -1;
-}
 
 // A pull of "w" that waits for its second version.
 struct BlockedPull {
@@ -110,8 +96,8 @@ TEST_F(BlockedPullsTest, CostNoThreadAndEndAtTheirDeadlines) {
   // So that gRPC has made its threads.
   Start(kNumChannels, std::chrono::system_clock::now());
   AwaitReplies(kNumChannels);
-  const int64_t threads = StatusField(server_.pid(), "Threads:");
-  const int64_t resident_kib = StatusField(server_.pid(), "VmRSS:");
+  const int64_t threads = server_.StatusField("Threads:");
+  const int64_t resident_kib = server_.StatusField("VmRSS:");
 
   const std::vector<std::unique_ptr<BlockedPull>> pulls =
       Start(kNumPulls, std::chrono::system_clock::now() +
@@ -119,12 +105,12 @@ TEST_F(BlockedPullsTest, CostNoThreadAndEndAtTheirDeadlines) {
   AwaitWaiting(kNumPulls);
 
   std::cout << "threads: " << threads << ", with " << kNumPulls
-            << " blocked pulls " << StatusField(server_.pid(), "Threads:")
+            << " blocked pulls " << server_.StatusField("Threads:")
             << "; resident bytes per pull: "
-            << (StatusField(server_.pid(), "VmRSS:") - resident_kib) * 1024 /
+            << (server_.StatusField("VmRSS:") - resident_kib) * 1024 /
                    static_cast<int64_t>(kNumPulls)
             << "\n";
-  EXPECT_LE(StatusField(server_.pid(), "Threads:"), threads + 2);
+  EXPECT_LE(server_.StatusField("Threads:"), threads + 2);
   AwaitReplies(kNumPulls);
   for (const std::unique_ptr<BlockedPull>& pull : pulls) {
     ASSERT_EQ(pull->status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);

@@ -8,11 +8,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <memory>
 #include <string>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/grpc_connection.h"
 #include "gmock/gmock.h"
@@ -75,17 +73,8 @@ class LargeTensorTest : public ::testing::Test {
     return Caller(*connection_, "").Within(absl::Minutes(10));
   }
 
-  // The most memory that the server ever had.
-  int64_t PeakBytes() const {
-    std::ifstream in(absl::StrCat("/proc/", server_->pid(), "/status"));
-    for (std::string line; std::getline(in, line);) {
-      if (absl::StartsWith(line, "VmHWM:")) return std::atoll(&line[6]) * 1024;
-    }
-    return -1;
-  }
-
   void ExpectPeakBelow(double tensors, const char* when) {
-    const int64_t peak = PeakBytes();
+    const int64_t peak = server_->StatusField("VmHWM:") * 1024;
     std::printf("tensor of %ld MiB: peak of the server %s: %ld MiB\n",
                 static_cast<long>(bytes_ / kMiB), when,
                 static_cast<long>(peak / kMiB));

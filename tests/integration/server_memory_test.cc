@@ -8,13 +8,11 @@
 #include <fstream>
 #include <functional>
 #include <memory>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "client/grpc_connection.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -42,18 +40,16 @@ class ServerMemoryTest : public ::testing::Test {
 
   Caller store() const { return Caller(*connection_, ""); }
 
-  // Field `index` of a line of numbers in the server's /proc directory.
-  int64_t ProcField(const std::string& file, int index) const {
-    std::ifstream in(absl::StrCat("/proc/", server_->pid(), "/", file));
-    std::stringstream text;
-    text << in.rdbuf();
-    const std::vector<std::string> fields = absl::StrSplit(text.str(), ' ');
-    return std::stoll(fields.at(index));
-  }
   int64_t ResidentBytes() const {
-    return ProcField("statm", 1) * sysconf(_SC_PAGESIZE);
+    return server_->StatusField("VmRSS:") * 1024;
   }
-  int64_t PageFaults() const { return ProcField("stat", 9); }
+  int64_t PageFaults() const {
+    constexpr int kMinorFaults = 9;
+    std::ifstream in(absl::StrCat("/proc/", server_->pid(), "/stat"));
+    std::string field;
+    for (int i = 0; i <= kMinorFaults; ++i) in >> field;
+    return std::stoll(field);
+  }
 
   // Creates keys of that size, so many bytes in all.
   std::vector<std::string> Fill(const std::string& prefix, int64_t total_bytes,

@@ -6,8 +6,10 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <fstream>
 #include <iostream>
 
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 
 namespace tensorkv::testing {
@@ -58,6 +60,18 @@ std::string ServerProcess::AwaitAddress() {
   const std::string line = AwaitLine("ready " + field);
   const size_t begin = line.find(field) + field.size();
   return line.substr(begin, line.find(' ', begin) - begin);
+}
+
+int64_t ServerProcess::StatusField(const std::string& name) const {
+  std::ifstream file(absl::StrCat("/proc/", pid_, "/status"));
+  std::string word;
+  while (file >> word) {
+    if (word != name) continue;
+    int64_t value = -1;
+    file >> value;
+    return value;
+  }
+  return -1;
 }
 
 std::string ServerProcess::ReadAll() {

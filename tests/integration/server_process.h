@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,10 @@ class ServerProcess {
   void Signal(int signal);
 
   pid_t pid() const { return pid_; }
+
+  // A number of /proc/PID/status, such as "Threads:", or "VmRSS:" in KiB; -1 if
+  // there is none.
+  int64_t StatusField(const std::string& name) const;
 
   // Waits for the end; the exit code, or -1 after a signal.
   int Wait();

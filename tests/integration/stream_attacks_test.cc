@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <fstream>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -58,15 +57,12 @@ v1::PushChunk Part(uint64_t offset, size_t size) {
   return chunk;
 }
 
-uint64_t ResidentBytes(pid_t process) {
-  std::ifstream statm(absl::StrCat("/proc/", process, "/statm"));
-  uint64_t size = 0, resident = 0;
-  statm >> size >> resident;
-  return resident * 4096;
-}
-
 class StreamAttacksTest : public ::testing::Test {
  protected:
+  uint64_t ResidentBytes() const {
+    return server_.StatusField("VmRSS:") * 1024;
+  }
+
   // Sends what no serializer would: a part, and `bytes` as one more.
   grpc::Status PushPartAndBytes(const std::string& bytes);
 
@@ -184,7 +180,7 @@ class StreamAttacksTest : public ::testing::Test {
 TEST_F(StreamAttacksTest, ThousandHalfOpenStreamsAreBoundedAndCutOff) {
   const auto other_client = Connect(address_);
   const double before_us = P99Microseconds(*other_client);
-  const uint64_t resident_before = ResidentBytes(server_.pid());
+  const uint64_t resident_before = ResidentBytes();
   struct HalfOpen {
     grpc::ClientContext context;
     v1::PushResponse reply;
@@ -201,7 +197,7 @@ TEST_F(StreamAttacksTest, ThousandHalfOpenStreamsAreBoundedAndCutOff) {
   }
 
   const double during_us = P99Microseconds(*other_client);
-  const uint64_t resident = ResidentBytes(server_.pid());
+  const uint64_t resident = ResidentBytes();
 
   for (const auto& stream : streams) {
     const grpc::Status status = stream->writer->Finish();
