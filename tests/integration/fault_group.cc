@@ -1,9 +1,6 @@
 #include "tests/integration/fault_group.h"
 
-#include <fcntl.h>
-#include <spawn.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <csignal>
 #include <cstdlib>
@@ -14,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/steady_now.h"
 #include "gtest/gtest.h"
+#include "tests/integration/spawn.h"
 
 namespace tensorkv::testing {
 namespace {
@@ -24,23 +22,6 @@ constexpr char kBinary[] = "tests/integration/fault_worker";
 constexpr const char* kPoints[] = {
     "joining",     "before_push", "during_push",   "after_push",
     "during_pull", "after_pull",  "during_barrier"};
-
-pid_t Spawn(const std::vector<std::string>& arguments, const std::string& log) {
-  std::vector<char*> argv;
-  for (const std::string& argument : arguments) {
-    argv.push_back(const_cast<char*>(argument.c_str()));
-  }
-  argv.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, log.c_str(),
-                                   O_WRONLY | O_CREAT | O_APPEND, 0600);
-  pid_t pid = -1;
-  EXPECT_EQ(posix_spawn(&pid, kBinary, &actions, nullptr, argv.data(), environ),
-            0);
-  posix_spawn_file_actions_destroy(&actions);
-  return pid;
-}
 
 }  // namespace
 

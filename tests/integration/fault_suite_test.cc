@@ -77,6 +77,19 @@ class FaultReport {
     }
   }
 
+  // Nobody else's call fails for any other reason than a loss: the dead one's
+  // (Aborted), the caller's own (FailedPrecondition), or because the push that
+  // is repeated after one is there (AlreadyExists).
+  void ExpectNoOtherFailures() const {
+    for (const FaultCall& call : calls_) {
+      EXPECT_TRUE(call.code == absl::StatusCode::kOk ||
+                  call.code == absl::StatusCode::kAborted ||
+                  call.code == absl::StatusCode::kFailedPrecondition ||
+                  call.code == absl::StatusCode::kAlreadyExists)
+          << Text(call) << " " << static_cast<int>(call.code);
+    }
+  }
+
   size_t NumAborted() const {
     return std::count_if(calls_.begin(), calls_.end(), [](const auto& call) {
       return call.code == absl::StatusCode::kAborted;
@@ -166,6 +179,7 @@ class FaultSuiteTest : public ::testing::Test {
     report.ExpectValuesOfTheModel();
     report.ExpectNobodyHangs();
     report.ExpectFailuresNameTheDead();
+    report.ExpectNoOtherFailures();
     EXPECT_THAT(ClientOf(name)->Pull(kFaultKey),
                 IsOkAndHolds(::testing::AllOf(
                     HasTensor(IsFilledWith(SumAfter(kNumWorkers, num_steps))),
