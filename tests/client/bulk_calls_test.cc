@@ -257,7 +257,7 @@ TEST_F(BulkCallsTest, MetadataOverTheLimitIsNotSent) {
               StatusIs(absl::StatusCode::kResourceExhausted,
                        HasSubstr("expected at most 4096")));
 
-  EXPECT_THAT(service_.rpcs, IsEmpty());
+  EXPECT_THAT(service_.rpcs(), IsEmpty());
 }
 
 TEST_F(BulkCallsTest, StripesThatDisagreeAreInternal) {

@@ -326,7 +326,7 @@ TEST(ClientConnectTest, ConnectedClientCallsItsServerAndCounts) {
 
   EXPECT_THAT(client->DescribeServer(), IsOk());
 
-  EXPECT_THAT(service.rpcs, ElementsAre("DescribeServer"));
+  EXPECT_THAT(service.rpcs(), ElementsAre("DescribeServer"));
   EXPECT_FALSE(registry->Collect().empty());
 }
 

@@ -67,7 +67,7 @@ TEST_F(DataCallsTest, LittlePayloadIsOneMessage) {
   ASSERT_OK(PushPull(kThreshold - 1));
   ASSERT_OK(Pull());
 
-  EXPECT_THAT(service_.rpcs, ElementsAre("Init", "Push", "PushPull", "Pull"));
+  EXPECT_THAT(service_.rpcs(), ElementsAre("Init", "Push", "PushPull", "Pull"));
 }
 
 TEST_F(DataCallsTest, MuchPayloadIsAStream) {
@@ -77,7 +77,7 @@ TEST_F(DataCallsTest, MuchPayloadIsAStream) {
   ASSERT_OK(Push(kThreshold));
   ASSERT_OK(PushPull(kThreshold));
 
-  EXPECT_THAT(service_.rpcs,
+  EXPECT_THAT(service_.rpcs(),
               ElementsAre("InitStream", "PushStream", "PushPullStream"));
 }
 
@@ -89,7 +89,7 @@ TEST_F(DataCallsTest, ManySmallTensorsAreOneMessage) {
 
   ASSERT_OK(calls_.Init(request, {}));
 
-  EXPECT_THAT(service_.rpcs, ElementsAre("Init"));
+  EXPECT_THAT(service_.rpcs(), ElementsAre("Init"));
 }
 
 TEST_F(DataCallsTest, ManySmallTensorsThatDoNotFitAreAStream) {
@@ -100,7 +100,7 @@ TEST_F(DataCallsTest, ManySmallTensorsThatDoNotFitAreAStream) {
 
   ASSERT_OK(calls_.Init(request, {}));
 
-  EXPECT_THAT(service_.rpcs, ElementsAre("InitStream"));
+  EXPECT_THAT(service_.rpcs(), ElementsAre("InitStream"));
 }
 
 TEST_F(DataCallsTest, PayloadThatJustFitsButForItsMetadataIsAStream) {
@@ -109,7 +109,7 @@ TEST_F(DataCallsTest, PayloadThatJustFitsButForItsMetadataIsAStream) {
 
   ASSERT_OK(calls.Push(PushOf(kMaxMessageBytes), {}));
 
-  EXPECT_THAT(service_.rpcs, ElementsAre("PushStream"));
+  EXPECT_THAT(service_.rpcs(), ElementsAre("PushStream"));
 }
 
 TEST_F(DataCallsTest, ThresholdOfZeroStreamsEverything) {
@@ -118,7 +118,7 @@ TEST_F(DataCallsTest, ThresholdOfZeroStreamsEverything) {
   ASSERT_OK(calls.Push({}, {}));
   ASSERT_OK(calls.Push(PushOf(1), {}));
 
-  EXPECT_THAT(service_.rpcs, ElementsAre("PushStream", "PushStream"));
+  EXPECT_THAT(service_.rpcs(), ElementsAre("PushStream", "PushStream"));
 }
 
 TEST_F(DataCallsTest, PullOfAKeyThatWasStoredLargeIsAStream) {
@@ -127,7 +127,7 @@ TEST_F(DataCallsTest, PullOfAKeyThatWasStoredLargeIsAStream) {
 
   ASSERT_OK(Pull());
 
-  EXPECT_THAT(service_.rpcs, ElementsAre("InitStream", "PullStream"));
+  EXPECT_THAT(service_.rpcs(), ElementsAre("InitStream", "PullStream"));
 }
 
 TEST_F(DataCallsTest, PullOfAKeyThatWasPulledLargeIsAStream) {
@@ -136,7 +136,7 @@ TEST_F(DataCallsTest, PullOfAKeyThatWasPulledLargeIsAStream) {
   ASSERT_OK(Pull());
   ASSERT_OK(Pull());
 
-  EXPECT_THAT(service_.rpcs, ElementsAre("Pull", "PullStream"));
+  EXPECT_THAT(service_.rpcs(), ElementsAre("Pull", "PullStream"));
 }
 
 TEST_F(DataCallsTest, PullOfAKeyThatBecameSmallIsOneMessageAgain) {
@@ -147,7 +147,7 @@ TEST_F(DataCallsTest, PullOfAKeyThatBecameSmallIsOneMessageAgain) {
   ASSERT_OK(Pull());
   ASSERT_OK(Pull());
 
-  EXPECT_THAT(service_.rpcs, ElementsAre("PushStream", "PullStream", "Pull"));
+  EXPECT_THAT(service_.rpcs(), ElementsAre("PushStream", "PullStream", "Pull"));
 }
 
 TEST_F(DataCallsTest, FailedCallTeachesNothing) {
@@ -158,7 +158,7 @@ TEST_F(DataCallsTest, FailedCallTeachesNothing) {
 
   ASSERT_OK(Pull());
 
-  EXPECT_THAT(service_.rpcs, ElementsAre("PushStream", "Pull"));
+  EXPECT_THAT(service_.rpcs(), ElementsAre("PushStream", "Pull"));
 }
 
 TEST_F(DataCallsTest, PushPullOfAKeyThatIsSkippedStreamsForItsReply) {
@@ -167,7 +167,7 @@ TEST_F(DataCallsTest, PushPullOfAKeyThatIsSkippedStreamsForItsReply) {
 
   ASSERT_OK(calls_.PushPull({.entries = {{.key = "w", .skip = true}}}, {}));
 
-  EXPECT_THAT(service_.rpcs, ElementsAre("InitStream", "PushPullStream"));
+  EXPECT_THAT(service_.rpcs(), ElementsAre("InitStream", "PushPullStream"));
 }
 
 TEST_F(DataCallsTest, PullThatIsRefusedForItsSizeIsMadeAsAStream) {
@@ -176,7 +176,7 @@ TEST_F(DataCallsTest, PullThatIsRefusedForItsSizeIsMadeAsAStream) {
   ASSERT_OK_AND_ASSIGN(const PullReply reply,
                        calls_.Pull({.entries = {{"w"}}}, {}));
 
-  EXPECT_THAT(service_.rpcs, ElementsAre("Pull", "PullStream"));
+  EXPECT_THAT(service_.rpcs(), ElementsAre("Pull", "PullStream"));
   EXPECT_EQ(BytesOf(reply.values.at(0).tensor),
             BytesOf(service_.values[0].tensor));
 }
@@ -201,7 +201,7 @@ TEST_F(DataCallsTest, NoTimeLeftIsDeadlineExceededWithoutACall) {
   EXPECT_THAT(calls_.PushPull({}, no_time),
               StatusIs(absl::StatusCode::kDeadlineExceeded));
 
-  EXPECT_THAT(service_.rpcs, IsEmpty());
+  EXPECT_THAT(service_.rpcs(), IsEmpty());
 }
 
 }  // namespace

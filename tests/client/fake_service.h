@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "base/mutex.h"
 #include "grpcpp/server.h"
@@ -30,11 +31,19 @@ class FakeService : public v1::TensorKV::Service {
   // Runs inside each call.
   std::function<void()> during_call = [] {};
 
-  std::vector<std::string> rpcs;
-  std::vector<std::chrono::system_clock::time_point> deadlines;
   v1::InitRequest init_request;
   v1::PushRequest push_request;
   v1::PushPullRequest push_pull_request;
+
+  // Of all calls so far.
+  std::vector<std::string> rpcs() {
+    MutexLock lock(&mutex_);
+    return rpcs_;
+  }
+  std::vector<std::chrono::system_clock::time_point> deadlines() {
+    MutexLock lock(&mutex_);
+    return deadlines_;
+  }
 
   // Starts to listen on 127.0.0.1. Returns the target.
   std::string Start() {
@@ -118,14 +127,17 @@ class FakeService : public v1::TensorKV::Service {
   void Record(const char* rpc, const grpc::ServerContext& context) {
     {
       MutexLock lock(&mutex_);
-      rpcs.push_back(rpc);
-      deadlines.push_back(context.deadline());
+      rpcs_.push_back(rpc);
+      deadlines_.push_back(context.deadline());
     }
     during_call();
   }
 
  private:
-  Mutex mutex_;  // for the records
+  Mutex mutex_;
+  std::vector<std::string> rpcs_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::chrono::system_clock::time_point> deadlines_
+      ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<grpc::Server> server_;
 };
 

@@ -60,7 +60,7 @@ INSTANTIATE_TEST_SUITE_P(, GrpcConnectionTest,
 TEST_P(GrpcConnectionTest, EveryVerbCallsItsRpc) {
   EXPECT_THAT(CallVerb(GetParam(), *connection_), IsOk());
 
-  EXPECT_THAT(service_.rpcs, ElementsAre(GetParam()));
+  EXPECT_THAT(service_.rpcs(), ElementsAre(GetParam()));
 }
 
 TEST_P(GrpcConnectionTest, EveryVerbReturnsTheServersError) {
@@ -140,7 +140,7 @@ TEST_F(GrpcConnectionTest, ServerSeesADeadlineALittleAfterTheCallers) {
 
   ASSERT_OK(connection_->Pull({}, {.timeout = absl::Seconds(50)}));
 
-  const auto left = service_.deadlines.at(0) - start;
+  const auto left = service_.deadlines().at(0) - start;
   EXPECT_GT(left, std::chrono::seconds(50));
   EXPECT_LT(left, std::chrono::seconds(60));
 }
@@ -148,7 +148,7 @@ TEST_F(GrpcConnectionTest, ServerSeesADeadlineALittleAfterTheCallers) {
 TEST_F(GrpcConnectionTest, InfiniteTimeoutIsNoDeadline) {
   ASSERT_OK(connection_->Pull({}, {.timeout = absl::InfiniteDuration()}));
 
-  EXPECT_GT(service_.deadlines.at(0),
+  EXPECT_GT(service_.deadlines().at(0),
             system_clock::now() + std::chrono::hours(24 * 365));
 }
 
@@ -156,7 +156,7 @@ TEST_F(GrpcConnectionTest, NoTimeLeftIsDeadlineExceededWithoutACall) {
   EXPECT_THAT(connection_->Pull({}, {.timeout = absl::ZeroDuration()}),
               StatusIs(absl::StatusCode::kDeadlineExceeded));
 
-  EXPECT_THAT(service_.rpcs, IsEmpty());
+  EXPECT_THAT(service_.rpcs(), IsEmpty());
 }
 
 TEST_F(GrpcConnectionTest, SilentServerIsDeadlineExceeded) {
@@ -191,7 +191,7 @@ TEST(GrpcConnectionStreamTest, TensorsOverTheMessageLimitAreNoError) {
   ASSERT_OK_AND_ASSIGN(const PullReply reply,
                        connection->Pull({.entries = {{"w"}}}, {}));
 
-  EXPECT_THAT(service.rpcs, ElementsAre("InitStream", "PullStream"));
+  EXPECT_THAT(service.rpcs(), ElementsAre("InitStream", "PullStream"));
   EXPECT_THAT(reply.values.at(0).tensor, IsFilledWith(5));
 }
 

@@ -124,7 +124,7 @@ TEST_F(UnaryCallsTest, RequestOverTheLimitIsNotSent) {
       calls_->PushPull({.entries = {{.key = "w", .tensor = large}}}, deadline_),
       StatusIs(absl::StatusCode::kResourceExhausted));
 
-  EXPECT_THAT(service_.rpcs, IsEmpty());
+  EXPECT_THAT(service_.rpcs(), IsEmpty());
 }
 
 TEST_F(UnaryCallsTest, ReplyOverTheLimitIsResourceExhausted) {
