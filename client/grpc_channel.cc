@@ -13,7 +13,7 @@ constexpr int kKeepaliveTimeoutMs = 10'000;
 
 // gRPC's own bounds, 1 s and 2 min, are too slow for a server that restarts.
 constexpr int kInitialReconnectBackoffMs = 100;
-constexpr int kMaxReconnectBackoffMs = 2'000;
+constexpr int kMaxReconnectBackoffMs = 1'000;
 
 // Bytes of a stream that gRPC takes before a write waits. The parts under way
 // are referenced, not copied, so this costs no memory; with less, the next part

@@ -19,7 +19,7 @@ namespace tensorkv {
 // together do not come back together.
 struct Backoff {
   absl::Duration initial = absl::Milliseconds(20);
-  absl::Duration maximum = absl::Seconds(2);
+  absl::Duration maximum = absl::Seconds(1);
 };
 
 // What a retry loop takes from outside. Each function is thread-safe.

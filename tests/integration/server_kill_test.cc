@@ -25,7 +25,7 @@ using ::absl::StatusCode;
 using ::testing::HasSubstr;
 
 constexpr int kNumClients = 4;
-constexpr int kNumKills = 15;
+constexpr int kNumKills = 6;
 constexpr int kMaxDelayUs = 20'000;
 
 std::string KeyOf(int client) { return absl::StrCat("of", client); }
