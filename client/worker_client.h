@@ -60,6 +60,7 @@ class WorkerClient {
 
   // Signs pushes and pulls as this worker, and counts its steps.
   Client& client() { return *client_; }
+  // 0 if client() has left by itself.
   uint32_t rank() const;
   uint64_t epoch() const;
   Step step() const { return client_->step(); }

@@ -94,7 +94,9 @@ absl::StatusOr<uint64_t> Namespace::BytesFor(const PushRequest& request) {
   if (status.ok() && HasFailure(request.worker)) return bytes;
   if (status.ok()) {
     const absl::StatusOr<GroupedEntries> entries = GroupByKey(request);
-    if (entries.ok()) return SumOfBytes(bytes, entries->room_bytes);
+    if (entries.ok()) {
+      return SumOfBytes(bytes, entries->room_bytes + entries->note_bytes);
+    }
     status = entries.status();
   }
   CountRefusal(request, status);

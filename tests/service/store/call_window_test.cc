@@ -191,18 +191,6 @@ TEST_F(CallWindowTest, WaitEndsWhenTheCallerGivesUp) {
   EXPECT_EQ(alarms_.num_pending(), 0u);
 }
 
-TEST_F(CallWindowTest, LaterStageOfTheCallKeepsItsListener) {
-  const auto cancellation = std::make_shared<Cancellation>();
-  const uint64_t early = cancellation->TakeTicket();
-  bool hears_late = false;
-
-  cancellation->OnCancel([&] { hears_late = true; });
-  cancellation->OnCancel(early, [] { FAIL() << "this stage is over"; });
-  cancellation->Cancel();
-
-  EXPECT_TRUE(hears_late);
-}
-
 TEST_F(CallWindowTest, CallerWhoGivesUpLaterChangesNothing) {
   const auto cancellation = std::make_shared<Cancellation>();
   const auto first = Enter(1);
