@@ -59,6 +59,11 @@ absl::Status Rounds::Check(absl::string_view key, uint32_t rank,
                      " has joined after that step; expected a step above ",
                      policy_.workers->step_of(rank)));
   }
+  return CheckOrder(key, rank, step);
+}
+
+absl::Status Rounds::CheckOrder(absl::string_view key, uint32_t rank,
+                                Step step) const {
   for (const auto& [open_step, round] : open_) {
     if (open_step >= step) break;
     if (!round.by_rank.contains(rank) &&

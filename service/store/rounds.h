@@ -162,6 +162,10 @@ class Rounds {
   };
   using OpenRounds = std::map<Step, Round>;
 
+  // Whether the steps of the worker, and of the key's rounds, rise without one
+  // being passed over. Errors: as of Check.
+  absl::Status CheckOrder(absl::string_view key, uint32_t rank,
+                          Step step) const;
   std::vector<uint32_t> Missing(Step step, const Round& round) const;
   // Whether the worker of that rank, the present one, has contributed.
   bool IsOf(uint32_t rank, const OpenRounds::value_type& round) const;
