@@ -37,30 +37,47 @@ void FaultGroup::Run() {
 }
 
 void FaultGroup::RunSlot(uint32_t slot) {
-  for (int life = 0; !Live(slot, life); ++life) {
+  for (int life = 0; Live(slot, life); ++life) {
   }
 }
 
 bool FaultGroup::Live(uint32_t slot, int life) {
   const std::string log = absl::StrCat(
       ::testing::TempDir(), "/", options_.name_space, "-", slot, "-", life);
-  const pid_t pid = Spawn(DrawArguments(slot), log);
-  int status = 0;
-  waitpid(pid, &status, 0);
+  pid_t pid = 0;
+  {
+    MutexLock lock(&mutex_);
+    if (has_failed_) return false;
+    pid = Spawn(DrawArguments(slot), log);
+    living_.insert(pid);
+  }
+  // Its id stays taken until the end is fetched, which is under the lock.
+  siginfo_t how = {};
+  waitid(P_PID, pid, &how, WEXITED | WNOWAIT);
   const absl::Duration end = SteadyNow();
   MutexLock lock(&mutex_);
+  waitid(P_PID, pid, &how, WEXITED);
+  living_.erase(pid);
   Read(slot, log);
-  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
+  if (has_failed_) return false;
+  if (how.si_code == CLD_KILLED && how.si_status == SIGKILL) {
     deaths_.push_back({slot, end});
-    return false;
+    return true;
   }
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0)
-      << options_.name_space << ", worker " << slot << ": status " << status;
-  return true;
+  const bool ended_well = how.si_code == CLD_EXITED && how.si_status == 0;
+  EXPECT_TRUE(ended_well) << options_.name_space << ", worker " << slot
+                          << ": code " << how.si_code << ", status "
+                          << how.si_status;
+  if (!ended_well) End();
+  return false;
+}
+
+void FaultGroup::End() {
+  has_failed_ = true;
+  for (const pid_t pid : living_) kill(pid, SIGKILL);
 }
 
 std::vector<std::string> FaultGroup::DrawArguments(uint32_t slot) {
-  MutexLock lock(&mutex_);
   const bool must_die =
       deaths_.size() < static_cast<size_t>(options_.num_kills);
   std::uniform_int_distribution<size_t> point(0, std::size(kPoints) - 1);

@@ -3,8 +3,11 @@
 #ifndef TENSORKV_TESTS_INTEGRATION_FAULT_GROUP_H_
 #define TENSORKV_TESTS_INTEGRATION_FAULT_GROUP_H_
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -47,12 +50,12 @@ struct FaultGroupOptions {
 
 // Runs the workers of a namespace, each slot a process at a time, which kills
 // itself at a point that is drawn, and is started again under its name, until
-// all have made all steps. Thread-safe.
+// all have made all steps. A worker that ends otherwise fails the test and ends
+// the group: the others would wait for it.
 class FaultGroup {
  public:
   explicit FaultGroup(const FaultGroupOptions& options);
 
-  // Returns when all workers have ended well.
   void Run();
 
   // After Run: in the order of the slots, and of each slot in order of time.
@@ -61,15 +64,20 @@ class FaultGroup {
 
  private:
   void RunSlot(uint32_t slot);
-  // One life of the worker; whether it ended well.
+  // One life of the worker; whether it is to have another.
   bool Live(uint32_t slot, int life);
-  std::vector<std::string> DrawArguments(uint32_t slot);
+  void End() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::vector<std::string> DrawArguments(uint32_t slot)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // What the process that wrote `log` has done.
   void Read(uint32_t slot, const std::string& log);
 
   const FaultGroupOptions options_;
   Mutex mutex_;
   std::mt19937_64 random_ ABSL_GUARDED_BY(mutex_);
+  // The processes that have not been waited for.
+  std::set<pid_t> living_ ABSL_GUARDED_BY(mutex_);
+  bool has_failed_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<FaultCall> calls_;
   std::vector<FaultDeath> deaths_;
 };

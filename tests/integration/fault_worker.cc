@@ -68,7 +68,7 @@ class FaultWorker {
     absl::StatusOr<std::unique_ptr<WorkerClient>> worker =
         WorkerClient::Join({.target = plan_.target,
                             .name_space = plan_.name_space,
-                            .timeout = absl::Seconds(10)},
+                            .timeout = absl::Minutes(1)},
                            {.name = plan_.name,
                             .lease = plan_.lease,
                             .takeover_timeout = absl::Minutes(1)});
