@@ -1,20 +1,35 @@
 #include "client/retry_loop.h"
 
-#include <chrono>
-#include <thread>
-
 #include "absl/random/random.h"
 #include "client/steady_now.h"
+#include "grpc/support/time.h"
+#include "grpcpp/completion_queue.h"
 
 namespace tensorkv {
+namespace {
+
+// A thread that waits at any completion queue drives all connections of the
+// process, and when none does, gRPC looks at them every 5 seconds only: the one
+// that is being made anew would not be ready when the pause is over.
+void SleepAndDriveConnections(absl::Duration pause) {
+  const gpr_timespec end = gpr_time_add(
+      gpr_now(GPR_CLOCK_MONOTONIC),
+      gpr_time_from_nanos(absl::ToInt64Nanoseconds(pause), GPR_TIMESPAN));
+  grpc::CompletionQueue queue;
+  void* tag = nullptr;
+  bool is_ok = false;
+  queue.AsyncNext(&tag, &is_ok, end);
+  queue.Shutdown();
+  while (queue.Next(&tag, &is_ok)) {
+  }
+}
+
+}  // namespace
 
 RetryEnvironment SystemRetryEnvironment() {
   return {
       .now = SteadyNow,
-      .sleep =
-          [](absl::Duration pause) {
-            std::this_thread::sleep_for(absl::ToChronoNanoseconds(pause));
-          },
+      .sleep = SleepAndDriveConnections,
       .random =
           [] {
             absl::BitGen generator;

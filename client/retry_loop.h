@@ -31,7 +31,8 @@ struct RetryEnvironment {
   std::function<double()> random;
 };
 
-// The steady clock, this thread's sleep, a random generator.
+// The steady clock, a random generator, and a sleep during which gRPC makes the
+// connections of this process anew.
 RetryEnvironment SystemRetryEnvironment();
 
 // Unavailable, from the refusal of a repeat.

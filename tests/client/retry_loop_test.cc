@@ -1,8 +1,15 @@
 #include "client/retry_loop.h"
 
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
+#include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
 #include "tests/testing/status_matchers.h"
 
@@ -165,6 +172,55 @@ TEST(SystemRetryEnvironmentTest, SleepTakesAtLeastItsTime) {
   environment.sleep(absl::Milliseconds(1));
 
   EXPECT_GE(environment.now() - start, absl::Milliseconds(1));
+}
+
+// A server without threads of gRPC, which would look after the client's
+// connections too: takes one connection, and sends an empty SETTINGS frame.
+class SilentServer {
+ public:
+  SilentServer() : listener_(socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address = {.sin_family = AF_INET};
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(address);
+    auto* const any = reinterpret_cast<sockaddr*>(&address);
+    EXPECT_EQ(bind(listener_, any, size), 0);
+    EXPECT_EQ(listen(listener_, 1), 0);
+    EXPECT_EQ(getsockname(listener_, any, &size), 0);
+    port_ = ntohs(address.sin_port);
+    greeter_ = std::thread([this] {
+      constexpr char kSettings[] = {0, 0, 0, 4, 0, 0, 0, 0, 0};
+      connection_ = accept(listener_, nullptr, nullptr);
+      EXPECT_EQ(write(connection_, kSettings, 9), 9);
+    });
+  }
+  ~SilentServer() {
+    greeter_.join();
+    close(connection_);
+    close(listener_);
+  }
+
+  std::string address() const { return absl::StrCat("127.0.0.1:", port_); }
+
+ private:
+  const int listener_;
+  int port_ = 0;
+  int connection_ = -1;
+  std::thread greeter_;
+};
+
+TEST(SystemRetryEnvironmentTest, ConnectionIsMadeDuringTheSleep) {
+  const RetryEnvironment environment = SystemRetryEnvironment();
+  const SilentServer server;
+  const auto channel =
+      grpc::CreateChannel(server.address(), grpc::InsecureChannelCredentials());
+
+  // gRPC itself would look after 5 seconds.
+  for (int i = 0; i < 300; ++i) {
+    if (channel->GetState(/*try_to_connect=*/true) == GRPC_CHANNEL_READY) break;
+    environment.sleep(absl::Milliseconds(10));
+  }
+
+  EXPECT_EQ(channel->GetState(false), GRPC_CHANNEL_READY);
 }
 
 }  // namespace
