@@ -150,7 +150,7 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
     std::vector<KeyPtr> released_keys;
     std::vector<std::unique_ptr<Rounds>> removed_rounds;
     std::vector<ClosedRounds> dropped_rounds;
-    std::vector<std::shared_ptr<RuleState>> removed_states;
+    std::vector<RefPtr<RuleState>> removed_states;
   };
 
   struct FoldOfKey {
@@ -416,7 +416,7 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   void EndLeases();
 
   // namespace_rules.cc
-  absl::StatusOr<std::shared_ptr<RuleState>> MakeState(const StoredKey& key,
+  absl::StatusOr<RefPtr<RuleState>> MakeState(const StoredKey& key,
                                                        const UpdateRule& rule)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Binds `rule` to `pattern`, and to the keys that follow from it.

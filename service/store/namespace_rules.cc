@@ -54,7 +54,7 @@ absl::Status Namespace::Bind(absl::string_view pattern, SharedRule rule,
         Reservation::Create(metadata_, kPatternOverheadBytes + pattern.size()));
     changed->Charge(pattern, std::move(overhead));
   }
-  std::vector<std::pair<StoredKey*, std::shared_ptr<RuleState>>> changes;
+  std::vector<std::pair<StoredKey*, RefPtr<RuleState>>> changes;
   absl::Status status;
   keys_.ForEach([&](StoredKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (!status.ok()) return;
@@ -64,7 +64,7 @@ absl::Status Namespace::Bind(absl::string_view pattern, SharedRule rule,
     if (!is_governed) return;
     status = CheckRule(key.name(), key.dtype(), *rule);
     if (!status.ok()) return;
-    absl::StatusOr<std::shared_ptr<RuleState>> state = MakeState(key, *rule);
+    absl::StatusOr<RefPtr<RuleState>> state = MakeState(key, *rule);
     status = state.status();
     if (status.ok()) changes.emplace_back(&key, *std::move(state));
   });
@@ -81,7 +81,7 @@ absl::Status Namespace::Bind(absl::string_view pattern, SharedRule rule,
 
 // The state that `key` has under `rule`: what it keeps of its present state,
 // and new tensors, to be filled by its next update.
-absl::StatusOr<std::shared_ptr<RuleState>> Namespace::MakeState(
+absl::StatusOr<RefPtr<RuleState>> Namespace::MakeState(
     const StoredKey& key, const UpdateRule& rule) {
   const size_t num_states = rule.num_states();
   const bool keeps_master = rule.keeps_master(key.dtype());
@@ -94,7 +94,7 @@ absl::StatusOr<std::shared_ptr<RuleState>> Namespace::MakeState(
   const bool has_master = present != nullptr && present->master;
   if (keeps_states && has_master == keeps_master) return key.rule_state;
 
-  auto state = std::make_shared<RuleState>();
+  auto state = MakeRefCounted<RuleState>();
   const auto allocate = [&](DType dtype) -> absl::StatusOr<RefPtr<Buffer>> {
     ASSIGN_OR_RETURN(const int64_t bytes, SizeInBytes(dtype, key.shape()));
     ASSIGN_OR_RETURN(Reservation room, Reservation::Create(state_, bytes));

@@ -53,7 +53,8 @@ struct PendingUpdate {
 };
 
 // The tensors that a rule keeps for a key, all in the key's accumulate type.
-struct RuleState {
+// Shared with the update under way.
+struct RuleState : RefCounted {
   absl::InlinedVector<RefPtr<Buffer>, kMaxRuleStates> states;
   // Null where the rule keeps no master copy.
   RefPtr<Buffer> master;
@@ -145,7 +146,7 @@ class StoredKey final : public RefCounted {
 
   SharedRule rule;
   // Null for a rule that keeps nothing.
-  std::shared_ptr<RuleState> rule_state;
+  RefPtr<RuleState> rule_state;
 
   // Null when empty.
   std::unique_ptr<std::list<PendingUpdate>> pending;

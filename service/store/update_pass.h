@@ -31,7 +31,7 @@ class UpdatePass {
     // Rule and call are kept by the pass. The call is null in sync mode.
     const UpdateRule* rule = nullptr;
     PushCall* call = nullptr;
-    std::shared_ptr<RuleState> rule_state;
+    RefPtr<RuleState> rule_state;
     uint64_t update_count = 0;
     Step round = 0;
     // The round's contributors; null without a round.

@@ -21,7 +21,7 @@ class UpdatePassTest : public ::testing::Test {
     RefPtr<StoredKey> key = StoredKey::Create("w", dtype, {2});
     key->value = Tensor::Filled(dtype, {2}, value)->buffer();
     key->rule = std::make_shared<const UpdateRule>(*UpdateRule::Create(rule));
-    auto state = std::make_shared<RuleState>();
+    auto state = MakeRefCounted<RuleState>();
     for (int i = 0; i < key->rule->num_states(); ++i) {
       state->states.push_back(*backend_.Allocate(8, nullptr));
     }
