@@ -101,14 +101,16 @@ void EncodeConfig(const NamespaceConfig& config, v1::NamespaceConfig* proto) {
   proto->set_max_open_rounds(config.max_open_rounds);
 }
 
-// WAIT_REASON_KEY and the others follow WaitReason, from 1.
+// WAIT_REASON_KEY and the others follow WaitReason, from 1. A newer server may
+// have others.
+bool HasKnownReason(const v1::WaitStatus& proto) {
+  return proto.reason() > v1::WAIT_REASON_UNSPECIFIED &&
+         proto.reason() <= static_cast<int>(kNumWaitReasons);
+}
+
 absl::StatusOr<WaitStatus> DecodeWait(const v1::WaitStatus& proto) {
-  const int reason = static_cast<int>(proto.reason()) - 1;
-  if (reason < 0 || reason >= static_cast<int>(kNumWaitReasons)) {
-    return UnknownNumber("reason", proto.reason());
-  }
   WaitStatus status;
-  status.reason = static_cast<WaitReason>(reason);
+  status.reason = static_cast<WaitReason>(static_cast<int>(proto.reason()) - 1);
   status.calls_waiting = proto.calls_waiting();
   status.calls_ended = proto.calls_ended();
   ASSIGN_OR_RETURN(status.waited, DecodeDuration("waited", proto.waited()));
@@ -182,7 +184,10 @@ absl::StatusOr<NamespaceStatus> FromProto(const v1::NamespaceStatus& proto) {
                    DecodeAll(proto.workers(), [](const v1::WorkerStatus& each) {
                      return FromProto(each);
                    }));
-  ASSIGN_OR_RETURN(status.waits, DecodeAll(proto.waits(), DecodeWait));
+  for (const v1::WaitStatus& wait : proto.waits()) {
+    if (!HasKnownReason(wait)) continue;
+    ASSIGN_OR_RETURN(status.waits.emplace_back(), DecodeWait(wait));
+  }
   return status;
 }
 

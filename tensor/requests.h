@@ -218,7 +218,8 @@ struct WorkerStatus {
 };
 
 // Why a call waits: for a key that does not exist, for a version, for an update
-// under way, for a round, for slower workers, for a barrier.
+// under way, for a round, for slower workers, for a barrier, for an earlier
+// attempt of the same call.
 enum class WaitReason : uint8_t {
   kKey,
   kVersion,
@@ -226,8 +227,9 @@ enum class WaitReason : uint8_t {
   kRound,
   kStaleness,
   kBarrier,
+  kAttempt,
 };
-inline constexpr size_t kNumWaitReasons = 6;
+inline constexpr size_t kNumWaitReasons = 7;
 
 // Calls that have waited for one reason, the last that each had.
 struct WaitStatus {

@@ -99,9 +99,11 @@ const char* NameOf(WaitReason reason) {
     case WaitReason::kStaleness:
       return "staleness";
     case WaitReason::kBarrier:
+      return "barrier";
+    case WaitReason::kAttempt:
       break;
   }
-  return "barrier";
+  return "attempt";
 }
 
 MetricFamily WaitingFamily(const Statuses& statuses) {

@@ -223,7 +223,15 @@ absl::StatusOr<std::shared_ptr<CallWindow::Waiter>> CallWindow::Park(
         }
       });
   call.waiters.push_back(waiter);
+  ++waits_.calls_waiting;
   return waiter;
+}
+
+CallWindow::TurnCallback CallWindow::TakeCallback(Waiter& waiter) {
+  --waits_.calls_waiting;
+  ++waits_.calls_ended;
+  waits_.waited += alarms_.Now() - waiter.started;
+  return std::exchange(waiter.on_turn, nullptr);
 }
 
 void CallWindow::EndWait(const std::shared_ptr<Waiter>& waiter,
@@ -236,7 +244,7 @@ void CallWindow::EndWait(const std::shared_ptr<Waiter>& waiter,
     Call& call = *waiter->call;
     call.waiters.erase(
         std::find(call.waiters.begin(), call.waiters.end(), waiter));
-    on_turn = std::exchange(waiter->on_turn, nullptr);
+    on_turn = TakeCallback(*waiter);
     name = NameOf(call.client->id, call.sequence);
   }
   alarms_.Cancel(waiter->alarm);
@@ -287,7 +295,7 @@ void CallWindow::EndTurn(Call& call) {
     }
     next = std::move(call.waiters.front());
     call.waiters.pop_front();
-    on_turn = std::exchange(next->on_turn, nullptr);
+    on_turn = TakeCallback(*next);
     return Turn(shared_from_this(), &call, call.answer);
   };
   absl::StatusOr<Turn> turn = end();
@@ -389,7 +397,7 @@ void CallWindow::EndWaits(const absl::Status& status) {
     for (auto& [id, client] : clients_) {
       for (auto& [sequence, call] : client->calls) {
         for (std::shared_ptr<Waiter>& waiter : call.waiters) {
-          callbacks.push_back(std::exchange(waiter->on_turn, nullptr));
+          callbacks.push_back(TakeCallback(*waiter));
           waiters.push_back(std::move(waiter));
         }
         call.waiters.clear();
@@ -405,6 +413,11 @@ void CallWindow::EndWaits(const absl::Status& status) {
 size_t CallWindow::num_clients() const {
   MutexLock lock(&mutex_);
   return clients_.size();
+}
+
+WaitStatus CallWindow::waits() const {
+  MutexLock lock(&mutex_);
+  return waits_;
 }
 
 size_t CallWindow::num_calls() const {

@@ -135,6 +135,9 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
   size_t num_clients() const;
   size_t num_calls() const;
 
+  // Of attempts that wait for their turn.
+  WaitStatus waits() const;
+
  private:
   struct Client;
   // An attempt that waits for its turn.
@@ -192,6 +195,9 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
                                                TurnCallback& on_turn)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndWait(const std::shared_ptr<Waiter>& waiter, absl::StatusCode code);
+  // Counts the end of a wait; its callback is the caller's to call.
+  TurnCallback TakeCallback(Waiter& waiter)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Keep(Call& call, const CallAnswer& answer);
   void EndTurn(Call& call);
   // A call without turn: remembers its answer, or forgets it.
@@ -223,6 +229,7 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
   uint64_t ended_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   // Not OK: no attempt waits any more.
   absl::Status no_waits_ ABSL_GUARDED_BY(mutex_);
+  WaitStatus waits_ ABSL_GUARDED_BY(mutex_) = {.reason = WaitReason::kAttempt};
 };
 
 }  // namespace tensorkv

@@ -191,6 +191,7 @@ NamespaceStatus Namespace::Describe() const {
                    .state = state_->used_bytes(),
                    .contributions = contributions_->used_bytes(),
                    .metadata = metadata_->used_bytes()};
+  const WaitStatus attempts = calls_->waits();
   MutexLock lock(&mutex_);
   status.rules = bindings_->List();
   status.config.rule = status.rules.back().rule;
@@ -199,8 +200,9 @@ NamespaceStatus Namespace::Describe() const {
   status.rounds_open = rounds_open_;
   status.rounds_closed = rounds_closed_;
   status.rounds_failed = rounds_failed_;
-  status.calls_waiting = waits_.num_parked();
+  status.calls_waiting = waits_.num_parked() + attempts.calls_waiting;
   status.waits.assign(waits_.statuses().begin(), waits_.statuses().end());
+  status.waits[static_cast<size_t>(attempts.reason)] = attempts;
   status.workers = workers_->List(environment_.alarms->Now());
   status.lease_expirations = workers_->num_expirations();
   status.contributions_late = contributions_late_;

@@ -148,6 +148,19 @@ TEST(ProtoCodecTest, KeyStatusFields) {
                  RuleSpec{.name = "sgd", .hyperparameters = {}}, "cpu", 0}));
 }
 
+TEST(ProtoCodecTest, WaitReasonsOfANewerServerAreLeftOut) {
+  ASSERT_OK_AND_ASSIGN(const NamespaceStatus status,
+                       Decode(Parse<v1::NamespaceStatus>(R"pb(
+                         waits { reason: 99 calls_waiting: 1 }
+                         waits { calls_waiting: 2 }
+                         waits { reason: WAIT_REASON_ATTEMPT calls_waiting: 3 }
+                       )pb")));
+
+  ASSERT_EQ(status.waits.size(), 1u);
+  EXPECT_EQ(status.waits[0].reason, WaitReason::kAttempt);
+  EXPECT_EQ(status.waits[0].calls_waiting, 3u);
+}
+
 TEST(ProtoCodecTest, NamespaceStatusFields) {
   ASSERT_OK_AND_ASSIGN(const NamespaceStatus status,
                        Decode(Parse<v1::NamespaceStatus>(R"pb(

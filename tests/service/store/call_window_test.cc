@@ -156,6 +156,26 @@ TEST_F(CallWindowTest, AttemptsTakeTurns) {
   EXPECT_TRUE(third->is_waiting());
 }
 
+TEST_F(CallWindowTest, CountsTheWaits) {
+  const auto first = Enter(1);
+  const auto second = Enter(1);
+  const auto third = Enter(1);
+  EXPECT_EQ(window_->waits().reason, WaitReason::kAttempt);
+  EXPECT_EQ(window_->waits().calls_waiting, 2u);
+  EXPECT_EQ(window_->waits().calls_ended, 0u);
+
+  alarms_.Advance(absl::Seconds(3));
+  first->turn->End();
+  EXPECT_EQ(window_->waits().calls_waiting, 1u);
+  EXPECT_EQ(window_->waits().calls_ended, 1u);
+  EXPECT_EQ(window_->waits().waited, absl::Seconds(3));
+
+  window_->EndWaits(absl::UnavailableError("stop"));
+  EXPECT_EQ(window_->waits().calls_waiting, 0u);
+  EXPECT_EQ(window_->waits().calls_ended, 2u);
+  EXPECT_EQ(window_->waits().waited, absl::Seconds(6));
+}
+
 TEST_F(CallWindowTest, WaitEndsAtTheDeadlineAndNamesTheCall) {
   const auto first = Enter(17, "\x01\xab");
   const auto repeat = Enter(17, "\x01\xab", {.timeout = absl::Seconds(3)});
