@@ -12,6 +12,7 @@
 namespace tensorkv::testing {
 
 inline constexpr char kFaultKey[] = "sum";
+inline constexpr int64_t kNumFaultElements = 16;
 inline constexpr Step kStepsPerBarrier = 5;
 
 // Contributions that differ by rank and step, so that no two mixed up sums are
@@ -21,7 +22,7 @@ inline int64_t AmountOf(uint32_t rank, Step step) {
 }
 
 inline Tensor ContributionOf(uint32_t rank, Step step) {
-  return *Tensor::Filled(DType::kF64, {16},
+  return *Tensor::Filled(DType::kF64, {kNumFaultElements},
                          static_cast<double>(AmountOf(rank, step)));
 }
 

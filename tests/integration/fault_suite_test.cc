@@ -154,7 +154,8 @@ class FaultSuiteTest : public ::testing::Test {
         name, {.mode = Mode::kSync,
                .num_workers = kNumWorkers,
                .rule = ParseRuleSpec("accumulate").value()}));
-    ASSERT_OK(client->Init(kFaultKey, Full({16}, 0, DType::kF64)));
+    ASSERT_OK(
+        client->Init(kFaultKey, Full({kNumFaultElements}, 0, DType::kF64)));
   }
 
   struct Outcome {

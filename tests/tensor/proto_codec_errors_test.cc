@@ -143,9 +143,10 @@ INSTANTIATE_TEST_SUITE_P(
         Malformed{"Lease", Decode<v1::JoinRequest>,
                   "lease { seconds: 400000000000 }", kInvalid,
                   "lease: expected a duration"},
-        Malformed{"Waited", Decode<v1::NamespaceStatus>,
-                  "waits { reason: WAIT_REASON_KEY waited { nanos: -1 } }",
-                  kInvalid, "waited: expected a duration"},
+        Malformed{
+            "Waited", Decode<v1::NamespaceStatus>,
+            "waits { reason: WAIT_REASON_KEY waited { seconds: 1 nanos: -1 } }",
+            kInvalid, "waited: expected a duration"},
         Malformed{"StatusMode", Decode<v1::NamespaceStatus>,
                   "config { mode: 9 }", kInvalid, "mode: unknown number 9"}}),
     NameOfTest);

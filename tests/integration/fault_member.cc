@@ -1,0 +1,103 @@
+// A member of a group that adds 1 to an element of its own, step after step,
+// until it is told to end (SIGTERM) or killed.
+//
+//   fault_member TARGET NAMESPACE NAME ELEMENT LEASE_MS
+//
+// Of each push it writes to stdout, each as one byte: 'b' when it begins, and
+// at its end '.' if it was acknowledged, 'x' if it was refused. A push with
+// neither end may have been applied or not.
+
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "client/worker_client.h"
+#include "tensor/tensor.h"
+#include "tests/integration/fault_model.h"
+
+namespace tensorkv::testing {
+namespace {
+
+volatile std::sig_atomic_t must_end = 0;
+
+void Log(char mark) {
+  if (write(STDOUT_FILENO, &mark, 1) != 1) std::abort();
+}
+
+Tensor OneAt(int element) {
+  Tensor tensor = *Tensor::Filled(DType::kF64, {kNumFaultElements}, 0);
+  tensor.mutable_elements<double>()[element] = 1;
+  return tensor;
+}
+
+bool IsRefusal(const absl::Status& status) {
+  return absl::IsFailedPrecondition(status) || absl::IsAborted(status) ||
+         absl::IsResourceExhausted(status);
+}
+
+class FaultMember {
+ public:
+  FaultMember(std::unique_ptr<WorkerClient> worker, int element)
+      : worker_(std::move(worker)), one_(OneAt(element)) {}
+
+  void Run() {
+    Step step = worker_->step();
+    while (!must_end) {
+      ++step;
+      if (!MakeStep(step) && !worker_->SyncStep().ok()) step = Rejoin(step);
+    }
+  }
+
+ private:
+  bool MakeStep(Step step) {
+    Log('b');
+    const absl::Status pushed =
+        worker_->client().Push(kFaultKey, one_, {.step = step}).status();
+    if (pushed.ok()) Log('.');
+    if (IsRefusal(pushed)) Log('x');
+    return pushed.ok() && worker_->client().Pull(kFaultKey).ok();
+  }
+
+  // The step to go on from.
+  Step Rejoin(Step step) {
+    absl::SleepFor(absl::Milliseconds(10));
+    return worker_->Rejoin().ok() ? worker_->step() : step;
+  }
+
+  const std::unique_ptr<WorkerClient> worker_;
+  const Tensor one_;
+};
+
+int Run(char** arguments) {
+  std::signal(SIGTERM, [](int) { must_end = 1; });
+  absl::StatusOr<std::unique_ptr<WorkerClient>> worker =
+      WorkerClient::Join({.target = arguments[1],
+                          .name_space = arguments[2],
+                          .timeout = absl::Minutes(1)},
+                         {.name = arguments[3],
+                          .lease = absl::Milliseconds(std::atoi(arguments[5])),
+                          .takeover_timeout = absl::Minutes(1)});
+  if (!worker.ok()) {
+    std::cerr << "fault_member: " << worker.status() << "\n";
+    return 1;
+  }
+  FaultMember(*std::move(worker), std::atoi(arguments[4])).Run();
+  return 0;
+}
+
+}  // namespace
+}  // namespace tensorkv::testing
+
+int main(int argc, char** argv) {
+  if (argc != 6) {
+    std::cerr << "fault_member: expected 5 arguments\n";
+    return 2;
+  }
+  return tensorkv::testing::Run(argv);
+}
