@@ -107,7 +107,7 @@ int Serve(const ServerFlags& flags) {
   const sigset_t signals = ShutdownSignals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   SteadyAlarms alarms;
-  const MemoryReleaser releaser(&AllocatorMemory(), &alarms);
+  const MemoryReleaser releaser(flags.idle_memory, &AllocatorMemory(), &alarms);
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Create(flags.server);
   if (!server.ok()) return ReportFailure(server.status());
   LogStart(**server);

@@ -1,20 +1,14 @@
 #include "tensor/buffer.h"
 
-#include <new>
-
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "tensor/host_memory.h"
 
 namespace tensorkv {
-namespace {
-
-constexpr std::align_val_t kAlignment{kBufferAlignment};
-
-}  // namespace
 
 absl::StatusOr<RefPtr<Buffer>> HostBuffer::Allocate(
     size_t size_bytes, RefPtr<MemoryAccount> account) {
-  void* data = ::operator new(size_bytes, kAlignment, std::nothrow);
+  void* const data = AllocateHostMemory(size_bytes);
   if (data == nullptr) {
     return absl::ResourceExhaustedError(
         absl::StrCat("host memory: cannot allocate ", size_bytes, " bytes"));
@@ -23,7 +17,7 @@ absl::StatusOr<RefPtr<Buffer>> HostBuffer::Allocate(
       new HostBuffer(static_cast<char*>(data), size_bytes, std::move(account)));
 }
 
-HostBuffer::~HostBuffer() { ::operator delete(mutable_data(), kAlignment); }
+HostBuffer::~HostBuffer() { FreeHostMemory(mutable_data(), size_bytes()); }
 
 AdoptedBuffer::AdoptedBuffer(const void* data, size_t size_bytes,
                              absl::AnyInvocable<void() &&> release)

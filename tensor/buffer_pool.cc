@@ -1,23 +1,16 @@
 #include "tensor/buffer_pool.h"
 
-#include <sys/mman.h>
-
 #include <bit>
 #include <iterator>
 #include <limits>
-#include <new>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "tensor/host_memory.h"
 
 namespace tensorkv {
 namespace {
-
-// One of them takes the place of 512 pages, and of as many page faults. For
-// smaller buffers they would waste too much of their end.
-constexpr size_t kHugePageBytes = 2 << 20;
-constexpr size_t kMinBytesForHugePages = 8 << 20;
 
 constexpr int kClassesPerDoubling = 8;
 
@@ -29,22 +22,6 @@ constexpr size_t kMaxBytes = std::numeric_limits<size_t>::max() / 2;
 size_t ClassOf(size_t size_bytes) {
   const size_t step = std::bit_floor(size_bytes) / kClassesPerDoubling;
   return (size_bytes + step - 1) / step * step;
-}
-
-std::align_val_t AlignmentOf(size_t class_bytes) {
-  return std::align_val_t(class_bytes < kMinBytesForHugePages ? kBufferAlignment
-                                                              : kHugePageBytes);
-}
-
-// Null if the system has no memory left.
-char* NewMemory(size_t class_bytes) {
-  void* data =
-      ::operator new(class_bytes, AlignmentOf(class_bytes), std::nothrow);
-  if (data != nullptr && class_bytes >= kMinBytesForHugePages) {
-    // Where this fails there are no huge pages, and ordinary ones do.
-    (void)madvise(data, class_bytes, MADV_HUGEPAGE);
-  }
-  return static_cast<char*>(data);
 }
 
 }  // namespace
@@ -74,7 +51,9 @@ absl::StatusOr<RefPtr<Buffer>> BufferPool::Allocate(
   if (size_bytes <= kMaxBytes) {
     const size_t class_bytes = ClassOf(size_bytes);
     data = Take(class_bytes);
-    if (data == nullptr) data = NewMemory(class_bytes);
+    if (data == nullptr) {
+      data = static_cast<char*>(AllocateHostMemory(class_bytes));
+    }
   }
   if (data == nullptr) {
     return absl::ResourceExhaustedError(
@@ -126,7 +105,7 @@ void BufferPool::Return(const Memory& memory) {
 
 void BufferPool::Delete(const MemoryList& list) {
   for (const Memory& memory : list) {
-    ::operator delete(memory.data, AlignmentOf(memory.class_bytes));
+    FreeHostMemory(memory.data, memory.class_bytes);
   }
 }
 

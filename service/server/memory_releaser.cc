@@ -4,8 +4,9 @@
 
 namespace tensorkv {
 
-MemoryReleaser::MemoryReleaser(FreeMemory* memory, Alarms* alarms)
-    : memory_(*memory), alarms_(*alarms) {
+MemoryReleaser::MemoryReleaser(absl::Duration window, FreeMemory* memory,
+                               Alarms* alarms)
+    : period_(window / kLooksPerWindow), memory_(*memory), alarms_(*alarms) {
   MutexLock lock(&mutex_);
   Schedule();
 }
@@ -20,14 +21,14 @@ MemoryReleaser::~MemoryReleaser() {
 
 void MemoryReleaser::Schedule() {
   is_scheduled_ = true;
-  alarm_ = alarms_.Schedule(alarms_.Now() + kPeriod, [this] { Look(); });
+  alarm_ = alarms_.Schedule(alarms_.Now() + period_, [this] { Look(); });
 }
 
 void MemoryReleaser::Look() {
   const size_t bytes = memory_.bytes();
   MutexLock lock(&mutex_);
   least_bytes_ = num_looks_ == 0 ? bytes : std::min(least_bytes_, bytes);
-  if (++num_looks_ == kPeriodsPerWindow) {
+  if (++num_looks_ == kLooksPerWindow) {
     num_looks_ = 0;
     if (least_bytes_ > 0) memory_.Release(least_bytes_);
   }

@@ -22,16 +22,15 @@ class FreeMemory {
   virtual void Release(size_t bytes) = 0;
 };
 
-// Looks at the free memory every kPeriod and releases, once a window is over,
-// what was free all through it: what a steady load uses again and again stays,
-// what a burst has left goes. Thread-safe.
+// Looks at the free memory kLooksPerWindow times in each window, evenly, and at
+// its end releases what was free all through it: what a steady load uses again
+// and again stays, what a burst has left goes. Thread-safe.
 class MemoryReleaser {
  public:
-  static constexpr absl::Duration kPeriod = absl::Milliseconds(500);
-  static constexpr int kPeriodsPerWindow = 10;
+  static constexpr int kLooksPerWindow = 50;
 
   // Starts. Both outlive this object.
-  MemoryReleaser(FreeMemory* memory, Alarms* alarms);
+  MemoryReleaser(absl::Duration window, FreeMemory* memory, Alarms* alarms);
   ~MemoryReleaser();
   MemoryReleaser(const MemoryReleaser&) = delete;
   MemoryReleaser& operator=(const MemoryReleaser&) = delete;
@@ -40,6 +39,7 @@ class MemoryReleaser {
   void Look() ABSL_LOCKS_EXCLUDED(mutex_);
   void Schedule() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  const absl::Duration period_;
   FreeMemory& memory_;
   Alarms& alarms_;
 

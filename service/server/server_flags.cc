@@ -26,6 +26,7 @@ struct FlagTexts {
   std::string max_wait = "5m";
   std::string stream_timeout = "30s";
   std::string drain_timeout = "10s";
+  std::string idle_memory = "30s";
   std::string device = "cpu";
 };
 
@@ -81,6 +82,9 @@ void AddProcessFlags(CLI::App* app, ServerFlags* flags, FlagTexts* texts) {
   app->add_option("--drain_timeout", texts->drain_timeout,
                   "How long calls may take to end after SIGTERM")
       ->capture_default_str();
+  app->add_option("--idle_memory", texts->idle_memory,
+                  "Memory that was free for so long goes back to the system")
+      ->capture_default_str();
   app->add_option("--log_level", flags->log_level, "How much to log")
       ->capture_default_str()
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}));
@@ -130,6 +134,11 @@ absl::Status Interpret(const FlagTexts& texts, ServerFlags* flags) {
                    DurationOf("stream_timeout", texts.stream_timeout));
   ASSIGN_OR_RETURN(flags->drain_timeout,
                    DurationOf("drain_timeout", texts.drain_timeout));
+  ASSIGN_OR_RETURN(flags->idle_memory,
+                   DurationOf("idle_memory", texts.idle_memory));
+  if (flags->idle_memory < absl::Seconds(1)) {
+    return WrongValue("idle_memory", "expected at least 1s");
+  }
   const absl::Status checked = CheckServerOptions(flags->server);
   if (checked.ok()) return checked;
   return absl::InvalidArgumentError(absl::StrCat("--", checked.message()));

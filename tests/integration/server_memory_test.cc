@@ -33,7 +33,8 @@ class ServerMemoryTest : public ::testing::Test {
     GTEST_SKIP() << "built with the system's allocator";
 #endif
     server_ = std::make_unique<ServerProcess>(std::vector<std::string>{
-        "--listen=127.0.0.1:0", "--metrics_listen=", "--budget=4GiB"});
+        "--listen=127.0.0.1:0", "--metrics_listen=", "--budget=4GiB",
+        "--idle_memory=3s"});
     connection_ =
         GrpcConnection::Create({.target = server_->AwaitAddress()}).value();
   }

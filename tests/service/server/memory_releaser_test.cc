@@ -26,16 +26,17 @@ class FakeMemory final : public FreeMemory {
 class MemoryReleaserTest : public ::testing::Test {
  protected:
   void PassPeriods(int count) {
-    for (int i = 0; i < count; ++i) alarms_.Advance(MemoryReleaser::kPeriod);
+    for (int i = 0; i < count; ++i) alarms_.Advance(absl::Milliseconds(100));
   }
 
-  static constexpr int kWindow = MemoryReleaser::kPeriodsPerWindow;
+  static constexpr int kWindow = MemoryReleaser::kLooksPerWindow;
   FakeMemory memory_;
   FakeAlarms alarms_;
 };
 
 TEST_F(MemoryReleaserTest, ReleasesWhatWasFreeThroughAWindow) {
-  MemoryReleaser releaser(&memory_, &alarms_);
+  MemoryReleaser releaser(kWindow * absl::Milliseconds(100), &memory_,
+                          &alarms_);
   memory_.free = 100;
 
   PassPeriods(kWindow - 1);
@@ -46,7 +47,8 @@ TEST_F(MemoryReleaserTest, ReleasesWhatWasFreeThroughAWindow) {
 }
 
 TEST_F(MemoryReleaserTest, KeepsWhatWasUsedMeanwhile) {
-  MemoryReleaser releaser(&memory_, &alarms_);
+  MemoryReleaser releaser(kWindow * absl::Milliseconds(100), &memory_,
+                          &alarms_);
   memory_.free = 100;
   PassPeriods(kWindow / 2);
   memory_.free = 30;
@@ -59,7 +61,8 @@ TEST_F(MemoryReleaserTest, KeepsWhatWasUsedMeanwhile) {
 }
 
 TEST_F(MemoryReleaserTest, EveryWindowCountsAlone) {
-  MemoryReleaser releaser(&memory_, &alarms_);
+  MemoryReleaser releaser(kWindow * absl::Milliseconds(100), &memory_,
+                          &alarms_);
   PassPeriods(kWindow);
   memory_.free = 50;
 
@@ -70,7 +73,8 @@ TEST_F(MemoryReleaserTest, EveryWindowCountsAlone) {
 
 TEST_F(MemoryReleaserTest, LooksNoMoreAfterItsEnd) {
   {
-    MemoryReleaser releaser(&memory_, &alarms_);
+    MemoryReleaser releaser(kWindow * absl::Milliseconds(100), &memory_,
+                            &alarms_);
     EXPECT_EQ(alarms_.num_pending(), 1u);
   }
 

@@ -39,6 +39,7 @@ TEST(ServerFlagsTest, DefaultsAreThoseOfACarefulOperator) {
   EXPECT_TRUE(flags.server.reflection);
   EXPECT_FALSE(flags.server.insecure);
   EXPECT_EQ(flags.drain_timeout, absl::Seconds(10));
+  EXPECT_EQ(flags.idle_memory, absl::Seconds(30));
   EXPECT_EQ(flags.log_level, "info");
   EXPECT_EQ(flags.server.device.kind, DeviceChoice::Kind::kCpu);
 }
@@ -48,7 +49,8 @@ TEST(ServerFlagsTest, EveryFlagIsRead) {
       {"--listen=0.0.0.0:1", "--insecure", "--metrics_listen=", "--budget=8GiB",
        "--threads=3", "--max_message_bytes=1MiB", "--max_entries=7",
        "--max_streams=9", "--max_wait=90s", "--no-reflection",
-       "--device=cuda:1", "--drain_timeout=500ms", "--log_level=debug"});
+       "--device=cuda:1", "--drain_timeout=500ms", "--idle_memory=2m",
+       "--log_level=debug"});
 
   EXPECT_EQ(flags.server.listen, "0.0.0.0:1");
   EXPECT_EQ(flags.server.metrics_listen, "");
@@ -60,6 +62,7 @@ TEST(ServerFlagsTest, EveryFlagIsRead) {
   EXPECT_EQ(flags.server.max_wait, absl::Seconds(90));
   EXPECT_FALSE(flags.server.reflection);
   EXPECT_EQ(flags.drain_timeout, absl::Milliseconds(500));
+  EXPECT_EQ(flags.idle_memory, absl::Minutes(2));
   EXPECT_EQ(flags.log_level, "debug");
   EXPECT_EQ(flags.server.device.kind, DeviceChoice::Kind::kCuda);
   EXPECT_EQ(flags.server.device.ordinal, 1);
@@ -119,6 +122,8 @@ INSTANTIATE_TEST_SUITE_P(
         WrongFlag{"--max_wait=-5s", "--max_wait: expected a time"},
         WrongFlag{"--max_wait=0", "--max_wait: expected a time above 0"},
         WrongFlag{"--drain_timeout=inf", "--drain_timeout: expected a time"},
+        WrongFlag{"--idle_memory=soon", "--idle_memory: expected a time"},
+        WrongFlag{"--idle_memory=500ms", "--idle_memory: expected at least 1s"},
         WrongFlag{"--device=abacus", "--device: expected auto, cpu, cuda"},
         WrongFlag{"--device=cuda:0,1", "--device: a server of this version"},
         WrongFlag{"--log_level=loud", "--log_level"}));
