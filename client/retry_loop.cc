@@ -8,9 +8,11 @@
 namespace tensorkv {
 namespace {
 
-// A thread that waits at any completion queue drives all connections of the
-// process, and when none does, gRPC looks at them every 5 seconds only: the one
-// that is being made anew would not be ready when the pause is over.
+// With gRPC 1.51 and its epoll1 poller a thread that waits at any completion
+// queue drives all connections of the process. When none does, only a backup
+// poller looks at them, every 5 seconds (GRPC_CLIENT_CHANNEL_BACKUP_POLL_-
+// INTERVAL_MS): the connection that is being made anew would not be ready when
+// the pause is over.
 void SleepAndDriveConnections(absl::Duration pause) {
   const gpr_timespec end = gpr_time_add(
       gpr_now(GPR_CLOCK_MONOTONIC),

@@ -6,6 +6,8 @@
 
 namespace tensorkv {
 
+static_assert(kBufferAlignment <= kHostMemoryAlignment);
+
 absl::StatusOr<RefPtr<Buffer>> HostBuffer::Allocate(
     size_t size_bytes, RefPtr<MemoryAccount> account) {
   void* const data = AllocateHostMemory(size_bytes);

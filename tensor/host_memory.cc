@@ -4,8 +4,6 @@
 
 #include <new>
 
-#include "tensor/buffer.h"
-
 namespace tensorkv {
 namespace {
 
@@ -14,8 +12,9 @@ constexpr size_t kHugePageBytes = 2 << 20;
 constexpr size_t kMinBytesForHugePages = 8 << 20;
 
 std::align_val_t AlignmentOf(size_t size_bytes) {
-  return std::align_val_t(size_bytes < kMinBytesForHugePages ? kBufferAlignment
-                                                             : kHugePageBytes);
+  return std::align_val_t(size_bytes < kMinBytesForHugePages
+                              ? kHostMemoryAlignment
+                              : kHugePageBytes);
 }
 
 }  // namespace

@@ -7,9 +7,11 @@
 
 namespace tensorkv {
 
-// At least `size_bytes`, uninitialised, aligned to kBufferAlignment; null if
-// the system has no memory left. From 8 MiB on in huge pages, where the system
-// has them: one takes the place of 512 page faults, which cost more than
+inline constexpr size_t kHostMemoryAlignment = 64;
+
+// At least `size_bytes`, uninitialised, aligned to kHostMemoryAlignment; null
+// if the system has no memory left. From 8 MiB on in huge pages, where the
+// system has them: one takes the place of 512 page faults, which cost more than
 // copying into their pages. Thread-safe.
 void* AllocateHostMemory(size_t size_bytes);
 

@@ -21,9 +21,9 @@ namespace tensorkv {
 //   tensorkv_rounds_open             rounds that wait for contributions
 //   tensorkv_rounds_closed_total
 //   tensorkv_rounds_failed_total
-//   tensorkv_calls_waiting           calls that wait for a value
+//   tensorkv_calls_waiting           calls that wait
 //   tensorkv_waiting                 the same by reason: key, version, update,
-//                                    round, staleness, barrier
+//                                    round, staleness, barrier, attempt
 //   tensorkv_waited_seconds          sum and count of ended waits, by reason
 //   tensorkv_workers_live            members whose lease has not ended
 //   tensorkv_lease_expirations_total

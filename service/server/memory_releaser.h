@@ -27,9 +27,10 @@ class FreeMemory {
 // and again stays, what a burst has left goes. Thread-safe.
 class MemoryReleaser {
  public:
+  // Often enough to see what a load uses for moments only.
   static constexpr int kLooksPerWindow = 50;
 
-  // Starts. Both outlive this object.
+  // Starts. Both outlive this object. REQUIRES: window > 0.
   MemoryReleaser(absl::Duration window, FreeMemory* memory, Alarms* alarms);
   ~MemoryReleaser();
   MemoryReleaser(const MemoryReleaser&) = delete;

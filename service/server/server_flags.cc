@@ -83,7 +83,8 @@ void AddProcessFlags(CLI::App* app, ServerFlags* flags, FlagTexts* texts) {
                   "How long calls may take to end after SIGTERM")
       ->capture_default_str();
   app->add_option("--idle_memory", texts->idle_memory,
-                  "Memory that was free for so long goes back to the system")
+                  "Memory that was free for so long, at most twice as long, "
+                  "goes back to the system")
       ->capture_default_str();
   app->add_option("--log_level", flags->log_level, "How much to log")
       ->capture_default_str()
@@ -137,7 +138,8 @@ absl::Status Interpret(const FlagTexts& texts, ServerFlags* flags) {
   ASSIGN_OR_RETURN(flags->idle_memory,
                    DurationOf("idle_memory", texts.idle_memory));
   if (flags->idle_memory < absl::Seconds(1)) {
-    return WrongValue("idle_memory", "expected at least 1s");
+    return WrongValue("idle_memory", absl::StrCat("expected at least 1s, got ",
+                                                  texts.idle_memory));
   }
   const absl::Status checked = CheckServerOptions(flags->server);
   if (checked.ok()) return checked;

@@ -14,7 +14,8 @@ namespace tensorkv {
 struct ServerFlags {
   ServerOptions server;
   absl::Duration drain_timeout = absl::Seconds(10);
-  // Memory that was free for so long goes back to the system.
+  // Memory that was free for so long, at most twice as long, goes back to the
+  // system.
   absl::Duration idle_memory = absl::Seconds(30);
   std::string log_level = "info";  // debug, info, warning or error
 };

@@ -417,7 +417,7 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
 
   // namespace_rules.cc
   absl::StatusOr<RefPtr<RuleState>> MakeState(const StoredKey& key,
-                                                       const UpdateRule& rule)
+                                              const UpdateRule& rule)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Binds `rule` to `pattern`, and to the keys that follow from it.
   absl::Status Bind(absl::string_view pattern, SharedRule rule,

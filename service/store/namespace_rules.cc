@@ -81,8 +81,8 @@ absl::Status Namespace::Bind(absl::string_view pattern, SharedRule rule,
 
 // The state that `key` has under `rule`: what it keeps of its present state,
 // and new tensors, to be filled by its next update.
-absl::StatusOr<RefPtr<RuleState>> Namespace::MakeState(
-    const StoredKey& key, const UpdateRule& rule) {
+absl::StatusOr<RefPtr<RuleState>> Namespace::MakeState(const StoredKey& key,
+                                                       const UpdateRule& rule) {
   const size_t num_states = rule.num_states();
   const bool keeps_master = rule.keeps_master(key.dtype());
   if (num_states == 0 && !keeps_master) return nullptr;

@@ -246,6 +246,7 @@ TEST_P(OnceContractTest, RepeatOfAPushPullThatWaitsWaitsToo) {
   Background first([&] { return calls.PushPull(1, 5, /*step=*/1); });
   AwaitWaitingCalls(sync, 1);
   Background repeat([&] { return calls.PushPull(1, 5, /*step=*/1); });
+  AwaitWaitingCalls(sync, 2);
 
   ASSERT_OK(sync.As(1).Push("w", Full({2}, 1), 1));
 

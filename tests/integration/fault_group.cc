@@ -49,6 +49,10 @@ bool FaultGroup::Live(uint32_t slot, int life) {
     MutexLock lock(&mutex_);
     if (has_failed_) return false;
     pid = Spawn(DrawArguments(slot), log);
+    if (pid <= 0) {
+      End();
+      return false;
+    }
     living_.insert(pid);
   }
   // Its id stays taken until the end is fetched, which is under the lock.

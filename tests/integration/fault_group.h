@@ -56,6 +56,7 @@ class FaultGroup {
  public:
   explicit FaultGroup(const FaultGroupOptions& options);
 
+  // Returns when all processes have ended.
   void Run();
 
   // After Run: in the order of the slots, and of each slot in order of time.
@@ -70,7 +71,8 @@ class FaultGroup {
   std::vector<std::string> DrawArguments(uint32_t slot)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // What the process that wrote `log` has done.
-  void Read(uint32_t slot, const std::string& log);
+  void Read(uint32_t slot, const std::string& log)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const FaultGroupOptions options_;
   Mutex mutex_;

@@ -50,7 +50,7 @@ class FaultMember {
     Step step = worker_->step();
     while (!must_end) {
       ++step;
-      if (!MakeStep(step) && !worker_->SyncStep().ok()) step = Rejoin(step);
+      if (!MakeStep(step) && IsFenced()) step = Rejoin(step);
     }
   }
 
@@ -62,6 +62,10 @@ class FaultMember {
     if (pushed.ok()) Log('.');
     if (IsRefusal(pushed)) Log('x');
     return pushed.ok() && worker_->client().Pull(kFaultKey).ok();
+  }
+
+  bool IsFenced() {
+    return absl::IsFailedPrecondition(worker_->SyncStep().status());
   }
 
   // The step to go on from.

@@ -88,7 +88,7 @@ TEST_F(ServerMemoryTest, ComesBackAfterABurst) {
   const int64_t before = ResidentBytes();
 
   std::vector<std::string> burst = Fill("small/", 256 * kMiB, 4096);
-  for (const std::string& name : Fill("large/", 256 * kMiB, 4 * kMiB)) {
+  for (const std::string& name : Fill("large/", 256 * kMiB, 16 * kMiB)) {
     burst.push_back(name);
   }
   EXPECT_GT(ResidentBytes(), before + 512 * kMiB);
@@ -99,7 +99,8 @@ TEST_F(ServerMemoryTest, ComesBackAfterABurst) {
 }
 
 TEST_F(ServerMemoryTest, LargeBuffersAreUsedAgain) {
-  constexpr int64_t kBytes = 32 * kMiB;
+  // Without huge pages.
+  constexpr int64_t kBytes = 4 * kMiB;
   const Tensor tensor = Full({kBytes / 4}, 1);
   ASSERT_OK(store().Init("w", tensor));
   const auto faults_of_a_push = [&] {

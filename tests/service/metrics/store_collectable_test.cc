@@ -61,7 +61,8 @@ TEST_F(StoreCollectableTest, ShowsWorkersAndWaits) {
   status.waits = {{.reason = WaitReason::kRound,
                    .calls_waiting = 8,
                    .calls_ended = 9,
-                   .waited = absl::Milliseconds(1500)}};
+                   .waited = absl::Milliseconds(1500)},
+                  {.reason = WaitReason::kAttempt, .calls_waiting = 10}};
 
   const std::string text = Scrape({status});
 
@@ -74,6 +75,7 @@ TEST_F(StoreCollectableTest, ShowsWorkersAndWaits) {
         "\"fenced\"} 6\n",
         "tensorkv_slowest_worker_lag_steps{namespace=\"n\"} 7\n",
         "tensorkv_waiting{namespace=\"n\",reason=\"round\"} 8\n",
+        "tensorkv_waiting{namespace=\"n\",reason=\"attempt\"} 10\n",
         "tensorkv_waited_seconds_count{namespace=\"n\",reason=\"round\"} 9\n",
         "tensorkv_waited_seconds_sum{namespace=\"n\",reason=\"round\"} "
         "1.5\n"}) {

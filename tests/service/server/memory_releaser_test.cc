@@ -26,9 +26,10 @@ class FakeMemory final : public FreeMemory {
 class MemoryReleaserTest : public ::testing::Test {
  protected:
   void PassPeriods(int count) {
-    for (int i = 0; i < count; ++i) alarms_.Advance(absl::Milliseconds(100));
+    for (int i = 0; i < count; ++i) alarms_.Advance(kPeriod);
   }
 
+  static constexpr absl::Duration kPeriod = absl::Milliseconds(100);
   static constexpr int kWindow = MemoryReleaser::kLooksPerWindow;
   FakeMemory memory_;
   FakeAlarms alarms_;
