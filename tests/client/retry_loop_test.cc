@@ -191,7 +191,8 @@ class SilentServer {
     greeter_ = std::thread([this] {
       constexpr char kSettings[] = {0, 0, 0, 4, 0, 0, 0, 0, 0};
       connection_ = accept(listener_, nullptr, nullptr);
-      if (connection_ >= 0) EXPECT_EQ(write(connection_, kSettings, 9), 9);
+      if (connection_ < 0) return;
+      EXPECT_EQ(write(connection_, kSettings, 9), 9);
     });
   }
   ~SilentServer() {
