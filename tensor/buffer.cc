@@ -19,7 +19,7 @@ absl::StatusOr<RefPtr<Buffer>> HostBuffer::Allocate(
       new HostBuffer(static_cast<char*>(data), size_bytes, std::move(account)));
 }
 
-HostBuffer::~HostBuffer() { FreeHostMemory(mutable_data(), size_bytes()); }
+HostBuffer::~HostBuffer() { FreeHostMemory(mutable_data()); }
 
 AdoptedBuffer::AdoptedBuffer(const void* data, size_t size_bytes,
                              absl::AnyInvocable<void() &&> release)

@@ -104,9 +104,7 @@ void BufferPool::Return(const Memory& memory) {
 }
 
 void BufferPool::Delete(const MemoryList& list) {
-  for (const Memory& memory : list) {
-    FreeHostMemory(memory.data, memory.class_bytes);
-  }
+  for (const Memory& memory : list) FreeHostMemory(memory.data);
 }
 
 BufferPool::MemoryList BufferPool::RemoveOldest(size_t max_idle_bytes) {

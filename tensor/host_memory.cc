@@ -2,37 +2,39 @@
 
 #include <sys/mman.h>
 
+#include <cstdint>
 #include <new>
 
 namespace tensorkv {
 namespace {
 
+constexpr std::align_val_t kAlignment{kHostMemoryAlignment};
+
 constexpr size_t kHugePageBytes = 2 << 20;
-// For smaller buffers they would waste too much of their end.
+// Smaller memory would gain little.
 constexpr size_t kMinBytesForHugePages = 8 << 20;
 
-std::align_val_t AlignmentOf(size_t size_bytes) {
-  return std::align_val_t(size_bytes < kMinBytesForHugePages
-                              ? kHostMemoryAlignment
-                              : kHugePageBytes);
+// Takes the huge pages that lie whole within the memory. It is not aligned to
+// them: an allocator would look for more than it is asked for, and pass over
+// what memory of the same size has left.
+void UseHugePages(void* memory, size_t size_bytes) {
+  const auto begin = reinterpret_cast<uintptr_t>(memory);
+  const uintptr_t first = (begin + kHugePageBytes - 1) & -kHugePageBytes;
+  const uintptr_t end = (begin + size_bytes) & -kHugePageBytes;
+  // Where this fails there are no huge pages, and ordinary ones do.
+  (void)madvise(reinterpret_cast<void*>(first), end - first, MADV_HUGEPAGE);
 }
 
 }  // namespace
 
 void* AllocateHostMemory(size_t size_bytes) {
-  void* const memory =
-      ::operator new(size_bytes, AlignmentOf(size_bytes), std::nothrow);
+  void* const memory = ::operator new(size_bytes, kAlignment, std::nothrow);
   if (memory != nullptr && size_bytes >= kMinBytesForHugePages) {
-    // Without those at the end, which may be of somebody else's pages. Where
-    // this fails there are no huge pages, and ordinary ones do.
-    (void)madvise(memory, size_bytes / kHugePageBytes * kHugePageBytes,
-                  MADV_HUGEPAGE);
+    UseHugePages(memory, size_bytes);
   }
   return memory;
 }
 
-void FreeHostMemory(void* memory, size_t size_bytes) {
-  ::operator delete(memory, AlignmentOf(size_bytes));
-}
+void FreeHostMemory(void* memory) { ::operator delete(memory, kAlignment); }
 
 }  // namespace tensorkv

@@ -15,8 +15,8 @@ inline constexpr size_t kHostMemoryAlignment = 64;
 // copying into their pages. Thread-safe.
 void* AllocateHostMemory(size_t size_bytes);
 
-// Frees what AllocateHostMemory returned for the same size.
-void FreeHostMemory(void* memory, size_t size_bytes);
+// Frees what AllocateHostMemory returned.
+void FreeHostMemory(void* memory);
 
 }  // namespace tensorkv
 

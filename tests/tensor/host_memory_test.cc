@@ -12,6 +12,7 @@ namespace {
 
 constexpr size_t kMiB = 1 << 20;
 
+// By size in bytes.
 class HostMemoryTest : public ::testing::TestWithParam<size_t> {};
 
 TEST_P(HostMemoryTest, IsAlignedWritableAndFreed) {
@@ -21,20 +22,12 @@ TEST_P(HostMemoryTest, IsAlignedWritableAndFreed) {
   std::memset(memory, 1, GetParam());
 
   EXPECT_EQ(reinterpret_cast<uintptr_t>(memory) % kHostMemoryAlignment, 0u);
-  FreeHostMemory(memory, GetParam());
+  FreeHostMemory(memory);
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, HostMemoryTest,
                          ::testing::Values(0, 1, 64, 8 * kMiB - 1, 8 * kMiB,
                                            8 * kMiB + 1, 11 * kMiB));
-
-TEST(HostMemoryLimitsTest, HugePagesBeginWithTheMemory) {
-  void* const memory = AllocateHostMemory(8 * kMiB);
-  ASSERT_NE(memory, nullptr);
-
-  EXPECT_EQ(reinterpret_cast<uintptr_t>(memory) % (2 * kMiB), 0u);
-  FreeHostMemory(memory, 8 * kMiB);
-}
 
 TEST(HostMemoryLimitsTest, MoreThanThereIsGivesNull) {
   EXPECT_EQ(AllocateHostMemory(std::numeric_limits<size_t>::max() / 2),
