@@ -415,16 +415,16 @@ size_t CallWindow::num_clients() const {
   return clients_.size();
 }
 
-WaitStatus CallWindow::waits() const {
-  MutexLock lock(&mutex_);
-  return waits_;
-}
-
 size_t CallWindow::num_calls() const {
   MutexLock lock(&mutex_);
   size_t num_calls = 0;
   for (const auto& [id, client] : clients_) num_calls += client->calls.size();
   return num_calls;
+}
+
+WaitStatus CallWindow::waits() const {
+  MutexLock lock(&mutex_);
+  return waits_;
 }
 
 }  // namespace tensorkv

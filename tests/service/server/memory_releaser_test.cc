@@ -36,8 +36,7 @@ class MemoryReleaserTest : public ::testing::Test {
 };
 
 TEST_F(MemoryReleaserTest, ReleasesWhatWasFreeThroughAWindow) {
-  MemoryReleaser releaser(kWindow * absl::Milliseconds(100), &memory_,
-                          &alarms_);
+  MemoryReleaser releaser(kWindow * kPeriod, &memory_, &alarms_);
   memory_.free = 100;
 
   PassPeriods(kWindow - 1);
@@ -48,8 +47,7 @@ TEST_F(MemoryReleaserTest, ReleasesWhatWasFreeThroughAWindow) {
 }
 
 TEST_F(MemoryReleaserTest, KeepsWhatWasUsedMeanwhile) {
-  MemoryReleaser releaser(kWindow * absl::Milliseconds(100), &memory_,
-                          &alarms_);
+  MemoryReleaser releaser(kWindow * kPeriod, &memory_, &alarms_);
   memory_.free = 100;
   PassPeriods(kWindow / 2);
   memory_.free = 30;
@@ -62,8 +60,7 @@ TEST_F(MemoryReleaserTest, KeepsWhatWasUsedMeanwhile) {
 }
 
 TEST_F(MemoryReleaserTest, EveryWindowCountsAlone) {
-  MemoryReleaser releaser(kWindow * absl::Milliseconds(100), &memory_,
-                          &alarms_);
+  MemoryReleaser releaser(kWindow * kPeriod, &memory_, &alarms_);
   PassPeriods(kWindow);
   memory_.free = 50;
 
@@ -74,8 +71,7 @@ TEST_F(MemoryReleaserTest, EveryWindowCountsAlone) {
 
 TEST_F(MemoryReleaserTest, LooksNoMoreAfterItsEnd) {
   {
-    MemoryReleaser releaser(kWindow * absl::Milliseconds(100), &memory_,
-                            &alarms_);
+    MemoryReleaser releaser(kWindow * kPeriod, &memory_, &alarms_);
     EXPECT_EQ(alarms_.num_pending(), 1u);
   }
 
