@@ -6,7 +6,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -51,6 +53,16 @@ struct TensorUpdate {
   MutableTensorView value;
 };
 
+// Bytes to copy between host memory and memory of a device.
+struct MemoryCopy {
+  const char* from = nullptr;
+  char* to = nullptr;
+  size_t size_bytes = 0;
+};
+
+// Takes what copies have ended with.
+using CopiedCallback = absl::AnyInvocable<void(absl::Status) &&>;
+
 // A device that keeps tensors and updates them. Thread-safe.
 //
 // Knows nothing of keys, rounds or calls. Same inputs, same bits: whatever the
@@ -64,8 +76,7 @@ class Backend {
   // "cpu", "cuda:0".
   virtual absl::string_view name() const = 0;
 
-  // Whether the device's memory is the host's: ToDevice and ToHost then give
-  // back what they are given, and need not be called.
+  // Whether the device's memory is the host's: then nothing needs to be copied.
   virtual bool is_host() const = 0;
 
   // Memory of the device, uninitialised, 64-byte aligned. `account`, if any,
@@ -78,15 +89,16 @@ class Backend {
   // Sets all bytes of tensors to zero.
   virtual absl::Status Zero(absl::Span<const MutableTensorView> tensors) = 0;
 
-  // The tensor's elements in memory of the device; shares the buffer where it
-  // is that already.
-  // Errors: ResourceExhausted.
-  virtual absl::StatusOr<Tensor> ToDevice(const Tensor& host) = 0;
+  // Copies from host memory to the device. Returns when all bytes are there.
+  // Errors: those of the device; part of the bytes may be there then.
+  virtual absl::Status CopyToDevice(absl::Span<const MemoryCopy> copies) = 0;
 
-  // The tensor's elements in host memory; shares the buffer where it is that
-  // already.
-  // Errors: ResourceExhausted.
-  virtual absl::StatusOr<Tensor> ToHost(const Tensor& device) = 0;
+  // Copies from the device to host memory, and calls `done` when all bytes are
+  // there: on any thread, maybe before this returns. The memory must stay until
+  // then. `done` must not wait for another CopyToHost.
+  // Errors, as the argument of `done`: as above.
+  virtual void CopyToHost(std::vector<MemoryCopy> copies,
+                          CopiedCallback done) = 0;
 
   // Runs the updates, in one batch, and returns when they are done. Updates of
   // one batch touch different tensors.

@@ -59,10 +59,17 @@ absl::Status CpuBackend::Zero(absl::Span<const MutableTensorView> tensors) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Tensor> CpuBackend::ToDevice(const Tensor& host) { return host; }
+absl::Status CpuBackend::CopyToDevice(absl::Span<const MemoryCopy> copies) {
+  for (const MemoryCopy& copy : copies) {
+    if (copy.size_bytes == 0) continue;
+    std::memcpy(copy.to, copy.from, copy.size_bytes);
+  }
+  return absl::OkStatus();
+}
 
-absl::StatusOr<Tensor> CpuBackend::ToHost(const Tensor& device) {
-  return device;
+void CpuBackend::CopyToHost(std::vector<MemoryCopy> copies,
+                            CopiedCallback done) {
+  std::move(done)(CopyToDevice(copies));
 }
 
 absl::Status CpuBackend::Apply(absl::Span<const TensorUpdate> batch) {

@@ -3,6 +3,8 @@
 #ifndef TENSORKV_KERNELS_CPU_CPU_BACKEND_H_
 #define TENSORKV_KERNELS_CPU_CPU_BACKEND_H_
 
+#include <vector>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -15,7 +17,7 @@ namespace tensorkv {
 
 // Updates tensors with the CPU's widest vectors, in parallel over the keys of
 // a batch and inside large tensors. Takes every dtype. Host and device are the
-// same memory, so ToDevice and ToHost share.
+// same memory.
 //
 // Thread-safe: calls run side by side and share the threads. A batch of little
 // work runs on the caller's thread alone.
@@ -33,8 +35,8 @@ class CpuBackend final : public Backend {
   absl::StatusOr<RefPtr<Buffer>> Allocate(
       size_t size_bytes, RefPtr<MemoryAccount> account) override;
   absl::Status Zero(absl::Span<const MutableTensorView> tensors) override;
-  absl::StatusOr<Tensor> ToDevice(const Tensor& host) override;
-  absl::StatusOr<Tensor> ToHost(const Tensor& device) override;
+  absl::Status CopyToDevice(absl::Span<const MemoryCopy> copies) override;
+  void CopyToHost(std::vector<MemoryCopy> copies, CopiedCallback done) override;
   absl::Status Apply(absl::Span<const TensorUpdate> batch) override;
 
  private:

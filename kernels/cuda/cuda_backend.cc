@@ -19,10 +19,6 @@ class DeviceBuffer final : public Buffer {
   const DeviceMemory memory_;
 };
 
-bool IsOnDevice(const Tensor& tensor) {
-  return dynamic_cast<const DeviceBuffer*>(tensor.buffer().get()) != nullptr;
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(
@@ -51,24 +47,16 @@ absl::Status CudaBackend::Zero(absl::Span<const MutableTensorView> tensors) {
   return updates_->Zero(tensors);
 }
 
-absl::StatusOr<Tensor> CudaBackend::ToDevice(const Tensor& host) {
+absl::Status CudaBackend::CopyToDevice(absl::Span<const MemoryCopy> copies) {
   RETURN_IF_ERROR(health());
-  if (IsOnDevice(host)) return host;
-  ASSIGN_OR_RETURN(RefPtr<Buffer> buffer,
-                   Allocate(host.size_bytes(), /*account=*/nullptr));
-  RETURN_IF_ERROR(copies_->ToDevice(host.data(), buffer->mutable_data(),
-                                    host.size_bytes()));
-  return Tensor::OfBuffer(host.dtype(), host.shape(), std::move(buffer));
+  return copies_->ToDevice(copies);
 }
 
-absl::StatusOr<Tensor> CudaBackend::ToHost(const Tensor& device) {
-  RETURN_IF_ERROR(health());
-  if (!IsOnDevice(device)) return device;
-  ASSIGN_OR_RETURN(RefPtr<Buffer> buffer,
-                   HostBuffer::Allocate(device.size_bytes()));
-  RETURN_IF_ERROR(copies_->ToHost(device.data(), buffer->mutable_data(),
-                                  device.size_bytes()));
-  return Tensor::OfBuffer(device.dtype(), device.shape(), std::move(buffer));
+void CudaBackend::CopyToHost(std::vector<MemoryCopy> copies,
+                             CopiedCallback done) {
+  const absl::Status status = health();
+  if (!status.ok()) return std::move(done)(status);
+  copies_->ToHost(std::move(copies), std::move(done));
 }
 
 absl::Status CudaBackend::Apply(absl::Span<const TensorUpdate> batch) {

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -29,9 +31,9 @@ struct CudaBackendOptions {
 // Tensors on one GPU. Takes every dtype and gives the bits of the CPU backend,
 // except which NaN a NaN is. Thread-safe.
 //
-// One thread submits all work. Calls return when their work is done, so memory
-// is free to be reused or given back by then: no tensor needs events of its
-// own, and callers on several threads overlap.
+// One thread submits all work. Calls end when their work is done, so memory is
+// free to be reused or given back by then: no tensor needs events of its own,
+// and callers on several threads overlap.
 //
 // A buffer may outlive the backend. Once the device has failed, every call is
 // Unavailable with the cause; what tensors hold is lost.
@@ -40,7 +42,7 @@ class CudaBackend final : public Backend {
   // Errors: those of the device: ResourceExhausted · Unavailable · Internal.
   static absl::StatusOr<std::unique_ptr<CudaBackend>> Create(
       std::unique_ptr<Device> device, const CudaBackendOptions& options);
-  // REQUIRES: no call is running.
+  // REQUIRES: no call is running, and all copies are done.
   ~CudaBackend() override = default;
 
   absl::string_view name() const override { return pool_->device().name(); }
@@ -48,8 +50,8 @@ class CudaBackend final : public Backend {
   absl::StatusOr<RefPtr<Buffer>> Allocate(
       size_t size_bytes, RefPtr<MemoryAccount> account) override;
   absl::Status Zero(absl::Span<const MutableTensorView> tensors) override;
-  absl::StatusOr<Tensor> ToDevice(const Tensor& host) override;
-  absl::StatusOr<Tensor> ToHost(const Tensor& device) override;
+  absl::Status CopyToDevice(absl::Span<const MemoryCopy> copies) override;
+  void CopyToHost(std::vector<MemoryCopy> copies, CopiedCallback done) override;
   absl::Status Apply(absl::Span<const TensorUpdate> batch) override;
 
   uint64_t quota_bytes() const { return pool_->quota_bytes(); }

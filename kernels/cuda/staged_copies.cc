@@ -1,19 +1,30 @@
 #include "kernels/cuda/staged_copies.h"
 
-#include <algorithm>
 #include <cstring>
-#include <deque>
+#include <utility>
 
 #include "base/status_macros.h"
 
 namespace tensorkv {
-namespace {
 
-// Slots that one call to the host takes: enough for copying and emptying to
-// overlap, few enough that calls share.
-constexpr size_t kMaxPartsToHost = 4;
+struct StagedCopies::HostCall {
+  HostCall(std::vector<MemoryCopy> copies, CopiedCallback done)
+      : cursor(std::move(copies)), done(std::move(done)) {}
 
-}  // namespace
+  // Guarded by the mutex of the copies until the call is done.
+  CopyCursor cursor;
+  int num_parts_under_way = 0;
+  absl::Status status;
+  CopiedCallback done;
+};
+
+struct StagedCopies::HostPart {
+  std::shared_ptr<HostCall> call;
+  PinnedSlot slot;
+  std::vector<MemoryCopy> pieces;
+  // Who empties the slot.
+  Executor* emptying = nullptr;
+};
 
 absl::StatusOr<std::unique_ptr<StagedCopies>> StagedCopies::Create(
     DevicePool* pool, Executor* submission,
@@ -31,30 +42,32 @@ absl::StatusOr<std::unique_ptr<StagedCopies>> StagedCopies::Create(
   return copies;
 }
 
-absl::Status StagedCopies::ToDevice(const char* host, char* device,
-                                    size_t size_bytes) {
+absl::Status StagedCopies::ToDevice(absl::Span<const MemoryCopy> copies) {
+  CopyCursor cursor({copies.begin(), copies.end()});
   std::vector<std::shared_ptr<Completion>> parts;
-  const size_t slot_bytes = slots_to_device_->slot_bytes();
-  for (size_t offset = 0; offset < size_bytes; offset += slot_bytes) {
-    const size_t part_bytes = std::min(slot_bytes, size_bytes - offset);
+  while (!cursor.is_done()) {
     PinnedSlot slot = slots_to_device_->Acquire();
+    std::vector<MemoryCopy> pieces =
+        cursor.Next(slots_to_device_->slot_bytes());
     // The copy that page-locked memory costs.
-    std::memcpy(slot.data(), host + offset, part_bytes);
-    parts.push_back(
-        StartToDevice(std::move(slot), device + offset, part_bytes));
+    char* end = slot.data();
+    for (const MemoryCopy& piece : pieces) {
+      std::memcpy(end, piece.from, piece.size_bytes);
+      end += piece.size_bytes;
+    }
+    parts.push_back(StartToDevice(std::move(slot), std::move(pieces)));
   }
   absl::Status status;
   for (const auto& part : parts) status.Update(part->Wait());
   return status;
 }
 
-std::shared_ptr<Completion> StagedCopies::StartToDevice(PinnedSlot slot,
-                                                        char* device,
-                                                        size_t size_bytes) {
+std::shared_ptr<Completion> StagedCopies::StartToDevice(
+    PinnedSlot slot, std::vector<MemoryCopy> pieces) {
   auto copied = std::make_shared<Completion>();
-  submission_.Submit([this, copied, device, size_bytes,
+  submission_.Submit([this, copied, pieces = std::move(pieces),
                       slot = std::move(slot)]() mutable {
-    absl::Status started = EnqueueToDevice(slot, device, size_bytes);
+    absl::Status started = EnqueueToDevice(slot, pieces);
     to_device_->WhenDone([copied, started = std::move(started),
                           slot = std::move(slot)](absl::Status done) mutable {
       { const PinnedSlot released = std::move(slot); }
@@ -65,64 +78,95 @@ std::shared_ptr<Completion> StagedCopies::StartToDevice(PinnedSlot slot,
   return copied;
 }
 
-absl::Status StagedCopies::EnqueueToDevice(const PinnedSlot& slot, char* device,
-                                           size_t size_bytes) {
+absl::Status StagedCopies::EnqueueToDevice(
+    const PinnedSlot& slot, absl::Span<const MemoryCopy> pieces) {
   RETURN_IF_ERROR(pool_.OrderBehindAllocations(to_device_->stream()));
-  return to_device_->stream().CopyToDevice(device, slot.data(), size_bytes);
-}
-
-absl::Status StagedCopies::ToHost(const char* device, char* host,
-                                  size_t size_bytes) {
-  std::deque<Part> parts;
-  absl::Status status;
-  size_t offset = 0;
-  const auto start = [&](PinnedSlot slot) {
-    const size_t part_bytes =
-        std::min(slots_to_host_->slot_bytes(), size_bytes - offset);
-    auto copied = StartToHost(device + offset, slot.data(), part_bytes);
-    parts.push_back({std::move(slot), offset, part_bytes, std::move(copied)});
-    offset += part_bytes;
-  };
-  const auto finish = [&](const Part& part) {
-    status.Update(part.copied->Wait());
-    // The copy that page-locked memory costs.
-    if (status.ok()) {
-      std::memcpy(host + part.offset, part.slot.data(), part.size_bytes);
-    }
-  };
-  while (offset < size_bytes && status.ok()) {
-    if (parts.empty()) start(slots_to_host_->Acquire());
-    while (offset < size_bytes && parts.size() < kMaxPartsToHost) {
-      std::optional<PinnedSlot> slot = slots_to_host_->TryAcquire();
-      if (!slot) break;
-      start(*std::move(slot));
-    }
-    finish(parts.front());
-    parts.pop_front();
+  const char* from = slot.data();
+  for (const MemoryCopy& piece : pieces) {
+    RETURN_IF_ERROR(
+        to_device_->stream().CopyToDevice(piece.to, from, piece.size_bytes));
+    from += piece.size_bytes;
   }
-  for (const Part& part : parts) finish(part);
-  return status;
+  return absl::OkStatus();
 }
 
-std::shared_ptr<Completion> StagedCopies::StartToHost(const char* device,
-                                                      char* slot,
-                                                      size_t size_bytes) {
-  auto copied = std::make_shared<Completion>();
-  submission_.Submit([this, copied, device, slot, size_bytes] {
-    absl::Status started = EnqueueToHost(device, slot, size_bytes);
+void StagedCopies::ToHost(std::vector<MemoryCopy> copies, CopiedCallback done) {
+  auto call = std::make_shared<HostCall>(std::move(copies), std::move(done));
+  if (call->cursor.is_done()) return std::move(call->done)(absl::OkStatus());
+  {
+    MutexLock lock(&mutex_);
+    waiting_.push_back(std::move(call));
+  }
+  StartParts();
+}
+
+void StagedCopies::StartParts() {
+  while (const std::shared_ptr<HostPart> part = TakePart()) StartToHost(part);
+}
+
+// Whoever finds no slot leaves its call to those who have them: they come here
+// again when they are done.
+std::shared_ptr<StagedCopies::HostPart> StagedCopies::TakePart() {
+  MutexLock lock(&mutex_);
+  if (waiting_.empty()) return nullptr;
+  std::optional<PinnedSlot> slot = slots_to_host_->TryAcquire();
+  if (!slot) return nullptr;
+  std::shared_ptr<HostCall> call = std::move(waiting_.front());
+  waiting_.pop_front();
+  ++call->num_parts_under_way;
+  auto part = std::make_shared<HostPart>();
+  part->slot = *std::move(slot);
+  part->pieces = call->cursor.Next(slots_to_host_->slot_bytes());
+  part->emptying = &emptying_[next_emptying_++ % kNumEmptying];
+  part->call = call;
+  if (!call->cursor.is_done()) waiting_.push_back(std::move(call));
+  return part;
+}
+
+void StagedCopies::StartToHost(const std::shared_ptr<HostPart>& part) {
+  submission_.Submit([this, part] {
+    absl::Status started = EnqueueToHost(*part);
     to_host_->WhenDone(
-        [copied, started = std::move(started)](absl::Status done) mutable {
+        [this, part, started = std::move(started)](absl::Status done) mutable {
           started.Update(done);
-          copied->Set(started);
+          part->emptying->Submit(
+              [this, part, status = std::move(started)]() mutable {
+                FinishPart(*part, std::move(status));
+              });
         });
   });
-  return copied;
 }
 
-absl::Status StagedCopies::EnqueueToHost(const char* device, char* slot,
-                                         size_t size_bytes) {
+absl::Status StagedCopies::EnqueueToHost(const HostPart& part) {
   RETURN_IF_ERROR(pool_.OrderBehindAllocations(to_host_->stream()));
-  return to_host_->stream().CopyToHost(slot, device, size_bytes);
+  char* to = part.slot.data();
+  for (const MemoryCopy& piece : part.pieces) {
+    RETURN_IF_ERROR(
+        to_host_->stream().CopyToHost(to, piece.from, piece.size_bytes));
+    to += piece.size_bytes;
+  }
+  return absl::OkStatus();
+}
+
+void StagedCopies::FinishPart(HostPart& part, absl::Status status) {
+  // The copy that page-locked memory costs.
+  const char* from = part.slot.data();
+  for (const MemoryCopy& piece : part.pieces) {
+    if (!status.ok()) break;
+    std::memcpy(piece.to, from, piece.size_bytes);
+    from += piece.size_bytes;
+  }
+  { const PinnedSlot released = std::move(part.slot); }
+  StartParts();
+  // Last: when all calls are done, this object may go.
+  const std::shared_ptr<HostCall> call = std::move(part.call);
+  if (EndPart(*call, status)) std::move(call->done)(call->status);
+}
+
+bool StagedCopies::EndPart(HostCall& call, const absl::Status& status) {
+  MutexLock lock(&mutex_);
+  call.status.Update(status);
+  return --call.num_parts_under_way == 0 && call.cursor.is_done();
 }
 
 }  // namespace tensorkv

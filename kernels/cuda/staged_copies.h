@@ -3,15 +3,22 @@
 #ifndef TENSORKV_KERNELS_CUDA_STAGED_COPIES_H_
 #define TENSORKV_KERNELS_CUDA_STAGED_COPIES_H_
 
+#include <array>
 #include <cstddef>
+#include <deque>
 #include <memory>
 #include <optional>
-#include <utility>
+#include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "base/executor.h"
+#include "base/mutex.h"
+#include "kernels/backend.h"
 #include "kernels/cuda/completion.h"
+#include "kernels/cuda/copy_cursor.h"
 #include "kernels/cuda/device_pool.h"
 #include "kernels/cuda/pinned_slots.h"
 #include "kernels/cuda/stream_lane.h"
@@ -26,13 +33,13 @@ struct StagedCopiesOptions {
 };
 
 // Copies part by part through pinned slots: while the device copies one part,
-// the caller fills or empties the slot of another. Thread-safe; calls block
-// until their bytes are there, and where all slots are taken until one is free.
+// the host fills or empties the slot of another. Small copies of one call share
+// parts. Thread-safe.
 //
-// A call to the device holds a slot only while it fills it; the device's
-// progress frees it. A call to the host waits for a slot only while it has
-// none. So whoever has slots never waits for one, and there is always one
-// coming.
+// A call to the device blocks, and waits for slots; it holds a slot only while
+// it fills it, and the device's progress frees it. Calls to the host do not
+// block: they take turns at the slots that are free. So whoever has a slot
+// never waits for one, and there is always one coming.
 class StagedCopies {
  public:
   // `pool` and `submission`, which starts all work on the streams, outlive this
@@ -40,41 +47,58 @@ class StagedCopies {
   static absl::StatusOr<std::unique_ptr<StagedCopies>> Create(
       DevicePool* pool, Executor* submission,
       const StagedCopiesOptions& options);
+  // REQUIRES: all copies are done.
+  ~StagedCopies() = default;
 
-  // Errors: Unavailable (the device has failed) · Internal. Part of the bytes
-  // may have been copied then.
-  absl::Status ToDevice(const char* host, char* device, size_t size_bytes);
-  absl::Status ToHost(const char* device, char* host, size_t size_bytes);
+  // As Backend::CopyToDevice and CopyToHost.
+  // Errors: Unavailable (the device has failed) · Internal.
+  absl::Status ToDevice(absl::Span<const MemoryCopy> copies);
+  void ToHost(std::vector<MemoryCopy> copies, CopiedCallback done);
 
   int num_free_slots() const {
     return slots_to_device_->num_free() + slots_to_host_->num_free();
   }
 
  private:
-  // A slot on its way to the host.
-  struct Part {
-    PinnedSlot slot;
-    size_t offset = 0;
-    size_t size_bytes = 0;
-    std::shared_ptr<Completion> copied;
-  };
+  // Threads that empty slots: copying one part must not wait for another.
+  static constexpr size_t kNumEmptying = 4;
+
+  // One call to the host.
+  struct HostCall;
+  // A slot on its way to the host, and what its bytes are for.
+  struct HostPart;
 
   StagedCopies(DevicePool* pool, Executor* submission)
       : pool_(*pool), submission_(*submission) {}
 
-  std::shared_ptr<Completion> StartToDevice(PinnedSlot slot, char* device,
-                                            size_t size_bytes);
-  absl::Status EnqueueToDevice(const PinnedSlot& slot, char* device,
-                               size_t size_bytes);
-  std::shared_ptr<Completion> StartToHost(const char* device, char* slot,
-                                          size_t size_bytes);
-  absl::Status EnqueueToHost(const char* device, char* slot, size_t size_bytes);
+  std::shared_ptr<Completion> StartToDevice(PinnedSlot slot,
+                                            std::vector<MemoryCopy> pieces);
+  absl::Status EnqueueToDevice(const PinnedSlot& slot,
+                               absl::Span<const MemoryCopy> pieces);
+
+  // Starts parts of the calls that wait, as long as there are slots.
+  void StartParts();
+  std::shared_ptr<HostPart> TakePart();
+  void StartToHost(const std::shared_ptr<HostPart>& part);
+  absl::Status EnqueueToHost(const HostPart& part);
+  // On a thread that empties slots.
+  void FinishPart(HostPart& part, absl::Status status);
+  // Whether the call is done.
+  bool EndPart(HostCall& call, const absl::Status& status);
 
   DevicePool& pool_;
   Executor& submission_;
-  // Set by Create. The lanes' callbacks give slots back.
+  // Set by Create.
   std::unique_ptr<PinnedSlots> slots_to_device_;
   std::unique_ptr<PinnedSlots> slots_to_host_;
+
+  Mutex mutex_;
+  // Calls to the host of which something has not been started.
+  std::deque<std::shared_ptr<HostCall>> waiting_ ABSL_GUARDED_BY(mutex_);
+  size_t next_emptying_ ABSL_GUARDED_BY(mutex_) = 0;
+
+  std::array<Executor, kNumEmptying> emptying_;
+  // Set by Create. Last: their callbacks use the rest.
   std::unique_ptr<StreamLane> to_device_;
   std::unique_ptr<StreamLane> to_host_;
 };

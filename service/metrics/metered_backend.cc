@@ -2,6 +2,7 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "service/metrics/histogram_bounds.h"
@@ -66,12 +67,13 @@ absl::Status MeteredBackend::Zero(absl::Span<const MutableTensorView> tensors) {
   return inner_->Zero(tensors);
 }
 
-absl::StatusOr<Tensor> MeteredBackend::ToDevice(const Tensor& host) {
-  return inner_->ToDevice(host);
+absl::Status MeteredBackend::CopyToDevice(absl::Span<const MemoryCopy> copies) {
+  return inner_->CopyToDevice(copies);
 }
 
-absl::StatusOr<Tensor> MeteredBackend::ToHost(const Tensor& device) {
-  return inner_->ToHost(device);
+void MeteredBackend::CopyToHost(std::vector<MemoryCopy> copies,
+                                CopiedCallback done) {
+  inner_->CopyToHost(std::move(copies), std::move(done));
 }
 
 absl::Status MeteredBackend::Apply(absl::Span<const TensorUpdate> batch) {

@@ -4,6 +4,7 @@
 #define TENSORKV_SERVICE_METRICS_METERED_BACKEND_H_
 
 #include <memory>
+#include <vector>
 
 #include "base/alarms.h"
 #include "kernels/backend.h"
@@ -32,8 +33,8 @@ class MeteredBackend final : public Backend {
   absl::StatusOr<RefPtr<Buffer>> Allocate(
       size_t size_bytes, RefPtr<MemoryAccount> account) override;
   absl::Status Zero(absl::Span<const MutableTensorView> tensors) override;
-  absl::StatusOr<Tensor> ToDevice(const Tensor& host) override;
-  absl::StatusOr<Tensor> ToHost(const Tensor& device) override;
+  absl::Status CopyToDevice(absl::Span<const MemoryCopy> copies) override;
+  void CopyToHost(std::vector<MemoryCopy> copies, CopiedCallback done) override;
   absl::Status Apply(absl::Span<const TensorUpdate> batch) override;
 
  private:

@@ -55,6 +55,8 @@ void Handlers::Pull(grpc::ByteBuffer* bytes, CallContext context,
                     Responder respond) {
   absl::StatusOr<PullRequest> request = Decode<v1::PullRequest>(bytes, limits_);
   if (!request.ok()) return std::move(respond)(request.status());
+  // More cannot be sent; whether all of it can is seen when it is encoded.
+  context.max_reply_bytes = limits_.max_message_bytes;
   store_.Pull(*std::move(request), std::move(context),
               Encoded<PullReply>(limits_, EncodeValues, std::move(respond)));
 }

@@ -22,6 +22,20 @@ constexpr uint64_t kShareOfCallWindow = 64;
 constexpr uint64_t kMinCallWindowBytes = 64 << 10;
 constexpr uint64_t kMaxCallWindowBytes = 64 << 20;
 
+// Values whose digests are computed together: from a device they are copied.
+constexpr uint64_t kDigestBytes = 64 << 20;
+
+// Behind the keys from `begin` on whose digests are computed together: one
+// whatever its size, or more.
+size_t EndOfGroup(absl::Span<const KeyStatus> keys, size_t begin) {
+  uint64_t bytes = keys[begin].value_bytes;
+  size_t end = begin + 1;
+  while (end < keys.size() && bytes + keys[end].value_bytes <= kDigestBytes) {
+    bytes += keys[end++].value_bytes;
+  }
+  return end;
+}
+
 CallWindowOptions WindowOptions(uint64_t budget_bytes,
                                 absl::Duration max_wait) {
   return {.max_bytes = std::clamp(budget_bytes / kShareOfCallWindow,
@@ -143,16 +157,21 @@ absl::StatusOr<StatReply> Namespace::Stat(const StatRequest& request) {
       reply.keys.push_back(StatusOf(*key));
     }
   }
-  if (request.with_digest) RETURN_IF_ERROR(AddDigests(request, reply));
+  if (!request.with_digest) return reply;
+  const absl::Span<KeyStatus> keys = absl::MakeSpan(reply.keys);
+  for (size_t begin = 0; begin < keys.size();) {
+    const size_t end = EndOfGroup(keys, begin);
+    RETURN_IF_ERROR(AddDigests(keys.subspan(begin, end - begin)));
+    begin = end;
+  }
   return reply;
 }
 
 // Reads the values as any reader does, and reports what it read: version and
 // digest belong together. Waits for no more than an update under way.
-absl::Status Namespace::AddDigests(const StatRequest& request,
-                                   StatReply& reply) {
+absl::Status Namespace::AddDigests(absl::Span<KeyStatus> keys) {
   PullRequest pull;
-  for (const std::string& key : request.keys) pull.entries.push_back({key, 0});
+  for (const KeyStatus& key : keys) pull.entries.push_back({key.key, 0});
   struct Answer {
     Notification arrived;
     absl::StatusOr<PullReply> reply;
@@ -166,9 +185,9 @@ absl::Status Namespace::AddDigests(const StatRequest& request,
   answer->arrived.WaitForNotification();
   RETURN_IF_ERROR(answer->reply.status());
   absl::flat_hash_map<const char*, uint64_t> digests;  // a key may come twice
-  for (size_t i = 0; i < reply.keys.size(); ++i) {
+  for (size_t i = 0; i < keys.size(); ++i) {
     const Value& value = answer->reply->values[i];
-    KeyStatus& status = reply.keys[i];
+    KeyStatus& status = keys[i];
     status.dtype = value.tensor.dtype();
     status.shape = value.tensor.shape();
     status.value_bytes = value.tensor.size_bytes();

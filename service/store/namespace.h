@@ -205,11 +205,15 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   // FailedPrecondition.
   absl::StatusOr<std::vector<bool>> EntriesToCreate(
       const InitRequest& request) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Makes the keys that are `wanted` and missing, with their values, of which
-  // it may take memory out of the request.
+  // Makes the keys that are `wanted` and missing; gives all keys the rules of
+  // `bindings`, with their states.
   absl::Status MakeKeys(InitRequest& request, const std::vector<bool>& wanted,
+                        const RuleBindings& bindings,
                         std::vector<KeyPtr>& keys);
   absl::StatusOr<KeyPtr> MakeKey(const InitEntry& entry);
+  // Gives new keys their values, of which it may take memory out of the
+  // request.
+  absl::Status MakeValues(InitRequest& request, absl::Span<const KeyPtr> keys);
   // Whether a new key can keep the tensor's memory as its value.
   bool BecomesValue(const Tensor& tensor) const;
   // The tensor's buffer, which is counted as a value from now on.
@@ -217,15 +221,17 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   absl::StatusOr<RefPtr<Buffer>> AllocateValue(uint64_t bytes);
   absl::Status CopyValues(const InitRequest& request,
                           absl::Span<const KeyPtr> keys);
+  absl::Status CopyValuesToDevice(const InitRequest& request,
+                                  absl::Span<const KeyPtr> keys);
   static absl::Status CheckRule(absl::string_view key, DType dtype,
                                 const UpdateRule& rule);
   // Finds the rules of new keys. Not under the mutex: matching many patterns
   // takes time.
   static absl::Status FindRules(const RuleBindings& bindings,
                                 absl::Span<const KeyPtr> keys);
-  absl::Status MakeStates(const std::vector<bool>& wanted,
-                          absl::Span<const KeyPtr> keys)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Gives new keys the states of their rules. Not under the mutex: a device may
+  // take its time to find memory.
+  absl::Status MakeStates(absl::Span<const KeyPtr> keys);
   InitReply InsertKeys(const InitRequest& request,
                        const std::vector<bool>& wanted,
                        absl::Span<const KeyPtr> keys, Replies& replies)
@@ -253,9 +259,15 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   // What a push must reserve for the tensor: nothing where its memory is
   // counted already or not there yet.
   uint64_t BytesToHold(const Tensor& tensor) const;
-  absl::Status MoveToDevice(PushRequest& request);
-  // Checks a push and makes it take effect; fills admission.updates and
-  // admission.folds.
+  // Checks a push, then copies its tensors to the device, unless this is the
+  // host.
+  absl::Status MoveToDevice(Admission& admission);
+  absl::Status CopyToDevice(PushRequest& request);
+  // Whether a push can be admitted, but for the budget. A failed round that it
+  // reports counts as reported.
+  absl::StatusOr<GroupedEntries> Check(const Admission& admission)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Checks a push and makes it take effect; fills admission.work.
   absl::Status Admit(Admission& admission)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<GroupedEntries> GroupByKey(const PushRequest& request)
@@ -338,6 +350,12 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
 
   // namespace_pull.cc
   absl::Status CheckPull(const PullRequest& request) const;
+  // Copies the values of `reply` to the host, if they are not there, then
+  // calls `done`, maybe on another thread; this may be gone by then.
+  void SendFromDevice(PullReply reply, ReplyCallback<PullReply> done);
+  // The same values with memory on the host, which is counted as values, but
+  // without elements yet.
+  absl::StatusOr<PullReply> AllocateOnHost(const PullReply& reply) const;
 
   // namespace_waits.cc
   // Lets the call end now, or parks it and listens for its cancellation.
@@ -416,15 +434,15 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   void EndLeases();
 
   // namespace_rules.cc
+  // REQUIRES: the mutex, unless nobody else knows the key.
   absl::StatusOr<RefPtr<RuleState>> MakeState(const StoredKey& key,
-                                              const UpdateRule& rule)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+                                              const UpdateRule& rule);
   // Binds `rule` to `pattern`, and to the keys that follow from it.
   absl::Status Bind(absl::string_view pattern, SharedRule rule,
                     Replies& replies) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   KeyStatus StatusOf(const StoredKey& key) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status AddDigests(const StatRequest& request, StatReply& reply);
+  absl::Status AddDigests(absl::Span<KeyStatus> keys);
 
   absl::Status NoSuchKey(absl::string_view key) const;
   absl::Status CheckNumEntries(size_t num_entries) const;

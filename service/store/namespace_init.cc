@@ -33,8 +33,7 @@ absl::StatusOr<InitReply> Namespace::Init(InitRequest request) {
       ASSIGN_OR_RETURN(wanted, EntriesToCreate(request));
       bindings = bindings_;
     }
-    RETURN_IF_ERROR(MakeKeys(request, wanted, keys));
-    RETURN_IF_ERROR(FindRules(*bindings, keys));
+    RETURN_IF_ERROR(MakeKeys(request, wanted, *bindings, keys));
 
     Replies replies;
     InitReply reply;
@@ -44,7 +43,6 @@ absl::StatusOr<InitReply> Namespace::Init(InitRequest request) {
                        EntriesToCreate(request));
       // The rules have changed, or a key that was to be kept was deleted.
       if (bindings != bindings_ || !Covers(keys, wanted_now)) continue;
-      RETURN_IF_ERROR(MakeStates(wanted_now, keys));
       reply = InsertKeys(request, wanted_now, keys, replies);
     }
     Send(std::move(replies));
@@ -89,23 +87,38 @@ absl::StatusOr<std::vector<bool>> Namespace::EntriesToCreate(
   return wanted;
 }
 
+// All is checked and has its memory before the first element is copied.
 absl::Status Namespace::MakeKeys(InitRequest& request,
                                  const std::vector<bool>& wanted,
+                                 const RuleBindings& bindings,
                                  std::vector<KeyPtr>& keys) {
-  std::vector<KeyPtr> to_fill(keys.size());
+  std::vector<KeyPtr> made(keys.size());
   for (size_t i = 0; i < keys.size(); ++i) {
     if (!wanted[i] || keys[i]) continue;
+    ASSIGN_OR_RETURN(made[i], MakeKey(request.entries[i]));
+    keys[i] = made[i];
+  }
+  RETURN_IF_ERROR(FindRules(bindings, keys));
+  RETURN_IF_ERROR(MakeStates(keys));
+  RETURN_IF_ERROR(MakeValues(request, made));
+  return absl::OkStatus();
+}
+
+absl::Status Namespace::MakeValues(InitRequest& request,
+                                   absl::Span<const KeyPtr> keys) {
+  std::vector<KeyPtr> to_fill(keys.size());
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (!keys[i]) continue;
     Tensor& tensor = request.entries[i].tensor;
-    const uint64_t bytes = tensor.size_bytes();
-    ASSIGN_OR_RETURN(keys[i], MakeKey(request.entries[i]));
     if (BecomesValue(tensor)) {
       keys[i]->value = TakeAsValue(tensor);
       continue;
     }
-    ASSIGN_OR_RETURN(keys[i]->value, AllocateValue(bytes));
+    ASSIGN_OR_RETURN(keys[i]->value, AllocateValue(tensor.size_bytes()));
     to_fill[i] = keys[i];
   }
-  return CopyValues(request, to_fill);
+  return is_on_host_ ? CopyValues(request, to_fill)
+                     : CopyValuesToDevice(request, to_fill);
 }
 
 absl::StatusOr<Namespace::KeyPtr> Namespace::MakeKey(const InitEntry& entry) {
@@ -137,18 +150,16 @@ absl::StatusOr<RefPtr<Buffer>> Namespace::AllocateValue(uint64_t bytes) {
 }
 
 // The store updates values in place, so it keeps them in memory of its own;
-// this is the only copy that Init makes.
+// this is the only copy that Init makes. As a batch of updates, it uses all
+// threads.
 absl::Status Namespace::CopyValues(const InitRequest& request,
                                    absl::Span<const KeyPtr> keys) {
   static const UpdateRule* const kAssign = new UpdateRule();
-  std::vector<Tensor> sources(keys.size());
   std::vector<TensorView> views(keys.size());
   std::vector<TensorUpdate> copies;
   for (size_t i = 0; i < keys.size(); ++i) {
     if (!keys[i]) continue;
-    ASSIGN_OR_RETURN(sources[i],
-                     environment_.backend->ToDevice(request.entries[i].tensor));
-    views[i] = sources[i].view();
+    views[i] = request.entries[i].tensor.view();
     TensorUpdate& copy = copies.emplace_back();
     copy.rule = kAssign;
     copy.contributions = absl::MakeConstSpan(&views[i], 1);
@@ -156,6 +167,18 @@ absl::Status Namespace::CopyValues(const InitRequest& request,
                   keys[i]->value->mutable_data()};
   }
   return environment_.backend->Apply(copies);
+}
+
+absl::Status Namespace::CopyValuesToDevice(const InitRequest& request,
+                                           absl::Span<const KeyPtr> keys) {
+  std::vector<MemoryCopy> copies;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (!keys[i]) continue;
+    copies.push_back({request.entries[i].tensor.data(),
+                      keys[i]->value->mutable_data(),
+                      static_cast<size_t>(keys[i]->value_bytes())});
+  }
+  return environment_.backend->CopyToDevice(copies);
 }
 
 absl::Status Namespace::FindRules(const RuleBindings& bindings,
@@ -176,11 +199,10 @@ absl::Status Namespace::CheckRule(absl::string_view key, DType dtype,
       absl::StrCat("key ", Quoted(key), ": ", status.message()));
 }
 
-absl::Status Namespace::MakeStates(const std::vector<bool>& wanted,
-                                   absl::Span<const KeyPtr> keys) {
-  for (size_t i = 0; i < keys.size(); ++i) {
-    if (!wanted[i]) continue;
-    ASSIGN_OR_RETURN(keys[i]->rule_state, MakeState(*keys[i], *keys[i]->rule));
+absl::Status Namespace::MakeStates(absl::Span<const KeyPtr> keys) {
+  for (const KeyPtr& key : keys) {
+    if (!key) continue;
+    ASSIGN_OR_RETURN(key->rule_state, MakeState(*key, *key->rule));
   }
   return absl::OkStatus();
 }

@@ -6,16 +6,21 @@
 #include "base/status_macros.h"
 #include "service/store/names.h"
 #include "service/store/namespace.h"
+#include "service/store/staged_tensors.h"
 
 namespace tensorkv {
 namespace {
 
-// Unlocked: brings device tensors to the host.
-absl::Status MoveToHost(Backend& backend, PullReply& reply) {
-  for (Value& value : reply.values) {
-    ASSIGN_OR_RETURN(value.tensor, backend.ToHost(value.tensor));
+// From the tensors of one reply to those of the other.
+std::vector<MemoryCopy> CopiesBetween(const PullReply& from, PullReply& to) {
+  std::vector<MemoryCopy> copies;
+  copies.reserve(from.values.size());
+  for (size_t i = 0; i < from.values.size(); ++i) {
+    const Tensor& tensor = from.values[i].tensor;
+    copies.push_back({tensor.data(), to.values[i].tensor.mutable_data(),
+                      static_cast<size_t>(tensor.size_bytes())});
   }
-  return absl::OkStatus();
+  return copies;
 }
 
 }  // namespace
@@ -44,6 +49,8 @@ class Namespace::PullCall final : public WaitingCall {
   // cannot. Errors: NotFound.
   absl::StatusOr<bool> ReadFrom(size_t begin, PullReply* reply);
   absl::Status CheckAllExist() const;
+  // Before anything is copied for a reply that cannot be sent.
+  absl::Status CheckReplyBytes(const PullReply& reply) const;
   // Whether the call need not wait any longer.
   absl::StatusOr<bool> Attempt(PullReply& reply);
   // What the entry at position_ waits for.
@@ -99,7 +106,19 @@ absl::StatusOr<bool> Namespace::PullCall::Attempt(PullReply& reply) {
     if (!is_ready) return false;
   }
   reply.values.reserve(request_.entries.size());
-  return ReadFrom(0, &reply);
+  ASSIGN_OR_RETURN(const bool is_ready, ReadFrom(0, &reply));
+  if (is_ready) RETURN_IF_ERROR(CheckReplyBytes(reply));
+  return is_ready;
+}
+
+absl::Status Namespace::PullCall::CheckReplyBytes(
+    const PullReply& reply) const {
+  uint64_t bytes = 0;
+  for (const Value& value : reply.values) bytes += value.tensor.size_bytes();
+  if (bytes <= context.max_reply_bytes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "values of the reply: expected at most ", context.max_reply_bytes,
+      " bytes, got ", bytes, "; pull fewer keys in one call"));
 }
 
 absl::StatusOr<bool> Namespace::PullCall::ReadFrom(size_t begin,
@@ -187,12 +206,37 @@ std::string Namespace::PullCall::Missing() const {
 
 void Namespace::PullCall::Send() {
   pinned_.clear();
-  if (answer_.ok() && !namespace_.is_on_host_) {
-    const absl::Status status =
-        MoveToHost(*namespace_.environment_.backend, *answer_);
-    if (!status.ok()) answer_ = status;
+  if (answer_.ok()) {
+    return namespace_.SendFromDevice(*std::move(answer_), std::move(done_));
   }
   SendOnce(std::move(done_), std::move(answer_));
+}
+
+void Namespace::SendFromDevice(PullReply reply, ReplyCallback<PullReply> done) {
+  if (is_on_host_) return std::move(done)(std::move(reply));
+  absl::StatusOr<PullReply> on_host = AllocateOnHost(reply);
+  if (!on_host.ok()) return std::move(done)(on_host.status());
+  std::vector<MemoryCopy> copies = CopiesBetween(reply, *on_host);
+  environment_.backend->CopyToHost(
+      std::move(copies),
+      [device = std::move(reply), host = *std::move(on_host),
+       done = std::move(done)](const absl::Status& status) mutable {
+        // What is not needed any more is free before the caller hears of it.
+        device = {};
+        if (status.ok()) return std::move(done)(std::move(host));
+        host = {};
+        std::move(done)(status);
+      });
+}
+
+absl::StatusOr<PullReply> Namespace::AllocateOnHost(
+    const PullReply& reply) const {
+  PullReply on_host = reply;
+  std::vector<Tensor*> tensors;
+  tensors.reserve(on_host.values.size());
+  for (Value& value : on_host.values) tensors.push_back(&value.tensor);
+  RETURN_IF_ERROR(AllocateStaged(values_, tensors));
+  return on_host;
 }
 
 void Namespace::Pull(PullRequest request, CallContext context,

@@ -38,7 +38,7 @@ void Namespace::Push(PushRequest request, const CallContext& context,
   admission.call->done = std::move(done);
 
   if (status.ok()) status = HoldContributions(admission);
-  if (status.ok()) status = MoveToDevice(request);
+  if (status.ok()) status = MoveToDevice(admission);
   if (status.ok()) {
     MutexLock lock(&mutex_);
     status = Admit(admission);
@@ -87,28 +87,59 @@ uint64_t Namespace::BytesToHold(const Tensor& tensor) const {
   return is_on_host_ && is_counted ? 0 : tensor.size_bytes();
 }
 
-absl::Status Namespace::MoveToDevice(PushRequest& request) {
+// Nothing is copied for a push that would be refused as things are.
+absl::Status Namespace::MoveToDevice(Admission& admission) {
   if (is_on_host_) return absl::OkStatus();
-  for (PushEntry& entry : request.entries) {
+  {
+    MutexLock lock(&mutex_);
+    const absl::StatusOr<GroupedEntries> entries = Check(admission);
+    if (!entries.ok()) {
+      CountRefusal(admission.request, entries.status());
+      return entries.status();
+    }
+    RETURN_IF_ERROR(budget_->CheckRoom(
+        SumOfBytes(entries->room_bytes, entries->note_bytes)));
+  }
+  return CopyToDevice(admission.request);
+}
+
+absl::Status Namespace::CopyToDevice(PushRequest& request) {
+  std::vector<RefPtr<Buffer>> buffers(request.entries.size());
+  std::vector<MemoryCopy> copies;
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    const PushEntry& entry = request.entries[i];
     if (entry.skip) continue;
-    ASSIGN_OR_RETURN(entry.tensor,
-                     environment_.backend->ToDevice(entry.tensor));
+    const auto bytes = static_cast<size_t>(entry.tensor.size_bytes());
+    ASSIGN_OR_RETURN(buffers[i],
+                     environment_.backend->Allocate(bytes, nullptr));
+    copies.push_back({entry.tensor.data(), buffers[i]->mutable_data(), bytes});
+  }
+  RETURN_IF_ERROR(environment_.backend->CopyToDevice(copies));
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    if (!buffers[i]) continue;
+    Tensor& tensor = request.entries[i].tensor;
+    tensor =
+        Tensor::OfBuffer(tensor.dtype(), tensor.shape(), std::move(buffers[i]));
   }
   return absl::OkStatus();
 }
 
-absl::Status Namespace::Admit(Admission& admission) {
-  PushRequest& request = admission.request;
+absl::StatusOr<Namespace::GroupedEntries> Namespace::Check(
+    const Admission& admission) {
+  const PushRequest& request = admission.request;
   RETURN_IF_ERROR(Admit(request.worker));
   RETURN_IF_ERROR(TakeFailure(request.worker));
-  ASSIGN_OR_RETURN(const GroupedEntries entries, GroupByKey(request));
+  ASSIGN_OR_RETURN(GroupedEntries entries, GroupByKey(request));
   const uint64_t max_reply_bytes = admission.context.max_reply_bytes;
-  if (entries.reply_bytes > max_reply_bytes) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("values of the reply: expected at most ", max_reply_bytes,
-                     " bytes, got ", entries.reply_bytes,
-                     "; push and pull fewer keys in one call"));
-  }
+  if (entries.reply_bytes <= max_reply_bytes) return entries;
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "values of the reply: expected at most ", max_reply_bytes, " bytes, got ",
+      entries.reply_bytes, "; push and pull fewer keys in one call"));
+}
+
+absl::Status Namespace::Admit(Admission& admission) {
+  PushRequest& request = admission.request;
+  ASSIGN_OR_RETURN(const GroupedEntries entries, Check(admission));
   ASSIGN_OR_RETURN(admission.room,
                    Reservation::Create(values_, entries.room_bytes));
   ASSIGN_OR_RETURN(admission.notes,

@@ -22,7 +22,8 @@ namespace tensorkv {
 struct CallContext {
   // From now. The store's own bound counts if it is shorter.
   absl::Duration timeout = absl::InfiniteDuration();
-  // PushPull whose values are larger is refused before it has any effect.
+  // A Pull whose values are larger is refused before anything is copied for it,
+  // a PushPull before it has any effect.
   uint64_t max_reply_bytes = UINT64_MAX;
   // May be null: the call cannot be cancelled.
   std::shared_ptr<Cancellation> cancellation;

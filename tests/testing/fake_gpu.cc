@@ -121,6 +121,7 @@ class FakeGpu::FakeStream final : public Stream {
       RETURN_IF_ERROR(gpu_.CheckPinned(pinned, size_bytes));
       ASSIGN_OR_RETURN(char* const memory, gpu_.Find(device, size_bytes));
       std::memcpy(memory, pinned, size_bytes);
+      gpu_.CountCopy();
       return absl::OkStatus();
     });
   }
@@ -130,6 +131,7 @@ class FakeGpu::FakeStream final : public Stream {
       RETURN_IF_ERROR(gpu_.CheckPinned(pinned, size_bytes));
       ASSIGN_OR_RETURN(char* const memory, gpu_.Find(device, size_bytes));
       std::memcpy(pinned, memory, size_bytes);
+      gpu_.CountCopy();
       return absl::OkStatus();
     });
   }
@@ -493,6 +495,11 @@ absl::Status FakeGpu::RunLaunch(UpdateLaunch launch) const {
   return absl::OkStatus();
 }
 
+void FakeGpu::CountCopy() {
+  MutexLock lock(&mutex_);
+  ++num_copies_;
+}
+
 FakeGpu::Usage FakeGpu::usage() const {
   MutexLock lock(&mutex_);
   Usage usage;
@@ -508,6 +515,11 @@ FakeGpu::Usage FakeGpu::usage() const {
 int64_t FakeGpu::num_launches() const {
   MutexLock lock(&mutex_);
   return num_launches_;
+}
+
+int64_t FakeGpu::num_copies() const {
+  MutexLock lock(&mutex_);
+  return num_copies_;
 }
 
 }  // namespace tensorkv::testing

@@ -72,8 +72,9 @@ class FakeGpu {
   };
   Usage usage() const;
 
-  // Kernels run so far.
+  // Kernels and copies run so far.
   int64_t num_launches() const;
+  int64_t num_copies() const;
 
  private:
   class FakeDevice;
@@ -108,6 +109,7 @@ class FakeGpu {
   void DrawTurn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Perform(Work& work);
 
+  void CountCopy();
   absl::StatusOr<char*> NewMemory(size_t size_bytes, bool is_pinned);
   void SetThere(char* memory);
   void DeleteMemory(char* memory);
@@ -138,6 +140,7 @@ class FakeGpu {
   std::map<const char*, Memory> memory_ ABSL_GUARDED_BY(mutex_);
   int num_events_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t num_launches_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t num_copies_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace tensorkv::testing

@@ -4,6 +4,7 @@
 #define TENSORKV_TESTS_TESTING_SCRIPTED_BACKEND_H_
 
 #include <utility>
+#include <vector>
 
 #include "base/mutex.h"
 #include "kernels/backend.h"
@@ -54,11 +55,12 @@ class ScriptedBackend final : public Backend {
   absl::Status Zero(absl::Span<const MutableTensorView> tensors) override {
     return cpu_.Zero(tensors);
   }
-  absl::StatusOr<Tensor> ToDevice(const Tensor& host) override {
-    return cpu_.ToDevice(host);
+  absl::Status CopyToDevice(absl::Span<const MemoryCopy> copies) override {
+    return cpu_.CopyToDevice(copies);
   }
-  absl::StatusOr<Tensor> ToHost(const Tensor& device) override {
-    return cpu_.ToHost(device);
+  void CopyToHost(std::vector<MemoryCopy> copies,
+                  CopiedCallback done) override {
+    cpu_.CopyToHost(std::move(copies), std::move(done));
   }
   absl::Status Apply(absl::Span<const TensorUpdate> batch) override {
     {

@@ -19,6 +19,7 @@
 #include "tests/contracts/backend/backend_contract_fixture.h"
 #include "tests/contracts/backend/oracle_comparison.h"
 #include "tests/contracts/backend/update_case.h"
+#include "tests/testing/device_tensors.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv::testing {
@@ -64,7 +65,7 @@ TYPED_TEST_P(BackendContractTest, AssignConvertsToTheDTypeOfTheValue) {
   const UpdateRule assign;
   ASSERT_OK_AND_ASSIGN(const Tensor host,
                        Tensor::Allocate(DType::kF8E5M2, {3}));
-  ASSERT_OK_AND_ASSIGN(Tensor value, this->backend_->ToDevice(host));
+  ASSERT_OK_AND_ASSIGN(Tensor value, ToDevice(*this->backend_, host));
   const Tensor wide = this->Vector({1.2, -1e9, 0x1p-17});
   const std::vector<TensorView> contributions = {wide.view()};
 
@@ -82,16 +83,16 @@ TYPED_TEST_P(BackendContractTest, AssignOfOneInTheSameDTypeKeepsItsBits) {
   const std::vector<uint16_t> bits = {0x7c01, 0xfe42, 0x0001, 0x3c00};
   ASSERT_OK_AND_ASSIGN(const Tensor host,
                        Tensor::CopyOf(DType::kF16, {4}, bits.data()));
-  ASSERT_OK_AND_ASSIGN(const Tensor source, this->backend_->ToDevice(host));
+  ASSERT_OK_AND_ASSIGN(const Tensor source, ToDevice(*this->backend_, host));
   ASSERT_OK_AND_ASSIGN(const Tensor empty, Tensor::Filled(DType::kF16, {4}, 0));
-  ASSERT_OK_AND_ASSIGN(Tensor value, this->backend_->ToDevice(empty));
+  ASSERT_OK_AND_ASSIGN(Tensor value, ToDevice(*this->backend_, empty));
   const std::vector<TensorView> contributions = {source.view()};
 
   ASSERT_OK(this->backend_->Apply({{.rule = &assign,
                                     .contributions = contributions,
                                     .value = value.mutable_view()}}));
 
-  ASSERT_OK_AND_ASSIGN(const Tensor result, this->backend_->ToHost(value));
+  ASSERT_OK_AND_ASSIGN(const Tensor result, ToHost(*this->backend_, value));
   EXPECT_THAT(result.template elements<uint16_t>(),
               ::testing::ElementsAreArray(bits));
 }

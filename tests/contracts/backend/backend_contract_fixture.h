@@ -11,6 +11,7 @@
 #include "gtest/gtest.h"
 #include "kernels/backend.h"
 #include "tests/contracts/backend/exact_elements.h"
+#include "tests/testing/device_tensors.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv::testing {
@@ -42,11 +43,11 @@ class BackendContractTest : public ::testing::Test {
     for (size_t i = 0; i < elements.size(); ++i) {
       SetFloat(tensor, i, elements[i]);
     }
-    return *backend_->ToDevice(tensor);
+    return *ToDevice(*backend_, tensor);
   }
 
   std::vector<double> ElementsOf(const Tensor& device) {
-    const Tensor host = *backend_->ToHost(device);
+    const Tensor host = *ToHost(*backend_, device);
     std::vector<double> elements;
     for (int64_t i = 0; i < host.num_elements(); ++i) {
       elements.push_back(FloatAt(host, i));

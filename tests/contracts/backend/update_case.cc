@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "tests/contracts/backend/exact_elements.h"
+#include "tests/testing/device_tensors.h"
 
 namespace tensorkv::testing {
 namespace {
@@ -86,16 +87,9 @@ absl::StatusOr<Tensor> Random(DType dtype, int64_t num_elements, double low,
   return tensor;
 }
 
-// A tensor of the device with the same elements and memory of its own.
-absl::StatusOr<Tensor> CopyToDevice(Backend& backend, const Tensor& host) {
-  ASSIGN_OR_RETURN(const Tensor copy,
-                   Tensor::CopyOf(host.dtype(), host.shape(), host.data()));
-  return backend.ToDevice(copy);
-}
-
-absl::Status CopyAllToDevice(Backend& backend, std::vector<Tensor>& tensors) {
+absl::Status AllToDevice(Backend& backend, std::vector<Tensor>& tensors) {
   for (Tensor& tensor : tensors) {
-    ASSIGN_OR_RETURN(tensor, CopyToDevice(backend, tensor));
+    ASSIGN_OR_RETURN(tensor, ToDevice(backend, tensor));
   }
   return absl::OkStatus();
 }
@@ -176,14 +170,14 @@ absl::StatusOr<DeviceUpdate> DeviceUpdate::Create(
   update.update_count_ = update_case.update_count;
   UpdateTensors& tensors = update.tensors_;
   ASSIGN_OR_RETURN(tensors, MakeTensors(update_case));
-  RETURN_IF_ERROR(CopyAllToDevice(backend, tensors.contributions));
-  RETURN_IF_ERROR(CopyAllToDevice(backend, tensors.states));
+  RETURN_IF_ERROR(AllToDevice(backend, tensors.contributions));
+  RETURN_IF_ERROR(AllToDevice(backend, tensors.states));
   const Tensor host_stored = tensors.stored;
-  ASSIGN_OR_RETURN(tensors.stored, CopyToDevice(backend, host_stored));
-  ASSIGN_OR_RETURN(tensors.master, CopyToDevice(backend, tensors.master));
+  ASSIGN_OR_RETURN(tensors.stored, ToDevice(backend, host_stored));
+  ASSIGN_OR_RETURN(tensors.master, ToDevice(backend, tensors.master));
   tensors.value = tensors.stored;
   if (!update_case.in_place) {
-    ASSIGN_OR_RETURN(tensors.value, CopyToDevice(backend, host_stored));
+    ASSIGN_OR_RETURN(tensors.value, ToDevice(backend, host_stored));
     RETURN_IF_ERROR(backend.Zero({tensors.value.mutable_view()}));
   }
   for (const Tensor& tensor : tensors.contributions) {
@@ -207,10 +201,10 @@ TensorUpdate DeviceUpdate::view() {
 
 absl::StatusOr<UpdateTensors> DeviceUpdate::Results(Backend& backend) const {
   UpdateTensors results;
-  ASSIGN_OR_RETURN(results.value, backend.ToHost(tensors_.value));
-  ASSIGN_OR_RETURN(results.master, backend.ToHost(tensors_.master));
+  ASSIGN_OR_RETURN(results.value, ToHost(backend, tensors_.value));
+  ASSIGN_OR_RETURN(results.master, ToHost(backend, tensors_.master));
   for (const Tensor& tensor : tensors_.states) {
-    ASSIGN_OR_RETURN(Tensor state, backend.ToHost(tensor));
+    ASSIGN_OR_RETURN(Tensor state, ToHost(backend, tensor));
     results.states.push_back(std::move(state));
   }
   return results;

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/status_macros.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -14,6 +15,7 @@
 #include "tests/contracts/backend/backend_contract.h"
 #include "tests/contracts/backend/update_case.h"
 #include "tests/testing/background.h"
+#include "tests/testing/device_tensors.h"
 #include "tests/testing/fake_gpu.h"
 #include "tests/testing/status_matchers.h"
 
@@ -206,8 +208,8 @@ class BusyCudaBackendTest : public ::testing::Test {
   // There and back.
   absl::Status RoundTrip(int64_t size, int64_t first) {
     const Tensor sent = Counting(size, first);
-    ASSIGN_OR_RETURN(const Tensor device, backend_->ToDevice(sent));
-    ASSIGN_OR_RETURN(const Tensor received, backend_->ToHost(device));
+    ASSIGN_OR_RETURN(const Tensor device, ToDevice(*backend_, sent));
+    ASSIGN_OR_RETURN(const Tensor received, ToHost(*backend_, device));
     return received.elements<int64_t>() == sent.elements<int64_t>()
                ? absl::OkStatus()
                : absl::DataLossError("wrong elements");
@@ -230,9 +232,9 @@ class BusyCudaBackendTest : public ::testing::Test {
     for (int i = 0; i < num_calls; ++i) {
       calls.push_back(std::make_unique<Call>([this, i]() -> absl::Status {
         ASSIGN_OR_RETURN(Tensor device,
-                         backend_->ToDevice(Counting(1500, 100 * i)));
+                         ToDevice(*backend_, Counting(1500, 100 * i)));
         RETURN_IF_ERROR(Double(device));
-        ASSIGN_OR_RETURN(const Tensor host, backend_->ToHost(device));
+        ASSIGN_OR_RETURN(const Tensor host, ToHost(*backend_, device));
         const int64_t last = host.elements<int64_t>().back();
         EXPECT_EQ(last, 2 * (100 * i + 1499));
         return RoundTrip(700, i);
@@ -260,12 +262,12 @@ TEST_F(BusyCudaBackendTest, CallersOverlapInAnyOrder) {
 
 TEST_F(BusyCudaBackendTest, PushesGoOnWhilePullsStandStill) {
   Start({}, /*num_slots=*/2);
-  ASSERT_OK_AND_ASSIGN(Tensor device, backend_->ToDevice(Counting(1000, 0)));
+  ASSERT_OK_AND_ASSIGN(Tensor device, ToDevice(*backend_, Counting(1000, 0)));
   gpu_->Hold(StreamUse::kToHost);
-  Background pull([&] { return backend_->ToHost(device); });
+  Background pull([&] { return ToHost(*backend_, device); });
   gpu_->WaitForQueued(StreamUse::kToHost, 1);
 
-  ASSERT_OK_AND_ASSIGN(Tensor other, backend_->ToDevice(Counting(1000, 5)));
+  ASSERT_OK_AND_ASSIGN(Tensor other, ToDevice(*backend_, Counting(1000, 5)));
   EXPECT_OK(Double(other));
   EXPECT_FALSE(pull.IsDone());
 
@@ -276,7 +278,7 @@ TEST_F(BusyCudaBackendTest, PushesGoOnWhilePullsStandStill) {
 
 TEST_F(BusyCudaBackendTest, CopiesGoOnWhileUpdatesStandStill) {
   Start({}, /*num_slots=*/2);
-  ASSERT_OK_AND_ASSIGN(Tensor device, backend_->ToDevice(Counting(10, 0)));
+  ASSERT_OK_AND_ASSIGN(Tensor device, ToDevice(*backend_, Counting(10, 0)));
   gpu_->Hold(StreamUse::kCompute);
   Background update([&] { return Double(device); });
   gpu_->WaitForQueued(StreamUse::kCompute, 1);
@@ -328,17 +330,50 @@ TEST_F(BusyCudaBackendTest, OneFailedCopyIsForgottenByTheNext) {
   EXPECT_OK(RoundTrip(10, 0));
 }
 
-TEST_F(BusyCudaBackendTest, TensorsAreSharedWhereTheyAreAlready) {
+// The next call is at work while this one stands still.
+TEST_F(BusyCudaBackendTest, CopyToHostDoesNotBlock) {
   Start({}, /*num_slots=*/1);
-  const Tensor host = Counting(10, 0);
-  ASSERT_OK_AND_ASSIGN(const Tensor device, backend_->ToDevice(host));
+  ASSERT_OK_AND_ASSIGN(const Tensor device,
+                       ToDevice(*backend_, Counting(9, 0)));
+  std::vector<char> first(72);
+  std::vector<char> second(72);
+  Notification first_done;
+  Notification second_done;
+  gpu_->Hold(StreamUse::kToHost);
 
-  ASSERT_OK_AND_ASSIGN(const Tensor again, backend_->ToDevice(device));
-  ASSERT_OK_AND_ASSIGN(const Tensor same, backend_->ToHost(host));
+  backend_->CopyToHost({{device.data(), first.data(), 72}},
+                       [&](absl::Status) { first_done.Notify(); });
+  backend_->CopyToHost({{device.data(), second.data(), 72}},
+                       [&](absl::Status) { second_done.Notify(); });
+  EXPECT_FALSE(first_done.HasBeenNotified());
+  gpu_->Release(StreamUse::kToHost);
 
-  EXPECT_NE(device.buffer(), host.buffer());
-  EXPECT_EQ(again.buffer(), device.buffer());
-  EXPECT_EQ(same.buffer(), host.buffer());
+  first_done.WaitForNotification();
+  second_done.WaitForNotification();
+  EXPECT_EQ(first, second);
+  EXPECT_EQ(first[8], 1);
+}
+
+// Both tensors fit the slot: it must wait behind nothing that is on its way.
+TEST_F(BusyCudaBackendTest, SmallCopiesOfOneCallShareASlot) {
+  Start({}, /*num_slots=*/1);
+  ASSERT_OK_AND_ASSIGN(const Tensor one, ToDevice(*backend_, Counting(50, 0)));
+  ASSERT_OK_AND_ASSIGN(const Tensor other,
+                       ToDevice(*backend_, Counting(50, 9)));
+  std::vector<int64_t> bytes(100);
+  char* const to = reinterpret_cast<char*>(bytes.data());
+  Notification done;
+  gpu_->Hold(StreamUse::kToHost);
+
+  backend_->CopyToHost({{one.data(), to, 400}, {other.data(), to + 400, 400}},
+                       [&](absl::Status) { done.Notify(); });
+  // The order, two copies, the record.
+  gpu_->WaitForQueued(StreamUse::kToHost, 4);
+  gpu_->Release(StreamUse::kToHost);
+
+  done.WaitForNotification();
+  EXPECT_EQ(bytes[49], 49);
+  EXPECT_EQ(bytes[50], 9);
 }
 
 TEST_F(BusyCudaBackendTest, BufferOutlivesTheBackend) {

@@ -3,25 +3,22 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/service/metrics/exposition.h"
 #include "tests/testing/status_matchers.h"
-#include "tests/testing/tensor_values.h"
 
 namespace tensorkv {
 namespace {
 
 using ::testing::_;
 using testing::Exposition;
-using testing::HasElements;
 using ::testing::HasSubstr;
-using testing::IsOkAndHolds;
 using ::testing::Return;
 using ::testing::SizeIs;
 using testing::StatusIs;
-using testing::Vector;
 
 class MockBackend : public Backend {
  public:
@@ -31,8 +28,10 @@ class MockBackend : public Backend {
               (size_t, RefPtr<MemoryAccount>), (override));
   MOCK_METHOD(absl::Status, Zero, (absl::Span<const MutableTensorView>),
               (override));
-  MOCK_METHOD(absl::StatusOr<Tensor>, ToDevice, (const Tensor&), (override));
-  MOCK_METHOD(absl::StatusOr<Tensor>, ToHost, (const Tensor&), (override));
+  MOCK_METHOD(absl::Status, CopyToDevice, (absl::Span<const MemoryCopy>),
+              (override));
+  MOCK_METHOD(void, CopyToHost, (std::vector<MemoryCopy>, CopiedCallback),
+              (override));
   MOCK_METHOD(absl::Status, Apply, (absl::Span<const TensorUpdate>),
               (override));
 };
@@ -106,8 +105,12 @@ TEST_F(MeteredBackendTest, EverythingElsePassesThrough) {
       .WillOnce(Return(absl::ResourceExhaustedError("full")));
   EXPECT_CALL(inner_, Zero(SizeIs(1))).WillOnce(Return(absl::OkStatus()));
   EXPECT_CALL(inner_, is_host()).WillOnce(Return(true));
-  EXPECT_CALL(inner_, ToDevice).WillOnce(Return(Vector({1})));
-  EXPECT_CALL(inner_, ToHost).WillOnce(Return(Vector({2})));
+  EXPECT_CALL(inner_, CopyToDevice(SizeIs(1)))
+      .WillOnce(Return(absl::InternalError("up")));
+  EXPECT_CALL(inner_, CopyToHost(SizeIs(2), _))
+      .WillOnce([](std::vector<MemoryCopy>, CopiedCallback done) {
+        std::move(done)(absl::InternalError("down"));
+      });
   const MutableTensorView view;
 
   EXPECT_EQ(backend_.name(), "cpu");
@@ -115,8 +118,11 @@ TEST_F(MeteredBackendTest, EverythingElsePassesThrough) {
   EXPECT_THAT(backend_.Allocate(7, nullptr),
               StatusIs(absl::StatusCode::kResourceExhausted, "full"));
   EXPECT_OK(backend_.Zero({&view, 1}));
-  EXPECT_THAT(backend_.ToDevice(Tensor()), IsOkAndHolds(HasElements({1})));
-  EXPECT_THAT(backend_.ToHost(Tensor()), IsOkAndHolds(HasElements({2})));
+  EXPECT_THAT(backend_.CopyToDevice({MemoryCopy()}),
+              StatusIs(absl::StatusCode::kInternal, "up"));
+  absl::Status copied;
+  backend_.CopyToHost({{}, {}}, [&](absl::Status status) { copied = status; });
+  EXPECT_THAT(copied, StatusIs(absl::StatusCode::kInternal, "down"));
 }
 
 }  // namespace

@@ -1,0 +1,96 @@
+// A store that keeps its tensors on a fake GPU.
+
+#ifndef TENSORKV_TESTS_SERVICE_STORE_GPU_STORE_H_
+#define TENSORKV_TESTS_SERVICE_STORE_GPU_STORE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/alarms.h"
+#include "base/mutex.h"
+#include "gtest/gtest.h"
+#include "kernels/cuda/cuda_backend.h"
+#include "service/store/memory_tensor_store.h"
+#include "tests/service/store/init_now.h"
+#include "tests/testing/fake_gpu.h"
+#include "tests/testing/status_matchers.h"
+
+namespace tensorkv::testing {
+
+// The answer to a call, which may come on another thread. Outlives the call.
+template <typename Reply>
+class Answer {
+ public:
+  ReplyCallback<Reply> Callback() {
+    return [this](absl::StatusOr<Reply> reply) {
+      reply_ = std::move(reply);
+      arrived_.Notify();
+    };
+  }
+  bool HasArrived() { return arrived_.HasBeenNotified(); }
+  absl::StatusOr<Reply>& Wait() {
+    arrived_.WaitForNotification();
+    return reply_;
+  }
+
+ private:
+  absl::StatusOr<Reply> reply_;
+  Notification arrived_;
+};
+
+// Tests call the namespace "default", with f32 vectors.
+class GpuStoreTest : public ::testing::Test {
+ protected:
+  static constexpr uint64_t kBudgetBytes = 1 << 20;
+  // Elements of a value that takes half the budget, and some more.
+  static constexpr int64_t kHalf = 140'000;
+
+  GpuStoreTest()
+      : backend_(*CudaBackend::Create(gpu_.Open(), {.quota_bytes = 8 << 20})),
+        store_(std::make_unique<MemoryTensorStore>(
+            MemoryTensorStoreOptions{.budget_bytes = kBudgetBytes},
+            backend_.get(), &alarms_)) {}
+
+  static Tensor Filled(int64_t size, double value) {
+    return *Tensor::Filled(DType::kF32, {size}, value);
+  }
+
+  absl::Status Init(const std::string& key, Tensor tensor) {
+    InitRequest request;
+    request.entries.push_back({key, std::move(tensor)});
+    return InitNow(*store_, std::move(request)).status();
+  }
+  absl::Status Push(const std::string& key, Tensor tensor) {
+    PushRequest request;
+    request.entries.push_back({key, false, std::move(tensor)});
+    Answer<PushReply> answer;
+    store_->Push(std::move(request), {}, answer.Callback());
+    return answer.Wait().status();
+  }
+  static PullRequest PullOf(const std::vector<std::string>& keys) {
+    PullRequest request;
+    for (const std::string& key : keys) request.entries.push_back({key, 0});
+    return request;
+  }
+  absl::StatusOr<PullReply> Pull(const std::vector<std::string>& keys,
+                                 CallContext context = {}) {
+    Answer<PullReply> answer;
+    store_->Pull(PullOf(keys), std::move(context), answer.Callback());
+    return std::move(answer.Wait());
+  }
+
+  // Bytes of values, those that are being read included.
+  uint64_t ValueBytes() { return store_->DescribeNamespace("")->memory.values; }
+
+  FakeGpu gpu_;
+  FakeAlarms alarms_;
+  std::unique_ptr<CudaBackend> backend_;
+  std::unique_ptr<MemoryTensorStore> store_;
+};
+
+}  // namespace tensorkv::testing
+
+#endif  // TENSORKV_TESTS_SERVICE_STORE_GPU_STORE_H_
