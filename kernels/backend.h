@@ -14,6 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "base/ref_counted.h"
+#include "kernels/device_health.h"
 #include "kernels/update_rule.h"
 #include "tensor/buffer.h"
 #include "tensor/tensor.h"
@@ -78,6 +79,10 @@ class Backend {
 
   // Whether the device's memory is the host's: then nothing needs to be copied.
   virtual bool is_host() const = 0;
+
+  // Whether the device works. Once it has failed, all that needs it ends with
+  // the status that this tells.
+  virtual DeviceHealth& health() = 0;
 
   // Memory of the device, uninitialised, 64-byte aligned. `account`, if any,
   // has counted the bytes and gets them back with the buffer's end; if this

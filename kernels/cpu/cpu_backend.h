@@ -32,6 +32,7 @@ class CpuBackend final : public Backend {
 
   absl::string_view name() const override { return "cpu"; }
   bool is_host() const override { return true; }
+  DeviceHealth& health() override { return health_; }
   absl::StatusOr<RefPtr<Buffer>> Allocate(
       size_t size_bytes, RefPtr<MemoryAccount> account) override;
   absl::Status Zero(absl::Span<const MutableTensorView> tensors) override;
@@ -40,6 +41,7 @@ class CpuBackend final : public Backend {
   absl::Status Apply(absl::Span<const TensorUpdate> batch) override;
 
  private:
+  DeviceHealth health_{"cpu"};  // never fails
   const KernelTable& kernels_;
   ThreadPool threads_;
 };

@@ -43,25 +43,25 @@ absl::StatusOr<RefPtr<Buffer>> CudaBackend::Allocate(
 }
 
 absl::Status CudaBackend::Zero(absl::Span<const MutableTensorView> tensors) {
-  RETURN_IF_ERROR(health());
+  RETURN_IF_ERROR(health().status());
   return updates_->Zero(tensors);
 }
 
 absl::Status CudaBackend::CopyToDevice(absl::Span<const MemoryCopy> copies) {
-  RETURN_IF_ERROR(health());
+  RETURN_IF_ERROR(health().status());
   return copies_->ToDevice(copies);
 }
 
 void CudaBackend::CopyToHost(std::vector<MemoryCopy> copies,
                              CopiedCallback done) {
-  const absl::Status status = health();
+  const absl::Status status = health().status();
   if (!status.ok()) return std::move(done)(status);
   copies_->ToHost(std::move(copies), std::move(done));
 }
 
 absl::Status CudaBackend::Apply(absl::Span<const TensorUpdate> batch) {
   RETURN_IF_ERROR(CheckBatch(batch));
-  RETURN_IF_ERROR(health());
+  RETURN_IF_ERROR(health().status());
   return updates_->Apply(batch);
 }
 

@@ -47,6 +47,7 @@ class CudaBackend final : public Backend {
 
   absl::string_view name() const override { return pool_->device().name(); }
   bool is_host() const override { return false; }
+  DeviceHealth& health() override { return pool_->device().health(); }
   absl::StatusOr<RefPtr<Buffer>> Allocate(
       size_t size_bytes, RefPtr<MemoryAccount> account) override;
   absl::Status Zero(absl::Span<const MutableTensorView> tensors) override;
@@ -60,8 +61,6 @@ class CudaBackend final : public Backend {
  private:
   explicit CudaBackend(std::shared_ptr<DevicePool> pool)
       : pool_(std::move(pool)) {}
-
-  absl::Status health() const { return pool_->device().health().status(); }
 
   const std::shared_ptr<DevicePool> pool_;
   // Set by Create.

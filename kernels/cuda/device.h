@@ -18,8 +18,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "kernels/cuda/device_health.h"
 #include "kernels/cuda/update_work.h"
+#include "kernels/device_health.h"
 
 namespace tensorkv {
 

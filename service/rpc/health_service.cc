@@ -18,20 +18,25 @@ HealthService::HealthService(std::set<std::string> services)
 
 void HealthService::SetServing() {
   MutexLock lock(&mutex_);
-  if (is_shut_down_) return;
-  status_ = HealthCheckResponse::SERVING;
-  for (const auto& [watch, is_known] : watches_) {
-    if (is_known) watch->Send(status_);
-  }
+  if (!is_shut_down_) Set(HealthCheckResponse::SERVING);
+}
+
+void HealthService::SetNotServing() {
+  MutexLock lock(&mutex_);
+  Set(HealthCheckResponse::NOT_SERVING);
 }
 
 void HealthService::Shutdown() {
   MutexLock lock(&mutex_);
   is_shut_down_ = true;
-  status_ = HealthCheckResponse::NOT_SERVING;
+  Set(HealthCheckResponse::NOT_SERVING);
+  for (const auto& [watch, is_known] : watches_) watch->End();
+}
+
+void HealthService::Set(Status status) {
+  status_ = status;
   for (const auto& [watch, is_known] : watches_) {
     if (is_known) watch->Send(status_);
-    watch->End();
   }
 }
 

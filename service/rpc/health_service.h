@@ -16,8 +16,8 @@ namespace tensorkv {
 
 class HealthWatch;
 
-// Reports one state for a fixed set of services: NOT_SERVING, then SERVING,
-// and NOT_SERVING for good from Shutdown on. Thread-safe.
+// Reports one state for a fixed set of services: NOT_SERVING at first, then
+// what it is told, and NOT_SERVING for good from Shutdown on. Thread-safe.
 //
 // Not gRPC's built-in service: that one is switched on for a whole process,
 // and its watches hold up a graceful shutdown until the grace is over.
@@ -29,6 +29,8 @@ class HealthService final : public grpc::health::v1::Health::CallbackService {
 
   // Reports SERVING. Does nothing after Shutdown.
   void SetServing();
+  // Reports NOT_SERVING; watches go on.
+  void SetNotServing();
 
   // Reports NOT_SERVING, then ends all watches with Unavailable.
   void Shutdown();
@@ -44,6 +46,7 @@ class HealthService final : public grpc::health::v1::Health::CallbackService {
  private:
   using Status = grpc::health::v1::HealthCheckResponse::ServingStatus;
 
+  void Set(Status status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Remove(HealthWatch* watch);
 
   const std::set<std::string> services_;

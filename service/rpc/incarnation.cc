@@ -1,9 +1,11 @@
 #include "service/rpc/incarnation.h"
 
 #include <optional>
+#include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "proto/incarnation_metadata.h"
 
 namespace tensorkv {
@@ -17,9 +19,16 @@ absl::Status IsAnother(absl::string_view expected, absl::string_view present) {
 
 }  // namespace
 
-Incarnation::Incarnation(uint64_t id) : id_(id), text_(FormatIncarnation(id)) {}
+Incarnation::Incarnation(uint64_t id, std::function<absl::Status()> health)
+    : id_(id), text_(FormatIncarnation(id)), health_(std::move(health)) {}
 
 absl::Status Incarnation::Greet(grpc::CallbackServerContext& context) const {
+  RETURN_IF_ERROR(CheckExpected(context));
+  return health_ ? health_() : absl::OkStatus();
+}
+
+absl::Status Incarnation::CheckExpected(
+    grpc::CallbackServerContext& context) const {
   const auto& metadata = context.client_metadata();
   const auto found = metadata.find(kIncarnationMetadata);
   if (found == metadata.end()) {

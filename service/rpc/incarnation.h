@@ -4,6 +4,7 @@
 #define TENSORKV_SERVICE_RPC_INCARNATION_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -15,19 +16,24 @@ namespace tensorkv {
 // to its end. Immutable, thread-safe.
 class Incarnation {
  public:
-  explicit Incarnation(uint64_t id);
+  // `health` tells whether the state is still there; null means always.
+  explicit Incarnation(uint64_t id,
+                       std::function<absl::Status()> health = nullptr);
 
   uint64_t id() const { return id_; }
 
   // Names the incarnation in the reply's metadata, unless the call has named
   // it: then the caller knows. Before the call's first reply or finish.
   // Errors: FailedPrecondition (the call expects another incarnation) ·
-  // InvalidArgument (it expects what is none).
+  // InvalidArgument (it expects what is none) · what `health` tells.
   absl::Status Greet(grpc::CallbackServerContext& context) const;
 
  private:
+  absl::Status CheckExpected(grpc::CallbackServerContext& context) const;
+
   const uint64_t id_;
   const std::string text_;
+  const std::function<absl::Status()> health_;
 };
 
 }  // namespace tensorkv

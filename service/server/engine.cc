@@ -32,6 +32,20 @@ Engine::Engine(const ServerOptions& options, OpenedDevice device,
       metered_store_(&store_, &alarms_, registry),
       collectable_(&store_) {}
 
+// What is left of the device, a reader's copy say, may outlive this.
+Engine::~Engine() { backend_.health().SetListener(nullptr); }
+
+void Engine::OnFailure(DeviceHealth::Listener listener) {
+  backend_.health().SetListener(
+      [this, listener = std::move(listener)](const absl::Status& status) {
+        // Not here: whoever notices may hold locks of the store.
+        alarms_.Schedule(alarms_.Now(), [this, listener, status] {
+          store_.EndWaits(status);
+          listener(status);
+        });
+      });
+}
+
 std::vector<std::string> Engine::devices() const {
   return {std::string(backend_.name())};
 }

@@ -8,8 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "base/alarms.h"
 #include "kernels/backend.h"
+#include "kernels/device_health.h"
 #include "prometheus/registry.h"
 #include "service/metrics/metered_backend.h"
 #include "service/metrics/metered_tensor_store.h"
@@ -27,6 +29,7 @@ class Engine {
   // `registry` outlives the engine.
   Engine(const ServerOptions& options, OpenedDevice device,
          prometheus::Registry* registry);
+  ~Engine();
 
   // For the calls of clients.
   TensorStore& store() { return metered_store_; }
@@ -37,6 +40,13 @@ class Engine {
 
   // What the store holds; the rest of its metrics is in the registry.
   const prometheus::Collectable& collectable() const { return collectable_; }
+
+  // OK, or Unavailable with the cause once the device has failed.
+  absl::Status health() { return backend_.health().status(); }
+
+  // Has `listener` called with that status, on a thread of the alarms, when the
+  // device has failed and all waiting calls have ended so. At most one.
+  void OnFailure(DeviceHealth::Listener listener);
 
   // Ends all waiting calls with Unavailable. For shutdown.
   void CancelWaits() { store_.CancelWaits(); }

@@ -55,13 +55,17 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(
   RETURN_IF_ERROR(server->StartHttp());
   server->health_.SetServing();
   server->is_ready_ = true;
+  // From now on: a device that has failed by now is reported too.
+  server->engine_.OnFailure(
+      [server = server.get()](const absl::Status&) { server->StopServing(); });
   return server;
 }
 
 Server::Server(const ServerOptions& options, OpenedDevice device)
     : options_(options),
       // 0 would mean none.
-      incarnation_(absl::Uniform<uint64_t>(absl::BitGen(), 1, UINT64_MAX)),
+      incarnation_(absl::Uniform<uint64_t>(absl::BitGen(), 1, UINT64_MAX),
+                   [this] { return engine_.health(); }),
       started_unix_seconds_(absl::ToUnixSeconds(absl::Now())),
       why_not_cuda_(device.why_not_cuda),
       engine_(options, std::move(device), &registry_),
@@ -128,6 +132,11 @@ void Server::Shutdown(absl::Duration grace) {
   // Their rounds and versions cannot come any more: no new call is accepted.
   engine_.CancelWaits();
   if (grpc_server_ != nullptr) grpc_server_->Shutdown(After(grace));
+}
+
+void Server::StopServing() {
+  is_ready_ = false;
+  health_.SetNotServing();
 }
 
 std::string Server::address() const { return WithPort(options_.listen, port_); }

@@ -32,6 +32,9 @@ namespace tensorkv {
 
 // Serves a store of its own, and its metrics, from creation to shutdown. Any
 // number of servers can live in one process. Thread-safe.
+//
+// If its device fails, the state is lost: the server reports not ready, waiting
+// calls end and all others are answered with Unavailable and the cause.
 class Server {
  public:
   // Listens and serves.
@@ -71,6 +74,8 @@ class Server {
 
   absl::Status StartGrpc();
   absl::Status StartHttp();
+  // Reports not ready, without a shutdown.
+  void StopServing();
 
   const ServerOptions options_;
   const Incarnation incarnation_;

@@ -228,9 +228,11 @@ void MemoryTensorStore::Barrier(BarrierRequest request, CallContext context,
               std::move(done));
 }
 
-void MemoryTensorStore::CancelWaits() {
-  calls_->EndWaits(ShuttingDown());
-  for (const NamespacePtr& each : All()) each->EndWaits(ShuttingDown());
+void MemoryTensorStore::CancelWaits() { EndWaits(ShuttingDown()); }
+
+void MemoryTensorStore::EndWaits(const absl::Status& status) {
+  calls_->EndWaits(status);
+  for (const NamespacePtr& each : All()) each->EndWaits(status);
 }
 
 }  // namespace tensorkv

@@ -93,6 +93,8 @@ class MemoryTensorStore final : public TensorStore,
   // Ends every waiting call with Unavailable; calls that would wait from now
   // on end so too. For shutdown.
   void CancelWaits();
+  // The same with `status`. For a device that has failed.
+  void EndWaits(const absl::Status& status);
 
   uint64_t budget_bytes() const { return environment_.budget->limit_bytes(); }
   uint64_t used_bytes() const { return environment_.budget->used_bytes(); }

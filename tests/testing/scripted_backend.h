@@ -44,6 +44,8 @@ class ScriptedBackend final : public Backend {
 
   absl::string_view name() const override { return "scripted"; }
   bool is_host() const override { return true; }
+  // Tests may fail it; the backend goes on working.
+  DeviceHealth& health() override { return health_; }
   absl::StatusOr<RefPtr<Buffer>> Allocate(
       size_t size_bytes, RefPtr<MemoryAccount> account) override {
     {
@@ -76,6 +78,7 @@ class ScriptedBackend final : public Backend {
 
  private:
   CpuBackend cpu_{1};
+  DeviceHealth health_{"scripted"};
   Mutex mutex_;
   CondVar changed_;
   bool is_holding_ ABSL_GUARDED_BY(mutex_) = false;

@@ -24,6 +24,7 @@ class MockBackend : public Backend {
  public:
   MOCK_METHOD(absl::string_view, name, (), (const, override));
   MOCK_METHOD(bool, is_host, (), (const, override));
+  MOCK_METHOD(DeviceHealth&, health, (), (override));
   MOCK_METHOD(absl::StatusOr<RefPtr<Buffer>>, Allocate,
               (size_t, RefPtr<MemoryAccount>), (override));
   MOCK_METHOD(absl::Status, Zero, (absl::Span<const MutableTensorView>),
@@ -105,6 +106,8 @@ TEST_F(MeteredBackendTest, EverythingElsePassesThrough) {
       .WillOnce(Return(absl::ResourceExhaustedError("full")));
   EXPECT_CALL(inner_, Zero(SizeIs(1))).WillOnce(Return(absl::OkStatus()));
   EXPECT_CALL(inner_, is_host()).WillOnce(Return(true));
+  DeviceHealth health("cpu");
+  EXPECT_CALL(inner_, health()).WillOnce(::testing::ReturnRef(health));
   EXPECT_CALL(inner_, CopyToDevice(SizeIs(1)))
       .WillOnce(Return(absl::InternalError("up")));
   EXPECT_CALL(inner_, CopyToHost(SizeIs(2), _))
@@ -115,6 +118,7 @@ TEST_F(MeteredBackendTest, EverythingElsePassesThrough) {
 
   EXPECT_EQ(backend_.name(), "cpu");
   EXPECT_TRUE(backend_.is_host());
+  EXPECT_EQ(&backend_.health(), &health);
   EXPECT_THAT(backend_.Allocate(7, nullptr),
               StatusIs(absl::StatusCode::kResourceExhausted, "full"));
   EXPECT_OK(backend_.Zero({&view, 1}));

@@ -96,6 +96,19 @@ TEST_F(HealthServiceTest, IsNotServingForGoodAfterShutdown) {
   EXPECT_THAT(Check(""), IsOkAndHolds(HealthCheckResponse::NOT_SERVING));
 }
 
+TEST_F(HealthServiceTest, WatchGoesOnWhenServingStops) {
+  health_.SetServing();
+  Watch watch(stub_.get(), "");
+  ASSERT_EQ(watch.Next(), HealthCheckResponse::SERVING);
+
+  health_.SetNotServing();
+  EXPECT_EQ(watch.Next(), HealthCheckResponse::NOT_SERVING);
+  EXPECT_THAT(Check(""), IsOkAndHolds(HealthCheckResponse::NOT_SERVING));
+
+  health_.SetServing();
+  EXPECT_EQ(watch.Next(), HealthCheckResponse::SERVING);
+}
+
 TEST_F(HealthServiceTest, WatchSeesEveryChangeAndEndsWithShutdown) {
   Watch watch(stub_.get(), "");
   ASSERT_EQ(watch.Next(), HealthCheckResponse::NOT_SERVING);

@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <thread>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
@@ -17,6 +19,7 @@
 #include "tests/service/http_get.h"
 #include "tests/service/server/reflection_call.h"
 #include "tests/testing/background.h"
+#include "tests/testing/scripted_backend.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
@@ -29,6 +32,7 @@ using testing::Background;
 using ::testing::HasSubstr;
 using testing::HttpGet;
 using testing::ListedServices;
+using testing::ScriptedBackend;
 using ::testing::StartsWith;
 using testing::StatusIs;
 
@@ -157,6 +161,82 @@ TEST(ServerTest, HealthIsServing) {
                   .ok());
 
   EXPECT_EQ(response.status(), HealthCheckResponse::SERVING);
+}
+
+// --- A server whose device fails ---------------------------------------------
+
+class ServerWithoutDeviceTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto backend = std::make_unique<ScriptedBackend>();
+    device_ = &backend->health();
+    ServerOptions options = Local();
+    options.metrics_listen = "127.0.0.1:0";
+    ASSERT_OK_AND_ASSIGN(
+        server_, Server::Create(options, {.backend = std::move(backend)}));
+    stub_ = StubOf(*server_);
+  }
+
+  void FailDevice() {
+    device_->Fail(absl::InternalError("fell off the bus")).IgnoreError();
+  }
+  // Returns when the health service reports `status`.
+  void AwaitHealth(HealthCheckResponse::ServingStatus status) {
+    grpc::ClientContext context;
+    const auto stub = Health::NewStub(ChannelTo(*server_));
+    const auto watch = stub->Watch(&context, HealthCheckRequest());
+    HealthCheckResponse response;
+    while (watch->Read(&response) && response.status() != status) {
+    }
+    EXPECT_EQ(response.status(), status);
+    context.TryCancel();
+  }
+
+  static auto HasFailed() {
+    return StatusIs(absl::StatusCode::kUnavailable,
+                    HasSubstr("scripted has failed: fell off the bus"));
+  }
+
+  std::unique_ptr<Server> server_;
+  std::unique_ptr<v1::TensorKV::Stub> stub_;
+  DeviceHealth* device_ = nullptr;  // the server's
+};
+
+TEST_F(ServerWithoutDeviceTest, ReportsNotServingAndNotReady) {
+  AwaitHealth(HealthCheckResponse::SERVING);
+  EXPECT_EQ(HttpGet(server_->metrics_port(), "/readyz").code, 200);
+
+  FailDevice();
+
+  AwaitHealth(HealthCheckResponse::NOT_SERVING);
+  EXPECT_EQ(HttpGet(server_->metrics_port(), "/readyz").code, 503);
+  EXPECT_EQ(HttpGet(server_->metrics_port(), "/healthz").code, 200);
+}
+
+TEST_F(ServerWithoutDeviceTest, EveryCallIsUnavailableWithTheCause) {
+  ASSERT_OK(Init(*stub_, "bytes"));
+
+  FailDevice();
+
+  EXPECT_THAT(Pull(*stub_), HasFailed());
+  EXPECT_THAT(Init(*stub_, "bytes"), HasFailed());
+  grpc::ClientContext context;
+  v1::DescribeServerResponse server;
+  EXPECT_THAT(FromGrpcStatus(stub_->DescribeServer(&context, {}, &server)),
+              HasFailed());
+  grpc::ClientContext stream_context;
+  const auto stream =
+      stub_->PullStream(&stream_context, v1::PullStreamRequest());
+  EXPECT_THAT(FromGrpcStatus(stream->Finish()), HasFailed());
+}
+
+TEST_F(ServerWithoutDeviceTest, WaitingCallEndsWithTheCause) {
+  Background pull([&] { return Pull(*stub_, /*wait=*/true); });
+  while (CallsWaiting(*stub_) == 0) std::this_thread::yield();
+
+  FailDevice();
+
+  EXPECT_THAT(pull.Result(), HasFailed());
 }
 
 TEST(ServerTest, ReflectionListsTheServices) {

@@ -1,9 +1,10 @@
 // Whether a device still works.
 
-#ifndef TENSORKV_KERNELS_CUDA_DEVICE_HEALTH_H_
-#define TENSORKV_KERNELS_CUDA_DEVICE_HEALTH_H_
+#ifndef TENSORKV_KERNELS_DEVICE_HEALTH_H_
+#define TENSORKV_KERNELS_DEVICE_HEALTH_H_
 
 #include <atomic>
+#include <functional>
 #include <string>
 
 #include "absl/base/thread_annotations.h"
@@ -16,6 +17,8 @@ namespace tensorkv {
 // Works until it fails, then for ever not. Thread-safe.
 class DeviceHealth {
  public:
+  using Listener = std::function<void(const absl::Status&)>;
+
   // `device` is the name in messages.
   explicit DeviceHealth(absl::string_view device) : device_(device) {}
 
@@ -25,13 +28,25 @@ class DeviceHealth {
   // The device has failed. The first cause stays. Returns `status`.
   absl::Status Fail(const absl::Status& cause);
 
+  // Has `listener` called once with `status` when the device has failed: now if
+  // it has already, else by whoever notices, who may hold any lock: it must not
+  // block, nor use this object. It replaces the one before, which is not
+  // running any more when this returns. May be null.
+  void SetListener(Listener listener);
+
  private:
+  // Calls the listener, if there is one and the device has failed.
+  void Tell() ABSL_EXCLUSIVE_LOCKS_REQUIRED(listener_mutex_);
+
   const std::string device_;
   std::atomic<bool> has_failed_ = false;
   mutable Mutex mutex_;
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
+
+  Mutex listener_mutex_;
+  Listener listener_ ABSL_GUARDED_BY(listener_mutex_);
 };
 
 }  // namespace tensorkv
 
-#endif  // TENSORKV_KERNELS_CUDA_DEVICE_HEALTH_H_
+#endif  // TENSORKV_KERNELS_DEVICE_HEALTH_H_
