@@ -4,6 +4,16 @@
 #include "base/status_macros.h"
 
 namespace tensorkv {
+namespace {
+
+// UINT64_MAX, which no quota allows, for sizes that cannot be rounded.
+uint64_t TakenBy(size_t size_bytes) {
+  constexpr uint64_t kMask = kAllocationGranularity - 1;
+  if (size_bytes > UINT64_MAX - kMask) return UINT64_MAX;
+  return (size_bytes + kMask) & ~kMask;
+}
+
+}  // namespace
 
 DeviceMemory::DeviceMemory(DeviceMemory&& other) noexcept
     : pool_(std::move(other.pool_)),
@@ -55,20 +65,21 @@ absl::Status DevicePool::OrderBehindAllocations(Stream& stream) {
 }
 
 absl::Status DevicePool::Reserve(size_t size_bytes) {
+  const uint64_t taken_bytes = TakenBy(size_bytes);
   MutexLock lock(&mutex_);
-  if (size_bytes <= quota_bytes_ - used_bytes_) {
-    used_bytes_ += size_bytes;
+  if (taken_bytes <= quota_bytes_ - used_bytes_) {
+    used_bytes_ += taken_bytes;
     return absl::OkStatus();
   }
   return absl::ResourceExhaustedError(
       absl::StrCat(device_->name(), " memory: expected at most ",
                    quota_bytes_ - used_bytes_, " bytes (", used_bytes_, " of ",
-                   quota_bytes_, " are in use), got ", size_bytes));
+                   quota_bytes_, " are in use), got ", taken_bytes));
 }
 
 void DevicePool::Release(size_t size_bytes) {
   MutexLock lock(&mutex_);
-  used_bytes_ -= size_bytes;
+  used_bytes_ -= TakenBy(size_bytes);
 }
 
 void DevicePool::Free(void* data, size_t size_bytes) {

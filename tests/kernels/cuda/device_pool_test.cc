@@ -1,6 +1,8 @@
 #include "kernels/cuda/device_pool.h"
 
+#include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -16,17 +18,17 @@ using testing::StatusIs;
 
 class DevicePoolTest : public ::testing::Test {
  protected:
-  FakeGpu gpu_{{.memory_bytes = 800}};
-  std::shared_ptr<DevicePool> pool_ = *DevicePool::Create(gpu_.Open(), 1000);
+  FakeGpu gpu_{{.memory_bytes = 1500}};
+  std::shared_ptr<DevicePool> pool_ = *DevicePool::Create(gpu_.Open(), 2048);
 };
 
 TEST_F(DevicePoolTest, CountsWhatIsInUse) {
   ASSERT_OK_AND_ASSIGN(DeviceMemory memory, pool_->Allocate(100));
   EXPECT_EQ(memory.size_bytes(), 100);
-  EXPECT_EQ(pool_->used_bytes(), 100);
+  EXPECT_EQ(pool_->used_bytes(), 512);
 
   DeviceMemory moved = std::move(memory);
-  EXPECT_EQ(pool_->used_bytes(), 100);
+  EXPECT_EQ(pool_->used_bytes(), 512);
 
   moved = DeviceMemory();
   EXPECT_EQ(pool_->used_bytes(), 0);
@@ -36,19 +38,29 @@ TEST_F(DevicePoolTest, BeyondTheQuotaNothingIsAskedOfTheDevice) {
   ASSERT_OK_AND_ASSIGN(const DeviceMemory memory, pool_->Allocate(100));
   gpu_.FailCall(0, absl::InternalError("was asked"));
 
-  EXPECT_THAT(pool_->Allocate(901),
+  EXPECT_THAT(pool_->Allocate(1537),
               StatusIs(absl::StatusCode::kResourceExhausted,
-                       "fake:0 memory: expected at most 900 bytes (100 of 1000 "
-                       "are in use), got 901"));
-  EXPECT_EQ(pool_->used_bytes(), 100);
+                       "fake:0 memory: expected at most 1536 bytes (512 of "
+                       "2048 are in use), got 2048"));
+  EXPECT_THAT(pool_->Allocate(SIZE_MAX),
+              StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_EQ(pool_->used_bytes(), 512);
+}
+
+TEST_F(DevicePoolTest, ManySmallPiecesTakeWhatTheyAreRoundedTo) {
+  std::vector<DeviceMemory> pieces;
+  for (int i = 0; i < 4; ++i) pieces.push_back(*pool_->Allocate(1));
+
+  EXPECT_THAT(pool_->Allocate(1),
+              StatusIs(absl::StatusCode::kResourceExhausted));
 }
 
 TEST_F(DevicePoolTest, DeviceWithoutMemoryIsResourceExhausted) {
   EXPECT_THAT(
-      pool_->Allocate(900),
-      StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("fake:0")));
+      pool_->Allocate(1501),
+      StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("fake:0 has")));
   EXPECT_EQ(pool_->used_bytes(), 0);
-  EXPECT_OK(pool_->Allocate(800));
+  EXPECT_OK(pool_->Allocate(1500));
 }
 
 TEST_F(DevicePoolTest, MemoryOutlivesThePool) {
