@@ -16,6 +16,7 @@ constexpr size_t kMinTableBytes = 64 << 10;
 absl::StatusOr<std::unique_ptr<UpdateBatcher>> UpdateBatcher::Create(
     DevicePool* pool, Executor* submission) {
   std::unique_ptr<UpdateBatcher> batcher(new UpdateBatcher(pool, submission));
+  RETURN_IF_ERROR(batcher->MakeRoom(kMinTableBytes));
   ASSIGN_OR_RETURN(batcher->compute_,
                    StreamLane::Create(&pool->device(), StreamUse::kCompute));
   return batcher;
@@ -24,6 +25,7 @@ absl::StatusOr<std::unique_ptr<UpdateBatcher>> UpdateBatcher::Create(
 absl::Status UpdateBatcher::Apply(absl::Span<const TensorUpdate> batch) {
   if (batch.empty()) return absl::OkStatus();
   const auto job = std::make_shared<Job>(batch);
+  RETURN_IF_ERROR(MakeRoom(job->max_table_bytes));
   bool is_first;
   {
     MutexLock lock(&mutex_);
@@ -34,30 +36,61 @@ absl::Status UpdateBatcher::Apply(absl::Span<const TensorUpdate> batch) {
   return job->done.Wait();
 }
 
+absl::Status UpdateBatcher::MakeRoom(size_t size_bytes) {
+  MutexLock growth_lock(&growth_mutex_);
+  const size_t present_bytes = room_bytes();
+  if (size_bytes <= present_bytes) return absl::OkStatus();
+  const size_t new_bytes = std::max(size_bytes, 2 * present_bytes);
+  TableMemory memory;
+  ASSIGN_OR_RETURN(memory.host,
+                   PinnedMemory::Create(&pool_.device(), new_bytes));
+  ASSIGN_OR_RETURN(memory.device, pool_.Allocate(new_bytes));
+  MutexLock lock(&mutex_);
+  tables_.push_back(std::move(memory));
+  return absl::OkStatus();
+}
+
+size_t UpdateBatcher::room_bytes() {
+  MutexLock lock(&mutex_);
+  return tables_.empty() ? 0 : tables_.back().size_bytes();
+}
+
 void UpdateBatcher::StartNext() {
-  Jobs jobs = TakePending();
+  const TableMemory* memory = nullptr;
+  Jobs jobs = TakePending(memory);
   if (jobs.empty()) return;
   UpdateTable table;
   for (const auto& job : jobs) table.Add(job->batch);
-  Start start = StartOf(table);
+  Start start = StartOf(table, *memory);
   compute_->WhenDone([this, jobs = std::move(jobs),
                       start = std::move(start)](const absl::Status& done) {
     Finish(jobs, start, done);
   });
 }
 
-UpdateBatcher::Jobs UpdateBatcher::TakePending() {
+// The first always fits: its caller has made the room.
+UpdateBatcher::Jobs UpdateBatcher::TakePending(const TableMemory*& memory) {
   MutexLock lock(&mutex_);
-  is_busy_ = !pending_.empty();
-  return std::exchange(pending_, {});
+  memory = &tables_.back();
+  Jobs jobs;
+  size_t bytes = 0;
+  while (!pending_.empty()) {
+    bytes += pending_.front()->max_table_bytes;
+    if (bytes > memory->size_bytes()) break;
+    jobs.push_back(std::move(pending_.front()));
+    pending_.pop_front();
+  }
+  is_busy_ = !jobs.empty();
+  return jobs;
 }
 
-UpdateBatcher::Start UpdateBatcher::StartOf(const UpdateTable& table) {
+UpdateBatcher::Start UpdateBatcher::StartOf(const UpdateTable& table,
+                                            const TableMemory& memory) {
   Start start;
   if (table.empty()) return start;
-  start.status = Upload(table);
+  start.status = Upload(table, memory);
   if (!start.status.ok()) return start;
-  for (const UpdateLaunch& launch : table.LaunchesAt(device_table_.data())) {
+  for (const UpdateLaunch& launch : table.LaunchesAt(memory.device.data())) {
     start.status = compute_->stream().Launch(launch);
     if (!start.status.ok()) return start;
     ++start.num_launches;
@@ -65,25 +98,12 @@ UpdateBatcher::Start UpdateBatcher::StartOf(const UpdateTable& table) {
   return start;
 }
 
-absl::Status UpdateBatcher::Upload(const UpdateTable& table) {
-  const size_t size_bytes = table.size_bytes();
-  RETURN_IF_ERROR(MakeRoomForTable(size_bytes));
-  table.Write(host_table_.data());
+absl::Status UpdateBatcher::Upload(const UpdateTable& table,
+                                   const TableMemory& memory) {
+  table.Write(memory.host.data());
   RETURN_IF_ERROR(pool_.OrderBehindAllocations(compute_->stream()));
-  return compute_->stream().CopyToDevice(device_table_.data(),
-                                         host_table_.data(), size_bytes);
-}
-
-absl::Status UpdateBatcher::MakeRoomForTable(size_t size_bytes) {
-  if (size_bytes > host_table_.size_bytes()) {
-    const size_t room =
-        std::max({size_bytes, 2 * host_table_.size_bytes(), kMinTableBytes});
-    ASSIGN_OR_RETURN(host_table_, PinnedMemory::Create(&pool_.device(), room));
-  }
-  if (size_bytes > device_table_.size_bytes()) {
-    ASSIGN_OR_RETURN(device_table_, pool_.Allocate(host_table_.size_bytes()));
-  }
-  return absl::OkStatus();
+  return compute_->stream().CopyToDevice(
+      memory.device.data(), memory.host.data(), table.size_bytes());
 }
 
 void UpdateBatcher::Finish(const Jobs& jobs, const Start& start,
@@ -104,27 +124,13 @@ size_t UpdateBatcher::num_waiting() {
 }
 
 absl::Status UpdateBatcher::Zero(absl::Span<const MutableTensorView> tensors) {
-  const auto zeroed = std::make_shared<Completion>();
-  submission_.Submit([this, tensors, zeroed] {
-    absl::Status started = EnqueueZeros(tensors);
-    compute_->WhenDone(
-        [zeroed, started = std::move(started)](absl::Status done) mutable {
-          started.Update(done);
-          zeroed->Set(started);
-        });
-  });
-  return zeroed->Wait();
-}
-
-absl::Status UpdateBatcher::EnqueueZeros(
-    absl::Span<const MutableTensorView> tensors) {
-  RETURN_IF_ERROR(pool_.OrderBehindAllocations(compute_->stream()));
+  static const UpdateRule* const kAssign = new UpdateRule();
+  std::vector<TensorUpdate> batch;
+  batch.reserve(tensors.size());
   for (const MutableTensorView& tensor : tensors) {
-    if (tensor.num_elements == 0) continue;
-    RETURN_IF_ERROR(
-        compute_->stream().SetZero(tensor.data, tensor.size_bytes()));
+    batch.push_back({.rule = kAssign, .value = tensor});
   }
-  return absl::OkStatus();
+  return Apply(batch);
 }
 
 }  // namespace tensorkv

@@ -3,6 +3,9 @@
 #ifndef TENSORKV_KERNELS_CUDA_UPDATE_BATCHER_H_
 #define TENSORKV_KERNELS_CUDA_UPDATE_BATCHER_H_
 
+#include <cstddef>
+#include <deque>
+#include <list>
 #include <memory>
 #include <vector>
 
@@ -23,9 +26,13 @@ namespace tensorkv {
 
 // Runs updates on one device. Thread-safe.
 //
-// What comes while the device is busy goes out together as soon as it is not;
-// an idle device starts at once. As a caller waits for its batch, the batches
-// that are joined are of different callers, and touch different tensors.
+// What comes while the device is busy goes out together as soon as it is not,
+// as far as there is room for the table of its work; an idle device starts at
+// once. As a caller waits for its batch, the batches that are joined are of
+// different callers, and touch different tensors.
+//
+// Callers make the room that their batches need before they queue up: whoever
+// submits work never waits for memory.
 //
 // An update may be in place, and rules have state: if part of a batch may have
 // been run and the rest was not, nobody knows what the tensors hold. The device
@@ -43,7 +50,7 @@ class UpdateBatcher {
   // Unavailable (the device has failed) · Internal (nothing has changed).
   absl::Status Apply(absl::Span<const TensorUpdate> batch);
 
-  // Sets bytes to zero, in order with the updates. Errors: as Apply.
+  // Sets bytes to zero, as a batch like any other. Errors: as Apply.
   absl::Status Zero(absl::Span<const MutableTensorView> tensors);
 
   // Batches that wait for the device to end another.
@@ -51,12 +58,22 @@ class UpdateBatcher {
 
  private:
   struct Job {
-    explicit Job(absl::Span<const TensorUpdate> batch) : batch(batch) {}
+    explicit Job(absl::Span<const TensorUpdate> batch)
+        : batch(batch), max_table_bytes(UpdateTable::MaxBytesOf(batch)) {}
     // Of the caller, who waits.
     const absl::Span<const TensorUpdate> batch;
+    const size_t max_table_bytes;
     Completion done;
   };
   using Jobs = std::vector<std::shared_ptr<Job>>;
+
+  // Where a table of work is written, and where the device reads it.
+  struct TableMemory {
+    PinnedMemory host;
+    DeviceMemory device;
+
+    size_t size_bytes() const { return host.size_bytes(); }
+  };
 
   // How far the start of a batch got.
   struct Start {
@@ -67,13 +84,15 @@ class UpdateBatcher {
   UpdateBatcher(DevicePool* pool, Executor* submission)
       : pool_(*pool), submission_(*submission) {}
 
+  absl::Status MakeRoom(size_t size_bytes);
+  size_t room_bytes();
+
   // These run on the submission's thread.
   void StartNext();
-  Jobs TakePending();
-  Start StartOf(const UpdateTable& table);
-  absl::Status Upload(const UpdateTable& table);
-  absl::Status MakeRoomForTable(size_t size_bytes);
-  absl::Status EnqueueZeros(absl::Span<const MutableTensorView> tensors);
+  // What fits `memory` together, which is set.
+  Jobs TakePending(const TableMemory*& memory);
+  Start StartOf(const UpdateTable& table, const TableMemory& memory);
+  absl::Status Upload(const UpdateTable& table, const TableMemory& memory);
 
   // On the lane's.
   void Finish(const Jobs& jobs, const Start& start, const absl::Status& done);
@@ -81,14 +100,17 @@ class UpdateBatcher {
   DevicePool& pool_;
   Executor& submission_;
 
+  // Held while memory is allocated.
+  Mutex growth_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
+
   Mutex mutex_;
-  Jobs pending_ ABSL_GUARDED_BY(mutex_);
+  std::deque<std::shared_ptr<Job>> pending_ ABSL_GUARDED_BY(mutex_);
   // From the first job on until StartNext finds none.
   bool is_busy_ ABSL_GUARDED_BY(mutex_) = false;
-
-  // Of the batch that runs; there is one at most.
-  PinnedMemory host_table_;
-  DeviceMemory device_table_;
+  // For the batch that runs, of which there is one at most. The last is used;
+  // those before, no larger than it together, stay: giving back page-locked
+  // memory would stop the device.
+  std::list<TableMemory> tables_ ABSL_GUARDED_BY(mutex_);
 
   std::unique_ptr<StreamLane> compute_;  // last: its callbacks use the rest
 };

@@ -30,12 +30,20 @@ SourceArray SourceOf(const TensorView& tensor) {
   return {tensor.data, TypeOf(tensor.dtype)};
 }
 
+// No functor is larger, of any rule and type.
+constexpr size_t kMaxFunctorBytes = 128;
+
 // What assign does with one contribution in the value's dtype keeps its bits,
-// also those of a NaN.
-bool IsCopy(const TensorUpdate& update) {
-  return update.rule->kind() == RuleKind::kAssign &&
-         update.contributions.size() == 1 &&
-         update.contributions[0].dtype == update.value.dtype;
+// also those of a NaN; what it does without any sets all bits to zero.
+bool IsOfBits(const TensorUpdate& update) {
+  if (update.rule->kind() != RuleKind::kAssign) return false;
+  return update.contributions.empty() ||
+         (update.contributions.size() == 1 &&
+          update.contributions[0].dtype == update.value.dtype);
+}
+
+uint64_t NumChunks(const TensorUpdate& update) {
+  return (update.value.num_elements + kChunkElements - 1) / kChunkElements;
 }
 
 // An integer type of the size of the dtype.
@@ -53,8 +61,8 @@ ElementType BitsTypeOf(DType dtype) {
 }
 
 ElementType LaunchTypeOf(const TensorUpdate& update) {
-  return IsCopy(update) ? BitsTypeOf(update.value.dtype)
-                        : TypeOf(AccumulateType(update.value.dtype));
+  return IsOfBits(update) ? BitsTypeOf(update.value.dtype)
+                          : TypeOf(AccumulateType(update.value.dtype));
 }
 
 // What the rule reads as the present value.
@@ -76,6 +84,16 @@ void Copy(const std::vector<T>& elements, char* to) {
 }
 
 }  // namespace
+
+size_t UpdateTable::MaxBytesOf(absl::Span<const TensorUpdate> batch) {
+  size_t bytes = 0;
+  for (const TensorUpdate& update : batch) {
+    bytes += sizeof(UpdateEntry) + kMaxFunctorBytes +
+             update.contributions.size() * sizeof(SourceArray) +
+             NumChunks(update) * sizeof(WorkChunk);
+  }
+  return bytes;
+}
 
 void UpdateTable::Add(absl::Span<const TensorUpdate> batch) {
   for (const TensorUpdate& update : batch) {
@@ -111,8 +129,8 @@ void UpdateTable::AddChunks(const TensorUpdate& update,
                             ElementType accumulate_type) {
   Group& group = GroupOf(update.rule->kind(), accumulate_type);
   const auto entry = static_cast<uint32_t>(entries_.size());
-  const uint64_t num_elements = update.value.num_elements;
-  for (uint32_t i = 0; uint64_t{i} * kChunkElements < num_elements; ++i) {
+  const uint64_t num_chunks = NumChunks(update);
+  for (uint32_t i = 0; i < num_chunks; ++i) {
     group.chunks.push_back({entry, i});
   }
 }
@@ -131,6 +149,7 @@ uint32_t UpdateTable::FunctorOf(const TensorUpdate& update,
     VisitRuleOp<T>(*update.rule, update.update_count, [&](const auto& op) {
       constexpr size_t kWord = sizeof(uint64_t);
       static_assert(alignof(decltype(op)) <= kWord);
+      static_assert(sizeof(op) <= kMaxFunctorBytes);
       functors_.resize(functors_.size() + (sizeof(op) + kWord - 1) / kWord);
       std::memcpy(reinterpret_cast<char*>(functors_.data()) + last.offset, &op,
                   sizeof(op));

@@ -23,8 +23,12 @@ class UpdateTable {
  public:
   UpdateTable() = default;
 
-  // Adds a batch. Tensors without elements are left out.
-  // REQUIRES: it has been checked (update_check.h).
+  // A bound on what a batch adds to size_bytes.
+  static size_t MaxBytesOf(absl::Span<const TensorUpdate> batch);
+
+  // Adds a batch. Tensors without elements are left out. An assign without
+  // contributions sets its value to zero.
+  // REQUIRES: but for that, it has been checked (update_check.h).
   void Add(absl::Span<const TensorUpdate> batch);
 
   // Whether there is nothing to launch.

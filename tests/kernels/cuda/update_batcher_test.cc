@@ -97,36 +97,83 @@ TEST_F(UpdateBatcherTest, IdleDeviceStartsAtOnce) {
   EXPECT_OK(Apply(accumulate_));
   EXPECT_OK(Apply(assign_));
 
-  EXPECT_EQ(gpu_.num_launches(), 2);
+  // Each cleared, then updated.
+  EXPECT_EQ(gpu_.num_launches(), 4);
   EXPECT_EQ(batcher_->num_waiting(), 0);
 }
 
-TEST_F(UpdateBatcherTest, LargerTableGetsMoreMemory) {
+// By the caller: the device goes on with what it has.
+TEST_F(UpdateBatcherTest, LargerTableGetsItsMemoryWhileTheDeviceIsBusy) {
   const Update update(*pool_, accumulate_);
-  std::vector<TensorUpdate> batch(2000, update.update);
+  const Update other(*pool_, accumulate_);
+  std::vector<TensorUpdate> batch(2000, other.update);
   batch[0].rule = &assign_;
+  const uint64_t before = gpu_.usage().pinned_bytes;
+  gpu_.Hold(StreamUse::kCompute);
+  Background busy([&] { return batcher_->Apply({&update.update, 1}); });
+  gpu_.WaitForQueued(StreamUse::kCompute, kWorkOfOne);
 
-  EXPECT_OK(batcher_->Apply({&update.update, 1}));
-  EXPECT_OK(batcher_->Apply(batch));
+  Background large([&] { return batcher_->Apply(batch); });
+  WaitForWaiting(1);
+
+  EXPECT_GT(gpu_.usage().pinned_bytes, before);
+  gpu_.Release(StreamUse::kCompute);
+  EXPECT_OK(busy.Result());
+  EXPECT_OK(large.Result());
+}
+
+TEST_F(UpdateBatcherTest, BatchesThatDoNotFitTheTableTogetherFollowEachOther) {
+  const Update update(*pool_, accumulate_);
+  const Update one(*pool_, accumulate_);
+  const Update other(*pool_, accumulate_);
+  const std::vector<TensorUpdate> first(200, one.update);
+  const std::vector<TensorUpdate> second(200, other.update);
+  gpu_.Hold(StreamUse::kCompute);
+  Background busy([&] { return batcher_->Apply({&update.update, 1}); });
+  gpu_.WaitForQueued(StreamUse::kCompute, kWorkOfOne);
+  Background call([&] { return batcher_->Apply(first); });
+  Background another([&] { return batcher_->Apply(second); });
+  WaitForWaiting(2);
+
+  gpu_.Release(StreamUse::kCompute);
+
+  EXPECT_OK(busy.Result());
+  EXPECT_OK(call.Result());
+  EXPECT_OK(another.Result());
+  EXPECT_EQ(gpu_.num_launches(), 3);
+}
+
+TEST_F(UpdateBatcherTest, ZeroOfManyTensorsIsOneLaunch) {
+  std::vector<std::unique_ptr<Update>> updates;
+  std::vector<MutableTensorView> tensors(1);  // without elements
+  for (int i = 0; i < 100; ++i) {
+    updates.push_back(std::make_unique<Update>(*pool_, accumulate_));
+    tensors.push_back(updates.back()->update.value);
+  }
+
+  EXPECT_OK(batcher_->Zero(tensors));
+
+  EXPECT_EQ(gpu_.num_launches(), 1);
 }
 
 TEST_F(UpdateBatcherTest, WithoutMemoryForTheTableNothingHasChanged) {
   const Update update(*pool_, accumulate_);
+  const std::vector<TensorUpdate> batch(2000, update.update);
   {
     const uint64_t left = pool_->quota_bytes() - pool_->used_bytes();
     ASSERT_OK_AND_ASSIGN(const DeviceMemory rest, pool_->Allocate(left));
-    EXPECT_THAT(batcher_->Apply({&update.update, 1}),
+    EXPECT_THAT(batcher_->Apply(batch),
                 StatusIs(absl::StatusCode::kResourceExhausted));
+    EXPECT_OK(batcher_->Apply({&update.update, 1}));
   }
 
-  EXPECT_EQ(gpu_.num_launches(), 0);
-  EXPECT_OK(batcher_->Apply({&update.update, 1}));
+  EXPECT_EQ(gpu_.num_launches(), 1);
+  EXPECT_OK(batcher_->Apply(batch));
 }
 
-// Calls up to the launches: pinned memory, device memory and its record, the
-// order, the copy.
+// Calls up to the launches: the order, the copy, the launch itself.
 TEST_F(UpdateBatcherTest, FailureBeforeTheFirstLaunchLeavesTheDeviceUsable) {
-  for (int call = 0; call < 6; ++call) {
+  for (int call = 0; call < 3; ++call) {
     SetUp();
     const Update update(*pool_, accumulate_);
     gpu_.FailCall(call, absl::InternalError("injected"));
@@ -146,7 +193,7 @@ TEST_F(UpdateBatcherTest, FailureAfterTheFirstLaunchFailsTheDevice) {
   const TensorView both[] = {third.contribution, third.contribution};
   third.update.rule = &assign_;
   third.update.contributions = both;
-  gpu_.FailCall(6, absl::InternalError("second launch"));
+  gpu_.FailCall(3, absl::InternalError("second launch"));
 
   EXPECT_THAT(batcher_->Apply({one.update, third.update}),
               StatusIs(absl::StatusCode::kUnavailable,
