@@ -1,5 +1,7 @@
 #include "tests/testing/fake_gpu.h"
 
+#include <sanitizer/asan_interface.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -19,6 +21,11 @@ namespace {
 
 constexpr size_t kAlignment = 256;
 
+// Behind every piece of memory, with a pattern that shows whether a kernel has
+// written beyond the end; AddressSanitizer sees it also when one reads there.
+constexpr size_t kMinGuardBytes = 64;
+constexpr char kGuardPattern = '\x5a';
+
 // Set in addresses of device memory. No process has such addresses.
 constexpr uintptr_t kDeviceBit = uintptr_t{1} << 62;
 
@@ -36,8 +43,30 @@ char* MemoryOf(const void* device) {
                                  ~kDeviceBit);
 }
 
-size_t RoundUp(size_t size_bytes) {
-  return (size_bytes + kAlignment - 1) / kAlignment * kAlignment;
+size_t BytesWithGuard(size_t size_bytes) {
+  return (size_bytes + kMinGuardBytes + kAlignment - 1) / kAlignment *
+         kAlignment;
+}
+
+char* AllocateGuarded(size_t size_bytes) {
+  const size_t bytes = BytesWithGuard(size_bytes);
+  char* const memory =
+      static_cast<char*>(std::aligned_alloc(kAlignment, bytes));
+  std::memset(memory + size_bytes, kGuardPattern, bytes - size_bytes);
+  ASAN_POISON_MEMORY_REGION(memory + size_bytes, bytes - size_bytes);
+  return memory;
+}
+
+void FreeGuarded(char* memory, size_t size_bytes) {
+  const size_t bytes = BytesWithGuard(size_bytes);
+  ASAN_UNPOISON_MEMORY_REGION(memory + size_bytes, bytes - size_bytes);
+  if (!std::all_of(memory + size_bytes, memory + bytes,
+                   [](char byte) { return byte == kGuardPattern; })) {
+    std::cerr << "FakeGpu: memory of " << size_bytes
+              << " bytes was written beyond its end\n";
+    std::abort();
+  }
+  std::free(memory);
 }
 
 }  // namespace
@@ -403,8 +432,7 @@ absl::StatusOr<char*> FakeGpu::NewMemory(size_t size_bytes, bool is_pinned) {
     return absl::ResourceExhaustedError(
         absl::StrCat("fake:0 has no ", size_bytes, " bytes left"));
   }
-  char* const memory =
-      static_cast<char*>(std::aligned_alloc(kAlignment, RoundUp(size_bytes)));
+  char* const memory = AllocateGuarded(size_bytes);
   memory_[memory] = {size_bytes, is_pinned};
   return memory;
 }
@@ -416,8 +444,10 @@ void FakeGpu::SetThere(char* memory) {
 
 void FakeGpu::DeleteMemory(char* memory) {
   MutexLock lock(&mutex_);
-  memory_.erase(memory);
-  std::free(memory);
+  const auto found = memory_.find(memory);
+  const size_t size_bytes = found->second.size_bytes;
+  memory_.erase(found);
+  FreeGuarded(memory, size_bytes);
 }
 
 absl::StatusOr<char*> FakeGpu::Find(const void* device,

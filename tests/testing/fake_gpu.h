@@ -31,7 +31,9 @@ struct FakeGpuOptions {
 // Each stream is a thread that does copies and the kernels' code, in the
 // stream's order. Device memory is host memory, allocated and freed where the
 // stream is at that point, so that an early use is an error here and a late one
-// is for AddressSanitizer to find; a missing order is for ThreadSanitizer.
+// is for AddressSanitizer to find; a missing order is for ThreadSanitizer. Who
+// writes beyond the end of some memory ends the process, when it is freed or,
+// with AddressSanitizer, at once.
 //
 // Addresses of device memory are none that the host could use: an attempt ends
 // the process. Work that is given other addresses fails, and so does the
