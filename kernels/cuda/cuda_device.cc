@@ -25,6 +25,22 @@ constexpr int kMinMajorVersion = 8;
 // once with 128 threads each.
 constexpr unsigned kBlocksPerMultiprocessor = 16;
 
+// Of all rules over all types; the first error.
+cudaError_t LoadAllUpdates() {
+  cudaError_t error = cudaSuccess;
+  for (int type = 0; type <= static_cast<int>(ElementType::kBool); ++type) {
+    VisitAccumulateType(static_cast<ElementType>(type), [&](auto tag) {
+      using T = typename decltype(tag)::T;
+      for (int rule = 0; rule < kNumRuleKinds; ++rule) {
+        if (error == cudaSuccess) {
+          error = LoadUpdate<T>(static_cast<RuleKind>(rule));
+        }
+      }
+    });
+  }
+  return error;
+}
+
 }  // namespace
 
 class CudaEvent final : public Event {
@@ -171,6 +187,7 @@ absl::Status CudaDevice::Check(cudaError_t error, absl::string_view call) {
 absl::Status CudaDevice::Open() {
   RETURN_IF_ERROR(Begin());
   RETURN_IF_ERROR(CheckUsable());
+  RETURN_IF_ERROR(LoadKernels());  // before what is free is looked at
   ASSIGN_OR_RETURN(const int num_multiprocessors,
                    Attribute(cudaDevAttrMultiProcessorCount));
   max_blocks_ = num_multiprocessors * kBlocksPerMultiprocessor;
@@ -203,6 +220,16 @@ absl::Status CudaDevice::CheckUsable() {
   if (has_pools != 0) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat(name_, ": the driver has no memory pools for it"));
+}
+
+absl::Status CudaDevice::LoadKernels() {
+  ASSIGN_OR_RETURN(const int major,
+                   Attribute(cudaDevAttrComputeCapabilityMajor));
+  ASSIGN_OR_RETURN(const int minor,
+                   Attribute(cudaDevAttrComputeCapabilityMinor));
+  return Check(LoadAllUpdates(),
+               absl::StrCat("loading the kernels for compute capability ",
+                            major, ".", minor));
 }
 
 absl::StatusOr<int> CudaDevice::Attribute(cudaDeviceAttr attribute) {

@@ -27,8 +27,10 @@ absl::StatusOr<int> NumCudaDevices();
 // stream, which is not used. Waiting threads sleep. Thread-safe.
 class CudaDevice final : public Device {
  public:
-  // Errors: FailedPrecondition (no driver, no such GPU, or one older than
-  // compute capability 8.0) · ResourceExhausted · Internal.
+  // Loads all kernels, so that a GPU for which this build has none is refused
+  // here and no call waits for one later.
+  // Errors: FailedPrecondition (no driver, no such GPU, one older than compute
+  // capability 8.0 or without kernels) · ResourceExhausted · Internal.
   static absl::StatusOr<std::unique_ptr<CudaDevice>> Create(int ordinal);
   ~CudaDevice() override;
 
@@ -56,6 +58,7 @@ class CudaDevice final : public Device {
   absl::Status Check(cudaError_t error, absl::string_view call);
   absl::Status Open();
   absl::Status CheckUsable();
+  absl::Status LoadKernels();
   absl::StatusOr<int> Attribute(cudaDeviceAttr attribute);
 
   const int ordinal_;

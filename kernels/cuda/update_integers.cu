@@ -15,4 +15,11 @@ template cudaError_t LaunchUpdate<int64_t>(RuleKind, const UpdateWork&,
 template cudaError_t LaunchUpdate<ops::Bool>(RuleKind, const UpdateWork&,
                                              unsigned, cudaStream_t);
 
+template cudaError_t LoadUpdate<int8_t>(RuleKind);
+template cudaError_t LoadUpdate<uint8_t>(RuleKind);
+template cudaError_t LoadUpdate<int16_t>(RuleKind);
+template cudaError_t LoadUpdate<int32_t>(RuleKind);
+template cudaError_t LoadUpdate<int64_t>(RuleKind);
+template cudaError_t LoadUpdate<ops::Bool>(RuleKind);
+
 }  // namespace tensorkv

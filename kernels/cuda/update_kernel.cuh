@@ -1,5 +1,6 @@
-// The one family of update kernels, and their launch. Each source instantiates
-// LaunchUpdate for some types, so that they compile side by side.
+// The one family of update kernels, their launch and their loading. Each source
+// instantiates both functions for some types, so that they compile side by
+// side.
 
 #ifndef TENSORKV_KERNELS_CUDA_UPDATE_KERNEL_CUH_
 #define TENSORKV_KERNELS_CUDA_UPDATE_KERNEL_CUH_
@@ -30,6 +31,17 @@ cudaError_t LaunchUpdate(RuleKind rule, const UpdateWork& work,
     using Op = typename decltype(type)::Op;
     UpdateKernel<Op, T><<<num_blocks, kThreadsPerBlock, 0, stream>>>(work);
     error = cudaGetLastError();
+  });
+  return error;
+}
+
+template <typename T>
+cudaError_t LoadUpdate(RuleKind rule) {
+  cudaError_t error = cudaSuccess;
+  VisitOpType<T>(rule, [&](auto type) {
+    using Op = typename decltype(type)::Op;
+    cudaFuncAttributes unused;
+    error = cudaFuncGetAttributes(&unused, UpdateKernel<Op, T>);
   });
   return error;
 }

@@ -1,4 +1,4 @@
-// Starts update kernels. For cuda_device.cc alone.
+// Loads and starts update kernels. For cuda_device.cc alone.
 
 #ifndef TENSORKV_KERNELS_CUDA_UPDATE_LAUNCH_H_
 #define TENSORKV_KERNELS_CUDA_UPDATE_LAUNCH_H_
@@ -15,6 +15,12 @@ namespace tensorkv {
 template <typename T>
 cudaError_t LaunchUpdate(RuleKind rule, const UpdateWork& work,
                          unsigned num_blocks, cudaStream_t stream);
+
+// Brings that kernel to the present device, if the rule takes T; else its first
+// launch would. Returns what the runtime says: above all, whether this build
+// has code for the device.
+template <typename T>
+cudaError_t LoadUpdate(RuleKind rule);
 
 }  // namespace tensorkv
 
