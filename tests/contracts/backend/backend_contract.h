@@ -17,6 +17,7 @@
 #include "gtest/gtest.h"
 #include "kernels/backend.h"
 #include "tests/contracts/backend/backend_contract_fixture.h"
+#include "tests/contracts/backend/odd_tensors.h"
 #include "tests/contracts/backend/oracle_comparison.h"
 #include "tests/contracts/backend/update_case.h"
 #include "tests/testing/device_tensors.h"
@@ -95,6 +96,47 @@ TYPED_TEST_P(BackendContractTest, AssignOfOneInTheSameDTypeKeepsItsBits) {
   ASSERT_OK_AND_ASSIGN(const Tensor result, ToHost(*this->backend_, value));
   EXPECT_THAT(result.template elements<uint16_t>(),
               ::testing::ElementsAreArray(bits));
+}
+
+TYPED_TEST_P(BackendContractTest, EveryBitPatternIsKeptByAssign) {
+  for (const DType dtype : {DType::kF16, DType::kBF16, DType::kF8E4M3,
+                            DType::kF8E5M2, DType::kI16, DType::kU8}) {
+    const Tensor patterns = EveryPattern(dtype);
+
+    ASSERT_OK_AND_ASSIGN(const Tensor assigned,
+                         Assigned(*this->backend_, patterns, dtype));
+
+    EXPECT_EQ(absl::string_view(assigned.data(), assigned.size_bytes()),
+              absl::string_view(patterns.data(), patterns.size_bytes()))
+        << NameOf(dtype);
+  }
+}
+
+TYPED_TEST_P(BackendContractTest, EveryNarrowFloatIsWidenedExactly) {
+  for (const DType dtype :
+       {DType::kF16, DType::kBF16, DType::kF8E4M3, DType::kF8E5M2}) {
+    const Tensor patterns = EveryPattern(dtype);
+
+    ASSERT_OK_AND_ASSIGN(const Tensor wide,
+                         Assigned(*this->backend_, patterns, DType::kF32));
+
+    for (int64_t i = 0; i < patterns.num_elements(); ++i) {
+      EXPECT_THAT(FloatAt(wide, i),
+                  ::testing::NanSensitiveDoubleEq(FloatAt(patterns, i)))
+          << NameOf(dtype) << " " << i;
+    }
+  }
+}
+
+// Wherever tensors begin, and whatever is left of the last access.
+TYPED_TEST_P(BackendContractTest, MisalignedTensorsAndTailsAreSummedAlone) {
+  for (const DType dtype : kAllDTypes) {
+    for (const int64_t shift : {0, 1, 3, 7}) {
+      for (const int64_t size : {1, 7, 8, 9, 31, 33, 1025}) {
+        EXPECT_OK(CheckShiftedSum(*this->backend_, dtype, shift, size));
+      }
+    }
+  }
 }
 
 TYPED_TEST_P(BackendContractTest, NanPassesThroughClipping) {
@@ -224,7 +266,9 @@ REGISTER_TYPED_TEST_SUITE_P(
     BackendContractTest, SmallUpdatesAgreeWithTheOracle,
     LargeUpdatesAgreeWithTheOracle, BatchGivesTheBitsOfItsUpdatesAlone,
     AssignConvertsToTheDTypeOfTheValue, AssignOfOneInTheSameDTypeKeepsItsBits,
-    NanPassesThroughClipping, EmptyBatchIsDone, ZeroClearsEveryByte,
+    EveryBitPatternIsKeptByAssign, EveryNarrowFloatIsWidenedExactly,
+    MisalignedTensorsAndTailsAreSummedAlone, NanPassesThroughClipping,
+    EmptyBatchIsDone, ZeroClearsEveryByte,
     MemoryIsAlignedAndGivenBackToItsAccount,
     ImpossibleAllocationIsResourceExhausted, MissingPartsAreInvalid,
     WrongElementCountsAreInvalid, WrongDTypesAreInvalid,

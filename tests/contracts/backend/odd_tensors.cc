@@ -1,0 +1,99 @@
+#include "tests/contracts/backend/odd_tensors.h"
+
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "tests/contracts/backend/exact_elements.h"
+#include "tests/testing/device_tensors.h"
+
+namespace tensorkv::testing {
+namespace {
+
+// Elements of memory before and behind a shifted tensor, together.
+constexpr int64_t kBorder = 16;
+
+// Small enough that every dtype has the sum of two of them.
+int64_t ValueAt(int64_t i) { return i % 4; }
+int64_t ContributionAt(int64_t i) { return i % 5; }
+
+double NumberAt(const Tensor& tensor, int64_t i) {
+  return IsFloat(tensor.dtype()) ? FloatAt(tensor, i)
+                                 : static_cast<double>(IntegerAt(tensor, i));
+}
+
+// The elements f(0), f(1), … from `shift` on, and 1 all around them.
+template <typename Function>
+Tensor Bordered(DType dtype, int64_t shift, int64_t size, Function f) {
+  Tensor tensor = *Tensor::Filled(dtype, {size + kBorder}, 1);
+  for (int64_t i = 0; i < size; ++i) {
+    IsFloat(dtype) ? SetFloat(tensor, shift + i, f(i))
+                   : SetInteger(tensor, shift + i, f(i));
+  }
+  return tensor;
+}
+
+double ExpectedAt(DType dtype, int64_t i, int64_t size) {
+  if (i < 0 || i >= size) return 1;
+  const int64_t sum = ValueAt(i) + ContributionAt(i);
+  return dtype == DType::kBool ? sum != 0 : sum;
+}
+
+}  // namespace
+
+Tensor EveryPattern(DType dtype) {
+  const size_t size = SizeOf(dtype);
+  const int64_t num_patterns = int64_t{1} << (8 * size);
+  Tensor tensor = *Tensor::Allocate(dtype, {num_patterns});
+  for (int64_t pattern = 0; pattern < num_patterns; ++pattern) {
+    std::memcpy(tensor.mutable_data() + pattern * size, &pattern, size);
+  }
+  return tensor;
+}
+
+absl::StatusOr<Tensor> Assigned(Backend& backend, const Tensor& contribution,
+                                DType dtype) {
+  const UpdateRule assign;
+  ASSIGN_OR_RETURN(const Tensor source, ToDevice(backend, contribution));
+  ASSIGN_OR_RETURN(const Tensor empty,
+                   Tensor::Allocate(dtype, contribution.shape()));
+  ASSIGN_OR_RETURN(Tensor value, ToDevice(backend, empty));
+  const TensorView view = source.view();
+  RETURN_IF_ERROR(backend.Apply({{.rule = &assign,
+                                  .contributions = {&view, 1},
+                                  .value = value.mutable_view()}}));
+  return ToHost(backend, value);
+}
+
+absl::Status CheckShiftedSum(Backend& backend, DType dtype, int64_t shift,
+                             int64_t size) {
+  static const auto* const kAdd =
+      new UpdateRule(*UpdateRule::Create({"accumulate"}));
+  const int64_t other_shift = (5 * shift + 2) % 8;
+  ASSIGN_OR_RETURN(Tensor value,
+                   ToDevice(backend, Bordered(dtype, shift, size, ValueAt)));
+  ASSIGN_OR_RETURN(
+      const Tensor contribution,
+      ToDevice(backend, Bordered(dtype, other_shift, size, ContributionAt)));
+  const TensorView view = {dtype, size,
+                           contribution.data() + other_shift * SizeOf(dtype)};
+  const MutableTensorView sum = {dtype, size,
+                                 value.mutable_data() + shift * SizeOf(dtype)};
+  RETURN_IF_ERROR(backend.Apply({{.rule = kAdd,
+                                  .stored = sum,
+                                  .contributions = {&view, 1},
+                                  .value = sum}}));
+
+  ASSIGN_OR_RETURN(const Tensor result, ToHost(backend, value));
+  for (int64_t i = -shift; i < size + kBorder - shift; ++i) {
+    const double expected = ExpectedAt(dtype, i, size);
+    const double actual = NumberAt(result, shift + i);
+    if (actual == expected) continue;
+    return absl::DataLossError(absl::StrCat(
+        NameOf(dtype), "[", size, "] shifted by ", shift, ": element ", i,
+        ": expected ", expected, ", got ", actual));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tensorkv::testing

@@ -1,0 +1,31 @@
+// Tensors that are unusual in where they lie or what bits they have.
+
+#ifndef TENSORKV_TESTS_CONTRACTS_BACKEND_ODD_TENSORS_H_
+#define TENSORKV_TESTS_CONTRACTS_BACKEND_ODD_TENSORS_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/backend.h"
+#include "tensor/tensor.h"
+
+namespace tensorkv::testing {
+
+// A host tensor with every pattern of a dtype of 1 or 2 bytes, in order.
+Tensor EveryPattern(DType dtype);
+
+// What the rule assign makes of one contribution, in host memory.
+absl::StatusOr<Tensor> Assigned(Backend& backend, const Tensor& contribution,
+                                DType dtype);
+
+// Adds a contribution of `size` elements to a value, in place, each a number of
+// elements (`shift`, and another) behind the start of its memory, with other
+// elements before and behind it.
+// Errors: DataLoss, naming the first element that is wrong · the backend's.
+absl::Status CheckShiftedSum(Backend& backend, DType dtype, int64_t shift,
+                             int64_t size);
+
+}  // namespace tensorkv::testing
+
+#endif  // TENSORKV_TESTS_CONTRACTS_BACKEND_ODD_TENSORS_H_
