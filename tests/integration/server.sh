@@ -22,12 +22,12 @@ require_python() {
   done
 }
 
-# start_server [FLAG...] sets `server` to the address of a new server, which
-# is stopped when the test ends.
+# start_server [FLAG...] sets `server` to the address of a new server on the
+# CPU, which is stopped when the test ends.
 start_server() {
   local line
-  exec {server_log}< <(exec service/tensorkv-server --listen=127.0.0.1:0 \
-    --metrics_listen=127.0.0.1:0 "$@" 2>&1)
+  exec {server_log}< <(exec service/tensorkv-server --device=cpu \
+    --listen=127.0.0.1:0 --metrics_listen=127.0.0.1:0 "$@" 2>&1)
   server_pid=$!
   trap 'kill "$server_pid"' EXIT
   while read -r -u "$server_log" line; do

@@ -5,10 +5,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <fstream>
 #include <iostream>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 
@@ -18,11 +20,22 @@ namespace {
 // Relative to where Bazel runs tests.
 constexpr char kBinary[] = "service/tensorkv-server";
 
+// The flags, and the CPU unless they choose a device.
+std::vector<std::string> WithDevice(std::vector<std::string> flags) {
+  const bool has_device =
+      std::any_of(flags.begin(), flags.end(), [](const std::string& flag) {
+        return absl::StartsWith(flag, "--device=");
+      });
+  if (!has_device) flags.push_back("--device=cpu");
+  return flags;
+}
+
 }  // namespace
 
 ServerProcess::ServerProcess(const std::vector<std::string>& flags) {
+  const std::vector<std::string> all_flags = WithDevice(flags);
   std::vector<char*> arguments = {const_cast<char*>(kBinary)};
-  for (const std::string& flag : flags) {
+  for (const std::string& flag : all_flags) {
     arguments.push_back(const_cast<char*>(flag.c_str()));
   }
   arguments.push_back(nullptr);
