@@ -41,6 +41,10 @@ absl::StatusOr<RuleSpec> Namespace::SetHyperparameters(
 
 // Prepares every key's new state before it changes the first key, so that a
 // failure changes nothing.
+//
+// Under the mutex a device is asked for memory, which waits for no work of the
+// device, but is a call of its driver where the pool must grow: the namespace
+// stands still for that long. TODO(#5): allocate first, as Init does.
 absl::Status Namespace::Bind(absl::string_view pattern, SharedRule rule,
                              Replies& replies) {
   auto changed = std::make_shared<RuleBindings>(*bindings_);
