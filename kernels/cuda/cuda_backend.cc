@@ -59,6 +59,15 @@ void CudaBackend::CopyToHost(std::vector<MemoryCopy> copies,
   copies_->ToHost(std::move(copies), std::move(done));
 }
 
+DeviceUsage CudaBackend::usage() const {
+  const int num_slots = copies_->num_slots();
+  return {.used_bytes = pool_->used_bytes(),
+          .quota_bytes = pool_->quota_bytes(),
+          .num_staging_slots = num_slots,
+          .num_staging_slots_in_use = num_slots - copies_->num_free_slots(),
+          .batches = updates_->usage()};
+}
+
 absl::Status CudaBackend::Apply(absl::Span<const TensorUpdate> batch) {
   RETURN_IF_ERROR(CheckBatch(batch));
   RETURN_IF_ERROR(health().status());

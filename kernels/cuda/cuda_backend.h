@@ -19,6 +19,7 @@
 #include "kernels/cuda/device_pool.h"
 #include "kernels/cuda/staged_copies.h"
 #include "kernels/cuda/update_batcher.h"
+#include "kernels/device_usage.h"
 
 namespace tensorkv {
 
@@ -55,8 +56,7 @@ class CudaBackend final : public Backend {
   void CopyToHost(std::vector<MemoryCopy> copies, CopiedCallback done) override;
   absl::Status Apply(absl::Span<const TensorUpdate> batch) override;
 
-  uint64_t quota_bytes() const { return pool_->quota_bytes(); }
-  uint64_t used_bytes() const { return pool_->used_bytes(); }
+  DeviceUsage usage() const;
 
  private:
   explicit CudaBackend(std::shared_ptr<DevicePool> pool)

@@ -23,7 +23,8 @@ absl::StatusOr<OpenedCudaBackend> OpenCudaBackend(int ordinal) {
   ASSIGN_OR_RETURN(
       std::unique_ptr<CudaBackend> backend,
       CudaBackend::Create(std::move(device), {.quota_bytes = quota_bytes}));
-  return OpenedCudaBackend{std::move(backend), quota_bytes};
+  const auto usage = [backend = backend.get()] { return backend->usage(); };
+  return OpenedCudaBackend{std::move(backend), quota_bytes, usage};
 }
 
 }  // namespace tensorkv

@@ -5,10 +5,12 @@
 #define TENSORKV_KERNELS_CUDA_OPEN_CUDA_BACKEND_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "absl/status/statusor.h"
 #include "kernels/backend.h"
+#include "kernels/device_usage.h"
 
 namespace tensorkv {
 
@@ -16,6 +18,8 @@ struct OpenedCudaBackend {
   std::unique_ptr<Backend> backend;
   // Bytes of tensors that it can take.
   uint64_t memory_bytes = 0;
+  // What it uses; as long as the backend is there.
+  std::function<DeviceUsage()> usage;
 };
 
 // Takes nearly all memory that GPU `ordinal` has free as its quota.

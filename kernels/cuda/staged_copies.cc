@@ -30,7 +30,8 @@ absl::StatusOr<std::unique_ptr<StagedCopies>> StagedCopies::Create(
     DevicePool* pool, Executor* submission,
     const StagedCopiesOptions& options) {
   Device* const device = &pool->device();
-  std::unique_ptr<StagedCopies> copies(new StagedCopies(pool, submission));
+  std::unique_ptr<StagedCopies> copies(
+      new StagedCopies(pool, submission, 2 * options.num_slots));
   for (auto* slots : {&copies->slots_to_device_, &copies->slots_to_host_}) {
     ASSIGN_OR_RETURN(*slots, PinnedSlots::Create(device, options.num_slots,
                                                  options.slot_bytes));

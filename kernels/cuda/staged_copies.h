@@ -55,6 +55,8 @@ class StagedCopies {
   absl::Status ToDevice(absl::Span<const MemoryCopy> copies);
   void ToHost(std::vector<MemoryCopy> copies, CopiedCallback done);
 
+  // Of both directions.
+  int num_slots() const { return num_slots_; }
   int num_free_slots() const {
     return slots_to_device_->num_free() + slots_to_host_->num_free();
   }
@@ -68,8 +70,8 @@ class StagedCopies {
   // A slot on its way to the host, and what its bytes are for.
   struct HostPart;
 
-  StagedCopies(DevicePool* pool, Executor* submission)
-      : pool_(*pool), submission_(*submission) {}
+  StagedCopies(DevicePool* pool, Executor* submission, int num_slots)
+      : pool_(*pool), submission_(*submission), num_slots_(num_slots) {}
 
   std::shared_ptr<Completion> StartToDevice(PinnedSlot slot,
                                             std::vector<MemoryCopy> pieces);
@@ -88,6 +90,7 @@ class StagedCopies {
 
   DevicePool& pool_;
   Executor& submission_;
+  const int num_slots_;
   // Set by Create.
   std::unique_ptr<PinnedSlots> slots_to_device_;
   std::unique_ptr<PinnedSlots> slots_to_host_;

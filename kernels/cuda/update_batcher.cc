@@ -1,6 +1,7 @@
 #include "kernels/cuda/update_batcher.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "base/status_macros.h"
@@ -106,8 +107,29 @@ absl::Status UpdateBatcher::Upload(const UpdateTable& table,
       memory.device.data(), memory.host.data(), table.size_bytes());
 }
 
+absl::Duration UpdateBatcher::SteadyNow() {
+  return absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
+}
+
+void UpdateBatcher::Count(const Jobs& jobs, const Start& start) {
+  const absl::Duration now = SteadyNow();
+  MutexLock lock(&mutex_);
+  ++usage_.num_batches;
+  usage_.num_calls += jobs.size();
+  usage_.running += now - start.began_at;
+  for (const auto& job : jobs) {
+    usage_.queued += start.began_at - job->queued_at;
+  }
+}
+
+BatchUsage UpdateBatcher::usage() const {
+  MutexLock lock(&mutex_);
+  return usage_;
+}
+
 void UpdateBatcher::Finish(const Jobs& jobs, const Start& start,
                            const absl::Status& done) {
+  Count(jobs, start);
   absl::Status status = start.status;
   status.Update(done);
   if (!status.ok() && start.num_launches > 0) {

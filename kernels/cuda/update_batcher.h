@@ -12,6 +12,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "base/executor.h"
 #include "base/mutex.h"
@@ -21,6 +22,7 @@
 #include "kernels/cuda/pinned_slots.h"
 #include "kernels/cuda/stream_lane.h"
 #include "kernels/cuda/update_table.h"
+#include "kernels/device_usage.h"
 
 namespace tensorkv {
 
@@ -56,6 +58,8 @@ class UpdateBatcher {
   // Batches that wait for the device to end another.
   size_t num_waiting();
 
+  BatchUsage usage() const;
+
  private:
   struct Job {
     explicit Job(absl::Span<const TensorUpdate> batch)
@@ -63,6 +67,7 @@ class UpdateBatcher {
     // Of the caller, who waits.
     const absl::Span<const TensorUpdate> batch;
     const size_t max_table_bytes;
+    const absl::Duration queued_at = SteadyNow();
     Completion done;
   };
   using Jobs = std::vector<std::shared_ptr<Job>>;
@@ -75,11 +80,14 @@ class UpdateBatcher {
     size_t size_bytes() const { return host.size_bytes(); }
   };
 
-  // How far the start of a batch got.
+  // When the batch was started, and how far that got.
   struct Start {
+    absl::Duration began_at = SteadyNow();
     absl::Status status;
     int num_launches = 0;
   };
+
+  static absl::Duration SteadyNow();
 
   UpdateBatcher(DevicePool* pool, Executor* submission)
       : pool_(*pool), submission_(*submission) {}
@@ -96,6 +104,7 @@ class UpdateBatcher {
 
   // On the lane's.
   void Finish(const Jobs& jobs, const Start& start, const absl::Status& done);
+  void Count(const Jobs& jobs, const Start& start);
 
   DevicePool& pool_;
   Executor& submission_;
@@ -103,7 +112,8 @@ class UpdateBatcher {
   // Held while memory is allocated.
   Mutex growth_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
 
-  Mutex mutex_;
+  mutable Mutex mutex_;
+  BatchUsage usage_ ABSL_GUARDED_BY(mutex_);
   std::deque<std::shared_ptr<Job>> pending_ ABSL_GUARDED_BY(mutex_);
   // From the first job on until StartNext finds none.
   bool is_busy_ ABSL_GUARDED_BY(mutex_) = false;

@@ -39,6 +39,23 @@ Counter& AddCounter(prometheus::Registry* registry, const Backend& backend,
       .Add(DeviceOf(backend));
 }
 
+Counter& AddCopiedBytes(prometheus::Registry* registry, const Backend& backend,
+                        const char* direction) {
+  prometheus::Labels labels = DeviceOf(backend);
+  labels.emplace("direction", direction);
+  return prometheus::BuildCounter()
+      .Name("tensorkv_copied_bytes_total")
+      .Help("Bytes copied between host memory and the device.")
+      .Register(*registry)
+      .Add(labels);
+}
+
+double BytesOf(absl::Span<const MemoryCopy> copies) {
+  double bytes = 0;
+  for (const MemoryCopy& copy : copies) bytes += copy.size_bytes;
+  return bytes;
+}
+
 }  // namespace
 
 MeteredBackend::MeteredBackend(std::unique_ptr<Backend> inner,
@@ -56,7 +73,9 @@ MeteredBackend::MeteredBackend(std::unique_ptr<Backend> inner,
                                 "tensorkv_updated_bytes_total",
                                 "Bytes of the values written by updates.")),
       failures_(AddCounter(registry, *inner_, "tensorkv_update_failures_total",
-                           "Batches of updates that failed.")) {}
+                           "Batches of updates that failed.")),
+      bytes_to_device_(AddCopiedBytes(registry, *inner_, "to_device")),
+      bytes_to_host_(AddCopiedBytes(registry, *inner_, "to_host")) {}
 
 absl::StatusOr<RefPtr<Buffer>> MeteredBackend::Allocate(
     size_t size_bytes, RefPtr<MemoryAccount> account) {
@@ -68,11 +87,13 @@ absl::Status MeteredBackend::Zero(absl::Span<const MutableTensorView> tensors) {
 }
 
 absl::Status MeteredBackend::CopyToDevice(absl::Span<const MemoryCopy> copies) {
+  bytes_to_device_.Increment(BytesOf(copies));
   return inner_->CopyToDevice(copies);
 }
 
 void MeteredBackend::CopyToHost(std::vector<MemoryCopy> copies,
                                 CopiedCallback done) {
+  bytes_to_host_.Increment(BytesOf(copies));
   inner_->CopyToHost(std::move(copies), std::move(done));
 }
 

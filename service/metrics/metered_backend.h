@@ -1,4 +1,4 @@
-// Measures the updates that a backend makes.
+// Measures the updates and the copies that a backend makes.
 
 #ifndef TENSORKV_SERVICE_METRICS_METERED_BACKEND_H_
 #define TENSORKV_SERVICE_METRICS_METERED_BACKEND_H_
@@ -14,12 +14,15 @@
 
 namespace tensorkv {
 
-// A Backend that passes everything on and measures Apply. Thread-safe.
+// A Backend that passes everything on and measures Apply and copies.
+// Thread-safe.
 //
 //   tensorkv_update_seconds          time of one batch
 //   tensorkv_update_batch_tensors    tensors in one batch
 //   tensorkv_updated_bytes_total     bytes of the values written
 //   tensorkv_update_failures_total   batches that failed
+//   tensorkv_copied_bytes_total      bytes that copies were asked for, by
+//                                    direction: to_device, to_host
 //
 // label: device.
 class MeteredBackend final : public Backend {
@@ -45,6 +48,8 @@ class MeteredBackend final : public Backend {
   prometheus::Histogram& batch_tensors_;
   prometheus::Counter& updated_bytes_;
   prometheus::Counter& failures_;
+  prometheus::Counter& bytes_to_device_;
+  prometheus::Counter& bytes_to_host_;
 };
 
 }  // namespace tensorkv

@@ -30,7 +30,9 @@ Engine::Engine(const ServerOptions& options, OpenedDevice device,
     : backend_(std::move(device.backend), &alarms_, registry),
       store_(StoreOptionsOf(options, device), &backend_, &alarms_),
       metered_store_(&store_, &alarms_, registry),
-      collectable_(&store_) {}
+      collectable_(&store_),
+      device_collectable_(std::string(backend_.name()),
+                          std::move(device.usage)) {}
 
 // What is left of the device, a reader's copy say, may outlive this.
 Engine::~Engine() { backend_.health().SetListener(nullptr); }

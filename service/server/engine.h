@@ -13,6 +13,7 @@
 #include "kernels/backend.h"
 #include "kernels/device_health.h"
 #include "prometheus/registry.h"
+#include "service/metrics/device_collectable.h"
 #include "service/metrics/metered_backend.h"
 #include "service/metrics/metered_tensor_store.h"
 #include "service/metrics/store_collectable.h"
@@ -38,8 +39,11 @@ class Engine {
   Staging& staging() { return store_; }
   Alarms& alarms() { return alarms_; }
 
-  // What the store holds; the rest of its metrics is in the registry.
-  const prometheus::Collectable& collectable() const { return collectable_; }
+  // What the store and the device hold; the rest of their metrics is in the
+  // registry.
+  std::vector<const prometheus::Collectable*> collectables() const {
+    return {&collectable_, &device_collectable_};
+  }
 
   // OK, or Unavailable with the cause once the device has failed.
   absl::Status health() { return backend_.health().status(); }
@@ -64,6 +68,7 @@ class Engine {
   MemoryTensorStore store_;
   MeteredTensorStore metered_store_;
   const StoreCollectable collectable_;
+  const DeviceCollectable device_collectable_;
 };
 
 }  // namespace tensorkv

@@ -36,7 +36,8 @@ absl::StatusOr<OpenedDevice> OpenDevice(
   absl::StatusOr<OpenedCudaBackend> cuda = open_cuda(choice.ordinal);
   if (cuda.ok()) {
     return OpenedDevice{.backend = std::move(cuda->backend),
-                        .memory_bytes = cuda->memory_bytes};
+                        .memory_bytes = cuda->memory_bytes,
+                        .usage = std::move(cuda->usage)};
   }
   if (choice.kind == DeviceChoice::Kind::kCuda) {
     return Unusable(choice.ordinal, cuda.status());

@@ -4,6 +4,7 @@
 #define TENSORKV_SERVICE_SERVER_OPEN_DEVICE_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -11,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "kernels/backend.h"
 #include "kernels/cuda/open_cuda_backend.h"
+#include "kernels/device_usage.h"
 #include "service/server/device_choice.h"
 
 namespace tensorkv {
@@ -19,6 +21,8 @@ struct OpenedDevice {
   std::unique_ptr<Backend> backend;
   // What the device has for tensors and what comes with them.
   uint64_t memory_bytes = 0;
+  // What the device uses, as long as the backend is there; null for the CPU.
+  std::function<DeviceUsage()> usage;
   // Why a choice of kAuto ended on the CPU.
   std::string why_not_cuda;
 };

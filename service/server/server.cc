@@ -1,6 +1,7 @@
 #include "service/server/server.h"
 
 #include <utility>
+#include <vector>
 
 #include "absl/random/random.h"
 #include "absl/strings/match.h"
@@ -116,10 +117,13 @@ absl::Status Server::StartGrpc() {
 
 absl::Status Server::StartHttp() {
   if (options_.metrics_listen.empty()) return absl::OkStatus();
-  absl::StatusOr<std::unique_ptr<HttpEndpoint>> http = HttpEndpoint::Create(
-      {.listen = options_.metrics_listen,
-       .collectables = {&registry_, &engine_.collectable()},
-       .is_ready = [this] { return is_ready_.load(); }});
+  std::vector<const prometheus::Collectable*> collectables =
+      engine_.collectables();
+  collectables.push_back(&registry_);
+  absl::StatusOr<std::unique_ptr<HttpEndpoint>> http =
+      HttpEndpoint::Create({.listen = options_.metrics_listen,
+                            .collectables = std::move(collectables),
+                            .is_ready = [this] { return is_ready_.load(); }});
   if (!http.ok()) return CannotListen(options_.metrics_listen);
   http_ = *std::move(http);
   return absl::OkStatus();

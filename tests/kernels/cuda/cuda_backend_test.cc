@@ -376,11 +376,29 @@ TEST_F(BusyCudaBackendTest, SmallCopiesOfOneCallShareASlot) {
   EXPECT_EQ(bytes[50], 9);
 }
 
+TEST_F(BusyCudaBackendTest, UsageShowsSlotsThatWaitForTheDevice) {
+  Start({}, /*num_slots=*/2);
+  ASSERT_OK_AND_ASSIGN(const Tensor device,
+                       ToDevice(*backend_, Counting(9, 0)));
+  gpu_->Hold(StreamUse::kToHost);
+  Background pull([&] { return ToHost(*backend_, device); });
+  gpu_->WaitForQueued(StreamUse::kToHost, 1);
+
+  const DeviceUsage usage = backend_->usage();
+
+  EXPECT_EQ(usage.num_staging_slots, 4);
+  EXPECT_EQ(usage.num_staging_slots_in_use, 1);
+  EXPECT_EQ(usage.quota_bytes, 64u << 20);
+  gpu_->Release(StreamUse::kToHost);
+  EXPECT_OK(pull.Result());
+  EXPECT_EQ(backend_->usage().num_staging_slots_in_use, 0);
+}
+
 TEST_F(BusyCudaBackendTest, BufferOutlivesTheBackend) {
   Start({}, /*num_slots=*/1);
-  const uint64_t before = backend_->used_bytes();
+  const uint64_t before = backend_->usage().used_bytes;
   ASSERT_OK_AND_ASSIGN(RefPtr<Buffer> buffer, backend_->Allocate(10, nullptr));
-  EXPECT_EQ(backend_->used_bytes(), before + 512);
+  EXPECT_EQ(backend_->usage().used_bytes, before + 512);
 
   backend_ = nullptr;
   EXPECT_EQ(gpu_->usage().device_bytes, 10);

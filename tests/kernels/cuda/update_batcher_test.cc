@@ -91,6 +91,11 @@ TEST_F(UpdateBatcherTest, WhatComesWhileTheDeviceIsBusyIsOneLaunch) {
   EXPECT_OK(busy.Result());
   for (const auto& call : calls) EXPECT_OK(call->Result());
   EXPECT_EQ(gpu_.num_launches(), 2);
+  const BatchUsage usage = batcher_->usage();
+  EXPECT_EQ(usage.num_batches, 2u);
+  EXPECT_EQ(usage.num_calls, 6u);
+  EXPECT_GT(usage.queued, absl::ZeroDuration());
+  EXPECT_GT(usage.running, absl::ZeroDuration());
 }
 
 TEST_F(UpdateBatcherTest, IdleDeviceStartsAtOnce) {

@@ -101,6 +101,17 @@ TEST_F(MeteredBackendTest, FailuresAreCountedAndPassedOn) {
               HasSubstr("tensorkv_updated_bytes_total{device=\"cpu\"} 0\n"));
 }
 
+TEST_F(MeteredBackendTest, CopiedBytesAreCountedByDirection) {
+  EXPECT_OK(backend_.CopyToDevice({{.size_bytes = 3}, {.size_bytes = 4}}));
+  backend_.CopyToHost({{.size_bytes = 5}}, [](absl::Status) {});
+
+  const std::string text = Exposition(registry_);
+  EXPECT_THAT(text, HasSubstr("tensorkv_copied_bytes_total{device=\"cpu\","
+                              "direction=\"to_device\"} 7\n"));
+  EXPECT_THAT(text, HasSubstr("tensorkv_copied_bytes_total{device=\"cpu\","
+                              "direction=\"to_host\"} 5\n"));
+}
+
 TEST_F(MeteredBackendTest, EverythingElsePassesThrough) {
   EXPECT_CALL(inner_, Allocate(7, _))
       .WillOnce(Return(absl::ResourceExhaustedError("full")));

@@ -19,7 +19,8 @@ constexpr uint64_t kGpuBytes = 12345;
 
 absl::StatusOr<OpenedCudaBackend> OpenGpu3(int ordinal) {
   EXPECT_EQ(ordinal, 3);
-  return OpenedCudaBackend{std::make_unique<CpuBackend>(1), kGpuBytes};
+  return OpenedCudaBackend{std::make_unique<CpuBackend>(1), kGpuBytes,
+                           [] { return DeviceUsage{.used_bytes = 7}; }};
 }
 
 absl::StatusOr<OpenedCudaBackend> OpenNothing(int /*ordinal*/) {
@@ -46,6 +47,7 @@ TEST(OpenDeviceTest, GpuThatCanBeUsedIsTaken) {
                          OpenDevice({kind, 3}, 1, OpenGpu3));
 
     EXPECT_EQ(device.memory_bytes, kGpuBytes);
+    EXPECT_EQ(device.usage().used_bytes, 7u);
     EXPECT_EQ(device.why_not_cuda, "");
   }
 }

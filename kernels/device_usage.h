@@ -1,0 +1,36 @@
+// What a device has done and has in use, for monitoring.
+
+#ifndef TENSORKV_KERNELS_DEVICE_USAGE_H_
+#define TENSORKV_KERNELS_DEVICE_USAGE_H_
+
+#include <cstdint>
+
+#include "absl/time/time.h"
+
+namespace tensorkv {
+
+// Updates that went to a device together, since it was opened.
+struct BatchUsage {
+  // Those that have ended, and the calls that were joined in them.
+  uint64_t num_batches = 0;
+  uint64_t num_calls = 0;
+  // How long these calls waited for their batch to start, added up.
+  absl::Duration queued;
+  // How long the batches took, from the start of the submission until the host
+  // saw their end.
+  absl::Duration running;
+};
+
+struct DeviceUsage {
+  // Of device memory.
+  uint64_t used_bytes = 0;
+  uint64_t quota_bytes = 0;
+  // Pinned slots that copies pass through, of both directions.
+  int num_staging_slots = 0;
+  int num_staging_slots_in_use = 0;
+  BatchUsage batches;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_KERNELS_DEVICE_USAGE_H_
