@@ -9,7 +9,7 @@
 namespace tensorkv {
 namespace {
 
-// A few hundred updates: it seldom grows.
+// A few hundred updates.
 constexpr size_t kMinTableBytes = 64 << 10;
 
 }  // namespace
@@ -38,17 +38,30 @@ absl::Status UpdateBatcher::Apply(absl::Span<const TensorUpdate> batch) {
 }
 
 absl::Status UpdateBatcher::MakeRoom(size_t size_bytes) {
+  if (size_bytes <= room_bytes()) return absl::OkStatus();
   MutexLock growth_lock(&growth_mutex_);
   const size_t present_bytes = room_bytes();
   if (size_bytes <= present_bytes) return absl::OkStatus();
-  const size_t new_bytes = std::max(size_bytes, 2 * present_bytes);
-  TableMemory memory;
-  ASSIGN_OR_RETURN(memory.host,
-                   PinnedMemory::Create(&pool_.device(), new_bytes));
-  ASSIGN_OR_RETURN(memory.device, pool_.Allocate(new_bytes));
+  // Twice as much, so that it seldom grows; what is needed, if that is all
+  // there is.
+  absl::StatusOr<TableMemory> memory =
+      CreateTable(std::max(size_bytes, 2 * present_bytes));
+  if (absl::IsResourceExhausted(memory.status())) {
+    memory = CreateTable(size_bytes);
+  }
+  RETURN_IF_ERROR(memory.status());
   MutexLock lock(&mutex_);
-  tables_.push_back(std::move(memory));
+  tables_.push_back(*std::move(memory));
   return absl::OkStatus();
+}
+
+absl::StatusOr<UpdateBatcher::TableMemory> UpdateBatcher::CreateTable(
+    size_t size_bytes) {
+  TableMemory memory;
+  ASSIGN_OR_RETURN(memory.device, pool_.Allocate(size_bytes));
+  ASSIGN_OR_RETURN(memory.host,
+                   PinnedMemory::Create(&pool_.device(), size_bytes));
+  return memory;
 }
 
 size_t UpdateBatcher::room_bytes() {

@@ -93,6 +93,7 @@ class UpdateBatcher {
       : pool_(*pool), submission_(*submission) {}
 
   absl::Status MakeRoom(size_t size_bytes);
+  absl::StatusOr<TableMemory> CreateTable(size_t size_bytes);
   size_t room_bytes();
 
   // These run on the submission's thread.
@@ -118,8 +119,7 @@ class UpdateBatcher {
   // From the first job on until StartNext finds none.
   bool is_busy_ ABSL_GUARDED_BY(mutex_) = false;
   // For the batch that runs, of which there is one at most. The last is used;
-  // those before, no larger than it together, stay: giving back page-locked
-  // memory would stop the device.
+  // those before stay: giving back page-locked memory would stop the device.
   std::list<TableMemory> tables_ ABSL_GUARDED_BY(mutex_);
 
   std::unique_ptr<StreamLane> compute_;  // last: its callbacks use the rest

@@ -176,6 +176,17 @@ TEST_F(UpdateBatcherTest, WithoutMemoryForTheTableNothingHasChanged) {
   EXPECT_OK(batcher_->Apply(batch));
 }
 
+TEST_F(UpdateBatcherTest, TableIsNoLargerThanNeededWhereThatIsAllThereIs) {
+  const Update update(*pool_, accumulate_);
+  std::vector<TensorUpdate> batch(2000, update.update);
+  const size_t needed = UpdateTable::MaxBytesOf(batch);
+  const uint64_t left = pool_->quota_bytes() - pool_->used_bytes();
+  ASSERT_OK_AND_ASSIGN(const DeviceMemory rest,
+                       pool_->Allocate(left - needed - kAllocationGranularity));
+
+  EXPECT_OK(batcher_->Apply(batch));
+}
+
 // Calls up to the launches: the order, the copy, the launch itself.
 TEST_F(UpdateBatcherTest, FailureBeforeTheFirstLaunchLeavesTheDeviceUsable) {
   for (int call = 0; call < 3; ++call) {
