@@ -227,7 +227,7 @@ absl::Status CudaDevice::LoadKernels() {
                    Attribute(cudaDevAttrComputeCapabilityMajor));
   ASSIGN_OR_RETURN(const int minor,
                    Attribute(cudaDevAttrComputeCapabilityMinor));
-  return Check(LoadAllUpdates(),
+  return Check(OutcomeOfLoading(LoadAllUpdates()),
                absl::StrCat("loading the kernels for compute capability ",
                             major, ".", minor));
 }

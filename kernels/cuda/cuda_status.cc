@@ -63,6 +63,12 @@ bool MeansDeviceFailed(cudaError_t error) {
   }
 }
 
+cudaError_t OutcomeOfLoading(cudaError_t error) {
+  return error == cudaErrorInvalidDeviceFunction
+             ? cudaErrorNoKernelImageForDevice
+             : error;
+}
+
 absl::Status StatusOfCuda(cudaError_t error, absl::string_view call) {
   if (error == cudaSuccess) return absl::OkStatus();
   return absl::Status(CodeOf(error),

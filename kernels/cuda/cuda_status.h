@@ -18,6 +18,11 @@ namespace tensorkv {
 //   cudaHostAlloc of 1024 bytes: cudaErrorMemoryAllocation (out of memory)
 absl::Status StatusOfCuda(cudaError_t error, absl::string_view call);
 
+// What it means that a kernel of this build could not be loaded: a GPU for
+// which the build has none gives one error or another, by how the build left it
+// out.
+cudaError_t OutcomeOfLoading(cudaError_t error);
+
 // Whether after this error nothing of the process's use of the GPU works any
 // more, until the process ends.
 bool MeansDeviceFailed(cudaError_t error);

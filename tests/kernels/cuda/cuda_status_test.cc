@@ -35,6 +35,17 @@ TEST(CudaStatusTest, WithoutAUsableGpuItIsAFailedPrecondition) {
   }
 }
 
+TEST(CudaStatusTest, KernelsThatTheBuildLeftOutAreAFailedPrecondition) {
+  for (const cudaError_t error :
+       {cudaErrorInvalidDeviceFunction, cudaErrorNoKernelImageForDevice}) {
+    EXPECT_EQ(CodeOf(OutcomeOfLoading(error)),
+              absl::StatusCode::kFailedPrecondition);
+  }
+  EXPECT_EQ(OutcomeOfLoading(cudaSuccess), cudaSuccess);
+  EXPECT_EQ(OutcomeOfLoading(cudaErrorMemoryAllocation),
+            cudaErrorMemoryAllocation);
+}
+
 // Every number that CUDA could give, known or not.
 TEST(CudaStatusTest, WhatFailsTheDeviceIsUnavailableAndNothingElse) {
   for (int number = 1; number < 1100; ++number) {
