@@ -52,6 +52,11 @@ Response Metrics(
           .body = prometheus::TextSerializer().Serialize(families)};
 }
 
+Response Health(const absl::Status& status) {
+  if (status.ok()) return {.body = "ok\n"};
+  return {.code = 503, .body = absl::StrCat(status.message(), "\n")};
+}
+
 Response Readiness(bool is_ready) {
   if (is_ready) return {.body = "ready\n"};
   return {.code = 503, .body = "not ready\n"};
@@ -85,7 +90,8 @@ HttpEndpoint::HttpEndpoint(std::unique_ptr<CivetServer> server,
   add("/metrics", [collectables = std::move(options.collectables)] {
     return Metrics(collectables);
   });
-  add("/healthz", [] { return Response{.body = "ok\n"}; });
+  add("/healthz",
+      [health = std::move(options.health)] { return Health(health()); });
   add("/readyz", [is_ready = std::move(options.is_ready)] {
     return Readiness(is_ready());
   });

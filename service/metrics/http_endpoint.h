@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "CivetServer.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "prometheus/collectable.h"
 
@@ -19,14 +20,16 @@ struct HttpEndpointOptions {
   std::string listen;
   // What /metrics shows; outlive the endpoint.
   std::vector<const prometheus::Collectable*> collectables;
-  // What /readyz answers. Called from threads of the endpoint.
+  // What /healthz and /readyz answer. Called from threads of the endpoint.
+  std::function<absl::Status()> health;
   std::function<bool()> is_ready;
 };
 
 // Serves, to GET requests, until it is destroyed:
 //
 //   /metrics   the metrics in Prometheus' text format
-//   /healthz   200: the process is alive
+//   /healthz   200 while all is well, else 503 and what only another start can
+//              mend
 //   /readyz    200 while the server takes calls, else 503
 //
 // Thread-safe; has threads of its own.

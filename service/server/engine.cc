@@ -1,15 +1,18 @@
 #include "service/server/engine.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/random/random.h"
+#include "service/server/memory_size.h"
 
 namespace tensorkv {
 namespace {
 
-// What is left is for messages under way and everything else.
-uint64_t DefaultBudgetBytes(uint64_t memory_bytes) {
-  return memory_bytes / 5 * 4;
+// What is left is for messages under way and everything else. Tensors arrive
+// and leave in host memory, so that bounds the budget of a device too.
+uint64_t DefaultBudgetBytes(uint64_t device_bytes) {
+  return std::min(device_bytes, MemorySizeBytes()) / 5 * 4;
 }
 
 MemoryTensorStoreOptions StoreOptionsOf(const ServerOptions& options,
@@ -34,8 +37,12 @@ Engine::Engine(const ServerOptions& options, OpenedDevice device,
       device_collectable_(std::string(backend_.name()),
                           std::move(device.usage)) {}
 
-// What is left of the device, a reader's copy say, may outlive this.
-Engine::~Engine() { backend_.health().SetListener(nullptr); }
+// What is left of the device, a reader's copy say, may outlive this: it tells
+// nobody any more, and what it has told is not on its way.
+Engine::~Engine() {
+  backend_.health().SetListener(nullptr);
+  alarms_.Stop();
+}
 
 void Engine::OnFailure(DeviceHealth::Listener listener) {
   backend_.health().SetListener(

@@ -1,5 +1,6 @@
 #include "service/server/server.h"
 
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "service/server/grpc_limits.h"
 #include "service/server/listen_address.h"
 #include "service/server/version.h"
+#include "spdlog/spdlog.h"
 
 namespace tensorkv {
 namespace {
@@ -57,8 +59,11 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(
   server->health_.SetServing();
   server->is_ready_ = true;
   // From now on: a device that has failed by now is reported too.
-  server->engine_.OnFailure(
-      [server = server.get()](const absl::Status&) { server->StopServing(); });
+  server->engine_.OnFailure([server =
+                                 server.get()](const absl::Status& status) {
+    spdlog::critical("not serving any more: {}", std::string(status.message()));
+    server->StopServing();
+  });
   return server;
 }
 
@@ -123,6 +128,7 @@ absl::Status Server::StartHttp() {
   absl::StatusOr<std::unique_ptr<HttpEndpoint>> http =
       HttpEndpoint::Create({.listen = options_.metrics_listen,
                             .collectables = std::move(collectables),
+                            .health = [this] { return engine_.health(); },
                             .is_ready = [this] { return is_ready_.load(); }});
   if (!http.ok()) return CannotListen(options_.metrics_listen);
   http_ = *std::move(http);

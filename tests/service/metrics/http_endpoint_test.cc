@@ -39,6 +39,7 @@ class HttpEndpointTest : public ::testing::Test {
     endpoint_ =
         HttpEndpoint::Create({.listen = "127.0.0.1:0",
                               .collectables = {&first_, &second_},
+                              .health = [] { return HealthNow(); },
                               .is_ready = [] { return is_ready_.load(); }})
             .value();
   }
@@ -50,6 +51,11 @@ class HttpEndpointTest : public ::testing::Test {
 
   static inline prometheus::Registry first_{kMerge};
   static inline prometheus::Registry second_{kMerge};
+  static absl::Status HealthNow() {
+    return is_well_ ? absl::OkStatus() : absl::UnavailableError("no device");
+  }
+
+  static inline std::atomic<bool> is_well_ = true;
   static inline std::atomic<bool> is_ready_ = true;
   static inline std::unique_ptr<HttpEndpoint> endpoint_;
 };
@@ -64,9 +70,15 @@ TEST_F(HttpEndpointTest, MetricsShowsEveryCollectable) {
   EXPECT_THAT(response.body, HasSubstr("other_total 0\n"));
 }
 
-TEST_F(HttpEndpointTest, HealthzIsOk) {
+TEST_F(HttpEndpointTest, HealthzTellsWhatIsWrong) {
   EXPECT_EQ(Get("/healthz").code, 200);
   EXPECT_EQ(Get("/healthz").body, "ok\n");
+
+  is_well_ = false;
+
+  EXPECT_EQ(Get("/healthz").code, 503);
+  EXPECT_EQ(Get("/healthz").body, "no device\n");
+  is_well_ = true;
 }
 
 TEST_F(HttpEndpointTest, ReadyzFollowsTheServer) {

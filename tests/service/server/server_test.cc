@@ -210,7 +210,9 @@ TEST_F(ServerWithoutDeviceTest, ReportsNotServingAndNotReady) {
 
   AwaitHealth(HealthCheckResponse::NOT_SERVING);
   EXPECT_EQ(HttpGet(server_->metrics_port(), "/readyz").code, 503);
-  EXPECT_EQ(HttpGet(server_->metrics_port(), "/healthz").code, 200);
+  const HttpResponse health = HttpGet(server_->metrics_port(), "/healthz");
+  EXPECT_EQ(health.code, 503);
+  EXPECT_EQ(health.body, "scripted has failed: fell off the bus\n");
 }
 
 TEST_F(ServerWithoutDeviceTest, EveryCallIsUnavailableWithTheCause) {
