@@ -159,7 +159,7 @@ void StagedCopies::FinishPart(HostPart& part, absl::Status status) {
   }
   { const PinnedSlot released = std::move(part.slot); }
   StartParts();
-  // Last: when all calls are done, this object may go.
+  // Last: when the callbacks of all calls have begun, this object may go.
   const std::shared_ptr<HostCall> call = std::move(part.call);
   if (EndPart(*call, status)) std::move(call->done)(call->status);
 }

@@ -47,7 +47,8 @@ class StagedCopies {
   static absl::StatusOr<std::unique_ptr<StagedCopies>> Create(
       DevicePool* pool, Executor* submission,
       const StagedCopiesOptions& options);
-  // REQUIRES: all copies are done.
+  // REQUIRES: no call to the device is running, and the callbacks of all calls
+  // to the host have begun. Waits for those to return.
   ~StagedCopies() = default;
 
   // As Backend::CopyToDevice and CopyToHost.

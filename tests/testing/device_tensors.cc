@@ -1,9 +1,7 @@
 #include "tests/testing/device_tensors.h"
 
-#include <memory>
 #include <utility>
 
-#include "base/mutex.h"
 #include "base/status_macros.h"
 
 namespace tensorkv::testing {
@@ -26,19 +24,21 @@ absl::StatusOr<Tensor> ToDevice(Backend& backend, const Tensor& host) {
 absl::StatusOr<Tensor> ToHost(Backend& backend, const Tensor& device) {
   ASSIGN_OR_RETURN(RefPtr<Buffer> buffer,
                    HostBuffer::Allocate(device.size_bytes()));
-  struct Outcome {
-    absl::Status status;
-    Notification arrived;
-  };
-  // Shared: whoever brings it may go on with it for a moment.
-  const auto outcome = std::make_shared<Outcome>();
-  backend.CopyToHost({CopyOf(device, *buffer)}, [outcome](absl::Status status) {
-    outcome->status = std::move(status);
-    outcome->arrived.Notify();
-  });
-  outcome->arrived.WaitForNotification();
-  RETURN_IF_ERROR(outcome->status);
+  RETURN_IF_ERROR(CopyToHost(backend, {CopyOf(device, *buffer)}).Wait());
   return Tensor::OfBuffer(device.dtype(), device.shape(), std::move(buffer));
+}
+
+CopyToHost::CopyToHost(Backend& backend, std::vector<MemoryCopy> copies) {
+  backend.CopyToHost(std::move(copies),
+                     [outcome = outcome_](absl::Status status) {
+                       outcome->status = std::move(status);
+                       outcome->arrived.Notify();
+                     });
+}
+
+absl::Status CopyToHost::Wait() const {
+  outcome_->arrived.WaitForNotification();
+  return outcome_->status;
 }
 
 }  // namespace tensorkv::testing

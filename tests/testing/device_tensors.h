@@ -3,7 +3,12 @@
 #ifndef TENSORKV_TESTS_TESTING_DEVICE_TENSORS_H_
 #define TENSORKV_TESTS_TESTING_DEVICE_TENSORS_H_
 
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/mutex.h"
 #include "kernels/backend.h"
 #include "tensor/tensor.h"
 
@@ -14,6 +19,23 @@ absl::StatusOr<Tensor> ToDevice(Backend& backend, const Tensor& host);
 
 // The tensor's elements in host memory. Errors: the backend's.
 absl::StatusOr<Tensor> ToHost(Backend& backend, const Tensor& device);
+
+// A copy to the host that is waited for later, or never.
+class CopyToHost {
+ public:
+  CopyToHost(Backend& backend, std::vector<MemoryCopy> copies);
+
+  bool HasEnded() const { return outcome_->arrived.HasBeenNotified(); }
+  absl::Status Wait() const;
+
+ private:
+  // Shared with whoever brings it, who may go on with it for a moment.
+  struct Outcome {
+    absl::Status status;
+    Notification arrived;
+  };
+  const std::shared_ptr<Outcome> outcome_ = std::make_shared<Outcome>();
+};
 
 }  // namespace tensorkv::testing
 

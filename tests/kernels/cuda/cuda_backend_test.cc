@@ -337,19 +337,15 @@ TEST_F(BusyCudaBackendTest, CopyToHostDoesNotBlock) {
                        ToDevice(*backend_, Counting(9, 0)));
   std::vector<char> first(72);
   std::vector<char> second(72);
-  Notification first_done;
-  Notification second_done;
   gpu_->Hold(StreamUse::kToHost);
 
-  backend_->CopyToHost({{device.data(), first.data(), 72}},
-                       [&](absl::Status) { first_done.Notify(); });
-  backend_->CopyToHost({{device.data(), second.data(), 72}},
-                       [&](absl::Status) { second_done.Notify(); });
-  EXPECT_FALSE(first_done.HasBeenNotified());
+  const CopyToHost one(*backend_, {{device.data(), first.data(), 72}});
+  const CopyToHost other(*backend_, {{device.data(), second.data(), 72}});
+  EXPECT_FALSE(one.HasEnded());
   gpu_->Release(StreamUse::kToHost);
 
-  first_done.WaitForNotification();
-  second_done.WaitForNotification();
+  EXPECT_OK(one.Wait());
+  EXPECT_OK(other.Wait());
   EXPECT_EQ(first, second);
   EXPECT_EQ(first[8], 1);
 }
@@ -362,18 +358,40 @@ TEST_F(BusyCudaBackendTest, SmallCopiesOfOneCallShareASlot) {
                        ToDevice(*backend_, Counting(50, 9)));
   std::vector<int64_t> bytes(100);
   char* const to = reinterpret_cast<char*>(bytes.data());
-  Notification done;
   gpu_->Hold(StreamUse::kToHost);
 
-  backend_->CopyToHost({{one.data(), to, 400}, {other.data(), to + 400, 400}},
-                       [&](absl::Status) { done.Notify(); });
+  const CopyToHost copy(*backend_,
+                        {{one.data(), to, 400}, {other.data(), to + 400, 400}});
   // The order, two copies, the record.
   gpu_->WaitForQueued(StreamUse::kToHost, 4);
   gpu_->Release(StreamUse::kToHost);
 
-  done.WaitForNotification();
+  EXPECT_OK(copy.Wait());
   EXPECT_EQ(bytes[49], 49);
   EXPECT_EQ(bytes[50], 9);
+}
+
+TEST_F(BusyCudaBackendTest, FailedDeviceEndsCopiesThatWaitForSlots) {
+  Start({}, /*num_slots=*/1);
+  ASSERT_OK_AND_ASSIGN(const Tensor device,
+                       ToDevice(*backend_, Counting(9, 0)));
+  std::vector<char> bytes(3 * 72);
+  gpu_->Hold(StreamUse::kToHost);
+  std::vector<CopyToHost> copies;
+  for (int i = 0; i < 3; ++i) {
+    copies.emplace_back(
+        *backend_,
+        std::vector<MemoryCopy>{{device.data(), bytes.data() + i * 72, 72}});
+  }
+  gpu_->WaitForQueued(StreamUse::kToHost, 1);
+
+  gpu_->FailWork(0, absl::InternalError("gone"));
+  gpu_->Release(StreamUse::kToHost);
+
+  for (const CopyToHost& copy : copies) {
+    EXPECT_THAT(copy.Wait(), StatusIs(absl::StatusCode::kUnavailable,
+                                      HasSubstr("has failed: gone")));
+  }
 }
 
 TEST_F(BusyCudaBackendTest, UsageShowsSlotsThatWaitForTheDevice) {
