@@ -22,18 +22,19 @@ constexpr uint64_t kShareOfCallWindow = 64;
 constexpr uint64_t kMinCallWindowBytes = 64 << 10;
 constexpr uint64_t kMaxCallWindowBytes = 64 << 20;
 
-// Values whose digests are computed together: from a device they are copied.
+// Values of a device that are copied together for their digests.
 constexpr uint64_t kDigestBytes = 64 << 20;
 
-// Behind the keys from `begin` on whose digests are computed together: one
-// whatever its size, or more.
-size_t EndOfGroup(absl::Span<const KeyStatus> keys, size_t begin) {
-  uint64_t bytes = keys[begin].value_bytes;
-  size_t end = begin + 1;
-  while (end < keys.size() && bytes + keys[end].value_bytes <= kDigestBytes) {
-    bytes += keys[end++].value_bytes;
+// How many of the first keys' values are copied together: one, whatever its
+// size, or more.
+size_t NumCopiedTogether(absl::Span<const KeyStatus> keys) {
+  uint64_t bytes = keys[0].value_bytes;
+  size_t num_keys = 1;
+  while (num_keys < keys.size() &&
+         bytes + keys[num_keys].value_bytes <= kDigestBytes) {
+    bytes += keys[num_keys++].value_bytes;
   }
-  return end;
+  return num_keys;
 }
 
 CallWindowOptions WindowOptions(uint64_t budget_bytes,
@@ -158,11 +159,11 @@ absl::StatusOr<StatReply> Namespace::Stat(const StatRequest& request) {
     }
   }
   if (!request.with_digest) return reply;
-  const absl::Span<KeyStatus> keys = absl::MakeSpan(reply.keys);
-  for (size_t begin = 0; begin < keys.size();) {
-    const size_t end = EndOfGroup(keys, begin);
-    RETURN_IF_ERROR(AddDigests(keys.subspan(begin, end - begin)));
-    begin = end;
+  absl::Span<KeyStatus> rest = absl::MakeSpan(reply.keys);
+  while (!rest.empty()) {
+    const size_t num_keys = is_on_host_ ? rest.size() : NumCopiedTogether(rest);
+    RETURN_IF_ERROR(AddDigests(rest.first(num_keys)));
+    rest.remove_prefix(num_keys);
   }
   return reply;
 }
@@ -184,7 +185,7 @@ absl::Status Namespace::AddDigests(absl::Span<KeyStatus> keys) {
        });
   answer->arrived.WaitForNotification();
   RETURN_IF_ERROR(answer->reply.status());
-  absl::flat_hash_map<const char*, uint64_t> digests;  // a key may come twice
+  absl::flat_hash_map<absl::string_view, uint64_t> digests;  // by key
   for (size_t i = 0; i < keys.size(); ++i) {
     const Value& value = answer->reply->values[i];
     KeyStatus& status = keys[i];
@@ -192,7 +193,7 @@ absl::Status Namespace::AddDigests(absl::Span<KeyStatus> keys) {
     status.shape = value.tensor.shape();
     status.value_bytes = value.tensor.size_bytes();
     status.version = value.version;
-    const auto [digest, is_new] = digests.try_emplace(value.tensor.data());
+    const auto [digest, is_new] = digests.try_emplace(status.key);
     if (is_new) {
       digest->second =
           XXH3_64bits(value.tensor.data(), value.tensor.size_bytes());

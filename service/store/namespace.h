@@ -262,6 +262,9 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   // Checks a push, then copies its tensors to the device, unless this is the
   // host.
   absl::Status MoveToDevice(Admission& admission);
+  // What the reply will take of the budget, beyond what the push holds now.
+  static uint64_t BytesForReply(const Admission& admission,
+                                const GroupedEntries& entries);
   absl::Status CopyToDevice(PushRequest& request);
   // Whether a push can be admitted, but for the budget. A failed round that it
   // reports counts as reported.
@@ -350,9 +353,11 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
 
   // namespace_pull.cc
   absl::Status CheckPull(const PullRequest& request) const;
-  // Copies the values of `reply` to the host, if they are not there, then
-  // calls `done`, maybe on another thread; this may be gone by then.
-  void SendFromDevice(PullReply reply, ReplyCallback<PullReply> done);
+  // Copies the values of `reply` to the host, if they are not there and no more
+  // than `max_bytes`, then calls `done`, maybe on another thread; this may be
+  // gone by then.
+  void SendFromDevice(PullReply reply, uint64_t max_bytes,
+                      ReplyCallback<PullReply> done);
   // The same values with memory on the host, which is counted as values, but
   // without elements yet.
   absl::StatusOr<PullReply> AllocateOnHost(const PullReply& reply) const;

@@ -202,6 +202,9 @@ absl::Status Namespace::CheckRule(absl::string_view key, DType dtype,
 absl::Status Namespace::MakeStates(absl::Span<const KeyPtr> keys) {
   for (const KeyPtr& key : keys) {
     if (!key) continue;
+    // Nothing is kept of what an earlier turn made: no update has filled it,
+    // and it may be for another rule.
+    key->rule_state = nullptr;
     ASSIGN_OR_RETURN(key->rule_state, MakeState(*key, *key->rule));
   }
   return absl::OkStatus();

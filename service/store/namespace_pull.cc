@@ -23,6 +23,15 @@ std::vector<MemoryCopy> CopiesBetween(const PullReply& from, PullReply& to) {
   return copies;
 }
 
+absl::Status CheckReplyBytes(const PullReply& reply, uint64_t max_bytes) {
+  uint64_t bytes = 0;
+  for (const Value& value : reply.values) bytes += value.tensor.size_bytes();
+  if (bytes <= max_bytes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("values of the reply: expected at most ", max_bytes,
+                   " bytes, got ", bytes, "; pull fewer keys in one call"));
+}
+
 }  // namespace
 
 // One Pull from its call to its answer. Guarded by the namespace's mutex.
@@ -49,8 +58,6 @@ class Namespace::PullCall final : public WaitingCall {
   // cannot. Errors: NotFound.
   absl::StatusOr<bool> ReadFrom(size_t begin, PullReply* reply);
   absl::Status CheckAllExist() const;
-  // Before anything is copied for a reply that cannot be sent.
-  absl::Status CheckReplyBytes(const PullReply& reply) const;
   // Whether the call need not wait any longer.
   absl::StatusOr<bool> Attempt(PullReply& reply);
   // What the entry at position_ waits for.
@@ -106,19 +113,7 @@ absl::StatusOr<bool> Namespace::PullCall::Attempt(PullReply& reply) {
     if (!is_ready) return false;
   }
   reply.values.reserve(request_.entries.size());
-  ASSIGN_OR_RETURN(const bool is_ready, ReadFrom(0, &reply));
-  if (is_ready) RETURN_IF_ERROR(CheckReplyBytes(reply));
-  return is_ready;
-}
-
-absl::Status Namespace::PullCall::CheckReplyBytes(
-    const PullReply& reply) const {
-  uint64_t bytes = 0;
-  for (const Value& value : reply.values) bytes += value.tensor.size_bytes();
-  if (bytes <= context.max_reply_bytes) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "values of the reply: expected at most ", context.max_reply_bytes,
-      " bytes, got ", bytes, "; pull fewer keys in one call"));
+  return ReadFrom(0, &reply);
 }
 
 absl::StatusOr<bool> Namespace::PullCall::ReadFrom(size_t begin,
@@ -207,13 +202,18 @@ std::string Namespace::PullCall::Missing() const {
 void Namespace::PullCall::Send() {
   pinned_.clear();
   if (answer_.ok()) {
-    return namespace_.SendFromDevice(*std::move(answer_), std::move(done_));
+    return namespace_.SendFromDevice(*std::move(answer_),
+                                     context.max_reply_bytes, std::move(done_));
   }
   SendOnce(std::move(done_), std::move(answer_));
 }
 
-void Namespace::SendFromDevice(PullReply reply, ReplyCallback<PullReply> done) {
+void Namespace::SendFromDevice(PullReply reply, uint64_t max_bytes,
+                               ReplyCallback<PullReply> done) {
   if (is_on_host_) return std::move(done)(std::move(reply));
+  // Before anything is copied for a reply that cannot be sent.
+  const absl::Status status = CheckReplyBytes(reply, max_bytes);
+  if (!status.ok()) return std::move(done)(status);
   absl::StatusOr<PullReply> on_host = AllocateOnHost(reply);
   if (!on_host.ok()) return std::move(done)(on_host.status());
   std::vector<MemoryCopy> copies = CopiesBetween(reply, *on_host);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -98,9 +99,19 @@ absl::Status Namespace::MoveToDevice(Admission& admission) {
       return entries.status();
     }
     RETURN_IF_ERROR(budget_->CheckRoom(
-        SumOfBytes(entries->room_bytes, entries->note_bytes)));
+        SumOfBytes(entries->room_bytes, entries->note_bytes) +
+        BytesForReply(admission, *entries)));
   }
   return CopyToDevice(admission.request);
+}
+
+// The values of a PushPull are copied for its reply, which must not fail when
+// the push has taken effect; what the contributions took is free again by then.
+uint64_t Namespace::BytesForReply(const Admission& admission,
+                                  const GroupedEntries& entries) {
+  if (admission.names == nullptr) return 0;
+  const uint64_t held_bytes = admission.held.bytes();
+  return entries.reply_bytes - std::min(entries.reply_bytes, held_bytes);
 }
 
 absl::Status Namespace::CopyToDevice(PushRequest& request) {

@@ -20,25 +20,29 @@
 
 namespace tensorkv::testing {
 
-// The answer to a call, which may come on another thread. Outlives the call.
+// The answer to a call, which may come on another thread.
 template <typename Reply>
 class Answer {
  public:
   ReplyCallback<Reply> Callback() {
-    return [this](absl::StatusOr<Reply> reply) {
-      reply_ = std::move(reply);
-      arrived_.Notify();
+    return [state = state_](absl::StatusOr<Reply> reply) {
+      state->reply = std::move(reply);
+      state->arrived.Notify();
     };
   }
-  bool HasArrived() { return arrived_.HasBeenNotified(); }
+  bool HasArrived() { return state_->arrived.HasBeenNotified(); }
   absl::StatusOr<Reply>& Wait() {
-    arrived_.WaitForNotification();
-    return reply_;
+    state_->arrived.WaitForNotification();
+    return state_->reply;
   }
 
  private:
-  absl::StatusOr<Reply> reply_;
-  Notification arrived_;
+  // Shared with whoever brings it, who may go on with it for a moment.
+  struct State {
+    absl::StatusOr<Reply> reply;
+    Notification arrived;
+  };
+  const std::shared_ptr<State> state_ = std::make_shared<State>();
 };
 
 // Tests call the namespace "default", with f32 vectors.
@@ -48,10 +52,11 @@ class GpuStoreTest : public ::testing::Test {
   // Elements of a value that takes half the budget, and some more.
   static constexpr int64_t kHalf = 140'000;
 
-  GpuStoreTest()
-      : backend_(*CudaBackend::Create(gpu_.Open(), {.quota_bytes = 8 << 20})),
+  explicit GpuStoreTest(uint64_t budget_bytes = kBudgetBytes)
+      : backend_(*CudaBackend::Create(gpu_.Open(),
+                                      {.quota_bytes = 8 * budget_bytes})),
         store_(std::make_unique<MemoryTensorStore>(
-            MemoryTensorStoreOptions{.budget_bytes = kBudgetBytes},
+            MemoryTensorStoreOptions{.budget_bytes = budget_bytes},
             backend_.get(), &alarms_)) {}
 
   static Tensor Filled(int64_t size, double value) {

@@ -2,6 +2,7 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -13,10 +14,24 @@ namespace {
 
 using testing::Answer;
 using ::testing::Each;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::StatusIs;
 
-class NamespacePullTest : public testing::GpuStoreTest {};
+class NamespacePullTest : public testing::GpuStoreTest {
+ protected:
+  using GpuStoreTest::GpuStoreTest;
+
+  std::vector<uint64_t> Digests(const std::vector<std::string>& keys) {
+    const absl::StatusOr<StatReply> reply =
+        store_->Stat({.keys = keys, .with_digest = true});
+    EXPECT_OK(reply);
+    std::vector<uint64_t> digests;
+    for (const KeyStatus& key : reply->keys) digests.push_back(*key.digest);
+    return digests;
+  }
+  uint64_t DigestOf(const std::string& key) { return Digests({key})[0]; }
+};
 
 TEST_F(NamespacePullTest, CopyForTheReaderIsCountedUntilItGoes) {
   ASSERT_OK(Init("w", Filled(1000, 7)));
@@ -89,6 +104,53 @@ TEST_F(NamespacePullTest, DigestsOfMoreThanTheBudgetAreTooMuch) {
               StatusIs(absl::StatusCode::kResourceExhausted));
 
   EXPECT_FALSE(gpu_.has_injected());
+}
+
+// Both lie at one address when they have been copied.
+TEST_F(NamespacePullTest, DigestOfAnEmptyTensorIsNotItsNeighbours) {
+  ASSERT_OK(Init("empty", Filled(0, 0)));
+  ASSERT_OK(Init("w", Filled(100, 7)));
+
+  EXPECT_THAT(Digests({"empty", "w", "empty"}),
+              ElementsAre(DigestOf("empty"), DigestOf("w"), DigestOf("empty")));
+  EXPECT_NE(DigestOf("empty"), DigestOf("w"));
+}
+
+TEST_F(NamespacePullTest, ReplyIsOfOneMomentWhateverIsPushedWhileItIsCopied) {
+  ASSERT_OK(Init("a", Filled(1000, 1)));
+  ASSERT_OK(Init("b", Filled(1000, 2)));
+  Answer<PullReply> answer;
+  gpu_.Hold(StreamUse::kToHost);
+  store_->Pull(PullOf({"a", "b"}), {}, answer.Callback());
+  gpu_.WaitForQueued(StreamUse::kToHost, 1);
+
+  ASSERT_OK(Push("a", Filled(1000, 10)));
+  ASSERT_OK(Push("b", Filled(1000, 20)));
+  gpu_.Release(StreamUse::kToHost);
+
+  ASSERT_OK_AND_ASSIGN(const PullReply reply, answer.Wait());
+  EXPECT_THAT(reply.values[0].tensor.elements<float>(), Each(1));
+  EXPECT_THAT(reply.values[1].tensor.elements<float>(), Each(2));
+  ASSERT_OK_AND_ASSIGN(const PullReply later, Pull({"a", "b"}));
+  EXPECT_THAT(later.values[0].tensor.elements<float>(), Each(10));
+  EXPECT_THAT(later.values[1].tensor.elements<float>(), Each(20));
+}
+
+// Digests of large values are computed one group after the other.
+class LargeDigestTest : public NamespacePullTest {
+ protected:
+  LargeDigestTest() : NamespacePullTest(uint64_t{1} << 30) {}
+};
+
+TEST_F(LargeDigestTest, EveryGroupHasItsOwn) {
+  const std::vector<std::string> keys = {"a", "b", "small", "c"};
+  for (size_t i = 0; i < keys.size(); ++i) {
+    ASSERT_OK(Init(keys[i], Filled(keys[i] == "small" ? 10 : 9'000'000, i)));
+  }
+
+  EXPECT_THAT(Digests(keys), ElementsAre(DigestOf("a"), DigestOf("b"),
+                                         DigestOf("small"), DigestOf("c")));
+  EXPECT_NE(DigestOf("a"), DigestOf("b"));
 }
 
 }  // namespace

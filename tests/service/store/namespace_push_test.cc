@@ -61,6 +61,21 @@ TEST_F(NamespacePushTest, PushWithoutRoomForTheValueCopiesNothing) {
                            absl::StatusCode::kResourceExhausted);
 }
 
+TEST_F(NamespacePushTest, PushPullWithoutRoomForItsReplyCopiesNothing) {
+  ASSERT_OK(Init("large", Filled(kHalf, 1)));
+  PushRequest request;
+  // Holds less than the reply takes.
+  request.entries.push_back(
+      {"large", false, *Tensor::Filled(DType::kF16, {kHalf}, 1)});
+  Answer<PullReply> answer;
+  ExpectRefusedFromTheHost(
+      [&] {
+        store_->PushPull(std::move(request), {}, answer.Callback());
+        return answer.Wait().status();
+      },
+      absl::StatusCode::kResourceExhausted);
+}
+
 TEST_F(NamespacePushTest, GoodPushBecomesTheValue) {
   ASSERT_OK(Push("w", Filled(1000, 3)));
 
