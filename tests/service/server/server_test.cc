@@ -31,6 +31,7 @@ using ::grpc::health::v1::HealthCheckResponse;
 using testing::Background;
 using ::testing::HasSubstr;
 using testing::HttpGet;
+using testing::HttpResponse;
 using testing::ListedServices;
 using testing::ScriptedBackend;
 using ::testing::StartsWith;
