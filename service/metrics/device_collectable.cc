@@ -1,51 +1,102 @@
 #include "service/metrics/device_collectable.h"
 
+#include <utility>
+
+#include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
 
 namespace tensorkv {
+namespace {
 
 using prometheus::ClientMetric;
 using prometheus::MetricFamily;
 using prometheus::MetricType;
 
-MetricFamily DeviceCollectable::Gauge(const char* name, const char* help,
-                                      double value) const {
-  ClientMetric metric;
-  metric.label = {{"device", device_}};
-  metric.gauge.value = value;
-  return {name, help, MetricType::Gauge, {metric}};
-}
+struct UsageOfDevice {
+  std::string device;
+  DeviceUsage usage;
+};
 
-MetricFamily DeviceCollectable::Sum(const char* name, const char* help,
-                                    uint64_t count, absl::Duration sum) const {
-  ClientMetric metric;
-  metric.label = {{"device", device_}};
-  metric.summary.sample_count = count;
-  metric.summary.sample_sum = absl::ToDoubleSeconds(sum);
-  return {name, help, MetricType::Summary, {metric}};
-}
+// A family with a metric for each device, of which `fill` sets the value.
+class Families {
+ public:
+  explicit Families(std::vector<UsageOfDevice> usages)
+      : usages_(std::move(usages)) {}
+
+  void AddGauge(const char* name, const char* help,
+                absl::FunctionRef<double(const DeviceUsage&)> value_of) {
+    Add(name, help, MetricType::Gauge,
+        [&](const DeviceUsage& usage, ClientMetric& metric) {
+          metric.gauge.value = value_of(usage);
+        });
+  }
+
+  // A sum of seconds with its count, without quantiles.
+  void AddSum(
+      const char* name, const char* help,
+      absl::FunctionRef<std::pair<uint64_t, absl::Duration>(const BatchUsage&)>
+          sum_of) {
+    Add(name, help, MetricType::Summary,
+        [&](const DeviceUsage& usage, ClientMetric& metric) {
+          const auto [count, sum] = sum_of(usage.batches);
+          metric.summary.sample_count = count;
+          metric.summary.sample_sum = absl::ToDoubleSeconds(sum);
+        });
+  }
+
+  std::vector<MetricFamily> Take() { return std::move(families_); }
+
+ private:
+  void Add(const char* name, const char* help, MetricType type,
+           absl::FunctionRef<void(const DeviceUsage&, ClientMetric&)> fill) {
+    MetricFamily& family = families_.emplace_back();
+    family.name = name;
+    family.help = help;
+    family.type = type;
+    for (const UsageOfDevice& each : usages_) {
+      ClientMetric& metric = family.metric.emplace_back();
+      metric.label = {{"device", each.device}};
+      fill(each.usage, metric);
+    }
+  }
+
+  const std::vector<UsageOfDevice> usages_;
+  std::vector<MetricFamily> families_;
+};
+
+}  // namespace
 
 std::vector<MetricFamily> DeviceCollectable::Collect() const {
-  if (!usage_) return {};
-  const DeviceUsage usage = usage_();
-  return {
-      Gauge("tensorkv_device_memory_used_bytes", "Device memory in use.",
-            static_cast<double>(usage.used_bytes)),
-      Gauge("tensorkv_device_memory_quota_bytes",
-            "Device memory that may be in use.",
-            static_cast<double>(usage.quota_bytes)),
-      Gauge("tensorkv_staging_slots_in_use",
-            "Pinned slots that copies pass through now.",
-            usage.num_staging_slots_in_use),
-      Gauge("tensorkv_staging_slots", "Pinned slots that there are.",
-            usage.num_staging_slots),
-      Sum("tensorkv_device_queue_seconds",
-          "How long calls have waited for their batch of updates.",
-          usage.batches.num_calls, usage.batches.queued),
-      Sum("tensorkv_device_batch_seconds",
-          "How long batches of updates have taken on the device.",
-          usage.batches.num_batches, usage.batches.running),
-  };
+  std::vector<UsageOfDevice> usages;
+  for (const Device& device : devices_) {
+    if (device.usage) usages.push_back({device.name, device.usage()});
+  }
+  if (usages.empty()) return {};
+  using Usage = const DeviceUsage&;
+  using Batches = const BatchUsage&;
+  Families families(std::move(usages));
+  families.AddGauge("tensorkv_device_memory_used_bytes",
+                    "Device memory in use.",
+                    [](Usage usage) { return usage.used_bytes; });
+  families.AddGauge("tensorkv_device_memory_quota_bytes",
+                    "Device memory that may be in use.",
+                    [](Usage usage) { return usage.quota_bytes; });
+  families.AddGauge("tensorkv_staging_slots_in_use",
+                    "Pinned slots that copies pass through now.",
+                    [](Usage usage) { return usage.num_staging_slots_in_use; });
+  families.AddGauge("tensorkv_staging_slots", "Pinned slots that there are.",
+                    [](Usage usage) { return usage.num_staging_slots; });
+  families.AddSum("tensorkv_device_queue_seconds",
+                  "How long calls have waited for their batch of updates.",
+                  [](Batches batches) {
+                    return std::pair(batches.num_calls, batches.queued);
+                  });
+  families.AddSum("tensorkv_device_batch_seconds",
+                  "How long batches of updates have taken on the device.",
+                  [](Batches batches) {
+                    return std::pair(batches.num_batches, batches.running);
+                  });
+  return families.Take();
 }
 
 }  // namespace tensorkv

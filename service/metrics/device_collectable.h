@@ -1,4 +1,4 @@
-// What a device has in use, as metrics.
+// What devices have in use, as metrics.
 
 #ifndef TENSORKV_SERVICE_METRICS_DEVICE_COLLECTABLE_H_
 #define TENSORKV_SERVICE_METRICS_DEVICE_COLLECTABLE_H_
@@ -14,7 +14,7 @@
 
 namespace tensorkv {
 
-// Reads the device's usage at every scrape; shows nothing of a device without.
+// Reads the devices' usage at every scrape; shows nothing of one without.
 // Thread-safe.
 //
 //   tensorkv_device_memory_used_bytes     device memory in use
@@ -28,21 +28,20 @@ namespace tensorkv {
 // label: device. Calls per batch are the quotient of the two counts.
 class DeviceCollectable final : public prometheus::Collectable {
  public:
-  // `usage` may be null, else it lives as long as this object.
-  DeviceCollectable(std::string device, std::function<DeviceUsage()> usage)
-      : device_(std::move(device)), usage_(std::move(usage)) {}
+  struct Device {
+    std::string name;
+    // May be null.
+    std::function<DeviceUsage()> usage;
+  };
+
+  // The devices live as long as this object.
+  explicit DeviceCollectable(std::vector<Device> devices)
+      : devices_(std::move(devices)) {}
 
   std::vector<prometheus::MetricFamily> Collect() const override;
 
  private:
-  prometheus::MetricFamily Gauge(const char* name, const char* help,
-                                 double value) const;
-  // Sum and count, without quantiles.
-  prometheus::MetricFamily Sum(const char* name, const char* help,
-                               uint64_t count, absl::Duration sum) const;
-
-  const std::string device_;
-  const std::function<DeviceUsage()> usage_;
+  const std::vector<Device> devices_;
 };
 
 }  // namespace tensorkv

@@ -1,7 +1,9 @@
 #include "service/server/device_choice.h"
 
+#include <utility>
+
+#include "absl/algorithm/container.h"
 #include "absl/status/status.h"
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -11,8 +13,8 @@ namespace tensorkv {
 namespace {
 
 absl::Status Unknown(absl::string_view text) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("expected auto, cpu, cuda or cuda:0, got \"", text, "\""));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "expected auto, cpu, cuda, cuda:N or cuda:N,M,..., got \"", text, "\""));
 }
 
 }  // namespace
@@ -22,18 +24,24 @@ absl::StatusOr<DeviceChoice> ParseDeviceChoice(absl::string_view text) {
   if (text == "auto") return DeviceChoice{Kind::kAuto};
   if (text == "cpu") return DeviceChoice{Kind::kCpu};
   if (text == "cuda") return DeviceChoice{Kind::kCuda};
-  absl::string_view ordinals = text;
-  if (!absl::ConsumePrefix(&ordinals, "cuda:")) return Unknown(text);
-  int ordinal = 0;
-  for (const absl::string_view part : absl::StrSplit(ordinals, ',')) {
+  absl::string_view list = text;
+  if (!absl::ConsumePrefix(&list, "cuda:")) return Unknown(text);
+  std::vector<int> ordinals;
+  for (const absl::string_view part : absl::StrSplit(list, ',')) {
+    int ordinal = 0;
     if (!absl::SimpleAtoi(part, &ordinal) || ordinal < 0) return Unknown(text);
+    if (absl::c_linear_search(ordinals, ordinal)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("expected every GPU once, got ", ordinal, " twice in \"",
+                       text, "\""));
+    }
+    ordinals.push_back(ordinal);
   }
-  if (absl::StrContains(ordinals, ',')) {
+  if (ordinals.size() > kMaxGpus) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "a server of this version keeps its tensors on one GPU, got \"", text,
-        "\""));
+        "expected at most ", kMaxGpus, " GPUs, got ", ordinals.size()));
   }
-  return DeviceChoice{Kind::kCuda, ordinal};
+  return DeviceChoice{Kind::kCuda, std::move(ordinals)};
 }
 
 }  // namespace tensorkv

@@ -9,54 +9,96 @@
 namespace tensorkv {
 namespace {
 
+static_assert(kMaxGpus <= DeviceSet::kMaxDevices);
+
 // What is left is for messages under way and everything else. Tensors arrive
-// and leave in host memory, so that bounds the budget of a device too.
-uint64_t DefaultBudgetBytes(uint64_t device_bytes) {
+// and leave in host memory, so that bounds the budget of other devices too.
+uint64_t DefaultBudgetBytes(const std::vector<OpenedDevice>& devices) {
+  uint64_t device_bytes = 0;
+  for (const OpenedDevice& device : devices) {
+    device_bytes += device.memory_bytes;
+  }
   return std::min(device_bytes, MemorySizeBytes()) / 5 * 4;
 }
 
-MemoryTensorStoreOptions StoreOptionsOf(const ServerOptions& options,
-                                        const OpenedDevice& device) {
+MemoryTensorStoreOptions StoreOptionsOf(
+    const ServerOptions& options, const std::vector<OpenedDevice>& devices) {
   return {.budget_bytes = options.budget_bytes > 0
                               ? options.budget_bytes
-                              : DefaultBudgetBytes(device.memory_bytes),
+                              : DefaultBudgetBytes(devices),
           .max_wait = options.max_wait,
           .first_epoch =
               absl::Uniform<uint64_t>(absl::BitGen(), 1, uint64_t{1} << 62),
           .max_entries = options.max_entries};
 }
 
+std::vector<DeviceCollectable::Device> UsagesOf(
+    std::vector<OpenedDevice> devices, const std::vector<std::string>& names) {
+  std::vector<DeviceCollectable::Device> usages;
+  for (size_t i = 0; i < devices.size(); ++i) {
+    usages.push_back({names[i], std::move(devices[i].usage)});
+  }
+  return usages;
+}
+
 }  // namespace
 
-Engine::Engine(const ServerOptions& options, OpenedDevice device,
+Engine::Engine(const ServerOptions& options, std::vector<OpenedDevice> devices,
                prometheus::Registry* registry)
-    : backend_(std::move(device.backend), &alarms_, registry),
-      store_(StoreOptionsOf(options, device), &backend_, &alarms_),
+    : backends_(Metered(devices, &alarms_, registry)),
+      store_(StoreOptionsOf(options, devices), backends(), &alarms_),
       metered_store_(&store_, &alarms_, registry),
       collectable_(&store_),
-      device_collectable_(std::string(backend_.name()),
-                          std::move(device.usage)) {}
+      device_collectable_(UsagesOf(std::move(devices), this->devices())) {}
 
 // What is left of the device, a reader's copy say, may outlive this: it tells
 // nobody any more, and what it has told is not on its way.
 Engine::~Engine() {
-  backend_.health().SetListener(nullptr);
+  for (const auto& backend : backends_) backend->health().SetListener(nullptr);
   alarms_.Stop();
 }
 
 void Engine::OnFailure(DeviceHealth::Listener listener) {
-  backend_.health().SetListener(
-      [this, listener = std::move(listener)](const absl::Status& status) {
-        // Not here: whoever notices may hold locks of the store.
-        alarms_.Schedule(alarms_.Now(), [this, listener, status] {
-          store_.EndWaits(status);
-          listener(status);
-        });
+  for (const auto& backend : backends_) {
+    backend->health().SetListener([this, listener](const absl::Status& status) {
+      // Not here: whoever notices may hold locks of the store.
+      alarms_.Schedule(alarms_.Now(), [this, listener, status] {
+        store_.EndWaits(status);
+        listener(status);
       });
+    });
+  }
+}
+
+absl::Status Engine::health() {
+  absl::Status status;
+  for (const auto& backend : backends_) {
+    status.Update(backend->health().status());
+  }
+  return status;
+}
+
+Engine::Backends Engine::Metered(std::vector<OpenedDevice>& devices,
+                                 const Alarms* alarms,
+                                 prometheus::Registry* registry) {
+  Backends backends;
+  for (OpenedDevice& device : devices) {
+    backends.push_back(std::make_unique<MeteredBackend>(
+        std::move(device.backend), alarms, registry));
+  }
+  return backends;
+}
+
+std::vector<Backend*> Engine::backends() const {
+  std::vector<Backend*> backends;
+  for (const auto& backend : backends_) backends.push_back(backend.get());
+  return backends;
 }
 
 std::vector<std::string> Engine::devices() const {
-  return {std::string(backend_.name())};
+  std::vector<std::string> names;
+  for (const auto& backend : backends_) names.emplace_back(backend->name());
+  return names;
 }
 
 }  // namespace tensorkv

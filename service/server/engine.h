@@ -19,6 +19,7 @@
 #include "service/metrics/store_collectable.h"
 #include "service/server/open_device.h"
 #include "service/server/server_options.h"
+#include "service/store/device_set.h"
 #include "service/store/memory_tensor_store.h"
 #include "service/store/staging.h"
 
@@ -28,7 +29,7 @@ namespace tensorkv {
 class Engine {
  public:
   // `registry` outlives the engine.
-  Engine(const ServerOptions& options, OpenedDevice device,
+  Engine(const ServerOptions& options, std::vector<OpenedDevice> devices,
          prometheus::Registry* registry);
   ~Engine();
 
@@ -39,17 +40,17 @@ class Engine {
   Staging& staging() { return store_; }
   Alarms& alarms() { return alarms_; }
 
-  // What the store and the device hold; the rest of their metrics is in the
+  // What the store and its devices hold; the rest of their metrics is in the
   // registry.
   std::vector<const prometheus::Collectable*> collectables() const {
     return {&collectable_, &device_collectable_};
   }
 
-  // OK, or Unavailable with the cause once the device has failed.
-  absl::Status health() { return backend_.health().status(); }
+  // OK, or Unavailable with the cause once a device has failed.
+  absl::Status health();
 
-  // Has `listener` called with that status, on a thread of the alarms, when the
-  // device has failed and all waiting calls have ended so. At most one.
+  // Has `listener` called with that status, on a thread of the alarms, for each
+  // device that has failed, when all waiting calls have ended so. At most one.
   void OnFailure(DeviceHealth::Listener listener);
 
   // Ends all waiting calls with Unavailable. For shutdown.
@@ -63,8 +64,15 @@ class Engine {
   uint64_t used_bytes() const { return store_.used_bytes(); }
 
  private:
+  using Backends = std::vector<std::unique_ptr<MeteredBackend>>;
+
+  // Takes the backends out of `devices`.
+  static Backends Metered(std::vector<OpenedDevice>& devices,
+                          const Alarms* alarms, prometheus::Registry* registry);
+  std::vector<Backend*> backends() const;
+
   SteadyAlarms alarms_;
-  MeteredBackend backend_;
+  const Backends backends_;
   MemoryTensorStore store_;
   MeteredTensorStore metered_store_;
   const StoreCollectable collectable_;

@@ -16,9 +16,12 @@ int ThreadsOf(int num_threads) {
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
-OpenedDevice OpenCpu(int num_threads) {
-  return {.backend = std::make_unique<CpuBackend>(ThreadsOf(num_threads)),
-          .memory_bytes = MemorySizeBytes()};
+OpenedDevices OpenCpu(int num_threads) {
+  OpenedDevices opened;
+  opened.devices.push_back(
+      {.backend = std::make_unique<CpuBackend>(ThreadsOf(num_threads)),
+       .memory_bytes = MemorySizeBytes()});
+  return opened;
 }
 
 absl::Status Unusable(int ordinal, const absl::Status& reason) {
@@ -28,23 +31,27 @@ absl::Status Unusable(int ordinal, const absl::Status& reason) {
 
 }  // namespace
 
-absl::StatusOr<OpenedDevice> OpenDevice(
+absl::StatusOr<OpenedDevices> OpenDevices(
     const DeviceChoice& choice, int num_threads,
     absl::FunctionRef<absl::StatusOr<OpenedCudaBackend>(int ordinal)>
         open_cuda) {
   if (choice.kind == DeviceChoice::Kind::kCpu) return OpenCpu(num_threads);
-  absl::StatusOr<OpenedCudaBackend> cuda = open_cuda(choice.ordinal);
-  if (cuda.ok()) {
-    return OpenedDevice{.backend = std::move(cuda->backend),
-                        .memory_bytes = cuda->memory_bytes,
-                        .usage = std::move(cuda->usage)};
+  OpenedDevices opened;
+  for (const int ordinal : choice.ordinals) {
+    absl::StatusOr<OpenedCudaBackend> cuda = open_cuda(ordinal);
+    if (!cuda.ok() && choice.kind == DeviceChoice::Kind::kCuda) {
+      return Unusable(ordinal, cuda.status());
+    }
+    if (!cuda.ok()) {
+      OpenedDevices cpu = OpenCpu(num_threads);
+      cpu.why_not_cuda = std::string(cuda.status().message());
+      return cpu;
+    }
+    opened.devices.push_back({.backend = std::move(cuda->backend),
+                              .memory_bytes = cuda->memory_bytes,
+                              .usage = std::move(cuda->usage)});
   }
-  if (choice.kind == DeviceChoice::Kind::kCuda) {
-    return Unusable(choice.ordinal, cuda.status());
-  }
-  OpenedDevice cpu = OpenCpu(num_threads);
-  cpu.why_not_cuda = std::string(cuda.status().message());
-  return cpu;
+  return opened;
 }
 
 }  // namespace tensorkv

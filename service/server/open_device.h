@@ -1,4 +1,4 @@
-// From the choice of a device to the backend on it.
+// From the choice of devices to the backends on them.
 
 #ifndef TENSORKV_SERVICE_SERVER_OPEN_DEVICE_H_
 #define TENSORKV_SERVICE_SERVER_OPEN_DEVICE_H_
@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
@@ -23,14 +24,19 @@ struct OpenedDevice {
   uint64_t memory_bytes = 0;
   // What the device uses, as long as the backend is there; null for the CPU.
   std::function<DeviceUsage()> usage;
+};
+
+struct OpenedDevices {
+  // The CPU alone, or GPUs.
+  std::vector<OpenedDevice> devices;
   // Why a choice of kAuto ended on the CPU.
   std::string why_not_cuda;
 };
 
 // `num_threads` are the CPU backend's; 0 is one per CPU.
-// Errors: FailedPrecondition, naming the flag, if the GPU that was asked for
+// Errors: FailedPrecondition, naming the flag, if a GPU that was asked for
 // cannot be used, whatever the reason.
-absl::StatusOr<OpenedDevice> OpenDevice(
+absl::StatusOr<OpenedDevices> OpenDevices(
     const DeviceChoice& choice, int num_threads,
     absl::FunctionRef<absl::StatusOr<OpenedCudaBackend>(int ordinal)>
         open_cuda = OpenCudaBackend);

@@ -45,15 +45,15 @@ gpr_timespec After(absl::Duration grace) {
 absl::StatusOr<std::unique_ptr<Server>> Server::Create(
     const ServerOptions& options) {
   RETURN_IF_ERROR(CheckServerOptions(options));
-  ASSIGN_OR_RETURN(OpenedDevice device,
-                   OpenDevice(options.device, options.num_threads));
-  return Create(options, std::move(device));
+  ASSIGN_OR_RETURN(OpenedDevices devices,
+                   OpenDevices(options.device, options.num_threads));
+  return Create(options, std::move(devices));
 }
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Create(
-    const ServerOptions& options, OpenedDevice device) {
+    const ServerOptions& options, OpenedDevices devices) {
   RETURN_IF_ERROR(CheckServerOptions(options));
-  std::unique_ptr<Server> server(new Server(options, std::move(device)));
+  std::unique_ptr<Server> server(new Server(options, std::move(devices)));
   RETURN_IF_ERROR(server->StartGrpc());
   RETURN_IF_ERROR(server->StartHttp());
   server->health_.SetServing();
@@ -67,14 +67,14 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(
   return server;
 }
 
-Server::Server(const ServerOptions& options, OpenedDevice device)
+Server::Server(const ServerOptions& options, OpenedDevices devices)
     : options_(options),
       // 0 would mean none.
       incarnation_(absl::Uniform<uint64_t>(absl::BitGen(), 1, UINT64_MAX),
                    [this] { return engine_.health(); }),
       started_unix_seconds_(absl::ToUnixSeconds(absl::Now())),
-      why_not_cuda_(device.why_not_cuda),
-      engine_(options, std::move(device), &registry_),
+      why_not_cuda_(std::move(devices.why_not_cuda)),
+      engine_(options, std::move(devices.devices), &registry_),
       call_metrics_(&registry_),
       striped_calls_(options.stream_timeout, &engine_.alarms()),
       open_streams_(options.max_open_streams),

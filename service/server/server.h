@@ -44,7 +44,7 @@ class Server {
       const ServerOptions& options);
   // The same on a device that is open already.
   static absl::StatusOr<std::unique_ptr<Server>> Create(
-      const ServerOptions& options, OpenedDevice device);
+      const ServerOptions& options, OpenedDevices devices);
 
   // Shuts down without grace.
   ~Server();
@@ -70,7 +70,7 @@ class Server {
   ServerStatus Describe() const;
 
  private:
-  Server(const ServerOptions& options, OpenedDevice device);
+  Server(const ServerOptions& options, OpenedDevices devices);
 
   absl::Status StartGrpc();
   absl::Status StartHttp();

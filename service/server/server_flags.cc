@@ -76,8 +76,8 @@ void AddProcessFlags(CLI::App* app, ServerFlags* flags, FlagTexts* texts) {
       ->capture_default_str();
   app->add_option(
          "--device", texts->device,
-         "Where tensors are kept: cpu, cuda:N (a GPU), or auto (cuda:0 "
-         "if it can be used, else cpu)")
+         "Where tensors are kept: cpu, cuda:N (a GPU), cuda:N,M,... (several), "
+         "or auto (cuda:0 if it can be used, else cpu)")
       ->capture_default_str();
   app->add_option("--drain_timeout", texts->drain_timeout,
                   "How long calls may take to end after SIGTERM")

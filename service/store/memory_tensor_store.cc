@@ -17,9 +17,11 @@ absl::Status ShuttingDown() {
 }  // namespace
 
 MemoryTensorStore::MemoryTensorStore(const MemoryTensorStoreOptions& options,
-                                     Backend* backend, Alarms* alarms)
-    : next_epoch_(options.first_epoch),
-      environment_{.backend = backend,
+                                     std::vector<Backend*> devices,
+                                     Alarms* alarms)
+    : devices_(std::move(devices)),
+      next_epoch_(options.first_epoch),
+      environment_{.devices = &devices_,
                    .alarms = alarms,
                    .executor = &executor_,
                    .budget = MakeRefCounted<ByteBudget>(

@@ -1,4 +1,4 @@
-// The store: tensors in the memory of one backend, in namespaces.
+// The store: tensors in the memory of one or more devices, in namespaces.
 
 #ifndef TENSORKV_SERVICE_STORE_MEMORY_TENSOR_STORE_H_
 #define TENSORKV_SERVICE_STORE_MEMORY_TENSOR_STORE_H_
@@ -22,6 +22,7 @@
 #include "kernels/backend.h"
 #include "service/store/byte_budget.h"
 #include "service/store/call_window.h"
+#include "service/store/device_set.h"
 #include "service/store/namespace.h"
 #include "service/store/staging.h"
 #include "service/store/tensor_store.h"
@@ -50,9 +51,13 @@ class MemoryTensorStore final : public TensorStore,
                                 public Membership,
                                 public Staging {
  public:
-  // `backend` and `alarms` outlive the store and every tensor pulled from it.
-  MemoryTensorStore(const MemoryTensorStoreOptions& options, Backend* backend,
-                    Alarms* alarms);
+  // `devices`, as DeviceSet takes them, and `alarms` outlive the store and
+  // every tensor pulled from it.
+  MemoryTensorStore(const MemoryTensorStoreOptions& options,
+                    std::vector<Backend*> devices, Alarms* alarms);
+  MemoryTensorStore(const MemoryTensorStoreOptions& options, Backend* device,
+                    Alarms* alarms)
+      : MemoryTensorStore(options, std::vector<Backend*>{device}, alarms) {}
   // Ends waiting calls with Unavailable. REQUIRES: no call is under way on
   // another thread.
   ~MemoryTensorStore() override;
@@ -109,6 +114,7 @@ class MemoryTensorStore final : public TensorStore,
   absl::StatusOr<NamespacePtr> Find(absl::string_view name_space) const;
   std::vector<NamespacePtr> All() const;
 
+  const DeviceSet devices_;
   std::atomic<uint64_t> next_epoch_;
   // Outlives what it runs: its destructor waits for that.
   Executor executor_;

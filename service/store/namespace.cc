@@ -77,7 +77,7 @@ Namespace::Namespace(std::string name, NamespaceConfig config,
       workers_(std::move(workers)),
       mode_(std::move(mode)),
       environment_(environment),
-      is_on_host_(environment.backend->is_host()),
+      is_on_host_(environment.devices->is_host()),
       budget_(
           MakeRefCounted<ByteBudget>(absl::StrCat("namespace ", Quoted(name_)),
                                      config_.budget_bytes, environment.budget)),
@@ -117,7 +117,7 @@ KeyStatus Namespace::StatusOf(const StoredKey& key) const {
   status.value_bytes = key.value_bytes();
   status.state_bytes = key.rule_state ? key.rule_state->size_bytes() : 0;
   status.rule = key.rule->spec();
-  status.device = std::string(environment_.backend->name());
+  status.device = std::string(DeviceOf(key).name());
   return status;
 }
 

@@ -24,6 +24,7 @@
 #include "kernels/backend.h"
 #include "service/store/byte_budget.h"
 #include "service/store/call_window.h"
+#include "service/store/device_set.h"
 #include "service/store/key_table.h"
 #include "service/store/push_mode.h"
 #include "service/store/round_failures.h"
@@ -36,9 +37,9 @@
 
 namespace tensorkv {
 
-// What namespaces share. Backend, alarms and executor outlive every namespace.
+// What namespaces share. Devices, alarms and executor outlive every namespace.
 struct NamespaceEnvironment {
-  Backend* backend = nullptr;
+  const DeviceSet* devices = nullptr;
   Alarms* alarms = nullptr;
   Executor* executor = nullptr;
   RefPtr<ByteBudget> budget;
@@ -193,6 +194,10 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
     Reservation overhead;
     Reservation room;
     Reservation notes;
+    // By entry, unless the device is the host: the key's device, and there the
+    // tensor's copy, which takes its place when the push is in.
+    std::vector<DeviceIndex> devices;
+    std::vector<Tensor> copies;
   };
 
   Namespace(std::string name, NamespaceConfig config, WorkerGroupPtr workers,
@@ -218,17 +223,21 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   bool BecomesValue(const Tensor& tensor) const;
   // The tensor's buffer, which is counted as a value from now on.
   RefPtr<Buffer> TakeAsValue(Tensor& tensor);
-  absl::StatusOr<RefPtr<Buffer>> AllocateValue(uint64_t bytes);
+  absl::StatusOr<RefPtr<Buffer>> AllocateValue(const StoredKey& key,
+                                               uint64_t bytes);
   absl::Status CopyValues(const InitRequest& request,
                           absl::Span<const KeyPtr> keys);
-  absl::Status CopyValuesToDevice(const InitRequest& request,
-                                  absl::Span<const KeyPtr> keys);
+  absl::Status CopyValuesToDevices(const InitRequest& request,
+                                   absl::Span<const KeyPtr> keys);
   static absl::Status CheckRule(absl::string_view key, DType dtype,
                                 const UpdateRule& rule);
   // Finds the rules of new keys. Not under the mutex: matching many patterns
   // takes time.
   static absl::Status FindRules(const RuleBindings& bindings,
                                 absl::Span<const KeyPtr> keys);
+  // Chooses the devices of new keys, which have their rules.
+  void PlaceKeys(const InitRequest& request,
+                 absl::Span<const KeyPtr> keys) const;
   // Gives new keys the states of their rules. Not under the mutex: a device may
   // take its time to find memory.
   absl::Status MakeStates(absl::Span<const KeyPtr> keys);
@@ -252,6 +261,7 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   absl::StatusOr<uint64_t> BytesFor(const InitRequest& request) const;
   absl::StatusOr<uint64_t> BytesFor(const PushRequest& request);
   uint64_t BytesOfNewKey(const InitEntry& entry, const UpdateRule& rule) const;
+  static uint64_t StateBytesOf(const Tensor& tensor, const UpdateRule& rule);
 
   // namespace_push.cc
   absl::Status CheckFields(const PushRequest& request) const;
@@ -259,19 +269,26 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   // What a push must reserve for the tensor: nothing where its memory is
   // counted already or not there yet.
   uint64_t BytesToHold(const Tensor& tensor) const;
-  // Checks a push, then copies its tensors to the device, unless this is the
-  // host.
-  absl::Status MoveToDevice(Admission& admission);
+  // Copies the tensors of a push to the devices of its keys, unless these are
+  // on the host, and makes it take effect.
+  absl::Status MoveAndAdmit(Admission& admission);
+  // Checks a push, then copies its tensors.
+  absl::Status CopyToDevices(Admission& admission);
   // What the reply will take of the budget, beyond what the push holds now.
   static uint64_t BytesForReply(const Admission& admission,
                                 const GroupedEntries& entries);
-  absl::Status CopyToDevice(PushRequest& request);
+  absl::Status MakeCopies(Admission& admission);
   // Whether a push can be admitted, but for the budget. A failed round that it
   // reports counts as reported.
   absl::StatusOr<GroupedEntries> Check(const Admission& admission)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Checks a push and makes it take effect; fills admission.work.
-  absl::Status Admit(Admission& admission)
+  // Checks a push and makes it take effect; fills admission.work. False, and
+  // nothing has happened, if a copy is not where its key is any more.
+  absl::StatusOr<bool> Admit(Admission& admission)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Puts the copies in the places of their tensors, if all are where they must
+  // be.
+  bool TakeCopies(Admission& admission, const GroupedEntries& entries) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<GroupedEntries> GroupByKey(const PushRequest& request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -321,8 +338,7 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   // Runs the next update of each key. REQUIRES: is_updating was left set.
   void RunPending(std::vector<KeyPtr> keys);
   // Ends a pass; returns the keys that have more to run.
-  std::vector<KeyPtr> EndPass(UpdatePass& pass, const absl::Status& status,
-                              Replies& replies)
+  std::vector<KeyPtr> EndPass(UpdatePass& pass, Replies& replies)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndUpdate(const UpdatePass& pass, const UpdatePass::Item& item,
                  const absl::Status& status, Replies& replies)
@@ -353,11 +369,11 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
 
   // namespace_pull.cc
   absl::Status CheckPull(const PullRequest& request) const;
-  // Copies the values of `reply` to the host, if they are not there and no more
-  // than `max_bytes`, then calls `done`, maybe on another thread; this may be
-  // gone by then.
-  void SendFromDevice(PullReply reply, uint64_t max_bytes,
-                      ReplyCallback<PullReply> done);
+  // Copies the values of `reply`, which are on `devices` by entry, to the host,
+  // if they are not there and no more than `max_bytes`, then calls `done`,
+  // maybe on another thread; this may be gone by then.
+  void SendFromDevices(PullReply reply, absl::Span<const DeviceIndex> devices,
+                       uint64_t max_bytes, ReplyCallback<PullReply> done);
   // The same values with memory on the host, which is counted as values, but
   // without elements yet.
   absl::StatusOr<PullReply> AllocateOnHost(const PullReply& reply) const;
@@ -448,6 +464,10 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   KeyStatus StatusOf(const StoredKey& key) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status AddDigests(absl::Span<KeyStatus> keys);
+
+  Backend& DeviceOf(const StoredKey& key) const {
+    return (*environment_.devices)[key.device];
+  }
 
   absl::Status NoSuchKey(absl::string_view key) const;
   absl::Status CheckNumEntries(size_t num_entries) const;

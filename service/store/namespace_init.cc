@@ -99,6 +99,7 @@ absl::Status Namespace::MakeKeys(InitRequest& request,
     keys[i] = made[i];
   }
   RETURN_IF_ERROR(FindRules(bindings, keys));
+  PlaceKeys(request, made);
   RETURN_IF_ERROR(MakeStates(keys));
   RETURN_IF_ERROR(MakeValues(request, made));
   return absl::OkStatus();
@@ -114,11 +115,12 @@ absl::Status Namespace::MakeValues(InitRequest& request,
       keys[i]->value = TakeAsValue(tensor);
       continue;
     }
-    ASSIGN_OR_RETURN(keys[i]->value, AllocateValue(tensor.size_bytes()));
+    ASSIGN_OR_RETURN(keys[i]->value,
+                     AllocateValue(*keys[i], tensor.size_bytes()));
     to_fill[i] = keys[i];
   }
   return is_on_host_ ? CopyValues(request, to_fill)
-                     : CopyValuesToDevice(request, to_fill);
+                     : CopyValuesToDevices(request, to_fill);
 }
 
 absl::StatusOr<Namespace::KeyPtr> Namespace::MakeKey(const InitEntry& entry) {
@@ -141,10 +143,11 @@ RefPtr<Buffer> Namespace::TakeAsValue(Tensor& tensor) {
   return buffer;
 }
 
-absl::StatusOr<RefPtr<Buffer>> Namespace::AllocateValue(uint64_t bytes) {
+absl::StatusOr<RefPtr<Buffer>> Namespace::AllocateValue(const StoredKey& key,
+                                                        uint64_t bytes) {
   ASSIGN_OR_RETURN(Reservation room, Reservation::Create(values_, bytes));
   ASSIGN_OR_RETURN(RefPtr<Buffer> value,
-                   environment_.backend->Allocate(bytes, values_));
+                   DeviceOf(key).Allocate(bytes, values_));
   room.HandOver();
   return value;
 }
@@ -166,19 +169,30 @@ absl::Status Namespace::CopyValues(const InitRequest& request,
     copy.value = {keys[i]->dtype(), views[i].num_elements,
                   keys[i]->value->mutable_data()};
   }
-  return environment_.backend->Apply(copies);
+  return (*environment_.devices)[0].Apply(copies);
 }
 
-absl::Status Namespace::CopyValuesToDevice(const InitRequest& request,
-                                           absl::Span<const KeyPtr> keys) {
-  std::vector<MemoryCopy> copies;
+absl::Status Namespace::CopyValuesToDevices(const InitRequest& request,
+                                            absl::Span<const KeyPtr> keys) {
+  CopiesByDevice copies(environment_.devices->size());
   for (size_t i = 0; i < keys.size(); ++i) {
     if (!keys[i]) continue;
-    copies.push_back({request.entries[i].tensor.data(),
-                      keys[i]->value->mutable_data(),
-                      static_cast<size_t>(keys[i]->value_bytes())});
+    copies[keys[i]->device].push_back(
+        {request.entries[i].tensor.data(), keys[i]->value->mutable_data(),
+         static_cast<size_t>(keys[i]->value_bytes())});
   }
-  return environment_.backend->CopyToDevice(copies);
+  return environment_.devices->CopyToDevices(copies);
+}
+
+void Namespace::PlaceKeys(const InitRequest& request,
+                          absl::Span<const KeyPtr> keys) const {
+  Placement placement(*environment_.devices);
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (!keys[i]) continue;
+    const Tensor& tensor = request.entries[i].tensor;
+    keys[i]->device = placement.Place(
+        SumOfBytes(tensor.size_bytes(), StateBytesOf(tensor, *keys[i]->rule)));
+  }
 }
 
 absl::Status Namespace::FindRules(const RuleBindings& bindings,

@@ -102,7 +102,7 @@ absl::StatusOr<KeepAliveReply> Namespace::KeepAlive(
 
 absl::Status Namespace::Leave(const LeaveRequest& request) {
   Replies replies;
-  Work work{UpdatePass(environment_.backend, contributions_)};
+  Work work{UpdatePass(environment_.devices, contributions_)};
   {
     MutexLock lock(&mutex_);
     RETURN_IF_ERROR(
@@ -213,7 +213,7 @@ void Namespace::WatchLeases() {
 
 void Namespace::EndLeases() {
   Replies replies;
-  Work work{UpdatePass(environment_.backend, contributions_)};
+  Work work{UpdatePass(environment_.devices, contributions_)};
   {
     MutexLock lock(&mutex_);
     lease_alarm_ = 0;
@@ -295,7 +295,7 @@ void Namespace::SweepGraces() {
 
 void Namespace::EndGrace(uint64_t id) {
   Replies replies;
-  Work work{UpdatePass(environment_.backend, contributions_)};
+  Work work{UpdatePass(environment_.devices, contributions_)};
   {
     MutexLock lock(&mutex_);
     const auto grace = graces_.extract(id);

@@ -11,14 +11,17 @@
 namespace tensorkv {
 namespace {
 
-// From the tensors of one reply to those of the other.
-std::vector<MemoryCopy> CopiesBetween(const PullReply& from, PullReply& to) {
-  std::vector<MemoryCopy> copies;
-  copies.reserve(from.values.size());
+// From the tensors of one reply, which are on those devices, to the other's.
+CopiesByDevice CopiesBetween(const PullReply& from,
+                             absl::Span<const DeviceIndex> devices,
+                             PullReply& to) {
+  CopiesByDevice copies;
   for (size_t i = 0; i < from.values.size(); ++i) {
     const Tensor& tensor = from.values[i].tensor;
-    copies.push_back({tensor.data(), to.values[i].tensor.mutable_data(),
-                      static_cast<size_t>(tensor.size_bytes())});
+    if (devices[i] >= copies.size()) copies.resize(devices[i] + 1);
+    copies[devices[i]].push_back({tensor.data(),
+                                  to.values[i].tensor.mutable_data(),
+                                  static_cast<size_t>(tensor.size_bytes())});
   }
   return copies;
 }
@@ -70,6 +73,8 @@ class Namespace::PullCall final : public WaitingCall {
   const PullRequest request_;
   ReplyCallback<PullReply> done_;
   absl::StatusOr<PullReply> answer_;
+  // Where the values of the answer are, unless that is the host.
+  std::vector<DeviceIndex> devices_;
   // The first entry that was not ready when last looked at.
   size_t position_ = 0;
   // Keys whose num_pulls_pinning counts this call.
@@ -113,6 +118,7 @@ absl::StatusOr<bool> Namespace::PullCall::Attempt(PullReply& reply) {
     if (!is_ready) return false;
   }
   reply.values.reserve(request_.entries.size());
+  devices_.clear();
   return ReadFrom(0, &reply);
 }
 
@@ -124,6 +130,7 @@ absl::StatusOr<bool> Namespace::PullCall::ReadFrom(size_t begin,
     if (key != nullptr && IsReadable(*key, entries[i])) {
       if (reply != nullptr) {
         reply->values.push_back({key->version, key->ToTensor()});
+        if (!namespace_.is_on_host_) devices_.push_back(key->device);
       }
       continue;
     }
@@ -202,22 +209,25 @@ std::string Namespace::PullCall::Missing() const {
 void Namespace::PullCall::Send() {
   pinned_.clear();
   if (answer_.ok()) {
-    return namespace_.SendFromDevice(*std::move(answer_),
-                                     context.max_reply_bytes, std::move(done_));
+    return namespace_.SendFromDevices(*std::move(answer_), devices_,
+                                      context.max_reply_bytes,
+                                      std::move(done_));
   }
   SendOnce(std::move(done_), std::move(answer_));
 }
 
-void Namespace::SendFromDevice(PullReply reply, uint64_t max_bytes,
-                               ReplyCallback<PullReply> done) {
+void Namespace::SendFromDevices(PullReply reply,
+                                absl::Span<const DeviceIndex> devices,
+                                uint64_t max_bytes,
+                                ReplyCallback<PullReply> done) {
   if (is_on_host_) return std::move(done)(std::move(reply));
   // Before anything is copied for a reply that cannot be sent.
   const absl::Status status = CheckReplyBytes(reply, max_bytes);
   if (!status.ok()) return std::move(done)(status);
   absl::StatusOr<PullReply> on_host = AllocateOnHost(reply);
   if (!on_host.ok()) return std::move(done)(on_host.status());
-  std::vector<MemoryCopy> copies = CopiesBetween(reply, *on_host);
-  environment_.backend->CopyToHost(
+  CopiesByDevice copies = CopiesBetween(reply, devices, *on_host);
+  environment_.devices->CopyToHost(
       std::move(copies),
       [device = std::move(reply), host = *std::move(on_host),
        done = std::move(done)](const absl::Status& status) mutable {

@@ -29,7 +29,7 @@ void Namespace::Push(PushRequest request, const CallContext& context,
     return Hold(std::move(request), context, names, std::move(done));
   }
   Replies replies;
-  Work work{UpdatePass(environment_.backend, contributions_)};
+  Work work{UpdatePass(environment_.devices, contributions_)};
   Admission admission{.request = request,
                       .context = context,
                       .names = names,
@@ -39,12 +39,7 @@ void Namespace::Push(PushRequest request, const CallContext& context,
   admission.call->done = std::move(done);
 
   if (status.ok()) status = HoldContributions(admission);
-  if (status.ok()) status = MoveToDevice(admission);
-  if (status.ok()) {
-    MutexLock lock(&mutex_);
-    status = Admit(admission);
-    if (!status.ok()) CountRefusal(request, status);
-  }
+  if (status.ok()) status = MoveAndAdmit(admission);
   if (!status.ok()) {
     std::move(admission.call->done)(std::move(status));
     return;
@@ -88,9 +83,23 @@ uint64_t Namespace::BytesToHold(const Tensor& tensor) const {
   return is_on_host_ && is_counted ? 0 : tensor.size_bytes();
 }
 
+// A second turn is for a key that was replaced meanwhile, by one on another
+// device.
+absl::Status Namespace::MoveAndAdmit(Admission& admission) {
+  for (;;) {
+    if (!is_on_host_) RETURN_IF_ERROR(CopyToDevices(admission));
+    MutexLock lock(&mutex_);
+    const absl::StatusOr<bool> is_admitted = Admit(admission);
+    if (!is_admitted.ok()) {
+      CountRefusal(admission.request, is_admitted.status());
+      return is_admitted.status();
+    }
+    if (*is_admitted) return absl::OkStatus();
+  }
+}
+
 // Nothing is copied for a push that would be refused as things are.
-absl::Status Namespace::MoveToDevice(Admission& admission) {
-  if (is_on_host_) return absl::OkStatus();
+absl::Status Namespace::CopyToDevices(Admission& admission) {
   {
     MutexLock lock(&mutex_);
     const absl::StatusOr<GroupedEntries> entries = Check(admission);
@@ -101,8 +110,12 @@ absl::Status Namespace::MoveToDevice(Admission& admission) {
     RETURN_IF_ERROR(budget_->CheckRoom(
         SumOfBytes(entries->room_bytes, entries->note_bytes) +
         BytesForReply(admission, *entries)));
+    admission.devices.clear();
+    for (const KeyOfEntry& entry : entries->keys) {
+      admission.devices.push_back(entry.key->device);
+    }
   }
-  return CopyToDevice(admission.request);
+  return MakeCopies(admission);
 }
 
 // The values of a PushPull are copied for its reply, which must not fail when
@@ -114,25 +127,36 @@ uint64_t Namespace::BytesForReply(const Admission& admission,
   return entries.reply_bytes - std::min(entries.reply_bytes, held_bytes);
 }
 
-absl::Status Namespace::CopyToDevice(PushRequest& request) {
-  std::vector<RefPtr<Buffer>> buffers(request.entries.size());
-  std::vector<MemoryCopy> copies;
-  for (size_t i = 0; i < buffers.size(); ++i) {
-    const PushEntry& entry = request.entries[i];
-    if (entry.skip) continue;
-    const auto bytes = static_cast<size_t>(entry.tensor.size_bytes());
-    ASSIGN_OR_RETURN(buffers[i],
-                     environment_.backend->Allocate(bytes, nullptr));
-    copies.push_back({entry.tensor.data(), buffers[i]->mutable_data(), bytes});
+absl::Status Namespace::MakeCopies(Admission& admission) {
+  const std::vector<PushEntry>& entries = admission.request.entries;
+  admission.copies.assign(entries.size(), Tensor());
+  CopiesByDevice copies(environment_.devices->size());
+  for (size_t i = 0; i < entries.size(); ++i) {
+    if (entries[i].skip) continue;
+    const Tensor& tensor = entries[i].tensor;
+    const DeviceIndex device = admission.devices[i];
+    const auto bytes = static_cast<size_t>(tensor.size_bytes());
+    ASSIGN_OR_RETURN(RefPtr<Buffer> buffer,
+                     (*environment_.devices)[device].Allocate(bytes, nullptr));
+    copies[device].push_back({tensor.data(), buffer->mutable_data(), bytes});
+    admission.copies[i] =
+        Tensor::OfBuffer(tensor.dtype(), tensor.shape(), std::move(buffer));
   }
-  RETURN_IF_ERROR(environment_.backend->CopyToDevice(copies));
-  for (size_t i = 0; i < buffers.size(); ++i) {
-    if (!buffers[i]) continue;
-    Tensor& tensor = request.entries[i].tensor;
-    tensor =
-        Tensor::OfBuffer(tensor.dtype(), tensor.shape(), std::move(buffers[i]));
+  return environment_.devices->CopyToDevices(copies);
+}
+
+bool Namespace::TakeCopies(Admission& admission,
+                           const GroupedEntries& entries) const {
+  if (is_on_host_) return true;
+  for (size_t i = 0; i < entries.keys.size(); ++i) {
+    if (entries.keys[i].key->device != admission.devices[i]) return false;
   }
-  return absl::OkStatus();
+  // Swapped: what was copied goes with the admission, not under the mutex.
+  for (size_t i = 0; i < entries.keys.size(); ++i) {
+    PushEntry& entry = admission.request.entries[i];
+    if (!entry.skip) std::swap(entry.tensor, admission.copies[i]);
+  }
+  return true;
 }
 
 absl::StatusOr<Namespace::GroupedEntries> Namespace::Check(
@@ -148,13 +172,14 @@ absl::StatusOr<Namespace::GroupedEntries> Namespace::Check(
       entries.reply_bytes, "; push and pull fewer keys in one call"));
 }
 
-absl::Status Namespace::Admit(Admission& admission) {
+absl::StatusOr<bool> Namespace::Admit(Admission& admission) {
   PushRequest& request = admission.request;
   ASSIGN_OR_RETURN(const GroupedEntries entries, Check(admission));
   ASSIGN_OR_RETURN(admission.room,
                    Reservation::Create(values_, entries.room_bytes));
   ASSIGN_OR_RETURN(admission.notes,
                    Reservation::Create(metadata_, entries.note_bytes));
+  if (!TakeCopies(admission, entries)) return false;
 
   admission.call->reply.results.resize(request.entries.size());
   admission.work.updates.Reserve(request.entries.size());
@@ -173,7 +198,7 @@ absl::Status Namespace::Admit(Admission& admission) {
   if (admission.call->num_pending == 0) {
     admission.replies.pushes.push_back(admission.call);
   }
-  return absl::OkStatus();
+  return true;
 }
 
 absl::StatusOr<Namespace::GroupedEntries> Namespace::GroupByKey(
@@ -355,7 +380,7 @@ void Namespace::Enqueue(StoredKey& key, PendingUpdate update,
 void Namespace::RunFold(FoldOfKey job) {
   absl::StatusOr<Contribution> sum = SumOf(job);
   Replies replies;
-  Work work{UpdatePass(environment_.backend, contributions_)};
+  Work work{UpdatePass(environment_.devices, contributions_)};
   {
     MutexLock lock(&mutex_);
     StoredKey& key = *job.key;
@@ -391,7 +416,8 @@ absl::StatusOr<Contribution> Namespace::SumOf(const FoldOfKey& job) {
   ASSIGN_OR_RETURN(sum.held, Reservation::Create(contributions_, bytes));
   Slot& slot = sum.slots.emplace_back();
   slot.dtype = dtype;
-  ASSIGN_OR_RETURN(slot.buffer, environment_.backend->Allocate(bytes, nullptr));
+  Backend& device = DeviceOf(*job.key);
+  ASSIGN_OR_RETURN(slot.buffer, device.Allocate(bytes, nullptr));
   slot.data = slot.buffer->data();
   std::vector<TensorView> views;
   for (const Slot& each : job.fold.slots) {
@@ -401,7 +427,7 @@ absl::StatusOr<Contribution> Namespace::SumOf(const FoldOfKey& job) {
   update.rule = kAssign;
   update.contributions = views;
   update.value = {dtype, num_elements, slot.buffer->mutable_data()};
-  RETURN_IF_ERROR(environment_.backend->Apply({&update, 1}));
+  RETURN_IF_ERROR(device.Apply({&update, 1}));
   if (job.fold.scale != 1) RETURN_IF_ERROR(Scale(job, sum));
   return sum;
 }
@@ -420,8 +446,8 @@ absl::Status Namespace::Scale(const FoldOfKey& job, Contribution& sum) {
   // Until the unscaled sum is gone.
   ASSIGN_OR_RETURN(const Reservation held,
                    Reservation::Create(contributions_, bytes));
-  ASSIGN_OR_RETURN(RefPtr<Buffer> scaled,
-                   environment_.backend->Allocate(bytes, nullptr));
+  Backend& device = DeviceOf(*job.key);
+  ASSIGN_OR_RETURN(RefPtr<Buffer> scaled, device.Allocate(bytes, nullptr));
   Slot& slot = sum.slots[0];
   const TensorView contribution = {dtype, num_elements, slot.data};
   TensorUpdate update;
@@ -429,8 +455,8 @@ absl::Status Namespace::Scale(const FoldOfKey& job, Contribution& sum) {
   update.value = {dtype, num_elements, scaled->mutable_data()};
   update.stored = {dtype, num_elements, scaled->data()};
   update.contributions = absl::MakeConstSpan(&contribution, 1);
-  RETURN_IF_ERROR(environment_.backend->Zero({&update.value, 1}));
-  RETURN_IF_ERROR(environment_.backend->Apply({&update, 1}));
+  RETURN_IF_ERROR(device.Zero({&update.value, 1}));
+  RETURN_IF_ERROR(device.Apply({&update, 1}));
   slot.buffer = std::move(scaled);
   slot.data = slot.buffer->data();
   return absl::OkStatus();
@@ -442,9 +468,9 @@ void Namespace::RunUpdates(UpdatePass updates) {
   std::vector<KeyPtr> more;
   {
     UpdatePass pass = std::move(updates);
-    const absl::Status status = pass.Run();
+    pass.Run();
     MutexLock lock(&mutex_);
-    more = EndPass(pass, status, replies);
+    more = EndPass(pass, replies);
   }  // gives back memory and reservations before anybody hears of the end
   Send(std::move(replies));
   if (more.empty()) return;
@@ -455,7 +481,7 @@ void Namespace::RunUpdates(UpdatePass updates) {
 }
 
 void Namespace::RunPending(std::vector<KeyPtr> keys) {
-  UpdatePass updates(environment_.backend, contributions_);
+  UpdatePass updates(environment_.devices, contributions_);
   updates.Reserve(keys.size());
   {
     MutexLock lock(&mutex_);
@@ -465,10 +491,10 @@ void Namespace::RunPending(std::vector<KeyPtr> keys) {
 }
 
 std::vector<Namespace::KeyPtr> Namespace::EndPass(UpdatePass& pass,
-                                                  const absl::Status& status,
                                                   Replies& replies) {
   std::vector<KeyPtr> more;
   for (UpdatePass::Item& item : pass.items()) {
+    const absl::Status& status = pass.StatusOf(item);
     UpdatePass::Publish(item, status);
     EndUpdate(pass, item, status, replies);
     if (!item.key->has_pending()) continue;

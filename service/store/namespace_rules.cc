@@ -103,7 +103,7 @@ absl::StatusOr<RefPtr<RuleState>> Namespace::MakeState(const StoredKey& key,
     ASSIGN_OR_RETURN(const int64_t bytes, SizeInBytes(dtype, key.shape()));
     ASSIGN_OR_RETURN(Reservation room, Reservation::Create(state_, bytes));
     ASSIGN_OR_RETURN(RefPtr<Buffer> buffer,
-                     environment_.backend->Allocate(bytes, state_));
+                     DeviceOf(key).Allocate(bytes, state_));
     room.HandOver();
     return buffer;
   };

@@ -59,9 +59,14 @@ uint64_t Namespace::BytesOfNewKey(const InitEntry& entry,
                         : is_on_host_ && value_bytes >= kOwnBufferBytes;
   uint64_t bytes = KeyOverheadBytes(entry.key);
   if (!becomes_value) bytes = SumOfBytes(bytes, value_bytes);
+  return SumOfBytes(bytes, StateBytesOf(tensor, rule));
+}
+
+uint64_t Namespace::StateBytesOf(const Tensor& tensor, const UpdateRule& rule) {
   const uint64_t elements = tensor.num_elements();
   const uint64_t state_bytes =
       elements * SizeOf(AccumulateType(tensor.dtype()));
+  uint64_t bytes = 0;
   for (int i = 0; i < rule.num_states(); ++i) {
     bytes = SumOfBytes(bytes, state_bytes);
   }

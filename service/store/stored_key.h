@@ -15,6 +15,7 @@
 #include "base/ref_counted.h"
 #include "service/store/byte_budget.h"
 #include "service/store/contribution.h"
+#include "service/store/device_set.h"
 #include "service/store/rounds.h"
 #include "service/store/rule_bindings.h"
 #include "service/store/tensor_store.h"
@@ -164,6 +165,8 @@ class StoredKey final : public RefCounted {
 
   bool is_updating = false;
   bool value_is_changing = false;
+  // Where its tensors are. Does not change while others know the key.
+  DeviceIndex device = 0;
 
  private:
   StoredKey(absl::string_view name, DType dtype, const Shape& shape);

@@ -83,6 +83,8 @@ void UpdatePass::End() {
     item.must_fill_master =
         std::exchange(item.rule_state->master_is_new, false);
   }
+  item.device = key.device;
+  used_devices_ |= uint64_t{1} << key.device;
   item.stored = View(key, key.dtype(), *key.value);
   item.adopts = CanAdopt(item);
   item.is_in_place =
@@ -108,11 +110,19 @@ void UpdatePass::Adopt(Item& item) {
   before->Release(static_cast<int64_t>(bytes));
 }
 
-absl::Status UpdatePass::Run() {
-  RETURN_IF_ERROR(AllocateTargets());
-  RETURN_IF_ERROR(FillStates());
-  RETURN_IF_ERROR(FillMasters());
-  return ApplyRules();
+void UpdatePass::Run() {
+  const absl::Status allocated = AllocateTargets();
+  statuses_.assign(devices_.size(), allocated);
+  if (!allocated.ok()) return;
+  devices_.ForEach(used_devices_, [this](DeviceIndex device) {
+    statuses_[device] = RunOn(device);
+  });
+}
+
+absl::Status UpdatePass::RunOn(DeviceIndex device) {
+  RETURN_IF_ERROR(FillStates(device));
+  RETURN_IF_ERROR(FillMasters(device));
+  return ApplyRules(device);
 }
 
 absl::Status UpdatePass::AllocateTargets() {
@@ -126,27 +136,29 @@ absl::Status UpdatePass::AllocateTargets() {
     const uint64_t bytes = item.stored.size_bytes();
     Reservation room = room_.Split(bytes);
     const RefPtr<BudgetAccount> account = room.account();
-    ASSIGN_OR_RETURN(item.target, backend_.Allocate(bytes, account));
+    ASSIGN_OR_RETURN(item.target,
+                     devices_[item.device].Allocate(bytes, account));
     room.HandOver();
   }
   return absl::OkStatus();
 }
 
-absl::Status UpdatePass::FillStates() {
+absl::Status UpdatePass::FillStates(DeviceIndex device) {
   if (num_states_ == 0) return absl::OkStatus();
   std::vector<MutableTensorView> states;
   for (const Item& item : items_) {
-    if (item.must_fill_states) AppendStates(item, states);
+    if (item.device != device || !item.must_fill_states) continue;
+    AppendStates(item, states);
   }
-  return states.empty() ? absl::OkStatus() : backend_.Zero(states);
+  return states.empty() ? absl::OkStatus() : devices_[device].Zero(states);
 }
 
-absl::Status UpdatePass::FillMasters() {
+absl::Status UpdatePass::FillMasters(DeviceIndex device) {
   static const UpdateRule* const kAssign = new UpdateRule();
   std::vector<TensorUpdate> conversions;
   std::vector<TensorView> stored;
   for (const Item& item : items_) {
-    if (!item.must_fill_master) continue;
+    if (item.device != device || !item.must_fill_master) continue;
     stored.reserve(items_.size());  // the conversions refer to its elements
     stored.push_back(item.stored);
     TensorUpdate& conversion = conversions.emplace_back();
@@ -154,10 +166,11 @@ absl::Status UpdatePass::FillMasters() {
     conversion.value = View(*item.key, DType::kF32, *item.rule_state->master);
     conversion.contributions = absl::MakeConstSpan(&stored.back(), 1);
   }
-  return conversions.empty() ? absl::OkStatus() : backend_.Apply(conversions);
+  return conversions.empty() ? absl::OkStatus()
+                             : devices_[device].Apply(conversions);
 }
 
-absl::Status UpdatePass::ApplyRules() {
+absl::Status UpdatePass::ApplyRules(DeviceIndex device) {
   std::vector<TensorUpdate> updates;
   std::vector<TensorView> slots;
   std::vector<MutableTensorView> states;
@@ -165,7 +178,7 @@ absl::Status UpdatePass::ApplyRules() {
   slots.reserve(slots_.size());  // the updates refer to the elements
   states.reserve(num_states_);
   for (const Item& item : items_) {
-    if (item.adopts) continue;
+    if (item.device != device || item.adopts) continue;
     TensorUpdate& update = updates.emplace_back(UpdateOf(item));
     const size_t first_slot = slots.size();
     for (uint32_t i = 0; i < item.num_slots; ++i) {
@@ -177,7 +190,7 @@ absl::Status UpdatePass::ApplyRules() {
     AppendStates(item, states);
     update.states = absl::MakeConstSpan(states).subspan(first_state);
   }
-  return updates.empty() ? absl::OkStatus() : backend_.Apply(updates);
+  return updates.empty() ? absl::OkStatus() : devices_[device].Apply(updates);
 }
 
 TensorUpdate UpdatePass::UpdateOf(const Item& item) {

@@ -1,4 +1,4 @@
-// One fused pass over many keys: new = rule(stored, sum, state).
+// One fused pass over many keys of each device: new = rule(stored, sum, state).
 
 #ifndef TENSORKV_SERVICE_STORE_UPDATE_PASS_H_
 #define TENSORKV_SERVICE_STORE_UPDATE_PASS_H_
@@ -8,16 +8,19 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "base/ref_counted.h"
 #include "kernels/backend.h"
 #include "service/store/byte_budget.h"
+#include "service/store/device_set.h"
 #include "service/store/stored_key.h"
 
 namespace tensorkv {
 
-// Takes updates of some keys, runs them as one batch, publishes the values.
+// Takes updates of some keys, runs them as one batch per device, publishes the
+// values.
 // Used by one thread at a time: updates are added, and Publish is called, with
 // the namespace's mutex held, Run without it; then the pass is destroyed,
 // without it, which frees what was consumed.
@@ -41,6 +44,7 @@ class UpdatePass {
     uint32_t num_slots = 0;
     uint32_t first_result = 0;
     uint32_t num_results = 0;
+    DeviceIndex device = 0;
     // The present value, which only this update may replace.
     MutableTensorView stored;
     // Where the new value goes, unless it is written in place; null until Run
@@ -53,10 +57,10 @@ class UpdatePass {
     bool must_fill_master = false;
   };
 
-  // `backend` outlives the pass, and so do the accounts of the reservations.
+  // `devices` outlive the pass, and so do the accounts of the reservations.
   // `staged` counts the tensors that may become values instead of being copied.
-  UpdatePass(Backend* backend, RefPtr<BudgetAccount> staged)
-      : backend_(*backend), staged_(std::move(staged)) {}
+  UpdatePass(const DeviceSet* devices, RefPtr<BudgetAccount> staged)
+      : devices_(*devices), staged_(std::move(staged)) {}
 
   // Makes place for so many updates of one tensor each.
   void Reserve(size_t num_updates);
@@ -76,12 +80,17 @@ class UpdatePass {
   void End();
   void Hold(Reservation held, Reservation overhead, Reservation room);
 
-  // Computes the new values. Errors: those of the backend; then no value has
-  // changed.
-  absl::Status Run();
+  // Computes the new values. StatusOf tells what became of each.
+  void Run();
 
-  // Makes the new value that of its key, if `status`, which Run returned, is
-  // OK; ends the update in any case.
+  // How the item's update has ended: with the error of its device, if that had
+  // one; then the value has not changed. REQUIRES: Run has returned.
+  const absl::Status& StatusOf(const Item& item) const {
+    return statuses_[item.device];
+  }
+
+  // Makes the new value that of its key, if `status`, the item's, is OK; ends
+  // the update in any case.
   static void Publish(Item& item, const absl::Status& status);
 
   bool empty() const { return items_.empty(); }
@@ -97,12 +106,14 @@ class UpdatePass {
   bool CanAdopt(const Item& item) const;
   void Adopt(Item& item);
   absl::Status AllocateTargets();
-  absl::Status FillStates();
-  absl::Status FillMasters();
-  absl::Status ApplyRules();
+  // These are for the items of one device.
+  absl::Status RunOn(DeviceIndex device);
+  absl::Status FillStates(DeviceIndex device);
+  absl::Status FillMasters(DeviceIndex device);
+  absl::Status ApplyRules(DeviceIndex device);
   static TensorUpdate UpdateOf(const Item& item);
 
-  Backend& backend_;
+  const DeviceSet& devices_;
   const RefPtr<BudgetAccount> staged_;
   // Of all the updates.
   Reservation held_;
@@ -118,6 +129,10 @@ class UpdatePass {
   // have the same.
   std::vector<SharedRule> rules_;
   std::vector<RefPtr<PushCall>> calls_;
+  // The devices of the items, a bit each.
+  uint64_t used_devices_ = 0;
+  // By device.
+  absl::InlinedVector<absl::Status, 1> statuses_;
 };
 
 }  // namespace tensorkv

@@ -1,4 +1,4 @@
-// The contract on a live server that keeps its tensors on a fake GPU, whose
+// The contract on a live server that keeps its tensors on two fake GPUs, whose
 // streams run in random order.
 
 #include <memory>
@@ -19,23 +19,32 @@ constexpr uint64_t kMemoryBytes = uint64_t{1} << 30;
 class GpuStore : public StoreUnderTest {
  public:
   GpuStore()
-      : gpu_({.memory_bytes = 2 * kMemoryBytes, .shuffle_seed = 1}),
-        server_(
-            Server::Create(
-                {.listen = "127.0.0.1:0", .budget_bytes = kMemoryBytes},
-                {.backend = CudaBackend::Create(
-                                gpu_.Open(), {.quota_bytes = 2 * kMemoryBytes})
-                                .value(),
-                 .memory_bytes = kMemoryBytes})
-                .value()),
+      : server_(Server::Create(
+                    {.listen = "127.0.0.1:0", .budget_bytes = kMemoryBytes},
+                    Open({&gpu_, &other_gpu_}))
+                    .value()),
         connection_(
             GrpcConnection::Create({.target = server_->address()}).value()) {}
 
   Connection& connection() override { return *connection_; }
+  // Where the first key goes.
   std::string device() const override { return "fake:0"; }
 
  private:
-  FakeGpu gpu_;
+  static OpenedDevices Open(std::initializer_list<FakeGpu*> gpus) {
+    OpenedDevices opened;
+    for (FakeGpu* gpu : gpus) {
+      auto backend =
+          CudaBackend::Create(gpu->Open(), {.quota_bytes = 2 * kMemoryBytes});
+      opened.devices.push_back(
+          {.backend = *std::move(backend), .memory_bytes = kMemoryBytes});
+    }
+    return opened;
+  }
+
+  FakeGpu gpu_{{.memory_bytes = 2 * kMemoryBytes, .shuffle_seed = 1}};
+  FakeGpu other_gpu_{
+      {.ordinal = 1, .memory_bytes = 2 * kMemoryBytes, .shuffle_seed = 2}};
   const std::unique_ptr<Server> server_;
   const std::unique_ptr<Connection> connection_;
 };

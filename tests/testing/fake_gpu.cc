@@ -248,7 +248,7 @@ class FakeGpu::FakeDevice final : public Device {
  public:
   explicit FakeDevice(FakeGpu* gpu) : gpu_(*gpu) {}
 
-  absl::string_view name() const override { return "fake:0"; }
+  absl::string_view name() const override { return gpu_.name_; }
   DeviceHealth& health() override { return gpu_.health_; }
 
   absl::StatusOr<std::unique_ptr<Stream>> CreateStream(StreamUse use) override {
@@ -292,7 +292,8 @@ class FakeGpu::FakeDevice final : public Device {
 
 FakeGpu::FakeGpu(const FakeGpuOptions& options)
     : options_(options),
-      health_("fake:0"),
+      name_(absl::StrCat("fake:", options.ordinal)),
+      health_(name_),
       random_(options.shuffle_seed.value_or(0)) {}
 
 FakeGpu::~FakeGpu() {
@@ -430,7 +431,7 @@ absl::StatusOr<char*> FakeGpu::NewMemory(size_t size_bytes, bool is_pinned) {
   }
   if (size_bytes > options_.memory_bytes - used_bytes) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("fake:0 has no ", size_bytes, " bytes left"));
+        absl::StrCat(name_, " has no ", size_bytes, " bytes left"));
   }
   char* const memory = AllocateGuarded(size_bytes);
   memory_[memory] = {size_bytes, is_pinned};

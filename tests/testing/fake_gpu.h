@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -22,6 +23,8 @@
 namespace tensorkv::testing {
 
 struct FakeGpuOptions {
+  // It is named "fake:<ordinal>".
+  int ordinal = 0;
   uint64_t memory_bytes = uint64_t{1} << 30;
   // With a seed, one piece of work runs at a time, of a stream drawn at random
   // from those that could go on; else streams run side by side.
@@ -128,6 +131,7 @@ class FakeGpu {
   absl::Status Translate(T*& address) const;
 
   const FakeGpuOptions options_;
+  const std::string name_;
   DeviceHealth health_;
 
   mutable Mutex mutex_;

@@ -1,7 +1,10 @@
 #include "service/server/device_choice.h"
 
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/testing/status_matchers.h"
@@ -9,21 +12,25 @@
 namespace tensorkv {
 namespace {
 
+using ::testing::_;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Pair;
 using testing::StatusIs;
 using Kind = DeviceChoice::Kind;
 
-std::pair<Kind, int> Parsed(absl::string_view text) {
+std::pair<Kind, std::vector<int>> Parsed(absl::string_view text) {
   const DeviceChoice choice = ParseDeviceChoice(text).value();
-  return {choice.kind, choice.ordinal};
+  return {choice.kind, choice.ordinals};
 }
 
 TEST(DeviceChoiceTest, EveryDeviceIsRead) {
-  EXPECT_EQ(Parsed("auto"), std::pair(Kind::kAuto, 0));
-  EXPECT_EQ(Parsed("cpu"), std::pair(Kind::kCpu, 0));
-  EXPECT_EQ(Parsed("cuda"), std::pair(Kind::kCuda, 0));
-  EXPECT_EQ(Parsed("cuda:0"), std::pair(Kind::kCuda, 0));
-  EXPECT_EQ(Parsed("cuda:7"), std::pair(Kind::kCuda, 7));
+  EXPECT_THAT(Parsed("auto"), Pair(Kind::kAuto, ElementsAre(0)));
+  EXPECT_THAT(Parsed("cpu"), Pair(Kind::kCpu, _));
+  EXPECT_THAT(Parsed("cuda"), Pair(Kind::kCuda, ElementsAre(0)));
+  EXPECT_THAT(Parsed("cuda:0"), Pair(Kind::kCuda, ElementsAre(0)));
+  EXPECT_THAT(Parsed("cuda:7"), Pair(Kind::kCuda, ElementsAre(7)));
+  EXPECT_THAT(Parsed("cuda:2,0"), Pair(Kind::kCuda, ElementsAre(2, 0)));
 }
 
 TEST(DeviceChoiceTest, AllElseIsInvalid) {
@@ -36,10 +43,20 @@ TEST(DeviceChoiceTest, AllElseIsInvalid) {
   }
 }
 
-TEST(DeviceChoiceTest, SeveralGpusAreRefusedWithTheReason) {
-  EXPECT_THAT(
-      ParseDeviceChoice("cuda:0,1"),
-      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("on one GPU")));
+TEST(DeviceChoiceTest, GpuThatIsNamedTwiceIsInvalid) {
+  EXPECT_THAT(ParseDeviceChoice("cuda:0,1,0"),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("expected every GPU once, got 0 twice")));
+}
+
+TEST(DeviceChoiceTest, MoreGpusThanAStoreTakesAreInvalid) {
+  std::string text = "cuda:0";
+  for (int ordinal = 1; ordinal < 65; ++ordinal) {
+    absl::StrAppend(&text, ",", ordinal);
+  }
+  EXPECT_THAT(ParseDeviceChoice(text),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       "expected at most 64 GPUs, got 65"));
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ TEST(ServerFlagsTest, EveryFlagIsRead) {
       {"--listen=0.0.0.0:1", "--insecure", "--metrics_listen=", "--budget=8GiB",
        "--threads=3", "--max_message_bytes=1MiB", "--max_entries=7",
        "--max_streams=9", "--max_wait=90s", "--no-reflection",
-       "--device=cuda:1", "--drain_timeout=500ms", "--idle_memory=2m",
+       "--device=cuda:1,3", "--drain_timeout=500ms", "--idle_memory=2m",
        "--log_level=debug"});
 
   EXPECT_EQ(flags.server.listen, "0.0.0.0:1");
@@ -65,7 +65,7 @@ TEST(ServerFlagsTest, EveryFlagIsRead) {
   EXPECT_EQ(flags.idle_memory, absl::Minutes(2));
   EXPECT_EQ(flags.log_level, "debug");
   EXPECT_EQ(flags.server.device.kind, DeviceChoice::Kind::kCuda);
-  EXPECT_EQ(flags.server.device.ordinal, 1);
+  EXPECT_EQ(flags.server.device.ordinals, std::vector<int>({1, 3}));
 }
 
 TEST(ServerFlagsTest, EmptyValueDoesNotTakeTheNextFlag) {

@@ -164,7 +164,7 @@ TEST(ServerTest, HealthIsServing) {
   EXPECT_EQ(response.status(), HealthCheckResponse::SERVING);
 }
 
-// --- A server whose device fails ---------------------------------------------
+// --- A server of whose devices one fails -------------------------------------
 
 class ServerWithoutDeviceTest : public ::testing::Test {
  protected:
@@ -173,8 +173,10 @@ class ServerWithoutDeviceTest : public ::testing::Test {
     device_ = &backend->health();
     ServerOptions options = Local();
     options.metrics_listen = "127.0.0.1:0";
-    ASSERT_OK_AND_ASSIGN(
-        server_, Server::Create(options, {.backend = std::move(backend)}));
+    OpenedDevices opened;
+    opened.devices.push_back({.backend = std::make_unique<ScriptedBackend>()});
+    opened.devices.push_back({.backend = std::move(backend)});
+    ASSERT_OK_AND_ASSIGN(server_, Server::Create(options, std::move(opened)));
     stub_ = StubOf(*server_);
   }
 

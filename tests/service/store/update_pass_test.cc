@@ -44,11 +44,12 @@ class UpdatePassTest : public ::testing::Test {
   }
 
   absl::Status RunOne(StoredKey& key) {
-    UpdatePass pass(&backend_, staged_);
+    UpdatePass pass(&devices_, staged_);
     pass.AddPending(&key);
-    const absl::Status status = pass.Run();
-    UpdatePass::Publish(pass.items()[0], status);
-    return status;
+    pass.Run();
+    UpdatePass::Item& item = pass.items()[0];
+    UpdatePass::Publish(item, pass.StatusOf(item));
+    return pass.StatusOf(item);
   }
 
   static float First(const StoredKey& key) {
@@ -60,6 +61,7 @@ class UpdatePassTest : public ::testing::Test {
   RefPtr<BudgetAccount> staged_ = MakeRefCounted<BudgetAccount>(
       MakeRefCounted<ByteBudget>("test", 1 << 20, nullptr));
   ScriptedBackend backend_;
+  const DeviceSet devices_{{&backend_}};
 };
 
 TEST_F(UpdatePassTest, PublishesValueAndVersion) {
@@ -150,13 +152,14 @@ TEST_F(UpdatePassTest, RunsManyKeysInOneBatch) {
   const auto two = Key({"assign", {}}, DType::kF32, 1);
   AddPending(*one, 5);
   AddPending(*two, 7);
-  UpdatePass pass(&backend_, staged_);
+  UpdatePass pass(&devices_, staged_);
 
   pass.AddPending(one.get());
   pass.AddPending(two.get());
-  EXPECT_OK(pass.Run());
+  pass.Run();
   EXPECT_TRUE(one->value_is_changing);
   for (UpdatePass::Item& item : pass.items()) {
+    EXPECT_OK(pass.StatusOf(item));
     UpdatePass::Publish(item, absl::OkStatus());
   }
 

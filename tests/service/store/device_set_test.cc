@@ -1,0 +1,54 @@
+#include "service/store/device_set.h"
+
+#include <vector>
+
+#include "base/mutex.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/testing/scripted_backend.h"
+
+namespace tensorkv {
+namespace {
+
+using ::testing::UnorderedElementsAre;
+
+class DeviceSetTest : public ::testing::Test {
+ protected:
+  testing::ScriptedBackend backends_[3];
+  const DeviceSet devices_{{&backends_[0], &backends_[1], &backends_[2]}};
+};
+
+TEST_F(DeviceSetTest, ForEachCallsTheUsedOnes) {
+  Mutex mutex;
+  std::vector<int> called;
+
+  devices_.ForEach(0b101, [&](DeviceIndex device) {
+    MutexLock lock(&mutex);
+    called.push_back(device);
+  });
+  devices_.ForEach(0, [&](DeviceIndex) { ADD_FAILURE(); });
+
+  EXPECT_THAT(called, UnorderedElementsAre(0, 2));
+}
+
+// Each waits for the others.
+TEST_F(DeviceSetTest, ForEachCallsAllAtTheSameTime) {
+  Notification begun[3];
+
+  devices_.ForEach(0b111, [&](DeviceIndex device) {
+    begun[device].Notify();
+    for (Notification& each : begun) each.WaitForNotification();
+  });
+}
+
+TEST_F(DeviceSetTest, CopyOfNothingEndsAtOnce) {
+  absl::Status status = absl::UnknownError("not called");
+
+  devices_.CopyToHost(CopiesByDevice(3),
+                      [&](absl::Status ended) { status = ended; });
+
+  EXPECT_TRUE(status.ok());
+}
+
+}  // namespace
+}  // namespace tensorkv

@@ -1,0 +1,140 @@
+// A store that keeps its tensors on two fake GPUs.
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/service/store/gpu_store.h"
+#include "tests/testing/background.h"
+
+namespace tensorkv {
+namespace {
+
+using testing::Answer;
+using testing::Background;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::StatusIs;
+
+class SeveralGpusTest : public testing::GpuStoreTest {
+ protected:
+  SeveralGpusTest()
+      : other_backend_(*CudaBackend::Create(
+            other_gpu_.Open(), {.quota_bytes = 8 * kBudgetBytes})) {
+    store_ = std::make_unique<MemoryTensorStore>(
+        MemoryTensorStoreOptions{.budget_bytes = kBudgetBytes},
+        std::vector<Backend*>{backend_.get(), other_backend_.get()}, &alarms_);
+  }
+  ~SeveralGpusTest() override { store_ = nullptr; }
+
+  absl::Status InitAll(const std::vector<std::string>& keys, int64_t size) {
+    InitRequest request;
+    for (const std::string& key : keys) {
+      request.entries.push_back({key, Filled(size, 1)});
+    }
+    return testing::InitNow(*store_, std::move(request)).status();
+  }
+  std::vector<std::string> DevicesOf(const std::vector<std::string>& keys) {
+    std::vector<std::string> devices;
+    for (const KeyStatus& key : store_->Stat({.keys = keys})->keys) {
+      devices.push_back(key.device);
+    }
+    return devices;
+  }
+  absl::Status PushAll(const std::vector<std::string>& keys, int64_t size,
+                       double value) {
+    PushRequest request;
+    for (const std::string& key : keys) {
+      request.entries.push_back({key, false, Filled(size, value)});
+    }
+    Answer<PushReply> answer;
+    store_->Push(std::move(request), {}, answer.Callback());
+    return answer.Wait().status();
+  }
+
+  testing::FakeGpu other_gpu_{{.ordinal = 1}};
+  std::unique_ptr<CudaBackend> other_backend_;
+};
+
+TEST_F(SeveralGpusTest, KeysGoWhereMostIsFree) {
+  ASSERT_OK(InitAll({"a", "b", "c"}, 1000));
+  EXPECT_THAT(DevicesOf({"a", "b", "c"}),
+              ElementsAre("fake:0", "fake:1", "fake:0"));
+
+  ASSERT_OK(InitAll({"large"}, 20'000));
+  ASSERT_OK(InitAll({"d", "e"}, 1000));
+
+  EXPECT_THAT(DevicesOf({"large", "d", "e"}),
+              ElementsAre("fake:1", "fake:0", "fake:0"));
+}
+
+TEST_F(SeveralGpusTest, OneCallReachesThemAll) {
+  ASSERT_OK(InitAll({"a", "b"}, 1000));
+
+  ASSERT_OK(PushAll({"b", "a"}, 1000, 7));
+
+  ASSERT_OK_AND_ASSIGN(const PullReply reply, Pull({"a", "b", "a"}));
+  for (const Value& value : reply.values) {
+    EXPECT_EQ(value.version, 2u);
+    EXPECT_THAT(value.tensor.elements<float>(), Each(7));
+  }
+  ASSERT_OK_AND_ASSIGN(const StatReply stat,
+                       store_->Stat({.keys = {"a", "b"}, .with_digest = true}));
+  EXPECT_EQ(stat.keys[0].digest, stat.keys[1].digest);
+}
+
+TEST_F(SeveralGpusTest, StateIsWithItsKey) {
+  ASSERT_OK(store_->SetRule(
+      {.key_pattern = "*",
+       .rule = {"sgd", {{"learning_rate", 1}, {"momentum", 0.5}}}}));
+  ASSERT_OK(InitAll({"a", "b"}, 1000));
+
+  ASSERT_OK(PushAll({"a", "b"}, 1000, 1));
+  ASSERT_OK(PushAll({"a", "b"}, 1000, 1));
+
+  ASSERT_OK_AND_ASSIGN(const PullReply reply, Pull({"a", "b"}));
+  for (const Value& value : reply.values) {
+    EXPECT_THAT(value.tensor.elements<float>(), Each(-1.5));
+  }
+}
+
+TEST_F(SeveralGpusTest, PushFollowsAKeyThatIsReplacedOnAnother) {
+  ASSERT_OK(Init("w", Filled(1000, 1)));
+  gpu_.Hold(StreamUse::kToDevice);
+  Background push([&] { return Push("w", Filled(1000, 5)); });
+  gpu_.WaitForQueued(StreamUse::kToDevice, 1);
+  InitRequest request;
+  request.on_existing = OnExisting::kReplace;
+  request.entries.push_back({"w", Filled(1000, 2)});
+  ASSERT_OK(testing::InitNow(*store_, std::move(request)));
+  ASSERT_THAT(DevicesOf({"w"}), ElementsAre("fake:1"));
+
+  gpu_.Release(StreamUse::kToDevice);
+
+  EXPECT_OK(push.Result());
+  ASSERT_OK_AND_ASSIGN(const PullReply reply, Pull({"w"}));
+  EXPECT_THAT(reply.values[0].tensor.elements<float>(), Each(5));
+}
+
+TEST_F(SeveralGpusTest, FailureOfOneIsThatOfItsKeys) {
+  ASSERT_OK(InitAll({"a", "b"}, 1000));
+  // The copy to it, the table of the update; then the update.
+  other_gpu_.FailWork(2, absl::InternalError("gone"));
+
+  EXPECT_THAT(PushAll({"a", "b"}, 1000, 7),
+              StatusIs(absl::StatusCode::kInternal,
+                       HasSubstr("applied to 1 keys, not to the others: "
+                                 "fake:1 has failed: gone")));
+
+  ASSERT_OK_AND_ASSIGN(const PullReply reply, Pull({"a"}));
+  EXPECT_THAT(reply.values[0].tensor.elements<float>(), Each(7));
+  EXPECT_THAT(Pull({"a", "b"}),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("gone")));
+}
+
+}  // namespace
+}  // namespace tensorkv
