@@ -23,11 +23,10 @@ class NamespacePullTest : public testing::GpuStoreTest {
   using GpuStoreTest::GpuStoreTest;
 
   std::vector<uint64_t> Digests(const std::vector<std::string>& keys) {
-    const absl::StatusOr<StatReply> reply =
-        store_->Stat({.keys = keys, .with_digest = true});
-    EXPECT_OK(reply);
+    const StatReply reply =
+        store_->Stat({.keys = keys, .with_digest = true}).value();
     std::vector<uint64_t> digests;
-    for (const KeyStatus& key : reply->keys) digests.push_back(*key.digest);
+    for (const KeyStatus& key : reply.keys) digests.push_back(*key.digest);
     return digests;
   }
   uint64_t DigestOf(const std::string& key) { return Digests({key})[0]; }

@@ -40,9 +40,8 @@ class SeveralGpusTest : public testing::GpuStoreTest {
   }
   std::vector<std::string> DevicesOf(const std::vector<std::string>& keys) {
     std::vector<std::string> devices;
-    for (const KeyStatus& key : store_->Stat({.keys = keys})->keys) {
-      devices.push_back(key.device);
-    }
+    const StatReply reply = store_->Stat({.keys = keys}).value();
+    for (const KeyStatus& key : reply.keys) devices.push_back(key.device);
     return devices;
   }
   absl::Status PushAll(const std::vector<std::string>& keys, int64_t size,
