@@ -9,9 +9,9 @@ CopyCursor::CopyCursor(std::vector<MemoryCopy> copies)
   SkipEmpty();
 }
 
-std::vector<MemoryCopy> CopyCursor::Next(size_t max_bytes) {
+std::vector<MemoryCopy> CopyCursor::Next(size_t max_bytes, size_t max_pieces) {
   std::vector<MemoryCopy> pieces;
-  while (!is_done() && max_bytes > 0) {
+  while (!is_done() && max_bytes > 0 && pieces.size() < max_pieces) {
     pieces.push_back(TakePiece(max_bytes));
     max_bytes -= pieces.back().size_bytes;
     SkipEmpty();

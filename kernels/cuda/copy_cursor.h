@@ -20,9 +20,9 @@ class CopyCursor {
   // Whether all bytes have been handed out.
   bool is_done() const { return next_ == copies_.size(); }
 
-  // The next bytes, `max_bytes` (above 0) or all that are left: one piece of
-  // each copy that they are of. REQUIRES: !is_done().
-  std::vector<MemoryCopy> Next(size_t max_bytes);
+  // The next bytes, as many as both bounds (above 0) allow: one piece of each
+  // copy that they are of. REQUIRES: !is_done().
+  std::vector<MemoryCopy> Next(size_t max_bytes, size_t max_pieces);
 
  private:
   // Takes up to `max_bytes` off the copy at next_.

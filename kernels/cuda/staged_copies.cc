@@ -1,6 +1,5 @@
 #include "kernels/cuda/staged_copies.h"
 
-#include <cstring>
 #include <utility>
 
 #include "base/status_macros.h"
@@ -22,6 +21,8 @@ struct StagedCopies::HostPart {
   std::shared_ptr<HostCall> call;
   PinnedSlot slot;
   std::vector<MemoryCopy> pieces;
+  // Set when the part is started.
+  StagedPart staged;
   // Who empties the slot.
   Executor* emptying = nullptr;
 };
@@ -31,10 +32,15 @@ absl::StatusOr<std::unique_ptr<StagedCopies>> StagedCopies::Create(
     const StagedCopiesOptions& options) {
   Device* const device = &pool->device();
   std::unique_ptr<StagedCopies> copies(
-      new StagedCopies(pool, submission, 2 * options.num_slots));
+      new StagedCopies(pool, submission, options));
+  const size_t room = StagedPart::RoomFor(options.slot_bytes);
   for (auto* slots : {&copies->slots_to_device_, &copies->slots_to_host_}) {
-    ASSIGN_OR_RETURN(*slots, PinnedSlots::Create(device, options.num_slots,
-                                                 options.slot_bytes));
+    ASSIGN_OR_RETURN(*slots,
+                     PinnedSlots::Create(device, options.num_slots, room));
+  }
+  for (auto* scratch :
+       {&copies->scratch_to_device_, &copies->scratch_to_host_}) {
+    ASSIGN_OR_RETURN(*scratch, pool->Allocate(room));
   }
   ASSIGN_OR_RETURN(copies->to_device_,
                    StreamLane::Create(device, StreamUse::kToDevice));
@@ -48,27 +54,22 @@ absl::Status StagedCopies::ToDevice(absl::Span<const MemoryCopy> copies) {
   std::vector<std::shared_ptr<Completion>> parts;
   while (!cursor.is_done()) {
     PinnedSlot slot = slots_to_device_->Acquire();
-    std::vector<MemoryCopy> pieces =
-        cursor.Next(slots_to_device_->slot_bytes());
-    // The copy that page-locked memory costs.
-    char* end = slot.data();
-    for (const MemoryCopy& piece : pieces) {
-      std::memcpy(end, piece.from, piece.size_bytes);
-      end += piece.size_bytes;
-    }
-    parts.push_back(StartToDevice(std::move(slot), std::move(pieces)));
+    StagedPart part(NextPieces(cursor), StagedPart::Direction::kToDevice,
+                    scratch_to_device_.data());
+    part.FillSlot(slot.data());  // the copy that page-locked memory costs
+    parts.push_back(StartToDevice(std::move(slot), std::move(part)));
   }
   absl::Status status;
   for (const auto& part : parts) status.Update(part->Wait());
   return status;
 }
 
-std::shared_ptr<Completion> StagedCopies::StartToDevice(
-    PinnedSlot slot, std::vector<MemoryCopy> pieces) {
+std::shared_ptr<Completion> StagedCopies::StartToDevice(PinnedSlot slot,
+                                                        StagedPart part) {
   auto copied = std::make_shared<Completion>();
-  submission_.Submit([this, copied, pieces = std::move(pieces),
+  submission_.Submit([this, copied, part = std::move(part),
                       slot = std::move(slot)]() mutable {
-    absl::Status started = EnqueueToDevice(slot, pieces);
+    absl::Status started = Enqueue(part, slot, *to_device_);
     to_device_->WhenDone([copied, started = std::move(started),
                           slot = std::move(slot)](absl::Status done) mutable {
       { const PinnedSlot released = std::move(slot); }
@@ -79,16 +80,10 @@ std::shared_ptr<Completion> StagedCopies::StartToDevice(
   return copied;
 }
 
-absl::Status StagedCopies::EnqueueToDevice(
-    const PinnedSlot& slot, absl::Span<const MemoryCopy> pieces) {
-  RETURN_IF_ERROR(pool_.OrderBehindAllocations(to_device_->stream()));
-  const char* from = slot.data();
-  for (const MemoryCopy& piece : pieces) {
-    RETURN_IF_ERROR(
-        to_device_->stream().CopyToDevice(piece.to, from, piece.size_bytes));
-    from += piece.size_bytes;
-  }
-  return absl::OkStatus();
+absl::Status StagedCopies::Enqueue(const StagedPart& part,
+                                   const PinnedSlot& slot, StreamLane& lane) {
+  RETURN_IF_ERROR(pool_.OrderBehindAllocations(lane.stream()));
+  return part.Enqueue(slot.data(), lane.stream());
 }
 
 void StagedCopies::ToHost(std::vector<MemoryCopy> copies, CopiedCallback done) {
@@ -117,7 +112,7 @@ std::shared_ptr<StagedCopies::HostPart> StagedCopies::TakePart() {
   ++call->num_parts_under_way;
   auto part = std::make_shared<HostPart>();
   part->slot = *std::move(slot);
-  part->pieces = call->cursor.Next(slots_to_host_->slot_bytes());
+  part->pieces = NextPieces(call->cursor);
   part->emptying = &emptying_[next_emptying_++ % kNumEmptying];
   part->call = call;
   if (!call->cursor.is_done()) waiting_.push_back(std::move(call));
@@ -125,8 +120,11 @@ std::shared_ptr<StagedCopies::HostPart> StagedCopies::TakePart() {
 }
 
 void StagedCopies::StartToHost(const std::shared_ptr<HostPart>& part) {
+  part->staged =
+      StagedPart(std::move(part->pieces), StagedPart::Direction::kToHost,
+                 scratch_to_host_.data());
   submission_.Submit([this, part] {
-    absl::Status started = EnqueueToHost(*part);
+    absl::Status started = Enqueue(part->staged, part->slot, *to_host_);
     to_host_->WhenDone(
         [this, part, started = std::move(started)](absl::Status done) mutable {
           started.Update(done);
@@ -138,25 +136,8 @@ void StagedCopies::StartToHost(const std::shared_ptr<HostPart>& part) {
   });
 }
 
-absl::Status StagedCopies::EnqueueToHost(const HostPart& part) {
-  RETURN_IF_ERROR(pool_.OrderBehindAllocations(to_host_->stream()));
-  char* to = part.slot.data();
-  for (const MemoryCopy& piece : part.pieces) {
-    RETURN_IF_ERROR(
-        to_host_->stream().CopyToHost(to, piece.from, piece.size_bytes));
-    to += piece.size_bytes;
-  }
-  return absl::OkStatus();
-}
-
 void StagedCopies::FinishPart(HostPart& part, absl::Status status) {
-  // The copy that page-locked memory costs.
-  const char* from = part.slot.data();
-  for (const MemoryCopy& piece : part.pieces) {
-    if (!status.ok()) break;
-    std::memcpy(piece.to, from, piece.size_bytes);
-    from += piece.size_bytes;
-  }
+  if (status.ok()) part.staged.EmptySlot(part.slot.data());
   { const PinnedSlot released = std::move(part.slot); }
   StartParts();
   // Last: when the callbacks of all calls have begun, this object may go.

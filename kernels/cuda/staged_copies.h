@@ -21,6 +21,7 @@
 #include "kernels/cuda/copy_cursor.h"
 #include "kernels/cuda/device_pool.h"
 #include "kernels/cuda/pinned_slots.h"
+#include "kernels/cuda/staged_part.h"
 #include "kernels/cuda/stream_lane.h"
 
 namespace tensorkv {
@@ -34,7 +35,7 @@ struct StagedCopiesOptions {
 
 // Copies part by part through pinned slots: while the device copies one part,
 // the host fills or empties the slot of another. Small copies of one call share
-// parts. Thread-safe.
+// parts (staged_part.h). Thread-safe.
 //
 // A call to the device blocks, and waits for slots; it holds a slot only while
 // it fills it, and the device's progress frees it. Calls to the host do not
@@ -57,7 +58,7 @@ class StagedCopies {
   void ToHost(std::vector<MemoryCopy> copies, CopiedCallback done);
 
   // Of both directions.
-  int num_slots() const { return num_slots_; }
+  int num_slots() const { return 2 * options_.num_slots; }
   int num_free_slots() const {
     return slots_to_device_->num_free() + slots_to_host_->num_free();
   }
@@ -71,19 +72,22 @@ class StagedCopies {
   // A slot on its way to the host, and what its bytes are for.
   struct HostPart;
 
-  StagedCopies(DevicePool* pool, Executor* submission, int num_slots)
-      : pool_(*pool), submission_(*submission), num_slots_(num_slots) {}
+  StagedCopies(DevicePool* pool, Executor* submission,
+               const StagedCopiesOptions& options)
+      : pool_(*pool), submission_(*submission), options_(options) {}
 
-  std::shared_ptr<Completion> StartToDevice(PinnedSlot slot,
-                                            std::vector<MemoryCopy> pieces);
-  absl::Status EnqueueToDevice(const PinnedSlot& slot,
-                               absl::Span<const MemoryCopy> pieces);
+  std::vector<MemoryCopy> NextPieces(CopyCursor& cursor) const {
+    return cursor.Next(options_.slot_bytes, StagedPart::kMaxPieces);
+  }
+  std::shared_ptr<Completion> StartToDevice(PinnedSlot slot, StagedPart part);
+  // On the submission's thread.
+  absl::Status Enqueue(const StagedPart& part, const PinnedSlot& slot,
+                       StreamLane& lane);
 
   // Starts parts of the calls that wait, as long as there are slots.
   void StartParts();
   std::shared_ptr<HostPart> TakePart();
   void StartToHost(const std::shared_ptr<HostPart>& part);
-  absl::Status EnqueueToHost(const HostPart& part);
   // On a thread that empties slots.
   void FinishPart(HostPart& part, absl::Status status);
   // Whether the call is done.
@@ -91,10 +95,12 @@ class StagedCopies {
 
   DevicePool& pool_;
   Executor& submission_;
-  const int num_slots_;
+  const StagedCopiesOptions options_;
   // Set by Create.
   std::unique_ptr<PinnedSlots> slots_to_device_;
   std::unique_ptr<PinnedSlots> slots_to_host_;
+  DeviceMemory scratch_to_device_;
+  DeviceMemory scratch_to_host_;
 
   Mutex mutex_;
   // Calls to the host of which something has not been started.

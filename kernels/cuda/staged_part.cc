@@ -1,0 +1,118 @@
+#include "kernels/cuda/staged_part.h"
+
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+#include "absl/types/span.h"
+#include "base/status_macros.h"
+
+namespace tensorkv {
+namespace {
+
+// One access of the kernel.
+constexpr size_t kAlignment = 16;
+
+size_t Aligned(size_t bytes, size_t alignment) {
+  return (bytes + alignment - 1) / alignment * alignment;
+}
+
+// The kernel moves a piece as an update that assigns bytes.
+TensorView BytesAt(const char* data, size_t size_bytes) {
+  return {DType::kU8, static_cast<int64_t>(size_bytes), data};
+}
+
+TensorUpdate MoveOf(const TensorView& from, char* to) {
+  static const UpdateRule* const kAssign = new UpdateRule();
+  return {.rule = kAssign,
+          .contributions = {&from, 1},
+          .value = {DType::kU8, from.num_elements, to}};
+}
+
+// What a piece adds to the table: for a small one, and for each chunk more.
+size_t TableBytesPerPiece() {
+  const TensorView byte = BytesAt(nullptr, 1);
+  return UpdateTable::MaxBytesOf({MoveOf(byte, nullptr)});
+}
+
+}  // namespace
+
+size_t StagedPart::RoomFor(size_t size_bytes) {
+  const size_t table_bytes = kMaxPieces * TableBytesPerPiece() +
+                             size_bytes / kChunkElements * sizeof(WorkChunk);
+  return Aligned(size_bytes + kMaxPieces * kAlignment + table_bytes, 64);
+}
+
+StagedPart::StagedPart(std::vector<MemoryCopy> pieces, Direction direction,
+                       char* scratch)
+    : pieces_(std::move(pieces)), direction_(direction), scratch_(scratch) {
+  offsets_.reserve(pieces_.size());
+  for (const MemoryCopy& piece : pieces_) {
+    offsets_.push_back(end_);
+    end_ = Aligned(end_ + piece.size_bytes, kAlignment);
+  }
+  if (is_packed()) MakeTable();
+}
+
+void StagedPart::MakeTable() {
+  const bool to_device = direction_ == Direction::kToDevice;
+  for (size_t i = 0; i < pieces_.size(); ++i) {
+    char* const in_scratch = scratch_ + offsets_[i];
+    const TensorView from = BytesAt(to_device ? in_scratch : pieces_[i].from,
+                                    pieces_[i].size_bytes);
+    table_.Add({MoveOf(from, to_device ? pieces_[i].to : in_scratch)});
+  }
+}
+
+void StagedPart::FillSlot(char* slot) const {
+  for (size_t i = 0; i < pieces_.size(); ++i) {
+    std::memcpy(slot + offsets_[i], pieces_[i].from, pieces_[i].size_bytes);
+  }
+}
+
+void StagedPart::EmptySlot(const char* slot) const {
+  for (size_t i = 0; i < pieces_.size(); ++i) {
+    std::memcpy(pieces_[i].to, slot + offsets_[i], pieces_[i].size_bytes);
+  }
+}
+
+absl::Status StagedPart::Enqueue(char* slot, Stream& stream) const {
+  if (!is_packed()) return EnqueueEach(slot, stream);
+  table_.Write(slot + end_);
+  return direction_ == Direction::kToDevice ? EnqueueScatter(slot, stream)
+                                            : EnqueueGather(slot, stream);
+}
+
+absl::Status StagedPart::EnqueueEach(char* slot, Stream& stream) const {
+  for (size_t i = 0; i < pieces_.size(); ++i) {
+    const MemoryCopy& piece = pieces_[i];
+    char* const in_slot = slot + offsets_[i];
+    RETURN_IF_ERROR(
+        direction_ == Direction::kToDevice
+            ? stream.CopyToDevice(piece.to, in_slot, piece.size_bytes)
+            : stream.CopyToHost(in_slot, piece.from, piece.size_bytes));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StagedPart::EnqueueScatter(char* slot, Stream& stream) const {
+  RETURN_IF_ERROR(
+      stream.CopyToDevice(scratch_, slot, end_ + table_.size_bytes()));
+  return LaunchKernels(stream);
+}
+
+absl::Status StagedPart::EnqueueGather(char* slot, Stream& stream) const {
+  RETURN_IF_ERROR(
+      stream.CopyToDevice(scratch_ + end_, slot + end_, table_.size_bytes()));
+  RETURN_IF_ERROR(LaunchKernels(stream));
+  return stream.CopyToHost(slot, scratch_, end_);
+}
+
+absl::Status StagedPart::LaunchKernels(Stream& stream) const {
+  for (const UpdateLaunch& launch : table_.LaunchesAt(scratch_ + end_)) {
+    RETURN_IF_ERROR(stream.Launch(launch));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tensorkv
