@@ -125,7 +125,7 @@ INSTANTIATE_TEST_SUITE_P(
         WrongFlag{"--idle_memory=soon", "--idle_memory: expected a time"},
         WrongFlag{"--idle_memory=500ms", "--idle_memory: expected at least 1s"},
         WrongFlag{"--device=abacus", "--device: expected auto, cpu, cuda"},
-        WrongFlag{"--device=cuda:0,0", "--device: a server of this version"},
+        WrongFlag{"--device=cuda:0,0", "--device: expected every GPU once"},
         WrongFlag{"--log_level=loud", "--log_level"}));
 
 }  // namespace
