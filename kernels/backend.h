@@ -109,11 +109,16 @@ class Backend {
   virtual void CopyToHost(std::vector<MemoryCopy> copies,
                           CopiedCallback done) = 0;
 
+  // Makes room for an Apply of the batch, which then does not end with
+  // ResourceExhausted. Errors: ResourceExhausted · those of the device.
+  virtual absl::Status Prepare(absl::Span<const TensorUpdate> batch) = 0;
+
   // Runs the updates, in one batch, and returns when they are done. Updates of
   // one batch touch different tensors.
   // Errors: InvalidArgument (a dtype that the rule does not take, element
   // counts that differ; checked before any effect) · Unimplemented (the
-  // backend lacks a dtype) · Internal.
+  // backend lacks a dtype) · ResourceExhausted (no room for what the batch
+  // takes besides its tensors; before any effect) · Internal.
   virtual absl::Status Apply(absl::Span<const TensorUpdate> batch) = 0;
 };
 

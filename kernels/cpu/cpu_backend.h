@@ -39,6 +39,9 @@ class CpuBackend final : public Backend {
   absl::Status Zero(absl::Span<const MutableTensorView> tensors) override;
   absl::Status CopyToDevice(absl::Span<const MemoryCopy> copies) override;
   void CopyToHost(std::vector<MemoryCopy> copies, CopiedCallback done) override;
+  absl::Status Prepare(absl::Span<const TensorUpdate> /*batch*/) override {
+    return absl::OkStatus();
+  }
   absl::Status Apply(absl::Span<const TensorUpdate> batch) override;
 
  private:

@@ -68,6 +68,11 @@ DeviceUsage CudaBackend::usage() const {
           .batches = updates_->usage()};
 }
 
+absl::Status CudaBackend::Prepare(absl::Span<const TensorUpdate> batch) {
+  RETURN_IF_ERROR(health().status());
+  return updates_->Prepare(batch);
+}
+
 absl::Status CudaBackend::Apply(absl::Span<const TensorUpdate> batch) {
   RETURN_IF_ERROR(CheckBatch(batch));
   RETURN_IF_ERROR(health().status());

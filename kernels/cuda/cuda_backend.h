@@ -57,6 +57,7 @@ class CudaBackend final : public Backend {
   absl::Status Zero(absl::Span<const MutableTensorView> tensors) override;
   absl::Status CopyToDevice(absl::Span<const MemoryCopy> copies) override;
   void CopyToHost(std::vector<MemoryCopy> copies, CopiedCallback done) override;
+  absl::Status Prepare(absl::Span<const TensorUpdate> batch) override;
   absl::Status Apply(absl::Span<const TensorUpdate> batch) override;
 
   DeviceUsage usage() const;

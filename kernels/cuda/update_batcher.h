@@ -46,6 +46,11 @@ class UpdateBatcher {
   static absl::StatusOr<std::unique_ptr<UpdateBatcher>> Create(
       DevicePool* pool, Executor* submission);
 
+  // As Backend::Prepare.
+  absl::Status Prepare(absl::Span<const TensorUpdate> batch) {
+    return MakeRoom(UpdateTable::MaxBytesOf(batch));
+  }
+
   // Returns when the batch is done.
   // REQUIRES: it has been checked (update_check.h).
   // Errors: ResourceExhausted (no memory for the table; nothing has changed) ·

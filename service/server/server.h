@@ -33,8 +33,9 @@ namespace tensorkv {
 // Serves a store of its own, and its metrics, from creation to shutdown. Any
 // number of servers can live in one process. Thread-safe.
 //
-// If its device fails, the state is lost: the server reports not ready, waiting
-// calls end and all others are answered with Unavailable and the cause.
+// If one of its devices fails, state is lost: the server reports not ready and
+// not well, waiting calls end and all others are answered with Unavailable and
+// the cause.
 class Server {
  public:
   // Listens and serves.

@@ -21,7 +21,7 @@ namespace {
 
 // Flags that are texts with a meaning of their own, before they are read.
 struct FlagTexts {
-  std::string budget;  // empty: 80 % of the device's memory
+  std::string budget;  // empty: the default
   std::string max_message_bytes = "64MiB";
   std::string max_wait = "5m";
   std::string stream_timeout = "30s";
@@ -49,7 +49,7 @@ void AddNetworkFlags(CLI::App* app, ServerOptions* server) {
 void AddLimitFlags(CLI::App* app, ServerOptions* server, FlagTexts* texts) {
   app->add_option("--budget", texts->budget,
                   "Bytes that all tensors may take, such as 8GiB (default: 80% "
-                  "of the device's memory)");
+                  "of the host's memory, or of the GPUs' if that is less)");
   app->add_option("--max_message_bytes", texts->max_message_bytes,
                   "Bytes of one message, such as 64MiB")
       ->capture_default_str();

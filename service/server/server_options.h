@@ -26,7 +26,8 @@ struct ServerOptions {
   // Where tensors are kept.
   DeviceChoice device;
 
-  // Bound on values + state + contributions; 0 is 80 % of the device's memory.
+  // Bound on values + state + contributions; 0 is 80 % of the memory of the
+  // host, or of the GPUs if that is less.
   uint64_t budget_bytes = 0;
 
   // Threads that one batch of updates may use; 0 is one per CPU.

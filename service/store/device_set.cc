@@ -1,20 +1,20 @@
 #include "service/store/device_set.h"
 
 #include <algorithm>
-#include <memory>
-#include <thread>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/numeric/bits.h"
 #include "base/mutex.h"
 
 namespace tensorkv {
 namespace {
 
-// Calls back when so many copies have ended.
-class LastOfCopies {
+// Calls back when so many pieces of work have ended.
+class LastOfMany {
  public:
-  LastOfCopies(size_t num_copies, CopiedCallback done)
-      : num_left_(num_copies), done_(std::move(done)) {}
+  LastOfMany(size_t num_left, CopiedCallback done)
+      : num_left_(num_left), done_(std::move(done)) {}
 
   void End(const absl::Status& status) {
     {
@@ -22,7 +22,7 @@ class LastOfCopies {
       status_.Update(status);
       if (--num_left_ > 0) return;
     }
-    std::move(done_)(status_);  // nobody else is left
+    std::move(done_)(std::move(status_));  // nobody else is left
   }
 
  private:
@@ -32,44 +32,76 @@ class LastOfCopies {
   CopiedCallback done_;
 };
 
+uint64_t UsedBy(const CopiesByDevice& copies) {
+  uint64_t used = 0;
+  for (size_t i = 0; i < copies.size(); ++i) {
+    if (!copies[i].empty()) used |= uint64_t{1} << i;
+  }
+  return used;
+}
+
+// Takes the lowest bit off `used`.
+DeviceIndex TakeFirst(uint64_t& used) {
+  const int first = absl::countr_zero(used);
+  used &= used - 1;
+  return static_cast<DeviceIndex>(first);
+}
+
 }  // namespace
 
-absl::Status DeviceSet::CopyToDevices(const CopiesByDevice& copies) const {
-  absl::Status status;
-  for (size_t i = 0; i < copies.size(); ++i) {
-    if (!copies[i].empty()) status.Update(devices_[i]->CopyToDevice(copies[i]));
+DeviceSet::DeviceSet(std::vector<Backend*> devices)
+    : devices_(std::move(devices)) {
+  if (devices_.size() == 1) return;
+  for (size_t i = 0; i < devices_.size() * kThreadsPerDevice; ++i) {
+    threads_.push_back(std::make_unique<Executor>());
   }
-  return status;
+}
+
+absl::Status DeviceSet::CopyToDevices(const CopiesByDevice& copies) const {
+  return ForEach(UsedBy(copies), [&](DeviceIndex device) {
+    return devices_[device]->CopyToDevice(copies[device]);
+  });
 }
 
 void DeviceSet::CopyToHost(CopiesByDevice copies, CopiedCallback done) const {
-  const size_t num_used =
-      copies.size() -
-      std::count_if(copies.begin(), copies.end(),
-                    [](const auto& each) { return each.empty(); });
-  if (num_used == 0) return std::move(done)(absl::OkStatus());
-  const auto last = std::make_shared<LastOfCopies>(num_used, std::move(done));
-  for (size_t i = 0; i < copies.size(); ++i) {
-    if (copies[i].empty()) continue;
-    devices_[i]->CopyToHost(
-        std::move(copies[i]),
+  uint64_t used = UsedBy(copies);
+  if (used == 0) return std::move(done)(absl::OkStatus());
+  const auto last =
+      std::make_shared<LastOfMany>(absl::popcount(used), std::move(done));
+  while (used != 0) {
+    const DeviceIndex device = TakeFirst(used);
+    devices_[device]->CopyToHost(
+        std::move(copies[device]),
         [last](const absl::Status& status) { last->End(status); });
   }
 }
 
-void DeviceSet::ForEach(
-    uint64_t used, absl::FunctionRef<void(DeviceIndex device)> work) const {
-  std::vector<DeviceIndex> devices;
-  for (size_t i = 0; i < devices_.size(); ++i) {
-    if ((used >> i & 1) != 0) devices.push_back(static_cast<DeviceIndex>(i));
+absl::Status DeviceSet::ForEach(
+    uint64_t used,
+    absl::FunctionRef<absl::Status(DeviceIndex device)> work) const {
+  if (used == 0) return absl::OkStatus();
+  const DeviceIndex first = TakeFirst(used);
+  if (used == 0) return work(first);
+  struct Outcome {
+    absl::Status status;
+    Notification ended;
+  };
+  // Shared with the last one, who may go on with it for a moment.
+  const auto outcome = std::make_shared<Outcome>();
+  const auto last = std::make_shared<LastOfMany>(
+      absl::popcount(used) + 1, [outcome](absl::Status status) {
+        outcome->status = std::move(status);
+        outcome->ended.Notify();
+      });
+  while (used != 0) {
+    const DeviceIndex device = TakeFirst(used);
+    const uint64_t turn = num_submitted_.fetch_add(1) % kThreadsPerDevice;
+    threads_[device * kThreadsPerDevice + turn]->Submit(
+        [last, work, device] { last->End(work(device)); });
   }
-  if (devices.empty()) return;
-  std::vector<std::thread> threads;
-  for (size_t i = 1; i < devices.size(); ++i) {
-    threads.emplace_back([&work, device = devices[i]] { work(device); });
-  }
-  work(devices[0]);
-  for (std::thread& thread : threads) thread.join();
+  last->End(work(first));
+  outcome->ended.WaitForNotification();
+  return outcome->status;
 }
 
 Placement::Placement(const DeviceSet& devices) {

@@ -3,13 +3,15 @@
 #ifndef TENSORKV_SERVICE_STORE_DEVICE_SET_H_
 #define TENSORKV_SERVICE_STORE_DEVICE_SET_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <utility>
+#include <memory>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "base/executor.h"
 #include "kernels/backend.h"
 
 namespace tensorkv {
@@ -27,30 +29,38 @@ class DeviceSet {
 
   // REQUIRES: at least one, at most kMaxDevices; the host only by itself. They
   // outlive the set.
-  explicit DeviceSet(std::vector<Backend*> devices)
-      : devices_(std::move(devices)) {}
+  explicit DeviceSet(std::vector<Backend*> devices);
 
   size_t size() const { return devices_.size(); }
   Backend& operator[](DeviceIndex index) const { return *devices_[index]; }
   bool is_host() const { return devices_[0]->is_host(); }
 
-  // As Backend::CopyToDevice and CopyToHost, with the first error that any
-  // device has; all copies are over then.
+  // As Backend::CopyToDevice and CopyToHost, with an error that some device
+  // has, if any has one; all copies are over then.
   absl::Status CopyToDevices(const CopiesByDevice& copies) const;
   void CopyToHost(CopiesByDevice copies, CopiedCallback done) const;
 
   // Calls `work` for each device of which `used` has the bit set, at the same
-  // time: the first on this thread, each other one on a thread of its own.
-  // Returns when all have.
-  void ForEach(uint64_t used,
-               absl::FunctionRef<void(DeviceIndex device)> work) const;
+  // time: the first on this thread, others on threads of the set. Returns when
+  // all have. Returns an error that one has returned, if any has.
+  // REQUIRES: `work` does not call this.
+  absl::Status ForEach(
+      uint64_t used,
+      absl::FunctionRef<absl::Status(DeviceIndex device)> work) const;
 
  private:
+  // For each device, so that calls which wait for it can be joined there.
+  static constexpr size_t kThreadsPerDevice = 4;
+
   const std::vector<Backend*> devices_;
+  // kThreadsPerDevice for each; none for one device.
+  std::vector<std::unique_ptr<Executor>> threads_;
+  mutable std::atomic<uint64_t> num_submitted_ = 0;
 };
 
 // Chooses the devices of new keys: always that with the most free memory, less
-// what was placed there before. Not thread-safe.
+// what this has placed there before. Does not see what others place at the same
+// time. Not thread-safe.
 class Placement {
  public:
   explicit Placement(const DeviceSet& devices);

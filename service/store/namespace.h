@@ -286,10 +286,12 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   // nothing has happened, if a copy is not where its key is any more.
   absl::StatusOr<bool> Admit(Admission& admission)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Puts the copies in the places of their tensors, if all are where they must
-  // be.
-  bool TakeCopies(Admission& admission, const GroupedEntries& entries) const
+  // Whether each copy is on the device of its key.
+  bool AreAtTheirKeys(const Admission& admission,
+                      const GroupedEntries& entries) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Puts the copies in the places of their tensors.
+  static void TakeCopies(Admission& admission);
   absl::StatusOr<GroupedEntries> GroupByKey(const PushRequest& request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Sets StoredKey::position_in_call of the keys; the caller resets them.
@@ -376,7 +378,8 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
                        uint64_t max_bytes, ReplyCallback<PullReply> done);
   // The same values with memory on the host, which is counted as values, but
   // without elements yet.
-  absl::StatusOr<PullReply> AllocateOnHost(const PullReply& reply) const;
+  absl::StatusOr<PullReply> AllocateOnHost(const PullReply& reply,
+                                           uint64_t max_bytes) const;
 
   // namespace_waits.cc
   // Lets the call end now, or parks it and listens for its cancellation.

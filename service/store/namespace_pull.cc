@@ -119,6 +119,7 @@ absl::StatusOr<bool> Namespace::PullCall::Attempt(PullReply& reply) {
   }
   reply.values.reserve(request_.entries.size());
   devices_.clear();
+  if (!namespace_.is_on_host_) devices_.reserve(request_.entries.size());
   return ReadFrom(0, &reply);
 }
 
@@ -221,11 +222,11 @@ void Namespace::SendFromDevices(PullReply reply,
                                 uint64_t max_bytes,
                                 ReplyCallback<PullReply> done) {
   if (is_on_host_) return std::move(done)(std::move(reply));
-  // Before anything is copied for a reply that cannot be sent.
-  const absl::Status status = CheckReplyBytes(reply, max_bytes);
-  if (!status.ok()) return std::move(done)(status);
-  absl::StatusOr<PullReply> on_host = AllocateOnHost(reply);
-  if (!on_host.ok()) return std::move(done)(on_host.status());
+  absl::StatusOr<PullReply> on_host = AllocateOnHost(reply, max_bytes);
+  if (!on_host.ok()) {
+    reply = {};  // nobody reads it any more when the caller hears of it
+    return std::move(done)(on_host.status());
+  }
   CopiesByDevice copies = CopiesBetween(reply, devices, *on_host);
   environment_.devices->CopyToHost(
       std::move(copies),
@@ -239,8 +240,9 @@ void Namespace::SendFromDevices(PullReply reply,
       });
 }
 
-absl::StatusOr<PullReply> Namespace::AllocateOnHost(
-    const PullReply& reply) const {
+absl::StatusOr<PullReply> Namespace::AllocateOnHost(const PullReply& reply,
+                                                    uint64_t max_bytes) const {
+  RETURN_IF_ERROR(CheckReplyBytes(reply, max_bytes));
   PullReply on_host = reply;
   std::vector<Tensor*> tensors;
   tensors.reserve(on_host.values.size());

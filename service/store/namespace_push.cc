@@ -10,6 +10,9 @@
 namespace tensorkv {
 namespace {
 
+// How often a push is copied because its keys have moved.
+constexpr int kMaxMoves = 10;
+
 bool Takes(DType key, DType contribution) {
   return key == contribution || (IsFloat(key) && IsFloat(contribution));
 }
@@ -40,6 +43,7 @@ void Namespace::Push(PushRequest request, const CallContext& context,
 
   if (status.ok()) status = HoldContributions(admission);
   if (status.ok()) status = MoveAndAdmit(admission);
+  admission.copies.clear();  // what they were made of
   if (!status.ok()) {
     std::move(admission.call->done)(std::move(status));
     return;
@@ -86,7 +90,7 @@ uint64_t Namespace::BytesToHold(const Tensor& tensor) const {
 // A second turn is for a key that was replaced meanwhile, by one on another
 // device.
 absl::Status Namespace::MoveAndAdmit(Admission& admission) {
-  for (;;) {
+  for (int turn = 0; turn < kMaxMoves; ++turn) {
     if (!is_on_host_) RETURN_IF_ERROR(CopyToDevices(admission));
     MutexLock lock(&mutex_);
     const absl::StatusOr<bool> is_admitted = Admit(admission);
@@ -96,6 +100,8 @@ absl::Status Namespace::MoveAndAdmit(Admission& admission) {
     }
     if (*is_admitted) return absl::OkStatus();
   }
+  return absl::UnavailableError(
+      "keys of the push were replaced again and again while it was copied");
 }
 
 // Nothing is copied for a push that would be refused as things are.
@@ -107,9 +113,10 @@ absl::Status Namespace::CopyToDevices(Admission& admission) {
       CountRefusal(admission.request, entries.status());
       return entries.status();
     }
-    RETURN_IF_ERROR(budget_->CheckRoom(
-        SumOfBytes(entries->room_bytes, entries->note_bytes) +
-        BytesForReply(admission, *entries)));
+    // When the reply is made, the room is free or a value's.
+    RETURN_IF_ERROR(budget_->CheckRoom(SumOfBytes(
+        std::max(entries->room_bytes, BytesForReply(admission, *entries)),
+        entries->note_bytes)));
     admission.devices.clear();
     for (const KeyOfEntry& entry : entries->keys) {
       admission.devices.push_back(entry.key->device);
@@ -145,18 +152,21 @@ absl::Status Namespace::MakeCopies(Admission& admission) {
   return environment_.devices->CopyToDevices(copies);
 }
 
-bool Namespace::TakeCopies(Admission& admission,
-                           const GroupedEntries& entries) const {
+bool Namespace::AreAtTheirKeys(const Admission& admission,
+                               const GroupedEntries& entries) const {
   if (is_on_host_) return true;
   for (size_t i = 0; i < entries.keys.size(); ++i) {
     if (entries.keys[i].key->device != admission.devices[i]) return false;
   }
-  // Swapped: what was copied goes with the admission, not under the mutex.
-  for (size_t i = 0; i < entries.keys.size(); ++i) {
+  return true;
+}
+
+// Swapped: what was copied goes without the mutex.
+void Namespace::TakeCopies(Admission& admission) {
+  for (size_t i = 0; i < admission.copies.size(); ++i) {
     PushEntry& entry = admission.request.entries[i];
     if (!entry.skip) std::swap(entry.tensor, admission.copies[i]);
   }
-  return true;
 }
 
 absl::StatusOr<Namespace::GroupedEntries> Namespace::Check(
@@ -175,11 +185,12 @@ absl::StatusOr<Namespace::GroupedEntries> Namespace::Check(
 absl::StatusOr<bool> Namespace::Admit(Admission& admission) {
   PushRequest& request = admission.request;
   ASSIGN_OR_RETURN(const GroupedEntries entries, Check(admission));
+  if (!AreAtTheirKeys(admission, entries)) return false;
   ASSIGN_OR_RETURN(admission.room,
                    Reservation::Create(values_, entries.room_bytes));
   ASSIGN_OR_RETURN(admission.notes,
                    Reservation::Create(metadata_, entries.note_bytes));
-  if (!TakeCopies(admission, entries)) return false;
+  TakeCopies(admission);
 
   admission.call->reply.results.resize(request.entries.size());
   admission.work.updates.Reserve(request.entries.size());

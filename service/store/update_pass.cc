@@ -111,18 +111,36 @@ void UpdatePass::Adopt(Item& item) {
 }
 
 void UpdatePass::Run() {
-  const absl::Status allocated = AllocateTargets();
-  statuses_.assign(devices_.size(), allocated);
-  if (!allocated.ok()) return;
-  devices_.ForEach(used_devices_, [this](DeviceIndex device) {
-    statuses_[device] = RunOn(device);
-  });
+  statuses_.assign(devices_.size(), Prepare());
+  if (!statuses_[0].ok()) return;
+  devices_
+      .ForEach(used_devices_,
+               [this](DeviceIndex device) {
+                 const std::vector<TensorUpdate>& updates =
+                     batches_[device].updates;
+                 if (!updates.empty()) {
+                   statuses_[device] = devices_[device].Apply(updates);
+                 }
+                 return absl::OkStatus();
+               })
+      .IgnoreError();  // statuses_ tell
 }
 
-absl::Status UpdatePass::RunOn(DeviceIndex device) {
+absl::Status UpdatePass::Prepare() {
+  RETURN_IF_ERROR(AllocateTargets());
+  batches_.resize(devices_.size());
+  return devices_.ForEach(
+      used_devices_, [this](DeviceIndex device) { return PrepareOn(device); });
+}
+
+absl::Status UpdatePass::PrepareOn(DeviceIndex device) {
   RETURN_IF_ERROR(FillStates(device));
   RETURN_IF_ERROR(FillMasters(device));
-  return ApplyRules(device);
+  MakeBatch(device);
+  // With a single device nothing is lost if Apply makes the room.
+  return devices_.size() == 1
+             ? absl::OkStatus()
+             : devices_[device].Prepare(batches_[device].updates);
 }
 
 absl::Status UpdatePass::AllocateTargets() {
@@ -170,27 +188,24 @@ absl::Status UpdatePass::FillMasters(DeviceIndex device) {
                              : devices_[device].Apply(conversions);
 }
 
-absl::Status UpdatePass::ApplyRules(DeviceIndex device) {
-  std::vector<TensorUpdate> updates;
-  std::vector<TensorView> slots;
-  std::vector<MutableTensorView> states;
-  updates.reserve(items_.size());
-  slots.reserve(slots_.size());  // the updates refer to the elements
-  states.reserve(num_states_);
+void UpdatePass::MakeBatch(DeviceIndex device) {
+  Batch& batch = batches_[device];
+  batch.updates.reserve(items_.size());
+  batch.slots.reserve(slots_.size());  // the updates refer to the elements
+  batch.states.reserve(num_states_);
   for (const Item& item : items_) {
     if (item.device != device || item.adopts) continue;
-    TensorUpdate& update = updates.emplace_back(UpdateOf(item));
-    const size_t first_slot = slots.size();
+    TensorUpdate& update = batch.updates.emplace_back(UpdateOf(item));
+    const size_t first_slot = batch.slots.size();
     for (uint32_t i = 0; i < item.num_slots; ++i) {
       const Slot& slot = slots_[item.first_slot + i];
-      slots.push_back({slot.dtype, item.stored.num_elements, slot.data});
+      batch.slots.push_back({slot.dtype, item.stored.num_elements, slot.data});
     }
-    update.contributions = absl::MakeConstSpan(slots).subspan(first_slot);
-    const size_t first_state = states.size();
-    AppendStates(item, states);
-    update.states = absl::MakeConstSpan(states).subspan(first_state);
+    update.contributions = absl::MakeConstSpan(batch.slots).subspan(first_slot);
+    const size_t first_state = batch.states.size();
+    AppendStates(item, batch.states);
+    update.states = absl::MakeConstSpan(batch.states).subspan(first_state);
   }
-  return updates.empty() ? absl::OkStatus() : devices_[device].Apply(updates);
 }
 
 TensorUpdate UpdatePass::UpdateOf(const Item& item) {

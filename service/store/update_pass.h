@@ -83,8 +83,9 @@ class UpdatePass {
   // Computes the new values. StatusOf tells what became of each.
   void Run();
 
-  // How the item's update has ended: with the error of its device, if that had
-  // one; then the value has not changed. REQUIRES: Run has returned.
+  // How the item's update has ended: with its device's error, if that failed,
+  // or with that of any device before an update was begun. Then the value has
+  // not changed. REQUIRES: Run has returned.
   const absl::Status& StatusOf(const Item& item) const {
     return statuses_[item.device];
   }
@@ -105,12 +106,21 @@ class UpdatePass {
   static void Undo(const Item& item);
   bool CanAdopt(const Item& item) const;
   void Adopt(Item& item);
+  // The updates of one device, and what they refer to.
+  struct Batch {
+    std::vector<TensorUpdate> updates;
+    std::vector<TensorView> slots;
+    std::vector<MutableTensorView> states;
+  };
+
+  // All that can fail for want of memory.
+  absl::Status Prepare();
   absl::Status AllocateTargets();
   // These are for the items of one device.
-  absl::Status RunOn(DeviceIndex device);
+  absl::Status PrepareOn(DeviceIndex device);
   absl::Status FillStates(DeviceIndex device);
   absl::Status FillMasters(DeviceIndex device);
-  absl::Status ApplyRules(DeviceIndex device);
+  void MakeBatch(DeviceIndex device);
   static TensorUpdate UpdateOf(const Item& item);
 
   const DeviceSet& devices_;
@@ -132,6 +142,7 @@ class UpdatePass {
   // The devices of the items, a bit each.
   uint64_t used_devices_ = 0;
   // By device.
+  absl::InlinedVector<Batch, 1> batches_;
   absl::InlinedVector<absl::Status, 1> statuses_;
 };
 

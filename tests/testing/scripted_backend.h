@@ -65,6 +65,9 @@ class ScriptedBackend final : public Backend {
                   CopiedCallback done) override {
     cpu_.CopyToHost(std::move(copies), std::move(done));
   }
+  absl::Status Prepare(absl::Span<const TensorUpdate> batch) override {
+    return cpu_.Prepare(batch);
+  }
   absl::Status Apply(absl::Span<const TensorUpdate> batch) override {
     {
       MutexLock lock(&mutex_);

@@ -34,6 +34,8 @@ class MockBackend : public Backend {
               (override));
   MOCK_METHOD(void, CopyToHost, (std::vector<MemoryCopy>, CopiedCallback),
               (override));
+  MOCK_METHOD(absl::Status, Prepare, (absl::Span<const TensorUpdate>),
+              (override));
   MOCK_METHOD(absl::Status, Apply, (absl::Span<const TensorUpdate>),
               (override));
 };

@@ -14,12 +14,13 @@
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
+#include "kernels/cuda/cuda_backend.h"
 #include "proto/grpc_status.h"
 #include "tensorkv/v1/service.grpc.pb.h"
 #include "tests/service/http_get.h"
 #include "tests/service/server/reflection_call.h"
 #include "tests/testing/background.h"
-#include "tests/testing/scripted_backend.h"
+#include "tests/testing/fake_gpu.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
@@ -29,11 +30,11 @@ using ::grpc::health::v1::Health;
 using ::grpc::health::v1::HealthCheckRequest;
 using ::grpc::health::v1::HealthCheckResponse;
 using testing::Background;
+using testing::FakeGpu;
 using ::testing::HasSubstr;
 using testing::HttpGet;
 using testing::HttpResponse;
 using testing::ListedServices;
-using testing::ScriptedBackend;
 using ::testing::StartsWith;
 using testing::StatusIs;
 
@@ -169,13 +170,17 @@ TEST(ServerTest, HealthIsServing) {
 class ServerWithoutDeviceTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    auto backend = std::make_unique<ScriptedBackend>();
-    device_ = &backend->health();
     ServerOptions options = Local();
     options.metrics_listen = "127.0.0.1:0";
     OpenedDevices opened;
-    opened.devices.push_back({.backend = std::make_unique<ScriptedBackend>()});
-    opened.devices.push_back({.backend = std::move(backend)});
+    for (FakeGpu& gpu : gpus_) {
+      ASSERT_OK_AND_ASSIGN(
+          auto backend,
+          CudaBackend::Create(gpu.Open(), {.quota_bytes = 1 << 23}));
+      device_ = &backend->health();
+      opened.devices.push_back(
+          {.backend = std::move(backend), .memory_bytes = 1 << 23});
+    }
     ASSERT_OK_AND_ASSIGN(server_, Server::Create(options, std::move(opened)));
     stub_ = StubOf(*server_);
   }
@@ -197,12 +202,13 @@ class ServerWithoutDeviceTest : public ::testing::Test {
 
   static auto HasFailed() {
     return StatusIs(absl::StatusCode::kUnavailable,
-                    HasSubstr("scripted has failed: fell off the bus"));
+                    HasSubstr("fake:1 has failed: fell off the bus"));
   }
 
+  FakeGpu gpus_[2] = {FakeGpu(), FakeGpu({.ordinal = 1})};
   std::unique_ptr<Server> server_;
   std::unique_ptr<v1::TensorKV::Stub> stub_;
-  DeviceHealth* device_ = nullptr;  // the server's
+  DeviceHealth* device_ = nullptr;  // the server's last
 };
 
 TEST_F(ServerWithoutDeviceTest, ReportsNotServingAndNotReady) {
@@ -215,7 +221,7 @@ TEST_F(ServerWithoutDeviceTest, ReportsNotServingAndNotReady) {
   EXPECT_EQ(HttpGet(server_->metrics_port(), "/readyz").code, 503);
   const HttpResponse health = HttpGet(server_->metrics_port(), "/healthz");
   EXPECT_EQ(health.code, 503);
-  EXPECT_EQ(health.body, "scripted has failed: fell off the bus\n");
+  EXPECT_EQ(health.body, "fake:1 has failed: fell off the bus\n");
 }
 
 TEST_F(ServerWithoutDeviceTest, EveryCallIsUnavailableWithTheCause) {

@@ -1,15 +1,18 @@
 #include "service/store/device_set.h"
 
+#include <atomic>
 #include <vector>
 
 #include "base/mutex.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/testing/scripted_backend.h"
+#include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
 namespace {
 
+using testing::StatusIs;
 using ::testing::UnorderedElementsAre;
 
 class DeviceSetTest : public ::testing::Test {
@@ -22,11 +25,13 @@ TEST_F(DeviceSetTest, ForEachCallsTheUsedOnes) {
   Mutex mutex;
   std::vector<int> called;
 
-  devices_.ForEach(0b101, [&](DeviceIndex device) {
+  EXPECT_OK(devices_.ForEach(0b101, [&](DeviceIndex device) {
     MutexLock lock(&mutex);
     called.push_back(device);
-  });
-  devices_.ForEach(0, [&](DeviceIndex) { ADD_FAILURE(); });
+    return absl::OkStatus();
+  }));
+  EXPECT_OK(devices_.ForEach(
+      0, [](DeviceIndex) { return absl::InternalError("called"); }));
 
   EXPECT_THAT(called, UnorderedElementsAre(0, 2));
 }
@@ -35,10 +40,26 @@ TEST_F(DeviceSetTest, ForEachCallsTheUsedOnes) {
 TEST_F(DeviceSetTest, ForEachCallsAllAtTheSameTime) {
   Notification begun[3];
 
-  devices_.ForEach(0b111, [&](DeviceIndex device) {
+  EXPECT_OK(devices_.ForEach(0b111, [&](DeviceIndex device) {
     begun[device].Notify();
     for (Notification& each : begun) each.WaitForNotification();
-  });
+    return absl::OkStatus();
+  }));
+}
+
+TEST_F(DeviceSetTest, ForEachReturnsTheErrorOfAnyWhenAllHaveEnded) {
+  for (const DeviceIndex failing : {0, 1, 2}) {
+    std::atomic<int> num_called = 0;
+    EXPECT_THAT(devices_.ForEach(0b111,
+                                 [&](DeviceIndex device) {
+                                   ++num_called;
+                                   return device == failing
+                                              ? absl::InternalError("one")
+                                              : absl::OkStatus();
+                                 }),
+                StatusIs(absl::StatusCode::kInternal, "one"));
+    EXPECT_EQ(num_called, 3);
+  }
 }
 
 TEST_F(DeviceSetTest, CopyOfNothingEndsAtOnce) {

@@ -60,8 +60,10 @@ TEST_F(NamespaceInitTest, StateOverTheBudgetCopiesNothing) {
 }
 
 TEST_F(NamespaceInitTest, TensorsAreOnTheDeviceOnce) {
+  const uint64_t used_bytes = backend_->usage().used_bytes;
   store_ = nullptr;
-  backend_ = *CudaBackend::Create(gpu_.Open(), {.quota_bytes = 700'000});
+  backend_ =
+      *CudaBackend::Create(gpu_.Open(), {.quota_bytes = used_bytes + 640'000});
   store_ = std::make_unique<MemoryTensorStore>(
       MemoryTensorStoreOptions{.budget_bytes = kBudgetBytes}, backend_.get(),
       &alarms_);

@@ -61,19 +61,23 @@ TEST_F(NamespacePushTest, PushWithoutRoomForTheValueCopiesNothing) {
                            absl::StatusCode::kResourceExhausted);
 }
 
+// There is room for the push, and for a reply with the value once.
 TEST_F(NamespacePushTest, PushPullWithoutRoomForItsReplyCopiesNothing) {
-  ASSERT_OK(Init("large", Filled(kHalf, 1)));
-  PushRequest request;
-  // Holds less than the reply takes.
-  request.entries.push_back(
-      {"large", false, *Tensor::Filled(DType::kF16, {kHalf}, 1)});
-  Answer<PullReply> answer;
-  ExpectRefusedFromTheHost(
-      [&] {
-        store_->PushPull(std::move(request), {}, answer.Callback());
-        return answer.Wait().status();
-      },
-      absl::StatusCode::kResourceExhausted);
+  ASSERT_OK(Init("v", Filled(50'000, 1)));
+  const auto push_pull = [&](int num_skipped) {
+    PushRequest request;
+    request.entries.push_back({"v", false, Filled(50'000, 1)});
+    for (int i = 0; i < num_skipped; ++i) {
+      request.entries.push_back({.key = "v", .skip = true});
+    }
+    Answer<PullReply> answer;
+    store_->PushPull(std::move(request), {}, answer.Callback());
+    return answer.Wait().status();
+  };
+  EXPECT_OK(push_pull(0));
+
+  ExpectRefusedFromTheHost([&] { return push_pull(5); },
+                           absl::StatusCode::kResourceExhausted);
 }
 
 TEST_F(NamespacePushTest, GoodPushBecomesTheValue) {

@@ -5,8 +5,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "kernels/cuda/device_pool.h"
 #include "tests/service/store/gpu_store.h"
 #include "tests/testing/background.h"
 
@@ -109,8 +111,8 @@ TEST_F(SeveralGpusTest, PushFollowsAKeyThatIsReplacedOnAnother) {
   InitRequest request;
   request.on_existing = OnExisting::kReplace;
   request.entries.push_back({"w", Filled(1000, 2)});
-  ASSERT_OK(testing::InitNow(*store_, std::move(request)));
-  ASSERT_THAT(DevicesOf({"w"}), ElementsAre("fake:1"));
+  EXPECT_OK(testing::InitNow(*store_, std::move(request)));
+  EXPECT_THAT(DevicesOf({"w"}), ElementsAre("fake:1"));
 
   gpu_.Release(StreamUse::kToDevice);
 
@@ -133,6 +135,26 @@ TEST_F(SeveralGpusTest, FailureOfOneIsThatOfItsKeys) {
   EXPECT_THAT(reply.values[0].tensor.elements<float>(), Each(7));
   EXPECT_THAT(Pull({"a", "b"}),
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr("gone")));
+}
+
+// Before any of them has begun.
+TEST_F(SeveralGpusTest, ShortageOnOneLeavesThemAllAsTheyWere) {
+  std::vector<std::string> keys;
+  for (int i = 0; i < 1000; ++i) keys.push_back(absl::StrCat("k", i));
+  ASSERT_OK(InitAll(keys, 1));
+  // All but what the push takes, without the table of its updates.
+  const RefPtr<Buffer> rest = *other_backend_->Allocate(
+      other_backend_->free_bytes() - 500 * kAllocationGranularity, nullptr);
+
+  EXPECT_THAT(PushAll(keys, 1, 7),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       HasSubstr("fake:1 memory")));
+
+  ASSERT_OK_AND_ASSIGN(const PullReply reply, Pull(keys));
+  for (const Value& value : reply.values) {
+    EXPECT_EQ(value.version, 1u);
+    EXPECT_THAT(value.tensor.elements<float>(), Each(1));
+  }
 }
 
 }  // namespace
