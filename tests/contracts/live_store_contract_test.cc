@@ -2,11 +2,12 @@
 // and with every call that carries tensors as two striped streams.
 
 #include <memory>
-#include <utility>
+#include <string>
 
 #include "client/grpc_connection.h"
 #include "service/server/server.h"
 #include "tests/contracts/store_contract.h"
+#include "tests/testing/test_device.h"
 
 namespace tensorkv::testing {
 namespace {
@@ -15,6 +16,7 @@ class LiveStore : public StoreUnderTest {
  public:
   explicit LiveStore(const TransferOptions& transfer)
       : server_(Server::Create({.listen = "127.0.0.1:0",
+                                .device = TestDeviceChoice(),
                                 .budget_bytes = 1 << 30,
                                 .num_threads = 2})
                     .value()),
@@ -23,6 +25,7 @@ class LiveStore : public StoreUnderTest {
                         .value()) {}
 
   Connection& connection() override { return *connection_; }
+  std::string device() const override { return TestDevice(); }
 
  private:
   const std::unique_ptr<Server> server_;

@@ -20,6 +20,7 @@
 #include "tensorkv/v1/service.grpc.pb.h"
 #include "tests/integration/random_requests.h"
 #include "tests/testing/background.h"
+#include "tests/testing/test_device.h"
 
 namespace tensorkv::testing {
 namespace {
@@ -132,6 +133,7 @@ class MalformedRequestsTest : public ::testing::Test {
 
   const std::unique_ptr<Server> server_ =
       Server::Create({.listen = "127.0.0.1:0",
+                      .device = TestDeviceChoice(),
                       .budget_bytes = 64 << 20,
                       .num_threads = 1,
                       .max_message_bytes = kMaxMessageBytes})

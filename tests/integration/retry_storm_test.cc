@@ -16,6 +16,7 @@
 #include "tests/integration/reply_dropping_proxy.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
+#include "tests/testing/test_device.h"
 
 namespace tensorkv::testing {
 namespace {
@@ -36,6 +37,7 @@ class RetryStormTest : public ::testing::Test {
  protected:
   RetryStormTest()
       : server_(Server::Create({.listen = "127.0.0.1:0",
+                                .device = TestDeviceChoice(),
                                 .budget_bytes = 1 << 28,
                                 .num_threads = 1})
                     .value()),

@@ -21,6 +21,7 @@
 #include "tests/testing/background.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
+#include "tests/testing/test_device.h"
 
 namespace tensorkv::testing {
 namespace {
@@ -34,6 +35,7 @@ std::unique_ptr<Server> StartServer(const std::string& listen = "127.0.0.1:0",
                                     const std::string& metrics_listen = "") {
   return Server::Create({.listen = listen,
                          .metrics_listen = metrics_listen,
+                         .device = TestDeviceChoice(),
                          .budget_bytes = 1 << 28,
                          .num_threads = 1})
       .value();

@@ -13,6 +13,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include "tests/testing/test_device.h"
 
 namespace tensorkv::testing {
 namespace {
@@ -20,13 +21,13 @@ namespace {
 // Relative to where Bazel runs tests.
 constexpr char kBinary[] = "service/tensorkv-server";
 
-// The flags, and the CPU unless they choose a device.
+// The flags, and TestDevice() unless they choose a device.
 std::vector<std::string> WithDevice(std::vector<std::string> flags) {
   const bool has_device =
       std::any_of(flags.begin(), flags.end(), [](const std::string& flag) {
         return absl::StartsWith(flag, "--device=");
       });
-  if (!has_device) flags.push_back("--device=cpu");
+  if (!has_device) flags.push_back("--device=" + TestDevice());
   return flags;
 }
 

@@ -11,9 +11,9 @@
 
 namespace tensorkv::testing {
 
-// Starts the server with `flags`, on the CPU unless they choose a device, and
-// reads what it writes to stderr. Killed, if it still runs, with this object.
-// Not thread-safe.
+// Starts the server with `flags`, on TestDevice() unless they choose a device,
+// and reads what it writes to stderr. Killed, if it still runs, with this
+// object. Not thread-safe.
 class ServerProcess {
  public:
   explicit ServerProcess(const std::vector<std::string>& flags);
