@@ -2,18 +2,22 @@
 
 What the system brings everywhere, glibc, is left out; every other library
 comes along, with its licence, and is found relative to the program. Ends with
-status 1 if a library is missing or needs a newer glibc than MAX_GLIBC.
+status 1 if a library is missing, if something needs a newer glibc than
+MAX_GLIBC, or if the archive is larger than MAX_BYTES.
 
 Layout of the archive, below one folder with its name:
+  README, REVISION
   bin/       the programs
   lib/       the libraries
-  licenses/  a file for each package that a library comes from
-  tests/     tests and benchmarks by their paths, if there are any; run-tests
-             and run-bench at the top start them
+  licenses/  a file for each package that comes along
+  tests/     tests, benchmarks and what they start, by their paths in the build;
+             tests.txt and benchmarks.txt list them for run-tests and run-bench
+             at the top
 """
 
 import argparse
 import gzip
+import os
 import pathlib
 import re
 import shutil
@@ -24,6 +28,10 @@ import tempfile
 
 # Debian 12's. What needs more would not start there.
 MAX_GLIBC = (2, 36)
+# So that it can be sent wherever it is needed.
+MAX_BYTES = 60_000_000
+
+SCRIPTS = pathlib.Path(__file__).parent / "packaged"
 
 GLIBC = re.compile(
     r"(ld-linux-|linux-vdso|lib(c|m|dl|pthread|rt|resolv|util)\.so)")
@@ -34,38 +42,13 @@ README = """\
   bin/tensorkv-server --help
   bin/tensorkv --help
 
-Needs Linux with glibc {glibc} or newer and nothing else. The folder may be
-moved; lib/ must stay beside bin/. licenses/ names the libraries' terms.
+Needs Linux with glibc {glibc} or newer and {needs}.
+The folder may be moved. licenses/ has the terms of what comes along.
 """
 
-RUN_TESTS = """\
-#!/bin/bash
-# Runs the tests of this package, or those whose names contain one of the
-# arguments. What needs hardware that is missing is skipped, with its reason.
-# The last line says how many programs passed; the exit status is 1 unless all.
-cd "$(dirname "$0")/tests" || exit 1
-passed=0 failed=()
-while read -r test; do
-  if (($#)); then
-    for word in "$@"; do [[ $test == *"$word"* ]] && break; done
-    [[ $test == *"$word"* ]] || continue
-  fi
-  echo "== $test"
-  if "./$test" --gtest_brief=1; then ((++passed)); else failed+=("$test"); fi
-done <tests.txt
-for test in "${failed[@]}"; do echo "FAILED $test"; done
-echo "$passed of $((passed + ${#failed[@]})) test programs passed"
-((${#failed[@]} == 0))
-"""
-
-RUN_BENCH = """\
-#!/bin/bash
-# Measures the data path: see bench/data_path/data_path_benchmark --help for
-# the arguments. Redis and memcached are measured too where they are installed.
-root=$(cd "$(dirname "$0")" && pwd) || exit 1
-bench=$root/tests/bench/data_path
-exec "$bench/data_path_benchmark" --server="$root/bin/tensorkv-server" \\
-  --reference_server="$bench/reference_server" --command="run-bench $*" "$@"
+TESTS_README = """
+  run-tests    tests this machine: run-tests --help
+  run-bench    measures it: run-bench --help
 """
 
 
@@ -96,18 +79,31 @@ def newest_glibc(path):
     return max(((int(a), int(b)) for a, b in versions), default=(0, 0))
 
 
-def copy_license(library, folder):
-    # The same file may be owned under the name that a merged /usr replaced.
-    for path in (library, pathlib.Path("/usr" + str(library)),
-                 library.resolve()):
-        owner = subprocess.run(["dpkg", "-S", str(path)],
-                               capture_output=True, text=True)
-        if owner.returncode == 0:
-            package = owner.stdout.split(":")[0]
-            terms = pathlib.Path("/usr/share/doc", package, "copyright")
-            shutil.copyfile(terms, folder / package)
-            return
-    sys.exit("pack: error: %s belongs to no package: which licence?" % library)
+def is_elf(path):
+    with open(path, "rb") as file:
+        return file.read(4) == b"\x7fELF"
+
+
+def packages_of(libraries):
+    """The packages that the files belong to."""
+    # A file may be owned under the name that a merged /usr replaced.
+    names = {library: {str(library), "/usr" + str(library),
+                       str(library.resolve())} for library in libraries}
+    # Ends with status 1 for those of the names that nobody owns.
+    listed = subprocess.run(["dpkg", "-S"] + sorted(set().union(
+        *names.values())), capture_output=True, text=True).stdout
+    owners = {}
+    for line in listed.splitlines():
+        owner, _, path = line.rpartition(": ")
+        owners[path] = owner.split(":")[0]
+    packages = set()
+    for library in libraries:
+        found = [owners[name] for name in names[library] if name in owners]
+        if not found:
+            sys.exit("pack: error: %s belongs to no package: which licence?"
+                     % library)
+        packages.add(found[0])
+    return packages
 
 
 class Stage:
@@ -115,48 +111,69 @@ class Stage:
 
     def __init__(self, root):
         self.root = root
+        self.programs = set()
         self.libraries = {}
-        for name in ("bin", "lib", "licenses"):
-            (root / name).mkdir(parents=True)
 
     def add_program(self, source, path):
         """Adds a program at `path` below the root."""
+        self.programs.add(path)
         self.libraries.update(needed_libraries(source))
-        target = self.root / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source, target)
-        target.chmod(0o755)
+        target = self.add_file(source, path)
         run("strip", target)
-        to_root = "/".join([".."] * (len(pathlib.Path(path).parts) - 1))
         # An RPATH, unlike a RUNPATH, also serves what the libraries need.
         run("patchelf", "--force-rpath", "--set-rpath",
-            "$ORIGIN/%s/lib" % to_root, target)
+            "$ORIGIN/%slib" % self.up_from(path), target)
         self.check_glibc(target)
 
     def add_libraries(self):
         for name, source in sorted(self.libraries.items()):
-            target = self.root / "lib" / name
-            shutil.copyfile(source.resolve(), target)
+            target = self.add_file(source, "lib/" + name)
             run("strip", "--strip-unneeded", target)
             self.check_glibc(target)
-            copy_license(source, self.root / "licenses")
+        for package in packages_of(self.libraries.values()):
+            self.add_license(package)
 
     def check_glibc(self, path):
         if newest_glibc(path) > MAX_GLIBC:
             sys.exit("pack: error: %s needs glibc %d.%d, expected at most %d.%d"
                      % ((path.name,) + newest_glibc(path) + MAX_GLIBC))
 
-    def check_relocation(self, path):
-        """Whether the program finds its libraries in the archive."""
-        for name, found in needed_libraries(self.root / path).items():
-            if self.root.resolve() not in found.resolve().parents:
-                sys.exit("pack: error: %s would take %s from %s"
-                         % (path, name, found))
+    def check_relocation(self):
+        """Whether the programs find their libraries in the archive."""
+        for path in sorted(self.programs):
+            for name, found in needed_libraries(self.root / path).items():
+                if self.root.resolve() not in found.resolve().parents:
+                    sys.exit("pack: error: %s would take %s from %s"
+                             % (path, name, found))
 
-    def write(self, path, text, mode=0o644):
-        target = self.root / path
+    def add_license(self, package):
+        self.add_file(pathlib.Path("/usr/share/doc", package, "copyright"),
+                      "licenses/" + package)
+
+    def add_file(self, source, path):
+        target = self.at(path)
+        shutil.copyfile(source, target)
+        target.chmod(0o755 if os.access(source, os.X_OK) else 0o644)
+        return target
+
+    def write(self, path, text):
+        target = self.at(path)
         target.write_text(text)
-        target.chmod(mode)
+        target.chmod(0o644)
+
+    def link(self, path, to):
+        """Makes `path` a link to `to`, both below the root."""
+        self.at(path).symlink_to(self.up_from(path) + to)
+
+    def at(self, path):
+        """The place of a new file."""
+        target = self.root / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        return target
+
+    @staticmethod
+    def up_from(path):
+        return "../" * path.count("/")
 
 
 def archive(root, output):
@@ -174,48 +191,85 @@ def archive(root, output):
                         filter=neutral)
 
 
-def add_tests(stage, outputs_root, tests, benchmarks):
-    for path in tests + benchmarks:
-        stage.add_program(outputs_root / path, "tests/" + path)
-    # Where tests look for it.
-    server = stage.root / "tests/service/tensorkv-server"
-    server.parent.mkdir(parents=True, exist_ok=True)
-    server.symlink_to("../../bin/tensorkv-server")
-    stage.write("tests/tests.txt", "".join(path + "\n" for path in tests))
-    stage.write("run-tests", RUN_TESTS, 0o755)
-    stage.write("run-bench", RUN_BENCH, 0o755)
+def add_tests(stage, options):
+    """Adds what is below tests/, where it would be in the build."""
+    tests = [test.split(":") for test in options.test]
+    below = [path for _, path in tests] + options.benchmark + sorted(
+        set(options.data))
+    for path in below:
+        if path in options.program:
+            stage.link("tests/" + path, "bin/" + pathlib.Path(path).name)
+        elif is_elf(options.outputs_root / path):
+            stage.add_program(options.outputs_root / path, "tests/" + path)
+        else:
+            stage.add_file(options.outputs_root / path, "tests/" + path)
+    stage.write("tests/tests.txt",
+                "".join("%s %s\n" % (kind, path) for kind, path in tests))
+    stage.write("tests/benchmarks.txt",
+                "".join(path + "\n" for path in options.benchmark))
+    for script in ("run-tests", "run-bench"):
+        stage.add_file(SCRIPTS / script, script)
+
+
+def add_licenses(stage, options):
+    for package in options.license:
+        stage.add_license(package)
+    for pair in options.license_file:
+        name, _, path = pair.partition("=")
+        stage.add_file(pathlib.Path(path), "licenses/" + name)
+
+
+def write_texts(stage, options):
+    text = README.format(name=options.name, glibc="%d.%d" % MAX_GLIBC,
+                         needs=options.needs)
+    stage.write("README", text + (TESTS_README if options.test else ""))
+    stage.write("REVISION", options.revision + "\n")
+
+
+def parse_options():
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--name", required=True)
+    parser.add_argument("--output", required=True, type=pathlib.Path)
+    parser.add_argument("--revision", default="unknown")
+    parser.add_argument("--needs", default="nothing else",
+                        help="what the README says besides glibc")
+    parser.add_argument("--outputs_root", required=True, type=pathlib.Path,
+                        help="what all PATHs are below")
+    repeated = dict(action="append", default=[])
+    parser.add_argument("--program", metavar="PATH", **repeated)
+    parser.add_argument("--test", metavar="KIND:PATH", **repeated,
+                        help="KIND is host, device or gpu: see run-tests")
+    parser.add_argument("--benchmark", metavar="PATH", **repeated)
+    parser.add_argument("--data", metavar="PATH", **repeated,
+                        help="what tests and benchmarks start or read")
+    parser.add_argument("--license", metavar="PACKAGE", **repeated,
+                        help="of which only headers are used")
+    parser.add_argument("--license_file", metavar="NAME=FILE", **repeated)
+    return parser.parse_args()
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--name", required=True)
-    parser.add_argument("--output", required=True, type=pathlib.Path)
-    parser.add_argument("--program", action="append", required=True,
-                        type=pathlib.Path)
-    parser.add_argument("--outputs_root", type=pathlib.Path,
-                        help="what --test and --benchmark are below")
-    parser.add_argument("--test", action="append", default=[])
-    parser.add_argument("--benchmark", action="append", default=[])
-    options = parser.parse_args()
-
+    options = parse_options()
     with tempfile.TemporaryDirectory() as work:
         stage = Stage(pathlib.Path(work, options.name))
-        for program in options.program:
-            stage.add_program(program, "bin/" + program.name)
+        for path in options.program:
+            stage.add_program(options.outputs_root / path,
+                              "bin/" + pathlib.Path(path).name)
         if options.test:
-            add_tests(stage, options.outputs_root, options.test,
-                      options.benchmark)
+            add_tests(stage, options)
         stage.add_libraries()
-        for program in options.program:
-            stage.check_relocation("bin/" + program.name)
-        for path in options.test + options.benchmark:
-            stage.check_relocation("tests/" + path)
-        stage.write("README", README.format(
-            name=options.name, glibc="%d.%d" % MAX_GLIBC))
+        stage.check_relocation()
+        add_licenses(stage, options)
+        write_texts(stage, options)
         archive(stage.root, options.output)
+    size = options.output.stat().st_size
     print("package: %s (%.1f MB, %d libraries)" % (
-        options.output, options.output.stat().st_size / 1e6,
-        len(stage.libraries)))
+        options.output, size / 1e6, len(stage.libraries)))
+    if size > MAX_BYTES:
+        sys.exit("pack: error: %d bytes, expected at most %d"
+                 % (size, MAX_BYTES))
 
 
 if __name__ == "__main__":

@@ -1,43 +1,74 @@
 #!/bin/bash
 # The archive of tools/package: its programs run where it is unpacked, with the
-# libraries that came along, and its tests too.
-
-set -eu
+# libraries that came along, and so do its tests and benchmarks.
+set -euo pipefail
+cd "$TEST_SRCDIR/$TEST_WORKSPACE"
 source tests/integration/server.sh
 
-cd "$TEST_SRCDIR/$TEST_WORKSPACE"
-archive=$TEST_TMPDIR/tensorkv.tar.gz
+readonly GPU_TEST=tests/kernels/cuda/ops_on_device_test
+
+# pack FILE: what tools/package does, with a few tests.
 pack() {
-  /usr/bin/python3 tools/pack.py --name tensorkv-test \
+  local arguments=()
+  # Where there is no toolkit there is no such test.
+  [[ ! -e $GPU_TEST ]] || arguments+=(--test "gpu:$GPU_TEST")
+  /usr/bin/python3 tools/pack.py --name tensorkv-test --output "$1" \
+    --outputs_root . \
     --program service/tensorkv-server --program client/cli/tensorkv \
-    --outputs_root . --test tests/tensor/shape_test --output "$1"
+    --test host:tests/kernels/update_rule_test \
+    --test device:tests/integration/async_kill_test \
+    --data service/tensorkv-server --data tests/integration/fault_pusher \
+    --benchmark bench/data_path/data_path_benchmark \
+    --data bench/data_path/reference_server \
+    --license libcli11-dev "${arguments[@]}"
 }
+
+# Everything but glibc comes from the archive.
+expect_own_libraries() {
+  local program foreign
+  while read -r program; do
+    foreign=$(ldd "$program" | grep ' => ' | grep -vF " $PWD/" |
+      grep -vE ' => /[^ ]*/lib(c|m|dl|pthread|rt|resolv)\.so' || true)
+    [[ -z $foreign ]] || fail "$program takes libraries of the system: $foreign"
+  done < <(find bin tests -type f -perm -u+x)
+}
+
+# Nothing but bash and coreutils, and no environment.
+alone() {
+  local path=$TEST_TMPDIR/coreutils tool
+  mkdir -p "$path"
+  for tool in bash dirname mkdir mktemp rm tail timeout; do
+    ln -sf "$(type -P "$tool")" "$path/"
+  done
+  env -i PATH="$path" "$@"
+}
+
+archive=$TEST_TMPDIR/tensorkv.tar.gz
 pack "$archive"
 pack "$archive.again"
 cmp "$archive" "$archive.again" || fail "the same programs, another archive"
 
-mkdir "$TEST_TMPDIR/elsewhere"
-tar -xzf "$archive" -C "$TEST_TMPDIR/elsewhere"
-cd "$TEST_TMPDIR/elsewhere/tensorkv-test"
-
-# Everything but glibc comes from the archive.
-for program in bin/tensorkv-server bin/tensorkv tests/tests/tensor/shape_test
-do
-  foreign=$(ldd "$program" | grep ' => ' | grep -v " $PWD/" |
-    grep -vE ' => /[^ ]*/lib(c|m|dl|pthread|rt|resolv)\.so' || true)
-  [[ -z $foreign ]] || fail "$program takes libraries of the system: $foreign"
+mkdir "$TEST_TMPDIR/some where"
+tar -xzf "$archive" -C "$TEST_TMPDIR/some where"
+cd "$TEST_TMPDIR/some where/tensorkv-test"
+expect_own_libraries
+for package in 'libprotobuf*' libcli11-dev; do
+  compgen -G "licenses/$package" >/dev/null ||
+    fail "the licence of $package is missing"
 done
-compgen -G 'licenses/libprotobuf*' >/dev/null ||
-  fail "the licence of protobuf is missing"
 
-mkdir -p service
+mkdir service
 ln -s ../bin/tensorkv-server service/tensorkv-server
 start_server
-[[ $(bin/tensorkv --server="$server" init w --shape=2 --fill=3) == '' ]] ||
-  fail "init"
-[[ $(bin/tensorkv --server="$server" pull w) == '[3. 3.]' ]] || fail "pull"
+alone bin/tensorkv --server="$server" init w --shape=2 --fill=3
+[[ $(alone bin/tensorkv --server="$server" pull w) == '[3. 3.]' ]] ||
+  fail "pull"
 
-last=$(./run-tests | tail -n 1)
-[[ $last == '1 of 1 test programs passed' ]] || fail "run-tests: $last"
-last=$(./run-tests no_such_test | tail -n 1)
-[[ $last == '0 of 0 test programs passed' ]] || fail "run-tests: $last"
+alone ./run-tests >"$TEST_TMPDIR/output" || fail "$(<"$TEST_TMPDIR/output")"
+cat "$TEST_TMPDIR/output"
+[[ $(tail -n 1 "$TEST_TMPDIR/output") =~ ^[1-9][0-9]*' passed, 0 failed, ' ]] ||
+  fail "run-tests ended otherwise"
+
+[[ $(alone ./run-bench --list) == data_path_benchmark ]] || fail "--list"
+alone ./run-bench --only push/4KiB --quick --repetitions=1 --trial_ms=1 |
+  grep 'tcp/push/4KiB ' || fail "run-bench"
