@@ -228,7 +228,8 @@ absl::Status Namespace::AddEntries(const PushRequest& request,
     StoredKey& key = *entries.keys[i].key;
     const PushEntry& entry = request.entries[i];
     RETURN_IF_ERROR(CheckEntry(key, request, entry));
-    const uint32_t last = std::exchange(key.position_in_call, i + 1);
+    const uint32_t last = key.position_in_call;
+    key.position_in_call = i + 1;
     entries.reply_bytes += key.value_bytes();
     if (last > 0) {
       entries.keys[last - 1].next = i;

@@ -8,7 +8,8 @@
 
 namespace tensorkv {
 
-static_assert(kMaxKeyBytes <= UINT16_MAX && Shape::kMaxRank <= UINT8_MAX);
+// They fit into the bits of name_size_ and rank_.
+static_assert(kMaxKeyBytes < 1 << 12 && Shape::kMaxRank < 1 << 4);
 
 RefPtr<StoredKey> StoredKey::Create(absl::string_view name, DType dtype,
                                     const Shape& shape) {
@@ -19,7 +20,7 @@ RefPtr<StoredKey> StoredKey::Create(absl::string_view name, DType dtype,
 
 StoredKey::StoredKey(absl::string_view name, DType dtype, const Shape& shape)
     : dtype_(dtype),
-      rank_(static_cast<uint8_t>(shape.rank())),
+      rank_(static_cast<uint16_t>(shape.rank())),
       name_size_(static_cast<uint16_t>(name.size())) {
   std::copy(shape.dimensions().begin(), shape.dimensions().end(),
             const_cast<int64_t*>(dimensions().data()));

@@ -97,7 +97,8 @@ inline uint64_t KeyOverheadBytes(absl::string_view name) {
 // update under way keeps the key alive after it was deleted.
 //
 // There may be millions of keys, so dimensions and name lie behind the object
-// in the same allocation, and what few keys need is behind a pointer.
+// in the same allocation, what few keys need is behind a pointer, and the order
+// of the members leaves no gaps.
 //
 // Invariants:
 //  1. At most one update of a key runs at a time; is_updating says so.
@@ -141,6 +142,11 @@ class StoredKey final : public RefCounted {
   // `overhead` has BytesToNote.
   void NoteContribution(const Worker& worker, Step step, Reservation overhead);
 
+  // Waiting pulls that need this key and others at one moment. While there are
+  // any, updates do not write in place, so that the value stays readable.
+  // First, because the base class ends with 4 bytes of padding.
+  uint32_t num_pulls_pinning = 0;
+
   RefPtr<Buffer> value;
   Version version = 1;
   uint64_t update_count = 0;
@@ -156,16 +162,16 @@ class StoredKey final : public RefCounted {
   // Null outside of bounded namespaces.
   std::unique_ptr<LastContributions> contributions;
 
-  // Waiting pulls that need this key and others at one moment. While there are
-  // any, updates do not write in place, so that the value stays readable.
-  uint32_t num_pulls_pinning = 0;
   // Position + 1 of the key's last entry seen by the check of a call, 0 outside
   // of a check.
-  uint32_t position_in_call = 0;
+  uint32_t position_in_call : 30 = 0;
 
-  bool is_updating = false;
-  bool value_is_changing = false;
-  // Where its tensors are. Does not change while others know the key.
+  bool is_updating : 1 = false;
+  bool value_is_changing : 1 = false;
+
+  // Where its tensors are. Does not change while others know the key. This and
+  // what follows is read without the mutex, so it is in no memory location with
+  // what changes.
   DeviceIndex device = 0;
 
  private:
@@ -179,10 +185,14 @@ class StoredKey final : public RefCounted {
   }
 
   const DType dtype_;
-  const uint8_t rank_;
-  const uint16_t name_size_;
+  const uint16_t rank_ : 4;
+  const uint16_t name_size_ : 12;
   RefPtr<BudgetAccount> overhead_account_;
 };
+
+// tcmalloc gives multiples of 16 bytes: a key with one dimension and a name of
+// 10 to 16 bytes takes 128, where a larger object would make it 144.
+static_assert(sizeof(StoredKey) <= 104);
 
 }  // namespace tensorkv
 
