@@ -8,6 +8,9 @@
 namespace tensorkv {
 namespace {
 
+// An f8 contribution to an f64 key brings back eight times its bytes.
+constexpr uint64_t kMaxWidening = 8;
+
 uint64_t FingerprintOfKey(const std::string& name_space,
                           const std::string& key) {
   return absl::HashOf(name_space, key);
@@ -27,7 +30,11 @@ uint64_t FingerprintOfList(const Keys& keys) {
 
 template <typename Entries>
 bool LargeKeys::AreNews(const Entries& entries) const {
-  if (!knows_none()) return true;
+  return !knows_none() || AreLarge(entries);
+}
+
+template <typename Entries>
+bool LargeKeys::AreLarge(const Entries& entries) const {
   uint64_t total = 0;
   uint64_t largest = 0;
   for (const auto& entry : entries) {
@@ -49,8 +56,9 @@ void LargeKeys::Learn(const InitRequest& request) {
   LearnList(keys);
 }
 
+// A push does not change sizes, so that of small tensors has nothing to tell.
 void LargeKeys::Learn(const PushRequest& request) {
-  if (!AreNews(request.entries)) return;
+  if (!AreLarge(request.entries)) return;
   std::vector<Key> keys;
   keys.reserve(request.entries.size());
   for (const PushEntry& entry : request.entries) {
@@ -85,8 +93,17 @@ uint64_t LargeKeys::ExpectedBytes(const PullRequest& request) const {
   return ExpectedOf(keys);
 }
 
+bool LargeKeys::BringsBackLittle(const PushRequest& request) const {
+  uint64_t total = 0;
+  for (const PushEntry& entry : request.entries) {
+    if (entry.skip) return false;
+    total += entry.tensor.size_bytes();
+  }
+  return !policy_.Streams(kMaxWidening * total, request.entries.size());
+}
+
 uint64_t LargeKeys::ExpectedBytes(const PushRequest& request) const {
-  if (knows_none()) return 0;
+  if (knows_none() || BringsBackLittle(request)) return 0;
   std::vector<Key> keys;
   keys.reserve(request.entries.size());
   for (const PushEntry& entry : request.entries) {

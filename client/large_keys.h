@@ -38,7 +38,8 @@ class LargeKeys {
   // How many bytes the values of these keys are known to have; those that are
   // not known count nothing.
   uint64_t ExpectedBytes(const PullRequest& request) const;
-  // The same for the values that a PushPull brings back.
+  // The same for the values that a PushPull brings back; 0 if these go as one
+  // message in any case.
   uint64_t ExpectedBytes(const PushRequest& request) const;
 
  private:
@@ -61,6 +62,13 @@ class LargeKeys {
   // Whether these tensors would change what is known.
   template <typename Entries>
   bool AreNews(const Entries& entries) const;
+  // Whether one of these tensors, or all together, go as a stream.
+  template <typename Entries>
+  bool AreLarge(const Entries& entries) const;
+  // Whether the values that a PushPull brings back do not go as a stream,
+  // whatever the keys' dtypes. Known without a look at the keys, which costs
+  // a list of many small tensors as much as encoding it.
+  bool BringsBackLittle(const PushRequest& request) const;
 
   const StreamPolicy policy_;
   const size_t max_known_;

@@ -108,6 +108,22 @@ TEST_F(LargeKeysTest, PushPullBringsBackWhatIsSkipped) {
       kMiB);
 }
 
+TEST_F(LargeKeysTest, PushPullOfNarrowTensorsBringsBackWiderValues) {
+  keys_.Learn(InitRequest{.entries = {{"w", KiB(1024)}}});
+
+  EXPECT_EQ(keys_.ExpectedBytes(
+                PushRequest{.entries = {{.key = "w", .tensor = KiB(128)}}}),
+            kMiB);
+}
+
+TEST_F(LargeKeysTest, PushPullOfSmallTensorsBringsBackOneMessage) {
+  keys_.Learn(InitRequest{.entries = {{"w", KiB(1024)}}});
+
+  EXPECT_EQ(keys_.ExpectedBytes(
+                PushRequest{.entries = {{.key = "w", .tensor = KiB(127)}}}),
+            0);
+}
+
 TEST_F(LargeKeysTest, SkippedEntriesTeachNothing) {
   keys_.Learn(InitRequest{.entries = {{"w", KiB(1024)}}});
 
