@@ -16,8 +16,9 @@
 namespace tensorkv {
 
 // Tensors of that size and more have a buffer of their own, which a key can
-// take over as its value.
-inline constexpr uint64_t kOwnBufferBytes = 64 * 1024;
+// take over as its value. That costs two allocations; copying 4 KiB once more
+// takes longer.
+inline constexpr uint64_t kOwnBufferBytes = 4 * 1024;
 
 // Buffers that smaller tensors share are at most as large: one contribution
 // that waits keeps no more than this of its neighbours.

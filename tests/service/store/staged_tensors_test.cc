@@ -50,8 +50,9 @@ TEST(StagingLayoutTest, SmallTensorsShareAlignedPlaces) {
 }
 
 TEST(StagingLayoutTest, FullSharedBufferIsFollowedByAnother) {
+  constexpr uint64_t kFit = kMaxSharedBufferBytes / kOwnBufferBytes;
   StagingLayout layout;
-  for (int i = 0; i < 5; ++i) layout.Add(kOwnBufferBytes - 1);
+  for (uint64_t i = 0; i < kFit + 1; ++i) layout.Add(kOwnBufferBytes - 1);
 
   EXPECT_THAT(layout.buffer_bytes(),
               ElementsAre(kMaxSharedBufferBytes - 1, kOwnBufferBytes - 1));

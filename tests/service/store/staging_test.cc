@@ -173,7 +173,7 @@ TEST_F(StagingTest, CheckOfAPushFindsWhatThePushWould) {
               StatusIs(StatusCode::kNotFound));
   EXPECT_THAT(store_.CheckPush(PushOf(Unfilled({3}))),
               StatusIs(StatusCode::kInvalidArgument,
-                       HasSubstr("expected f32[16384], got f32[3]")));
+                       HasSubstr("expected f32[1024], got f32[3]")));
   EXPECT_EQ(Pull().version, 1u);
 }
 
