@@ -22,8 +22,9 @@ namespace tensorkv::wire {
 
 // Payloads up to this size are copied beside the metadata. A piece of its own
 // costs a transport an allocation, several atomic operations and an entry in
-// the system call's vector, together about as much as copying this.
-inline constexpr size_t kMaxCopiedBytes = 4096;
+// the system call's vector. Calls with tensors of 4 KiB are a tenth faster with
+// such pieces, with tensors of 2 KiB a tenth slower.
+inline constexpr size_t kMaxCopiedBytes = 2048;
 
 // 1 to 10: seven bits a byte.
 inline size_t NumberSize(uint64_t number) {
