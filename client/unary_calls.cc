@@ -1,5 +1,7 @@
 #include "client/unary_calls.h"
 
+#include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "base/status_macros.h"
@@ -7,8 +9,10 @@
 #include "client/pull_reply_decoder.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/impl/codegen/client_unary_call.h"
+#include "grpcpp/support/proto_buffer_reader.h"
 #include "proto/grpc_bytes.h"
 #include "tensor/message_writer.h"
+#include "tensor/payload_reader.h"
 #include "tensor/proto_codec.h"
 #include "tensorkv/v1/data.pb.h"
 
@@ -21,6 +25,17 @@ absl::StatusOr<grpc::ByteBuffer> Limited(const EncodedMessage& message,
                                          size_t max_message_bytes) {
   RETURN_IF_ERROR(CheckMessageSize(message.size_bytes(), max_message_bytes));
   return ToByteBuffer(message);
+}
+
+absl::StatusOr<PushReply> DecodePushReply(grpc::ByteBuffer* bytes,
+                                          uint32_t max_results) {
+  grpc::ProtoBufferReader reader(bytes);
+  std::optional<PushReply> reply =
+      ReadPushReply(&reader, bytes->Length(), max_results);
+  if (reply) return *std::move(reply);
+  v1::PushResponse response;
+  RETURN_IF_ERROR(Parse(bytes, &response));
+  return FromProto(response);
 }
 
 }  // namespace
@@ -67,17 +82,13 @@ absl::StatusOr<PushReply> UnaryCalls::Push(const PushRequest& request,
   ASSIGN_OR_RETURN(const grpc::ByteBuffer message,
                    Limited(EncodePush(request), max_message_bytes_));
   ASSIGN_OR_RETURN(grpc::ByteBuffer reply, Call(push_, message, deadline));
-  v1::PushResponse response;
-  RETURN_IF_ERROR(Parse(&reply, &response));
-  return FromProto(response);
+  return DecodePushReply(&reply, request.entries.size());
 }
 
 absl::StatusOr<PullReply> UnaryCalls::Pull(const PullRequest& request,
                                            const CallDeadline& deadline) {
-  v1::PullRequest proto;
-  ToProto(request, &proto);
   ASSIGN_OR_RETURN(const grpc::ByteBuffer message,
-                   Serialize(proto, max_message_bytes_));
+                   Limited(EncodePull(request), max_message_bytes_));
   ASSIGN_OR_RETURN(grpc::ByteBuffer reply, Call(pull_, message, deadline));
   return DecodePullReply(&reply, request.entries.size(), *buffers_);
 }

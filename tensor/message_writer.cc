@@ -80,6 +80,32 @@ void Write(const PushRequest& request, Out& out) {
 }
 
 template <typename Out>
+void Write(const PushResult& result, Out& out) {
+  out.Number(wire::kPushResultVersion, result.version);
+  out.Number(wire::kPushResultRound, result.round);
+}
+
+template <typename Out>
+void Write(const PushReply& reply, Out& out) {
+  WriteField(wire::kPushResults, reply.results, out);
+}
+
+template <typename Out>
+void Write(const PullEntry& entry, Out& out) {
+  out.Bytes(wire::kPullEntryKey, entry.key);
+  out.Number(wire::kPullEntryMinVersion, entry.min_version);
+}
+
+template <typename Out>
+void Write(const PullRequest& request, Out& out) {
+  out.Bytes(wire::kPullNamespace, request.name_space);
+  WriteField(wire::kPullWorker, request.worker, out);
+  out.Number(wire::kPullWait, request.wait);
+  WriteField(wire::kPullCallId, request.call_id, out);
+  WriteField(wire::kPullEntries, request.entries, out);
+}
+
+template <typename Out>
 void Write(const PullReply& reply, Out& out) {
   WriteField(wire::kReplyValues, reply.values, out);
 }
@@ -117,6 +143,12 @@ EncodedMessage EncodePush(const PushRequest& request) {
 EncodedMessage EncodePushPull(const PushRequest& request) {
   return wire::Encode(
       [&request](auto& out) { WriteField(wire::kPushPullPush, request, out); });
+}
+
+EncodedMessage EncodePushReply(const PushReply& reply) { return Encode(reply); }
+
+EncodedMessage EncodePull(const PullRequest& request) {
+  return Encode(request);
 }
 
 EncodedMessage EncodePullReply(const PullReply& reply) { return Encode(reply); }

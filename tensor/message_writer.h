@@ -1,6 +1,7 @@
 // Encodes messages with tensors without copying large payloads: metadata goes
 // into one buffer with the small payloads (wire_writer.h says what is small),
-// larger ones stay where they are and are referenced.
+// larger ones stay where they are and are referenced. Also those without
+// tensors that have an entry per key, without an allocation for each.
 //
 // Byte for byte what ToProto and the generated serializer give. The messages
 // may be larger than a transport takes (2 GiB for the generated code, 4 GiB
@@ -21,6 +22,10 @@ EncodedMessage EncodeInit(const InitRequest& request);
 EncodedMessage EncodePush(const PushRequest& request);
 // A PushPullRequest.
 EncodedMessage EncodePushPull(const PushRequest& request);
+// A PushResponse.
+EncodedMessage EncodePushReply(const PushReply& reply);
+EncodedMessage EncodePull(const PullRequest& request);
+
 // What a value takes in a reply besides its elements, at most: numbers and
 // lengths of 10 bytes each for the version and 8 dimensions, and tags.
 inline constexpr uint64_t kMaxValueOverheadBytes = 128;

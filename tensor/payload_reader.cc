@@ -175,17 +175,52 @@ void Read(WireReader& in, const EntryReader& entries, PullReply* reply) {
   entries.Read(in, wire::kReplyValues, &reply->values);
 }
 
+// --- Messages without payloads ----------------------------------------------
+
+void Read(WireReader& in, PullEntry* entry) {
+  if (in.Accept(wire::kPullEntryKey)) in.ReadText(&entry->key);
+  if (in.Accept(wire::kPullEntryMinVersion)) {
+    entry->min_version = in.ReadNumber();
+  }
+}
+
+void Read(WireReader& in, PushResult* result) {
+  if (in.Accept(wire::kPushResultVersion)) result->version = in.ReadNumber();
+  if (in.Accept(wire::kPushResultRound)) result->round = in.ReadNumber();
+}
+
+template <typename Entry>
+void ReadEntries(WireReader& in, wire::Tag tag, uint32_t max_entries,
+                 std::vector<Entry>* entries) {
+  while (in.Accept(tag)) {
+    if (entries->size() == max_entries) return in.Fail();
+    Entry& entry = entries->emplace_back();
+    in.ReadMessage([&] { Read(in, &entry); });
+  }
+}
+
+// What `read_fields` reads of a message, if that is all of it.
+template <typename Result, typename ReadFields>
+std::optional<Result> ReadMetadata(ZeroCopyInputStream* stream,
+                                   uint64_t message_bytes,
+                                   ReadFields read_fields) {
+  if (message_bytes > wire::kMaxMessageBytes) return std::nullopt;
+  Result result;
+  WireReader in(stream, message_bytes);
+  read_fields(in, result);
+  if (!in.ok() || in.position() != message_bytes) return std::nullopt;
+  return result;
+}
+
 // Reads the whole of `in`.
 template <typename Decoded, typename ReadFields>
 std::optional<Decoded> ReadWhole(ZeroCopyInputStream* stream,
                                  uint64_t message_bytes, uint32_t max_entries,
                                  ReadFields read_fields) {
-  if (message_bytes > wire::kMaxMessageBytes) return std::nullopt;
-  Decoded decoded;
-  WireReader in(stream, message_bytes);
-  read_fields(in, EntryReader(max_entries, &decoded.payloads), decoded);
-  if (!in.ok() || in.position() != message_bytes) return std::nullopt;
-  return decoded;
+  return ReadMetadata<Decoded>(
+      stream, message_bytes, [&](WireReader& in, Decoded& decoded) {
+        read_fields(in, EntryReader(max_entries, &decoded.payloads), decoded);
+      });
 }
 
 }  // namespace
@@ -228,6 +263,30 @@ std::optional<DecodedPull> ReadPullReply(ZeroCopyInputStream* in,
       in, message_bytes, max_entries,
       [](WireReader& in, const EntryReader& entries, DecodedPull& decoded) {
         Read(in, entries, &decoded.reply);
+      });
+}
+
+std::optional<PullRequest> ReadPull(ZeroCopyInputStream* in,
+                                    uint64_t message_bytes,
+                                    uint32_t max_entries) {
+  return ReadMetadata<PullRequest>(
+      in, message_bytes, [max_entries](WireReader& in, PullRequest& request) {
+        if (in.Accept(wire::kPullNamespace)) in.ReadText(&request.name_space);
+        ReadIfPresent(in, wire::kPullWorker, &request.worker);
+        if (in.Accept(wire::kPullWait)) {
+          request.wait = in.ReadNumberUpTo(1) == 1;
+        }
+        ReadIfPresent(in, wire::kPullCallId, &request.call_id);
+        ReadEntries(in, wire::kPullEntries, max_entries, &request.entries);
+      });
+}
+
+std::optional<PushReply> ReadPushReply(ZeroCopyInputStream* in,
+                                       uint64_t message_bytes,
+                                       uint32_t max_results) {
+  return ReadMetadata<PushReply>(
+      in, message_bytes, [max_results](WireReader& in, PushReply& reply) {
+        ReadEntries(in, wire::kPushResults, max_results, &reply.results);
       });
 }
 

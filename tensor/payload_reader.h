@@ -71,6 +71,15 @@ std::optional<DecodedPull> ReadPullReply(
     google::protobuf::io::ZeroCopyInputStream* in, uint64_t message_bytes,
     uint32_t max_entries);
 
+// Messages with an entry per key and no payload, likewise.
+std::optional<PullRequest> ReadPull(
+    google::protobuf::io::ZeroCopyInputStream* in, uint64_t message_bytes,
+    uint32_t max_entries);
+// A PushResponse.
+std::optional<PushReply> ReadPushReply(
+    google::protobuf::io::ZeroCopyInputStream* in, uint64_t message_bytes,
+    uint32_t max_results);
+
 // Copies each payload into the memory of its tensor; `in` starts at the first
 // byte of the message. A tensor whose payload is empty is left alone and may
 // be null.

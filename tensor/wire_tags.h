@@ -46,6 +46,25 @@ inline constexpr Tag kPushEntrySkip =
 inline constexpr Tag kPushEntryTensor =
     RunTag(v1::PushEntry::kTensorFieldNumber);
 
+inline constexpr Tag kPushResults =
+    RunTag(v1::PushResponse::kResultsFieldNumber);
+inline constexpr Tag kPushResultVersion =
+    NumberTag(v1::PushResult::kVersionFieldNumber);
+inline constexpr Tag kPushResultRound =
+    NumberTag(v1::PushResult::kRoundFieldNumber);
+
+inline constexpr Tag kPullNamespace =
+    RunTag(v1::PullRequest::kNamespaceFieldNumber);
+inline constexpr Tag kPullWorker = RunTag(v1::PullRequest::kWorkerFieldNumber);
+inline constexpr Tag kPullWait = NumberTag(v1::PullRequest::kWaitFieldNumber);
+inline constexpr Tag kPullCallId = RunTag(v1::PullRequest::kCallIdFieldNumber);
+inline constexpr Tag kPullEntries =
+    RunTag(v1::PullRequest::kEntriesFieldNumber);
+
+inline constexpr Tag kPullEntryKey = RunTag(v1::PullEntry::kKeyFieldNumber);
+inline constexpr Tag kPullEntryMinVersion =
+    NumberTag(v1::PullEntry::kMinVersionFieldNumber);
+
 inline constexpr Tag kReplyValues =
     RunTag(v1::PullResponse::kValuesFieldNumber);
 static_assert(kReplyValues == RunTag(v1::PushPullResponse::kValuesFieldNumber));

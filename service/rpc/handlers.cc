@@ -47,13 +47,12 @@ void Handlers::Push(grpc::ByteBuffer* bytes, CallContext context,
   absl::StatusOr<PushRequest> request = decoder_.Push(bytes);
   if (!request.ok()) return std::move(respond)(request.status());
   store_.Push(*std::move(request), std::move(context),
-              Encoded<PushReply>(limits_, Encode<v1::PushResponse, PushReply>,
-                                 std::move(respond)));
+              Encoded<PushReply>(limits_, EncodeResults, std::move(respond)));
 }
 
 void Handlers::Pull(grpc::ByteBuffer* bytes, CallContext context,
                     Responder respond) {
-  absl::StatusOr<PullRequest> request = Decode<v1::PullRequest>(bytes, limits_);
+  absl::StatusOr<PullRequest> request = DecodePull(bytes, limits_);
   if (!request.ok()) return std::move(respond)(request.status());
   // More cannot be sent; whether all of it can is seen when it is encoded.
   context.max_reply_bytes = limits_.max_message_bytes;

@@ -1,9 +1,15 @@
 #include "service/rpc/message_codec.h"
 
+#include <optional>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "grpcpp/impl/codegen/proto_utils.h"
+#include "grpcpp/support/proto_buffer_reader.h"
 #include "proto/grpc_bytes.h"
 #include "tensor/message_writer.h"
+#include "tensor/payload_reader.h"
+#include "tensorkv/v1/data.pb.h"
 
 namespace tensorkv {
 namespace {
@@ -41,6 +47,14 @@ absl::Status OverTheLimit(uint64_t bytes, const MessageLimits& limits) {
   return absl::ResourceExhaustedError(absl::StrCat(
       "the reply takes ", bytes, " bytes, the limit of a message is ",
       limits.max_message_bytes, ": ask for less in one call"));
+}
+
+absl::StatusOr<grpc::ByteBuffer> Limited(const EncodedMessage& message,
+                                         const MessageLimits& limits) {
+  if (message.size_bytes() > limits.max_message_bytes) {
+    return OverTheLimit(message.size_bytes(), limits);
+  }
+  return ToByteBuffer(message);
 }
 
 }  // namespace
@@ -84,11 +98,22 @@ absl::StatusOr<uint64_t> BytesForValues(size_t num_values,
 
 absl::StatusOr<grpc::ByteBuffer> EncodeValues(const PullReply& reply,
                                               const MessageLimits& limits) {
-  const EncodedMessage message = EncodePullReply(reply);
-  if (message.size_bytes() > limits.max_message_bytes) {
-    return OverTheLimit(message.size_bytes(), limits);
-  }
-  return ToByteBuffer(message);
+  return Limited(EncodePullReply(reply), limits);
+}
+
+absl::StatusOr<grpc::ByteBuffer> EncodeResults(const PushReply& reply,
+                                               const MessageLimits& limits) {
+  return Limited(EncodePushReply(reply), limits);
+}
+
+absl::StatusOr<PullRequest> DecodePull(grpc::ByteBuffer* bytes,
+                                       const MessageLimits& limits) {
+  grpc::ProtoBufferReader reader(bytes);
+  std::optional<PullRequest> request =
+      ReadPull(&reader, bytes->Length(), limits.max_entries);
+  if (!request) return Decode<v1::PullRequest>(bytes, limits);
+  bytes->Clear();
+  return *std::move(request);
 }
 
 }  // namespace tensorkv

@@ -1,6 +1,6 @@
 // Between the bytes of a call and the values of tensor/requests.h, by the
-// generated code. Requests with payload usually go another way: see
-// payload_decoder.h.
+// generated code, but for messages with an entry per key. Requests with payload
+// usually go another way: see payload_decoder.h.
 //
 // Pure functions, thread-safe.
 
@@ -34,6 +34,15 @@ absl::StatusOr<grpc::ByteBuffer> Serialize(
 // Errors: ResourceExhausted if the reply is over the limit.
 absl::StatusOr<grpc::ByteBuffer> EncodeValues(const PullReply& reply,
                                               const MessageLimits& limits);
+
+// Errors: ResourceExhausted if the reply is over the limit.
+absl::StatusOr<grpc::ByteBuffer> EncodeResults(const PushReply& reply,
+                                               const MessageLimits& limits);
+
+// Empties `bytes`.
+// Errors: those of Parse.
+absl::StatusOr<PullRequest> DecodePull(grpc::ByteBuffer* bytes,
+                                       const MessageLimits& limits);
 
 // What a reply with so many values leaves for their elements.
 // Errors: ResourceExhausted if it leaves nothing, whatever the values.

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "tensor/message_writer.h"
 #include "tensor/payload_reader.h"
@@ -83,12 +84,21 @@ auto ReadWithPayloads(const Chunks& chunks) {
   return value;
 }
 
+template <typename T>
+absl::StatusOr<T> AsStatusOr(absl::StatusOr<T> value) {
+  return value;
+}
+template <typename T>
+absl::StatusOr<T> AsStatusOr(T value) {
+  return value;
+}
+
 template <typename Proto>
 auto FromBytes(absl::string_view bytes) {
   Proto proto;
   const bool parsed =
       proto.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
-  auto value = FromProto(std::move(proto));
+  auto value = AsStatusOr(FromProto(std::move(proto)));
   using Value = typename decltype(value)::value_type;
   std::optional<Value> result;
   if (parsed && value.ok()) result = *std::move(value);
@@ -130,6 +140,26 @@ struct Reply {
   static constexpr auto WriteByHand = EncodePullReply;
   static constexpr auto Read = FromBytes<v1::PullResponse>;
   static constexpr auto Write = ToBytes<v1::PullResponse, PullReply>;
+};
+
+template <auto kRead>
+auto ReadWhole(const Chunks& chunks) {
+  ArrayInputStream in = chunks.Stream();
+  return kRead(&in, chunks.message_bytes, kMaxEntries);
+}
+
+struct PushResults {
+  static constexpr auto ReadByHand = ReadWhole<ReadPushReply>;
+  static constexpr auto WriteByHand = EncodePushReply;
+  static constexpr auto Read = FromBytes<v1::PushResponse>;
+  static constexpr auto Write = ToBytes<v1::PushResponse, PushReply>;
+};
+
+struct Pull {
+  static constexpr auto ReadByHand = ReadWhole<ReadPull>;
+  static constexpr auto WriteByHand = EncodePull;
+  static constexpr auto Read = FromBytes<v1::PullRequest>;
+  static constexpr auto Write = ToBytes<v1::PullRequest, PullRequest>;
 };
 
 struct Part {
@@ -229,6 +259,10 @@ CodecComparison CompareCodecs(MessageKind kind, absl::string_view bytes,
       return Compare<Reply>(bytes, chunk_bytes);
     case MessageKind::kPart:
       return Compare<Part>(bytes, chunk_bytes);
+    case MessageKind::kPushReply:
+      return Compare<PushResults>(bytes, chunk_bytes);
+    case MessageKind::kPull:
+      return Compare<Pull>(bytes, chunk_bytes);
   }
   return {};
 }

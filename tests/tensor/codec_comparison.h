@@ -9,10 +9,19 @@
 
 namespace tensorkv::testing {
 
-enum class MessageKind { kInit, kPush, kPushPull, kPullReply, kPart };
+enum class MessageKind {
+  kInit,
+  kPush,
+  kPushPull,
+  kPullReply,
+  kPart,
+  kPushReply,
+  kPull,
+};
 inline constexpr MessageKind kAllMessageKinds[] = {
-    MessageKind::kInit, MessageKind::kPush, MessageKind::kPushPull,
-    MessageKind::kPullReply, MessageKind::kPart};
+    MessageKind::kInit,      MessageKind::kPush, MessageKind::kPushPull,
+    MessageKind::kPullReply, MessageKind::kPart, MessageKind::kPushReply,
+    MessageKind::kPull};
 
 struct CodecComparison {
   // The hand-written codec gave a result.

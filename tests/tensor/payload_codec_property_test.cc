@@ -53,6 +53,10 @@ std::string RandomMessage(MessageKind kind, uint64_t seed) {
       return RandomMessage<v1::PullResponse, PullReply>(seed);
     case MessageKind::kPart:
       return RandomPart(seed);
+    case MessageKind::kPushReply:
+      return RandomMessage<v1::PushResponse, PushReply>(seed);
+    case MessageKind::kPull:
+      return RandomMessage<v1::PullRequest, PullRequest>(seed);
   }
   return "";
 }
