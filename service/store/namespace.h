@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -110,6 +111,12 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
  private:
   using KeyPtr = RefPtr<StoredKey>;
   using WorkerGroupPtr = std::unique_ptr<WorkerGroup>;
+  // What a change of a rule has made for a key.
+  struct NewState {
+    KeyPtr key;  // stays, so that its address is no other key's
+    RefPtr<RuleState> state;
+  };
+  using NewStates = absl::flat_hash_map<const StoredKey*, NewState>;
 
   // The calls that may wait.
   class PullCall;
@@ -151,7 +158,6 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
     std::vector<KeyPtr> released_keys;
     std::vector<std::unique_ptr<Rounds>> removed_rounds;
     std::vector<ClosedRounds> dropped_rounds;
-    std::vector<RefPtr<RuleState>> removed_states;
   };
 
   struct FoldOfKey {
@@ -458,12 +464,22 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   void EndLeases();
 
   // namespace_rules.cc
-  // REQUIRES: the mutex, unless nobody else knows the key.
+  // For a key that nobody else knows, or with rules_mutex_: nothing else
+  // changes a key's rule or which tensors its state has.
   absl::StatusOr<RefPtr<RuleState>> MakeState(const StoredKey& key,
                                               const UpdateRule& rule);
+  std::shared_ptr<const RuleBindings> bindings() const;
   // Binds `rule` to `pattern`, and to the keys that follow from it.
-  absl::Status Bind(absl::string_view pattern, SharedRule rule,
-                    Replies& replies) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Bind(absl::string_view pattern, SharedRule rule)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(rules_mutex_);
+  // The keys that a rule of `pattern` governs, which now has the rule
+  // `present`.
+  std::vector<KeyPtr> GovernedKeys(absl::string_view pattern,
+                                   const UpdateRule* present) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  static bool HasAll(const NewStates& states, absl::Span<const KeyPtr> keys);
+  static void SetRuleOf(StoredKey& key, const SharedRule& rule,
+                        RefPtr<RuleState>& state);
   KeyStatus StatusOf(const StoredKey& key) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status AddDigests(absl::Span<KeyStatus> keys);
@@ -490,6 +506,9 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   const RefPtr<BudgetAccount> contributions_;
   const RefPtr<BudgetAccount> metadata_;
   const std::shared_ptr<CallWindow> calls_;
+
+  // Held by who changes rules, while memory is allocated.
+  Mutex rules_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
 
   mutable Mutex mutex_;
   KeyTable keys_ ABSL_GUARDED_BY(mutex_);

@@ -1,5 +1,6 @@
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "service/store/names.h"
@@ -16,75 +17,109 @@ constexpr uint64_t kPatternOverheadBytes = 512;
 absl::Status Namespace::SetRule(const SetRuleRequest& request) {
   RETURN_IF_ERROR(CheckKeyPattern(request.key_pattern));
   ASSIGN_OR_RETURN(UpdateRule rule, UpdateRule::Create(request.rule));
-  Replies replies;  // what goes, goes after the lock
-  MutexLock lock(&mutex_);
+  MutexLock lock(&rules_mutex_);
   return Bind(request.key_pattern,
-              std::make_shared<const UpdateRule>(std::move(rule)), replies);
+              std::make_shared<const UpdateRule>(std::move(rule)));
 }
 
 absl::StatusOr<RuleSpec> Namespace::SetHyperparameters(
     const SetHyperparametersRequest& request) {
   RETURN_IF_ERROR(CheckKeyPattern(request.key_pattern));
-  Replies replies;
-  MutexLock lock(&mutex_);
-  const SharedRule present = bindings_->Get(request.key_pattern);
+  MutexLock lock(&rules_mutex_);
+  const SharedRule present = bindings()->Get(request.key_pattern);
   if (present == nullptr) {
     return absl::NotFoundError(absl::StrCat("key pattern ",
                                             Quoted(request.key_pattern),
                                             ": no rule is bound to it"));
   }
   ASSIGN_OR_RETURN(UpdateRule rule, present->With(request.hyperparameters));
-  RETURN_IF_ERROR(Bind(request.key_pattern,
-                       std::make_shared<const UpdateRule>(rule), replies));
+  RETURN_IF_ERROR(
+      Bind(request.key_pattern, std::make_shared<const UpdateRule>(rule)));
   return rule.spec();
 }
 
+std::shared_ptr<const RuleBindings> Namespace::bindings() const {
+  MutexLock lock(&mutex_);
+  return bindings_;
+}
+
 // Prepares every key's new state before it changes the first key, so that a
-// failure changes nothing.
-//
-// Under the mutex a device is asked for memory, which waits for no work of the
-// device, but is a call of its driver where the pool must grow: the namespace
-// stands still for that long. TODO(#5): allocate first, as Init does.
-absl::Status Namespace::Bind(absl::string_view pattern, SharedRule rule,
-                             Replies& replies) {
-  auto changed = std::make_shared<RuleBindings>(*bindings_);
+// failure changes nothing. Not under the mutex, as a device may take its time
+// to find memory; for keys that come meanwhile there is another turn.
+absl::Status Namespace::Bind(absl::string_view pattern, SharedRule rule) {
+  const std::shared_ptr<const RuleBindings> before = bindings();
+  auto changed = std::make_shared<RuleBindings>(*before);
   RETURN_IF_ERROR(changed->Set(pattern, rule));
-  // A pattern that has a rule governs the keys that have this rule; a new one
-  // comes first, so that it governs all that match.
-  const SharedRule present = bindings_->Get(pattern);
+  const SharedRule present = before->Get(pattern);
   if (present == nullptr) {
     ASSIGN_OR_RETURN(
         Reservation overhead,
         Reservation::Create(metadata_, kPatternOverheadBytes + pattern.size()));
     changed->Charge(pattern, std::move(overhead));
   }
-  std::vector<std::pair<StoredKey*, RefPtr<RuleState>>> changes;
-  absl::Status status;
-  keys_.ForEach([&](StoredKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    if (!status.ok()) return;
-    const bool is_governed = present != nullptr
-                                 ? key.rule == present
-                                 : MatchesGlob(pattern, key.name());
-    if (!is_governed) return;
-    status = CheckRule(key.name(), key.dtype(), *rule);
-    if (!status.ok()) return;
-    absl::StatusOr<RefPtr<RuleState>> state = MakeState(key, *rule);
-    status = state.status();
-    if (status.ok()) changes.emplace_back(&key, *std::move(state));
-  });
-  RETURN_IF_ERROR(status);
-  for (auto& [key, state] : changes) {
-    if (key->rule->spec().name != rule->spec().name) key->update_count = 0;
-    key->rule = rule;
-    std::swap(key->rule_state, state);
-    replies.removed_states.push_back(std::move(state));
+  NewStates states;  // what goes, goes without the mutex
+  for (;;) {
+    std::vector<KeyPtr> governed;
+    {
+      MutexLock lock(&mutex_);
+      governed = GovernedKeys(pattern, present.get());
+      if (HasAll(states, governed)) {
+        for (const KeyPtr& key : governed) {
+          SetRuleOf(*key, rule, states[key.get()].state);
+        }
+        bindings_ = std::move(changed);
+        return absl::OkStatus();
+      }
+    }
+    for (const KeyPtr& key : governed) {
+      if (states.contains(key.get())) continue;
+      RETURN_IF_ERROR(CheckRule(key->name(), key->dtype(), *rule));
+      ASSIGN_OR_RETURN(RefPtr<RuleState> state, MakeState(*key, *rule));
+      states[key.get()] = {key, std::move(state)};
+    }
   }
-  bindings_ = std::move(changed);
-  return absl::OkStatus();
 }
 
-// The state that `key` has under `rule`: what it keeps of its present state,
-// and new tensors, to be filled by its next update.
+// A pattern that has a rule governs the keys that have this rule; a new one
+// comes first, so that it governs all that match.
+std::vector<Namespace::KeyPtr> Namespace::GovernedKeys(
+    absl::string_view pattern, const UpdateRule* present) const {
+  std::vector<KeyPtr> governed;
+  keys_.ForEach([&](StoredKey& key) {
+    const bool is_governed = present != nullptr
+                                 ? key.rule.get() == present
+                                 : MatchesGlob(pattern, key.name());
+    if (is_governed) governed.emplace_back(&key);
+  });
+  return governed;
+}
+
+bool Namespace::HasAll(const NewStates& states, absl::Span<const KeyPtr> keys) {
+  return absl::c_all_of(
+      keys, [&](const KeyPtr& key) { return states.contains(key.get()); });
+}
+
+// `state` takes the place of the present one, and the other way round. What it
+// has of that may have been filled since.
+void Namespace::SetRuleOf(StoredKey& key, const SharedRule& rule,
+                          RefPtr<RuleState>& state) {
+  if (state && key.rule_state) {
+    const RuleState& present = *key.rule_state;
+    if (state->states == present.states) {
+      state->states_are_new = present.states_are_new;
+    }
+    if (state->master == present.master) {
+      state->master_is_new = present.master_is_new;
+    }
+  }
+  if (key.rule->spec().name != rule->spec().name) key.update_count = 0;
+  key.rule = rule;
+  std::swap(key.rule_state, state);
+}
+
+// The state that `key` has under `rule`: what it keeps of its present state, of
+// which SetRuleOf knows whether it is filled, and new tensors, to be filled by
+// its next update.
 absl::StatusOr<RefPtr<RuleState>> Namespace::MakeState(const StoredKey& key,
                                                        const UpdateRule& rule) {
   const size_t num_states = rule.num_states();
@@ -109,7 +144,6 @@ absl::StatusOr<RefPtr<RuleState>> Namespace::MakeState(const StoredKey& key,
   };
   if (keeps_states) {
     state->states = present->states;
-    state->states_are_new = present->states_are_new;
   } else {
     state->states_are_new = num_states > 0;
     for (size_t i = 0; i < num_states; ++i) {
@@ -119,7 +153,6 @@ absl::StatusOr<RefPtr<RuleState>> Namespace::MakeState(const StoredKey& key,
   }
   if (keeps_master && has_master) {
     state->master = present->master;
-    state->master_is_new = present->master_is_new;
   } else if (keeps_master) {
     state->master_is_new = true;
     ASSIGN_OR_RETURN(state->master, allocate(DType::kF32));

@@ -42,8 +42,9 @@ void BarrierOnce(const std::shared_ptr<Namespace>& name_space,
                  BarrierRequest request, CallContext context,
                  ReplyCallback<BarrierReply> done);
 
-// These take no longer than to get the namespace's mutex and to hold it; so
-// does the wait for another attempt, which blocks the thread.
+// These take no longer than to get the namespace's mutex and to hold it, those
+// of rules than to allocate states; so does the wait for another attempt, which
+// blocks the thread.
 absl::StatusOr<DeleteReply> DeleteOnce(Namespace& name_space,
                                        const DeleteRequest& request);
 absl::StatusOr<JoinReply> JoinOnce(Namespace& name_space,

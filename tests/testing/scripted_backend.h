@@ -3,6 +3,7 @@
 #ifndef TENSORKV_TESTS_TESTING_SCRIPTED_BACKEND_H_
 #define TENSORKV_TESTS_TESTING_SCRIPTED_BACKEND_H_
 
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -36,7 +37,12 @@ class ScriptedBackend final : public Backend {
     MutexLock lock(&mutex_);
     apply_status_ = std::move(status);
   }
-  // The same for Allocate.
+  // The next Allocate calls `hook` first.
+  void WhenAllocating(std::function<void()> hook) {
+    MutexLock lock(&mutex_);
+    allocate_hook_ = std::move(hook);
+  }
+  // As FailApply, for Allocate.
   void FailAllocate(absl::Status status) {
     MutexLock lock(&mutex_);
     allocate_status_ = std::move(status);
@@ -49,10 +55,13 @@ class ScriptedBackend final : public Backend {
   uint64_t free_bytes() const override { return UINT64_MAX; }
   absl::StatusOr<RefPtr<Buffer>> Allocate(
       size_t size_bytes, RefPtr<MemoryAccount> account) override {
+    std::function<void()> hook;
     {
       MutexLock lock(&mutex_);
       if (!allocate_status_.ok()) return allocate_status_;
+      hook = std::exchange(allocate_hook_, nullptr);
     }
+    if (hook) hook();
     return cpu_.Allocate(size_bytes, std::move(account));
   }
   absl::Status Zero(absl::Span<const MutableTensorView> tensors) override {
@@ -89,6 +98,7 @@ class ScriptedBackend final : public Backend {
   int num_held_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Status apply_status_ ABSL_GUARDED_BY(mutex_);
   absl::Status allocate_status_ ABSL_GUARDED_BY(mutex_);
+  std::function<void()> allocate_hook_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tensorkv::testing

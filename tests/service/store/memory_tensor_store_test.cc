@@ -461,6 +461,25 @@ TEST_F(MemoryTensorStoreTest, StateIsReservedWhenTheRuleIsSet) {
   EXPECT_EQ(store_.DescribeNamespace("")->memory.state, 2 * 4 * sizeof(float));
 }
 
+TEST_F(MemoryTensorStoreTest, NamespaceGoesOnWhileStatesAreAllocated) {
+  ASSERT_OK(Init("w", 1));
+  SetRuleRequest request;
+  request.rule = {.name = "adam", .hyperparameters = {}};
+  backend_.WhenAllocating([this] {
+    EXPECT_OK(Push(PushOf("w", 2)));
+    EXPECT_OK(Init("new", 1));
+  });
+
+  ASSERT_OK(store_.SetRule(request));
+
+  EXPECT_EQ(First(*Pull(PullOf("w"))), 2);
+  // The key that came meanwhile has the rule too.
+  for (const KeyStatus& key : store_.List({})->keys) {
+    EXPECT_EQ(key.rule.name, "adam") << key.key;
+    EXPECT_EQ(key.state_bytes, 2 * 4 * sizeof(float)) << key.key;
+  }
+}
+
 TEST_F(MemoryTensorStoreTest, RuleWithoutRoomForItsStateChangesNothing) {
   InitRequest init;
   init.entries.push_back({"small", Filled(1)});
