@@ -100,7 +100,7 @@ TEST(WireWriterTest, LargePayloadIsAPieceOfItsOwn) {
   EXPECT_EQ(message.pieces()[1].data, bytes.data());
   EXPECT_EQ(message.pieces()[1].buffer, buffer);
   EXPECT_EQ(message.pieces()[2].buffer, message.pieces()[0].buffer);
-  EXPECT_EQ(BytesOf(message), "\x0a\x81\x20" + bytes + "\x10\x07");
+  EXPECT_EQ(BytesOf(message), "\x0a\x81\x10" + bytes + "\x10\x07");
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace {
 absl::Status DoubleOutOf100(int num_elements) {
   FakeGpu gpu;
   const auto backend =
-      CudaBackend::Create(gpu.Open(), {.quota_bytes = 1 << 20});
+      CudaBackend::Create(gpu.Open(), {.quota_bytes = 4 << 20});
   const RefPtr<Buffer> buffer = *(*backend)->Allocate(400, nullptr);
   const UpdateRule accumulate = *UpdateRule::Create({"accumulate"});
   const MutableTensorView tensor = {DType::kF32, num_elements,
