@@ -116,8 +116,10 @@ expect 1 'a/gpu_test under memcheck: 2 passed' \
   fail "the output of memcheck was not kept"
 
 test_program host a/failing_test <<'END'
+echo '[ RUN      ] S.A'
 echo 'what went wrong'
 echo '[  FAILED  ] S.A, where GetParam() = 3 (0 ms)'
+for i in {1..100}; do echo "later $i"; done
 echo '[  FAILED  ] S.A, where GetParam() = 3'
 exit 1
 END
