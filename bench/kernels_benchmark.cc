@@ -13,12 +13,13 @@
 #include <thread>
 #include <vector>
 
+#include "bench/key_update.h"
 #include "kernels/backend.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/thread_pool.h"
 #include "tensor/tensor.h"
 
-namespace tensorkv {
+namespace tensorkv::bench {
 namespace {
 
 // 64 MiB of f32: far more than the caches hold.
@@ -29,55 +30,6 @@ int NumThreads() { return std::max(1u, std::thread::hardware_concurrency()); }
 Tensor MakeTensor(DType dtype, int64_t num_elements) {
   return Tensor::Filled(dtype, {num_elements}, 0.5).value();
 }
-
-// One key's tensors, updated in place.
-class KeyUpdate {
- public:
-  KeyUpdate(const UpdateRule& rule, DType dtype, int64_t num_elements,
-            int num_contributions)
-      : rule_(rule), value_(MakeTensor(dtype, num_elements)) {
-    for (int i = 0; i < num_contributions; ++i) {
-      tensors_.push_back(MakeTensor(dtype, num_elements));
-      contributions_.push_back(tensors_.back().view());
-    }
-    for (int i = 0; i < rule.num_states(); ++i) {
-      tensors_.push_back(MakeTensor(AccumulateType(dtype), num_elements));
-      states_.push_back(tensors_.back().mutable_view());
-    }
-    if (rule.keeps_master(dtype)) {
-      tensors_.push_back(MakeTensor(DType::kF32, num_elements));
-      master_ = tensors_.back().mutable_view();
-    }
-  }
-
-  TensorUpdate view() {
-    return {.rule = &rule_,
-            .stored = value_.view(),
-            .contributions = contributions_,
-            .states = states_,
-            .master = master_,
-            .value = value_.mutable_view()};
-  }
-
-  // What one update must read and write at least.
-  double bytes_moved() const {
-    double bytes = 0;
-    for (const TensorView& view : contributions_) bytes += view.size_bytes();
-    for (const MutableTensorView& view : states_)
-      bytes += 2 * view.size_bytes();
-    // The master is read in place of the value.
-    bytes += 2.0 * master_.size_bytes();
-    return bytes + (master_.data ? 1.0 : 2.0) * value_.size_bytes();
-  }
-
- private:
-  const UpdateRule& rule_;
-  Tensor value_;
-  std::vector<Tensor> tensors_;
-  std::vector<TensorView> contributions_;
-  std::vector<MutableTensorView> states_;
-  MutableTensorView master_;
-};
 
 template <typename Body>
 double Seconds(Body body) {
@@ -114,8 +66,14 @@ class ParallelCopy {
 void UpdateLarge(benchmark::State& state, const RuleSpec& spec, DType dtype,
                  int num_contributions) {
   const UpdateRule rule = UpdateRule::Create(spec).value();
-  KeyUpdate update(rule, dtype, kLargeElements, num_contributions);
   CpuBackend backend(NumThreads());
+  const KeyUpdate update =
+      KeyUpdate::Create(backend, &rule,
+                        {.dtype = dtype,
+                         .num_elements = kLargeElements,
+                         .num_contributions = num_contributions})
+          .value();
+  const double bytes_moved = BytesMoved(update.view());
   ParallelCopy copy(NumThreads());
   double update_seconds = 0;
   double copy_seconds = 0;
@@ -128,7 +86,7 @@ void UpdateLarge(benchmark::State& state, const RuleSpec& spec, DType dtype,
     state.SetIterationTime(seconds);
   }
   const double iterations = state.iterations();
-  const double speed = update.bytes_moved() * iterations / update_seconds;
+  const double speed = bytes_moved * iterations / update_seconds;
   const double copy_speed = copy.bytes_moved() * iterations / copy_seconds;
   state.counters["GB/s"] = speed / 1e9;
   state.counters["memcpy_GB/s"] = copy_speed / 1e9;
@@ -142,9 +100,11 @@ void UpdateManyTiny(benchmark::State& state) {
   std::vector<KeyUpdate> keys;
   std::vector<TensorUpdate> batch;
   for (int i = 0; i < kNumTensors; ++i) {
-    keys.emplace_back(rule, DType::kF32, state.range(0), 1);
+    keys.push_back(
+        KeyUpdate::Create(backend, &rule, {.num_elements = state.range(0)})
+            .value());
   }
-  for (KeyUpdate& key : keys) batch.push_back(key.view());
+  for (const KeyUpdate& key : keys) batch.push_back(key.view());
   for (auto _ : state) {
     if (!backend.Apply(batch).ok()) state.SkipWithError("Apply");
   }
@@ -170,6 +130,6 @@ BENCHMARK_CAPTURE(UpdateLarge, sum_of_8_sgd_bf16_master, kSgd, DType::kBF16, 8)
 BENCHMARK(UpdateManyTiny)->Arg(1)->Arg(64);
 
 }  // namespace
-}  // namespace tensorkv
+}  // namespace tensorkv::bench
 
 BENCHMARK_MAIN();
