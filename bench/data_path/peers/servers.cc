@@ -83,11 +83,11 @@ ServerLauncher::~ServerLauncher() {
 }
 
 absl::StatusOr<ServerProcess> ServerLauncher::StartTensorkv(
-    Transport transport) {
+    Transport transport, absl::string_view device) {
   return StartAndAwaitLog(
       {options_.tensorkv_server,
        absl::StrCat("--listen=", ListenAddress("tensorkv", transport)),
-       "--metrics_listen=127.0.0.1:0"});
+       "--metrics_listen=127.0.0.1:0", absl::StrCat("--device=", device)});
 }
 
 absl::StatusOr<ServerProcess> ServerLauncher::StartReference(

@@ -50,7 +50,9 @@ class ServerLauncher {
   ServerLauncher(const ServerLauncher&) = delete;
   ServerLauncher& operator=(const ServerLauncher&) = delete;
 
-  absl::StatusOr<ServerProcess> StartTensorkv(Transport transport);
+  // `device` as for the flag of tensorkv-server.
+  absl::StatusOr<ServerProcess> StartTensorkv(Transport transport,
+                                              absl::string_view device = "cpu");
   // `kind` is "raw" or "naive".
   absl::StatusOr<ServerProcess> StartReference(absl::string_view kind,
                                                Transport transport);

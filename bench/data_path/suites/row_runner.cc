@@ -44,7 +44,7 @@ void RowRunner::Measure(Row row, Entrant ours, std::vector<Entrant> references,
     loads.push_back(LoadOf(reference));
   }
   const std::vector<absl::StatusOr<Measurement>> results =
-      MeasureInterleaved(loads, plan_.measure);
+      MeasureInterleaved(loads, plan_.measure, clocks_);
   if (!results.front().ok()) {
     section->left_out.push_back(Note(row, ours.name, results.front().status()));
     return;
