@@ -1,0 +1,70 @@
+// When a backend copies to its device.
+
+#ifndef TENSORKV_BENCH_GPU_COPY_WATCH_H_
+#define TENSORKV_BENCH_GPU_COPY_WATCH_H_
+
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/time/time.h"
+#include "base/mutex.h"
+#include "bench/data_path/measure/clocks.h"
+#include "kernels/backend.h"
+
+namespace tensorkv::bench::gpu {
+
+// A Backend that passes everything on, and remembers when its last copy to the
+// device began and ended. Thread-safe.
+class CopyWatch final : public Backend {
+ public:
+  // As SteadyTime tells.
+  struct Times {
+    absl::Duration began_at;
+    absl::Duration ended_at;
+  };
+
+  // `inner` outlives this object.
+  explicit CopyWatch(Backend* inner) : inner_(*inner) {}
+
+  Times last_copy() const {
+    MutexLock lock(&mutex_);
+    return last_copy_;
+  }
+
+  absl::string_view name() const override { return inner_.name(); }
+  bool is_host() const override { return inner_.is_host(); }
+  DeviceHealth& health() override { return inner_.health(); }
+  uint64_t free_bytes() const override { return inner_.free_bytes(); }
+  absl::StatusOr<RefPtr<Buffer>> Allocate(
+      size_t size_bytes, RefPtr<MemoryAccount> account) override {
+    return inner_.Allocate(size_bytes, std::move(account));
+  }
+  absl::Status Zero(absl::Span<const MutableTensorView> tensors) override {
+    return inner_.Zero(tensors);
+  }
+  absl::Status CopyToDevice(absl::Span<const MemoryCopy> copies) override {
+    const absl::Duration began_at = SteadyTime();
+    const absl::Status status = inner_.CopyToDevice(copies);
+    const absl::Duration ended_at = SteadyTime();
+    MutexLock lock(&mutex_);
+    last_copy_ = {began_at, ended_at};
+    return status;
+  }
+  void CopyToHost(std::vector<MemoryCopy> copies,
+                  CopiedCallback done) override {
+    inner_.CopyToHost(std::move(copies), std::move(done));
+  }
+  absl::Status Apply(absl::Span<const TensorUpdate> batch) override {
+    return inner_.Apply(batch);
+  }
+
+ private:
+  Backend& inner_;
+  mutable Mutex mutex_;
+  Times last_copy_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace tensorkv::bench::gpu
+
+#endif  // TENSORKV_BENCH_GPU_COPY_WATCH_H_

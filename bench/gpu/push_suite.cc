@@ -1,0 +1,171 @@
+#include "bench/gpu/push_suite.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/alarms.h"
+#include "base/status_macros.h"
+#include "bench/data_path/measure/clocks.h"
+#include "bench/data_path/measure/load.h"
+#include "bench/data_path/peers/payload.h"
+#include "bench/data_path/peers/workload.h"
+#include "bench/gpu/answer.h"
+#include "bench/gpu/comparer.h"
+#include "bench/gpu/copy_watch.h"
+#include "service/store/memory_tensor_store.h"
+
+namespace tensorkv::bench::gpu {
+namespace {
+
+constexpr char kKey[] = "w";
+
+// What MXNet's server took to update a key of 2 MB, on the CPU and without its
+// transfer, as published; and what ours should take at most.
+constexpr double kMxnetMicroseconds = 780;
+constexpr double kGoalMicroseconds = 60;
+
+enum class PushPart { kCopy, kUpdate, kPush };
+
+// When the parts of a push began and ended.
+struct PushTimes {
+  absl::Duration called_at;
+  CopyWatch::Times copy;
+  absl::Duration replied_at;
+
+  absl::Duration Took(PushPart part) const {
+    switch (part) {
+      case PushPart::kCopy:
+        return copy.ended_at - copy.began_at;
+      case PushPart::kUpdate:
+        return replied_at - copy.ended_at;
+      case PushPart::kPush:
+        return replied_at - called_at;
+    }
+    return absl::ZeroDuration();
+  }
+};
+
+// A store with one key. Not thread-safe.
+class PushedKey {
+ public:
+  static absl::StatusOr<std::shared_ptr<PushedKey>> Create(Backend* backend,
+                                                           int64_t bytes) {
+    ASSIGN_OR_RETURN(Tensor tensor, MakeValues(bytes));
+    std::shared_ptr<PushedKey> key(new PushedKey(backend, std::move(tensor)));
+    SetRuleRequest set_rule;
+    set_rule.rule.name = "adam";
+    RETURN_IF_ERROR(key->store_.SetRule(set_rule));
+    RETURN_IF_ERROR(key->Init());
+    return key;
+  }
+
+  absl::StatusOr<PushTimes> Push() {
+    PushRequest request;
+    request.entries.push_back({kKey, /*skip=*/false, tensor_});
+    Answer<Reply> answer;
+    PushTimes times = {.called_at = SteadyTime()};
+    store_.Push(std::move(request), CallContext(),
+                [answer](absl::StatusOr<PushReply> reply) mutable {
+                  const absl::Duration now = SteadyTime();
+                  answer.Set({now, std::move(reply)});
+                });
+    Reply reply = answer.Wait();
+    RETURN_IF_ERROR(reply.push.status());
+    RETURN_IF_ERROR(CheckVersion(reply.push->results.front().version));
+    times.copy = watch_.last_copy();
+    times.replied_at = reply.replied_at;
+    return times;
+  }
+
+ private:
+  struct Reply {
+    absl::Duration replied_at;
+    absl::StatusOr<PushReply> push;
+  };
+
+  PushedKey(Backend* backend, Tensor tensor)
+      : tensor_(std::move(tensor)),
+        watch_(backend),
+        store_({.budget_bytes = uint64_t{1} << 40}, &watch_, &alarms_) {}
+
+  absl::Status Init() {
+    InitRequest request;
+    request.entries.push_back({kKey, tensor_});
+    Answer<absl::Status> answer;
+    store_.Init(std::move(request), CallContext(),
+                [answer](absl::StatusOr<InitReply> reply) mutable {
+                  answer.Set(reply.status());
+                });
+    return answer.Wait();
+  }
+
+  // Each push publishes the next version.
+  absl::Status CheckVersion(Version version) {
+    ++version_;
+    if (version == version_) return absl::OkStatus();
+    return absl::InternalError(
+        absl::StrCat("expected version ", version_, ", got ", version));
+  }
+
+  const Tensor tensor_;
+  Version version_ = 1;
+  SteadyAlarms alarms_;
+  CopyWatch watch_;
+  MemoryTensorStore store_;
+};
+
+// Pushes one after the other, of which one part counts.
+class PushLoad final : public Load {
+ public:
+  PushLoad(std::shared_ptr<PushedKey> key, int64_t bytes, PushPart part)
+      : Load({.bytes_per_call = bytes}), key_(std::move(key)), part_(part) {}
+
+  absl::Status Run(int64_t num_calls,
+                   std::vector<absl::Duration>* latencies) override {
+    for (int64_t i = 0; i < num_calls; ++i) {
+      ASSIGN_OR_RETURN(const PushTimes times, key_->Push());
+      latencies->push_back(times.Took(part_));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::shared_ptr<PushedKey> key_;
+  const PushPart part_;
+};
+
+}  // namespace
+
+ComparisonTable MeasurePush(Backend* backend, const Sizes& sizes,
+                            RowRunner* runner) {
+  ComparisonTable table = {.title = "One push in the store"};
+  Comparer comparer(runner, &table);
+  const int64_t bytes = sizes.pushed_bytes;
+  const auto measure = [&](absl::string_view part_name, PushPart part,
+                           const std::optional<PublishedTime>& published) {
+    const std::string name =
+        absl::StrCat("push/", part_name, "/", ByteText(bytes));
+    if (!comparer.Wants(name)) return;
+    absl::StatusOr<std::shared_ptr<PushedKey>> key =
+        PushedKey::Create(backend, bytes);
+    if (!key.ok()) return comparer.LeaveOut(name, key.status());
+    comparer.AddTimes(
+        name, bytes,
+        {"store", std::make_unique<PushLoad>(*std::move(key), bytes, part)},
+        published);
+  };
+  measure("update", PushPart::kUpdate,
+          PublishedTime{.name = "MXNet, published",
+                        .microseconds = kMxnetMicroseconds,
+                        .goal = kMxnetMicroseconds / kGoalMicroseconds});
+  measure("copy", PushPart::kCopy, std::nullopt);
+  measure("whole", PushPart::kPush, std::nullopt);
+  return table;
+}
+
+}  // namespace tensorkv::bench::gpu

@@ -1,0 +1,169 @@
+#include "bench/gpu/staging_suite.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "bench/data_path/peers/lanes.h"
+#include "bench/data_path/peers/payload.h"
+#include "bench/data_path/peers/workload.h"
+#include "bench/gpu/answer.h"
+#include "bench/gpu/comparer.h"
+#include "tensor/tensor.h"
+
+namespace tensorkv::bench::gpu {
+namespace {
+
+constexpr double kLargeGoal = 0.9;
+
+// What one call copies.
+struct CallShape {
+  int64_t num_tensors = 1;
+  int64_t bytes_per_tensor = 0;
+
+  int64_t bytes() const { return num_tensors * bytes_per_tensor; }
+};
+
+// The tensors of one caller: one behind the other in the memory of the host,
+// and each in memory of its own on the device.
+class CallerTensors {
+ public:
+  static absl::StatusOr<CallerTensors> Create(Backend* backend,
+                                              const CallShape& shape) {
+    CallerTensors tensors;
+    ASSIGN_OR_RETURN(tensors.host_, MakeValues(shape.bytes()));
+    const auto bytes = static_cast<size_t>(shape.bytes_per_tensor);
+    for (int64_t i = 0; i < shape.num_tensors; ++i) {
+      ASSIGN_OR_RETURN(RefPtr<Buffer> buffer,
+                       backend->Allocate(bytes, /*account=*/nullptr));
+      char* const host = tensors.host_.mutable_data() + i * bytes;
+      tensors.to_device_.push_back({host, buffer->mutable_data(), bytes});
+      tensors.to_host_.push_back({buffer->data(), host, bytes});
+      tensors.device_.push_back(std::move(buffer));
+    }
+    // Nobody wrote what a copy to the host would read.
+    RETURN_IF_ERROR(backend->CopyToDevice(tensors.to_device_));
+    return tensors;
+  }
+
+  const std::vector<MemoryCopy>& copies(CopyDirection direction) const {
+    return direction == CopyDirection::kToHost ? to_host_ : to_device_;
+  }
+
+ private:
+  Tensor host_;
+  std::vector<RefPtr<Buffer>> device_;
+  std::vector<MemoryCopy> to_device_;
+  std::vector<MemoryCopy> to_host_;
+};
+
+// Copies of several callers at once.
+class StagingLoad final : public Load {
+ public:
+  static absl::StatusOr<std::unique_ptr<Load>> Create(Backend* backend,
+                                                      CopyDirection direction,
+                                                      const CallShape& shape,
+                                                      int num_callers) {
+    std::vector<CallerTensors> callers;
+    for (int i = 0; i < num_callers; ++i) {
+      ASSIGN_OR_RETURN(CallerTensors caller,
+                       CallerTensors::Create(backend, shape));
+      callers.push_back(std::move(caller));
+    }
+    return std::unique_ptr<Load>(
+        new StagingLoad(backend, direction, shape, std::move(callers)));
+  }
+
+  absl::Status Run(int64_t num_calls,
+                   std::vector<absl::Duration>* latencies) override {
+    return RunOnLanes(
+        shape().in_flight, num_calls,
+        [this](int lane) { return Copy(callers_[lane].copies(direction_)); },
+        latencies);
+  }
+
+ private:
+  StagingLoad(Backend* backend, CopyDirection direction, const CallShape& shape,
+              std::vector<CallerTensors> callers)
+      : Load({.bytes_per_call = shape.bytes(),
+              .keys_per_call = shape.num_tensors,
+              .in_flight = static_cast<int>(callers.size())}),
+        backend_(*backend),
+        direction_(direction),
+        callers_(std::move(callers)) {}
+
+  absl::Status Copy(const std::vector<MemoryCopy>& copies) {
+    if (direction_ == CopyDirection::kToDevice) {
+      return backend_.CopyToDevice(copies);
+    }
+    Answer<absl::Status> answer;
+    backend_.CopyToHost(copies, [answer](absl::Status status) mutable {
+      answer.Set(std::move(status));
+    });
+    return answer.Wait();
+  }
+
+  Backend& backend_;
+  const CopyDirection direction_;
+  const std::vector<CallerTensors> callers_;
+};
+
+std::string NameOf(CopyDirection direction) {
+  return direction == CopyDirection::kToHost ? "to_host" : "to_device";
+}
+
+class StagingSuite {
+ public:
+  StagingSuite(Backend* backend, PlainCopies* copies, Comparer* comparer)
+      : backend_(backend), copies_(copies), comparer_(comparer) {}
+
+  void Measure(CopyDirection direction, const CallShape& shape, int num_callers,
+               std::optional<double> goal) {
+    const std::string count =
+        shape.num_tensors == 1 ? "" : absl::StrCat(shape.num_tensors, "x");
+    const std::string name =
+        absl::StrCat("staging/", NameOf(direction), "/", count,
+                     ByteText(shape.bytes_per_tensor), "@", num_callers);
+    if (!comparer_->Wants(name)) return;
+    std::vector<Rival> rivals;
+    rivals.push_back(
+        {{"pinned copy", copies_->MakeLoad(direction, shape.bytes())}, goal});
+    comparer_->AddSpeeds(name, shape.bytes(),
+                         {"staging", StagingLoad::Create(backend_, direction,
+                                                         shape, num_callers)},
+                         std::move(rivals));
+  }
+
+ private:
+  Backend* const backend_;
+  PlainCopies* const copies_;
+  Comparer* const comparer_;
+};
+
+}  // namespace
+
+ComparisonTable MeasureStaging(Backend* backend, PlainCopies* copies,
+                               const Sizes& sizes, RowRunner* runner) {
+  ComparisonTable table = {.title = "Copies between host and device"};
+  Comparer comparer(runner, &table);
+  StagingSuite suite(backend, copies, &comparer);
+  for (const auto direction :
+       {CopyDirection::kToDevice, CopyDirection::kToHost}) {
+    for (const int num_callers : sizes.staging_callers) {
+      suite.Measure(direction, {.bytes_per_tensor = sizes.staged_bytes},
+                    num_callers, kLargeGoal);
+    }
+    suite.Measure(
+        direction,
+        {.num_tensors = sizes.num_small, .bytes_per_tensor = sizes.small_bytes},
+        /*num_callers=*/1, /*goal=*/std::nullopt);
+  }
+  return table;
+}
+
+}  // namespace tensorkv::bench::gpu
