@@ -263,13 +263,15 @@ def main():
         stage.check_relocation()
         add_licenses(stage, options)
         write_texts(stage, options)
-        archive(stage.root, options.output)
-    size = options.output.stat().st_size
+        unchecked = pathlib.Path(work, "archive")
+        archive(stage.root, unchecked)
+        size = unchecked.stat().st_size
+        if size > MAX_BYTES:
+            sys.exit("pack: error: %d bytes, expected at most %d"
+                     % (size, MAX_BYTES))
+        shutil.move(unchecked, options.output)
     print("package: %s (%.1f MB, %d libraries)" % (
         options.output, size / 1e6, len(stage.libraries)))
-    if size > MAX_BYTES:
-        sys.exit("pack: error: %d bytes, expected at most %d"
-                 % (size, MAX_BYTES))
 
 
 if __name__ == "__main__":
