@@ -104,7 +104,11 @@ inline uint64_t KeyOverheadBytes(absl::string_view name) {
 //  1. At most one update of a key runs at a time; is_updating says so.
 //  2. While is_updating, only the running update reads or writes rule_state's
 //     buffers, and only it replaces `value` and `version`.
-//  3. `value` is written only while value_is_changing, which is set only when
+//  3. `rule`, and which tensors rule_state has, change only while whoever
+//  changes
+//     rules holds the namespace's mutex for that besides, so that it may read
+//     them without.
+//  4. `value` is written only while value_is_changing, which is set only when
 //     no one else holds the buffer; nobody may take the buffer meanwhile.
 class StoredKey final : public RefCounted {
  public:
@@ -132,7 +136,12 @@ class StoredKey final : public RefCounted {
     return (is_updating ? 1 : 0) + (pending ? pending->size() : 0);
   }
   uint64_t value_bytes() const { return value->size_bytes(); }
-  int64_t num_elements() const { return value->size_bytes() / SizeOf(dtype_); }
+  // Of the shape: sums are computed while `value` may be replaced.
+  int64_t num_elements() const {
+    int64_t product = 1;
+    for (const int64_t dimension : dimensions()) product *= dimension;
+    return product;
+  }
   Tensor ToTensor() const { return Tensor::OfBuffer(dtype_, shape(), value); }
 
   // Whether `worker` has contributed to `step`, as far as `contributions` tell.

@@ -19,6 +19,15 @@ TEST(StoredKeyTest, KeepsNameDtypeAndShape) {
   EXPECT_FALSE(key->HasShape({2, 3, 1}));
 }
 
+// What updates and sums know of a key while others replace its value.
+TEST(StoredKeyTest, NumberOfElementsIsNotReadFromTheValue) {
+  const auto key = StoredKey::Create("w", DType::kF32, {2, 3});
+
+  EXPECT_EQ(key->num_elements(), 6);
+  EXPECT_EQ(StoredKey::Create("w", DType::kF32, {})->num_elements(), 1);
+  EXPECT_EQ(StoredKey::Create("w", DType::kF32, {2, 0})->num_elements(), 0);
+}
+
 TEST(StoredKeyTest, TakesTheLongestNameAndTheHighestRank) {
   const std::string name(1024, 'n');
   const Shape shape({1, 2, 3, 4, 5, 6, 7, 8});
