@@ -46,7 +46,17 @@ absl::StatusOr<std::unique_ptr<StagedCopies>> StagedCopies::Create(
                    StreamLane::Create(device, StreamUse::kToDevice));
   ASSIGN_OR_RETURN(copies->to_host_,
                    StreamLane::Create(device, StreamUse::kToHost));
+  RETURN_IF_ERROR(copies->ClearScratch());
   return copies;
+}
+
+// What lies between the pieces of a part is copied with them.
+absl::Status StagedCopies::ClearScratch() {
+  Stream& stream = to_host_->stream();
+  RETURN_IF_ERROR(pool_.OrderBehindAllocations(stream));
+  RETURN_IF_ERROR(
+      stream.SetZero(scratch_to_host_.data(), scratch_to_host_.size_bytes()));
+  return stream.Synchronize();
 }
 
 absl::Status StagedCopies::ToDevice(absl::Span<const MemoryCopy> copies) {

@@ -76,6 +76,8 @@ class StagedCopies {
                const StagedCopiesOptions& options)
       : pool_(*pool), submission_(*submission), options_(options) {}
 
+  absl::Status ClearScratch();
+
   std::vector<MemoryCopy> NextPieces(CopyCursor& cursor) const {
     return cursor.Next(options_.slot_bytes, StagedPart::kMaxPieces);
   }

@@ -477,7 +477,9 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   std::vector<KeyPtr> GovernedKeys(absl::string_view pattern,
                                    const UpdateRule* present) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  static bool HasAll(const NewStates& states, absl::Span<const KeyPtr> keys);
+  // Makes the states of those keys that have none in `states`.
+  absl::Status AddStates(absl::Span<const KeyPtr> keys, const UpdateRule& rule,
+                         NewStates& states);
   static void SetRuleOf(StoredKey& key, const SharedRule& rule,
                         RefPtr<RuleState>& state);
   KeyStatus StatusOf(const StoredKey& key) const

@@ -113,9 +113,8 @@ absl::Status Namespace::CopyToDevices(Admission& admission) {
       CountRefusal(admission.request, entries.status());
       return entries.status();
     }
-    // When the reply is made, the room is free or a value's.
     RETURN_IF_ERROR(budget_->CheckRoom(SumOfBytes(
-        std::max(entries->room_bytes, BytesForReply(admission, *entries)),
+        SumOfBytes(entries->room_bytes, BytesForReply(admission, *entries)),
         entries->note_bytes)));
     admission.devices.clear();
     for (const KeyOfEntry& entry : entries->keys) {
@@ -126,12 +125,14 @@ absl::Status Namespace::CopyToDevices(Admission& admission) {
 }
 
 // The values of a PushPull are copied for its reply, which must not fail when
-// the push has taken effect; what the contributions took is free again by then.
+// the push has taken effect. What the contributions took is free again by then;
+// the room is not, if somebody reads an old value.
 uint64_t Namespace::BytesForReply(const Admission& admission,
                                   const GroupedEntries& entries) {
   if (admission.names == nullptr) return 0;
-  const uint64_t held_bytes = admission.held.bytes();
-  return entries.reply_bytes - std::min(entries.reply_bytes, held_bytes);
+  const uint64_t bytes =
+      SumOfBytes(entries.reply_bytes, entries.keys.size() * kBufferAlignment);
+  return bytes - std::min(bytes, admission.held.bytes());
 }
 
 absl::Status Namespace::MakeCopies(Admission& admission) {

@@ -1,6 +1,5 @@
 #include <utility>
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "service/store/names.h"
@@ -11,6 +10,9 @@ namespace {
 
 // What a pattern takes besides its text.
 constexpr uint64_t kPatternOverheadBytes = 512;
+
+// How often a change of rules looks for keys that have come meanwhile.
+constexpr int kMaxBindTurns = 4;
 
 }  // namespace
 
@@ -45,7 +47,8 @@ std::shared_ptr<const RuleBindings> Namespace::bindings() const {
 
 // Prepares every key's new state before it changes the first key, so that a
 // failure changes nothing. Not under the mutex, as a device may take its time
-// to find memory; for keys that come meanwhile there is another turn.
+// to find memory; for keys that come meanwhile there are more turns, of which
+// the last lets no more come.
 absl::Status Namespace::Bind(absl::string_view pattern, SharedRule rule) {
   const std::shared_ptr<const RuleBindings> before = bindings();
   auto changed = std::make_shared<RuleBindings>(*before);
@@ -58,26 +61,36 @@ absl::Status Namespace::Bind(absl::string_view pattern, SharedRule rule) {
     changed->Charge(pattern, std::move(overhead));
   }
   NewStates states;  // what goes, goes without the mutex
-  for (;;) {
+  for (int turn = 1; turn < kMaxBindTurns; ++turn) {
     std::vector<KeyPtr> governed;
     {
       MutexLock lock(&mutex_);
       governed = GovernedKeys(pattern, present.get());
-      if (HasAll(states, governed)) {
-        for (const KeyPtr& key : governed) {
-          SetRuleOf(*key, rule, states[key.get()].state);
-        }
-        bindings_ = std::move(changed);
-        return absl::OkStatus();
-      }
     }
-    for (const KeyPtr& key : governed) {
-      if (states.contains(key.get())) continue;
-      RETURN_IF_ERROR(CheckRule(key->name(), key->dtype(), *rule));
-      ASSIGN_OR_RETURN(RefPtr<RuleState> state, MakeState(*key, *rule));
-      states[key.get()] = {key, std::move(state)};
-    }
+    const size_t num_before = states.size();
+    RETURN_IF_ERROR(AddStates(governed, *rule, states));
+    if (states.size() == num_before) break;
   }
+  std::vector<KeyPtr> governed;
+  MutexLock lock(&mutex_);
+  governed = GovernedKeys(pattern, present.get());
+  RETURN_IF_ERROR(AddStates(governed, *rule, states));
+  for (const KeyPtr& key : governed) {
+    SetRuleOf(*key, rule, states[key.get()].state);
+  }
+  bindings_ = std::move(changed);
+  return absl::OkStatus();
+}
+
+absl::Status Namespace::AddStates(absl::Span<const KeyPtr> keys,
+                                  const UpdateRule& rule, NewStates& states) {
+  for (const KeyPtr& key : keys) {
+    if (states.contains(key.get())) continue;
+    RETURN_IF_ERROR(CheckRule(key->name(), key->dtype(), rule));
+    ASSIGN_OR_RETURN(RefPtr<RuleState> state, MakeState(*key, rule));
+    states[key.get()] = {key, std::move(state)};
+  }
+  return absl::OkStatus();
 }
 
 // A pattern that has a rule governs the keys that have this rule; a new one
@@ -92,11 +105,6 @@ std::vector<Namespace::KeyPtr> Namespace::GovernedKeys(
     if (is_governed) governed.emplace_back(&key);
   });
   return governed;
-}
-
-bool Namespace::HasAll(const NewStates& states, absl::Span<const KeyPtr> keys) {
-  return absl::c_all_of(
-      keys, [&](const KeyPtr& key) { return states.contains(key.get()); });
 }
 
 // `state` takes the place of the present one, and the other way round. What it

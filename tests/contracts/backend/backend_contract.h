@@ -143,6 +143,10 @@ TYPED_TEST_P(BackendContractTest, MisalignedTensorsAndTailsAreSummedAlone) {
   }
 }
 
+TYPED_TEST_P(BackendContractTest, ManySmallCopiesKeepTheirBytes) {
+  EXPECT_OK(CheckSmallCopies(*this->backend_));
+}
+
 TYPED_TEST_P(BackendContractTest, NanPassesThroughClipping) {
   ASSERT_OK_AND_ASSIGN(this->sgd_, this->sgd_.With({{"clip_gradient", 1},
                                                     {"learning_rate", 1}}));
@@ -271,8 +275,8 @@ REGISTER_TYPED_TEST_SUITE_P(
     LargeUpdatesAgreeWithTheOracle, BatchGivesTheBitsOfItsUpdatesAlone,
     AssignConvertsToTheDTypeOfTheValue, AssignOfOneInTheSameDTypeKeepsItsBits,
     EveryBitPatternIsKeptByAssign, EveryNarrowFloatIsWidenedExactly,
-    MisalignedTensorsAndTailsAreSummedAlone, NanPassesThroughClipping,
-    EmptyBatchIsDone, ZeroClearsEveryByte,
+    MisalignedTensorsAndTailsAreSummedAlone, ManySmallCopiesKeepTheirBytes,
+    NanPassesThroughClipping, EmptyBatchIsDone, ZeroClearsEveryByte,
     MemoryIsAlignedAndGivenBackToItsAccount,
     ImpossibleAllocationIsResourceExhausted, MissingPartsAreInvalid,
     WrongElementCountsAreInvalid, WrongDTypesAreInvalid,

@@ -1,6 +1,10 @@
 #include "tests/contracts/backend/odd_tensors.h"
 
+#include <algorithm>
 #include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -63,6 +67,29 @@ absl::StatusOr<Tensor> Assigned(Backend& backend, const Tensor& contribution,
                                   .contributions = {&view, 1},
                                   .value = value.mutable_view()}}));
   return ToHost(backend, value);
+}
+
+absl::Status CheckSmallCopies(Backend& backend) {
+  constexpr size_t kSize = 60'000;
+  ASSIGN_OR_RETURN(const RefPtr<Buffer> device,
+                   backend.Allocate(kSize, /*account=*/nullptr));
+  std::string sent(kSize, 0);
+  for (size_t i = 0; i < kSize; ++i) sent[i] = static_cast<char>(i * i % 251);
+  std::vector<MemoryCopy> there;
+  for (size_t at = 0, size = 0; at < kSize; at += size) {
+    size = std::min((size + 1) % 37, kSize - at);
+    there.push_back({sent.data() + at, device->mutable_data() + at, size});
+  }
+  std::string received(kSize, 0);
+  std::vector<MemoryCopy> back;
+  for (size_t at = 0, size = 0; at < kSize; at += size) {
+    size = std::min((size + 5) % 61, kSize - at);
+    back.push_back({device->data() + at, received.data() + at, size});
+  }
+  RETURN_IF_ERROR(backend.CopyToDevice(there));
+  RETURN_IF_ERROR(CopyToHost(backend, std::move(back)).Wait());
+  return received == sent ? absl::OkStatus()
+                          : absl::DataLossError("other bytes came back");
 }
 
 absl::Status CheckShiftedSum(Backend& backend, DType dtype, int64_t shift,

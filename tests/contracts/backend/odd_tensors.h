@@ -26,6 +26,10 @@ absl::StatusOr<Tensor> Assigned(Backend& backend, const Tensor& contribution,
 absl::Status CheckShiftedSum(Backend& backend, DType dtype, int64_t shift,
                              int64_t size);
 
+// Copies thousands of pieces of odd sizes, at any address, to the device and,
+// cut in another way, back. Errors: DataLoss · the backend's.
+absl::Status CheckSmallCopies(Backend& backend);
+
 }  // namespace tensorkv::testing
 
 #endif  // TENSORKV_TESTS_CONTRACTS_BACKEND_ODD_TENSORS_H_

@@ -1,6 +1,5 @@
 #include "kernels/cuda/cuda_backend.h"
 
-#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -14,6 +13,7 @@
 #include "gtest/gtest.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "tests/contracts/backend/backend_contract.h"
+#include "tests/contracts/backend/odd_tensors.h"
 #include "tests/contracts/backend/update_case.h"
 #include "tests/testing/background.h"
 #include "tests/testing/device_tensors.h"
@@ -126,34 +126,14 @@ TEST(CudaBackendTest, GivesTheBitsOfTheCpuBackend) {
   EXPECT_THAT(RunAll(gpu, cases), IsOkAndHolds(Expected(cases)));
 }
 
-// Of odd sizes, at any address, in other pieces back than there.
 TEST(CudaBackendTest, ManySmallCopiesAreAFewTransfers) {
-  constexpr size_t kSize = 60'000;
   FakeGpu gpu;
   ASSERT_OK_AND_ASSIGN(
       const auto backend,
       CudaBackend::Create(gpu.Open(), {.quota_bytes = 64 << 20}));
-  ASSERT_OK_AND_ASSIGN(const RefPtr<Buffer> device,
-                       backend->Allocate(kSize, nullptr));
-  std::string sent(kSize, 0);
-  for (size_t i = 0; i < kSize; ++i) sent[i] = static_cast<char>(i * i % 251);
-  std::string received(kSize, 0);
-  std::vector<MemoryCopy> there;
-  for (size_t at = 0, size = 0; at < kSize; at += size) {
-    size = std::min((size + 1) % 37, kSize - at);
-    there.push_back({sent.data() + at, device->mutable_data() + at, size});
-  }
-  std::vector<MemoryCopy> back;
-  for (size_t at = 0, size = 0; at < kSize; at += size) {
-    size = std::min((size + 5) % 61, kSize - at);
-    back.push_back({device->data() + at, received.data() + at, size});
-  }
 
-  ASSERT_OK(backend->CopyToDevice(there));
-  ASSERT_OK(CopyToHost(*backend, back).Wait());
+  EXPECT_OK(CheckSmallCopies(*backend));
 
-  EXPECT_EQ(received, sent);
-  EXPECT_GT(there.size() + back.size(), 4000u);
   // Of each part: pieces with their table, or a table and pieces.
   EXPECT_LT(gpu.num_copies(), 20);
 }
