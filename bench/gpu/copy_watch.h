@@ -55,6 +55,9 @@ class CopyWatch final : public Backend {
                   CopiedCallback done) override {
     inner_.CopyToHost(std::move(copies), std::move(done));
   }
+  absl::Status Prepare(absl::Span<const TensorUpdate> batch) override {
+    return inner_.Prepare(batch);
+  }
   absl::Status Apply(absl::Span<const TensorUpdate> batch) override {
     return inner_.Apply(batch);
   }
