@@ -9,12 +9,12 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/alarms.h"
+#include "base/answer.h"
 #include "base/status_macros.h"
 #include "bench/data_path/measure/clocks.h"
 #include "bench/data_path/measure/load.h"
 #include "bench/data_path/peers/payload.h"
 #include "bench/data_path/peers/workload.h"
-#include "bench/gpu/answer.h"
 #include "bench/gpu/comparer.h"
 #include "bench/gpu/copy_watch.h"
 #include "service/store/memory_tensor_store.h"
@@ -70,7 +70,7 @@ class PushedKey {
     Answer<Reply> answer;
     PushTimes times = {.called_at = SteadyTime()};
     store_.Push(std::move(request), CallContext(),
-                [answer](absl::StatusOr<PushReply> reply) mutable {
+                [answer](absl::StatusOr<PushReply> reply) {
                   const absl::Duration now = SteadyTime();
                   answer.Set({now, std::move(reply)});
                 });
@@ -98,7 +98,7 @@ class PushedKey {
     request.entries.push_back({kKey, tensor_});
     Answer<absl::Status> answer;
     store_.Init(std::move(request), CallContext(),
-                [answer](absl::StatusOr<InitReply> reply) mutable {
+                [answer](absl::StatusOr<InitReply> reply) {
                   answer.Set(reply.status());
                 });
     return answer.Wait();

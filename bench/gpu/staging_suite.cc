@@ -8,11 +8,11 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "base/answer.h"
 #include "base/status_macros.h"
 #include "bench/data_path/peers/lanes.h"
 #include "bench/data_path/peers/payload.h"
 #include "bench/data_path/peers/workload.h"
-#include "bench/gpu/answer.h"
 #include "bench/gpu/comparer.h"
 #include "tensor/tensor.h"
 
@@ -102,7 +102,7 @@ class StagingLoad final : public Load {
       return backend_.CopyToDevice(copies);
     }
     Answer<absl::Status> answer;
-    backend_.CopyToHost(copies, [answer](absl::Status status) mutable {
+    backend_.CopyToHost(copies, [answer](absl::Status status) {
       answer.Set(std::move(status));
     });
     return answer.Wait();

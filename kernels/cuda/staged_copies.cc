@@ -61,7 +61,7 @@ absl::Status StagedCopies::ClearScratch() {
 
 absl::Status StagedCopies::ToDevice(absl::Span<const MemoryCopy> copies) {
   CopyCursor cursor({copies.begin(), copies.end()});
-  std::vector<std::shared_ptr<Completion>> parts;
+  std::vector<Answer<absl::Status>> parts;
   while (!cursor.is_done()) {
     PinnedSlot slot = slots_to_device_->Acquire();
     StagedPart part(NextPieces(cursor), StagedPart::Direction::kToDevice,
@@ -70,13 +70,13 @@ absl::Status StagedCopies::ToDevice(absl::Span<const MemoryCopy> copies) {
     parts.push_back(StartToDevice(std::move(slot), std::move(part)));
   }
   absl::Status status;
-  for (const auto& part : parts) status.Update(part->Wait());
+  for (const auto& part : parts) status.Update(part.Wait());
   return status;
 }
 
-std::shared_ptr<Completion> StagedCopies::StartToDevice(PinnedSlot slot,
-                                                        StagedPart part) {
-  auto copied = std::make_shared<Completion>();
+Answer<absl::Status> StagedCopies::StartToDevice(PinnedSlot slot,
+                                                 StagedPart part) {
+  const Answer<absl::Status> copied;
   submission_.Submit([this, copied, part = std::move(part),
                       slot = std::move(slot)]() mutable {
     absl::Status started = Enqueue(part, slot, *to_device_);
@@ -84,7 +84,7 @@ std::shared_ptr<Completion> StagedCopies::StartToDevice(PinnedSlot slot,
                           slot = std::move(slot)](absl::Status done) mutable {
       { const PinnedSlot released = std::move(slot); }
       started.Update(done);
-      copied->Set(started);
+      copied.Set(started);
     });
   });
   return copied;

@@ -14,10 +14,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "base/answer.h"
 #include "base/executor.h"
 #include "base/mutex.h"
 #include "kernels/backend.h"
-#include "kernels/cuda/completion.h"
 #include "kernels/cuda/copy_cursor.h"
 #include "kernels/cuda/device_pool.h"
 #include "kernels/cuda/pinned_slots.h"
@@ -81,7 +81,7 @@ class StagedCopies {
   std::vector<MemoryCopy> NextPieces(CopyCursor& cursor) const {
     return cursor.Next(options_.slot_bytes, StagedPart::kMaxPieces);
   }
-  std::shared_ptr<Completion> StartToDevice(PinnedSlot slot, StagedPart part);
+  Answer<absl::Status> StartToDevice(PinnedSlot slot, StagedPart part);
   // On the submission's thread.
   absl::Status Enqueue(const StagedPart& part, const PinnedSlot& slot,
                        StreamLane& lane);

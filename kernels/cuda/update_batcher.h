@@ -14,10 +14,10 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "base/answer.h"
 #include "base/executor.h"
 #include "base/mutex.h"
 #include "kernels/backend.h"
-#include "kernels/cuda/completion.h"
 #include "kernels/cuda/device_pool.h"
 #include "kernels/cuda/pinned_slots.h"
 #include "kernels/cuda/stream_lane.h"
@@ -73,7 +73,7 @@ class UpdateBatcher {
     const absl::Span<const TensorUpdate> batch;
     const size_t max_table_bytes;
     const absl::Duration queued_at = SteadyNow();
-    Completion done;
+    const Answer<absl::Status> done;
   };
   using Jobs = std::vector<std::shared_ptr<Job>>;
 

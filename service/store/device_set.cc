@@ -5,6 +5,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/numeric/bits.h"
+#include "base/answer.h"
 #include "base/mutex.h"
 
 namespace tensorkv {
@@ -82,17 +83,10 @@ absl::Status DeviceSet::ForEach(
   if (used == 0) return absl::OkStatus();
   const DeviceIndex first = TakeFirst(used);
   if (used == 0) return work(first);
-  struct Outcome {
-    absl::Status status;
-    Notification ended;
-  };
-  // Shared with the last one, who may go on with it for a moment.
-  const auto outcome = std::make_shared<Outcome>();
+  const Answer<absl::Status> outcome;
   const auto last = std::make_shared<LastOfMany>(
-      absl::popcount(used) + 1, [outcome](absl::Status status) {
-        outcome->status = std::move(status);
-        outcome->ended.Notify();
-      });
+      absl::popcount(used) + 1,
+      [outcome](absl::Status status) { outcome.Set(std::move(status)); });
   while (used != 0) {
     const DeviceIndex device = TakeFirst(used);
     const uint64_t turn = num_submitted_.fetch_add(1) % kThreadsPerDevice;
@@ -100,8 +94,7 @@ absl::Status DeviceSet::ForEach(
         [last, work, device] { last->End(work(device)); });
   }
   last->End(work(first));
-  outcome->ended.WaitForNotification();
-  return outcome->status;
+  return outcome.Wait();
 }
 
 Placement::Placement(const DeviceSet& devices) {

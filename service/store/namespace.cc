@@ -7,6 +7,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "base/answer.h"
 #include "base/status_macros.h"
 #include "service/store/names.h"
 
@@ -173,21 +174,15 @@ absl::StatusOr<StatReply> Namespace::Stat(const StatRequest& request) {
 absl::Status Namespace::AddDigests(absl::Span<KeyStatus> keys) {
   PullRequest pull;
   for (const KeyStatus& key : keys) pull.entries.push_back({key.key, 0});
-  struct Answer {
-    Notification arrived;
-    absl::StatusOr<PullReply> reply;
-  };
-  const auto answer = std::make_shared<Answer>();
+  const Answer<absl::StatusOr<PullReply>> answer;
   Pull(std::move(pull), CallContext(),
        [answer](absl::StatusOr<PullReply> reply) {
-         answer->reply = std::move(reply);
-         answer->arrived.Notify();
+         answer.Set(std::move(reply));
        });
-  answer->arrived.WaitForNotification();
-  RETURN_IF_ERROR(answer->reply.status());
+  ASSIGN_OR_RETURN(const PullReply reply, answer.Wait());
   absl::flat_hash_map<absl::string_view, uint64_t> digests;  // by key
   for (size_t i = 0; i < keys.size(); ++i) {
-    const Value& value = answer->reply->values[i];
+    const Value& value = reply.values[i];
     KeyStatus& status = keys[i];
     status.dtype = value.tensor.dtype();
     status.shape = value.tensor.shape();

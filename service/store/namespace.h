@@ -330,15 +330,6 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   // that need it.
   void EnqueueRounds(StoredKey& key, PendingUpdates updates, Work& work,
                      Replies& replies) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void BeginFold(StoredKey& key, Work& work)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void RunFold(FoldOfKey job);
-  // The job's round cannot be summed.
-  void FailFold(const FoldOfKey& job, const absl::Status& status,
-                Replies& replies) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<Contribution> SumOf(const FoldOfKey& job);
-  // Multiplies a sum.
-  absl::Status Scale(const FoldOfKey& job, Contribution& sum);
   void Run(Work work);
   // Runs the updates, and leaves what was pushed meanwhile to the executor: no
   // caller works for others without end.
@@ -374,6 +365,17 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   // The failed rounds that `worker` has not heard of, which it then has.
   absl::Status TakeFailure(const std::optional<Worker>& worker)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // namespace_folds.cc
+  void BeginFold(StoredKey& key, Work& work)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void RunFold(FoldOfKey job);
+  // The job's round cannot be summed.
+  void FailFold(const FoldOfKey& job, const absl::Status& status,
+                Replies& replies) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<Contribution> SumOf(const FoldOfKey& job);
+  // Multiplies a sum.
+  absl::Status Scale(const FoldOfKey& job, Contribution& sum);
 
   // namespace_pull.cc
   absl::Status CheckPull(const PullRequest& request) const;
@@ -468,6 +470,8 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   // changes a key's rule or which tensors its state has.
   absl::StatusOr<RefPtr<RuleState>> MakeState(const StoredKey& key,
                                               const UpdateRule& rule);
+  absl::StatusOr<RefPtr<Buffer>> AllocateState(const StoredKey& key,
+                                               DType dtype);
   std::shared_ptr<const RuleBindings> bindings() const;
   // Binds `rule` to `pattern`, and to the keys that follow from it.
   absl::Status Bind(absl::string_view pattern, SharedRule rule)

@@ -14,6 +14,14 @@ constexpr uint64_t kPatternOverheadBytes = 512;
 // How often a change of rules looks for keys that have come meanwhile.
 constexpr int kMaxBindTurns = 4;
 
+// Whether the state tensors of `key` mean the same under `rule`.
+bool CanKeepStates(const StoredKey& key, const UpdateRule& rule) {
+  return key.rule_state && key.rule != nullptr &&
+         key.rule->spec().name == rule.spec().name &&
+         key.rule_state->states.size() ==
+             static_cast<size_t>(rule.num_states());
+}
+
 }  // namespace
 
 absl::Status Namespace::SetRule(const SetRuleRequest& request) {
@@ -135,37 +143,37 @@ absl::StatusOr<RefPtr<RuleState>> Namespace::MakeState(const StoredKey& key,
   if (num_states == 0 && !keeps_master) return nullptr;
 
   const RuleState* present = key.rule_state.get();
-  const bool keeps_states = present != nullptr && key.rule != nullptr &&
-                            key.rule->spec().name == rule.spec().name &&
-                            present->states.size() == num_states;
+  const bool keeps_states = CanKeepStates(key, rule);
   const bool has_master = present != nullptr && present->master;
   if (keeps_states && has_master == keeps_master) return key.rule_state;
 
   auto state = MakeRefCounted<RuleState>();
-  const auto allocate = [&](DType dtype) -> absl::StatusOr<RefPtr<Buffer>> {
-    ASSIGN_OR_RETURN(const int64_t bytes, SizeInBytes(dtype, key.shape()));
-    ASSIGN_OR_RETURN(Reservation room, Reservation::Create(state_, bytes));
-    ASSIGN_OR_RETURN(RefPtr<Buffer> buffer,
-                     DeviceOf(key).Allocate(bytes, state_));
-    room.HandOver();
-    return buffer;
-  };
   if (keeps_states) {
     state->states = present->states;
   } else {
     state->states_are_new = num_states > 0;
     for (size_t i = 0; i < num_states; ++i) {
       ASSIGN_OR_RETURN(state->states.emplace_back(),
-                       allocate(AccumulateType(key.dtype())));
+                       AllocateState(key, AccumulateType(key.dtype())));
     }
   }
   if (keeps_master && has_master) {
     state->master = present->master;
   } else if (keeps_master) {
     state->master_is_new = true;
-    ASSIGN_OR_RETURN(state->master, allocate(DType::kF32));
+    ASSIGN_OR_RETURN(state->master, AllocateState(key, DType::kF32));
   }
   return state;
+}
+
+absl::StatusOr<RefPtr<Buffer>> Namespace::AllocateState(const StoredKey& key,
+                                                        DType dtype) {
+  const uint64_t bytes = key.num_elements() * SizeOf(dtype);
+  ASSIGN_OR_RETURN(Reservation room, Reservation::Create(state_, bytes));
+  ASSIGN_OR_RETURN(RefPtr<Buffer> buffer,
+                   DeviceOf(key).Allocate(bytes, state_));
+  room.HandOver();
+  return buffer;
 }
 
 }  // namespace tensorkv

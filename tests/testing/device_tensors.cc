@@ -31,14 +31,8 @@ absl::StatusOr<Tensor> ToHost(Backend& backend, const Tensor& device) {
 CopyToHost::CopyToHost(Backend& backend, std::vector<MemoryCopy> copies) {
   backend.CopyToHost(std::move(copies),
                      [outcome = outcome_](absl::Status status) {
-                       outcome->status = std::move(status);
-                       outcome->arrived.Notify();
+                       outcome.Set(std::move(status));
                      });
-}
-
-absl::Status CopyToHost::Wait() const {
-  outcome_->arrived.WaitForNotification();
-  return outcome_->status;
 }
 
 }  // namespace tensorkv::testing

@@ -3,12 +3,11 @@
 #ifndef TENSORKV_TESTS_TESTING_DEVICE_TENSORS_H_
 #define TENSORKV_TESTS_TESTING_DEVICE_TENSORS_H_
 
-#include <memory>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/mutex.h"
+#include "base/answer.h"
 #include "kernels/backend.h"
 #include "tensor/tensor.h"
 
@@ -25,16 +24,11 @@ class CopyToHost {
  public:
   CopyToHost(Backend& backend, std::vector<MemoryCopy> copies);
 
-  bool HasEnded() const { return outcome_->arrived.HasBeenNotified(); }
-  absl::Status Wait() const;
+  bool HasEnded() const { return outcome_.HasArrived(); }
+  absl::Status Wait() const { return outcome_.Wait(); }
 
  private:
-  // Shared with whoever brings it, who may go on with it for a moment.
-  struct Outcome {
-    absl::Status status;
-    Notification arrived;
-  };
-  const std::shared_ptr<Outcome> outcome_ = std::make_shared<Outcome>();
+  const Answer<absl::Status> outcome_;
 };
 
 }  // namespace tensorkv::testing

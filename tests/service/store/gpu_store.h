@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/alarms.h"
-#include "base/mutex.h"
+#include "base/answer.h"
 #include "gtest/gtest.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "service/store/memory_tensor_store.h"
@@ -20,30 +20,12 @@
 
 namespace tensorkv::testing {
 
-// The answer to a call, which may come on another thread.
+// What sets the answer to a call.
 template <typename Reply>
-class Answer {
- public:
-  ReplyCallback<Reply> Callback() {
-    return [state = state_](absl::StatusOr<Reply> reply) {
-      state->reply = std::move(reply);
-      state->arrived.Notify();
-    };
-  }
-  bool HasArrived() { return state_->arrived.HasBeenNotified(); }
-  absl::StatusOr<Reply>& Wait() {
-    state_->arrived.WaitForNotification();
-    return state_->reply;
-  }
-
- private:
-  // Shared with whoever brings it, who may go on with it for a moment.
-  struct State {
-    absl::StatusOr<Reply> reply;
-    Notification arrived;
-  };
-  const std::shared_ptr<State> state_ = std::make_shared<State>();
-};
+ReplyCallback<Reply> CallbackOf(Answer<absl::StatusOr<Reply>> answer) {
+  return
+      [answer](absl::StatusOr<Reply> reply) { answer.Set(std::move(reply)); };
+}
 
 // Tests call the namespace "default", with f32 vectors.
 class GpuStoreTest : public ::testing::Test {
@@ -71,8 +53,8 @@ class GpuStoreTest : public ::testing::Test {
   absl::Status Push(const std::string& key, Tensor tensor) {
     PushRequest request;
     request.entries.push_back({key, false, std::move(tensor)});
-    Answer<PushReply> answer;
-    store_->Push(std::move(request), {}, answer.Callback());
+    const Answer<absl::StatusOr<PushReply>> answer;
+    store_->Push(std::move(request), {}, CallbackOf(answer));
     return answer.Wait().status();
   }
   static PullRequest PullOf(const std::vector<std::string>& keys) {
@@ -82,9 +64,9 @@ class GpuStoreTest : public ::testing::Test {
   }
   absl::StatusOr<PullReply> Pull(const std::vector<std::string>& keys,
                                  CallContext context = {}) {
-    Answer<PullReply> answer;
-    store_->Pull(PullOf(keys), std::move(context), answer.Callback());
-    return std::move(answer.Wait());
+    const Answer<absl::StatusOr<PullReply>> answer;
+    store_->Pull(PullOf(keys), std::move(context), CallbackOf(answer));
+    return answer.Wait();
   }
 
   // Bytes of values, those that are being read included.

@@ -12,7 +12,7 @@
 namespace tensorkv {
 namespace {
 
-using testing::Answer;
+using testing::CallbackOf;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -73,10 +73,10 @@ TEST_F(NamespacePullTest, ReplyOverTheLimitIsRefusedBeforeItIsCopied) {
 TEST_F(NamespacePullTest, AllCopiesAreStartedAndNobodyIsBlocked) {
   const std::vector<std::string> keys = {"a", "b", "c"};
   for (const std::string& key : keys) ASSERT_OK(Init(key, Filled(500, 7)));
-  Answer<PullReply> answer;
+  const Answer<absl::StatusOr<PullReply>> answer;
   gpu_.Hold(StreamUse::kToHost);
 
-  store_->Pull(PullOf(keys), {}, answer.Callback());
+  store_->Pull(PullOf(keys), {}, CallbackOf(answer));
 
   // The order behind allocations, three copies, the record behind them.
   gpu_.WaitForQueued(StreamUse::kToHost, 5);
@@ -118,9 +118,9 @@ TEST_F(NamespacePullTest, DigestOfAnEmptyTensorIsNotItsNeighbours) {
 TEST_F(NamespacePullTest, ReplyIsOfOneMomentWhateverIsPushedWhileItIsCopied) {
   ASSERT_OK(Init("a", Filled(1000, 1)));
   ASSERT_OK(Init("b", Filled(1000, 2)));
-  Answer<PullReply> answer;
+  const Answer<absl::StatusOr<PullReply>> answer;
   gpu_.Hold(StreamUse::kToHost);
-  store_->Pull(PullOf({"a", "b"}), {}, answer.Callback());
+  store_->Pull(PullOf({"a", "b"}), {}, CallbackOf(answer));
   gpu_.WaitForQueued(StreamUse::kToHost, 1);
 
   ASSERT_OK(Push("a", Filled(1000, 10)));

@@ -11,7 +11,7 @@
 namespace tensorkv {
 namespace {
 
-using testing::Answer;
+using testing::CallbackOf;
 using testing::StatusIs;
 
 class NamespacePushTest : public testing::GpuStoreTest {
@@ -43,11 +43,11 @@ TEST_F(NamespacePushTest, PushOfAnotherShapeCopiesNothing) {
 TEST_F(NamespacePushTest, PushPullOverTheReplyLimitCopiesNothing) {
   PushRequest request;
   request.entries.push_back({"w", false, Filled(1000, 1)});
-  Answer<PullReply> answer;
+  const Answer<absl::StatusOr<PullReply>> answer;
   ExpectRefusedFromTheHost(
       [&] {
         store_->PushPull(std::move(request), {.max_reply_bytes = 3999},
-                         answer.Callback());
+                         CallbackOf(answer));
         return answer.Wait().status();
       },
       absl::StatusCode::kResourceExhausted);
@@ -70,8 +70,8 @@ TEST_F(NamespacePushTest, PushPullWithoutRoomForItsReplyCopiesNothing) {
     for (int i = 0; i < num_skipped; ++i) {
       request.entries.push_back({.key = "v", .skip = true});
     }
-    Answer<PullReply> answer;
-    store_->PushPull(std::move(request), {}, answer.Callback());
+    const Answer<absl::StatusOr<PullReply>> answer;
+    store_->PushPull(std::move(request), {}, CallbackOf(answer));
     return answer.Wait().status();
   };
   EXPECT_OK(push_pull(0));

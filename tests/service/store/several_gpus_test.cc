@@ -15,8 +15,8 @@
 namespace tensorkv {
 namespace {
 
-using testing::Answer;
 using testing::Background;
+using testing::CallbackOf;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -52,8 +52,8 @@ class SeveralGpusTest : public testing::GpuStoreTest {
     for (const std::string& key : keys) {
       request.entries.push_back({key, false, Filled(size, value)});
     }
-    Answer<PushReply> answer;
-    store_->Push(std::move(request), {}, answer.Callback());
+    const Answer<absl::StatusOr<PushReply>> answer;
+    store_->Push(std::move(request), {}, CallbackOf(answer));
     return answer.Wait().status();
   }
 
