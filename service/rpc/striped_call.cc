@@ -136,13 +136,15 @@ void StripedCall::EndWith(absl::StatusOr<StreamedReply> reply) {
 }
 
 void StripedCall::Fail(uint32_t index, const absl::Status& status) {
+  const absl::Status others = absl::AbortedError(absl::StrCat(
+      "stripe ", index, " of ", num_stripes_, " failed: ", status.message()));
   std::vector<StripeState> stripes;
   bool is_left_alone = false;
   {
     MutexLock lock(&mutex_);
     if (end_) return;
     if (num_complete_ < num_stripes_) {
-      stripes = End(status);
+      stripes = End(others);
     } else {
       // It is being made, and may take effect: the others hear whether.
       stripes.resize(num_stripes_);
@@ -150,8 +152,6 @@ void StripedCall::Fail(uint32_t index, const absl::Status& status) {
       is_left_alone = stripes[index].listener && --num_listening_ == 0;
     }
   }
-  const absl::Status others = absl::AbortedError(absl::StrCat(
-      "stripe ", index, " of ", num_stripes_, " failed: ", status.message()));
   Tell(std::move(stripes),
        [&](uint32_t i) { return i == index ? status : others; });
   if (is_left_alone) cancellation_->Cancel();

@@ -74,10 +74,10 @@ class StripedCall : public std::enable_shared_from_this<StripedCall> {
   // the call, which may take `timeout`.
   void Complete(uint32_t index, absl::Duration timeout);
 
-  // Ends the call without effect: the stripe hears `status`, the others
-  // Aborted, with the reason. Once the call is being made, only that stripe
-  // hears of it, and the others how the call ends; its wait ends with the last
-  // of them. Does nothing if the call has ended.
+  // Ends the call without effect: the stripe hears `status`, the others, also
+  // those that come later, Aborted with the reason. Once the call is being
+  // made, only that stripe hears of it, and the others how the call ends; its
+  // wait ends with the last of them. Does nothing if the call has ended.
   void Fail(uint32_t index, const absl::Status& status);
 
  private:

@@ -147,6 +147,20 @@ TEST_F(StripedCallTest, StripeThatFailsEndsTheOthersWithItsReason) {
   EXPECT_THAT(*second, StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
+// A client must not take it for its own fate: it repeats a call for what became
+// of the stripe that failed.
+TEST_F(StripedCallTest, StripeThatComesAfterAFailureHearsWhichFailed) {
+  const auto call = NewCall(2);
+  Outcome first, second;
+  ASSERT_OK(Join(*call, {0, 2}, &first));
+  call->Fail(0, absl::CancelledError("gone"));
+
+  EXPECT_THAT(
+      Join(*call, {1, 2}, &second),
+      StatusIs(absl::StatusCode::kAborted, "stripe 0 of 2 failed: gone"));
+  EXPECT_THAT(*first, StatusIs(absl::StatusCode::kCancelled, "gone"));
+}
+
 TEST_F(StripedCallTest, FailureCancelsACallThatWaits) {
   const auto call = NewCall(1);
   Outcome outcome;
