@@ -8,7 +8,7 @@ absl::Duration WaitBound(absl::Duration remaining) {
   if (remaining <= absl::ZeroDuration()) return absl::ZeroDuration();
   const absl::Duration rounding = remaining / 100;
   return remaining -
-         std::min(remaining / 20, rounding + absl::Milliseconds(200));
+         std::min(remaining / 10, rounding + absl::Milliseconds(200));
 }
 
 absl::Duration TimeLeft(std::chrono::system_clock::time_point deadline) {

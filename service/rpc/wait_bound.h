@@ -11,7 +11,7 @@ namespace tensorkv {
 
 // The bound for a call whose caller's deadline seems `remaining` away. It ends
 // a little earlier, so that the status which names what was missing reaches
-// the caller before the caller gives up: by 5 %, at most 200 ms and 1 %. (gRPC
+// the caller before the caller gives up: by 10 %, at most 200 ms and 1 %. (gRPC
 // rounds timeouts up by as much as 1 % when it sends them.) Never negative.
 absl::Duration WaitBound(absl::Duration remaining);
 

@@ -55,7 +55,7 @@ class StoreContractTest : public ::testing::TestWithParam<StoreFactory> {
 
 // For waits that end in vain. Long enough that the status which names what was
 // missing arrives before the caller gives up, also on a busy machine.
-inline constexpr absl::Duration kShortTimeout = absl::Seconds(1);
+inline constexpr absl::Duration kShortTimeout = absl::Seconds(2);
 
 // Runs work(0) to work(num_threads - 1) at the same time, to their end.
 void RunConcurrently(int num_threads, const std::function<void(int)>& work);

@@ -5,8 +5,8 @@
 namespace tensorkv {
 namespace {
 
-TEST(WaitBoundTest, ShortDeadlineEndsFivePercentEarlier) {
-  EXPECT_EQ(WaitBound(absl::Seconds(1)), absl::Milliseconds(950));
+TEST(WaitBoundTest, ShortDeadlineEndsTenPercentEarlier) {
+  EXPECT_EQ(WaitBound(absl::Seconds(1)), absl::Milliseconds(900));
 }
 
 TEST(WaitBoundTest, LongDeadlineEnds200MillisecondsAndOnePercentEarlier) {
