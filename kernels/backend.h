@@ -84,10 +84,6 @@ class Backend {
   // the status that this tells.
   virtual DeviceHealth& health() = 0;
 
-  // Bytes that Allocate can give, as far as is known now; UINT64_MAX for the
-  // host.
-  virtual uint64_t free_bytes() const = 0;
-
   // Memory of the device, uninitialised, 64-byte aligned. `account`, if any,
   // has counted the bytes and gets them back with the buffer's end; if this
   // fails, the caller releases them.

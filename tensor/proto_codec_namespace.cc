@@ -254,6 +254,10 @@ void ToProto(const SetHyperparametersRequest& request,
 }
 
 ServerStatus FromProto(const v1::DescribeServerResponse& proto) {
+  std::vector<DeviceBudget> device_budgets;
+  for (const v1::DeviceBudget& budget : proto.device_budgets()) {
+    device_budgets.push_back({budget.budget_bytes(), budget.used_bytes()});
+  }
   return {.version = proto.version(),
           .incarnation = proto.incarnation(),
           .started_unix_seconds = proto.started().seconds(),
@@ -261,7 +265,8 @@ ServerStatus FromProto(const v1::DescribeServerResponse& proto) {
           .budget_bytes = proto.budget_bytes(),
           .used_bytes = proto.used_bytes(),
           .max_message_bytes = proto.max_message_bytes(),
-          .max_entries = proto.max_entries()};
+          .max_entries = proto.max_entries(),
+          .device_budgets = std::move(device_budgets)};
 }
 
 void ToProto(const ServerStatus& status, v1::DescribeServerResponse* proto) {
@@ -273,6 +278,11 @@ void ToProto(const ServerStatus& status, v1::DescribeServerResponse* proto) {
   proto->set_used_bytes(status.used_bytes);
   proto->set_max_message_bytes(status.max_message_bytes);
   proto->set_max_entries(status.max_entries);
+  for (const DeviceBudget& budget : status.device_budgets) {
+    v1::DeviceBudget* const budget_proto = proto->add_device_budgets();
+    budget_proto->set_budget_bytes(budget.budget_bytes);
+    budget_proto->set_used_bytes(budget.used_bytes);
+  }
 }
 
 }  // namespace tensorkv

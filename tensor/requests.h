@@ -326,6 +326,12 @@ struct BarrierRequest {
 
 // --- Server -----------------------------------------------------------------
 
+// What tensors may take of a device's memory, and take now.
+struct DeviceBudget {
+  uint64_t budget_bytes = 0;
+  uint64_t used_bytes = 0;
+};
+
 struct ServerStatus {
   std::string version;
   uint64_t incarnation = 0;
@@ -335,6 +341,8 @@ struct ServerStatus {
   uint64_t used_bytes = 0;
   uint64_t max_message_bytes = 0;
   uint32_t max_entries = 0;
+  // In the order of `devices`; empty where tensors are kept on the host.
+  std::vector<DeviceBudget> device_budgets;
 };
 
 }  // namespace tensorkv

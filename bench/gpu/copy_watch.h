@@ -35,7 +35,6 @@ class CopyWatch final : public Backend {
   absl::string_view name() const override { return inner_.name(); }
   bool is_host() const override { return inner_.is_host(); }
   DeviceHealth& health() override { return inner_.health(); }
-  uint64_t free_bytes() const override { return inner_.free_bytes(); }
   absl::StatusOr<RefPtr<Buffer>> Allocate(
       size_t size_bytes, RefPtr<MemoryAccount> account) override {
     return inner_.Allocate(size_bytes, std::move(account));

@@ -58,8 +58,8 @@ void PrintMachine(const std::string& gpu) {
   std::cout << std::endl;
 }
 
-Sizes SizesOf(const Options& options, const Backend& backend) {
-  return FitTo(backend.free_bytes(),
+Sizes SizesOf(const Options& options, const OpenedCudaBackend& opened) {
+  return FitTo(opened.memory_bytes,
                options.plan.is_quick ? QuickSizes() : Sizes());
 }
 
@@ -71,7 +71,7 @@ absl::Status MeasureInProcess(const Options& options, RowRunner* runner,
   ASSIGN_OR_RETURN(const std::unique_ptr<PlainCopies> copies,
                    OpenCudaCopies(options.gpu));
   Backend* const backend = opened.backend.get();
-  const Sizes sizes = SizesOf(options, *backend);
+  const Sizes sizes = SizesOf(options, opened);
   PrintMachine(copies->device_name());
   report->Add(MeasureLargeUpdates(backend, copies.get(), sizes, runner));
   report->Add(MeasureSmallUpdates(backend, copies.get(), sizes, runner));

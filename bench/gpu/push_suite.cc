@@ -23,6 +23,7 @@ namespace tensorkv::bench::gpu {
 namespace {
 
 constexpr char kKey[] = "w";
+constexpr uint64_t kNoBound = uint64_t{1} << 40;
 
 // What MXNet's server took to update a key of 2 MB, on the CPU and without its
 // transfer, as published; and what ours should take at most.
@@ -91,7 +92,8 @@ class PushedKey {
   PushedKey(Backend* backend, Tensor tensor)
       : tensor_(std::move(tensor)),
         watch_(backend),
-        store_({.budget_bytes = uint64_t{1} << 40}, &watch_, &alarms_) {}
+        store_({.budget_bytes = kNoBound, .device_budget_bytes = {kNoBound}},
+               &watch_, &alarms_) {}
 
   absl::Status Init() {
     InitRequest request;

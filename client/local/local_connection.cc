@@ -149,7 +149,7 @@ absl::StatusOr<ServerStatus> LocalConnection::DescribeServer(
   status.version = "local";
   status.started_unix_seconds = started_unix_seconds_;
   status.devices = {std::string(backend_.name())};
-  status.budget_bytes = store_.budget_bytes();
+  status.budget_bytes = store_.budgets().host()->limit_bytes();
   status.used_bytes = store_.used_bytes();
   status.max_entries = store_options_.max_entries;
   return status;

@@ -33,7 +33,6 @@ class CpuBackend final : public Backend {
   absl::string_view name() const override { return "cpu"; }
   bool is_host() const override { return true; }
   DeviceHealth& health() override { return health_; }
-  uint64_t free_bytes() const override { return UINT64_MAX; }
   absl::StatusOr<RefPtr<Buffer>> Allocate(
       size_t size_bytes, RefPtr<MemoryAccount> account) override;
   absl::Status Zero(absl::Span<const MutableTensorView> tensors) override;

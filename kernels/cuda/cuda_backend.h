@@ -49,9 +49,6 @@ class CudaBackend final : public Backend {
   absl::string_view name() const override { return pool_->device().name(); }
   bool is_host() const override { return false; }
   DeviceHealth& health() override { return pool_->device().health(); }
-  uint64_t free_bytes() const override {
-    return pool_->quota_bytes() - pool_->used_bytes();
-  }
   absl::StatusOr<RefPtr<Buffer>> Allocate(
       size_t size_bytes, RefPtr<MemoryAccount> account) override;
   absl::Status Zero(absl::Span<const MutableTensorView> tensors) override;

@@ -4,20 +4,29 @@
 
 namespace tensorkv {
 
-void AddServerGauges(const std::string& version, uint64_t budget_bytes,
+void AddServerGauges(const ServerStatus& status,
                      prometheus::Registry* registry) {
   prometheus::BuildGauge()
       .Name("tensorkv_build_info")
       .Help("Always 1; the version is in the label.")
       .Register(*registry)
-      .Add({{"version", version}})
+      .Add({{"version", status.version}})
       .Set(1);
   prometheus::BuildGauge()
       .Name("tensorkv_budget_bytes")
-      .Help("Bound on the memory of all tensors.")
+      .Help("Bound on what is kept in the host's memory.")
       .Register(*registry)
       .Add({})
-      .Set(static_cast<double>(budget_bytes));
+      .Set(static_cast<double>(status.budget_bytes));
+  if (status.device_budgets.empty()) return;
+  auto& budgets = prometheus::BuildGauge()
+                      .Name("tensorkv_device_budget_bytes")
+                      .Help("Bound on the tensors kept in a device's memory.")
+                      .Register(*registry);
+  for (size_t i = 0; i < status.device_budgets.size(); ++i) {
+    budgets.Add({{"device", status.devices[i]}})
+        .Set(static_cast<double>(status.device_budgets[i].budget_bytes));
+  }
 }
 
 }  // namespace tensorkv

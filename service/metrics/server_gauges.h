@@ -3,16 +3,17 @@
 #ifndef TENSORKV_SERVICE_METRICS_SERVER_GAUGES_H_
 #define TENSORKV_SERVICE_METRICS_SERVER_GAUGES_H_
 
-#include <cstdint>
-#include <string>
-
 #include "prometheus/registry.h"
+#include "tensor/requests.h"
 
 namespace tensorkv {
 
-// Adds tensorkv_build_info, which is 1 and has the label version, and
-// tensorkv_budget_bytes, the bound on all tensor memory of the server.
-void AddServerGauges(const std::string& version, uint64_t budget_bytes,
+// Adds what of `status` does not change:
+//
+//   tensorkv_build_info           1; label: version
+//   tensorkv_budget_bytes         bound on what is kept in the host's memory
+//   tensorkv_device_budget_bytes  bound on the tensors of a GPU; label: device
+void AddServerGauges(const ServerStatus& status,
                      prometheus::Registry* registry);
 
 }  // namespace tensorkv

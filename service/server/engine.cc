@@ -11,21 +11,31 @@ namespace {
 
 static_assert(kMaxGpus <= DeviceSet::kMaxDevices);
 
-// What is left is for messages under way and everything else. Tensors arrive
-// and leave in host memory, so that bounds the budget of other devices too.
-uint64_t DefaultBudgetBytes(const std::vector<OpenedDevice>& devices) {
-  uint64_t device_bytes = 0;
+// What is left is for messages under way and everything else.
+uint64_t DefaultBudgetBytes() { return MemorySizeBytes() / 5 * 4; }
+
+// What is left is for the tables of updates, and for what rounding up to what
+// the device allocates takes.
+uint64_t DefaultBudgetBytes(const OpenedDevice& gpu) {
+  return gpu.memory_bytes / 10 * 9;
+}
+
+std::vector<uint64_t> DeviceBudgets(const ServerOptions& options,
+                                    const std::vector<OpenedDevice>& devices) {
+  std::vector<uint64_t> budgets;
   for (const OpenedDevice& device : devices) {
-    device_bytes += device.memory_bytes;
+    budgets.push_back(options.device_budget_bytes > 0
+                          ? options.device_budget_bytes
+                          : DefaultBudgetBytes(device));
   }
-  return std::min(device_bytes, MemorySizeBytes()) / 5 * 4;
+  return budgets;
 }
 
 MemoryTensorStoreOptions StoreOptionsOf(
     const ServerOptions& options, const std::vector<OpenedDevice>& devices) {
-  return {.budget_bytes = options.budget_bytes > 0
-                              ? options.budget_bytes
-                              : DefaultBudgetBytes(devices),
+  return {.budget_bytes = options.budget_bytes > 0 ? options.budget_bytes
+                                                   : DefaultBudgetBytes(),
+          .device_budget_bytes = DeviceBudgets(options, devices),
           .max_wait = options.max_wait,
           .first_epoch =
               absl::Uniform<uint64_t>(absl::BitGen(), 1, uint64_t{1} << 62),

@@ -20,6 +20,7 @@
 #include "service/server/open_device.h"
 #include "service/server/server_options.h"
 #include "service/store/device_set.h"
+#include "service/store/memory_budgets.h"
 #include "service/store/memory_tensor_store.h"
 #include "service/store/staging.h"
 
@@ -60,8 +61,7 @@ class Engine {
   void StopAlarms() { alarms_.Stop(); }
 
   std::vector<std::string> devices() const;
-  uint64_t budget_bytes() const { return store_.budget_bytes(); }
-  uint64_t used_bytes() const { return store_.used_bytes(); }
+  const ServerBudgets& budgets() const { return store_.budgets(); }
 
  private:
   using Backends = std::vector<std::unique_ptr<MeteredBackend>>;

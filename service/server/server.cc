@@ -95,7 +95,7 @@ Server::Server(const ServerOptions& options, OpenedDevices devices)
                 LimitsOf(options)),
       service_(&handlers_, &streams_, &call_metrics_),
       health_({std::string(kServiceName)}) {
-  AddServerGauges(kVersion, engine_.budget_bytes(), &registry_);
+  AddServerGauges(Describe(), &registry_);
 }
 
 Server::~Server() {
@@ -165,10 +165,11 @@ ServerStatus Server::Describe() const {
           .incarnation = incarnation_.id(),
           .started_unix_seconds = started_unix_seconds_,
           .devices = engine_.devices(),
-          .budget_bytes = engine_.budget_bytes(),
-          .used_bytes = engine_.used_bytes(),
+          .budget_bytes = engine_.budgets().host()->limit_bytes(),
+          .used_bytes = engine_.budgets().host()->used_bytes(),
           .max_message_bytes = options_.max_message_bytes,
-          .max_entries = options_.max_entries};
+          .max_entries = options_.max_entries,
+          .device_budgets = engine_.budgets().DeviceBudgets()};
 }
 
 }  // namespace tensorkv

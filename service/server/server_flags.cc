@@ -21,7 +21,8 @@ namespace {
 
 // Flags that are texts with a meaning of their own, before they are read.
 struct FlagTexts {
-  std::string budget;  // empty: the default
+  std::string budget;         // empty: the default
+  std::string device_budget;  // likewise
   std::string max_message_bytes = "64MiB";
   std::string max_wait = "5m";
   std::string stream_timeout = "30s";
@@ -48,8 +49,11 @@ void AddNetworkFlags(CLI::App* app, ServerOptions* server) {
 
 void AddLimitFlags(CLI::App* app, ServerOptions* server, FlagTexts* texts) {
   app->add_option("--budget", texts->budget,
-                  "Bytes that all tensors may take, such as 8GiB (default: 80% "
-                  "of the host's memory, or of the GPUs' if that is less)");
+                  "Bytes of the host's memory that tensors and keys may take, "
+                  "such as 8GiB (default: 80% of it)");
+  app->add_option("--device_budget", texts->device_budget,
+                  "Bytes of each GPU's memory that tensors may take (default: "
+                  "90% of what is free)");
   app->add_option("--max_message_bytes", texts->max_message_bytes,
                   "Bytes of one message, such as 64MiB")
       ->capture_default_str();
@@ -126,6 +130,10 @@ absl::Status Interpret(const FlagTexts& texts, ServerFlags* flags) {
   if (!texts.budget.empty()) {
     ASSIGN_OR_RETURN(flags->server.budget_bytes,
                      BytesOf("budget", texts.budget));
+  }
+  if (!texts.device_budget.empty()) {
+    ASSIGN_OR_RETURN(flags->server.device_budget_bytes,
+                     BytesOf("device_budget", texts.device_budget));
   }
   ASSIGN_OR_RETURN(flags->server.max_message_bytes,
                    BytesOf("max_message_bytes", texts.max_message_bytes));

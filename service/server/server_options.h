@@ -26,9 +26,12 @@ struct ServerOptions {
   // Where tensors are kept.
   DeviceChoice device;
 
-  // Bound on values + state + contributions; 0 is 80 % of the memory of the
-  // host, or of the GPUs if that is less.
+  // Bound on what tensors and keys take of the host's memory; 0 is 80 % of it.
   uint64_t budget_bytes = 0;
+
+  // Bound on what tensors take of the memory of each GPU; 0 is 90 % of what the
+  // server has of it.
+  uint64_t device_budget_bytes = 0;
 
   // Threads that one batch of updates may use; 0 is one per CPU.
   int num_threads = 0;

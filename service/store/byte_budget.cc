@@ -7,15 +7,22 @@ namespace tensorkv {
 
 absl::Status ByteBudget::Reserve(uint64_t bytes) {
   RETURN_IF_ERROR(ReserveHere(bytes));
-  if (!parent_) return absl::OkStatus();
-  absl::Status status = parent_->Reserve(bytes);
-  if (!status.ok()) used_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
-  return status;
+  for (size_t i = 0; i < parents_.size(); ++i) {
+    absl::Status status = parents_[i]->Reserve(bytes);
+    if (status.ok()) continue;
+    while (i > 0) parents_[--i]->Release(bytes);
+    used_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+    return status;
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ByteBudget::CheckRoom(uint64_t bytes) const {
   RETURN_IF_ERROR(CheckFits(used_bytes(), bytes));
-  return parent_ ? parent_->CheckRoom(bytes) : absl::OkStatus();
+  for (const RefPtr<ByteBudget>& parent : parents_) {
+    RETURN_IF_ERROR(parent->CheckRoom(bytes));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ByteBudget::CheckFits(uint64_t used, uint64_t bytes) const {
@@ -38,7 +45,7 @@ absl::Status ByteBudget::ReserveHere(uint64_t bytes) {
 
 void ByteBudget::Release(uint64_t bytes) {
   used_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
-  if (parent_) parent_->Release(bytes);
+  for (const RefPtr<ByteBudget>& parent : parents_) parent->Release(bytes);
 }
 
 absl::Status BudgetAccount::Reserve(uint64_t bytes) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/ref_counted.h"
@@ -20,21 +21,22 @@ inline uint64_t SumOfBytes(uint64_t a, uint64_t b) {
   return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
 
-// A number of bytes that may be in use at once, possibly as a part of a larger
-// budget. Thread-safe, lock-free.
+// A number of bytes that may be in use at once, possibly as a part of larger
+// budgets. Thread-safe, lock-free.
 class ByteBudget final : public RefCounted {
  public:
-  // `subject` names the budget in errors: `namespace "default"`. `parent` may
-  // be null; whatever is reserved here is reserved there too.
-  ByteBudget(std::string subject, uint64_t limit_bytes,
-             RefPtr<ByteBudget> parent)
+  using Parents = absl::InlinedVector<RefPtr<ByteBudget>, 1>;
+
+  // `subject` names the budget in errors: `namespace "default"`. Whatever is
+  // reserved here is reserved at the parents too.
+  ByteBudget(std::string subject, uint64_t limit_bytes, Parents parents = {})
       : subject_(std::move(subject)),
         limit_bytes_(limit_bytes),
-        parent_(std::move(parent)) {}
+        parents_(std::move(parents)) {}
 
   // Errors: ResourceExhausted, naming the budget that would be passed; then
-  // nothing is reserved anywhere. This budget comes before its parent, so that
-  // what it refuses never shows in the parent.
+  // nothing is reserved anywhere. This budget comes before its parents, so that
+  // what it refuses never shows there.
   absl::Status Reserve(uint64_t bytes);
   // REQUIRES: `bytes` were reserved.
   void Release(uint64_t bytes);
@@ -52,7 +54,7 @@ class ByteBudget final : public RefCounted {
 
   const std::string subject_;
   const uint64_t limit_bytes_;
-  const RefPtr<ByteBudget> parent_;
+  const Parents parents_;
   std::atomic<uint64_t> used_bytes_{0};
 };
 

@@ -1,6 +1,5 @@
 #include "service/store/device_set.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -95,18 +94,6 @@ absl::Status DeviceSet::ForEach(
   }
   last->End(work(first));
   return outcome.Wait();
-}
-
-Placement::Placement(const DeviceSet& devices) {
-  for (size_t i = 0; i < devices.size(); ++i) {
-    free_bytes_.push_back(devices[static_cast<DeviceIndex>(i)].free_bytes());
-  }
-}
-
-DeviceIndex Placement::Place(uint64_t size_bytes) {
-  const auto most = std::max_element(free_bytes_.begin(), free_bytes_.end());
-  *most -= std::min(*most, size_bytes);
-  return static_cast<DeviceIndex>(most - free_bytes_.begin());
 }
 
 }  // namespace tensorkv

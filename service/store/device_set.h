@@ -58,19 +58,6 @@ class DeviceSet {
   mutable std::atomic<uint64_t> num_submitted_ = 0;
 };
 
-// Chooses the devices of new keys: always that with the most free memory, less
-// what this has placed there before. Does not see what others place at the same
-// time. Not thread-safe.
-class Placement {
- public:
-  explicit Placement(const DeviceSet& devices);
-
-  DeviceIndex Place(uint64_t size_bytes);
-
- private:
-  std::vector<uint64_t> free_bytes_;
-};
-
 }  // namespace tensorkv
 
 #endif  // TENSORKV_SERVICE_STORE_DEVICE_SET_H_

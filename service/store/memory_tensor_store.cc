@@ -20,21 +20,21 @@ MemoryTensorStore::MemoryTensorStore(const MemoryTensorStoreOptions& options,
                                      std::vector<Backend*> devices,
                                      Alarms* alarms)
     : devices_(std::move(devices)),
+      budgets_(options.budget_bytes, options.device_budget_bytes, devices_),
       next_epoch_(options.first_epoch),
       environment_{.devices = &devices_,
                    .alarms = alarms,
                    .executor = &executor_,
-                   .budget = MakeRefCounted<ByteBudget>(
-                       "server", options.budget_bytes, nullptr),
+                   .budgets = &budgets_,
                    .next_epoch = &next_epoch_,
                    .max_wait = options.max_wait,
                    .min_lease = options.min_lease,
                    .max_lease = options.max_lease,
                    .max_entries = options.max_entries},
       max_namespaces_(options.max_namespaces),
-      calls_(CallWindow::Create(
-          {.max_wait = options.max_wait}, alarms,
-          MakeRefCounted<BudgetAccount>(environment_.budget))) {
+      calls_(
+          CallWindow::Create({.max_wait = options.max_wait}, alarms,
+                             MakeRefCounted<BudgetAccount>(budgets_.host()))) {
   // A namespace with the default configuration has nothing to fail on.
   namespaces_.emplace(kDefaultNamespace,
                       *Namespace::Create(std::string(kDefaultNamespace),

@@ -23,6 +23,7 @@
 #include "service/store/byte_budget.h"
 #include "service/store/call_window.h"
 #include "service/store/device_set.h"
+#include "service/store/memory_budgets.h"
 #include "service/store/namespace.h"
 #include "service/store/staging.h"
 #include "service/store/tensor_store.h"
@@ -30,8 +31,10 @@
 namespace tensorkv {
 
 struct MemoryTensorStoreOptions {
-  // Bound on the bytes of all namespaces together.
+  // Bound on the bytes of the host's memory that all namespaces take together.
   uint64_t budget_bytes = uint64_t{1} << 32;
+  // The same of the memory of each device, unless that is the host.
+  std::vector<uint64_t> device_budget_bytes;
   // Bound on every wait, whatever the caller's deadline.
   absl::Duration max_wait = absl::Minutes(5);
   // Bounds on the leases of workers.
@@ -52,7 +55,8 @@ class MemoryTensorStore final : public TensorStore,
                                 public Staging {
  public:
   // `devices`, as DeviceSet takes them, and `alarms` outlive the store and
-  // every tensor pulled from it.
+  // every tensor pulled from it. REQUIRES: each of `devices` but the host has a
+  // budget.
   MemoryTensorStore(const MemoryTensorStoreOptions& options,
                     std::vector<Backend*> devices, Alarms* alarms);
   MemoryTensorStore(const MemoryTensorStoreOptions& options, Backend* device,
@@ -101,8 +105,9 @@ class MemoryTensorStore final : public TensorStore,
   // The same with `status`. For a device that has failed.
   void EndWaits(const absl::Status& status);
 
-  uint64_t budget_bytes() const { return environment_.budget->limit_bytes(); }
-  uint64_t used_bytes() const { return environment_.budget->used_bytes(); }
+  const ServerBudgets& budgets() const { return budgets_; }
+  // Of the host's memory.
+  uint64_t used_bytes() const { return budgets_.host()->used_bytes(); }
 
  private:
   using NamespacePtr = std::shared_ptr<Namespace>;
@@ -115,6 +120,7 @@ class MemoryTensorStore final : public TensorStore,
   std::vector<NamespacePtr> All() const;
 
   const DeviceSet devices_;
+  const ServerBudgets budgets_;
   std::atomic<uint64_t> next_epoch_;
   // Outlives what it runs: its destructor waits for that.
   Executor executor_;

@@ -56,7 +56,7 @@ absl::StatusOr<std::shared_ptr<Namespace>> Namespace::Create(
       std::make_unique<WorkerGroup>(GroupOptionsOf(config, environment));
   ASSIGN_OR_RETURN(std::unique_ptr<PushMode> mode,
                    PushMode::Create(config, workers.get()));
-  const uint64_t server_budget = environment.budget->limit_bytes();
+  const uint64_t server_budget = environment.budgets->largest_bytes();
   if (config.budget_bytes > server_budget) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "namespace ", Quoted(name), ": expected a budget of at most ",
@@ -79,16 +79,13 @@ Namespace::Namespace(std::string name, NamespaceConfig config,
       mode_(std::move(mode)),
       environment_(environment),
       is_on_host_(environment.devices->is_host()),
-      budget_(
-          MakeRefCounted<ByteBudget>(absl::StrCat("namespace ", Quoted(name_)),
-                                     config_.budget_bytes, environment.budget)),
-      values_(MakeRefCounted<BudgetAccount>(budget_)),
-      state_(MakeRefCounted<BudgetAccount>(budget_)),
-      contributions_(MakeRefCounted<BudgetAccount>(budget_)),
-      metadata_(MakeRefCounted<BudgetAccount>(budget_)),
+      memory_(absl::StrCat("namespace ", Quoted(name_)), config_.budget_bytes,
+              environment.budgets),
       calls_(CallWindow::Create(
-          WindowOptions(config_.budget_bytes, environment.max_wait),
-          environment.alarms, metadata_)),
+          WindowOptions(std::min(config_.budget_bytes,
+                                 environment.budgets->host()->limit_bytes()),
+                        environment.max_wait),
+          environment.alarms, memory_.metadata())),
       bindings_(std::make_shared<const RuleBindings>(std::move(rule))) {}
 
 absl::Status Namespace::NoSuchKey(absl::string_view key) const {
@@ -202,10 +199,7 @@ NamespaceStatus Namespace::Describe() const {
   NamespaceStatus status;
   status.name = name_;
   status.config = config_;
-  status.memory = {.values = values_->used_bytes(),
-                   .state = state_->used_bytes(),
-                   .contributions = contributions_->used_bytes(),
-                   .metadata = metadata_->used_bytes()};
+  status.memory = memory_.used();
   const WaitStatus attempts = calls_->waits();
   MutexLock lock(&mutex_);
   status.rules = bindings_->List();

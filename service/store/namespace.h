@@ -27,6 +27,7 @@
 #include "service/store/call_window.h"
 #include "service/store/device_set.h"
 #include "service/store/key_table.h"
+#include "service/store/memory_budgets.h"
 #include "service/store/push_mode.h"
 #include "service/store/round_failures.h"
 #include "service/store/rule_bindings.h"
@@ -38,12 +39,12 @@
 
 namespace tensorkv {
 
-// What namespaces share. Devices, alarms and executor outlive every namespace.
+// What namespaces share, and what outlives them all.
 struct NamespaceEnvironment {
   const DeviceSet* devices = nullptr;
   Alarms* alarms = nullptr;
   Executor* executor = nullptr;
-  RefPtr<ByteBudget> budget;
+  const ServerBudgets* budgets = nullptr;
   // Gives every worker of the server an epoch of its own; never 0.
   std::atomic<uint64_t>* next_epoch = nullptr;
   absl::Duration max_wait;
@@ -134,7 +135,7 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   // The entries of a push by their keys.
   struct GroupedEntries {
     std::vector<KeyOfEntry> keys;
-    uint64_t room_bytes = 0;
+    BytesByDevice room_bytes;
     uint64_t reply_bytes = 0;
     // What it takes to note who has contributed.
     uint64_t note_bytes = 0;
@@ -196,12 +197,15 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
     // What the caller must compute.
     Work& work;
     std::vector<OpenedRound> opened;
-    Reservation held;
+    // Of the tensors, where their keys are.
+    DeviceReservations held;
     Reservation overhead;
-    Reservation room;
+    DeviceReservations room;
     Reservation notes;
     // By entry, unless the device is the host: the key's device, and there the
-    // tensor's copy, which takes its place when the push is in.
+    // tensor's copy, which takes its place when the push is in. The tensors
+    // themselves hold memory of the host until then.
+    Reservation held_on_host;
     std::vector<DeviceIndex> devices;
     std::vector<Tensor> copies;
   };
@@ -263,9 +267,10 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   // the bytes that `check` finds it to need.
   absl::Status CheckUnlessRepeat(
       const std::optional<CallId>& call_id, uint64_t staging_bytes,
-      absl::FunctionRef<absl::StatusOr<uint64_t>()> check) const;
-  absl::StatusOr<uint64_t> BytesFor(const InitRequest& request) const;
-  absl::StatusOr<uint64_t> BytesFor(const PushRequest& request);
+      absl::FunctionRef<absl::StatusOr<BytesNeeded>()> check) const;
+  absl::StatusOr<BytesNeeded> BytesFor(const InitRequest& request) const;
+  absl::StatusOr<BytesNeeded> BytesFor(const PushRequest& request);
+  // Of its device, besides memory that it has, or that staging will give it.
   uint64_t BytesOfNewKey(const InitEntry& entry, const UpdateRule& rule) const;
   static uint64_t StateBytesOf(const Tensor& tensor, const UpdateRule& rule);
 
@@ -275,6 +280,11 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   // What a push must reserve for the tensor: nothing where its memory is
   // counted already or not there yet.
   uint64_t BytesToHold(const Tensor& tensor) const;
+  // The same for all tensors of a push.
+  uint64_t BytesToHold(const PushRequest& request) const;
+  // What copies of the tensors take where their keys are: nothing on the host.
+  BytesByDevice BytesOfCopies(const PushRequest& request,
+                              const GroupedEntries& entries) const;
   // Copies the tensors of a push to the devices of its keys, unless these are
   // on the host, and makes it take effect.
   absl::Status MoveAndAdmit(Admission& admission);
@@ -506,11 +516,7 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   const std::unique_ptr<PushMode> mode_;
   const NamespaceEnvironment environment_;
   const bool is_on_host_;
-  const RefPtr<ByteBudget> budget_;
-  const RefPtr<BudgetAccount> values_;
-  const RefPtr<BudgetAccount> state_;
-  const RefPtr<BudgetAccount> contributions_;
-  const RefPtr<BudgetAccount> metadata_;
+  const NamespaceMemory memory_;
   const std::shared_ptr<CallWindow> calls_;
 
   // Held by who changes rules, while memory is allocated.

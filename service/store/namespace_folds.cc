@@ -16,7 +16,7 @@ void Namespace::BeginFold(StoredKey& key, Work& work) {
 void Namespace::RunFold(FoldOfKey job) {
   absl::StatusOr<Contribution> sum = SumOf(job);
   Replies replies;
-  Work work{UpdatePass(environment_.devices, contributions_)};
+  Work work{UpdatePass(environment_.devices, memory_.host().contributions)};
   {
     MutexLock lock(&mutex_);
     StoredKey& key = *job.key;
@@ -49,7 +49,9 @@ absl::StatusOr<Contribution> Namespace::SumOf(const FoldOfKey& job) {
   const int64_t num_elements = job.key->num_elements();
   const uint64_t bytes = num_elements * SizeOf(dtype);
   Contribution sum;
-  ASSIGN_OR_RETURN(sum.held, Reservation::Create(contributions_, bytes));
+  ASSIGN_OR_RETURN(
+      sum.held,
+      Reservation::Create(memory_.on(job.key->device).contributions, bytes));
   Slot& slot = sum.slots.emplace_back();
   slot.dtype = dtype;
   Backend& device = DeviceOf(*job.key);
@@ -80,8 +82,9 @@ absl::Status Namespace::Scale(const FoldOfKey& job, Contribution& sum) {
   const int64_t num_elements = job.key->num_elements();
   const uint64_t bytes = num_elements * SizeOf(dtype);
   // Until the unscaled sum is gone.
-  ASSIGN_OR_RETURN(const Reservation held,
-                   Reservation::Create(contributions_, bytes));
+  ASSIGN_OR_RETURN(
+      const Reservation held,
+      Reservation::Create(memory_.on(job.key->device).contributions, bytes));
   Backend& device = DeviceOf(*job.key);
   ASSIGN_OR_RETURN(RefPtr<Buffer> scaled, device.Allocate(bytes, nullptr));
   Slot& slot = sum.slots[0];

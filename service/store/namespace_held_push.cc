@@ -82,11 +82,8 @@ bool Namespace::MustHold(const PushRequest& request) {
 void Namespace::Hold(PushRequest request, const CallContext& context,
                      std::vector<PullEntry>* names,
                      ReplyCallback<PushReply> done) {
-  uint64_t bytes = 0;
-  for (const PushEntry& entry : request.entries) {
-    if (!entry.skip) bytes += BytesToHold(entry.tensor);
-  }
-  absl::StatusOr<Reservation> held = Reservation::Create(contributions_, bytes);
+  absl::StatusOr<Reservation> held =
+      Reservation::Create(memory_.host().contributions, BytesToHold(request));
   if (!held.ok()) return std::move(done)(held.status());
   Start(std::make_shared<HeldPush>(this, std::move(request), context, names,
                                    *std::move(held), environment_.alarms->Now(),

@@ -124,30 +124,33 @@ absl::Status Namespace::MakeValues(InitRequest& request,
 }
 
 absl::StatusOr<Namespace::KeyPtr> Namespace::MakeKey(const InitEntry& entry) {
-  RETURN_IF_ERROR(metadata_->Reserve(KeyOverheadBytes(entry.key)));
+  RETURN_IF_ERROR(memory_.metadata()->Reserve(KeyOverheadBytes(entry.key)));
   KeyPtr key =
       StoredKey::Create(entry.key, entry.tensor.dtype(), entry.tensor.shape());
-  key->ChargeTo(metadata_);
+  key->ChargeTo(memory_.metadata());
   return key;
 }
 
 bool Namespace::BecomesValue(const Tensor& tensor) const {
-  return is_on_host_ && CanBecomeValue(*contributions_, tensor.buffer().get(),
-                                       tensor.size_bytes());
+  return is_on_host_ &&
+         CanBecomeValue(*memory_.host().contributions, tensor.buffer().get(),
+                        tensor.size_bytes());
 }
 
 RefPtr<Buffer> Namespace::TakeAsValue(Tensor& tensor) {
   RefPtr<Buffer> buffer = tensor.TakeBuffer();
-  values_->TakeOver(*contributions_, buffer->size_bytes());
-  const RefPtr<MemoryAccount> before = buffer->ExchangeAccount(values_);
+  const MemoryAccounts& host = memory_.host();
+  host.values->TakeOver(*host.contributions, buffer->size_bytes());
+  const RefPtr<MemoryAccount> before = buffer->ExchangeAccount(host.values);
   return buffer;
 }
 
 absl::StatusOr<RefPtr<Buffer>> Namespace::AllocateValue(const StoredKey& key,
                                                         uint64_t bytes) {
-  ASSIGN_OR_RETURN(Reservation room, Reservation::Create(values_, bytes));
+  const RefPtr<BudgetAccount>& account = memory_.on(key.device).values;
+  ASSIGN_OR_RETURN(Reservation room, Reservation::Create(account, bytes));
   ASSIGN_OR_RETURN(RefPtr<Buffer> value,
-                   DeviceOf(key).Allocate(bytes, values_));
+                   DeviceOf(key).Allocate(bytes, account));
   room.HandOver();
   return value;
 }
@@ -186,7 +189,7 @@ absl::Status Namespace::CopyValuesToDevices(const InitRequest& request,
 
 void Namespace::PlaceKeys(const InitRequest& request,
                           absl::Span<const KeyPtr> keys) const {
-  Placement placement(*environment_.devices);
+  Placement placement(*environment_.budgets);
   for (size_t i = 0; i < keys.size(); ++i) {
     if (!keys[i]) continue;
     const Tensor& tensor = request.entries[i].tensor;

@@ -102,7 +102,7 @@ absl::StatusOr<KeepAliveReply> Namespace::KeepAlive(
 
 absl::Status Namespace::Leave(const LeaveRequest& request) {
   Replies replies;
-  Work work{UpdatePass(environment_.devices, contributions_)};
+  Work work{UpdatePass(environment_.devices, memory_.host().contributions)};
   {
     MutexLock lock(&mutex_);
     RETURN_IF_ERROR(
@@ -213,7 +213,7 @@ void Namespace::WatchLeases() {
 
 void Namespace::EndLeases() {
   Replies replies;
-  Work work{UpdatePass(environment_.devices, contributions_)};
+  Work work{UpdatePass(environment_.devices, memory_.host().contributions)};
   {
     MutexLock lock(&mutex_);
     lease_alarm_ = 0;
@@ -295,7 +295,7 @@ void Namespace::SweepGraces() {
 
 void Namespace::EndGrace(uint64_t id) {
   Replies replies;
-  Work work{UpdatePass(environment_.devices, contributions_)};
+  Work work{UpdatePass(environment_.devices, memory_.host().contributions)};
   {
     MutexLock lock(&mutex_);
     const auto grace = graces_.extract(id);
@@ -342,7 +342,8 @@ absl::Status Namespace::MakePlace(uint32_t rank) {
   if (rank < workers_->num_places()) return absl::OkStatus();
   const uint64_t bytes =
       (rank + 1 - workers_->num_places()) * kWorkerOverheadBytes;
-  ASSIGN_OR_RETURN(Reservation overhead, Reservation::Create(metadata_, bytes));
+  ASSIGN_OR_RETURN(Reservation overhead,
+                   Reservation::Create(memory_.metadata(), bytes));
   worker_overhead_.Merge(std::move(overhead));
   workers_->MakePlace(rank);
   return absl::OkStatus();

@@ -247,7 +247,7 @@ absl::StatusOr<PullReply> Namespace::AllocateOnHost(const PullReply& reply,
   std::vector<Tensor*> tensors;
   tensors.reserve(on_host.values.size());
   for (Value& value : on_host.values) tensors.push_back(&value.tensor);
-  RETURN_IF_ERROR(AllocateStaged(values_, tensors));
+  RETURN_IF_ERROR(AllocateStaged(memory_.host().values, tensors));
   return on_host;
 }
 

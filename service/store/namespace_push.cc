@@ -32,7 +32,7 @@ void Namespace::Push(PushRequest request, const CallContext& context,
     return Hold(std::move(request), context, names, std::move(done));
   }
   Replies replies;
-  Work work{UpdatePass(environment_.devices, contributions_)};
+  Work work{UpdatePass(environment_.devices, memory_.host().contributions)};
   Admission admission{.request = request,
                       .context = context,
                       .names = names,
@@ -44,6 +44,7 @@ void Namespace::Push(PushRequest request, const CallContext& context,
   if (status.ok()) status = HoldContributions(admission);
   if (status.ok()) status = MoveAndAdmit(admission);
   admission.copies.clear();  // what they were made of
+  admission.held_on_host.Clear();
   if (!status.ok()) {
     std::move(admission.call->done)(std::move(status));
     return;
@@ -68,23 +69,45 @@ absl::Status Namespace::CheckFields(const PushRequest& request) const {
 }
 
 absl::Status Namespace::HoldContributions(Admission& admission) {
-  uint64_t bytes = 0;
-  for (const PushEntry& entry : admission.request.entries) {
-    if (!entry.skip) bytes += BytesToHold(entry.tensor);
+  ASSIGN_OR_RETURN(Reservation held,
+                   Reservation::Create(memory_.host().contributions,
+                                       BytesToHold(admission.request)));
+  if (is_on_host_) {
+    admission.held.Merge(0, std::move(held));
+  } else {
+    admission.held_on_host = std::move(held);
   }
   const uint64_t overhead =
       admission.request.entries.size() * kContributionOverheadBytes;
-  ASSIGN_OR_RETURN(admission.held, Reservation::Create(contributions_, bytes));
   ASSIGN_OR_RETURN(admission.overhead,
-                   Reservation::Create(metadata_, overhead));
+                   Reservation::Create(memory_.metadata(), overhead));
   return absl::OkStatus();
 }
 
 uint64_t Namespace::BytesToHold(const Tensor& tensor) const {
   const bool is_counted =
-      !tensor.has_data() || IsCountedBy(*contributions_, tensor);
-  // What is on the host is copied to a device.
-  return is_on_host_ && is_counted ? 0 : tensor.size_bytes();
+      !tensor.has_data() || IsCountedBy(*memory_.host().contributions, tensor);
+  return is_counted ? 0 : tensor.size_bytes();
+}
+
+uint64_t Namespace::BytesToHold(const PushRequest& request) const {
+  uint64_t bytes = 0;
+  for (const PushEntry& entry : request.entries) {
+    if (!entry.skip) bytes += BytesToHold(entry.tensor);
+  }
+  return bytes;
+}
+
+BytesByDevice Namespace::BytesOfCopies(const PushRequest& request,
+                                       const GroupedEntries& entries) const {
+  BytesByDevice bytes = memory_.NoBytes();
+  if (is_on_host_) return bytes;
+  for (size_t i = 0; i < entries.keys.size(); ++i) {
+    const PushEntry& entry = request.entries[i];
+    if (entry.skip) continue;
+    bytes[entries.keys[i].key->device] += entry.tensor.size_bytes();
+  }
+  return bytes;
 }
 
 // A second turn is for a key that was replaced meanwhile, by one on another
@@ -113,9 +136,14 @@ absl::Status Namespace::CopyToDevices(Admission& admission) {
       CountRefusal(admission.request, entries.status());
       return entries.status();
     }
-    RETURN_IF_ERROR(budget_->CheckRoom(SumOfBytes(
-        SumOfBytes(entries->room_bytes, BytesForReply(admission, *entries)),
-        entries->note_bytes)));
+    const BytesByDevice copies = BytesOfCopies(admission.request, *entries);
+    admission.held = {};  // of the turn before
+    ASSIGN_OR_RETURN(admission.held,
+                     memory_.Reserve(&MemoryAccounts::contributions, copies));
+    RETURN_IF_ERROR(memory_.CheckRoom(
+        {.host = SumOfBytes(BytesForReply(admission, *entries),
+                            entries->note_bytes),
+         .devices = entries->room_bytes}));
     admission.devices.clear();
     for (const KeyOfEntry& entry : entries->keys) {
       admission.devices.push_back(entry.key->device);
@@ -125,14 +153,18 @@ absl::Status Namespace::CopyToDevices(Admission& admission) {
 }
 
 // The values of a PushPull are copied for its reply, which must not fail when
-// the push has taken effect. What the contributions took is free again by then;
-// the room is not, if somebody reads an old value.
+// the push has taken effect. What the tensors of the call took is free again by
+// then.
 uint64_t Namespace::BytesForReply(const Admission& admission,
                                   const GroupedEntries& entries) {
   if (admission.names == nullptr) return 0;
   const uint64_t bytes =
       SumOfBytes(entries.reply_bytes, entries.keys.size() * kBufferAlignment);
-  return bytes - std::min(bytes, admission.held.bytes());
+  uint64_t freed_bytes = 0;
+  for (const PushEntry& entry : admission.request.entries) {
+    if (!entry.skip) freed_bytes += entry.tensor.size_bytes();
+  }
+  return bytes - std::min(bytes, freed_bytes);
 }
 
 absl::Status Namespace::MakeCopies(Admission& admission) {
@@ -187,10 +219,10 @@ absl::StatusOr<bool> Namespace::Admit(Admission& admission) {
   PushRequest& request = admission.request;
   ASSIGN_OR_RETURN(const GroupedEntries entries, Check(admission));
   if (!AreAtTheirKeys(admission, entries)) return false;
-  ASSIGN_OR_RETURN(admission.room,
-                   Reservation::Create(values_, entries.room_bytes));
+  ASSIGN_OR_RETURN(admission.room, memory_.Reserve(&MemoryAccounts::values,
+                                                   entries.room_bytes));
   ASSIGN_OR_RETURN(admission.notes,
-                   Reservation::Create(metadata_, entries.note_bytes));
+                   Reservation::Create(memory_.metadata(), entries.note_bytes));
   TakeCopies(admission);
 
   admission.call->reply.results.resize(request.entries.size());
@@ -215,7 +247,7 @@ absl::StatusOr<bool> Namespace::Admit(Admission& admission) {
 
 absl::StatusOr<Namespace::GroupedEntries> Namespace::GroupByKey(
     const PushRequest& request) {
-  GroupedEntries entries;
+  GroupedEntries entries = {.room_bytes = memory_.NoBytes()};
   const absl::Status status = AddEntries(request, entries);
   for (const KeyOfEntry& entry : entries.keys) entry.key->position_in_call = 0;
   RETURN_IF_ERROR(status);
@@ -237,7 +269,9 @@ absl::Status Namespace::AddEntries(const PushRequest& request,
       continue;
     }
     entries.keys[i].is_first = true;
-    if (mode_->NeedsRoom(key, request)) entries.room_bytes += key.value_bytes();
+    if (mode_->NeedsRoom(key, request)) {
+      entries.room_bytes[key.device] += key.value_bytes();
+    }
     if (config_.mode == Mode::kBounded) {
       entries.note_bytes += key.BytesToNote(request.worker->rank);
     }
@@ -286,7 +320,8 @@ void Namespace::AdmitKey(const GroupedEntries& entries, uint32_t first,
     return UpdateIdleKey(entries, first, admission);
   }
   const bool opens_round = mode_->NeedsRoom(key, request);
-  Reservation room = admission.room.Split(opens_round ? key.value_bytes() : 0);
+  Reservation room =
+      admission.room.Split(key.device, opens_round ? key.value_bytes() : 0);
   const size_t open_before = key.rounds ? key.rounds->num_open() : 0;
   PendingUpdates updates =
       mode_->Admit(key, request, TakeContribution(entries, first, admission),
@@ -358,7 +393,7 @@ Contribution Namespace::TakeContribution(const GroupedEntries& entries,
     held_bytes += BytesToHold(entry.tensor);
     contribution.slots.emplace_back(std::move(entry.tensor));
   });
-  contribution.held = admission.held.Split(held_bytes);
+  contribution.held = admission.held.Split(key.device, held_bytes);
   contribution.overhead = admission.overhead.Split(overhead_bytes);
   return contribution;
 }
@@ -403,7 +438,7 @@ void Namespace::RunUpdates(UpdatePass updates) {
 }
 
 void Namespace::RunPending(std::vector<KeyPtr> keys) {
-  UpdatePass updates(environment_.devices, contributions_);
+  UpdatePass updates(environment_.devices, memory_.host().contributions);
   updates.Reserve(keys.size());
   {
     MutexLock lock(&mutex_);

@@ -65,7 +65,8 @@ absl::Status Namespace::Bind(absl::string_view pattern, SharedRule rule) {
   if (present == nullptr) {
     ASSIGN_OR_RETURN(
         Reservation overhead,
-        Reservation::Create(metadata_, kPatternOverheadBytes + pattern.size()));
+        Reservation::Create(memory_.metadata(),
+                            kPatternOverheadBytes + pattern.size()));
     changed->Charge(pattern, std::move(overhead));
   }
   NewStates states;  // what goes, goes without the mutex
@@ -169,9 +170,10 @@ absl::StatusOr<RefPtr<RuleState>> Namespace::MakeState(const StoredKey& key,
 absl::StatusOr<RefPtr<Buffer>> Namespace::AllocateState(const StoredKey& key,
                                                         DType dtype) {
   const uint64_t bytes = key.num_elements() * SizeOf(dtype);
-  ASSIGN_OR_RETURN(Reservation room, Reservation::Create(state_, bytes));
+  const RefPtr<BudgetAccount>& account = memory_.on(key.device).state;
+  ASSIGN_OR_RETURN(Reservation room, Reservation::Create(account, bytes));
   ASSIGN_OR_RETURN(RefPtr<Buffer> buffer,
-                   DeviceOf(key).Allocate(bytes, state_));
+                   DeviceOf(key).Allocate(bytes, account));
   room.HandOver();
   return buffer;
 }

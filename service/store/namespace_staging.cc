@@ -16,9 +16,9 @@ absl::Status Namespace::CheckInit(const InitRequest& request) const {
 
 absl::Status Namespace::CheckUnlessRepeat(
     const std::optional<CallId>& call_id, uint64_t staging_bytes,
-    absl::FunctionRef<absl::StatusOr<uint64_t>()> check) const {
+    absl::FunctionRef<absl::StatusOr<BytesNeeded>()> check) const {
   ASSIGN_OR_RETURN(bool is_repeat, IsRepeat(call_id));
-  absl::StatusOr<uint64_t> bytes = 0;
+  absl::StatusOr<BytesNeeded> bytes = BytesNeeded();
   if (!is_repeat) {
     bytes = check();
     // What speaks against it may be that it has been made meanwhile.
@@ -27,10 +27,13 @@ absl::Status Namespace::CheckUnlessRepeat(
     }
     if (!is_repeat) RETURN_IF_ERROR(bytes.status());
   }
-  return budget_->CheckRoom(SumOfBytes(is_repeat ? 0 : *bytes, staging_bytes));
+  BytesNeeded needed = is_repeat ? BytesNeeded() : *std::move(bytes);
+  needed.host = SumOfBytes(needed.host, staging_bytes);
+  return memory_.CheckRoom(needed);
 }
 
-absl::StatusOr<uint64_t> Namespace::BytesFor(const InitRequest& request) const {
+absl::StatusOr<BytesNeeded> Namespace::BytesFor(
+    const InitRequest& request) const {
   std::vector<bool> wanted;
   std::shared_ptr<const RuleBindings> bindings;
   {
@@ -38,18 +41,21 @@ absl::StatusOr<uint64_t> Namespace::BytesFor(const InitRequest& request) const {
     ASSIGN_OR_RETURN(wanted, EntriesToCreate(request));
     bindings = bindings_;
   }
-  uint64_t bytes = 0;
+  Placement placement(*environment_.budgets);
+  BytesNeeded bytes = {.devices = memory_.NoBytes()};
   for (size_t i = 0; i < wanted.size(); ++i) {
     const InitEntry& entry = request.entries[i];
     if (!wanted[i]) continue;
     const SharedRule& rule = bindings->Find(entry.key);
     RETURN_IF_ERROR(CheckRule(entry.key, entry.tensor.dtype(), *rule));
-    bytes = SumOfBytes(bytes, BytesOfNewKey(entry, *rule));
+    bytes.host += KeyOverheadBytes(entry.key);
+    const uint64_t key_bytes = BytesOfNewKey(entry, *rule);
+    uint64_t& on_device = bytes.devices[placement.Place(key_bytes)];
+    on_device = SumOfBytes(on_device, key_bytes);
   }
   return bytes;
 }
 
-// Besides memory that it has, or that staging will give it.
 uint64_t Namespace::BytesOfNewKey(const InitEntry& entry,
                                   const UpdateRule& rule) const {
   const Tensor& tensor = entry.tensor;
@@ -57,9 +63,8 @@ uint64_t Namespace::BytesOfNewKey(const InitEntry& entry,
   const bool becomes_value =
       tensor.has_data() ? BecomesValue(tensor)
                         : is_on_host_ && value_bytes >= kOwnBufferBytes;
-  uint64_t bytes = KeyOverheadBytes(entry.key);
-  if (!becomes_value) bytes = SumOfBytes(bytes, value_bytes);
-  return SumOfBytes(bytes, StateBytesOf(tensor, rule));
+  return SumOfBytes(becomes_value ? 0 : value_bytes,
+                    StateBytesOf(tensor, rule));
 }
 
 uint64_t Namespace::StateBytesOf(const Tensor& tensor, const UpdateRule& rule) {
@@ -88,11 +93,10 @@ absl::Status Namespace::CheckPush(const PushRequest& request) {
                            [&] { return BytesFor(request); });
 }
 
-absl::StatusOr<uint64_t> Namespace::BytesFor(const PushRequest& request) {
-  uint64_t bytes = request.entries.size() * kContributionOverheadBytes;
-  for (const PushEntry& entry : request.entries) {
-    if (!entry.skip) bytes += BytesToHold(entry.tensor);
-  }
+absl::StatusOr<BytesNeeded> Namespace::BytesFor(const PushRequest& request) {
+  BytesNeeded bytes = {.host =
+                           request.entries.size() * kContributionOverheadBytes +
+                           BytesToHold(request)};
   MutexLock lock(&mutex_);
   absl::Status status = Admit(request.worker);
   // The call will report the failed round, whatever else is wrong with it.
@@ -100,7 +104,11 @@ absl::StatusOr<uint64_t> Namespace::BytesFor(const PushRequest& request) {
   if (status.ok()) {
     const absl::StatusOr<GroupedEntries> entries = GroupByKey(request);
     if (entries.ok()) {
-      return SumOfBytes(bytes, entries->room_bytes + entries->note_bytes);
+      bytes.host += entries->note_bytes;
+      bytes.devices = entries->room_bytes;
+      const BytesByDevice copies = BytesOfCopies(request, *entries);
+      for (size_t i = 0; i < copies.size(); ++i) bytes.devices[i] += copies[i];
+      return bytes;
     }
     status = entries.status();
   }
@@ -109,7 +117,7 @@ absl::StatusOr<uint64_t> Namespace::BytesFor(const PushRequest& request) {
 }
 
 absl::Status Namespace::Allocate(absl::Span<Tensor* const> tensors) const {
-  return AllocateStaged(contributions_, tensors);
+  return AllocateStaged(memory_.host().contributions, tensors);
 }
 
 }  // namespace tensorkv

@@ -46,13 +46,14 @@ void UpdatePass::Add(StoredKey* key, PendingUpdate update) {
   }
   for (Slot& slot : update.slots) AddSlot(std::move(slot));
   for (const uint32_t result : update.results) AddResult(result);
-  Hold(std::move(update.held), std::move(update.overhead),
-       std::move(update.room));
+  held_.Merge(key->device, std::move(update.held));
+  overhead_.Merge(std::move(update.overhead));
+  room_.Merge(key->device, std::move(update.room));
   End();
 }
 
-void UpdatePass::Hold(Reservation held, Reservation overhead,
-                      Reservation room) {
+void UpdatePass::Hold(DeviceReservations held, Reservation overhead,
+                      DeviceReservations room) {
   held_.Merge(std::move(held));
   overhead_.Merge(std::move(overhead));
   room_.Merge(std::move(room));
@@ -106,7 +107,7 @@ void UpdatePass::Adopt(Item& item) {
   item.target = std::move(slots_[item.first_slot].buffer);
   const size_t bytes = item.target->size_bytes();
   const RefPtr<MemoryAccount> before =
-      item.target->ExchangeAccount(room_.Split(bytes).HandOver());
+      item.target->ExchangeAccount(room_.Split(item.device, bytes).HandOver());
   before->Release(static_cast<int64_t>(bytes));
 }
 
@@ -152,7 +153,7 @@ absl::Status UpdatePass::AllocateTargets() {
       continue;
     }
     const uint64_t bytes = item.stored.size_bytes();
-    Reservation room = room_.Split(bytes);
+    Reservation room = room_.Split(item.device, bytes);
     const RefPtr<BudgetAccount> account = room.account();
     ASSIGN_OR_RETURN(item.target,
                      devices_[item.device].Allocate(bytes, account));

@@ -15,6 +15,7 @@
 #include "kernels/backend.h"
 #include "service/store/byte_budget.h"
 #include "service/store/device_set.h"
+#include "service/store/memory_budgets.h"
 #include "service/store/stored_key.h"
 
 namespace tensorkv {
@@ -78,7 +79,8 @@ class UpdatePass {
   void AddSlot(Slot slot) { slots_.push_back(std::move(slot)); }
   void AddResult(uint32_t result) { results_.push_back(result); }
   void End();
-  void Hold(Reservation held, Reservation overhead, Reservation room);
+  void Hold(DeviceReservations held, Reservation overhead,
+            DeviceReservations room);
 
   // Computes the new values. StatusOf tells what became of each.
   void Run();
@@ -126,9 +128,9 @@ class UpdatePass {
   const DeviceSet& devices_;
   const RefPtr<BudgetAccount> staged_;
   // Of all the updates.
-  Reservation held_;
+  DeviceReservations held_;
   Reservation overhead_;
-  Reservation room_;
+  DeviceReservations room_;
   std::vector<Item> items_;
   // Of all items: state tensors, and those that are not written in place.
   size_t num_states_ = 0;

@@ -259,10 +259,12 @@ TEST(ProtoCodecTest, ServerStatusFields) {
     budget_bytes: 4
     used_bytes: 5
     max_message_bytes: 6
-    max_entries: 7)pb"));
+    max_entries: 7
+    device_budgets { budget_bytes: 8 used_bytes: 9 })pb"));
 
-  EXPECT_TRUE(status ==
-              (ServerStatus{"0.1", 2, 3, {"cpu", "cuda:0"}, 4, 5, 6, 7}));
+  EXPECT_TRUE(
+      status ==
+      (ServerStatus{"0.1", 2, 3, {"cpu", "cuda:0"}, 4, 5, 6, 7, {{8, 9}}}));
 }
 
 // --- What absent and unspecified fields mean --------------------------------

@@ -277,7 +277,11 @@ void RandomRequests::Draw(BarrierRequest& request) {
 void RandomRequests::Draw(ServerStatus& status) {
   DrawAll(status.version, status.incarnation, status.started_unix_seconds,
           status.devices, status.budget_bytes, status.used_bytes,
-          status.max_message_bytes, status.max_entries);
+          status.max_message_bytes, status.max_entries, status.device_budgets);
+}
+
+void RandomRequests::Draw(DeviceBudget& budget) {
+  DrawAll(budget.budget_bytes, budget.used_bytes);
 }
 
 }  // namespace tensorkv::testing

@@ -49,6 +49,7 @@ class RandomRequests {
   void Draw(LeaveRequest& request);
   void Draw(BarrierRequest& request);
   void Draw(ServerStatus& status);
+  void Draw(DeviceBudget& budget);
 
  private:
   void Draw(uint64_t& number);

@@ -119,7 +119,10 @@ inline auto Fields(const BarrierRequest& v) {
 inline auto Fields(const ServerStatus& v) {
   return std::tie(v.version, v.incarnation, v.started_unix_seconds, v.devices,
                   v.budget_bytes, v.used_bytes, v.max_message_bytes,
-                  v.max_entries);
+                  v.max_entries, v.device_budgets);
+}
+inline auto Fields(const DeviceBudget& v) {
+  return std::tie(v.budget_bytes, v.used_bytes);
 }
 
 template <typename T>

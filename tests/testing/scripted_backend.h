@@ -52,7 +52,6 @@ class ScriptedBackend final : public Backend {
   bool is_host() const override { return true; }
   // Tests may fail it; the backend goes on working.
   DeviceHealth& health() override { return health_; }
-  uint64_t free_bytes() const override { return UINT64_MAX; }
   absl::StatusOr<RefPtr<Buffer>> Allocate(
       size_t size_bytes, RefPtr<MemoryAccount> account) override {
     std::function<void()> hook;

@@ -24,7 +24,6 @@ class MockBackend : public Backend {
  public:
   MOCK_METHOD(absl::string_view, name, (), (const, override));
   MOCK_METHOD(bool, is_host, (), (const, override));
-  MOCK_METHOD(uint64_t, free_bytes, (), (const, override));
   MOCK_METHOD(DeviceHealth&, health, (), (override));
   MOCK_METHOD(absl::StatusOr<RefPtr<Buffer>>, Allocate,
               (size_t, RefPtr<MemoryAccount>), (override));

@@ -9,12 +9,20 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(ServerGaugesTest, ShowVersionAndBudget) {
+TEST(ServerGaugesTest, ShowVersionAndBudgets) {
   prometheus::Registry registry;
 
-  AddServerGauges("1.2.3", 4096, &registry);
+  AddServerGauges({.version = "1.2.3",
+                   .devices = {"cuda:0", "cuda:2"},
+                   .budget_bytes = 4096,
+                   .device_budgets = {{512, 1}, {256, 2}}},
+                  &registry);
 
   const std::string text = testing::Exposition(registry);
+  EXPECT_THAT(text,
+              HasSubstr("tensorkv_device_budget_bytes{device=\"cuda:0\"} 512"));
+  EXPECT_THAT(text,
+              HasSubstr("tensorkv_device_budget_bytes{device=\"cuda:2\"} 256"));
   EXPECT_THAT(text, HasSubstr("tensorkv_build_info{version=\"1.2.3\"} 1\n"));
   EXPECT_THAT(text, HasSubstr("tensorkv_budget_bytes 4096\n"));
 }

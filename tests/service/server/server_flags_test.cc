@@ -50,8 +50,9 @@ TEST(ServerFlagsTest, EveryFlagIsRead) {
        "--threads=3", "--max_message_bytes=1MiB", "--max_entries=7",
        "--max_streams=9", "--max_wait=90s", "--no-reflection",
        "--device=cuda:1,3", "--drain_timeout=500ms", "--idle_memory=2m",
-       "--log_level=debug"});
+       "--log_level=debug", "--device_budget=2GiB"});
 
+  EXPECT_EQ(flags.server.device_budget_bytes, uint64_t{2} << 30);
   EXPECT_EQ(flags.server.listen, "0.0.0.0:1");
   EXPECT_EQ(flags.server.metrics_listen, "");
   EXPECT_EQ(flags.server.budget_bytes, uint64_t{8} << 30);

@@ -13,7 +13,9 @@ namespace {
 using ::tensorkv::testing::StatusIs;
 
 RefPtr<ByteBudget> Budget(uint64_t limit, RefPtr<ByteBudget> parent = nullptr) {
-  return MakeRefCounted<ByteBudget>("namespace \"n\"", limit, parent);
+  return MakeRefCounted<ByteBudget>(
+      "namespace \"n\"", limit,
+      parent ? ByteBudget::Parents{parent} : ByteBudget::Parents());
 }
 
 TEST(ByteBudgetTest, TakesExactlyItsLimit) {
@@ -66,6 +68,26 @@ TEST(ByteBudgetTest, ParentBoundsTheSumOfItsChildren) {
   EXPECT_EQ(other->used_bytes(), 0u);
   one->Release(70);
   EXPECT_OK(other->Reserve(40));
+}
+
+TEST(ByteBudgetTest, PartOfTwoBudgetsTakesOfBothOrOfNeither) {
+  const auto one = Budget(100);
+  const auto other = Budget(50);
+  const auto part =
+      MakeRefCounted<ByteBudget>("part", 1000, ByteBudget::Parents{one, other});
+
+  ASSERT_OK(part->Reserve(30));
+  EXPECT_EQ(one->used_bytes(), 30u);
+  EXPECT_EQ(other->used_bytes(), 30u);
+  EXPECT_FALSE(part->CheckRoom(21).ok());
+  EXPECT_FALSE(part->Reserve(21).ok());
+  EXPECT_EQ(part->used_bytes(), 30u);
+  EXPECT_EQ(one->used_bytes(), 30u);
+  EXPECT_EQ(other->used_bytes(), 30u);
+
+  part->Release(30);
+  EXPECT_EQ(one->used_bytes(), 0u);
+  EXPECT_EQ(other->used_bytes(), 0u);
 }
 
 TEST(ByteBudgetTest, CheckRoomTellsWhatReserveWouldAndReservesNothing) {

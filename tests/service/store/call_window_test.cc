@@ -70,8 +70,7 @@ class CallWindowTest : public ::testing::Test {
 
   uint64_t answer_bytes_ = 0;
   FakeAlarms alarms_;
-  RefPtr<ByteBudget> budget_ =
-      MakeRefCounted<ByteBudget>("test", kBudgetBytes, nullptr);
+  RefPtr<ByteBudget> budget_ = MakeRefCounted<ByteBudget>("test", kBudgetBytes);
   RefPtr<BudgetAccount> account_ = MakeRefCounted<BudgetAccount>(budget_);
   std::shared_ptr<CallWindow> window_;
 };

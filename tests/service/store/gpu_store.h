@@ -38,7 +38,8 @@ class GpuStoreTest : public ::testing::Test {
       : backend_(*CudaBackend::Create(gpu_.Open(),
                                       {.quota_bytes = 8 * budget_bytes})),
         store_(std::make_unique<MemoryTensorStore>(
-            MemoryTensorStoreOptions{.budget_bytes = budget_bytes},
+            MemoryTensorStoreOptions{.budget_bytes = budget_bytes,
+                                     .device_budget_bytes = {budget_bytes}},
             backend_.get(), &alarms_)) {}
 
   static Tensor Filled(int64_t size, double value) {

@@ -46,6 +46,7 @@ TEST_F(NamespacePullTest, CopyForTheReaderIsCountedUntilItGoes) {
 
 TEST_F(NamespacePullTest, CopyThatDoesNotFitTheBudgetIsRefusedBeforeItIsMade) {
   ASSERT_OK(Init("w", Filled(kHalf, 7)));
+  ASSERT_OK_AND_ASSIGN(const PullReply first, Pull({"w"}));
   const uint64_t before = ValueBytes();
   gpu_.FailCall(0, absl::InternalError("the device was asked"));
 
@@ -97,6 +98,7 @@ TEST_F(NamespacePullTest, FailedCopyIsTheAnswerAndLeavesNothingCounted) {
 
 TEST_F(NamespacePullTest, DigestsOfMoreThanTheBudgetAreTooMuch) {
   ASSERT_OK(Init("w", Filled(kHalf, 7)));
+  ASSERT_OK_AND_ASSIGN(const PullReply reply, Pull({"w"}));
   gpu_.FailCall(0, absl::InternalError("the device was asked"));
 
   EXPECT_THAT(store_->Stat({.keys = {"w"}, .with_digest = true}),

@@ -146,8 +146,8 @@ TEST_F(RoundsTest, NamesTheRanksThatARoundWaitsFor) {
 }
 
 TEST_F(RoundsTest, RoomComesFromWhoeverOpensTheRound) {
-  const auto account = MakeRefCounted<BudgetAccount>(
-      MakeRefCounted<ByteBudget>("b", 100, nullptr));
+  const auto account =
+      MakeRefCounted<BudgetAccount>(MakeRefCounted<ByteBudget>("b", 100));
   EXPECT_TRUE(rounds_.OpensRound(1));
 
   rounds_.Add(0, 1, Of(0), *Reservation::Create(account, 8));

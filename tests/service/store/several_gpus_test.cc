@@ -28,7 +28,9 @@ class SeveralGpusTest : public testing::GpuStoreTest {
       : other_backend_(*CudaBackend::Create(
             other_gpu_.Open(), {.quota_bytes = 8 * kBudgetBytes})) {
     store_ = std::make_unique<MemoryTensorStore>(
-        MemoryTensorStoreOptions{.budget_bytes = kBudgetBytes},
+        MemoryTensorStoreOptions{
+            .budget_bytes = kBudgetBytes,
+            .device_budget_bytes = {kBudgetBytes, kBudgetBytes}},
         std::vector<Backend*>{backend_.get(), other_backend_.get()}, &alarms_);
   }
   ~SeveralGpusTest() override { store_ = nullptr; }
@@ -137,14 +139,52 @@ TEST_F(SeveralGpusTest, FailureOfOneIsThatOfItsKeys) {
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr("gone")));
 }
 
+TEST_F(SeveralGpusTest, EachTakesItsBudgetAndTheHostAnotherOne) {
+  ASSERT_OK(Init("a", Filled(kHalf, 1)));
+  ASSERT_OK(Init("b", Filled(kHalf, 1)));
+  EXPECT_THAT(DevicesOf({"a", "b"}), ElementsAre("fake:0", "fake:1"));
+
+  EXPECT_THAT(Init("c", Filled(kHalf, 1)),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       HasSubstr("server, fake:0: expected at most")));
+
+  EXPECT_OK(store_->Delete({.keys = {"b"}}).status());
+  EXPECT_OK(Init("c", Filled(kHalf, 1)));
+  EXPECT_THAT(DevicesOf({"c"}), ElementsAre("fake:1"));
+}
+
+// What a push needs is reserved on every device before it takes effect.
+TEST_F(SeveralGpusTest, PushThatOneHasNoRoomForIsRefusedWhole) {
+  ASSERT_OK(Init("small", Filled(1000, 1)));
+  ASSERT_OK(Init("large", Filled(kHalf, 1)));
+  EXPECT_THAT(DevicesOf({"small", "large"}), ElementsAre("fake:0", "fake:1"));
+  PushRequest request;
+  request.entries.push_back({"small", false, Filled(1000, 7)});
+  request.entries.push_back({"large", false, Filled(kHalf, 7)});
+  const int num_copies = other_gpu_.num_copies();
+
+  const Answer<absl::StatusOr<PushReply>> answer;
+  store_->Push(std::move(request), {}, CallbackOf(answer));
+
+  EXPECT_THAT(answer.Wait(),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       HasSubstr("server, fake:1: expected at most")));
+  EXPECT_EQ(other_gpu_.num_copies(), num_copies);
+  ASSERT_OK_AND_ASSIGN(const StatReply stat, store_->Stat({.keys = {"small"}}));
+  EXPECT_EQ(stat.keys[0].version, 1u);
+  EXPECT_OK(Push("small", Filled(1000, 7)));
+}
+
 // Before any of them has begun.
 TEST_F(SeveralGpusTest, ShortageOnOneLeavesThemAllAsTheyWere) {
   std::vector<std::string> keys;
   for (int i = 0; i < 1000; ++i) keys.push_back(absl::StrCat("k", i));
   ASSERT_OK(InitAll(keys, 1));
   // All but what the push takes, without the table of its updates.
+  const DeviceUsage usage = other_backend_->usage();
   const RefPtr<Buffer> rest = *other_backend_->Allocate(
-      other_backend_->free_bytes() - 500 * kAllocationGranularity, nullptr);
+      usage.quota_bytes - usage.used_bytes - 500 * kAllocationGranularity,
+      nullptr);
 
   EXPECT_THAT(PushAll(keys, 1, 7),
               StatusIs(absl::StatusCode::kResourceExhausted,

@@ -15,7 +15,7 @@ using ::testing::ElementsAre;
 
 RefPtr<BudgetAccount> Account(uint64_t limit) {
   return MakeRefCounted<BudgetAccount>(
-      MakeRefCounted<ByteBudget>("test", limit, nullptr));
+      MakeRefCounted<ByteBudget>("test", limit));
 }
 
 // A u8 tensor of that many bytes, without memory.

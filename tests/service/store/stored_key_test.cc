@@ -58,8 +58,8 @@ TEST(StoredKeyTest, ValueIsATensorThatSharesTheBuffer) {
 }
 
 TEST(StoredKeyTest, GivesItsOverheadBackWithItsEnd) {
-  const auto account = MakeRefCounted<BudgetAccount>(
-      MakeRefCounted<ByteBudget>("test", 1000, nullptr));
+  const auto account =
+      MakeRefCounted<BudgetAccount>(MakeRefCounted<ByteBudget>("test", 1000));
   ASSERT_TRUE(account->Reserve(KeyOverheadBytes("w")).ok());
   RefPtr<StoredKey> key = StoredKey::Create("w", DType::kF32, {2});
   key->ChargeTo(account);

@@ -56,10 +56,10 @@ class UpdatePassTest : public ::testing::Test {
     return key.ToTensor().elements<float>()[0];
   }
 
-  RefPtr<BudgetAccount> account_ = MakeRefCounted<BudgetAccount>(
-      MakeRefCounted<ByteBudget>("test", 1000, nullptr));
+  RefPtr<BudgetAccount> account_ =
+      MakeRefCounted<BudgetAccount>(MakeRefCounted<ByteBudget>("test", 1000));
   RefPtr<BudgetAccount> staged_ = MakeRefCounted<BudgetAccount>(
-      MakeRefCounted<ByteBudget>("test", 1 << 20, nullptr));
+      MakeRefCounted<ByteBudget>("test", 1 << 20));
   ScriptedBackend backend_;
   const DeviceSet devices_{{&backend_}};
 };
