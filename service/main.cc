@@ -88,9 +88,9 @@ void LogStart(const Server& server) {
       "ready listen={} metrics={} devices={} budget_bytes={} version={}",
       server.address(), metrics.empty() ? "off" : metrics,
       absl::StrJoin(status.devices, ","), status.budget_bytes, status.version);
-  for (size_t i = 0; i < status.device_budgets.size(); ++i) {
-    spdlog::info("device={} budget_bytes={}", status.devices[i],
-                 status.device_budgets[i].budget_bytes);
+  for (const DeviceBudget& budget : status.device_budgets) {
+    spdlog::info("device={} budget_bytes={}", budget.device,
+                 budget.budget_bytes);
   }
 }
 

@@ -125,6 +125,20 @@ void EncodeWait(const WaitStatus& status, v1::WaitStatus* proto) {
   EncodeDuration(status.waited, proto->mutable_waited());
 }
 
+MemoryUse DecodeMemoryUse(const v1::MemoryUse& proto) {
+  return {.values = proto.values(),
+          .state = proto.state(),
+          .contributions = proto.contributions(),
+          .metadata = proto.metadata()};
+}
+
+void EncodeMemoryUse(const MemoryUse& use, v1::MemoryUse* proto) {
+  proto->set_values(use.values);
+  proto->set_state(use.state);
+  proto->set_contributions(use.contributions);
+  proto->set_metadata(use.metadata);
+}
+
 }  // namespace
 
 RuleSpec FromProto(const v1::Rule& proto) {
@@ -166,10 +180,11 @@ absl::StatusOr<NamespaceStatus> FromProto(const v1::NamespaceStatus& proto) {
     status.rules.push_back({binding.key_pattern(), FromProto(binding.rule())});
   }
   status.num_keys = proto.num_keys();
-  status.memory = {.values = proto.memory().values(),
-                   .state = proto.memory().state(),
-                   .contributions = proto.memory().contributions(),
-                   .metadata = proto.memory().metadata()};
+  status.memory = DecodeMemoryUse(proto.memory());
+  for (const v1::DeviceMemoryUse& each : proto.device_memory()) {
+    status.device_memory.push_back(
+        {each.device(), DecodeMemoryUse(each.memory())});
+  }
   status.updates_applied = proto.updates_applied();
   status.rounds_open = proto.rounds_open();
   status.rounds_closed = proto.rounds_closed();
@@ -200,10 +215,12 @@ void ToProto(const NamespaceStatus& status, v1::NamespaceStatus* proto) {
     ToProto(binding.rule, out->mutable_rule());
   }
   proto->set_num_keys(status.num_keys);
-  proto->mutable_memory()->set_values(status.memory.values);
-  proto->mutable_memory()->set_state(status.memory.state);
-  proto->mutable_memory()->set_contributions(status.memory.contributions);
-  proto->mutable_memory()->set_metadata(status.memory.metadata);
+  EncodeMemoryUse(status.memory, proto->mutable_memory());
+  for (const DeviceMemoryUse& each : status.device_memory) {
+    v1::DeviceMemoryUse* const out = proto->add_device_memory();
+    out->set_device(each.device);
+    EncodeMemoryUse(each.memory, out->mutable_memory());
+  }
   proto->set_updates_applied(status.updates_applied);
   proto->set_rounds_open(status.rounds_open);
   proto->set_rounds_closed(status.rounds_closed);
@@ -256,7 +273,8 @@ void ToProto(const SetHyperparametersRequest& request,
 ServerStatus FromProto(const v1::DescribeServerResponse& proto) {
   std::vector<DeviceBudget> device_budgets;
   for (const v1::DeviceBudget& budget : proto.device_budgets()) {
-    device_budgets.push_back({budget.budget_bytes(), budget.used_bytes()});
+    device_budgets.push_back(
+        {budget.device(), budget.budget_bytes(), budget.used_bytes()});
   }
   return {.version = proto.version(),
           .incarnation = proto.incarnation(),
@@ -280,6 +298,7 @@ void ToProto(const ServerStatus& status, v1::DescribeServerResponse* proto) {
   proto->set_max_entries(status.max_entries);
   for (const DeviceBudget& budget : status.device_budgets) {
     v1::DeviceBudget* const budget_proto = proto->add_device_budgets();
+    budget_proto->set_device(budget.device);
     budget_proto->set_budget_bytes(budget.budget_bytes);
     budget_proto->set_used_bytes(budget.used_bytes);
   }

@@ -209,6 +209,12 @@ struct MemoryUse {
   uint64_t metadata = 0;
 };
 
+// What is in a GPU's memory.
+struct DeviceMemoryUse {
+  std::string device;
+  MemoryUse memory;
+};
+
 struct WorkerStatus {
   std::string name;
   Worker worker;
@@ -246,6 +252,8 @@ struct NamespaceStatus {
   std::vector<RuleBinding> rules;
   uint64_t num_keys = 0;
   MemoryUse memory;
+  // How much of it is on each GPU; empty where tensors are kept on the host.
+  std::vector<DeviceMemoryUse> device_memory;
   uint64_t updates_applied = 0;
   uint64_t rounds_open = 0;
   uint64_t rounds_closed = 0;
@@ -326,8 +334,9 @@ struct BarrierRequest {
 
 // --- Server -----------------------------------------------------------------
 
-// What tensors may take of a device's memory, and take now.
+// What tensors may take of a GPU's memory, and take now.
 struct DeviceBudget {
+  std::string device;
   uint64_t budget_bytes = 0;
   uint64_t used_bytes = 0;
 };
@@ -341,7 +350,7 @@ struct ServerStatus {
   uint64_t used_bytes = 0;
   uint64_t max_message_bytes = 0;
   uint32_t max_entries = 0;
-  // In the order of `devices`; empty where tensors are kept on the host.
+  // Of each of `devices`; empty where tensors are kept on the host.
   std::vector<DeviceBudget> device_budgets;
 };
 

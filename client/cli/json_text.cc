@@ -88,6 +88,13 @@ std::string KeyStatusJson(const KeyStatus& status) {
 }
 
 std::string NamespaceStatusJson(const NamespaceStatus& status) {
+  Json devices = Json::array();
+  for (const DeviceMemoryUse& on : status.device_memory) {
+    devices.push_back({{"device", on.device},
+                       {"value_bytes", on.memory.values},
+                       {"state_bytes", on.memory.state},
+                       {"contribution_bytes", on.memory.contributions}});
+  }
   Json rules = Json::array();
   for (const RuleBinding& binding : status.rules) {
     Json rule = {{"pattern", binding.key_pattern}};
@@ -106,6 +113,7 @@ std::string NamespaceStatusJson(const NamespaceStatus& status) {
        {"state_bytes", status.memory.state},
        {"contribution_bytes", status.memory.contributions},
        {"metadata_bytes", status.memory.metadata},
+       {"devices", std::move(devices)},
        {"updates_applied", status.updates_applied},
        {"rounds_open", status.rounds_open},
        {"rounds_closed", status.rounds_closed},

@@ -120,14 +120,20 @@ std::string NamespaceText(const NamespaceStatus& status) {
                {"mode:", std::string(NameOf(config.mode))},
                {"workers:", absl::StrCat(config.num_workers)}};
   AddModeRows(config, rows);
-  const Rows more = {
+  const Rows memory = {
       {"max open rounds:", absl::StrCat(config.max_open_rounds)},
       {"budget bytes:", absl::StrCat(config.budget_bytes)},
       {"keys:", absl::StrCat(status.num_keys)},
       {"value bytes:", absl::StrCat(status.memory.values)},
       {"state bytes:", absl::StrCat(status.memory.state)},
       {"contribution bytes:", absl::StrCat(status.memory.contributions)},
-      {"metadata bytes:", absl::StrCat(status.memory.metadata)},
+      {"metadata bytes:", absl::StrCat(status.memory.metadata)}};
+  rows.insert(rows.end(), memory.begin(), memory.end());
+  for (const DeviceMemoryUse& on : status.device_memory) {
+    rows.push_back({absl::StrCat("bytes on ", on.device, ":"),
+                    absl::StrCat(BytesOf(on.memory))});
+  }
+  const Rows more = {
       {"updates applied:", absl::StrCat(status.updates_applied)},
       {"rounds open:", absl::StrCat(status.rounds_open)},
       {"rounds closed:", absl::StrCat(status.rounds_closed)},

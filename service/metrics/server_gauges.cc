@@ -23,9 +23,9 @@ void AddServerGauges(const ServerStatus& status,
                       .Name("tensorkv_device_budget_bytes")
                       .Help("Bound on the tensors kept in a device's memory.")
                       .Register(*registry);
-  for (size_t i = 0; i < status.device_budgets.size(); ++i) {
-    budgets.Add({{"device", status.devices[i]}})
-        .Set(static_cast<double>(status.device_budgets[i].budget_bytes));
+  for (const DeviceBudget& budget : status.device_budgets) {
+    budgets.Add({{"device", budget.device}})
+        .Set(static_cast<double>(budget.budget_bytes));
   }
 }
 

@@ -36,19 +36,40 @@ MetricFamily FamilyOf(const Statuses& statuses, std::string name,
   return family;
 }
 
+void AddUse(const NamespaceStatus& status, const char* use, uint64_t bytes,
+            MetricFamily& family) {
+  family.metric.push_back(Sample(status, MetricType::Gauge, bytes));
+  family.metric.back().label.push_back({"use", use});
+}
+
 MetricFamily MemoryFamily(const Statuses& statuses) {
   MetricFamily family{
       "tensorkv_memory_bytes", "Bytes held, by use.", MetricType::Gauge, {}};
-  const auto add = [&](const NamespaceStatus& status, const char* use,
-                       uint64_t bytes) {
-    family.metric.push_back(Sample(status, MetricType::Gauge, bytes));
-    family.metric.back().label.push_back({"use", use});
+  for (const NamespaceStatus& status : statuses) {
+    AddUse(status, "values", status.memory.values, family);
+    AddUse(status, "state", status.memory.state, family);
+    AddUse(status, "contributions", status.memory.contributions, family);
+    AddUse(status, "metadata", status.memory.metadata, family);
+  }
+  return family;
+}
+
+MetricFamily DeviceMemoryFamily(const Statuses& statuses) {
+  MetricFamily family{"tensorkv_device_memory_bytes",
+                      "Bytes held on GPUs, by use.",
+                      MetricType::Gauge,
+                      {}};
+  const auto add = [&](const NamespaceStatus& status, const DeviceMemoryUse& on,
+                       const char* use, uint64_t bytes) {
+    AddUse(status, use, bytes, family);
+    family.metric.back().label.push_back({"device", on.device});
   };
   for (const NamespaceStatus& status : statuses) {
-    add(status, "values", status.memory.values);
-    add(status, "state", status.memory.state);
-    add(status, "contributions", status.memory.contributions);
-    add(status, "metadata", status.memory.metadata);
+    for (const DeviceMemoryUse& on : status.device_memory) {
+      add(status, on, "values", on.memory.values);
+      add(status, on, "state", on.memory.state);
+      add(status, on, "contributions", on.memory.contributions);
+    }
   }
   return family;
 }
@@ -153,6 +174,7 @@ std::vector<MetricFamily> StoreCollectable::Collect() const {
       family("tensorkv_keys", "Keys that exist.", MetricType::Gauge,
              &NamespaceStatus::num_keys),
       MemoryFamily(*statuses),
+      DeviceMemoryFamily(*statuses),
       family("tensorkv_updates_total", "Updates applied to values.",
              MetricType::Counter, &NamespaceStatus::updates_applied),
       family("tensorkv_rounds_open", "Rounds that wait for contributions.",

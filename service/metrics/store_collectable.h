@@ -17,6 +17,8 @@ namespace tensorkv {
 //   tensorkv_keys                    keys now
 //   tensorkv_memory_bytes            bytes held, by use: values, state,
 //                                    contributions, metadata
+//   tensorkv_device_memory_bytes     how much of it is on each GPU; label:
+//                                    device
 //   tensorkv_updates_total           updates applied
 //   tensorkv_rounds_open             rounds that wait for contributions
 //   tensorkv_rounds_closed_total

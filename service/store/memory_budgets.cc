@@ -13,6 +13,12 @@ uint64_t Total(const BytesByDevice& bytes) {
   return std::accumulate(bytes.begin(), bytes.end(), uint64_t{0}, SumOfBytes);
 }
 
+MemoryUse UseOf(const MemoryAccounts& accounts) {
+  return {.values = accounts.values->used_bytes(),
+          .state = accounts.state->used_bytes(),
+          .contributions = accounts.contributions->used_bytes()};
+}
+
 }  // namespace
 
 ServerBudgets::ServerBudgets(uint64_t host_bytes,
@@ -20,13 +26,14 @@ ServerBudgets::ServerBudgets(uint64_t host_bytes,
                              const DeviceSet& devices)
     : host_(MakeRefCounted<ByteBudget>("server", host_bytes)) {
   if (devices.is_host()) {
+    names_.emplace_back(devices[0].name());
     devices_.push_back(host_);
     return;
   }
   for (size_t i = 0; i < devices.size(); ++i) {
-    const Backend& device = devices[static_cast<DeviceIndex>(i)];
+    names_.emplace_back(devices[static_cast<DeviceIndex>(i)].name());
     devices_.push_back(MakeRefCounted<ByteBudget>(
-        absl::StrCat("server, ", device.name()), gpu_bytes[i]));
+        absl::StrCat("server, ", names_[i]), gpu_bytes.at(i)));
   }
 }
 
@@ -41,8 +48,9 @@ uint64_t ServerBudgets::largest_bytes() const {
 std::vector<DeviceBudget> ServerBudgets::DeviceBudgets() const {
   std::vector<DeviceBudget> budgets;
   if (!has_gpus()) return budgets;
-  for (const RefPtr<ByteBudget>& device : devices_) {
-    budgets.push_back({device->limit_bytes(), device->used_bytes()});
+  for (size_t i = 0; i < devices_.size(); ++i) {
+    budgets.push_back(
+        {names_[i], devices_[i]->limit_bytes(), devices_[i]->used_bytes()});
   }
   return budgets;
 }
@@ -79,7 +87,7 @@ NamespaceMemory::NamespaceMemory(const std::string& subject,
   if (!server_.has_gpus()) return;
   for (const RefPtr<ByteBudget>& device : server_.devices()) {
     gpu_budgets_.push_back(MakeRefCounted<ByteBudget>(
-        subject, limit_bytes, ByteBudget::Parents{gpus_budget_, device}));
+        subject, UINT64_MAX, ByteBudget::Parents{gpus_budget_, device}));
     gpus_.emplace_back(gpu_budgets_.back());
   }
 }
@@ -111,14 +119,22 @@ absl::StatusOr<DeviceReservations> NamespaceMemory::Reserve(
 }
 
 MemoryUse NamespaceMemory::used() const {
-  MemoryUse used = {.metadata = metadata_->used_bytes()};
-  const auto add = [&used](const MemoryAccounts& accounts) {
-    used.values += accounts.values->used_bytes();
-    used.state += accounts.state->used_bytes();
-    used.contributions += accounts.contributions->used_bytes();
-  };
-  add(host_);
-  for (const MemoryAccounts& gpu : gpus_) add(gpu);
+  MemoryUse used = UseOf(host_);
+  used.metadata = metadata_->used_bytes();
+  for (const MemoryAccounts& gpu : gpus_) {
+    const MemoryUse on_gpu = UseOf(gpu);
+    used.values += on_gpu.values;
+    used.state += on_gpu.state;
+    used.contributions += on_gpu.contributions;
+  }
+  return used;
+}
+
+std::vector<DeviceMemoryUse> NamespaceMemory::used_on_gpus() const {
+  std::vector<DeviceMemoryUse> used;
+  for (size_t i = 0; i < gpus_.size(); ++i) {
+    used.push_back({server_.device_name(i), UseOf(gpus_[i])});
+  }
   return used;
 }
 

@@ -38,6 +38,7 @@ class ServerBudgets {
   const RefPtr<ByteBudget>& host() const { return host_; }
   // By device; where tensors are kept on the host, its budget alone.
   absl::Span<const RefPtr<ByteBudget>> devices() const { return devices_; }
+  const std::string& device_name(size_t i) const { return names_[i]; }
   bool has_gpus() const { return devices_[0].get() != host_.get(); }
   // The host's, or that of all GPUs together, whichever is more.
   uint64_t largest_bytes() const;
@@ -49,6 +50,7 @@ class ServerBudgets {
  private:
   const RefPtr<ByteBudget> host_;
   std::vector<RefPtr<ByteBudget>> devices_;
+  std::vector<std::string> names_;
 };
 
 // What one memory is used for by one namespace.
@@ -111,6 +113,8 @@ class NamespaceMemory {
 
   // Of all memories together.
   MemoryUse used() const;
+  // Of each device, unless that is the host.
+  std::vector<DeviceMemoryUse> used_on_gpus() const;
 
  private:
   const ServerBudgets& server_;

@@ -200,6 +200,7 @@ NamespaceStatus Namespace::Describe() const {
   status.name = name_;
   status.config = config_;
   status.memory = memory_.used();
+  status.device_memory = memory_.used_on_gpus();
   const WaitStatus attempts = calls_->waits();
   MutexLock lock(&mutex_);
   status.rules = bindings_->List();

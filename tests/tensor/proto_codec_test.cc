@@ -184,6 +184,10 @@ TEST(ProtoCodecTest, NamespaceStatusFields) {
                          }
                          num_keys: 7
                          memory { values: 8 state: 9 contributions: 10 }
+                         device_memory {
+                           device: "cuda:0"
+                           memory { values: 27 state: 28 contributions: 29 }
+                         }
                          updates_applied: 11
                          rounds_open: 12
                          rounds_closed: 13
@@ -212,6 +216,7 @@ TEST(ProtoCodecTest, NamespaceStatusFields) {
                        {{"a*", adam}},
                        7,
                        {8, 9, 10},
+                       {{"cuda:0", {27, 28, 29}}},
                        11,
                        12,
                        13,
@@ -260,11 +265,12 @@ TEST(ProtoCodecTest, ServerStatusFields) {
     used_bytes: 5
     max_message_bytes: 6
     max_entries: 7
-    device_budgets { budget_bytes: 8 used_bytes: 9 })pb"));
+    device_budgets { device: "cuda:0" budget_bytes: 8 used_bytes: 9 })pb"));
 
   EXPECT_TRUE(
       status ==
-      (ServerStatus{"0.1", 2, 3, {"cpu", "cuda:0"}, 4, 5, 6, 7, {{8, 9}}}));
+      (ServerStatus{
+          "0.1", 2, 3, {"cpu", "cuda:0"}, 4, 5, 6, 7, {{"cuda:0", 8, 9}}}));
 }
 
 // --- What absent and unspecified fields mean --------------------------------

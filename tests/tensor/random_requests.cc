@@ -213,13 +213,11 @@ void RandomRequests::Draw(RuleBinding& binding) {
 
 void RandomRequests::Draw(NamespaceStatus& status) {
   DrawAll(status.name, status.config, status.rules, status.num_keys,
-          status.memory.values, status.memory.state,
-          status.memory.contributions, status.memory.metadata,
-          status.updates_applied, status.rounds_open, status.rounds_closed,
-          status.rounds_failed, status.calls_waiting, status.workers,
-          status.lease_expirations, status.contributions_late,
-          status.contributions_duplicate, status.contributions_fenced,
-          status.slowest_lag, status.waits);
+          status.memory, status.device_memory, status.updates_applied,
+          status.rounds_open, status.rounds_closed, status.rounds_failed,
+          status.calls_waiting, status.workers, status.lease_expirations,
+          status.contributions_late, status.contributions_duplicate,
+          status.contributions_fenced, status.slowest_lag, status.waits);
 }
 
 void RandomRequests::Draw(CreateNamespaceRequest& request) {
@@ -281,7 +279,15 @@ void RandomRequests::Draw(ServerStatus& status) {
 }
 
 void RandomRequests::Draw(DeviceBudget& budget) {
-  DrawAll(budget.budget_bytes, budget.used_bytes);
+  DrawAll(budget.device, budget.budget_bytes, budget.used_bytes);
+}
+
+void RandomRequests::Draw(MemoryUse& use) {
+  DrawAll(use.values, use.state, use.contributions, use.metadata);
+}
+
+void RandomRequests::Draw(DeviceMemoryUse& memory) {
+  DrawAll(memory.device, memory.memory);
 }
 
 }  // namespace tensorkv::testing

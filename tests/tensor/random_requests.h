@@ -50,6 +50,8 @@ class RandomRequests {
   void Draw(BarrierRequest& request);
   void Draw(ServerStatus& status);
   void Draw(DeviceBudget& budget);
+  void Draw(MemoryUse& use);
+  void Draw(DeviceMemoryUse& memory);
 
  private:
   void Draw(uint64_t& number);

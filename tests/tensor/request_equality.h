@@ -82,8 +82,8 @@ inline auto Fields(const WaitStatus& v) {
 }
 inline auto Fields(const NamespaceStatus& v) {
   return std::tie(v.name, v.config, v.rules, v.num_keys, v.memory,
-                  v.updates_applied, v.rounds_open, v.rounds_closed,
-                  v.rounds_failed, v.calls_waiting, v.workers,
+                  v.device_memory, v.updates_applied, v.rounds_open,
+                  v.rounds_closed, v.rounds_failed, v.calls_waiting, v.workers,
                   v.lease_expirations, v.contributions_late,
                   v.contributions_duplicate, v.contributions_fenced,
                   v.slowest_lag, v.waits);
@@ -122,7 +122,10 @@ inline auto Fields(const ServerStatus& v) {
                   v.max_entries, v.device_budgets);
 }
 inline auto Fields(const DeviceBudget& v) {
-  return std::tie(v.budget_bytes, v.used_bytes);
+  return std::tie(v.device, v.budget_bytes, v.used_bytes);
+}
+inline auto Fields(const DeviceMemoryUse& v) {
+  return std::tie(v.device, v.memory);
 }
 
 template <typename T>

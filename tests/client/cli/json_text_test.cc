@@ -90,9 +90,13 @@ TEST(NamespaceStatusJsonTest, HasModeCountsAndRules) {
   status.rules = {{"*.bias", {.name = "sgd"}}};
   status.num_keys = 9;
 
+  status.device_memory = {{"cuda:0", {1, 2, 3}}};
+
   const Json json = Json::parse(NamespaceStatusJson(status));
 
   EXPECT_EQ(json["namespace"], "n");
+  EXPECT_EQ(json["devices"][0]["device"], "cuda:0");
+  EXPECT_EQ(json["devices"][0]["state_bytes"], 2);
   EXPECT_EQ(json["mode"], "sync");
   EXPECT_EQ(json["num_workers"], 4);
   EXPECT_EQ(json["num_keys"], 9);

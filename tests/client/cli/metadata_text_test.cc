@@ -54,6 +54,15 @@ TEST(NamespaceTextTest, HasModeAndRules) {
                     HasSubstr("rule of *:           assign\n")));
 }
 
+TEST(NamespaceTextTest, HasWhatIsOnEachGpu) {
+  NamespaceStatus status;
+  status.device_memory = {{"cuda:0", {1, 2, 3}}, {"cuda:2", {4}}};
+
+  EXPECT_THAT(NamespaceText(status),
+              AllOf(HasSubstr("bytes on cuda:0:     6\n"),
+                    HasSubstr("bytes on cuda:2:     4\n")));
+}
+
 TEST(NamespaceTableTest, CountsAllMemory) {
   NamespaceStatus status;
   status.name = "n";

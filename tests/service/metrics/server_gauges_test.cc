@@ -13,9 +13,8 @@ TEST(ServerGaugesTest, ShowVersionAndBudgets) {
   prometheus::Registry registry;
 
   AddServerGauges({.version = "1.2.3",
-                   .devices = {"cuda:0", "cuda:2"},
                    .budget_bytes = 4096,
-                   .device_budgets = {{512, 1}, {256, 2}}},
+                   .device_budgets = {{"cuda:0", 512, 1}, {"cuda:2", 256, 2}}},
                   &registry);
 
   const std::string text = testing::Exposition(registry);

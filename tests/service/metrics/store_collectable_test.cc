@@ -50,6 +50,17 @@ TEST_F(StoreCollectableTest, ShowsEveryNumberOfANamespace) {
   EXPECT_THAT(text, HasSubstr("tensorkv_calls_waiting{namespace=\"n\"} 9\n"));
 }
 
+TEST_F(StoreCollectableTest, ShowsWhatIsOnEachGpu) {
+  const std::string text =
+      Scrape({{.name = "n",
+               .device_memory = {{"cuda:0", {1, 2, 3}}, {"cuda:2", {4}}}}});
+
+  EXPECT_THAT(text, HasSubstr("tensorkv_device_memory_bytes{namespace=\"n\","
+                              "use=\"contributions\",device=\"cuda:0\"} 3\n"));
+  EXPECT_THAT(text, HasSubstr("{namespace=\"n\",use=\"values\","
+                              "device=\"cuda:2\"} 4\n"));
+}
+
 TEST_F(StoreCollectableTest, ShowsWorkersAndWaits) {
   NamespaceStatus status = {.name = "n",
                             .lease_expirations = 3,

@@ -97,6 +97,8 @@ TEST_F(GpuBudgetsTest, LimitOfANamespaceIsOfAllGpusTogether) {
                        memory.Reserve(&MemoryAccounts::values, {200, 0}));
   EXPECT_THAT(memory.Reserve(&MemoryAccounts::state, {0, 301}).status(),
               StatusIs(kExhausted, HasSubstr("namespace, GPUs:")));
+  EXPECT_THAT(memory.Reserve(&MemoryAccounts::values, {501, 0}).status(),
+              StatusIs(kExhausted, HasSubstr("namespace, GPUs:")));
 }
 
 TEST_F(GpuBudgetsTest, ReservesOfAllDevicesOrOfNone) {
@@ -131,8 +133,14 @@ TEST_F(GpuBudgetsTest, UseIsThatOfAllMemories) {
   EXPECT_EQ(used.metadata, 1u);
   EXPECT_EQ(used.values, 110u);
   EXPECT_EQ(used.state, 200u);
+  const std::vector<DeviceMemoryUse> on_gpus = memory.used_on_gpus();
+  ASSERT_EQ(on_gpus.size(), 2u);
+  EXPECT_EQ(on_gpus[0].device, "fake:0");
+  EXPECT_EQ(on_gpus[0].memory.values, 100u);
+  EXPECT_EQ(on_gpus[1].memory.state, 200u);
   const std::vector<DeviceBudget> budgets = server_.DeviceBudgets();
   ASSERT_EQ(budgets.size(), 2u);
+  EXPECT_EQ(budgets[1].device, "fake:1");
   EXPECT_EQ(budgets[1].budget_bytes, 700u);
   EXPECT_EQ(budgets[1].used_bytes, 200u);
   EXPECT_EQ(server_.host()->used_bytes(), 11u);
