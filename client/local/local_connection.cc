@@ -4,30 +4,19 @@
 #include <utility>
 
 #include "absl/time/clock.h"
-#include "base/mutex.h"
+#include "base/answer.h"
 #include "service/store/tensor_store.h"
 
 namespace tensorkv {
 namespace {
 
-// Where a callback leaves its reply. Shared by both threads: the callback may
-// still be leaving when the caller has gone on.
-template <typename Reply>
-struct Arrival {
-  Notification arrived;
-  absl::StatusOr<Reply> reply;
-};
-
 // Starts a call, which takes a ReplyCallback, and waits for its reply.
 template <typename Reply, typename Start>
 absl::StatusOr<Reply> Await(Start start) {
-  auto arrival = std::make_shared<Arrival<Reply>>();
-  start([arrival](absl::StatusOr<Reply> reply) {
-    arrival->reply = std::move(reply);
-    arrival->arrived.Notify();
-  });
-  arrival->arrived.WaitForNotification();
-  return std::move(arrival->reply);
+  const Answer<absl::StatusOr<Reply>> answer;
+  start(
+      [answer](absl::StatusOr<Reply> reply) { answer.Set(std::move(reply)); });
+  return answer.Wait();
 }
 
 int NumThreads(const LocalConnectionOptions& options) {

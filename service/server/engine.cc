@@ -20,13 +20,15 @@ uint64_t DefaultBudgetBytes(const OpenedDevice& gpu) {
   return gpu.memory_bytes / 10 * 9;
 }
 
+// No more than there is: keys are placed by what is free of the budgets.
 std::vector<uint64_t> DeviceBudgets(const ServerOptions& options,
                                     const std::vector<OpenedDevice>& devices) {
   std::vector<uint64_t> budgets;
   for (const OpenedDevice& device : devices) {
-    budgets.push_back(options.device_budget_bytes > 0
-                          ? options.device_budget_bytes
-                          : DefaultBudgetBytes(device));
+    budgets.push_back(
+        options.device_budget_bytes > 0
+            ? std::min(options.device_budget_bytes, device.memory_bytes)
+            : DefaultBudgetBytes(device));
   }
   return budgets;
 }

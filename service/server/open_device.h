@@ -20,7 +20,8 @@ namespace tensorkv {
 
 struct OpenedDevice {
   std::unique_ptr<Backend> backend;
-  // What the device has for tensors and what comes with them.
+  // What the server has of a GPU's memory, for tensors and what comes with
+  // them.
   uint64_t memory_bytes = 0;
   // What the device uses, as long as the backend is there; null for the CPU.
   std::function<DeviceUsage()> usage;

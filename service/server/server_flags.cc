@@ -53,7 +53,7 @@ void AddLimitFlags(CLI::App* app, ServerOptions* server, FlagTexts* texts) {
                   "such as 8GiB (default: 80% of it)");
   app->add_option("--device_budget", texts->device_budget,
                   "Bytes of each GPU's memory that tensors may take (default: "
-                  "90% of what is free)");
+                  "90% of what the server has of it)");
   app->add_option("--max_message_bytes", texts->max_message_bytes,
                   "Bytes of one message, such as 64MiB")
       ->capture_default_str();

@@ -29,8 +29,8 @@ struct ServerOptions {
   // Bound on what tensors and keys take of the host's memory; 0 is 80 % of it.
   uint64_t budget_bytes = 0;
 
-  // Bound on what tensors take of the memory of each GPU; 0 is 90 % of what the
-  // server has of it.
+  // Bound on what tensors take of the memory of each GPU, at most all that the
+  // server has of it; 0 is 90 % of that.
   uint64_t device_budget_bytes = 0;
 
   // Threads that one batch of updates may use; 0 is one per CPU.

@@ -188,7 +188,7 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
 
   // A push on its way into the store.
   struct Admission {
-    PushRequest& request;
+    PushRequest request;
     const CallContext& context;
     // Takes the keys' names once the push is in, if not null.
     std::vector<PullEntry>* names;
@@ -196,16 +196,17 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
     Replies& replies;
     // What the caller must compute.
     Work& work;
-    std::vector<OpenedRound> opened;
+    std::vector<OpenedRound>& opened;
     // Of the tensors, where their keys are.
     DeviceReservations held;
     Reservation overhead;
     DeviceReservations room;
     Reservation notes;
-    // By entry, unless the device is the host: the key's device, and there the
-    // tensor's copy, which takes its place when the push is in. The tensors
-    // themselves hold memory of the host until then.
+    // Of the tensors where they have arrived, unless that is where their keys
+    // are.
     Reservation held_on_host;
+    // By entry, unless the device is the host: the key's device, and there the
+    // tensor's copy, which takes its place when the push is in.
     std::vector<DeviceIndex> devices;
     std::vector<Tensor> copies;
   };
@@ -233,8 +234,10 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   bool BecomesValue(const Tensor& tensor) const;
   // The tensor's buffer, which is counted as a value from now on.
   RefPtr<Buffer> TakeAsValue(Tensor& tensor);
-  absl::StatusOr<RefPtr<Buffer>> AllocateValue(const StoredKey& key,
-                                               uint64_t bytes);
+  // Memory of the key's device, counted by `account`.
+  absl::StatusOr<RefPtr<Buffer>> AllocateFor(
+      const StoredKey& key, const RefPtr<BudgetAccount>& account,
+      uint64_t bytes);
   absl::Status CopyValues(const InitRequest& request,
                           absl::Span<const KeyPtr> keys);
   absl::Status CopyValuesToDevices(const InitRequest& request,

@@ -32,6 +32,8 @@ void Namespace::RunFold(FoldOfKey job) {
     EnqueueRounds(key, UpdatesOf(std::move(closed)), work, replies);
     if (sum.ok()) BeginFold(key, work);
   }
+  // Nothing counts what was summed any more.
+  job.fold.slots.clear();
   Send(std::move(replies));
   Run(std::move(work));
 }

@@ -116,7 +116,8 @@ absl::Status Namespace::MakeValues(InitRequest& request,
       continue;
     }
     ASSIGN_OR_RETURN(keys[i]->value,
-                     AllocateValue(*keys[i], tensor.size_bytes()));
+                     AllocateFor(*keys[i], memory_.on(keys[i]->device).values,
+                                 tensor.size_bytes()));
     to_fill[i] = keys[i];
   }
   return is_on_host_ ? CopyValues(request, to_fill)
@@ -145,14 +146,14 @@ RefPtr<Buffer> Namespace::TakeAsValue(Tensor& tensor) {
   return buffer;
 }
 
-absl::StatusOr<RefPtr<Buffer>> Namespace::AllocateValue(const StoredKey& key,
-                                                        uint64_t bytes) {
-  const RefPtr<BudgetAccount>& account = memory_.on(key.device).values;
+absl::StatusOr<RefPtr<Buffer>> Namespace::AllocateFor(
+    const StoredKey& key, const RefPtr<BudgetAccount>& account,
+    uint64_t bytes) {
   ASSIGN_OR_RETURN(Reservation room, Reservation::Create(account, bytes));
-  ASSIGN_OR_RETURN(RefPtr<Buffer> value,
+  ASSIGN_OR_RETURN(RefPtr<Buffer> buffer,
                    DeviceOf(key).Allocate(bytes, account));
   room.HandOver();
-  return value;
+  return buffer;
 }
 
 // The store updates values in place, so it keeps them in memory of its own;

@@ -31,26 +31,25 @@ void Namespace::Push(PushRequest request, const CallContext& context,
   if (status.ok() && MustHold(request)) {
     return Hold(std::move(request), context, names, std::move(done));
   }
+  const auto call = MakeRefCounted<PushCall>();
+  call->done = std::move(done);
   Replies replies;
   Work work{UpdatePass(environment_.devices, memory_.host().contributions)};
-  Admission admission{.request = request,
-                      .context = context,
-                      .names = names,
-                      .call = MakeRefCounted<PushCall>(),
-                      .replies = replies,
-                      .work = work};
-  admission.call->done = std::move(done);
-
-  if (status.ok()) status = HoldContributions(admission);
-  if (status.ok()) status = MoveAndAdmit(admission);
-  admission.copies.clear();  // what they were made of
-  admission.held_on_host.Clear();
-  if (!status.ok()) {
-    std::move(admission.call->done)(std::move(status));
-    return;
-  }
+  std::vector<OpenedRound> opened;
+  {
+    Admission admission{.request = std::move(request),
+                        .context = context,
+                        .names = names,
+                        .call = call,
+                        .replies = replies,
+                        .work = work,
+                        .opened = opened};
+    if (status.ok()) status = HoldContributions(admission);
+    if (status.ok()) status = MoveAndAdmit(admission);
+  }  // gives back what was not taken before anybody hears of the end
+  if (!status.ok()) return std::move(call->done)(std::move(status));
   Send(std::move(replies));
-  WatchGrace(std::move(admission.opened));
+  WatchGrace(std::move(opened));
   Run(std::move(work));
 }
 
@@ -129,6 +128,8 @@ absl::Status Namespace::MoveAndAdmit(Admission& admission) {
 
 // Nothing is copied for a push that would be refused as things are.
 absl::Status Namespace::CopyToDevices(Admission& admission) {
+  admission.copies.clear();  // of the turn before
+  admission.held = {};
   {
     MutexLock lock(&mutex_);
     const absl::StatusOr<GroupedEntries> entries = Check(admission);
@@ -137,7 +138,6 @@ absl::Status Namespace::CopyToDevices(Admission& admission) {
       return entries.status();
     }
     const BytesByDevice copies = BytesOfCopies(admission.request, *entries);
-    admission.held = {};  // of the turn before
     ASSIGN_OR_RETURN(admission.held,
                      memory_.Reserve(&MemoryAccounts::contributions, copies));
     RETURN_IF_ERROR(memory_.CheckRoom(
@@ -169,7 +169,7 @@ uint64_t Namespace::BytesForReply(const Admission& admission,
 
 absl::Status Namespace::MakeCopies(Admission& admission) {
   const std::vector<PushEntry>& entries = admission.request.entries;
-  admission.copies.assign(entries.size(), Tensor());
+  admission.copies.resize(entries.size());
   CopiesByDevice copies(environment_.devices->size());
   for (size_t i = 0; i < entries.size(); ++i) {
     if (entries[i].skip) continue;

@@ -169,13 +169,8 @@ absl::StatusOr<RefPtr<RuleState>> Namespace::MakeState(const StoredKey& key,
 
 absl::StatusOr<RefPtr<Buffer>> Namespace::AllocateState(const StoredKey& key,
                                                         DType dtype) {
-  const uint64_t bytes = key.num_elements() * SizeOf(dtype);
-  const RefPtr<BudgetAccount>& account = memory_.on(key.device).state;
-  ASSIGN_OR_RETURN(Reservation room, Reservation::Create(account, bytes));
-  ASSIGN_OR_RETURN(RefPtr<Buffer> buffer,
-                   DeviceOf(key).Allocate(bytes, account));
-  room.HandOver();
-  return buffer;
+  return AllocateFor(key, memory_.on(key.device).state,
+                     key.num_elements() * SizeOf(dtype));
 }
 
 }  // namespace tensorkv

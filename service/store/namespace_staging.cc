@@ -94,9 +94,10 @@ absl::Status Namespace::CheckPush(const PushRequest& request) {
 }
 
 absl::StatusOr<BytesNeeded> Namespace::BytesFor(const PushRequest& request) {
-  BytesNeeded bytes = {.host =
-                           request.entries.size() * kContributionOverheadBytes +
-                           BytesToHold(request)};
+  BytesNeeded bytes = {
+      .host = request.entries.size() * kContributionOverheadBytes +
+              BytesToHold(request),
+      .devices = memory_.NoBytes()};
   MutexLock lock(&mutex_);
   absl::Status status = Admit(request.worker);
   // The call will report the failed round, whatever else is wrong with it.

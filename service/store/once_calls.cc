@@ -5,7 +5,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/mutex.h"
+#include "base/answer.h"
 #include "service/store/call_fingerprint.h"
 
 namespace tensorkv {
@@ -82,23 +82,15 @@ template <typename Reply, typename Request, typename Make>
 absl::StatusOr<Reply> OnceHere(CallWindow& calls, const Request& request,
                                uint64_t answer_bytes, Make make) {
   if (!request.call_id) return make();
-  struct Arrival {
-    Notification arrived;
-    absl::StatusOr<Reply> reply;
-  };
-  const auto arrival = std::make_shared<Arrival>();
+  const Answer<absl::StatusOr<Reply>> answer;
   // Another thread may run `make`, when it gives this attempt its turn, but not
   // after this one has gone on.
   Once<Reply>(
       calls, {*request.call_id, Fingerprint(request), answer_bytes},
       CallContext(),
-      [arrival](absl::StatusOr<Reply> reply) {
-        arrival->reply = std::move(reply);
-        arrival->arrived.Notify();
-      },
+      [answer](absl::StatusOr<Reply> reply) { answer.Set(std::move(reply)); },
       [make](ReplyCallback<Reply> done) { std::move(done)(make()); });
-  arrival->arrived.WaitForNotification();
-  return std::move(arrival->reply);
+  return answer.Wait();
 }
 
 // For calls that answer with a status only.
@@ -201,14 +193,18 @@ void PullAgain(std::shared_ptr<Exchange> exchange) {
 void InitOnce(const std::shared_ptr<Namespace>& name_space, InitRequest request,
               const CallContext& context, ReplyCallback<InitReply> done) {
   if (!request.call_id) {
-    return std::move(done)(name_space->Init(std::move(request)));
+    // In two steps: what was not taken of the request goes before the caller
+    // hears of the end.
+    absl::StatusOr<InitReply> reply = name_space->Init(std::move(request));
+    return std::move(done)(std::move(reply));
   }
   const CallIdentity identity = {*request.call_id, Fingerprint(request),
                                  request.entries.size() * sizeof(Version)};
   Once<InitReply>(name_space->calls(), identity, context, std::move(done),
                   [name_space, request = std::move(request)](
                       ReplyCallback<InitReply> done) mutable {
-                    std::move(done)(name_space->Init(std::move(request)));
+                    auto reply = name_space->Init(std::move(request));
+                    std::move(done)(std::move(reply));
                   });
 }
 

@@ -165,21 +165,26 @@ TEST(ServerTest, HealthIsServing) {
   EXPECT_EQ(response.status(), HealthCheckResponse::SERVING);
 }
 
-// --- A server of whose devices one fails -------------------------------------
+// --- A server with two GPUs, of which one may fail ---------------------------
 
-class ServerWithoutDeviceTest : public ::testing::Test {
+class ServerWithGpusTest : public ::testing::Test {
  protected:
-  void SetUp() override {
+  static constexpr uint64_t kGpuBytes = 1 << 23;
+
+  void SetUp() override { Start(/*device_budget_bytes=*/0); }
+
+  void Start(uint64_t device_budget_bytes) {
     ServerOptions options = Local();
     options.metrics_listen = "127.0.0.1:0";
+    options.device_budget_bytes = device_budget_bytes;
     OpenedDevices opened;
     for (FakeGpu& gpu : gpus_) {
       ASSERT_OK_AND_ASSIGN(
           auto backend,
-          CudaBackend::Create(gpu.Open(), {.quota_bytes = 1 << 23}));
+          CudaBackend::Create(gpu.Open(), {.quota_bytes = kGpuBytes}));
       device_ = &backend->health();
       opened.devices.push_back(
-          {.backend = std::move(backend), .memory_bytes = 1 << 23});
+          {.backend = std::move(backend), .memory_bytes = kGpuBytes});
     }
     ASSERT_OK_AND_ASSIGN(server_, Server::Create(options, std::move(opened)));
     stub_ = StubOf(*server_);
@@ -211,7 +216,24 @@ class ServerWithoutDeviceTest : public ::testing::Test {
   DeviceHealth* device_ = nullptr;  // the server's last
 };
 
-TEST_F(ServerWithoutDeviceTest, ReportsNotServingAndNotReady) {
+TEST_F(ServerWithGpusTest, EachHasNineTenthsOfItsMemoryAsBudget) {
+  const std::vector<DeviceBudget> budgets = server_->Describe().device_budgets;
+
+  ASSERT_EQ(budgets.size(), 2u);
+  EXPECT_EQ(budgets[1].device, "fake:1");
+  EXPECT_EQ(budgets[0].budget_bytes, kGpuBytes / 10 * 9);
+  EXPECT_EQ(budgets[1].budget_bytes, kGpuBytes / 10 * 9);
+}
+
+TEST_F(ServerWithGpusTest, BudgetOfEachIsAsGivenButNoMoreThanItHas) {
+  Start(12345);
+  EXPECT_EQ(server_->Describe().device_budgets[1].budget_bytes, 12345u);
+
+  Start(kGpuBytes + 1);
+  EXPECT_EQ(server_->Describe().device_budgets[1].budget_bytes, kGpuBytes);
+}
+
+TEST_F(ServerWithGpusTest, ReportsNotServingAndNotReady) {
   AwaitHealth(HealthCheckResponse::SERVING);
   EXPECT_EQ(HttpGet(server_->metrics_port(), "/readyz").code, 200);
 
@@ -224,7 +246,7 @@ TEST_F(ServerWithoutDeviceTest, ReportsNotServingAndNotReady) {
   EXPECT_EQ(health.body, "fake:1 has failed: fell off the bus\n");
 }
 
-TEST_F(ServerWithoutDeviceTest, EveryCallIsUnavailableWithTheCause) {
+TEST_F(ServerWithGpusTest, EveryCallIsUnavailableWithTheCause) {
   ASSERT_OK(Init(*stub_, "bytes"));
 
   FailDevice();
@@ -241,7 +263,7 @@ TEST_F(ServerWithoutDeviceTest, EveryCallIsUnavailableWithTheCause) {
   EXPECT_THAT(FromGrpcStatus(stream->Finish()), HasFailed());
 }
 
-TEST_F(ServerWithoutDeviceTest, WaitingCallEndsWithTheCause) {
+TEST_F(ServerWithGpusTest, WaitingCallEndsWithTheCause) {
   Background pull([&] { return Pull(*stub_, /*wait=*/true); });
   while (CallsWaiting(*stub_) == 0) std::this_thread::yield();
 

@@ -625,10 +625,8 @@ TEST_F(MemoryTensorStoreTest, SkippedContributionsAreCounted) {
 
   ASSERT_OK(Push(std::move(push)));
 
-  EXPECT_GE(store_.used_bytes(),
-            before + kContributionOverheadBytes);
-  EXPECT_LE(store_.used_bytes(),
-            before + 2 * kContributionOverheadBytes);
+  EXPECT_GE(store_.used_bytes(), before + kContributionOverheadBytes);
+  EXPECT_LE(store_.used_bytes(), before + 2 * kContributionOverheadBytes);
 }
 
 TEST_F(MemoryTensorStoreTest, MissingKeyEndsAPullThatWouldWaitForAnother) {

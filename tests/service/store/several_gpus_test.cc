@@ -48,6 +48,9 @@ class SeveralGpusTest : public testing::GpuStoreTest {
     for (const KeyStatus& key : reply.keys) devices.push_back(key.device);
     return devices;
   }
+  MemoryUse UseOf(size_t device, absl::string_view name_space = "") {
+    return store_->DescribeNamespace(name_space)->device_memory[device].memory;
+  }
   absl::Status PushAll(const std::vector<std::string>& keys, int64_t size,
                        double value) {
     PushRequest request;
@@ -119,6 +122,9 @@ TEST_F(SeveralGpusTest, PushFollowsAKeyThatIsReplacedOnAnother) {
   gpu_.Release(StreamUse::kToDevice);
 
   EXPECT_OK(push.Result());
+  EXPECT_EQ(UseOf(0).values + UseOf(0).contributions, 0u);
+  EXPECT_EQ(UseOf(1).values, 4000u);
+  EXPECT_EQ(UseOf(1).contributions, 0u);
   ASSERT_OK_AND_ASSIGN(const PullReply reply, Pull({"w"}));
   EXPECT_THAT(reply.values[0].tensor.elements<float>(), Each(5));
 }
@@ -137,6 +143,50 @@ TEST_F(SeveralGpusTest, FailureOfOneIsThatOfItsKeys) {
   EXPECT_THAT(reply.values[0].tensor.elements<float>(), Each(7));
   EXPECT_THAT(Pull({"a", "b"}),
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr("gone")));
+}
+
+TEST_F(SeveralGpusTest, WhatAKeyTakesCountsWhereItIs) {
+  ASSERT_OK(Init("a", Filled(10'000, 1)));
+  ASSERT_OK(store_->SetRule(
+      {.rule = {"sgd", {{"learning_rate", 1}, {"momentum", 0.5}}}}));
+  ASSERT_OK(Init("b", Filled(1000, 1)));
+  EXPECT_EQ(UseOf(0).values, 40'000u);
+  EXPECT_EQ(UseOf(0).state, 40'000u);
+  EXPECT_EQ(UseOf(1).values, 4000u);
+  EXPECT_EQ(UseOf(1).state, 4000u);
+  EXPECT_EQ(store_->DescribeNamespace("")->memory.state, 44'000u);
+}
+
+TEST_F(SeveralGpusTest, ContributionsAndTheirSumsCountWhereTheirKeyIs) {
+  constexpr uint32_t kWorkers = 12;
+  ASSERT_OK(store_->CreateNamespace(
+      {.name_space = "sync",
+       .config = {.mode = Mode::kSync, .num_workers = kWorkers}}));
+  InitRequest init;
+  init.name_space = "sync";
+  init.entries.push_back({"first", Filled(2000, 1)});
+  init.entries.push_back({"w", Filled(1000, 1)});
+  ASSERT_OK(testing::InitNow(*store_, std::move(init)));
+  const auto push = [&](uint32_t rank) {
+    PushRequest request;
+    request.name_space = "sync";
+    request.worker = Worker{.rank = rank};
+    request.step = 1;
+    request.entries.push_back({"w", false, Filled(1000, 1)});
+    const Answer<absl::StatusOr<PushReply>> answer;
+    store_->Push(std::move(request), {}, CallbackOf(answer));
+    return answer.Wait().status();
+  };
+
+  for (uint32_t rank = 0; rank < 7; ++rank) ASSERT_OK(push(rank));
+  EXPECT_EQ(UseOf(1, "sync").contributions, 7 * 4000u);
+  ASSERT_OK(push(7));
+  EXPECT_EQ(UseOf(1, "sync").contributions, 4000u) << "not folded";
+  EXPECT_EQ(UseOf(0, "sync").contributions, 0u);
+
+  for (uint32_t rank = 8; rank < kWorkers; ++rank) ASSERT_OK(push(rank));
+  EXPECT_EQ(UseOf(1, "sync").contributions, 0u);
+  EXPECT_EQ(UseOf(1, "sync").values, 4000u);
 }
 
 TEST_F(SeveralGpusTest, EachTakesItsBudgetAndTheHostAnotherOne) {
@@ -161,7 +211,8 @@ TEST_F(SeveralGpusTest, PushThatOneHasNoRoomForIsRefusedWhole) {
   PushRequest request;
   request.entries.push_back({"small", false, Filled(1000, 7)});
   request.entries.push_back({"large", false, Filled(kHalf, 7)});
-  const int num_copies = other_gpu_.num_copies();
+  const int num_copies = gpu_.num_copies();
+  const int num_other_copies = other_gpu_.num_copies();
 
   const Answer<absl::StatusOr<PushReply>> answer;
   store_->Push(std::move(request), {}, CallbackOf(answer));
@@ -169,7 +220,8 @@ TEST_F(SeveralGpusTest, PushThatOneHasNoRoomForIsRefusedWhole) {
   EXPECT_THAT(answer.Wait(),
               StatusIs(absl::StatusCode::kResourceExhausted,
                        HasSubstr("server, fake:1: expected at most")));
-  EXPECT_EQ(other_gpu_.num_copies(), num_copies);
+  EXPECT_EQ(gpu_.num_copies(), num_copies);
+  EXPECT_EQ(other_gpu_.num_copies(), num_other_copies);
   ASSERT_OK_AND_ASSIGN(const StatReply stat, store_->Stat({.keys = {"small"}}));
   EXPECT_EQ(stat.keys[0].version, 1u);
   EXPECT_OK(Push("small", Filled(1000, 7)));
