@@ -180,10 +180,16 @@ absl::StatusOr<uint64_t> Client::Delete(std::vector<std::string> keys,
   request.ignore_missing = ignore_missing;
   const CallLanes::Place call = calls_.Begin();
   request.call_id = call.id();
-  ASSIGN_OR_RETURN(
-      const DeleteReply reply,
-      Explain("Delete on", connection_->Delete(request, call_options_)));
-  return reply.num_deleted;
+  absl::StatusOr<DeleteReply> reply =
+      connection_->Delete(request, call_options_);
+  if (absl::IsResourceExhausted(reply.status())) {
+    // Nothing has happened, maybe for want of room to remember the call: what
+    // makes room must not need it.
+    request.call_id.reset();
+    reply = connection_->Delete(request, call_options_);
+  }
+  RETURN_IF_ERROR(Explain("Delete on", reply.status()));
+  return reply->num_deleted;
 }
 
 absl::StatusOr<ListReply> Client::List(ListRequest request) {

@@ -102,7 +102,9 @@ class Client {
   // gets them.
   absl::StatusOr<PullReply> Broadcast(std::vector<InitEntry> entries);
 
-  // How many keys were removed.
+  // How many keys were removed. Where the namespace is full the call is made
+  // without a call_id, so that a connection that breaks is the caller's to look
+  // into.
   absl::StatusOr<uint64_t> Delete(std::vector<std::string> keys,
                                   bool ignore_missing = false);
   // One page; the request's namespace is filled in.

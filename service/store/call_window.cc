@@ -136,7 +136,7 @@ absl::StatusOr<CallWindow::Call*> CallWindow::FindOrAdd(
   RETURN_IF_ERROR(CheckRemembered(*client, sequence));
   const uint64_t bytes = SumOfBytes(
       kCallOverheadBytes, std::max(identity.answer_bytes, kMaxErrorBytes));
-  absl::StatusOr<Reservation> reservation = Reserve(bytes, dropped);
+  absl::StatusOr<Reservation> reservation = Reserve(bytes, client, dropped);
   if (!reservation.ok()) {
     ForgetIfUnused(*client);
     return reservation.status();
@@ -165,7 +165,7 @@ absl::StatusOr<CallWindow::Client*> CallWindow::FindOrAddClient(
         absl::FormatDuration(options_.max_age), " without a call"));
   }
   ASSIGN_OR_RETURN(Reservation reservation,
-                   Reserve(kClientOverheadBytes + id.size(), dropped));
+                   Reserve(kClientOverheadBytes + id.size(), nullptr, dropped));
   auto client = std::make_unique<Client>();
   client->id = id;
   client->last_used = alarms_.Now();
@@ -175,12 +175,14 @@ absl::StatusOr<CallWindow::Client*> CallWindow::FindOrAddClient(
 }
 
 absl::StatusOr<Reservation> CallWindow::Reserve(uint64_t bytes,
+                                                const Client* caller,
                                                 Dropped& dropped) {
   for (;;) {
     absl::StatusOr<Reservation> reservation =
         Reservation::Create(account_, bytes);
     if (reservation.ok()) return reservation;
-    Call* const call = LeastUseful();
+    Call* call = caller == nullptr ? nullptr : caller->latest;
+    if (!superseded_.empty()) call = superseded_.front();
     if (call == nullptr) return reservation;
     Drop(*call, dropped);
     dropped.clear();  // gives back what it had reserved

@@ -71,10 +71,13 @@ struct CallWindowOptions {
 //  4. The bytes of all that is remembered are reserved from the account.
 //
 // Answers are dropped when there are too many (of a client, or bytes of all)
-// and when they are too old. For want of bytes those go first that are not
-// their client's latest, then the oldest. A client is dropped when it has not
-// called for max_age. Both are looked after as calls come. A call repeated
-// after its client was dropped counts as new: nobody may repeat a call so late.
+// and when they are too old. Those go first that are not their client's latest,
+// then the oldest. Where the account has no room for a call, such answers go
+// too, but of the latest only its client's own: who makes a call has had the
+// answer to the one before; others may still ask. A client is dropped when it
+// has not called for max_age. Both are looked after as calls come. A call
+// repeated after its client was dropped counts as new: nobody may repeat a call
+// so late.
 class CallWindow : public std::enable_shared_from_this<CallWindow> {
   struct Call;
 
@@ -184,8 +187,10 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The call to drop first for want of bytes; null if there is none.
   Call* LeastUseful() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Drops answers, if it must, to make room.
-  absl::StatusOr<Reservation> Reserve(uint64_t bytes, Dropped& dropped)
+  // Drops answers, if it must, to make room for what `caller` needs; null for
+  // one that is not known yet.
+  absl::StatusOr<Reservation> Reserve(uint64_t bytes, const Client* caller,
+                                      Dropped& dropped)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static absl::Status CheckRemembered(const Client& client, uint64_t sequence);
   Turn BeginTurn(Call& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

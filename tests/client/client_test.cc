@@ -250,6 +250,18 @@ TEST_F(ClientTest, DeleteAndStatPassTheirFlags) {
   EXPECT_TRUE(script_.stat.with_digest);
 }
 
+TEST_F(ClientTest, DeleteEmptiesANamespaceWithoutRoomToRememberIt) {
+  script_.statuses = {absl::ResourceExhaustedError("full")};
+  script_.delete_reply.num_deleted = 1;
+  Client client = MakeClient({.name_space = "n"});
+
+  EXPECT_THAT(client.Delete({"a"}), IsOkAndHolds(1));
+
+  EXPECT_THAT(script_.verbs, ElementsAre("Delete", "Delete"));
+  EXPECT_FALSE(script_.remove.call_id.has_value());
+  EXPECT_THAT(script_.remove.keys, ElementsAre("a"));
+}
+
 TEST_F(ClientTest, RulesAreThoseOfTheNamespace) {
   Client client = MakeClient({.name_space = "n"});
 

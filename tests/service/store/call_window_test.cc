@@ -368,6 +368,30 @@ TEST_F(CallWindowTest, AnswersMakeRoomForACall) {
   EXPECT_TRUE(Enter(51)->has_turn());
 }
 
+TEST_F(CallWindowTest, LatestAnswersOfOthersMakeNoRoomForACall) {
+  Make(1, "known");
+  Make(1, "other");
+  answer_bytes_ = kBudgetBytes;
+
+  EXPECT_THAT(*Enter(1, "new")->error,
+              StatusIs(StatusCode::kResourceExhausted));
+  EXPECT_THAT(*Enter(2, "known")->error,
+              StatusIs(StatusCode::kResourceExhausted));
+
+  answer_bytes_ = 0;
+  EXPECT_EQ(Enter(1, "other")->found(), 1u);
+}
+
+TEST_F(CallWindowTest, TheCallersLatestAnswerMakesRoomForItsNextCall) {
+  answer_bytes_ = kBudgetBytes / 3 * 2;
+  const auto first = Enter(1);
+  first->turn->Keep(CallReply(InitReply{
+      .versions = std::vector<Version>(answer_bytes_ / sizeof(Version), 1)}));
+  first->turn.reset();
+
+  EXPECT_TRUE(Enter(2)->has_turn());
+}
+
 TEST_F(CallWindowTest, EverythingIsGivenBackAtTheEnd) {
   Make(1);
   const auto waiting = Enter(2);
