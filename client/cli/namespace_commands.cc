@@ -5,6 +5,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "base/byte_size.h"
 #include "base/status_macros.h"
 #include "client/cli/commands.h"
 #include "client/cli/json_text.h"
@@ -26,7 +27,7 @@ struct NamespaceFlags {
   bool rescale = false;
   uint32_t quorum = 0;
   std::string quorum_grace = "0s";
-  uint64_t budget_bytes = 0;
+  std::string budget = "0";
   std::string rule = "assign";
   bool keep = false;
 };
@@ -44,11 +45,14 @@ absl::StatusOr<NamespaceConfig> MakeConfig(const NamespaceFlags& flags) {
     return UsageError(absl::StrCat("--quorum-grace=", flags.quorum_grace,
                                    ": expected a duration, as 500ms"));
   }
+  const absl::StatusOr<uint64_t> budget_bytes = ParseByteSize(flags.budget);
+  if (!budget_bytes.ok())
+    return AsUsageError("--budget", budget_bytes.status());
   return NamespaceConfig{.mode = ModeOf(flags.mode),
                          .num_workers = flags.num_workers,
                          .max_workers = flags.max_workers,
                          .rule = *rule,
-                         .budget_bytes = flags.budget_bytes,
+                         .budget_bytes = *budget_bytes,
                          .staleness = flags.staleness,
                          .on_worker_loss = flags.on_worker_loss == "continue"
                                                ? OnWorkerLoss::kContinue
@@ -131,10 +135,9 @@ void AddCreate(CLI::App& command, NamespaceFlags& flags) {
   command.add_option("--quorum-grace", flags.quorum_grace,
                      "That time, as 500ms");
   command.add_option("--rule", flags.rule, "The rule of its keys");
-  command
-      .add_option("--budget", flags.budget_bytes,
-                  "Bytes it may hold; 0: as many as the server")
-      ->transform(CLI::AsSizeValue(false));
+  command.add_option(
+      "--budget", flags.budget,
+      "Bytes it may hold, such as 8GiB; 0: as many as the server");
   command.add_option("--max-open-rounds", flags.max_open_rounds,
                      "Rounds of a key open at once; 0: the server's default");
   command.add_flag("--keep", flags.keep,

@@ -11,8 +11,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "base/byte_size.h"
 #include "base/status_macros.h"
-#include "service/server/byte_size.h"
 #include "service/server/device_choice.h"
 #include "service/server/version.h"
 

@@ -173,6 +173,7 @@ absl::Status Namespace::CopyValues(const InitRequest& request,
     copy.value = {keys[i]->dtype(), views[i].num_elements,
                   keys[i]->value->mutable_data()};
   }
+  if (copies.empty()) return absl::OkStatus();
   return (*environment_.devices)[0].Apply(copies);
 }
 

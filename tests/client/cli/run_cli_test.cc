@@ -226,22 +226,21 @@ TEST_F(StoreCliTest, CommandsTakeTheNamesOfOthersAsKeys) {
 class WrongCommandLinesTest : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(
     , WrongCommandLinesTest,
-    ::testing::Values("", "paint", "--output=xml ls", "ls --colour", "pull",
-                      "stat", "rm", "ns", "rule", "ns create", "ns rm",
-                      "rule set", "rule tune", "init 3", "init 3 --fill=2",
-                      "init 3 --fill=2 --shape=2,x",
-                      "init 3 --fill=2 --shape=2 --dtype=f31",
-                      "init 3 --fill --shape=2", "init 3 --npy=/no/such/file",
-                      "init 3 --npy=- --fill=1",
-                      "init 3 --fill=2 --shape=2 --on-existing=maybe", "push 3",
-                      "push 3 --fill=1 --times=0", "push 3 --fill=1 --times=-1",
-                      "push 3 --fill=1 --rank=-1", "push 3 --fill=1 --step=x",
-                      "push 3 --fill=1 --step=-1", "pull 3 5 --npy=x.npy",
-                      "pull 3 --min-version=-1", "ls --timeout=0",
-                      "ls --timeout=-1s", "ls --timeout=soon", "rule set sgd(",
-                      "rule tune momentum", "rule tune momentum=much",
-                      "ns create n --mode=fast", "ns create n --rule=sgd(",
-                      "ns create n --budget=lots", "ns create n --workers=-2"));
+    ::testing::Values(
+        "", "paint", "--output=xml ls", "ls --colour", "pull", "stat", "rm",
+        "ns", "rule", "ns create", "ns rm", "rule set", "rule tune", "init 3",
+        "init 3 --fill=2", "init 3 --fill=2 --shape=2,x",
+        "init 3 --fill=2 --shape=2 --dtype=f31", "init 3 --fill --shape=2",
+        "init 3 --npy=/no/such/file", "init 3 --npy=- --fill=1",
+        "init 3 --fill=2 --shape=2 --on-existing=maybe", "push 3",
+        "push 3 --fill=1 --times=0", "push 3 --fill=1 --times=-1",
+        "push 3 --fill=1 --rank=-1", "push 3 --fill=1 --step=x",
+        "push 3 --fill=1 --step=-1", "pull 3 5 --npy=x.npy",
+        "pull 3 --min-version=-1", "ls --timeout=0", "ls --timeout=-1s",
+        "ls --timeout=soon", "rule set sgd(", "rule tune momentum",
+        "rule tune momentum=much", "ns create n --mode=fast",
+        "ns create n --rule=sgd(", "ns create n --budget=lots",
+        "ns create n --budget=-1", "ns create n --workers=-2"));
 
 TEST_P(WrongCommandLinesTest, AreOneLineAndExitCode2) {
   Script script;

@@ -1,4 +1,4 @@
-#include "service/server/byte_size.h"
+#include "base/byte_size.h"
 
 #include <limits>
 #include <string>

@@ -1,7 +1,7 @@
 // Numbers of bytes as people write them.
 
-#ifndef TENSORKV_SERVICE_SERVER_BYTE_SIZE_H_
-#define TENSORKV_SERVICE_SERVER_BYTE_SIZE_H_
+#ifndef TENSORKV_BASE_BYTE_SIZE_H_
+#define TENSORKV_BASE_BYTE_SIZE_H_
 
 #include <cstdint>
 
@@ -17,4 +17,4 @@ absl::StatusOr<uint64_t> ParseByteSize(absl::string_view text);
 
 }  // namespace tensorkv
 
-#endif  // TENSORKV_SERVICE_SERVER_BYTE_SIZE_H_
+#endif  // TENSORKV_BASE_BYTE_SIZE_H_
