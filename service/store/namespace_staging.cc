@@ -18,16 +18,18 @@ absl::Status Namespace::CheckUnlessRepeat(
     const std::optional<CallId>& call_id, uint64_t staging_bytes,
     absl::FunctionRef<absl::StatusOr<BytesNeeded>()> check) const {
   ASSIGN_OR_RETURN(bool is_repeat, IsRepeat(call_id));
-  absl::StatusOr<BytesNeeded> bytes = BytesNeeded();
+  BytesNeeded needed;
   if (!is_repeat) {
-    bytes = check();
+    absl::StatusOr<BytesNeeded> bytes = check();
     // What speaks against it may be that it has been made meanwhile.
     if (!bytes.ok()) {
       ASSIGN_OR_RETURN(is_repeat, IsRepeat(call_id));
     }
-    if (!is_repeat) RETURN_IF_ERROR(bytes.status());
+    if (!is_repeat) {
+      RETURN_IF_ERROR(bytes.status());
+      needed = *std::move(bytes);
+    }
   }
-  BytesNeeded needed = is_repeat ? BytesNeeded() : *std::move(bytes);
   needed.host = SumOfBytes(needed.host, staging_bytes);
   return memory_.CheckRoom(needed);
 }
