@@ -46,8 +46,9 @@ absl::StatusOr<NamespaceConfig> MakeConfig(const NamespaceFlags& flags) {
                                    ": expected a duration, as 500ms"));
   }
   const absl::StatusOr<uint64_t> budget_bytes = ParseByteSize(flags.budget);
-  if (!budget_bytes.ok())
+  if (!budget_bytes.ok()) {
     return AsUsageError("--budget", budget_bytes.status());
+  }
   return NamespaceConfig{.mode = ModeOf(flags.mode),
                          .num_workers = flags.num_workers,
                          .max_workers = flags.max_workers,
