@@ -164,7 +164,8 @@ MetricFamily WaitedFamily(const Statuses& statuses) {
 }  // namespace
 
 std::vector<MetricFamily> StoreCollectable::Collect() const {
-  const absl::StatusOr<Statuses> statuses = namespaces_.ListNamespaces();
+  const absl::StatusOr<Statuses> statuses =
+      namespaces_.ListNamespaces(CallContext());
   if (!statuses.ok()) return {};
   const auto family = [&](const char* name, const char* help, MetricType type,
                           Field field) {

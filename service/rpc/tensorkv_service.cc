@@ -54,11 +54,11 @@ void TensorKvService::Add(Method method, Waiting handler) {
 }
 
 void TensorKvService::Add(Method method, Immediate handler) {
-  AddHandler(method,
-             [answer = std::bind_front(handler, &handlers_)](
-                 grpc::ByteBuffer* request, CallContext, Responder respond) {
-               std::move(respond)(answer(request));
-             });
+  AddHandler(method, [answer = std::bind_front(handler, &handlers_)](
+                         grpc::ByteBuffer* request, const CallContext& context,
+                         Responder respond) {
+    std::move(respond)(answer(request, context));
+  });
 }
 
 // What a generated raw callback service does in its constructor.

@@ -30,7 +30,8 @@ class TensorKvService final : public grpc::Service {
 
  private:
   using Waiting = void (Handlers::*)(grpc::ByteBuffer*, CallContext, Responder);
-  using Immediate = Handlers::Answer (Handlers::*)(grpc::ByteBuffer*);
+  using Immediate = Handlers::Answer (Handlers::*)(grpc::ByteBuffer*,
+                                                   const CallContext&);
   using Handler =
       std::function<void(grpc::ByteBuffer*, CallContext, Responder)>;
 

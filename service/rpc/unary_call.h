@@ -43,6 +43,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
 
   const Method method_;
   const uint64_t request_bytes_;
+  const Caller caller_;
   const std::chrono::system_clock::time_point deadline_;
   const std::chrono::steady_clock::time_point start_;
   const std::shared_ptr<Cancellation> cancellation_;

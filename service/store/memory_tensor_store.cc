@@ -97,40 +97,46 @@ void MemoryTensorStore::PushPull(PushRequest request, CallContext context,
                std::move(done));
 }
 
-absl::StatusOr<DeleteReply> MemoryTensorStore::Delete(DeleteRequest request) {
+absl::StatusOr<DeleteReply> MemoryTensorStore::Delete(
+    DeleteRequest request, const CallContext& context) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
-  return DeleteOnce(*found, request);
+  return DeleteOnce(*found, request, context);
 }
 
-absl::StatusOr<ListReply> MemoryTensorStore::List(const ListRequest& request) {
+absl::StatusOr<ListReply> MemoryTensorStore::List(const ListRequest& request,
+                                                  const CallContext&) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
   return found->List(request);
 }
 
-absl::StatusOr<StatReply> MemoryTensorStore::Stat(const StatRequest& request) {
+absl::StatusOr<StatReply> MemoryTensorStore::Stat(const StatRequest& request,
+                                                  const CallContext&) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
   return found->Stat(request);
 }
 
-absl::Status MemoryTensorStore::CheckInit(const InitRequest& request) {
+absl::Status MemoryTensorStore::CheckInit(const InitRequest& request,
+                                          const CallContext& context) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
-  return found->CheckInit(request);
+  return found->CheckInit(request, context.caller);
 }
 
-absl::Status MemoryTensorStore::CheckPush(const PushRequest& request) {
+absl::Status MemoryTensorStore::CheckPush(const PushRequest& request,
+                                          const CallContext& context) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
-  return found->CheckPush(request);
+  return found->CheckPush(request, context.caller);
 }
 
 absl::Status MemoryTensorStore::Allocate(absl::string_view name_space,
-                                         absl::Span<Tensor* const> tensors) {
+                                         absl::Span<Tensor* const> tensors,
+                                         const CallContext&) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(name_space));
   return found->Allocate(tensors);
 }
 
 absl::Status MemoryTensorStore::CreateNamespace(
-    const CreateNamespaceRequest& request) {
-  return CreateNamespaceOnce(*calls_, request,
+    const CreateNamespaceRequest& request, const CallContext& context) {
+  return CreateNamespaceOnce(*calls_, request, context,
                              [&] { return MakeNamespace(request); });
 }
 
@@ -167,19 +173,20 @@ absl::Status MemoryTensorStore::MakeNamespace(
 }
 
 absl::StatusOr<NamespaceStatus> MemoryTensorStore::DescribeNamespace(
-    absl::string_view name_space) {
+    absl::string_view name_space, const CallContext&) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(name_space));
   return found->Describe();
 }
 
-absl::StatusOr<std::vector<NamespaceStatus>>
-MemoryTensorStore::ListNamespaces() {
+absl::StatusOr<std::vector<NamespaceStatus>> MemoryTensorStore::ListNamespaces(
+    const CallContext&) {
   std::vector<NamespaceStatus> statuses;
   for (const NamespacePtr& each : All()) statuses.push_back(each->Describe());
   return statuses;
 }
 
-absl::Status MemoryTensorStore::DeleteNamespace(absl::string_view name_space) {
+absl::Status MemoryTensorStore::DeleteNamespace(absl::string_view name_space,
+                                                const CallContext&) {
   if (name_space.empty() || name_space == kDefaultNamespace) {
     return absl::FailedPreconditionError(
         "namespace \"default\" cannot be deleted");
@@ -195,31 +202,34 @@ absl::Status MemoryTensorStore::DeleteNamespace(absl::string_view name_space) {
   return absl::OkStatus();
 }
 
-absl::Status MemoryTensorStore::SetRule(const SetRuleRequest& request) {
+absl::Status MemoryTensorStore::SetRule(const SetRuleRequest& request,
+                                        const CallContext& context) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
-  return SetRuleOnce(*found, request);
+  return SetRuleOnce(*found, request, context);
 }
 
 absl::StatusOr<RuleSpec> MemoryTensorStore::SetHyperparameters(
-    const SetHyperparametersRequest& request) {
+    const SetHyperparametersRequest& request, const CallContext& context) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
-  return SetHyperparametersOnce(*found, request);
+  return SetHyperparametersOnce(*found, request, context);
 }
 
-absl::StatusOr<JoinReply> MemoryTensorStore::Join(const JoinRequest& request) {
+absl::StatusOr<JoinReply> MemoryTensorStore::Join(const JoinRequest& request,
+                                                  const CallContext& context) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
-  return JoinOnce(*found, request);
+  return JoinOnce(*found, request, context);
 }
 
 absl::StatusOr<KeepAliveReply> MemoryTensorStore::KeepAlive(
-    const KeepAliveRequest& request) {
+    const KeepAliveRequest& request, const CallContext&) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
   return found->KeepAlive(request);
 }
 
-absl::Status MemoryTensorStore::Leave(const LeaveRequest& request) {
+absl::Status MemoryTensorStore::Leave(const LeaveRequest& request,
+                                      const CallContext& context) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
-  return LeaveOnce(*found, request);
+  return LeaveOnce(*found, request, context);
 }
 
 void MemoryTensorStore::Barrier(BarrierRequest request, CallContext context,

@@ -18,6 +18,7 @@
 namespace tensorkv {
 namespace {
 
+using ::testing::_;
 using ::testing::AllOf;
 using testing::AnswerWith;
 using testing::Background;
@@ -262,7 +263,7 @@ TEST_F(TensorKvServiceTest, CreateNamespacePassesTheConfiguration) {
 }
 
 TEST_F(TensorKvServiceTest, DescribeNamespaceGivesItsStatus) {
-  EXPECT_CALL(service_.namespaces, DescribeNamespace(absl::string_view("n")))
+  EXPECT_CALL(service_.namespaces, DescribeNamespace(absl::string_view("n"), _))
       .WillOnce(Return(NamespaceStatus{.name = "n", .num_keys = 3}));
   v1::DescribeNamespaceRequest request;
   request.set_namespace_("n");
@@ -289,7 +290,7 @@ TEST_F(TensorKvServiceTest, ListNamespacesGivesAll) {
 }
 
 TEST_F(TensorKvServiceTest, DeleteNamespacePassesTheName) {
-  EXPECT_CALL(service_.namespaces, DeleteNamespace(absl::string_view("n")))
+  EXPECT_CALL(service_.namespaces, DeleteNamespace(absl::string_view("n"), _))
       .WillOnce(Return(absl::OkStatus()));
   v1::DeleteNamespaceRequest request;
   request.set_namespace_("n");
