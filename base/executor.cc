@@ -4,15 +4,19 @@
 
 namespace tensorkv {
 
-Executor::Executor() : thread_([this] { Run(); }) {}
+Executor::Executor(int num_threads) {
+  for (int i = 0; i < num_threads; ++i) {
+    threads_.emplace_back([this] { Run(); });
+  }
+}
 
 Executor::~Executor() {
   {
     MutexLock lock(&mutex_);
     stopping_ = true;
-    changed_.Signal();
+    changed_.SignalAll();
   }
-  thread_.join();
+  for (std::thread& thread : threads_) thread.join();
 }
 
 void Executor::Submit(Task task) {

@@ -12,8 +12,8 @@ namespace tensorkv {
 // Memory is held for all bytes of a call from the start, so the peer has to
 // move them at a rate in proportion: all of them in 120 stream timeouts (an
 // hour, if the timeout is 30 seconds), and at any time so many as that rate
-// makes of the time since the start, less a third of a timeout and 1 MiB. So 4
-// GiB without payload are held for 11 seconds, and 1 GiB may come at 300 kB/s.
+// makes of the time since the start, less a sixth of a timeout and 1 MiB. So 4
+// GiB without payload are held for 6 seconds, and 1 GiB may come at 300 kB/s.
 class FairRate {
  public:
   // A peer that owes no more than that is left to the stream's timeout.
@@ -36,7 +36,7 @@ class FairRate {
     const double share =
         (static_cast<double>(moved_bytes) + static_cast<double>(kFreeBytes)) /
         static_cast<double>(total_bytes_);
-    return stream_timeout_ / 3 + kTimeouts * share * stream_timeout_;
+    return stream_timeout_ / 6 + kTimeouts * share * stream_timeout_;
   }
 
  private:

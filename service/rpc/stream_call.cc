@@ -90,6 +90,12 @@ void StreamCall::OnReadDone(bool ok) {
     received_bytes_ += ok ? message_.Length() : 0;
   }
   if (!ok) return Close();
+  if (message_.Length() <= kMaxInlineBytes) return Receive();
+  environment_.large_messages->Submit(
+      [self = shared_from_this()] { self->Receive(); });
+}
+
+void StreamCall::Receive() {
   if (absl::Status status = session_->Receive(&message_); !status.ok()) {
     End(status);  // by Read, whose turn it is
     return Read();

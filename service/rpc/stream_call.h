@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "base/alarms.h"
+#include "base/executor.h"
 #include "base/mutex.h"
 #include "grpcpp/grpcpp.h"
 #include "service/rpc/call_observer.h"
@@ -46,6 +47,8 @@ class StreamCall final
       public std::enable_shared_from_this<StreamCall> {
  public:
   static constexpr uint64_t kMinProgressBytes = 64 * 1024;
+  // Longer messages are received on `large_messages`.
+  static constexpr uint64_t kMaxInlineBytes = 2 << 20;
 
   // What all streams of a server share; all of it outlives them.
   struct Environment {
@@ -55,6 +58,7 @@ class StreamCall final
     absl::Duration stream_timeout;
     Alarms* alarms = nullptr;
     CallObserver* observer = nullptr;
+    Executor* large_messages = nullptr;
   };
 
   // Starts the call. `environment` and gRPC's `context` outlive it.
@@ -82,6 +86,8 @@ class StreamCall final
 
   void Open();
   void Read();
+  // Takes the message that was read.
+  void Receive();
   // The peer has sent all that it will, or is gone.
   void Close();
   void Answer(absl::StatusOr<StripedCall::Reply> reply);

@@ -1,6 +1,8 @@
 #include "service/rpc/tensorkv_service.h"
 
+#include <algorithm>
 #include <functional>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -16,6 +18,18 @@ using RawUnaryHandler =
 using RawStreamHandler =
     grpc::internal::CallbackBidiHandler<grpc::ByteBuffer, grpc::ByteBuffer>;
 
+// To decode a larger message is worth the way to another thread.
+constexpr uint64_t kMaxInlineBytes = 1 << 20;
+
+// Digests and rules compute on threads of the backend, or wait for memory.
+constexpr int kSlowThreads = 2;
+
+// As many as gRPC has.
+int NumLargeMessageThreads() {
+  return std::clamp(static_cast<int>(std::thread::hardware_concurrency()) / 2,
+                    2, 16);
+}
+
 }  // namespace
 
 TensorKvService::TensorKvService(Handlers* handlers,
@@ -24,7 +38,10 @@ TensorKvService::TensorKvService(Handlers* handlers,
     : handlers_(*handlers),
       streams_(*streams),
       incarnation_(*streams->incarnation),
-      observer_(*observer) {
+      observer_(*observer),
+      large_messages_(NumLargeMessageThreads()),
+      slow_calls_(kSlowThreads) {
+  streams_.large_messages = &large_messages_;
   Add(Method::kInit, &Handlers::Init);
   Add(Method::kPush, &Handlers::Push);
   Add(Method::kPull, &Handlers::Pull);
@@ -79,6 +96,29 @@ void TensorKvService::AddStream(Method method) {
                  }));
 }
 
+Executor* TensorKvService::ExecutorFor(Method method, uint64_t request_bytes) {
+  switch (method) {
+    case Method::kStat:
+    case Method::kSetRule:
+    case Method::kSetHyperparameters:
+      return &slow_calls_;
+    default:
+      if (request_bytes > kMaxInlineBytes) return &large_messages_;
+  }
+  switch (method) {
+    case Method::kInit:
+    case Method::kPush:
+    case Method::kPull:
+    case Method::kPushPull:
+    case Method::kKeepAlive:
+    case Method::kBarrier:
+    case Method::kDescribeServer:
+      return nullptr;
+    default:
+      return &admin_calls_;
+  }
+}
+
 void TensorKvService::AddHandler(Method method, Handler handler) {
   const int index = AddPath(method, RpcServiceMethod::NORMAL_RPC);
   MarkMethodRawCallback(
@@ -94,9 +134,21 @@ void TensorKvService::AddHandler(Method method, Handler handler) {
           return call;
         }
         // The handler empties the request, which frees the received bytes while
-        // the call waits; gRPC has no further use for them.
-        handler(const_cast<grpc::ByteBuffer*>(request), call->context(),
-                call->responder());
+        // the call waits; gRPC has no further use for them, and keeps the
+        // buffer until the call is done.
+        auto* const bytes = const_cast<grpc::ByteBuffer*>(request);
+        Executor* const executor = ExecutorFor(method, bytes->Length());
+        if (executor == nullptr) {
+          handler(bytes, call->context(), call->responder());
+          return call;
+        }
+        executor->Submit([&handler, bytes, call] {
+          if (call->is_cancelled()) {
+            return call->responder()(
+                absl::CancelledError("the caller has given up"));
+          }
+          handler(bytes, call->context(), call->responder());
+        });
         return call;
       }));
 }

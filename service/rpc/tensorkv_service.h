@@ -3,10 +3,12 @@
 #ifndef TENSORKV_SERVICE_RPC_TENSORKV_SERVICE_H_
 #define TENSORKV_SERVICE_RPC_TENSORKV_SERVICE_H_
 
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <string>
 
+#include "base/executor.h"
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/impl/service_type.h"
 #include "service/rpc/call_observer.h"
@@ -18,13 +20,19 @@ namespace tensorkv {
 
 // Routes the calls of every implemented method to its handler. Thread-safe.
 //
+// What takes long or may block runs on threads of the service, so that gRPC's
+// threads, which leases and health need, are free: large messages, rules and
+// digests, and what goes through many keys or workers, each with threads of
+// its own, so that the quick ones do not wait for the slow.
+//
 // Requests and replies pass as bytes, so that the handlers own the messages
 // they decode: a contribution outlives its call. (Generated services would
 // also answer Unimplemented to bytes that are no message.) Methods that are
 // not implemented are not registered: see UnimplementedService.
 class TensorKvService final : public grpc::Service {
  public:
-  // All outlive the server that this service is registered with.
+  // All outlive the server that this service is registered with; what runs
+  // `large_messages` of the streams is the service's own.
   TensorKvService(Handlers* handlers, const StreamCall::Environment* streams,
                   CallObserver* observer);
 
@@ -42,12 +50,19 @@ class TensorKvService final : public grpc::Service {
   // Registers a method; returns its index.
   int AddPath(Method method, grpc::internal::RpcMethod::RpcType type);
 
+  // The threads for a call; null for gRPC's own.
+  Executor* ExecutorFor(Method method, uint64_t request_bytes);
+
   Handlers& handlers_;
-  const StreamCall::Environment& streams_;
+  StreamCall::Environment streams_;
   const Incarnation& incarnation_;
   CallObserver& observer_;
   // gRPC points to them.
   std::deque<std::string> paths_;
+  // Last: they run what is left of calls while everything else is there.
+  Executor large_messages_;
+  Executor slow_calls_;
+  Executor admin_calls_;
 };
 
 }  // namespace tensorkv

@@ -32,6 +32,9 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   // What the store needs to know of the caller.
   CallContext context() const;
 
+  // Whether the caller has given up.
+  bool is_cancelled() const { return cancellation_->is_cancelled(); }
+
   // Ends the call with what the handler answers.
   Responder responder();
 

@@ -287,7 +287,7 @@ TEST_F(StripedCallTest, PeerThatDoesNotPayForItsRoomHasItForSeconds) {
   const auto call = LargeCall(int64_t{4} << 30, &outcome);
   call->AddReceived(40);
 
-  alarms_.Advance(absl::Seconds(10));
+  alarms_.Advance(absl::Seconds(5));
   EXPECT_FALSE(outcome.has_value());
   alarms_.Advance(absl::Seconds(2));
 

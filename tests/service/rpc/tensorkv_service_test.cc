@@ -3,7 +3,9 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "base/mutex.h"
 #include "gmock/gmock.h"
@@ -251,8 +253,9 @@ TEST_F(TensorKvServiceTest, StatGivesKeys) {
 }
 
 TEST_F(TensorKvServiceTest, CreateNamespacePassesTheConfiguration) {
-  EXPECT_CALL(service_.namespaces,
-              CreateNamespace(Field(&CreateNamespaceRequest::name_space, "n")))
+  EXPECT_CALL(
+      service_.namespaces,
+      CreateNamespace(Field(&CreateNamespaceRequest::name_space, "n"), _))
       .WillOnce(Return(absl::OkStatus()));
   v1::CreateNamespaceRequest request;
   request.set_namespace_("n");
@@ -289,6 +292,37 @@ TEST_F(TensorKvServiceTest, ListNamespacesGivesAll) {
   EXPECT_EQ(reply.namespaces(1).name(), "b");
 }
 
+TEST_F(TensorKvServiceTest, KeepAliveAndDeleteAnswerWhileDigestsAreComputed) {
+  Notification computed;
+  EXPECT_CALL(service_.store, Stat).WillRepeatedly([&](auto&&...) {
+    computed.WaitForNotification();
+    return StatReply();
+  });
+  EXPECT_CALL(service_.membership, KeepAlive)
+      .WillOnce(Return(KeepAliveReply()));
+  EXPECT_CALL(service_.store, Delete).WillOnce(Return(DeleteReply()));
+  std::vector<std::thread> stats;
+  // More than gRPC has threads.
+  for (int i = 0; i < 20; ++i) {
+    stats.emplace_back([&] {
+      v1::StatResponse reply;
+      grpc::ClientContext context;
+      EXPECT_TRUE(service_.stub().Stat(&context, {}, &reply).ok());
+    });
+  }
+  service_.observer.WaitForStarted(stats.size());
+
+  v1::KeepAliveResponse renewed;
+  grpc::ClientContext renewing;
+  EXPECT_TRUE(service_.stub().KeepAlive(&renewing, {}, &renewed).ok());
+  v1::DeleteResponse deleted;
+  grpc::ClientContext deleting;
+  EXPECT_TRUE(service_.stub().Delete(&deleting, {}, &deleted).ok());
+
+  computed.Notify();
+  for (std::thread& stat : stats) stat.join();
+}
+
 TEST_F(TensorKvServiceTest, DeleteNamespacePassesTheName) {
   EXPECT_CALL(service_.namespaces, DeleteNamespace(absl::string_view("n"), _))
       .WillOnce(Return(absl::OkStatus()));
@@ -304,7 +338,8 @@ TEST_F(TensorKvServiceTest, SetRulePassesPatternAndRule) {
   EXPECT_CALL(service_.namespaces,
               SetRule(AllOf(Field(&SetRuleRequest::key_pattern, "fc*"),
                             Field(&SetRuleRequest::rule,
-                                  Field(&RuleSpec::name, "adam")))))
+                                  Field(&RuleSpec::name, "adam"))),
+                      _))
       .WillOnce(Return(absl::OkStatus()));
   v1::SetRuleRequest request;
   request.set_key_pattern("fc*");
