@@ -173,11 +173,11 @@ absl::StatusOr<PullReply> Client::Broadcast(std::vector<InitEntry> entries) {
 }
 
 absl::StatusOr<uint64_t> Client::Delete(std::vector<std::string> keys,
-                                        bool ignore_missing) {
+                                        bool allow_missing) {
   DeleteRequest request;
   request.name_space = name_space_;
   request.keys = std::move(keys);
-  request.ignore_missing = ignore_missing;
+  request.allow_missing = allow_missing;
   const CallLanes::Place call = calls_.Begin();
   request.call_id = call.id();
   absl::StatusOr<DeleteReply> reply =

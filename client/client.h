@@ -106,7 +106,7 @@ class Client {
   // without a call_id, so that a connection that breaks is the caller's to look
   // into.
   absl::StatusOr<uint64_t> Delete(std::vector<std::string> keys,
-                                  bool ignore_missing = false);
+                                  bool allow_missing = false);
   // One page; the request's namespace is filled in.
   absl::StatusOr<ListReply> List(ListRequest request = {});
   absl::StatusOr<std::vector<KeyStatus>> Stat(std::vector<std::string> keys,

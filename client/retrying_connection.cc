@@ -57,7 +57,7 @@ absl::StatusOr<PullReply> RetryingConnection::PushPull(
 
 absl::StatusOr<DeleteReply> RetryingConnection::Delete(
     const DeleteRequest& request, const CallOptions& options) {
-  if (!request.call_id && !request.ignore_missing) {
+  if (!request.call_id && !request.allow_missing) {
     return inner_->Delete(request, options);
   }
   return Retry(options, [&](const CallOptions& attempt) {

@@ -271,14 +271,14 @@ absl::StatusOr<DeleteRequest> FromProto(const v1::DeleteRequest& proto) {
   return DeleteRequest{.name_space = proto.namespace_(),
                        .call_id = DecodeCallId(proto),
                        .keys = DecodeStrings(proto.keys()),
-                       .ignore_missing = proto.ignore_missing()};
+                       .allow_missing = proto.allow_missing()};
 }
 
 void ToProto(const DeleteRequest& request, v1::DeleteRequest* proto) {
   proto->set_namespace_(request.name_space);
   EncodeCallId(request.call_id, proto);
   EncodeStrings(request.keys, proto->mutable_keys());
-  proto->set_ignore_missing(request.ignore_missing);
+  proto->set_allow_missing(request.allow_missing);
 }
 
 DeleteReply FromProto(const v1::DeleteResponse& proto) {

@@ -137,7 +137,7 @@ struct DeleteRequest {
   std::string name_space;
   std::optional<CallId> call_id;
   std::vector<std::string> keys;
-  bool ignore_missing = false;
+  bool allow_missing = false;
 };
 
 struct DeleteReply {

@@ -121,7 +121,7 @@ uint64_t Fingerprint(const PullRequest& request) {
 
 uint64_t Fingerprint(const DeleteRequest& request) {
   Hasher hasher('d');
-  hasher.Add(request.ignore_missing);
+  hasher.Add(request.allow_missing);
   for (const std::string& key : request.keys) hasher.Add(key);
   return hasher.digest();
 }

@@ -32,7 +32,7 @@ const std::pair<const char*, Caller> kCallers[] = {
      [](Connection& connection, const CallOptions& call,
         const VerbOptions& options) {
        DeleteRequest request;
-       request.ignore_missing = options.ignore_missing;
+       request.allow_missing = options.allow_missing;
        return connection.Delete(request, call).status();
      }},
     {"List",

@@ -240,12 +240,12 @@ TEST_F(ClientTest, DeleteAndStatPassTheirFlags) {
   script_.stat_reply.keys.resize(1);
   Client client = MakeClient({.name_space = "n"});
 
-  EXPECT_THAT(client.Delete({"a", "b"}, /*ignore_missing=*/true),
+  EXPECT_THAT(client.Delete({"a", "b"}, /*allow_missing=*/true),
               IsOkAndHolds(2));
   ASSERT_OK(client.Stat({"a"}, /*with_digest=*/true));
 
   EXPECT_THAT(script_.remove.keys, ElementsAre("a", "b"));
-  EXPECT_TRUE(script_.remove.ignore_missing);
+  EXPECT_TRUE(script_.remove.allow_missing);
   EXPECT_EQ(script_.stat.name_space, "n");
   EXPECT_TRUE(script_.stat.with_digest);
 }

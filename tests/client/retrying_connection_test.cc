@@ -128,7 +128,7 @@ TEST_F(RetryingConnectionTest, CreateNamespaceWithKeepIsRepeated) {
 }
 
 TEST_F(RetryingConnectionTest, DeleteThatIgnoresMissingKeysIsRepeated) {
-  EXPECT_THAT(CallVerb("Delete", connection_, {}, {.ignore_missing = true}),
+  EXPECT_THAT(CallVerb("Delete", connection_, {}, {.allow_missing = true}),
               IsOk());
 
   EXPECT_THAT(script_.verbs, ElementsAre("Delete", "Delete"));

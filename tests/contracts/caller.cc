@@ -96,11 +96,11 @@ absl::StatusOr<PullReply> Caller::PushPullMany(std::vector<PushEntry> entries,
 }
 
 absl::StatusOr<uint64_t> Caller::Delete(std::vector<std::string> keys,
-                                        bool ignore_missing) const {
+                                        bool allow_missing) const {
   ASSIGN_OR_RETURN(DeleteReply reply,
                    connection_->Delete({.name_space = name_space_,
                                         .keys = std::move(keys),
-                                        .ignore_missing = ignore_missing},
+                                        .allow_missing = allow_missing},
                                        options_));
   return reply.num_deleted;
 }

@@ -58,7 +58,7 @@ class Caller {
                                          Step step = 0) const;
 
   absl::StatusOr<uint64_t> Delete(std::vector<std::string> keys,
-                                  bool ignore_missing = false) const;
+                                  bool allow_missing = false) const;
   absl::StatusOr<KeyStatus> Stat(const std::string& key,
                                  bool with_digest = false) const;
   absl::StatusOr<std::vector<KeyStatus>> StatMany(

@@ -112,7 +112,7 @@ TEST(ProtoCodecTest, DeleteListAndStatRequestFields) {
   ASSERT_OK_AND_ASSIGN(const DeleteRequest deletion,
                        Decode(Parse<v1::DeleteRequest>(
                            "namespace: 'n' call_id { sequence: 2 } keys: 'a' "
-                           "keys: 'b' ignore_missing: true")));
+                           "keys: 'b' allow_missing: true")));
   const ListRequest list = Decode(Parse<v1::ListRequest>(
       "namespace: 'n' prefix: 'p' page_size: 3 page_token: 't'"));
   const StatRequest stat = Decode(

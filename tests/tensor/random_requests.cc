@@ -165,7 +165,7 @@ void RandomRequests::Draw(PullStreamRequest& request) {
 
 void RandomRequests::Draw(DeleteRequest& request) {
   DrawAll(request.name_space, request.call_id, request.keys,
-          request.ignore_missing);
+          request.allow_missing);
 }
 
 void RandomRequests::Draw(DeleteReply& reply) { Draw(reply.num_deleted); }

@@ -51,7 +51,7 @@ inline auto Fields(const PullStreamRequest& v) {
   return std::tie(v.request, v.call_id, v.stripe, v.max_part_bytes);
 }
 inline auto Fields(const DeleteRequest& v) {
-  return std::tie(v.name_space, v.call_id, v.keys, v.ignore_missing);
+  return std::tie(v.name_space, v.call_id, v.keys, v.allow_missing);
 }
 inline auto Fields(const DeleteReply& v) { return std::tie(v.num_deleted); }
 inline auto Fields(const ListRequest& v) {

@@ -172,7 +172,7 @@ TEST_F(StoreCliTest, LsStatAndRm) {
   EXPECT_THAT(Print("stat a1 b --digest"),
               AllOf(HasSubstr("key:          a1\n"), HasSubstr("\n\nkey:"),
                     HasSubstr("digest:")));
-  EXPECT_EQ(Print("rm a1 nothing --ignore-missing"), "deleted 1\n");
+  EXPECT_EQ(Print("rm a1 nothing --allow-missing"), "deleted 1\n");
   EXPECT_EQ(Print("rm a2 --output=json"), "{\"deleted\":1}\n");
   EXPECT_THAT(Print("ls --output=json"), StartsWith("{\"key\":\"b\""));
 }
