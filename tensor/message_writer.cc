@@ -100,7 +100,7 @@ template <typename Out>
 void Write(const PullRequest& request, Out& out) {
   out.Bytes(wire::kPullNamespace, request.name_space);
   WriteField(wire::kPullWorker, request.worker, out);
-  out.Number(wire::kPullWait, request.wait);
+  out.Number(wire::kPullWaitForKeys, request.wait_for_keys);
   WriteField(wire::kPullCallId, request.call_id, out);
   WriteField(wire::kPullEntries, request.entries, out);
 }

@@ -273,8 +273,8 @@ std::optional<PullRequest> ReadPull(ZeroCopyInputStream* in,
       in, message_bytes, [max_entries](WireReader& in, PullRequest& request) {
         if (in.Accept(wire::kPullNamespace)) in.ReadText(&request.name_space);
         ReadIfPresent(in, wire::kPullWorker, &request.worker);
-        if (in.Accept(wire::kPullWait)) {
-          request.wait = in.ReadNumberUpTo(1) == 1;
+        if (in.Accept(wire::kPullWaitForKeys)) {
+          request.wait_for_keys = in.ReadNumberUpTo(1) == 1;
         }
         ReadIfPresent(in, wire::kPullCallId, &request.call_id);
         ReadEntries(in, wire::kPullEntries, max_entries, &request.entries);

@@ -219,7 +219,7 @@ absl::StatusOr<PullRequest> FromProto(const v1::PullRequest& proto) {
   PullRequest request;
   request.name_space = proto.namespace_();
   request.worker = DecodeWorker(proto);
-  request.wait = proto.wait();
+  request.wait_for_keys = proto.wait_for_keys();
   request.call_id = DecodeCallId(proto);
   request.entries.reserve(proto.entries_size());
   for (const v1::PullEntry& entry : proto.entries()) {
@@ -231,7 +231,7 @@ absl::StatusOr<PullRequest> FromProto(const v1::PullRequest& proto) {
 void ToProto(const PullRequest& request, v1::PullRequest* proto) {
   proto->set_namespace_(request.name_space);
   EncodeWorker(request.worker, proto);
-  proto->set_wait(request.wait);
+  proto->set_wait_for_keys(request.wait_for_keys);
   EncodeCallId(request.call_id, proto);
   for (const PullEntry& entry : request.entries) {
     v1::PullEntry* out = proto->add_entries();

@@ -87,7 +87,7 @@ struct PullEntry {
 struct PullRequest {
   std::string name_space;
   std::optional<Worker> worker;
-  bool wait = false;
+  bool wait_for_keys = false;
   std::vector<PullEntry> entries;
   std::optional<CallId> call_id;
 };

@@ -56,7 +56,8 @@ inline constexpr Tag kPushResultRound =
 inline constexpr Tag kPullNamespace =
     RunTag(v1::PullRequest::kNamespaceFieldNumber);
 inline constexpr Tag kPullWorker = RunTag(v1::PullRequest::kWorkerFieldNumber);
-inline constexpr Tag kPullWait = NumberTag(v1::PullRequest::kWaitFieldNumber);
+inline constexpr Tag kPullWaitForKeys =
+    NumberTag(v1::PullRequest::kWaitForKeysFieldNumber);
 inline constexpr Tag kPullCallId = RunTag(v1::PullRequest::kCallIdFieldNumber);
 inline constexpr Tag kPullEntries =
     RunTag(v1::PullRequest::kEntriesFieldNumber);

@@ -26,7 +26,7 @@ struct ValueCommandFlags {
   std::string on_existing = "fail";
   uint32_t times = 1;
   Version min_version = 0;
-  bool wait = false;
+  bool wait_for_keys = false;
   std::string npy_out;
 };
 
@@ -152,7 +152,7 @@ absl::Status RunPull(const ValueCommandFlags& flags, Invocation& invocation) {
         absl::StrCat("--npy: expected one key, got ", flags.keys.size()));
   }
   PullRequest request;
-  request.wait = flags.wait;
+  request.wait_for_keys = flags.wait_for_keys;
   for (const std::string& key : flags.keys) {
     request.entries.push_back({key, flags.min_version});
   }
@@ -227,7 +227,7 @@ void AddValueCommands(CLI::App& app, Action& action) {
   pull->add_option("--min-version", pull_flags->min_version,
                    "Wait until each key has reached this version")
       ->check(CLI::NonNegativeNumber);
-  pull->add_flag("--wait", pull_flags->wait,
+  pull->add_flag("--wait-for-keys", pull_flags->wait_for_keys,
                  "Wait for keys that do not exist yet");
   pull->add_option("--npy", pull_flags->npy_out,
                    "Write the value to this .npy file; - for the standard "

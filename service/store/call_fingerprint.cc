@@ -111,7 +111,7 @@ uint64_t PushPullFingerprint(const PushRequest& request) {
 uint64_t Fingerprint(const PullRequest& request) {
   Hasher hasher('l');
   hasher.Add(request.worker);
-  hasher.Add(request.wait);
+  hasher.Add(request.wait_for_keys);
   for (const PullEntry& entry : request.entries) {
     hasher.Add(entry.key);
     hasher.Add(entry.min_version);

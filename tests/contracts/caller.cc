@@ -69,7 +69,7 @@ absl::StatusOr<Value> Caller::Pull(const std::string& key,
 absl::StatusOr<Value> Caller::Await(const std::string& key,
                                     Version min_version) const {
   ASSIGN_OR_RETURN(PullReply reply,
-                   PullMany({{key, min_version}}, /*wait=*/true));
+                   PullMany({{key, min_version}}, /*wait_for_keys=*/true));
   return reply.values.at(0);
 }
 
@@ -77,7 +77,7 @@ absl::StatusOr<PullReply> Caller::PullMany(std::vector<PullEntry> entries,
                                            bool wait) const {
   return connection_->Pull({.name_space = name_space_,
                             .worker = worker_,
-                            .wait = wait,
+                            .wait_for_keys = wait_for_keys,
                             .entries = std::move(entries)},
                            options_);
 }

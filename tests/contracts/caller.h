@@ -50,7 +50,7 @@ class Caller {
   absl::StatusOr<Value> Await(const std::string& key,
                               Version min_version = 0) const;
   absl::StatusOr<PullReply> PullMany(std::vector<PullEntry> entries,
-                                     bool wait = false) const;
+                                     bool wait_for_keys = false) const;
 
   absl::StatusOr<Value> PushPull(const std::string& key, Tensor tensor,
                                  Step step = 0) const;

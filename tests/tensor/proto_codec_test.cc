@@ -103,7 +103,7 @@ TEST(ProtoCodecTest, PullRequestFields) {
 
   EXPECT_EQ(request.name_space, "n");
   EXPECT_EQ(request.worker, (Worker{3, 4}));
-  EXPECT_TRUE(request.wait);
+  EXPECT_TRUE(request.wait_for_keys);
   ASSERT_THAT(request.entries, SizeIs(1));
   EXPECT_EQ(request.entries[0], (PullEntry{"w", 5}));
 }

@@ -134,8 +134,8 @@ void RandomRequests::Draw(PullEntry& entry) {
 }
 
 void RandomRequests::Draw(PullRequest& request) {
-  DrawAll(request.name_space, request.worker, request.wait, request.entries,
-          request.call_id);
+  DrawAll(request.name_space, request.worker, request.wait_for_keys,
+          request.entries, request.call_id);
 }
 
 void RandomRequests::Draw(Value& value) {

@@ -37,7 +37,8 @@ inline auto Fields(const PullEntry& v) {
   return std::tie(v.key, v.min_version);
 }
 inline auto Fields(const PullRequest& v) {
-  return std::tie(v.name_space, v.worker, v.wait, v.entries, v.call_id);
+  return std::tie(v.name_space, v.worker, v.wait_for_keys, v.entries,
+                  v.call_id);
 }
 inline auto Fields(const Value& v) { return std::tie(v.version, v.tensor); }
 inline auto Fields(const PullReply& v) { return std::tie(v.values); }

@@ -320,9 +320,9 @@ TEST(RunCliTest, PullWaitsIfToldTo) {
   Script script;
 
   RunOn(std::make_unique<ScriptedConnection>(script),
-        {"pull", "w", "--wait", "--min-version=4"});
+        {"pull", "w", "--wait-for-keys", "--min-version=4"});
 
-  EXPECT_TRUE(script.pull.wait);
+  EXPECT_TRUE(script.pull.wait_for_keys);
   EXPECT_EQ(script.pull.entries.at(0).min_version, 4);
 }
 
