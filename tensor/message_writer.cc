@@ -82,7 +82,7 @@ void Write(const PushRequest& request, Out& out) {
 template <typename Out>
 void Write(const PushResult& result, Out& out) {
   out.Number(wire::kPushResultVersion, result.version);
-  out.Number(wire::kPushResultRound, result.round);
+  out.Number(wire::kPushResultStep, result.step);
 }
 
 template <typename Out>

@@ -186,7 +186,7 @@ void Read(WireReader& in, PullEntry* entry) {
 
 void Read(WireReader& in, PushResult* result) {
   if (in.Accept(wire::kPushResultVersion)) result->version = in.ReadNumber();
-  if (in.Accept(wire::kPushResultRound)) result->round = in.ReadNumber();
+  if (in.Accept(wire::kPushResultStep)) result->step = in.ReadNumber();
 }
 
 template <typename Entry>

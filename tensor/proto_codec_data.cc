@@ -202,7 +202,7 @@ PushReply FromProto(const v1::PushResponse& proto) {
   PushReply reply;
   reply.results.reserve(proto.results_size());
   for (const v1::PushResult& result : proto.results()) {
-    reply.results.push_back({result.version(), result.round()});
+    reply.results.push_back({result.version(), result.step()});
   }
   return reply;
 }
@@ -211,7 +211,7 @@ void ToProto(const PushReply& reply, v1::PushResponse* proto) {
   for (const PushResult& result : reply.results) {
     v1::PushResult* out = proto->add_results();
     out->set_version(result.version);
-    out->set_round(result.round);
+    out->set_step(result.step);
   }
 }
 

@@ -72,7 +72,7 @@ struct PushRequest {
 
 struct PushResult {
   Version version = 0;
-  uint64_t round = 0;
+  Step step = 0;
 };
 
 struct PushReply {

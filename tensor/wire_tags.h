@@ -50,8 +50,8 @@ inline constexpr Tag kPushResults =
     RunTag(v1::PushResponse::kResultsFieldNumber);
 inline constexpr Tag kPushResultVersion =
     NumberTag(v1::PushResult::kVersionFieldNumber);
-inline constexpr Tag kPushResultRound =
-    NumberTag(v1::PushResult::kRoundFieldNumber);
+inline constexpr Tag kPushResultStep =
+    NumberTag(v1::PushResult::kStepFieldNumber);
 
 inline constexpr Tag kPullNamespace =
     RunTag(v1::PullRequest::kNamespaceFieldNumber);

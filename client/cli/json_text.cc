@@ -66,8 +66,8 @@ std::string ValueJson(absl::string_view key, const Value& value) {
 
 std::string PushResultJson(absl::string_view key, const PushResult& result) {
   Json json = {{"key", std::string(key)}};
-  if (result.round != 0) {
-    json["round"] = result.round;
+  if (result.step != 0) {
+    json["step"] = result.step;
   } else {
     json["version"] = result.version;
   }

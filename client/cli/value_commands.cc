@@ -94,7 +94,7 @@ absl::StatusOr<std::vector<PushEntry>> MakeEntries(
 }
 
 std::string PushResultText(const std::string& key, const PushResult& result) {
-  if (result.round != 0) return absl::StrCat(key, ": round ", result.round);
+  if (result.step != 0) return absl::StrCat(key, ": step ", result.step);
   return absl::StrCat(key, ": version ", result.version);
 }
 

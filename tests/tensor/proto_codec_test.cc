@@ -87,7 +87,7 @@ TEST(ProtoCodecTest, PushPullRequestIsItsPush) {
 
 TEST(ProtoCodecTest, PushReplyFields) {
   const PushReply reply =
-      Decode(Parse<v1::PushResponse>("results { version: 1 round: 2 }"));
+      Decode(Parse<v1::PushResponse>("results { version: 1 step: 2 }"));
 
   ASSERT_THAT(reply.results, SizeIs(1));
   EXPECT_EQ(reply.results[0], (PushResult{1, 2}));

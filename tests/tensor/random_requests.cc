@@ -124,7 +124,7 @@ void RandomRequests::Draw(PushRequest& request) {
 }
 
 void RandomRequests::Draw(PushResult& result) {
-  DrawAll(result.version, result.round);
+  DrawAll(result.version, result.step);
 }
 
 void RandomRequests::Draw(PushReply& reply) { Draw(reply.results); }

@@ -31,7 +31,7 @@ inline auto Fields(const PushEntry& v) {
 inline auto Fields(const PushRequest& v) {
   return std::tie(v.name_space, v.call_id, v.worker, v.step, v.entries);
 }
-inline auto Fields(const PushResult& v) { return std::tie(v.version, v.round); }
+inline auto Fields(const PushResult& v) { return std::tie(v.version, v.step); }
 inline auto Fields(const PushReply& v) { return std::tie(v.results); }
 inline auto Fields(const PullEntry& v) {
   return std::tie(v.key, v.min_version);

@@ -55,7 +55,7 @@ TEST(ValueJsonTest, KeysAreEscapedWhateverTheirBytes) {
 TEST(PushResultJsonTest, HasTheVersionOrTheRound) {
   EXPECT_EQ(PushResultJson("k", {.version = 2}),
             "{\"key\":\"k\",\"version\":2}");
-  EXPECT_EQ(PushResultJson("k", {.round = 7}), "{\"key\":\"k\",\"round\":7}");
+  EXPECT_EQ(PushResultJson("k", {.step = 7}), "{\"key\":\"k\",\"step\":7}");
 }
 
 TEST(KeyStatusJsonTest, HasAllMetadata) {

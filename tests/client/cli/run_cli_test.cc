@@ -140,7 +140,7 @@ TEST_F(StoreCliTest, SyncPushNamesItsRound) {
   Print("init w --shape=1 --fill=0 --namespace=train");
 
   EXPECT_EQ(Print("push w --fill=4 --namespace=train --rank=0 --step=1"),
-            "w: round 1\n");
+            "w: step 1\n");
   EXPECT_EQ(Print("pull w --namespace=train"), "[4.]\n");
 }
 

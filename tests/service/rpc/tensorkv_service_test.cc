@@ -150,7 +150,7 @@ TEST_F(TensorKvServiceTest, ContributionOutlivesItsCall) {
       .WillOnce(
           [&](PushRequest request, CallContext, ReplyCallback<PushReply> done) {
             kept = request.entries[0].tensor;
-            std::move(done)(PushReply{{{.round = 9}}});
+            std::move(done)(PushReply{{{.step = 9}}});
           });
   v1::PushResponse reply;
 
