@@ -278,7 +278,7 @@ ServerStatus FromProto(const v1::DescribeServerResponse& proto) {
   }
   return {.version = proto.version(),
           .incarnation = proto.incarnation(),
-          .started_unix_seconds = proto.started().seconds(),
+          .start_unix_seconds = proto.start_time().seconds(),
           .devices = {proto.devices().begin(), proto.devices().end()},
           .budget_bytes = proto.budget_bytes(),
           .used_bytes = proto.used_bytes(),
@@ -290,7 +290,7 @@ ServerStatus FromProto(const v1::DescribeServerResponse& proto) {
 void ToProto(const ServerStatus& status, v1::DescribeServerResponse* proto) {
   proto->set_version(status.version);
   proto->set_incarnation(status.incarnation);
-  proto->mutable_started()->set_seconds(status.started_unix_seconds);
+  proto->mutable_start_time()->set_seconds(status.start_unix_seconds);
   proto->mutable_devices()->Add(status.devices.begin(), status.devices.end());
   proto->set_budget_bytes(status.budget_bytes);
   proto->set_used_bytes(status.used_bytes);

@@ -344,7 +344,7 @@ struct DeviceBudget {
 struct ServerStatus {
   std::string version;
   uint64_t incarnation = 0;
-  int64_t started_unix_seconds = 0;
+  int64_t start_unix_seconds = 0;
   std::vector<std::string> devices;
   uint64_t budget_bytes = 0;
   uint64_t used_bytes = 0;

@@ -32,7 +32,7 @@ CallContext ContextOf(const CallOptions& options) {
 
 LocalConnection::LocalConnection(const LocalConnectionOptions& options)
     : store_options_(options.store),
-      started_unix_seconds_(absl::ToUnixSeconds(absl::Now())),
+      start_unix_seconds_(absl::ToUnixSeconds(absl::Now())),
       backend_(NumThreads(options)),
       store_(options.store, &backend_, &alarms_) {}
 
@@ -136,7 +136,7 @@ absl::StatusOr<ServerStatus> LocalConnection::DescribeServer(
     const CallOptions& options) {
   ServerStatus status;
   status.version = "local";
-  status.started_unix_seconds = started_unix_seconds_;
+  status.start_unix_seconds = start_unix_seconds_;
   status.devices = {std::string(backend_.name())};
   status.budget_bytes = store_.budgets().host()->limit_bytes();
   status.used_bytes = store_.used_bytes();

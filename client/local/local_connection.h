@@ -76,7 +76,7 @@ class LocalConnection final : public Connection {
 
  private:
   const MemoryTensorStoreOptions store_options_;
-  const int64_t started_unix_seconds_;
+  const int64_t start_unix_seconds_;
   // In the order in which they use each other.
   CpuBackend backend_;
   SteadyAlarms alarms_;

@@ -259,7 +259,7 @@ TEST(ProtoCodecTest, ServerStatusFields) {
   const ServerStatus status = Decode(Parse<v1::DescribeServerResponse>(R"pb(
     version: "0.1"
     incarnation: 2
-    started { seconds: 3 nanos: 999 }
+    start_time { seconds: 3 nanos: 999 }
     devices: [ "cpu", "cuda:0" ]
     budget_bytes: 4
     used_bytes: 5

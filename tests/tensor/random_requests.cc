@@ -273,7 +273,7 @@ void RandomRequests::Draw(BarrierRequest& request) {
 }
 
 void RandomRequests::Draw(ServerStatus& status) {
-  DrawAll(status.version, status.incarnation, status.started_unix_seconds,
+  DrawAll(status.version, status.incarnation, status.start_unix_seconds,
           status.devices, status.budget_bytes, status.used_bytes,
           status.max_message_bytes, status.max_entries, status.device_budgets);
 }

@@ -118,7 +118,7 @@ inline auto Fields(const BarrierRequest& v) {
   return std::tie(v.name_space, v.worker, v.barrier, v.call_id);
 }
 inline auto Fields(const ServerStatus& v) {
-  return std::tie(v.version, v.incarnation, v.started_unix_seconds, v.devices,
+  return std::tie(v.version, v.incarnation, v.start_unix_seconds, v.devices,
                   v.budget_bytes, v.used_bytes, v.max_message_bytes,
                   v.max_entries, v.device_budgets);
 }

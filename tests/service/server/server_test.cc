@@ -108,7 +108,7 @@ TEST(ServerTest, DescribesItself) {
   EXPECT_EQ(reply.budget_bytes(), kBudget);
   EXPECT_EQ(reply.max_message_bytes(), 64u << 20);
   EXPECT_EQ(reply.max_entries(), 100'000u);
-  EXPECT_GT(reply.started().seconds(), 0);
+  EXPECT_GT(reply.start_time().seconds(), 0);
 }
 
 TEST(ServerTest, ServersOfOneProcessAreIndependent) {
