@@ -144,13 +144,13 @@ void EncodeMemoryUse(const MemoryUse& use, v1::MemoryUse* proto) {
 RuleSpec FromProto(const v1::Rule& proto) {
   return {.name = proto.name(),
           .hyperparameters = DecodeHyperparameters(proto.hyperparameters()),
-          .no_master = proto.no_master()};
+          .keep_master = !proto.has_keep_master() || proto.keep_master()};
 }
 
 void ToProto(const RuleSpec& rule, v1::Rule* proto) {
   proto->set_name(rule.name);
   EncodeHyperparameters(rule.hyperparameters, proto->mutable_hyperparameters());
-  proto->set_no_master(rule.no_master);
+  proto->set_keep_master(rule.keep_master);
 }
 
 absl::StatusOr<CreateNamespaceRequest> FromProto(

@@ -30,7 +30,7 @@ Json ShapeJson(const Shape& shape) {
 Json RuleObject(const RuleSpec& rule) {
   return {{"rule", rule.name},
           {"hyperparameters", Json(rule.hyperparameters)},
-          {"no_master", rule.no_master}};
+          {"keep_master", rule.keep_master}};
 }
 
 std::string FloatJson(double value, DType dtype) {

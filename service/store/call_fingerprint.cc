@@ -63,7 +63,7 @@ class Hasher {
   void Add(const RuleSpec& rule) {
     Add(rule.name);
     Add(rule.hyperparameters);
-    Add(rule.no_master);
+    Add(rule.keep_master);
   }
 
   uint64_t digest() const { return digest_; }

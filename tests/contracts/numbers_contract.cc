@@ -213,7 +213,7 @@ TEST_P(NumbersContractTest, F8MasterKeepsUpdatesBelowItsPrecision) {
 
 TEST_P(NumbersContractTest, WithoutMasterUpdatesBelowThePrecisionVanish) {
   EXPECT_THAT(
-      AfterTinyUpdates(store_, DType::kF16, "sgd(learning_rate=1, no_master=1)",
+      AfterTinyUpdates(store_, DType::kF16, "sgd(learning_rate=1, keep_master=0)",
                        -std::ldexp(1, -13)),
       IsOkAndHolds(HasTensor(IsFilledWith(1))));
 }

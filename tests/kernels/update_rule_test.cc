@@ -81,14 +81,14 @@ TEST(UpdateRuleTest, MomentumTakesOneState) {
 
 TEST(UpdateRuleTest, WithChangesOnlyWhatItIsGiven) {
   const UpdateRule rule = MakeRule(
-      {"sgd", {{"learning_rate", 1}, {"weight_decay", 2}}, /*no_master=*/true});
+      {"sgd", {{"learning_rate", 1}, {"weight_decay", 2}}, /*keep_master=*/false});
 
   ASSERT_OK_AND_ASSIGN(const UpdateRule changed,
                        rule.With({{"learning_rate", 3}}));
 
   EXPECT_EQ(changed.hyperparameter(0), 3);
   EXPECT_EQ(changed.hyperparameter(2), 2);
-  EXPECT_TRUE(changed.spec().no_master);
+  EXPECT_FALSE(changed.spec().keep_master);
   EXPECT_EQ(rule.hyperparameter(0), 1);
   EXPECT_THAT(rule.With({{"momentum", 1}}),
               StatusIs(StatusCode::kInvalidArgument));
@@ -177,7 +177,7 @@ TEST(UpdateRuleTest, NoMasterIsKeptWhereNotWanted) {
   EXPECT_FALSE(MakeRule({"assign"}).keeps_master(DType::kF16));
   EXPECT_FALSE(MakeRule({"accumulate"}).keeps_master(DType::kF16));
   EXPECT_FALSE(
-      MakeRule({"adam", {}, /*no_master=*/true}).keeps_master(DType::kF16));
+      MakeRule({"adam", {}, /*keep_master=*/false}).keeps_master(DType::kF16));
 }
 
 TEST(UpdateRuleTest, OptimizersTakeFloatsOnly) {

@@ -235,12 +235,12 @@ TEST(ProtoCodecTest, NamespaceStatusFields) {
 // code disagree about under ThreadSanitizer.
 TEST(ProtoCodecTest, RuleFields) {
   auto proto = Parse<v1::SetRuleRequest>(
-      "namespace: 'n' key_pattern: 'a*' rule { name: 'adam' no_master: true }");
+      "namespace: 'n' key_pattern: 'a*' rule { name: 'adam' keep_master: false }");
   (*proto.mutable_rule()->mutable_hyperparameters())["beta1"] = 0.5;
 
   const SetRuleRequest request = Decode(proto);
 
-  const RuleSpec rule = {"adam", {{"beta1", 0.5}}, /*no_master=*/true};
+  const RuleSpec rule = {"adam", {{"beta1", 0.5}}, /*keep_master=*/false};
   EXPECT_TRUE(request == (SetRuleRequest{"n", "a*", rule}));
 }
 

@@ -88,7 +88,7 @@ void RandomRequests::Draw(Hyperparameters& hyperparameters) {
 }
 
 void RandomRequests::Draw(RuleSpec& rule) {
-  DrawAll(rule.name, rule.hyperparameters, rule.no_master);
+  DrawAll(rule.name, rule.hyperparameters, rule.keep_master);
 }
 
 void RandomRequests::Draw(CallId& call_id) {

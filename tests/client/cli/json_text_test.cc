@@ -107,7 +107,7 @@ TEST(NamespaceStatusJsonTest, HasModeCountsAndRules) {
 TEST(RuleJsonTest, HasPatternAndRule) {
   EXPECT_EQ(RuleJson("", {.name = "assign"}),
             "{\"pattern\":\"\",\"rule\":\"assign\",\"hyperparameters\":{},"
-            "\"no_master\":false}");
+            "\"keep_master\":true}");
 }
 
 }  // namespace
