@@ -10,9 +10,9 @@ namespace tensorkv {
 namespace {
 
 // By number, from 1.
-constexpr absl::string_view kNames[] = {"f32",    "f64",    "f16", "bf16",
-                                        "f8e4m3", "f8e5m2", "i8",  "u8",
-                                        "i16",    "i32",    "i64", "bool"};
+constexpr absl::string_view kNames[] = {"f32",      "f64",    "f16", "bf16",
+                                        "f8e4m3fn", "f8e5m2", "i8",  "u8",
+                                        "i16",      "i32",    "i64", "bool"};
 static_assert(std::size(kNames) == std::size(kAllDTypes));
 
 std::string AllNames() {

@@ -17,7 +17,7 @@ enum class DType : uint8_t {
   kF64 = 2,
   kF16 = 3,
   kBF16 = 4,
-  kF8E4M3 = 5,
+  kF8E4M3FN = 5,
   kF8E5M2 = 6,
   kI8 = 7,
   kU8 = 8,
@@ -28,9 +28,9 @@ enum class DType : uint8_t {
 };
 
 inline constexpr DType kAllDTypes[] = {
-    DType::kF32,    DType::kF64,    DType::kF16, DType::kBF16,
-    DType::kF8E4M3, DType::kF8E5M2, DType::kI8,  DType::kU8,
-    DType::kI16,    DType::kI32,    DType::kI64, DType::kBool};
+    DType::kF32,      DType::kF64,    DType::kF16, DType::kBF16,
+    DType::kF8E4M3FN, DType::kF8E5M2, DType::kI8,  DType::kU8,
+    DType::kI16,      DType::kI32,    DType::kI64, DType::kBool};
 
 // Bytes of one element: 1, 2, 4 or 8.
 constexpr size_t SizeOf(DType dtype) {

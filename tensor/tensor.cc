@@ -62,7 +62,7 @@ absl::Status FillWith(Tensor& tensor, double value) {
     case DType::kBF16:
       Fill(tensor, F32ToBF16(RoundToOdd(value)));
       break;
-    case DType::kF8E4M3:
+    case DType::kF8E4M3FN:
       Fill(tensor, F32ToF8E4M3(RoundToOdd(value)));
       break;
     case DType::kF8E5M2:

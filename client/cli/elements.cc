@@ -25,7 +25,7 @@ double FloatAt(const Tensor& tensor, int64_t index) {
       return F16ToF32(Load<uint16_t>(tensor, index));
     case DType::kBF16:
       return BF16ToF32(Load<uint16_t>(tensor, index));
-    case DType::kF8E4M3:
+    case DType::kF8E4M3FN:
       return F8E4M3ToF32(Load<uint8_t>(tensor, index));
     case DType::kF8E5M2:
       return F8E5M2ToF32(Load<uint8_t>(tensor, index));
@@ -60,7 +60,7 @@ double RoundedTo(DType dtype, double value) {
       return F16ToF32(F32ToF16(f32));
     case DType::kBF16:
       return BF16ToF32(F32ToBF16(f32));
-    case DType::kF8E4M3:
+    case DType::kF8E4M3FN:
       return F8E4M3ToF32(F32ToF8E4M3(f32));
     case DType::kF8E5M2:
       return F8E5M2ToF32(F32ToF8E5M2(f32));

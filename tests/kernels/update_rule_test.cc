@@ -80,8 +80,9 @@ TEST(UpdateRuleTest, MomentumTakesOneState) {
 }
 
 TEST(UpdateRuleTest, WithChangesOnlyWhatItIsGiven) {
-  const UpdateRule rule = MakeRule(
-      {"sgd", {{"learning_rate", 1}, {"weight_decay", 2}}, /*keep_master=*/false});
+  const UpdateRule rule = MakeRule({"sgd",
+                                    {{"learning_rate", 1}, {"weight_decay", 2}},
+                                    /*keep_master=*/false});
 
   ASSERT_OK_AND_ASSIGN(const UpdateRule changed,
                        rule.With({{"learning_rate", 3}}));
@@ -166,7 +167,7 @@ TEST(UpdateRuleTest, OptimizersKeepAMasterOfSmallFloats) {
 
   EXPECT_TRUE(adam.keeps_master(DType::kF16));
   EXPECT_TRUE(adam.keeps_master(DType::kBF16));
-  EXPECT_TRUE(adam.keeps_master(DType::kF8E4M3));
+  EXPECT_TRUE(adam.keeps_master(DType::kF8E4M3FN));
   EXPECT_TRUE(adam.keeps_master(DType::kF8E5M2));
   EXPECT_FALSE(adam.keeps_master(DType::kF32));
   EXPECT_FALSE(adam.keeps_master(DType::kF64));
@@ -183,7 +184,7 @@ TEST(UpdateRuleTest, NoMasterIsKeptWhereNotWanted) {
 TEST(UpdateRuleTest, OptimizersTakeFloatsOnly) {
   const UpdateRule sgd = MakeRule({"sgd"});
 
-  EXPECT_OK(sgd.CheckTakes(DType::kF8E4M3));
+  EXPECT_OK(sgd.CheckTakes(DType::kF8E4M3FN));
   EXPECT_THAT(sgd.CheckTakes(DType::kI32),
               StatusIs(StatusCode::kInvalidArgument,
                        "sgd: expected a key of a float dtype, got i32"));

@@ -46,7 +46,7 @@ const std::vector<Row> kRows = {
     {DType::kF64, 2, "f64", 8, true, DType::kF64},
     {DType::kF16, 3, "f16", 2, true, DType::kF32},
     {DType::kBF16, 4, "bf16", 2, true, DType::kF32},
-    {DType::kF8E4M3, 5, "f8e4m3", 1, true, DType::kF32},
+    {DType::kF8E4M3FN, 5, "f8e4m3fn", 1, true, DType::kF32},
     {DType::kF8E5M2, 6, "f8e5m2", 1, true, DType::kF32},
     {DType::kI8, 7, "i8", 1, false, DType::kI8},
     {DType::kU8, 8, "u8", 1, false, DType::kU8},
@@ -66,11 +66,12 @@ TEST(DTypesTest, ListHasEveryDTypeOnce) {
 }
 
 TEST(DTypesTest, UnknownNameIsInvalidAndListsTheNames) {
-  EXPECT_THAT(ParseDType("float32"),
-              StatusIs(kInvalidArgument,
-                       HasSubstr("expected one of f32, f64, f16, bf16, f8e4m3, "
-                                 "f8e5m2, i8, u8, i16, i32, i64, bool, got "
-                                 "\"float32\"")));
+  EXPECT_THAT(
+      ParseDType("float32"),
+      StatusIs(kInvalidArgument,
+               HasSubstr("expected one of f32, f64, f16, bf16, f8e4m3fn, "
+                         "f8e5m2, i8, u8, i16, i32, i64, bool, got "
+                         "\"float32\"")));
   EXPECT_THAT(ParseDType(""), StatusIs(kInvalidArgument));
   EXPECT_THAT(ParseDType("F32"), StatusIs(kInvalidArgument));
 }

@@ -71,7 +71,7 @@ TEST(ParseRuleSpecTest, ReadsBackEveryNumberExactly) {
                               {"d", std::numeric_limits<double>::max()},
                               {"e", -std::numeric_limits<double>::infinity()},
                               {"f", 16777217.0}},
-                             true);
+                             false);
 
   EXPECT_THAT(ParseRuleSpec(rule.ToString()), IsOkAndHolds(rule));
 }
