@@ -115,6 +115,8 @@ class Client {
   absl::Status SetRule(const RuleSpec& rule,
                        absl::string_view key_pattern = "");
   // The rule as it now is.
+  // The keys of the pattern fall to the rule that governs them next.
+  absl::Status UnsetRule(absl::string_view key_pattern);
   absl::StatusOr<RuleSpec> SetHyperparameters(
       const Hyperparameters& hyperparameters,
       absl::string_view key_pattern = "");

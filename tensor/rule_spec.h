@@ -26,8 +26,8 @@ struct RuleSpec {
   friend bool operator==(const RuleSpec&, const RuleSpec&) = default;
 };
 
-// Reads the form that ToString writes; `keep_master=0` is the flag of that name.
-// Errors: InvalidArgument, naming the character where reading ended.
+// Reads the form that ToString writes; `keep_master=0` is the flag of that
+// name. Errors: InvalidArgument, naming the character where reading ended.
 absl::StatusOr<RuleSpec> ParseRuleSpec(absl::string_view text);
 
 }  // namespace tensorkv

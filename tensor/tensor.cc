@@ -74,12 +74,20 @@ absl::Status FillWith(Tensor& tensor, double value) {
       return FillInteger<uint8_t>(tensor, value);
     case DType::kI16:
       return FillInteger<int16_t>(tensor, value);
+    case DType::kU16:
+      return FillInteger<uint16_t>(tensor, value);
     case DType::kI32:
       return FillInteger<int32_t>(tensor, value);
+    case DType::kU32:
+      return FillInteger<uint32_t>(tensor, value);
     case DType::kI64:
       return FillInteger<int64_t>(tensor, value);
+    case DType::kU64:
+      return FillInteger<uint64_t>(tensor, value);
     case DType::kBool:
       Fill<uint8_t>(tensor, value != 0);
+      break;
+    case DType::kUnknown:
       break;
   }
   return absl::OkStatus();

@@ -14,6 +14,8 @@ inline absl::string_view NameOf(Mode mode) {
       return "sync";
     case Mode::kBounded:
       return "bounded";
+    case Mode::kUnknown:
+      return "unknown";
     case Mode::kAsync:
       break;
   }

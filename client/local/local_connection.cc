@@ -79,7 +79,7 @@ absl::StatusOr<StatReply> LocalConnection::Stat(const StatRequest& request,
   return store_.Stat(request);
 }
 
-absl::Status LocalConnection::CreateNamespace(
+absl::StatusOr<CreateNamespaceReply> LocalConnection::CreateNamespace(
     const CreateNamespaceRequest& request, const CallOptions& options) {
   return store_.CreateNamespace(request);
 }
@@ -102,6 +102,11 @@ absl::Status LocalConnection::DeleteNamespace(const std::string& name_space,
 absl::Status LocalConnection::SetRule(const SetRuleRequest& request,
                                       const CallOptions& options) {
   return store_.SetRule(request);
+}
+
+absl::Status LocalConnection::UnsetRule(const UnsetRuleRequest& request,
+                                        const CallOptions&) {
+  return store_.UnsetRule(request);
 }
 
 absl::StatusOr<RuleSpec> LocalConnection::SetHyperparameters(

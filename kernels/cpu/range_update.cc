@@ -151,7 +151,7 @@ void Update(const ElementKernels<T>& kernels, const TensorUpdate& update,
 void UpdateRange(const KernelTable& kernels, const TensorUpdate& update,
                  int64_t begin, int64_t end) {
   if (IsCopy(update)) return Copy(update, begin, end);
-  switch (AccumulateType(update.value.dtype)) {
+  switch (WrappingType(AccumulateType(update.value.dtype))) {
     case DType::kF64:
       return Update(kernels.f64, update, begin, end);
     case DType::kI8:

@@ -11,7 +11,7 @@ namespace tensorkv {
 namespace {
 
 constexpr ElementType TypeOf(DType dtype) {
-  return static_cast<ElementType>(dtype);
+  return static_cast<ElementType>(WrappingType(dtype));
 }
 static_assert(TypeOf(DType::kF32) == ElementType::kF32);
 static_assert(TypeOf(DType::kF64) == ElementType::kF64);

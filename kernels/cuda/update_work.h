@@ -12,7 +12,7 @@
 
 namespace tensorkv {
 
-// The numbers of DType (tensor/dtype.h).
+// The numbers of DType (tensor/dtype.h), as WrappingType has it.
 enum class ElementType : uint8_t {
   kF32 = 1,
   kF64 = 2,

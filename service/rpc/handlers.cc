@@ -114,8 +114,9 @@ Handlers::Answer Handlers::Stat(grpc::ByteBuffer* bytes) {
 Handlers::Answer Handlers::CreateNamespace(grpc::ByteBuffer* bytes) {
   ASSIGN_OR_RETURN(CreateNamespaceRequest request,
                    Decode<v1::CreateNamespaceRequest>(bytes, limits_));
-  RETURN_IF_ERROR(namespaces_.CreateNamespace(request));
-  return Serialize(v1::CreateNamespaceResponse(), limits_);
+  ASSIGN_OR_RETURN(CreateNamespaceReply reply,
+                   namespaces_.CreateNamespace(request));
+  return Encode<v1::CreateNamespaceResponse>(reply, limits_);
 }
 
 Handlers::Answer Handlers::DescribeNamespace(grpc::ByteBuffer* bytes) {
@@ -152,6 +153,13 @@ Handlers::Answer Handlers::SetRule(grpc::ByteBuffer* bytes) {
                    Decode<v1::SetRuleRequest>(bytes, limits_));
   RETURN_IF_ERROR(namespaces_.SetRule(request));
   return Serialize(v1::SetRuleResponse(), limits_);
+}
+
+Handlers::Answer Handlers::UnsetRule(grpc::ByteBuffer* bytes) {
+  ASSIGN_OR_RETURN(UnsetRuleRequest request,
+                   Decode<v1::UnsetRuleRequest>(bytes, limits_));
+  RETURN_IF_ERROR(namespaces_.UnsetRule(request));
+  return Serialize(v1::UnsetRuleResponse(), limits_);
 }
 
 Handlers::Answer Handlers::SetHyperparameters(grpc::ByteBuffer* bytes) {

@@ -108,17 +108,6 @@ uint64_t PushPullFingerprint(const PushRequest& request) {
   return FingerprintOfPush('q', request);
 }
 
-uint64_t Fingerprint(const PullRequest& request) {
-  Hasher hasher('l');
-  hasher.Add(request.worker);
-  hasher.Add(request.wait_for_keys);
-  for (const PullEntry& entry : request.entries) {
-    hasher.Add(entry.key);
-    hasher.Add(entry.min_version);
-  }
-  return hasher.digest();
-}
-
 uint64_t Fingerprint(const DeleteRequest& request) {
   Hasher hasher('d');
   hasher.Add(request.allow_missing);
@@ -129,6 +118,7 @@ uint64_t Fingerprint(const DeleteRequest& request) {
 uint64_t Fingerprint(const JoinRequest& request) {
   Hasher hasher('j');
   hasher.Add(request.worker_name);
+  hasher.Add(request.replaces_epoch);
   hasher.Add(absl::ToInt64Nanoseconds(request.lease));
   return hasher.digest();
 }
@@ -150,6 +140,12 @@ uint64_t Fingerprint(const SetRuleRequest& request) {
   Hasher hasher('r');
   hasher.Add(request.key_pattern);
   hasher.Add(request.rule);
+  return hasher.digest();
+}
+
+uint64_t Fingerprint(const UnsetRuleRequest& request) {
+  Hasher hasher('u');
+  hasher.Add(request.key_pattern);
   return hasher.digest();
 }
 

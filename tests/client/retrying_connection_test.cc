@@ -53,8 +53,8 @@ TEST_P(IdempotentVerbsTest, AreRepeatedWhenUnavailable) {
 using UnsafeVerbsTest = RetryingConnectionTest;
 INSTANTIATE_TEST_SUITE_P(, UnsafeVerbsTest,
                          ::testing::Values("Init", "Push", "PushPull", "Delete",
-                                           "CreateNamespace",
-                                           "DeleteNamespace"));
+                                           "CreateNamespace", "DeleteNamespace",
+                                           "UnsetRule"));
 
 TEST_P(UnsafeVerbsTest, AreMadeOnce) {
   EXPECT_THAT(CallVerb(GetParam(), connection_),

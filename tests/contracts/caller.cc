@@ -165,9 +165,12 @@ absl::Status Caller::Barrier(const std::string& name) const {
 
 absl::Status Caller::Create(const NamespaceConfig& config,
                             OnExisting on_existing) const {
-  return connection_->CreateNamespace(
-      {.name_space = name_space_, .config = config, .on_existing = on_existing},
-      options_);
+  return connection_
+      ->CreateNamespace({.name_space = name_space_,
+                         .config = config,
+                         .on_existing = on_existing},
+                        options_)
+      .status();
 }
 
 absl::StatusOr<NamespaceStatus> Caller::Describe() const {
@@ -185,6 +188,11 @@ absl::Status Caller::SetRule(absl::string_view rule,
                                .key_pattern = key_pattern,
                                .rule = std::move(spec)},
                               options_);
+}
+
+absl::Status Caller::UnsetRule(const std::string& key_pattern) const {
+  return connection_->UnsetRule(
+      {.name_space = name_space_, .key_pattern = key_pattern}, options_);
 }
 
 absl::StatusOr<RuleSpec> Caller::SetHyperparameters(

@@ -85,6 +85,7 @@ class Caller {
   // `rule` in the form of RuleSpec::ToString.
   absl::Status SetRule(absl::string_view rule,
                        const std::string& key_pattern = "") const;
+  absl::Status UnsetRule(const std::string& key_pattern) const;
   absl::StatusOr<RuleSpec> SetHyperparameters(
       const Hyperparameters& hyperparameters,
       const std::string& key_pattern = "") const;

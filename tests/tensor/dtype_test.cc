@@ -53,7 +53,10 @@ const std::vector<Row> kRows = {
     {DType::kI16, 9, "i16", 2, false, DType::kI16},
     {DType::kI32, 10, "i32", 4, false, DType::kI32},
     {DType::kI64, 11, "i64", 8, false, DType::kI64},
-    {DType::kBool, 12, "bool", 1, false, DType::kBool}};
+    {DType::kBool, 12, "bool", 1, false, DType::kBool},
+    {DType::kU16, 13, "u16", 2, false, DType::kU16},
+    {DType::kU32, 14, "u32", 4, false, DType::kU32},
+    {DType::kU64, 15, "u64", 8, false, DType::kU64}};
 
 INSTANTIATE_TEST_SUITE_P(All, DTypeTest, ::testing::ValuesIn(kRows),
                          [](const auto& row) { return row.param.name; });

@@ -47,6 +47,14 @@ double ReadElement(DType dtype, const char* bytes) {
       return Read<int32_t>(bytes);
     case DType::kI64:
       return Read<int64_t>(bytes);
+    case DType::kU16:
+      return Read<uint16_t>(bytes);
+    case DType::kU32:
+      return Read<uint32_t>(bytes);
+    case DType::kU64:
+      return Read<uint64_t>(bytes);
+    case DType::kUnknown:
+      break;
   }
   return 0;
 }

@@ -252,13 +252,15 @@ TEST_F(TensorKvServiceTest, StatGivesKeys) {
 TEST_F(TensorKvServiceTest, CreateNamespacePassesTheConfiguration) {
   EXPECT_CALL(service_.namespaces,
               CreateNamespace(Field(&CreateNamespaceRequest::name_space, "n")))
-      .WillOnce(Return(absl::OkStatus()));
+      .WillOnce(Return(CreateNamespaceReply{.uid = 5}));
   v1::CreateNamespaceRequest request;
   request.set_namespace_("n");
   v1::CreateNamespaceResponse reply;
   grpc::ClientContext context;
 
-  EXPECT_TRUE(service_.stub().CreateNamespace(&context, request, &reply).ok());
+  ASSERT_TRUE(service_.stub().CreateNamespace(&context, request, &reply).ok());
+
+  EXPECT_EQ(reply.uid(), 5u);
 }
 
 TEST_F(TensorKvServiceTest, DescribeNamespaceGivesItsStatus) {
@@ -312,6 +314,18 @@ TEST_F(TensorKvServiceTest, SetRulePassesPatternAndRule) {
   grpc::ClientContext context;
 
   EXPECT_TRUE(service_.stub().SetRule(&context, request, &reply).ok());
+}
+
+TEST_F(TensorKvServiceTest, UnsetRulePassesThePattern) {
+  EXPECT_CALL(service_.namespaces,
+              UnsetRule(Field(&UnsetRuleRequest::key_pattern, "fc*")))
+      .WillOnce(Return(absl::OkStatus()));
+  v1::UnsetRuleRequest request;
+  request.set_key_pattern("fc*");
+  v1::UnsetRuleResponse reply;
+  grpc::ClientContext context;
+
+  EXPECT_TRUE(service_.stub().UnsetRule(&context, request, &reply).ok());
 }
 
 TEST_F(TensorKvServiceTest, SetHyperparametersGivesTheRule) {
