@@ -22,6 +22,18 @@ inline absl::string_view NameOf(Mode mode) {
   return "async";
 }
 
+inline absl::string_view NameOf(OnWorkerLoss on_worker_loss) {
+  switch (on_worker_loss) {
+    case OnWorkerLoss::kContinue:
+      return "continue";
+    case OnWorkerLoss::kUnknown:
+      return "unknown";
+    case OnWorkerLoss::kFail:
+      break;
+  }
+  return "fail";
+}
+
 }  // namespace tensorkv
 
 #endif  // TENSORKV_CLIENT_CLI_MODE_NAME_H_

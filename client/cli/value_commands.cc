@@ -36,8 +36,10 @@ void AddKeys(CLI::App& command, ValueCommandFlags& flags) {
 
 void AddValueFlags(CLI::App& command, ValueFlags& flags) {
   command.add_option("--shape", flags.shape, "Dimensions, as 2,3");
-  command.add_option("--dtype", flags.dtype,
-                     "f32 f64 f16 bf16 f8e4m3fn f8e5m2 i8 u8 i16 i32 i64 bool");
+  command.add_option(
+      "--dtype", flags.dtype,
+      "f32 f64 f16 bf16 f8e4m3fn f8e5m2 i8 u8 i16 u16 i32 u32 i64 u64 "
+      "bool");
   command.add_option("--fill", flags.fill, "The number in every element");
   command.add_option("--npy", flags.npy,
                      "A .npy file with the value; - for the standard input");

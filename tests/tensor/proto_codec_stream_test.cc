@@ -165,12 +165,6 @@ TEST(StreamProtoTest, DataInAManifestIsInvalid) {
               StatusIs(kInvalid, HasSubstr("expected no data")));
 }
 
-TEST(StreamProtoTest, OtherPayloadLocationsAreUnimplemented) {
-  EXPECT_THAT(Decode<v1::InitManifest>(
-                  "request { entries { tensor { dtype: 8 cuda {} } } }"),
-              StatusIs(absl::StatusCode::kUnimplemented));
-}
-
 TEST(StreamProtoTest, TensorsOfAManifestAreChecked) {
   EXPECT_THAT(Decode<v1::PushManifest>("request { entries { key: 'w' } }"),
               StatusIs(kInvalid, "entry 0 (\"w\"): tensor: missing"));

@@ -148,7 +148,7 @@ void RandomRequests::Draw(PullReply& reply) { Draw(reply.values); }
 void RandomRequests::Draw(Stripe& stripe) {
   stripe.count = 1 + Below(64);
   stripe.index = Below(stripe.count);
-  Draw(stripe.group);
+  stripe.group = random_() | 1;
 }
 
 void RandomRequests::Draw(InitManifest& manifest) {
