@@ -56,6 +56,7 @@ class Handlers {
   Answer ListNamespaces(grpc::ByteBuffer* bytes, const CallContext& context);
   Answer DeleteNamespace(grpc::ByteBuffer* bytes, const CallContext& context);
   Answer SetRule(grpc::ByteBuffer* bytes, const CallContext& context);
+  Answer UnsetRule(grpc::ByteBuffer* bytes, const CallContext& context);
   Answer SetHyperparameters(grpc::ByteBuffer* bytes,
                             const CallContext& context);
   Answer Join(grpc::ByteBuffer* bytes, const CallContext& context);

@@ -90,9 +90,7 @@ absl::Status StreamSession::Open(grpc::ByteBuffer* message) {
   max_part_bytes_ = stream.max_part_bytes;
   StripedCalls& calls = *dependencies_.striped_calls;
   const std::shared_ptr<StripedCall> call =
-      stream.striped_call_id
-          ? calls.Find(method_, caller_, *stream.striped_call_id, stripe_)
-          : calls.New();
+      stripe_.count > 1 ? calls.Find(method_, caller_, stripe_) : calls.New();
 
   std::vector<uint64_t> sizes;
   for (const Tensor* tensor : TensorsOf(stream.request)) {

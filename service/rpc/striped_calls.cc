@@ -10,16 +10,14 @@ std::shared_ptr<StripedCall> StripedCalls::New() {
 
 std::shared_ptr<StripedCall> StripedCalls::Find(Method method,
                                                 const Caller& caller,
-                                                const CallId& call_id,
                                                 const Stripe& stripe) {
-  Key key(method, caller.name, call_id.client_id, call_id.sequence,
-          stripe.attempt);
+  const Key key(method, caller.name, stripe.group);
   MutexLock lock(&mutex_);
   std::weak_ptr<StripedCall>& known = calls_[key];
   if (auto call = known.lock()) return call;
   std::shared_ptr<StripedCall> call(
       new StripedCall(stripe.count, stream_timeout_, &alarms_),
-      [this, key = std::move(key)](StripedCall* ended) {
+      [this, key](StripedCall* ended) {
         delete ended;
         Forget(key);
       });
@@ -30,7 +28,7 @@ std::shared_ptr<StripedCall> StripedCalls::Find(Method method,
 void StripedCalls::Forget(const Key& key) {
   MutexLock lock(&mutex_);
   const auto entry = calls_.find(key);
-  // Another call of that identity may have come meanwhile.
+  // Another call of that group may have come meanwhile.
   if (entry != calls_.end() && entry->second.expired()) calls_.erase(entry);
 }
 

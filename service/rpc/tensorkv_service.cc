@@ -58,6 +58,7 @@ TensorKvService::TensorKvService(Handlers* handlers,
   Add(Method::kListNamespaces, &Handlers::ListNamespaces);
   Add(Method::kDeleteNamespace, &Handlers::DeleteNamespace);
   Add(Method::kSetRule, &Handlers::SetRule);
+  Add(Method::kUnsetRule, &Handlers::UnsetRule);
   Add(Method::kSetHyperparameters, &Handlers::SetHyperparameters);
   Add(Method::kJoin, &Handlers::Join);
   Add(Method::kKeepAlive, &Handlers::KeepAlive);
@@ -100,6 +101,7 @@ Executor* TensorKvService::ExecutorFor(Method method, uint64_t request_bytes) {
   switch (method) {
     case Method::kStat:
     case Method::kSetRule:
+    case Method::kUnsetRule:
     case Method::kSetHyperparameters:
       return &slow_calls_;
     default:

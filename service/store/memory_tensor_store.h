@@ -90,8 +90,9 @@ class MemoryTensorStore final : public TensorStore,
                         absl::Span<Tensor* const> tensors,
                         const CallContext& context = {}) override;
 
-  absl::Status CreateNamespace(const CreateNamespaceRequest& request,
-                               const CallContext& context = {}) override;
+  absl::StatusOr<CreateNamespaceReply> CreateNamespace(
+      const CreateNamespaceRequest& request,
+      const CallContext& context = {}) override;
   absl::StatusOr<NamespaceStatus> DescribeNamespace(
       absl::string_view name_space, const CallContext& context = {}) override;
   absl::StatusOr<std::vector<NamespaceStatus>> ListNamespaces(
@@ -100,6 +101,8 @@ class MemoryTensorStore final : public TensorStore,
                                const CallContext& context = {}) override;
   absl::Status SetRule(const SetRuleRequest& request,
                        const CallContext& context = {}) override;
+  absl::Status UnsetRule(const UnsetRuleRequest& request,
+                         const CallContext& context = {}) override;
   absl::StatusOr<RuleSpec> SetHyperparameters(
       const SetHyperparametersRequest& request,
       const CallContext& context = {}) override;
@@ -127,11 +130,14 @@ class MemoryTensorStore final : public TensorStore,
  private:
   using NamespacePtr = std::shared_ptr<Namespace>;
 
-  absl::Status MakeNamespace(const CreateNamespaceRequest& request);
-  // Errors: NotFound.
+  absl::StatusOr<CreateNamespaceReply> MakeNamespace(
+      const CreateNamespaceRequest& request);
   // The context of a call that waits no longer than the store lets it.
   CallContext Bounded(CallContext context) const;
-  absl::StatusOr<NamespacePtr> Find(absl::string_view name_space) const;
+  // The namespace of that name, and of that uid unless it is 0.
+  // Errors: NotFound · FailedPrecondition (another uid).
+  absl::StatusOr<NamespacePtr> Find(absl::string_view name_space,
+                                    uint64_t uid = 0) const;
   std::vector<NamespacePtr> All() const;
 
   const DeviceSet devices_;

@@ -82,16 +82,20 @@ class NamespaceAdmin {
  public:
   virtual ~NamespaceAdmin() = default;
 
-  virtual absl::Status CreateNamespace(const CreateNamespaceRequest& request,
-                                       const CallContext& context) = 0;
+  virtual absl::StatusOr<CreateNamespaceReply> CreateNamespace(
+      const CreateNamespaceRequest& request, const CallContext& context) = 0;
   virtual absl::StatusOr<NamespaceStatus> DescribeNamespace(
       absl::string_view name_space, const CallContext& context) = 0;
+  // All of them in order of their names, without their workers: a server bounds
+  // their number.
   virtual absl::StatusOr<std::vector<NamespaceStatus>> ListNamespaces(
       const CallContext& context) = 0;
   virtual absl::Status DeleteNamespace(absl::string_view name_space,
                                        const CallContext& context) = 0;
   virtual absl::Status SetRule(const SetRuleRequest& request,
                                const CallContext& context) = 0;
+  virtual absl::Status UnsetRule(const UnsetRuleRequest& request,
+                                 const CallContext& context) = 0;
   virtual absl::StatusOr<RuleSpec> SetHyperparameters(
       const SetHyperparametersRequest& request, const CallContext& context) = 0;
 };

@@ -30,7 +30,7 @@ class MockTensorStore : public TensorStore {
 
 class MockNamespaceAdmin : public NamespaceAdmin {
  public:
-  MOCK_METHOD(absl::Status, CreateNamespace,
+  MOCK_METHOD(absl::StatusOr<CreateNamespaceReply>, CreateNamespace,
               (const CreateNamespaceRequest&, const CallContext&), (override));
   MOCK_METHOD(absl::StatusOr<NamespaceStatus>, DescribeNamespace,
               (absl::string_view, const CallContext&), (override));
@@ -40,6 +40,8 @@ class MockNamespaceAdmin : public NamespaceAdmin {
               (absl::string_view, const CallContext&), (override));
   MOCK_METHOD(absl::Status, SetRule,
               (const SetRuleRequest&, const CallContext&), (override));
+  MOCK_METHOD(absl::Status, UnsetRule,
+              (const UnsetRuleRequest&, const CallContext&), (override));
   MOCK_METHOD(absl::StatusOr<RuleSpec>, SetHyperparameters,
               (const SetHyperparametersRequest&, const CallContext&),
               (override));

@@ -147,7 +147,7 @@ TEST_F(NamespaceMembersTest, JoinTellsTheWorkerItsPlace) {
   EXPECT_NE(reply.worker.epoch, 0u);
   EXPECT_EQ(reply.num_workers, 2u);
   EXPECT_EQ(reply.lease, kLease);
-  EXPECT_EQ(reply.step, 0u);
+  EXPECT_EQ(reply.next_step, 1u);
 }
 
 TEST_F(NamespaceMembersTest, EveryCallOfAWorkerRenewsItsLease) {
