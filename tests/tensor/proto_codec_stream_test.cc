@@ -8,7 +8,7 @@
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
-namespace {
+namespace proto_codec_stream_test {
 
 using ::testing::HasSubstr;
 using testing::RandomRequests;
@@ -203,5 +203,5 @@ TEST(StreamProtoTest, ImpossibleStripesAreInvalid) {
       StatusIs(kInvalid, HasSubstr("expected an index below 4")));
 }
 
-}  // namespace
+}  // namespace proto_codec_stream_test
 }  // namespace tensorkv
