@@ -4,19 +4,15 @@
 
 namespace tensorkv {
 
-Executor::Executor(int num_threads) {
-  for (int i = 0; i < num_threads; ++i) {
-    threads_.emplace_back([this] { Run(); });
-  }
-}
+Executor::Executor() : thread_([this] { Run(); }) {}
 
 Executor::~Executor() {
   {
     MutexLock lock(&mutex_);
     stopping_ = true;
-    changed_.SignalAll();
+    changed_.Signal();
   }
-  for (std::thread& thread : threads_) thread.join();
+  thread_.join();
 }
 
 void Executor::Submit(Task task) {

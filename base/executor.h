@@ -1,11 +1,10 @@
-// Runs work on other threads, in the order in which it came.
+// Runs work on another thread, in the order in which it came.
 
 #ifndef TENSORKV_BASE_EXECUTOR_H_
 #define TENSORKV_BASE_EXECUTOR_H_
 
 #include <deque>
 #include <thread>
-#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
@@ -13,18 +12,16 @@
 
 namespace tensorkv {
 
-// A few threads with one queue: one thread runs tasks one after another, more
-// begin them in their order. Thread-safe.
+// One thread with a queue. Thread-safe.
 class Executor {
  public:
   using Task = absl::AnyInvocable<void() &&>;
 
-  // REQUIRES: num_threads > 0.
-  explicit Executor(int num_threads = 1);
+  Executor();
   // Runs what was submitted before, and what that submits, then returns.
   ~Executor();
 
-  // Begins `task` after all that were submitted before it.
+  // Runs `task` after all that were submitted before it.
   void Submit(Task task);
 
  private:
@@ -34,8 +31,7 @@ class Executor {
   CondVar changed_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::deque<Task> tasks_ ABSL_GUARDED_BY(mutex_);
-  // Last: they start when everything else is there.
-  std::vector<std::thread> threads_;
+  std::thread thread_;  // last: starts when everything else is there
 };
 
 }  // namespace tensorkv

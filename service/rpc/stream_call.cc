@@ -91,8 +91,8 @@ void StreamCall::OnReadDone(bool ok) {
   }
   if (!ok) return Close();
   if (message_.Length() <= kMaxInlineBytes) return Receive();
-  environment_.large_messages->Submit(
-      [self = shared_from_this()] { self->Receive(); });
+  environment_.pool->Submit(kLargeMessages,
+                            [self = shared_from_this()] { self->Receive(); });
 }
 
 void StreamCall::Receive() {

@@ -10,10 +10,11 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "base/alarms.h"
-#include "base/executor.h"
 #include "base/mutex.h"
+#include "base/task_pool.h"
 #include "grpcpp/grpcpp.h"
 #include "service/rpc/call_observer.h"
 #include "service/rpc/fair_rate.h"
@@ -47,8 +48,10 @@ class StreamCall final
       public std::enable_shared_from_this<StreamCall> {
  public:
   static constexpr uint64_t kMinProgressBytes = 64 * 1024;
-  // Longer messages are received on `large_messages`.
+  // Longer messages are received on the pool.
   static constexpr uint64_t kMaxInlineBytes = 2 << 20;
+  // The owner of such tasks there.
+  static constexpr absl::string_view kLargeMessages = "large messages";
 
   // What all streams of a server share; all of it outlives them.
   struct Environment {
@@ -58,7 +61,7 @@ class StreamCall final
     absl::Duration stream_timeout;
     Alarms* alarms = nullptr;
     CallObserver* observer = nullptr;
-    Executor* large_messages = nullptr;
+    TaskPool* pool = nullptr;
   };
 
   // Starts the call. `environment` and gRPC's `context` outlive it.

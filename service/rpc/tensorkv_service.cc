@@ -1,11 +1,10 @@
 #include "service/rpc/tensorkv_service.h"
 
-#include <algorithm>
 #include <functional>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "grpcpp/impl/codegen/server_callback_handlers.h"
 #include "service/rpc/unary_call.h"
 
@@ -21,13 +20,29 @@ using RawStreamHandler =
 // To decode a larger message is worth the way to another thread.
 constexpr uint64_t kMaxInlineBytes = 1 << 20;
 
-// Digests and rules compute on threads of the backend, or wait for memory.
-constexpr int kSlowThreads = 2;
-
-// As many as gRPC has.
-int NumLargeMessageThreads() {
-  return std::clamp(static_cast<int>(std::thread::hardware_concurrency()) / 2,
-                    2, 16);
+// Whose task on the pool a call is; empty if it runs on gRPC's own thread.
+absl::string_view OwnerOf(Method method, uint64_t request_bytes) {
+  switch (method) {
+    case Method::kStat:
+    case Method::kSetRule:
+    case Method::kUnsetRule:
+    case Method::kSetHyperparameters:
+      return "digests and rules";
+    default:
+      if (request_bytes > kMaxInlineBytes) return StreamCall::kLargeMessages;
+  }
+  switch (method) {
+    case Method::kInit:
+    case Method::kPush:
+    case Method::kPull:
+    case Method::kPushPull:
+    case Method::kKeepAlive:
+    case Method::kBarrier:
+    case Method::kDescribeServer:
+      return "";
+    default:
+      return "keys, namespaces and workers";
+  }
 }
 
 }  // namespace
@@ -38,10 +53,8 @@ TensorKvService::TensorKvService(Handlers* handlers,
     : handlers_(*handlers),
       streams_(*streams),
       incarnation_(*streams->incarnation),
-      observer_(*observer),
-      large_messages_(NumLargeMessageThreads()),
-      slow_calls_(kSlowThreads) {
-  streams_.large_messages = &large_messages_;
+      observer_(*observer) {
+  streams_.pool = &pool_;
   Add(Method::kInit, &Handlers::Init);
   Add(Method::kPush, &Handlers::Push);
   Add(Method::kPull, &Handlers::Pull);
@@ -97,30 +110,6 @@ void TensorKvService::AddStream(Method method) {
                  }));
 }
 
-Executor* TensorKvService::ExecutorFor(Method method, uint64_t request_bytes) {
-  switch (method) {
-    case Method::kStat:
-    case Method::kSetRule:
-    case Method::kUnsetRule:
-    case Method::kSetHyperparameters:
-      return &slow_calls_;
-    default:
-      if (request_bytes > kMaxInlineBytes) return &large_messages_;
-  }
-  switch (method) {
-    case Method::kInit:
-    case Method::kPush:
-    case Method::kPull:
-    case Method::kPushPull:
-    case Method::kKeepAlive:
-    case Method::kBarrier:
-    case Method::kDescribeServer:
-      return nullptr;
-    default:
-      return &admin_calls_;
-  }
-}
-
 void TensorKvService::AddHandler(Method method, Handler handler) {
   const int index = AddPath(method, RpcServiceMethod::NORMAL_RPC);
   MarkMethodRawCallback(
@@ -139,12 +128,12 @@ void TensorKvService::AddHandler(Method method, Handler handler) {
         // the call waits; gRPC has no further use for them, and keeps the
         // buffer until the call is done.
         auto* const bytes = const_cast<grpc::ByteBuffer*>(request);
-        Executor* const executor = ExecutorFor(method, bytes->Length());
-        if (executor == nullptr) {
+        const absl::string_view owner = OwnerOf(method, bytes->Length());
+        if (owner.empty()) {
           handler(bytes, call->context(), call->responder());
           return call;
         }
-        executor->Submit([&handler, bytes, call] {
+        pool_.Submit(owner, [&handler, bytes, call] {
           if (call->is_cancelled()) {
             return call->responder()(
                 absl::CancelledError("the caller has given up"));

@@ -8,7 +8,7 @@
 #include <functional>
 #include <string>
 
-#include "base/executor.h"
+#include "base/task_pool.h"
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/impl/service_type.h"
 #include "service/rpc/call_observer.h"
@@ -20,10 +20,10 @@ namespace tensorkv {
 
 // Routes the calls of every implemented method to its handler. Thread-safe.
 //
-// What takes long or may block runs on threads of the service, so that gRPC's
-// threads, which leases and health need, are free: large messages, rules and
-// digests, and what goes through many keys or workers, each with threads of
-// its own, so that the quick ones do not wait for the slow.
+// What takes long or may block runs on a pool, so that gRPC's threads, which
+// leases and health need, are free: large messages, rules and digests, and what
+// goes through many keys or workers, in turns, so that the quick ones do not
+// wait for the slow.
 //
 // Requests and replies pass as bytes, so that the handlers own the messages
 // they decode: a contribution outlives its call. (Generated services would
@@ -31,8 +31,8 @@ namespace tensorkv {
 // not implemented are not registered: see UnimplementedService.
 class TensorKvService final : public grpc::Service {
  public:
-  // All outlive the server that this service is registered with; what runs
-  // `large_messages` of the streams is the service's own.
+  // All outlive the server that this service is registered with; the pool of
+  // the streams is the service's own.
   TensorKvService(Handlers* handlers, const StreamCall::Environment* streams,
                   CallObserver* observer);
 
@@ -50,19 +50,14 @@ class TensorKvService final : public grpc::Service {
   // Registers a method; returns its index.
   int AddPath(Method method, grpc::internal::RpcMethod::RpcType type);
 
-  // The threads for a call; null for gRPC's own.
-  Executor* ExecutorFor(Method method, uint64_t request_bytes);
-
   Handlers& handlers_;
   StreamCall::Environment streams_;
   const Incarnation& incarnation_;
   CallObserver& observer_;
   // gRPC points to them.
   std::deque<std::string> paths_;
-  // Last: they run what is left of calls while everything else is there.
-  Executor large_messages_;
-  Executor slow_calls_;
-  Executor admin_calls_;
+  // Last: it runs what is left of calls while everything else is there.
+  TaskPool pool_;
 };
 
 }  // namespace tensorkv

@@ -37,16 +37,6 @@ TEST(ExecutorTest, RunsOnAnotherThread) {
   EXPECT_NE(runner, std::this_thread::get_id());
 }
 
-TEST(ExecutorTest, TaskThatBlocksLeavesTheOtherThreadsFree) {
-  Notification second_runs;
-  Executor executor(2);
-
-  executor.Submit([&] { second_runs.WaitForNotification(); });
-  executor.Submit([&] { second_runs.Notify(); });
-
-  second_runs.WaitForNotification();
-}
-
 TEST(ExecutorTest, DestructorRunsWhatTasksSubmit) {
   bool ran = false;
 
