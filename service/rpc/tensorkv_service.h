@@ -3,10 +3,12 @@
 #ifndef TENSORKV_SERVICE_RPC_TENSORKV_SERVICE_H_
 #define TENSORKV_SERVICE_RPC_TENSORKV_SERVICE_H_
 
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <string>
 
+#include "base/task_pool.h"
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/impl/service_type.h"
 #include "service/rpc/call_observer.h"
@@ -19,7 +21,11 @@ namespace tensorkv {
 // Routes the calls of every implemented method to its handler. Thread-safe.
 //
 // Requests and replies pass as bytes, so that the handlers own the messages
-// they decode: a contribution outlives its call. (Generated services would
+// they decode: a contribution outlives its call. Nothing that takes long, or
+// may block, runs on gRPC's few threads: requests of more than 1 MiB, and verbs
+// that read or change many keys, run on a pool, where a peer never takes all
+// threads. So whatever the others do, leases are renewed and small calls go on.
+// (Generated services would
 // also answer Unimplemented to bytes that are no message.) Methods that are
 // not implemented are not registered: see UnimplementedService.
 class TensorKvService final : public grpc::Service {
@@ -36,7 +42,9 @@ class TensorKvService final : public grpc::Service {
 
   void Add(Method method, Waiting handler);
   void Add(Method method, Immediate handler);
-  void AddHandler(Method method, Handler handler);
+  // The same for one that reads or changes no more than a few keys.
+  void AddQuick(Method method, Immediate handler);
+  void AddHandler(Method method, int64_t max_bytes_inline, Handler handler);
   void AddStream(Method method);
   // Registers a method; returns its index.
   int AddPath(Method method, grpc::internal::RpcMethod::RpcType type);
@@ -47,6 +55,7 @@ class TensorKvService final : public grpc::Service {
   CallObserver& observer_;
   // gRPC points to them.
   std::deque<std::string> paths_;
+  TaskPool pool_;  // last: its tasks use the rest
 };
 
 }  // namespace tensorkv

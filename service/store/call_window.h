@@ -230,8 +230,9 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
   // others.
   std::list<Call*> latest_ ABSL_GUARDED_BY(mutex_);
   std::list<Call*> superseded_ ABSL_GUARDED_BY(mutex_);
-  // Of these calls.
+  // Of all these calls, and of the superseded ones.
   uint64_t ended_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t superseded_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   // Not OK: no attempt waits any more.
   absl::Status no_waits_ ABSL_GUARDED_BY(mutex_);
   WaitStatus waits_ ABSL_GUARDED_BY(mutex_) = {.reason = WaitReason::kAttempt};

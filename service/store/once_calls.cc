@@ -193,18 +193,15 @@ void PullAgain(std::shared_ptr<Exchange> exchange) {
 void InitOnce(const std::shared_ptr<Namespace>& name_space, InitRequest request,
               const CallContext& context, ReplyCallback<InitReply> done) {
   if (!request.call_id) {
-    // In two steps: what was not taken of the request goes before the caller
-    // hears of the end.
-    absl::StatusOr<InitReply> reply = name_space->Init(std::move(request));
-    return std::move(done)(std::move(reply));
+    return name_space->Init(std::move(request), context, std::move(done));
   }
   const CallIdentity identity = {*request.call_id, Fingerprint(request),
                                  request.entries.size() * sizeof(Version)};
   Once<InitReply>(name_space->calls(), identity, context, std::move(done),
-                  [name_space, request = std::move(request)](
-                      ReplyCallback<InitReply> done) mutable {
-                    auto reply = name_space->Init(std::move(request));
-                    std::move(done)(std::move(reply));
+                  [name_space, request = std::move(request),
+                   context](ReplyCallback<InitReply> done) mutable {
+                    name_space->Init(std::move(request), std::move(context),
+                                     std::move(done));
                   });
 }
 

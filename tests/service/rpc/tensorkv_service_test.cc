@@ -433,6 +433,40 @@ TEST_F(TensorKvServiceTest, WaitingCallIsAnsweredFromAnotherThread) {
   EXPECT_EQ(reply.values(0).version(), 8u);
 }
 
+TEST_F(TensorKvServiceTest, CallsThatBlockKeepNobodyElseWaiting) {
+  Notification release;
+  EXPECT_CALL(service_.store, Stat)
+      .WillRepeatedly([&](const StatRequest& request) {
+        if (request.name_space == "slow") release.WaitForNotification();
+        return StatReply();
+      });
+  EXPECT_CALL(service_.membership, KeepAlive)
+      .WillRepeatedly(Return(KeepAliveReply()));
+  std::vector<std::thread> slow;
+  const auto stat = [](v1::TensorKV::Stub& stub, const std::string& name) {
+    grpc::ClientContext context;
+    v1::StatRequest request;
+    request.set_namespace_(name);
+    v1::StatResponse reply;
+    return FromGrpcStatus(stub.Stat(&context, request, &reply));
+  };
+  // More than gRPC and the pool have threads.
+  for (int i = 0; i < 40; ++i) {
+    slow.emplace_back([&] { EXPECT_OK(stat(service_.stub(), "slow")); });
+  }
+  while (service_.observer.started().size() < slow.size()) {
+    std::this_thread::yield();
+  }
+
+  grpc::ClientContext context;
+  v1::KeepAliveResponse alive;
+  EXPECT_OK(FromGrpcStatus(service_.stub().KeepAlive(&context, {}, &alive)));
+  EXPECT_OK(stat(*service_.Connect(), "fast"));
+
+  release.Notify();
+  for (std::thread& caller : slow) caller.join();
+}
+
 TEST_F(TensorKvServiceTest, CancellationReachesTheStore) {
   HoldPulls();
   grpc::ClientContext context;
