@@ -18,6 +18,9 @@ constexpr size_t kMaxClientIdBytes = 64;
 constexpr uint64_t kClientOverheadBytes = 512;
 constexpr uint64_t kCallOverheadBytes = 384;
 
+// What an attempt that waits takes besides its request.
+constexpr uint64_t kWaiterOverheadBytes = 2048;
+
 // Room for the message of an error and its reason; longer messages are kept cut
 // off.
 constexpr uint64_t kMaxErrorBytes = 768;
@@ -34,6 +37,7 @@ uint64_t SizeOf(const PushReply& reply) {
   return reply.results.size() * sizeof(PushResult);
 }
 uint64_t SizeOf(const DeleteReply&) { return 0; }
+uint64_t SizeOf(const CreateNamespaceReply&) { return 0; }
 uint64_t SizeOf(const JoinReply&) { return 0; }
 uint64_t SizeOf(const BarrierReply&) { return 0; }
 uint64_t SizeOf(const RuleSpec& rule) {
@@ -118,7 +122,8 @@ void CallWindow::Enter(const CallIdentity& identity, const CallContext& context,
     MutexLock lock(&mutex_);
     ASSIGN_OR_RETURN(Call * call, FindOrAdd(identity, dropped));
     if (!call->has_turn) return BeginTurn(*call);
-    ASSIGN_OR_RETURN(waiter, Park(*call, context.timeout, on_turn));
+    ASSIGN_OR_RETURN(
+        waiter, Park(*call, identity.request_bytes, context.timeout, on_turn));
     return std::nullopt;
   };
   absl::StatusOr<std::optional<Turn>> turn = enter();
@@ -236,14 +241,20 @@ CallWindow::Turn CallWindow::BeginTurn(Call& call) {
 }
 
 absl::StatusOr<std::shared_ptr<CallWindow::Waiter>> CallWindow::Park(
-    Call& call, absl::Duration timeout, TurnCallback& on_turn) {
+    Call& call, uint64_t request_bytes, absl::Duration timeout,
+    TurnCallback& on_turn) {
   RETURN_IF_ERROR(no_waits_);
   if (call.waiters.size() >= kMaxWaiters) {
     return absl::UnavailableError(
         absl::StrCat(NameOf(call.client->id, call.sequence), ": ", kMaxWaiters,
                      " repeats of it wait for their first attempt"));
   }
+  ASSIGN_OR_RETURN(
+      Reservation reservation,
+      Reservation::Create(account_,
+                          SumOfBytes(kWaiterOverheadBytes, request_bytes)));
   auto waiter = std::make_shared<Waiter>();
+  waiter->reservation = std::move(reservation);
   waiter->call = &call;
   waiter->on_turn = std::move(on_turn);
   waiter->started = alarms_.Now();
@@ -260,6 +271,7 @@ absl::StatusOr<std::shared_ptr<CallWindow::Waiter>> CallWindow::Park(
 }
 
 CallWindow::TurnCallback CallWindow::TakeCallback(Waiter& waiter) {
+  waiter.reservation.Clear();
   --waits_.calls_waiting;
   ++waits_.calls_ended;
   waits_.waited += alarms_.Now() - waiter.started;

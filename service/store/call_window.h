@@ -30,8 +30,9 @@ namespace tensorkv {
 
 // What is kept of an answer: plain values, never a tensor, so that a checkpoint
 // can write them out. Nothing stands for the answer to a call that has none.
-using CallReply = std::variant<std::monostate, InitReply, PushReply,
-                               DeleteReply, RuleSpec, JoinReply, BarrierReply>;
+using CallReply =
+    std::variant<std::monostate, InitReply, PushReply, DeleteReply, RuleSpec,
+                 CreateNamespaceReply, JoinReply, BarrierReply>;
 using CallAnswer = absl::StatusOr<CallReply>;
 
 // Which call it is, and what tells it from another one by the same name.
@@ -40,6 +41,8 @@ struct CallIdentity {
   uint64_t fingerprint = 0;
   // What the answer will take, if all goes well.
   uint64_t answer_bytes = 0;
+  // What an attempt keeps of its request while it waits, tensors not counted.
+  uint64_t request_bytes = 0;
 };
 
 struct CallWindowOptions {
@@ -149,6 +152,7 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
     TurnCallback on_turn;  // null when it has ended
     Alarms::Id alarm = 0;
     absl::Duration started;
+    Reservation reservation;
   };
   struct Call {
     Client* client = nullptr;
@@ -196,6 +200,7 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
   Turn BeginTurn(Call& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Lets an attempt wait for the call that has its turn.
   absl::StatusOr<std::shared_ptr<Waiter>> Park(Call& call,
+                                               uint64_t request_bytes,
                                                absl::Duration timeout,
                                                TurnCallback& on_turn)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -16,6 +16,17 @@ absl::Status ShuttingDown() {
                     Reason::kServerStopping);
 }
 
+absl::Status WasReplaced(absl::string_view name_space, uint64_t expected,
+                         uint64_t actual) {
+  const std::string present = absl::StrCat(absl::Hex(actual, absl::kZeroPad16));
+  return WithReason(absl::FailedPreconditionError(absl::StrCat(
+                        "namespace ", Quoted(name_space), ": expected uid ",
+                        absl::Hex(expected, absl::kZeroPad16), ", got ",
+                        present, ": it was deleted and created again")),
+                    Reason::kNamespaceReplaced,
+                    {{"namespace", name_space}, {"uid", present}});
+}
+
 }  // namespace
 
 MemoryTensorStore::MemoryTensorStore(const MemoryTensorStoreOptions& options,
@@ -50,14 +61,19 @@ MemoryTensorStore::~MemoryTensorStore() {
 }
 
 absl::StatusOr<MemoryTensorStore::NamespacePtr> MemoryTensorStore::Find(
-    absl::string_view name_space) const {
+    absl::string_view name_space, uint64_t uid) const {
   if (name_space.empty()) name_space = kDefaultNamespace;
   MutexLock lock(&mutex_);
   const auto it = namespaces_.find(name_space);
-  if (it != namespaces_.end()) return it->second;
-  return WithReason(absl::NotFoundError(absl::StrCat(
-                        "namespace ", Quoted(name_space), " does not exist")),
-                    Reason::kNamespaceNotFound, {{"namespace", name_space}});
+  if (it == namespaces_.end()) {
+    return WithReason(absl::NotFoundError(absl::StrCat(
+                          "namespace ", Quoted(name_space), " does not exist")),
+                      Reason::kNamespaceNotFound, {{"namespace", name_space}});
+  }
+  if (uid != 0 && it->second->uid() != uid) {
+    return WasReplaced(name_space, uid, it->second->uid());
+  }
+  return it->second;
 }
 
 std::vector<MemoryTensorStore::NamespacePtr> MemoryTensorStore::All() const {
@@ -74,7 +90,8 @@ CallContext MemoryTensorStore::Bounded(CallContext context) const {
 
 void MemoryTensorStore::Init(InitRequest request, CallContext context,
                              ReplyCallback<InitReply> done) {
-  const absl::StatusOr<NamespacePtr> found = Find(request.name_space);
+  const absl::StatusOr<NamespacePtr> found =
+      Find(request.name_space, request.namespace_uid);
   if (!found.ok()) return std::move(done)(found.status());
   InitOnce(*found, std::move(request), Bounded(std::move(context)),
            std::move(done));
@@ -82,7 +99,8 @@ void MemoryTensorStore::Init(InitRequest request, CallContext context,
 
 void MemoryTensorStore::Push(PushRequest request, CallContext context,
                              ReplyCallback<PushReply> done) {
-  const absl::StatusOr<NamespacePtr> found = Find(request.name_space);
+  const absl::StatusOr<NamespacePtr> found =
+      Find(request.name_space, request.namespace_uid);
   if (!found.ok()) return std::move(done)(found.status());
   PushOnce(*found, std::move(request), Bounded(std::move(context)),
            std::move(done));
@@ -90,22 +108,25 @@ void MemoryTensorStore::Push(PushRequest request, CallContext context,
 
 void MemoryTensorStore::Pull(PullRequest request, CallContext context,
                              ReplyCallback<PullReply> done) {
-  const absl::StatusOr<NamespacePtr> found = Find(request.name_space);
+  const absl::StatusOr<NamespacePtr> found =
+      Find(request.name_space, request.namespace_uid);
   if (!found.ok()) return std::move(done)(found.status());
-  PullOnce(*found, std::move(request), Bounded(std::move(context)),
-           std::move(done));
+  (*found)->Pull(std::move(request), Bounded(std::move(context)),
+                 std::move(done));
 }
 
 void MemoryTensorStore::PushPull(PushRequest request, CallContext context,
                                  ReplyCallback<PullReply> done) {
-  const absl::StatusOr<NamespacePtr> found = Find(request.name_space);
+  const absl::StatusOr<NamespacePtr> found =
+      Find(request.name_space, request.namespace_uid);
   if (!found.ok()) return std::move(done)(found.status());
   PushPullOnce(*found, std::move(request), Bounded(std::move(context)),
                std::move(done));
 }
 
 absl::StatusOr<DeleteReply> MemoryTensorStore::Delete(DeleteRequest request) {
-  ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
+  ASSIGN_OR_RETURN(const NamespacePtr found,
+                   Find(request.name_space, request.namespace_uid));
   return DeleteOnce(*found, request);
 }
 
@@ -120,12 +141,14 @@ absl::StatusOr<StatReply> MemoryTensorStore::Stat(const StatRequest& request) {
 }
 
 absl::Status MemoryTensorStore::CheckInit(const InitRequest& request) {
-  ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
+  ASSIGN_OR_RETURN(const NamespacePtr found,
+                   Find(request.name_space, request.namespace_uid));
   return found->CheckInit(request);
 }
 
 absl::Status MemoryTensorStore::CheckPush(const PushRequest& request) {
-  ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
+  ASSIGN_OR_RETURN(const NamespacePtr found,
+                   Find(request.name_space, request.namespace_uid));
   return found->CheckPush(request);
 }
 
@@ -135,13 +158,13 @@ absl::Status MemoryTensorStore::Allocate(absl::string_view name_space,
   return found->Allocate(tensors);
 }
 
-absl::Status MemoryTensorStore::CreateNamespace(
+absl::StatusOr<CreateNamespaceReply> MemoryTensorStore::CreateNamespace(
     const CreateNamespaceRequest& request) {
   return CreateNamespaceOnce(*calls_, request,
                              [&] { return MakeNamespace(request); });
 }
 
-absl::Status MemoryTensorStore::MakeNamespace(
+absl::StatusOr<CreateNamespaceReply> MemoryTensorStore::MakeNamespace(
     const CreateNamespaceRequest& request) {
   if (request.on_existing == OnExisting::kReplace) {
     return absl::InvalidArgumentError(
@@ -161,7 +184,7 @@ absl::Status MemoryTensorStore::MakeNamespace(
           Reason::kNamespaceExists, {{"namespace", request.name_space}});
     }
     if (existing->second->config() == created->config()) {
-      return absl::OkStatus();
+      return CreateNamespaceReply{existing->second->uid()};
     }
     return WithReason(
         absl::FailedPreconditionError(absl::StrCat(
@@ -174,8 +197,9 @@ absl::Status MemoryTensorStore::MakeNamespace(
                           max_namespaces_, ", got one more")),
                       Reason::kLimitReached, {{"limit", max_namespaces_}});
   }
+  const CreateNamespaceReply reply = {created->uid()};
   namespaces_.emplace(request.name_space, std::move(created));
-  return absl::OkStatus();
+  return reply;
 }
 
 absl::StatusOr<NamespaceStatus> MemoryTensorStore::DescribeNamespace(
@@ -187,7 +211,10 @@ absl::StatusOr<NamespaceStatus> MemoryTensorStore::DescribeNamespace(
 absl::StatusOr<std::vector<NamespaceStatus>>
 MemoryTensorStore::ListNamespaces() {
   std::vector<NamespaceStatus> statuses;
-  for (const NamespacePtr& each : All()) statuses.push_back(each->Describe());
+  for (const NamespacePtr& each : All()) {
+    statuses.push_back(each->Describe());
+    statuses.back().workers.clear();
+  }
   return statuses;
 }
 
@@ -214,6 +241,11 @@ absl::Status MemoryTensorStore::SetRule(const SetRuleRequest& request) {
   return SetRuleOnce(*found, request);
 }
 
+absl::Status MemoryTensorStore::UnsetRule(const UnsetRuleRequest& request) {
+  ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
+  return UnsetRuleOnce(*found, request);
+}
+
 absl::StatusOr<RuleSpec> MemoryTensorStore::SetHyperparameters(
     const SetHyperparametersRequest& request) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
@@ -221,7 +253,8 @@ absl::StatusOr<RuleSpec> MemoryTensorStore::SetHyperparameters(
 }
 
 absl::StatusOr<JoinReply> MemoryTensorStore::Join(const JoinRequest& request) {
-  ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
+  ASSIGN_OR_RETURN(const NamespacePtr found,
+                   Find(request.name_space, request.namespace_uid));
   return JoinOnce(*found, request);
 }
 
@@ -238,7 +271,8 @@ absl::Status MemoryTensorStore::Leave(const LeaveRequest& request) {
 
 void MemoryTensorStore::Barrier(BarrierRequest request, CallContext context,
                                 ReplyCallback<BarrierReply> done) {
-  const absl::StatusOr<NamespacePtr> found = Find(request.name_space);
+  const absl::StatusOr<NamespacePtr> found =
+      Find(request.name_space, request.namespace_uid);
   if (!found.ok()) return std::move(done)(found.status());
   BarrierOnce(*found, std::move(request), Bounded(std::move(context)),
               std::move(done));

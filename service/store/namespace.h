@@ -98,6 +98,7 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
 
   NamespaceStatus Describe() const;
   absl::Status SetRule(const SetRuleRequest& request);
+  absl::Status UnsetRule(const UnsetRuleRequest& request);
   absl::StatusOr<RuleSpec> SetHyperparameters(
       const SetHyperparametersRequest& request);
 
@@ -105,6 +106,8 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   CallWindow& calls() { return *calls_; }
   Alarms& alarms() const { return *environment_.alarms; }
 
+  // Random, never 0: tells this namespace from others of its name.
+  uint64_t uid() const { return uid_; }
   // With every default filled in.
   const NamespaceConfig& config() const { return config_; }
 
@@ -118,14 +121,18 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   // What a change of a rule has made for a key.
   struct NewState {
     KeyPtr key;  // stays, so that its address is no other key's
+    SharedRule rule;
     RefPtr<RuleState> state;
   };
   // A change of rules on its way.
   struct RuleChange {
+    // Null if the pattern is unbound: its keys get those of `bindings`.
     SharedRule rule;
     // That of the same pattern before, if it had one.
     const UpdateRule* present = nullptr;
     Glob glob;
+    // After the change.
+    std::shared_ptr<const RuleBindings> bindings;
     // What goes, goes without the mutex.
     absl::flat_hash_map<const StoredKey*, NewState> states;
   };
@@ -528,15 +535,16 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   absl::StatusOr<RefPtr<Buffer>> AllocateState(const StoredKey& key,
                                                DType dtype);
   std::shared_ptr<const RuleBindings> bindings() const;
-  // Binds `rule` to `pattern`, and to the keys that follow from it.
+  // Binds `rule` to `pattern`, and to the keys that follow from it. Null
+  // unbinds the pattern, which has a rule: its keys fall to those that govern
+  // them next.
   absl::Status Bind(absl::string_view pattern, SharedRule rule)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(rules_mutex_);
   // Makes the new states of all keys that the change is for.
   absl::Status PrepareKeys(RuleChange& change);
   // The same for those that have come since; then new keys have the rules of
-  // `bindings`.
-  absl::Status PrepareNewKeys(RuleChange& change,
-                              std::shared_ptr<const RuleBindings> bindings);
+  // the change.
+  absl::Status PrepareNewKeys(RuleChange& change);
   // Makes the states of those keys that the change is for and that have none
   // yet.
   absl::Status AddStates(absl::Span<const KeyPtr> keys, RuleChange& change);
@@ -560,6 +568,7 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   absl::StatusOr<bool> IsRepeat(const std::optional<CallId>& call_id) const;
 
   const std::string name_;
+  const uint64_t uid_;
   const NamespaceConfig config_;
   const WorkerGroupPtr workers_ ABSL_PT_GUARDED_BY(mutex_);
   const std::unique_ptr<PushMode> mode_;

@@ -197,7 +197,7 @@ absl::StatusOr<bool> Namespace::PullCall::ReadAll(PullReply& reply) {
 absl::Status Namespace::PullCall::WaitFor(size_t position,
                                           const StoredKey* key) {
   position_ = position;
-  if (request_.wait) return absl::OkStatus();
+  if (request_.wait_for_keys) return absl::OkStatus();
   if (key == nullptr) {
     return namespace_.NoSuchKey(request_.entries[position].key);
   }

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "contract/reason.h"
 #include "service/store/names.h"
 #include "service/store/namespace.h"
 
@@ -26,6 +27,13 @@ bool CanKeepStates(const StoredKey& key, const UpdateRule& rule) {
              static_cast<size_t>(rule.num_states());
 }
 
+absl::Status NoRuleOf(absl::string_view pattern) {
+  return WithReason(
+      absl::NotFoundError(absl::StrCat("key pattern ", Quoted(pattern),
+                                       ": no rule is bound to it")),
+      Reason::kRuleNotFound, {{"key_pattern", pattern}});
+}
+
 }  // namespace
 
 absl::Status Namespace::SetRule(const SetRuleRequest& request) {
@@ -36,16 +44,26 @@ absl::Status Namespace::SetRule(const SetRuleRequest& request) {
               std::make_shared<const UpdateRule>(std::move(rule)));
 }
 
+absl::Status Namespace::UnsetRule(const UnsetRuleRequest& request) {
+  RETURN_IF_ERROR(CheckKeyPattern(request.key_pattern));
+  if (request.key_pattern.empty()) {
+    return absl::InvalidArgumentError(
+        "key_pattern: expected one, got none: the default rule can be changed, "
+        "not removed");
+  }
+  MutexLock lock(&rules_mutex_);
+  if (bindings()->Get(request.key_pattern) == nullptr) {
+    return NoRuleOf(request.key_pattern);
+  }
+  return Bind(request.key_pattern, nullptr);
+}
+
 absl::StatusOr<RuleSpec> Namespace::SetHyperparameters(
     const SetHyperparametersRequest& request) {
   RETURN_IF_ERROR(CheckKeyPattern(request.key_pattern));
   MutexLock lock(&rules_mutex_);
   const SharedRule present = bindings()->Get(request.key_pattern);
-  if (present == nullptr) {
-    return absl::NotFoundError(absl::StrCat("key pattern ",
-                                            Quoted(request.key_pattern),
-                                            ": no rule is bound to it"));
-  }
+  if (present == nullptr) return NoRuleOf(request.key_pattern);
   ASSIGN_OR_RETURN(UpdateRule rule, present->With(request.hyperparameters));
   RETURN_IF_ERROR(
       Bind(request.key_pattern, std::make_shared<const UpdateRule>(rule)));
@@ -65,7 +83,11 @@ std::shared_ptr<const RuleBindings> Namespace::bindings() const {
 absl::Status Namespace::Bind(absl::string_view pattern, SharedRule rule) {
   const std::shared_ptr<const RuleBindings> before = bindings();
   auto changed = std::make_shared<RuleBindings>(*before);
-  RETURN_IF_ERROR(changed->Set(pattern, rule));
+  if (rule == nullptr) {
+    changed->Remove(pattern);
+  } else {
+    RETURN_IF_ERROR(changed->Set(pattern, rule));
+  }
   const SharedRule present = before->Get(pattern);
   if (present == nullptr) {
     ASSIGN_OR_RETURN(
@@ -74,10 +96,12 @@ absl::Status Namespace::Bind(absl::string_view pattern, SharedRule rule) {
                             kPatternOverheadBytes + pattern.size()));
     changed->Charge(pattern, std::move(overhead));
   }
-  RuleChange change = {
-      .rule = rule, .present = present.get(), .glob = Glob(pattern)};
+  RuleChange change = {.rule = std::move(rule),
+                       .present = present.get(),
+                       .glob = Glob(pattern),
+                       .bindings = std::move(changed)};
   absl::Status status = PrepareKeys(change);
-  if (status.ok()) status = PrepareNewKeys(change, std::move(changed));
+  if (status.ok()) status = PrepareNewKeys(change);
   {
     MutexLock lock(&mutex_);
     keys_made_.reset();
@@ -87,7 +111,8 @@ absl::Status Namespace::Bind(absl::string_view pattern, SharedRule rule) {
   while (next != change.states.end()) {
     MutexLock lock(&mutex_);
     for (size_t i = 0; i < kKeysPerTurn && next != change.states.end(); ++i) {
-      SetRuleOf(*next->second.key, rule, next->second.state);
+      NewState& state = next->second;
+      SetRuleOf(*state.key, state.rule, state.state);
       ++next;
     }
   }
@@ -115,8 +140,7 @@ absl::Status Namespace::PrepareKeys(RuleChange& change) {
   }
 }
 
-absl::Status Namespace::PrepareNewKeys(
-    RuleChange& change, std::shared_ptr<const RuleBindings> bindings) {
+absl::Status Namespace::PrepareNewKeys(RuleChange& change) {
   std::vector<KeyPtr> keys;
   for (int turn = 1;; ++turn) {
     {
@@ -125,7 +149,7 @@ absl::Status Namespace::PrepareNewKeys(
       keys = std::exchange(*keys_made_, {});
       if (keys.empty() || turn == kMaxTurnsForNewKeys) {
         RETURN_IF_ERROR(AddStates(keys, change));
-        bindings_.swap(bindings);
+        bindings_ = change.bindings;
         return absl::OkStatus();
       }
     }
@@ -135,6 +159,8 @@ absl::Status Namespace::PrepareNewKeys(
 
 absl::Status Namespace::AddStates(absl::Span<const KeyPtr> keys,
                                   RuleChange& change) {
+  std::vector<KeyPtr> governed;
+  std::vector<absl::string_view> names;
   for (const KeyPtr& key : keys) {
     // A pattern that has a rule governs the keys that have this rule; a new one
     // comes first, so that it governs all that match.
@@ -142,9 +168,18 @@ absl::Status Namespace::AddStates(absl::Span<const KeyPtr> keys,
                                  ? key->rule.get() == change.present
                                  : change.glob.Matches(key->name());
     if (!is_governed || change.states.contains(key.get())) continue;
-    RETURN_IF_ERROR(CheckRule(key->name(), key->dtype(), *change.rule));
-    ASSIGN_OR_RETURN(RefPtr<RuleState> state, MakeState(*key, *change.rule));
-    change.states[key.get()] = {key, std::move(state)};
+    governed.push_back(key);
+    if (change.rule == nullptr) names.push_back(key->name());
+  }
+  ASSIGN_OR_RETURN(
+      const std::vector<const SharedRule*> found,
+      change.bindings->Find(names, [] { return absl::OkStatus(); }));
+  for (size_t i = 0; i < governed.size(); ++i) {
+    const KeyPtr& key = governed[i];
+    const SharedRule& rule = change.rule != nullptr ? change.rule : *found[i];
+    RETURN_IF_ERROR(CheckRule(key->name(), key->dtype(), *rule));
+    ASSIGN_OR_RETURN(RefPtr<RuleState> state, MakeState(*key, *rule));
+    change.states[key.get()] = {key, rule, std::move(state)};
   }
   return absl::OkStatus();
 }

@@ -16,6 +16,16 @@ using Turn = CallWindow::Turn;
 // Room for the rule as SetHyperparameters answers it.
 constexpr uint64_t kRuleBytes = 1024;
 
+// Without their tensors.
+template <typename Request>
+uint64_t BytesOfEntries(const Request& request) {
+  uint64_t bytes = 0;
+  for (const auto& entry : request.entries) {
+    bytes += sizeof(entry) + entry.key.capacity();
+  }
+  return bytes;
+}
+
 // Whether the status says that nothing has happened, for now.
 bool MayBeMadeAgain(const absl::Status& status) {
   switch (status.code()) {
@@ -196,7 +206,8 @@ void InitOnce(const std::shared_ptr<Namespace>& name_space, InitRequest request,
     return name_space->Init(std::move(request), context, std::move(done));
   }
   const CallIdentity identity = {*request.call_id, Fingerprint(request),
-                                 request.entries.size() * sizeof(Version)};
+                                 request.entries.size() * sizeof(Version),
+                                 BytesOfEntries(request)};
   Once<InitReply>(name_space->calls(), identity, context, std::move(done),
                   [name_space, request = std::move(request),
                    context](ReplyCallback<InitReply> done) mutable {
@@ -211,7 +222,8 @@ void PushOnce(const std::shared_ptr<Namespace>& name_space, PushRequest request,
     return name_space->Push(std::move(request), context, std::move(done));
   }
   const CallIdentity identity = {*request.call_id, Fingerprint(request),
-                                 request.entries.size() * sizeof(PushResult)};
+                                 request.entries.size() * sizeof(PushResult),
+                                 BytesOfEntries(request)};
   const TimeLeft time_left(name_space->alarms(), context.timeout);
   Once<PushReply>(name_space->calls(), identity, context, std::move(done),
                   [name_space, request = std::move(request), context,
@@ -222,36 +234,6 @@ void PushOnce(const std::shared_ptr<Namespace>& name_space, PushRequest request,
                   });
 }
 
-void PullOnce(const std::shared_ptr<Namespace>& name_space, PullRequest request,
-              CallContext context, ReplyCallback<PullReply> done) {
-  if (!request.call_id) {
-    return name_space->Pull(std::move(request), std::move(context),
-                            std::move(done));
-  }
-  const CallIdentity identity = {*request.call_id, Fingerprint(request)};
-  const TimeLeft time_left(name_space->alarms(), context.timeout);
-  name_space->calls().Enter(
-      identity, context,
-      [name_space, request = std::move(request), context, time_left,
-       done = std::move(done)](absl::StatusOr<Turn> turn) mutable {
-        if (!turn.ok()) return std::move(done)(turn.status());
-        if (turn->answer() != nullptr) {
-          const absl::Status status = turn->answer()->status();
-          turn->End();
-          return std::move(done)(status);
-        }
-        context.timeout = time_left.Get();
-        name_space->Pull(std::move(request), std::move(context),
-                         [turn = *std::move(turn), done = std::move(done)](
-                             absl::StatusOr<PullReply> reply) mutable {
-                           if (absl::IsAborted(reply.status()))
-                             turn.Keep(reply.status());
-                           turn.End();
-                           std::move(done)(std::move(reply));
-                         });
-      });
-}
-
 void PushPullOnce(const std::shared_ptr<Namespace>& name_space,
                   PushRequest request, CallContext context,
                   ReplyCallback<PullReply> done) {
@@ -260,7 +242,8 @@ void PushPullOnce(const std::shared_ptr<Namespace>& name_space,
   if (!exchange->request.call_id) return PushAndPull(exchange);
   const CallIdentity identity = {
       *exchange->request.call_id, PushPullFingerprint(exchange->request),
-      exchange->request.entries.size() * sizeof(PushResult)};
+      exchange->request.entries.size() * sizeof(PushResult),
+      BytesOfEntries(exchange->request)};
   name_space->calls().Enter(identity, exchange->context,
                             [exchange](absl::StatusOr<Turn> turn) mutable {
                               if (!turn.ok())
@@ -313,6 +296,12 @@ absl::Status SetRuleOnce(Namespace& name_space, const SetRuleRequest& request) {
                         [&] { return name_space.SetRule(request); });
 }
 
+absl::Status UnsetRuleOnce(Namespace& name_space,
+                           const UnsetRuleRequest& request) {
+  return StatusOnceHere(name_space.calls(), request,
+                        [&] { return name_space.UnsetRule(request); });
+}
+
 absl::StatusOr<RuleSpec> SetHyperparametersOnce(
     Namespace& name_space, const SetHyperparametersRequest& request) {
   return OnceHere<RuleSpec>(name_space.calls(), request, kRuleBytes, [&] {
@@ -320,10 +309,10 @@ absl::StatusOr<RuleSpec> SetHyperparametersOnce(
   });
 }
 
-absl::Status CreateNamespaceOnce(CallWindow& calls,
-                                 const CreateNamespaceRequest& request,
-                                 absl::FunctionRef<absl::Status()> create) {
-  return StatusOnceHere(calls, request, create);
+absl::StatusOr<CreateNamespaceReply> CreateNamespaceOnce(
+    CallWindow& calls, const CreateNamespaceRequest& request,
+    absl::FunctionRef<absl::StatusOr<CreateNamespaceReply>()> create) {
+  return OnceHere<CreateNamespaceReply>(calls, request, 0, create);
 }
 
 }  // namespace tensorkv

@@ -345,7 +345,7 @@ TEST_F(MemoryTensorStoreTest, WaitOfAWorkerNamesTheMissingRanks) {
 TEST_F(MemoryTensorStoreTest, ServerBoundsWaitsWithoutADeadline) {
   Inbox<PullReply> inbox;
   PullRequest request = PullOf("later");
-  request.wait = true;
+  request.wait_for_keys = true;
   store_.Pull(request, {}, inbox.Callback());
 
   alarms_.Advance(absl::Minutes(5));
@@ -394,7 +394,7 @@ TEST_F(MemoryTensorStoreTest, PullOfManyKeysWaitsForTheLast) {
   ASSERT_OK(Init("b", 1));
   PullRequest request;
   request.entries = {{"a", 2}, {"b", 2}, {"c", 0}};
-  request.wait = true;
+  request.wait_for_keys = true;
   Inbox<PullReply> inbox;
   store_.Pull(request, {}, inbox.Callback());
 
@@ -429,7 +429,7 @@ TEST_F(MemoryTensorStoreTest, DeleteEndsPullsThatWaitForAnotherKey) {
   request.entries = {{"w", 10}, {"b", 0}};
   Inbox<PullReply> inbox;
   store_.Pull(request, {}, inbox.Callback());
-  request.wait = true;
+  request.wait_for_keys = true;
   Inbox<PullReply> patient;
   store_.Pull(request, {}, patient.Callback());
   ASSERT_OK(Init("b", 2, OnExisting::kReplace));
@@ -466,7 +466,7 @@ TEST_F(MemoryTensorStoreTest, PullThatWaitsForAVersionPinsNoOtherKey) {
 
 TEST_F(MemoryTensorStoreTest, NamesOfAWaitingPullAreCounted) {
   PullRequest request;
-  request.wait = true;
+  request.wait_for_keys = true;
   for (int i = 0; i < 500; ++i) {
     request.entries.push_back({absl::StrCat(std::string(1000, 'k'), i), 0});
   }
