@@ -9,6 +9,7 @@
 #include "grpcpp/support/proto_buffer_reader.h"
 #include "service/rpc/message_codec.h"
 #include "service/rpc/stream_request.h"
+#include "tensor/bool_elements.h"
 #include "tensor/stream_codec.h"
 #include "tensorkv/v1/data.pb.h"
 
@@ -126,8 +127,15 @@ absl::Status StreamSession::ReceivePart(grpc::ByteBuffer* message) {
   if (!CopyRange(&payload, encoded->data, place)) {
     return absl::InternalError("part: cannot be read again");
   }
+  RETURN_IF_ERROR(CheckPart(encoded->part, place));
   message->Clear();
   return absl::OkStatus();
+}
+
+absl::Status StreamSession::CheckPart(const PartRange& part,
+                                      const char* elements) const {
+  return CheckElements(call_->tensors()[part.entry]->dtype(),
+                       {elements, part.size_bytes});
 }
 
 // In another form than writers usually give it, or wrong.
@@ -144,7 +152,7 @@ absl::Status StreamSession::ReceiveUnusualPart(grpc::ByteBuffer* message) {
   ASSIGN_OR_RETURN(char* place,
                    Place({part.entry(), part.offset(), part.data().size()}));
   std::memcpy(place, part.data().data(), part.data().size());
-  return absl::OkStatus();
+  return CheckPart({part.entry(), part.offset(), part.data().size()}, place);
 }
 
 absl::Status StreamSession::Close(absl::Duration timeout) {

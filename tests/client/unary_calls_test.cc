@@ -100,6 +100,15 @@ TEST_F(UnaryCallsTest, PushPullSendsAndBringsAll) {
   EXPECT_EQ(BytesOf(reply.values.at(0).tensor), BytesOf(Patterned(5000, 2)));
 }
 
+TEST_F(UnaryCallsTest, PushPullStatesTheReplyThatItTakes) {
+  ASSERT_OK(calls_->PushPull({}, deadline_));
+  EXPECT_EQ(service_.push_pull_request.push().max_reply_bytes(),
+            kMaxMessageBytes);
+
+  ASSERT_OK(calls_->PushPull({.max_reply_bytes = 77}, deadline_));
+  EXPECT_EQ(service_.push_pull_request.push().max_reply_bytes(), 77);
+}
+
 TEST_F(UnaryCallsTest, TensorsOutliveTheConnection) {
   ToProto(PullReply{{{7, Patterned(5000)}}}, &service_.pull_response);
   ASSERT_OK_AND_ASSIGN(const PullReply reply,

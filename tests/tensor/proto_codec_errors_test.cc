@@ -71,6 +71,9 @@ INSTANTIATE_TEST_SUITE_P(
         Malformed{"DataForNoElements", kTensor,
                   "dtype: DTYPE_U8 shape: 0 data: 'A'", kInvalid,
                   "expected 0 bytes for u8[0], got 1"},
+        Malformed{"NoBool", kTensor,
+                  "dtype: DTYPE_BOOL shape: 2 data: '\\001\\002'", kInvalid,
+                  "expected bools of 0 or 1, got 2"},
         Malformed{"NoLocation", kTensor, "dtype: DTYPE_U8 shape: 3", kInvalid,
                   "expected 3 bytes for u8[3], got 0"}}),
     NameOfTest);
