@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/listen_address.h"
 #include "base/status_macros.h"
 #include "grpc/support/time.h"
 #include "grpcpp/security/server_credentials.h"
@@ -15,7 +16,6 @@
 #include "service/metrics/server_gauges.h"
 #include "service/rpc/method.h"
 #include "service/server/grpc_limits.h"
-#include "service/server/listen_address.h"
 #include "service/server/version.h"
 #include "spdlog/spdlog.h"
 

@@ -3,8 +3,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "base/listen_address.h"
 #include "base/status_macros.h"
-#include "service/server/listen_address.h"
 
 namespace tensorkv {
 namespace {
