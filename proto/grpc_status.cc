@@ -1,9 +1,12 @@
 #include "proto/grpc_status.h"
 
 #include <string>
+#include <utility>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "contract/length_delimited.h"
 
 namespace tensorkv {
 namespace {
@@ -58,20 +61,57 @@ absl::string_view Prefix(absl::string_view message, size_t limit) {
   return message.substr(0, end);
 }
 
-std::string Shortened(absl::string_view message) {
-  if (Prefix(message, kMaxEncodedStatusMessageBytes) == message) {
-    return std::string(message);
-  }
-  const size_t limit = kMaxEncodedStatusMessageBytes - kEllipsis.size();
-  return absl::StrCat(Prefix(message, limit), kEllipsis);
+std::string Shortened(absl::string_view message, size_t limit) {
+  if (Prefix(message, limit) == message) return std::string(message);
+  return absl::StrCat(Prefix(message, limit - kEllipsis.size()), kEllipsis);
+}
+
+// The fields of google.rpc.Status and google.protobuf.Any.
+constexpr char kCodeTag = 1 << 3;
+constexpr int kMessageField = 2;
+constexpr int kDetailsField = 3;
+constexpr int kTypeUrlField = 1;
+constexpr int kValueField = 2;
+
+// The payloads of a status, each as an Any.
+std::string EncodeDetails(const absl::Status& status) {
+  std::string details;
+  status.ForEachPayload([&](absl::string_view url, const absl::Cord& value) {
+    std::string any;
+    AppendField(kTypeUrlField, url, any);
+    AppendField(kValueField, std::string(value), any);
+    AppendField(kDetailsField, any, details);
+  });
+  return details;
+}
+
+void AddPayload(absl::string_view any, absl::Status& status) {
+  absl::string_view url;
+  absl::string_view value;
+  const bool is_valid =
+      ForEachField(any, [&](int field, absl::string_view bytes) {
+        if (field == kTypeUrlField) url = bytes;
+        if (field == kValueField) value = bytes;
+      });
+  if (is_valid && !url.empty()) status.SetPayload(url, absl::Cord(value));
 }
 
 }  // namespace
 
 grpc::Status ToGrpcStatus(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
-  return grpc::Status(static_cast<grpc::StatusCode>(status.code()),
-                      Shortened(status.message()));
+  const auto code = static_cast<grpc::StatusCode>(status.code());
+  const std::string details = EncodeDetails(status);
+  if (details.empty()) {
+    return grpc::Status(
+        code, Shortened(status.message(), kMaxEncodedStatusMessageBytes));
+  }
+  std::string message =
+      Shortened(status.message(), kMaxDetailedStatusMessageBytes);
+  std::string rpc_status = {kCodeTag, static_cast<char>(code)};
+  AppendField(kMessageField, message, rpc_status);
+  rpc_status += details;
+  return grpc::Status(code, std::move(message), std::move(rpc_status));
 }
 
 absl::Status FromGrpcStatus(const grpc::Status& status) {
@@ -80,8 +120,12 @@ absl::Status FromGrpcStatus(const grpc::Status& status) {
     return absl::UnknownError(
         absl::StrCat("status code ", code, ": ", status.error_message()));
   }
-  return absl::Status(static_cast<absl::StatusCode>(code),
+  absl::Status result(static_cast<absl::StatusCode>(code),
                       status.error_message());
+  ForEachField(status.error_details(), [&](int field, absl::string_view bytes) {
+    if (field == kDetailsField) AddPayload(bytes, result);
+  });
+  return result;
 }
 
 }  // namespace tensorkv

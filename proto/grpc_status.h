@@ -1,7 +1,8 @@
 // The boundary between absl::Status and grpc::Status, for server and client.
 //
 // Both have the same 17 codes with the same numbers; what they mean here is
-// written in tensorkv/v1/service.proto. Details (payloads) do not cross.
+// written in tensorkv/v1/service.proto. Payloads cross as the details of a
+// google.rpc.Status, where any gRPC client looks for them.
 //
 // Pure functions, thread-safe.
 
@@ -18,12 +19,15 @@ namespace tensorkv {
 // How long a message may be as it travels, which is percent-encoded. A peer
 // drops a call whose trailers exceed its metadata limit, 8 KiB by default.
 inline constexpr size_t kMaxEncodedStatusMessageBytes = 6 * 1024;
+// The same where there are details, which repeat the message.
+inline constexpr size_t kMaxDetailedStatusMessageBytes = 2 * 1024;
 
-// The same code and message; a message too long to travel is cut, between two
-// characters, and ends in "...".
+// The same code, message and payloads; a message too long to travel is cut,
+// between two characters, and ends in "...".
 grpc::Status ToGrpcStatus(const absl::Status& status);
 
-// The same code and message. A number that is no status code becomes Unknown.
+// The same code, message and payloads; details that are malformed are left out.
+// A number that is no status code becomes Unknown.
 absl::Status FromGrpcStatus(const grpc::Status& status);
 
 }  // namespace tensorkv

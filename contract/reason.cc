@@ -1,0 +1,128 @@
+#include "contract/reason.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/cord.h"
+#include "absl/strings/string_view.h"
+#include "contract/length_delimited.h"
+
+namespace tensorkv {
+namespace {
+
+struct NamedReason {
+  Reason reason;
+  absl::string_view name;
+};
+
+constexpr auto kReasons = std::to_array<NamedReason>({
+    {Reason::kUnspecified, "REASON_UNSPECIFIED"},
+    {Reason::kNamespaceNotFound, "NAMESPACE_NOT_FOUND"},
+    {Reason::kKeyNotFound, "KEY_NOT_FOUND"},
+    {Reason::kNamespaceExists, "NAMESPACE_EXISTS"},
+    {Reason::kKeyExists, "KEY_EXISTS"},
+    {Reason::kExistsDifferently, "EXISTS_DIFFERENTLY"},
+    {Reason::kNamespaceReplaced, "NAMESPACE_REPLACED"},
+    {Reason::kKeyReplaced, "KEY_REPLACED"},
+    {Reason::kNotMember, "NOT_MEMBER"},
+    {Reason::kLeaseLost, "LEASE_LOST"},
+    {Reason::kWorkerNameTaken, "WORKER_NAME_TAKEN"},
+    {Reason::kGroupFull, "GROUP_FULL"},
+    {Reason::kGroupDoesNotJoin, "GROUP_DOES_NOT_JOIN"},
+    {Reason::kWorkerLost, "WORKER_LOST"},
+    {Reason::kRoundFailed, "ROUND_FAILED"},
+    {Reason::kStepClosed, "STEP_CLOSED"},
+    {Reason::kStepGap, "STEP_GAP"},
+    {Reason::kContributionExists, "CONTRIBUTION_EXISTS"},
+    {Reason::kTooManyOpenRounds, "TOO_MANY_OPEN_ROUNDS"},
+    {Reason::kWaitEnded, "WAIT_ENDED"},
+    {Reason::kServerRestarted, "SERVER_RESTARTED"},
+    {Reason::kOutcomeUnknown, "OUTCOME_UNKNOWN"},
+    {Reason::kCallIdReused, "CALL_ID_REUSED"},
+    {Reason::kStripeFailed, "STRIPE_FAILED"},
+    {Reason::kStripeExists, "STRIPE_EXISTS"},
+    {Reason::kPeerTooSlow, "PEER_TOO_SLOW"},
+    {Reason::kOverBudget, "OVER_BUDGET"},
+    {Reason::kReplyTooLarge, "REPLY_TOO_LARGE"},
+    {Reason::kLimitReached, "LIMIT_REACHED"},
+    {Reason::kServerStopping, "SERVER_STOPPING"},
+    {Reason::kDeviceFailed, "DEVICE_FAILED"},
+});
+
+// The fields of google.rpc.ErrorInfo, and of an entry of its map.
+constexpr int kReasonField = 1;
+constexpr int kDomainField = 2;
+constexpr int kMetadataField = 3;
+constexpr int kNameField = 1;
+constexpr int kValueField = 2;
+
+std::pair<std::string, std::string> ReadDetail(absl::string_view bytes,
+                                               bool& is_valid) {
+  std::pair<std::string, std::string> detail;
+  is_valid &= ForEachField(bytes, [&](int field, absl::string_view text) {
+    if (field == kNameField) detail.first = std::string(text);
+    if (field == kValueField) detail.second = std::string(text);
+  });
+  return detail;
+}
+
+}  // namespace
+
+absl::string_view ReasonName(Reason reason) {
+  const auto found = std::ranges::find(kReasons, reason, &NamedReason::reason);
+  return found != kReasons.end() ? found->name : kReasons[0].name;
+}
+
+Reason ReasonByName(absl::string_view name) {
+  const auto found = std::ranges::find(kReasons, name, &NamedReason::name);
+  return found != kReasons.end() ? found->reason : Reason::kUnspecified;
+}
+
+absl::Status WithReason(absl::Status status, Reason reason,
+                        std::initializer_list<ErrorDetail> details) {
+  std::string info;
+  AppendField(kReasonField, ReasonName(reason), info);
+  AppendField(kDomainField, kErrorDomain, info);
+  for (const ErrorDetail& detail : details) {
+    std::string entry;
+    AppendField(kNameField, detail.name, entry);
+    AppendField(kValueField, detail.value.substr(0, kMaxErrorDetailBytes),
+                entry);
+    AppendField(kMetadataField, entry, info);
+  }
+  status.SetPayload(kErrorInfoTypeUrl, absl::Cord(std::move(info)));
+  return status;
+}
+
+std::optional<ErrorInfo> ErrorInfoOf(const absl::Status& status) {
+  const auto payload = status.GetPayload(kErrorInfoTypeUrl);
+  if (!payload.has_value()) return std::nullopt;
+  ErrorInfo info;
+  std::string domain;
+  bool is_valid = true;
+  is_valid &= ForEachField(std::string(*payload),
+                           [&](int field, absl::string_view text) {
+                             if (field == kReasonField)
+                               info.reason = ReasonByName(text);
+                             if (field == kDomainField)
+                               domain = std::string(text);
+                             if (field == kMetadataField) {
+                               info.metadata.insert(ReadDetail(text, is_valid));
+                             }
+                           });
+  if (!is_valid || domain != kErrorDomain) return std::nullopt;
+  return info;
+}
+
+Reason ReasonOf(const absl::Status& status) {
+  const std::optional<ErrorInfo> info = ErrorInfoOf(status);
+  return info.has_value() ? info->reason : Reason::kUnspecified;
+}
+
+}  // namespace tensorkv

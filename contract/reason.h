@@ -1,0 +1,99 @@
+// Why a call failed, for programs: the reasons of tensorkv/v1/error.proto on an
+// absl::Status.
+//
+// A status carries its reason as a serialised google.rpc.ErrorInfo, the payload
+// of that type's URL, so that it crosses the wire as any gRPC client expects
+// it. Pure functions, thread-safe.
+
+#ifndef TENSORKV_CONTRACT_REASON_H_
+#define TENSORKV_CONTRACT_REASON_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+
+namespace tensorkv {
+
+// The values are those of v1::Reason, where each is explained.
+enum class Reason : uint8_t {
+  kUnspecified = 0,
+  kNamespaceNotFound = 1,
+  kKeyNotFound = 2,
+  kNamespaceExists = 3,
+  kKeyExists = 4,
+  kExistsDifferently = 5,
+  kNamespaceReplaced = 6,
+  kKeyReplaced = 7,
+  kNotMember = 10,
+  kLeaseLost = 11,
+  kWorkerNameTaken = 12,
+  kGroupFull = 13,
+  kGroupDoesNotJoin = 14,
+  kWorkerLost = 15,
+  kRoundFailed = 20,
+  kStepClosed = 21,
+  kStepGap = 22,
+  kContributionExists = 23,
+  kTooManyOpenRounds = 24,
+  kWaitEnded = 25,
+  kServerRestarted = 30,
+  kOutcomeUnknown = 31,
+  kCallIdReused = 32,
+  kStripeFailed = 33,
+  kStripeExists = 34,
+  kPeerTooSlow = 35,
+  kOverBudget = 40,
+  kReplyTooLarge = 41,
+  kLimitReached = 42,
+  kServerStopping = 50,
+  kDeviceFailed = 51,
+};
+
+// The type URL of the payload, and the ErrorInfo's domain.
+inline constexpr absl::string_view kErrorInfoTypeUrl =
+    "type.googleapis.com/google.rpc.ErrorInfo";
+inline constexpr absl::string_view kErrorDomain = "tensorkv";
+
+// The name in v1::Reason: `ROUND_FAILED`.
+absl::string_view ReasonName(Reason reason);
+// kUnspecified for a name that is unknown here, such as one of a newer server.
+Reason ReasonByName(absl::string_view name);
+
+// What a reason is about: a name that error.proto lists, and its text.
+struct ErrorDetail {
+  template <typename Value>
+  ErrorDetail(absl::string_view name, const Value& value)
+      : name(name), value(absl::StrCat(value)) {}
+
+  absl::string_view name;
+  std::string value;
+};
+
+// A text is cut here, so that a status fits the trailers of a call.
+inline constexpr size_t kMaxErrorDetailBytes = 1024;
+
+// `status` with that reason, instead of any that it had.
+// REQUIRES: `status` is not OK.
+absl::Status WithReason(absl::Status status, Reason reason,
+                        std::initializer_list<ErrorDetail> details = {});
+
+struct ErrorInfo {
+  Reason reason = Reason::kUnspecified;
+  std::map<std::string, std::string> metadata;
+};
+
+// Nothing if the status has none of our domain, or a malformed one.
+std::optional<ErrorInfo> ErrorInfoOf(const absl::Status& status);
+// kUnspecified if there is none.
+Reason ReasonOf(const absl::Status& status);
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CONTRACT_REASON_H_

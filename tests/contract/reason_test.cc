@@ -1,0 +1,73 @@
+#include "contract/reason.h"
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/cord.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/grpc_status.h"
+#include "tensorkv/v1/error.pb.h"
+
+namespace tensorkv {
+namespace {
+
+TEST(ReasonTest, NamesAndNumbersAreThoseOfTheContract) {
+  const auto* contract = v1::Reason_descriptor();
+  for (int i = 0; i < contract->value_count(); ++i) {
+    const auto& value = *contract->value(i);
+    const auto reason = static_cast<Reason>(value.number());
+    EXPECT_EQ(ReasonName(reason), value.name());
+    EXPECT_EQ(ReasonByName(value.name()), reason);
+  }
+  EXPECT_EQ(ReasonByName("NEWER_THAN_THIS"), Reason::kUnspecified);
+}
+
+TEST(ReasonTest, CrossesTheWireWithItsMetadata) {
+  const absl::Status status = FromGrpcStatus(ToGrpcStatus(WithReason(
+      absl::AbortedError("round 7 of \"w\" failed"), Reason::kRoundFailed,
+      {{"key", "w"}, {"step", 7}, {"ranks", "2,5"}})));
+
+  EXPECT_EQ(status.message(), "round 7 of \"w\" failed");
+  const std::optional<ErrorInfo> info = ErrorInfoOf(status);
+  ASSERT_TRUE(info.has_value());
+  EXPECT_EQ(info->reason, Reason::kRoundFailed);
+  EXPECT_EQ(info->metadata,
+            (std::map<std::string, std::string>{
+                {"key", "w"}, {"step", "7"}, {"ranks", "2,5"}}));
+}
+
+TEST(ReasonTest, TheLatestReasonCounts) {
+  const absl::Status status =
+      WithReason(WithReason(absl::AbortedError("why"), Reason::kRoundFailed),
+                 Reason::kKeyReplaced);
+
+  EXPECT_EQ(ReasonOf(status), Reason::kKeyReplaced);
+}
+
+TEST(ReasonTest, FitsTheTrailersOfACall) {
+  const std::string longest(64 * 1024, 'k');
+
+  const grpc::Status status = ToGrpcStatus(WithReason(
+      absl::AbortedError(longest), Reason::kRoundFailed, {{"key", longest}}));
+
+  // The details travel in base 64.
+  EXPECT_LT(
+      status.error_message().size() + status.error_details().size() * 4 / 3,
+      size_t{8} * 1024);
+}
+
+TEST(ReasonTest, MalformedInformationIsNone) {
+  for (const char* bytes : {"\x0A", "\x0A\x7Fxy", "\x09xxxxxxxx", "\xFF"}) {
+    absl::Status status = absl::AbortedError("why");
+    status.SetPayload(kErrorInfoTypeUrl, absl::Cord(bytes));
+    EXPECT_FALSE(ErrorInfoOf(status).has_value());
+  }
+  EXPECT_EQ(ReasonOf(absl::AbortedError("why")), Reason::kUnspecified);
+}
+
+}  // namespace
+}  // namespace tensorkv
