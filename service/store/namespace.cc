@@ -195,16 +195,11 @@ absl::Status Namespace::AddDigests(absl::Span<KeyStatus> keys) {
   return absl::OkStatus();
 }
 
-NamespaceStatus Namespace::Describe() const {
+NamespaceStatus Namespace::Numbers(const WaitStatus& attempts) const {
   NamespaceStatus status;
   status.name = name_;
-  status.config = config_;
   status.memory = memory_.used();
   status.device_memory = memory_.used_on_gpus();
-  const WaitStatus attempts = calls_->waits();
-  MutexLock lock(&mutex_);
-  status.rules = bindings_->List();
-  status.config.rule = status.rules.back().rule;
   status.num_keys = keys_.size();
   status.updates_applied = updates_applied_;
   status.rounds_open = rounds_open_;
@@ -213,13 +208,31 @@ NamespaceStatus Namespace::Describe() const {
   status.calls_waiting = waits_.num_parked() + attempts.calls_waiting;
   status.waits.assign(waits_.statuses().begin(), waits_.statuses().end());
   status.waits[static_cast<size_t>(attempts.reason)] = attempts;
-  status.workers = workers_->List(environment_.alarms->Now());
   status.lease_expirations = workers_->num_expirations();
   status.contributions_late = contributions_late_;
   status.contributions_duplicate = contributions_duplicate_;
   status.contributions_fenced = contributions_fenced_;
   status.slowest_lag = workers_->max_step() - workers_->slowest_step();
   return status;
+}
+
+NamespaceStatus Namespace::Describe() const {
+  const WaitStatus attempts = calls_->waits();
+  MutexLock lock(&mutex_);
+  NamespaceStatus status = Numbers(attempts);
+  status.config = config_;
+  status.rules = bindings_->List();
+  status.config.rule = status.rules.back().rule;
+  status.workers = workers_->List(environment_.alarms->Now());
+  return status;
+}
+
+NamespaceSummary Namespace::Summarize() const {
+  const WaitStatus attempts = calls_->waits();
+  MutexLock lock(&mutex_);
+  return {.numbers = Numbers(attempts),
+          .budget_bytes = config_.budget_bytes,
+          .num_workers_live = workers_->num_live()};
 }
 
 }  // namespace tensorkv

@@ -28,9 +28,11 @@
 #include "service/store/device_set.h"
 #include "service/store/key_table.h"
 #include "service/store/memory_budgets.h"
+#include "service/store/namespace_summary.h"
 #include "service/store/push_mode.h"
 #include "service/store/round_failures.h"
 #include "service/store/rule_bindings.h"
+#include "service/store/store_observer.h"
 #include "service/store/stored_key.h"
 #include "service/store/tensor_store.h"
 #include "service/store/update_pass.h"
@@ -47,6 +49,8 @@ struct NamespaceEnvironment {
   const ServerBudgets* budgets = nullptr;
   // Gives every worker of the server an epoch of its own; never 0.
   std::atomic<uint64_t>* next_epoch = nullptr;
+  // Hears what happens; may be null.
+  StoreObserver* observer = nullptr;
   absl::Duration max_wait;
   absl::Duration min_lease;
   absl::Duration max_lease;
@@ -94,6 +98,7 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   absl::Status Allocate(absl::Span<Tensor* const> tensors) const;
 
   NamespaceStatus Describe() const;
+  NamespaceSummary Summarize() const;
   absl::Status SetRule(const SetRuleRequest& request);
   absl::StatusOr<RuleSpec> SetHyperparameters(
       const SetHyperparametersRequest& request);
@@ -159,6 +164,10 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
     std::vector<KeyPtr> released_keys;
     std::vector<std::unique_ptr<Rounds>> removed_rounds;
     std::vector<ClosedRounds> dropped_rounds;
+    // For the observer.
+    std::vector<std::string> lost_workers;
+    std::string failed_round;  // the first one
+    uint64_t num_failed_rounds = 0;
   };
 
   struct FoldOfKey {
@@ -422,6 +431,8 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndWait(const WaitingCallPtr& call, absl::StatusCode code);
   void Send(Replies replies);
+  // Tells the observer.
+  void Report(const Replies& replies) const;
 
   // namespace_members.cc
   static WorkerGroupOptions GroupOptionsOf(
@@ -507,6 +518,9 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
     return (*environment_.devices)[key.device];
   }
 
+  // What is there to count.
+  NamespaceStatus Numbers(const WaitStatus& attempts) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status NoSuchKey(absl::string_view key) const;
   absl::Status CheckNumEntries(size_t num_entries) const;
   // Whether the call has been made, or is being made, as far as one knows
