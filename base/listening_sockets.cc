@@ -135,8 +135,8 @@ absl::Status ListeningSockets::OpenUnix(absl::string_view path,
   }
   std::memcpy(address.sun_path + (is_abstract ? 1 : 0), path.data(),
               path.size());
-  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) +
-                                           path.size() + 1);
+  const auto size =
+      static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size() + 1);
   struct stat file = {};
   const std::string name(path);
   if (!is_abstract && IsSocketFile(name, &file)) {

@@ -174,8 +174,7 @@ void HttpEndpoint::Add(FileDescriptor fd) {
   if (peers_.size() == kMaxPeers) peers_.pop_front();
   peers_.push_back(
       {.fd = std::move(fd),
-       .deadline =
-           Clock::now() + absl::ToChronoNanoseconds(options_.timeout)});
+       .deadline = Clock::now() + absl::ToChronoNanoseconds(options_.timeout)});
   // At once: the next one may take its place.
   if (!Serve(peers_.back())) peers_.pop_back();
 }

@@ -31,7 +31,8 @@ class Stat {
   Stat() {
     const std::string text = ReadFile("/proc/self/stat");
     const size_t end = text.rfind(") ");
-    if (end != std::string::npos) fields_ = absl::StrSplit(text.substr(end), ' ');
+    if (end != std::string::npos)
+      fields_ = absl::StrSplit(text.substr(end), ' ');
   }
 
   double Field(size_t number) const {
@@ -52,8 +53,8 @@ double BootTime() {
   double seconds = 0;
   if (begin != std::string::npos) {
     const size_t value = begin + 7;
-    (void)absl::SimpleAtod(
-        text.substr(value, text.find('\n', value) - value), &seconds);
+    (void)absl::SimpleAtod(text.substr(value, text.find('\n', value) - value),
+                           &seconds);
   }
   return seconds;
 }

@@ -1,11 +1,9 @@
 #include "service/metrics/store_collectable.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
 
-#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
 namespace tensorkv {
@@ -15,7 +13,7 @@ using prometheus::ClientMetric;
 using prometheus::MetricFamily;
 using prometheus::MetricType;
 
-using Statuses = std::vector<NamespaceStatus>;
+using Summaries = std::vector<NamespaceSummary>;
 using Field = uint64_t NamespaceStatus::*;
 
 ClientMetric Sample(const NamespaceStatus& status, MetricType type,
@@ -27,10 +25,11 @@ ClientMetric Sample(const NamespaceStatus& status, MetricType type,
   return metric;
 }
 
-MetricFamily FamilyOf(const Statuses& statuses, std::string name,
+MetricFamily FamilyOf(const Summaries& summaries, std::string name,
                       std::string help, MetricType type, Field field) {
   MetricFamily family{std::move(name), std::move(help), type, {}};
-  for (const NamespaceStatus& status : statuses) {
+  for (const NamespaceSummary& each : summaries) {
+    const NamespaceStatus& status = each.numbers;
     family.metric.push_back(Sample(status, type, status.*field));
   }
   return family;
@@ -42,10 +41,11 @@ void AddUse(const NamespaceStatus& status, const char* use, uint64_t bytes,
   family.metric.back().label.push_back({"use", use});
 }
 
-MetricFamily MemoryFamily(const Statuses& statuses) {
+MetricFamily MemoryFamily(const Summaries& summaries) {
   MetricFamily family{
       "tensorkv_memory_bytes", "Bytes held, by use.", MetricType::Gauge, {}};
-  for (const NamespaceStatus& status : statuses) {
+  for (const NamespaceSummary& each : summaries) {
+    const NamespaceStatus& status = each.numbers;
     AddUse(status, "values", status.memory.values, family);
     AddUse(status, "state", status.memory.state, family);
     AddUse(status, "contributions", status.memory.contributions, family);
@@ -54,7 +54,7 @@ MetricFamily MemoryFamily(const Statuses& statuses) {
   return family;
 }
 
-MetricFamily DeviceMemoryFamily(const Statuses& statuses) {
+MetricFamily DeviceMemoryFamily(const Summaries& summaries) {
   MetricFamily family{"tensorkv_device_memory_bytes",
                       "Bytes held on GPUs, by use.",
                       MetricType::Gauge,
@@ -64,7 +64,8 @@ MetricFamily DeviceMemoryFamily(const Statuses& statuses) {
     AddUse(status, use, bytes, family);
     family.metric.back().label.push_back({"device", on.device});
   };
-  for (const NamespaceStatus& status : statuses) {
+  for (const NamespaceSummary& each : summaries) {
+    const NamespaceStatus& status = each.numbers;
     for (const DeviceMemoryUse& on : status.device_memory) {
       add(status, on, "values", on.memory.values);
       add(status, on, "state", on.memory.state);
@@ -74,7 +75,7 @@ MetricFamily DeviceMemoryFamily(const Statuses& statuses) {
   return family;
 }
 
-MetricFamily RefusedFamily(const Statuses& statuses) {
+MetricFamily RefusedFamily(const Summaries& summaries) {
   MetricFamily family{"tensorkv_contributions_refused_total",
                       "Contributions that came too late, twice, or from no "
                       "member.",
@@ -85,7 +86,8 @@ MetricFamily RefusedFamily(const Statuses& statuses) {
     family.metric.push_back(Sample(status, MetricType::Counter, count));
     family.metric.back().label.push_back({"reason", reason});
   };
-  for (const NamespaceStatus& status : statuses) {
+  for (const NamespaceSummary& each : summaries) {
+    const NamespaceStatus& status = each.numbers;
     add(status, "late", status.contributions_late);
     add(status, "duplicate", status.contributions_duplicate);
     add(status, "fenced", status.contributions_fenced);
@@ -93,16 +95,13 @@ MetricFamily RefusedFamily(const Statuses& statuses) {
   return family;
 }
 
-MetricFamily LiveWorkersFamily(const Statuses& statuses) {
-  MetricFamily family{"tensorkv_workers_live",
-                      "Workers whose lease has not ended.",
-                      MetricType::Gauge,
-                      {}};
-  for (const NamespaceStatus& status : statuses) {
-    const int64_t num_live = std::count_if(
-        status.workers.begin(), status.workers.end(),
-        [](const WorkerStatus& worker) { return worker.is_live; });
-    family.metric.push_back(Sample(status, MetricType::Gauge, num_live));
+// Of what is counted beside a namespace's own numbers.
+MetricFamily GaugeOf(const Summaries& summaries, std::string name,
+                     std::string help, uint64_t NamespaceSummary::*field) {
+  MetricFamily family{std::move(name), std::move(help), MetricType::Gauge, {}};
+  for (const NamespaceSummary& summary : summaries) {
+    family.metric.push_back(
+        Sample(summary.numbers, MetricType::Gauge, summary.*field));
   }
   return family;
 }
@@ -127,13 +126,15 @@ const char* NameOf(WaitReason reason) {
   return "attempt";
 }
 
-MetricFamily WaitingFamily(const Statuses& statuses) {
+MetricFamily WaitingFamily(const Summaries& summaries) {
   MetricFamily family{"tensorkv_waiting",
                       "Calls that wait now, by what they wait for.",
                       MetricType::Gauge,
                       {}};
-  for (const NamespaceStatus& status : statuses) {
+  for (const NamespaceSummary& each : summaries) {
+    const NamespaceStatus& status = each.numbers;
     for (const WaitStatus& wait : status.waits) {
+      if (wait.calls_waiting + wait.calls_ended == 0) continue;
       family.metric.push_back(
           Sample(status, MetricType::Gauge, wait.calls_waiting));
       family.metric.back().label.push_back({"reason", NameOf(wait.reason)});
@@ -143,13 +144,14 @@ MetricFamily WaitingFamily(const Statuses& statuses) {
 }
 
 // Sum and count, without quantiles.
-MetricFamily WaitedFamily(const Statuses& statuses) {
+MetricFamily WaitedFamily(const Summaries& summaries) {
   MetricFamily family{"tensorkv_waited_seconds",
                       "How long calls have waited, by what they waited for "
                       "last.",
                       MetricType::Summary,
                       {}};
-  for (const NamespaceStatus& status : statuses) {
+  for (const NamespaceSummary& each : summaries) {
+    const NamespaceStatus& status = each.numbers;
     for (const WaitStatus& wait : status.waits) {
       ClientMetric& metric = family.metric.emplace_back();
       metric.label = {{"namespace", status.name},
@@ -164,17 +166,18 @@ MetricFamily WaitedFamily(const Statuses& statuses) {
 }  // namespace
 
 std::vector<MetricFamily> StoreCollectable::Collect() const {
-  const absl::StatusOr<Statuses> statuses = namespaces_.ListNamespaces();
-  if (!statuses.ok()) return {};
+  const Summaries summaries = namespaces_.Summaries();
   const auto family = [&](const char* name, const char* help, MetricType type,
                           Field field) {
-    return FamilyOf(*statuses, name, help, type, field);
+    return FamilyOf(summaries, name, help, type, field);
   };
   return {
       family("tensorkv_keys", "Keys that exist.", MetricType::Gauge,
              &NamespaceStatus::num_keys),
-      MemoryFamily(*statuses),
-      DeviceMemoryFamily(*statuses),
+      MemoryFamily(summaries),
+      GaugeOf(summaries, "tensorkv_namespace_budget_bytes",
+              "Bound on the bytes held.", &NamespaceSummary::budget_bytes),
+      DeviceMemoryFamily(summaries),
       family("tensorkv_updates_total", "Updates applied to values.",
              MetricType::Counter, &NamespaceStatus::updates_applied),
       family("tensorkv_rounds_open", "Rounds that wait for contributions.",
@@ -185,12 +188,14 @@ std::vector<MetricFamily> StoreCollectable::Collect() const {
              MetricType::Counter, &NamespaceStatus::rounds_failed),
       family("tensorkv_calls_waiting", "Calls that wait.", MetricType::Gauge,
              &NamespaceStatus::calls_waiting),
-      WaitingFamily(*statuses),
-      WaitedFamily(*statuses),
-      LiveWorkersFamily(*statuses),
+      WaitingFamily(summaries),
+      WaitedFamily(summaries),
+      GaugeOf(summaries, "tensorkv_workers_live",
+              "Workers whose lease has not ended.",
+              &NamespaceSummary::num_workers_live),
       family("tensorkv_lease_expirations_total", "Workers that were lost.",
              MetricType::Counter, &NamespaceStatus::lease_expirations),
-      RefusedFamily(*statuses),
+      RefusedFamily(summaries),
       family("tensorkv_slowest_worker_lag_steps",
              "Steps between the fastest worker and the slowest.",
              MetricType::Gauge, &NamespaceStatus::slowest_lag),

@@ -55,8 +55,8 @@ class Samples {
     }
   }
 
-  void Add(absl::string_view suffix, double value,
-           absl::string_view label = "", double label_value = 0) {
+  void Add(absl::string_view suffix, double value, absl::string_view label = "",
+           double label_value = 0) {
     std::string labels = labels_;
     if (!label.empty()) AddLabel(labels, label, NumberOf(label_value));
     absl::StrAppend(&page_, name_, suffix);
@@ -68,9 +68,8 @@ class Samples {
   static void AddLabel(std::string& labels, absl::string_view name,
                        absl::string_view value) {
     absl::StrAppend(&labels, labels.empty() ? "" : ",", name, "=\"",
-                    absl::StrReplaceAll(value, {{"\\", "\\\\"},
-                                                {"\n", "\\n"},
-                                                {"\"", "\\\""}}),
+                    absl::StrReplaceAll(
+                        value, {{"\\", "\\\\"}, {"\n", "\\n"}, {"\"", "\\\""}}),
                     "\"");
   }
 

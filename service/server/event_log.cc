@@ -3,6 +3,7 @@
 #include <iterator>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 
 namespace tensorkv {
@@ -25,8 +26,8 @@ absl::string_view EventLog::NameOf(size_t kind) { return kNames[kind]; }
 void EventLog::Happened(StoreEvent event, absl::string_view name_space,
                         absl::string_view detail) {
   Write(static_cast<size_t>(event),
-        absl::StrCat("namespace=", name_space, detail.empty() ? "" : " ",
-                     detail));
+        absl::StrCat("namespace=\"", absl::Utf8SafeCEscape(name_space), "\"",
+                     detail.empty() ? "" : " ", detail));
 }
 
 void EventLog::PeerRefused(absl::string_view reason) {
@@ -62,8 +63,8 @@ void EventLog::ReportSuppressed(size_t kind) {
     MutexLock lock(&mutex_);
     num_suppressed = std::exchange(windows_[kind], Window()).num_suppressed;
   }
-  sink_(absl::StrCat(NameOf(kind), ": ", num_suppressed,
-                     " more in the last ", absl::FormatDuration(kWindow)));
+  sink_(absl::StrCat(NameOf(kind), ": ", num_suppressed, " more in the last ",
+                     absl::FormatDuration(kWindow)));
 }
 
 }  // namespace tensorkv

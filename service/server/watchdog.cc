@@ -71,8 +71,8 @@ absl::Status Watchdog::status() const {
   std::vector<std::string> stalled;
   for (const Age& each : ages()) {
     if (each.age <= options_.limit) continue;
-    stalled.push_back(absl::StrCat(each.part, " for ",
-                                   absl::ToInt64Seconds(each.age), " s"));
+    stalled.push_back(
+        absl::StrCat(each.part, " for ", absl::ToInt64Seconds(each.age), " s"));
   }
   if (stalled.empty()) return absl::OkStatus();
   return absl::UnavailableError(
