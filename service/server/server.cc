@@ -116,6 +116,9 @@ Server::Server(const ServerOptions& options, OpenedDevices devices)
                 LimitsOf(options)),
       service_(&handlers_, &streams_, &call_metrics_),
       health_({std::string(kServiceName)}),
+      guard_([this](absl::string_view reason) {
+        engine_.event_log().PeerRefused(reason);
+      }),
       readings_(ReadingsOf()) {
   AddServerGauges(Describe(), &registry_);
 }
@@ -156,6 +159,7 @@ void Server::StartAccepting(ListeningSockets sockets) {
                     NewConnectionParameters connection;
                 connection.listener_fd = listener;
                 connection.fd = fd;
+                guard_.Watch(fd);
                 grpc_acceptor_->HandleNewConnection(&connection);
               },
           .refused =
@@ -205,6 +209,9 @@ std::vector<Reading> Server::ReadingsOf() {
       {"tensorkv_connections_refused_total",
        "Connections closed at once, for want of room.", MetricType::Counter,
        [this] { return acceptor_->num_refused(); }},
+      {"tensorkv_connections_cut_total",
+       "Connections of peers that sent what no client would.",
+       MetricType::Counter, [this] { return guard_.num_cut(); }},
       {"tensorkv_streams_open", "Streams of tensors under way.",
        MetricType::Gauge, [this] { return open_streams_.num_open(); }},
       {"tensorkv_stalled", "1 while a part of the server stands still.",

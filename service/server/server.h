@@ -30,6 +30,7 @@
 #include "service/rpc/tensorkv_service.h"
 #include "service/rpc/unimplemented_service.h"
 #include "service/server/connection_acceptor.h"
+#include "service/server/connection_guard.h"
 #include "service/server/engine.h"
 #include "service/server/open_device.h"
 #include "service/server/rpc_probe.h"
@@ -109,6 +110,7 @@ class Server {
   TensorKvService service_;
   HealthService health_;
   UnimplementedService unimplemented_;
+  ConnectionGuard guard_;
   std::unique_ptr<grpc::Server> grpc_server_;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor>
       grpc_acceptor_;
