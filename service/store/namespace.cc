@@ -23,6 +23,9 @@ constexpr uint64_t kShareOfCallWindow = 64;
 constexpr uint64_t kMinCallWindowBytes = 64 << 10;
 constexpr uint64_t kMaxCallWindowBytes = 64 << 20;
 
+// Less holds hardly a key.
+constexpr uint64_t kMinBudgetBytes = 4096;
+
 // Values of a device that are copied together for their digests.
 constexpr uint64_t kDigestBytes = 64 << 20;
 
@@ -63,6 +66,11 @@ absl::StatusOr<std::shared_ptr<Namespace>> Namespace::Create(
         server_budget, " bytes, the server's, got ", config.budget_bytes));
   }
   if (config.budget_bytes == 0) config.budget_bytes = server_budget;
+  if (config.budget_bytes < std::min(kMinBudgetBytes, server_budget)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "namespace ", Quoted(name), ": expected a budget of at least ",
+        kMinBudgetBytes, " bytes, got ", config.budget_bytes));
+  }
   config.rule = rule.spec();
   mode->FillDefaults(config);
   return std::shared_ptr<Namespace>(new Namespace(

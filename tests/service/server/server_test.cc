@@ -49,6 +49,12 @@ ServerOptions Local() {
   return {.listen = "127.0.0.1:0", .budget_bytes = kBudget, .num_threads = 1};
 }
 
+ServerOptions WithHttp() {
+  ServerOptions options = Local();
+  options.metrics_listen = "127.0.0.1:0";
+  return options;
+}
+
 std::shared_ptr<grpc::Channel> ChannelTo(const Server& server) {
   // A connection of its own: gRPC shares them between equal channels.
   grpc::ChannelArguments arguments;
@@ -321,7 +327,7 @@ class RawPeer {
 };
 
 TEST(HostilePeerTest, HeadersWithoutEndEndTheConnection) {
-  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(Local()));
+  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(WithHttp()));
   RawPeer peer(server->port());
   // The beginning of a literal header field; the rest never ends.
   peer.Send(Frame(1, 0, 1, std::string(1000, '\0')));
@@ -330,10 +336,12 @@ TEST(HostilePeerTest, HeadersWithoutEndEndTheConnection) {
   }
 
   EXPECT_OK(Init(*StubOf(*server), "bytes"));
+  EXPECT_THAT(HttpGet(server->metrics_port(), "/metrics").body,
+              HasSubstr("tensorkv_connections_cut_total 1\n"));
 }
 
 TEST(HostilePeerTest, ResetsWithoutEndEndTheConnection) {
-  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(Local()));
+  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(WithHttp()));
   RawPeer peer(server->port());
 
   for (uint32_t stream = 1;; stream += 2) {
@@ -341,6 +349,8 @@ TEST(HostilePeerTest, ResetsWithoutEndEndTheConnection) {
   }
 
   EXPECT_OK(Init(*StubOf(*server), "bytes"));
+  EXPECT_THAT(HttpGet(server->metrics_port(), "/metrics").body,
+              HasSubstr("tensorkv_connections_cut_total 1\n"));
 }
 
 TEST(HostilePeerTest, ConnectionsBeyondTheLimitAreClosed) {
@@ -478,9 +488,7 @@ TEST(ServerShutdownTest, HappensOnce) {
 class ServerMonitoringTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
-    ServerOptions options = Local();
-    options.metrics_listen = "127.0.0.1:0";
-    server_ = Server::Create(options).value();
+    server_ = Server::Create(WithHttp()).value();
     const auto stub = StubOf(*server_);
     ASSERT_OK(Init(*stub, "bytes"));
     ASSERT_OK(Pull(*stub));
@@ -533,9 +541,7 @@ TEST_F(ServerMonitoringTest, ShowsTheProcess) {
 }
 
 TEST_F(ServerMonitoringTest, IdlePageIsShort) {
-  ServerOptions options = Local();
-  options.metrics_listen = "127.0.0.1:0";
-  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(options));
+  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(WithHttp()));
 
   const std::string page = HttpGet(server->metrics_port(), "/metrics").body;
 
