@@ -75,7 +75,7 @@ void GrpcServerMetrics::AddSeries(Method method) {
 }
 
 void GrpcServerMetrics::Started(Method method) {
-  absl::call_once(of(method).once, [this, method] { AddSeries(method); });
+  std::call_once(of(method).once, [this, method] { AddSeries(method); });
   of(method).started->Increment();
 }
 

@@ -4,8 +4,8 @@
 #define TENSORKV_SERVICE_METRICS_GRPC_SERVER_METRICS_H_
 
 #include <array>
+#include <mutex>
 
-#include "absl/base/call_once.h"
 #include "prometheus/counter.h"
 #include "prometheus/family.h"
 #include "prometheus/histogram.h"
@@ -42,7 +42,7 @@ class GrpcServerMetrics final : public CallObserver {
   struct MethodMetrics {
     prometheus::Counter* started = nullptr;
     // The others are set by the first call.
-    absl::once_flag once;
+    std::once_flag once;
     std::array<prometheus::Counter*, kNumCodes> handled = {};
     prometheus::Histogram* handling_seconds = nullptr;
     prometheus::Histogram* received_bytes = nullptr;

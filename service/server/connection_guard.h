@@ -27,7 +27,7 @@ namespace tensorkv {
 // Thread-safe.
 class ConnectionGuard {
  public:
-  static constexpr uint64_t kMaxHeaderBlockBytes = 256 * 1024;
+  static constexpr uint64_t kMaxHeaderBlockBytes = 64 * 1024;
   // By address.
   static constexpr double kMaxResets = 5000;
   static constexpr double kResetsPerSecond = 1000;

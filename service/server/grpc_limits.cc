@@ -69,9 +69,6 @@ void ApplyLimits(const ServerOptions& options, grpc::ServerBuilder* builder) {
   set(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs);
   set(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
   set(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
-  // Else only two of them are sent while a call waits: a peer that dies later
-  // is never found out.
-  set(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   set(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
       kMinPingIntervalMs);
   set(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kMaxConnectionIdleMs);
