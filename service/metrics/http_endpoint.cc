@@ -192,8 +192,10 @@ bool HttpEndpoint::Serve(Peer& peer) {
     if (size < 0) return errno == EAGAIN || errno == EINTR;
     peer.num_sent += static_cast<size_t>(size);
   }
-  // What it may have sent besides must not turn the end into a reset.
-  shutdown(peer.fd.get(), SHUT_WR);
+  // Bytes that nobody has read would turn the end into a reset, and the reply
+  // might be lost.
+  char rest[4096];
+  recv(peer.fd.get(), rest, sizeof(rest), 0);
   return false;
 }
 

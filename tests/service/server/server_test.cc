@@ -329,10 +329,14 @@ class RawPeer {
 TEST(HostilePeerTest, HeadersWithoutEndEndTheConnection) {
   ASSERT_OK_AND_ASSIGN(auto server, Server::Create(WithHttp()));
   RawPeer peer(server->port());
-  // The beginning of a literal header field; the rest never ends.
-  peer.Send(Frame(1, 0, 1, std::string(1000, '\0')));
+  // Literal fields, "x" with a value of 100 bytes.
+  std::string fields;
+  for (int i = 0; i < 100; ++i) {
+    fields += absl::StrCat(std::string("\0\1x\x64", 4), std::string(100, 'y'));
+  }
+  peer.Send(Frame(1, 0, 1, fields));
 
-  while (peer.Send(Frame(9, 0, 1, std::string(16000, '\0')))) {
+  while (peer.Send(Frame(9, 0, 1, fields))) {
   }
 
   EXPECT_OK(Init(*StubOf(*server), "bytes"));
