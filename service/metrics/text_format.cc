@@ -17,6 +17,8 @@ using prometheus::MetricType;
 
 // All integers up to there are doubles.
 constexpr double kMaxInteger = 1LL << 53;
+// From there on, fixed notation takes few zeros.
+constexpr double kMinFixed = 1e-6;
 
 std::string NumberOf(double value) {
   if (std::isnan(value)) return "NaN";
@@ -24,8 +26,12 @@ std::string NumberOf(double value) {
   if (value == std::floor(value) && std::abs(value) < kMaxInteger) {
     return absl::StrCat(static_cast<int64_t>(value));
   }
-  char text[32];
-  const auto end = std::to_chars(std::begin(text), std::end(text), value).ptr;
+  char text[64];
+  const bool is_small = std::abs(value) < kMinFixed;
+  const auto end = std::to_chars(std::begin(text), std::end(text), value,
+                                 is_small ? std::chars_format::scientific
+                                          : std::chars_format::fixed)
+                       .ptr;
   return std::string(text, end);
 }
 

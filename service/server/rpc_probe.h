@@ -18,11 +18,15 @@ namespace tensorkv {
 class RpcProbe {
  public:
   explicit RpcProbe(grpc::Server* server);
-  // Cancels the call under way and waits for its end.
-  ~RpcProbe();
+  ~RpcProbe() { Stop(); }
 
-  // Has `done` called when the server has answered. REQUIRES: no other call is
-  // under way.
+  // Cancels the call under way, waits for its end, and makes no other. Comes
+  // before the server's shutdown: gRPC 1.51 crashes when a call within the
+  // process begins after that.
+  void Stop();
+
+  // Has `done` called when the server has answered, unless stopped. REQUIRES:
+  // no other call is under way.
   void Start(absl::AnyInvocable<void() &&> done);
 
  private:
@@ -36,8 +40,11 @@ class RpcProbe {
 
   Mutex mutex_;
   CondVar ended_;
-  // Null while no call is under way.
+  bool is_stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  // Null while the server has no call to answer.
   std::unique_ptr<grpc::ClientContext> context_ ABSL_GUARDED_BY(mutex_);
+  // Calls whose end has not been told to its end: one, or for moments two.
+  int num_calls_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::AnyInvocable<void() &&> done_ ABSL_GUARDED_BY(mutex_);
 };
 

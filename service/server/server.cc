@@ -244,6 +244,7 @@ void Server::Shutdown(absl::Duration grace) {
   engine_.CancelWaits();
   if (grpc_server_ == nullptr) return;
   acceptor_->Stop();
+  if (rpc_probe_ != nullptr) rpc_probe_->Stop();
   grpc_server_->Shutdown(After(grace));
 }
 
