@@ -13,7 +13,7 @@ using prometheus::ClientMetric;
 using prometheus::MetricFamily;
 using prometheus::MetricType;
 
-using Summaries = std::vector<NamespaceSummary>;
+using Statuses = std::vector<NamespaceStatus>;
 using Field = uint64_t NamespaceStatus::*;
 
 ClientMetric Sample(const NamespaceStatus& status, MetricType type,
@@ -25,11 +25,10 @@ ClientMetric Sample(const NamespaceStatus& status, MetricType type,
   return metric;
 }
 
-MetricFamily FamilyOf(const Summaries& summaries, std::string name,
+MetricFamily FamilyOf(const Statuses& statuses, std::string name,
                       std::string help, MetricType type, Field field) {
   MetricFamily family{std::move(name), std::move(help), type, {}};
-  for (const NamespaceSummary& each : summaries) {
-    const NamespaceStatus& status = each.numbers;
+  for (const NamespaceStatus& status : statuses) {
     family.metric.push_back(Sample(status, type, status.*field));
   }
   return family;
@@ -41,11 +40,10 @@ void AddUse(const NamespaceStatus& status, const char* use, uint64_t bytes,
   family.metric.back().label.push_back({"use", use});
 }
 
-MetricFamily MemoryFamily(const Summaries& summaries) {
+MetricFamily MemoryFamily(const Statuses& statuses) {
   MetricFamily family{
       "tensorkv_memory_bytes", "Bytes held, by use.", MetricType::Gauge, {}};
-  for (const NamespaceSummary& each : summaries) {
-    const NamespaceStatus& status = each.numbers;
+  for (const NamespaceStatus& status : statuses) {
     AddUse(status, "values", status.memory.values, family);
     AddUse(status, "state", status.memory.state, family);
     AddUse(status, "contributions", status.memory.contributions, family);
@@ -54,7 +52,7 @@ MetricFamily MemoryFamily(const Summaries& summaries) {
   return family;
 }
 
-MetricFamily DeviceMemoryFamily(const Summaries& summaries) {
+MetricFamily DeviceMemoryFamily(const Statuses& statuses) {
   MetricFamily family{"tensorkv_device_memory_bytes",
                       "Bytes held on GPUs, by use.",
                       MetricType::Gauge,
@@ -64,8 +62,7 @@ MetricFamily DeviceMemoryFamily(const Summaries& summaries) {
     AddUse(status, use, bytes, family);
     family.metric.back().label.push_back({"device", on.device});
   };
-  for (const NamespaceSummary& each : summaries) {
-    const NamespaceStatus& status = each.numbers;
+  for (const NamespaceStatus& status : statuses) {
     for (const DeviceMemoryUse& on : status.device_memory) {
       add(status, on, "values", on.memory.values);
       add(status, on, "state", on.memory.state);
@@ -75,7 +72,7 @@ MetricFamily DeviceMemoryFamily(const Summaries& summaries) {
   return family;
 }
 
-MetricFamily RefusedFamily(const Summaries& summaries) {
+MetricFamily RefusedFamily(const Statuses& statuses) {
   MetricFamily family{"tensorkv_contributions_refused_total",
                       "Contributions that came too late, twice, or from no "
                       "member.",
@@ -86,8 +83,7 @@ MetricFamily RefusedFamily(const Summaries& summaries) {
     family.metric.push_back(Sample(status, MetricType::Counter, count));
     family.metric.back().label.push_back({"reason", reason});
   };
-  for (const NamespaceSummary& each : summaries) {
-    const NamespaceStatus& status = each.numbers;
+  for (const NamespaceStatus& status : statuses) {
     add(status, "late", status.contributions_late);
     add(status, "duplicate", status.contributions_duplicate);
     add(status, "fenced", status.contributions_fenced);
@@ -95,13 +91,26 @@ MetricFamily RefusedFamily(const Summaries& summaries) {
   return family;
 }
 
-// Of what is counted beside a namespace's own numbers.
-MetricFamily GaugeOf(const Summaries& summaries, std::string name,
-                     std::string help, uint64_t NamespaceSummary::*field) {
-  MetricFamily family{std::move(name), std::move(help), MetricType::Gauge, {}};
-  for (const NamespaceSummary& summary : summaries) {
+MetricFamily BudgetFamily(const Statuses& statuses) {
+  MetricFamily family{"tensorkv_namespace_budget_bytes",
+                      "Bound on the bytes held.",
+                      MetricType::Gauge,
+                      {}};
+  for (const NamespaceStatus& status : statuses) {
     family.metric.push_back(
-        Sample(summary.numbers, MetricType::Gauge, summary.*field));
+        Sample(status, MetricType::Gauge, status.config.budget_bytes));
+  }
+  return family;
+}
+
+MetricFamily LiveWorkersFamily(const Statuses& statuses) {
+  MetricFamily family{"tensorkv_workers_live",
+                      "Workers whose lease has not ended.",
+                      MetricType::Gauge,
+                      {}};
+  for (const NamespaceStatus& status : statuses) {
+    family.metric.push_back(
+        Sample(status, MetricType::Gauge, status.live_workers));
   }
   return family;
 }
@@ -126,13 +135,12 @@ const char* NameOf(WaitReason reason) {
   return "attempt";
 }
 
-MetricFamily WaitingFamily(const Summaries& summaries) {
+MetricFamily WaitingFamily(const Statuses& statuses) {
   MetricFamily family{"tensorkv_waiting",
                       "Calls that wait now, by what they wait for.",
                       MetricType::Gauge,
                       {}};
-  for (const NamespaceSummary& each : summaries) {
-    const NamespaceStatus& status = each.numbers;
+  for (const NamespaceStatus& status : statuses) {
     for (const WaitStatus& wait : status.waits) {
       if (wait.calls_waiting + wait.calls_ended == 0) continue;
       family.metric.push_back(
@@ -144,14 +152,13 @@ MetricFamily WaitingFamily(const Summaries& summaries) {
 }
 
 // Sum and count, without quantiles.
-MetricFamily WaitedFamily(const Summaries& summaries) {
+MetricFamily WaitedFamily(const Statuses& statuses) {
   MetricFamily family{"tensorkv_waited_seconds",
                       "How long calls have waited, by what they waited for "
                       "last.",
                       MetricType::Summary,
                       {}};
-  for (const NamespaceSummary& each : summaries) {
-    const NamespaceStatus& status = each.numbers;
+  for (const NamespaceStatus& status : statuses) {
     for (const WaitStatus& wait : status.waits) {
       ClientMetric& metric = family.metric.emplace_back();
       metric.label = {{"namespace", status.name},
@@ -166,18 +173,17 @@ MetricFamily WaitedFamily(const Summaries& summaries) {
 }  // namespace
 
 std::vector<MetricFamily> StoreCollectable::Collect() const {
-  const Summaries summaries = namespaces_.Summaries();
+  const Statuses statuses = namespaces_.Summaries();
   const auto family = [&](const char* name, const char* help, MetricType type,
                           Field field) {
-    return FamilyOf(summaries, name, help, type, field);
+    return FamilyOf(statuses, name, help, type, field);
   };
   return {
       family("tensorkv_keys", "Keys that exist.", MetricType::Gauge,
              &NamespaceStatus::num_keys),
-      MemoryFamily(summaries),
-      GaugeOf(summaries, "tensorkv_namespace_budget_bytes",
-              "Bound on the bytes held.", &NamespaceSummary::budget_bytes),
-      DeviceMemoryFamily(summaries),
+      MemoryFamily(statuses),
+      BudgetFamily(statuses),
+      DeviceMemoryFamily(statuses),
       family("tensorkv_updates_total", "Updates applied to values.",
              MetricType::Counter, &NamespaceStatus::updates_applied),
       family("tensorkv_rounds_open", "Rounds that wait for contributions.",
@@ -188,14 +194,12 @@ std::vector<MetricFamily> StoreCollectable::Collect() const {
              MetricType::Counter, &NamespaceStatus::rounds_failed),
       family("tensorkv_calls_waiting", "Calls that wait.", MetricType::Gauge,
              &NamespaceStatus::calls_waiting),
-      WaitingFamily(summaries),
-      WaitedFamily(summaries),
-      GaugeOf(summaries, "tensorkv_workers_live",
-              "Workers whose lease has not ended.",
-              &NamespaceSummary::num_workers_live),
+      WaitingFamily(statuses),
+      WaitedFamily(statuses),
+      LiveWorkersFamily(statuses),
       family("tensorkv_lease_expirations_total", "Workers that were lost.",
              MetricType::Counter, &NamespaceStatus::lease_expirations),
-      RefusedFamily(summaries),
+      RefusedFamily(statuses),
       family("tensorkv_slowest_worker_lag_steps",
              "Steps between the fastest worker and the slowest.",
              MetricType::Gauge, &NamespaceStatus::slowest_lag),

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "contract/reason.h"
 #include "service/store/names.h"
 #include "service/store/once_calls.h"
 
@@ -17,6 +18,17 @@ absl::Status ShuttingDown() {
 std::string RuleChange(absl::string_view pattern, absl::string_view rule) {
   if (pattern.empty()) return absl::StrCat("default rule ", rule);
   return absl::StrCat("rule ", rule, " for ", Quoted(pattern));
+}
+
+absl::Status WasReplaced(absl::string_view name_space, uint64_t expected,
+                         uint64_t actual) {
+  const std::string present = absl::StrCat(absl::Hex(actual, absl::kZeroPad16));
+  return WithReason(absl::FailedPreconditionError(absl::StrCat(
+                        "namespace ", Quoted(name_space), ": expected uid ",
+                        absl::Hex(expected, absl::kZeroPad16), ", got ",
+                        present, ": it was deleted and created again")),
+                    Reason::kNamespaceReplaced,
+                    {{"namespace", name_space}, {"uid", present}});
 }
 
 }  // namespace
@@ -50,13 +62,19 @@ MemoryTensorStore::MemoryTensorStore(const MemoryTensorStoreOptions& options,
 MemoryTensorStore::~MemoryTensorStore() { CancelWaits(); }
 
 absl::StatusOr<MemoryTensorStore::NamespacePtr> MemoryTensorStore::Find(
-    absl::string_view name_space) const {
+    absl::string_view name_space, uint64_t uid) const {
   if (name_space.empty()) name_space = kDefaultNamespace;
   MutexLock lock(&mutex_);
   const auto it = namespaces_.find(name_space);
-  if (it != namespaces_.end()) return it->second;
-  return absl::NotFoundError(
-      absl::StrCat("namespace ", Quoted(name_space), " does not exist"));
+  if (it == namespaces_.end()) {
+    return WithReason(absl::NotFoundError(absl::StrCat(
+                          "namespace ", Quoted(name_space), " does not exist")),
+                      Reason::kNamespaceNotFound, {{"namespace", name_space}});
+  }
+  if (uid != 0 && it->second->uid() != uid) {
+    return WasReplaced(name_space, uid, it->second->uid());
+  }
+  return it->second;
 }
 
 std::vector<MemoryTensorStore::NamespacePtr> MemoryTensorStore::All() const {
@@ -80,7 +98,8 @@ CallContext MemoryTensorStore::Bounded(CallContext context) const {
 
 void MemoryTensorStore::Init(InitRequest request, CallContext context,
                              ReplyCallback<InitReply> done) {
-  const absl::StatusOr<NamespacePtr> found = Find(request.name_space);
+  const absl::StatusOr<NamespacePtr> found =
+      Find(request.name_space, request.namespace_uid);
   if (!found.ok()) return std::move(done)(found.status());
   InitOnce(*found, std::move(request), Bounded(std::move(context)),
            std::move(done));
@@ -88,7 +107,8 @@ void MemoryTensorStore::Init(InitRequest request, CallContext context,
 
 void MemoryTensorStore::Push(PushRequest request, CallContext context,
                              ReplyCallback<PushReply> done) {
-  const absl::StatusOr<NamespacePtr> found = Find(request.name_space);
+  const absl::StatusOr<NamespacePtr> found =
+      Find(request.name_space, request.namespace_uid);
   if (!found.ok()) return std::move(done)(found.status());
   PushOnce(*found, std::move(request), Bounded(std::move(context)),
            std::move(done));
@@ -96,22 +116,25 @@ void MemoryTensorStore::Push(PushRequest request, CallContext context,
 
 void MemoryTensorStore::Pull(PullRequest request, CallContext context,
                              ReplyCallback<PullReply> done) {
-  const absl::StatusOr<NamespacePtr> found = Find(request.name_space);
+  const absl::StatusOr<NamespacePtr> found =
+      Find(request.name_space, request.namespace_uid);
   if (!found.ok()) return std::move(done)(found.status());
-  PullOnce(*found, std::move(request), Bounded(std::move(context)),
-           std::move(done));
+  (*found)->Pull(std::move(request), Bounded(std::move(context)),
+                 std::move(done));
 }
 
 void MemoryTensorStore::PushPull(PushRequest request, CallContext context,
                                  ReplyCallback<PullReply> done) {
-  const absl::StatusOr<NamespacePtr> found = Find(request.name_space);
+  const absl::StatusOr<NamespacePtr> found =
+      Find(request.name_space, request.namespace_uid);
   if (!found.ok()) return std::move(done)(found.status());
   PushPullOnce(*found, std::move(request), Bounded(std::move(context)),
                std::move(done));
 }
 
 absl::StatusOr<DeleteReply> MemoryTensorStore::Delete(DeleteRequest request) {
-  ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
+  ASSIGN_OR_RETURN(const NamespacePtr found,
+                   Find(request.name_space, request.namespace_uid));
   return DeleteOnce(*found, request);
 }
 
@@ -126,12 +149,14 @@ absl::StatusOr<StatReply> MemoryTensorStore::Stat(const StatRequest& request) {
 }
 
 absl::Status MemoryTensorStore::CheckInit(const InitRequest& request) {
-  ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
+  ASSIGN_OR_RETURN(const NamespacePtr found,
+                   Find(request.name_space, request.namespace_uid));
   return found->CheckInit(request);
 }
 
 absl::Status MemoryTensorStore::CheckPush(const PushRequest& request) {
-  ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
+  ASSIGN_OR_RETURN(const NamespacePtr found,
+                   Find(request.name_space, request.namespace_uid));
   return found->CheckPush(request);
 }
 
@@ -141,13 +166,13 @@ absl::Status MemoryTensorStore::Allocate(absl::string_view name_space,
   return found->Allocate(tensors);
 }
 
-absl::Status MemoryTensorStore::CreateNamespace(
+absl::StatusOr<CreateNamespaceReply> MemoryTensorStore::CreateNamespace(
     const CreateNamespaceRequest& request) {
   return CreateNamespaceOnce(*calls_, request,
                              [&] { return MakeNamespace(request); });
 }
 
-absl::Status MemoryTensorStore::MakeNamespace(
+absl::StatusOr<CreateNamespaceReply> MemoryTensorStore::MakeNamespace(
     const CreateNamespaceRequest& request) {
   if (request.on_existing == OnExisting::kReplace) {
     return absl::InvalidArgumentError(
@@ -156,16 +181,18 @@ absl::Status MemoryTensorStore::MakeNamespace(
   ASSIGN_OR_RETURN(
       NamespacePtr created,
       Namespace::Create(request.name_space, request.config, environment_));
+  Inserted inserted;
   {
     MutexLock lock(&mutex_);
-    ASSIGN_OR_RETURN(const bool is_new, Insert(request, std::move(created)));
-    if (!is_new) return absl::OkStatus();
+    ASSIGN_OR_RETURN(inserted, Insert(request, std::move(created)));
   }
-  Report(StoreEvent::kNamespaceCreated, request.name_space, "");
-  return absl::OkStatus();
+  if (inserted.is_new) {
+    Report(StoreEvent::kNamespaceCreated, request.name_space, "");
+  }
+  return inserted.reply;
 }
 
-absl::StatusOr<bool> MemoryTensorStore::Insert(
+absl::StatusOr<MemoryTensorStore::Inserted> MemoryTensorStore::Insert(
     const CreateNamespaceRequest& request, NamespacePtr created) {
   const auto existing = namespaces_.find(request.name_space);
   if (existing != namespaces_.end()) {
@@ -174,7 +201,9 @@ absl::StatusOr<bool> MemoryTensorStore::Insert(
     if (request.on_existing == OnExisting::kFail) {
       return absl::AlreadyExistsError(absl::StrCat(subject, " exists already"));
     }
-    if (existing->second->config() == created->config()) return false;
+    if (existing->second->config() == created->config()) {
+      return Inserted{{existing->second->uid()}, /*is_new=*/false};
+    }
     return absl::FailedPreconditionError(
         absl::StrCat(subject, " exists already, with another configuration"));
   }
@@ -183,8 +212,9 @@ absl::StatusOr<bool> MemoryTensorStore::Insert(
         absl::StrCat("namespaces of this server: expected at most ",
                      max_namespaces_, ", got one more"));
   }
+  const CreateNamespaceReply reply = {created->uid()};
   namespaces_.emplace(request.name_space, std::move(created));
-  return true;
+  return Inserted{reply, /*is_new=*/true};
 }
 
 absl::StatusOr<NamespaceStatus> MemoryTensorStore::DescribeNamespace(
@@ -196,12 +226,15 @@ absl::StatusOr<NamespaceStatus> MemoryTensorStore::DescribeNamespace(
 absl::StatusOr<std::vector<NamespaceStatus>>
 MemoryTensorStore::ListNamespaces() {
   std::vector<NamespaceStatus> statuses;
-  for (const NamespacePtr& each : All()) statuses.push_back(each->Describe());
+  for (const NamespacePtr& each : All()) {
+    statuses.push_back(each->Describe());
+    statuses.back().workers.clear();
+  }
   return statuses;
 }
 
-std::vector<NamespaceSummary> MemoryTensorStore::Summaries() const {
-  std::vector<NamespaceSummary> summaries;
+std::vector<NamespaceStatus> MemoryTensorStore::Summaries() const {
+  std::vector<NamespaceStatus> summaries;
   for (const NamespacePtr& each : All()) summaries.push_back(each->Summarize());
   return summaries;
 }
@@ -231,6 +264,14 @@ absl::Status MemoryTensorStore::SetRule(const SetRuleRequest& request) {
   return absl::OkStatus();
 }
 
+absl::Status MemoryTensorStore::UnsetRule(const UnsetRuleRequest& request) {
+  ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
+  RETURN_IF_ERROR(UnsetRuleOnce(*found, request));
+  Report(StoreEvent::kRuleChanged, request.name_space,
+         absl::StrCat("no rule for ", Quoted(request.key_pattern)));
+  return absl::OkStatus();
+}
+
 absl::StatusOr<RuleSpec> MemoryTensorStore::SetHyperparameters(
     const SetHyperparametersRequest& request) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
@@ -241,7 +282,8 @@ absl::StatusOr<RuleSpec> MemoryTensorStore::SetHyperparameters(
 }
 
 absl::StatusOr<JoinReply> MemoryTensorStore::Join(const JoinRequest& request) {
-  ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
+  ASSIGN_OR_RETURN(const NamespacePtr found,
+                   Find(request.name_space, request.namespace_uid));
   ASSIGN_OR_RETURN(JoinReply reply, JoinOnce(*found, request));
   Report(StoreEvent::kWorkerJoined, request.name_space,
          absl::StrCat("rank ", reply.worker.rank, " (",
@@ -265,7 +307,8 @@ absl::Status MemoryTensorStore::Leave(const LeaveRequest& request) {
 
 void MemoryTensorStore::Barrier(BarrierRequest request, CallContext context,
                                 ReplyCallback<BarrierReply> done) {
-  const absl::StatusOr<NamespacePtr> found = Find(request.name_space);
+  const absl::StatusOr<NamespacePtr> found =
+      Find(request.name_space, request.namespace_uid);
   if (!found.ok()) return std::move(done)(found.status());
   BarrierOnce(*found, std::move(request), Bounded(std::move(context)),
               std::move(done));

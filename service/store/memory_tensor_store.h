@@ -88,12 +88,14 @@ class MemoryTensorStore final : public TensorStore,
   absl::Status Allocate(absl::string_view name_space,
                         absl::Span<Tensor* const> tensors) override;
 
-  absl::Status CreateNamespace(const CreateNamespaceRequest& request) override;
+  absl::StatusOr<CreateNamespaceReply> CreateNamespace(
+      const CreateNamespaceRequest& request) override;
   absl::StatusOr<NamespaceStatus> DescribeNamespace(
       absl::string_view name_space) override;
   absl::StatusOr<std::vector<NamespaceStatus>> ListNamespaces() override;
   absl::Status DeleteNamespace(absl::string_view name_space) override;
   absl::Status SetRule(const SetRuleRequest& request) override;
+  absl::Status UnsetRule(const UnsetRuleRequest& request) override;
   absl::StatusOr<RuleSpec> SetHyperparameters(
       const SetHyperparametersRequest& request) override;
 
@@ -104,7 +106,7 @@ class MemoryTensorStore final : public TensorStore,
   void Barrier(BarrierRequest request, CallContext context,
                ReplyCallback<BarrierReply> done) override;
 
-  std::vector<NamespaceSummary> Summaries() const override;
+  std::vector<NamespaceStatus> Summaries() const override;
 
   // Ends every waiting call with Unavailable; calls that would wait from now
   // on end so too. For shutdown.
@@ -119,18 +121,26 @@ class MemoryTensorStore final : public TensorStore,
  private:
   using NamespacePtr = std::shared_ptr<Namespace>;
 
-  absl::Status MakeNamespace(const CreateNamespaceRequest& request);
-  // Whether `created` is new; an existing one may do instead.
-  absl::StatusOr<bool> Insert(const CreateNamespaceRequest& request,
-                              NamespacePtr created)
+  struct Inserted {
+    CreateNamespaceReply reply;
+    bool is_new = false;
+  };
+
+  absl::StatusOr<CreateNamespaceReply> MakeNamespace(
+      const CreateNamespaceRequest& request);
+  // Adds `created`, unless an existing namespace will do.
+  absl::StatusOr<Inserted> Insert(const CreateNamespaceRequest& request,
+                                  NamespacePtr created)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The context of a call that waits no longer than the store lets it.
   CallContext Bounded(CallContext context) const;
   // Tells the observer.
   void Report(StoreEvent event, absl::string_view name_space,
               absl::string_view detail) const;
-  // Errors: NotFound.
-  absl::StatusOr<NamespacePtr> Find(absl::string_view name_space) const;
+  // The namespace of that name, and of that uid unless it is 0.
+  // Errors: NotFound · FailedPrecondition (another uid).
+  absl::StatusOr<NamespacePtr> Find(absl::string_view name_space,
+                                    uint64_t uid = 0) const;
   std::vector<NamespacePtr> All() const;
 
   const DeviceSet devices_;

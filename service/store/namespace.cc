@@ -3,6 +3,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <random>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -48,6 +49,12 @@ CallWindowOptions WindowOptions(uint64_t budget_bytes,
           .max_wait = max_wait};
 }
 
+uint64_t RandomUid() {
+  std::random_device random;
+  const uint64_t high = random();
+  return std::max<uint64_t>(high << 32 | random(), 1);
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<Namespace>> Namespace::Create(
@@ -82,6 +89,7 @@ Namespace::Namespace(std::string name, NamespaceConfig config,
                      WorkerGroupPtr workers, std::unique_ptr<PushMode> mode,
                      SharedRule rule, const NamespaceEnvironment& environment)
     : name_(std::move(name)),
+      uid_(RandomUid()),
       config_(std::move(config)),
       workers_(std::move(workers)),
       mode_(std::move(mode)),
@@ -206,6 +214,7 @@ absl::Status Namespace::AddDigests(absl::Span<KeyStatus> keys) {
 NamespaceStatus Namespace::Numbers(const WaitStatus& attempts) const {
   NamespaceStatus status;
   status.name = name_;
+  status.uid = uid_;
   status.memory = memory_.used();
   status.device_memory = memory_.used_on_gpus();
   status.num_keys = keys_.size();
@@ -216,6 +225,7 @@ NamespaceStatus Namespace::Numbers(const WaitStatus& attempts) const {
   status.calls_waiting = waits_.num_parked() + attempts.calls_waiting;
   status.waits.assign(waits_.statuses().begin(), waits_.statuses().end());
   status.waits[static_cast<size_t>(attempts.reason)] = attempts;
+  status.live_workers = workers_->num_live();
   status.lease_expirations = workers_->num_expirations();
   status.contributions_late = contributions_late_;
   status.contributions_duplicate = contributions_duplicate_;
@@ -235,12 +245,12 @@ NamespaceStatus Namespace::Describe() const {
   return status;
 }
 
-NamespaceSummary Namespace::Summarize() const {
+NamespaceStatus Namespace::Summarize() const {
   const WaitStatus attempts = calls_->waits();
   MutexLock lock(&mutex_);
-  return {.numbers = Numbers(attempts),
-          .budget_bytes = config_.budget_bytes,
-          .num_workers_live = workers_->num_live()};
+  NamespaceStatus status = Numbers(attempts);
+  status.config.budget_bytes = config_.budget_bytes;
+  return status;
 }
 
 }  // namespace tensorkv

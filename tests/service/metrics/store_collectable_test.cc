@@ -17,19 +17,15 @@ using ::testing::Not;
 
 class FixedSummaries final : public NamespaceSummaries {
  public:
-  std::vector<NamespaceSummary> Summaries() const override { return summaries; }
+  std::vector<NamespaceStatus> Summaries() const override { return summaries; }
 
-  std::vector<NamespaceSummary> summaries;
+  std::vector<NamespaceStatus> summaries;
 };
 
 class StoreCollectableTest : public ::testing::Test {
  protected:
   std::string Scrape(std::vector<NamespaceStatus> statuses) {
-    for (NamespaceStatus& status : statuses) {
-      namespaces_.summaries.push_back({.numbers = std::move(status),
-                                       .budget_bytes = 77,
-                                       .num_workers_live = 1});
-    }
+    namespaces_.summaries = std::move(statuses);
     return Exposition(collectable_);
   }
 
@@ -39,6 +35,7 @@ class StoreCollectableTest : public ::testing::Test {
 
 TEST_F(StoreCollectableTest, ShowsEveryNumberOfANamespace) {
   const std::string text = Scrape({{.name = "n",
+                                    .config = {.budget_bytes = 77},
                                     .num_keys = 1,
                                     .memory = {2, 3, 4},
                                     .updates_applied = 5,
@@ -81,6 +78,7 @@ TEST_F(StoreCollectableTest, ShowsWorkersAndWaits) {
                             .contributions_duplicate = 5,
                             .contributions_fenced = 6,
                             .slowest_lag = 7};
+  status.live_workers = 1;
   status.waits = {{.reason = WaitReason::kRound,
                    .calls_waiting = 8,
                    .calls_ended = 9,
