@@ -15,6 +15,11 @@ absl::Status ShuttingDown() {
   return absl::UnavailableError("the server is shutting down");
 }
 
+std::string RuleChange(absl::string_view pattern, absl::string_view rule) {
+  if (pattern.empty()) return absl::StrCat("default rule ", rule);
+  return absl::StrCat("rule ", rule, " for ", Quoted(pattern));
+}
+
 absl::Status WasReplaced(absl::string_view name_space, uint64_t expected,
                          uint64_t actual) {
   const std::string present = absl::StrCat(absl::Hex(actual, absl::kZeroPad16));
@@ -39,6 +44,7 @@ MemoryTensorStore::MemoryTensorStore(const MemoryTensorStoreOptions& options,
                    .executor = &executor_,
                    .budgets = &budgets_,
                    .next_epoch = &next_epoch_,
+                   .observer = options.observer,
                    .max_wait = options.max_wait,
                    .min_lease = options.min_lease,
                    .max_lease = options.max_lease,
@@ -76,6 +82,13 @@ std::vector<MemoryTensorStore::NamespacePtr> MemoryTensorStore::All() const {
   MutexLock lock(&mutex_);
   for (const auto& [name, name_space] : namespaces_) all.push_back(name_space);
   return all;
+}
+
+void MemoryTensorStore::Report(StoreEvent event, absl::string_view name_space,
+                               absl::string_view detail) const {
+  if (environment_.observer == nullptr) return;
+  if (name_space.empty()) name_space = kDefaultNamespace;
+  environment_.observer->Happened(event, name_space, detail);
 }
 
 CallContext MemoryTensorStore::Bounded(CallContext context) const {
@@ -168,7 +181,19 @@ absl::StatusOr<CreateNamespaceReply> MemoryTensorStore::MakeNamespace(
   ASSIGN_OR_RETURN(
       NamespacePtr created,
       Namespace::Create(request.name_space, request.config, environment_));
-  MutexLock lock(&mutex_);
+  Inserted inserted;
+  {
+    MutexLock lock(&mutex_);
+    ASSIGN_OR_RETURN(inserted, Insert(request, std::move(created)));
+  }
+  if (inserted.is_new) {
+    Report(StoreEvent::kNamespaceCreated, request.name_space, "");
+  }
+  return inserted.reply;
+}
+
+absl::StatusOr<MemoryTensorStore::Inserted> MemoryTensorStore::Insert(
+    const CreateNamespaceRequest& request, NamespacePtr created) {
   const auto existing = namespaces_.find(request.name_space);
   if (existing != namespaces_.end()) {
     const std::string subject =
@@ -177,7 +202,7 @@ absl::StatusOr<CreateNamespaceReply> MemoryTensorStore::MakeNamespace(
       return absl::AlreadyExistsError(absl::StrCat(subject, " exists already"));
     }
     if (existing->second->config() == created->config()) {
-      return CreateNamespaceReply{existing->second->uid()};
+      return Inserted{{existing->second->uid()}, /*is_new=*/false};
     }
     return absl::FailedPreconditionError(
         absl::StrCat(subject, " exists already, with another configuration"));
@@ -189,7 +214,7 @@ absl::StatusOr<CreateNamespaceReply> MemoryTensorStore::MakeNamespace(
   }
   const CreateNamespaceReply reply = {created->uid()};
   namespaces_.emplace(request.name_space, std::move(created));
-  return reply;
+  return Inserted{reply, /*is_new=*/true};
 }
 
 absl::StatusOr<NamespaceStatus> MemoryTensorStore::DescribeNamespace(
@@ -208,6 +233,12 @@ MemoryTensorStore::ListNamespaces() {
   return statuses;
 }
 
+std::vector<NamespaceStatus> MemoryTensorStore::Summaries() const {
+  std::vector<NamespaceStatus> summaries;
+  for (const NamespacePtr& each : All()) summaries.push_back(each->Summarize());
+  return summaries;
+}
+
 absl::Status MemoryTensorStore::DeleteNamespace(absl::string_view name_space) {
   if (name_space.empty() || name_space == kDefaultNamespace) {
     return absl::FailedPreconditionError(
@@ -221,29 +252,43 @@ absl::Status MemoryTensorStore::DeleteNamespace(absl::string_view name_space) {
   }
   found->EndWaits(absl::NotFoundError(
       absl::StrCat("namespace ", Quoted(name_space), " was deleted")));
+  Report(StoreEvent::kNamespaceDeleted, name_space, "");
   return absl::OkStatus();
 }
 
 absl::Status MemoryTensorStore::SetRule(const SetRuleRequest& request) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
-  return SetRuleOnce(*found, request);
+  RETURN_IF_ERROR(SetRuleOnce(*found, request));
+  Report(StoreEvent::kRuleChanged, request.name_space,
+         RuleChange(request.key_pattern, request.rule.name));
+  return absl::OkStatus();
 }
 
 absl::Status MemoryTensorStore::UnsetRule(const UnsetRuleRequest& request) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
-  return UnsetRuleOnce(*found, request);
+  RETURN_IF_ERROR(UnsetRuleOnce(*found, request));
+  Report(StoreEvent::kRuleChanged, request.name_space,
+         absl::StrCat("no rule for ", Quoted(request.key_pattern)));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<RuleSpec> MemoryTensorStore::SetHyperparameters(
     const SetHyperparametersRequest& request) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
-  return SetHyperparametersOnce(*found, request);
+  ASSIGN_OR_RETURN(RuleSpec rule, SetHyperparametersOnce(*found, request));
+  Report(StoreEvent::kRuleChanged, request.name_space,
+         RuleChange(request.key_pattern, rule.name));
+  return rule;
 }
 
 absl::StatusOr<JoinReply> MemoryTensorStore::Join(const JoinRequest& request) {
   ASSIGN_OR_RETURN(const NamespacePtr found,
                    Find(request.name_space, request.namespace_uid));
-  return JoinOnce(*found, request);
+  ASSIGN_OR_RETURN(JoinReply reply, JoinOnce(*found, request));
+  Report(StoreEvent::kWorkerJoined, request.name_space,
+         absl::StrCat("rank ", reply.worker.rank, " (",
+                      Quoted(request.worker_name), ")"));
+  return reply;
 }
 
 absl::StatusOr<KeepAliveReply> MemoryTensorStore::KeepAlive(
@@ -254,7 +299,10 @@ absl::StatusOr<KeepAliveReply> MemoryTensorStore::KeepAlive(
 
 absl::Status MemoryTensorStore::Leave(const LeaveRequest& request) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
-  return LeaveOnce(*found, request);
+  RETURN_IF_ERROR(LeaveOnce(*found, request));
+  Report(StoreEvent::kWorkerLeft, request.name_space,
+         absl::StrCat("rank ", request.worker.rank));
+  return absl::OkStatus();
 }
 
 void MemoryTensorStore::Barrier(BarrierRequest request, CallContext context,

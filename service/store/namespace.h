@@ -31,6 +31,7 @@
 #include "service/store/push_mode.h"
 #include "service/store/round_failures.h"
 #include "service/store/rule_bindings.h"
+#include "service/store/store_observer.h"
 #include "service/store/stored_key.h"
 #include "service/store/tensor_store.h"
 #include "service/store/update_pass.h"
@@ -47,6 +48,8 @@ struct NamespaceEnvironment {
   const ServerBudgets* budgets = nullptr;
   // Gives every worker of the server an epoch of its own; never 0.
   std::atomic<uint64_t>* next_epoch = nullptr;
+  // Hears what happens; may be null.
+  StoreObserver* observer = nullptr;
   absl::Duration max_wait;
   absl::Duration min_lease;
   absl::Duration max_lease;
@@ -94,6 +97,8 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   absl::Status Allocate(absl::Span<Tensor* const> tensors) const;
 
   NamespaceStatus Describe() const;
+  // As in NamespaceSummaries.
+  NamespaceStatus Summarize() const;
   absl::Status SetRule(const SetRuleRequest& request);
   absl::Status UnsetRule(const UnsetRuleRequest& request);
   absl::StatusOr<RuleSpec> SetHyperparameters(
@@ -162,6 +167,10 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
     std::vector<KeyPtr> released_keys;
     std::vector<std::unique_ptr<Rounds>> removed_rounds;
     std::vector<ClosedRounds> dropped_rounds;
+    // For the observer.
+    std::vector<std::string> lost_workers;
+    std::string failed_round;  // the first one
+    uint64_t num_failed_rounds = 0;
   };
 
   struct FoldOfKey {
@@ -425,6 +434,8 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndWait(const WaitingCallPtr& call, absl::StatusCode code);
   void Send(Replies replies);
+  // Tells the observer.
+  void Report(const Replies& replies) const;
 
   // namespace_members.cc
   static WorkerGroupOptions GroupOptionsOf(
@@ -513,6 +524,9 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
     return (*environment_.devices)[key.device];
   }
 
+  // What is there to count.
+  NamespaceStatus Numbers(const WaitStatus& attempts) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status NoSuchKey(absl::string_view key) const;
   absl::Status CheckNumEntries(size_t num_entries) const;
   // Whether the call has been made, or is being made, as far as one knows

@@ -230,6 +230,7 @@ void Namespace::EndLeases() {
 
 void Namespace::Lose(uint32_t rank, Replies& replies) {
   const std::string reason = workers_->DescribeLoss(rank);
+  replies.lost_workers.push_back(reason);
   if (config_.on_worker_loss == OnWorkerLoss::kFail) {
     FailRoundsWithout(rank, reason, replies);
     const Step step = workers_->step_of(rank);

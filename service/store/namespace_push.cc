@@ -519,6 +519,11 @@ void Namespace::ReportDropped(const StoredKey& key, ClosedRounds rounds,
                               absl::string_view reason, Replies& replies) {
   rounds_open_ -= rounds.size();
   rounds_failed_ += rounds.size();
+  if (replies.num_failed_rounds == 0 && !rounds.empty()) {
+    replies.failed_round = absl::StrCat("round ", rounds[0].step, " of ",
+                                        Quoted(key.name()), ": ", reason);
+  }
+  replies.num_failed_rounds += rounds.size();
   for (const ClosedRound& round : rounds) {
     ReportFailure(key, round.step, round.ranks, reason);
   }

@@ -114,6 +114,7 @@ void Namespace::EndWaits(const absl::Status& status) {
 void Namespace::Send(Replies replies) {
   // Before anybody hears of it.
   replies.dropped_rounds.clear();
+  Report(replies);
   for (const RefPtr<PushCall>& call : replies.pushes) {
     if (call->status.ok()) {
       std::move(call->done)(std::move(call->reply));
@@ -126,6 +127,20 @@ void Namespace::Send(Replies replies) {
     call->context.cancellation.reset();
     call->Send();
   }
+}
+
+void Namespace::Report(const Replies& replies) const {
+  if (environment_.observer == nullptr) return;
+  for (const std::string& worker : replies.lost_workers) {
+    environment_.observer->Happened(StoreEvent::kWorkerLost, name_, worker);
+  }
+  if (replies.num_failed_rounds == 0) return;
+  environment_.observer->Happened(
+      StoreEvent::kRoundFailed, name_,
+      replies.num_failed_rounds == 1
+          ? replies.failed_round
+          : absl::StrCat(replies.failed_round, "; and ",
+                         replies.num_failed_rounds - 1, " more"));
 }
 
 }  // namespace tensorkv

@@ -24,6 +24,7 @@ using ::tensorkv::testing::InitNow;
 using ::tensorkv::testing::ScriptedBackend;
 using ::tensorkv::testing::StatusIs;
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // Where an answer arrives. Outlives the call.
@@ -686,6 +687,63 @@ TEST_F(MemoryTensorStoreTest, NumberOfNamespacesIsBounded) {
 
   EXPECT_THAT(store.CreateNamespace({.name_space = "b"}),
               StatusIs(absl::StatusCode::kResourceExhausted));
+}
+
+// --- What the observer hears -------------------------------------------------
+
+class RecordingObserver final : public StoreObserver {
+ public:
+  void Happened(StoreEvent event, absl::string_view name_space,
+                absl::string_view detail) override {
+    events.push_back(event);
+    texts.push_back(absl::StrCat(name_space, ": ", detail));
+  }
+
+  std::vector<StoreEvent> events;
+  std::vector<std::string> texts;
+};
+
+TEST(StoreObserverTest, HearsWhatHappens) {
+  ScriptedBackend backend;
+  FakeAlarms alarms;
+  RecordingObserver observer;
+  MemoryTensorStore store({.observer = &observer}, &backend, &alarms);
+  ASSERT_OK(store.CreateNamespace(
+      {.name_space = "n", .config = {.mode = Mode::kSync, .num_workers = 2}}));
+  InitRequest init{.name_space = "n"};
+  init.entries.push_back({"w", Filled(1)});
+  ASSERT_OK(InitNow(store, std::move(init)).status());
+  ASSERT_OK(store.SetRule(
+      {.name_space = "n", .key_pattern = "w*", .rule = {.name = "sgd"}}));
+  const Worker stays =
+      store
+          .Join(
+              {.name_space = "n", .worker_name = "a", .lease = absl::Hours(1)})
+          ->worker;
+  ASSERT_OK(store
+                .Join({.name_space = "n",
+                       .worker_name = "b",
+                       .lease = absl::Seconds(1)})
+                .status());
+  PushRequest push{.name_space = "n", .worker = stays, .step = 1};
+  push.entries.push_back({"w", false, Filled(1)});
+  Inbox<PushReply> pushed;
+  store.Push(std::move(push), {}, pushed.Callback());
+
+  alarms.Advance(absl::Seconds(2));
+  ASSERT_OK(store.Leave({.name_space = "n", .worker = stays}));
+  ASSERT_OK(store.DeleteNamespace("n"));
+
+  EXPECT_THAT(
+      observer.events,
+      ElementsAre(StoreEvent::kNamespaceCreated, StoreEvent::kRuleChanged,
+                  StoreEvent::kWorkerJoined, StoreEvent::kWorkerJoined,
+                  StoreEvent::kWorkerLost, StoreEvent::kRoundFailed,
+                  StoreEvent::kWorkerLeft, StoreEvent::kNamespaceDeleted));
+  EXPECT_EQ(observer.texts[1], "n: rule sgd for \"w*\"");
+  EXPECT_EQ(observer.texts[2], "n: rank 0 (\"a\")");
+  EXPECT_THAT(observer.texts[4], HasSubstr("rank 1 "));
+  EXPECT_THAT(observer.texts[5], HasSubstr("n: round 1 of \"w\": "));
 }
 
 }  // namespace
