@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "grpcpp/impl/codegen/server_callback_handlers.h"
 #include "service/rpc/unary_call.h"
 
@@ -16,6 +17,34 @@ using RawUnaryHandler =
 using RawStreamHandler =
     grpc::internal::CallbackBidiHandler<grpc::ByteBuffer, grpc::ByteBuffer>;
 
+// To decode a larger message is worth the way to another thread.
+constexpr uint64_t kMaxInlineBytes = 1 << 20;
+
+// Whose task on the pool a call is; empty if it runs on gRPC's own thread.
+absl::string_view OwnerOf(Method method, uint64_t request_bytes) {
+  switch (method) {
+    case Method::kStat:
+    case Method::kSetRule:
+    case Method::kUnsetRule:
+    case Method::kSetHyperparameters:
+      return "digests and rules";
+    default:
+      if (request_bytes > kMaxInlineBytes) return StreamCall::kLargeMessages;
+  }
+  switch (method) {
+    case Method::kInit:
+    case Method::kPush:
+    case Method::kPull:
+    case Method::kPushPull:
+    case Method::kKeepAlive:
+    case Method::kBarrier:
+    case Method::kDescribeServer:
+      return "";
+    default:
+      return "keys, namespaces and workers";
+  }
+}
+
 }  // namespace
 
 TensorKvService::TensorKvService(Handlers* handlers,
@@ -25,6 +54,7 @@ TensorKvService::TensorKvService(Handlers* handlers,
       streams_(*streams),
       incarnation_(*streams->incarnation),
       observer_(*observer) {
+  streams_.pool = &pool_;
   Add(Method::kInit, &Handlers::Init);
   Add(Method::kPush, &Handlers::Push);
   Add(Method::kPull, &Handlers::Pull);
@@ -55,11 +85,11 @@ void TensorKvService::Add(Method method, Waiting handler) {
 }
 
 void TensorKvService::Add(Method method, Immediate handler) {
-  AddHandler(method,
-             [answer = std::bind_front(handler, &handlers_)](
-                 grpc::ByteBuffer* request, CallContext, Responder respond) {
-               std::move(respond)(answer(request));
-             });
+  AddHandler(method, [answer = std::bind_front(handler, &handlers_)](
+                         grpc::ByteBuffer* request, const CallContext& context,
+                         Responder respond) {
+    std::move(respond)(answer(request, context));
+  });
 }
 
 // What a generated raw callback service does in its constructor.
@@ -95,9 +125,21 @@ void TensorKvService::AddHandler(Method method, Handler handler) {
           return call;
         }
         // The handler empties the request, which frees the received bytes while
-        // the call waits; gRPC has no further use for them.
-        handler(const_cast<grpc::ByteBuffer*>(request), call->context(),
-                call->responder());
+        // the call waits; gRPC has no further use for them, and keeps the
+        // buffer until the call is done.
+        auto* const bytes = const_cast<grpc::ByteBuffer*>(request);
+        const absl::string_view owner = OwnerOf(method, bytes->Length());
+        if (owner.empty()) {
+          handler(bytes, call->context(), call->responder());
+          return call;
+        }
+        pool_.Submit(owner, [&handler, bytes, call] {
+          if (call->is_cancelled()) {
+            return call->responder()(
+                absl::CancelledError("the caller has given up"));
+          }
+          handler(bytes, call->context(), call->responder());
+        });
         return call;
       }));
 }

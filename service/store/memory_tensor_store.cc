@@ -132,43 +132,49 @@ void MemoryTensorStore::PushPull(PushRequest request, CallContext context,
                std::move(done));
 }
 
-absl::StatusOr<DeleteReply> MemoryTensorStore::Delete(DeleteRequest request) {
+absl::StatusOr<DeleteReply> MemoryTensorStore::Delete(
+    DeleteRequest request, const CallContext& context) {
   ASSIGN_OR_RETURN(const NamespacePtr found,
                    Find(request.name_space, request.namespace_uid));
-  return DeleteOnce(*found, request);
+  return DeleteOnce(*found, request, context);
 }
 
-absl::StatusOr<ListReply> MemoryTensorStore::List(const ListRequest& request) {
+absl::StatusOr<ListReply> MemoryTensorStore::List(const ListRequest& request,
+                                                  const CallContext&) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
   return found->List(request);
 }
 
-absl::StatusOr<StatReply> MemoryTensorStore::Stat(const StatRequest& request) {
+absl::StatusOr<StatReply> MemoryTensorStore::Stat(const StatRequest& request,
+                                                  const CallContext&) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
   return found->Stat(request);
 }
 
-absl::Status MemoryTensorStore::CheckInit(const InitRequest& request) {
+absl::Status MemoryTensorStore::CheckInit(const InitRequest& request,
+                                          const CallContext& context) {
   ASSIGN_OR_RETURN(const NamespacePtr found,
                    Find(request.name_space, request.namespace_uid));
-  return found->CheckInit(request);
+  return found->CheckInit(request, context.caller);
 }
 
-absl::Status MemoryTensorStore::CheckPush(const PushRequest& request) {
+absl::Status MemoryTensorStore::CheckPush(const PushRequest& request,
+                                          const CallContext& context) {
   ASSIGN_OR_RETURN(const NamespacePtr found,
                    Find(request.name_space, request.namespace_uid));
-  return found->CheckPush(request);
+  return found->CheckPush(request, context.caller);
 }
 
 absl::Status MemoryTensorStore::Allocate(absl::string_view name_space,
-                                         absl::Span<Tensor* const> tensors) {
+                                         absl::Span<Tensor* const> tensors,
+                                         const CallContext&) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(name_space));
   return found->Allocate(tensors);
 }
 
 absl::StatusOr<CreateNamespaceReply> MemoryTensorStore::CreateNamespace(
-    const CreateNamespaceRequest& request) {
-  return CreateNamespaceOnce(*calls_, request,
+    const CreateNamespaceRequest& request, const CallContext& context) {
+  return CreateNamespaceOnce(*calls_, request, context,
                              [&] { return MakeNamespace(request); });
 }
 
@@ -218,13 +224,13 @@ absl::StatusOr<MemoryTensorStore::Inserted> MemoryTensorStore::Insert(
 }
 
 absl::StatusOr<NamespaceStatus> MemoryTensorStore::DescribeNamespace(
-    absl::string_view name_space) {
+    absl::string_view name_space, const CallContext&) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(name_space));
   return found->Describe();
 }
 
-absl::StatusOr<std::vector<NamespaceStatus>>
-MemoryTensorStore::ListNamespaces() {
+absl::StatusOr<std::vector<NamespaceStatus>> MemoryTensorStore::ListNamespaces(
+    const CallContext&) {
   std::vector<NamespaceStatus> statuses;
   for (const NamespacePtr& each : All()) {
     statuses.push_back(each->Describe());
@@ -239,7 +245,8 @@ std::vector<NamespaceStatus> MemoryTensorStore::Summaries() const {
   return summaries;
 }
 
-absl::Status MemoryTensorStore::DeleteNamespace(absl::string_view name_space) {
+absl::Status MemoryTensorStore::DeleteNamespace(absl::string_view name_space,
+                                                const CallContext&) {
   if (name_space.empty() || name_space == kDefaultNamespace) {
     return absl::FailedPreconditionError(
         "namespace \"default\" cannot be deleted");
@@ -256,35 +263,39 @@ absl::Status MemoryTensorStore::DeleteNamespace(absl::string_view name_space) {
   return absl::OkStatus();
 }
 
-absl::Status MemoryTensorStore::SetRule(const SetRuleRequest& request) {
+absl::Status MemoryTensorStore::SetRule(const SetRuleRequest& request,
+                                        const CallContext& context) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
-  RETURN_IF_ERROR(SetRuleOnce(*found, request));
+  RETURN_IF_ERROR(SetRuleOnce(*found, request, context));
   Report(StoreEvent::kRuleChanged, request.name_space,
          RuleChange(request.key_pattern, request.rule.name));
   return absl::OkStatus();
 }
 
-absl::Status MemoryTensorStore::UnsetRule(const UnsetRuleRequest& request) {
+absl::Status MemoryTensorStore::UnsetRule(const UnsetRuleRequest& request,
+                                          const CallContext& context) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
-  RETURN_IF_ERROR(UnsetRuleOnce(*found, request));
+  RETURN_IF_ERROR(UnsetRuleOnce(*found, request, context));
   Report(StoreEvent::kRuleChanged, request.name_space,
          absl::StrCat("no rule for ", Quoted(request.key_pattern)));
   return absl::OkStatus();
 }
 
 absl::StatusOr<RuleSpec> MemoryTensorStore::SetHyperparameters(
-    const SetHyperparametersRequest& request) {
+    const SetHyperparametersRequest& request, const CallContext& context) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
-  ASSIGN_OR_RETURN(RuleSpec rule, SetHyperparametersOnce(*found, request));
+  ASSIGN_OR_RETURN(RuleSpec rule,
+                   SetHyperparametersOnce(*found, request, context));
   Report(StoreEvent::kRuleChanged, request.name_space,
          RuleChange(request.key_pattern, rule.name));
   return rule;
 }
 
-absl::StatusOr<JoinReply> MemoryTensorStore::Join(const JoinRequest& request) {
+absl::StatusOr<JoinReply> MemoryTensorStore::Join(const JoinRequest& request,
+                                                  const CallContext& context) {
   ASSIGN_OR_RETURN(const NamespacePtr found,
                    Find(request.name_space, request.namespace_uid));
-  ASSIGN_OR_RETURN(JoinReply reply, JoinOnce(*found, request));
+  ASSIGN_OR_RETURN(JoinReply reply, JoinOnce(*found, request, context));
   Report(StoreEvent::kWorkerJoined, request.name_space,
          absl::StrCat("rank ", reply.worker.rank, " (",
                       Quoted(request.worker_name), ")"));
@@ -292,14 +303,15 @@ absl::StatusOr<JoinReply> MemoryTensorStore::Join(const JoinRequest& request) {
 }
 
 absl::StatusOr<KeepAliveReply> MemoryTensorStore::KeepAlive(
-    const KeepAliveRequest& request) {
+    const KeepAliveRequest& request, const CallContext&) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
   return found->KeepAlive(request);
 }
 
-absl::Status MemoryTensorStore::Leave(const LeaveRequest& request) {
+absl::Status MemoryTensorStore::Leave(const LeaveRequest& request,
+                                      const CallContext& context) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
-  RETURN_IF_ERROR(LeaveOnce(*found, request));
+  RETURN_IF_ERROR(LeaveOnce(*found, request, context));
   Report(StoreEvent::kWorkerLeft, request.name_space,
          absl::StrCat("rank ", request.worker.rank));
   return absl::OkStatus();

@@ -117,9 +117,9 @@ absl::Status Namespace::CheckNumEntries(size_t num_entries) const {
 }
 
 absl::StatusOr<bool> Namespace::IsRepeat(
-    const std::optional<CallId>& call_id) const {
+    const Caller& caller, const std::optional<CallId>& call_id) const {
   if (!call_id) return false;
-  return calls_->Knows(*call_id);
+  return calls_->Knows(caller, *call_id);
 }
 
 KeyStatus Namespace::StatusOf(const StoredKey& key) const {

@@ -92,8 +92,9 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
                ReplyCallback<BarrierReply> done);
 
   // As in Staging.
-  absl::Status CheckInit(const InitRequest& request) const;
-  absl::Status CheckPush(const PushRequest& request);
+  absl::Status CheckInit(const InitRequest& request,
+                         const Caller& caller) const;
+  absl::Status CheckPush(const PushRequest& request, const Caller& caller);
   absl::Status Allocate(absl::Span<Tensor* const> tensors) const;
 
   NamespaceStatus Describe() const;
@@ -281,7 +282,8 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   // Whether there is room for staging and, unless the call was made before, for
   // the bytes that `check` finds it to need.
   absl::Status CheckUnlessRepeat(
-      const std::optional<CallId>& call_id, uint64_t staging_bytes,
+      const Caller& caller, const std::optional<CallId>& call_id,
+      uint64_t staging_bytes,
       absl::FunctionRef<absl::StatusOr<BytesNeeded>()> check) const;
   absl::StatusOr<BytesNeeded> BytesFor(const InitRequest& request) const;
   absl::StatusOr<BytesNeeded> BytesFor(const PushRequest& request);
@@ -531,7 +533,8 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   absl::Status CheckNumEntries(size_t num_entries) const;
   // Whether the call has been made, or is being made, as far as one knows
   // before its turn. Errors: those of CallWindow::Knows.
-  absl::StatusOr<bool> IsRepeat(const std::optional<CallId>& call_id) const;
+  absl::StatusOr<bool> IsRepeat(const Caller& caller,
+                                const std::optional<CallId>& call_id) const;
 
   const std::string name_;
   const uint64_t uid_;

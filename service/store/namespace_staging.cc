@@ -4,26 +4,28 @@
 
 namespace tensorkv {
 
-absl::Status Namespace::CheckInit(const InitRequest& request) const {
+absl::Status Namespace::CheckInit(const InitRequest& request,
+                                  const Caller& caller) const {
   RETURN_IF_ERROR(CheckFields(request));
   StagingLayout staging;
   for (const InitEntry& entry : request.entries) {
     if (!entry.tensor.has_data()) staging.Add(entry.tensor.size_bytes());
   }
-  return CheckUnlessRepeat(request.call_id, staging.total_bytes(),
+  return CheckUnlessRepeat(caller, request.call_id, staging.total_bytes(),
                            [&] { return BytesFor(request); });
 }
 
 absl::Status Namespace::CheckUnlessRepeat(
-    const std::optional<CallId>& call_id, uint64_t staging_bytes,
+    const Caller& caller, const std::optional<CallId>& call_id,
+    uint64_t staging_bytes,
     absl::FunctionRef<absl::StatusOr<BytesNeeded>()> check) const {
-  ASSIGN_OR_RETURN(bool is_repeat, IsRepeat(call_id));
+  ASSIGN_OR_RETURN(bool is_repeat, IsRepeat(caller, call_id));
   BytesNeeded needed;
   if (!is_repeat) {
     absl::StatusOr<BytesNeeded> bytes = check();
     // What speaks against it may be that it has been made meanwhile.
     if (!bytes.ok()) {
-      ASSIGN_OR_RETURN(is_repeat, IsRepeat(call_id));
+      ASSIGN_OR_RETURN(is_repeat, IsRepeat(caller, call_id));
     }
     if (!is_repeat) {
       RETURN_IF_ERROR(bytes.status());
@@ -83,7 +85,8 @@ uint64_t Namespace::StateBytesOf(const Tensor& tensor, const UpdateRule& rule) {
   return bytes;
 }
 
-absl::Status Namespace::CheckPush(const PushRequest& request) {
+absl::Status Namespace::CheckPush(const PushRequest& request,
+                                  const Caller& caller) {
   RETURN_IF_ERROR(CheckFields(request));
   StagingLayout staging;
   for (const PushEntry& entry : request.entries) {
@@ -91,7 +94,7 @@ absl::Status Namespace::CheckPush(const PushRequest& request) {
       staging.Add(entry.tensor.size_bytes());
     }
   }
-  return CheckUnlessRepeat(request.call_id, staging.total_bytes(),
+  return CheckUnlessRepeat(caller, request.call_id, staging.total_bytes(),
                            [&] { return BytesFor(request); });
 }
 

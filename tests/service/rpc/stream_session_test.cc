@@ -32,7 +32,7 @@ class StreamSessionTest : public ::testing::Test {
   }
 
   StreamSession NewSession(Method method = Method::kPushStream) {
-    return StreamSession(method, &dependencies_,
+    return StreamSession(method, Caller{"alice"}, &dependencies_,
                          [this](absl::StatusOr<StripedCall::Reply> end) {
                            outcome_ = std::move(end);
                          });
@@ -93,6 +93,7 @@ TEST_F(StreamSessionTest, PartsBecomeOnePush) {
                     ReplyCallback<PushReply> done) {
         pushed = std::move(request);
         EXPECT_EQ(context.timeout, absl::Seconds(3));
+        EXPECT_EQ(context.caller.name, "alice");
         std::move(done)(PushReply{{{.version = 2}, {.version = 5}}});
       });
   StreamSession session = NewSession();
@@ -158,7 +159,7 @@ TEST_F(StreamSessionTest, PushPullWhoseReplyCouldNotBeSentIsRefused) {
                                     .staging = &staging_,
                                     .striped_calls = &striped_calls_,
                                     .limits = {.max_message_bytes = 1024}};
-  StreamSession session(Method::kPushPullStream, &small, nullptr);
+  StreamSession session(Method::kPushPullStream, {}, &small, nullptr);
 
   EXPECT_THAT(Receive(session, Manifest()),
               StatusIs(absl::StatusCode::kResourceExhausted));

@@ -3,7 +3,9 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "base/mutex.h"
 #include "contract/reason.h"
@@ -19,6 +21,7 @@
 namespace tensorkv {
 namespace {
 
+using ::testing::_;
 using ::testing::AllOf;
 using testing::AnswerWith;
 using testing::Background;
@@ -288,8 +291,9 @@ TEST_F(TensorKvServiceTest, StatGivesKeys) {
 }
 
 TEST_F(TensorKvServiceTest, CreateNamespacePassesTheConfiguration) {
-  EXPECT_CALL(service_.namespaces,
-              CreateNamespace(Field(&CreateNamespaceRequest::name_space, "n")))
+  EXPECT_CALL(
+      service_.namespaces,
+      CreateNamespace(Field(&CreateNamespaceRequest::name_space, "n"), _))
       .WillOnce(Return(CreateNamespaceReply{.uid = 5}));
   v1::CreateNamespaceRequest request;
   request.set_namespace_("n");
@@ -302,7 +306,7 @@ TEST_F(TensorKvServiceTest, CreateNamespacePassesTheConfiguration) {
 }
 
 TEST_F(TensorKvServiceTest, DescribeNamespaceGivesItsStatus) {
-  EXPECT_CALL(service_.namespaces, DescribeNamespace(absl::string_view("n")))
+  EXPECT_CALL(service_.namespaces, DescribeNamespace(absl::string_view("n"), _))
       .WillOnce(Return(NamespaceStatus{.name = "n", .num_keys = 3}));
   v1::DescribeNamespaceRequest request;
   request.set_namespace_("n");
@@ -326,6 +330,37 @@ TEST_F(TensorKvServiceTest, ListNamespacesGivesAll) {
 
   ASSERT_EQ(reply.namespaces_size(), 2);
   EXPECT_EQ(reply.namespaces(1).name(), "b");
+}
+
+TEST_F(TensorKvServiceTest, KeepAliveAndDeleteAnswerWhileDigestsAreComputed) {
+  Notification computed;
+  EXPECT_CALL(service_.store, Stat).WillRepeatedly([&](auto&&...) {
+    computed.WaitForNotification();
+    return StatReply();
+  });
+  EXPECT_CALL(service_.membership, KeepAlive)
+      .WillOnce(Return(KeepAliveReply()));
+  EXPECT_CALL(service_.store, Delete).WillOnce(Return(DeleteReply()));
+  std::vector<std::thread> stats;
+  // More than gRPC has threads.
+  for (int i = 0; i < 20; ++i) {
+    stats.emplace_back([&] {
+      v1::StatResponse reply;
+      grpc::ClientContext context;
+      EXPECT_TRUE(service_.stub().Stat(&context, {}, &reply).ok());
+    });
+  }
+  service_.observer.WaitForStarted(stats.size());
+
+  v1::KeepAliveResponse renewed;
+  grpc::ClientContext renewing;
+  EXPECT_TRUE(service_.stub().KeepAlive(&renewing, {}, &renewed).ok());
+  v1::DeleteResponse deleted;
+  grpc::ClientContext deleting;
+  EXPECT_TRUE(service_.stub().Delete(&deleting, {}, &deleted).ok());
+
+  computed.Notify();
+  for (std::thread& stat : stats) stat.join();
 }
 
 TEST_F(TensorKvServiceTest, ListNamespacesGivesPages) {
@@ -368,7 +403,7 @@ TEST_F(TensorKvServiceTest, PageOfKeysEndsBeforeItIsTooLarge) {
 }
 
 TEST_F(TensorKvServiceTest, DeleteNamespacePassesTheName) {
-  EXPECT_CALL(service_.namespaces, DeleteNamespace(absl::string_view("n")))
+  EXPECT_CALL(service_.namespaces, DeleteNamespace(absl::string_view("n"), _))
       .WillOnce(Return(absl::OkStatus()));
   v1::DeleteNamespaceRequest request;
   request.set_namespace_("n");
@@ -382,7 +417,8 @@ TEST_F(TensorKvServiceTest, SetRulePassesPatternAndRule) {
   EXPECT_CALL(service_.namespaces,
               SetRule(AllOf(Field(&SetRuleRequest::key_pattern, "fc*"),
                             Field(&SetRuleRequest::rule,
-                                  Field(&RuleSpec::name, "adam")))))
+                                  Field(&RuleSpec::name, "adam"))),
+                      _))
       .WillOnce(Return(absl::OkStatus()));
   v1::SetRuleRequest request;
   request.set_key_pattern("fc*");
@@ -395,7 +431,7 @@ TEST_F(TensorKvServiceTest, SetRulePassesPatternAndRule) {
 
 TEST_F(TensorKvServiceTest, UnsetRulePassesThePattern) {
   EXPECT_CALL(service_.namespaces,
-              UnsetRule(Field(&UnsetRuleRequest::key_pattern, "fc*")))
+              UnsetRule(Field(&UnsetRuleRequest::key_pattern, "fc*"), _))
       .WillOnce(Return(absl::OkStatus()));
   v1::UnsetRuleRequest request;
   request.set_key_pattern("fc*");
