@@ -7,7 +7,7 @@
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
-namespace {
+namespace proto_codec_errors_test {
 
 using ::testing::HasSubstr;
 using testing::StatusIs;
@@ -165,5 +165,5 @@ TEST(MessageTest, ControlCharactersOfKeysAreEscaped) {
               StatusIs(kInvalid, HasSubstr("(\"a\\n\\x01\")")));
 }
 
-}  // namespace
+}  // namespace proto_codec_errors_test
 }  // namespace tensorkv

@@ -8,7 +8,7 @@
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
-namespace {
+namespace proto_codec_stream_test {
 
 using ::testing::HasSubstr;
 using testing::RandomRequests;
@@ -198,5 +198,5 @@ TEST(StreamProtoTest, ImpossibleStripesAreInvalid) {
       StatusIs(kInvalid, HasSubstr("expected a group")));
 }
 
-}  // namespace
+}  // namespace proto_codec_stream_test
 }  // namespace tensorkv

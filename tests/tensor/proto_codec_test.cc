@@ -12,7 +12,7 @@
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
-namespace {
+namespace proto_codec_test {
 
 using ::testing::ElementsAre;
 using ::testing::SizeIs;
@@ -419,5 +419,5 @@ TEST(ProtoCodecTest, TensorWithoutElementsNeedsNoLocation) {
   EXPECT_EQ(tensor.size_bytes(), 0);
 }
 
-}  // namespace
+}  // namespace proto_codec_test
 }  // namespace tensorkv

@@ -8,7 +8,7 @@
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
-namespace {
+namespace stripe_range_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -263,5 +263,5 @@ TEST(PartCursorTest, ReceiverAcceptsWhatTheSenderOfAnyStripeSends) {
   }
 }
 
-}  // namespace
+}  // namespace stripe_range_test
 }  // namespace tensorkv

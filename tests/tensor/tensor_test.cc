@@ -9,7 +9,7 @@
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
-namespace {
+namespace tensor_test {
 
 using ::testing::Each;
 using ::testing::ElementsAre;
@@ -222,5 +222,5 @@ TEST(FilledTensorTest, MayHaveNoElements) {
   EXPECT_EQ(tensor.num_elements(), 0);
 }
 
-}  // namespace
+}  // namespace tensor_test
 }  // namespace tensorkv

@@ -6,7 +6,7 @@
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
-namespace {
+namespace stream_request_test {
 
 using ::testing::HasSubstr;
 using testing::StatusIs;
@@ -105,5 +105,5 @@ TEST(DecodeStreamRequestTest, TooManyEntriesAreRefused) {
               StatusIs(absl::StatusCode::kResourceExhausted));
 }
 
-}  // namespace
+}  // namespace stream_request_test
 }  // namespace tensorkv

@@ -15,7 +15,7 @@
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
-namespace {
+namespace namespace_members_test {
 
 using ::absl::StatusCode;
 using ::tensorkv::testing::IsOkAndHolds;
@@ -605,5 +605,5 @@ TEST_F(BoundedTest, StepDoesNotGoBackwards) {
                        HasSubstr("step of worker 0: expected 3")));
 }
 
-}  // namespace
+}  // namespace namespace_members_test
 }  // namespace tensorkv
