@@ -48,7 +48,7 @@ INSTANTIATE_TEST_SUITE_P(
     Tensor, MalformedTest,
     ::testing::ValuesIn(std::vector<Malformed>{
         Malformed{"DTypeUnspecified", kTensor, "data: 'ABCD'", kInvalid,
-                  "dtype: expected a number from 1 to 12, got 0"},
+                  "dtype: expected a number from 1 to 15, got 0"},
         Malformed{"DTypeUnknown", kTensor, "dtype: 99 data: 'ABCD'", kInvalid,
                   "got 99"},
         Malformed{"DTypeNegative", kTensor, "dtype: -1", kInvalid, "got -1"},
