@@ -91,7 +91,7 @@ void StreamCall::OnReadDone(bool ok) {
   }
   if (!ok) return Close();
   if (message_.Length() <= kMaxInlineBytes) return Receive();
-  environment_.pool->Submit(kLargeMessages,
+  environment_.pool->Submit(context_.peer(),
                             [self = shared_from_this()] { self->Receive(); });
 }
 

@@ -10,7 +10,6 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
-#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "base/alarms.h"
 #include "base/mutex.h"
@@ -50,8 +49,6 @@ class StreamCall final
   static constexpr uint64_t kMinProgressBytes = 64 * 1024;
   // Longer messages are received on the pool.
   static constexpr uint64_t kMaxInlineBytes = 2 << 20;
-  // The owner of such tasks there.
-  static constexpr absl::string_view kLargeMessages = "large messages";
 
   // What all streams of a server share; all of it outlives them.
   struct Environment {

@@ -20,15 +20,15 @@ namespace tensorkv {
 
 // Routes the calls of every implemented method to its handler. Thread-safe.
 //
-// What takes long or may block runs on a pool, so that gRPC's threads, which
-// leases and health need, are free: large messages, rules and digests, and what
-// goes through many keys or workers, in turns, so that the quick ones do not
-// wait for the slow.
-//
 // Requests and replies pass as bytes, so that the handlers own the messages
 // they decode: a contribution outlives its call. (Generated services would
 // also answer Unimplemented to bytes that are no message.) Methods that are
 // not implemented are not registered: see UnimplementedService.
+//
+// Nothing that takes long, or may block, runs on gRPC's few threads: requests
+// of more than 1 MiB (messages of 2 MiB, in streams), and verbs that read or
+// change many keys, run on a pool, where a peer never takes all threads. So
+// whatever the others do, leases are renewed and small calls go on.
 class TensorKvService final : public grpc::Service {
  public:
   // All outlive the server that this service is registered with; the pool of
@@ -45,7 +45,9 @@ class TensorKvService final : public grpc::Service {
 
   void Add(Method method, Waiting handler);
   void Add(Method method, Immediate handler);
-  void AddHandler(Method method, Handler handler);
+  // The same for one that reads or changes no more than a few keys.
+  void AddQuick(Method method, Immediate handler);
+  void AddHandler(Method method, int64_t max_bytes_inline, Handler handler);
   void AddStream(Method method);
   // Registers a method; returns its index.
   int AddPath(Method method, grpc::internal::RpcMethod::RpcType type);
@@ -56,8 +58,7 @@ class TensorKvService final : public grpc::Service {
   CallObserver& observer_;
   // gRPC points to them.
   std::deque<std::string> paths_;
-  // Last: it runs what is left of calls while everything else is there.
-  TaskPool pool_;
+  TaskPool pool_;  // last: its tasks use the rest
 };
 
 }  // namespace tensorkv

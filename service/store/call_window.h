@@ -41,6 +41,8 @@ struct CallIdentity {
   uint64_t fingerprint = 0;
   // What the answer will take, if all goes well.
   uint64_t answer_bytes = 0;
+  // What an attempt keeps of its request while it waits, tensors not counted.
+  uint64_t request_bytes = 0;
 };
 
 struct CallWindowOptions {
@@ -155,6 +157,7 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
     TurnCallback on_turn;  // null when it has ended
     Alarms::Id alarm = 0;
     absl::Duration started;
+    Reservation reservation;
   };
   struct Call {
     Client* client = nullptr;
@@ -203,6 +206,7 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
   Turn BeginTurn(Call& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Lets an attempt wait for the call that has its turn.
   absl::StatusOr<std::shared_ptr<Waiter>> Park(Call& call,
+                                               uint64_t request_bytes,
                                                absl::Duration timeout,
                                                TurnCallback& on_turn)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -237,8 +241,9 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
   // others.
   std::list<Call*> latest_ ABSL_GUARDED_BY(mutex_);
   std::list<Call*> superseded_ ABSL_GUARDED_BY(mutex_);
-  // Of these calls.
+  // Of all these calls, and of the superseded ones.
   uint64_t ended_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t superseded_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   // Not OK: no attempt waits any more.
   absl::Status no_waits_ ABSL_GUARDED_BY(mutex_);
   WaitStatus waits_ ABSL_GUARDED_BY(mutex_) = {.reason = WaitReason::kAttempt};

@@ -12,7 +12,8 @@ namespace tensorkv {
 namespace {
 
 absl::Status ShuttingDown() {
-  return absl::UnavailableError("the server is shutting down");
+  return WithReason(absl::UnavailableError("the server is shutting down"),
+                    Reason::kServerStopping);
 }
 
 std::string RuleChange(absl::string_view pattern, absl::string_view rule) {
@@ -41,7 +42,7 @@ MemoryTensorStore::MemoryTensorStore(const MemoryTensorStoreOptions& options,
       next_epoch_(options.first_epoch),
       environment_{.devices = &devices_,
                    .alarms = alarms,
-                   .executor = &executor_,
+                   .pool = std::make_shared<TaskPool>(),
                    .budgets = &budgets_,
                    .next_epoch = &next_epoch_,
                    .observer = options.observer,
@@ -59,7 +60,11 @@ MemoryTensorStore::MemoryTensorStore(const MemoryTensorStoreOptions& options,
                                          NamespaceConfig(), environment_));
 }
 
-MemoryTensorStore::~MemoryTensorStore() { CancelWaits(); }
+// What was acknowledged is done before the devices go.
+MemoryTensorStore::~MemoryTensorStore() {
+  CancelWaits();
+  environment_.pool->Stop();
+}
 
 absl::StatusOr<MemoryTensorStore::NamespacePtr> MemoryTensorStore::Find(
     absl::string_view name_space, uint64_t uid) const {
@@ -205,18 +210,23 @@ absl::StatusOr<MemoryTensorStore::Inserted> MemoryTensorStore::Insert(
     const std::string subject =
         absl::StrCat("namespace ", Quoted(request.name_space));
     if (request.on_existing == OnExisting::kFail) {
-      return absl::AlreadyExistsError(absl::StrCat(subject, " exists already"));
+      return WithReason(
+          absl::AlreadyExistsError(absl::StrCat(subject, " exists already")),
+          Reason::kNamespaceExists, {{"namespace", request.name_space}});
     }
     if (existing->second->config() == created->config()) {
       return Inserted{{existing->second->uid()}, /*is_new=*/false};
     }
-    return absl::FailedPreconditionError(
-        absl::StrCat(subject, " exists already, with another configuration"));
+    return WithReason(
+        absl::FailedPreconditionError(absl::StrCat(
+            subject, " exists already, with another configuration")),
+        Reason::kExistsDifferently, {{"namespace", request.name_space}});
   }
   if (namespaces_.size() >= max_namespaces_) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("namespaces of this server: expected at most ",
-                     max_namespaces_, ", got one more"));
+    return WithReason(absl::ResourceExhaustedError(absl::StrCat(
+                          "namespaces of this server: expected at most ",
+                          max_namespaces_, ", got one more")),
+                      Reason::kLimitReached, {{"limit", max_namespaces_}});
   }
   const CreateNamespaceReply reply = {created->uid()};
   namespaces_.emplace(request.name_space, std::move(created));
@@ -257,8 +267,10 @@ absl::Status MemoryTensorStore::DeleteNamespace(absl::string_view name_space,
     const auto it = namespaces_.find(name_space);
     if (it != namespaces_.end() && it->second == found) namespaces_.erase(it);
   }
-  found->EndWaits(absl::NotFoundError(
-      absl::StrCat("namespace ", Quoted(name_space), " was deleted")));
+  found->EndWaits(
+      WithReason(absl::NotFoundError(absl::StrCat(
+                     "namespace ", Quoted(name_space), " was deleted")),
+                 Reason::kNamespaceNotFound, {{"namespace", name_space}}));
   Report(StoreEvent::kNamespaceDeleted, name_space, "");
   return absl::OkStatus();
 }

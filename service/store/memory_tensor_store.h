@@ -17,7 +17,6 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "base/alarms.h"
-#include "base/executor.h"
 #include "base/mutex.h"
 #include "kernels/backend.h"
 #include "service/store/byte_budget.h"
@@ -162,8 +161,6 @@ class MemoryTensorStore final : public TensorStore,
   const DeviceSet devices_;
   const ServerBudgets budgets_;
   std::atomic<uint64_t> next_epoch_;
-  // Outlives what it runs: its destructor waits for that.
-  Executor executor_;
   const NamespaceEnvironment environment_;
   const uint32_t max_namespaces_;
   // Of calls that are about namespaces.

@@ -327,16 +327,14 @@ void Namespace::SendLater(Replies replies) {
 }
 
 void Namespace::RunLater(Work work) {
-  if (work.updates.empty() && work.folds.empty()) return;
+  if (work.empty()) return;
   Submit([self = shared_from_this(), work = std::move(work)]() mutable {
-    self->Run(std::move(work));
+    self->RunHere(std::move(work));
   });
 }
 
-bool Namespace::Submit(Executor::Task task) {
-  MutexLock lock(&mutex_);
-  if (no_waits_.ok()) environment_.executor->Submit(std::move(task));
-  return no_waits_.ok();
+bool Namespace::Submit(TaskPool::Task&& task) {
+  return environment_.pool->Submit(name_, std::move(task));
 }
 
 absl::Status Namespace::MakePlace(uint32_t rank) {

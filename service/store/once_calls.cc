@@ -16,6 +16,16 @@ using Turn = CallWindow::Turn;
 // Room for the rule as SetHyperparameters answers it.
 constexpr uint64_t kRuleBytes = 1024;
 
+// Without their tensors.
+template <typename Request>
+uint64_t BytesOfEntries(const Request& request) {
+  uint64_t bytes = 0;
+  for (const auto& entry : request.entries) {
+    bytes += sizeof(entry) + entry.key.capacity();
+  }
+  return bytes;
+}
+
 // Whether the status says that nothing has happened, for now.
 bool MayBeMadeAgain(const absl::Status& status) {
   switch (status.code()) {
@@ -194,18 +204,16 @@ void PullAgain(std::shared_ptr<Exchange> exchange) {
 void InitOnce(const std::shared_ptr<Namespace>& name_space, InitRequest request,
               const CallContext& context, ReplyCallback<InitReply> done) {
   if (!request.call_id) {
-    // In two steps: what was not taken of the request goes before the caller
-    // hears of the end.
-    absl::StatusOr<InitReply> reply = name_space->Init(std::move(request));
-    return std::move(done)(std::move(reply));
+    return name_space->Init(std::move(request), context, std::move(done));
   }
   const CallIdentity identity = {*request.call_id, Fingerprint(request),
-                                 request.entries.size() * sizeof(Version)};
+                                 request.entries.size() * sizeof(Version),
+                                 BytesOfEntries(request)};
   Once<InitReply>(name_space->calls(), identity, context, std::move(done),
-                  [name_space, request = std::move(request)](
-                      ReplyCallback<InitReply> done) mutable {
-                    auto reply = name_space->Init(std::move(request));
-                    std::move(done)(std::move(reply));
+                  [name_space, request = std::move(request),
+                   context](ReplyCallback<InitReply> done) mutable {
+                    name_space->Init(std::move(request), std::move(context),
+                                     std::move(done));
                   });
 }
 
@@ -215,7 +223,8 @@ void PushOnce(const std::shared_ptr<Namespace>& name_space, PushRequest request,
     return name_space->Push(std::move(request), context, std::move(done));
   }
   const CallIdentity identity = {*request.call_id, Fingerprint(request),
-                                 request.entries.size() * sizeof(PushResult)};
+                                 request.entries.size() * sizeof(PushResult),
+                                 BytesOfEntries(request)};
   const TimeLeft time_left(name_space->alarms(), context.timeout);
   Once<PushReply>(name_space->calls(), identity, context, std::move(done),
                   [name_space, request = std::move(request), context,
@@ -234,7 +243,8 @@ void PushPullOnce(const std::shared_ptr<Namespace>& name_space,
   if (!exchange->request.call_id) return PushAndPull(exchange);
   const CallIdentity identity = {
       *exchange->request.call_id, PushPullFingerprint(exchange->request),
-      exchange->request.entries.size() * sizeof(PushResult)};
+      exchange->request.entries.size() * sizeof(PushResult),
+      BytesOfEntries(exchange->request)};
   name_space->calls().Enter(identity, exchange->context,
                             [exchange](absl::StatusOr<Turn> turn) mutable {
                               if (!turn.ok())

@@ -332,37 +332,6 @@ TEST_F(TensorKvServiceTest, ListNamespacesGivesAll) {
   EXPECT_EQ(reply.namespaces(1).name(), "b");
 }
 
-TEST_F(TensorKvServiceTest, KeepAliveAndDeleteAnswerWhileDigestsAreComputed) {
-  Notification computed;
-  EXPECT_CALL(service_.store, Stat).WillRepeatedly([&](auto&&...) {
-    computed.WaitForNotification();
-    return StatReply();
-  });
-  EXPECT_CALL(service_.membership, KeepAlive)
-      .WillOnce(Return(KeepAliveReply()));
-  EXPECT_CALL(service_.store, Delete).WillOnce(Return(DeleteReply()));
-  std::vector<std::thread> stats;
-  // More than gRPC has threads.
-  for (int i = 0; i < 20; ++i) {
-    stats.emplace_back([&] {
-      v1::StatResponse reply;
-      grpc::ClientContext context;
-      EXPECT_TRUE(service_.stub().Stat(&context, {}, &reply).ok());
-    });
-  }
-  service_.observer.WaitForStarted(stats.size());
-
-  v1::KeepAliveResponse renewed;
-  grpc::ClientContext renewing;
-  EXPECT_TRUE(service_.stub().KeepAlive(&renewing, {}, &renewed).ok());
-  v1::DeleteResponse deleted;
-  grpc::ClientContext deleting;
-  EXPECT_TRUE(service_.stub().Delete(&deleting, {}, &deleted).ok());
-
-  computed.Notify();
-  for (std::thread& stat : stats) stat.join();
-}
-
 TEST_F(TensorKvServiceTest, ListNamespacesGivesPages) {
   EXPECT_CALL(service_.namespaces, ListNamespaces)
       .WillRepeatedly(Return(std::vector<NamespaceStatus>{
@@ -558,6 +527,38 @@ TEST_F(TensorKvServiceTest, WaitingCallIsAnsweredFromAnotherThread) {
 
   EXPECT_OK(pull.Result());
   EXPECT_EQ(reply.values(0).version(), 8u);
+}
+
+TEST_F(TensorKvServiceTest, CallsThatBlockKeepNobodyElseWaiting) {
+  Notification release;
+  EXPECT_CALL(service_.store, Stat)
+      .WillRepeatedly([&](const StatRequest& request, const CallContext&) {
+        if (request.name_space == "slow") release.WaitForNotification();
+        return StatReply();
+      });
+  EXPECT_CALL(service_.membership, KeepAlive)
+      .WillRepeatedly(Return(KeepAliveReply()));
+  std::vector<std::thread> slow;
+  const auto stat = [](v1::TensorKV::Stub& stub, const std::string& name) {
+    grpc::ClientContext context;
+    v1::StatRequest request;
+    request.set_namespace_(name);
+    v1::StatResponse reply;
+    return FromGrpcStatus(stub.Stat(&context, request, &reply));
+  };
+  // More than gRPC and the pool have threads.
+  for (int i = 0; i < 40; ++i) {
+    slow.emplace_back([&] { EXPECT_OK(stat(service_.stub(), "slow")); });
+  }
+  service_.observer.WaitForStarted(slow.size());
+
+  grpc::ClientContext context;
+  v1::KeepAliveResponse alive;
+  EXPECT_OK(FromGrpcStatus(service_.stub().KeepAlive(&context, {}, &alive)));
+  EXPECT_OK(stat(*service_.Connect(), "fast"));
+
+  release.Notify();
+  for (std::thread& caller : slow) caller.join();
 }
 
 TEST_F(TensorKvServiceTest, CancellationReachesTheStore) {

@@ -451,6 +451,21 @@ TEST_F(NamespaceMembersTest, QuorumClosesARoundAfterItsGraceTime) {
   EXPECT_EQ(Value(), 11) << "the late one is not mixed into the next round";
 }
 
+TEST_F(NamespaceMembersTest, RoundThatClosesAtTheEndIsApplied) {
+  Create({.mode = Mode::kSync,
+          .num_workers = 2,
+          .quorum = 1,
+          .quorum_grace = absl::Seconds(1)});
+  ASSERT_OK(Push({.rank = 0}, 1, 10));
+  backend_.Hold();
+  store_.CancelWaits();
+
+  alarms_.Advance(absl::Seconds(1));
+
+  backend_.WaitUntilHeld();
+  backend_.Release();
+}
+
 TEST_F(NamespaceMembersTest, GraceTimesOfClosedRoundsAreForgotten) {
   Create({.mode = Mode::kSync,
           .num_workers = 2,
