@@ -298,6 +298,7 @@ struct JoinRequest {
   std::string worker_name;
   absl::Duration lease;
   std::optional<CallId> call_id;
+  uint64_t replaces_epoch = 0;
 };
 
 struct JoinReply {
