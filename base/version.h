@@ -1,7 +1,7 @@
 // The release that this source is.
 
-#ifndef TENSORKV_SERVICE_SERVER_VERSION_H_
-#define TENSORKV_SERVICE_SERVER_VERSION_H_
+#ifndef TENSORKV_BASE_VERSION_H_
+#define TENSORKV_BASE_VERSION_H_
 
 namespace tensorkv {
 
@@ -9,4 +9,4 @@ inline constexpr char kVersion[] = "0.1.0";
 
 }  // namespace tensorkv
 
-#endif  // TENSORKV_SERVICE_SERVER_VERSION_H_
+#endif  // TENSORKV_BASE_VERSION_H_

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
+#include "base/version.h"
 #include "grpc/support/time.h"
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server_builder.h"
@@ -16,7 +17,6 @@
 #include "service/rpc/method.h"
 #include "service/server/grpc_limits.h"
 #include "service/server/listen_address.h"
-#include "service/server/version.h"
 #include "spdlog/spdlog.h"
 
 namespace tensorkv {
