@@ -1,5 +1,6 @@
 #include "client/unary_calls.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -85,10 +86,17 @@ absl::StatusOr<PushReply> UnaryCalls::Push(const PushRequest& request,
   return DecodePushReply(&reply, request.entries.size());
 }
 
+template <typename Request>
+uint64_t UnaryCalls::MaxReplyBytes(const Request& request) const {
+  if (request.max_reply_bytes == 0) return max_message_bytes_;
+  return std::min<uint64_t>(request.max_reply_bytes, max_message_bytes_);
+}
+
 absl::StatusOr<PullReply> UnaryCalls::Pull(const PullRequest& request,
                                            const CallDeadline& deadline) {
-  ASSIGN_OR_RETURN(const grpc::ByteBuffer message,
-                   Limited(EncodePull(request), max_message_bytes_));
+  ASSIGN_OR_RETURN(
+      const grpc::ByteBuffer message,
+      Limited(EncodePull(request, MaxReplyBytes(request)), max_message_bytes_));
   ASSIGN_OR_RETURN(grpc::ByteBuffer reply, Call(pull_, message, deadline));
   return DecodePullReply(&reply, request.entries.size(), *buffers_);
 }
@@ -96,7 +104,8 @@ absl::StatusOr<PullReply> UnaryCalls::Pull(const PullRequest& request,
 absl::StatusOr<PullReply> UnaryCalls::PushPull(const PushRequest& request,
                                                const CallDeadline& deadline) {
   ASSIGN_OR_RETURN(const grpc::ByteBuffer message,
-                   Limited(EncodePushPull(request), max_message_bytes_));
+                   Limited(EncodePushPull(request, MaxReplyBytes(request)),
+                           max_message_bytes_));
   ASSIGN_OR_RETURN(grpc::ByteBuffer reply, Call(push_pull_, message, deadline));
   return DecodePullReply(&reply, request.entries.size(), *buffers_);
 }

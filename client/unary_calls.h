@@ -4,6 +4,7 @@
 #define TENSORKV_CLIENT_UNARY_CALLS_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 
 #include "absl/status/status.h"
@@ -47,6 +48,9 @@ class UnaryCalls {
   absl::StatusOr<grpc::ByteBuffer> Call(const Method& method,
                                         const grpc::ByteBuffer& request,
                                         const CallDeadline& deadline);
+  // What the server need not send more of, since gRPC would not take it here.
+  template <typename Request>
+  uint64_t MaxReplyBytes(const Request& request) const;
 
   const std::shared_ptr<grpc::Channel> channel_;
   KnownServer& server_;

@@ -73,7 +73,7 @@ absl::StatusOr<std::unique_ptr<WorkerClient>> WorkerClient::Join(
                    JoinAs(*client, options, environment));
   return std::unique_ptr<WorkerClient>(
       new WorkerClient(std::move(client), options, std::move(environment),
-                       status.config.mode, reply.step));
+                       status.config.mode, reply.next_step));
 }
 
 WorkerClient::WorkerClient(std::unique_ptr<Client> client,
@@ -110,7 +110,7 @@ absl::Status WorkerClient::Rejoin() {
 absl::Status WorkerClient::JoinAgain() {
   ASSIGN_OR_RETURN(const JoinReply reply,
                    JoinAs(*client_, options_, environment_));
-  first_step_ = std::max(first_step_.load(), reply.step);
+  first_step_ = std::max(first_step_.load(), reply.next_step);
   lease_->SetMember();
   return absl::OkStatus();
 }
@@ -278,7 +278,7 @@ void WorkerClient::TakeIn(const PushReply& reply,
                           const Contribution& contribution) {
   const bool is_in_an_open_round = std::any_of(
       reply.results.begin(), reply.results.end(), [](const PushResult& result) {
-        return result.round != 0 && result.version == 0;
+        return result.step != 0 && result.version == 0;
       });
   if (is_in_an_open_round) {
     open_.SetHeld(contribution);

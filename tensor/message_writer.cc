@@ -30,7 +30,7 @@ void Write(const CallId& call_id, Out& out) {
 
 template <typename Out>
 void Write(const Worker& worker, Out& out) {
-  out.Number(wire::kRank, worker.rank);
+  out.PresentNumber(wire::kRank, worker.rank);
   out.Number(wire::kEpoch, worker.epoch);
 }
 
@@ -66,23 +66,27 @@ template <typename Out>
 void Write(const InitRequest& request, Out& out) {
   out.Bytes(wire::kInitNamespace, request.name_space);
   WriteField(wire::kInitCallId, request.call_id, out);
+  out.Fixed64(wire::kInitNamespaceUid, request.namespace_uid);
   out.Number(wire::kInitOnExisting, EncodeOnExisting(request.on_existing));
   WriteField(wire::kInitEntries, request.entries, out);
 }
 
 template <typename Out>
-void Write(const PushRequest& request, Out& out) {
+void Write(const PushRequest& request, uint64_t max_reply_bytes, Out& out) {
   out.Bytes(wire::kPushNamespace, request.name_space);
   WriteField(wire::kPushCallId, request.call_id, out);
+  out.Fixed64(wire::kPushNamespaceUid, request.namespace_uid);
   WriteField(wire::kPushWorker, request.worker, out);
   out.Number(wire::kPushStep, request.step);
+  out.Number(wire::kPushMaxReplyBytes, max_reply_bytes);
   WriteField(wire::kPushEntries, request.entries, out);
 }
 
 template <typename Out>
 void Write(const PushResult& result, Out& out) {
   out.Number(wire::kPushResultVersion, result.version);
-  out.Number(wire::kPushResultRound, result.round);
+  out.Number(wire::kPushResultStep, result.step);
+  out.Number(wire::kPushResultRepeated, result.repeated);
 }
 
 template <typename Out>
@@ -97,11 +101,12 @@ void Write(const PullEntry& entry, Out& out) {
 }
 
 template <typename Out>
-void Write(const PullRequest& request, Out& out) {
+void Write(const PullRequest& request, uint64_t max_reply_bytes, Out& out) {
   out.Bytes(wire::kPullNamespace, request.name_space);
+  out.Fixed64(wire::kPullNamespaceUid, request.namespace_uid);
   WriteField(wire::kPullWorker, request.worker, out);
-  out.Number(wire::kPullWait, request.wait);
-  WriteField(wire::kPullCallId, request.call_id, out);
+  out.Number(wire::kPullWaitForKeys, request.wait_for_keys);
+  out.Number(wire::kPullMaxReplyBytes, max_reply_bytes);
   WriteField(wire::kPullEntries, request.entries, out);
 }
 
@@ -137,18 +142,31 @@ EncodedMessage EncodeInit(const InitRequest& request) {
 }
 
 EncodedMessage EncodePush(const PushRequest& request) {
-  return Encode(request);
+  return wire::Encode(
+      [&](auto& out) { Write(request, request.max_reply_bytes, out); });
+}
+
+EncodedMessage EncodePushPull(const PushRequest& request,
+                              uint64_t max_reply_bytes) {
+  return wire::Encode([&](auto& out) {
+    out.Message(wire::kPushPullPush,
+                [&](auto& fields) { Write(request, max_reply_bytes, fields); });
+  });
 }
 
 EncodedMessage EncodePushPull(const PushRequest& request) {
-  return wire::Encode(
-      [&request](auto& out) { WriteField(wire::kPushPullPush, request, out); });
+  return EncodePushPull(request, request.max_reply_bytes);
 }
 
 EncodedMessage EncodePushReply(const PushReply& reply) { return Encode(reply); }
 
+EncodedMessage EncodePull(const PullRequest& request,
+                          uint64_t max_reply_bytes) {
+  return wire::Encode([&](auto& out) { Write(request, max_reply_bytes, out); });
+}
+
 EncodedMessage EncodePull(const PullRequest& request) {
-  return Encode(request);
+  return EncodePull(request, request.max_reply_bytes);
 }
 
 EncodedMessage EncodePullReply(const PullReply& reply) { return Encode(reply); }

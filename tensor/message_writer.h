@@ -26,6 +26,12 @@ EncodedMessage EncodePushPull(const PushRequest& request);
 EncodedMessage EncodePushReply(const PushReply& reply);
 EncodedMessage EncodePull(const PullRequest& request);
 
+// The same with another max_reply_bytes than the request's own, which would
+// have to be copied.
+EncodedMessage EncodePushPull(const PushRequest& request,
+                              uint64_t max_reply_bytes);
+EncodedMessage EncodePull(const PullRequest& request, uint64_t max_reply_bytes);
+
 // What a value takes in a reply besides its elements, at most: numbers and
 // lengths of 10 bytes each for the version and 8 dimensions, and tags.
 inline constexpr uint64_t kMaxValueOverheadBytes = 128;

@@ -28,7 +28,7 @@ std::string WorkerStatusJson(const WorkerStatus& status);
 // The incarnation as 16 hexadecimal digits.
 std::string ServerStatusJson(const ServerStatus& status);
 
-// {"pattern":"*.bias","rule":"sgd","hyperparameters":{...},"no_master":false}
+// {"pattern":"*.bias","rule":"sgd","hyperparameters":{...},"keep_master":true}
 std::string RuleJson(absl::string_view key_pattern, const RuleSpec& rule);
 
 }  // namespace tensorkv

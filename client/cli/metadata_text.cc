@@ -49,9 +49,7 @@ void AddModeRows(const NamespaceConfig& config, Rows& rows) {
   }
   if (config.mode != Mode::kAsync) {
     rows.push_back(
-        {"on worker loss:", config.on_worker_loss == OnWorkerLoss::kContinue
-                                ? "continue"
-                                : "fail"});
+        {"on worker loss:", std::string(NameOf(config.on_worker_loss))});
   }
   if (config.rescale_partial_rounds) {
     rows.push_back({"partial rounds:", "rescaled"});
@@ -118,6 +116,8 @@ std::string NamespaceTable(const std::vector<NamespaceStatus>& namespaces) {
 std::string NamespaceText(const NamespaceStatus& status) {
   const NamespaceConfig& config = status.config;
   Rows rows = {{"namespace:", status.name},
+               {"uid:", absl::StrFormat("%016x", status.uid)},
+               {"revision:", absl::StrCat(status.revision)},
                {"mode:", std::string(NameOf(config.mode))},
                {"workers:", absl::StrCat(config.num_workers)}};
   AddModeRows(config, rows);
@@ -169,7 +169,7 @@ std::string ServerText(const ServerStatus& status) {
       {"version:", status.version},
       {"incarnation:", absl::StrFormat("%016x", status.incarnation)},
       {"started:",
-       absl::FormatTime(absl::FromUnixSeconds(status.started_unix_seconds),
+       absl::FormatTime(absl::FromUnixSeconds(status.start_unix_seconds),
                         absl::UTCTimeZone())},
       {"devices:", absl::StrJoin(status.devices, " ")},
       {"budget bytes:", absl::StrCat(status.budget_bytes)},

@@ -63,7 +63,7 @@ class Hasher {
   void Add(const RuleSpec& rule) {
     Add(rule.name);
     Add(rule.hyperparameters);
-    Add(rule.no_master);
+    Add(rule.keep_master);
   }
 
   uint64_t digest() const { return digest_; }
@@ -108,20 +108,9 @@ uint64_t PushPullFingerprint(const PushRequest& request) {
   return FingerprintOfPush('q', request);
 }
 
-uint64_t Fingerprint(const PullRequest& request) {
-  Hasher hasher('l');
-  hasher.Add(request.worker);
-  hasher.Add(request.wait);
-  for (const PullEntry& entry : request.entries) {
-    hasher.Add(entry.key);
-    hasher.Add(entry.min_version);
-  }
-  return hasher.digest();
-}
-
 uint64_t Fingerprint(const DeleteRequest& request) {
   Hasher hasher('d');
-  hasher.Add(request.ignore_missing);
+  hasher.Add(request.allow_missing);
   for (const std::string& key : request.keys) hasher.Add(key);
   return hasher.digest();
 }
@@ -129,6 +118,7 @@ uint64_t Fingerprint(const DeleteRequest& request) {
 uint64_t Fingerprint(const JoinRequest& request) {
   Hasher hasher('j');
   hasher.Add(request.worker_name);
+  hasher.Add(request.replaces_epoch);
   hasher.Add(absl::ToInt64Nanoseconds(request.lease));
   return hasher.digest();
 }
@@ -150,6 +140,12 @@ uint64_t Fingerprint(const SetRuleRequest& request) {
   Hasher hasher('r');
   hasher.Add(request.key_pattern);
   hasher.Add(request.rule);
+  return hasher.digest();
+}
+
+uint64_t Fingerprint(const UnsetRuleRequest& request) {
+  Hasher hasher('u');
+  hasher.Add(request.key_pattern);
   return hasher.digest();
 }
 

@@ -85,7 +85,7 @@ absl::StatusOr<JoinReply> Namespace::Join(const JoinRequest& request) {
   return JoinReply{.worker = worker,
                    .num_workers = workers_->num_workers(),
                    .lease = request.lease,
-                   .step = workers_->step_of(worker.rank)};
+                   .next_step = workers_->step_of(worker.rank) + 1};
 }
 
 absl::StatusOr<KeepAliveReply> Namespace::KeepAlive(
@@ -97,7 +97,7 @@ absl::StatusOr<KeepAliveReply> Namespace::KeepAlive(
   return KeepAliveReply{
       .lease_remaining = workers_->LeaseRemaining(request.worker, now),
       .num_workers = workers_->num_workers(),
-      .step = workers_->step_of(request.worker.rank)};
+      .next_step = workers_->step_of(request.worker.rank) + 1};
 }
 
 absl::Status Namespace::Leave(const LeaveRequest& request) {

@@ -225,36 +225,6 @@ void PushOnce(const std::shared_ptr<Namespace>& name_space, PushRequest request,
                   });
 }
 
-void PullOnce(const std::shared_ptr<Namespace>& name_space, PullRequest request,
-              CallContext context, ReplyCallback<PullReply> done) {
-  if (!request.call_id) {
-    return name_space->Pull(std::move(request), std::move(context),
-                            std::move(done));
-  }
-  const CallIdentity identity = {*request.call_id, Fingerprint(request)};
-  const TimeLeft time_left(name_space->alarms(), context.timeout);
-  name_space->calls().Enter(
-      identity, context,
-      [name_space, request = std::move(request), context, time_left,
-       done = std::move(done)](absl::StatusOr<Turn> turn) mutable {
-        if (!turn.ok()) return std::move(done)(turn.status());
-        if (turn->answer() != nullptr) {
-          const absl::Status status = turn->answer()->status();
-          turn->End();
-          return std::move(done)(status);
-        }
-        context.timeout = time_left.Get();
-        name_space->Pull(std::move(request), std::move(context),
-                         [turn = *std::move(turn), done = std::move(done)](
-                             absl::StatusOr<PullReply> reply) mutable {
-                           if (absl::IsAborted(reply.status()))
-                             turn.Keep(reply.status());
-                           turn.End();
-                           std::move(done)(std::move(reply));
-                         });
-      });
-}
-
 void PushPullOnce(const std::shared_ptr<Namespace>& name_space,
                   PushRequest request, CallContext context,
                   ReplyCallback<PullReply> done) {
@@ -316,6 +286,12 @@ absl::Status SetRuleOnce(Namespace& name_space, const SetRuleRequest& request) {
                         [&] { return name_space.SetRule(request); });
 }
 
+absl::Status UnsetRuleOnce(Namespace& name_space,
+                           const UnsetRuleRequest& request) {
+  return StatusOnceHere(name_space.calls(), request,
+                        [&] { return name_space.UnsetRule(request); });
+}
+
 absl::StatusOr<RuleSpec> SetHyperparametersOnce(
     Namespace& name_space, const SetHyperparametersRequest& request) {
   return OnceHere<RuleSpec>(name_space.calls(), request, kRuleBytes, [&] {
@@ -323,10 +299,10 @@ absl::StatusOr<RuleSpec> SetHyperparametersOnce(
   });
 }
 
-absl::Status CreateNamespaceOnce(CallWindow& calls,
-                                 const CreateNamespaceRequest& request,
-                                 absl::FunctionRef<absl::Status()> create) {
-  return StatusOnceHere(calls, request, create);
+absl::StatusOr<CreateNamespaceReply> CreateNamespaceOnce(
+    CallWindow& calls, const CreateNamespaceRequest& request,
+    absl::FunctionRef<absl::StatusOr<CreateNamespaceReply>()> create) {
+  return OnceHere<CreateNamespaceReply>(calls, request, 0, create);
 }
 
 }  // namespace tensorkv

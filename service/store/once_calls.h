@@ -31,9 +31,6 @@ void InitOnce(const std::shared_ptr<Namespace>& name_space, InitRequest request,
               const CallContext& context, ReplyCallback<InitReply> done);
 void PushOnce(const std::shared_ptr<Namespace>& name_space, PushRequest request,
               CallContext context, ReplyCallback<PushReply> done);
-// Of a Pull only that is kept which is reported once: Aborted.
-void PullOnce(const std::shared_ptr<Namespace>& name_space, PullRequest request,
-              CallContext context, ReplyCallback<PullReply> done);
 void PushPullOnce(const std::shared_ptr<Namespace>& name_space,
                   PushRequest request, CallContext context,
                   ReplyCallback<PullReply> done);
@@ -51,13 +48,15 @@ absl::StatusOr<JoinReply> JoinOnce(Namespace& name_space,
                                    const JoinRequest& request);
 absl::Status LeaveOnce(Namespace& name_space, const LeaveRequest& request);
 absl::Status SetRuleOnce(Namespace& name_space, const SetRuleRequest& request);
+absl::Status UnsetRuleOnce(Namespace& name_space,
+                           const UnsetRuleRequest& request);
 absl::StatusOr<RuleSpec> SetHyperparametersOnce(
     Namespace& name_space, const SetHyperparametersRequest& request);
 
 // The same for a call of no namespace: `create` makes it.
-absl::Status CreateNamespaceOnce(CallWindow& calls,
-                                 const CreateNamespaceRequest& request,
-                                 absl::FunctionRef<absl::Status()> create);
+absl::StatusOr<CreateNamespaceReply> CreateNamespaceOnce(
+    CallWindow& calls, const CreateNamespaceRequest& request,
+    absl::FunctionRef<absl::StatusOr<CreateNamespaceReply>()> create);
 
 }  // namespace tensorkv
 

@@ -15,7 +15,7 @@
 #include "tests/testing/tensor_values.h"
 
 namespace tensorkv {
-namespace {
+namespace data_calls_test {
 
 using ::tensorkv::testing::BytesOf;
 using ::tensorkv::testing::FakeStreamService;
@@ -237,5 +237,5 @@ TEST_F(DataCallsTest, NoTimeLeftIsDeadlineExceededWithoutACall) {
   EXPECT_THAT(service_.rpcs(), IsEmpty());
 }
 
-}  // namespace
+}  // namespace data_calls_test
 }  // namespace tensorkv

@@ -12,7 +12,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-std::vector<PushEntry> EntriesOf(const std::vector<std::string>& keys) {
+std::vector<PushEntry> SkippedEntries(const std::vector<std::string>& keys) {
   std::vector<PushEntry> entries;
   for (const std::string& key : keys) entries.push_back({.key = key});
   return entries;
@@ -34,7 +34,7 @@ class OpenContributionsTest : public ::testing::Test {
  protected:
   OpenContributions::Contribution Hold(Step step,
                                        const std::vector<std::string>& keys) {
-    const auto contribution = open_.Add(step, EntriesOf(keys));
+    const auto contribution = open_.Add(step, SkippedEntries(keys));
     open_.SetHeld(contribution);
     return contribution;
   }
@@ -55,7 +55,7 @@ TEST_F(OpenContributionsTest, PullRemovesWhatWasHeldWhenItBegan) {
   Hold(7, {"a", "b"});
   const uint64_t held = open_.HeldNow();
   Hold(8, {"a"});
-  open_.Add(9, EntriesOf({"a"}));
+  open_.Add(9, SkippedEntries({"a"}));
 
   open_.RemoveHeld({"a", "c"}, held);
 
@@ -92,7 +92,7 @@ TEST_F(OpenContributionsTest, WhatWasRefusedIsForgottenAndItsStepComesAgain) {
   Hold(7, {"a"});
   open_.RemoveHeld({"a"}, open_.HeldNow());
 
-  open_.Remove(open_.Add(8, EntriesOf({"a"})));
+  open_.Remove(open_.Add(8, SkippedEntries({"a"})));
 
   EXPECT_THAT(TextOf(open_), IsEmpty());
   EXPECT_EQ(open_.NextStep(), 8u);

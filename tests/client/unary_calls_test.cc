@@ -13,7 +13,7 @@
 #include "tests/testing/tensor_values.h"
 
 namespace tensorkv {
-namespace {
+namespace unary_calls_test {
 
 using ::tensorkv::testing::BytesOf;
 using ::tensorkv::testing::FakeService;
@@ -95,6 +95,8 @@ TEST_F(UnaryCallsTest, PushPullSendsAndBringsAll) {
           deadline_));
 
   EXPECT_EQ(service_.push_pull_request.push().step(), 9);
+  EXPECT_EQ(service_.push_pull_request.push().max_reply_bytes(),
+            kMaxMessageBytes);
   EXPECT_EQ(service_.push_pull_request.push().entries(0).tensor().data(),
             BytesOf(Patterned(5000, 1)));
   EXPECT_EQ(BytesOf(reply.values.at(0).tensor), BytesOf(Patterned(5000, 2)));
@@ -144,5 +146,5 @@ TEST_F(UnaryCallsTest, ServersErrorsComeAsTheyAre) {
               StatusIs(absl::StatusCode::kNotFound, "key"));
 }
 
-}  // namespace
+}  // namespace unary_calls_test
 }  // namespace tensorkv

@@ -31,8 +31,8 @@ class WorkerClientTest : public ::testing::Test {
  protected:
   WorkerClientTest() {
     script_.namespace_reply.config.mode = Mode::kSync;
-    script_.join_reply = {.worker = {.rank = 1, .epoch = 5}, .step = 7};
-    script_.push_reply.results = {{.round = 7}};
+    script_.join_reply = {.worker = {.rank = 1, .epoch = 5}, .next_step = 7};
+    script_.push_reply.results = {{.step = 7}};
     script_.pull_reply.values.resize(1);
   }
 
@@ -150,7 +150,7 @@ TEST_F(WorkerClientTest, SaysThatItsMembershipIsLost) {
 
 TEST_F(WorkerClientTest, RejoinReplacesItsOwnEpoch) {
   const std::unique_ptr<WorkerClient> worker = JoinedWorker({});
-  script_.join_reply = {.worker = {.rank = 1, .epoch = 6}, .step = 20};
+  script_.join_reply = {.worker = {.rank = 1, .epoch = 6}, .next_step = 20};
 
   ASSERT_OK(worker->Rejoin());
 

@@ -261,7 +261,7 @@ TEST_P(MembershipContractTest, FailedRoundTakesTheWorkersStepBack) {
   EXPECT_THAT(a.Barrier("b is lost"), StatusIs(StatusCode::kAborted));
   ASSERT_OK_AND_ASSIGN(const JoinReply joined,
                        sync.TryJoin("b", absl::Minutes(5)));
-  EXPECT_EQ(joined.step, 1u);
+  EXPECT_EQ(joined.next_step, 2u);
   const Caller b = sync.As(joined.worker);
   ASSERT_OK(sync.Join("c", kShortLease));
 
@@ -290,7 +290,7 @@ TEST_P(MembershipContractTest, SuccessorHasNoPartInOlderRounds) {
                        elastic.TryJoin("d", absl::Minutes(5)));
   const Caller d = elastic.As(joined.worker);
   EXPECT_EQ(joined.worker.rank, 1u);
-  EXPECT_EQ(joined.step, 1u);
+  EXPECT_EQ(joined.next_step, 2u);
   EXPECT_THAT(d.Within(kShortTimeout).Pull("w"), IsOkAndHolds(HasVersion(1)));
 
   EXPECT_THAT(a.PushPull("w", Full({2}, 1), 1),
@@ -356,7 +356,7 @@ TEST_P(MembershipContractTest, ElasticGroupGrows) {
   ASSERT_OK_AND_ASSIGN(const JoinReply joined,
                        sync.TryJoin("b", absl::Minutes(1)));
 
-  EXPECT_EQ(joined.step, 5u);
+  EXPECT_EQ(joined.next_step, 6u);
   const Caller b = sync.As(joined.worker);
   EXPECT_THAT(b.Push("w", Full({2}, 1), 5),
               StatusIs(StatusCode::kFailedPrecondition));

@@ -80,8 +80,9 @@ class NamedCalls {
   }
 
   absl::Status CreateNamespace(uint64_t sequence, const std::string& name) {
-    return connection_.CreateNamespace(
-        {.name_space = name, .call_id = IdOf(sequence)}, {});
+    return connection_
+        .CreateNamespace({.name_space = name, .call_id = IdOf(sequence)}, {})
+        .status();
   }
 
  private:
@@ -308,29 +309,6 @@ TEST_P(OnceContractTest, RepeatedBarrierDoesNotWaitForTheNextOne) {
   ASSERT_OK(other.Result());
 
   EXPECT_OK(connection().Barrier(barrier, {.timeout = kShortTimeout}));
-}
-
-TEST_P(OnceContractTest, ReportOfAFailedRoundIsGivenAgainToARepeat) {
-  const Caller sync = NewSyncNamespace(2);
-  ASSERT_OK(sync.Init("w", Full({2}, 0)));
-  const Worker one = JoinSync(connection(), "one", absl::Minutes(1));
-  JoinSync(connection(), "lost", absl::Milliseconds(100));
-  ASSERT_OK(
-      connection().Push({.name_space = "sync",
-                         .worker = one,
-                         .step = 1,
-                         .entries = {{.key = "w", .tensor = Full({2}, 1)}}},
-                        {}));
-  PullRequest pull = {.name_space = "sync",
-                      .worker = one,
-                      .entries = {{"w", 0}},
-                      .call_id = CallId{"client", 1}};
-
-  EXPECT_THAT(connection().Pull(pull, {}), StatusIs(StatusCode::kAborted));
-  EXPECT_THAT(connection().Pull(pull, {}), StatusIs(StatusCode::kAborted));
-
-  pull.call_id->sequence = 2;
-  EXPECT_OK(connection().Pull(pull, {}));
 }
 
 }  // namespace

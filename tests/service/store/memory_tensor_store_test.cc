@@ -296,7 +296,7 @@ TEST_F(MemoryTensorStoreTest, WaitOfAWorkerNamesTheMissingRanks) {
 TEST_F(MemoryTensorStoreTest, ServerBoundsWaitsWithoutADeadline) {
   Inbox<PullReply> inbox;
   PullRequest request = PullOf("later");
-  request.wait = true;
+  request.wait_for_keys = true;
   store_.Pull(request, {}, inbox.Callback());
 
   alarms_.Advance(absl::Minutes(5));
@@ -345,7 +345,7 @@ TEST_F(MemoryTensorStoreTest, PullOfManyKeysWaitsForTheLast) {
   ASSERT_OK(Init("b", 1));
   PullRequest request;
   request.entries = {{"a", 2}, {"b", 2}, {"c", 0}};
-  request.wait = true;
+  request.wait_for_keys = true;
   Inbox<PullReply> inbox;
   store_.Pull(request, {}, inbox.Callback());
 

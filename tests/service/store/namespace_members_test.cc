@@ -15,7 +15,7 @@
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
-namespace {
+namespace namespace_members_test {
 
 using ::absl::StatusCode;
 using ::tensorkv::testing::IsOkAndHolds;
@@ -147,7 +147,7 @@ TEST_F(NamespaceMembersTest, JoinTellsTheWorkerItsPlace) {
   EXPECT_NE(reply.worker.epoch, 0u);
   EXPECT_EQ(reply.num_workers, 2u);
   EXPECT_EQ(reply.lease, kLease);
-  EXPECT_EQ(reply.step, 0u);
+  EXPECT_EQ(reply.next_step, 1u);
 }
 
 TEST_F(NamespaceMembersTest, EveryCallOfAWorkerRenewsItsLease) {
@@ -605,5 +605,5 @@ TEST_F(BoundedTest, StepDoesNotGoBackwards) {
                        HasSubstr("step of worker 0: expected 3")));
 }
 
-}  // namespace
+}  // namespace namespace_members_test
 }  // namespace tensorkv

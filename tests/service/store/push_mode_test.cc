@@ -8,7 +8,7 @@
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
-namespace {
+namespace push_mode_test {
 
 using ::tensorkv::testing::StatusIs;
 using ::testing::HasSubstr;
@@ -192,5 +192,5 @@ TEST(PushModeTest, SyncWorkerWaitsForTheUpdateOfAClosedRound) {
   EXPECT_FALSE(mode->MustWait(*key, std::nullopt));
 }
 
-}  // namespace
+}  // namespace push_mode_test
 }  // namespace tensorkv
