@@ -100,6 +100,12 @@ std::vector<OpenContributions::Contribution> OpenContributions::InOrder()
   return contributions;
 }
 
+bool OpenContributions::Has(Step step) const {
+  MutexLock lock(&mutex_);
+  const auto found = kept_.lower_bound({step, 0});
+  return found != kept_.end() && found->first.first == step;
+}
+
 Step OpenContributions::NextStep() const {
   MutexLock lock(&mutex_);
   return kept_.empty() ? highest_step_ + 1 : kept_.begin()->first.first;

@@ -61,6 +61,9 @@ class OpenContributions {
   // All, in the order in which they have to be pushed.
   std::vector<Contribution> InOrder() const;
 
+  // Whether something of that step is here.
+  bool Has(Step step) const;
+
   // The lowest step of all, or the one after the highest that was held or
   // closed; 1 at first.
   Step NextStep() const;

@@ -1,8 +1,10 @@
 #include "client/worker_client.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "base/status_macros.h"
 #include "contract/reason.h"
 
@@ -46,6 +48,14 @@ bool IsGone(const absl::Status& status) {
 bool IsUncertain(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
          ReasonOf(status) == Reason::kOutcomeUnknown;
+}
+
+// The step that a failed round names.
+Step FailedStep(const absl::Status& status) {
+  Step step = 0;
+  std::optional<ErrorInfo> info = ErrorInfoOf(status);
+  const bool is_named = info && absl::SimpleAtoi(info->metadata["step"], &step);
+  return is_named ? step : 0;
 }
 
 std::vector<std::string> KeysOf(const std::vector<PushEntry>& entries) {
@@ -202,8 +212,8 @@ absl::Status WorkerClient::MakeHeld(const Contribution& contribution,
 
 bool WorkerClient::IsMendedByPushing(const absl::Status& status) const {
   const Reason reason = ReasonOf(status);
-  return reason == Reason::kRoundFailed || reason == Reason::kStepClosed ||
-         IsNoMember(status);
+  if (reason == Reason::kRoundFailed) return open_.Has(FailedStep(status));
+  return reason == Reason::kStepClosed || IsNoMember(status);
 }
 
 bool WorkerClient::MayBePushedAgain(const absl::Status& status) const {

@@ -146,8 +146,7 @@ class WorkerClient {
   // `cause`. Else the contribution is forgotten.
   absl::Status MakeHeld(const Contribution& contribution,
                         const absl::Status& cause, const Attempt& attempt);
-  // Whether nothing helps but to push what is open again, and whether that does
-  // no harm.
+  // Whether it helps to push what is open again, and whether it does no harm.
   bool IsMendedByPushing(const absl::Status& status) const;
   bool MayBePushedAgain(const absl::Status& status) const;
 

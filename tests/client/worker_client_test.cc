@@ -62,8 +62,9 @@ class WorkerClientTest : public ::testing::Test {
       .random = [] { return 0.5; }};
 };
 
-absl::Status RoundFailed() {
-  return WithReason(absl::AbortedError("round 7"), Reason::kRoundFailed);
+absl::Status RoundFailed(Step step = 7) {
+  return WithReason(absl::AbortedError("a round"), Reason::kRoundFailed,
+                    {{"step", step}});
 }
 absl::Status LeaseLost() {
   return WithReason(absl::FailedPreconditionError("epoch 5"),
@@ -235,6 +236,14 @@ TEST_F(WorkerClientTest, RecoveryEndsAfterTheStepTimeout) {
   EXPECT_GE(now_ - begin, WorkerOptions().step_timeout);
   EXPECT_EQ(worker->step(), 7u);
   script_.statuses.clear();
+}
+
+TEST_F(WorkerClientTest, FailedRoundThatOthersHavePushedToIsAnError) {
+  const std::unique_ptr<WorkerClient> worker =
+      JoinedWorker({absl::OkStatus(), RoundFailed(/*step=*/6)});
+
+  EXPECT_OK(worker->Push(7, EntriesOf({"w"})));
+  EXPECT_THAT(worker->Pull({"w"}), StatusIs(absl::StatusCode::kAborted));
 }
 
 TEST_F(WorkerClientTest, EmptiedServerIsAnError) {

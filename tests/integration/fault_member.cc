@@ -4,8 +4,8 @@
 //   fault_member TARGET NAMESPACE NAME ELEMENT LEASE_MS
 //
 // Of each push it writes to stdout, each as one byte: 'b' when it begins, and
-// at its end '.' if it was acknowledged, 'x' if it was refused. A push with
-// neither end may have been applied or not.
+// at its end '.' if it was acknowledged, 'x' if it was refused or had been made
+// by a former life. A push with neither end may have been applied or not.
 
 #include <unistd.h>
 
@@ -18,6 +18,7 @@
 
 #include "absl/time/time.h"
 #include "client/worker_client.h"
+#include "contract/reason.h"
 #include "tensor/tensor.h"
 #include "tests/integration/fault_model.h"
 
@@ -47,29 +48,30 @@ class FaultMember {
       : worker_(std::move(worker)), one_(OneAt(element)) {}
 
   void Run() {
-    for (Step step = StepReached() + 1; !must_end; ++step) {
-      if (!MakeStep(step)) step = StepReached();
+    for (Step step = NextStep(); !must_end; ++step) {
+      if (!MakeStep(step)) step = NextStep() - 1;
     }
   }
 
  private:
-  // The verbs of the plain client say what became of each push: what comes too
-  // late is refused, and counts as that.
+  // The verbs of the plain client say what became of each push: one that comes
+  // too late is refused, and one that a former life has made is no new one.
   bool MakeStep(Step step) {
     Log('b');
-    const absl::Status pushed =
-        worker_->client().Push(kFaultKeys[0], one_, {.step = step}).status();
-    if (pushed.ok()) Log('.');
-    if (IsRefusal(pushed)) Log('x');
+    const absl::StatusOr<PushResult> pushed =
+        worker_->client().Push(kFaultKeys[0], one_, {.step = step});
+    if (pushed.ok()) Log(pushed->repeated ? 'x' : '.');
+    if (IsRefusal(pushed.status())) Log('x');
+    if (ReasonOf(pushed.status()) == Reason::kStepClosed) return true;
     return pushed.ok() && worker_->client().Pull(kFaultKeys[0]).ok();
   }
 
-  // The last step that counts as the worker's, as a member again if need be.
-  Step StepReached() {
+  // The step to push next, as a member again if need be.
+  Step NextStep() {
     for (;;) {
       const absl::StatusOr<KeepAliveReply> reply =
           worker_->client().KeepAlive(absl::Seconds(1));
-      if (reply.ok() || must_end) return reply.ok() ? reply->step : 0;
+      if (reply.ok() || must_end) return reply.ok() ? reply->next_step : 1;
       worker_->Rejoin().IgnoreError();
     }
   }

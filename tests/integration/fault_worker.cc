@@ -98,7 +98,7 @@ class LoggedConnection final : public SharedConnection {
     const absl::Duration begin = SteadyNow();
     auto reply = SharedConnection::Join(request, options);
     LogLine line = {request.replaces_epoch == 0 ? "join" : "rejoin",
-                    reply.ok() ? reply->step : 0, begin, reply.status()};
+                    reply.ok() ? reply->next_step : 0, begin, reply.status()};
     if (reply.ok()) {
       line.value = reply->worker.rank;
       line.version = reply->worker.epoch;
