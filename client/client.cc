@@ -271,7 +271,8 @@ absl::StatusOr<JoinReply> Client::Join(absl::string_view worker_name,
       JoinReply reply,
       Explain("Join on", connection_->Join(request, call_options_)));
   set_worker(reply.worker);
-  step_ = reply.step;
+  // The next push is of the step that the server wants to have again.
+  step_ = reply.step - std::min<Step>(reply.step, 1);
   return reply;
 }
 

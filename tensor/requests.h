@@ -73,6 +73,7 @@ struct PushRequest {
 struct PushResult {
   Version version = 0;
   uint64_t round = 0;
+  bool repeated = false;
 };
 
 struct PushReply {
@@ -248,6 +249,7 @@ struct WaitStatus {
 
 struct NamespaceStatus {
   std::string name;
+  uint64_t revision = 0;
   NamespaceConfig config;
   std::vector<RuleBinding> rules;
   uint64_t num_keys = 0;
@@ -298,6 +300,8 @@ struct JoinRequest {
   std::string worker_name;
   absl::Duration lease;
   std::optional<CallId> call_id;
+  // 0 replaces none.
+  uint64_t replaces_epoch = 0;
 };
 
 struct JoinReply {

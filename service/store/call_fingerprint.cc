@@ -108,17 +108,6 @@ uint64_t PushPullFingerprint(const PushRequest& request) {
   return FingerprintOfPush('q', request);
 }
 
-uint64_t Fingerprint(const PullRequest& request) {
-  Hasher hasher('l');
-  hasher.Add(request.worker);
-  hasher.Add(request.wait);
-  for (const PullEntry& entry : request.entries) {
-    hasher.Add(entry.key);
-    hasher.Add(entry.min_version);
-  }
-  return hasher.digest();
-}
-
 uint64_t Fingerprint(const DeleteRequest& request) {
   Hasher hasher('d');
   hasher.Add(request.ignore_missing);
@@ -130,6 +119,7 @@ uint64_t Fingerprint(const JoinRequest& request) {
   Hasher hasher('j');
   hasher.Add(request.worker_name);
   hasher.Add(absl::ToInt64Nanoseconds(request.lease));
+  hasher.Add(request.replaces_epoch);
   return hasher.digest();
 }
 

@@ -18,7 +18,6 @@ uint64_t Fingerprint(const InitRequest& request);
 uint64_t Fingerprint(const PushRequest& request);
 // Of the same request as a PushPull.
 uint64_t PushPullFingerprint(const PushRequest& request);
-uint64_t Fingerprint(const PullRequest& request);
 uint64_t Fingerprint(const DeleteRequest& request);
 uint64_t Fingerprint(const JoinRequest& request);
 uint64_t Fingerprint(const LeaveRequest& request);

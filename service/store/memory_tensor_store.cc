@@ -85,8 +85,8 @@ void MemoryTensorStore::Pull(PullRequest request, CallContext context,
                              ReplyCallback<PullReply> done) {
   const absl::StatusOr<NamespacePtr> found = Find(request.name_space);
   if (!found.ok()) return std::move(done)(found.status());
-  PullOnce(*found, std::move(request), Bounded(std::move(context)),
-           std::move(done));
+  (*found)->Pull(std::move(request), Bounded(std::move(context)),
+                 std::move(done));
 }
 
 void MemoryTensorStore::PushPull(PushRequest request, CallContext context,

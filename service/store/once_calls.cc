@@ -141,12 +141,7 @@ struct Exchange {
 };
 
 void End(Exchange& exchange, absl::StatusOr<PullReply> reply) {
-  if (exchange.turn) {
-    if (!reply.ok() && !MayBeMadeAgain(reply.status())) {
-      exchange.turn->Keep(reply.status());
-    }
-    exchange.turn->End();
-  }
+  if (exchange.turn) exchange.turn->End();
   std::move(exchange.done)(std::move(reply));
 }
 
@@ -172,8 +167,10 @@ void PushAndPull(std::shared_ptr<Exchange> exchange) {
   name_space.Push(std::move(its.request), context, &its.names,
                   [exchange = std::move(exchange)](
                       absl::StatusOr<PushReply> pushed) mutable {
+                    if (exchange->turn) {
+                      KeepUnlessNothingHappened(*exchange->turn, pushed);
+                    }
                     if (!pushed.ok()) return End(*exchange, pushed.status());
-                    if (exchange->turn) exchange->turn->Keep(Kept(pushed));
                     PullOf(std::move(exchange));
                   });
 }
@@ -223,36 +220,6 @@ void PushOnce(const std::shared_ptr<Namespace>& name_space, PushRequest request,
                     name_space->Push(std::move(request), context,
                                      std::move(done));
                   });
-}
-
-void PullOnce(const std::shared_ptr<Namespace>& name_space, PullRequest request,
-              CallContext context, ReplyCallback<PullReply> done) {
-  if (!request.call_id) {
-    return name_space->Pull(std::move(request), std::move(context),
-                            std::move(done));
-  }
-  const CallIdentity identity = {*request.call_id, Fingerprint(request)};
-  const TimeLeft time_left(name_space->alarms(), context.timeout);
-  name_space->calls().Enter(
-      identity, context,
-      [name_space, request = std::move(request), context, time_left,
-       done = std::move(done)](absl::StatusOr<Turn> turn) mutable {
-        if (!turn.ok()) return std::move(done)(turn.status());
-        if (turn->answer() != nullptr) {
-          const absl::Status status = turn->answer()->status();
-          turn->End();
-          return std::move(done)(status);
-        }
-        context.timeout = time_left.Get();
-        name_space->Pull(std::move(request), std::move(context),
-                         [turn = *std::move(turn), done = std::move(done)](
-                             absl::StatusOr<PullReply> reply) mutable {
-                           if (absl::IsAborted(reply.status()))
-                             turn.Keep(reply.status());
-                           turn.End();
-                           std::move(done)(std::move(reply));
-                         });
-      });
 }
 
 void PushPullOnce(const std::shared_ptr<Namespace>& name_space,
