@@ -107,11 +107,10 @@ TEST(PushModeTest, BoundedStepsDoNotGoBackwards) {
   mode.group.Reach({.rank = 0}, 5);
 
   EXPECT_OK(mode->CheckKey(*key, PushBy(0, 5)));
-  EXPECT_THAT(
-      mode->CheckKey(*key, PushBy(0, 4)),
-      AllOf(StatusIs(absl::StatusCode::kFailedPrecondition,
-                     HasSubstr("expected 5, which it has reached")),
-            HasReason(Reason::kStepGap)));
+  EXPECT_THAT(mode->CheckKey(*key, PushBy(0, 4)),
+              AllOf(StatusIs(absl::StatusCode::kFailedPrecondition,
+                             HasSubstr("expected 5, which it has reached")),
+                    HasReason(Reason::kStepGap)));
 }
 
 TEST(PushModeTest, BoundedRepeatIsAnsweredWithTheVersion) {
