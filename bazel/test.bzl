@@ -1,8 +1,63 @@
-"""tensorkv_cc_test: a cc_test with GoogleTest's main and the matchers.
+"""Test programs with GoogleTest's main and the matchers.
 
-Tags that tools/package looks at: tests tagged "gpu" use a GPU where there is
-one; those tagged "device" keep tensors where TENSORKV_TEST_DEVICE says.
+tensorkv_cc_tests makes one program of several files. Most of the time of
+compiling a test is spent on headers, so a folder has a few such programs, and a
+new test file joins one of them. tensorkv_cc_test is for a suite that needs a
+process, a size or tags of its own.
+
+Tags that tools/test looks at:
+  single_threaded  has no second thread, and stays out of tsan
+  no_tsan          has threads, but tsan cannot run it
+  sanitizers_only  a whole run leaves it to asan and tsan
+
+Tags that tools/package looks at:
+  gpu     uses a GPU where there is one
+  device  keeps tensors where TENSORKV_TEST_DEVICE says
 """
+
+def _include_all_impl(ctx):
+    unit = ctx.actions.declare_file(ctx.label.name + ".cc")
+    files = [f.short_path for f in ctx.files.srcs if f.extension == "cc"]
+    lines = ["#include \"%s\"" % f for f in files]
+    ctx.actions.write(unit, "\n".join(lines) + "\n")
+    return [DefaultInfo(files = depset([unit]))]
+
+_include_all = rule(
+    implementation = _include_all_impl,
+    attrs = {"srcs": attr.label_list(allow_files = True)},
+)
+
+def one_unit(name, srcs):
+    """A translation unit that includes all sources: headers are parsed once.
+
+    The sources see each other's names. Where those collide, a file puts its own
+    into a namespace that has its name instead of into an unnamed one.
+
+    Args:
+      name: of the unit.
+      srcs: the sources, and headers that only they include.
+
+    Returns:
+      What a cc_library or cc_test takes: its srcs, and what its deps need more.
+    """
+    _include_all(name = name, srcs = srcs, testonly = True)
+    native.cc_library(
+        name = name + "_files",
+        testonly = True,
+        textual_hdrs = srcs,
+        visibility = ["//visibility:private"],
+    )
+    return struct(srcs = [":" + name], deps = [":" + name + "_files"])
+
+def tensorkv_cc_tests(name, srcs, deps = [], **kwargs):
+    """A test program of several files, compiled as one unit."""
+    unit = one_unit(name + "_unit", srcs)
+    tensorkv_cc_test(
+        name = name,
+        srcs = unit.srcs,
+        deps = deps + unit.deps,
+        **kwargs
+    )
 
 def tensorkv_cc_test(name, deps = [], data = [], size = "small", **kwargs):
     native.cc_test(

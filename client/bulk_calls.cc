@@ -1,11 +1,13 @@
 #include "client/bulk_calls.h"
 
 #include <algorithm>
-#include <optional>
+#include <cstring>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "base/status_macros.h"
+#include "client/call_ids.h"
 #include "client/message_bytes.h"
 #include "client/part_sender.h"
 #include "client/pulled_values.h"
@@ -37,19 +39,21 @@ struct StreamOf<PushRequest> {
   using Manifest = PushManifest;
 };
 
-// Stripes need a name in common.
-void NameCall(uint32_t num_stripes, CallIds& ids,
-              std::optional<CallId>& call_id) {
-  if (num_stripes > 1 && !call_id.has_value()) call_id = ids.Next();
+// Names an attempt as no other is named; never 0.
+uint64_t RandomGroup() {
+  const std::string bytes = RandomClientId();
+  uint64_t group = 0;
+  std::memcpy(&group, bytes.data(), sizeof(group));
+  return std::max<uint64_t>(group, 1);
 }
 
 // `message`, encoded for each stripe; `part` is what in it names the stripe.
 template <typename Part>
 absl::StatusOr<std::vector<grpc::ByteBuffer>> EncodeForEachStripe(
     const google::protobuf::Message& message, Part* part, uint32_t num_stripes,
-    uint32_t attempt, size_t max_message_bytes) {
+    size_t max_message_bytes) {
   std::vector<grpc::ByteBuffer> encoded(num_stripes);
-  if (num_stripes > 1) part->mutable_stripe()->set_attempt(attempt);
+  if (num_stripes > 1) part->mutable_stripe()->set_group(RandomGroup());
   part->mutable_stripe()->set_count(num_stripes);
   for (uint32_t i = 0; i < num_stripes; ++i) {
     part->mutable_stripe()->set_index(i);
@@ -60,14 +64,12 @@ absl::StatusOr<std::vector<grpc::ByteBuffer>> EncodeForEachStripe(
 
 template <typename Request>
 absl::StatusOr<std::vector<grpc::ByteBuffer>> EncodeManifests(
-    const Request& request, uint32_t num_stripes, uint32_t attempt,
-    size_t max_message_bytes, CallIds& ids) {
-  typename StreamOf<Request>::Manifest manifest = {.request = request};
-  NameCall(num_stripes, ids, manifest.request.call_id);
+    const Request& request, uint32_t num_stripes, size_t max_message_bytes) {
+  const typename StreamOf<Request>::Manifest manifest = {.request = request};
   typename StreamOf<Request>::Chunk chunk;
   ToProto(manifest, chunk.mutable_manifest());
   return EncodeForEachStripe(chunk, chunk.mutable_manifest(), num_stripes,
-                             attempt, max_message_bytes);
+                             max_message_bytes);
 }
 
 // The only message of a reply.
@@ -113,9 +115,9 @@ absl::Status BulkCalls::Upload(const Request& request, const UploadPlan& plan,
   ASSIGN_OR_RETURN(const uint64_t total, TotalBytes(sizes));
   StripeGroup call(channels_, threads_, plan.method,
                    NumStripes(std::max(total, plan.expected_bytes)), deadline);
-  ASSIGN_OR_RETURN(const std::vector<grpc::ByteBuffer> manifests,
-                   EncodeManifests(request, call.num_stripes(), ++num_attempts_,
-                                   max_message_bytes_, call_ids_));
+  ASSIGN_OR_RETURN(
+      const std::vector<grpc::ByteBuffer> manifests,
+      EncodeManifests(request, call.num_stripes(), max_message_bytes_));
   const auto tensor_of = [&](uint32_t entry) -> const Tensor& {
     return request.entries[entry].tensor;
   };
@@ -165,14 +167,13 @@ absl::StatusOr<PullReply> BulkCalls::Pull(const PullRequest& request,
                                           const CallDeadline& deadline) {
   StripeGroup call(channels_, threads_, kPullStream, NumStripes(expected_bytes),
                    deadline);
-  PullStreamRequest stream_request = {.request = request,
-                                      .max_part_bytes = part_bytes_};
-  NameCall(call.num_stripes(), call_ids_, stream_request.call_id);
+  const PullStreamRequest stream_request = {.request = request,
+                                            .max_part_bytes = part_bytes_};
   v1::PullStreamRequest proto;
   ToProto(stream_request, &proto);
   ASSIGN_OR_RETURN(const std::vector<grpc::ByteBuffer> requests,
                    EncodeForEachStripe(proto, &proto, call.num_stripes(),
-                                       ++num_attempts_, max_message_bytes_));
+                                       max_message_bytes_));
   PulledValues values(request.entries.size(), *buffers_);
   const auto exchange = [&](StripeStream& stream, const Stripe& stripe) {
     // What went wrong shows at the next read.

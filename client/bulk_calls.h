@@ -3,7 +3,6 @@
 #ifndef TENSORKV_CLIENT_BULK_CALLS_H_
 #define TENSORKV_CLIENT_BULK_CALLS_H_
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -12,7 +11,6 @@
 #include "absl/status/statusor.h"
 #include "base/ref_counted.h"
 #include "client/call_deadline.h"
-#include "client/call_ids.h"
 #include "client/channel_pool.h"
 #include "client/stripe_stream.h"
 #include "client/stripe_threads.h"
@@ -76,9 +74,6 @@ class BulkCalls {
   const uint64_t part_bytes_;
   const uint64_t min_stripe_bytes_;
   const RefPtr<BufferPool> buffers_;
-  CallIds call_ids_;
-  // At all calls: whoever repeats a call need not say so.
-  std::atomic<uint32_t> num_attempts_ = 0;
   StripeThreads threads_;
 };
 

@@ -135,9 +135,6 @@ absl::StatusOr<PullReply> Client::Pull(absl::Span<const std::string> keys) {
 absl::StatusOr<PullReply> Client::Pull(PullRequest request) {
   request.name_space = name_space_;
   request.worker = worker();
-  const CallLanes::Place call = calls_.Begin();
-  // Readers have nothing that is told once only.
-  if (request.worker) request.call_id = call.id();
   return Explain("Pull from",
                  Complete(connection_->Pull(request, call_options_),
                           request.entries.size(), &PullReply::values));
@@ -173,11 +170,11 @@ absl::StatusOr<PullReply> Client::Broadcast(std::vector<InitEntry> entries) {
 }
 
 absl::StatusOr<uint64_t> Client::Delete(std::vector<std::string> keys,
-                                        bool ignore_missing) {
+                                        bool allow_missing) {
   DeleteRequest request;
   request.name_space = name_space_;
   request.keys = std::move(keys);
-  request.ignore_missing = ignore_missing;
+  request.allow_missing = allow_missing;
   const CallLanes::Place call = calls_.Begin();
   request.call_id = call.id();
   absl::StatusOr<DeleteReply> reply =
@@ -220,6 +217,15 @@ absl::Status Client::SetRule(const RuleSpec& rule,
   return Explain("SetRule on", connection_->SetRule(request, call_options_));
 }
 
+absl::Status Client::UnsetRule(absl::string_view key_pattern) {
+  const CallLanes::Place call = calls_.Begin();
+  const UnsetRuleRequest request = {.name_space = name_space_,
+                                    .key_pattern = std::string(key_pattern),
+                                    .call_id = call.id()};
+  return Explain("UnsetRule on",
+                 connection_->UnsetRule(request, call_options_));
+}
+
 absl::StatusOr<RuleSpec> Client::SetHyperparameters(
     const Hyperparameters& hyperparameters, absl::string_view key_pattern) {
   const CallLanes::Place call = calls_.Begin();
@@ -241,7 +247,7 @@ absl::Status Client::CreateNamespace(absl::string_view name,
                                           .on_existing = on_existing,
                                           .call_id = call.id()};
   return Explain("CreateNamespace on",
-                 connection_->CreateNamespace(request, call_options_));
+                 connection_->CreateNamespace(request, call_options_).status());
 }
 
 absl::StatusOr<NamespaceStatus> Client::DescribeNamespace(
@@ -271,8 +277,7 @@ absl::StatusOr<JoinReply> Client::Join(absl::string_view worker_name,
       JoinReply reply,
       Explain("Join on", connection_->Join(request, call_options_)));
   set_worker(reply.worker);
-  // The next push is of the step that the server wants to have again.
-  step_ = reply.step - std::min<Step>(reply.step, 1);
+  step_ = reply.next_step - 1;
   return reply;
 }
 

@@ -106,7 +106,7 @@ class Client {
   // without a call_id, so that a connection that breaks is the caller's to look
   // into.
   absl::StatusOr<uint64_t> Delete(std::vector<std::string> keys,
-                                  bool ignore_missing = false);
+                                  bool allow_missing = false);
   // One page; the request's namespace is filled in.
   absl::StatusOr<ListReply> List(ListRequest request = {});
   absl::StatusOr<std::vector<KeyStatus>> Stat(std::vector<std::string> keys,
@@ -115,6 +115,8 @@ class Client {
   absl::Status SetRule(const RuleSpec& rule,
                        absl::string_view key_pattern = "");
   // The rule as it now is.
+  // The keys of the pattern fall to the rule that governs them next.
+  absl::Status UnsetRule(absl::string_view key_pattern);
   absl::StatusOr<RuleSpec> SetHyperparameters(
       const Hyperparameters& hyperparameters,
       absl::string_view key_pattern = "");

@@ -26,6 +26,7 @@ constexpr absl::string_view kVerbNames[kNumVerbs] = {
     "ListNamespaces",
     "DeleteNamespace",
     "SetRule",
+    "UnsetRule",
     "SetHyperparameters",
     "Join",
     "KeepAlive",

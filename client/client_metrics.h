@@ -36,6 +36,7 @@ enum class Verb {
   kListNamespaces,
   kDeleteNamespace,
   kSetRule,
+  kUnsetRule,
   kSetHyperparameters,
   kJoin,
   kKeepAlive,
@@ -43,7 +44,7 @@ enum class Verb {
   kBarrier,
   kDescribeServer,
 };
-inline constexpr int kNumVerbs = 18;
+inline constexpr int kNumVerbs = 19;
 
 // Its name in the contract: "Init", "Push", ...
 absl::string_view NameOf(Verb verb);

@@ -45,8 +45,8 @@ class Connection {
   virtual absl::StatusOr<StatReply> Stat(const StatRequest& request,
                                          const CallOptions& options) = 0;
 
-  virtual absl::Status CreateNamespace(const CreateNamespaceRequest& request,
-                                       const CallOptions& options) = 0;
+  virtual absl::StatusOr<CreateNamespaceReply> CreateNamespace(
+      const CreateNamespaceRequest& request, const CallOptions& options) = 0;
   virtual absl::StatusOr<NamespaceStatus> DescribeNamespace(
       const std::string& name_space, const CallOptions& options) = 0;
   virtual absl::StatusOr<std::vector<NamespaceStatus>> ListNamespaces(
@@ -55,6 +55,8 @@ class Connection {
                                        const CallOptions& options) = 0;
   virtual absl::Status SetRule(const SetRuleRequest& request,
                                const CallOptions& options) = 0;
+  virtual absl::Status UnsetRule(const UnsetRuleRequest& request,
+                                 const CallOptions& options) = 0;
   virtual absl::StatusOr<RuleSpec> SetHyperparameters(
       const SetHyperparametersRequest& request, const CallOptions& options) = 0;
 

@@ -1,13 +1,16 @@
 #include "client/grpc_connection.h"
 
+#include <iterator>
 #include <limits>
 #include <type_traits>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "client/call_deadline.h"
 #include "client/message_bytes.h"
+#include "client/steady_now.h"
 #include "grpcpp/client_context.h"
 #include "tensor/proto_codec.h"
 
@@ -118,11 +121,12 @@ absl::StatusOr<StatReply> GrpcConnection::Stat(const StatRequest& request,
   return CheckReply(FromProto(response));
 }
 
-absl::Status GrpcConnection::CreateNamespace(
+absl::StatusOr<CreateNamespaceReply> GrpcConnection::CreateNamespace(
     const CreateNamespaceRequest& request, const CallOptions& options) {
-  return Call(&Stub::CreateNamespace,
-              Encode<v1::CreateNamespaceRequest>(request), options)
-      .status();
+  ASSIGN_OR_RETURN(auto response,
+                   Call(&Stub::CreateNamespace,
+                        Encode<v1::CreateNamespaceRequest>(request), options));
+  return FromProto(response);
 }
 
 absl::StatusOr<NamespaceStatus> GrpcConnection::DescribeNamespace(
@@ -136,14 +140,16 @@ absl::StatusOr<NamespaceStatus> GrpcConnection::DescribeNamespace(
 
 absl::StatusOr<std::vector<NamespaceStatus>> GrpcConnection::ListNamespaces(
     const CallOptions& options) {
-  ASSIGN_OR_RETURN(auto response, Call(&Stub::ListNamespaces,
-                                       v1::ListNamespacesRequest(), options));
+  const absl::Duration end = SteadyNow() + options.timeout;
   std::vector<NamespaceStatus> namespaces;
-  namespaces.reserve(response.namespaces_size());
-  for (const v1::NamespaceStatus& proto : response.namespaces()) {
-    ASSIGN_OR_RETURN(NamespaceStatus status, CheckReply(FromProto(proto)));
-    namespaces.push_back(std::move(status));
-  }
+  v1::ListNamespacesRequest request;
+  do {
+    ASSIGN_OR_RETURN(auto response, Call(&Stub::ListNamespaces, request,
+                                         {.timeout = end - SteadyNow()}));
+    ASSIGN_OR_RETURN(ListNamespacesReply page, CheckReply(FromProto(response)));
+    absl::c_move(page.namespaces, std::back_inserter(namespaces));
+    request.set_page_token(page.next_page_token);
+  } while (!request.page_token().empty());
   return namespaces;
 }
 
@@ -157,6 +163,12 @@ absl::Status GrpcConnection::DeleteNamespace(const std::string& name_space,
 absl::Status GrpcConnection::SetRule(const SetRuleRequest& request,
                                      const CallOptions& options) {
   return Call(&Stub::SetRule, Encode<v1::SetRuleRequest>(request), options)
+      .status();
+}
+
+absl::Status GrpcConnection::UnsetRule(const UnsetRuleRequest& request,
+                                       const CallOptions& options) {
+  return Call(&Stub::UnsetRule, Encode<v1::UnsetRuleRequest>(request), options)
       .status();
 }
 

@@ -82,7 +82,7 @@ absl::StatusOr<StatReply> MeteredConnection::Stat(const StatRequest& request,
   return Meter(Verb::kStat, [&] { return inner_->Stat(request, options); });
 }
 
-absl::Status MeteredConnection::CreateNamespace(
+absl::StatusOr<CreateNamespaceReply> MeteredConnection::CreateNamespace(
     const CreateNamespaceRequest& request, const CallOptions& options) {
   return Meter(Verb::kCreateNamespace,
                [&] { return inner_->CreateNamespace(request, options); });
@@ -110,6 +110,12 @@ absl::Status MeteredConnection::SetRule(const SetRuleRequest& request,
                                         const CallOptions& options) {
   return Meter(Verb::kSetRule,
                [&] { return inner_->SetRule(request, options); });
+}
+
+absl::Status MeteredConnection::UnsetRule(const UnsetRuleRequest& request,
+                                          const CallOptions& options) {
+  return Meter(Verb::kUnsetRule,
+               [&] { return inner_->UnsetRule(request, options); });
 }
 
 absl::StatusOr<RuleSpec> MeteredConnection::SetHyperparameters(

@@ -37,8 +37,9 @@ class MeteredConnection final : public Connection {
   absl::StatusOr<StatReply> Stat(const StatRequest& request,
                                  const CallOptions& options) override;
 
-  absl::Status CreateNamespace(const CreateNamespaceRequest& request,
-                               const CallOptions& options) override;
+  absl::StatusOr<CreateNamespaceReply> CreateNamespace(
+      const CreateNamespaceRequest& request,
+      const CallOptions& options) override;
   absl::StatusOr<NamespaceStatus> DescribeNamespace(
       const std::string& name_space, const CallOptions& options) override;
   absl::StatusOr<std::vector<NamespaceStatus>> ListNamespaces(
@@ -47,6 +48,8 @@ class MeteredConnection final : public Connection {
                                const CallOptions& options) override;
   absl::Status SetRule(const SetRuleRequest& request,
                        const CallOptions& options) override;
+  absl::Status UnsetRule(const UnsetRuleRequest& request,
+                         const CallOptions& options) override;
   absl::StatusOr<RuleSpec> SetHyperparameters(
       const SetHyperparametersRequest& request,
       const CallOptions& options) override;

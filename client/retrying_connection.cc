@@ -57,7 +57,7 @@ absl::StatusOr<PullReply> RetryingConnection::PushPull(
 
 absl::StatusOr<DeleteReply> RetryingConnection::Delete(
     const DeleteRequest& request, const CallOptions& options) {
-  if (!request.call_id && !request.ignore_missing) {
+  if (!request.call_id && !request.allow_missing) {
     return inner_->Delete(request, options);
   }
   return Retry(options, [&](const CallOptions& attempt) {
@@ -79,7 +79,7 @@ absl::StatusOr<StatReply> RetryingConnection::Stat(const StatRequest& request,
   });
 }
 
-absl::Status RetryingConnection::CreateNamespace(
+absl::StatusOr<CreateNamespaceReply> RetryingConnection::CreateNamespace(
     const CreateNamespaceRequest& request, const CallOptions& options) {
   if (!request.call_id && request.on_existing != OnExisting::kKeep) {
     return inner_->CreateNamespace(request, options);
@@ -112,6 +112,14 @@ absl::Status RetryingConnection::SetRule(const SetRuleRequest& request,
                                          const CallOptions& options) {
   return Retry(options, [&](const CallOptions& attempt) {
     return inner_->SetRule(request, attempt);
+  });
+}
+
+absl::Status RetryingConnection::UnsetRule(const UnsetRuleRequest& request,
+                                           const CallOptions& options) {
+  if (!request.call_id) return inner_->UnsetRule(request, options);
+  return Retry(options, [&](const CallOptions& attempt) {
+    return inner_->UnsetRule(request, attempt);
   });
 }
 

@@ -19,7 +19,7 @@ namespace tensorkv {
 // Repeats on Unavailable, within the call's timeout and ten minutes, every call
 // with a call_id, which the server applies once; of the others what has the
 // same outcome when done twice: all calls that only read, KeepAlive, Init and
-// CreateNamespace with KEEP, Delete with ignore_missing (whose count is then
+// CreateNamespace with KEEP, Delete with allow_missing (whose count is then
 // that of the last attempt), SetRule and SetHyperparameters. Any other call is
 // made once: if it fails with Unavailable, it may or may not have taken effect.
 class RetryingConnection final : public Connection {
@@ -45,8 +45,9 @@ class RetryingConnection final : public Connection {
   absl::StatusOr<StatReply> Stat(const StatRequest& request,
                                  const CallOptions& options) override;
 
-  absl::Status CreateNamespace(const CreateNamespaceRequest& request,
-                               const CallOptions& options) override;
+  absl::StatusOr<CreateNamespaceReply> CreateNamespace(
+      const CreateNamespaceRequest& request,
+      const CallOptions& options) override;
   absl::StatusOr<NamespaceStatus> DescribeNamespace(
       const std::string& name_space, const CallOptions& options) override;
   absl::StatusOr<std::vector<NamespaceStatus>> ListNamespaces(
@@ -55,6 +56,8 @@ class RetryingConnection final : public Connection {
                                const CallOptions& options) override;
   absl::Status SetRule(const SetRuleRequest& request,
                        const CallOptions& options) override;
+  absl::Status UnsetRule(const UnsetRuleRequest& request,
+                         const CallOptions& options) override;
   absl::StatusOr<RuleSpec> SetHyperparameters(
       const SetHyperparametersRequest& request,
       const CallOptions& options) override;

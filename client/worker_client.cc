@@ -91,8 +91,8 @@ absl::Status WorkerClient::Rejoin() {
 absl::StatusOr<Step> WorkerClient::SyncStep() {
   ASSIGN_OR_RETURN(const KeepAliveReply reply,
                    client_->KeepAlive(CallTimeout()));
-  client_->set_step(reply.step - std::min<Step>(reply.step, 1));
-  return client_->step();
+  client_->set_step(reply.next_step - 1);
+  return reply.next_step - 1;
 }
 
 absl::Status WorkerClient::Barrier(absl::string_view barrier) {

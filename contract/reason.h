@@ -31,6 +31,7 @@ enum class Reason : uint8_t {
   kExistsDifferently = 5,
   kNamespaceReplaced = 6,
   kKeyReplaced = 7,
+  kRuleNotFound = 8,
   kNotMember = 10,
   kLeaseLost = 11,
   kWorkerNameTaken = 12,

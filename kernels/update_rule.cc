@@ -150,7 +150,7 @@ absl::StatusOr<UpdateRule> UpdateRule::Create(const RuleSpec& spec) {
     rule.kind_ = RuleKind::kSgdMomentum;
   }
   rule.spec_.name = spec.name;
-  rule.spec_.no_master = spec.no_master;
+  rule.spec_.keep_master = spec.keep_master;
   for (size_t i = 0; i < row.hyperparameters.size(); ++i) {
     rule.spec_.hyperparameters[std::string(row.hyperparameters[i].name)] =
         rule.values_[i];
@@ -169,7 +169,7 @@ int UpdateRule::num_states() const { return RowOf(kind_).num_states; }
 
 bool UpdateRule::keeps_master(DType dtype) const {
   return RowOf(kind_).is_optimizer && IsFloat(dtype) &&
-         AccumulateType(dtype) != dtype && !spec_.no_master;
+         AccumulateType(dtype) != dtype && spec_.keep_master;
 }
 
 absl::Status UpdateRule::CheckTakes(DType dtype) const {

@@ -1,5 +1,6 @@
 #include "tensor/dtype.h"
 
+#include <iterator>
 #include <string>
 
 #include "absl/status/status.h"
@@ -9,11 +10,8 @@
 namespace tensorkv {
 namespace {
 
-// By number, from 1.
-constexpr absl::string_view kNames[] = {"f32",    "f64",    "f16", "bf16",
-                                        "f8e4m3", "f8e5m2", "i8",  "u8",
-                                        "i16",    "i32",    "i64", "bool"};
-static_assert(std::size(kNames) == std::size(kAllDTypes));
+constexpr int kNumDTypes = std::size(kAllDTypes);
+static_assert(std::size(kDTypeTraits) == kNumDTypes + 1);
 
 std::string AllNames() {
   return absl::StrJoin(kAllDTypes, ", ", [](std::string* out, DType dtype) {
@@ -22,10 +20,6 @@ std::string AllNames() {
 }
 
 }  // namespace
-
-absl::string_view NameOf(DType dtype) {
-  return kNames[static_cast<int>(dtype) - 1];
-}
 
 absl::StatusOr<DType> ParseDType(absl::string_view name) {
   for (DType dtype : kAllDTypes) {
@@ -36,7 +30,6 @@ absl::StatusOr<DType> ParseDType(absl::string_view name) {
 }
 
 absl::StatusOr<DType> DTypeFromNumber(int number) {
-  constexpr int kNumDTypes = std::size(kAllDTypes);
   if (number >= 1 && number <= kNumDTypes) return static_cast<DType>(number);
   return absl::InvalidArgumentError(absl::StrCat(
       "dtype: expected a number from 1 to ", kNumDTypes, ", got ", number));

@@ -11,13 +11,15 @@
 
 namespace tensorkv {
 
-// The numbers are those of tensorkv.v1.DType.
+// The numbers are those of tensorkv.v1.DType. No tensor is of kUnknown: it
+// stands for the dtypes of a newer server in what that says of its keys.
 enum class DType : uint8_t {
+  kUnknown = 0,
   kF32 = 1,
   kF64 = 2,
   kF16 = 3,
   kBF16 = 4,
-  kF8E4M3 = 5,
+  kF8E4M3FN = 5,
   kF8E5M2 = 6,
   kI8 = 7,
   kU8 = 8,
@@ -25,21 +27,41 @@ enum class DType : uint8_t {
   kI32 = 10,
   kI64 = 11,
   kBool = 12,
+  kU16 = 13,
+  kU32 = 14,
+  kU64 = 15,
+};
+
+struct DTypeTraits {
+  absl::string_view name;
+  size_t size_bytes;  // of one element
+  bool is_float;
+};
+
+// By number.
+inline constexpr DTypeTraits kDTypeTraits[] = {
+    {"unknown", 0, false},  //
+    {"f32", 4, true},      {"f64", 8, true},      {"f16", 2, true},
+    {"bf16", 2, true},     {"f8e4m3fn", 1, true}, {"f8e5m2", 1, true},
+    {"i8", 1, false},      {"u8", 1, false},      {"i16", 2, false},
+    {"i32", 4, false},     {"i64", 8, false},     {"bool", 1, false},
+    {"u16", 2, false},     {"u32", 4, false},     {"u64", 8, false},
 };
 
 inline constexpr DType kAllDTypes[] = {
-    DType::kF32,    DType::kF64,    DType::kF16, DType::kBF16,
-    DType::kF8E4M3, DType::kF8E5M2, DType::kI8,  DType::kU8,
-    DType::kI16,    DType::kI32,    DType::kI64, DType::kBool};
+    DType::kF32,    DType::kF64, DType::kF16, DType::kBF16, DType::kF8E4M3FN,
+    DType::kF8E5M2, DType::kI8,  DType::kU8,  DType::kI16,  DType::kU16,
+    DType::kI32,    DType::kU32, DType::kI64, DType::kU64,  DType::kBool};
 
-// Bytes of one element: 1, 2, 4 or 8.
-constexpr size_t SizeOf(DType dtype) {
-  constexpr uint8_t kSizes[] = {4, 8, 2, 2, 1, 1, 1, 1, 2, 4, 8, 1};
-  return kSizes[static_cast<int>(dtype) - 1];
+constexpr const DTypeTraits& TraitsOf(DType dtype) {
+  return kDTypeTraits[static_cast<int>(dtype)];
 }
 
+// Bytes of one element: 1, 2, 4 or 8.
+constexpr size_t SizeOf(DType dtype) { return TraitsOf(dtype).size_bytes; }
+
 // "f32", "bf16", "bool", ...
-absl::string_view NameOf(DType dtype);
+constexpr absl::string_view NameOf(DType dtype) { return TraitsOf(dtype).name; }
 
 // The dtype with that name. Errors: InvalidArgument, listing the names.
 absl::StatusOr<DType> ParseDType(absl::string_view name);
@@ -49,12 +71,27 @@ absl::StatusOr<DType> ParseDType(absl::string_view name);
 absl::StatusOr<DType> DTypeFromNumber(int number);
 
 // f64, f32, f16, bf16 and both f8.
-constexpr bool IsFloat(DType dtype) { return dtype <= DType::kF8E5M2; }
+constexpr bool IsFloat(DType dtype) { return TraitsOf(dtype).is_float; }
 
 // What sums and rule state of a `dtype` key are kept in: f32 for f32 and the
 // smaller floats, otherwise `dtype` itself.
 constexpr DType AccumulateType(DType dtype) {
   return IsFloat(dtype) && dtype != DType::kF64 ? DType::kF32 : dtype;
+}
+
+// The signed dtype in which sums and products of an integer `dtype` have the
+// same bits, since integers wrap; others are themselves.
+constexpr DType WrappingType(DType dtype) {
+  switch (dtype) {
+    case DType::kU16:
+      return DType::kI16;
+    case DType::kU32:
+      return DType::kI32;
+    case DType::kU64:
+      return DType::kI64;
+    default:
+      return dtype;
+  }
 }
 
 }  // namespace tensorkv

@@ -1,13 +1,13 @@
 // Conversions between f32 and the 16-bit and 8-bit float formats.
 //
 // All round to nearest, ties to even. Values too large become infinity, or NaN
-// in f8e4m3, which has no infinity (so PyTorch and ml_dtypes do; saturation is
-// left to the caller). In f8e4m3 up to 464, the tie between the largest value
-// 448 and the NaN above it, rounds to 448. Subnormals and the sign of zero are
-// kept. A NaN stays a NaN of the same sign, becomes quiet (only bf16 to f32
-// leaves it as it is) and keeps the leading bits of its payload.
+// in f8e4m3fn, which has no infinity (so PyTorch and ml_dtypes do; saturation
+// is left to the caller). In f8e4m3fn up to 464, the tie between the largest
+// value 448 and the NaN above it, rounds to 448. Subnormals and the sign of
+// zero are kept. A NaN stays a NaN of the same sign, becomes quiet (only bf16
+// to f32 leaves it as it is) and keeps the leading bits of its payload.
 //
-// Formats: f16, IEEE 754 binary16 · bf16, the upper half of an f32 · f8e4m3
+// Formats: f16, IEEE 754 binary16 · bf16, the upper half of an f32 · f8e4m3fn
 // ("FN") and f8e5m2, OCP 8-bit Floating Point Specification 1.0.
 //
 // Pure functions of bit patterns, constexpr, for host and device. Free of

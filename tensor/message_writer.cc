@@ -30,7 +30,7 @@ void Write(const CallId& call_id, Out& out) {
 
 template <typename Out>
 void Write(const Worker& worker, Out& out) {
-  out.Number(wire::kRank, worker.rank);
+  out.PresentNumber(wire::kRank, worker.rank);
   out.Number(wire::kEpoch, worker.epoch);
 }
 
@@ -66,6 +66,7 @@ template <typename Out>
 void Write(const InitRequest& request, Out& out) {
   out.Bytes(wire::kInitNamespace, request.name_space);
   WriteField(wire::kInitCallId, request.call_id, out);
+  out.Fixed64(wire::kInitNamespaceUid, request.namespace_uid);
   out.Number(wire::kInitOnExisting, EncodeOnExisting(request.on_existing));
   WriteField(wire::kInitEntries, request.entries, out);
 }
@@ -74,15 +75,18 @@ template <typename Out>
 void Write(const PushRequest& request, Out& out) {
   out.Bytes(wire::kPushNamespace, request.name_space);
   WriteField(wire::kPushCallId, request.call_id, out);
+  out.Fixed64(wire::kPushNamespaceUid, request.namespace_uid);
   WriteField(wire::kPushWorker, request.worker, out);
   out.Number(wire::kPushStep, request.step);
+  out.Number(wire::kPushMaxReplyBytes, request.max_reply_bytes);
   WriteField(wire::kPushEntries, request.entries, out);
 }
 
 template <typename Out>
 void Write(const PushResult& result, Out& out) {
   out.Number(wire::kPushResultVersion, result.version);
-  out.Number(wire::kPushResultRound, result.round);
+  out.Number(wire::kPushResultStep, result.step);
+  out.Number(wire::kPushResultRepeated, result.repeated);
 }
 
 template <typename Out>
@@ -99,9 +103,10 @@ void Write(const PullEntry& entry, Out& out) {
 template <typename Out>
 void Write(const PullRequest& request, Out& out) {
   out.Bytes(wire::kPullNamespace, request.name_space);
+  out.Fixed64(wire::kPullNamespaceUid, request.namespace_uid);
   WriteField(wire::kPullWorker, request.worker, out);
-  out.Number(wire::kPullWait, request.wait);
-  WriteField(wire::kPullCallId, request.call_id, out);
+  out.Number(wire::kPullWaitForKeys, request.wait_for_keys);
+  out.Number(wire::kPullMaxReplyBytes, request.max_reply_bytes);
   WriteField(wire::kPullEntries, request.entries, out);
 }
 

@@ -30,9 +30,8 @@ void Read(WireReader& in, CallId* call_id) {
 }
 
 void Read(WireReader& in, Worker* worker) {
-  if (in.Accept(wire::kRank)) {
-    worker->rank = in.ReadNumberUpTo(std::numeric_limits<uint32_t>::max());
-  }
+  if (!in.Accept(wire::kRank)) return in.Fail();
+  worker->rank = in.ReadNumberUpTo(std::numeric_limits<uint32_t>::max());
   if (in.Accept(wire::kEpoch)) worker->epoch = in.ReadNumber();
 }
 
@@ -159,6 +158,9 @@ class EntryReader {
 void Read(WireReader& in, const EntryReader& entries, InitRequest* request) {
   if (in.Accept(wire::kInitNamespace)) in.ReadText(&request->name_space);
   ReadIfPresent(in, wire::kInitCallId, &request->call_id);
+  if (in.Accept(wire::kInitNamespaceUid)) {
+    request->namespace_uid = in.ReadFixed64();
+  }
   if (in.Accept(wire::kInitOnExisting)) Read(in, &request->on_existing);
   entries.Read(in, wire::kInitEntries, &request->entries);
 }
@@ -166,8 +168,14 @@ void Read(WireReader& in, const EntryReader& entries, InitRequest* request) {
 void Read(WireReader& in, const EntryReader& entries, PushRequest* request) {
   if (in.Accept(wire::kPushNamespace)) in.ReadText(&request->name_space);
   ReadIfPresent(in, wire::kPushCallId, &request->call_id);
+  if (in.Accept(wire::kPushNamespaceUid)) {
+    request->namespace_uid = in.ReadFixed64();
+  }
   ReadIfPresent(in, wire::kPushWorker, &request->worker);
   if (in.Accept(wire::kPushStep)) request->step = in.ReadNumber();
+  if (in.Accept(wire::kPushMaxReplyBytes)) {
+    request->max_reply_bytes = in.ReadNumber();
+  }
   entries.Read(in, wire::kPushEntries, &request->entries);
 }
 
@@ -186,7 +194,10 @@ void Read(WireReader& in, PullEntry* entry) {
 
 void Read(WireReader& in, PushResult* result) {
   if (in.Accept(wire::kPushResultVersion)) result->version = in.ReadNumber();
-  if (in.Accept(wire::kPushResultRound)) result->round = in.ReadNumber();
+  if (in.Accept(wire::kPushResultStep)) result->step = in.ReadNumber();
+  if (in.Accept(wire::kPushResultRepeated)) {
+    result->repeated = in.ReadNumberUpTo(1) == 1;
+  }
 }
 
 template <typename Entry>
@@ -272,11 +283,16 @@ std::optional<PullRequest> ReadPull(ZeroCopyInputStream* in,
   return ReadMetadata<PullRequest>(
       in, message_bytes, [max_entries](WireReader& in, PullRequest& request) {
         if (in.Accept(wire::kPullNamespace)) in.ReadText(&request.name_space);
-        ReadIfPresent(in, wire::kPullWorker, &request.worker);
-        if (in.Accept(wire::kPullWait)) {
-          request.wait = in.ReadNumberUpTo(1) == 1;
+        if (in.Accept(wire::kPullNamespaceUid)) {
+          request.namespace_uid = in.ReadFixed64();
         }
-        ReadIfPresent(in, wire::kPullCallId, &request.call_id);
+        ReadIfPresent(in, wire::kPullWorker, &request.worker);
+        if (in.Accept(wire::kPullWaitForKeys)) {
+          request.wait_for_keys = in.ReadNumberUpTo(1) == 1;
+        }
+        if (in.Accept(wire::kPullMaxReplyBytes)) {
+          request.max_reply_bytes = in.ReadNumber();
+        }
         ReadEntries(in, wire::kPullEntries, max_entries, &request.entries);
       });
 }

@@ -87,11 +87,26 @@ absl::StatusOr<CreateNamespaceRequest> FromProto(
 void ToProto(const CreateNamespaceRequest& request,
              v1::CreateNamespaceRequest* proto);
 
+CreateNamespaceReply FromProto(const v1::CreateNamespaceResponse& proto);
+void ToProto(const CreateNamespaceReply& reply,
+             v1::CreateNamespaceResponse* proto);
+
+ListNamespacesRequest FromProto(const v1::ListNamespacesRequest& proto);
+void ToProto(const ListNamespacesRequest& request,
+             v1::ListNamespacesRequest* proto);
+absl::StatusOr<ListNamespacesReply> FromProto(
+    const v1::ListNamespacesResponse& proto);
+void ToProto(const ListNamespacesReply& reply,
+             v1::ListNamespacesResponse* proto);
+
 absl::StatusOr<NamespaceStatus> FromProto(const v1::NamespaceStatus& proto);
 void ToProto(const NamespaceStatus& status, v1::NamespaceStatus* proto);
 
 SetRuleRequest FromProto(const v1::SetRuleRequest& proto);
 void ToProto(const SetRuleRequest& request, v1::SetRuleRequest* proto);
+
+UnsetRuleRequest FromProto(const v1::UnsetRuleRequest& proto);
+void ToProto(const UnsetRuleRequest& request, v1::UnsetRuleRequest* proto);
 
 SetHyperparametersRequest FromProto(const v1::SetHyperparametersRequest& proto);
 void ToProto(const SetHyperparametersRequest& request,
@@ -103,15 +118,15 @@ void ToProto(const JoinRequest& request, v1::JoinRequest* proto);
 absl::StatusOr<JoinReply> FromProto(const v1::JoinResponse& proto);
 void ToProto(const JoinReply& reply, v1::JoinResponse* proto);
 
-KeepAliveRequest FromProto(const v1::KeepAliveRequest& proto);
+absl::StatusOr<KeepAliveRequest> FromProto(const v1::KeepAliveRequest& proto);
 void ToProto(const KeepAliveRequest& request, v1::KeepAliveRequest* proto);
 absl::StatusOr<KeepAliveReply> FromProto(const v1::KeepAliveResponse& proto);
 void ToProto(const KeepAliveReply& reply, v1::KeepAliveResponse* proto);
 
-LeaveRequest FromProto(const v1::LeaveRequest& proto);
+absl::StatusOr<LeaveRequest> FromProto(const v1::LeaveRequest& proto);
 void ToProto(const LeaveRequest& request, v1::LeaveRequest* proto);
 
-BarrierRequest FromProto(const v1::BarrierRequest& proto);
+absl::StatusOr<BarrierRequest> FromProto(const v1::BarrierRequest& proto);
 void ToProto(const BarrierRequest& request, v1::BarrierRequest* proto);
 
 absl::StatusOr<WorkerStatus> FromProto(const v1::WorkerStatus& proto);

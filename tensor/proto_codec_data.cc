@@ -14,16 +14,15 @@ namespace {
 using google::protobuf::RepeatedPtrField;
 
 template <typename Proto>
-std::optional<Worker> DecodeWorker(const Proto& proto) {
+absl::StatusOr<std::optional<Worker>> DecodeWorkerIfPresent(
+    const Proto& proto) {
   if (!proto.has_worker()) return std::nullopt;
-  return Worker{proto.worker().rank(), proto.worker().epoch()};
+  return DecodeWorker(proto.worker());
 }
 
 template <typename Proto>
-void EncodeWorker(const std::optional<Worker>& worker, Proto* proto) {
-  if (!worker) return;
-  proto->mutable_worker()->set_rank(worker->rank);
-  proto->mutable_worker()->set_epoch(worker->epoch);
+void EncodeWorkerIfPresent(const std::optional<Worker>& worker, Proto* proto) {
+  if (worker) EncodeWorker(*worker, proto->mutable_worker());
 }
 
 // The tensor of an InitEntry, PushEntry or Value.
@@ -55,7 +54,8 @@ absl::StatusOr<PushEntry> DecodePushEntry(v1::PushEntry& proto,
 absl::StatusOr<KeyStatus> DecodeKeyStatus(const v1::KeyStatus& proto) {
   KeyStatus status;
   status.key = proto.key();
-  ASSIGN_OR_RETURN(status.dtype, DTypeFromNumber(proto.dtype()));
+  // One of a newer server does not spoil the answer about the other keys.
+  status.dtype = DTypeFromNumber(proto.dtype()).value_or(DType::kUnknown);
   ASSIGN_OR_RETURN(status.shape, DecodeShape(proto.shape()));
   status.version = proto.version();
   status.value_bytes = proto.value_bytes();
@@ -97,6 +97,7 @@ absl::StatusOr<InitRequest> DecodeInitRequest(v1::InitRequest& proto,
   InitRequest request;
   request.name_space = proto.namespace_();
   request.call_id = DecodeCallId(proto);
+  request.namespace_uid = proto.namespace_uid();
   ASSIGN_OR_RETURN(request.on_existing, DecodeOnExisting(proto.on_existing()));
   const auto decode_entry =
       [decode](v1::InitEntry& entry) -> absl::StatusOr<InitEntry> {
@@ -112,6 +113,7 @@ void EncodeInitRequest(const InitRequest& request, TensorEncoder encode,
                        v1::InitRequest* proto) {
   proto->set_namespace_(request.name_space);
   EncodeCallId(request.call_id, proto);
+  proto->set_namespace_uid(request.namespace_uid);
   proto->set_on_existing(EncodeOnExisting(request.on_existing));
   for (const InitEntry& entry : request.entries) {
     v1::InitEntry* out = proto->add_entries();
@@ -125,8 +127,10 @@ absl::StatusOr<PushRequest> DecodePushRequest(v1::PushRequest& proto,
   PushRequest request;
   request.name_space = proto.namespace_();
   request.call_id = DecodeCallId(proto);
-  request.worker = DecodeWorker(proto);
+  request.namespace_uid = proto.namespace_uid();
+  ASSIGN_OR_RETURN(request.worker, DecodeWorkerIfPresent(proto));
   request.step = proto.step();
+  request.max_reply_bytes = proto.max_reply_bytes();
   const auto decode_entry = [decode](v1::PushEntry& entry) {
     return DecodePushEntry(entry, decode);
   };
@@ -139,8 +143,10 @@ void EncodePushRequest(const PushRequest& request, TensorEncoder encode,
                        v1::PushRequest* proto) {
   proto->set_namespace_(request.name_space);
   EncodeCallId(request.call_id, proto);
-  EncodeWorker(request.worker, proto);
+  proto->set_namespace_uid(request.namespace_uid);
+  EncodeWorkerIfPresent(request.worker, proto);
   proto->set_step(request.step);
+  proto->set_max_reply_bytes(request.max_reply_bytes);
   for (const PushEntry& entry : request.entries) {
     v1::PushEntry* out = proto->add_entries();
     out->set_key(entry.key);
@@ -202,7 +208,8 @@ PushReply FromProto(const v1::PushResponse& proto) {
   PushReply reply;
   reply.results.reserve(proto.results_size());
   for (const v1::PushResult& result : proto.results()) {
-    reply.results.push_back({result.version(), result.round()});
+    reply.results.push_back(
+        {result.version(), result.step(), result.repeated()});
   }
   return reply;
 }
@@ -211,16 +218,18 @@ void ToProto(const PushReply& reply, v1::PushResponse* proto) {
   for (const PushResult& result : reply.results) {
     v1::PushResult* out = proto->add_results();
     out->set_version(result.version);
-    out->set_round(result.round);
+    out->set_step(result.step);
+    out->set_repeated(result.repeated);
   }
 }
 
 absl::StatusOr<PullRequest> FromProto(const v1::PullRequest& proto) {
   PullRequest request;
   request.name_space = proto.namespace_();
-  request.worker = DecodeWorker(proto);
-  request.wait = proto.wait();
-  request.call_id = DecodeCallId(proto);
+  request.namespace_uid = proto.namespace_uid();
+  ASSIGN_OR_RETURN(request.worker, DecodeWorkerIfPresent(proto));
+  request.wait_for_keys = proto.wait_for_keys();
+  request.max_reply_bytes = proto.max_reply_bytes();
   request.entries.reserve(proto.entries_size());
   for (const v1::PullEntry& entry : proto.entries()) {
     request.entries.push_back({entry.key(), entry.min_version()});
@@ -230,9 +239,10 @@ absl::StatusOr<PullRequest> FromProto(const v1::PullRequest& proto) {
 
 void ToProto(const PullRequest& request, v1::PullRequest* proto) {
   proto->set_namespace_(request.name_space);
-  EncodeWorker(request.worker, proto);
-  proto->set_wait(request.wait);
-  EncodeCallId(request.call_id, proto);
+  proto->set_namespace_uid(request.namespace_uid);
+  EncodeWorkerIfPresent(request.worker, proto);
+  proto->set_wait_for_keys(request.wait_for_keys);
+  proto->set_max_reply_bytes(request.max_reply_bytes);
   for (const PullEntry& entry : request.entries) {
     v1::PullEntry* out = proto->add_entries();
     out->set_key(entry.key);
@@ -271,14 +281,16 @@ absl::StatusOr<DeleteRequest> FromProto(const v1::DeleteRequest& proto) {
   return DeleteRequest{.name_space = proto.namespace_(),
                        .call_id = DecodeCallId(proto),
                        .keys = DecodeStrings(proto.keys()),
-                       .ignore_missing = proto.ignore_missing()};
+                       .allow_missing = proto.allow_missing(),
+                       .namespace_uid = proto.namespace_uid()};
 }
 
 void ToProto(const DeleteRequest& request, v1::DeleteRequest* proto) {
   proto->set_namespace_(request.name_space);
   EncodeCallId(request.call_id, proto);
+  proto->set_namespace_uid(request.namespace_uid);
   EncodeStrings(request.keys, proto->mutable_keys());
-  proto->set_ignore_missing(request.ignore_missing);
+  proto->set_allow_missing(request.allow_missing);
 }
 
 DeleteReply FromProto(const v1::DeleteResponse& proto) {

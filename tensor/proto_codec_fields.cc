@@ -1,7 +1,6 @@
 #include "tensor/proto_codec_fields.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "absl/strings/escaping.h"
 #include "absl/types/span.h"
@@ -51,12 +50,23 @@ v1::OnExisting EncodeOnExisting(OnExisting on_existing) {
   return v1::ON_EXISTING_FAIL;
 }
 
+absl::StatusOr<Worker> DecodeWorker(const v1::Worker& proto) {
+  if (proto.has_rank()) return Worker{proto.rank(), proto.epoch()};
+  return absl::InvalidArgumentError("worker.rank: missing");
+}
+
+void EncodeWorker(const Worker& worker, v1::Worker* proto) {
+  proto->set_rank(worker.rank);
+  proto->set_epoch(worker.epoch);
+}
+
 absl::StatusOr<absl::Duration> DecodeDuration(
     absl::string_view field, const google::protobuf::Duration& proto) {
   const int64_t seconds = proto.seconds();
   const int64_t nanos = proto.nanos();
   const bool is_valid =
-      std::abs(seconds) <= kMostSeconds && std::abs(nanos) < 1000000000 &&
+      seconds >= -kMostSeconds && seconds <= kMostSeconds &&
+      nanos > -1000000000 && nanos < 1000000000 &&
       (seconds == 0 || nanos == 0 || (seconds > 0) == (nanos > 0));
   if (is_valid) return absl::Seconds(seconds) + absl::Nanoseconds(nanos);
   return absl::InvalidArgumentError(

@@ -73,6 +73,10 @@ void EncodeCallId(const std::optional<CallId>& call_id, Proto* proto) {
   proto->mutable_call_id()->set_sequence(call_id->sequence);
 }
 
+// Errors: InvalidArgument for a worker without a rank.
+absl::StatusOr<Worker> DecodeWorker(const v1::Worker& proto);
+void EncodeWorker(const Worker& worker, v1::Worker* proto);
+
 // Errors: InvalidArgument, naming `field`, for what protobuf calls no valid
 // duration: over 10,000 years, or seconds and nanoseconds that disagree.
 absl::StatusOr<absl::Duration> DecodeDuration(

@@ -5,13 +5,11 @@
 namespace tensorkv {
 namespace {
 
-Worker DecodeWorker(const v1::Worker& proto) {
-  return {.rank = proto.rank(), .epoch = proto.epoch()};
-}
-
-void EncodeWorker(const Worker& worker, v1::Worker* proto) {
-  proto->set_rank(worker.rank);
-  proto->set_epoch(worker.epoch);
+// The worker that a message must have.
+template <typename Proto>
+absl::StatusOr<Worker> DecodeRequiredWorker(const Proto& proto) {
+  if (proto.has_worker()) return DecodeWorker(proto.worker());
+  return absl::InvalidArgumentError("worker: missing");
 }
 
 }  // namespace
@@ -20,25 +18,29 @@ absl::StatusOr<JoinRequest> FromProto(const v1::JoinRequest& proto) {
   JoinRequest request;
   request.name_space = proto.namespace_();
   request.worker_name = proto.worker_name();
-  ASSIGN_OR_RETURN(request.lease, DecodeDuration("lease", proto.lease()));
   request.call_id = DecodeCallId(proto);
+  request.namespace_uid = proto.namespace_uid();
+  ASSIGN_OR_RETURN(request.lease, DecodeDuration("lease", proto.lease()));
+  request.replaces_epoch = proto.replaces_epoch();
   return request;
 }
 
 void ToProto(const JoinRequest& request, v1::JoinRequest* proto) {
   proto->set_namespace_(request.name_space);
   proto->set_worker_name(request.worker_name);
-  EncodeDuration(request.lease, proto->mutable_lease());
   EncodeCallId(request.call_id, proto);
+  proto->set_namespace_uid(request.namespace_uid);
+  EncodeDuration(request.lease, proto->mutable_lease());
+  proto->set_replaces_epoch(request.replaces_epoch);
 }
 
 absl::StatusOr<JoinReply> FromProto(const v1::JoinResponse& proto) {
   JoinReply reply;
-  reply.worker = DecodeWorker(proto.worker());
+  ASSIGN_OR_RETURN(reply.worker, DecodeRequiredWorker(proto));
   reply.num_workers = proto.num_workers();
   ASSIGN_OR_RETURN(reply.lease, DecodeDuration("lease", proto.lease()));
   reply.server_incarnation = proto.server_incarnation();
-  reply.step = proto.step();
+  reply.next_step = proto.next_step();
   return reply;
 }
 
@@ -47,12 +49,14 @@ void ToProto(const JoinReply& reply, v1::JoinResponse* proto) {
   proto->set_num_workers(reply.num_workers);
   EncodeDuration(reply.lease, proto->mutable_lease());
   proto->set_server_incarnation(reply.server_incarnation);
-  proto->set_step(reply.step);
+  proto->set_next_step(reply.next_step);
 }
 
-KeepAliveRequest FromProto(const v1::KeepAliveRequest& proto) {
-  return {.name_space = proto.namespace_(),
-          .worker = DecodeWorker(proto.worker())};
+absl::StatusOr<KeepAliveRequest> FromProto(const v1::KeepAliveRequest& proto) {
+  KeepAliveRequest request;
+  request.name_space = proto.namespace_();
+  ASSIGN_OR_RETURN(request.worker, DecodeRequiredWorker(proto));
+  return request;
 }
 
 void ToProto(const KeepAliveRequest& request, v1::KeepAliveRequest* proto) {
@@ -65,20 +69,22 @@ absl::StatusOr<KeepAliveReply> FromProto(const v1::KeepAliveResponse& proto) {
   ASSIGN_OR_RETURN(reply.lease_remaining,
                    DecodeDuration("lease_remaining", proto.lease_remaining()));
   reply.num_workers = proto.num_workers();
-  reply.step = proto.step();
+  reply.next_step = proto.next_step();
   return reply;
 }
 
 void ToProto(const KeepAliveReply& reply, v1::KeepAliveResponse* proto) {
   EncodeDuration(reply.lease_remaining, proto->mutable_lease_remaining());
   proto->set_num_workers(reply.num_workers);
-  proto->set_step(reply.step);
+  proto->set_next_step(reply.next_step);
 }
 
-LeaveRequest FromProto(const v1::LeaveRequest& proto) {
-  return {.name_space = proto.namespace_(),
-          .worker = DecodeWorker(proto.worker()),
-          .call_id = DecodeCallId(proto)};
+absl::StatusOr<LeaveRequest> FromProto(const v1::LeaveRequest& proto) {
+  LeaveRequest request;
+  request.name_space = proto.namespace_();
+  request.call_id = DecodeCallId(proto);
+  ASSIGN_OR_RETURN(request.worker, DecodeRequiredWorker(proto));
+  return request;
 }
 
 void ToProto(const LeaveRequest& request, v1::LeaveRequest* proto) {
@@ -87,16 +93,20 @@ void ToProto(const LeaveRequest& request, v1::LeaveRequest* proto) {
   EncodeCallId(request.call_id, proto);
 }
 
-BarrierRequest FromProto(const v1::BarrierRequest& proto) {
-  return {.name_space = proto.namespace_(),
-          .worker = DecodeWorker(proto.worker()),
-          .barrier = proto.barrier(),
-          .call_id = DecodeCallId(proto)};
+absl::StatusOr<BarrierRequest> FromProto(const v1::BarrierRequest& proto) {
+  BarrierRequest request;
+  request.name_space = proto.namespace_();
+  request.call_id = DecodeCallId(proto);
+  request.namespace_uid = proto.namespace_uid();
+  ASSIGN_OR_RETURN(request.worker, DecodeRequiredWorker(proto));
+  request.barrier = proto.barrier();
+  return request;
 }
 
 void ToProto(const BarrierRequest& request, v1::BarrierRequest* proto) {
   proto->set_namespace_(request.name_space);
   EncodeWorker(request.worker, proto->mutable_worker());
+  proto->set_namespace_uid(request.namespace_uid);
   proto->set_barrier(request.barrier);
   EncodeCallId(request.call_id, proto);
 }
@@ -104,7 +114,7 @@ void ToProto(const BarrierRequest& request, v1::BarrierRequest* proto) {
 absl::StatusOr<WorkerStatus> FromProto(const v1::WorkerStatus& proto) {
   WorkerStatus status;
   status.name = proto.name();
-  status.worker = {.rank = proto.rank(), .epoch = proto.epoch()};
+  ASSIGN_OR_RETURN(status.worker, DecodeRequiredWorker(proto));
   status.is_live = proto.is_live();
   status.step = proto.step();
   ASSIGN_OR_RETURN(status.lease_remaining,
@@ -114,8 +124,7 @@ absl::StatusOr<WorkerStatus> FromProto(const v1::WorkerStatus& proto) {
 
 void ToProto(const WorkerStatus& status, v1::WorkerStatus* proto) {
   proto->set_name(status.name);
-  proto->set_rank(status.worker.rank);
-  proto->set_epoch(status.worker.epoch);
+  EncodeWorker(status.worker, proto->mutable_worker());
   proto->set_is_live(status.is_live);
   proto->set_step(status.step);
   EncodeDuration(status.lease_remaining, proto->mutable_lease_remaining());

@@ -26,7 +26,7 @@ absl::Status UnknownNumber(absl::string_view field, int number) {
       absl::StrCat(field, ": unknown number ", number));
 }
 
-absl::StatusOr<Mode> DecodeMode(v1::Mode proto) {
+Mode DecodeMode(v1::Mode proto) {
   switch (proto) {
     case v1::MODE_UNSPECIFIED:
     case v1::MODE_ASYNC:
@@ -36,23 +36,25 @@ absl::StatusOr<Mode> DecodeMode(v1::Mode proto) {
     case v1::MODE_BOUNDED:
       return Mode::kBounded;
     default:
-      return UnknownNumber("mode", proto);
+      return Mode::kUnknown;
   }
 }
 
 v1::Mode EncodeMode(Mode mode) {
   switch (mode) {
     case Mode::kAsync:
-      break;
+      return v1::MODE_ASYNC;
     case Mode::kSync:
       return v1::MODE_SYNC;
     case Mode::kBounded:
       return v1::MODE_BOUNDED;
+    case Mode::kUnknown:
+      break;
   }
-  return v1::MODE_ASYNC;
+  return v1::MODE_UNSPECIFIED;
 }
 
-absl::StatusOr<OnWorkerLoss> DecodeOnWorkerLoss(v1::OnWorkerLoss proto) {
+OnWorkerLoss DecodeOnWorkerLoss(v1::OnWorkerLoss proto) {
   switch (proto) {
     case v1::ON_WORKER_LOSS_UNSPECIFIED:
     case v1::ON_WORKER_LOSS_FAIL:
@@ -60,25 +62,41 @@ absl::StatusOr<OnWorkerLoss> DecodeOnWorkerLoss(v1::OnWorkerLoss proto) {
     case v1::ON_WORKER_LOSS_CONTINUE:
       return OnWorkerLoss::kContinue;
     default:
-      return UnknownNumber("on_worker_loss", proto);
+      return OnWorkerLoss::kUnknown;
   }
 }
 
 v1::OnWorkerLoss EncodeOnWorkerLoss(OnWorkerLoss on_worker_loss) {
-  return on_worker_loss == OnWorkerLoss::kContinue ? v1::ON_WORKER_LOSS_CONTINUE
-                                                   : v1::ON_WORKER_LOSS_FAIL;
+  switch (on_worker_loss) {
+    case OnWorkerLoss::kFail:
+      return v1::ON_WORKER_LOSS_FAIL;
+    case OnWorkerLoss::kContinue:
+      return v1::ON_WORKER_LOSS_CONTINUE;
+    case OnWorkerLoss::kUnknown:
+      break;
+  }
+  return v1::ON_WORKER_LOSS_UNSPECIFIED;
+}
+
+// Errors: InvalidArgument, with the number that is unknown here.
+absl::Status CheckIsKnown(const NamespaceConfig& config,
+                          const v1::NamespaceConfig& proto) {
+  if (config.mode == Mode::kUnknown) return UnknownNumber("mode", proto.mode());
+  if (config.on_worker_loss == OnWorkerLoss::kUnknown) {
+    return UnknownNumber("on_worker_loss", proto.on_worker_loss());
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<NamespaceConfig> DecodeConfig(const v1::NamespaceConfig& proto) {
   NamespaceConfig config;
-  ASSIGN_OR_RETURN(config.mode, DecodeMode(proto.mode()));
+  config.mode = DecodeMode(proto.mode());
   config.num_workers = proto.num_workers();
   config.max_workers = proto.max_workers();
   if (proto.has_rule()) config.rule = FromProto(proto.rule());
   config.budget_bytes = proto.budget_bytes();
   config.staleness = proto.staleness();
-  ASSIGN_OR_RETURN(config.on_worker_loss,
-                   DecodeOnWorkerLoss(proto.on_worker_loss()));
+  config.on_worker_loss = DecodeOnWorkerLoss(proto.on_worker_loss());
   config.rescale_partial_rounds = proto.rescale_partial_rounds();
   config.quorum = proto.quorum();
   ASSIGN_OR_RETURN(config.quorum_grace,
@@ -144,13 +162,13 @@ void EncodeMemoryUse(const MemoryUse& use, v1::MemoryUse* proto) {
 RuleSpec FromProto(const v1::Rule& proto) {
   return {.name = proto.name(),
           .hyperparameters = DecodeHyperparameters(proto.hyperparameters()),
-          .no_master = proto.no_master()};
+          .keep_master = !proto.has_keep_master() || proto.keep_master()};
 }
 
 void ToProto(const RuleSpec& rule, v1::Rule* proto) {
   proto->set_name(rule.name);
   EncodeHyperparameters(rule.hyperparameters, proto->mutable_hyperparameters());
-  proto->set_no_master(rule.no_master);
+  proto->set_keep_master(rule.keep_master);
 }
 
 absl::StatusOr<CreateNamespaceRequest> FromProto(
@@ -158,6 +176,7 @@ absl::StatusOr<CreateNamespaceRequest> FromProto(
   CreateNamespaceRequest request;
   request.name_space = proto.namespace_();
   ASSIGN_OR_RETURN(request.config, DecodeConfig(proto.config()));
+  RETURN_IF_ERROR(CheckIsKnown(request.config, proto.config()));
   ASSIGN_OR_RETURN(request.on_existing, DecodeOnExisting(proto.on_existing()));
   request.call_id = DecodeCallId(proto);
   return request;
@@ -174,6 +193,8 @@ void ToProto(const CreateNamespaceRequest& request,
 absl::StatusOr<NamespaceStatus> FromProto(const v1::NamespaceStatus& proto) {
   NamespaceStatus status;
   status.name = proto.name();
+  status.uid = proto.uid();
+  status.revision = proto.revision();
   ASSIGN_OR_RETURN(status.config, DecodeConfig(proto.config()));
   status.rules.reserve(proto.rules_size());
   for (const v1::RuleBinding& binding : proto.rules()) {
@@ -190,6 +211,7 @@ absl::StatusOr<NamespaceStatus> FromProto(const v1::NamespaceStatus& proto) {
   status.rounds_closed = proto.rounds_closed();
   status.rounds_failed = proto.rounds_failed();
   status.calls_waiting = proto.calls_waiting();
+  status.live_workers = proto.live_workers();
   status.lease_expirations = proto.lease_expirations();
   status.contributions_late = proto.contributions_late();
   status.contributions_duplicate = proto.contributions_duplicate();
@@ -208,6 +230,8 @@ absl::StatusOr<NamespaceStatus> FromProto(const v1::NamespaceStatus& proto) {
 
 void ToProto(const NamespaceStatus& status, v1::NamespaceStatus* proto) {
   proto->set_name(status.name);
+  proto->set_uid(status.uid);
+  proto->set_revision(status.revision);
   EncodeConfig(status.config, proto->mutable_config());
   for (const RuleBinding& binding : status.rules) {
     v1::RuleBinding* out = proto->add_rules();
@@ -226,6 +250,7 @@ void ToProto(const NamespaceStatus& status, v1::NamespaceStatus* proto) {
   proto->set_rounds_closed(status.rounds_closed);
   proto->set_rounds_failed(status.rounds_failed);
   proto->set_calls_waiting(status.calls_waiting);
+  proto->set_live_workers(status.live_workers);
   proto->set_lease_expirations(status.lease_expirations);
   proto->set_contributions_late(status.contributions_late);
   proto->set_contributions_duplicate(status.contributions_duplicate);
@@ -237,6 +262,45 @@ void ToProto(const NamespaceStatus& status, v1::NamespaceStatus* proto) {
   for (const WaitStatus& wait : status.waits) {
     EncodeWait(wait, proto->add_waits());
   }
+}
+
+ListNamespacesRequest FromProto(const v1::ListNamespacesRequest& proto) {
+  return {.page_size = proto.page_size(), .page_token = proto.page_token()};
+}
+
+void ToProto(const ListNamespacesRequest& request,
+             v1::ListNamespacesRequest* proto) {
+  proto->set_page_size(request.page_size);
+  proto->set_page_token(request.page_token);
+}
+
+absl::StatusOr<ListNamespacesReply> FromProto(
+    const v1::ListNamespacesResponse& proto) {
+  ListNamespacesReply reply;
+  ASSIGN_OR_RETURN(
+      reply.namespaces,
+      DecodeAll(proto.namespaces(), [](const v1::NamespaceStatus& each) {
+        return FromProto(each);
+      }));
+  reply.next_page_token = proto.next_page_token();
+  return reply;
+}
+
+void ToProto(const ListNamespacesReply& reply,
+             v1::ListNamespacesResponse* proto) {
+  for (const NamespaceStatus& status : reply.namespaces) {
+    ToProto(status, proto->add_namespaces());
+  }
+  proto->set_next_page_token(reply.next_page_token);
+}
+
+CreateNamespaceReply FromProto(const v1::CreateNamespaceResponse& proto) {
+  return {.uid = proto.uid()};
+}
+
+void ToProto(const CreateNamespaceReply& reply,
+             v1::CreateNamespaceResponse* proto) {
+  proto->set_uid(reply.uid);
 }
 
 SetRuleRequest FromProto(const v1::SetRuleRequest& proto) {
@@ -251,6 +315,18 @@ void ToProto(const SetRuleRequest& request, v1::SetRuleRequest* proto) {
   proto->set_key_pattern(request.key_pattern);
   ToProto(request.rule, proto->mutable_rule());
   EncodeCallId(request.call_id, proto);
+}
+
+UnsetRuleRequest FromProto(const v1::UnsetRuleRequest& proto) {
+  return {.name_space = proto.namespace_(),
+          .key_pattern = proto.key_pattern(),
+          .call_id = DecodeCallId(proto)};
+}
+
+void ToProto(const UnsetRuleRequest& request, v1::UnsetRuleRequest* proto) {
+  proto->set_namespace_(request.name_space);
+  EncodeCallId(request.call_id, proto);
+  proto->set_key_pattern(request.key_pattern);
 }
 
 SetHyperparametersRequest FromProto(
@@ -278,7 +354,7 @@ ServerStatus FromProto(const v1::DescribeServerResponse& proto) {
   }
   return {.version = proto.version(),
           .incarnation = proto.incarnation(),
-          .started_unix_seconds = proto.started().seconds(),
+          .start_unix_seconds = proto.start_time().seconds(),
           .devices = {proto.devices().begin(), proto.devices().end()},
           .budget_bytes = proto.budget_bytes(),
           .used_bytes = proto.used_bytes(),
@@ -290,7 +366,7 @@ ServerStatus FromProto(const v1::DescribeServerResponse& proto) {
 void ToProto(const ServerStatus& status, v1::DescribeServerResponse* proto) {
   proto->set_version(status.version);
   proto->set_incarnation(status.incarnation);
-  proto->mutable_started()->set_seconds(status.started_unix_seconds);
+  proto->mutable_start_time()->set_seconds(status.start_unix_seconds);
   proto->mutable_devices()->Add(status.devices.begin(), status.devices.end());
   proto->set_budget_bytes(status.budget_bytes);
   proto->set_used_bytes(status.used_bytes);

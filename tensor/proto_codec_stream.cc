@@ -17,8 +17,12 @@ absl::StatusOr<Stripe> DecodeStripe(const Proto& proto) {
   Stripe stripe;
   stripe.index = proto.stripe().index();
   if (proto.stripe().count() > 0) stripe.count = proto.stripe().count();
-  stripe.attempt = proto.stripe().attempt();
+  stripe.group = proto.stripe().group();
   RETURN_IF_ERROR(CheckStripe(stripe));
+  if (stripe.count > 1 && stripe.group == 0) {
+    return absl::InvalidArgumentError(
+        "stripe: expected a group that the call's stripes share, got none");
+  }
   return stripe;
 }
 
@@ -28,7 +32,7 @@ void EncodeStripe(const Stripe& stripe, Proto* proto) {
   if (stripe == Stripe()) return;
   proto->mutable_stripe()->set_index(stripe.index);
   proto->mutable_stripe()->set_count(stripe.count);
-  proto->mutable_stripe()->set_attempt(stripe.attempt);
+  proto->mutable_stripe()->set_group(stripe.group);
 }
 
 template <typename Proto>
@@ -74,7 +78,6 @@ absl::StatusOr<PullStreamRequest> FromProto(
   RETURN_IF_ERROR(CheckRequest(proto));
   PullStreamRequest request;
   ASSIGN_OR_RETURN(request.request, FromProto(proto.request()));
-  request.call_id = DecodeCallId(proto);
   ASSIGN_OR_RETURN(request.stripe, DecodeStripe(proto));
   request.max_part_bytes = proto.max_part_bytes();
   return request;
@@ -82,7 +85,6 @@ absl::StatusOr<PullStreamRequest> FromProto(
 
 void ToProto(const PullStreamRequest& request, v1::PullStreamRequest* proto) {
   ToProto(request.request, proto->mutable_request());
-  EncodeCallId(request.call_id, proto);
   EncodeStripe(request.stripe, proto);
   proto->set_max_part_bytes(request.max_part_bytes);
 }

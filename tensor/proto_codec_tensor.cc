@@ -13,19 +13,6 @@
 namespace tensorkv {
 namespace {
 
-absl::Status CheckLocation(const v1::Tensor& proto) {
-  switch (proto.location_case()) {
-    case v1::Tensor::kSharedMemory:
-      return absl::UnimplementedError("tensor: no support for shared_memory");
-    case v1::Tensor::kCuda:
-      return absl::UnimplementedError("tensor: no support for cuda");
-    case v1::Tensor::kData:
-    case v1::Tensor::LOCATION_NOT_SET:
-      break;
-  }
-  return absl::OkStatus();
-}
-
 absl::Status CheckLength(DType dtype, const Shape& shape, size_t actual) {
   ASSIGN_OR_RETURN(const int64_t expected, SizeInBytes(dtype, shape));
   if (actual == static_cast<size_t>(expected)) return absl::OkStatus();
@@ -43,7 +30,6 @@ bool IsAligned(const std::string& data, DType dtype) {
 absl::StatusOr<Tensor> DecodeWithData(v1::Tensor& proto) {
   ASSIGN_OR_RETURN(const DType dtype, DTypeFromNumber(proto.dtype()));
   ASSIGN_OR_RETURN(Shape shape, DecodeShape(proto.shape()));
-  RETURN_IF_ERROR(CheckLocation(proto));
   RETURN_IF_ERROR(CheckLength(dtype, shape, proto.data().size()));
   // On the heap, as short strings move their bytes with them.
   auto data = std::make_unique<std::string>(std::move(*proto.mutable_data()));
@@ -59,7 +45,6 @@ absl::StatusOr<Tensor> DecodeWithData(v1::Tensor& proto) {
 absl::StatusOr<Tensor> DecodeWithoutData(v1::Tensor& proto) {
   ASSIGN_OR_RETURN(const DType dtype, DTypeFromNumber(proto.dtype()));
   ASSIGN_OR_RETURN(Shape shape, DecodeShape(proto.shape()));
-  RETURN_IF_ERROR(CheckLocation(proto));
   if (!proto.data().empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("tensor: expected no data in a manifest, got ",

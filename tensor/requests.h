@@ -19,14 +19,19 @@
 
 namespace tensorkv {
 
+// Requests have these in common: an empty `name_space` is "default"; a
+// `namespace_uid` of 0 takes whatever namespace has that name.
+
 // Per key, from 1. 0 stands for "any" or "none".
 using Version = uint64_t;
 // A worker's iteration, from 1. 0 stands for "not given".
 using Step = uint64_t;
 
+// What a newer server has besides is kUnknown in its answers, never in a
+// request.
 enum class OnExisting { kFail, kKeep, kReplace };
-enum class Mode { kAsync, kSync, kBounded };
-enum class OnWorkerLoss { kFail, kContinue };
+enum class Mode { kAsync, kSync, kBounded, kUnknown };
+enum class OnWorkerLoss { kFail, kContinue, kUnknown };
 
 struct CallId {
   std::string client_id;
@@ -50,6 +55,7 @@ struct InitRequest {
   std::optional<CallId> call_id;
   OnExisting on_existing = OnExisting::kFail;
   std::vector<InitEntry> entries;
+  uint64_t namespace_uid = 0;
 };
 
 struct InitReply {
@@ -68,11 +74,13 @@ struct PushRequest {
   std::optional<Worker> worker;
   Step step = 0;
   std::vector<PushEntry> entries;
+  uint64_t namespace_uid = 0;
+  uint64_t max_reply_bytes = 0;
 };
 
 struct PushResult {
   Version version = 0;
-  uint64_t round = 0;
+  Step step = 0;
   bool repeated = false;
 };
 
@@ -88,9 +96,10 @@ struct PullEntry {
 struct PullRequest {
   std::string name_space;
   std::optional<Worker> worker;
-  bool wait = false;
+  bool wait_for_keys = false;
   std::vector<PullEntry> entries;
-  std::optional<CallId> call_id;
+  uint64_t namespace_uid = 0;
+  uint64_t max_reply_bytes = 0;
 };
 
 struct Value {
@@ -108,7 +117,8 @@ struct PullReply {
 struct Stripe {
   uint32_t index = 0;
   uint32_t count = 1;
-  uint32_t attempt = 0;
+  // Of the stripes of one attempt; 0 for a stream by itself.
+  uint64_t group = 0;
 
   friend bool operator==(const Stripe&, const Stripe&) = default;
 };
@@ -127,7 +137,6 @@ struct PushManifest {
 
 struct PullStreamRequest {
   PullRequest request;
-  std::optional<CallId> call_id;
   Stripe stripe;
   uint64_t max_part_bytes = 0;
 };
@@ -138,7 +147,8 @@ struct DeleteRequest {
   std::string name_space;
   std::optional<CallId> call_id;
   std::vector<std::string> keys;
-  bool ignore_missing = false;
+  bool allow_missing = false;
+  uint64_t namespace_uid = 0;
 };
 
 struct DeleteReply {
@@ -249,7 +259,6 @@ struct WaitStatus {
 
 struct NamespaceStatus {
   std::string name;
-  uint64_t revision = 0;
   NamespaceConfig config;
   std::vector<RuleBinding> rules;
   uint64_t num_keys = 0;
@@ -270,6 +279,9 @@ struct NamespaceStatus {
   uint64_t slowest_lag = 0;
   // One per reason.
   std::vector<WaitStatus> waits;
+  uint64_t uid = 0;
+  uint64_t revision = 0;
+  uint32_t live_workers = 0;
 };
 
 struct CreateNamespaceRequest {
@@ -279,10 +291,30 @@ struct CreateNamespaceRequest {
   std::optional<CallId> call_id;
 };
 
+struct CreateNamespaceReply {
+  uint64_t uid = 0;
+};
+
+struct ListNamespacesRequest {
+  uint32_t page_size = 0;
+  std::string page_token;
+};
+
+struct ListNamespacesReply {
+  std::vector<NamespaceStatus> namespaces;
+  std::string next_page_token;
+};
+
 struct SetRuleRequest {
   std::string name_space;
   std::string key_pattern;
   RuleSpec rule;
+  std::optional<CallId> call_id;
+};
+
+struct UnsetRuleRequest {
+  std::string name_space;
+  std::string key_pattern;
   std::optional<CallId> call_id;
 };
 
@@ -300,6 +332,7 @@ struct JoinRequest {
   std::string worker_name;
   absl::Duration lease;
   std::optional<CallId> call_id;
+  uint64_t namespace_uid = 0;
   // 0 replaces none.
   uint64_t replaces_epoch = 0;
 };
@@ -309,7 +342,7 @@ struct JoinReply {
   uint32_t num_workers = 0;
   absl::Duration lease;
   uint64_t server_incarnation = 0;
-  Step step = 0;
+  Step next_step = 0;
 };
 
 struct KeepAliveRequest {
@@ -320,7 +353,7 @@ struct KeepAliveRequest {
 struct KeepAliveReply {
   absl::Duration lease_remaining;
   uint32_t num_workers = 0;
-  Step step = 0;
+  Step next_step = 0;
 };
 
 struct LeaveRequest {
@@ -334,6 +367,7 @@ struct BarrierRequest {
   Worker worker;
   std::string barrier;
   std::optional<CallId> call_id;
+  uint64_t namespace_uid = 0;
 };
 
 // --- Server -----------------------------------------------------------------
@@ -348,7 +382,7 @@ struct DeviceBudget {
 struct ServerStatus {
   std::string version;
   uint64_t incarnation = 0;
-  int64_t started_unix_seconds = 0;
+  int64_t start_unix_seconds = 0;
   std::vector<std::string> devices;
   uint64_t budget_bytes = 0;
   uint64_t used_bytes = 0;

@@ -17,7 +17,7 @@
 namespace tensorkv {
 namespace {
 
-constexpr absl::string_view kNoMaster = "no_master";
+constexpr absl::string_view kKeepMaster = "keep_master";
 
 // The shortest text that reads back as the same number.
 std::string Text(double number) {
@@ -56,12 +56,12 @@ class Reader {
       return Expected("a name not yet given");
     }
     if (!Accept('=')) return Expected("'='");
-    if (name == kNoMaster) return ReadNoMaster(rule);
+    if (name == kKeepMaster) return ReadKeepMaster(rule);
     ASSIGN_OR_RETURN(rule.hyperparameters[name], ReadNumber());
     return absl::OkStatus();
   }
 
-  absl::Status ReadNoMaster(RuleSpec& rule) {
+  absl::Status ReadKeepMaster(RuleSpec& rule) {
     SkipSpaces();
     const size_t start = position_;
     ASSIGN_OR_RETURN(const double value, ReadNumber());
@@ -69,7 +69,7 @@ class Reader {
       position_ = start;
       return Expected("0 or 1");
     }
-    rule.no_master = value == 1;
+    rule.keep_master = value == 1;
     return absl::OkStatus();
   }
 
@@ -136,7 +136,7 @@ std::string RuleSpec::ToString() const {
   for (const auto& [name, value] : hyperparameters) {
     settings.push_back(absl::StrCat(name, "=", Text(value)));
   }
-  if (no_master) settings.push_back(absl::StrCat(kNoMaster, "=1"));
+  if (!keep_master) settings.push_back(absl::StrCat(kKeepMaster, "=0"));
   if (settings.empty()) return name;
   return absl::StrCat(name, "(", absl::StrJoin(settings, ", "), ")");
 }

@@ -18,7 +18,7 @@ using Hyperparameters = std::map<std::string, double>;
 struct RuleSpec {
   std::string name = "assign";
   Hyperparameters hyperparameters;
-  bool no_master = false;
+  bool keep_master = true;
 
   // "adam(beta1=0.9, learning_rate=0.01)"; "assign" without parentheses.
   std::string ToString() const;
@@ -26,8 +26,8 @@ struct RuleSpec {
   friend bool operator==(const RuleSpec&, const RuleSpec&) = default;
 };
 
-// Reads the form that ToString writes; `no_master=1` is the flag of that name.
-// Errors: InvalidArgument, naming the character where reading ended.
+// Reads the form that ToString writes; `keep_master=0` is the flag of that
+// name. Errors: InvalidArgument, naming the character where reading ended.
 absl::StatusOr<RuleSpec> ParseRuleSpec(absl::string_view text);
 
 }  // namespace tensorkv

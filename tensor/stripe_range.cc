@@ -87,6 +87,11 @@ std::optional<PartRange> PartCursor::Next(uint64_t max_bytes) {
 }
 
 absl::Status PartCursor::Accept(const PartRange& part) {
+  // It brings nothing, wherever it comes.
+  if (part.size_bytes == 0 && part.entry < sizes_.size() &&
+      part.offset <= sizes_[part.entry]) {
+    return absl::OkStatus();
+  }
   if (is_complete()) {
     return absl::InvalidArgumentError(
         absl::StrCat("part: expected none after all ", total_bytes_,
@@ -97,9 +102,9 @@ absl::Status PartCursor::Accept(const PartRange& part) {
     return absl::InvalidArgumentError(
         absl::StrCat("part: expected ", Place(longest), ", got ", Place(part)));
   }
-  if (part.size_bytes == 0 || part.size_bytes > longest.size_bytes) {
+  if (part.size_bytes > longest.size_bytes) {
     return absl::InvalidArgumentError(
-        absl::StrCat("part of ", Place(part), ": expected 1 to ",
+        absl::StrCat("part of ", Place(part), ": expected at most ",
                      longest.size_bytes, " bytes, which end the ",
                      longest.size_bytes == bytes_left_ ? "stream" : "entry",
                      ", got ", part.size_bytes));

@@ -76,10 +76,10 @@ class PartCursor {
   // REQUIRES: max_bytes > 0.
   std::optional<PartRange> Next(uint64_t max_bytes);
 
-  // Takes a part that came.
+  // Takes a part that came; an empty one of any entry brings nothing.
   // Errors: InvalidArgument, and nothing changes: a part that does not begin
-  // where the one before ended, is empty, goes beyond its entry or the range,
-  // or comes after the end.
+  // where the one before ended, goes beyond its entry or the range, or comes
+  // after the end.
   absl::Status Accept(const PartRange& part);
 
   bool is_complete() const { return bytes_left_ == 0; }

@@ -62,7 +62,7 @@ absl::Status FillWith(Tensor& tensor, double value) {
     case DType::kBF16:
       Fill(tensor, F32ToBF16(RoundToOdd(value)));
       break;
-    case DType::kF8E4M3:
+    case DType::kF8E4M3FN:
       Fill(tensor, F32ToF8E4M3(RoundToOdd(value)));
       break;
     case DType::kF8E5M2:
@@ -74,12 +74,20 @@ absl::Status FillWith(Tensor& tensor, double value) {
       return FillInteger<uint8_t>(tensor, value);
     case DType::kI16:
       return FillInteger<int16_t>(tensor, value);
+    case DType::kU16:
+      return FillInteger<uint16_t>(tensor, value);
     case DType::kI32:
       return FillInteger<int32_t>(tensor, value);
+    case DType::kU32:
+      return FillInteger<uint32_t>(tensor, value);
     case DType::kI64:
       return FillInteger<int64_t>(tensor, value);
+    case DType::kU64:
+      return FillInteger<uint64_t>(tensor, value);
     case DType::kBool:
       Fill<uint8_t>(tensor, value != 0);
+      break;
+    case DType::kUnknown:
       break;
   }
   return absl::OkStatus();

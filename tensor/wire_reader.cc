@@ -1,6 +1,7 @@
 #include "tensor/wire_reader.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "google/protobuf/stubs/common.h"
@@ -42,6 +43,14 @@ uint64_t WireReader::ReadLongNumber() {
   }
   Fail();
   return 0;
+}
+
+uint64_t WireReader::ReadFixed64() {
+  uint64_t number = 0;
+  static_assert(std::endian::native == std::endian::little);
+  Copy(sizeof(number), reinterpret_cast<char*>(&number));
+  if (number == 0) Fail();
+  return ok_ ? number : 0;
 }
 
 void WireReader::ReadChunks(uint64_t size_bytes, std::string* bytes) {

@@ -77,6 +77,8 @@ class WireReader {
     if (number > max) Fail();
     return ok_ ? number : 0;
   }
+  // Eight bytes; fails for 0, which writers leave out.
+  uint64_t ReadFixed64();
   // The length of what follows; fails if the innermost message ends before it
   // would.
   uint64_t ReadLength() {

@@ -14,12 +14,15 @@ namespace tensorkv::wire {
 using Tag = uint8_t;
 
 consteval Tag NumberTag(int field) { return static_cast<Tag>(field << 3); }
+consteval Tag Fixed64Tag(int field) { return static_cast<Tag>(field << 3 | 1); }
 // Strings, bytes, messages and packed numbers: a length comes first.
 consteval Tag RunTag(int field) { return static_cast<Tag>(field << 3 | 2); }
 
 inline constexpr Tag kInitNamespace =
     RunTag(v1::InitRequest::kNamespaceFieldNumber);
 inline constexpr Tag kInitCallId = RunTag(v1::InitRequest::kCallIdFieldNumber);
+inline constexpr Tag kInitNamespaceUid =
+    Fixed64Tag(v1::InitRequest::kNamespaceUidFieldNumber);
 inline constexpr Tag kInitOnExisting =
     NumberTag(v1::InitRequest::kOnExistingFieldNumber);
 inline constexpr Tag kInitEntries =
@@ -35,8 +38,12 @@ inline constexpr Tag kPushPullPush =
 inline constexpr Tag kPushNamespace =
     RunTag(v1::PushRequest::kNamespaceFieldNumber);
 inline constexpr Tag kPushCallId = RunTag(v1::PushRequest::kCallIdFieldNumber);
+inline constexpr Tag kPushNamespaceUid =
+    Fixed64Tag(v1::PushRequest::kNamespaceUidFieldNumber);
 inline constexpr Tag kPushWorker = RunTag(v1::PushRequest::kWorkerFieldNumber);
 inline constexpr Tag kPushStep = NumberTag(v1::PushRequest::kStepFieldNumber);
+inline constexpr Tag kPushMaxReplyBytes =
+    NumberTag(v1::PushRequest::kMaxReplyBytesFieldNumber);
 inline constexpr Tag kPushEntries =
     RunTag(v1::PushRequest::kEntriesFieldNumber);
 
@@ -50,14 +57,20 @@ inline constexpr Tag kPushResults =
     RunTag(v1::PushResponse::kResultsFieldNumber);
 inline constexpr Tag kPushResultVersion =
     NumberTag(v1::PushResult::kVersionFieldNumber);
-inline constexpr Tag kPushResultRound =
-    NumberTag(v1::PushResult::kRoundFieldNumber);
+inline constexpr Tag kPushResultStep =
+    NumberTag(v1::PushResult::kStepFieldNumber);
+inline constexpr Tag kPushResultRepeated =
+    NumberTag(v1::PushResult::kRepeatedFieldNumber);
 
 inline constexpr Tag kPullNamespace =
     RunTag(v1::PullRequest::kNamespaceFieldNumber);
+inline constexpr Tag kPullNamespaceUid =
+    Fixed64Tag(v1::PullRequest::kNamespaceUidFieldNumber);
 inline constexpr Tag kPullWorker = RunTag(v1::PullRequest::kWorkerFieldNumber);
-inline constexpr Tag kPullWait = NumberTag(v1::PullRequest::kWaitFieldNumber);
-inline constexpr Tag kPullCallId = RunTag(v1::PullRequest::kCallIdFieldNumber);
+inline constexpr Tag kPullWaitForKeys =
+    NumberTag(v1::PullRequest::kWaitForKeysFieldNumber);
+inline constexpr Tag kPullMaxReplyBytes =
+    NumberTag(v1::PullRequest::kMaxReplyBytesFieldNumber);
 inline constexpr Tag kPullEntries =
     RunTag(v1::PullRequest::kEntriesFieldNumber);
 

@@ -1,5 +1,6 @@
 #include "tensor/wire_writer.h"
 
+#include <bit>
 #include <cstring>
 #include <memory>
 
@@ -14,6 +15,14 @@ WireWriter::WireWriter(const WireSize& size)
   piece_ = next_;
   copied_ = MakeRefCounted<AdoptedBuffer>(next_, size.copied_bytes(),
                                           [keep_alive = std::move(bytes)] {});
+}
+
+void WireWriter::Fixed64(Tag tag, uint64_t number) {
+  if (number == 0) return;
+  WriteTag(tag);
+  static_assert(std::endian::native == std::endian::little);
+  std::memcpy(next_, &number, sizeof(number));
+  next_ += sizeof(number);
 }
 
 void WireWriter::Bytes(Tag tag, absl::string_view bytes) {

@@ -53,7 +53,14 @@ class WireSize {
   absl::Span<const uint64_t> lengths() const { return lengths_; }
 
   void Number(Tag tag, uint64_t number) {
-    if (number != 0) Add(sizeof(tag) + NumberSize(number));
+    if (number != 0) PresentNumber(tag, number);
+  }
+  // Written even if it is 0.
+  void PresentNumber(Tag tag, uint64_t number) {
+    Add(sizeof(tag) + NumberSize(number));
+  }
+  void Fixed64(Tag tag, uint64_t number) {
+    if (number != 0) Add(sizeof(tag) + sizeof(number));
   }
   void Bytes(Tag, absl::string_view bytes) {
     if (!bytes.empty()) AddRun(bytes.size(), bytes.size());
@@ -101,10 +108,13 @@ class WireWriter {
   explicit WireWriter(const WireSize& size);
 
   void Number(Tag tag, uint64_t number) {
-    if (number == 0) return;
+    if (number != 0) PresentNumber(tag, number);
+  }
+  void PresentNumber(Tag tag, uint64_t number) {
     WriteTag(tag);
     WriteNumber(number);
   }
+  void Fixed64(Tag tag, uint64_t number);
   void Bytes(Tag tag, absl::string_view bytes);
   void Numbers(Tag tag, absl::Span<const int64_t> numbers);
   void Bytes(Tag tag, const Payload& payload);

@@ -140,10 +140,10 @@ ElementFormat IntegerFormat(const Tensor& tensor,
                             const std::vector<int64_t>& shown) {
   size_t width = 0;
   for (const int64_t index : shown) {
-    width = std::max(width, absl::StrCat(IntegerAt(tensor, index)).size());
+    width = std::max(width, IntegerText(tensor, index).size());
   }
   return [tensor, width](int64_t index) {
-    return PadLeft(absl::StrCat(IntegerAt(tensor, index)), width);
+    return PadLeft(IntegerText(tensor, index), width);
   };
 }
 
@@ -166,7 +166,7 @@ std::string ScalarElementText(const Tensor& tensor) {
     return ScalarText(FloatAt(tensor, 0), tensor.dtype());
   }
   if (tensor.dtype() == DType::kBool) return std::string(BoolText(tensor, 0));
-  return absl::StrCat(IntegerAt(tensor, 0));
+  return IntegerText(tensor, 0);
 }
 
 }  // namespace tensorkv

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "absl/strings/str_cat.h"
 #include "tensor/float_formats.h"
 
 namespace tensorkv {
@@ -25,7 +26,7 @@ double FloatAt(const Tensor& tensor, int64_t index) {
       return F16ToF32(Load<uint16_t>(tensor, index));
     case DType::kBF16:
       return BF16ToF32(Load<uint16_t>(tensor, index));
-    case DType::kF8E4M3:
+    case DType::kF8E4M3FN:
       return F8E4M3ToF32(Load<uint8_t>(tensor, index));
     case DType::kF8E5M2:
       return F8E5M2ToF32(Load<uint8_t>(tensor, index));
@@ -42,13 +43,25 @@ int64_t IntegerAt(const Tensor& tensor, int64_t index) {
       return Load<int16_t>(tensor, index);
     case DType::kI32:
       return Load<int32_t>(tensor, index);
+    case DType::kU16:
+      return Load<uint16_t>(tensor, index);
+    case DType::kU32:
+      return Load<uint32_t>(tensor, index);
     case DType::kI64:
+    case DType::kU64:
       return Load<int64_t>(tensor, index);
     case DType::kBool:
       return Load<uint8_t>(tensor, index) != 0;
     default:
       return Load<int8_t>(tensor, index);
   }
+}
+
+std::string IntegerText(const Tensor& tensor, int64_t index) {
+  const int64_t element = IntegerAt(tensor, index);
+  return tensor.dtype() == DType::kU64
+             ? absl::StrCat(static_cast<uint64_t>(element))
+             : absl::StrCat(element);
 }
 
 double RoundedTo(DType dtype, double value) {
@@ -60,7 +73,7 @@ double RoundedTo(DType dtype, double value) {
       return F16ToF32(F32ToF16(f32));
     case DType::kBF16:
       return BF16ToF32(F32ToBF16(f32));
-    case DType::kF8E4M3:
+    case DType::kF8E4M3FN:
       return F8E4M3ToF32(F32ToF8E4M3(f32));
     case DType::kF8E5M2:
       return F8E5M2ToF32(F32ToF8E5M2(f32));

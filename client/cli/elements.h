@@ -4,6 +4,7 @@
 #define TENSORKV_CLIENT_CLI_ELEMENTS_H_
 
 #include <cstdint>
+#include <string>
 
 #include "tensor/dtype.h"
 #include "tensor/tensor.h"
@@ -15,9 +16,11 @@ namespace tensorkv {
 double FloatAt(const Tensor& tensor, int64_t index);
 
 // The element at `index` of an integer or bool tensor in host memory; a bool
-// is 0 or 1.
+// is 0 or 1, and a u64 from 2^63 on is negative, less 2^64.
 // REQUIRES: not IsFloat(tensor.dtype()), index < num_elements().
 int64_t IntegerAt(const Tensor& tensor, int64_t index);
+// The same in decimal digits, also for u64.
+std::string IntegerText(const Tensor& tensor, int64_t index);
 
 // `value` rounded to `dtype` and back. f32 and f64 round once, smaller floats
 // by way of f32.

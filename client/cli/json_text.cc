@@ -30,7 +30,7 @@ Json ShapeJson(const Shape& shape) {
 Json RuleObject(const RuleSpec& rule) {
   return {{"rule", rule.name},
           {"hyperparameters", Json(rule.hyperparameters)},
-          {"no_master", rule.no_master}};
+          {"keep_master", rule.keep_master}};
 }
 
 std::string FloatJson(double value, DType dtype) {
@@ -43,9 +43,8 @@ std::string ElementJson(const Tensor& tensor, int64_t index) {
   if (IsFloat(tensor.dtype())) {
     return FloatJson(FloatAt(tensor, index), tensor.dtype());
   }
-  const int64_t element = IntegerAt(tensor, index);
-  if (tensor.dtype() == DType::kBool) return element != 0 ? "true" : "false";
-  return absl::StrCat(element);
+  if (tensor.dtype() != DType::kBool) return IntegerText(tensor, index);
+  return IntegerAt(tensor, index) != 0 ? "true" : "false";
 }
 
 }  // namespace
@@ -66,8 +65,8 @@ std::string ValueJson(absl::string_view key, const Value& value) {
 
 std::string PushResultJson(absl::string_view key, const PushResult& result) {
   Json json = {{"key", std::string(key)}};
-  if (result.round != 0) {
-    json["round"] = result.round;
+  if (result.step != 0) {
+    json["step"] = result.step;
   } else {
     json["version"] = result.version;
   }
@@ -121,9 +120,7 @@ std::string NamespaceStatusJson(const NamespaceStatus& status) {
        {"calls_waiting", status.calls_waiting},
        {"max_workers", status.config.max_workers},
        {"staleness", status.config.staleness},
-       {"on_worker_loss",
-        status.config.on_worker_loss == OnWorkerLoss::kContinue ? "continue"
-                                                                : "fail"},
+       {"on_worker_loss", std::string(NameOf(status.config.on_worker_loss))},
        {"rescale_partial_rounds", status.config.rescale_partial_rounds},
        {"quorum", status.config.quorum},
        {"quorum_grace_seconds",
@@ -132,7 +129,10 @@ std::string NamespaceStatusJson(const NamespaceStatus& status) {
        {"contributions_late", status.contributions_late},
        {"contributions_duplicate", status.contributions_duplicate},
        {"contributions_fenced", status.contributions_fenced},
-       {"slowest_lag", status.slowest_lag}});
+       {"slowest_lag", status.slowest_lag},
+       {"uid", absl::StrFormat("%016x", status.uid)},
+       {"revision", status.revision},
+       {"live_workers", status.live_workers}});
 }
 
 std::string WorkerStatusJson(const WorkerStatus& status) {

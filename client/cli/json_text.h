@@ -26,7 +26,7 @@ std::string KeyStatusJson(const KeyStatus& status);
 std::string NamespaceStatusJson(const NamespaceStatus& status);
 std::string WorkerStatusJson(const WorkerStatus& status);
 
-// {"pattern":"*.bias","rule":"sgd","hyperparameters":{...},"no_master":false}
+// {"pattern":"*.bias","rule":"sgd","hyperparameters":{...},"keep_master":true}
 std::string RuleJson(absl::string_view key_pattern, const RuleSpec& rule);
 
 }  // namespace tensorkv

@@ -55,10 +55,10 @@ absl::Status RunStat(const std::vector<std::string>& keys, bool with_digest,
   return absl::OkStatus();
 }
 
-absl::Status RunRm(const std::vector<std::string>& keys, bool ignore_missing,
+absl::Status RunRm(const std::vector<std::string>& keys, bool allow_missing,
                    Invocation& invocation) {
   ASSIGN_OR_RETURN(const uint64_t num_deleted,
-                   invocation.client.Delete(keys, ignore_missing));
+                   invocation.client.Delete(keys, allow_missing));
   invocation.out << (invocation.flags.is_json()
                          ? absl::StrCat("{\"deleted\":", num_deleted, "}")
                          : absl::StrCat("deleted ", num_deleted))
@@ -70,7 +70,7 @@ struct KeyFlags {
   std::string prefix;
   std::vector<std::string> keys;
   bool with_digest = false;
-  bool ignore_missing = false;
+  bool allow_missing = false;
 };
 
 }  // namespace
@@ -97,11 +97,11 @@ void AddKeyCommands(CLI::App& app, Action& action) {
 
   CLI::App* rm = app.add_subcommand("rm", "Remove keys");
   rm->add_option("keys", flags->keys, "Keys")->required();
-  rm->add_flag("--ignore-missing", flags->ignore_missing,
+  rm->add_flag("--allow-missing", flags->allow_missing,
                "Keys that do not exist are no error");
   rm->callback([&action, flags] {
     action = [flags](Invocation& invocation) {
-      return RunRm(flags->keys, flags->ignore_missing, invocation);
+      return RunRm(flags->keys, flags->allow_missing, invocation);
     };
   });
 }

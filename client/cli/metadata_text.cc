@@ -48,9 +48,7 @@ void AddModeRows(const NamespaceConfig& config, Rows& rows) {
   }
   if (config.mode != Mode::kAsync) {
     rows.push_back(
-        {"on worker loss:", config.on_worker_loss == OnWorkerLoss::kContinue
-                                ? "continue"
-                                : "fail"});
+        {"on worker loss:", std::string(NameOf(config.on_worker_loss))});
   }
   if (config.rescale_partial_rounds) {
     rows.push_back({"partial rounds:", "rescaled"});
@@ -117,6 +115,8 @@ std::string NamespaceTable(const std::vector<NamespaceStatus>& namespaces) {
 std::string NamespaceText(const NamespaceStatus& status) {
   const NamespaceConfig& config = status.config;
   Rows rows = {{"namespace:", status.name},
+               {"uid:", absl::StrFormat("%016x", status.uid)},
+               {"revision:", absl::StrCat(status.revision)},
                {"mode:", std::string(NameOf(config.mode))},
                {"workers:", absl::StrCat(config.num_workers)}};
   AddModeRows(config, rows);

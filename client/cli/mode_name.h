@@ -14,10 +14,24 @@ inline absl::string_view NameOf(Mode mode) {
       return "sync";
     case Mode::kBounded:
       return "bounded";
+    case Mode::kUnknown:
+      return "unknown";
     case Mode::kAsync:
       break;
   }
   return "async";
+}
+
+inline absl::string_view NameOf(OnWorkerLoss on_worker_loss) {
+  switch (on_worker_loss) {
+    case OnWorkerLoss::kContinue:
+      return "continue";
+    case OnWorkerLoss::kUnknown:
+      return "unknown";
+    case OnWorkerLoss::kFail:
+      break;
+  }
+  return "fail";
 }
 
 }  // namespace tensorkv

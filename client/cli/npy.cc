@@ -61,7 +61,7 @@ absl::StatusOr<Tensor> WidenedToF32(const Tensor& tensor) {
 }
 
 bool NumPyHas(DType dtype) {
-  return dtype != DType::kBF16 && dtype != DType::kF8E4M3 &&
+  return dtype != DType::kBF16 && dtype != DType::kF8E4M3FN &&
          dtype != DType::kF8E5M2;
 }
 

@@ -24,6 +24,7 @@ constexpr DTypeCode kDTypeCodes[] = {
     {DType::kF32, "<f4"}, {DType::kF64, "<f8"}, {DType::kF16, "<f2"},
     {DType::kI8, "|i1"},  {DType::kU8, "|u1"},  {DType::kI16, "<i2"},
     {DType::kI32, "<i4"}, {DType::kI64, "<i8"}, {DType::kBool, "|b1"},
+    {DType::kU16, "<u2"}, {DType::kU32, "<u4"}, {DType::kU64, "<u8"},
 };
 
 absl::StatusOr<DType> ParseDescr(absl::string_view descr) {
@@ -35,9 +36,11 @@ absl::StatusOr<DType> ParseDescr(absl::string_view descr) {
         absl::StrCat("descr: expected little-endian elements, got '", descr,
                      "'; convert with array.astype('<", descr.substr(1), "')"));
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "descr: expected <f2, <f4, <f8, |i1, |u1, <i2, <i4, <i8 or |b1, got '",
-      absl::CHexEscape(descr), "'"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("descr: expected <f2, <f4, <f8, |i1, |u1, <i2, <u2, <i4, "
+                   "<u4, <i8, <u8 or "
+                   "|b1, got '",
+                   absl::CHexEscape(descr), "'"));
 }
 
 // Reads the few forms of Python literals that a header has.

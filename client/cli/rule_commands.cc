@@ -32,6 +32,10 @@ absl::Status RunSet(const RuleFlags& flags, Invocation& invocation) {
   return invocation.client.SetRule(*rule, flags.pattern);
 }
 
+absl::Status RunUnset(const RuleFlags& flags, Invocation& invocation) {
+  return invocation.client.UnsetRule(flags.pattern);
+}
+
 void PrintRules(const std::vector<RuleBinding>& rules, Invocation& invocation) {
   if (!invocation.flags.is_json()) {
     invocation.out << RuleTable(rules);
@@ -100,6 +104,9 @@ void AddRuleCommands(CLI::App& app, Action& action) {
   set->add_option("rule", flags->spec, "As 'adam(learning_rate=0.01)'")
       ->required();
   AddPattern(*set, *flags);
+  CLI::App* unset =
+      add("unset", "Let other rules govern the keys of a pattern", RunUnset);
+  unset->add_option("pattern", flags->pattern, "As '*.bias'")->required();
   add("get", "Print the rules of a namespace", RunGet);
   CLI::App* tune =
       add("tune", "Change hyperparameters and keep all state", RunTune);

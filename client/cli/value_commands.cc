@@ -26,7 +26,7 @@ struct ValueCommandFlags {
   std::string on_existing = "fail";
   uint32_t times = 1;
   Version min_version = 0;
-  bool wait = false;
+  bool wait_for_keys = false;
   std::string npy_out;
 };
 
@@ -36,8 +36,10 @@ void AddKeys(CLI::App& command, ValueCommandFlags& flags) {
 
 void AddValueFlags(CLI::App& command, ValueFlags& flags) {
   command.add_option("--shape", flags.shape, "Dimensions, as 2,3");
-  command.add_option("--dtype", flags.dtype,
-                     "f32 f64 f16 bf16 f8e4m3 f8e5m2 i8 u8 i16 i32 i64 bool");
+  command.add_option(
+      "--dtype", flags.dtype,
+      "f32 f64 f16 bf16 f8e4m3fn f8e5m2 i8 u8 i16 u16 i32 u32 i64 u64 "
+      "bool");
   command.add_option("--fill", flags.fill, "The number in every element");
   command.add_option("--npy", flags.npy,
                      "A .npy file with the value; - for the standard input");
@@ -94,7 +96,7 @@ absl::StatusOr<std::vector<PushEntry>> MakeEntries(
 }
 
 std::string PushResultText(const std::string& key, const PushResult& result) {
-  if (result.round != 0) return absl::StrCat(key, ": round ", result.round);
+  if (result.step != 0) return absl::StrCat(key, ": step ", result.step);
   return absl::StrCat(key, ": version ", result.version);
 }
 
@@ -152,7 +154,7 @@ absl::Status RunPull(const ValueCommandFlags& flags, Invocation& invocation) {
         absl::StrCat("--npy: expected one key, got ", flags.keys.size()));
   }
   PullRequest request;
-  request.wait = flags.wait;
+  request.wait_for_keys = flags.wait_for_keys;
   for (const std::string& key : flags.keys) {
     request.entries.push_back({key, flags.min_version});
   }
@@ -227,7 +229,7 @@ void AddValueCommands(CLI::App& app, Action& action) {
   pull->add_option("--min-version", pull_flags->min_version,
                    "Wait until each key has reached this version")
       ->check(CLI::NonNegativeNumber);
-  pull->add_flag("--wait", pull_flags->wait,
+  pull->add_flag("--wait-for-keys", pull_flags->wait_for_keys,
                  "Wait for keys that do not exist yet");
   pull->add_option("--npy", pull_flags->npy_out,
                    "Write the value to this .npy file; - for the standard "

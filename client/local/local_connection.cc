@@ -32,7 +32,7 @@ CallContext ContextOf(const CallOptions& options) {
 
 LocalConnection::LocalConnection(const LocalConnectionOptions& options)
     : store_options_(options.store),
-      started_unix_seconds_(absl::ToUnixSeconds(absl::Now())),
+      start_unix_seconds_(absl::ToUnixSeconds(absl::Now())),
       backend_(NumThreads(options)),
       store_(options.store, &backend_, &alarms_) {}
 
@@ -79,7 +79,7 @@ absl::StatusOr<StatReply> LocalConnection::Stat(const StatRequest& request,
   return store_.Stat(request);
 }
 
-absl::Status LocalConnection::CreateNamespace(
+absl::StatusOr<CreateNamespaceReply> LocalConnection::CreateNamespace(
     const CreateNamespaceRequest& request, const CallOptions& options) {
   return store_.CreateNamespace(request);
 }
@@ -102,6 +102,11 @@ absl::Status LocalConnection::DeleteNamespace(const std::string& name_space,
 absl::Status LocalConnection::SetRule(const SetRuleRequest& request,
                                       const CallOptions& options) {
   return store_.SetRule(request);
+}
+
+absl::Status LocalConnection::UnsetRule(const UnsetRuleRequest& request,
+                                        const CallOptions&) {
+  return store_.UnsetRule(request);
 }
 
 absl::StatusOr<RuleSpec> LocalConnection::SetHyperparameters(
@@ -136,7 +141,7 @@ absl::StatusOr<ServerStatus> LocalConnection::DescribeServer(
     const CallOptions& options) {
   ServerStatus status;
   status.version = "local";
-  status.started_unix_seconds = started_unix_seconds_;
+  status.start_unix_seconds = start_unix_seconds_;
   status.devices = {std::string(backend_.name())};
   status.budget_bytes = store_.budgets().host()->limit_bytes();
   status.used_bytes = store_.used_bytes();

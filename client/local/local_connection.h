@@ -48,8 +48,9 @@ class LocalConnection final : public Connection {
   absl::StatusOr<StatReply> Stat(const StatRequest& request,
                                  const CallOptions& options) override;
 
-  absl::Status CreateNamespace(const CreateNamespaceRequest& request,
-                               const CallOptions& options) override;
+  absl::StatusOr<CreateNamespaceReply> CreateNamespace(
+      const CreateNamespaceRequest& request,
+      const CallOptions& options) override;
   absl::StatusOr<NamespaceStatus> DescribeNamespace(
       const std::string& name_space, const CallOptions& options) override;
   absl::StatusOr<std::vector<NamespaceStatus>> ListNamespaces(
@@ -58,6 +59,8 @@ class LocalConnection final : public Connection {
                                const CallOptions& options) override;
   absl::Status SetRule(const SetRuleRequest& request,
                        const CallOptions& options) override;
+  absl::Status UnsetRule(const UnsetRuleRequest& request,
+                         const CallOptions& options) override;
   absl::StatusOr<RuleSpec> SetHyperparameters(
       const SetHyperparametersRequest& request,
       const CallOptions& options) override;
@@ -76,7 +79,7 @@ class LocalConnection final : public Connection {
 
  private:
   const MemoryTensorStoreOptions store_options_;
-  const int64_t started_unix_seconds_;
+  const int64_t start_unix_seconds_;
   // In the order in which they use each other.
   CpuBackend backend_;
   SteadyAlarms alarms_;

@@ -14,7 +14,7 @@
 namespace tensorkv {
 
 // The float dtypes, in the order of DType.
-enum class FloatFormat { kF32, kF64, kF16, kBF16, kF8E4M3, kF8E5M2 };
+enum class FloatFormat { kF32, kF64, kF16, kBF16, kF8E4M3FN, kF8E5M2 };
 inline constexpr int kNumFloatFormats = 6;
 
 // Arrays that are added in one pass. Several streams in flight hide more of the

@@ -19,7 +19,7 @@ static_assert(FormatOf(DType::kF32) == FloatFormat::kF32);
 static_assert(FormatOf(DType::kF64) == FloatFormat::kF64);
 static_assert(FormatOf(DType::kF16) == FloatFormat::kF16);
 static_assert(FormatOf(DType::kBF16) == FloatFormat::kBF16);
-static_assert(FormatOf(DType::kF8E4M3) == FloatFormat::kF8E4M3);
+static_assert(FormatOf(DType::kF8E4M3FN) == FloatFormat::kF8E4M3FN);
 static_assert(FormatOf(DType::kF8E5M2) == FloatFormat::kF8E5M2);
 
 // Where element `index` of a tensor lies.
@@ -151,7 +151,7 @@ void Update(const ElementKernels<T>& kernels, const TensorUpdate& update,
 void UpdateRange(const KernelTable& kernels, const TensorUpdate& update,
                  int64_t begin, int64_t end) {
   if (IsCopy(update)) return Copy(update, begin, end);
-  switch (AccumulateType(update.value.dtype)) {
+  switch (WrappingType(AccumulateType(update.value.dtype))) {
     case DType::kF64:
       return Update(kernels.f64, update, begin, end);
     case DType::kI8:

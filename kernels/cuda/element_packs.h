@@ -214,7 +214,7 @@ HOST_DEVICE void VisitFormat(ElementType type, Visitor visit) {
         return visit(SmallFloat<T, uint16_t, F16ToF32, F32ToF16>());
       case ElementType::kBF16:
         return visit(SmallFloat<T, uint16_t, BF16ToF32, F32ToBF16>());
-      case ElementType::kF8E4M3:
+      case ElementType::kF8E4M3FN:
         return visit(SmallFloat<T, uint8_t, F8E4M3ToF32, F32ToF8E4M3>());
       case ElementType::kF8E5M2:
         return visit(SmallFloat<T, uint8_t, F8E5M2ToF32, F32ToF8E5M2>());

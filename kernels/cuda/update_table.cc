@@ -11,13 +11,13 @@ namespace tensorkv {
 namespace {
 
 constexpr ElementType TypeOf(DType dtype) {
-  return static_cast<ElementType>(dtype);
+  return static_cast<ElementType>(WrappingType(dtype));
 }
 static_assert(TypeOf(DType::kF32) == ElementType::kF32);
 static_assert(TypeOf(DType::kF64) == ElementType::kF64);
 static_assert(TypeOf(DType::kF16) == ElementType::kF16);
 static_assert(TypeOf(DType::kBF16) == ElementType::kBF16);
-static_assert(TypeOf(DType::kF8E4M3) == ElementType::kF8E4M3);
+static_assert(TypeOf(DType::kF8E4M3FN) == ElementType::kF8E4M3FN);
 static_assert(TypeOf(DType::kF8E5M2) == ElementType::kF8E5M2);
 static_assert(TypeOf(DType::kI8) == ElementType::kI8);
 static_assert(TypeOf(DType::kU8) == ElementType::kU8);

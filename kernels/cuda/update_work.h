@@ -12,13 +12,13 @@
 
 namespace tensorkv {
 
-// The numbers of DType (tensor/dtype.h).
+// The numbers of DType (tensor/dtype.h), as WrappingType has it.
 enum class ElementType : uint8_t {
   kF32 = 1,
   kF64 = 2,
   kF16 = 3,
   kBF16 = 4,
-  kF8E4M3 = 5,
+  kF8E4M3FN = 5,
   kF8E5M2 = 6,
   kI8 = 7,
   kU8 = 8,

@@ -99,10 +99,8 @@ MetricFamily LiveWorkersFamily(const Statuses& statuses) {
                       MetricType::Gauge,
                       {}};
   for (const NamespaceStatus& status : statuses) {
-    const int64_t num_live = std::count_if(
-        status.workers.begin(), status.workers.end(),
-        [](const WorkerStatus& worker) { return worker.is_live; });
-    family.metric.push_back(Sample(status, MetricType::Gauge, num_live));
+    family.metric.push_back(
+        Sample(status, MetricType::Gauge, status.live_workers));
   }
   return family;
 }

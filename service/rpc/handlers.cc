@@ -1,5 +1,7 @@
 #include "service/rpc/handlers.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,11 +17,64 @@ namespace {
 template <typename Reply, typename Encoder>
 ReplyCallback<Reply> Encoded(const MessageLimits& limits, Encoder encode,
                              Responder respond) {
-  return [&limits, encode,
+  return [limits, encode,
           respond = std::move(respond)](absl::StatusOr<Reply> reply) mutable {
     if (!reply.ok()) return std::move(respond)(reply.status());
     std::move(respond)(encode(*reply, limits));
   };
+}
+
+// The limits of a reply of which the caller takes so many bytes; 0 states none.
+MessageLimits ReplyLimits(MessageLimits limits, uint64_t max_reply_bytes) {
+  if (max_reply_bytes > 0) {
+    limits.max_message_bytes =
+        std::min(limits.max_message_bytes, max_reply_bytes);
+  }
+  return limits;
+}
+
+constexpr uint32_t kDefaultNamespacesOfPage = 100;
+constexpr uint32_t kMaxNamespacesOfPage = 1000;
+
+// Room for the token, which is a name.
+constexpr uint64_t kMaxTokenBytes = 2048;
+
+const std::string& NameOf(const v1::KeyStatus& status) { return status.key(); }
+const std::string& NameOf(const v1::NamespaceStatus& status) {
+  return status.name();
+}
+
+// Ends the page earlier where its message would be over the limit; the first of
+// its `entries` stays.
+template <typename Page, typename Entry>
+void FitPage(const MessageLimits& limits,
+             google::protobuf::RepeatedPtrField<Entry>& entries, Page& page) {
+  uint64_t bytes = page.ByteSizeLong() + kMaxTokenBytes;
+  while (bytes > limits.max_message_bytes && entries.size() > 1) {
+    bytes -= entries[entries.size() - 1].ByteSizeLong();
+    entries.RemoveLast();
+    page.set_next_page_token(NameOf(entries[entries.size() - 1]));
+  }
+}
+
+// The page that the request asks for, of all namespaces in order of their
+// names.
+v1::ListNamespacesResponse PageOf(const std::vector<NamespaceStatus>& all,
+                                  const ListNamespacesRequest& request) {
+  const int page_size =
+      static_cast<int>(request.page_size == 0
+                           ? kDefaultNamespacesOfPage
+                           : std::min(request.page_size, kMaxNamespacesOfPage));
+  v1::ListNamespacesResponse page;
+  for (const NamespaceStatus& status : all) {
+    if (status.name <= request.page_token) continue;
+    if (page.namespaces_size() == page_size) {
+      page.set_next_page_token(page.namespaces(page_size - 1).name());
+      break;
+    }
+    ToProto(status, page.add_namespaces());
+  }
+  return page;
 }
 
 }  // namespace
@@ -54,26 +109,27 @@ void Handlers::Pull(grpc::ByteBuffer* bytes, CallContext context,
                     Responder respond) {
   absl::StatusOr<PullRequest> request = DecodePull(bytes, limits_);
   if (!request.ok()) return std::move(respond)(request.status());
+  const MessageLimits limits = ReplyLimits(limits_, request->max_reply_bytes);
   // More cannot be sent; whether all of it can is seen when it is encoded.
-  context.max_reply_bytes = limits_.max_message_bytes;
+  context.max_reply_bytes = limits.max_message_bytes;
   store_.Pull(*std::move(request), std::move(context),
-              Encoded<PullReply>(limits_, EncodeValues, std::move(respond)));
+              Encoded<PullReply>(limits, EncodeValues, std::move(respond)));
 }
 
 void Handlers::PushPull(grpc::ByteBuffer* bytes, CallContext context,
                         Responder respond) {
   absl::StatusOr<PushRequest> request = decoder_.PushPull(bytes);
   if (!request.ok()) return std::move(respond)(request.status());
+  const MessageLimits limits = ReplyLimits(limits_, request->max_reply_bytes);
   // Else a push could be made whose reply cannot be sent.
   const absl::StatusOr<uint64_t> max_reply_bytes =
-      BytesForValues(request->entries.size(), limits_);
+      BytesForValues(request->entries.size(), limits);
   if (!max_reply_bytes.ok()) {
     return std::move(respond)(max_reply_bytes.status());
   }
   context.max_reply_bytes = *max_reply_bytes;
-  store_.PushPull(
-      *std::move(request), std::move(context),
-      Encoded<PullReply>(limits_, EncodeValues, std::move(respond)));
+  store_.PushPull(*std::move(request), std::move(context),
+                  Encoded<PullReply>(limits, EncodeValues, std::move(respond)));
 }
 
 void Handlers::Barrier(grpc::ByteBuffer* bytes, CallContext context,
@@ -101,7 +157,10 @@ Handlers::Answer Handlers::List(grpc::ByteBuffer* bytes) {
   ASSIGN_OR_RETURN(ListRequest request,
                    Decode<v1::ListRequest>(bytes, limits_));
   ASSIGN_OR_RETURN(ListReply reply, store_.List(request));
-  return Encode<v1::ListResponse>(reply, limits_);
+  v1::ListResponse page;
+  ToProto(reply, &page);
+  FitPage(limits_, *page.mutable_keys(), page);
+  return Serialize(page, limits_);
 }
 
 Handlers::Answer Handlers::Stat(grpc::ByteBuffer* bytes) {
@@ -114,8 +173,9 @@ Handlers::Answer Handlers::Stat(grpc::ByteBuffer* bytes) {
 Handlers::Answer Handlers::CreateNamespace(grpc::ByteBuffer* bytes) {
   ASSIGN_OR_RETURN(CreateNamespaceRequest request,
                    Decode<v1::CreateNamespaceRequest>(bytes, limits_));
-  RETURN_IF_ERROR(namespaces_.CreateNamespace(request));
-  return Serialize(v1::CreateNamespaceResponse(), limits_);
+  ASSIGN_OR_RETURN(CreateNamespaceReply reply,
+                   namespaces_.CreateNamespace(request));
+  return Encode<v1::CreateNamespaceResponse>(reply, limits_);
 }
 
 Handlers::Answer Handlers::DescribeNamespace(grpc::ByteBuffer* bytes) {
@@ -129,15 +189,13 @@ Handlers::Answer Handlers::DescribeNamespace(grpc::ByteBuffer* bytes) {
 }
 
 Handlers::Answer Handlers::ListNamespaces(grpc::ByteBuffer* bytes) {
-  v1::ListNamespacesRequest request;
-  RETURN_IF_ERROR(Parse(bytes, limits_, &request));
-  ASSIGN_OR_RETURN(std::vector<NamespaceStatus> statuses,
+  ASSIGN_OR_RETURN(ListNamespacesRequest request,
+                   Decode<v1::ListNamespacesRequest>(bytes, limits_));
+  ASSIGN_OR_RETURN(std::vector<NamespaceStatus> all,
                    namespaces_.ListNamespaces());
-  v1::ListNamespacesResponse response;
-  for (const NamespaceStatus& status : statuses) {
-    ToProto(status, response.add_namespaces());
-  }
-  return Serialize(response, limits_);
+  v1::ListNamespacesResponse page = PageOf(all, request);
+  FitPage(limits_, *page.mutable_namespaces(), page);
+  return Serialize(page, limits_);
 }
 
 Handlers::Answer Handlers::DeleteNamespace(grpc::ByteBuffer* bytes) {
@@ -152,6 +210,13 @@ Handlers::Answer Handlers::SetRule(grpc::ByteBuffer* bytes) {
                    Decode<v1::SetRuleRequest>(bytes, limits_));
   RETURN_IF_ERROR(namespaces_.SetRule(request));
   return Serialize(v1::SetRuleResponse(), limits_);
+}
+
+Handlers::Answer Handlers::UnsetRule(grpc::ByteBuffer* bytes) {
+  ASSIGN_OR_RETURN(UnsetRuleRequest request,
+                   Decode<v1::UnsetRuleRequest>(bytes, limits_));
+  RETURN_IF_ERROR(namespaces_.UnsetRule(request));
+  return Serialize(v1::UnsetRuleResponse(), limits_);
 }
 
 Handlers::Answer Handlers::SetHyperparameters(grpc::ByteBuffer* bytes) {

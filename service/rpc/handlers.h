@@ -56,6 +56,7 @@ class Handlers {
   Answer ListNamespaces(grpc::ByteBuffer* bytes);
   Answer DeleteNamespace(grpc::ByteBuffer* bytes);
   Answer SetRule(grpc::ByteBuffer* bytes);
+  Answer UnsetRule(grpc::ByteBuffer* bytes);
   Answer SetHyperparameters(grpc::ByteBuffer* bytes);
   Answer Join(grpc::ByteBuffer* bytes);
   Answer KeepAlive(grpc::ByteBuffer* bytes);

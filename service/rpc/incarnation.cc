@@ -6,15 +6,19 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "contract/reason.h"
 #include "proto/incarnation_metadata.h"
 
 namespace tensorkv {
 namespace {
 
 absl::Status IsAnother(absl::string_view expected, absl::string_view present) {
-  return absl::FailedPreconditionError(absl::StrCat(
-      "server: expected incarnation ", expected, ", got ", present,
-      ": it was restarted, and the state that this client has seen is gone"));
+  return WithReason(
+      absl::FailedPreconditionError(absl::StrCat(
+          "server: expected incarnation ", expected, ", got ", present,
+          ": it was restarted, and the state that this client has seen is "
+          "gone")),
+      Reason::kServerRestarted, {{"incarnation", present}});
 }
 
 }  // namespace
@@ -36,8 +40,9 @@ absl::Status Incarnation::CheckExpected(
     return absl::OkStatus();
   }
   const absl::string_view expected(found->second.data(), found->second.size());
-  if (expected == text_) return absl::OkStatus();
-  if (ParseIncarnation(expected)) return IsAnother(expected, text_);
+  const std::optional<uint64_t> id = ParseIncarnation(expected);
+  if (id == id_) return absl::OkStatus();
+  if (id) return IsAnother(expected, text_);
   return absl::InvalidArgumentError(
       absl::StrCat(kIncarnationMetadata,
                    ": expected 16 hexadecimal digits, "

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "contract/reason.h"
 #include "grpcpp/impl/codegen/proto_utils.h"
 #include "grpcpp/support/proto_buffer_reader.h"
 #include "proto/grpc_bytes.h"
@@ -30,9 +31,10 @@ absl::Status CheckField(const Message& message, const FieldDescriptor& field,
   }
   const uint64_t size = reflection.FieldSize(message, &field);
   if (size <= limits.max_entries) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
-      absl::StrCat(message.GetDescriptor()->name(), ": expected at most ",
-                   limits.max_entries, " ", field.name(), ", got ", size));
+  return WithReason(absl::ResourceExhaustedError(absl::StrCat(
+                        message.GetDescriptor()->name(), ": expected at most ",
+                        limits.max_entries, " ", field.name(), ", got ", size)),
+                    Reason::kLimitReached, {{"limit", limits.max_entries}});
 }
 
 absl::Status CheckEntries(const Message& message, const MessageLimits& limits) {
@@ -44,9 +46,12 @@ absl::Status CheckEntries(const Message& message, const MessageLimits& limits) {
 }
 
 absl::Status OverTheLimit(uint64_t bytes, const MessageLimits& limits) {
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "the reply takes ", bytes, " bytes, the limit of a message is ",
-      limits.max_message_bytes, ": ask for less in one call"));
+  return WithReason(
+      absl::ResourceExhaustedError(absl::StrCat(
+          "the reply takes ", bytes, " bytes, the limit of a message is ",
+          limits.max_message_bytes, ": ask for less in one call")),
+      Reason::kReplyTooLarge,
+      {{"needed", bytes}, {"available", limits.max_message_bytes}});
 }
 
 absl::StatusOr<grpc::ByteBuffer> Limited(const EncodedMessage& message,

@@ -1,6 +1,7 @@
 #include "service/rpc/message_limits.h"
 
 #include "absl/strings/str_cat.h"
+#include "contract/reason.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/wire_format_lite.h"
 #include "grpcpp/support/proto_buffer_reader.h"
@@ -112,9 +113,10 @@ absl::Status CheckStructure(const grpc::ByteBuffer& bytes,
     case Census::Result::kComplete:
       return absl::OkStatus();
     case Census::Result::kOverBound:
-      return absl::ResourceExhaustedError(
-          absl::StrCat(type.name(), ": more fields than a call of ",
-                       limits.max_entries, " entries may have"));
+      return WithReason(absl::ResourceExhaustedError(absl::StrCat(
+                            type.name(), ": more fields than a call of ",
+                            limits.max_entries, " entries may have")),
+                        Reason::kLimitReached, {{"limit", limits.max_entries}});
     case Census::Result::kMalformed:
       break;
   }

@@ -36,6 +36,8 @@ absl::string_view NameOf(Method method) {
       return "DeleteNamespace";
     case Method::kSetRule:
       return "SetRule";
+    case Method::kUnsetRule:
+      return "UnsetRule";
     case Method::kSetHyperparameters:
       return "SetHyperparameters";
     case Method::kJoin:

@@ -12,26 +12,6 @@
 namespace tensorkv {
 namespace {
 
-// As data.proto says of CallId.
-constexpr size_t kMaxClientIdBytes = 64;
-
-// The identity of a stripe's call, which says which streams belong together.
-absl::Status NameStripedCall(const std::optional<CallId>& call_id,
-                             StreamRequest& stream) {
-  if (stream.stripe.count <= 1) return absl::OkStatus();
-  if (!call_id || call_id->client_id.empty()) {
-    return absl::InvalidArgumentError(
-        "stripe: expected a call_id that names the call, got none");
-  }
-  if (call_id->client_id.size() > kMaxClientIdBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("call_id.client_id: expected 1 to ", kMaxClientIdBytes,
-                     " bytes, got ", call_id->client_id.size()));
-  }
-  stream.striped_call_id = call_id;
-  return absl::OkStatus();
-}
-
 // A chunk whose first form is a manifest: of Init, Push, PushPull.
 template <typename Chunk>
 absl::StatusOr<StreamRequest> DecodeManifest(const MessageLimits& limits,
@@ -49,7 +29,6 @@ absl::StatusOr<StreamRequest> DecodeManifest(const MessageLimits& limits,
   ASSIGN_OR_RETURN(auto manifest,
                    FromProto(std::move(*chunk.mutable_manifest())));
   stream.stripe = manifest.stripe;
-  RETURN_IF_ERROR(NameStripedCall(manifest.request.call_id, stream));
   stream.request = std::move(manifest.request);
   return stream;
 }
@@ -65,7 +44,6 @@ absl::StatusOr<StreamRequest> DecodePull(const MessageLimits& limits,
   ASSIGN_OR_RETURN(PullStreamRequest pull, FromProto(message));
   stream.stripe = pull.stripe;
   stream.max_part_bytes = pull.max_part_bytes;
-  RETURN_IF_ERROR(NameStripedCall(pull.call_id, stream));
   stream.request = std::move(pull.request);
   return stream;
 }

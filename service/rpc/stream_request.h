@@ -4,7 +4,6 @@
 #define TENSORKV_SERVICE_RPC_STREAM_REQUEST_H_
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -23,8 +22,6 @@ using StreamedRequest = std::variant<InitRequest, PushRequest, PullRequest>;
 struct StreamRequest {
   StreamedRequest request;
   Stripe stripe;
-  // Names the call that a stripe belongs to.
-  std::optional<CallId> striped_call_id;
   // Of a stripe: what all stripes of a call must have in common.
   std::string manifest;
   // Of a pull; 0 leaves it to the server.
@@ -33,7 +30,7 @@ struct StreamRequest {
 
 // Decodes the first message of a stream of `method`, which it empties.
 // Errors: InvalidArgument (no such message; a part, where the manifest should
-// be; a stripe that is none or names no call) · those of FromProto ·
+// be; a stripe that is none or names no group) · those of FromProto ·
 // ResourceExhausted (over the limits). Pure function, thread-safe.
 absl::StatusOr<StreamRequest> DecodeStreamRequest(Method method,
                                                   const MessageLimits& limits,

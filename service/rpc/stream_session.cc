@@ -86,9 +86,7 @@ absl::Status StreamSession::Open(grpc::ByteBuffer* message) {
   max_part_bytes_ = stream.max_part_bytes;
   StripedCalls& calls = *dependencies_.striped_calls;
   const std::shared_ptr<StripedCall> call =
-      stream.striped_call_id
-          ? calls.Find(method_, *stream.striped_call_id, stripe_)
-          : calls.New();
+      stripe_.count > 1 ? calls.Find(method_, stripe_) : calls.New();
 
   const auto prepare = [&]() -> absl::StatusOr<StripedCall::Prepared> {
     StripedCall::Prepared call;

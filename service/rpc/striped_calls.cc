@@ -9,15 +9,14 @@ std::shared_ptr<StripedCall> StripedCalls::New() {
 }
 
 std::shared_ptr<StripedCall> StripedCalls::Find(Method method,
-                                                const CallId& call_id,
                                                 const Stripe& stripe) {
-  Key key(method, call_id.client_id, call_id.sequence, stripe.attempt);
+  const Key key(method, stripe.group);
   MutexLock lock(&mutex_);
   std::weak_ptr<StripedCall>& known = calls_[key];
   if (auto call = known.lock()) return call;
   std::shared_ptr<StripedCall> call(
       new StripedCall(stripe.count, join_timeout_, &alarms_),
-      [this, key = std::move(key)](StripedCall* ended) {
+      [this, key](StripedCall* ended) {
         delete ended;
         Forget(key);
       });
@@ -28,7 +27,7 @@ std::shared_ptr<StripedCall> StripedCalls::Find(Method method,
 void StripedCalls::Forget(const Key& key) {
   MutexLock lock(&mutex_);
   const auto entry = calls_.find(key);
-  // Another call of that identity may have come meanwhile.
+  // Another call of that group may have come meanwhile.
   if (entry != calls_.end() && entry->second.expired()) calls_.erase(entry);
 }
 

@@ -6,8 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <string>
-#include <tuple>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
@@ -19,7 +18,7 @@
 
 namespace tensorkv {
 
-// Brings the stripes of one call together by the call's identity. Holds no
+// Brings the stripes of one call together by the group that they name. Holds no
 // call: a call lives as long as a stripe has it. Thread-safe; outlives its
 // calls.
 class StripedCalls {
@@ -31,16 +30,15 @@ class StripedCalls {
   // A call of one stream.
   std::shared_ptr<StripedCall> New();
 
-  // The attempt at the call of that method and identity which `stripe` belongs
-  // to: the one that another stripe has, or a new one.
-  std::shared_ptr<StripedCall> Find(Method method, const CallId& call_id,
-                                    const Stripe& stripe);
+  // The call of that method whose group `stripe` names: the one that another
+  // stripe has, or a new one.
+  std::shared_ptr<StripedCall> Find(Method method, const Stripe& stripe);
 
   // How many calls have stripes.
   size_t size() const;
 
  private:
-  using Key = std::tuple<Method, std::string, uint64_t, uint32_t>;
+  using Key = std::pair<Method, uint64_t>;
 
   void Forget(const Key& key);
 

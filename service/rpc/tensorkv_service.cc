@@ -41,6 +41,7 @@ TensorKvService::TensorKvService(Handlers* handlers,
   Add(Method::kListNamespaces, &Handlers::ListNamespaces);
   Add(Method::kDeleteNamespace, &Handlers::DeleteNamespace);
   Add(Method::kSetRule, &Handlers::SetRule);
+  Add(Method::kUnsetRule, &Handlers::UnsetRule);
   Add(Method::kSetHyperparameters, &Handlers::SetHyperparameters);
   Add(Method::kJoin, &Handlers::Join);
   Add(Method::kKeepAlive, &Handlers::KeepAlive);

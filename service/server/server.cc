@@ -72,7 +72,7 @@ Server::Server(const ServerOptions& options, OpenedDevices devices)
       // 0 would mean none.
       incarnation_(absl::Uniform<uint64_t>(absl::BitGen(), 1, UINT64_MAX),
                    [this] { return engine_.health(); }),
-      started_unix_seconds_(absl::ToUnixSeconds(absl::Now())),
+      start_unix_seconds_(absl::ToUnixSeconds(absl::Now())),
       why_not_cuda_(std::move(devices.why_not_cuda)),
       engine_(options, std::move(devices.devices), &registry_),
       call_metrics_(&registry_),
@@ -163,7 +163,7 @@ int Server::metrics_port() const {
 ServerStatus Server::Describe() const {
   return {.version = kVersion,
           .incarnation = incarnation_.id(),
-          .started_unix_seconds = started_unix_seconds_,
+          .start_unix_seconds = start_unix_seconds_,
           .devices = engine_.devices(),
           .budget_bytes = engine_.budgets().host()->limit_bytes(),
           .used_bytes = engine_.budgets().host()->used_bytes(),

@@ -80,7 +80,7 @@ class Server {
 
   const ServerOptions options_;
   const Incarnation incarnation_;
-  const int64_t started_unix_seconds_;
+  const int64_t start_unix_seconds_;
   const std::string why_not_cuda_;
   std::atomic<bool> is_ready_ = false;
   std::atomic<bool> is_shut_down_ = false;

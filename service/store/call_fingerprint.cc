@@ -63,7 +63,7 @@ class Hasher {
   void Add(const RuleSpec& rule) {
     Add(rule.name);
     Add(rule.hyperparameters);
-    Add(rule.no_master);
+    Add(rule.keep_master);
   }
 
   uint64_t digest() const { return digest_; }
@@ -110,7 +110,7 @@ uint64_t PushPullFingerprint(const PushRequest& request) {
 
 uint64_t Fingerprint(const DeleteRequest& request) {
   Hasher hasher('d');
-  hasher.Add(request.ignore_missing);
+  hasher.Add(request.allow_missing);
   for (const std::string& key : request.keys) hasher.Add(key);
   return hasher.digest();
 }
@@ -118,6 +118,7 @@ uint64_t Fingerprint(const DeleteRequest& request) {
 uint64_t Fingerprint(const JoinRequest& request) {
   Hasher hasher('j');
   hasher.Add(request.worker_name);
+  hasher.Add(request.replaces_epoch);
   hasher.Add(absl::ToInt64Nanoseconds(request.lease));
   hasher.Add(request.replaces_epoch);
   return hasher.digest();
@@ -140,6 +141,12 @@ uint64_t Fingerprint(const SetRuleRequest& request) {
   Hasher hasher('r');
   hasher.Add(request.key_pattern);
   hasher.Add(request.rule);
+  return hasher.digest();
+}
+
+uint64_t Fingerprint(const UnsetRuleRequest& request) {
+  Hasher hasher('u');
+  hasher.Add(request.key_pattern);
   return hasher.digest();
 }
 

@@ -23,6 +23,7 @@ uint64_t Fingerprint(const JoinRequest& request);
 uint64_t Fingerprint(const LeaveRequest& request);
 uint64_t Fingerprint(const BarrierRequest& request);
 uint64_t Fingerprint(const SetRuleRequest& request);
+uint64_t Fingerprint(const UnsetRuleRequest& request);
 uint64_t Fingerprint(const SetHyperparametersRequest& request);
 uint64_t Fingerprint(const CreateNamespaceRequest& request);
 

@@ -31,6 +31,7 @@ uint64_t SizeOf(const PushReply& reply) {
   return reply.results.size() * sizeof(PushResult);
 }
 uint64_t SizeOf(const DeleteReply&) { return 0; }
+uint64_t SizeOf(const CreateNamespaceReply&) { return 0; }
 uint64_t SizeOf(const JoinReply&) { return 0; }
 uint64_t SizeOf(const BarrierReply&) { return 0; }
 uint64_t SizeOf(const RuleSpec& rule) {

@@ -30,8 +30,9 @@ namespace tensorkv {
 
 // What is kept of an answer: plain values, never a tensor, so that a checkpoint
 // can write them out. Nothing stands for the answer to a call that has none.
-using CallReply = std::variant<std::monostate, InitReply, PushReply,
-                               DeleteReply, RuleSpec, JoinReply, BarrierReply>;
+using CallReply =
+    std::variant<std::monostate, InitReply, PushReply, DeleteReply, RuleSpec,
+                 CreateNamespaceReply, JoinReply, BarrierReply>;
 using CallAnswer = absl::StatusOr<CallReply>;
 
 // Which call it is, and what tells it from another one by the same name.

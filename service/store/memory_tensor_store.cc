@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "contract/reason.h"
 #include "service/store/names.h"
 #include "service/store/once_calls.h"
 
@@ -12,6 +13,17 @@ namespace {
 
 absl::Status ShuttingDown() {
   return absl::UnavailableError("the server is shutting down");
+}
+
+absl::Status WasReplaced(absl::string_view name_space, uint64_t expected,
+                         uint64_t actual) {
+  const std::string present = absl::StrCat(absl::Hex(actual, absl::kZeroPad16));
+  return WithReason(absl::FailedPreconditionError(absl::StrCat(
+                        "namespace ", Quoted(name_space), ": expected uid ",
+                        absl::Hex(expected, absl::kZeroPad16), ", got ",
+                        present, ": it was deleted and created again")),
+                    Reason::kNamespaceReplaced,
+                    {{"namespace", name_space}, {"uid", present}});
 }
 
 }  // namespace
@@ -44,13 +56,19 @@ MemoryTensorStore::MemoryTensorStore(const MemoryTensorStoreOptions& options,
 MemoryTensorStore::~MemoryTensorStore() { CancelWaits(); }
 
 absl::StatusOr<MemoryTensorStore::NamespacePtr> MemoryTensorStore::Find(
-    absl::string_view name_space) const {
+    absl::string_view name_space, uint64_t uid) const {
   if (name_space.empty()) name_space = kDefaultNamespace;
   MutexLock lock(&mutex_);
   const auto it = namespaces_.find(name_space);
-  if (it != namespaces_.end()) return it->second;
-  return absl::NotFoundError(
-      absl::StrCat("namespace ", Quoted(name_space), " does not exist"));
+  if (it == namespaces_.end()) {
+    return WithReason(absl::NotFoundError(absl::StrCat(
+                          "namespace ", Quoted(name_space), " does not exist")),
+                      Reason::kNamespaceNotFound, {{"namespace", name_space}});
+  }
+  if (uid != 0 && it->second->uid() != uid) {
+    return WasReplaced(name_space, uid, it->second->uid());
+  }
+  return it->second;
 }
 
 std::vector<MemoryTensorStore::NamespacePtr> MemoryTensorStore::All() const {
@@ -67,7 +85,8 @@ CallContext MemoryTensorStore::Bounded(CallContext context) const {
 
 void MemoryTensorStore::Init(InitRequest request, CallContext context,
                              ReplyCallback<InitReply> done) {
-  const absl::StatusOr<NamespacePtr> found = Find(request.name_space);
+  const absl::StatusOr<NamespacePtr> found =
+      Find(request.name_space, request.namespace_uid);
   if (!found.ok()) return std::move(done)(found.status());
   InitOnce(*found, std::move(request), Bounded(std::move(context)),
            std::move(done));
@@ -75,7 +94,8 @@ void MemoryTensorStore::Init(InitRequest request, CallContext context,
 
 void MemoryTensorStore::Push(PushRequest request, CallContext context,
                              ReplyCallback<PushReply> done) {
-  const absl::StatusOr<NamespacePtr> found = Find(request.name_space);
+  const absl::StatusOr<NamespacePtr> found =
+      Find(request.name_space, request.namespace_uid);
   if (!found.ok()) return std::move(done)(found.status());
   PushOnce(*found, std::move(request), Bounded(std::move(context)),
            std::move(done));
@@ -83,7 +103,8 @@ void MemoryTensorStore::Push(PushRequest request, CallContext context,
 
 void MemoryTensorStore::Pull(PullRequest request, CallContext context,
                              ReplyCallback<PullReply> done) {
-  const absl::StatusOr<NamespacePtr> found = Find(request.name_space);
+  const absl::StatusOr<NamespacePtr> found =
+      Find(request.name_space, request.namespace_uid);
   if (!found.ok()) return std::move(done)(found.status());
   (*found)->Pull(std::move(request), Bounded(std::move(context)),
                  std::move(done));
@@ -91,14 +112,16 @@ void MemoryTensorStore::Pull(PullRequest request, CallContext context,
 
 void MemoryTensorStore::PushPull(PushRequest request, CallContext context,
                                  ReplyCallback<PullReply> done) {
-  const absl::StatusOr<NamespacePtr> found = Find(request.name_space);
+  const absl::StatusOr<NamespacePtr> found =
+      Find(request.name_space, request.namespace_uid);
   if (!found.ok()) return std::move(done)(found.status());
   PushPullOnce(*found, std::move(request), Bounded(std::move(context)),
                std::move(done));
 }
 
 absl::StatusOr<DeleteReply> MemoryTensorStore::Delete(DeleteRequest request) {
-  ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
+  ASSIGN_OR_RETURN(const NamespacePtr found,
+                   Find(request.name_space, request.namespace_uid));
   return DeleteOnce(*found, request);
 }
 
@@ -113,12 +136,14 @@ absl::StatusOr<StatReply> MemoryTensorStore::Stat(const StatRequest& request) {
 }
 
 absl::Status MemoryTensorStore::CheckInit(const InitRequest& request) {
-  ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
+  ASSIGN_OR_RETURN(const NamespacePtr found,
+                   Find(request.name_space, request.namespace_uid));
   return found->CheckInit(request);
 }
 
 absl::Status MemoryTensorStore::CheckPush(const PushRequest& request) {
-  ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
+  ASSIGN_OR_RETURN(const NamespacePtr found,
+                   Find(request.name_space, request.namespace_uid));
   return found->CheckPush(request);
 }
 
@@ -128,13 +153,13 @@ absl::Status MemoryTensorStore::Allocate(absl::string_view name_space,
   return found->Allocate(tensors);
 }
 
-absl::Status MemoryTensorStore::CreateNamespace(
+absl::StatusOr<CreateNamespaceReply> MemoryTensorStore::CreateNamespace(
     const CreateNamespaceRequest& request) {
   return CreateNamespaceOnce(*calls_, request,
                              [&] { return MakeNamespace(request); });
 }
 
-absl::Status MemoryTensorStore::MakeNamespace(
+absl::StatusOr<CreateNamespaceReply> MemoryTensorStore::MakeNamespace(
     const CreateNamespaceRequest& request) {
   if (request.on_existing == OnExisting::kReplace) {
     return absl::InvalidArgumentError(
@@ -152,7 +177,7 @@ absl::Status MemoryTensorStore::MakeNamespace(
       return absl::AlreadyExistsError(absl::StrCat(subject, " exists already"));
     }
     if (existing->second->config() == created->config()) {
-      return absl::OkStatus();
+      return CreateNamespaceReply{existing->second->uid()};
     }
     return absl::FailedPreconditionError(
         absl::StrCat(subject, " exists already, with another configuration"));
@@ -162,8 +187,9 @@ absl::Status MemoryTensorStore::MakeNamespace(
         absl::StrCat("namespaces of this server: expected at most ",
                      max_namespaces_, ", got one more"));
   }
+  const CreateNamespaceReply reply = {created->uid()};
   namespaces_.emplace(request.name_space, std::move(created));
-  return absl::OkStatus();
+  return reply;
 }
 
 absl::StatusOr<NamespaceStatus> MemoryTensorStore::DescribeNamespace(
@@ -175,7 +201,10 @@ absl::StatusOr<NamespaceStatus> MemoryTensorStore::DescribeNamespace(
 absl::StatusOr<std::vector<NamespaceStatus>>
 MemoryTensorStore::ListNamespaces() {
   std::vector<NamespaceStatus> statuses;
-  for (const NamespacePtr& each : All()) statuses.push_back(each->Describe());
+  for (const NamespacePtr& each : All()) {
+    statuses.push_back(each->Describe());
+    statuses.back().workers.clear();
+  }
   return statuses;
 }
 
@@ -200,6 +229,11 @@ absl::Status MemoryTensorStore::SetRule(const SetRuleRequest& request) {
   return SetRuleOnce(*found, request);
 }
 
+absl::Status MemoryTensorStore::UnsetRule(const UnsetRuleRequest& request) {
+  ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
+  return UnsetRuleOnce(*found, request);
+}
+
 absl::StatusOr<RuleSpec> MemoryTensorStore::SetHyperparameters(
     const SetHyperparametersRequest& request) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
@@ -207,7 +241,8 @@ absl::StatusOr<RuleSpec> MemoryTensorStore::SetHyperparameters(
 }
 
 absl::StatusOr<JoinReply> MemoryTensorStore::Join(const JoinRequest& request) {
-  ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
+  ASSIGN_OR_RETURN(const NamespacePtr found,
+                   Find(request.name_space, request.namespace_uid));
   return JoinOnce(*found, request);
 }
 
@@ -224,7 +259,8 @@ absl::Status MemoryTensorStore::Leave(const LeaveRequest& request) {
 
 void MemoryTensorStore::Barrier(BarrierRequest request, CallContext context,
                                 ReplyCallback<BarrierReply> done) {
-  const absl::StatusOr<NamespacePtr> found = Find(request.name_space);
+  const absl::StatusOr<NamespacePtr> found =
+      Find(request.name_space, request.namespace_uid);
   if (!found.ok()) return std::move(done)(found.status());
   BarrierOnce(*found, std::move(request), Bounded(std::move(context)),
               std::move(done));

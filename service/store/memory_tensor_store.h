@@ -83,12 +83,14 @@ class MemoryTensorStore final : public TensorStore,
   absl::Status Allocate(absl::string_view name_space,
                         absl::Span<Tensor* const> tensors) override;
 
-  absl::Status CreateNamespace(const CreateNamespaceRequest& request) override;
+  absl::StatusOr<CreateNamespaceReply> CreateNamespace(
+      const CreateNamespaceRequest& request) override;
   absl::StatusOr<NamespaceStatus> DescribeNamespace(
       absl::string_view name_space) override;
   absl::StatusOr<std::vector<NamespaceStatus>> ListNamespaces() override;
   absl::Status DeleteNamespace(absl::string_view name_space) override;
   absl::Status SetRule(const SetRuleRequest& request) override;
+  absl::Status UnsetRule(const UnsetRuleRequest& request) override;
   absl::StatusOr<RuleSpec> SetHyperparameters(
       const SetHyperparametersRequest& request) override;
 
@@ -112,11 +114,14 @@ class MemoryTensorStore final : public TensorStore,
  private:
   using NamespacePtr = std::shared_ptr<Namespace>;
 
-  absl::Status MakeNamespace(const CreateNamespaceRequest& request);
-  // Errors: NotFound.
+  absl::StatusOr<CreateNamespaceReply> MakeNamespace(
+      const CreateNamespaceRequest& request);
   // The context of a call that waits no longer than the store lets it.
   CallContext Bounded(CallContext context) const;
-  absl::StatusOr<NamespacePtr> Find(absl::string_view name_space) const;
+  // The namespace of that name, and of that uid unless it is 0.
+  // Errors: NotFound · FailedPrecondition (another uid).
+  absl::StatusOr<NamespacePtr> Find(absl::string_view name_space,
+                                    uint64_t uid = 0) const;
   std::vector<NamespacePtr> All() const;
 
   const DeviceSet devices_;

@@ -3,6 +3,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <random>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -46,6 +47,12 @@ CallWindowOptions WindowOptions(uint64_t budget_bytes,
           .max_wait = max_wait};
 }
 
+uint64_t RandomUid() {
+  std::random_device random;
+  const uint64_t high = random();
+  return std::max<uint64_t>(high << 32 | random(), 1);
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<Namespace>> Namespace::Create(
@@ -75,6 +82,7 @@ Namespace::Namespace(std::string name, NamespaceConfig config,
                      WorkerGroupPtr workers, std::unique_ptr<PushMode> mode,
                      SharedRule rule, const NamespaceEnvironment& environment)
     : name_(std::move(name)),
+      uid_(RandomUid()),
       config_(std::move(config)),
       workers_(std::move(workers)),
       mode_(std::move(mode)),
@@ -201,6 +209,7 @@ absl::Status Namespace::AddDigests(absl::Span<KeyStatus> keys) {
 NamespaceStatus Namespace::Describe() const {
   NamespaceStatus status;
   status.name = name_;
+  status.uid = uid_;
   status.config = config_;
   status.memory = memory_.used();
   status.device_memory = memory_.used_on_gpus();
@@ -218,6 +227,8 @@ NamespaceStatus Namespace::Describe() const {
   status.waits.assign(waits_.statuses().begin(), waits_.statuses().end());
   status.waits[static_cast<size_t>(attempts.reason)] = attempts;
   status.workers = workers_->List(environment_.alarms->Now());
+  status.live_workers = static_cast<uint32_t>(
+      std::ranges::count_if(status.workers, &WorkerStatus::is_live));
   status.lease_expirations = workers_->num_expirations();
   status.contributions_late = contributions_late_;
   status.contributions_duplicate = contributions_duplicate_;

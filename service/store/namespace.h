@@ -96,6 +96,7 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
 
   NamespaceStatus Describe() const;
   absl::Status SetRule(const SetRuleRequest& request);
+  absl::Status UnsetRule(const UnsetRuleRequest& request);
   absl::StatusOr<RuleSpec> SetHyperparameters(
       const SetHyperparametersRequest& request);
 
@@ -103,6 +104,8 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   CallWindow& calls() { return *calls_; }
   Alarms& alarms() const { return *environment_.alarms; }
 
+  // Random, never 0: tells this namespace from others of its name.
+  uint64_t uid() const { return uid_; }
   // With every default filled in.
   const NamespaceConfig& config() const { return config_; }
 
@@ -493,7 +496,9 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   absl::StatusOr<RefPtr<Buffer>> AllocateState(const StoredKey& key,
                                                DType dtype);
   std::shared_ptr<const RuleBindings> bindings() const;
-  // Binds `rule` to `pattern`, and to the keys that follow from it.
+  // Binds `rule` to `pattern`, and to the keys that follow from it. Null
+  // unbinds the pattern, which has a rule: its keys fall to those that govern
+  // them next.
   absl::Status Bind(absl::string_view pattern, SharedRule rule)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(rules_mutex_);
   // The keys that a rule of `pattern` governs, which now has the rule
@@ -502,7 +507,8 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
                                    const UpdateRule* present) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Makes the states of those keys that have none in `states`.
-  absl::Status AddStates(absl::Span<const KeyPtr> keys, const UpdateRule& rule,
+  using RuleOfKey = absl::FunctionRef<const SharedRule&(const StoredKey&)>;
+  absl::Status AddStates(absl::Span<const KeyPtr> keys, RuleOfKey rule_of,
                          NewStates& states);
   static void SetRuleOf(StoredKey& key, const SharedRule& rule,
                         RefPtr<RuleState>& state);
@@ -521,6 +527,7 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   absl::StatusOr<bool> IsRepeat(const std::optional<CallId>& call_id) const;
 
   const std::string name_;
+  const uint64_t uid_;
   const NamespaceConfig config_;
   const WorkerGroupPtr workers_ ABSL_PT_GUARDED_BY(mutex_);
   const std::unique_ptr<PushMode> mode_;

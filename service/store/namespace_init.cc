@@ -292,7 +292,7 @@ absl::StatusOr<DeleteReply> Namespace::Delete(const DeleteRequest& request) {
   {
     MutexLock lock(&mutex_);
     for (const std::string& key : request.keys) {
-      if (!request.ignore_missing && keys_.Find(key) == nullptr) {
+      if (!request.allow_missing && keys_.Find(key) == nullptr) {
         return NoSuchKey(key);
       }
     }

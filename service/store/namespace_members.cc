@@ -98,7 +98,7 @@ absl::StatusOr<JoinReply> Namespace::Admit(const JoinRequest& request) {
   return JoinReply{.worker = worker,
                    .num_workers = workers_->num_workers(),
                    .lease = request.lease,
-                   .step = mode_->NextStepOf(worker.rank)};
+                   .next_step = mode_->NextStepOf(worker.rank)};
 }
 
 absl::StatusOr<KeepAliveReply> Namespace::KeepAlive(
@@ -110,7 +110,7 @@ absl::StatusOr<KeepAliveReply> Namespace::KeepAlive(
   return KeepAliveReply{
       .lease_remaining = workers_->LeaseRemaining(request.worker, now),
       .num_workers = workers_->num_workers(),
-      .step = mode_->NextStepOf(request.worker.rank)};
+      .next_step = mode_->NextStepOf(request.worker.rank)};
 }
 
 absl::Status Namespace::Leave(const LeaveRequest& request) {

@@ -174,11 +174,11 @@ absl::StatusOr<bool> Namespace::PullCall::ReadFrom(size_t begin,
       continue;
     }
     position_ = i;
-    if (key == nullptr && !request_.wait) {
+    if (key == nullptr && !request_.wait_for_keys) {
       return namespace_.NoSuchKey(entries[i].key);
     }
     // A wait that cannot end well does not begin.
-    if (!request_.wait) RETURN_IF_ERROR(CheckAllExist());
+    if (!request_.wait_for_keys) RETURN_IF_ERROR(CheckAllExist());
     if (key != nullptr && key->value_is_changing) Pin();
     return false;
   }

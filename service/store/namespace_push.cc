@@ -405,7 +405,7 @@ Contribution Namespace::TakeContribution(const GroupedEntries& entries,
 PushResult Namespace::ResultOf(const StoredKey& key,
                                const PushRequest& request) const {
   if (mode_->applies_at_once()) return {.version = key.version};
-  return {.round = request.step};
+  return {.step = request.step};
 }
 
 void Namespace::Enqueue(StoredKey& key, PendingUpdate update,

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "contract/reason.h"
 #include "service/store/names.h"
 #include "service/store/namespace.h"
 
@@ -22,6 +23,13 @@ bool CanKeepStates(const StoredKey& key, const UpdateRule& rule) {
              static_cast<size_t>(rule.num_states());
 }
 
+absl::Status NoRuleOf(absl::string_view pattern) {
+  return WithReason(
+      absl::NotFoundError(absl::StrCat("key pattern ", Quoted(pattern),
+                                       ": no rule is bound to it")),
+      Reason::kRuleNotFound, {{"key_pattern", pattern}});
+}
+
 }  // namespace
 
 absl::Status Namespace::SetRule(const SetRuleRequest& request) {
@@ -32,16 +40,26 @@ absl::Status Namespace::SetRule(const SetRuleRequest& request) {
               std::make_shared<const UpdateRule>(std::move(rule)));
 }
 
+absl::Status Namespace::UnsetRule(const UnsetRuleRequest& request) {
+  RETURN_IF_ERROR(CheckKeyPattern(request.key_pattern));
+  if (request.key_pattern.empty()) {
+    return absl::InvalidArgumentError(
+        "key_pattern: expected one, got none: the default rule can be changed, "
+        "not removed");
+  }
+  MutexLock lock(&rules_mutex_);
+  if (bindings()->Get(request.key_pattern) == nullptr) {
+    return NoRuleOf(request.key_pattern);
+  }
+  return Bind(request.key_pattern, nullptr);
+}
+
 absl::StatusOr<RuleSpec> Namespace::SetHyperparameters(
     const SetHyperparametersRequest& request) {
   RETURN_IF_ERROR(CheckKeyPattern(request.key_pattern));
   MutexLock lock(&rules_mutex_);
   const SharedRule present = bindings()->Get(request.key_pattern);
-  if (present == nullptr) {
-    return absl::NotFoundError(absl::StrCat("key pattern ",
-                                            Quoted(request.key_pattern),
-                                            ": no rule is bound to it"));
-  }
+  if (present == nullptr) return NoRuleOf(request.key_pattern);
   ASSIGN_OR_RETURN(UpdateRule rule, present->With(request.hyperparameters));
   RETURN_IF_ERROR(
       Bind(request.key_pattern, std::make_shared<const UpdateRule>(rule)));
@@ -60,7 +78,14 @@ std::shared_ptr<const RuleBindings> Namespace::bindings() const {
 absl::Status Namespace::Bind(absl::string_view pattern, SharedRule rule) {
   const std::shared_ptr<const RuleBindings> before = bindings();
   auto changed = std::make_shared<RuleBindings>(*before);
-  RETURN_IF_ERROR(changed->Set(pattern, rule));
+  if (rule == nullptr) {
+    changed->Remove(pattern);
+  } else {
+    RETURN_IF_ERROR(changed->Set(pattern, rule));
+  }
+  const auto rule_of = [&](const StoredKey& key) -> const SharedRule& {
+    return rule != nullptr ? rule : changed->Find(key.name());
+  };
   const SharedRule present = before->Get(pattern);
   if (present == nullptr) {
     ASSIGN_OR_RETURN(
@@ -77,24 +102,26 @@ absl::Status Namespace::Bind(absl::string_view pattern, SharedRule rule) {
       governed = GovernedKeys(pattern, present.get());
     }
     const size_t num_before = states.size();
-    RETURN_IF_ERROR(AddStates(governed, *rule, states));
+    RETURN_IF_ERROR(AddStates(governed, rule_of, states));
     if (states.size() == num_before) break;
   }
   std::vector<KeyPtr> governed;
   MutexLock lock(&mutex_);
   governed = GovernedKeys(pattern, present.get());
-  RETURN_IF_ERROR(AddStates(governed, *rule, states));
+  RETURN_IF_ERROR(AddStates(governed, rule_of, states));
   for (const KeyPtr& key : governed) {
-    SetRuleOf(*key, rule, states[key.get()].state);
+    SetRuleOf(*key, rule_of(*key), states[key.get()].state);
   }
   bindings_ = std::move(changed);
+  ++revision_;
   return absl::OkStatus();
 }
 
 absl::Status Namespace::AddStates(absl::Span<const KeyPtr> keys,
-                                  const UpdateRule& rule, NewStates& states) {
+                                  RuleOfKey rule_of, NewStates& states) {
   for (const KeyPtr& key : keys) {
     if (states.contains(key.get())) continue;
+    const UpdateRule& rule = *rule_of(*key);
     RETURN_IF_ERROR(CheckRule(key->name(), key->dtype(), rule));
     ASSIGN_OR_RETURN(RefPtr<RuleState> state, MakeState(*key, rule));
     states[key.get()] = {key, std::move(state)};

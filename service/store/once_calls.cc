@@ -283,6 +283,12 @@ absl::Status SetRuleOnce(Namespace& name_space, const SetRuleRequest& request) {
                         [&] { return name_space.SetRule(request); });
 }
 
+absl::Status UnsetRuleOnce(Namespace& name_space,
+                           const UnsetRuleRequest& request) {
+  return StatusOnceHere(name_space.calls(), request,
+                        [&] { return name_space.UnsetRule(request); });
+}
+
 absl::StatusOr<RuleSpec> SetHyperparametersOnce(
     Namespace& name_space, const SetHyperparametersRequest& request) {
   return OnceHere<RuleSpec>(name_space.calls(), request, kRuleBytes, [&] {
@@ -290,10 +296,10 @@ absl::StatusOr<RuleSpec> SetHyperparametersOnce(
   });
 }
 
-absl::Status CreateNamespaceOnce(CallWindow& calls,
-                                 const CreateNamespaceRequest& request,
-                                 absl::FunctionRef<absl::Status()> create) {
-  return StatusOnceHere(calls, request, create);
+absl::StatusOr<CreateNamespaceReply> CreateNamespaceOnce(
+    CallWindow& calls, const CreateNamespaceRequest& request,
+    absl::FunctionRef<absl::StatusOr<CreateNamespaceReply>()> create) {
+  return OnceHere<CreateNamespaceReply>(calls, request, 0, create);
 }
 
 }  // namespace tensorkv

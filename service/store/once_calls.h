@@ -47,13 +47,15 @@ absl::StatusOr<JoinReply> JoinOnce(Namespace& name_space,
                                    const JoinRequest& request);
 absl::Status LeaveOnce(Namespace& name_space, const LeaveRequest& request);
 absl::Status SetRuleOnce(Namespace& name_space, const SetRuleRequest& request);
+absl::Status UnsetRuleOnce(Namespace& name_space,
+                           const UnsetRuleRequest& request);
 absl::StatusOr<RuleSpec> SetHyperparametersOnce(
     Namespace& name_space, const SetHyperparametersRequest& request);
 
 // The same for a call of no namespace: `create` makes it.
-absl::Status CreateNamespaceOnce(CallWindow& calls,
-                                 const CreateNamespaceRequest& request,
-                                 absl::FunctionRef<absl::Status()> create);
+absl::StatusOr<CreateNamespaceReply> CreateNamespaceOnce(
+    CallWindow& calls, const CreateNamespaceRequest& request,
+    absl::FunctionRef<absl::StatusOr<CreateNamespaceReply>()> create);
 
 }  // namespace tensorkv
 

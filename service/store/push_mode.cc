@@ -66,11 +66,7 @@ class AsyncMode : public PushMode {
  public:
   explicit AsyncMode(const WorkerGroup* workers) : workers_(*workers) {}
 
-  void FillDefaults(NamespaceConfig& config) const override {
-    config = {.mode = config.mode,
-              .rule = config.rule,
-              .budget_bytes = config.budget_bytes};
-  }
+  void FillDefaults(NamespaceConfig&) const override {}
 
   bool applies_at_once() const override { return true; }
 
@@ -122,10 +118,6 @@ class BoundedMode final : public AsyncMode {
 
   void FillDefaults(NamespaceConfig& config) const override {
     config.max_workers = std::max(config.max_workers, config.num_workers);
-    config.rescale_partial_rounds = false;
-    config.quorum = 0;
-    config.quorum_grace = absl::ZeroDuration();
-    config.max_open_rounds = 0;
   }
 
   absl::Status CheckPush(const PushRequest& request) const override {
@@ -196,7 +188,6 @@ class SyncMode final : public PushMode {
   void FillDefaults(NamespaceConfig& config) const override {
     config.max_workers = std::max(config.max_workers, config.num_workers);
     config.max_open_rounds = policy_.max_open;
-    config.staleness = 0;
   }
 
   bool applies_at_once() const override { return false; }
@@ -229,7 +220,7 @@ class SyncMode final : public PushMode {
                      key.rounds ? check(*key.rounds) : check(Rounds(&policy_)));
     if (!version) return std::nullopt;
     return PushResult{
-        .version = *version, .round = request.step, .repeated = true};
+        .version = *version, .step = request.step, .repeated = true};
   }
 
   uint64_t BytesToNote(const StoredKey& key,
@@ -286,6 +277,39 @@ class SyncMode final : public PushMode {
   const RoundPolicy policy_;
 };
 
+// A field that is set although the mode does not use it would promise what does
+// not happen.
+absl::Status CheckFieldsAreUsed(const NamespaceConfig& config) {
+  struct Field {
+    absl::string_view name;
+    bool is_set;
+    bool is_used;
+  };
+  const bool is_sync = config.mode == Mode::kSync;
+  const bool is_bounded = config.mode == Mode::kBounded;
+  const bool is_group = is_sync || is_bounded;
+  const Field fields[] = {
+      {"num_workers", config.num_workers != 0, is_group},
+      {"max_workers", config.max_workers != 0, is_group},
+      {"staleness", config.staleness != 0, is_bounded},
+      {"on_worker_loss", config.on_worker_loss != OnWorkerLoss::kFail,
+       is_group},
+      {"rescale_partial_rounds", config.rescale_partial_rounds, is_sync},
+      {"quorum", config.quorum != 0, is_sync},
+      {"quorum_grace", config.quorum_grace != absl::ZeroDuration(), is_sync},
+      {"max_open_rounds", config.max_open_rounds != 0, is_sync}};
+  for (const Field& field : fields) {
+    if (!field.is_set || field.is_used) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(field.name, ": expected none in a namespace of mode ",
+                     is_sync      ? "sync"
+                     : is_bounded ? "bounded"
+                                  : "async",
+                     ", which does not use it, got one"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckGroup(const NamespaceConfig& config) {
   if (config.num_workers == 0 || config.num_workers > kMaxWorkers) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -338,6 +362,7 @@ PendingUpdates UpdatesOf(ClosedRounds rounds) {
 
 absl::StatusOr<std::unique_ptr<PushMode>> PushMode::Create(
     const NamespaceConfig& config, const WorkerGroup* workers) {
+  RETURN_IF_ERROR(CheckFieldsAreUsed(config));
   if (config.mode == Mode::kAsync) return std::make_unique<AsyncMode>(workers);
   RETURN_IF_ERROR(CheckGroup(config));
   if (config.mode == Mode::kBounded) {

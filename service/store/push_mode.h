@@ -31,11 +31,12 @@ class PushMode {
   virtual ~PushMode() = default;
 
   // The mode that `config` asks for. `workers` outlives it.
-  // Errors: InvalidArgument (workers, rounds, quorum, staleness).
+  // Errors: InvalidArgument (workers, rounds, quorum; a field that the mode
+  // does not use).
   static absl::StatusOr<std::unique_ptr<PushMode>> Create(
       const NamespaceConfig& config, const WorkerGroup* workers);
 
-  // Sets what the mode ignores, or has a default for.
+  // Sets what the mode has a default for.
   virtual void FillDefaults(NamespaceConfig& config) const = 0;
 
   // Whether a contribution is an update of its own.

@@ -41,6 +41,13 @@ absl::Status RuleBindings::Set(absl::string_view pattern, SharedRule rule) {
   return absl::OkStatus();
 }
 
+void RuleBindings::Remove(absl::string_view pattern) {
+  if (pattern.empty()) return;
+  std::erase_if(bindings_, [&](const Binding& binding) {
+    return binding.pattern == pattern;
+  });
+}
+
 void RuleBindings::Charge(absl::string_view pattern, Reservation overhead) {
   for (Binding& binding : bindings_) {
     if (binding.pattern != pattern) continue;

@@ -36,6 +36,9 @@ class RuleBindings {
   // Errors: ResourceExhausted (more than 1024 patterns).
   absl::Status Set(absl::string_view pattern, SharedRule rule);
 
+  // Unbinds `pattern`, unless that is the empty one.
+  void Remove(absl::string_view pattern);
+
   // Keeps `overhead` reserved as long as a copy of these bindings has the
   // pattern. REQUIRES: the pattern is bound.
   void Charge(absl::string_view pattern, Reservation overhead);

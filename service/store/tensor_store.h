@@ -71,13 +71,16 @@ class NamespaceAdmin {
  public:
   virtual ~NamespaceAdmin() = default;
 
-  virtual absl::Status CreateNamespace(
+  virtual absl::StatusOr<CreateNamespaceReply> CreateNamespace(
       const CreateNamespaceRequest& request) = 0;
   virtual absl::StatusOr<NamespaceStatus> DescribeNamespace(
       absl::string_view name_space) = 0;
+  // All of them in order of their names, without their workers: a server bounds
+  // their number.
   virtual absl::StatusOr<std::vector<NamespaceStatus>> ListNamespaces() = 0;
   virtual absl::Status DeleteNamespace(absl::string_view name_space) = 0;
   virtual absl::Status SetRule(const SetRuleRequest& request) = 0;
+  virtual absl::Status UnsetRule(const UnsetRuleRequest& request) = 0;
   virtual absl::StatusOr<RuleSpec> SetHyperparameters(
       const SetHyperparametersRequest& request) = 0;
 };

@@ -22,11 +22,14 @@ using ::tensorkv::testing::FakeStreamService;
 using ::tensorkv::testing::Patterned;
 using ::tensorkv::testing::Payloads;
 using ::tensorkv::testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::Field;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 constexpr size_t kMaxMessageBytes = 4096;
@@ -156,51 +159,47 @@ TEST_F(BulkCallsTest, ManifestIsTheCallWithoutElements) {
   EXPECT_TRUE(request.entries(1).skip());
 }
 
-TEST_F(BulkCallsTest, StripesShareTheNameOfTheirCall) {
+TEST_F(BulkCallsTest, StripesShareTheGroupOfTheirCall) {
   ASSERT_OK(Push(Patterned(20'000)));
 
-  std::set<std::string> calls;
+  std::set<uint64_t> groups;
   std::vector<uint32_t> indices;
   for (const auto& stream : service_.streams()) {
-    calls.insert(stream.push.request().call_id().SerializeAsString());
+    groups.insert(stream.push.stripe().group());
     indices.push_back(stream.stripe.index());
     EXPECT_EQ(stream.stripe.count(), 3);
   }
   EXPECT_THAT(indices, ElementsAre(0, 1, 2));
-  EXPECT_THAT(calls, SizeIs(1));
-  EXPECT_THAT(service_.streams()[0].push.request().call_id().client_id(),
-              SizeIs(16));
+  EXPECT_THAT(groups, AllOf(SizeIs(1), Not(Contains(0))));
 }
 
-TEST_F(BulkCallsTest, StripesOfAPullShareTheNameOfTheirCall) {
+TEST_F(BulkCallsTest, StripesOfAPullShareTheGroupOfTheirCall) {
   service_.values = {{7, Patterned(20'000)}};
   ASSERT_OK(Pull(20'000));
 
-  std::set<std::string> calls;
+  std::set<uint64_t> groups;
   for (const auto& stream : service_.streams()) {
-    calls.insert(stream.pull.call_id().SerializeAsString());
+    groups.insert(stream.pull.stripe().group());
     EXPECT_EQ(stream.pull.max_part_bytes(), kOptions.part_bytes);
   }
-  EXPECT_THAT(calls, SizeIs(1));
+  EXPECT_THAT(groups, AllOf(SizeIs(1), Not(Contains(0))));
 }
 
-TEST_F(BulkCallsTest, CallsHaveDifferentNames) {
+TEST_F(BulkCallsTest, CallsHaveDifferentGroups) {
   ASSERT_OK(Push(Patterned(20'000)));
   ASSERT_OK(Push(Patterned(20'000)));
 
-  std::set<uint64_t> sequences;
+  std::set<uint64_t> groups;
   for (const auto& stream : service_.streams()) {
-    sequences.insert(stream.push.request().call_id().sequence());
+    groups.insert(stream.push.stripe().group());
   }
-  EXPECT_THAT(sequences, ElementsAre(1, 2));
+  EXPECT_THAT(groups, AllOf(SizeIs(2), Not(Contains(0))));
 }
 
-TEST_F(BulkCallsTest, CallOfOneStreamHasNoNameUnlessItWasGivenOne) {
+TEST_F(BulkCallsTest, CallOfOneStreamHasNoGroup) {
   ASSERT_OK(Push(Patterned(100)));
-  ASSERT_OK(calls_.Push({.call_id = CallId{"me", 5}}, deadline_));
 
-  EXPECT_FALSE(service_.streams()[0].push.request().has_call_id());
-  EXPECT_EQ(service_.streams()[1].push.request().call_id().client_id(), "me");
+  EXPECT_EQ(service_.streams()[0].push.stripe().group(), 0);
 }
 
 TEST_F(BulkCallsTest, StripedCallKeepsTheNameItWasGiven) {

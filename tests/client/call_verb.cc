@@ -32,7 +32,7 @@ const std::pair<const char*, Caller> kCallers[] = {
      [](Connection& connection, const CallOptions& call,
         const VerbOptions& options) {
        DeleteRequest request;
-       request.ignore_missing = options.ignore_missing;
+       request.allow_missing = options.allow_missing;
        return connection.Delete(request, call).status();
      }},
     {"List",
@@ -48,7 +48,7 @@ const std::pair<const char*, Caller> kCallers[] = {
         const VerbOptions& options) {
        CreateNamespaceRequest request;
        request.on_existing = options.on_existing;
-       return connection.CreateNamespace(request, call);
+       return connection.CreateNamespace(request, call).status();
      }},
     {"DescribeNamespace",
      [](Connection& connection, const CallOptions& call, const VerbOptions&) {
@@ -65,6 +65,10 @@ const std::pair<const char*, Caller> kCallers[] = {
     {"SetRule",
      [](Connection& connection, const CallOptions& call, const VerbOptions&) {
        return connection.SetRule({}, call);
+     }},
+    {"UnsetRule",
+     [](Connection& connection, const CallOptions& call, const VerbOptions&) {
+       return connection.UnsetRule({}, call);
      }},
     {"SetHyperparameters",
      [](Connection& connection, const CallOptions& call, const VerbOptions&) {

@@ -77,7 +77,7 @@ TEST_F(ClientTest, MutatingCallsAreNumbered) {
 
 TEST_F(ClientTest, JoinMakesTheClientAWorker) {
   AnswerPushes();
-  script_.join_reply = {.worker = {.rank = 3, .epoch = 9}, .step = 12};
+  script_.join_reply = {.worker = {.rank = 3, .epoch = 9}, .next_step = 13};
   Client client = MakeClient({.name_space = "n"});
 
   ASSERT_OK(client.Join("w3", absl::Seconds(5)));
@@ -87,17 +87,6 @@ TEST_F(ClientTest, JoinMakesTheClientAWorker) {
   EXPECT_EQ(script_.push.worker->rank, 3u);
   EXPECT_EQ(script_.push.worker->epoch, 9u);
   EXPECT_EQ(script_.push.step, 13u);
-}
-
-TEST_F(ClientTest, PullOfAWorkerIsNumberedToo) {
-  script_.pull_reply.values.resize(1);
-  Client worker = MakeWorker();
-  ASSERT_OK(worker.Pull("w"));
-  EXPECT_TRUE(script_.pull.call_id);
-
-  Client reader = MakeClient({});
-  ASSERT_OK(reader.Pull("w"));
-  EXPECT_FALSE(script_.pull.call_id);
 }
 
 TEST_F(ClientTest, MembershipVerbsNeedAWorker) {
@@ -240,12 +229,12 @@ TEST_F(ClientTest, DeleteAndStatPassTheirFlags) {
   script_.stat_reply.keys.resize(1);
   Client client = MakeClient({.name_space = "n"});
 
-  EXPECT_THAT(client.Delete({"a", "b"}, /*ignore_missing=*/true),
+  EXPECT_THAT(client.Delete({"a", "b"}, /*allow_missing=*/true),
               IsOkAndHolds(2));
   ASSERT_OK(client.Stat({"a"}, /*with_digest=*/true));
 
   EXPECT_THAT(script_.remove.keys, ElementsAre("a", "b"));
-  EXPECT_TRUE(script_.remove.ignore_missing);
+  EXPECT_TRUE(script_.remove.allow_missing);
   EXPECT_EQ(script_.stat.name_space, "n");
   EXPECT_TRUE(script_.stat.with_digest);
 }

@@ -13,7 +13,7 @@
 #include "tests/testing/tensor_values.h"
 
 namespace tensorkv {
-namespace {
+namespace data_calls_test {
 
 using ::tensorkv::testing::BytesOf;
 using ::tensorkv::testing::FakeStreamService;
@@ -204,5 +204,5 @@ TEST_F(DataCallsTest, NoTimeLeftIsDeadlineExceededWithoutACall) {
   EXPECT_THAT(service_.rpcs(), IsEmpty());
 }
 
-}  // namespace
+}  // namespace data_calls_test
 }  // namespace tensorkv

@@ -75,6 +75,7 @@ class FakeService : public v1::TensorKV::Service {
   TENSORKV_FAKE_RPC(ListNamespaces)
   TENSORKV_FAKE_RPC(DeleteNamespace)
   TENSORKV_FAKE_RPC(SetRule)
+  TENSORKV_FAKE_RPC(UnsetRule)
   TENSORKV_FAKE_RPC(SetHyperparameters)
   TENSORKV_FAKE_RPC(Join)
   TENSORKV_FAKE_RPC(KeepAlive)

@@ -124,8 +124,8 @@ class GatedConnection final : public Connection {
                                  const CallOptions&) override {
     return Unimplemented();
   }
-  absl::Status CreateNamespace(const CreateNamespaceRequest&,
-                               const CallOptions&) override {
+  absl::StatusOr<CreateNamespaceReply> CreateNamespace(
+      const CreateNamespaceRequest&, const CallOptions&) override {
     return Unimplemented();
   }
   absl::StatusOr<NamespaceStatus> DescribeNamespace(
@@ -141,6 +141,9 @@ class GatedConnection final : public Connection {
     return Unimplemented();
   }
   absl::Status SetRule(const SetRuleRequest&, const CallOptions&) override {
+    return Unimplemented();
+  }
+  absl::Status UnsetRule(const UnsetRuleRequest&, const CallOptions&) override {
     return Unimplemented();
   }
   absl::StatusOr<RuleSpec> SetHyperparameters(const SetHyperparametersRequest&,

@@ -16,7 +16,7 @@
 #include "tests/testing/tensor_values.h"
 
 namespace tensorkv {
-namespace {
+namespace grpc_connection_test {
 
 using std::chrono::system_clock;
 using ::tensorkv::testing::CallVerb;
@@ -220,5 +220,5 @@ TEST(GrpcConnectionCreateTest, TransferOptionsThatMakeNoSenseAreInvalid) {
       StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("part_bytes")));
 }
 
-}  // namespace
+}  // namespace grpc_connection_test
 }  // namespace tensorkv

@@ -53,8 +53,8 @@ TEST_P(IdempotentVerbsTest, AreRepeatedWhenUnavailable) {
 using UnsafeVerbsTest = RetryingConnectionTest;
 INSTANTIATE_TEST_SUITE_P(, UnsafeVerbsTest,
                          ::testing::Values("Init", "Push", "PushPull", "Delete",
-                                           "CreateNamespace",
-                                           "DeleteNamespace"));
+                                           "CreateNamespace", "DeleteNamespace",
+                                           "UnsetRule"));
 
 TEST_P(UnsafeVerbsTest, AreMadeOnce) {
   EXPECT_THAT(CallVerb(GetParam(), connection_),
@@ -128,7 +128,7 @@ TEST_F(RetryingConnectionTest, CreateNamespaceWithKeepIsRepeated) {
 }
 
 TEST_F(RetryingConnectionTest, DeleteThatIgnoresMissingKeysIsRepeated) {
-  EXPECT_THAT(CallVerb("Delete", connection_, {}, {.ignore_missing = true}),
+  EXPECT_THAT(CallVerb("Delete", connection_, {}, {.allow_missing = true}),
               IsOk());
 
   EXPECT_THAT(script_.verbs, ElementsAre("Delete", "Delete"));

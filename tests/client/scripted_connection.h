@@ -28,6 +28,7 @@ struct Script {
   StatReply stat_reply;
   NamespaceStatus namespace_reply;
   RuleSpec rule_reply;
+  CreateNamespaceReply create_reply;
   JoinReply join_reply;
   KeepAliveReply keep_alive_reply;
   ServerStatus server_reply;
@@ -46,6 +47,7 @@ struct Script {
   StatRequest stat;
   CreateNamespaceRequest create;
   SetRuleRequest set_rule;
+  UnsetRuleRequest unset_rule;
   SetHyperparametersRequest tune;
   JoinRequest join;
   KeepAliveRequest keep_alive;
@@ -94,10 +96,11 @@ class ScriptedConnection final : public Connection {
     script_.stat = request;
     return Answer("Stat", options, script_.stat_reply);
   }
-  absl::Status CreateNamespace(const CreateNamespaceRequest& request,
-                               const CallOptions& options) override {
+  absl::StatusOr<CreateNamespaceReply> CreateNamespace(
+      const CreateNamespaceRequest& request,
+      const CallOptions& options) override {
     script_.create = request;
-    return Next("CreateNamespace", options);
+    return Answer("CreateNamespace", options, script_.create_reply);
   }
   absl::StatusOr<NamespaceStatus> DescribeNamespace(
       const std::string& name_space, const CallOptions& options) override {
@@ -118,6 +121,11 @@ class ScriptedConnection final : public Connection {
                        const CallOptions& options) override {
     script_.set_rule = request;
     return Next("SetRule", options);
+  }
+  absl::Status UnsetRule(const UnsetRuleRequest& request,
+                         const CallOptions& options) override {
+    script_.unset_rule = request;
+    return Next("UnsetRule", options);
   }
   absl::StatusOr<RuleSpec> SetHyperparameters(
       const SetHyperparametersRequest& request,

@@ -44,8 +44,9 @@ class SharedConnection : public Connection {
                                  const CallOptions& options) override {
     return store_.Stat(request, options);
   }
-  absl::Status CreateNamespace(const CreateNamespaceRequest& request,
-                               const CallOptions& options) override {
+  absl::StatusOr<CreateNamespaceReply> CreateNamespace(
+      const CreateNamespaceRequest& request,
+      const CallOptions& options) override {
     return store_.CreateNamespace(request, options);
   }
   absl::StatusOr<NamespaceStatus> DescribeNamespace(
@@ -63,6 +64,10 @@ class SharedConnection : public Connection {
   absl::Status SetRule(const SetRuleRequest& request,
                        const CallOptions& options) override {
     return store_.SetRule(request, options);
+  }
+  absl::Status UnsetRule(const UnsetRuleRequest& request,
+                         const CallOptions& options) override {
+    return store_.UnsetRule(request, options);
   }
   absl::StatusOr<RuleSpec> SetHyperparameters(
       const SetHyperparametersRequest& request,

@@ -5,7 +5,7 @@
 #include "gtest/gtest.h"
 
 namespace tensorkv {
-namespace {
+namespace stream_policy_test {
 
 constexpr uint64_t kMiB = 1 << 20;
 constexpr uint64_t kMaxMessageBytes = 64 * kMiB;
@@ -48,5 +48,5 @@ TEST(StreamPolicyTest, ThresholdOfZeroStreamsEverything) {
   EXPECT_TRUE(PolicyOf(0).Streams(PushOf(1)));
 }
 
-}  // namespace
+}  // namespace stream_policy_test
 }  // namespace tensorkv

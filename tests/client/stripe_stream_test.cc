@@ -11,7 +11,7 @@
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
-namespace {
+namespace stripe_stream_test {
 
 using ::tensorkv::testing::Background;
 using ::tensorkv::testing::FakeStreamService;
@@ -198,5 +198,5 @@ TEST_F(StripeStreamTest, DestructionEndsTheStream) {
   stream_.reset();
 }
 
-}  // namespace
+}  // namespace stripe_stream_test
 }  // namespace tensorkv

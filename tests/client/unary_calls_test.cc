@@ -13,7 +13,7 @@
 #include "tests/testing/tensor_values.h"
 
 namespace tensorkv {
-namespace {
+namespace unary_calls_test {
 
 using ::tensorkv::testing::BytesOf;
 using ::tensorkv::testing::FakeService;
@@ -144,5 +144,5 @@ TEST_F(UnaryCallsTest, ServersErrorsComeAsTheyAre) {
               StatusIs(absl::StatusCode::kNotFound, "key"));
 }
 
-}  // namespace
+}  // namespace unary_calls_test
 }  // namespace tensorkv

@@ -26,7 +26,7 @@ using ::testing::ElementsAre;
 class WorkerClientTest : public ::testing::Test {
  protected:
   WorkerClientTest() {
-    script_.join_reply = {.worker = {.rank = 1, .epoch = 5}, .step = 7};
+    script_.join_reply = {.worker = {.rank = 1, .epoch = 5}, .next_step = 8};
     script_.push_reply.results.resize(1);
   }
 
@@ -104,7 +104,7 @@ TEST_F(WorkerClientTest, SaysThatItsMembershipIsLost) {
 TEST_F(WorkerClientTest, RejoinTakesTheNewEpochAndStep) {
   ASSERT_OK_AND_ASSIGN(const std::unique_ptr<WorkerClient> worker,
                        Join({.name = "w1", .lease = kLongLease}));
-  script_.join_reply = {.worker = {.rank = 1, .epoch = 6}, .step = 20};
+  script_.join_reply = {.worker = {.rank = 1, .epoch = 6}, .next_step = 21};
 
   ASSERT_OK(worker->Rejoin());
 
@@ -115,7 +115,7 @@ TEST_F(WorkerClientTest, RejoinTakesTheNewEpochAndStep) {
 TEST_F(WorkerClientTest, GoesBackToTheStepThatTheServerCounts) {
   ASSERT_OK_AND_ASSIGN(const std::unique_ptr<WorkerClient> worker,
                        Join({.name = "w1", .lease = kLongLease}));
-  script_.keep_alive_reply = {.step = 3};
+  script_.keep_alive_reply = {.next_step = 4};
 
   EXPECT_THAT(worker->SyncStep(), IsOkAndHolds(3u));
 

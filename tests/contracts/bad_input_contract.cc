@@ -111,7 +111,7 @@ TEST_P(BadInputContractTest, UnknownNamespaceIsNotFoundInEveryVerb) {
   EXPECT_THAT(nowhere.Await("w"), is_not_found);
   EXPECT_THAT(nowhere.PushPull("w", Full({1}, 1)), is_not_found);
   EXPECT_THAT(nowhere.Delete({"w"}), is_not_found);
-  EXPECT_THAT(nowhere.Delete({"w"}, /*ignore_missing=*/true), is_not_found);
+  EXPECT_THAT(nowhere.Delete({"w"}, /*allow_missing=*/true), is_not_found);
   EXPECT_THAT(nowhere.List(), is_not_found);
   EXPECT_THAT(nowhere.Stat("w"), is_not_found);
   EXPECT_THAT(nowhere.Describe(), is_not_found);

@@ -69,7 +69,7 @@ absl::StatusOr<Value> Caller::Pull(const std::string& key,
 absl::StatusOr<Value> Caller::Await(const std::string& key,
                                     Version min_version) const {
   ASSIGN_OR_RETURN(PullReply reply,
-                   PullMany({{key, min_version}}, /*wait=*/true));
+                   PullMany({{key, min_version}}, /*wait_for_keys=*/true));
   return reply.values.at(0);
 }
 
@@ -77,7 +77,7 @@ absl::StatusOr<PullReply> Caller::PullMany(std::vector<PullEntry> entries,
                                            bool wait) const {
   return connection_->Pull({.name_space = name_space_,
                             .worker = worker_,
-                            .wait = wait,
+                            .wait_for_keys = wait_for_keys,
                             .entries = std::move(entries)},
                            options_);
 }
@@ -96,11 +96,11 @@ absl::StatusOr<PullReply> Caller::PushPullMany(std::vector<PushEntry> entries,
 }
 
 absl::StatusOr<uint64_t> Caller::Delete(std::vector<std::string> keys,
-                                        bool ignore_missing) const {
+                                        bool allow_missing) const {
   ASSIGN_OR_RETURN(DeleteReply reply,
                    connection_->Delete({.name_space = name_space_,
                                         .keys = std::move(keys),
-                                        .ignore_missing = ignore_missing},
+                                        .allow_missing = allow_missing},
                                        options_));
   return reply.num_deleted;
 }
@@ -165,9 +165,12 @@ absl::Status Caller::Barrier(const std::string& name) const {
 
 absl::Status Caller::Create(const NamespaceConfig& config,
                             OnExisting on_existing) const {
-  return connection_->CreateNamespace(
-      {.name_space = name_space_, .config = config, .on_existing = on_existing},
-      options_);
+  return connection_
+      ->CreateNamespace({.name_space = name_space_,
+                         .config = config,
+                         .on_existing = on_existing},
+                        options_)
+      .status();
 }
 
 absl::StatusOr<NamespaceStatus> Caller::Describe() const {
@@ -185,6 +188,11 @@ absl::Status Caller::SetRule(absl::string_view rule,
                                .key_pattern = key_pattern,
                                .rule = std::move(spec)},
                               options_);
+}
+
+absl::Status Caller::UnsetRule(const std::string& key_pattern) const {
+  return connection_->UnsetRule(
+      {.name_space = name_space_, .key_pattern = key_pattern}, options_);
 }
 
 absl::StatusOr<RuleSpec> Caller::SetHyperparameters(

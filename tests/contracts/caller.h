@@ -50,7 +50,7 @@ class Caller {
   absl::StatusOr<Value> Await(const std::string& key,
                               Version min_version = 0) const;
   absl::StatusOr<PullReply> PullMany(std::vector<PullEntry> entries,
-                                     bool wait = false) const;
+                                     bool wait_for_keys = false) const;
 
   absl::StatusOr<Value> PushPull(const std::string& key, Tensor tensor,
                                  Step step = 0) const;
@@ -58,7 +58,7 @@ class Caller {
                                          Step step = 0) const;
 
   absl::StatusOr<uint64_t> Delete(std::vector<std::string> keys,
-                                  bool ignore_missing = false) const;
+                                  bool allow_missing = false) const;
   absl::StatusOr<KeyStatus> Stat(const std::string& key,
                                  bool with_digest = false) const;
   absl::StatusOr<std::vector<KeyStatus>> StatMany(
@@ -85,6 +85,7 @@ class Caller {
   // `rule` in the form of RuleSpec::ToString.
   absl::Status SetRule(absl::string_view rule,
                        const std::string& key_pattern = "") const;
+  absl::Status UnsetRule(const std::string& key_pattern) const;
   absl::StatusOr<RuleSpec> SetHyperparameters(
       const Hyperparameters& hyperparameters,
       const std::string& key_pattern = "") const;

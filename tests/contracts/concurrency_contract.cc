@@ -159,7 +159,7 @@ TEST_P(ConcurrencyContractTest, KeysComeAndGoWhileOthersUseThem) {
       EXPECT_OK(store_.Init("w", Full({16}, 1), OnExisting::kKeep));
       EXPECT_THAT(store_.Push("w", Full({16}, 1)).status(), is_ok_or_not_found);
       EXPECT_THAT(store_.Pull("w").status(), is_ok_or_not_found);
-      EXPECT_OK(store_.Delete({"w"}, /*ignore_missing=*/true));
+      EXPECT_OK(store_.Delete({"w"}, /*allow_missing=*/true));
     }
   });
 

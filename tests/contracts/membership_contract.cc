@@ -280,18 +280,18 @@ TEST_P(MembershipContractTest, FailedRoundIsToBePushedAgain) {
   EXPECT_THAT(a.Barrier("b is lost"), StatusIs(StatusCode::kAborted));
   ASSERT_OK_AND_ASSIGN(const JoinReply joined,
                        sync.TryJoin("b", absl::Minutes(5)));
-  EXPECT_EQ(joined.step, 1u);
+  EXPECT_EQ(joined.next_step, 2u);
   const Caller b = sync.As(joined.worker);
   ASSERT_OK(sync.Join("c", kShortLease));
 
   EXPECT_THAT(a.PushPull("w", Full({2}, 1), 1), StatusIs(StatusCode::kAborted));
 
-  EXPECT_EQ(a.KeepAlive()->step, 1u);
-  EXPECT_EQ(b.KeepAlive()->step, 1u);
+  EXPECT_EQ(a.KeepAlive()->next_step, 1u);
+  EXPECT_EQ(b.KeepAlive()->next_step, 1u);
   EXPECT_THAT(b.Pull("w"), StatusIs(StatusCode::kAborted,
                                     HasSubstr("round 1 of \"w\" failed")));
   EXPECT_OK(b.Push("w", Full({2}, 1), 1));
-  EXPECT_EQ(b.KeepAlive()->step, 1u);
+  EXPECT_EQ(b.KeepAlive()->next_step, 1u);
 }
 
 // The rank of a lost worker goes to another one, who has no part in what the
@@ -309,13 +309,13 @@ TEST_P(MembershipContractTest, SuccessorHasNoPartInOlderRounds) {
                        elastic.TryJoin("d", absl::Minutes(5)));
   const Caller d = elastic.As(joined.worker);
   EXPECT_EQ(joined.worker.rank, 1u);
-  EXPECT_EQ(joined.step, 2u);
+  EXPECT_EQ(joined.next_step, 2u);
   EXPECT_THAT(d.Within(kShortTimeout).Pull("w"), IsOkAndHolds(HasVersion(1)));
 
   EXPECT_THAT(a.PushPull("w", Full({2}, 1), 1),
               StatusIs(StatusCode::kAborted, HasSubstr("rank 2 (\"c\")")));
 
-  EXPECT_EQ(d.KeepAlive()->step, 2u);
+  EXPECT_EQ(d.KeepAlive()->next_step, 2u);
   EXPECT_THAT(d.Pull("w"), IsOkAndHolds(HasVersion(1)));
   EXPECT_THAT(a.PushPull("w", Full({2}, 1), 1), IsOkAndHolds(HasVersion(2)));
   ASSERT_OK(d.Push("w", Full({2}, 1), 2));
@@ -375,7 +375,7 @@ TEST_P(MembershipContractTest, ElasticGroupGrows) {
   ASSERT_OK_AND_ASSIGN(const JoinReply joined,
                        sync.TryJoin("b", absl::Minutes(1)));
 
-  EXPECT_EQ(joined.step, 5u);
+  EXPECT_EQ(joined.next_step, 5u);
   const Caller b = sync.As(joined.worker);
   EXPECT_THAT(b.Push("w", Full({2}, 1), 4),
               StatusIs(StatusCode::kFailedPrecondition));

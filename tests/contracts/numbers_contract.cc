@@ -149,7 +149,7 @@ TEST_P(NumbersContractTest, FloatKeysTakeAnyFloat) {
   ASSERT_OK(store_.Push("w", Full({2}, 0.5, DType::kF16)));
   ASSERT_OK(store_.Push("w", Full({2}, 3, DType::kBF16)));
   ASSERT_OK(store_.Push("w", Full({2}, 16, DType::kF64)));
-  ASSERT_OK(store_.Push("w", Full({2}, 32, DType::kF8E4M3)));
+  ASSERT_OK(store_.Push("w", Full({2}, 32, DType::kF8E4M3FN)));
   ASSERT_OK(store_.Push("w", Full({2}, 64, DType::kF8E5M2)));
 
   EXPECT_THAT(store_.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(115.5))));
@@ -205,25 +205,25 @@ TEST_P(NumbersContractTest, BF16MasterKeepsUpdatesBelowItsPrecision) {
 }
 
 TEST_P(NumbersContractTest, F8MasterKeepsUpdatesBelowItsPrecision) {
-  // The f8e4m3 after 1 is 1.125; its smallest number is 2^-9.
-  EXPECT_THAT(AfterTinyUpdates(store_, DType::kF8E4M3, "sgd(learning_rate=1)",
+  // The f8e4m3fn after 1 is 1.125; its smallest number is 2^-9.
+  EXPECT_THAT(AfterTinyUpdates(store_, DType::kF8E4M3FN, "sgd(learning_rate=1)",
                                -std::ldexp(1, -9)),
               IsOkAndHolds(HasTensor(IsFilledWith(2))));
 }
 
 TEST_P(NumbersContractTest, WithoutMasterUpdatesBelowThePrecisionVanish) {
-  EXPECT_THAT(
-      AfterTinyUpdates(store_, DType::kF16, "sgd(learning_rate=1, no_master=1)",
-                       -std::ldexp(1, -13)),
-      IsOkAndHolds(HasTensor(IsFilledWith(1))));
+  EXPECT_THAT(AfterTinyUpdates(store_, DType::kF16,
+                               "sgd(learning_rate=1, keep_master=0)",
+                               -std::ldexp(1, -13)),
+              IsOkAndHolds(HasTensor(IsFilledWith(1))));
 }
 
 TEST_P(NumbersContractTest, F8KeysRoundToNearestEven) {
   ASSERT_OK(store_.SetRule("accumulate"));
-  ASSERT_OK(store_.Init("e4m3", Full({2}, 16, DType::kF8E4M3)));
+  ASSERT_OK(store_.Init("e4m3", Full({2}, 16, DType::kF8E4M3FN)));
   ASSERT_OK(store_.Init("e5m2", Full({2}, 16, DType::kF8E5M2)));
 
-  ASSERT_OK(store_.Push("e4m3", Full({2}, 1, DType::kF8E4M3)));
+  ASSERT_OK(store_.Push("e4m3", Full({2}, 1, DType::kF8E4M3FN)));
   ASSERT_OK(store_.Push("e5m2", Full({2}, 6, DType::kF8E5M2)));
 
   // Steps are 2 and 4: 17 and 22 are ties.

@@ -80,8 +80,9 @@ class NamedCalls {
   }
 
   absl::Status CreateNamespace(uint64_t sequence, const std::string& name) {
-    return connection_.CreateNamespace(
-        {.name_space = name, .call_id = IdOf(sequence)}, {});
+    return connection_
+        .CreateNamespace({.name_space = name, .call_id = IdOf(sequence)}, {})
+        .status();
   }
 
  private:

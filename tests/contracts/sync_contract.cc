@@ -16,8 +16,8 @@ using ::testing::AllOf;
 using ::testing::Field;
 using ::testing::HasSubstr;
 
-auto JoinedRound(uint64_t round) {
-  return Field("round", &PushResult::round, round);
+auto JoinedRound(Step step) {
+  return Field("step", &PushResult::step, step);
 }
 
 TEST_P(SyncContractTest, RoundClosesWhenAllHaveContributed) {

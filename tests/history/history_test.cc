@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "base/mutex.h"
 #include "client/client.h"
 #include "client/grpc_connection.h"
@@ -109,17 +110,24 @@ class TearsValues final : public BrokenConnection {
 };
 
 // Holds nobody back: pushes of any step are applied at once, and whoever comes
-// to a barrier may go on.
+// to a barrier may go on. All others overtake the worker that pushes first.
 class HoldsNobodyBack final : public BrokenConnection {
  public:
   using BrokenConnection::BrokenConnection;
   absl::StatusOr<PushReply> Push(const PushRequest& request,
                                  const CallOptions&) override {
+    const int num_earlier = num_pushes_.fetch_add(1);
+    if (num_earlier == (kNumClients - 1) * kNumSteps) overtaken_.Notify();
+    if (num_earlier == 0) overtaken_.WaitForNotification();
     return PushReply{std::vector<PushResult>(request.entries.size())};
   }
   absl::Status Barrier(const BarrierRequest&, const CallOptions&) override {
     return absl::OkStatus();
   }
+
+ private:
+  std::atomic<int> num_pushes_ = 0;
+  absl::Notification overtaken_;
 };
 
 class HistoryTest : public ::testing::Test {

@@ -216,12 +216,6 @@ TEST_F(MalformedRequestsTest, WhatIsNotImplementedSaysSo) {
   *entry.mutable_tensor() = F32Tensor({3}, 12);
   entry.mutable_encoding()->mutable_one_bit()->set_scale(1);
   EXPECT_THAT(Push(entry), HasCode(StatusCode::UNIMPLEMENTED));
-
-  v1::Tensor shared = F32Tensor({3}, 0);
-  shared.mutable_shared_memory()->set_length(12);
-  EXPECT_THAT(Init("w", shared), HasCode(StatusCode::UNIMPLEMENTED));
-  shared.mutable_cuda()->set_length(12);
-  EXPECT_THAT(Init("w", shared), HasCode(StatusCode::UNIMPLEMENTED));
 }
 
 TEST_F(MalformedRequestsTest, NamespaceThatCannotBe) {

@@ -171,8 +171,7 @@ class PythonClient(unittest.TestCase):
         begin, end = 0, sum(array.nbytes for array in arrays.values())
         if stripe:
             manifest.stripe.CopyFrom(stripe)
-            manifest.request.call_id.client_id = b"python"
-            manifest.request.call_id.sequence = 1
+            manifest.stripe.group = 1
             share = (-(-end // stripe.count) + 63) // 64 * 64
             begin, end = (
                 min(end, i * share) for i in (stripe.index, stripe.index + 1)

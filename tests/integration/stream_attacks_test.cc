@@ -250,9 +250,7 @@ TEST_F(StreamAttacksTest, ReaderThatStopsIsCutOff) {
 TEST_F(StreamAttacksTest, StripeThatNeverComesIsNamed) {
   v1::PushChunk manifest = Manifest("small", 1024);
   manifest.mutable_manifest()->mutable_stripe()->set_count(2);
-  auto* id = manifest.mutable_manifest()->mutable_request()->mutable_call_id();
-  id->set_client_id("attacker");
-  id->set_sequence(1);
+  manifest.mutable_manifest()->mutable_stripe()->set_group(1);
   grpc::ClientContext context;
   PushWriter writer = stub_->PushStream(&context, &push_reply_);
 

@@ -80,15 +80,16 @@ TEST(UpdateRuleTest, MomentumTakesOneState) {
 }
 
 TEST(UpdateRuleTest, WithChangesOnlyWhatItIsGiven) {
-  const UpdateRule rule = MakeRule(
-      {"sgd", {{"learning_rate", 1}, {"weight_decay", 2}}, /*no_master=*/true});
+  const UpdateRule rule = MakeRule({"sgd",
+                                    {{"learning_rate", 1}, {"weight_decay", 2}},
+                                    /*keep_master=*/false});
 
   ASSERT_OK_AND_ASSIGN(const UpdateRule changed,
                        rule.With({{"learning_rate", 3}}));
 
   EXPECT_EQ(changed.hyperparameter(0), 3);
   EXPECT_EQ(changed.hyperparameter(2), 2);
-  EXPECT_TRUE(changed.spec().no_master);
+  EXPECT_FALSE(changed.spec().keep_master);
   EXPECT_EQ(rule.hyperparameter(0), 1);
   EXPECT_THAT(rule.With({{"momentum", 1}}),
               StatusIs(StatusCode::kInvalidArgument));
@@ -166,7 +167,7 @@ TEST(UpdateRuleTest, OptimizersKeepAMasterOfSmallFloats) {
 
   EXPECT_TRUE(adam.keeps_master(DType::kF16));
   EXPECT_TRUE(adam.keeps_master(DType::kBF16));
-  EXPECT_TRUE(adam.keeps_master(DType::kF8E4M3));
+  EXPECT_TRUE(adam.keeps_master(DType::kF8E4M3FN));
   EXPECT_TRUE(adam.keeps_master(DType::kF8E5M2));
   EXPECT_FALSE(adam.keeps_master(DType::kF32));
   EXPECT_FALSE(adam.keeps_master(DType::kF64));
@@ -177,13 +178,13 @@ TEST(UpdateRuleTest, NoMasterIsKeptWhereNotWanted) {
   EXPECT_FALSE(MakeRule({"assign"}).keeps_master(DType::kF16));
   EXPECT_FALSE(MakeRule({"accumulate"}).keeps_master(DType::kF16));
   EXPECT_FALSE(
-      MakeRule({"adam", {}, /*no_master=*/true}).keeps_master(DType::kF16));
+      MakeRule({"adam", {}, /*keep_master=*/false}).keeps_master(DType::kF16));
 }
 
 TEST(UpdateRuleTest, OptimizersTakeFloatsOnly) {
   const UpdateRule sgd = MakeRule({"sgd"});
 
-  EXPECT_OK(sgd.CheckTakes(DType::kF8E4M3));
+  EXPECT_OK(sgd.CheckTakes(DType::kF8E4M3FN));
   EXPECT_THAT(sgd.CheckTakes(DType::kI32),
               StatusIs(StatusCode::kInvalidArgument,
                        "sgd: expected a key of a float dtype, got i32"));

@@ -29,14 +29,15 @@ class MockTensorStore : public TensorStore {
 
 class MockNamespaceAdmin : public NamespaceAdmin {
  public:
-  MOCK_METHOD(absl::Status, CreateNamespace, (const CreateNamespaceRequest&),
-              (override));
+  MOCK_METHOD(absl::StatusOr<CreateNamespaceReply>, CreateNamespace,
+              (const CreateNamespaceRequest&), (override));
   MOCK_METHOD(absl::StatusOr<NamespaceStatus>, DescribeNamespace,
               (absl::string_view), (override));
   MOCK_METHOD(absl::StatusOr<std::vector<NamespaceStatus>>, ListNamespaces, (),
               (override));
   MOCK_METHOD(absl::Status, DeleteNamespace, (absl::string_view), (override));
   MOCK_METHOD(absl::Status, SetRule, (const SetRuleRequest&), (override));
+  MOCK_METHOD(absl::Status, UnsetRule, (const UnsetRuleRequest&), (override));
   MOCK_METHOD(absl::StatusOr<RuleSpec>, SetHyperparameters,
               (const SetHyperparametersRequest&), (override));
 };

@@ -46,14 +46,17 @@ const std::vector<Row> kRows = {
     {DType::kF64, 2, "f64", 8, true, DType::kF64},
     {DType::kF16, 3, "f16", 2, true, DType::kF32},
     {DType::kBF16, 4, "bf16", 2, true, DType::kF32},
-    {DType::kF8E4M3, 5, "f8e4m3", 1, true, DType::kF32},
+    {DType::kF8E4M3FN, 5, "f8e4m3fn", 1, true, DType::kF32},
     {DType::kF8E5M2, 6, "f8e5m2", 1, true, DType::kF32},
     {DType::kI8, 7, "i8", 1, false, DType::kI8},
     {DType::kU8, 8, "u8", 1, false, DType::kU8},
     {DType::kI16, 9, "i16", 2, false, DType::kI16},
     {DType::kI32, 10, "i32", 4, false, DType::kI32},
     {DType::kI64, 11, "i64", 8, false, DType::kI64},
-    {DType::kBool, 12, "bool", 1, false, DType::kBool}};
+    {DType::kBool, 12, "bool", 1, false, DType::kBool},
+    {DType::kU16, 13, "u16", 2, false, DType::kU16},
+    {DType::kU32, 14, "u32", 4, false, DType::kU32},
+    {DType::kU64, 15, "u64", 8, false, DType::kU64}};
 
 INSTANTIATE_TEST_SUITE_P(All, DTypeTest, ::testing::ValuesIn(kRows),
                          [](const auto& row) { return row.param.name; });
@@ -66,11 +69,12 @@ TEST(DTypesTest, ListHasEveryDTypeOnce) {
 }
 
 TEST(DTypesTest, UnknownNameIsInvalidAndListsTheNames) {
-  EXPECT_THAT(ParseDType("float32"),
-              StatusIs(kInvalidArgument,
-                       HasSubstr("expected one of f32, f64, f16, bf16, f8e4m3, "
-                                 "f8e5m2, i8, u8, i16, i32, i64, bool, got "
-                                 "\"float32\"")));
+  EXPECT_THAT(
+      ParseDType("float32"),
+      StatusIs(kInvalidArgument,
+               HasSubstr("expected one of f32, f64, f16, bf16, f8e4m3fn, "
+                         "f8e5m2, i8, u8, i16, i32, i64, bool, got "
+                         "\"float32\"")));
   EXPECT_THAT(ParseDType(""), StatusIs(kInvalidArgument));
   EXPECT_THAT(ParseDType("F32"), StatusIs(kInvalidArgument));
 }

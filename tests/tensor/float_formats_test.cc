@@ -39,7 +39,7 @@ const Format kFormats[] = {
      [](float value) -> uint32_t { return F32ToF16(value); }},
     {"bf16", 8, 7, true, [](uint32_t bits) { return BF16ToF32(bits); },
      [](float value) -> uint32_t { return F32ToBF16(value); }},
-    {"f8e4m3", 4, 3, false, [](uint32_t bits) { return F8E4M3ToF32(bits); },
+    {"f8e4m3fn", 4, 3, false, [](uint32_t bits) { return F8E4M3ToF32(bits); },
      [](float value) -> uint32_t { return F32ToF8E4M3(value); }},
     {"f8e5m2", 5, 2, true, [](uint32_t bits) { return F8E5M2ToF32(bits); },
      [](float value) -> uint32_t { return F32ToF8E5M2(value); }}};

@@ -8,7 +8,7 @@
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
-namespace {
+namespace proto_codec_stream_test {
 
 using ::testing::HasSubstr;
 using testing::RandomRequests;
@@ -37,14 +37,14 @@ TEST(StreamProtoTest, InitManifestFields) {
                              tensor { dtype: DTYPE_I16 shape: 2 }
                            }
                          }
-                         stripe { index: 3 count: 4 })pb"));
+                         stripe { index: 3 count: 4 group: 9 })pb"));
 
   EXPECT_EQ(manifest.request.name_space, "n");
   EXPECT_EQ(manifest.request.on_existing, OnExisting::kKeep);
   ASSERT_THAT(manifest.request.entries, SizeIs(1));
   EXPECT_EQ(manifest.request.entries[0].tensor.Description(), "i16[2]");
   EXPECT_FALSE(manifest.request.entries[0].tensor.has_data());
-  EXPECT_EQ(manifest.stripe, (Stripe{3, 4}));
+  EXPECT_EQ(manifest.stripe, (Stripe{3, 4, 9}));
 }
 
 TEST(StreamProtoTest, PushManifestFields) {
@@ -61,27 +61,25 @@ TEST(StreamProtoTest, PushManifestFields) {
                            }
                            entries { key: "v" skip: true }
                          }
-                         stripe { index: 1 count: 2 })pb"));
+                         stripe { index: 1 count: 2 group: 9 })pb"));
 
   EXPECT_EQ(manifest.request.step, 5);
   ASSERT_THAT(manifest.request.entries, SizeIs(2));
   EXPECT_EQ(manifest.request.entries[0].tensor.size_bytes(), 32'000'000);
   EXPECT_FALSE(manifest.request.entries[0].tensor.has_data());
   EXPECT_TRUE(manifest.request.entries[1].skip);
-  EXPECT_EQ(manifest.stripe, (Stripe{1, 2}));
+  EXPECT_EQ(manifest.stripe, (Stripe{1, 2, 9}));
 }
 
 TEST(StreamProtoTest, PullStreamRequestFields) {
   ASSERT_OK_AND_ASSIGN(const PullStreamRequest request,
                        Decode<v1::PullStreamRequest>(R"pb(
                          request { entries { key: "w" min_version: 5 } }
-                         call_id { client_id: "c" sequence: 2 }
-                         stripe { index: 1 count: 2 }
+                         stripe { index: 1 count: 2 group: 9 }
                          max_part_bytes: 100)pb"));
 
   EXPECT_EQ(request.request.entries[0], (PullEntry{"w", 5}));
-  EXPECT_EQ(request.call_id, (CallId{"c", 2}));
-  EXPECT_EQ(request.stripe, (Stripe{1, 2}));
+  EXPECT_EQ(request.stripe, (Stripe{1, 2, 9}));
   EXPECT_EQ(request.max_part_bytes, 100);
 }
 
@@ -167,12 +165,6 @@ TEST(StreamProtoTest, DataInAManifestIsInvalid) {
               StatusIs(kInvalid, HasSubstr("expected no data")));
 }
 
-TEST(StreamProtoTest, OtherPayloadLocationsAreUnimplemented) {
-  EXPECT_THAT(Decode<v1::InitManifest>(
-                  "request { entries { tensor { dtype: 8 cuda {} } } }"),
-              StatusIs(absl::StatusCode::kUnimplemented));
-}
-
 TEST(StreamProtoTest, TensorsOfAManifestAreChecked) {
   EXPECT_THAT(Decode<v1::PushManifest>("request { entries { key: 'w' } }"),
               StatusIs(kInvalid, "entry 0 (\"w\"): tensor: missing"));
@@ -201,7 +193,10 @@ TEST(StreamProtoTest, ImpossibleStripesAreInvalid) {
   EXPECT_THAT(
       Decode<v1::PullStreamRequest>("request {} stripe { index: 4 count: 4 }"),
       StatusIs(kInvalid, HasSubstr("expected an index below 4")));
+  EXPECT_THAT(
+      Decode<v1::PullStreamRequest>("request {} stripe { index: 1 count: 4 }"),
+      StatusIs(kInvalid, HasSubstr("expected a group")));
 }
 
-}  // namespace
+}  // namespace proto_codec_stream_test
 }  // namespace tensorkv

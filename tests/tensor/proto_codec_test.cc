@@ -12,7 +12,7 @@
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
-namespace {
+namespace proto_codec_test {
 
 using ::testing::ElementsAre;
 using ::testing::SizeIs;
@@ -87,7 +87,7 @@ TEST(ProtoCodecTest, PushPullRequestIsItsPush) {
 
 TEST(ProtoCodecTest, PushReplyFields) {
   const PushReply reply =
-      Decode(Parse<v1::PushResponse>("results { version: 1 round: 2 }"));
+      Decode(Parse<v1::PushResponse>("results { version: 1 step: 2 }"));
 
   ASSERT_THAT(reply.results, SizeIs(1));
   EXPECT_EQ(reply.results[0], (PushResult{1, 2}));
@@ -98,12 +98,12 @@ TEST(ProtoCodecTest, PullRequestFields) {
                        Decode(Parse<v1::PullRequest>(R"pb(
                          namespace: "n"
                          worker { rank: 3 epoch: 4 }
-                         wait: true
+                         wait_for_keys: true
                          entries { key: "w" min_version: 5 })pb")));
 
   EXPECT_EQ(request.name_space, "n");
   EXPECT_EQ(request.worker, (Worker{3, 4}));
-  EXPECT_TRUE(request.wait);
+  EXPECT_TRUE(request.wait_for_keys);
   ASSERT_THAT(request.entries, SizeIs(1));
   EXPECT_EQ(request.entries[0], (PullEntry{"w", 5}));
 }
@@ -112,7 +112,7 @@ TEST(ProtoCodecTest, DeleteListAndStatRequestFields) {
   ASSERT_OK_AND_ASSIGN(const DeleteRequest deletion,
                        Decode(Parse<v1::DeleteRequest>(
                            "namespace: 'n' call_id { sequence: 2 } keys: 'a' "
-                           "keys: 'b' ignore_missing: true")));
+                           "keys: 'b' allow_missing: true")));
   const ListRequest list = Decode(Parse<v1::ListRequest>(
       "namespace: 'n' prefix: 'p' page_size: 3 page_token: 't'"));
   const StatRequest stat = Decode(
@@ -193,7 +193,10 @@ TEST(ProtoCodecTest, NamespaceStatusFields) {
                          rounds_closed: 13
                          rounds_failed: 14
                          calls_waiting: 15
-                         workers { name: "a" rank: 1 epoch: 16 }
+                         workers {
+                           name: "a"
+                           worker { rank: 1 epoch: 16 }
+                         }
                          lease_expirations: 17
                          contributions_late: 18
                          contributions_duplicate: 19
@@ -204,7 +207,10 @@ TEST(ProtoCodecTest, NamespaceStatusFields) {
                            calls_waiting: 25
                            calls_ended: 26
                            waited { seconds: 27 }
-                         })pb")));
+                         }
+                         uid: 30
+                         revision: 31
+                         live_workers: 32)pb")));
 
   const RuleSpec sgd = {.name = "sgd", .hyperparameters = {}};
   const RuleSpec adam = {.name = "adam", .hyperparameters = {}};
@@ -228,19 +234,23 @@ TEST(ProtoCodecTest, NamespaceStatusFields) {
                        19,
                        23,
                        24,
-                       {{WaitReason::kRound, 25, 26, absl::Seconds(27)}}}));
+                       {{WaitReason::kRound, 25, 26, absl::Seconds(27)}},
+                       30,
+                       31,
+                       32}));
 }
 
 // Maps are filled without reflection, which the library's and the generated
 // code disagree about under ThreadSanitizer.
 TEST(ProtoCodecTest, RuleFields) {
   auto proto = Parse<v1::SetRuleRequest>(
-      "namespace: 'n' key_pattern: 'a*' rule { name: 'adam' no_master: true }");
+      "namespace: 'n' key_pattern: 'a*' rule { name: 'adam' keep_master: false "
+      "}");
   (*proto.mutable_rule()->mutable_hyperparameters())["beta1"] = 0.5;
 
   const SetRuleRequest request = Decode(proto);
 
-  const RuleSpec rule = {"adam", {{"beta1", 0.5}}, /*no_master=*/true};
+  const RuleSpec rule = {"adam", {{"beta1", 0.5}}, /*keep_master=*/false};
   EXPECT_TRUE(request == (SetRuleRequest{"n", "a*", rule}));
 }
 
@@ -259,7 +269,7 @@ TEST(ProtoCodecTest, ServerStatusFields) {
   const ServerStatus status = Decode(Parse<v1::DescribeServerResponse>(R"pb(
     version: "0.1"
     incarnation: 2
-    started { seconds: 3 nanos: 999 }
+    start_time { seconds: 3 nanos: 999 }
     devices: [ "cpu", "cuda:0" ]
     budget_bytes: 4
     used_bytes: 5
@@ -271,6 +281,28 @@ TEST(ProtoCodecTest, ServerStatusFields) {
       status ==
       (ServerStatus{
           "0.1", 2, 3, {"cpu", "cuda:0"}, 4, 5, 6, 7, {{"cuda:0", 8, 9}}}));
+}
+
+// --- What a newer server says besides ---------------------------------------
+
+TEST(ProtoCodecTest, UnknownDTypeOfOneKeyLeavesTheOthersReadable) {
+  ASSERT_OK_AND_ASSIGN(
+      const ListReply reply,
+      Decode(Parse<v1::ListResponse>("keys { key: 'new' dtype: 77 }"
+                                     "keys { key: 'w' dtype: DTYPE_U16 }")));
+
+  ASSERT_THAT(reply.keys, SizeIs(2));
+  EXPECT_EQ(reply.keys[0].dtype, DType::kUnknown);
+  EXPECT_EQ(reply.keys[1].dtype, DType::kU16);
+}
+
+TEST(ProtoCodecTest, UnknownModeOfANamespaceLeavesItsStatusReadable) {
+  ASSERT_OK_AND_ASSIGN(const NamespaceStatus status,
+                       Decode(Parse<v1::NamespaceStatus>(
+                           "config { mode: 9 on_worker_loss: 9 }")));
+
+  EXPECT_EQ(status.config.mode, Mode::kUnknown);
+  EXPECT_EQ(status.config.on_worker_loss, OnWorkerLoss::kUnknown);
 }
 
 // --- What absent and unspecified fields mean --------------------------------
@@ -308,8 +340,9 @@ TEST(ProtoCodecTest, ImpliedConfigurationIsAccepted) {
 
 TEST(ProtoCodecTest, AbsentCallerStaysAbsent) {
   ASSERT_OK_AND_ASSIGN(const PushRequest absent, Decode(v1::PushRequest()));
-  ASSERT_OK_AND_ASSIGN(const PushRequest present,
-                       Decode(Parse<v1::PushRequest>("call_id {} worker {}")));
+  ASSERT_OK_AND_ASSIGN(
+      const PushRequest present,
+      Decode(Parse<v1::PushRequest>("call_id {} worker { rank: 0 }")));
 
   EXPECT_EQ(absent.call_id, std::nullopt);
   EXPECT_EQ(absent.worker, std::nullopt);
@@ -386,5 +419,5 @@ TEST(ProtoCodecTest, TensorWithoutElementsNeedsNoLocation) {
   EXPECT_EQ(tensor.size_bytes(), 0);
 }
 
-}  // namespace
+}  // namespace proto_codec_test
 }  // namespace tensorkv

@@ -88,7 +88,7 @@ void RandomRequests::Draw(Hyperparameters& hyperparameters) {
 }
 
 void RandomRequests::Draw(RuleSpec& rule) {
-  DrawAll(rule.name, rule.hyperparameters, rule.no_master);
+  DrawAll(rule.name, rule.hyperparameters, rule.keep_master);
 }
 
 void RandomRequests::Draw(CallId& call_id) {
@@ -106,8 +106,8 @@ void RandomRequests::Draw(InitEntry& entry) {
 }
 
 void RandomRequests::Draw(InitRequest& request) {
-  DrawAll(request.name_space, request.call_id, request.on_existing,
-          request.entries);
+  DrawAll(request.name_space, request.call_id, request.namespace_uid,
+          request.on_existing, request.entries);
 }
 
 void RandomRequests::Draw(InitReply& reply) { Draw(reply.versions); }
@@ -119,12 +119,13 @@ void RandomRequests::Draw(PushEntry& entry) {
 }
 
 void RandomRequests::Draw(PushRequest& request) {
-  DrawAll(request.name_space, request.call_id, request.worker, request.step,
+  DrawAll(request.name_space, request.call_id, request.namespace_uid,
+          request.worker, request.step, request.max_reply_bytes,
           request.entries);
 }
 
 void RandomRequests::Draw(PushResult& result) {
-  DrawAll(result.version, result.round);
+  DrawAll(result.version, result.step, result.repeated);
 }
 
 void RandomRequests::Draw(PushReply& reply) { Draw(reply.results); }
@@ -134,8 +135,8 @@ void RandomRequests::Draw(PullEntry& entry) {
 }
 
 void RandomRequests::Draw(PullRequest& request) {
-  DrawAll(request.name_space, request.worker, request.wait, request.entries,
-          request.call_id);
+  DrawAll(request.name_space, request.namespace_uid, request.worker,
+          request.wait_for_keys, request.max_reply_bytes, request.entries);
 }
 
 void RandomRequests::Draw(Value& value) {
@@ -147,7 +148,7 @@ void RandomRequests::Draw(PullReply& reply) { Draw(reply.values); }
 void RandomRequests::Draw(Stripe& stripe) {
   stripe.count = 1 + Below(64);
   stripe.index = Below(stripe.count);
-  Draw(stripe.attempt);
+  stripe.group = random_() | 1;
 }
 
 void RandomRequests::Draw(InitManifest& manifest) {
@@ -159,13 +160,12 @@ void RandomRequests::Draw(PushManifest& manifest) {
 }
 
 void RandomRequests::Draw(PullStreamRequest& request) {
-  DrawAll(request.request, request.call_id, request.stripe,
-          request.max_part_bytes);
+  DrawAll(request.request, request.stripe, request.max_part_bytes);
 }
 
 void RandomRequests::Draw(DeleteRequest& request) {
-  DrawAll(request.name_space, request.call_id, request.keys,
-          request.ignore_missing);
+  DrawAll(request.name_space, request.call_id, request.namespace_uid,
+          request.keys, request.allow_missing);
 }
 
 void RandomRequests::Draw(DeleteReply& reply) { Draw(reply.num_deleted); }
@@ -212,17 +212,32 @@ void RandomRequests::Draw(RuleBinding& binding) {
 }
 
 void RandomRequests::Draw(NamespaceStatus& status) {
-  DrawAll(status.name, status.config, status.rules, status.num_keys,
-          status.memory, status.device_memory, status.updates_applied,
-          status.rounds_open, status.rounds_closed, status.rounds_failed,
-          status.calls_waiting, status.workers, status.lease_expirations,
-          status.contributions_late, status.contributions_duplicate,
-          status.contributions_fenced, status.slowest_lag, status.waits);
+  DrawAll(status.name, status.uid, status.revision, status.config, status.rules,
+          status.num_keys, status.memory, status.device_memory,
+          status.updates_applied, status.rounds_open, status.rounds_closed,
+          status.rounds_failed, status.calls_waiting, status.live_workers,
+          status.workers, status.lease_expirations, status.contributions_late,
+          status.contributions_duplicate, status.contributions_fenced,
+          status.slowest_lag, status.waits);
 }
 
 void RandomRequests::Draw(CreateNamespaceRequest& request) {
   DrawAll(request.name_space, request.config, request.on_existing,
           request.call_id);
+}
+
+void RandomRequests::Draw(CreateNamespaceReply& reply) { Draw(reply.uid); }
+
+void RandomRequests::Draw(ListNamespacesRequest& request) {
+  DrawAll(request.page_size, request.page_token);
+}
+
+void RandomRequests::Draw(ListNamespacesReply& reply) {
+  DrawAll(reply.namespaces, reply.next_page_token);
+}
+
+void RandomRequests::Draw(UnsetRuleRequest& request) {
+  DrawAll(request.name_space, request.call_id, request.key_pattern);
 }
 
 void RandomRequests::Draw(SetRuleRequest& request) {
@@ -245,13 +260,13 @@ void RandomRequests::Draw(WorkerStatus& status) {
 }
 
 void RandomRequests::Draw(JoinRequest& request) {
-  DrawAll(request.name_space, request.worker_name, request.lease);
-  Draw(request.call_id);
+  DrawAll(request.name_space, request.call_id, request.namespace_uid,
+          request.worker_name, request.lease, request.replaces_epoch);
 }
 
 void RandomRequests::Draw(JoinReply& reply) {
   DrawAll(reply.worker, reply.num_workers, reply.lease,
-          reply.server_incarnation, reply.step);
+          reply.server_incarnation, reply.next_step);
 }
 
 void RandomRequests::Draw(KeepAliveRequest& request) {
@@ -259,7 +274,7 @@ void RandomRequests::Draw(KeepAliveRequest& request) {
 }
 
 void RandomRequests::Draw(KeepAliveReply& reply) {
-  DrawAll(reply.lease_remaining, reply.num_workers, reply.step);
+  DrawAll(reply.lease_remaining, reply.num_workers, reply.next_step);
 }
 
 void RandomRequests::Draw(LeaveRequest& request) {
@@ -268,12 +283,12 @@ void RandomRequests::Draw(LeaveRequest& request) {
 }
 
 void RandomRequests::Draw(BarrierRequest& request) {
-  DrawAll(request.name_space, request.worker, request.barrier);
-  Draw(request.call_id);
+  DrawAll(request.name_space, request.call_id, request.namespace_uid,
+          request.worker, request.barrier);
 }
 
 void RandomRequests::Draw(ServerStatus& status) {
-  DrawAll(status.version, status.incarnation, status.started_unix_seconds,
+  DrawAll(status.version, status.incarnation, status.start_unix_seconds,
           status.devices, status.budget_bytes, status.used_bytes,
           status.max_message_bytes, status.max_entries, status.device_budgets);
 }

@@ -38,8 +38,12 @@ class RandomRequests {
   void Draw(StatReply& reply);
   void Draw(RuleSpec& rule);
   void Draw(CreateNamespaceRequest& request);
+  void Draw(CreateNamespaceReply& reply);
+  void Draw(ListNamespacesRequest& request);
+  void Draw(ListNamespacesReply& reply);
   void Draw(NamespaceStatus& status);
   void Draw(SetRuleRequest& request);
+  void Draw(UnsetRuleRequest& request);
   void Draw(SetHyperparametersRequest& request);
   void Draw(WorkerStatus& status);
   void Draw(JoinRequest& request);

@@ -22,22 +22,27 @@ inline auto Fields(const CallId& v) {
 inline auto Fields(const Worker& v) { return std::tie(v.rank, v.epoch); }
 inline auto Fields(const InitEntry& v) { return std::tie(v.key, v.tensor); }
 inline auto Fields(const InitRequest& v) {
-  return std::tie(v.name_space, v.call_id, v.on_existing, v.entries);
+  return std::tie(v.name_space, v.call_id, v.namespace_uid, v.on_existing,
+                  v.entries);
 }
 inline auto Fields(const InitReply& v) { return std::tie(v.versions); }
 inline auto Fields(const PushEntry& v) {
   return std::tie(v.key, v.skip, v.tensor);
 }
 inline auto Fields(const PushRequest& v) {
-  return std::tie(v.name_space, v.call_id, v.worker, v.step, v.entries);
+  return std::tie(v.name_space, v.call_id, v.namespace_uid, v.worker, v.step,
+                  v.max_reply_bytes, v.entries);
 }
-inline auto Fields(const PushResult& v) { return std::tie(v.version, v.round); }
+inline auto Fields(const PushResult& v) {
+  return std::tie(v.version, v.step, v.repeated);
+}
 inline auto Fields(const PushReply& v) { return std::tie(v.results); }
 inline auto Fields(const PullEntry& v) {
   return std::tie(v.key, v.min_version);
 }
 inline auto Fields(const PullRequest& v) {
-  return std::tie(v.name_space, v.worker, v.wait, v.entries, v.call_id);
+  return std::tie(v.name_space, v.namespace_uid, v.worker, v.wait_for_keys,
+                  v.max_reply_bytes, v.entries);
 }
 inline auto Fields(const Value& v) { return std::tie(v.version, v.tensor); }
 inline auto Fields(const PullReply& v) { return std::tie(v.values); }
@@ -48,10 +53,11 @@ inline auto Fields(const PushManifest& v) {
   return std::tie(v.request, v.stripe);
 }
 inline auto Fields(const PullStreamRequest& v) {
-  return std::tie(v.request, v.call_id, v.stripe, v.max_part_bytes);
+  return std::tie(v.request, v.stripe, v.max_part_bytes);
 }
 inline auto Fields(const DeleteRequest& v) {
-  return std::tie(v.name_space, v.call_id, v.keys, v.ignore_missing);
+  return std::tie(v.name_space, v.call_id, v.namespace_uid, v.keys,
+                  v.allow_missing);
 }
 inline auto Fields(const DeleteReply& v) { return std::tie(v.num_deleted); }
 inline auto Fields(const ListRequest& v) {
@@ -81,15 +87,25 @@ inline auto Fields(const WaitStatus& v) {
   return std::tie(v.reason, v.calls_waiting, v.calls_ended, v.waited);
 }
 inline auto Fields(const NamespaceStatus& v) {
-  return std::tie(v.name, v.config, v.rules, v.num_keys, v.memory,
-                  v.device_memory, v.updates_applied, v.rounds_open,
-                  v.rounds_closed, v.rounds_failed, v.calls_waiting, v.workers,
-                  v.lease_expirations, v.contributions_late,
-                  v.contributions_duplicate, v.contributions_fenced,
-                  v.slowest_lag, v.waits);
+  return std::tie(v.name, v.uid, v.revision, v.config, v.rules, v.num_keys,
+                  v.memory, v.device_memory, v.updates_applied, v.rounds_open,
+                  v.rounds_closed, v.rounds_failed, v.calls_waiting,
+                  v.live_workers, v.workers, v.lease_expirations,
+                  v.contributions_late, v.contributions_duplicate,
+                  v.contributions_fenced, v.slowest_lag, v.waits);
 }
 inline auto Fields(const CreateNamespaceRequest& v) {
   return std::tie(v.name_space, v.config, v.on_existing, v.call_id);
+}
+inline auto Fields(const CreateNamespaceReply& v) { return std::tie(v.uid); }
+inline auto Fields(const ListNamespacesRequest& v) {
+  return std::tie(v.page_size, v.page_token);
+}
+inline auto Fields(const ListNamespacesReply& v) {
+  return std::tie(v.namespaces, v.next_page_token);
+}
+inline auto Fields(const UnsetRuleRequest& v) {
+  return std::tie(v.name_space, v.call_id, v.key_pattern);
 }
 inline auto Fields(const SetRuleRequest& v) {
   return std::tie(v.name_space, v.key_pattern, v.rule, v.call_id);
@@ -98,26 +114,28 @@ inline auto Fields(const SetHyperparametersRequest& v) {
   return std::tie(v.name_space, v.key_pattern, v.hyperparameters, v.call_id);
 }
 inline auto Fields(const JoinRequest& v) {
-  return std::tie(v.name_space, v.worker_name, v.lease, v.call_id);
+  return std::tie(v.name_space, v.call_id, v.namespace_uid, v.worker_name,
+                  v.lease, v.replaces_epoch);
 }
 inline auto Fields(const JoinReply& v) {
   return std::tie(v.worker, v.num_workers, v.lease, v.server_incarnation,
-                  v.step);
+                  v.next_step);
 }
 inline auto Fields(const KeepAliveRequest& v) {
   return std::tie(v.name_space, v.worker);
 }
 inline auto Fields(const KeepAliveReply& v) {
-  return std::tie(v.lease_remaining, v.num_workers, v.step);
+  return std::tie(v.lease_remaining, v.num_workers, v.next_step);
 }
 inline auto Fields(const LeaveRequest& v) {
   return std::tie(v.name_space, v.worker, v.call_id);
 }
 inline auto Fields(const BarrierRequest& v) {
-  return std::tie(v.name_space, v.worker, v.barrier, v.call_id);
+  return std::tie(v.name_space, v.call_id, v.namespace_uid, v.worker,
+                  v.barrier);
 }
 inline auto Fields(const ServerStatus& v) {
-  return std::tie(v.version, v.incarnation, v.started_unix_seconds, v.devices,
+  return std::tie(v.version, v.incarnation, v.start_unix_seconds, v.devices,
                   v.budget_bytes, v.used_bytes, v.max_message_bytes,
                   v.max_entries, v.device_budgets);
 }

@@ -13,10 +13,10 @@ using testing::IsOkAndHolds;
 using testing::StatusIs;
 
 RuleSpec Rule(std::string name, Hyperparameters hyperparameters = {},
-              bool no_master = false) {
+              bool keep_master = true) {
   return {.name = std::move(name),
           .hyperparameters = std::move(hyperparameters),
-          .no_master = no_master};
+          .keep_master = keep_master};
 }
 
 TEST(RuleSpecTest, DefaultIsAssign) {
@@ -30,15 +30,15 @@ TEST(RuleSpecTest, ToStringListsHyperparametersByName) {
 }
 
 TEST(RuleSpecTest, ToStringNamesTheFlag) {
-  EXPECT_EQ(Rule("sgd", {}, true).ToString(), "sgd(no_master=1)");
-  EXPECT_EQ(Rule("sgd", {{"momentum", 0.5}}, true).ToString(),
-            "sgd(momentum=0.5, no_master=1)");
+  EXPECT_EQ(Rule("sgd", {}, false).ToString(), "sgd(keep_master=0)");
+  EXPECT_EQ(Rule("sgd", {{"momentum", 0.5}}, false).ToString(),
+            "sgd(momentum=0.5, keep_master=0)");
 }
 
 TEST(RuleSpecTest, DiffersByEveryField) {
   EXPECT_NE(Rule("sgd"), Rule("adam"));
   EXPECT_NE(Rule("sgd"), Rule("sgd", {{"momentum", 0}}));
-  EXPECT_NE(Rule("sgd"), Rule("sgd", {}, true));
+  EXPECT_NE(Rule("sgd"), Rule("sgd", {}, false));
 }
 
 TEST(ParseRuleSpecTest, ReadsNameAndHyperparameters) {
@@ -58,9 +58,9 @@ TEST(ParseRuleSpecTest, SpacesDoNotCount) {
 }
 
 TEST(ParseRuleSpecTest, ReadsTheFlag) {
-  EXPECT_THAT(ParseRuleSpec("adam(no_master=1)"),
-              IsOkAndHolds(Rule("adam", {}, true)));
-  EXPECT_THAT(ParseRuleSpec("adam(no_master=0)"), IsOkAndHolds(Rule("adam")));
+  EXPECT_THAT(ParseRuleSpec("adam(keep_master=0)"),
+              IsOkAndHolds(Rule("adam", {}, false)));
+  EXPECT_THAT(ParseRuleSpec("adam(keep_master=1)"), IsOkAndHolds(Rule("adam")));
 }
 
 TEST(ParseRuleSpecTest, ReadsBackEveryNumberExactly) {
@@ -71,7 +71,7 @@ TEST(ParseRuleSpecTest, ReadsBackEveryNumberExactly) {
                               {"d", std::numeric_limits<double>::max()},
                               {"e", -std::numeric_limits<double>::infinity()},
                               {"f", 16777217.0}},
-                             true);
+                             false);
 
   EXPECT_THAT(ParseRuleSpec(rule.ToString()), IsOkAndHolds(rule));
 }
@@ -110,10 +110,10 @@ INSTANTIATE_TEST_SUITE_P(
         BadRule{"sgd(lr=1)(", "expected the end at character 10"},
         BadRule{"sgd(lr=1, lr=2)",
                 "expected a name not yet given at character 11, got \"lr=2)\""},
-        BadRule{"sgd(no_master=1, no_master=1)",
-                "expected a name not yet given at character 18"},
-        BadRule{"sgd(no_master=2)", "expected 0 or 1 at character 15"},
-        BadRule{"sgd(no_master=nan)", "expected 0 or 1 at character 15"},
+        BadRule{"sgd(keep_master=1, keep_master=1)",
+                "expected a name not yet given at character 20"},
+        BadRule{"sgd(keep_master=2)", "expected 0 or 1 at character 17"},
+        BadRule{"sgd(keep_master=nan)", "expected 0 or 1 at character 17"},
         BadRule{"sgd\x01", "expected the end at character 4, got \"\\x01\""}));
 
 TEST(ParseRuleSpecTest, LongTextGivesAShortMessage) {

@@ -6,7 +6,7 @@
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
-namespace {
+namespace shape_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -118,5 +118,5 @@ TEST(SizeInBytesTest, OverflowIsInvalid) {
               StatusIs(kInvalidArgument));
 }
 
-}  // namespace
+}  // namespace shape_test
 }  // namespace tensorkv

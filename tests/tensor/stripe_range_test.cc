@@ -8,7 +8,7 @@
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
-namespace {
+namespace stripe_range_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -186,15 +186,28 @@ INSTANTIATE_TEST_SUITE_P(
                 "part: expected entry 1 at offset 4, got entry 2 at offset 0"},
         BadPart{{7, 4, 1},  // no such entry
                 "part: expected entry 1 at offset 4, got entry 7 at offset 4"},
-        BadPart{{1, 4, 7},  // spanning
-                "part of entry 1 at offset 4: expected 1 to 6 bytes, which end "
-                "the entry, got 7"},
-        BadPart{{1, 4, std::numeric_limits<uint64_t>::max()},
-                "part of entry 1 at offset 4: expected 1 to 6 bytes, which end "
-                "the entry, got 18446744073709551615"},
-        BadPart{{1, 4, 0},
-                "part of entry 1 at offset 4: expected 1 to 6 bytes, which end "
-                "the entry, got 0"}));
+        BadPart{
+            {1, 4, 7},  // spanning
+            "part of entry 1 at offset 4: expected at most 6 bytes, which end "
+            "the entry, got 7"},
+        BadPart{
+            {1, 4, std::numeric_limits<uint64_t>::max()},
+            "part of entry 1 at offset 4: expected at most 6 bytes, which end "
+            "the entry, got 18446744073709551615"},
+        BadPart{
+            {1, 11, 0},  // empty, beyond its entry
+            "part: expected entry 1 at offset 4, got entry 1 at offset 11"}));
+
+TEST(PartCursorTest, EmptyPartsBringNothing) {
+  PartCursor cursor({4, 0, 10}, {0, 14});
+  ASSERT_OK(cursor.Accept({0, 0, 4}));
+
+  EXPECT_OK(cursor.Accept({1, 0, 0}));
+  EXPECT_OK(cursor.Accept({2, 0, 0}));
+  EXPECT_OK(cursor.Accept({2, 0, 10}));
+  EXPECT_OK(cursor.Accept({2, 10, 0}));
+  EXPECT_TRUE(cursor.is_complete());
+}
 
 TEST(PartCursorTest, PartBeyondTheStripeIsInvalid) {
   PartCursor cursor({10, 10}, {0, 12});
@@ -202,7 +215,7 @@ TEST(PartCursorTest, PartBeyondTheStripeIsInvalid) {
 
   EXPECT_THAT(cursor.Accept({1, 0, 3}),
               StatusIs(kInvalid,
-                       "part of entry 1 at offset 0: expected 1 to 2 bytes, "
+                       "part of entry 1 at offset 0: expected at most 2 bytes, "
                        "which end the stream, got 3"));
 }
 
@@ -249,5 +262,5 @@ TEST(PartCursorTest, ReceiverAcceptsWhatTheSenderOfAnyStripeSends) {
   }
 }
 
-}  // namespace
+}  // namespace stripe_range_test
 }  // namespace tensorkv

@@ -9,7 +9,7 @@
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
-namespace {
+namespace tensor_test {
 
 using ::testing::Each;
 using ::testing::ElementsAre;
@@ -139,7 +139,7 @@ TEST(FilledTensorTest, FloatsAreRounded) {
   EXPECT_EQ(Fill<float>(DType::kF32, 0.1), 0.1f);
   EXPECT_EQ(Fill<uint16_t>(DType::kF16, 1.5), 0x3e00);
   EXPECT_EQ(Fill<uint16_t>(DType::kBF16, -2), 0xc000);
-  EXPECT_EQ(Fill<uint8_t>(DType::kF8E4M3, 448), 0x7e);
+  EXPECT_EQ(Fill<uint8_t>(DType::kF8E4M3FN, 448), 0x7e);
   EXPECT_EQ(Fill<uint8_t>(DType::kF8E5M2, 57344), 0x7b);
 }
 
@@ -151,7 +151,7 @@ TEST(FilledTensorTest, SmallFloatsAreRoundedOnce) {
   EXPECT_EQ(Fill<uint16_t>(DType::kF16, 1 + 0x1p-11 + kLittle), 0x3c01);
   EXPECT_EQ(Fill<uint16_t>(DType::kF16, 1 + 0x3p-11 - kLittle), 0x3c01);
   EXPECT_EQ(Fill<uint16_t>(DType::kBF16, -1 - 0x1p-8 - kLittle), 0xbf81);
-  EXPECT_EQ(Fill<uint8_t>(DType::kF8E4M3, 1 + 0x1p-4 + kLittle), 0x39);
+  EXPECT_EQ(Fill<uint8_t>(DType::kF8E4M3FN, 1 + 0x1p-4 + kLittle), 0x39);
   EXPECT_EQ(Fill<uint8_t>(DType::kF8E5M2, 1 + 0x1p-3 + kLittle), 0x3d);
 }
 
@@ -162,7 +162,7 @@ TEST(FilledTensorTest, FloatsTakeInfinityAndNan) {
   EXPECT_EQ(Fill<uint16_t>(DType::kBF16, kInfinity), 0x7f80);
   EXPECT_TRUE(std::isnan(Fill<double>(DType::kF64, kNan)));
   EXPECT_TRUE(std::isnan(F16ToF32(Fill<uint16_t>(DType::kF16, kNan))));
-  EXPECT_EQ(Fill<uint8_t>(DType::kF8E4M3, 1e300), 0x7f);
+  EXPECT_EQ(Fill<uint8_t>(DType::kF8E4M3FN, 1e300), 0x7f);
 }
 
 TEST(FilledTensorTest, IntegersAreTruncated) {
@@ -222,5 +222,5 @@ TEST(FilledTensorTest, MayHaveNoElements) {
   EXPECT_EQ(tensor.num_elements(), 0);
 }
 
-}  // namespace
+}  // namespace tensor_test
 }  // namespace tensorkv

@@ -32,7 +32,7 @@ double ReadElement(DType dtype, const char* bytes) {
       return Read<uint16_t>(bytes, F16ToF32);
     case DType::kBF16:
       return Read<uint16_t>(bytes, BF16ToF32);
-    case DType::kF8E4M3:
+    case DType::kF8E4M3FN:
       return Read<uint8_t>(bytes, F8E4M3ToF32);
     case DType::kF8E5M2:
       return Read<uint8_t>(bytes, F8E5M2ToF32);
@@ -47,6 +47,14 @@ double ReadElement(DType dtype, const char* bytes) {
       return Read<int32_t>(bytes);
     case DType::kI64:
       return Read<int64_t>(bytes);
+    case DType::kU16:
+      return Read<uint16_t>(bytes);
+    case DType::kU32:
+      return Read<uint32_t>(bytes);
+    case DType::kU64:
+      return Read<uint64_t>(bytes);
+    case DType::kUnknown:
+      break;
   }
   return 0;
 }

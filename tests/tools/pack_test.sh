@@ -15,7 +15,7 @@ pack() {
   /usr/bin/python3 tools/pack.py --name tensorkv-test --output "$1" \
     --outputs_root . \
     --program service/tensorkv-server --program client/cli/tensorkv \
-    --test host:tests/kernels/update_rule_test \
+    --test host:tests/kernels/rules_test \
     --test device:tests/integration/async_kill_test \
     --data service/tensorkv-server --data tests/integration/fault_pusher \
     --benchmark bench/data_path/data_path_benchmark \

@@ -117,7 +117,7 @@ absl::StatusOr<std::unique_ptr<Load>> MakeUnrelatedLoad(
   }
   group.clean_up = [owner, keys = group.keys] {
     // The next load replaces what is left.
-    owner->Delete(keys, /*ignore_missing=*/true).status().IgnoreError();
+    owner->Delete(keys, /*allow_missing=*/true).status().IgnoreError();
   };
   return std::make_unique<PushGroupLoad>(std::move(group));
 }

@@ -87,7 +87,7 @@ TEST(ArrayTextTest, HalvesHaveTheDigitsOfHalves) {
 
 TEST(ArrayTextTest, SmallFloatsThatNumPyLacksArePrintedAlike) {
   EXPECT_EQ(ArrayText(Vector({0.1, 2}, DType::kBF16)), "[0.1 2. ]");
-  EXPECT_EQ(ArrayText(Vector({0.1, 2}, DType::kF8E4M3)), "[0.1 2. ]");
+  EXPECT_EQ(ArrayText(Vector({0.1, 2}, DType::kF8E4M3FN)), "[0.1 2. ]");
   EXPECT_EQ(ArrayText(Vector({0.25, 2}, DType::kF8E5M2)), "[0.25 2.  ]");
 }
 

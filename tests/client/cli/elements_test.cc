@@ -15,7 +15,7 @@ class FloatElementsTest : public ::testing::TestWithParam<DType> {};
 INSTANTIATE_TEST_SUITE_P(, FloatElementsTest,
                          ::testing::Values(DType::kF32, DType::kF64,
                                            DType::kF16, DType::kBF16,
-                                           DType::kF8E4M3, DType::kF8E5M2));
+                                           DType::kF8E4M3FN, DType::kF8E5M2));
 
 TEST_P(FloatElementsTest, AreReadExactly) {
   const Tensor tensor = Vector({1, -0.5, 12}, GetParam());

@@ -55,7 +55,7 @@ TEST(ValueJsonTest, KeysAreEscapedWhateverTheirBytes) {
 TEST(PushResultJsonTest, HasTheVersionOrTheRound) {
   EXPECT_EQ(PushResultJson("k", {.version = 2}),
             "{\"key\":\"k\",\"version\":2}");
-  EXPECT_EQ(PushResultJson("k", {.round = 7}), "{\"key\":\"k\",\"round\":7}");
+  EXPECT_EQ(PushResultJson("k", {.step = 7}), "{\"key\":\"k\",\"step\":7}");
 }
 
 TEST(KeyStatusJsonTest, HasAllMetadata) {
@@ -107,7 +107,7 @@ TEST(NamespaceStatusJsonTest, HasModeCountsAndRules) {
 TEST(RuleJsonTest, HasPatternAndRule) {
   EXPECT_EQ(RuleJson("", {.name = "assign"}),
             "{\"pattern\":\"\",\"rule\":\"assign\",\"hyperparameters\":{},"
-            "\"no_master\":false}");
+            "\"keep_master\":true}");
 }
 
 }  // namespace

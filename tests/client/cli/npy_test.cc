@@ -64,7 +64,7 @@ TEST_P(NpyRoundTripTest, KeepsValues) {
 }
 
 TEST(NpyTest, FormatsThatNumPyLacksBecomeF32) {
-  for (const DType dtype : {DType::kBF16, DType::kF8E4M3, DType::kF8E5M2}) {
+  for (const DType dtype : {DType::kBF16, DType::kF8E4M3FN, DType::kF8E5M2}) {
     ASSERT_OK_AND_ASSIGN(const std::string file,
                          FormatNpy(Vector({0.25}, dtype)));
     ASSERT_OK_AND_ASSIGN(const Tensor read, ParseNpy(file));

@@ -140,7 +140,7 @@ TEST_F(StoreCliTest, SyncPushNamesItsRound) {
   Print("init w --shape=1 --fill=0 --namespace=train");
 
   EXPECT_EQ(Print("push w --fill=4 --namespace=train --rank=0 --step=1"),
-            "w: round 1\n");
+            "w: step 1\n");
   EXPECT_EQ(Print("pull w --namespace=train"), "[4.]\n");
 }
 
@@ -172,7 +172,7 @@ TEST_F(StoreCliTest, LsStatAndRm) {
   EXPECT_THAT(Print("stat a1 b --digest"),
               AllOf(HasSubstr("key:          a1\n"), HasSubstr("\n\nkey:"),
                     HasSubstr("digest:")));
-  EXPECT_EQ(Print("rm a1 nothing --ignore-missing"), "deleted 1\n");
+  EXPECT_EQ(Print("rm a1 nothing --allow-missing"), "deleted 1\n");
   EXPECT_EQ(Print("rm a2 --output=json"), "{\"deleted\":1}\n");
   EXPECT_THAT(Print("ls --output=json"), StartsWith("{\"key\":\"b\""));
 }
@@ -320,9 +320,9 @@ TEST(RunCliTest, PullWaitsIfToldTo) {
   Script script;
 
   RunOn(std::make_unique<ScriptedConnection>(script),
-        {"pull", "w", "--wait", "--min-version=4"});
+        {"pull", "w", "--wait-for-keys", "--min-version=4"});
 
-  EXPECT_TRUE(script.pull.wait);
+  EXPECT_TRUE(script.pull.wait_for_keys);
   EXPECT_EQ(script.pull.entries.at(0).min_version, 4);
 }
 

@@ -99,7 +99,7 @@ TYPED_TEST_P(BackendContractTest, AssignOfOneInTheSameDTypeKeepsItsBits) {
 }
 
 TYPED_TEST_P(BackendContractTest, EveryBitPatternIsKeptByAssign) {
-  for (const DType dtype : {DType::kF16, DType::kBF16, DType::kF8E4M3,
+  for (const DType dtype : {DType::kF16, DType::kBF16, DType::kF8E4M3FN,
                             DType::kF8E5M2, DType::kI16, DType::kU8}) {
     const Tensor patterns = EveryPattern(dtype);
 
@@ -114,7 +114,7 @@ TYPED_TEST_P(BackendContractTest, EveryBitPatternIsKeptByAssign) {
 
 TYPED_TEST_P(BackendContractTest, EveryNarrowFloatIsWidenedExactly) {
   for (const DType dtype :
-       {DType::kF16, DType::kBF16, DType::kF8E4M3, DType::kF8E5M2}) {
+       {DType::kF16, DType::kBF16, DType::kF8E4M3FN, DType::kF8E5M2}) {
     const Tensor patterns = EveryPattern(dtype);
 
     ASSERT_OK_AND_ASSIGN(const Tensor wide,

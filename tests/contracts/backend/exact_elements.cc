@@ -25,7 +25,7 @@ Format FormatOf(DType dtype) {
       return {5, 10};
     case DType::kBF16:
       return {8, 7};
-    case DType::kF8E4M3:
+    case DType::kF8E4M3FN:
       return {4, 3, /*has_infinity=*/false};
     case DType::kF8E5M2:
       return {5, 2};
@@ -68,7 +68,7 @@ const std::vector<double>& ValuesOf(DType dtype) {
   static const auto* tables = new std::map<DType, std::vector<double>>{
       {DType::kF16, FiniteValues(DType::kF16)},
       {DType::kBF16, FiniteValues(DType::kBF16)},
-      {DType::kF8E4M3, FiniteValues(DType::kF8E4M3)},
+      {DType::kF8E4M3FN, FiniteValues(DType::kF8E4M3FN)},
       {DType::kF8E5M2, FiniteValues(DType::kF8E5M2)}};
   return tables->at(dtype);
 }

@@ -19,7 +19,7 @@ double FloatAt(const Tensor& tensor, int64_t index);
 int64_t IntegerAt(const Tensor& tensor, int64_t index);
 
 // `value` rounded to the nearest value of the float format, ties to even; too
-// large ones become infinity, or NaN in f8e4m3.
+// large ones become infinity, or NaN in f8e4m3fn.
 double RoundTo(DType dtype, double value);
 
 // Sets element `index` to `value`, rounded.

@@ -14,8 +14,8 @@
 namespace tensorkv::testing {
 namespace {
 
-constexpr DType kFloats[] = {DType::kF32,  DType::kF64,    DType::kF16,
-                             DType::kBF16, DType::kF8E4M3, DType::kF8E5M2};
+constexpr DType kFloats[] = {DType::kF32,  DType::kF64,      DType::kF16,
+                             DType::kBF16, DType::kF8E4M3FN, DType::kF8E5M2};
 
 // --- Cases ------------------------------------------------------------------
 

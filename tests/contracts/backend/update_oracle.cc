@@ -127,9 +127,9 @@ const std::vector<OracleRule>& OracleRules() {
       {{"sgd", Sgd(0, -1)}, true, SgdUpdate},
       {{"sgd", Sgd(0, 0.25)}, true, SgdUpdate},
       {{"sgd", Sgd(0.9, -1)}, true, SgdUpdate},
-      {{"sgd", Sgd(0.9, 0.25), /*no_master=*/true}, true, SgdUpdate},
+      {{"sgd", Sgd(0.9, 0.25), /*keep_master=*/false}, true, SgdUpdate},
       {{"adam", Adam(1e-8, -1)}, true, AdamUpdate},
-      {{"adam", Adam(1e-3, 0.5), /*no_master=*/true}, true, AdamUpdate},
+      {{"adam", Adam(1e-3, 0.5), /*keep_master=*/false}, true, AdamUpdate},
       {{"adamw", AdamW(/*correct_bias=*/1)}, true, AdamWUpdate},
       {{"adamw", AdamW(/*correct_bias=*/0)}, true, AdamWUpdate},
   };

@@ -5,7 +5,7 @@
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv::fashion_mnist {
-namespace {
+namespace parameter_entries_test {
 
 using ::absl::StatusCode;
 using ::tensorkv::testing::StatusIs;
@@ -61,5 +61,5 @@ TEST(ParameterEntriesTest, ReplyOfAnotherNetworkIsInvalid) {
               StatusIs(StatusCode::kInvalidArgument, HasSubstr("fc1.weight")));
 }
 
-}  // namespace
+}  // namespace parameter_entries_test
 }  // namespace tensorkv::fashion_mnist

@@ -65,8 +65,8 @@ TEST_P(KernelTableTest, ConvertsBF16AsTheElementConversions) {
 }
 
 TEST_P(KernelTableTest, ConvertsF8AsTheElementConversions) {
-  ExpectLoads<uint8_t>(FloatFormat::kF8E4M3, F8E4M3ToF32);
-  ExpectStores<uint8_t>(FloatFormat::kF8E4M3, F32ToF8E4M3);
+  ExpectLoads<uint8_t>(FloatFormat::kF8E4M3FN, F8E4M3ToF32);
+  ExpectStores<uint8_t>(FloatFormat::kF8E4M3FN, F32ToF8E4M3);
   ExpectLoads<uint8_t>(FloatFormat::kF8E5M2, F8E5M2ToF32);
   ExpectStores<uint8_t>(FloatFormat::kF8E5M2, F32ToF8E5M2);
 }

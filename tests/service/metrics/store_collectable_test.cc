@@ -68,7 +68,7 @@ TEST_F(StoreCollectableTest, ShowsWorkersAndWaits) {
                             .contributions_duplicate = 5,
                             .contributions_fenced = 6,
                             .slowest_lag = 7};
-  status.workers = {{.name = "a", .is_live = true}, {.name = "b"}};
+  status.live_workers = 1;
   status.waits = {{.reason = WaitReason::kRound,
                    .calls_waiting = 8,
                    .calls_ended = 9,

@@ -52,7 +52,7 @@ class RecordingObserver final : public CallObserver {
 inline constexpr MessageLimits kTestLimits = {.max_message_bytes = 64 * 1024,
                                               .max_entries = 8};
 
-inline constexpr uint64_t kTestIncarnation = 7;
+inline constexpr uint64_t kTestIncarnation = 0xa7;
 inline constexpr uint32_t kMaxTestStreams = 3;
 inline constexpr absl::Duration kTestStreamTimeout = absl::Seconds(10);
 

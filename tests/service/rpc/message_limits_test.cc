@@ -8,7 +8,7 @@
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
-namespace {
+namespace message_limits_test {
 
 using ::testing::HasSubstr;
 using testing::StatusIs;
@@ -130,5 +130,5 @@ INSTANTIATE_TEST_SUITE_P(
                       std::string("\x00\x00", 2),        // field 0
                       std::string("\x25\x00\x00", 3)));  // cut fixed32
 
-}  // namespace
+}  // namespace message_limits_test
 }  // namespace tensorkv

@@ -11,7 +11,7 @@
 #include "tests/testing/tensor_values.h"
 
 namespace tensorkv {
-namespace {
+namespace reply_messages_test {
 
 using testing::Full;
 using testing::StatusIs;
@@ -114,5 +114,5 @@ TEST(ReplyMessagesTest, ManifestOverTheLimitIsRefused) {
               StatusIs(absl::StatusCode::kResourceExhausted));
 }
 
-}  // namespace
+}  // namespace reply_messages_test
 }  // namespace tensorkv

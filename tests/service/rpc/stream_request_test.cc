@@ -6,7 +6,7 @@
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
-namespace {
+namespace stream_request_test {
 
 using ::testing::HasSubstr;
 using testing::StatusIs;
@@ -35,9 +35,7 @@ v1::PushChunk StripedManifest() {
   v1::PushChunk chunk = Manifest();
   chunk.mutable_manifest()->mutable_stripe()->set_index(1);
   chunk.mutable_manifest()->mutable_stripe()->set_count(2);
-  auto* id = chunk.mutable_manifest()->mutable_request()->mutable_call_id();
-  id->set_client_id("c");
-  id->set_sequence(5);
+  chunk.mutable_manifest()->mutable_stripe()->set_group(5);
   return chunk;
 }
 
@@ -53,46 +51,20 @@ TEST(DecodeStreamRequestTest, GivesThePushWithoutData) {
   EXPECT_EQ(TensorsOf(stream.request).size(), 1u);
 }
 
-TEST(DecodeStreamRequestTest, StripeTakesTheCallsIdentity) {
+TEST(DecodeStreamRequestTest, StripeNamesItsGroup) {
   ASSERT_OK_AND_ASSIGN(const StreamRequest stream,
                        Decoded(Method::kPushPullStream, StripedManifest()));
 
-  EXPECT_EQ(stream.stripe, (Stripe{1, 2}));
-  ASSERT_TRUE(stream.striped_call_id);
-  EXPECT_EQ(stream.striped_call_id->sequence, 5u);
-  EXPECT_TRUE(std::get<PushRequest>(stream.request).call_id);
+  EXPECT_EQ(stream.stripe, (Stripe{1, 2, 5}));
   EXPECT_FALSE(stream.manifest.empty());
 }
 
-TEST(DecodeStreamRequestTest, ClientIdOfAStripeIsBounded) {
+TEST(DecodeStreamRequestTest, StripeWithoutGroupIsInvalid) {
   v1::PushChunk chunk = StripedManifest();
-  auto& id = *chunk.mutable_manifest()->mutable_request()->mutable_call_id();
-  id.set_client_id(std::string(64, 'c'));
-  EXPECT_OK(Decoded(Method::kPushStream, chunk));
+  chunk.mutable_manifest()->mutable_stripe()->clear_group();
 
-  id.set_client_id(std::string(65, 'c'));
   EXPECT_THAT(Decoded(Method::kPushStream, chunk),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("expected 1 to 64 bytes, got 65")));
-}
-
-TEST(DecodeStreamRequestTest, OneStreamKeepsTheCallId) {
-  v1::PushChunk chunk = StripedManifest();
-  chunk.mutable_manifest()->clear_stripe();
-
-  ASSERT_OK_AND_ASSIGN(const StreamRequest stream,
-                       Decoded(Method::kPushStream, chunk));
-
-  EXPECT_TRUE(std::get<PushRequest>(stream.request).call_id);
-}
-
-TEST(DecodeStreamRequestTest, StripeWithoutIdentityIsInvalid) {
-  v1::PushChunk chunk = StripedManifest();
-  chunk.mutable_manifest()->mutable_request()->clear_call_id();
-
-  EXPECT_THAT(
-      Decoded(Method::kPushStream, chunk),
-      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("call_id")));
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("group")));
 }
 
 TEST(DecodeStreamRequestTest, StripeOutOfRangeIsInvalid) {
@@ -133,5 +105,5 @@ TEST(DecodeStreamRequestTest, TooManyEntriesAreRefused) {
               StatusIs(absl::StatusCode::kResourceExhausted));
 }
 
-}  // namespace
+}  // namespace stream_request_test
 }  // namespace tensorkv

@@ -48,7 +48,7 @@ class StreamSessionTest : public ::testing::Test {
   v1::PushChunk Manifest(Stripe stripe = {}) const {
     v1::PushChunk chunk;
     PushManifest manifest{request_, stripe};
-    if (stripe.count > 1) manifest.request.call_id = CallId{"c", 1};
+    if (stripe.count > 1) manifest.stripe.group = 1;
     ToProto(manifest, chunk.mutable_manifest());
     return chunk;
   }
@@ -116,7 +116,6 @@ TEST_F(StreamSessionTest, StripesBecomeOnePush) {
       .WillOnce(
           [](PushRequest request, CallContext, ReplyCallback<PushReply> done) {
             EXPECT_TRUE(testing::IsFilled(request.entries[0].tensor, 3));
-            EXPECT_TRUE(request.call_id);
             std::move(done)(PushReply{});
           });
   StreamSession first = NewSession();

@@ -7,35 +7,26 @@ namespace {
 
 class StripedCallsTest : public ::testing::Test {
  protected:
-  const CallId id_{.client_id = "c", .sequence = 1};
   FakeAlarms alarms_;
   StripedCalls calls_{absl::Seconds(30), &alarms_};
 };
 
-TEST_F(StripedCallsTest, StripesOfOneIdentityShareACall) {
-  const auto first = calls_.Find(Method::kPushStream, id_, {0, 2});
+TEST_F(StripedCallsTest, StripesOfOneGroupShareACall) {
+  const auto first = calls_.Find(Method::kPushStream, {0, 2, 1});
 
-  EXPECT_EQ(calls_.Find(Method::kPushStream, id_, {0, 2}), first);
+  EXPECT_EQ(calls_.Find(Method::kPushStream, {1, 2, 1}), first);
   EXPECT_EQ(calls_.size(), 1u);
 }
 
-TEST_F(StripedCallsTest, OtherIdentitiesAndMethodsHaveOtherCalls) {
-  const auto call = calls_.Find(Method::kPushStream, id_, {0, 2});
+TEST_F(StripedCallsTest, OtherGroupsAndMethodsHaveOtherCalls) {
+  const auto call = calls_.Find(Method::kPushStream, {0, 2, 1});
 
-  EXPECT_NE(calls_.Find(Method::kPullStream, id_, {0, 2}), call);
-  EXPECT_NE(calls_.Find(Method::kPushStream, {"c", 2}, {0, 2}), call);
-  EXPECT_NE(calls_.Find(Method::kPushStream, {"d", 1}, {0, 2}), call);
-}
-
-TEST_F(StripedCallsTest, AttemptsAtOneCallDoNotMix) {
-  const auto call = calls_.Find(Method::kPushStream, id_, {0, 2, 1});
-
-  EXPECT_EQ(calls_.Find(Method::kPushStream, id_, {1, 2, 1}), call);
-  EXPECT_NE(calls_.Find(Method::kPushStream, id_, {1, 2, 2}), call);
+  EXPECT_NE(calls_.Find(Method::kPullStream, {0, 2, 1}), call);
+  EXPECT_NE(calls_.Find(Method::kPushStream, {0, 2, 2}), call);
 }
 
 TEST_F(StripedCallsTest, ForgetsACallThatNoStripeHas) {
-  calls_.Find(Method::kPushStream, id_, {0, 2}).reset();
+  calls_.Find(Method::kPushStream, {0, 2, 1}).reset();
 
   EXPECT_EQ(calls_.size(), 0u);
 }

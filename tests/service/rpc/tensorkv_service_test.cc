@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/mutex.h"
+#include "contract/reason.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/grpc_status.h"
@@ -96,14 +97,24 @@ TEST_F(TensorKvServiceTest, ReplyNamesTheIncarnation) {
 
   const auto& metadata = context.GetServerInitialMetadata();
   ASSERT_EQ(metadata.count("tensorkv-incarnation"), 1u);
-  EXPECT_EQ(metadata.find("tensorkv-incarnation")->second, "0000000000000007");
+  EXPECT_EQ(metadata.find("tensorkv-incarnation")->second, "00000000000000a7");
 }
 
 TEST_F(TensorKvServiceTest, CallThatExpectsThisIncarnationIsMade) {
   EXPECT_CALL(service_.store, Push)
       .WillOnce(AnswerWith<PushReply>(PushReply{}));
   grpc::ClientContext context;
-  context.AddMetadata("tensorkv-incarnation", "0000000000000007");
+  context.AddMetadata("tensorkv-incarnation", "00000000000000a7");
+  v1::PushResponse reply;
+
+  EXPECT_TRUE(service_.stub().Push(&context, {}, &reply).ok());
+}
+
+TEST_F(TensorKvServiceTest, IncarnationMayBeInUpperCase) {
+  EXPECT_CALL(service_.store, Push)
+      .WillOnce(AnswerWith<PushReply>(PushReply{}));
+  grpc::ClientContext context;
+  context.AddMetadata("tensorkv-incarnation", "00000000000000A7");
   v1::PushResponse reply;
 
   EXPECT_TRUE(service_.stub().Push(&context, {}, &reply).ok());
@@ -120,7 +131,8 @@ TEST_F(TensorKvServiceTest, CallThatExpectsAnotherIncarnationIsNotMade) {
   EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
   EXPECT_THAT(status.error_message(),
               HasSubstr("expected incarnation 0000000000000008, got "
-                        "0000000000000007"));
+                        "00000000000000a7"));
+  EXPECT_EQ(ReasonOf(FromGrpcStatus(status)), Reason::kServerRestarted);
 }
 
 TEST_F(TensorKvServiceTest, StreamThatExpectsAnotherIncarnationIsNotMade) {
@@ -150,7 +162,7 @@ TEST_F(TensorKvServiceTest, ContributionOutlivesItsCall) {
       .WillOnce(
           [&](PushRequest request, CallContext, ReplyCallback<PushReply> done) {
             kept = request.entries[0].tensor;
-            std::move(done)(PushReply{{{.round = 9}}});
+            std::move(done)(PushReply{{{.step = 9}}});
           });
   v1::PushResponse reply;
 
@@ -206,6 +218,32 @@ TEST_F(TensorKvServiceTest, PushPullLeavesRoomForTheReplysMetadata) {
   EXPECT_GT(max_reply_bytes, testing::kTestLimits.max_message_bytes / 2);
 }
 
+TEST_F(TensorKvServiceTest, CallerBoundsTheReply) {
+  const auto bound_of = [&](auto, CallContext context,
+                            ReplyCallback<PullReply> done) {
+    EXPECT_LE(context.max_reply_bytes, 2000u);
+    std::move(done)(PullReply{{{1, *Tensor::Filled(DType::kU8, {2000}, 1)}}});
+  };
+  EXPECT_CALL(service_.store, Pull).WillOnce(bound_of);
+  EXPECT_CALL(service_.store, PushPull).WillOnce(bound_of);
+  v1::PullRequest pull;
+  pull.set_max_reply_bytes(2000);
+  v1::PullResponse reply;
+  v1::PushPullRequest push_pull;
+  *push_pull.mutable_push() = PushOf(5);
+  push_pull.mutable_push()->set_max_reply_bytes(2000);
+  v1::PushPullResponse push_pull_reply;
+  grpc::ClientContext context;
+
+  const absl::Status status = Pull(pull, &reply);
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kResourceExhausted,
+                               HasSubstr("the limit of a message is 2000")));
+  EXPECT_EQ(ReasonOf(status), Reason::kReplyTooLarge);
+  EXPECT_EQ(ErrorInfoOf(status)->metadata.at("available"), "2000");
+  EXPECT_FALSE(
+      service_.stub().PushPull(&context, push_pull, &push_pull_reply).ok());
+}
+
 TEST_F(TensorKvServiceTest, InitGivesVersions) {
   EXPECT_CALL(service_.store, Init)
       .WillOnce(AnswerWith<InitReply>(InitReply{{1}}));
@@ -252,13 +290,15 @@ TEST_F(TensorKvServiceTest, StatGivesKeys) {
 TEST_F(TensorKvServiceTest, CreateNamespacePassesTheConfiguration) {
   EXPECT_CALL(service_.namespaces,
               CreateNamespace(Field(&CreateNamespaceRequest::name_space, "n")))
-      .WillOnce(Return(absl::OkStatus()));
+      .WillOnce(Return(CreateNamespaceReply{.uid = 5}));
   v1::CreateNamespaceRequest request;
   request.set_namespace_("n");
   v1::CreateNamespaceResponse reply;
   grpc::ClientContext context;
 
-  EXPECT_TRUE(service_.stub().CreateNamespace(&context, request, &reply).ok());
+  ASSERT_TRUE(service_.stub().CreateNamespace(&context, request, &reply).ok());
+
+  EXPECT_EQ(reply.uid(), 5u);
 }
 
 TEST_F(TensorKvServiceTest, DescribeNamespaceGivesItsStatus) {
@@ -288,6 +328,45 @@ TEST_F(TensorKvServiceTest, ListNamespacesGivesAll) {
   EXPECT_EQ(reply.namespaces(1).name(), "b");
 }
 
+TEST_F(TensorKvServiceTest, ListNamespacesGivesPages) {
+  EXPECT_CALL(service_.namespaces, ListNamespaces)
+      .WillRepeatedly(Return(std::vector<NamespaceStatus>{
+          {.name = "a"}, {.name = "b"}, {.name = "c"}}));
+  v1::ListNamespacesRequest request;
+  request.set_page_size(2);
+  v1::ListNamespacesResponse first;
+  v1::ListNamespacesResponse second;
+  grpc::ClientContext context;
+  grpc::ClientContext next_context;
+
+  ASSERT_TRUE(service_.stub().ListNamespaces(&context, request, &first).ok());
+  request.set_page_token(first.next_page_token());
+  ASSERT_TRUE(
+      service_.stub().ListNamespaces(&next_context, request, &second).ok());
+
+  EXPECT_EQ(first.namespaces_size(), 2);
+  ASSERT_EQ(second.namespaces_size(), 1);
+  EXPECT_EQ(second.namespaces(0).name(), "c");
+  EXPECT_EQ(second.next_page_token(), "");
+}
+
+TEST_F(TensorKvServiceTest, PageOfKeysEndsBeforeItIsTooLarge) {
+  ListReply all;
+  for (const char letter : {'a', 'b', 'c'}) {
+    all.keys.push_back({.key = std::string(1, letter),
+                        .device = std::string(
+                            testing::kTestLimits.max_message_bytes / 3, 'x')});
+  }
+  EXPECT_CALL(service_.store, List).WillOnce(Return(all));
+  v1::ListResponse page;
+  grpc::ClientContext context;
+
+  ASSERT_TRUE(service_.stub().List(&context, {}, &page).ok());
+
+  EXPECT_LT(page.keys_size(), 3);
+  EXPECT_EQ(page.next_page_token(), page.keys(page.keys_size() - 1).key());
+}
+
 TEST_F(TensorKvServiceTest, DeleteNamespacePassesTheName) {
   EXPECT_CALL(service_.namespaces, DeleteNamespace(absl::string_view("n")))
       .WillOnce(Return(absl::OkStatus()));
@@ -312,6 +391,18 @@ TEST_F(TensorKvServiceTest, SetRulePassesPatternAndRule) {
   grpc::ClientContext context;
 
   EXPECT_TRUE(service_.stub().SetRule(&context, request, &reply).ok());
+}
+
+TEST_F(TensorKvServiceTest, UnsetRulePassesThePattern) {
+  EXPECT_CALL(service_.namespaces,
+              UnsetRule(Field(&UnsetRuleRequest::key_pattern, "fc*")))
+      .WillOnce(Return(absl::OkStatus()));
+  v1::UnsetRuleRequest request;
+  request.set_key_pattern("fc*");
+  v1::UnsetRuleResponse reply;
+  grpc::ClientContext context;
+
+  EXPECT_TRUE(service_.stub().UnsetRule(&context, request, &reply).ok());
 }
 
 TEST_F(TensorKvServiceTest, SetHyperparametersGivesTheRule) {

@@ -8,7 +8,7 @@
 #include "gtest/gtest.h"
 
 namespace tensorkv {
-namespace {
+namespace server_flags_test {
 
 using ::testing::AllOf;
 using ::testing::EndsWith;
@@ -129,5 +129,5 @@ INSTANTIATE_TEST_SUITE_P(
         WrongFlag{"--device=cuda:0,0", "--device: expected every GPU once"},
         WrongFlag{"--log_level=loud", "--log_level"}));
 
-}  // namespace
+}  // namespace server_flags_test
 }  // namespace tensorkv

@@ -69,9 +69,9 @@ absl::Status Init(v1::TensorKV::Stub& stub, const std::string& data) {
 }
 
 // A Pull of a key until it exists, or of an existing key.
-absl::Status Pull(v1::TensorKV::Stub& stub, bool wait = false) {
+absl::Status Pull(v1::TensorKV::Stub& stub, bool wait_for_keys = false) {
   v1::PullRequest request;
-  request.set_wait(wait);
+  request.set_wait_for_keys(wait_for_keys);
   request.add_entries()->set_key("k");
   v1::PullResponse reply;
   grpc::ClientContext context;
@@ -108,7 +108,7 @@ TEST(ServerTest, DescribesItself) {
   EXPECT_EQ(reply.budget_bytes(), kBudget);
   EXPECT_EQ(reply.max_message_bytes(), 64u << 20);
   EXPECT_EQ(reply.max_entries(), 100'000u);
-  EXPECT_GT(reply.started().seconds(), 0);
+  EXPECT_GT(reply.start_time().seconds(), 0);
 }
 
 TEST(ServerTest, ServersOfOneProcessAreIndependent) {
@@ -147,7 +147,7 @@ TEST(ServerTest, WaitsAreBoundedWithoutADeadline) {
   ASSERT_OK_AND_ASSIGN(auto server, Server::Create(options));
 
   EXPECT_THAT(
-      Pull(*StubOf(*server), /*wait=*/true),
+      Pull(*StubOf(*server), /*wait_for_keys=*/true),
       StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("\"k\"")));
 }
 
@@ -264,7 +264,7 @@ TEST_F(ServerWithGpusTest, EveryCallIsUnavailableWithTheCause) {
 }
 
 TEST_F(ServerWithGpusTest, WaitingCallEndsWithTheCause) {
-  Background pull([&] { return Pull(*stub_, /*wait=*/true); });
+  Background pull([&] { return Pull(*stub_, /*wait_for_keys=*/true); });
   while (CallsWaiting(*stub_) == 0) std::this_thread::yield();
 
   FailDevice();
@@ -348,7 +348,7 @@ TEST(ServerTest, OptionsAreChecked) {
 TEST(ServerShutdownTest, EndsWaitingCallsWithUnavailable) {
   ASSERT_OK_AND_ASSIGN(auto server, Server::Create(Local()));
   const auto stub = StubOf(*server);
-  Background pull([&] { return Pull(*stub, /*wait=*/true); });
+  Background pull([&] { return Pull(*stub, /*wait_for_keys=*/true); });
   while (CallsWaiting(*stub) == 0) {
   }
 

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <random>
@@ -29,7 +30,7 @@
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
-namespace {
+namespace failing_groups_test {
 
 constexpr uint32_t kNumWorkers = 3;
 constexpr int kNumKeys = 2;
@@ -177,7 +178,7 @@ class Group {
     ASSERT_EQ(reply->worker.rank, rank);
     member = {.state = State::kLive, .has_lease = true};
     member.worker = reply->worker;
-    GoTo(rank, reply->step);
+    GoTo(rank, reply->next_step);
     Note("joined", rank);
   }
 
@@ -318,5 +319,5 @@ TEST(FailingGroupsTest, EveryGroupComesToItsEndAndCountsEveryContribution) {
   }
 }
 
-}  // namespace
+}  // namespace failing_groups_test
 }  // namespace tensorkv

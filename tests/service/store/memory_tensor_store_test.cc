@@ -21,6 +21,7 @@
 namespace tensorkv {
 namespace {
 
+using ::tensorkv::testing::HasReason;
 using ::tensorkv::testing::InitNow;
 using ::tensorkv::testing::ScriptedBackend;
 using ::tensorkv::testing::StatusIs;
@@ -296,7 +297,7 @@ TEST_F(MemoryTensorStoreTest, DeleteEndsOpenRoundsAndNobodyOwesThem) {
   CreateSyncNamespace(2);
   ASSERT_OK(Push(SyncPush(0, 1, 1)));
   PullRequest pull = SyncPull(0);
-  pull.wait = true;
+  pull.wait_for_keys = true;
   Inbox<PullReply> waiting;
   store_.Pull(pull, {}, waiting.Callback());
   ASSERT_TRUE(waiting.is_empty());
@@ -356,7 +357,7 @@ TEST_F(MemoryTensorStoreTest, WaitOfAWorkerNamesTheMissingRanks) {
 TEST_F(MemoryTensorStoreTest, ServerBoundsWaitsWithoutADeadline) {
   Inbox<PullReply> inbox;
   PullRequest request = PullOf("later");
-  request.wait = true;
+  request.wait_for_keys = true;
   store_.Pull(request, {}, inbox.Callback());
 
   alarms_.Advance(absl::Minutes(5));
@@ -405,7 +406,7 @@ TEST_F(MemoryTensorStoreTest, PullOfManyKeysWaitsForTheLast) {
   ASSERT_OK(Init("b", 1));
   PullRequest request;
   request.entries = {{"a", 2}, {"b", 2}, {"c", 0}};
-  request.wait = true;
+  request.wait_for_keys = true;
   Inbox<PullReply> inbox;
   store_.Pull(request, {}, inbox.Callback());
 

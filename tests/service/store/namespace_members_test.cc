@@ -16,7 +16,7 @@
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
-namespace {
+namespace namespace_members_test {
 
 using ::absl::StatusCode;
 using ::tensorkv::testing::HasReason;
@@ -152,7 +152,7 @@ TEST_F(NamespaceMembersTest, JoinTellsTheWorkerItsPlace) {
   EXPECT_NE(reply.worker.epoch, 0u);
   EXPECT_EQ(reply.num_workers, 2u);
   EXPECT_EQ(reply.lease, kLease);
-  EXPECT_EQ(reply.step, 1u);
+  EXPECT_EQ(reply.next_step, 1u);
 }
 
 TEST_F(NamespaceMembersTest, EveryCallOfAWorkerRenewsItsLease) {
@@ -229,12 +229,12 @@ TEST_F(NamespaceMembersTest, OwedStepComesBeforeAllElseOfItsKey) {
   Inbox<PushReply> pushed;
   store_.Push(std::move(other), {}, pushed.Callback());
   EXPECT_OK(pushed.Wait()) << "other keys are not touched";
-  EXPECT_EQ(store_.KeepAlive({.name_space = "n", .worker = a})->step, 1u);
+  EXPECT_EQ(store_.KeepAlive({.name_space = "n", .worker = a})->next_step, 1u);
 
   EXPECT_OK(Push(a, 1));
-  EXPECT_EQ(store_.KeepAlive({.name_space = "n", .worker = a})->step, 2u);
+  EXPECT_EQ(store_.KeepAlive({.name_space = "n", .worker = a})->next_step, 2u);
   EXPECT_OK(Push(a, 2));
-  EXPECT_EQ(store_.KeepAlive({.name_space = "n", .worker = a})->step, 3u);
+  EXPECT_EQ(store_.KeepAlive({.name_space = "n", .worker = a})->next_step, 3u);
 }
 
 TEST_F(NamespaceMembersTest, WhoLeavesOwesNothing) {
@@ -248,7 +248,7 @@ TEST_F(NamespaceMembersTest, WhoLeavesOwesNothing) {
 
   ASSERT_OK(Leave(a));
 
-  EXPECT_EQ(TryJoin("a")->step, 2u);
+  EXPECT_EQ(TryJoin("a")->next_step, 2u);
   EXPECT_OK(Push(b, 1));
   EXPECT_EQ(Value(), 1);
 }
@@ -288,7 +288,7 @@ TEST_F(NamespaceMembersTest, LiveWorkerReplacesItsOwnEpochAtOnce) {
                                     .replaces_epoch = before.epoch}));
 
   EXPECT_EQ(after.worker.rank, before.rank);
-  EXPECT_EQ(after.step, 1u);
+  EXPECT_EQ(after.next_step, 1u);
   EXPECT_THAT(waiting.Wait(), HasReason(Reason::kLeaseLost));
   EXPECT_THAT(KeepAlive(before), HasReason(Reason::kLeaseLost));
   EXPECT_TRUE(Push(after.worker, 1, 77)->results[0].repeated);
@@ -365,7 +365,7 @@ TEST_F(NamespaceMembersTest, LostWorkerComesBackAndTheRoundCloses) {
 
   ASSERT_OK_AND_ASSIGN(const JoinReply again, TryJoin("b"));
   EXPECT_EQ(again.worker.rank, 1u);
-  EXPECT_EQ(again.step, 1u);
+  EXPECT_EQ(again.next_step, 1u);
   ASSERT_OK(Push(again.worker, 1, 1));
 
   EXPECT_EQ(First(*waiting.Wait()), 11);
@@ -453,7 +453,7 @@ TEST_F(NamespaceMembersTest, WorkerThatComesLaterStartsAfterTheOthers) {
 
   ASSERT_OK_AND_ASSIGN(const JoinReply b, TryJoin("b"));
 
-  EXPECT_EQ(b.step, 5u);
+  EXPECT_EQ(b.next_step, 5u);
   EXPECT_EQ(b.num_workers, 2u);
   ASSERT_OK(Push(a, 5));
   EXPECT_EQ(Value(), 1) << "step 5 needs b";
@@ -767,5 +767,5 @@ TEST_F(BoundedTest, StepDoesNotGoBackwards) {
                        HasSubstr("step of worker 0: expected 3")));
 }
 
-}  // namespace
+}  // namespace namespace_members_test
 }  // namespace tensorkv

@@ -9,7 +9,7 @@
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
-namespace {
+namespace push_mode_test {
 
 using ::tensorkv::testing::HasReason;
 using ::tensorkv::testing::StatusIs;
@@ -270,5 +270,5 @@ TEST(PushModeTest, NextStepIsTheLastOneAgain) {
   EXPECT_EQ(async->NextStepOf(0), 6u) << "nothing tells a repeat there";
 }
 
-}  // namespace
+}  // namespace push_mode_test
 }  // namespace tensorkv

@@ -4,7 +4,7 @@
 #include "tests/bench/data_path/peers/exchange_text.h"
 
 namespace tensorkv::bench {
-namespace {
+namespace redis_protocol_test {
 
 using ::tensorkv::testing::ReplyText;
 using ::tensorkv::testing::RequestText;
@@ -58,5 +58,5 @@ TEST_F(RedisProtocolTest, Deletes) {
   EXPECT_EQ(ReplyText(exchange_), ":2\r\n");
 }
 
-}  // namespace
+}  // namespace redis_protocol_test
 }  // namespace tensorkv::bench

@@ -4,7 +4,7 @@
 #include "gtest/gtest.h"
 
 namespace tensorkv::bench {
-namespace {
+namespace section_text_test {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -74,5 +74,5 @@ TEST(SectionTextTest, FiguresAndWhatIsLeftOutAreLines) {
   EXPECT_THAT(text, Not(HasSubstr("|")));
 }
 
-}  // namespace
+}  // namespace section_text_test
 }  // namespace tensorkv::bench
