@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/answer.h"
 #include "base/status_macros.h"
+#include "contract/reason.h"
 #include "service/store/names.h"
 
 namespace tensorkv {
@@ -97,8 +98,10 @@ Namespace::Namespace(std::string name, NamespaceConfig config,
       bindings_(std::make_shared<const RuleBindings>(std::move(rule))) {}
 
 absl::Status Namespace::NoSuchKey(absl::string_view key) const {
-  return absl::NotFoundError(absl::StrCat(
-      "key ", Quoted(key), " does not exist in namespace ", Quoted(name_)));
+  return WithReason(
+      absl::NotFoundError(absl::StrCat(
+          "key ", Quoted(key), " does not exist in namespace ", Quoted(name_))),
+      Reason::kKeyNotFound, {{"key", key}});
 }
 
 absl::Status Namespace::CheckNumEntries(size_t num_entries) const {
@@ -214,6 +217,7 @@ NamespaceStatus Namespace::Describe() const {
   MutexLock lock(&mutex_);
   status.rules = bindings_->List();
   status.config.rule = status.rules.back().rule;
+  status.revision = revision_;
   status.num_keys = keys_.size();
   status.updates_applied = updates_applied_;
   status.rounds_open = rounds_open_;

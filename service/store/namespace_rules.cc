@@ -113,6 +113,7 @@ absl::Status Namespace::Bind(absl::string_view pattern, SharedRule rule) {
     SetRuleOf(*key, rule_of(*key), states[key.get()].state);
   }
   bindings_ = std::move(changed);
+  ++revision_;
   return absl::OkStatus();
 }
 
