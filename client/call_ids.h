@@ -7,12 +7,14 @@
 #include <cstdint>
 #include <string>
 
+#include "client/random_bytes.h"
 #include "tensor/requests.h"
 
 namespace tensorkv {
 
-// 16 random bytes, which no two clients have in common.
-std::string RandomClientId();
+// 16 random bytes, which no two clients have in common, not even those of
+// processes that were forked from one.
+inline std::string RandomClientId() { return RandomBytes(16); }
 
 // Names calls so that no two of any clients have the same name. Thread-safe.
 class CallIds {

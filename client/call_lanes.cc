@@ -1,5 +1,7 @@
 #include "client/call_lanes.h"
 
+#include <unistd.h>
+
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -7,12 +9,20 @@
 
 namespace tensorkv {
 
-CallLanes::CallLanes() : prefix_(RandomClientId()) {}
+void CallLanes::BeginAnewAfterFork() {
+  const pid_t process = getpid();
+  if (process == process_) return;
+  process_ = process;
+  prefix_ = RandomClientId();
+  num_lanes_ = 0;
+  idle_.clear();
+}
 
 CallLanes::Place CallLanes::Begin() {
   std::unique_ptr<Lane> lane;
   {
     MutexLock lock(&mutex_);
+    BeginAnewAfterFork();
     if (idle_.empty()) {
       lane = std::make_unique<Lane>();
       lane->client_id = absl::StrCat(prefix_, absl::Hex(num_lanes_++));

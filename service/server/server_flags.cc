@@ -13,8 +13,8 @@
 #include "absl/strings/strip.h"
 #include "base/byte_size.h"
 #include "base/status_macros.h"
+#include "base/version.h"
 #include "service/server/device_choice.h"
-#include "service/server/version.h"
 
 namespace tensorkv {
 namespace {

@@ -246,6 +246,7 @@ NamespaceStatus Namespace::Numbers(const WaitStatus& attempts) const {
   status.uid = uid_;
   status.memory = memory_.used();
   status.device_memory = memory_.used_on_gpus();
+  status.revision = revision_;
   status.num_keys = keys_.size();
   status.updates_applied = updates_applied_;
   status.rounds_open = rounds_open_;

@@ -97,11 +97,13 @@ void Namespace::EndWait(const WaitingCallPtr& call, absl::StatusCode code) {
     if (call->is_finished) return;
     waits_.Remove(call);
     const absl::Duration waited = environment_.alarms->Now() - call->started;
-    call->Fail(
-        absl::Status(code, absl::StrCat("waited ",
-                                        absl::FormatDuration(absl::Trunc(
-                                            waited, absl::Milliseconds(1))),
-                                        ": ", call->Missing())));
+    const absl::Status missing = call->Missing();
+    const std::string text = absl::StrCat(
+        "waited ",
+        absl::FormatDuration(absl::Trunc(waited, absl::Milliseconds(1))), ": ",
+        missing.message());
+    call->Fail(code == missing.code() ? WithMessage(missing, text)
+                                      : absl::Status(code, text));
     Finish(call, replies);
   }
   Send(std::move(replies));
@@ -121,6 +123,7 @@ void Namespace::EndWaits(const absl::Status& status) {
 void Namespace::Send(Replies replies) {
   // Before anybody hears of it.
   replies.dropped_rounds.clear();
+  replies.dropped_updates.clear();
   Report(replies);
   for (const RefPtr<PushCall>& call : replies.pushes) {
     if (call->status.ok()) {

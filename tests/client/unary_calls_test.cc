@@ -95,6 +95,8 @@ TEST_F(UnaryCallsTest, PushPullSendsAndBringsAll) {
           deadline_));
 
   EXPECT_EQ(service_.push_pull_request.push().step(), 9);
+  EXPECT_EQ(service_.push_pull_request.push().max_reply_bytes(),
+            kMaxMessageBytes);
   EXPECT_EQ(service_.push_pull_request.push().entries(0).tensor().data(),
             BytesOf(Patterned(5000, 1)));
   EXPECT_EQ(BytesOf(reply.values.at(0).tensor), BytesOf(Patterned(5000, 2)));
