@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "contract/reason.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/service/store/init_now.h"
@@ -664,6 +665,7 @@ TEST_F(MemoryTensorStoreTest, PushPullOfTooMuchHasNoEffect) {
 
   EXPECT_THAT(*inbox.answer, StatusIs(absl::StatusCode::kResourceExhausted,
                                       HasSubstr("at most 15 bytes, got 16")));
+  EXPECT_EQ(ReasonOf(inbox.answer->status()), Reason::kReplyTooLarge);
   EXPECT_EQ(Pull(PullOf("w"))->version, 1u);
 }
 
