@@ -50,10 +50,23 @@ ReplyCallback<Reply> As(ReplyCallback<StreamedReply> done) {
   };
 }
 
+// What a caller that states 0 takes has no bound: a stream has any size.
+uint64_t MaxReplyBytes(const StreamedRequest& request) {
+  return std::visit(
+      [](const auto& call) -> uint64_t {
+        if constexpr (requires { call.max_reply_bytes; }) {
+          if (call.max_reply_bytes > 0) return call.max_reply_bytes;
+        }
+        return UINT64_MAX;
+      },
+      request);
+}
+
 void Execute(TensorStore& store, Method method, Caller caller,
              StreamedRequest request, CallContext context,
              ReplyCallback<StreamedReply> done) {
   context.caller = std::move(caller);
+  context.max_reply_bytes = MaxReplyBytes(request);
   switch (method) {
     case Method::kInitStream:
       return store.Init(std::get<InitRequest>(std::move(request)),

@@ -249,9 +249,13 @@ absl::StatusOr<Namespace::GroupedEntries> Namespace::Check(
   ASSIGN_OR_RETURN(GroupedEntries entries, GroupByKey(request));
   const uint64_t max_reply_bytes = admission.context.max_reply_bytes;
   if (entries.reply_bytes <= max_reply_bytes) return entries;
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "values of the reply: expected at most ", max_reply_bytes, " bytes, got ",
-      entries.reply_bytes, "; push and pull fewer keys in one call"));
+  return WithReason(
+      absl::ResourceExhaustedError(absl::StrCat(
+          "values of the reply: expected at most ", max_reply_bytes,
+          " bytes, got ", entries.reply_bytes,
+          "; push and pull fewer keys in one call")),
+      Reason::kReplyTooLarge,
+      {{"needed", entries.reply_bytes}, {"available", max_reply_bytes}});
 }
 
 absl::StatusOr<bool> Namespace::Admit(Admission& admission) {

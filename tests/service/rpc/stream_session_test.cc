@@ -261,7 +261,11 @@ TEST_F(StreamSessionTest, StreamWithoutManifestIsInvalid) {
 }
 
 TEST_F(StreamSessionTest, PushPullIsAnsweredWithTheStripesValues) {
-  EXPECT_CALL(store_, PushPull)
+  request_.max_reply_bytes = 5000;
+  EXPECT_CALL(store_,
+              PushPull(::testing::_,
+                       ::testing::Field(&CallContext::max_reply_bytes, 5000u),
+                       ::testing::_))
       .WillOnce(AnswerWith<PullReply>(
           PullReply{{{.version = 2, .tensor = Vector({1, 2, 3})}}}));
   request_.entries.resize(1);

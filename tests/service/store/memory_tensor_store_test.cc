@@ -871,6 +871,7 @@ TEST_F(MemoryTensorStoreTest, PushPullOfTooMuchHasNoEffect) {
 
   EXPECT_THAT(*inbox.answer, StatusIs(absl::StatusCode::kResourceExhausted,
                                       HasSubstr("at most 15 bytes, got 16")));
+  EXPECT_EQ(ReasonOf(inbox.answer->status()), Reason::kReplyTooLarge);
   EXPECT_EQ(Pull(PullOf("w"))->version, 1u);
 }
 
