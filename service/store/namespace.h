@@ -595,10 +595,11 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   const uint64_t uid_;
   const NamespaceConfig config_;
   const WorkerGroupPtr workers_ ABSL_PT_GUARDED_BY(mutex_);
-  const std::unique_ptr<PushMode> mode_;
   const NamespaceEnvironment environment_;
   const bool is_on_host_;
   const NamespaceMemory memory_;
+  // What it keeps is counted by memory_.
+  const std::unique_ptr<PushMode> mode_;
   const std::shared_ptr<CallWindow> calls_;
 
   // Held by who changes rules, while memory is allocated.

@@ -264,10 +264,16 @@ std::optional<Step> Rounds::FirstWithout(
 FailedRounds Rounds::Fail(Step step, const RoundFailurePtr& failure) {
   FailedRounds failed;
   for (auto it = open_.lower_bound(step); it != open_.end();) {
-    for (const auto& [rank, identity] : it->second.contributors) {
-      Owe(rank, it->first, failure);
+    const auto& [open_step, round] = *it;
+    ClosedRound& taken = failed.open.emplace_back(Take(open_step, it->second));
+    for (const auto& [rank, identity] : round.contributors) {
+      Owe(rank, open_step, failure);
     }
-    failed.open.push_back(Take(it->first, it->second));
+    if (const auto owed = owed_.find(open_step); owed != owed_.end()) {
+      owed->second.overhead.Merge(taken.overhead.Split(
+          std::min(taken.overhead.bytes(),
+                   round.contributors.size() * kContributorBytes)));
+    }
     it = open_.erase(it);
   }
   while (!closed_.empty() && closed_.back().step >= step) {

@@ -224,6 +224,7 @@ class Rounds {
     RoundFailurePtr failure;
     // Who owes the step; they rise.
     std::vector<uint32_t> ranks;
+    Reservation overhead;
   };
   using OwedRounds = absl::btree_map<Step, Owed>;
 
