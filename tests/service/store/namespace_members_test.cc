@@ -234,7 +234,7 @@ TEST_F(NamespaceMembersTest, LostWorkerComesBackAndTheRoundCloses) {
 
   ASSERT_OK_AND_ASSIGN(const JoinReply again, TryJoin("b"));
   EXPECT_EQ(again.worker.rank, 1u);
-  EXPECT_EQ(again.step, 0u);
+  EXPECT_EQ(again.next_step, 1u);
   ASSERT_OK(Push(again.worker, 1, 1));
 
   EXPECT_EQ(First(*waiting.Wait()), 11);
@@ -322,7 +322,7 @@ TEST_F(NamespaceMembersTest, WorkerThatComesLaterStartsAfterTheOthers) {
 
   ASSERT_OK_AND_ASSIGN(const JoinReply b, TryJoin("b"));
 
-  EXPECT_EQ(b.step, 5u);
+  EXPECT_EQ(b.next_step, 6u);
   EXPECT_EQ(b.num_workers, 2u);
   ASSERT_OK(Push(a, 6));
   EXPECT_EQ(Value(), 1) << "step 6 needs b";
