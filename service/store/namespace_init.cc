@@ -332,11 +332,13 @@ InitReply Namespace::InsertKeys(const InitRequest& request,
 }
 
 void Namespace::EndPullsOf(const StoredKey& key, Replies& replies) {
-  while (WaitingCall* const watching = watches_.Find(&key)) {
-    const WaitingCallPtr call = watching->shared_from_this();
+  while (KeyWatches::Watch* const watch = watches_.Find(&key)) {
+    const WaitingCallPtr call = watch->call->shared_from_this();
+    watches_.Remove(watch);
+    if (call->is_finished) continue;
     waits_.Remove(call);
     call->Fail(NoSuchKey(key.name()));
-    Finish(call, replies);  // which ends its watches
+    Finish(call, replies);
   }
 }
 

@@ -62,6 +62,12 @@ class Namespace::PullCall final : public WaitingCall {
     }
   }
 
+  // Whether watching all keys would hold the mutex for long.
+  bool is_large() const { return request_.entries.size() > kWatchesPerTurn; }
+  // One turn of what a large call does before Start: looks whether it must wait
+  // and, if so, watches some more of its keys. False after the last turn.
+  bool WatchMore();
+
   bool CanEnd() override;
   absl::Status Missing() const override;
   void Fail(const absl::Status& status) override { answer_ = status; }
@@ -78,6 +84,8 @@ class Namespace::PullCall final : public WaitingCall {
   static constexpr uint64_t kEntryOverheadBytes =
       sizeof(PullEntry) + sizeof(KeyWatches::Watch) + sizeof(KeyPtr) +
       sizeof(Value);
+  // How many keys one turn of the mutex is for.
+  static constexpr size_t kWatchesPerTurn = 1024;
   // Keys of the call that come and go again and again cannot have it look at
   // all the others without end.
   static constexpr int kMaxLooks = 16;
@@ -105,11 +113,13 @@ class Namespace::PullCall final : public WaitingCall {
   absl::StatusOr<bool> ReadAll(PullReply& reply);
   // Has the call wait for the entry at `position`. Errors: NotFound.
   absl::Status WaitFor(size_t position, const StoredKey* key);
-  // Has the call end when one of its keys goes. Errors: NotFound.
-  absl::Status WatchAll();
   // What an entry waits for.
   WaitReason ReasonToWait(const PullEntry& entry) const;
   absl::Status Missing(const PullEntry& entry) const;
+  // Has the call end when one of its next keys goes. Errors: NotFound.
+  absl::Status WatchNext();
+  // Ends some of these watches.
+  void UnwatchNext();
   // Keeps the values of all the call's keys readable, so that one that waits
   // for updates of several busy keys waits for no more than one of each.
   void Pin();
@@ -122,6 +132,7 @@ class Namespace::PullCall final : public WaitingCall {
   const Step reached_;
   uint64_t size_bytes_ = kOverheadBytes;
   ReplyCallback<PullReply> done_;
+  bool has_answer_ = false;
   absl::StatusOr<PullReply> answer_;
   // Where the values of the answer are, unless that is the host.
   std::vector<DeviceIndex> devices_;
@@ -135,7 +146,19 @@ class Namespace::PullCall final : public WaitingCall {
   std::vector<KeyWatches::Watch> watches_;
 };
 
+bool Namespace::PullCall::WatchMore() {
+  has_answer_ = num_looks_ == 0 && CanEnd();
+  if (has_answer_ || request_.wait_for_keys) return false;
+  if (absl::Status status = WatchNext(); !status.ok()) {
+    answer_ = std::move(status);
+    has_answer_ = true;
+    return false;
+  }
+  return watches_.size() < request_.entries.size();
+}
+
 bool Namespace::PullCall::CanEnd() {
+  if (has_answer_) return true;
   PullReply reply;
   const absl::StatusOr<bool> is_ready = Attempt(reply);
   if (!is_ready.ok()) {
@@ -242,18 +265,30 @@ absl::Status Namespace::PullCall::WaitFor(size_t position,
     return namespace_.NoSuchKey(request_.entries[position].key);
   }
   // A wait that cannot end well does not begin.
-  return watches_.empty() ? WatchAll() : absl::OkStatus();
+  return watches_.empty() ? WatchNext() : absl::OkStatus();
 }
 
-absl::Status Namespace::PullCall::WatchAll() {
-  watches_.reserve(request_.entries.size());  // they must stay where they are
-  for (const PullEntry& entry : request_.entries) {
-    const StoredKey* key = namespace_.keys_.Find(entry.key);
-    if (key == nullptr) return namespace_.NoSuchKey(entry.key);
+absl::Status Namespace::PullCall::WatchNext() {
+  const std::vector<PullEntry>& entries = request_.entries;
+  watches_.reserve(entries.size());  // they must stay where they are
+  const size_t end =
+      std::min(watches_.size() + kWatchesPerTurn, entries.size());
+  while (watches_.size() < end) {
+    const std::string& name = entries[watches_.size()].key;
+    const StoredKey* key = namespace_.keys_.Find(name);
+    if (key == nullptr) return namespace_.NoSuchKey(name);
     watches_.push_back({.key = key, .call = this});
     namespace_.watches_.Add(&watches_.back());
   }
   return absl::OkStatus();
+}
+
+void Namespace::PullCall::UnwatchNext() {
+  for (size_t i = 0; i < kWatchesPerTurn && !watches_.empty(); ++i) {
+    KeyWatches::Watch& watch = watches_.back();
+    if (watch.key != nullptr) namespace_.watches_.Remove(&watch);
+    watches_.pop_back();
+  }
 }
 
 void Namespace::PullCall::Pin() {
@@ -271,10 +306,11 @@ void Namespace::PullCall::Unpin() {
   pinned_.clear();
 }
 
-// The keys themselves go without the mutex, in Send.
+// The keys themselves go without the mutex, in Send, and so do the watches of
+// large calls.
 void Namespace::PullCall::Finish() {
   for (const KeyPtr& key : pinned_) --key->num_pulls_pinning;
-  for (KeyWatches::Watch& watch : watches_) namespace_.watches_.Remove(&watch);
+  UnwatchNext();
 }
 
 WaitReason Namespace::PullCall::ReasonToWait(const PullEntry& entry) const {
@@ -331,6 +367,10 @@ absl::Status Namespace::PullCall::Missing() const {
 }
 
 void Namespace::PullCall::Send() {
+  while (!watches_.empty()) {
+    MutexLock lock(&namespace_.mutex_);
+    UnwatchNext();
+  }
   // The cancellation may keep the call, which then keeps no more than itself.
   pinned_ = {};
   watches_ = {};
@@ -390,9 +430,15 @@ void Namespace::Pull(PullRequest request, CallContext context,
     std::move(done)(std::move(status));
     return;
   }
-  Start(std::make_shared<PullCall>(
+  const auto call = std::make_shared<PullCall>(
       this, std::move(request), reached, std::move(context),
-      environment_.alarms->Now(), std::move(done)));
+      environment_.alarms->Now(), std::move(done));
+  for (bool must_watch = call->is_large(); must_watch;) {
+    MutexLock lock(&mutex_);
+    if (call->is_finished) return;  // one of its keys has gone
+    must_watch = call->WatchMore();
+  }
+  Start(call);
 }
 
 void Namespace::EndPullsOfRounds(

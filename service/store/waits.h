@@ -93,19 +93,20 @@ inline std::string BarrierTopic(absl::string_view name) {
 class KeyWatches {
  public:
   struct Watch {
+    // Null once it is removed.
     const StoredKey* key = nullptr;
     WaitingCall* call = nullptr;
     Watch* previous = nullptr;
     Watch* next = nullptr;
   };
 
-  // Both stay until `watch` is removed.
+  // The watch stays where it is until it is removed.
   void Add(Watch* watch);
   void Remove(Watch* watch);
   // Has the watches of a key be of the one that takes its place.
   void Move(const StoredKey* from, const StoredKey* to);
-  // A call that watches the key; null if there is none.
-  WaitingCall* Find(const StoredKey* key) const;
+  // A watch of the key; null if there is none.
+  Watch* Find(const StoredKey* key) const;
 
  private:
   absl::flat_hash_map<const StoredKey*, Watch*> first_;
