@@ -5,15 +5,21 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "client/call_ids.h"
+#include "client/random_bytes.h"
 
 namespace tensorkv {
+namespace {
+
+// So many that no two clients have them in common.
+constexpr size_t kPrefixBytes = 16;
+
+}  // namespace
 
 void CallLanes::BeginAnewAfterFork() {
   const pid_t process = getpid();
   if (process == process_) return;
   process_ = process;
-  prefix_ = RandomClientId();
+  prefix_ = RandomBytes(kPrefixBytes);
   num_lanes_ = 0;
   idle_.clear();
 }

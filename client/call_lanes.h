@@ -58,7 +58,7 @@ class CallLanes {
   void Return(std::unique_ptr<Lane> lane);
 
   Mutex mutex_;
-  // The process whose calls these are, and 16 random bytes.
+  // The process whose calls these are, and its random bytes.
   pid_t process_ ABSL_GUARDED_BY(mutex_) = 0;
   std::string prefix_ ABSL_GUARDED_BY(mutex_);
   uint32_t num_lanes_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -93,7 +93,7 @@ WorkerClient::WorkerClient(std::unique_ptr<Client> client,
     : options_(options),
       client_(std::move(client)),
       environment_(std::move(environment)),
-      is_repeatable_(mode != Mode::kAsync),
+      is_repeatable_(mode == Mode::kSync || mode == Mode::kBounded),
       first_step_(first_step),
       lease_(std::make_unique<LeaseRenewal>(*client_, options.lease)) {}
 

@@ -95,10 +95,16 @@ absl::StatusOr<JoinReply> Namespace::Admit(const JoinRequest& request) {
                                   request.replaces_epoch, mode_->StepOfJoiner(),
                                   environment_.alarms->Now()));
   WatchLeases();
+  // A new process does not have what its former self has pushed ahead; it goes
+  // on where a round may yet fail that is to be pushed again.
+  Step next_step = mode_->NextStepOf(worker.rank);
+  for (const StoredKey* key : busy_keys_) {
+    while (key->rounds->Awaits(worker.rank, next_step - 1)) --next_step;
+  }
   return JoinReply{.worker = worker,
                    .num_workers = workers_->num_workers(),
                    .lease = request.lease,
-                   .next_step = mode_->NextStepOf(worker.rank)};
+                   .next_step = next_step};
 }
 
 absl::StatusOr<KeepAliveReply> Namespace::KeepAlive(

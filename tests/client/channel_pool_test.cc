@@ -24,8 +24,8 @@ std::set<grpc::Channel*> ChannelsOf(const ChannelPool::Lease& lease) {
 }
 
 TEST(MakeChannelArgumentsTest, PingsAsLongAsACallWaits) {
-  const grpc_channel_args arguments =
-      MakeChannelArguments(1 << 20).c_channel_args();
+  const grpc::ChannelArguments channel = MakeChannelArguments(1 << 20);
+  const grpc_channel_args arguments = channel.c_channel_args();
 
   EXPECT_TRUE(std::any_of(arguments.args, arguments.args + arguments.num_args,
                           [](const grpc_arg& each) {

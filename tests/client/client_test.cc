@@ -372,8 +372,9 @@ TEST(ClientConnectTest, ConnectedClientCallsItsServerAndCounts) {
 TEST(ClientConnectTest, PushToNoServerIsUnavailable) {
   FakeService service;
   const std::string target = service.Start();
-  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Client> client,
-                       Client::Connect({.target = target}));
+  ASSERT_OK_AND_ASSIGN(
+      const std::unique_ptr<Client> client,
+      Client::Connect({.target = target, .timeout = absl::Milliseconds(500)}));
   service.Stop();
 
   EXPECT_THAT(

@@ -237,6 +237,19 @@ TEST_F(NamespaceMembersTest, OwedStepComesBeforeAllElseOfItsKey) {
   EXPECT_EQ(store_.KeepAlive({.name_space = "n", .worker = a})->next_step, 3u);
 }
 
+TEST_F(NamespaceMembersTest, WhoComesBackGoesOnFromTheFirstRoundThatIsOpen) {
+  Create({.mode = Mode::kSync, .num_workers = 2});
+  const Worker a = Join("a");
+  const Worker b = Join("b");
+  for (Step step = 1; step <= 3; ++step) ASSERT_OK(Push(a, step));
+  ASSERT_OK(Push(b, 1));
+  EXPECT_EQ(store_.KeepAlive({.name_space = "n", .worker = a})->next_step, 3u);
+
+  LoseAllBut({b});
+
+  EXPECT_EQ(TryJoin("a")->next_step, 2u);
+}
+
 TEST_F(NamespaceMembersTest, WhoLeavesOwesNothing) {
   Create({.mode = Mode::kSync, .num_workers = 3, .max_workers = 4});
   const Worker a = Join("a");
