@@ -7,6 +7,7 @@
 #include "base/status_macros.h"
 #include "grpcpp/support/proto_buffer_reader.h"
 #include "service/rpc/message_codec.h"
+#include "tensor/bool_elements.h"
 #include "tensor/payload_reader.h"
 #include "tensorkv/v1/data.pb.h"
 
@@ -24,6 +25,10 @@ absl::Status PayloadDecoder::ReceivePayloads(grpc::ByteBuffer* bytes,
   grpc::ProtoBufferReader reader(bytes);
   if (!ReadPayloads(&reader, decoded.payloads, tensors)) {
     return absl::InternalError("payload: cannot be read again");
+  }
+  for (const Tensor* tensor : tensors) {
+    const auto size = static_cast<size_t>(tensor->size_bytes());
+    RETURN_IF_ERROR(CheckElements(tensor->dtype(), {tensor->data(), size}));
   }
   bytes->Clear();
   return absl::OkStatus();

@@ -9,6 +9,7 @@
 #include "grpcpp/support/proto_buffer_reader.h"
 #include "service/rpc/message_codec.h"
 #include "service/rpc/stream_request.h"
+#include "tensor/bool_elements.h"
 #include "tensor/stream_codec.h"
 #include "tensorkv/v1/data.pb.h"
 
@@ -49,10 +50,23 @@ ReplyCallback<Reply> As(ReplyCallback<StreamedReply> done) {
   };
 }
 
+// What a caller that states 0 takes has no bound: a stream has any size.
+uint64_t MaxReplyBytes(const StreamedRequest& request) {
+  return std::visit(
+      [](const auto& call) -> uint64_t {
+        if constexpr (requires { call.max_reply_bytes; }) {
+          if (call.max_reply_bytes > 0) return call.max_reply_bytes;
+        }
+        return UINT64_MAX;
+      },
+      request);
+}
+
 void Execute(TensorStore& store, Method method, Caller caller,
              StreamedRequest request, CallContext context,
              ReplyCallback<StreamedReply> done) {
   context.caller = std::move(caller);
+  context.max_reply_bytes = MaxReplyBytes(request);
   switch (method) {
     case Method::kInitStream:
       return store.Init(std::get<InitRequest>(std::move(request)),
@@ -135,9 +149,16 @@ absl::Status StreamSession::ReceivePart(grpc::ByteBuffer* message) {
   if (!CopyRange(&payload, encoded->data, place)) {
     return absl::InternalError("part: cannot be read again");
   }
+  RETURN_IF_ERROR(CheckPart(encoded->part, place));
   call_->AddReceived(encoded->part.size_bytes);
   message->Clear();
   return absl::OkStatus();
+}
+
+absl::Status StreamSession::CheckPart(const PartRange& part,
+                                      const char* elements) const {
+  return CheckElements(call_->tensors()[part.entry]->dtype(),
+                       {elements, part.size_bytes});
 }
 
 // In another form than writers usually give it, or wrong.
@@ -154,6 +175,8 @@ absl::Status StreamSession::ReceiveUnusualPart(grpc::ByteBuffer* message) {
   ASSIGN_OR_RETURN(char* place,
                    Place({part.entry(), part.offset(), part.data().size()}));
   std::memcpy(place, part.data().data(), part.data().size());
+  RETURN_IF_ERROR(
+      CheckPart({part.entry(), part.offset(), part.data().size()}, place));
   call_->AddReceived(part.data().size());
   return absl::OkStatus();
 }

@@ -76,6 +76,8 @@ class StreamSession {
   absl::Status ReceiveUnusualPart(grpc::ByteBuffer* message);
   // The memory that a part goes to.
   absl::StatusOr<char*> Place(const PartRange& part);
+  // Whether the bytes of a part are elements of its tensor.
+  absl::Status CheckPart(const PartRange& part, const char* elements) const;
 
   const Method method_;
   const Caller caller_;

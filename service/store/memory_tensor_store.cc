@@ -16,6 +16,11 @@ absl::Status ShuttingDown() {
                     Reason::kServerStopping);
 }
 
+std::string RuleChange(absl::string_view pattern, absl::string_view rule) {
+  if (pattern.empty()) return absl::StrCat("default rule ", rule);
+  return absl::StrCat("rule ", rule, " for ", Quoted(pattern));
+}
+
 absl::Status WasReplaced(absl::string_view name_space, uint64_t expected,
                          uint64_t actual) {
   const std::string present = absl::StrCat(absl::Hex(actual, absl::kZeroPad16));
@@ -40,6 +45,7 @@ MemoryTensorStore::MemoryTensorStore(const MemoryTensorStoreOptions& options,
                    .pool = std::make_shared<TaskPool>(),
                    .budgets = &budgets_,
                    .next_epoch = &next_epoch_,
+                   .observer = options.observer,
                    .max_wait = options.max_wait,
                    .min_lease = options.min_lease,
                    .max_lease = options.max_lease,
@@ -81,6 +87,13 @@ std::vector<MemoryTensorStore::NamespacePtr> MemoryTensorStore::All() const {
   MutexLock lock(&mutex_);
   for (const auto& [name, name_space] : namespaces_) all.push_back(name_space);
   return all;
+}
+
+void MemoryTensorStore::Report(StoreEvent event, absl::string_view name_space,
+                               absl::string_view detail) const {
+  if (environment_.observer == nullptr) return;
+  if (name_space.empty()) name_space = kDefaultNamespace;
+  environment_.observer->Happened(event, name_space, detail);
 }
 
 CallContext MemoryTensorStore::Bounded(CallContext context) const {
@@ -179,7 +192,19 @@ absl::StatusOr<CreateNamespaceReply> MemoryTensorStore::MakeNamespace(
   ASSIGN_OR_RETURN(
       NamespacePtr created,
       Namespace::Create(request.name_space, request.config, environment_));
-  MutexLock lock(&mutex_);
+  Inserted inserted;
+  {
+    MutexLock lock(&mutex_);
+    ASSIGN_OR_RETURN(inserted, Insert(request, std::move(created)));
+  }
+  if (inserted.is_new) {
+    Report(StoreEvent::kNamespaceCreated, request.name_space, "");
+  }
+  return inserted.reply;
+}
+
+absl::StatusOr<MemoryTensorStore::Inserted> MemoryTensorStore::Insert(
+    const CreateNamespaceRequest& request, NamespacePtr created) {
   const auto existing = namespaces_.find(request.name_space);
   if (existing != namespaces_.end()) {
     const std::string subject =
@@ -190,7 +215,7 @@ absl::StatusOr<CreateNamespaceReply> MemoryTensorStore::MakeNamespace(
           Reason::kNamespaceExists, {{"namespace", request.name_space}});
     }
     if (existing->second->config() == created->config()) {
-      return CreateNamespaceReply{existing->second->uid()};
+      return Inserted{{existing->second->uid()}, /*is_new=*/false};
     }
     return WithReason(
         absl::FailedPreconditionError(absl::StrCat(
@@ -205,7 +230,7 @@ absl::StatusOr<CreateNamespaceReply> MemoryTensorStore::MakeNamespace(
   }
   const CreateNamespaceReply reply = {created->uid()};
   namespaces_.emplace(request.name_space, std::move(created));
-  return reply;
+  return Inserted{reply, /*is_new=*/true};
 }
 
 absl::StatusOr<NamespaceStatus> MemoryTensorStore::DescribeNamespace(
@@ -224,6 +249,12 @@ absl::StatusOr<std::vector<NamespaceStatus>> MemoryTensorStore::ListNamespaces(
   return statuses;
 }
 
+std::vector<NamespaceStatus> MemoryTensorStore::Summaries() const {
+  std::vector<NamespaceStatus> summaries;
+  for (const NamespacePtr& each : All()) summaries.push_back(each->Summarize());
+  return summaries;
+}
+
 absl::Status MemoryTensorStore::DeleteNamespace(absl::string_view name_space,
                                                 const CallContext&) {
   if (name_space.empty() || name_space == kDefaultNamespace) {
@@ -240,32 +271,47 @@ absl::Status MemoryTensorStore::DeleteNamespace(absl::string_view name_space,
       WithReason(absl::NotFoundError(absl::StrCat(
                      "namespace ", Quoted(name_space), " was deleted")),
                  Reason::kNamespaceNotFound, {{"namespace", name_space}}));
+  Report(StoreEvent::kNamespaceDeleted, name_space, "");
   return absl::OkStatus();
 }
 
 absl::Status MemoryTensorStore::SetRule(const SetRuleRequest& request,
                                         const CallContext& context) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
-  return SetRuleOnce(*found, request, context);
+  RETURN_IF_ERROR(SetRuleOnce(*found, request, context));
+  Report(StoreEvent::kRuleChanged, request.name_space,
+         RuleChange(request.key_pattern, request.rule.name));
+  return absl::OkStatus();
 }
 
 absl::Status MemoryTensorStore::UnsetRule(const UnsetRuleRequest& request,
                                           const CallContext& context) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
-  return UnsetRuleOnce(*found, request, context);
+  RETURN_IF_ERROR(UnsetRuleOnce(*found, request, context));
+  Report(StoreEvent::kRuleChanged, request.name_space,
+         absl::StrCat("no rule for ", Quoted(request.key_pattern)));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<RuleSpec> MemoryTensorStore::SetHyperparameters(
     const SetHyperparametersRequest& request, const CallContext& context) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
-  return SetHyperparametersOnce(*found, request, context);
+  ASSIGN_OR_RETURN(RuleSpec rule,
+                   SetHyperparametersOnce(*found, request, context));
+  Report(StoreEvent::kRuleChanged, request.name_space,
+         RuleChange(request.key_pattern, rule.name));
+  return rule;
 }
 
 absl::StatusOr<JoinReply> MemoryTensorStore::Join(const JoinRequest& request,
                                                   const CallContext& context) {
   ASSIGN_OR_RETURN(const NamespacePtr found,
                    Find(request.name_space, request.namespace_uid));
-  return JoinOnce(*found, request, context);
+  ASSIGN_OR_RETURN(JoinReply reply, JoinOnce(*found, request, context));
+  Report(StoreEvent::kWorkerJoined, request.name_space,
+         absl::StrCat("rank ", reply.worker.rank, " (",
+                      Quoted(request.worker_name), ")"));
+  return reply;
 }
 
 absl::StatusOr<KeepAliveReply> MemoryTensorStore::KeepAlive(
@@ -277,7 +323,10 @@ absl::StatusOr<KeepAliveReply> MemoryTensorStore::KeepAlive(
 absl::Status MemoryTensorStore::Leave(const LeaveRequest& request,
                                       const CallContext& context) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
-  return LeaveOnce(*found, request, context);
+  RETURN_IF_ERROR(LeaveOnce(*found, request, context));
+  Report(StoreEvent::kWorkerLeft, request.name_space,
+         absl::StrCat("rank ", request.worker.rank));
+  return absl::OkStatus();
 }
 
 void MemoryTensorStore::Barrier(BarrierRequest request, CallContext context,

@@ -24,7 +24,9 @@
 #include "service/store/device_set.h"
 #include "service/store/memory_budgets.h"
 #include "service/store/namespace.h"
+#include "service/store/namespace_summary.h"
 #include "service/store/staging.h"
+#include "service/store/store_observer.h"
 #include "service/store/tensor_store.h"
 
 namespace tensorkv {
@@ -45,6 +47,8 @@ struct MemoryTensorStoreOptions {
   // Bound on the entries of one call.
   uint32_t max_entries = 100000;
   uint32_t max_namespaces = 1024;
+  // Hears what happens, and outlives the store; may be null.
+  StoreObserver* observer = nullptr;
 };
 
 // Thread-safe. Has the namespace "default" (async, assign) from the start. Who
@@ -52,7 +56,8 @@ struct MemoryTensorStoreOptions {
 class MemoryTensorStore final : public TensorStore,
                                 public NamespaceAdmin,
                                 public Membership,
-                                public Staging {
+                                public Staging,
+                                public NamespaceSummaries {
  public:
   // `devices`, as DeviceSet takes them, and `alarms` outlive the store and
   // every tensor pulled from it. REQUIRES: each of `devices` but the host has a
@@ -116,6 +121,8 @@ class MemoryTensorStore final : public TensorStore,
   void Barrier(BarrierRequest request, CallContext context,
                ReplyCallback<BarrierReply> done) override;
 
+  std::vector<NamespaceStatus> Summaries() const override;
+
   // Ends every waiting call with Unavailable; calls that would wait from now
   // on end so too. For shutdown.
   void CancelWaits();
@@ -129,10 +136,22 @@ class MemoryTensorStore final : public TensorStore,
  private:
   using NamespacePtr = std::shared_ptr<Namespace>;
 
+  struct Inserted {
+    CreateNamespaceReply reply;
+    bool is_new = false;
+  };
+
   absl::StatusOr<CreateNamespaceReply> MakeNamespace(
       const CreateNamespaceRequest& request);
+  // Adds `created`, unless an existing namespace will do.
+  absl::StatusOr<Inserted> Insert(const CreateNamespaceRequest& request,
+                                  NamespacePtr created)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The context of a call that waits no longer than the store lets it.
   CallContext Bounded(CallContext context) const;
+  // Tells the observer.
+  void Report(StoreEvent event, absl::string_view name_space,
+              absl::string_view detail) const;
   // The namespace of that name, and of that uid unless it is 0.
   // Errors: NotFound · FailedPrecondition (another uid).
   absl::StatusOr<NamespacePtr> Find(absl::string_view name_space,

@@ -115,8 +115,6 @@ absl::StatusOr<BytesNeeded> Namespace::BytesFor(const PushRequest& request) {
       .devices = memory_.NoBytes()};
   MutexLock lock(&mutex_);
   absl::Status status = Admit(request.worker);
-  // The call will report the failed round, whatever else is wrong with it.
-  if (status.ok() && HasFailure(request.worker)) return bytes;
   if (status.ok()) {
     const absl::StatusOr<GroupedEntries> entries = GroupByKey(request);
     if (entries.ok()) {
@@ -128,7 +126,7 @@ absl::StatusOr<BytesNeeded> Namespace::BytesFor(const PushRequest& request) {
     }
     status = entries.status();
   }
-  CountRefusal(request, status);
+  CountRefusal(status);
   return status;
 }
 

@@ -152,12 +152,7 @@ struct Exchange {
 };
 
 void End(Exchange& exchange, absl::StatusOr<PullReply> reply) {
-  if (exchange.turn) {
-    if (!reply.ok() && !MayBeMadeAgain(reply.status())) {
-      exchange.turn->Keep(reply.status());
-    }
-    exchange.turn->End();
-  }
+  if (exchange.turn) exchange.turn->End();
   std::move(exchange.done)(std::move(reply));
 }
 
@@ -183,8 +178,10 @@ void PushAndPull(std::shared_ptr<Exchange> exchange) {
   name_space.Push(std::move(its.request), context, &its.names,
                   [exchange = std::move(exchange)](
                       absl::StatusOr<PushReply> pushed) mutable {
+                    if (exchange->turn) {
+                      KeepUnlessNothingHappened(*exchange->turn, pushed);
+                    }
                     if (!pushed.ok()) return End(*exchange, pushed.status());
-                    if (exchange->turn) exchange->turn->Keep(Kept(pushed));
                     PullOf(std::move(exchange));
                   });
 }

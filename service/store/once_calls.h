@@ -23,9 +23,8 @@ namespace tensorkv {
 // the call may be made again: Unavailable, ResourceExhausted, Cancelled and
 // DeadlineExceeded.
 //
-// Of a PushPull the answer to the push is kept, never the values: an attempt
-// that finds it only pulls. An error that the pull met is kept too, such as a
-// failed round, which is reported once only.
+// Of a PushPull the answer to the push is kept, never the values, nor what the
+// pull met: an attempt that finds it only pulls.
 
 void InitOnce(const std::shared_ptr<Namespace>& name_space, InitRequest request,
               const CallContext& context, ReplyCallback<InitReply> done);

@@ -22,6 +22,7 @@ void KeyWatches::Remove(Watch* watch) {
   } else {
     first_.erase(watch->key);
   }
+  watch->key = nullptr;
 }
 
 void KeyWatches::Move(const StoredKey* from, const StoredKey* to) {
@@ -33,9 +34,18 @@ void KeyWatches::Move(const StoredKey* from, const StoredKey* to) {
   first_[to] = moved.mapped();
 }
 
-WaitingCall* KeyWatches::Find(const StoredKey* key) const {
+KeyWatches::Watch* KeyWatches::Find(const StoredKey* key) const {
   const auto it = first_.find(key);
-  return it == first_.end() ? nullptr : it->second->call;
+  return it == first_.end() ? nullptr : it->second;
+}
+
+absl::Status WithMessage(const absl::Status& status, absl::string_view text) {
+  absl::Status with_text(status.code(), text);
+  status.ForEachPayload(
+      [&with_text](absl::string_view url, const absl::Cord& payload) {
+        with_text.SetPayload(url, payload);
+      });
+  return with_text;
 }
 
 std::array<WaitStatus, kNumWaitReasons> Waits::NoWaits() {

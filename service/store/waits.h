@@ -43,8 +43,8 @@ class WaitingCall : public std::enable_shared_from_this<WaitingCall> {
   // Looks whether the call can end. If so, its answer is ready to be sent;
   // if not, `topic` and `reason` say what it waits for.
   virtual bool CanEnd() = 0;
-  // What was missing when it was last looked at.
-  virtual std::string Missing() const = 0;
+  // What was missing when it was last looked at: DeadlineExceeded (WAIT_ENDED).
+  virtual absl::Status Missing() const = 0;
   // Makes `status` the answer.
   virtual void Fail(const absl::Status& status) = 0;
   // What the call keeps while it waits and nothing else counts.
@@ -93,19 +93,20 @@ inline std::string BarrierTopic(absl::string_view name) {
 class KeyWatches {
  public:
   struct Watch {
+    // Null once it is removed.
     const StoredKey* key = nullptr;
     WaitingCall* call = nullptr;
     Watch* previous = nullptr;
     Watch* next = nullptr;
   };
 
-  // Both stay until `watch` is removed.
+  // The watch stays where it is until it is removed.
   void Add(Watch* watch);
   void Remove(Watch* watch);
   // Has the watches of a key be of the one that takes its place.
   void Move(const StoredKey* from, const StoredKey* to);
-  // A call that watches the key; null if there is none.
-  WaitingCall* Find(const StoredKey* key) const;
+  // A watch of the key; null if there is none.
+  Watch* Find(const StoredKey* key) const;
 
  private:
   absl::flat_hash_map<const StoredKey*, Watch*> first_;
@@ -151,6 +152,9 @@ class Waits {
   size_t num_parked_ = 0;
   std::array<WaitStatus, kNumWaitReasons> statuses_ = NoWaits();
 };
+
+// `status` with its reason, but saying `text`.
+absl::Status WithMessage(const absl::Status& status, absl::string_view text);
 
 }  // namespace tensorkv
 

@@ -95,6 +95,19 @@ TEST_F(PayloadDecoderTest, OtherFieldOrdersGoThroughTheGeneratedCode) {
   EXPECT_EQ(staging_.num_allocate_calls(), 0);
 }
 
+TEST_F(PayloadDecoderTest, WhatIsNoBoolIsRefused) {
+  InitRequest init;
+  init.entries.push_back({"a", testing::Full({2}, 1, DType::kBool)});
+  v1::InitRequest proto;
+  ToProto(init, &proto);
+  (*proto.mutable_entries(0)->mutable_tensor()->mutable_data())[1] = 2;
+  grpc::ByteBuffer bytes = Bytes(proto.SerializeAsString());
+
+  EXPECT_THAT(decoder_.Init(&bytes),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("expected bools of 0 or 1, got 2")));
+}
+
 TEST_F(PayloadDecoderTest, RefusedMemoryRefusesTheRequest) {
   staging_.set_allocate_status(absl::ResourceExhaustedError("budget"));
   grpc::ByteBuffer bytes = Encoded<v1::PushRequest>(Push());

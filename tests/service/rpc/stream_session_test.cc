@@ -110,6 +110,14 @@ TEST_F(StreamSessionTest, PartsBecomeOnePush) {
   EXPECT_EQ(std::get<PushReply>(***outcome_).results[1].version, 5u);
 }
 
+TEST_F(StreamSessionTest, WhatIsNoBoolIsRefused) {
+  request_.entries[0].tensor = testing::Full({12}, 1, DType::kBool);
+
+  v1::PushChunk part = Part(0, 0, 12);
+  (*part.mutable_part()->mutable_data())[3] = 2;
+  ExpectRefused(part, "expected bools of 0 or 1, got 2");
+}
+
 TEST_F(StreamSessionTest, StripesBecomeOnePush) {
   request_.entries.resize(1);
   request_.entries[0].tensor = testing::Full({40}, 3);  // 160 bytes: 64 + 96
@@ -253,7 +261,11 @@ TEST_F(StreamSessionTest, StreamWithoutManifestIsInvalid) {
 }
 
 TEST_F(StreamSessionTest, PushPullIsAnsweredWithTheStripesValues) {
-  EXPECT_CALL(store_, PushPull)
+  request_.max_reply_bytes = 5000;
+  EXPECT_CALL(store_,
+              PushPull(::testing::_,
+                       ::testing::Field(&CallContext::max_reply_bytes, 5000u),
+                       ::testing::_))
       .WillOnce(AnswerWith<PullReply>(
           PullReply{{{.version = 2, .tensor = Vector({1, 2, 3})}}}));
   request_.entries.resize(1);
