@@ -123,7 +123,7 @@ TEST_F(HttpEndpointTest, QueriesAreIgnored) {
 }
 
 TEST_F(HttpEndpointTest, WhatIsNoRequestIsRefused) {
-  EXPECT_EQ(HttpGet(endpoint_->bound_port(), "", "garbage").code, 400);
+  EXPECT_EQ(HttpGet(endpoint_->bound_port(), "/a b").code, 400);
 }
 
 TEST_F(HttpEndpointTest, OtherMethodsAreRefused) {
