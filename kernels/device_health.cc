@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "contract/reason.h"
 
 namespace tensorkv {
 
@@ -16,8 +17,9 @@ absl::Status DeviceHealth::Fail(const absl::Status& cause) {
   {
     MutexLock lock(&mutex_);
     if (!status_.ok()) return status_;
-    status_ = absl::UnavailableError(
-        absl::StrCat(device_, " has failed: ", cause.message()));
+    status_ = WithReason(absl::UnavailableError(absl::StrCat(
+                             device_, " has failed: ", cause.message())),
+                         Reason::kDeviceFailed, {{"device", device_}});
     has_failed_ = true;
   }
   MutexLock lock(&listener_mutex_);

@@ -25,7 +25,7 @@ void AddNamespaceCommands(CLI::App& app, Action& action);
 // workers.
 void AddWorkersCommand(CLI::App& app, Action& action);
 
-// rule set, rule get, rule tune.
+// rule set, rule unset, rule get, rule tune.
 void AddRuleCommands(CLI::App& app, Action& action);
 
 // server.

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "contract/reason.h"
 #include "grpcpp/support/proto_buffer_reader.h"
 #include "service/rpc/message_codec.h"
 #include "service/rpc/stream_request.h"
@@ -135,7 +136,9 @@ absl::StatusOr<char*> StreamSession::Place(const PartRange& part) {
   RETURN_IF_ERROR(parts_->Accept(part));
   const absl::Span<Tensor* const> tensors = call_->tensors();
   if (tensors.empty()) {
-    return absl::AbortedError("the call ended while it was prepared");
+    return WithReason(
+        absl::AbortedError("the call ended while it was prepared"),
+        Reason::kStripeFailed);
   }
   return tensors[part.entry]->mutable_data() + part.offset;
 }

@@ -214,9 +214,10 @@ void StripedCall::EndWith(absl::StatusOr<StreamedReply> reply) {
   {
     MutexLock lock(&mutex_);
     if (end_) return;
-    stripes =
-        End(shared.ok() ? absl::AlreadyExistsError("this call has been made")
-                        : shared.status());
+    stripes = End(shared.ok() ? WithReason(absl::AlreadyExistsError(
+                                               "this call has been made"),
+                                           Reason::kStripeExists)
+                              : shared.status());
   }
   Tell(std::move(stripes), [&shared](uint32_t) { return shared; });
 }

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "contract/reason.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/testing/status_matchers.h"
@@ -26,6 +27,7 @@ TEST(DeviceHealthTest, FirstCauseStaysAndIsUnavailable) {
 
   EXPECT_THAT(health.status(), StatusIs(absl::StatusCode::kUnavailable,
                                         "cuda:1 has failed: lost"));
+  EXPECT_EQ(ReasonOf(health.status()), Reason::kDeviceFailed);
 }
 
 class DeviceHealthListenerTest : public ::testing::Test {

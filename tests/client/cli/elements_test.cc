@@ -41,8 +41,13 @@ TEST_P(IntegerElementsTest, KeepTheirSign) {
   EXPECT_EQ(IntegerAt(tensor, 1), 127);
 }
 
-TEST(ElementsTest, UnsignedBytesHaveNoSign) {
+TEST(ElementsTest, UnsignedIntegersHaveNoSign) {
   EXPECT_EQ(IntegerAt(Vector({255}, DType::kU8), 0), 255);
+  EXPECT_EQ(IntegerAt(Vector({65535}, DType::kU16), 0), 65535);
+  EXPECT_EQ(IntegerAt(Vector({4294967295.0}, DType::kU32), 0), 4294967295);
+  EXPECT_EQ(IntegerText(Vector({0x1p63}, DType::kU64), 0),
+            "9223372036854775808");
+  EXPECT_EQ(IntegerText(Vector({-1}, DType::kI64), 0), "-1");
 }
 
 TEST(ElementsTest, AnyByteButZeroIsTrue) {

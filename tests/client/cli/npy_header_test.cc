@@ -23,16 +23,15 @@ struct Spelling {
 };
 
 class NpyDTypesTest : public ::testing::TestWithParam<Spelling> {};
-INSTANTIATE_TEST_SUITE_P(, NpyDTypesTest,
-                         ::testing::Values(Spelling{"<f4", DType::kF32},
-                                           Spelling{"<f8", DType::kF64},
-                                           Spelling{"<f2", DType::kF16},
-                                           Spelling{"|i1", DType::kI8},
-                                           Spelling{"|u1", DType::kU8},
-                                           Spelling{"<i2", DType::kI16},
-                                           Spelling{"<i4", DType::kI32},
-                                           Spelling{"<i8", DType::kI64},
-                                           Spelling{"|b1", DType::kBool}));
+INSTANTIATE_TEST_SUITE_P(
+    , NpyDTypesTest,
+    ::testing::Values(
+        Spelling{"<f4", DType::kF32}, Spelling{"<f8", DType::kF64},
+        Spelling{"<f2", DType::kF16}, Spelling{"|i1", DType::kI8},
+        Spelling{"|u1", DType::kU8}, Spelling{"<i2", DType::kI16},
+        Spelling{"<i4", DType::kI32}, Spelling{"<i8", DType::kI64},
+        Spelling{"<u2", DType::kU16}, Spelling{"<u4", DType::kU32},
+        Spelling{"<u8", DType::kU64}, Spelling{"|b1", DType::kBool}));
 
 TEST_P(NpyDTypesTest, AreReadAndWritten) {
   ASSERT_OK_AND_ASSIGN(const NpyHeader header,

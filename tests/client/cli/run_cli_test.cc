@@ -206,6 +206,9 @@ TEST_F(StoreCliTest, RulesAreSetTunedAndPrinted) {
               AllOf(HasSubstr("*.bias   adam"), HasSubstr("*        sgd")));
   EXPECT_THAT(Print("rule get --output=json"),
               HasSubstr("{\"pattern\":\"*.bias\",\"rule\":\"adam\""));
+
+  EXPECT_EQ(Print("rule unset *.bias"), "");
+  EXPECT_THAT(Print("rule get"), ::testing::Not(HasSubstr("*.bias")));
 }
 
 TEST_F(StoreCliTest, FailedCallIsOneLineAndExitCode1) {
