@@ -4,6 +4,8 @@
 #include <iterator>
 #include <utility>
 
+#include "contract/reason.h"
+
 namespace tensorkv {
 
 void KeyWatches::Add(Watch* watch) {
@@ -41,10 +43,9 @@ KeyWatches::Watch* KeyWatches::Find(const StoredKey* key) const {
 
 absl::Status WithMessage(const absl::Status& status, absl::string_view text) {
   absl::Status with_text(status.code(), text);
-  status.ForEachPayload(
-      [&with_text](absl::string_view url, const absl::Cord& payload) {
-        with_text.SetPayload(url, payload);
-      });
+  if (auto reason = status.GetPayload(kErrorInfoTypeUrl)) {
+    with_text.SetPayload(kErrorInfoTypeUrl, *std::move(reason));
+  }
   return with_text;
 }
 

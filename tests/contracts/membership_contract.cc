@@ -280,7 +280,7 @@ TEST_P(MembershipContractTest, FailedRoundIsToBePushedAgain) {
   EXPECT_THAT(a.Barrier("b is lost"), StatusIs(StatusCode::kAborted));
   ASSERT_OK_AND_ASSIGN(const JoinReply joined,
                        sync.TryJoin("b", absl::Minutes(5)));
-  EXPECT_EQ(joined.next_step, 2u);
+  EXPECT_EQ(joined.next_step, 1u);
   const Caller b = sync.As(joined.worker);
   ASSERT_OK(sync.Join("c", kShortLease));
 

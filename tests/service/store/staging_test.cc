@@ -385,11 +385,15 @@ TEST_F(StagingTest, SumOfStagedTensorsIsCountedExactly) {
 
 TEST_F(StagingTest, RoundOfStagedContributionsIsCountedExactly) {
   CreateSyncNamespace(2);
+  for (uint32_t rank : {0, 1})
+    ASSERT_OK(
+        Push(SyncPush(rank, 1, *Tensor::Filled(DType::kF32, {kLarge}, 0))));
+  // With what the key remembers of its rounds.
   const uint64_t used = store_.used_bytes();
 
-  ASSERT_OK(Push(SyncPush(0, 1, Staged(1, {kLarge}, "sync"))));
+  ASSERT_OK(Push(SyncPush(0, 2, Staged(1, {kLarge}, "sync"))));
   EXPECT_EQ(Memory("sync").contributions, kOwnBufferBytes);
-  ASSERT_OK(Push(SyncPush(1, 1, Staged(2, {kLarge}, "sync"))));
+  ASSERT_OK(Push(SyncPush(1, 2, Staged(2, {kLarge}, "sync"))));
 
   EXPECT_EQ(Last(Pull("w", "sync")), 3);
   EXPECT_EQ(store_.used_bytes(), used);
@@ -397,11 +401,13 @@ TEST_F(StagingTest, RoundOfStagedContributionsIsCountedExactly) {
 
 TEST_F(StagingTest, RoundOfOneContributionTakesItsBuffer) {
   CreateSyncNamespace(1);
+  ASSERT_OK(Push(SyncPush(0, 1, *Tensor::Filled(DType::kF32, {kLarge}, 0))));
+  // With what the key remembers of its rounds.
   const uint64_t used = store_.used_bytes();
   Tensor tensor = Staged(1, {kLarge}, "sync");
   const char* const memory = tensor.data();
 
-  ASSERT_OK(Push(SyncPush(0, 1, std::move(tensor))));
+  ASSERT_OK(Push(SyncPush(0, 2, std::move(tensor))));
 
   EXPECT_EQ(Pull("w", "sync").tensor.data(), memory);
   EXPECT_EQ(store_.used_bytes(), used);
