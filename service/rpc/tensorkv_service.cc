@@ -25,8 +25,9 @@ constexpr int64_t kNothingInline = -1;
 // Responds with what `answer` returns.
 template <typename Answer>
 auto Answering(Answer answer) {
-  return [answer](grpc::ByteBuffer* request, CallContext, Responder respond) {
-    std::move(respond)(answer(request));
+  return [answer](grpc::ByteBuffer* request, const CallContext& context,
+                  Responder respond) {
+    std::move(respond)(answer(request, context));
   };
 }
 
@@ -39,6 +40,7 @@ TensorKvService::TensorKvService(Handlers* handlers,
       streams_(*streams),
       incarnation_(*streams->incarnation),
       observer_(*observer) {
+  streams_.pool = &pool_;
   Add(Method::kInit, &Handlers::Init);
   Add(Method::kPush, &Handlers::Push);
   Add(Method::kPull, &Handlers::Pull);
@@ -115,7 +117,7 @@ void TensorKvService::AddHandler(Method method, int64_t max_bytes_inline,
           call->responder()(status);
         } else if (static_cast<int64_t>(bytes->Length()) > max_bytes_inline) {
           pool_.Submit(context->peer(), [&handler, bytes, call] {
-            if (!call->context().cancellation->is_cancelled()) {
+            if (!call->is_cancelled()) {
               return handler(bytes, call->context(), call->responder());
             }
             call->responder()(absl::CancelledError("the caller has given up"));

@@ -21,22 +21,25 @@ namespace tensorkv {
 // Routes the calls of every implemented method to its handler. Thread-safe.
 //
 // Requests and replies pass as bytes, so that the handlers own the messages
-// they decode: a contribution outlives its call. Nothing that takes long, or
-// may block, runs on gRPC's few threads: requests of more than 1 MiB, and verbs
-// that read or change many keys, run on a pool, where a peer never takes all
-// threads. So whatever the others do, leases are renewed and small calls go on.
-// (Generated services would
+// they decode: a contribution outlives its call. (Generated services would
 // also answer Unimplemented to bytes that are no message.) Methods that are
 // not implemented are not registered: see UnimplementedService.
+//
+// Nothing that takes long, or may block, runs on gRPC's few threads: requests
+// of more than 1 MiB (messages of 2 MiB, in streams), and verbs that read or
+// change many keys, run on a pool, where a peer never takes all threads. So
+// whatever the others do, leases are renewed and small calls go on.
 class TensorKvService final : public grpc::Service {
  public:
-  // All outlive the server that this service is registered with.
+  // All outlive the server that this service is registered with; the pool of
+  // the streams is the service's own.
   TensorKvService(Handlers* handlers, const StreamCall::Environment* streams,
                   CallObserver* observer);
 
  private:
   using Waiting = void (Handlers::*)(grpc::ByteBuffer*, CallContext, Responder);
-  using Immediate = Handlers::Answer (Handlers::*)(grpc::ByteBuffer*);
+  using Immediate = Handlers::Answer (Handlers::*)(grpc::ByteBuffer*,
+                                                   const CallContext&);
   using Handler =
       std::function<void(grpc::ByteBuffer*, CallContext, Responder)>;
 
@@ -50,7 +53,7 @@ class TensorKvService final : public grpc::Service {
   int AddPath(Method method, grpc::internal::RpcMethod::RpcType type);
 
   Handlers& handlers_;
-  const StreamCall::Environment& streams_;
+  StreamCall::Environment streams_;
   const Incarnation& incarnation_;
   CallObserver& observer_;
   // gRPC points to them.

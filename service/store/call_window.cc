@@ -120,7 +120,7 @@ void CallWindow::Enter(const CallIdentity& identity, const CallContext& context,
   const auto enter = [&]() -> absl::StatusOr<std::optional<Turn>> {
     Dropped dropped;  // goes after the lock
     MutexLock lock(&mutex_);
-    ASSIGN_OR_RETURN(Call * call, FindOrAdd(identity, dropped));
+    ASSIGN_OR_RETURN(Call * call, FindOrAdd(context.caller, identity, dropped));
     if (!call->has_turn) return BeginTurn(*call);
     ASSIGN_OR_RETURN(
         waiter, Park(*call, identity.request_bytes, context.timeout, on_turn));
@@ -139,12 +139,13 @@ void CallWindow::Enter(const CallIdentity& identity, const CallContext& context,
 }
 
 absl::StatusOr<CallWindow::Call*> CallWindow::FindOrAdd(
-    const CallIdentity& identity, Dropped& dropped) {
+    const Caller& caller, const CallIdentity& identity, Dropped& dropped) {
   RETURN_IF_ERROR(CheckId(identity.id));
   Trim(dropped);
   DropOldClients();
-  ASSIGN_OR_RETURN(Client * client,
-                   FindOrAddClient(identity.id.client_id, dropped));
+  ASSIGN_OR_RETURN(
+      Client * client,
+      FindOrAddClient({caller.name, identity.id.client_id}, dropped));
   const uint64_t sequence = identity.id.sequence;
   const auto known = client->calls.find(sequence);
   if (known != client->calls.end()) {
@@ -152,7 +153,7 @@ absl::StatusOr<CallWindow::Call*> CallWindow::FindOrAdd(
       return &known->second;
     }
     return WithReason(absl::InvalidArgumentError(absl::StrCat(
-                          NameOf(client->id, sequence),
+                          NameOf(client->key.second, sequence),
                           ": expected the request that it was made with, got "
                           "another one by the same call_id")),
                       Reason::kCallIdReused);
@@ -174,8 +175,8 @@ absl::StatusOr<CallWindow::Call*> CallWindow::FindOrAdd(
 }
 
 absl::StatusOr<CallWindow::Client*> CallWindow::FindOrAddClient(
-    const std::string& id, Dropped& dropped) {
-  const auto known = clients_.find(id);
+    const ClientKey& key, Dropped& dropped) {
+  const auto known = clients_.find(key);
   if (known != clients_.end()) {
     Client* const client = known->second.get();
     client->last_used = alarms_.Now();
@@ -190,14 +191,16 @@ absl::StatusOr<CallWindow::Client*> CallWindow::FindOrAddClient(
             absl::FormatDuration(options_.max_age), " without a call")),
         Reason::kLimitReached, {{"limit", options_.max_clients}});
   }
-  ASSIGN_OR_RETURN(Reservation reservation,
-                   Reserve(kClientOverheadBytes + id.size(), nullptr, dropped));
+  ASSIGN_OR_RETURN(
+      Reservation reservation,
+      Reserve(kClientOverheadBytes + key.first.size() + key.second.size(),
+              nullptr, dropped));
   auto client = std::make_unique<Client>();
-  client->id = id;
+  client->key = key;
   client->last_used = alarms_.Now();
   client->use = by_use_.insert(by_use_.end(), client.get());
   client->reservation = std::move(reservation);
-  return (clients_[id] = std::move(client)).get();
+  return (clients_[key] = std::move(client)).get();
 }
 
 absl::StatusOr<Reservation> CallWindow::Reserve(uint64_t bytes,
@@ -227,7 +230,7 @@ absl::Status CallWindow::CheckRemembered(const Client& client,
   if (sequence > client.forgotten) return absl::OkStatus();
   return WithReason(
       absl::FailedPreconditionError(absl::StrCat(
-          NameOf(client.id, sequence), ": expected a sequence above ",
+          NameOf(client.key.second, sequence), ": expected a sequence above ",
           client.forgotten,
           ": what came before is remembered no more, so that nobody can tell "
           "whether this call has been made")),
@@ -245,9 +248,9 @@ absl::StatusOr<std::shared_ptr<CallWindow::Waiter>> CallWindow::Park(
     TurnCallback& on_turn) {
   RETURN_IF_ERROR(no_waits_);
   if (call.waiters.size() >= kMaxWaiters) {
-    return absl::UnavailableError(
-        absl::StrCat(NameOf(call.client->id, call.sequence), ": ", kMaxWaiters,
-                     " repeats of it wait for their first attempt"));
+    return absl::UnavailableError(absl::StrCat(
+        NameOf(call.client->key.second, call.sequence), ": ", kMaxWaiters,
+        " repeats of it wait for their first attempt"));
   }
   ASSIGN_OR_RETURN(
       Reservation reservation,
@@ -289,7 +292,7 @@ void CallWindow::EndWait(const std::shared_ptr<Waiter>& waiter,
     call.waiters.erase(
         std::find(call.waiters.begin(), call.waiters.end(), waiter));
     on_turn = TakeCallback(*waiter);
-    name = NameOf(call.client->id, call.sequence);
+    name = NameOf(call.client->key.second, call.sequence);
   }
   alarms_.Cancel(waiter->alarm);
   const absl::Duration waited = alarms_.Now() - waiter->started;
@@ -301,10 +304,11 @@ void CallWindow::EndWait(const std::shared_ptr<Waiter>& waiter,
           ": an earlier attempt of ", name, " is still under way")));
 }
 
-absl::StatusOr<bool> CallWindow::Knows(const CallId& id) const {
+absl::StatusOr<bool> CallWindow::Knows(const Caller& caller,
+                                       const CallId& id) const {
   RETURN_IF_ERROR(CheckId(id));
   MutexLock lock(&mutex_);
-  const auto client = clients_.find(id.client_id);
+  const auto client = clients_.find(ClientKey(caller.name, id.client_id));
   if (client == clients_.end()) return false;
   if (client->second->calls.contains(id.sequence)) return true;
   RETURN_IF_ERROR(CheckRemembered(*client->second, id.sequence));
@@ -406,16 +410,16 @@ void CallWindow::DropOldClients() {
   const absl::Duration oldest = alarms_.Now() - options_.max_age;
   while (!by_use_.empty() && by_use_.front()->last_used <= oldest &&
          by_use_.front()->calls.empty()) {
-    const std::string id = by_use_.front()->id;
+    const ClientKey key = by_use_.front()->key;
     by_use_.pop_front();
-    clients_.erase(id);
+    clients_.erase(key);
   }
 }
 
 void CallWindow::ForgetIfUnused(Client& client) {
   if (!client.calls.empty() || client.forgotten > 0) return;
   by_use_.erase(client.use);
-  clients_.erase(std::string(client.id));
+  clients_.erase(ClientKey(client.key));
 }
 
 void CallWindow::Drop(Call& call, Dropped& dropped) {

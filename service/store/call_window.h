@@ -60,6 +60,9 @@ struct CallWindowOptions {
 
 // Recognises repeated calls. Thread-safe; owned by shared_ptr.
 //
+// A client is a caller and a client id: who knows another caller's client id
+// neither reads its answers nor takes its place.
+//
 // Whoever makes a call enters here first and gets a turn: the attempts of a
 // call take turns, one after another. A turn knows the answer that an earlier
 // one has kept, if any; without it, the call is to be made. Attempts that must
@@ -132,7 +135,7 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
   // Whether an attempt of that call has a turn or has left an answer, so that
   // what would speak against a new call does not count.
   // Errors: InvalidArgument and FailedPrecondition as of Enter.
-  absl::StatusOr<bool> Knows(const CallId& id) const;
+  absl::StatusOr<bool> Knows(const Caller& caller, const CallId& id) const;
 
   // Ends all waits with `status`, also those that would begin later.
   void EndWaits(const absl::Status& status);
@@ -146,6 +149,8 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
 
  private:
   struct Client;
+  // The name of a caller, and the client id that it goes by.
+  using ClientKey = std::pair<std::string, std::string>;
   // An attempt that waits for its turn.
   struct Waiter {
     Call* call = nullptr;
@@ -167,7 +172,7 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
     std::list<Call*>::iterator age;
   };
   struct Client {
-    std::string id;
+    ClientKey key;
     std::map<uint64_t, Call> calls;
     uint32_t num_ended = 0;
     // The call that ended last, while it has no turn.
@@ -184,9 +189,10 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
   CallWindow(const CallWindowOptions& options, Alarms* alarms,
              RefPtr<BudgetAccount> account);
 
-  absl::StatusOr<Call*> FindOrAdd(const CallIdentity& call, Dropped& dropped)
+  absl::StatusOr<Call*> FindOrAdd(const Caller& caller,
+                                  const CallIdentity& call, Dropped& dropped)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<Client*> FindOrAddClient(const std::string& id,
+  absl::StatusOr<Client*> FindOrAddClient(const ClientKey& key,
                                           Dropped& dropped)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The call to drop first for want of bytes; null if there is none.
@@ -227,7 +233,7 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
   const RefPtr<BudgetAccount> account_;
 
   mutable Mutex mutex_;
-  absl::flat_hash_map<std::string, std::unique_ptr<Client>> clients_
+  absl::flat_hash_map<ClientKey, std::unique_ptr<Client>> clients_
       ABSL_GUARDED_BY(mutex_);
   // Clients by last use, the oldest first.
   std::list<Client*> by_use_ ABSL_GUARDED_BY(mutex_);

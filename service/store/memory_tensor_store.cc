@@ -16,6 +16,11 @@ absl::Status ShuttingDown() {
                     Reason::kServerStopping);
 }
 
+std::string RuleChange(absl::string_view pattern, absl::string_view rule) {
+  if (pattern.empty()) return absl::StrCat("default rule ", rule);
+  return absl::StrCat("rule ", rule, " for ", Quoted(pattern));
+}
+
 absl::Status WasReplaced(absl::string_view name_space, uint64_t expected,
                          uint64_t actual) {
   const std::string present = absl::StrCat(absl::Hex(actual, absl::kZeroPad16));
@@ -40,6 +45,7 @@ MemoryTensorStore::MemoryTensorStore(const MemoryTensorStoreOptions& options,
                    .pool = std::make_shared<TaskPool>(),
                    .budgets = &budgets_,
                    .next_epoch = &next_epoch_,
+                   .observer = options.observer,
                    .max_wait = options.max_wait,
                    .min_lease = options.min_lease,
                    .max_lease = options.max_lease,
@@ -83,6 +89,13 @@ std::vector<MemoryTensorStore::NamespacePtr> MemoryTensorStore::All() const {
   return all;
 }
 
+void MemoryTensorStore::Report(StoreEvent event, absl::string_view name_space,
+                               absl::string_view detail) const {
+  if (environment_.observer == nullptr) return;
+  if (name_space.empty()) name_space = kDefaultNamespace;
+  environment_.observer->Happened(event, name_space, detail);
+}
+
 CallContext MemoryTensorStore::Bounded(CallContext context) const {
   context.timeout = std::min(context.timeout, environment_.max_wait);
   return context;
@@ -124,43 +137,49 @@ void MemoryTensorStore::PushPull(PushRequest request, CallContext context,
                std::move(done));
 }
 
-absl::StatusOr<DeleteReply> MemoryTensorStore::Delete(DeleteRequest request) {
+absl::StatusOr<DeleteReply> MemoryTensorStore::Delete(
+    DeleteRequest request, const CallContext& context) {
   ASSIGN_OR_RETURN(const NamespacePtr found,
                    Find(request.name_space, request.namespace_uid));
-  return DeleteOnce(*found, request);
+  return DeleteOnce(*found, request, context);
 }
 
-absl::StatusOr<ListReply> MemoryTensorStore::List(const ListRequest& request) {
+absl::StatusOr<ListReply> MemoryTensorStore::List(const ListRequest& request,
+                                                  const CallContext&) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
   return found->List(request);
 }
 
-absl::StatusOr<StatReply> MemoryTensorStore::Stat(const StatRequest& request) {
+absl::StatusOr<StatReply> MemoryTensorStore::Stat(const StatRequest& request,
+                                                  const CallContext&) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
   return found->Stat(request);
 }
 
-absl::Status MemoryTensorStore::CheckInit(const InitRequest& request) {
+absl::Status MemoryTensorStore::CheckInit(const InitRequest& request,
+                                          const CallContext& context) {
   ASSIGN_OR_RETURN(const NamespacePtr found,
                    Find(request.name_space, request.namespace_uid));
-  return found->CheckInit(request);
+  return found->CheckInit(request, context.caller);
 }
 
-absl::Status MemoryTensorStore::CheckPush(const PushRequest& request) {
+absl::Status MemoryTensorStore::CheckPush(const PushRequest& request,
+                                          const CallContext& context) {
   ASSIGN_OR_RETURN(const NamespacePtr found,
                    Find(request.name_space, request.namespace_uid));
-  return found->CheckPush(request);
+  return found->CheckPush(request, context.caller);
 }
 
 absl::Status MemoryTensorStore::Allocate(absl::string_view name_space,
-                                         absl::Span<Tensor* const> tensors) {
+                                         absl::Span<Tensor* const> tensors,
+                                         const CallContext&) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(name_space));
   return found->Allocate(tensors);
 }
 
 absl::StatusOr<CreateNamespaceReply> MemoryTensorStore::CreateNamespace(
-    const CreateNamespaceRequest& request) {
-  return CreateNamespaceOnce(*calls_, request,
+    const CreateNamespaceRequest& request, const CallContext& context) {
+  return CreateNamespaceOnce(*calls_, request, context,
                              [&] { return MakeNamespace(request); });
 }
 
@@ -173,7 +192,19 @@ absl::StatusOr<CreateNamespaceReply> MemoryTensorStore::MakeNamespace(
   ASSIGN_OR_RETURN(
       NamespacePtr created,
       Namespace::Create(request.name_space, request.config, environment_));
-  MutexLock lock(&mutex_);
+  Inserted inserted;
+  {
+    MutexLock lock(&mutex_);
+    ASSIGN_OR_RETURN(inserted, Insert(request, std::move(created)));
+  }
+  if (inserted.is_new) {
+    Report(StoreEvent::kNamespaceCreated, request.name_space, "");
+  }
+  return inserted.reply;
+}
+
+absl::StatusOr<MemoryTensorStore::Inserted> MemoryTensorStore::Insert(
+    const CreateNamespaceRequest& request, NamespacePtr created) {
   const auto existing = namespaces_.find(request.name_space);
   if (existing != namespaces_.end()) {
     const std::string subject =
@@ -184,7 +215,7 @@ absl::StatusOr<CreateNamespaceReply> MemoryTensorStore::MakeNamespace(
           Reason::kNamespaceExists, {{"namespace", request.name_space}});
     }
     if (existing->second->config() == created->config()) {
-      return CreateNamespaceReply{existing->second->uid()};
+      return Inserted{{existing->second->uid()}, /*is_new=*/false};
     }
     return WithReason(
         absl::FailedPreconditionError(absl::StrCat(
@@ -199,17 +230,17 @@ absl::StatusOr<CreateNamespaceReply> MemoryTensorStore::MakeNamespace(
   }
   const CreateNamespaceReply reply = {created->uid()};
   namespaces_.emplace(request.name_space, std::move(created));
-  return reply;
+  return Inserted{reply, /*is_new=*/true};
 }
 
 absl::StatusOr<NamespaceStatus> MemoryTensorStore::DescribeNamespace(
-    absl::string_view name_space) {
+    absl::string_view name_space, const CallContext&) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(name_space));
   return found->Describe();
 }
 
-absl::StatusOr<std::vector<NamespaceStatus>>
-MemoryTensorStore::ListNamespaces() {
+absl::StatusOr<std::vector<NamespaceStatus>> MemoryTensorStore::ListNamespaces(
+    const CallContext&) {
   std::vector<NamespaceStatus> statuses;
   for (const NamespacePtr& each : All()) {
     statuses.push_back(each->Describe());
@@ -218,7 +249,14 @@ MemoryTensorStore::ListNamespaces() {
   return statuses;
 }
 
-absl::Status MemoryTensorStore::DeleteNamespace(absl::string_view name_space) {
+std::vector<NamespaceStatus> MemoryTensorStore::Summaries() const {
+  std::vector<NamespaceStatus> summaries;
+  for (const NamespacePtr& each : All()) summaries.push_back(each->Summarize());
+  return summaries;
+}
+
+absl::Status MemoryTensorStore::DeleteNamespace(absl::string_view name_space,
+                                                const CallContext&) {
   if (name_space.empty() || name_space == kDefaultNamespace) {
     return absl::FailedPreconditionError(
         "namespace \"default\" cannot be deleted");
@@ -233,40 +271,62 @@ absl::Status MemoryTensorStore::DeleteNamespace(absl::string_view name_space) {
       WithReason(absl::NotFoundError(absl::StrCat(
                      "namespace ", Quoted(name_space), " was deleted")),
                  Reason::kNamespaceNotFound, {{"namespace", name_space}}));
+  Report(StoreEvent::kNamespaceDeleted, name_space, "");
   return absl::OkStatus();
 }
 
-absl::Status MemoryTensorStore::SetRule(const SetRuleRequest& request) {
+absl::Status MemoryTensorStore::SetRule(const SetRuleRequest& request,
+                                        const CallContext& context) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
-  return SetRuleOnce(*found, request);
+  RETURN_IF_ERROR(SetRuleOnce(*found, request, context));
+  Report(StoreEvent::kRuleChanged, request.name_space,
+         RuleChange(request.key_pattern, request.rule.name));
+  return absl::OkStatus();
 }
 
-absl::Status MemoryTensorStore::UnsetRule(const UnsetRuleRequest& request) {
+absl::Status MemoryTensorStore::UnsetRule(const UnsetRuleRequest& request,
+                                          const CallContext& context) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
-  return UnsetRuleOnce(*found, request);
+  RETURN_IF_ERROR(UnsetRuleOnce(*found, request, context));
+  Report(StoreEvent::kRuleChanged, request.name_space,
+         absl::StrCat("no rule for ", Quoted(request.key_pattern)));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<RuleSpec> MemoryTensorStore::SetHyperparameters(
-    const SetHyperparametersRequest& request) {
+    const SetHyperparametersRequest& request, const CallContext& context) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
-  return SetHyperparametersOnce(*found, request);
+  ASSIGN_OR_RETURN(RuleSpec rule,
+                   SetHyperparametersOnce(*found, request, context));
+  Report(StoreEvent::kRuleChanged, request.name_space,
+         RuleChange(request.key_pattern, rule.name));
+  return rule;
 }
 
-absl::StatusOr<JoinReply> MemoryTensorStore::Join(const JoinRequest& request) {
+absl::StatusOr<JoinReply> MemoryTensorStore::Join(const JoinRequest& request,
+                                                  const CallContext& context) {
   ASSIGN_OR_RETURN(const NamespacePtr found,
                    Find(request.name_space, request.namespace_uid));
-  return JoinOnce(*found, request);
+  ASSIGN_OR_RETURN(JoinReply reply, JoinOnce(*found, request, context));
+  Report(StoreEvent::kWorkerJoined, request.name_space,
+         absl::StrCat("rank ", reply.worker.rank, " (",
+                      Quoted(request.worker_name), ")"));
+  return reply;
 }
 
 absl::StatusOr<KeepAliveReply> MemoryTensorStore::KeepAlive(
-    const KeepAliveRequest& request) {
+    const KeepAliveRequest& request, const CallContext&) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
   return found->KeepAlive(request);
 }
 
-absl::Status MemoryTensorStore::Leave(const LeaveRequest& request) {
+absl::Status MemoryTensorStore::Leave(const LeaveRequest& request,
+                                      const CallContext& context) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
-  return LeaveOnce(*found, request);
+  RETURN_IF_ERROR(LeaveOnce(*found, request, context));
+  Report(StoreEvent::kWorkerLeft, request.name_space,
+         absl::StrCat("rank ", request.worker.rank));
+  return absl::OkStatus();
 }
 
 void MemoryTensorStore::Barrier(BarrierRequest request, CallContext context,

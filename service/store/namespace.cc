@@ -25,6 +25,9 @@ constexpr uint64_t kShareOfCallWindow = 64;
 constexpr uint64_t kMinCallWindowBytes = 64 << 10;
 constexpr uint64_t kMaxCallWindowBytes = 64 << 20;
 
+// Less holds hardly a key.
+constexpr uint64_t kMinBudgetBytes = 4096;
+
 // How many keys one turn of the mutex describes.
 constexpr size_t kStatsPerTurn = 1024;
 
@@ -77,6 +80,11 @@ absl::StatusOr<std::shared_ptr<Namespace>> Namespace::Create(
         {{"needed", config.budget_bytes}, {"available", server_budget}});
   }
   if (config.budget_bytes == 0) config.budget_bytes = server_budget;
+  if (config.budget_bytes < std::min(kMinBudgetBytes, server_budget)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "namespace ", Quoted(name), ": expected a budget of at least ",
+        kMinBudgetBytes, " bytes, got ", config.budget_bytes));
+  }
   config.rule = rule.spec();
   mode->FillDefaults(config);
   return std::shared_ptr<Namespace>(new Namespace(
@@ -91,11 +99,11 @@ Namespace::Namespace(std::string name, NamespaceConfig config,
       uid_(RandomUid()),
       config_(std::move(config)),
       workers_(std::move(workers)),
-      mode_(std::move(mode)),
       environment_(environment),
       is_on_host_(environment.devices->is_host()),
       memory_(absl::StrCat("namespace ", Quoted(name_)), config_.budget_bytes,
               environment.budgets),
+      mode_(std::move(mode)),
       calls_(CallWindow::Create(
           WindowOptions(std::min(config_.budget_bytes,
                                  environment.budgets->host()->limit_bytes()),
@@ -120,9 +128,9 @@ absl::Status Namespace::CheckNumEntries(size_t num_entries) const {
 }
 
 absl::StatusOr<bool> Namespace::IsRepeat(
-    const std::optional<CallId>& call_id) const {
+    const Caller& caller, const std::optional<CallId>& call_id) const {
   if (!call_id) return false;
-  return calls_->Knows(*call_id);
+  return calls_->Knows(caller, *call_id);
 }
 
 std::pair<KeyStatus, SharedRule> Namespace::StatusOf(
@@ -232,17 +240,13 @@ absl::Status Namespace::AddDigests(absl::Span<KeyStatus> keys) {
   return absl::OkStatus();
 }
 
-NamespaceStatus Namespace::Describe() const {
+NamespaceStatus Namespace::Numbers(const WaitStatus& attempts) const {
   NamespaceStatus status;
   status.name = name_;
   status.uid = uid_;
-  status.config = config_;
   status.memory = memory_.used();
   status.device_memory = memory_.used_on_gpus();
-  const WaitStatus attempts = calls_->waits();
-  status.rules = bindings()->List();
-  status.config.rule = status.rules.back().rule;
-  MutexLock lock(&mutex_);
+  status.revision = revision_;
   status.num_keys = keys_.size();
   status.updates_applied = updates_applied_;
   status.rounds_open = rounds_open_;
@@ -251,14 +255,32 @@ NamespaceStatus Namespace::Describe() const {
   status.calls_waiting = waits_.num_parked() + attempts.calls_waiting;
   status.waits.assign(waits_.statuses().begin(), waits_.statuses().end());
   status.waits[static_cast<size_t>(attempts.reason)] = attempts;
-  status.workers = workers_->List(environment_.alarms->Now());
-  status.live_workers = static_cast<uint32_t>(
-      std::ranges::count_if(status.workers, &WorkerStatus::is_live));
+  status.live_workers = workers_->num_live();
   status.lease_expirations = workers_->num_expirations();
   status.contributions_late = contributions_late_;
   status.contributions_duplicate = contributions_duplicate_;
   status.contributions_fenced = contributions_fenced_;
   status.slowest_lag = workers_->max_step() - workers_->slowest_step();
+  return status;
+}
+
+NamespaceStatus Namespace::Describe() const {
+  const WaitStatus attempts = calls_->waits();
+  std::vector<RuleBinding> rules = bindings()->List();
+  MutexLock lock(&mutex_);
+  NamespaceStatus status = Numbers(attempts);
+  status.config = config_;
+  status.rules = std::move(rules);
+  status.config.rule = status.rules.back().rule;
+  status.workers = workers_->List(environment_.alarms->Now());
+  return status;
+}
+
+NamespaceStatus Namespace::Summarize() const {
+  const WaitStatus attempts = calls_->waits();
+  MutexLock lock(&mutex_);
+  NamespaceStatus status = Numbers(attempts);
+  status.config.budget_bytes = config_.budget_bytes;
   return status;
 }
 

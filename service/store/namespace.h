@@ -14,6 +14,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -29,9 +30,10 @@
 #include "service/store/key_table.h"
 #include "service/store/memory_budgets.h"
 #include "service/store/names.h"
+#include "service/store/owed_steps.h"
 #include "service/store/push_mode.h"
-#include "service/store/round_failures.h"
 #include "service/store/rule_bindings.h"
+#include "service/store/store_observer.h"
 #include "service/store/stored_key.h"
 #include "service/store/tensor_store.h"
 #include "service/store/update_pass.h"
@@ -49,6 +51,8 @@ struct NamespaceEnvironment {
   const ServerBudgets* budgets = nullptr;
   // Gives every worker of the server an epoch of its own; never 0.
   std::atomic<uint64_t>* next_epoch = nullptr;
+  // Hears what happens; may be null.
+  StoreObserver* observer = nullptr;
   absl::Duration max_wait;
   absl::Duration min_lease;
   absl::Duration max_lease;
@@ -92,11 +96,14 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
                ReplyCallback<BarrierReply> done);
 
   // As in Staging.
-  absl::Status CheckInit(const InitRequest& request) const;
-  absl::Status CheckPush(const PushRequest& request);
+  absl::Status CheckInit(const InitRequest& request,
+                         const Caller& caller) const;
+  absl::Status CheckPush(const PushRequest& request, const Caller& caller);
   absl::Status Allocate(absl::Span<Tensor* const> tensors) const;
 
   NamespaceStatus Describe() const;
+  // As in NamespaceSummaries.
+  NamespaceStatus Summarize() const;
   absl::Status SetRule(const SetRuleRequest& request);
   absl::Status UnsetRule(const UnsetRuleRequest& request);
   absl::StatusOr<RuleSpec> SetHyperparameters(
@@ -148,11 +155,15 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
     // The key's next entry in the call; 0 if there is none.
     uint32_t next = 0;
     bool is_first = false;
+    // Whether its contribution is there already. Of a first entry only.
+    bool is_repeat = false;
   };
 
   // The entries of a push by their keys.
   struct GroupedEntries {
     std::vector<KeyOfEntry> keys;
+    // The answers to repeats, with the first entry of each key.
+    std::vector<std::pair<uint32_t, PushResult>> repeats;
     BytesByDevice room_bytes;
     uint64_t reply_bytes = 0;
     // What it takes to note who has contributed.
@@ -177,7 +188,15 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
     std::vector<KeyPtr> released_keys;
     std::vector<std::unique_ptr<Rounds>> removed_rounds;
     std::vector<ClosedRounds> dropped_rounds;
+    std::vector<std::unique_ptr<std::list<PendingUpdate>>> dropped_updates;
+    // For the observer.
+    std::vector<std::string> lost_workers;
+    std::string failed_round;  // the first one
+    uint64_t num_failed_rounds = 0;
   };
+
+  // Open rounds that have gone with their keys, by the keys' names.
+  using RoundsOfKeys = absl::flat_hash_map<absl::string_view, const Rounds*>;
 
   struct FoldOfKey {
     KeyPtr key;
@@ -297,21 +316,20 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
                        const std::vector<bool>& wanted,
                        absl::Span<const KeyPtr> keys, Replies& replies)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Tells the contributors to the open rounds of `key` that these are gone.
-  void FailOpenRounds(StoredKey& key, absl::string_view reason,
-                      Replies& replies) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Ends the pulls that cannot be answered without that key, which goes.
   void EndPullsOf(const StoredKey& key, Replies& replies)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Takes a key out of the table, with its open rounds.
-  void RemoveKey(absl::string_view key, Replies& replies)
+  // Takes a key out of the table, with its rounds, which nobody owes any more;
+  // adds them to `ended` if any is open.
+  void RemoveKey(absl::string_view key, RoundsOfKeys& ended, Replies& replies)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // namespace_staging.cc
   // Whether there is room for staging and, unless the call was made before, for
   // the bytes that `check` finds it to need.
   absl::Status CheckUnlessRepeat(
-      const std::optional<CallId>& call_id, uint64_t staging_bytes,
+      const Caller& caller, const std::optional<CallId>& call_id,
+      uint64_t staging_bytes,
       absl::FunctionRef<absl::StatusOr<BytesNeeded>()> check) const;
   absl::StatusOr<BytesNeeded> BytesFor(const InitRequest& request) const;
   absl::StatusOr<BytesNeeded> BytesFor(const PushRequest& request);
@@ -342,8 +360,7 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   static uint64_t BytesForReply(const Admission& admission,
                                 const GroupedEntries& entries);
   absl::Status MakeCopies(Admission& admission);
-  // Whether a push can be admitted, but for the budget. A failed round that it
-  // reports counts as reported.
+  // Whether a push can be admitted, but for the budget.
   absl::StatusOr<GroupedEntries> Check(const Admission& admission)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Checks a push and makes it take effect; fills admission.work. False, and
@@ -364,9 +381,7 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   absl::Status FindKeys(absl::Span<const PushEntry> from,
                         GroupedEntries& entries)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status CheckEntry(const StoredKey& key, const PushRequest& request,
-                          const PushEntry& entry) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  static absl::Status CheckEntry(const StoredKey& key, const PushEntry& entry);
   // Admits what the entries of one key bring, from its `first` on.
   void AdmitKey(const GroupedEntries& entries, uint32_t first,
                 Admission& admission) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -409,22 +424,14 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   void NoteStep(const PushRequest& request, Replies& replies)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Counts a contribution that was refused with `status`.
-  void CountRefusal(const PushRequest& request, const absl::Status& status)
+  void CountRefusal(const absl::Status& status)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Tells the contributors to a round that failed, at their next call.
-  void ReportFailure(const StoredKey& key, Step step,
-                     absl::Span<const uint32_t> contributors,
-                     absl::string_view reason)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The same for dropped rounds.
-  void ReportDropped(const StoredKey& key, ClosedRounds rounds,
-                     absl::string_view reason, Replies& replies)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool HasFailure(const std::optional<Worker>& worker) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The failed rounds that `worker` has not heard of, which it then has.
-  absl::Status TakeFailure(const std::optional<Worker>& worker)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Fails the rounds of `key` from `step` on, which their contributors then
+  // owe. The caller wakes who waits for them.
+  void FailRounds(StoredKey& key, Step step, const RoundFailurePtr& failure,
+                  Replies& replies) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Keeps busy_keys_ after a change of the key's rounds.
+  void NoteRounds(StoredKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // namespace_folds.cc
   void BeginFold(StoredKey& key, Work& work)
@@ -439,6 +446,12 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
 
   // namespace_pull.cc
   absl::Status CheckPull(const PullRequest& request) const;
+  // Ends the waiting pulls of workers who had contributed to rounds that are
+  // gone, each with the status of its key.
+  void EndPullsOfRounds(
+      const RoundsOfKeys& ended,
+      absl::FunctionRef<absl::Status(absl::string_view)> status_of,
+      Replies& replies) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Copies the values of `reply`, which are on `devices` by entry, to the host,
   // if they are not there and no more than `max_bytes`, then calls `done`,
   // maybe on another thread; this may be gone by then.
@@ -471,17 +484,25 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndWait(const WaitingCallPtr& call, absl::StatusCode code);
   void Send(Replies replies);
+  // Tells the observer.
+  void Report(const Replies& replies) const;
 
   // namespace_members.cc
   static WorkerGroupOptions GroupOptionsOf(
       const NamespaceConfig& config, const NamespaceEnvironment& environment);
+  absl::StatusOr<JoinReply> Admit(const JoinRequest& request)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether `worker` may call; if so, renews its lease.
   absl::Status Admit(const std::optional<Worker>& worker)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The step that all must have reached before a worker of step `step` may go
   // on, if they have not; else 0.
   Step AwaitedStep(Step step) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::string DescribeAwaited(Step step) const
+  absl::Status DescribeAwaited(Step step) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Why a wait for workers has ended.
+  absl::Status WaitingForRanks(absl::string_view subject,
+                               absl::Span<const uint32_t> ranks) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Who does not wait at a barrier, among those whom it needs; `arrived` does.
   std::vector<uint32_t> MissingAt(absl::string_view topic,
@@ -490,16 +511,15 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   // Ends a barrier if nobody is missing.
   void EndBarrier(absl::string_view topic, Replies& replies)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // What must happen when a worker's lease has ended.
-  void Lose(uint32_t rank, Replies& replies)
+  // What must happen when the leases of workers have ended; `ranks` rise.
+  void Lose(absl::Span<const uint32_t> ranks, Replies& replies)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void FailRoundsWithout(uint32_t rank, absl::string_view reason,
-                         Replies& replies)
+  RoundFailurePtr LossOf(absl::Span<const uint32_t> ranks) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Closes rounds and barriers that only waited for who is gone, and looks at
-  // every waiting call.
-  void GoOnWithoutTheGone(Work& work, Replies& replies)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Closes rounds and barriers that only waited for those who are gone, and
+  // looks at every waiting call.
+  void GoOnWithout(absl::Span<const uint32_t> ranks, Work& work,
+                   Replies& replies) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Has the alarms end the grace time of rounds.
   void WatchGrace(std::vector<OpenedRound> opened);
   void EndGrace(uint64_t id);
@@ -561,20 +581,25 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
     return (*environment_.devices)[key.device];
   }
 
+  // What is there to count.
+  NamespaceStatus Numbers(const WaitStatus& attempts) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status NoSuchKey(absl::string_view key) const;
   absl::Status CheckNumEntries(size_t num_entries) const;
   // Whether the call has been made, or is being made, as far as one knows
   // before its turn. Errors: those of CallWindow::Knows.
-  absl::StatusOr<bool> IsRepeat(const std::optional<CallId>& call_id) const;
+  absl::StatusOr<bool> IsRepeat(const Caller& caller,
+                                const std::optional<CallId>& call_id) const;
 
   const std::string name_;
   const uint64_t uid_;
   const NamespaceConfig config_;
   const WorkerGroupPtr workers_ ABSL_PT_GUARDED_BY(mutex_);
-  const std::unique_ptr<PushMode> mode_;
   const NamespaceEnvironment environment_;
   const bool is_on_host_;
   const NamespaceMemory memory_;
+  // What it keeps is counted by memory_.
+  const std::unique_ptr<PushMode> mode_;
   const std::shared_ptr<CallWindow> calls_;
 
   // Held by who changes rules, while memory is allocated.
@@ -590,7 +615,12 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   KeyWatches watches_ ABSL_GUARDED_BY(mutex_);
   // Not OK: no call waits any more.
   absl::Status no_waits_ ABSL_GUARDED_BY(mutex_);
-  RoundFailures failures_ ABSL_GUARDED_BY(mutex_);
+  // Those that have open rounds, or rounds that workers owe.
+  absl::flat_hash_set<StoredKey*> busy_keys_ ABSL_GUARDED_BY(mutex_);
+  // Rises with every change of keys, values and rules.
+  uint64_t revision_ ABSL_GUARDED_BY(mutex_) = 0;
+  // No key that was deleted has had a version above.
+  Version version_floor_ ABSL_GUARDED_BY(mutex_) = 0;
   // Rounds whose grace time has begun, by push.
   std::map<uint64_t, Grace> graces_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_grace_id_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -295,6 +296,7 @@ InitReply Namespace::InsertKeys(const InitRequest& request,
                                 absl::Span<const KeyPtr> keys,
                                 Replies& replies) {
   InitReply reply;
+  RoundsOfKeys ended;
   for (size_t i = 0; i < keys.size(); ++i) {
     const std::string& name = request.entries[i].key;
     const StoredKey* existing = keys_.Find(name);
@@ -305,21 +307,28 @@ InitReply Namespace::InsertKeys(const InitRequest& request,
     if (existing != nullptr) {
       // Above every version that updates under way will report.
       keys[i]->version = existing->version + existing->num_updates_ahead() + 1;
-      FailOpenRounds(*keys_.Find(name), "the key was replaced", replies);
       watches_.Move(existing, keys[i].get());
-      RemoveKey(name, replies);
+      RemoveKey(name, ended, replies);
+    } else {
+      keys[i]->version = version_floor_ + 1;
     }
+    ++revision_;
     reply.versions.push_back(keys[i]->version);
     keys_.Insert(keys[i]);
     if (keys_made_) keys_made_->push_back(keys[i]);
   }
+  EndPullsOfRounds(
+      ended,
+      [](absl::string_view key) {
+        return WithReason(
+            absl::AbortedError(absl::StrCat("key ", Quoted(key),
+                                            " was replaced while its round was "
+                                            "open")),
+            Reason::kKeyReplaced, {{"key", key}});
+      },
+      replies);
   for (const InitEntry& entry : request.entries) Wake(entry.key, replies);
   return reply;
-}
-
-void Namespace::FailOpenRounds(StoredKey& key, absl::string_view reason,
-                               Replies& replies) {
-  if (key.rounds) ReportDropped(key, key.rounds->FailAll(), reason, replies);
 }
 
 void Namespace::EndPullsOf(const StoredKey& key, Replies& replies) {
@@ -333,10 +342,15 @@ void Namespace::EndPullsOf(const StoredKey& key, Replies& replies) {
   }
 }
 
-void Namespace::RemoveKey(absl::string_view name, Replies& replies) {
+void Namespace::RemoveKey(absl::string_view name, RoundsOfKeys& ended,
+                          Replies& replies) {
   KeyPtr key = keys_.Erase(name);
   if (key->rounds) {
+    if (key->rounds->num_open() > 0) ended.emplace(name, key->rounds.get());
     rounds_open_ -= key->rounds->num_open();
+    rounds_failed_ += key->rounds->num_open();
+    key->rounds->ForgiveAll();
+    busy_keys_.erase(key.get());
     replies.removed_rounds.push_back(std::move(key->rounds));
   }
   replies.released_keys.push_back(std::move(key));
@@ -347,6 +361,7 @@ absl::StatusOr<DeleteReply> Namespace::Delete(const DeleteRequest& request) {
   for (const std::string& key : request.keys) RETURN_IF_ERROR(CheckKey(key));
   Replies replies;
   DeleteReply reply;
+  RoundsOfKeys ended;
   {
     MutexLock lock(&mutex_);
     for (const std::string& key : request.keys) {
@@ -357,11 +372,16 @@ absl::StatusOr<DeleteReply> Namespace::Delete(const DeleteRequest& request) {
     for (const std::string& key : request.keys) {
       StoredKey* const existing = keys_.Find(key);
       if (existing == nullptr) continue;
-      FailOpenRounds(*existing, "the key was deleted", replies);
       EndPullsOf(*existing, replies);
-      RemoveKey(key, replies);
+      version_floor_ = std::max(
+          version_floor_, existing->version + existing->num_updates_ahead());
+      RemoveKey(key, ended, replies);
+      ++revision_;
       ++reply.num_deleted;
     }
+    EndPullsOfRounds(
+        ended, [this](absl::string_view key) { return NoSuchKey(key); },
+        replies);
     for (const std::string& key : request.keys) Wake(key, replies);
   }
   Send(std::move(replies));

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "contract/reason.h"
 #include "service/store/names.h"
@@ -12,6 +13,9 @@
 
 namespace tensorkv {
 namespace {
+
+// Of what a call waits for. Statuses travel in HTTP/2 headers, which are small.
+constexpr size_t kMostMissingNamed = 8;
 
 // From the tensors of one reply, which are on those devices, to the other's.
 CopiesByDevice CopiesBetween(const PullReply& from,
@@ -44,11 +48,14 @@ absl::Status CheckReplyBytes(const PullReply& reply, uint64_t max_bytes) {
 // One Pull from its call to its answer. Guarded by the namespace's mutex.
 class Namespace::PullCall final : public WaitingCall {
  public:
-  PullCall(Namespace* name_space, PullRequest request, CallContext context,
-           absl::Duration started, ReplyCallback<PullReply> done)
+  // `reached` is the step that the worker of `request` has contributed to.
+  PullCall(Namespace* name_space, PullRequest request, Step reached,
+           CallContext context, absl::Duration started,
+           ReplyCallback<PullReply> done)
       : WaitingCall(std::move(context), started),
         namespace_(*name_space),
         request_(std::move(request)),
+        reached_(reached),
         done_(std::move(done)) {
     for (const PullEntry& entry : request_.entries) {
       size_bytes_ += kEntryOverheadBytes + entry.key.capacity();
@@ -62,11 +69,15 @@ class Namespace::PullCall final : public WaitingCall {
   bool WatchMore();
 
   bool CanEnd() override;
-  std::string Missing() const override;
+  absl::Status Missing() const override;
   void Fail(const absl::Status& status) override { answer_ = status; }
   uint64_t size_bytes() const override { return size_bytes_; }
   void Finish() override;
   void Send() override;
+
+  // The first of the call's keys among `rounds` whose round it waits for; empty
+  // if there is none.
+  absl::string_view AwaitedAmong(const RoundsOfKeys& rounds) const;
 
  private:
   // Besides its name: the entry, a watch, a pin, a value of the reply.
@@ -79,11 +90,16 @@ class Namespace::PullCall final : public WaitingCall {
   // all the others without end.
   static constexpr int kMaxLooks = 16;
 
+  // Whether the caller may read, and owes no step of what it reads.
   absl::Status CheckCaller() const;
+  bool MustWait(const StoredKey& key) const {
+    return request_.worker &&
+           namespace_.mode_->MustWait(key, request_.worker->rank, reached_);
+  }
   // Whether the key is as the entry wants it, but for an update under way.
   bool IsReached(const StoredKey* key, const PullEntry& entry) const {
     return key != nullptr && key->version >= entry.min_version &&
-           !namespace_.mode_->MustWait(*key, request_.worker);
+           !MustWait(*key);
   }
   // Whether the call need not wait any longer. A call looks at all entries when
   // it begins, then waits for one after the other, and looks at all again when
@@ -97,8 +113,9 @@ class Namespace::PullCall final : public WaitingCall {
   absl::StatusOr<bool> ReadAll(PullReply& reply);
   // Has the call wait for the entry at `position`. Errors: NotFound.
   absl::Status WaitFor(size_t position, const StoredKey* key);
-  // What the entry at position_ waits for.
-  WaitReason ReasonToWait() const;
+  // What an entry waits for.
+  WaitReason ReasonToWait(const PullEntry& entry) const;
+  absl::Status Missing(const PullEntry& entry) const;
   // Has the call end when one of its next keys goes. Errors: NotFound.
   absl::Status WatchNext();
   // Ends some of these watches.
@@ -110,6 +127,9 @@ class Namespace::PullCall final : public WaitingCall {
 
   Namespace& namespace_;
   PullRequest request_;
+  // A worker waits for what it had contributed before its call, not for what
+  // it contributes meanwhile.
+  const Step reached_;
   uint64_t size_bytes_ = kOverheadBytes;
   ReplyCallback<PullReply> done_;
   bool has_answer_ = false;
@@ -149,7 +169,8 @@ bool Namespace::PullCall::CanEnd() {
     answer_ = std::move(reply);
     return true;
   }
-  reason = ReasonToWait();
+  reason = awaited_step > 0 ? WaitReason::kStaleness
+                            : ReasonToWait(request_.entries[position_]);
   topic = awaited_step > 0 ? std::string(kProgressTopic)
                            : request_.entries[position_].key;
   return false;
@@ -158,15 +179,34 @@ bool Namespace::PullCall::CanEnd() {
 absl::Status Namespace::PullCall::CheckCaller() const {
   RETURN_IF_ERROR(namespace_.mode_->CheckWorker(
       request_.worker, namespace_.environment_.alarms->Now()));
-  return namespace_.TakeFailure(request_.worker);
+  if (!request_.worker || !namespace_.mode_->Owes(request_.worker->rank)) {
+    return absl::OkStatus();
+  }
+  for (const PullEntry& entry : request_.entries) {
+    const StoredKey* key = namespace_.keys_.Find(entry.key);
+    if (key == nullptr) continue;
+    RETURN_IF_ERROR(
+        namespace_.mode_->CheckOwesNothing(*key, request_.worker->rank));
+  }
+  return absl::OkStatus();
+}
+
+absl::string_view Namespace::PullCall::AwaitedAmong(
+    const RoundsOfKeys& rounds) const {
+  if (!request_.worker) return "";
+  for (const PullEntry& entry : request_.entries) {
+    const auto found = rounds.find(entry.key);
+    if (found != rounds.end() &&
+        found->second->Awaits(request_.worker->rank, reached_)) {
+      return entry.key;
+    }
+  }
+  return "";
 }
 
 absl::StatusOr<bool> Namespace::PullCall::Attempt(PullReply& reply) {
   RETURN_IF_ERROR(CheckCaller());
-  awaited_step = request_.worker
-                     ? namespace_.AwaitedStep(
-                           namespace_.workers_->step_of(request_.worker->rank))
-                     : 0;
+  awaited_step = request_.worker ? namespace_.AwaitedStep(reached_) : 0;
   if (awaited_step > 0) return false;
   if (num_looks_ > 0) {
     ASSIGN_OR_RETURN(const bool waits, WaitsForNext());
@@ -273,35 +313,57 @@ void Namespace::PullCall::Finish() {
   UnwatchNext();
 }
 
-WaitReason Namespace::PullCall::ReasonToWait() const {
-  if (awaited_step > 0) return WaitReason::kStaleness;
-  const PullEntry& entry = request_.entries[position_];
+WaitReason Namespace::PullCall::ReasonToWait(const PullEntry& entry) const {
   const StoredKey* key = namespace_.keys_.Find(entry.key);
   if (key == nullptr) return WaitReason::kKey;
-  if (namespace_.mode_->MustWait(*key, request_.worker)) {
-    return WaitReason::kRound;
-  }
+  if (MustWait(*key)) return WaitReason::kRound;
   return key->version < entry.min_version ? WaitReason::kVersion
                                           : WaitReason::kUpdate;
 }
 
-std::string Namespace::PullCall::Missing() const {
-  if (awaited_step > 0) return namespace_.DescribeAwaited(awaited_step);
-  const PullEntry& entry = request_.entries[position_];
+absl::Status Namespace::PullCall::Missing(const PullEntry& entry) const {
   const StoredKey* key = namespace_.keys_.Find(entry.key);
-  switch (ReasonToWait()) {
-    case WaitReason::kKey:
-      return absl::StrCat("key ", Quoted(entry.key), " does not exist yet");
+  const auto missing = [&entry](absl::string_view problem) {
+    return absl::DeadlineExceededError(
+        absl::StrCat("key ", Quoted(entry.key), problem));
+  };
+  switch (ReasonToWait(entry)) {
     case WaitReason::kRound:
       return namespace_.mode_->DescribeWait(
-          *key, request_.worker, namespace_.environment_.alarms->Now());
+          *key, request_.worker->rank, namespace_.environment_.alarms->Now());
+    case WaitReason::kKey:
+      return WithReason(missing(" does not exist yet"), Reason::kWaitEnded,
+                        {{"key", entry.key}});
     case WaitReason::kVersion:
-      return absl::StrCat("key ", Quoted(entry.key), ": expected version ",
-                          entry.min_version, ", got ", key->version);
+      return WithReason(
+          missing(absl::StrCat(": expected version ", entry.min_version,
+                               ", got ", key->version)),
+          Reason::kWaitEnded,
+          {{"key", entry.key}, {"version", entry.min_version}});
     default:
-      return absl::StrCat("key ", Quoted(entry.key),
-                          ": its update is under way");
+      return WithReason(missing(": its update is under way"),
+                        Reason::kWaitEnded, {{"key", entry.key}});
   }
+}
+
+absl::Status Namespace::PullCall::Missing() const {
+  if (awaited_step > 0) return namespace_.DescribeAwaited(awaited_step);
+  std::vector<absl::Status> missing;
+  size_t num_missing = 0;
+  for (const PullEntry& entry : request_.entries) {
+    const StoredKey* key = namespace_.keys_.Find(entry.key);
+    if (IsReached(key, entry) && !key->value_is_changing) continue;
+    if (++num_missing <= kMostMissingNamed) missing.push_back(Missing(entry));
+  }
+  if (num_missing == 0) return Missing(request_.entries[position_]);
+  std::string text = absl::StrJoin(
+      missing, "; ", [](std::string* out, const absl::Status& each) {
+        absl::StrAppend(out, each.message());
+      });
+  if (num_missing > missing.size()) {
+    absl::StrAppend(&text, "; and ", num_missing - missing.size(), " more");
+  }
+  return WithMessage(missing[0], text);
 }
 
 void Namespace::PullCall::Send() {
@@ -358,23 +420,47 @@ absl::StatusOr<PullReply> Namespace::AllocateOnHost(const PullReply& reply,
 void Namespace::Pull(PullRequest request, CallContext context,
                      ReplyCallback<PullReply> done) {
   absl::Status status = CheckPull(request);
+  Step reached = 0;
   if (status.ok() && request.worker) {
     MutexLock lock(&mutex_);
     status = Admit(request.worker);
+    reached = workers_->step_of(request.worker->rank);
   }
   if (!status.ok()) {
     std::move(done)(std::move(status));
     return;
   }
-  const auto call =
-      std::make_shared<PullCall>(this, std::move(request), std::move(context),
-                                 environment_.alarms->Now(), std::move(done));
+  const auto call = std::make_shared<PullCall>(
+      this, std::move(request), reached, std::move(context),
+      environment_.alarms->Now(), std::move(done));
   for (bool must_watch = call->is_large(); must_watch;) {
     MutexLock lock(&mutex_);
     if (call->is_finished) return;  // one of its keys has gone
     must_watch = call->WatchMore();
   }
   Start(call);
+}
+
+void Namespace::EndPullsOfRounds(
+    const RoundsOfKeys& ended,
+    absl::FunctionRef<absl::Status(absl::string_view)> status_of,
+    Replies& replies) {
+  if (ended.empty()) return;
+  std::vector<std::pair<WaitingCallPtr, absl::string_view>> ending;
+  waits_.ForEach([&](const WaitingCallPtr& call) {
+    if (call->reason == WaitReason::kBarrier ||
+        call->reason == WaitReason::kStaleness) {
+      return;
+    }
+    const auto& pull = static_cast<const PullCall&>(*call);
+    const absl::string_view key = pull.AwaitedAmong(ended);
+    if (!key.empty()) ending.emplace_back(call, key);
+  });
+  for (const auto& [call, key] : ending) {
+    waits_.Remove(call);
+    call->Fail(status_of(key));
+    Finish(call, replies);
+  }
 }
 
 absl::Status Namespace::CheckPull(const PullRequest& request) const {

@@ -150,6 +150,7 @@ absl::Status Namespace::PrepareNewKeys(RuleChange& change) {
       if (keys.empty() || turn == kMaxTurnsForNewKeys) {
         RETURN_IF_ERROR(AddStates(keys, change));
         bindings_ = change.bindings;
+        ++revision_;
         return absl::OkStatus();
       }
     }

@@ -4,26 +4,28 @@
 
 namespace tensorkv {
 
-absl::Status Namespace::CheckInit(const InitRequest& request) const {
+absl::Status Namespace::CheckInit(const InitRequest& request,
+                                  const Caller& caller) const {
   RETURN_IF_ERROR(CheckFields(request));
   StagingLayout staging;
   for (const InitEntry& entry : request.entries) {
     if (!entry.tensor.has_data()) staging.Add(entry.tensor.size_bytes());
   }
-  return CheckUnlessRepeat(request.call_id, staging.total_bytes(),
+  return CheckUnlessRepeat(caller, request.call_id, staging.total_bytes(),
                            [&] { return BytesFor(request); });
 }
 
 absl::Status Namespace::CheckUnlessRepeat(
-    const std::optional<CallId>& call_id, uint64_t staging_bytes,
+    const Caller& caller, const std::optional<CallId>& call_id,
+    uint64_t staging_bytes,
     absl::FunctionRef<absl::StatusOr<BytesNeeded>()> check) const {
-  ASSIGN_OR_RETURN(bool is_repeat, IsRepeat(call_id));
+  ASSIGN_OR_RETURN(bool is_repeat, IsRepeat(caller, call_id));
   BytesNeeded needed;
   if (!is_repeat) {
     absl::StatusOr<BytesNeeded> bytes = check();
     // What speaks against it may be that it has been made meanwhile.
     if (!bytes.ok()) {
-      ASSIGN_OR_RETURN(is_repeat, IsRepeat(call_id));
+      ASSIGN_OR_RETURN(is_repeat, IsRepeat(caller, call_id));
     }
     if (!is_repeat) {
       RETURN_IF_ERROR(bytes.status());
@@ -93,7 +95,8 @@ uint64_t Namespace::StateBytesOf(const Tensor& tensor, const UpdateRule& rule) {
   return bytes;
 }
 
-absl::Status Namespace::CheckPush(const PushRequest& request) {
+absl::Status Namespace::CheckPush(const PushRequest& request,
+                                  const Caller& caller) {
   RETURN_IF_ERROR(CheckFields(request));
   StagingLayout staging;
   for (const PushEntry& entry : request.entries) {
@@ -101,7 +104,7 @@ absl::Status Namespace::CheckPush(const PushRequest& request) {
       staging.Add(entry.tensor.size_bytes());
     }
   }
-  return CheckUnlessRepeat(request.call_id, staging.total_bytes(),
+  return CheckUnlessRepeat(caller, request.call_id, staging.total_bytes(),
                            [&] { return BytesFor(request); });
 }
 
@@ -112,8 +115,6 @@ absl::StatusOr<BytesNeeded> Namespace::BytesFor(const PushRequest& request) {
       .devices = memory_.NoBytes()};
   MutexLock lock(&mutex_);
   absl::Status status = Admit(request.worker);
-  // The call will report the failed round, whatever else is wrong with it.
-  if (status.ok() && HasFailure(request.worker)) return bytes;
   if (status.ok()) {
     const absl::StatusOr<GroupedEntries> entries = GroupByKey(request);
     if (entries.ok()) {
@@ -125,7 +126,7 @@ absl::StatusOr<BytesNeeded> Namespace::BytesFor(const PushRequest& request) {
     }
     status = entries.status();
   }
-  CountRefusal(request, status);
+  CountRefusal(status);
   return status;
 }
 

@@ -97,11 +97,13 @@ void Namespace::EndWait(const WaitingCallPtr& call, absl::StatusCode code) {
     if (call->is_finished) return;
     waits_.Remove(call);
     const absl::Duration waited = environment_.alarms->Now() - call->started;
-    call->Fail(
-        absl::Status(code, absl::StrCat("waited ",
-                                        absl::FormatDuration(absl::Trunc(
-                                            waited, absl::Milliseconds(1))),
-                                        ": ", call->Missing())));
+    const absl::Status missing = call->Missing();
+    const std::string text = absl::StrCat(
+        "waited ",
+        absl::FormatDuration(absl::Trunc(waited, absl::Milliseconds(1))), ": ",
+        missing.message());
+    call->Fail(code == missing.code() ? WithMessage(missing, text)
+                                      : absl::Status(code, text));
     Finish(call, replies);
   }
   Send(std::move(replies));
@@ -121,6 +123,8 @@ void Namespace::EndWaits(const absl::Status& status) {
 void Namespace::Send(Replies replies) {
   // Before anybody hears of it.
   replies.dropped_rounds.clear();
+  replies.dropped_updates.clear();
+  Report(replies);
   for (const RefPtr<PushCall>& call : replies.pushes) {
     if (call->status.ok()) {
       std::move(call->done)(std::move(call->reply));
@@ -134,6 +138,20 @@ void Namespace::Send(Replies replies) {
     call->reservation.Clear();
     call->Send();
   }
+}
+
+void Namespace::Report(const Replies& replies) const {
+  if (environment_.observer == nullptr) return;
+  for (const std::string& worker : replies.lost_workers) {
+    environment_.observer->Happened(StoreEvent::kWorkerLost, name_, worker);
+  }
+  if (replies.num_failed_rounds == 0) return;
+  environment_.observer->Happened(
+      StoreEvent::kRoundFailed, name_,
+      replies.num_failed_rounds == 1
+          ? replies.failed_round
+          : absl::StrCat(replies.failed_round, "; and ",
+                         replies.num_failed_rounds - 1, " more"));
 }
 
 }  // namespace tensorkv

@@ -90,6 +90,7 @@ void Once(CallWindow& calls, const CallIdentity& identity,
 // The same on this thread, which waits. `make` returns the reply.
 template <typename Reply, typename Request, typename Make>
 absl::StatusOr<Reply> OnceHere(CallWindow& calls, const Request& request,
+                               const CallContext& context,
                                uint64_t answer_bytes, Make make) {
   if (!request.call_id) return make();
   const Answer<absl::StatusOr<Reply>> answer;
@@ -97,7 +98,7 @@ absl::StatusOr<Reply> OnceHere(CallWindow& calls, const Request& request,
   // after this one has gone on.
   Once<Reply>(
       calls, {*request.call_id, Fingerprint(request), answer_bytes},
-      CallContext(),
+      {.caller = context.caller},
       [answer](absl::StatusOr<Reply> reply) { answer.Set(std::move(reply)); },
       [make](ReplyCallback<Reply> done) { std::move(done)(make()); });
   return answer.Wait();
@@ -106,8 +107,8 @@ absl::StatusOr<Reply> OnceHere(CallWindow& calls, const Request& request,
 // For calls that answer with a status only.
 template <typename Request, typename Make>
 absl::Status StatusOnceHere(CallWindow& calls, const Request& request,
-                            Make make) {
-  return OnceHere<std::monostate>(calls, request, 0,
+                            const CallContext& context, Make make) {
+  return OnceHere<std::monostate>(calls, request, context, 0,
                                   [&]() -> absl::StatusOr<std::monostate> {
                                     const absl::Status status = make();
                                     if (!status.ok()) return status;
@@ -151,12 +152,7 @@ struct Exchange {
 };
 
 void End(Exchange& exchange, absl::StatusOr<PullReply> reply) {
-  if (exchange.turn) {
-    if (!reply.ok() && !MayBeMadeAgain(reply.status())) {
-      exchange.turn->Keep(reply.status());
-    }
-    exchange.turn->End();
-  }
+  if (exchange.turn) exchange.turn->End();
   std::move(exchange.done)(std::move(reply));
 }
 
@@ -182,8 +178,10 @@ void PushAndPull(std::shared_ptr<Exchange> exchange) {
   name_space.Push(std::move(its.request), context, &its.names,
                   [exchange = std::move(exchange)](
                       absl::StatusOr<PushReply> pushed) mutable {
+                    if (exchange->turn) {
+                      KeepUnlessNothingHappened(*exchange->turn, pushed);
+                    }
                     if (!pushed.ok()) return End(*exchange, pushed.status());
-                    if (exchange->turn) exchange->turn->Keep(Kept(pushed));
                     PullOf(std::move(exchange));
                   });
 }
@@ -275,44 +273,51 @@ void BarrierOnce(const std::shared_ptr<Namespace>& name_space,
 }
 
 absl::StatusOr<DeleteReply> DeleteOnce(Namespace& name_space,
-                                       const DeleteRequest& request) {
-  return OnceHere<DeleteReply>(name_space.calls(), request, 0,
+                                       const DeleteRequest& request,
+                                       const CallContext& context) {
+  return OnceHere<DeleteReply>(name_space.calls(), request, context, 0,
                                [&] { return name_space.Delete(request); });
 }
 
 absl::StatusOr<JoinReply> JoinOnce(Namespace& name_space,
-                                   const JoinRequest& request) {
-  return OnceHere<JoinReply>(name_space.calls(), request, 0,
+                                   const JoinRequest& request,
+                                   const CallContext& context) {
+  return OnceHere<JoinReply>(name_space.calls(), request, context, 0,
                              [&] { return name_space.Join(request); });
 }
 
-absl::Status LeaveOnce(Namespace& name_space, const LeaveRequest& request) {
-  return StatusOnceHere(name_space.calls(), request,
+absl::Status LeaveOnce(Namespace& name_space, const LeaveRequest& request,
+                       const CallContext& context) {
+  return StatusOnceHere(name_space.calls(), request, context,
                         [&] { return name_space.Leave(request); });
 }
 
-absl::Status SetRuleOnce(Namespace& name_space, const SetRuleRequest& request) {
-  return StatusOnceHere(name_space.calls(), request,
+absl::Status SetRuleOnce(Namespace& name_space, const SetRuleRequest& request,
+                         const CallContext& context) {
+  return StatusOnceHere(name_space.calls(), request, context,
                         [&] { return name_space.SetRule(request); });
 }
 
 absl::Status UnsetRuleOnce(Namespace& name_space,
-                           const UnsetRuleRequest& request) {
-  return StatusOnceHere(name_space.calls(), request,
+                           const UnsetRuleRequest& request,
+                           const CallContext& context) {
+  return StatusOnceHere(name_space.calls(), request, context,
                         [&] { return name_space.UnsetRule(request); });
 }
 
 absl::StatusOr<RuleSpec> SetHyperparametersOnce(
-    Namespace& name_space, const SetHyperparametersRequest& request) {
-  return OnceHere<RuleSpec>(name_space.calls(), request, kRuleBytes, [&] {
-    return name_space.SetHyperparameters(request);
-  });
+    Namespace& name_space, const SetHyperparametersRequest& request,
+    const CallContext& context) {
+  return OnceHere<RuleSpec>(
+      name_space.calls(), request, context, kRuleBytes,
+      [&] { return name_space.SetHyperparameters(request); });
 }
 
 absl::StatusOr<CreateNamespaceReply> CreateNamespaceOnce(
     CallWindow& calls, const CreateNamespaceRequest& request,
+    const CallContext& context,
     absl::FunctionRef<absl::StatusOr<CreateNamespaceReply>()> create) {
-  return OnceHere<CreateNamespaceReply>(calls, request, 0, create);
+  return OnceHere<CreateNamespaceReply>(calls, request, context, 0, create);
 }
 
 }  // namespace tensorkv

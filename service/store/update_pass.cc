@@ -41,9 +41,6 @@ void UpdatePass::Add(StoredKey* key, PendingUpdate update) {
   Begin(key, update.call);
   Item& item = items_.back();
   item.round = update.round;
-  if (update.round != 0) {
-    item.ranks = std::make_unique<Ranks>(std::move(update.ranks));
-  }
   for (Slot& slot : update.slots) AddSlot(std::move(slot));
   for (const uint32_t result : update.results) AddResult(result);
   held_.Merge(key->device, std::move(update.held));

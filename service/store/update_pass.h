@@ -38,8 +38,6 @@ class UpdatePass {
     RefPtr<RuleState> rule_state;
     uint64_t update_count = 0;
     Step round = 0;
-    // The round's contributors; null without a round.
-    std::unique_ptr<Ranks> ranks;
     // Its places in the pass's arrays.
     uint32_t first_slot = 0;
     uint32_t num_slots = 0;

@@ -39,6 +39,15 @@ KeyWatches::Watch* KeyWatches::Find(const StoredKey* key) const {
   return it == first_.end() ? nullptr : it->second;
 }
 
+absl::Status WithMessage(const absl::Status& status, absl::string_view text) {
+  absl::Status with_text(status.code(), text);
+  status.ForEachPayload(
+      [&with_text](absl::string_view url, const absl::Cord& payload) {
+        with_text.SetPayload(url, payload);
+      });
+  return with_text;
+}
+
 std::array<WaitStatus, kNumWaitReasons> Waits::NoWaits() {
   std::array<WaitStatus, kNumWaitReasons> statuses;
   for (size_t i = 0; i < kNumWaitReasons; ++i) {

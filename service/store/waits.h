@@ -43,8 +43,8 @@ class WaitingCall : public std::enable_shared_from_this<WaitingCall> {
   // Looks whether the call can end. If so, its answer is ready to be sent;
   // if not, `topic` and `reason` say what it waits for.
   virtual bool CanEnd() = 0;
-  // What was missing when it was last looked at.
-  virtual std::string Missing() const = 0;
+  // What was missing when it was last looked at: DeadlineExceeded (WAIT_ENDED).
+  virtual absl::Status Missing() const = 0;
   // Makes `status` the answer.
   virtual void Fail(const absl::Status& status) = 0;
   // What the call keeps while it waits and nothing else counts.
@@ -152,6 +152,9 @@ class Waits {
   size_t num_parked_ = 0;
   std::array<WaitStatus, kNumWaitReasons> statuses_ = NoWaits();
 };
+
+// `status` with its reason, but saying `text`.
+absl::Status WithMessage(const absl::Status& status, absl::string_view text);
 
 }  // namespace tensorkv
 

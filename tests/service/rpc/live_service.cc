@@ -9,6 +9,7 @@ namespace tensorkv::testing {
 void RecordingObserver::Started(Method method) {
   MutexLock lock(&mutex_);
   started_.push_back(method);
+  changed_.SignalAll();
 }
 
 void RecordingObserver::Handled(Method method, const CallOutcome& outcome) {
@@ -20,6 +21,11 @@ void RecordingObserver::Handled(Method method, const CallOutcome& outcome) {
 std::vector<Method> RecordingObserver::started() {
   MutexLock lock(&mutex_);
   return started_;
+}
+
+void RecordingObserver::WaitForStarted(size_t count) {
+  MutexLock lock(&mutex_);
+  while (started_.size() < count) changed_.Wait(&mutex_);
 }
 
 size_t RecordingObserver::num_handled() {

@@ -37,6 +37,7 @@ class RecordingObserver final : public CallObserver {
   void Handled(Method method, const CallOutcome& outcome) override;
 
   std::vector<Method> started();
+  void WaitForStarted(size_t count);
   size_t num_handled();
   // The calls that have ended, once there are `count`.
   std::vector<Call> WaitForHandled(size_t count);

@@ -107,11 +107,18 @@ TEST_F(CallWindowTest, CallsOfOtherClientsAreOtherCalls) {
   EXPECT_EQ(Enter(1, "d")->turn->answer(), nullptr);
 }
 
+TEST_F(CallWindowTest, CallsOfOtherCallersAreOtherCalls) {
+  Make(1, "c");
+
+  EXPECT_EQ(Enter(1, "c", {.caller = {"mallory"}})->turn->answer(), nullptr);
+  EXPECT_THAT(window_->Knows({"eve"}, {"c", 1}), IsOkAndHolds(false));
+}
+
 TEST_F(CallWindowTest, CallThatKeptNothingHasNotHappened) {
   Enter(1).reset();
 
   EXPECT_EQ(Enter(1)->turn->answer(), nullptr);
-  EXPECT_THAT(window_->Knows({"c", 1}), IsOkAndHolds(false));
+  EXPECT_THAT(window_->Knows({}, {"c", 1}), IsOkAndHolds(false));
 }
 
 TEST_F(CallWindowTest, ClientWhoseOnlyCallHasNotHappenedIsForgotten) {
@@ -283,7 +290,7 @@ TEST_F(CallWindowTest, CallBelowTheWindowThatNeverCameIsRefused) {
   for (uint64_t sequence : {2, 3}) Make(sequence);
 
   EXPECT_THAT(*Enter(1)->error, StatusIs(StatusCode::kFailedPrecondition));
-  EXPECT_THAT(window_->Knows({"c", 1}),
+  EXPECT_THAT(window_->Knows({}, {"c", 1}),
               StatusIs(StatusCode::kFailedPrecondition));
 }
 

@@ -17,16 +17,19 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/service/store/init_now.h"
+#include "tests/testing/reason_matchers.h"
 #include "tests/testing/scripted_backend.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
 namespace {
 
+using ::tensorkv::testing::HasReason;
 using ::tensorkv::testing::InitNow;
 using ::tensorkv::testing::ScriptedBackend;
 using ::tensorkv::testing::StatusIs;
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // Where an answer arrives. Outlives the call.
@@ -264,21 +267,47 @@ TEST_F(MemoryTensorStoreTest, FailedUpdateLeavesValueAndVersion) {
   EXPECT_EQ(First(value), 1);
 }
 
-TEST_F(MemoryTensorStoreTest, FailedRoundIsReportedOnceToEveryWorker) {
+TEST_F(MemoryTensorStoreTest, FailedRoundIsOwedByEveryWorker) {
   CreateSyncNamespace(2);
   backend_.FailApply(absl::InternalError("broken"));
   ASSERT_OK(Push(SyncPush(0, 1, 1)));
   ASSERT_OK(Push(SyncPush(1, 1, 1)));
   backend_.FailApply(absl::OkStatus());
+  const auto failed = AllOf(
+      StatusIs(absl::StatusCode::kAborted, "round 1 of \"w\" failed: broken"),
+      HasReason(Reason::kRoundFailed,
+                {{"key", "w"}, {"step", "1"}, {"ranks", ""}}));
 
-  EXPECT_THAT(Pull(SyncPull(0)),
-              StatusIs(absl::StatusCode::kAborted,
-                       AllOf(HasSubstr("round 1 of \"w\" failed"),
-                             HasSubstr("broken"))));
-  EXPECT_THAT(Push(SyncPush(1, 2, 1)), StatusIs(absl::StatusCode::kAborted));
-
-  EXPECT_EQ(Pull(SyncPull(0))->version, 1u);
+  EXPECT_THAT(Pull(SyncPull(0)), failed);
+  EXPECT_THAT(Pull(SyncPull(0)), failed);
+  EXPECT_THAT(Push(SyncPush(1, 2, 1)), failed);
   EXPECT_EQ(store_.DescribeNamespace("sync")->rounds_failed, 1u);
+
+  ASSERT_OK(Push(SyncPush(0, 1, 5)));
+  ASSERT_OK(Push(SyncPush(1, 1, 2)));
+  EXPECT_EQ(First(*Pull(SyncPull(0))), 7);
+}
+
+// A round that closes while an earlier one is applied is lost with it.
+TEST_F(MemoryTensorStoreTest, QueuedRoundsFailWithTheOneBefore) {
+  CreateSyncNamespace(1);
+  backend_.Hold();
+  std::thread pusher([this] { EXPECT_OK(Push(SyncPush(0, 1, 1))); });
+  backend_.WaitUntilHeld();
+  ASSERT_OK(Push(SyncPush(0, 2, 10)));
+  EXPECT_EQ(Push(SyncPush(0, 2, 10)).status().code(),
+            absl::StatusCode::kAlreadyExists);
+  backend_.FailApply(absl::InternalError("broken"));
+  backend_.Release();
+  pusher.join();
+  backend_.FailApply(absl::OkStatus());
+
+  EXPECT_EQ(store_.DescribeNamespace("sync")->rounds_failed, 2u);
+  EXPECT_THAT(Push(SyncPush(0, 2, 10)), StatusIs(absl::StatusCode::kAborted));
+  ASSERT_OK(Push(SyncPush(0, 1, 1)));
+  ASSERT_OK(Push(SyncPush(0, 2, 10)));
+  EXPECT_EQ(First(*Pull(SyncPull(0))), 10);
+  EXPECT_EQ(Pull(SyncPull(0))->version, 3u);
 }
 
 TEST_F(MemoryTensorStoreTest, StepOfAFailedRoundMayBePushedAgain) {
@@ -293,23 +322,56 @@ TEST_F(MemoryTensorStoreTest, StepOfAFailedRoundMayBePushedAgain) {
   EXPECT_EQ(First(*Pull(SyncPull(0))), 5);
 }
 
-TEST_F(MemoryTensorStoreTest, ReplaceTellsTheContributorsOfOpenRounds) {
+TEST_F(MemoryTensorStoreTest, ReplaceEndsOpenRoundsAndNobodyOwesThem) {
   CreateSyncNamespace(2);
-  ASSERT_OK(Push(SyncPush(0, 7, 1)));
-
+  ASSERT_OK(Push(SyncPush(0, 3, 1)));
+  Inbox<PullReply> waiting;
+  store_.Pull(SyncPull(0), {}, waiting.Callback());
   InitRequest init;
   init.name_space = "sync";
   init.on_existing = OnExisting::kReplace;
   init.entries.push_back({"w", Filled(3)});
+
   ASSERT_OK(InitNow(store_, std::move(init)));
 
-  EXPECT_THAT(Push(SyncPush(0, 8, 1)),
-              StatusIs(absl::StatusCode::kAborted,
-                       HasSubstr("round 7 of \"w\" failed: the key was "
-                                 "replaced")));
-  EXPECT_OK(Push(SyncPush(1, 7, 1)));
-  EXPECT_OK(Push(SyncPush(0, 7, 1)));
+  EXPECT_THAT(*waiting.answer,
+              AllOf(StatusIs(absl::StatusCode::kAborted, HasSubstr("replaced")),
+                    HasReason(Reason::kKeyReplaced, {{"key", "w"}})));
+  EXPECT_EQ(First(*Pull(SyncPull(0))), 3);
+  EXPECT_OK(Push(SyncPush(0, 4, 1)));
+  EXPECT_OK(Push(SyncPush(1, 4, 1)));
   EXPECT_EQ(First(*Pull(SyncPull(0))), 2);
+}
+
+TEST_F(MemoryTensorStoreTest, DeleteEndsOpenRoundsAndNobodyOwesThem) {
+  CreateSyncNamespace(2);
+  ASSERT_OK(Push(SyncPush(0, 1, 1)));
+  PullRequest pull = SyncPull(0);
+  pull.wait_for_keys = true;
+  Inbox<PullReply> waiting;
+  store_.Pull(pull, {}, waiting.Callback());
+  ASSERT_TRUE(waiting.is_empty());
+
+  ASSERT_OK(store_.Delete({.name_space = "sync", .keys = {"w"}}));
+
+  ASSERT_FALSE(waiting.is_empty());
+  EXPECT_THAT(*waiting.answer,
+              AllOf(StatusIs(absl::StatusCode::kNotFound),
+                    HasReason(Reason::kKeyNotFound, {{"key", "w"}})));
+  EXPECT_EQ(store_.DescribeNamespace("sync")->rounds_open, 0u);
+}
+
+TEST_F(MemoryTensorStoreTest, VersionsAndRevisionsOutliveKeys) {
+  ASSERT_OK(Init("w", 1));
+  ASSERT_OK(Push(PushOf("w", 2)));
+  ASSERT_OK(Push(PushOf("w", 3)));
+  const uint64_t revision = store_.DescribeNamespace("")->revision;
+
+  ASSERT_OK(store_.Delete({.keys = {"w"}}));
+  ASSERT_OK(Init("w", 4));
+
+  EXPECT_EQ(Pull(PullOf("w"))->version, 4u);
+  EXPECT_EQ(store_.DescribeNamespace("")->revision, revision + 2);
 }
 
 TEST_F(MemoryTensorStoreTest, WaitEndsAtItsDeadlineAndNamesTheVersion) {
@@ -331,7 +393,7 @@ TEST_F(MemoryTensorStoreTest, WaitEndsAtItsDeadlineAndNamesTheVersion) {
 
 TEST_F(MemoryTensorStoreTest, WaitOfAWorkerNamesTheMissingRanks) {
   CreateSyncNamespace(3);
-  ASSERT_OK(Push(SyncPush(1, 7, 1)));
+  ASSERT_OK(Push(SyncPush(1, 3, 1)));
   Inbox<PullReply> inbox;
   store_.Pull(SyncPull(1), {.timeout = absl::Seconds(1)}, inbox.Callback());
 
@@ -339,7 +401,7 @@ TEST_F(MemoryTensorStoreTest, WaitOfAWorkerNamesTheMissingRanks) {
 
   EXPECT_THAT(*inbox.answer,
               StatusIs(absl::StatusCode::kDeadlineExceeded,
-                       HasSubstr("round 7 of \"w\": waiting for ranks 0, 2")));
+                       HasSubstr("round 3 of \"w\": waiting for ranks 0, 2")));
 }
 
 TEST_F(MemoryTensorStoreTest, ServerBoundsWaitsWithoutADeadline) {
@@ -811,6 +873,7 @@ TEST_F(MemoryTensorStoreTest, PushPullOfTooMuchHasNoEffect) {
 
   EXPECT_THAT(*inbox.answer, StatusIs(absl::StatusCode::kResourceExhausted,
                                       HasSubstr("at most 15 bytes, got 16")));
+  EXPECT_EQ(ReasonOf(inbox.answer->status()), Reason::kReplyTooLarge);
   EXPECT_EQ(Pull(PullOf("w"))->version, 1u);
 }
 
@@ -833,6 +896,63 @@ TEST_F(MemoryTensorStoreTest, NumberOfNamespacesIsBounded) {
 
   EXPECT_THAT(store.CreateNamespace({.name_space = "b"}),
               StatusIs(absl::StatusCode::kResourceExhausted));
+}
+
+// --- What the observer hears -------------------------------------------------
+
+class RecordingObserver final : public StoreObserver {
+ public:
+  void Happened(StoreEvent event, absl::string_view name_space,
+                absl::string_view detail) override {
+    events.push_back(event);
+    texts.push_back(absl::StrCat(name_space, ": ", detail));
+  }
+
+  std::vector<StoreEvent> events;
+  std::vector<std::string> texts;
+};
+
+TEST(StoreObserverTest, HearsWhatHappens) {
+  ScriptedBackend backend;
+  FakeAlarms alarms;
+  RecordingObserver observer;
+  MemoryTensorStore store({.observer = &observer}, &backend, &alarms);
+  ASSERT_OK(store.CreateNamespace(
+      {.name_space = "n", .config = {.mode = Mode::kSync, .num_workers = 2}}));
+  InitRequest init{.name_space = "n"};
+  init.entries.push_back({"w", Filled(1)});
+  ASSERT_OK(InitNow(store, std::move(init)).status());
+  ASSERT_OK(store.SetRule(
+      {.name_space = "n", .key_pattern = "w*", .rule = {.name = "sgd"}}));
+  const Worker stays =
+      store
+          .Join(
+              {.name_space = "n", .worker_name = "a", .lease = absl::Hours(1)})
+          ->worker;
+  ASSERT_OK(store
+                .Join({.name_space = "n",
+                       .worker_name = "b",
+                       .lease = absl::Seconds(1)})
+                .status());
+  PushRequest push{.name_space = "n", .worker = stays, .step = 1};
+  push.entries.push_back({"w", false, Filled(1)});
+  Inbox<PushReply> pushed;
+  store.Push(std::move(push), {}, pushed.Callback());
+
+  alarms.Advance(absl::Seconds(2));
+  ASSERT_OK(store.Leave({.name_space = "n", .worker = stays}));
+  ASSERT_OK(store.DeleteNamespace("n"));
+
+  EXPECT_THAT(
+      observer.events,
+      ElementsAre(StoreEvent::kNamespaceCreated, StoreEvent::kRuleChanged,
+                  StoreEvent::kWorkerJoined, StoreEvent::kWorkerJoined,
+                  StoreEvent::kWorkerLost, StoreEvent::kRoundFailed,
+                  StoreEvent::kWorkerLeft, StoreEvent::kNamespaceDeleted));
+  EXPECT_EQ(observer.texts[1], "n: rule sgd for \"w*\"");
+  EXPECT_EQ(observer.texts[2], "n: rank 0 (\"a\")");
+  EXPECT_THAT(observer.texts[4], HasSubstr("rank 1 "));
+  EXPECT_THAT(observer.texts[5], HasSubstr("n: round 1 of \"w\": "));
 }
 
 }  // namespace
