@@ -553,8 +553,11 @@ TEST_F(TensorKvServiceTest, CallsThatBlockKeepNobodyElseWaiting) {
   service_.observer.WaitForStarted(slow.size());
 
   grpc::ClientContext context;
+  v1::KeepAliveRequest renewal;
+  renewal.mutable_worker()->set_epoch(1);
   v1::KeepAliveResponse alive;
-  EXPECT_OK(FromGrpcStatus(service_.stub().KeepAlive(&context, {}, &alive)));
+  EXPECT_OK(
+      FromGrpcStatus(service_.stub().KeepAlive(&context, renewal, &alive)));
   EXPECT_OK(stat(*service_.Connect(), "fast"));
 
   release.Notify();
