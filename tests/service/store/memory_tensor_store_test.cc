@@ -504,6 +504,7 @@ TEST_F(MemoryTensorStoreTest, DeleteEndsPullsThatWaitForAnotherKey) {
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("\"b\"")));
   EXPECT_EQ(ReasonOf(inbox.answer->status()), Reason::kKeyNotFound);
   EXPECT_TRUE(patient.is_empty());
+  store_.CancelWaits();
 }
 
 TEST_F(MemoryTensorStoreTest, PullThatWaitsForAVersionPinsNoOtherKey) {
@@ -524,6 +525,7 @@ TEST_F(MemoryTensorStoreTest, PullThatWaitsForAVersionPinsNoOtherKey) {
 
   EXPECT_EQ(Pull(PullOf("w"))->tensor.data(), before);
   EXPECT_TRUE(inbox.is_empty());
+  store_.CancelWaits();
 }
 
 TEST_F(MemoryTensorStoreTest, NamesOfAWaitingPullAreCounted) {

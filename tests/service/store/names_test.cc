@@ -180,7 +180,7 @@ TEST(GlobTest, QuestionMarkIsOneCharacter) {
   EXPECT_FALSE(Matches("*??", "é"));
 }
 
-// Takes more than a minute if steps multiply.
+// Takes some hundred times as long if steps multiply.
 TEST(GlobTest, ManyStarsAndLongRunsEndQuickly) {
   const std::string text(1024, 'a');
   std::string pattern;
@@ -190,7 +190,7 @@ TEST(GlobTest, ManyStarsAndLongRunsEndQuickly) {
   const std::string run_pattern = "*" + std::string(250, 'a') + "b*";
   Glob run(run_pattern);
 
-  for (int i = 0; i < 100000; ++i) {
+  for (int i = 0; i < 20000; ++i) {
     ASSERT_FALSE(run.Matches(text));
     ASSERT_FALSE(stars.Matches(text));
   }
