@@ -13,8 +13,8 @@
 #include "absl/strings/strip.h"
 #include "base/byte_size.h"
 #include "base/status_macros.h"
+#include "base/version.h"
 #include "service/server/device_choice.h"
-#include "service/server/version.h"
 
 namespace tensorkv {
 namespace {
@@ -70,7 +70,8 @@ void AddLimitFlags(CLI::App* app, ServerOptions* server, FlagTexts* texts) {
                   "Streams open at once, on all connections")
       ->capture_default_str();
   app->add_option("--stream_timeout", texts->stream_timeout,
-                  "How long the peer of a stream may stand still")
+                  "How long the peer of a stream may stand still; it has 120 "
+                  "times as long for all of a large payload")
       ->capture_default_str();
   app->add_option("--max_wait", texts->max_wait,
                   "Longest wait of a call, such as 5m")

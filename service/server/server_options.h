@@ -58,7 +58,8 @@ struct ServerOptions {
   uint32_t max_open_streams = 1024;
 
   // A stream whose peer moves next to nothing for that long is cut off, and a
-  // striped call whose stripes have not all come by then ends.
+  // striped call whose stripes have not all come by then ends. The whole of a
+  // large payload must move in 120 times as long.
   absl::Duration stream_timeout = absl::Seconds(30);
 
   // Bound on every wait, also of calls without a deadline.

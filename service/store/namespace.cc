@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/answer.h"
 #include "base/status_macros.h"
+#include "contract/reason.h"
 #include "service/store/names.h"
 
 namespace tensorkv {
@@ -27,12 +28,15 @@ constexpr uint64_t kMaxCallWindowBytes = 64 << 20;
 // Less holds hardly a key.
 constexpr uint64_t kMinBudgetBytes = 4096;
 
-// Values of a device that are copied together for their digests.
+// How many keys one turn of the mutex describes.
+constexpr size_t kStatsPerTurn = 1024;
+
+// Values that are read together for their digests.
 constexpr uint64_t kDigestBytes = 64 << 20;
 
-// How many of the first keys' values are copied together: one, whatever its
-// size, or more.
-size_t NumCopiedTogether(absl::Span<const KeyStatus> keys) {
+// How many of the first keys' values are read together: one, whatever its size,
+// or more.
+size_t NumReadTogether(absl::Span<const KeyStatus> keys) {
   uint64_t bytes = keys[0].value_bytes;
   size_t num_keys = 1;
   while (num_keys < keys.size() &&
@@ -68,9 +72,12 @@ absl::StatusOr<std::shared_ptr<Namespace>> Namespace::Create(
                    PushMode::Create(config, workers.get()));
   const uint64_t server_budget = environment.budgets->largest_bytes();
   if (config.budget_bytes > server_budget) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "namespace ", Quoted(name), ": expected a budget of at most ",
-        server_budget, " bytes, the server's, got ", config.budget_bytes));
+    return WithReason(
+        absl::ResourceExhaustedError(absl::StrCat(
+            "namespace ", Quoted(name), ": expected a budget of at most ",
+            server_budget, " bytes, the server's, got ", config.budget_bytes)),
+        Reason::kOverBudget,
+        {{"needed", config.budget_bytes}, {"available", server_budget}});
   }
   if (config.budget_bytes == 0) config.budget_bytes = server_budget;
   if (config.budget_bytes < std::min(kMinBudgetBytes, server_budget)) {
@@ -92,11 +99,11 @@ Namespace::Namespace(std::string name, NamespaceConfig config,
       uid_(RandomUid()),
       config_(std::move(config)),
       workers_(std::move(workers)),
-      mode_(std::move(mode)),
       environment_(environment),
       is_on_host_(environment.devices->is_host()),
       memory_(absl::StrCat("namespace ", Quoted(name_)), config_.budget_bytes,
               environment.budgets),
+      mode_(std::move(mode)),
       calls_(CallWindow::Create(
           WindowOptions(std::min(config_.budget_bytes,
                                  environment.budgets->host()->limit_bytes()),
@@ -105,24 +112,29 @@ Namespace::Namespace(std::string name, NamespaceConfig config,
       bindings_(std::make_shared<const RuleBindings>(std::move(rule))) {}
 
 absl::Status Namespace::NoSuchKey(absl::string_view key) const {
-  return absl::NotFoundError(absl::StrCat(
-      "key ", Quoted(key), " does not exist in namespace ", Quoted(name_)));
+  return WithReason(
+      absl::NotFoundError(absl::StrCat(
+          "key ", Quoted(key), " does not exist in namespace ", Quoted(name_))),
+      Reason::kKeyNotFound, {{"key", key}});
 }
 
 absl::Status Namespace::CheckNumEntries(size_t num_entries) const {
   if (num_entries <= environment_.max_entries) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
-      absl::StrCat("entries of a call: expected at most ",
-                   environment_.max_entries, ", got ", num_entries));
+  return WithReason(absl::ResourceExhaustedError(absl::StrCat(
+                        "entries of a call: expected at most ",
+                        environment_.max_entries, ", got ", num_entries)),
+                    Reason::kLimitReached,
+                    {{"limit", environment_.max_entries}});
 }
 
 absl::StatusOr<bool> Namespace::IsRepeat(
-    const std::optional<CallId>& call_id) const {
+    const Caller& caller, const std::optional<CallId>& call_id) const {
   if (!call_id) return false;
-  return calls_->Knows(*call_id);
+  return calls_->Knows(caller, *call_id);
 }
 
-KeyStatus Namespace::StatusOf(const StoredKey& key) const {
+std::pair<KeyStatus, SharedRule> Namespace::StatusOf(
+    const StoredKey& key) const {
   KeyStatus status;
   status.key = std::string(key.name());
   status.dtype = key.dtype();
@@ -130,9 +142,19 @@ KeyStatus Namespace::StatusOf(const StoredKey& key) const {
   status.version = key.version;
   status.value_bytes = key.value_bytes();
   status.state_bytes = key.rule_state ? key.rule_state->size_bytes() : 0;
-  status.rule = key.rule->spec();
   status.device = std::string(DeviceOf(key).name());
-  return status;
+  return {std::move(status), key.rule};
+}
+
+std::vector<KeyStatus> Namespace::WithRules(
+    std::vector<std::pair<KeyStatus, SharedRule>> statuses) {
+  std::vector<KeyStatus> complete;
+  complete.reserve(statuses.size());
+  for (auto& [status, rule] : statuses) {
+    status.rule = rule->spec();
+    complete.push_back(std::move(status));
+  }
+  return complete;
 }
 
 absl::StatusOr<ListReply> Namespace::List(const ListRequest& request) const {
@@ -146,36 +168,43 @@ absl::StatusOr<ListReply> Namespace::List(const ListRequest& request) const {
     }
   }
   ListReply reply;
-  MutexLock lock(&mutex_);
-  // One more than the page tells whether there is another.
-  std::vector<StoredKey*> keys =
-      keys_.List(request.prefix, request.page_token, page_size + 1);
-  if (keys.size() > page_size) {
-    keys.pop_back();
-    reply.next_page_token = std::string(keys.back()->name());
+  std::vector<std::pair<KeyStatus, SharedRule>> statuses;
+  {
+    MutexLock lock(&mutex_);
+    // One more than the page tells whether there is another.
+    std::vector<StoredKey*> keys =
+        keys_.List(request.prefix, request.page_token, page_size + 1);
+    if (keys.size() > page_size) {
+      keys.pop_back();
+      reply.next_page_token = std::string(keys.back()->name());
+    }
+    statuses.reserve(keys.size());
+    for (const StoredKey* key : keys) statuses.push_back(StatusOf(*key));
   }
-  reply.keys.reserve(keys.size());
-  for (const StoredKey* key : keys) reply.keys.push_back(StatusOf(*key));
+  reply.keys = WithRules(std::move(statuses));
   return reply;
 }
 
 absl::StatusOr<StatReply> Namespace::Stat(const StatRequest& request) {
   RETURN_IF_ERROR(CheckNumEntries(request.keys.size()));
-  StatReply reply;
-  reply.keys.reserve(request.keys.size());
-  {
+  for (const std::string& name : request.keys) RETURN_IF_ERROR(CheckKey(name));
+  std::vector<std::pair<KeyStatus, SharedRule>> statuses;
+  statuses.reserve(request.keys.size());
+  for (auto name = request.keys.begin(); name != request.keys.end();) {
     MutexLock lock(&mutex_);
-    for (const std::string& name : request.keys) {
-      RETURN_IF_ERROR(CheckKey(name));
-      const StoredKey* key = keys_.Find(name);
-      if (key == nullptr) return NoSuchKey(name);
-      reply.keys.push_back(StatusOf(*key));
+    for (size_t i = 0; i < kStatsPerTurn && name != request.keys.end(); ++i) {
+      const StoredKey* key = keys_.Find(*name);
+      if (key == nullptr) return NoSuchKey(*name);
+      statuses.push_back(StatusOf(*key));
+      ++name;
     }
   }
+  StatReply reply = {WithRules(std::move(statuses))};
   if (!request.with_digest) return reply;
   absl::Span<KeyStatus> rest = absl::MakeSpan(reply.keys);
   while (!rest.empty()) {
-    const size_t num_keys = is_on_host_ ? rest.size() : NumCopiedTogether(rest);
+    RETURN_IF_ERROR(CheckIsWanted(CallContext()));
+    const size_t num_keys = NumReadTogether(rest);
     RETURN_IF_ERROR(AddDigests(rest.first(num_keys)));
     rest.remove_prefix(num_keys);
   }
@@ -217,6 +246,7 @@ NamespaceStatus Namespace::Numbers(const WaitStatus& attempts) const {
   status.uid = uid_;
   status.memory = memory_.used();
   status.device_memory = memory_.used_on_gpus();
+  status.revision = revision_;
   status.num_keys = keys_.size();
   status.updates_applied = updates_applied_;
   status.rounds_open = rounds_open_;
@@ -236,10 +266,11 @@ NamespaceStatus Namespace::Numbers(const WaitStatus& attempts) const {
 
 NamespaceStatus Namespace::Describe() const {
   const WaitStatus attempts = calls_->waits();
+  std::vector<RuleBinding> rules = bindings()->List();
   MutexLock lock(&mutex_);
   NamespaceStatus status = Numbers(attempts);
   status.config = config_;
-  status.rules = bindings_->List();
+  status.rules = std::move(rules);
   status.config.rule = status.rules.back().rule;
   status.workers = workers_->List(environment_.alarms->Now());
   return status;

@@ -14,22 +14,24 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "base/alarms.h"
-#include "base/executor.h"
 #include "base/mutex.h"
+#include "base/task_pool.h"
 #include "kernels/backend.h"
 #include "service/store/byte_budget.h"
 #include "service/store/call_window.h"
 #include "service/store/device_set.h"
 #include "service/store/key_table.h"
 #include "service/store/memory_budgets.h"
+#include "service/store/names.h"
+#include "service/store/owed_steps.h"
 #include "service/store/push_mode.h"
-#include "service/store/round_failures.h"
 #include "service/store/rule_bindings.h"
 #include "service/store/store_observer.h"
 #include "service/store/stored_key.h"
@@ -44,7 +46,8 @@ namespace tensorkv {
 struct NamespaceEnvironment {
   const DeviceSet* devices = nullptr;
   Alarms* alarms = nullptr;
-  Executor* executor = nullptr;
+  // Runs what takes long, by namespace.
+  std::shared_ptr<TaskPool> pool;
   const ServerBudgets* budgets = nullptr;
   // Gives every worker of the server an epoch of its own; never 0.
   std::atomic<uint64_t>* next_epoch = nullptr;
@@ -62,8 +65,8 @@ struct NamespaceEnvironment {
 // One mutex guards all metadata, so that a call over many keys is checked and
 // takes effect at one moment, and a pull sees one moment of all its keys.
 // Elements are never read or written under it: updates run outside, in order
-// per key. The thread that finds a key idle runs its own update; what was
-// pushed meanwhile runs on the executor
+// per key. The thread that finds a key idle runs its own update if that is a
+// small one; large ones, and what was pushed meanwhile, run on the pool
 // (docs/decisions/0003-one-lock-per-namespace.md).
 class Namespace : public std::enable_shared_from_this<Namespace> {
  public:
@@ -72,7 +75,8 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
       const std::string& name, NamespaceConfig config,
       const NamespaceEnvironment& environment);
 
-  absl::StatusOr<InitReply> Init(InitRequest request);
+  void Init(InitRequest request, CallContext context,
+            ReplyCallback<InitReply> done);
   void Push(PushRequest request, const CallContext& context,
             ReplyCallback<PushReply> done);
   // The same; `names` takes the names of the entries once the push is in.
@@ -92,8 +96,9 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
                ReplyCallback<BarrierReply> done);
 
   // As in Staging.
-  absl::Status CheckInit(const InitRequest& request) const;
-  absl::Status CheckPush(const PushRequest& request);
+  absl::Status CheckInit(const InitRequest& request,
+                         const Caller& caller) const;
+  absl::Status CheckPush(const PushRequest& request, const Caller& caller);
   absl::Status Allocate(absl::Span<Tensor* const> tensors) const;
 
   NamespaceStatus Describe() const;
@@ -123,9 +128,21 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   // What a change of a rule has made for a key.
   struct NewState {
     KeyPtr key;  // stays, so that its address is no other key's
+    SharedRule rule;
     RefPtr<RuleState> state;
   };
-  using NewStates = absl::flat_hash_map<const StoredKey*, NewState>;
+  // A change of rules on its way.
+  struct RuleChange {
+    // Null if the pattern is unbound: its keys get those of `bindings`.
+    SharedRule rule;
+    // That of the same pattern before, if it had one.
+    const UpdateRule* present = nullptr;
+    Glob glob;
+    // After the change.
+    std::shared_ptr<const RuleBindings> bindings;
+    // What goes, goes without the mutex.
+    absl::flat_hash_map<const StoredKey*, NewState> states;
+  };
 
   // The calls that may wait.
   class PullCall;
@@ -138,11 +155,15 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
     // The key's next entry in the call; 0 if there is none.
     uint32_t next = 0;
     bool is_first = false;
+    // Whether its contribution is there already. Of a first entry only.
+    bool is_repeat = false;
   };
 
   // The entries of a push by their keys.
   struct GroupedEntries {
     std::vector<KeyOfEntry> keys;
+    // The answers to repeats, with the first entry of each key.
+    std::vector<std::pair<uint32_t, PushResult>> repeats;
     BytesByDevice room_bytes;
     uint64_t reply_bytes = 0;
     // What it takes to note who has contributed.
@@ -167,11 +188,15 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
     std::vector<KeyPtr> released_keys;
     std::vector<std::unique_ptr<Rounds>> removed_rounds;
     std::vector<ClosedRounds> dropped_rounds;
+    std::vector<std::unique_ptr<std::list<PendingUpdate>>> dropped_updates;
     // For the observer.
     std::vector<std::string> lost_workers;
     std::string failed_round;  // the first one
     uint64_t num_failed_rounds = 0;
   };
+
+  // Open rounds that have gone with their keys, by the keys' names.
+  using RoundsOfKeys = absl::flat_hash_map<absl::string_view, const Rounds*>;
 
   struct FoldOfKey {
     KeyPtr key;
@@ -180,6 +205,12 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   using Folds = std::vector<FoldOfKey>;
 
   static constexpr size_t kMinGracesToSweep = 64;
+
+  // What a call may do on the thread that it comes on, which others need too:
+  // 1 MiB is read and written in about 0.1 ms, and a pattern is matched with a
+  // key of 1 KiB in 3 us at most.
+  static constexpr uint64_t kMaxBytesInline = 1 << 20;
+  static constexpr size_t kMaxMatchesInline = 256;
 
   // A round whose grace time has begun.
   struct OpenedRound {
@@ -196,6 +227,10 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   struct Work {
     UpdatePass updates;
     Folds folds;
+
+    bool empty() const { return updates.empty() && folds.empty(); }
+    // What is read and written.
+    uint64_t size_bytes() const;
   };
 
   // A push on its way into the store.
@@ -229,13 +264,23 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
 
   // namespace_init.cc
   absl::Status CheckFields(const InitRequest& request) const;
+  absl::StatusOr<InitReply> InitNow(InitRequest request,
+                                    const CallContext& context);
+  // Makes the keys that are missing in `keys` and, unless rules or other keys
+  // have changed meanwhile, inserts them.
+  absl::StatusOr<std::optional<InitReply>> TryInit(InitRequest& request,
+                                                   const CallContext& context,
+                                                   std::vector<KeyPtr>& keys);
+  // Whether a call that takes long is still wanted.
+  absl::Status CheckIsWanted(const CallContext& context) const;
   // Which entries the call must create. Errors: AlreadyExists,
   // FailedPrecondition.
   absl::StatusOr<std::vector<bool>> EntriesToCreate(
       const InitRequest& request) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Makes the keys that are `wanted` and missing; gives all keys the rules of
   // `bindings`, with their states.
-  absl::Status MakeKeys(InitRequest& request, const std::vector<bool>& wanted,
+  absl::Status MakeKeys(InitRequest& request, const CallContext& context,
+                        const std::vector<bool>& wanted,
                         const RuleBindings& bindings,
                         std::vector<KeyPtr>& keys);
   absl::StatusOr<KeyPtr> MakeKey(const InitEntry& entry);
@@ -258,8 +303,9 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
                                 const UpdateRule& rule);
   // Finds the rules of new keys. Not under the mutex: matching many patterns
   // takes time.
-  static absl::Status FindRules(const RuleBindings& bindings,
-                                absl::Span<const KeyPtr> keys);
+  absl::Status FindRules(const RuleBindings& bindings,
+                         const CallContext& context,
+                         absl::Span<const KeyPtr> keys) const;
   // Chooses the devices of new keys, which have their rules.
   void PlaceKeys(const InitRequest& request,
                  absl::Span<const KeyPtr> keys) const;
@@ -270,27 +316,32 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
                        const std::vector<bool>& wanted,
                        absl::Span<const KeyPtr> keys, Replies& replies)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Tells the contributors to the open rounds of `key` that these are gone.
-  void FailOpenRounds(StoredKey& key, absl::string_view reason,
-                      Replies& replies) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Takes a key out of the table, with its open rounds.
-  void RemoveKey(absl::string_view key, Replies& replies)
+  // Ends the pulls that cannot be answered without that key, which goes.
+  void EndPullsOf(const StoredKey& key, Replies& replies)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Takes a key out of the table, with its rounds, which nobody owes any more;
+  // adds them to `ended` if any is open.
+  void RemoveKey(absl::string_view key, RoundsOfKeys& ended, Replies& replies)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // namespace_staging.cc
   // Whether there is room for staging and, unless the call was made before, for
   // the bytes that `check` finds it to need.
   absl::Status CheckUnlessRepeat(
-      const std::optional<CallId>& call_id, uint64_t staging_bytes,
+      const Caller& caller, const std::optional<CallId>& call_id,
+      uint64_t staging_bytes,
       absl::FunctionRef<absl::StatusOr<BytesNeeded>()> check) const;
   absl::StatusOr<BytesNeeded> BytesFor(const InitRequest& request) const;
   absl::StatusOr<BytesNeeded> BytesFor(const PushRequest& request);
   // Of its device, besides memory that it has, or that staging will give it.
-  uint64_t BytesOfNewKey(const InitEntry& entry, const UpdateRule& rule) const;
+  uint64_t BytesOfNewValue(const Tensor& tensor) const;
   static uint64_t StateBytesOf(const Tensor& tensor, const UpdateRule& rule);
 
   // namespace_push.cc
   absl::Status CheckFields(const PushRequest& request) const;
+  // A push whose fields are right and that need not be held.
+  void PushNow(PushRequest request, const CallContext& context,
+               std::vector<PullEntry>* names, ReplyCallback<PushReply> done);
   absl::Status HoldContributions(Admission& admission);
   // What a push must reserve for the tensor: nothing where its memory is
   // counted already or not there yet.
@@ -309,8 +360,7 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   static uint64_t BytesForReply(const Admission& admission,
                                 const GroupedEntries& entries);
   absl::Status MakeCopies(Admission& admission);
-  // Whether a push can be admitted, but for the budget. A failed round that it
-  // reports counts as reported.
+  // Whether a push can be admitted, but for the budget.
   absl::StatusOr<GroupedEntries> Check(const Admission& admission)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Checks a push and makes it take effect; fills admission.work. False, and
@@ -331,9 +381,7 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   absl::Status FindKeys(absl::Span<const PushEntry> from,
                         GroupedEntries& entries)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status CheckEntry(const StoredKey& key, const PushRequest& request,
-                          const PushEntry& entry) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  static absl::Status CheckEntry(const StoredKey& key, const PushEntry& entry);
   // Admits what the entries of one key bring, from its `first` on.
   void AdmitKey(const GroupedEntries& entries, uint32_t first,
                 Admission& admission) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -355,8 +403,10 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   // that need it.
   void EnqueueRounds(StoredKey& key, PendingUpdates updates, Work& work,
                      Replies& replies) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Runs the work here if it is little, else on the pool.
   void Run(Work work);
-  // Runs the updates, and leaves what was pushed meanwhile to the executor: no
+  void RunHere(Work work);
+  // Runs the updates, and leaves what was pushed meanwhile to the pool: no
   // caller works for others without end.
   void RunUpdates(UpdatePass updates);
   // Runs the next update of each key. REQUIRES: is_updating was left set.
@@ -374,22 +424,14 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   void NoteStep(const PushRequest& request, Replies& replies)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Counts a contribution that was refused with `status`.
-  void CountRefusal(const PushRequest& request, const absl::Status& status)
+  void CountRefusal(const absl::Status& status)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Tells the contributors to a round that failed, at their next call.
-  void ReportFailure(const StoredKey& key, Step step,
-                     absl::Span<const uint32_t> contributors,
-                     absl::string_view reason)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The same for dropped rounds.
-  void ReportDropped(const StoredKey& key, ClosedRounds rounds,
-                     absl::string_view reason, Replies& replies)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool HasFailure(const std::optional<Worker>& worker) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The failed rounds that `worker` has not heard of, which it then has.
-  absl::Status TakeFailure(const std::optional<Worker>& worker)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Fails the rounds of `key` from `step` on, which their contributors then
+  // owe. The caller wakes who waits for them.
+  void FailRounds(StoredKey& key, Step step, const RoundFailurePtr& failure,
+                  Replies& replies) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Keeps busy_keys_ after a change of the key's rounds.
+  void NoteRounds(StoredKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // namespace_folds.cc
   void BeginFold(StoredKey& key, Work& work)
@@ -404,6 +446,12 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
 
   // namespace_pull.cc
   absl::Status CheckPull(const PullRequest& request) const;
+  // Ends the waiting pulls of workers who had contributed to rounds that are
+  // gone, each with the status of its key.
+  void EndPullsOfRounds(
+      const RoundsOfKeys& ended,
+      absl::FunctionRef<absl::Status(absl::string_view)> status_of,
+      Replies& replies) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Copies the values of `reply`, which are on `devices` by entry, to the host,
   // if they are not there and no more than `max_bytes`, then calls `done`,
   // maybe on another thread; this may be gone by then.
@@ -420,7 +468,9 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   // The same with the mutex held: whether the call waits.
   bool EndOrPark(const WaitingCallPtr& call, Replies& replies)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Park(const WaitingCallPtr& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Errors: ResourceExhausted (no room for what the call keeps) · no_waits_.
+  absl::Status Park(const WaitingCallPtr& call)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Ends the call; its answer is there.
   void Finish(const WaitingCallPtr& call, Replies& replies)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -440,13 +490,19 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   // namespace_members.cc
   static WorkerGroupOptions GroupOptionsOf(
       const NamespaceConfig& config, const NamespaceEnvironment& environment);
+  absl::StatusOr<JoinReply> Admit(const JoinRequest& request)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether `worker` may call; if so, renews its lease.
   absl::Status Admit(const std::optional<Worker>& worker)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The step that all must have reached before a worker of step `step` may go
   // on, if they have not; else 0.
   Step AwaitedStep(Step step) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::string DescribeAwaited(Step step) const
+  absl::Status DescribeAwaited(Step step) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Why a wait for workers has ended.
+  absl::Status WaitingForRanks(absl::string_view subject,
+                               absl::Span<const uint32_t> ranks) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Who does not wait at a barrier, among those whom it needs; `arrived` does.
   std::vector<uint32_t> MissingAt(absl::string_view topic,
@@ -455,16 +511,15 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   // Ends a barrier if nobody is missing.
   void EndBarrier(absl::string_view topic, Replies& replies)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // What must happen when a worker's lease has ended.
-  void Lose(uint32_t rank, Replies& replies)
+  // What must happen when the leases of workers have ended; `ranks` rise.
+  void Lose(absl::Span<const uint32_t> ranks, Replies& replies)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void FailRoundsWithout(uint32_t rank, absl::string_view reason,
-                         Replies& replies)
+  RoundFailurePtr LossOf(absl::Span<const uint32_t> ranks) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Closes rounds and barriers that only waited for who is gone, and looks at
-  // every waiting call.
-  void GoOnWithoutTheGone(Work& work, Replies& replies)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Closes rounds and barriers that only waited for those who are gone, and
+  // looks at every waiting call.
+  void GoOnWithout(absl::Span<const uint32_t> ranks, Work& work,
+                   Replies& replies) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Has the alarms end the grace time of rounds.
   void WatchGrace(std::vector<OpenedRound> opened);
   void EndGrace(uint64_t id);
@@ -476,9 +531,9 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   void SweepGraces() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SendLater(Replies replies);
   void RunLater(Work work);
-  // Has the executor run `task`, unless the store is ending: then it may be
-  // gone. For threads that the store does not wait for.
-  bool Submit(Executor::Task task);
+  // Has the pool run `task`, unless the store has ended: then nobody can see
+  // what it would do.
+  bool Submit(TaskPool::Task&& task);
   // Reserves and makes place for the member of that rank.
   absl::Status MakePlace(uint32_t rank) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -505,19 +560,21 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   // them next.
   absl::Status Bind(absl::string_view pattern, SharedRule rule)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(rules_mutex_);
-  // The keys that a rule of `pattern` governs, which now has the rule
-  // `present`.
-  std::vector<KeyPtr> GovernedKeys(absl::string_view pattern,
-                                   const UpdateRule* present) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Makes the states of those keys that have none in `states`.
-  using RuleOfKey = absl::FunctionRef<const SharedRule&(const StoredKey&)>;
-  absl::Status AddStates(absl::Span<const KeyPtr> keys, RuleOfKey rule_of,
-                         NewStates& states);
+  // Makes the new states of all keys that the change is for.
+  absl::Status PrepareKeys(RuleChange& change);
+  // The same for those that have come since; then new keys have the rules of
+  // the change.
+  absl::Status PrepareNewKeys(RuleChange& change);
+  // Makes the states of those keys that the change is for and that have none
+  // yet.
+  absl::Status AddStates(absl::Span<const KeyPtr> keys, RuleChange& change);
   static void SetRuleOf(StoredKey& key, const SharedRule& rule,
                         RefPtr<RuleState>& state);
-  KeyStatus StatusOf(const StoredKey& key) const
+  // But for the rules, which are copied without the mutex: WithRules.
+  std::pair<KeyStatus, SharedRule> StatusOf(const StoredKey& key) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  static std::vector<KeyStatus> WithRules(
+      std::vector<std::pair<KeyStatus, SharedRule>> statuses);
   absl::Status AddDigests(absl::Span<KeyStatus> keys);
 
   Backend& DeviceOf(const StoredKey& key) const {
@@ -531,16 +588,18 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   absl::Status CheckNumEntries(size_t num_entries) const;
   // Whether the call has been made, or is being made, as far as one knows
   // before its turn. Errors: those of CallWindow::Knows.
-  absl::StatusOr<bool> IsRepeat(const std::optional<CallId>& call_id) const;
+  absl::StatusOr<bool> IsRepeat(const Caller& caller,
+                                const std::optional<CallId>& call_id) const;
 
   const std::string name_;
   const uint64_t uid_;
   const NamespaceConfig config_;
   const WorkerGroupPtr workers_ ABSL_PT_GUARDED_BY(mutex_);
-  const std::unique_ptr<PushMode> mode_;
   const NamespaceEnvironment environment_;
   const bool is_on_host_;
   const NamespaceMemory memory_;
+  // What it keeps is counted by memory_.
+  const std::unique_ptr<PushMode> mode_;
   const std::shared_ptr<CallWindow> calls_;
 
   // Held by who changes rules, while memory is allocated.
@@ -550,10 +609,18 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   KeyTable keys_ ABSL_GUARDED_BY(mutex_);
   // Replaced as a whole, so that it can be read without the mutex.
   std::shared_ptr<const RuleBindings> bindings_ ABSL_GUARDED_BY(mutex_);
+  // While rules change: the keys that have come since that began.
+  std::optional<std::vector<KeyPtr>> keys_made_ ABSL_GUARDED_BY(mutex_);
   Waits waits_ ABSL_GUARDED_BY(mutex_);
+  KeyWatches watches_ ABSL_GUARDED_BY(mutex_);
   // Not OK: no call waits any more.
   absl::Status no_waits_ ABSL_GUARDED_BY(mutex_);
-  RoundFailures failures_ ABSL_GUARDED_BY(mutex_);
+  // Those that have open rounds, or rounds that workers owe.
+  absl::flat_hash_set<StoredKey*> busy_keys_ ABSL_GUARDED_BY(mutex_);
+  // Rises with every change of keys, values and rules.
+  uint64_t revision_ ABSL_GUARDED_BY(mutex_) = 0;
+  // No key that was deleted has had a version above.
+  Version version_floor_ ABSL_GUARDED_BY(mutex_) = 0;
   // Rounds whose grace time has begun, by push.
   std::map<uint64_t, Grace> graces_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_grace_id_ ABSL_GUARDED_BY(mutex_) = 0;

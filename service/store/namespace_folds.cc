@@ -40,9 +40,12 @@ void Namespace::RunFold(FoldOfKey job) {
 
 void Namespace::FailFold(const FoldOfKey& job, const absl::Status& status,
                          Replies& replies) {
-  ReportDropped(*job.key, job.key->rounds->Fail(job.fold.step, job.fold.id),
-                status.message(), replies);
-  Wake(job.key->name(), replies);
+  if (!job.key->rounds->IsOpen(job.fold.step, job.fold.id)) return;
+  FailRounds(*job.key, job.fold.step,
+             std::make_shared<RoundFailure>(
+                 RoundFailure{std::string(status.message()), {}}),
+             replies);
+  WakeAll(replies);
 }
 
 absl::StatusOr<Contribution> Namespace::SumOf(const FoldOfKey& job) {

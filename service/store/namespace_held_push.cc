@@ -30,7 +30,7 @@ class Namespace::HeldPush final : public WaitingCall {
     awaited_step = namespace_.AwaitedStep(request_.step - 1);
     return !status_.ok() || awaited_step == 0;
   }
-  std::string Missing() const override {
+  absl::Status Missing() const override {
     return namespace_.DescribeAwaited(awaited_step);
   }
   void Fail(const absl::Status& status) override { status_ = status; }

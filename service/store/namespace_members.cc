@@ -3,11 +3,19 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "contract/reason.h"
 #include "service/store/names.h"
 #include "service/store/namespace.h"
 
 namespace tensorkv {
+namespace {
+
+// Statuses travel in HTTP/2 headers, which are small.
+constexpr size_t kMostLossesNamed = 4;
+
+}  // namespace
 
 // One Barrier from its call to its answer. Guarded by the namespace's mutex.
 class Namespace::BarrierCall final : public WaitingCall {
@@ -24,14 +32,14 @@ class Namespace::BarrierCall final : public WaitingCall {
   }
 
   bool CanEnd() override {
-    answer_ = CheckCaller();
+    answer_ = namespace_.workers_->Check(request_.worker,
+                                         namespace_.environment_.alarms->Now());
     return !answer_.ok();
   }
-  std::string Missing() const override {
-    return absl::StrCat("barrier ", Quoted(request_.barrier), ": waiting for ",
-                        namespace_.workers_->Describe(
-                            namespace_.MissingAt(topic, request_.worker.rank),
-                            namespace_.environment_.alarms->Now()));
+  absl::Status Missing() const override {
+    return namespace_.WaitingForRanks(
+        absl::StrCat("barrier ", Quoted(request_.barrier)),
+        namespace_.MissingAt(topic, request_.worker.rank));
   }
   void Fail(const absl::Status& status) override { answer_ = status; }
   void Send() override {
@@ -43,12 +51,6 @@ class Namespace::BarrierCall final : public WaitingCall {
   uint32_t rank() const { return request_.worker.rank; }
 
  private:
-  absl::Status CheckCaller() const {
-    RETURN_IF_ERROR(namespace_.workers_->CheckJoined(
-        request_.worker, namespace_.environment_.alarms->Now()));
-    return namespace_.failures_.Take(request_.worker.rank);
-  }
-
   Namespace& namespace_;
   const BarrierRequest request_;
   ReplyCallback<BarrierReply> done_;
@@ -70,22 +72,39 @@ WorkerGroupOptions Namespace::GroupOptionsOf(
 
 absl::StatusOr<JoinReply> Namespace::Join(const JoinRequest& request) {
   RETURN_IF_ERROR(CheckWorkerName(request.worker_name));
-  MutexLock lock(&mutex_);
+  Replies replies;
+  absl::StatusOr<JoinReply> reply;
+  {
+    MutexLock lock(&mutex_);
+    reply = Admit(request);
+    // The calls of the epoch that was replaced.
+    if (reply.ok() && request.replaces_epoch != 0) WakeAll(replies);
+  }
+  Send(std::move(replies));
+  return reply;
+}
+
+absl::StatusOr<JoinReply> Namespace::Admit(const JoinRequest& request) {
   RETURN_IF_ERROR(no_waits_);
-  const absl::StatusOr<uint32_t> rank = workers_->RankFor(request.worker_name);
+  const absl::StatusOr<uint32_t> rank =
+      workers_->RankFor(request.worker_name, request.replaces_epoch);
   if (rank.ok()) RETURN_IF_ERROR(MakePlace(*rank));
-  ASSIGN_OR_RETURN(
-      const Worker worker,
-      workers_->Join(request.worker_name, request.lease,
-                     environment_.next_epoch->fetch_add(1),
-                     mode_->StepOfJoiner(), environment_.alarms->Now()));
-  // Those were of whoever had the rank before.
-  failures_.Forget(worker.rank);
+  ASSIGN_OR_RETURN(const Worker worker,
+                   workers_->Join(request.worker_name, request.lease,
+                                  environment_.next_epoch->fetch_add(1),
+                                  request.replaces_epoch, mode_->StepOfJoiner(),
+                                  environment_.alarms->Now()));
   WatchLeases();
+  // A new process does not have what its former self has pushed ahead; it goes
+  // on where a round may yet fail that is to be pushed again.
+  Step next_step = mode_->NextStepOf(worker.rank);
+  for (const StoredKey* key : busy_keys_) {
+    while (key->rounds->Awaits(worker.rank, next_step - 1)) --next_step;
+  }
   return JoinReply{.worker = worker,
                    .num_workers = workers_->num_workers(),
                    .lease = request.lease,
-                   .next_step = workers_->step_of(worker.rank) + 1};
+                   .next_step = next_step};
 }
 
 absl::StatusOr<KeepAliveReply> Namespace::KeepAlive(
@@ -97,7 +116,7 @@ absl::StatusOr<KeepAliveReply> Namespace::KeepAlive(
   return KeepAliveReply{
       .lease_remaining = workers_->LeaseRemaining(request.worker, now),
       .num_workers = workers_->num_workers(),
-      .next_step = workers_->step_of(request.worker.rank) + 1};
+      .next_step = mode_->NextStepOf(request.worker.rank)};
 }
 
 absl::Status Namespace::Leave(const LeaveRequest& request) {
@@ -108,8 +127,7 @@ absl::Status Namespace::Leave(const LeaveRequest& request) {
     RETURN_IF_ERROR(
         workers_->CheckJoined(request.worker, environment_.alarms->Now()));
     workers_->Leave(request.worker);
-    failures_.Forget(request.worker.rank);
-    GoOnWithoutTheGone(work, replies);
+    GoOnWithout({request.worker.rank}, work, replies);
   }
   Send(std::move(replies));
   Run(std::move(work));
@@ -126,13 +144,20 @@ absl::Status Namespace::Admit(const std::optional<Worker>& worker) {
 
 Step Namespace::AwaitedStep(Step step) const {
   const Step awaited = mode_->StepToAwait(step);
-  return workers_->slowest_step() < awaited ? awaited : 0;
+  return awaited > 0 && workers_->slowest_step() < awaited ? awaited : 0;
 }
 
-std::string Namespace::DescribeAwaited(Step step) const {
-  return absl::StrCat("step ", step, ": waiting for ",
-                      workers_->Describe(workers_->NeededBelow(step),
-                                         environment_.alarms->Now()));
+absl::Status Namespace::DescribeAwaited(Step step) const {
+  return WaitingForRanks(absl::StrCat("step ", step),
+                         workers_->NeededBelow(step));
+}
+
+absl::Status Namespace::WaitingForRanks(
+    absl::string_view subject, absl::Span<const uint32_t> ranks) const {
+  return WithReason(absl::DeadlineExceededError(absl::StrCat(
+                        subject, ": waiting for ",
+                        workers_->Describe(ranks, environment_.alarms->Now()))),
+                    Reason::kWaitEnded, {{"ranks", absl::StrJoin(ranks, ",")}});
 }
 
 void Namespace::Barrier(BarrierRequest request, CallContext context,
@@ -141,8 +166,11 @@ void Namespace::Barrier(BarrierRequest request, CallContext context,
   if (status.ok()) {
     MutexLock lock(&mutex_);
     const absl::Duration now = environment_.alarms->Now();
-    status = workers_->CheckJoined(request.worker, now);
-    if (status.ok()) workers_->Renew(request.worker, now);
+    status = workers_->Check(request.worker, now);
+    if (status.ok()) {
+      workers_->Renew(request.worker, now);
+      workers_->Reach(request.worker, 0);
+    }
   }
   if (!status.ok()) {
     std::move(done)(std::move(status));
@@ -185,13 +213,20 @@ void Namespace::EndBarrier(absl::string_view topic, Replies& replies) {
   for (const WaitingCallPtr& call : waits_.Take(topic)) Finish(call, replies);
 }
 
-void Namespace::GoOnWithoutTheGone(Work& work, Replies& replies) {
-  if (rounds_open_ > 0) {
-    keys_.ForEach([&](StoredKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-      if (!key.rounds || key.rounds->num_open() == 0) return;
-      EnqueueRounds(key, UpdatesOf(key.rounds->TakeComplete()), work, replies);
-    });
+void Namespace::GoOnWithout(absl::Span<const uint32_t> ranks, Work& work,
+                            Replies& replies) {
+  Step last_open = 0;
+  const std::vector<StoredKey*> busy(busy_keys_.begin(), busy_keys_.end());
+  for (StoredKey* key : busy) {
+    for (const uint32_t rank : ranks) {
+      if (mode_->Owes(rank) && !workers_->Needs(rank, UINT64_MAX)) {
+        key->rounds->Forgive(rank);
+      }
+    }
+    EnqueueRounds(*key, UpdatesOf(key->rounds->TakeComplete()), work, replies);
+    last_open = std::max(last_open, key->rounds->last_open());
   }
+  workers_->LowerMaxStep(last_open);
   WakeAll(replies);
   absl::flat_hash_set<std::string> barriers;
   waits_.ForEach([&](const WaitingCallPtr& call) {
@@ -220,41 +255,65 @@ void Namespace::EndLeases() {
     lease_alarm_time_ = absl::InfiniteDuration();
     const std::vector<uint32_t> ranks =
         workers_->Expired(environment_.alarms->Now());
-    for (const uint32_t rank : ranks) Lose(rank, replies);
-    if (!ranks.empty()) GoOnWithoutTheGone(work, replies);
+    if (!ranks.empty()) {
+      Lose(ranks, replies);
+      GoOnWithout(ranks, work, replies);
+    }
     WatchLeases();
   }
   SendLater(std::move(replies));
   RunLater(std::move(work));
 }
 
-void Namespace::Lose(uint32_t rank, Replies& replies) {
-  const std::string reason = workers_->DescribeLoss(rank);
-  replies.lost_workers.push_back(reason);
+void Namespace::Lose(absl::Span<const uint32_t> ranks, Replies& replies) {
+  const RoundFailurePtr failure = LossOf(ranks);
+  const auto aborted = [&](absl::string_view subject) {
+    return WithReason(
+        absl::AbortedError(absl::StrCat(subject, ": ", failure->text)),
+        Reason::kWorkerLost, {{"ranks", absl::StrJoin(ranks, ",")}});
+  };
+  std::vector<std::pair<StoredKey*, Step>> failed;
+  for (const uint32_t rank : ranks) {
+    replies.lost_workers.push_back(workers_->DescribeLoss(rank));
+  }
   if (config_.on_worker_loss == OnWorkerLoss::kFail) {
-    FailRoundsWithout(rank, reason, replies);
-    const Step step = workers_->step_of(rank);
+    for (StoredKey* key : busy_keys_) {
+      const std::optional<Step> step = key->rounds->FirstWithout(ranks);
+      if (step) failed.emplace_back(key, *step);
+    }
+    Step slowest = UINT64_MAX;
+    for (const uint32_t rank : ranks) {
+      slowest = std::min(slowest, workers_->step_of(rank));
+    }
     FailWaits(
-        [step](const WaitingCall& call) { return call.awaited_step > step; },
-        absl::AbortedError(
-            absl::StrCat("waiting for slower workers: ", reason)),
-        replies);
+        [slowest](const WaitingCall& call) {
+          return call.awaited_step > slowest;
+        },
+        aborted("waiting for slower workers"), replies);
   }
   FailWaits(
       [](const WaitingCall& call) {
         return call.reason == WaitReason::kBarrier;
       },
-      absl::AbortedError(absl::StrCat("barrier: ", reason)), replies);
-  workers_->Lose(rank);
+      aborted("barrier"), replies);
+  for (const uint32_t rank : ranks) workers_->Lose(rank);
+  for (const auto& [key, step] : failed) {
+    FailRounds(*key, step, failure, replies);
+  }
 }
 
-void Namespace::FailRoundsWithout(uint32_t rank, absl::string_view reason,
-                                  Replies& replies) {
-  if (rounds_open_ == 0) return;
-  keys_.ForEach([&](StoredKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    if (!key.rounds || key.rounds->num_open() == 0) return;
-    ReportDropped(key, key.rounds->FailWithout(rank), reason, replies);
-  });
+RoundFailurePtr Namespace::LossOf(absl::Span<const uint32_t> ranks) const {
+  std::string text;
+  for (const uint32_t rank : ranks.subspan(0, kMostLossesNamed)) {
+    absl::StrAppend(&text, text.empty() ? "" : ", ",
+                    workers_->DescribeLoss(rank));
+  }
+  if (ranks.size() > kMostLossesNamed) {
+    absl::StrAppend(&text, " and ", ranks.size() - kMostLossesNamed,
+                    " more were lost");
+  }
+  return std::make_shared<RoundFailure>(
+      RoundFailure{std::move(text), {ranks.begin(), ranks.end()}});
 }
 
 void Namespace::WatchGrace(std::vector<OpenedRound> opened) {
@@ -327,16 +386,14 @@ void Namespace::SendLater(Replies replies) {
 }
 
 void Namespace::RunLater(Work work) {
-  if (work.updates.empty() && work.folds.empty()) return;
+  if (work.empty()) return;
   Submit([self = shared_from_this(), work = std::move(work)]() mutable {
-    self->Run(std::move(work));
+    self->RunHere(std::move(work));
   });
 }
 
-bool Namespace::Submit(Executor::Task task) {
-  MutexLock lock(&mutex_);
-  if (no_waits_.ok()) environment_.executor->Submit(std::move(task));
-  return no_waits_.ok();
+bool Namespace::Submit(TaskPool::Task&& task) {
+  return environment_.pool->Submit(name_, std::move(task));
 }
 
 absl::Status Namespace::MakePlace(uint32_t rank) {

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "contract/reason.h"
 #include "service/store/names.h"
 #include "service/store/namespace.h"
 #include "service/store/staged_tensors.h"
@@ -12,6 +13,14 @@ namespace {
 
 // How often a push is copied because its keys have moved.
 constexpr int kMaxMoves = 10;
+
+uint64_t SizeOfTensors(const PushRequest& request) {
+  uint64_t bytes = 0;
+  for (const PushEntry& entry : request.entries) {
+    if (!entry.skip) bytes = SumOfBytes(bytes, entry.tensor.size_bytes());
+  }
+  return bytes;
+}
 
 bool Takes(DType key, DType contribution) {
   return key == contribution || (IsFloat(key) && IsFloat(contribution));
@@ -31,11 +40,28 @@ void Namespace::Push(PushRequest request, const CallContext& context,
   if (status.ok() && MustHold(request)) {
     return Hold(std::move(request), context, names, std::move(done));
   }
+  if (!status.ok()) return std::move(done)(std::move(status));
+  if (is_on_host_ || SizeOfTensors(request) <= kMaxBytesInline) {
+    return PushNow(std::move(request), context, names, std::move(done));
+  }
+  // It begins with copies to the devices.
+  TaskPool::Task push = [self = shared_from_this(),
+                         request = std::move(request), context, names,
+                         done = std::move(done)]() mutable {
+    self->PushNow(std::move(request), context, names, std::move(done));
+  };
+  if (!Submit(std::move(push))) std::move(push)();
+}
+
+void Namespace::PushNow(PushRequest request, const CallContext& context,
+                        std::vector<PullEntry>* names,
+                        ReplyCallback<PushReply> done) {
   const auto call = MakeRefCounted<PushCall>();
   call->done = std::move(done);
   Replies replies;
   Work work{UpdatePass(environment_.devices, memory_.host().contributions)};
   std::vector<OpenedRound> opened;
+  absl::Status status;
   {
     Admission admission{.request = std::move(request),
                         .context = context,
@@ -44,7 +70,7 @@ void Namespace::Push(PushRequest request, const CallContext& context,
                         .replies = replies,
                         .work = work,
                         .opened = opened};
-    if (status.ok()) status = HoldContributions(admission);
+    status = HoldContributions(admission);
     if (status.ok()) status = MoveAndAdmit(admission);
   }  // gives back what was not taken before anybody hears of the end
   if (!status.ok()) return std::move(call->done)(std::move(status));
@@ -53,7 +79,21 @@ void Namespace::Push(PushRequest request, const CallContext& context,
   Run(std::move(work));
 }
 
+uint64_t Namespace::Work::size_bytes() const {
+  uint64_t bytes = updates.size_bytes();
+  for (const FoldOfKey& fold : folds) {
+    bytes += fold.fold.slots.size() * fold.key->num_elements() *
+             SizeOf(AccumulateType(fold.key->dtype()));
+  }
+  return bytes;
+}
+
 void Namespace::Run(Work work) {
+  if (work.size_bytes() <= kMaxBytesInline) return RunHere(std::move(work));
+  RunLater(std::move(work));
+}
+
+void Namespace::RunHere(Work work) {
   for (FoldOfKey& fold : work.folds) RunFold(std::move(fold));
   RunUpdates(std::move(work.updates));
 }
@@ -117,7 +157,7 @@ absl::Status Namespace::MoveAndAdmit(Admission& admission) {
     MutexLock lock(&mutex_);
     const absl::StatusOr<bool> is_admitted = Admit(admission);
     if (!is_admitted.ok()) {
-      CountRefusal(admission.request, is_admitted.status());
+      CountRefusal(is_admitted.status());
       return is_admitted.status();
     }
     if (*is_admitted) return absl::OkStatus();
@@ -134,7 +174,7 @@ absl::Status Namespace::CopyToDevices(Admission& admission) {
     MutexLock lock(&mutex_);
     const absl::StatusOr<GroupedEntries> entries = Check(admission);
     if (!entries.ok()) {
-      CountRefusal(admission.request, entries.status());
+      CountRefusal(entries.status());
       return entries.status();
     }
     const BytesByDevice copies = BytesOfCopies(admission.request, *entries);
@@ -206,13 +246,16 @@ absl::StatusOr<Namespace::GroupedEntries> Namespace::Check(
     const Admission& admission) {
   const PushRequest& request = admission.request;
   RETURN_IF_ERROR(Admit(request.worker));
-  RETURN_IF_ERROR(TakeFailure(request.worker));
   ASSIGN_OR_RETURN(GroupedEntries entries, GroupByKey(request));
   const uint64_t max_reply_bytes = admission.context.max_reply_bytes;
   if (entries.reply_bytes <= max_reply_bytes) return entries;
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "values of the reply: expected at most ", max_reply_bytes, " bytes, got ",
-      entries.reply_bytes, "; push and pull fewer keys in one call"));
+  return WithReason(
+      absl::ResourceExhaustedError(absl::StrCat(
+          "values of the reply: expected at most ", max_reply_bytes,
+          " bytes, got ", entries.reply_bytes,
+          "; push and pull fewer keys in one call")),
+      Reason::kReplyTooLarge,
+      {{"needed", entries.reply_bytes}, {"available", max_reply_bytes}});
 }
 
 absl::StatusOr<bool> Namespace::Admit(Admission& admission) {
@@ -228,7 +271,12 @@ absl::StatusOr<bool> Namespace::Admit(Admission& admission) {
   admission.call->reply.results.resize(request.entries.size());
   admission.work.updates.Reserve(request.entries.size());
   for (uint32_t i = 0; i < entries.keys.size(); ++i) {
-    if (entries.keys[i].is_first) AdmitKey(entries, i, admission);
+    const KeyOfEntry& entry = entries.keys[i];
+    if (entry.is_first && !entry.is_repeat) AdmitKey(entries, i, admission);
+  }
+  for (const auto& [first, result] : entries.repeats) {
+    entries.ForEach(
+        first, [&](uint32_t i) { admission.call->reply.results[i] = result; });
   }
   admission.work.updates.Hold(std::move(admission.held),
                               std::move(admission.overhead),
@@ -260,7 +308,7 @@ absl::Status Namespace::AddEntries(const PushRequest& request,
   for (uint32_t i = 0; i < entries.keys.size(); ++i) {
     StoredKey& key = *entries.keys[i].key;
     const PushEntry& entry = request.entries[i];
-    RETURN_IF_ERROR(CheckEntry(key, request, entry));
+    RETURN_IF_ERROR(CheckEntry(key, entry));
     const uint32_t last = key.position_in_call;
     key.position_in_call = i + 1;
     entries.reply_bytes += key.value_bytes();
@@ -269,12 +317,17 @@ absl::Status Namespace::AddEntries(const PushRequest& request,
       continue;
     }
     entries.keys[i].is_first = true;
+    ASSIGN_OR_RETURN(const std::optional<PushResult> repeat,
+                     mode_->CheckKey(key, request));
+    if (repeat) {
+      entries.keys[i].is_repeat = true;
+      entries.repeats.emplace_back(i, *repeat);
+      continue;
+    }
     if (mode_->NeedsRoom(key, request)) {
       entries.room_bytes[key.device] += key.value_bytes();
     }
-    if (config_.mode == Mode::kBounded) {
-      entries.note_bytes += key.BytesToNote(request.worker->rank);
-    }
+    entries.note_bytes += mode_->BytesToNote(key, request);
   }
   return absl::OkStatus();
 }
@@ -292,29 +345,23 @@ absl::Status Namespace::FindKeys(absl::Span<const PushEntry> from,
 }
 
 absl::Status Namespace::CheckEntry(const StoredKey& key,
-                                   const PushRequest& request,
-                                   const PushEntry& entry) const {
-  if (!entry.skip && (!Takes(key.dtype(), entry.tensor.dtype()) ||
-                      !key.HasShape(entry.tensor.shape()))) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("key ", Quoted(entry.key), ": expected ",
-                     Description(key.dtype(), key.shape()), ", got ",
-                     entry.tensor.Description()));
+                                   const PushEntry& entry) {
+  if (entry.skip || (Takes(key.dtype(), entry.tensor.dtype()) &&
+                     key.HasShape(entry.tensor.shape()))) {
+    return absl::OkStatus();
   }
-  // Later entries of the same key belong to the contribution just checked.
-  if (key.position_in_call > 0) return absl::OkStatus();
-  return mode_->CheckKey(key, request);
+  return absl::InvalidArgumentError(
+      absl::StrCat("key ", Quoted(entry.key), ": expected ",
+                   Description(key.dtype(), key.shape()), ", got ",
+                   entry.tensor.Description()));
 }
 
 void Namespace::AdmitKey(const GroupedEntries& entries, uint32_t first,
                          Admission& admission) {
   StoredKey& key = *entries.keys[first].key;
   const PushRequest& request = admission.request;
-  if (config_.mode == Mode::kBounded) {
-    const uint64_t bytes = key.BytesToNote(request.worker->rank);
-    key.NoteContribution(*request.worker, request.step,
-                         admission.notes.Split(bytes));
-  }
+  mode_->Note(key, request,
+              admission.notes.Split(mode_->BytesToNote(key, request)));
   const bool applies_at_once = mode_->applies_at_once();
   if (applies_at_once && !key.is_updating) {
     return UpdateIdleKey(entries, first, admission);
@@ -322,7 +369,7 @@ void Namespace::AdmitKey(const GroupedEntries& entries, uint32_t first,
   const bool opens_round = mode_->NeedsRoom(key, request);
   Reservation room =
       admission.room.Split(key.device, opens_round ? key.value_bytes() : 0);
-  const size_t open_before = key.rounds ? key.rounds->num_open() : 0;
+  const size_t open_before = applies_at_once ? 0 : key.rounds->num_open();
   PendingUpdates updates =
       mode_->Admit(key, request, TakeContribution(entries, first, admission),
                    std::move(room));
@@ -352,10 +399,10 @@ void Namespace::EnqueueRounds(StoredKey& key, PendingUpdates updates,
     workers_->Close(update.round);
     Enqueue(key, std::move(update), work.updates, replies);
   }
-  if (!key.rounds) return;
   if (auto fold = key.rounds->BeginScaling()) {
     work.folds.push_back({KeyPtr(&key), *std::move(fold)});
   }
+  NoteRounds(key);
 }
 
 void Namespace::UpdateIdleKey(const GroupedEntries& entries, uint32_t first,
@@ -408,6 +455,7 @@ void Namespace::Enqueue(StoredKey& key, PendingUpdate update,
                         UpdatePass& updates, Replies& replies) {
   if (update.slots.empty()) {  // every worker has skipped
     ++rounds_closed_;
+    if (!key.is_updating) key.rounds->Apply(update.round, key.version);
     Wake(key.name(), replies);
     return;
   }
@@ -431,10 +479,9 @@ void Namespace::RunUpdates(UpdatePass updates) {
   }  // gives back memory and reservations before anybody hears of the end
   Send(std::move(replies));
   if (more.empty()) return;
-  environment_.executor->Submit(
-      [self = shared_from_this(), keys = std::move(more)]() mutable {
-        self->RunPending(std::move(keys));
-      });
+  Submit([self = shared_from_this(), keys = std::move(more)]() mutable {
+    self->RunPending(std::move(keys));
+  });
 }
 
 void Namespace::RunPending(std::vector<KeyPtr> keys) {
@@ -450,6 +497,7 @@ void Namespace::RunPending(std::vector<KeyPtr> keys) {
 std::vector<Namespace::KeyPtr> Namespace::EndPass(UpdatePass& pass,
                                                   Replies& replies) {
   std::vector<KeyPtr> more;
+  const uint64_t failed_before = rounds_failed_;
   for (UpdatePass::Item& item : pass.items()) {
     const absl::Status& status = pass.StatusOf(item);
     UpdatePass::Publish(item, status);
@@ -459,6 +507,10 @@ std::vector<Namespace::KeyPtr> Namespace::EndPass(UpdatePass& pass,
     more.push_back(item.key);
   }
   if (waits_.num_parked() == 0) return more;
+  if (rounds_failed_ > failed_before) {
+    WakeAll(replies);
+    return more;
+  }
   // After all are published: a waiting pull sees one moment of all its keys.
   for (const UpdatePass::Item& item : pass.items()) {
     Wake(item.key->name(), replies);
@@ -468,7 +520,10 @@ std::vector<Namespace::KeyPtr> Namespace::EndPass(UpdatePass& pass,
 
 void Namespace::EndUpdate(const UpdatePass& pass, const UpdatePass::Item& item,
                           const absl::Status& status, Replies& replies) {
-  if (status.ok()) ++updates_applied_;
+  if (status.ok()) {
+    ++updates_applied_;
+    ++revision_;
+  }
   if (item.round != 0) EndRound(item, status, replies);
   if (item.call == nullptr) return;
   PushCall& call = *item.call;
@@ -492,42 +547,39 @@ void Namespace::EndUpdate(const UpdatePass& pass, const UpdatePass::Item& item,
 
 void Namespace::EndRound(const UpdatePass::Item& item,
                          const absl::Status& status, Replies& replies) {
-  if (status.ok()) {
-    ++rounds_closed_;
-    return;
-  }
-  ++rounds_failed_;
-  ReportFailure(*item.key, item.round, *item.ranks, status.message());
-  if (!item.key->rounds) return;
-  item.key->rounds->Reopen(item.round);
-  ReportDropped(*item.key, item.key->rounds->FailAfter(item.round),
-                status.message(), replies);
+  if (status.ok()) ++rounds_closed_;
+  StoredKey& key = *item.key;
+  if (!key.rounds) return;  // deleted or replaced meanwhile
+  if (status.ok()) return key.rounds->Apply(item.round, key.version);
+  // What has closed since was to be applied to the value that is not there.
+  replies.dropped_updates.push_back(std::move(key.pending));
+  FailRounds(key, item.round,
+             std::make_shared<RoundFailure>(
+                 RoundFailure{std::string(status.message()), {}}),
+             replies);
 }
 
-void Namespace::ReportFailure(const StoredKey& key, Step step,
-                              absl::Span<const uint32_t> contributors,
-                              absl::string_view reason) {
-  for (const uint32_t rank : contributors) {
-    // Who has the rank now may have joined later.
-    if (!workers_->TakesPart(rank, step)) continue;
-    failures_.Add(rank, key.name(), step, reason);
-    workers_->FallBack(rank, step);
+void Namespace::FailRounds(StoredKey& key, Step step,
+                           const RoundFailurePtr& failure, Replies& replies) {
+  FailedRounds failed = key.rounds->Fail(step, failure);
+  rounds_open_ -= failed.open.size();
+  const uint64_t num_failed = failed.open.size() + failed.num_closed;
+  rounds_failed_ += num_failed;
+  if (replies.num_failed_rounds == 0 && num_failed > 0) {
+    replies.failed_round = absl::StrCat(
+        "round ", step, " of ", Quoted(key.name()), ": ", failure->text);
   }
+  replies.num_failed_rounds += num_failed;
+  replies.dropped_rounds.push_back(std::move(failed.open));
+  NoteRounds(key);
 }
 
-void Namespace::ReportDropped(const StoredKey& key, ClosedRounds rounds,
-                              absl::string_view reason, Replies& replies) {
-  rounds_open_ -= rounds.size();
-  rounds_failed_ += rounds.size();
-  if (replies.num_failed_rounds == 0 && !rounds.empty()) {
-    replies.failed_round = absl::StrCat("round ", rounds[0].step, " of ",
-                                        Quoted(key.name()), ": ", reason);
+void Namespace::NoteRounds(StoredKey& key) {
+  if (key.rounds->is_idle()) {
+    busy_keys_.erase(&key);
+  } else {
+    busy_keys_.insert(&key);
   }
-  replies.num_failed_rounds += rounds.size();
-  for (const ClosedRound& round : rounds) {
-    ReportFailure(key, round.step, round.ranks, reason);
-  }
-  replies.dropped_rounds.push_back(std::move(rounds));
 }
 
 bool Namespace::CountsStep(const PushRequest& request) const {
@@ -546,29 +598,22 @@ void Namespace::NoteStep(const PushRequest& request, Replies& replies) {
   if (workers_->slowest_step() > slowest) Wake(kProgressTopic, replies);
 }
 
-void Namespace::CountRefusal(const PushRequest& request,
-                             const absl::Status& status) {
-  if (absl::IsAlreadyExists(status)) ++contributions_duplicate_;
-  if (!absl::IsFailedPrecondition(status)) return;
-  if (!mode_->CheckWorker(request.worker, environment_.alarms->Now()).ok()) {
-    ++contributions_fenced_;
-    return;
-  }
-  for (const PushEntry& entry : request.entries) {
-    const StoredKey* key = keys_.Find(entry.key);
-    if (key != nullptr && key->rounds && key->rounds->IsClosed(request.step)) {
+void Namespace::CountRefusal(const absl::Status& status) {
+  switch (ReasonOf(status)) {
+    case Reason::kContributionExists:
+      ++contributions_duplicate_;
+      break;
+    case Reason::kStepClosed:
       ++contributions_late_;
-      return;
-    }
+      break;
+    case Reason::kNotMember:
+    case Reason::kLeaseLost:
+    case Reason::kGroupDoesNotJoin:
+      ++contributions_fenced_;
+      break;
+    default:
+      break;
   }
-}
-
-bool Namespace::HasFailure(const std::optional<Worker>& worker) const {
-  return worker && failures_.Has(worker->rank);
-}
-
-absl::Status Namespace::TakeFailure(const std::optional<Worker>& worker) {
-  return worker ? failures_.Take(worker->rank) : absl::OkStatus();
 }
 
 }  // namespace tensorkv

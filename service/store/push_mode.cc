@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "contract/reason.h"
 #include "service/store/names.h"
 
 namespace tensorkv {
@@ -38,6 +40,27 @@ absl::Status CheckHasWorkerAndStep(const PushRequest& request,
   return absl::OkStatus();
 }
 
+// REQUIRES: the request has a worker.
+Contributor ContributorOf(const PushRequest& request) {
+  Contributor by = {.rank = request.worker->rank};
+  if (request.worker->epoch != 0) {
+    by.identity = Contributor::kMember;
+  } else if (request.call_id && !request.call_id->client_id.empty()) {
+    by.identity = std::max<uint64_t>(absl::HashOf(request.call_id->client_id),
+                                     Contributor::kMember + 1);
+  }
+  return by;
+}
+
+absl::Status StepGap(const PushRequest& request, absl::string_view expected) {
+  const absl::string_view key =
+      request.entries.empty() ? "" : request.entries[0].key;
+  return WithReason(absl::FailedPreconditionError(absl::StrCat(
+                        "step of worker ", request.worker->rank, ": expected ",
+                        expected, ", got ", request.step)),
+                    Reason::kStepGap, {{"key", key}, {"step", request.step}});
+}
+
 // Every contribution is an update of its own.
 class AsyncMode : public PushMode {
  public:
@@ -56,8 +79,9 @@ class AsyncMode : public PushMode {
     if (!worker || worker->epoch == 0) return absl::OkStatus();
     return workers_.Check(*worker, now);
   }
-  absl::Status CheckKey(const StoredKey&, const PushRequest&) const override {
-    return absl::OkStatus();
+  absl::StatusOr<std::optional<PushResult>> CheckKey(
+      const StoredKey&, const PushRequest&) const override {
+    return std::nullopt;
   }
   bool NeedsRoom(const StoredKey&, const PushRequest&) const override {
     return true;
@@ -73,14 +97,11 @@ class AsyncMode : public PushMode {
     return updates;
   }
 
-  bool MustWait(const StoredKey&, const std::optional<Worker>&) const override {
-    return false;
-  }
-  std::string DescribeWait(const StoredKey&, const std::optional<Worker>&,
-                           absl::Duration) const override {
-    return "";
-  }
   Step StepOfJoiner() const override { return 0; }
+  // Nothing here tells that a push was made before.
+  Step NextStepOf(uint32_t rank) const override {
+    return workers_.step_of(rank) + 1;
+  }
 
  protected:
   const WorkerGroup& workers() const { return workers_; }
@@ -106,15 +127,23 @@ class BoundedMode final : public AsyncMode {
                            absl::Duration now) const override {
     return worker ? workers().Check(*worker, now) : absl::OkStatus();
   }
-  absl::Status CheckKey(const StoredKey& key,
-                        const PushRequest& request) const override {
-    RETURN_IF_ERROR(CheckStep(request));
-    if (!key.HasContribution(*request.worker, request.step)) {
-      return absl::OkStatus();
+  absl::StatusOr<std::optional<PushResult>> CheckKey(
+      const StoredKey& key, const PushRequest& request) const override {
+    const Contributor by = ContributorOf(request);
+    const auto contributor = key.FindContributor(by.rank, request.step);
+    if (!contributor) {
+      RETURN_IF_ERROR(CheckStep(request));
+      return std::nullopt;
     }
-    return absl::AlreadyExistsError(absl::StrCat(
-        "step ", request.step, " of ", Quoted(key.name()), ": worker ",
-        request.worker->rank, " has contributed already"));
+    if (contributor->IsSame(by)) {
+      return PushResult{.version = key.version, .repeated = true};
+    }
+    return WithReason(
+        absl::AlreadyExistsError(absl::StrCat(
+            "step ", request.step, " of ", Quoted(key.name()),
+            ": somebody else has contributed as worker ", by.rank, " already")),
+        Reason::kContributionExists,
+        {{"key", key.name()}, {"step", request.step}, {"rank", by.rank}});
   }
 
   absl::Status CheckStep(const PushRequest& request) const override {
@@ -122,15 +151,28 @@ class BoundedMode final : public AsyncMode {
     if (request.step == reached || request.step == reached + 1) {
       return absl::OkStatus();
     }
-    return absl::FailedPreconditionError(absl::StrCat(
-        "step of worker ", request.worker->rank, ": expected ", reached,
-        ", which it has reached, or the next, got ", request.step));
+    return StepGap(request, absl::StrCat(reached,
+                                         ", which it has reached, or the "
+                                         "next"));
+  }
+
+  uint64_t BytesToNote(const StoredKey& key,
+                       const PushRequest& request) const override {
+    return key.BytesToNote(request.worker->rank);
+  }
+  void Note(StoredKey& key, const PushRequest& request,
+            Reservation overhead) const override {
+    key.NoteContribution(ContributorOf(request), request.step,
+                         std::move(overhead));
   }
 
   Step StepToAwait(Step step) const override {
     return step > staleness_ ? step - staleness_ : 0;
   }
   Step StepOfJoiner() const override { return workers().slowest_step(); }
+  Step NextStepOf(uint32_t rank) const override {
+    return std::max<Step>(workers().step_of(rank), 1);
+  }
 
  private:
   const uint32_t staleness_;
@@ -139,7 +181,9 @@ class BoundedMode final : public AsyncMode {
 // Contributions become one update when their round closes.
 class SyncMode final : public PushMode {
  public:
-  explicit SyncMode(const RoundPolicy& policy) : policy_(policy) {}
+  // `policy` refers to `shared`.
+  SyncMode(const RoundPolicy& policy, std::unique_ptr<SharedRounds> shared)
+      : shared_(std::move(shared)), policy_(policy) {}
 
   void FillDefaults(NamespaceConfig& config) const override {
     config.max_workers = std::max(config.max_workers, config.num_workers);
@@ -156,13 +200,37 @@ class SyncMode final : public PushMode {
     return worker ? policy_.workers->Check(*worker, now) : absl::OkStatus();
   }
 
-  absl::Status CheckKey(const StoredKey& key,
-                        const PushRequest& request) const override {
-    if (key.rounds) {
-      return key.rounds->Check(key.name(), request.worker->rank, request.step);
-    }
-    return Rounds(&policy_).Check(key.name(), request.worker->rank,
-                                  request.step);
+  // One wrong step must not decide where everybody goes on.
+  absl::Status CheckStep(const PushRequest& request) const override {
+    const Step last = policy_.workers->max_step() + policy_.max_open;
+    if (request.step <= last) return absl::OkStatus();
+    return StepGap(request, absl::StrCat("at most ", last,
+                                         ", which is max_open_rounds "
+                                         "above what the group has reached"));
+  }
+
+  absl::StatusOr<std::optional<PushResult>> CheckKey(
+      const StoredKey& key, const PushRequest& request) const override {
+    RETURN_IF_ERROR(CheckStep(request));
+    const auto check = [&](const Rounds& rounds) {
+      return rounds.Check(key.name(), key.version, ContributorOf(request),
+                          request.step);
+    };
+    ASSIGN_OR_RETURN(const std::optional<Version> version,
+                     key.rounds ? check(*key.rounds) : check(Rounds(&policy_)));
+    if (!version) return std::nullopt;
+    return PushResult{
+        .version = *version, .step = request.step, .repeated = true};
+  }
+
+  uint64_t BytesToNote(const StoredKey& key,
+                       const PushRequest&) const override {
+    return key.rounds ? 0 : Rounds::BytesFor(policy_);
+  }
+  void Note(StoredKey& key, const PushRequest&,
+            Reservation overhead) const override {
+    if (key.rounds) return;
+    key.rounds = std::make_unique<Rounds>(&policy_, std::move(overhead));
   }
 
   bool NeedsRoom(const StoredKey& key,
@@ -173,32 +241,39 @@ class SyncMode final : public PushMode {
   PendingUpdates Admit(StoredKey& key, const PushRequest& request,
                        Contribution contribution,
                        Reservation room) const override {
-    if (!key.rounds) key.rounds = std::make_unique<Rounds>(&policy_);
-    return UpdatesOf(key.rounds->Add(request.worker->rank, request.step,
+    return UpdatesOf(key.rounds->Add(ContributorOf(request), request.step,
                                      std::move(contribution), std::move(room)));
+  }
+
+  bool Owes(uint32_t rank) const override { return shared_->owed.Has(rank); }
+  absl::Status CheckOwesNothing(const StoredKey& key,
+                                uint32_t rank) const override {
+    return key.rounds ? key.rounds->CheckOwesNothing(key.name(), rank)
+                      : absl::OkStatus();
   }
 
   // A worker waits for the rounds it has contributed to, until they have been
   // applied.
-  bool MustWait(const StoredKey& key,
-                const std::optional<Worker>& worker) const override {
-    if (!worker) return false;
-    return key.is_updating || key.has_pending() ||
-           (key.rounds && key.rounds->HasOpenRoundOf(worker->rank));
+  bool MustWait(const StoredKey& key, uint32_t rank, Step last) const override {
+    return key.rounds && key.rounds->Awaits(rank, last);
+  }
+  absl::Status DescribeWait(const StoredKey& key, uint32_t rank,
+                            absl::Duration now) const override {
+    return key.rounds->DescribeAwaited(rank, key.name(), now);
   }
 
-  std::string DescribeWait(const StoredKey& key,
-                           const std::optional<Worker>& worker,
-                           absl::Duration now) const override {
-    if (key.rounds && key.rounds->HasOpenRoundOf(worker->rank)) {
-      return key.rounds->DescribeOpenRoundOf(worker->rank, key.name(), now);
-    }
-    return absl::StrCat("key ", Quoted(key.name()),
-                        ": its update is under way");
-  }
   Step StepOfJoiner() const override { return policy_.workers->max_step(); }
+  // What a worker has contributed to already does no harm when it is pushed
+  // again; only the worker knows which keys belong to a step.
+  Step NextStepOf(uint32_t rank) const override {
+    const WorkerGroup& workers = *policy_.workers;
+    return shared_->owed.LowestOf(
+        rank, std::max({workers.step_of(rank), workers.first_step_of(rank),
+                        Step{1}}));
+  }
 
  private:
+  const std::unique_ptr<SharedRounds> shared_;
   const RoundPolicy policy_;
 };
 
@@ -277,7 +352,6 @@ PendingUpdates UpdatesOf(ClosedRounds rounds) {
   for (ClosedRound& closed : rounds) {
     PendingUpdate& update = updates.emplace_back();
     update.round = closed.step;
-    update.ranks = std::move(closed.ranks);
     update.slots = std::move(closed.slots);
     update.held = std::move(closed.held);
     update.overhead = std::move(closed.overhead);
@@ -295,12 +369,15 @@ absl::StatusOr<std::unique_ptr<PushMode>> PushMode::Create(
     return std::make_unique<BoundedMode>(workers, config.staleness);
   }
   RETURN_IF_ERROR(CheckRounds(config));
-  return std::make_unique<SyncMode>(RoundPolicy{
-      .workers = workers,
-      .max_open = config.max_open_rounds == 0 ? kDefaultMaxOpenRounds
+  auto shared = std::make_unique<SharedRounds>();
+  const RoundPolicy policy = {.workers = workers,
+                              .shared = shared.get(),
+                              .max_open = config.max_open_rounds == 0
+                                              ? kDefaultMaxOpenRounds
                                               : config.max_open_rounds,
-      .quorum = config.quorum,
-      .rescales = config.rescale_partial_rounds});
+                              .quorum = config.quorum,
+                              .rescales = config.rescale_partial_rounds};
+  return std::make_unique<SyncMode>(policy, std::move(shared));
 }
 
 }  // namespace tensorkv

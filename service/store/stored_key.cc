@@ -27,30 +27,42 @@ StoredKey::StoredKey(absl::string_view name, DType dtype, const Shape& shape)
   std::copy(name.begin(), name.end(), const_cast<char*>(name_data()));
 }
 
-bool StoredKey::HasContribution(const Worker& worker, Step step) const {
-  if (!contributions || worker.rank >= contributions->by_rank.size()) {
-    return false;
+std::optional<Contributor> StoredKey::FindContributor(uint32_t rank,
+                                                      Step step) const {
+  if (!contributions || rank >= contributions->by_rank.size()) {
+    return std::nullopt;
   }
-  const LastContributions::Of& last = contributions->by_rank[worker.rank];
-  return last.epoch == worker.epoch && last.step == step;
+  const LastContributions::Of& last = contributions->by_rank[rank];
+  if (last.step != step) return std::nullopt;
+  return Contributor{rank, last.identity};
 }
+
+namespace {
+
+// For so many ranks a key makes place that has it for `size`.
+size_t PlacesFor(uint32_t rank, size_t size) {
+  return rank < size ? size : std::max<size_t>(rank + 1, 2 * size);
+}
+
+}  // namespace
 
 uint64_t StoredKey::BytesToNote(uint32_t rank) const {
   const size_t size = contributions ? contributions->by_rank.size() : 0;
-  if (rank < size) return 0;
   return (contributions ? 0 : sizeof(LastContributions)) +
-         (rank + 1 - size) * sizeof(LastContributions::Of);
+         (PlacesFor(rank, size) - size) * sizeof(LastContributions::Of);
 }
 
-void StoredKey::NoteContribution(const Worker& worker, Step step,
+void StoredKey::NoteContribution(const Contributor& by, Step step,
                                  Reservation overhead) {
   if (!contributions) contributions = std::make_unique<LastContributions>();
-  if (worker.rank >= contributions->by_rank.size()) {
-    contributions->by_rank.resize(worker.rank + 1);
-    contributions->by_rank.shrink_to_fit();
+  std::vector<LastContributions::Of>& by_rank = contributions->by_rank;
+  const size_t places = PlacesFor(by.rank, by_rank.size());
+  if (places > by_rank.size()) {
+    by_rank.reserve(places);
+    by_rank.resize(places);
     contributions->overhead.Merge(std::move(overhead));
   }
-  contributions->by_rank[worker.rank] = {worker.epoch, step};
+  by_rank[by.rank] = {by.identity, step};
 }
 
 StoredKey::~StoredKey() {

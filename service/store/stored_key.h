@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
@@ -48,9 +50,8 @@ struct PendingUpdate {
   RefPtr<PushCall> call;
   absl::InlinedVector<uint32_t, 1> results;
 
-  // Sync: the round that closed, and its contributors; 0 in the other modes.
+  // Sync: the round that closed; 0 in the other modes.
   Step round = 0;
-  Ranks ranks;
 };
 
 // The tensors that a rule keeps for a key, all in the key's accumulate type.
@@ -76,10 +77,10 @@ struct RuleState : RefCounted {
 // Bounded staleness: what each worker has contributed to a key last.
 struct LastContributions {
   struct Of {
-    uint64_t epoch = 0;
+    uint64_t identity = Contributor::kUnknown;
     Step step = 0;
   };
-  // By rank.
+  // By rank; it grows by doubling.
   std::vector<Of> by_rank;
   Reservation overhead;
 };
@@ -144,12 +145,12 @@ class StoredKey final : public RefCounted {
   }
   Tensor ToTensor() const { return Tensor::OfBuffer(dtype_, shape(), value); }
 
-  // Whether `worker` has contributed to `step`, as far as `contributions` tell.
-  bool HasContribution(const Worker& worker, Step step) const;
+  // Who of that rank has contributed to `step`, as far as `contributions` tell.
+  std::optional<Contributor> FindContributor(uint32_t rank, Step step) const;
   // What NoteContribution will need for a worker of that rank.
   uint64_t BytesToNote(uint32_t rank) const;
   // `overhead` has BytesToNote.
-  void NoteContribution(const Worker& worker, Step step, Reservation overhead);
+  void NoteContribution(const Contributor& by, Step step, Reservation overhead);
 
   // Waiting pulls that need this key and others at one moment. While there are
   // any, updates do not write in place, so that the value stays readable.

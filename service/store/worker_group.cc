@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "contract/reason.h"
 #include "service/store/names.h"
 
 namespace tensorkv {
@@ -19,6 +20,13 @@ std::string Seconds(absl::Duration duration) {
 
 Step After(Step step) { return step == UINT64_MAX ? step : step + 1; }
 
+absl::Status Refused(const Worker& worker, Reason reason,
+                     absl::string_view problem) {
+  return WithReason(absl::FailedPreconditionError(
+                        absl::StrCat("worker ", worker.rank, ": ", problem)),
+                    reason, {{"rank", worker.rank}, {"epoch", worker.epoch}});
+}
+
 }  // namespace
 
 WorkerGroup::WorkerGroup(const WorkerGroupOptions& options)
@@ -26,21 +34,23 @@ WorkerGroup::WorkerGroup(const WorkerGroupOptions& options)
 
 absl::StatusOr<Worker> WorkerGroup::Join(absl::string_view name,
                                          absl::Duration lease, uint64_t epoch,
-                                         Step reached, absl::Duration now) {
+                                         uint64_t replaces_epoch, Step reached,
+                                         absl::Duration now) {
   RETURN_IF_ERROR(CheckLease(lease));
-  RETURN_IF_ERROR(CheckNameIsFree(name, now));
+  RETURN_IF_ERROR(CheckNameIsFree(name, replaces_epoch, now));
   if (is_static_) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "worker ", Quoted(name),
-        ": the workers of this namespace do not join: some have contributed "
-        "with epoch 0"));
+    return WithReason(
+        absl::FailedPreconditionError(absl::StrCat(
+            "worker ", Quoted(name),
+            ": the workers of this namespace do not join: some have taken part "
+            "with epoch 0")),
+        Reason::kGroupDoesNotJoin);
   }
-  ASSIGN_OR_RETURN(const uint32_t rank, RankFor(name));
-  const bool is_awaited = IsAwaited(rank);
+  ASSIGN_OR_RETURN(const uint32_t rank, RankFor(name, replaces_epoch));
+  const bool was_live = StateOf(rank) == State::kLive;
+  const bool goes_on = was_live || IsAwaited(rank);
   Member& member = At(rank);
-  if (is_awaited) {
-    StepAt(rank) = std::max(StepAt(rank), max_closed_);
-  } else {
+  if (!goes_on) {
     StepAt(rank) = reached;
     member.first_step = After(max_step_);
   }
@@ -51,7 +61,7 @@ absl::StatusOr<Worker> WorkerGroup::Join(absl::string_view name,
   member.lease = lease;
   member.lease_end = now + lease;
   has_joined_ = true;
-  ++num_live_;
+  if (!was_live) ++num_live_;
   if (num_live_ >= options_.min_workers) is_formed_ = true;
   return Worker{.rank = rank, .epoch = epoch};
 }
@@ -67,34 +77,46 @@ absl::Status WorkerGroup::CheckLease(absl::Duration lease) const {
 }
 
 absl::Status WorkerGroup::CheckNameIsFree(absl::string_view name,
+                                          uint64_t replaces_epoch,
                                           absl::Duration now) const {
   for (uint32_t rank = 0; rank < members_.size(); ++rank) {
     const Member& member = members_[rank];
-    if (member.state != State::kLive || member.name != name) continue;
-    return absl::AlreadyExistsError(absl::StrCat(
-        "worker ", Quoted(name), ": is live already, as rank ", rank,
-        "; its lease ends in ", Seconds(member.lease_end - now)));
+    if (member.state != State::kLive || member.name != name ||
+        member.epoch == replaces_epoch) {
+      continue;
+    }
+    return WithReason(
+        absl::AlreadyExistsError(absl::StrCat(
+            "worker ", Quoted(name), ": is live already, as rank ", rank,
+            "; its lease ends in ", Seconds(member.lease_end - now))),
+        Reason::kWorkerNameTaken, {{"rank", rank}});
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<uint32_t> WorkerGroup::RankFor(absl::string_view name) const {
+absl::StatusOr<uint32_t> WorkerGroup::RankFor(absl::string_view name,
+                                              uint64_t replaces_epoch) const {
   uint32_t lowest_vacant = UINT32_MAX;
   uint32_t lowest_free = UINT32_MAX;
   const uint32_t end =
       std::min<uint64_t>(options_.max_workers, uint64_t{members_.size()} + 1);
   for (uint32_t rank = 0; rank < end; ++rank) {
     const State state = StateOf(rank);
-    if (state == State::kLive) continue;
+    if (state == State::kLive) {
+      const Member& member = members_[rank];
+      if (member.epoch == replaces_epoch && member.name == name) return rank;
+      continue;
+    }
     lowest_free = std::min(lowest_free, rank);
     if (state == State::kVacant) lowest_vacant = std::min(lowest_vacant, rank);
     if (state != State::kVacant && members_[rank].name == name) return rank;
   }
   if (!is_elastic() && lowest_vacant != UINT32_MAX) return lowest_vacant;
   if (lowest_free != UINT32_MAX) return lowest_free;
-  return absl::ResourceExhaustedError(
-      absl::StrCat("worker ", Quoted(name), ": expected at most ",
-                   options_.max_workers, " workers, got one more"));
+  return WithReason(absl::ResourceExhaustedError(absl::StrCat(
+                        "worker ", Quoted(name), ": expected at most ",
+                        options_.max_workers, " workers, got one more")),
+                    Reason::kGroupFull);
 }
 
 absl::Status WorkerGroup::Check(const Worker& worker,
@@ -106,36 +128,36 @@ absl::Status WorkerGroup::Check(const Worker& worker,
   }
   if (has_joined_ || is_elastic()) return CheckJoined(worker, now);
   if (worker.epoch == 0) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(
-      "worker ", worker.rank,
-      ": expected epoch 0, as the workers of this namespace do not join, got ",
-      worker.epoch));
+  return Refused(worker,
+                 is_static_ ? Reason::kGroupDoesNotJoin : Reason::kNotMember,
+                 absl::StrCat("expected epoch 0, as the workers of this "
+                              "namespace do not join, got ",
+                              worker.epoch));
 }
 
 absl::Status WorkerGroup::CheckJoined(const Worker& worker,
                                       absl::Duration now) const {
-  const std::string subject = absl::StrCat("worker ", worker.rank, ": ");
   if (worker.epoch == 0) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        subject, "expected a worker that has joined, got epoch 0"));
+    return Refused(worker, Reason::kNotMember,
+                   "expected a worker that has joined, got epoch 0");
   }
   if (StateOf(worker.rank) == State::kVacant) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(subject, "no worker has joined with that rank"));
+    return Refused(worker, Reason::kNotMember,
+                   "no worker has joined with that rank");
   }
   const Member& member = members_[worker.rank];
   if (member.epoch != worker.epoch) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(subject, "expected epoch ", member.epoch, ", got ",
-                     worker.epoch, ": a later worker has its rank"));
+    return Refused(worker, Reason::kLeaseLost,
+                   absl::StrCat("expected epoch ", member.epoch, ", got ",
+                                worker.epoch, ": a later worker has its rank"));
   }
   if (member.state == State::kLive) return absl::OkStatus();
   if (member.state == State::kLeft) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(subject, "has left; join again"));
+    return Refused(worker, Reason::kNotMember, "has left; join again");
   }
-  return absl::FailedPreconditionError(
-      absl::StrCat(subject, "lost its lease ", Seconds(now - member.lease_end),
+  return Refused(
+      worker, Reason::kLeaseLost,
+      absl::StrCat("lost its lease ", Seconds(now - member.lease_end),
                    " ago; join again"));
 }
 
@@ -229,13 +251,15 @@ void WorkerGroup::Reach(const Worker& worker, Step step) {
   max_step_ = std::max(max_step_, step);
 }
 
-void WorkerGroup::FallBack(uint32_t rank, Step step) {
-  if (rank >= steps_.size() || step == 0) return;
-  steps_[rank] = std::min(steps_[rank], step - 1);
-}
-
 void WorkerGroup::Close(Step step) {
   max_closed_ = std::max(max_closed_, step);
+}
+
+void WorkerGroup::LowerMaxStep(Step open) {
+  max_step_ = std::max(max_closed_, open);
+  for (uint32_t rank = 0; rank < steps_.size(); ++rank) {
+    if (Needs(rank, UINT64_MAX)) max_step_ = std::max(max_step_, steps_[rank]);
+  }
 }
 
 Step WorkerGroup::step_of(uint32_t rank) const {

@@ -50,7 +50,8 @@ class WorkerGroup {
 
   // The rank that Join would give to `name`.
   // Errors: those of Join about ranks.
-  absl::StatusOr<uint32_t> RankFor(absl::string_view name) const;
+  absl::StatusOr<uint32_t> RankFor(absl::string_view name,
+                                   uint64_t replaces_epoch) const;
 
   // For how many members there is memory. Join makes place for one.
   uint32_t num_places() const { return static_cast<uint32_t>(members_.size()); }
@@ -60,12 +61,15 @@ class WorkerGroup {
   // lowest that nobody has had, else on the lowest that is free (in an elastic
   // group, on the lowest that is free at once). Unless a step waits for that
   // rank, the worker starts after `reached`, a step that the group has reached.
+  // A live worker of that name and of the epoch `replaces_epoch` is the caller
+  // itself: it goes on with the new epoch.
   // REQUIRES: nobody has had `epoch`, which is not 0.
-  // Errors: InvalidArgument (lease out of bounds) · AlreadyExists (a live
+  // Errors: InvalidArgument (lease out of bounds) · AlreadyExists (another live
   // worker has the name) · ResourceExhausted (no rank is free) ·
   // FailedPrecondition (the workers of this group do not join).
   absl::StatusOr<Worker> Join(absl::string_view name, absl::Duration lease,
-                              uint64_t epoch, Step reached, absl::Duration now);
+                              uint64_t epoch, uint64_t replaces_epoch,
+                              Step reached, absl::Duration now);
 
   // Whether `worker` may act. Errors: InvalidArgument (no such rank) ·
   // FailedPrecondition (no member, or no longer).
@@ -93,16 +97,23 @@ class WorkerGroup {
   // Whether `rank` takes part in `step` at all: whoever joined later does not.
   bool TakesPart(uint32_t rank, Step step) const;
 
-  // What the worker of a rank has contributed to.
+  // What the worker of a rank has contributed to; 0: nothing yet.
   void Reach(const Worker& worker, Step step);
-  // Its contributions to `step` and later were dropped.
-  void FallBack(uint32_t rank, Step step);
   // A round of `step` has closed.
   void Close(Step step);
+  // Workers have gone: max_step is anew the highest step that has closed, that
+  // a worker who is needed has reached, or `open`, of which a round is open.
+  void LowerMaxStep(Step open);
 
+  // The last step that a worker of that rank has contributed to.
   Step step_of(uint32_t rank) const;
+  // Steps below do without the worker of that rank.
+  Step first_step_of(uint32_t rank) const {
+    return rank < members_.size() ? members_[rank].first_step : 0;
+  }
   // The highest step that anybody has reached, or that has closed.
   Step max_step() const { return max_step_; }
+  Step max_closed() const { return max_closed_; }
   // The lowest step that a worker who is needed has reached; max_step if none
   // is needed.
   Step slowest_step() const;
@@ -141,7 +152,7 @@ class WorkerGroup {
   };
 
   absl::Status CheckLease(absl::Duration lease) const;
-  absl::Status CheckNameIsFree(absl::string_view name,
+  absl::Status CheckNameIsFree(absl::string_view name, uint64_t replaces_epoch,
                                absl::Duration now) const;
   State StateOf(uint32_t rank) const;
   // Whether steps wait for that rank although no live worker has it.

@@ -103,11 +103,23 @@ TEST_P(BoundedContractTest, WorkerContributesToAKeyAndStepOnce) {
 
   EXPECT_THAT(hasty.Push("w", Full({2}, 1), 1),
               StatusIs(StatusCode::kAlreadyExists,
-                       HasSubstr("step 1 of \"w\": worker 0")));
+                       HasSubstr("step 1 of \"w\": somebody else has "
+                                 "contributed as worker 0")));
 
   EXPECT_OK(hasty.Push("v", Full({2}, 1), 1));
   EXPECT_OK(bounded.As(1).Push("w", Full({2}, 1), 1));
   EXPECT_THAT(bounded.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(2))));
+}
+
+TEST_P(BoundedContractTest, RepeatOfAWorkerIsNotAppliedAgain) {
+  const Caller bounded = NewNamespace("b", Bounded(1, 0));
+  ASSERT_OK(bounded.Init("w", Full({2}, 0)));
+  const Caller a = bounded.Join("a").value();
+  ASSERT_OK(a.Push("w", Full({2}, 1), 1));
+
+  EXPECT_THAT(a.Push("w", Full({2}, 5), 1), IsOkAndHolds(HasVersion(2)));
+
+  EXPECT_THAT(a.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(1))));
 }
 
 TEST_P(BoundedContractTest, PushNeedsAWorkerAndAStep) {

@@ -42,6 +42,18 @@ TEST_P(KeysContractTest, DeletedKeyIsGone) {
   EXPECT_THAT(store_.Pull("b"), IsOkAndHolds(HasVersion(1)));
 }
 
+// One version never names two values of a name.
+TEST_P(KeysContractTest, KeyThatIsCreatedAgainHasAHigherVersion) {
+  InitAll(store_, {"a", "b"});
+  EXPECT_EQ(store_.Stat("b")->version, 1);
+  for (int i = 0; i < 3; ++i) ASSERT_OK(store_.Push("a", Full({2}, 1)));
+  ASSERT_OK(store_.Delete({"a"}));
+
+  InitAll(store_, {"a"});
+
+  EXPECT_EQ(store_.Stat("a")->version, 5);
+}
+
 TEST_P(KeysContractTest, DeleteOfAnUnknownKeyRemovesNothing) {
   InitAll(store_, {"a"});
 
@@ -64,7 +76,7 @@ TEST_P(KeysContractTest, DeletedKeyCanBeCreatedAgainWithAnotherShape) {
   InitAll(store_, {"a"});
   ASSERT_OK(store_.Delete({"a"}));
 
-  EXPECT_THAT(store_.Init("a", Full({7}, 3, DType::kI8)), IsOkAndHolds(1));
+  EXPECT_THAT(store_.Init("a", Full({7}, 3, DType::kI8)), IsOkAndHolds(2));
 
   EXPECT_THAT(store_.Pull("a"), IsOkAndHolds(HasTensor(IsFilledWith(3))));
 }

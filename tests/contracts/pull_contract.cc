@@ -139,7 +139,7 @@ TEST_P(PullContractTest, DeletedKeyEndsTheWaitForItsVersion) {
 
 TEST_P(PullContractTest, DeletedKeyDoesNotEndTheWaitForItToAppear) {
   ASSERT_OK(store_.Init("w", Full({1}, 1)));
-  Background pull([&] { return store_.Await("w", 2); });
+  Background pull([&] { return store_.Await("w", 3); });
   AwaitWaitingCalls(store_, 1);
 
   ASSERT_OK(store_.Delete({"w"}));

@@ -1,5 +1,7 @@
 #include "service/store/memory_tensor_store.h"
 
+#include <time.h>
+
 #include <algorithm>
 #include <atomic>
 #include <functional>
@@ -11,15 +13,18 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "contract/reason.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/service/store/init_now.h"
+#include "tests/testing/reason_matchers.h"
 #include "tests/testing/scripted_backend.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
 namespace {
 
+using ::tensorkv::testing::HasReason;
 using ::tensorkv::testing::InitNow;
 using ::tensorkv::testing::ScriptedBackend;
 using ::tensorkv::testing::StatusIs;
@@ -204,6 +209,52 @@ TEST_F(MemoryTensorStoreTest, OtherKeysDoNotWaitForAnUpdate) {
   pusher.join();
 }
 
+TEST_F(MemoryTensorStoreTest, LargeWorkLeavesTheCallersThreadAlone) {
+  MemoryTensorStore store({.budget_bytes = 1 << 28}, &backend_, &alarms_);
+  InitRequest init;
+  init.entries.push_back({"large", Filled(1, {1 << 20})});
+  init.entries.push_back({"small", Filled(1)});
+  Inbox<InitReply> made;
+  store.Init(std::move(init), {}, made.Callback());
+  made.Wait();
+  PushRequest push;
+  push.entries.push_back({"large", false, Filled(2, {1 << 20})});
+  backend_.Hold();
+  Inbox<PushReply> inbox;
+
+  store.Push(std::move(push), {}, inbox.Callback());
+
+  backend_.WaitUntilHeld();
+  EXPECT_TRUE(inbox.is_empty());
+  Inbox<PullReply> small;
+  store.Pull(PullOf("small"), {}, small.Callback());
+  EXPECT_FALSE(small.is_empty());
+  backend_.Release();
+  inbox.Wait();
+  EXPECT_OK(*inbox.answer);
+}
+
+TEST_F(MemoryTensorStoreTest, InitThatNobodyWantsAnyMoreEnds) {
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_OK(store_.SetRule({.key_pattern = absl::StrCat("*x", i),
+                              .rule = {.name = "sgd", .hyperparameters = {}}}));
+  }
+  InitRequest init;
+  for (int i = 0; i < 100; ++i) {
+    init.entries.push_back({absl::StrCat("key", i), Filled(1, {0})});
+  }
+  const auto cancellation = std::make_shared<Cancellation>();
+  cancellation->Cancel();
+  Inbox<InitReply> inbox;
+
+  store_.Init(std::move(init), {.cancellation = cancellation},
+              inbox.Callback());
+  inbox.Wait();
+
+  EXPECT_THAT(*inbox.answer, StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_EQ(store_.DescribeNamespace("")->num_keys, 0u);
+}
+
 TEST_F(MemoryTensorStoreTest, FailedUpdateLeavesValueAndVersion) {
   ASSERT_OK(Init("w", 1));
   backend_.FailApply(absl::InternalError("broken"));
@@ -216,21 +267,47 @@ TEST_F(MemoryTensorStoreTest, FailedUpdateLeavesValueAndVersion) {
   EXPECT_EQ(First(value), 1);
 }
 
-TEST_F(MemoryTensorStoreTest, FailedRoundIsReportedOnceToEveryWorker) {
+TEST_F(MemoryTensorStoreTest, FailedRoundIsOwedByEveryWorker) {
   CreateSyncNamespace(2);
   backend_.FailApply(absl::InternalError("broken"));
   ASSERT_OK(Push(SyncPush(0, 1, 1)));
   ASSERT_OK(Push(SyncPush(1, 1, 1)));
   backend_.FailApply(absl::OkStatus());
+  const auto failed = AllOf(
+      StatusIs(absl::StatusCode::kAborted, "round 1 of \"w\" failed: broken"),
+      HasReason(Reason::kRoundFailed,
+                {{"key", "w"}, {"step", "1"}, {"ranks", ""}}));
 
-  EXPECT_THAT(Pull(SyncPull(0)),
-              StatusIs(absl::StatusCode::kAborted,
-                       AllOf(HasSubstr("round 1 of \"w\" failed"),
-                             HasSubstr("broken"))));
-  EXPECT_THAT(Push(SyncPush(1, 2, 1)), StatusIs(absl::StatusCode::kAborted));
-
-  EXPECT_EQ(Pull(SyncPull(0))->version, 1u);
+  EXPECT_THAT(Pull(SyncPull(0)), failed);
+  EXPECT_THAT(Pull(SyncPull(0)), failed);
+  EXPECT_THAT(Push(SyncPush(1, 2, 1)), failed);
   EXPECT_EQ(store_.DescribeNamespace("sync")->rounds_failed, 1u);
+
+  ASSERT_OK(Push(SyncPush(0, 1, 5)));
+  ASSERT_OK(Push(SyncPush(1, 1, 2)));
+  EXPECT_EQ(First(*Pull(SyncPull(0))), 7);
+}
+
+// A round that closes while an earlier one is applied is lost with it.
+TEST_F(MemoryTensorStoreTest, QueuedRoundsFailWithTheOneBefore) {
+  CreateSyncNamespace(1);
+  backend_.Hold();
+  std::thread pusher([this] { EXPECT_OK(Push(SyncPush(0, 1, 1))); });
+  backend_.WaitUntilHeld();
+  ASSERT_OK(Push(SyncPush(0, 2, 10)));
+  EXPECT_EQ(Push(SyncPush(0, 2, 10)).status().code(),
+            absl::StatusCode::kAlreadyExists);
+  backend_.FailApply(absl::InternalError("broken"));
+  backend_.Release();
+  pusher.join();
+  backend_.FailApply(absl::OkStatus());
+
+  EXPECT_EQ(store_.DescribeNamespace("sync")->rounds_failed, 2u);
+  EXPECT_THAT(Push(SyncPush(0, 2, 10)), StatusIs(absl::StatusCode::kAborted));
+  ASSERT_OK(Push(SyncPush(0, 1, 1)));
+  ASSERT_OK(Push(SyncPush(0, 2, 10)));
+  EXPECT_EQ(First(*Pull(SyncPull(0))), 10);
+  EXPECT_EQ(Pull(SyncPull(0))->version, 3u);
 }
 
 TEST_F(MemoryTensorStoreTest, StepOfAFailedRoundMayBePushedAgain) {
@@ -245,23 +322,56 @@ TEST_F(MemoryTensorStoreTest, StepOfAFailedRoundMayBePushedAgain) {
   EXPECT_EQ(First(*Pull(SyncPull(0))), 5);
 }
 
-TEST_F(MemoryTensorStoreTest, ReplaceTellsTheContributorsOfOpenRounds) {
+TEST_F(MemoryTensorStoreTest, ReplaceEndsOpenRoundsAndNobodyOwesThem) {
   CreateSyncNamespace(2);
-  ASSERT_OK(Push(SyncPush(0, 7, 1)));
-
+  ASSERT_OK(Push(SyncPush(0, 3, 1)));
+  Inbox<PullReply> waiting;
+  store_.Pull(SyncPull(0), {}, waiting.Callback());
   InitRequest init;
   init.name_space = "sync";
   init.on_existing = OnExisting::kReplace;
   init.entries.push_back({"w", Filled(3)});
+
   ASSERT_OK(InitNow(store_, std::move(init)));
 
-  EXPECT_THAT(Push(SyncPush(0, 8, 1)),
-              StatusIs(absl::StatusCode::kAborted,
-                       HasSubstr("round 7 of \"w\" failed: the key was "
-                                 "replaced")));
-  EXPECT_OK(Push(SyncPush(1, 7, 1)));
-  EXPECT_OK(Push(SyncPush(0, 7, 1)));
+  EXPECT_THAT(*waiting.answer,
+              AllOf(StatusIs(absl::StatusCode::kAborted, HasSubstr("replaced")),
+                    HasReason(Reason::kKeyReplaced, {{"key", "w"}})));
+  EXPECT_EQ(First(*Pull(SyncPull(0))), 3);
+  EXPECT_OK(Push(SyncPush(0, 4, 1)));
+  EXPECT_OK(Push(SyncPush(1, 4, 1)));
   EXPECT_EQ(First(*Pull(SyncPull(0))), 2);
+}
+
+TEST_F(MemoryTensorStoreTest, DeleteEndsOpenRoundsAndNobodyOwesThem) {
+  CreateSyncNamespace(2);
+  ASSERT_OK(Push(SyncPush(0, 1, 1)));
+  PullRequest pull = SyncPull(0);
+  pull.wait_for_keys = true;
+  Inbox<PullReply> waiting;
+  store_.Pull(pull, {}, waiting.Callback());
+  ASSERT_TRUE(waiting.is_empty());
+
+  ASSERT_OK(store_.Delete({.name_space = "sync", .keys = {"w"}}));
+
+  ASSERT_FALSE(waiting.is_empty());
+  EXPECT_THAT(*waiting.answer,
+              AllOf(StatusIs(absl::StatusCode::kNotFound),
+                    HasReason(Reason::kKeyNotFound, {{"key", "w"}})));
+  EXPECT_EQ(store_.DescribeNamespace("sync")->rounds_open, 0u);
+}
+
+TEST_F(MemoryTensorStoreTest, VersionsAndRevisionsOutliveKeys) {
+  ASSERT_OK(Init("w", 1));
+  ASSERT_OK(Push(PushOf("w", 2)));
+  ASSERT_OK(Push(PushOf("w", 3)));
+  const uint64_t revision = store_.DescribeNamespace("")->revision;
+
+  ASSERT_OK(store_.Delete({.keys = {"w"}}));
+  ASSERT_OK(Init("w", 4));
+
+  EXPECT_EQ(Pull(PullOf("w"))->version, 4u);
+  EXPECT_EQ(store_.DescribeNamespace("")->revision, revision + 2);
 }
 
 TEST_F(MemoryTensorStoreTest, WaitEndsAtItsDeadlineAndNamesTheVersion) {
@@ -283,7 +393,7 @@ TEST_F(MemoryTensorStoreTest, WaitEndsAtItsDeadlineAndNamesTheVersion) {
 
 TEST_F(MemoryTensorStoreTest, WaitOfAWorkerNamesTheMissingRanks) {
   CreateSyncNamespace(3);
-  ASSERT_OK(Push(SyncPush(1, 7, 1)));
+  ASSERT_OK(Push(SyncPush(1, 3, 1)));
   Inbox<PullReply> inbox;
   store_.Pull(SyncPull(1), {.timeout = absl::Seconds(1)}, inbox.Callback());
 
@@ -291,7 +401,7 @@ TEST_F(MemoryTensorStoreTest, WaitOfAWorkerNamesTheMissingRanks) {
 
   EXPECT_THAT(*inbox.answer,
               StatusIs(absl::StatusCode::kDeadlineExceeded,
-                       HasSubstr("round 7 of \"w\": waiting for ranks 0, 2")));
+                       HasSubstr("round 3 of \"w\": waiting for ranks 0, 2")));
 }
 
 TEST_F(MemoryTensorStoreTest, ServerBoundsWaitsWithoutADeadline) {
@@ -372,6 +482,102 @@ TEST_F(MemoryTensorStoreTest, DeleteEndsWaitsForTheKey) {
   ASSERT_OK(store_.Delete(request));
 
   EXPECT_THAT(*inbox.answer, StatusIs(absl::StatusCode::kNotFound));
+}
+
+TEST_F(MemoryTensorStoreTest, DeleteEndsPullsThatWaitForAnotherKey) {
+  ASSERT_OK(Init("w", 1));
+  ASSERT_OK(Init("b", 1));
+  PullRequest request;
+  request.entries = {{"w", 10}, {"b", 0}};
+  Inbox<PullReply> inbox;
+  store_.Pull(request, {}, inbox.Callback());
+  request.wait_for_keys = true;
+  Inbox<PullReply> patient;
+  store_.Pull(request, {}, patient.Callback());
+  ASSERT_OK(Init("b", 2, OnExisting::kReplace));
+  ASSERT_TRUE(inbox.is_empty());
+
+  ASSERT_OK(store_.Delete({.keys = {"b"}}));
+
+  ASSERT_FALSE(inbox.is_empty());
+  EXPECT_THAT(*inbox.answer,
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("\"b\"")));
+  EXPECT_EQ(ReasonOf(inbox.answer->status()), Reason::kKeyNotFound);
+  EXPECT_TRUE(patient.is_empty());
+}
+
+TEST_F(MemoryTensorStoreTest, PullThatWaitsForAVersionPinsNoOtherKey) {
+  ASSERT_OK(Init("w", 1));
+  ASSERT_OK(Init("b", 1));
+  backend_.Hold();
+  std::thread pusher([this] { EXPECT_OK(Push(PushOf("w", 2))); });
+  backend_.WaitUntilHeld();
+  PullRequest request;
+  request.entries = {{"w", 0}, {"b", 10}};
+  Inbox<PullReply> inbox;
+  store_.Pull(request, {}, inbox.Callback());
+  backend_.Release();
+  pusher.join();
+  const char* before = Pull(PullOf("w"))->tensor.data();
+
+  ASSERT_OK(Push(PushOf("w", 3)));
+
+  EXPECT_EQ(Pull(PullOf("w"))->tensor.data(), before);
+  EXPECT_TRUE(inbox.is_empty());
+}
+
+TEST_F(MemoryTensorStoreTest, NamesOfAWaitingPullAreCounted) {
+  PullRequest request;
+  request.wait_for_keys = true;
+  for (int i = 0; i < 500; ++i) {
+    request.entries.push_back({absl::StrCat(std::string(1000, 'k'), i), 0});
+  }
+  const uint64_t before = store_.used_bytes();
+  Inbox<PullReply> first;
+  Inbox<PullReply> second;
+
+  store_.Pull(request, {.timeout = absl::Seconds(1)}, first.Callback());
+  EXPECT_GE(store_.used_bytes(), before + 500'000);
+  store_.Pull(request, {}, second.Callback());
+
+  ASSERT_FALSE(second.is_empty());
+  EXPECT_THAT(*second.answer, StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_EQ(ReasonOf(second.answer->status()), Reason::kOverBudget);
+  alarms_.Advance(absl::Seconds(1));
+  ASSERT_FALSE(first.is_empty());
+  EXPECT_EQ(store_.used_bytes(), before);
+}
+
+// The time that this thread has computed: other load does not count.
+double ThreadSeconds() {
+  timespec time = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * time.tv_nsec;
+}
+
+TEST_F(MemoryTensorStoreTest, WakesDoNotTakeLongerForPullsOfManyKeys) {
+  MemoryTensorStore store({.budget_bytes = 1 << 28}, &backend_, &alarms_);
+  InitRequest init;
+  PullRequest pull;
+  pull.entries.push_back({"w", 1'000'000});
+  init.entries.push_back({"w", Filled(1)});
+  for (int i = 0; i < 20'000; ++i) {
+    init.entries.push_back({absl::StrCat("key", i), Filled(1, {0})});
+    pull.entries.push_back({absl::StrCat("key", i), 0});
+  }
+  ASSERT_OK(InitNow(store, std::move(init)));
+  const auto push_many = [&] {
+    const double start = ThreadSeconds();
+    for (int i = 0; i < 100; ++i) {
+      store.Push(PushOf("w", 1), {}, [](auto reply) { ASSERT_OK(reply); });
+    }
+    return ThreadSeconds() - start;
+  };
+  const double alone = push_many();
+  for (int i = 0; i < 10; ++i) store.Pull(pull, {}, [](auto) {});
+
+  // Looking at all entries would make it some 1000 times as long.
+  EXPECT_LT(push_many(), 100 * alone);
 }
 
 TEST_F(MemoryTensorStoreTest, DeleteDuringAnUpdateLetsThePushSucceed) {
@@ -665,6 +871,7 @@ TEST_F(MemoryTensorStoreTest, PushPullOfTooMuchHasNoEffect) {
 
   EXPECT_THAT(*inbox.answer, StatusIs(absl::StatusCode::kResourceExhausted,
                                       HasSubstr("at most 15 bytes, got 16")));
+  EXPECT_EQ(ReasonOf(inbox.answer->status()), Reason::kReplyTooLarge);
   EXPECT_EQ(Pull(PullOf("w"))->version, 1u);
 }
 

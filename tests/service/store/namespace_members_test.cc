@@ -11,6 +11,7 @@
 #include "gtest/gtest.h"
 #include "service/store/memory_tensor_store.h"
 #include "tests/service/store/init_now.h"
+#include "tests/testing/reason_matchers.h"
 #include "tests/testing/scripted_backend.h"
 #include "tests/testing/status_matchers.h"
 
@@ -18,6 +19,7 @@ namespace tensorkv {
 namespace namespace_members_test {
 
 using ::absl::StatusCode;
+using ::tensorkv::testing::HasReason;
 using ::tensorkv::testing::IsOkAndHolds;
 using ::tensorkv::testing::ScriptedBackend;
 using ::tensorkv::testing::StatusIs;
@@ -57,10 +59,7 @@ class NamespaceMembersTest : public ::testing::Test {
   void Create(NamespaceConfig config) {
     config.rule.name = "accumulate";
     ASSERT_OK(store_.CreateNamespace({.name_space = "n", .config = config}));
-    InitRequest init;
-    init.name_space = "n";
-    init.entries.push_back({"w", *Tensor::Filled(DType::kF32, {4}, 0)});
-    ASSERT_OK(testing::InitNow(store_, std::move(init)));
+    AddKey("w");
   }
   void CreateSync(uint32_t num_workers,
                   OnWorkerLoss on_loss = OnWorkerLoss::kFail) {
@@ -115,6 +114,12 @@ class NamespaceMembersTest : public ::testing::Test {
                     absl::Duration timeout = absl::InfiniteDuration()) {
     store_.Barrier({.name_space = "n", .worker = worker, .barrier = "b"},
                    {.timeout = timeout}, inbox.Callback());
+  }
+  void AddKey(const std::string& key) {
+    InitRequest init;
+    init.name_space = "n";
+    init.entries.push_back({key, *Tensor::Filled(DType::kF32, {4}, 0)});
+    ASSERT_OK(testing::InitNow(store_, std::move(init)));
   }
   float Value() {
     PullRequest request;
@@ -174,39 +179,178 @@ TEST_F(NamespaceMembersTest, OneAlarmWatchesAllLeases) {
   EXPECT_EQ(alarms_.num_pending(), 1u);
 }
 
-TEST_F(NamespaceMembersTest, LossFailsTheRoundForItsContributorsOnce) {
+TEST_F(NamespaceMembersTest, LossFailsTheRoundForItsContributors) {
   CreateSync(3);
   const Worker a = Join("a");
   const Worker b = Join("b");
   Join("c");
-  ASSERT_OK(Push(a, 7));
+  ASSERT_OK(Push(a, 3));
   Inbox<PullReply> waiting;
   StartPull(a, waiting);
   EXPECT_EQ(NumWaiting(WaitReason::kRound), 1u);
 
   LoseAllBut({a, b});
 
-  const auto lost =
-      StatusIs(StatusCode::kAborted,
-               "round 7 of \"w\" failed: rank 2 (\"c\") lost its lease of 2s");
   ASSERT_FALSE(waiting.is_empty());
-  EXPECT_THAT(waiting.answer, lost);
-  EXPECT_OK(Push(a, 7)) << "the step may be pushed again";
-  EXPECT_OK(Push(b, 7)) << "b has not contributed before";
+  EXPECT_THAT(
+      waiting.answer,
+      AllOf(StatusIs(
+                StatusCode::kAborted,
+                "round 3 of \"w\" failed: rank 2 (\"c\") lost its lease of 2s"),
+            HasReason(Reason::kRoundFailed,
+                      {{"key", "w"}, {"step", "3"}, {"ranks", "2"}})));
+  EXPECT_OK(Push(a, 3)) << "the step may be pushed again";
+  EXPECT_OK(Push(b, 3)) << "b has not contributed before";
   EXPECT_EQ(Describe().rounds_failed, 1u);
   EXPECT_EQ(Value(), 0);
 }
 
-TEST_F(NamespaceMembersTest, WhoDoesNotWaitHearsOfTheLossAtItsNextCall) {
+TEST_F(NamespaceMembersTest, OwedStepComesBeforeAllElseOfItsKey) {
   CreateSync(2);
+  AddKey("other");
   const Worker a = Join("a");
   Join("b");
+  ASSERT_OK(Push(a, 1));
+  ASSERT_OK(Push(a, 2));
+  const auto failed = HasReason(Reason::kRoundFailed,
+                                {{"key", "w"}, {"step", "1"}, {"ranks", "1"}});
+
+  LoseAllBut({a});
+
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    EXPECT_THAT(Push(a, 2), failed);
+    EXPECT_THAT(Push(a, 3), failed);
+    Inbox<PullReply> pull;
+    StartPull(a, pull);
+    EXPECT_THAT(pull.Wait(), failed);
+  }
+  PushRequest other = PushOf(a, 3, 1);
+  other.entries[0].key = "other";
+  Inbox<PushReply> pushed;
+  store_.Push(std::move(other), {}, pushed.Callback());
+  EXPECT_OK(pushed.Wait()) << "other keys are not touched";
+  EXPECT_EQ(store_.KeepAlive({.name_space = "n", .worker = a})->next_step, 1u);
+
+  EXPECT_OK(Push(a, 1));
+  EXPECT_EQ(store_.KeepAlive({.name_space = "n", .worker = a})->next_step, 2u);
+  EXPECT_OK(Push(a, 2));
+  EXPECT_EQ(store_.KeepAlive({.name_space = "n", .worker = a})->next_step, 3u);
+}
+
+TEST_F(NamespaceMembersTest, WhoComesBackGoesOnFromTheFirstRoundThatIsOpen) {
+  Create({.mode = Mode::kSync, .num_workers = 2});
+  const Worker a = Join("a");
+  const Worker b = Join("b");
+  for (Step step = 1; step <= 3; ++step) ASSERT_OK(Push(a, step));
+  ASSERT_OK(Push(b, 1));
+  EXPECT_EQ(store_.KeepAlive({.name_space = "n", .worker = a})->next_step, 3u);
+
+  LoseAllBut({b});
+
+  EXPECT_EQ(TryJoin("a")->next_step, 2u);
+}
+
+TEST_F(NamespaceMembersTest, WhoLeavesOwesNothing) {
+  Create({.mode = Mode::kSync, .num_workers = 3, .max_workers = 4});
+  const Worker a = Join("a");
+  const Worker b = Join("b");
+  Join("c");
+  ASSERT_OK(Push(a, 1));
+  ASSERT_OK(Push(b, 1));
+  LoseAllBut({a, b});
+
+  ASSERT_OK(Leave(a));
+
+  EXPECT_EQ(TryJoin("a")->next_step, 2u);
+  EXPECT_OK(Push(b, 1));
+  EXPECT_EQ(Value(), 1);
+}
+
+// What each lost worker takes to find must not be a walk over all keys.
+TEST_F(NamespaceMembersTest, LossOfManyIsOneLoss) {
+  CreateSync(8);
+  const Worker a = Join("a");
+  for (const char* name : {"b", "c", "d", "e", "f", "g", "h"}) Join(name);
   ASSERT_OK(Push(a, 1));
 
   LoseAllBut({a});
 
-  EXPECT_THAT(Push(a, 1), StatusIs(StatusCode::kAborted, HasSubstr("rank 1")));
-  EXPECT_OK(Push(a, 1));
+  EXPECT_THAT(
+      Push(a, 2),
+      AllOf(StatusIs(StatusCode::kAborted,
+                     HasSubstr("lost its lease of 2s and 3 more were "
+                               "lost")),
+            HasReason(
+                Reason::kRoundFailed,
+                {{"key", "w"}, {"step", "1"}, {"ranks", "1,2,3,4,5,6,7"}})));
+  EXPECT_EQ(Describe().rounds_failed, 1u);
+}
+
+TEST_F(NamespaceMembersTest, LiveWorkerReplacesItsOwnEpochAtOnce) {
+  CreateSync(2);
+  const Worker before = Join("a");
+  const Worker b = Join("b");
+  ASSERT_OK(Push(before, 1, 10));
+  Inbox<PullReply> waiting;
+  StartPull(before, waiting);
+
+  ASSERT_OK_AND_ASSIGN(const JoinReply after,
+                       store_.Join({.name_space = "n",
+                                    .worker_name = "a",
+                                    .lease = kLease,
+                                    .replaces_epoch = before.epoch}));
+
+  EXPECT_EQ(after.worker.rank, before.rank);
+  EXPECT_EQ(after.next_step, 1u);
+  EXPECT_THAT(waiting.Wait(), HasReason(Reason::kLeaseLost));
+  EXPECT_THAT(KeepAlive(before), HasReason(Reason::kLeaseLost));
+  EXPECT_TRUE(Push(after.worker, 1, 77)->results[0].repeated);
+  ASSERT_OK(Push(b, 1, 1));
+  EXPECT_EQ(Value(), 11);
+  EXPECT_EQ(Describe().lease_expirations, 0u);
+}
+
+TEST_F(NamespaceMembersTest, PullWaitsForWhatWasContributedBeforeIt) {
+  CreateSync(2);
+  ASSERT_OK(Push({.rank = 0}, 1));
+  Inbox<PullReply> pull;
+  StartPull({.rank = 0}, pull);
+  ASSERT_OK(Push({.rank = 0}, 2));
+
+  ASSERT_OK(Push({.rank = 1}, 1));
+
+  ASSERT_FALSE(pull.is_empty());
+  EXPECT_EQ(First(*pull.answer), 2);
+}
+
+TEST_F(NamespaceMembersTest, WaitNamesUpToEightRoundsAndHowManyMore) {
+  CreateSync(2);
+  PushRequest push = PushOf({.rank = 0}, 1, 1);
+  PullRequest pull = {.name_space = "n", .worker = Worker{.rank = 0}};
+  for (int i = 0; i < 10; ++i) {
+    const std::string key = absl::StrCat("k", i);
+    AddKey(key);
+    push.entries.push_back({key, false, *Tensor::Filled(DType::kF32, {4}, 1)});
+    pull.entries.push_back({key, 0});
+  }
+  Inbox<PushReply> pushed;
+  store_.Push(std::move(push), {}, pushed.Callback());
+  ASSERT_OK(pushed.Wait());
+  Inbox<PullReply> waiting;
+  store_.Pull(std::move(pull), {.timeout = absl::Seconds(1)},
+              waiting.Callback());
+
+  alarms_.Advance(absl::Seconds(1));
+
+  EXPECT_THAT(
+      waiting.Wait(),
+      AllOf(
+          StatusIs(StatusCode::kDeadlineExceeded,
+                   AllOf(HasSubstr("waited 1s: round 1 of \"k0\": waiting for "
+                                   "rank 1; round 1 of \"k1\""),
+                         HasSubstr("\"k7\": waiting for rank 1; and 2 more"))),
+          HasReason(Reason::kWaitEnded,
+                    {{"key", "k0"}, {"step", "1"}, {"ranks", "1"}})));
 }
 
 TEST_F(NamespaceMembersTest, RoundThatHasTheContributionOfTheLostGoesOn) {
@@ -234,7 +378,7 @@ TEST_F(NamespaceMembersTest, LostWorkerComesBackAndTheRoundCloses) {
 
   ASSERT_OK_AND_ASSIGN(const JoinReply again, TryJoin("b"));
   EXPECT_EQ(again.worker.rank, 1u);
-  EXPECT_EQ(again.step, 0u);
+  EXPECT_EQ(again.next_step, 1u);
   ASSERT_OK(Push(again.worker, 1, 1));
 
   EXPECT_EQ(First(*waiting.Wait()), 11);
@@ -246,7 +390,7 @@ TEST_F(NamespaceMembersTest, WaitNamesTheRankThatWasLost) {
   Join("b");
   Join("c");
   LoseAllBut({a});
-  ASSERT_OK(Push(a, 7));
+  ASSERT_OK(Push(a, 3));
   Inbox<PullReply> waiting;
   StartPull(a, waiting, absl::Seconds(1));
 
@@ -255,7 +399,7 @@ TEST_F(NamespaceMembersTest, WaitNamesTheRankThatWasLost) {
   EXPECT_THAT(
       waiting.Wait(),
       StatusIs(StatusCode::kDeadlineExceeded,
-               HasSubstr("round 7 of \"w\": waiting for ranks 1, 2 (rank 1 "
+               HasSubstr("round 3 of \"w\": waiting for ranks 1, 2 (rank 1 "
                          "lost its lease 1.1s ago, rank 2 lost its lease 1.1s "
                          "ago)")));
 }
@@ -318,15 +462,15 @@ TEST_F(NamespaceMembersTest, OthersGoOnWhenAWorkerLeaves) {
 TEST_F(NamespaceMembersTest, WorkerThatComesLaterStartsAfterTheOthers) {
   Create({.mode = Mode::kSync, .num_workers = 1, .max_workers = 3});
   const Worker a = Join("a");
-  ASSERT_OK(Push(a, 5));
+  ASSERT_OK(Push(a, 4));
 
   ASSERT_OK_AND_ASSIGN(const JoinReply b, TryJoin("b"));
 
-  EXPECT_EQ(b.step, 5u);
+  EXPECT_EQ(b.next_step, 5u);
   EXPECT_EQ(b.num_workers, 2u);
-  ASSERT_OK(Push(a, 6));
-  EXPECT_EQ(Value(), 1) << "step 6 needs b";
-  ASSERT_OK(Push(b.worker, 6));
+  ASSERT_OK(Push(a, 5));
+  EXPECT_EQ(Value(), 1) << "step 5 needs b";
+  ASSERT_OK(Push(b.worker, 5));
   EXPECT_EQ(Value(), 3);
 }
 
@@ -360,6 +504,20 @@ TEST_F(NamespaceMembersTest, BarrierOpensWhenAllAreThere) {
   EXPECT_EQ(NumWaiting(WaitReason::kBarrier), 0u);
 }
 
+TEST_F(NamespaceMembersTest, BarrierNeedsNobodyToJoin) {
+  CreateSync(2);
+  Inbox<BarrierReply> first;
+  Inbox<BarrierReply> second;
+  StartBarrier({.rank = 0}, first);
+  EXPECT_TRUE(first.is_empty());
+
+  StartBarrier({.rank = 1}, second);
+
+  EXPECT_OK(first.Wait());
+  EXPECT_OK(second.Wait());
+  EXPECT_THAT(TryJoin("a"), HasReason(Reason::kGroupDoesNotJoin));
+}
+
 TEST_F(NamespaceMembersTest, BarrierEndsWithALossAndNamesIt) {
   CreateSync(3);
   const Worker a = Join("a");
@@ -371,8 +529,9 @@ TEST_F(NamespaceMembersTest, BarrierEndsWithALossAndNamesIt) {
   LoseAllBut({a, b});
 
   EXPECT_THAT(first.Wait(),
-              StatusIs(StatusCode::kAborted,
-                       HasSubstr("rank 2 (\"c\") lost its lease")));
+              AllOf(StatusIs(StatusCode::kAborted,
+                             HasSubstr("rank 2 (\"c\") lost its lease")),
+                    HasReason(Reason::kWorkerLost, {{"ranks", "2"}})));
 }
 
 TEST_F(NamespaceMembersTest, BarrierNamesTheMissingAtItsDeadline) {
@@ -451,6 +610,21 @@ TEST_F(NamespaceMembersTest, QuorumClosesARoundAfterItsGraceTime) {
   EXPECT_EQ(Value(), 11) << "the late one is not mixed into the next round";
 }
 
+TEST_F(NamespaceMembersTest, RoundThatClosesAtTheEndIsApplied) {
+  Create({.mode = Mode::kSync,
+          .num_workers = 2,
+          .quorum = 1,
+          .quorum_grace = absl::Seconds(1)});
+  ASSERT_OK(Push({.rank = 0}, 1, 10));
+  backend_.Hold();
+  store_.CancelWaits();
+
+  alarms_.Advance(absl::Seconds(1));
+
+  backend_.WaitUntilHeld();
+  backend_.Release();
+}
+
 TEST_F(NamespaceMembersTest, GraceTimesOfClosedRoundsAreForgotten) {
   Create({.mode = Mode::kSync,
           .num_workers = 2,
@@ -508,6 +682,22 @@ TEST_F(BoundedTest, ReadWaitsForTheSlowest) {
   ASSERT_OK(Push(slow, 1, 10));
 
   EXPECT_EQ(First(*waiting.Wait()), 12);
+}
+
+// A Pull counts the steps that its worker had reached when it came.
+TEST_F(BoundedTest, ReadDoesNotWaitForStepsReachedMeanwhile) {
+  CreateBounded(3, 0);
+  ASSERT_OK(Push({.rank = 0}, 1));
+  Inbox<PullReply> first;
+  StartPull({.rank = 0}, first);
+  Inbox<PushReply> second;
+  store_.Push(PushOf({.rank = 0}, 2, 1), {}, second.Callback());
+
+  ASSERT_OK(Push({.rank = 1}, 1));
+  ASSERT_OK(Push({.rank = 2}, 1));
+
+  EXPECT_OK(second.Wait());
+  EXPECT_OK(first.Wait());
 }
 
 TEST_F(BoundedTest, PushOfTheStepAfterWaitsToo) {

@@ -5,12 +5,15 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
 namespace push_mode_test {
 
+using ::tensorkv::testing::HasReason;
 using ::tensorkv::testing::StatusIs;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
@@ -105,8 +108,42 @@ TEST(PushModeTest, BoundedStepsDoNotGoBackwards) {
 
   EXPECT_OK(mode->CheckKey(*key, PushBy(0, 5)));
   EXPECT_THAT(mode->CheckKey(*key, PushBy(0, 4)),
-              StatusIs(absl::StatusCode::kFailedPrecondition,
-                       HasSubstr("expected 5, which it has reached")));
+              AllOf(StatusIs(absl::StatusCode::kFailedPrecondition,
+                             HasSubstr("expected 5, which it has reached")),
+                    HasReason(Reason::kStepGap)));
+}
+
+TEST(PushModeTest, BoundedRepeatIsAnsweredWithTheVersion) {
+  ModeOf mode = Bounded(2, 1);
+  const RefPtr<StoredKey> key = StoredKey::Create("w", DType::kF32, {1});
+  key->version = 9;
+  PushRequest request = PushBy(1, 5);
+  request.call_id = CallId{"client", 1};
+  mode->Note(*key, request, {});
+
+  ASSERT_OK_AND_ASSIGN(const auto repeat, mode->CheckKey(*key, request));
+
+  ASSERT_TRUE(repeat);
+  EXPECT_TRUE(repeat->repeated);
+  EXPECT_EQ(repeat->version, 9u);
+  request.call_id->client_id = "other";
+  EXPECT_THAT(mode->CheckKey(*key, request),
+              HasReason(Reason::kContributionExists));
+}
+
+// Numbers of ranks that a key makes place for double: placing all takes time in
+// proportion to their number.
+TEST(PushModeTest, BoundedKeyGrowsByDoubling) {
+  ModeOf mode = Bounded(4096, 1);
+  const RefPtr<StoredKey> key = StoredKey::Create("w", DType::kF32, {1});
+  int num_growths = 0;
+
+  for (uint32_t rank = 0; rank < 4096; ++rank) {
+    if (mode->BytesToNote(*key, PushBy(rank, 1)) > 0) ++num_growths;
+    mode->Note(*key, PushBy(rank, 1), {});
+  }
+
+  EXPECT_EQ(num_growths, 13);
 }
 
 TEST(PushModeTest, BoundedWorkerAwaitsTheOthers) {
@@ -146,6 +183,25 @@ TEST(PushModeTest, SyncPushNeedsWorkerAndStep) {
   EXPECT_OK(mode->CheckPush(PushBy(1, 1)));
 }
 
+// One wrong step must not block a key for everybody.
+TEST(PushModeTest, SyncStepDoesNotJump) {
+  ModeOf mode = Sync(2);
+  const RefPtr<StoredKey> key = StoredKey::Create("w", DType::kF32, {1});
+  const auto gap = HasReason(Reason::kStepGap);
+  mode.group.Reach({.rank = 0}, 10);
+  PushRequest request = PushBy(1, UINT64_MAX);
+  request.entries.push_back({.key = "w"});
+
+  EXPECT_THAT(
+      mode->CheckKey(*key, request),
+      AllOf(StatusIs(absl::StatusCode::kFailedPrecondition,
+                     HasSubstr("expected at most 14, which is max_open_rounds "
+                               "above what the group has reached")),
+            gap));
+  EXPECT_THAT(mode->CheckKey(*key, PushBy(1, 15)), gap);
+  EXPECT_OK(mode->CheckKey(*key, PushBy(1, 14)));
+}
+
 TEST(PushModeTest, SyncRankMustBeInTheGroup) {
   EXPECT_THAT(Sync(2)->CheckWorker(Worker{2, 0}, absl::ZeroDuration()),
               StatusIs(kInvalid, HasSubstr("rank below 2, got 2")));
@@ -160,6 +216,7 @@ TEST(PushModeTest, SyncUpdateComesWithTheLastWorker) {
   ModeOf mode = Sync(2);
   const RefPtr<StoredKey> key = StoredKey::Create("w", DType::kF32, {1});
   EXPECT_TRUE(mode->NeedsRoom(*key, PushBy(0, 3)));
+  mode->Note(*key, PushBy(0, 3), {});
 
   EXPECT_TRUE(mode->Admit(*key, PushBy(0, 3), One(), {}).empty());
   EXPECT_FALSE(mode->NeedsRoom(*key, PushBy(1, 3)));
@@ -174,22 +231,43 @@ TEST(PushModeTest, SyncUpdateComesWithTheLastWorker) {
 TEST(PushModeTest, SyncWorkerWaitsForItsOwnRoundOnly) {
   ModeOf mode = Sync(2);
   const RefPtr<StoredKey> key = StoredKey::Create("w", DType::kF32, {1});
+  mode->Note(*key, PushBy(0, 1), {});
   mode->Admit(*key, PushBy(0, 1), One(), {});
 
-  EXPECT_TRUE(mode->MustWait(*key, Worker{0, 0}));
-  EXPECT_FALSE(mode->MustWait(*key, Worker{1, 0}));
-  EXPECT_FALSE(mode->MustWait(*key, std::nullopt));
-  EXPECT_THAT(mode->DescribeWait(*key, Worker{0, 0}, absl::ZeroDuration()),
+  EXPECT_TRUE(mode->MustWait(*key, 0, 1));
+  EXPECT_FALSE(mode->MustWait(*key, 0, 0)) << "it has contributed since";
+  EXPECT_FALSE(mode->MustWait(*key, 1, 1));
+  EXPECT_THAT(mode->DescribeWait(*key, 0, absl::ZeroDuration()).message(),
               HasSubstr("waiting for rank 1"));
 }
 
-TEST(PushModeTest, SyncWorkerWaitsForTheUpdateOfAClosedRound) {
+TEST(PushModeTest, SyncWorkerWaitsForTheUpdateOfItsClosedRound) {
   ModeOf mode = Sync(2);
   const RefPtr<StoredKey> key = StoredKey::Create("w", DType::kF32, {1});
-  key->is_updating = true;
+  for (uint32_t rank : {0, 1}) {
+    mode->Note(*key, PushBy(rank, 1), {});
+    mode->Admit(*key, PushBy(rank, 1), One(), {});
+  }
+  EXPECT_TRUE(mode->MustWait(*key, 0, 1));
 
-  EXPECT_TRUE(mode->MustWait(*key, Worker{0, 0}));
-  EXPECT_FALSE(mode->MustWait(*key, std::nullopt));
+  key->rounds->Apply(1, 2);
+
+  EXPECT_FALSE(mode->MustWait(*key, 0, 1));
+}
+
+TEST(PushModeTest, NextStepIsTheLastOneAgain) {
+  ModeOf async = ModeOf({});
+  ModeOf bounded = Bounded(2, 1);
+  ModeOf sync = Sync(2);
+
+  EXPECT_EQ(sync->NextStepOf(0), 1u);
+  for (ModeOf* mode : {&async, &bounded, &sync}) {
+    mode->group.Reach({.rank = 0}, 5);
+  }
+
+  EXPECT_EQ(sync->NextStepOf(0), 5u);
+  EXPECT_EQ(bounded->NextStepOf(0), 5u);
+  EXPECT_EQ(async->NextStepOf(0), 6u) << "nothing tells a repeat there";
 }
 
 }  // namespace push_mode_test

@@ -2,13 +2,19 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
 namespace {
 
+using ::tensorkv::testing::HasReason;
+using ::tensorkv::testing::IsOkAndHolds;
 using ::tensorkv::testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Optional;
 
 Contribution Of(double value) {
   Contribution contribution;
@@ -41,23 +47,47 @@ class RoundsTest : public ::testing::Test {
  protected:
   std::optional<ClosedRound> Add(uint32_t rank, Step step, double value = 0) {
     EXPECT_OK(Check(rank, step));
-    return OnlyOf(rounds_.Add(rank, step, Of(value), {}));
+    return OnlyOf(rounds_.Add(By(rank), step, Of(value), {}));
+  }
+  // Closes and applies the round of that step.
+  void AddAll(Step step, Version version) {
+    for (uint32_t rank = 0; rank < 3; ++rank) Add(rank, step);
+    rounds_.Apply(step, version);
   }
   // Has all three workers join.
   void JoinAll() {
     for (const char* name : {"a", "b", "c"}) {
       workers_.push_back(*group_.Join(name, absl::Seconds(10), ++epoch_,
-                                      group_.max_step(), absl::ZeroDuration()));
+                                      /*replaces_epoch=*/0, group_.max_step(),
+                                      absl::ZeroDuration()));
     }
   }
+  static Contributor By(uint32_t rank) {
+    return {.rank = rank, .identity = Contributor::kMember};
+  }
+  absl::StatusOr<std::optional<Version>> TryCheck(const Contributor& by,
+                                                  Step step) const {
+    return rounds_.Check("w", /*version=*/77, by, step);
+  }
+  // Whether the worker may contribute, which it has not done yet.
   absl::Status Check(uint32_t rank, Step step) const {
-    return rounds_.Check("w", rank, step);
+    const auto version = TryCheck(By(rank), step);
+    if (version.ok() && *version) return absl::CancelledError("repeats");
+    return version.status();
+  }
+  absl::Status Owed(uint32_t rank) const {
+    return rounds_.CheckOwesNothing("w", rank);
+  }
+  FailedRounds Fail(Step step) {
+    return rounds_.Fail(step, std::make_shared<RoundFailure>(
+                                  RoundFailure{"rank 5 was lost", {5}}));
   }
 
   WorkerGroup group_{GroupOf(3)};
   std::vector<Worker> workers_;
   uint64_t epoch_ = 0;
-  RoundPolicy policy_{.workers = &group_, .max_open = 2};
+  SharedRounds shared_;
+  RoundPolicy policy_{.workers = &group_, .shared = &shared_, .max_open = 2};
   Rounds rounds_{&policy_};
 };
 
@@ -82,8 +112,8 @@ TEST_F(RoundsTest, ContributionsAreInRankOrder) {
 }
 
 TEST_F(RoundsTest, SkippingCountsAsContributing) {
-  rounds_.Add(0, 1, Contribution(), {});
-  rounds_.Add(1, 1, Contribution(), {});
+  rounds_.Add(By(0), 1, Contribution(), {});
+  rounds_.Add(By(1), 1, Contribution(), {});
 
   const std::optional<ClosedRound> closed = Add(2, 1, 5);
 
@@ -91,21 +121,58 @@ TEST_F(RoundsTest, SkippingCountsAsContributing) {
   EXPECT_THAT(ValuesOf(*closed), ::testing::ElementsAre(5));
 }
 
-TEST_F(RoundsTest, SecondContributionToAStepExists) {
+TEST_F(RoundsTest, RepeatIsKnownWhileTheRoundIsOpenAndAfterwards) {
   Add(1, 1);
+  EXPECT_THAT(TryCheck(By(1), 1), IsOkAndHolds(Optional(0)));
 
-  EXPECT_THAT(Check(1, 1),
-              StatusIs(absl::StatusCode::kAlreadyExists,
-                       "round 1 of \"w\": worker 1 has contributed already"));
+  Add(0, 1);
+  Add(2, 1);
+  EXPECT_THAT(TryCheck(By(1), 1), IsOkAndHolds(Optional(0)));
+  rounds_.Apply(1, 8);
+
+  EXPECT_THAT(TryCheck(By(1), 1), IsOkAndHolds(Optional(8)));
+}
+
+TEST_F(RoundsTest, ContributionOfSomebodyElseIsNoRepeat) {
+  const Contributor one = {.rank = 1, .identity = 1111};
+  const Contributor other = {.rank = 1, .identity = 2222};
+  const Contributor unknown = {.rank = 1, .identity = Contributor::kUnknown};
+  rounds_.Add(one, 1, Of(0), {});
+  const auto exists = AllOf(
+      StatusIs(absl::StatusCode::kAlreadyExists,
+               "round 1 of \"w\": somebody else has contributed as worker "
+               "1 already"),
+      HasReason(Reason::kContributionExists,
+                {{"key", "w"}, {"step", "1"}, {"rank", "1"}}));
+
+  EXPECT_THAT(TryCheck(one, 1), IsOkAndHolds(Optional(0)));
+  EXPECT_THAT(TryCheck(other, 1).status(), exists);
+  EXPECT_THAT(TryCheck(unknown, 1).status(), exists);
+
+  Add(0, 1);
+  Add(2, 1);
+  EXPECT_THAT(TryCheck(other, 1).status(), exists);
 }
 
 TEST_F(RoundsTest, ClosedStepIsOver) {
-  for (uint32_t rank = 0; rank < 3; ++rank) Add(rank, 4);
+  AddAll(4, 2);
 
-  EXPECT_THAT(Check(0, 4), StatusIs(absl::StatusCode::kFailedPrecondition,
-                                    HasSubstr("expected a step above 4")));
-  EXPECT_FALSE(Check(0, 3).ok());
+  EXPECT_THAT(
+      Check(0, 3),
+      AllOf(StatusIs(absl::StatusCode::kFailedPrecondition,
+                     HasSubstr("expected a step above 4")),
+            HasReason(Reason::kStepClosed,
+                      {{"key", "w"}, {"step", "3"}, {"version", "77"}})));
   EXPECT_OK(Check(0, 5));
+}
+
+TEST_F(RoundsTest, OneMoreRoundThanMayBeOpenIsRemembered) {
+  for (Step step = 1; step <= 4; ++step) AddAll(step, step + 1);
+
+  EXPECT_THAT(TryCheck(By(0), 1).status(), HasReason(Reason::kStepClosed));
+  for (Step step = 2; step <= 4; ++step) {
+    EXPECT_THAT(TryCheck(By(0), step), IsOkAndHolds(Optional(step + 1)));
+  }
 }
 
 TEST_F(RoundsTest, WorkerMayNotPassOverAnOpenRound) {
@@ -136,13 +203,40 @@ TEST_F(RoundsTest, NumberOfOpenRoundsIsBounded) {
 TEST_F(RoundsTest, NamesTheRanksThatARoundWaitsFor) {
   Add(1, 7);
 
-  EXPECT_TRUE(rounds_.HasOpenRoundOf(1));
-  EXPECT_FALSE(rounds_.HasOpenRoundOf(0));
-  EXPECT_EQ(rounds_.DescribeOpenRoundOf(1, "w", absl::ZeroDuration()),
-            "round 7 of \"w\": waiting for ranks 0, 2");
+  EXPECT_TRUE(rounds_.Awaits(1, 7));
+  EXPECT_FALSE(rounds_.Awaits(1, 6)) << "it came later";
+  EXPECT_FALSE(rounds_.Awaits(0, 7));
+  const absl::Status awaited =
+      rounds_.DescribeAwaited(1, "w", absl::ZeroDuration());
+  EXPECT_EQ(awaited.message(), "round 7 of \"w\": waiting for ranks 0, 2");
+  EXPECT_THAT(awaited,
+              HasReason(Reason::kWaitEnded,
+                        {{"key", "w"}, {"step", "7"}, {"ranks", "0,2"}}));
   Add(0, 7);
-  EXPECT_EQ(rounds_.DescribeOpenRoundOf(1, "w", absl::ZeroDuration()),
+  EXPECT_EQ(rounds_.DescribeAwaited(1, "w", absl::ZeroDuration()).message(),
             "round 7 of \"w\": waiting for rank 2");
+}
+
+TEST_F(RoundsTest, ClosedRoundIsAwaitedUntilItIsApplied) {
+  for (uint32_t rank = 0; rank < 3; ++rank) Add(rank, 1);
+  EXPECT_TRUE(rounds_.Awaits(1, 1));
+
+  rounds_.Apply(1, 2);
+
+  EXPECT_FALSE(rounds_.Awaits(1, 1));
+}
+
+TEST_F(RoundsTest, RoundThatAllSkipIsAppliedWithTheOneBefore) {
+  for (uint32_t rank = 0; rank < 3; ++rank) Add(rank, 1);
+  for (uint32_t rank = 0; rank < 3; ++rank) {
+    rounds_.Add(By(rank), 2, Contribution(), {});
+  }
+  EXPECT_TRUE(rounds_.Awaits(0, 2));
+
+  rounds_.Apply(1, 5);
+
+  EXPECT_FALSE(rounds_.Awaits(0, 2));
+  EXPECT_THAT(TryCheck(By(0), 2), IsOkAndHolds(Optional(5)));
 }
 
 TEST_F(RoundsTest, RoomComesFromWhoeverOpensTheRound) {
@@ -150,14 +244,14 @@ TEST_F(RoundsTest, RoomComesFromWhoeverOpensTheRound) {
       MakeRefCounted<BudgetAccount>(MakeRefCounted<ByteBudget>("b", 100));
   EXPECT_TRUE(rounds_.OpensRound(1));
 
-  rounds_.Add(0, 1, Of(0), *Reservation::Create(account, 8));
+  rounds_.Add(By(0), 1, Of(0), *Reservation::Create(account, 8));
 
   EXPECT_FALSE(rounds_.OpensRound(1));
   EXPECT_EQ(account->used_bytes(), 8u);
-  rounds_.Add(1, 1, Of(0), {});
+  rounds_.Add(By(1), 1, Of(0), {});
   {
     const std::optional<ClosedRound> closed =
-        OnlyOf(rounds_.Add(2, 1, Of(0), {}));
+        OnlyOf(rounds_.Add(By(2), 1, Of(0), {}));
     EXPECT_EQ(closed->room.bytes(), 8u);
   }
   EXPECT_EQ(account->used_bytes(), 0u);
@@ -174,7 +268,6 @@ TEST_F(RoundsTest, GoesOnWithoutWhoHasLeft) {
   const std::optional<ClosedRound> closed = OnlyOf(rounds_.TakeComplete());
   ASSERT_TRUE(closed);
   EXPECT_THAT(ValuesOf(*closed), ::testing::ElementsAre(20, 22));
-  EXPECT_THAT(closed->ranks, ::testing::ElementsAre(0, 2));
 }
 
 TEST_F(RoundsTest, ContributionOfALostWorkerCounts) {
@@ -209,28 +302,125 @@ TEST_F(RoundsTest, WhoComesLaterTakesNoPartInARoundUnderWay) {
   Add(0, 1);
   group_.Reach(workers_[0], 1);
   group_.Lose(2);
-  ASSERT_OK(group_.Join("c", absl::Seconds(10), ++epoch_, group_.max_step(),
-                        absl::ZeroDuration()));
+  ASSERT_OK(group_.Join("c", absl::Seconds(10), ++epoch_, /*replaces_epoch=*/0,
+                        group_.max_step(), absl::ZeroDuration()));
 
   EXPECT_THAT(Check(2, 1), StatusIs(absl::StatusCode::kFailedPrecondition,
-                                    HasSubstr("joined after that step")));
+                                    HasSubstr("joined after this one")));
   EXPECT_OK(Check(2, 2));
   EXPECT_TRUE(Add(1, 1));
 }
 
-TEST_F(RoundsTest, FailsTheRoundsThatNeedAWorker) {
+TEST_F(RoundsTest, FindsTheFirstRoundThatLacksAWorker) {
   JoinAll();
+  EXPECT_EQ(rounds_.FirstWithout({0}), std::nullopt);
   Add(0, 1);
   Add(1, 1);
   Add(1, 2);
 
-  const ClosedRounds failed = rounds_.FailWithout(0);
+  EXPECT_EQ(rounds_.FirstWithout({0}), 2);
+  EXPECT_EQ(rounds_.FirstWithout({0, 2}), 1);
+  EXPECT_EQ(rounds_.FirstWithout({1}), std::nullopt);
+}
 
-  ASSERT_EQ(failed.size(), 1u);
-  EXPECT_EQ(failed[0].step, 2u);
-  EXPECT_THAT(failed[0].ranks, ::testing::ElementsAre(1));
-  EXPECT_EQ(rounds_.num_open(), 1u);
-  EXPECT_OK(Check(1, 2)) << "the step may be pushed again";
+TEST_F(RoundsTest, FailedRoundIsOwedUntilItIsPushedAgain) {
+  Add(0, 1);
+  Add(1, 1);
+  Add(1, 2);
+
+  const FailedRounds failed = Fail(1);
+
+  EXPECT_EQ(failed.open.size(), 2u);
+  EXPECT_EQ(rounds_.num_open(), 0u);
+  EXPECT_FALSE(rounds_.is_idle());
+  EXPECT_THAT(Owed(1),
+              AllOf(StatusIs(absl::StatusCode::kAborted,
+                             "round 1 of \"w\" failed: rank 5 was lost"),
+                    HasReason(Reason::kRoundFailed,
+                              {{"key", "w"}, {"step", "1"}, {"ranks", "5"}})));
+  EXPECT_THAT(Check(1, 2), HasReason(Reason::kRoundFailed)) << "1 comes first";
+  EXPECT_EQ(shared_.owed.LowestOf(1, 9), 1);
+
+  Add(1, 1);
+  EXPECT_THAT(Owed(1),
+              HasReason(Reason::kRoundFailed,
+                        {{"key", "w"}, {"step", "2"}, {"ranks", "5"}}));
+  Add(1, 2);
+
+  EXPECT_OK(Owed(1));
+  EXPECT_FALSE(shared_.owed.Has(1));
+  EXPECT_THAT(Owed(0), HasReason(Reason::kRoundFailed));
+  EXPECT_OK(Owed(2)) << "it had not contributed";
+}
+
+TEST_F(RoundsTest, OwedStepIsNotPassedOverByOthers) {
+  Add(0, 1);
+  Fail(1);
+
+  EXPECT_THAT(Check(2, 2), HasReason(Reason::kStepGap));
+  EXPECT_OK(Check(2, 1));
+}
+
+TEST_F(RoundsTest, WhoComesLaterMayPassOverAStepThatOthersOwe) {
+  JoinAll();
+  Add(0, 1);
+  group_.Reach(workers_[0], 1);
+  group_.Leave(workers_[2]);
+  Fail(1);
+  ASSERT_OK(group_.Join("c", absl::Seconds(10), ++epoch_, /*replaces_epoch=*/0,
+                        group_.max_step(), absl::ZeroDuration()));
+  Add(2, 2);
+
+  EXPECT_FALSE(Add(0, 1));
+  EXPECT_TRUE(Add(1, 1));
+  Add(0, 2);
+  EXPECT_TRUE(Add(1, 2));
+}
+
+TEST_F(RoundsTest, ClosedRoundsThatAreNotAppliedFailToo) {
+  AddAll(1, 2);
+  for (Step step : {2, 3}) {
+    for (uint32_t rank = 0; rank < 3; ++rank) Add(rank, step);
+  }
+  Add(0, 4);
+
+  const FailedRounds failed = Fail(2);
+
+  EXPECT_EQ(failed.open.size(), 1u);
+  EXPECT_EQ(failed.num_closed, 2u);
+  EXPECT_EQ(shared_.owed.LowestOf(2, 9), 2);
+  for (Step step : {2, 3}) AddAll(step, step + 1);
+  EXPECT_OK(Owed(2));
+  EXPECT_THAT(Owed(0), HasReason(Reason::kRoundFailed));
+}
+
+TEST_F(RoundsTest, RoundThatClosesWithoutAWorkerIsNotOwedByIt) {
+  JoinAll();
+  Add(0, 1);
+  Add(1, 1);
+  Fail(1);
+  group_.Lose(1);
+  group_.Lose(2);
+
+  EXPECT_TRUE(Add(0, 1));
+
+  EXPECT_TRUE(rounds_.is_idle());
+  EXPECT_FALSE(shared_.owed.Has(1));
+}
+
+TEST_F(RoundsTest, ForgivenStepsAreOwedNoMore) {
+  Add(0, 1);
+  Add(1, 1);
+  Fail(1);
+
+  rounds_.Forgive(0);
+  EXPECT_OK(Owed(0));
+  EXPECT_FALSE(rounds_.is_idle());
+  rounds_.ForgiveAll();
+
+  EXPECT_OK(Owed(1));
+  EXPECT_TRUE(rounds_.is_idle());
+  EXPECT_FALSE(shared_.owed.Has(1));
 }
 
 class QuorumTest : public RoundsTest {
@@ -263,14 +453,13 @@ TEST_F(QuorumTest, LateContributionIsRefused) {
 
   EXPECT_THAT(Check(1, 1), StatusIs(absl::StatusCode::kFailedPrecondition,
                                     HasSubstr("above 1, which is closed")));
-  EXPECT_TRUE(rounds_.IsClosed(1));
   EXPECT_OK(Check(1, 2));
 }
 
 TEST_F(QuorumTest, GraceOfAnEarlierRoundOfTheStepCountsNothing) {
   Add(0, 1);
   const uint64_t id = rounds_.IdOf(1);
-  rounds_.FailAll();
+  Fail(1);
   Add(0, 1);
   Add(1, 1);
 
@@ -305,7 +494,7 @@ TEST_F(QuorumTest, RoundThatCannotBeScaledTakesLaterOnesAlong) {
   const std::optional<Fold> fold = rounds_.BeginScaling();
   ASSERT_TRUE(fold);
 
-  EXPECT_EQ(rounds_.Fail(1, fold->id).size(), 2u);
+  EXPECT_EQ(Fail(1).open.size(), 2u);
 
   EXPECT_TRUE(rounds_.EndFold(*fold, std::nullopt).empty());
   EXPECT_OK(Check(0, 1));
@@ -314,7 +503,7 @@ TEST_F(QuorumTest, RoundThatCannotBeScaledTakesLaterOnesAlong) {
 class FoldTest : public ::testing::Test {
  protected:
   std::optional<ClosedRound> Add(uint32_t rank, double value) {
-    return OnlyOf(rounds_.Add(rank, 1, Of(value), {}));
+    return OnlyOf(rounds_.Add({rank}, 1, Of(value), {}));
   }
   std::optional<Fold> BeginFold() { return rounds_.BeginFold(); }
   std::optional<ClosedRound> EndFold(const std::optional<Fold>& fold,
@@ -326,7 +515,8 @@ class FoldTest : public ::testing::Test {
   }
 
   WorkerGroup group_{GroupOf(10)};
-  RoundPolicy policy_{.workers = &group_, .max_open = 2};
+  SharedRounds shared_;
+  RoundPolicy policy_{.workers = &group_, .shared = &shared_, .max_open = 2};
   Rounds rounds_{&policy_};
 };
 
@@ -388,7 +578,7 @@ TEST_F(FoldTest, RoundsCloseInTheirOrderThoughTheFirstIsBeingFolded) {
   const std::optional<Fold> fold = BeginFold();
   for (uint32_t rank = 8; rank < 10; ++rank) Add(rank, rank);
   for (uint32_t rank = 0; rank < 10; ++rank) {
-    EXPECT_TRUE(rounds_.Add(rank, 2, Of(0), {}).empty());
+    EXPECT_TRUE(rounds_.Add({rank}, 2, Of(0), {}).empty());
   }
 
   const ClosedRounds closed = rounds_.EndFold(*fold, Of(100));
@@ -401,7 +591,7 @@ TEST_F(FoldTest, RoundsCloseInTheirOrderThoughTheFirstIsBeingFolded) {
 TEST_F(FoldTest, SumOfARoundThatHasFailedIsDropped) {
   AddFirst(8);
   const std::optional<Fold> fold = BeginFold();
-  rounds_.FailAll();
+  rounds_.Fail(1, std::make_shared<RoundFailure>());
   AddFirst(9);
 
   EXPECT_FALSE(EndFold(fold, Of(100)));
@@ -414,9 +604,25 @@ TEST_F(FoldTest, FoldedWorkerHasContributed) {
   const std::optional<Fold> fold = BeginFold();
   EndFold(fold, Of(100));
 
-  EXPECT_THAT(rounds_.Check("w", 3, 1),
+  EXPECT_THAT(rounds_.Check("w", 1, {3}, 1).status(),
               StatusIs(absl::StatusCode::kAlreadyExists));
-  EXPECT_TRUE(rounds_.HasOpenRoundOf(3));
+  EXPECT_TRUE(rounds_.Awaits(3, 1));
+}
+
+TEST_F(FoldTest, FoldedContributionCostsNoMoreThanItsName) {
+  const auto account =
+      MakeRefCounted<BudgetAccount>(MakeRefCounted<ByteBudget>("b", 1 << 20));
+  for (uint32_t rank = 0; rank < 8; ++rank) {
+    Contribution contribution = Of(rank);
+    contribution.overhead =
+        *Reservation::Create(account, kContributionOverheadBytes);
+    rounds_.Add({rank}, 1, std::move(contribution), {});
+  }
+
+  EndFold(BeginFold(), Of(100));
+
+  EXPECT_EQ(account->used_bytes(),
+            kContributionOverheadBytes + 7 * kContributorBytes);
 }
 
 }  // namespace

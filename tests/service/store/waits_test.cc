@@ -18,7 +18,7 @@ class Call final : public WaitingCall {
     topic = std::string(at);
   }
   bool CanEnd() override { return false; }
-  std::string Missing() const override { return ""; }
+  absl::Status Missing() const override { return absl::OkStatus(); }
   void Fail(const absl::Status&) override {}
   void Send() override {}
 };

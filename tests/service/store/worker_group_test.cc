@@ -5,12 +5,14 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
 namespace {
 
 using ::absl::StatusCode;
+using ::tensorkv::testing::HasReason;
 using ::tensorkv::testing::StatusIs;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
@@ -37,7 +39,13 @@ class Group : public WorkerGroup {
 
   absl::StatusOr<Worker> Join(const std::string& name, Step reached = 0,
                               absl::Duration lease = kLease) {
-    return WorkerGroup::Join(name, lease, ++epoch, reached, now);
+    return WorkerGroup::Join(name, lease, ++epoch, /*replaces_epoch=*/0,
+                             reached, now);
+  }
+  absl::StatusOr<Worker> JoinAgain(const std::string& name,
+                                   uint64_t replaces_epoch) {
+    return WorkerGroup::Join(name, kLease, ++epoch, replaces_epoch,
+                             /*reached=*/max_step(), now);
   }
   Worker MustJoin(const std::string& name, Step reached = 0) {
     return Join(name, reached).value();
@@ -94,13 +102,33 @@ TEST(WorkerGroupTest, LiveNameIsTaken) {
                        AllOf(HasSubstr("\"a\""), HasSubstr("ends in 6s"))));
 }
 
+TEST(WorkerGroupTest, LiveWorkerReplacesItsOwnEpoch) {
+  Group group(Fixed(2));
+  const Worker before = group.MustJoin("a");
+  const Worker other = group.MustJoin("b");
+  group.Reach(before, 4);
+
+  ASSERT_OK_AND_ASSIGN(const Worker after, group.JoinAgain("a", before.epoch));
+
+  EXPECT_EQ(after.rank, before.rank);
+  EXPECT_EQ(group.num_live(), 2u);
+  EXPECT_EQ(group.step_of(after.rank), 4u);
+  EXPECT_TRUE(group.TakesPart(after.rank, 1));
+  EXPECT_THAT(group.Check(before), HasReason(Reason::kLeaseLost));
+  EXPECT_THAT(group.JoinAgain("a", before.epoch),
+              HasReason(Reason::kWorkerNameTaken, {{"rank", "0"}}));
+  EXPECT_THAT(group.JoinAgain("a", other.epoch),
+              HasReason(Reason::kWorkerNameTaken));
+}
+
 TEST(WorkerGroupTest, FullGroupTakesNobody) {
   Group group(Fixed(2));
   group.MustJoin("a");
   group.MustJoin("b");
 
-  EXPECT_THAT(group.Join("c"), StatusIs(StatusCode::kResourceExhausted,
-                                        HasSubstr("at most 2 workers")));
+  EXPECT_THAT(group.Join("c"), AllOf(StatusIs(StatusCode::kResourceExhausted,
+                                              HasSubstr("at most 2 workers")),
+                                     HasReason(Reason::kGroupFull)));
 }
 
 TEST(WorkerGroupTest, WorkerComesBackToItsRankWithANewEpoch) {
@@ -114,9 +142,11 @@ TEST(WorkerGroupTest, WorkerComesBackToItsRankWithANewEpoch) {
   EXPECT_EQ(after.rank, before.rank);
   EXPECT_NE(after.epoch, before.epoch);
   EXPECT_OK(group.Check(after));
-  EXPECT_THAT(group.Check(before),
-              StatusIs(StatusCode::kFailedPrecondition,
-                       HasSubstr("worker 0: expected epoch 3, got 1")));
+  EXPECT_THAT(
+      group.Check(before),
+      AllOf(StatusIs(StatusCode::kFailedPrecondition,
+                     HasSubstr("worker 0: expected epoch 3, got 1")),
+            HasReason(Reason::kLeaseLost, {{"rank", "0"}, {"epoch", "1"}})));
 }
 
 TEST(WorkerGroupTest, PlaceNobodyHadGoesBeforeThatOfALostWorker) {
@@ -164,8 +194,9 @@ TEST(WorkerGroupTest, WhoHasLeftIsNoMember) {
 
   group.Leave(a);
 
-  EXPECT_THAT(group.Check(a),
-              StatusIs(StatusCode::kFailedPrecondition, HasSubstr("has left")));
+  EXPECT_THAT(group.Check(a), AllOf(StatusIs(StatusCode::kFailedPrecondition,
+                                             HasSubstr("has left")),
+                                    HasReason(Reason::kNotMember)));
 }
 
 TEST(WorkerGroupTest, NobodyHasToJoinAGroupOfFixedSize) {
@@ -193,8 +224,9 @@ TEST(WorkerGroupTest, NobodyJoinsAGroupThatWorksWithoutJoining) {
   Group group(Fixed(2));
   group.Reach({.rank = 1}, 1);
 
-  EXPECT_THAT(group.Join("a"), StatusIs(StatusCode::kFailedPrecondition,
-                                        HasSubstr("do not join")));
+  EXPECT_THAT(group.Join("a"), AllOf(StatusIs(StatusCode::kFailedPrecondition,
+                                              HasSubstr("do not join")),
+                                     HasReason(Reason::kGroupDoesNotJoin)));
 }
 
 TEST(WorkerGroupTest, EveryRankOfAFixedGroupIsNeeded) {
@@ -240,6 +272,21 @@ TEST(WorkerGroupTest, AwaitedWorkerGoesOnAfterWhatItHasContributedTo) {
 
   EXPECT_EQ(group.step_of(again.rank), 4u);
   EXPECT_TRUE(group.Needs(again.rank, 5));
+}
+
+// One worker that ran ahead by mistake does not decide where others begin.
+TEST(WorkerGroupTest, StepOfWhoHasGoneDoesNotCountForLong) {
+  Group group(Fixed(2, OnWorkerLoss::kContinue));
+  group.Reach(group.MustJoin("a"), 3);
+  group.Reach(group.MustJoin("b"), 9);
+  group.Close(2);
+
+  group.Lose(1);
+  group.LowerMaxStep(/*open=*/0);
+
+  EXPECT_EQ(group.max_step(), 3u);
+  group.LowerMaxStep(/*open=*/5);
+  EXPECT_EQ(group.max_step(), 5u) << "what is open needs nobody else";
 }
 
 TEST(WorkerGroupTest, StepsUnderWayDoNotNeedWhoComesLater) {
