@@ -74,7 +74,7 @@ absl::StatusOr<Value> Caller::Await(const std::string& key,
 }
 
 absl::StatusOr<PullReply> Caller::PullMany(std::vector<PullEntry> entries,
-                                           bool wait) const {
+                                           bool wait_for_keys) const {
   return connection_->Pull({.name_space = name_space_,
                             .worker = worker_,
                             .wait_for_keys = wait_for_keys,
