@@ -24,9 +24,10 @@ absl::Duration SteadyAlarms::Now() const {
 Alarms::Id SteadyAlarms::Schedule(absl::Duration when, Callback callback) {
   MutexLock lock(&mutex_);
   const Id id = next_id_++;
-  pending_.emplace(Key(when, id), std::move(callback));
+  const auto alarm = pending_.emplace(Key(when, id), std::move(callback)).first;
   times_.emplace(id, when);
-  changed_.Signal();
+  // The thread waits for the first alarm: a later one is none of its business.
+  if (alarm == pending_.begin()) changed_.Signal();
   return id;
 }
 

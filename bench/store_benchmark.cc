@@ -19,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/alarms.h"
+#include "base/answer.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "service/store/memory_tensor_store.h"
 #include "tensor/tensor.h"
@@ -85,6 +86,11 @@ class FullStore {
   static void Check(const absl::Status& status) {
     if (!status.ok()) throw std::runtime_error(status.ToString());
   }
+  template <typename Reply>
+  static Reply Checked(absl::StatusOr<Reply> reply) {
+    Check(reply.status());
+    return *std::move(reply);
+  }
 
  private:
   static std::string Name(size_t i) {
@@ -100,8 +106,12 @@ class FullStore {
       request.entries.push_back(
           {names_[i], *Tensor::Filled(DType::kF32, {kElements}, 1)});
     }
+    const Answer<absl::Status> answer;
     store_.Init(std::move(request), CallContext(),
-                [](absl::StatusOr<InitReply> reply) { Check(reply.status()); });
+                [answer](absl::StatusOr<InitReply> reply) {
+                  answer.Set(reply.status());
+                });
+    Check(answer.Wait());
   }
 
   CpuBackend backend_;
@@ -138,13 +148,12 @@ void Push(benchmark::State& state, const std::string& rule) {
   TimeCalls(
       state, store.keys_per_call(), [&] { return store.NextPush(); },
       [&](PushRequest request) {
-        PushReply kept;
+        const Answer<absl::StatusOr<PushReply>> answer;
         store->Push(std::move(request), {},
-                    [&](absl::StatusOr<PushReply> reply) {
-                      FullStore::Check(reply.status());
-                      kept = *std::move(reply);
+                    [answer](absl::StatusOr<PushReply> reply) {
+                      answer.Set(std::move(reply));
                     });
-        return kept;
+        return FullStore::Checked(answer.Wait());
       });
 }
 
@@ -153,13 +162,12 @@ void PushPull(benchmark::State& state) {
   TimeCalls(
       state, store.keys_per_call(), [&] { return store.NextPush(); },
       [&](PushRequest request) {
-        PullReply kept;
+        const Answer<absl::StatusOr<PullReply>> answer;
         store->PushPull(std::move(request), {},
-                        [&](absl::StatusOr<PullReply> reply) {
-                          FullStore::Check(reply.status());
-                          kept = *std::move(reply);
+                        [answer](absl::StatusOr<PullReply> reply) {
+                          answer.Set(std::move(reply));
                         });
-        return kept;
+        return FullStore::Checked(answer.Wait());
       });
 }
 
@@ -168,13 +176,12 @@ void Pull(benchmark::State& state) {
   TimeCalls(
       state, store.keys_per_call(), [&] { return store.NextPull(); },
       [&](PullRequest request) {
-        PullReply kept;
+        const Answer<absl::StatusOr<PullReply>> answer;
         store->Pull(std::move(request), {},
-                    [&](absl::StatusOr<PullReply> reply) {
-                      FullStore::Check(reply.status());
-                      kept = *std::move(reply);
+                    [answer](absl::StatusOr<PullReply> reply) {
+                      answer.Set(std::move(reply));
                     });
-        return kept;
+        return FullStore::Checked(answer.Wait());
       });
 }
 

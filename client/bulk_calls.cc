@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "base/status_macros.h"
-#include "client/call_ids.h"
 #include "client/message_bytes.h"
 #include "client/part_sender.h"
 #include "client/pulled_values.h"
+#include "client/random_bytes.h"
 #include "client/stripe_group.h"
 #include "tensor/proto_codec.h"
 #include "tensor/stream_codec.h"
@@ -41,7 +41,7 @@ struct StreamOf<PushRequest> {
 
 // Names an attempt as no other is named; never 0.
 uint64_t RandomGroup() {
-  const std::string bytes = RandomClientId();
+  const std::string bytes = RandomBytes(sizeof(uint64_t));
   uint64_t group = 0;
   std::memcpy(&group, bytes.data(), sizeof(group));
   return std::max<uint64_t>(group, 1);

@@ -1,18 +1,34 @@
 #include "client/call_lanes.h"
 
+#include <unistd.h>
+
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "client/call_ids.h"
+#include "client/random_bytes.h"
 
 namespace tensorkv {
+namespace {
 
-CallLanes::CallLanes() : prefix_(RandomClientId()) {}
+// So many that no two clients have them in common.
+constexpr size_t kPrefixBytes = 16;
+
+}  // namespace
+
+void CallLanes::BeginAnewAfterFork() {
+  const pid_t process = getpid();
+  if (process == process_) return;
+  process_ = process;
+  prefix_ = RandomBytes(kPrefixBytes);
+  num_lanes_ = 0;
+  idle_.clear();
+}
 
 CallLanes::Place CallLanes::Begin() {
   std::unique_ptr<Lane> lane;
   {
     MutexLock lock(&mutex_);
+    BeginAnewAfterFork();
     if (idle_.empty()) {
       lane = std::make_unique<Lane>();
       lane->client_id = absl::StrCat(prefix_, absl::Hex(num_lanes_++));

@@ -3,6 +3,8 @@
 #ifndef TENSORKV_CLIENT_CALL_LANES_H_
 #define TENSORKV_CLIENT_CALL_LANES_H_
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -20,7 +22,8 @@ namespace tensorkv {
 // Calls at the same time go in lanes of their own, each under a client id of
 // its own. In a lane one call follows the other, so that a server has no need
 // of any answer but the latest of each lane, however slow one of the calls is
-// and however many others overtake it.
+// and however many others overtake it. A process that was forked begins with
+// client ids of its own.
 class CallLanes {
  private:
   struct Lane {
@@ -47,16 +50,17 @@ class CallLanes {
     std::unique_ptr<Lane> lane_;
   };
 
-  CallLanes();
-
   Place Begin();
 
  private:
+  // Forgets what the process has from the one that it was forked from.
+  void BeginAnewAfterFork() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Return(std::unique_ptr<Lane> lane);
 
-  const std::string prefix_;  // 16 random bytes
-
   Mutex mutex_;
+  // The process whose calls these are, and its random bytes.
+  pid_t process_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::string prefix_ ABSL_GUARDED_BY(mutex_);
   uint32_t num_lanes_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<std::unique_ptr<Lane>> idle_ ABSL_GUARDED_BY(mutex_);
 };

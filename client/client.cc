@@ -177,13 +177,14 @@ absl::StatusOr<uint64_t> Client::Delete(std::vector<std::string> keys,
   request.allow_missing = allow_missing;
   const CallLanes::Place call = calls_.Begin();
   request.call_id = call.id();
+  const absl::Duration end = SteadyNow() + call_options_.timeout;
   absl::StatusOr<DeleteReply> reply =
       connection_->Delete(request, call_options_);
   if (absl::IsResourceExhausted(reply.status())) {
     // Nothing has happened, maybe for want of room to remember the call: what
     // makes room must not need it.
     request.call_id.reset();
-    reply = connection_->Delete(request, call_options_);
+    reply = connection_->Delete(request, {.timeout = end - SteadyNow()});
   }
   RETURN_IF_ERROR(Explain("Delete on", reply.status()));
   return reply->num_deleted;
@@ -269,10 +270,12 @@ absl::Status Client::DeleteNamespace(absl::string_view name) {
 absl::StatusOr<JoinReply> Client::Join(absl::string_view worker_name,
                                        absl::Duration lease) {
   const CallLanes::Place call = calls_.Begin();
-  const JoinRequest request = {.name_space = name_space_,
-                               .worker_name = std::string(worker_name),
-                               .lease = lease,
-                               .call_id = call.id()};
+  const JoinRequest request = {
+      .name_space = name_space_,
+      .worker_name = std::string(worker_name),
+      .lease = lease,
+      .call_id = call.id(),
+      .replaces_epoch = worker().value_or(Worker()).epoch};
   ASSIGN_OR_RETURN(
       JoinReply reply,
       Explain("Join on", connection_->Join(request, call_options_)));
@@ -294,8 +297,12 @@ absl::Status Client::Leave(absl::Duration timeout) {
   const CallLanes::Place call = calls_.Begin();
   const LeaveRequest request = {
       .name_space = name_space_, .worker = worker, .call_id = call.id()};
-  set_worker(std::nullopt);
-  return Explain("Leave on", connection_->Leave(request, {.timeout = timeout}));
+  const absl::Status status = connection_->Leave(request, {.timeout = timeout});
+  // One that failed otherwise may be made again.
+  if (status.ok() || absl::IsFailedPrecondition(status)) {
+    set_worker(std::nullopt);
+  }
+  return Explain("Leave on", status);
 }
 
 absl::Status Client::Barrier(absl::string_view barrier) {
@@ -344,8 +351,13 @@ PushRequest Client::MakePush(std::vector<PushEntry> entries,
 absl::Status Client::Explain(absl::string_view attempt,
                              const absl::Status& status) const {
   if (status.ok() || target_.empty()) return status;
-  return absl::Status(status.code(), absl::StrCat(attempt, " ", target_, ": ",
-                                                  status.message()));
+  absl::Status explained(status.code(), absl::StrCat(attempt, " ", target_,
+                                                     ": ", status.message()));
+  // The reason among them.
+  status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) {
+    explained.SetPayload(url, absl::Cord(std::string(payload)));
+  });
+  return explained;
 }
 
 template <typename T>

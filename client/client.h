@@ -131,12 +131,16 @@ class Client {
 
   // Membership of the namespace; WorkerClient looks after it. Join makes this
   // client the worker of that name: from then on its calls are signed so, and
-  // its steps go on from where the worker is. Leave makes it nobody again.
+  // its steps go on from where the worker is. A client that is the worker
+  // already follows its own epoch. Leave makes it nobody again, unless it fails
+  // and may be made again.
   absl::StatusOr<JoinReply> Join(absl::string_view worker_name,
                                  absl::Duration lease);
   absl::StatusOr<KeepAliveReply> KeepAlive(absl::Duration timeout);
   absl::Status Leave(absl::Duration timeout);
   absl::Status Barrier(absl::string_view barrier);
+  // As the options name it.
+  const std::string& name_space() const { return name_space_; }
   // Who signs this client's calls.
   std::optional<Worker> worker() const;
 

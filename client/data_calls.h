@@ -47,6 +47,8 @@ class DataCalls {
  private:
   absl::StatusOr<PullReply> PullAsOneMessage(const PullRequest& request,
                                              const CallDeadline& deadline);
+  absl::StatusOr<PullReply> PushPullAsOneMessage(const PushRequest& request,
+                                                 const CallDeadline& deadline);
 
   const size_t max_message_bytes_;
   const StreamPolicy policy_;

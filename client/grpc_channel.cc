@@ -2,7 +2,6 @@
 
 #include "grpcpp/create_channel.h"
 #include "grpcpp/security/credentials.h"
-#include "grpcpp/support/channel_arguments.h"
 
 namespace tensorkv {
 namespace {
@@ -22,7 +21,15 @@ constexpr int kBulkWriteBufferBytes = 8 << 20;
 // The first guess of how much one read brings; gRPC adapts it from there.
 constexpr int kBulkReadChunkBytes = 1 << 20;
 
-grpc::ChannelArguments MakeArguments(size_t max_message_bytes) {
+std::shared_ptr<grpc::Channel> Open(const std::string& target,
+                                    const grpc::ChannelArguments& arguments) {
+  return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(),
+                                   arguments);
+}
+
+}  // namespace
+
+grpc::ChannelArguments MakeChannelArguments(size_t max_message_bytes) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(static_cast<int>(max_message_bytes));
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -36,28 +43,23 @@ grpc::ChannelArguments MakeArguments(size_t max_message_bytes) {
   arguments.SetInt(GRPC_ARG_ENABLE_PER_MESSAGE_COMPRESSION, 0);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  // A call that waits sends nothing, and gRPC would stop after two pings: a
+  // server that is gone would be noticed only at the call's deadline.
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS,
                    kInitialReconnectBackoffMs);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMaxReconnectBackoffMs);
   return arguments;
 }
 
-std::shared_ptr<grpc::Channel> Open(const std::string& target,
-                                    const grpc::ChannelArguments& arguments) {
-  return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(),
-                                   arguments);
-}
-
-}  // namespace
-
 std::shared_ptr<grpc::Channel> OpenChannel(const std::string& target,
                                            size_t max_message_bytes) {
-  return Open(target, MakeArguments(max_message_bytes));
+  return Open(target, MakeChannelArguments(max_message_bytes));
 }
 
 std::shared_ptr<grpc::Channel> OpenBulkChannel(const std::string& target,
                                                size_t max_message_bytes) {
-  grpc::ChannelArguments arguments = MakeArguments(max_message_bytes);
+  grpc::ChannelArguments arguments = MakeChannelArguments(max_message_bytes);
   arguments.SetInt(GRPC_ARG_HTTP2_WRITE_BUFFER_SIZE, kBulkWriteBufferBytes);
   arguments.SetInt(GRPC_ARG_TCP_READ_CHUNK_SIZE, kBulkReadChunkBytes);
   return Open(target, arguments);

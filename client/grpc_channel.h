@@ -8,11 +8,15 @@
 #include <string>
 
 #include "grpcpp/channel.h"
+#include "grpcpp/support/channel_arguments.h"
 
 namespace tensorkv {
 
 // As long a message as a server takes by default.
 inline constexpr size_t kDefaultMaxMessageBytes = size_t{64} << 20;
+
+// What every channel has in common.
+grpc::ChannelArguments MakeChannelArguments(size_t max_message_bytes);
 
 // Opens a channel without encryption to `target`, any gRPC target. It connects
 // at the first call. Each channel has a connection of its own. Messages above

@@ -125,10 +125,14 @@ std::future<absl::StatusOr<PullReply>> Pipeline::PushPull(
 
 void Pipeline::Enqueue(Call call) {
   MutexLock lock(&mutex_);
-  while (!HasRoomFor(call)) has_room_.Wait(&mutex_);
+  const Ticket ticket = next_ticket_++;
+  while (ticket != next_admitted_ || !HasRoomFor(call)) {
+    has_room_.Wait(&mutex_);
+  }
+  ++next_admitted_;
+  has_room_.SignalAll();
   ++num_in_flight_;
   bytes_in_flight_ += call.bytes;
-  const Ticket ticket = next_ticket_++;
   const bool may_run = order_.Add(ticket, std::move(call.keys));
   waiting_.emplace(ticket, std::move(call));
   if (may_run) MakeReady(ticket);

@@ -43,7 +43,8 @@ struct PipelineOptions {
 // one another. A call that fails does not stop those behind it.
 //
 // Backpressure: a verb blocks while as many calls or bytes are under way as the
-// options allow; after that it returns at once.
+// options allow; after that it returns at once. Verbs that block go on in the
+// order in which they came, whatever the size of their calls.
 //
 // Steps: calls that run at the same time cannot count the steps of a worker,
 // so a worker's pushes name theirs (PushOptions::step).
@@ -77,6 +78,12 @@ class Pipeline {
   std::future<absl::StatusOr<PullReply>> PushPull(
       std::vector<PushEntry> entries, const PushOptions& options = {});
 
+  // Verbs that block.
+  uint64_t num_blocked() const {
+    MutexLock lock(&mutex_);
+    return next_ticket_ - next_admitted_;
+  }
+
  private:
   using Ticket = KeyOrder::Ticket;
   struct Call {
@@ -99,11 +106,13 @@ class Pipeline {
   Client& client_;
   const PipelineOptions options_;
 
-  Mutex mutex_;
+  mutable Mutex mutex_;
   CondVar has_work_;
   CondVar has_room_;
   bool is_stopping_ ABSL_GUARDED_BY(mutex_) = false;
   Ticket next_ticket_ ABSL_GUARDED_BY(mutex_) = 0;
+  // The ticket whose turn it is to enter.
+  Ticket next_admitted_ ABSL_GUARDED_BY(mutex_) = 0;
   // Calls that have not ended, and what they hold.
   int num_in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t bytes_in_flight_ ABSL_GUARDED_BY(mutex_) = 0;

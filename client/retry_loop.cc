@@ -1,6 +1,6 @@
 #include "client/retry_loop.h"
 
-#include "absl/random/random.h"
+#include "client/random_bytes.h"
 #include "client/steady_now.h"
 #include "grpc/support/time.h"
 #include "grpcpp/completion_queue.h"
@@ -32,11 +32,7 @@ RetryEnvironment SystemRetryEnvironment() {
   return {
       .now = SteadyNow,
       .sleep = SleepAndDriveConnections,
-      .random =
-          [] {
-            absl::BitGen generator;
-            return absl::Uniform(generator, 0.0, 1.0);
-          },
+      .random = RandomFraction,
   };
 }
 

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "client/connect_error.h"
 #include "client/result_status.h"
 
 namespace tensorkv {
@@ -20,6 +21,11 @@ namespace tensorkv {
 struct Backoff {
   absl::Duration initial = absl::Milliseconds(20);
   absl::Duration maximum = absl::Seconds(1);
+  // How long a name is looked up that cannot be resolved: it may be about to
+  // appear, but more often it is misspelt.
+  absl::Duration unresolved = absl::Seconds(5);
+  // Whether to wait for a server that is not there at the first attempt.
+  bool waits_for_server = true;
 };
 
 // What a retry loop takes from outside. Each function is thread-safe.
@@ -44,8 +50,8 @@ inline absl::Status AfterUnavailable(const absl::Status& refusal) {
 
 // Calls `attempt(time_left)`, which returns a Status or StatusOr, until it
 // returns anything but Unavailable, or the next pause would reach the end of
-// `timeout`. Returns what the last attempt returned. The first attempt is made
-// whatever the timeout.
+// `timeout`, or `backoff` says that it is no use. Returns what the last attempt
+// returned. The first attempt is made whatever the timeout.
 //
 // ResourceExhausted says that nothing has happened, but only of that attempt:
 // after one that was Unavailable, and may have been made, it counts as
@@ -54,7 +60,7 @@ template <typename Attempt>
 std::invoke_result_t<Attempt, absl::Duration> RetryLoop(
     const Backoff& backoff, const RetryEnvironment& environment,
     absl::Duration timeout, Attempt attempt) {
-  const absl::Duration deadline = environment.now() + timeout;
+  const absl::Duration begin = environment.now();
   absl::Duration bound = backoff.initial;
   absl::Duration time_left = timeout;
   bool may_be_made = false;
@@ -63,12 +69,19 @@ std::invoke_result_t<Attempt, absl::Duration> RetryLoop(
     if (may_be_made && absl::IsResourceExhausted(ResultStatus(result))) {
       result = AfterUnavailable(ResultStatus(result));
     }
-    if (!absl::IsUnavailable(ResultStatus(result))) return result;
+    const absl::Status& status = ResultStatus(result);
+    if (!absl::IsUnavailable(status)) return result;
+    if (CouldNotConnect(status) && !may_be_made && !backoff.waits_for_server) {
+      return result;
+    }
     may_be_made = true;
     const absl::Duration pause = bound * environment.random();
-    if (environment.now() + pause >= deadline) return result;
+    const absl::Duration patience = CouldNotResolve(status)
+                                        ? std::min(timeout, backoff.unresolved)
+                                        : timeout;
+    if (environment.now() + pause >= begin + patience) return result;
     environment.sleep(pause);
-    time_left = deadline - environment.now();
+    time_left = begin + timeout - environment.now();
     if (time_left <= absl::ZeroDuration()) return result;
     bound = std::min(bound * 2, backoff.maximum);
   }

@@ -1,5 +1,6 @@
 #include "client/unary_calls.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -36,6 +37,15 @@ absl::StatusOr<PushReply> DecodePushReply(grpc::ByteBuffer* bytes,
   v1::PushResponse response;
   RETURN_IF_ERROR(Parse(bytes, &response));
   return FromProto(response);
+}
+
+// What the caller states, but no more than the channel takes: else the server
+// would push, and the reply would be refused here.
+template <typename Request>
+uint64_t MaxReplyBytes(const Request& request, uint64_t max_message_bytes) {
+  return request.max_reply_bytes == 0
+             ? max_message_bytes
+             : std::min(request.max_reply_bytes, max_message_bytes);
 }
 
 }  // namespace
@@ -87,16 +97,21 @@ absl::StatusOr<PushReply> UnaryCalls::Push(const PushRequest& request,
 
 absl::StatusOr<PullReply> UnaryCalls::Pull(const PullRequest& request,
                                            const CallDeadline& deadline) {
-  ASSIGN_OR_RETURN(const grpc::ByteBuffer message,
-                   Limited(EncodePull(request), max_message_bytes_));
+  ASSIGN_OR_RETURN(
+      const grpc::ByteBuffer message,
+      Limited(EncodePull(request, MaxReplyBytes(request, max_message_bytes_)),
+              max_message_bytes_));
   ASSIGN_OR_RETURN(grpc::ByteBuffer reply, Call(pull_, message, deadline));
   return DecodePullReply(&reply, request.entries.size(), *buffers_);
 }
 
 absl::StatusOr<PullReply> UnaryCalls::PushPull(const PushRequest& request,
                                                const CallDeadline& deadline) {
-  ASSIGN_OR_RETURN(const grpc::ByteBuffer message,
-                   Limited(EncodePushPull(request), max_message_bytes_));
+  ASSIGN_OR_RETURN(
+      const grpc::ByteBuffer message,
+      Limited(
+          EncodePushPull(request, MaxReplyBytes(request, max_message_bytes_)),
+          max_message_bytes_));
   ASSIGN_OR_RETURN(grpc::ByteBuffer reply, Call(push_pull_, message, deadline));
   return DecodePullReply(&reply, request.entries.size(), *buffers_);
 }

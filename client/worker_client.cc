@@ -1,37 +1,68 @@
 #include "client/worker_client.h"
 
 #include <algorithm>
-#include <chrono>
+#include <optional>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "base/status_macros.h"
-#include "client/steady_now.h"
+#include "contract/reason.h"
 
 namespace tensorkv {
 namespace {
 
-// So that one renewal may be lost, and the next one still is in time.
-constexpr int kRenewalsPerLease = 3;
-
-// However long the lease is, nobody waits longer for one call about it.
-constexpr absl::Duration kLongestCall = absl::Seconds(5);
-
-absl::Duration RenewalInterval(absl::Duration lease) {
-  return lease / kRenewalsPerLease;
-}
+// Nobody waits longer for a worker to leave.
+constexpr absl::Duration kLongestLeave = absl::Seconds(5);
 
 // How often to look whether a former self is gone.
 constexpr int kAttemptsPerLease = 10;
 
-absl::Status JoinAs(Client& client, const WorkerOptions& options) {
-  const absl::Duration end = SteadyNow() + options.takeover_timeout;
+// Between attempts at what has failed twice.
+constexpr absl::Duration kPause = absl::Milliseconds(100);
+
+absl::StatusOr<JoinReply> JoinAs(Client& client, const WorkerOptions& options,
+                                 const RetryEnvironment& environment) {
+  const absl::Duration end = environment.now() + options.takeover_timeout;
   for (;;) {
-    const absl::Status status =
-        client.Join(options.name, options.lease).status();
-    if (!absl::IsAlreadyExists(status) || SteadyNow() >= end) return status;
-    std::this_thread::sleep_for(
-        absl::ToChronoNanoseconds(options.lease / kAttemptsPerLease));
+    absl::StatusOr<JoinReply> reply = client.Join(options.name, options.lease);
+    if (!absl::IsAlreadyExists(reply.status()) || environment.now() >= end) {
+      return reply;
+    }
+    environment.sleep(options.lease / kAttemptsPerLease);
   }
+}
+
+bool IsNoMember(const absl::Status& status) {
+  const Reason reason = ReasonOf(status);
+  return reason == Reason::kNotMember || reason == Reason::kLeaseLost;
+}
+
+// Whether a round has no use for the contribution any more, or never will be.
+bool IsGone(const absl::Status& status) {
+  const Reason reason = ReasonOf(status);
+  return reason == Reason::kStepClosed || reason == Reason::kKeyNotFound ||
+         reason == Reason::kKeyReplaced;
+}
+
+// Whether the call may have been made although it failed.
+bool IsUncertain(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
+         ReasonOf(status) == Reason::kOutcomeUnknown;
+}
+
+// The step that a failed round names.
+Step FailedStep(const absl::Status& status) {
+  Step step = 0;
+  std::optional<ErrorInfo> info = ErrorInfoOf(status);
+  const bool is_named = info && absl::SimpleAtoi(info->metadata["step"], &step);
+  return is_named ? step : 0;
+}
+
+std::vector<std::string> KeysOf(const std::vector<PushEntry>& entries) {
+  std::vector<std::string> keys;
+  keys.reserve(entries.size());
+  for (const PushEntry& entry : entries) keys.push_back(entry.key);
+  return keys;
 }
 
 }  // namespace
@@ -44,84 +75,226 @@ absl::StatusOr<std::unique_ptr<WorkerClient>> WorkerClient::Join(
 }
 
 absl::StatusOr<std::unique_ptr<WorkerClient>> WorkerClient::Join(
-    std::unique_ptr<Client> client, const WorkerOptions& options) {
-  RETURN_IF_ERROR(JoinAs(*client, options));
+    std::unique_ptr<Client> client, const WorkerOptions& options,
+    RetryEnvironment environment) {
+  ASSIGN_OR_RETURN(const NamespaceStatus status,
+                   client->DescribeNamespace(client->name_space()));
+  ASSIGN_OR_RETURN(const JoinReply reply,
+                   JoinAs(*client, options, environment));
   return std::unique_ptr<WorkerClient>(
-      new WorkerClient(std::move(client), options));
+      new WorkerClient(std::move(client), options, std::move(environment),
+                       status.config.mode, reply.next_step));
 }
 
 WorkerClient::WorkerClient(std::unique_ptr<Client> client,
-                           const WorkerOptions& options)
+                           const WorkerOptions& options,
+                           RetryEnvironment environment, Mode mode,
+                           Step first_step)
     : options_(options),
       client_(std::move(client)),
-      keep_alive_([this] { KeepAlive(); }) {}
+      environment_(std::move(environment)),
+      is_repeatable_(mode == Mode::kSync || mode == Mode::kBounded),
+      first_step_(first_step),
+      lease_(std::make_unique<LeaseRenewal>(*client_, options.lease)) {}
 
 WorkerClient::~WorkerClient() {
-  {
-    MutexLock lock(&mutex_);
-    ends_ = true;
-    ending_.SignalAll();
-  }
-  keep_alive_.join();
+  lease_.reset();
   // Whoever cannot leave is noticed to be gone.
-  client_->Leave(std::min(options_.lease, kLongestCall)).IgnoreError();
+  client_->Leave(std::min(options_.lease, kLongestLeave)).IgnoreError();
 }
-
-uint32_t WorkerClient::rank() const { return self().rank; }
-
-uint64_t WorkerClient::epoch() const { return self().epoch; }
 
 // Nobody, once client() has left on its own.
 Worker WorkerClient::self() const {
   return client_->worker().value_or(Worker());
 }
 
-absl::Status WorkerClient::membership() const {
-  MutexLock lock(&mutex_);
-  return membership_;
+Step WorkerClient::step() const {
+  return std::max(open_.NextStep(), first_step_.load());
 }
 
 absl::Status WorkerClient::Rejoin() {
-  RETURN_IF_ERROR(JoinAs(*client_, options_));
-  MutexLock lock(&mutex_);
-  membership_ = absl::OkStatus();
+  MutexLock lock(&recovery_);
+  return JoinAgain();
+}
+
+absl::Status WorkerClient::JoinAgain() {
+  ASSIGN_OR_RETURN(const JoinReply reply,
+                   JoinAs(*client_, options_, environment_));
+  first_step_ = std::max(first_step_.load(), reply.next_step);
+  lease_->SetMember();
   return absl::OkStatus();
 }
 
-absl::StatusOr<Step> WorkerClient::SyncStep() {
-  ASSIGN_OR_RETURN(const KeepAliveReply reply,
-                   client_->KeepAlive(CallTimeout()));
-  client_->set_step(reply.next_step - 1);
-  return reply.next_step - 1;
+absl::StatusOr<PullReply> WorkerClient::PushPull(
+    Step step, std::vector<PushEntry> entries) {
+  const Contribution contribution = open_.Add(step, std::move(entries));
+  const Attempt attempt = Begin();
+  absl::StatusOr<PullReply> reply =
+      client_->PushPull(*contribution.entries, {.step = step});
+  if (reply.ok()) {
+    open_.RemoveUpTo(contribution);
+    return reply;
+  }
+  RETURN_IF_ERROR(MakeHeld(contribution, reply.status(), attempt));
+  return PullWithin(KeysOf(*contribution.entries), attempt);
 }
 
-absl::Status WorkerClient::Barrier(absl::string_view barrier) {
-  return client_->Barrier(barrier);
+absl::StatusOr<Value> WorkerClient::PushPull(Step step, absl::string_view key,
+                                             Tensor contribution) {
+  std::vector<PushEntry> entries = {
+      {.key = std::string(key), .tensor = std::move(contribution)}};
+  ASSIGN_OR_RETURN(PullReply reply, PushPull(step, std::move(entries)));
+  return std::move(reply.values.front());
 }
 
-// So short that a renewal that is lost leaves time for the next.
-absl::Duration WorkerClient::CallTimeout() const {
-  return std::min(RenewalInterval(options_.lease), kLongestCall);
+absl::Status WorkerClient::Push(Step step, std::vector<PushEntry> entries) {
+  const Contribution contribution = open_.Add(step, std::move(entries));
+  const Attempt attempt = Begin();
+  const absl::StatusOr<PushReply> reply =
+      client_->Push(*contribution.entries, {.step = step});
+  if (!reply.ok()) return MakeHeld(contribution, reply.status(), attempt);
+  TakeIn(*reply, contribution);
+  return absl::OkStatus();
 }
 
-void WorkerClient::KeepAlive() {
-  const absl::Duration interval = RenewalInterval(options_.lease);
+absl::StatusOr<PullReply> WorkerClient::Pull(
+    const std::vector<std::string>& keys) {
+  return PullWithin(keys, Begin());
+}
+
+absl::StatusOr<PullReply> WorkerClient::PullWithin(
+    const std::vector<std::string>& keys, Attempt attempt) {
   for (;;) {
-    {
-      MutexLock lock(&mutex_);
-      if (!ends_) ending_.WaitWithTimeout(&mutex_, interval);
-      if (ends_) return;
+    attempt.recoveries = recoveries_begun_;
+    const uint64_t held = open_.HeldNow();
+    absl::StatusOr<PullReply> reply = client_->Pull(keys);
+    if (reply.ok()) {
+      open_.RemoveHeld(keys, held);
+      return reply;
     }
-    RenewLease();
+    RETURN_IF_ERROR(Mend(reply.status(), attempt));
   }
 }
 
-void WorkerClient::RenewLease() {
-  const uint64_t renewed = epoch();
-  const absl::Status status = client_->KeepAlive(CallTimeout()).status();
-  MutexLock lock(&mutex_);
-  // What was said of a former epoch does not count.
-  if (epoch() == renewed) membership_ = status;
+absl::Status WorkerClient::Barrier(absl::string_view barrier) {
+  for (Attempt attempt = Begin();;) {
+    attempt.recoveries = recoveries_begun_;
+    const absl::Status status = client_->Barrier(barrier);
+    if (status.ok()) return status;
+    RETURN_IF_ERROR(Mend(status, attempt));
+  }
+}
+
+WorkerClient::Attempt WorkerClient::Begin() const {
+  return {.end = environment_.now() + options_.step_timeout,
+          .recoveries = recoveries_begun_};
+}
+
+absl::Status WorkerClient::Mend(const absl::Status& cause,
+                                const Attempt& attempt) {
+  if (environment_.now() >= attempt.end) return cause;
+  // A pull or a barrier is made again as it is.
+  if (IsUncertain(cause) || ReasonOf(cause) == Reason::kWorkerLost) {
+    return absl::OkStatus();
+  }
+  if (!IsMendedByPushing(cause)) return cause;
+  return Recover(cause, attempt);
+}
+
+absl::Status WorkerClient::MakeHeld(const Contribution& contribution,
+                                    const absl::Status& cause,
+                                    const Attempt& attempt) {
+  absl::Status status = cause;
+  if (MayBePushedAgain(cause)) status = Recover(cause, attempt);
+  if (!status.ok()) open_.Remove(contribution);
+  return status;
+}
+
+bool WorkerClient::IsMendedByPushing(const absl::Status& status) const {
+  const Reason reason = ReasonOf(status);
+  if (reason == Reason::kRoundFailed) return open_.Has(FailedStep(status));
+  return reason == Reason::kStepClosed || IsNoMember(status);
+}
+
+bool WorkerClient::MayBePushedAgain(const absl::Status& status) const {
+  return IsMendedByPushing(status) ||
+         ReasonOf(status) == Reason::kStripeFailed ||
+         (IsUncertain(status) && is_repeatable_);
+}
+
+absl::Status WorkerClient::Recover(const absl::Status& cause,
+                                   const Attempt& attempt) {
+  MutexLock lock(&recovery_);
+  // All that there is was pushed again since the attempt began.
+  if (last_that_succeeded_ > attempt.recoveries) return absl::OkStatus();
+  const uint64_t number = ++recoveries_begun_;
+  bool is_member = !IsNoMember(cause);
+  absl::Status status = cause;
+  while (environment_.now() < attempt.end) {
+    if (!is_member) {
+      status = JoinAgain();
+      is_member = status.ok();
+    }
+    if (is_member) status = PushAllAgain();
+    if (status.ok()) {
+      last_that_succeeded_ = number;
+      return status;
+    }
+    const bool may_be_repeated =
+        is_member ? MayBePushedAgain(status) : IsUncertain(status);
+    if (!may_be_repeated) return status;
+    is_member = is_member && !IsNoMember(status);
+    environment_.sleep(kPause);
+  }
+  return status;
+}
+
+absl::Status WorkerClient::PushAllAgain() {
+  for (const Contribution& contribution : open_.InOrder()) {
+    const absl::Status status = PushAgain(contribution);
+    if (status.ok()) continue;
+    // What is refused for good must not stand in the way of the others.
+    if (!MayBePushedAgain(status)) open_.Remove(contribution);
+    return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WorkerClient::PushAgain(const Contribution& contribution) {
+  const absl::StatusOr<PushReply> reply =
+      client_->Push(*contribution.entries, {.step = contribution.step});
+  // Some keys have no use for it; which ones shows one by one.
+  if (IsGone(reply.status())) return PushKeysAgain(contribution);
+  RETURN_IF_ERROR(reply.status());
+  TakeIn(*reply, contribution);
+  return absl::OkStatus();
+}
+
+absl::Status WorkerClient::PushKeysAgain(const Contribution& contribution) {
+  for (const PushEntry& entry : *contribution.entries) {
+    const absl::Status status =
+        client_->Push({entry}, {.step = contribution.step}).status();
+    if (IsGone(status)) {
+      open_.RemoveKey(contribution, entry.key);
+    } else {
+      RETURN_IF_ERROR(status);
+    }
+  }
+  open_.SetHeld(contribution);
+  return absl::OkStatus();
+}
+
+void WorkerClient::TakeIn(const PushReply& reply,
+                          const Contribution& contribution) {
+  const bool is_in_an_open_round = std::any_of(
+      reply.results.begin(), reply.results.end(), [](const PushResult& result) {
+        return result.step != 0 && result.version == 0;
+      });
+  if (is_in_an_open_round) {
+    open_.SetHeld(contribution);
+  } else {
+    open_.RemoveUpTo(contribution);
+  }
 }
 
 }  // namespace tensorkv

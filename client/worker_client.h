@@ -3,15 +3,19 @@
 //   ASSIGN_OR_RETURN(std::unique_ptr<WorkerClient> worker,
 //                    WorkerClient::Join({.name_space = "train"},
 //                                       {.name = "worker-3"}));
-//   RETURN_IF_ERROR(worker->client().PushPull("w", gradient).status());
+//   for (Step step = worker->step(); step <= last; step = worker->step()) {
+//     ASSIGN_OR_RETURN(PullReply weights,
+//                      worker->PushPull(step, Gradients(step)));
+//   }
 
 #ifndef TENSORKV_CLIENT_WORKER_CLIENT_H_
 #define TENSORKV_CLIENT_WORKER_CLIENT_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <thread>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -20,6 +24,9 @@
 #include "absl/time/time.h"
 #include "base/mutex.h"
 #include "client/client.h"
+#include "client/lease_renewal.h"
+#include "client/open_contributions.h"
+#include "client/retry_loop.h"
 
 namespace tensorkv {
 
@@ -35,69 +42,137 @@ struct WorkerOptions {
   // How long to wait for a live worker of that name to lose its lease: a worker
   // that was killed and starts again comes before its former self is noticed to
   // be gone. Zero gives up at once, with AlreadyExists.
-  absl::Duration takeover_timeout;
+  absl::Duration takeover_timeout = absl::Minutes(1);
+
+  // Bound of each verb of a step, with all that is done again: how long to wait
+  // for workers that were lost and for connections that broke. Each attempt is
+  // bounded by ClientOptions::timeout.
+  absl::Duration step_timeout = absl::Minutes(10);
 };
 
 // Joins when it is made, renews the lease from a thread of its own, leaves when
 // it goes. Thread-safe.
 //
-// Connections that break are made anew, and calls that they lost are repeated,
-// as for any client: the membership outlives that as long as the lease. Once it
-// is lost (the lease ran out, another worker took the name, or the server was
-// restarted), calls end with FailedPrecondition that says so; they never act
-// for the worker who has the rank now.
+// The verbs of a step recover by themselves from whatever happens to workers
+// and connections: when a round fails because another worker was lost, when
+// this one was taken for lost, or when a reply does not come, the steps that
+// are not complete are pushed again, and the call goes on. What the server has
+// of them already counts once. A training loop therefore needs no branch on
+// errors: one that comes out is final. Among them are SERVER_RESTARTED, since
+// the state is gone, and DeadlineExceeded after step_timeout.
+//
+// To push again it keeps what was pushed: the entries of a step, tensors
+// shared, from the moment they are pushed until a PushPull or Pull of their
+// keys has succeeded, or for 64 steps. Nobody may write their elements before.
+// In namespaces of MODE_ASYNC nothing is kept; there a push whose reply is lost
+// for longer than ClientOptions::timeout is an error, since it may be applied.
+//
+// A worker of a group that goes on without its lost members may find, when it
+// was taken for one, that rounds have closed without it: what it pushes to them
+// is dropped, and step() is ahead.
 class WorkerClient {
  public:
-  // Errors: those of Client::Connect and Client::Join.
+  // Errors: those of Client::Connect, Client::Join and DescribeNamespace.
   static absl::StatusOr<std::unique_ptr<WorkerClient>> Join(
       const ClientOptions& client_options, const WorkerOptions& options);
   // The same with a client that is no worker yet.
   static absl::StatusOr<std::unique_ptr<WorkerClient>> Join(
-      std::unique_ptr<Client> client, const WorkerOptions& options);
+      std::unique_ptr<Client> client, const WorkerOptions& options,
+      RetryEnvironment environment = SystemRetryEnvironment());
 
   // Leaves, if it can do so within a few seconds.
   ~WorkerClient();
 
-  // Signs pushes and pulls as this worker, and counts its steps.
+  // The step to push next, asked between two steps: the one after the last that
+  // this worker has completed. A worker that has come back begins with the step
+  // that its former self was in, and pushes all of it; what of that was held is
+  // not needed again, but does no harm.
+  Step step() const;
+
+  // Contributes to a step, and returns the values of these keys when the step
+  // has become part of them.
+  absl::StatusOr<PullReply> PushPull(Step step, std::vector<PushEntry> entries);
+  absl::StatusOr<Value> PushPull(Step step, absl::string_view key,
+                                 Tensor contribution);
+
+  // The same in two calls, of as many keys at a time as is convenient. Steps of
+  // a key are pushed in their order. Pull waits for all that this worker has
+  // pushed to these keys.
+  absl::Status Push(Step step, std::vector<PushEntry> entries);
+  absl::StatusOr<PullReply> Pull(const std::vector<std::string>& keys);
+
+  // Returns when all workers of the group have come to `barrier`. A worker that
+  // is restarted comes again to barriers that the others have left behind: meet
+  // where no round waits for it, such as before the first step.
+  absl::Status Barrier(absl::string_view barrier);
+
+  // For all other verbs. Its calls are signed as this worker's; pushes of it
+  // are its user's to make again.
   Client& client() { return *client_; }
   // 0 if client() has left by itself.
-  uint32_t rank() const;
-  uint64_t epoch() const;
-  Step step() const { return client_->step(); }
+  uint32_t rank() const { return self().rank; }
+  uint64_t epoch() const { return self().epoch; }
 
-  // How the latest renewal of the lease went.
-  absl::Status membership() const;
+  // OK, or why this is a member no more: what the server said to the latest
+  // renewal that it answered. Verbs join again when they need to.
+  absl::Status membership() const { return lease_->membership(); }
 
-  // Becomes a member again, with a new epoch. The steps go on after the last
-  // that the former epoch has contributed to.
+  // Becomes a member again at once, in place of its own epoch, with a new one.
   // Errors: those of Client::Join.
   absl::Status Rejoin();
 
-  // Sets step() to what the server counts, and returns it. After Aborted that
-  // is the step before the first round that has failed: the worker goes on from
-  // there.
-  // Errors: those of Client::KeepAlive.
-  absl::StatusOr<Step> SyncStep();
-
-  // Returns when all workers of the group have come to `barrier`.
-  absl::Status Barrier(absl::string_view barrier);
-
  private:
-  WorkerClient(std::unique_ptr<Client> client, const WorkerOptions& options);
+  using Contribution = OpenContributions::Contribution;
+
+  // An attempt at a verb.
+  struct Attempt {
+    absl::Duration end;  // of the verb
+    // How many recoveries had begun before the attempt.
+    uint64_t recoveries = 0;
+  };
+
+  WorkerClient(std::unique_ptr<Client> client, const WorkerOptions& options,
+               RetryEnvironment environment, Mode mode, Step first_step);
 
   Worker self() const;
-  absl::Duration CallTimeout() const;
-  void KeepAlive();
-  void RenewLease();
+  absl::Status JoinAgain() ABSL_EXCLUSIVE_LOCKS_REQUIRED(recovery_);
+
+  Attempt Begin() const;
+  absl::StatusOr<PullReply> PullWithin(const std::vector<std::string>& keys,
+                                       Attempt attempt);
+  // OK if the call that failed with `cause` may be made again; else why not.
+  absl::Status Mend(const absl::Status& cause, const Attempt& attempt);
+  // OK when the server holds the contribution although its push has failed with
+  // `cause`. Else the contribution is forgotten.
+  absl::Status MakeHeld(const Contribution& contribution,
+                        const absl::Status& cause, const Attempt& attempt);
+  // Whether it helps to push what is open again, and whether it does no harm.
+  bool IsMendedByPushing(const absl::Status& status) const;
+  bool MayBePushedAgain(const absl::Status& status) const;
+
+  // Joins again if need be, and pushes all contributions that are open.
+  absl::Status Recover(const absl::Status& cause, const Attempt& attempt);
+  absl::Status PushAllAgain();
+  absl::Status PushAgain(const Contribution& contribution);
+  absl::Status PushKeysAgain(const Contribution& contribution);
+  // What a push was answered.
+  void TakeIn(const PushReply& reply, const Contribution& contribution);
 
   const WorkerOptions options_;
   const std::unique_ptr<Client> client_;
+  const RetryEnvironment environment_;
+  // Whether the server knows a contribution again that it has.
+  const bool is_repeatable_;
+  OpenContributions open_;
+  // What the server said when the worker joined.
+  std::atomic<Step> first_step_;
 
-  mutable Mutex mutex_;
-  CondVar ending_;
-  bool ends_ ABSL_GUARDED_BY(mutex_) = false;
-  absl::Status membership_ ABSL_GUARDED_BY(mutex_);
-  std::thread keep_alive_;  // last: starts when everything else is there
+  // Held by the one recovery at a time, while it makes its calls.
+  Mutex recovery_;
+  std::atomic<uint64_t> recoveries_begun_ = 0;
+  uint64_t last_that_succeeded_ ABSL_GUARDED_BY(recovery_) = 0;
+
+  std::unique_ptr<LeaseRenewal> lease_;
 };
 
 }  // namespace tensorkv

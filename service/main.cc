@@ -23,6 +23,7 @@
 #include "grpc/support/log.h"
 #include "service/allocator_memory.h"
 #include "service/server/memory_releaser.h"
+#include "service/server/memory_size.h"
 #include "service/server/server.h"
 #include "service/server/server_flags.h"
 #include "spdlog/sinks/stdout_sinks.h"
@@ -51,8 +52,7 @@ void SetUpLogging(const std::string& level) {
   google::protobuf::SetLogHandler(LogProtobuf);
 }
 
-// A server that runs out of descriptors never accepts again (CVE-2023-4785 in
-// the gRPC of Debian 12).
+// Each connection takes one; what the limit leaves is how many may be open.
 void RaiseDescriptorLimit() {
   rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -60,22 +60,34 @@ void RaiseDescriptorLimit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-sigset_t ShutdownSignals() {
+// The signals that the main thread waits for.
+sigset_t AwaitedSignals() {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGHUP);
   return signals;
 }
 
 // Returns when somebody wants the process to end. From then on the next signal
 // ends it at once.
 void WaitForShutdownSignal() {
-  const sigset_t signals = ShutdownSignals();
+  const sigset_t signals = AwaitedSignals();
   int received = 0;
-  sigwait(&signals, &received);
+  while (sigwait(&signals, &received) == 0 && received == SIGHUP) {
+    spdlog::info("nothing to reload signal={}", strsignal(received));
+  }
   pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
   spdlog::info("draining signal={}", strsignal(received));
+}
+
+// A server that was told to take more than there is gets killed, not refused.
+void WarnOfBudget(uint64_t budget_bytes) {
+  const uint64_t memory = MemorySizeBytes();
+  if (budget_bytes <= memory) return;
+  spdlog::warn("budget_bytes={} is more than the memory: memory_bytes={}",
+               budget_bytes, memory);
 }
 
 void LogStart(const Server& server) {
@@ -88,6 +100,7 @@ void LogStart(const Server& server) {
       "ready listen={} metrics={} devices={} budget_bytes={} version={}",
       server.address(), metrics.empty() ? "off" : metrics,
       absl::StrJoin(status.devices, ","), status.budget_bytes, status.version);
+  WarnOfBudget(status.budget_bytes);
   for (const DeviceBudget& budget : status.device_budgets) {
     spdlog::info("device={} budget_bytes={}", budget.device,
                  budget.budget_bytes);
@@ -108,7 +121,7 @@ int Serve(const ServerFlags& flags) {
   // takes.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   // Before any thread starts, so that none of them takes the signals.
-  const sigset_t signals = ShutdownSignals();
+  const sigset_t signals = AwaitedSignals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   SteadyAlarms alarms;
   const MemoryReleaser releaser(flags.idle_memory, &AllocatorMemory(), &alarms);

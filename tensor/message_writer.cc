@@ -72,14 +72,19 @@ void Write(const InitRequest& request, Out& out) {
 }
 
 template <typename Out>
-void Write(const PushRequest& request, Out& out) {
+void Write(const PushRequest& request, uint64_t max_reply_bytes, Out& out) {
   out.Bytes(wire::kPushNamespace, request.name_space);
   WriteField(wire::kPushCallId, request.call_id, out);
   out.Fixed64(wire::kPushNamespaceUid, request.namespace_uid);
   WriteField(wire::kPushWorker, request.worker, out);
   out.Number(wire::kPushStep, request.step);
-  out.Number(wire::kPushMaxReplyBytes, request.max_reply_bytes);
+  out.Number(wire::kPushMaxReplyBytes, max_reply_bytes);
   WriteField(wire::kPushEntries, request.entries, out);
+}
+
+template <typename Out>
+void Write(const PushRequest& request, Out& out) {
+  Write(request, request.max_reply_bytes, out);
 }
 
 template <typename Out>
@@ -101,12 +106,12 @@ void Write(const PullEntry& entry, Out& out) {
 }
 
 template <typename Out>
-void Write(const PullRequest& request, Out& out) {
+void Write(const PullRequest& request, uint64_t max_reply_bytes, Out& out) {
   out.Bytes(wire::kPullNamespace, request.name_space);
   out.Fixed64(wire::kPullNamespaceUid, request.namespace_uid);
   WriteField(wire::kPullWorker, request.worker, out);
   out.Number(wire::kPullWaitForKeys, request.wait_for_keys);
-  out.Number(wire::kPullMaxReplyBytes, request.max_reply_bytes);
+  out.Number(wire::kPullMaxReplyBytes, max_reply_bytes);
   WriteField(wire::kPullEntries, request.entries, out);
 }
 
@@ -145,15 +150,21 @@ EncodedMessage EncodePush(const PushRequest& request) {
   return Encode(request);
 }
 
-EncodedMessage EncodePushPull(const PushRequest& request) {
-  return wire::Encode(
-      [&request](auto& out) { WriteField(wire::kPushPullPush, request, out); });
+EncodedMessage EncodePushPull(const PushRequest& request,
+                              uint64_t max_reply_bytes) {
+  return wire::Encode([&request, max_reply_bytes](auto& out) {
+    out.Message(wire::kPushPullPush,
+                [&](auto& fields) { Write(request, max_reply_bytes, fields); });
+  });
 }
 
 EncodedMessage EncodePushReply(const PushReply& reply) { return Encode(reply); }
 
-EncodedMessage EncodePull(const PullRequest& request) {
-  return Encode(request);
+EncodedMessage EncodePull(const PullRequest& request,
+                          uint64_t max_reply_bytes) {
+  return wire::Encode([&request, max_reply_bytes](auto& out) {
+    Write(request, max_reply_bytes, out);
+  });
 }
 
 EncodedMessage EncodePullReply(const PullReply& reply) { return Encode(reply); }

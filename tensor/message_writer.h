@@ -13,6 +13,8 @@
 #ifndef TENSORKV_TENSOR_MESSAGE_WRITER_H_
 #define TENSORKV_TENSOR_MESSAGE_WRITER_H_
 
+#include <cstdint>
+
 #include "tensor/encoded_message.h"
 #include "tensor/requests.h"
 
@@ -20,11 +22,18 @@ namespace tensorkv {
 
 EncodedMessage EncodeInit(const InitRequest& request);
 EncodedMessage EncodePush(const PushRequest& request);
-// A PushPullRequest.
-EncodedMessage EncodePushPull(const PushRequest& request);
+// A PushPullRequest. `max_reply_bytes` takes the place of the request's.
+EncodedMessage EncodePushPull(const PushRequest& request,
+                              uint64_t max_reply_bytes);
+inline EncodedMessage EncodePushPull(const PushRequest& request) {
+  return EncodePushPull(request, request.max_reply_bytes);
+}
 // A PushResponse.
 EncodedMessage EncodePushReply(const PushReply& reply);
-EncodedMessage EncodePull(const PullRequest& request);
+EncodedMessage EncodePull(const PullRequest& request, uint64_t max_reply_bytes);
+inline EncodedMessage EncodePull(const PullRequest& request) {
+  return EncodePull(request, request.max_reply_bytes);
+}
 
 // What a value takes in a reply besides its elements, at most: numbers and
 // lengths of 10 bytes each for the version and 8 dimensions, and tags.

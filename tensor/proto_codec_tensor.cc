@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/ref_counted.h"
 #include "base/status_macros.h"
+#include "tensor/bool_elements.h"
 #include "tensor/buffer.h"
 #include "tensor/proto_codec.h"
 #include "tensor/proto_codec_fields.h"
@@ -31,6 +32,7 @@ absl::StatusOr<Tensor> DecodeWithData(v1::Tensor& proto) {
   ASSIGN_OR_RETURN(const DType dtype, DTypeFromNumber(proto.dtype()));
   ASSIGN_OR_RETURN(Shape shape, DecodeShape(proto.shape()));
   RETURN_IF_ERROR(CheckLength(dtype, shape, proto.data().size()));
+  RETURN_IF_ERROR(CheckElements(dtype, proto.data()));
   // On the heap, as short strings move their bytes with them.
   auto data = std::make_unique<std::string>(std::move(*proto.mutable_data()));
   if (!IsAligned(*data, dtype)) {

@@ -28,6 +28,9 @@ void AddWorkersCommand(CLI::App& app, Action& action);
 // rule set, rule get, rule tune.
 void AddRuleCommands(CLI::App& app, Action& action);
 
+// server.
+void AddServerCommand(CLI::App& app, Action& action);
+
 // health.
 void AddHealthCommand(CLI::App& app, Action& action);
 

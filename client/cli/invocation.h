@@ -18,7 +18,7 @@ namespace tensorkv {
 
 // The flags that every command takes.
 struct GlobalFlags {
-  std::string server = "127.0.0.1:7363";
+  std::string server;
   std::string name_space;
   std::string output = "text";
   std::string timeout = "30s";

@@ -145,6 +145,24 @@ std::string WorkerStatusJson(const WorkerStatus& status) {
                 absl::ToDoubleSeconds(status.lease_remaining)}});
 }
 
+std::string ServerStatusJson(const ServerStatus& status) {
+  Json devices = Json::array();
+  for (const DeviceBudget& on : status.device_budgets) {
+    devices.push_back({{"device", on.device},
+                       {"budget_bytes", on.budget_bytes},
+                       {"used_bytes", on.used_bytes}});
+  }
+  return Dump({{"version", status.version},
+               {"incarnation", absl::StrFormat("%016x", status.incarnation)},
+               {"start_unix_seconds", status.start_unix_seconds},
+               {"devices", status.devices},
+               {"budget_bytes", status.budget_bytes},
+               {"used_bytes", status.used_bytes},
+               {"max_message_bytes", status.max_message_bytes},
+               {"max_entries", status.max_entries},
+               {"device_budgets", std::move(devices)}});
+}
+
 std::string RuleJson(absl::string_view key_pattern, const RuleSpec& rule) {
   Json json = {{"pattern", std::string(key_pattern)}};
   json.update(RuleObject(rule));

@@ -25,6 +25,8 @@ std::string KeyStatusJson(const KeyStatus& status);
 
 std::string NamespaceStatusJson(const NamespaceStatus& status);
 std::string WorkerStatusJson(const WorkerStatus& status);
+// The incarnation as 16 hexadecimal digits.
+std::string ServerStatusJson(const ServerStatus& status);
 
 // {"pattern":"*.bias","rule":"sgd","hyperparameters":{...},"keep_master":true}
 std::string RuleJson(absl::string_view key_pattern, const RuleSpec& rule);

@@ -1,25 +1,47 @@
 // tensorkv: the command line client.
 
+#include <cstdlib>
 #include <iostream>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
+#include "base/status_macros.h"
 #include "client/cli/health_check.h"
 #include "client/cli/run_cli.h"
+#include "client/connection.h"
 #include "client/grpc_connection.h"
+#include "client/retry_loop.h"
+#include "client/retrying_connection.h"
 #include "google/protobuf/stubs/logging.h"
+
+namespace tensorkv {
+namespace {
+
+// A person sees at once that no server answers; a server that goes away during
+// a call is waited for.
+absl::StatusOr<std::unique_ptr<Connection>> Connect(const std::string& target) {
+  ASSIGN_OR_RETURN(std::unique_ptr<Connection> connection,
+                   GrpcConnection::Create({.target = target}));
+  return std::make_unique<RetryingConnection>(
+      std::move(connection), Backoff{.waits_for_server = false},
+      SystemRetryEnvironment());
+}
+
+}  // namespace
+}  // namespace tensorkv
 
 int main(int argc, char** argv) {
   // An error is one line, which comes from the server: keys that are no UTF-8
   // would make protobuf write another.
   google::protobuf::SetLogHandler(nullptr);
-  // No retries: a person sees at once that no server answers.
+  const char* const server = std::getenv("TENSORKV_SERVER");
   const tensorkv::CliEnvironment environment = {
-      .connect =
-          [](const std::string& target) {
-            return tensorkv::GrpcConnection::Create({.target = target});
-          },
+      .connect = tensorkv::Connect,
       .check_health = tensorkv::CheckHealth,
+      .default_server = server == nullptr ? "127.0.0.1:7363" : server,
       .in = std::cin,
       .out = std::cout,
       .err = std::cerr};

@@ -5,6 +5,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "client/cli/mode_name.h"
 
@@ -159,6 +160,25 @@ std::string WorkerTable(const std::vector<WorkerStatus>& workers) {
                     absl::StrCat(status.worker.epoch),
                     status.is_live ? "yes" : "no", absl::StrCat(status.step),
                     LeaseText(status)});
+  }
+  return TableText(rows);
+}
+
+std::string ServerText(const ServerStatus& status) {
+  Rows rows = {
+      {"version:", status.version},
+      {"incarnation:", absl::StrFormat("%016x", status.incarnation)},
+      {"started:",
+       absl::FormatTime(absl::FromUnixSeconds(status.start_unix_seconds),
+                        absl::UTCTimeZone())},
+      {"devices:", absl::StrJoin(status.devices, " ")},
+      {"budget bytes:", absl::StrCat(status.budget_bytes)},
+      {"used bytes:", absl::StrCat(status.used_bytes)},
+      {"max message bytes:", absl::StrCat(status.max_message_bytes)},
+      {"max entries:", absl::StrCat(status.max_entries)}};
+  for (const DeviceBudget& on : status.device_budgets) {
+    rows.push_back({absl::StrCat("bytes on ", on.device, ":"),
+                    absl::StrCat(on.used_bytes, " of ", on.budget_bytes)});
   }
   return TableText(rows);
 }

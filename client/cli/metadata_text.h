@@ -28,6 +28,9 @@ std::string NamespaceText(const NamespaceStatus& status);
 // A table with a line per worker: rank name epoch live step lease.
 std::string WorkerTable(const std::vector<WorkerStatus>& workers);
 
+// What a server is and holds, a line per field.
+std::string ServerText(const ServerStatus& status);
+
 // A table with a line per binding: pattern rule. The default's pattern is "*".
 std::string RuleTable(const std::vector<RuleBinding>& rules);
 

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "base/status_macros.h"
+#include "base/version.h"
 #include "client/cli/commands.h"
 #include "client/cli/invocation.h"
 #include "client/cli/usage_error.h"
@@ -18,7 +19,8 @@ namespace tensorkv {
 namespace {
 
 void AddGlobalFlags(CLI::App& app, GlobalFlags& flags) {
-  app.add_option("--server", flags.server, "Address of the server")
+  app.add_option("--server", flags.server,
+                 "Address of the server; TENSORKV_SERVER sets another default")
       ->capture_default_str();
   app.add_option("--namespace", flags.name_space,
                  "Namespace of the keys [default]");
@@ -39,7 +41,9 @@ void AddCommands(CLI::App& app, Action& action) {
   AddNamespaceCommands(app, action);
   AddWorkersCommand(app, action);
   AddRuleCommands(app, action);
+  AddServerCommand(app, action);
   AddHealthCommand(app, action);
+  app.set_version_flag("--version", absl::StrCat("tensorkv ", kVersion));
   app.require_subcommand(1);
 }
 
@@ -65,6 +69,9 @@ std::optional<int> Parse(CLI::App& app, std::vector<std::string> arguments,
   try {
     app.parse(std::move(arguments));
     return std::nullopt;
+  } catch (const CLI::CallForVersion& version) {
+    environment.out << version.what() << "\n";
+    return kExitOk;
   } catch (const CLI::Success& help) {
     environment.out << app.help();
     return kExitOk;
@@ -121,13 +128,11 @@ int Report(const absl::Status& status, std::ostream& err) {
   return kExitCallFailed;
 }
 
-}  // namespace
-
-int RunCli(const std::vector<std::string>& arguments,
-           const CliEnvironment& environment) {
+int RunCommand(const std::vector<std::string>& arguments,
+               const CliEnvironment& environment) {
   CLI::App app("A client of TensorKV, a networked key-value store of tensors",
                "tensorkv");
-  GlobalFlags flags;
+  GlobalFlags flags = {.server = environment.default_server};
   Action action;
   AddGlobalFlags(app, flags);
   AddCommands(app, action);
@@ -135,9 +140,18 @@ int RunCli(const std::vector<std::string>& arguments,
   if (const auto exit_code = Parse(app, arguments, environment)) {
     return *exit_code;
   }
-  const absl::Status status = RunAction(action, flags, environment);
+  return Report(RunAction(action, flags, environment), environment.err);
+}
+
+}  // namespace
+
+int RunCli(const std::vector<std::string>& arguments,
+           const CliEnvironment& environment) {
+  const int exit_code = RunCommand(arguments, environment);
   environment.out.flush();
-  return Report(status, environment.err);
+  if (environment.out || exit_code != kExitOk) return exit_code;
+  return Report(absl::DataLossError("cannot write to the standard output"),
+                environment.err);
 }
 
 }  // namespace tensorkv

@@ -26,6 +26,8 @@ struct CliEnvironment {
   // OK if the server serves.
   std::function<absl::Status(const std::string& target, absl::Duration timeout)>
       check_health;
+  // Where the flags name no server.
+  std::string default_server = "127.0.0.1:7363";
   std::istream& in;
   std::ostream& out;
   std::ostream& err;
@@ -36,9 +38,10 @@ inline constexpr int kExitOk = 0;
 inline constexpr int kExitCallFailed = 1;
 inline constexpr int kExitUsage = 2;
 
-// Runs one command line, without the program's name. Results go to `out`. An
-// error is one line on `err`, "tensorkv: NOT_FOUND: key ..." for a call that
-// failed, "tensorkv: --shape=2,x: ..." for wrong flags or values.
+// Runs one command line, without the program's name. Results go to `out`; what
+// cannot be written there is an error. An error is one line on `err`,
+// "tensorkv: NOT_FOUND: key ..." for a call that failed, "tensorkv:
+// --shape=2,x: ..." for wrong flags or values.
 int RunCli(const std::vector<std::string>& arguments,
            const CliEnvironment& environment);
 

@@ -1,3 +1,5 @@
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -126,8 +128,9 @@ absl::Status WriteNpy(const std::string& path, const Tensor& tensor,
   }
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   file << bytes << std::flush;
-  if (!file) return UsageError(absl::StrCat("--npy=", path, ": cannot write"));
-  return absl::OkStatus();
+  if (file) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat("--npy=", path, ": cannot write: ", std::strerror(errno)));
 }
 
 void PrintValue(const std::string& key, const Value& value, bool with_key,

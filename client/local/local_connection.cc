@@ -66,67 +66,67 @@ absl::StatusOr<PullReply> LocalConnection::PushPull(
 
 absl::StatusOr<DeleteReply> LocalConnection::Delete(
     const DeleteRequest& request, const CallOptions& options) {
-  return store_.Delete(request);
+  return store_.Delete(request, ContextOf(options));
 }
 
 absl::StatusOr<ListReply> LocalConnection::List(const ListRequest& request,
                                                 const CallOptions& options) {
-  return store_.List(request);
+  return store_.List(request, ContextOf(options));
 }
 
 absl::StatusOr<StatReply> LocalConnection::Stat(const StatRequest& request,
                                                 const CallOptions& options) {
-  return store_.Stat(request);
+  return store_.Stat(request, ContextOf(options));
 }
 
 absl::StatusOr<CreateNamespaceReply> LocalConnection::CreateNamespace(
     const CreateNamespaceRequest& request, const CallOptions& options) {
-  return store_.CreateNamespace(request);
+  return store_.CreateNamespace(request, ContextOf(options));
 }
 
 absl::StatusOr<NamespaceStatus> LocalConnection::DescribeNamespace(
     const std::string& name_space, const CallOptions& options) {
-  return store_.DescribeNamespace(name_space);
+  return store_.DescribeNamespace(name_space, ContextOf(options));
 }
 
 absl::StatusOr<std::vector<NamespaceStatus>> LocalConnection::ListNamespaces(
     const CallOptions& options) {
-  return store_.ListNamespaces();
+  return store_.ListNamespaces(ContextOf(options));
 }
 
 absl::Status LocalConnection::DeleteNamespace(const std::string& name_space,
                                               const CallOptions& options) {
-  return store_.DeleteNamespace(name_space);
+  return store_.DeleteNamespace(name_space, ContextOf(options));
 }
 
 absl::Status LocalConnection::SetRule(const SetRuleRequest& request,
                                       const CallOptions& options) {
-  return store_.SetRule(request);
+  return store_.SetRule(request, ContextOf(options));
 }
 
 absl::Status LocalConnection::UnsetRule(const UnsetRuleRequest& request,
-                                        const CallOptions&) {
-  return store_.UnsetRule(request);
+                                        const CallOptions& options) {
+  return store_.UnsetRule(request, ContextOf(options));
 }
 
 absl::StatusOr<RuleSpec> LocalConnection::SetHyperparameters(
     const SetHyperparametersRequest& request, const CallOptions& options) {
-  return store_.SetHyperparameters(request);
+  return store_.SetHyperparameters(request, ContextOf(options));
 }
 
 absl::StatusOr<JoinReply> LocalConnection::Join(const JoinRequest& request,
                                                 const CallOptions& options) {
-  return store_.Join(request);
+  return store_.Join(request, ContextOf(options));
 }
 
 absl::StatusOr<KeepAliveReply> LocalConnection::KeepAlive(
     const KeepAliveRequest& request, const CallOptions& options) {
-  return store_.KeepAlive(request);
+  return store_.KeepAlive(request, ContextOf(options));
 }
 
 absl::Status LocalConnection::Leave(const LeaveRequest& request,
                                     const CallOptions& options) {
-  return store_.Leave(request);
+  return store_.Leave(request, ContextOf(options));
 }
 
 absl::Status LocalConnection::Barrier(const BarrierRequest& request,

@@ -33,55 +33,49 @@ prometheus::Labels LabelsOf(Method method) {
           {"grpc_method", std::string(NameOf(method))}};
 }
 
-}  // namespace
-
-GrpcServerMetrics::GrpcServerMetrics(prometheus::Registry* registry) {
-  AddCounters(registry);
-  AddHistograms(registry);
+prometheus::Family<prometheus::Histogram>& AddHistograms(
+    prometheus::Registry* registry, const char* name, const char* help) {
+  return prometheus::BuildHistogram().Name(name).Help(help).Register(*registry);
 }
 
-void GrpcServerMetrics::AddCounters(prometheus::Registry* registry) {
-  static_assert(std::size(kCodeNames) == kNumCodes);
+}  // namespace
+
+GrpcServerMetrics::GrpcServerMetrics(prometheus::Registry* registry)
+    : handled_(prometheus::BuildCounter()
+                   .Name("grpc_server_handled_total")
+                   .Help("Calls ended, by status code.")
+                   .Register(*registry)),
+      handling_seconds_(
+          AddHistograms(registry, "grpc_server_handling_seconds",
+                        "Time from a request's arrival to its reply.")),
+      received_bytes_(AddHistograms(registry, "grpc_server_received_bytes",
+                                    "Size of request messages.")),
+      sent_bytes_(AddHistograms(registry, "grpc_server_sent_bytes",
+                                "Size of reply messages.")) {
   auto& started = prometheus::BuildCounter()
                       .Name("grpc_server_started_total")
                       .Help("Calls begun.")
                       .Register(*registry);
-  auto& handled = prometheus::BuildCounter()
-                      .Name("grpc_server_handled_total")
-                      .Help("Calls ended, by status code.")
-                      .Register(*registry);
   for (const Method method : kAllMethods) {
-    prometheus::Labels labels = LabelsOf(method);
-    of(method).started = &started.Add(labels);
-    for (size_t code = 0; code < kNumCodes; ++code) {
-      labels["grpc_code"] = kCodeNames[code];
-      of(method).handled[code] = &handled.Add(labels);
-    }
+    of(method).started = &started.Add(LabelsOf(method));
   }
 }
 
-void GrpcServerMetrics::AddHistograms(prometheus::Registry* registry) {
-  auto& handling = prometheus::BuildHistogram()
-                       .Name("grpc_server_handling_seconds")
-                       .Help("Time from a request's arrival to its reply.")
-                       .Register(*registry);
-  auto& received = prometheus::BuildHistogram()
-                       .Name("grpc_server_received_bytes")
-                       .Help("Size of request messages.")
-                       .Register(*registry);
-  auto& sent = prometheus::BuildHistogram()
-                   .Name("grpc_server_sent_bytes")
-                   .Help("Size of reply messages.")
-                   .Register(*registry);
-  for (const Method method : kAllMethods) {
-    const prometheus::Labels labels = LabelsOf(method);
-    of(method).handling_seconds = &handling.Add(labels, LatencyBounds());
-    of(method).received_bytes = &received.Add(labels, SizeBounds());
-    of(method).sent_bytes = &sent.Add(labels, SizeBounds());
+void GrpcServerMetrics::AddSeries(Method method) {
+  static_assert(std::size(kCodeNames) == kNumCodes);
+  MethodMetrics& metrics = of(method);
+  prometheus::Labels labels = LabelsOf(method);
+  metrics.handling_seconds = &handling_seconds_.Add(labels, LatencyBounds());
+  metrics.received_bytes = &received_bytes_.Add(labels, SizeBounds());
+  metrics.sent_bytes = &sent_bytes_.Add(labels, SizeBounds());
+  for (size_t code = 0; code < kNumCodes; ++code) {
+    labels["grpc_code"] = kCodeNames[code];
+    metrics.handled[code] = &handled_.Add(labels);
   }
 }
 
 void GrpcServerMetrics::Started(Method method) {
+  std::call_once(of(method).once, [this, method] { AddSeries(method); });
   of(method).started->Increment();
 }
 

@@ -4,8 +4,10 @@
 #define TENSORKV_SERVICE_METRICS_GRPC_SERVER_METRICS_H_
 
 #include <array>
+#include <mutex>
 
 #include "prometheus/counter.h"
+#include "prometheus/family.h"
 #include "prometheus/histogram.h"
 #include "prometheus/registry.h"
 #include "service/rpc/call_observer.h"
@@ -21,8 +23,10 @@ namespace tensorkv {
 //   grpc_server_received_bytes     size of requests
 //   grpc_server_sent_bytes         size of replies
 //
-// labels: grpc_type, grpc_service, grpc_method. Every series exists from the
-// start, with 0, so that the first error shows as an increase. Thread-safe.
+// labels: grpc_type, grpc_service, grpc_method. All series of a method exist
+// from its first call on, with 0, so that its first error shows as an increase;
+// methods that nobody calls have none but grpc_server_started_total.
+// Thread-safe.
 class GrpcServerMetrics final : public CallObserver {
  public:
   // `registry` outlives this object.
@@ -37,18 +41,26 @@ class GrpcServerMetrics final : public CallObserver {
   // Handles of one method's series, so that a call looks nothing up.
   struct MethodMetrics {
     prometheus::Counter* started = nullptr;
+    // The others are set by the first call.
+    std::once_flag once;
     std::array<prometheus::Counter*, kNumCodes> handled = {};
     prometheus::Histogram* handling_seconds = nullptr;
     prometheus::Histogram* received_bytes = nullptr;
     prometheus::Histogram* sent_bytes = nullptr;
   };
 
-  void AddCounters(prometheus::Registry* registry);
-  void AddHistograms(prometheus::Registry* registry);
+  // Makes what a method without calls does not have.
+  void AddSeries(Method method);
   MethodMetrics& of(Method method) {
     return methods_[static_cast<size_t>(method)];
   }
 
+  using Histograms = prometheus::Family<prometheus::Histogram>;
+
+  prometheus::Family<prometheus::Counter>& handled_;
+  Histograms& handling_seconds_;
+  Histograms& received_bytes_;
+  Histograms& sent_bytes_;
   std::array<MethodMetrics, kNumMethods> methods_;
 };
 

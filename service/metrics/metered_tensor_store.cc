@@ -105,16 +105,19 @@ void MeteredTensorStore::PushPull(PushRequest request, CallContext context,
                   Measured(push_pull_, std::move(done)));
 }
 
-absl::StatusOr<DeleteReply> MeteredTensorStore::Delete(DeleteRequest request) {
-  return inner_.Delete(std::move(request));
+absl::StatusOr<DeleteReply> MeteredTensorStore::Delete(
+    DeleteRequest request, const CallContext& context) {
+  return inner_.Delete(std::move(request), context);
 }
 
-absl::StatusOr<ListReply> MeteredTensorStore::List(const ListRequest& request) {
-  return inner_.List(request);
+absl::StatusOr<ListReply> MeteredTensorStore::List(const ListRequest& request,
+                                                   const CallContext& context) {
+  return inner_.List(request, context);
 }
 
-absl::StatusOr<StatReply> MeteredTensorStore::Stat(const StatRequest& request) {
-  return inner_.Stat(request);
+absl::StatusOr<StatReply> MeteredTensorStore::Stat(const StatRequest& request,
+                                                   const CallContext& context) {
+  return inner_.Stat(request, context);
 }
 
 }  // namespace tensorkv

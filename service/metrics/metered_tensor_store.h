@@ -35,9 +35,12 @@ class MeteredTensorStore final : public TensorStore {
             ReplyCallback<PullReply> done) override;
   void PushPull(PushRequest request, CallContext context,
                 ReplyCallback<PullReply> done) override;
-  absl::StatusOr<DeleteReply> Delete(DeleteRequest request) override;
-  absl::StatusOr<ListReply> List(const ListRequest& request) override;
-  absl::StatusOr<StatReply> Stat(const StatRequest& request) override;
+  absl::StatusOr<DeleteReply> Delete(DeleteRequest request,
+                                     const CallContext& context) override;
+  absl::StatusOr<ListReply> List(const ListRequest& request,
+                                 const CallContext& context) override;
+  absl::StatusOr<StatReply> Stat(const StatRequest& request,
+                                 const CallContext& context) override;
 
  private:
   static constexpr size_t kNumOutcomes = 4;

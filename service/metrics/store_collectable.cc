@@ -1,11 +1,9 @@
 #include "service/metrics/store_collectable.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
 
-#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
 namespace tensorkv {
@@ -93,6 +91,18 @@ MetricFamily RefusedFamily(const Statuses& statuses) {
   return family;
 }
 
+MetricFamily BudgetFamily(const Statuses& statuses) {
+  MetricFamily family{"tensorkv_namespace_budget_bytes",
+                      "Bound on the bytes held.",
+                      MetricType::Gauge,
+                      {}};
+  for (const NamespaceStatus& status : statuses) {
+    family.metric.push_back(
+        Sample(status, MetricType::Gauge, status.config.budget_bytes));
+  }
+  return family;
+}
+
 MetricFamily LiveWorkersFamily(const Statuses& statuses) {
   MetricFamily family{"tensorkv_workers_live",
                       "Workers whose lease has not ended.",
@@ -132,6 +142,7 @@ MetricFamily WaitingFamily(const Statuses& statuses) {
                       {}};
   for (const NamespaceStatus& status : statuses) {
     for (const WaitStatus& wait : status.waits) {
+      if (wait.calls_waiting + wait.calls_ended == 0) continue;
       family.metric.push_back(
           Sample(status, MetricType::Gauge, wait.calls_waiting));
       family.metric.back().label.push_back({"reason", NameOf(wait.reason)});
@@ -162,17 +173,17 @@ MetricFamily WaitedFamily(const Statuses& statuses) {
 }  // namespace
 
 std::vector<MetricFamily> StoreCollectable::Collect() const {
-  const absl::StatusOr<Statuses> statuses = namespaces_.ListNamespaces();
-  if (!statuses.ok()) return {};
+  const Statuses statuses = namespaces_.Summaries();
   const auto family = [&](const char* name, const char* help, MetricType type,
                           Field field) {
-    return FamilyOf(*statuses, name, help, type, field);
+    return FamilyOf(statuses, name, help, type, field);
   };
   return {
       family("tensorkv_keys", "Keys that exist.", MetricType::Gauge,
              &NamespaceStatus::num_keys),
-      MemoryFamily(*statuses),
-      DeviceMemoryFamily(*statuses),
+      MemoryFamily(statuses),
+      BudgetFamily(statuses),
+      DeviceMemoryFamily(statuses),
       family("tensorkv_updates_total", "Updates applied to values.",
              MetricType::Counter, &NamespaceStatus::updates_applied),
       family("tensorkv_rounds_open", "Rounds that wait for contributions.",
@@ -183,12 +194,12 @@ std::vector<MetricFamily> StoreCollectable::Collect() const {
              MetricType::Counter, &NamespaceStatus::rounds_failed),
       family("tensorkv_calls_waiting", "Calls that wait.", MetricType::Gauge,
              &NamespaceStatus::calls_waiting),
-      WaitingFamily(*statuses),
-      WaitedFamily(*statuses),
-      LiveWorkersFamily(*statuses),
+      WaitingFamily(statuses),
+      WaitedFamily(statuses),
+      LiveWorkersFamily(statuses),
       family("tensorkv_lease_expirations_total", "Workers that were lost.",
              MetricType::Counter, &NamespaceStatus::lease_expirations),
-      RefusedFamily(*statuses),
+      RefusedFamily(statuses),
       family("tensorkv_slowest_worker_lag_steps",
              "Steps between the fastest worker and the slowest.",
              MetricType::Gauge, &NamespaceStatus::slowest_lag),

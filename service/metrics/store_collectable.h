@@ -7,7 +7,7 @@
 
 #include "prometheus/collectable.h"
 #include "prometheus/metric_family.h"
-#include "service/store/tensor_store.h"
+#include "service/store/namespace_summary.h"
 
 namespace tensorkv {
 
@@ -17,6 +17,7 @@ namespace tensorkv {
 //   tensorkv_keys                    keys now
 //   tensorkv_memory_bytes            bytes held, by use: values, state,
 //                                    contributions, metadata
+//   tensorkv_namespace_budget_bytes  how many it may hold
 //   tensorkv_device_memory_bytes     how much of it is on each GPU; label:
 //                                    device
 //   tensorkv_updates_total           updates applied
@@ -32,17 +33,18 @@ namespace tensorkv {
 //   tensorkv_contributions_refused_total  by reason: late, duplicate, fenced
 //   tensorkv_slowest_worker_lag_steps     behind the fastest
 //
-// label: namespace. The store bounds the number of namespaces.
+// label: namespace. The store bounds the number of namespaces. Reasons that no
+// call has waited for yet are left out.
 class StoreCollectable final : public prometheus::Collectable {
  public:
   // `namespaces` outlives this object.
-  explicit StoreCollectable(NamespaceAdmin* namespaces)
+  explicit StoreCollectable(const NamespaceSummaries* namespaces)
       : namespaces_(*namespaces) {}
 
   std::vector<prometheus::MetricFamily> Collect() const override;
 
  private:
-  NamespaceAdmin& namespaces_;
+  const NamespaceSummaries& namespaces_;
 };
 
 }  // namespace tensorkv

@@ -90,7 +90,7 @@ Handlers::Handlers(HandlerDependencies dependencies,
 
 void Handlers::Init(grpc::ByteBuffer* bytes, CallContext context,
                     Responder respond) {
-  absl::StatusOr<InitRequest> request = decoder_.Init(bytes);
+  absl::StatusOr<InitRequest> request = decoder_.Init(bytes, context);
   if (!request.ok()) return std::move(respond)(request.status());
   store_.Init(*std::move(request), std::move(context),
               Encoded<InitReply>(limits_, Encode<v1::InitResponse, InitReply>,
@@ -99,7 +99,7 @@ void Handlers::Init(grpc::ByteBuffer* bytes, CallContext context,
 
 void Handlers::Push(grpc::ByteBuffer* bytes, CallContext context,
                     Responder respond) {
-  absl::StatusOr<PushRequest> request = decoder_.Push(bytes);
+  absl::StatusOr<PushRequest> request = decoder_.Push(bytes, context);
   if (!request.ok()) return std::move(respond)(request.status());
   store_.Push(*std::move(request), std::move(context),
               Encoded<PushReply>(limits_, EncodeResults, std::move(respond)));
@@ -118,7 +118,7 @@ void Handlers::Pull(grpc::ByteBuffer* bytes, CallContext context,
 
 void Handlers::PushPull(grpc::ByteBuffer* bytes, CallContext context,
                         Responder respond) {
-  absl::StatusOr<PushRequest> request = decoder_.PushPull(bytes);
+  absl::StatusOr<PushRequest> request = decoder_.PushPull(bytes, context);
   if (!request.ok()) return std::move(respond)(request.status());
   const MessageLimits limits = ReplyLimits(limits_, request->max_reply_bytes);
   // Else a push could be made whose reply cannot be sent.
@@ -146,111 +146,128 @@ void Handlers::Barrier(grpc::ByteBuffer* bytes, CallContext context,
       });
 }
 
-Handlers::Answer Handlers::Delete(grpc::ByteBuffer* bytes) {
+Handlers::Answer Handlers::Delete(grpc::ByteBuffer* bytes,
+                                  const CallContext& context) {
   ASSIGN_OR_RETURN(DeleteRequest request,
                    Decode<v1::DeleteRequest>(bytes, limits_));
-  ASSIGN_OR_RETURN(DeleteReply reply, store_.Delete(std::move(request)));
+  ASSIGN_OR_RETURN(DeleteReply reply,
+                   store_.Delete(std::move(request), context));
   return Encode<v1::DeleteResponse>(reply, limits_);
 }
 
-Handlers::Answer Handlers::List(grpc::ByteBuffer* bytes) {
+Handlers::Answer Handlers::List(grpc::ByteBuffer* bytes,
+                                const CallContext& context) {
   ASSIGN_OR_RETURN(ListRequest request,
                    Decode<v1::ListRequest>(bytes, limits_));
-  ASSIGN_OR_RETURN(ListReply reply, store_.List(request));
+  ASSIGN_OR_RETURN(ListReply reply, store_.List(request, context));
   v1::ListResponse page;
   ToProto(reply, &page);
   FitPage(limits_, *page.mutable_keys(), page);
   return Serialize(page, limits_);
 }
 
-Handlers::Answer Handlers::Stat(grpc::ByteBuffer* bytes) {
+Handlers::Answer Handlers::Stat(grpc::ByteBuffer* bytes,
+                                const CallContext& context) {
   ASSIGN_OR_RETURN(StatRequest request,
                    Decode<v1::StatRequest>(bytes, limits_));
-  ASSIGN_OR_RETURN(StatReply reply, store_.Stat(request));
+  ASSIGN_OR_RETURN(StatReply reply, store_.Stat(request, context));
   return Encode<v1::StatResponse>(reply, limits_);
 }
 
-Handlers::Answer Handlers::CreateNamespace(grpc::ByteBuffer* bytes) {
+Handlers::Answer Handlers::CreateNamespace(grpc::ByteBuffer* bytes,
+                                           const CallContext& context) {
   ASSIGN_OR_RETURN(CreateNamespaceRequest request,
                    Decode<v1::CreateNamespaceRequest>(bytes, limits_));
   ASSIGN_OR_RETURN(CreateNamespaceReply reply,
-                   namespaces_.CreateNamespace(request));
+                   namespaces_.CreateNamespace(request, context));
   return Encode<v1::CreateNamespaceResponse>(reply, limits_);
 }
 
-Handlers::Answer Handlers::DescribeNamespace(grpc::ByteBuffer* bytes) {
+Handlers::Answer Handlers::DescribeNamespace(grpc::ByteBuffer* bytes,
+                                             const CallContext& context) {
   v1::DescribeNamespaceRequest request;
   RETURN_IF_ERROR(Parse(bytes, limits_, &request));
-  ASSIGN_OR_RETURN(NamespaceStatus status,
-                   namespaces_.DescribeNamespace(request.namespace_()));
+  ASSIGN_OR_RETURN(NamespaceStatus status, namespaces_.DescribeNamespace(
+                                               request.namespace_(), context));
   v1::DescribeNamespaceResponse response;
   ToProto(status, response.mutable_status());
   return Serialize(response, limits_);
 }
 
-Handlers::Answer Handlers::ListNamespaces(grpc::ByteBuffer* bytes) {
+Handlers::Answer Handlers::ListNamespaces(grpc::ByteBuffer* bytes,
+                                          const CallContext& context) {
   ASSIGN_OR_RETURN(ListNamespacesRequest request,
                    Decode<v1::ListNamespacesRequest>(bytes, limits_));
   ASSIGN_OR_RETURN(std::vector<NamespaceStatus> all,
-                   namespaces_.ListNamespaces());
+                   namespaces_.ListNamespaces(context));
   v1::ListNamespacesResponse page = PageOf(all, request);
   FitPage(limits_, *page.mutable_namespaces(), page);
   return Serialize(page, limits_);
 }
 
-Handlers::Answer Handlers::DeleteNamespace(grpc::ByteBuffer* bytes) {
+Handlers::Answer Handlers::DeleteNamespace(grpc::ByteBuffer* bytes,
+                                           const CallContext& context) {
   v1::DeleteNamespaceRequest request;
   RETURN_IF_ERROR(Parse(bytes, limits_, &request));
-  RETURN_IF_ERROR(namespaces_.DeleteNamespace(request.namespace_()));
+  RETURN_IF_ERROR(namespaces_.DeleteNamespace(request.namespace_(), context));
   return Serialize(v1::DeleteNamespaceResponse(), limits_);
 }
 
-Handlers::Answer Handlers::SetRule(grpc::ByteBuffer* bytes) {
+Handlers::Answer Handlers::SetRule(grpc::ByteBuffer* bytes,
+                                   const CallContext& context) {
   ASSIGN_OR_RETURN(SetRuleRequest request,
                    Decode<v1::SetRuleRequest>(bytes, limits_));
-  RETURN_IF_ERROR(namespaces_.SetRule(request));
+  RETURN_IF_ERROR(namespaces_.SetRule(request, context));
   return Serialize(v1::SetRuleResponse(), limits_);
 }
 
-Handlers::Answer Handlers::UnsetRule(grpc::ByteBuffer* bytes) {
+Handlers::Answer Handlers::UnsetRule(grpc::ByteBuffer* bytes,
+                                     const CallContext& context) {
   ASSIGN_OR_RETURN(UnsetRuleRequest request,
                    Decode<v1::UnsetRuleRequest>(bytes, limits_));
-  RETURN_IF_ERROR(namespaces_.UnsetRule(request));
+  RETURN_IF_ERROR(namespaces_.UnsetRule(request, context));
   return Serialize(v1::UnsetRuleResponse(), limits_);
 }
 
-Handlers::Answer Handlers::SetHyperparameters(grpc::ByteBuffer* bytes) {
+Handlers::Answer Handlers::SetHyperparameters(grpc::ByteBuffer* bytes,
+                                              const CallContext& context) {
   ASSIGN_OR_RETURN(SetHyperparametersRequest request,
                    Decode<v1::SetHyperparametersRequest>(bytes, limits_));
-  ASSIGN_OR_RETURN(RuleSpec rule, namespaces_.SetHyperparameters(request));
+  ASSIGN_OR_RETURN(RuleSpec rule,
+                   namespaces_.SetHyperparameters(request, context));
   v1::SetHyperparametersResponse response;
   ToProto(rule, response.mutable_rule());
   return Serialize(response, limits_);
 }
 
-Handlers::Answer Handlers::Join(grpc::ByteBuffer* bytes) {
+Handlers::Answer Handlers::Join(grpc::ByteBuffer* bytes,
+                                const CallContext& context) {
   ASSIGN_OR_RETURN(JoinRequest request,
                    Decode<v1::JoinRequest>(bytes, limits_));
-  ASSIGN_OR_RETURN(JoinReply reply, membership_.Join(request));
+  ASSIGN_OR_RETURN(JoinReply reply, membership_.Join(request, context));
   reply.server_incarnation = describe_server_().incarnation;
   return Encode<v1::JoinResponse>(reply, limits_);
 }
 
-Handlers::Answer Handlers::KeepAlive(grpc::ByteBuffer* bytes) {
+Handlers::Answer Handlers::KeepAlive(grpc::ByteBuffer* bytes,
+                                     const CallContext& context) {
   ASSIGN_OR_RETURN(KeepAliveRequest request,
                    Decode<v1::KeepAliveRequest>(bytes, limits_));
-  ASSIGN_OR_RETURN(KeepAliveReply reply, membership_.KeepAlive(request));
+  ASSIGN_OR_RETURN(KeepAliveReply reply,
+                   membership_.KeepAlive(request, context));
   return Encode<v1::KeepAliveResponse>(reply, limits_);
 }
 
-Handlers::Answer Handlers::Leave(grpc::ByteBuffer* bytes) {
+Handlers::Answer Handlers::Leave(grpc::ByteBuffer* bytes,
+                                 const CallContext& context) {
   ASSIGN_OR_RETURN(LeaveRequest request,
                    Decode<v1::LeaveRequest>(bytes, limits_));
-  RETURN_IF_ERROR(membership_.Leave(request));
+  RETURN_IF_ERROR(membership_.Leave(request, context));
   return Serialize(v1::LeaveResponse(), limits_);
 }
 
-Handlers::Answer Handlers::DescribeServer(grpc::ByteBuffer* bytes) {
+Handlers::Answer Handlers::DescribeServer(grpc::ByteBuffer* bytes,
+                                          const CallContext&) {
   v1::DescribeServerRequest request;
   RETURN_IF_ERROR(Parse(bytes, limits_, &request));
   return Encode<v1::DescribeServerResponse>(describe_server_(), limits_);

@@ -48,20 +48,21 @@ class Handlers {
 
   // These answer at once.
   using Answer = absl::StatusOr<grpc::ByteBuffer>;
-  Answer Delete(grpc::ByteBuffer* bytes);
-  Answer List(grpc::ByteBuffer* bytes);
-  Answer Stat(grpc::ByteBuffer* bytes);
-  Answer CreateNamespace(grpc::ByteBuffer* bytes);
-  Answer DescribeNamespace(grpc::ByteBuffer* bytes);
-  Answer ListNamespaces(grpc::ByteBuffer* bytes);
-  Answer DeleteNamespace(grpc::ByteBuffer* bytes);
-  Answer SetRule(grpc::ByteBuffer* bytes);
-  Answer UnsetRule(grpc::ByteBuffer* bytes);
-  Answer SetHyperparameters(grpc::ByteBuffer* bytes);
-  Answer Join(grpc::ByteBuffer* bytes);
-  Answer KeepAlive(grpc::ByteBuffer* bytes);
-  Answer Leave(grpc::ByteBuffer* bytes);
-  Answer DescribeServer(grpc::ByteBuffer* bytes);
+  Answer Delete(grpc::ByteBuffer* bytes, const CallContext& context);
+  Answer List(grpc::ByteBuffer* bytes, const CallContext& context);
+  Answer Stat(grpc::ByteBuffer* bytes, const CallContext& context);
+  Answer CreateNamespace(grpc::ByteBuffer* bytes, const CallContext& context);
+  Answer DescribeNamespace(grpc::ByteBuffer* bytes, const CallContext& context);
+  Answer ListNamespaces(grpc::ByteBuffer* bytes, const CallContext& context);
+  Answer DeleteNamespace(grpc::ByteBuffer* bytes, const CallContext& context);
+  Answer SetRule(grpc::ByteBuffer* bytes, const CallContext& context);
+  Answer UnsetRule(grpc::ByteBuffer* bytes, const CallContext& context);
+  Answer SetHyperparameters(grpc::ByteBuffer* bytes,
+                            const CallContext& context);
+  Answer Join(grpc::ByteBuffer* bytes, const CallContext& context);
+  Answer KeepAlive(grpc::ByteBuffer* bytes, const CallContext& context);
+  Answer Leave(grpc::ByteBuffer* bytes, const CallContext& context);
+  Answer DescribeServer(grpc::ByteBuffer* bytes, const CallContext& context);
 
  private:
   TensorStore& store_;

@@ -25,15 +25,19 @@ class PayloadDecoder {
   PayloadDecoder(Staging* staging, const MessageLimits& limits)
       : staging_(*staging), limits_(limits) {}
 
-  absl::StatusOr<InitRequest> Init(grpc::ByteBuffer* bytes) const;
-  absl::StatusOr<PushRequest> Push(grpc::ByteBuffer* bytes) const;
-  absl::StatusOr<PushRequest> PushPull(grpc::ByteBuffer* bytes) const;
+  absl::StatusOr<InitRequest> Init(grpc::ByteBuffer* bytes,
+                                   const CallContext& context) const;
+  absl::StatusOr<PushRequest> Push(grpc::ByteBuffer* bytes,
+                                   const CallContext& context) const;
+  absl::StatusOr<PushRequest> PushPull(grpc::ByteBuffer* bytes,
+                                       const CallContext& context) const;
 
  private:
   template <typename Message, auto Read>
-  auto Decode(grpc::ByteBuffer* bytes) const;
+  auto Decode(grpc::ByteBuffer* bytes, const CallContext& context) const;
   template <typename Decoded>
-  absl::Status ReceivePayloads(grpc::ByteBuffer* bytes, Decoded& decoded) const;
+  absl::Status ReceivePayloads(grpc::ByteBuffer* bytes, Decoded& decoded,
+                               const CallContext& context) const;
 
   Staging& staging_;
   const MessageLimits limits_;

@@ -46,6 +46,7 @@ absl::StatusOr<ReplyMessages> ReplyMessages::Create(
     ASSIGN_OR_RETURN(const uint64_t total, TotalBytes(sizes));
     ASSIGN_OR_RETURN(const ByteRange range, StripeRange(total, stripe));
     messages.parts_.emplace(std::move(sizes), range);
+    messages.payload_bytes_ = range.size_bytes();
     const uint64_t wish =
         max_part_bytes == 0 ? kDefaultPartBytes : max_part_bytes;
     messages.part_bytes_ =

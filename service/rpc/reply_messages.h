@@ -33,6 +33,8 @@ class ReplyMessages {
 
   // The next message. REQUIRES: !is_done().
   grpc::ByteBuffer Next();
+  // Of all messages together.
+  uint64_t payload_bytes() const { return payload_bytes_; }
   bool is_done() const { return !first_ && (!parts_ || parts_->is_complete()); }
 
  private:
@@ -43,6 +45,7 @@ class ReplyMessages {
   // Of a pull.
   std::optional<PartCursor> parts_;
   uint64_t part_bytes_ = 0;
+  uint64_t payload_bytes_ = 0;
 };
 
 }  // namespace tensorkv

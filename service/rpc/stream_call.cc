@@ -3,21 +3,26 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "contract/reason.h"
 #include "proto/grpc_status.h"
+#include "service/rpc/caller.h"
 #include "service/rpc/wait_bound.h"
 
 namespace tensorkv {
 namespace {
 
 absl::Status TooManyStreams(uint32_t limit) {
-  return absl::ResourceExhaustedError(
-      absl::StrCat("streams: expected at most ", limit, " open at once"));
+  return WithReason(absl::ResourceExhaustedError(absl::StrCat(
+                        "streams: expected at most ", limit, " open at once")),
+                    Reason::kLimitReached, {{"limit", limit}});
 }
 
 absl::Status Stalled(absl::Duration timeout) {
-  return absl::DeadlineExceededError(
-      absl::StrCat("stream: expected at least ", StreamCall::kMinProgressBytes,
-                   " bytes or the end within ", absl::FormatDuration(timeout)));
+  return WithReason(
+      absl::DeadlineExceededError(absl::StrCat(
+          "stream: expected at least ", StreamCall::kMinProgressBytes,
+          " bytes or the end within ", absl::FormatDuration(timeout))),
+      Reason::kPeerTooSlow);
 }
 
 }  // namespace
@@ -46,7 +51,7 @@ StreamCall::~StreamCall() {
 void StreamCall::Open() {
   environment_.observer->Started(method_);
   session_.emplace(
-      method_, &environment_.session,
+      method_, CallerOf(context_), &environment_.session,
       [weak_this = weak_from_this()](absl::StatusOr<StripedCall::Reply> reply) {
         if (const auto self = weak_this.lock()) self->Answer(std::move(reply));
       });
@@ -85,10 +90,17 @@ void StreamCall::OnReadDone(bool ok) {
     received_bytes_ += ok ? message_.Length() : 0;
   }
   if (!ok) return Close();
+  if (message_.Length() <= kMaxInlineBytes) return Receive();
+  environment_.pool->Submit(context_.peer(),
+                            [self = shared_from_this()] { self->Receive(); });
+}
+
+void StreamCall::Receive() {
   if (absl::Status status = session_->Receive(&message_); !status.ok()) {
     End(status);  // by Read, whose turn it is
+    return Read();
   }
-  Read();
+  session_->WhenReady([self = shared_from_this()] { self->Read(); });
 }
 
 void StreamCall::Close() {
@@ -120,6 +132,8 @@ void StreamCall::Answer(absl::StatusOr<StripedCall::Reply> reply) {
     if (state_ != State::kWaiting) return;  // it has ended meanwhile
     state_ = State::kWriting;
     reply_.emplace(*std::move(messages));
+    answered_ = environment_.alarms->Now();
+    reply_rate_.emplace(reply_->payload_bytes(), environment_.stream_timeout);
   }
   Write();
 }
@@ -206,11 +220,18 @@ void StreamCall::WatchProgress() {
                            });
 }
 
+bool StreamCall::ReadsTooSlowly() const {
+  return reply_rate_ && reply_rate_->binds() &&
+         environment_.alarms->Now() - answered_ >
+             reply_rate_->TimeFor(sent_bytes_);
+}
+
 bool StreamCall::IsStalled() {
   const uint64_t bytes = received_bytes_ + sent_bytes_;
   // It was the peer's turn then, and it is now.
-  const bool is_stalled = state_ == checked_state_ && IsPeersTurn(state_) &&
-                          bytes - checked_bytes_ < kMinProgressBytes;
+  const bool is_stalled =
+      state_ == checked_state_ && IsPeersTurn(state_) &&
+      (bytes - checked_bytes_ < kMinProgressBytes || ReadsTooSlowly());
   checked_state_ = state_;
   checked_bytes_ = bytes;
   return is_stalled;

@@ -13,8 +13,10 @@
 #include "absl/time/time.h"
 #include "base/alarms.h"
 #include "base/mutex.h"
+#include "base/task_pool.h"
 #include "grpcpp/grpcpp.h"
 #include "service/rpc/call_observer.h"
+#include "service/rpc/fair_rate.h"
 #include "service/rpc/incarnation.h"
 #include "service/rpc/open_streams.h"
 #include "service/rpc/reply_messages.h"
@@ -28,7 +30,8 @@ namespace tensorkv {
 //
 // A peer that moves fewer than kMinProgressBytes in stream_timeout, either
 // way, is cut off within twice that time: with DeadlineExceeded where it should
-// send, by cancellation where it should read.
+// send, by cancellation where it should read. So is one that reads more slowly
+// than FairRate says; StripedCall looks after those that send.
 //
 // Thread-safe. Lives until gRPC is done with the call.
 //
@@ -44,6 +47,8 @@ class StreamCall final
       public std::enable_shared_from_this<StreamCall> {
  public:
   static constexpr uint64_t kMinProgressBytes = 64 * 1024;
+  // Longer messages are received on the pool.
+  static constexpr uint64_t kMaxInlineBytes = 2 << 20;
 
   // What all streams of a server share; all of it outlives them.
   struct Environment {
@@ -53,6 +58,7 @@ class StreamCall final
     absl::Duration stream_timeout;
     Alarms* alarms = nullptr;
     CallObserver* observer = nullptr;
+    TaskPool* pool = nullptr;
   };
 
   // Starts the call. `environment` and gRPC's `context` outlive it.
@@ -80,6 +86,8 @@ class StreamCall final
 
   void Open();
   void Read();
+  // Takes the message that was read.
+  void Receive();
   // The peer has sent all that it will, or is gone.
   void Close();
   void Answer(absl::StatusOr<StripedCall::Reply> reply);
@@ -100,7 +108,9 @@ class StreamCall final
     return state == State::kReading || state == State::kWriting ||
            state == State::kFinishing;
   }
-  // Whether the peer has moved too little since the last check.
+  // Whether the peer has moved too little since the last check, or reads too
+  // slowly.
+  bool ReadsTooSlowly() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsStalled() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Method method_;
@@ -120,6 +130,9 @@ class StreamCall final
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
   uint64_t received_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t sent_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  // From when the peer is to read, and how fast.
+  absl::Duration answered_ ABSL_GUARDED_BY(mutex_);
+  std::optional<FairRate> reply_rate_ ABSL_GUARDED_BY(mutex_);
   State checked_state_ ABSL_GUARDED_BY(mutex_) = State::kReceiving;
   uint64_t checked_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   Alarms::Id alarm_ ABSL_GUARDED_BY(mutex_) = 0;

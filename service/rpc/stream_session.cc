@@ -9,6 +9,7 @@
 #include "grpcpp/support/proto_buffer_reader.h"
 #include "service/rpc/message_codec.h"
 #include "service/rpc/stream_request.h"
+#include "tensor/bool_elements.h"
 #include "tensor/stream_codec.h"
 #include "tensorkv/v1/data.pb.h"
 
@@ -22,11 +23,12 @@ const std::string& NamespaceOf(const StreamedRequest& request) {
 }
 
 // Whether the call would be taken, before any payload is read.
-absl::Status Check(Method method, const StreamDependencies& dependencies,
+absl::Status Check(Method method, const CallContext& context,
+                   const StreamDependencies& dependencies,
                    const StreamedRequest& request) {
   Staging& staging = *dependencies.staging;
   if (const auto* init = std::get_if<InitRequest>(&request)) {
-    return staging.CheckInit(*init);
+    return staging.CheckInit(*init, context);
   }
   if (const auto* push = std::get_if<PushRequest>(&request)) {
     if (method == Method::kPushPullStream) {
@@ -34,7 +36,7 @@ absl::Status Check(Method method, const StreamDependencies& dependencies,
       RETURN_IF_ERROR(
           BytesForValues(push->entries.size(), dependencies.limits).status());
     }
-    return staging.CheckPush(*push);
+    return staging.CheckPush(*push, context);
   }
   return absl::OkStatus();
 }
@@ -48,8 +50,23 @@ ReplyCallback<Reply> As(ReplyCallback<StreamedReply> done) {
   };
 }
 
-void Execute(TensorStore& store, Method method, StreamedRequest request,
-             CallContext context, ReplyCallback<StreamedReply> done) {
+// What a caller that states 0 takes has no bound: a stream has any size.
+uint64_t MaxReplyBytes(const StreamedRequest& request) {
+  return std::visit(
+      [](const auto& call) -> uint64_t {
+        if constexpr (requires { call.max_reply_bytes; }) {
+          if (call.max_reply_bytes > 0) return call.max_reply_bytes;
+        }
+        return UINT64_MAX;
+      },
+      request);
+}
+
+void Execute(TensorStore& store, Method method, Caller caller,
+             StreamedRequest request, CallContext context,
+             ReplyCallback<StreamedReply> done) {
+  context.caller = std::move(caller);
+  context.max_reply_bytes = MaxReplyBytes(request);
   switch (method) {
     case Method::kInitStream:
       return store.Init(std::get<InitRequest>(std::move(request)),
@@ -68,10 +85,11 @@ void Execute(TensorStore& store, Method method, StreamedRequest request,
 
 }  // namespace
 
-StreamSession::StreamSession(Method method,
+StreamSession::StreamSession(Method method, Caller caller,
                              const StreamDependencies* dependencies,
                              Listener listener)
     : method_(method),
+      caller_(std::move(caller)),
       dependencies_(*dependencies),
       listener_(std::move(listener)) {}
 
@@ -86,26 +104,27 @@ absl::Status StreamSession::Open(grpc::ByteBuffer* message) {
   max_part_bytes_ = stream.max_part_bytes;
   StripedCalls& calls = *dependencies_.striped_calls;
   const std::shared_ptr<StripedCall> call =
-      stripe_.count > 1 ? calls.Find(method_, stripe_) : calls.New();
+      stripe_.count > 1 ? calls.Find(method_, caller_, stripe_) : calls.New();
 
+  std::vector<uint64_t> sizes;
+  for (const Tensor* tensor : TensorsOf(stream.request)) {
+    sizes.push_back(static_cast<uint64_t>(tensor->size_bytes()));
+  }
   const auto prepare = [&]() -> absl::StatusOr<StripedCall::Prepared> {
+    const CallContext context = {.caller = caller_};
     StripedCall::Prepared call;
     call.request = std::move(stream.request);
-    RETURN_IF_ERROR(Check(method_, dependencies_, call.request));
-    RETURN_IF_ERROR(dependencies_.staging->Allocate(NamespaceOf(call.request),
-                                                    TensorsOf(call.request)));
-    call.execute =
-        std::bind_front(Execute, std::ref(*dependencies_.store), method_);
+    RETURN_IF_ERROR(Check(method_, context, dependencies_, call.request));
+    RETURN_IF_ERROR(dependencies_.staging->Allocate(
+        NamespaceOf(call.request), TensorsOf(call.request), context));
+    call.execute = std::bind_front(Execute, std::ref(*dependencies_.store),
+                                   method_, caller_);
     return call;
   };
   RETURN_IF_ERROR(
       call->Join(stripe_, stream.manifest, prepare, std::move(listener_)));
   call_ = call;  // only now: a stream that was refused must not fail it
 
-  std::vector<uint64_t> sizes;
-  for (const Tensor* tensor : call_->tensors()) {
-    sizes.push_back(static_cast<uint64_t>(tensor->size_bytes()));
-  }
   ASSIGN_OR_RETURN(const uint64_t total, TotalBytes(sizes));
   ASSIGN_OR_RETURN(const ByteRange range, StripeRange(total, stripe_));
   parts_.emplace(std::move(sizes), range);
@@ -114,7 +133,11 @@ absl::Status StreamSession::Open(grpc::ByteBuffer* message) {
 
 absl::StatusOr<char*> StreamSession::Place(const PartRange& part) {
   RETURN_IF_ERROR(parts_->Accept(part));
-  return call_->tensors()[part.entry]->mutable_data() + part.offset;
+  const absl::Span<Tensor* const> tensors = call_->tensors();
+  if (tensors.empty()) {
+    return absl::AbortedError("the call ended while it was prepared");
+  }
+  return tensors[part.entry]->mutable_data() + part.offset;
 }
 
 absl::Status StreamSession::ReceivePart(grpc::ByteBuffer* message) {
@@ -126,8 +149,16 @@ absl::Status StreamSession::ReceivePart(grpc::ByteBuffer* message) {
   if (!CopyRange(&payload, encoded->data, place)) {
     return absl::InternalError("part: cannot be read again");
   }
+  RETURN_IF_ERROR(CheckPart(encoded->part, place));
+  call_->AddReceived(encoded->part.size_bytes);
   message->Clear();
   return absl::OkStatus();
+}
+
+absl::Status StreamSession::CheckPart(const PartRange& part,
+                                      const char* elements) const {
+  return CheckElements(call_->tensors()[part.entry]->dtype(),
+                       {elements, part.size_bytes});
 }
 
 // In another form than writers usually give it, or wrong.
@@ -144,7 +175,14 @@ absl::Status StreamSession::ReceiveUnusualPart(grpc::ByteBuffer* message) {
   ASSIGN_OR_RETURN(char* place,
                    Place({part.entry(), part.offset(), part.data().size()}));
   std::memcpy(place, part.data().data(), part.data().size());
+  RETURN_IF_ERROR(
+      CheckPart({part.entry(), part.offset(), part.data().size()}, place));
+  call_->AddReceived(part.data().size());
   return absl::OkStatus();
+}
+
+void StreamSession::WhenReady(absl::AnyInvocable<void() &&> ready) {
+  call_->WhenPrepared(std::move(ready));
 }
 
 absl::Status StreamSession::Close(absl::Duration timeout) {

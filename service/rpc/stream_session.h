@@ -46,13 +46,18 @@ class StreamSession {
       absl::AnyInvocable<void(absl::StatusOr<StripedCall::Reply>) &&>;
 
   // `dependencies` outlive the session.
-  StreamSession(Method method, const StreamDependencies* dependencies,
-                Listener listener);
+  StreamSession(Method method, Caller caller,
+                const StreamDependencies* dependencies, Listener listener);
 
   // Takes the next message, which it empties.
   // Errors: those of Stripe in data.proto and of the verb. The stream must end
   // with them.
   absl::Status Receive(grpc::ByteBuffer* message);
+
+  // Calls `ready` when the next message can be taken: now, or, while the thread
+  // of another stripe prepares the call, on that thread. To be called after
+  // each Receive that succeeds.
+  void WhenReady(absl::AnyInvocable<void() &&> ready);
 
   // The peer has sent all. The call may take `timeout` from now.
   // Errors: InvalidArgument (bytes are missing).
@@ -71,8 +76,11 @@ class StreamSession {
   absl::Status ReceiveUnusualPart(grpc::ByteBuffer* message);
   // The memory that a part goes to.
   absl::StatusOr<char*> Place(const PartRange& part);
+  // Whether the bytes of a part are elements of its tensor.
+  absl::Status CheckPart(const PartRange& part, const char* elements) const;
 
   const Method method_;
+  const Caller caller_;
   const StreamDependencies& dependencies_;
   Listener listener_;
   Stripe stripe_;

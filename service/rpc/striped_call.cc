@@ -1,51 +1,108 @@
 #include "service/rpc/striped_call.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "contract/reason.h"
 
 namespace tensorkv {
+namespace {
 
-StripedCall::StripedCall(uint32_t num_stripes, absl::Duration join_timeout,
+// A slow peer is found that much later at most.
+constexpr absl::Duration kMinRateCheckInterval = absl::Seconds(1);
+
+absl::Status TooSlow(const FairRate& rate, uint64_t received,
+                     absl::Duration taken) {
+  return WithReason(
+      absl::DeadlineExceededError(absl::StrCat(
+          "stream: expected ", rate.total_bytes(), " bytes at ",
+          rate.bytes_per_second(), " a second or more, got ", received, " in ",
+          absl::FormatDuration(absl::Trunc(taken, absl::Milliseconds(1))))),
+      Reason::kPeerTooSlow);
+}
+
+}  // namespace
+
+StripedCall::StripedCall(uint32_t num_stripes, absl::Duration stream_timeout,
                          Alarms* alarms)
     : num_stripes_(num_stripes),
-      join_timeout_(join_timeout),
+      stream_timeout_(stream_timeout),
       alarms_(*alarms),
       cancellation_(std::make_shared<Cancellation>()),
-      stripes_(num_stripes) {}
+      stripes_(num_stripes),
+      rate_(0, stream_timeout) {}
 
 StripedCall::~StripedCall() {
-  if (alarm_ != 0) alarms_.Cancel(alarm_);
+  if (join_alarm_ != 0) alarms_.Cancel(join_alarm_);
+  if (rate_alarm_ != 0) alarms_.Cancel(rate_alarm_);
 }
 
 absl::Status StripedCall::Join(const Stripe& stripe, absl::string_view manifest,
                                Preparation prepare, Listener listener) {
-  MutexLock lock(&mutex_);
-  if (end_) return *end_;
-  if (num_joined_ == 0) {
-    if (absl::Status status = Prepare(manifest, std::move(prepare));
-        !status.ok()) {
-      end_ = status;
-      return status;
-    }
+  bool is_first = false;
+  {
+    MutexLock lock(&mutex_);
+    if (end_) return *end_;
+    is_first = num_joined_ == 0;
+    if (is_first) manifest_ = std::string(manifest);
+    RETURN_IF_ERROR(CheckJoin(stripe, manifest));
+    stripes_[stripe.index] = {.has_joined = true,
+                              .listener = std::move(listener)};
+    ++num_joined_;
+    ++num_listening_;
   }
-  RETURN_IF_ERROR(CheckJoin(stripe, manifest));
-  stripes_[stripe.index] = {.has_joined = true,
-                            .listener = std::move(listener)};
-  ++num_joined_;
-  ++num_listening_;
-  return absl::OkStatus();
+  if (!is_first) return absl::OkStatus();
+  return Prepare(stripe.index, std::move(prepare));
 }
 
-absl::Status StripedCall::Prepare(absl::string_view manifest,
-                                  Preparation prepare) {
-  ASSIGN_OR_RETURN(prepared_, std::move(prepare)());
-  manifest_ = std::string(manifest);
+absl::Status StripedCall::Prepare(uint32_t index, Preparation prepare) {
+  // It takes time to get memory; other stripes that come meanwhile wait in
+  // waiting_, on no thread.
+  absl::StatusOr<Prepared> prepared = std::move(prepare)();
+  absl::Status status = prepared.status();
+  std::vector<StripeState> stripes;
+  std::vector<absl::AnyInvocable<void() &&>> waiting;
+  {
+    MutexLock lock(&mutex_);
+    is_prepared_ = true;
+    waiting.swap(waiting_);
+    if (end_) {
+      status = *end_;  // by another stripe
+    } else if (status.ok()) {
+      BeginToReceive(*std::move(prepared));
+    } else {
+      stripes_[index].listener = nullptr;  // it hears of the end from Join
+      stripes = End(status);
+    }
+  }
+  Tell(std::move(stripes), [&status](uint32_t) { return status; });
+  for (auto& ready : waiting) std::move(ready)();
+  return status;
+}
+
+void StripedCall::BeginToReceive(Prepared prepared) {
+  prepared_ = std::move(prepared);
   tensors_ = TensorsOf(prepared_->request);
+  uint64_t bytes = 0;
+  for (const Tensor* tensor : tensors_) bytes += tensor->size_bytes();
+  rate_ = FairRate(bytes, stream_timeout_);
+  prepared_at_ = alarms_.Now();
   if (num_stripes_ > 1) ScheduleJoinTimeout();
-  return absl::OkStatus();
+  if (rate_.binds()) ScheduleRateCheck();
+}
+
+void StripedCall::WhenPrepared(absl::AnyInvocable<void() &&> ready) {
+  {
+    MutexLock lock(&mutex_);
+    if (!is_prepared_) {
+      waiting_.push_back(std::move(ready));
+      return;
+    }
+  }
+  std::move(ready)();
 }
 
 absl::Status StripedCall::CheckJoin(const Stripe& stripe,
@@ -62,19 +119,20 @@ absl::Status StripedCall::CheckJoin(const Stripe& stripe,
                      "got another one"));
   }
   if (stripes_[stripe.index].has_joined) {
-    return absl::AlreadyExistsError(
-        absl::StrCat("stripe ", stripe.index, " of ", num_stripes_,
-                     " of this call is there already"));
+    return WithReason(absl::AlreadyExistsError(absl::StrCat(
+                          "stripe ", stripe.index, " of ", num_stripes_,
+                          " of this call is there already")),
+                      Reason::kStripeExists);
   }
   return absl::OkStatus();
 }
 
 void StripedCall::ScheduleJoinTimeout() {
-  alarm_ = alarms_.Schedule(alarms_.Now() + join_timeout_,
-                            [weak_this = weak_from_this()] {
-                              if (const auto self = weak_this.lock())
-                                self->OnJoinTimeout();
-                            });
+  join_alarm_ = alarms_.Schedule(prepared_at_ + stream_timeout_,
+                                 [weak_this = weak_from_this()] {
+                                   if (const auto self = weak_this.lock())
+                                     self->OnJoinTimeout();
+                                 });
 }
 
 void StripedCall::OnJoinTimeout() {
@@ -87,9 +145,37 @@ void StripedCall::OnJoinTimeout() {
     for (uint32_t i = 0; i < num_stripes_; ++i) {
       if (!stripes_[i].has_joined) missing.push_back(i);
     }
-    status = absl::DeadlineExceededError(absl::StrCat(
-        "stripes ", absl::StrJoin(missing, ", "), " of ", num_stripes_,
-        " did not come within ", absl::FormatDuration(join_timeout_)));
+    status = WithReason(
+        absl::DeadlineExceededError(absl::StrCat(
+            "stripes ", absl::StrJoin(missing, ", "), " of ", num_stripes_,
+            " did not come within ", absl::FormatDuration(stream_timeout_))),
+        Reason::kPeerTooSlow);
+    stripes = End(status);
+  }
+  Tell(std::move(stripes), [&status](uint32_t) { return status; });
+}
+
+void StripedCall::ScheduleRateCheck() {
+  const absl::Duration due = prepared_at_ + rate_.TimeFor(received_bytes_);
+  rate_alarm_ =
+      alarms_.Schedule(std::max(due, alarms_.Now() + kMinRateCheckInterval),
+                       [weak_this = weak_from_this()] {
+                         if (const auto self = weak_this.lock()) {
+                           self->CheckRate();
+                         }
+                       });
+}
+
+void StripedCall::CheckRate() {
+  absl::Status status;
+  std::vector<StripeState> stripes;
+  {
+    MutexLock lock(&mutex_);
+    const uint64_t received = received_bytes_;
+    if (end_ || received >= rate_.total_bytes()) return;
+    const absl::Duration taken = alarms_.Now() - prepared_at_;
+    if (taken < rate_.TimeFor(received)) return ScheduleRateCheck();
+    status = TooSlow(rate_, received, taken);
     stripes = End(status);
   }
   Tell(std::move(stripes), [&status](uint32_t) { return status; });
@@ -136,8 +222,10 @@ void StripedCall::EndWith(absl::StatusOr<StreamedReply> reply) {
 }
 
 void StripedCall::Fail(uint32_t index, const absl::Status& status) {
-  const absl::Status others = absl::AbortedError(absl::StrCat(
-      "stripe ", index, " of ", num_stripes_, " failed: ", status.message()));
+  const absl::Status others = WithReason(
+      absl::AbortedError(absl::StrCat("stripe ", index, " of ", num_stripes_,
+                                      " failed: ", status.message())),
+      Reason::kStripeFailed);
   std::vector<StripeState> stripes;
   bool is_left_alone = false;
   {

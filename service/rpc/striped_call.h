@@ -3,6 +3,7 @@
 #ifndef TENSORKV_SERVICE_RPC_STRIPED_CALL_H_
 #define TENSORKV_SERVICE_RPC_STRIPED_CALL_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -20,6 +21,7 @@
 #include "absl/types/span.h"
 #include "base/alarms.h"
 #include "base/mutex.h"
+#include "service/rpc/fair_rate.h"
 #include "service/rpc/stream_request.h"
 #include "service/store/cancellation.h"
 #include "service/store/tensor_store.h"
@@ -32,8 +34,8 @@ using StreamedReply = std::variant<InitReply, PushReply, PullReply>;
 // complete, and tells all of them how it ended. Thread-safe.
 //
 // Invariants:
-//  1. The request's tensors have memory, and do not move, from the first
-//     Join that succeeds until the call is made.
+//  1. The request's tensors have memory, and do not move, from when it is
+//     prepared until the call is made.
 //  2. The call is made at most once, and only when all stripes are complete.
 //  3. Every stripe that joined hears of the end exactly once.
 class StripedCall : public std::enable_shared_from_this<StripedCall> {
@@ -51,24 +53,36 @@ class StripedCall : public std::enable_shared_from_this<StripedCall> {
   };
   using Preparation = absl::AnyInvocable<absl::StatusOr<Prepared>() &&>;
 
-  // All stripes must come within `join_timeout` of the first. `alarms`
+  // Once the call is prepared, the other stripes must come within
+  // `stream_timeout`, and bytes at the FairRate of that timeout. `alarms`
   // outlives the call.
-  StripedCall(uint32_t num_stripes, absl::Duration join_timeout,
+  StripedCall(uint32_t num_stripes, absl::Duration stream_timeout,
               Alarms* alarms);
   ~StripedCall();
 
-  // Adds a stripe. The first one prepares the call; the others must have the
-  // same `manifest`. `listener` hears how the call ends, on any thread, with
-  // no lock held.
+  // Adds a stripe. The first one prepares the call, with no lock held; the
+  // others must have the same `manifest`. `listener` hears how the call ends,
+  // on any thread, with no lock held.
   // Errors: those of the preparation · InvalidArgument (another manifest or
   // number of stripes) · AlreadyExists (that stripe is there) · how the call
-  // ended, if it has. Then the listener is not called.
+  // ended, if it has. Then the listener is not called, unless another stripe
+  // failed while this one prepared the call.
   absl::Status Join(const Stripe& stripe, absl::string_view manifest,
                     Preparation prepare, Listener listener);
 
-  // The memory to receive into; stripes write disjoint ranges.
-  // REQUIRES: the stripe has joined and is not complete.
+  // Calls `ready` when the call is prepared or has ended: now, or on the thread
+  // that prepares it, with no lock held.
+  void WhenPrepared(absl::AnyInvocable<void() &&> ready);
+
+  // The memory to receive into; stripes write disjoint ranges. Empty if the
+  // call ended before it was prepared.
+  // REQUIRES: WhenPrepared has called back; the stripe is not complete.
   absl::Span<Tensor* const> tensors() const { return tensors_; }
+
+  // So many bytes more are in place.
+  void AddReceived(uint64_t bytes) {
+    received_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  }
 
   // All bytes of stripe `index` are in place. The last stripe's thread makes
   // the call, which may take `timeout`.
@@ -87,12 +101,15 @@ class StripedCall : public std::enable_shared_from_this<StripedCall> {
     Listener listener;  // null once the stripe has heard of the end
   };
 
-  absl::Status Prepare(absl::string_view manifest, Preparation prepare)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // For the stripe `index`, the first.
+  absl::Status Prepare(uint32_t index, Preparation prepare);
+  void BeginToReceive(Prepared prepared) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckJoin(const Stripe& stripe, absl::string_view manifest) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ScheduleJoinTimeout() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnJoinTimeout();
+  void ScheduleRateCheck() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CheckRate();
   void Execute(Prepared prepared, absl::Duration timeout);
   void EndWith(absl::StatusOr<StreamedReply> reply);
   // Ends the call; `end` is for stripes that come later. The caller tells the
@@ -105,7 +122,7 @@ class StripedCall : public std::enable_shared_from_this<StripedCall> {
       absl::FunctionRef<absl::StatusOr<Reply>(uint32_t)> outcome_of);
 
   const uint32_t num_stripes_;
-  const absl::Duration join_timeout_;
+  const absl::Duration stream_timeout_;
   Alarms& alarms_;
   const std::shared_ptr<Cancellation> cancellation_;
 
@@ -119,8 +136,15 @@ class StripedCall : public std::enable_shared_from_this<StripedCall> {
   uint32_t num_listening_ ABSL_GUARDED_BY(mutex_) = 0;
   // How the call ended, for stripes that come later.
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
-  Alarms::Id alarm_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool is_prepared_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<absl::AnyInvocable<void() &&>> waiting_ ABSL_GUARDED_BY(mutex_);
+  Alarms::Id join_alarm_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Of the payload, from when memory is held for it.
+  FairRate rate_ ABSL_GUARDED_BY(mutex_);
+  absl::Duration prepared_at_ ABSL_GUARDED_BY(mutex_);
+  Alarms::Id rate_alarm_ ABSL_GUARDED_BY(mutex_) = 0;
 
+  std::atomic<uint64_t> received_bytes_{0};
   // Set by the preparation; what it points to is written by the stripes.
   std::vector<Tensor*> tensors_;
 };

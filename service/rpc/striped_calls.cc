@@ -5,17 +5,18 @@
 namespace tensorkv {
 
 std::shared_ptr<StripedCall> StripedCalls::New() {
-  return std::make_shared<StripedCall>(1, join_timeout_, &alarms_);
+  return std::make_shared<StripedCall>(1, stream_timeout_, &alarms_);
 }
 
 std::shared_ptr<StripedCall> StripedCalls::Find(Method method,
+                                                const Caller& caller,
                                                 const Stripe& stripe) {
-  const Key key(method, stripe.group);
+  const Key key(method, caller.name, stripe.group);
   MutexLock lock(&mutex_);
   std::weak_ptr<StripedCall>& known = calls_[key];
   if (auto call = known.lock()) return call;
   std::shared_ptr<StripedCall> call(
-      new StripedCall(stripe.count, join_timeout_, &alarms_),
+      new StripedCall(stripe.count, stream_timeout_, &alarms_),
       [this, key](StripedCall* ended) {
         delete ended;
         Forget(key);

@@ -24,25 +24,26 @@ namespace tensorkv {
 class StripedCalls {
  public:
   // `alarms` outlives this object.
-  StripedCalls(absl::Duration join_timeout, Alarms* alarms)
-      : join_timeout_(join_timeout), alarms_(*alarms) {}
+  StripedCalls(absl::Duration stream_timeout, Alarms* alarms)
+      : stream_timeout_(stream_timeout), alarms_(*alarms) {}
 
   // A call of one stream.
   std::shared_ptr<StripedCall> New();
 
-  // The call of that method whose group `stripe` names: the one that another
-  // stripe has, or a new one.
-  std::shared_ptr<StripedCall> Find(Method method, const Stripe& stripe);
+  // The caller's call of that method whose group `stripe` names: the one that
+  // another stripe has, or a new one.
+  std::shared_ptr<StripedCall> Find(Method method, const Caller& caller,
+                                    const Stripe& stripe);
 
   // How many calls have stripes.
   size_t size() const;
 
  private:
-  using Key = std::pair<Method, uint64_t>;
+  using Key = std::tuple<Method, std::string, uint64_t>;
 
   void Forget(const Key& key);
 
-  const absl::Duration join_timeout_;
+  const absl::Duration stream_timeout_;
   Alarms& alarms_;
   mutable Mutex mutex_;
   std::map<Key, std::weak_ptr<StripedCall>> calls_ ABSL_GUARDED_BY(mutex_);

@@ -4,6 +4,7 @@
 
 #include "absl/time/time.h"
 #include "proto/grpc_status.h"
+#include "service/rpc/caller.h"
 #include "service/rpc/wait_bound.h"
 
 namespace tensorkv {
@@ -13,6 +14,7 @@ UnaryCall::UnaryCall(Method method, uint64_t request_bytes,
                      grpc::ByteBuffer* reply, CallObserver* observer)
     : method_(method),
       request_bytes_(request_bytes),
+      caller_(CallerOf(context)),
       deadline_(context.deadline()),
       start_(std::chrono::steady_clock::now()),
       cancellation_(std::make_shared<Cancellation>()),
@@ -22,7 +24,9 @@ UnaryCall::UnaryCall(Method method, uint64_t request_bytes,
 }
 
 CallContext UnaryCall::context() const {
-  return {.timeout = TimeLeft(deadline_), .cancellation = cancellation_};
+  return {.caller = caller_,
+          .timeout = TimeLeft(deadline_),
+          .cancellation = cancellation_};
 }
 
 Responder UnaryCall::responder() {

@@ -32,6 +32,9 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   // What the store needs to know of the caller.
   CallContext context() const;
 
+  // Whether the caller has given up.
+  bool is_cancelled() const { return cancellation_->is_cancelled(); }
+
   // Ends the call with what the handler answers.
   Responder responder();
 
@@ -43,6 +46,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
 
   const Method method_;
   const uint64_t request_bytes_;
+  const Caller caller_;
   const std::chrono::system_clock::time_point deadline_;
   const std::chrono::steady_clock::time_point start_;
   const std::shared_ptr<Cancellation> cancellation_;

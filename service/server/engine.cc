@@ -34,14 +34,16 @@ std::vector<uint64_t> DeviceBudgets(const ServerOptions& options,
 }
 
 MemoryTensorStoreOptions StoreOptionsOf(
-    const ServerOptions& options, const std::vector<OpenedDevice>& devices) {
+    const ServerOptions& options, const std::vector<OpenedDevice>& devices,
+    StoreObserver* observer) {
   return {.budget_bytes = options.budget_bytes > 0 ? options.budget_bytes
                                                    : DefaultBudgetBytes(),
           .device_budget_bytes = DeviceBudgets(options, devices),
           .max_wait = options.max_wait,
           .first_epoch =
               absl::Uniform<uint64_t>(absl::BitGen(), 1, uint64_t{1} << 62),
-          .max_entries = options.max_entries};
+          .max_entries = options.max_entries,
+          .observer = observer};
 }
 
 std::vector<DeviceCollectable::Device> UsagesOf(
@@ -56,9 +58,11 @@ std::vector<DeviceCollectable::Device> UsagesOf(
 }  // namespace
 
 Engine::Engine(const ServerOptions& options, std::vector<OpenedDevice> devices,
-               prometheus::Registry* registry)
-    : backends_(Metered(devices, &alarms_, registry)),
-      store_(StoreOptionsOf(options, devices), backends(), &alarms_),
+               EventLog::Sink log, prometheus::Registry* registry)
+    : event_log_(&alarms_, std::move(log)),
+      backends_(Metered(devices, &alarms_, registry)),
+      store_(StoreOptionsOf(options, devices, &event_log_), backends(),
+             &alarms_),
       metered_store_(&store_, &alarms_, registry),
       collectable_(&store_),
       device_collectable_(UsagesOf(std::move(devices), this->devices())) {}

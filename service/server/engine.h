@@ -17,6 +17,7 @@
 #include "service/metrics/metered_backend.h"
 #include "service/metrics/metered_tensor_store.h"
 #include "service/metrics/store_collectable.h"
+#include "service/server/event_log.h"
 #include "service/server/open_device.h"
 #include "service/server/server_options.h"
 #include "service/store/device_set.h"
@@ -29,9 +30,9 @@ namespace tensorkv {
 // Alarms, backend, store and their metrics, put together. Thread-safe.
 class Engine {
  public:
-  // `registry` outlives the engine.
+  // `registry` outlives the engine. `log` takes the lines of the event log.
   Engine(const ServerOptions& options, std::vector<OpenedDevice> devices,
-         prometheus::Registry* registry);
+         EventLog::Sink log, prometheus::Registry* registry);
   ~Engine();
 
   // For the calls of clients.
@@ -40,6 +41,10 @@ class Engine {
   Membership& membership() { return store_; }
   Staging& staging() { return store_; }
   Alarms& alarms() { return alarms_; }
+  EventLog& event_log() { return event_log_; }
+
+  // Goes through all locks of the store.
+  void Probe() const { store_.Summaries(); }
 
   // What the store and its devices hold; the rest of their metrics is in the
   // registry.
@@ -72,6 +77,7 @@ class Engine {
   std::vector<Backend*> backends() const;
 
   SteadyAlarms alarms_;
+  EventLog event_log_;
   const Backends backends_;
   MemoryTensorStore store_;
   MeteredTensorStore metered_store_;

@@ -1,31 +1,51 @@
 #include "service/server/server.h"
 
+#include <poll.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/random/random.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/listen_address.h"
 #include "base/status_macros.h"
+#include "base/version.h"
 #include "grpc/support/time.h"
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server_builder.h"
 #include "service/metrics/server_gauges.h"
 #include "service/rpc/method.h"
 #include "service/server/grpc_limits.h"
-#include "service/server/listen_address.h"
-#include "service/server/version.h"
 #include "spdlog/spdlog.h"
 
 namespace tensorkv {
 namespace {
 
-absl::Status CannotListen(const std::string& address) {
-  const std::string reason = ListenFailure(address);
-  return absl::UnavailableError(absl::StrCat(
-      "cannot listen on ", address, reason.empty() ? "" : ": ", reason));
+absl::Status CannotListen(const std::string& address,
+                          const absl::Status& reason) {
+  return absl::UnavailableError(
+      absl::StrCat("cannot listen on ", address, ": ", reason.message()));
+}
+
+// Who reads the log may have stopped: events wait for nobody, and are lost.
+void LogEvent(const std::string& line) {
+  pollfd log = {STDERR_FILENO, POLLOUT, 0};
+  if (poll(&log, 1, 0) == 1) spdlog::info("{}", line);
+}
+
+// What descriptors leave that the metrics, the log, devices and the like need.
+uint32_t MaxConnections(const ServerOptions& options) {
+  constexpr rlim_t kOthers = 128;
+  if (options.max_connections > 0) return options.max_connections;
+  rlimit limit = {};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  const rlim_t left = limit.rlim_cur - std::min(kOthers, limit.rlim_cur / 2);
+  return static_cast<uint32_t>(std::min<rlim_t>(left, 1 << 20));
 }
 
 MessageLimits LimitsOf(const ServerOptions& options) {
@@ -55,6 +75,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(
   RETURN_IF_ERROR(CheckServerOptions(options));
   std::unique_ptr<Server> server(new Server(options, std::move(devices)));
   RETURN_IF_ERROR(server->StartGrpc());
+  server->StartWatchdog();
   RETURN_IF_ERROR(server->StartHttp());
   server->health_.SetServing();
   server->is_ready_ = true;
@@ -74,7 +95,7 @@ Server::Server(const ServerOptions& options, OpenedDevices devices)
                    [this] { return engine_.health(); }),
       start_unix_seconds_(absl::ToUnixSeconds(absl::Now())),
       why_not_cuda_(std::move(devices.why_not_cuda)),
-      engine_(options, std::move(devices.devices), &registry_),
+      engine_(options, std::move(devices.devices), LogEvent, &registry_),
       call_metrics_(&registry_),
       striped_calls_(options.stream_timeout, &engine_.alarms()),
       open_streams_(options.max_open_streams),
@@ -94,7 +115,11 @@ Server::Server(const ServerOptions& options, OpenedDevices devices)
                  .describe_server = [this] { return Describe(); }},
                 LimitsOf(options)),
       service_(&handlers_, &streams_, &call_metrics_),
-      health_({std::string(kServiceName)}) {
+      health_({std::string(kServiceName)}),
+      guard_([this](absl::string_view reason) {
+        engine_.event_log().PeerRefused(reason);
+      }),
+      readings_(ReadingsOf()) {
   AddServerGauges(Describe(), &registry_);
 }
 
@@ -105,19 +130,93 @@ Server::~Server() {
 }
 
 absl::Status Server::StartGrpc() {
+  absl::StatusOr<ListeningSockets> sockets =
+      ListeningSockets::Open(options_.listen);
+  if (!sockets.ok()) return CannotListen(options_.listen, sockets.status());
   grpc::ServerBuilder builder;
   ApplyLimits(options_, &builder);
   SetReflection(options_.reflection, &builder);
-  int bound_port = 0;
-  builder.AddListeningPort(options_.listen, grpc::InsecureServerCredentials(),
-                           &bound_port);
+  grpc_acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+      grpc::InsecureServerCredentials());
   builder.RegisterService(&service_);
   builder.RegisterService(&health_);
   builder.RegisterCallbackGenericService(&unimplemented_);
   grpc_server_ = builder.BuildAndStart();
-  if (grpc_server_ == nullptr) return CannotListen(options_.listen);
-  if (!absl::StartsWith(options_.listen, "unix")) port_ = bound_port;
+  if (grpc_server_ == nullptr) return absl::InternalError("gRPC cannot start");
+  StartAccepting(*std::move(sockets));
   return absl::OkStatus();
+}
+
+void Server::StartAccepting(ListeningSockets sockets) {
+  acceptor_ = std::make_unique<ConnectionAcceptor>(
+      std::move(sockets),
+      ConnectionAcceptor::Options{
+          .max_connections = MaxConnections(options_),
+          .take =
+              [this](int listener, int fd) {
+                grpc::experimental::ExternalConnectionAcceptor::
+                    NewConnectionParameters connection;
+                connection.listener_fd = listener;
+                connection.fd = fd;
+                guard_.Watch(fd);
+                grpc_acceptor_->HandleNewConnection(&connection);
+              },
+          .refused =
+              [this](absl::string_view reason) {
+                engine_.event_log().PeerRefused(reason);
+              }});
+}
+
+void Server::StartWatchdog() {
+  rpc_probe_ = std::make_unique<RpcProbe>(grpc_server_.get());
+  const auto probe_store = [this](Watchdog::Done done) {
+    store_probe_.Submit([this, done = std::move(done)]() mutable {
+      engine_.Probe();
+      std::move(done)();
+    });
+  };
+  watchdog_ = std::make_unique<Watchdog>(
+      std::vector<Watchdog::Part>{
+          {"listener",
+           [this](Watchdog::Done done) { acceptor_->Probe(std::move(done)); }},
+          {"rpc",
+           [this](Watchdog::Done done) { rpc_probe_->Start(std::move(done)); }},
+          {"store", probe_store}},
+      Watchdog::Options{.log =
+                            [](absl::string_view line) {
+                              LogEvent(absl::StrCat("watchdog: ", line));
+                            }},
+      &engine_.alarms());
+}
+
+absl::Status Server::health() {
+  RETURN_IF_ERROR(engine_.health());
+  // While it shuts down, calls may take their time.
+  return is_shut_down_ ? absl::OkStatus() : watchdog_->status();
+}
+
+std::vector<Reading> Server::ReadingsOf() {
+  using prometheus::MetricType;
+  return {
+      {"tensorkv_used_bytes", "What is kept in the host's memory.",
+       MetricType::Gauge,
+       [this] { return engine_.budgets().host()->used_bytes(); }},
+      {"tensorkv_connections_open", "Connections of clients.",
+       MetricType::Gauge, [this] { return acceptor_->num_open(); }},
+      {"tensorkv_connections_accepted_total", "Connections taken.",
+       MetricType::Counter, [this] { return acceptor_->num_accepted(); }},
+      {"tensorkv_connections_refused_total",
+       "Connections closed at once, for want of room.", MetricType::Counter,
+       [this] { return acceptor_->num_refused(); }},
+      {"tensorkv_connections_cut_total",
+       "Connections of peers that sent what no client would.",
+       MetricType::Counter, [this] { return guard_.num_cut(); }},
+      {"tensorkv_streams_open", "Streams of tensors under way.",
+       MetricType::Gauge, [this] { return open_streams_.num_open(); }},
+      {"tensorkv_stalled", "1 while a part of the server stands still.",
+       MetricType::Gauge, [this] { return watchdog_->status().ok() ? 0 : 1; }},
+  };
 }
 
 absl::Status Server::StartHttp() {
@@ -125,12 +224,14 @@ absl::Status Server::StartHttp() {
   std::vector<const prometheus::Collectable*> collectables =
       engine_.collectables();
   collectables.push_back(&registry_);
+  collectables.push_back(&readings_);
+  collectables.push_back(&process_);
   absl::StatusOr<std::unique_ptr<HttpEndpoint>> http =
       HttpEndpoint::Create({.listen = options_.metrics_listen,
                             .collectables = std::move(collectables),
-                            .health = [this] { return engine_.health(); },
+                            .health = [this] { return health(); },
                             .is_ready = [this] { return is_ready_.load(); }});
-  if (!http.ok()) return CannotListen(options_.metrics_listen);
+  if (!http.ok()) return CannotListen(options_.metrics_listen, http.status());
   http_ = *std::move(http);
   return absl::OkStatus();
 }
@@ -141,7 +242,10 @@ void Server::Shutdown(absl::Duration grace) {
   health_.Shutdown();
   // Their rounds and versions cannot come any more: no new call is accepted.
   engine_.CancelWaits();
-  if (grpc_server_ != nullptr) grpc_server_->Shutdown(After(grace));
+  if (grpc_server_ == nullptr) return;
+  acceptor_->Stop();
+  if (rpc_probe_ != nullptr) rpc_probe_->Stop();
+  grpc_server_->Shutdown(After(grace));
 }
 
 void Server::StopServing() {
@@ -149,7 +253,9 @@ void Server::StopServing() {
   health_.SetNotServing();
 }
 
-std::string Server::address() const { return WithPort(options_.listen, port_); }
+std::string Server::address() const {
+  return WithPort(options_.listen, port());
+}
 
 std::string Server::metrics_address() const {
   return http_ == nullptr ? ""

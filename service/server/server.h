@@ -7,14 +7,20 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/executor.h"
+#include "base/listening_sockets.h"
 #include "grpcpp/server.h"
+#include "grpcpp/server_builder.h"
 #include "prometheus/registry.h"
 #include "service/metrics/grpc_server_metrics.h"
 #include "service/metrics/http_endpoint.h"
+#include "service/metrics/process_collectable.h"
+#include "service/metrics/readings.h"
 #include "service/rpc/handlers.h"
 #include "service/rpc/health_service.h"
 #include "service/rpc/incarnation.h"
@@ -23,9 +29,13 @@
 #include "service/rpc/striped_calls.h"
 #include "service/rpc/tensorkv_service.h"
 #include "service/rpc/unimplemented_service.h"
+#include "service/server/connection_acceptor.h"
+#include "service/server/connection_guard.h"
 #include "service/server/engine.h"
 #include "service/server/open_device.h"
+#include "service/server/rpc_probe.h"
 #include "service/server/server_options.h"
+#include "service/server/watchdog.h"
 #include "tensor/requests.h"
 
 namespace tensorkv {
@@ -60,7 +70,7 @@ class Server {
   std::string address() const;
   std::string metrics_address() const;  // empty if there is none
   // 0 for a Unix socket.
-  int port() const { return port_; }
+  int port() const { return acceptor_->port(); }
   int metrics_port() const;  // 0 if there is none
 
   // Why tensors are on the CPU although a GPU would have been taken; empty if
@@ -74,7 +84,12 @@ class Server {
   Server(const ServerOptions& options, OpenedDevices devices);
 
   absl::Status StartGrpc();
+  void StartAccepting(ListeningSockets sockets);
+  void StartWatchdog();
   absl::Status StartHttp();
+  std::vector<Reading> ReadingsOf();
+  // Whether everything works, or why only another start can mend it.
+  absl::Status health();
   // Reports not ready, without a shutdown.
   void StopServing();
 
@@ -95,8 +110,20 @@ class Server {
   TensorKvService service_;
   HealthService health_;
   UnimplementedService unimplemented_;
-  int port_ = 0;
+  ConnectionGuard guard_;
   std::unique_ptr<grpc::Server> grpc_server_;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor>
+      grpc_acceptor_;
+
+  // Outlives what it probes with.
+  std::unique_ptr<Watchdog> watchdog_;
+  std::unique_ptr<RpcProbe> rpc_probe_;
+  // Waits for the store's locks.
+  Executor store_probe_;
+  std::unique_ptr<ConnectionAcceptor> acceptor_;
+
+  const ProcessCollectable process_;
+  const Readings readings_;
   std::unique_ptr<HttpEndpoint> http_;
 };
 

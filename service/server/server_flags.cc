@@ -13,8 +13,8 @@
 #include "absl/strings/strip.h"
 #include "base/byte_size.h"
 #include "base/status_macros.h"
+#include "base/version.h"
 #include "service/server/device_choice.h"
-#include "service/server/version.h"
 
 namespace tensorkv {
 namespace {
@@ -41,8 +41,8 @@ void AddNetworkFlags(CLI::App* app, ServerOptions* server) {
                   "off")
       ->capture_default_str();
   app->add_flag("--insecure", server->insecure,
-                "Listen on addresses that other machines can reach, in plain "
-                "text");
+                "Listen, for calls and for metrics, on addresses that other "
+                "machines can reach, in plain text");
   app->add_flag("--reflection,!--no-reflection", server->reflection,
                 "Serve gRPC reflection (default: on)");
 }
@@ -63,11 +63,15 @@ void AddLimitFlags(CLI::App* app, ServerOptions* server, FlagTexts* texts) {
   app->add_option("--max_streams", server->max_streams,
                   "Calls under way on one connection")
       ->capture_default_str();
+  app->add_option("--max_connections", server->max_connections,
+                  "Connections open at once (default: what the limit on "
+                  "descriptors leaves)");
   app->add_option("--max_open_streams", server->max_open_streams,
                   "Streams open at once, on all connections")
       ->capture_default_str();
   app->add_option("--stream_timeout", texts->stream_timeout,
-                  "How long the peer of a stream may stand still")
+                  "How long the peer of a stream may stand still; it has 120 "
+                  "times as long for all of a large payload")
       ->capture_default_str();
   app->add_option("--max_wait", texts->max_wait,
                   "Longest wait of a call, such as 5m")
@@ -134,6 +138,10 @@ absl::Status Interpret(const FlagTexts& texts, ServerFlags* flags) {
   if (!texts.device_budget.empty()) {
     ASSIGN_OR_RETURN(flags->server.device_budget_bytes,
                      BytesOf("device_budget", texts.device_budget));
+    if (flags->server.device.kind == DeviceChoice::Kind::kCpu) {
+      return WrongValue("device_budget",
+                        "expected a GPU to have it, such as --device=cuda:0");
+    }
   }
   ASSIGN_OR_RETURN(flags->server.max_message_bytes,
                    BytesOf("max_message_bytes", texts.max_message_bytes));

@@ -3,8 +3,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "base/listen_address.h"
 #include "base/status_macros.h"
-#include "service/server/listen_address.h"
 
 namespace tensorkv {
 namespace {
@@ -38,11 +38,28 @@ absl::Status CheckListen(const ServerOptions& options) {
 
 absl::Status CheckMetricsListen(const ServerOptions& options) {
   const std::string& address = options.metrics_listen;
-  if (address.empty() || IsNumericAddress(address)) return absl::OkStatus();
+  if (address.empty()) return absl::OkStatus();
+  if (!IsNumericAddress(address)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "metrics_listen: expected a numeric address with a port, such as "
+        "127.0.0.1:9464, got \"",
+        address, "\""));
+  }
+  if (options.insecure || IsLocalAddress(address)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "metrics_listen: expected a numeric address with a port, such as "
-      "127.0.0.1:9464, got \"",
-      address, "\""));
+      "metrics_listen: ", address,
+      " can be reached from other machines, who then read the names of "
+      "namespaces and how much they hold: take a loopback address, or accept "
+      "that with --insecure"));
+}
+
+absl::Status CheckBudgets(const ServerOptions& options) {
+  if (options.budget_bytes != 0 && options.budget_bytes < kMinBudgetBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("budget: expected at least ", kMinBudgetBytes,
+                     " bytes, got ", options.budget_bytes));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -50,6 +67,7 @@ absl::Status CheckMetricsListen(const ServerOptions& options) {
 absl::Status CheckServerOptions(const ServerOptions& options) {
   RETURN_IF_ERROR(CheckListen(options));
   RETURN_IF_ERROR(CheckMetricsListen(options));
+  RETURN_IF_ERROR(CheckBudgets(options));
   RETURN_IF_ERROR(CheckRange("max_message_bytes", options.max_message_bytes,
                              kMinMessageBytes, kMaxMessageBytes));
   RETURN_IF_ERROR(

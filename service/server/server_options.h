@@ -12,12 +12,16 @@
 
 namespace tensorkv {
 
+// The least budget of a server: less holds hardly a key, its value, and what is
+// kept of the calls of a few clients.
+inline constexpr uint64_t kMinBudgetBytes = 1 << 20;
+
 struct ServerOptions {
   // "host:port", "[address]:port" or "unix:/path"; port 0 takes a free one.
   std::string listen = "127.0.0.1:7363";
 
-  // Accept a `listen` address that other machines can reach, although calls
-  // are neither encrypted nor authenticated.
+  // Accept a `listen` or `metrics_listen` address that other machines can
+  // reach, although they are neither encrypted nor authenticated.
   bool insecure = false;
 
   // "address:port", numeric, of /metrics, /healthz and /readyz; empty is off.
@@ -26,7 +30,8 @@ struct ServerOptions {
   // Where tensors are kept.
   DeviceChoice device;
 
-  // Bound on what tensors and keys take of the host's memory; 0 is 80 % of it.
+  // Bound on what tensors and keys take of the host's memory, at least
+  // kMinBudgetBytes; 0 is 80 % of it.
   uint64_t budget_bytes = 0;
 
   // Bound on what tensors take of the memory of each GPU, at most all that the
@@ -45,11 +50,16 @@ struct ServerOptions {
   // Calls that one connection may have under way; more wait at the client.
   uint32_t max_streams = 128;
 
+  // Connections that may be open at once; 0 is what the process's limit on
+  // descriptors leaves. Others are closed at once.
+  uint32_t max_connections = 0;
+
   // Streams that may be open at once, on all connections.
   uint32_t max_open_streams = 1024;
 
   // A stream whose peer moves next to nothing for that long is cut off, and a
-  // striped call whose stripes have not all come by then ends.
+  // striped call whose stripes have not all come by then ends. The whole of a
+  // large payload must move in 120 times as long.
   absl::Duration stream_timeout = absl::Seconds(30);
 
   // Bound on every wait, also of calls without a deadline.

@@ -1,7 +1,10 @@
 #include "service/store/byte_budget.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "contract/reason.h"
 
 namespace tensorkv {
 
@@ -25,13 +28,25 @@ absl::Status ByteBudget::CheckRoom(uint64_t bytes) const {
   return absl::OkStatus();
 }
 
+uint64_t ByteBudget::available_bytes() const {
+  uint64_t available = limit_bytes_ - std::min(used_bytes(), limit_bytes_);
+  for (const RefPtr<ByteBudget>& parent : parents_) {
+    available = std::min(available, parent->available_bytes());
+  }
+  return available;
+}
+
 absl::Status ByteBudget::CheckFits(uint64_t used, uint64_t bytes) const {
   if (bytes <= limit_bytes_ && used <= limit_bytes_ - bytes) {
     return absl::OkStatus();
   }
-  return absl::ResourceExhaustedError(
-      absl::StrCat(subject_, ": expected at most ", limit_bytes_,
-                   " bytes in use, got ", used, " and ", bytes, " more"));
+  return WithReason(
+      absl::ResourceExhaustedError(
+          absl::StrCat(subject_, ": expected at most ", limit_bytes_,
+                       " bytes in use, got ", used, " and ", bytes, " more")),
+      Reason::kOverBudget,
+      {{"needed", bytes},
+       {"available", limit_bytes_ - std::min(used, limit_bytes_)}});
 }
 
 absl::Status ByteBudget::ReserveHere(uint64_t bytes) {

@@ -43,6 +43,9 @@ class ByteBudget final : public RefCounted {
   // What Reserve would return now.
   absl::Status CheckRoom(uint64_t bytes) const;
 
+  // What of it could be reserved now.
+  uint64_t available_bytes() const;
+
   uint64_t limit_bytes() const { return limit_bytes_; }
   uint64_t used_bytes() const {
     return used_bytes_.load(std::memory_order_relaxed);
@@ -70,6 +73,7 @@ class BudgetAccount final : public MemoryAccount {
   // Counts `bytes` that `other` has counted, which then has not. Needs no
   // room. REQUIRES: both are accounts of one budget.
   void TakeOver(BudgetAccount& other, uint64_t bytes);
+  uint64_t available_bytes() const { return budget_->available_bytes(); }
 
   uint64_t used_bytes() const {
     return used_bytes_.load(std::memory_order_relaxed);

@@ -1,10 +1,12 @@
 #include "service/store/call_window.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "contract/reason.h"
 
 namespace tensorkv {
 namespace {
@@ -16,8 +18,12 @@ constexpr size_t kMaxClientIdBytes = 64;
 constexpr uint64_t kClientOverheadBytes = 512;
 constexpr uint64_t kCallOverheadBytes = 384;
 
-// Room for the message of an error; longer ones are kept cut off.
-constexpr uint64_t kMaxErrorBytes = 512;
+// What an attempt that waits takes besides its request.
+constexpr uint64_t kWaiterOverheadBytes = 2048;
+
+// Room for the message of an error and its reason; longer messages are kept cut
+// off.
+constexpr uint64_t kMaxErrorBytes = 768;
 
 // Attempts of one call that may wait. Each gets its turn from the one before,
 // on that one's stack.
@@ -39,18 +45,31 @@ uint64_t SizeOf(const RuleSpec& rule) {
   return rule.name.size() + rule.hyperparameters.size() * kHyperparameterBytes;
 }
 
+uint64_t ReasonBytes(const absl::Status& status) {
+  const absl::optional<absl::Cord> reason =
+      status.GetPayload(kErrorInfoTypeUrl);
+  return reason ? reason->size() : 0;
+}
+
 uint64_t SizeOf(const CallAnswer& answer) {
-  if (!answer.ok()) return answer.status().message().size();
+  if (!answer.ok()) {
+    return answer.status().message().size() + ReasonBytes(answer.status());
+  }
   return std::visit([](const auto& reply) { return SizeOf(reply); }, *answer);
 }
 
-// `answer`, its message cut off where it exceeds `max_bytes`.
+// `answer`, its message cut off where the whole exceeds `max_bytes`. The reason
+// stays: programs go by it.
 CallAnswer Limited(const CallAnswer& answer, uint64_t max_bytes) {
-  if (answer.ok() || answer.status().message().size() <= max_bytes) {
-    return answer;
+  if (answer.ok() || SizeOf(answer) <= max_bytes) return answer;
+  const absl::Status& status = answer.status();
+  const uint64_t room = max_bytes - std::min(max_bytes, ReasonBytes(status));
+  absl::Status limited(status.code(), status.message().substr(0, room));
+  if (absl::optional<absl::Cord> reason =
+          status.GetPayload(kErrorInfoTypeUrl)) {
+    limited.SetPayload(kErrorInfoTypeUrl, *std::move(reason));
   }
-  return absl::Status(answer.status().code(),
-                      answer.status().message().substr(0, max_bytes));
+  return limited;
 }
 
 std::string NameOf(const std::string& client_id, uint64_t sequence) {
@@ -97,16 +116,19 @@ void CallWindow::Enter(const CallIdentity& identity, const CallContext& context,
   const uint64_t ticket =
       context.cancellation ? context.cancellation->TakeTicket() : 0;
   std::shared_ptr<Waiter> waiter;
-  const auto enter = [&]() -> absl::StatusOr<Turn> {
+  // Nothing if it waits.
+  const auto enter = [&]() -> absl::StatusOr<std::optional<Turn>> {
     Dropped dropped;  // goes after the lock
     MutexLock lock(&mutex_);
-    ASSIGN_OR_RETURN(Call * call, FindOrAdd(identity, dropped));
+    ASSIGN_OR_RETURN(Call * call, FindOrAdd(context.caller, identity, dropped));
     if (!call->has_turn) return BeginTurn(*call);
-    ASSIGN_OR_RETURN(waiter, Park(*call, context.timeout, on_turn));
-    return absl::UnavailableError("it waits");
+    ASSIGN_OR_RETURN(
+        waiter, Park(*call, identity.request_bytes, context.timeout, on_turn));
+    return std::nullopt;
   };
-  absl::StatusOr<Turn> turn = enter();
-  if (waiter == nullptr) return std::move(on_turn)(std::move(turn));
+  absl::StatusOr<std::optional<Turn>> turn = enter();
+  if (!turn.ok()) return std::move(on_turn)(turn.status());
+  if (*turn) return std::move(on_turn)(**std::move(turn));
   if (context.cancellation == nullptr) return;
   context.cancellation->OnCancel(
       ticket, [waiter, weak_this = weak_from_this()] {
@@ -117,22 +139,24 @@ void CallWindow::Enter(const CallIdentity& identity, const CallContext& context,
 }
 
 absl::StatusOr<CallWindow::Call*> CallWindow::FindOrAdd(
-    const CallIdentity& identity, Dropped& dropped) {
+    const Caller& caller, const CallIdentity& identity, Dropped& dropped) {
   RETURN_IF_ERROR(CheckId(identity.id));
   Trim(dropped);
   DropOldClients();
-  ASSIGN_OR_RETURN(Client * client,
-                   FindOrAddClient(identity.id.client_id, dropped));
+  ASSIGN_OR_RETURN(
+      Client * client,
+      FindOrAddClient({caller.name, identity.id.client_id}, dropped));
   const uint64_t sequence = identity.id.sequence;
   const auto known = client->calls.find(sequence);
   if (known != client->calls.end()) {
     if (known->second.fingerprint == identity.fingerprint) {
       return &known->second;
     }
-    return absl::InvalidArgumentError(
-        absl::StrCat(NameOf(client->id, sequence),
-                     ": expected the request that it was made with, got "
-                     "another one by the same call_id"));
+    return WithReason(absl::InvalidArgumentError(absl::StrCat(
+                          NameOf(client->key.second, sequence),
+                          ": expected the request that it was made with, got "
+                          "another one by the same call_id")),
+                      Reason::kCallIdReused);
   }
   RETURN_IF_ERROR(CheckRemembered(*client, sequence));
   const uint64_t bytes = SumOfBytes(
@@ -151,8 +175,8 @@ absl::StatusOr<CallWindow::Call*> CallWindow::FindOrAdd(
 }
 
 absl::StatusOr<CallWindow::Client*> CallWindow::FindOrAddClient(
-    const std::string& id, Dropped& dropped) {
-  const auto known = clients_.find(id);
+    const ClientKey& key, Dropped& dropped) {
+  const auto known = clients_.find(key);
   if (known != clients_.end()) {
     Client* const client = known->second.get();
     client->last_used = alarms_.Now();
@@ -160,19 +184,23 @@ absl::StatusOr<CallWindow::Client*> CallWindow::FindOrAddClient(
     return client;
   }
   if (clients_.size() >= options_.max_clients) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "clients whose calls are remembered: expected at most ",
-        options_.max_clients, ", got one more; each is forgotten after ",
-        absl::FormatDuration(options_.max_age), " without a call"));
+    return WithReason(
+        absl::ResourceExhaustedError(absl::StrCat(
+            "clients whose calls are remembered: expected at most ",
+            options_.max_clients, ", got one more; each is forgotten after ",
+            absl::FormatDuration(options_.max_age), " without a call")),
+        Reason::kLimitReached, {{"limit", options_.max_clients}});
   }
-  ASSIGN_OR_RETURN(Reservation reservation,
-                   Reserve(kClientOverheadBytes + id.size(), nullptr, dropped));
+  ASSIGN_OR_RETURN(
+      Reservation reservation,
+      Reserve(kClientOverheadBytes + key.first.size() + key.second.size(),
+              nullptr, dropped));
   auto client = std::make_unique<Client>();
-  client->id = id;
+  client->key = key;
   client->last_used = alarms_.Now();
   client->use = by_use_.insert(by_use_.end(), client.get());
   client->reservation = std::move(reservation);
-  return (clients_[id] = std::move(client)).get();
+  return (clients_[key] = std::move(client)).get();
 }
 
 absl::StatusOr<Reservation> CallWindow::Reserve(uint64_t bytes,
@@ -182,8 +210,15 @@ absl::StatusOr<Reservation> CallWindow::Reserve(uint64_t bytes,
     absl::StatusOr<Reservation> reservation =
         Reservation::Create(account_, bytes);
     if (reservation.ok()) return reservation;
-    Call* call = caller == nullptr ? nullptr : caller->latest;
-    if (!superseded_.empty()) call = superseded_.front();
+    Call* const latest = caller == nullptr ? nullptr : caller->latest;
+    // What is dropped for a call that is refused nevertheless is lost in vain.
+    const uint64_t droppable =
+        superseded_bytes_ +
+        (latest == nullptr ? 0 : latest->reservation.bytes());
+    if (bytes > SumOfBytes(account_->available_bytes(), droppable)) {
+      return reservation;
+    }
+    Call* const call = superseded_.empty() ? latest : superseded_.front();
     if (call == nullptr) return reservation;
     Drop(*call, dropped);
     dropped.clear();  // gives back what it had reserved
@@ -193,11 +228,13 @@ absl::StatusOr<Reservation> CallWindow::Reserve(uint64_t bytes,
 absl::Status CallWindow::CheckRemembered(const Client& client,
                                          uint64_t sequence) {
   if (sequence > client.forgotten) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat(NameOf(client.id, sequence), ": expected a sequence above ",
-                   client.forgotten,
-                   ": what came before is remembered no more, so that "
-                   "nobody can tell whether this call has been made"));
+  return WithReason(
+      absl::FailedPreconditionError(absl::StrCat(
+          NameOf(client.key.second, sequence), ": expected a sequence above ",
+          client.forgotten,
+          ": what came before is remembered no more, so that nobody can tell "
+          "whether this call has been made")),
+      Reason::kOutcomeUnknown);
 }
 
 CallWindow::Turn CallWindow::BeginTurn(Call& call) {
@@ -207,14 +244,20 @@ CallWindow::Turn CallWindow::BeginTurn(Call& call) {
 }
 
 absl::StatusOr<std::shared_ptr<CallWindow::Waiter>> CallWindow::Park(
-    Call& call, absl::Duration timeout, TurnCallback& on_turn) {
+    Call& call, uint64_t request_bytes, absl::Duration timeout,
+    TurnCallback& on_turn) {
   RETURN_IF_ERROR(no_waits_);
   if (call.waiters.size() >= kMaxWaiters) {
-    return absl::UnavailableError(
-        absl::StrCat(NameOf(call.client->id, call.sequence), ": ", kMaxWaiters,
-                     " repeats of it wait for their first attempt"));
+    return absl::UnavailableError(absl::StrCat(
+        NameOf(call.client->key.second, call.sequence), ": ", kMaxWaiters,
+        " repeats of it wait for their first attempt"));
   }
+  ASSIGN_OR_RETURN(
+      Reservation reservation,
+      Reservation::Create(account_,
+                          SumOfBytes(kWaiterOverheadBytes, request_bytes)));
   auto waiter = std::make_shared<Waiter>();
+  waiter->reservation = std::move(reservation);
   waiter->call = &call;
   waiter->on_turn = std::move(on_turn);
   waiter->started = alarms_.Now();
@@ -231,6 +274,7 @@ absl::StatusOr<std::shared_ptr<CallWindow::Waiter>> CallWindow::Park(
 }
 
 CallWindow::TurnCallback CallWindow::TakeCallback(Waiter& waiter) {
+  waiter.reservation.Clear();
   --waits_.calls_waiting;
   ++waits_.calls_ended;
   waits_.waited += alarms_.Now() - waiter.started;
@@ -248,7 +292,7 @@ void CallWindow::EndWait(const std::shared_ptr<Waiter>& waiter,
     call.waiters.erase(
         std::find(call.waiters.begin(), call.waiters.end(), waiter));
     on_turn = TakeCallback(*waiter);
-    name = NameOf(call.client->id, call.sequence);
+    name = NameOf(call.client->key.second, call.sequence);
   }
   alarms_.Cancel(waiter->alarm);
   const absl::Duration waited = alarms_.Now() - waiter->started;
@@ -260,10 +304,11 @@ void CallWindow::EndWait(const std::shared_ptr<Waiter>& waiter,
           ": an earlier attempt of ", name, " is still under way")));
 }
 
-absl::StatusOr<bool> CallWindow::Knows(const CallId& id) const {
+absl::StatusOr<bool> CallWindow::Knows(const Caller& caller,
+                                       const CallId& id) const {
   RETURN_IF_ERROR(CheckId(id));
   MutexLock lock(&mutex_);
-  const auto client = clients_.find(id.client_id);
+  const auto client = clients_.find(ClientKey(caller.name, id.client_id));
   if (client == clients_.end()) return false;
   if (client->second->calls.contains(id.sequence)) return true;
   RETURN_IF_ERROR(CheckRemembered(*client->second, id.sequence));
@@ -289,22 +334,23 @@ void CallWindow::EndTurn(Call& call) {
   Dropped dropped;
   std::shared_ptr<Waiter> next;
   TurnCallback on_turn;
-  const auto end = [&]() -> absl::StatusOr<Turn> {
+  // Nothing if nobody waits.
+  const auto end = [&]() -> std::optional<Turn> {
     MutexLock lock(&mutex_);
     if (call.waiters.empty()) {
       call.has_turn = false;
       Retire(call, dropped);
-      return absl::UnavailableError("nobody waits");
+      return std::nullopt;
     }
     next = std::move(call.waiters.front());
     call.waiters.pop_front();
     on_turn = TakeCallback(*next);
     return Turn(shared_from_this(), &call, call.answer);
   };
-  absl::StatusOr<Turn> turn = end();
-  if (next == nullptr) return;
+  std::optional<Turn> turn = end();
+  if (!turn) return;
   alarms_.Cancel(next->alarm);
-  std::move(on_turn)(std::move(turn));
+  std::move(on_turn)(*std::move(turn));
 }
 
 void CallWindow::Retire(Call& call, Dropped& dropped) {
@@ -320,6 +366,7 @@ void CallWindow::Retire(Call& call, Dropped& dropped) {
   Client& client = *call.client;
   if (client.latest != nullptr) {
     superseded_.splice(superseded_.end(), latest_, client.latest->age);
+    superseded_bytes_ += client.latest->reservation.bytes();
   }
   client.latest = &call;
   call.ended = alarms_.Now();
@@ -363,16 +410,16 @@ void CallWindow::DropOldClients() {
   const absl::Duration oldest = alarms_.Now() - options_.max_age;
   while (!by_use_.empty() && by_use_.front()->last_used <= oldest &&
          by_use_.front()->calls.empty()) {
-    const std::string id = by_use_.front()->id;
+    const ClientKey key = by_use_.front()->key;
     by_use_.pop_front();
-    clients_.erase(id);
+    clients_.erase(key);
   }
 }
 
 void CallWindow::ForgetIfUnused(Client& client) {
   if (!client.calls.empty() || client.forgotten > 0) return;
   by_use_.erase(client.use);
-  clients_.erase(std::string(client.id));
+  clients_.erase(ClientKey(client.key));
 }
 
 void CallWindow::Drop(Call& call, Dropped& dropped) {
@@ -386,7 +433,11 @@ void CallWindow::Unlist(Call& call) {
   Client& client = *call.client;
   const bool is_latest = client.latest == &call;
   (is_latest ? latest_ : superseded_).erase(call.age);
-  if (is_latest) client.latest = nullptr;
+  if (is_latest) {
+    client.latest = nullptr;
+  } else {
+    superseded_bytes_ -= call.reservation.bytes();
+  }
   ended_bytes_ -= call.reservation.bytes();
   --client.num_ended;
 }

@@ -41,6 +41,8 @@ struct CallIdentity {
   uint64_t fingerprint = 0;
   // What the answer will take, if all goes well.
   uint64_t answer_bytes = 0;
+  // What an attempt keeps of its request while it waits, tensors not counted.
+  uint64_t request_bytes = 0;
 };
 
 struct CallWindowOptions {
@@ -57,6 +59,9 @@ struct CallWindowOptions {
 };
 
 // Recognises repeated calls. Thread-safe; owned by shared_ptr.
+//
+// A client is a caller and a client id: who knows another caller's client id
+// neither reads its answers nor takes its place.
 //
 // Whoever makes a call enters here first and gets a turn: the attempts of a
 // call take turns, one after another. A turn knows the answer that an earlier
@@ -130,7 +135,7 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
   // Whether an attempt of that call has a turn or has left an answer, so that
   // what would speak against a new call does not count.
   // Errors: InvalidArgument and FailedPrecondition as of Enter.
-  absl::StatusOr<bool> Knows(const CallId& id) const;
+  absl::StatusOr<bool> Knows(const Caller& caller, const CallId& id) const;
 
   // Ends all waits with `status`, also those that would begin later.
   void EndWaits(const absl::Status& status);
@@ -144,12 +149,15 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
 
  private:
   struct Client;
+  // The name of a caller, and the client id that it goes by.
+  using ClientKey = std::pair<std::string, std::string>;
   // An attempt that waits for its turn.
   struct Waiter {
     Call* call = nullptr;
     TurnCallback on_turn;  // null when it has ended
     Alarms::Id alarm = 0;
     absl::Duration started;
+    Reservation reservation;
   };
   struct Call {
     Client* client = nullptr;
@@ -164,7 +172,7 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
     std::list<Call*>::iterator age;
   };
   struct Client {
-    std::string id;
+    ClientKey key;
     std::map<uint64_t, Call> calls;
     uint32_t num_ended = 0;
     // The call that ended last, while it has no turn.
@@ -181,9 +189,10 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
   CallWindow(const CallWindowOptions& options, Alarms* alarms,
              RefPtr<BudgetAccount> account);
 
-  absl::StatusOr<Call*> FindOrAdd(const CallIdentity& call, Dropped& dropped)
+  absl::StatusOr<Call*> FindOrAdd(const Caller& caller,
+                                  const CallIdentity& call, Dropped& dropped)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<Client*> FindOrAddClient(const std::string& id,
+  absl::StatusOr<Client*> FindOrAddClient(const ClientKey& key,
                                           Dropped& dropped)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The call to drop first for want of bytes; null if there is none.
@@ -197,6 +206,7 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
   Turn BeginTurn(Call& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Lets an attempt wait for the call that has its turn.
   absl::StatusOr<std::shared_ptr<Waiter>> Park(Call& call,
+                                               uint64_t request_bytes,
                                                absl::Duration timeout,
                                                TurnCallback& on_turn)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -223,7 +233,7 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
   const RefPtr<BudgetAccount> account_;
 
   mutable Mutex mutex_;
-  absl::flat_hash_map<std::string, std::unique_ptr<Client>> clients_
+  absl::flat_hash_map<ClientKey, std::unique_ptr<Client>> clients_
       ABSL_GUARDED_BY(mutex_);
   // Clients by last use, the oldest first.
   std::list<Client*> by_use_ ABSL_GUARDED_BY(mutex_);
@@ -231,8 +241,9 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
   // others.
   std::list<Call*> latest_ ABSL_GUARDED_BY(mutex_);
   std::list<Call*> superseded_ ABSL_GUARDED_BY(mutex_);
-  // Of these calls.
+  // Of all these calls, and of the superseded ones.
   uint64_t ended_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t superseded_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   // Not OK: no attempt waits any more.
   absl::Status no_waits_ ABSL_GUARDED_BY(mutex_);
   WaitStatus waits_ ABSL_GUARDED_BY(mutex_) = {.reason = WaitReason::kAttempt};

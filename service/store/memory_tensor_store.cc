@@ -12,7 +12,13 @@ namespace tensorkv {
 namespace {
 
 absl::Status ShuttingDown() {
-  return absl::UnavailableError("the server is shutting down");
+  return WithReason(absl::UnavailableError("the server is shutting down"),
+                    Reason::kServerStopping);
+}
+
+std::string RuleChange(absl::string_view pattern, absl::string_view rule) {
+  if (pattern.empty()) return absl::StrCat("default rule ", rule);
+  return absl::StrCat("rule ", rule, " for ", Quoted(pattern));
 }
 
 absl::Status WasReplaced(absl::string_view name_space, uint64_t expected,
@@ -36,9 +42,10 @@ MemoryTensorStore::MemoryTensorStore(const MemoryTensorStoreOptions& options,
       next_epoch_(options.first_epoch),
       environment_{.devices = &devices_,
                    .alarms = alarms,
-                   .executor = &executor_,
+                   .pool = std::make_shared<TaskPool>(),
                    .budgets = &budgets_,
                    .next_epoch = &next_epoch_,
+                   .observer = options.observer,
                    .max_wait = options.max_wait,
                    .min_lease = options.min_lease,
                    .max_lease = options.max_lease,
@@ -53,7 +60,11 @@ MemoryTensorStore::MemoryTensorStore(const MemoryTensorStoreOptions& options,
                                          NamespaceConfig(), environment_));
 }
 
-MemoryTensorStore::~MemoryTensorStore() { CancelWaits(); }
+// What was acknowledged is done before the devices go.
+MemoryTensorStore::~MemoryTensorStore() {
+  CancelWaits();
+  environment_.pool->Stop();
+}
 
 absl::StatusOr<MemoryTensorStore::NamespacePtr> MemoryTensorStore::Find(
     absl::string_view name_space, uint64_t uid) const {
@@ -76,6 +87,13 @@ std::vector<MemoryTensorStore::NamespacePtr> MemoryTensorStore::All() const {
   MutexLock lock(&mutex_);
   for (const auto& [name, name_space] : namespaces_) all.push_back(name_space);
   return all;
+}
+
+void MemoryTensorStore::Report(StoreEvent event, absl::string_view name_space,
+                               absl::string_view detail) const {
+  if (environment_.observer == nullptr) return;
+  if (name_space.empty()) name_space = kDefaultNamespace;
+  environment_.observer->Happened(event, name_space, detail);
 }
 
 CallContext MemoryTensorStore::Bounded(CallContext context) const {
@@ -119,43 +137,49 @@ void MemoryTensorStore::PushPull(PushRequest request, CallContext context,
                std::move(done));
 }
 
-absl::StatusOr<DeleteReply> MemoryTensorStore::Delete(DeleteRequest request) {
+absl::StatusOr<DeleteReply> MemoryTensorStore::Delete(
+    DeleteRequest request, const CallContext& context) {
   ASSIGN_OR_RETURN(const NamespacePtr found,
                    Find(request.name_space, request.namespace_uid));
-  return DeleteOnce(*found, request);
+  return DeleteOnce(*found, request, context);
 }
 
-absl::StatusOr<ListReply> MemoryTensorStore::List(const ListRequest& request) {
+absl::StatusOr<ListReply> MemoryTensorStore::List(const ListRequest& request,
+                                                  const CallContext&) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
   return found->List(request);
 }
 
-absl::StatusOr<StatReply> MemoryTensorStore::Stat(const StatRequest& request) {
+absl::StatusOr<StatReply> MemoryTensorStore::Stat(const StatRequest& request,
+                                                  const CallContext&) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
   return found->Stat(request);
 }
 
-absl::Status MemoryTensorStore::CheckInit(const InitRequest& request) {
+absl::Status MemoryTensorStore::CheckInit(const InitRequest& request,
+                                          const CallContext& context) {
   ASSIGN_OR_RETURN(const NamespacePtr found,
                    Find(request.name_space, request.namespace_uid));
-  return found->CheckInit(request);
+  return found->CheckInit(request, context.caller);
 }
 
-absl::Status MemoryTensorStore::CheckPush(const PushRequest& request) {
+absl::Status MemoryTensorStore::CheckPush(const PushRequest& request,
+                                          const CallContext& context) {
   ASSIGN_OR_RETURN(const NamespacePtr found,
                    Find(request.name_space, request.namespace_uid));
-  return found->CheckPush(request);
+  return found->CheckPush(request, context.caller);
 }
 
 absl::Status MemoryTensorStore::Allocate(absl::string_view name_space,
-                                         absl::Span<Tensor* const> tensors) {
+                                         absl::Span<Tensor* const> tensors,
+                                         const CallContext&) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(name_space));
   return found->Allocate(tensors);
 }
 
 absl::StatusOr<CreateNamespaceReply> MemoryTensorStore::CreateNamespace(
-    const CreateNamespaceRequest& request) {
-  return CreateNamespaceOnce(*calls_, request,
+    const CreateNamespaceRequest& request, const CallContext& context) {
+  return CreateNamespaceOnce(*calls_, request, context,
                              [&] { return MakeNamespace(request); });
 }
 
@@ -168,38 +192,55 @@ absl::StatusOr<CreateNamespaceReply> MemoryTensorStore::MakeNamespace(
   ASSIGN_OR_RETURN(
       NamespacePtr created,
       Namespace::Create(request.name_space, request.config, environment_));
-  MutexLock lock(&mutex_);
+  Inserted inserted;
+  {
+    MutexLock lock(&mutex_);
+    ASSIGN_OR_RETURN(inserted, Insert(request, std::move(created)));
+  }
+  if (inserted.is_new) {
+    Report(StoreEvent::kNamespaceCreated, request.name_space, "");
+  }
+  return inserted.reply;
+}
+
+absl::StatusOr<MemoryTensorStore::Inserted> MemoryTensorStore::Insert(
+    const CreateNamespaceRequest& request, NamespacePtr created) {
   const auto existing = namespaces_.find(request.name_space);
   if (existing != namespaces_.end()) {
     const std::string subject =
         absl::StrCat("namespace ", Quoted(request.name_space));
     if (request.on_existing == OnExisting::kFail) {
-      return absl::AlreadyExistsError(absl::StrCat(subject, " exists already"));
+      return WithReason(
+          absl::AlreadyExistsError(absl::StrCat(subject, " exists already")),
+          Reason::kNamespaceExists, {{"namespace", request.name_space}});
     }
     if (existing->second->config() == created->config()) {
-      return CreateNamespaceReply{existing->second->uid()};
+      return Inserted{{existing->second->uid()}, /*is_new=*/false};
     }
-    return absl::FailedPreconditionError(
-        absl::StrCat(subject, " exists already, with another configuration"));
+    return WithReason(
+        absl::FailedPreconditionError(absl::StrCat(
+            subject, " exists already, with another configuration")),
+        Reason::kExistsDifferently, {{"namespace", request.name_space}});
   }
   if (namespaces_.size() >= max_namespaces_) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("namespaces of this server: expected at most ",
-                     max_namespaces_, ", got one more"));
+    return WithReason(absl::ResourceExhaustedError(absl::StrCat(
+                          "namespaces of this server: expected at most ",
+                          max_namespaces_, ", got one more")),
+                      Reason::kLimitReached, {{"limit", max_namespaces_}});
   }
   const CreateNamespaceReply reply = {created->uid()};
   namespaces_.emplace(request.name_space, std::move(created));
-  return reply;
+  return Inserted{reply, /*is_new=*/true};
 }
 
 absl::StatusOr<NamespaceStatus> MemoryTensorStore::DescribeNamespace(
-    absl::string_view name_space) {
+    absl::string_view name_space, const CallContext&) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(name_space));
   return found->Describe();
 }
 
-absl::StatusOr<std::vector<NamespaceStatus>>
-MemoryTensorStore::ListNamespaces() {
+absl::StatusOr<std::vector<NamespaceStatus>> MemoryTensorStore::ListNamespaces(
+    const CallContext&) {
   std::vector<NamespaceStatus> statuses;
   for (const NamespacePtr& each : All()) {
     statuses.push_back(each->Describe());
@@ -208,7 +249,14 @@ MemoryTensorStore::ListNamespaces() {
   return statuses;
 }
 
-absl::Status MemoryTensorStore::DeleteNamespace(absl::string_view name_space) {
+std::vector<NamespaceStatus> MemoryTensorStore::Summaries() const {
+  std::vector<NamespaceStatus> summaries;
+  for (const NamespacePtr& each : All()) summaries.push_back(each->Summarize());
+  return summaries;
+}
+
+absl::Status MemoryTensorStore::DeleteNamespace(absl::string_view name_space,
+                                                const CallContext&) {
   if (name_space.empty() || name_space == kDefaultNamespace) {
     return absl::FailedPreconditionError(
         "namespace \"default\" cannot be deleted");
@@ -219,42 +267,66 @@ absl::Status MemoryTensorStore::DeleteNamespace(absl::string_view name_space) {
     const auto it = namespaces_.find(name_space);
     if (it != namespaces_.end() && it->second == found) namespaces_.erase(it);
   }
-  found->EndWaits(absl::NotFoundError(
-      absl::StrCat("namespace ", Quoted(name_space), " was deleted")));
+  found->EndWaits(
+      WithReason(absl::NotFoundError(absl::StrCat(
+                     "namespace ", Quoted(name_space), " was deleted")),
+                 Reason::kNamespaceNotFound, {{"namespace", name_space}}));
+  Report(StoreEvent::kNamespaceDeleted, name_space, "");
   return absl::OkStatus();
 }
 
-absl::Status MemoryTensorStore::SetRule(const SetRuleRequest& request) {
+absl::Status MemoryTensorStore::SetRule(const SetRuleRequest& request,
+                                        const CallContext& context) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
-  return SetRuleOnce(*found, request);
+  RETURN_IF_ERROR(SetRuleOnce(*found, request, context));
+  Report(StoreEvent::kRuleChanged, request.name_space,
+         RuleChange(request.key_pattern, request.rule.name));
+  return absl::OkStatus();
 }
 
-absl::Status MemoryTensorStore::UnsetRule(const UnsetRuleRequest& request) {
+absl::Status MemoryTensorStore::UnsetRule(const UnsetRuleRequest& request,
+                                          const CallContext& context) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
-  return UnsetRuleOnce(*found, request);
+  RETURN_IF_ERROR(UnsetRuleOnce(*found, request, context));
+  Report(StoreEvent::kRuleChanged, request.name_space,
+         absl::StrCat("no rule for ", Quoted(request.key_pattern)));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<RuleSpec> MemoryTensorStore::SetHyperparameters(
-    const SetHyperparametersRequest& request) {
+    const SetHyperparametersRequest& request, const CallContext& context) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
-  return SetHyperparametersOnce(*found, request);
+  ASSIGN_OR_RETURN(RuleSpec rule,
+                   SetHyperparametersOnce(*found, request, context));
+  Report(StoreEvent::kRuleChanged, request.name_space,
+         RuleChange(request.key_pattern, rule.name));
+  return rule;
 }
 
-absl::StatusOr<JoinReply> MemoryTensorStore::Join(const JoinRequest& request) {
+absl::StatusOr<JoinReply> MemoryTensorStore::Join(const JoinRequest& request,
+                                                  const CallContext& context) {
   ASSIGN_OR_RETURN(const NamespacePtr found,
                    Find(request.name_space, request.namespace_uid));
-  return JoinOnce(*found, request);
+  ASSIGN_OR_RETURN(JoinReply reply, JoinOnce(*found, request, context));
+  Report(StoreEvent::kWorkerJoined, request.name_space,
+         absl::StrCat("rank ", reply.worker.rank, " (",
+                      Quoted(request.worker_name), ")"));
+  return reply;
 }
 
 absl::StatusOr<KeepAliveReply> MemoryTensorStore::KeepAlive(
-    const KeepAliveRequest& request) {
+    const KeepAliveRequest& request, const CallContext&) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
   return found->KeepAlive(request);
 }
 
-absl::Status MemoryTensorStore::Leave(const LeaveRequest& request) {
+absl::Status MemoryTensorStore::Leave(const LeaveRequest& request,
+                                      const CallContext& context) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
-  return LeaveOnce(*found, request);
+  RETURN_IF_ERROR(LeaveOnce(*found, request, context));
+  Report(StoreEvent::kWorkerLeft, request.name_space,
+         absl::StrCat("rank ", request.worker.rank));
+  return absl::OkStatus();
 }
 
 void MemoryTensorStore::Barrier(BarrierRequest request, CallContext context,

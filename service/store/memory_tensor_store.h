@@ -17,7 +17,6 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "base/alarms.h"
-#include "base/executor.h"
 #include "base/mutex.h"
 #include "kernels/backend.h"
 #include "service/store/byte_budget.h"
@@ -25,7 +24,9 @@
 #include "service/store/device_set.h"
 #include "service/store/memory_budgets.h"
 #include "service/store/namespace.h"
+#include "service/store/namespace_summary.h"
 #include "service/store/staging.h"
+#include "service/store/store_observer.h"
 #include "service/store/tensor_store.h"
 
 namespace tensorkv {
@@ -46,13 +47,17 @@ struct MemoryTensorStoreOptions {
   // Bound on the entries of one call.
   uint32_t max_entries = 100000;
   uint32_t max_namespaces = 1024;
+  // Hears what happens, and outlives the store; may be null.
+  StoreObserver* observer = nullptr;
 };
 
-// Thread-safe. Has the namespace "default" (async, assign) from the start.
+// Thread-safe. Has the namespace "default" (async, assign) from the start. Who
+// has a store of its own may leave out who calls.
 class MemoryTensorStore final : public TensorStore,
                                 public NamespaceAdmin,
                                 public Membership,
-                                public Staging {
+                                public Staging,
+                                public NamespaceSummaries {
  public:
   // `devices`, as DeviceSet takes them, and `alarms` outlive the store and
   // every tensor pulled from it. REQUIRES: each of `devices` but the host has a
@@ -74,32 +79,49 @@ class MemoryTensorStore final : public TensorStore,
             ReplyCallback<PullReply> done) override;
   void PushPull(PushRequest request, CallContext context,
                 ReplyCallback<PullReply> done) override;
-  absl::StatusOr<DeleteReply> Delete(DeleteRequest request) override;
-  absl::StatusOr<ListReply> List(const ListRequest& request) override;
-  absl::StatusOr<StatReply> Stat(const StatRequest& request) override;
+  absl::StatusOr<DeleteReply> Delete(DeleteRequest request,
+                                     const CallContext& context = {}) override;
+  absl::StatusOr<ListReply> List(const ListRequest& request,
+                                 const CallContext& context = {}) override;
+  absl::StatusOr<StatReply> Stat(const StatRequest& request,
+                                 const CallContext& context = {}) override;
 
-  absl::Status CheckInit(const InitRequest& request) override;
-  absl::Status CheckPush(const PushRequest& request) override;
+  absl::Status CheckInit(const InitRequest& request,
+                         const CallContext& context = {}) override;
+  absl::Status CheckPush(const PushRequest& request,
+                         const CallContext& context = {}) override;
   absl::Status Allocate(absl::string_view name_space,
-                        absl::Span<Tensor* const> tensors) override;
+                        absl::Span<Tensor* const> tensors,
+                        const CallContext& context = {}) override;
 
   absl::StatusOr<CreateNamespaceReply> CreateNamespace(
-      const CreateNamespaceRequest& request) override;
+      const CreateNamespaceRequest& request,
+      const CallContext& context = {}) override;
   absl::StatusOr<NamespaceStatus> DescribeNamespace(
-      absl::string_view name_space) override;
-  absl::StatusOr<std::vector<NamespaceStatus>> ListNamespaces() override;
-  absl::Status DeleteNamespace(absl::string_view name_space) override;
-  absl::Status SetRule(const SetRuleRequest& request) override;
-  absl::Status UnsetRule(const UnsetRuleRequest& request) override;
+      absl::string_view name_space, const CallContext& context = {}) override;
+  absl::StatusOr<std::vector<NamespaceStatus>> ListNamespaces(
+      const CallContext& context = {}) override;
+  absl::Status DeleteNamespace(absl::string_view name_space,
+                               const CallContext& context = {}) override;
+  absl::Status SetRule(const SetRuleRequest& request,
+                       const CallContext& context = {}) override;
+  absl::Status UnsetRule(const UnsetRuleRequest& request,
+                         const CallContext& context = {}) override;
   absl::StatusOr<RuleSpec> SetHyperparameters(
-      const SetHyperparametersRequest& request) override;
+      const SetHyperparametersRequest& request,
+      const CallContext& context = {}) override;
 
-  absl::StatusOr<JoinReply> Join(const JoinRequest& request) override;
+  absl::StatusOr<JoinReply> Join(const JoinRequest& request,
+                                 const CallContext& context = {}) override;
   absl::StatusOr<KeepAliveReply> KeepAlive(
-      const KeepAliveRequest& request) override;
-  absl::Status Leave(const LeaveRequest& request) override;
+      const KeepAliveRequest& request,
+      const CallContext& context = {}) override;
+  absl::Status Leave(const LeaveRequest& request,
+                     const CallContext& context = {}) override;
   void Barrier(BarrierRequest request, CallContext context,
                ReplyCallback<BarrierReply> done) override;
+
+  std::vector<NamespaceStatus> Summaries() const override;
 
   // Ends every waiting call with Unavailable; calls that would wait from now
   // on end so too. For shutdown.
@@ -114,10 +136,22 @@ class MemoryTensorStore final : public TensorStore,
  private:
   using NamespacePtr = std::shared_ptr<Namespace>;
 
+  struct Inserted {
+    CreateNamespaceReply reply;
+    bool is_new = false;
+  };
+
   absl::StatusOr<CreateNamespaceReply> MakeNamespace(
       const CreateNamespaceRequest& request);
+  // Adds `created`, unless an existing namespace will do.
+  absl::StatusOr<Inserted> Insert(const CreateNamespaceRequest& request,
+                                  NamespacePtr created)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The context of a call that waits no longer than the store lets it.
   CallContext Bounded(CallContext context) const;
+  // Tells the observer.
+  void Report(StoreEvent event, absl::string_view name_space,
+              absl::string_view detail) const;
   // The namespace of that name, and of that uid unless it is 0.
   // Errors: NotFound · FailedPrecondition (another uid).
   absl::StatusOr<NamespacePtr> Find(absl::string_view name_space,
@@ -127,8 +161,6 @@ class MemoryTensorStore final : public TensorStore,
   const DeviceSet devices_;
   const ServerBudgets budgets_;
   std::atomic<uint64_t> next_epoch_;
-  // Outlives what it runs: its destructor waits for that.
-  Executor executor_;
   const NamespaceEnvironment environment_;
   const uint32_t max_namespaces_;
   // Of calls that are about namespaces.

@@ -25,12 +25,18 @@ constexpr uint64_t kShareOfCallWindow = 64;
 constexpr uint64_t kMinCallWindowBytes = 64 << 10;
 constexpr uint64_t kMaxCallWindowBytes = 64 << 20;
 
-// Values of a device that are copied together for their digests.
+// Less holds hardly a key.
+constexpr uint64_t kMinBudgetBytes = 4096;
+
+// How many keys one turn of the mutex describes.
+constexpr size_t kStatsPerTurn = 1024;
+
+// Values that are read together for their digests.
 constexpr uint64_t kDigestBytes = 64 << 20;
 
-// How many of the first keys' values are copied together: one, whatever its
-// size, or more.
-size_t NumCopiedTogether(absl::Span<const KeyStatus> keys) {
+// How many of the first keys' values are read together: one, whatever its size,
+// or more.
+size_t NumReadTogether(absl::Span<const KeyStatus> keys) {
   uint64_t bytes = keys[0].value_bytes;
   size_t num_keys = 1;
   while (num_keys < keys.size() &&
@@ -66,11 +72,19 @@ absl::StatusOr<std::shared_ptr<Namespace>> Namespace::Create(
                    PushMode::Create(config, workers.get()));
   const uint64_t server_budget = environment.budgets->largest_bytes();
   if (config.budget_bytes > server_budget) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "namespace ", Quoted(name), ": expected a budget of at most ",
-        server_budget, " bytes, the server's, got ", config.budget_bytes));
+    return WithReason(
+        absl::ResourceExhaustedError(absl::StrCat(
+            "namespace ", Quoted(name), ": expected a budget of at most ",
+            server_budget, " bytes, the server's, got ", config.budget_bytes)),
+        Reason::kOverBudget,
+        {{"needed", config.budget_bytes}, {"available", server_budget}});
   }
   if (config.budget_bytes == 0) config.budget_bytes = server_budget;
+  if (config.budget_bytes < std::min(kMinBudgetBytes, server_budget)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "namespace ", Quoted(name), ": expected a budget of at least ",
+        kMinBudgetBytes, " bytes, got ", config.budget_bytes));
+  }
   config.rule = rule.spec();
   mode->FillDefaults(config);
   return std::shared_ptr<Namespace>(new Namespace(
@@ -106,18 +120,21 @@ absl::Status Namespace::NoSuchKey(absl::string_view key) const {
 
 absl::Status Namespace::CheckNumEntries(size_t num_entries) const {
   if (num_entries <= environment_.max_entries) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
-      absl::StrCat("entries of a call: expected at most ",
-                   environment_.max_entries, ", got ", num_entries));
+  return WithReason(absl::ResourceExhaustedError(absl::StrCat(
+                        "entries of a call: expected at most ",
+                        environment_.max_entries, ", got ", num_entries)),
+                    Reason::kLimitReached,
+                    {{"limit", environment_.max_entries}});
 }
 
 absl::StatusOr<bool> Namespace::IsRepeat(
-    const std::optional<CallId>& call_id) const {
+    const Caller& caller, const std::optional<CallId>& call_id) const {
   if (!call_id) return false;
-  return calls_->Knows(*call_id);
+  return calls_->Knows(caller, *call_id);
 }
 
-KeyStatus Namespace::StatusOf(const StoredKey& key) const {
+std::pair<KeyStatus, SharedRule> Namespace::StatusOf(
+    const StoredKey& key) const {
   KeyStatus status;
   status.key = std::string(key.name());
   status.dtype = key.dtype();
@@ -125,9 +142,19 @@ KeyStatus Namespace::StatusOf(const StoredKey& key) const {
   status.version = key.version;
   status.value_bytes = key.value_bytes();
   status.state_bytes = key.rule_state ? key.rule_state->size_bytes() : 0;
-  status.rule = key.rule->spec();
   status.device = std::string(DeviceOf(key).name());
-  return status;
+  return {std::move(status), key.rule};
+}
+
+std::vector<KeyStatus> Namespace::WithRules(
+    std::vector<std::pair<KeyStatus, SharedRule>> statuses) {
+  std::vector<KeyStatus> complete;
+  complete.reserve(statuses.size());
+  for (auto& [status, rule] : statuses) {
+    status.rule = rule->spec();
+    complete.push_back(std::move(status));
+  }
+  return complete;
 }
 
 absl::StatusOr<ListReply> Namespace::List(const ListRequest& request) const {
@@ -141,36 +168,43 @@ absl::StatusOr<ListReply> Namespace::List(const ListRequest& request) const {
     }
   }
   ListReply reply;
-  MutexLock lock(&mutex_);
-  // One more than the page tells whether there is another.
-  std::vector<StoredKey*> keys =
-      keys_.List(request.prefix, request.page_token, page_size + 1);
-  if (keys.size() > page_size) {
-    keys.pop_back();
-    reply.next_page_token = std::string(keys.back()->name());
+  std::vector<std::pair<KeyStatus, SharedRule>> statuses;
+  {
+    MutexLock lock(&mutex_);
+    // One more than the page tells whether there is another.
+    std::vector<StoredKey*> keys =
+        keys_.List(request.prefix, request.page_token, page_size + 1);
+    if (keys.size() > page_size) {
+      keys.pop_back();
+      reply.next_page_token = std::string(keys.back()->name());
+    }
+    statuses.reserve(keys.size());
+    for (const StoredKey* key : keys) statuses.push_back(StatusOf(*key));
   }
-  reply.keys.reserve(keys.size());
-  for (const StoredKey* key : keys) reply.keys.push_back(StatusOf(*key));
+  reply.keys = WithRules(std::move(statuses));
   return reply;
 }
 
 absl::StatusOr<StatReply> Namespace::Stat(const StatRequest& request) {
   RETURN_IF_ERROR(CheckNumEntries(request.keys.size()));
-  StatReply reply;
-  reply.keys.reserve(request.keys.size());
-  {
+  for (const std::string& name : request.keys) RETURN_IF_ERROR(CheckKey(name));
+  std::vector<std::pair<KeyStatus, SharedRule>> statuses;
+  statuses.reserve(request.keys.size());
+  for (auto name = request.keys.begin(); name != request.keys.end();) {
     MutexLock lock(&mutex_);
-    for (const std::string& name : request.keys) {
-      RETURN_IF_ERROR(CheckKey(name));
-      const StoredKey* key = keys_.Find(name);
-      if (key == nullptr) return NoSuchKey(name);
-      reply.keys.push_back(StatusOf(*key));
+    for (size_t i = 0; i < kStatsPerTurn && name != request.keys.end(); ++i) {
+      const StoredKey* key = keys_.Find(*name);
+      if (key == nullptr) return NoSuchKey(*name);
+      statuses.push_back(StatusOf(*key));
+      ++name;
     }
   }
+  StatReply reply = {WithRules(std::move(statuses))};
   if (!request.with_digest) return reply;
   absl::Span<KeyStatus> rest = absl::MakeSpan(reply.keys);
   while (!rest.empty()) {
-    const size_t num_keys = is_on_host_ ? rest.size() : NumCopiedTogether(rest);
+    RETURN_IF_ERROR(CheckIsWanted(CallContext()));
+    const size_t num_keys = NumReadTogether(rest);
     RETURN_IF_ERROR(AddDigests(rest.first(num_keys)));
     rest.remove_prefix(num_keys);
   }
@@ -206,17 +240,12 @@ absl::Status Namespace::AddDigests(absl::Span<KeyStatus> keys) {
   return absl::OkStatus();
 }
 
-NamespaceStatus Namespace::Describe() const {
+NamespaceStatus Namespace::Numbers(const WaitStatus& attempts) const {
   NamespaceStatus status;
   status.name = name_;
   status.uid = uid_;
-  status.config = config_;
   status.memory = memory_.used();
   status.device_memory = memory_.used_on_gpus();
-  const WaitStatus attempts = calls_->waits();
-  MutexLock lock(&mutex_);
-  status.rules = bindings_->List();
-  status.config.rule = status.rules.back().rule;
   status.revision = revision_;
   status.num_keys = keys_.size();
   status.updates_applied = updates_applied_;
@@ -226,14 +255,32 @@ NamespaceStatus Namespace::Describe() const {
   status.calls_waiting = waits_.num_parked() + attempts.calls_waiting;
   status.waits.assign(waits_.statuses().begin(), waits_.statuses().end());
   status.waits[static_cast<size_t>(attempts.reason)] = attempts;
-  status.workers = workers_->List(environment_.alarms->Now());
-  status.live_workers = static_cast<uint32_t>(
-      std::ranges::count_if(status.workers, &WorkerStatus::is_live));
+  status.live_workers = workers_->num_live();
   status.lease_expirations = workers_->num_expirations();
   status.contributions_late = contributions_late_;
   status.contributions_duplicate = contributions_duplicate_;
   status.contributions_fenced = contributions_fenced_;
   status.slowest_lag = workers_->max_step() - workers_->slowest_step();
+  return status;
+}
+
+NamespaceStatus Namespace::Describe() const {
+  const WaitStatus attempts = calls_->waits();
+  std::vector<RuleBinding> rules = bindings()->List();
+  MutexLock lock(&mutex_);
+  NamespaceStatus status = Numbers(attempts);
+  status.config = config_;
+  status.rules = std::move(rules);
+  status.config.rule = status.rules.back().rule;
+  status.workers = workers_->List(environment_.alarms->Now());
+  return status;
+}
+
+NamespaceStatus Namespace::Summarize() const {
+  const WaitStatus attempts = calls_->waits();
+  MutexLock lock(&mutex_);
+  NamespaceStatus status = Numbers(attempts);
+  status.config.budget_bytes = config_.budget_bytes;
   return status;
 }
 

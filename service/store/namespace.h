@@ -21,17 +21,19 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "base/alarms.h"
-#include "base/executor.h"
 #include "base/mutex.h"
+#include "base/task_pool.h"
 #include "kernels/backend.h"
 #include "service/store/byte_budget.h"
 #include "service/store/call_window.h"
 #include "service/store/device_set.h"
 #include "service/store/key_table.h"
 #include "service/store/memory_budgets.h"
+#include "service/store/names.h"
 #include "service/store/owed_steps.h"
 #include "service/store/push_mode.h"
 #include "service/store/rule_bindings.h"
+#include "service/store/store_observer.h"
 #include "service/store/stored_key.h"
 #include "service/store/tensor_store.h"
 #include "service/store/update_pass.h"
@@ -44,10 +46,13 @@ namespace tensorkv {
 struct NamespaceEnvironment {
   const DeviceSet* devices = nullptr;
   Alarms* alarms = nullptr;
-  Executor* executor = nullptr;
+  // Runs what takes long, by namespace.
+  std::shared_ptr<TaskPool> pool;
   const ServerBudgets* budgets = nullptr;
   // Gives every worker of the server an epoch of its own; never 0.
   std::atomic<uint64_t>* next_epoch = nullptr;
+  // Hears what happens; may be null.
+  StoreObserver* observer = nullptr;
   absl::Duration max_wait;
   absl::Duration min_lease;
   absl::Duration max_lease;
@@ -60,8 +65,8 @@ struct NamespaceEnvironment {
 // One mutex guards all metadata, so that a call over many keys is checked and
 // takes effect at one moment, and a pull sees one moment of all its keys.
 // Elements are never read or written under it: updates run outside, in order
-// per key. The thread that finds a key idle runs its own update; what was
-// pushed meanwhile runs on the executor
+// per key. The thread that finds a key idle runs its own update if that is a
+// small one; large ones, and what was pushed meanwhile, run on the pool
 // (docs/decisions/0003-one-lock-per-namespace.md).
 class Namespace : public std::enable_shared_from_this<Namespace> {
  public:
@@ -70,7 +75,8 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
       const std::string& name, NamespaceConfig config,
       const NamespaceEnvironment& environment);
 
-  absl::StatusOr<InitReply> Init(InitRequest request);
+  void Init(InitRequest request, CallContext context,
+            ReplyCallback<InitReply> done);
   void Push(PushRequest request, const CallContext& context,
             ReplyCallback<PushReply> done);
   // The same; `names` takes the names of the entries once the push is in.
@@ -90,11 +96,14 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
                ReplyCallback<BarrierReply> done);
 
   // As in Staging.
-  absl::Status CheckInit(const InitRequest& request) const;
-  absl::Status CheckPush(const PushRequest& request);
+  absl::Status CheckInit(const InitRequest& request,
+                         const Caller& caller) const;
+  absl::Status CheckPush(const PushRequest& request, const Caller& caller);
   absl::Status Allocate(absl::Span<Tensor* const> tensors) const;
 
   NamespaceStatus Describe() const;
+  // As in NamespaceSummaries.
+  NamespaceStatus Summarize() const;
   absl::Status SetRule(const SetRuleRequest& request);
   absl::Status UnsetRule(const UnsetRuleRequest& request);
   absl::StatusOr<RuleSpec> SetHyperparameters(
@@ -119,9 +128,21 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   // What a change of a rule has made for a key.
   struct NewState {
     KeyPtr key;  // stays, so that its address is no other key's
+    SharedRule rule;
     RefPtr<RuleState> state;
   };
-  using NewStates = absl::flat_hash_map<const StoredKey*, NewState>;
+  // A change of rules on its way.
+  struct RuleChange {
+    // Null if the pattern is unbound: its keys get those of `bindings`.
+    SharedRule rule;
+    // That of the same pattern before, if it had one.
+    const UpdateRule* present = nullptr;
+    Glob glob;
+    // After the change.
+    std::shared_ptr<const RuleBindings> bindings;
+    // What goes, goes without the mutex.
+    absl::flat_hash_map<const StoredKey*, NewState> states;
+  };
 
   // The calls that may wait.
   class PullCall;
@@ -168,6 +189,10 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
     std::vector<std::unique_ptr<Rounds>> removed_rounds;
     std::vector<ClosedRounds> dropped_rounds;
     std::vector<std::unique_ptr<std::list<PendingUpdate>>> dropped_updates;
+    // For the observer.
+    std::vector<std::string> lost_workers;
+    std::string failed_round;  // the first one
+    uint64_t num_failed_rounds = 0;
   };
 
   // Open rounds that have gone with their keys, by the keys' names.
@@ -180,6 +205,12 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   using Folds = std::vector<FoldOfKey>;
 
   static constexpr size_t kMinGracesToSweep = 64;
+
+  // What a call may do on the thread that it comes on, which others need too:
+  // 1 MiB is read and written in about 0.1 ms, and a pattern is matched with a
+  // key of 1 KiB in 3 us at most.
+  static constexpr uint64_t kMaxBytesInline = 1 << 20;
+  static constexpr size_t kMaxMatchesInline = 256;
 
   // A round whose grace time has begun.
   struct OpenedRound {
@@ -196,6 +227,10 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   struct Work {
     UpdatePass updates;
     Folds folds;
+
+    bool empty() const { return updates.empty() && folds.empty(); }
+    // What is read and written.
+    uint64_t size_bytes() const;
   };
 
   // A push on its way into the store.
@@ -229,13 +264,23 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
 
   // namespace_init.cc
   absl::Status CheckFields(const InitRequest& request) const;
+  absl::StatusOr<InitReply> InitNow(InitRequest request,
+                                    const CallContext& context);
+  // Makes the keys that are missing in `keys` and, unless rules or other keys
+  // have changed meanwhile, inserts them.
+  absl::StatusOr<std::optional<InitReply>> TryInit(InitRequest& request,
+                                                   const CallContext& context,
+                                                   std::vector<KeyPtr>& keys);
+  // Whether a call that takes long is still wanted.
+  absl::Status CheckIsWanted(const CallContext& context) const;
   // Which entries the call must create. Errors: AlreadyExists,
   // FailedPrecondition.
   absl::StatusOr<std::vector<bool>> EntriesToCreate(
       const InitRequest& request) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Makes the keys that are `wanted` and missing; gives all keys the rules of
   // `bindings`, with their states.
-  absl::Status MakeKeys(InitRequest& request, const std::vector<bool>& wanted,
+  absl::Status MakeKeys(InitRequest& request, const CallContext& context,
+                        const std::vector<bool>& wanted,
                         const RuleBindings& bindings,
                         std::vector<KeyPtr>& keys);
   absl::StatusOr<KeyPtr> MakeKey(const InitEntry& entry);
@@ -258,8 +303,9 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
                                 const UpdateRule& rule);
   // Finds the rules of new keys. Not under the mutex: matching many patterns
   // takes time.
-  static absl::Status FindRules(const RuleBindings& bindings,
-                                absl::Span<const KeyPtr> keys);
+  absl::Status FindRules(const RuleBindings& bindings,
+                         const CallContext& context,
+                         absl::Span<const KeyPtr> keys) const;
   // Chooses the devices of new keys, which have their rules.
   void PlaceKeys(const InitRequest& request,
                  absl::Span<const KeyPtr> keys) const;
@@ -270,6 +316,9 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
                        const std::vector<bool>& wanted,
                        absl::Span<const KeyPtr> keys, Replies& replies)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Ends the pulls that cannot be answered without that key, which goes.
+  void EndPullsOf(const StoredKey& key, Replies& replies)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Takes a key out of the table, with its rounds, which nobody owes any more;
   // adds them to `ended` if any is open.
   void RemoveKey(absl::string_view key, RoundsOfKeys& ended, Replies& replies)
@@ -279,16 +328,20 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   // Whether there is room for staging and, unless the call was made before, for
   // the bytes that `check` finds it to need.
   absl::Status CheckUnlessRepeat(
-      const std::optional<CallId>& call_id, uint64_t staging_bytes,
+      const Caller& caller, const std::optional<CallId>& call_id,
+      uint64_t staging_bytes,
       absl::FunctionRef<absl::StatusOr<BytesNeeded>()> check) const;
   absl::StatusOr<BytesNeeded> BytesFor(const InitRequest& request) const;
   absl::StatusOr<BytesNeeded> BytesFor(const PushRequest& request);
   // Of its device, besides memory that it has, or that staging will give it.
-  uint64_t BytesOfNewKey(const InitEntry& entry, const UpdateRule& rule) const;
+  uint64_t BytesOfNewValue(const Tensor& tensor) const;
   static uint64_t StateBytesOf(const Tensor& tensor, const UpdateRule& rule);
 
   // namespace_push.cc
   absl::Status CheckFields(const PushRequest& request) const;
+  // A push whose fields are right and that need not be held.
+  void PushNow(PushRequest request, const CallContext& context,
+               std::vector<PullEntry>* names, ReplyCallback<PushReply> done);
   absl::Status HoldContributions(Admission& admission);
   // What a push must reserve for the tensor: nothing where its memory is
   // counted already or not there yet.
@@ -350,8 +403,10 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   // that need it.
   void EnqueueRounds(StoredKey& key, PendingUpdates updates, Work& work,
                      Replies& replies) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Runs the work here if it is little, else on the pool.
   void Run(Work work);
-  // Runs the updates, and leaves what was pushed meanwhile to the executor: no
+  void RunHere(Work work);
+  // Runs the updates, and leaves what was pushed meanwhile to the pool: no
   // caller works for others without end.
   void RunUpdates(UpdatePass updates);
   // Runs the next update of each key. REQUIRES: is_updating was left set.
@@ -413,7 +468,9 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   // The same with the mutex held: whether the call waits.
   bool EndOrPark(const WaitingCallPtr& call, Replies& replies)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Park(const WaitingCallPtr& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Errors: ResourceExhausted (no room for what the call keeps) · no_waits_.
+  absl::Status Park(const WaitingCallPtr& call)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Ends the call; its answer is there.
   void Finish(const WaitingCallPtr& call, Replies& replies)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -427,6 +484,8 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndWait(const WaitingCallPtr& call, absl::StatusCode code);
   void Send(Replies replies);
+  // Tells the observer.
+  void Report(const Replies& replies) const;
 
   // namespace_members.cc
   static WorkerGroupOptions GroupOptionsOf(
@@ -472,9 +531,9 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   void SweepGraces() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SendLater(Replies replies);
   void RunLater(Work work);
-  // Has the executor run `task`, unless the store is ending: then it may be
-  // gone. For threads that the store does not wait for.
-  bool Submit(Executor::Task task);
+  // Has the pool run `task`, unless the store has ended: then nobody can see
+  // what it would do.
+  bool Submit(TaskPool::Task&& task);
   // Reserves and makes place for the member of that rank.
   absl::Status MakePlace(uint32_t rank) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -501,30 +560,36 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   // them next.
   absl::Status Bind(absl::string_view pattern, SharedRule rule)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(rules_mutex_);
-  // The keys that a rule of `pattern` governs, which now has the rule
-  // `present`.
-  std::vector<KeyPtr> GovernedKeys(absl::string_view pattern,
-                                   const UpdateRule* present) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Makes the states of those keys that have none in `states`.
-  using RuleOfKey = absl::FunctionRef<const SharedRule&(const StoredKey&)>;
-  absl::Status AddStates(absl::Span<const KeyPtr> keys, RuleOfKey rule_of,
-                         NewStates& states);
+  // Makes the new states of all keys that the change is for.
+  absl::Status PrepareKeys(RuleChange& change);
+  // The same for those that have come since; then new keys have the rules of
+  // the change.
+  absl::Status PrepareNewKeys(RuleChange& change);
+  // Makes the states of those keys that the change is for and that have none
+  // yet.
+  absl::Status AddStates(absl::Span<const KeyPtr> keys, RuleChange& change);
   static void SetRuleOf(StoredKey& key, const SharedRule& rule,
                         RefPtr<RuleState>& state);
-  KeyStatus StatusOf(const StoredKey& key) const
+  // But for the rules, which are copied without the mutex: WithRules.
+  std::pair<KeyStatus, SharedRule> StatusOf(const StoredKey& key) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  static std::vector<KeyStatus> WithRules(
+      std::vector<std::pair<KeyStatus, SharedRule>> statuses);
   absl::Status AddDigests(absl::Span<KeyStatus> keys);
 
   Backend& DeviceOf(const StoredKey& key) const {
     return (*environment_.devices)[key.device];
   }
 
+  // What is there to count.
+  NamespaceStatus Numbers(const WaitStatus& attempts) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status NoSuchKey(absl::string_view key) const;
   absl::Status CheckNumEntries(size_t num_entries) const;
   // Whether the call has been made, or is being made, as far as one knows
   // before its turn. Errors: those of CallWindow::Knows.
-  absl::StatusOr<bool> IsRepeat(const std::optional<CallId>& call_id) const;
+  absl::StatusOr<bool> IsRepeat(const Caller& caller,
+                                const std::optional<CallId>& call_id) const;
 
   const std::string name_;
   const uint64_t uid_;
@@ -544,7 +609,10 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   KeyTable keys_ ABSL_GUARDED_BY(mutex_);
   // Replaced as a whole, so that it can be read without the mutex.
   std::shared_ptr<const RuleBindings> bindings_ ABSL_GUARDED_BY(mutex_);
+  // While rules change: the keys that have come since that began.
+  std::optional<std::vector<KeyPtr>> keys_made_ ABSL_GUARDED_BY(mutex_);
   Waits waits_ ABSL_GUARDED_BY(mutex_);
+  KeyWatches watches_ ABSL_GUARDED_BY(mutex_);
   // Not OK: no call waits any more.
   absl::Status no_waits_ ABSL_GUARDED_BY(mutex_);
   // Those that have open rounds, or rounds that workers owe.

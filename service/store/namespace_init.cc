@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
@@ -12,6 +13,9 @@
 namespace tensorkv {
 namespace {
 
+// How often an Init finds the rules of its keys while others change them.
+constexpr int kMaxTurnsOfChangingRules = 3;
+
 // Whether there is a key for each entry that is wanted.
 bool Covers(absl::Span<const RefPtr<StoredKey>> keys,
             const std::vector<bool>& wanted) {
@@ -23,33 +27,77 @@ bool Covers(absl::Span<const RefPtr<StoredKey>> keys,
 
 }  // namespace
 
-absl::StatusOr<InitReply> Namespace::Init(InitRequest request) {
+void Namespace::Init(InitRequest request, CallContext context,
+                     ReplyCallback<InitReply> done) {
+  uint64_t bytes = 0;
+  for (const InitEntry& entry : request.entries) {
+    bytes = SumOfBytes(bytes, entry.tensor.size_bytes());
+  }
+  const size_t num_matches =
+      request.entries.size() * bindings()->num_patterns();
+  TaskPool::Task init =
+      [self = shared_from_this(), request = std::move(request),
+       context = std::move(context), done = std::move(done)]() mutable {
+        // In two steps: what was not taken of the request goes before the
+        // caller hears of the end.
+        absl::StatusOr<InitReply> reply =
+            self->InitNow(std::move(request), context);
+        std::move(done)(std::move(reply));
+      };
+  const bool takes_long =
+      bytes > kMaxBytesInline || num_matches > kMaxMatchesInline;
+  if (!takes_long || !Submit(std::move(init))) std::move(init)();
+}
+
+absl::StatusOr<InitReply> Namespace::InitNow(InitRequest request,
+                                             const CallContext& context) {
   RETURN_IF_ERROR(CheckFields(request));
   // What one turn has made, the next one keeps.
   std::vector<KeyPtr> keys(request.entries.size());
-  for (;;) {
-    std::vector<bool> wanted;
-    std::shared_ptr<const RuleBindings> bindings;
-    {
-      MutexLock lock(&mutex_);
-      ASSIGN_OR_RETURN(wanted, EntriesToCreate(request));
-      bindings = bindings_;
-    }
-    RETURN_IF_ERROR(MakeKeys(request, wanted, *bindings, keys));
-
-    Replies replies;
-    InitReply reply;
-    {
-      MutexLock lock(&mutex_);
-      ASSIGN_OR_RETURN(const std::vector<bool> wanted_now,
-                       EntriesToCreate(request));
-      // The rules have changed, or a key that was to be kept was deleted.
-      if (bindings != bindings_ || !Covers(keys, wanted_now)) continue;
-      reply = InsertKeys(request, wanted_now, keys, replies);
-    }
-    Send(std::move(replies));
-    return reply;
+  std::optional<MutexLock> rules_stay;
+  for (int turn = 0;; ++turn) {
+    // Rules may change faster than those of all the keys can be found.
+    if (turn == kMaxTurnsOfChangingRules) rules_stay.emplace(&rules_mutex_);
+    ASSIGN_OR_RETURN(std::optional<InitReply> reply,
+                     TryInit(request, context, keys));
+    if (reply) return *std::move(reply);
   }
+}
+
+absl::StatusOr<std::optional<InitReply>> Namespace::TryInit(
+    InitRequest& request, const CallContext& context,
+    std::vector<KeyPtr>& keys) {
+  std::vector<bool> wanted;
+  std::shared_ptr<const RuleBindings> bindings;
+  {
+    MutexLock lock(&mutex_);
+    ASSIGN_OR_RETURN(wanted, EntriesToCreate(request));
+    bindings = bindings_;
+  }
+  RETURN_IF_ERROR(MakeKeys(request, context, wanted, *bindings, keys));
+
+  Replies replies;
+  InitReply reply;
+  {
+    MutexLock lock(&mutex_);
+    ASSIGN_OR_RETURN(const std::vector<bool> wanted_now,
+                     EntriesToCreate(request));
+    // The rules have changed, or a key that was to be kept was deleted.
+    if (bindings != bindings_ || !Covers(keys, wanted_now)) {
+      return std::nullopt;
+    }
+    reply = InsertKeys(request, wanted_now, keys, replies);
+  }
+  Send(std::move(replies));
+  return reply;
+}
+
+absl::Status Namespace::CheckIsWanted(const CallContext& context) const {
+  if (context.cancellation && context.cancellation->is_cancelled()) {
+    return absl::CancelledError("the caller has given up");
+  }
+  MutexLock lock(&mutex_);
+  return no_waits_;
 }
 
 absl::Status Namespace::CheckFields(const InitRequest& request) const {
@@ -74,15 +122,17 @@ absl::StatusOr<std::vector<bool>> Namespace::EntriesToCreate(
     const StoredKey* key = keys_.Find(entry.key);
     if (key == nullptr) continue;
     if (request.on_existing == OnExisting::kFail) {
-      return absl::AlreadyExistsError(
-          absl::StrCat("key ", Quoted(entry.key), " exists already"));
+      return WithReason(absl::AlreadyExistsError(absl::StrCat(
+                            "key ", Quoted(entry.key), " exists already")),
+                        Reason::kKeyExists, {{"key", entry.key}});
     }
     if (key->dtype() != entry.tensor.dtype() ||
         !key->HasShape(entry.tensor.shape())) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("key ", Quoted(entry.key), ": expected ",
-                       Description(key->dtype(), key->shape()),
-                       " to keep, got ", entry.tensor.Description()));
+      return WithReason(absl::FailedPreconditionError(absl::StrCat(
+                            "key ", Quoted(entry.key), ": expected ",
+                            Description(key->dtype(), key->shape()),
+                            " to keep, got ", entry.tensor.Description())),
+                        Reason::kExistsDifferently, {{"key", entry.key}});
     }
     wanted[i] = false;
   }
@@ -91,6 +141,7 @@ absl::StatusOr<std::vector<bool>> Namespace::EntriesToCreate(
 
 // All is checked and has its memory before the first element is copied.
 absl::Status Namespace::MakeKeys(InitRequest& request,
+                                 const CallContext& context,
                                  const std::vector<bool>& wanted,
                                  const RuleBindings& bindings,
                                  std::vector<KeyPtr>& keys) {
@@ -100,7 +151,7 @@ absl::Status Namespace::MakeKeys(InitRequest& request,
     ASSIGN_OR_RETURN(made[i], MakeKey(request.entries[i]));
     keys[i] = made[i];
   }
-  RETURN_IF_ERROR(FindRules(bindings, keys));
+  RETURN_IF_ERROR(FindRules(bindings, context, keys));
   PlaceKeys(request, made);
   RETURN_IF_ERROR(MakeStates(keys));
   RETURN_IF_ERROR(MakeValues(request, made));
@@ -203,10 +254,19 @@ void Namespace::PlaceKeys(const InitRequest& request,
 }
 
 absl::Status Namespace::FindRules(const RuleBindings& bindings,
-                                  absl::Span<const KeyPtr> keys) {
+                                  const CallContext& context,
+                                  absl::Span<const KeyPtr> keys) const {
+  std::vector<absl::string_view> names;
+  for (const KeyPtr& key : keys) {
+    if (key) names.push_back(key->name());
+  }
+  ASSIGN_OR_RETURN(
+      const std::vector<const SharedRule*> rules,
+      bindings.Find(names, [&] { return CheckIsWanted(context); }));
+  auto rule = rules.begin();
   for (const KeyPtr& key : keys) {
     if (!key) continue;
-    key->rule = bindings.Find(key->name());
+    key->rule = **rule++;
     RETURN_IF_ERROR(CheckRule(key->name(), key->dtype(), *key->rule));
   }
   return absl::OkStatus();
@@ -247,6 +307,7 @@ InitReply Namespace::InsertKeys(const InitRequest& request,
     if (existing != nullptr) {
       // Above every version that updates under way will report.
       keys[i]->version = existing->version + existing->num_updates_ahead() + 1;
+      watches_.Move(existing, keys[i].get());
       RemoveKey(name, ended, replies);
     } else {
       keys[i]->version = version_floor_ + 1;
@@ -254,6 +315,7 @@ InitReply Namespace::InsertKeys(const InitRequest& request,
     ++revision_;
     reply.versions.push_back(keys[i]->version);
     keys_.Insert(keys[i]);
+    if (keys_made_) keys_made_->push_back(keys[i]);
   }
   EndPullsOfRounds(
       ended,
@@ -267,6 +329,17 @@ InitReply Namespace::InsertKeys(const InitRequest& request,
       replies);
   for (const InitEntry& entry : request.entries) Wake(entry.key, replies);
   return reply;
+}
+
+void Namespace::EndPullsOf(const StoredKey& key, Replies& replies) {
+  while (KeyWatches::Watch* const watch = watches_.Find(&key)) {
+    const WaitingCallPtr call = watch->call->shared_from_this();
+    watches_.Remove(watch);
+    if (call->is_finished) continue;
+    waits_.Remove(call);
+    call->Fail(NoSuchKey(key.name()));
+    Finish(call, replies);
+  }
 }
 
 void Namespace::RemoveKey(absl::string_view name, RoundsOfKeys& ended,
@@ -299,6 +372,7 @@ absl::StatusOr<DeleteReply> Namespace::Delete(const DeleteRequest& request) {
     for (const std::string& key : request.keys) {
       StoredKey* const existing = keys_.Find(key);
       if (existing == nullptr) continue;
+      EndPullsOf(*existing, replies);
       version_floor_ = std::max(
           version_floor_, existing->version + existing->num_updates_ahead());
       RemoveKey(key, ended, replies);

@@ -95,10 +95,16 @@ absl::StatusOr<JoinReply> Namespace::Admit(const JoinRequest& request) {
                                   request.replaces_epoch, mode_->StepOfJoiner(),
                                   environment_.alarms->Now()));
   WatchLeases();
+  // A new process does not have what its former self has pushed ahead; it goes
+  // on where a round may yet fail that is to be pushed again.
+  Step next_step = mode_->NextStepOf(worker.rank);
+  for (const StoredKey* key : busy_keys_) {
+    while (key->rounds->Awaits(worker.rank, next_step - 1)) --next_step;
+  }
   return JoinReply{.worker = worker,
                    .num_workers = workers_->num_workers(),
                    .lease = request.lease,
-                   .next_step = mode_->NextStepOf(worker.rank)};
+                   .next_step = next_step};
 }
 
 absl::StatusOr<KeepAliveReply> Namespace::KeepAlive(
@@ -267,6 +273,9 @@ void Namespace::Lose(absl::Span<const uint32_t> ranks, Replies& replies) {
         Reason::kWorkerLost, {{"ranks", absl::StrJoin(ranks, ",")}});
   };
   std::vector<std::pair<StoredKey*, Step>> failed;
+  for (const uint32_t rank : ranks) {
+    replies.lost_workers.push_back(workers_->DescribeLoss(rank));
+  }
   if (config_.on_worker_loss == OnWorkerLoss::kFail) {
     for (StoredKey* key : busy_keys_) {
       const std::optional<Step> step = key->rounds->FirstWithout(ranks);
@@ -377,16 +386,14 @@ void Namespace::SendLater(Replies replies) {
 }
 
 void Namespace::RunLater(Work work) {
-  if (work.updates.empty() && work.folds.empty()) return;
+  if (work.empty()) return;
   Submit([self = shared_from_this(), work = std::move(work)]() mutable {
-    self->Run(std::move(work));
+    self->RunHere(std::move(work));
   });
 }
 
-bool Namespace::Submit(Executor::Task task) {
-  MutexLock lock(&mutex_);
-  if (no_waits_.ok()) environment_.executor->Submit(std::move(task));
-  return no_waits_.ok();
+bool Namespace::Submit(TaskPool::Task&& task) {
+  return environment_.pool->Submit(name_, std::move(task));
 }
 
 absl::Status Namespace::MakePlace(uint32_t rank) {

@@ -1,4 +1,5 @@
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -35,9 +36,11 @@ absl::Status CheckReplyBytes(const PullReply& reply, uint64_t max_bytes) {
   uint64_t bytes = 0;
   for (const Value& value : reply.values) bytes += value.tensor.size_bytes();
   if (bytes <= max_bytes) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
-      absl::StrCat("values of the reply: expected at most ", max_bytes,
-                   " bytes, got ", bytes, "; pull fewer keys in one call"));
+  return WithReason(
+      absl::ResourceExhaustedError(
+          absl::StrCat("values of the reply: expected at most ", max_bytes,
+                       " bytes, got ", bytes, "; pull fewer keys in one call")),
+      Reason::kReplyTooLarge, {{"needed", bytes}, {"available", max_bytes}});
 }
 
 }  // namespace
@@ -53,11 +56,22 @@ class Namespace::PullCall final : public WaitingCall {
         namespace_(*name_space),
         request_(std::move(request)),
         reached_(reached),
-        done_(std::move(done)) {}
+        done_(std::move(done)) {
+    for (const PullEntry& entry : request_.entries) {
+      size_bytes_ += kEntryOverheadBytes + entry.key.capacity();
+    }
+  }
+
+  // Whether watching all keys would hold the mutex for long.
+  bool is_large() const { return request_.entries.size() > kWatchesPerTurn; }
+  // One turn of what a large call does before Start: looks whether it must wait
+  // and, if so, watches some more of its keys. False after the last turn.
+  bool WatchMore();
 
   bool CanEnd() override;
   absl::Status Missing() const override;
   void Fail(const absl::Status& status) override { answer_ = status; }
+  uint64_t size_bytes() const override { return size_bytes_; }
   void Finish() override;
   void Send() override;
 
@@ -66,40 +80,85 @@ class Namespace::PullCall final : public WaitingCall {
   absl::string_view AwaitedAmong(const RoundsOfKeys& rounds) const;
 
  private:
+  // Besides its name: the entry, a watch, a pin, a value of the reply.
+  static constexpr uint64_t kEntryOverheadBytes =
+      sizeof(PullEntry) + sizeof(KeyWatches::Watch) + sizeof(KeyPtr) +
+      sizeof(Value);
+  // How many keys one turn of the mutex is for.
+  static constexpr size_t kWatchesPerTurn = 1024;
+  // Keys of the call that come and go again and again cannot have it look at
+  // all the others without end.
+  static constexpr int kMaxLooks = 16;
+
   // Whether the caller may read, and owes no step of what it reads.
   absl::Status CheckCaller() const;
-  bool MustWait(const StoredKey& key) const;
-  bool IsReadable(const StoredKey& key, const PullEntry& entry) const;
-  // Whether all entries from `begin` on can be read now; their values are added
-  // to `reply` unless it is null. If not, position_ is at the first that
-  // cannot. Errors: NotFound.
-  absl::StatusOr<bool> ReadFrom(size_t begin, PullReply* reply);
-  absl::Status CheckAllExist() const;
-  // Whether the call need not wait any longer.
+  bool MustWait(const StoredKey& key) const {
+    return request_.worker &&
+           namespace_.mode_->MustWait(key, request_.worker->rank, reached_);
+  }
+  // Whether the key is as the entry wants it, but for an update under way.
+  bool IsReached(const StoredKey* key, const PullEntry& entry) const {
+    return key != nullptr && key->version >= entry.min_version &&
+           !MustWait(*key);
+  }
+  // Whether the call need not wait any longer. A call looks at all entries when
+  // it begins, then waits for one after the other, and looks at all again when
+  // it has come to the end: that takes constant time per wake, in the mean.
   absl::StatusOr<bool> Attempt(PullReply& reply);
+  // Moves position_ on to the next entry that is to be waited for; false if
+  // there is none.
+  absl::StatusOr<bool> WaitsForNext();
+  // Whether all entries can be read at this moment, into `reply`. If not,
+  // position_ is at one that cannot.
+  absl::StatusOr<bool> ReadAll(PullReply& reply);
+  // Has the call wait for the entry at `position`. Errors: NotFound.
+  absl::Status WaitFor(size_t position, const StoredKey* key);
   // What an entry waits for.
   WaitReason ReasonToWait(const PullEntry& entry) const;
   absl::Status Missing(const PullEntry& entry) const;
+  // Has the call end when one of its next keys goes. Errors: NotFound.
+  absl::Status WatchNext();
+  // Ends some of these watches.
+  void UnwatchNext();
   // Keeps the values of all the call's keys readable, so that one that waits
   // for updates of several busy keys waits for no more than one of each.
   void Pin();
+  void Unpin();
 
   Namespace& namespace_;
-  const PullRequest request_;
+  PullRequest request_;
   // A worker waits for what it had contributed before its call, not for what
   // it contributes meanwhile.
   const Step reached_;
+  uint64_t size_bytes_ = kOverheadBytes;
   ReplyCallback<PullReply> done_;
+  bool has_answer_ = false;
   absl::StatusOr<PullReply> answer_;
   // Where the values of the answer are, unless that is the host.
   std::vector<DeviceIndex> devices_;
-  // The first entry that was not ready when last looked at.
+  // What is waited for; the entries before were reached once.
   size_t position_ = 0;
-  // Keys whose num_pulls_pinning counts this call.
+  int num_looks_ = 0;
+  // Keys whose num_pulls_pinning counts this call: none unless it waits for
+  // nothing but updates under way.
   std::vector<KeyPtr> pinned_;
+  // By entry, unless it may wait for keys to appear.
+  std::vector<KeyWatches::Watch> watches_;
 };
 
+bool Namespace::PullCall::WatchMore() {
+  has_answer_ = num_looks_ == 0 && CanEnd();
+  if (has_answer_ || request_.wait_for_keys) return false;
+  if (absl::Status status = WatchNext(); !status.ok()) {
+    answer_ = std::move(status);
+    has_answer_ = true;
+    return false;
+  }
+  return watches_.size() < request_.entries.size();
+}
+
 bool Namespace::PullCall::CanEnd() {
+  if (has_answer_) return true;
   PullReply reply;
   const absl::StatusOr<bool> is_ready = Attempt(reply);
   if (!is_ready.ok()) {
@@ -149,74 +208,109 @@ absl::StatusOr<bool> Namespace::PullCall::Attempt(PullReply& reply) {
   RETURN_IF_ERROR(CheckCaller());
   awaited_step = request_.worker ? namespace_.AwaitedStep(reached_) : 0;
   if (awaited_step > 0) return false;
-  // Entries before position_ were ready once; the others first, then all again,
-  // so that the answer is of one moment.
-  if (position_ > 0) {
-    ASSIGN_OR_RETURN(const bool is_ready, ReadFrom(position_, nullptr));
-    if (!is_ready) return false;
+  if (num_looks_ > 0) {
+    ASSIGN_OR_RETURN(const bool waits, WaitsForNext());
+    if (waits) return false;
   }
-  reply.values.reserve(request_.entries.size());
-  devices_.clear();
-  if (!namespace_.is_on_host_) devices_.reserve(request_.entries.size());
-  return ReadFrom(0, &reply);
+  if (++num_looks_ > kMaxLooks) {
+    return absl::UnavailableError(
+        "keys of the pull came and went again and again while it waited");
+  }
+  return ReadAll(reply);
 }
 
-absl::StatusOr<bool> Namespace::PullCall::ReadFrom(size_t begin,
-                                                   PullReply* reply) {
+absl::StatusOr<bool> Namespace::PullCall::WaitsForNext() {
   const std::vector<PullEntry>& entries = request_.entries;
-  for (size_t i = begin; i < entries.size(); ++i) {
+  for (size_t i = position_; i < entries.size(); ++i) {
     const StoredKey* key = namespace_.keys_.Find(entries[i].key);
-    if (key != nullptr && IsReadable(*key, entries[i])) {
-      if (reply != nullptr) {
-        reply->values.push_back({key->version, key->ToTensor()});
-        if (!namespace_.is_on_host_) devices_.push_back(key->device);
-      }
-      continue;
-    }
-    position_ = i;
-    if (key == nullptr && !request_.wait_for_keys) {
-      return namespace_.NoSuchKey(entries[i].key);
-    }
-    // A wait that cannot end well does not begin.
-    if (!request_.wait_for_keys) RETURN_IF_ERROR(CheckAllExist());
-    if (key != nullptr && key->value_is_changing) Pin();
-    return false;
+    const bool is_reached = IsReached(key, entries[i]);
+    // A key that is pinned has at most the update that was under way then.
+    if (is_reached && (pinned_.empty() || !key->value_is_changing)) continue;
+    if (!is_reached) Unpin();
+    RETURN_IF_ERROR(WaitFor(i, key));
+    return true;
   }
-  return true;
+  return false;
 }
 
-bool Namespace::PullCall::MustWait(const StoredKey& key) const {
-  return request_.worker &&
-         namespace_.mode_->MustWait(key, request_.worker->rank, reached_);
-}
-
-bool Namespace::PullCall::IsReadable(const StoredKey& key,
-                                     const PullEntry& entry) const {
-  return key.version >= entry.min_version && !key.value_is_changing &&
-         !MustWait(key);
-}
-
-absl::Status Namespace::PullCall::CheckAllExist() const {
-  for (const PullEntry& entry : request_.entries) {
-    if (namespace_.keys_.Find(entry.key) == nullptr) {
-      return namespace_.NoSuchKey(entry.key);
+absl::StatusOr<bool> Namespace::PullCall::ReadAll(PullReply& reply) {
+  const std::vector<PullEntry>& entries = request_.entries;
+  reply.values.reserve(entries.size());
+  devices_.clear();
+  std::optional<size_t> first_busy;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const StoredKey* key = namespace_.keys_.Find(entries[i].key);
+    if (!IsReached(key, entries[i])) {
+      Unpin();
+      RETURN_IF_ERROR(WaitFor(i, key));
+      return false;
     }
+    if (key->value_is_changing && !first_busy) first_busy = i;
+    if (first_busy) continue;
+    reply.values.push_back({key->version, key->ToTensor()});
+    if (!namespace_.is_on_host_) devices_.push_back(key->device);
+  }
+  if (!first_busy) return true;
+  Pin();
+  RETURN_IF_ERROR(
+      WaitFor(*first_busy, namespace_.keys_.Find(entries[*first_busy].key)));
+  return false;
+}
+
+absl::Status Namespace::PullCall::WaitFor(size_t position,
+                                          const StoredKey* key) {
+  position_ = position;
+  if (request_.wait_for_keys) return absl::OkStatus();
+  if (key == nullptr) {
+    return namespace_.NoSuchKey(request_.entries[position].key);
+  }
+  // A wait that cannot end well does not begin.
+  return watches_.empty() ? WatchNext() : absl::OkStatus();
+}
+
+absl::Status Namespace::PullCall::WatchNext() {
+  const std::vector<PullEntry>& entries = request_.entries;
+  watches_.reserve(entries.size());  // they must stay where they are
+  const size_t end =
+      std::min(watches_.size() + kWatchesPerTurn, entries.size());
+  while (watches_.size() < end) {
+    const std::string& name = entries[watches_.size()].key;
+    const StoredKey* key = namespace_.keys_.Find(name);
+    if (key == nullptr) return namespace_.NoSuchKey(name);
+    watches_.push_back({.key = key, .call = this});
+    namespace_.watches_.Add(&watches_.back());
   }
   return absl::OkStatus();
 }
 
+void Namespace::PullCall::UnwatchNext() {
+  for (size_t i = 0; i < kWatchesPerTurn && !watches_.empty(); ++i) {
+    KeyWatches::Watch& watch = watches_.back();
+    if (watch.key != nullptr) namespace_.watches_.Remove(&watch);
+    watches_.pop_back();
+  }
+}
+
 void Namespace::PullCall::Pin() {
   if (!pinned_.empty()) return;
+  pinned_.reserve(request_.entries.size());
   for (const PullEntry& entry : request_.entries) {
     StoredKey* key = namespace_.keys_.Find(entry.key);
-    if (key == nullptr) continue;
     ++key->num_pulls_pinning;
     pinned_.emplace_back(key);
   }
 }
 
+void Namespace::PullCall::Unpin() {
+  for (const KeyPtr& key : pinned_) --key->num_pulls_pinning;
+  pinned_.clear();
+}
+
+// The keys themselves go without the mutex, in Send, and so do the watches of
+// large calls.
 void Namespace::PullCall::Finish() {
   for (const KeyPtr& key : pinned_) --key->num_pulls_pinning;
+  UnwatchNext();
 }
 
 WaitReason Namespace::PullCall::ReasonToWait(const PullEntry& entry) const {
@@ -258,7 +352,7 @@ absl::Status Namespace::PullCall::Missing() const {
   size_t num_missing = 0;
   for (const PullEntry& entry : request_.entries) {
     const StoredKey* key = namespace_.keys_.Find(entry.key);
-    if (key != nullptr && IsReadable(*key, entry)) continue;
+    if (IsReached(key, entry) && !key->value_is_changing) continue;
     if (++num_missing <= kMostMissingNamed) missing.push_back(Missing(entry));
   }
   if (num_missing == 0) return Missing(request_.entries[position_]);
@@ -273,7 +367,14 @@ absl::Status Namespace::PullCall::Missing() const {
 }
 
 void Namespace::PullCall::Send() {
-  pinned_.clear();
+  while (!watches_.empty()) {
+    MutexLock lock(&namespace_.mutex_);
+    UnwatchNext();
+  }
+  // The cancellation may keep the call, which then keeps no more than itself.
+  pinned_ = {};
+  watches_ = {};
+  request_ = {};
   if (answer_.ok()) {
     return namespace_.SendFromDevices(*std::move(answer_), devices_,
                                       context.max_reply_bytes,
@@ -329,9 +430,15 @@ void Namespace::Pull(PullRequest request, CallContext context,
     std::move(done)(std::move(status));
     return;
   }
-  Start(std::make_shared<PullCall>(
+  const auto call = std::make_shared<PullCall>(
       this, std::move(request), reached, std::move(context),
-      environment_.alarms->Now(), std::move(done)));
+      environment_.alarms->Now(), std::move(done));
+  for (bool must_watch = call->is_large(); must_watch;) {
+    MutexLock lock(&mutex_);
+    if (call->is_finished) return;  // one of its keys has gone
+    must_watch = call->WatchMore();
+  }
+  Start(call);
 }
 
 void Namespace::EndPullsOfRounds(

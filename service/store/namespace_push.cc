@@ -14,6 +14,14 @@ namespace {
 // How often a push is copied because its keys have moved.
 constexpr int kMaxMoves = 10;
 
+uint64_t SizeOfTensors(const PushRequest& request) {
+  uint64_t bytes = 0;
+  for (const PushEntry& entry : request.entries) {
+    if (!entry.skip) bytes = SumOfBytes(bytes, entry.tensor.size_bytes());
+  }
+  return bytes;
+}
+
 bool Takes(DType key, DType contribution) {
   return key == contribution || (IsFloat(key) && IsFloat(contribution));
 }
@@ -32,11 +40,28 @@ void Namespace::Push(PushRequest request, const CallContext& context,
   if (status.ok() && MustHold(request)) {
     return Hold(std::move(request), context, names, std::move(done));
   }
+  if (!status.ok()) return std::move(done)(std::move(status));
+  if (is_on_host_ || SizeOfTensors(request) <= kMaxBytesInline) {
+    return PushNow(std::move(request), context, names, std::move(done));
+  }
+  // It begins with copies to the devices.
+  TaskPool::Task push = [self = shared_from_this(),
+                         request = std::move(request), context, names,
+                         done = std::move(done)]() mutable {
+    self->PushNow(std::move(request), context, names, std::move(done));
+  };
+  if (!Submit(std::move(push))) std::move(push)();
+}
+
+void Namespace::PushNow(PushRequest request, const CallContext& context,
+                        std::vector<PullEntry>* names,
+                        ReplyCallback<PushReply> done) {
   const auto call = MakeRefCounted<PushCall>();
   call->done = std::move(done);
   Replies replies;
   Work work{UpdatePass(environment_.devices, memory_.host().contributions)};
   std::vector<OpenedRound> opened;
+  absl::Status status;
   {
     Admission admission{.request = std::move(request),
                         .context = context,
@@ -45,7 +70,7 @@ void Namespace::Push(PushRequest request, const CallContext& context,
                         .replies = replies,
                         .work = work,
                         .opened = opened};
-    if (status.ok()) status = HoldContributions(admission);
+    status = HoldContributions(admission);
     if (status.ok()) status = MoveAndAdmit(admission);
   }  // gives back what was not taken before anybody hears of the end
   if (!status.ok()) return std::move(call->done)(std::move(status));
@@ -54,7 +79,21 @@ void Namespace::Push(PushRequest request, const CallContext& context,
   Run(std::move(work));
 }
 
+uint64_t Namespace::Work::size_bytes() const {
+  uint64_t bytes = updates.size_bytes();
+  for (const FoldOfKey& fold : folds) {
+    bytes += fold.fold.slots.size() * fold.key->num_elements() *
+             SizeOf(AccumulateType(fold.key->dtype()));
+  }
+  return bytes;
+}
+
 void Namespace::Run(Work work) {
+  if (work.size_bytes() <= kMaxBytesInline) return RunHere(std::move(work));
+  RunLater(std::move(work));
+}
+
+void Namespace::RunHere(Work work) {
   for (FoldOfKey& fold : work.folds) RunFold(std::move(fold));
   RunUpdates(std::move(work.updates));
 }
@@ -210,9 +249,13 @@ absl::StatusOr<Namespace::GroupedEntries> Namespace::Check(
   ASSIGN_OR_RETURN(GroupedEntries entries, GroupByKey(request));
   const uint64_t max_reply_bytes = admission.context.max_reply_bytes;
   if (entries.reply_bytes <= max_reply_bytes) return entries;
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "values of the reply: expected at most ", max_reply_bytes, " bytes, got ",
-      entries.reply_bytes, "; push and pull fewer keys in one call"));
+  return WithReason(
+      absl::ResourceExhaustedError(absl::StrCat(
+          "values of the reply: expected at most ", max_reply_bytes,
+          " bytes, got ", entries.reply_bytes,
+          "; push and pull fewer keys in one call")),
+      Reason::kReplyTooLarge,
+      {{"needed", entries.reply_bytes}, {"available", max_reply_bytes}});
 }
 
 absl::StatusOr<bool> Namespace::Admit(Admission& admission) {
@@ -436,10 +479,9 @@ void Namespace::RunUpdates(UpdatePass updates) {
   }  // gives back memory and reservations before anybody hears of the end
   Send(std::move(replies));
   if (more.empty()) return;
-  environment_.executor->Submit(
-      [self = shared_from_this(), keys = std::move(more)]() mutable {
-        self->RunPending(std::move(keys));
-      });
+  Submit([self = shared_from_this(), keys = std::move(more)]() mutable {
+    self->RunPending(std::move(keys));
+  });
 }
 
 void Namespace::RunPending(std::vector<KeyPtr> keys) {
@@ -521,7 +563,13 @@ void Namespace::FailRounds(StoredKey& key, Step step,
                            const RoundFailurePtr& failure, Replies& replies) {
   FailedRounds failed = key.rounds->Fail(step, failure);
   rounds_open_ -= failed.open.size();
-  rounds_failed_ += failed.open.size() + failed.num_closed;
+  const uint64_t num_failed = failed.open.size() + failed.num_closed;
+  rounds_failed_ += num_failed;
+  if (replies.num_failed_rounds == 0 && num_failed > 0) {
+    replies.failed_round = absl::StrCat(
+        "round ", step, " of ", Quoted(key.name()), ": ", failure->text);
+  }
+  replies.num_failed_rounds += num_failed;
   replies.dropped_rounds.push_back(std::move(failed.open));
   NoteRounds(key);
 }

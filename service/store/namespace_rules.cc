@@ -12,8 +12,12 @@ namespace {
 // What a pattern takes besides its text.
 constexpr uint64_t kPatternOverheadBytes = 512;
 
-// How often a change of rules looks for keys that have come meanwhile.
-constexpr int kMaxBindTurns = 4;
+// How many keys one turn of the mutex is for.
+constexpr size_t kKeysPerTurn = 1024;
+
+// How often a change of rules looks for keys that have come meanwhile before it
+// lets no more come.
+constexpr int kMaxTurnsForNewKeys = 16;
 
 // Whether the state tensors of `key` mean the same under `rule`.
 bool CanKeepStates(const StoredKey& key, const UpdateRule& rule) {
@@ -72,9 +76,10 @@ std::shared_ptr<const RuleBindings> Namespace::bindings() const {
 }
 
 // Prepares every key's new state before it changes the first key, so that a
-// failure changes nothing. Not under the mutex, as a device may take its time
-// to find memory; for keys that come meanwhile there are more turns, of which
-// the last lets no more come.
+// failure changes nothing. Patterns are matched, and memory is allocated,
+// without the mutex; the keys are read and changed in short turns. So an update
+// that runs meanwhile may have the old rule at some keys and the new one at
+// others.
 absl::Status Namespace::Bind(absl::string_view pattern, SharedRule rule) {
   const std::shared_ptr<const RuleBindings> before = bindings();
   auto changed = std::make_shared<RuleBindings>(*before);
@@ -83,9 +88,6 @@ absl::Status Namespace::Bind(absl::string_view pattern, SharedRule rule) {
   } else {
     RETURN_IF_ERROR(changed->Set(pattern, rule));
   }
-  const auto rule_of = [&](const StoredKey& key) -> const SharedRule& {
-    return rule != nullptr ? rule : changed->Find(key.name());
-  };
   const SharedRule present = before->Get(pattern);
   if (present == nullptr) {
     ASSIGN_OR_RETURN(
@@ -94,53 +96,93 @@ absl::Status Namespace::Bind(absl::string_view pattern, SharedRule rule) {
                             kPatternOverheadBytes + pattern.size()));
     changed->Charge(pattern, std::move(overhead));
   }
-  NewStates states;  // what goes, goes without the mutex
-  for (int turn = 1; turn < kMaxBindTurns; ++turn) {
-    std::vector<KeyPtr> governed;
+  RuleChange change = {.rule = std::move(rule),
+                       .present = present.get(),
+                       .glob = Glob(pattern),
+                       .bindings = std::move(changed)};
+  absl::Status status = PrepareKeys(change);
+  if (status.ok()) status = PrepareNewKeys(change);
+  {
+    MutexLock lock(&mutex_);
+    keys_made_.reset();
+  }
+  RETURN_IF_ERROR(status);
+  auto next = change.states.begin();
+  while (next != change.states.end()) {
+    MutexLock lock(&mutex_);
+    for (size_t i = 0; i < kKeysPerTurn && next != change.states.end(); ++i) {
+      NewState& state = next->second;
+      SetRuleOf(*state.key, state.rule, state.state);
+      ++next;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Namespace::PrepareKeys(RuleChange& change) {
+  std::string last;
+  {
+    MutexLock lock(&mutex_);
+    keys_made_.emplace();
+  }
+  for (;;) {
+    std::vector<KeyPtr> keys;
     {
       MutexLock lock(&mutex_);
-      governed = GovernedKeys(pattern, present.get());
+      RETURN_IF_ERROR(no_waits_);
+      for (StoredKey* key : keys_.List("", last, kKeysPerTurn)) {
+        keys.emplace_back(key);
+      }
     }
-    const size_t num_before = states.size();
-    RETURN_IF_ERROR(AddStates(governed, rule_of, states));
-    if (states.size() == num_before) break;
+    if (keys.empty()) return absl::OkStatus();
+    last = std::string(keys.back()->name());
+    RETURN_IF_ERROR(AddStates(keys, change));
   }
-  std::vector<KeyPtr> governed;
-  MutexLock lock(&mutex_);
-  governed = GovernedKeys(pattern, present.get());
-  RETURN_IF_ERROR(AddStates(governed, rule_of, states));
-  for (const KeyPtr& key : governed) {
-    SetRuleOf(*key, rule_of(*key), states[key.get()].state);
+}
+
+absl::Status Namespace::PrepareNewKeys(RuleChange& change) {
+  std::vector<KeyPtr> keys;
+  for (int turn = 1;; ++turn) {
+    {
+      MutexLock lock(&mutex_);
+      RETURN_IF_ERROR(no_waits_);
+      keys = std::exchange(*keys_made_, {});
+      if (keys.empty() || turn == kMaxTurnsForNewKeys) {
+        RETURN_IF_ERROR(AddStates(keys, change));
+        bindings_ = change.bindings;
+        ++revision_;
+        return absl::OkStatus();
+      }
+    }
+    RETURN_IF_ERROR(AddStates(keys, change));
   }
-  bindings_ = std::move(changed);
-  ++revision_;
-  return absl::OkStatus();
 }
 
 absl::Status Namespace::AddStates(absl::Span<const KeyPtr> keys,
-                                  RuleOfKey rule_of, NewStates& states) {
+                                  RuleChange& change) {
+  std::vector<KeyPtr> governed;
+  std::vector<absl::string_view> names;
   for (const KeyPtr& key : keys) {
-    if (states.contains(key.get())) continue;
-    const UpdateRule& rule = *rule_of(*key);
-    RETURN_IF_ERROR(CheckRule(key->name(), key->dtype(), rule));
-    ASSIGN_OR_RETURN(RefPtr<RuleState> state, MakeState(*key, rule));
-    states[key.get()] = {key, std::move(state)};
+    // A pattern that has a rule governs the keys that have this rule; a new one
+    // comes first, so that it governs all that match.
+    const bool is_governed = change.present != nullptr
+                                 ? key->rule.get() == change.present
+                                 : change.glob.Matches(key->name());
+    if (!is_governed || change.states.contains(key.get())) continue;
+    governed.push_back(key);
+    if (change.rule == nullptr) names.push_back(key->name());
+  }
+  ASSIGN_OR_RETURN(
+      const std::vector<const SharedRule*> found,
+      change.bindings->Find(names, [] { return absl::OkStatus(); }));
+  for (size_t i = 0; i < governed.size(); ++i) {
+    const KeyPtr& key = governed[i];
+    const SharedRule& rule = change.rule != nullptr ? change.rule : *found[i];
+    RETURN_IF_ERROR(CheckRule(key->name(), key->dtype(), *rule));
+    ASSIGN_OR_RETURN(RefPtr<RuleState> state, MakeState(*key, *rule));
+    change.states[key.get()] = {key, rule, std::move(state)};
   }
   return absl::OkStatus();
-}
-
-// A pattern that has a rule governs the keys that have this rule; a new one
-// comes first, so that it governs all that match.
-std::vector<Namespace::KeyPtr> Namespace::GovernedKeys(
-    absl::string_view pattern, const UpdateRule* present) const {
-  std::vector<KeyPtr> governed;
-  keys_.ForEach([&](StoredKey& key) {
-    const bool is_governed = present != nullptr
-                                 ? key.rule.get() == present
-                                 : MatchesGlob(pattern, key.name());
-    if (is_governed) governed.emplace_back(&key);
-  });
-  return governed;
 }
 
 // `state` takes the place of the present one, and the other way round. What it

@@ -4,26 +4,28 @@
 
 namespace tensorkv {
 
-absl::Status Namespace::CheckInit(const InitRequest& request) const {
+absl::Status Namespace::CheckInit(const InitRequest& request,
+                                  const Caller& caller) const {
   RETURN_IF_ERROR(CheckFields(request));
   StagingLayout staging;
   for (const InitEntry& entry : request.entries) {
     if (!entry.tensor.has_data()) staging.Add(entry.tensor.size_bytes());
   }
-  return CheckUnlessRepeat(request.call_id, staging.total_bytes(),
+  return CheckUnlessRepeat(caller, request.call_id, staging.total_bytes(),
                            [&] { return BytesFor(request); });
 }
 
 absl::Status Namespace::CheckUnlessRepeat(
-    const std::optional<CallId>& call_id, uint64_t staging_bytes,
+    const Caller& caller, const std::optional<CallId>& call_id,
+    uint64_t staging_bytes,
     absl::FunctionRef<absl::StatusOr<BytesNeeded>()> check) const {
-  ASSIGN_OR_RETURN(bool is_repeat, IsRepeat(call_id));
+  ASSIGN_OR_RETURN(bool is_repeat, IsRepeat(caller, call_id));
   BytesNeeded needed;
   if (!is_repeat) {
     absl::StatusOr<BytesNeeded> bytes = check();
     // What speaks against it may be that it has been made meanwhile.
     if (!bytes.ok()) {
-      ASSIGN_OR_RETURN(is_repeat, IsRepeat(call_id));
+      ASSIGN_OR_RETURN(is_repeat, IsRepeat(caller, call_id));
     }
     if (!is_repeat) {
       RETURN_IF_ERROR(bytes.status());
@@ -43,30 +45,40 @@ absl::StatusOr<BytesNeeded> Namespace::BytesFor(
     ASSIGN_OR_RETURN(wanted, EntriesToCreate(request));
     bindings = bindings_;
   }
+  std::vector<absl::string_view> names;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    if (wanted[i]) names.push_back(request.entries[i].key);
+  }
+  // What takes long is left to the call itself.
+  if (names.size() * bindings->num_patterns() > kMaxMatchesInline)
+    names.clear();
+  ASSIGN_OR_RETURN(const std::vector<const SharedRule*> rules,
+                   bindings->Find(names, [] { return absl::OkStatus(); }));
   Placement placement(*environment_.budgets);
   BytesNeeded bytes = {.devices = memory_.NoBytes()};
+  auto next_rule = rules.begin();
   for (size_t i = 0; i < wanted.size(); ++i) {
     const InitEntry& entry = request.entries[i];
     if (!wanted[i]) continue;
-    const SharedRule& rule = bindings->Find(entry.key);
-    RETURN_IF_ERROR(CheckRule(entry.key, entry.tensor.dtype(), *rule));
+    uint64_t key_bytes = BytesOfNewValue(entry.tensor);
+    if (next_rule != rules.end()) {
+      const UpdateRule& rule = ***next_rule++;
+      RETURN_IF_ERROR(CheckRule(entry.key, entry.tensor.dtype(), rule));
+      key_bytes = SumOfBytes(key_bytes, StateBytesOf(entry.tensor, rule));
+    }
     bytes.host += KeyOverheadBytes(entry.key);
-    const uint64_t key_bytes = BytesOfNewKey(entry, *rule);
     uint64_t& on_device = bytes.devices[placement.Place(key_bytes)];
     on_device = SumOfBytes(on_device, key_bytes);
   }
   return bytes;
 }
 
-uint64_t Namespace::BytesOfNewKey(const InitEntry& entry,
-                                  const UpdateRule& rule) const {
-  const Tensor& tensor = entry.tensor;
+uint64_t Namespace::BytesOfNewValue(const Tensor& tensor) const {
   const uint64_t value_bytes = tensor.size_bytes();
   const bool becomes_value =
       tensor.has_data() ? BecomesValue(tensor)
                         : is_on_host_ && value_bytes >= kOwnBufferBytes;
-  return SumOfBytes(becomes_value ? 0 : value_bytes,
-                    StateBytesOf(tensor, rule));
+  return becomes_value ? 0 : value_bytes;
 }
 
 uint64_t Namespace::StateBytesOf(const Tensor& tensor, const UpdateRule& rule) {
@@ -83,7 +95,8 @@ uint64_t Namespace::StateBytesOf(const Tensor& tensor, const UpdateRule& rule) {
   return bytes;
 }
 
-absl::Status Namespace::CheckPush(const PushRequest& request) {
+absl::Status Namespace::CheckPush(const PushRequest& request,
+                                  const Caller& caller) {
   RETURN_IF_ERROR(CheckFields(request));
   StagingLayout staging;
   for (const PushEntry& entry : request.entries) {
@@ -91,7 +104,7 @@ absl::Status Namespace::CheckPush(const PushRequest& request) {
       staging.Add(entry.tensor.size_bytes());
     }
   }
-  return CheckUnlessRepeat(request.call_id, staging.total_bytes(),
+  return CheckUnlessRepeat(caller, request.call_id, staging.total_bytes(),
                            [&] { return BytesFor(request); });
 }
 

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "service/store/namespace.h"
 
 namespace tensorkv {
@@ -27,22 +28,27 @@ void Namespace::Start(const WaitingCallPtr& call) {
 }
 
 bool Namespace::EndOrPark(const WaitingCallPtr& call, Replies& replies) {
-  bool can_end = call->CanEnd();
-  if (!can_end && !no_waits_.ok()) {
-    call->Fail(no_waits_);
-    can_end = true;
+  bool waits = !call->CanEnd();
+  if (waits) {
+    if (const absl::Status status = Park(call); !status.ok()) {
+      call->Fail(status);
+      waits = false;
+    }
   }
-  if (can_end) {
-    Finish(call, replies);
-  } else {
-    Park(call);
-  }
-  return !can_end;
+  if (!waits) Finish(call, replies);
+  return waits;
 }
 
-void Namespace::Park(const WaitingCallPtr& call) {
+absl::Status Namespace::Park(const WaitingCallPtr& call) {
+  RETURN_IF_ERROR(no_waits_);
+  const bool is_first_wait = call->alarm == 0;
+  if (is_first_wait) {
+    ASSIGN_OR_RETURN(
+        call->reservation,
+        Reservation::Create(memory_.metadata(), call->size_bytes()));
+  }
   waits_.Park(call);
-  if (call->alarm != 0) return;
+  if (!is_first_wait) return absl::OkStatus();
   const absl::Duration timeout =
       std::min(call->context.timeout, environment_.max_wait);
   call->alarm = environment_.alarms->Schedule(
@@ -51,6 +57,7 @@ void Namespace::Park(const WaitingCallPtr& call) {
           self->EndWait(call, absl::StatusCode::kDeadlineExceeded);
         }
       });
+  return absl::OkStatus();
 }
 
 void Namespace::Finish(const WaitingCallPtr& call, Replies& replies) {
@@ -117,6 +124,7 @@ void Namespace::Send(Replies replies) {
   // Before anybody hears of it.
   replies.dropped_rounds.clear();
   replies.dropped_updates.clear();
+  Report(replies);
   for (const RefPtr<PushCall>& call : replies.pushes) {
     if (call->status.ok()) {
       std::move(call->done)(std::move(call->reply));
@@ -127,8 +135,23 @@ void Namespace::Send(Replies replies) {
   for (const WaitingCallPtr& call : replies.calls) {
     if (call->alarm != 0) environment_.alarms->Cancel(call->alarm);
     call->context.cancellation.reset();
+    call->reservation.Clear();
     call->Send();
   }
+}
+
+void Namespace::Report(const Replies& replies) const {
+  if (environment_.observer == nullptr) return;
+  for (const std::string& worker : replies.lost_workers) {
+    environment_.observer->Happened(StoreEvent::kWorkerLost, name_, worker);
+  }
+  if (replies.num_failed_rounds == 0) return;
+  environment_.observer->Happened(
+      StoreEvent::kRoundFailed, name_,
+      replies.num_failed_rounds == 1
+          ? replies.failed_round
+          : absl::StrCat(replies.failed_round, "; and ",
+                         replies.num_failed_rounds - 1, " more"));
 }
 
 }  // namespace tensorkv

@@ -16,6 +16,16 @@ using Turn = CallWindow::Turn;
 // Room for the rule as SetHyperparameters answers it.
 constexpr uint64_t kRuleBytes = 1024;
 
+// Without their tensors.
+template <typename Request>
+uint64_t BytesOfEntries(const Request& request) {
+  uint64_t bytes = 0;
+  for (const auto& entry : request.entries) {
+    bytes += sizeof(entry) + entry.key.capacity();
+  }
+  return bytes;
+}
+
 // Whether the status says that nothing has happened, for now.
 bool MayBeMadeAgain(const absl::Status& status) {
   switch (status.code()) {
@@ -80,6 +90,7 @@ void Once(CallWindow& calls, const CallIdentity& identity,
 // The same on this thread, which waits. `make` returns the reply.
 template <typename Reply, typename Request, typename Make>
 absl::StatusOr<Reply> OnceHere(CallWindow& calls, const Request& request,
+                               const CallContext& context,
                                uint64_t answer_bytes, Make make) {
   if (!request.call_id) return make();
   const Answer<absl::StatusOr<Reply>> answer;
@@ -87,7 +98,7 @@ absl::StatusOr<Reply> OnceHere(CallWindow& calls, const Request& request,
   // after this one has gone on.
   Once<Reply>(
       calls, {*request.call_id, Fingerprint(request), answer_bytes},
-      CallContext(),
+      {.caller = context.caller},
       [answer](absl::StatusOr<Reply> reply) { answer.Set(std::move(reply)); },
       [make](ReplyCallback<Reply> done) { std::move(done)(make()); });
   return answer.Wait();
@@ -96,8 +107,8 @@ absl::StatusOr<Reply> OnceHere(CallWindow& calls, const Request& request,
 // For calls that answer with a status only.
 template <typename Request, typename Make>
 absl::Status StatusOnceHere(CallWindow& calls, const Request& request,
-                            Make make) {
-  return OnceHere<std::monostate>(calls, request, 0,
+                            const CallContext& context, Make make) {
+  return OnceHere<std::monostate>(calls, request, context, 0,
                                   [&]() -> absl::StatusOr<std::monostate> {
                                     const absl::Status status = make();
                                     if (!status.ok()) return status;
@@ -190,18 +201,16 @@ void PullAgain(std::shared_ptr<Exchange> exchange) {
 void InitOnce(const std::shared_ptr<Namespace>& name_space, InitRequest request,
               const CallContext& context, ReplyCallback<InitReply> done) {
   if (!request.call_id) {
-    // In two steps: what was not taken of the request goes before the caller
-    // hears of the end.
-    absl::StatusOr<InitReply> reply = name_space->Init(std::move(request));
-    return std::move(done)(std::move(reply));
+    return name_space->Init(std::move(request), context, std::move(done));
   }
   const CallIdentity identity = {*request.call_id, Fingerprint(request),
-                                 request.entries.size() * sizeof(Version)};
+                                 request.entries.size() * sizeof(Version),
+                                 BytesOfEntries(request)};
   Once<InitReply>(name_space->calls(), identity, context, std::move(done),
-                  [name_space, request = std::move(request)](
-                      ReplyCallback<InitReply> done) mutable {
-                    auto reply = name_space->Init(std::move(request));
-                    std::move(done)(std::move(reply));
+                  [name_space, request = std::move(request),
+                   context](ReplyCallback<InitReply> done) mutable {
+                    name_space->Init(std::move(request), std::move(context),
+                                     std::move(done));
                   });
 }
 
@@ -211,7 +220,8 @@ void PushOnce(const std::shared_ptr<Namespace>& name_space, PushRequest request,
     return name_space->Push(std::move(request), context, std::move(done));
   }
   const CallIdentity identity = {*request.call_id, Fingerprint(request),
-                                 request.entries.size() * sizeof(PushResult)};
+                                 request.entries.size() * sizeof(PushResult),
+                                 BytesOfEntries(request)};
   const TimeLeft time_left(name_space->alarms(), context.timeout);
   Once<PushReply>(name_space->calls(), identity, context, std::move(done),
                   [name_space, request = std::move(request), context,
@@ -230,7 +240,8 @@ void PushPullOnce(const std::shared_ptr<Namespace>& name_space,
   if (!exchange->request.call_id) return PushAndPull(exchange);
   const CallIdentity identity = {
       *exchange->request.call_id, PushPullFingerprint(exchange->request),
-      exchange->request.entries.size() * sizeof(PushResult)};
+      exchange->request.entries.size() * sizeof(PushResult),
+      BytesOfEntries(exchange->request)};
   name_space->calls().Enter(identity, exchange->context,
                             [exchange](absl::StatusOr<Turn> turn) mutable {
                               if (!turn.ok())
@@ -262,44 +273,51 @@ void BarrierOnce(const std::shared_ptr<Namespace>& name_space,
 }
 
 absl::StatusOr<DeleteReply> DeleteOnce(Namespace& name_space,
-                                       const DeleteRequest& request) {
-  return OnceHere<DeleteReply>(name_space.calls(), request, 0,
+                                       const DeleteRequest& request,
+                                       const CallContext& context) {
+  return OnceHere<DeleteReply>(name_space.calls(), request, context, 0,
                                [&] { return name_space.Delete(request); });
 }
 
 absl::StatusOr<JoinReply> JoinOnce(Namespace& name_space,
-                                   const JoinRequest& request) {
-  return OnceHere<JoinReply>(name_space.calls(), request, 0,
+                                   const JoinRequest& request,
+                                   const CallContext& context) {
+  return OnceHere<JoinReply>(name_space.calls(), request, context, 0,
                              [&] { return name_space.Join(request); });
 }
 
-absl::Status LeaveOnce(Namespace& name_space, const LeaveRequest& request) {
-  return StatusOnceHere(name_space.calls(), request,
+absl::Status LeaveOnce(Namespace& name_space, const LeaveRequest& request,
+                       const CallContext& context) {
+  return StatusOnceHere(name_space.calls(), request, context,
                         [&] { return name_space.Leave(request); });
 }
 
-absl::Status SetRuleOnce(Namespace& name_space, const SetRuleRequest& request) {
-  return StatusOnceHere(name_space.calls(), request,
+absl::Status SetRuleOnce(Namespace& name_space, const SetRuleRequest& request,
+                         const CallContext& context) {
+  return StatusOnceHere(name_space.calls(), request, context,
                         [&] { return name_space.SetRule(request); });
 }
 
 absl::Status UnsetRuleOnce(Namespace& name_space,
-                           const UnsetRuleRequest& request) {
-  return StatusOnceHere(name_space.calls(), request,
+                           const UnsetRuleRequest& request,
+                           const CallContext& context) {
+  return StatusOnceHere(name_space.calls(), request, context,
                         [&] { return name_space.UnsetRule(request); });
 }
 
 absl::StatusOr<RuleSpec> SetHyperparametersOnce(
-    Namespace& name_space, const SetHyperparametersRequest& request) {
-  return OnceHere<RuleSpec>(name_space.calls(), request, kRuleBytes, [&] {
-    return name_space.SetHyperparameters(request);
-  });
+    Namespace& name_space, const SetHyperparametersRequest& request,
+    const CallContext& context) {
+  return OnceHere<RuleSpec>(
+      name_space.calls(), request, context, kRuleBytes,
+      [&] { return name_space.SetHyperparameters(request); });
 }
 
 absl::StatusOr<CreateNamespaceReply> CreateNamespaceOnce(
     CallWindow& calls, const CreateNamespaceRequest& request,
+    const CallContext& context,
     absl::FunctionRef<absl::StatusOr<CreateNamespaceReply>()> create) {
-  return OnceHere<CreateNamespaceReply>(calls, request, 0, create);
+  return OnceHere<CreateNamespaceReply>(calls, request, context, 0, create);
 }
 
 }  // namespace tensorkv

@@ -42,19 +42,26 @@ void BarrierOnce(const std::shared_ptr<Namespace>& name_space,
 // of rules than to allocate states; so does the wait for another attempt, which
 // blocks the thread.
 absl::StatusOr<DeleteReply> DeleteOnce(Namespace& name_space,
-                                       const DeleteRequest& request);
+                                       const DeleteRequest& request,
+                                       const CallContext& context);
 absl::StatusOr<JoinReply> JoinOnce(Namespace& name_space,
-                                   const JoinRequest& request);
-absl::Status LeaveOnce(Namespace& name_space, const LeaveRequest& request);
-absl::Status SetRuleOnce(Namespace& name_space, const SetRuleRequest& request);
+                                   const JoinRequest& request,
+                                   const CallContext& context);
+absl::Status LeaveOnce(Namespace& name_space, const LeaveRequest& request,
+                       const CallContext& context);
+absl::Status SetRuleOnce(Namespace& name_space, const SetRuleRequest& request,
+                         const CallContext& context);
 absl::Status UnsetRuleOnce(Namespace& name_space,
-                           const UnsetRuleRequest& request);
+                           const UnsetRuleRequest& request,
+                           const CallContext& context);
 absl::StatusOr<RuleSpec> SetHyperparametersOnce(
-    Namespace& name_space, const SetHyperparametersRequest& request);
+    Namespace& name_space, const SetHyperparametersRequest& request,
+    const CallContext& context);
 
 // The same for a call of no namespace: `create` makes it.
 absl::StatusOr<CreateNamespaceReply> CreateNamespaceOnce(
     CallWindow& calls, const CreateNamespaceRequest& request,
+    const CallContext& context,
     absl::FunctionRef<absl::StatusOr<CreateNamespaceReply>()> create);
 
 }  // namespace tensorkv

@@ -1,22 +1,49 @@
 #include "service/store/rule_bindings.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "contract/reason.h"
 #include "service/store/names.h"
 
 namespace tensorkv {
+namespace {
+
+// How many pairs of key and pattern are tried before the caller is asked.
+constexpr size_t kMatchesPerTurn = 1024;
+
+}  // namespace
 
 RuleBindings::RuleBindings(SharedRule default_rule) {
   bindings_.push_back({"", std::move(default_rule), nullptr});
 }
 
-const SharedRule& RuleBindings::Find(absl::string_view key) const {
-  for (size_t i = bindings_.size() - 1; i > 0; --i) {
-    if (MatchesGlob(bindings_[i].pattern, key)) return bindings_[i].rule;
+absl::StatusOr<std::vector<const SharedRule*>> RuleBindings::Find(
+    absl::Span<const absl::string_view> keys,
+    absl::FunctionRef<absl::Status()> go_on) const {
+  std::vector<const SharedRule*> rules(keys.size(), &bindings_.front().rule);
+  std::vector<size_t> open(keys.size());  // positions of those without pattern
+  std::iota(open.begin(), open.end(), size_t{0});
+  size_t num_matches = 0;
+  for (size_t i = bindings_.size() - 1; i > 0 && !open.empty(); --i) {
+    num_matches += open.size();
+    if (num_matches > kMatchesPerTurn) {
+      num_matches = 0;
+      RETURN_IF_ERROR(go_on());
+    }
+    const Binding& binding = bindings_[i];
+    Glob glob(binding.pattern);
+    const auto is_found = [&](size_t position) {
+      if (!glob.Matches(keys[position])) return false;
+      rules[position] = &binding.rule;
+      return true;
+    };
+    open.erase(std::remove_if(open.begin(), open.end(), is_found), open.end());
   }
-  return bindings_.front().rule;
+  return rules;
 }
 
 SharedRule RuleBindings::Get(absl::string_view pattern) const {
@@ -33,9 +60,11 @@ absl::Status RuleBindings::Set(absl::string_view pattern, SharedRule rule) {
     return absl::OkStatus();
   }
   if (bindings_.size() > kMaxPatterns) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("key pattern ", Quoted(pattern), ": expected at most ",
-                     kMaxPatterns, " patterns in a namespace, got one more"));
+    return WithReason(
+        absl::ResourceExhaustedError(absl::StrCat(
+            "key pattern ", Quoted(pattern), ": expected at most ",
+            kMaxPatterns, " patterns in a namespace, got one more")),
+        Reason::kLimitReached, {{"limit", kMaxPatterns}});
   }
   bindings_.push_back({std::string(pattern), std::move(rule), nullptr});
   return absl::OkStatus();

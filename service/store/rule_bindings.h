@@ -7,8 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "kernels/update_rule.h"
 #include "service/store/byte_budget.h"
 #include "tensor/requests.h"
@@ -26,8 +29,12 @@ class RuleBindings {
   // `default_rule` governs what no pattern matches.
   explicit RuleBindings(SharedRule default_rule);
 
-  // The rule of `key`: that of the matching pattern added last.
-  const SharedRule& Find(absl::string_view key) const;
+  // The rules of `keys`: of each that of the matching pattern added last. They
+  // stay where they are as long as the bindings. Asks `go_on` now and then; an
+  // error of it ends the search.
+  absl::StatusOr<std::vector<const SharedRule*>> Find(
+      absl::Span<const absl::string_view> keys,
+      absl::FunctionRef<absl::Status()> go_on) const;
 
   // The rule bound to exactly this pattern; null if there is none.
   SharedRule Get(absl::string_view pattern) const;
@@ -42,6 +49,8 @@ class RuleBindings {
   // Keeps `overhead` reserved as long as a copy of these bindings has the
   // pattern. REQUIRES: the pattern is bound.
   void Charge(absl::string_view pattern, Reservation overhead);
+
+  size_t num_patterns() const { return bindings_.size() - 1; }
 
   // In order of precedence, the default last.
   std::vector<RuleBinding> List() const;

@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "service/store/tensor_store.h"
 #include "tensor/requests.h"
 #include "tensor/tensor.h"
 
@@ -23,8 +24,10 @@ class Staging {
   // for those without is part of the check. The call itself is checked again,
   // and it alone reports a failed round.
   // Errors: those of the verb that do not depend on elements.
-  virtual absl::Status CheckInit(const InitRequest& request) = 0;
-  virtual absl::Status CheckPush(const PushRequest& request) = 0;
+  virtual absl::Status CheckInit(const InitRequest& request,
+                                 const CallContext& context) = 0;
+  virtual absl::Status CheckPush(const PushRequest& request,
+                                 const CallContext& context) = 0;
 
   // Gives every tensor uninitialised host memory, which the namespace's budget
   // counts for as long as it lives, and a call made with these tensors does
@@ -33,7 +36,8 @@ class Staging {
   // Errors: NotFound (namespace) · ResourceExhausted; then no tensor has
   // memory.
   virtual absl::Status Allocate(absl::string_view name_space,
-                                absl::Span<Tensor* const> tensors) = 0;
+                                absl::Span<Tensor* const> tensors,
+                                const CallContext& context) = 0;
 };
 
 }  // namespace tensorkv

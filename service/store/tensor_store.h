@@ -18,8 +18,16 @@
 
 namespace tensorkv {
 
-// What bounds a call, and how its caller ends it early.
+// Who makes a call, as the transport proves it: who may repeat it, and whose
+// stripes may join it.
+struct Caller {
+  // Without any NUL.
+  std::string name = "anonymous";
+};
+
+// Who makes a call, what bounds it, and how its caller ends it early.
 struct CallContext {
+  Caller caller;
   // From now. The store's own bound counts if it is shorter.
   absl::Duration timeout = absl::InfiniteDuration();
   // A Pull whose values are larger is refused before anything is copied for it,
@@ -60,9 +68,12 @@ class TensorStore {
   // If the wait for the values fails, the push stands.
   virtual void PushPull(PushRequest request, CallContext context,
                         ReplyCallback<PullReply> done) = 0;
-  virtual absl::StatusOr<DeleteReply> Delete(DeleteRequest request) = 0;
-  virtual absl::StatusOr<ListReply> List(const ListRequest& request) = 0;
-  virtual absl::StatusOr<StatReply> Stat(const StatRequest& request) = 0;
+  virtual absl::StatusOr<DeleteReply> Delete(DeleteRequest request,
+                                             const CallContext& context) = 0;
+  virtual absl::StatusOr<ListReply> List(const ListRequest& request,
+                                         const CallContext& context) = 0;
+  virtual absl::StatusOr<StatReply> Stat(const StatRequest& request,
+                                         const CallContext& context) = 0;
 };
 
 // The namespaces of a store and their rules. Thread-safe. Verbs as in
@@ -72,17 +83,21 @@ class NamespaceAdmin {
   virtual ~NamespaceAdmin() = default;
 
   virtual absl::StatusOr<CreateNamespaceReply> CreateNamespace(
-      const CreateNamespaceRequest& request) = 0;
+      const CreateNamespaceRequest& request, const CallContext& context) = 0;
   virtual absl::StatusOr<NamespaceStatus> DescribeNamespace(
-      absl::string_view name_space) = 0;
+      absl::string_view name_space, const CallContext& context) = 0;
   // All of them in order of their names, without their workers: a server bounds
   // their number.
-  virtual absl::StatusOr<std::vector<NamespaceStatus>> ListNamespaces() = 0;
-  virtual absl::Status DeleteNamespace(absl::string_view name_space) = 0;
-  virtual absl::Status SetRule(const SetRuleRequest& request) = 0;
-  virtual absl::Status UnsetRule(const UnsetRuleRequest& request) = 0;
+  virtual absl::StatusOr<std::vector<NamespaceStatus>> ListNamespaces(
+      const CallContext& context) = 0;
+  virtual absl::Status DeleteNamespace(absl::string_view name_space,
+                                       const CallContext& context) = 0;
+  virtual absl::Status SetRule(const SetRuleRequest& request,
+                               const CallContext& context) = 0;
+  virtual absl::Status UnsetRule(const UnsetRuleRequest& request,
+                                 const CallContext& context) = 0;
   virtual absl::StatusOr<RuleSpec> SetHyperparameters(
-      const SetHyperparametersRequest& request) = 0;
+      const SetHyperparametersRequest& request, const CallContext& context) = 0;
 };
 
 // Says nothing; the call is what counts.
@@ -95,10 +110,12 @@ class Membership {
  public:
   virtual ~Membership() = default;
 
-  virtual absl::StatusOr<JoinReply> Join(const JoinRequest& request) = 0;
+  virtual absl::StatusOr<JoinReply> Join(const JoinRequest& request,
+                                         const CallContext& context) = 0;
   virtual absl::StatusOr<KeepAliveReply> KeepAlive(
-      const KeepAliveRequest& request) = 0;
-  virtual absl::Status Leave(const LeaveRequest& request) = 0;
+      const KeepAliveRequest& request, const CallContext& context) = 0;
+  virtual absl::Status Leave(const LeaveRequest& request,
+                             const CallContext& context) = 0;
   // Waits as TensorStore's calls do.
   virtual void Barrier(BarrierRequest request, CallContext context,
                        ReplyCallback<BarrierReply> done) = 0;

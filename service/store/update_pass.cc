@@ -88,8 +88,19 @@ void UpdatePass::End() {
   item.is_in_place =
       !item.adopts && key.num_pulls_pinning == 0 && key.value->IsUnique();
   num_targets_ += !item.is_in_place;
+  if (!item.adopts) size_bytes_ += BytesOf(item);
   key.is_updating = true;
   key.value_is_changing = item.is_in_place;
+}
+
+uint64_t UpdatePass::BytesOf(const Item& item) const {
+  uint64_t bytes = item.stored.size_bytes();
+  if (item.rule_state != nullptr) bytes += item.rule_state->size_bytes();
+  for (uint32_t i = 0; i < item.num_slots; ++i) {
+    bytes +=
+        item.stored.num_elements * SizeOf(slots_[item.first_slot + i].dtype);
+  }
+  return bytes;
 }
 
 bool UpdatePass::CanAdopt(const Item& item) const {

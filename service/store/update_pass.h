@@ -95,6 +95,8 @@ class UpdatePass {
   static void Publish(Item& item, const absl::Status& status);
 
   bool empty() const { return items_.empty(); }
+  // What Run reads and writes.
+  uint64_t size_bytes() const { return size_bytes_; }
   absl::Span<Item> items() { return absl::MakeSpan(items_); }
   // Which results of its call an update produces.
   absl::Span<const uint32_t> ResultsOf(const Item& item) const {
@@ -104,6 +106,7 @@ class UpdatePass {
 
  private:
   static void Undo(const Item& item);
+  uint64_t BytesOf(const Item& item) const;
   bool CanAdopt(const Item& item) const;
   void Adopt(Item& item);
   // The updates of one device, and what they refer to.
@@ -130,6 +133,7 @@ class UpdatePass {
   Reservation overhead_;
   DeviceReservations room_;
   std::vector<Item> items_;
+  uint64_t size_bytes_ = 0;
   // Of all items: state tensors, and those that are not written in place.
   size_t num_states_ = 0;
   size_t num_targets_ = 0;

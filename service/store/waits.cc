@@ -8,6 +8,39 @@
 
 namespace tensorkv {
 
+void KeyWatches::Add(Watch* watch) {
+  Watch*& first = first_[watch->key];
+  watch->next = first;
+  if (first != nullptr) first->previous = watch;
+  first = watch;
+}
+
+void KeyWatches::Remove(Watch* watch) {
+  if (watch->next != nullptr) watch->next->previous = watch->previous;
+  if (watch->previous != nullptr) {
+    watch->previous->next = watch->next;
+  } else if (watch->next != nullptr) {
+    first_[watch->key] = watch->next;
+  } else {
+    first_.erase(watch->key);
+  }
+  watch->key = nullptr;
+}
+
+void KeyWatches::Move(const StoredKey* from, const StoredKey* to) {
+  auto moved = first_.extract(from);
+  if (moved.empty()) return;
+  for (Watch* watch = moved.mapped(); watch != nullptr; watch = watch->next) {
+    watch->key = to;
+  }
+  first_[to] = moved.mapped();
+}
+
+KeyWatches::Watch* KeyWatches::Find(const StoredKey* key) const {
+  const auto it = first_.find(key);
+  return it == first_.end() ? nullptr : it->second;
+}
+
 absl::Status WithMessage(const absl::Status& status, absl::string_view text) {
   absl::Status with_text(status.code(), text);
   if (auto reason = status.GetPayload(kErrorInfoTypeUrl)) {

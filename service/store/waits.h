@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -17,10 +18,13 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "base/alarms.h"
+#include "service/store/byte_budget.h"
 #include "service/store/tensor_store.h"
 #include "tensor/requests.h"
 
 namespace tensorkv {
+
+class StoredKey;
 
 // One call from its start to its answer, if it may have to wait: the one
 // mechanism for every wait. Guarded by the mutex of its namespace, but for
@@ -30,7 +34,7 @@ namespace tensorkv {
 // again at the calls that are parked there; the alarm of the deadline and the
 // cancellation end the call too. So a waiting call costs its memory, and no
 // thread.
-class WaitingCall {
+class WaitingCall : public std::enable_shared_from_this<WaitingCall> {
  public:
   WaitingCall(CallContext context, absl::Duration started)
       : context(std::move(context)), started(started) {}
@@ -43,13 +47,20 @@ class WaitingCall {
   virtual absl::Status Missing() const = 0;
   // Makes `status` the answer.
   virtual void Fail(const absl::Status& status) = 0;
+  // What the call keeps while it waits and nothing else counts.
+  virtual uint64_t size_bytes() const { return kOverheadBytes; }
   // What else happens when the call ends, with the mutex held.
   virtual void Finish() {}
   // Gives the caller the answer. Called once, without the mutex.
   virtual void Send() = 0;
 
+  // This object, its alarm, its place in the tables and what gRPC keeps of it.
+  static constexpr uint64_t kOverheadBytes = 2048;
+
   CallContext context;
   const absl::Duration started;
+  // Of size_bytes, from the first wait on.
+  Reservation reservation;
   std::string topic;
   WaitReason reason = WaitReason::kKey;
   // kStaleness: the step that slower workers must reach first.
@@ -76,6 +87,30 @@ inline constexpr absl::string_view kProgressTopic = "\2";
 inline std::string BarrierTopic(absl::string_view name) {
   return absl::StrCat("\1", name);
 }
+
+// The keys whose removal waiting calls must hear of. A call has a Watch of its
+// own for each key, so that all takes constant time per watch. Not thread-safe.
+class KeyWatches {
+ public:
+  struct Watch {
+    // Null once it is removed.
+    const StoredKey* key = nullptr;
+    WaitingCall* call = nullptr;
+    Watch* previous = nullptr;
+    Watch* next = nullptr;
+  };
+
+  // The watch stays where it is until it is removed.
+  void Add(Watch* watch);
+  void Remove(Watch* watch);
+  // Has the watches of a key be of the one that takes its place.
+  void Move(const StoredKey* from, const StoredKey* to);
+  // A watch of the key; null if there is none.
+  Watch* Find(const StoredKey* key) const;
+
+ private:
+  absl::flat_hash_map<const StoredKey*, Watch*> first_;
+};
 
 // The calls of a namespace that wait, by topic, and what waiting has cost. Not
 // thread-safe.

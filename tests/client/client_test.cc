@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "contract/reason.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "prometheus/registry.h"
@@ -87,6 +88,31 @@ TEST_F(ClientTest, JoinMakesTheClientAWorker) {
   EXPECT_EQ(script_.push.worker->rank, 3u);
   EXPECT_EQ(script_.push.worker->epoch, 9u);
   EXPECT_EQ(script_.push.step, 13u);
+}
+
+TEST_F(ClientTest, JoinOfAWorkerFollowsItsOwnEpoch) {
+  script_.join_reply = {.worker = {.rank = 3, .epoch = 9}};
+  Client client = MakeClient({.name_space = "n"});
+
+  ASSERT_OK(client.Join("w3", absl::Seconds(5)));
+  EXPECT_EQ(script_.join.replaces_epoch, 0u);
+  ASSERT_OK(client.Join("w3", absl::Seconds(5)));
+
+  EXPECT_EQ(script_.join.replaces_epoch, 9u);
+}
+
+TEST_F(ClientTest, LeaveThatFailedMayBeMadeAgain) {
+  script_.join_reply = {.worker = {.rank = 3, .epoch = 9}};
+  script_.statuses = {absl::OkStatus(), absl::UnavailableError("down")};
+  Client client = MakeClient({.name_space = "n"});
+  ASSERT_OK(client.Join("w3", absl::Seconds(5)));
+
+  EXPECT_THAT(client.Leave(absl::Seconds(1)),
+              StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_OK(client.Leave(absl::Seconds(1)));
+
+  EXPECT_EQ(script_.leave.worker.epoch, 9u);
+  EXPECT_FALSE(client.worker().has_value());
 }
 
 TEST_F(ClientTest, MembershipVerbsNeedAWorker) {
@@ -247,6 +273,7 @@ TEST_F(ClientTest, DeleteEmptiesANamespaceWithoutRoomToRememberIt) {
   EXPECT_THAT(client.Delete({"a"}), IsOkAndHolds(1));
 
   EXPECT_THAT(script_.verbs, ElementsAre("Delete", "Delete"));
+  EXPECT_LT(script_.timeouts[1], script_.timeouts[0]);
   EXPECT_FALSE(script_.remove.call_id.has_value());
   EXPECT_THAT(script_.remove.keys, ElementsAre("a"));
 }
@@ -287,6 +314,17 @@ TEST_F(ClientTest, ErrorsNameVerbAndServerAndKeepTheirCode) {
   EXPECT_THAT(
       client.Push("w", Full({1}, 1)),
       StatusIs(absl::StatusCode::kAborted, "Push to 10.0.0.4:7363: round 3"));
+}
+
+TEST_F(ClientTest, ErrorsKeepTheirReason) {
+  script_.statuses = {WithReason(absl::AbortedError("round 3"),
+                                 Reason::kRoundFailed, {{"step", 3}})};
+  Client client = MakeClient({.target = "10.0.0.4:7363"});
+
+  const absl::Status status = client.Pull("w").status();
+
+  EXPECT_EQ(ReasonOf(status), Reason::kRoundFailed);
+  EXPECT_EQ(ErrorInfoOf(status)->metadata["step"], "3");
 }
 
 TEST_F(ClientTest, ErrorsOfAClientWithoutTargetHaveNoPrefix) {
@@ -334,8 +372,9 @@ TEST(ClientConnectTest, ConnectedClientCallsItsServerAndCounts) {
 TEST(ClientConnectTest, PushToNoServerIsUnavailable) {
   FakeService service;
   const std::string target = service.Start();
-  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Client> client,
-                       Client::Connect({.target = target}));
+  ASSERT_OK_AND_ASSIGN(
+      const std::unique_ptr<Client> client,
+      Client::Connect({.target = target, .timeout = absl::Milliseconds(500)}));
   service.Stop();
 
   EXPECT_THAT(

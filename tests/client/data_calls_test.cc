@@ -4,8 +4,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "contract/reason.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "proto/grpc_status.h"
 #include "tensor/proto_codec.h"
 #include "tests/client/fake_stream_service.h"
 #include "tests/client/patterned_tensor.h"
@@ -179,6 +181,37 @@ TEST_F(DataCallsTest, PullThatIsRefusedForItsSizeIsMadeAsAStream) {
   EXPECT_THAT(service_.rpcs(), ElementsAre("Pull", "PullStream"));
   EXPECT_EQ(BytesOf(reply.values.at(0).tensor),
             BytesOf(service_.values[0].tensor));
+}
+
+TEST_F(DataCallsTest, PushPullWhoseReplyIsTooLargeIsMadeAsAStream) {
+  Store(2 * kMaxMessageBytes);
+  PushRequest request = PushOf(1);
+  request.call_id = {.client_id = "c", .sequence = 1};
+
+  ASSERT_OK_AND_ASSIGN(const PullReply reply, calls_.PushPull(request, {}));
+
+  EXPECT_THAT(service_.rpcs(), ElementsAre("PushPull", "PushPullStream"));
+  EXPECT_EQ(BytesOf(reply.values.at(0).tensor),
+            BytesOf(service_.values[0].tensor));
+  EXPECT_EQ(service_.streams().at(0).push.request().call_id().sequence(), 1);
+}
+
+TEST_F(DataCallsTest, PushPullThatMayHaveBeenMadeIsNotMadeAgainWithoutAName) {
+  Store(2 * kMaxMessageBytes);
+
+  EXPECT_THAT(PushPull(1), StatusIs(absl::StatusCode::kResourceExhausted));
+
+  EXPECT_THAT(service_.rpcs(), ElementsAre("PushPull"));
+}
+
+TEST_F(DataCallsTest, CallOverItsBudgetIsMadeOnce) {
+  service_.status = ToGrpcStatus(
+      WithReason(absl::ResourceExhaustedError("budget"), Reason::kOverBudget));
+
+  EXPECT_THAT(Pull(), StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_THAT(PushPull(1), StatusIs(absl::StatusCode::kResourceExhausted));
+
+  EXPECT_THAT(service_.rpcs(), ElementsAre("Pull", "PushPull"));
 }
 
 TEST_F(DataCallsTest, PullThatIsRefusedOtherwiseSaysSo) {

@@ -190,6 +190,26 @@ TEST_F(PipelineTest, BytesWithinTheLimitDoNotBlock) {
   gate_.Open();
 }
 
+TEST_F(PipelineTest, LargeCallIsNotOvertakenWhileItWaitsForRoom) {
+  gate_.Close();
+  Pipeline pipeline(&client_, {.max_bytes = 100});
+  pipeline.Push("a", Full({60}, 1, DType::kU8));
+  gate_.WaitForWaiting(1);
+
+  Background large(
+      [&] { return pipeline.Push("large", Full({200}, 1, DType::kU8)); });
+  while (pipeline.num_blocked() < 1) std::this_thread::yield();
+  Background small([&] { return pipeline.Pull("small"); });
+  while (pipeline.num_blocked() < 2) std::this_thread::yield();
+  gate_.LetPass("Push a");
+  gate_.WaitForBegun(2);
+
+  EXPECT_EQ(gate_.begun()[1], "Push large");
+  gate_.Open();
+  EXPECT_THAT(large.Result().get(), IsOk());
+  EXPECT_THAT(small.Result().get(), IsOk());
+}
+
 TEST_F(PipelineTest, CallOverTheByteLimitGoesAlone) {
   Pipeline pipeline(&client_, {.max_bytes = 10});
 

@@ -43,7 +43,7 @@ class RetryLoopTest : public ::testing::Test {
   absl::StatusOr<int> Run(int failures, absl::Duration timeout,
                           const absl::Status& status) {
     int attempts = 0;
-    return RetryLoop(kBackoff, Environment(), timeout,
+    return RetryLoop(backoff_, Environment(), timeout,
                      [&](absl::Duration time_left) -> absl::StatusOr<int> {
                        ++attempts;
                        times_left_.push_back(time_left);
@@ -53,6 +53,7 @@ class RetryLoopTest : public ::testing::Test {
                      });
   }
 
+  Backoff backoff_ = kBackoff;
   absl::Duration now_ = absl::Seconds(1000);
   absl::Duration attempt_takes_;
   absl::Duration oversleep_;
@@ -144,6 +145,30 @@ TEST_F(RetryLoopTest, SleepingPastTheDeadlineEndsTheLoop) {
               StatusIs(absl::StatusCode::kUnavailable, "down"));
 
   EXPECT_EQ(times_left_.size(), 1);
+}
+
+TEST_F(RetryLoopTest, NameThatCannotBeResolvedIsGivenUpSooner) {
+  const absl::Duration begin = now_;
+
+  EXPECT_THAT(Run(99, absl::Minutes(1),
+                  absl::UnavailableError("DNS resolution failed for nohost")),
+              StatusIs(absl::StatusCode::kUnavailable));
+
+  EXPECT_GT(now_ - begin, kBackoff.unresolved - kBackoff.maximum);
+  EXPECT_LT(now_ - begin, kBackoff.unresolved);
+}
+
+TEST_F(RetryLoopTest, ServerThatIsNotThereIsWaitedForOnlyIfToldSo) {
+  const absl::Status refused =
+      absl::UnavailableError("failed to connect to all addresses");
+  EXPECT_THAT(Run(2, absl::Seconds(10), refused), IsOkAndHolds(3));
+
+  backoff_.waits_for_server = false;
+
+  EXPECT_THAT(Run(2, absl::Seconds(10), refused),
+              StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(Run(2, absl::Seconds(10), absl::UnavailableError("closed")),
+              IsOkAndHolds(3));
 }
 
 TEST_F(RetryLoopTest, FirstAttemptIsMadeWhateverTheTimeout) {

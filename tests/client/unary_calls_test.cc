@@ -95,9 +95,20 @@ TEST_F(UnaryCallsTest, PushPullSendsAndBringsAll) {
           deadline_));
 
   EXPECT_EQ(service_.push_pull_request.push().step(), 9);
+  EXPECT_EQ(service_.push_pull_request.push().max_reply_bytes(),
+            kMaxMessageBytes);
   EXPECT_EQ(service_.push_pull_request.push().entries(0).tensor().data(),
             BytesOf(Patterned(5000, 1)));
   EXPECT_EQ(BytesOf(reply.values.at(0).tensor), BytesOf(Patterned(5000, 2)));
+}
+
+TEST_F(UnaryCallsTest, PushPullStatesTheReplyThatItTakes) {
+  ASSERT_OK(calls_->PushPull({}, deadline_));
+  EXPECT_EQ(service_.push_pull_request.push().max_reply_bytes(),
+            kMaxMessageBytes);
+
+  ASSERT_OK(calls_->PushPull({.max_reply_bytes = 77}, deadline_));
+  EXPECT_EQ(service_.push_pull_request.push().max_reply_bytes(), 77);
 }
 
 TEST_F(UnaryCallsTest, TensorsOutliveTheConnection) {

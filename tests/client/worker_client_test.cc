@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "client/retry_loop.h"
+#include "contract/reason.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/client/scripted_connection.h"
@@ -16,18 +18,22 @@ namespace tensorkv {
 namespace {
 
 using ::tensorkv::testing::Full;
-using ::tensorkv::testing::IsOkAndHolds;
+using ::tensorkv::testing::IsOk;
 using ::tensorkv::testing::Script;
 using ::tensorkv::testing::ScriptedConnection;
 using ::tensorkv::testing::StatusIs;
-using ::testing::Contains;
 using ::testing::ElementsAre;
+
+// A lease that no test lives to see renewed.
+constexpr absl::Duration kLongLease = absl::Hours(1);
 
 class WorkerClientTest : public ::testing::Test {
  protected:
   WorkerClientTest() {
-    script_.join_reply = {.worker = {.rank = 1, .epoch = 5}, .next_step = 8};
-    script_.push_reply.results.resize(1);
+    script_.namespace_reply.config.mode = Mode::kSync;
+    script_.join_reply = {.worker = {.rank = 1, .epoch = 5}, .next_step = 7};
+    script_.push_reply.results = {{.step = 7}};
+    script_.pull_reply.values.resize(1);
   }
 
   absl::StatusOr<std::unique_ptr<WorkerClient>> Join(
@@ -35,14 +41,43 @@ class WorkerClientTest : public ::testing::Test {
     return WorkerClient::Join(
         std::make_unique<Client>(std::make_unique<ScriptedConnection>(script_),
                                  ClientOptions{.name_space = "n"}),
-        options);
+        options, environment_);
+  }
+
+  // A worker whose calls after Join end with `statuses`, then well.
+  std::unique_ptr<WorkerClient> JoinedWorker(
+      std::vector<absl::Status> statuses) {
+    std::unique_ptr<WorkerClient> worker =
+        Join({.name = "w1", .lease = kLongLease}).value();
+    script_.verbs.clear();
+    script_.statuses.assign(statuses.begin(), statuses.end());
+    return worker;
   }
 
   Script script_;
+  absl::Duration now_ = absl::Seconds(1000);
+  const RetryEnvironment environment_ = {
+      .now = [this] { return now_; },
+      .sleep = [this](absl::Duration pause) { now_ += pause; },
+      .random = [] { return 0.5; }};
 };
 
-// A lease that no test lives to see renewed.
-constexpr absl::Duration kLongLease = absl::Hours(1);
+absl::Status RoundFailed(Step step = 7) {
+  return WithReason(absl::AbortedError("a round"), Reason::kRoundFailed,
+                    {{"step", step}});
+}
+absl::Status LeaseLost() {
+  return WithReason(absl::FailedPreconditionError("epoch 5"),
+                    Reason::kLeaseLost);
+}
+
+std::vector<PushEntry> EntriesOf(const std::vector<std::string>& keys) {
+  std::vector<PushEntry> entries;
+  for (const std::string& key : keys) {
+    entries.push_back({.key = key, .tensor = Full({2}, 1)});
+  }
+  return entries;
+}
 
 TEST_F(WorkerClientTest, JoinsAndLeaves) {
   ASSERT_OK_AND_ASSIGN(std::unique_ptr<WorkerClient> worker,
@@ -53,7 +88,7 @@ TEST_F(WorkerClientTest, JoinsAndLeaves) {
 
   worker.reset();
 
-  EXPECT_THAT(script_.verbs, ElementsAre("Join", "Leave"));
+  EXPECT_THAT(script_.verbs, ElementsAre("DescribeNamespace", "Join", "Leave"));
   EXPECT_EQ(script_.join.name_space, "n");
   EXPECT_EQ(script_.join.worker_name, "w1");
   EXPECT_EQ(script_.join.lease, kLongLease);
@@ -63,17 +98,28 @@ TEST_F(WorkerClientTest, CallsAreSignedAndStepsGoOn) {
   ASSERT_OK_AND_ASSIGN(const std::unique_ptr<WorkerClient> worker,
                        Join({.name = "w1", .lease = kLongLease}));
 
-  ASSERT_OK(worker->client().Push("w", Full({2}, 1)));
+  EXPECT_EQ(worker->step(), 7u);
+  ASSERT_OK(worker->PushPull(7, "w", Full({2}, 1)));
 
   EXPECT_EQ(script_.push.worker->epoch, 5u);
-  EXPECT_EQ(script_.push.step, 8u);
+  EXPECT_EQ(script_.push.step, 7u);
+  EXPECT_EQ(worker->step(), 8u);
+}
+
+TEST_F(WorkerClientTest, StepIsCompleteWhenItsKeysAreRead) {
+  const std::unique_ptr<WorkerClient> worker = JoinedWorker({});
+
+  ASSERT_OK(worker->Push(7, EntriesOf({"w"})));
+  EXPECT_EQ(worker->step(), 7u);
+  ASSERT_OK(worker->Pull({"w"}));
+
   EXPECT_EQ(worker->step(), 8u);
 }
 
 TEST_F(WorkerClientTest, RenewsItsLeaseAgainAndAgain) {
   Notification renewed;
   script_.during_call = [&] {
-    if (script_.verbs.size() == 4) renewed.Notify();
+    if (script_.verbs.size() == 5) renewed.Notify();
   };
   ASSERT_OK_AND_ASSIGN(std::unique_ptr<WorkerClient> worker,
                        Join({.name = "w1", .lease = absl::Milliseconds(3)}));
@@ -81,14 +127,16 @@ TEST_F(WorkerClientTest, RenewsItsLeaseAgainAndAgain) {
   renewed.WaitForNotification();
   worker.reset();
 
-  EXPECT_EQ(script_.verbs[1], "KeepAlive");
-  EXPECT_EQ(script_.verbs[3], "KeepAlive");
+  EXPECT_EQ(script_.verbs[2], "KeepAlive");
+  EXPECT_EQ(script_.verbs[4], "KeepAlive");
   EXPECT_EQ(script_.keep_alive.worker.epoch, 5u);
 }
 
 TEST_F(WorkerClientTest, SaysThatItsMembershipIsLost) {
-  script_.statuses = {absl::OkStatus(),
-                      absl::FailedPreconditionError("fenced off")};
+  // Renewals that nobody answers say nothing.
+  script_.statuses = {absl::OkStatus(), absl::OkStatus(),
+                      absl::DeadlineExceededError("no answer"),
+                      absl::UnavailableError("down")};
   script_.statuses.resize(1000, absl::FailedPreconditionError("fenced off"));
   ASSERT_OK_AND_ASSIGN(const std::unique_ptr<WorkerClient> worker,
                        Join({.name = "w1", .lease = absl::Milliseconds(3)}));
@@ -101,25 +149,122 @@ TEST_F(WorkerClientTest, SaysThatItsMembershipIsLost) {
                        ::testing::HasSubstr("fenced off")));
 }
 
-TEST_F(WorkerClientTest, RejoinTakesTheNewEpochAndStep) {
-  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<WorkerClient> worker,
-                       Join({.name = "w1", .lease = kLongLease}));
-  script_.join_reply = {.worker = {.rank = 1, .epoch = 6}, .next_step = 21};
+TEST_F(WorkerClientTest, RejoinReplacesItsOwnEpoch) {
+  const std::unique_ptr<WorkerClient> worker = JoinedWorker({});
+  script_.join_reply = {.worker = {.rank = 1, .epoch = 6}, .next_step = 20};
 
   ASSERT_OK(worker->Rejoin());
 
+  EXPECT_EQ(script_.join.replaces_epoch, 5u);
   EXPECT_EQ(worker->epoch(), 6u);
   EXPECT_EQ(worker->step(), 20u);
 }
 
-TEST_F(WorkerClientTest, GoesBackToTheStepThatTheServerCounts) {
-  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<WorkerClient> worker,
-                       Join({.name = "w1", .lease = kLongLease}));
-  script_.keep_alive_reply = {.next_step = 4};
+TEST_F(WorkerClientTest, FailedRoundIsPushedAgainAndAwaited) {
+  const std::unique_ptr<WorkerClient> worker = JoinedWorker({RoundFailed()});
 
-  EXPECT_THAT(worker->SyncStep(), IsOkAndHolds(3u));
+  EXPECT_THAT(worker->PushPull(7, EntriesOf({"w"})), IsOk());
 
-  EXPECT_EQ(worker->step(), 3u);
+  EXPECT_THAT(script_.verbs, ElementsAre("PushPull", "Push", "Pull"));
+  EXPECT_EQ(script_.push.step, 7u);
+  EXPECT_EQ(worker->step(), 8u);
+}
+
+TEST_F(WorkerClientTest, LostLeaseIsJoinedAgainAndAllOpenStepsArePushed) {
+  const std::unique_ptr<WorkerClient> worker = JoinedWorker(
+      {absl::OkStatus(), absl::OkStatus(), LeaseLost(), absl::OkStatus()});
+  ASSERT_OK(worker->Push(7, EntriesOf({"w"})));
+  ASSERT_OK(worker->Push(8, EntriesOf({"w"})));
+  std::vector<Step> pushed;
+  script_.during_call = [&] {
+    if (script_.verbs.back() == "Push") pushed.push_back(script_.push.step);
+  };
+
+  EXPECT_THAT(worker->Pull({"w"}), IsOk());
+
+  EXPECT_THAT(script_.verbs, ElementsAre("Push", "Push", "Pull", "Join", "Push",
+                                         "Push", "Pull"));
+  EXPECT_THAT(pushed, ElementsAre(7u, 8u));
+  EXPECT_EQ(worker->step(), 9u);
+}
+
+TEST_F(WorkerClientTest, ReplyThatIsLostIsNoError) {
+  const std::unique_ptr<WorkerClient> worker =
+      JoinedWorker({absl::UnavailableError("down"),
+                    absl::DeadlineExceededError("no answer")});
+
+  EXPECT_THAT(worker->PushPull(7, EntriesOf({"w"})), IsOk());
+
+  EXPECT_THAT(script_.verbs, ElementsAre("PushPull", "Push", "Push", "Pull"));
+}
+
+TEST_F(WorkerClientTest, ReplyThatIsLostIsAnErrorWherePushesAreNotKnownAgain) {
+  script_.namespace_reply.config.mode = Mode::kAsync;
+  const std::unique_ptr<WorkerClient> worker =
+      JoinedWorker({absl::UnavailableError("down")});
+
+  EXPECT_THAT(worker->Push(7, EntriesOf({"w"})),
+              StatusIs(absl::StatusCode::kUnavailable));
+
+  EXPECT_THAT(script_.verbs, ElementsAre("Push"));
+  EXPECT_EQ(worker->step(), 7u);
+}
+
+TEST_F(WorkerClientTest, StepThatClosedWithoutTheWorkerIsDropped) {
+  const absl::Status closed =
+      WithReason(absl::FailedPreconditionError("round 7"), Reason::kStepClosed);
+  const std::unique_ptr<WorkerClient> worker =
+      JoinedWorker({closed, closed, closed, absl::OkStatus()});
+  script_.pull_reply.values.resize(2);
+
+  EXPECT_THAT(worker->PushPull(7, EntriesOf({"gone", "w"})), IsOk());
+
+  EXPECT_THAT(script_.verbs,
+              ElementsAre("PushPull", "Push", "Push", "Push", "Pull"));
+  EXPECT_EQ(script_.push.entries.at(0).key, "w");
+  EXPECT_EQ(worker->step(), 8u);
+}
+
+TEST_F(WorkerClientTest, RecoveryEndsAfterTheStepTimeout) {
+  const std::unique_ptr<WorkerClient> worker = JoinedWorker({});
+  script_.statuses.resize(10'000, RoundFailed());
+  const absl::Duration begin = now_;
+
+  EXPECT_THAT(worker->PushPull(7, EntriesOf({"w"})),
+              StatusIs(absl::StatusCode::kAborted));
+
+  EXPECT_GE(now_ - begin, WorkerOptions().step_timeout);
+  EXPECT_EQ(worker->step(), 7u);
+  script_.statuses.clear();
+}
+
+TEST_F(WorkerClientTest, FailedRoundThatOthersHavePushedToIsAnError) {
+  const std::unique_ptr<WorkerClient> worker =
+      JoinedWorker({absl::OkStatus(), RoundFailed(/*step=*/6)});
+
+  EXPECT_OK(worker->Push(7, EntriesOf({"w"})));
+  EXPECT_THAT(worker->Pull({"w"}), StatusIs(absl::StatusCode::kAborted));
+}
+
+TEST_F(WorkerClientTest, EmptiedServerIsAnError) {
+  const std::unique_ptr<WorkerClient> worker = JoinedWorker({WithReason(
+      absl::FailedPreconditionError("restarted"), Reason::kServerRestarted)});
+
+  EXPECT_THAT(worker->PushPull(7, EntriesOf({"w"})),
+              StatusIs(absl::StatusCode::kFailedPrecondition));
+
+  EXPECT_THAT(script_.verbs, ElementsAre("PushPull"));
+}
+
+TEST_F(WorkerClientTest, BarrierThatALossEndedIsWaitedForAgain) {
+  const std::unique_ptr<WorkerClient> worker = JoinedWorker(
+      {WithReason(absl::AbortedError("rank 2"), Reason::kWorkerLost),
+       LeaseLost()});
+
+  EXPECT_OK(worker->Barrier("start"));
+
+  EXPECT_THAT(script_.verbs,
+              ElementsAre("Barrier", "Barrier", "Join", "Barrier"));
 }
 
 TEST_F(WorkerClientTest, OutlivesTheLeaveOfItsClient) {
@@ -136,25 +281,25 @@ TEST_F(WorkerClientTest, OutlivesTheLeaveOfItsClient) {
 }
 
 TEST_F(WorkerClientTest, NameThatIsTakenIsRefusedAtOnce) {
-  script_.statuses = {absl::AlreadyExistsError("a live worker has that name")};
+  script_.statuses = {absl::OkStatus(),
+                      absl::AlreadyExistsError("a live worker has that name")};
 
-  EXPECT_THAT(Join({.name = "w1"}), StatusIs(absl::StatusCode::kAlreadyExists));
-  EXPECT_THAT(script_.verbs, ElementsAre("Join"));
+  EXPECT_THAT(Join({.name = "w1", .takeover_timeout = absl::ZeroDuration()}),
+              StatusIs(absl::StatusCode::kAlreadyExists));
+  EXPECT_THAT(script_.verbs, ElementsAre("DescribeNamespace", "Join"));
 }
 
 TEST_F(WorkerClientTest, TakesOverFromItsFormerSelf) {
-  script_.statuses = {absl::AlreadyExistsError("a live worker has that name"),
+  script_.statuses = {absl::OkStatus(),
+                      absl::AlreadyExistsError("a live worker has that name"),
                       absl::AlreadyExistsError("a live worker has that name")};
+  const absl::Duration begin = now_;
 
-  ASSERT_OK_AND_ASSIGN(std::unique_ptr<WorkerClient> worker,
-                       Join({.name = "w1",
-                             .lease = absl::Milliseconds(20),
-                             .takeover_timeout = absl::Minutes(1)}));
-  worker.reset();
+  ASSERT_OK(Join({.name = "w1", .takeover_timeout = absl::Minutes(1)}));
 
-  EXPECT_EQ(script_.verbs[0], "Join");
-  EXPECT_EQ(script_.verbs[2], "Join");
-  EXPECT_THAT(script_.verbs, Contains("Leave"));
+  EXPECT_THAT(script_.verbs, ElementsAre("DescribeNamespace", "Join", "Join",
+                                         "Join", "Leave"));
+  EXPECT_EQ(now_ - begin, absl::Seconds(2));
 }
 
 TEST_F(WorkerClientTest, BarrierNamesTheWorker) {

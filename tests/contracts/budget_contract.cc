@@ -282,6 +282,8 @@ TEST_P(BudgetContractTest, BudgetAboveTheServersIsRefused) {
   EXPECT_THAT(store_.In("huge").Create({.budget_bytes = largest + 1}),
               StatusIs(StatusCode::kResourceExhausted));
   EXPECT_OK(store_.In("large").Create({.budget_bytes = largest}));
+  EXPECT_THAT(store_.In("tiny").Create({.budget_bytes = 10}),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("at least")));
 }
 
 }  // namespace

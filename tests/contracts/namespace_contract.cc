@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "contract/reason.h"
 #include "tests/contracts/store_contract.h"
 #include "tests/testing/background.h"
 #include "tests/testing/status_matchers.h"
@@ -179,6 +180,76 @@ TEST_P(NamespaceContractTest, DroppedNamespaceIsGoneWithItsKeys) {
   EXPECT_THAT(caller.Describe(), StatusIs(StatusCode::kNotFound));
   ASSERT_OK(caller.Create({}));
   EXPECT_THAT(caller.List()->keys, IsEmpty());
+}
+
+TEST_P(NamespaceContractTest, CallsOfAFormerLifeAreRefused) {
+  ASSERT_OK_AND_ASSIGN(
+      const CreateNamespaceReply former,
+      connection().CreateNamespace({.name_space = "n"}, {}));
+  const Caller n = store_.In("n");
+  const uint64_t uid = former.uid;
+  EXPECT_EQ(n.Describe()->uid, uid);
+  EXPECT_EQ(connection()
+                .CreateNamespace(
+                    {.name_space = "n", .on_existing = OnExisting::kKeep}, {})
+                ->uid,
+            uid);
+  const auto init = [&](uint64_t of) {
+    return connection()
+        .Init({.name_space = "n",
+               .on_existing = OnExisting::kKeep,
+               .entries = {{"w", Full({1}, 1)}},
+               .namespace_uid = of},
+              {})
+        .status();
+  };
+  EXPECT_OK(init(uid));
+
+  ASSERT_OK(n.Drop());
+  ASSERT_OK(n.Create({}));
+
+  EXPECT_NE(n.Describe()->uid, uid);
+  EXPECT_EQ(ReasonOf(init(uid)), Reason::kNamespaceReplaced);
+  EXPECT_OK(init(0));
+  EXPECT_EQ(ReasonOf(connection()
+                         .Push({.name_space = "n",
+                                .entries = {{.key = "w",
+                                             .tensor = Full({1}, 1)}},
+                                .namespace_uid = uid},
+                               {})
+                         .status()),
+            Reason::kNamespaceReplaced);
+  EXPECT_EQ(ReasonOf(connection()
+                         .Pull({.name_space = "n",
+                                .entries = {{"w", 0}},
+                                .namespace_uid = uid},
+                               {})
+                         .status()),
+            Reason::kNamespaceReplaced);
+}
+
+TEST_P(NamespaceContractTest, SettingsThatTheModeDoesNotUseAreRefused) {
+  const Caller n = store_.In("n");
+  const auto is_refused = [](const std::string& field) {
+    return StatusIs(StatusCode::kInvalidArgument, HasSubstr(field));
+  };
+
+  EXPECT_THAT(n.Create({.num_workers = 2}), is_refused("num_workers"));
+  EXPECT_THAT(n.Create({.max_workers = 2}), is_refused("max_workers"));
+  EXPECT_THAT(n.Create({.on_worker_loss = OnWorkerLoss::kContinue}),
+              is_refused("on_worker_loss"));
+  EXPECT_THAT(
+      n.Create({.mode = Mode::kSync, .num_workers = 2, .staleness = 1}),
+      is_refused("staleness"));
+  for (NamespaceConfig config :
+       {NamespaceConfig{.rescale_partial_rounds = true},
+        NamespaceConfig{.quorum = 1},
+        NamespaceConfig{.quorum_grace = absl::Seconds(1)},
+        NamespaceConfig{.max_open_rounds = 1}}) {
+    config.mode = Mode::kBounded;
+    config.num_workers = 2;
+    EXPECT_THAT(n.Create(config), is_refused("bounded"));
+  }
 }
 
 TEST_P(NamespaceContractTest, DropEndsCallsThatWaitInIt) {

@@ -243,6 +243,9 @@ TEST_P(NumbersContractTest, IntegersWrap) {
   const WrapCase cases[] = {{DType::kI8, 100, 100, -56},
                             {DType::kU8, 200, 100, 44},
                             {DType::kI16, 32767, 1, -32768},
+                            {DType::kU16, 65535, 2, 1},
+                            {DType::kU32, 4294967295.0, 2, 1},
+                            {DType::kU64, 0x1p63, 0x1p63, 0},
                             {DType::kI32, -2147483648.0, -1, 2147483647},
                             {DType::kI64, 4611686018427387904,
                              4611686018427387904, -9223372036854775808.0}};

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "contract/reason.h"
 #include "tests/contracts/store_contract.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
@@ -109,6 +110,44 @@ TEST_P(RuleContractTest, DescribeListsRulesInOrderOfPrecedence) {
   }
   EXPECT_THAT(rules, ElementsAre(Pair("fc1.*", "adam"), Pair("*.w", "sgd"),
                                  Pair("", "accumulate")));
+}
+
+TEST_P(RuleContractTest, KeysOfAnUnsetPatternFallToTheRulesNextInOrder) {
+  ASSERT_OK(store_.SetRule("accumulate"));
+  ASSERT_OK(store_.SetRule("sgd", "fc*"));
+  ASSERT_OK(store_.SetRule("adam", "*.w"));
+  ASSERT_OK(store_.InitMany({{"fc.w", Full({1}, 0)}, {"x.w", Full({1}, 0)}}));
+
+  ASSERT_OK(store_.UnsetRule("*.w"));
+
+  EXPECT_EQ(store_.Stat("fc.w")->rule.name, "sgd");
+  EXPECT_EQ(store_.Stat("x.w")->rule.name, "accumulate");
+  EXPECT_EQ(store_.Stat("x.w")->state_bytes, 0u);
+  EXPECT_EQ(RuleOfNewKey(store_, "y.w"), "accumulate");
+  EXPECT_EQ(store_.Describe()->rules.size(), 2u);
+}
+
+TEST_P(RuleContractTest, UnsetRuleWantsAPatternThatHasARule) {
+  ASSERT_OK(store_.SetRule("sgd", "*.w"));
+  ASSERT_OK(store_.UnsetRule("*.w"));
+
+  const absl::Status status = store_.UnsetRule("*.w");
+
+  EXPECT_THAT(status, StatusIs(StatusCode::kNotFound, HasSubstr("\"*.w\"")));
+  EXPECT_EQ(ReasonOf(status), Reason::kRuleNotFound);
+  EXPECT_THAT(store_.UnsetRule(""), StatusIs(StatusCode::kInvalidArgument));
+}
+
+TEST_P(RuleContractTest, UnsetRuleWhoseNextDoesNotTakeAKeyChangesNothing) {
+  ASSERT_OK(store_.SetRule("accumulate", "n"));
+  ASSERT_OK(store_.Init("n", Full({1}, 1, DType::kI32)));
+  ASSERT_OK(store_.SetRule("accumulate(scale=2)", "n*"));
+  ASSERT_OK(store_.UnsetRule("n"));
+  ASSERT_OK(store_.SetRule("sgd"));
+
+  EXPECT_THAT(store_.UnsetRule("n*"), StatusIs(StatusCode::kInvalidArgument));
+
+  EXPECT_EQ(store_.Stat("n")->rule.name, "accumulate");
 }
 
 TEST_P(RuleContractTest, SameRuleNameKeepsTheState) {

@@ -16,9 +16,7 @@ using ::testing::AllOf;
 using ::testing::Field;
 using ::testing::HasSubstr;
 
-auto JoinedRound(Step step) {
-  return Field("step", &PushResult::step, step);
-}
+auto JoinedRound(Step step) { return Field("step", &PushResult::step, step); }
 
 TEST_P(SyncContractTest, RoundClosesWhenAllHaveContributed) {
   const Caller sync = NewSyncNamespace(3);

@@ -17,21 +17,23 @@ namespace tensorkv::testing {
 
 // A call that ended well.
 struct HistoryEvent {
-  enum class Kind { kPush, kPull, kStep, kBarrier };
+  enum class Kind { kPush, kPull, kStep, kRound, kBarrier };
 
   Kind kind = Kind::kPush;
   int client = 0;
   // On one clock for all clients.
   absl::Duration begin;
   absl::Duration end;
-  // Of pushes and pulls. A key starts at version 1 with the value 0, and each
-  // push adds its amount.
+  // Of pushes, pulls and rounds. A key starts at version 1 with the value 0,
+  // and each push adds its amount.
   std::string key;
   Version version = 0;
   int64_t amount = 0;    // pushed
   int64_t value = 0;     // pulled
   bool is_torn = false;  // pulled: not all elements are the value
   // Of steps: a worker's push of a step, up to the moment that it may go on.
+  // Of rounds: a worker's contribution of `amount` to the step of a key, until
+  // it has read the value that contains it.
   Step step = 0;
   // Of barriers: which one, by name.
   std::string barrier;

@@ -22,6 +22,9 @@ std::string Text(const HistoryEvent& event) {
                           " read ", event.value, ", version ", event.version);
     case Kind::kStep:
       return absl::StrCat("worker ", event.client, ": step ", event.step);
+    case Kind::kRound:
+      return absl::StrCat("worker ", event.client, ": step ", event.step,
+                          " of ", event.key, " read ", event.value);
     case Kind::kBarrier:
       return absl::StrCat("worker ", event.client, ": barrier ", event.barrier);
   }
@@ -141,6 +144,42 @@ std::vector<std::string> StalenessViolations(const Events& events,
       if (begun != begins.end() && begun->second <= step.end) continue;
       violations.push_back(absl::StrCat(Text(step), " ended before worker ",
                                         worker, " had begun step ", needed));
+    }
+  }
+  return violations;
+}
+
+std::vector<std::string> RoundViolations(const Events& events,
+                                         int num_workers) {
+  struct Round {
+    std::map<int, int64_t> amounts;  // by worker
+    absl::Duration last_begin;
+  };
+  std::map<std::string, std::map<Step, Round>> by_key;
+  const Events rounds = Of(events, Kind::kRound);
+  for (const HistoryEvent& event : rounds) {
+    Round& round = by_key[event.key][event.step];
+    round.amounts[event.client] = event.amount;
+    round.last_begin = std::max(round.last_begin, event.begin);
+  }
+  std::vector<std::string> violations;
+  const auto report = [&](const HistoryEvent& event, const std::string& what) {
+    violations.push_back(absl::StrCat(Text(event), ", ", what));
+  };
+  for (const HistoryEvent& event : rounds) {
+    int64_t sum = 0;
+    for (const auto& [step, round] : by_key[event.key]) {
+      if (step > event.step) break;
+      for (const auto& [worker, amount] : round.amounts) sum += amount;
+    }
+    const Round& round = by_key[event.key][event.step];
+    if (event.is_torn) report(event, "torn");
+    if (event.value != sum) {
+      report(event, absl::StrCat("where the contributions sum up to ", sum));
+    }
+    if (static_cast<int>(round.amounts.size()) != num_workers ||
+        event.end < round.last_begin) {
+      report(event, "before all had contributed");
     }
   }
   return violations;

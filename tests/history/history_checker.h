@@ -26,6 +26,13 @@ std::vector<std::string> OrderViolations(
 std::vector<std::string> StalenessViolations(
     const std::vector<HistoryEvent>& events, int num_workers, Step staleness);
 
+// The same of rounds, which each of `num_workers` contributes to once, however
+// often it has to push: the value read in step t is the sum of what all workers
+// have contributed to the steps up to t, whole, and nobody reads it before all
+// have begun step t.
+std::vector<std::string> RoundViolations(
+    const std::vector<HistoryEvent>& events, int num_workers);
+
 // The same of barriers: nobody leaves before all `num_workers` have come.
 std::vector<std::string> BarrierViolations(
     const std::vector<HistoryEvent>& events, int num_workers);

@@ -109,6 +109,37 @@ TEST(StalenessViolationsTest, WorkerTooFarAhead) {
               ElementsAre(HasSubstr("before worker 1 had begun step 1")));
 }
 
+HistoryEvent RoundOf(int worker, Step step, int begin, int end, int64_t value) {
+  return {.kind = Kind::kRound,
+          .client = worker,
+          .begin = absl::Seconds(begin),
+          .end = absl::Seconds(end),
+          .key = "w",
+          .amount = 10 + worker,
+          .value = value,
+          .step = step};
+}
+
+TEST(RoundViolationsTest, RoundsOfAGoodStoreHaveNone) {
+  EXPECT_THAT(
+      RoundViolations({RoundOf(0, 1, 1, 3, 21), RoundOf(1, 1, 2, 4, 21),
+                       RoundOf(0, 2, 4, 6, 42), RoundOf(1, 2, 5, 6, 42)},
+                      2),
+      IsEmpty());
+}
+
+TEST(RoundViolationsTest, ContributionThatIsLostOrCountsTwice) {
+  EXPECT_THAT(
+      RoundViolations({RoundOf(0, 1, 1, 3, 11), RoundOf(1, 1, 1, 3, 31)}, 2),
+      ElementsAre(HasSubstr("sum up to 21"), HasSubstr("sum up to 21")));
+}
+
+TEST(RoundViolationsTest, WorkerWhoDidNotWait) {
+  EXPECT_THAT(
+      RoundViolations({RoundOf(0, 1, 1, 2, 21), RoundOf(1, 1, 3, 4, 21)}, 2),
+      ElementsAre(HasSubstr("before all had contributed")));
+}
+
 TEST(BarrierViolationsTest, BarrierThatAllCameToHasNone) {
   EXPECT_THAT(BarrierViolations({BarrierOf(0, 1, 5), BarrierOf(1, 4, 6)}, 2),
               IsEmpty());

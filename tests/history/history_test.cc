@@ -130,6 +130,48 @@ class HoldsNobodyBack final : public BrokenConnection {
   absl::Notification overtaken_;
 };
 
+// Makes some calls and loses their replies, as connections do that break.
+class LosesReplies final : public BrokenConnection {
+ public:
+  using BrokenConnection::BrokenConnection;
+  absl::StatusOr<PushReply> Push(const PushRequest& request,
+                                 const CallOptions& options) override {
+    return Lose(SharedConnection::Push(request, options));
+  }
+  absl::StatusOr<PullReply> Pull(const PullRequest& request,
+                                 const CallOptions& options) override {
+    return Lose(SharedConnection::Pull(request, options));
+  }
+  absl::StatusOr<PullReply> PushPull(const PushRequest& request,
+                                     const CallOptions& options) override {
+    return Lose(SharedConnection::PushPull(request, options));
+  }
+
+ private:
+  template <typename Reply>
+  Reply Lose(Reply reply) {
+    if (GoesWrong()) return absl::UnavailableError("the connection broke");
+    return reply;
+  }
+};
+
+// Sums up only some of what was contributed.
+class LosesContributions final : public BrokenConnection {
+ public:
+  using BrokenConnection::BrokenConnection;
+  absl::StatusOr<PullReply> PushPull(const PushRequest& request,
+                                     const CallOptions& options) override {
+    PushRequest changed = request;
+    if (GoesWrong()) {
+      for (PushEntry& entry : changed.entries) {
+        entry.tensor = Tensor();
+        entry.skip = true;
+      }
+    }
+    return SharedConnection::PushPull(changed, options);
+  }
+};
+
 class HistoryTest : public ::testing::Test {
  protected:
   HistoryTest()
@@ -159,6 +201,27 @@ class HistoryTest : public ::testing::Test {
     std::vector<std::thread> workers;
     for (int i = 0; i < kNumClients; ++i) {
       workers.emplace_back([&, i] { RunWorker(i, server); });
+    }
+    for (std::thread& worker : workers) worker.join();
+    return history_.events();
+  }
+
+  // Rounds of the workers of a sync namespace.
+  template <typename Wrapper>
+  std::vector<HistoryEvent> RecordRounds() {
+    Client client(std::make_unique<SharedConnection>(*connection_),
+                  {.name_space = "sync"});
+    EXPECT_OK(client.CreateNamespace(
+        "sync", {.mode = Mode::kSync,
+                 .num_workers = kNumClients,
+                 .rule = ParseRuleSpec("accumulate").value()}));
+    for (const char* key : kKeys) {
+      EXPECT_OK(client.Init(key, Full({2}, 0, DType::kF64)));
+    }
+    Wrapper server(*connection_);
+    std::vector<std::thread> workers;
+    for (int i = 0; i < kNumClients; ++i) {
+      workers.emplace_back([&, i] { RunRounds(i, server); });
     }
     for (std::thread& worker : workers) worker.join();
     return history_.events();
@@ -198,6 +261,49 @@ class HistoryTest : public ::testing::Test {
       history_.Add(push);
       if (step % kStepsPerBarrier == 0) Barrier(*worker, index, step);
     }
+  }
+
+  void RunRounds(int index, Connection& server) {
+    ASSERT_OK_AND_ASSIGN(
+        const std::unique_ptr<WorkerClient> worker,
+        WorkerClient::Join(
+            std::make_unique<Client>(std::make_unique<SharedConnection>(server),
+                                     ClientOptions{.name_space = "sync"}),
+            {.name = NameOf(index), .lease = absl::Minutes(1)}));
+    for (Step step = worker->step(); step <= kNumSteps; step = worker->step()) {
+      const int64_t amount = 1000 * index + static_cast<int64_t>(step);
+      const absl::Duration begin = SteadyNow();
+      ASSERT_OK_AND_ASSIGN(const PullReply reply,
+                           MakeStep(*worker, step, amount));
+      for (size_t key = 0; key < std::size(kKeys); ++key) {
+        const Tensor& tensor = reply.values[key].tensor;
+        history_.Add(
+            {.kind = Kind::kRound,
+             .client = index,
+             .begin = begin,
+             .end = SteadyNow(),
+             .key = kKeys[key],
+             .amount = amount,
+             .value = static_cast<int64_t>(tensor.elements<double>()[0]),
+             .is_torn = !IsUniform(tensor),
+             .step = step});
+      }
+    }
+  }
+
+  // All keys at once, or each for itself.
+  static absl::StatusOr<PullReply> MakeStep(WorkerClient& worker, Step step,
+                                            int64_t amount) {
+    std::vector<PushEntry> entries;
+    for (const char* key : kKeys) {
+      entries.push_back({.key = key, .tensor = Full({2}, amount, DType::kF64)});
+    }
+    if (step % 2 == 0) return worker.PushPull(step, std::move(entries));
+    for (const PushEntry& entry : entries) {
+      const absl::Status status = worker.Push(step, {entry});
+      if (!status.ok()) return status;
+    }
+    return worker.Pull({kKeys[0], kKeys[1]});
   }
 
   static std::string NameOf(int index) { return absl::StrCat("worker", index); }
@@ -263,6 +369,23 @@ TEST_F(HistoryTest, OfBoundedWorkersIsWithinTheBound) {
             kNumClients * (kNumSteps + kNumSteps / kStepsPerBarrier));
   EXPECT_THAT(StalenessViolations(events, kNumClients, kStaleness), IsEmpty());
   EXPECT_THAT(BarrierViolations(events, kNumClients), IsEmpty());
+}
+
+TEST_F(HistoryTest, OfRoundsHasEachContributionOnce) {
+  const std::vector<HistoryEvent> events = RecordRounds<SharedConnection>();
+
+  EXPECT_EQ(events.size(), kNumClients * kNumSteps * std::size(kKeys));
+  EXPECT_THAT(RoundViolations(events, kNumClients), IsEmpty());
+}
+
+TEST_F(HistoryTest, OfRoundsHasEachContributionOnceWhereRepliesAreLost) {
+  EXPECT_THAT(RoundViolations(RecordRounds<LosesReplies>(), kNumClients),
+              IsEmpty());
+}
+
+TEST_F(HistoryTest, OfAServerThatLosesContributionsIsCaught) {
+  EXPECT_THAT(RoundViolations(RecordRounds<LosesContributions>(), kNumClients),
+              Not(IsEmpty()));
 }
 
 TEST_F(HistoryTest, OfAServerThatHoldsNobodyBackIsCaught) {

@@ -20,8 +20,8 @@ namespace {
 constexpr char kBinary[] = "tests/integration/fault_worker";
 
 constexpr const char* kPoints[] = {
-    "joining",     "before_push", "during_push",   "after_push",
-    "during_pull", "after_pull",  "during_barrier"};
+    "joining",    "before_push", "during_push", "between_pushes",
+    "after_push", "during_pull", "after_pull"};
 
 }  // namespace
 
@@ -108,7 +108,7 @@ void FaultGroup::Read(uint32_t slot, const std::string& log) {
     int code = 0;
     std::istringstream fields(line);
     fields >> call.verb >> call.step >> begin_us >> end_us >> code >>
-        call.value >> call.version;
+        call.reason >> call.key >> call.value >> call.version;
     std::getline(fields, call.message);
     call.begin = absl::Microseconds(begin_us);
     call.end = absl::Microseconds(end_us);

@@ -27,6 +27,8 @@ struct FaultCall {
   absl::Duration begin;
   absl::Duration end;
   absl::StatusCode code = absl::StatusCode::kOk;
+  std::string reason;
+  std::string key;
   int64_t value = 0;
   Version version = 0;
   std::string message;

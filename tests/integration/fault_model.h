@@ -11,28 +11,30 @@
 
 namespace tensorkv::testing {
 
-inline constexpr char kFaultKey[] = "sum";
+// What a worker pushes in one step.
+inline constexpr const char* kFaultKeys[] = {"sum", "other"};
+inline constexpr int kNumFaultKeys = 2;
 inline constexpr int64_t kNumFaultElements = 16;
-inline constexpr Step kStepsPerBarrier = 5;
 
-// Contributions that differ by rank and step, so that no two mixed up sums are
-// the same; small enough for sums of f64 to be exact.
-inline int64_t AmountOf(uint32_t rank, Step step) {
-  return static_cast<int64_t>((step * step + 7) * (rank * 1009 + 1));
+// Contributions that differ by rank, key and step, so that no two mixed up sums
+// are the same; small enough for sums of f64 to be exact.
+inline int64_t AmountOf(uint32_t rank, int key, Step step) {
+  return static_cast<int64_t>((step * step + 7) * (rank * 1009 + 1)) *
+         (key + 1);
 }
 
-inline Tensor ContributionOf(uint32_t rank, Step step) {
+inline Tensor ContributionOf(uint32_t rank, int key, Step step) {
   return *Tensor::Filled(DType::kF64, {kNumFaultElements},
-                         static_cast<double>(AmountOf(rank, step)));
+                         static_cast<double>(AmountOf(rank, key, step)));
 }
 
 // The value after the rounds of steps 1 to `step`, each of which has summed one
 // contribution of each worker.
-inline int64_t SumAfter(uint32_t num_workers, Step step) {
+inline int64_t SumAfter(uint32_t num_workers, int key, Step step) {
   int64_t sum = 0;
   for (Step s = 1; s <= step; ++s) {
     for (uint32_t rank = 0; rank < num_workers; ++rank) {
-      sum += AmountOf(rank, s);
+      sum += AmountOf(rank, key, s);
     }
   }
   return sum;

@@ -1,8 +1,12 @@
 // Workers that are killed at any moment: nothing hangs, nothing that was
 // acknowledged is lost, nothing is applied twice.
 //
-// 200 kills, and calls end a second after the lease at the latest; others with
-// --test_arg=--kills=2000 and --test_arg=--slack_ms=5000.
+// The workers' loops have no branch on errors. A false loss of a worker, which
+// a busy machine may cause, does no harm either.
+//
+// 200 kills, and calls end a second after the lease at the latest, besides what
+// the machine was late in that time; others with --test_arg=--kills=2000 and
+// --test_arg=--slack_ms=5000.
 
 #include <algorithm>
 #include <cstdint>
@@ -12,13 +16,16 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "base/mutex.h"
 #include "client/client.h"
+#include "client/steady_now.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/integration/fault_group.h"
@@ -43,6 +50,48 @@ std::string Text(const FaultCall& call) {
                       call.step, ":", call.message);
 }
 
+// How late the machine lets a thread run that has nothing to do.
+class Lateness {
+ public:
+  Lateness() : watcher_([this] { Watch(); }) {}
+  ~Lateness() {
+    {
+      MutexLock lock(&mutex_);
+      ends_ = true;
+      ending_.SignalAll();
+    }
+    watcher_.join();
+  }
+
+  absl::Duration Between(absl::Duration begin, absl::Duration end) const {
+    MutexLock lock(&mutex_);
+    absl::Duration sum;
+    for (const auto& [when, late] : late_) {
+      if (when >= begin && when - late <= end) sum += late;
+    }
+    return sum;
+  }
+
+ private:
+  void Watch() {
+    constexpr absl::Duration kPause = absl::Milliseconds(10);
+    MutexLock lock(&mutex_);
+    while (!ends_) {
+      const absl::Duration begin = SteadyNow();
+      ending_.WaitWithTimeout(&mutex_, kPause);
+      const absl::Duration late = SteadyNow() - begin - kPause;
+      if (late > kPause) late_.push_back({SteadyNow(), late});
+    }
+  }
+
+  mutable Mutex mutex_;
+  CondVar ending_;
+  bool ends_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<std::pair<absl::Duration, absl::Duration>> late_
+      ABSL_GUARDED_BY(mutex_);
+  std::thread watcher_;
+};
+
 // What one group has done, looked at from all sides.
 class FaultReport {
  public:
@@ -52,49 +101,57 @@ class FaultReport {
   // Every value read in a step is that of a sequential run up to the step.
   void ExpectValuesOfTheModel() const {
     for (const FaultCall& call : calls_) {
-      if (call.code != absl::StatusCode::kOk) continue;
-      if (call.verb != "pull" && call.verb != "push_pull") continue;
-      EXPECT_EQ(call.value, SumAfter(kNumWorkers, call.step)) << Text(call);
-      EXPECT_EQ(call.version, call.step + 1) << Text(call);
+      if (call.verb != "read") continue;
+      const int key = call.key == kFaultKeys[0] ? 0 : 1;
+      EXPECT_EQ(call.value, SumAfter(kNumWorkers, key, call.step))
+          << Text(call);
     }
   }
 
-  // Whatever was under way when a worker died has ended in time.
-  void ExpectNobodyHangs() const {
+  // Whatever was under way when a worker died has ended in time. Returns how
+  // long after the death that was at most.
+  absl::Duration ExpectNobodyHangs(const Lateness& lateness) const {
+    absl::Duration longest;
     for (const FaultDeath& death : deaths_) {
       for (const FaultCall& call : calls_) {
-        if (call.slot == death.slot || IsJoin(call)) continue;
+        if (call.slot == death.slot || IsJoin(call) || call.verb == "read") {
+          continue;
+        }
         if (call.begin > death.when || call.end < death.when) continue;
-        EXPECT_LE(call.end - death.when, kLease + absl::Milliseconds(slack_ms))
+        longest = std::max(longest, call.end - death.when);
+        EXPECT_LE(call.end - death.when,
+                  kLease + absl::Milliseconds(slack_ms) +
+                      lateness.Between(death.when, call.end))
             << Text(call);
       }
     }
+    return longest;
   }
 
   // Whoever fails hears who was lost.
-  void ExpectFailuresNameTheDead() const {
+  void ExpectFailuresNameTheLost() const {
     for (const FaultCall& call : calls_) {
-      if (call.code != absl::StatusCode::kAborted) continue;
-      EXPECT_TRUE(NamesOneOfTheDead(call)) << Text(call);
+      if (call.reason != "ROUND_FAILED") continue;
+      EXPECT_TRUE(NamesOneOfTheLost(call)) << Text(call);
     }
   }
 
-  // Nobody else's call fails for any other reason than a loss: the dead one's
-  // (Aborted), the caller's own (FailedPrecondition), or because the push that
-  // is repeated after one is there (AlreadyExists).
+  // No call fails for any other reason than a loss: another worker's, or the
+  // caller's own.
   void ExpectNoOtherFailures() const {
     for (const FaultCall& call : calls_) {
-      EXPECT_TRUE(call.code == absl::StatusCode::kOk ||
-                  call.code == absl::StatusCode::kAborted ||
-                  call.code == absl::StatusCode::kFailedPrecondition ||
-                  call.code == absl::StatusCode::kAlreadyExists)
-          << Text(call) << " " << static_cast<int>(call.code);
+      if (call.code == absl::StatusCode::kOk) continue;
+      const bool may_be = IsJoin(call) ? call.reason == "WORKER_NAME_TAKEN"
+                                       : call.reason == "ROUND_FAILED" ||
+                                             call.reason == "LEASE_LOST";
+      EXPECT_TRUE(may_be) << Text(call) << " " << call.reason << " "
+                          << static_cast<int>(call.code);
     }
   }
 
-  size_t NumAborted() const {
-    return std::count_if(calls_.begin(), calls_.end(), [](const auto& call) {
-      return call.code == absl::StatusCode::kAborted;
+  size_t Num(absl::string_view reason) const {
+    return std::count_if(calls_.begin(), calls_.end(), [&](const auto& call) {
+      return call.reason == reason;
     });
   }
 
@@ -103,7 +160,7 @@ class FaultReport {
     return call.verb == "join" || call.verb == "rejoin";
   }
 
-  bool NamesOneOfTheDead(const FaultCall& call) const {
+  bool NamesOneOfTheLost(const FaultCall& call) const {
     for (const uint32_t rank : RanksLostBefore(call.end)) {
       if (absl::StrContains(call.message, absl::StrCat("rank ", rank))) {
         return true;
@@ -119,7 +176,7 @@ class FaultReport {
       if (death.when < when) ranks.merge(RanksOf(death.slot));
     }
     for (const FaultCall& call : calls_) {
-      if (call.verb == "rejoin") ranks.insert(call.value);
+      if (call.reason == "LEASE_LOST") ranks.merge(RanksOf(call.slot));
     }
     return ranks;
   }
@@ -154,13 +211,16 @@ class FaultSuiteTest : public ::testing::Test {
         name, {.mode = Mode::kSync,
                .num_workers = kNumWorkers,
                .rule = ParseRuleSpec("accumulate").value()}));
-    ASSERT_OK(
-        client->Init(kFaultKey, Full({kNumFaultElements}, 0, DType::kF64)));
+    for (const char* key : kFaultKeys) {
+      ASSERT_OK(client->Init(key, Full({kNumFaultElements}, 0, DType::kF64)));
+    }
   }
 
   struct Outcome {
     size_t num_deaths = 0;
-    size_t num_aborted = 0;
+    size_t num_round_failures = 0;
+    size_t num_lost_leases = 0;
+    absl::Duration longest_wait;
   };
 
   Outcome RunGroup(int index) {
@@ -180,18 +240,22 @@ class FaultSuiteTest : public ::testing::Test {
 
     const FaultReport report(group);
     report.ExpectValuesOfTheModel();
-    report.ExpectNobodyHangs();
-    report.ExpectFailuresNameTheDead();
+    report.ExpectFailuresNameTheLost();
     report.ExpectNoOtherFailures();
-    EXPECT_THAT(ClientOf(name)->Pull(kFaultKey),
-                IsOkAndHolds(::testing::AllOf(
-                    HasTensor(IsFilledWith(SumAfter(kNumWorkers, num_steps))),
-                    HasVersion(num_steps + 1))));
-    return {group.deaths().size(), report.NumAborted()};
+    for (int key = 0; key < kNumFaultKeys; ++key) {
+      EXPECT_THAT(ClientOf(name)->Pull(kFaultKeys[key]),
+                  IsOkAndHolds(HasTensor(
+                      IsFilledWith(SumAfter(kNumWorkers, key, num_steps)))));
+    }
+    return {.num_deaths = group.deaths().size(),
+            .num_round_failures = report.Num("ROUND_FAILED"),
+            .num_lost_leases = report.Num("LEASE_LOST"),
+            .longest_wait = report.ExpectNobodyHangs(lateness_)};
   }
 
   ServerProcess server_;
   const std::string target_;
+  const Lateness lateness_;
 };
 
 TEST_F(FaultSuiteTest, GroupsSurviveTheDeathOfTheirWorkers) {
@@ -205,12 +269,17 @@ TEST_F(FaultSuiteTest, GroupsSurviveTheDeathOfTheirWorkers) {
   Outcome total;
   for (const Outcome& each : outcomes) {
     total.num_deaths += each.num_deaths;
-    total.num_aborted += each.num_aborted;
+    total.num_round_failures += each.num_round_failures;
+    total.num_lost_leases += each.num_lost_leases;
+    total.longest_wait = std::max(total.longest_wait, each.longest_wait);
   }
-  std::cout << total.num_deaths << " workers were killed, " << total.num_aborted
-            << " calls of others aborted\n";
+  std::cout << total.num_deaths << " workers were killed, "
+            << total.num_round_failures << " calls of others heard of it, "
+            << total.num_lost_leases
+            << " calls were of workers taken for lost, the longest wait after "
+            << "a death was " << total.longest_wait << "\n";
   EXPECT_GE(total.num_deaths, static_cast<size_t>(num_kills));
-  EXPECT_GT(total.num_aborted, 0u);
+  EXPECT_GT(total.num_round_failures, 0u);
 }
 
 }  // namespace

@@ -3,17 +3,19 @@
 //
 //   fault_worker TARGET NAMESPACE NAME LEASE_MS NUM_STEPS POINT LIFE DELAY_US
 //
-// POINT: none, joining, before_push, during_push, after_push, during_pull,
-// after_pull, during_barrier. The worker dies in the LIFE-th step of its life
-// in which it comes to that point; "during" is DELAY_US after the call began,
-// and so is joining, which comes first.
-// Each call is a line of stdout, written at once:
+// POINT: none, joining, before_push, during_push, between_pushes, after_push,
+// during_pull, after_pull. The worker dies in the LIFE-th step of its life in
+// which it comes to that point; "during" is DELAY_US after the call began, and
+// so is joining, which comes first.
 //
-//   VERB STEP BEGIN_US END_US CODE VALUE VERSION MESSAGE
+// Each call that goes to the server is a line of stdout, written at once, and
+// so is each value that the loop gets, as "read":
+//
+//   VERB STEP BEGIN_US END_US CODE REASON KEY VALUE VERSION MESSAGE
 //
 // with times of the monotonic clock, which all processes share; of joins, value
-// and version are rank and epoch. Exit status 0 when the group has made all
-// steps.
+// and version are rank and epoch. "-" stands for no key and no reason. Exit
+// status 0 when the group has made all steps.
 
 #include <signal.h>
 #include <unistd.h>
@@ -25,16 +27,86 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
+#include "base/status_macros.h"
+#include "client/grpc_connection.h"
+#include "client/retrying_connection.h"
 #include "client/steady_now.h"
 #include "client/worker_client.h"
+#include "contract/reason.h"
+#include "tests/client/shared_connection.h"
 #include "tests/integration/fault_model.h"
 
 namespace tensorkv::testing {
 namespace {
+
+struct LogLine {
+  std::string verb;
+  Step step = 0;
+  absl::Duration begin;
+  absl::Status status;
+  std::string key = "-";
+  int64_t value = 0;
+  uint64_t version = 0;
+};
+
+void Log(const LogLine& line) {
+  const Reason reason = ReasonOf(line.status);
+  const std::string text = absl::StrCat(
+      line.verb, " ", line.step, " ", absl::ToInt64Microseconds(line.begin),
+      " ", absl::ToInt64Microseconds(SteadyNow()), " ",
+      static_cast<int>(line.status.code()), " ",
+      reason == Reason::kUnspecified ? "-" : ReasonName(reason), " ", line.key,
+      " ", line.value, " ", line.version, " ",
+      absl::StrReplaceAll(line.status.message(), {{"\n", " "}}), "\n");
+  // In one piece: the process may end at any moment.
+  if (write(STDOUT_FILENO, text.data(), text.size()) < 0) std::abort();
+}
+
+// Writes down the calls that may wait for other workers.
+class LoggedConnection final : public SharedConnection {
+ public:
+  using SharedConnection::SharedConnection;
+
+  absl::StatusOr<PushReply> Push(const PushRequest& request,
+                                 const CallOptions& options) override {
+    const absl::Duration begin = SteadyNow();
+    auto reply = SharedConnection::Push(request, options);
+    Log({"push", request.step, begin, reply.status()});
+    return reply;
+  }
+  absl::StatusOr<PullReply> Pull(const PullRequest& request,
+                                 const CallOptions& options) override {
+    const absl::Duration begin = SteadyNow();
+    auto reply = SharedConnection::Pull(request, options);
+    Log({"pull", 0, begin, reply.status()});
+    return reply;
+  }
+  absl::StatusOr<PullReply> PushPull(const PushRequest& request,
+                                     const CallOptions& options) override {
+    const absl::Duration begin = SteadyNow();
+    auto reply = SharedConnection::PushPull(request, options);
+    Log({"push_pull", request.step, begin, reply.status()});
+    return reply;
+  }
+  absl::StatusOr<JoinReply> Join(const JoinRequest& request,
+                                 const CallOptions& options) override {
+    const absl::Duration begin = SteadyNow();
+    auto reply = SharedConnection::Join(request, options);
+    LogLine line = {request.replaces_epoch == 0 ? "join" : "rejoin",
+                    reply.ok() ? reply->next_step : 0, begin, reply.status()};
+    if (reply.ok()) {
+      line.value = reply->worker.rank;
+      line.version = reply->worker.epoch;
+    }
+    Log(line);
+    return reply;
+  }
+};
 
 struct Plan {
   std::string target;
@@ -49,100 +121,68 @@ struct Plan {
 
 class FaultWorker {
  public:
-  explicit FaultWorker(Plan plan) : plan_(std::move(plan)) {}
+  explicit FaultWorker(Plan plan)
+      : plan_(std::move(plan)),
+        connection_(std::make_unique<RetryingConnection>(
+            GrpcConnection::Create({.target = plan_.target}).value(), Backoff(),
+            SystemRetryEnvironment())) {}
 
-  int Run() {
-    if (!Join()) return 1;
-    while (worker_->step() < plan_.num_steps) {
+  // The loop has no branch on errors: whatever happens to others, and to this
+  // worker's lease, is none.
+  absl::Status Run() {
+    DieDuring("joining");
+    ASSIGN_OR_RETURN(
+        worker_,
+        WorkerClient::Join(std::make_unique<Client>(
+                               std::make_unique<LoggedConnection>(*connection_),
+                               ClientOptions{.name_space = plan_.name_space,
+                                             .timeout = absl::Minutes(1)}),
+                           {.name = plan_.name, .lease = plan_.lease}));
+    for (Step step = worker_->step(); step <= plan_.num_steps;
+         step = worker_->step()) {
       ++steps_lived_;
-      const Step step = worker_->step() + 1;
-      if (!MakeStep(step)) Recover();
+      DieAt("before_push");
+      const absl::Duration begin = SteadyNow();
+      ASSIGN_OR_RETURN(const PullReply reply, MakeStep(step));
+      LogValues(step, begin, reply);
+      DieAt("after_pull");
     }
-    return 0;
+    return absl::OkStatus();
   }
 
  private:
-  bool Join() {
-    DieDuring("joining");
-    const absl::Duration begin = SteadyNow();
-    absl::StatusOr<std::unique_ptr<WorkerClient>> worker =
-        WorkerClient::Join({.target = plan_.target,
-                            .name_space = plan_.name_space,
-                            .timeout = absl::Minutes(1)},
-                           {.name = plan_.name,
-                            .lease = plan_.lease,
-                            .takeover_timeout = absl::Minutes(1)});
-    const bool is_member = worker.ok();
-    Log("join", 0, begin, worker.status(), is_member ? (*worker)->rank() : 0,
-        is_member ? (*worker)->epoch() : 0);
-    if (is_member) worker_ = *std::move(worker);
-    return is_member;
-  }
-
-  // Whether the step is complete: the round has closed.
-  bool MakeStep(Step step) {
-    if (step % kStepsPerBarrier == 0 && !Barrier(step)) return false;
-    DieAt("before_push");
-    return step % 2 == 0 ? PushPull(step) : PushThenPull(step);
-  }
-
-  bool Barrier(Step step) {
-    DieDuring("during_barrier");
-    const absl::Duration begin = SteadyNow();
-    const absl::Status status =
-        worker_->Barrier(absl::StrCat("before step ", step));
-    Log("barrier", step, begin, status, 0, 0);
-    return status.ok();
-  }
-
-  bool PushPull(Step step) {
+  // Makes a step, and sometimes the next one with it. Returns the values, which
+  // contain them.
+  absl::StatusOr<PullReply> MakeStep(Step& step) {
     DieDuring("during_push");
-    const absl::Duration begin = SteadyNow();
-    absl::StatusOr<Value> value = worker_->client().PushPull(
-        kFaultKey, ContributionOf(worker_->rank(), step), {.step = step});
-    LogValue("push_pull", step, begin, value);
-    DieAt("after_pull");
-    return value.ok() || (IsThere(value.status()) && Pull(step));
-  }
-
-  bool PushThenPull(Step step) {
-    DieDuring("during_push");
-    const absl::Duration begin = SteadyNow();
-    const absl::Status status =
-        worker_->client()
-            .Push(kFaultKey, ContributionOf(worker_->rank(), step),
-                  {.step = step})
-            .status();
-    Log("push", step, begin, status, 0, 0);
+    switch (step % 4) {
+      case 1:
+        RETURN_IF_ERROR(worker_->Push(step, Entries(step, {0})));
+        DieAt("between_pushes");
+        RETURN_IF_ERROR(worker_->Push(step, Entries(step, {1})));
+        break;
+      case 2:
+        RETURN_IF_ERROR(worker_->Push(step, Entries(step, {0, 1})));
+        if (step == plan_.num_steps) break;
+        ++step;
+        DieAt("between_pushes");
+        RETURN_IF_ERROR(worker_->Push(step, Entries(step, {0, 1})));
+        break;
+      default:
+        return worker_->PushPull(step, Entries(step, {0, 1}));
+    }
     DieAt("after_push");
-    return (status.ok() || IsThere(status)) && Pull(step);
-  }
-
-  // Whether the contribution has been made, by a call whose wait failed.
-  static bool IsThere(const absl::Status& status) {
-    return absl::IsAlreadyExists(status);
-  }
-
-  bool Pull(Step step) {
     DieDuring("during_pull");
-    const absl::Duration begin = SteadyNow();
-    absl::StatusOr<Value> value = worker_->client().Pull(kFaultKey);
-    LogValue("pull", step, begin, value);
-    DieAt("after_pull");
-    return value.ok();
+    return worker_->Pull({kFaultKeys[0], kFaultKeys[1]});
   }
 
-  // The round has failed, and its contributions are dropped; or this worker was
-  // too slow, and is a member no more.
-  void Recover() {
-    absl::SleepFor(plan_.lease / 20);
-    if (!is_fenced_) is_fenced_ = !worker_->SyncStep().ok();
-    if (!is_fenced_) return;
-    const absl::Duration begin = SteadyNow();
-    const absl::Status status = worker_->Rejoin();
-    is_fenced_ = !status.ok();
-    Log("rejoin", worker_->step(), begin, status, worker_->rank(),
-        worker_->epoch());
+  std::vector<PushEntry> Entries(Step step, const std::vector<int>& keys) {
+    std::vector<PushEntry> entries;
+    for (const int key : keys) {
+      entries.push_back({.key = kFaultKeys[key],
+                         .tensor = ContributionOf(worker_->rank(), key, step)});
+    }
+    return entries;
   }
 
   bool IsTimeToDie(const std::string& point) const {
@@ -162,29 +202,21 @@ class FaultWorker {
     }).detach();
   }
 
-  void LogValue(const char* verb, Step step, absl::Duration begin,
-                const absl::StatusOr<Value>& value) {
-    if (!value.ok()) return Log(verb, step, begin, value.status(), 0, 0);
-    Log(verb, step, begin, absl::OkStatus(),
-        static_cast<int64_t>(value->tensor.elements<double>()[0]),
-        value->version);
-  }
-
-  void Log(const char* verb, Step step, absl::Duration begin,
-           const absl::Status& status, int64_t value, Version version) {
-    is_fenced_ |= absl::IsFailedPrecondition(status);
-    const std::string line = absl::StrCat(
-        verb, " ", step, " ", absl::ToInt64Microseconds(begin), " ",
-        absl::ToInt64Microseconds(SteadyNow()), " ",
-        static_cast<int>(status.code()), " ", value, " ", version, " ",
-        absl::StrReplaceAll(status.message(), {{"\n", " "}}), "\n");
-    // In one piece: the process may end at any moment.
-    if (write(STDOUT_FILENO, line.data(), line.size()) < 0) std::abort();
+  void LogValues(Step step, absl::Duration begin, const PullReply& reply) {
+    for (size_t key = 0; key < reply.values.size(); ++key) {
+      const Value& value = reply.values[key];
+      Log({.verb = "read",
+           .step = step,
+           .begin = begin,
+           .key = kFaultKeys[key],
+           .value = static_cast<int64_t>(value.tensor.elements<double>()[0]),
+           .version = value.version});
+    }
   }
 
   const Plan plan_;
+  const std::unique_ptr<Connection> connection_;
   int steps_lived_ = 0;
-  bool is_fenced_ = false;
   std::unique_ptr<WorkerClient> worker_;
 };
 
@@ -197,13 +229,18 @@ int main(int argc, char** argv) {
     std::cerr << "fault_worker: expected 8 arguments\n";
     return 2;
   }
-  return FaultWorker({.target = argv[1],
-                      .name_space = argv[2],
-                      .name = argv[3],
-                      .lease = absl::Milliseconds(std::atoi(argv[4])),
-                      .num_steps = std::strtoull(argv[5], nullptr, 10),
-                      .point = argv[6],
-                      .life = std::atoi(argv[7]),
-                      .delay = absl::Microseconds(std::atoi(argv[8]))})
-      .Run();
+  const absl::Status status =
+      FaultWorker({.target = argv[1],
+                   .name_space = argv[2],
+                   .name = argv[3],
+                   .lease = absl::Milliseconds(std::atoi(argv[4])),
+                   .num_steps = std::strtoull(argv[5], nullptr, 10),
+                   .point = argv[6],
+                   .life = std::atoi(argv[7]),
+                   .delay = absl::Microseconds(std::atoi(argv[8]))})
+          .Run();
+  if (status.ok()) return 0;
+  std::cerr << "fault_worker: " << argv[2] << " " << argv[3] << ": " << status
+            << "\n";
+  return 1;
 }

@@ -142,13 +142,13 @@ class MemberKillTest : public ::testing::TestWithParam<Group> {
 TEST_P(MemberKillTest, NothingAcknowledgedIsLostOrAppliedTwice) {
   ASSERT_OK(client_->CreateNamespace(GetParam().name, GetParam().config));
   ASSERT_OK(
-      client_->Init(kFaultKey, Full({kNumFaultElements}, 0, DType::kF64)));
+      client_->Init(kFaultKeys[0], Full({kNumFaultElements}, 0, DType::kF64)));
   StartAll();
 
   for (int i = 0; i < kNumKills && !HasFailure(); ++i) KillAndStartAgain();
 
   for (Member& member : members_) EXPECT_EQ(member.End(SIGTERM), 0);
-  ASSERT_OK_AND_ASSIGN(const Value value, client_->Pull(kFaultKey));
+  ASSERT_OK_AND_ASSIGN(const Value value, client_->Pull(kFaultKeys[0]));
   for (int i = 0; i < kNumMembers; ++i) {
     const Pushes pushes = members_[i].Count();
     const auto sum = static_cast<int64_t>(value.tensor.elements<double>()[i]);

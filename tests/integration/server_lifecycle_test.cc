@@ -207,6 +207,30 @@ TEST(ServerProcessTest, SigtermEndsWaitingCallsAndExitsZero) {
   EXPECT_THAT(server.ReadAll(), EndsWith("stopped\n"));
 }
 
+TEST(ServerProcessTest, LogSaysWhatHappens) {
+  ServerProcess server(Flags());
+  const Remote remote(FieldOf(server.AwaitLine("ready listen="), "listen"));
+  const Caller group = remote.store().In("group");
+
+  ASSERT_OK(group.Create({.mode = Mode::kSync, .num_workers = 2}));
+  ASSERT_OK(group.Join("mayfly", absl::Milliseconds(100)).status());
+
+  EXPECT_THAT(server.AwaitLine("namespace created: "),
+              HasSubstr("namespace=\"group\""));
+  EXPECT_THAT(server.AwaitLine("worker joined: "), HasSubstr("mayfly"));
+  EXPECT_THAT(server.AwaitLine("worker lost: "), HasSubstr("mayfly"));
+}
+
+TEST(ServerProcessTest, SighupEndsNothing) {
+  ServerProcess server(Flags());
+  const Remote remote(FieldOf(server.AwaitLine("ready listen="), "listen"));
+
+  server.Signal(SIGHUP);
+
+  EXPECT_NE(server.AwaitLine("nothing to reload"), "");
+  EXPECT_OK(remote.store().Init("w", Full({2}, 1)));
+}
+
 TEST(ServerProcessTest, SigintExitsZeroToo) {
   ServerProcess server(Flags());
   server.AwaitLine("ready listen=");

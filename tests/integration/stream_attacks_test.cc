@@ -224,7 +224,7 @@ TEST_F(StreamAttacksTest, SenderOfSingleBytesIsCutOff) {
 
   const grpc::Status status = writer->Finish();
   EXPECT_EQ(status.error_code(), StatusCode::DEADLINE_EXCEEDED);
-  EXPECT_THAT(status.error_message(), HasSubstr("expected at least 65536"));
+  EXPECT_THAT(status.error_message(), HasSubstr("stream: expected "));
 }
 
 TEST_F(StreamAttacksTest, ReaderThatStopsIsCutOff) {

@@ -27,11 +27,15 @@ class FakeStaging final : public Staging {
     allocate_status_ = status;
   }
 
-  absl::Status CheckInit(const InitRequest&) override { return Check(); }
-  absl::Status CheckPush(const PushRequest&) override { return Check(); }
+  absl::Status CheckInit(const InitRequest&, const CallContext&) override {
+    return Check();
+  }
+  absl::Status CheckPush(const PushRequest&, const CallContext&) override {
+    return Check();
+  }
 
-  absl::Status Allocate(absl::string_view,
-                        absl::Span<Tensor* const> tensors) override {
+  absl::Status Allocate(absl::string_view, absl::Span<Tensor* const> tensors,
+                        const CallContext&) override {
     MutexLock lock(&mutex_);
     ++num_allocate_calls_;
     RETURN_IF_ERROR(allocate_status_);

@@ -1,10 +1,12 @@
 // Runs the binary, as an operator would.
 
 #include <signal.h>
+#include <unistd.h>
 
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/service/child_process.h"
@@ -62,7 +64,8 @@ INSTANTIATE_TEST_SUITE_P(Flags, WrongFlagTest,
                          ::testing::Values("--nonsense", "--listen=0.0.0.0:0",
                                            "--threads=many",
                                            "--device=cuda:1000",
-                                           "--budget=8XB"));
+                                           "--metrics_listen=0.0.0.0:0",
+                                           "--budget=1", "--budget=8XB"));
 
 TEST(MainTest, ServesUntilSigterm) {
   ChildProcess server(
@@ -86,6 +89,26 @@ TEST(MainTest, ServesUntilSigint) {
   server.Signal(SIGINT);
 
   EXPECT_EQ(server.Wait(), 0) << server.output();
+}
+
+TEST(MainTest, BudgetAboveTheMemoryIsWarnedOf) {
+  ChildProcess server(Command(
+      {"--listen=127.0.0.1:0", "--metrics_listen=", "--budget=1000000GiB"}));
+
+  EXPECT_NE(server.WaitForLine(" is more than the memory"), "");
+}
+
+TEST(MainTest, UnixSocketOfALivingServerIsRefused) {
+  const std::string address = absl::StrCat("unix:/tmp/tensorkv-", getpid());
+  ChildProcess first(Command({"--listen=" + address, "--metrics_listen="}));
+  first.WaitForLine(" ready ");
+
+  ChildProcess second(Command({"--listen=" + address, "--metrics_listen="}));
+
+  EXPECT_EQ(second.Wait(), 1);
+  EXPECT_THAT(second.output(), HasSubstr("Address already in use"));
+  first.Signal(SIGTERM);
+  EXPECT_EQ(first.Wait(), 0);
 }
 
 TEST(MainTest, AddressInUseIsOneLineAndStatus1) {

@@ -20,35 +20,41 @@ class MockTensorStore : public TensorStore {
               (override));
   MOCK_METHOD(void, PushPull,
               (PushRequest, CallContext, ReplyCallback<PullReply>), (override));
-  MOCK_METHOD(absl::StatusOr<DeleteReply>, Delete, (DeleteRequest), (override));
-  MOCK_METHOD(absl::StatusOr<ListReply>, List, (const ListRequest&),
-              (override));
-  MOCK_METHOD(absl::StatusOr<StatReply>, Stat, (const StatRequest&),
-              (override));
+  MOCK_METHOD(absl::StatusOr<DeleteReply>, Delete,
+              (DeleteRequest, const CallContext&), (override));
+  MOCK_METHOD(absl::StatusOr<ListReply>, List,
+              (const ListRequest&, const CallContext&), (override));
+  MOCK_METHOD(absl::StatusOr<StatReply>, Stat,
+              (const StatRequest&, const CallContext&), (override));
 };
 
 class MockNamespaceAdmin : public NamespaceAdmin {
  public:
   MOCK_METHOD(absl::StatusOr<CreateNamespaceReply>, CreateNamespace,
-              (const CreateNamespaceRequest&), (override));
+              (const CreateNamespaceRequest&, const CallContext&), (override));
   MOCK_METHOD(absl::StatusOr<NamespaceStatus>, DescribeNamespace,
-              (absl::string_view), (override));
-  MOCK_METHOD(absl::StatusOr<std::vector<NamespaceStatus>>, ListNamespaces, (),
-              (override));
-  MOCK_METHOD(absl::Status, DeleteNamespace, (absl::string_view), (override));
-  MOCK_METHOD(absl::Status, SetRule, (const SetRuleRequest&), (override));
-  MOCK_METHOD(absl::Status, UnsetRule, (const UnsetRuleRequest&), (override));
+              (absl::string_view, const CallContext&), (override));
+  MOCK_METHOD(absl::StatusOr<std::vector<NamespaceStatus>>, ListNamespaces,
+              (const CallContext&), (override));
+  MOCK_METHOD(absl::Status, DeleteNamespace,
+              (absl::string_view, const CallContext&), (override));
+  MOCK_METHOD(absl::Status, SetRule,
+              (const SetRuleRequest&, const CallContext&), (override));
+  MOCK_METHOD(absl::Status, UnsetRule,
+              (const UnsetRuleRequest&, const CallContext&), (override));
   MOCK_METHOD(absl::StatusOr<RuleSpec>, SetHyperparameters,
-              (const SetHyperparametersRequest&), (override));
+              (const SetHyperparametersRequest&, const CallContext&),
+              (override));
 };
 
 class MockMembership : public Membership {
  public:
-  MOCK_METHOD(absl::StatusOr<JoinReply>, Join, (const JoinRequest&),
-              (override));
+  MOCK_METHOD(absl::StatusOr<JoinReply>, Join,
+              (const JoinRequest&, const CallContext&), (override));
   MOCK_METHOD(absl::StatusOr<KeepAliveReply>, KeepAlive,
-              (const KeepAliveRequest&), (override));
-  MOCK_METHOD(absl::Status, Leave, (const LeaveRequest&), (override));
+              (const KeepAliveRequest&, const CallContext&), (override));
+  MOCK_METHOD(absl::Status, Leave, (const LeaveRequest&, const CallContext&),
+              (override));
   MOCK_METHOD(void, Barrier,
               (BarrierRequest, CallContext, ReplyCallback<BarrierReply>),
               (override));

@@ -7,8 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/status/statusor.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "tensor/bool_elements.h"
 #include "tensor/message_writer.h"
 #include "tensor/payload_reader.h"
 #include "tensor/proto_codec.h"
@@ -67,6 +69,11 @@ std::vector<Tensor*> AllocateTensors(std::vector<Entry>& entries) {
   return tensors;
 }
 
+bool HasElementsOfItsType(const Tensor* tensor) {
+  const auto size = static_cast<size_t>(tensor->size_bytes());
+  return CheckElements(tensor->dtype(), {tensor->data(), size}).ok();
+}
+
 // Reads with `kRead`, a function of payload_reader.h.
 template <auto kRead>
 auto ReadWithPayloads(const Chunks& chunks) {
@@ -78,7 +85,9 @@ auto ReadWithPayloads(const Chunks& chunks) {
   const std::vector<Tensor*> tensors =
       AllocateTensors(EntriesOf(ValueOf(*decoded)));
   ArrayInputStream payloads = chunks.Stream();
-  if (ReadPayloads(&payloads, decoded->payloads, tensors)) {
+  // As who reads payloads does.
+  if (ReadPayloads(&payloads, decoded->payloads, tensors) &&
+      absl::c_all_of(tensors, HasElementsOfItsType)) {
     value = std::move(ValueOf(*decoded));
   }
   return value;
@@ -130,7 +139,9 @@ struct Push {
 
 struct PushPull {
   static constexpr auto ReadByHand = ReadWithPayloads<ReadPushPull>;
-  static constexpr auto WriteByHand = EncodePushPull;
+  static EncodedMessage WriteByHand(const PushRequest& request) {
+    return EncodePushPull(request);
+  }
   static constexpr auto Read = FromBytes<v1::PushPullRequest>;
   static constexpr auto Write = ToBytes<v1::PushPullRequest, PushRequest>;
 };
@@ -157,7 +168,9 @@ struct PushResults {
 
 struct Pull {
   static constexpr auto ReadByHand = ReadWhole<ReadPull>;
-  static constexpr auto WriteByHand = EncodePull;
+  static EncodedMessage WriteByHand(const PullRequest& request) {
+    return EncodePull(request);
+  }
   static constexpr auto Read = FromBytes<v1::PullRequest>;
   static constexpr auto Write = ToBytes<v1::PullRequest, PullRequest>;
 };

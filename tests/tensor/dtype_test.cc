@@ -71,10 +71,11 @@ TEST(DTypesTest, ListHasEveryDTypeOnce) {
 TEST(DTypesTest, UnknownNameIsInvalidAndListsTheNames) {
   EXPECT_THAT(
       ParseDType("float32"),
-      StatusIs(kInvalidArgument,
-               HasSubstr("expected one of f32, f64, f16, bf16, f8e4m3fn, "
-                         "f8e5m2, i8, u8, i16, i32, i64, bool, got "
-                         "\"float32\"")));
+      StatusIs(
+          kInvalidArgument,
+          HasSubstr("expected one of f32, f64, f16, bf16, f8e4m3fn, "
+                    "f8e5m2, i8, u8, i16, u16, i32, u32, i64, u64, bool, got "
+                    "\"float32\"")));
   EXPECT_THAT(ParseDType(""), StatusIs(kInvalidArgument));
   EXPECT_THAT(ParseDType("F32"), StatusIs(kInvalidArgument));
 }
@@ -83,9 +84,9 @@ TEST(DTypesTest, NumbersOutsideTheListAreInvalid) {
   EXPECT_THAT(DTypeFromNumber(0), StatusIs(kInvalidArgument));
   EXPECT_THAT(DTypeFromNumber(-1), StatusIs(kInvalidArgument));
   EXPECT_THAT(DTypeFromNumber(256 + 1), StatusIs(kInvalidArgument));
-  EXPECT_THAT(DTypeFromNumber(13),
+  EXPECT_THAT(DTypeFromNumber(16),
               StatusIs(kInvalidArgument,
-                       HasSubstr("expected a number from 1 to 12, got 13")));
+                       HasSubstr("expected a number from 1 to 15, got 16")));
 }
 
 }  // namespace

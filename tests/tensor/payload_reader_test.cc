@@ -258,11 +258,11 @@ INSTANTIATE_TEST_SUITE_P(
         Left{"LengthBeyondEverything", IsRead<ReadPush>,
              "\x7a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"},
         Left{"NamespaceNotUtf8", IsRead<ReadPush>, "\x0a\x01\xff"},
-        Left{"OnExistingUnknown", IsRead<ReadInit>, "\x18\x04"},
+        Left{"OnExistingUnknown", IsRead<ReadInit>, "\x28\x04"},
         Left{"PushMissing", IsRead<ReadPushPull>, ""},
         Left{"PushTwice", IsRead<ReadPushPull>, std::string("\x0a\0\x0a\0", 4)},
         Left{"RankAbove32Bits", IsRead<ReadPush>,
-             "\x1a\x06\x08\xff\xff\xff\xff\x1f"},
+             "\x22\x06\x08\xff\xff\xff\xff\x1f"},
         Left{"ShapeNotPacked", IsRead<ReadPush>,
              "\x7a\x09\x7a\x07\x08\x08\x10\x01\x7a\x01"
              "A"}}),

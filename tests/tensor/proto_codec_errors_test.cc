@@ -48,7 +48,7 @@ INSTANTIATE_TEST_SUITE_P(
     Tensor, MalformedTest,
     ::testing::ValuesIn(std::vector<Malformed>{
         Malformed{"DTypeUnspecified", kTensor, "data: 'ABCD'", kInvalid,
-                  "dtype: expected a number from 1 to 12, got 0"},
+                  "dtype: expected a number from 1 to 15, got 0"},
         Malformed{"DTypeUnknown", kTensor, "dtype: 99 data: 'ABCD'", kInvalid,
                   "got 99"},
         Malformed{"DTypeNegative", kTensor, "dtype: -1", kInvalid, "got -1"},
@@ -71,6 +71,9 @@ INSTANTIATE_TEST_SUITE_P(
         Malformed{"DataForNoElements", kTensor,
                   "dtype: DTYPE_U8 shape: 0 data: 'A'", kInvalid,
                   "expected 0 bytes for u8[0], got 1"},
+        Malformed{"NoBool", kTensor,
+                  "dtype: DTYPE_BOOL shape: 2 data: '\\001\\002'", kInvalid,
+                  "expected bools of 0 or 1, got 2"},
         Malformed{"NoLocation", kTensor, "dtype: DTYPE_U8 shape: 3", kInvalid,
                   "expected 3 bytes for u8[3], got 0"}}),
     NameOfTest);

@@ -68,7 +68,8 @@ void RandomRequests::Draw(Tensor& tensor) {
   DrawAll(dtype, shape);
   tensor = *Tensor::Allocate(dtype, std::move(shape));
   for (int64_t i = 0; i < tensor.size_bytes(); ++i) {
-    tensor.mutable_data()[i] = static_cast<char>(random_());
+    const uint64_t bits = dtype == DType::kBool ? Below(2) : random_();
+    tensor.mutable_data()[i] = static_cast<char>(bits);
   }
 }
 

@@ -336,6 +336,82 @@ TEST(RunCliTest, ServerThatBreaksTheContractIsAnError) {
   EXPECT_THAT(outcome.err, StartsWith("tensorkv: INTERNAL: "));
 }
 
+TEST(RunCliTest, OutputThatCannotBeWrittenIsAnError) {
+  Script script;
+  for (const char* command : {"ls", "server", "--help", "--version"}) {
+    std::istringstream in;
+    std::ostream nowhere(nullptr);
+    std::ostringstream err;
+
+    const int exit_code = RunCli(
+        {command}, {.connect =
+                        [&](const std::string&) {
+                          return std::make_unique<ScriptedConnection>(script);
+                        },
+                    .check_health = nullptr,
+                    .in = in,
+                    .out = nowhere,
+                    .err = err});
+
+    EXPECT_EQ(exit_code, kExitCallFailed) << command;
+    EXPECT_THAT(err.str(), HasSubstr("cannot write")) << command;
+  }
+}
+
+TEST(RunCliTest, FileThatCannotBeWrittenIsNoMistakeOfTheCommandLine) {
+  Script script;
+  script.pull_reply.values = {{.version = 1, .tensor = Full({1}, 1)}};
+
+  const Outcome outcome = RunOn(std::make_unique<ScriptedConnection>(script),
+                                {"pull", "w", "--npy=/nowhere/w.npy"});
+
+  EXPECT_EQ(outcome.exit_code, kExitCallFailed);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("--npy=/nowhere/w.npy"),
+                                 HasSubstr("No such file")));
+}
+
+TEST(RunCliTest, ServerPrintsWhatItIs) {
+  Script script;
+  script.server_reply = {.version = "1.2",
+                         .incarnation = 0xab,
+                         .devices = {"cpu"},
+                         .budget_bytes = 64,
+                         .used_bytes = 8};
+
+  EXPECT_THAT(
+      RunOn(std::make_unique<ScriptedConnection>(script), {"server"}).out,
+      AllOf(HasSubstr("version:            1.2\n"),
+            HasSubstr("incarnation:        00000000000000ab\n"),
+            HasSubstr("used bytes:         8\n")));
+  EXPECT_THAT(RunOn(std::make_unique<ScriptedConnection>(script),
+                    {"server", "--output=json"})
+                  .out,
+              HasSubstr("\"used_bytes\":8"));
+}
+
+TEST(RunCliTest, ServerOfTheEnvironmentIsTheDefault) {
+  Script script;
+  std::string target;
+  std::istringstream in;
+  std::ostringstream out;
+  const CliEnvironment environment = {
+      .connect =
+          [&](const std::string& server) {
+            target = server;
+            return std::make_unique<ScriptedConnection>(script);
+          },
+      .check_health = nullptr,
+      .default_server = "10.0.0.4:7363",
+      .in = in,
+      .out = out,
+      .err = out};
+
+  RunCli({"ls"}, environment);
+  EXPECT_EQ(target, "10.0.0.4:7363");
+  RunCli({"ls", "--server=10.0.0.5:1"}, environment);
+  EXPECT_EQ(target, "10.0.0.5:1");
+}
+
 TEST(RunCliTest, HealthIsExitCode0OnlyIfServing) {
   Script script;
 

@@ -126,7 +126,12 @@ int64_t IntegerAt(const Tensor& tensor, int64_t index) {
     case DType::kI32:
       return Read<int32_t>(tensor, index);
     case DType::kI64:
+    case DType::kU64:
       return Read<int64_t>(tensor, index);
+    case DType::kU16:
+      return Read<uint16_t>(tensor, index);
+    case DType::kU32:
+      return Read<uint32_t>(tensor, index);
     default:
       return Read<uint8_t>(tensor, index);
   }

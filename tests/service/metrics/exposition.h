@@ -7,12 +7,12 @@
 
 #include "prometheus/collectable.h"
 #include "prometheus/metric_family.h"
-#include "prometheus/text_serializer.h"
+#include "service/metrics/text_format.h"
 
 namespace tensorkv::testing {
 
 inline std::string Exposition(const prometheus::Collectable& collectable) {
-  return prometheus::TextSerializer().Serialize(collectable.Collect());
+  return ToText(collectable.Collect());
 }
 
 }  // namespace tensorkv::testing

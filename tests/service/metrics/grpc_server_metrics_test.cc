@@ -1,5 +1,6 @@
 #include "service/metrics/grpc_server_metrics.h"
 
+#include <algorithm>
 #include <string>
 
 #include "gmock/gmock.h"
@@ -23,7 +24,15 @@ class GrpcServerMetricsTest : public ::testing::Test {
   GrpcServerMetrics metrics_{&registry_};
 };
 
-TEST_F(GrpcServerMetricsTest, SeriesExistBeforeTheFirstCall) {
+TEST_F(GrpcServerMetricsTest, MethodsThatNobodyCallsHaveOneLineEach) {
+  const std::string text = Exposition(registry_);
+
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), kNumMethods + 2);
+}
+
+TEST_F(GrpcServerMetricsTest, AllCodesExistFromTheFirstCallOn) {
+  metrics_.Started(Method::kSetHyperparameters);
+
   EXPECT_THAT(Exposition(registry_),
               HasSubstr("grpc_server_handled_total{grpc_code=\"DataLoss\","
                         "grpc_method=\"SetHyperparameters\",grpc_service="
@@ -40,6 +49,7 @@ TEST_F(GrpcServerMetricsTest, StartedCountsByMethod) {
 }
 
 TEST_F(GrpcServerMetricsTest, HandledCountsByMethodAndCode) {
+  metrics_.Started(Method::kPull);
   metrics_.Handled(Method::kPull, {.code = absl::StatusCode::kNotFound});
 
   const std::string text = Exposition(registry_);
@@ -54,6 +64,7 @@ TEST_F(GrpcServerMetricsTest, HandledCountsByMethodAndCode) {
 }
 
 TEST_F(GrpcServerMetricsTest, HandlingTimeIsInSecondsWithFineBuckets) {
+  metrics_.Started(Method::kPull);
   metrics_.Handled(Method::kPull, {.duration = absl::Microseconds(250)});
 
   const std::string text = Exposition(registry_);
@@ -66,6 +77,7 @@ TEST_F(GrpcServerMetricsTest, HandlingTimeIsInSecondsWithFineBuckets) {
 }
 
 TEST_F(GrpcServerMetricsTest, SizesOfBothMessagesAreObserved) {
+  metrics_.Started(Method::kPull);
   metrics_.Handled(Method::kPull, {.request_bytes = 10, .reply_bytes = 5000});
 
   const std::string text = Exposition(registry_);

@@ -1,12 +1,21 @@
 #include "service/metrics/http_endpoint.h"
 
+#include <netinet/in.h>
+#include <sys/socket.h>
+
 #include <atomic>
 #include <memory>
 #include <string>
+#include <thread>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "base/file_descriptor.h"
+#include "base/mutex.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "prometheus/counter.h"
+#include "prometheus/histogram.h"
 #include "prometheus/registry.h"
 #include "tests/service/http_get.h"
 #include "tests/testing/status_matchers.h"
@@ -21,7 +30,6 @@ using testing::StatusIs;
 
 constexpr auto kMerge = prometheus::Registry::InsertBehavior::Merge;
 
-// One endpoint for all tests: civetweb takes up to two seconds to stop.
 class HttpEndpointTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -97,8 +105,114 @@ TEST_F(HttpEndpointTest, OtherPathsAreNotFound) {
   EXPECT_EQ(Get("/../../etc/passwd").code, 404);
 }
 
+TEST_F(HttpEndpointTest, HeadIsGetWithoutTheBody) {
+  for (const char* path : {"/metrics", "/healthz", "/readyz"}) {
+    const int port = endpoint_->bound_port();
+    const HttpResponse response = HttpGet(port, path, "HEAD");
+
+    EXPECT_EQ(response.code, 200);
+    EXPECT_EQ(response.body, "");
+    EXPECT_THAT(response.headers,
+                HasSubstr(absl::StrCat("Content-Length: ",
+                                       HttpGet(port, path).body.size())));
+  }
+}
+
+TEST_F(HttpEndpointTest, QueriesAreIgnored) {
+  EXPECT_EQ(Get("/healthz?verbose").code, 200);
+}
+
+TEST_F(HttpEndpointTest, WhatIsNoRequestIsRefused) {
+  EXPECT_EQ(HttpGet(endpoint_->bound_port(), "", "garbage").code, 400);
+}
+
 TEST_F(HttpEndpointTest, OtherMethodsAreRefused) {
   EXPECT_EQ(HttpGet(endpoint_->bound_port(), "/metrics", "DELETE").code, 405);
+}
+
+// A peer that has sent the beginning of a request.
+FileDescriptor SlowPeer(int port) {
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<in_port_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  FileDescriptor fd(socket(AF_INET, SOCK_STREAM, 0));
+  EXPECT_EQ(
+      connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)),
+      0);
+  EXPECT_EQ(send(fd.get(), "GET /he", 7, 0), 7);
+  return fd;
+}
+
+TEST_F(HttpEndpointTest, SlowPeersStopNobody) {
+  std::vector<FileDescriptor> peers;
+  for (size_t i = 0; i < 3 * HttpEndpoint::kMaxPeers; ++i) {
+    peers.push_back(SlowPeer(endpoint_->bound_port()));
+  }
+
+  EXPECT_EQ(Get("/healthz").code, 200);
+  EXPECT_EQ(Get("/metrics").code, 200);
+}
+
+TEST_F(HttpEndpointTest, PeerThatSendsNothingMoreIsCutOff) {
+  const auto endpoint = HttpEndpoint::Create({.listen = "127.0.0.1:0",
+                                              .timeout = absl::Milliseconds(1)})
+                            .value();
+  const FileDescriptor peer = SlowPeer(endpoint->bound_port());
+  char byte = 0;
+
+  EXPECT_LE(recv(peer.get(), &byte, 1, 0), 0);
+}
+
+// Waits to be let go.
+class HungCollectable final : public prometheus::Collectable {
+ public:
+  std::vector<prometheus::MetricFamily> Collect() const override {
+    begun.Notify();
+    may_end.WaitForNotification();
+    return {};
+  }
+
+  mutable Notification begun;
+  mutable Notification may_end;
+};
+
+TEST_F(HttpEndpointTest, MetricsThatHangDoNotStopTheProbes) {
+  const HungCollectable hung;
+  const auto endpoint =
+      HttpEndpoint::Create({.listen = "127.0.0.1:0",
+                            .collectables = {&hung},
+                            .health = [] { return absl::OkStatus(); }})
+          .value();
+  std::thread scraper([&] {
+    EXPECT_EQ(HttpGet(endpoint->bound_port(), "/metrics").code, 200);
+  });
+  hung.begun.WaitForNotification();
+
+  EXPECT_EQ(HttpGet(endpoint->bound_port(), "/healthz").code, 200);
+
+  hung.may_end.Notify();
+  scraper.join();
+}
+
+TEST_F(HttpEndpointTest, NumbersHaveNoMoreDigitsThanTheyNeed) {
+  prometheus::Registry registry;
+  prometheus::BuildHistogram()
+      .Name("test_seconds")
+      .Help("Of a test.")
+      .Register(registry)
+      .Add({}, prometheus::Histogram::BucketBoundaries{0.0006, 100})
+      .Observe(0.5);
+  const auto endpoint = HttpEndpoint::Create({.listen = "127.0.0.1:0",
+                                              .collectables = {&registry}})
+                            .value();
+
+  const std::string body = HttpGet(endpoint->bound_port(), "/metrics").body;
+
+  EXPECT_THAT(body, HasSubstr("test_seconds_bucket{le=\"0.0006\"} 0\n"
+                              "test_seconds_bucket{le=\"100\"} 1\n"
+                              "test_seconds_bucket{le=\"+Inf\"} 1\n"
+                              "test_seconds_sum 0.5\n"));
 }
 
 TEST_F(HttpEndpointTest, PortInUseIsUnavailable) {
@@ -107,7 +221,7 @@ TEST_F(HttpEndpointTest, PortInUseIsUnavailable) {
 
   EXPECT_THAT(
       HttpEndpoint::Create({.listen = taken, .is_ready = [] { return true; }}),
-      StatusIs(absl::StatusCode::kUnavailable, HasSubstr(taken)));
+      StatusIs(absl::StatusCode::kUnavailable, "Address already in use"));
 }
 
 }  // namespace

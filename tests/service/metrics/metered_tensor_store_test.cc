@@ -141,9 +141,10 @@ TEST_F(MeteredTensorStoreTest, EverythingElsePassesThrough) {
   EXPECT_CALL(inner_, List).WillOnce(Return(ListReply{{}, "next"}));
   EXPECT_CALL(inner_, Stat).WillOnce(Return(absl::NotFoundError("no key")));
 
-  EXPECT_EQ(store_.Delete({})->num_deleted, 4u);
-  EXPECT_EQ(store_.List({})->next_page_token, "next");
-  EXPECT_THAT(store_.Stat({}), StatusIs(absl::StatusCode::kNotFound, "no key"));
+  EXPECT_EQ(store_.Delete({}, {})->num_deleted, 4u);
+  EXPECT_EQ(store_.List({}, {})->next_page_token, "next");
+  EXPECT_THAT(store_.Stat({}, {}),
+              StatusIs(absl::StatusCode::kNotFound, "no key"));
 }
 
 }  // namespace

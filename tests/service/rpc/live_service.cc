@@ -9,6 +9,7 @@ namespace tensorkv::testing {
 void RecordingObserver::Started(Method method) {
   MutexLock lock(&mutex_);
   started_.push_back(method);
+  changed_.SignalAll();
 }
 
 void RecordingObserver::Handled(Method method, const CallOutcome& outcome) {
@@ -20,6 +21,11 @@ void RecordingObserver::Handled(Method method, const CallOutcome& outcome) {
 std::vector<Method> RecordingObserver::started() {
   MutexLock lock(&mutex_);
   return started_;
+}
+
+void RecordingObserver::WaitForStarted(size_t count) {
+  MutexLock lock(&mutex_);
+  while (started_.size() < count) changed_.Wait(&mutex_);
 }
 
 size_t RecordingObserver::num_handled() {
@@ -63,9 +69,16 @@ LiveService::LiveService()
   builder.RegisterService(&service_);
   builder.RegisterCallbackGenericService(&unimplemented_);
   server_ = builder.BuildAndStart();
-  channel_ = grpc::CreateChannel(absl::StrCat("127.0.0.1:", port),
-                                 grpc::InsecureChannelCredentials());
+  address_ = absl::StrCat("127.0.0.1:", port);
+  channel_ = grpc::CreateChannel(address_, grpc::InsecureChannelCredentials());
   stub_ = v1::TensorKV::NewStub(channel_);
+}
+
+std::unique_ptr<v1::TensorKV::Stub> LiveService::Connect() const {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  return v1::TensorKV::NewStub(grpc::CreateCustomChannel(
+      address_, grpc::InsecureChannelCredentials(), arguments));
 }
 
 LiveService::~LiveService() { server_->Shutdown(); }

@@ -37,6 +37,7 @@ class RecordingObserver final : public CallObserver {
   void Handled(Method method, const CallOutcome& outcome) override;
 
   std::vector<Method> started();
+  void WaitForStarted(size_t count);
   size_t num_handled();
   // The calls that have ended, once there are `count`.
   std::vector<Call> WaitForHandled(size_t count);
@@ -72,6 +73,8 @@ class LiveService {
 
   v1::TensorKV::Stub& stub() { return *stub_; }
   std::shared_ptr<grpc::Channel> channel() { return channel_; }
+  // A client on another connection.
+  std::unique_ptr<v1::TensorKV::Stub> Connect() const;
   const OpenStreams& open_streams() const { return open_streams_; }
 
   // Calls a method by its path with bytes that need not be a message.
@@ -85,6 +88,7 @@ class LiveService {
   Handlers handlers_;
   TensorKvService service_;
   UnimplementedService unimplemented_;
+  std::string address_;
   std::unique_ptr<grpc::Server> server_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::TensorKV::Stub> stub_;

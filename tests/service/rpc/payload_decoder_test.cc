@@ -48,7 +48,7 @@ class PayloadDecoderTest : public ::testing::Test {
 TEST_F(PayloadDecoderTest, PushIsReadIntoStagedMemory) {
   grpc::ByteBuffer bytes = Encoded<v1::PushRequest>(Push());
 
-  ASSERT_OK_AND_ASSIGN(const PushRequest push, decoder_.Push(&bytes));
+  ASSERT_OK_AND_ASSIGN(const PushRequest push, decoder_.Push(&bytes, {}));
 
   ASSERT_EQ(push.entries.size(), 3u);
   EXPECT_THAT(push.entries[0].tensor, HasElements({1, 2}));
@@ -61,7 +61,7 @@ TEST_F(PayloadDecoderTest, PushIsReadIntoStagedMemory) {
 TEST_F(PayloadDecoderTest, PushPullIsReadIntoStagedMemory) {
   grpc::ByteBuffer bytes = Encoded<v1::PushPullRequest>(Push());
 
-  ASSERT_OK_AND_ASSIGN(const PushRequest push, decoder_.PushPull(&bytes));
+  ASSERT_OK_AND_ASSIGN(const PushRequest push, decoder_.PushPull(&bytes, {}));
 
   EXPECT_THAT(push.entries[0].tensor, HasElements({1, 2}));
   EXPECT_EQ(staging_.num_allocate_calls(), 1);
@@ -73,7 +73,7 @@ TEST_F(PayloadDecoderTest, InitIsReadIntoStagedMemory) {
   init.entries.push_back({"a", Vector({1, 2})});
   grpc::ByteBuffer bytes = Encoded<v1::InitRequest>(init);
 
-  ASSERT_OK_AND_ASSIGN(const InitRequest decoded, decoder_.Init(&bytes));
+  ASSERT_OK_AND_ASSIGN(const InitRequest decoded, decoder_.Init(&bytes, {}));
 
   EXPECT_EQ(decoded.on_existing, OnExisting::kKeep);
   EXPECT_THAT(decoded.entries[0].tensor, HasElements({1, 2}));
@@ -88,18 +88,31 @@ TEST_F(PayloadDecoderTest, OtherFieldOrdersGoThroughTheGeneratedCode) {
   grpc::ByteBuffer bytes =
       Bytes(entries.SerializeAsString() + name.SerializeAsString());
 
-  ASSERT_OK_AND_ASSIGN(const PushRequest push, decoder_.Push(&bytes));
+  ASSERT_OK_AND_ASSIGN(const PushRequest push, decoder_.Push(&bytes, {}));
 
   EXPECT_EQ(push.name_space, "n");
   EXPECT_THAT(push.entries[0].tensor, HasElements({1, 2}));
   EXPECT_EQ(staging_.num_allocate_calls(), 0);
 }
 
+TEST_F(PayloadDecoderTest, WhatIsNoBoolIsRefused) {
+  InitRequest init;
+  init.entries.push_back({"a", testing::Full({2}, 1, DType::kBool)});
+  v1::InitRequest proto;
+  ToProto(init, &proto);
+  (*proto.mutable_entries(0)->mutable_tensor()->mutable_data())[1] = 2;
+  grpc::ByteBuffer bytes = Bytes(proto.SerializeAsString());
+
+  EXPECT_THAT(decoder_.Init(&bytes),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("expected bools of 0 or 1, got 2")));
+}
+
 TEST_F(PayloadDecoderTest, RefusedMemoryRefusesTheRequest) {
   staging_.set_allocate_status(absl::ResourceExhaustedError("budget"));
   grpc::ByteBuffer bytes = Encoded<v1::PushRequest>(Push());
 
-  EXPECT_THAT(decoder_.Push(&bytes),
+  EXPECT_THAT(decoder_.Push(&bytes, {}),
               StatusIs(absl::StatusCode::kResourceExhausted, "budget"));
 }
 
@@ -109,7 +122,7 @@ TEST_F(PayloadDecoderTest, WrongLengthIsExplained) {
   push.mutable_entries(0)->mutable_tensor()->set_data("abc");
   grpc::ByteBuffer bytes = Bytes(push.SerializeAsString());
 
-  EXPECT_THAT(decoder_.Push(&bytes),
+  EXPECT_THAT(decoder_.Push(&bytes, {}),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("expected 8 bytes for f32[2], got 3")));
 }
@@ -119,7 +132,7 @@ TEST_F(PayloadDecoderTest, TooManyEntriesAreRefused) {
   push.entries.push_back({.key = "d", .tensor = Vector({3})});
   grpc::ByteBuffer bytes = Encoded<v1::PushRequest>(push);
 
-  EXPECT_THAT(decoder_.Push(&bytes),
+  EXPECT_THAT(decoder_.Push(&bytes, {}),
               StatusIs(absl::StatusCode::kResourceExhausted));
 }
 

@@ -32,7 +32,7 @@ class StreamSessionTest : public ::testing::Test {
   }
 
   StreamSession NewSession(Method method = Method::kPushStream) {
-    return StreamSession(method, &dependencies_,
+    return StreamSession(method, Caller{"alice"}, &dependencies_,
                          [this](absl::StatusOr<StripedCall::Reply> end) {
                            outcome_ = std::move(end);
                          });
@@ -93,6 +93,7 @@ TEST_F(StreamSessionTest, PartsBecomeOnePush) {
                     ReplyCallback<PushReply> done) {
         pushed = std::move(request);
         EXPECT_EQ(context.timeout, absl::Seconds(3));
+        EXPECT_EQ(context.caller.name, "alice");
         std::move(done)(PushReply{{{.version = 2}, {.version = 5}}});
       });
   StreamSession session = NewSession();
@@ -107,6 +108,14 @@ TEST_F(StreamSessionTest, PartsBecomeOnePush) {
   EXPECT_THAT(pushed.entries[1].tensor, HasElements({4}));
   ASSERT_TRUE(outcome_ && outcome_->ok());
   EXPECT_EQ(std::get<PushReply>(***outcome_).results[1].version, 5u);
+}
+
+TEST_F(StreamSessionTest, WhatIsNoBoolIsRefused) {
+  request_.entries[0].tensor = testing::Full({12}, 1, DType::kBool);
+
+  v1::PushChunk part = Part(0, 0, 12);
+  (*part.mutable_part()->mutable_data())[3] = 2;
+  ExpectRefused(part, "expected bools of 0 or 1, got 2");
 }
 
 TEST_F(StreamSessionTest, StripesBecomeOnePush) {
@@ -150,7 +159,7 @@ TEST_F(StreamSessionTest, PushPullWhoseReplyCouldNotBeSentIsRefused) {
                                     .staging = &staging_,
                                     .striped_calls = &striped_calls_,
                                     .limits = {.max_message_bytes = 1024}};
-  StreamSession session(Method::kPushPullStream, &small, nullptr);
+  StreamSession session(Method::kPushPullStream, {}, &small, nullptr);
 
   EXPECT_THAT(Receive(session, Manifest()),
               StatusIs(absl::StatusCode::kResourceExhausted));
@@ -252,7 +261,11 @@ TEST_F(StreamSessionTest, StreamWithoutManifestIsInvalid) {
 }
 
 TEST_F(StreamSessionTest, PushPullIsAnsweredWithTheStripesValues) {
-  EXPECT_CALL(store_, PushPull)
+  request_.max_reply_bytes = 5000;
+  EXPECT_CALL(store_,
+              PushPull(::testing::_,
+                       ::testing::Field(&CallContext::max_reply_bytes, 5000u),
+                       ::testing::_))
       .WillOnce(AnswerWith<PullReply>(
           PullReply{{{.version = 2, .tensor = Vector({1, 2, 3})}}}));
   request_.entries.resize(1);

@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "contract/reason.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/testing/status_matchers.h"
@@ -17,7 +18,7 @@ using testing::IsOk;
 using testing::StatusIs;
 using testing::Vector;
 
-constexpr absl::Duration kJoinTimeout = absl::Seconds(30);
+constexpr absl::Duration kStreamTimeout = absl::Seconds(30);
 
 class StripedCallTest : public ::testing::Test {
  protected:
@@ -25,15 +26,15 @@ class StripedCallTest : public ::testing::Test {
   using Outcome = std::optional<absl::StatusOr<StripedCall::Reply>>;
 
   std::shared_ptr<StripedCall> NewCall(uint32_t num_stripes) {
-    return std::make_shared<StripedCall>(num_stripes, kJoinTimeout, &alarms_);
+    return std::make_shared<StripedCall>(num_stripes, kStreamTimeout, &alarms_);
   }
 
   // A call that keeps what it gets, for the test to answer.
-  StripedCall::Preparation Prepare() {
-    return [this]() -> absl::StatusOr<StripedCall::Prepared> {
+  StripedCall::Preparation Prepare(Tensor tensor = Vector({1, 2})) {
+    return [this, tensor]() -> absl::StatusOr<StripedCall::Prepared> {
       ++num_prepared_;
       PushRequest push;
-      push.entries.push_back({.key = "k", .tensor = Vector({1, 2})});
+      push.entries.push_back({.key = "k", .tensor = tensor});
       return StripedCall::Prepared{std::move(push),
                                    [this](StreamedRequest, CallContext context,
                                           ReplyCallback<StreamedReply> done) {
@@ -50,6 +51,17 @@ class StripedCallTest : public ::testing::Test {
                        ASSERT_FALSE(outcome->has_value());
                        *outcome = std::move(end);
                      });
+  }
+
+  // A call of that many bytes on one stream.
+  std::shared_ptr<StripedCall> LargeCall(int64_t bytes, Outcome* outcome) {
+    auto call = NewCall(1);
+    EXPECT_OK(call->Join({0, 1}, "m",
+                         Prepare(*Tensor::WithoutData(DType::kU8, {bytes})),
+                         [outcome](absl::StatusOr<StripedCall::Reply> end) {
+                           *outcome = std::move(end);
+                         }));
+    return call;
   }
 
   // A call of two stripes that is being made.
@@ -126,8 +138,10 @@ TEST_F(StripedCallTest, StripeThatIsThereIsRefused) {
   Outcome first, second;
   ASSERT_OK(Join(*call, {0, 2}, &first));
 
-  EXPECT_THAT(Join(*call, {0, 2}, &second),
-              StatusIs(absl::StatusCode::kAlreadyExists));
+  const absl::Status refused = Join(*call, {0, 2}, &second);
+
+  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kAlreadyExists));
+  EXPECT_EQ(ReasonOf(refused), Reason::kStripeExists);
   EXPECT_FALSE(first.has_value());
 }
 
@@ -144,6 +158,7 @@ TEST_F(StripedCallTest, StripeThatFailsEndsTheOthersWithItsReason) {
   EXPECT_FALSE(done_);
   EXPECT_THAT(*first, StatusIs(absl::StatusCode::kAborted,
                                HasSubstr("stripe 1 of 2 failed: part: too")));
+  EXPECT_EQ(ReasonOf(first->status()), Reason::kStripeFailed);
   EXPECT_THAT(*second, StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
@@ -205,11 +220,12 @@ TEST_F(StripedCallTest, StripesThatNeverComeAreNamed) {
   ASSERT_OK(Join(*call, {1, 3}, &outcome));
   call->Complete(1, absl::Seconds(5));
 
-  alarms_.Advance(kJoinTimeout);
+  alarms_.Advance(kStreamTimeout);
 
   EXPECT_THAT(*outcome,
               StatusIs(absl::StatusCode::kDeadlineExceeded,
                        HasSubstr("stripes 0, 2 of 3 did not come within 30s")));
+  EXPECT_EQ(ReasonOf(outcome->status()), Reason::kPeerTooSlow);
   Outcome late;
   EXPECT_THAT(Join(*call, {0, 3}, &late),
               StatusIs(absl::StatusCode::kDeadlineExceeded));
@@ -221,9 +237,95 @@ TEST_F(StripedCallTest, StripesThatAllCameMayTakeTheirTime) {
   ASSERT_OK(Join(*call, {0, 2}, &first));
   ASSERT_OK(Join(*call, {1, 2}, &second));
 
-  alarms_.Advance(2 * kJoinTimeout);
+  alarms_.Advance(2 * kStreamTimeout);
 
   EXPECT_FALSE(first.has_value());
+}
+
+// With the call's mutex held, this test would not end.
+TEST_F(StripedCallTest, StripesThatComeWhileTheCallIsPreparedWait) {
+  const auto call = NewCall(2);
+  Outcome first, second;
+  bool is_ready = false;
+  const auto prepare = [&] {
+    EXPECT_OK(Join(*call, {1, 2}, &second));
+    call->WhenPrepared([&] { is_ready = true; });
+    EXPECT_FALSE(is_ready);
+    return Prepare()();
+  };
+
+  ASSERT_OK(call->Join(
+      {0, 2}, "m", prepare,
+      [&](absl::StatusOr<StripedCall::Reply> end) { first = std::move(end); }));
+
+  EXPECT_TRUE(is_ready);
+  EXPECT_EQ(call->tensors().size(), 1u);
+  EXPECT_EQ(num_prepared_, 1);
+}
+
+TEST_F(StripedCallTest, StripeThatFailsWhileTheCallIsPreparedEndsIt) {
+  const auto call = NewCall(2);
+  Outcome second;
+  bool is_ready = false;
+  const auto prepare = [&] {
+    EXPECT_OK(Join(*call, {1, 2}, &second));
+    call->WhenPrepared([&] { is_ready = true; });
+    call->Fail(1, absl::CancelledError("gone"));
+    return Prepare()();
+  };
+
+  EXPECT_THAT(call->Join({0, 2}, "m", prepare, [](auto) {}),
+              StatusIs(absl::StatusCode::kAborted, HasSubstr("gone")));
+
+  EXPECT_TRUE(is_ready);
+  EXPECT_TRUE(call->tensors().empty());
+  EXPECT_THAT(*second, StatusIs(absl::StatusCode::kCancelled, "gone"));
+}
+
+TEST_F(StripedCallTest, PeerThatDoesNotPayForItsRoomHasItForSeconds) {
+  Outcome outcome;
+  const auto call = LargeCall(int64_t{4} << 30, &outcome);
+  call->AddReceived(40);
+
+  alarms_.Advance(absl::Seconds(5));
+  EXPECT_FALSE(outcome.has_value());
+  alarms_.Advance(absl::Seconds(2));
+
+  ASSERT_TRUE(outcome.has_value());
+  EXPECT_THAT(*outcome, StatusIs(absl::StatusCode::kDeadlineExceeded,
+                                 HasSubstr("expected 4294967296 bytes at "
+                                           "1193046 a second or more, got 40 "
+                                           "in")));
+  EXPECT_EQ(ReasonOf(outcome->status()), Reason::kPeerTooSlow);
+}
+
+TEST_F(StripedCallTest, PeerThatSlowsDownIsCutOffWithinAnHour) {
+  Outcome outcome;
+  const auto call = LargeCall(int64_t{4} << 30, &outcome);
+  call->AddReceived(int64_t{2} << 30);
+
+  alarms_.Advance(absl::Minutes(30));
+  EXPECT_FALSE(outcome.has_value());
+  alarms_.Advance(absl::Minutes(1));
+
+  EXPECT_TRUE(outcome.has_value());
+}
+
+TEST_F(StripedCallTest, GibibyteOverASlowLinkIsTaken) {
+  Outcome outcome;
+  const auto call = LargeCall(int64_t{1} << 30, &outcome);
+
+  for (int second = 0; second < 1073; ++second) {
+    call->AddReceived(1'000'000);
+    alarms_.Advance(absl::Seconds(1));
+  }
+  call->AddReceived(741'824);
+  call->Complete(0, absl::Seconds(5));
+  alarms_.Advance(absl::Hours(2));
+
+  EXPECT_FALSE(outcome.has_value());
+  EXPECT_TRUE(done_);
+  EXPECT_EQ(alarms_.num_pending(), 0u);
 }
 
 TEST_F(StripedCallTest, IsNotKeptByWhatListensForItsCancellation) {

@@ -7,26 +7,28 @@ namespace {
 
 class StripedCallsTest : public ::testing::Test {
  protected:
+  const Caller caller_;
   FakeAlarms alarms_;
   StripedCalls calls_{absl::Seconds(30), &alarms_};
 };
 
 TEST_F(StripedCallsTest, StripesOfOneGroupShareACall) {
-  const auto first = calls_.Find(Method::kPushStream, {0, 2, 1});
+  const auto first = calls_.Find(Method::kPushStream, caller_, {0, 2, 1});
 
-  EXPECT_EQ(calls_.Find(Method::kPushStream, {1, 2, 1}), first);
+  EXPECT_EQ(calls_.Find(Method::kPushStream, caller_, {1, 2, 1}), first);
   EXPECT_EQ(calls_.size(), 1u);
 }
 
 TEST_F(StripedCallsTest, OtherGroupsAndMethodsHaveOtherCalls) {
-  const auto call = calls_.Find(Method::kPushStream, {0, 2, 1});
+  const auto call = calls_.Find(Method::kPushStream, caller_, {0, 2, 1});
 
-  EXPECT_NE(calls_.Find(Method::kPullStream, {0, 2, 1}), call);
-  EXPECT_NE(calls_.Find(Method::kPushStream, {0, 2, 2}), call);
+  EXPECT_NE(calls_.Find(Method::kPullStream, caller_, {0, 2, 1}), call);
+  EXPECT_NE(calls_.Find(Method::kPushStream, caller_, {0, 2, 2}), call);
+  EXPECT_NE(calls_.Find(Method::kPushStream, {"mallory"}, {0, 2, 1}), call);
 }
 
 TEST_F(StripedCallsTest, ForgetsACallThatNoStripeHas) {
-  calls_.Find(Method::kPushStream, {0, 2, 1}).reset();
+  calls_.Find(Method::kPushStream, caller_, {0, 2, 1}).reset();
 
   EXPECT_EQ(calls_.size(), 0u);
 }

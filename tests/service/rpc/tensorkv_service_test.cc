@@ -3,7 +3,9 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "base/mutex.h"
 #include "contract/reason.h"
@@ -19,6 +21,7 @@
 namespace tensorkv {
 namespace {
 
+using ::testing::_;
 using ::testing::AllOf;
 using testing::AnswerWith;
 using testing::Background;
@@ -288,8 +291,9 @@ TEST_F(TensorKvServiceTest, StatGivesKeys) {
 }
 
 TEST_F(TensorKvServiceTest, CreateNamespacePassesTheConfiguration) {
-  EXPECT_CALL(service_.namespaces,
-              CreateNamespace(Field(&CreateNamespaceRequest::name_space, "n")))
+  EXPECT_CALL(
+      service_.namespaces,
+      CreateNamespace(Field(&CreateNamespaceRequest::name_space, "n"), _))
       .WillOnce(Return(CreateNamespaceReply{.uid = 5}));
   v1::CreateNamespaceRequest request;
   request.set_namespace_("n");
@@ -302,7 +306,7 @@ TEST_F(TensorKvServiceTest, CreateNamespacePassesTheConfiguration) {
 }
 
 TEST_F(TensorKvServiceTest, DescribeNamespaceGivesItsStatus) {
-  EXPECT_CALL(service_.namespaces, DescribeNamespace(absl::string_view("n")))
+  EXPECT_CALL(service_.namespaces, DescribeNamespace(absl::string_view("n"), _))
       .WillOnce(Return(NamespaceStatus{.name = "n", .num_keys = 3}));
   v1::DescribeNamespaceRequest request;
   request.set_namespace_("n");
@@ -368,7 +372,7 @@ TEST_F(TensorKvServiceTest, PageOfKeysEndsBeforeItIsTooLarge) {
 }
 
 TEST_F(TensorKvServiceTest, DeleteNamespacePassesTheName) {
-  EXPECT_CALL(service_.namespaces, DeleteNamespace(absl::string_view("n")))
+  EXPECT_CALL(service_.namespaces, DeleteNamespace(absl::string_view("n"), _))
       .WillOnce(Return(absl::OkStatus()));
   v1::DeleteNamespaceRequest request;
   request.set_namespace_("n");
@@ -382,7 +386,8 @@ TEST_F(TensorKvServiceTest, SetRulePassesPatternAndRule) {
   EXPECT_CALL(service_.namespaces,
               SetRule(AllOf(Field(&SetRuleRequest::key_pattern, "fc*"),
                             Field(&SetRuleRequest::rule,
-                                  Field(&RuleSpec::name, "adam")))))
+                                  Field(&RuleSpec::name, "adam"))),
+                      _))
       .WillOnce(Return(absl::OkStatus()));
   v1::SetRuleRequest request;
   request.set_key_pattern("fc*");
@@ -395,7 +400,7 @@ TEST_F(TensorKvServiceTest, SetRulePassesPatternAndRule) {
 
 TEST_F(TensorKvServiceTest, UnsetRulePassesThePattern) {
   EXPECT_CALL(service_.namespaces,
-              UnsetRule(Field(&UnsetRuleRequest::key_pattern, "fc*")))
+              UnsetRule(Field(&UnsetRuleRequest::key_pattern, "fc*"), _))
       .WillOnce(Return(absl::OkStatus()));
   v1::UnsetRuleRequest request;
   request.set_key_pattern("fc*");
@@ -522,6 +527,38 @@ TEST_F(TensorKvServiceTest, WaitingCallIsAnsweredFromAnotherThread) {
 
   EXPECT_OK(pull.Result());
   EXPECT_EQ(reply.values(0).version(), 8u);
+}
+
+TEST_F(TensorKvServiceTest, CallsThatBlockKeepNobodyElseWaiting) {
+  Notification release;
+  EXPECT_CALL(service_.store, Stat)
+      .WillRepeatedly([&](const StatRequest& request, const CallContext&) {
+        if (request.name_space == "slow") release.WaitForNotification();
+        return StatReply();
+      });
+  EXPECT_CALL(service_.membership, KeepAlive)
+      .WillRepeatedly(Return(KeepAliveReply()));
+  std::vector<std::thread> slow;
+  const auto stat = [](v1::TensorKV::Stub& stub, const std::string& name) {
+    grpc::ClientContext context;
+    v1::StatRequest request;
+    request.set_namespace_(name);
+    v1::StatResponse reply;
+    return FromGrpcStatus(stub.Stat(&context, request, &reply));
+  };
+  // More than gRPC and the pool have threads.
+  for (int i = 0; i < 40; ++i) {
+    slow.emplace_back([&] { EXPECT_OK(stat(service_.stub(), "slow")); });
+  }
+  service_.observer.WaitForStarted(slow.size());
+
+  grpc::ClientContext context;
+  v1::KeepAliveResponse alive;
+  EXPECT_OK(FromGrpcStatus(service_.stub().KeepAlive(&context, {}, &alive)));
+  EXPECT_OK(stat(*service_.Connect(), "fast"));
+
+  release.Notify();
+  for (std::thread& caller : slow) caller.join();
 }
 
 TEST_F(TensorKvServiceTest, CancellationReachesTheStore) {

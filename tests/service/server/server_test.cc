@@ -1,7 +1,10 @@
 #include "service/server/server.h"
 
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -10,6 +13,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/file_descriptor.h"
 #include "gmock/gmock.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
@@ -30,6 +34,7 @@ using ::grpc::health::v1::Health;
 using ::grpc::health::v1::HealthCheckRequest;
 using ::grpc::health::v1::HealthCheckResponse;
 using testing::Background;
+using ::testing::ContainsRegex;
 using testing::FakeGpu;
 using ::testing::HasSubstr;
 using testing::HttpGet;
@@ -42,6 +47,12 @@ constexpr uint64_t kBudget = 1 << 20;
 
 ServerOptions Local() {
   return {.listen = "127.0.0.1:0", .budget_bytes = kBudget, .num_threads = 1};
+}
+
+ServerOptions WithHttp() {
+  ServerOptions options = Local();
+  options.metrics_listen = "127.0.0.1:0";
+  return options;
 }
 
 std::shared_ptr<grpc::Channel> ChannelTo(const Server& server) {
@@ -272,6 +283,94 @@ TEST_F(ServerWithGpusTest, WaitingCallEndsWithTheCause) {
   EXPECT_THAT(pull.Result(), HasFailed());
 }
 
+// --- Peers that send what no client would
+// -------------------------------------
+
+std::string Frame(uint8_t type, uint8_t flags, uint32_t stream,
+                  const std::string& payload) {
+  std::string frame;
+  for (const int shift : {16, 8, 0}) {
+    frame.push_back(static_cast<char>(payload.size() >> shift));
+  }
+  frame.push_back(static_cast<char>(type));
+  frame.push_back(static_cast<char>(flags));
+  for (const int shift : {24, 16, 8, 0}) {
+    frame.push_back(static_cast<char>(stream >> shift));
+  }
+  return frame + payload;
+}
+
+// A connection without a client library.
+class RawPeer {
+ public:
+  explicit RawPeer(int port) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<in_port_t>(port));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(connect(fd_.get(), reinterpret_cast<sockaddr*>(&address),
+                      sizeof(address)),
+              0);
+    Send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + Frame(4, 0, 0, ""));
+  }
+
+  // Returns false once the server has ended the connection.
+  bool Send(const std::string& bytes) {
+    char reply[4096];
+    while (recv(fd_.get(), reply, sizeof(reply), MSG_DONTWAIT) > 0) {
+    }
+    return send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) > 0;
+  }
+
+ private:
+  const FileDescriptor fd_;
+};
+
+TEST(HostilePeerTest, HeadersWithoutEndEndTheConnection) {
+  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(WithHttp()));
+  RawPeer peer(server->port());
+  // Literal fields, "x" with a value of 100 bytes.
+  std::string fields;
+  for (int i = 0; i < 100; ++i) {
+    fields += absl::StrCat(std::string("\0\1x\x64", 4), std::string(100, 'y'));
+  }
+  peer.Send(Frame(1, 0, 1, fields));
+
+  while (peer.Send(Frame(9, 0, 1, fields))) {
+  }
+
+  EXPECT_OK(Init(*StubOf(*server), "bytes"));
+  EXPECT_THAT(HttpGet(server->metrics_port(), "/metrics").body,
+              HasSubstr("tensorkv_connections_cut_total 1\n"));
+}
+
+TEST(HostilePeerTest, ResetsWithoutEndEndTheConnection) {
+  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(WithHttp()));
+  RawPeer peer(server->port());
+
+  for (uint32_t stream = 1;; stream += 2) {
+    if (!peer.Send(Frame(3, 0, stream, std::string(4, '\0')))) break;
+  }
+
+  EXPECT_OK(Init(*StubOf(*server), "bytes"));
+  EXPECT_THAT(HttpGet(server->metrics_port(), "/metrics").body,
+              HasSubstr("tensorkv_connections_cut_total 1\n"));
+}
+
+TEST(HostilePeerTest, ConnectionsBeyondTheLimitAreClosed) {
+  ServerOptions options = Local();
+  options.max_connections = 1;
+  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(options));
+  const auto stub = StubOf(*server);
+  ASSERT_OK(Init(*stub, "bytes"));
+
+  RawPeer peer(server->port());
+  while (peer.Send(Frame(6, 0, 0, "12345678"))) {
+  }
+
+  EXPECT_OK(Pull(*stub));
+}
+
 TEST(ServerTest, ReflectionListsTheServices) {
   ASSERT_OK_AND_ASSIGN(auto server, Server::Create(Local()));
 
@@ -390,13 +489,10 @@ TEST(ServerShutdownTest, HappensOnce) {
   server->Shutdown(absl::ZeroDuration());
 }
 
-// One server for all tests: its metrics port takes up to two seconds to stop.
 class ServerMonitoringTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
-    ServerOptions options = Local();
-    options.metrics_listen = "127.0.0.1:0";
-    server_ = Server::Create(options).value();
+    server_ = Server::Create(WithHttp()).value();
     const auto stub = StubOf(*server_);
     ASSERT_OK(Init(*stub, "bytes"));
     ASSERT_OK(Pull(*stub));
@@ -432,7 +528,28 @@ TEST_F(ServerMonitoringTest, ShowsTheServer) {
 
   EXPECT_THAT(text, HasSubstr("tensorkv_build_info{version=\""));
   EXPECT_THAT(text, HasSubstr(absl::StrCat("tensorkv_budget_bytes ", kBudget)));
-  EXPECT_THAT(text, HasSubstr("tensorkv_update_seconds_count{device=\"cpu\"}"));
+  EXPECT_THAT(text, HasSubstr("\ntensorkv_used_bytes "));
+  EXPECT_THAT(text, HasSubstr("\ntensorkv_connections_open "));
+  EXPECT_THAT(text, HasSubstr("\ntensorkv_stalled 0\n"));
+}
+
+TEST_F(ServerMonitoringTest, ShowsTheProcess) {
+  const std::string text = Scrape();
+
+  for (const char* name :
+       {"cpu_seconds_total", "resident_memory_bytes", "virtual_memory_bytes",
+        "open_fds", "max_fds", "start_time_seconds", "threads"}) {
+    EXPECT_THAT(text, ContainsRegex(
+                          absl::StrCat("\nprocess_", name, " [0-9.e+]*[1-9]")));
+  }
+}
+
+TEST_F(ServerMonitoringTest, IdlePageIsShort) {
+  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(WithHttp()));
+
+  const std::string page = HttpGet(server->metrics_port(), "/metrics").body;
+
+  EXPECT_LT(std::count(page.begin(), page.end(), '\n'), 200);
 }
 
 TEST_F(ServerMonitoringTest, PromtoolFindsNothingToSay) {

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "contract/reason.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/testing/status_matchers.h"
@@ -106,11 +107,18 @@ TEST_F(CallWindowTest, CallsOfOtherClientsAreOtherCalls) {
   EXPECT_EQ(Enter(1, "d")->turn->answer(), nullptr);
 }
 
+TEST_F(CallWindowTest, CallsOfOtherCallersAreOtherCalls) {
+  Make(1, "c");
+
+  EXPECT_EQ(Enter(1, "c", {.caller = {"mallory"}})->turn->answer(), nullptr);
+  EXPECT_THAT(window_->Knows({"eve"}, {"c", 1}), IsOkAndHolds(false));
+}
+
 TEST_F(CallWindowTest, CallThatKeptNothingHasNotHappened) {
   Enter(1).reset();
 
   EXPECT_EQ(Enter(1)->turn->answer(), nullptr);
-  EXPECT_THAT(window_->Knows({"c", 1}), IsOkAndHolds(false));
+  EXPECT_THAT(window_->Knows({}, {"c", 1}), IsOkAndHolds(false));
 }
 
 TEST_F(CallWindowTest, ClientWhoseOnlyCallHasNotHappenedIsForgotten) {
@@ -282,7 +290,7 @@ TEST_F(CallWindowTest, CallBelowTheWindowThatNeverCameIsRefused) {
   for (uint64_t sequence : {2, 3}) Make(sequence);
 
   EXPECT_THAT(*Enter(1)->error, StatusIs(StatusCode::kFailedPrecondition));
-  EXPECT_THAT(window_->Knows({"c", 1}),
+  EXPECT_THAT(window_->Knows({}, {"c", 1}),
               StatusIs(StatusCode::kFailedPrecondition));
 }
 
@@ -382,6 +390,18 @@ TEST_F(CallWindowTest, LatestAnswersOfOthersMakeNoRoomForACall) {
   EXPECT_EQ(Enter(1, "other")->found(), 1u);
 }
 
+TEST_F(CallWindowTest, CallThatIsRefusedForItsSizeDropsNothing) {
+  Make(1);
+  Make(2);
+  answer_bytes_ = kBudgetBytes + 1;
+  ASSERT_THAT(*Enter(3)->error, StatusIs(StatusCode::kResourceExhausted));
+
+  answer_bytes_ = 0;
+
+  EXPECT_EQ(Enter(1)->found(), 1u);
+  EXPECT_EQ(Enter(2)->found(), 2u);
+}
+
 TEST_F(CallWindowTest, TheCallersLatestAnswerMakesRoomForItsNextCall) {
   answer_bytes_ = kBudgetBytes / 3 * 2;
   const auto first = Enter(1);
@@ -408,7 +428,8 @@ TEST_F(CallWindowTest, LongErrorsAreCutOff) {
   // Leaves no room for more than was reserved at the start.
   const uint64_t rest = kBudgetBytes - budget_->used_bytes();
   ASSERT_OK(budget_->Reserve(rest));
-  first->turn->Keep(absl::AbortedError(std::string(10'000, 'x')));
+  first->turn->Keep(WithReason(absl::AbortedError(std::string(10'000, 'x')),
+                               Reason::kRoundFailed, {{"key", "w"}}));
   first->turn->End();
   budget_->Release(rest);
 
@@ -416,6 +437,7 @@ TEST_F(CallWindowTest, LongErrorsAreCutOff) {
 
   EXPECT_THAT(kept, StatusIs(StatusCode::kAborted));
   EXPECT_LT(kept.message().size(), 1000u);
+  EXPECT_EQ(ReasonOf(kept), Reason::kRoundFailed);
 }
 
 TEST_F(CallWindowTest, LaterAnswerReplacesTheFirst) {

@@ -1,4 +1,4 @@
-// Init for tests, which do not wait for an earlier attempt.
+// Init for tests, which waits for its answer.
 
 #ifndef TENSORKV_TESTS_SERVICE_STORE_INIT_NOW_H_
 #define TENSORKV_TESTS_SERVICE_STORE_INIT_NOW_H_
@@ -6,18 +6,20 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "base/answer.h"
 #include "service/store/tensor_store.h"
 
 namespace tensorkv::testing {
 
-// The answer to an Init, which comes before the call returns.
+// The answer to an Init.
 inline absl::StatusOr<InitReply> InitNow(TensorStore& store,
                                          InitRequest request) {
-  absl::StatusOr<InitReply> answer = absl::InternalError("Init: no answer yet");
-  store.Init(
-      std::move(request), CallContext(),
-      [&](absl::StatusOr<InitReply> reply) { answer = std::move(reply); });
-  return answer;
+  const Answer<absl::StatusOr<InitReply>> answer;
+  store.Init(std::move(request), CallContext(),
+             [answer](absl::StatusOr<InitReply> reply) {
+               answer.Set(std::move(reply));
+             });
+  return answer.Wait();
 }
 
 }  // namespace tensorkv::testing

@@ -1,5 +1,7 @@
 #include "service/store/memory_tensor_store.h"
 
+#include <time.h>
+
 #include <algorithm>
 #include <atomic>
 #include <functional>
@@ -11,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "contract/reason.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/service/store/init_now.h"
@@ -26,6 +29,7 @@ using ::tensorkv::testing::InitNow;
 using ::tensorkv::testing::ScriptedBackend;
 using ::tensorkv::testing::StatusIs;
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // Where an answer arrives. Outlives the call.
@@ -203,6 +207,52 @@ TEST_F(MemoryTensorStoreTest, OtherKeysDoNotWaitForAnUpdate) {
 
   backend_.Release();
   pusher.join();
+}
+
+TEST_F(MemoryTensorStoreTest, LargeWorkLeavesTheCallersThreadAlone) {
+  MemoryTensorStore store({.budget_bytes = 1 << 28}, &backend_, &alarms_);
+  InitRequest init;
+  init.entries.push_back({"large", Filled(1, {1 << 20})});
+  init.entries.push_back({"small", Filled(1)});
+  Inbox<InitReply> made;
+  store.Init(std::move(init), {}, made.Callback());
+  made.Wait();
+  PushRequest push;
+  push.entries.push_back({"large", false, Filled(2, {1 << 20})});
+  backend_.Hold();
+  Inbox<PushReply> inbox;
+
+  store.Push(std::move(push), {}, inbox.Callback());
+
+  backend_.WaitUntilHeld();
+  EXPECT_TRUE(inbox.is_empty());
+  Inbox<PullReply> small;
+  store.Pull(PullOf("small"), {}, small.Callback());
+  EXPECT_FALSE(small.is_empty());
+  backend_.Release();
+  inbox.Wait();
+  EXPECT_OK(*inbox.answer);
+}
+
+TEST_F(MemoryTensorStoreTest, InitThatNobodyWantsAnyMoreEnds) {
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_OK(store_.SetRule({.key_pattern = absl::StrCat("*x", i),
+                              .rule = {.name = "sgd", .hyperparameters = {}}}));
+  }
+  InitRequest init;
+  for (int i = 0; i < 100; ++i) {
+    init.entries.push_back({absl::StrCat("key", i), Filled(1, {0})});
+  }
+  const auto cancellation = std::make_shared<Cancellation>();
+  cancellation->Cancel();
+  Inbox<InitReply> inbox;
+
+  store_.Init(std::move(init), {.cancellation = cancellation},
+              inbox.Callback());
+  inbox.Wait();
+
+  EXPECT_THAT(*inbox.answer, StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_EQ(store_.DescribeNamespace("")->num_keys, 0u);
 }
 
 TEST_F(MemoryTensorStoreTest, FailedUpdateLeavesValueAndVersion) {
@@ -432,6 +482,102 @@ TEST_F(MemoryTensorStoreTest, DeleteEndsWaitsForTheKey) {
   ASSERT_OK(store_.Delete(request));
 
   EXPECT_THAT(*inbox.answer, StatusIs(absl::StatusCode::kNotFound));
+}
+
+TEST_F(MemoryTensorStoreTest, DeleteEndsPullsThatWaitForAnotherKey) {
+  ASSERT_OK(Init("w", 1));
+  ASSERT_OK(Init("b", 1));
+  PullRequest request;
+  request.entries = {{"w", 10}, {"b", 0}};
+  Inbox<PullReply> inbox;
+  store_.Pull(request, {}, inbox.Callback());
+  request.wait_for_keys = true;
+  Inbox<PullReply> patient;
+  store_.Pull(request, {}, patient.Callback());
+  ASSERT_OK(Init("b", 2, OnExisting::kReplace));
+  ASSERT_TRUE(inbox.is_empty());
+
+  ASSERT_OK(store_.Delete({.keys = {"b"}}));
+
+  ASSERT_FALSE(inbox.is_empty());
+  EXPECT_THAT(*inbox.answer,
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("\"b\"")));
+  EXPECT_EQ(ReasonOf(inbox.answer->status()), Reason::kKeyNotFound);
+  EXPECT_TRUE(patient.is_empty());
+}
+
+TEST_F(MemoryTensorStoreTest, PullThatWaitsForAVersionPinsNoOtherKey) {
+  ASSERT_OK(Init("w", 1));
+  ASSERT_OK(Init("b", 1));
+  backend_.Hold();
+  std::thread pusher([this] { EXPECT_OK(Push(PushOf("w", 2))); });
+  backend_.WaitUntilHeld();
+  PullRequest request;
+  request.entries = {{"w", 0}, {"b", 10}};
+  Inbox<PullReply> inbox;
+  store_.Pull(request, {}, inbox.Callback());
+  backend_.Release();
+  pusher.join();
+  const char* before = Pull(PullOf("w"))->tensor.data();
+
+  ASSERT_OK(Push(PushOf("w", 3)));
+
+  EXPECT_EQ(Pull(PullOf("w"))->tensor.data(), before);
+  EXPECT_TRUE(inbox.is_empty());
+}
+
+TEST_F(MemoryTensorStoreTest, NamesOfAWaitingPullAreCounted) {
+  PullRequest request;
+  request.wait_for_keys = true;
+  for (int i = 0; i < 500; ++i) {
+    request.entries.push_back({absl::StrCat(std::string(1000, 'k'), i), 0});
+  }
+  const uint64_t before = store_.used_bytes();
+  Inbox<PullReply> first;
+  Inbox<PullReply> second;
+
+  store_.Pull(request, {.timeout = absl::Seconds(1)}, first.Callback());
+  EXPECT_GE(store_.used_bytes(), before + 500'000);
+  store_.Pull(request, {}, second.Callback());
+
+  ASSERT_FALSE(second.is_empty());
+  EXPECT_THAT(*second.answer, StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_EQ(ReasonOf(second.answer->status()), Reason::kOverBudget);
+  alarms_.Advance(absl::Seconds(1));
+  ASSERT_FALSE(first.is_empty());
+  EXPECT_EQ(store_.used_bytes(), before);
+}
+
+// The time that this thread has computed: other load does not count.
+double ThreadSeconds() {
+  timespec time = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * time.tv_nsec;
+}
+
+TEST_F(MemoryTensorStoreTest, WakesDoNotTakeLongerForPullsOfManyKeys) {
+  MemoryTensorStore store({.budget_bytes = 1 << 28}, &backend_, &alarms_);
+  InitRequest init;
+  PullRequest pull;
+  pull.entries.push_back({"w", 1'000'000});
+  init.entries.push_back({"w", Filled(1)});
+  for (int i = 0; i < 20'000; ++i) {
+    init.entries.push_back({absl::StrCat("key", i), Filled(1, {0})});
+    pull.entries.push_back({absl::StrCat("key", i), 0});
+  }
+  ASSERT_OK(InitNow(store, std::move(init)));
+  const auto push_many = [&] {
+    const double start = ThreadSeconds();
+    for (int i = 0; i < 100; ++i) {
+      store.Push(PushOf("w", 1), {}, [](auto reply) { ASSERT_OK(reply); });
+    }
+    return ThreadSeconds() - start;
+  };
+  const double alone = push_many();
+  for (int i = 0; i < 10; ++i) store.Pull(pull, {}, [](auto) {});
+
+  // Looking at all entries would make it some 1000 times as long.
+  EXPECT_LT(push_many(), 100 * alone);
 }
 
 TEST_F(MemoryTensorStoreTest, DeleteDuringAnUpdateLetsThePushSucceed) {
@@ -725,6 +871,7 @@ TEST_F(MemoryTensorStoreTest, PushPullOfTooMuchHasNoEffect) {
 
   EXPECT_THAT(*inbox.answer, StatusIs(absl::StatusCode::kResourceExhausted,
                                       HasSubstr("at most 15 bytes, got 16")));
+  EXPECT_EQ(ReasonOf(inbox.answer->status()), Reason::kReplyTooLarge);
   EXPECT_EQ(Pull(PullOf("w"))->version, 1u);
 }
 
@@ -747,6 +894,63 @@ TEST_F(MemoryTensorStoreTest, NumberOfNamespacesIsBounded) {
 
   EXPECT_THAT(store.CreateNamespace({.name_space = "b"}),
               StatusIs(absl::StatusCode::kResourceExhausted));
+}
+
+// --- What the observer hears -------------------------------------------------
+
+class RecordingObserver final : public StoreObserver {
+ public:
+  void Happened(StoreEvent event, absl::string_view name_space,
+                absl::string_view detail) override {
+    events.push_back(event);
+    texts.push_back(absl::StrCat(name_space, ": ", detail));
+  }
+
+  std::vector<StoreEvent> events;
+  std::vector<std::string> texts;
+};
+
+TEST(StoreObserverTest, HearsWhatHappens) {
+  ScriptedBackend backend;
+  FakeAlarms alarms;
+  RecordingObserver observer;
+  MemoryTensorStore store({.observer = &observer}, &backend, &alarms);
+  ASSERT_OK(store.CreateNamespace(
+      {.name_space = "n", .config = {.mode = Mode::kSync, .num_workers = 2}}));
+  InitRequest init{.name_space = "n"};
+  init.entries.push_back({"w", Filled(1)});
+  ASSERT_OK(InitNow(store, std::move(init)).status());
+  ASSERT_OK(store.SetRule(
+      {.name_space = "n", .key_pattern = "w*", .rule = {.name = "sgd"}}));
+  const Worker stays =
+      store
+          .Join(
+              {.name_space = "n", .worker_name = "a", .lease = absl::Hours(1)})
+          ->worker;
+  ASSERT_OK(store
+                .Join({.name_space = "n",
+                       .worker_name = "b",
+                       .lease = absl::Seconds(1)})
+                .status());
+  PushRequest push{.name_space = "n", .worker = stays, .step = 1};
+  push.entries.push_back({"w", false, Filled(1)});
+  Inbox<PushReply> pushed;
+  store.Push(std::move(push), {}, pushed.Callback());
+
+  alarms.Advance(absl::Seconds(2));
+  ASSERT_OK(store.Leave({.name_space = "n", .worker = stays}));
+  ASSERT_OK(store.DeleteNamespace("n"));
+
+  EXPECT_THAT(
+      observer.events,
+      ElementsAre(StoreEvent::kNamespaceCreated, StoreEvent::kRuleChanged,
+                  StoreEvent::kWorkerJoined, StoreEvent::kWorkerJoined,
+                  StoreEvent::kWorkerLost, StoreEvent::kRoundFailed,
+                  StoreEvent::kWorkerLeft, StoreEvent::kNamespaceDeleted));
+  EXPECT_EQ(observer.texts[1], "n: rule sgd for \"w*\"");
+  EXPECT_EQ(observer.texts[2], "n: rank 0 (\"a\")");
+  EXPECT_THAT(observer.texts[4], HasSubstr("rank 1 "));
+  EXPECT_THAT(observer.texts[5], HasSubstr("n: round 1 of \"w\": "));
 }
 
 }  // namespace

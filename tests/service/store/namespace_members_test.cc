@@ -237,6 +237,19 @@ TEST_F(NamespaceMembersTest, OwedStepComesBeforeAllElseOfItsKey) {
   EXPECT_EQ(store_.KeepAlive({.name_space = "n", .worker = a})->next_step, 3u);
 }
 
+TEST_F(NamespaceMembersTest, WhoComesBackGoesOnFromTheFirstRoundThatIsOpen) {
+  Create({.mode = Mode::kSync, .num_workers = 2});
+  const Worker a = Join("a");
+  const Worker b = Join("b");
+  for (Step step = 1; step <= 3; ++step) ASSERT_OK(Push(a, step));
+  ASSERT_OK(Push(b, 1));
+  EXPECT_EQ(store_.KeepAlive({.name_space = "n", .worker = a})->next_step, 3u);
+
+  LoseAllBut({b});
+
+  EXPECT_EQ(TryJoin("a")->next_step, 2u);
+}
+
 TEST_F(NamespaceMembersTest, WhoLeavesOwesNothing) {
   Create({.mode = Mode::kSync, .num_workers = 3, .max_workers = 4});
   const Worker a = Join("a");
@@ -595,6 +608,21 @@ TEST_F(NamespaceMembersTest, QuorumClosesARoundAfterItsGraceTime) {
   EXPECT_EQ(Describe().contributions_late, 1u);
   EXPECT_OK(Push({.rank = 1}, 2));
   EXPECT_EQ(Value(), 11) << "the late one is not mixed into the next round";
+}
+
+TEST_F(NamespaceMembersTest, RoundThatClosesAtTheEndIsApplied) {
+  Create({.mode = Mode::kSync,
+          .num_workers = 2,
+          .quorum = 1,
+          .quorum_grace = absl::Seconds(1)});
+  ASSERT_OK(Push({.rank = 0}, 1, 10));
+  backend_.Hold();
+  store_.CancelWaits();
+
+  alarms_.Advance(absl::Seconds(1));
+
+  backend_.WaitUntilHeld();
+  backend_.Release();
 }
 
 TEST_F(NamespaceMembersTest, GraceTimesOfClosedRoundsAreForgotten) {

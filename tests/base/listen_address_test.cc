@@ -1,39 +1,9 @@
-#include "service/server/listen_address.h"
+#include "base/listen_address.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <string>
-
-#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 
 namespace tensorkv {
 namespace {
-
-// A port of 127.0.0.1 that somebody listens on.
-class TakenPort {
- public:
-  TakenPort() : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
-    sockaddr_in address = {};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof(address);
-    bind(fd_, reinterpret_cast<sockaddr*>(&address), size);
-    listen(fd_, 1);
-    getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &size);
-    port_ = ntohs(address.sin_port);
-  }
-  ~TakenPort() { close(fd_); }
-
-  std::string address() const { return absl::StrCat("127.0.0.1:", port_); }
-
- private:
-  const int fd_;
-  int port_ = 0;
-};
 
 class LocalAddressTest : public ::testing::TestWithParam<const char*> {};
 
@@ -85,30 +55,6 @@ TEST(WithPortTest, ReplacesThePortOnly) {
   EXPECT_EQ(WithPort("127.0.0.1:0", 41), "127.0.0.1:41");
   EXPECT_EQ(WithPort("[::1]:0", 41), "[::1]:41");
   EXPECT_EQ(WithPort("unix:/path", 41), "unix:/path");
-}
-
-TEST(ListenFailureTest, SaysThatThePortIsTaken) {
-  const TakenPort taken;
-
-  EXPECT_EQ(ListenFailure(taken.address()), "Address already in use");
-}
-
-TEST(ListenFailureTest, SaysThatTheAddressIsNotOfThisMachine) {
-  // Of the block for documentation, RFC 5737.
-  EXPECT_EQ(ListenFailure("192.0.2.1:0"), "Cannot assign requested address");
-}
-
-TEST(ListenFailureTest, SaysNothingWhereItCannotTell) {
-  EXPECT_EQ(ListenFailure("127.0.0.1:0"), "");
-  EXPECT_EQ(ListenFailure("example.org:80"), "");
-  EXPECT_EQ(ListenFailure("unix-abstract:name"), "");
-}
-
-TEST(ListenFailureTest, SaysWhatIsWrongWithASocketsPath) {
-  EXPECT_EQ(ListenFailure("unix:/no/such/directory/socket"),
-            "No such file or directory");
-  EXPECT_EQ(ListenFailure("unix:/tmp/" + std::string(108, 'x')),
-            "File name too long");
 }
 
 }  // namespace

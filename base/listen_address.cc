@@ -1,13 +1,9 @@
-#include "service/server/listen_address.h"
+#include "base/listen_address.h"
 
 #include <netdb.h>
 #include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 
 #include "absl/strings/match.h"
@@ -19,6 +15,21 @@ namespace tensorkv {
 namespace {
 
 using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
+
+// Null if the host is no number.
+AddressList Resolve(absl::string_view host, absl::string_view port) {
+  addrinfo hints = {};
+  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(std::string(host).c_str(), std::string(port).c_str(), &hints,
+                  &found) != 0) {
+    found = nullptr;
+  }
+  return AddressList(found, &freeaddrinfo);
+}
+
+}  // namespace
 
 bool IsUnixSocket(absl::string_view address) {
   return absl::StartsWith(address, "unix:") ||
@@ -35,33 +46,6 @@ absl::string_view HostOf(absl::string_view address) {
 absl::string_view PortOf(absl::string_view address) {
   return address.substr(address.rfind(':') + 1);
 }
-
-// Null if the host is no number.
-AddressList Resolve(absl::string_view host, absl::string_view port) {
-  addrinfo hints = {};
-  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE;
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  if (getaddrinfo(std::string(host).c_str(), std::string(port).c_str(), &hints,
-                  &found) != 0) {
-    found = nullptr;
-  }
-  return AddressList(found, &freeaddrinfo);
-}
-
-std::string UnixSocketFailure(absl::string_view address) {
-  if (!absl::ConsumePrefix(&address, "unix:")) return "";
-  absl::ConsumePrefix(&address, "//");
-  if (address.size() >= sizeof(sockaddr_un().sun_path)) {
-    return "File name too long";
-  }
-  const size_t slash = address.rfind('/');
-  const std::string directory(
-      slash == absl::string_view::npos ? "." : address.substr(0, slash + 1));
-  return access(directory.c_str(), W_OK) == 0 ? "" : std::strerror(errno);
-}
-
-}  // namespace
 
 bool IsListenAddress(absl::string_view address) {
   if (IsUnixSocket(address)) return true;
@@ -87,23 +71,6 @@ bool IsLocalAddress(absl::string_view address) {
 std::string WithPort(absl::string_view address, int port) {
   if (IsUnixSocket(address)) return std::string(address);
   return absl::StrCat(address.substr(0, address.rfind(':')), ":", port);
-}
-
-std::string ListenFailure(absl::string_view address) {
-  if (IsUnixSocket(address)) return UnixSocketFailure(address);
-  const AddressList found = Resolve(HostOf(address), PortOf(address));
-  if (found == nullptr) return "";
-  const int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return std::strerror(errno);
-  // As servers do, so that connections that linger do not count.
-  const int on = 1;
-  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  std::string reason;
-  if (bind(fd, found->ai_addr, found->ai_addrlen) != 0 || listen(fd, 1) != 0) {
-    reason = std::strerror(errno);
-  }
-  close(fd);
-  return reason;
 }
 
 }  // namespace tensorkv

@@ -1,7 +1,7 @@
 // Addresses to listen on.
 
-#ifndef TENSORKV_SERVICE_SERVER_LISTEN_ADDRESS_H_
-#define TENSORKV_SERVICE_SERVER_LISTEN_ADDRESS_H_
+#ifndef TENSORKV_BASE_LISTEN_ADDRESS_H_
+#define TENSORKV_BASE_LISTEN_ADDRESS_H_
 
 #include <string>
 
@@ -11,6 +11,9 @@ namespace tensorkv {
 
 // Whether `address` is "host:port" with a number for port, or a Unix socket.
 bool IsListenAddress(absl::string_view address);
+
+// Whether `address` is "unix:path" or "unix-abstract:name".
+bool IsUnixSocket(absl::string_view address);
 
 // Whether `address` is a numeric IP address with a port: "127.0.0.1:80",
 // "[::1]:80".
@@ -24,10 +27,10 @@ bool IsLocalAddress(absl::string_view address);
 // is.
 std::string WithPort(absl::string_view address, int port);
 
-// Why nobody can listen on `address`: tries, and says what the system says.
-// Empty if nothing speaks against it, or if the address is a name.
-std::string ListenFailure(absl::string_view address);
+// The parts of "host:port" and "[address]:port".
+absl::string_view HostOf(absl::string_view address);
+absl::string_view PortOf(absl::string_view address);
 
 }  // namespace tensorkv
 
-#endif  // TENSORKV_SERVICE_SERVER_LISTEN_ADDRESS_H_
+#endif  // TENSORKV_BASE_LISTEN_ADDRESS_H_

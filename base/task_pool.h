@@ -1,0 +1,72 @@
+// A few threads that many share, none at the expense of the others.
+
+#ifndef TENSORKV_BASE_TASK_POOL_H_
+#define TENSORKV_BASE_TASK_POOL_H_
+
+#include <cstddef>
+#include <deque>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/strings/string_view.h"
+#include "base/mutex.h"
+
+namespace tensorkv {
+
+// Runs tasks of several owners on a fixed number of threads. Thread-safe.
+//
+// Owners take turns, and none has all threads at once: whatever one of them
+// submits, the tasks of another begin as soon as those before them in its own
+// queue have begun and a thread is free. The tasks of one owner begin in their
+// order, but run at the same time.
+class TaskPool {
+ public:
+  using Task = absl::AnyInvocable<void() &&>;
+
+  // As many threads as the machine runs at once, but at least 4 and at most 16.
+  static size_t DefaultNumThreads();
+
+  // REQUIRES: at least 2 threads.
+  explicit TaskPool(size_t num_threads = DefaultNumThreads());
+  ~TaskPool() { Stop(); }
+
+  // Runs what was submitted before, and what that submits, then returns. Not
+  // for a task to call.
+  void Stop();
+
+  // Has a thread run `task` for `owner`. Returns false, and leaves the task as
+  // it is, once Stop has run everything.
+  bool Submit(absl::string_view owner, Task&& task);
+
+ private:
+  struct Owner {
+    std::string name;
+    std::deque<Task> tasks;
+    size_t num_running = 0;
+    bool is_ready = false;  // in ready_
+  };
+
+  void Run();
+  // Puts an owner into ready_ that has a task and may have another thread.
+  void MakeReady(Owner& owner) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Ends a task of the owner.
+  void EndTask(Owner& owner) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const size_t max_running_per_owner_;
+  Mutex mutex_;
+  CondVar changed_;
+  bool is_stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  bool has_stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  // Those with tasks, waiting or running.
+  std::map<std::string, Owner, std::less<>> owners_ ABSL_GUARDED_BY(mutex_);
+  std::deque<Owner*> ready_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::thread> threads_;  // last: start when all else is there
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_BASE_TASK_POOL_H_

@@ -1,0 +1,116 @@
+#include "service/server/connection_acceptor.h"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <utility>
+
+namespace tensorkv {
+namespace {
+
+// How long a listener rests that cannot even refuse.
+constexpr int kRestMs = 50;
+
+FileDescriptor OpenSpare() {
+  return FileDescriptor(open("/dev/null", O_RDONLY | O_CLOEXEC));
+}
+
+}  // namespace
+
+ConnectionAcceptor::ConnectionAcceptor(ListeningSockets sockets,
+                                       Options options)
+    : options_(std::move(options)),
+      port_(sockets.port()),
+      sockets_(std::move(sockets)),
+      spare_(OpenSpare()),
+      thread_([this] { Run(); }) {}
+
+void ConnectionAcceptor::Stop() {
+  {
+    MutexLock lock(&mutex_);
+    if (std::exchange(stopping_, true)) return;
+  }
+  wake_up_.Set();
+  thread_.join();
+  const ListeningSockets closed = std::move(sockets_);
+}
+
+void ConnectionAcceptor::Probe(absl::AnyInvocable<void() &&> done) {
+  {
+    MutexLock lock(&mutex_);
+    probes_.push_back(std::move(done));
+  }
+  wake_up_.Set();
+}
+
+void ConnectionAcceptor::AnswerProbes() {
+  wake_up_.Clear();
+  std::vector<absl::AnyInvocable<void() &&>> probes;
+  {
+    MutexLock lock(&mutex_);
+    probes.swap(probes_);
+  }
+  for (auto& probe : probes) std::move(probe)();
+}
+
+void ConnectionAcceptor::Run() {
+  std::vector<pollfd> polled = {{wake_up_.fd(), POLLIN, 0}};
+  for (const int fd : sockets_.fds()) polled.push_back({fd, POLLIN, 0});
+  bool must_rest = false;
+  while (true) {
+    poll(polled.data(), must_rest ? 1 : polled.size(),
+         must_rest ? kRestMs : -1);
+    AnswerProbes();
+    {
+      MutexLock lock(&mutex_);
+      if (stopping_) return;
+    }
+    must_rest = false;
+    for (size_t i = 1; i < polled.size(); ++i) {
+      if (!AcceptAll(polled[i].fd)) must_rest = true;
+    }
+  }
+}
+
+bool ConnectionAcceptor::AcceptAll(int listener) {
+  while (true) {
+    FileDescriptor fd(AcceptFrom(listener));
+    if (!fd.is_open()) {
+      if (errno == EAGAIN) return true;
+      // A peer that is gone again says nothing about the next one.
+      if (errno == ECONNABORTED || errno == EINTR) continue;
+      if (errno != EMFILE && errno != ENFILE) return false;
+      if (!RefuseWithoutDescriptor(listener)) return false;
+      continue;
+    }
+    if (!open_.HasRoom(options_.max_connections)) {
+      Refuse("too many connections");
+      continue;
+    }
+    // Fails for Unix sockets, which need it not.
+    const int on = 1;
+    setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    ++num_accepted_;
+    open_.Add(fd.get());
+    options_.take(listener, fd.Release());
+  }
+}
+
+bool ConnectionAcceptor::RefuseWithoutDescriptor(int listener) {
+  spare_.Reset();
+  const bool is_refused = FileDescriptor(AcceptFrom(listener)).is_open();
+  spare_ = OpenSpare();
+  if (is_refused) Refuse("no descriptor left");
+  return is_refused && spare_.is_open();
+}
+
+void ConnectionAcceptor::Refuse(absl::string_view reason) {
+  ++num_refused_;
+  options_.refused(reason);
+}
+
+}  // namespace tensorkv

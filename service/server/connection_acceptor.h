@@ -1,0 +1,82 @@
+// Accepts the connections of a server.
+
+#ifndef TENSORKV_SERVICE_SERVER_CONNECTION_ACCEPTOR_H_
+#define TENSORKV_SERVICE_SERVER_CONNECTION_ACCEPTOR_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "base/file_descriptor.h"
+#include "base/listening_sockets.h"
+#include "base/mutex.h"
+#include "base/wake_up.h"
+#include "service/server/open_connections.h"
+
+namespace tensorkv {
+
+// Takes connections and hands them on, on a thread of its own, from creation to
+// Stop. Beyond a number of open connections, and while the process has no
+// descriptor left, it closes what comes at once, so that nobody waits for an
+// answer, and goes on when there is room again: gRPC's own acceptor never
+// accepts again after it has met that limit once. Thread-safe.
+class ConnectionAcceptor {
+ public:
+  struct Options {
+    uint32_t max_connections = 0;
+    // Takes each connection, and owns it.
+    std::function<void(int listener, int fd)> take;
+    // Hears why a connection was refused. Must not block.
+    std::function<void(absl::string_view reason)> refused;
+  };
+
+  ConnectionAcceptor(ListeningSockets sockets, Options options);
+  ~ConnectionAcceptor() { Stop(); }
+
+  // Accepts nothing any more, and listens no longer.
+  void Stop();
+
+  // Has its thread call `done`.
+  void Probe(absl::AnyInvocable<void() &&> done);
+
+  int port() const { return port_; }
+  uint64_t num_open() { return open_.Count(); }
+  uint64_t num_accepted() const { return num_accepted_; }
+  uint64_t num_refused() const { return num_refused_; }
+
+ private:
+  void Run();
+  void AnswerProbes() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Returns false if the listener must rest: nothing can be accepted now.
+  bool AcceptAll(int listener);
+  // Takes a connection with the descriptor kept for that, and closes it.
+  bool RefuseWithoutDescriptor(int listener);
+  void Refuse(absl::string_view reason);
+
+  const Options options_;
+  const int port_;
+  OpenConnections open_;
+  std::atomic<uint64_t> num_accepted_{0};
+  std::atomic<uint64_t> num_refused_{0};
+  WakeUp wake_up_;
+
+  Mutex mutex_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<absl::AnyInvocable<void() &&>> probes_ ABSL_GUARDED_BY(mutex_);
+
+  // Of the thread.
+  ListeningSockets sockets_;
+  FileDescriptor spare_;
+  std::thread thread_;  // last: starts when everything else is there
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_SERVER_CONNECTION_ACCEPTOR_H_

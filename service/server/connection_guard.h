@@ -1,0 +1,57 @@
+// Cuts off peers that send what gRPC does not bound.
+
+#ifndef TENSORKV_SERVICE_SERVER_CONNECTION_GUARD_H_
+#define TENSORKV_SERVICE_SERVER_CONNECTION_GUARD_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace tensorkv {
+
+// Sees the bytes of connections before gRPC does, and ends those that send
+//
+//  - a header block of more than kMaxHeaderBlockBytes: gRPC 1.51 keeps the
+//    whole block, however long (CONTINUATION flood);
+//  - resets of calls faster than an allowance: each costs the server much more
+//    than the peer (rapid reset, CVE-2023-44487). What counts is the peer's
+//    address: a new connection gives nobody a new allowance. A connection that
+//    has been there for a while has a small one of its own, so that whoever
+//    shares an address with an attacker may cancel calls.
+//
+// gRPC offers no place for that: this defines recvmsg, through which it reads,
+// for the whole process (docs/decisions/0014-frames-before-grpc.md).
+// Thread-safe.
+class ConnectionGuard {
+ public:
+  static constexpr uint64_t kMaxHeaderBlockBytes = 64 * 1024;
+  // By address.
+  static constexpr double kMaxResets = 5000;
+  static constexpr double kResetsPerSecond = 1000;
+  // By connection, which begins with none.
+  static constexpr double kMaxResetsOfConnection = 100;
+  static constexpr double kResetsPerSecondOfConnection = 20;
+
+  // `cut` hears why a peer was cut off, and of which address. It may run, on
+  // any thread, until all connections are closed; must not block.
+  explicit ConnectionGuard(std::function<void(absl::string_view reason)> cut);
+
+  // Watches a connection, from before its first byte is read to its end. The
+  // system closes it for this object: a descriptor that means another socket
+  // is not watched.
+  void Watch(int fd);
+
+  uint64_t num_cut() const;
+
+  class State;
+
+ private:
+  const std::shared_ptr<State> state_;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_SERVER_CONNECTION_GUARD_H_

@@ -1,0 +1,70 @@
+#include "service/server/event_log.h"
+
+#include <iterator>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+
+namespace tensorkv {
+namespace {
+
+// By kind.
+constexpr absl::string_view kNames[] = {
+    "namespace created", "namespace deleted", "rule changed", "worker joined",
+    "worker left",       "worker lost",       "round failed", "peer refused"};
+
+}  // namespace
+
+EventLog::EventLog(Alarms* alarms, Sink sink)
+    : alarms_(*alarms), sink_(std::move(sink)) {
+  static_assert(std::size(kNames) == kNumKinds);
+}
+
+absl::string_view EventLog::NameOf(size_t kind) { return kNames[kind]; }
+
+void EventLog::Happened(StoreEvent event, absl::string_view name_space,
+                        absl::string_view detail) {
+  Write(static_cast<size_t>(event),
+        absl::StrCat("namespace=\"", absl::Utf8SafeCEscape(name_space), "\"",
+                     detail.empty() ? "" : " ", detail));
+}
+
+void EventLog::PeerRefused(absl::string_view reason) {
+  Write(kPeerRefused, reason);
+}
+
+void EventLog::Write(size_t kind, absl::string_view text) {
+  if (Admit(kind)) sink_(absl::StrCat(NameOf(kind), ": ", text));
+}
+
+bool EventLog::Admit(size_t kind) {
+  const absl::Duration now = alarms_.Now();
+  MutexLock lock(&mutex_);
+  Window& window = windows_[kind];
+  // A window with suppressed lines ends when these are reported.
+  if (window.num_suppressed == 0 && now - window.start >= kWindow) {
+    window = {.start = now};
+  }
+  if (window.num_lines < kLinesPerWindow) {
+    ++window.num_lines;
+    return true;
+  }
+  if (window.num_suppressed++ == 0) {
+    alarms_.Schedule(window.start + kWindow,
+                     [this, kind] { ReportSuppressed(kind); });
+  }
+  return false;
+}
+
+void EventLog::ReportSuppressed(size_t kind) {
+  uint64_t num_suppressed = 0;
+  {
+    MutexLock lock(&mutex_);
+    num_suppressed = std::exchange(windows_[kind], Window()).num_suppressed;
+  }
+  sink_(absl::StrCat(NameOf(kind), ": ", num_suppressed, " more in the last ",
+                     absl::FormatDuration(kWindow)));
+}
+
+}  // namespace tensorkv

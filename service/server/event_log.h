@@ -1,0 +1,65 @@
+// The log of what happens in a server.
+
+#ifndef TENSORKV_SERVICE_SERVER_EVENT_LOG_H_
+#define TENSORKV_SERVICE_SERVER_EVENT_LOG_H_
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "base/alarms.h"
+#include "base/mutex.h"
+#include "service/store/store_observer.h"
+
+namespace tensorkv {
+
+// Writes a line for every event, at most kLinesPerWindow of each kind in
+// kWindow: what comes beyond is counted, and the window ends with a line that
+// says how many these were. So nobody fills a disk by joining and leaving.
+// Thread-safe.
+class EventLog final : public StoreObserver {
+ public:
+  static constexpr int kLinesPerWindow = 20;
+  static constexpr absl::Duration kWindow = absl::Seconds(10);
+
+  // Writes one line, without its end. Must not block.
+  using Sink = std::function<void(const std::string& line)>;
+
+  // `alarms` outlives this object, and runs nothing any more when it goes.
+  EventLog(Alarms* alarms, Sink sink);
+
+  void Happened(StoreEvent event, absl::string_view name_space,
+                absl::string_view detail) override;
+  void PeerRefused(absl::string_view reason);
+
+ private:
+  // Store's events, and then those of the server.
+  static constexpr size_t kPeerRefused =
+      static_cast<size_t>(StoreEvent::kRoundFailed) + 1;
+  static constexpr size_t kNumKinds = kPeerRefused + 1;
+
+  struct Window {
+    absl::Duration start = -absl::InfiniteDuration();
+    int num_lines = 0;
+    uint64_t num_suppressed = 0;
+  };
+
+  static absl::string_view NameOf(size_t kind);
+  void Write(size_t kind, absl::string_view text);
+  // Whether one more line of that kind may be written.
+  bool Admit(size_t kind) ABSL_LOCKS_EXCLUDED(mutex_);
+  void ReportSuppressed(size_t kind) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  Alarms& alarms_;
+  const Sink sink_;
+  Mutex mutex_;
+  std::array<Window, kNumKinds> windows_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_SERVER_EVENT_LOG_H_

@@ -1,0 +1,82 @@
+#include "service/server/watchdog.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace tensorkv {
+namespace {
+
+std::vector<Watchdog::Part> WithAlarms(std::vector<Watchdog::Part> parts) {
+  // The round of probes itself is the probe of what it runs on.
+  parts.insert(parts.begin(),
+               {"alarms", [](Watchdog::Done done) { std::move(done)(); }});
+  return parts;
+}
+
+}  // namespace
+
+Watchdog::Watchdog(std::vector<Part> parts, Options options, Alarms* alarms)
+    : parts_(WithAlarms(std::move(parts))),
+      options_(std::move(options)),
+      alarms_(*alarms),
+      watched_(parts_.size(), Watched{.last_beat = alarms->Now()}) {
+  alarms_.Schedule(alarms_.Now(), [this] { Probe(); });
+}
+
+void Watchdog::Probe() {
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    {
+      MutexLock lock(&mutex_);
+      if (std::exchange(watched_[i].is_probed, true)) continue;
+    }
+    parts_[i].probe([this, i] { Beat(i); });
+  }
+  MutexLock lock(&mutex_);
+  Report();
+  alarms_.Schedule(alarms_.Now() + options_.period, [this] { Probe(); });
+}
+
+void Watchdog::Beat(size_t i) {
+  MutexLock lock(&mutex_);
+  watched_[i].last_beat = alarms_.Now();
+  watched_[i].is_probed = false;
+}
+
+void Watchdog::Report() {
+  const absl::Duration now = alarms_.Now();
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    Watched& watched = watched_[i];
+    const bool stands_still = now - watched.last_beat > options_.limit;
+    if (stands_still == watched.is_reported) continue;
+    watched.is_reported = stands_still;
+    if (options_.log == nullptr) continue;
+    options_.log(absl::StrCat(
+        parts_[i].name, stands_still ? " stands still" : " goes on again"));
+  }
+}
+
+std::vector<Watchdog::Age> Watchdog::ages() const {
+  std::vector<Age> ages;
+  MutexLock lock(&mutex_);
+  const absl::Duration now = alarms_.Now();
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    ages.push_back({parts_[i].name, now - watched_[i].last_beat});
+  }
+  return ages;
+}
+
+absl::Status Watchdog::status() const {
+  std::vector<std::string> stalled;
+  for (const Age& each : ages()) {
+    if (each.age <= options_.limit) continue;
+    stalled.push_back(
+        absl::StrCat(each.part, " for ", absl::ToInt64Seconds(each.age), " s"));
+  }
+  if (stalled.empty()) return absl::OkStatus();
+  return absl::UnavailableError(
+      absl::StrCat("no progress: ", absl::StrJoin(stalled, ", ")));
+}
+
+}  // namespace tensorkv

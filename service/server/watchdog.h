@@ -1,0 +1,81 @@
+// Notices that a part of the server stands still.
+
+#ifndef TENSORKV_SERVICE_SERVER_WATCHDOG_H_
+#define TENSORKV_SERVICE_SERVER_WATCHDOG_H_
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "base/alarms.h"
+#include "base/mutex.h"
+
+namespace tensorkv {
+
+// Sends a probe through each part of a server, again and again, and knows how
+// long ago each has come back. Thread-safe; asking it waits for no part.
+class Watchdog {
+ public:
+  using Done = absl::AnyInvocable<void() &&>;
+
+  struct Part {
+    std::string name;
+    // Begins a probe, without waiting for the part; has `done` called, on any
+    // thread, when the part has let it through. At most one is under way.
+    std::function<void(Done done)> probe;
+  };
+
+  struct Options {
+    // From the end of one round of probes to the next.
+    absl::Duration period = absl::Seconds(1);
+    // A part that lets nothing through for that long stands still: more than a
+    // machine under load delays a thread.
+    absl::Duration limit = absl::Seconds(15);
+    // Hears of it when a part begins to stand still, and when it goes on.
+    std::function<void(absl::string_view line)> log;
+  };
+
+  // Starts. A part of its own is "alarms", which it runs on. `alarms` outlives
+  // this object, and runs nothing any more when it goes; no probe is under way
+  // then.
+  Watchdog(std::vector<Part> parts, Options options, Alarms* alarms);
+
+  // OK, or Unavailable, naming the parts that stand still.
+  absl::Status status() const;
+
+  // How long ago each part has let a probe through, by name.
+  struct Age {
+    std::string part;
+    absl::Duration age;
+  };
+  std::vector<Age> ages() const;
+
+ private:
+  struct Watched {
+    absl::Duration last_beat;
+    bool is_probed = false;
+    bool is_reported = false;
+  };
+
+  void Probe();
+  void Beat(size_t i);
+  void Report() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // The alarms come first.
+  const std::vector<Part> parts_;
+  const Options options_;
+  Alarms& alarms_;
+  mutable Mutex mutex_;
+  std::vector<Watched> watched_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_SERVER_WATCHDOG_H_

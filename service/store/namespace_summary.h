@@ -1,0 +1,25 @@
+// The numbers of namespaces, for whoever counts them.
+
+#ifndef TENSORKV_SERVICE_STORE_NAMESPACE_SUMMARY_H_
+#define TENSORKV_SERVICE_STORE_NAMESPACE_SUMMARY_H_
+
+#include <vector>
+
+#include "tensor/requests.h"
+
+namespace tensorkv {
+
+// The namespaces of a store. Thread-safe.
+class NamespaceSummaries {
+ public:
+  virtual ~NamespaceSummaries() = default;
+
+  // Of all namespaces, by name, without rules and workers, and of their
+  // configurations the budget alone: takes a few microseconds for each, however
+  // many rules and workers it has.
+  virtual std::vector<NamespaceStatus> Summaries() const = 0;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_STORE_NAMESPACE_SUMMARY_H_

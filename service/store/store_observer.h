@@ -1,0 +1,36 @@
+// What a store tells whoever keeps its log.
+
+#ifndef TENSORKV_SERVICE_STORE_STORE_OBSERVER_H_
+#define TENSORKV_SERVICE_STORE_STORE_OBSERVER_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace tensorkv {
+
+enum class StoreEvent : uint8_t {
+  kNamespaceCreated,
+  kNamespaceDeleted,
+  kRuleChanged,
+  kWorkerJoined,
+  kWorkerLeft,
+  kWorkerLost,
+  kRoundFailed,
+};
+
+// Hears of events when they have happened. Thread-safe; must not block, and
+// must not call the store. It is called with no lock of the store held.
+class StoreObserver {
+ public:
+  virtual ~StoreObserver() = default;
+
+  // `detail` says to whom it happened and why, in words for an operator.
+  virtual void Happened(StoreEvent event, absl::string_view name_space,
+                        absl::string_view detail) = 0;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_STORE_STORE_OBSERVER_H_

@@ -1,0 +1,80 @@
+#include "service/server/http2_scanner.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+
+namespace tensorkv {
+namespace {
+
+constexpr uint8_t kData = 0;
+constexpr uint8_t kHeaders = 1;
+constexpr uint8_t kRstStream = 3;
+constexpr uint8_t kContinuation = 9;
+constexpr uint8_t kEndHeaders = 4;
+
+std::string Preface() { return "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"; }
+
+std::string Frame(uint8_t type, uint8_t flags, size_t size) {
+  const char header[] = {static_cast<char>(size >> 16),
+                         static_cast<char>(size >> 8),
+                         static_cast<char>(size),
+                         static_cast<char>(type),
+                         static_cast<char>(flags),
+                         0,
+                         0,
+                         0,
+                         1};
+  // Contents that look like other frames' headers.
+  return std::string(header, sizeof(header)) + std::string(size, kRstStream);
+}
+
+TEST(Http2ScannerTest, CountsResetsAmongOtherFrames) {
+  const std::string bytes = absl::StrCat(
+      Preface(), Frame(kHeaders, kEndHeaders, 50), Frame(kRstStream, 0, 4),
+      Frame(kData, 0, 70'000), Frame(kRstStream, 0, 4), Frame(4, 0, 0));
+
+  EXPECT_EQ(Http2Scanner().Scan(bytes).num_resets, 2u);
+}
+
+TEST(Http2ScannerTest, SeesTheSameHoweverTheBytesAreCut) {
+  const std::string bytes =
+      absl::StrCat(Preface(), Frame(kHeaders, kEndHeaders, 300),
+                   Frame(kRstStream, 0, 4), Frame(kHeaders, 0, 20));
+  Http2Scanner scanner;
+  uint32_t num_resets = 0;
+  uint64_t last_block = 0;
+
+  for (const char byte : bytes) {
+    const Http2Scanner::Seen seen = scanner.Scan({&byte, 1});
+    num_resets += seen.num_resets;
+    if (seen.header_block_bytes > 0) last_block = seen.header_block_bytes;
+  }
+
+  EXPECT_EQ(num_resets, 1u);
+  EXPECT_EQ(last_block, 20u);
+}
+
+TEST(Http2ScannerTest, HeaderBlockGrowsUntilItEnds) {
+  Http2Scanner scanner;
+  scanner.Scan(Preface());
+
+  EXPECT_EQ(scanner.Scan(Frame(kHeaders, 0, 100)).header_block_bytes, 100u);
+  EXPECT_EQ(scanner.Scan(Frame(kContinuation, 0, 30)).header_block_bytes, 130u);
+  EXPECT_EQ(
+      scanner.Scan(Frame(kContinuation, kEndHeaders, 5)).header_block_bytes,
+      135u);
+  EXPECT_EQ(scanner.Scan(Frame(kHeaders, kEndHeaders, 7)).header_block_bytes,
+            7u);
+}
+
+TEST(Http2ScannerTest, SeesNothingInOtherProtocols) {
+  Http2Scanner scanner;
+
+  EXPECT_EQ(scanner.Scan("PRI * HTTP/1").num_resets, 0u);
+  EXPECT_EQ(scanner.Scan(Frame(kRstStream, 0, 4)).num_resets, 0u);
+}
+
+}  // namespace
+}  // namespace tensorkv
