@@ -53,8 +53,8 @@ Contributor ContributorOf(const PushRequest& request) {
 }
 
 absl::Status StepGap(const PushRequest& request, absl::string_view expected) {
-  const absl::string_view key =
-      request.entries.empty() ? "" : request.entries[0].key;
+  absl::string_view key;
+  if (!request.entries.empty()) key = request.entries[0].key;
   return WithReason(absl::FailedPreconditionError(absl::StrCat(
                         "step of worker ", request.worker->rank, ": expected ",
                         expected, ", got ", request.step)),

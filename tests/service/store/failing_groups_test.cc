@@ -302,7 +302,7 @@ class Group {
 };
 
 TEST(FailingGroupsTest, EveryGroupComesToItsEndAndCountsEveryContribution) {
-  for (uint32_t seed = 0; seed < 4000 && !::testing::Test::HasFailure();
+  for (uint32_t seed = 0; seed < 1500 && !::testing::Test::HasFailure();
        ++seed) {
     std::mt19937 random(seed);
     Group group(
