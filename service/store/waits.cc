@@ -10,7 +10,7 @@ absl::Status WithMessage(const absl::Status& status, absl::string_view text) {
   absl::Status with_text(status.code(), text);
   status.ForEachPayload(
       [&with_text](absl::string_view url, const absl::Cord& payload) {
-        with_text.SetPayload(url, payload);
+        with_text.SetPayload(url, absl::Cord(std::string(payload)));
       });
   return with_text;
 }
