@@ -22,6 +22,9 @@ class Namespace::HeldPush final : public WaitingCall {
     reason = WaitReason::kStaleness;
     max_reply_bytes_ = this->context.max_reply_bytes;
     cancellation_ = this->context.cancellation;
+    for (const PushEntry& entry : request_.entries) {
+      size_bytes_ += sizeof(PushEntry) + entry.key.capacity();
+    }
   }
 
   bool CanEnd() override {
@@ -34,6 +37,7 @@ class Namespace::HeldPush final : public WaitingCall {
     return namespace_.DescribeAwaited(awaited_step);
   }
   void Fail(const absl::Status& status) override { status_ = status; }
+  uint64_t size_bytes() const override { return size_bytes_; }
 
   // The push begins anew: what it needs is checked again.
   void Send() override {
@@ -45,7 +49,8 @@ class Namespace::HeldPush final : public WaitingCall {
     }
     const absl::Duration waited =
         namespace_.environment_.alarms->Now() - started;
-    const CallContext rest = {.timeout = context.timeout - waited,
+    const CallContext rest = {.caller = context.caller,
+                              .timeout = context.timeout - waited,
                               .max_reply_bytes = max_reply_bytes_,
                               .cancellation = std::move(cancellation)};
     // Shared: whichever way it goes, the caller gets an answer.
@@ -65,7 +70,9 @@ class Namespace::HeldPush final : public WaitingCall {
   Namespace& namespace_;
   PushRequest request_;
   std::vector<PullEntry>* const names_;
+  // The tensors of the request are counted here, the rest as metadata.
   Reservation held_;
+  uint64_t size_bytes_ = kOverheadBytes;
   ReplyCallback<PushReply> done_;
   absl::Status status_;
   uint64_t max_reply_bytes_;

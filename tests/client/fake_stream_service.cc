@@ -15,10 +15,6 @@ Stripe FromWire(const v1::Stripe& stripe) {
   return {.index = stripe.index(), .count = std::max(stripe.count(), 1u)};
 }
 
-std::string NameOf(const v1::CallId& id) {
-  return absl::StrCat(id.client_id(), "#", id.sequence());
-}
-
 v1::PullChunk ChunkOf(const PartRange& part, const Tensor& tensor) {
   v1::PullChunk chunk;
   chunk.mutable_part()->set_entry(part.entry);
@@ -57,12 +53,11 @@ grpc::Status FakeStreamService::InitStream(
   reader->Read(&chunk);
   stream.init = chunk.manifest();
   stream.stripe = stream.init.stripe();
-  const v1::CallId id = stream.init.request().call_id();
   grpc::Status begun = after_manifest(stream.stripe);
-  if (!begun.ok()) return Fail(NameOf(id), begun);
+  if (!begun.ok()) return Fail(stream.stripe, begun);
   ReadParts<v1::InitChunk>(reader, &stream.parts);
   *response = init_response;
-  return Finish(std::move(stream), id);
+  return Finish(std::move(stream));
 }
 
 grpc::Status FakeStreamService::PushStream(
@@ -74,12 +69,11 @@ grpc::Status FakeStreamService::PushStream(
   reader->Read(&chunk);
   stream.push = chunk.manifest();
   stream.stripe = stream.push.stripe();
-  const v1::CallId id = stream.push.request().call_id();
   grpc::Status begun = after_manifest(stream.stripe);
-  if (!begun.ok()) return Fail(NameOf(id), begun);
+  if (!begun.ok()) return Fail(stream.stripe, begun);
   ReadParts<v1::PushChunk>(reader, &stream.parts);
   *response = push_response;
-  return Finish(std::move(stream), id);
+  return Finish(std::move(stream));
 }
 
 grpc::Status FakeStreamService::PullStream(
@@ -91,8 +85,8 @@ grpc::Status FakeStreamService::PullStream(
                    .stripe = request->stripe(),
                    .pull = *request};
   grpc::Status begun = after_manifest(stream.stripe);
-  if (!begun.ok()) return Fail(NameOf(request->call_id()), begun);
-  const grpc::Status status = Finish(std::move(stream), request->call_id());
+  if (!begun.ok()) return Fail(stream.stripe, begun);
+  const grpc::Status status = Finish(std::move(stream));
   if (!status.ok()) return status;
   Send(request->stripe(),
        request->max_part_bytes() > 0 ? request->max_part_bytes() : part_bytes,
@@ -110,24 +104,23 @@ grpc::Status FakeStreamService::PushPullStream(
   stream.push = chunk.manifest();
   stream.stripe = stream.push.stripe();
   const v1::Stripe stripe = stream.stripe;
-  const v1::CallId id = stream.push.request().call_id();
   grpc::Status begun = after_manifest(stripe);
-  if (!begun.ok()) return Fail(NameOf(id), begun);
+  if (!begun.ok()) return Fail(stream.stripe, begun);
   ReadParts<v1::PushChunk>(call, &stream.parts);
-  const grpc::Status status = Finish(std::move(stream), id);
+  const grpc::Status status = Finish(std::move(stream));
   if (!status.ok()) return status;
   Send(stripe, part_bytes, call);
   return this->status;
 }
 
-grpc::Status FakeStreamService::Finish(Stream stream, const v1::CallId& id) {
+grpc::Status FakeStreamService::Finish(Stream stream) {
   const v1::Stripe stripe = stream.stripe;
   after_upload(stripe);
   {
     MutexLock lock(&mutex_);
     streams_.push_back(std::move(stream));
   }
-  const grpc::Status joined = Join(NameOf(id), stripe);
+  const grpc::Status joined = Join(stripe);
   return joined.ok() ? status : joined;
 }
 
@@ -140,11 +133,10 @@ void FakeStreamService::Stop() {
   FakeService::Stop();
 }
 
-grpc::Status FakeStreamService::Join(const std::string& name,
-                                     const v1::Stripe& stripe) {
+grpc::Status FakeStreamService::Join(const v1::Stripe& stripe) {
   if (stripe.count() <= 1) return grpc::Status::OK;
   MutexLock lock(&mutex_);
-  Call& call = calls_[name];
+  Call& call = calls_[stripe.group()];
   ++call.num_here;
   changed_.SignalAll();
   while (call.num_here < stripe.count() && !call.has_failed && !is_stopping_) {
@@ -154,10 +146,10 @@ grpc::Status FakeStreamService::Join(const std::string& name,
   return grpc::Status(grpc::StatusCode::ABORTED, "another stripe failed");
 }
 
-grpc::Status FakeStreamService::Fail(const std::string& name,
+grpc::Status FakeStreamService::Fail(const v1::Stripe& stripe,
                                      const grpc::Status& status) {
   MutexLock lock(&mutex_);
-  calls_[name].has_failed = true;
+  calls_[stripe.group()].has_failed = true;
   changed_.SignalAll();
   return status;
 }

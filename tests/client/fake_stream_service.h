@@ -72,16 +72,16 @@ class FakeStreamService : public FakeService {
       grpc::ServerReaderWriter<v1::PullChunk, v1::PushChunk>* stream) override;
 
  private:
-  // The stripes of one call.
+  // The stripes of one attempt of a call, which share a group.
   struct Call {
     uint32_t num_here = 0;
     bool has_failed = false;
   };
 
   // Waits until all stripes of the call are here, or some cannot come.
-  grpc::Status Join(const std::string& name, const v1::Stripe& stripe);
-  grpc::Status Fail(const std::string& name, const grpc::Status& status);
-  grpc::Status Finish(Stream stream, const v1::CallId& id);
+  grpc::Status Join(const v1::Stripe& stripe);
+  grpc::Status Fail(const v1::Stripe& stripe, const grpc::Status& status);
+  grpc::Status Finish(Stream stream);
   std::vector<v1::PullChunk> Chunks(const v1::Stripe& stripe,
                                     uint64_t max_part_bytes);
   template <typename Writer>
@@ -90,7 +90,7 @@ class FakeStreamService : public FakeService {
   Mutex mutex_;
   CondVar changed_;
   bool is_stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  std::map<std::string, Call> calls_ ABSL_GUARDED_BY(mutex_);
+  std::map<uint64_t, Call> calls_ ABSL_GUARDED_BY(mutex_);
   std::vector<Stream> streams_ ABSL_GUARDED_BY(mutex_);
 };
 
