@@ -267,7 +267,7 @@ TEST_F(MalformedRequestsTest, CancelledCallStopsWaiting) {
   grpc::ClientContext context;
   Background pull([&] {
     v1::PullRequest request;
-    request.set_wait(true);
+    request.set_wait_for_keys(true);
     request.add_entries()->set_key("absent");
     v1::PullResponse response;
     return stub_->Pull(&context, request, &response);

@@ -103,7 +103,7 @@ TEST_F(PayloadDecoderTest, WhatIsNoBoolIsRefused) {
   (*proto.mutable_entries(0)->mutable_tensor()->mutable_data())[1] = 2;
   grpc::ByteBuffer bytes = Bytes(proto.SerializeAsString());
 
-  EXPECT_THAT(decoder_.Init(&bytes),
+  EXPECT_THAT(decoder_.Init(&bytes, {}),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("expected bools of 0 or 1, got 2")));
 }
