@@ -250,10 +250,10 @@ absl::StatusOr<Namespace::GroupedEntries> Namespace::Check(
   const uint64_t max_reply_bytes = admission.context.max_reply_bytes;
   if (entries.reply_bytes <= max_reply_bytes) return entries;
   return WithReason(
-      absl::ResourceExhaustedError(absl::StrCat(
-          "values of the reply: expected at most ", max_reply_bytes,
-          " bytes, got ", entries.reply_bytes,
-          "; push and pull fewer keys in one call")),
+      absl::ResourceExhaustedError(
+          absl::StrCat("values of the reply: expected at most ",
+                       max_reply_bytes, " bytes, got ", entries.reply_bytes,
+                       "; push and pull fewer keys in one call")),
       Reason::kReplyTooLarge,
       {{"needed", entries.reply_bytes}, {"available", max_reply_bytes}});
 }

@@ -13,7 +13,7 @@ namespace tensorkv::testing {
 
 struct VerbOptions {
   OnExisting on_existing = OnExisting::kFail;  // Init, CreateNamespace
-  bool allow_missing = false;                 // Delete
+  bool allow_missing = false;                  // Delete
 };
 
 // The names of all verbs: "Init", "Push", ...

@@ -183,9 +183,8 @@ TEST_P(NamespaceContractTest, DroppedNamespaceIsGoneWithItsKeys) {
 }
 
 TEST_P(NamespaceContractTest, CallsOfAFormerLifeAreRefused) {
-  ASSERT_OK_AND_ASSIGN(
-      const CreateNamespaceReply former,
-      connection().CreateNamespace({.name_space = "n"}, {}));
+  ASSERT_OK_AND_ASSIGN(const CreateNamespaceReply former,
+                       connection().CreateNamespace({.name_space = "n"}, {}));
   const Caller n = store_.In("n");
   const uint64_t uid = former.uid;
   EXPECT_EQ(n.Describe()->uid, uid);
@@ -211,14 +210,14 @@ TEST_P(NamespaceContractTest, CallsOfAFormerLifeAreRefused) {
   EXPECT_NE(n.Describe()->uid, uid);
   EXPECT_EQ(ReasonOf(init(uid)), Reason::kNamespaceReplaced);
   EXPECT_OK(init(0));
-  EXPECT_EQ(ReasonOf(connection()
-                         .Push({.name_space = "n",
-                                .entries = {{.key = "w",
-                                             .tensor = Full({1}, 1)}},
-                                .namespace_uid = uid},
-                               {})
-                         .status()),
-            Reason::kNamespaceReplaced);
+  EXPECT_EQ(
+      ReasonOf(connection()
+                   .Push({.name_space = "n",
+                          .entries = {{.key = "w", .tensor = Full({1}, 1)}},
+                          .namespace_uid = uid},
+                         {})
+                   .status()),
+      Reason::kNamespaceReplaced);
   EXPECT_EQ(ReasonOf(connection()
                          .Pull({.name_space = "n",
                                 .entries = {{"w", 0}},
@@ -238,9 +237,8 @@ TEST_P(NamespaceContractTest, SettingsThatTheModeDoesNotUseAreRefused) {
   EXPECT_THAT(n.Create({.max_workers = 2}), is_refused("max_workers"));
   EXPECT_THAT(n.Create({.on_worker_loss = OnWorkerLoss::kContinue}),
               is_refused("on_worker_loss"));
-  EXPECT_THAT(
-      n.Create({.mode = Mode::kSync, .num_workers = 2, .staleness = 1}),
-      is_refused("staleness"));
+  EXPECT_THAT(n.Create({.mode = Mode::kSync, .num_workers = 2, .staleness = 1}),
+              is_refused("staleness"));
   for (NamespaceConfig config :
        {NamespaceConfig{.rescale_partial_rounds = true},
         NamespaceConfig{.quorum = 1},

@@ -61,9 +61,7 @@ class TensorkvLoad final : public Load {
   ~TensorkvLoad() override {
     for (const Lane& lane : lanes_) {
       // The next load replaces what is left.
-      client_->Delete(lane.keys, /*allow_missing=*/true)
-          .status()
-          .IgnoreError();
+      client_->Delete(lane.keys, /*allow_missing=*/true).status().IgnoreError();
     }
   }
 
