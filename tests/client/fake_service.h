@@ -77,7 +77,6 @@ class FakeService : public v1::TensorKV::Service {
   TENSORKV_FAKE_RPC(SetRule)
   TENSORKV_FAKE_RPC(UnsetRule)
   TENSORKV_FAKE_RPC(SetHyperparameters)
-  TENSORKV_FAKE_RPC(Join)
   TENSORKV_FAKE_RPC(KeepAlive)
   TENSORKV_FAKE_RPC(Leave)
   TENSORKV_FAKE_RPC(Barrier)
@@ -113,6 +112,13 @@ class FakeService : public v1::TensorKV::Service {
     Record("PushPull", *context);
     push_pull_request = *request;
     *response->mutable_values() = pull_response.values();
+    return status;
+  }
+  grpc::Status Join(grpc::ServerContext* context,
+                    const v1::JoinRequest* request,
+                    v1::JoinResponse* response) override {
+    Record("Join", *context);
+    response->mutable_worker()->set_rank(0);
     return status;
   }
   grpc::Status Stat(grpc::ServerContext* context,

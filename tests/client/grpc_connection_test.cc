@@ -114,11 +114,16 @@ TEST_F(GrpcConnectionTest, MalformedReplyIsInternal) {
               StatusIs(absl::StatusCode::kInternal, HasSubstr("reply")));
 }
 
-TEST_F(GrpcConnectionTest, UnknownDTypeInMetadataIsInternal) {
-  service_.stat_response.add_keys()->set_dtype(v1::DTYPE_UNSPECIFIED);
+// Such as one of a newer server.
+TEST_F(GrpcConnectionTest, UnknownDTypeInMetadataHidesNothingElse) {
+  v1::KeyStatus& key = *service_.stat_response.add_keys();
+  key.set_key("a");
+  key.set_dtype(static_cast<v1::DType>(99));
 
-  EXPECT_THAT(connection_->Stat({}, {}),
-              StatusIs(absl::StatusCode::kInternal, HasSubstr("reply")));
+  ASSERT_OK_AND_ASSIGN(const StatReply stat, connection_->Stat({}, {}));
+
+  EXPECT_EQ(stat.keys.at(0).key, "a");
+  EXPECT_EQ(stat.keys.at(0).dtype, DType::kUnknown);
 }
 
 TEST_F(GrpcConnectionTest, KeysCountForTheLimit) {
