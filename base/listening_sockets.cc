@@ -85,9 +85,10 @@ absl::StatusOr<FileDescriptor> ListenOn(const addrinfo& address) {
 // Whether somebody takes connections there.
 bool IsServed(const sockaddr_un& address, socklen_t size) {
   const FileDescriptor fd = OpenSocket(AF_UNIX);
+  // Any other error than this one may come from a socket that is served.
   return connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), size) ==
              0 ||
-         errno == EAGAIN;  // its queue is full
+         errno != ECONNREFUSED;
 }
 
 bool IsSocketFile(const std::string& path, struct stat* file) {

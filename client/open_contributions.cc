@@ -100,10 +100,17 @@ std::vector<OpenContributions::Contribution> OpenContributions::InOrder()
   return contributions;
 }
 
-bool OpenContributions::Has(Step step) const {
+bool OpenContributions::Has(Step step, absl::string_view key) const {
   MutexLock lock(&mutex_);
-  const auto found = kept_.lower_bound({step, 0});
-  return found != kept_.end() && found->first.first == step;
+  for (auto kept = kept_.lower_bound({step, 0});
+       kept != kept_.end() && kept->first.first == step; ++kept) {
+    const std::vector<PushEntry>& entries = *kept->second.entries;
+    if (std::any_of(entries.begin(), entries.end(),
+                    [key](const PushEntry& e) { return e.key == key; })) {
+      return true;
+    }
+  }
+  return false;
 }
 
 Step OpenContributions::NextStep() const {

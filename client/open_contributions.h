@@ -61,8 +61,8 @@ class OpenContributions {
   // All, in the order in which they have to be pushed.
   std::vector<Contribution> InOrder() const;
 
-  // Whether something of that step is here.
-  bool Has(Step step) const;
+  // Whether something of that step for that key is here.
+  bool Has(Step step, absl::string_view key) const;
 
   // The lowest step of all, or the one after the highest that was held or
   // closed; 1 at first.

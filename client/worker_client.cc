@@ -50,12 +50,12 @@ bool IsUncertain(const absl::Status& status) {
          ReasonOf(status) == Reason::kOutcomeUnknown;
 }
 
-// The step that a failed round names.
-Step FailedStep(const absl::Status& status) {
-  Step step = 0;
+// Whether the failed round that `status` names is one of what is open.
+bool HasFailedRound(const OpenContributions& open, const absl::Status& status) {
   std::optional<ErrorInfo> info = ErrorInfoOf(status);
-  const bool is_named = info && absl::SimpleAtoi(info->metadata["step"], &step);
-  return is_named ? step : 0;
+  Step step = 0;
+  return info && absl::SimpleAtoi(info->metadata["step"], &step) &&
+         open.Has(step, info->metadata["key"]);
 }
 
 std::vector<std::string> KeysOf(const std::vector<PushEntry>& entries) {
@@ -205,28 +205,34 @@ absl::Status WorkerClient::MakeHeld(const Contribution& contribution,
                                     const absl::Status& cause,
                                     const Attempt& attempt) {
   absl::Status status = cause;
-  if (MayBePushedAgain(cause)) status = Recover(cause, attempt);
+  if (MayBePushedAgain(cause)) {
+    status = Recover(cause, attempt, &contribution);
+  }
   if (!status.ok()) open_.Remove(contribution);
   return status;
 }
 
 bool WorkerClient::IsMendedByPushing(const absl::Status& status) const {
   const Reason reason = ReasonOf(status);
-  if (reason == Reason::kRoundFailed) return open_.Has(FailedStep(status));
+  if (reason == Reason::kRoundFailed) return HasFailedRound(open_, status);
   return reason == Reason::kStepClosed || IsNoMember(status);
 }
 
 bool WorkerClient::MayBePushedAgain(const absl::Status& status) const {
   return IsMendedByPushing(status) ||
          ReasonOf(status) == Reason::kStripeFailed ||
-         (IsUncertain(status) && is_repeatable_);
+         (is_repeatable_ &&
+          (IsUncertain(status) || ReasonOf(status) == Reason::kWorkerLost));
 }
 
 absl::Status WorkerClient::Recover(const absl::Status& cause,
-                                   const Attempt& attempt) {
+                                   const Attempt& attempt,
+                                   const Contribution* own) {
   MutexLock lock(&recovery_);
   // All that there is was pushed again since the attempt began.
-  if (last_that_succeeded_ > attempt.recoveries) return absl::OkStatus();
+  if (is_repeatable_ && last_that_succeeded_ > attempt.recoveries) {
+    return absl::OkStatus();
+  }
   const uint64_t number = ++recoveries_begun_;
   bool is_member = !IsNoMember(cause);
   absl::Status status = cause;
@@ -235,13 +241,16 @@ absl::Status WorkerClient::Recover(const absl::Status& cause,
       status = JoinAgain();
       is_member = status.ok();
     }
-    if (is_member) status = PushAllAgain();
+    if (is_member) status = PushWhatMayBeMissing(own);
     if (status.ok()) {
       last_that_succeeded_ = number;
       return status;
     }
+    // When all push again at once, room may be short for a while.
     const bool may_be_repeated =
-        is_member ? MayBePushedAgain(status) : IsUncertain(status);
+        is_member
+            ? MayBePushedAgain(status) || absl::IsResourceExhausted(status)
+            : IsUncertain(status);
     if (!may_be_repeated) return status;
     is_member = is_member && !IsNoMember(status);
     environment_.sleep(kPause);
@@ -249,12 +258,18 @@ absl::Status WorkerClient::Recover(const absl::Status& cause,
   return status;
 }
 
-absl::Status WorkerClient::PushAllAgain() {
+absl::Status WorkerClient::PushWhatMayBeMissing(const Contribution* own) {
+  // Nobody else's call is made twice where the server would not notice.
+  if (!is_repeatable_) {
+    return own != nullptr ? PushAgain(*own) : absl::OkStatus();
+  }
   for (const Contribution& contribution : open_.InOrder()) {
     const absl::Status status = PushAgain(contribution);
     if (status.ok()) continue;
     // What is refused for good must not stand in the way of the others.
-    if (!MayBePushedAgain(status)) open_.Remove(contribution);
+    if (!MayBePushedAgain(status) && !absl::IsResourceExhausted(status)) {
+      open_.Remove(contribution);
+    }
     return status;
   }
   return absl::OkStatus();

@@ -64,8 +64,9 @@ struct WorkerOptions {
 // To push again it keeps what was pushed: the entries of a step, tensors
 // shared, from the moment they are pushed until a PushPull or Pull of their
 // keys has succeeded, or for 64 steps. Nobody may write their elements before.
-// In namespaces of MODE_ASYNC nothing is kept; there a push whose reply is lost
-// for longer than ClientOptions::timeout is an error, since it may be applied.
+// In namespaces of MODE_ASYNC a step is kept until its call ends; there a push
+// whose reply is lost for longer than ClientOptions::timeout is an error, since
+// it may be applied.
 //
 // A worker of a group that goes on without its lost members may find, when it
 // was taken for one, that rounds have closed without it: what it pushes to them
@@ -86,7 +87,8 @@ class WorkerClient {
   // The step to push next, asked between two steps: the one after the last that
   // this worker has completed. A worker that has come back begins with the step
   // that its former self was in, and pushes all of it; what of that was held is
-  // not needed again, but does no harm.
+  // not needed again, but does no harm. Until then its pulls fail where it owes
+  // that step: read first weights with a Client before it joins.
   Step step() const;
 
   // Contributes to a step, and returns the values of these keys when the step
@@ -150,9 +152,11 @@ class WorkerClient {
   bool IsMendedByPushing(const absl::Status& status) const;
   bool MayBePushedAgain(const absl::Status& status) const;
 
-  // Joins again if need be, and pushes all contributions that are open.
-  absl::Status Recover(const absl::Status& cause, const Attempt& attempt);
-  absl::Status PushAllAgain();
+  // Joins again if need be, and pushes all contributions that are open, or in
+  // MODE_ASYNC only `own`, that of the call which failed, if it pushes.
+  absl::Status Recover(const absl::Status& cause, const Attempt& attempt,
+                       const Contribution* own = nullptr);
+  absl::Status PushWhatMayBeMissing(const Contribution* own);
   absl::Status PushAgain(const Contribution& contribution);
   absl::Status PushKeysAgain(const Contribution& contribution);
   // What a push was answered.

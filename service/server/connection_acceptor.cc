@@ -71,13 +71,15 @@ void ConnectionAcceptor::Run() {
     }
     must_rest = false;
     for (size_t i = 1; i < polled.size(); ++i) {
-      if (!AcceptAll(polled[i].fd)) must_rest = true;
+      if (!AcceptSome(polled[i].fd)) must_rest = true;
     }
   }
 }
 
-bool ConnectionAcceptor::AcceptAll(int listener) {
-  while (true) {
+// What is left is there at the next turn: those who knock without end must not
+// keep the thread from probes and from its end.
+bool ConnectionAcceptor::AcceptSome(int listener) {
+  for (int i = 0; i < kMaxAcceptsPerTurn; ++i) {
     FileDescriptor fd(AcceptFrom(listener));
     if (!fd.is_open()) {
       if (errno == EAGAIN) return true;
@@ -98,6 +100,7 @@ bool ConnectionAcceptor::AcceptAll(int listener) {
     open_.Add(fd.get());
     options_.take(listener, fd.Release());
   }
+  return true;
 }
 
 bool ConnectionAcceptor::RefuseWithoutDescriptor(int listener) {

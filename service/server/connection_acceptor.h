@@ -52,10 +52,12 @@ class ConnectionAcceptor {
   uint64_t num_refused() const { return num_refused_; }
 
  private:
+  static constexpr int kMaxAcceptsPerTurn = 256;
+
   void Run();
   void AnswerProbes() ABSL_LOCKS_EXCLUDED(mutex_);
   // Returns false if the listener must rest: nothing can be accepted now.
-  bool AcceptAll(int listener);
+  bool AcceptSome(int listener);
   // Takes a connection with the descriptor kept for that, and closes it.
   bool RefuseWithoutDescriptor(int listener);
   void Refuse(absl::string_view reason);

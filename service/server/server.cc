@@ -184,7 +184,8 @@ void Server::StartWatchdog() {
            [this](Watchdog::Done done) { rpc_probe_->Start(std::move(done)); }},
           {"store", probe_store}},
       Watchdog::Options{.log =
-                            [](absl::string_view line) {
+                            [this](absl::string_view line) {
+                              if (is_shut_down_) return;  // nothing is probed
                               LogEvent(absl::StrCat("watchdog: ", line));
                             }},
       &engine_.alarms());
@@ -215,7 +216,8 @@ std::vector<Reading> Server::ReadingsOf() {
       {"tensorkv_streams_open", "Streams of tensors under way.",
        MetricType::Gauge, [this] { return open_streams_.num_open(); }},
       {"tensorkv_stalled", "1 while a part of the server stands still.",
-       MetricType::Gauge, [this] { return watchdog_->status().ok() ? 0 : 1; }},
+       MetricType::Gauge,
+       [this] { return is_shut_down_ || watchdog_->status().ok() ? 0 : 1; }},
   };
 }
 

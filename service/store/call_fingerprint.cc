@@ -120,7 +120,6 @@ uint64_t Fingerprint(const JoinRequest& request) {
   hasher.Add(request.worker_name);
   hasher.Add(request.replaces_epoch);
   hasher.Add(absl::ToInt64Nanoseconds(request.lease));
-  hasher.Add(request.replaces_epoch);
   return hasher.digest();
 }
 

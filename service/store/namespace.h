@@ -270,7 +270,8 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   // have changed meanwhile, inserts them.
   absl::StatusOr<std::optional<InitReply>> TryInit(InitRequest& request,
                                                    const CallContext& context,
-                                                   std::vector<KeyPtr>& keys);
+                                                   std::vector<KeyPtr>& keys,
+                                                   Replies& replies);
   // Whether a call that takes long is still wanted.
   absl::Status CheckIsWanted(const CallContext& context) const;
   // Which entries the call must create. Errors: AlreadyExists,
@@ -459,8 +460,7 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
                        uint64_t max_bytes, ReplyCallback<PullReply> done);
   // The same values with memory on the host, which is counted as values, but
   // without elements yet.
-  absl::StatusOr<PullReply> AllocateOnHost(const PullReply& reply,
-                                           uint64_t max_bytes) const;
+  absl::StatusOr<PullReply> AllocateOnHost(const PullReply& reply) const;
 
   // namespace_waits.cc
   // Lets the call end now, or parks it and listens for its cancellation.
@@ -488,6 +488,9 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   void Report(const Replies& replies) const;
 
   // namespace_members.cc
+  // Has the alarms call EndLeases when the next lease may have ended.
+  void WatchLeases() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndLeases();
   static WorkerGroupOptions GroupOptionsOf(
       const NamespaceConfig& config, const NamespaceEnvironment& environment);
   absl::StatusOr<JoinReply> Admit(const JoinRequest& request)
@@ -543,9 +546,6 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   bool MustHold(const PushRequest& request);
   void Hold(PushRequest request, const CallContext& context,
             std::vector<PullEntry>* names, ReplyCallback<PushReply> done);
-  // Has the alarms call EndLeases when the next lease may have ended.
-  void WatchLeases() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void EndLeases();
 
   // namespace_rules.cc
   // For a key that nobody else knows, or with rules_mutex_: nothing else

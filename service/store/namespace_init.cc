@@ -54,19 +54,23 @@ absl::StatusOr<InitReply> Namespace::InitNow(InitRequest request,
   RETURN_IF_ERROR(CheckFields(request));
   // What one turn has made, the next one keeps.
   std::vector<KeyPtr> keys(request.entries.size());
+  Replies replies;
   std::optional<MutexLock> rules_stay;
   for (int turn = 0;; ++turn) {
     // Rules may change faster than those of all the keys can be found.
     if (turn == kMaxTurnsOfChangingRules) rules_stay.emplace(&rules_mutex_);
     ASSIGN_OR_RETURN(std::optional<InitReply> reply,
-                     TryInit(request, context, keys));
-    if (reply) return *std::move(reply);
+                     TryInit(request, context, keys, replies));
+    if (!reply) continue;
+    rules_stay.reset();
+    Send(std::move(replies));
+    return *std::move(reply);
   }
 }
 
 absl::StatusOr<std::optional<InitReply>> Namespace::TryInit(
-    InitRequest& request, const CallContext& context,
-    std::vector<KeyPtr>& keys) {
+    InitRequest& request, const CallContext& context, std::vector<KeyPtr>& keys,
+    Replies& replies) {
   std::vector<bool> wanted;
   std::shared_ptr<const RuleBindings> bindings;
   {
@@ -76,20 +80,12 @@ absl::StatusOr<std::optional<InitReply>> Namespace::TryInit(
   }
   RETURN_IF_ERROR(MakeKeys(request, context, wanted, *bindings, keys));
 
-  Replies replies;
-  InitReply reply;
-  {
-    MutexLock lock(&mutex_);
-    ASSIGN_OR_RETURN(const std::vector<bool> wanted_now,
-                     EntriesToCreate(request));
-    // The rules have changed, or a key that was to be kept was deleted.
-    if (bindings != bindings_ || !Covers(keys, wanted_now)) {
-      return std::nullopt;
-    }
-    reply = InsertKeys(request, wanted_now, keys, replies);
-  }
-  Send(std::move(replies));
-  return reply;
+  MutexLock lock(&mutex_);
+  ASSIGN_OR_RETURN(const std::vector<bool> wanted_now,
+                   EntriesToCreate(request));
+  // The rules have changed, or a key that was to be kept was deleted.
+  if (bindings != bindings_ || !Covers(keys, wanted_now)) return std::nullopt;
+  return InsertKeys(request, wanted_now, keys, replies);
 }
 
 absl::Status Namespace::CheckIsWanted(const CallContext& context) const {

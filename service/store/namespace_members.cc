@@ -332,9 +332,8 @@ void Namespace::WatchGrace(std::vector<OpenedRound> opened) {
 Rounds* Namespace::FindOpen(const OpenedRound& round) {
   StoredKey* const key = keys_.Find(round.key);
   if (key == nullptr || !key->rounds) return nullptr;
-  const bool is_open = !key->rounds->OpensRound(round.step) &&
-                       key->rounds->IdOf(round.step) == round.id;
-  return is_open ? key->rounds.get() : nullptr;
+  return key->rounds->IsOpen(round.step, round.id) ? key->rounds.get()
+                                                   : nullptr;
 }
 
 void Namespace::SweepGraces() {

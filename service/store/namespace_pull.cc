@@ -387,10 +387,14 @@ void Namespace::SendFromDevices(PullReply reply,
                                 absl::Span<const DeviceIndex> devices,
                                 uint64_t max_bytes,
                                 ReplyCallback<PullReply> done) {
-  if (is_on_host_) return std::move(done)(std::move(reply));
-  absl::StatusOr<PullReply> on_host = AllocateOnHost(reply, max_bytes);
-  if (!on_host.ok()) {
+  if (absl::Status status = CheckReplyBytes(reply, max_bytes); !status.ok()) {
     reply = {};  // nobody reads it any more when the caller hears of it
+    return std::move(done)(std::move(status));
+  }
+  if (is_on_host_) return std::move(done)(std::move(reply));
+  absl::StatusOr<PullReply> on_host = AllocateOnHost(reply);
+  if (!on_host.ok()) {
+    reply = {};
     return std::move(done)(on_host.status());
   }
   CopiesByDevice copies = CopiesBetween(reply, devices, *on_host);
@@ -406,9 +410,8 @@ void Namespace::SendFromDevices(PullReply reply,
       });
 }
 
-absl::StatusOr<PullReply> Namespace::AllocateOnHost(const PullReply& reply,
-                                                    uint64_t max_bytes) const {
-  RETURN_IF_ERROR(CheckReplyBytes(reply, max_bytes));
+absl::StatusOr<PullReply> Namespace::AllocateOnHost(
+    const PullReply& reply) const {
   PullReply on_host = reply;
   std::vector<Tensor*> tensors;
   tensors.reserve(on_host.values.size());

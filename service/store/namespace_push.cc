@@ -248,7 +248,8 @@ absl::StatusOr<Namespace::GroupedEntries> Namespace::Check(
   RETURN_IF_ERROR(Admit(request.worker));
   ASSIGN_OR_RETURN(GroupedEntries entries, GroupByKey(request));
   const uint64_t max_reply_bytes = admission.context.max_reply_bytes;
-  if (entries.reply_bytes <= max_reply_bytes) return entries;
+  const bool pulls = admission.names != nullptr;
+  if (!pulls || entries.reply_bytes <= max_reply_bytes) return entries;
   return WithReason(
       absl::ResourceExhaustedError(
           absl::StrCat("values of the reply: expected at most ",
@@ -583,7 +584,9 @@ void Namespace::NoteRounds(StoredKey& key) {
 }
 
 bool Namespace::CountsStep(const PushRequest& request) const {
-  if (!request.worker || request.step == 0) return false;
+  if (!request.worker || request.step == 0 || request.entries.empty()) {
+    return false;
+  }
   return config_.mode != Mode::kAsync || request.worker->epoch != 0;
 }
 

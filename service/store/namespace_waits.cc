@@ -9,12 +9,15 @@ namespace tensorkv {
 
 void Namespace::Start(const WaitingCallPtr& call) {
   // A copy: once parked, the call belongs to whoever ends it.
-  const std::shared_ptr<Cancellation> cancellation = call->context.cancellation;
-  const uint64_t ticket = cancellation ? cancellation->TakeTicket() : 0;
+  std::shared_ptr<Cancellation> cancellation;
+  uint64_t ticket = 0;
   Replies replies;
   bool waits = false;
   {
     MutexLock lock(&mutex_);
+    if (call->is_finished) return;  // one of its keys has gone
+    cancellation = call->context.cancellation;
+    if (cancellation != nullptr) ticket = cancellation->TakeTicket();
     waits = EndOrPark(call, replies);
   }
   if (waits && cancellation != nullptr) {

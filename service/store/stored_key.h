@@ -105,9 +105,8 @@ inline uint64_t KeyOverheadBytes(absl::string_view name) {
 //  1. At most one update of a key runs at a time; is_updating says so.
 //  2. While is_updating, only the running update reads or writes rule_state's
 //     buffers, and only it replaces `value` and `version`.
-//  3. `rule`, and which tensors rule_state has, change only while whoever
-//  changes
-//     rules holds the namespace's mutex for that besides, so that it may read
+//  3. `rule`, and which tensors rule_state has, change only with the
+//     namespace's mutex held, and only by whoever changes rules, who may read
 //     them without.
 //  4. `value` is written only while value_is_changing, which is set only when
 //     no one else holds the buffer; nobody may take the buffer meanwhile.

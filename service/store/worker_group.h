@@ -113,7 +113,6 @@ class WorkerGroup {
   }
   // The highest step that anybody has reached, or that has closed.
   Step max_step() const { return max_step_; }
-  Step max_closed() const { return max_closed_; }
   // The lowest step that a worker who is needed has reached; max_step if none
   // is needed.
   Step slowest_step() const;

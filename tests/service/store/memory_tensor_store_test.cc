@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -482,6 +483,32 @@ TEST_F(MemoryTensorStoreTest, DeleteEndsWaitsForTheKey) {
   ASSERT_OK(store_.Delete(request));
 
   EXPECT_THAT(*inbox.answer, StatusIs(absl::StatusCode::kNotFound));
+}
+
+// Such a pull watches its keys in several turns of the namespace's mutex.
+TEST_F(MemoryTensorStoreTest, LargePullEndsOnceWhileOneOfItsKeysGoes) {
+  constexpr int kNumPulls = 200;
+  PullRequest request;
+  for (int i = 0; i < 1100; ++i) {
+    request.entries.push_back({absl::StrCat(i), i == 1099 ? 1000u : 0u});
+    ASSERT_OK(Init(request.entries.back().key, 1));
+  }
+  std::array<std::atomic<int>, kNumPulls> num_answers = {};
+  std::thread deleter([&] {
+    for (int i = 0; i < kNumPulls; ++i) {
+      EXPECT_OK(store_.Delete({.keys = {"7"}}));
+      EXPECT_OK(Init("7", 1));
+    }
+  });
+
+  for (std::atomic<int>& num : num_answers) {
+    store_.Pull(request, {},
+                [&num](const absl::StatusOr<PullReply>&) { ++num; });
+  }
+
+  deleter.join();
+  store_.CancelWaits();
+  for (const std::atomic<int>& num : num_answers) EXPECT_EQ(num.load(), 1);
 }
 
 TEST_F(MemoryTensorStoreTest, DeleteEndsPullsThatWaitForAnotherKey) {

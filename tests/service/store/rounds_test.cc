@@ -514,6 +514,8 @@ class FoldTest : public ::testing::Test {
     for (uint32_t rank = 0; rank < num_ranks; ++rank) Add(rank, rank);
   }
 
+  const RefPtr<BudgetAccount> account_ =
+      MakeRefCounted<BudgetAccount>(MakeRefCounted<ByteBudget>("b", 1 << 20));
   WorkerGroup group_{GroupOf(10)};
   SharedRounds shared_;
   RoundPolicy policy_{.workers = &group_, .shared = &shared_, .max_open = 2};
@@ -610,18 +612,16 @@ TEST_F(FoldTest, FoldedWorkerHasContributed) {
 }
 
 TEST_F(FoldTest, FoldedContributionCostsNoMoreThanItsName) {
-  const auto account =
-      MakeRefCounted<BudgetAccount>(MakeRefCounted<ByteBudget>("b", 1 << 20));
   for (uint32_t rank = 0; rank < 8; ++rank) {
     Contribution contribution = Of(rank);
     contribution.overhead =
-        *Reservation::Create(account, kContributionOverheadBytes);
+        *Reservation::Create(account_, kContributionOverheadBytes);
     rounds_.Add({rank}, 1, std::move(contribution), {});
   }
 
   EndFold(BeginFold(), Of(100));
 
-  EXPECT_EQ(account->used_bytes(),
+  EXPECT_EQ(account_->used_bytes(),
             kContributionOverheadBytes + 7 * kContributorBytes);
 }
 
