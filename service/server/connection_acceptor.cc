@@ -105,9 +105,11 @@ bool ConnectionAcceptor::AcceptSome(int listener) {
 
 bool ConnectionAcceptor::RefuseWithoutDescriptor(int listener) {
   spare_.Reset();
-  const bool is_refused = FileDescriptor(AcceptFrom(listener)).is_open();
+  FileDescriptor refused(AcceptFrom(listener));
+  const bool is_refused = refused.is_open();
+  if (is_refused) Refuse("no descriptor left");  // before the peer hears of it
+  refused.Reset();
   spare_ = OpenSpare();
-  if (is_refused) Refuse("no descriptor left");
   return is_refused && spare_.is_open();
 }
 
