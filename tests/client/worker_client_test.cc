@@ -62,9 +62,9 @@ class WorkerClientTest : public ::testing::Test {
       .random = [] { return 0.5; }};
 };
 
-absl::Status RoundFailed(Step step = 7) {
+absl::Status RoundFailed(Step step = 7, absl::string_view key = "w") {
   return WithReason(absl::AbortedError("a round"), Reason::kRoundFailed,
-                    {{"step", step}});
+                    {{"key", key}, {"step", step}});
 }
 absl::Status LeaseLost() {
   return WithReason(absl::FailedPreconditionError("epoch 5"),
@@ -244,6 +244,14 @@ TEST_F(WorkerClientTest, FailedRoundThatOthersHavePushedToIsAnError) {
 
   EXPECT_OK(worker->Push(7, EntriesOf({"w"})));
   EXPECT_THAT(worker->Pull({"w"}), StatusIs(absl::StatusCode::kAborted));
+}
+
+TEST_F(WorkerClientTest, FailedRoundOfAKeyThatWasNotPushedIsAnError) {
+  const std::unique_ptr<WorkerClient> worker =
+      JoinedWorker({absl::OkStatus(), RoundFailed(/*step=*/7, "b")});
+
+  EXPECT_OK(worker->Push(7, EntriesOf({"w"})));
+  EXPECT_THAT(worker->Pull({"w", "b"}), StatusIs(absl::StatusCode::kAborted));
 }
 
 TEST_F(WorkerClientTest, EmptiedServerIsAnError) {
