@@ -144,14 +144,17 @@ struct Watched {
   bool is_cut = false;
 };
 
-// By descriptor. Whoever reads from a connection has got it from the thread
-// that has put it here.
+// By descriptor, each guarded by one of the mutexes. Only one thread at a time
+// reads from a connection, so that they are rarely waited for.
 constexpr int kMaxWatched = 1 << 20;
-std::atomic<Watched*> watched[kMaxWatched];
+constexpr int kNumMutexes = 64;
+Watched* watched[kMaxWatched];
+Mutex mutexes[kNumMutexes];
 
 bool Admit(int fd, const msghdr& message, size_t size) {
   if (fd < 0 || fd >= kMaxWatched) return true;
-  Watched* const connection = watched[fd].load(std::memory_order_acquire);
+  MutexLock lock(&mutexes[fd % kNumMutexes]);
+  Watched* const connection = watched[fd];
   if (connection == nullptr || connection->inode != InodeOf(fd)) return true;
   for (size_t i = 0; i < message.msg_iovlen && size > 0; ++i) {
     const iovec& part = message.msg_iov[i];
@@ -172,10 +175,10 @@ ConnectionGuard::ConnectionGuard(std::function<void(absl::string_view)> cut)
 
 void ConnectionGuard::Watch(int fd) {
   if (fd >= kMaxWatched) return;
+  auto* const connection = new Watched{InodeOf(fd), AddressOf(fd), state_, {}};
+  MutexLock lock(&mutexes[fd % kNumMutexes]);
   // The former connection of that number is closed.
-  delete watched[fd].exchange(
-      new Watched{InodeOf(fd), AddressOf(fd), state_, {}},
-      std::memory_order_acq_rel);
+  delete std::exchange(watched[fd], connection);
 }
 
 uint64_t ConnectionGuard::num_cut() const { return state_->num_cut(); }
