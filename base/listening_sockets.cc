@@ -162,7 +162,7 @@ absl::Status ListeningSockets::OpenTcp(absl::string_view address) {
                            std::string(tensorkv::PortOf(address))));
   absl::Status status;
   for (addrinfo* each = found.get(); each != nullptr; each = each->ai_next) {
-    // Of several addresses, all have the port that the first one got.
+    // All addresses have the port that the first one got.
     if (port_ != 0) SetPort(*each, port_);
     absl::StatusOr<FileDescriptor> fd = ListenOn(*each);
     if (fd.ok()) {

@@ -40,7 +40,7 @@ class ListeningSockets {
 
   std::vector<FileDescriptor> sockets_;
   int port_ = 0;
-  // Of a Unix socket, which has a file; empty for others.
+  // The file of a Unix socket; empty for other sockets.
   std::string path_;
   ino_t inode_ = 0;
 };

@@ -97,7 +97,7 @@ class WorkerClient {
   absl::StatusOr<Value> PushPull(Step step, absl::string_view key,
                                  Tensor contribution);
 
-  // The same in two calls, of as many keys at a time as is convenient. Steps of
+  // These do PushPull in two calls, for any part of the keys each. The steps of
   // a key are pushed in their order. Pull waits for all that this worker has
   // pushed to these keys.
   absl::Status Push(Step step, std::vector<PushEntry> entries);

@@ -19,14 +19,14 @@ namespace tensorkv {
 // How long a message may be as it travels, which is percent-encoded. A peer
 // drops a call whose trailers exceed its metadata limit, 8 KiB by default.
 inline constexpr size_t kMaxEncodedStatusMessageBytes = 6 * 1024;
-// The same where there are details, which repeat the message.
+// A status with details repeats its message there, so that it may be shorter.
 inline constexpr size_t kMaxDetailedStatusMessageBytes = 2 * 1024;
 
-// The same code, message and payloads; a message too long to travel is cut,
+// Keeps code, message and payloads; a message too long to travel is cut,
 // between two characters, and ends in "...".
 grpc::Status ToGrpcStatus(const absl::Status& status);
 
-// The same code, message and payloads; details that are malformed are left out.
+// Keeps code, message and payloads; details that are malformed are left out.
 // A number that is no status code becomes Unknown.
 absl::Status FromGrpcStatus(const grpc::Status& status);
 
