@@ -19,10 +19,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "contract/message_writer.h"
+#include "contract/payload_reader.h"
+#include "contract/proto_codec.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
-#include "tensor/message_writer.h"
-#include "tensor/payload_reader.h"
-#include "tensor/proto_codec.h"
 
 namespace tensorkv {
 namespace {

@@ -5,10 +5,10 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "client/grpc_connection.h"
-#include "client/metered_connection.h"
-#include "client/retrying_connection.h"
-#include "client/steady_now.h"
+#include "client/internal/grpc_connection.h"
+#include "client/internal/metered_connection.h"
+#include "client/internal/retrying_connection.h"
+#include "client/internal/steady_now.h"
 
 namespace tensorkv {
 namespace {

@@ -23,10 +23,10 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "base/mutex.h"
-#include "client/call_lanes.h"
 #include "client/client_options.h"
 #include "client/connection.h"
-#include "tensor/requests.h"
+#include "client/internal/call_lanes.h"
+#include "contract/requests.h"
 
 namespace tensorkv {
 

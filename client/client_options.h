@@ -40,7 +40,7 @@ struct ClientOptions {
   // When tensors go as streams, in which parts, over how many connections.
   TransferOptions transfer;
 
-  // Receives the client's metrics (client/client_metrics.h) where set.
+  // Receives the client's metrics (client/internal/client_metrics.h) where set.
   std::shared_ptr<prometheus::Registry> metrics;
 };
 

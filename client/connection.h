@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "tensor/requests.h"
+#include "contract/requests.h"
 
 namespace tensorkv {
 

@@ -23,8 +23,8 @@
 #include "absl/types/span.h"
 #include "base/mutex.h"
 #include "client/client.h"
-#include "client/key_order.h"
-#include "tensor/requests.h"
+#include "client/internal/key_order.h"
+#include "contract/requests.h"
 
 namespace tensorkv {
 

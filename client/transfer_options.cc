@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "tensor/stripe_range.h"
+#include "contract/stripe_range.h"
 
 namespace tensorkv {
 namespace {

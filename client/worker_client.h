@@ -24,9 +24,9 @@
 #include "absl/time/time.h"
 #include "base/mutex.h"
 #include "client/client.h"
-#include "client/lease_renewal.h"
-#include "client/open_contributions.h"
-#include "client/retry_loop.h"
+#include "client/internal/lease_renewal.h"
+#include "client/internal/open_contributions.h"
+#include "client/internal/retry_loop.h"
 
 namespace tensorkv {
 

@@ -16,16 +16,16 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "bench/data_path/measure/affinity.h"
 #include "bench/data_path/options.h"
-#include "bench/data_path/report/figures_file.h"
-#include "bench/data_path/report/goals.h"
-#include "bench/data_path/report/machine.h"
-#include "bench/data_path/report/records_json.h"
-#include "bench/data_path/report/section_text.h"
 #include "bench/data_path/suites/calls_suite.h"
 #include "bench/data_path/suites/keys_suite.h"
 #include "bench/data_path/suites/rounds_suite.h"
+#include "bench/harness/affinity.h"
+#include "bench/harness/figures_file.h"
+#include "bench/harness/goals.h"
+#include "bench/harness/machine.h"
+#include "bench/harness/records_json.h"
+#include "bench/harness/section_text.h"
 
 namespace tensorkv::bench {
 namespace {

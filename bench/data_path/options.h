@@ -7,8 +7,8 @@
 #include <variant>
 #include <vector>
 
-#include "bench/data_path/measure/affinity.h"
 #include "bench/data_path/suites/plan.h"
+#include "bench/harness/affinity.h"
 
 namespace tensorkv::bench {
 

@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "bench/data_path/report/text_table.h"
+#include "bench/harness/text_table.h"
 #include "nlohmann/json.hpp"
 
 namespace tensorkv::bench::gpu {

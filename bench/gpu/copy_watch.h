@@ -9,7 +9,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
 #include "base/mutex.h"
-#include "bench/data_path/measure/clocks.h"
+#include "bench/harness/clocks.h"
 #include "kernels/backend.h"
 
 namespace tensorkv::bench::gpu {

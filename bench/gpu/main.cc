@@ -17,8 +17,6 @@
 #include "base/status_macros.h"
 #include "bench/data_path/peers/servers.h"
 #include "bench/data_path/peers/tensorkv_peer.h"
-#include "bench/data_path/report/figures_file.h"
-#include "bench/data_path/report/machine.h"
 #include "bench/gpu/comparison_text.h"
 #include "bench/gpu/open_cuda_copies.h"
 #include "bench/gpu/options.h"
@@ -27,6 +25,8 @@
 #include "bench/gpu/sizes.h"
 #include "bench/gpu/staging_suite.h"
 #include "bench/gpu/updates_suite.h"
+#include "bench/harness/figures_file.h"
+#include "bench/harness/machine.h"
 #include "kernels/cuda/open_cuda_backend.h"
 
 namespace tensorkv::bench::gpu {

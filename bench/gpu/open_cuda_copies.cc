@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "bench/data_path/measure/clocks.h"
+#include "bench/harness/clocks.h"
 #include "kernels/cuda/cuda_status.h"
 
 #define RETURN_IF_CUDA_ERROR(expr) RETURN_IF_ERROR(StatusOfCuda(expr, #expr))

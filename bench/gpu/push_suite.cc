@@ -11,12 +11,12 @@
 #include "base/alarms.h"
 #include "base/answer.h"
 #include "base/status_macros.h"
-#include "bench/data_path/measure/clocks.h"
-#include "bench/data_path/measure/load.h"
 #include "bench/data_path/peers/payload.h"
 #include "bench/data_path/peers/workload.h"
 #include "bench/gpu/comparer.h"
 #include "bench/gpu/copy_watch.h"
+#include "bench/harness/clocks.h"
+#include "bench/harness/load.h"
 #include "service/store/memory_tensor_store.h"
 
 namespace tensorkv::bench::gpu {

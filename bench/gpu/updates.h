@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "bench/data_path/measure/load.h"
+#include "bench/harness/load.h"
 #include "bench/key_update.h"
 #include "kernels/backend.h"
 

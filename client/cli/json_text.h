@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
-#include "tensor/requests.h"
+#include "contract/requests.h"
 
 namespace tensorkv {
 

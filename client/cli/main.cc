@@ -12,9 +12,9 @@
 #include "client/cli/health_check.h"
 #include "client/cli/run_cli.h"
 #include "client/connection.h"
-#include "client/grpc_connection.h"
-#include "client/retry_loop.h"
-#include "client/retrying_connection.h"
+#include "client/internal/grpc_connection.h"
+#include "client/internal/retry_loop.h"
+#include "client/internal/retrying_connection.h"
 #include "google/protobuf/stubs/logging.h"
 
 namespace tensorkv {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tensor/requests.h"
+#include "contract/requests.h"
 
 namespace tensorkv {
 

@@ -4,7 +4,7 @@
 #define TENSORKV_CLIENT_CLI_MODE_NAME_H_
 
 #include "absl/strings/string_view.h"
-#include "tensor/requests.h"
+#include "contract/requests.h"
 
 namespace tensorkv {
 

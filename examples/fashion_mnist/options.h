@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "tensor/requests.h"
+#include "contract/requests.h"
 #include "tensor/rule_spec.h"
 
 namespace tensorkv::fashion_mnist {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "contract/requests.h"
 #include "examples/fashion_mnist/network.h"
-#include "tensor/requests.h"
 
 namespace tensorkv::fashion_mnist {
 

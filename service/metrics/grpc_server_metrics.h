@@ -10,7 +10,7 @@
 #include "prometheus/family.h"
 #include "prometheus/histogram.h"
 #include "prometheus/registry.h"
-#include "service/rpc/call_observer.h"
+#include "service/metrics/call_observer.h"
 
 namespace tensorkv {
 

@@ -3,8 +3,8 @@
 #ifndef TENSORKV_SERVICE_METRICS_SERVER_GAUGES_H_
 #define TENSORKV_SERVICE_METRICS_SERVER_GAUGES_H_
 
+#include "contract/requests.h"
 #include "prometheus/registry.h"
-#include "tensor/requests.h"
 
 namespace tensorkv {
 

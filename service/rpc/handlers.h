@@ -7,12 +7,12 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
+#include "contract/requests.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "service/rpc/message_limits.h"
 #include "service/rpc/payload_decoder.h"
 #include "service/store/staging.h"
 #include "service/store/tensor_store.h"
-#include "tensor/requests.h"
 
 namespace tensorkv {
 

@@ -6,8 +6,8 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "contract/incarnation_metadata.h"
 #include "contract/reason.h"
-#include "proto/incarnation_metadata.h"
 
 namespace tensorkv {
 namespace {

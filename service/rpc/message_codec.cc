@@ -4,12 +4,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "contract/grpc_bytes.h"
+#include "contract/message_writer.h"
+#include "contract/payload_reader.h"
 #include "contract/reason.h"
 #include "grpcpp/impl/codegen/proto_utils.h"
 #include "grpcpp/support/proto_buffer_reader.h"
-#include "proto/grpc_bytes.h"
-#include "tensor/message_writer.h"
-#include "tensor/payload_reader.h"
 #include "tensorkv/v1/data.pb.h"
 
 namespace tensorkv {

@@ -1,4 +1,4 @@
-// Between the bytes of a call and the values of tensor/requests.h, by the
+// Between the bytes of a call and the values of contract/requests.h, by the
 // generated code, but for messages with an entry per key. Requests with payload
 // usually go another way: see payload_decoder.h.
 //
@@ -12,10 +12,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/status_macros.h"
+#include "contract/proto_codec.h"
 #include "google/protobuf/message.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "service/rpc/message_limits.h"
-#include "tensor/proto_codec.h"
 
 namespace tensorkv {
 

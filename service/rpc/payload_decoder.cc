@@ -5,10 +5,10 @@
 
 #include "absl/status/status.h"
 #include "base/status_macros.h"
+#include "contract/payload_reader.h"
 #include "grpcpp/support/proto_buffer_reader.h"
 #include "service/rpc/message_codec.h"
 #include "tensor/bool_elements.h"
-#include "tensor/payload_reader.h"
 #include "tensorkv/v1/data.pb.h"
 
 namespace tensorkv {

@@ -5,10 +5,10 @@
 #define TENSORKV_SERVICE_RPC_PAYLOAD_DECODER_H_
 
 #include "absl/status/statusor.h"
+#include "contract/requests.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "service/rpc/message_limits.h"
 #include "service/store/staging.h"
-#include "tensor/requests.h"
 
 namespace tensorkv {
 

@@ -4,10 +4,10 @@
 #include <utility>
 
 #include "base/status_macros.h"
-#include "proto/grpc_bytes.h"
+#include "contract/grpc_bytes.h"
+#include "contract/proto_codec.h"
+#include "contract/stream_codec.h"
 #include "service/rpc/message_codec.h"
-#include "tensor/proto_codec.h"
-#include "tensor/stream_codec.h"
 #include "tensorkv/v1/data.pb.h"
 
 namespace tensorkv {

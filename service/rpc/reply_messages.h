@@ -8,11 +8,11 @@
 #include <optional>
 
 #include "absl/status/statusor.h"
+#include "contract/requests.h"
+#include "contract/stripe_range.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "service/rpc/message_limits.h"
 #include "service/rpc/striped_call.h"
-#include "tensor/requests.h"
-#include "tensor/stripe_range.h"
 
 namespace tensorkv {
 

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "contract/grpc_status.h"
 #include "contract/reason.h"
-#include "proto/grpc_status.h"
 #include "service/rpc/caller.h"
 #include "service/rpc/wait_bound.h"
 

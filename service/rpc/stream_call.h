@@ -15,7 +15,7 @@
 #include "base/mutex.h"
 #include "base/task_pool.h"
 #include "grpcpp/grpcpp.h"
-#include "service/rpc/call_observer.h"
+#include "service/metrics/call_observer.h"
 #include "service/rpc/fair_rate.h"
 #include "service/rpc/incarnation.h"
 #include "service/rpc/open_streams.h"

@@ -5,8 +5,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "contract/proto_codec.h"
 #include "service/rpc/message_codec.h"
-#include "tensor/proto_codec.h"
 #include "tensorkv/v1/data.pb.h"
 
 namespace tensorkv {

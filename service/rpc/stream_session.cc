@@ -7,11 +7,11 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "contract/reason.h"
+#include "contract/stream_codec.h"
 #include "grpcpp/support/proto_buffer_reader.h"
 #include "service/rpc/message_codec.h"
 #include "service/rpc/stream_request.h"
 #include "tensor/bool_elements.h"
-#include "tensor/stream_codec.h"
 #include "tensorkv/v1/data.pb.h"
 
 namespace tensorkv {

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "contract/stripe_range.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "service/rpc/message_limits.h"
 #include "service/rpc/method.h"
@@ -20,7 +21,6 @@
 #include "service/rpc/striped_calls.h"
 #include "service/store/staging.h"
 #include "service/store/tensor_store.h"
-#include "tensor/stripe_range.h"
 
 namespace tensorkv {
 

@@ -12,9 +12,9 @@
 #include "absl/time/time.h"
 #include "base/alarms.h"
 #include "base/mutex.h"
+#include "contract/requests.h"
 #include "service/rpc/method.h"
 #include "service/rpc/striped_call.h"
-#include "tensor/requests.h"
 
 namespace tensorkv {
 

@@ -11,7 +11,7 @@
 #include "base/task_pool.h"
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/impl/service_type.h"
-#include "service/rpc/call_observer.h"
+#include "service/metrics/call_observer.h"
 #include "service/rpc/handlers.h"
 #include "service/rpc/method.h"
 #include "service/rpc/stream_call.h"

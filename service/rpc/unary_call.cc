@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/time/time.h"
-#include "proto/grpc_status.h"
+#include "contract/grpc_status.h"
 #include "service/rpc/caller.h"
 #include "service/rpc/wait_bound.h"
 

@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "grpcpp/grpcpp.h"
-#include "service/rpc/call_observer.h"
+#include "service/metrics/call_observer.h"
 #include "service/rpc/handlers.h"
 #include "service/store/cancellation.h"
 #include "service/store/tensor_store.h"

@@ -2,7 +2,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "proto/grpc_status.h"
+#include "contract/grpc_status.h"
 
 namespace tensorkv {
 namespace {

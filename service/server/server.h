@@ -14,6 +14,7 @@
 #include "absl/time/time.h"
 #include "base/executor.h"
 #include "base/listening_sockets.h"
+#include "contract/requests.h"
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
 #include "prometheus/registry.h"
@@ -36,7 +37,6 @@
 #include "service/server/rpc_probe.h"
 #include "service/server/server_options.h"
 #include "service/server/watchdog.h"
-#include "tensor/requests.h"
 
 namespace tensorkv {
 

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "tensor/requests.h"
+#include "contract/requests.h"
 
 namespace tensorkv {
 

@@ -22,9 +22,9 @@
 #include "absl/time/time.h"
 #include "base/alarms.h"
 #include "base/mutex.h"
+#include "contract/requests.h"
 #include "service/store/byte_budget.h"
 #include "service/store/tensor_store.h"
-#include "tensor/requests.h"
 
 namespace tensorkv {
 

@@ -13,9 +13,9 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "base/ref_counted.h"
+#include "contract/requests.h"
 #include "service/store/byte_budget.h"
 #include "service/store/device_set.h"
-#include "tensor/requests.h"
 
 namespace tensorkv {
 

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "tensor/requests.h"
+#include "contract/requests.h"
 
 namespace tensorkv {
 

@@ -8,10 +8,10 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "contract/requests.h"
 #include "service/store/call_window.h"
-#include "service/store/namespace.h"
+#include "service/store/keyspace/namespace.h"
 #include "service/store/tensor_store.h"
-#include "tensor/requests.h"
 
 namespace tensorkv {
 

@@ -6,8 +6,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "contract/requests.h"
 #include "service/store/tensor_store.h"
-#include "tensor/requests.h"
 #include "tensor/tensor.h"
 
 namespace tensorkv {

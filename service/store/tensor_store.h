@@ -13,8 +13,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "contract/requests.h"
 #include "service/store/cancellation.h"
-#include "tensor/requests.h"
 
 namespace tensorkv {
 

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "contract/proto_codec.h"
+#include "contract/stripe_range.h"
 #include "gtest/gtest.h"
-#include "tensor/proto_codec.h"
-#include "tensor/stripe_range.h"
 
 namespace tensorkv::testing {
 namespace {

@@ -11,7 +11,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/types/span.h"
 #include "base/mutex.h"
-#include "tensor/requests.h"
+#include "contract/requests.h"
 #include "tests/client/fake_service.h"
 
 namespace tensorkv::testing {

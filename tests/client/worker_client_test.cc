@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "client/retry_loop.h"
+#include "client/internal/retry_loop.h"
 #include "contract/reason.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -7,9 +7,9 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/cord.h"
+#include "contract/grpc_status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "proto/grpc_status.h"
 #include "tensorkv/v1/error.pb.h"
 
 namespace tensorkv {

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "client/grpc_connection.h"
+#include "client/internal/grpc_connection.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "service/server/server.h"
 #include "tests/contracts/store_contract.h"

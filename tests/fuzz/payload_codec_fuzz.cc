@@ -12,7 +12,7 @@
 
 #include "absl/strings/string_view.h"
 #include "google/protobuf/stubs/logging.h"
-#include "tests/tensor/codec_comparison.h"
+#include "tests/contract/codec_comparison.h"
 
 namespace tensorkv::testing {
 namespace {

@@ -11,7 +11,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
 #include "base/mutex.h"
-#include "tensor/requests.h"
+#include "contract/requests.h"
 
 namespace tensorkv::testing {
 

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "client/steady_now.h"
+#include "client/internal/steady_now.h"
 #include "gtest/gtest.h"
 #include "tests/integration/spawn.h"
 

@@ -15,7 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "base/mutex.h"
-#include "tensor/requests.h"
+#include "contract/requests.h"
 
 namespace tensorkv::testing {
 

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "tensor/requests.h"
+#include "contract/requests.h"
 #include "tensor/tensor.h"
 
 namespace tensorkv::testing {

@@ -25,7 +25,7 @@
 #include "absl/strings/strip.h"
 #include "base/mutex.h"
 #include "client/client.h"
-#include "client/steady_now.h"
+#include "client/internal/steady_now.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/integration/fault_group.h"

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "proto/incarnation_metadata.h"
+#include "contract/incarnation_metadata.h"
 
 namespace tensorkv::testing {
 

@@ -11,7 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
 #include "client/client.h"
-#include "client/grpc_connection.h"
+#include "client/internal/grpc_connection.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "service/server/server.h"

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "contract/requests.h"
 #include "gmock/gmock.h"
-#include "tensor/requests.h"
 #include "tensor/tensor.h"
 
 namespace tensorkv::testing {

@@ -6,7 +6,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "base/mutex.h"
-#include "bench/data_path/measure/clocks.h"
+#include "bench/harness/clocks.h"
 
 namespace tensorkv::bench {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "absl/status/status.h"
 #include "base/status_macros.h"
-#include "bench/data_path/measure/clocks.h"
 #include "bench/data_path/peers/payload.h"
+#include "bench/harness/clocks.h"
 #include "tensor/tensor.h"
 
 namespace tensorkv::bench {

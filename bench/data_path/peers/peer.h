@@ -7,8 +7,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "bench/data_path/measure/load.h"
 #include "bench/data_path/peers/workload.h"
+#include "bench/harness/load.h"
 
 namespace tensorkv::bench {
 

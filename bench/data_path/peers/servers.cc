@@ -15,8 +15,8 @@
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
-#include "bench/data_path/measure/clocks.h"
 #include "bench/data_path/sockets/socket.h"
+#include "bench/harness/clocks.h"
 
 namespace tensorkv::bench {
 namespace {

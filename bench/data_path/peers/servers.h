@@ -10,8 +10,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "bench/data_path/measure/affinity.h"
-#include "bench/data_path/measure/child_process.h"
+#include "bench/harness/affinity.h"
+#include "bench/harness/child_process.h"
 
 namespace tensorkv::bench {
 

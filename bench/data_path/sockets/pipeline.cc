@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "bench/data_path/measure/clocks.h"
+#include "bench/harness/clocks.h"
 
 namespace tensorkv::bench {
 namespace {

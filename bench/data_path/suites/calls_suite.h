@@ -7,10 +7,10 @@
 
 #include "bench/data_path/peers/servers.h"
 #include "bench/data_path/peers/workload.h"
-#include "bench/data_path/report/section.h"
 #include "bench/data_path/suites/peer_set.h"
 #include "bench/data_path/suites/plan.h"
 #include "bench/data_path/suites/row_runner.h"
+#include "bench/harness/section.h"
 
 namespace tensorkv::bench {
 

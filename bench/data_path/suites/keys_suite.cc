@@ -8,8 +8,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "bench/data_path/measure/clocks.h"
 #include "bench/data_path/suites/population.h"
+#include "bench/harness/clocks.h"
 
 namespace tensorkv::bench {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/time/time.h"
-#include "bench/data_path/measure/interleaved.h"
+#include "bench/harness/interleaved.h"
 
 namespace tensorkv::bench {
 

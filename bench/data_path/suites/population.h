@@ -12,8 +12,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "bench/data_path/measure/load.h"
 #include "bench/data_path/peers/servers.h"
+#include "bench/harness/load.h"
 #include "client/client.h"
 #include "tensor/tensor.h"
 

@@ -3,7 +3,7 @@
 #include <thread>
 #include <utility>
 
-#include "bench/data_path/measure/clocks.h"
+#include "bench/harness/clocks.h"
 
 namespace tensorkv::bench {
 namespace {

@@ -16,7 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "base/mutex.h"
-#include "bench/data_path/measure/load.h"
+#include "bench/harness/load.h"
 #include "client/client.h"
 #include "tensor/tensor.h"
 

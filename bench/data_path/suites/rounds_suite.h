@@ -3,10 +3,10 @@
 #ifndef TENSORKV_BENCH_DATA_PATH_SUITES_ROUNDS_SUITE_H_
 #define TENSORKV_BENCH_DATA_PATH_SUITES_ROUNDS_SUITE_H_
 
-#include "bench/data_path/measure/affinity.h"
-#include "bench/data_path/report/section.h"
 #include "bench/data_path/suites/peer_set.h"
 #include "bench/data_path/suites/row_runner.h"
+#include "bench/harness/affinity.h"
+#include "bench/harness/section.h"
 
 namespace tensorkv::bench {
 

@@ -1,7 +1,7 @@
 #include "bench/data_path/suites/row_runner.h"
 
 #include "absl/strings/str_cat.h"
-#include "bench/data_path/measure/interleaved.h"
+#include "bench/harness/interleaved.h"
 
 namespace tensorkv::bench {
 namespace {

@@ -11,10 +11,10 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "bench/data_path/measure/clocks.h"
-#include "bench/data_path/measure/load.h"
-#include "bench/data_path/report/section.h"
 #include "bench/data_path/suites/plan.h"
+#include "bench/harness/clocks.h"
+#include "bench/harness/load.h"
+#include "bench/harness/section.h"
 
 namespace tensorkv::bench {
 

@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "absl/time/time.h"
-#include "bench/data_path/measure/clocks.h"
+#include "bench/harness/clocks.h"
 #include "tests/bench/gpu/gpu_suite.h"
 #include "tests/testing/device_tensors.h"
 #include "tests/testing/status_matchers.h"

@@ -4,9 +4,9 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "contract/grpc_status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "proto/grpc_status.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {

@@ -12,7 +12,7 @@
 #include "base/mutex.h"
 #include "gmock/gmock.h"
 #include "grpcpp/grpcpp.h"
-#include "service/rpc/call_observer.h"
+#include "service/metrics/call_observer.h"
 #include "service/rpc/handlers.h"
 #include "service/rpc/open_streams.h"
 #include "service/rpc/stream_call.h"

@@ -5,10 +5,10 @@
 #include <utility>
 #include <vector>
 
+#include "contract/grpc_status.h"
+#include "contract/proto_codec.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "proto/grpc_status.h"
-#include "tensor/proto_codec.h"
 #include "tests/service/rpc/live_service.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"

@@ -3,9 +3,9 @@
 #include <optional>
 #include <string>
 
+#include "contract/proto_codec.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tensor/proto_codec.h"
 #include "tensorkv/v1/data.pb.h"
 #include "tests/service/fake_staging.h"
 #include "tests/service/mock_store.h"

@@ -1,9 +1,9 @@
 // Streams whose peers do not read, which takes megabytes to show.
 
 #include "base/mutex.h"
+#include "contract/grpc_status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "proto/grpc_status.h"
 #include "tests/service/rpc/live_service.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"

@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "contract/grpc_status.h"
+#include "contract/proto_codec.h"
 #include "contract/reason.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "proto/grpc_status.h"
-#include "tensor/proto_codec.h"
 #include "tests/service/rpc/live_service.h"
 #include "tests/testing/background.h"
 #include "tests/testing/status_matchers.h"

@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "contract/grpc_status.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/descriptor.h"
 #include "gtest/gtest.h"
-#include "proto/grpc_status.h"
 #include "service/rpc/method.h"
 #include "tensorkv/v1/service.pb.h"
 #include "tests/service/rpc/live_service.h"

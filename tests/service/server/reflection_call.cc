@@ -1,9 +1,9 @@
 #include "tests/service/server/reflection_call.h"
 
 #include "base/mutex.h"
+#include "contract/grpc_status.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/grpcpp.h"
-#include "proto/grpc_status.h"
 
 namespace tensorkv::testing {
 namespace {

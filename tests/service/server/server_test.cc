@@ -14,12 +14,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/file_descriptor.h"
+#include "contract/grpc_status.h"
 #include "gmock/gmock.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
 #include "kernels/cuda/cuda_backend.h"
-#include "proto/grpc_status.h"
 #include "tensorkv/v1/service.grpc.pb.h"
 #include "tests/service/http_get.h"
 #include "tests/service/server/reflection_call.h"

@@ -8,7 +8,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/bench/data_path/measure/fake_load.h"
+#include "tests/bench/harness/fake_load.h"
 
 namespace tensorkv::bench {
 namespace {

@@ -1,0 +1,55 @@
+#include "bench/harness/affinity.h"
+
+#include <sched.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+
+namespace tensorkv::bench {
+
+absl::StatusOr<CpuList> ParseCpuList(absl::string_view text) {
+  CpuList cpus;
+  for (const absl::string_view part : absl::StrSplit(text, ',')) {
+    int cpu = 0;
+    if (!absl::SimpleAtoi(part, &cpu) || cpu < 0 || cpu >= CPU_SETSIZE) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "expected CPU numbers such as 0 or 0,2, got \"", text, "\""));
+    }
+    cpus.push_back(cpu);
+  }
+  return cpus;
+}
+
+CpuList AllowedCpus() {
+  cpu_set_t set;
+  CpuList cpus;
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
+  }
+  return cpus;
+}
+
+absl::Status BindTo(const CpuList& cpus) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int cpu : cpus) CPU_SET(cpu, &set);
+  if (sched_setaffinity(0, sizeof(set), &set) == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "cannot run on CPUs ", absl::StrJoin(cpus, ","), ": ", strerror(errno)));
+}
+
+ScopedAffinity::ScopedAffinity(const CpuList& cpus) : before_(AllowedCpus()) {
+  BindTo(cpus).IgnoreError();  // As the contract says.
+}
+
+ScopedAffinity::~ScopedAffinity() {
+  BindTo(before_).IgnoreError();  // They were allowed before.
+}
+
+}  // namespace tensorkv::bench

@@ -1,0 +1,42 @@
+// Which CPUs threads may run on.
+
+#ifndef TENSORKV_BENCH_HARNESS_AFFINITY_H_
+#define TENSORKV_BENCH_HARNESS_AFFINITY_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace tensorkv::bench {
+
+using CpuList = std::vector<int>;
+
+// Of "0" or "0,2,3". Errors: InvalidArgument.
+absl::StatusOr<CpuList> ParseCpuList(absl::string_view text);
+
+// CPUs that the calling thread may run on.
+CpuList AllowedCpus();
+
+// Binds the calling thread, and those that it starts from then on.
+// Errors: InvalidArgument if there is none of these CPUs.
+absl::Status BindTo(const CpuList& cpus);
+
+// Binds the calling thread for a scope; where that is refused it stays as it
+// is.
+class ScopedAffinity {
+ public:
+  explicit ScopedAffinity(const CpuList& cpus);
+  ~ScopedAffinity();
+  ScopedAffinity(const ScopedAffinity&) = delete;
+  ScopedAffinity& operator=(const ScopedAffinity&) = delete;
+
+ private:
+  const CpuList before_;
+};
+
+}  // namespace tensorkv::bench
+
+#endif  // TENSORKV_BENCH_HARNESS_AFFINITY_H_

@@ -1,0 +1,33 @@
+// Clocks of the machine and of its processes.
+
+#ifndef TENSORKV_BENCH_HARNESS_CLOCKS_H_
+#define TENSORKV_BENCH_HARNESS_CLOCKS_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+
+#include "absl/time/time.h"
+
+namespace tensorkv::bench {
+
+// Since some moment in the past; never set back.
+absl::Duration SteadyTime();
+
+// CPU time that all threads of a process have taken so far, those that ended
+// included; zero if there is no such process. 0 is this process.
+absl::Duration CpuTimeOf(pid_t process);
+
+// Physical memory that a process has; 0 if there is no such process.
+int64_t ResidentBytesOf(pid_t process);
+
+// What a measurement reads.
+struct Clocks {
+  std::function<absl::Duration()> steady_time = SteadyTime;
+  std::function<absl::Duration(pid_t)> cpu_time = CpuTimeOf;
+};
+
+}  // namespace tensorkv::bench
+
+#endif  // TENSORKV_BENCH_HARNESS_CLOCKS_H_

@@ -1,0 +1,200 @@
+#include "client/internal/bulk_calls.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/status_macros.h"
+#include "client/internal/message_bytes.h"
+#include "client/internal/part_sender.h"
+#include "client/internal/pulled_values.h"
+#include "client/internal/random_bytes.h"
+#include "client/internal/stripe_group.h"
+#include "contract/proto_codec.h"
+#include "contract/stream_codec.h"
+#include "contract/stripe_range.h"
+#include "tensorkv/v1/data.pb.h"
+
+namespace tensorkv {
+namespace {
+
+constexpr char kInitStream[] = "/tensorkv.v1.TensorKV/InitStream";
+constexpr char kPushStream[] = "/tensorkv.v1.TensorKV/PushStream";
+constexpr char kPullStream[] = "/tensorkv.v1.TensorKV/PullStream";
+constexpr char kPushPullStream[] = "/tensorkv.v1.TensorKV/PushPullStream";
+
+// The messages of a stream that carries such requests.
+template <typename Request>
+struct StreamOf;
+template <>
+struct StreamOf<InitRequest> {
+  using Chunk = v1::InitChunk;
+  using Manifest = InitManifest;
+};
+template <>
+struct StreamOf<PushRequest> {
+  using Chunk = v1::PushChunk;
+  using Manifest = PushManifest;
+};
+
+// Names an attempt as no other is named; never 0.
+uint64_t RandomGroup() {
+  const std::string bytes = RandomBytes(sizeof(uint64_t));
+  uint64_t group = 0;
+  std::memcpy(&group, bytes.data(), sizeof(group));
+  return std::max<uint64_t>(group, 1);
+}
+
+// `message`, encoded for each stripe; `part` is what in it names the stripe.
+template <typename Part>
+absl::StatusOr<std::vector<grpc::ByteBuffer>> EncodeForEachStripe(
+    const google::protobuf::Message& message, Part* part, uint32_t num_stripes,
+    size_t max_message_bytes) {
+  std::vector<grpc::ByteBuffer> encoded(num_stripes);
+  if (num_stripes > 1) part->mutable_stripe()->set_group(RandomGroup());
+  part->mutable_stripe()->set_count(num_stripes);
+  for (uint32_t i = 0; i < num_stripes; ++i) {
+    part->mutable_stripe()->set_index(i);
+    ASSIGN_OR_RETURN(encoded[i], Serialize(message, max_message_bytes));
+  }
+  return encoded;
+}
+
+template <typename Request>
+absl::StatusOr<std::vector<grpc::ByteBuffer>> EncodeManifests(
+    const Request& request, uint32_t num_stripes, size_t max_message_bytes) {
+  const typename StreamOf<Request>::Manifest manifest = {.request = request};
+  typename StreamOf<Request>::Chunk chunk;
+  ToProto(manifest, chunk.mutable_manifest());
+  return EncodeForEachStripe(chunk, chunk.mutable_manifest(), num_stripes,
+                             max_message_bytes);
+}
+
+// The only message of a reply.
+absl::Status ReceiveOnly(StripeStream& stream, grpc::ByteBuffer* message) {
+  if (!stream.Read(message)) {
+    return absl::InternalError("the server ended the stream without a reply");
+  }
+  grpc::ByteBuffer another;
+  if (!stream.Read(&another)) return absl::OkStatus();
+  return MalformedReply(absl::InternalError("expected one message, got more"));
+}
+
+template <typename Proto>
+absl::StatusOr<Proto> ParseAs(absl::StatusOr<grpc::ByteBuffer> bytes) {
+  RETURN_IF_ERROR(bytes.status());
+  Proto proto;
+  RETURN_IF_ERROR(Parse(&*bytes, &proto));
+  return proto;
+}
+
+}  // namespace
+
+BulkCalls::BulkCalls(ChannelPool& channels, const TransferOptions& options,
+                     size_t max_message_bytes, RefPtr<BufferPool> buffers)
+    : channels_(channels),
+      max_message_bytes_(max_message_bytes),
+      part_bytes_(std::min<uint64_t>(options.part_bytes,
+                                     max_message_bytes - kPartOverheadBytes)),
+      min_stripe_bytes_(options.min_stripe_bytes),
+      buffers_(std::move(buffers)),
+      // A call's own thread carries its first stripe.
+      threads_(channels.num_bulk() - 1) {}
+
+uint32_t BulkCalls::NumStripes(uint64_t bytes) const {
+  return static_cast<uint32_t>(
+      std::clamp<uint64_t>(bytes / min_stripe_bytes_, 1, kMaxStripes));
+}
+
+template <typename Request>
+absl::Status BulkCalls::Upload(const Request& request, const UploadPlan& plan,
+                               const CallDeadline& deadline, Receiver receive) {
+  const std::vector<uint64_t> sizes = TensorSizes(request.entries);
+  ASSIGN_OR_RETURN(const uint64_t total, TotalBytes(sizes));
+  StripeGroup call(channels_, threads_, plan.method,
+                   NumStripes(std::max(total, plan.expected_bytes)), deadline);
+  ASSIGN_OR_RETURN(
+      const std::vector<grpc::ByteBuffer> manifests,
+      EncodeManifests(request, call.num_stripes(), max_message_bytes_));
+  const auto tensor_of = [&](uint32_t entry) -> const Tensor& {
+    return request.entries[entry].tensor;
+  };
+  const auto exchange = [&](StripeStream& stream,
+                            const Stripe& stripe) -> absl::Status {
+    ASSIGN_OR_RETURN(const ByteRange range, StripeRange(total, stripe));
+    RETURN_IF_ERROR(SendParts(stream, manifests[stripe.index],
+                              PartCursor(sizes, range), part_bytes_,
+                              tensor_of));
+    return receive(stream, stripe);
+  };
+  return call.Run(exchange);
+}
+
+template <typename Request>
+absl::StatusOr<grpc::ByteBuffer> BulkCalls::Upload(
+    const Request& request, const char* method, const CallDeadline& deadline) {
+  grpc::ByteBuffer reply;
+  // Every stripe gets the same.
+  const auto receive = [&](StripeStream& stream, const Stripe& stripe) {
+    grpc::ByteBuffer other;
+    return ReceiveOnly(stream, stripe.index == 0 ? &reply : &other);
+  };
+  RETURN_IF_ERROR(Upload(request, {.method = method, .expected_bytes = 0},
+                         deadline, receive));
+  return reply;
+}
+
+absl::StatusOr<InitReply> BulkCalls::Init(const InitRequest& request,
+                                          const CallDeadline& deadline) {
+  ASSIGN_OR_RETURN(
+      const v1::InitResponse response,
+      ParseAs<v1::InitResponse>(Upload(request, kInitStream, deadline)));
+  return FromProto(response);
+}
+
+absl::StatusOr<PushReply> BulkCalls::Push(const PushRequest& request,
+                                          const CallDeadline& deadline) {
+  ASSIGN_OR_RETURN(
+      const v1::PushResponse response,
+      ParseAs<v1::PushResponse>(Upload(request, kPushStream, deadline)));
+  return FromProto(response);
+}
+
+absl::StatusOr<PullReply> BulkCalls::Pull(const PullRequest& request,
+                                          uint64_t expected_bytes,
+                                          const CallDeadline& deadline) {
+  StripeGroup call(channels_, threads_, kPullStream, NumStripes(expected_bytes),
+                   deadline);
+  const PullStreamRequest stream_request = {.request = request,
+                                            .max_part_bytes = part_bytes_};
+  v1::PullStreamRequest proto;
+  ToProto(stream_request, &proto);
+  ASSIGN_OR_RETURN(const std::vector<grpc::ByteBuffer> requests,
+                   EncodeForEachStripe(proto, &proto, call.num_stripes(),
+                                       max_message_bytes_));
+  PulledValues values(request.entries.size(), *buffers_);
+  const auto exchange = [&](StripeStream& stream, const Stripe& stripe) {
+    // What went wrong shows at the next read.
+    stream.Write(requests[stripe.index], /*is_last=*/true);
+    return values.Receive(stream, stripe);
+  };
+  RETURN_IF_ERROR(call.Run(exchange));
+  return values.Release();
+}
+
+absl::StatusOr<PullReply> BulkCalls::PushPull(const PushRequest& request,
+                                              uint64_t expected_bytes,
+                                              const CallDeadline& deadline) {
+  PulledValues values(request.entries.size(), *buffers_);
+  const auto receive = [&](StripeStream& stream, const Stripe& stripe) {
+    return values.Receive(stream, stripe);
+  };
+  RETURN_IF_ERROR(Upload(
+      request, {.method = kPushPullStream, .expected_bytes = expected_bytes},
+      deadline, receive));
+  return values.Release();
+}
+
+}  // namespace tensorkv

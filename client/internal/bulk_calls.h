@@ -1,0 +1,82 @@
+// The calls that travel as streams.
+
+#ifndef TENSORKV_CLIENT_INTERNAL_BULK_CALLS_H_
+#define TENSORKV_CLIENT_INTERNAL_BULK_CALLS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/ref_counted.h"
+#include "client/internal/call_deadline.h"
+#include "client/internal/channel_pool.h"
+#include "client/internal/stripe_stream.h"
+#include "client/internal/stripe_threads.h"
+#include "client/transfer_options.h"
+#include "contract/requests.h"
+#include "grpcpp/support/byte_buffer.h"
+#include "tensor/buffer_pool.h"
+
+namespace tensorkv {
+
+// Makes InitStream, PushStream, PullStream and PushPullStream, each striped
+// over as many connections as its size is worth and the moment allows.
+// Thread-safe; calls block until their answer or deadline.
+//
+// Errors: those of the verb · Internal (a reply that makes no sense) ·
+// ResourceExhausted (metadata alone above the message limit; no memory for
+// the reply).
+class BulkCalls {
+ public:
+  // `channels` outlives it. The tensors that come have memory from `buffers`.
+  // REQUIRES: options that CheckTransferOptions takes; max_message_bytes >
+  // kPartOverheadBytes.
+  BulkCalls(ChannelPool& channels, const TransferOptions& options,
+            size_t max_message_bytes, RefPtr<BufferPool> buffers);
+
+  absl::StatusOr<InitReply> Init(const InitRequest& request,
+                                 const CallDeadline& deadline);
+  absl::StatusOr<PushReply> Push(const PushRequest& request,
+                                 const CallDeadline& deadline);
+  // `expected_bytes`: about how much the reply brings.
+  absl::StatusOr<PullReply> Pull(const PullRequest& request,
+                                 uint64_t expected_bytes,
+                                 const CallDeadline& deadline);
+  absl::StatusOr<PullReply> PushPull(const PushRequest& request,
+                                     uint64_t expected_bytes,
+                                     const CallDeadline& deadline);
+
+ private:
+  // Receives the reply of one stripe.
+  using Receiver =
+      absl::FunctionRef<absl::Status(StripeStream& stream, const Stripe&)>;
+
+  // How a call with tensors in its request is made.
+  struct UploadPlan {
+    const char* method;
+    uint64_t expected_bytes;  // of the reply
+  };
+
+  uint32_t NumStripes(uint64_t bytes) const;
+  template <typename Request>
+  absl::Status Upload(const Request& request, const UploadPlan& plan,
+                      const CallDeadline& deadline, Receiver receive);
+  // For replies of one message.
+  template <typename Request>
+  absl::StatusOr<grpc::ByteBuffer> Upload(const Request& request,
+                                          const char* method,
+                                          const CallDeadline& deadline);
+
+  ChannelPool& channels_;
+  const size_t max_message_bytes_;
+  const uint64_t part_bytes_;
+  const uint64_t min_stripe_bytes_;
+  const RefPtr<BufferPool> buffers_;
+  StripeThreads threads_;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CLIENT_INTERNAL_BULK_CALLS_H_

@@ -1,0 +1,53 @@
+#include "client/internal/call_deadline.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "contract/grpc_status.h"
+
+namespace tensorkv {
+namespace {
+
+using std::chrono::system_clock;
+
+// gRPC's deadline is this much after the caller's, so that the server's own
+// error, which names what was missing, arrives first.
+constexpr absl::Duration kGrace = absl::Milliseconds(100);
+
+// A deadline that far would overflow.
+constexpr absl::Duration kLongestTimeout = absl::Hours(24 * 365);
+
+std::optional<system_clock::time_point> EndOf(absl::Duration timeout) {
+  if (timeout > kLongestTimeout) return std::nullopt;
+  return system_clock::now() +
+         absl::ToChronoMicroseconds(std::max(timeout, absl::ZeroDuration()) +
+                                    kGrace);
+}
+
+}  // namespace
+
+CallDeadline::CallDeadline(absl::Duration timeout)
+    : timeout_(timeout), end_(EndOf(timeout)) {}
+
+absl::Status CallDeadline::CheckTimeLeft() const {
+  if (timeout_ > absl::ZeroDuration()) return absl::OkStatus();
+  return absl::DeadlineExceededError("no time was left to send the request");
+}
+
+void CallDeadline::ApplyTo(grpc::ClientContext& context) const {
+  if (end_.has_value()) context.set_deadline(*end_);
+}
+
+absl::Status CallDeadline::StatusOf(const grpc::Status& status) const {
+  if (status.error_message() == "Deadline Exceeded") {
+    return absl::DeadlineExceededError(absl::StrCat(
+        "no answer from the server within ", absl::FormatDuration(timeout_)));
+  }
+  if (status.error_code() == grpc::StatusCode::UNKNOWN &&
+      status.error_message() == "Stream removed") {
+    return absl::UnavailableError("the connection broke: Stream removed");
+  }
+  return FromGrpcStatus(status);
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,41 @@
+// When a call must have ended.
+
+#ifndef TENSORKV_CLIENT_INTERNAL_CALL_DEADLINE_H_
+#define TENSORKV_CLIENT_INTERNAL_CALL_DEADLINE_H_
+
+#include <chrono>
+#include <optional>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "grpcpp/client_context.h"
+#include "grpcpp/support/status.h"
+
+namespace tensorkv {
+
+// The end of one call's timeout, for all RPCs that the call makes. Immutable,
+// thread-safe.
+class CallDeadline {
+ public:
+  // The timeout begins now. More than a year is no bound.
+  explicit CallDeadline(absl::Duration timeout);
+
+  // Errors: DeadlineExceeded if the timeout left no time at all.
+  absl::Status CheckTimeLeft() const;
+
+  // Bounds an RPC that is about to begin.
+  void ApplyTo(grpc::ClientContext& context) const;
+
+  // The status of an RPC that has ended. gRPC's own deadline error says
+  // nothing, so it is replaced by one that names the timeout; and where gRPC
+  // calls a broken connection UNKNOWN, this is Unavailable, as elsewhere.
+  absl::Status StatusOf(const grpc::Status& status) const;
+
+ private:
+  const absl::Duration timeout_;
+  const std::optional<std::chrono::system_clock::time_point> end_;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CLIENT_INTERNAL_CALL_DEADLINE_H_

@@ -1,0 +1,34 @@
+// Which incarnation of its server a client has seen.
+
+#ifndef TENSORKV_CLIENT_INTERNAL_KNOWN_SERVER_H_
+#define TENSORKV_CLIENT_INTERNAL_KNOWN_SERVER_H_
+
+#include <atomic>
+#include <cstdint>
+
+#include "grpcpp/client_context.h"
+
+namespace tensorkv {
+
+// Takes the server's incarnation from the first reply that names it, and makes
+// every call after that expect it: a server that was restarted without its
+// state refuses such a call, so that the client never computes on an empty
+// store. Thread-safe.
+class KnownServer {
+ public:
+  // Before a call begins.
+  void ApplyTo(grpc::ClientContext& context) const;
+
+  // After a call has ended well.
+  void LearnFrom(const grpc::ClientContext& context);
+
+  // 0 before the first reply.
+  uint64_t incarnation() const { return incarnation_; }
+
+ private:
+  std::atomic<uint64_t> incarnation_ = 0;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CLIENT_INTERNAL_KNOWN_SERVER_H_

@@ -1,0 +1,150 @@
+#include "client/internal/large_keys.h"
+
+#include <algorithm>
+#include <string>
+
+#include "absl/hash/hash.h"
+
+namespace tensorkv {
+namespace {
+
+// An f8 contribution to an f64 key brings back eight times its bytes.
+constexpr uint64_t kMaxWidening = 8;
+
+uint64_t FingerprintOfKey(const std::string& name_space,
+                          const std::string& key) {
+  return absl::HashOf(name_space, key);
+}
+
+// Almost surely differs between lists of other keys, or of another order.
+template <typename Keys>
+uint64_t FingerprintOfList(const Keys& keys) {
+  uint64_t fingerprint = keys.size();
+  for (const auto& key : keys) {
+    fingerprint = absl::HashOf(fingerprint, key.fingerprint);
+  }
+  return fingerprint;
+}
+
+}  // namespace
+
+template <typename Entries>
+bool LargeKeys::AreNews(const Entries& entries) const {
+  return !knows_none() || AreLarge(entries);
+}
+
+template <typename Entries>
+bool LargeKeys::AreLarge(const Entries& entries) const {
+  uint64_t total = 0;
+  uint64_t largest = 0;
+  for (const auto& entry : entries) {
+    const uint64_t bytes = entry.tensor.size_bytes();
+    total += bytes;
+    largest = std::max(largest, bytes);
+  }
+  return policy_.Streams(largest, 1) || policy_.Streams(total, entries.size());
+}
+
+void LargeKeys::Learn(const InitRequest& request) {
+  if (!AreNews(request.entries)) return;
+  std::vector<Key> keys;
+  keys.reserve(request.entries.size());
+  for (const InitEntry& entry : request.entries) {
+    keys.push_back({FingerprintOfKey(request.name_space, entry.key),
+                    static_cast<uint64_t>(entry.tensor.size_bytes())});
+  }
+  LearnList(keys);
+}
+
+// A push does not change sizes, so that of small tensors has nothing to tell.
+void LargeKeys::Learn(const PushRequest& request) {
+  if (!AreLarge(request.entries)) return;
+  std::vector<Key> keys;
+  keys.reserve(request.entries.size());
+  for (const PushEntry& entry : request.entries) {
+    // Says nothing of the key's size, and so of the list's.
+    if (entry.skip) return;
+    keys.push_back({FingerprintOfKey(request.name_space, entry.key),
+                    static_cast<uint64_t>(entry.tensor.size_bytes())});
+  }
+  LearnList(keys);
+}
+
+void LargeKeys::Learn(const PullRequest& request, const PullReply& reply) {
+  if (!AreNews(reply.values)) return;
+  if (reply.values.size() != request.entries.size()) return;
+  std::vector<Key> keys;
+  keys.reserve(request.entries.size());
+  for (size_t i = 0; i < request.entries.size(); ++i) {
+    keys.push_back(
+        {FingerprintOfKey(request.name_space, request.entries[i].key),
+         static_cast<uint64_t>(reply.values[i].tensor.size_bytes())});
+  }
+  LearnList(keys);
+}
+
+uint64_t LargeKeys::ExpectedBytes(const PullRequest& request) const {
+  if (knows_none()) return 0;
+  std::vector<Key> keys;
+  keys.reserve(request.entries.size());
+  for (const PullEntry& entry : request.entries) {
+    keys.push_back({FingerprintOfKey(request.name_space, entry.key)});
+  }
+  return ExpectedOf(keys);
+}
+
+bool LargeKeys::BringsBackLittle(const PushRequest& request) const {
+  uint64_t total = 0;
+  for (const PushEntry& entry : request.entries) {
+    if (entry.skip) return false;
+    total += entry.tensor.size_bytes();
+  }
+  return !policy_.Streams(kMaxWidening * total, request.entries.size());
+}
+
+uint64_t LargeKeys::ExpectedBytes(const PushRequest& request) const {
+  if (knows_none() || BringsBackLittle(request)) return 0;
+  std::vector<Key> keys;
+  keys.reserve(request.entries.size());
+  for (const PushEntry& entry : request.entries) {
+    keys.push_back({FingerprintOfKey(request.name_space, entry.key)});
+  }
+  return ExpectedOf(keys);
+}
+
+void LargeKeys::LearnList(const std::vector<Key>& keys) {
+  const uint64_t list = FingerprintOfList(keys);
+  uint64_t total = 0;
+  MutexLock lock(&mutex_);
+  for (const Key& key : keys) {
+    total += key.bytes;
+    Set(key.fingerprint, key.bytes, 1);
+  }
+  if (keys.size() > 1) Set(list, total, keys.size());
+  num_known_.store(known_.size(), std::memory_order_relaxed);
+}
+
+void LargeKeys::Set(uint64_t fingerprint, uint64_t bytes, uint64_t num_keys) {
+  if (!policy_.Streams(bytes, num_keys)) {
+    known_.erase(fingerprint);
+    return;
+  }
+  known_[fingerprint] = bytes;
+  if (known_.size() > max_known_) known_.erase(known_.begin());
+}
+
+uint64_t LargeKeys::BytesOf(uint64_t fingerprint) const {
+  const auto found = known_.find(fingerprint);
+  return found == known_.end() ? 0 : found->second;
+}
+
+uint64_t LargeKeys::ExpectedOf(const std::vector<Key>& keys) const {
+  const uint64_t list = FingerprintOfList(keys);
+  MutexLock lock(&mutex_);
+  if (const uint64_t bytes = BytesOf(list); bytes > 0) return bytes;
+  uint64_t bytes = 0;
+  for (const Key& key : keys) bytes += BytesOf(key.fingerprint);
+  return bytes;
+}
+
+}  // namespace tensorkv

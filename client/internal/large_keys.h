@@ -1,0 +1,85 @@
+// What a client remembers of the sizes behind keys.
+
+#ifndef TENSORKV_CLIENT_INTERNAL_LARGE_KEYS_H_
+#define TENSORKV_CLIENT_INTERNAL_LARGE_KEYS_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "base/mutex.h"
+#include "client/internal/stream_policy.h"
+#include "contract/requests.h"
+
+namespace tensorkv {
+
+// Guesses how much a pull will bring, from what went over the connection
+// before, so that a large reply can be asked for as a stream at once. A wrong
+// guess costs time, never correctness.
+//
+// Remembers keys with large values, and lists of keys whose values are large
+// only together, by 64-bit fingerprints: a bounded few bytes each. Thread-safe.
+class LargeKeys {
+ public:
+  // Keeps keys and lists that go as streams, and at most `max_known` of them;
+  // beyond that an arbitrary one makes room.
+  LargeKeys(const StreamPolicy& policy, size_t max_known)
+      : policy_(policy), max_known_(max_known) {}
+
+  // Takes in the sizes of what was stored, pushed or pulled. Nothing is
+  // learnt from a reply that does not have a value for each entry.
+  void Learn(const InitRequest& request);
+  void Learn(const PushRequest& request);
+  void Learn(const PullRequest& request, const PullReply& reply);
+
+  // How many bytes the values of these keys are known to have; those that are
+  // not known count nothing.
+  uint64_t ExpectedBytes(const PullRequest& request) const;
+  // The same for the values that a PushPull brings back; 0 if these go as one
+  // message in any case.
+  uint64_t ExpectedBytes(const PushRequest& request) const;
+
+ private:
+  struct Key {
+    uint64_t fingerprint = 0;
+    uint64_t bytes = 0;
+  };
+
+  // Sets the sizes of these keys and of the list that they are.
+  void LearnList(const std::vector<Key>& keys);
+  // Of a key, or a list of several.
+  void Set(uint64_t fingerprint, uint64_t bytes, uint64_t num_keys)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  uint64_t BytesOf(uint64_t fingerprint) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  uint64_t ExpectedOf(const std::vector<Key>& keys) const;
+  bool knows_none() const {
+    return num_known_.load(std::memory_order_relaxed) == 0;
+  }
+  // Whether these tensors would change what is known.
+  template <typename Entries>
+  bool AreNews(const Entries& entries) const;
+  // Whether one of these tensors, or all together, go as a stream.
+  template <typename Entries>
+  bool AreLarge(const Entries& entries) const;
+  // Whether the values that a PushPull brings back do not go as a stream,
+  // whatever the keys' dtypes. Known without a look at the keys, which costs
+  // a list of many small tensors as much as encoding it.
+  bool BringsBackLittle(const PushRequest& request) const;
+
+  const StreamPolicy policy_;
+  const size_t max_known_;
+  // The size of known_: a client of small tensors only never locks.
+  std::atomic<size_t> num_known_ = 0;
+
+  mutable Mutex mutex_;
+  // Bytes by fingerprint.
+  absl::flat_hash_map<uint64_t, uint64_t> known_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CLIENT_INTERNAL_LARGE_KEYS_H_

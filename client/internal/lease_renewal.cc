@@ -1,0 +1,82 @@
+#include "client/internal/lease_renewal.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "client/internal/steady_now.h"
+
+namespace tensorkv {
+namespace {
+
+// However long the lease is, nobody waits longer for one call about it.
+constexpr absl::Duration kLongestCall = absl::Seconds(5);
+
+uint64_t EpochOf(const Client& client) {
+  return client.worker().value_or(Worker()).epoch;
+}
+
+// Whether the server has said that the worker is no member. All else, such as a
+// timeout, leaves the lease to the next renewal.
+bool EndsMembership(const absl::Status& status) {
+  return absl::IsFailedPrecondition(status) || absl::IsNotFound(status);
+}
+
+}  // namespace
+
+RenewalSchedule::RenewalSchedule(absl::Duration lease)
+    : call_timeout(std::min(lease / 6, kLongestCall)),
+      after_success(lease / 3),
+      after_failure(call_timeout) {}
+
+LeaseRenewal::LeaseRenewal(Client& client, absl::Duration lease)
+    : client_(client), schedule_(lease), thread_([this] { Run(); }) {}
+
+LeaseRenewal::~LeaseRenewal() {
+  {
+    MutexLock lock(&mutex_);
+    ends_ = true;
+    ending_.SignalAll();
+  }
+  thread_.join();
+}
+
+absl::Status LeaseRenewal::membership() const {
+  MutexLock lock(&mutex_);
+  return membership_;
+}
+
+void LeaseRenewal::SetMember() {
+  MutexLock lock(&mutex_);
+  membership_ = absl::OkStatus();
+}
+
+void LeaseRenewal::Run() {
+  absl::Duration next = SteadyNow() + schedule_.after_success;
+  while (!EndsWithin(next - SteadyNow())) {
+    const absl::Duration begin = SteadyNow();
+    next =
+        begin + (Renew() ? schedule_.after_success : schedule_.after_failure);
+  }
+}
+
+bool LeaseRenewal::EndsWithin(absl::Duration pause) {
+  const absl::Duration end = SteadyNow() + pause;
+  MutexLock lock(&mutex_);
+  while (!ends_ && SteadyNow() < end) {
+    ending_.WaitWithTimeout(&mutex_, end - SteadyNow());
+  }
+  return ends_;
+}
+
+bool LeaseRenewal::Renew() {
+  const uint64_t epoch = EpochOf(client_);
+  const absl::Status status =
+      client_.KeepAlive(schedule_.call_timeout).status();
+  MutexLock lock(&mutex_);
+  // What was said of a former epoch does not count.
+  const bool counts = EpochOf(client_) == epoch;
+  if (counts && (status.ok() || EndsMembership(status))) membership_ = status;
+  return status.ok();
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,62 @@
+// Keeps a worker's lease alive.
+
+#ifndef TENSORKV_CLIENT_INTERNAL_LEASE_RENEWAL_H_
+#define TENSORKV_CLIENT_INTERNAL_LEASE_RENEWAL_H_
+
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "base/mutex.h"
+#include "client/client.h"
+
+namespace tensorkv {
+
+// When to renew a lease, counted from the start of the renewal before.
+struct RenewalSchedule {
+  explicit RenewalSchedule(absl::Duration lease);
+
+  absl::Duration call_timeout;
+  // A third of the lease after one that succeeded.
+  absl::Duration after_success;
+  // At once after one that has taken all its time, so that within a lease a
+  // renewal is tried four times before the worker counts as lost.
+  absl::Duration after_failure;
+};
+
+// Renews the lease of whatever worker a client is, from a thread of its own,
+// for as long as this lives. Thread-safe.
+class LeaseRenewal {
+ public:
+  // `client`, a worker, outlives it.
+  LeaseRenewal(Client& client, absl::Duration lease);
+  // Ends within the timeout of a call.
+  ~LeaseRenewal();
+
+  // What the server has said to the latest renewal that it answered: OK, or why
+  // the worker is a member no more. A renewal without an answer says nothing.
+  absl::Status membership() const;
+
+  // The client has joined again.
+  void SetMember();
+
+ private:
+  void Run();
+  // Whether the lease was renewed.
+  bool Renew();
+  bool EndsWithin(absl::Duration pause);
+
+  Client& client_;
+  const RenewalSchedule schedule_;
+
+  mutable Mutex mutex_;
+  CondVar ending_;
+  bool ends_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status membership_ ABSL_GUARDED_BY(mutex_);
+  std::thread thread_;  // last: starts when everything else is there
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CLIENT_INTERNAL_LEASE_RENEWAL_H_

@@ -1,0 +1,121 @@
+#include "client/internal/open_contributions.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace tensorkv {
+namespace {
+
+// No namespace has more rounds of a key open at once.
+constexpr Step kMaxOpenRounds = 64;
+
+}  // namespace
+
+OpenContributions::Contribution OpenContributions::Add(
+    Step step, std::vector<PushEntry> entries) {
+  auto shared =
+      std::make_shared<const std::vector<PushEntry>>(std::move(entries));
+  MutexLock lock(&mutex_);
+  kept_[{step, ++last_number_}] = {.entries = shared};
+  return {.step = step, .number = last_number_, .entries = std::move(shared)};
+}
+
+void OpenContributions::SetHeld(const Contribution& contribution) {
+  MutexLock lock(&mutex_);
+  const auto found = kept_.find({contribution.step, contribution.number});
+  if (found != kept_.end()) found->second.held_since = ++last_held_;
+  highest_step_ = std::max(highest_step_, contribution.step);
+  if (contribution.step > kMaxOpenRounds) {
+    RemoveUpTo(contribution.step - kMaxOpenRounds, *contribution.entries);
+  }
+}
+
+void OpenContributions::Remove(const Contribution& contribution) {
+  MutexLock lock(&mutex_);
+  kept_.erase({contribution.step, contribution.number});
+}
+
+void OpenContributions::RemoveKey(const Contribution& contribution,
+                                  absl::string_view key) {
+  MutexLock lock(&mutex_);
+  highest_step_ = std::max(highest_step_, contribution.step);
+  const auto found = kept_.find({contribution.step, contribution.number});
+  if (found != kept_.end()) RemoveKeys(found, {key});
+}
+
+void OpenContributions::RemoveUpTo(const Contribution& contribution) {
+  MutexLock lock(&mutex_);
+  highest_step_ = std::max(highest_step_, contribution.step);
+  kept_.erase({contribution.step, contribution.number});
+  RemoveUpTo(contribution.step, *contribution.entries);
+}
+
+void OpenContributions::RemoveUpTo(Step step,
+                                   const std::vector<PushEntry>& entries) {
+  if (kept_.empty() || kept_.begin()->first.first > step) return;
+  Keys keys;
+  for (const PushEntry& entry : entries) keys.insert(entry.key);
+  for (auto kept = kept_.begin();
+       kept != kept_.end() && kept->first.first <= step;) {
+    kept = RemoveKeys(kept, keys);
+  }
+}
+
+uint64_t OpenContributions::HeldNow() const {
+  MutexLock lock(&mutex_);
+  return last_held_;
+}
+
+void OpenContributions::RemoveHeld(const std::vector<std::string>& keys,
+                                   uint64_t held) {
+  MutexLock lock(&mutex_);
+  if (kept_.empty()) return;
+  const Keys read(keys.begin(), keys.end());
+  for (auto kept = kept_.begin(); kept != kept_.end();) {
+    const uint64_t since = kept->second.held_since;
+    kept =
+        since != 0 && since <= held ? RemoveKeys(kept, read) : std::next(kept);
+  }
+}
+
+OpenContributions::KeptByStep::iterator OpenContributions::RemoveKeys(
+    KeptByStep::iterator kept, const Keys& keys) {
+  std::vector<PushEntry> others;
+  for (const PushEntry& entry : *kept->second.entries) {
+    if (!keys.contains(entry.key)) others.push_back(entry);
+  }
+  if (others.empty()) return kept_.erase(kept);
+  kept->second.entries =
+      std::make_shared<const std::vector<PushEntry>>(std::move(others));
+  return std::next(kept);
+}
+
+std::vector<OpenContributions::Contribution> OpenContributions::InOrder()
+    const {
+  MutexLock lock(&mutex_);
+  std::vector<Contribution> contributions;
+  for (const auto& [id, kept] : kept_) {
+    contributions.push_back({id.first, id.second, kept.entries});
+  }
+  return contributions;
+}
+
+bool OpenContributions::Has(Step step, absl::string_view key) const {
+  MutexLock lock(&mutex_);
+  for (auto kept = kept_.lower_bound({step, 0});
+       kept != kept_.end() && kept->first.first == step; ++kept) {
+    const std::vector<PushEntry>& entries = *kept->second.entries;
+    if (std::any_of(entries.begin(), entries.end(),
+                    [key](const PushEntry& e) { return e.key == key; })) {
+      return true;
+    }
+  }
+  return false;
+}
+
+Step OpenContributions::NextStep() const {
+  MutexLock lock(&mutex_);
+  return kept_.empty() ? highest_step_ + 1 : kept_.begin()->first.first;
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,94 @@
+// The contributions that a worker may have to push again.
+
+#ifndef TENSORKV_CLIENT_INTERNAL_OPEN_CONTRIBUTIONS_H_
+#define TENSORKV_CLIENT_INTERNAL_OPEN_CONTRIBUTIONS_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/string_view.h"
+#include "base/mutex.h"
+#include "contract/requests.h"
+
+namespace tensorkv {
+
+// Keeps what was pushed until its rounds are known to have closed, in the order
+// of steps. Tensors are shared, not copied. Thread-safe.
+//
+// A round is known to have closed when a pull of its key succeeds that began
+// after the contribution was held by the server, since a worker's pull waits
+// for what it has contributed to; and when the server takes a contribution to a
+// step so much later that the round cannot be open any more.
+class OpenContributions {
+ public:
+  using Entries = std::shared_ptr<const std::vector<PushEntry>>;
+  // What one call has pushed.
+  struct Contribution {
+    Step step = 0;
+    // Tells the calls of a step apart, in their order.
+    uint64_t number = 0;
+    Entries entries;
+  };
+
+  // Keeps `entries` from before they are pushed.
+  Contribution Add(Step step, std::vector<PushEntry> entries);
+
+  // The server holds them.
+  void SetHeld(const Contribution& contribution);
+
+  // They were refused: it is as if they had not been made.
+  void Remove(const Contribution& contribution);
+
+  // The round of that key is closed, or gone.
+  void RemoveKey(const Contribution& contribution, absl::string_view key);
+
+  // Their rounds have closed, and so have those of the earlier steps of their
+  // keys.
+  void RemoveUpTo(const Contribution& contribution);
+
+  // What the server holds at present, for RemoveHeld.
+  uint64_t HeldNow() const;
+  // The keys were read by a pull that began when HeldNow was `held`.
+  void RemoveHeld(const std::vector<std::string>& keys, uint64_t held);
+
+  // All, in the order in which they have to be pushed.
+  std::vector<Contribution> InOrder() const;
+
+  // Whether something of that step for that key is here.
+  bool Has(Step step, absl::string_view key) const;
+
+  // The lowest step of all, or the one after the highest that was held or
+  // closed; 1 at first.
+  Step NextStep() const;
+
+ private:
+  using Keys = absl::flat_hash_set<absl::string_view>;
+  struct Kept {
+    Entries entries;
+    uint64_t held_since = 0;  // 0: not held
+  };
+  using KeptByStep = std::map<std::pair<Step, uint64_t>, Kept>;
+
+  // Removes the entries of these keys.
+  KeptByStep::iterator RemoveKeys(KeptByStep::iterator kept, const Keys& keys)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void RemoveUpTo(Step step, const std::vector<PushEntry>& entries)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  mutable Mutex mutex_;
+  KeptByStep kept_ ABSL_GUARDED_BY(mutex_);
+  uint64_t last_number_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t last_held_ ABSL_GUARDED_BY(mutex_) = 0;
+  Step highest_step_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CLIENT_INTERNAL_OPEN_CONTRIBUTIONS_H_

@@ -1,0 +1,36 @@
+#include "client/internal/part_sender.h"
+
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "contract/grpc_bytes.h"
+#include "contract/stream_codec.h"
+
+namespace tensorkv {
+namespace {
+
+absl::Status EndedEarly(uint64_t bytes_left) {
+  return absl::InternalError(absl::StrCat("the server ended the stream while ",
+                                          bytes_left,
+                                          " bytes were still to be sent"));
+}
+
+}  // namespace
+
+absl::Status SendParts(StripeStream& stream, const grpc::ByteBuffer& manifest,
+                       PartCursor cursor, uint64_t part_bytes,
+                       absl::FunctionRef<const Tensor&(uint32_t)> tensor_of) {
+  if (!stream.Write(manifest, cursor.is_complete())) {
+    return EndedEarly(cursor.bytes_left());
+  }
+  while (const std::optional<PartRange> part = cursor.Next(part_bytes)) {
+    const grpc::ByteBuffer message =
+        ToByteBuffer(EncodePart(*part, tensor_of(part->entry)));
+    if (!stream.Write(message, cursor.is_complete())) {
+      return EndedEarly(cursor.bytes_left() + part->size_bytes);
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,27 @@
+// Sends tensors as the parts of a stream.
+
+#ifndef TENSORKV_CLIENT_INTERNAL_PART_SENDER_H_
+#define TENSORKV_CLIENT_INTERNAL_PART_SENDER_H_
+
+#include <cstdint>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "client/internal/stripe_stream.h"
+#include "contract/stripe_range.h"
+#include "grpcpp/support/byte_buffer.h"
+#include "tensor/tensor.h"
+
+namespace tensorkv {
+
+// Writes `manifest`, then the parts that `cursor` gives, each of at most
+// `part_bytes`; the last message says that it is. Elements are referenced, not
+// copied. Returns when all have been handed over, not when they have arrived.
+// Errors: Internal if the stream ended before.
+absl::Status SendParts(StripeStream& stream, const grpc::ByteBuffer& manifest,
+                       PartCursor cursor, uint64_t part_bytes,
+                       absl::FunctionRef<const Tensor&(uint32_t)> tensor_of);
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CLIENT_INTERNAL_PART_SENDER_H_

@@ -1,0 +1,25 @@
+// Pulled values from the bytes of one message.
+
+#ifndef TENSORKV_CLIENT_INTERNAL_PULL_REPLY_DECODER_H_
+#define TENSORKV_CLIENT_INTERNAL_PULL_REPLY_DECODER_H_
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "contract/requests.h"
+#include "grpcpp/support/byte_buffer.h"
+#include "tensor/buffer_pool.h"
+
+namespace tensorkv {
+
+// Reads a PullResponse or PushPullResponse, which it empties. The elements are
+// copied once, into aligned memory from `pool`; of a message in an unusual
+// form, into that which the generated code makes. Thread-safe.
+// Errors: Internal (malformed) · ResourceExhausted (no memory).
+absl::StatusOr<PullReply> DecodePullReply(grpc::ByteBuffer* bytes,
+                                          uint32_t max_entries,
+                                          BufferPool& pool);
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CLIENT_INTERNAL_PULL_REPLY_DECODER_H_

@@ -1,0 +1,62 @@
+// The values of a reply that arrives as parts.
+
+#ifndef TENSORKV_CLIENT_INTERNAL_PULLED_VALUES_H_
+#define TENSORKV_CLIENT_INTERNAL_PULLED_VALUES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "base/mutex.h"
+#include "client/internal/stripe_stream.h"
+#include "contract/requests.h"
+#include "contract/stripe_range.h"
+#include "grpcpp/support/byte_buffer.h"
+#include "tensor/buffer_pool.h"
+
+namespace tensorkv {
+
+// Receives the stripes of a PullStream or PushPullStream into one set of
+// tensors. The manifest that comes first makes room for them; the others must
+// say the same. Thread-safe for different stripes.
+class PulledValues {
+ public:
+  // Of a call with that many entries. The tensors have memory from `buffers`,
+  // which outlives this object.
+  PulledValues(size_t num_entries, BufferPool& buffers)
+      : num_entries_(num_entries), buffers_(buffers) {}
+
+  // Reads all messages of one stripe's stream.
+  // Errors: Internal (malformed, or too few) · ResourceExhausted (memory).
+  absl::Status Receive(StripeStream& stream, const Stripe& stripe);
+
+  // The values. REQUIRES: every stripe has been received.
+  PullReply Release();
+
+ private:
+  absl::Status ReceiveManifest(StripeStream& stream);
+  absl::Status TakeManifest(PullReply manifest);
+  absl::Status Allocate(PullReply manifest)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CheckAgreement(const PullReply& manifest) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status ReceivePart(grpc::ByteBuffer* message, PartCursor& cursor);
+  // The way for parts in an unusual form.
+  absl::Status ParsePart(grpc::ByteBuffer* message, PartCursor& cursor);
+
+  const size_t num_entries_;
+  BufferPool& buffers_;
+
+  Mutex mutex_;
+  bool has_manifest_ ABSL_GUARDED_BY(mutex_) = false;
+  PullReply reply_ ABSL_GUARDED_BY(mutex_);
+  // By entry. Set with the first manifest, read by stripes that have seen it.
+  std::vector<uint64_t> sizes_;
+  std::vector<char*> destinations_;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CLIENT_INTERNAL_PULLED_VALUES_H_

@@ -1,0 +1,45 @@
+#include "client/internal/stream_policy.h"
+
+#include <algorithm>
+
+namespace tensorkv {
+namespace {
+
+// A part of its own costs about as much as sending so many bytes more: a list
+// of tensors that are smaller on average is faster as one message.
+constexpr uint64_t kMinMeanPartBytes = 64 << 10;
+
+// What an entry takes in a message beside its key and its elements, at most:
+// a shape of rank 8, numbers, tags and lengths. The request itself has less.
+constexpr uint64_t kMaxEntryOverheadBytes = 192;
+
+}  // namespace
+
+bool StreamPolicy::Streams(uint64_t payload_bytes, uint64_t num_tensors) const {
+  if (payload_bytes > max_message_bytes_) return true;
+  const uint64_t least_mean = std::min(kMinMeanPartBytes, threshold_bytes_);
+  return payload_bytes >= threshold_bytes_ &&
+         payload_bytes >= num_tensors * least_mean;
+}
+
+template <typename Request>
+bool StreamPolicy::StreamsWhole(const Request& request) const {
+  uint64_t payload_bytes = 0;
+  uint64_t metadata_bytes = request.name_space.size() + kMaxEntryOverheadBytes;
+  for (const auto& entry : request.entries) {
+    payload_bytes += entry.tensor.size_bytes();
+    metadata_bytes += entry.key.size() + kMaxEntryOverheadBytes;
+  }
+  return payload_bytes + metadata_bytes > max_message_bytes_ ||
+         Streams(payload_bytes, request.entries.size());
+}
+
+bool StreamPolicy::Streams(const InitRequest& request) const {
+  return StreamsWhole(request);
+}
+
+bool StreamPolicy::Streams(const PushRequest& request) const {
+  return StreamsWhole(request);
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,29 @@
+// Memory for the tensors of a reply.
+
+#ifndef TENSORKV_CLIENT_INTERNAL_TENSOR_MEMORY_H_
+#define TENSORKV_CLIENT_INTERNAL_TENSOR_MEMORY_H_
+
+#include <cstddef>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "contract/requests.h"
+#include "tensor/buffer_pool.h"
+
+namespace tensorkv {
+
+// Tensors up to this size share buffers, since an allocation of its own would
+// cost each more than its bytes.
+inline constexpr size_t kMaxSharingTensorBytes = 4096;
+// So much memory does a small tensor keep at most, when all others are gone.
+inline constexpr size_t kSharedBufferBytes = 64 << 10;
+
+// Gives the tensors of `values`, which have none, uninitialised memory from
+// `pool`: 64-byte aligned, of their own or, for small ones, within a shared
+// buffer.
+// Errors: ResourceExhausted.
+absl::Status AllocateTensors(std::vector<Value>& values, BufferPool& pool);
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CLIENT_INTERNAL_TENSOR_MEMORY_H_

@@ -1,0 +1,25 @@
+// How calls and replies name the incarnation of a server.
+
+#ifndef TENSORKV_CONTRACT_INCARNATION_METADATA_H_
+#define TENSORKV_CONTRACT_INCARNATION_METADATA_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace tensorkv {
+
+// The key in gRPC's metadata; service.proto says what it means.
+inline constexpr char kIncarnationMetadata[] = "tensorkv-incarnation";
+
+// 16 hexadecimal digits.
+std::string FormatIncarnation(uint64_t incarnation);
+
+// Nothing for anything but 16 hexadecimal digits.
+std::optional<uint64_t> ParseIncarnation(absl::string_view text);
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CONTRACT_INCARNATION_METADATA_H_

@@ -1,0 +1,47 @@
+// Encodes messages with tensors without copying large payloads: metadata goes
+// into one buffer with the small payloads (wire_writer.h says what is small),
+// larger ones stay where they are and are referenced. Also those without
+// tensors that have an entry per key, without an allocation for each.
+//
+// Byte for byte what ToProto and the generated serializer give. The messages
+// may be larger than a transport takes (2 GiB for the generated code, 4 GiB
+// for gRPC): check size_bytes() before sending one.
+//
+// REQUIRES of every function: tensors with elements have host memory.
+// Pure functions, thread-safe.
+
+#ifndef TENSORKV_CONTRACT_MESSAGE_WRITER_H_
+#define TENSORKV_CONTRACT_MESSAGE_WRITER_H_
+
+#include <cstdint>
+
+#include "contract/encoded_message.h"
+#include "contract/requests.h"
+
+namespace tensorkv {
+
+EncodedMessage EncodeInit(const InitRequest& request);
+EncodedMessage EncodePush(const PushRequest& request);
+// A PushPullRequest. `max_reply_bytes` takes the place of the request's.
+EncodedMessage EncodePushPull(const PushRequest& request,
+                              uint64_t max_reply_bytes);
+inline EncodedMessage EncodePushPull(const PushRequest& request) {
+  return EncodePushPull(request, request.max_reply_bytes);
+}
+// A PushResponse.
+EncodedMessage EncodePushReply(const PushReply& reply);
+EncodedMessage EncodePull(const PullRequest& request, uint64_t max_reply_bytes);
+inline EncodedMessage EncodePull(const PullRequest& request) {
+  return EncodePull(request, request.max_reply_bytes);
+}
+
+// What a value takes in a reply besides its elements, at most: numbers and
+// lengths of 10 bytes each for the version and 8 dimensions, and tags.
+inline constexpr uint64_t kMaxValueOverheadBytes = 128;
+
+// A PullResponse or PushPullResponse, which have the same form.
+EncodedMessage EncodePullReply(const PullReply& reply);
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CONTRACT_MESSAGE_WRITER_H_

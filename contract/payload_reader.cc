@@ -1,0 +1,309 @@
+#include "contract/payload_reader.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <iterator>
+#include <limits>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "contract/wire_reader.h"
+#include "contract/wire_tags.h"
+#include "tensor/dtype.h"
+#include "tensor/shape.h"
+#include "tensor/tensor.h"
+
+namespace tensorkv {
+namespace {
+
+using ::google::protobuf::io::ZeroCopyInputStream;
+using wire::WireReader;
+
+// --- Parts of messages ------------------------------------------------------
+
+void Read(WireReader& in, CallId* call_id) {
+  if (in.Accept(wire::kClientId)) in.ReadBytes(&call_id->client_id);
+  if (in.Accept(wire::kSequence)) call_id->sequence = in.ReadNumber();
+}
+
+void Read(WireReader& in, Worker* worker) {
+  if (!in.Accept(wire::kRank)) return in.Fail();
+  worker->rank = in.ReadNumberUpTo(std::numeric_limits<uint32_t>::max());
+  if (in.Accept(wire::kEpoch)) worker->epoch = in.ReadNumber();
+}
+
+void Read(WireReader& in, OnExisting* on_existing) {
+  switch (in.ReadNumber()) {
+    case v1::ON_EXISTING_UNSPECIFIED:
+    case v1::ON_EXISTING_FAIL:
+      *on_existing = OnExisting::kFail;
+      break;
+    case v1::ON_EXISTING_KEEP:
+      *on_existing = OnExisting::kKeep;
+      break;
+    case v1::ON_EXISTING_REPLACE:
+      *on_existing = OnExisting::kReplace;
+      break;
+    default:
+      in.Fail();
+  }
+}
+
+absl::StatusOr<Shape> ReadShape(WireReader& in) {
+  std::array<int64_t, Shape::kMaxRank> dimensions;
+  size_t rank = 0;
+  if (in.Accept(wire::kTensorShape)) {
+    in.ReadMessage([&] {
+      for (; in.bytes_left() > 0 && rank < dimensions.size(); ++rank) {
+        dimensions[rank] = static_cast<int64_t>(in.ReadNumber());
+      }
+    });
+  }
+  return Shape::Create(absl::MakeConstSpan(dimensions).first(rank));
+}
+
+PayloadRange ReadPayloadRange(WireReader& in) {
+  const uint64_t size_bytes = in.ReadLength();
+  const PayloadRange range = {in.position(), size_bytes};
+  in.Skip(size_bytes);
+  return range;
+}
+
+void Read(WireReader& in, Tensor* tensor, PayloadRange* payload) {
+  constexpr uint64_t kMaxDType = std::size(kAllDTypes);
+  const uint64_t dtype =
+      in.Accept(wire::kTensorDType) ? in.ReadNumberUpTo(kMaxDType) : 0;
+  const absl::StatusOr<Shape> shape = ReadShape(in);
+  if (in.Accept(wire::kTensorData)) *payload = ReadPayloadRange(in);
+  if (!in.ok() || dtype == 0 || !shape.ok()) return in.Fail();
+  absl::StatusOr<Tensor> read =
+      Tensor::WithoutData(static_cast<DType>(dtype), *shape);
+  if (!read.ok()) return in.Fail();
+  *tensor = *std::move(read);
+  const uint64_t expected_bytes = tensor->size_bytes();
+  if (payload->size_bytes != expected_bytes) in.Fail();
+}
+
+// A CallId or Worker, if there is one.
+template <typename T>
+void ReadIfPresent(WireReader& in, wire::Tag tag, std::optional<T>* value) {
+  if (!in.Accept(tag)) return;
+  in.ReadMessage([&] { Read(in, &value->emplace()); });
+}
+
+// --- Entries ----------------------------------------------------------------
+
+void Read(WireReader& in, InitEntry* entry, PayloadRange* payload) {
+  if (in.Accept(wire::kInitEntryKey)) in.ReadText(&entry->key);
+  if (!in.Accept(wire::kInitEntryTensor)) return in.Fail();
+  in.ReadMessage([&] { Read(in, &entry->tensor, payload); });
+}
+
+void Read(WireReader& in, PushEntry* entry, PayloadRange* payload) {
+  if (in.Accept(wire::kPushEntryKey)) in.ReadText(&entry->key);
+  if (in.Accept(wire::kPushEntrySkip)) entry->skip = in.ReadNumberUpTo(1) == 1;
+  if (in.Accept(wire::kPushEntryTensor) == entry->skip) return in.Fail();
+  if (entry->skip) return;
+  in.ReadMessage([&] { Read(in, &entry->tensor, payload); });
+}
+
+void Read(WireReader& in, Value* value, PayloadRange* payload) {
+  if (in.Accept(wire::kValueVersion)) value->version = in.ReadNumber();
+  if (!in.Accept(wire::kValueTensor)) return in.Fail();
+  in.ReadMessage([&] { Read(in, &value->tensor, payload); });
+}
+
+// --- Messages ---------------------------------------------------------------
+
+// Reads the entries of one message and the places of their payloads.
+class EntryReader {
+ public:
+  EntryReader(uint32_t max_entries, std::vector<PayloadRange>* payloads)
+      : max_entries_(max_entries), payloads_(*payloads) {}
+
+  template <typename Entry>
+  void Read(WireReader& in, wire::Tag tag, std::vector<Entry>* entries) const {
+    const uint64_t begin = in.position();
+    while (in.Accept(tag)) {
+      if (entries->size() == max_entries_) return in.Fail();
+      Entry& entry = entries->emplace_back();
+      PayloadRange& payload = payloads_.emplace_back();
+      in.ReadMessage([&] { tensorkv::Read(in, &entry, &payload); });
+      if (entries->size() == 1) Reserve(in, begin, entries);
+    }
+  }
+
+ private:
+  // Room for as many entries as there are if the first one, which was just
+  // read from `begin` on, is like the others; but for no more bytes than the
+  // message has, whatever the others are.
+  template <typename Entry>
+  void Reserve(const WireReader& in, uint64_t begin,
+               std::vector<Entry>* entries) const {
+    const uint64_t entry_bytes =
+        std::max<uint64_t>(in.position() - begin, sizeof(Entry));
+    const uint64_t num_entries =
+        std::min<uint64_t>(max_entries_, 1 + in.bytes_left() / entry_bytes);
+    entries->reserve(num_entries);
+    payloads_.reserve(num_entries);
+  }
+
+  const uint32_t max_entries_;
+  std::vector<PayloadRange>& payloads_;
+};
+
+void Read(WireReader& in, const EntryReader& entries, InitRequest* request) {
+  if (in.Accept(wire::kInitNamespace)) in.ReadText(&request->name_space);
+  ReadIfPresent(in, wire::kInitCallId, &request->call_id);
+  if (in.Accept(wire::kInitNamespaceUid)) {
+    request->namespace_uid = in.ReadFixed64();
+  }
+  if (in.Accept(wire::kInitOnExisting)) Read(in, &request->on_existing);
+  entries.Read(in, wire::kInitEntries, &request->entries);
+}
+
+void Read(WireReader& in, const EntryReader& entries, PushRequest* request) {
+  if (in.Accept(wire::kPushNamespace)) in.ReadText(&request->name_space);
+  ReadIfPresent(in, wire::kPushCallId, &request->call_id);
+  if (in.Accept(wire::kPushNamespaceUid)) {
+    request->namespace_uid = in.ReadFixed64();
+  }
+  ReadIfPresent(in, wire::kPushWorker, &request->worker);
+  if (in.Accept(wire::kPushStep)) request->step = in.ReadNumber();
+  if (in.Accept(wire::kPushMaxReplyBytes)) {
+    request->max_reply_bytes = in.ReadNumber();
+  }
+  entries.Read(in, wire::kPushEntries, &request->entries);
+}
+
+void Read(WireReader& in, const EntryReader& entries, PullReply* reply) {
+  entries.Read(in, wire::kReplyValues, &reply->values);
+}
+
+// --- Messages without payloads ----------------------------------------------
+
+void Read(WireReader& in, PullEntry* entry) {
+  if (in.Accept(wire::kPullEntryKey)) in.ReadText(&entry->key);
+  if (in.Accept(wire::kPullEntryMinVersion)) {
+    entry->min_version = in.ReadNumber();
+  }
+}
+
+void Read(WireReader& in, PushResult* result) {
+  if (in.Accept(wire::kPushResultVersion)) result->version = in.ReadNumber();
+  if (in.Accept(wire::kPushResultStep)) result->step = in.ReadNumber();
+  if (in.Accept(wire::kPushResultRepeated)) {
+    result->repeated = in.ReadNumberUpTo(1) == 1;
+  }
+}
+
+template <typename Entry>
+void ReadEntries(WireReader& in, wire::Tag tag, uint32_t max_entries,
+                 std::vector<Entry>* entries) {
+  while (in.Accept(tag)) {
+    if (entries->size() == max_entries) return in.Fail();
+    Entry& entry = entries->emplace_back();
+    in.ReadMessage([&] { Read(in, &entry); });
+  }
+}
+
+// What `read_fields` reads of a message, if that is all of it.
+template <typename Result, typename ReadFields>
+std::optional<Result> ReadMetadata(ZeroCopyInputStream* stream,
+                                   uint64_t message_bytes,
+                                   ReadFields read_fields) {
+  if (message_bytes > wire::kMaxMessageBytes) return std::nullopt;
+  Result result;
+  WireReader in(stream, message_bytes);
+  read_fields(in, result);
+  if (!in.ok() || in.position() != message_bytes) return std::nullopt;
+  return result;
+}
+
+// Reads the whole of `in`.
+template <typename Decoded, typename ReadFields>
+std::optional<Decoded> ReadWhole(ZeroCopyInputStream* stream,
+                                 uint64_t message_bytes, uint32_t max_entries,
+                                 ReadFields read_fields) {
+  return ReadMetadata<Decoded>(
+      stream, message_bytes, [&](WireReader& in, Decoded& decoded) {
+        read_fields(in, EntryReader(max_entries, &decoded.payloads), decoded);
+      });
+}
+
+}  // namespace
+
+std::optional<DecodedInit> ReadInit(ZeroCopyInputStream* in,
+                                    uint64_t message_bytes,
+                                    uint32_t max_entries) {
+  return ReadWhole<DecodedInit>(
+      in, message_bytes, max_entries,
+      [](WireReader& in, const EntryReader& entries, DecodedInit& decoded) {
+        Read(in, entries, &decoded.request);
+      });
+}
+
+std::optional<DecodedPush> ReadPush(ZeroCopyInputStream* in,
+                                    uint64_t message_bytes,
+                                    uint32_t max_entries) {
+  return ReadWhole<DecodedPush>(
+      in, message_bytes, max_entries,
+      [](WireReader& in, const EntryReader& entries, DecodedPush& decoded) {
+        Read(in, entries, &decoded.request);
+      });
+}
+
+std::optional<DecodedPush> ReadPushPull(ZeroCopyInputStream* in,
+                                        uint64_t message_bytes,
+                                        uint32_t max_entries) {
+  return ReadWhole<DecodedPush>(
+      in, message_bytes, max_entries,
+      [](WireReader& in, const EntryReader& entries, DecodedPush& decoded) {
+        if (!in.Accept(wire::kPushPullPush)) return in.Fail();
+        in.ReadMessage([&] { Read(in, entries, &decoded.request); });
+      });
+}
+
+std::optional<DecodedPull> ReadPullReply(ZeroCopyInputStream* in,
+                                         uint64_t message_bytes,
+                                         uint32_t max_entries) {
+  return ReadWhole<DecodedPull>(
+      in, message_bytes, max_entries,
+      [](WireReader& in, const EntryReader& entries, DecodedPull& decoded) {
+        Read(in, entries, &decoded.reply);
+      });
+}
+
+std::optional<PullRequest> ReadPull(ZeroCopyInputStream* in,
+                                    uint64_t message_bytes,
+                                    uint32_t max_entries) {
+  return ReadMetadata<PullRequest>(
+      in, message_bytes, [max_entries](WireReader& in, PullRequest& request) {
+        if (in.Accept(wire::kPullNamespace)) in.ReadText(&request.name_space);
+        if (in.Accept(wire::kPullNamespaceUid)) {
+          request.namespace_uid = in.ReadFixed64();
+        }
+        ReadIfPresent(in, wire::kPullWorker, &request.worker);
+        if (in.Accept(wire::kPullWaitForKeys)) {
+          request.wait_for_keys = in.ReadNumberUpTo(1) == 1;
+        }
+        if (in.Accept(wire::kPullMaxReplyBytes)) {
+          request.max_reply_bytes = in.ReadNumber();
+        }
+        ReadEntries(in, wire::kPullEntries, max_entries, &request.entries);
+      });
+}
+
+std::optional<PushReply> ReadPushReply(ZeroCopyInputStream* in,
+                                       uint64_t message_bytes,
+                                       uint32_t max_results) {
+  return ReadMetadata<PushReply>(
+      in, message_bytes, [max_results](WireReader& in, PushReply& reply) {
+        ReadEntries(in, wire::kPushResults, max_results, &reply.results);
+      });
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,140 @@
+// Translates the contract's messages (proto/tensorkv/v1/) to the values of
+// requests.h and back. One file for server and client, so that both mean the
+// same by every field.
+//
+// FromProto checks what a message alone can show to be wrong: enums, dtype,
+// shape, payload length, fields this build does not implement. Names, keys,
+// hyperparameters and everything that depends on state are the store's to
+// check. Messages name the entry, counted from 0: `entry 3 ("fc1.w"): ...`.
+// ToProto fills an empty message.
+//
+// Errors of every FromProto: InvalidArgument (malformed) · Unimplemented (a
+// field, payload location or encoding that this build lacks).
+//
+// Pure functions, thread-safe.
+
+#ifndef TENSORKV_CONTRACT_PROTO_CODEC_H_
+#define TENSORKV_CONTRACT_PROTO_CODEC_H_
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "contract/requests.h"
+#include "tensorkv/v1/service.pb.h"
+
+namespace tensorkv {
+
+// Messages with payload are passed as rvalues: their tensors take the payloads
+// over, each its own, without a copy. So a tensor keeps nothing but its bytes
+// alive, however large the message around it was.
+absl::StatusOr<Tensor> FromProto(v1::Tensor&& proto);
+void ToProto(const Tensor& tensor, v1::Tensor* proto);
+
+absl::StatusOr<InitRequest> FromProto(v1::InitRequest&& proto);
+void ToProto(const InitRequest& request, v1::InitRequest* proto);
+InitReply FromProto(const v1::InitResponse& proto);
+void ToProto(const InitReply& reply, v1::InitResponse* proto);
+
+absl::StatusOr<PushRequest> FromProto(v1::PushRequest&& proto);
+void ToProto(const PushRequest& request, v1::PushRequest* proto);
+PushReply FromProto(const v1::PushResponse& proto);
+void ToProto(const PushReply& reply, v1::PushResponse* proto);
+
+absl::StatusOr<PullRequest> FromProto(const v1::PullRequest& proto);
+void ToProto(const PullRequest& request, v1::PullRequest* proto);
+absl::StatusOr<PullReply> FromProto(v1::PullResponse&& proto);
+void ToProto(const PullReply& reply, v1::PullResponse* proto);
+
+absl::StatusOr<PushRequest> FromProto(v1::PushPullRequest&& proto);
+void ToProto(const PushRequest& request, v1::PushPullRequest* proto);
+absl::StatusOr<PullReply> FromProto(v1::PushPullResponse&& proto);
+void ToProto(const PullReply& reply, v1::PushPullResponse* proto);
+
+// Of streams. Tensors that FromProto gives have no data; ToProto leaves the
+// data out, so tensors with data may be passed. Errors also: InvalidArgument
+// for a manifest with data, and for a stripe that is none.
+absl::StatusOr<InitManifest> FromProto(v1::InitManifest&& proto);
+void ToProto(const InitManifest& manifest, v1::InitManifest* proto);
+absl::StatusOr<PushManifest> FromProto(v1::PushManifest&& proto);
+void ToProto(const PushManifest& manifest, v1::PushManifest* proto);
+absl::StatusOr<PullStreamRequest> FromProto(const v1::PullStreamRequest& proto);
+void ToProto(const PullStreamRequest& request, v1::PullStreamRequest* proto);
+absl::StatusOr<PullReply> FromProto(v1::PullManifest&& proto);
+void ToProto(const PullReply& reply, v1::PullManifest* proto);
+
+absl::StatusOr<DeleteRequest> FromProto(const v1::DeleteRequest& proto);
+void ToProto(const DeleteRequest& request, v1::DeleteRequest* proto);
+DeleteReply FromProto(const v1::DeleteResponse& proto);
+void ToProto(const DeleteReply& reply, v1::DeleteResponse* proto);
+
+ListRequest FromProto(const v1::ListRequest& proto);
+void ToProto(const ListRequest& request, v1::ListRequest* proto);
+absl::StatusOr<ListReply> FromProto(const v1::ListResponse& proto);
+void ToProto(const ListReply& reply, v1::ListResponse* proto);
+
+StatRequest FromProto(const v1::StatRequest& proto);
+void ToProto(const StatRequest& request, v1::StatRequest* proto);
+absl::StatusOr<StatReply> FromProto(const v1::StatResponse& proto);
+void ToProto(const StatReply& reply, v1::StatResponse* proto);
+
+RuleSpec FromProto(const v1::Rule& proto);
+void ToProto(const RuleSpec& rule, v1::Rule* proto);
+
+absl::StatusOr<CreateNamespaceRequest> FromProto(
+    const v1::CreateNamespaceRequest& proto);
+void ToProto(const CreateNamespaceRequest& request,
+             v1::CreateNamespaceRequest* proto);
+
+CreateNamespaceReply FromProto(const v1::CreateNamespaceResponse& proto);
+void ToProto(const CreateNamespaceReply& reply,
+             v1::CreateNamespaceResponse* proto);
+
+ListNamespacesRequest FromProto(const v1::ListNamespacesRequest& proto);
+void ToProto(const ListNamespacesRequest& request,
+             v1::ListNamespacesRequest* proto);
+absl::StatusOr<ListNamespacesReply> FromProto(
+    const v1::ListNamespacesResponse& proto);
+void ToProto(const ListNamespacesReply& reply,
+             v1::ListNamespacesResponse* proto);
+
+absl::StatusOr<NamespaceStatus> FromProto(const v1::NamespaceStatus& proto);
+void ToProto(const NamespaceStatus& status, v1::NamespaceStatus* proto);
+
+SetRuleRequest FromProto(const v1::SetRuleRequest& proto);
+void ToProto(const SetRuleRequest& request, v1::SetRuleRequest* proto);
+
+UnsetRuleRequest FromProto(const v1::UnsetRuleRequest& proto);
+void ToProto(const UnsetRuleRequest& request, v1::UnsetRuleRequest* proto);
+
+SetHyperparametersRequest FromProto(const v1::SetHyperparametersRequest& proto);
+void ToProto(const SetHyperparametersRequest& request,
+             v1::SetHyperparametersRequest* proto);
+
+// Errors also: InvalidArgument for a duration that is none.
+absl::StatusOr<JoinRequest> FromProto(const v1::JoinRequest& proto);
+void ToProto(const JoinRequest& request, v1::JoinRequest* proto);
+absl::StatusOr<JoinReply> FromProto(const v1::JoinResponse& proto);
+void ToProto(const JoinReply& reply, v1::JoinResponse* proto);
+
+absl::StatusOr<KeepAliveRequest> FromProto(const v1::KeepAliveRequest& proto);
+void ToProto(const KeepAliveRequest& request, v1::KeepAliveRequest* proto);
+absl::StatusOr<KeepAliveReply> FromProto(const v1::KeepAliveResponse& proto);
+void ToProto(const KeepAliveReply& reply, v1::KeepAliveResponse* proto);
+
+absl::StatusOr<LeaveRequest> FromProto(const v1::LeaveRequest& proto);
+void ToProto(const LeaveRequest& request, v1::LeaveRequest* proto);
+
+absl::StatusOr<BarrierRequest> FromProto(const v1::BarrierRequest& proto);
+void ToProto(const BarrierRequest& request, v1::BarrierRequest* proto);
+
+absl::StatusOr<WorkerStatus> FromProto(const v1::WorkerStatus& proto);
+void ToProto(const WorkerStatus& status, v1::WorkerStatus* proto);
+
+ServerStatus FromProto(const v1::DescribeServerResponse& proto);
+void ToProto(const ServerStatus& status, v1::DescribeServerResponse* proto);
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CONTRACT_PROTO_CODEC_H_

@@ -1,0 +1,117 @@
+// Pieces of messages that the files of the codec share.
+
+#ifndef TENSORKV_CONTRACT_PROTO_CODEC_FIELDS_H_
+#define TENSORKV_CONTRACT_PROTO_CODEC_FIELDS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "contract/requests.h"
+#include "google/protobuf/duration.pb.h"
+#include "google/protobuf/repeated_field.h"
+#include "google/protobuf/repeated_ptr_field.h"
+#include "tensorkv/v1/service.pb.h"
+
+namespace tensorkv {
+
+// Errors: InvalidArgument for a rank above 8, a negative dimension, or a
+// product that overflows.
+absl::StatusOr<Shape> DecodeShape(
+    const google::protobuf::RepeatedField<int64_t>& proto);
+void EncodeShape(const Shape& shape,
+                 google::protobuf::RepeatedField<int64_t>* proto);
+
+// Errors: InvalidArgument for an unknown number.
+absl::StatusOr<OnExisting> DecodeOnExisting(v1::OnExisting proto);
+v1::OnExisting EncodeOnExisting(OnExisting on_existing);
+
+// How the tensors of a message are translated: with their elements, or
+// without, as manifests have them.
+using TensorDecoder = absl::StatusOr<Tensor> (*)(v1::Tensor& proto);
+using TensorEncoder = void (*)(const Tensor& tensor, v1::Tensor* proto);
+
+// Takes the payload over. Errors: those of FromProto.
+absl::StatusOr<Tensor> DecodeWithData(v1::Tensor& proto);
+void EncodeWithData(const Tensor& tensor, v1::Tensor* proto);
+// Errors: those of FromProto; InvalidArgument if there is data.
+absl::StatusOr<Tensor> DecodeWithoutData(v1::Tensor& proto);
+void EncodeWithoutData(const Tensor& tensor, v1::Tensor* proto);
+
+absl::StatusOr<InitRequest> DecodeInitRequest(v1::InitRequest& proto,
+                                              TensorDecoder decode);
+void EncodeInitRequest(const InitRequest& request, TensorEncoder encode,
+                       v1::InitRequest* proto);
+absl::StatusOr<PushRequest> DecodePushRequest(v1::PushRequest& proto,
+                                              TensorDecoder decode);
+void EncodePushRequest(const PushRequest& request, TensorEncoder encode,
+                       v1::PushRequest* proto);
+absl::StatusOr<PullReply> DecodeValues(
+    google::protobuf::RepeatedPtrField<v1::Value>& protos,
+    TensorDecoder decode);
+void EncodeValues(const PullReply& reply, TensorEncoder encode,
+                  google::protobuf::RepeatedPtrField<v1::Value>* protos);
+
+template <typename Proto>
+std::optional<CallId> DecodeCallId(const Proto& proto) {
+  if (!proto.has_call_id()) return std::nullopt;
+  return CallId{proto.call_id().client_id(), proto.call_id().sequence()};
+}
+
+template <typename Proto>
+void EncodeCallId(const std::optional<CallId>& call_id, Proto* proto) {
+  if (!call_id) return;
+  proto->mutable_call_id()->set_client_id(call_id->client_id);
+  proto->mutable_call_id()->set_sequence(call_id->sequence);
+}
+
+// Errors: InvalidArgument for a worker without a rank.
+absl::StatusOr<Worker> DecodeWorker(const v1::Worker& proto);
+void EncodeWorker(const Worker& worker, v1::Worker* proto);
+
+// Errors: InvalidArgument, naming `field`, for what protobuf calls no valid
+// duration: over 10,000 years, or seconds and nanoseconds that disagree.
+absl::StatusOr<absl::Duration> DecodeDuration(
+    absl::string_view field, const google::protobuf::Duration& proto);
+// Durations over 10,000 years become that; parts of nanoseconds are cut off.
+void EncodeDuration(absl::Duration duration, google::protobuf::Duration* proto);
+
+// `status` with `prefix` before its message.
+absl::Status Prefixed(absl::string_view prefix, const absl::Status& status);
+
+// `entry 3 ("fc1.w"): `, counted from 0; long keys are cut.
+std::string EntryPrefix(int index, absl::string_view key);
+
+// Decodes every message of a list; errors name the entry.
+template <
+    typename Protos, typename Decode,
+    typename Proto = decltype(std::declval<Protos&>()[0]),
+    typename Value = typename std::invoke_result_t<Decode, Proto>::value_type>
+absl::StatusOr<std::vector<Value>> DecodeAll(Protos& protos, Decode decode) {
+  std::vector<Value> values;
+  values.reserve(protos.size());
+  for (int i = 0; i < protos.size(); ++i) {
+    absl::StatusOr<Value> value = decode(protos[i]);
+    if (!value.ok()) {
+      std::string prefix = absl::StrCat("entry ", i, ": ");
+      if constexpr (requires { protos[i].key(); }) {
+        prefix = EntryPrefix(i, protos[i].key());
+      }
+      return Prefixed(prefix, value.status());
+    }
+    values.push_back(*std::move(value));
+  }
+  return values;
+}
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CONTRACT_PROTO_CODEC_FIELDS_H_

@@ -1,0 +1,133 @@
+#include "base/status_macros.h"
+#include "contract/proto_codec.h"
+#include "contract/proto_codec_fields.h"
+
+namespace tensorkv {
+namespace {
+
+// The worker that a message must have.
+template <typename Proto>
+absl::StatusOr<Worker> DecodeRequiredWorker(const Proto& proto) {
+  if (proto.has_worker()) return DecodeWorker(proto.worker());
+  return absl::InvalidArgumentError("worker: missing");
+}
+
+}  // namespace
+
+absl::StatusOr<JoinRequest> FromProto(const v1::JoinRequest& proto) {
+  JoinRequest request;
+  request.name_space = proto.namespace_();
+  request.worker_name = proto.worker_name();
+  request.call_id = DecodeCallId(proto);
+  request.namespace_uid = proto.namespace_uid();
+  ASSIGN_OR_RETURN(request.lease, DecodeDuration("lease", proto.lease()));
+  request.replaces_epoch = proto.replaces_epoch();
+  return request;
+}
+
+void ToProto(const JoinRequest& request, v1::JoinRequest* proto) {
+  proto->set_namespace_(request.name_space);
+  proto->set_worker_name(request.worker_name);
+  EncodeCallId(request.call_id, proto);
+  proto->set_namespace_uid(request.namespace_uid);
+  EncodeDuration(request.lease, proto->mutable_lease());
+  proto->set_replaces_epoch(request.replaces_epoch);
+}
+
+absl::StatusOr<JoinReply> FromProto(const v1::JoinResponse& proto) {
+  JoinReply reply;
+  ASSIGN_OR_RETURN(reply.worker, DecodeRequiredWorker(proto));
+  reply.num_workers = proto.num_workers();
+  ASSIGN_OR_RETURN(reply.lease, DecodeDuration("lease", proto.lease()));
+  reply.server_incarnation = proto.server_incarnation();
+  reply.next_step = proto.next_step();
+  return reply;
+}
+
+void ToProto(const JoinReply& reply, v1::JoinResponse* proto) {
+  EncodeWorker(reply.worker, proto->mutable_worker());
+  proto->set_num_workers(reply.num_workers);
+  EncodeDuration(reply.lease, proto->mutable_lease());
+  proto->set_server_incarnation(reply.server_incarnation);
+  proto->set_next_step(reply.next_step);
+}
+
+absl::StatusOr<KeepAliveRequest> FromProto(const v1::KeepAliveRequest& proto) {
+  KeepAliveRequest request;
+  request.name_space = proto.namespace_();
+  ASSIGN_OR_RETURN(request.worker, DecodeRequiredWorker(proto));
+  return request;
+}
+
+void ToProto(const KeepAliveRequest& request, v1::KeepAliveRequest* proto) {
+  proto->set_namespace_(request.name_space);
+  EncodeWorker(request.worker, proto->mutable_worker());
+}
+
+absl::StatusOr<KeepAliveReply> FromProto(const v1::KeepAliveResponse& proto) {
+  KeepAliveReply reply;
+  ASSIGN_OR_RETURN(reply.lease_remaining,
+                   DecodeDuration("lease_remaining", proto.lease_remaining()));
+  reply.num_workers = proto.num_workers();
+  reply.next_step = proto.next_step();
+  return reply;
+}
+
+void ToProto(const KeepAliveReply& reply, v1::KeepAliveResponse* proto) {
+  EncodeDuration(reply.lease_remaining, proto->mutable_lease_remaining());
+  proto->set_num_workers(reply.num_workers);
+  proto->set_next_step(reply.next_step);
+}
+
+absl::StatusOr<LeaveRequest> FromProto(const v1::LeaveRequest& proto) {
+  LeaveRequest request;
+  request.name_space = proto.namespace_();
+  request.call_id = DecodeCallId(proto);
+  ASSIGN_OR_RETURN(request.worker, DecodeRequiredWorker(proto));
+  return request;
+}
+
+void ToProto(const LeaveRequest& request, v1::LeaveRequest* proto) {
+  proto->set_namespace_(request.name_space);
+  EncodeWorker(request.worker, proto->mutable_worker());
+  EncodeCallId(request.call_id, proto);
+}
+
+absl::StatusOr<BarrierRequest> FromProto(const v1::BarrierRequest& proto) {
+  BarrierRequest request;
+  request.name_space = proto.namespace_();
+  request.call_id = DecodeCallId(proto);
+  request.namespace_uid = proto.namespace_uid();
+  ASSIGN_OR_RETURN(request.worker, DecodeRequiredWorker(proto));
+  request.barrier = proto.barrier();
+  return request;
+}
+
+void ToProto(const BarrierRequest& request, v1::BarrierRequest* proto) {
+  proto->set_namespace_(request.name_space);
+  EncodeWorker(request.worker, proto->mutable_worker());
+  proto->set_namespace_uid(request.namespace_uid);
+  proto->set_barrier(request.barrier);
+  EncodeCallId(request.call_id, proto);
+}
+
+absl::StatusOr<WorkerStatus> FromProto(const v1::WorkerStatus& proto) {
+  WorkerStatus status;
+  status.name = proto.name();
+  ASSIGN_OR_RETURN(status.worker, DecodeRequiredWorker(proto));
+  status.is_live = proto.is_live();
+  status.step = proto.step();
+  ASSIGN_OR_RETURN(status.lease_remaining,
+                   DecodeDuration("lease_remaining", proto.lease_remaining()));
+  return status;
+}
+
+void ToProto(const WorkerStatus& status, v1::WorkerStatus* proto) {
+  proto->set_name(status.name);
+  EncodeWorker(status.worker, proto->mutable_worker());
+  proto->set_is_live(status.is_live);
+  proto->set_step(status.step);
+  EncodeDuration(status.lease_remaining, proto->mutable_lease_remaining());
+}
+
+}  // namespace tensorkv

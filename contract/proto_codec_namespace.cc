@@ -1,0 +1,383 @@
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "contract/proto_codec.h"
+#include "contract/proto_codec_fields.h"
+
+namespace tensorkv {
+namespace {
+
+using HyperparametersProto = google::protobuf::Map<std::string, double>;
+
+Hyperparameters DecodeHyperparameters(const HyperparametersProto& proto) {
+  return {proto.begin(), proto.end()};
+}
+
+void EncodeHyperparameters(const Hyperparameters& hyperparameters,
+                           HyperparametersProto* proto) {
+  proto->insert(hyperparameters.begin(), hyperparameters.end());
+}
+
+absl::Status UnknownNumber(absl::string_view field, int number) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, ": unknown number ", number));
+}
+
+Mode DecodeMode(v1::Mode proto) {
+  switch (proto) {
+    case v1::MODE_UNSPECIFIED:
+    case v1::MODE_ASYNC:
+      return Mode::kAsync;
+    case v1::MODE_SYNC:
+      return Mode::kSync;
+    case v1::MODE_BOUNDED:
+      return Mode::kBounded;
+    default:
+      return Mode::kUnknown;
+  }
+}
+
+v1::Mode EncodeMode(Mode mode) {
+  switch (mode) {
+    case Mode::kAsync:
+      return v1::MODE_ASYNC;
+    case Mode::kSync:
+      return v1::MODE_SYNC;
+    case Mode::kBounded:
+      return v1::MODE_BOUNDED;
+    case Mode::kUnknown:
+      break;
+  }
+  return v1::MODE_UNSPECIFIED;
+}
+
+OnWorkerLoss DecodeOnWorkerLoss(v1::OnWorkerLoss proto) {
+  switch (proto) {
+    case v1::ON_WORKER_LOSS_UNSPECIFIED:
+    case v1::ON_WORKER_LOSS_FAIL:
+      return OnWorkerLoss::kFail;
+    case v1::ON_WORKER_LOSS_CONTINUE:
+      return OnWorkerLoss::kContinue;
+    default:
+      return OnWorkerLoss::kUnknown;
+  }
+}
+
+v1::OnWorkerLoss EncodeOnWorkerLoss(OnWorkerLoss on_worker_loss) {
+  switch (on_worker_loss) {
+    case OnWorkerLoss::kFail:
+      return v1::ON_WORKER_LOSS_FAIL;
+    case OnWorkerLoss::kContinue:
+      return v1::ON_WORKER_LOSS_CONTINUE;
+    case OnWorkerLoss::kUnknown:
+      break;
+  }
+  return v1::ON_WORKER_LOSS_UNSPECIFIED;
+}
+
+// Errors: InvalidArgument, with the number that is unknown here.
+absl::Status CheckIsKnown(const NamespaceConfig& config,
+                          const v1::NamespaceConfig& proto) {
+  if (config.mode == Mode::kUnknown) return UnknownNumber("mode", proto.mode());
+  if (config.on_worker_loss == OnWorkerLoss::kUnknown) {
+    return UnknownNumber("on_worker_loss", proto.on_worker_loss());
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<NamespaceConfig> DecodeConfig(const v1::NamespaceConfig& proto) {
+  NamespaceConfig config;
+  config.mode = DecodeMode(proto.mode());
+  config.num_workers = proto.num_workers();
+  config.max_workers = proto.max_workers();
+  if (proto.has_rule()) config.rule = FromProto(proto.rule());
+  config.budget_bytes = proto.budget_bytes();
+  config.staleness = proto.staleness();
+  config.on_worker_loss = DecodeOnWorkerLoss(proto.on_worker_loss());
+  config.rescale_partial_rounds = proto.rescale_partial_rounds();
+  config.quorum = proto.quorum();
+  ASSIGN_OR_RETURN(config.quorum_grace,
+                   DecodeDuration("quorum_grace", proto.quorum_grace()));
+  config.max_open_rounds = proto.max_open_rounds();
+  return config;
+}
+
+void EncodeConfig(const NamespaceConfig& config, v1::NamespaceConfig* proto) {
+  proto->set_mode(EncodeMode(config.mode));
+  proto->set_num_workers(config.num_workers);
+  proto->set_max_workers(config.max_workers);
+  ToProto(config.rule, proto->mutable_rule());
+  proto->set_budget_bytes(config.budget_bytes);
+  proto->set_staleness(config.staleness);
+  proto->set_on_worker_loss(EncodeOnWorkerLoss(config.on_worker_loss));
+  proto->set_rescale_partial_rounds(config.rescale_partial_rounds);
+  proto->set_quorum(config.quorum);
+  EncodeDuration(config.quorum_grace, proto->mutable_quorum_grace());
+  proto->set_max_open_rounds(config.max_open_rounds);
+}
+
+// WAIT_REASON_KEY and the others follow WaitReason, from 1. A newer server may
+// have others.
+bool HasKnownReason(const v1::WaitStatus& proto) {
+  return proto.reason() > v1::WAIT_REASON_UNSPECIFIED &&
+         proto.reason() <= static_cast<int>(kNumWaitReasons);
+}
+
+absl::StatusOr<WaitStatus> DecodeWait(const v1::WaitStatus& proto) {
+  WaitStatus status;
+  status.reason = static_cast<WaitReason>(static_cast<int>(proto.reason()) - 1);
+  status.calls_waiting = proto.calls_waiting();
+  status.calls_ended = proto.calls_ended();
+  ASSIGN_OR_RETURN(status.waited, DecodeDuration("waited", proto.waited()));
+  return status;
+}
+
+void EncodeWait(const WaitStatus& status, v1::WaitStatus* proto) {
+  proto->set_reason(
+      static_cast<v1::WaitReason>(static_cast<int>(status.reason) + 1));
+  proto->set_calls_waiting(status.calls_waiting);
+  proto->set_calls_ended(status.calls_ended);
+  EncodeDuration(status.waited, proto->mutable_waited());
+}
+
+MemoryUse DecodeMemoryUse(const v1::MemoryUse& proto) {
+  return {.values = proto.values(),
+          .state = proto.state(),
+          .contributions = proto.contributions(),
+          .metadata = proto.metadata()};
+}
+
+void EncodeMemoryUse(const MemoryUse& use, v1::MemoryUse* proto) {
+  proto->set_values(use.values);
+  proto->set_state(use.state);
+  proto->set_contributions(use.contributions);
+  proto->set_metadata(use.metadata);
+}
+
+}  // namespace
+
+RuleSpec FromProto(const v1::Rule& proto) {
+  return {.name = proto.name(),
+          .hyperparameters = DecodeHyperparameters(proto.hyperparameters()),
+          .keep_master = !proto.has_keep_master() || proto.keep_master()};
+}
+
+void ToProto(const RuleSpec& rule, v1::Rule* proto) {
+  proto->set_name(rule.name);
+  EncodeHyperparameters(rule.hyperparameters, proto->mutable_hyperparameters());
+  proto->set_keep_master(rule.keep_master);
+}
+
+absl::StatusOr<CreateNamespaceRequest> FromProto(
+    const v1::CreateNamespaceRequest& proto) {
+  CreateNamespaceRequest request;
+  request.name_space = proto.namespace_();
+  ASSIGN_OR_RETURN(request.config, DecodeConfig(proto.config()));
+  RETURN_IF_ERROR(CheckIsKnown(request.config, proto.config()));
+  ASSIGN_OR_RETURN(request.on_existing, DecodeOnExisting(proto.on_existing()));
+  request.call_id = DecodeCallId(proto);
+  return request;
+}
+
+void ToProto(const CreateNamespaceRequest& request,
+             v1::CreateNamespaceRequest* proto) {
+  proto->set_namespace_(request.name_space);
+  EncodeConfig(request.config, proto->mutable_config());
+  proto->set_on_existing(EncodeOnExisting(request.on_existing));
+  EncodeCallId(request.call_id, proto);
+}
+
+absl::StatusOr<NamespaceStatus> FromProto(const v1::NamespaceStatus& proto) {
+  NamespaceStatus status;
+  status.name = proto.name();
+  status.uid = proto.uid();
+  status.revision = proto.revision();
+  ASSIGN_OR_RETURN(status.config, DecodeConfig(proto.config()));
+  status.rules.reserve(proto.rules_size());
+  for (const v1::RuleBinding& binding : proto.rules()) {
+    status.rules.push_back({binding.key_pattern(), FromProto(binding.rule())});
+  }
+  status.num_keys = proto.num_keys();
+  status.memory = DecodeMemoryUse(proto.memory());
+  for (const v1::DeviceMemoryUse& each : proto.device_memory()) {
+    status.device_memory.push_back(
+        {each.device(), DecodeMemoryUse(each.memory())});
+  }
+  status.updates_applied = proto.updates_applied();
+  status.rounds_open = proto.rounds_open();
+  status.rounds_closed = proto.rounds_closed();
+  status.rounds_failed = proto.rounds_failed();
+  status.calls_waiting = proto.calls_waiting();
+  status.live_workers = proto.live_workers();
+  status.lease_expirations = proto.lease_expirations();
+  status.contributions_late = proto.contributions_late();
+  status.contributions_duplicate = proto.contributions_duplicate();
+  status.contributions_fenced = proto.contributions_fenced();
+  status.slowest_lag = proto.slowest_lag();
+  ASSIGN_OR_RETURN(status.workers,
+                   DecodeAll(proto.workers(), [](const v1::WorkerStatus& each) {
+                     return FromProto(each);
+                   }));
+  for (const v1::WaitStatus& wait : proto.waits()) {
+    if (!HasKnownReason(wait)) continue;
+    ASSIGN_OR_RETURN(status.waits.emplace_back(), DecodeWait(wait));
+  }
+  return status;
+}
+
+void ToProto(const NamespaceStatus& status, v1::NamespaceStatus* proto) {
+  proto->set_name(status.name);
+  proto->set_uid(status.uid);
+  proto->set_revision(status.revision);
+  EncodeConfig(status.config, proto->mutable_config());
+  for (const RuleBinding& binding : status.rules) {
+    v1::RuleBinding* out = proto->add_rules();
+    out->set_key_pattern(binding.key_pattern);
+    ToProto(binding.rule, out->mutable_rule());
+  }
+  proto->set_num_keys(status.num_keys);
+  EncodeMemoryUse(status.memory, proto->mutable_memory());
+  for (const DeviceMemoryUse& each : status.device_memory) {
+    v1::DeviceMemoryUse* const out = proto->add_device_memory();
+    out->set_device(each.device);
+    EncodeMemoryUse(each.memory, out->mutable_memory());
+  }
+  proto->set_updates_applied(status.updates_applied);
+  proto->set_rounds_open(status.rounds_open);
+  proto->set_rounds_closed(status.rounds_closed);
+  proto->set_rounds_failed(status.rounds_failed);
+  proto->set_calls_waiting(status.calls_waiting);
+  proto->set_live_workers(status.live_workers);
+  proto->set_lease_expirations(status.lease_expirations);
+  proto->set_contributions_late(status.contributions_late);
+  proto->set_contributions_duplicate(status.contributions_duplicate);
+  proto->set_contributions_fenced(status.contributions_fenced);
+  proto->set_slowest_lag(status.slowest_lag);
+  for (const WorkerStatus& worker : status.workers) {
+    ToProto(worker, proto->add_workers());
+  }
+  for (const WaitStatus& wait : status.waits) {
+    EncodeWait(wait, proto->add_waits());
+  }
+}
+
+ListNamespacesRequest FromProto(const v1::ListNamespacesRequest& proto) {
+  return {.page_size = proto.page_size(), .page_token = proto.page_token()};
+}
+
+void ToProto(const ListNamespacesRequest& request,
+             v1::ListNamespacesRequest* proto) {
+  proto->set_page_size(request.page_size);
+  proto->set_page_token(request.page_token);
+}
+
+absl::StatusOr<ListNamespacesReply> FromProto(
+    const v1::ListNamespacesResponse& proto) {
+  ListNamespacesReply reply;
+  ASSIGN_OR_RETURN(
+      reply.namespaces,
+      DecodeAll(proto.namespaces(), [](const v1::NamespaceStatus& each) {
+        return FromProto(each);
+      }));
+  reply.next_page_token = proto.next_page_token();
+  return reply;
+}
+
+void ToProto(const ListNamespacesReply& reply,
+             v1::ListNamespacesResponse* proto) {
+  for (const NamespaceStatus& status : reply.namespaces) {
+    ToProto(status, proto->add_namespaces());
+  }
+  proto->set_next_page_token(reply.next_page_token);
+}
+
+CreateNamespaceReply FromProto(const v1::CreateNamespaceResponse& proto) {
+  return {.uid = proto.uid()};
+}
+
+void ToProto(const CreateNamespaceReply& reply,
+             v1::CreateNamespaceResponse* proto) {
+  proto->set_uid(reply.uid);
+}
+
+SetRuleRequest FromProto(const v1::SetRuleRequest& proto) {
+  return {.name_space = proto.namespace_(),
+          .key_pattern = proto.key_pattern(),
+          .rule = FromProto(proto.rule()),
+          .call_id = DecodeCallId(proto)};
+}
+
+void ToProto(const SetRuleRequest& request, v1::SetRuleRequest* proto) {
+  proto->set_namespace_(request.name_space);
+  proto->set_key_pattern(request.key_pattern);
+  ToProto(request.rule, proto->mutable_rule());
+  EncodeCallId(request.call_id, proto);
+}
+
+UnsetRuleRequest FromProto(const v1::UnsetRuleRequest& proto) {
+  return {.name_space = proto.namespace_(),
+          .key_pattern = proto.key_pattern(),
+          .call_id = DecodeCallId(proto)};
+}
+
+void ToProto(const UnsetRuleRequest& request, v1::UnsetRuleRequest* proto) {
+  proto->set_namespace_(request.name_space);
+  EncodeCallId(request.call_id, proto);
+  proto->set_key_pattern(request.key_pattern);
+}
+
+SetHyperparametersRequest FromProto(
+    const v1::SetHyperparametersRequest& proto) {
+  return {.name_space = proto.namespace_(),
+          .key_pattern = proto.key_pattern(),
+          .hyperparameters = DecodeHyperparameters(proto.hyperparameters()),
+          .call_id = DecodeCallId(proto)};
+}
+
+void ToProto(const SetHyperparametersRequest& request,
+             v1::SetHyperparametersRequest* proto) {
+  proto->set_namespace_(request.name_space);
+  proto->set_key_pattern(request.key_pattern);
+  EncodeHyperparameters(request.hyperparameters,
+                        proto->mutable_hyperparameters());
+  EncodeCallId(request.call_id, proto);
+}
+
+ServerStatus FromProto(const v1::DescribeServerResponse& proto) {
+  std::vector<DeviceBudget> device_budgets;
+  for (const v1::DeviceBudget& budget : proto.device_budgets()) {
+    device_budgets.push_back(
+        {budget.device(), budget.budget_bytes(), budget.used_bytes()});
+  }
+  return {.version = proto.version(),
+          .incarnation = proto.incarnation(),
+          .start_unix_seconds = proto.start_time().seconds(),
+          .devices = {proto.devices().begin(), proto.devices().end()},
+          .budget_bytes = proto.budget_bytes(),
+          .used_bytes = proto.used_bytes(),
+          .max_message_bytes = proto.max_message_bytes(),
+          .max_entries = proto.max_entries(),
+          .device_budgets = std::move(device_budgets)};
+}
+
+void ToProto(const ServerStatus& status, v1::DescribeServerResponse* proto) {
+  proto->set_version(status.version);
+  proto->set_incarnation(status.incarnation);
+  proto->mutable_start_time()->set_seconds(status.start_unix_seconds);
+  proto->mutable_devices()->Add(status.devices.begin(), status.devices.end());
+  proto->set_budget_bytes(status.budget_bytes);
+  proto->set_used_bytes(status.used_bytes);
+  proto->set_max_message_bytes(status.max_message_bytes);
+  proto->set_max_entries(status.max_entries);
+  for (const DeviceBudget& budget : status.device_budgets) {
+    v1::DeviceBudget* const budget_proto = proto->add_device_budgets();
+    budget_proto->set_device(budget.device);
+    budget_proto->set_budget_bytes(budget.budget_bytes);
+    budget_proto->set_used_bytes(budget.used_bytes);
+  }
+}
+
+}  // namespace tensorkv

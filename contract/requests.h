@@ -1,0 +1,397 @@
+// The contract's requests and replies as C++ values, for server and client
+// alike. What they mean is written in proto/tensorkv/v1/; each struct here
+// mirrors the message of its name. Plain values: no thread safety, no checks.
+
+#ifndef TENSORKV_CONTRACT_REQUESTS_H_
+#define TENSORKV_CONTRACT_REQUESTS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "tensor/dtype.h"
+#include "tensor/rule_spec.h"
+#include "tensor/shape.h"
+#include "tensor/tensor.h"
+
+namespace tensorkv {
+
+// Requests have these in common: an empty `name_space` is "default"; a
+// `namespace_uid` of 0 takes whatever namespace has that name.
+
+// Per key, from 1. 0 stands for "any" or "none".
+using Version = uint64_t;
+// A worker's iteration, from 1. 0 stands for "not given".
+using Step = uint64_t;
+
+// What a newer server has besides is kUnknown in its answers, never in a
+// request.
+enum class OnExisting { kFail, kKeep, kReplace };
+enum class Mode { kAsync, kSync, kBounded, kUnknown };
+enum class OnWorkerLoss { kFail, kContinue, kUnknown };
+
+struct CallId {
+  std::string client_id;
+  uint64_t sequence = 0;
+};
+
+struct Worker {
+  uint32_t rank = 0;
+  uint64_t epoch = 0;
+};
+
+// --- Keys and values --------------------------------------------------------
+
+struct InitEntry {
+  std::string key;
+  Tensor tensor;
+};
+
+struct InitRequest {
+  std::string name_space;
+  std::optional<CallId> call_id;
+  OnExisting on_existing = OnExisting::kFail;
+  std::vector<InitEntry> entries;
+  uint64_t namespace_uid = 0;
+};
+
+struct InitReply {
+  std::vector<Version> versions;
+};
+
+struct PushEntry {
+  std::string key;
+  bool skip = false;
+  Tensor tensor;
+};
+
+struct PushRequest {
+  std::string name_space;
+  std::optional<CallId> call_id;
+  std::optional<Worker> worker;
+  Step step = 0;
+  std::vector<PushEntry> entries;
+  uint64_t namespace_uid = 0;
+  uint64_t max_reply_bytes = 0;
+};
+
+struct PushResult {
+  Version version = 0;
+  Step step = 0;
+  bool repeated = false;
+};
+
+struct PushReply {
+  std::vector<PushResult> results;
+};
+
+struct PullEntry {
+  std::string key;
+  Version min_version = 0;
+};
+
+struct PullRequest {
+  std::string name_space;
+  std::optional<Worker> worker;
+  bool wait_for_keys = false;
+  std::vector<PullEntry> entries;
+  uint64_t namespace_uid = 0;
+  uint64_t max_reply_bytes = 0;
+};
+
+struct Value {
+  Version version = 0;
+  Tensor tensor;
+};
+
+struct PullReply {
+  std::vector<Value> values;
+};
+
+// --- Streams ----------------------------------------------------------------
+
+// A count of 0 on the wire is 1 here.
+struct Stripe {
+  uint32_t index = 0;
+  uint32_t count = 1;
+  // Of the stripes of one attempt; 0 for a stream by itself.
+  uint64_t group = 0;
+
+  friend bool operator==(const Stripe&, const Stripe&) = default;
+};
+
+// The tensors of a manifest have no data. A PullManifest is a PullReply whose
+// tensors have none.
+struct InitManifest {
+  InitRequest request;
+  Stripe stripe;
+};
+
+struct PushManifest {
+  PushRequest request;
+  Stripe stripe;
+};
+
+struct PullStreamRequest {
+  PullRequest request;
+  Stripe stripe;
+  uint64_t max_part_bytes = 0;
+};
+
+// --- Keys -------------------------------------------------------------------
+
+struct DeleteRequest {
+  std::string name_space;
+  std::optional<CallId> call_id;
+  std::vector<std::string> keys;
+  bool allow_missing = false;
+  uint64_t namespace_uid = 0;
+};
+
+struct DeleteReply {
+  uint64_t num_deleted = 0;
+};
+
+struct ListRequest {
+  std::string name_space;
+  std::string prefix;
+  uint32_t page_size = 0;
+  std::string page_token;
+};
+
+struct KeyStatus {
+  std::string key;
+  DType dtype = DType::kF32;
+  Shape shape;
+  Version version = 0;
+  uint64_t value_bytes = 0;
+  uint64_t state_bytes = 0;
+  RuleSpec rule;
+  std::string device;
+  std::optional<uint64_t> digest;
+};
+
+struct ListReply {
+  std::vector<KeyStatus> keys;
+  std::string next_page_token;
+};
+
+struct StatRequest {
+  std::string name_space;
+  std::vector<std::string> keys;
+  bool with_digest = false;
+};
+
+struct StatReply {
+  std::vector<KeyStatus> keys;
+};
+
+// --- Namespaces -------------------------------------------------------------
+
+struct NamespaceConfig {
+  Mode mode = Mode::kAsync;
+  uint32_t num_workers = 0;
+  uint32_t max_workers = 0;
+  RuleSpec rule;
+  uint64_t budget_bytes = 0;
+  uint32_t staleness = 0;
+  OnWorkerLoss on_worker_loss = OnWorkerLoss::kFail;
+  bool rescale_partial_rounds = false;
+  uint32_t quorum = 0;
+  absl::Duration quorum_grace;
+  uint32_t max_open_rounds = 0;
+
+  friend bool operator==(const NamespaceConfig&,
+                         const NamespaceConfig&) = default;
+};
+
+struct RuleBinding {
+  std::string key_pattern;
+  RuleSpec rule;
+};
+
+struct MemoryUse {
+  uint64_t values = 0;
+  uint64_t state = 0;
+  uint64_t contributions = 0;
+  uint64_t metadata = 0;
+};
+
+// What is in a GPU's memory.
+struct DeviceMemoryUse {
+  std::string device;
+  MemoryUse memory;
+};
+
+struct WorkerStatus {
+  std::string name;
+  Worker worker;
+  bool is_live = false;
+  Step step = 0;
+  absl::Duration lease_remaining;
+};
+
+// Why a call waits: for a key that does not exist, for a version, for an update
+// under way, for a round, for slower workers, for a barrier, for an earlier
+// attempt of the same call.
+enum class WaitReason : uint8_t {
+  kKey,
+  kVersion,
+  kUpdate,
+  kRound,
+  kStaleness,
+  kBarrier,
+  kAttempt,
+};
+inline constexpr size_t kNumWaitReasons = 7;
+
+// Calls that have waited for one reason, the last that each had.
+struct WaitStatus {
+  WaitReason reason = WaitReason::kKey;
+  uint64_t calls_waiting = 0;
+  uint64_t calls_ended = 0;
+  // By those that have ended, all together.
+  absl::Duration waited;
+};
+
+struct NamespaceStatus {
+  std::string name;
+  NamespaceConfig config;
+  std::vector<RuleBinding> rules;
+  uint64_t num_keys = 0;
+  MemoryUse memory;
+  // How much of it is on each GPU; empty where tensors are kept on the host.
+  std::vector<DeviceMemoryUse> device_memory;
+  uint64_t updates_applied = 0;
+  uint64_t rounds_open = 0;
+  uint64_t rounds_closed = 0;
+  uint64_t rounds_failed = 0;
+  uint64_t calls_waiting = 0;
+  std::vector<WorkerStatus> workers;
+  uint64_t lease_expirations = 0;
+  uint64_t contributions_late = 0;
+  uint64_t contributions_duplicate = 0;
+  uint64_t contributions_fenced = 0;
+  // Steps between the fastest worker and the slowest.
+  uint64_t slowest_lag = 0;
+  // One per reason.
+  std::vector<WaitStatus> waits;
+  uint64_t uid = 0;
+  uint64_t revision = 0;
+  uint32_t live_workers = 0;
+};
+
+struct CreateNamespaceRequest {
+  std::string name_space;
+  NamespaceConfig config;
+  OnExisting on_existing = OnExisting::kFail;
+  std::optional<CallId> call_id;
+};
+
+struct CreateNamespaceReply {
+  uint64_t uid = 0;
+};
+
+struct ListNamespacesRequest {
+  uint32_t page_size = 0;
+  std::string page_token;
+};
+
+struct ListNamespacesReply {
+  std::vector<NamespaceStatus> namespaces;
+  std::string next_page_token;
+};
+
+struct SetRuleRequest {
+  std::string name_space;
+  std::string key_pattern;
+  RuleSpec rule;
+  std::optional<CallId> call_id;
+};
+
+struct UnsetRuleRequest {
+  std::string name_space;
+  std::string key_pattern;
+  std::optional<CallId> call_id;
+};
+
+struct SetHyperparametersRequest {
+  std::string name_space;
+  std::string key_pattern;
+  Hyperparameters hyperparameters;
+  std::optional<CallId> call_id;
+};
+
+// --- Membership -------------------------------------------------------------
+
+struct JoinRequest {
+  std::string name_space;
+  std::string worker_name;
+  absl::Duration lease;
+  std::optional<CallId> call_id;
+  uint64_t namespace_uid = 0;
+  // 0 replaces none.
+  uint64_t replaces_epoch = 0;
+};
+
+struct JoinReply {
+  Worker worker;
+  uint32_t num_workers = 0;
+  absl::Duration lease;
+  uint64_t server_incarnation = 0;
+  Step next_step = 0;
+};
+
+struct KeepAliveRequest {
+  std::string name_space;
+  Worker worker;
+};
+
+struct KeepAliveReply {
+  absl::Duration lease_remaining;
+  uint32_t num_workers = 0;
+  Step next_step = 0;
+};
+
+struct LeaveRequest {
+  std::string name_space;
+  Worker worker;
+  std::optional<CallId> call_id;
+};
+
+struct BarrierRequest {
+  std::string name_space;
+  Worker worker;
+  std::string barrier;
+  std::optional<CallId> call_id;
+  uint64_t namespace_uid = 0;
+};
+
+// --- Server -----------------------------------------------------------------
+
+// What tensors may take of a GPU's memory, and take now.
+struct DeviceBudget {
+  std::string device;
+  uint64_t budget_bytes = 0;
+  uint64_t used_bytes = 0;
+};
+
+struct ServerStatus {
+  std::string version;
+  uint64_t incarnation = 0;
+  int64_t start_unix_seconds = 0;
+  std::vector<std::string> devices;
+  uint64_t budget_bytes = 0;
+  uint64_t used_bytes = 0;
+  uint64_t max_message_bytes = 0;
+  uint32_t max_entries = 0;
+  // Of each of `devices`; empty where tensors are kept on the host.
+  std::vector<DeviceBudget> device_budgets;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CONTRACT_REQUESTS_H_

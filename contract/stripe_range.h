@@ -1,0 +1,107 @@
+// Which bytes of a call's payload one stream carries, and in which parts. The
+// rules are those of Stripe and Part in tensorkv/v1/data.proto.
+//
+// The payload is the elements of all entries, one after another.
+
+#ifndef TENSORKV_CONTRACT_STRIPE_RANGE_H_
+#define TENSORKV_CONTRACT_STRIPE_RANGE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "contract/requests.h"
+
+namespace tensorkv {
+
+inline constexpr uint32_t kMaxStripes = 64;
+
+// Bytes of a call's payload.
+struct ByteRange {
+  uint64_t begin = 0;
+  uint64_t end = 0;
+
+  uint64_t size_bytes() const { return end - begin; }
+  friend bool operator==(const ByteRange&, const ByteRange&) = default;
+};
+
+// The sizes of the entries' tensors, in bytes. Entries are InitEntry,
+// PushEntry or Value; those to skip have none.
+template <typename Entries>
+std::vector<uint64_t> TensorSizes(const Entries& entries) {
+  std::vector<uint64_t> sizes;
+  sizes.reserve(entries.size());
+  for (const auto& entry : entries) {
+    sizes.push_back(static_cast<uint64_t>(entry.tensor.size_bytes()));
+  }
+  return sizes;
+}
+
+// Errors: InvalidArgument if the sum does not fit into int64_t.
+absl::StatusOr<uint64_t> TotalBytes(absl::Span<const uint64_t> sizes);
+
+// Errors: InvalidArgument (count above 64 or 0, index not below count).
+absl::Status CheckStripe(const Stripe& stripe);
+
+// The bytes that `stripe` carries of a payload of `total_bytes`.
+// Errors: InvalidArgument (those of CheckStripe; a total above 2^63 - 1).
+absl::StatusOr<ByteRange> StripeRange(uint64_t total_bytes,
+                                      const Stripe& stripe);
+
+// Bytes of one entry's elements.
+struct PartRange {
+  uint32_t entry = 0;
+  uint64_t offset = 0;  // from the start of the entry's elements
+  uint64_t size_bytes = 0;
+
+  friend bool operator==(const PartRange&, const PartRange&) = default;
+};
+
+// Walks the parts of one stream, in constant time per part. A sender asks for
+// the Next one, a receiver has it Accept what comes.
+//
+// Confined to one thread at a time.
+class PartCursor {
+ public:
+  // `sizes` are those of all entries.
+  // REQUIRES: `range` lies within their sum, which fits into int64_t.
+  PartCursor(std::vector<uint64_t> sizes, ByteRange range);
+
+  // The next part, of at most `max_bytes`; nullopt after the last. Never
+  // empty, never spans entries.
+  // REQUIRES: max_bytes > 0.
+  std::optional<PartRange> Next(uint64_t max_bytes);
+
+  // Takes a part that came; an empty one of any entry brings nothing.
+  // Errors: InvalidArgument, and nothing changes: a part that does not begin
+  // where the one before ended, goes beyond its entry or the range, or comes
+  // after the end.
+  absl::Status Accept(const PartRange& part);
+
+  bool is_complete() const { return bytes_left_ == 0; }
+  // Errors: InvalidArgument, with the bytes that came and those expected.
+  absl::Status CheckComplete() const;
+
+  uint64_t bytes_left() const { return bytes_left_; }
+
+ private:
+  // The longest part that may come next. REQUIRES: not complete.
+  PartRange Longest() const;
+  void Advance(uint64_t bytes);
+  // Moves on from the end of an entry to the next one with elements.
+  void SkipToBytes();
+
+  const std::vector<uint64_t> sizes_;
+  const uint64_t total_bytes_;  // of the range
+  uint64_t bytes_left_;
+  size_t entry_ = 0;
+  uint64_t offset_ = 0;  // within the entry
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CONTRACT_STRIPE_RANGE_H_

@@ -1,0 +1,92 @@
+#include "contract/wire_reader.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "google/protobuf/stubs/common.h"
+
+namespace tensorkv::wire {
+
+void WireReader::Fail() {
+  ok_ = false;
+  limit_ = 0;
+  next_ = end_;
+}
+
+bool WireReader::NextChunk() {
+  const void* data = nullptr;
+  int size = 0;
+  while (ok_ && size == 0) {
+    if (!in_.Next(&data, &size)) Fail();
+  }
+  if (!ok_) return false;
+  next_ = static_cast<const uint8_t*>(data);
+  end_ = next_ + size;
+  chunk_end_ += size;
+  return true;
+}
+
+uint64_t WireReader::ReadLongNumber() {
+  constexpr int kBitsPerByte = 7;
+  constexpr int kLastShift = 63;
+  uint64_t number = 0;
+  for (int shift = 0; shift <= kLastShift; shift += kBitsPerByte) {
+    if (next_ == end_ && !NextChunk()) return 0;
+    const uint8_t byte = *next_++;
+    number |= static_cast<uint64_t>(byte & 0x7F) << shift;
+    if (byte >= 0x80) continue;
+    const bool is_shortest = byte != 0 || shift == 0;
+    const bool fits = shift < kLastShift || byte == 1;
+    if (is_shortest && fits) return number;
+    break;
+  }
+  Fail();
+  return 0;
+}
+
+uint64_t WireReader::ReadFixed64() {
+  uint64_t number = 0;
+  static_assert(std::endian::native == std::endian::little);
+  Copy(sizeof(number), reinterpret_cast<char*>(&number));
+  if (number == 0) Fail();
+  return ok_ ? number : 0;
+}
+
+void WireReader::ReadChunks(uint64_t size_bytes, std::string* bytes) {
+  bytes->clear();
+  while (size_bytes > 0) {
+    if (next_ == end_ && !NextChunk()) return;
+    const size_t size = std::min<uint64_t>(size_bytes, bytes_in_chunk());
+    bytes->append(reinterpret_cast<const char*>(next_), size);
+    next_ += size;
+    size_bytes -= size;
+  }
+}
+
+void WireReader::ReadText(std::string* text) {
+  ReadBytes(text);
+  if (!google::protobuf::internal::IsStructurallyValidUTF8(*text)) Fail();
+}
+
+void WireReader::SkipChunks(uint64_t size_bytes) {
+  while (size_bytes > bytes_in_chunk()) {
+    size_bytes -= bytes_in_chunk();
+    next_ = end_;
+    if (!NextChunk()) return;
+  }
+  next_ += size_bytes;
+}
+
+void WireReader::Copy(uint64_t size_bytes, char* destination) {
+  while (size_bytes > 0) {
+    if (next_ == end_ && !NextChunk()) return;
+    const size_t size = std::min<uint64_t>(size_bytes, bytes_in_chunk());
+    std::memcpy(destination, next_, size);
+    destination += size;
+    next_ += size;
+    size_bytes -= size;
+  }
+}
+
+}  // namespace tensorkv::wire

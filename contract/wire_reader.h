@@ -1,0 +1,142 @@
+// Reads protobuf's wire format in the form that writers usually give it.
+
+#ifndef TENSORKV_CONTRACT_WIRE_READER_H_
+#define TENSORKV_CONTRACT_WIRE_READER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+
+#include "contract/wire_tags.h"
+#include "google/protobuf/io/zero_copy_stream.h"
+
+namespace tensorkv::wire {
+
+// The generated code takes no message of 2 GiB, and needs a few bytes of that
+// for itself.
+inline constexpr uint64_t kMaxMessageBytes =
+    std::numeric_limits<int32_t>::max() - 1024;
+
+// Walks one message over the chunks of a stream. A message is read by asking
+// for its fields in ascending order:
+//
+//   if (in.Accept(kSequence)) id.sequence = in.ReadNumber();
+//
+// Fields in another order, twice, or unknown are left over, and a message with
+// something left over has failed. So has one with numbers that are not in
+// their shortest form. A failure stays: from then on nothing is accepted, and
+// what is read is zero or empty.
+//
+// Safe on every input. Not thread-safe.
+class WireReader {
+ public:
+  // The message is the first `size_bytes` of `in`.
+  WireReader(google::protobuf::io::ZeroCopyInputStream* in, uint64_t size_bytes)
+      : in_(*in), limit_(size_bytes) {}
+
+  bool ok() const { return ok_; }
+  void Fail();
+
+  // Bytes of the stream that were read.
+  uint64_t position() const { return chunk_end_ - bytes_in_chunk(); }
+  // Bytes of the innermost message that are left; 0 if it was left behind.
+  uint64_t bytes_left() const {
+    const uint64_t position = this->position();
+    return position < limit_ ? limit_ - position : 0;
+  }
+
+  // Whether the innermost message goes on with `tag`, which is then read.
+  bool Accept(Tag tag) {
+    if (position() >= limit_) return false;
+    if (next_ == end_ && !NextChunk()) return false;
+    if (*next_ != tag) return false;
+    ++next_;
+    return true;
+  }
+
+  uint64_t ReadNumber() {
+    if (bytes_in_chunk() >= 2) {
+      // Almost all numbers have one byte or two.
+      const uint64_t first = next_[0];
+      const uint64_t second = next_[1];
+      if (first < 0x80) {
+        next_ += 1;
+        return first;
+      }
+      if (second > 0 && second < 0x80) {
+        next_ += 2;
+        return second << 7 | (first & 0x7F);
+      }
+    }
+    return ReadLongNumber();
+  }
+  // Fails for a number above `max`.
+  uint64_t ReadNumberUpTo(uint64_t max) {
+    const uint64_t number = ReadNumber();
+    if (number > max) Fail();
+    return ok_ ? number : 0;
+  }
+  // Eight bytes; fails for 0, which writers leave out.
+  uint64_t ReadFixed64();
+  // The length of what follows; fails if the innermost message ends before it
+  // would.
+  uint64_t ReadLength() {
+    const uint64_t length = ReadNumber();
+    if (length > bytes_left()) Fail();
+    return ok_ ? length : 0;
+  }
+
+  void ReadBytes(std::string* bytes) {
+    const uint64_t length = ReadLength();
+    if (length <= bytes_in_chunk()) {
+      bytes->assign(reinterpret_cast<const char*>(next_), length);
+      next_ += length;
+    } else {
+      ReadChunks(length, bytes);
+    }
+  }
+  // Fails unless the bytes are UTF-8.
+  void ReadText(std::string* text);
+
+  // Has `read_fields` read a message within this one, to its end.
+  template <typename ReadFields>
+  void ReadMessage(ReadFields read_fields) {
+    const uint64_t length = ReadLength();
+    const uint64_t outer_limit = limit_;
+    if (ok_) limit_ = position() + length;
+    read_fields();
+    if (position() != limit_) Fail();
+    if (ok_) limit_ = outer_limit;
+  }
+
+  // Passes over bytes, whatever message they belong to.
+  void Skip(uint64_t size_bytes) {
+    if (size_bytes <= bytes_in_chunk()) {
+      next_ += size_bytes;
+    } else {
+      SkipChunks(size_bytes);
+    }
+  }
+  // Copies as many, likewise.
+  void Copy(uint64_t size_bytes, char* destination);
+
+ private:
+  size_t bytes_in_chunk() const { return static_cast<size_t>(end_ - next_); }
+  // Fails at the end of the stream. REQUIRES: the chunk was read.
+  bool NextChunk();
+  uint64_t ReadLongNumber();
+  void ReadChunks(uint64_t size_bytes, std::string* bytes);
+  void SkipChunks(uint64_t size_bytes);
+
+  google::protobuf::io::ZeroCopyInputStream& in_;
+  const uint8_t* next_ = nullptr;
+  const uint8_t* end_ = nullptr;  // of the chunk
+  uint64_t chunk_end_ = 0;        // within the stream
+  uint64_t limit_;                // of the innermost message; 0 after a failure
+  bool ok_ = true;
+};
+
+}  // namespace tensorkv::wire
+
+#endif  // TENSORKV_CONTRACT_WIRE_READER_H_

@@ -1,0 +1,36 @@
+// What the transport tells whoever counts calls.
+
+#ifndef TENSORKV_SERVICE_METRICS_CALL_OBSERVER_H_
+#define TENSORKV_SERVICE_METRICS_CALL_OBSERVER_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "service/rpc/method.h"
+
+namespace tensorkv {
+
+// How a call ended.
+struct CallOutcome {
+  absl::StatusCode code = absl::StatusCode::kOk;
+  // From the request's arrival to the reply's departure.
+  absl::Duration duration;
+  // Of the encoded messages; of a stream that broke, what was handed to gRPC.
+  uint64_t request_bytes = 0;
+  uint64_t reply_bytes = 0;
+};
+
+// Sees every call of an implemented method. Thread-safe; must not block.
+class CallObserver {
+ public:
+  virtual ~CallObserver() = default;
+
+  virtual void Started(Method method) = 0;
+  // Once for every Started.
+  virtual void Handled(Method method, const CallOutcome& outcome) = 0;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_METRICS_CALL_OBSERVER_H_

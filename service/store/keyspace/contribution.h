@@ -1,0 +1,91 @@
+// What workers bring for one key.
+
+#ifndef TENSORKV_SERVICE_STORE_KEYSPACE_CONTRIBUTION_H_
+#define TENSORKV_SERVICE_STORE_KEYSPACE_CONTRIBUTION_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "base/ref_counted.h"
+#include "service/store/byte_budget.h"
+#include "tensor/buffer.h"
+#include "tensor/dtype.h"
+#include "tensor/tensor.h"
+
+namespace tensorkv {
+
+// The elements of one pushed tensor. The key knows how many there are.
+struct Slot {
+  Slot() = default;
+  explicit Slot(Tensor&& tensor)
+      : dtype(tensor.dtype()),
+        data(tensor.data()),
+        buffer(tensor.TakeBuffer()) {}
+
+  DType dtype = DType::kF32;
+  const char* data = nullptr;
+  // Keeps `data`.
+  RefPtr<Buffer> buffer;
+};
+
+using Slots = absl::InlinedVector<Slot, 1>;
+
+// What one worker brings to one update or round: nothing (it skips), or
+// tensors that are summed in their order.
+struct Contribution {
+  Slots slots;
+  // Of the tensors, and of what keeping them costs.
+  Reservation held;
+  Reservation overhead;
+};
+
+// What one contribution costs besides its tensors' bytes, at most.
+inline constexpr uint64_t kContributionOverheadBytes = 512;
+// What remembering who made it costs.
+inline constexpr uint64_t kContributorBytes = 64;
+
+// Who contributes. Two contributors are the same worker if they have the same
+// rank and identity.
+struct Contributor {
+  // Nobody knows who it is: neither a member nor a client with an id.
+  static constexpr uint64_t kUnknown = 0;
+  // The member of that rank, whatever its epoch.
+  static constexpr uint64_t kMember = 1;
+
+  uint32_t rank = 0;
+  // One of these, or the hash of a client's id.
+  uint64_t identity = kUnknown;
+
+  bool IsSame(const Contributor& other) const {
+    return rank == other.rank && identity == other.identity &&
+           identity != kUnknown;
+  }
+  friend bool operator==(const Contributor&, const Contributor&) = default;
+};
+
+// Who contributed to a closed round. Immutable and shared by the rounds that
+// had the same contributors, as most rounds of a namespace have.
+struct Contributors : RefCounted {
+  explicit Contributors(std::vector<Contributor> contributors)
+      : by_rank(std::move(contributors)) {}
+
+  // Null if that rank has not contributed.
+  const Contributor* Find(uint32_t rank) const {
+    const auto it =
+        std::lower_bound(by_rank.begin(), by_rank.end(), rank,
+                         [](const Contributor& each, uint32_t rank) {
+                           return each.rank < rank;
+                         });
+    return it != by_rank.end() && it->rank == rank ? &*it : nullptr;
+  }
+
+  const std::vector<Contributor> by_rank;
+  Reservation overhead;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_STORE_KEYSPACE_CONTRIBUTION_H_

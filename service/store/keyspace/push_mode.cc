@@ -1,0 +1,383 @@
+#include "service/store/keyspace/push_mode.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/hash/hash.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "contract/reason.h"
+#include "service/store/names.h"
+
+namespace tensorkv {
+namespace {
+
+constexpr uint32_t kDefaultMaxOpenRounds = 4;
+// Bounds what a key's open rounds take besides their contributions.
+constexpr uint32_t kMaxOpenRounds = 64;
+constexpr absl::Duration kMaxQuorumGrace = absl::Hours(1);
+
+PendingUpdate UpdateAtOnce(Contribution contribution, Reservation room) {
+  PendingUpdate update;
+  update.slots = std::move(contribution.slots);
+  update.held = std::move(contribution.held);
+  update.overhead = std::move(contribution.overhead);
+  update.room = std::move(room);
+  return update;
+}
+
+absl::Status CheckHasWorkerAndStep(const PushRequest& request,
+                                   absl::string_view mode) {
+  if (!request.worker) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "push to a ", mode, " namespace: expected a worker, got none"));
+  }
+  if (request.step == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("push to a ", mode,
+                     " namespace: expected a step of at least 1, got 0"));
+  }
+  return absl::OkStatus();
+}
+
+// REQUIRES: the request has a worker.
+Contributor ContributorOf(const PushRequest& request) {
+  Contributor by = {.rank = request.worker->rank};
+  if (request.worker->epoch != 0) {
+    by.identity = Contributor::kMember;
+  } else if (request.call_id && !request.call_id->client_id.empty()) {
+    by.identity = std::max<uint64_t>(absl::HashOf(request.call_id->client_id),
+                                     Contributor::kMember + 1);
+  }
+  return by;
+}
+
+absl::Status StepGap(const PushRequest& request, absl::string_view expected) {
+  absl::string_view key;
+  if (!request.entries.empty()) key = request.entries[0].key;
+  return WithReason(absl::FailedPreconditionError(absl::StrCat(
+                        "step of worker ", request.worker->rank, ": expected ",
+                        expected, ", got ", request.step)),
+                    Reason::kStepGap, {{"key", key}, {"step", request.step}});
+}
+
+// Every contribution is an update of its own.
+class AsyncMode : public PushMode {
+ public:
+  explicit AsyncMode(const WorkerGroup* workers) : workers_(*workers) {}
+
+  void FillDefaults(NamespaceConfig&) const override {}
+
+  bool applies_at_once() const override { return true; }
+
+  absl::Status CheckPush(const PushRequest&) const override {
+    return absl::OkStatus();
+  }
+  // Nobody needs to be a member; who says so must be one.
+  absl::Status CheckWorker(const std::optional<Worker>& worker,
+                           absl::Duration now) const override {
+    if (!worker || worker->epoch == 0) return absl::OkStatus();
+    return workers_.Check(*worker, now);
+  }
+  absl::StatusOr<std::optional<PushResult>> CheckKey(
+      const StoredKey&, const PushRequest&) const override {
+    return std::nullopt;
+  }
+  bool NeedsRoom(const StoredKey&, const PushRequest&) const override {
+    return true;
+  }
+
+  PendingUpdates Admit(StoredKey&, const PushRequest&,
+                       Contribution contribution,
+                       Reservation room) const override {
+    PendingUpdates updates;
+    if (!contribution.slots.empty()) {
+      updates.push_back(UpdateAtOnce(std::move(contribution), std::move(room)));
+    }
+    return updates;
+  }
+
+  Step StepOfJoiner() const override { return 0; }
+  // Nothing here tells that a push was made before.
+  Step NextStepOf(uint32_t rank) const override {
+    return workers_.step_of(rank) + 1;
+  }
+
+ protected:
+  const WorkerGroup& workers() const { return workers_; }
+
+ private:
+  const WorkerGroup& workers_;
+};
+
+// As async, but nobody runs too far ahead of the slowest worker.
+class BoundedMode final : public AsyncMode {
+ public:
+  BoundedMode(const WorkerGroup* workers, uint32_t staleness)
+      : AsyncMode(workers), staleness_(staleness) {}
+
+  void FillDefaults(NamespaceConfig& config) const override {
+    config.max_workers = std::max(config.max_workers, config.num_workers);
+  }
+
+  absl::Status CheckPush(const PushRequest& request) const override {
+    return CheckHasWorkerAndStep(request, "bounded");
+  }
+  absl::Status CheckWorker(const std::optional<Worker>& worker,
+                           absl::Duration now) const override {
+    return worker ? workers().Check(*worker, now) : absl::OkStatus();
+  }
+  absl::StatusOr<std::optional<PushResult>> CheckKey(
+      const StoredKey& key, const PushRequest& request) const override {
+    const Contributor by = ContributorOf(request);
+    const auto contributor = key.FindContributor(by.rank, request.step);
+    if (!contributor) {
+      RETURN_IF_ERROR(CheckStep(request));
+      return std::nullopt;
+    }
+    if (contributor->IsSame(by)) {
+      return PushResult{.version = key.version, .repeated = true};
+    }
+    return WithReason(
+        absl::AlreadyExistsError(absl::StrCat(
+            "step ", request.step, " of ", Quoted(key.name()),
+            ": somebody else has contributed as worker ", by.rank, " already")),
+        Reason::kContributionExists,
+        {{"key", key.name()}, {"step", request.step}, {"rank", by.rank}});
+  }
+
+  absl::Status CheckStep(const PushRequest& request) const override {
+    const Step reached = workers().step_of(request.worker->rank);
+    if (request.step == reached || request.step == reached + 1) {
+      return absl::OkStatus();
+    }
+    return StepGap(request, absl::StrCat(reached,
+                                         ", which it has reached, or the "
+                                         "next"));
+  }
+
+  uint64_t BytesToNote(const StoredKey& key,
+                       const PushRequest& request) const override {
+    return key.BytesToNote(request.worker->rank);
+  }
+  void Note(StoredKey& key, const PushRequest& request,
+            Reservation overhead) const override {
+    key.NoteContribution(ContributorOf(request), request.step,
+                         std::move(overhead));
+  }
+
+  Step StepToAwait(Step step) const override {
+    return step > staleness_ ? step - staleness_ : 0;
+  }
+  Step StepOfJoiner() const override { return workers().slowest_step(); }
+  Step NextStepOf(uint32_t rank) const override {
+    return std::max<Step>(workers().step_of(rank), 1);
+  }
+
+ private:
+  const uint32_t staleness_;
+};
+
+// Contributions become one update when their round closes.
+class SyncMode final : public PushMode {
+ public:
+  // `policy` refers to `shared`.
+  SyncMode(const RoundPolicy& policy, std::unique_ptr<SharedRounds> shared)
+      : shared_(std::move(shared)), policy_(policy) {}
+
+  void FillDefaults(NamespaceConfig& config) const override {
+    config.max_workers = std::max(config.max_workers, config.num_workers);
+    config.max_open_rounds = policy_.max_open;
+  }
+
+  bool applies_at_once() const override { return false; }
+
+  absl::Status CheckPush(const PushRequest& request) const override {
+    return CheckHasWorkerAndStep(request, "sync");
+  }
+  absl::Status CheckWorker(const std::optional<Worker>& worker,
+                           absl::Duration now) const override {
+    return worker ? policy_.workers->Check(*worker, now) : absl::OkStatus();
+  }
+
+  // One wrong step must not decide where everybody goes on.
+  absl::Status CheckStep(const PushRequest& request) const override {
+    const Step last = policy_.workers->max_step() + policy_.max_open;
+    if (request.step <= last) return absl::OkStatus();
+    return StepGap(request, absl::StrCat("at most ", last,
+                                         ", which is max_open_rounds "
+                                         "above what the group has reached"));
+  }
+
+  absl::StatusOr<std::optional<PushResult>> CheckKey(
+      const StoredKey& key, const PushRequest& request) const override {
+    RETURN_IF_ERROR(CheckStep(request));
+    const auto check = [&](const Rounds& rounds) {
+      return rounds.Check(key.name(), key.version, ContributorOf(request),
+                          request.step);
+    };
+    ASSIGN_OR_RETURN(const std::optional<Version> version,
+                     key.rounds ? check(*key.rounds) : check(Rounds(&policy_)));
+    if (!version) return std::nullopt;
+    return PushResult{
+        .version = *version, .step = request.step, .repeated = true};
+  }
+
+  uint64_t BytesToNote(const StoredKey& key,
+                       const PushRequest&) const override {
+    return key.rounds ? 0 : Rounds::BytesFor(policy_);
+  }
+  void Note(StoredKey& key, const PushRequest&,
+            Reservation overhead) const override {
+    if (key.rounds) return;
+    key.rounds = std::make_unique<Rounds>(&policy_, std::move(overhead));
+  }
+
+  bool NeedsRoom(const StoredKey& key,
+                 const PushRequest& request) const override {
+    return !key.rounds || key.rounds->OpensRound(request.step);
+  }
+
+  PendingUpdates Admit(StoredKey& key, const PushRequest& request,
+                       Contribution contribution,
+                       Reservation room) const override {
+    return UpdatesOf(key.rounds->Add(ContributorOf(request), request.step,
+                                     std::move(contribution), std::move(room)));
+  }
+
+  bool Owes(uint32_t rank) const override { return shared_->owed.Has(rank); }
+  absl::Status CheckOwesNothing(const StoredKey& key,
+                                uint32_t rank) const override {
+    return key.rounds ? key.rounds->CheckOwesNothing(key.name(), rank)
+                      : absl::OkStatus();
+  }
+
+  // A worker waits for the rounds it has contributed to, until they have been
+  // applied.
+  bool MustWait(const StoredKey& key, uint32_t rank, Step last) const override {
+    return key.rounds && key.rounds->Awaits(rank, last);
+  }
+  absl::Status DescribeWait(const StoredKey& key, uint32_t rank,
+                            absl::Duration now) const override {
+    return key.rounds->DescribeAwaited(rank, key.name(), now);
+  }
+
+  Step StepOfJoiner() const override { return policy_.workers->max_step(); }
+  // What a worker has contributed to already does no harm when it is pushed
+  // again; only the worker knows which keys belong to a step.
+  Step NextStepOf(uint32_t rank) const override {
+    const WorkerGroup& workers = *policy_.workers;
+    return shared_->owed.LowestOf(
+        rank, std::max({workers.step_of(rank), workers.first_step_of(rank),
+                        Step{1}}));
+  }
+
+ private:
+  const std::unique_ptr<SharedRounds> shared_;
+  const RoundPolicy policy_;
+};
+
+// A field that is set although the mode does not use it would promise what does
+// not happen.
+absl::Status CheckFieldsAreUsed(const NamespaceConfig& config) {
+  struct Field {
+    absl::string_view name;
+    bool is_set;
+    bool is_used;
+  };
+  const bool is_sync = config.mode == Mode::kSync;
+  const bool is_bounded = config.mode == Mode::kBounded;
+  const bool is_group = is_sync || is_bounded;
+  const Field fields[] = {
+      {"num_workers", config.num_workers != 0, is_group},
+      {"max_workers", config.max_workers != 0, is_group},
+      {"staleness", config.staleness != 0, is_bounded},
+      {"on_worker_loss", config.on_worker_loss != OnWorkerLoss::kFail,
+       is_group},
+      {"rescale_partial_rounds", config.rescale_partial_rounds, is_sync},
+      {"quorum", config.quorum != 0, is_sync},
+      {"quorum_grace", config.quorum_grace != absl::ZeroDuration(), is_sync},
+      {"max_open_rounds", config.max_open_rounds != 0, is_sync}};
+  for (const Field& field : fields) {
+    if (!field.is_set || field.is_used) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(field.name, ": expected none in a namespace of mode ",
+                     is_sync      ? "sync"
+                     : is_bounded ? "bounded"
+                                  : "async",
+                     ", which does not use it, got one"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckGroup(const NamespaceConfig& config) {
+  if (config.num_workers == 0 || config.num_workers > kMaxWorkers) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "num_workers of a sync or bounded namespace: expected 1 to ",
+        kMaxWorkers, ", got ", config.num_workers));
+  }
+  if (config.max_workers > kMaxWorkers ||
+      (config.max_workers > 0 && config.max_workers < config.num_workers)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "max_workers: expected num_workers, which is ", config.num_workers,
+        ", to ", kMaxWorkers, ", got ", config.max_workers));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckRounds(const NamespaceConfig& config) {
+  if (config.max_open_rounds > kMaxOpenRounds) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("max_open_rounds: expected at most ", kMaxOpenRounds,
+                     ", got ", config.max_open_rounds));
+  }
+  const uint32_t most = std::max(config.num_workers, config.max_workers);
+  if (config.quorum > most) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "quorum: expected at most ", most, " workers, got ", config.quorum));
+  }
+  if (config.quorum_grace < absl::ZeroDuration() ||
+      config.quorum_grace > kMaxQuorumGrace) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "quorum_grace: expected 0 to ", absl::FormatDuration(kMaxQuorumGrace),
+        ", got ", absl::FormatDuration(config.quorum_grace)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+PendingUpdates UpdatesOf(ClosedRounds rounds) {
+  PendingUpdates updates;
+  for (ClosedRound& closed : rounds) {
+    PendingUpdate& update = updates.emplace_back();
+    update.round = closed.step;
+    update.slots = std::move(closed.slots);
+    update.held = std::move(closed.held);
+    update.overhead = std::move(closed.overhead);
+    update.room = std::move(closed.room);
+  }
+  return updates;
+}
+
+absl::StatusOr<std::unique_ptr<PushMode>> PushMode::Create(
+    const NamespaceConfig& config, const WorkerGroup* workers) {
+  RETURN_IF_ERROR(CheckFieldsAreUsed(config));
+  if (config.mode == Mode::kAsync) return std::make_unique<AsyncMode>(workers);
+  RETURN_IF_ERROR(CheckGroup(config));
+  if (config.mode == Mode::kBounded) {
+    return std::make_unique<BoundedMode>(workers, config.staleness);
+  }
+  RETURN_IF_ERROR(CheckRounds(config));
+  auto shared = std::make_unique<SharedRounds>();
+  const RoundPolicy policy = {.workers = workers,
+                              .shared = shared.get(),
+                              .max_open = config.max_open_rounds == 0
+                                              ? kDefaultMaxOpenRounds
+                                              : config.max_open_rounds,
+                              .quorum = config.quorum,
+                              .rescales = config.rescale_partial_rounds};
+  return std::make_unique<SyncMode>(policy, std::move(shared));
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,116 @@
+// When a contribution becomes an update: the difference between the modes of
+// a namespace.
+
+#ifndef TENSORKV_SERVICE_STORE_KEYSPACE_PUSH_MODE_H_
+#define TENSORKV_SERVICE_STORE_KEYSPACE_PUSH_MODE_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "contract/requests.h"
+#include "service/store/keyspace/rounds.h"
+#include "service/store/keyspace/stored_key.h"
+#include "service/store/keyspace/worker_group.h"
+
+namespace tensorkv {
+
+using PendingUpdates = absl::InlinedVector<PendingUpdate, 1>;
+
+// What closed rounds become.
+PendingUpdates UpdatesOf(ClosedRounds rounds);
+
+// The strategy of one namespace, const after construction; its methods are
+// called with the namespace's mutex held, CheckPush also without.
+class PushMode {
+ public:
+  virtual ~PushMode() = default;
+
+  // The mode that `config` asks for. `workers` outlives it.
+  // Errors: InvalidArgument (workers, rounds, quorum; a field that the mode
+  // does not use).
+  static absl::StatusOr<std::unique_ptr<PushMode>> Create(
+      const NamespaceConfig& config, const WorkerGroup* workers);
+
+  // Sets what the mode has a default for.
+  virtual void FillDefaults(NamespaceConfig& config) const = 0;
+
+  // Whether a contribution is an update of its own.
+  virtual bool applies_at_once() const = 0;
+
+  // Whether the request has what the mode needs.
+  // Errors: InvalidArgument (no worker, no step).
+  virtual absl::Status CheckPush(const PushRequest& request) const = 0;
+
+  // Whether `worker` may call, as itself. Errors: those of WorkerGroup::Check.
+  virtual absl::Status CheckWorker(const std::optional<Worker>& worker,
+                                   absl::Duration now) const = 0;
+
+  // Whether the request's step follows what has been reached, by its worker or
+  // by the group, where that does not depend on the key.
+  // REQUIRES: CheckPush is OK. Errors: FailedPrecondition (STEP_GAP).
+  virtual absl::Status CheckStep(const PushRequest& request) const {
+    return absl::OkStatus();
+  }
+
+  // Whether the caller may contribute to `key` now; if it has done so, the
+  // answer to that. Errors: those of Push.
+  virtual absl::StatusOr<std::optional<PushResult>> CheckKey(
+      const StoredKey& key, const PushRequest& request) const = 0;
+
+  // What Note will need of the budget.
+  virtual uint64_t BytesToNote(const StoredKey& key,
+                               const PushRequest& request) const {
+    return 0;
+  }
+  // Makes place for what is remembered of contributions. `overhead` has
+  // BytesToNote. REQUIRES: CheckKey says that there is none yet.
+  virtual void Note(StoredKey& key, const PushRequest& request,
+                    Reservation overhead) const {}
+
+  // Whether the contribution must bring room for a new value.
+  virtual bool NeedsRoom(const StoredKey& key,
+                         const PushRequest& request) const = 0;
+
+  // Adds the contribution to `key`; returns the updates that are ready now.
+  // REQUIRES: it is noted.
+  virtual PendingUpdates Admit(StoredKey& key, const PushRequest& request,
+                               Contribution contribution,
+                               Reservation room) const = 0;
+
+  // Whether the worker of `rank` must push steps again before it reads some
+  // keys, and whether `key` is one of them. Errors: Aborted (ROUND_FAILED).
+  virtual bool Owes(uint32_t rank) const { return false; }
+  virtual absl::Status CheckOwesNothing(const StoredKey& key,
+                                        uint32_t rank) const {
+    return absl::OkStatus();
+  }
+
+  // Whether the worker of `rank` must wait before it reads `key`, for what it
+  // has contributed up to step `last`, and for what then.
+  virtual bool MustWait(const StoredKey& key, uint32_t rank, Step last) const {
+    return false;
+  }
+  virtual absl::Status DescribeWait(const StoredKey& key, uint32_t rank,
+                                    absl::Duration now) const {
+    return absl::OkStatus();
+  }
+
+  // The step that the workers must have reached, all that are needed, before
+  // a worker may go on that has reached `step`; 0: none.
+  virtual Step StepToAwait(Step step) const { return 0; }
+
+  // Where a worker starts that comes later.
+  virtual Step StepOfJoiner() const = 0;
+
+  // The step that the worker of `rank` is to push next, or again.
+  virtual Step NextStepOf(uint32_t rank) const = 0;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_STORE_KEYSPACE_PUSH_MODE_H_

@@ -1,0 +1,502 @@
+#include "service/store/keyspace/rounds.h"
+
+#include <algorithm>
+#include <atomic>
+#include <iterator>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "contract/reason.h"
+#include "service/store/names.h"
+
+namespace tensorkv {
+namespace {
+
+std::string Name(Step step, absl::string_view key) {
+  return absl::StrCat("round ", step, " of ", Quoted(key));
+}
+
+// Of all keys, so that no round is taken for one of a key that was replaced.
+uint64_t NextId() {
+  static std::atomic<uint64_t> last_id = 0;
+  return ++last_id;
+}
+
+absl::Status StepClosed(absl::string_view key, Version version, Step step,
+                        absl::string_view expected) {
+  return WithReason(absl::FailedPreconditionError(
+                        absl::StrCat(Name(step, key), ": expected ", expected)),
+                    Reason::kStepClosed,
+                    {{"key", key}, {"step", step}, {"version", version}});
+}
+
+absl::Status StepGap(absl::string_view key, Step step,
+                     absl::string_view problem) {
+  return WithReason(absl::FailedPreconditionError(
+                        absl::StrCat(Name(step, key), ": ", problem)),
+                    Reason::kStepGap, {{"key", key}, {"step", step}});
+}
+
+}  // namespace
+
+uint64_t Rounds::BytesFor(const RoundPolicy& policy) {
+  return sizeof(Rounds) + (policy.max_open + 1) * sizeof(Closed);
+}
+
+bool Rounds::IsClosed(Step step) const {
+  if (step <= last_closed_) return true;
+  const auto round = open_.find(step);
+  // It only waits for its sum.
+  return round != open_.end() && IsComplete(round->second);
+}
+
+const Rounds::Closed* Rounds::FindClosed(Step step) const {
+  const auto closed =
+      std::find_if(closed_.begin(), closed_.end(),
+                   [step](const Closed& each) { return each.step == step; });
+  return closed == closed_.end() ? nullptr : &*closed;
+}
+
+std::optional<Contributor> Rounds::FindContributor(uint32_t rank,
+                                                   Step step) const {
+  if (const auto round = open_.find(step); round != open_.end()) {
+    const auto contributor = round->second.contributors.find(rank);
+    if (contributor == round->second.contributors.end()) return std::nullopt;
+    return Contributor{rank, contributor->second};
+  }
+  const Closed* const closed = FindClosed(step);
+  const Contributor* const found =
+      closed == nullptr ? nullptr : closed->contributors->Find(rank);
+  return found == nullptr ? std::nullopt : std::optional(*found);
+}
+
+absl::StatusOr<std::optional<Version>> Rounds::Check(absl::string_view key,
+                                                     Version version,
+                                                     const Contributor& by,
+                                                     Step step) const {
+  if (!policy_.workers->TakesPart(by.rank, step)) {
+    return StepClosed(
+        key, version, step,
+        absl::StrCat("a step above ", policy_.workers->step_of(by.rank),
+                     ", as worker ", by.rank, " has joined after this one"));
+  }
+  if (const auto contributor = FindContributor(by.rank, step)) {
+    if (contributor->IsSame(by)) {
+      const Closed* const closed = FindClosed(step);
+      return closed == nullptr ? 0 : closed->version;
+    }
+    return WithReason(absl::AlreadyExistsError(
+                          absl::StrCat(Name(step, key),
+                                       ": somebody else has contributed as "
+                                       "worker ",
+                                       by.rank, " already")),
+                      Reason::kContributionExists,
+                      {{"key", key}, {"step", step}, {"rank", by.rank}});
+  }
+  if (step <= last_closed_) {
+    return StepClosed(
+        key, version, step,
+        absl::StrCat("a step above ", last_closed_, ", which is closed"));
+  }
+  if (IsClosed(step)) {
+    return StepClosed(
+        key, version, step,
+        absl::StrCat("a later step, as the round has closed without worker ",
+                     by.rank));
+  }
+  RETURN_IF_ERROR(CheckOwesNothing(key, by.rank, step));
+  RETURN_IF_ERROR(CheckOrder(key, by.rank, step));
+  return std::nullopt;
+}
+
+absl::Status Rounds::CheckOwesNothing(absl::string_view key, uint32_t rank,
+                                      Step end) const {
+  for (const auto& [step, owed] : owed_) {
+    if (step >= end) break;
+    if (!std::binary_search(owed.ranks.begin(), owed.ranks.end(), rank)) {
+      continue;
+    }
+    return WithReason(absl::AbortedError(absl::StrCat(
+                          Name(step, key), " failed: ", owed.failure->text)),
+                      Reason::kRoundFailed,
+                      {{"key", key},
+                       {"step", step},
+                       {"ranks", absl::StrJoin(owed.failure->ranks, ",")}});
+  }
+  return absl::OkStatus();
+}
+
+bool Rounds::IsPassedOver(Step step, uint32_t rank) const {
+  if (!policy_.workers->TakesPart(rank, step)) return false;
+  const auto round = open_.find(step);
+  return round == open_.end() || (!round->second.contributors.contains(rank) &&
+                                  !IsComplete(round->second));
+}
+
+absl::Status Rounds::CheckOrder(absl::string_view key, uint32_t rank,
+                                Step step) const {
+  Step passed_over = step;
+  for (const auto& [open_step, round] : open_) {
+    if (open_step >= passed_over) break;
+    if (IsPassedOver(open_step, rank)) passed_over = open_step;
+  }
+  for (const auto& [owed_step, owed] : owed_) {
+    if (owed_step >= passed_over) break;
+    if (IsPassedOver(owed_step, rank)) passed_over = owed_step;
+  }
+  if (passed_over < step) {
+    return StepGap(
+        key, step,
+        absl::StrCat("expected worker ", rank, " to contribute to step ",
+                     passed_over, " first"));
+  }
+  // Those who came later pass over a step that others owe.
+  if (open_.contains(step) || owed_.contains(step)) return absl::OkStatus();
+  if (step < last_open()) {
+    return StepGap(
+        key, step,
+        absl::StrCat("other workers have passed to step ", last_open()));
+  }
+  if (open_.size() >= policy_.max_open) {
+    return WithReason(
+        absl::ResourceExhaustedError(
+            absl::StrCat(Name(step, key), ": expected at most ",
+                         policy_.max_open, " open rounds, got one more")),
+        Reason::kTooManyOpenRounds,
+        {{"key", key}, {"step", step}, {"limit", policy_.max_open}});
+  }
+  return absl::OkStatus();
+}
+
+ClosedRounds Rounds::Add(const Contributor& by, Step step,
+                         Contribution contribution, Reservation room) {
+  const auto [it, is_new] = open_.try_emplace(step);
+  Round& round = it->second;
+  if (is_new) {
+    round.id = NextId();
+    round.room = std::move(room);
+  }
+  round.contributors.emplace(by.rank, by.identity);
+  round.by_rank.emplace(by.rank, std::move(contribution));
+  if (const auto owed = owed_.find(step); owed != owed_.end()) {
+    Forgive(owed, by.rank);
+  }
+  return TakeComplete();
+}
+
+ClosedRounds Rounds::EndGrace(Step step, uint64_t id) {
+  if (!IsOpen(step, id)) return {};
+  open_.find(step)->second.is_grace_over = true;
+  return TakeComplete();
+}
+
+ClosedRounds Rounds::TakeComplete() {
+  ClosedRounds closed;
+  for (auto& [step, round] : open_) Advance(step, round);
+  while (!open_.empty()) {
+    const auto first = open_.begin();
+    const Round& round = first->second;
+    if (!IsComplete(round) || round.fold_end > 0 ||
+        ScaleOf(first->first, round) != 1)
+      break;
+    const Step step = first->first;
+    closed.push_back(Close(step, std::move(open_.extract(first).mapped())));
+  }
+  return closed;
+}
+
+void Rounds::Advance(Step step, Round& round) const {
+  const WorkerGroup& workers = *policy_.workers;
+  const uint32_t end = workers.end_rank();
+  for (; round.first_missing < end; ++round.first_missing) {
+    const auto contribution = round.by_rank.find(round.first_missing);
+    if (contribution != round.by_rank.end()) {
+      round.num_leading_slots += contribution->second.slots.size();
+    } else if (!round.contributors.contains(round.first_missing) &&
+               workers.Needs(round.first_missing, step)) {
+      return;
+    }
+  }
+}
+
+bool Rounds::IsComplete(const Round& round) const {
+  return round.first_missing >= policy_.workers->end_rank() ||
+         (policy_.quorum > 0 && round.is_grace_over &&
+          round.contributors.size() >= policy_.quorum);
+}
+
+double Rounds::ScaleOf(Step step, const Round& round) const {
+  if (!policy_.rescales || round.is_scaled) return 1;
+  const bool has_slots = std::any_of(
+      round.by_rank.begin(), round.by_rank.end(),
+      [](const auto& entry) { return !entry.second.slots.empty(); });
+  if (!has_slots) return 1;
+  size_t full_size = round.contributors.size();
+  for (uint32_t rank = 0; rank < policy_.workers->end_rank(); ++rank) {
+    if (!round.contributors.contains(rank) &&
+        policy_.workers->CountsIn(rank, step)) {
+      ++full_size;
+    }
+  }
+  return static_cast<double>(full_size) /
+         static_cast<double>(round.contributors.size());
+}
+
+std::optional<Step> Rounds::FirstWithout(
+    absl::Span<const uint32_t> ranks) const {
+  for (const auto& [step, round] : open_) {
+    if (IsComplete(round)) continue;
+    // Ranks below the first that is missing are there, or not needed.
+    for (auto rank =
+             std::lower_bound(ranks.begin(), ranks.end(), round.first_missing);
+         rank != ranks.end(); ++rank) {
+      if (!round.contributors.contains(*rank) &&
+          policy_.workers->Needs(*rank, step)) {
+        return step;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+FailedRounds Rounds::Fail(Step step, const RoundFailurePtr& failure) {
+  FailedRounds failed;
+  for (auto it = open_.lower_bound(step); it != open_.end();) {
+    const auto& [open_step, round] = *it;
+    ClosedRound& taken = failed.open.emplace_back(Take(open_step, it->second));
+    for (const auto& [rank, identity] : round.contributors) {
+      Owe(rank, open_step, failure);
+    }
+    if (const auto owed = owed_.find(open_step); owed != owed_.end()) {
+      owed->second.overhead.Merge(taken.overhead.Split(
+          std::min(taken.overhead.bytes(),
+                   round.contributors.size() * kContributorBytes)));
+    }
+    it = open_.erase(it);
+  }
+  while (!closed_.empty() && closed_.back().step >= step) {
+    for (const Contributor& each : closed_.back().contributors->by_rank) {
+      Owe(each.rank, closed_.back().step, failure);
+    }
+    ++failed.num_closed;
+    closed_.pop_back();
+  }
+  if (last_closed_ >= step) {
+    last_closed_ = closed_.empty() ? step - 1 : closed_.back().step;
+  }
+  return failed;
+}
+
+void Rounds::Owe(uint32_t rank, Step step, const RoundFailurePtr& failure) {
+  // Whoever has the rank now may have joined later, or nobody may.
+  if (!policy_.workers->Needs(rank, step)) return;
+  Owed& owed = owed_[step];
+  owed.failure = failure;
+  const auto place =
+      std::lower_bound(owed.ranks.begin(), owed.ranks.end(), rank);
+  if (place != owed.ranks.end() && *place == rank) return;
+  owed.ranks.insert(place, rank);
+  policy_.shared->owed.Add(rank, step);
+}
+
+Rounds::OwedRounds::iterator Rounds::Forgive(OwedRounds::iterator owed,
+                                             uint32_t rank) {
+  std::vector<uint32_t>& ranks = owed->second.ranks;
+  const auto place = std::lower_bound(ranks.begin(), ranks.end(), rank);
+  if (place != ranks.end() && *place == rank) {
+    ranks.erase(place);
+    policy_.shared->owed.Remove(rank, owed->first);
+  }
+  return ranks.empty() ? owed_.erase(owed) : std::next(owed);
+}
+
+void Rounds::Forgive(uint32_t rank) {
+  for (auto owed = owed_.begin(); owed != owed_.end();) {
+    owed = Forgive(owed, rank);
+  }
+}
+
+void Rounds::ForgiveAll() { ForgiveUpTo(UINT64_MAX); }
+
+void Rounds::ForgiveUpTo(Step step) {
+  const auto end = owed_.upper_bound(step);
+  for (auto owed = owed_.begin(); owed != end; ++owed) {
+    for (const uint32_t rank : owed->second.ranks) {
+      policy_.shared->owed.Remove(rank, owed->first);
+    }
+  }
+  owed_.erase(owed_.begin(), end);
+}
+
+std::optional<Fold> Rounds::BeginFold() {
+  for (auto& [step, round] : open_) {
+    if (round.fold_end > 0 || IsComplete(round) ||
+        round.num_leading_slots < kMinFold) {
+      continue;
+    }
+    return StartFold(step, round, round.first_missing);
+  }
+  return std::nullopt;
+}
+
+std::optional<Fold> Rounds::BeginScaling() {
+  for (auto& [step, round] : open_) {
+    if (round.fold_end > 0 || !IsComplete(round)) continue;
+    const double scale = ScaleOf(step, round);
+    if (scale == 1) continue;
+    Fold fold = StartFold(step, round, UINT32_MAX);
+    fold.scale = scale;
+    return fold;
+  }
+  return std::nullopt;
+}
+
+Fold Rounds::StartFold(Step step, Round& round, uint32_t end) const {
+  round.fold_end = end;
+  Fold fold;
+  fold.step = step;
+  fold.id = round.id;
+  for (const auto& [rank, contribution] : round.by_rank) {
+    if (rank >= end) break;
+    fold.slots.insert(fold.slots.end(), contribution.slots.begin(),
+                      contribution.slots.end());
+  }
+  return fold;
+}
+
+ClosedRounds Rounds::EndFold(const Fold& fold,
+                             std::optional<Contribution> sum) {
+  if (!IsOpen(fold.step, fold.id)) return TakeComplete();
+  Round& round = open_.find(fold.step)->second;
+  const uint32_t fold_end = std::exchange(round.fold_end, 0);
+  if (sum) {
+    const auto first = round.by_rank.begin();
+    const auto end = round.by_rank.lower_bound(fold_end);
+    for (auto folded = first; folded != end; ++folded) {
+      Contribution& contribution = folded->second;
+      if (folded->first < round.first_missing) {
+        round.num_leading_slots -= contribution.slots.size();
+      }
+      round.overhead.Merge(contribution.overhead.Split(
+          std::min(contribution.overhead.bytes(), kContributorBytes)));
+    }
+    round.num_leading_slots += sum->slots.size();
+    sum->overhead = std::move(first->second.overhead);
+    first->second = *std::move(sum);
+    round.by_rank.erase(std::next(first), end);
+    if (fold.scale != 1) round.is_scaled = true;
+  }
+  return TakeComplete();
+}
+
+ClosedRound Rounds::Take(Step step, Round& round) {
+  ClosedRound taken;
+  taken.step = step;
+  taken.room = std::move(round.room);
+  taken.overhead = std::move(round.overhead);
+  for (auto& [rank, contribution] : round.by_rank) {
+    std::move(contribution.slots.begin(), contribution.slots.end(),
+              std::back_inserter(taken.slots));
+    taken.held.Merge(std::move(contribution.held));
+    taken.overhead.Merge(std::move(contribution.overhead));
+  }
+  return taken;
+}
+
+ClosedRound Rounds::Close(Step step, Round round) {
+  ClosedRound closed = Take(step, round);
+  last_closed_ = step;
+  closed_.push_back({.step = step,
+                     .contributors = ContributorsOf(round, closed.overhead),
+                     .all_skipped = closed.slots.empty()});
+  ForgiveUpTo(step);
+  return closed;
+}
+
+RefPtr<const Contributors> Rounds::ContributorsOf(const Round& round,
+                                                  Reservation& overhead) const {
+  std::vector<Contributor> by_rank;
+  by_rank.reserve(round.contributors.size());
+  for (const auto& [rank, identity] : round.contributors) {
+    by_rank.push_back({rank, identity});
+  }
+  RefPtr<const Contributors>& last = policy_.shared->contributors;
+  if (!last || last->by_rank != by_rank) {
+    const uint64_t bytes =
+        std::min(overhead.bytes(), by_rank.size() * kContributorBytes);
+    auto contributors = MakeRefCounted<Contributors>(std::move(by_rank));
+    contributors->overhead = overhead.Split(bytes);
+    last = std::move(contributors);
+  }
+  return last;
+}
+
+void Rounds::Apply(Step step, Version version) {
+  auto closed =
+      std::find_if(closed_.begin(), closed_.end(),
+                   [step](const Closed& each) { return each.step == step; });
+  if (closed == closed_.end()) return;
+  do {
+    closed->version = version;
+  } while (++closed != closed_.end() && closed->all_skipped);
+  while (closed_.size() > policy_.max_open + 1 &&
+         closed_.front().version != 0) {
+    closed_.erase(closed_.begin());
+  }
+}
+
+bool Rounds::IsOf(uint32_t rank, const OpenRounds::value_type& round) const {
+  return round.second.contributors.contains(rank) &&
+         policy_.workers->TakesPart(rank, round.first);
+}
+
+bool Rounds::Awaits(uint32_t rank, Step last) const {
+  for (const auto& round : open_) {
+    if (round.first > last) break;
+    if (IsOf(rank, round)) return true;
+  }
+  for (auto closed = closed_.rbegin();
+       closed != closed_.rend() && closed->version == 0; ++closed) {
+    if (closed->step <= last && closed->contributors->Find(rank) != nullptr &&
+        policy_.workers->TakesPart(rank, closed->step)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+std::vector<uint32_t> Rounds::Missing(Step step, const Round& round) const {
+  std::vector<uint32_t> missing;
+  for (uint32_t rank = 0; rank < policy_.workers->end_rank(); ++rank) {
+    if (!round.contributors.contains(rank) &&
+        policy_.workers->Needs(rank, step)) {
+      missing.push_back(rank);
+    }
+  }
+  return missing;
+}
+
+absl::Status Rounds::DescribeAwaited(uint32_t rank, absl::string_view key,
+                                     absl::Duration now) const {
+  for (const auto& entry : open_) {
+    if (!IsOf(rank, entry)) continue;
+    const auto& [step, round] = entry;
+    const std::vector<uint32_t> missing = Missing(step, round);
+    return WithReason(
+        absl::DeadlineExceededError(absl::StrCat(
+            Name(step, key), ": ",
+            missing.empty()
+                ? "its sum is under way"
+                : absl::StrCat("waiting for ",
+                               policy_.workers->Describe(missing, now)))),
+        Reason::kWaitEnded,
+        {{"key", key}, {"step", step}, {"ranks", absl::StrJoin(missing, ",")}});
+  }
+  return WithReason(absl::DeadlineExceededError(absl::StrCat(
+                        "key ", Quoted(key), ": its update is under way")),
+                    Reason::kWaitEnded, {{"key", key}});
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,274 @@
+// The rounds of one key of a sync namespace.
+
+#ifndef TENSORKV_SERVICE_STORE_KEYSPACE_ROUNDS_H_
+#define TENSORKV_SERVICE_STORE_KEYSPACE_ROUNDS_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/btree_map.h"
+#include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "contract/requests.h"
+#include "service/store/byte_budget.h"
+#include "service/store/keyspace/contribution.h"
+#include "service/store/keyspace/owed_steps.h"
+#include "service/store/keyspace/worker_group.h"
+
+namespace tensorkv {
+
+// What the rounds of all keys of a namespace share, for one thread at a time.
+struct SharedRounds {
+  OwedSteps owed;
+  // Of the round that closed last.
+  RefPtr<const Contributors> contributors;
+};
+
+// What all keys of a namespace have in common. Workers and `shared` outlive the
+// rounds.
+struct RoundPolicy {
+  const WorkerGroup* workers = nullptr;
+  SharedRounds* shared = nullptr;
+  uint32_t max_open = 0;
+  // So many contributions suffice once the grace time is over; 0: never.
+  uint32_t quorum = 0;
+  // Whether the sum of a round that lacks workers is multiplied by N/n.
+  bool rescales = false;
+};
+
+// A round that no longer waits for anybody, or that was dropped.
+struct ClosedRound {
+  Step step = 0;
+  // The contributors', in rank order; empty if all skipped.
+  Slots slots;
+  Reservation held;
+  Reservation overhead;
+  Reservation room;
+};
+
+using ClosedRounds = absl::InlinedVector<ClosedRound, 1>;
+
+struct FailedRounds {
+  // Those that were open.
+  ClosedRounds open;
+  // How many had closed, but were not applied.
+  size_t num_closed = 0;
+};
+
+// Contributions of the first ranks of a round, to be summed ahead of its end.
+struct Fold {
+  Step step = 0;
+  // Of the round: another round of the same step has another.
+  uint64_t id = 0;
+  Slots slots;
+  // What to multiply the sum with.
+  double scale = 1;
+};
+
+// Collects contributions by step and rank. Not thread-safe.
+//
+// A round closes when every worker that its step needs has contributed, or,
+// after the grace time, a quorum; then its update is applied. A round that
+// fails on the way is open again and empty, and those who had contributed owe
+// it: they push its step again before they go on with the key. The rounds of
+// later steps fail with it. What may happen in which order is explored
+// completely by a test of the namespace.
+//
+// Contributions are idempotent: who pushes again what is there already is told
+// so. The key remembers the contributors of its last max_open + 1 closed
+// rounds. So far can a worker be ahead of a step that it owes, if it pushes all
+// keys of a step before the next: of the key that has failed it has max_open
+// rounds open, and may just have begun one step more.
+//
+// So that memory does not grow with the number of workers, the contributions
+// of the ranks from 0 to the first that is missing can be folded: the caller
+// sums them, in their order and in the accumulate type, and puts the sum in
+// their place. The round's sum then has the same bits as without.
+//
+// Invariants:
+//  1. A worker contributes to the open rounds in the order of their steps, and
+//     rounds close, and are applied, in that order.
+//  2. Every open or owed step is above every closed one.
+//  3. Whoever owes a step has contributed to no later round that is open.
+class Rounds {
+ public:
+  // Fewer tensors than this are not folded.
+  static constexpr size_t kMinFold = 8;
+
+  // `policy` outlives the rounds; `overhead` has BytesFor(*policy).
+  explicit Rounds(const RoundPolicy* policy, Reservation overhead = {})
+      : policy_(*policy), overhead_(std::move(overhead)) {}
+  // What the rounds of a key take besides contributions.
+  static uint64_t BytesFor(const RoundPolicy& policy);
+
+  // Whether `by` may contribute to `step` of the key now; if it has done so,
+  // the version that the round has made, 0 as long as it has made none.
+  // Messages begin `round 7 of "fc1.w": `. REQUIRES: the worker is one, step >
+  // 0. Errors, with their reasons: AlreadyExists (somebody else has contributed
+  // as that rank) · Aborted (the worker owes an earlier step) ·
+  // FailedPrecondition (the round has closed without the worker, or the worker
+  // came later; a round that still waits for the worker would be passed over;
+  // another worker has passed over this step) · ResourceExhausted (too many
+  // open rounds).
+  absl::StatusOr<std::optional<Version>> Check(absl::string_view key,
+                                               Version version,
+                                               const Contributor& by,
+                                               Step step) const;
+  // Whether the worker of `rank` owes no step below `end`.
+  // Errors: Aborted, naming the round.
+  absl::Status CheckOwesNothing(absl::string_view key, uint32_t rank,
+                                Step end = UINT64_MAX) const;
+
+  // Whether no round of that step is open yet: whoever opens it brings the
+  // room for the new value.
+  bool OpensRound(Step step) const { return open_.count(step) == 0; }
+  // Identifies the open round of that step. REQUIRES: there is one.
+  uint64_t IdOf(Step step) const { return open_.find(step)->second.id; }
+  bool IsOpen(Step step, uint64_t id) const {
+    const auto round = open_.find(step);
+    return round != open_.end() && round->second.id == id;
+  }
+
+  // Adds a contribution; returns the rounds that this closes. `room` is not
+  // empty if OpensRound(step). REQUIRES: Check says that it may be made.
+  ClosedRounds Add(const Contributor& by, Step step, Contribution contribution,
+                   Reservation room);
+
+  // The grace time of a round is over, if the round is still open.
+  ClosedRounds EndGrace(Step step, uint64_t id);
+
+  // The rounds that need nobody any more since the group has changed.
+  ClosedRounds TakeComplete();
+
+  // The update of a closed round, or none if all had skipped, has made
+  // `version` (or left it).
+  void Apply(Step step, Version version);
+
+  // The first open round that waits for one of `ranks`, which rise.
+  std::optional<Step> FirstWithout(absl::Span<const uint32_t> ranks) const;
+  // Fails the round of that step and those of later steps: which are open, or
+  // have closed and are not applied.
+  FailedRounds Fail(Step step, const RoundFailurePtr& failure);
+  // The worker of that rank owes nothing any more.
+  void Forgive(uint32_t rank);
+  // The same for all workers: the key is gone.
+  void ForgiveAll();
+
+  // The contributions to fold now, of a round that has enough of them.
+  std::optional<Fold> BeginFold();
+  // The contributions of a complete round, whose sum is to be scaled before the
+  // round closes.
+  std::optional<Fold> BeginScaling();
+
+  // Ends a fold with its sum, or without one if that could not be made; then
+  // the contributions stay. Returns the rounds that only waited for this.
+  ClosedRounds EndFold(const Fold& fold, std::optional<Contribution> sum);
+
+  // Whether a round of a step up to `last` that the worker of `rank` has
+  // contributed to is open, or closed and not applied. Rounds that only a
+  // former worker of that rank took part in do not count.
+  bool Awaits(uint32_t rank, Step last) const;
+  // What the first such round waits for, and its reason:
+  // `round 7 of "fc1.w": waiting for ranks 2, 5 (rank 5 lost its lease 3.1s
+  // ago)`. REQUIRES: Awaits.
+  absl::Status DescribeAwaited(uint32_t rank, absl::string_view key,
+                               absl::Duration now) const;
+
+  size_t num_open() const { return open_.size(); }
+  // 0 if none is open.
+  Step last_open() const { return open_.empty() ? 0 : open_.rbegin()->first; }
+  // Whether nothing is open and nothing owed: no loss of a worker matters.
+  bool is_idle() const { return open_.empty() && owed_.empty(); }
+
+ private:
+  struct Round {
+    uint64_t id = 0;
+    // All, by rank, with their identities.
+    absl::btree_map<uint32_t, uint64_t> contributors;
+    // What they have brought, in rank order, unless it was folded; a fold's sum
+    // is in the first place.
+    std::map<uint32_t, Contribution> by_rank;
+    // Ranks below have contributed or are not needed; those that have hold so
+    // many slots.
+    uint32_t first_missing = 0;
+    size_t num_leading_slots = 0;
+    // Ranks below are being folded; 0 while no fold is under way.
+    uint32_t fold_end = 0;
+    bool is_grace_over = false;
+    // The contributions are one sum, scaled.
+    bool is_scaled = false;
+    Reservation room;
+    // For the contributors whose contributions were folded.
+    Reservation overhead;
+  };
+  using OpenRounds = std::map<Step, Round>;
+
+  struct Closed {
+    Step step = 0;
+    // 0 until the update has been applied.
+    Version version = 0;
+    RefPtr<const Contributors> contributors;
+    bool all_skipped = false;
+  };
+
+  struct Owed {
+    RoundFailurePtr failure;
+    // Who owes the step; they rise.
+    std::vector<uint32_t> ranks;
+    Reservation overhead;
+  };
+  using OwedRounds = absl::btree_map<Step, Owed>;
+
+  // Whether the step is over, be it that the round waits for its sum.
+  bool IsClosed(Step step) const;
+  // The contributor of that rank to an open or remembered round.
+  std::optional<Contributor> FindContributor(uint32_t rank, Step step) const;
+  const Closed* FindClosed(Step step) const;
+  // Whether the steps of the worker, and of the key's rounds, rise without one
+  // being passed over. Errors: as of Check.
+  absl::Status CheckOrder(absl::string_view key, uint32_t rank,
+                          Step step) const;
+  // Whether the round of that step, open and empty or not, waits for `rank`.
+  bool IsPassedOver(Step step, uint32_t rank) const;
+  std::vector<uint32_t> Missing(Step step, const Round& round) const;
+  // Whether the worker of that rank, the present one, has contributed.
+  bool IsOf(uint32_t rank, const OpenRounds::value_type& round) const;
+  // Goes over the ranks that the round need not wait for any longer.
+  void Advance(Step step, Round& round) const;
+  bool IsComplete(const Round& round) const;
+  // By how much the sum must be multiplied before the round may close.
+  double ScaleOf(Step step, const Round& round) const;
+  Fold StartFold(Step step, Round& round, uint32_t end) const;
+  ClosedRound Close(Step step, Round round);
+  // What the round has brought together.
+  static ClosedRound Take(Step step, Round& round);
+  // Shared with the round before if those were the same.
+  RefPtr<const Contributors> ContributorsOf(const Round& round,
+                                            Reservation& overhead) const;
+  void Owe(uint32_t rank, Step step, const RoundFailurePtr& failure);
+  // Returns the place after.
+  OwedRounds::iterator Forgive(OwedRounds::iterator owed, uint32_t rank);
+  // Nobody owes that step or an earlier one any more.
+  void ForgiveUpTo(Step step);
+
+  const RoundPolicy& policy_;
+  Reservation overhead_;
+  Step last_closed_ = 0;
+  OpenRounds open_;
+  // The last rounds that closed, in their order.
+  std::vector<Closed> closed_;
+  OwedRounds owed_;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_STORE_KEYSPACE_ROUNDS_H_

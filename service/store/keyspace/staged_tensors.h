@@ -1,0 +1,68 @@
+// Memory for the tensors of a call whose elements are yet to arrive.
+
+#ifndef TENSORKV_SERVICE_STORE_KEYSPACE_STAGED_TENSORS_H_
+#define TENSORKV_SERVICE_STORE_KEYSPACE_STAGED_TENSORS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "base/ref_counted.h"
+#include "service/store/byte_budget.h"
+#include "tensor/tensor.h"
+
+namespace tensorkv {
+
+// Tensors of that size and more have a buffer of their own, which a key can
+// take over as its value. That costs two allocations; copying 4 KiB once more
+// takes longer.
+inline constexpr uint64_t kOwnBufferBytes = 4 * 1024;
+
+// Buffers that smaller tensors share are at most as large: one contribution
+// that waits keeps no more than this of its neighbours.
+inline constexpr uint64_t kMaxSharedBufferBytes = 256 * 1024;
+
+// Which buffer each tensor of a call goes to, and where in it. Not
+// thread-safe.
+class StagingLayout {
+ public:
+  struct Place {
+    size_t buffer = 0;
+    uint64_t offset = 0;
+  };
+
+  Place Add(uint64_t size_bytes);
+
+  absl::Span<const uint64_t> buffer_bytes() const { return buffer_bytes_; }
+  // Of all buffers; UINT64_MAX if it is more than that.
+  uint64_t total_bytes() const { return total_bytes_; }
+
+ private:
+  Place AddBuffer(uint64_t size_bytes);
+
+  std::vector<uint64_t> buffer_bytes_;
+  uint64_t total_bytes_ = 0;
+  // The buffer that takes small tensors now.
+  bool has_shared_ = false;
+  size_t shared_ = 0;
+};
+
+// Gives each of the tensors uninitialised host memory, which `account` counts.
+// Errors: ResourceExhausted; then no tensor has changed.
+absl::Status AllocateStaged(const RefPtr<BudgetAccount>& account,
+                            absl::Span<Tensor* const> tensors);
+
+// Whether `account` counts the tensor's memory already.
+bool IsCountedBy(const BudgetAccount& account, const Tensor& tensor);
+
+// Whether `buffer` can be kept as a key's value of `size_bytes`, and is worth
+// it: the elements take all of it, nobody else uses it, `account` counts it.
+// It may be null.
+bool CanBecomeValue(const BudgetAccount& account, const Buffer* buffer,
+                    uint64_t size_bytes);
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_STORE_KEYSPACE_STAGED_TENSORS_H_

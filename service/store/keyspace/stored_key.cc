@@ -1,0 +1,73 @@
+#include "service/store/keyspace/stored_key.h"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "service/store/names.h"
+
+namespace tensorkv {
+
+// They fit into the bits of name_size_ and rank_.
+static_assert(kMaxKeyBytes < 1 << 12 && Shape::kMaxRank < 1 << 4);
+
+RefPtr<StoredKey> StoredKey::Create(absl::string_view name, DType dtype,
+                                    const Shape& shape) {
+  void* const memory = ::operator new(
+      sizeof(StoredKey) + shape.rank() * sizeof(int64_t) + name.size());
+  return RefPtr<StoredKey>(new (memory) StoredKey(name, dtype, shape));
+}
+
+StoredKey::StoredKey(absl::string_view name, DType dtype, const Shape& shape)
+    : dtype_(dtype),
+      rank_(static_cast<uint16_t>(shape.rank())),
+      name_size_(static_cast<uint16_t>(name.size())) {
+  std::copy(shape.dimensions().begin(), shape.dimensions().end(),
+            const_cast<int64_t*>(dimensions().data()));
+  std::copy(name.begin(), name.end(), const_cast<char*>(name_data()));
+}
+
+std::optional<Contributor> StoredKey::FindContributor(uint32_t rank,
+                                                      Step step) const {
+  if (!contributions || rank >= contributions->by_rank.size()) {
+    return std::nullopt;
+  }
+  const LastContributions::Of& last = contributions->by_rank[rank];
+  if (last.step != step) return std::nullopt;
+  return Contributor{rank, last.identity};
+}
+
+namespace {
+
+// For so many ranks a key makes place that has it for `size`.
+size_t PlacesFor(uint32_t rank, size_t size) {
+  return rank < size ? size : std::max<size_t>(rank + 1, 2 * size);
+}
+
+}  // namespace
+
+uint64_t StoredKey::BytesToNote(uint32_t rank) const {
+  const size_t size = contributions ? contributions->by_rank.size() : 0;
+  return (contributions ? 0 : sizeof(LastContributions)) +
+         (PlacesFor(rank, size) - size) * sizeof(LastContributions::Of);
+}
+
+void StoredKey::NoteContribution(const Contributor& by, Step step,
+                                 Reservation overhead) {
+  if (!contributions) contributions = std::make_unique<LastContributions>();
+  std::vector<LastContributions::Of>& by_rank = contributions->by_rank;
+  const size_t places = PlacesFor(by.rank, by_rank.size());
+  if (places > by_rank.size()) {
+    by_rank.reserve(places);
+    by_rank.resize(places);
+    contributions->overhead.Merge(std::move(overhead));
+  }
+  by_rank[by.rank] = {by.identity, step};
+}
+
+StoredKey::~StoredKey() {
+  if (!overhead_account_) return;
+  overhead_account_->Release(static_cast<int64_t>(KeyOverheadBytes(name())));
+}
+
+}  // namespace tensorkv

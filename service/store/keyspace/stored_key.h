@@ -1,0 +1,208 @@
+// What the store keeps for one key, and the updates that wait for it.
+
+#ifndef TENSORKV_SERVICE_STORE_KEYSPACE_STORED_KEY_H_
+#define TENSORKV_SERVICE_STORE_KEYSPACE_STORED_KEY_H_
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "base/ref_counted.h"
+#include "contract/requests.h"
+#include "service/store/byte_budget.h"
+#include "service/store/device_set.h"
+#include "service/store/keyspace/contribution.h"
+#include "service/store/keyspace/rounds.h"
+#include "service/store/keyspace/rule_bindings.h"
+#include "service/store/tensor_store.h"
+#include "tensor/tensor.h"
+
+namespace tensorkv {
+
+// A push whose reply waits for its updates. Shared by them; guarded by the
+// namespace's mutex.
+struct PushCall : RefCounted {
+  PushReply reply;
+  absl::Status status;
+  size_t num_pending = 0;
+  size_t num_applied = 0;
+  ReplyCallback<PushReply> done;
+};
+
+// One update of one key, ready to run.
+struct PendingUpdate {
+  // Summed in this order; at least one.
+  Slots slots;
+  // Of the contributions, until the update has run.
+  Reservation held;
+  Reservation overhead;
+  // Room for a new value buffer, should somebody read the present one.
+  Reservation room;
+
+  // Async: whose reply waits, and which of its results this update produces.
+  RefPtr<PushCall> call;
+  absl::InlinedVector<uint32_t, 1> results;
+
+  // Sync: the round that closed; 0 in the other modes.
+  Step round = 0;
+};
+
+// The tensors that a rule keeps for a key, all in the key's accumulate type.
+// Shared with the update under way.
+struct RuleState : RefCounted {
+  absl::InlinedVector<RefPtr<Buffer>, kMaxRuleStates> states;
+  // Null where the rule keeps no master copy.
+  RefPtr<Buffer> master;
+
+  // Buffers that the next update must fill first: states with zero, the master
+  // with the value. Filling waits for the update because only an update may
+  // read the value while nobody changes it.
+  bool states_are_new = false;
+  bool master_is_new = false;
+
+  uint64_t size_bytes() const {
+    uint64_t bytes = master ? master->size_bytes() : 0;
+    for (const RefPtr<Buffer>& state : states) bytes += state->size_bytes();
+    return bytes;
+  }
+};
+
+// Bounded staleness: what each worker has contributed to a key last.
+struct LastContributions {
+  struct Of {
+    uint64_t identity = Contributor::kUnknown;
+    Step step = 0;
+  };
+  // By rank; it grows by doubling.
+  std::vector<Of> by_rank;
+  Reservation overhead;
+};
+
+// What a key takes besides its name, its value and its rule's state: this
+// object, the value's buffer, its places in the tables, and what the allocator
+// adds to each.
+inline constexpr uint64_t kKeyOverheadBytes = 300;
+
+inline uint64_t KeyOverheadBytes(absl::string_view name) {
+  return kKeyOverheadBytes + name.size();
+}
+
+// A key and its value. Not thread-safe: guarded by the namespace's mutex. An
+// update under way keeps the key alive after it was deleted.
+//
+// There may be millions of keys, so dimensions and name lie behind the object
+// in the same allocation, what few keys need is behind a pointer, and the order
+// of the members leaves no gaps.
+//
+// Invariants:
+//  1. At most one update of a key runs at a time; is_updating says so.
+//  2. While is_updating, only the running update reads or writes rule_state's
+//     buffers, and only it replaces `value` and `version`.
+//  3. `rule`, and which tensors rule_state has, change only with the
+//     namespace's mutex held, and only by whoever changes rules, who may read
+//     them without.
+//  4. `value` is written only while value_is_changing, which is set only when
+//     no one else holds the buffer; nobody may take the buffer meanwhile.
+class StoredKey final : public RefCounted {
+ public:
+  static RefPtr<StoredKey> Create(absl::string_view name, DType dtype,
+                                  const Shape& shape);
+  ~StoredKey() override;
+  // As large as Create made it.
+  static void operator delete(void* memory) { ::operator delete(memory); }
+
+  absl::string_view name() const { return {name_data(), name_size_}; }
+  DType dtype() const { return dtype_; }
+  Shape shape() const { return Shape::OfValid(dimensions()); }
+  bool HasShape(const Shape& shape) const {
+    return shape.dimensions() == dimensions();
+  }
+
+  // Has `account`, which has counted the key's KeyOverheadBytes, get them back
+  // with its end. REQUIRES: called at most once.
+  void ChargeTo(RefPtr<BudgetAccount> account) {
+    overhead_account_ = std::move(account);
+  }
+
+  bool has_pending() const { return pending && !pending->empty(); }
+  uint64_t num_updates_ahead() const {
+    return (is_updating ? 1 : 0) + (pending ? pending->size() : 0);
+  }
+  uint64_t value_bytes() const { return value->size_bytes(); }
+  // Of the shape: sums are computed while `value` may be replaced.
+  int64_t num_elements() const {
+    int64_t product = 1;
+    for (const int64_t dimension : dimensions()) product *= dimension;
+    return product;
+  }
+  Tensor ToTensor() const { return Tensor::OfBuffer(dtype_, shape(), value); }
+
+  // Who of that rank has contributed to `step`, as far as `contributions` tell.
+  std::optional<Contributor> FindContributor(uint32_t rank, Step step) const;
+  // What NoteContribution will need for a worker of that rank.
+  uint64_t BytesToNote(uint32_t rank) const;
+  // `overhead` has BytesToNote.
+  void NoteContribution(const Contributor& by, Step step, Reservation overhead);
+
+  // Waiting pulls that need this key and others at one moment. While there are
+  // any, updates do not write in place, so that the value stays readable.
+  // First, because the base class ends with 4 bytes of padding.
+  uint32_t num_pulls_pinning = 0;
+
+  RefPtr<Buffer> value;
+  Version version = 1;
+  uint64_t update_count = 0;
+
+  SharedRule rule;
+  // Null for a rule that keeps nothing.
+  RefPtr<RuleState> rule_state;
+
+  // Null when empty.
+  std::unique_ptr<std::list<PendingUpdate>> pending;
+  // Null outside of sync namespaces.
+  std::unique_ptr<Rounds> rounds;
+  // Null outside of bounded namespaces.
+  std::unique_ptr<LastContributions> contributions;
+
+  // Position + 1 of the key's last entry seen by the check of a call, 0 outside
+  // of a check.
+  uint32_t position_in_call : 30 = 0;
+
+  bool is_updating : 1 = false;
+  bool value_is_changing : 1 = false;
+
+  // Where its tensors are. Does not change while others know the key. This and
+  // what follows is read without the mutex, so it is in no memory location with
+  // what changes.
+  DeviceIndex device = 0;
+
+ private:
+  StoredKey(absl::string_view name, DType dtype, const Shape& shape);
+
+  absl::Span<const int64_t> dimensions() const {
+    return {reinterpret_cast<const int64_t*>(this + 1), rank_};
+  }
+  const char* name_data() const {
+    return reinterpret_cast<const char*>(this + 1) + rank_ * sizeof(int64_t);
+  }
+
+  const DType dtype_;
+  const uint16_t rank_ : 4;
+  const uint16_t name_size_ : 12;
+  RefPtr<BudgetAccount> overhead_account_;
+};
+
+// tcmalloc gives multiples of 16 bytes: a key with one dimension and a name of
+// 10 to 16 bytes takes 128, where a larger object would make it 144.
+static_assert(sizeof(StoredKey) <= 104);
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_STORE_KEYSPACE_STORED_KEY_H_

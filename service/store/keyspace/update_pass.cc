@@ -1,0 +1,258 @@
+#include "service/store/keyspace/update_pass.h"
+
+#include <utility>
+
+#include "base/status_macros.h"
+#include "service/store/keyspace/staged_tensors.h"
+
+namespace tensorkv {
+namespace {
+
+MutableTensorView View(const StoredKey& key, DType dtype, Buffer& buffer) {
+  return {dtype, key.num_elements(), buffer.mutable_data()};
+}
+
+// The state tensors of the item's rule.
+void AppendStates(const UpdatePass::Item& item,
+                  std::vector<MutableTensorView>& views) {
+  if (item.rule_state == nullptr) return;
+  const DType dtype = AccumulateType(item.key->dtype());
+  for (const RefPtr<Buffer>& state : item.rule_state->states) {
+    views.push_back(View(*item.key, dtype, *state));
+  }
+}
+
+}  // namespace
+
+void UpdatePass::Reserve(size_t num_updates) {
+  items_.reserve(num_updates);
+  slots_.reserve(num_updates);
+  results_.reserve(num_updates);
+}
+
+void UpdatePass::AddPending(StoredKey* key) {
+  PendingUpdate update = std::move(key->pending->front());
+  key->pending->pop_front();
+  if (key->pending->empty()) key->pending.reset();
+  Add(key, std::move(update));
+}
+
+void UpdatePass::Add(StoredKey* key, PendingUpdate update) {
+  Begin(key, update.call);
+  Item& item = items_.back();
+  item.round = update.round;
+  for (Slot& slot : update.slots) AddSlot(std::move(slot));
+  for (const uint32_t result : update.results) AddResult(result);
+  held_.Merge(key->device, std::move(update.held));
+  overhead_.Merge(std::move(update.overhead));
+  room_.Merge(key->device, std::move(update.room));
+  End();
+}
+
+void UpdatePass::Hold(DeviceReservations held, Reservation overhead,
+                      DeviceReservations room) {
+  held_.Merge(std::move(held));
+  overhead_.Merge(std::move(overhead));
+  room_.Merge(std::move(room));
+}
+
+void UpdatePass::Begin(StoredKey* key, const RefPtr<PushCall>& call) {
+  if (rules_.empty() || rules_.back() != key->rule) rules_.push_back(key->rule);
+  if (call && (calls_.empty() || calls_.back() != call)) calls_.push_back(call);
+  Item& item = items_.emplace_back();
+  item.key = RefPtr<StoredKey>(key);
+  item.rule = key->rule.get();
+  item.call = call.get();
+  item.first_slot = static_cast<uint32_t>(slots_.size());
+  item.first_result = static_cast<uint32_t>(results_.size());
+}
+
+void UpdatePass::End() {
+  Item& item = items_.back();
+  StoredKey& key = *item.key;
+  item.num_slots = static_cast<uint32_t>(slots_.size()) - item.first_slot;
+  item.num_results = static_cast<uint32_t>(results_.size()) - item.first_result;
+  item.update_count = ++key.update_count;
+  if (key.rule_state != nullptr) {
+    item.rule_state = key.rule_state;
+    num_states_ += item.rule_state->states.size();
+    item.must_fill_states =
+        std::exchange(item.rule_state->states_are_new, false);
+    item.must_fill_master =
+        std::exchange(item.rule_state->master_is_new, false);
+  }
+  item.device = key.device;
+  used_devices_ |= uint64_t{1} << key.device;
+  item.stored = View(key, key.dtype(), *key.value);
+  item.adopts = CanAdopt(item);
+  item.is_in_place =
+      !item.adopts && key.num_pulls_pinning == 0 && key.value->IsUnique();
+  num_targets_ += !item.is_in_place;
+  if (!item.adopts) size_bytes_ += BytesOf(item);
+  key.is_updating = true;
+  key.value_is_changing = item.is_in_place;
+}
+
+uint64_t UpdatePass::BytesOf(const Item& item) const {
+  uint64_t bytes = item.stored.size_bytes();
+  if (item.rule_state != nullptr) bytes += item.rule_state->size_bytes();
+  for (uint32_t i = 0; i < item.num_slots; ++i) {
+    bytes +=
+        item.stored.num_elements * SizeOf(slots_[item.first_slot + i].dtype);
+  }
+  return bytes;
+}
+
+bool UpdatePass::CanAdopt(const Item& item) const {
+  const Slot& slot = slots_[item.first_slot];
+  return item.rule->kind() == RuleKind::kAssign && item.num_slots == 1 &&
+         slot.dtype == item.key->dtype() &&
+         CanBecomeValue(*staged_, slot.buffer.get(), item.stored.size_bytes());
+}
+
+// The room that was reserved for a new value is the buffer's now.
+void UpdatePass::Adopt(Item& item) {
+  item.target = std::move(slots_[item.first_slot].buffer);
+  const size_t bytes = item.target->size_bytes();
+  const RefPtr<MemoryAccount> before =
+      item.target->ExchangeAccount(room_.Split(item.device, bytes).HandOver());
+  before->Release(static_cast<int64_t>(bytes));
+}
+
+void UpdatePass::Run() {
+  statuses_.assign(devices_.size(), Prepare());
+  if (!statuses_[0].ok()) return;
+  devices_
+      .ForEach(used_devices_,
+               [this](DeviceIndex device) {
+                 const std::vector<TensorUpdate>& updates =
+                     batches_[device].updates;
+                 if (!updates.empty()) {
+                   statuses_[device] = devices_[device].Apply(updates);
+                 }
+                 return absl::OkStatus();
+               })
+      .IgnoreError();  // statuses_ tell
+}
+
+absl::Status UpdatePass::Prepare() {
+  RETURN_IF_ERROR(AllocateTargets());
+  batches_.resize(devices_.size());
+  return devices_.ForEach(
+      used_devices_, [this](DeviceIndex device) { return PrepareOn(device); });
+}
+
+absl::Status UpdatePass::PrepareOn(DeviceIndex device) {
+  RETURN_IF_ERROR(FillStates(device));
+  RETURN_IF_ERROR(FillMasters(device));
+  MakeBatch(device);
+  // With a single device nothing is lost if Apply makes the room.
+  return devices_.size() == 1
+             ? absl::OkStatus()
+             : devices_[device].Prepare(batches_[device].updates);
+}
+
+absl::Status UpdatePass::AllocateTargets() {
+  if (num_targets_ == 0) return absl::OkStatus();
+  for (Item& item : items_) {
+    if (item.is_in_place) continue;
+    if (item.adopts) {
+      Adopt(item);
+      continue;
+    }
+    const uint64_t bytes = item.stored.size_bytes();
+    Reservation room = room_.Split(item.device, bytes);
+    const RefPtr<BudgetAccount> account = room.account();
+    ASSIGN_OR_RETURN(item.target,
+                     devices_[item.device].Allocate(bytes, account));
+    room.HandOver();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status UpdatePass::FillStates(DeviceIndex device) {
+  if (num_states_ == 0) return absl::OkStatus();
+  std::vector<MutableTensorView> states;
+  for (const Item& item : items_) {
+    if (item.device != device || !item.must_fill_states) continue;
+    AppendStates(item, states);
+  }
+  return states.empty() ? absl::OkStatus() : devices_[device].Zero(states);
+}
+
+absl::Status UpdatePass::FillMasters(DeviceIndex device) {
+  static const UpdateRule* const kAssign = new UpdateRule();
+  std::vector<TensorUpdate> conversions;
+  std::vector<TensorView> stored;
+  for (const Item& item : items_) {
+    if (item.device != device || !item.must_fill_master) continue;
+    stored.reserve(items_.size());  // the conversions refer to its elements
+    stored.push_back(item.stored);
+    TensorUpdate& conversion = conversions.emplace_back();
+    conversion.rule = kAssign;
+    conversion.value = View(*item.key, DType::kF32, *item.rule_state->master);
+    conversion.contributions = absl::MakeConstSpan(&stored.back(), 1);
+  }
+  return conversions.empty() ? absl::OkStatus()
+                             : devices_[device].Apply(conversions);
+}
+
+void UpdatePass::MakeBatch(DeviceIndex device) {
+  Batch& batch = batches_[device];
+  batch.updates.reserve(items_.size());
+  batch.slots.reserve(slots_.size());  // the updates refer to the elements
+  batch.states.reserve(num_states_);
+  for (const Item& item : items_) {
+    if (item.device != device || item.adopts) continue;
+    TensorUpdate& update = batch.updates.emplace_back(UpdateOf(item));
+    const size_t first_slot = batch.slots.size();
+    for (uint32_t i = 0; i < item.num_slots; ++i) {
+      const Slot& slot = slots_[item.first_slot + i];
+      batch.slots.push_back({slot.dtype, item.stored.num_elements, slot.data});
+    }
+    update.contributions = absl::MakeConstSpan(batch.slots).subspan(first_slot);
+    const size_t first_state = batch.states.size();
+    AppendStates(item, batch.states);
+    update.states = absl::MakeConstSpan(batch.states).subspan(first_state);
+  }
+}
+
+TensorUpdate UpdatePass::UpdateOf(const Item& item) {
+  TensorUpdate update;
+  update.rule = item.rule;
+  update.update_count = item.update_count;
+  update.stored = item.stored;
+  update.value = item.stored;
+  if (!item.is_in_place) update.value.data = item.target->mutable_data();
+  if (item.rule_state != nullptr && item.rule_state->master) {
+    update.master = View(*item.key, DType::kF32, *item.rule_state->master);
+  }
+  return update;
+}
+
+// The rule may have changed meanwhile; what its new state took over from the
+// old one must still be filled.
+void UpdatePass::Undo(const Item& item) {
+  StoredKey& key = *item.key;
+  if (key.rule.get() == item.rule) --key.update_count;
+  if (item.rule_state == nullptr || key.rule_state == nullptr) return;
+  const RuleState& old = *item.rule_state;
+  RuleState& present = *key.rule_state;
+  if (present.states == old.states) {
+    present.states_are_new |= item.must_fill_states;
+  }
+  if (present.master == old.master) {
+    present.master_is_new |= item.must_fill_master;
+  }
+}
+
+void UpdatePass::Publish(Item& item, const absl::Status& status) {
+  StoredKey& key = *item.key;
+  key.is_updating = false;
+  key.value_is_changing = false;
+  if (!status.ok()) return Undo(item);
+  if (!item.is_in_place) std::swap(key.value, item.target);
+  ++key.version;
+}
+
+}  // namespace tensorkv

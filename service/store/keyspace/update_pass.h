@@ -1,0 +1,155 @@
+// One fused pass over many keys of each device: new = rule(stored, sum, state).
+
+#ifndef TENSORKV_SERVICE_STORE_KEYSPACE_UPDATE_PASS_H_
+#define TENSORKV_SERVICE_STORE_KEYSPACE_UPDATE_PASS_H_
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "base/ref_counted.h"
+#include "kernels/backend.h"
+#include "service/store/byte_budget.h"
+#include "service/store/device_set.h"
+#include "service/store/keyspace/stored_key.h"
+#include "service/store/memory_budgets.h"
+
+namespace tensorkv {
+
+// Takes updates of some keys, runs them as one batch per device, publishes the
+// values.
+// Used by one thread at a time: updates are added, and Publish is called, with
+// the namespace's mutex held, Run without it; then the pass is destroyed,
+// without it, which frees what was consumed.
+//
+// A pass of 10,000 small tensors allocates a few arrays, nothing per key.
+class UpdatePass {
+ public:
+  // A key's update from its addition to Publish.
+  struct Item {
+    RefPtr<StoredKey> key;
+    // Rule and call are kept by the pass. The call is null in sync mode.
+    const UpdateRule* rule = nullptr;
+    PushCall* call = nullptr;
+    RefPtr<RuleState> rule_state;
+    uint64_t update_count = 0;
+    Step round = 0;
+    // Its places in the pass's arrays.
+    uint32_t first_slot = 0;
+    uint32_t num_slots = 0;
+    uint32_t first_result = 0;
+    uint32_t num_results = 0;
+    DeviceIndex device = 0;
+    // The present value, which only this update may replace.
+    MutableTensorView stored;
+    // Where the new value goes, unless it is written in place; null until Run
+    // has allocated or adopted it. After Publish, the old value.
+    RefPtr<Buffer> target;
+    bool is_in_place = false;
+    // Whether the only slot's buffer becomes the value as it is.
+    bool adopts = false;
+    bool must_fill_states = false;
+    bool must_fill_master = false;
+  };
+
+  // `devices` outlive the pass, and so do the accounts of the reservations.
+  // `staged` counts the tensors that may become values instead of being copied.
+  UpdatePass(const DeviceSet* devices, RefPtr<BudgetAccount> staged)
+      : devices_(*devices), staged_(std::move(staged)) {}
+
+  // Makes place for so many updates of one tensor each.
+  void Reserve(size_t num_updates);
+
+  // Adds an update of `key`, which then is_updating.
+  // REQUIRES: no other update of the key runs.
+  void Add(StoredKey* key, PendingUpdate update);
+
+  // Adds the first pending update of `key`. REQUIRES: key->has_pending().
+  void AddPending(StoredKey* key);
+
+  // The same piece by piece: Begin, then slots (at least one) and results of
+  // `call`, then End. Its reservations come with Hold.
+  void Begin(StoredKey* key, const RefPtr<PushCall>& call);
+  void AddSlot(Slot slot) { slots_.push_back(std::move(slot)); }
+  void AddResult(uint32_t result) { results_.push_back(result); }
+  void End();
+  void Hold(DeviceReservations held, Reservation overhead,
+            DeviceReservations room);
+
+  // Computes the new values. StatusOf tells what became of each.
+  void Run();
+
+  // How the item's update has ended: with its device's error, if that failed,
+  // or with that of any device before an update was begun. Then the value has
+  // not changed. REQUIRES: Run has returned.
+  const absl::Status& StatusOf(const Item& item) const {
+    return statuses_[item.device];
+  }
+
+  // Makes the new value that of its key, if `status`, the item's, is OK; ends
+  // the update in any case.
+  static void Publish(Item& item, const absl::Status& status);
+
+  bool empty() const { return items_.empty(); }
+  // What Run reads and writes.
+  uint64_t size_bytes() const { return size_bytes_; }
+  absl::Span<Item> items() { return absl::MakeSpan(items_); }
+  // Which results of its call an update produces.
+  absl::Span<const uint32_t> ResultsOf(const Item& item) const {
+    return absl::MakeConstSpan(results_).subspan(item.first_result,
+                                                 item.num_results);
+  }
+
+ private:
+  static void Undo(const Item& item);
+  uint64_t BytesOf(const Item& item) const;
+  bool CanAdopt(const Item& item) const;
+  void Adopt(Item& item);
+  // The updates of one device, and what they refer to.
+  struct Batch {
+    std::vector<TensorUpdate> updates;
+    std::vector<TensorView> slots;
+    std::vector<MutableTensorView> states;
+  };
+
+  // All that can fail for want of memory.
+  absl::Status Prepare();
+  absl::Status AllocateTargets();
+  // These are for the items of one device.
+  absl::Status PrepareOn(DeviceIndex device);
+  absl::Status FillStates(DeviceIndex device);
+  absl::Status FillMasters(DeviceIndex device);
+  void MakeBatch(DeviceIndex device);
+  static TensorUpdate UpdateOf(const Item& item);
+
+  const DeviceSet& devices_;
+  const RefPtr<BudgetAccount> staged_;
+  // Of all the updates.
+  DeviceReservations held_;
+  Reservation overhead_;
+  DeviceReservations room_;
+  std::vector<Item> items_;
+  uint64_t size_bytes_ = 0;
+  // Of all items: state tensors, and those that are not written in place.
+  size_t num_states_ = 0;
+  size_t num_targets_ = 0;
+  std::vector<Slot> slots_;
+  std::vector<uint32_t> results_;
+  // What the items point to, without repetition in a row: most items of a pass
+  // have the same.
+  std::vector<SharedRule> rules_;
+  std::vector<RefPtr<PushCall>> calls_;
+  // The devices of the items, a bit each.
+  uint64_t used_devices_ = 0;
+  // By device.
+  absl::InlinedVector<Batch, 1> batches_;
+  absl::InlinedVector<absl::Status, 1> statuses_;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_STORE_KEYSPACE_UPDATE_PASS_H_

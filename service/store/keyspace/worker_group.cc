@@ -1,0 +1,343 @@
+#include "service/store/keyspace/worker_group.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "contract/reason.h"
+#include "service/store/names.h"
+
+namespace tensorkv {
+namespace {
+
+// Statuses travel in HTTP/2 headers, which are small.
+constexpr size_t kMostRanksNamed = 16;
+
+std::string Seconds(absl::Duration duration) {
+  return absl::FormatDuration(absl::Trunc(duration, absl::Milliseconds(100)));
+}
+
+Step After(Step step) { return step == UINT64_MAX ? step : step + 1; }
+
+absl::Status Refused(const Worker& worker, Reason reason,
+                     absl::string_view problem) {
+  return WithReason(absl::FailedPreconditionError(
+                        absl::StrCat("worker ", worker.rank, ": ", problem)),
+                    reason, {{"rank", worker.rank}, {"epoch", worker.epoch}});
+}
+
+}  // namespace
+
+WorkerGroup::WorkerGroup(const WorkerGroupOptions& options)
+    : options_(options), is_formed_(options.min_workers == 0) {}
+
+absl::StatusOr<Worker> WorkerGroup::Join(absl::string_view name,
+                                         absl::Duration lease, uint64_t epoch,
+                                         uint64_t replaces_epoch, Step reached,
+                                         absl::Duration now) {
+  RETURN_IF_ERROR(CheckLease(lease));
+  RETURN_IF_ERROR(CheckNameIsFree(name, replaces_epoch, now));
+  if (is_static_) {
+    return WithReason(
+        absl::FailedPreconditionError(absl::StrCat(
+            "worker ", Quoted(name),
+            ": the workers of this namespace do not join: some have taken part "
+            "with epoch 0")),
+        Reason::kGroupDoesNotJoin);
+  }
+  ASSIGN_OR_RETURN(const uint32_t rank, RankFor(name, replaces_epoch));
+  const bool was_live = StateOf(rank) == State::kLive;
+  const bool goes_on = was_live || IsAwaited(rank);
+  Member& member = At(rank);
+  if (!goes_on) {
+    StepAt(rank) = reached;
+    member.first_step = After(max_step_);
+  }
+  member.state = State::kLive;
+  member.last_step = UINT64_MAX;
+  member.name = std::string(name);
+  member.epoch = epoch;
+  member.lease = lease;
+  member.lease_end = now + lease;
+  has_joined_ = true;
+  if (!was_live) ++num_live_;
+  if (num_live_ >= options_.min_workers) is_formed_ = true;
+  return Worker{.rank = rank, .epoch = epoch};
+}
+
+absl::Status WorkerGroup::CheckLease(absl::Duration lease) const {
+  if (lease >= options_.min_lease && lease <= options_.max_lease) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("lease: expected ", absl::FormatDuration(options_.min_lease),
+                   " to ", absl::FormatDuration(options_.max_lease), ", got ",
+                   absl::FormatDuration(lease)));
+}
+
+absl::Status WorkerGroup::CheckNameIsFree(absl::string_view name,
+                                          uint64_t replaces_epoch,
+                                          absl::Duration now) const {
+  for (uint32_t rank = 0; rank < members_.size(); ++rank) {
+    const Member& member = members_[rank];
+    if (member.state != State::kLive || member.name != name ||
+        member.epoch == replaces_epoch) {
+      continue;
+    }
+    return WithReason(
+        absl::AlreadyExistsError(absl::StrCat(
+            "worker ", Quoted(name), ": is live already, as rank ", rank,
+            "; its lease ends in ", Seconds(member.lease_end - now))),
+        Reason::kWorkerNameTaken, {{"rank", rank}});
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<uint32_t> WorkerGroup::RankFor(absl::string_view name,
+                                              uint64_t replaces_epoch) const {
+  uint32_t lowest_vacant = UINT32_MAX;
+  uint32_t lowest_free = UINT32_MAX;
+  const uint32_t end =
+      std::min<uint64_t>(options_.max_workers, uint64_t{members_.size()} + 1);
+  for (uint32_t rank = 0; rank < end; ++rank) {
+    const State state = StateOf(rank);
+    if (state == State::kLive) {
+      const Member& member = members_[rank];
+      if (member.epoch == replaces_epoch && member.name == name) return rank;
+      continue;
+    }
+    lowest_free = std::min(lowest_free, rank);
+    if (state == State::kVacant) lowest_vacant = std::min(lowest_vacant, rank);
+    if (state != State::kVacant && members_[rank].name == name) return rank;
+  }
+  if (!is_elastic() && lowest_vacant != UINT32_MAX) return lowest_vacant;
+  if (lowest_free != UINT32_MAX) return lowest_free;
+  return WithReason(absl::ResourceExhaustedError(absl::StrCat(
+                        "worker ", Quoted(name), ": expected at most ",
+                        options_.max_workers, " workers, got one more")),
+                    Reason::kGroupFull);
+}
+
+absl::Status WorkerGroup::Check(const Worker& worker,
+                                absl::Duration now) const {
+  if (worker.rank >= options_.max_workers) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("worker: expected a rank below ", options_.max_workers,
+                     ", got ", worker.rank));
+  }
+  if (has_joined_ || is_elastic()) return CheckJoined(worker, now);
+  if (worker.epoch == 0) return absl::OkStatus();
+  return Refused(worker,
+                 is_static_ ? Reason::kGroupDoesNotJoin : Reason::kNotMember,
+                 absl::StrCat("expected epoch 0, as the workers of this "
+                              "namespace do not join, got ",
+                              worker.epoch));
+}
+
+absl::Status WorkerGroup::CheckJoined(const Worker& worker,
+                                      absl::Duration now) const {
+  if (worker.epoch == 0) {
+    return Refused(worker, Reason::kNotMember,
+                   "expected a worker that has joined, got epoch 0");
+  }
+  if (StateOf(worker.rank) == State::kVacant) {
+    return Refused(worker, Reason::kNotMember,
+                   "no worker has joined with that rank");
+  }
+  const Member& member = members_[worker.rank];
+  if (member.epoch != worker.epoch) {
+    return Refused(worker, Reason::kLeaseLost,
+                   absl::StrCat("expected epoch ", member.epoch, ", got ",
+                                worker.epoch, ": a later worker has its rank"));
+  }
+  if (member.state == State::kLive) return absl::OkStatus();
+  if (member.state == State::kLeft) {
+    return Refused(worker, Reason::kNotMember, "has left; join again");
+  }
+  return Refused(
+      worker, Reason::kLeaseLost,
+      absl::StrCat("lost its lease ", Seconds(now - member.lease_end),
+                   " ago; join again"));
+}
+
+void WorkerGroup::Renew(const Worker& worker, absl::Duration now) {
+  if (worker.epoch == 0) return;
+  Member& member = members_[worker.rank];
+  member.lease_end = now + member.lease;
+}
+
+void WorkerGroup::Leave(const Worker& worker) {
+  members_[worker.rank].state = State::kLeft;
+  --num_live_;
+}
+
+std::vector<uint32_t> WorkerGroup::Expired(absl::Duration now) const {
+  std::vector<uint32_t> ranks;
+  for (uint32_t rank = 0; rank < members_.size(); ++rank) {
+    const Member& member = members_[rank];
+    if (member.state == State::kLive && member.lease_end <= now) {
+      ranks.push_back(rank);
+    }
+  }
+  return ranks;
+}
+
+void WorkerGroup::Lose(uint32_t rank) {
+  members_[rank].state = State::kLost;
+  // The group is smaller from now on.
+  if (is_elastic()) members_[rank].last_step = max_step_;
+  --num_live_;
+  ++num_expirations_;
+}
+
+absl::Duration WorkerGroup::next_expiry() const {
+  absl::Duration next = absl::InfiniteDuration();
+  for (const Member& member : members_) {
+    if (member.state == State::kLive) next = std::min(next, member.lease_end);
+  }
+  return next;
+}
+
+WorkerGroup::State WorkerGroup::StateOf(uint32_t rank) const {
+  return rank < members_.size() ? members_[rank].state : State::kVacant;
+}
+
+bool WorkerGroup::IsAwaited(uint32_t rank) const {
+  if (is_elastic()) return !is_formed_ && rank < options_.min_workers;
+  const State state = StateOf(rank);
+  return state == State::kVacant ||
+         (state == State::kLost &&
+          options_.on_worker_loss == OnWorkerLoss::kFail);
+}
+
+bool WorkerGroup::Needs(uint32_t rank, Step step) const {
+  if (rank >= options_.max_workers) return false;
+  if (StateOf(rank) != State::kLive && !IsAwaited(rank)) return false;
+  return TakesPart(rank, step);
+}
+
+bool WorkerGroup::TakesPart(uint32_t rank, Step step) const {
+  return rank >= members_.size() || step >= members_[rank].first_step;
+}
+
+uint32_t WorkerGroup::end_rank() const {
+  const uint32_t awaited =
+      is_elastic() && is_formed_ ? 0 : options_.min_workers;
+  return std::max(awaited, static_cast<uint32_t>(members_.size()));
+}
+
+bool WorkerGroup::CountsIn(uint32_t rank, Step step) const {
+  const State state = StateOf(rank);
+  if (state == State::kVacant) return IsAwaited(rank);
+  if (state == State::kLeft) return false;
+  return TakesPart(rank, step) && step <= members_[rank].last_step;
+}
+
+WorkerGroup::Member& WorkerGroup::At(uint32_t rank) {
+  if (rank >= members_.size()) members_.resize(rank + 1);
+  return members_[rank];
+}
+
+Step& WorkerGroup::StepAt(uint32_t rank) {
+  if (rank >= steps_.size()) steps_.resize(rank + 1);
+  return steps_[rank];
+}
+
+void WorkerGroup::Reach(const Worker& worker, Step step) {
+  if (worker.epoch == 0) is_static_ = true;
+  Step& reached = StepAt(worker.rank);
+  reached = std::max(reached, step);
+  max_step_ = std::max(max_step_, step);
+}
+
+void WorkerGroup::Close(Step step) {
+  max_closed_ = std::max(max_closed_, step);
+}
+
+void WorkerGroup::LowerMaxStep(Step open) {
+  max_step_ = std::max(max_closed_, open);
+  for (uint32_t rank = 0; rank < steps_.size(); ++rank) {
+    if (Needs(rank, UINT64_MAX)) max_step_ = std::max(max_step_, steps_[rank]);
+  }
+}
+
+Step WorkerGroup::step_of(uint32_t rank) const {
+  return rank < steps_.size() ? steps_[rank] : 0;
+}
+
+Step WorkerGroup::slowest_step() const {
+  Step slowest = max_step_;
+  for (uint32_t rank = 0; rank < end_rank(); ++rank) {
+    if (Needs(rank, UINT64_MAX)) slowest = std::min(slowest, step_of(rank));
+  }
+  return slowest;
+}
+
+std::vector<uint32_t> WorkerGroup::NeededBelow(Step step) const {
+  std::vector<uint32_t> ranks;
+  for (uint32_t rank = 0; rank < end_rank(); ++rank) {
+    if (Needs(rank, UINT64_MAX) && step_of(rank) < step) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+std::string WorkerGroup::Describe(absl::Span<const uint32_t> ranks,
+                                  absl::Duration now) const {
+  const absl::Span<const uint32_t> named = ranks.subspan(0, kMostRanksNamed);
+  std::vector<std::string> remarks;
+  for (const uint32_t rank : named) {
+    if (StateOf(rank) == State::kLost) {
+      remarks.push_back(absl::StrCat("rank ", rank, " lost its lease ",
+                                     Seconds(now - members_[rank].lease_end),
+                                     " ago"));
+    } else if (has_joined_ && StateOf(rank) == State::kVacant) {
+      remarks.push_back(absl::StrCat("rank ", rank, " has not joined"));
+    }
+  }
+  std::string text = absl::StrCat(ranks.size() == 1 ? "rank " : "ranks ",
+                                  absl::StrJoin(named, ", "));
+  if (ranks.size() > named.size()) {
+    absl::StrAppend(&text, " and ", ranks.size() - named.size(), " more");
+  }
+  if (!remarks.empty()) {
+    absl::StrAppend(&text, " (", absl::StrJoin(remarks, ", "), ")");
+  }
+  return text;
+}
+
+std::string WorkerGroup::DescribeLoss(uint32_t rank) const {
+  const Member& member = members_[rank];
+  return absl::StrCat("rank ", rank, " (", Quoted(member.name),
+                      ") lost its lease of ",
+                      absl::FormatDuration(member.lease));
+}
+
+std::vector<WorkerStatus> WorkerGroup::List(absl::Duration now) const {
+  std::vector<WorkerStatus> statuses;
+  for (uint32_t rank = 0; rank < members_.size(); ++rank) {
+    const Member& member = members_[rank];
+    if (member.epoch == 0) continue;
+    const bool is_live = member.state == State::kLive;
+    statuses.push_back(
+        {.name = member.name,
+         .worker = {.rank = rank, .epoch = member.epoch},
+         .is_live = is_live,
+         .step = step_of(rank),
+         .lease_remaining =
+             is_live ? std::max(member.lease_end - now, absl::ZeroDuration())
+                     : absl::ZeroDuration()});
+  }
+  return statuses;
+}
+
+absl::Duration WorkerGroup::LeaseRemaining(const Worker& worker,
+                                           absl::Duration now) const {
+  return members_[worker.rank].lease_end - now;
+}
+
+uint32_t WorkerGroup::num_workers() const {
+  return is_elastic() ? num_live_ : options_.max_workers;
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,181 @@
+// The workers of one namespace: who is a member, and whom a step needs.
+
+#ifndef TENSORKV_SERVICE_STORE_KEYSPACE_WORKER_GROUP_H_
+#define TENSORKV_SERVICE_STORE_KEYSPACE_WORKER_GROUP_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "contract/requests.h"
+
+namespace tensorkv {
+
+inline constexpr uint32_t kMaxWorkers = 4096;
+// What one rank takes, with its name.
+inline constexpr uint64_t kWorkerOverheadBytes = 512;
+
+struct WorkerGroupOptions {
+  // Ranks are 0 to max_workers - 1. A group whose bounds differ is elastic.
+  uint32_t min_workers = 0;
+  uint32_t max_workers = 0;
+  OnWorkerLoss on_worker_loss = OnWorkerLoss::kFail;
+  absl::Duration min_lease = absl::Milliseconds(100);
+  absl::Duration max_lease = absl::Hours(1);
+};
+
+// Keeps names, ranks, epochs, leases and steps. Not thread-safe. Has no clock:
+// the caller passes the time, which is monotonic, and asks for what has
+// expired.
+//
+// A group whose bounds are equal has a place for every rank, and every rank is
+// needed until its worker leaves. Nobody has to join it: as long as no one has,
+// any rank of epoch 0 is a worker. An elastic group needs the workers that are
+// live, once min_workers have been live at the same time; before that, it needs
+// the ranks below min_workers.
+//
+// Invariants:
+//  1. At most one live worker has a name, a rank, an epoch.
+//  2. What a step that somebody has reached needs only shrinks: who comes
+//     later is needed from the next step on, unless the step waited for the
+//     rank anyway.
+class WorkerGroup {
+ public:
+  explicit WorkerGroup(const WorkerGroupOptions& options);
+
+  // The rank that Join would give to `name`.
+  // Errors: those of Join about ranks.
+  absl::StatusOr<uint32_t> RankFor(absl::string_view name,
+                                   uint64_t replaces_epoch) const;
+
+  // For how many members there is memory. Join makes place for one.
+  uint32_t num_places() const { return static_cast<uint32_t>(members_.size()); }
+  void MakePlace(uint32_t rank) { At(rank); }
+
+  // Makes `name` a worker: on its former rank if that is free, else on the
+  // lowest that nobody has had, else on the lowest that is free (in an elastic
+  // group, on the lowest that is free at once). Unless a step waits for that
+  // rank, the worker starts after `reached`, a step that the group has reached.
+  // A live worker of that name and of the epoch `replaces_epoch` is the caller
+  // itself: it goes on with the new epoch.
+  // REQUIRES: nobody has had `epoch`, which is not 0.
+  // Errors: InvalidArgument (lease out of bounds) · AlreadyExists (another live
+  // worker has the name) · ResourceExhausted (no rank is free) ·
+  // FailedPrecondition (the workers of this group do not join).
+  absl::StatusOr<Worker> Join(absl::string_view name, absl::Duration lease,
+                              uint64_t epoch, uint64_t replaces_epoch,
+                              Step reached, absl::Duration now);
+
+  // Whether `worker` may act. Errors: InvalidArgument (no such rank) ·
+  // FailedPrecondition (no member, or no longer).
+  absl::Status Check(const Worker& worker, absl::Duration now) const;
+  // The same, for a worker that must have joined.
+  absl::Status CheckJoined(const Worker& worker, absl::Duration now) const;
+
+  // REQUIRES for these: Check is OK.
+  void Renew(const Worker& worker, absl::Duration now);
+  void Leave(const Worker& worker);
+
+  // The live workers whose lease has ended; Lose makes them lost.
+  std::vector<uint32_t> Expired(absl::Duration now) const;
+  void Lose(uint32_t rank);
+  // When the first lease ends, if it is not renewed.
+  absl::Duration next_expiry() const;
+
+  // Whether step `step` cannot end without the worker of that rank.
+  bool Needs(uint32_t rank, Step step) const;
+  // Above every rank that any step needs.
+  uint32_t end_rank() const;
+  // Whether the full sum of `step` has a contribution of that rank, be it that
+  // its worker was lost.
+  bool CountsIn(uint32_t rank, Step step) const;
+  // Whether `rank` takes part in `step` at all: whoever joined later does not.
+  bool TakesPart(uint32_t rank, Step step) const;
+
+  // What the worker of a rank has contributed to; 0: nothing yet.
+  void Reach(const Worker& worker, Step step);
+  // A round of `step` has closed.
+  void Close(Step step);
+  // Workers have gone: max_step is anew the highest step that has closed, that
+  // a worker who is needed has reached, or `open`, of which a round is open.
+  void LowerMaxStep(Step open);
+
+  // The last step that a worker of that rank has contributed to.
+  Step step_of(uint32_t rank) const;
+  // Steps below do without the worker of that rank.
+  Step first_step_of(uint32_t rank) const {
+    return rank < members_.size() ? members_[rank].first_step : 0;
+  }
+  // The highest step that anybody has reached, or that has closed.
+  Step max_step() const { return max_step_; }
+  // The lowest step that a worker who is needed has reached; max_step if none
+  // is needed.
+  Step slowest_step() const;
+  // Who has not reached `step`, among those who are needed.
+  std::vector<uint32_t> NeededBelow(Step step) const;
+
+  // `ranks 2, 5 (rank 5 lost its lease 3.1s ago)`.
+  std::string Describe(absl::Span<const uint32_t> ranks,
+                       absl::Duration now) const;
+  // `rank 5 ("b") lost its lease of 2s`.
+  std::string DescribeLoss(uint32_t rank) const;
+
+  std::vector<WorkerStatus> List(absl::Duration now) const;
+  absl::Duration LeaseRemaining(const Worker& worker, absl::Duration now) const;
+  // In a group whose size is fixed that size, else how many are live.
+  uint32_t num_workers() const;
+  uint32_t num_live() const { return num_live_; }
+  uint64_t num_expirations() const { return num_expirations_; }
+  bool is_elastic() const {
+    return options_.min_workers != options_.max_workers;
+  }
+
+ private:
+  enum class State : uint8_t { kVacant, kLive, kLeft, kLost };
+
+  struct Member {
+    State state = State::kVacant;
+    std::string name;
+    uint64_t epoch = 0;
+    absl::Duration lease;
+    absl::Duration lease_end;
+    // Steps below do without this worker.
+    Step first_step = 0;
+    // Steps above count without this worker.
+    Step last_step = UINT64_MAX;
+  };
+
+  absl::Status CheckLease(absl::Duration lease) const;
+  absl::Status CheckNameIsFree(absl::string_view name, uint64_t replaces_epoch,
+                               absl::Duration now) const;
+  State StateOf(uint32_t rank) const;
+  // Whether steps wait for that rank although no live worker has it.
+  bool IsAwaited(uint32_t rank) const;
+  // Makes place for the rank.
+  Member& At(uint32_t rank);
+  Step& StepAt(uint32_t rank);
+
+  const WorkerGroupOptions options_;
+  // By rank; ranks above are vacant.
+  std::vector<Member> members_;
+  // By rank, also of those who do not join; 0 above.
+  std::vector<Step> steps_;
+  uint32_t num_live_ = 0;
+  uint64_t num_expirations_ = 0;
+  Step max_step_ = 0;
+  Step max_closed_ = 0;
+  // Elastic: min_workers have been live at once.
+  bool is_formed_;
+  bool has_joined_ = false;
+  // Workers have contributed without joining.
+  bool is_static_ = false;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_STORE_KEYSPACE_WORKER_GROUP_H_

@@ -1,0 +1,79 @@
+#include "client/internal/call_deadline.h"
+
+#include <chrono>
+
+#include "gtest/gtest.h"
+#include "tests/testing/status_matchers.h"
+
+namespace tensorkv {
+namespace {
+
+using std::chrono::system_clock;
+using ::tensorkv::testing::IsOk;
+using ::tensorkv::testing::StatusIs;
+using ::testing::HasSubstr;
+
+system_clock::time_point EndOf(const CallDeadline& deadline) {
+  grpc::ClientContext context;
+  deadline.ApplyTo(context);
+  return context.deadline();
+}
+
+TEST(CallDeadlineTest, EndsALittleAfterTheTimeout) {
+  const system_clock::time_point start = system_clock::now();
+
+  const auto left = EndOf(CallDeadline(absl::Seconds(50))) - start;
+
+  EXPECT_GT(left, std::chrono::seconds(50));
+  EXPECT_LT(left, std::chrono::seconds(60));
+}
+
+TEST(CallDeadlineTest, IsTheSameForAllRpcsOfACall) {
+  const CallDeadline deadline(absl::Seconds(50));
+
+  EXPECT_EQ(EndOf(deadline), EndOf(deadline));
+}
+
+TEST(CallDeadlineTest, InfiniteTimeoutIsNoDeadline) {
+  EXPECT_GT(EndOf(CallDeadline(absl::InfiniteDuration())),
+            system_clock::now() + std::chrono::hours(24 * 365));
+}
+
+TEST(CallDeadlineTest, NoTimeLeftIsDeadlineExceeded) {
+  EXPECT_THAT(CallDeadline(absl::ZeroDuration()).CheckTimeLeft(),
+              StatusIs(absl::StatusCode::kDeadlineExceeded));
+  EXPECT_THAT(CallDeadline(-absl::InfiniteDuration()).CheckTimeLeft(),
+              StatusIs(absl::StatusCode::kDeadlineExceeded));
+  EXPECT_THAT(CallDeadline(absl::Nanoseconds(1)).CheckTimeLeft(), IsOk());
+}
+
+TEST(CallDeadlineTest, GrpcsOwnErrorGetsTheTimeout) {
+  const CallDeadline deadline(absl::Seconds(3));
+
+  EXPECT_THAT(deadline.StatusOf(
+                  {grpc::StatusCode::DEADLINE_EXCEEDED, "Deadline Exceeded"}),
+              StatusIs(absl::StatusCode::kDeadlineExceeded,
+                       "no answer from the server within 3s"));
+}
+
+TEST(CallDeadlineTest, BrokenConnectionIsUnavailable) {
+  const CallDeadline deadline(absl::Seconds(3));
+
+  EXPECT_THAT(
+      deadline.StatusOf({grpc::StatusCode::UNKNOWN, "Stream removed"}),
+      StatusIs(absl::StatusCode::kUnavailable, HasSubstr("connection broke")));
+  EXPECT_THAT(deadline.StatusOf({grpc::StatusCode::UNKNOWN, "of the server"}),
+              StatusIs(absl::StatusCode::kUnknown, "of the server"));
+}
+
+TEST(CallDeadlineTest, OtherStatusesStayAsTheyAre) {
+  const CallDeadline deadline(absl::Seconds(3));
+
+  EXPECT_THAT(deadline.StatusOf(grpc::Status::OK), IsOk());
+  EXPECT_THAT(
+      deadline.StatusOf({grpc::StatusCode::DEADLINE_EXCEEDED, "round 7"}),
+      StatusIs(absl::StatusCode::kDeadlineExceeded, "round 7"));
+}
+
+}  // namespace
+}  // namespace tensorkv

@@ -1,0 +1,229 @@
+#include "client/internal/grpc_connection.h"
+
+#include <chrono>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/mutex.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/client/call_verb.h"
+#include "tests/client/fake_service.h"
+#include "tests/client/fake_stream_service.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/tensor_values.h"
+
+namespace tensorkv {
+namespace grpc_connection_test {
+
+using std::chrono::system_clock;
+using ::tensorkv::testing::CallVerb;
+using ::tensorkv::testing::FakeService;
+using ::tensorkv::testing::FakeStreamService;
+using ::tensorkv::testing::Full;
+using ::tensorkv::testing::IsFilledWith;
+using ::tensorkv::testing::IsOk;
+using ::tensorkv::testing::StatusIs;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr size_t kMaxMessageBytes = 10'000;
+
+class GrpcConnectionTest : public ::testing::TestWithParam<std::string> {
+ protected:
+  GrpcConnectionTest()
+      : connection_(
+            *GrpcConnection::Create({.target = service_.Start(),
+                                     .max_message_bytes = kMaxMessageBytes})) {}
+
+  // A value of `size` u8 elements in the reply to Pull.
+  v1::Tensor& AddPulledValue(int64_t size) {
+    v1::Value& value = *service_.pull_response.add_values();
+    value.set_version(7);
+    v1::Tensor& tensor = *value.mutable_tensor();
+    tensor.set_dtype(v1::DTYPE_U8);
+    tensor.add_shape(size);
+    tensor.set_data(std::string(size, '\x05'));
+    return tensor;
+  }
+
+  FakeService service_;
+  std::unique_ptr<Connection> connection_;
+};
+
+INSTANTIATE_TEST_SUITE_P(, GrpcConnectionTest,
+                         ::testing::ValuesIn(::tensorkv::testing::AllVerbs()));
+
+TEST_P(GrpcConnectionTest, EveryVerbCallsItsRpc) {
+  EXPECT_THAT(CallVerb(GetParam(), *connection_), IsOk());
+
+  EXPECT_THAT(service_.rpcs(), ElementsAre(GetParam()));
+}
+
+TEST_P(GrpcConnectionTest, EveryVerbReturnsTheServersError) {
+  service_.status = grpc::Status(grpc::StatusCode::FAILED_PRECONDITION, "no");
+
+  EXPECT_THAT(CallVerb(GetParam(), *connection_),
+              StatusIs(absl::StatusCode::kFailedPrecondition, "no"));
+}
+
+TEST_F(GrpcConnectionTest, RequestArrivesWhole) {
+  service_.init_response.add_versions(1);
+
+  const auto reply = connection_->Init({.name_space = "n",
+                                        .on_existing = OnExisting::kKeep,
+                                        .entries = {{"w", Full({2}, 3)}}},
+                                       {});
+
+  ASSERT_OK(reply);
+  EXPECT_THAT(reply->versions, ElementsAre(1));
+  EXPECT_EQ(service_.init_request.namespace_(), "n");
+  EXPECT_EQ(service_.init_request.on_existing(), v1::ON_EXISTING_KEEP);
+  ASSERT_EQ(service_.init_request.entries_size(), 1);
+  EXPECT_EQ(service_.init_request.entries(0).key(), "w");
+  EXPECT_EQ(service_.init_request.entries(0).tensor().data().size(), 8);
+}
+
+TEST_F(GrpcConnectionTest, PushPullCarriesThePush) {
+  ASSERT_OK(connection_->PushPull(
+      {.worker = Worker{.rank = 3}, .step = 9, .entries = {{.key = "w"}}}, {}));
+
+  EXPECT_EQ(service_.push_pull_request.push().worker().rank(), 3);
+  EXPECT_EQ(service_.push_pull_request.push().step(), 9);
+}
+
+TEST_F(GrpcConnectionTest, PulledTensorsOutliveTheConnection) {
+  AddPulledValue(1000);
+  auto reply = connection_->Pull({}, {});
+  ASSERT_OK(reply);
+
+  connection_.reset();
+  const Tensor tensor = reply->values[0].tensor;
+  reply = absl::CancelledError();
+
+  EXPECT_THAT(tensor, IsFilledWith(5));
+}
+
+TEST_F(GrpcConnectionTest, MalformedReplyIsInternal) {
+  AddPulledValue(10).set_data("too short");
+
+  EXPECT_THAT(connection_->Pull({}, {}),
+              StatusIs(absl::StatusCode::kInternal, HasSubstr("reply")));
+}
+
+// Such as one of a newer server.
+TEST_F(GrpcConnectionTest, UnknownDTypeInMetadataHidesNothingElse) {
+  v1::KeyStatus& key = *service_.stat_response.add_keys();
+  key.set_key("a");
+  key.set_dtype(static_cast<v1::DType>(99));
+
+  ASSERT_OK_AND_ASSIGN(const StatReply stat, connection_->Stat({}, {}));
+
+  EXPECT_EQ(stat.keys.at(0).key, "a");
+  EXPECT_EQ(stat.keys.at(0).dtype, DType::kUnknown);
+}
+
+TEST_F(GrpcConnectionTest, KeysCountForTheLimit) {
+  EXPECT_THAT(
+      connection_->Delete({.keys = {std::string(kMaxMessageBytes, 'k')}}, {}),
+      StatusIs(absl::StatusCode::kResourceExhausted,
+               HasSubstr("at most 10000")));
+}
+
+TEST_F(GrpcConnectionTest, LargeReplyOfAServerWithoutStreamsIsAnError) {
+  AddPulledValue(kMaxMessageBytes + 1);
+
+  EXPECT_THAT(connection_->Pull({}, {}),
+              StatusIs(absl::StatusCode::kResourceExhausted));
+}
+
+TEST_F(GrpcConnectionTest, ServerSeesADeadlineALittleAfterTheCallers) {
+  const system_clock::time_point start = system_clock::now();
+
+  ASSERT_OK(connection_->Pull({}, {.timeout = absl::Seconds(50)}));
+
+  const auto left = service_.deadlines().at(0) - start;
+  EXPECT_GT(left, std::chrono::seconds(50));
+  EXPECT_LT(left, std::chrono::seconds(60));
+}
+
+TEST_F(GrpcConnectionTest, InfiniteTimeoutIsNoDeadline) {
+  ASSERT_OK(connection_->Pull({}, {.timeout = absl::InfiniteDuration()}));
+
+  EXPECT_GT(service_.deadlines().at(0),
+            system_clock::now() + std::chrono::hours(24 * 365));
+}
+
+TEST_F(GrpcConnectionTest, NoTimeLeftIsDeadlineExceededWithoutACall) {
+  EXPECT_THAT(connection_->Pull({}, {.timeout = absl::ZeroDuration()}),
+              StatusIs(absl::StatusCode::kDeadlineExceeded));
+
+  EXPECT_THAT(service_.rpcs(), IsEmpty());
+}
+
+TEST_F(GrpcConnectionTest, SilentServerIsDeadlineExceeded) {
+  Notification finish;
+  service_.during_call = [&] { finish.WaitForNotification(); };
+
+  EXPECT_THAT(connection_->Pull({}, {.timeout = absl::Milliseconds(1)}),
+              StatusIs(absl::StatusCode::kDeadlineExceeded,
+                       "no answer from the server within 1ms"));
+
+  finish.Notify();
+  service_.Stop();
+}
+
+TEST_F(GrpcConnectionTest, NoServerIsUnavailable) {
+  service_.Stop();
+
+  EXPECT_THAT(connection_->DescribeServer({}),
+              StatusIs(absl::StatusCode::kUnavailable));
+}
+
+TEST(GrpcConnectionStreamTest, TensorsOverTheMessageLimitAreNoError) {
+  FakeStreamService service;
+  service.values = {{7, Full({3 * kMaxMessageBytes}, 5, DType::kU8)}};
+  ASSERT_OK_AND_ASSIGN(
+      const std::unique_ptr<Connection> connection,
+      GrpcConnection::Create(
+          {.target = service.Start(), .max_message_bytes = kMaxMessageBytes}));
+
+  EXPECT_OK(
+      connection->Init({.entries = {{"w", service.values[0].tensor}}}, {}));
+  ASSERT_OK_AND_ASSIGN(const PullReply reply,
+                       connection->Pull({.entries = {{"w"}}}, {}));
+
+  EXPECT_THAT(service.rpcs(), ElementsAre("InitStream", "PullStream"));
+  EXPECT_THAT(reply.values.at(0).tensor, IsFilledWith(5));
+}
+
+TEST(GrpcConnectionCreateTest, EmptyTargetIsInvalid) {
+  EXPECT_THAT(
+      GrpcConnection::Create({.target = ""}),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("target")));
+}
+
+TEST(GrpcConnectionCreateTest, LimitsThatNoMessageHasAreInvalid) {
+  const size_t two_gib = size_t{1} << 31;
+
+  EXPECT_THAT(
+      GrpcConnection::Create({.target = "x", .max_message_bytes = 1023}),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               HasSubstr("max_message_bytes")));
+  EXPECT_THAT(
+      GrpcConnection::Create({.target = "x", .max_message_bytes = two_gib}),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               HasSubstr("max_message_bytes")));
+}
+
+TEST(GrpcConnectionCreateTest, TransferOptionsThatMakeNoSenseAreInvalid) {
+  EXPECT_THAT(
+      GrpcConnection::Create({.target = "x", .transfer = {.part_bytes = 0}}),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("part_bytes")));
+}
+
+}  // namespace grpc_connection_test
+}  // namespace tensorkv

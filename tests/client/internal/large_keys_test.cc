@@ -1,0 +1,157 @@
+#include "client/internal/large_keys.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+
+namespace tensorkv {
+namespace {
+
+constexpr uint64_t kMiB = 1 << 20;
+
+// What goes as a stream begins at 1 MiB.
+StreamPolicy Policy() {
+  return StreamPolicy({.stream_threshold_bytes = kMiB}, 64 * kMiB);
+}
+
+Tensor KiB(int64_t size) {
+  return *Tensor::WithoutData(DType::kU8, Shape({size << 10}));
+}
+
+PullRequest PullOf(const std::vector<std::string>& keys,
+                   const std::string& name_space = "") {
+  PullRequest request = {.name_space = name_space};
+  for (const std::string& key : keys) request.entries.push_back({key});
+  return request;
+}
+
+class LargeKeysTest : public ::testing::Test {
+ protected:
+  LargeKeys keys_{Policy(), /*max_known=*/1000};
+};
+
+TEST_F(LargeKeysTest, KnowsNothingAtFirst) {
+  EXPECT_EQ(keys_.ExpectedBytes(PullOf({"w"})), 0);
+}
+
+TEST_F(LargeKeysTest, LearnsFromInit) {
+  keys_.Learn(InitRequest{.entries = {{"w", KiB(1024)}}});
+
+  EXPECT_EQ(keys_.ExpectedBytes(PullOf({"w"})), kMiB);
+}
+
+TEST_F(LargeKeysTest, LearnsFromPush) {
+  keys_.Learn(PushRequest{.entries = {{.key = "w", .tensor = KiB(1024)}}});
+
+  EXPECT_EQ(keys_.ExpectedBytes(PullOf({"w"})), kMiB);
+}
+
+TEST_F(LargeKeysTest, LearnsFromPull) {
+  keys_.Learn(PullOf({"w"}), PullReply{.values = {{1, KiB(1024)}}});
+
+  EXPECT_EQ(keys_.ExpectedBytes(PullOf({"w"})), kMiB);
+}
+
+TEST_F(LargeKeysTest, SmallKeysAreNotKept) {
+  keys_.Learn(InitRequest{.entries = {{"w", KiB(1023)}}});
+
+  EXPECT_EQ(keys_.ExpectedBytes(PullOf({"w"})), 0);
+}
+
+TEST_F(LargeKeysTest, KeysOfOtherNamespacesAreOthers) {
+  keys_.Learn(InitRequest{.name_space = "a", .entries = {{"w", KiB(1024)}}});
+
+  EXPECT_EQ(keys_.ExpectedBytes(PullOf({"w"}, "b")), 0);
+}
+
+TEST_F(LargeKeysTest, KeysThatBecomeSmallAreForgotten) {
+  keys_.Learn(InitRequest{.entries = {{"w", KiB(1024)}}});
+
+  keys_.Learn(PullOf({"w"}), PullReply{.values = {{2, KiB(10)}}});
+
+  EXPECT_EQ(keys_.ExpectedBytes(PullOf({"w"})), 0);
+}
+
+TEST_F(LargeKeysTest, LargeKeysAddUp) {
+  keys_.Learn(InitRequest{.entries = {{"a", KiB(1024)}, {"b", KiB(3072)}}});
+
+  EXPECT_EQ(keys_.ExpectedBytes(PullOf({"b", "x", "a", "a"})), 5 * kMiB);
+}
+
+TEST_F(LargeKeysTest, SmallKeysThatAreLargeTogetherAreKnownTogether) {
+  keys_.Learn(InitRequest{.entries = {{"a", KiB(600)}, {"b", KiB(700)}}});
+
+  EXPECT_EQ(keys_.ExpectedBytes(PullOf({"a", "b"})), 1300 << 10);
+  EXPECT_EQ(keys_.ExpectedBytes(PullOf({"a"})), 0);
+}
+
+TEST_F(LargeKeysTest, ManySmallKeysAreNotKeptHoweverMuchTheyAre) {
+  InitRequest request;
+  std::vector<std::string> keys;
+  for (int i = 0; i < 100; ++i) {
+    keys.push_back(absl::StrCat("k", i));
+    request.entries.push_back({keys.back(), KiB(32)});
+  }
+
+  keys_.Learn(request);
+
+  EXPECT_EQ(keys_.ExpectedBytes(PullOf(keys)), 0);
+}
+
+TEST_F(LargeKeysTest, PushPullBringsBackWhatIsSkipped) {
+  keys_.Learn(InitRequest{.entries = {{"w", KiB(1024)}}});
+
+  EXPECT_EQ(
+      keys_.ExpectedBytes(PushRequest{.entries = {{.key = "w", .skip = true}}}),
+      kMiB);
+}
+
+TEST_F(LargeKeysTest, PushPullOfNarrowTensorsBringsBackWiderValues) {
+  keys_.Learn(InitRequest{.entries = {{"w", KiB(1024)}}});
+
+  EXPECT_EQ(keys_.ExpectedBytes(
+                PushRequest{.entries = {{.key = "w", .tensor = KiB(128)}}}),
+            kMiB);
+}
+
+TEST_F(LargeKeysTest, PushPullOfSmallTensorsBringsBackOneMessage) {
+  keys_.Learn(InitRequest{.entries = {{"w", KiB(1024)}}});
+
+  EXPECT_EQ(keys_.ExpectedBytes(
+                PushRequest{.entries = {{.key = "w", .tensor = KiB(127)}}}),
+            0);
+}
+
+TEST_F(LargeKeysTest, SkippedEntriesTeachNothing) {
+  keys_.Learn(InitRequest{.entries = {{"w", KiB(1024)}}});
+
+  keys_.Learn(PushRequest{.entries = {{.key = "w", .skip = true}}});
+
+  EXPECT_EQ(keys_.ExpectedBytes(PullOf({"w"})), kMiB);
+}
+
+TEST_F(LargeKeysTest, ReplyThatDoesNotFitTeachesNothing) {
+  keys_.Learn(PullOf({"w"}),
+              PullReply{.values = {{1, KiB(1024)}, {1, KiB(1024)}}});
+
+  EXPECT_EQ(keys_.ExpectedBytes(PullOf({"w"})), 0);
+}
+
+TEST(LargeKeysLimitTest, NoMoreKeysAreKeptThanAllowed) {
+  LargeKeys keys(Policy(), /*max_known=*/10);
+  uint64_t known = 0;
+
+  for (int i = 0; i < 100; ++i) {
+    keys.Learn(InitRequest{.entries = {{absl::StrCat("k", i), KiB(1024)}}});
+  }
+
+  for (int i = 0; i < 100; ++i) {
+    known += keys.ExpectedBytes(PullOf({absl::StrCat("k", i)}));
+  }
+  EXPECT_EQ(known, 10 * kMiB);
+}
+
+}  // namespace
+}  // namespace tensorkv

@@ -1,0 +1,155 @@
+#include "client/internal/retrying_connection.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/client/call_verb.h"
+#include "tests/client/scripted_connection.h"
+#include "tests/testing/status_matchers.h"
+
+namespace tensorkv {
+namespace {
+
+using ::tensorkv::testing::CallVerb;
+using ::tensorkv::testing::IsOk;
+using ::tensorkv::testing::Script;
+using ::tensorkv::testing::ScriptedConnection;
+using ::tensorkv::testing::StatusIs;
+using ::tensorkv::testing::VerbOptions;
+using ::testing::ElementsAre;
+
+class RetryingConnectionTest : public ::testing::TestWithParam<std::string> {
+ protected:
+  RetryingConnectionTest()
+      : connection_(std::make_unique<ScriptedConnection>(script_), Backoff(),
+                    {.now = [this] { return now_; },
+                     .sleep = [this](absl::Duration pause) { now_ += pause; },
+                     .random = [] { return 0.5; }}) {
+    script_.statuses = {absl::UnavailableError("down")};
+  }
+
+  absl::Duration now_;
+  Script script_;
+  RetryingConnection connection_;
+};
+
+using IdempotentVerbsTest = RetryingConnectionTest;
+INSTANTIATE_TEST_SUITE_P(, IdempotentVerbsTest,
+                         ::testing::Values("Pull", "List", "Stat",
+                                           "DescribeNamespace",
+                                           "ListNamespaces", "SetRule",
+                                           "SetHyperparameters",
+                                           "DescribeServer"));
+
+TEST_P(IdempotentVerbsTest, AreRepeatedWhenUnavailable) {
+  EXPECT_THAT(CallVerb(GetParam(), connection_), IsOk());
+
+  EXPECT_THAT(script_.verbs, ElementsAre(GetParam(), GetParam()));
+}
+
+using UnsafeVerbsTest = RetryingConnectionTest;
+INSTANTIATE_TEST_SUITE_P(, UnsafeVerbsTest,
+                         ::testing::Values("Init", "Push", "PushPull", "Delete",
+                                           "CreateNamespace", "DeleteNamespace",
+                                           "UnsetRule"));
+
+TEST_P(UnsafeVerbsTest, AreMadeOnce) {
+  EXPECT_THAT(CallVerb(GetParam(), connection_),
+              StatusIs(absl::StatusCode::kUnavailable, "down"));
+
+  EXPECT_THAT(script_.verbs, ElementsAre(GetParam()));
+}
+
+TEST_F(RetryingConnectionTest, PushWithACallIdIsRepeatedAsItIs) {
+  EXPECT_THAT(connection_.Push({.call_id = CallId{"c", 7}}, {}), IsOk());
+
+  EXPECT_THAT(script_.verbs, ElementsAre("Push", "Push"));
+  EXPECT_EQ(script_.push.call_id->sequence, 7u);
+}
+
+TEST_F(RetryingConnectionTest, EveryCallWithACallIdIsRepeated) {
+  const std::optional<CallId> call_id = CallId{"c", 7};
+  const absl::Status down = absl::UnavailableError("down");
+  script_.statuses = {down, {}, down, {}, down, {}, down, {}};
+
+  EXPECT_THAT(connection_.Init({.call_id = call_id}, {}), IsOk());
+  EXPECT_THAT(connection_.PushPull({.call_id = call_id}, {}), IsOk());
+  EXPECT_THAT(connection_.Delete({.call_id = call_id}, {}), IsOk());
+  EXPECT_THAT(connection_.CreateNamespace({.call_id = call_id}, {}), IsOk());
+
+  EXPECT_EQ(script_.verbs.size(), 8u);
+}
+
+TEST_F(RetryingConnectionTest, RepeatsEndBeforeTheTimeout) {
+  script_.statuses.assign(1000, absl::UnavailableError("down"));
+
+  EXPECT_THAT(connection_.Push({.call_id = CallId{"c", 7}},
+                               {.timeout = absl::Seconds(5)}),
+              StatusIs(absl::StatusCode::kUnavailable, "down"));
+
+  EXPECT_LT(now_, absl::Seconds(5));
+  EXPECT_GT(script_.timeouts.back(), absl::ZeroDuration());
+}
+
+TEST_F(RetryingConnectionTest, RepeatsEndBeforeServersForget) {
+  script_.statuses.assign(10'000, absl::UnavailableError("down"));
+
+  EXPECT_THAT(connection_.Push({.call_id = CallId{"c", 7}},
+                               {.timeout = absl::InfiniteDuration()}),
+              StatusIs(absl::StatusCode::kUnavailable, "down"));
+
+  EXPECT_LT(now_, absl::Minutes(15));
+  EXPECT_EQ(script_.timeouts.back(), absl::InfiniteDuration());
+}
+
+TEST_F(RetryingConnectionTest, InitWithKeepIsRepeated) {
+  EXPECT_THAT(
+      CallVerb("Init", connection_, {}, {.on_existing = OnExisting::kKeep}),
+      IsOk());
+
+  EXPECT_THAT(script_.verbs, ElementsAre("Init", "Init"));
+}
+
+TEST_F(RetryingConnectionTest, InitWithReplaceIsMadeOnce) {
+  EXPECT_THAT(
+      CallVerb("Init", connection_, {}, {.on_existing = OnExisting::kReplace}),
+      StatusIs(absl::StatusCode::kUnavailable));
+}
+
+TEST_F(RetryingConnectionTest, CreateNamespaceWithKeepIsRepeated) {
+  EXPECT_THAT(CallVerb("CreateNamespace", connection_, {},
+                       {.on_existing = OnExisting::kKeep}),
+              IsOk());
+
+  EXPECT_THAT(script_.verbs, ElementsAre("CreateNamespace", "CreateNamespace"));
+}
+
+TEST_F(RetryingConnectionTest, DeleteThatIgnoresMissingKeysIsRepeated) {
+  EXPECT_THAT(CallVerb("Delete", connection_, {}, {.allow_missing = true}),
+              IsOk());
+
+  EXPECT_THAT(script_.verbs, ElementsAre("Delete", "Delete"));
+}
+
+TEST_F(RetryingConnectionTest, RepeatedCallGetsTheTimeLeft) {
+  ASSERT_OK(CallVerb("Pull", connection_, {.timeout = absl::Seconds(1)}));
+
+  // Half of the first pause of 20 ms.
+  EXPECT_THAT(script_.timeouts,
+              ElementsAre(absl::Seconds(1), absl::Milliseconds(990)));
+}
+
+TEST_F(RetryingConnectionTest, RepliesPassUnchanged) {
+  script_.pull_reply.values.resize(3);
+
+  const auto reply = connection_.Pull({}, {});
+
+  ASSERT_OK(reply);
+  EXPECT_EQ(reply->values.size(), 3);
+}
+
+}  // namespace
+}  // namespace tensorkv

@@ -1,0 +1,162 @@
+// The hand-written codec, reader and writer, against the generated code.
+
+#include <cstdint>
+#include <iterator>
+#include <random>
+#include <string>
+#include <utility>
+
+#include "contract/proto_codec.h"
+#include "gtest/gtest.h"
+#include "tests/contract/codec_comparison.h"
+#include "tests/contract/random_requests.h"
+
+namespace tensorkv {
+namespace {
+
+using testing::CodecComparison;
+using testing::CompareCodecs;
+using testing::MessageKind;
+using testing::RandomRequests;
+
+// gRPC's slices have 8 or 64 KiB, and small messages one slice.
+constexpr int kChunkSizes[] = {1, 2, 3, 7, 64, 8192, 65'536};
+
+template <typename Proto, typename Value>
+std::string RandomMessage(uint64_t seed) {
+  Value value;
+  RandomRequests(seed).Draw(value);
+  Proto proto;
+  ToProto(value, &proto);
+  return proto.SerializeAsString();
+}
+
+std::string RandomPart(uint64_t seed) {
+  std::mt19937_64 random(seed);
+  v1::PushChunk proto;
+  v1::Part& part = *proto.mutable_part();
+  part.set_entry(random() % 3 * (random() % 100'000));
+  part.set_offset(random() % 3 == 0 ? 0 : random() >> random() % 64);
+  part.set_data(std::string(random() % 300, 'x'));
+  return proto.SerializeAsString();
+}
+
+std::string RandomMessage(MessageKind kind, uint64_t seed) {
+  switch (kind) {
+    case MessageKind::kInit:
+      return RandomMessage<v1::InitRequest, InitRequest>(seed);
+    case MessageKind::kPush:
+      return RandomMessage<v1::PushRequest, PushRequest>(seed);
+    case MessageKind::kPushPull:
+      return RandomMessage<v1::PushPullRequest, PushRequest>(seed);
+    case MessageKind::kPullReply:
+      return RandomMessage<v1::PullResponse, PullReply>(seed);
+    case MessageKind::kPart:
+      return RandomPart(seed);
+    case MessageKind::kPushReply:
+      return RandomMessage<v1::PushResponse, PushReply>(seed);
+    case MessageKind::kPull:
+      return RandomMessage<v1::PullRequest, PullRequest>(seed);
+  }
+  return "";
+}
+
+class PayloadCodecPropertyTest : public ::testing::TestWithParam<MessageKind> {
+};
+
+TEST_P(PayloadCodecPropertyTest, RandomMessagesAreReadAndWritten) {
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    const std::string bytes = RandomMessage(GetParam(), seed);
+    for (int chunk_bytes : kChunkSizes) {
+      const CodecComparison comparison =
+          CompareCodecs(GetParam(), bytes, chunk_bytes);
+
+      ASSERT_EQ(comparison.disagreement, "") << "seed " << seed;
+      ASSERT_TRUE(comparison.is_read) << "seed " << seed;
+    }
+  }
+}
+
+TEST_P(PayloadCodecPropertyTest, MessagesCutAtEveryByteAgree) {
+  for (uint64_t seed = 0; seed < 10; ++seed) {
+    const std::string bytes = RandomMessage(GetParam(), seed);
+    for (size_t size = 0; size < bytes.size(); ++size) {
+      ASSERT_EQ(
+          CompareCodecs(GetParam(), bytes.substr(0, size), 64).disagreement, "")
+          << "seed " << seed << ", " << size << " bytes";
+    }
+  }
+}
+
+TEST_P(PayloadCodecPropertyTest, MessagesWithAWrongByteAgree) {
+  std::mt19937_64 random(1);
+  int num_read = 0;
+  int num_valid_only = 0;
+  for (uint64_t seed = 0; seed < 5'000; ++seed) {
+    std::string bytes = RandomMessage(GetParam(), seed % 500);
+    if (bytes.empty()) continue;
+    bytes[random() % bytes.size()] ^= static_cast<char>(1 + random() % 255);
+
+    const CodecComparison comparison = CompareCodecs(
+        GetParam(), bytes, kChunkSizes[random() % std::size(kChunkSizes)]);
+
+    ASSERT_EQ(comparison.disagreement, "") << "seed " << seed;
+    num_read += comparison.is_read;
+    num_valid_only += comparison.is_valid && !comparison.is_read;
+  }
+  // Wrong bytes of every consequence: of payloads, of metadata.
+  EXPECT_GT(num_read, 0);
+  EXPECT_GT(num_valid_only, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, PayloadCodecPropertyTest,
+                         ::testing::ValuesIn(testing::kAllMessageKinds));
+
+// --- Every tensor -----------------------------------------------------------
+
+class TensorPropertyTest : public ::testing::TestWithParam<DType> {};
+
+Tensor TensorOf(DType dtype, int rank, int64_t dimension) {
+  const std::vector<int64_t> dimensions(rank, dimension);
+  return Tensor::Filled(dtype, *Shape::Create(dimensions), 1).value();
+}
+
+TEST_P(TensorPropertyTest, OfEveryRankIsReadAndWritten) {
+  PushRequest request;
+  for (int rank = 0; rank <= Shape::kMaxRank; ++rank) {
+    for (int64_t dimension = 0; dimension <= 2; ++dimension) {
+      request.entries.push_back(
+          {.key = "w", .tensor = TensorOf(GetParam(), rank, dimension)});
+    }
+  }
+  v1::PushRequest proto;
+  ToProto(request, &proto);
+
+  const CodecComparison comparison = CompareCodecs(
+      MessageKind::kPush, proto.SerializeAsString(), /*chunk_bytes=*/100);
+
+  EXPECT_EQ(comparison.disagreement, "");
+  EXPECT_TRUE(comparison.is_read);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, TensorPropertyTest,
+                         ::testing::ValuesIn(kAllDTypes));
+
+// Above and below the size from which payloads are referenced.
+TEST(PayloadCodecPropertyTest, TensorsOfAnySizeAreReadAndWritten) {
+  PullReply reply;
+  for (int64_t size : {2047, 2048, 2049, 8192, 65'536, 1'000'000}) {
+    reply.values.push_back({1, TensorOf(DType::kU8, 1, size)});
+  }
+  v1::PullResponse proto;
+  ToProto(reply, &proto);
+
+  const CodecComparison comparison =
+      CompareCodecs(MessageKind::kPullReply, proto.SerializeAsString(), 8192);
+
+  EXPECT_EQ(comparison.disagreement, "");
+  EXPECT_TRUE(comparison.is_read);
+}
+
+}  // namespace
+}  // namespace tensorkv

@@ -1,0 +1,400 @@
+#include "contract/payload_reader.h"
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "contract/wire_reader.h"
+#include "gmock/gmock.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+#include "tensorkv/v1/data.pb.h"
+
+namespace tensorkv {
+namespace {
+
+using ::google::protobuf::io::ArrayInputStream;
+using ::testing::ElementsAre;
+using ::testing::SizeIs;
+
+constexpr uint32_t kMaxEntries = 10;
+
+ArrayInputStream StreamOf(const std::string& bytes, int chunk_bytes = -1) {
+  return ArrayInputStream(bytes.data(), static_cast<int>(bytes.size()),
+                          chunk_bytes);
+}
+
+// The encoded form of a message given as text.
+template <typename Proto>
+std::string Serialize(const std::string& text) {
+  Proto proto;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &proto));
+  return proto.SerializeAsString();
+}
+
+template <auto kRead>
+auto Read(const std::string& bytes) {
+  ArrayInputStream in = StreamOf(bytes);
+  return kRead(&in, bytes.size(), kMaxEntries);
+}
+
+absl::string_view At(const std::string& bytes, const PayloadRange& range) {
+  return absl::string_view(bytes).substr(range.offset, range.size_bytes);
+}
+
+// --- Fields by name ---------------------------------------------------------
+
+TEST(PayloadReaderTest, InitRequestFields) {
+  const std::string bytes = Serialize<v1::InitRequest>(R"pb(
+    namespace: "n"
+    call_id { client_id: "\xff" sequence: 2 }
+    on_existing: ON_EXISTING_KEEP
+    entries {
+      key: "w"
+      tensor { dtype: DTYPE_I16 shape: 2 data: "ABCD" }
+    })pb");
+
+  const std::optional<DecodedInit> decoded = Read<ReadInit>(bytes);
+
+  ASSERT_TRUE(decoded);
+  const InitRequest& request = decoded->request;
+  EXPECT_EQ(request.name_space, "n");
+  EXPECT_EQ(request.call_id->client_id, "\xff");
+  EXPECT_EQ(request.call_id->sequence, 2);
+  EXPECT_EQ(request.on_existing, OnExisting::kKeep);
+  ASSERT_THAT(request.entries, SizeIs(1));
+  EXPECT_EQ(request.entries[0].key, "w");
+  EXPECT_EQ(request.entries[0].tensor.Description(), "i16[2]");
+  EXPECT_FALSE(request.entries[0].tensor.has_data());
+  ASSERT_THAT(decoded->payloads, SizeIs(1));
+  EXPECT_EQ(At(bytes, decoded->payloads[0]), "ABCD");
+}
+
+constexpr char kPush[] = R"pb(
+  namespace: "n"
+  call_id { client_id: "c" sequence: 2 }
+  worker { rank: 3 epoch: 4 }
+  step: 5
+  entries {
+    key: "w"
+    tensor { dtype: DTYPE_U8 data: "A" }
+  }
+  entries { key: "v" skip: true }
+  entries {
+    key: "e"
+    tensor {
+      dtype: DTYPE_F32
+      shape: [ 3, 0 ]
+    }
+  }
+  entries {
+    key: "u"
+    tensor { dtype: DTYPE_U8 shape: 3 data: "XYZ" }
+  })pb";
+
+TEST(PayloadReaderTest, PushRequestFields) {
+  const std::string bytes = Serialize<v1::PushRequest>(kPush);
+
+  const std::optional<DecodedPush> decoded = Read<ReadPush>(bytes);
+
+  ASSERT_TRUE(decoded);
+  const PushRequest& request = decoded->request;
+  EXPECT_EQ(request.name_space, "n");
+  EXPECT_EQ(request.call_id->client_id, "c");
+  EXPECT_EQ(request.worker->rank, 3);
+  EXPECT_EQ(request.worker->epoch, 4);
+  EXPECT_EQ(request.step, 5);
+  ASSERT_THAT(request.entries, SizeIs(4));
+  EXPECT_EQ(request.entries[0].tensor.Description(), "u8[]");
+  EXPECT_FALSE(request.entries[0].skip);
+  EXPECT_EQ(request.entries[1].key, "v");
+  EXPECT_TRUE(request.entries[1].skip);
+  EXPECT_EQ(request.entries[2].tensor.Description(), "f32[3,0]");
+}
+
+TEST(PayloadReaderTest, EveryEntryHasAPayload) {
+  const std::string bytes = Serialize<v1::PushRequest>(kPush);
+
+  const std::optional<DecodedPush> decoded = Read<ReadPush>(bytes);
+
+  ASSERT_TRUE(decoded);
+  ASSERT_THAT(decoded->payloads, SizeIs(4));
+  EXPECT_EQ(At(bytes, decoded->payloads[0]), "A");
+  EXPECT_EQ(decoded->payloads[1], PayloadRange());
+  EXPECT_EQ(decoded->payloads[2], PayloadRange());
+  EXPECT_EQ(At(bytes, decoded->payloads[3]), "XYZ");
+}
+
+TEST(PayloadReaderTest, PushPullRequestIsItsPush) {
+  const std::string bytes = Serialize<v1::PushPullRequest>(
+      R"pb(push {
+             step: 5
+             entries { tensor { dtype: DTYPE_U8 data: "A" } }
+           })pb");
+
+  const std::optional<DecodedPush> decoded = Read<ReadPushPull>(bytes);
+
+  ASSERT_TRUE(decoded);
+  EXPECT_EQ(decoded->request.step, 5);
+  ASSERT_THAT(decoded->payloads, SizeIs(1));
+  EXPECT_EQ(At(bytes, decoded->payloads[0]), "A");
+}
+
+TEST(PayloadReaderTest, PullReplyFields) {
+  const std::string bytes = Serialize<v1::PullResponse>(R"pb(
+    values {
+      version: 7
+      tensor { dtype: DTYPE_BOOL shape: 2 data: "\001\000" }
+    }
+    values { tensor { dtype: DTYPE_U8 data: "A" } })pb");
+
+  const std::optional<DecodedPull> decoded = Read<ReadPullReply>(bytes);
+
+  ASSERT_TRUE(decoded);
+  ASSERT_THAT(decoded->reply.values, SizeIs(2));
+  EXPECT_EQ(decoded->reply.values[0].version, 7);
+  EXPECT_EQ(decoded->reply.values[0].tensor.Description(), "bool[2]");
+  EXPECT_EQ(decoded->reply.values[1].version, 0);
+  EXPECT_EQ(At(bytes, decoded->payloads[1]), "A");
+}
+
+TEST(PayloadReaderTest, EmptyMessageHasTheDefaults) {
+  const std::optional<DecodedPush> decoded = Read<ReadPush>("");
+
+  ASSERT_TRUE(decoded);
+  EXPECT_EQ(decoded->request.name_space, "");
+  EXPECT_FALSE(decoded->request.call_id);
+  EXPECT_FALSE(decoded->request.worker);
+  EXPECT_THAT(decoded->payloads, SizeIs(0));
+}
+
+TEST(PayloadReaderTest, PresentButEmptyMessagesArePresent) {
+  const std::optional<DecodedPush> decoded = Read<ReadPush>(
+      Serialize<v1::PushRequest>("call_id {} worker { rank: 0 }"));
+
+  ASSERT_TRUE(decoded);
+  EXPECT_TRUE(decoded->request.call_id);
+  EXPECT_TRUE(decoded->request.worker);
+}
+
+// --- What the generated code decides ----------------------------------------
+
+struct Left {
+  std::string name;
+  std::function<bool(const std::string&)> is_read;
+  std::string bytes;
+};
+
+template <auto kRead>
+bool IsRead(const std::string& bytes) {
+  return Read<kRead>(bytes).has_value();
+}
+
+// A push of one entry with that tensor.
+std::string PushOf(const std::string& tensor) {
+  return Serialize<v1::PushRequest>("entries { tensor { " + tensor + " } }");
+}
+
+class LeftTest : public ::testing::TestWithParam<Left> {};
+
+TEST_P(LeftTest, IsLeftToTheGeneratedCode) {
+  EXPECT_FALSE(GetParam().is_read(GetParam().bytes));
+}
+
+std::string NameOfTest(const ::testing::TestParamInfo<Left>& info) {
+  return info.param.name;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Tensor, LeftTest,
+    ::testing::ValuesIn(std::vector<Left>{
+        Left{"NoDType", IsRead<ReadPush>, PushOf("data: 'ABCD'")},
+        Left{"DTypeUnknown", IsRead<ReadPush>, PushOf("dtype: 16 data: 'A'")},
+        Left{"DTypeNegative", IsRead<ReadPush>, PushOf("dtype: -1")},
+        Left{"RankNine", IsRead<ReadPush>,
+             PushOf("dtype: 8 shape: [1,1,1,1,1,1,1,1,1] data: 'A'")},
+        Left{"NoRank", IsRead<ReadPush>,
+             Serialize<v1::PushRequest>("worker { epoch: 5 }")},
+        Left{"NegativeDimension", IsRead<ReadPush>,
+             PushOf("dtype: 8 shape: -1")},
+        Left{"OverflowingProduct", IsRead<ReadPush>,
+             PushOf("dtype: 8 shape: [4294967296, 4294967296]")},
+        Left{"OverflowingBytes", IsRead<ReadPush>,
+             PushOf("dtype: 2 shape: 4611686018427387904")},
+        Left{"DataTooShort", IsRead<ReadPush>,
+             PushOf("dtype: 8 shape: 2 data: 'A'")},
+        Left{"DataTooLong", IsRead<ReadPush>, PushOf("dtype: 8 data: 'AB'")},
+        Left{"NoData", IsRead<ReadPush>, PushOf("dtype: 8 shape: 2")}}),
+    NameOfTest);
+
+INSTANTIATE_TEST_SUITE_P(
+    Entry, LeftTest,
+    ::testing::ValuesIn(std::vector<Left>{
+        Left{"NoTensor", IsRead<ReadPush>,
+             Serialize<v1::PushRequest>("entries { key: 'w' }")},
+        Left{"SkipWithTensor", IsRead<ReadPush>,
+             Serialize<v1::PushRequest>(
+                 "entries { skip: true tensor { dtype: 8 data: 'A' } }")},
+        Left{"Encoding", IsRead<ReadPush>,
+             Serialize<v1::PushRequest>(
+                 "entries { encoding {} tensor { dtype: 8 data: 'A' } }")},
+        Left{"KeyNotUtf8", IsRead<ReadPush>, "\x7a\x05\x0a\x01\xff\x10\x01"},
+        Left{"InitWithoutTensor", IsRead<ReadInit>,
+             Serialize<v1::InitRequest>("entries { key: 'w' }")},
+        Left{"ValueWithoutTensor", IsRead<ReadPullReply>,
+             Serialize<v1::PullResponse>("values { version: 1 }")}}),
+    NameOfTest);
+
+INSTANTIATE_TEST_SUITE_P(
+    Message, LeftTest,
+    ::testing::ValuesIn(std::vector<Left>{
+        Left{"UnknownField", IsRead<ReadPush>, "\x38\x01"},
+        Left{"FieldTwice", IsRead<ReadPush>, "\x28\x01\x28\x02"},
+        Left{"FieldsOutOfOrder", IsRead<ReadPush>, "\x28\x01\x0a\x01n"},
+        Left{"Truncated", IsRead<ReadPush>, "\x0a\x05n"},
+        Left{"LengthBeyondEverything", IsRead<ReadPush>,
+             "\x7a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"},
+        Left{"NamespaceNotUtf8", IsRead<ReadPush>, "\x0a\x01\xff"},
+        Left{"OnExistingUnknown", IsRead<ReadInit>, "\x28\x04"},
+        Left{"PushMissing", IsRead<ReadPushPull>, ""},
+        Left{"PushTwice", IsRead<ReadPushPull>, std::string("\x0a\0\x0a\0", 4)},
+        Left{"RankAbove32Bits", IsRead<ReadPush>,
+             "\x22\x06\x08\xff\xff\xff\xff\x1f"},
+        Left{"ShapeNotPacked", IsRead<ReadPush>,
+             "\x7a\x09\x7a\x07\x08\x08\x10\x01\x7a\x01"
+             "A"}}),
+    NameOfTest);
+
+TEST(PayloadReaderTest, TooManyEntriesAreLeftToTheGeneratedCode) {
+  v1::PushRequest proto;
+  for (uint32_t i = 0; i < kMaxEntries; ++i)
+    proto.add_entries()->set_skip(true);
+  const std::string most = proto.SerializeAsString();
+  proto.add_entries()->set_skip(true);
+
+  EXPECT_TRUE(Read<ReadPush>(most));
+  EXPECT_FALSE(Read<ReadPush>(proto.SerializeAsString()));
+}
+
+TEST(PayloadReaderTest, RoomForEntriesIsBoundedByTheBytesOfTheMessage) {
+  v1::PushRequest proto;
+  proto.add_entries()->set_skip(true);
+  proto.add_entries()->set_key(std::string(100'000, 'k'));
+  proto.mutable_entries(1)->set_skip(true);
+  const std::string bytes = proto.SerializeAsString();
+  ArrayInputStream in = StreamOf(bytes);
+
+  const std::optional<DecodedPush> decoded =
+      ReadPush(&in, bytes.size(), /*max_entries=*/1'000'000'000);
+
+  ASSERT_TRUE(decoded);
+  EXPECT_LE(decoded->request.entries.capacity() * sizeof(PushEntry),
+            bytes.size() + sizeof(PushEntry));
+}
+
+TEST(PayloadReaderTest, MessagesOfTwoGibibytesAreLeftToTheGeneratedCode) {
+  ArrayInputStream in("", 0);
+
+  EXPECT_FALSE(ReadPush(&in, wire::kMaxMessageBytes + 1, kMaxEntries));
+}
+
+TEST(PayloadReaderTest, BytesAfterTheMessageAreNotRead) {
+  const std::string bytes = Serialize<v1::PushRequest>(kPush);
+  const std::string more = bytes + "more";
+  ArrayInputStream in = StreamOf(more);
+
+  EXPECT_TRUE(ReadPush(&in, bytes.size(), kMaxEntries));
+}
+
+// --- Payloads ---------------------------------------------------------------
+
+// Two tensors of two bytes in "01ab45cd89".
+class ReadPayloadsTest : public ::testing::Test {
+ protected:
+  bool Read(int chunk_bytes = -1) {
+    ArrayInputStream in = StreamOf(bytes_, chunk_bytes);
+    return ReadPayloads(&in, payloads_, {&tensors_[0], &tensors_[1]});
+  }
+  absl::string_view ElementsOf(int i) const {
+    return {tensors_[i].data(), static_cast<size_t>(tensors_[i].size_bytes())};
+  }
+
+  std::string bytes_ = "01ab45cd89";
+  std::vector<PayloadRange> payloads_ = {{2, 2}, {6, 2}};
+  std::vector<Tensor> tensors_ = {*Tensor::Filled(DType::kU8, {2}, 0),
+                                  *Tensor::Filled(DType::kU8, {2}, 0)};
+};
+
+TEST_F(ReadPayloadsTest, CopiesEachToItsTensor) {
+  for (int chunk_bytes = 1; chunk_bytes <= 11; ++chunk_bytes) {
+    tensors_ = {*Tensor::Filled(DType::kU8, {2}, 0),
+                *Tensor::Filled(DType::kU8, {2}, 0)};
+
+    ASSERT_TRUE(Read(chunk_bytes));
+
+    EXPECT_EQ(ElementsOf(0), "ab") << chunk_bytes;
+    EXPECT_EQ(ElementsOf(1), "cd") << chunk_bytes;
+  }
+}
+
+TEST_F(ReadPayloadsTest, EmptyPayloadNeedsNoTensor) {
+  ArrayInputStream in = StreamOf(bytes_);
+
+  EXPECT_TRUE(ReadPayloads(&in, {PayloadRange(), payloads_[0]},
+                           {nullptr, &tensors_[0]}));
+  EXPECT_EQ(ElementsOf(0), "ab");
+}
+
+TEST_F(ReadPayloadsTest, StreamThatEndsEarlyFails) {
+  bytes_.resize(7);
+
+  EXPECT_FALSE(Read());
+}
+
+TEST_F(ReadPayloadsTest, PayloadsThatGoBackFail) {
+  payloads_[1].offset = 3;
+
+  EXPECT_FALSE(Read());
+}
+
+TEST_F(ReadPayloadsTest, TensorOfAnotherSizeFails) {
+  tensors_[1] = *Tensor::Filled(DType::kU8, {3}, 0);
+
+  EXPECT_FALSE(Read());
+}
+
+TEST_F(ReadPayloadsTest, TensorWithoutMemoryFails) {
+  tensors_[1] = *Tensor::WithoutData(DType::kU8, {2});
+
+  EXPECT_FALSE(Read());
+}
+
+TEST_F(ReadPayloadsTest, AnotherNumberOfTensorsFails) {
+  payloads_.pop_back();
+
+  EXPECT_FALSE(Read());
+}
+
+TEST(CopyRangeTest, CopiesBytesOfAnyChunks) {
+  for (int chunk_bytes = 1; chunk_bytes <= 11; ++chunk_bytes) {
+    ArrayInputStream in("0123456789", 10, chunk_bytes);
+    std::string copy(4, 0);
+
+    ASSERT_TRUE(CopyRange(&in, {3, 4}, copy.data()));
+
+    EXPECT_EQ(copy, "3456") << chunk_bytes;
+  }
+}
+
+TEST(CopyRangeTest, RangeBeyondTheStreamFails) {
+  ArrayInputStream in("0123456789", 10);
+  std::string copy(4, 0);
+
+  EXPECT_FALSE(CopyRange(&in, {7, 4}, copy.data()));
+}
+
+}  // namespace
+}  // namespace tensorkv

@@ -1,0 +1,169 @@
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "contract/proto_codec.h"
+#include "google/protobuf/text_format.h"
+#include "tests/testing/status_matchers.h"
+
+namespace tensorkv {
+namespace proto_codec_errors_test {
+
+using ::testing::HasSubstr;
+using testing::StatusIs;
+
+constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
+constexpr absl::StatusCode kUnimplemented = absl::StatusCode::kUnimplemented;
+
+// The status of decoding a message given as text.
+template <typename Proto>
+absl::Status Decode(const std::string& text) {
+  Proto proto;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &proto));
+  return FromProto(std::move(proto)).status();
+}
+
+struct Malformed {
+  std::string name;
+  std::function<absl::Status(const std::string&)> decode;
+  std::string text;
+  absl::StatusCode code;
+  std::string message;
+};
+
+class MalformedTest : public ::testing::TestWithParam<Malformed> {};
+
+TEST_P(MalformedTest, GetsItsCodeAndMessage) {
+  EXPECT_THAT(GetParam().decode(GetParam().text),
+              StatusIs(GetParam().code, HasSubstr(GetParam().message)));
+}
+
+std::string NameOfTest(const ::testing::TestParamInfo<Malformed>& info) {
+  return info.param.name;
+}
+
+constexpr auto kTensor = Decode<v1::Tensor>;
+
+INSTANTIATE_TEST_SUITE_P(
+    Tensor, MalformedTest,
+    ::testing::ValuesIn(std::vector<Malformed>{
+        Malformed{"DTypeUnspecified", kTensor, "data: 'ABCD'", kInvalid,
+                  "dtype: expected a number from 1 to 15, got 0"},
+        Malformed{"DTypeUnknown", kTensor, "dtype: 99 data: 'ABCD'", kInvalid,
+                  "got 99"},
+        Malformed{"DTypeNegative", kTensor, "dtype: -1", kInvalid, "got -1"},
+        Malformed{"RankNine", kTensor,
+                  "dtype: DTYPE_U8 shape: [1,1,1,1,1,1,1,1,1] data: 'A'",
+                  kInvalid, "expected a rank of at most 8, got 9"},
+        Malformed{"NegativeDimension", kTensor,
+                  "dtype: DTYPE_U8 shape: [2, -1]", kInvalid, "got [2,-1]"},
+        Malformed{"OverflowingProduct", kTensor,
+                  "dtype: DTYPE_U8 shape: [4294967296, 4294967296]", kInvalid,
+                  "expected fewer than 2^63 elements"},
+        Malformed{"OverflowingSize", kTensor,
+                  "dtype: DTYPE_F64 shape: 4611686018427387904", kInvalid,
+                  "expected fewer than 2^63 bytes"},
+        Malformed{"DataTooShort", kTensor,
+                  "dtype: DTYPE_F32 shape: [2, 3] data: '0123456789ABCDEF0123'",
+                  kInvalid, "expected 24 bytes for f32[2,3], got 20"},
+        Malformed{"DataTooLong", kTensor, "dtype: DTYPE_U8 data: 'AB'",
+                  kInvalid, "expected 1 bytes for u8[], got 2"},
+        Malformed{"DataForNoElements", kTensor,
+                  "dtype: DTYPE_U8 shape: 0 data: 'A'", kInvalid,
+                  "expected 0 bytes for u8[0], got 1"},
+        Malformed{"NoBool", kTensor,
+                  "dtype: DTYPE_BOOL shape: 2 data: '\\001\\002'", kInvalid,
+                  "expected bools of 0 or 1, got 2"},
+        Malformed{"NoLocation", kTensor, "dtype: DTYPE_U8 shape: 3", kInvalid,
+                  "expected 3 bytes for u8[3], got 0"}}),
+    NameOfTest);
+
+INSTANTIATE_TEST_SUITE_P(
+    Entries, MalformedTest,
+    ::testing::ValuesIn(std::vector<Malformed>{
+        Malformed{"InitWithoutTensor", Decode<v1::InitRequest>,
+                  "entries { key: 'fc1.w' }", kInvalid,
+                  "entry 0 (\"fc1.w\"): tensor: missing"},
+        Malformed{"InitOnExistingUnknown", Decode<v1::InitRequest>,
+                  "on_existing: 9", kInvalid, "on_existing: unknown number 9"},
+        Malformed{"InitSecondEntry", Decode<v1::InitRequest>,
+                  "entries { key: 'a' tensor { dtype: DTYPE_U8 data: 'A' } }"
+                  "entries { key: 'b' tensor { dtype: DTYPE_U8 } }",
+                  kInvalid,
+                  "entry 1 (\"b\"): tensor: expected 1 bytes for u8[], got 0"},
+        Malformed{"PushWithoutTensor", Decode<v1::PushRequest>,
+                  "entries { key: 'w' }", kInvalid,
+                  "entry 0 (\"w\"): tensor: missing"},
+        Malformed{"PushSkipWithTensor", Decode<v1::PushRequest>,
+                  "entries { key: 'w' skip: true tensor {} }", kInvalid,
+                  "entry 0 (\"w\"): tensor: expected none with skip"},
+        Malformed{"PushEncoding", Decode<v1::PushRequest>,
+                  "entries { key: 'w' encoding { two_bit {} } tensor {"
+                  " dtype: DTYPE_F32 shape: 16 data: 'ABCD' } }",
+                  kUnimplemented, "entry 0 (\"w\"): encoding"},
+        Malformed{"PushPullWithoutPush", Decode<v1::PushPullRequest>, "",
+                  kInvalid, "push: missing"},
+        Malformed{"PushPullEntry", Decode<v1::PushPullRequest>,
+                  "push { entries { key: 'w' } }", kInvalid,
+                  "entry 0 (\"w\"): tensor: missing"},
+        Malformed{"PullReplyWithoutTensor", Decode<v1::PullResponse>,
+                  "values { version: 1 }", kInvalid,
+                  "entry 0: tensor: missing"},
+        Malformed{"PushPullReplyWithoutTensor", Decode<v1::PushPullResponse>,
+                  "values { version: 1 }", kInvalid,
+                  "entry 0: tensor: missing"},
+        Malformed{"PushWorkerWithoutRank", Decode<v1::PushRequest>,
+                  "worker { epoch: 5 }", kInvalid, "worker.rank: missing"},
+        Malformed{"PullWorkerWithoutRank", Decode<v1::PullRequest>, "worker {}",
+                  kInvalid, "worker.rank: missing"},
+        Malformed{"StatReplyShape", Decode<v1::StatResponse>,
+                  "keys { key: 'w' dtype: DTYPE_U8 shape: -1 }", kInvalid,
+                  "entry 0 (\"w\"): shape"}}),
+    NameOfTest);
+
+constexpr auto kCreate = Decode<v1::CreateNamespaceRequest>;
+
+INSTANTIATE_TEST_SUITE_P(
+    Namespaces, MalformedTest,
+    ::testing::ValuesIn(std::vector<Malformed>{
+        Malformed{"ModeUnknown", kCreate, "config { mode: 9 }", kInvalid,
+                  "mode: unknown number 9"},
+        Malformed{"OnExistingUnknown", kCreate, "on_existing: -1", kInvalid,
+                  "on_existing: unknown number -1"},
+        Malformed{"OnWorkerLossUnknown", kCreate,
+                  "config { on_worker_loss: 9 }", kInvalid,
+                  "on_worker_loss: unknown number 9"},
+        Malformed{"QuorumGrace", kCreate,
+                  "config { quorum_grace { seconds: 1 nanos: -1 } }", kInvalid,
+                  "quorum_grace: expected a duration"},
+        Malformed{"LeaveWithoutWorker", Decode<v1::LeaveRequest>, "", kInvalid,
+                  "worker: missing"},
+        Malformed{"BarrierWithoutRank", Decode<v1::BarrierRequest>, "worker {}",
+                  kInvalid, "worker.rank: missing"},
+        Malformed{"LeaseOfTheLowestNumber", Decode<v1::JoinRequest>,
+                  "lease { seconds: -9223372036854775808 }", kInvalid,
+                  "lease: expected a duration"},
+        Malformed{"Lease", Decode<v1::JoinRequest>,
+                  "lease { seconds: 400000000000 }", kInvalid,
+                  "lease: expected a duration"},
+        Malformed{
+            "Waited", Decode<v1::NamespaceStatus>,
+            "waits { reason: WAIT_REASON_KEY waited { seconds: 1 nanos: -1 } }",
+            kInvalid, "waited: expected a duration"}}),
+    NameOfTest);
+
+TEST(MessageTest, LongKeysAreCut) {
+  const absl::Status status = Decode<v1::InitRequest>(
+      "entries { key: '" + std::string(100'000, 'k') + "' }");
+
+  EXPECT_THAT(status, StatusIs(kInvalid, HasSubstr("kkk...\"): tensor")));
+  EXPECT_LT(status.message().size(), 300);
+}
+
+TEST(MessageTest, ControlCharactersOfKeysAreEscaped) {
+  EXPECT_THAT(Decode<v1::InitRequest>("entries { key: 'a\\n\\x01' }"),
+              StatusIs(kInvalid, HasSubstr("(\"a\\n\\x01\")")));
+}
+
+}  // namespace proto_codec_errors_test
+}  // namespace tensorkv

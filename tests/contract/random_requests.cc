@@ -1,0 +1,309 @@
+#include "tests/contract/random_requests.h"
+
+#include <utility>
+
+namespace tensorkv::testing {
+
+template <typename T>
+void RandomRequests::Draw(std::optional<T>& value) {
+  value.reset();
+  if (Below(2) == 0) Draw(value.emplace());
+}
+
+template <typename T>
+void RandomRequests::Draw(std::vector<T>& values) {
+  values.resize(Below(4));
+  for (T& value : values) Draw(value);
+}
+
+template <typename T, typename... Rest>
+void RandomRequests::DrawAll(T& first, Rest&... rest) {
+  Draw(first);
+  if constexpr (sizeof...(rest) > 0) DrawAll(rest...);
+}
+
+// Zero, which the wire leaves out, more often than by chance.
+void RandomRequests::Draw(uint64_t& number) {
+  number = Below(4) == 0 ? 0 : random_() >> Below(64);
+}
+
+void RandomRequests::Draw(uint32_t& number) {
+  uint64_t wide = 0;
+  Draw(wide);
+  number = static_cast<uint32_t>(wide);
+}
+
+void RandomRequests::Draw(int64_t& number) {
+  uint64_t bits = 0;
+  Draw(bits);
+  number = static_cast<int64_t>(bits);
+}
+
+void RandomRequests::Draw(bool& flag) { flag = Below(2) == 0; }
+
+void RandomRequests::Draw(std::string& text) {
+  static constexpr const char* kLetters[] = {
+      "a", "b", ".", "/", " ", "\xc3\xa9", "\xe2\x88\x91", "\"", "%"};
+  text.clear();
+  for (uint64_t length = Below(40); length > 0; --length) {
+    text += kLetters[Below(std::size(kLetters))];
+  }
+}
+
+void RandomRequests::Draw(DType& dtype) {
+  dtype = kAllDTypes[Below(std::size(kAllDTypes))];
+}
+
+void RandomRequests::Draw(Shape& shape) {
+  std::vector<int64_t> dimensions(Below(Shape::kMaxRank + 1));
+  for (int64_t& dimension : dimensions) {
+    dimension = static_cast<int64_t>(Below(4));
+  }
+  shape = *Shape::Create(dimensions);
+}
+
+void RandomRequests::Draw(Tensor& tensor) {
+  DType dtype;
+  Shape shape;
+  DrawAll(dtype, shape);
+  tensor = *Tensor::Allocate(dtype, std::move(shape));
+  for (int64_t i = 0; i < tensor.size_bytes(); ++i) {
+    const uint64_t bits = dtype == DType::kBool ? Below(2) : random_();
+    tensor.mutable_data()[i] = static_cast<char>(bits);
+  }
+}
+
+void RandomRequests::Draw(OnExisting& on_existing) {
+  on_existing = static_cast<OnExisting>(Below(3));
+}
+
+void RandomRequests::Draw(Mode& mode) { mode = static_cast<Mode>(Below(3)); }
+
+void RandomRequests::Draw(Hyperparameters& hyperparameters) {
+  hyperparameters.clear();
+  std::vector<std::string> names;
+  Draw(names);
+  for (const std::string& name : names) {
+    hyperparameters[name] = std::normal_distribution<double>()(random_);
+  }
+}
+
+void RandomRequests::Draw(RuleSpec& rule) {
+  DrawAll(rule.name, rule.hyperparameters, rule.keep_master);
+}
+
+void RandomRequests::Draw(CallId& call_id) {
+  call_id.client_id.resize(Below(65));
+  for (char& byte : call_id.client_id) byte = static_cast<char>(random_());
+  Draw(call_id.sequence);
+}
+
+void RandomRequests::Draw(Worker& worker) {
+  DrawAll(worker.rank, worker.epoch);
+}
+
+void RandomRequests::Draw(InitEntry& entry) {
+  DrawAll(entry.key, entry.tensor);
+}
+
+void RandomRequests::Draw(InitRequest& request) {
+  DrawAll(request.name_space, request.call_id, request.namespace_uid,
+          request.on_existing, request.entries);
+}
+
+void RandomRequests::Draw(InitReply& reply) { Draw(reply.versions); }
+
+void RandomRequests::Draw(PushEntry& entry) {
+  DrawAll(entry.key, entry.skip);
+  entry.tensor = Tensor();
+  if (!entry.skip) Draw(entry.tensor);
+}
+
+void RandomRequests::Draw(PushRequest& request) {
+  DrawAll(request.name_space, request.call_id, request.namespace_uid,
+          request.worker, request.step, request.max_reply_bytes,
+          request.entries);
+}
+
+void RandomRequests::Draw(PushResult& result) {
+  DrawAll(result.version, result.step, result.repeated);
+}
+
+void RandomRequests::Draw(PushReply& reply) { Draw(reply.results); }
+
+void RandomRequests::Draw(PullEntry& entry) {
+  DrawAll(entry.key, entry.min_version);
+}
+
+void RandomRequests::Draw(PullRequest& request) {
+  DrawAll(request.name_space, request.namespace_uid, request.worker,
+          request.wait_for_keys, request.max_reply_bytes, request.entries);
+}
+
+void RandomRequests::Draw(Value& value) {
+  DrawAll(value.version, value.tensor);
+}
+
+void RandomRequests::Draw(PullReply& reply) { Draw(reply.values); }
+
+void RandomRequests::Draw(Stripe& stripe) {
+  stripe.count = 1 + Below(64);
+  stripe.index = Below(stripe.count);
+  stripe.group = random_() | 1;
+}
+
+void RandomRequests::Draw(InitManifest& manifest) {
+  DrawAll(manifest.request, manifest.stripe);
+}
+
+void RandomRequests::Draw(PushManifest& manifest) {
+  DrawAll(manifest.request, manifest.stripe);
+}
+
+void RandomRequests::Draw(PullStreamRequest& request) {
+  DrawAll(request.request, request.stripe, request.max_part_bytes);
+}
+
+void RandomRequests::Draw(DeleteRequest& request) {
+  DrawAll(request.name_space, request.call_id, request.namespace_uid,
+          request.keys, request.allow_missing);
+}
+
+void RandomRequests::Draw(DeleteReply& reply) { Draw(reply.num_deleted); }
+
+void RandomRequests::Draw(ListRequest& request) {
+  DrawAll(request.name_space, request.prefix, request.page_size,
+          request.page_token);
+}
+
+void RandomRequests::Draw(KeyStatus& status) {
+  DrawAll(status.key, status.dtype, status.shape, status.version,
+          status.value_bytes, status.state_bytes, status.rule, status.device,
+          status.digest);
+}
+
+void RandomRequests::Draw(ListReply& reply) {
+  DrawAll(reply.keys, reply.next_page_token);
+}
+
+void RandomRequests::Draw(StatRequest& request) {
+  DrawAll(request.name_space, request.keys, request.with_digest);
+}
+
+void RandomRequests::Draw(StatReply& reply) { Draw(reply.keys); }
+
+void RandomRequests::Draw(NamespaceConfig& config) {
+  DrawAll(config.mode, config.num_workers, config.max_workers, config.rule,
+          config.budget_bytes, config.staleness, config.on_worker_loss,
+          config.rescale_partial_rounds, config.quorum, config.quorum_grace,
+          config.max_open_rounds);
+}
+
+void RandomRequests::Draw(OnWorkerLoss& on_worker_loss) {
+  on_worker_loss = static_cast<OnWorkerLoss>(Below(2));
+}
+
+void RandomRequests::Draw(WaitStatus& status) {
+  status.reason = static_cast<WaitReason>(Below(kNumWaitReasons));
+  DrawAll(status.calls_waiting, status.calls_ended, status.waited);
+}
+
+void RandomRequests::Draw(RuleBinding& binding) {
+  DrawAll(binding.key_pattern, binding.rule);
+}
+
+void RandomRequests::Draw(NamespaceStatus& status) {
+  DrawAll(status.name, status.uid, status.revision, status.config, status.rules,
+          status.num_keys, status.memory, status.device_memory,
+          status.updates_applied, status.rounds_open, status.rounds_closed,
+          status.rounds_failed, status.calls_waiting, status.live_workers,
+          status.workers, status.lease_expirations, status.contributions_late,
+          status.contributions_duplicate, status.contributions_fenced,
+          status.slowest_lag, status.waits);
+}
+
+void RandomRequests::Draw(CreateNamespaceRequest& request) {
+  DrawAll(request.name_space, request.config, request.on_existing,
+          request.call_id);
+}
+
+void RandomRequests::Draw(CreateNamespaceReply& reply) { Draw(reply.uid); }
+
+void RandomRequests::Draw(ListNamespacesRequest& request) {
+  DrawAll(request.page_size, request.page_token);
+}
+
+void RandomRequests::Draw(ListNamespacesReply& reply) {
+  DrawAll(reply.namespaces, reply.next_page_token);
+}
+
+void RandomRequests::Draw(UnsetRuleRequest& request) {
+  DrawAll(request.name_space, request.call_id, request.key_pattern);
+}
+
+void RandomRequests::Draw(SetRuleRequest& request) {
+  DrawAll(request.name_space, request.key_pattern, request.rule,
+          request.call_id);
+}
+
+void RandomRequests::Draw(SetHyperparametersRequest& request) {
+  DrawAll(request.name_space, request.key_pattern, request.hyperparameters,
+          request.call_id);
+}
+
+void RandomRequests::Draw(absl::Duration& duration) {
+  duration = absl::Nanoseconds(static_cast<int64_t>(random_()));
+}
+
+void RandomRequests::Draw(WorkerStatus& status) {
+  DrawAll(status.name, status.worker, status.is_live, status.step,
+          status.lease_remaining);
+}
+
+void RandomRequests::Draw(JoinRequest& request) {
+  DrawAll(request.name_space, request.call_id, request.namespace_uid,
+          request.worker_name, request.lease, request.replaces_epoch);
+}
+
+void RandomRequests::Draw(JoinReply& reply) {
+  DrawAll(reply.worker, reply.num_workers, reply.lease,
+          reply.server_incarnation, reply.next_step);
+}
+
+void RandomRequests::Draw(KeepAliveRequest& request) {
+  DrawAll(request.name_space, request.worker);
+}
+
+void RandomRequests::Draw(KeepAliveReply& reply) {
+  DrawAll(reply.lease_remaining, reply.num_workers, reply.next_step);
+}
+
+void RandomRequests::Draw(LeaveRequest& request) {
+  DrawAll(request.name_space, request.worker);
+  Draw(request.call_id);
+}
+
+void RandomRequests::Draw(BarrierRequest& request) {
+  DrawAll(request.name_space, request.call_id, request.namespace_uid,
+          request.worker, request.barrier);
+}
+
+void RandomRequests::Draw(ServerStatus& status) {
+  DrawAll(status.version, status.incarnation, status.start_unix_seconds,
+          status.devices, status.budget_bytes, status.used_bytes,
+          status.max_message_bytes, status.max_entries, status.device_budgets);
+}
+
+void RandomRequests::Draw(DeviceBudget& budget) {
+  DrawAll(budget.device, budget.budget_bytes, budget.used_bytes);
+}
+
+void RandomRequests::Draw(MemoryUse& use) {
+  DrawAll(use.values, use.state, use.contributions, use.metadata);
+}
+
+void RandomRequests::Draw(DeviceMemoryUse& memory) {
+  DrawAll(memory.device, memory.memory);
+}
+
+}  // namespace tensorkv::testing

@@ -1,0 +1,148 @@
+#include "contract/stream_codec.h"
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+
+#include "contract/wire_reader.h"
+#include "gmock/gmock.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "gtest/gtest.h"
+#include "tensorkv/v1/data.pb.h"
+#include "tests/contract/encoded_bytes.h"
+
+namespace tensorkv {
+namespace {
+
+using ::google::protobuf::io::ArrayInputStream;
+using testing::BytesOf;
+using ::testing::SizeIs;
+
+std::optional<EncodedPart> Read(const std::string& bytes) {
+  ArrayInputStream in(bytes.data(), static_cast<int>(bytes.size()),
+                      /*block_size=*/3);
+  return ReadPart(&in, bytes.size());
+}
+
+Tensor MakeTensor(int64_t size_bytes) {
+  Tensor tensor = Tensor::Allocate(DType::kU8, {size_bytes}).value();
+  for (int64_t i = 0; i < size_bytes; ++i) {
+    tensor.mutable_data()[i] = static_cast<char>(i % 251);
+  }
+  return tensor;
+}
+
+// What the generated code writes for the same part, in any of the streams.
+template <typename Chunk>
+std::string Generated(const PartRange& range, const Tensor& tensor) {
+  Chunk chunk;
+  v1::Part& part = *chunk.mutable_part();
+  part.set_entry(range.entry);
+  part.set_offset(range.offset);
+  part.set_data(tensor.data() + range.offset, range.size_bytes);
+  return chunk.SerializeAsString();
+}
+
+// --- Writing ----------------------------------------------------------------
+
+class EncodePartTest : public ::testing::TestWithParam<PartRange> {};
+
+TEST_P(EncodePartTest, WritesWhatTheGeneratedCodeWrites) {
+  const Tensor tensor = MakeTensor(100'000);
+
+  const std::string bytes = BytesOf(EncodePart(GetParam(), tensor));
+
+  EXPECT_EQ(bytes, Generated<v1::InitChunk>(GetParam(), tensor));
+  EXPECT_EQ(bytes, Generated<v1::PushChunk>(GetParam(), tensor));
+  EXPECT_EQ(bytes, Generated<v1::PullChunk>(GetParam(), tensor));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, EncodePartTest,
+    ::testing::Values(PartRange{0, 0, 0}, PartRange{0, 0, 1},
+                      PartRange{1, 0, 100'000}, PartRange{300, 99'999, 1},
+                      PartRange{std::numeric_limits<uint32_t>::max(), 50'000,
+                                50'000}));
+
+TEST(StreamCodecTest, LargePartReferencesItsTensor) {
+  const Tensor tensor = MakeTensor(100'000);
+
+  const EncodedMessage message = EncodePart({1, 1000, 50'000}, tensor);
+
+  ASSERT_THAT(message.pieces(), SizeIs(2));
+  EXPECT_EQ(message.pieces()[1].data, tensor.data() + 1000);
+  EXPECT_EQ(message.pieces()[1].size_bytes, 50'000);
+  EXPECT_EQ(message.pieces()[1].buffer, tensor.buffer());
+}
+
+TEST(StreamCodecTest, SmallPartIsCopied) {
+  EXPECT_THAT(EncodePart({1, 1000, 100}, MakeTensor(100'000)).pieces(),
+              SizeIs(1));
+}
+
+// --- Reading ----------------------------------------------------------------
+
+TEST(StreamCodecTest, ReadsWhatItWrote) {
+  const Tensor tensor = MakeTensor(100'000);
+  const PartRange part = {7, 1000, 50'000};
+  const std::string bytes = BytesOf(EncodePart(part, tensor));
+
+  const std::optional<EncodedPart> read = Read(bytes);
+
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->part, part);
+  EXPECT_EQ(read->data.size_bytes, part.size_bytes);
+  EXPECT_EQ(bytes.substr(read->data.offset),
+            std::string(tensor.data() + part.offset, part.size_bytes));
+}
+
+TEST(StreamCodecTest, ReadsNoFurtherThanTheHeader) {
+  const std::string bytes = BytesOf(EncodePart({1, 0, 1000}, MakeTensor(1000)));
+  ArrayInputStream in(bytes.data(), static_cast<int>(bytes.size()),
+                      /*block_size=*/16);
+
+  EXPECT_TRUE(ReadPart(&in, bytes.size()));
+  EXPECT_LE(in.ByteCount(), 16);
+}
+
+TEST(StreamCodecTest, PartWithoutDataIsRead) {
+  const std::optional<EncodedPart> read = Read(std::string("\x7a\0", 2));
+
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->part, PartRange());
+  EXPECT_EQ(read->data.size_bytes, 0);
+}
+
+TEST(StreamCodecTest, EverythingElseIsLeftToTheGeneratedCode) {
+  v1::PushChunk manifest;
+  manifest.mutable_manifest()->mutable_request()->set_step(1);
+  const std::string part = Generated<v1::PushChunk>({1, 2, 3}, MakeTensor(5));
+
+  EXPECT_FALSE(Read(""));
+  EXPECT_FALSE(Read(manifest.SerializeAsString()));
+  EXPECT_FALSE(Read(part + part));
+  EXPECT_FALSE(Read(manifest.SerializeAsString() + part));
+  // An unknown field, an entry above 32 bits, fields out of order.
+  EXPECT_FALSE(Read("\x7a\x02\x18\x01"));
+  EXPECT_FALSE(Read("\x7a\x06\x08\xff\xff\xff\xff\x1f"));
+  EXPECT_FALSE(Read("\x7a\x04\x10\x01\x08\x01"));
+}
+
+TEST(StreamCodecTest, PartCutAtAnyByteIsLeftToTheGeneratedCode) {
+  const std::string bytes =
+      Generated<v1::PushChunk>({300, 3, 500}, MakeTensor(503));
+
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    EXPECT_FALSE(Read(bytes.substr(0, size))) << size;
+  }
+}
+
+TEST(StreamCodecTest, ChunksOfTwoGibibytesAreLeftToTheGeneratedCode) {
+  ArrayInputStream in("\x7a", 1);
+
+  EXPECT_FALSE(ReadPart(&in, wire::kMaxMessageBytes + 1));
+}
+
+}  // namespace
+}  // namespace tensorkv

@@ -1,0 +1,94 @@
+#include "service/store/keyspace/key_table.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace tensorkv {
+namespace {
+
+using ::testing::ElementsAre;
+
+RefPtr<StoredKey> Key(const std::string& name) {
+  return StoredKey::Create(name, DType::kF32, {1});
+}
+
+std::vector<std::string> Names(const std::vector<StoredKey*>& keys) {
+  std::vector<std::string> names;
+  for (const StoredKey* key : keys) names.push_back(std::string(key->name()));
+  return names;
+}
+
+class KeyTableTest : public ::testing::Test {
+ protected:
+  KeyTableTest() {
+    for (const char* name : {"b", "a/2", "c", "a/1", "a/10"}) {
+      table_.Insert(Key(name));
+    }
+  }
+
+  KeyTable table_;
+};
+
+TEST_F(KeyTableTest, FindsWhatWasInserted) {
+  EXPECT_EQ(table_.Find("b")->name(), "b");
+  EXPECT_EQ(table_.Find("x"), nullptr);
+  EXPECT_EQ(table_.size(), 5u);
+}
+
+TEST_F(KeyTableTest, InsertReplaces) {
+  const RefPtr<StoredKey> newer = Key("b");
+
+  table_.Insert(newer);
+
+  EXPECT_EQ(table_.Find("b"), newer.get());
+  EXPECT_EQ(table_.size(), 5u);
+}
+
+TEST_F(KeyTableTest, EraseReturnsTheKey) {
+  const RefPtr<StoredKey> erased = table_.Erase("b");
+
+  EXPECT_EQ(erased->name(), "b");
+  EXPECT_EQ(table_.Find("b"), nullptr);
+  EXPECT_FALSE(table_.Erase("b"));
+  EXPECT_THAT(Names(table_.List("", "", 10)),
+              ElementsAre("a/1", "a/10", "a/2", "c"));
+}
+
+TEST_F(KeyTableTest, KeepsWhatIsLeftOfMany) {
+  const std::string prefix = "many/";
+  for (int i = 0; i < 5000; ++i) table_.Insert(Key(absl::StrCat(prefix, i)));
+  for (int i = 0; i < 5000; ++i) {
+    if (i % 100 != 0) table_.Erase(absl::StrCat(prefix, i));
+  }
+
+  EXPECT_EQ(table_.size(), 5u + 50);
+  EXPECT_EQ(table_.List(prefix, "", 100).size(), 50u);
+  EXPECT_NE(table_.Find("many/4900"), nullptr);
+  EXPECT_EQ(table_.Find("many/4901"), nullptr);
+}
+
+TEST_F(KeyTableTest, ListsByPrefixInByteOrder) {
+  EXPECT_THAT(Names(table_.List("a/", "", 10)),
+              ElementsAre("a/1", "a/10", "a/2"));
+  EXPECT_THAT(Names(table_.List("z", "", 10)), ElementsAre());
+}
+
+TEST_F(KeyTableTest, ListGoesOnAfterAKey) {
+  EXPECT_THAT(Names(table_.List("a/", "a/1", 1)), ElementsAre("a/10"));
+  EXPECT_THAT(Names(table_.List("", "a/2", 10)), ElementsAre("b", "c"));
+  EXPECT_THAT(Names(table_.List("a/", "b", 10)), ElementsAre());
+}
+
+TEST_F(KeyTableTest, VisitsEveryKeyInOrder) {
+  std::vector<std::string> names;
+
+  table_.ForEach([&names](StoredKey& key) { names.emplace_back(key.name()); });
+
+  EXPECT_THAT(names, ElementsAre("a/1", "a/10", "a/2", "b", "c"));
+}
+
+}  // namespace
+}  // namespace tensorkv

@@ -1,0 +1,629 @@
+#include "service/store/keyspace/rounds.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/testing/reason_matchers.h"
+#include "tests/testing/status_matchers.h"
+
+namespace tensorkv {
+namespace {
+
+using ::tensorkv::testing::HasReason;
+using ::tensorkv::testing::IsOkAndHolds;
+using ::tensorkv::testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Optional;
+
+Contribution Of(double value) {
+  Contribution contribution;
+  contribution.slots.emplace_back(*Tensor::Filled(DType::kF32, {1}, value));
+  return contribution;
+}
+
+std::vector<float> ValuesOf(const ClosedRound& round) {
+  std::vector<float> values;
+  for (const Slot& slot : round.slots) {
+    values.push_back(*reinterpret_cast<const float*>(slot.data));
+  }
+  return values;
+}
+
+// The one round, or none.
+std::optional<ClosedRound> OnlyOf(ClosedRounds rounds) {
+  EXPECT_LE(rounds.size(), 1u);
+  if (rounds.empty()) return std::nullopt;
+  return std::move(rounds[0]);
+}
+
+WorkerGroupOptions GroupOf(uint32_t num_workers) {
+  return {.min_workers = num_workers,
+          .max_workers = num_workers,
+          .on_worker_loss = OnWorkerLoss::kContinue};
+}
+
+class RoundsTest : public ::testing::Test {
+ protected:
+  std::optional<ClosedRound> Add(uint32_t rank, Step step, double value = 0) {
+    EXPECT_OK(Check(rank, step));
+    return OnlyOf(rounds_.Add(By(rank), step, Of(value), {}));
+  }
+  // Closes and applies the round of that step.
+  void AddAll(Step step, Version version) {
+    for (uint32_t rank = 0; rank < 3; ++rank) Add(rank, step);
+    rounds_.Apply(step, version);
+  }
+  // Has all three workers join.
+  void JoinAll() {
+    for (const char* name : {"a", "b", "c"}) {
+      workers_.push_back(*group_.Join(name, absl::Seconds(10), ++epoch_,
+                                      /*replaces_epoch=*/0, group_.max_step(),
+                                      absl::ZeroDuration()));
+    }
+  }
+  static Contributor By(uint32_t rank) {
+    return {.rank = rank, .identity = Contributor::kMember};
+  }
+  absl::StatusOr<std::optional<Version>> TryCheck(const Contributor& by,
+                                                  Step step) const {
+    return rounds_.Check("w", /*version=*/77, by, step);
+  }
+  // Whether the worker may contribute, which it has not done yet.
+  absl::Status Check(uint32_t rank, Step step) const {
+    const auto version = TryCheck(By(rank), step);
+    if (version.ok() && *version) return absl::CancelledError("repeats");
+    return version.status();
+  }
+  absl::Status Owed(uint32_t rank) const {
+    return rounds_.CheckOwesNothing("w", rank);
+  }
+  FailedRounds Fail(Step step) {
+    return rounds_.Fail(step, std::make_shared<RoundFailure>(
+                                  RoundFailure{"rank 5 was lost", {5}}));
+  }
+
+  WorkerGroup group_{GroupOf(3)};
+  std::vector<Worker> workers_;
+  uint64_t epoch_ = 0;
+  SharedRounds shared_;
+  RoundPolicy policy_{.workers = &group_, .shared = &shared_, .max_open = 2};
+  Rounds rounds_{&policy_};
+};
+
+TEST_F(RoundsTest, ClosesWithTheLastWorker) {
+  EXPECT_FALSE(Add(0, 1));
+  EXPECT_FALSE(Add(2, 1));
+
+  EXPECT_TRUE(Add(1, 1));
+
+  EXPECT_EQ(rounds_.num_open(), 0u);
+}
+
+TEST_F(RoundsTest, ContributionsAreInRankOrder) {
+  Add(2, 1, 22);
+  Add(0, 1, 20);
+
+  const std::optional<ClosedRound> closed = Add(1, 1, 21);
+
+  ASSERT_TRUE(closed);
+  EXPECT_EQ(closed->step, 1u);
+  EXPECT_THAT(ValuesOf(*closed), ::testing::ElementsAre(20, 21, 22));
+}
+
+TEST_F(RoundsTest, SkippingCountsAsContributing) {
+  rounds_.Add(By(0), 1, Contribution(), {});
+  rounds_.Add(By(1), 1, Contribution(), {});
+
+  const std::optional<ClosedRound> closed = Add(2, 1, 5);
+
+  ASSERT_TRUE(closed);
+  EXPECT_THAT(ValuesOf(*closed), ::testing::ElementsAre(5));
+}
+
+TEST_F(RoundsTest, RepeatIsKnownWhileTheRoundIsOpenAndAfterwards) {
+  Add(1, 1);
+  EXPECT_THAT(TryCheck(By(1), 1), IsOkAndHolds(Optional(0)));
+
+  Add(0, 1);
+  Add(2, 1);
+  EXPECT_THAT(TryCheck(By(1), 1), IsOkAndHolds(Optional(0)));
+  rounds_.Apply(1, 8);
+
+  EXPECT_THAT(TryCheck(By(1), 1), IsOkAndHolds(Optional(8)));
+}
+
+TEST_F(RoundsTest, ContributionOfSomebodyElseIsNoRepeat) {
+  const Contributor one = {.rank = 1, .identity = 1111};
+  const Contributor other = {.rank = 1, .identity = 2222};
+  const Contributor unknown = {.rank = 1, .identity = Contributor::kUnknown};
+  rounds_.Add(one, 1, Of(0), {});
+  const auto exists = AllOf(
+      StatusIs(absl::StatusCode::kAlreadyExists,
+               "round 1 of \"w\": somebody else has contributed as worker "
+               "1 already"),
+      HasReason(Reason::kContributionExists,
+                {{"key", "w"}, {"step", "1"}, {"rank", "1"}}));
+
+  EXPECT_THAT(TryCheck(one, 1), IsOkAndHolds(Optional(0)));
+  EXPECT_THAT(TryCheck(other, 1).status(), exists);
+  EXPECT_THAT(TryCheck(unknown, 1).status(), exists);
+
+  Add(0, 1);
+  Add(2, 1);
+  EXPECT_THAT(TryCheck(other, 1).status(), exists);
+}
+
+TEST_F(RoundsTest, ClosedStepIsOver) {
+  AddAll(4, 2);
+
+  EXPECT_THAT(
+      Check(0, 3),
+      AllOf(StatusIs(absl::StatusCode::kFailedPrecondition,
+                     HasSubstr("expected a step above 4")),
+            HasReason(Reason::kStepClosed,
+                      {{"key", "w"}, {"step", "3"}, {"version", "77"}})));
+  EXPECT_OK(Check(0, 5));
+}
+
+TEST_F(RoundsTest, OneMoreRoundThanMayBeOpenIsRemembered) {
+  for (Step step = 1; step <= 4; ++step) AddAll(step, step + 1);
+
+  EXPECT_THAT(TryCheck(By(0), 1).status(), HasReason(Reason::kStepClosed));
+  for (Step step = 2; step <= 4; ++step) {
+    EXPECT_THAT(TryCheck(By(0), step), IsOkAndHolds(Optional(step + 1)));
+  }
+}
+
+TEST_F(RoundsTest, WorkerMayNotPassOverAnOpenRound) {
+  Add(0, 1);
+
+  EXPECT_THAT(Check(1, 2),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("expected worker 1 to contribute to step 1")));
+  EXPECT_OK(Check(0, 2));
+}
+
+TEST_F(RoundsTest, StepThatOthersPassedCannotOpen) {
+  Add(0, 3);
+
+  EXPECT_THAT(Check(1, 2), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                    HasSubstr("passed to step 3")));
+}
+
+TEST_F(RoundsTest, NumberOfOpenRoundsIsBounded) {
+  Add(0, 1);
+  Add(0, 2);
+
+  EXPECT_THAT(Check(0, 3), StatusIs(absl::StatusCode::kResourceExhausted,
+                                    HasSubstr("at most 2 open rounds")));
+  EXPECT_OK(Check(1, 1));
+}
+
+TEST_F(RoundsTest, NamesTheRanksThatARoundWaitsFor) {
+  Add(1, 7);
+
+  EXPECT_TRUE(rounds_.Awaits(1, 7));
+  EXPECT_FALSE(rounds_.Awaits(1, 6)) << "it came later";
+  EXPECT_FALSE(rounds_.Awaits(0, 7));
+  const absl::Status awaited =
+      rounds_.DescribeAwaited(1, "w", absl::ZeroDuration());
+  EXPECT_EQ(awaited.message(), "round 7 of \"w\": waiting for ranks 0, 2");
+  EXPECT_THAT(awaited,
+              HasReason(Reason::kWaitEnded,
+                        {{"key", "w"}, {"step", "7"}, {"ranks", "0,2"}}));
+  Add(0, 7);
+  EXPECT_EQ(rounds_.DescribeAwaited(1, "w", absl::ZeroDuration()).message(),
+            "round 7 of \"w\": waiting for rank 2");
+}
+
+TEST_F(RoundsTest, ClosedRoundIsAwaitedUntilItIsApplied) {
+  for (uint32_t rank = 0; rank < 3; ++rank) Add(rank, 1);
+  EXPECT_TRUE(rounds_.Awaits(1, 1));
+
+  rounds_.Apply(1, 2);
+
+  EXPECT_FALSE(rounds_.Awaits(1, 1));
+}
+
+TEST_F(RoundsTest, RoundThatAllSkipIsAppliedWithTheOneBefore) {
+  for (uint32_t rank = 0; rank < 3; ++rank) Add(rank, 1);
+  for (uint32_t rank = 0; rank < 3; ++rank) {
+    rounds_.Add(By(rank), 2, Contribution(), {});
+  }
+  EXPECT_TRUE(rounds_.Awaits(0, 2));
+
+  rounds_.Apply(1, 5);
+
+  EXPECT_FALSE(rounds_.Awaits(0, 2));
+  EXPECT_THAT(TryCheck(By(0), 2), IsOkAndHolds(Optional(5)));
+}
+
+TEST_F(RoundsTest, RoomComesFromWhoeverOpensTheRound) {
+  const auto account =
+      MakeRefCounted<BudgetAccount>(MakeRefCounted<ByteBudget>("b", 100));
+  EXPECT_TRUE(rounds_.OpensRound(1));
+
+  rounds_.Add(By(0), 1, Of(0), *Reservation::Create(account, 8));
+
+  EXPECT_FALSE(rounds_.OpensRound(1));
+  EXPECT_EQ(account->used_bytes(), 8u);
+  rounds_.Add(By(1), 1, Of(0), {});
+  {
+    const std::optional<ClosedRound> closed =
+        OnlyOf(rounds_.Add(By(2), 1, Of(0), {}));
+    EXPECT_EQ(closed->room.bytes(), 8u);
+  }
+  EXPECT_EQ(account->used_bytes(), 0u);
+}
+
+TEST_F(RoundsTest, GoesOnWithoutWhoHasLeft) {
+  JoinAll();
+  Add(0, 1, 20);
+  Add(2, 1, 22);
+  EXPECT_TRUE(rounds_.TakeComplete().empty());
+
+  group_.Leave(workers_[1]);
+
+  const std::optional<ClosedRound> closed = OnlyOf(rounds_.TakeComplete());
+  ASSERT_TRUE(closed);
+  EXPECT_THAT(ValuesOf(*closed), ::testing::ElementsAre(20, 22));
+}
+
+TEST_F(RoundsTest, ContributionOfALostWorkerCounts) {
+  JoinAll();
+  Add(1, 1, 21);
+  group_.Lose(1);
+  Add(0, 1, 20);
+
+  const std::optional<ClosedRound> closed = Add(2, 1, 22);
+
+  ASSERT_TRUE(closed);
+  EXPECT_THAT(ValuesOf(*closed), ::testing::ElementsAre(20, 21, 22));
+}
+
+TEST_F(RoundsTest, AllRoundsThatWaitedForOneCloseInTheirOrder) {
+  JoinAll();
+  for (Step step : {1, 2}) {
+    Add(0, step);
+    Add(1, step);
+  }
+
+  group_.Lose(2);
+
+  const ClosedRounds closed = rounds_.TakeComplete();
+  ASSERT_EQ(closed.size(), 2u);
+  EXPECT_EQ(closed[0].step, 1u);
+  EXPECT_EQ(closed[1].step, 2u);
+}
+
+TEST_F(RoundsTest, WhoComesLaterTakesNoPartInARoundUnderWay) {
+  JoinAll();
+  Add(0, 1);
+  group_.Reach(workers_[0], 1);
+  group_.Lose(2);
+  ASSERT_OK(group_.Join("c", absl::Seconds(10), ++epoch_, /*replaces_epoch=*/0,
+                        group_.max_step(), absl::ZeroDuration()));
+
+  EXPECT_THAT(Check(2, 1), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                    HasSubstr("joined after this one")));
+  EXPECT_OK(Check(2, 2));
+  EXPECT_TRUE(Add(1, 1));
+}
+
+TEST_F(RoundsTest, FindsTheFirstRoundThatLacksAWorker) {
+  JoinAll();
+  EXPECT_EQ(rounds_.FirstWithout({0}), std::nullopt);
+  Add(0, 1);
+  Add(1, 1);
+  Add(1, 2);
+
+  EXPECT_EQ(rounds_.FirstWithout({0}), 2);
+  EXPECT_EQ(rounds_.FirstWithout({0, 2}), 1);
+  EXPECT_EQ(rounds_.FirstWithout({1}), std::nullopt);
+}
+
+TEST_F(RoundsTest, FailedRoundIsOwedUntilItIsPushedAgain) {
+  Add(0, 1);
+  Add(1, 1);
+  Add(1, 2);
+
+  const FailedRounds failed = Fail(1);
+
+  EXPECT_EQ(failed.open.size(), 2u);
+  EXPECT_EQ(rounds_.num_open(), 0u);
+  EXPECT_FALSE(rounds_.is_idle());
+  EXPECT_THAT(Owed(1),
+              AllOf(StatusIs(absl::StatusCode::kAborted,
+                             "round 1 of \"w\" failed: rank 5 was lost"),
+                    HasReason(Reason::kRoundFailed,
+                              {{"key", "w"}, {"step", "1"}, {"ranks", "5"}})));
+  EXPECT_THAT(Check(1, 2), HasReason(Reason::kRoundFailed)) << "1 comes first";
+  EXPECT_EQ(shared_.owed.LowestOf(1, 9), 1);
+
+  Add(1, 1);
+  EXPECT_THAT(Owed(1),
+              HasReason(Reason::kRoundFailed,
+                        {{"key", "w"}, {"step", "2"}, {"ranks", "5"}}));
+  Add(1, 2);
+
+  EXPECT_OK(Owed(1));
+  EXPECT_FALSE(shared_.owed.Has(1));
+  EXPECT_THAT(Owed(0), HasReason(Reason::kRoundFailed));
+  EXPECT_OK(Owed(2)) << "it had not contributed";
+}
+
+TEST_F(RoundsTest, OwedStepIsNotPassedOverByOthers) {
+  Add(0, 1);
+  Fail(1);
+
+  EXPECT_THAT(Check(2, 2), HasReason(Reason::kStepGap));
+  EXPECT_OK(Check(2, 1));
+}
+
+TEST_F(RoundsTest, WhoComesLaterMayPassOverAStepThatOthersOwe) {
+  JoinAll();
+  Add(0, 1);
+  group_.Reach(workers_[0], 1);
+  group_.Leave(workers_[2]);
+  Fail(1);
+  ASSERT_OK(group_.Join("c", absl::Seconds(10), ++epoch_, /*replaces_epoch=*/0,
+                        group_.max_step(), absl::ZeroDuration()));
+  Add(2, 2);
+
+  EXPECT_FALSE(Add(0, 1));
+  EXPECT_TRUE(Add(1, 1));
+  Add(0, 2);
+  EXPECT_TRUE(Add(1, 2));
+}
+
+TEST_F(RoundsTest, ClosedRoundsThatAreNotAppliedFailToo) {
+  AddAll(1, 2);
+  for (Step step : {2, 3}) {
+    for (uint32_t rank = 0; rank < 3; ++rank) Add(rank, step);
+  }
+  Add(0, 4);
+
+  const FailedRounds failed = Fail(2);
+
+  EXPECT_EQ(failed.open.size(), 1u);
+  EXPECT_EQ(failed.num_closed, 2u);
+  EXPECT_EQ(shared_.owed.LowestOf(2, 9), 2);
+  for (Step step : {2, 3}) AddAll(step, step + 1);
+  EXPECT_OK(Owed(2));
+  EXPECT_THAT(Owed(0), HasReason(Reason::kRoundFailed));
+}
+
+TEST_F(RoundsTest, RoundThatClosesWithoutAWorkerIsNotOwedByIt) {
+  JoinAll();
+  Add(0, 1);
+  Add(1, 1);
+  Fail(1);
+  group_.Lose(1);
+  group_.Lose(2);
+
+  EXPECT_TRUE(Add(0, 1));
+
+  EXPECT_TRUE(rounds_.is_idle());
+  EXPECT_FALSE(shared_.owed.Has(1));
+}
+
+TEST_F(RoundsTest, ForgivenStepsAreOwedNoMore) {
+  Add(0, 1);
+  Add(1, 1);
+  Fail(1);
+
+  rounds_.Forgive(0);
+  EXPECT_OK(Owed(0));
+  EXPECT_FALSE(rounds_.is_idle());
+  rounds_.ForgiveAll();
+
+  EXPECT_OK(Owed(1));
+  EXPECT_TRUE(rounds_.is_idle());
+  EXPECT_FALSE(shared_.owed.Has(1));
+}
+
+class QuorumTest : public RoundsTest {
+ protected:
+  QuorumTest() { policy_.quorum = 2; }
+};
+
+TEST_F(QuorumTest, ClosesAfterTheGraceTime) {
+  Add(0, 1, 20);
+  EXPECT_FALSE(Add(2, 1, 22));
+
+  const std::optional<ClosedRound> closed =
+      OnlyOf(rounds_.EndGrace(1, rounds_.IdOf(1)));
+
+  ASSERT_TRUE(closed);
+  EXPECT_THAT(ValuesOf(*closed), ::testing::ElementsAre(20, 22));
+}
+
+TEST_F(QuorumTest, ClosesWithTheQuorumIfThatComesLater) {
+  Add(0, 1);
+  EXPECT_TRUE(rounds_.EndGrace(1, rounds_.IdOf(1)).empty());
+
+  EXPECT_TRUE(Add(2, 1));
+}
+
+TEST_F(QuorumTest, LateContributionIsRefused) {
+  Add(0, 1);
+  Add(2, 1);
+  rounds_.EndGrace(1, rounds_.IdOf(1));
+
+  EXPECT_THAT(Check(1, 1), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                    HasSubstr("above 1, which is closed")));
+  EXPECT_OK(Check(1, 2));
+}
+
+TEST_F(QuorumTest, GraceOfAnEarlierRoundOfTheStepCountsNothing) {
+  Add(0, 1);
+  const uint64_t id = rounds_.IdOf(1);
+  Fail(1);
+  Add(0, 1);
+  Add(1, 1);
+
+  EXPECT_TRUE(rounds_.EndGrace(1, id).empty());
+  EXPECT_EQ(rounds_.num_open(), 1u);
+}
+
+TEST_F(QuorumTest, PartialSumIsScaledBeforeTheRoundCloses) {
+  policy_.rescales = true;
+  Add(0, 1, 20);
+  Add(2, 1, 22);
+  EXPECT_TRUE(rounds_.EndGrace(1, rounds_.IdOf(1)).empty());
+
+  const std::optional<Fold> fold = rounds_.BeginScaling();
+
+  ASSERT_TRUE(fold);
+  EXPECT_EQ(fold->scale, 1.5);
+  EXPECT_EQ(fold->slots.size(), 2u);
+  EXPECT_FALSE(Check(1, 1).ok()) << "it is too late";
+  const std::optional<ClosedRound> closed =
+      OnlyOf(rounds_.EndFold(*fold, Of(63)));
+  ASSERT_TRUE(closed);
+  EXPECT_THAT(ValuesOf(*closed), ::testing::ElementsAre(63));
+}
+
+TEST_F(QuorumTest, RoundThatCannotBeScaledTakesLaterOnesAlong) {
+  policy_.rescales = true;
+  Add(0, 1, 20);
+  Add(2, 1, 22);
+  Add(0, 2);
+  rounds_.EndGrace(1, rounds_.IdOf(1));
+  const std::optional<Fold> fold = rounds_.BeginScaling();
+  ASSERT_TRUE(fold);
+
+  EXPECT_EQ(Fail(1).open.size(), 2u);
+
+  EXPECT_TRUE(rounds_.EndFold(*fold, std::nullopt).empty());
+  EXPECT_OK(Check(0, 1));
+}
+
+class FoldTest : public ::testing::Test {
+ protected:
+  std::optional<ClosedRound> Add(uint32_t rank, double value) {
+    return OnlyOf(rounds_.Add({rank}, 1, Of(value), {}));
+  }
+  std::optional<Fold> BeginFold() { return rounds_.BeginFold(); }
+  std::optional<ClosedRound> EndFold(const std::optional<Fold>& fold,
+                                     std::optional<Contribution> sum) {
+    return OnlyOf(rounds_.EndFold(*fold, std::move(sum)));
+  }
+  void AddFirst(uint32_t num_ranks) {
+    for (uint32_t rank = 0; rank < num_ranks; ++rank) Add(rank, rank);
+  }
+
+  const RefPtr<BudgetAccount> account_ =
+      MakeRefCounted<BudgetAccount>(MakeRefCounted<ByteBudget>("b", 1 << 20));
+  WorkerGroup group_{GroupOf(10)};
+  SharedRounds shared_;
+  RoundPolicy policy_{.workers = &group_, .shared = &shared_, .max_open = 2};
+  Rounds rounds_{&policy_};
+};
+
+TEST_F(FoldTest, WaitsForEnoughContributionsFromRankZeroOn) {
+  for (uint32_t rank = 1; rank < 10; ++rank) Add(rank, rank);
+  EXPECT_FALSE(BeginFold());
+}
+
+TEST_F(FoldTest, TakesTheLeadingRanksInOrder) {
+  AddFirst(8);
+  Add(9, 9);
+
+  const std::optional<Fold> fold = BeginFold();
+
+  ASSERT_TRUE(fold);
+  EXPECT_EQ(fold->slots.size(), 8u);
+  EXPECT_EQ(*reinterpret_cast<const float*>(fold->slots[7].data), 7);
+  EXPECT_FALSE(BeginFold()) << "one fold at a time";
+}
+
+TEST_F(FoldTest, SumTakesThePlaceOfWhatWasFolded) {
+  AddFirst(8);
+  const std::optional<Fold> fold = BeginFold();
+  Add(9, 9);
+  EXPECT_FALSE(EndFold(fold, Of(100)));
+
+  const std::optional<ClosedRound> closed = Add(8, 8);
+
+  ASSERT_TRUE(closed);
+  EXPECT_THAT(ValuesOf(*closed), ::testing::ElementsAre(100, 8, 9));
+}
+
+TEST_F(FoldTest, RoundThatIsCompleteWaitsForItsFold) {
+  AddFirst(8);
+  const std::optional<Fold> fold = BeginFold();
+  EXPECT_FALSE(Add(8, 8));
+  EXPECT_FALSE(Add(9, 9));
+
+  const std::optional<ClosedRound> closed = EndFold(fold, Of(100));
+
+  ASSERT_TRUE(closed);
+  EXPECT_THAT(ValuesOf(*closed), ::testing::ElementsAre(100, 8, 9));
+}
+
+TEST_F(FoldTest, FailedFoldKeepsTheContributions) {
+  AddFirst(8);
+  const std::optional<Fold> fold = BeginFold();
+  EXPECT_FALSE(EndFold(fold, std::nullopt));
+  Add(8, 8);
+
+  const std::optional<ClosedRound> closed = Add(9, 9);
+
+  ASSERT_TRUE(closed);
+  EXPECT_EQ(closed->slots.size(), 10u);
+}
+
+TEST_F(FoldTest, RoundsCloseInTheirOrderThoughTheFirstIsBeingFolded) {
+  AddFirst(8);
+  const std::optional<Fold> fold = BeginFold();
+  for (uint32_t rank = 8; rank < 10; ++rank) Add(rank, rank);
+  for (uint32_t rank = 0; rank < 10; ++rank) {
+    EXPECT_TRUE(rounds_.Add({rank}, 2, Of(0), {}).empty());
+  }
+
+  const ClosedRounds closed = rounds_.EndFold(*fold, Of(100));
+
+  ASSERT_EQ(closed.size(), 2u);
+  EXPECT_EQ(closed[0].step, 1u);
+  EXPECT_EQ(closed[1].step, 2u);
+}
+
+TEST_F(FoldTest, SumOfARoundThatHasFailedIsDropped) {
+  AddFirst(8);
+  const std::optional<Fold> fold = BeginFold();
+  rounds_.Fail(1, std::make_shared<RoundFailure>());
+  AddFirst(9);
+
+  EXPECT_FALSE(EndFold(fold, Of(100)));
+
+  EXPECT_EQ(Add(9, 9)->slots.size(), 10u);
+}
+
+TEST_F(FoldTest, FoldedWorkerHasContributed) {
+  AddFirst(8);
+  const std::optional<Fold> fold = BeginFold();
+  EndFold(fold, Of(100));
+
+  EXPECT_THAT(rounds_.Check("w", 1, {3}, 1).status(),
+              StatusIs(absl::StatusCode::kAlreadyExists));
+  EXPECT_TRUE(rounds_.Awaits(3, 1));
+}
+
+TEST_F(FoldTest, FoldedContributionCostsNoMoreThanItsName) {
+  for (uint32_t rank = 0; rank < 8; ++rank) {
+    Contribution contribution = Of(rank);
+    contribution.overhead =
+        *Reservation::Create(account_, kContributionOverheadBytes);
+    rounds_.Add({rank}, 1, std::move(contribution), {});
+  }
+
+  EndFold(BeginFold(), Of(100));
+
+  EXPECT_EQ(account_->used_bytes(),
+            kContributionOverheadBytes + 7 * kContributorBytes);
+}
+
+}  // namespace
+}  // namespace tensorkv

@@ -1,0 +1,171 @@
+#include "service/store/keyspace/update_pass.h"
+
+#include <string>
+#include <utility>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/testing/scripted_backend.h"
+#include "tests/testing/status_matchers.h"
+
+namespace tensorkv {
+namespace {
+
+using ::tensorkv::testing::ScriptedBackend;
+using ::tensorkv::testing::StatusIs;
+
+class UpdatePassTest : public ::testing::Test {
+ protected:
+  // A key of two elements under `rule`, with state to be filled.
+  RefPtr<StoredKey> Key(const RuleSpec& rule, DType dtype, double value) {
+    RefPtr<StoredKey> key = StoredKey::Create("w", dtype, {2});
+    key->value = Tensor::Filled(dtype, {2}, value)->buffer();
+    key->rule = std::make_shared<const UpdateRule>(*UpdateRule::Create(rule));
+    auto state = MakeRefCounted<RuleState>();
+    for (int i = 0; i < key->rule->num_states(); ++i) {
+      state->states.push_back(*backend_.Allocate(8, nullptr));
+    }
+    if (key->rule->keeps_master(dtype)) {
+      state->master = *backend_.Allocate(8, nullptr);
+    }
+    state->states_are_new = true;
+    state->master_is_new = state->master != nullptr;
+    key->rule_state = std::move(state);
+    return key;
+  }
+
+  void AddPending(StoredKey& key, double gradient) {
+    if (!key.pending) {
+      key.pending = std::make_unique<std::list<PendingUpdate>>();
+    }
+    PendingUpdate& update = key.pending->emplace_back();
+    update.slots.emplace_back(*Tensor::Filled(DType::kF32, {2}, gradient));
+    update.room = *Reservation::Create(account_, key.value_bytes());
+  }
+
+  absl::Status RunOne(StoredKey& key) {
+    UpdatePass pass(&devices_, staged_);
+    pass.AddPending(&key);
+    pass.Run();
+    UpdatePass::Item& item = pass.items()[0];
+    UpdatePass::Publish(item, pass.StatusOf(item));
+    return pass.StatusOf(item);
+  }
+
+  static float First(const StoredKey& key) {
+    return key.ToTensor().elements<float>()[0];
+  }
+
+  RefPtr<BudgetAccount> account_ =
+      MakeRefCounted<BudgetAccount>(MakeRefCounted<ByteBudget>("test", 1000));
+  RefPtr<BudgetAccount> staged_ = MakeRefCounted<BudgetAccount>(
+      MakeRefCounted<ByteBudget>("test", 1 << 20));
+  ScriptedBackend backend_;
+  const DeviceSet devices_{{&backend_}};
+};
+
+TEST_F(UpdatePassTest, PublishesValueAndVersion) {
+  const auto key = Key({"accumulate", {}}, DType::kF32, 1);
+  AddPending(*key, 5);
+
+  EXPECT_OK(RunOne(*key));
+
+  EXPECT_EQ(First(*key), 6);
+  EXPECT_EQ(key->version, 2u);
+  EXPECT_FALSE(key->is_updating);
+  EXPECT_FALSE(key->has_pending());
+}
+
+TEST_F(UpdatePassTest, SharedValueIsReplacedNotOverwritten) {
+  const auto key = Key({"accumulate", {}}, DType::kF32, 1);
+  const Tensor reader = key->ToTensor();
+  AddPending(*key, 5);
+
+  EXPECT_OK(RunOne(*key));
+
+  EXPECT_EQ(reader.elements<float>()[0], 1);
+  EXPECT_EQ(First(*key), 6);
+  EXPECT_EQ(account_->used_bytes(), 8u);  // the new value has taken the room
+}
+
+TEST_F(UpdatePassTest, InPlaceUpdateGivesItsRoomBack) {
+  const auto key = Key({"accumulate", {}}, DType::kF32, 1);
+  AddPending(*key, 5);
+
+  EXPECT_OK(RunOne(*key));
+
+  EXPECT_EQ(account_->used_bytes(), 0u);
+}
+
+TEST_F(UpdatePassTest, NewStateStartsAtZeroAndIsKept) {
+  const auto key =
+      Key({"sgd", {{"learning_rate", 1}, {"momentum", 0.5}}}, DType::kF32, 0);
+  AddPending(*key, 1);
+  AddPending(*key, 1);
+
+  EXPECT_OK(RunOne(*key));
+  EXPECT_EQ(First(*key), -1);  // m = -1
+  EXPECT_OK(RunOne(*key));
+
+  EXPECT_EQ(First(*key), -2.5);  // m = -1.5
+}
+
+TEST_F(UpdatePassTest, NewMasterStartsAsTheValueAndKeepsSmallSteps) {
+  const auto key = Key({"sgd", {{"learning_rate", 1}}}, DType::kBF16, 256);
+  for (int i = 0; i < 4; ++i) {
+    AddPending(*key, -0.5);
+    EXPECT_OK(RunOne(*key));
+  }
+
+  // bf16 has steps of 2 at 256: without the master every 0.5 would vanish.
+  EXPECT_EQ(key->ToTensor().elements<uint16_t>()[0], 0x4381);  // 258
+}
+
+TEST_F(UpdatePassTest, FailureKeepsValueVersionAndNewState) {
+  const auto key =
+      Key({"sgd", {{"learning_rate", 1}, {"momentum", 0.5}}}, DType::kF32, 0);
+  AddPending(*key, 1);
+  AddPending(*key, 1);
+  backend_.FailApply(absl::InternalError("broken"));
+
+  EXPECT_THAT(RunOne(*key), StatusIs(absl::StatusCode::kInternal));
+  EXPECT_EQ(key->version, 1u);
+  backend_.FailApply(absl::OkStatus());
+  EXPECT_OK(RunOne(*key));
+
+  EXPECT_EQ(First(*key), -1);
+}
+
+TEST_F(UpdatePassTest, FailedAllocationReleasesItsRoom) {
+  const auto key = Key({"accumulate", {}}, DType::kF32, 1);
+  const Tensor reader = key->ToTensor();
+  AddPending(*key, 5);
+  backend_.FailAllocate(absl::ResourceExhaustedError("no memory"));
+
+  EXPECT_THAT(RunOne(*key), StatusIs(absl::StatusCode::kResourceExhausted));
+
+  EXPECT_EQ(account_->used_bytes(), 0u);
+}
+
+TEST_F(UpdatePassTest, RunsManyKeysInOneBatch) {
+  const auto one = Key({"accumulate", {}}, DType::kF32, 1);
+  const auto two = Key({"assign", {}}, DType::kF32, 1);
+  AddPending(*one, 5);
+  AddPending(*two, 7);
+  UpdatePass pass(&devices_, staged_);
+
+  pass.AddPending(one.get());
+  pass.AddPending(two.get());
+  pass.Run();
+  EXPECT_TRUE(one->value_is_changing);
+  for (UpdatePass::Item& item : pass.items()) {
+    EXPECT_OK(pass.StatusOf(item));
+    UpdatePass::Publish(item, absl::OkStatus());
+  }
+
+  EXPECT_EQ(First(*one), 6);
+  EXPECT_EQ(First(*two), 7);
+}
+
+}  // namespace
+}  // namespace tensorkv

@@ -1,0 +1,394 @@
+#include "service/store/keyspace/worker_group.h"
+
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/testing/reason_matchers.h"
+#include "tests/testing/status_matchers.h"
+
+namespace tensorkv {
+namespace {
+
+using ::absl::StatusCode;
+using ::tensorkv::testing::HasReason;
+using ::tensorkv::testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr absl::Duration kLease = absl::Seconds(10);
+
+WorkerGroupOptions Fixed(uint32_t num_workers,
+                         OnWorkerLoss on_loss = OnWorkerLoss::kFail) {
+  return {.min_workers = num_workers,
+          .max_workers = num_workers,
+          .on_worker_loss = on_loss};
+}
+
+WorkerGroupOptions Elastic(uint32_t min_workers, uint32_t max_workers) {
+  return {.min_workers = min_workers, .max_workers = max_workers};
+}
+
+// A group, the time, and epochs.
+class Group : public WorkerGroup {
+ public:
+  using WorkerGroup::WorkerGroup;
+
+  absl::StatusOr<Worker> Join(const std::string& name, Step reached = 0,
+                              absl::Duration lease = kLease) {
+    return WorkerGroup::Join(name, lease, ++epoch, /*replaces_epoch=*/0,
+                             reached, now);
+  }
+  absl::StatusOr<Worker> JoinAgain(const std::string& name,
+                                   uint64_t replaces_epoch) {
+    return WorkerGroup::Join(name, kLease, ++epoch, replaces_epoch,
+                             /*reached=*/max_step(), now);
+  }
+  Worker MustJoin(const std::string& name, Step reached = 0) {
+    return Join(name, reached).value();
+  }
+  absl::Status Check(const Worker& worker) const {
+    return WorkerGroup::Check(worker, now);
+  }
+  void LoseExpired() {
+    for (const uint32_t rank : Expired(now)) Lose(rank);
+  }
+  // The ranks that `step` needs.
+  std::vector<uint32_t> NeededBy(Step step) const {
+    std::vector<uint32_t> ranks;
+    for (uint32_t rank = 0; rank < end_rank(); ++rank) {
+      if (Needs(rank, step)) ranks.push_back(rank);
+    }
+    return ranks;
+  }
+
+  uint64_t epoch = 0;
+  absl::Duration now;
+};
+
+TEST(WorkerGroupTest, RanksAreDense) {
+  Group group(Fixed(3));
+
+  EXPECT_EQ(group.MustJoin("a").rank, 0u);
+  EXPECT_EQ(group.MustJoin("b").rank, 1u);
+  EXPECT_EQ(group.MustJoin("c").rank, 2u);
+  EXPECT_EQ(group.num_live(), 3u);
+}
+
+TEST(WorkerGroupTest, LeaseMustBeWithinItsBounds) {
+  Group group(Fixed(1));
+  const auto refusal = [](const char* got) {
+    return StatusIs(
+        StatusCode::kInvalidArgument,
+        AllOf(HasSubstr("expected 100ms to 1h, got"), HasSubstr(got)));
+  };
+
+  EXPECT_THAT(group.Join("a", 0, absl::ZeroDuration()), refusal("got 0"));
+  EXPECT_THAT(group.Join("a", 0, -absl::Seconds(1)), refusal("got -1s"));
+  EXPECT_THAT(group.Join("a", 0, absl::Hours(24)), refusal("got 24h"));
+  EXPECT_OK(group.Join("a", 0, absl::Hours(1)));
+}
+
+TEST(WorkerGroupTest, LiveNameIsTaken) {
+  Group group(Fixed(2));
+  group.MustJoin("a");
+  group.now = absl::Seconds(4);
+
+  EXPECT_THAT(group.Join("a"),
+              StatusIs(StatusCode::kAlreadyExists,
+                       AllOf(HasSubstr("\"a\""), HasSubstr("ends in 6s"))));
+}
+
+TEST(WorkerGroupTest, LiveWorkerReplacesItsOwnEpoch) {
+  Group group(Fixed(2));
+  const Worker before = group.MustJoin("a");
+  const Worker other = group.MustJoin("b");
+  group.Reach(before, 4);
+
+  ASSERT_OK_AND_ASSIGN(const Worker after, group.JoinAgain("a", before.epoch));
+
+  EXPECT_EQ(after.rank, before.rank);
+  EXPECT_EQ(group.num_live(), 2u);
+  EXPECT_EQ(group.step_of(after.rank), 4u);
+  EXPECT_TRUE(group.TakesPart(after.rank, 1));
+  EXPECT_THAT(group.Check(before), HasReason(Reason::kLeaseLost));
+  EXPECT_THAT(group.JoinAgain("a", before.epoch),
+              HasReason(Reason::kWorkerNameTaken, {{"rank", "0"}}));
+  EXPECT_THAT(group.JoinAgain("a", other.epoch),
+              HasReason(Reason::kWorkerNameTaken));
+}
+
+TEST(WorkerGroupTest, FullGroupTakesNobody) {
+  Group group(Fixed(2));
+  group.MustJoin("a");
+  group.MustJoin("b");
+
+  EXPECT_THAT(group.Join("c"), AllOf(StatusIs(StatusCode::kResourceExhausted,
+                                              HasSubstr("at most 2 workers")),
+                                     HasReason(Reason::kGroupFull)));
+}
+
+TEST(WorkerGroupTest, WorkerComesBackToItsRankWithANewEpoch) {
+  Group group(Fixed(2));
+  const Worker before = group.MustJoin("a");
+  group.MustJoin("b");
+  group.Leave(before);
+
+  const Worker after = group.MustJoin("a");
+
+  EXPECT_EQ(after.rank, before.rank);
+  EXPECT_NE(after.epoch, before.epoch);
+  EXPECT_OK(group.Check(after));
+  EXPECT_THAT(
+      group.Check(before),
+      AllOf(StatusIs(StatusCode::kFailedPrecondition,
+                     HasSubstr("worker 0: expected epoch 3, got 1")),
+            HasReason(Reason::kLeaseLost, {{"rank", "0"}, {"epoch", "1"}})));
+}
+
+TEST(WorkerGroupTest, PlaceNobodyHadGoesBeforeThatOfALostWorker) {
+  Group group(Fixed(2));
+  group.MustJoin("a");
+  group.Lose(0);
+
+  EXPECT_EQ(group.MustJoin("b").rank, 1u);
+  EXPECT_EQ(group.MustJoin("c").rank, 0u);
+}
+
+TEST(WorkerGroupTest, LeaseEndsUnlessItIsRenewed) {
+  Group group(Fixed(2));
+  const Worker a = group.MustJoin("a");
+  group.MustJoin("b");
+  group.now = absl::Seconds(9);
+  group.Renew(a, group.now);
+
+  group.now = absl::Seconds(10);
+
+  EXPECT_THAT(group.Expired(group.now), ElementsAre(1));
+  EXPECT_EQ(group.next_expiry(), absl::Seconds(10));
+  group.LoseExpired();
+  EXPECT_THAT(group.Expired(group.now), IsEmpty());
+  EXPECT_EQ(group.next_expiry(), absl::Seconds(19));
+  EXPECT_EQ(group.num_live(), 1u);
+  EXPECT_EQ(group.num_expirations(), 1u);
+}
+
+TEST(WorkerGroupTest, LostWorkerIsFencedOff) {
+  Group group(Fixed(1));
+  const Worker a = group.MustJoin("a");
+  group.now = absl::Seconds(10);
+  group.LoseExpired();
+  group.now = absl::Milliseconds(13100);
+
+  EXPECT_THAT(group.Check(a), StatusIs(StatusCode::kFailedPrecondition,
+                                       "worker 0: lost its lease 3.1s ago; "
+                                       "join again"));
+}
+
+TEST(WorkerGroupTest, WhoHasLeftIsNoMember) {
+  Group group(Fixed(1));
+  const Worker a = group.MustJoin("a");
+
+  group.Leave(a);
+
+  EXPECT_THAT(group.Check(a), AllOf(StatusIs(StatusCode::kFailedPrecondition,
+                                             HasSubstr("has left")),
+                                    HasReason(Reason::kNotMember)));
+}
+
+TEST(WorkerGroupTest, NobodyHasToJoinAGroupOfFixedSize) {
+  Group group(Fixed(2));
+
+  EXPECT_OK(group.Check({.rank = 1}));
+  EXPECT_THAT(group.Check({.rank = 2}), StatusIs(StatusCode::kInvalidArgument,
+                                                 HasSubstr("below 2, got 2")));
+  EXPECT_THAT(
+      group.Check({.rank = 1, .epoch = 3}),
+      StatusIs(StatusCode::kFailedPrecondition, HasSubstr("expected epoch 0")));
+}
+
+TEST(WorkerGroupTest, OnceAWorkerHasJoinedAllMust) {
+  Group group(Fixed(2));
+  group.MustJoin("a");
+
+  EXPECT_THAT(
+      group.Check({.rank = 1}),
+      StatusIs(StatusCode::kFailedPrecondition,
+               HasSubstr("worker 1: expected a worker that has joined")));
+}
+
+TEST(WorkerGroupTest, NobodyJoinsAGroupThatWorksWithoutJoining) {
+  Group group(Fixed(2));
+  group.Reach({.rank = 1}, 1);
+
+  EXPECT_THAT(group.Join("a"), AllOf(StatusIs(StatusCode::kFailedPrecondition,
+                                              HasSubstr("do not join")),
+                                     HasReason(Reason::kGroupDoesNotJoin)));
+}
+
+TEST(WorkerGroupTest, EveryRankOfAFixedGroupIsNeeded) {
+  Group group(Fixed(3));
+  group.MustJoin("a");
+
+  EXPECT_THAT(group.NeededBy(1), ElementsAre(0, 1, 2));
+}
+
+TEST(WorkerGroupTest, WhoHasLeftIsNotNeeded) {
+  Group group(Fixed(3));
+  group.MustJoin("a");
+  const Worker b = group.MustJoin("b");
+
+  group.Leave(b);
+
+  EXPECT_THAT(group.NeededBy(1), ElementsAre(0, 2));
+  EXPECT_FALSE(group.CountsIn(1, 1));
+}
+
+TEST(WorkerGroupTest, LostWorkerIsAwaitedUnlessTheGroupGoesOn) {
+  Group waits(Fixed(2));
+  Group goes_on(Fixed(2, OnWorkerLoss::kContinue));
+  for (Group* group : {&waits, &goes_on}) {
+    group->MustJoin("a");
+    group->MustJoin("b");
+    group->Lose(1);
+  }
+
+  EXPECT_THAT(waits.NeededBy(1), ElementsAre(0, 1));
+  EXPECT_THAT(goes_on.NeededBy(1), ElementsAre(0));
+  EXPECT_TRUE(goes_on.CountsIn(1, 1));
+}
+
+TEST(WorkerGroupTest, AwaitedWorkerGoesOnAfterWhatItHasContributedTo) {
+  Group group(Fixed(2));
+  group.MustJoin("a");
+  group.Reach(group.MustJoin("b"), 4);
+  group.Close(3);
+  group.Lose(1);
+
+  const Worker again = group.MustJoin("b", /*reached=*/9);
+
+  EXPECT_EQ(group.step_of(again.rank), 4u);
+  EXPECT_TRUE(group.Needs(again.rank, 5));
+}
+
+// One worker that ran ahead by mistake does not decide where others begin.
+TEST(WorkerGroupTest, StepOfWhoHasGoneDoesNotCountForLong) {
+  Group group(Fixed(2, OnWorkerLoss::kContinue));
+  group.Reach(group.MustJoin("a"), 3);
+  group.Reach(group.MustJoin("b"), 9);
+  group.Close(2);
+
+  group.Lose(1);
+  group.LowerMaxStep(/*open=*/0);
+
+  EXPECT_EQ(group.max_step(), 3u);
+  group.LowerMaxStep(/*open=*/5);
+  EXPECT_EQ(group.max_step(), 5u) << "what is open needs nobody else";
+}
+
+TEST(WorkerGroupTest, StepsUnderWayDoNotNeedWhoComesLater) {
+  Group group(Fixed(2, OnWorkerLoss::kContinue));
+  const Worker a = group.MustJoin("a");
+  group.MustJoin("b");
+  group.Lose(1);
+  group.Reach(a, 7);
+
+  const Worker again = group.MustJoin("b", group.max_step());
+
+  EXPECT_EQ(group.step_of(again.rank), 7u);
+  EXPECT_THAT(group.NeededBy(7), ElementsAre(0));
+  EXPECT_THAT(group.NeededBy(8), ElementsAre(0, 1));
+  EXPECT_FALSE(group.TakesPart(again.rank, 7));
+}
+
+TEST(WorkerGroupTest, ElasticGroupWaitsForItsFirstWorkers) {
+  Group group(Elastic(2, 4));
+
+  group.MustJoin("a");
+  EXPECT_THAT(group.NeededBy(1), ElementsAre(0, 1));
+  group.MustJoin("b");
+  EXPECT_THAT(group.NeededBy(1), ElementsAre(0, 1));
+
+  group.Lose(0);
+  EXPECT_THAT(group.NeededBy(1), ElementsAre(1));
+}
+
+TEST(WorkerGroupTest, ElasticGroupNeedsWhoIsLive) {
+  Group group(Elastic(1, 4));
+  group.Reach(group.MustJoin("a"), 5);
+
+  group.MustJoin("b", group.max_step());
+
+  EXPECT_THAT(group.NeededBy(5), ElementsAre(0));
+  EXPECT_THAT(group.NeededBy(6), ElementsAre(0, 1));
+  EXPECT_EQ(group.num_workers(), 2u);
+}
+
+TEST(WorkerGroupTest, ElasticGroupFillsItsGapsFirst) {
+  Group group(Elastic(1, 4));
+  for (const char* name : {"a", "b", "c"}) group.MustJoin(name);
+  group.Lose(1);
+
+  EXPECT_EQ(group.MustJoin("d").rank, 1u);
+  EXPECT_EQ(group.MustJoin("e").rank, 3u);
+  EXPECT_THAT(group.Join("f"), StatusIs(StatusCode::kResourceExhausted));
+}
+
+TEST(WorkerGroupTest, WorkersOfAnElasticGroupMustJoin) {
+  Group group(Elastic(1, 4));
+
+  EXPECT_THAT(group.Check({.rank = 0}),
+              StatusIs(StatusCode::kFailedPrecondition));
+}
+
+TEST(WorkerGroupTest, SlowestStepIsThatOfANeededWorker) {
+  Group group(Fixed(3, OnWorkerLoss::kContinue));
+  group.Reach(group.MustJoin("a"), 7);
+  group.Reach(group.MustJoin("b"), 4);
+  group.Reach(group.MustJoin("c"), 2);
+
+  EXPECT_EQ(group.slowest_step(), 2u);
+  EXPECT_THAT(group.NeededBelow(7), ElementsAre(1, 2));
+  group.Lose(2);
+  EXPECT_EQ(group.slowest_step(), 4u);
+}
+
+TEST(WorkerGroupTest, NamesWhatIsMissingAndWhy) {
+  Group group(Fixed(4));
+  group.MustJoin("a");
+  group.MustJoin("b");
+  group.now = absl::Seconds(10);
+  group.LoseExpired();
+  group.now = absl::Milliseconds(13100);
+  group.MustJoin("a");
+
+  EXPECT_EQ(group.Describe({0}, group.now), "rank 0");
+  EXPECT_EQ(group.Describe({0, 1, 3}, group.now),
+            "ranks 0, 1, 3 (rank 1 lost its lease 3.1s ago, rank 3 has not "
+            "joined)");
+  EXPECT_EQ(group.DescribeLoss(1), "rank 1 (\"b\") lost its lease of 10s");
+}
+
+TEST(WorkerGroupTest, ListShowsWhoJoined) {
+  Group group(Fixed(3));
+  group.MustJoin("a");
+  group.Reach(group.MustJoin("b"), 5);
+  group.Lose(0);
+  group.now = absl::Seconds(4);
+
+  const std::vector<WorkerStatus> statuses = group.List(group.now);
+
+  ASSERT_EQ(statuses.size(), 2u);
+  EXPECT_EQ(statuses[0].name, "a");
+  EXPECT_FALSE(statuses[0].is_live);
+  EXPECT_EQ(statuses[1].worker.rank, 1u);
+  EXPECT_TRUE(statuses[1].is_live);
+  EXPECT_EQ(statuses[1].step, 5u);
+  EXPECT_EQ(statuses[1].lease_remaining, absl::Seconds(6));
+}
+
+}  // namespace
+}  // namespace tensorkv
