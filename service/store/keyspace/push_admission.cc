@@ -1,16 +1,12 @@
 #include "service/store/keyspace/push_admission.h"
 
 #include <algorithm>
-#include <memory>
-#include <mutex>
-#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "contract/reason.h"
-#include "service/store/keyspace/folds.h"
-#include "service/store/keyspace/leases.h"
+#include "service/store/keyspace/namespace.h"
 #include "service/store/keyspace/round_endings.h"
 #include "service/store/keyspace/staged_tensors.h"
 #include "service/store/keyspace/update_runner.h"
@@ -105,6 +101,17 @@ void Push(NamespaceState& state, PushRequest request,
   if (!state.Submit(std::move(push))) std::move(push)();
 }
 
+void Namespace::Push(PushRequest request, const CallContext& context,
+                     ReplyCallback<PushReply> done) {
+  Push(std::move(request), context, /*names=*/nullptr, std::move(done));
+}
+
+void Namespace::Push(PushRequest request, const CallContext& context,
+                     std::vector<PullEntry>* names,
+                     ReplyCallback<PushReply> done) {
+  tensorkv::Push(*state_, std::move(request), context, names, std::move(done));
+}
+
 absl::Status CheckFields(const NamespaceState& state,
                          const PushRequest& request) {
   RETURN_IF_ERROR(state.CheckNumEntries(request.entries.size()));
@@ -130,7 +137,7 @@ absl::StatusOr<BytesNeeded> BytesToPush(NamespaceState& state,
                            request.entries.size() * kContributionOverheadBytes +
                            UncountedBytes(state.memory, request)};
   MutexLock lock(&state.mutex);
-  absl::Status status = CheckAndRenew(state, request.worker);
+  absl::Status status = state.CheckAndRenew(request.worker);
   if (status.ok()) {
     const absl::StatusOr<EntriesByKey> entries =
         EntriesByKey::Create(state, request);
@@ -261,7 +268,7 @@ void PushAdmission::TakeCopies() {
 }
 
 absl::StatusOr<EntriesByKey> PushAdmission::Check() const {
-  RETURN_IF_ERROR(CheckAndRenew(state_, request_.worker));
+  RETURN_IF_ERROR(state_.CheckAndRenew(request_.worker));
   ASSIGN_OR_RETURN(EntriesByKey entries,
                    EntriesByKey::Create(state_, request_));
   const uint64_t max_bytes = context_.max_reply_bytes;
@@ -388,6 +395,20 @@ void PushAdmission::NoteStep() {
   const Step slowest = workers.slowest_step();
   workers.Reach(*request_.worker, request_.step);
   if (workers.slowest_step() > slowest) Wake(transaction_, kProgressTopic);
+}
+
+absl::Status Namespace::CheckPush(const PushRequest& request,
+                                  const Caller& caller) {
+  RETURN_IF_ERROR(CheckFields(*state_, request));
+  StagingLayout staging;
+  for (const PushEntry& entry : request.entries) {
+    if (!entry.skip && !entry.tensor.has_data()) {
+      staging.Add(entry.tensor.size_bytes());
+    }
+  }
+  return state_->CheckRoomUnlessRepeat(
+      caller, request.call_id, staging.total_bytes(),
+      [&] { return BytesToPush(*state_, request); });
 }
 
 }  // namespace tensorkv

@@ -1,15 +1,13 @@
 #include "service/store/keyspace/rule_changes.h"
 
 #include <algorithm>
-#include <memory>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "contract/reason.h"
+#include "service/store/keyspace/namespace.h"
 #include "service/store/keyspace/transaction.h"
 #include "service/store/names.h"
 
@@ -227,37 +225,37 @@ absl::Status RuleChange::AddStates(absl::Span<const KeyPtr> keys) {
 
 }  // namespace
 
-absl::Status SetRule(NamespaceState& state, const SetRuleRequest& request) {
+absl::Status Namespace::SetRule(const SetRuleRequest& request) {
   RETURN_IF_ERROR(CheckKeyPattern(request.key_pattern));
   ASSIGN_OR_RETURN(UpdateRule rule, UpdateRule::Create(request.rule));
-  MutexLock lock(&state.rules_mutex);
-  return RuleChange(state, request.key_pattern,
+  MutexLock lock(&state_->rules_mutex);
+  return RuleChange(*state_, request.key_pattern,
                     std::make_shared<const UpdateRule>(std::move(rule)))
       .Run();
 }
 
-absl::Status UnsetRule(NamespaceState& state, const UnsetRuleRequest& request) {
+absl::Status Namespace::UnsetRule(const UnsetRuleRequest& request) {
   RETURN_IF_ERROR(CheckKeyPattern(request.key_pattern));
   if (request.key_pattern.empty()) {
     return absl::InvalidArgumentError(
         "key_pattern: expected one, got none: the default rule can be changed, "
         "not removed");
   }
-  MutexLock lock(&state.rules_mutex);
-  if (state.Bindings()->Get(request.key_pattern) == nullptr) {
+  MutexLock lock(&state_->rules_mutex);
+  if (state_->Bindings()->Get(request.key_pattern) == nullptr) {
     return NoRuleOf(request.key_pattern);
   }
-  return RuleChange(state, request.key_pattern, nullptr).Run();
+  return RuleChange(*state_, request.key_pattern, nullptr).Run();
 }
 
-absl::StatusOr<RuleSpec> SetHyperparameters(
-    NamespaceState& state, const SetHyperparametersRequest& request) {
+absl::StatusOr<RuleSpec> Namespace::SetHyperparameters(
+    const SetHyperparametersRequest& request) {
   RETURN_IF_ERROR(CheckKeyPattern(request.key_pattern));
-  MutexLock lock(&state.rules_mutex);
-  const SharedRule present = state.Bindings()->Get(request.key_pattern);
+  MutexLock lock(&state_->rules_mutex);
+  const SharedRule present = state_->Bindings()->Get(request.key_pattern);
   if (present == nullptr) return NoRuleOf(request.key_pattern);
   ASSIGN_OR_RETURN(UpdateRule rule, present->With(request.hyperparameters));
-  RETURN_IF_ERROR(RuleChange(state, request.key_pattern,
+  RETURN_IF_ERROR(RuleChange(*state_, request.key_pattern,
                              std::make_shared<const UpdateRule>(rule))
                       .Run());
   return rule.spec();

@@ -1,15 +1,15 @@
-#include "service/store/keyspace/key_creation.h"
+// Init and Delete: what makes keys, and takes them out of a namespace.
 
 #include <algorithm>
-#include <mutex>
-#include <string>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "contract/reason.h"
-#include "service/store/keyspace/key_removal.h"
+#include "service/store/keyspace/namespace.h"
+#include "service/store/keyspace/namespace_state.h"
+#include "service/store/keyspace/pull_call.h"
 #include "service/store/keyspace/rule_changes.h"
 #include "service/store/keyspace/staged_tensors.h"
 #include "service/store/keyspace/waiting_calls.h"
@@ -70,26 +70,7 @@ absl::Status WasReplaced(absl::string_view key) {
       Reason::kKeyReplaced, {{"key", key}});
 }
 
-}  // namespace
-
-void Init(NamespaceState& state, InitRequest request, CallContext context,
-          ReplyCallback<InitReply> done) {
-  const bool takes_long =
-      SizeOfTensors(request) > kMaxBytesInline ||
-      request.entries.size() * state.Bindings()->num_patterns() >
-          kMaxMatchesInline;
-  TaskPool::Task init =
-      [state = state.shared_from_this(), request = std::move(request),
-       context = std::move(context), done = std::move(done)]() mutable {
-        // In two steps: what was not taken of the request goes before the
-        // caller hears of the end.
-        absl::StatusOr<InitReply> reply =
-            KeyCreation(*state, std::move(request), context).Run();
-        std::move(done)(std::move(reply));
-      };
-  if (!takes_long || !state.Submit(std::move(init))) std::move(init)();
-}
-
+// Whether the fields of an Init are right, whatever the store has.
 absl::Status CheckFields(const NamespaceState& state,
                          const InitRequest& request) {
   RETURN_IF_ERROR(state.CheckNumEntries(request.entries.size()));
@@ -104,6 +85,7 @@ absl::Status CheckFields(const NamespaceState& state,
   return absl::OkStatus();
 }
 
+// What the Init needs, as things are. Errors: those of Init.
 absl::StatusOr<BytesNeeded> BytesToInit(const NamespaceState& state,
                                         const InitRequest& request) {
   std::vector<bool> wanted;
@@ -140,6 +122,66 @@ absl::StatusOr<BytesNeeded> BytesToInit(const NamespaceState& state,
   }
   return bytes;
 }
+
+// Takes a key out of the table, with its rounds; adds them to `ended` if any is
+// open. The transaction keeps the key, and with it the name that `ended` has.
+void RemoveKey(Transaction& transaction, absl::string_view name,
+               RoundsOfKeys& ended) {
+  KeyPtr key = transaction.state().keys.Erase(name);
+  RemoveRounds(transaction, *key, ended);
+  transaction.Drop(std::move(key));
+}
+
+// One Init on its way. Used by one thread.
+//
+// It makes the missing keys without the mutex, as matching patterns and copying
+// elements take time, and then inserts them in one transaction, unless rules or
+// other keys have changed meanwhile: then it makes what is missing yet.
+class KeyCreation {
+ public:
+  KeyCreation(NamespaceState& state, InitRequest request,
+              const CallContext& context)
+      : transaction_(state, std::defer_lock),
+        state_(state),
+        request_(std::move(request)),
+        context_(context),
+        keys_(request_.entries.size()) {}
+
+  absl::StatusOr<InitReply> Run();
+
+ private:
+  // Nothing if it must be tried again.
+  absl::StatusOr<std::optional<InitReply>> Try();
+  // Makes the keys that are `wanted` and missing; gives all keys the rules of
+  // `bindings`, with their states.
+  absl::Status MakeKeys(const std::vector<bool>& wanted,
+                        const RuleBindings& bindings);
+  absl::StatusOr<KeyPtr> MakeKey(const InitEntry& entry) const;
+  // Finds the rules of all keys.
+  absl::Status FindRules(const RuleBindings& bindings);
+  absl::Status MakeStates();
+  // For new keys, which have their rules: chooses their devices; gives them
+  // their values, of which it may take memory out of the request.
+  void PlaceKeys(absl::Span<const KeyPtr> keys) const;
+  absl::Status MakeValues(absl::Span<const KeyPtr> keys);
+  // The tensor's buffer, which is counted as a value from now on.
+  RefPtr<Buffer> TakeAsValue(Tensor& tensor);
+  // Whether there is a key for each entry that is wanted.
+  bool Covers(const std::vector<bool>& wanted) const;
+
+  // REQUIRES for these: the mutex is held.
+  absl::StatusOr<std::optional<InitReply>> Insert(const RuleBindings& bindings);
+  Version Replace(const StoredKey* existing, const KeyPtr& key,
+                  RoundsOfKeys& ended);
+  InitReply InsertKeys(const std::vector<bool>& wanted);
+
+  Transaction transaction_;
+  NamespaceState& state_;
+  InitRequest request_;
+  const CallContext& context_;
+  // By entry: what one turn has made, the next one keeps.
+  std::vector<KeyPtr> keys_;
+};
 
 absl::StatusOr<InitReply> KeyCreation::Run() {
   RETURN_IF_ERROR(CheckFields(state_, request_));
@@ -304,6 +346,67 @@ Version KeyCreation::Replace(const StoredKey* existing, const KeyPtr& key,
   if (state_.keys_made) state_.keys_made->push_back(key);
   transaction_.Commit();
   return key->version;
+}
+
+}  // namespace
+
+void Namespace::Init(InitRequest request, CallContext context,
+                     ReplyCallback<InitReply> done) {
+  const bool takes_long =
+      SizeOfTensors(request) > kMaxBytesInline ||
+      request.entries.size() * state_->Bindings()->num_patterns() >
+          kMaxMatchesInline;
+  TaskPool::Task init = [state = state_, request = std::move(request),
+                         context = std::move(context),
+                         done = std::move(done)]() mutable {
+    // In two steps: what was not taken of the request goes before the
+    // caller hears of the end.
+    absl::StatusOr<InitReply> reply =
+        KeyCreation(*state, std::move(request), context).Run();
+    std::move(done)(std::move(reply));
+  };
+  if (!takes_long || !state_->Submit(std::move(init))) std::move(init)();
+}
+
+absl::Status Namespace::CheckInit(const InitRequest& request,
+                                  const Caller& caller) const {
+  RETURN_IF_ERROR(CheckFields(*state_, request));
+  StagingLayout staging;
+  for (const InitEntry& entry : request.entries) {
+    if (!entry.tensor.has_data()) staging.Add(entry.tensor.size_bytes());
+  }
+  return state_->CheckRoomUnlessRepeat(
+      caller, request.call_id, staging.total_bytes(),
+      [&] { return BytesToInit(*state_, request); });
+}
+
+absl::StatusOr<DeleteReply> Namespace::Delete(const DeleteRequest& request) {
+  NamespaceState& state = *state_;
+  RETURN_IF_ERROR(state.CheckNumEntries(request.keys.size()));
+  for (const std::string& key : request.keys) RETURN_IF_ERROR(CheckKey(key));
+  Transaction transaction(state);
+  for (const std::string& key : request.keys) {
+    if (!request.allow_missing && state.keys.Find(key) == nullptr) {
+      return state.NoSuchKey(key);
+    }
+  }
+  DeleteReply reply;
+  RoundsOfKeys ended;
+  for (const std::string& key : request.keys) {
+    StoredKey* const existing = state.keys.Find(key);
+    if (existing == nullptr) continue;
+    EndPullsOf(transaction, *existing);
+    state.version_floor = std::max(
+        state.version_floor, existing->version + existing->num_updates_ahead());
+    RemoveKey(transaction, key, ended);
+    transaction.Commit();
+    ++reply.num_deleted;
+  }
+  EndPullsOfRounds(transaction, ended, [&state](absl::string_view key) {
+    return state.NoSuchKey(key);
+  });
+  for (const std::string& key : request.keys) Wake(transaction, key);
+  return reply;
 }
 
 }  // namespace tensorkv
