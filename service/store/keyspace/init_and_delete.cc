@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "contract/reason.h"
-#include "service/store/keyspace/namespace.h"
 #include "service/store/keyspace/namespace_state.h"
 #include "service/store/keyspace/pull_call.h"
 #include "service/store/keyspace/rule_changes.h"

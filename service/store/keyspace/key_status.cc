@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/answer.h"
 #include "base/status_macros.h"
-#include "service/store/keyspace/namespace.h"
 #include "service/store/keyspace/namespace_state.h"
 #include "service/store/keyspace/waiting_calls.h"
 #include "service/store/names.h"

@@ -9,7 +9,6 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "contract/reason.h"
-#include "service/store/keyspace/namespace.h"
 #include "service/store/keyspace/round_endings.h"
 #include "service/store/keyspace/waiting_calls.h"
 #include "service/store/names.h"

@@ -22,7 +22,7 @@
 #include "service/store/keyspace/earliest_alarm.h"
 #include "service/store/keyspace/grace_times.h"
 #include "service/store/keyspace/key_table.h"
-#include "service/store/keyspace/namespace_environment.h"
+#include "service/store/keyspace/namespace.h"
 #include "service/store/keyspace/push_mode.h"
 #include "service/store/keyspace/rule_bindings.h"
 #include "service/store/keyspace/stored_key.h"

@@ -11,7 +11,6 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "contract/reason.h"
-#include "service/store/keyspace/namespace.h"
 #include "service/store/keyspace/waiting_calls.h"
 #include "service/store/names.h"
 

@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "contract/reason.h"
-#include "service/store/keyspace/namespace.h"
 #include "service/store/keyspace/transaction.h"
 #include "service/store/names.h"
 

@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "service/store/keyspace/namespace.h"
 
 namespace tensorkv {
 namespace {
