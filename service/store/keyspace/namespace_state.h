@@ -100,8 +100,8 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
 
   absl::Status NoSuchKey(absl::string_view key) const;
   absl::Status CheckNumEntries(size_t num_entries) const;
-  // For Staging: whether there is room for memory that it gives and, unless the
-  // call was made before, for the bytes that `check` finds it to need.
+  // Whether there is room for memory that staging gives and, unless the call
+  // was made before, for the bytes that `check` finds it to need.
   absl::Status CheckRoomUnlessRepeat(
       const Caller& caller, const std::optional<CallId>& call_id,
       uint64_t staging_bytes,
@@ -137,7 +137,7 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   KeyWatches watches ABSL_GUARDED_BY(mutex);
   // Not OK: no call waits any more, and this is what it is told.
   absl::Status end_of_waits ABSL_GUARDED_BY(mutex);
-  // Those that have open rounds, or rounds that workers owe.
+  // The keys that have open rounds, or rounds that workers owe.
   absl::flat_hash_set<StoredKey*> busy_keys ABSL_GUARDED_BY(mutex);
   // Raised once by every transaction that commits something; kept through
   // deletes of keys.
@@ -145,7 +145,7 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   // No key that was deleted has had a version above.
   Version version_floor ABSL_GUARDED_BY(mutex) = 0;
   GraceTimes graces ABSL_GUARDED_BY(mutex);
-  // For what `workers` keeps.
+  // Counts what `workers` keeps.
   Reservation worker_overhead ABSL_GUARDED_BY(mutex);
   EarliestAlarm lease_alarm ABSL_GUARDED_BY(mutex);
   NamespaceCounts counts ABSL_GUARDED_BY(mutex);

@@ -92,8 +92,8 @@ class RuleChange {
   absl::Status Bind();
   // Makes the new states of all keys that the change is for.
   absl::Status PrepareKeys();
-  // The same for those that have come since; then new keys have the rules of
-  // the change.
+  // Makes those of the keys that have come since; then new keys have the rules
+  // of the change.
   absl::Status PrepareNewKeys();
   // Makes the states of those keys that the change is for and that have none
   // yet.
