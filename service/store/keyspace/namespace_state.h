@@ -65,11 +65,12 @@ struct NamespaceCounts {
 // others wait for. Who only reads, counts or renews a lease takes the mutex by
 // itself.
 //
-// Locks are taken in this order: the store's mutex, rules_mutex, mutex; then
-// those of the alarms, the task pool, a Cancellation and the call window, under
-// which nothing of a namespace is called. No lock is held while a reply is
-// sent, an update runs or memory of a device is allocated, but for
-// rules_mutex.
+// Locks are taken in this order: rules_mutex, mutex, and those of the alarms and
+// of a Cancellation, under which nothing of a namespace is called. The mutexes of
+// the store, the call window and the task pool are taken with none of these
+// held. No lock is held while an answer is sent or an update runs; memory of a
+// device is allocated under rules_mutex alone, but for a change of rules that
+// new keys outrun.
 //
 // Work that goes on without a caller (tasks, alarms) keeps this, or looks
 // whether it is there yet; a namespace that was deleted lives until the last
