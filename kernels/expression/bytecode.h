@@ -67,6 +67,21 @@ struct ElementProgram {
   }
 };
 
+// Whether a functor is a program, which is interpreted where it lies instead of
+// called with an element.
+template <typename Op>
+inline constexpr bool kIsProgram = false;
+template <typename T>
+inline constexpr bool kIsProgram<ElementProgram<T>> = true;
+
 }  // namespace tensorkv::expression
+
+namespace tensorkv::ops {
+
+// The functor of the rule `expression`.
+template <typename T>
+using Expression = expression::ElementProgram<T>;
+
+}  // namespace tensorkv::ops
 
 #endif  // TENSORKV_KERNELS_EXPRESSION_BYTECODE_H_

@@ -11,9 +11,9 @@ using expression::Evaluate;
 using expression::FloatFacts;
 using expression::VisitOpcode;
 
-std::vector<double> Expression::ScalarValues(
+absl::InlinedVector<double, 64> Expression::ScalarValues(
     absl::Span<const double> hyperparameters, uint64_t update_count) const {
-  std::vector<double> values(scalars_.size());
+  absl::InlinedVector<double, 64> values(scalars_.size());
   for (size_t i = 0; i < scalars_.size(); ++i) {
     const Scalar& scalar = scalars_[i];
     const uint16_t* const operands = scalar.operands;
@@ -41,8 +41,7 @@ std::vector<double> Expression::ScalarValues(
 template <typename T>
 ElementProgram<T> Expression::Bind(absl::Span<const double> hyperparameters,
                                    uint64_t update_count) const {
-  const std::vector<double> values =
-      ScalarValues(hyperparameters, update_count);
+  const auto values = ScalarValues(hyperparameters, update_count);
   ElementProgram<T> program;
   program.num_scalars = static_cast<uint16_t>(bound_scalars_.size());
   program.num_instructions = static_cast<uint16_t>(instructions_.size());

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -62,8 +63,9 @@ class Expression {
 
   Expression() = default;
 
-  std::vector<double> ScalarValues(absl::Span<const double> hyperparameters,
-                                   uint64_t update_count) const;
+  // By index in scalars_.
+  absl::InlinedVector<double, 64> ScalarValues(
+      absl::Span<const double> hyperparameters, uint64_t update_count) const;
 
   std::vector<std::string> states_;
   std::vector<Scalar> scalars_;

@@ -20,6 +20,9 @@ constexpr absl::string_view kSymbols[] = {
     "-",  "*",  "/",  "=",  "<",  ">",  "(",  ")",  ","};
 
 bool IsDigit(char c) { return absl::ascii_isdigit(c); }
+bool IsSpace(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+// Texts are shown on terminals: nothing but what prints.
+bool BelongsToComment(char c) { return IsSpace(c) || absl::ascii_isprint(c); }
 bool StartsName(char c) { return absl::ascii_isalpha(c) || c == '_'; }
 bool ContinuesName(char c) { return StartsName(c) || IsDigit(c); }
 
@@ -39,10 +42,10 @@ class Lexer {
     if (IsDigit(c) || (c == '.' && IsDigit(At(next_ + 1)))) return TakeNumber();
     if (c == '\n') {
       TakeLineEnd();
-    } else if (absl::ascii_isspace(c)) {
+    } else if (IsSpace(c)) {
       ++next_;
     } else if (c == '#') {
-      next_ += LengthOf(next_, [](char in) { return in != '\n'; });
+      next_ += LengthOf(next_, BelongsToComment);
     } else if (c == ';') {
       Add(Token::Kind::kEndOfStatement, 1);
     } else if (StartsName(c)) {

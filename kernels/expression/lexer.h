@@ -38,7 +38,8 @@ absl::Status ErrorAt(Position at, absl::string_view expected,
 absl::Status ErrorAt(const Token& token, absl::string_view expected);
 
 // The words in their order; the last is the kEnd. A line ends a statement,
-// except within parentheses; `#` starts a comment that ends with its line.
+// except within parentheses; `#` starts a comment that ends with its line. All
+// is ASCII.
 // Errors: InvalidArgument for a character that no word begins with, a number
 // that is not finite.
 absl::StatusOr<std::vector<Token>> Tokenize(absl::string_view text);
