@@ -89,7 +89,7 @@ absl::StatusOr<std::shared_ptr<Namespace>> Namespace::Create(
   mode->FillDefaults(config);
   return std::shared_ptr<Namespace>(new Namespace(
       name, std::move(config), std::move(workers), std::move(mode),
-      std::make_shared<const UpdateRule>(std::move(rule)), environment));
+      MakeRefCounted<BoundRule>(std::move(rule)), environment));
 }
 
 Namespace::Namespace(std::string name, NamespaceConfig config,
@@ -142,6 +142,8 @@ std::pair<KeyStatus, SharedRule> Namespace::StatusOf(
   status.version = key.version;
   status.value_bytes = key.value_bytes();
   status.state_bytes = key.rule_state ? key.rule_state->size_bytes() : 0;
+  status.update_count = key.update_count;
+  if (key.multipliers) status.multipliers = *key.multipliers;
   status.device = std::string(DeviceOf(key).name());
   return {std::move(status), key.rule};
 }
@@ -152,6 +154,10 @@ std::vector<KeyStatus> Namespace::WithRules(
   complete.reserve(statuses.size());
   for (auto& [status, rule] : statuses) {
     status.rule = rule->spec();
+    const RuleParameters next = rule->ParametersAt(
+        status.update_count + 1, status.multipliers, /*seed=*/0);
+    status.learning_rate = next.learning_rate;
+    status.weight_decay = next.weight_decay;
     complete.push_back(std::move(status));
   }
   return complete;
@@ -266,9 +272,12 @@ NamespaceStatus Namespace::Numbers(const WaitStatus& attempts) const {
 
 NamespaceStatus Namespace::Describe() const {
   const WaitStatus attempts = calls_->waits();
-  std::vector<RuleBinding> rules = bindings()->List();
+  const std::shared_ptr<const RuleBindings> bound = bindings();
+  std::vector<RuleBinding> rules = bound->List();
+  std::vector<MultipliersBinding> multipliers = bound->multipliers.List();
   MutexLock lock(&mutex_);
   NamespaceStatus status = Numbers(attempts);
+  status.multipliers = std::move(multipliers);
   status.config = config_;
   status.rules = std::move(rules);
   status.config.rule = status.rules.back().rule;

@@ -560,6 +560,12 @@ class Namespace : public std::enable_shared_from_this<Namespace> {
   // them next.
   absl::Status Bind(absl::string_view pattern, SharedRule rule)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(rules_mutex_);
+  // The same of multipliers; null unbinds the pattern's.
+  absl::Status BindMultipliers(absl::string_view pattern,
+                               SharedMultipliers multipliers)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(rules_mutex_);
+  // One turn of keys, those with names after `last`.
+  std::vector<KeyPtr> KeysAfter(const std::string& last) const;
   // Makes the new states of all keys that the change is for.
   absl::Status PrepareKeys(RuleChange& change);
   // The same for those that have come since; then new keys have the rules of

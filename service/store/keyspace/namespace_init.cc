@@ -259,10 +259,15 @@ absl::Status Namespace::FindRules(const RuleBindings& bindings,
   ASSIGN_OR_RETURN(
       const std::vector<const SharedRule*> rules,
       bindings.Find(names, [&] { return CheckIsWanted(context); }));
-  auto rule = rules.begin();
+  ASSIGN_OR_RETURN(
+      const std::vector<const SharedMultipliers*> multipliers,
+      bindings.multipliers.Find(names, [&] { return CheckIsWanted(context); }));
+  size_t i = 0;
   for (const KeyPtr& key : keys) {
     if (!key) continue;
-    key->rule = **rule++;
+    key->rule = *rules[i];
+    key->multipliers = *multipliers[i];
+    ++i;
     RETURN_IF_ERROR(CheckRule(key->name(), key->dtype(), *key->rule));
   }
   return absl::OkStatus();

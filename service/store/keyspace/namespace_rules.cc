@@ -1,3 +1,4 @@
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -27,25 +28,57 @@ bool CanKeepStates(const StoredKey& key, const UpdateRule& rule) {
              static_cast<size_t>(rule.num_states());
 }
 
-absl::Status NoRuleOf(absl::string_view pattern) {
+absl::Status NothingBoundTo(absl::string_view pattern, absl::string_view what) {
   return WithReason(
-      absl::NotFoundError(absl::StrCat("key pattern ", Quoted(pattern),
-                                       ": no rule is bound to it")),
+      absl::NotFoundError(absl::StrCat("key pattern ", Quoted(pattern), ": ",
+                                       what, " bound to it")),
       Reason::kRuleNotFound, {{"key_pattern", pattern}});
+}
+
+absl::Status NoRuleOf(absl::string_view pattern) {
+  return NothingBoundTo(pattern, "no rule is");
+}
+
+absl::Status CheckMultipliers(const Multipliers& multipliers) {
+  for (const double number :
+       {multipliers.learning_rate, multipliers.weight_decay}) {
+    if (std::isfinite(number) && number >= 0) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "multipliers: expected finite numbers >= 0, got ", number));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
 
 absl::Status Namespace::SetRule(const SetRuleRequest& request) {
   RETURN_IF_ERROR(CheckKeyPattern(request.key_pattern));
-  ASSIGN_OR_RETURN(UpdateRule rule, UpdateRule::Create(request.rule));
+  if (request.rule.has_value() == request.multipliers.has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected a rule or multipliers, got ",
+                     request.rule ? "both" : "none"));
+  }
+  if (request.multipliers) {
+    RETURN_IF_ERROR(CheckMultipliers(*request.multipliers));
+    MutexLock lock(&rules_mutex_);
+    return BindMultipliers(
+        request.key_pattern,
+        MakeRefCounted<BoundMultipliers>(*request.multipliers));
+  }
+  ASSIGN_OR_RETURN(UpdateRule rule, UpdateRule::Create(*request.rule));
   MutexLock lock(&rules_mutex_);
-  return Bind(request.key_pattern,
-              std::make_shared<const UpdateRule>(std::move(rule)));
+  return Bind(request.key_pattern, MakeRefCounted<BoundRule>(std::move(rule)));
 }
 
 absl::Status Namespace::UnsetRule(const UnsetRuleRequest& request) {
   RETURN_IF_ERROR(CheckKeyPattern(request.key_pattern));
+  if (request.multipliers) {
+    MutexLock lock(&rules_mutex_);
+    if (!bindings()->multipliers.Get(request.key_pattern)) {
+      return NothingBoundTo(request.key_pattern, "no multipliers are");
+    }
+    return BindMultipliers(request.key_pattern, nullptr);
+  }
   if (request.key_pattern.empty()) {
     return absl::InvalidArgumentError(
         "key_pattern: expected one, got none: the default rule can be changed, "
@@ -65,14 +98,61 @@ absl::StatusOr<RuleSpec> Namespace::SetHyperparameters(
   const SharedRule present = bindings()->Get(request.key_pattern);
   if (present == nullptr) return NoRuleOf(request.key_pattern);
   ASSIGN_OR_RETURN(UpdateRule rule, present->With(request.hyperparameters));
-  RETURN_IF_ERROR(
-      Bind(request.key_pattern, std::make_shared<const UpdateRule>(rule)));
+  RETURN_IF_ERROR(Bind(request.key_pattern, MakeRefCounted<BoundRule>(rule)));
   return rule.spec();
 }
 
 std::shared_ptr<const RuleBindings> Namespace::bindings() const {
   MutexLock lock(&mutex_);
   return bindings_;
+}
+
+// New keys have them as soon as the bindings have changed, the others follow in
+// short turns: an update that runs meanwhile may find the old ones.
+absl::Status Namespace::BindMultipliers(absl::string_view pattern,
+                                        SharedMultipliers multipliers) {
+  auto changed = std::make_shared<RuleBindings>(*bindings());
+  if (!multipliers && !pattern.empty()) {
+    changed->multipliers.Remove(pattern);
+  } else {
+    const bool is_new = !pattern.empty() && !changed->multipliers.Get(pattern);
+    RETURN_IF_ERROR(changed->multipliers.Set(pattern, std::move(multipliers)));
+    if (is_new) {
+      ASSIGN_OR_RETURN(
+          Reservation overhead,
+          Reservation::Create(memory_.metadata(),
+                              kPatternOverheadBytes + pattern.size()));
+      changed->multipliers.Charge(pattern, std::move(overhead));
+    }
+  }
+  {
+    MutexLock lock(&mutex_);
+    RETURN_IF_ERROR(no_waits_);
+    bindings_ = changed;
+    ++revision_;
+  }
+  std::vector<KeyPtr> keys;
+  for (std::string last;; last = std::string(keys.back()->name())) {
+    keys = KeysAfter(last);
+    if (keys.empty()) return absl::OkStatus();
+    std::vector<absl::string_view> names;
+    for (const KeyPtr& key : keys) names.push_back(key->name());
+    ASSIGN_OR_RETURN(
+        const std::vector<const SharedMultipliers*> found,
+        changed->multipliers.Find(names, [] { return absl::OkStatus(); }));
+    MutexLock lock(&mutex_);
+    for (size_t i = 0; i < keys.size(); ++i) keys[i]->multipliers = *found[i];
+  }
+}
+
+std::vector<Namespace::KeyPtr> Namespace::KeysAfter(
+    const std::string& last) const {
+  std::vector<KeyPtr> keys;
+  MutexLock lock(&mutex_);
+  for (StoredKey* key : keys_.List("", last, kKeysPerTurn)) {
+    keys.emplace_back(key);
+  }
+  return keys;
 }
 
 // Prepares every key's new state before it changes the first key, so that a
