@@ -210,19 +210,35 @@ absl::StatusOr<std::vector<KeyStatus>> Client::Stat(
 
 absl::Status Client::SetRule(const RuleSpec& rule,
                              absl::string_view key_pattern) {
+  return SetRule({.key_pattern = std::string(key_pattern), .rule = rule});
+}
+
+absl::Status Client::SetMultipliers(const Multipliers& multipliers,
+                                    absl::string_view key_pattern) {
+  return SetRule(
+      {.key_pattern = std::string(key_pattern), .multipliers = multipliers});
+}
+
+absl::Status Client::SetRule(SetRuleRequest request) {
   const CallLanes::Place call = calls_.Begin();
-  const SetRuleRequest request = {.name_space = name_space_,
-                                  .key_pattern = std::string(key_pattern),
-                                  .rule = rule,
-                                  .call_id = call.id()};
+  request.name_space = name_space_;
+  request.call_id = call.id();
   return Explain("SetRule on", connection_->SetRule(request, call_options_));
 }
 
 absl::Status Client::UnsetRule(absl::string_view key_pattern) {
+  return UnsetRule({.key_pattern = std::string(key_pattern)});
+}
+
+absl::Status Client::UnsetMultipliers(absl::string_view key_pattern) {
+  return UnsetRule(
+      {.key_pattern = std::string(key_pattern), .multipliers = true});
+}
+
+absl::Status Client::UnsetRule(UnsetRuleRequest request) {
   const CallLanes::Place call = calls_.Begin();
-  const UnsetRuleRequest request = {.name_space = name_space_,
-                                    .key_pattern = std::string(key_pattern),
-                                    .call_id = call.id()};
+  request.name_space = name_space_;
+  request.call_id = call.id();
   return Explain("UnsetRule on",
                  connection_->UnsetRule(request, call_options_));
 }

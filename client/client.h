@@ -114,9 +114,12 @@ class Client {
 
   absl::Status SetRule(const RuleSpec& rule,
                        absl::string_view key_pattern = "");
-  // The rule as it now is.
   // The keys of the pattern fall to the rule that governs them next.
   absl::Status UnsetRule(absl::string_view key_pattern);
+  absl::Status SetMultipliers(const Multipliers& multipliers,
+                              absl::string_view key_pattern);
+  absl::Status UnsetMultipliers(absl::string_view key_pattern);
+  // The rule as it now is.
   absl::StatusOr<RuleSpec> SetHyperparameters(
       const Hyperparameters& hyperparameters,
       absl::string_view key_pattern = "");
@@ -155,6 +158,8 @@ class Client {
   void set_step(Step step) { step_ = step; }
 
  private:
+  absl::Status SetRule(SetRuleRequest request);
+  absl::Status UnsetRule(UnsetRuleRequest request);
   PushRequest MakePush(std::vector<PushEntry> entries,
                        const PushOptions& options) const;
   // Errors: FailedPrecondition for a client that is no worker.

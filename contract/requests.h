@@ -170,6 +170,11 @@ struct KeyStatus {
   uint64_t value_bytes = 0;
   uint64_t state_bytes = 0;
   RuleSpec rule;
+  uint64_t update_count = 0;
+  Multipliers multipliers;
+  // Of the next update.
+  double learning_rate = 0;
+  double weight_decay = 0;
   std::string device;
   std::optional<uint64_t> digest;
 };
@@ -211,6 +216,11 @@ struct NamespaceConfig {
 struct RuleBinding {
   std::string key_pattern;
   RuleSpec rule;
+};
+
+struct MultipliersBinding {
+  std::string key_pattern;
+  Multipliers multipliers;
 };
 
 struct MemoryUse {
@@ -261,6 +271,7 @@ struct NamespaceStatus {
   std::string name;
   NamespaceConfig config;
   std::vector<RuleBinding> rules;
+  std::vector<MultipliersBinding> multipliers;
   uint64_t num_keys = 0;
   MemoryUse memory;
   // How much of it is on each GPU; empty where tensors are kept on the host.
@@ -305,16 +316,19 @@ struct ListNamespacesReply {
   std::string next_page_token;
 };
 
+// One of `rule` and `multipliers`.
 struct SetRuleRequest {
   std::string name_space;
   std::string key_pattern;
-  RuleSpec rule;
+  std::optional<RuleSpec> rule;
+  std::optional<Multipliers> multipliers;
   std::optional<CallId> call_id;
 };
 
 struct UnsetRuleRequest {
   std::string name_space;
   std::string key_pattern;
+  bool multipliers = false;
   std::optional<CallId> call_id;
 };
 

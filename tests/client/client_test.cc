@@ -286,7 +286,7 @@ TEST_F(ClientTest, RulesAreThoseOfTheNamespace) {
 
   EXPECT_EQ(script_.set_rule.name_space, "n");
   EXPECT_EQ(script_.set_rule.key_pattern, "*.bias");
-  EXPECT_EQ(script_.set_rule.rule.name, "sgd");
+  EXPECT_EQ(script_.set_rule.rule->name, "sgd");
   EXPECT_EQ(script_.tune.hyperparameters.at("momentum"), 0.5);
 }
 
