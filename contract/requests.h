@@ -1,6 +1,7 @@
 // The contract's requests and replies as C++ values, for server and client
 // alike. What they mean is written in proto/tensorkv/v1/; each struct here
-// mirrors the message of its name. Plain values: no thread safety, no checks.
+// mirrors the message of its name, a NameReply the NameResponse. Plain values:
+// no thread safety, no checks.
 
 #ifndef TENSORKV_CONTRACT_REQUESTS_H_
 #define TENSORKV_CONTRACT_REQUESTS_H_
@@ -110,6 +111,11 @@ struct Value {
 struct PullReply {
   std::vector<Value> values;
 };
+
+// What is pushed; its keys are pulled.
+struct PushPullRequest : PushRequest {};
+
+using PushPullReply = PullReply;
 
 // --- Streams ----------------------------------------------------------------
 
@@ -295,6 +301,12 @@ struct CreateNamespaceReply {
   uint64_t uid = 0;
 };
 
+struct DescribeNamespaceRequest {
+  std::string name_space;
+};
+
+using DescribeNamespaceReply = NamespaceStatus;
+
 struct ListNamespacesRequest {
   uint32_t page_size = 0;
   std::string page_token;
@@ -305,6 +317,12 @@ struct ListNamespacesReply {
   std::string next_page_token;
 };
 
+struct DeleteNamespaceRequest {
+  std::string name_space;
+};
+
+struct DeleteNamespaceReply {};
+
 struct SetRuleRequest {
   std::string name_space;
   std::string key_pattern;
@@ -312,11 +330,15 @@ struct SetRuleRequest {
   std::optional<CallId> call_id;
 };
 
+struct SetRuleReply {};
+
 struct UnsetRuleRequest {
   std::string name_space;
   std::string key_pattern;
   std::optional<CallId> call_id;
 };
+
+struct UnsetRuleReply {};
 
 struct SetHyperparametersRequest {
   std::string name_space;
@@ -324,6 +346,8 @@ struct SetHyperparametersRequest {
   Hyperparameters hyperparameters;
   std::optional<CallId> call_id;
 };
+
+using SetHyperparametersReply = RuleSpec;
 
 // --- Membership -------------------------------------------------------------
 
@@ -362,6 +386,8 @@ struct LeaveRequest {
   std::optional<CallId> call_id;
 };
 
+struct LeaveReply {};
+
 struct BarrierRequest {
   std::string name_space;
   Worker worker;
@@ -370,7 +396,11 @@ struct BarrierRequest {
   uint64_t namespace_uid = 0;
 };
 
+struct BarrierReply {};
+
 // --- Server -----------------------------------------------------------------
+
+struct DescribeServerRequest {};
 
 // What tensors may take of a GPU's memory, and take now.
 struct DeviceBudget {
@@ -391,6 +421,8 @@ struct ServerStatus {
   // Of each of `devices`; empty where tensors are kept on the host.
   std::vector<DeviceBudget> device_budgets;
 };
+
+using DescribeServerReply = ServerStatus;
 
 }  // namespace tensorkv
 

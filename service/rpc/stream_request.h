@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "contract/method.h"
 #include "contract/requests.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "service/rpc/message_limits.h"
-#include "service/rpc/method.h"
 
 namespace tensorkv {
 

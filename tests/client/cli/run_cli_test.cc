@@ -279,8 +279,8 @@ TEST(RunCliTest, GlobalFlagsStandBeforeOrAfterTheCommand) {
                            "pull w --timeout=7s --namespace=n --rank=3"}) {
     RunOn(std::make_unique<ScriptedConnection>(script),
           absl::StrSplit(line, ' '));
-    EXPECT_EQ(script.pull.name_space, "n");
-    EXPECT_EQ(script.pull.worker->rank, 3);
+    EXPECT_EQ(script.last<PullRequest>().name_space, "n");
+    EXPECT_EQ(script.last<PullRequest>().worker->rank, 3);
   }
 
   EXPECT_THAT(script.timeouts, ElementsAre(absl::Seconds(7), absl::Seconds(7)));
@@ -292,13 +292,13 @@ TEST(RunCliTest, LastOfRepeatedGlobalFlagsCounts) {
   RunOn(std::make_unique<ScriptedConnection>(script),
         {"--namespace=a", "ls", "--namespace=b"});
 
-  EXPECT_EQ(script.list.name_space, "b");
+  EXPECT_EQ(script.last<ListRequest>().name_space, "b");
 }
 
 TEST(RunCliTest, LsReadsAllPages) {
   Script script;
-  script.list_reply.keys.resize(1);
-  script.list_reply.next_page_token = "t";
+  script.reply<ListRequest>().keys.resize(1);
+  script.reply<ListRequest>().next_page_token = "t";
   script.during_call = [&] {
     if (script.verbs.size() == 3) script.statuses = {absl::AbortedError("")};
   };
@@ -306,12 +306,12 @@ TEST(RunCliTest, LsReadsAllPages) {
   RunOn(std::make_unique<ScriptedConnection>(script), {"ls"});
 
   EXPECT_THAT(script.verbs, ElementsAre("List", "List", "List"));
-  EXPECT_EQ(script.list.page_token, "t");
+  EXPECT_EQ(script.last<ListRequest>().page_token, "t");
 }
 
 TEST(RunCliTest, PushWithDTypeAndShapeAsksNothingBefore) {
   Script script;
-  script.push_reply.results = {{.version = 2}};
+  script.reply<PushRequest>().results = {{.version = 2}};
 
   RunOn(std::make_unique<ScriptedConnection>(script),
         {"push", "w", "--fill=1", "--shape=2", "--dtype=f32"});
@@ -325,8 +325,8 @@ TEST(RunCliTest, PullWaitsIfToldTo) {
   RunOn(std::make_unique<ScriptedConnection>(script),
         {"pull", "w", "--wait-for-keys", "--min-version=4"});
 
-  EXPECT_TRUE(script.pull.wait_for_keys);
-  EXPECT_EQ(script.pull.entries.at(0).min_version, 4);
+  EXPECT_TRUE(script.last<PullRequest>().wait_for_keys);
+  EXPECT_EQ(script.last<PullRequest>().entries.at(0).min_version, 4);
 }
 
 TEST(RunCliTest, ServerThatBreaksTheContractIsAnError) {
@@ -363,7 +363,7 @@ TEST(RunCliTest, OutputThatCannotBeWrittenIsAnError) {
 
 TEST(RunCliTest, FileThatCannotBeWrittenIsNoMistakeOfTheCommandLine) {
   Script script;
-  script.pull_reply.values = {{.version = 1, .tensor = Full({1}, 1)}};
+  script.reply<PullRequest>().values = {{.version = 1, .tensor = Full({1}, 1)}};
 
   const Outcome outcome = RunOn(std::make_unique<ScriptedConnection>(script),
                                 {"pull", "w", "--npy=/nowhere/w.npy"});
@@ -375,11 +375,11 @@ TEST(RunCliTest, FileThatCannotBeWrittenIsNoMistakeOfTheCommandLine) {
 
 TEST(RunCliTest, ServerPrintsWhatItIs) {
   Script script;
-  script.server_reply = {.version = "1.2",
-                         .incarnation = 0xab,
-                         .devices = {"cpu"},
-                         .budget_bytes = 64,
-                         .used_bytes = 8};
+  script.reply<DescribeServerRequest>() = {.version = "1.2",
+                                           .incarnation = 0xab,
+                                           .devices = {"cpu"},
+                                           .budget_bytes = 64,
+                                           .used_bytes = 8};
 
   EXPECT_THAT(
       RunOn(std::make_unique<ScriptedConnection>(script), {"server"}).out,

@@ -1,4 +1,4 @@
-#include "service/rpc/method.h"
+#include "contract/method.h"
 
 #include <string>
 
@@ -30,7 +30,7 @@ TEST_P(MethodTest, IsAMethodOfTheContractWithItsType) {
       Contract()->FindMethodByName(std::string(NameOf(GetParam())));
 
   ASSERT_NE(method, nullptr);
-  EXPECT_EQ(TypeOf(GetParam()), TypeOf(*method));
+  EXPECT_EQ(NameOf(KindOf(GetParam())), TypeOf(*method));
 }
 
 TEST_P(MethodTest, IsAnIndexOfItsOwn) {
