@@ -141,7 +141,7 @@ class Client {
   absl::StatusOr<KeepAliveReply> KeepAlive(absl::Duration timeout);
   absl::Status Leave(absl::Duration timeout);
   absl::Status Barrier(absl::string_view barrier);
-  // As the options name it.
+  // The namespace that the options name.
   const std::string& name_space() const { return name_space_; }
   // Who signs this client's calls.
   std::optional<Worker> worker() const;

@@ -52,7 +52,7 @@ void ToProto(const PushRequest& request, v1::PushPullRequest* proto);
 absl::StatusOr<PullReply> FromProto(v1::PushPullResponse&& proto);
 void ToProto(const PullReply& reply, v1::PushPullResponse* proto);
 
-// Of streams. Tensors that FromProto gives have no data; ToProto leaves the
+// These are for streams. Tensors that FromProto gives have no data; ToProto leaves the
 // data out, so tensors with data may be passed. Errors also: InvalidArgument
 // for a manifest with data, and for a stripe that is none.
 absl::StatusOr<InitManifest> FromProto(v1::InitManifest&& proto);

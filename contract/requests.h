@@ -123,7 +123,7 @@ using PushPullReply = PullReply;
 struct Stripe {
   uint32_t index = 0;
   uint32_t count = 1;
-  // Of the stripes of one attempt; 0 for a stream by itself.
+  // The stripes of one attempt share it; 0 for a stream by itself.
   uint64_t group = 0;
 
   friend bool operator==(const Stripe&, const Stripe&) = default;
@@ -418,7 +418,7 @@ struct ServerStatus {
   uint64_t used_bytes = 0;
   uint64_t max_message_bytes = 0;
   uint32_t max_entries = 0;
-  // Of each of `devices`; empty where tensors are kept on the host.
+  // One for each of `devices`; empty where tensors are kept on the host.
   std::vector<DeviceBudget> device_budgets;
 };
 

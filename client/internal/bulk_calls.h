@@ -66,7 +66,7 @@ class BulkCalls {
   template <typename Request>
   absl::Status Upload(const Request& request, const UploadPlan& plan,
                       const CallDeadline& deadline, Receiver receive);
-  // The same for a reply of one message, which `Response` is.
+  // Uploads for a reply of one message, which `Response` is.
   template <typename Response, typename Request>
   absl::StatusOr<Response> UploadForOne(const Request& request,
                                         const UploadPlan& plan,

@@ -63,7 +63,8 @@ class GrpcConnection final : public Connection {
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> Call(const Request& request,
                                         const CallDeadline& deadline);
-  // The same for a call that goes as one message, if its reply fits into one.
+  // Makes a call whose request goes as one message, and whose reply does if it
+  // fits into one.
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> CallAsOneMessage(
       const Request& request, const CallDeadline& deadline);
