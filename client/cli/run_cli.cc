@@ -71,6 +71,16 @@ std::string OneLine(absl::string_view text) {
   return absl::StrReplaceAll(text, {{"\n", " "}, {"\r", " "}});
 }
 
+// What was wrong. Of an unknown command CLI11 says only that one is missing.
+std::string MessageOf(const CLI::App& app, const CLI::ParseError& error) {
+  const std::vector<std::string> unknown = app.remaining(/*recurse=*/true);
+  const bool misses_command =
+      dynamic_cast<const CLI::RequiredError*>(&error) != nullptr &&
+      !unknown.empty() && !absl::StartsWith(unknown.front(), "-");
+  return misses_command ? absl::StrCat("no such command: ", unknown.front())
+                        : OneLine(error.what());
+}
+
 // CLI11 wants the arguments in reverse. Its exceptions end here.
 // Returns the exit code if that was all there is to do.
 std::optional<int> Parse(CLI::App& app, std::vector<std::string> arguments,
@@ -88,7 +98,7 @@ std::optional<int> Parse(CLI::App& app, std::vector<std::string> arguments,
     environment.out << app.help();
     return kExitOk;
   } catch (const CLI::ParseError& error) {
-    environment.err << "tensorkv: " << OneLine(error.what())
+    environment.err << "tensorkv: " << MessageOf(app, error)
                     << " (tensorkv --help lists commands and flags)\n";
     return kExitUsage;
   }

@@ -310,6 +310,11 @@ TEST_P(WrongCommandLinesTest, AreOneLineAndExitCode2) {
   EXPECT_THAT(script.verbs, IsEmpty());
 }
 
+TEST(RunCliTest, UnknownCommandIsNamed) {
+  EXPECT_THAT(RunOn(nullptr, {"paint"}).err, HasSubstr("command: paint ("));
+  EXPECT_THAT(RunOn(nullptr, {"ns", "paint"}).err, HasSubstr("command: paint"));
+}
+
 class HelpTest : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(, HelpTest,
                          ::testing::Values("--help", "init --help",
