@@ -1,7 +1,7 @@
-#include "client/internal/data_calls.h"
+#include "client/internal/grpc_connection.h"
 
+#include <memory>
 #include <string>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "contract/grpc_status.h"
@@ -15,7 +15,7 @@
 #include "tests/testing/tensor_values.h"
 
 namespace tensorkv {
-namespace data_calls_test {
+namespace grpc_connection_data_test {
 
 using ::tensorkv::testing::BytesOf;
 using ::tensorkv::testing::FakeStreamService;
@@ -27,24 +27,30 @@ using ::testing::IsEmpty;
 constexpr int64_t kThreshold = 1 << 20;
 constexpr size_t kMaxMessageBytes = 4 << 20;
 
-class DataCallsTest : public ::testing::Test {
+class GrpcConnectionDataTest : public ::testing::Test {
  protected:
-  DataCallsTest()
-      : channels_(service_.Start(), kMaxMessageBytes, /*num_bulk=*/2),
-        calls_(channels_, {.stream_threshold_bytes = kThreshold},
-               kMaxMessageBytes) {}
+  GrpcConnectionDataTest()
+      : target_(service_.Start()), connection_(Connect(kThreshold)) {}
 
+  std::unique_ptr<Connection> Connect(uint64_t threshold_bytes) {
+    return GrpcConnection::Create(
+               {.target = target_,
+                .max_message_bytes = kMaxMessageBytes,
+                .transfer = {.stream_threshold_bytes = threshold_bytes,
+                             .bulk_connections = 2}})
+        .value();
+  }
   absl::Status Init(int64_t size) {
-    return calls_.Init({.entries = {{"w", Patterned(size)}}}, {}).status();
+    return connection_->Call(InitRequest{.entries = {{"w", Patterned(size)}}}, {}).status();
   }
   absl::Status Push(int64_t size) {
-    return calls_.Push(PushOf(size), {}).status();
+    return connection_->Call(PushOf(size), {}).status();
   }
   absl::Status PushPull(int64_t size) {
-    return calls_.PushPull(PushOf(size), {}).status();
+    return connection_->Call(PushPullRequest{PushOf(size)}).status();
   }
   absl::Status Pull(const std::string& key = "w") {
-    return calls_.Pull({.entries = {{key}}}, {}).status();
+    return connection_->Call(PullRequest{.entries = {{key}}}, {}).status();
   }
   PushRequest PushOf(int64_t size) {
     return {.entries = {{.key = "w", .tensor = Patterned(size)}}};
@@ -57,11 +63,11 @@ class DataCallsTest : public ::testing::Test {
   }
 
   FakeStreamService service_;
-  ChannelPool channels_;
-  DataCalls calls_;
+  const std::string target_;
+  const std::unique_ptr<Connection> connection_;
 };
 
-TEST_F(DataCallsTest, LittlePayloadIsOneMessage) {
+TEST_F(GrpcConnectionDataTest, LittlePayloadIsOneMessage) {
   Store(kThreshold - 1);
 
   ASSERT_OK(Init(kThreshold - 1));
@@ -72,7 +78,7 @@ TEST_F(DataCallsTest, LittlePayloadIsOneMessage) {
   EXPECT_THAT(service_.rpcs(), ElementsAre("Init", "Push", "PushPull", "Pull"));
 }
 
-TEST_F(DataCallsTest, MuchPayloadIsAStream) {
+TEST_F(GrpcConnectionDataTest, MuchPayloadIsAStream) {
   Store(kThreshold);
 
   ASSERT_OK(Init(kThreshold));
@@ -83,47 +89,46 @@ TEST_F(DataCallsTest, MuchPayloadIsAStream) {
               ElementsAre("InitStream", "PushStream", "PushPullStream"));
 }
 
-TEST_F(DataCallsTest, ManySmallTensorsAreOneMessage) {
+TEST_F(GrpcConnectionDataTest, ManySmallTensorsAreOneMessage) {
   InitRequest request;
   for (int i = 0; i < 2000; ++i) {
     request.entries.push_back({absl::StrCat("k", i), Patterned(1024)});
   }
 
-  ASSERT_OK(calls_.Init(request, {}));
+  ASSERT_OK(connection_->Call(request, {}));
 
   EXPECT_THAT(service_.rpcs(), ElementsAre("Init"));
 }
 
-TEST_F(DataCallsTest, ManySmallTensorsThatDoNotFitAreAStream) {
+TEST_F(GrpcConnectionDataTest, ManySmallTensorsThatDoNotFitAreAStream) {
   InitRequest request;
   for (int i = 0; i < 5000; ++i) {
     request.entries.push_back({absl::StrCat("k", i), Patterned(1024)});
   }
 
-  ASSERT_OK(calls_.Init(request, {}));
+  ASSERT_OK(connection_->Call(request, {}));
 
   EXPECT_THAT(service_.rpcs(), ElementsAre("InitStream"));
 }
 
-TEST_F(DataCallsTest, PayloadThatJustFitsButForItsMetadataIsAStream) {
-  DataCalls calls(channels_, {.stream_threshold_bytes = ~uint64_t{0}},
-                  kMaxMessageBytes);
+TEST_F(GrpcConnectionDataTest, PayloadThatJustFitsButForItsMetadataIsAStream) {
+  const auto calls = Connect(~uint64_t{0});
 
-  ASSERT_OK(calls.Push(PushOf(kMaxMessageBytes), {}));
+  ASSERT_OK(calls->Call(PushOf(kMaxMessageBytes), {}));
 
   EXPECT_THAT(service_.rpcs(), ElementsAre("PushStream"));
 }
 
-TEST_F(DataCallsTest, ThresholdOfZeroStreamsEverything) {
-  DataCalls calls(channels_, {.stream_threshold_bytes = 0}, kMaxMessageBytes);
+TEST_F(GrpcConnectionDataTest, ThresholdOfZeroStreamsEverything) {
+  const auto calls = Connect(0);
 
-  ASSERT_OK(calls.Push({}, {}));
-  ASSERT_OK(calls.Push(PushOf(1), {}));
+  ASSERT_OK(calls->Call(PushRequest{}, {}));
+  ASSERT_OK(calls->Call(PushOf(1), {}));
 
   EXPECT_THAT(service_.rpcs(), ElementsAre("PushStream", "PushStream"));
 }
 
-TEST_F(DataCallsTest, PullOfAKeyThatWasStoredLargeIsAStream) {
+TEST_F(GrpcConnectionDataTest, PullOfAKeyThatWasStoredLargeIsAStream) {
   Store(kThreshold);
   ASSERT_OK(Init(kThreshold));
 
@@ -132,7 +137,7 @@ TEST_F(DataCallsTest, PullOfAKeyThatWasStoredLargeIsAStream) {
   EXPECT_THAT(service_.rpcs(), ElementsAre("InitStream", "PullStream"));
 }
 
-TEST_F(DataCallsTest, PullOfAKeyThatWasPulledLargeIsAStream) {
+TEST_F(GrpcConnectionDataTest, PullOfAKeyThatWasPulledLargeIsAStream) {
   Store(kThreshold);
 
   ASSERT_OK(Pull());
@@ -141,7 +146,7 @@ TEST_F(DataCallsTest, PullOfAKeyThatWasPulledLargeIsAStream) {
   EXPECT_THAT(service_.rpcs(), ElementsAre("Pull", "PullStream"));
 }
 
-TEST_F(DataCallsTest, PullOfAKeyThatBecameSmallIsOneMessageAgain) {
+TEST_F(GrpcConnectionDataTest, PullOfAKeyThatBecameSmallIsOneMessageAgain) {
   Store(kThreshold);
   ASSERT_OK(Push(kThreshold));
   Store(100);
@@ -152,7 +157,7 @@ TEST_F(DataCallsTest, PullOfAKeyThatBecameSmallIsOneMessageAgain) {
   EXPECT_THAT(service_.rpcs(), ElementsAre("PushStream", "PullStream", "Pull"));
 }
 
-TEST_F(DataCallsTest, FailedCallTeachesNothing) {
+TEST_F(GrpcConnectionDataTest, FailedCallTeachesNothing) {
   Store(100);
   service_.status = grpc::Status(grpc::StatusCode::NOT_FOUND, "namespace");
   EXPECT_THAT(Push(kThreshold), StatusIs(absl::StatusCode::kNotFound));
@@ -163,32 +168,32 @@ TEST_F(DataCallsTest, FailedCallTeachesNothing) {
   EXPECT_THAT(service_.rpcs(), ElementsAre("PushStream", "Pull"));
 }
 
-TEST_F(DataCallsTest, PushPullOfAKeyThatIsSkippedStreamsForItsReply) {
+TEST_F(GrpcConnectionDataTest, PushPullOfAKeyThatIsSkippedStreamsForItsReply) {
   Store(kThreshold);
   ASSERT_OK(Init(kThreshold));
 
-  ASSERT_OK(calls_.PushPull({.entries = {{.key = "w", .skip = true}}}, {}));
+  ASSERT_OK(connection_->Call(PushPullRequest{{.entries = {{.key = "w", .skip = true}}}}));
 
   EXPECT_THAT(service_.rpcs(), ElementsAre("InitStream", "PushPullStream"));
 }
 
-TEST_F(DataCallsTest, PullThatIsRefusedForItsSizeIsMadeAsAStream) {
+TEST_F(GrpcConnectionDataTest, PullThatIsRefusedForItsSizeIsMadeAsAStream) {
   Store(2 * kMaxMessageBytes);
 
   ASSERT_OK_AND_ASSIGN(const PullReply reply,
-                       calls_.Pull({.entries = {{"w"}}}, {}));
+                       connection_->Call(PullRequest{.entries = {{"w"}}}, {}));
 
   EXPECT_THAT(service_.rpcs(), ElementsAre("Pull", "PullStream"));
   EXPECT_EQ(BytesOf(reply.values.at(0).tensor),
             BytesOf(service_.values[0].tensor));
 }
 
-TEST_F(DataCallsTest, PushPullWhoseReplyIsTooLargeIsMadeAsAStream) {
+TEST_F(GrpcConnectionDataTest, PushPullWhoseReplyIsTooLargeIsMadeAsAStream) {
   Store(2 * kMaxMessageBytes);
-  PushRequest request = PushOf(1);
+  PushPullRequest request = {PushOf(1)};
   request.call_id = {.client_id = "c", .sequence = 1};
 
-  ASSERT_OK_AND_ASSIGN(const PullReply reply, calls_.PushPull(request, {}));
+  ASSERT_OK_AND_ASSIGN(const PullReply reply, connection_->Call(request, {}));
 
   EXPECT_THAT(service_.rpcs(), ElementsAre("PushPull", "PushPullStream"));
   EXPECT_EQ(BytesOf(reply.values.at(0).tensor),
@@ -196,7 +201,7 @@ TEST_F(DataCallsTest, PushPullWhoseReplyIsTooLargeIsMadeAsAStream) {
   EXPECT_EQ(service_.streams().at(0).push.request().call_id().sequence(), 1);
 }
 
-TEST_F(DataCallsTest, PushPullThatMayHaveBeenMadeIsNotMadeAgainWithoutAName) {
+TEST_F(GrpcConnectionDataTest, PushPullThatMayHaveBeenMadeIsNotMadeAgainWithoutAName) {
   Store(2 * kMaxMessageBytes);
 
   EXPECT_THAT(PushPull(1), StatusIs(absl::StatusCode::kResourceExhausted));
@@ -204,7 +209,7 @@ TEST_F(DataCallsTest, PushPullThatMayHaveBeenMadeIsNotMadeAgainWithoutAName) {
   EXPECT_THAT(service_.rpcs(), ElementsAre("PushPull"));
 }
 
-TEST_F(DataCallsTest, CallOverItsBudgetIsMadeOnce) {
+TEST_F(GrpcConnectionDataTest, CallOverItsBudgetIsMadeOnce) {
   service_.status = ToGrpcStatus(
       WithReason(absl::ResourceExhaustedError("budget"), Reason::kOverBudget));
 
@@ -214,7 +219,7 @@ TEST_F(DataCallsTest, CallOverItsBudgetIsMadeOnce) {
   EXPECT_THAT(service_.rpcs(), ElementsAre("Pull", "PushPull"));
 }
 
-TEST_F(DataCallsTest, PullThatIsRefusedOtherwiseSaysSo) {
+TEST_F(GrpcConnectionDataTest, PullThatIsRefusedOtherwiseSaysSo) {
   service_.status =
       grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "calls waiting");
 
@@ -222,20 +227,20 @@ TEST_F(DataCallsTest, PullThatIsRefusedOtherwiseSaysSo) {
               StatusIs(absl::StatusCode::kResourceExhausted, "calls waiting"));
 }
 
-TEST_F(DataCallsTest, NoTimeLeftIsDeadlineExceededWithoutACall) {
+TEST_F(GrpcConnectionDataTest, NoTimeLeftIsDeadlineExceededWithoutACall) {
   const CallOptions no_time = {.timeout = absl::ZeroDuration()};
 
-  EXPECT_THAT(calls_.Init({}, no_time),
+  EXPECT_THAT(connection_->Call(InitRequest{}, no_time),
               StatusIs(absl::StatusCode::kDeadlineExceeded));
-  EXPECT_THAT(calls_.Push(PushOf(kThreshold), no_time),
+  EXPECT_THAT(connection_->Call(PushOf(kThreshold), no_time),
               StatusIs(absl::StatusCode::kDeadlineExceeded));
-  EXPECT_THAT(calls_.Pull({}, no_time),
+  EXPECT_THAT(connection_->Call(PullRequest{}, no_time),
               StatusIs(absl::StatusCode::kDeadlineExceeded));
-  EXPECT_THAT(calls_.PushPull({}, no_time),
+  EXPECT_THAT(connection_->Call(PushPullRequest(), no_time),
               StatusIs(absl::StatusCode::kDeadlineExceeded));
 
   EXPECT_THAT(service_.rpcs(), IsEmpty());
 }
 
-}  // namespace data_calls_test
+}  // namespace grpc_connection_data_test
 }  // namespace tensorkv

@@ -1,7 +1,8 @@
-#include "service/rpc/method.h"
+#include "contract/method.h"
 
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "google/protobuf/descriptor.h"
 #include "gtest/gtest.h"
@@ -30,7 +31,24 @@ TEST_P(MethodTest, IsAMethodOfTheContractWithItsType) {
       Contract()->FindMethodByName(std::string(NameOf(GetParam())));
 
   ASSERT_NE(method, nullptr);
-  EXPECT_EQ(TypeOf(GetParam()), TypeOf(*method));
+  EXPECT_EQ(NameOf(KindOf(GetParam())), TypeOf(*method));
+}
+
+TEST_P(MethodTest, HasThePathThatGrpcGivesIt) {
+  EXPECT_EQ(PathOf(GetParam()),
+            absl::StrCat("/", kServiceName, "/", NameOf(GetParam())));
+}
+
+TEST_P(MethodTest, HasACallIdIfARepeatDoesHarm) {
+  // PushPull has it in its push; DeleteNamespace is never repeated.
+  const bool is_excepted = KindOf(GetParam()) != MethodKind::kUnary ||
+                           GetParam() == Method::kPushPull ||
+                           GetParam() == Method::kDeleteNamespace;
+  const auto* const method =
+      Contract()->FindMethodByName(std::string(NameOf(GetParam())));
+
+  EXPECT_TRUE(is_excepted || RepeatOf(GetParam()) == Repeat::kHarmless ||
+              method->input_type()->FindFieldByName("call_id") != nullptr);
 }
 
 TEST_P(MethodTest, IsAnIndexOfItsOwn) {
