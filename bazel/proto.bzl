@@ -1,6 +1,12 @@
 """cc_grpc_library: C++ messages and gRPC stubs of a set of .proto files."""
 
-def cc_grpc_library(name, srcs, grpc = [], well_known_deps = ["@system//:grpc"], copts = [], **kwargs):
+def cc_grpc_library(
+        name,
+        srcs,
+        grpc = [],
+        well_known_deps = ["@system//:grpc"],
+        copts = [],
+        **kwargs):
     """Generates C++ from `srcs`; those also in `grpc` get service stubs.
 
     Args:
