@@ -160,8 +160,6 @@ class Client {
   void set_step(Step step) { step_ = step; }
 
  private:
-  absl::Status SetRule(SetRuleRequest request);
-  absl::Status UnsetRule(UnsetRuleRequest request);
   PushRequest MakePush(std::vector<PushEntry> entries,
                        const PushOptions& options) const;
   // Errors: FailedPrecondition for a client that is no worker.

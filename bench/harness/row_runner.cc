@@ -1,4 +1,4 @@
-#include "bench/data_path/suites/row_runner.h"
+#include "bench/harness/row_runner.h"
 
 #include "absl/strings/str_cat.h"
 #include "bench/harness/interleaved.h"
@@ -30,6 +30,11 @@ bool RowRunner::HasTimeFor(const std::string& what, Section* section) const {
   section->left_out.push_back(absl::StrCat(
       what, ": it would begin after ", absl::FormatDuration(plan_.time_limit)));
   return false;
+}
+
+void RowRunner::LeaveOut(const std::string& name, const absl::Status& reason,
+                         Section* section) {
+  section->left_out.push_back(absl::StrCat(name, ": ", reason.message()));
 }
 
 void RowRunner::Measure(Row row, Entrant ours, std::vector<Entrant> references,

@@ -1,7 +1,7 @@
 // How much of everything is measured.
 
-#ifndef TENSORKV_BENCH_DATA_PATH_SUITES_PLAN_H_
-#define TENSORKV_BENCH_DATA_PATH_SUITES_PLAN_H_
+#ifndef TENSORKV_BENCH_HARNESS_PLAN_H_
+#define TENSORKV_BENCH_HARNESS_PLAN_H_
 
 #include <string>
 
@@ -20,4 +20,4 @@ struct Plan {
 
 }  // namespace tensorkv::bench
 
-#endif  // TENSORKV_BENCH_DATA_PATH_SUITES_PLAN_H_
+#endif  // TENSORKV_BENCH_HARNESS_PLAN_H_

@@ -1,7 +1,7 @@
 // One row of a table at a time.
 
-#ifndef TENSORKV_BENCH_DATA_PATH_SUITES_ROW_RUNNER_H_
-#define TENSORKV_BENCH_DATA_PATH_SUITES_ROW_RUNNER_H_
+#ifndef TENSORKV_BENCH_HARNESS_ROW_RUNNER_H_
+#define TENSORKV_BENCH_HARNESS_ROW_RUNNER_H_
 
 #include <memory>
 #include <ostream>
@@ -11,9 +11,9 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "bench/data_path/suites/plan.h"
 #include "bench/harness/clocks.h"
 #include "bench/harness/load.h"
+#include "bench/harness/plan.h"
 #include "bench/harness/section.h"
 
 namespace tensorkv::bench {
@@ -50,6 +50,10 @@ class RowRunner {
     return Wants(name) && HasTimeFor(name, section);
   }
 
+  // Notes why a row could not be measured.
+  static void LeaveOut(const std::string& name, const absl::Status& reason,
+                       Section* section);
+
   // Fills in `row` by measuring `ours` and the references in turns. Who fails
   // is noted in the section as left out; where that is ours, with the row.
   void Measure(Row row, Entrant ours, std::vector<Entrant> references,
@@ -64,4 +68,4 @@ class RowRunner {
 
 }  // namespace tensorkv::bench
 
-#endif  // TENSORKV_BENCH_DATA_PATH_SUITES_ROW_RUNNER_H_
+#endif  // TENSORKV_BENCH_HARNESS_ROW_RUNNER_H_

@@ -1,4 +1,4 @@
-#include "bench/data_path/suites/row_runner.h"
+#include "bench/harness/row_runner.h"
 
 #include <memory>
 #include <sstream>
