@@ -25,6 +25,8 @@ _FOREIGN_NAMES = {short: name for name, (short, _) in _FOREIGN.items()}
 
 def _numpy_of(value: Any) -> Any:
     """`value` with NumPy's or its own buffer protocol; its memory is shared."""
+    if isinstance(value, np.ndarray):
+        return value
     if type(value).__module__.partition(".")[0] == "torch":
         return _numpy_of_torch(value)
     if hasattr(value, "__dlpack__"):
@@ -47,8 +49,7 @@ def to_core(value: Any) -> Any:
     Takes NumPy arrays, whatever has the buffer protocol, CPU tensors of
     PyTorch, and arrays with DLPack in host memory.
     """
-    if type(value) is not np.ndarray:
-        value = _numpy_of(value)
+    value = _numpy_of(value)
     dtype = getattr(value, "dtype", None)
     if dtype is not None and dtype.name in _FOREIGN:
         name, integer = _FOREIGN[dtype.name]
@@ -81,9 +82,7 @@ def as_numpy(value: Any) -> np.ndarray:
     if isinstance(value, tuple):  # PyTorch's bfloat16
         array, name = value
         return array.view(getattr(ml_dtypes, _FOREIGN_NAMES[name]))
-    if isinstance(value, np.ndarray):
-        return value
-    return np.asarray(memoryview(value))
+    return np.asarray(value if hasattr(value, "dtype") else memoryview(value))
 
 
 def dtype_name(array: np.ndarray) -> str:

@@ -1,5 +1,6 @@
 """tensorkv.Client: arrays in and out, errors, namespaces."""
 
+import functools
 import os
 import pickle
 import sys
@@ -27,6 +28,18 @@ DTYPES = (
 SHAPES = [(), (0,), (1,), (3, 0, 2), (2, 3, 4), (1,) * 8, (70_001,)]
 
 
+def on_every_client(test):
+    """A test of a client of a server, and of one of a store in the process."""
+
+    @functools.wraps(test)
+    def run(self):
+        for name, client in self.clients.items():
+            with self.subTest(name):
+                test(self, client)
+
+    return run
+
+
 class ClientTest(StoreTest):
 
     def setUp(self):
@@ -37,36 +50,31 @@ class ClientTest(StoreTest):
         self.addCleanup(embedded.close)
         self.clients = {"served": served, "embedded": embedded}
 
-    def for_each(self):
-        for name, client in self.clients.items():
-            with self.subTest(name):
-                yield client
-
-    def test_every_dtype_and_shape_comes_back(self):
-        arrays = {
-            f"{dtype}{shape}": np.arange(np.prod(shape)).reshape(shape)
-            .astype(dtype)
+    @on_every_client
+    def test_every_dtype_and_shape_comes_back(self, client):
+        random = np.random.default_rng(1)
+        values = [
+            random.integers(0, 100, shape).astype(dtype)
             for dtype in DTYPES
             for shape in SHAPES
-        }
-        keys, values = list(arrays), list(arrays.values())
-        for client in self.for_each():
-            client.init(keys, values)
-            outs = [np.full_like(value, 1) for value in values]
-            for pulled in (client.pull(keys), client.pull(keys, out=outs)):
-                for actual, expected in zip(pulled, values):
-                    self.assert_array(actual, expected)
+        ]
+        keys = [f"{value.dtype}{value.shape}" for value in values]
+        client.init(keys, values)
+        outs = [np.full_like(value, 1) for value in values]
+        for pulled in (client.pull(keys), client.pull(keys, out=outs)):
+            for actual, expected in zip(pulled, values):
+                self.assert_array(actual, expected)
 
     @unittest.skipUnless(ml_dtypes, "no package ml_dtypes")
-    def test_small_floats_come_back(self):
+    @on_every_client
+    def test_small_floats_come_back(self, client):
         for name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
             array = np.arange(6).astype(getattr(ml_dtypes, name)).reshape(2, 3)
-            for client in self.for_each():
-                client.init(name, array)
-                out = np.zeros_like(array)
-                client.pull(name, out=out)
-                self.assert_array(client.pull(name), array)
-                self.assert_array(out, array)
+            client.init(name, array)
+            out = np.zeros_like(array)
+            client.pull(name, out=out)
+            self.assert_array(client.pull(name), array)
+            self.assert_array(out, array)
 
     @unittest.skipIf(ml_dtypes, "has the package ml_dtypes")
     def test_small_floats_without_their_package_say_what_is_missing(self):
@@ -77,115 +85,127 @@ class ClientTest(StoreTest):
             client.pull("w")
 
     @unittest.skipUnless(torch, "no package torch")
-    def test_takes_and_fills_tensors_of_pytorch(self):
+    @on_every_client
+    def test_takes_and_fills_tensors_of_pytorch(self, client):
         for dtype in (torch.float32, torch.bfloat16, torch.int64):
-            for client in self.for_each():
-                tensor = torch.arange(6).reshape(2, 3).to(dtype)
-                client.init(str(dtype), tensor)
-                out = torch.zeros_like(tensor)
-                client.pull(str(dtype), out=out)
-                self.assertTrue(torch.equal(out, tensor))
+            tensor = torch.arange(6).reshape(2, 3).to(dtype)
+            client.init(str(dtype), tensor)
+            out = torch.zeros_like(tensor)
+            client.pull(str(dtype), out=out)
+            self.assertTrue(torch.equal(out, tensor))
 
-    def test_takes_whatever_has_memory(self):
+    @on_every_client
+    def test_takes_whatever_has_memory(self, client):
         class Exported:
             """DLPack alone, as other libraries have it."""
 
             def __init__(self, array):
-                self.__dlpack__ = array.__dlpack__
-                self.__dlpack_device__ = array.__dlpack_device__
+                self.array = array
+
+            def __dlpack__(self, **arguments):
+                return self.array.__dlpack__(**arguments)
+
+            def __dlpack_device__(self):
+                return self.array.__dlpack_device__()
 
         array = full(7, "uint8", (4,))
-        for client in self.for_each():
-            for i, value in enumerate(
-                (bytearray(array), bytes(array), memoryview(array), array[2:][:2])
-                + (Exported(array),)
-            ):
-                client.init(f"w{i}", value)
-                expected = full(7, "uint8", (2 if i == 3 else 4,))
-                self.assert_array(client.pull(f"w{i}"), expected)
-            out = bytearray(4)
-            client.pull("w0", out=out)
-            self.assertEqual(out, bytes(array))
+        for convert in (bytearray, bytes, memoryview, Exported):
+            client.init(convert.__name__, convert(array))
+            self.assert_array(client.pull(convert.__name__), array)
+        client.init("slice", array[1:][:2])
+        self.assert_array(client.pull("slice"), array[:2])
+        out = bytearray(4)
+        client.pull("bytes", out=out)
+        self.assertEqual(out, bytes(array))
 
-    def test_pulled_arrays_are_the_callers(self):
-        for client in self.for_each():
-            client.init("w", full(1))
-            client.pull("w")[:] = 5
-            self.assert_array(client.pull("w"), full(1))
+    @on_every_client
+    def test_pulled_arrays_are_the_callers(self, client):
+        client.init("w", full(1))
+        client.pull("w")[:] = 5
+        self.assert_array(client.pull("w"), full(1))
 
-    def test_pushed_arrays_are_free_after_the_call(self):
-        for client in self.for_each():
-            array = full(1)
-            client.init("w", array)
-            array[:] = 2
-            self.assert_array(client.pull("w"), full(1))
-            client.push("w", array)
-            array[:] = 3
-            self.assert_array(client.pull("w"), full(2))
+    @on_every_client
+    def test_pushed_arrays_are_free_after_the_call(self, client):
+        array = full(1)
+        client.init("w", array)
+        array[:] = 2
+        self.assert_array(client.pull("w"), full(1))
+        client.push("w", array)
+        array[:] = 3
+        self.assert_array(client.pull("w"), full(2))
 
-    def test_calls_leave_no_reference_to_arrays(self):
+    @on_every_client
+    def test_calls_leave_no_reference_to_arrays(self, client):
         array, out = full(1), full(0)
         before = sys.getrefcount(array), sys.getrefcount(out)
-        for client in self.for_each():
-            client.init("w", array)
-            client.push("w", array)
-            client.push_pull("w", array, out=out)
-            client.pull("w", out=out)
+        client.init("w", array)
+        client.push("w", array)
+        client.push_pull("w", array, out=out)
+        client.pull("w", out=out)
         self.assertEqual((sys.getrefcount(array), sys.getrefcount(out)), before)
 
-    def test_large_arrays_go_as_streams(self):
+    @on_every_client
+    def test_large_arrays_go_as_streams(self, client):
         array = np.random.default_rng(1).normal(size=2_000_003)
+        client.init("w", np.zeros_like(array))
+        self.assertEqual(client.push("w", array), 2)
         out = np.empty_like(array)
-        for client in self.for_each():
-            client.init("w", np.zeros_like(array))
-            self.assertEqual(client.push("w", array), 2)
-            client.pull("w", out=out)
-            self.assert_array(out, array)
-            self.assert_array(client.push_pull("w", array), array)
+        client.pull("w", out=out)
+        self.assert_array(out, array)
+        self.assert_array(client.push_pull("w", array), array)
 
-    def test_a_call_over_keys_is_all_or_nothing(self):
-        for client in self.for_each():
-            client.init(["a", "b"], [full(1), full(2)])
-            with self.assertRaises(tensorkv.NotFoundError):
-                client.push(["a", "c"], [full(5), full(5)])
-            out = [full(0), full(0, shape=(9,))]
-            with self.assertRaises(tensorkv.InvalidArgumentError):
-                client.pull(["a", "b"], out=out)
-            self.assert_array(out[0], full(0))
-            self.assert_array(client.pull("a"), full(1))
+    @on_every_client
+    def test_pulled_arrays_outlive_the_client(self, client):
+        array = np.random.default_rng(1).normal(size=2_000_003)
+        client.init(["a", "b"], [array, full(3)])
+        large, small = client.pull(["a", "b"])
+        client.close()
+        self.assert_array(large, array)
+        self.assert_array(small, full(3))
 
-    def test_rules_keys_and_metadata(self):
-        for client in self.for_each():
-            client.set_rule("sgd", learning_rate=0.5)
-            client.init(["b", "a"], [full(3), full(1)])
-            client.push("b", full(2))
-            client.set_hyperparameters(learning_rate=0.25)
-            client.push("b", full(4))
-            self.assert_array(client.pull("b"), full(1))
-            self.assertEqual(client.keys(), ["a", "b"])
-            stat = client.stat("b")
-            self.assertEqual(
-                (stat["dtype"], stat["shape"], stat["version"]),
-                ("f32", (2, 3), 3),
-            )
-            self.assertEqual(client.delete(["a", "b"]), 2)
-            self.assertEqual(client.broadcast("a", full(9))[0, 0], 9)
-            self.assertEqual(client.broadcast("a", full(8))[0, 0], 9)
+    @on_every_client
+    def test_a_call_over_keys_is_all_or_nothing(self, client):
+        client.init(["a", "b"], [full(1), full(2)])
+        with self.assertRaises(tensorkv.NotFoundError):
+            client.push(["a", "c"], [full(5), full(5)])
+        out = [full(0), full(0, shape=(9,))]
+        with self.assertRaises(tensorkv.InvalidArgumentError):
+            client.pull(["a", "b"], out=out)
+        self.assert_array(out[0], full(0))
+        self.assert_array(client.pull("a"), full(1))
 
-    def test_errors_have_their_reason(self):
-        for client in self.for_each():
-            with self.assertRaises(KeyError) as raised:
-                client.pull("unknown")
-            error = pickle.loads(pickle.dumps(raised.exception))
-            self.assertIsInstance(error, tensorkv.NotFoundError)
-            self.assertEqual(error.code, "NOT_FOUND")
-            self.assertEqual(error.reason, "KEY_NOT_FOUND")
-            self.assertEqual(error.key, "unknown")
-            self.assertIn('"unknown"', str(error))
+    @on_every_client
+    def test_rules_keys_and_metadata(self, client):
+        client.set_rule("sgd", learning_rate=0.5)
+        client.init(["b", "a"], [full(3), full(1)])
+        client.push("b", full(2))
+        client.set_hyperparameters(learning_rate=0.25)
+        client.push("b", full(4))
+        self.assert_array(client.pull("b"), full(1))
+        self.assertEqual(client.keys(), ["a", "b"])
+        stat = client.stat("b")
+        self.assertEqual(
+            (stat["dtype"], stat["shape"], stat["version"]),
+            ("f32", (2, 3), 3),
+        )
+        self.assertEqual(client.delete(["a", "b"]), 2)
+        self.assertEqual(client.broadcast("a", full(9))[0, 0], 9)
+        self.assertEqual(client.broadcast("a", full(8))[0, 0], 9)
+
+    @on_every_client
+    def test_errors_have_their_reason(self, client):
+        with self.assertRaises(KeyError) as raised:
+            client.pull("unknown")
+        error = pickle.loads(pickle.dumps(raised.exception))
+        self.assertIsInstance(error, tensorkv.NotFoundError)
+        self.assertEqual(error.code, "NOT_FOUND")
+        self.assertEqual(error.reason, "KEY_NOT_FOUND")
+        self.assertEqual(error.key, "unknown")
+        self.assertIn('"unknown"', str(error))
+        client.init("w", full(1))
+        with self.assertRaises(tensorkv.AlreadyExistsError) as raised:
             client.init("w", full(1))
-            with self.assertRaises(tensorkv.AlreadyExistsError) as raised:
-                client.init("w", full(1))
-            self.assertEqual(raised.exception.reason, "KEY_EXISTS")
+        self.assertEqual(raised.exception.reason, "KEY_EXISTS")
 
     def test_a_wait_that_ends_names_what_was_missing(self):
         client = self.open_client(timeout=0.2)
@@ -213,18 +233,18 @@ class ClientTest(StoreTest):
             client.describe_namespace(name)
         self.assertEqual(raised.exception.reason, "NAMESPACE_NOT_FOUND")
 
-    def test_many_threads_at_once(self):
-        for client in self.for_each():
-            client.set_rule("accumulate")
-            client.init("sum", np.zeros(1000))
+    @on_every_client
+    def test_many_threads_at_once(self, client):
+        client.set_rule("accumulate")
+        client.init("sum", np.zeros(1000))
 
-            def add(client):
-                for _ in range(50):
-                    client.push("sum", np.ones(1000))
-                    client.pull("sum")
+        def add(client):
+            for _ in range(50):
+                client.push("sum", np.ones(1000))
+                client.pull("sum")
 
-            self.together([client] * 4, add)
-            self.assert_array(client.pull("sum"), np.full(1000, 200.0))
+        self.together([client] * 4, add)
+        self.assert_array(client.pull("sum"), np.full(1000, 200.0))
 
 
 class LifetimeTest(StoreTest):
