@@ -22,6 +22,28 @@ uint64_t SizeOfTensors(const PushRequest& request) {
   return bytes;
 }
 
+absl::Status CheckLength(const PushEntry& entry) {
+  const int64_t expected = entry.encoding->payload_bytes();
+  if (entry.tensor.size_bytes() == expected) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("payload: expected ", expected,
+                                                 " bytes, got ",
+                                                 entry.tensor.size_bytes()));
+}
+
+// What an encoded contribution's payload alone can show to be wrong. A check
+// ahead of the payload has none to look at.
+absl::Status CheckPayload(const PushEntry& entry) {
+  if (!entry.encoding || entry.skip) return absl::OkStatus();
+  absl::Status status = CheckLength(entry);
+  if (status.ok() && entry.tensor.has_data()) {
+    status = entry.encoding->CheckPayload(entry.tensor.data());
+  }
+  if (status.ok()) return status;
+  return WithReason(absl::InvalidArgumentError(absl::StrCat(
+                        "key ", Quoted(entry.key), ": ", status.message())),
+                    Reason::kEncodingMalformed, {{"key", entry.key}});
+}
+
 bool Takes(DType key, DType contribution) {
   return key == contribution || (IsFloat(key) && IsFloat(contribution));
 }
@@ -103,6 +125,7 @@ absl::Status Namespace::CheckFields(const PushRequest& request) const {
   RETURN_IF_ERROR(mode_->CheckPush(request));
   for (const PushEntry& entry : request.entries) {
     RETURN_IF_ERROR(CheckKey(entry.key));
+    RETURN_IF_ERROR(CheckPayload(entry));
   }
   return absl::OkStatus();
 }
@@ -347,14 +370,14 @@ absl::Status Namespace::FindKeys(absl::Span<const PushEntry> from,
 
 absl::Status Namespace::CheckEntry(const StoredKey& key,
                                    const PushEntry& entry) {
-  if (entry.skip || (Takes(key.dtype(), entry.tensor.dtype()) &&
-                     key.HasShape(entry.tensor.shape()))) {
+  if (entry.skip ||
+      (Takes(key.dtype(), entry.dtype()) && key.HasShape(entry.shape()))) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
       absl::StrCat("key ", Quoted(entry.key), ": expected ",
                    Description(key.dtype(), key.shape()), ", got ",
-                   entry.tensor.Description()));
+                   Description(entry.dtype(), entry.shape())));
 }
 
 void Namespace::AdmitKey(const GroupedEntries& entries, uint32_t first,
@@ -421,7 +444,7 @@ void Namespace::UpdateIdleKey(const GroupedEntries& entries, uint32_t first,
     updates.AddResult(i);
     PushEntry& entry = admission.request.entries[i];
     // Moved, so that a buffer that nobody else has can become the value.
-    if (!entry.skip) updates.AddSlot(Slot(std::move(entry.tensor)));
+    if (!entry.skip) updates.AddSlot(Slot(std::move(entry)));
   });
   updates.End();
   ++admission.call->num_pending;
@@ -439,7 +462,7 @@ Contribution Namespace::TakeContribution(const GroupedEntries& entries,
     PushEntry& entry = admission.request.entries[i];
     if (entry.skip) return;
     held_bytes += BytesToHold(entry.tensor);
-    contribution.slots.emplace_back(std::move(entry.tensor));
+    contribution.slots.emplace_back(std::move(entry));
   });
   contribution.held = admission.held.Split(key.device, held_bytes);
   contribution.overhead = admission.overhead.Split(overhead_bytes);
