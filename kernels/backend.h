@@ -34,6 +34,12 @@ struct TensorUpdate {
   // t, the number of this update of the key, from 1.
   uint64_t update_count = 1;
 
+  // Those of the key.
+  Multipliers multipliers;
+
+  // Differs from key to key, where rule->takes_seed().
+  uint64_t seed = 0;
+
   // The current value, in the key's dtype. assign does not read it.
   TensorView stored;
 

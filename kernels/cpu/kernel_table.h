@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "kernels/ops/arithmetic.h"
-#include "kernels/rule_kind.h"
+#include "kernels/rule_table.h"
 #include "tensor/packing.h"
 
 namespace tensorkv {
@@ -36,15 +36,15 @@ struct FormatKernels {
   void (*store)(const T* in, void* out, size_t count);
 };
 
-// Arrays of one update; `new_w` may be `w`. `m` and `v` are the states, as
-// many as the functor has.
+// Arrays of one update, from element `first` of the key on; `new_w` may be `w`.
+// There are as many states as the functor has.
 template <typename T>
 struct StepArrays {
   T* new_w;
   const T* w;
   const T* g;
-  T* m;
-  T* v;
+  T* states[kMaxRuleStates];
+  uint64_t first;
 };
 
 // Loops over elements of the accumulate type T.

@@ -41,7 +41,7 @@ class RangeUpdater {
         has_master_(update.rule->keeps_master(update.value.dtype)) {}
 
   void Run(int64_t begin, int64_t end) {
-    VisitRuleOp<T>(*update_.rule, update_.update_count, [&](const auto& op) {
+    VisitRuleOp<T>(update_, [&](const auto& op) {
       for (int64_t at = begin; at < end; at += kBlockElements) {
         RunBlock(&op, at, std::min(kBlockElements, end - at));
       }
@@ -53,7 +53,11 @@ class RangeUpdater {
     const T* const g = SumOfContributions(at, count);
     const T* const w = CurrentValue(g, at, count);
     T* const new_w = NewValue(at);
-    const StepArrays<T> arrays = {new_w, w, g, State(0, at), State(1, at)};
+    StepArrays<T> arrays = {
+        .new_w = new_w, .w = w, .g = g, .first = static_cast<uint64_t>(at)};
+    for (size_t i = 0; i < update_.states.size(); ++i) {
+      arrays.states[i] = reinterpret_cast<T*>(At(update_.states[i], at));
+    }
     kernels_.steps[static_cast<int>(update_.rule->kind())](op, arrays, count);
     const MutableTensorView& value = update_.value;
     if (value.dtype == native_) return;
@@ -129,11 +133,6 @@ class RangeUpdater {
     if (has_master_) return reinterpret_cast<T*>(At(update_.master, at));
     if (update_.value.dtype != native_) return value_;
     return reinterpret_cast<T*>(At(update_.value, at));
-  }
-
-  T* State(size_t index, int64_t at) const {
-    if (index >= update_.states.size()) return nullptr;
-    return reinterpret_cast<T*>(At(update_.states[index], at));
   }
 
   const FormatKernels<T>& FormatKernelsOf(DType dtype) const {

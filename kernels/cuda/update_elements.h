@@ -11,6 +11,7 @@
 #include "kernels/cuda/element_packs.h"
 #include "kernels/cuda/update_work.h"
 #include "kernels/ops/arithmetic.h"
+#include "kernels/ops/element.h"
 #include "kernels/ops/host_device.h"
 #include "kernels/ops/unpack.h"
 
@@ -73,20 +74,19 @@ HOST_DEVICE void StoreNative(const T (&in)[size], PackRange range, void* out) {
 template <typename Op, typename T, int size>
 HOST_DEVICE void Step(const Op& op, const UpdateEntry& entry, PackRange range,
                       const T (&g)[size], T (&w)[size]) {
-  if constexpr (Op::kNumStates == 0) {
-    for (int i = 0; i < size; ++i) w[i] = op(w[i], g[i]);
-  } else {
-    T m[size];
-    LoadState(entry.states[0], range, m);
-    if constexpr (Op::kNumStates == 1) {
-      for (int i = 0; i < size; ++i) w[i] = op(w[i], g[i], m[i]);
-    } else {
-      T v[size];
-      LoadState(entry.states[1], range, v);
-      for (int i = 0; i < size; ++i) w[i] = op(w[i], g[i], m[i], v[i]);
-      StoreNative(v, range, entry.states[1]);
-    }
-    StoreNative(m, range, entry.states[0]);
+  constexpr int kPlaces = ops::kStatePlaces<Op>;
+  T states[kPlaces][size];
+  for (int k = 0; k < Op::kNumStates; ++k) {
+    LoadState(entry.states[k], range, states[k]);
+  }
+  for (int i = 0; i < size; ++i) {
+    T element[kPlaces];
+    for (int k = 0; k < Op::kNumStates; ++k) element[k] = states[k][i];
+    w[i] = ops::UpdateElement(op, w[i], g[i], element, range.first + i);
+    for (int k = 0; k < Op::kNumStates; ++k) states[k][i] = element[k];
+  }
+  for (int k = 0; k < Op::kNumStates; ++k) {
+    StoreNative(states[k], range, entry.states[k]);
   }
 }
 

@@ -145,14 +145,16 @@ uint32_t UpdateTable::FunctorOf(const TensorUpdate& update,
                                 ElementType accumulate_type) {
   LastFunctor& last = last_functor_;
   if (last.rule == update.rule && last.update_count == update.update_count &&
+      last.multipliers == update.multipliers && last.seed == update.seed &&
       last.accumulate_type == accumulate_type) {
     return last.offset;
   }
-  last = {update.rule, update.update_count, accumulate_type,
-          static_cast<uint32_t>(BytesOf(functors_))};
+  last = {update.rule,        update.update_count,
+          update.multipliers, update.seed,
+          accumulate_type,    static_cast<uint32_t>(BytesOf(functors_))};
   VisitAccumulateType(accumulate_type, [&](auto type) {
     using T = typename decltype(type)::T;
-    VisitRuleOp<T>(*update.rule, update.update_count, [&](const auto& op) {
+    VisitRuleOp<T>(update, [&](const auto& op) {
       constexpr size_t kWord = sizeof(uint64_t);
       static_assert(alignof(decltype(op)) <= kWord);
       static_assert(sizeof(op) <= kMaxFunctorBytes);

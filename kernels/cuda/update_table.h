@@ -15,7 +15,8 @@ namespace tensorkv {
 
 // The work of any number of batches as one block of bytes and a few launches:
 // one per functor and accumulate type, however many tensors there are. Updates
-// that share a rule and an update count share its functor in the table.
+// that share a rule, an update count, multipliers and seed share its functor in
+// the table.
 //
 // Not thread-safe. Keeps nothing of the batches but the addresses of their
 // elements.
@@ -65,6 +66,8 @@ class UpdateTable {
   struct LastFunctor {
     const UpdateRule* rule = nullptr;
     uint64_t update_count = 0;
+    Multipliers multipliers;
+    uint64_t seed = 0;
     ElementType accumulate_type = ElementType::kF32;
     uint32_t offset = 0;
   };

@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "kernels/rule_kind.h"
+#include "kernels/rule_table.h"
 #include "tensor/packing.h"
 
 namespace tensorkv {
@@ -47,7 +47,7 @@ struct UpdateEntry {
   void* value;
   // T each. Null where there is none.
   void* master;
-  void* states[2];
+  void* states[kMaxRuleStates];
   // In UpdateWork::contributions.
   uint32_t first_contribution;
   uint32_t num_contributions;

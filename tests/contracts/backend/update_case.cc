@@ -149,8 +149,9 @@ absl::StatusOr<UpdateTensors> MakeTensors(const UpdateCase& update_case) {
     tensors.contributions.push_back(std::move(contribution));
   }
   for (int i = 0; i < rule.num_states(); ++i) {
-    const double high = c.update_count == 1 ? 0 : 0.5;
-    const double low = i == 0 ? -high : high / 100;
+    const bool is_signed = c.rule->states[i] == '~';
+    const double high = c.update_count == 1 ? 0 : is_signed ? 0.4 : 0.5;
+    const double low = is_signed ? -high : high / 2;
     ASSIGN_OR_RETURN(Tensor state, Random(AccumulateType(c.dtype),
                                           c.num_elements, low, high, random));
     tensors.states.push_back(std::move(state));

@@ -17,6 +17,8 @@
 #include "contract/reason.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "service/store/keyspace/contribution.h"
+#include "service/store/keyspace/rounds.h"
 #include "tests/service/store/init_now.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/scripted_backend.h"

@@ -6,7 +6,6 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "service/store/keyspace/namespace.h"
 #include "tests/service/store/gpu_store.h"
 
 namespace tensorkv {
