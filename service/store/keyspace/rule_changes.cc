@@ -291,8 +291,9 @@ absl::Status BindMultipliers(NamespaceState& state, absl::string_view pattern,
     ASSIGN_OR_RETURN(
         const std::vector<const SharedMultipliers*> found,
         changed->multipliers.Find(names, [] { return absl::OkStatus(); }));
-    MutexLock lock(&state.mutex);
+    Transaction transaction(state);
     for (size_t i = 0; i < keys.size(); ++i) keys[i]->multipliers = *found[i];
+    transaction.Commit();
   }
 }
 
