@@ -5,7 +5,6 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "service/store/keyspace/namespace.h"
 #include "tests/service/store/gpu_store.h"
 
 namespace tensorkv {
@@ -14,7 +13,7 @@ namespace {
 using testing::CallbackOf;
 using testing::StatusIs;
 
-class NamespacePushTest : public testing::GpuStoreTest {
+class PushAdmissionTest : public testing::GpuStoreTest {
  protected:
   void SetUp() override { ASSERT_OK(Init("w", Filled(1000, 1))); }
 
@@ -30,17 +29,17 @@ class NamespacePushTest : public testing::GpuStoreTest {
   }
 };
 
-TEST_F(NamespacePushTest, PushOfUnknownKeyCopiesNothing) {
+TEST_F(PushAdmissionTest, PushOfUnknownKeyCopiesNothing) {
   ExpectRefusedFromTheHost([&] { return Push("x", Filled(1000, 1)); },
                            absl::StatusCode::kNotFound);
 }
 
-TEST_F(NamespacePushTest, PushOfAnotherShapeCopiesNothing) {
+TEST_F(PushAdmissionTest, PushOfAnotherShapeCopiesNothing) {
   ExpectRefusedFromTheHost([&] { return Push("w", Filled(999, 1)); },
                            absl::StatusCode::kInvalidArgument);
 }
 
-TEST_F(NamespacePushTest, PushPullOverTheReplyLimitCopiesNothing) {
+TEST_F(PushAdmissionTest, PushPullOverTheReplyLimitCopiesNothing) {
   PushRequest request;
   request.entries.push_back({"w", false, Filled(1000, 1)});
   const Answer<absl::StatusOr<PullReply>> answer;
@@ -53,7 +52,7 @@ TEST_F(NamespacePushTest, PushPullOverTheReplyLimitCopiesNothing) {
       absl::StatusCode::kResourceExhausted);
 }
 
-TEST_F(NamespacePushTest, PushWithoutRoomForTheValueCopiesNothing) {
+TEST_F(PushAdmissionTest, PushWithoutRoomForTheValueCopiesNothing) {
   ASSERT_OK(Init("large", Filled(kHalf, 1)));
   ASSERT_OK(Init("more", Filled(50'000, 1)));
   // There is room for one copy of it, not for a second value.
@@ -62,7 +61,7 @@ TEST_F(NamespacePushTest, PushWithoutRoomForTheValueCopiesNothing) {
 }
 
 // There is room for the push, and for a reply with the value once.
-TEST_F(NamespacePushTest, PushPullWithoutRoomForItsReplyCopiesNothing) {
+TEST_F(PushAdmissionTest, PushPullWithoutRoomForItsReplyCopiesNothing) {
   ASSERT_OK(Init("v", Filled(50'000, 1)));
   const auto push_pull = [&](int num_skipped) {
     PushRequest request;
@@ -80,7 +79,7 @@ TEST_F(NamespacePushTest, PushPullWithoutRoomForItsReplyCopiesNothing) {
                            absl::StatusCode::kResourceExhausted);
 }
 
-TEST_F(NamespacePushTest, GoodPushBecomesTheValue) {
+TEST_F(PushAdmissionTest, GoodPushBecomesTheValue) {
   ASSERT_OK(Push("w", Filled(1000, 3)));
 
   ASSERT_OK_AND_ASSIGN(const PullReply reply, Pull({"w"}));

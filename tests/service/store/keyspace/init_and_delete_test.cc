@@ -5,7 +5,6 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "service/store/keyspace/namespace.h"
 #include "tests/service/store/gpu_store.h"
 
 namespace tensorkv {
@@ -14,7 +13,7 @@ namespace {
 using ::testing::HasSubstr;
 using testing::StatusIs;
 
-class NamespaceInitTest : public testing::GpuStoreTest {
+class InitAndDeleteTest : public testing::GpuStoreTest {
  protected:
   absl::Status SetRule(const std::string& rule) {
     SetRuleRequest request;
@@ -34,7 +33,7 @@ class NamespaceInitTest : public testing::GpuStoreTest {
   }
 };
 
-TEST_F(NamespaceInitTest, KeyThatItsRuleDoesNotTakeCopiesNothing) {
+TEST_F(InitAndDeleteTest, KeyThatItsRuleDoesNotTakeCopiesNothing) {
   ASSERT_OK(SetRule("sgd"));
   const Tensor integers = *Tensor::Filled(DType::kI32, {10}, 1);
 
@@ -42,14 +41,14 @@ TEST_F(NamespaceInitTest, KeyThatItsRuleDoesNotTakeCopiesNothing) {
                            absl::StatusCode::kInvalidArgument);
 }
 
-TEST_F(NamespaceInitTest, KeyThatExistsCopiesNothing) {
+TEST_F(InitAndDeleteTest, KeyThatExistsCopiesNothing) {
   ASSERT_OK(Init("w", Filled(10, 1)));
 
   ExpectRefusedFromTheHost([&] { return Init("w", Filled(10, 1)); },
                            absl::StatusCode::kAlreadyExists);
 }
 
-TEST_F(NamespaceInitTest, StateOverTheBudgetCopiesNothing) {
+TEST_F(InitAndDeleteTest, StateOverTheBudgetCopiesNothing) {
   ASSERT_OK(SetRule("adam"));
 
   EXPECT_THAT(Init("w", Filled(kHalf, 1)),
@@ -59,7 +58,7 @@ TEST_F(NamespaceInitTest, StateOverTheBudgetCopiesNothing) {
   EXPECT_EQ(gpu_.num_copies(), 0);
 }
 
-TEST_F(NamespaceInitTest, TensorsAreOnTheDeviceOnce) {
+TEST_F(InitAndDeleteTest, TensorsAreOnTheDeviceOnce) {
   const uint64_t used_bytes = backend_->usage().used_bytes;
   store_ = nullptr;
   backend_ =

@@ -1,5 +1,9 @@
+#include "service/store/keyspace/pull_call.h"
+
+#include <algorithm>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -7,8 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "contract/reason.h"
-#include "service/store/keyspace/namespace.h"
-#include "service/store/keyspace/staged_tensors.h"
+#include "service/store/keyspace/waiting_calls.h"
 #include "service/store/names.h"
 
 namespace tensorkv {
@@ -16,21 +19,6 @@ namespace {
 
 // Of what a call waits for. Statuses travel in HTTP/2 headers, which are small.
 constexpr size_t kMostMissingNamed = 8;
-
-// From the tensors of one reply, which are on those devices, to the other's.
-CopiesByDevice CopiesBetween(const PullReply& from,
-                             absl::Span<const DeviceIndex> devices,
-                             PullReply& to) {
-  CopiesByDevice copies;
-  for (size_t i = 0; i < from.values.size(); ++i) {
-    const Tensor& tensor = from.values[i].tensor;
-    if (devices[i] >= copies.size()) copies.resize(devices[i] + 1);
-    copies[devices[i]].push_back({tensor.data(),
-                                  to.values[i].tensor.mutable_data(),
-                                  static_cast<size_t>(tensor.size_bytes())});
-  }
-  return copies;
-}
 
 absl::Status CheckReplyBytes(const PullReply& reply, uint64_t max_bytes) {
   uint64_t bytes = 0;
@@ -43,17 +31,15 @@ absl::Status CheckReplyBytes(const PullReply& reply, uint64_t max_bytes) {
       Reason::kReplyTooLarge, {{"needed", bytes}, {"available", max_bytes}});
 }
 
-}  // namespace
-
 // One Pull from its call to its answer. Guarded by the namespace's mutex.
-class Namespace::PullCall final : public WaitingCall {
+class PullCall final : public WaitingCall {
  public:
   // `reached` is the step that the worker of `request` has contributed to.
-  PullCall(Namespace* name_space, PullRequest request, Step reached,
+  PullCall(NamespaceState& state, PullRequest request, Step reached,
            CallContext context, absl::Duration started,
            ReplyCallback<PullReply> done)
       : WaitingCall(std::move(context), started),
-        namespace_(*name_space),
+        state_(state),
         request_(std::move(request)),
         reached_(reached),
         done_(std::move(done)) {
@@ -94,7 +80,7 @@ class Namespace::PullCall final : public WaitingCall {
   absl::Status CheckCaller() const;
   bool MustWait(const StoredKey& key) const {
     return request_.worker &&
-           namespace_.mode_->MustWait(key, request_.worker->rank, reached_);
+           state_.mode->MustWait(key, request_.worker->rank, reached_);
   }
   // Whether the key is as the entry wants it, but for an update under way.
   bool IsReached(const StoredKey* key, const PullEntry& entry) const {
@@ -125,7 +111,7 @@ class Namespace::PullCall final : public WaitingCall {
   void Pin();
   void Unpin();
 
-  Namespace& namespace_;
+  NamespaceState& state_;
   PullRequest request_;
   // A worker waits for what it had contributed before its call, not for what
   // it contributes meanwhile.
@@ -146,7 +132,7 @@ class Namespace::PullCall final : public WaitingCall {
   std::vector<KeyWatches::Watch> watches_;
 };
 
-bool Namespace::PullCall::WatchMore() {
+bool PullCall::WatchMore() {
   has_answer_ = num_looks_ == 0 && CanEnd();
   if (has_answer_ || request_.wait_for_keys) return false;
   if (absl::Status status = WatchNext(); !status.ok()) {
@@ -157,7 +143,7 @@ bool Namespace::PullCall::WatchMore() {
   return watches_.size() < request_.entries.size();
 }
 
-bool Namespace::PullCall::CanEnd() {
+bool PullCall::CanEnd() {
   if (has_answer_) return true;
   PullReply reply;
   const absl::StatusOr<bool> is_ready = Attempt(reply);
@@ -176,23 +162,20 @@ bool Namespace::PullCall::CanEnd() {
   return false;
 }
 
-absl::Status Namespace::PullCall::CheckCaller() const {
-  RETURN_IF_ERROR(namespace_.mode_->CheckWorker(
-      request_.worker, namespace_.environment_.alarms->Now()));
-  if (!request_.worker || !namespace_.mode_->Owes(request_.worker->rank)) {
+absl::Status PullCall::CheckCaller() const {
+  RETURN_IF_ERROR(state_.mode->CheckWorker(request_.worker, state_.Now()));
+  if (!request_.worker || !state_.mode->Owes(request_.worker->rank)) {
     return absl::OkStatus();
   }
   for (const PullEntry& entry : request_.entries) {
-    const StoredKey* key = namespace_.keys_.Find(entry.key);
+    const StoredKey* key = state_.keys.Find(entry.key);
     if (key == nullptr) continue;
-    RETURN_IF_ERROR(
-        namespace_.mode_->CheckOwesNothing(*key, request_.worker->rank));
+    RETURN_IF_ERROR(state_.mode->CheckOwesNothing(*key, request_.worker->rank));
   }
   return absl::OkStatus();
 }
 
-absl::string_view Namespace::PullCall::AwaitedAmong(
-    const RoundsOfKeys& rounds) const {
+absl::string_view PullCall::AwaitedAmong(const RoundsOfKeys& rounds) const {
   if (!request_.worker) return "";
   for (const PullEntry& entry : request_.entries) {
     const auto found = rounds.find(entry.key);
@@ -204,9 +187,9 @@ absl::string_view Namespace::PullCall::AwaitedAmong(
   return "";
 }
 
-absl::StatusOr<bool> Namespace::PullCall::Attempt(PullReply& reply) {
+absl::StatusOr<bool> PullCall::Attempt(PullReply& reply) {
   RETURN_IF_ERROR(CheckCaller());
-  awaited_step = request_.worker ? namespace_.AwaitedStep(reached_) : 0;
+  awaited_step = request_.worker ? state_.mode->AwaitedStep(reached_) : 0;
   if (awaited_step > 0) return false;
   if (num_looks_ > 0) {
     ASSIGN_OR_RETURN(const bool waits, WaitsForNext());
@@ -219,10 +202,10 @@ absl::StatusOr<bool> Namespace::PullCall::Attempt(PullReply& reply) {
   return ReadAll(reply);
 }
 
-absl::StatusOr<bool> Namespace::PullCall::WaitsForNext() {
+absl::StatusOr<bool> PullCall::WaitsForNext() {
   const std::vector<PullEntry>& entries = request_.entries;
   for (size_t i = position_; i < entries.size(); ++i) {
-    const StoredKey* key = namespace_.keys_.Find(entries[i].key);
+    const StoredKey* key = state_.keys.Find(entries[i].key);
     const bool is_reached = IsReached(key, entries[i]);
     // A key that is pinned has at most the update that was under way then.
     if (is_reached && (pinned_.empty() || !key->value_is_changing)) continue;
@@ -233,13 +216,13 @@ absl::StatusOr<bool> Namespace::PullCall::WaitsForNext() {
   return false;
 }
 
-absl::StatusOr<bool> Namespace::PullCall::ReadAll(PullReply& reply) {
+absl::StatusOr<bool> PullCall::ReadAll(PullReply& reply) {
   const std::vector<PullEntry>& entries = request_.entries;
   reply.values.reserve(entries.size());
   devices_.clear();
   std::optional<size_t> first_busy;
   for (size_t i = 0; i < entries.size(); ++i) {
-    const StoredKey* key = namespace_.keys_.Find(entries[i].key);
+    const StoredKey* key = state_.keys.Find(entries[i].key);
     if (!IsReached(key, entries[i])) {
       Unpin();
       RETURN_IF_ERROR(WaitFor(i, key));
@@ -248,89 +231,88 @@ absl::StatusOr<bool> Namespace::PullCall::ReadAll(PullReply& reply) {
     if (key->value_is_changing && !first_busy) first_busy = i;
     if (first_busy) continue;
     reply.values.push_back({key->version, key->ToTensor()});
-    if (!namespace_.is_on_host_) devices_.push_back(key->device);
+    if (state_.home->copies()) devices_.push_back(key->device);
   }
   if (!first_busy) return true;
   Pin();
   RETURN_IF_ERROR(
-      WaitFor(*first_busy, namespace_.keys_.Find(entries[*first_busy].key)));
+      WaitFor(*first_busy, state_.keys.Find(entries[*first_busy].key)));
   return false;
 }
 
-absl::Status Namespace::PullCall::WaitFor(size_t position,
-                                          const StoredKey* key) {
+absl::Status PullCall::WaitFor(size_t position, const StoredKey* key) {
   position_ = position;
   if (request_.wait_for_keys) return absl::OkStatus();
   if (key == nullptr) {
-    return namespace_.NoSuchKey(request_.entries[position].key);
+    return state_.NoSuchKey(request_.entries[position].key);
   }
   // A wait that cannot end well does not begin.
   return watches_.empty() ? WatchNext() : absl::OkStatus();
 }
 
-absl::Status Namespace::PullCall::WatchNext() {
+absl::Status PullCall::WatchNext() {
   const std::vector<PullEntry>& entries = request_.entries;
   watches_.reserve(entries.size());  // they must stay where they are
   const size_t end =
       std::min(watches_.size() + kWatchesPerTurn, entries.size());
   while (watches_.size() < end) {
     const std::string& name = entries[watches_.size()].key;
-    const StoredKey* key = namespace_.keys_.Find(name);
-    if (key == nullptr) return namespace_.NoSuchKey(name);
+    const StoredKey* key = state_.keys.Find(name);
+    if (key == nullptr) return state_.NoSuchKey(name);
     watches_.push_back({.key = key, .call = this});
-    namespace_.watches_.Add(&watches_.back());
+    state_.watches.Add(&watches_.back());
   }
   return absl::OkStatus();
 }
 
-void Namespace::PullCall::UnwatchNext() {
+void PullCall::UnwatchNext() {
   for (size_t i = 0; i < kWatchesPerTurn && !watches_.empty(); ++i) {
     KeyWatches::Watch& watch = watches_.back();
-    if (watch.key != nullptr) namespace_.watches_.Remove(&watch);
+    if (watch.key != nullptr) state_.watches.Remove(&watch);
     watches_.pop_back();
   }
 }
 
-void Namespace::PullCall::Pin() {
+void PullCall::Pin() {
   if (!pinned_.empty()) return;
   pinned_.reserve(request_.entries.size());
   for (const PullEntry& entry : request_.entries) {
-    StoredKey* key = namespace_.keys_.Find(entry.key);
+    StoredKey* key = state_.keys.Find(entry.key);
     ++key->num_pulls_pinning;
     pinned_.emplace_back(key);
   }
 }
 
-void Namespace::PullCall::Unpin() {
+void PullCall::Unpin() {
   for (const KeyPtr& key : pinned_) --key->num_pulls_pinning;
   pinned_.clear();
 }
 
 // The keys themselves go without the mutex, in Send, and so do the watches of
 // large calls.
-void Namespace::PullCall::Finish() {
+void PullCall::Finish() {
   for (const KeyPtr& key : pinned_) --key->num_pulls_pinning;
   UnwatchNext();
 }
 
-WaitReason Namespace::PullCall::ReasonToWait(const PullEntry& entry) const {
-  const StoredKey* key = namespace_.keys_.Find(entry.key);
+WaitReason PullCall::ReasonToWait(const PullEntry& entry) const {
+  const StoredKey* key = state_.keys.Find(entry.key);
   if (key == nullptr) return WaitReason::kKey;
   if (MustWait(*key)) return WaitReason::kRound;
   return key->version < entry.min_version ? WaitReason::kVersion
                                           : WaitReason::kUpdate;
 }
 
-absl::Status Namespace::PullCall::Missing(const PullEntry& entry) const {
-  const StoredKey* key = namespace_.keys_.Find(entry.key);
+absl::Status PullCall::Missing(const PullEntry& entry) const {
+  const StoredKey* key = state_.keys.Find(entry.key);
   const auto missing = [&entry](absl::string_view problem) {
     return absl::DeadlineExceededError(
         absl::StrCat("key ", Quoted(entry.key), problem));
   };
   switch (ReasonToWait(entry)) {
     case WaitReason::kRound:
-      return namespace_.mode_->DescribeWait(
-          *key, request_.worker->rank, namespace_.environment_.alarms->Now());
+      return state_.mode->DescribeWait(*key, request_.worker->rank,
+                                       state_.Now());
     case WaitReason::kKey:
       return WithReason(missing(" does not exist yet"), Reason::kWaitEnded,
                         {{"key", entry.key}});
@@ -346,12 +328,13 @@ absl::Status Namespace::PullCall::Missing(const PullEntry& entry) const {
   }
 }
 
-absl::Status Namespace::PullCall::Missing() const {
-  if (awaited_step > 0) return namespace_.DescribeAwaited(awaited_step);
+absl::Status PullCall::Missing() const {
+  if (awaited_step > 0)
+    return state_.mode->DescribeAwaited(awaited_step, state_.Now());
   std::vector<absl::Status> missing;
   size_t num_missing = 0;
   for (const PullEntry& entry : request_.entries) {
-    const StoredKey* key = namespace_.keys_.Find(entry.key);
+    const StoredKey* key = state_.keys.Find(entry.key);
     if (IsReached(key, entry) && !key->value_is_changing) continue;
     if (++num_missing <= kMostMissingNamed) missing.push_back(Missing(entry));
   }
@@ -366,9 +349,9 @@ absl::Status Namespace::PullCall::Missing() const {
   return WithMessage(missing[0], text);
 }
 
-void Namespace::PullCall::Send() {
+void PullCall::Send() {
   while (!watches_.empty()) {
-    MutexLock lock(&namespace_.mutex_);
+    MutexLock lock(&state_.mutex);
     UnwatchNext();
   }
   // The cancellation may keep the call, which then keeps no more than itself.
@@ -376,81 +359,63 @@ void Namespace::PullCall::Send() {
   watches_ = {};
   request_ = {};
   if (answer_.ok()) {
-    return namespace_.SendFromDevices(*std::move(answer_), devices_,
-                                      context.max_reply_bytes,
-                                      std::move(done_));
+    absl::Status status = CheckReplyBytes(*answer_, context.max_reply_bytes);
+    if (!status.ok()) answer_ = std::move(status);
   }
-  SendOnce(std::move(done_), std::move(answer_));
+  if (!answer_.ok()) return SendOnce(std::move(done_), std::move(answer_));
+  state_.home->Send(*std::move(answer_), devices_, std::move(done_));
 }
 
-void Namespace::SendFromDevices(PullReply reply,
-                                absl::Span<const DeviceIndex> devices,
-                                uint64_t max_bytes,
-                                ReplyCallback<PullReply> done) {
-  if (absl::Status status = CheckReplyBytes(reply, max_bytes); !status.ok()) {
-    reply = {};  // nobody reads it any more when the caller hears of it
-    return std::move(done)(std::move(status));
+absl::Status CheckFields(const NamespaceState& state,
+                         const PullRequest& request) {
+  RETURN_IF_ERROR(state.CheckNumEntries(request.entries.size()));
+  for (const PullEntry& entry : request.entries) {
+    RETURN_IF_ERROR(CheckKey(entry.key));
   }
-  if (is_on_host_) return std::move(done)(std::move(reply));
-  absl::StatusOr<PullReply> on_host = AllocateOnHost(reply);
-  if (!on_host.ok()) {
-    reply = {};
-    return std::move(done)(on_host.status());
-  }
-  CopiesByDevice copies = CopiesBetween(reply, devices, *on_host);
-  environment_.devices->CopyToHost(
-      std::move(copies),
-      [device = std::move(reply), host = *std::move(on_host),
-       done = std::move(done)](const absl::Status& status) mutable {
-        // What is not needed any more is free before the caller hears of it.
-        device = {};
-        if (status.ok()) return std::move(done)(std::move(host));
-        host = {};
-        std::move(done)(status);
-      });
+  return absl::OkStatus();
 }
 
-absl::StatusOr<PullReply> Namespace::AllocateOnHost(
-    const PullReply& reply) const {
-  PullReply on_host = reply;
-  std::vector<Tensor*> tensors;
-  tensors.reserve(on_host.values.size());
-  for (Value& value : on_host.values) tensors.push_back(&value.tensor);
-  RETURN_IF_ERROR(AllocateStaged(memory_.host().values, tensors));
-  return on_host;
-}
+}  // namespace
 
 void Namespace::Pull(PullRequest request, CallContext context,
                      ReplyCallback<PullReply> done) {
-  absl::Status status = CheckPull(request);
+  NamespaceState& state = *state_;
+  absl::Status status = CheckFields(state, request);
   Step reached = 0;
   if (status.ok() && request.worker) {
-    MutexLock lock(&mutex_);
-    status = Admit(request.worker);
-    reached = workers_->step_of(request.worker->rank);
+    MutexLock lock(&state.mutex);
+    status = state.CheckAndRenew(request.worker);
+    reached = state.workers->step_of(request.worker->rank);
   }
-  if (!status.ok()) {
-    std::move(done)(std::move(status));
-    return;
-  }
-  const auto call = std::make_shared<PullCall>(
-      this, std::move(request), reached, std::move(context),
-      environment_.alarms->Now(), std::move(done));
+  if (!status.ok()) return std::move(done)(std::move(status));
+  const auto call = std::make_shared<PullCall>(state, std::move(request),
+                                               reached, std::move(context),
+                                               state.Now(), std::move(done));
   for (bool must_watch = call->is_large(); must_watch;) {
-    MutexLock lock(&mutex_);
+    MutexLock lock(&state.mutex);
     if (call->is_finished) return;  // one of its keys has gone
     must_watch = call->WatchMore();
   }
-  Start(call);
+  StartCall(state, call);
 }
 
-void Namespace::EndPullsOfRounds(
-    const RoundsOfKeys& ended,
-    absl::FunctionRef<absl::Status(absl::string_view)> status_of,
-    Replies& replies) {
+void EndPullsOf(Transaction& transaction, const StoredKey& key) {
+  NamespaceState& state = transaction.state();
+  while (KeyWatches::Watch* const watch = state.watches.Find(&key)) {
+    const WaitingCallPtr call = watch->call->shared_from_this();
+    state.watches.Remove(watch);
+    if (!call->is_finished) {
+      FailCall(transaction, call, state.NoSuchKey(key.name()));
+    }
+  }
+}
+
+void EndPullsOfRounds(
+    Transaction& transaction, const RoundsOfKeys& ended,
+    absl::FunctionRef<absl::Status(absl::string_view)> status_of) {
   if (ended.empty()) return;
   std::vector<std::pair<WaitingCallPtr, absl::string_view>> ending;
-  waits_.ForEach([&](const WaitingCallPtr& call) {
+  transaction.state().waits.ForEach([&](const WaitingCallPtr& call) {
     if (call->reason == WaitReason::kBarrier ||
         call->reason == WaitReason::kStaleness) {
       return;
@@ -460,18 +425,8 @@ void Namespace::EndPullsOfRounds(
     if (!key.empty()) ending.emplace_back(call, key);
   });
   for (const auto& [call, key] : ending) {
-    waits_.Remove(call);
-    call->Fail(status_of(key));
-    Finish(call, replies);
+    FailCall(transaction, call, status_of(key));
   }
-}
-
-absl::Status Namespace::CheckPull(const PullRequest& request) const {
-  RETURN_IF_ERROR(CheckNumEntries(request.entries.size()));
-  for (const PullEntry& entry : request.entries) {
-    RETURN_IF_ERROR(CheckKey(entry.key));
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace tensorkv

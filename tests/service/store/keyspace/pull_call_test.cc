@@ -6,7 +6,6 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "service/store/keyspace/namespace.h"
 #include "tests/service/store/gpu_store.h"
 
 namespace tensorkv {
@@ -18,7 +17,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::StatusIs;
 
-class NamespacePullTest : public testing::GpuStoreTest {
+class PullCallTest : public testing::GpuStoreTest {
  protected:
   using GpuStoreTest::GpuStoreTest;
 
@@ -32,7 +31,7 @@ class NamespacePullTest : public testing::GpuStoreTest {
   uint64_t DigestOf(const std::string& key) { return Digests({key})[0]; }
 };
 
-TEST_F(NamespacePullTest, CopyForTheReaderIsCountedUntilItGoes) {
+TEST_F(PullCallTest, CopyForTheReaderIsCountedUntilItGoes) {
   ASSERT_OK(Init("w", Filled(1000, 7)));
   ASSERT_EQ(ValueBytes(), 4000u);
   {
@@ -44,7 +43,7 @@ TEST_F(NamespacePullTest, CopyForTheReaderIsCountedUntilItGoes) {
   EXPECT_EQ(ValueBytes(), 4000u);
 }
 
-TEST_F(NamespacePullTest, CopyThatDoesNotFitTheBudgetIsRefusedBeforeItIsMade) {
+TEST_F(PullCallTest, CopyThatDoesNotFitTheBudgetIsRefusedBeforeItIsMade) {
   ASSERT_OK(Init("w", Filled(kHalf, 7)));
   ASSERT_OK_AND_ASSIGN(const PullReply first, Pull({"w"}));
   const uint64_t before = ValueBytes();
@@ -57,7 +56,7 @@ TEST_F(NamespacePullTest, CopyThatDoesNotFitTheBudgetIsRefusedBeforeItIsMade) {
   EXPECT_EQ(ValueBytes(), before);
 }
 
-TEST_F(NamespacePullTest, ReplyOverTheLimitIsRefusedBeforeItIsCopied) {
+TEST_F(PullCallTest, ReplyOverTheLimitIsRefusedBeforeItIsCopied) {
   ASSERT_OK(Init("w", Filled(1000, 7)));
   gpu_.FailCall(0, absl::InternalError("the device was asked"));
 
@@ -71,7 +70,7 @@ TEST_F(NamespacePullTest, ReplyOverTheLimitIsRefusedBeforeItIsCopied) {
   EXPECT_OK(Pull({"w"}, {.max_reply_bytes = 4000}));
 }
 
-TEST_F(NamespacePullTest, AllCopiesAreStartedAndNobodyIsBlocked) {
+TEST_F(PullCallTest, AllCopiesAreStartedAndNobodyIsBlocked) {
   const std::vector<std::string> keys = {"a", "b", "c"};
   for (const std::string& key : keys) ASSERT_OK(Init(key, Filled(500, 7)));
   const Answer<absl::StatusOr<PullReply>> answer;
@@ -86,7 +85,7 @@ TEST_F(NamespacePullTest, AllCopiesAreStartedAndNobodyIsBlocked) {
   EXPECT_OK(answer.Wait());
 }
 
-TEST_F(NamespacePullTest, FailedCopyIsTheAnswerAndLeavesNothingCounted) {
+TEST_F(PullCallTest, FailedCopyIsTheAnswerAndLeavesNothingCounted) {
   ASSERT_OK(Init("w", Filled(1000, 7)));
   // The order behind allocations, then the copy.
   gpu_.FailCall(1, absl::InternalError("injected"));
@@ -96,7 +95,7 @@ TEST_F(NamespacePullTest, FailedCopyIsTheAnswerAndLeavesNothingCounted) {
   EXPECT_EQ(ValueBytes(), 4000u);
 }
 
-TEST_F(NamespacePullTest, DigestsOfMoreThanTheBudgetAreTooMuch) {
+TEST_F(PullCallTest, DigestsOfMoreThanTheBudgetAreTooMuch) {
   ASSERT_OK(Init("w", Filled(kHalf, 7)));
   ASSERT_OK_AND_ASSIGN(const PullReply reply, Pull({"w"}));
   gpu_.FailCall(0, absl::InternalError("the device was asked"));
@@ -108,7 +107,7 @@ TEST_F(NamespacePullTest, DigestsOfMoreThanTheBudgetAreTooMuch) {
 }
 
 // Both lie at one address when they have been copied.
-TEST_F(NamespacePullTest, DigestOfAnEmptyTensorIsNotItsNeighbours) {
+TEST_F(PullCallTest, DigestOfAnEmptyTensorIsNotItsNeighbours) {
   ASSERT_OK(Init("empty", Filled(0, 0)));
   ASSERT_OK(Init("w", Filled(100, 7)));
 
@@ -117,7 +116,7 @@ TEST_F(NamespacePullTest, DigestOfAnEmptyTensorIsNotItsNeighbours) {
   EXPECT_NE(DigestOf("empty"), DigestOf("w"));
 }
 
-TEST_F(NamespacePullTest, ReplyIsOfOneMomentWhateverIsPushedWhileItIsCopied) {
+TEST_F(PullCallTest, ReplyIsOfOneMomentWhateverIsPushedWhileItIsCopied) {
   ASSERT_OK(Init("a", Filled(1000, 1)));
   ASSERT_OK(Init("b", Filled(1000, 2)));
   const Answer<absl::StatusOr<PullReply>> answer;
@@ -138,9 +137,9 @@ TEST_F(NamespacePullTest, ReplyIsOfOneMomentWhateverIsPushedWhileItIsCopied) {
 }
 
 // Digests of large values are computed one group after the other.
-class LargeDigestTest : public NamespacePullTest {
+class LargeDigestTest : public PullCallTest {
  protected:
-  LargeDigestTest() : NamespacePullTest(uint64_t{1} << 30) {}
+  LargeDigestTest() : PullCallTest(uint64_t{1} << 30) {}
 };
 
 TEST_F(LargeDigestTest, EveryGroupHasItsOwn) {

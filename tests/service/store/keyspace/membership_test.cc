@@ -51,9 +51,9 @@ float First(const PullReply& reply) {
   return reply.values[0].tensor.elements<float>()[0];
 }
 
-class NamespaceMembersTest : public ::testing::Test {
+class MembershipTest : public ::testing::Test {
  protected:
-  ~NamespaceMembersTest() override { backend_.Release(); }
+  ~MembershipTest() override { backend_.Release(); }
 
   // A namespace "n" with a key "w" of zeros.
   void Create(NamespaceConfig config) {
@@ -142,7 +142,7 @@ class NamespaceMembersTest : public ::testing::Test {
       &alarms_};
 };
 
-TEST_F(NamespaceMembersTest, JoinTellsTheWorkerItsPlace) {
+TEST_F(MembershipTest, JoinTellsTheWorkerItsPlace) {
   CreateSync(2);
   TryJoin("a").value();
 
@@ -155,7 +155,7 @@ TEST_F(NamespaceMembersTest, JoinTellsTheWorkerItsPlace) {
   EXPECT_EQ(reply.next_step, 1u);
 }
 
-TEST_F(NamespaceMembersTest, EveryCallOfAWorkerRenewsItsLease) {
+TEST_F(MembershipTest, EveryCallOfAWorkerRenewsItsLease) {
   CreateSync(1);
   const Worker a = Join("a");
 
@@ -172,14 +172,14 @@ TEST_F(NamespaceMembersTest, EveryCallOfAWorkerRenewsItsLease) {
   EXPECT_EQ(Describe().contributions_fenced, 1u);
 }
 
-TEST_F(NamespaceMembersTest, OneAlarmWatchesAllLeases) {
+TEST_F(MembershipTest, OneAlarmWatchesAllLeases) {
   CreateSync(3);
   for (const char* name : {"a", "b", "c"}) Join(name);
 
   EXPECT_EQ(alarms_.num_pending(), 1u);
 }
 
-TEST_F(NamespaceMembersTest, LossFailsTheRoundForItsContributors) {
+TEST_F(MembershipTest, LossFailsTheRoundForItsContributors) {
   CreateSync(3);
   const Worker a = Join("a");
   const Worker b = Join("b");
@@ -205,7 +205,7 @@ TEST_F(NamespaceMembersTest, LossFailsTheRoundForItsContributors) {
   EXPECT_EQ(Value(), 0);
 }
 
-TEST_F(NamespaceMembersTest, OwedStepComesBeforeAllElseOfItsKey) {
+TEST_F(MembershipTest, OwedStepComesBeforeAllElseOfItsKey) {
   CreateSync(2);
   AddKey("other");
   const Worker a = Join("a");
@@ -237,7 +237,7 @@ TEST_F(NamespaceMembersTest, OwedStepComesBeforeAllElseOfItsKey) {
   EXPECT_EQ(store_.KeepAlive({.name_space = "n", .worker = a})->next_step, 3u);
 }
 
-TEST_F(NamespaceMembersTest, WhoComesBackGoesOnFromTheFirstRoundThatIsOpen) {
+TEST_F(MembershipTest, WhoComesBackGoesOnFromTheFirstRoundThatIsOpen) {
   Create({.mode = Mode::kSync, .num_workers = 2});
   const Worker a = Join("a");
   const Worker b = Join("b");
@@ -250,7 +250,7 @@ TEST_F(NamespaceMembersTest, WhoComesBackGoesOnFromTheFirstRoundThatIsOpen) {
   EXPECT_EQ(TryJoin("a")->next_step, 2u);
 }
 
-TEST_F(NamespaceMembersTest, WhoLeavesOwesNothing) {
+TEST_F(MembershipTest, WhoLeavesOwesNothing) {
   Create({.mode = Mode::kSync, .num_workers = 3, .max_workers = 4});
   const Worker a = Join("a");
   const Worker b = Join("b");
@@ -267,7 +267,7 @@ TEST_F(NamespaceMembersTest, WhoLeavesOwesNothing) {
 }
 
 // What each lost worker takes to find must not be a walk over all keys.
-TEST_F(NamespaceMembersTest, LossOfManyIsOneLoss) {
+TEST_F(MembershipTest, LossOfManyIsOneLoss) {
   CreateSync(8);
   const Worker a = Join("a");
   for (const char* name : {"b", "c", "d", "e", "f", "g", "h"}) Join(name);
@@ -286,7 +286,7 @@ TEST_F(NamespaceMembersTest, LossOfManyIsOneLoss) {
   EXPECT_EQ(Describe().rounds_failed, 1u);
 }
 
-TEST_F(NamespaceMembersTest, LiveWorkerReplacesItsOwnEpochAtOnce) {
+TEST_F(MembershipTest, LiveWorkerReplacesItsOwnEpochAtOnce) {
   CreateSync(2);
   const Worker before = Join("a");
   const Worker b = Join("b");
@@ -310,7 +310,7 @@ TEST_F(NamespaceMembersTest, LiveWorkerReplacesItsOwnEpochAtOnce) {
   EXPECT_EQ(Describe().lease_expirations, 0u);
 }
 
-TEST_F(NamespaceMembersTest, PullWaitsForWhatWasContributedBeforeIt) {
+TEST_F(MembershipTest, PullWaitsForWhatWasContributedBeforeIt) {
   CreateSync(2);
   ASSERT_OK(Push({.rank = 0}, 1));
   Inbox<PullReply> pull;
@@ -323,7 +323,7 @@ TEST_F(NamespaceMembersTest, PullWaitsForWhatWasContributedBeforeIt) {
   EXPECT_EQ(First(*pull.answer), 2);
 }
 
-TEST_F(NamespaceMembersTest, WaitNamesUpToEightRoundsAndHowManyMore) {
+TEST_F(MembershipTest, WaitNamesUpToEightRoundsAndHowManyMore) {
   CreateSync(2);
   PushRequest push = PushOf({.rank = 0}, 1, 1);
   PullRequest pull = {.name_space = "n", .worker = Worker{.rank = 0}};
@@ -353,7 +353,7 @@ TEST_F(NamespaceMembersTest, WaitNamesUpToEightRoundsAndHowManyMore) {
                     {{"key", "k0"}, {"step", "1"}, {"ranks", "1"}})));
 }
 
-TEST_F(NamespaceMembersTest, RoundThatHasTheContributionOfTheLostGoesOn) {
+TEST_F(MembershipTest, RoundThatHasTheContributionOfTheLostGoesOn) {
   CreateSync(3);
   const Worker a = Join("a");
   const Worker b = Join("b");
@@ -367,7 +367,7 @@ TEST_F(NamespaceMembersTest, RoundThatHasTheContributionOfTheLostGoesOn) {
   EXPECT_EQ(Value(), 111);
 }
 
-TEST_F(NamespaceMembersTest, LostWorkerComesBackAndTheRoundCloses) {
+TEST_F(MembershipTest, LostWorkerComesBackAndTheRoundCloses) {
   CreateSync(2);
   const Worker a = Join("a");
   Join("b");
@@ -384,7 +384,7 @@ TEST_F(NamespaceMembersTest, LostWorkerComesBackAndTheRoundCloses) {
   EXPECT_EQ(First(*waiting.Wait()), 11);
 }
 
-TEST_F(NamespaceMembersTest, WaitNamesTheRankThatWasLost) {
+TEST_F(MembershipTest, WaitNamesTheRankThatWasLost) {
   CreateSync(3);
   const Worker a = Join("a");
   Join("b");
@@ -404,7 +404,7 @@ TEST_F(NamespaceMembersTest, WaitNamesTheRankThatWasLost) {
                          "ago)")));
 }
 
-TEST_F(NamespaceMembersTest, GroupGoesOnWithoutTheLostWhereItMay) {
+TEST_F(MembershipTest, GroupGoesOnWithoutTheLostWhereItMay) {
   CreateSync(3, OnWorkerLoss::kContinue);
   const Worker a = Join("a");
   const Worker b = Join("b");
@@ -420,7 +420,7 @@ TEST_F(NamespaceMembersTest, GroupGoesOnWithoutTheLostWhereItMay) {
   EXPECT_EQ(Describe().rounds_failed, 0u);
 }
 
-TEST_F(NamespaceMembersTest, PartialSumIsRescaled) {
+TEST_F(MembershipTest, PartialSumIsRescaled) {
   Create({.mode = Mode::kSync,
           .num_workers = 3,
           .on_worker_loss = OnWorkerLoss::kContinue,
@@ -440,7 +440,7 @@ TEST_F(NamespaceMembersTest, PartialSumIsRescaled) {
   EXPECT_EQ(First(*waiting.Wait()), 30 + 14 * 3 / 2);
 }
 
-TEST_F(NamespaceMembersTest, OthersGoOnWhenAWorkerLeaves) {
+TEST_F(MembershipTest, OthersGoOnWhenAWorkerLeaves) {
   CreateSync(3);
   const Worker a = Join("a");
   const Worker b = Join("b");
@@ -459,7 +459,7 @@ TEST_F(NamespaceMembersTest, OthersGoOnWhenAWorkerLeaves) {
   EXPECT_EQ(Value(), 7);
 }
 
-TEST_F(NamespaceMembersTest, WorkerThatComesLaterStartsAfterTheOthers) {
+TEST_F(MembershipTest, WorkerThatComesLaterStartsAfterTheOthers) {
   Create({.mode = Mode::kSync, .num_workers = 1, .max_workers = 3});
   const Worker a = Join("a");
   ASSERT_OK(Push(a, 4));
@@ -474,7 +474,7 @@ TEST_F(NamespaceMembersTest, WorkerThatComesLaterStartsAfterTheOthers) {
   EXPECT_EQ(Value(), 3);
 }
 
-TEST_F(NamespaceMembersTest, WaitingCallsOfTheLostEnd) {
+TEST_F(MembershipTest, WaitingCallsOfTheLostEnd) {
   CreateSync(2);
   const Worker a = Join("a");
   ASSERT_OK(Push(a, 1));
@@ -487,7 +487,7 @@ TEST_F(NamespaceMembersTest, WaitingCallsOfTheLostEnd) {
                                        HasSubstr("worker 0: lost its lease")));
 }
 
-TEST_F(NamespaceMembersTest, BarrierOpensWhenAllAreThere) {
+TEST_F(MembershipTest, BarrierOpensWhenAllAreThere) {
   CreateSync(2);
   const Worker a = Join("a");
   const Worker b = Join("b");
@@ -504,7 +504,7 @@ TEST_F(NamespaceMembersTest, BarrierOpensWhenAllAreThere) {
   EXPECT_EQ(NumWaiting(WaitReason::kBarrier), 0u);
 }
 
-TEST_F(NamespaceMembersTest, BarrierNeedsNobodyToJoin) {
+TEST_F(MembershipTest, BarrierNeedsNobodyToJoin) {
   CreateSync(2);
   Inbox<BarrierReply> first;
   Inbox<BarrierReply> second;
@@ -518,7 +518,7 @@ TEST_F(NamespaceMembersTest, BarrierNeedsNobodyToJoin) {
   EXPECT_THAT(TryJoin("a"), HasReason(Reason::kGroupDoesNotJoin));
 }
 
-TEST_F(NamespaceMembersTest, BarrierEndsWithALossAndNamesIt) {
+TEST_F(MembershipTest, BarrierEndsWithALossAndNamesIt) {
   CreateSync(3);
   const Worker a = Join("a");
   const Worker b = Join("b");
@@ -534,7 +534,7 @@ TEST_F(NamespaceMembersTest, BarrierEndsWithALossAndNamesIt) {
                     HasReason(Reason::kWorkerLost, {{"ranks", "2"}})));
 }
 
-TEST_F(NamespaceMembersTest, BarrierNamesTheMissingAtItsDeadline) {
+TEST_F(MembershipTest, BarrierNamesTheMissingAtItsDeadline) {
   CreateSync(3);
   const Worker a = Join("a");
   Join("b");
@@ -549,7 +549,7 @@ TEST_F(NamespaceMembersTest, BarrierNamesTheMissingAtItsDeadline) {
                                  "2 has not joined)")));
 }
 
-TEST_F(NamespaceMembersTest, WhoGaveUpIsNotAtTheBarrier) {
+TEST_F(MembershipTest, WhoGaveUpIsNotAtTheBarrier) {
   CreateSync(2);
   const Worker a = Join("a");
   const Worker b = Join("b");
@@ -566,7 +566,7 @@ TEST_F(NamespaceMembersTest, WhoGaveUpIsNotAtTheBarrier) {
   EXPECT_OK(second.Wait());
 }
 
-TEST_F(NamespaceMembersTest, BarrierDoesWithoutWhoLeaves) {
+TEST_F(MembershipTest, BarrierDoesWithoutWhoLeaves) {
   CreateSync(2);
   const Worker a = Join("a");
   const Worker b = Join("b");
@@ -578,7 +578,7 @@ TEST_F(NamespaceMembersTest, BarrierDoesWithoutWhoLeaves) {
   EXPECT_OK(first.Wait());
 }
 
-TEST_F(NamespaceMembersTest, DeletionEndsBarriers) {
+TEST_F(MembershipTest, DeletionEndsBarriers) {
   CreateSync(2);
   const Worker a = Join("a");
   Inbox<BarrierReply> first;
@@ -589,7 +589,7 @@ TEST_F(NamespaceMembersTest, DeletionEndsBarriers) {
   EXPECT_THAT(first.Wait(), StatusIs(StatusCode::kNotFound));
 }
 
-TEST_F(NamespaceMembersTest, QuorumClosesARoundAfterItsGraceTime) {
+TEST_F(MembershipTest, QuorumClosesARoundAfterItsGraceTime) {
   Create({.mode = Mode::kSync,
           .num_workers = 3,
           .quorum = 2,
@@ -610,7 +610,7 @@ TEST_F(NamespaceMembersTest, QuorumClosesARoundAfterItsGraceTime) {
   EXPECT_EQ(Value(), 11) << "the late one is not mixed into the next round";
 }
 
-TEST_F(NamespaceMembersTest, RoundThatClosesAtTheEndIsApplied) {
+TEST_F(MembershipTest, RoundThatClosesAtTheEndIsApplied) {
   Create({.mode = Mode::kSync,
           .num_workers = 2,
           .quorum = 1,
@@ -625,7 +625,7 @@ TEST_F(NamespaceMembersTest, RoundThatClosesAtTheEndIsApplied) {
   backend_.Release();
 }
 
-TEST_F(NamespaceMembersTest, GraceTimesOfClosedRoundsAreForgotten) {
+TEST_F(MembershipTest, GraceTimesOfClosedRoundsAreForgotten) {
   Create({.mode = Mode::kSync,
           .num_workers = 2,
           .quorum = 1,
@@ -639,7 +639,7 @@ TEST_F(NamespaceMembersTest, GraceTimesOfClosedRoundsAreForgotten) {
   EXPECT_LE(alarms_.num_pending(), 100u);
 }
 
-TEST_F(NamespaceMembersTest, SecondContributionIsCounted) {
+TEST_F(MembershipTest, SecondContributionIsCounted) {
   CreateSync(2);
   ASSERT_OK(Push({.rank = 0}, 1));
 
@@ -648,7 +648,7 @@ TEST_F(NamespaceMembersTest, SecondContributionIsCounted) {
   EXPECT_EQ(Describe().contributions_duplicate, 1u);
 }
 
-class BoundedTest : public NamespaceMembersTest {
+class BoundedTest : public MembershipTest {
  protected:
   void CreateBounded(uint32_t num_workers, uint32_t staleness,
                      OnWorkerLoss on_loss = OnWorkerLoss::kFail) {
@@ -717,7 +717,7 @@ TEST_F(BoundedTest, PushOfTheStepAfterWaitsToo) {
   EXPECT_EQ(Value(), 112);
 }
 
-TEST_F(BoundedTest, HeldPushEndsAtItsDeadlineWithoutEffect) {
+TEST_F(BoundedTest, WaitingPushEndsAtItsDeadlineWithoutEffect) {
   CreateBounded(2, 0);
   ASSERT_OK(Push({.rank = 0}, 1));
   Inbox<PushReply> second;
@@ -732,7 +732,7 @@ TEST_F(BoundedTest, HeldPushEndsAtItsDeadlineWithoutEffect) {
   EXPECT_EQ(Describe().memory.contributions, 0u);
 }
 
-TEST_F(BoundedTest, HeldPushCanBeCancelled) {
+TEST_F(BoundedTest, WaitingPushCanBeCancelled) {
   CreateBounded(2, 0);
   ASSERT_OK(Push({.rank = 0}, 1));
   const auto cancellation = std::make_shared<Cancellation>();
@@ -746,7 +746,7 @@ TEST_F(BoundedTest, HeldPushCanBeCancelled) {
   EXPECT_EQ(Value(), 1);
 }
 
-TEST_F(BoundedTest, HeldPushEndsWithItsNamespace) {
+TEST_F(BoundedTest, WaitingPushEndsWithItsNamespace) {
   CreateBounded(2, 0);
   ASSERT_OK(Push({.rank = 0}, 1));
   Inbox<PushReply> second;
