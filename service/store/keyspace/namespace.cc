@@ -92,8 +92,8 @@ NamespaceStatus Namespace::Describe() const {
   MutexLock lock(&state_->mutex);
   NamespaceStatus status = Numbers(*state_, attempts);
   status.config = state_->config;
-  status.rules = std::move(rules);
   status.multipliers = std::move(multipliers);
+  status.rules = std::move(rules);
   status.config.rule = status.rules.back().rule;
   status.workers = state_->workers->List(state_->Now());
   return status;

@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
@@ -240,29 +238,7 @@ absl::Status RuleChange::AddStates(absl::Span<const KeyPtr> keys) {
   return absl::OkStatus();
 }
 
-// `bindings` with `multipliers` bound to `pattern`; null unbinds it.
-absl::StatusOr<std::shared_ptr<const RuleBindings>> WithMultipliers(
-    NamespaceState& state, absl::string_view pattern,
-    SharedMultipliers multipliers) {
-  auto changed = std::make_shared<RuleBindings>(*state.Bindings());
-  MultipliersBindings& bound = changed->multipliers;
-  if (!multipliers && !pattern.empty()) {
-    bound.Remove(pattern);
-    return changed;
-  }
-  const bool is_new = !pattern.empty() && !bound.Get(pattern);
-  RETURN_IF_ERROR(bound.Set(pattern, std::move(multipliers)));
-  if (is_new) {
-    ASSIGN_OR_RETURN(
-        Reservation overhead,
-        Reservation::Create(state.memory.metadata(),
-                            kPatternOverheadBytes + pattern.size()));
-    bound.Charge(pattern, std::move(overhead));
-  }
-  return changed;
-}
-
-// Up to kKeysPerTurn, those with names after `last`.
+// One turn of keys, those with names after `last`.
 std::vector<KeyPtr> KeysAfter(NamespaceState& state, const std::string& last) {
   std::vector<KeyPtr> keys;
   MutexLock lock(&state.mutex);
@@ -272,25 +248,32 @@ std::vector<KeyPtr> KeysAfter(NamespaceState& state, const std::string& last) {
   return keys;
 }
 
-// Gives the keys what the bindings have for them.
-absl::Status SetMultipliersOf(NamespaceState& state,
-                              absl::Span<const KeyPtr> keys,
-                              const MultipliersBindings& bindings) {
-  std::vector<absl::string_view> names;
-  for (const KeyPtr& key : keys) names.push_back(key->name());
-  ASSIGN_OR_RETURN(const std::vector<const SharedMultipliers*> found,
-                   bindings.Find(names, [] { return absl::OkStatus(); }));
-  Transaction transaction(state);
-  for (size_t i = 0; i < keys.size(); ++i) keys[i]->multipliers = *found[i];
-  transaction.Commit();
-  return absl::OkStatus();
+// The bindings with other multipliers of `pattern`; null unbinds them.
+absl::StatusOr<std::shared_ptr<const RuleBindings>> WithMultipliers(
+    const NamespaceState& state, absl::string_view pattern,
+    SharedMultipliers multipliers) {
+  auto changed = std::make_shared<RuleBindings>(*state.Bindings());
+  if (!multipliers && !pattern.empty()) {
+    changed->multipliers.Remove(pattern);
+    return changed;
+  }
+  const bool is_new = !pattern.empty() && !changed->multipliers.Get(pattern);
+  RETURN_IF_ERROR(changed->multipliers.Set(pattern, std::move(multipliers)));
+  if (is_new) {
+    ASSIGN_OR_RETURN(
+        Reservation overhead,
+        Reservation::Create(state.memory.metadata(),
+                            kPatternOverheadBytes + pattern.size()));
+    changed->multipliers.Charge(pattern, std::move(overhead));
+  }
+  return changed;
 }
 
-// New keys have them as soon as the bindings have changed, the others follow in
-// short turns: an update that runs meanwhile may find the old ones. For who
-// holds rules_mutex.
-absl::Status ChangeMultipliers(NamespaceState& state, absl::string_view pattern,
-                               SharedMultipliers multipliers) {
+// New keys have the multipliers as soon as the bindings have changed; the
+// others follow in short turns, so that an update that runs meanwhile may find
+// the old ones. REQUIRES: rules_mutex is held.
+absl::Status BindMultipliers(NamespaceState& state, absl::string_view pattern,
+                             SharedMultipliers multipliers) {
   ASSIGN_OR_RETURN(const std::shared_ptr<const RuleBindings> changed,
                    WithMultipliers(state, pattern, std::move(multipliers)));
   {
@@ -299,12 +282,17 @@ absl::Status ChangeMultipliers(NamespaceState& state, absl::string_view pattern,
     state.bindings = changed;
     transaction.Commit();
   }
-  std::string last;
-  for (;;) {
-    const std::vector<KeyPtr> keys = KeysAfter(state, last);
+  std::vector<KeyPtr> keys;
+  for (std::string last;; last = std::string(keys.back()->name())) {
+    keys = KeysAfter(state, last);
     if (keys.empty()) return absl::OkStatus();
-    RETURN_IF_ERROR(SetMultipliersOf(state, keys, changed->multipliers));
-    last = std::string(keys.back()->name());
+    std::vector<absl::string_view> names;
+    for (const KeyPtr& key : keys) names.push_back(key->name());
+    ASSIGN_OR_RETURN(
+        const std::vector<const SharedMultipliers*> found,
+        changed->multipliers.Find(names, [] { return absl::OkStatus(); }));
+    MutexLock lock(&state.mutex);
+    for (size_t i = 0; i < keys.size(); ++i) keys[i]->multipliers = *found[i];
   }
 }
 
@@ -320,7 +308,7 @@ absl::Status Namespace::SetRule(const SetRuleRequest& request) {
   if (request.multipliers) {
     RETURN_IF_ERROR(CheckMultipliers(*request.multipliers));
     MutexLock lock(&state_->rules_mutex);
-    return ChangeMultipliers(
+    return BindMultipliers(
         *state_, request.key_pattern,
         MakeRefCounted<BoundMultipliers>(*request.multipliers));
   }
@@ -338,7 +326,7 @@ absl::Status Namespace::UnsetRule(const UnsetRuleRequest& request) {
     if (!state_->Bindings()->multipliers.Get(request.key_pattern)) {
       return NothingBoundTo(request.key_pattern, "no multipliers are");
     }
-    return ChangeMultipliers(*state_, request.key_pattern, nullptr);
+    return BindMultipliers(*state_, request.key_pattern, nullptr);
   }
   if (request.key_pattern.empty()) {
     return absl::InvalidArgumentError(
