@@ -197,7 +197,8 @@ TEST(UpdateRuleTest, OnlyOptimizersHaveASchedule) {
 
   EXPECT_THAT(UpdateRule::Create(spec),
               StatusIs(StatusCode::kInvalidArgument,
-                       "accumulate: expected no schedule, got \"cosine\""));
+                       "accumulate: expected no schedule without a "
+                       "learning_rate, got \"cosine\""));
 }
 
 class NotANumberTest : public ::testing::TestWithParam<RuleSpec> {};
