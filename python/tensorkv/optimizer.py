@@ -47,6 +47,8 @@ def _of_object(optimizer: Any) -> Rule:
                 f"{attribute}; change the rate with set_learning_rate"
             )
     values = {a: getattr(optimizer, a, None) for a in _ATTRIBUTES[name]}
+    if name == "adamw":
+        values["mxnet_form"] = 1
     keeps_master = bool(getattr(optimizer, "multi_precision", True))
     return Rule(name, _hyperparameters(values), keeps_master)
 

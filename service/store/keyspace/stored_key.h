@@ -57,7 +57,8 @@ struct PendingUpdate {
 // The tensors that a rule keeps for a key, all in the key's accumulate type.
 // Shared with the update under way.
 struct RuleState : RefCounted {
-  absl::InlinedVector<RefPtr<Buffer>, kMaxRuleStates> states;
+  // Few rules have more than two.
+  absl::InlinedVector<RefPtr<Buffer>, 2> states;
   // Null where the rule keeps no master copy.
   RefPtr<Buffer> master;
 
