@@ -24,8 +24,7 @@ constexpr int kMaxTurnsForNewKeys = 16;
 bool CanKeepStates(const StoredKey& key, const UpdateRule& rule) {
   return key.rule_state && key.rule != nullptr &&
          key.rule->spec().name == rule.spec().name &&
-         key.rule_state->states.size() ==
-             static_cast<size_t>(rule.num_states());
+         key.rule->states() == rule.states();
 }
 
 absl::Status NothingBoundTo(absl::string_view pattern, absl::string_view what) {
