@@ -391,6 +391,42 @@ void ToProto(const SetHyperparametersRequest& request,
   EncodeCallId(request.call_id, proto);
 }
 
+DescribeNamespaceRequest FromProto(const v1::DescribeNamespaceRequest& proto) {
+  return {.name_space = proto.namespace_()};
+}
+
+void ToProto(const DescribeNamespaceRequest& request,
+             v1::DescribeNamespaceRequest* proto) {
+  proto->set_namespace_(request.name_space);
+}
+
+absl::StatusOr<NamespaceStatus> FromProto(
+    const v1::DescribeNamespaceResponse& proto) {
+  return FromProto(proto.status());
+}
+
+void ToProto(const NamespaceStatus& status,
+             v1::DescribeNamespaceResponse* proto) {
+  ToProto(status, proto->mutable_status());
+}
+
+DeleteNamespaceRequest FromProto(const v1::DeleteNamespaceRequest& proto) {
+  return {.name_space = proto.namespace_()};
+}
+
+void ToProto(const DeleteNamespaceRequest& request,
+             v1::DeleteNamespaceRequest* proto) {
+  proto->set_namespace_(request.name_space);
+}
+
+RuleSpec FromProto(const v1::SetHyperparametersResponse& proto) {
+  return FromProto(proto.rule());
+}
+
+void ToProto(const RuleSpec& rule, v1::SetHyperparametersResponse* proto) {
+  ToProto(rule, proto->mutable_rule());
+}
+
 ServerStatus FromProto(const v1::DescribeServerResponse& proto) {
   std::vector<DeviceBudget> device_budgets;
   for (const v1::DeviceBudget& budget : proto.device_budgets()) {

@@ -1,6 +1,7 @@
 // The contract's requests and replies as C++ values, for server and client
 // alike. What they mean is written in proto/tensorkv/v1/; each struct here
-// mirrors the message of its name. Plain values: no thread safety, no checks.
+// mirrors the message of its name, a NameReply the NameResponse. Plain values:
+// no thread safety, no checks.
 
 #ifndef TENSORKV_CONTRACT_REQUESTS_H_
 #define TENSORKV_CONTRACT_REQUESTS_H_
@@ -111,13 +112,18 @@ struct PullReply {
   std::vector<Value> values;
 };
 
+// What is pushed; its keys are pulled.
+struct PushPullRequest : PushRequest {};
+
+using PushPullReply = PullReply;
+
 // --- Streams ----------------------------------------------------------------
 
 // A count of 0 on the wire is 1 here.
 struct Stripe {
   uint32_t index = 0;
   uint32_t count = 1;
-  // Of the stripes of one attempt; 0 for a stream by itself.
+  // The stripes of one attempt share it; 0 for a stream by itself.
   uint64_t group = 0;
 
   friend bool operator==(const Stripe&, const Stripe&) = default;
@@ -306,6 +312,12 @@ struct CreateNamespaceReply {
   uint64_t uid = 0;
 };
 
+struct DescribeNamespaceRequest {
+  std::string name_space;
+};
+
+using DescribeNamespaceReply = NamespaceStatus;
+
 struct ListNamespacesRequest {
   uint32_t page_size = 0;
   std::string page_token;
@@ -316,6 +328,12 @@ struct ListNamespacesReply {
   std::string next_page_token;
 };
 
+struct DeleteNamespaceRequest {
+  std::string name_space;
+};
+
+struct DeleteNamespaceReply {};
+
 // One of `rule` and `multipliers`.
 struct SetRuleRequest {
   std::string name_space;
@@ -325,6 +343,8 @@ struct SetRuleRequest {
   std::optional<CallId> call_id;
 };
 
+struct SetRuleReply {};
+
 struct UnsetRuleRequest {
   std::string name_space;
   std::string key_pattern;
@@ -332,12 +352,16 @@ struct UnsetRuleRequest {
   std::optional<CallId> call_id;
 };
 
+struct UnsetRuleReply {};
+
 struct SetHyperparametersRequest {
   std::string name_space;
   std::string key_pattern;
   Hyperparameters hyperparameters;
   std::optional<CallId> call_id;
 };
+
+using SetHyperparametersReply = RuleSpec;
 
 // --- Membership -------------------------------------------------------------
 
@@ -376,6 +400,8 @@ struct LeaveRequest {
   std::optional<CallId> call_id;
 };
 
+struct LeaveReply {};
+
 struct BarrierRequest {
   std::string name_space;
   Worker worker;
@@ -384,7 +410,11 @@ struct BarrierRequest {
   uint64_t namespace_uid = 0;
 };
 
+struct BarrierReply {};
+
 // --- Server -----------------------------------------------------------------
+
+struct DescribeServerRequest {};
 
 // What tensors may take of a GPU's memory, and take now.
 struct DeviceBudget {
@@ -402,9 +432,11 @@ struct ServerStatus {
   uint64_t used_bytes = 0;
   uint64_t max_message_bytes = 0;
   uint32_t max_entries = 0;
-  // Of each of `devices`; empty where tensors are kept on the host.
+  // One for each of `devices`; empty where tensors are kept on the host.
   std::vector<DeviceBudget> device_budgets;
 };
+
+using DescribeServerReply = ServerStatus;
 
 }  // namespace tensorkv
 

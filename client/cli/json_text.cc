@@ -1,13 +1,11 @@
 #include "client/cli/json_text.h"
 
-#include <cmath>
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/time.h"
 #include "client/cli/elements.h"
-#include "client/cli/float_text.h"
 #include "client/cli/mode_name.h"
 #include "nlohmann/json.hpp"
 
@@ -45,18 +43,16 @@ Json MultipliersObject(const Multipliers& multipliers) {
           {"weight_decay", multipliers.weight_decay}};
 }
 
-std::string FloatJson(double value, DType dtype) {
-  if (std::isnan(value)) return "\"NaN\"";
-  if (std::isinf(value)) return value < 0 ? "\"-Infinity\"" : "\"Infinity\"";
-  return ScalarText(value, dtype);
+std::string ElementJson(const Tensor& tensor, int64_t index) {
+  const std::string text = ElementText(tensor, index);
+  if (text == "nan") return "\"NaN\"";
+  if (text == "inf") return "\"Infinity\"";
+  return text == "-inf" ? "\"-Infinity\"" : text;
 }
 
-std::string ElementJson(const Tensor& tensor, int64_t index) {
-  if (IsFloat(tensor.dtype())) {
-    return FloatJson(FloatAt(tensor, index), tensor.dtype());
-  }
-  if (tensor.dtype() != DType::kBool) return IntegerText(tensor, index);
-  return IntegerAt(tensor, index) != 0 ? "true" : "false";
+// An empty pattern stands for all keys.
+std::string PatternText(absl::string_view key_pattern) {
+  return key_pattern.empty() ? "*" : std::string(key_pattern);
 }
 
 }  // namespace
@@ -112,7 +108,7 @@ std::string NamespaceStatusJson(const NamespaceStatus& status) {
   }
   Json rules = Json::array();
   for (const RuleBinding& binding : status.rules) {
-    Json rule = {{"pattern", binding.key_pattern}};
+    Json rule = {{"pattern", PatternText(binding.key_pattern)}};
     rule.update(RuleObject(binding.rule));
     rules.push_back(std::move(rule));
   }
@@ -180,7 +176,7 @@ std::string ServerStatusJson(const ServerStatus& status) {
 }
 
 std::string RuleJson(absl::string_view key_pattern, const RuleSpec& rule) {
-  Json json = {{"pattern", std::string(key_pattern)}};
+  Json json = {{"pattern", PatternText(key_pattern)}};
   json.update(RuleObject(rule));
   return Dump(json);
 }

@@ -308,8 +308,15 @@ OracleTolerance OracleRule::ToleranceOf(const OracleElement& before, uint64_t t,
                                         long double precision) const {
   const OracleElement exact = Update(before, t);
   OracleTolerance tolerance = {.states = exact.states};
-  tolerance.w = precision * std::abs(exact.w);
-  for (Real& state : tolerance.states) state = precision * std::abs(state);
+  // What cancels on the way may be as large as what came in.
+  Real largest = std::max(std::abs(before.w), std::abs(before.g));
+  for (const Real state : before.states) {
+    largest = std::max(largest, std::abs(state));
+  }
+  tolerance.w = precision * std::max(std::abs(exact.w), largest);
+  for (Real& state : tolerance.states) {
+    state = precision * std::max(std::abs(state), largest);
+  }
   const auto add = [&](const OracleElement& changed) {
     tolerance.w += std::abs(changed.w - exact.w);
     for (size_t i = 0; i < exact.states.size(); ++i) {
