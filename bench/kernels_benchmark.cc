@@ -115,10 +115,26 @@ void UpdateManyTiny(benchmark::State& state) {
 }
 
 const RuleSpec kAdam = {"adam", {}};
+const RuleSpec kAdamExpression = {
+    .name = "expression",
+    .hyperparameters = {{"beta1", 0.9},
+                        {"beta2", 0.999},
+                        {"epsilon", 1e-8},
+                        {"learning_rate", 0.001}},
+    .expression =
+        "state mean, variance\n"
+        "mean = beta1*mean + (1 - beta1)*grad\n"
+        "variance = beta2*variance + (1 - beta2)*(grad*grad)\n"
+        "rate = learning_rate * sqrt(1 - pow(beta2, step))"
+        " / (1 - pow(beta1, step))\n"
+        "stored -= rate * mean / (sqrt(variance) + epsilon)"};
 const RuleSpec kMomentum = {"sgd", {{"momentum", 0.9}}};
 const RuleSpec kSgd = {"sgd", {}};
 
 BENCHMARK_CAPTURE(UpdateLarge, adam_f32, kAdam, DType::kF32, 1)
+    ->UseManualTime();
+BENCHMARK_CAPTURE(UpdateLarge, adam_expression_f32, kAdamExpression,
+                  DType::kF32, 1)
     ->UseManualTime();
 BENCHMARK_CAPTURE(UpdateLarge, sgd_momentum_f32, kMomentum, DType::kF32, 1)
     ->UseManualTime();

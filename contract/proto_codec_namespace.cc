@@ -181,6 +181,7 @@ RuleSpec FromProto(const v1::Rule& proto) {
         .arguments = DecodeHyperparameters(schedule.arguments()),
         .steps = {schedule.steps().begin(), schedule.steps().end()}};
   }
+  rule.expression = proto.expression();
   return rule;
 }
 
@@ -188,6 +189,7 @@ void ToProto(const RuleSpec& rule, v1::Rule* proto) {
   proto->set_name(rule.name);
   EncodeHyperparameters(rule.hyperparameters, proto->mutable_hyperparameters());
   proto->set_keep_master(rule.keep_master);
+  proto->set_expression(rule.expression);
   if (rule.schedule == ScheduleSpec()) return;
   v1::Schedule* const schedule = proto->mutable_schedule();
   schedule->set_name(rule.schedule.name);

@@ -11,6 +11,8 @@ namespace tensorkv {
 // accumulate type of its dtype.
 struct StateSpec {
   absl::string_view name;
+
+  friend bool operator==(const StateSpec&, const StateSpec&) = default;
 };
 
 }  // namespace tensorkv

@@ -149,6 +149,11 @@ absl::StatusOr<UpdateRule> UpdateRule::With(
   return Create(spec);
 }
 
+bool UpdateRule::Continues(const UpdateRule& before) const {
+  if (spec_.name != before.spec_.name) return false;
+  return kind_ != RuleKind::kExpression || states() == before.states();
+}
+
 RuleParameters UpdateRule::ParametersAt(uint64_t t,
                                         const Multipliers& multipliers,
                                         uint64_t seed) const {

@@ -44,6 +44,11 @@ class UpdateRule {
   // With every hyperparameter, defaults included.
   const RuleSpec& spec() const { return spec_; }
 
+  // Whether a key's updates under this rule are counted on from those under
+  // `before`: those of one rule with other hyperparameters, or of expressions
+  // with the same states.
+  bool Continues(const UpdateRule& before) const;
+
   // What update `t` (from 1) of a key computes with. The result refers to this
   // rule. Does not allocate.
   RuleParameters ParametersAt(uint64_t t, const Multipliers& multipliers,

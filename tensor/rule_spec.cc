@@ -50,7 +50,7 @@ class Reader {
       return rule;
     }
     SkipSpaces();
-    if (position_ < text_.size()) return Expected("':' or the end");
+    if (position_ < text_.size()) return Expected("the end");
     return rule;
   }
 

@@ -34,6 +34,7 @@ Json RuleObject(const RuleSpec& rule) {
                         {"arguments", Json(rule.schedule.arguments)},
                         {"steps", rule.schedule.steps}};
   }
+  if (!rule.expression.empty()) json["expression"] = rule.expression;
   return json;
 }
 

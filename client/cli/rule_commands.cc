@@ -142,8 +142,9 @@ void AddRuleCommands(CLI::App& app, Action& action) {
   };
   CLI::App* set = add("set", "Choose the rule of a namespace", RunSet);
   set->add_option("rule", flags->spec,
-                  "As 'adam(learning_rate=0.01)' or "
-                  "'sgd(schedule=cosine(max_updates=1000))'");
+                  "As 'adam(learning_rate=0.01)', "
+                  "'sgd(schedule=cosine(max_updates=1000))' or "
+                  "'expression(lr=0.1): stored -= lr * grad'");
   set->add_option("--lr-mult", flags->lr_mult,
                   "What multiplies the keys' learning rate, whatever their "
                   "rule is");

@@ -412,9 +412,40 @@ class ExpressionCompiler {
     SlotAllocator allocator(operations_, std::move(outputs), program.end);
     RETURN_IF_ERROR(allocator.Run());
     compiled.instructions_ = allocator.instructions();
-    compiled.bound_scalars_ = allocator.scalars();
-    compiled.scalars_ = std::move(scalars_);
+    KeepNeeded(allocator.scalars(), compiled);
     return compiled;
+  }
+
+  // Leaves out the scalars that no instruction needs, directly or not.
+  void KeepNeeded(const std::vector<uint16_t>& bound,
+                  Expression& compiled) const {
+    std::vector<bool> is_needed(scalars_.size());
+    for (const uint16_t index : bound) is_needed[index] = true;
+    for (size_t i = scalars_.size(); i-- > 0;) {
+      if (!is_needed[i]) continue;
+      for (const uint16_t index : OperandsOf(scalars_[i])) {
+        is_needed[index] = true;
+      }
+    }
+    std::vector<uint16_t> place(scalars_.size());
+    for (size_t i = 0; i < scalars_.size(); ++i) {
+      if (!is_needed[i]) continue;
+      place[i] = static_cast<uint16_t>(compiled.scalars_.size());
+      Scalar& scalar = compiled.scalars_.emplace_back(scalars_[i]);
+      const size_t num_operands = OperandsOf(scalar).size();
+      for (size_t k = 0; k < num_operands; ++k) {
+        scalar.operands[k] = place[scalar.operands[k]];
+      }
+    }
+    for (const uint16_t index : bound) {
+      compiled.bound_scalars_.push_back(place[index]);
+    }
+  }
+
+  static absl::Span<const uint16_t> OperandsOf(const Scalar& scalar) {
+    const bool is_operation = scalar.kind == Scalar::Kind::kOperation;
+    return absl::MakeConstSpan(scalar.operands,
+                               is_operation ? NumOperands(scalar.opcode) : 0);
   }
 
   static absl::string_view Canonical(absl::string_view name) {

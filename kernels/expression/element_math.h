@@ -282,25 +282,25 @@ HOST_DEVICE T Pow(T x, T y) {
   const bool grows = (magnitude > 1) == (y > 0);
   const T extreme = grows ? Facts::kInfinity : T(0);
   const T power = is_bounded ? usual : extreme;
-  const T one_or_power = (magnitude == 1) | (y == 0) ? T(1) : power;
+  const T one_or_power = ((magnitude == 1) | (y == 0)) ? T(1) : power;
   const bool is_negative = BitsOf(x) > BitsOf(Facts::kInfinity);
   const bool is_odd = IsInteger(y) & !IsInteger(y * T(0.5));
-  const T with_sign = is_negative & is_odd ? -one_or_power : one_or_power;
+  const T with_sign = (is_negative & is_odd) ? -one_or_power : one_or_power;
   const bool has_no_power =
       (x != x) | (y != y) |
       ((x < 0) & (magnitude < Facts::kInfinity) & !IsInteger(y));
   const T result = has_no_power ? Facts::kNaN : with_sign;
-  return (x == 1) | (y == 0) ? T(1) : result;
+  return ((x == 1) | (y == 0)) ? T(1) : result;
 }
 
 // NaN if either is.
 template <typename T>
 HOST_DEVICE T Min(T a, T b) {
-  return (a < b) | (a != a) ? a : b;
+  return ((a < b) | (a != a)) ? a : b;
 }
 template <typename T>
 HOST_DEVICE T Max(T a, T b) {
-  return (a > b) | (a != a) ? a : b;
+  return ((a > b) | (a != a)) ? a : b;
 }
 
 // -1, 1, or what is neither below nor above 0: zeros and NaN.

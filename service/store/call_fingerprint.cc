@@ -79,6 +79,7 @@ class Hasher {
     Add(rule.name);
     Add(rule.hyperparameters);
     Add(rule.keep_master);
+    Add(rule.expression);
     Add(rule.schedule.name);
     Add(rule.schedule.arguments);
     for (const uint64_t step : rule.schedule.steps) Add(step);

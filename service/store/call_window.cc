@@ -42,7 +42,8 @@ uint64_t SizeOf(const JoinReply&) { return 0; }
 uint64_t SizeOf(const BarrierReply&) { return 0; }
 uint64_t SizeOf(const RuleSpec& rule) {
   constexpr uint64_t kHyperparameterBytes = 128;
-  return rule.name.size() + rule.hyperparameters.size() * kHyperparameterBytes;
+  return rule.name.size() + rule.expression.size() +
+         rule.hyperparameters.size() * kHyperparameterBytes;
 }
 
 uint64_t ReasonBytes(const absl::Status& status) {

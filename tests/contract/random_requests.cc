@@ -91,7 +91,8 @@ void RandomRequests::Draw(Hyperparameters& hyperparameters) {
 }
 
 void RandomRequests::Draw(RuleSpec& rule) {
-  DrawAll(rule.name, rule.hyperparameters, rule.keep_master, rule.schedule);
+  DrawAll(rule.name, rule.hyperparameters, rule.keep_master, rule.schedule,
+          rule.expression);
 }
 
 void RandomRequests::Draw(ScheduleSpec& schedule) {

@@ -173,6 +173,61 @@ TEST_P(RuleContractTest, AnotherRuleStartsWithoutState) {
   EXPECT_THAT(store_.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(-9))));
 }
 
+TEST_P(RuleContractTest, ExpressionIsARule) {
+  ASSERT_OK(store_.SetRule("expression: stored += input * 2"));
+  ASSERT_OK(store_.Init("w", Full({3}, 1)));
+  ASSERT_OK(store_.PushMany({{.key = "w", .tensor = Full({3}, 1)},
+                             {.key = "w", .tensor = Full({3}, 2)}}));
+
+  EXPECT_THAT(store_.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(7))));
+  EXPECT_EQ(store_.Stat("w")->rule.expression, "stored += input * 2");
+}
+
+TEST_P(RuleContractTest, ExpressionKeepsTheStatesOfTheSameNames) {
+  ASSERT_OK(store_.SetRule(
+      "expression(beta=0.5, lr=1): state m; m = beta*m + grad; stored -= "
+      "lr*m"));
+  ASSERT_OK(store_.Init("w", Full({2}, 0)));
+  ASSERT_OK(store_.Push("w", Full({2}, 8)));  // m = 8, w = -8
+
+  ASSERT_OK_AND_ASSIGN(const RuleSpec rule,
+                       store_.SetHyperparameters({{"lr", 2}}));
+  EXPECT_EQ(rule.hyperparameters.at("beta"), 0.5);
+  ASSERT_OK(store_.Push("w", Full({2}, 1)));  // m = 5, w = -18
+  EXPECT_THAT(store_.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(-18))));
+
+  ASSERT_OK(
+      store_.SetRule("expression: state m; m = m + grad; stored = m * step"));
+  ASSERT_OK(store_.Push("w", Full({2}, 1)));  // m = 6, the third update
+  EXPECT_THAT(store_.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(18))));
+
+  ASSERT_OK(store_.SetRule("expression: state n; n += grad; stored = n"));
+  ASSERT_OK(store_.Push("w", Full({2}, 1)));
+  EXPECT_THAT(store_.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(1))));
+}
+
+TEST_P(RuleContractTest, BadExpressionChangesNothing) {
+  ASSERT_OK(store_.InitMany(
+      {{"w", Full({1}, 1)}, {"n.int", Full({1}, 1, DType::kI32)}}));
+
+  EXPECT_THAT(
+      store_.SetRule("expression(lr=1): stored -= lr *\n rate * grad", "w"),
+      StatusIs(StatusCode::kInvalidArgument,
+               HasSubstr("line 1, column 15: expected a number, a name")));
+  EXPECT_THAT(store_.SetRule("expression(lr=1): stored -= (lr *\n rate)", "w"),
+              StatusIs(StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("line 2, column 2: expected stored"),
+                             HasSubstr("got \"rate\""))));
+  EXPECT_THAT(store_.SetRule("expression: stored += grad", "n.*"),
+              StatusIs(StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("\"n.int\""), HasSubstr("i32"))));
+  EXPECT_THAT(store_.SetRule("sgd: stored += grad", "w"),
+              StatusIs(StatusCode::kInvalidArgument,
+                       HasSubstr("expected no expression")));
+
+  EXPECT_EQ(store_.Stat("w")->rule.name, "assign");
+}
+
 TEST_P(RuleContractTest, LearningRateChangesWithoutLosingMomentum) {
   ASSERT_OK(store_.SetRule("sgd(learning_rate=0.1, momentum=0.9)"));
   ASSERT_OK(store_.Init("w", Full({5}, 1, DType::kF64)));

@@ -59,7 +59,7 @@ expect 0 '3: version 2' push 3 --fill=8
 expect 0 "$(array 8.0)" pull 3
 expect 0 '3: version 3' push 3 --fill=1 --times=4
 expect 0 "$(array 4.0)" pull 3
-expect 0 '' rule set 'accumulate(scale=2)'
+expect 0 '' rule set 'expression: stored += input * 2'
 expect 0 "$(array 4.0)" pull 3
 expect 0 '3: version 4' push 3 --fill=1
 expect 0 "$(array 6.0)" pull 3
@@ -115,6 +115,8 @@ expect_error 1 'DEADLINE_EXCEEDED' pull 3 --min_version=100 --timeout=200ms
 expect_error 1 'INVALID_ARGUMENT' push 3 --shape=3,2 --fill=1
 expect_error 1 'NOT_FOUND: namespace "nowhere"' ls --namespace=nowhere
 expect_error 1 'INVALID_ARGUMENT' rule set 'sdg'
+expect_error 1 'line 1, column 17: expected a number' rule set \
+  'expression: stored += grad *'
 expect_error 1 'UNAVAILABLE' health --server=127.0.0.1:1 --timeout=2s
 
 # Wrong flags exit with 2.

@@ -35,6 +35,17 @@ TEST(RuleSpecTest, ToStringNamesTheFlag) {
             "sgd(momentum=0.5, keep_master=0)");
 }
 
+TEST(RuleSpecTest, ExpressionFollowsAColon) {
+  RuleSpec rule = Rule("expression", {{"lr", 0.5}});
+  rule.expression = "state m; m += grad\nstored -= lr * (m)";
+  EXPECT_EQ(rule.ToString(),
+            "expression(lr=0.5): state m; m += grad\nstored -= lr * (m)");
+  EXPECT_THAT(ParseRuleSpec(rule.ToString()), IsOkAndHolds(rule));
+  EXPECT_THAT(ParseRuleSpec(" expression :stored = grad "),
+              IsOkAndHolds(RuleSpec{.name = "expression",
+                                    .expression = "stored = grad"}));
+}
+
 TEST(RuleSpecTest, DiffersByEveryField) {
   EXPECT_NE(Rule("sgd"), Rule("adam"));
   EXPECT_NE(Rule("sgd"), Rule("sgd", {{"momentum", 0}}));

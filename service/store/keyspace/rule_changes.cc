@@ -18,16 +18,21 @@ namespace {
 // What a pattern takes besides its text.
 constexpr uint64_t kPatternOverheadBytes = 512;
 
+// What the text of a rule and what it is compiled to take at most.
+uint64_t TextBytes(const UpdateRule* rule) {
+  constexpr uint64_t kBytesPerCharacter = 16;
+  return rule == nullptr ? 0
+                         : rule->spec().expression.size() * kBytesPerCharacter;
+}
+
 // How often a change of rules looks for keys that have come meanwhile before it
 // lets no more come.
 constexpr int kMaxTurnsForNewKeys = 16;
 
 // Whether the state tensors of `key` mean the same under `rule`.
 bool CanKeepStates(const StoredKey& key, const UpdateRule& rule) {
-  return key.rule_state && key.rule != nullptr &&
-         key.rule->spec().name == rule.spec().name &&
-         key.rule_state->states.size() ==
-             static_cast<size_t>(rule.num_states());
+  return key.rule_state && key.rule != nullptr && rule.Continues(*key.rule) &&
+         key.rule->states() == rule.states();
 }
 
 absl::Status NothingBoundTo(absl::string_view pattern, absl::string_view what) {
@@ -78,7 +83,7 @@ void SetRuleOf(StoredKey& key, const SharedRule& rule,
       state->master_is_new = present.master_is_new;
     }
   }
-  if (key.rule->spec().name != rule->spec().name) key.update_count = 0;
+  if (!rule->Continues(*key.rule)) key.update_count = 0;
   key.rule = rule;
   std::swap(key.rule_state, state);
 }
@@ -151,11 +156,12 @@ absl::Status RuleChange::Bind() {
   } else {
     RETURN_IF_ERROR(changed->Set(pattern_, rule_));
   }
-  if (present_ == nullptr) {
-    ASSIGN_OR_RETURN(
-        Reservation overhead,
-        Reservation::Create(state_.memory.metadata(),
-                            kPatternOverheadBytes + pattern_.size()));
+  const uint64_t text_bytes = TextBytes(rule_.get());
+  if (present_ == nullptr || text_bytes != TextBytes(present_.get())) {
+    ASSIGN_OR_RETURN(Reservation overhead,
+                     Reservation::Create(
+                         state_.memory.metadata(),
+                         kPatternOverheadBytes + pattern_.size() + text_bytes));
     changed->Charge(pattern_, std::move(overhead));
   }
   bindings_ = std::move(changed);

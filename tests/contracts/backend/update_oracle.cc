@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace tensorkv::testing {
 namespace {
@@ -222,6 +223,48 @@ void Lion(const H& h, uint64_t, OracleElement& e) {
   e.states[0] = Mix(h.at("beta2"), e.states[0], g);
 }
 
+void Doubled(const H&, uint64_t, OracleElement& e) { e.w += 2 * e.g; }
+
+void Momentum(const H& h, uint64_t, OracleElement& e) {
+  e.states[0] = h.at("beta") * e.states[0] + e.g;
+  e.w -= h.at("learning_rate") * e.states[0];
+}
+
+constexpr char kAdamText[] =
+    "state mean, variance\n"
+    "g = clip(rescale_grad*grad, -clip_gradient, clip_gradient)"
+    " + weight_decay*stored\n"
+    "mean = beta1*mean + (1 - beta1)*g\n"
+    "variance = beta2*variance + (1 - beta2)*(g*g)\n"
+    "rate = learning_rate * sqrt(1 - pow(beta2, step))"
+    " / (1 - pow(beta1, step))\n"
+    "stored -= rate * mean / (sqrt(variance) + epsilon)";
+
+// Every function, each where it is smooth.
+constexpr char kFunctionsText[] =
+    "state seen, least, most\n"
+    "size = abs(stored) + abs(grad) + 1\n"
+    "seen = log(size) + exp(-size) + pow(size, power) + rsqrt(size)\n"
+    "least = min(least, grad)\n"
+    "most = max(most, select(grad > bound, grad, -grad))\n"
+    "stored = sign(stored) * sqrt(size) * clip(seen, 1, step)";
+
+void Functions(const H& h, uint64_t t, OracleElement& e) {
+  const Real size = std::abs(e.w) + std::abs(e.g) + 1;
+  e.states[0] = std::log(size) + std::exp(-size) +
+                std::pow(size, Real(h.at("power"))) + 1 / std::sqrt(size);
+  e.states[1] = std::min(e.states[1], e.g);
+  e.states[2] = std::max(e.states[2], e.g > h.at("bound") ? e.g : -e.g);
+  e.w = Sign(e.w) * std::sqrt(size) *
+        std::min(std::max(e.states[0], Real(1)), Real(t));
+}
+
+RuleSpec Expression(const char* text, H hyperparameters) {
+  return {.name = "expression",
+          .hyperparameters = std::move(hyperparameters),
+          .expression = text};
+}
+
 // What all optimizers have, and what one has besides.
 H With(double learning_rate, double clip_gradient, H own) {
   own.insert({{"learning_rate", learning_rate},
@@ -343,6 +386,13 @@ const std::vector<OracleRule>& OracleRules() {
        "~~",
        DcAsgd},
       {{"lion", With(0.05, 0.4, {{"beta1", 0.9}, {"beta2", 0.99}})}, "~", Lion},
+      {Expression("stored += input * 2", {}), "", Doubled},
+      {Expression("state m; m = beta*m + grad; stored -= learning_rate*m",
+                  {{"beta", 0.9}, {"learning_rate", 0.1}}),
+       "~", Momentum},
+      {Expression(kAdamText, With(0.05, 0.4, Betas(1e-6))), "~+", Adam},
+      {Expression(kFunctionsText, {{"bound", 0.3}, {"power", -0.7}}), "~~~",
+       Functions},
   };
   return *rules;
 }

@@ -309,13 +309,18 @@ TEST(ExpressionTest, AdamEqualsTheRule) {
       {"beta1", "beta2", "epsilon", "lr"});
   std::mt19937_64 random(5);
   std::normal_distribution<float> normal;
-  const double kRule[] = {0.01, 0.9, 0.999, 1e-8, 0, 1, -1};
+  const double own[] = {0.9, 0.999, 1e-8};
   Element<float> element = {.stored = 1, .states = {0, 0}};
   float w = 1, m = 0, v = 0;
   for (uint64_t t = 1; t <= 2000; ++t) {
     element.grad = normal(random);
     element.Update(adam.Bind<float>({0.9, 0.999, 1e-8, 0.01}, t));
-    w = ops::Adam<float>::Create(kRule, t)(w, element.grad, m, v);
+    float states[] = {m, v};
+    w = ops::Adam<float>::Create(
+        {.learning_rate = 0.01, .own = own, .update_count = t})(w, element.grad,
+                                                                states);
+    m = states[0];
+    v = states[1];
     ASSERT_LE(std::abs(element.stored - w),
               std::abs(std::nextafter(w, HUGE_VALF) - w))
         << t;
