@@ -5,6 +5,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "client/compression/compression_metrics.h"
 #include "client/internal/grpc_connection.h"
 #include "client/internal/metered_connection.h"
 #include "client/internal/retrying_connection.h"
@@ -79,6 +80,7 @@ Client::Client(std::unique_ptr<Connection> connection,
       target_(options.target),
       name_space_(options.name_space),
       call_options_{.timeout = options.timeout},
+      compressor_(options.compression, CompressionCounters(options.metrics)),
       worker_(WorkerOf(options)) {}
 
 absl::Status Client::Init(absl::string_view key, Tensor value,
@@ -109,7 +111,7 @@ absl::StatusOr<PushResult> Client::Push(absl::string_view key,
 
 absl::StatusOr<PushReply> Client::Push(std::vector<PushEntry> entries,
                                        const PushOptions& options) {
-  PushRequest request = MakePush(std::move(entries), options);
+  ASSIGN_OR_RETURN(PushRequest request, MakePush(std::move(entries), options));
   const CallLanes::Place call = calls_.Begin();
   request.call_id = call.id();
   absl::StatusOr<PushReply> reply =
@@ -152,7 +154,7 @@ absl::StatusOr<Value> Client::PushPull(absl::string_view key,
 
 absl::StatusOr<PullReply> Client::PushPull(std::vector<PushEntry> entries,
                                            const PushOptions& options) {
-  PushRequest request = MakePush(std::move(entries), options);
+  ASSIGN_OR_RETURN(PushRequest request, MakePush(std::move(entries), options));
   const CallLanes::Place call = calls_.Begin();
   request.call_id = call.id();
   absl::StatusOr<PullReply> reply =
@@ -337,14 +339,15 @@ absl::StatusOr<ServerStatus> Client::DescribeServer() {
                  connection_->DescribeServer(call_options_));
 }
 
-PushRequest Client::MakePush(std::vector<PushEntry> entries,
-                             const PushOptions& options) const {
+absl::StatusOr<PushRequest> Client::MakePush(std::vector<PushEntry> entries,
+                                             const PushOptions& options) {
   PushRequest request;
   request.name_space = name_space_;
   request.worker = worker();
   request.step = options.step;
   if (request.step == 0 && request.worker) request.step = step_ + 1;
-  request.entries = std::move(entries);
+  ASSIGN_OR_RETURN(request.entries,
+                   compressor_.Compress(request.step, std::move(entries)));
   return request;
 }
 
