@@ -70,6 +70,12 @@ absl::StatusOr<KeyStatus> DecodeKeyStatus(const v1::KeyStatus& proto) {
   status.value_bytes = proto.value_bytes();
   status.state_bytes = proto.state_bytes();
   status.rule = FromProto(proto.rule());
+  status.update_count = proto.update_count();
+  if (proto.has_multipliers()) {
+    status.multipliers = FromProto(proto.multipliers());
+  }
+  status.learning_rate = proto.learning_rate();
+  status.weight_decay = proto.weight_decay();
   status.device = proto.device();
   if (proto.has_digest()) status.digest = proto.digest();
   return status;
@@ -83,6 +89,10 @@ void EncodeKeyStatus(const KeyStatus& status, v1::KeyStatus* proto) {
   proto->set_value_bytes(status.value_bytes);
   proto->set_state_bytes(status.state_bytes);
   ToProto(status.rule, proto->mutable_rule());
+  proto->set_update_count(status.update_count);
+  ToProto(status.multipliers, proto->mutable_multipliers());
+  proto->set_learning_rate(status.learning_rate);
+  proto->set_weight_decay(status.weight_decay);
   proto->set_device(status.device);
   if (status.digest) proto->set_digest(*status.digest);
 }

@@ -10,6 +10,8 @@
 
 #include "kernels/cuda/element_packs.h"
 #include "kernels/cuda/update_work.h"
+#include "kernels/expression/bytecode.h"
+#include "kernels/expression/run_pack.h"
 #include "kernels/ops/arithmetic.h"
 #include "kernels/ops/element.h"
 #include "kernels/ops/host_device.h"
@@ -90,6 +92,26 @@ HOST_DEVICE void Step(const Op& op, const UpdateEntry& entry, PackRange range,
   }
 }
 
+// The same for a program.
+template <typename T, int size>
+HOST_DEVICE void RunProgram(const ops::Expression<T>& program,
+                            const UpdateEntry& entry, PackRange range,
+                            const T (&g)[size], T (&w)[size]) {
+  T slots[expression::kNumSlots][size];
+  for (int i = 0; i < size; ++i) {
+    slots[expression::kStoredSlot][i] = w[i];
+    slots[expression::kGradSlot][i] = g[i];
+  }
+  for (int k = 0; k < program.num_states; ++k) {
+    LoadState(entry.states[k], range, slots[expression::kFirstStateSlot + k]);
+  }
+  expression::RunPack(program, slots);
+  for (int k = 0; k < program.num_states; ++k) {
+    StoreNative(slots[expression::kFirstStateSlot + k], range, entry.states[k]);
+  }
+  for (int i = 0; i < size; ++i) w[i] = slots[expression::kStoredSlot][i];
+}
+
 template <typename Op, typename T>
 HOST_DEVICE void UpdatePack(const Op& op, const UpdateWork& work,
                             const UpdateEntry& entry, PackRange range) {
@@ -97,10 +119,27 @@ HOST_DEVICE void UpdatePack(const Op& op, const UpdateWork& work,
   SumContributions(work, entry, range, g);
   T w[kPackElements<T>] = {};
   if (entry.current.data != nullptr) Load(entry.current, range, w);
-  Step(op, entry, range, g, w);
+  if constexpr (expression::kIsProgram<Op>) {
+    RunProgram(op, entry, range, g, w);
+  } else {
+    Step(op, entry, range, g, w);
+  }
   if (entry.master != nullptr) StoreNative(w, range, entry.master);
   Store(w, range, entry.value_type, entry.value);
 }
+
+// Functors are copied to registers; programs are read where they are, since of
+// their bytes only those in use are there.
+template <typename Op>
+struct FunctorOf {
+  using Type = const Op;
+};
+template <typename T>
+struct FunctorOf<ops::Expression<T>> {
+  using Type = const ops::Expression<T>&;
+};
+template <typename Op>
+using Functor = typename FunctorOf<Op>::Type;
 
 // What thread `thread` of a block does for chunk `chunk`. The threads' packs
 // take turns, so that neighbours touch neighbouring memory.
@@ -111,7 +150,7 @@ HOST_DEVICE void UpdateChunk(const UpdateWork& work, uint32_t chunk,
   constexpr uint64_t kPack = kPackElements<T>;
   const WorkChunk place = work.chunks[chunk];
   const UpdateEntry& entry = work.entries[place.entry];
-  const Op op =
+  Functor<Op> op =
       *reinterpret_cast<const Op*>(work.functors + entry.functor_offset);
   const uint64_t begin = uint64_t(place.index) * kChunkElements;
   const uint64_t left = entry.num_elements - begin;

@@ -30,8 +30,23 @@ SourceArray SourceOf(const TensorView& tensor) {
   return {tensor.data, TypeOf(tensor.dtype), /*packing=*/0};
 }
 
-// No functor is larger, of any rule and type.
+// No functor is larger, of any rule and type, but for programs.
 constexpr size_t kMaxFunctorBytes = 128;
+
+size_t MaxFunctorBytesOf(const UpdateRule& rule) {
+  return rule.expression() == nullptr ? kMaxFunctorBytes
+                                      : sizeof(ops::Expression<double>);
+}
+
+template <typename Op>
+size_t FunctorBytes(const Op& op) {
+  static_assert(sizeof(Op) <= kMaxFunctorBytes);
+  return sizeof(op);
+}
+template <typename T>
+size_t FunctorBytes(const ops::Expression<T>& program) {
+  return program.size_bytes();
+}
 
 // What assign does with one contribution in the value's dtype keeps its bits,
 // also those of a NaN; what it does without any sets all bits to zero.
@@ -88,7 +103,7 @@ void Copy(const std::vector<T>& elements, char* to) {
 size_t UpdateTable::MaxBytesOf(absl::Span<const TensorUpdate> batch) {
   size_t bytes = 0;
   for (const TensorUpdate& update : batch) {
-    bytes += sizeof(UpdateEntry) + kMaxFunctorBytes +
+    bytes += sizeof(UpdateEntry) + MaxFunctorBytesOf(*update.rule) +
              update.contributions.size() * sizeof(SourceArray) +
              update.packings.size() * sizeof(Packing) +
              NumChunks(update) * sizeof(WorkChunk);
@@ -157,10 +172,10 @@ uint32_t UpdateTable::FunctorOf(const TensorUpdate& update,
     VisitRuleOp<T>(update, [&](const auto& op) {
       constexpr size_t kWord = sizeof(uint64_t);
       static_assert(alignof(decltype(op)) <= kWord);
-      static_assert(sizeof(op) <= kMaxFunctorBytes);
-      functors_.resize(functors_.size() + (sizeof(op) + kWord - 1) / kWord);
+      const size_t size_bytes = FunctorBytes(op);
+      functors_.resize(functors_.size() + (size_bytes + kWord - 1) / kWord);
       std::memcpy(reinterpret_cast<char*>(functors_.data()) + last.offset, &op,
-                  sizeof(op));
+                  size_bytes);
     });
   });
   return last.offset;

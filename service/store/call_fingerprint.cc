@@ -79,6 +79,9 @@ class Hasher {
     Add(rule.name);
     Add(rule.hyperparameters);
     Add(rule.keep_master);
+    Add(rule.schedule.name);
+    Add(rule.schedule.arguments);
+    for (const uint64_t step : rule.schedule.steps) Add(step);
   }
 
   uint64_t digest() const { return digest_; }
@@ -155,13 +158,18 @@ uint64_t Fingerprint(const BarrierRequest& request) {
 uint64_t Fingerprint(const SetRuleRequest& request) {
   Hasher hasher('r');
   hasher.Add(request.key_pattern);
-  hasher.Add(request.rule);
+  if (request.rule) hasher.Add(*request.rule);
+  if (request.multipliers) {
+    hasher.Add(request.multipliers->learning_rate);
+    hasher.Add(request.multipliers->weight_decay);
+  }
   return hasher.digest();
 }
 
 uint64_t Fingerprint(const UnsetRuleRequest& request) {
   Hasher hasher('u');
   hasher.Add(request.key_pattern);
+  hasher.Add(request.multipliers);
   return hasher.digest();
 }
 

@@ -91,7 +91,16 @@ void RandomRequests::Draw(Hyperparameters& hyperparameters) {
 }
 
 void RandomRequests::Draw(RuleSpec& rule) {
-  DrawAll(rule.name, rule.hyperparameters, rule.keep_master);
+  DrawAll(rule.name, rule.hyperparameters, rule.keep_master, rule.schedule);
+}
+
+void RandomRequests::Draw(ScheduleSpec& schedule) {
+  DrawAll(schedule.name, schedule.arguments, schedule.steps);
+}
+
+void RandomRequests::Draw(Multipliers& multipliers) {
+  std::normal_distribution<double> numbers;
+  multipliers = {numbers(random_), numbers(random_)};
 }
 
 void RandomRequests::Draw(CallId& call_id) {
@@ -224,8 +233,12 @@ void RandomRequests::Draw(ListRequest& request) {
 
 void RandomRequests::Draw(KeyStatus& status) {
   DrawAll(status.key, status.dtype, status.shape, status.version,
-          status.value_bytes, status.state_bytes, status.rule, status.device,
+          status.value_bytes, status.state_bytes, status.rule,
+          status.update_count, status.multipliers, status.device,
           status.digest);
+  std::normal_distribution<double> numbers;
+  status.learning_rate = numbers(random_);
+  status.weight_decay = numbers(random_);
 }
 
 void RandomRequests::Draw(ListReply& reply) {
@@ -254,6 +267,10 @@ void RandomRequests::Draw(WaitStatus& status) {
   DrawAll(status.calls_waiting, status.calls_ended, status.waited);
 }
 
+void RandomRequests::Draw(MultipliersBinding& binding) {
+  DrawAll(binding.key_pattern, binding.multipliers);
+}
+
 void RandomRequests::Draw(RuleBinding& binding) {
   DrawAll(binding.key_pattern, binding.rule);
 }
@@ -265,7 +282,7 @@ void RandomRequests::Draw(NamespaceStatus& status) {
           status.rounds_failed, status.calls_waiting, status.live_workers,
           status.workers, status.lease_expirations, status.contributions_late,
           status.contributions_duplicate, status.contributions_fenced,
-          status.slowest_lag, status.waits);
+          status.slowest_lag, status.waits, status.multipliers);
 }
 
 void RandomRequests::Draw(CreateNamespaceRequest& request) {
@@ -284,12 +301,13 @@ void RandomRequests::Draw(ListNamespacesReply& reply) {
 }
 
 void RandomRequests::Draw(UnsetRuleRequest& request) {
-  DrawAll(request.name_space, request.call_id, request.key_pattern);
+  DrawAll(request.name_space, request.call_id, request.key_pattern,
+          request.multipliers);
 }
 
 void RandomRequests::Draw(SetRuleRequest& request) {
   DrawAll(request.name_space, request.key_pattern, request.rule,
-          request.call_id);
+          request.multipliers, request.call_id);
 }
 
 void RandomRequests::Draw(SetHyperparametersRequest& request) {

@@ -4,6 +4,7 @@
 
 #include "base/status_macros.h"
 #include "service/store/keyspace/staged_tensors.h"
+#include "xxhash.h"
 
 namespace tensorkv {
 namespace {
@@ -20,6 +21,11 @@ void AppendStates(const UpdatePass::Item& item,
   for (const RefPtr<Buffer>& state : item.rule_state->states) {
     views.push_back(View(*item.key, dtype, *state));
   }
+}
+
+// The same on every server and after every start.
+uint64_t SeedOf(absl::string_view name) {
+  return XXH3_64bits(name.data(), name.size());
 }
 
 }  // namespace
@@ -63,6 +69,7 @@ void UpdatePass::Begin(StoredKey* key, const RefPtr<PushCall>& call) {
   item.key = RefPtr<StoredKey>(key);
   item.rule = key->rule.get();
   item.call = call.get();
+  item.multipliers = key->multipliers;
   item.first_slot = static_cast<uint32_t>(slots_.size());
   item.first_result = static_cast<uint32_t>(results_.size());
 }
@@ -229,6 +236,8 @@ TensorUpdate UpdatePass::UpdateOf(const Item& item) {
   TensorUpdate update;
   update.rule = item.rule;
   update.update_count = item.update_count;
+  if (item.multipliers) update.multipliers = *item.multipliers;
+  if (item.rule->takes_seed()) update.seed = SeedOf(item.key->name());
   update.stored = item.stored;
   update.value = item.stored;
   if (!item.is_in_place) update.value.data = item.target->mutable_data();

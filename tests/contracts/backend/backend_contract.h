@@ -9,6 +9,7 @@
 #define TENSORKV_TESTS_CONTRACTS_BACKEND_BACKEND_CONTRACT_H_
 
 #include <cmath>
+#include <iostream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +21,7 @@
 #include "tests/contracts/backend/odd_tensors.h"
 #include "tests/contracts/backend/oracle_comparison.h"
 #include "tests/contracts/backend/packed_updates.h"
+#include "tests/contracts/backend/rule_steps.h"
 #include "tests/contracts/backend/update_case.h"
 #include "tests/testing/device_tensors.h"
 #include "tests/testing/status_matchers.h"
@@ -37,6 +39,16 @@ TYPED_TEST_P(BackendContractTest, SmallUpdatesAgreeWithTheOracle) {
 TYPED_TEST_P(BackendContractTest, LargeUpdatesAgreeWithTheOracle) {
   for (const UpdateCase& update_case : LargeCases()) {
     ASSERT_TRUE(AgreesWithOracle(*this->backend_, update_case));
+  }
+}
+
+TYPED_TEST_P(BackendContractTest, TwentyUpdatesByEveryRuleStayNearTheOracle) {
+  ASSERT_OK_AND_ASSIGN(const std::vector<RuleError> errors,
+                       ErrorsOfTwentyUpdates(*this->backend_));
+
+  std::cout << TableOf(errors);
+  for (const RuleError& error : errors) {
+    EXPECT_LE(error.relative_error, error.bound) << TableOf({error});
   }
 }
 
@@ -286,10 +298,10 @@ TYPED_TEST_P(BackendContractTest, WrongStatesAndMasterAreInvalid) {
 
 REGISTER_TYPED_TEST_SUITE_P(
     BackendContractTest, SmallUpdatesAgreeWithTheOracle,
-    LargeUpdatesAgreeWithTheOracle, BatchGivesTheBitsOfItsUpdatesAlone,
-    AssignConvertsToTheDTypeOfTheValue, AssignOfOneInTheSameDTypeKeepsItsBits,
-    EveryBitPatternIsKeptByAssign, EveryNarrowFloatIsWidenedExactly,
-    MisalignedTensorsAndTailsAreSummedAlone,
+    LargeUpdatesAgreeWithTheOracle, TwentyUpdatesByEveryRuleStayNearTheOracle,
+    BatchGivesTheBitsOfItsUpdatesAlone, AssignConvertsToTheDTypeOfTheValue,
+    AssignOfOneInTheSameDTypeKeepsItsBits, EveryBitPatternIsKeptByAssign,
+    EveryNarrowFloatIsWidenedExactly, MisalignedTensorsAndTailsAreSummedAlone,
     PackedContributionsAreWhatTheyDecodeTo,
     PackedContributionsOfAnotherSizeAreInvalid, ManySmallCopiesKeepTheirBytes,
     NanPassesThroughClipping, EmptyBatchIsDone, ZeroClearsEveryByte,
