@@ -141,7 +141,7 @@ TEST_P(EncodingContractTest, BoundedPushesAreAppliedAtOnce) {
 
 // A push of 4 MiB and more may go as a stream.
 TEST_P(EncodingContractTest, LargePayloadsArrive) {
-  constexpr int64_t kLarge = 3 << 22;
+  constexpr int64_t kLarge = 5 << 20;
   ASSERT_OK(store_.Init("w", Full({kLarge}, 0)));
   ASSERT_OK(store_.SetRule("accumulate"));
   ASSERT_OK(store_.PushMany({Encoded("w", Full({kLarge}, 0.9), "2bit:0.5")}));
