@@ -220,9 +220,24 @@ absl::Status Client::SetRule(const RuleSpec& rule,
   return Call(request).status();
 }
 
+absl::Status Client::SetMultipliers(const Multipliers& multipliers,
+                                    absl::string_view key_pattern) {
+  SetRuleRequest request = {.name_space = name_space_,
+                            .key_pattern = std::string(key_pattern),
+                            .multipliers = multipliers};
+  return Call(request).status();
+}
+
 absl::Status Client::UnsetRule(absl::string_view key_pattern) {
   UnsetRuleRequest request = {.name_space = name_space_,
                               .key_pattern = std::string(key_pattern)};
+  return Call(request).status();
+}
+
+absl::Status Client::UnsetMultipliers(absl::string_view key_pattern) {
+  UnsetRuleRequest request = {.name_space = name_space_,
+                              .key_pattern = std::string(key_pattern),
+                              .multipliers = true};
   return Call(request).status();
 }
 

@@ -118,6 +118,9 @@ class Client {
                        absl::string_view key_pattern = "");
   // The keys of the pattern fall to the rule that governs them next.
   absl::Status UnsetRule(absl::string_view key_pattern);
+  absl::Status SetMultipliers(const Multipliers& multipliers,
+                              absl::string_view key_pattern);
+  absl::Status UnsetMultipliers(absl::string_view key_pattern);
   // The rule as it now is.
   absl::StatusOr<RuleSpec> SetHyperparameters(
       const Hyperparameters& hyperparameters,

@@ -79,6 +79,9 @@ void ToProto(const StatRequest& request, v1::StatRequest* proto);
 absl::StatusOr<StatReply> FromProto(const v1::StatResponse& proto);
 void ToProto(const StatReply& reply, v1::StatResponse* proto);
 
+Multipliers FromProto(const v1::Multipliers& proto);
+void ToProto(const Multipliers& multipliers, v1::Multipliers* proto);
+
 RuleSpec FromProto(const v1::Rule& proto);
 void ToProto(const RuleSpec& rule, v1::Rule* proto);
 

@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "base/ref_counted.h"
+#include "contract/encoding.h"
 #include "tensor/dtype.h"
 #include "tensor/rule_spec.h"
 #include "tensor/shape.h"
@@ -63,10 +65,19 @@ struct InitReply {
   std::vector<Version> versions;
 };
 
+// What is pushed is a tensor, or where `encoding` is set an encoded one: then
+// `tensor` is its payload, u8 of rank 1.
 struct PushEntry {
+  // Of the contribution, decoded.
+  DType dtype() const { return encoding ? encoding->dtype() : tensor.dtype(); }
+  const Shape& shape() const {
+    return encoding ? encoding->shape() : tensor.shape();
+  }
+
   std::string key;
   bool skip = false;
   Tensor tensor;
+  RefPtr<const Encoding> encoding;
 };
 
 struct PushRequest {
@@ -176,6 +187,11 @@ struct KeyStatus {
   uint64_t value_bytes = 0;
   uint64_t state_bytes = 0;
   RuleSpec rule;
+  uint64_t update_count = 0;
+  Multipliers multipliers;
+  // Of the next update.
+  double learning_rate = 0;
+  double weight_decay = 0;
   std::string device;
   std::optional<uint64_t> digest;
 };
@@ -217,6 +233,11 @@ struct NamespaceConfig {
 struct RuleBinding {
   std::string key_pattern;
   RuleSpec rule;
+};
+
+struct MultipliersBinding {
+  std::string key_pattern;
+  Multipliers multipliers;
 };
 
 struct MemoryUse {
@@ -267,6 +288,7 @@ struct NamespaceStatus {
   std::string name;
   NamespaceConfig config;
   std::vector<RuleBinding> rules;
+  std::vector<MultipliersBinding> multipliers;
   uint64_t num_keys = 0;
   MemoryUse memory;
   // How much of it is on each GPU; empty where tensors are kept on the host.
@@ -323,10 +345,12 @@ struct DeleteNamespaceRequest {
 
 struct DeleteNamespaceReply {};
 
+// One of `rule` and `multipliers`.
 struct SetRuleRequest {
   std::string name_space;
   std::string key_pattern;
-  RuleSpec rule;
+  std::optional<RuleSpec> rule;
+  std::optional<Multipliers> multipliers;
   std::optional<CallId> call_id;
 };
 
@@ -335,6 +359,7 @@ struct SetRuleReply {};
 struct UnsetRuleRequest {
   std::string name_space;
   std::string key_pattern;
+  bool multipliers = false;
   std::optional<CallId> call_id;
 };
 

@@ -26,9 +26,20 @@ Json ShapeJson(const Shape& shape) {
 }
 
 Json RuleObject(const RuleSpec& rule) {
-  return {{"rule", rule.name},
-          {"hyperparameters", Json(rule.hyperparameters)},
-          {"keep_master", rule.keep_master}};
+  Json json = {{"rule", rule.name},
+               {"hyperparameters", Json(rule.hyperparameters)},
+               {"keep_master", rule.keep_master}};
+  if (rule.schedule != ScheduleSpec()) {
+    json["schedule"] = {{"name", rule.schedule.name},
+                        {"arguments", Json(rule.schedule.arguments)},
+                        {"steps", rule.schedule.steps}};
+  }
+  return json;
+}
+
+Json MultipliersObject(const Multipliers& multipliers) {
+  return {{"learning_rate", multipliers.learning_rate},
+          {"weight_decay", multipliers.weight_decay}};
 }
 
 std::string ElementJson(const Tensor& tensor, int64_t index) {
@@ -77,6 +88,10 @@ std::string KeyStatusJson(const KeyStatus& status) {
                {"value_bytes", status.value_bytes},
                {"state_bytes", status.state_bytes}};
   json.update(RuleObject(status.rule));
+  json["update_count"] = status.update_count;
+  json["multipliers"] = MultipliersObject(status.multipliers);
+  json["next_learning_rate"] = status.learning_rate;
+  json["next_weight_decay"] = status.weight_decay;
   json["device"] = status.device;
   if (status.digest) json["digest"] = absl::StrFormat("%016x", *status.digest);
   return Dump(json);
@@ -163,6 +178,11 @@ std::string RuleJson(absl::string_view key_pattern, const RuleSpec& rule) {
   Json json = {{"pattern", PatternText(key_pattern)}};
   json.update(RuleObject(rule));
   return Dump(json);
+}
+
+std::string MultipliersJson(const MultipliersBinding& binding) {
+  return Dump({{"pattern", binding.key_pattern},
+               {"multipliers", MultipliersObject(binding.multipliers)}});
 }
 
 }  // namespace tensorkv

@@ -32,6 +32,9 @@ std::string ServerStatusJson(const ServerStatus& status);
 // {"pattern":"*.bias","rule":"sgd","hyperparameters":{...},"keep_master":true}
 std::string RuleJson(absl::string_view key_pattern, const RuleSpec& rule);
 
+// {"pattern":"*.bias","multipliers":{"learning_rate":2,"weight_decay":0}}
+std::string MultipliersJson(const MultipliersBinding& binding);
+
 }  // namespace tensorkv
 
 #endif  // TENSORKV_CLIENT_CLI_JSON_TEXT_H_

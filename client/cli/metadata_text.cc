@@ -47,8 +47,8 @@ absl::string_view NameOf(WaitReason reason) {
 }
 
 // What an empty pattern stands for.
-std::string PatternText(const RuleBinding& binding) {
-  return binding.key_pattern.empty() ? "*" : binding.key_pattern;
+std::string PatternText(const std::string& pattern) {
+  return pattern.empty() ? "*" : pattern;
 }
 
 std::string LeaseText(const WorkerStatus& status) {
@@ -155,6 +155,11 @@ std::string KeyText(const KeyStatus& status) {
                {"value:", ByteText(status.value_bytes)},
                {"state:", ByteText(status.state_bytes)},
                {"rule:", status.rule.ToString()},
+               {"update count:", absl::StrCat(status.update_count)},
+               {"next learning rate:", absl::StrCat(status.learning_rate)},
+               {"next weight decay:", absl::StrCat(status.weight_decay)},
+               {"lr-mult:", absl::StrCat(status.multipliers.learning_rate)},
+               {"wd-mult:", absl::StrCat(status.multipliers.weight_decay)},
                {"device:", status.device}};
   if (status.digest) {
     rows.push_back({"digest:", absl::StrFormat("%016x", *status.digest)});
@@ -185,8 +190,9 @@ std::string NamespaceText(const NamespaceStatus& status) {
   AddCountRows(status, rows);
   AddWaitRows(status, rows);
   for (const RuleBinding& binding : status.rules) {
-    rows.push_back({absl::StrCat("rule of ", PatternText(binding), ":"),
-                    binding.rule.ToString()});
+    rows.push_back(
+        {absl::StrCat("rule of ", PatternText(binding.key_pattern), ":"),
+         binding.rule.ToString()});
   }
   return TableText(rows);
 }
@@ -225,7 +231,18 @@ std::string ServerText(const ServerStatus& status) {
 std::string RuleTable(const std::vector<RuleBinding>& rules) {
   Rows rows = {{"pattern", "rule"}};
   for (const RuleBinding& binding : rules) {
-    rows.push_back({PatternText(binding), binding.rule.ToString()});
+    rows.push_back({PatternText(binding.key_pattern), binding.rule.ToString()});
+  }
+  return TableText(rows);
+}
+
+std::string MultipliersTable(const std::vector<MultipliersBinding>& bindings) {
+  if (bindings.empty()) return "";
+  Rows rows = {{"pattern", "lr-mult", "wd-mult"}};
+  for (const MultipliersBinding& binding : bindings) {
+    rows.push_back({PatternText(binding.key_pattern),
+                    absl::StrCat(binding.multipliers.learning_rate),
+                    absl::StrCat(binding.multipliers.weight_decay)});
   }
   return TableText(rows);
 }

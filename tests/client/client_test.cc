@@ -287,7 +287,7 @@ TEST_F(ClientTest, RulesAreThoseOfTheNamespace) {
 
   EXPECT_EQ(script_.last<SetRuleRequest>().name_space, "n");
   EXPECT_EQ(script_.last<SetRuleRequest>().key_pattern, "*.bias");
-  EXPECT_EQ(script_.last<SetRuleRequest>().rule.name, "sgd");
+  EXPECT_EQ(script_.last<SetRuleRequest>().rule->name, "sgd");
   EXPECT_EQ(
       script_.last<SetHyperparametersRequest>().hyperparameters.at("momentum"),
       0.5);

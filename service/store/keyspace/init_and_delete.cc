@@ -257,13 +257,17 @@ absl::Status KeyCreation::FindRules(const RuleBindings& bindings) {
   for (const KeyPtr& key : keys_) {
     if (key) names.push_back(key->name());
   }
-  ASSIGN_OR_RETURN(
-      const std::vector<const SharedRule*> rules,
-      bindings.Find(names, [this] { return CheckIsWanted(state_, context_); }));
-  auto rule = rules.begin();
+  const auto go_on = [this] { return CheckIsWanted(state_, context_); };
+  ASSIGN_OR_RETURN(const std::vector<const SharedRule*> rules,
+                   bindings.Find(names, go_on));
+  ASSIGN_OR_RETURN(const std::vector<const SharedMultipliers*> multipliers,
+                   bindings.multipliers.Find(names, go_on));
+  size_t i = 0;
   for (const KeyPtr& key : keys_) {
     if (!key) continue;
-    key->rule = **rule++;
+    key->rule = *rules[i];
+    key->multipliers = *multipliers[i];
+    ++i;
     RETURN_IF_ERROR(CheckRule(key->name(), key->dtype(), *key->rule));
   }
   return absl::OkStatus();

@@ -42,6 +42,8 @@ std::pair<KeyStatus, SharedRule> StatusOf(const NamespaceState& state,
   status.version = key.version;
   status.value_bytes = key.value_bytes();
   status.state_bytes = key.rule_state ? key.rule_state->size_bytes() : 0;
+  status.update_count = key.update_count;
+  if (key.multipliers) status.multipliers = *key.multipliers;
   status.device = std::string(state.DeviceOf(key).name());
   return {std::move(status), key.rule};
 }
@@ -52,6 +54,10 @@ std::vector<KeyStatus> WithRules(
   complete.reserve(statuses.size());
   for (auto& [status, rule] : statuses) {
     status.rule = rule->spec();
+    const RuleParameters next = rule->ParametersAt(
+        status.update_count + 1, status.multipliers, /*seed=*/0);
+    status.learning_rate = next.learning_rate;
+    status.weight_decay = next.weight_decay;
     complete.push_back(std::move(status));
   }
   return complete;

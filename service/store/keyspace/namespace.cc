@@ -77,7 +77,7 @@ absl::StatusOr<std::shared_ptr<Namespace>> Namespace::Create(
   return std::shared_ptr<Namespace>(
       new Namespace(std::make_shared<NamespaceState>(
           name, std::move(config), std::move(workers), std::move(mode),
-          std::make_shared<const UpdateRule>(std::move(rule)), environment)));
+          MakeRefCounted<BoundRule>(std::move(rule)), environment)));
 }
 
 absl::Status Namespace::Allocate(absl::Span<Tensor* const> tensors) const {
@@ -86,10 +86,13 @@ absl::Status Namespace::Allocate(absl::Span<Tensor* const> tensors) const {
 
 NamespaceStatus Namespace::Describe() const {
   const WaitStatus attempts = state_->calls->waits();
-  std::vector<RuleBinding> rules = state_->Bindings()->List();
+  const std::shared_ptr<const RuleBindings> bound = state_->Bindings();
+  std::vector<RuleBinding> rules = bound->List();
+  std::vector<MultipliersBinding> multipliers = bound->multipliers.List();
   MutexLock lock(&state_->mutex);
   NamespaceStatus status = Numbers(*state_, attempts);
   status.config = state_->config;
+  status.multipliers = std::move(multipliers);
   status.rules = std::move(rules);
   status.config.rule = status.rules.back().rule;
   status.workers = state_->workers->List(state_->Now());

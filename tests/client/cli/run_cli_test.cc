@@ -207,6 +207,13 @@ TEST_F(StoreCliTest, RulesAreSetTunedAndPrinted) {
   EXPECT_THAT(Print("rule get --output=json"),
               HasSubstr("{\"pattern\":\"*.bias\",\"rule\":\"adam\""));
 
+  EXPECT_EQ(Print("rule set --lr-mult=2 --wd-mult=0 --pattern=*.bias"), "");
+  EXPECT_THAT(Print("rule get"), HasSubstr("*.bias   2        0\n"));
+  Print("init fc.bias 1");
+  EXPECT_THAT(Print("rule get fc.bias"),
+              AllOf(HasSubstr("adam("), HasSubstr("update count:        0\n"),
+                    HasSubstr("next learning rate:  0.002\n")));
+  EXPECT_EQ(Print("rule unset *.bias --multipliers"), "");
   EXPECT_EQ(Print("rule unset *.bias"), "");
   EXPECT_THAT(Print("rule get"), ::testing::Not(HasSubstr("*.bias")));
 }
