@@ -4,6 +4,7 @@
 #define TENSORKV_KERNELS_RULE_OPS_H_
 
 #include "kernels/backend.h"
+#include "kernels/expression_rule.h"
 #include "kernels/op_types.h"
 #include "kernels/update_rule.h"
 
@@ -16,8 +17,14 @@ template <typename T, typename Visitor>
 void VisitRuleOp(const TensorUpdate& update, Visitor visit) {
   const UpdateRule& rule = *update.rule;
   VisitOpType<T>(rule.kind(), [&](auto type) {
-    visit(decltype(type)::Op::Create(rule.ParametersAt(
-        update.update_count, update.multipliers, update.seed)));
+    using Op = typename decltype(type)::Op;
+    const RuleParameters parameters =
+        rule.ParametersAt(update.update_count, update.multipliers, update.seed);
+    if constexpr (expression::kIsProgram<Op>) {
+      visit(rule.expression()->template Bind<T>(parameters));
+    } else {
+      visit(Op::Create(parameters));
+    }
   });
 }
 

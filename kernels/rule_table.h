@@ -7,6 +7,7 @@
 
 #include <stdint.h>
 
+#include "kernels/expression/bytecode.h"
 #include "kernels/ops/accumulate.h"
 #include "kernels/ops/adabelief.h"
 #include "kernels/ops/adadelta.h"
@@ -125,7 +126,9 @@
        STATES({"momentum"}, {"previous"}), "M2 dcasgd.py")                     \
   RULE(Lion, Lion, "lion", OPTIMIZER(1e-4, kFinite),                           \
        OWN({"beta1", 0.9, kUnit}, {"beta2", 0.99, kUnit}),                     \
-       STATES({"momentum"}), "Chen et al. 2023")
+       STATES({"momentum"}), "Chen et al. 2023")                               \
+  RULE(Expression, Expression, "expression", kFloatKeys, OWN(), STATES(),      \
+       "its user: hyperparameters and states are those of its text")
 
 namespace tensorkv {
 
@@ -140,7 +143,7 @@ enum class RuleKind : uint8_t {
 inline constexpr int kNumRuleKinds = TENSORKV_RULES(TENSORKV_ONE);
 #undef TENSORKV_ONE
 
-inline constexpr int kMaxRuleStates = 4;
+inline constexpr int kMaxRuleStates = expression::kMaxStates;
 
 }  // namespace tensorkv
 

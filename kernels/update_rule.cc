@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "kernels/expression_rule.h"
 #include "kernels/hyperparameter.h"
 
 namespace tensorkv {
@@ -32,6 +33,7 @@ struct RuleRow {
 
 constexpr KeyKind kAnyKeys = {.takes_integers = true};
 constexpr KeyKind kFloatKeys;
+constexpr char kLearningRate[] = "learning_rate";
 constexpr Hyperparameter kWeightDecay = {"weight_decay", 0, kFinite};
 constexpr Hyperparameter kRescaleGrad = {"rescale_grad", 1, kFinite};
 constexpr Hyperparameter kClipGradient = {"clip_gradient", -1, kFinite};
@@ -82,36 +84,62 @@ bool IsWholeNumber(double value) {
 absl::StatusOr<UpdateRule> UpdateRule::Create(const RuleSpec& spec) {
   UpdateRule rule;
   ASSIGN_OR_RETURN(rule.kind_, FindRule(spec.name));
-  const RuleRow& row = RowOf(rule.kind_);
   rule.spec_ = spec;
-  std::vector<HyperparameterPlace> places;
-  if (row.keys.is_optimizer) {
-    places = {{&row.keys.learning_rate, &rule.learning_rate_},
-              {&kWeightDecay, &rule.weight_decay_},
-              {&kRescaleGrad, &rule.rescale_grad_},
-              {&kClipGradient, &rule.clip_gradient_}};
-  }
-  for (int i = 0; i < kMaxOwnHyperparameters && !row.own[i].name.empty(); ++i) {
-    places.push_back({&row.own[i], &rule.own_[i]});
-  }
-  RETURN_IF_ERROR(
-      ReadHyperparameters(row.name, places, rule.spec_.hyperparameters));
-  if (spec.schedule != ScheduleSpec() && !row.keys.is_optimizer) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(row.name, ": expected no schedule, got ",
-                     QuotedName(spec.schedule.name)));
-  }
-  if (spec.schedule != ScheduleSpec()) {
-    ASSIGN_OR_RETURN(rule.schedule_, Schedule::Create(spec.schedule));
-    rule.spec_.schedule = rule.schedule_.spec();
-  }
+  RETURN_IF_ERROR(rule.kind_ == RuleKind::kExpression
+                      ? rule.TakeExpression()
+                      : rule.TakeHyperparameters());
+  RETURN_IF_ERROR(rule.TakeSchedule());
   const int next = static_cast<int>(rule.kind_) + 1;
   const bool has_variant =
-      next < kNumRuleKinds && kRules[next].name == row.name;
+      next < kNumRuleKinds && kRules[next].name == spec.name;
   if (has_variant && rule.own_[0] != 0) {
     rule.kind_ = static_cast<RuleKind>(next);
   }
   return rule;
+}
+
+absl::Status UpdateRule::TakeHyperparameters() {
+  const RuleRow& row = RowOf(kind_);
+  if (!spec_.expression.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(row.name, ": expected no expression, got ",
+                     QuotedName(spec_.expression)));
+  }
+  std::vector<HyperparameterPlace> places;
+  if (row.keys.is_optimizer) {
+    places = {{&row.keys.learning_rate, &learning_rate_},
+              {&kWeightDecay, &weight_decay_},
+              {&kRescaleGrad, &rescale_grad_},
+              {&kClipGradient, &clip_gradient_}};
+  }
+  for (int i = 0; i < kMaxOwnHyperparameters && !row.own[i].name.empty(); ++i) {
+    places.push_back({&row.own[i], &own_[i]});
+  }
+  return ReadHyperparameters(row.name, places, spec_.hyperparameters);
+}
+
+absl::Status UpdateRule::TakeExpression() {
+  ASSIGN_OR_RETURN(expression_, ExpressionRule::Create(spec_));
+  for (const auto& [name, value] : spec_.hyperparameters) {
+    if (name == kLearningRate) learning_rate_ = value;
+    if (name == kWeightDecay.name) weight_decay_ = value;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status UpdateRule::TakeSchedule() {
+  if (spec_.schedule == ScheduleSpec()) return absl::OkStatus();
+  const bool has_rate =
+      RowOf(kind_).keys.is_optimizer ||
+      (expression_ != nullptr && spec_.hyperparameters.contains(kLearningRate));
+  if (!has_rate) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(spec_.name, ": expected no schedule without a ",
+                     kLearningRate, ", got ", QuotedName(spec_.schedule.name)));
+  }
+  ASSIGN_OR_RETURN(schedule_, Schedule::Create(spec_.schedule));
+  spec_.schedule = schedule_.spec();
+  return absl::OkStatus();
 }
 
 absl::StatusOr<UpdateRule> UpdateRule::With(
@@ -135,6 +163,7 @@ RuleParameters UpdateRule::ParametersAt(uint64_t t,
 }
 
 absl::Span<const StateSpec> UpdateRule::states() const {
+  if (expression_ != nullptr) return expression_->states();
   const RuleRow& row = RowOf(kind_);
   size_t count = 0;
   while (!row.states[count].name.empty()) ++count;

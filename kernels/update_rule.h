@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -13,19 +14,16 @@
 #include "kernels/ops/rule_parameters.h"
 #include "kernels/rule_table.h"
 #include "kernels/schedule.h"
+#include "kernels/state_spec.h"
 #include "tensor/dtype.h"
 #include "tensor/rule_spec.h"
 
 namespace tensorkv {
 
+class ExpressionRule;
+
 // Of its own, besides those that every optimizer has.
 inline constexpr int kMaxOwnHyperparameters = 8;
-
-// One tensor that a rule keeps for a key: shaped like the value, in the
-// accumulate type of its dtype.
-struct StateSpec {
-  absl::string_view name;
-};
 
 // A checked rule. What each rule computes is written in
 // proto/tensorkv/v1/rule.proto. A value type; const access is thread-safe.
@@ -36,7 +34,7 @@ class UpdateRule {
 
   // Errors: InvalidArgument for an unknown name or hyperparameter (the message
   // lists the known ones), or a value that is NaN, infinite or out of range;
-  // those of Schedule::Create.
+  // those of Schedule::Create and ExpressionRule::Create.
   static absl::StatusOr<UpdateRule> Create(const RuleSpec& spec);
 
   // This rule with some hyperparameters changed. Errors: as Create.
@@ -50,6 +48,9 @@ class UpdateRule {
   // rule. Does not allocate.
   RuleParameters ParametersAt(uint64_t t, const Multipliers& multipliers,
                               uint64_t seed) const;
+
+  // The rule's text; null unless kind() is kExpression.
+  const ExpressionRule* expression() const { return expression_.get(); }
 
   // The tensors that it keeps per key, without the master copy.
   absl::Span<const StateSpec> states() const;
@@ -66,6 +67,10 @@ class UpdateRule {
   absl::Status CheckTakes(DType dtype) const;
 
  private:
+  absl::Status TakeHyperparameters();
+  absl::Status TakeExpression();
+  absl::Status TakeSchedule();
+
   RuleKind kind_ = RuleKind::kAssign;
   double learning_rate_ = 0;
   double weight_decay_ = 0;
@@ -73,6 +78,7 @@ class UpdateRule {
   double clip_gradient_ = -1;
   std::array<double, kMaxOwnHyperparameters> own_ = {};
   Schedule schedule_;
+  std::shared_ptr<const ExpressionRule> expression_;
   RuleSpec spec_;
 };
 

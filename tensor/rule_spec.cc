@@ -44,8 +44,13 @@ class Reader {
       ASSIGN_OR_RETURN(rule.hyperparameters[name], ReadNumber());
       return absl::OkStatus();
     }));
+    if (Accept(':')) {
+      rule.expression =
+          std::string(absl::StripAsciiWhitespace(text_.substr(position_)));
+      return rule;
+    }
     SkipSpaces();
-    if (position_ < text_.size()) return Expected("the end");
+    if (position_ < text_.size()) return Expected("':' or the end");
     return rule;
   }
 
@@ -189,7 +194,8 @@ std::string RuleSpec::ToString() const {
   if (schedule != ScheduleSpec()) {
     settings.push_back(absl::StrCat(kSchedule, "=", schedule.ToString()));
   }
-  return Call(name, settings);
+  const std::string call = Call(name, settings);
+  return expression.empty() ? call : absl::StrCat(call, ": ", expression);
 }
 
 absl::StatusOr<RuleSpec> ParseRuleSpec(absl::string_view text) {

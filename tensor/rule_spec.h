@@ -43,9 +43,12 @@ struct RuleSpec {
   bool keep_master = true;
   // Of the learning rate.
   ScheduleSpec schedule;
+  // What the rule `expression` computes.
+  std::string expression;
 
   // "adam(beta1=0.9, learning_rate=0.01)"; "assign" without parentheses;
-  // "sgd(learning_rate=1, schedule=cosine(max_updates=1000))".
+  // "sgd(learning_rate=1, schedule=cosine(max_updates=1000))";
+  // "expression(lr=0.1): stored -= lr * grad".
   std::string ToString() const;
 
   friend bool operator==(const RuleSpec&, const RuleSpec&) = default;

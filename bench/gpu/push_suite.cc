@@ -57,7 +57,7 @@ class PushedKey {
     ASSIGN_OR_RETURN(Tensor tensor, MakeValues(bytes));
     std::shared_ptr<PushedKey> key(new PushedKey(backend, std::move(tensor)));
     SetRuleRequest set_rule;
-    set_rule.rule.name = "adam";
+    set_rule.rule = RuleSpec{.name = "adam"};
     RETURN_IF_ERROR(key->store_.SetRule(set_rule));
     RETURN_IF_ERROR(key->Init());
     return key;

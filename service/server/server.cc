@@ -15,11 +15,11 @@
 #include "base/listen_address.h"
 #include "base/status_macros.h"
 #include "base/version.h"
+#include "contract/method.h"
 #include "grpc/support/time.h"
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server_builder.h"
 #include "service/metrics/server_gauges.h"
-#include "service/rpc/method.h"
 #include "service/server/grpc_limits.h"
 #include "spdlog/spdlog.h"
 
@@ -215,6 +215,8 @@ std::vector<Reading> Server::ReadingsOf() {
        MetricType::Counter, [this] { return guard_.num_cut(); }},
       {"tensorkv_streams_open", "Streams of tensors under way.",
        MetricType::Gauge, [this] { return open_streams_.num_open(); }},
+      {"tensorkv_device_failed", "1 once a device has failed.",
+       MetricType::Gauge, [this] { return engine_.health().ok() ? 0 : 1; }},
       {"tensorkv_stalled", "1 while a part of the server stands still.",
        MetricType::Gauge,
        [this] { return is_shut_down_ || watchdog_->status().ok() ? 0 : 1; }},

@@ -1,7 +1,5 @@
 #include "service/store/keyspace/earliest_alarm.h"
 
-#include <memory>
-
 #include "service/store/keyspace/namespace_state.h"
 
 namespace tensorkv {

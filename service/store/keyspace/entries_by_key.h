@@ -7,18 +7,14 @@
 #include <utility>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "contract/requests.h"
 #include "service/store/keyspace/namespace_state.h"
-#include "service/store/memory_budgets.h"
 
 namespace tensorkv {
 
-// Finds and checks the keys of a push. Good for as long as the mutex is held
-// without a break.
-class EntriesByKey {
- public:
+// Good for as long as the mutex is held without a break.
+struct EntriesByKey {
   // The key of one entry, and where its other entries are.
   struct KeyOfEntry {
     StoredKey* key = nullptr;
@@ -29,51 +25,31 @@ class EntriesByKey {
     bool is_repeat = false;
   };
 
-  // REQUIRES: the mutex is held. Errors: those of Push that depend on keys.
-  static absl::StatusOr<EntriesByKey> Create(const NamespaceState& state,
-                                             const PushRequest& request);
-
-  size_t size() const { return keys_.size(); }
-  const KeyOfEntry& operator[](size_t position) const {
-    return keys_[position];
-  }
-  // The answers to repeats, with the first entry of each key.
-  const std::vector<std::pair<uint32_t, PushResult>>& repeats() const {
-    return repeats_;
-  }
-  // Room for new values, where their keys are.
-  const BytesByDevice& room_bytes() const { return room_bytes_; }
-  // All present values, once for each entry.
-  uint64_t value_bytes() const { return value_bytes_; }
-  // What it takes to remember who has contributed.
-  uint64_t note_bytes() const { return note_bytes_; }
-
   // Calls `visit` with the positions of a key's entries, from its first on.
   template <typename Visitor>
   void ForEach(uint32_t first, Visitor visit) const {
     uint32_t position = first;
     do {
       visit(position);
-      position = keys_[position].next;
+      position = keys[position].next;
     } while (position != 0);
   }
 
- private:
-  EntriesByKey() = default;
-
-  absl::Status FindKeys(const NamespaceState& state,
-                        absl::Span<const PushEntry> entries);
-  // Sets StoredKey::position_in_call of the keys; the caller resets them.
-  absl::Status Group(const PushMode& mode, const PushRequest& request);
-  absl::Status AddFirst(const PushMode& mode, const PushRequest& request,
-                        uint32_t position);
-
-  std::vector<KeyOfEntry> keys_;
-  std::vector<std::pair<uint32_t, PushResult>> repeats_;
-  BytesByDevice room_bytes_;
-  uint64_t value_bytes_ = 0;
-  uint64_t note_bytes_ = 0;
+  std::vector<KeyOfEntry> keys;
+  // The answers to repeats, with the first entry of each key.
+  std::vector<std::pair<uint32_t, PushResult>> repeats;
+  // Room for new values, where their keys are.
+  BytesByDevice room_bytes;
+  // All present values, once for each entry.
+  uint64_t value_bytes = 0;
+  // What it takes to remember who has contributed.
+  uint64_t note_bytes = 0;
 };
+
+// Finds and checks the keys of a push. REQUIRES: the mutex is held.
+// Errors: those of Push that depend on keys.
+absl::StatusOr<EntriesByKey> GroupByKey(const NamespaceState& state,
+                                        const PushRequest& request);
 
 }  // namespace tensorkv
 

@@ -1,17 +1,13 @@
-#include "service/store/keyspace/key_status.h"
-
 #include <xxhash.h>
 
 #include <algorithm>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "base/answer.h"
 #include "base/status_macros.h"
-#include "service/store/keyspace/pull_call.h"
+#include "service/store/keyspace/namespace_state.h"
 #include "service/store/keyspace/waiting_calls.h"
 #include "service/store/names.h"
 
@@ -46,6 +42,8 @@ std::pair<KeyStatus, SharedRule> StatusOf(const NamespaceState& state,
   status.version = key.version;
   status.value_bytes = key.value_bytes();
   status.state_bytes = key.rule_state ? key.rule_state->size_bytes() : 0;
+  status.update_count = key.update_count;
+  if (key.multipliers) status.multipliers = *key.multipliers;
   status.device = std::string(state.DeviceOf(key).name());
   return {std::move(status), key.rule};
 }
@@ -56,6 +54,10 @@ std::vector<KeyStatus> WithRules(
   complete.reserve(statuses.size());
   for (auto& [status, rule] : statuses) {
     status.rule = rule->spec();
+    const RuleParameters next = rule->ParametersAt(
+        status.update_count + 1, status.multipliers, /*seed=*/0);
+    status.learning_rate = next.learning_rate;
+    status.weight_decay = next.weight_decay;
     complete.push_back(std::move(status));
   }
   return complete;
@@ -63,14 +65,14 @@ std::vector<KeyStatus> WithRules(
 
 // Reads the values as any reader does, and reports what it read: version and
 // digest belong together. Waits for no more than an update under way.
-absl::Status AddDigests(NamespaceState& state, absl::Span<KeyStatus> keys) {
+absl::Status AddDigests(Namespace& from, absl::Span<KeyStatus> keys) {
   PullRequest pull;
   for (const KeyStatus& key : keys) pull.entries.push_back({key.key, 0});
   const Answer<absl::StatusOr<PullReply>> answer;
-  Pull(state, std::move(pull), CallContext(),
-       [answer](absl::StatusOr<PullReply> reply) {
-         answer.Set(std::move(reply));
-       });
+  from.Pull(std::move(pull), CallContext(),
+            [answer](absl::StatusOr<PullReply> reply) {
+              answer.Set(std::move(reply));
+            });
   ASSIGN_OR_RETURN(const PullReply reply, answer.Wait());
   absl::flat_hash_map<absl::string_view, uint64_t> digests;  // by key
   for (size_t i = 0; i < keys.size(); ++i) {
@@ -92,8 +94,7 @@ absl::Status AddDigests(NamespaceState& state, absl::Span<KeyStatus> keys) {
 
 }  // namespace
 
-absl::StatusOr<ListReply> List(const NamespaceState& state,
-                               const ListRequest& request) {
+absl::StatusOr<ListReply> Namespace::List(const ListRequest& request) const {
   const size_t page_size = request.page_size == 0
                                ? kDefaultPageSize
                                : std::min(request.page_size, kMaxPageSize);
@@ -106,33 +107,33 @@ absl::StatusOr<ListReply> List(const NamespaceState& state,
   ListReply reply;
   std::vector<std::pair<KeyStatus, SharedRule>> statuses;
   {
-    MutexLock lock(&state.mutex);
+    MutexLock lock(&state_->mutex);
     // One more than the page tells whether there is another.
     std::vector<StoredKey*> keys =
-        state.keys.List(request.prefix, request.page_token, page_size + 1);
+        state_->keys.List(request.prefix, request.page_token, page_size + 1);
     if (keys.size() > page_size) {
       keys.pop_back();
       reply.next_page_token = std::string(keys.back()->name());
     }
     statuses.reserve(keys.size());
-    for (const StoredKey* key : keys) statuses.push_back(StatusOf(state, *key));
+    for (const StoredKey* key : keys)
+      statuses.push_back(StatusOf(*state_, *key));
   }
   reply.keys = WithRules(std::move(statuses));
   return reply;
 }
 
-absl::StatusOr<StatReply> Stat(NamespaceState& state,
-                               const StatRequest& request) {
-  RETURN_IF_ERROR(state.CheckNumEntries(request.keys.size()));
+absl::StatusOr<StatReply> Namespace::Stat(const StatRequest& request) {
+  RETURN_IF_ERROR(state_->CheckNumEntries(request.keys.size()));
   for (const std::string& name : request.keys) RETURN_IF_ERROR(CheckKey(name));
   std::vector<std::pair<KeyStatus, SharedRule>> statuses;
   statuses.reserve(request.keys.size());
   for (auto name = request.keys.begin(); name != request.keys.end();) {
-    MutexLock lock(&state.mutex);
+    MutexLock lock(&state_->mutex);
     for (size_t i = 0; i < kKeysPerTurn && name != request.keys.end(); ++i) {
-      const StoredKey* key = state.keys.Find(*name);
-      if (key == nullptr) return state.NoSuchKey(*name);
-      statuses.push_back(StatusOf(state, *key));
+      const StoredKey* key = state_->keys.Find(*name);
+      if (key == nullptr) return state_->NoSuchKey(*name);
+      statuses.push_back(StatusOf(*state_, *key));
       ++name;
     }
   }
@@ -140,9 +141,9 @@ absl::StatusOr<StatReply> Stat(NamespaceState& state,
   if (!request.with_digest) return reply;
   absl::Span<KeyStatus> rest = absl::MakeSpan(reply.keys);
   while (!rest.empty()) {
-    RETURN_IF_ERROR(CheckIsWanted(state, CallContext()));
+    RETURN_IF_ERROR(CheckIsWanted(*state_, CallContext()));
     const size_t num_keys = NumReadTogether(rest);
-    RETURN_IF_ERROR(AddDigests(state, rest.first(num_keys)));
+    RETURN_IF_ERROR(AddDigests(*this, rest.first(num_keys)));
     rest.remove_prefix(num_keys);
   }
   return reply;

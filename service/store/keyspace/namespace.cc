@@ -6,18 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "contract/reason.h"
-#include "service/store/keyspace/barrier_call.h"
-#include "service/store/keyspace/key_creation.h"
-#include "service/store/keyspace/key_removal.h"
-#include "service/store/keyspace/key_status.h"
-#include "service/store/keyspace/leases.h"
 #include "service/store/keyspace/namespace_state.h"
-#include "service/store/keyspace/pull_call.h"
-#include "service/store/keyspace/push_admission.h"
-#include "service/store/keyspace/rule_changes.h"
 #include "service/store/keyspace/staged_tensors.h"
-#include "service/store/keyspace/staging_checks.h"
-#include "service/store/keyspace/waiting_calls.h"
 #include "service/store/names.h"
 
 namespace tensorkv {
@@ -87,96 +77,22 @@ absl::StatusOr<std::shared_ptr<Namespace>> Namespace::Create(
   return std::shared_ptr<Namespace>(
       new Namespace(std::make_shared<NamespaceState>(
           name, std::move(config), std::move(workers), std::move(mode),
-          std::make_shared<const UpdateRule>(std::move(rule)), environment)));
-}
-
-void Namespace::Init(InitRequest request, CallContext context,
-                     ReplyCallback<InitReply> done) {
-  tensorkv::Init(*state_, std::move(request), std::move(context),
-                 std::move(done));
-}
-
-void Namespace::Push(PushRequest request, const CallContext& context,
-                     ReplyCallback<PushReply> done) {
-  Push(std::move(request), context, /*names=*/nullptr, std::move(done));
-}
-
-void Namespace::Push(PushRequest request, const CallContext& context,
-                     std::vector<PullEntry>* names,
-                     ReplyCallback<PushReply> done) {
-  tensorkv::Push(*state_, std::move(request), context, names, std::move(done));
-}
-
-void Namespace::Pull(PullRequest request, CallContext context,
-                     ReplyCallback<PullReply> done) {
-  tensorkv::Pull(*state_, std::move(request), std::move(context),
-                 std::move(done));
-}
-
-absl::StatusOr<DeleteReply> Namespace::Delete(const DeleteRequest& request) {
-  return tensorkv::Delete(*state_, request);
-}
-
-absl::StatusOr<ListReply> Namespace::List(const ListRequest& request) const {
-  return tensorkv::List(*state_, request);
-}
-
-absl::StatusOr<StatReply> Namespace::Stat(const StatRequest& request) {
-  return tensorkv::Stat(*state_, request);
-}
-
-absl::StatusOr<JoinReply> Namespace::Join(const JoinRequest& request) {
-  return tensorkv::Join(*state_, request);
-}
-
-absl::StatusOr<KeepAliveReply> Namespace::KeepAlive(
-    const KeepAliveRequest& request) {
-  return tensorkv::KeepAlive(*state_, request);
-}
-
-absl::Status Namespace::Leave(const LeaveRequest& request) {
-  return tensorkv::Leave(*state_, request);
-}
-
-void Namespace::Barrier(BarrierRequest request, CallContext context,
-                        ReplyCallback<BarrierReply> done) {
-  tensorkv::Barrier(*state_, std::move(request), std::move(context),
-                    std::move(done));
-}
-
-absl::Status Namespace::CheckInit(const InitRequest& request,
-                                  const Caller& caller) const {
-  return tensorkv::CheckInit(*state_, request, caller);
-}
-
-absl::Status Namespace::CheckPush(const PushRequest& request,
-                                  const Caller& caller) {
-  return tensorkv::CheckPush(*state_, request, caller);
+          MakeRefCounted<BoundRule>(std::move(rule)), environment)));
 }
 
 absl::Status Namespace::Allocate(absl::Span<Tensor* const> tensors) const {
   return AllocateStaged(state_->memory.host().contributions, tensors);
 }
 
-absl::Status Namespace::SetRule(const SetRuleRequest& request) {
-  return tensorkv::SetRule(*state_, request);
-}
-
-absl::Status Namespace::UnsetRule(const UnsetRuleRequest& request) {
-  return tensorkv::UnsetRule(*state_, request);
-}
-
-absl::StatusOr<RuleSpec> Namespace::SetHyperparameters(
-    const SetHyperparametersRequest& request) {
-  return tensorkv::SetHyperparameters(*state_, request);
-}
-
 NamespaceStatus Namespace::Describe() const {
   const WaitStatus attempts = state_->calls->waits();
-  std::vector<RuleBinding> rules = state_->Bindings()->List();
+  const std::shared_ptr<const RuleBindings> bound = state_->Bindings();
+  std::vector<RuleBinding> rules = bound->List();
+  std::vector<MultipliersBinding> multipliers = bound->multipliers.List();
   MutexLock lock(&state_->mutex);
   NamespaceStatus status = Numbers(*state_, attempts);
   status.config = state_->config;
+  status.multipliers = std::move(multipliers);
   status.rules = std::move(rules);
   status.config.rule = status.rules.back().rule;
   status.workers = state_->workers->List(state_->Now());
@@ -189,10 +105,6 @@ NamespaceStatus Namespace::Summarize() const {
   NamespaceStatus status = Numbers(*state_, attempts);
   status.config.budget_bytes = state_->config.budget_bytes;
   return status;
-}
-
-void Namespace::EndWaits(const absl::Status& status) {
-  tensorkv::EndWaits(*state_, status);
 }
 
 CallWindow& Namespace::calls() { return *state_->calls; }

@@ -3,6 +3,7 @@
 #ifndef TENSORKV_SERVICE_STORE_KEYSPACE_NAMESPACE_H_
 #define TENSORKV_SERVICE_STORE_KEYSPACE_NAMESPACE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -11,15 +12,36 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "base/alarms.h"
+#include "base/task_pool.h"
 #include "service/store/call_window.h"
-#include "service/store/keyspace/namespace_environment.h"
+#include "service/store/device_set.h"
+#include "service/store/memory_budgets.h"
+#include "service/store/store_observer.h"
 #include "service/store/tensor_store.h"
 
 namespace tensorkv {
 
 struct NamespaceState;
+
+// What namespaces share, and what outlives them all.
+struct NamespaceEnvironment {
+  const DeviceSet* devices = nullptr;
+  Alarms* alarms = nullptr;
+  // Runs what takes long, by namespace.
+  std::shared_ptr<TaskPool> pool;
+  const ServerBudgets* budgets = nullptr;
+  // Gives every worker of the server an epoch of its own; never 0.
+  std::atomic<uint64_t>* next_epoch = nullptr;
+  // Hears what happens; may be null.
+  StoreObserver* observer = nullptr;
+  absl::Duration max_wait;
+  absl::Duration min_lease;
+  absl::Duration max_lease;
+  uint32_t max_entries = 0;
+};
 
 // Thread-safe. Verbs as in TensorStore, for requests whose name_space is this
 // one, but for call_id: once_calls.h makes a call once, with calls().

@@ -33,6 +33,14 @@ uint64_t RandomUid() {
   return std::max<uint64_t>(high << 32 | random(), 1);
 }
 
+// Whether the call has been made, or is being made, as far as one knows before
+// its turn. Errors: those of CallWindow::Knows.
+absl::StatusOr<bool> IsRepeat(const CallWindow& calls, const Caller& caller,
+                              const std::optional<CallId>& call_id) {
+  if (!call_id) return false;
+  return calls.Knows(caller, *call_id);
+}
+
 }  // namespace
 
 NamespaceState::NamespaceState(std::string its_name, NamespaceConfig its_config,
@@ -77,6 +85,35 @@ absl::Status NamespaceState::CheckNumEntries(size_t num_entries) const {
                         environment.max_entries, ", got ", num_entries)),
                     Reason::kLimitReached,
                     {{"limit", environment.max_entries}});
+}
+
+absl::Status NamespaceState::CheckAndRenew(
+    const std::optional<Worker>& worker) {
+  if (!worker) return absl::OkStatus();
+  RETURN_IF_ERROR(mode->CheckWorker(worker, Now()));
+  workers->Renew(*worker, Now());
+  return absl::OkStatus();
+}
+
+absl::Status NamespaceState::CheckRoomUnlessRepeat(
+    const Caller& caller, const std::optional<CallId>& call_id,
+    uint64_t staging_bytes,
+    absl::FunctionRef<absl::StatusOr<BytesNeeded>()> check) const {
+  ASSIGN_OR_RETURN(bool is_repeat, IsRepeat(*calls, caller, call_id));
+  BytesNeeded needed;
+  if (!is_repeat) {
+    absl::StatusOr<BytesNeeded> bytes = check();
+    // What speaks against it may be that it has been made meanwhile.
+    if (!bytes.ok()) {
+      ASSIGN_OR_RETURN(is_repeat, IsRepeat(*calls, caller, call_id));
+    }
+    if (!is_repeat) {
+      RETURN_IF_ERROR(bytes.status());
+      needed = *std::move(bytes);
+    }
+  }
+  needed.host = SumOfBytes(needed.host, staging_bytes);
+  return memory.CheckRoom(needed);
 }
 
 }  // namespace tensorkv

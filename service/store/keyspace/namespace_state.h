@@ -11,6 +11,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
@@ -21,7 +22,7 @@
 #include "service/store/keyspace/earliest_alarm.h"
 #include "service/store/keyspace/grace_times.h"
 #include "service/store/keyspace/key_table.h"
-#include "service/store/keyspace/namespace_environment.h"
+#include "service/store/keyspace/namespace.h"
 #include "service/store/keyspace/push_mode.h"
 #include "service/store/keyspace/rule_bindings.h"
 #include "service/store/keyspace/stored_key.h"
@@ -99,6 +100,15 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
 
   absl::Status NoSuchKey(absl::string_view key) const;
   absl::Status CheckNumEntries(size_t num_entries) const;
+  // For Staging: whether there is room for memory that it gives and, unless the
+  // call was made before, for the bytes that `check` finds it to need.
+  absl::Status CheckRoomUnlessRepeat(
+      const Caller& caller, const std::optional<CallId>& call_id,
+      uint64_t staging_bytes,
+      absl::FunctionRef<absl::StatusOr<BytesNeeded>()> check) const;
+  // Whether `worker`, if there is one, may call; if so, renews its lease.
+  // REQUIRES: the mutex is held.
+  absl::Status CheckAndRenew(const std::optional<Worker>& worker);
 
   const std::string name;
   // Random, never 0: tells this namespace from others of its name.

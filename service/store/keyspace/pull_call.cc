@@ -11,7 +11,6 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "contract/reason.h"
-#include "service/store/keyspace/leases.h"
 #include "service/store/keyspace/waiting_calls.h"
 #include "service/store/names.h"
 
@@ -378,13 +377,14 @@ absl::Status CheckFields(const NamespaceState& state,
 
 }  // namespace
 
-void Pull(NamespaceState& state, PullRequest request, CallContext context,
-          ReplyCallback<PullReply> done) {
+void Namespace::Pull(PullRequest request, CallContext context,
+                     ReplyCallback<PullReply> done) {
+  NamespaceState& state = *state_;
   absl::Status status = CheckFields(state, request);
   Step reached = 0;
   if (status.ok() && request.worker) {
     MutexLock lock(&state.mutex);
-    status = CheckAndRenew(state, request.worker);
+    status = state.CheckAndRenew(request.worker);
     reached = state.workers->step_of(request.worker->rank);
   }
   if (!status.ok()) return std::move(done)(std::move(status));

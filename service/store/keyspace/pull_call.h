@@ -1,4 +1,4 @@
-// Pull: one moment of all its keys, waited for where it must be.
+// The ends of pulls that wait for keys and rounds which have gone.
 
 #ifndef TENSORKV_SERVICE_STORE_KEYSPACE_PULL_CALL_H_
 #define TENSORKV_SERVICE_STORE_KEYSPACE_PULL_CALL_H_
@@ -6,16 +6,10 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "service/store/keyspace/namespace_state.h"
 #include "service/store/keyspace/round_endings.h"
 #include "service/store/keyspace/transaction.h"
-#include "service/store/tensor_store.h"
 
 namespace tensorkv {
-
-// As in TensorStore.
-void Pull(NamespaceState& state, PullRequest request, CallContext context,
-          ReplyCallback<PullReply> done);
 
 // Ends the waiting pulls that cannot be answered without that key, which goes.
 void EndPullsOf(Transaction& transaction, const StoredKey& key);

@@ -1,16 +1,11 @@
 #include "service/store/keyspace/push_admission.h"
 
 #include <algorithm>
-#include <memory>
-#include <mutex>
-#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "contract/reason.h"
-#include "service/store/keyspace/folds.h"
-#include "service/store/keyspace/leases.h"
 #include "service/store/keyspace/round_endings.h"
 #include "service/store/keyspace/staged_tensors.h"
 #include "service/store/keyspace/update_runner.h"
@@ -32,6 +27,28 @@ uint64_t SizeOfTensors(const PushRequest& request) {
   return bytes;
 }
 
+absl::Status CheckLength(const PushEntry& entry) {
+  const int64_t expected = entry.encoding->payload_bytes();
+  if (entry.tensor.size_bytes() == expected) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("payload: expected ", expected,
+                                                 " bytes, got ",
+                                                 entry.tensor.size_bytes()));
+}
+
+// What an encoded contribution's payload alone can show to be wrong. A check
+// ahead of the payload has none to look at.
+absl::Status CheckPayload(const PushEntry& entry) {
+  if (!entry.encoding || entry.skip) return absl::OkStatus();
+  absl::Status status = CheckLength(entry);
+  if (status.ok() && entry.tensor.has_data()) {
+    status = entry.encoding->CheckPayload(entry.tensor.data());
+  }
+  if (status.ok()) return status;
+  return WithReason(absl::InvalidArgumentError(absl::StrCat(
+                        "key ", Quoted(entry.key), ": ", status.message())),
+                    Reason::kEncodingMalformed, {{"key", entry.key}});
+}
+
 uint64_t UncountedBytes(const NamespaceMemory& memory, const Tensor& tensor) {
   const bool is_counted =
       !tensor.has_data() || IsCountedBy(*memory.host().contributions, tensor);
@@ -44,10 +61,10 @@ BytesByDevice BytesOfCopies(const NamespaceState& state,
                             const EntriesByKey& entries) {
   BytesByDevice bytes = state.memory.NoBytes();
   if (!state.home->copies()) return bytes;
-  for (size_t i = 0; i < entries.size(); ++i) {
+  for (size_t i = 0; i < entries.keys.size(); ++i) {
     const PushEntry& entry = request.entries[i];
     if (entry.skip) continue;
-    bytes[entries[i].key->device] += entry.tensor.size_bytes();
+    bytes[entries.keys[i].key->device] += entry.tensor.size_bytes();
   }
   return bytes;
 }
@@ -105,12 +122,24 @@ void Push(NamespaceState& state, PushRequest request,
   if (!state.Submit(std::move(push))) std::move(push)();
 }
 
+void Namespace::Push(PushRequest request, const CallContext& context,
+                     ReplyCallback<PushReply> done) {
+  Push(std::move(request), context, /*names=*/nullptr, std::move(done));
+}
+
+void Namespace::Push(PushRequest request, const CallContext& context,
+                     std::vector<PullEntry>* names,
+                     ReplyCallback<PushReply> done) {
+  tensorkv::Push(*state_, std::move(request), context, names, std::move(done));
+}
+
 absl::Status CheckFields(const NamespaceState& state,
                          const PushRequest& request) {
   RETURN_IF_ERROR(state.CheckNumEntries(request.entries.size()));
   RETURN_IF_ERROR(state.mode->CheckPush(request));
   for (const PushEntry& entry : request.entries) {
     RETURN_IF_ERROR(CheckKey(entry.key));
+    RETURN_IF_ERROR(CheckPayload(entry));
   }
   return absl::OkStatus();
 }
@@ -130,15 +159,14 @@ absl::StatusOr<BytesNeeded> BytesToPush(NamespaceState& state,
                            request.entries.size() * kContributionOverheadBytes +
                            UncountedBytes(state.memory, request)};
   MutexLock lock(&state.mutex);
-  absl::Status status = CheckAndRenew(state, request.worker);
+  absl::Status status = state.CheckAndRenew(request.worker);
   if (status.ok()) {
-    const absl::StatusOr<EntriesByKey> entries =
-        EntriesByKey::Create(state, request);
+    const absl::StatusOr<EntriesByKey> entries = GroupByKey(state, request);
     if (entries.ok()) {
-      bytes.host += entries->note_bytes();
+      bytes.host += entries->note_bytes;
       bytes.devices = BytesOfCopies(state, request, *entries);
       for (size_t i = 0; i < bytes.devices.size(); ++i) {
-        bytes.devices[i] += entries->room_bytes()[i];
+        bytes.devices[i] += entries->room_bytes[i];
       }
       return bytes;
     }
@@ -194,11 +222,11 @@ absl::Status PushAdmission::CopyToDevices() {
         state_.memory.Reserve(&MemoryAccounts::contributions,
                               BytesOfCopies(state_, request_, *entries)));
     RETURN_IF_ERROR(state_.memory.CheckRoom(
-        {.host = SumOfBytes(BytesForReply(*entries), entries->note_bytes()),
-         .devices = entries->room_bytes()}));
+        {.host = SumOfBytes(BytesForReply(*entries), entries->note_bytes),
+         .devices = entries->room_bytes}));
     devices_.clear();
-    for (size_t i = 0; i < entries->size(); ++i) {
-      devices_.push_back((*entries)[i].key->device);
+    for (size_t i = 0; i < entries->keys.size(); ++i) {
+      devices_.push_back(entries->keys[i].key->device);
     }
   }
   return MakeCopies();
@@ -210,7 +238,7 @@ absl::Status PushAdmission::CopyToDevices() {
 uint64_t PushAdmission::BytesForReply(const EntriesByKey& entries) const {
   if (names_ == nullptr) return 0;
   const uint64_t bytes =
-      SumOfBytes(entries.value_bytes(), entries.size() * kBufferAlignment);
+      SumOfBytes(entries.value_bytes, entries.keys.size() * kBufferAlignment);
   uint64_t freed_bytes = 0;
   for (const PushEntry& entry : request_.entries) {
     if (!entry.skip) freed_bytes += entry.tensor.size_bytes();
@@ -247,7 +275,7 @@ absl::StatusOr<bool> PushAdmission::TryAdmit() {
 
 bool PushAdmission::AreAtTheirKeys(const EntriesByKey& entries) const {
   for (size_t i = 0; i < devices_.size(); ++i) {
-    if (entries[i].key->device != devices_[i]) return false;
+    if (entries.keys[i].key->device != devices_[i]) return false;
   }
   return true;
 }
@@ -261,11 +289,10 @@ void PushAdmission::TakeCopies() {
 }
 
 absl::StatusOr<EntriesByKey> PushAdmission::Check() const {
-  RETURN_IF_ERROR(CheckAndRenew(state_, request_.worker));
-  ASSIGN_OR_RETURN(EntriesByKey entries,
-                   EntriesByKey::Create(state_, request_));
+  RETURN_IF_ERROR(state_.CheckAndRenew(request_.worker));
+  ASSIGN_OR_RETURN(EntriesByKey entries, GroupByKey(state_, request_));
   const uint64_t max_bytes = context_.max_reply_bytes;
-  const uint64_t bytes = entries.value_bytes();
+  const uint64_t bytes = entries.value_bytes;
   if (names_ == nullptr || bytes <= max_bytes) return entries;
   return WithReason(
       absl::ResourceExhaustedError(absl::StrCat(
@@ -278,19 +305,20 @@ absl::StatusOr<bool> PushAdmission::Admit() {
   ASSIGN_OR_RETURN(const EntriesByKey entries, Check());
   if (!AreAtTheirKeys(entries)) return false;
   ASSIGN_OR_RETURN(room_, state_.memory.Reserve(&MemoryAccounts::values,
-                                                entries.room_bytes()));
+                                                entries.room_bytes));
   ASSIGN_OR_RETURN(notes_, Reservation::Create(state_.memory.metadata(),
-                                               entries.note_bytes()));
+                                               entries.note_bytes));
   TakeCopies();
 
   std::vector<PushResult>& results = call_->reply.results;
   UpdatePass& updates = transaction_.work().updates;
   results.resize(request_.entries.size());
   updates.Reserve(request_.entries.size());
-  for (uint32_t i = 0; i < entries.size(); ++i) {
-    if (entries[i].is_first && !entries[i].is_repeat) AdmitKey(entries, i);
+  for (uint32_t i = 0; i < entries.keys.size(); ++i) {
+    const EntriesByKey::KeyOfEntry& entry = entries.keys[i];
+    if (entry.is_first && !entry.is_repeat) AdmitKey(entries, i);
   }
-  for (const auto& [first, result] : entries.repeats()) {
+  for (const auto& [first, result] : entries.repeats) {
     entries.ForEach(first, [&](uint32_t i) { results[i] = result; });
   }
   updates.Hold(std::move(tensor_bytes_), std::move(overhead_),
@@ -306,7 +334,7 @@ absl::StatusOr<bool> PushAdmission::Admit() {
 }
 
 void PushAdmission::AdmitKey(const EntriesByKey& entries, uint32_t first) {
-  StoredKey& key = *entries[first].key;
+  StoredKey& key = *entries.keys[first].key;
   const PushMode& mode = *state_.mode;
   mode.Note(key, request_, notes_.Split(mode.BytesToNote(key, request_)));
   if (!mode.applies_at_once()) return AddToRound(entries, first);
@@ -315,7 +343,7 @@ void PushAdmission::AdmitKey(const EntriesByKey& entries, uint32_t first) {
 }
 
 void PushAdmission::UpdateIdleKey(const EntriesByKey& entries, uint32_t first) {
-  StoredKey& key = *entries[first].key;
+  StoredKey& key = *entries.keys[first].key;
   bool is_skipped = true;
   entries.ForEach(first, [&](uint32_t i) {
     is_skipped &= request_.entries[i].skip;
@@ -328,7 +356,7 @@ void PushAdmission::UpdateIdleKey(const EntriesByKey& entries, uint32_t first) {
     updates.AddResult(i);
     PushEntry& entry = request_.entries[i];
     // Moved, so that a buffer that nobody else has can become the value.
-    if (!entry.skip) updates.AddSlot(Slot(std::move(entry.tensor)));
+    if (!entry.skip) updates.AddSlot(Slot(std::move(entry)));
   });
   updates.End();
   ++call_->num_pending;
@@ -339,12 +367,12 @@ void PushAdmission::UpdateBusyKey(const EntriesByKey& entries, uint32_t first) {
     update.call = call_;
     entries.ForEach(first, [&](uint32_t i) { update.results.push_back(i); });
     ++call_->num_pending;
-    Enqueue(transaction_, *entries[first].key, std::move(update));
+    Enqueue(transaction_, *entries.keys[first].key, std::move(update));
   }
 }
 
 void PushAdmission::AddToRound(const EntriesByKey& entries, uint32_t first) {
-  StoredKey& key = *entries[first].key;
+  StoredKey& key = *entries.keys[first].key;
   const bool opens_round = key.rounds->OpensRound(request_.step);
   const size_t open_before = key.rounds->num_open();
   PendingUpdates updates = AddContribution(entries, first);
@@ -357,7 +385,7 @@ void PushAdmission::AddToRound(const EntriesByKey& entries, uint32_t first) {
 
 PendingUpdates PushAdmission::AddContribution(const EntriesByKey& entries,
                                               uint32_t first) {
-  StoredKey& key = *entries[first].key;
+  StoredKey& key = *entries.keys[first].key;
   Contribution contribution;
   uint64_t tensor_bytes = 0;
   uint64_t overhead_bytes = 0;
@@ -367,7 +395,7 @@ PendingUpdates PushAdmission::AddContribution(const EntriesByKey& entries,
     PushEntry& entry = request_.entries[i];
     if (entry.skip) return;
     tensor_bytes += UncountedBytes(state_.memory, entry.tensor);
-    contribution.slots.emplace_back(std::move(entry.tensor));
+    contribution.slots.emplace_back(std::move(entry));
   });
   contribution.held = tensor_bytes_.Split(key.device, tensor_bytes);
   contribution.overhead = overhead_.Split(overhead_bytes);
@@ -388,6 +416,20 @@ void PushAdmission::NoteStep() {
   const Step slowest = workers.slowest_step();
   workers.Reach(*request_.worker, request_.step);
   if (workers.slowest_step() > slowest) Wake(transaction_, kProgressTopic);
+}
+
+absl::Status Namespace::CheckPush(const PushRequest& request,
+                                  const Caller& caller) {
+  RETURN_IF_ERROR(CheckFields(*state_, request));
+  StagingLayout staging;
+  for (const PushEntry& entry : request.entries) {
+    if (!entry.skip && !entry.tensor.has_data()) {
+      staging.Add(entry.tensor.size_bytes());
+    }
+  }
+  return state_->CheckRoomUnlessRepeat(
+      caller, request.call_id, staging.total_bytes(),
+      [&] { return BytesToPush(*state_, request); });
 }
 
 }  // namespace tensorkv

@@ -29,6 +29,12 @@ void FailRounds(Transaction& transaction, StoredKey& key, Step step,
 void RemoveRounds(Transaction& transaction, StoredKey& key,
                   RoundsOfKeys& ended);
 
+// Has the first contributions of a round of `key` summed, if there are enough.
+void BeginFold(Transaction& transaction, StoredKey& key);
+
+// Sums the contributions, without the mutex, and puts the sum in their place.
+void RunFold(NamespaceState& state, FoldOfKey job);
+
 }  // namespace tensorkv
 
 #endif  // TENSORKV_SERVICE_STORE_KEYSPACE_ROUND_ENDINGS_H_

@@ -1,10 +1,9 @@
 #include "service/store/keyspace/rule_changes.h"
 
 #include <algorithm>
-#include <memory>
+#include <cmath>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
@@ -31,11 +30,25 @@ bool CanKeepStates(const StoredKey& key, const UpdateRule& rule) {
              static_cast<size_t>(rule.num_states());
 }
 
-absl::Status NoRuleOf(absl::string_view pattern) {
+absl::Status NothingBoundTo(absl::string_view pattern, absl::string_view what) {
   return WithReason(
-      absl::NotFoundError(absl::StrCat("key pattern ", Quoted(pattern),
-                                       ": no rule is bound to it")),
+      absl::NotFoundError(absl::StrCat("key pattern ", Quoted(pattern), ": ",
+                                       what, " bound to it")),
       Reason::kRuleNotFound, {{"key_pattern", pattern}});
+}
+
+absl::Status NoRuleOf(absl::string_view pattern) {
+  return NothingBoundTo(pattern, "no rule is");
+}
+
+absl::Status CheckMultipliers(const Multipliers& multipliers) {
+  for (const double number :
+       {multipliers.learning_rate, multipliers.weight_decay}) {
+    if (std::isfinite(number) && number >= 0) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "multipliers: expected finite numbers >= 0, got ", number));
+  }
+  return absl::OkStatus();
 }
 
 // What a change of a rule has made for a key.
@@ -225,41 +238,118 @@ absl::Status RuleChange::AddStates(absl::Span<const KeyPtr> keys) {
   return absl::OkStatus();
 }
 
+// One turn of keys, those with names after `last`.
+std::vector<KeyPtr> KeysAfter(NamespaceState& state, const std::string& last) {
+  std::vector<KeyPtr> keys;
+  MutexLock lock(&state.mutex);
+  for (StoredKey* key : state.keys.List("", last, kKeysPerTurn)) {
+    keys.emplace_back(key);
+  }
+  return keys;
+}
+
+// The bindings with other multipliers of `pattern`; null unbinds them.
+absl::StatusOr<std::shared_ptr<const RuleBindings>> WithMultipliers(
+    const NamespaceState& state, absl::string_view pattern,
+    SharedMultipliers multipliers) {
+  auto changed = std::make_shared<RuleBindings>(*state.Bindings());
+  if (!multipliers && !pattern.empty()) {
+    changed->multipliers.Remove(pattern);
+    return changed;
+  }
+  const bool is_new = !pattern.empty() && !changed->multipliers.Get(pattern);
+  RETURN_IF_ERROR(changed->multipliers.Set(pattern, std::move(multipliers)));
+  if (is_new) {
+    ASSIGN_OR_RETURN(
+        Reservation overhead,
+        Reservation::Create(state.memory.metadata(),
+                            kPatternOverheadBytes + pattern.size()));
+    changed->multipliers.Charge(pattern, std::move(overhead));
+  }
+  return changed;
+}
+
+// New keys have the multipliers as soon as the bindings have changed; the
+// others follow in short turns, so that an update that runs meanwhile may find
+// the old ones. REQUIRES: rules_mutex is held.
+absl::Status BindMultipliers(NamespaceState& state, absl::string_view pattern,
+                             SharedMultipliers multipliers) {
+  ASSIGN_OR_RETURN(const std::shared_ptr<const RuleBindings> changed,
+                   WithMultipliers(state, pattern, std::move(multipliers)));
+  {
+    Transaction transaction(state);
+    RETURN_IF_ERROR(state.end_of_waits);
+    state.bindings = changed;
+    transaction.Commit();
+  }
+  std::vector<KeyPtr> keys;
+  for (std::string last;; last = std::string(keys.back()->name())) {
+    keys = KeysAfter(state, last);
+    if (keys.empty()) return absl::OkStatus();
+    std::vector<absl::string_view> names;
+    for (const KeyPtr& key : keys) names.push_back(key->name());
+    ASSIGN_OR_RETURN(
+        const std::vector<const SharedMultipliers*> found,
+        changed->multipliers.Find(names, [] { return absl::OkStatus(); }));
+    MutexLock lock(&state.mutex);
+    for (size_t i = 0; i < keys.size(); ++i) keys[i]->multipliers = *found[i];
+  }
+}
+
 }  // namespace
 
-absl::Status SetRule(NamespaceState& state, const SetRuleRequest& request) {
+absl::Status Namespace::SetRule(const SetRuleRequest& request) {
   RETURN_IF_ERROR(CheckKeyPattern(request.key_pattern));
-  ASSIGN_OR_RETURN(UpdateRule rule, UpdateRule::Create(request.rule));
-  MutexLock lock(&state.rules_mutex);
-  return RuleChange(state, request.key_pattern,
-                    std::make_shared<const UpdateRule>(std::move(rule)))
+  if (request.rule.has_value() == request.multipliers.has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected a rule or multipliers, got ",
+                     request.rule ? "both" : "none"));
+  }
+  if (request.multipliers) {
+    RETURN_IF_ERROR(CheckMultipliers(*request.multipliers));
+    MutexLock lock(&state_->rules_mutex);
+    return BindMultipliers(
+        *state_, request.key_pattern,
+        MakeRefCounted<BoundMultipliers>(*request.multipliers));
+  }
+  ASSIGN_OR_RETURN(UpdateRule rule, UpdateRule::Create(*request.rule));
+  MutexLock lock(&state_->rules_mutex);
+  return RuleChange(*state_, request.key_pattern,
+                    MakeRefCounted<BoundRule>(std::move(rule)))
       .Run();
 }
 
-absl::Status UnsetRule(NamespaceState& state, const UnsetRuleRequest& request) {
+absl::Status Namespace::UnsetRule(const UnsetRuleRequest& request) {
   RETURN_IF_ERROR(CheckKeyPattern(request.key_pattern));
+  if (request.multipliers) {
+    MutexLock lock(&state_->rules_mutex);
+    if (!state_->Bindings()->multipliers.Get(request.key_pattern)) {
+      return NothingBoundTo(request.key_pattern, "no multipliers are");
+    }
+    return BindMultipliers(*state_, request.key_pattern, nullptr);
+  }
   if (request.key_pattern.empty()) {
     return absl::InvalidArgumentError(
         "key_pattern: expected one, got none: the default rule can be changed, "
         "not removed");
   }
-  MutexLock lock(&state.rules_mutex);
-  if (state.Bindings()->Get(request.key_pattern) == nullptr) {
+  MutexLock lock(&state_->rules_mutex);
+  if (state_->Bindings()->Get(request.key_pattern) == nullptr) {
     return NoRuleOf(request.key_pattern);
   }
-  return RuleChange(state, request.key_pattern, nullptr).Run();
+  return RuleChange(*state_, request.key_pattern, nullptr).Run();
 }
 
-absl::StatusOr<RuleSpec> SetHyperparameters(
-    NamespaceState& state, const SetHyperparametersRequest& request) {
+absl::StatusOr<RuleSpec> Namespace::SetHyperparameters(
+    const SetHyperparametersRequest& request) {
   RETURN_IF_ERROR(CheckKeyPattern(request.key_pattern));
-  MutexLock lock(&state.rules_mutex);
-  const SharedRule present = state.Bindings()->Get(request.key_pattern);
+  MutexLock lock(&state_->rules_mutex);
+  const SharedRule present = state_->Bindings()->Get(request.key_pattern);
   if (present == nullptr) return NoRuleOf(request.key_pattern);
   ASSIGN_OR_RETURN(UpdateRule rule, present->With(request.hyperparameters));
-  RETURN_IF_ERROR(RuleChange(state, request.key_pattern,
-                             std::make_shared<const UpdateRule>(rule))
-                      .Run());
+  RETURN_IF_ERROR(
+      RuleChange(*state_, request.key_pattern, MakeRefCounted<BoundRule>(rule))
+          .Run());
   return rule.spec();
 }
 

@@ -1,4 +1,4 @@
-// SetRule, UnsetRule, SetHyperparameters, and the states that rules keep.
+// What rules ask of keys, and the states that they keep.
 
 #ifndef TENSORKV_SERVICE_STORE_KEYSPACE_RULE_CHANGES_H_
 #define TENSORKV_SERVICE_STORE_KEYSPACE_RULE_CHANGES_H_
@@ -8,16 +8,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "contract/requests.h"
 #include "service/store/keyspace/namespace_state.h"
 
 namespace tensorkv {
-
-// As in NamespaceAdmin.
-absl::Status SetRule(NamespaceState& state, const SetRuleRequest& request);
-absl::Status UnsetRule(NamespaceState& state, const UnsetRuleRequest& request);
-absl::StatusOr<RuleSpec> SetHyperparameters(
-    NamespaceState& state, const SetHyperparametersRequest& request);
 
 // Whether a key of that dtype can have the rule. Errors: InvalidArgument.
 absl::Status CheckRule(absl::string_view key, DType dtype,

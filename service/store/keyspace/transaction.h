@@ -17,12 +17,37 @@
 #include "base/ref_counted.h"
 #include "service/store/keyspace/rounds.h"
 #include "service/store/keyspace/stored_key.h"
-#include "service/store/keyspace/update_work.h"
+#include "service/store/keyspace/update_pass.h"
 #include "service/store/keyspace/waits.h"
 
 namespace tensorkv {
 
 struct NamespaceState;
+
+// Contributions of a key's round that are to be summed.
+struct FoldOfKey {
+  RefPtr<StoredKey> key;
+  Fold fold;
+
+  uint64_t size_bytes() const {
+    return fold.slots.size() * key->num_elements() *
+           SizeOf(AccumulateType(key->dtype()));
+  }
+};
+
+// What follows from a change and must be computed without the mutex.
+struct UpdateWork {
+  UpdatePass updates;
+  std::vector<FoldOfKey> folds;
+
+  bool empty() const { return updates.empty() && folds.empty(); }
+  // The bytes that are read and written.
+  uint64_t size_bytes() const {
+    uint64_t bytes = updates.size_bytes();
+    for (const FoldOfKey& fold : folds) bytes += fold.size_bytes();
+    return bytes;
+  }
+};
 
 // A change of a namespace, from the moment that its mutex is locked to that
 // when all that follows has been done. Used by one thread at a time.

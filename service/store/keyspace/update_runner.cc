@@ -1,12 +1,8 @@
 #include "service/store/keyspace/update_runner.h"
 
-#include <memory>
-#include <mutex>
-#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "service/store/keyspace/folds.h"
 #include "service/store/keyspace/round_endings.h"
 #include "service/store/keyspace/waiting_calls.h"
 

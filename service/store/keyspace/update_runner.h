@@ -9,7 +9,6 @@
 #include "service/store/keyspace/stored_key.h"
 #include "service/store/keyspace/transaction.h"
 #include "service/store/keyspace/update_pass.h"
-#include "service/store/keyspace/update_work.h"
 
 namespace tensorkv {
 

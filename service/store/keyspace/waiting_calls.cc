@@ -1,7 +1,6 @@
 #include "service/store/keyspace/waiting_calls.h"
 
 #include <algorithm>
-#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -128,14 +127,14 @@ absl::Status CheckIsWanted(const NamespaceState& state,
   return state.end_of_waits;
 }
 
-void EndWaits(NamespaceState& state, const absl::Status& status) {
+void Namespace::EndWaits(const absl::Status& status) {
   {
-    Transaction transaction(state);
-    state.end_of_waits = status;
+    Transaction transaction(*state_);
+    state_->end_of_waits = status;
     FailCalls(
         transaction, [](const WaitingCall&) { return true; }, status);
   }
-  state.calls->EndWaits(status);
+  state_->calls->EndWaits(status);
 }
 
 }  // namespace tensorkv

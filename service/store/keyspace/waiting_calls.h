@@ -38,10 +38,6 @@ void FailCall(Transaction& transaction, const WaitingCallPtr& call,
 absl::Status CheckIsWanted(const NamespaceState& state,
                            const CallContext& context);
 
-// Ends all waiting calls with `status`; calls that would wait later end with it
-// too.
-void EndWaits(NamespaceState& state, const absl::Status& status);
-
 }  // namespace tensorkv
 
 #endif  // TENSORKV_SERVICE_STORE_KEYSPACE_WAITING_CALLS_H_

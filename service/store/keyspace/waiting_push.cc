@@ -1,7 +1,5 @@
 #include "service/store/keyspace/waiting_push.h"
 
-#include <memory>
-#include <string>
 #include <utility>
 
 #include "service/store/keyspace/push_admission.h"

@@ -282,11 +282,14 @@ OracleTolerance OracleRule::ToleranceOf(const OracleElement& before, uint64_t t,
     add(Update(input, t));
     *value = kept;
   }
-  for (const auto& [name, value] : spec.hyperparameters) {
-    OracleRule other = *this;
-    other.spec.hyperparameters[name] =
-        value * static_cast<double>(1 + precision);
-    add(other.Update(before, t));
+  Hyperparameters h = spec.hyperparameters;
+  for (auto& [name, value] : h) {
+    const double kept = value;
+    value *= static_cast<double>(1 + precision);
+    OracleElement changed = before;
+    update(h, t, changed);
+    add(changed);
+    value = kept;
   }
   return tolerance;
 }

@@ -247,6 +247,8 @@ TEST_F(ServerWithGpusTest, BudgetOfEachIsAsGivenButNoMoreThanItHas) {
 TEST_F(ServerWithGpusTest, ReportsNotServingAndNotReady) {
   AwaitHealth(HealthCheckResponse::SERVING);
   EXPECT_EQ(HttpGet(server_->metrics_port(), "/readyz").code, 200);
+  EXPECT_THAT(HttpGet(server_->metrics_port(), "/metrics").body,
+              HasSubstr("\ntensorkv_device_failed 0\n"));
 
   FailDevice();
 
@@ -255,6 +257,8 @@ TEST_F(ServerWithGpusTest, ReportsNotServingAndNotReady) {
   const HttpResponse health = HttpGet(server_->metrics_port(), "/healthz");
   EXPECT_EQ(health.code, 503);
   EXPECT_EQ(health.body, "fake:1 has failed: fell off the bus\n");
+  EXPECT_THAT(HttpGet(server_->metrics_port(), "/metrics").body,
+              HasSubstr("\ntensorkv_device_failed 1\n"));
 }
 
 TEST_F(ServerWithGpusTest, EveryCallIsUnavailableWithTheCause) {
