@@ -34,20 +34,29 @@ absl::StatusOr<Tensor> DecodeTensor(Proto& proto, TensorDecoder decode) {
   return decode(*proto.mutable_tensor());
 }
 
+// Makes of an encoded tensor the u8 tensor of its payload.
+void MakePayload(const Encoding& encoding, v1::Tensor* proto) {
+  proto->set_dtype(v1::DTYPE_U8);
+  proto->clear_shape();
+  proto->add_shape(encoding.payload_bytes());
+}
+
 absl::StatusOr<PushEntry> DecodePushEntry(v1::PushEntry& proto,
                                           TensorDecoder decode) {
   PushEntry entry;
   entry.key = proto.key();
   entry.skip = proto.skip();
-  if (proto.has_encoding()) {
-    return absl::UnimplementedError("encoding: not supported");
-  }
-  if (!entry.skip) {
-    ASSIGN_OR_RETURN(entry.tensor, DecodeTensor(proto, decode));
-  } else if (proto.has_tensor()) {
+  if (entry.skip) {
+    if (!proto.has_tensor() && !proto.has_encoding()) return entry;
     return absl::InvalidArgumentError(
         "tensor: expected none with skip, got one");
   }
+  if (proto.has_encoding() && proto.has_tensor()) {
+    ASSIGN_OR_RETURN(entry.encoding,
+                     DecodeEncoding(proto.encoding(), proto.tensor(), decode));
+    MakePayload(*entry.encoding, proto.mutable_tensor());
+  }
+  ASSIGN_OR_RETURN(entry.tensor, DecodeTensor(proto, decode));
   return entry;
 }
 
@@ -161,7 +170,13 @@ void EncodePushRequest(const PushRequest& request, TensorEncoder encode,
     v1::PushEntry* out = proto->add_entries();
     out->set_key(entry.key);
     out->set_skip(entry.skip);
-    if (!entry.skip) encode(entry.tensor, out->mutable_tensor());
+    if (entry.skip) continue;
+    encode(entry.tensor, out->mutable_tensor());
+    if (!entry.encoding) continue;
+    EncodeEncoding(*entry.encoding, out->mutable_encoding());
+    out->mutable_tensor()->set_dtype(static_cast<v1::DType>(entry.dtype()));
+    out->mutable_tensor()->clear_shape();
+    EncodeShape(entry.shape(), out->mutable_tensor()->mutable_shape());
   }
 }
 

@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "base/ref_counted.h"
+#include "contract/encoding.h"
 #include "tensor/dtype.h"
 #include "tensor/rule_spec.h"
 #include "tensor/shape.h"
@@ -63,10 +65,19 @@ struct InitReply {
   std::vector<Version> versions;
 };
 
+// What is pushed is a tensor, or where `encoding` is set an encoded one: then
+// `tensor` is its payload, u8 of rank 1.
 struct PushEntry {
+  // Of the contribution, decoded.
+  DType dtype() const { return encoding ? encoding->dtype() : tensor.dtype(); }
+  const Shape& shape() const {
+    return encoding ? encoding->shape() : tensor.shape();
+  }
+
   std::string key;
   bool skip = false;
   Tensor tensor;
+  RefPtr<const Encoding> encoding;
 };
 
 struct PushRequest {

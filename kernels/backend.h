@@ -17,6 +17,7 @@
 #include "kernels/device_health.h"
 #include "kernels/update_rule.h"
 #include "tensor/buffer.h"
+#include "tensor/packing.h"
 #include "tensor/tensor.h"
 
 namespace tensorkv {
@@ -47,6 +48,12 @@ struct TensorUpdate {
   // adds the others in order; integers wrap.
   absl::Span<const TensorView> contributions;
 
+  // Empty if all contributions are plain, else one for each, null for a plain
+  // one. A packed contribution has its payload for data, aligned to 8 bytes,
+  // and the dtype and number of elements of what that decodes to. It must have
+  // been checked against its packing, and goes to float keys alone.
+  absl::Span<const Packing* const> packings;
+
   // rule->num_states() tensors of AccumulateType(value.dtype).
   absl::Span<const MutableTensorView> states;
 
@@ -58,6 +65,11 @@ struct TensorUpdate {
   // Where the new value goes, rounded to nearest even. With the rule assign
   // the dtype may be any float for float contributions: a conversion.
   MutableTensorView value;
+
+  // Null for a plain contribution.
+  const Packing* PackingOf(size_t contribution) const {
+    return packings.empty() ? nullptr : packings[contribution];
+  }
 };
 
 // Bytes to copy between host memory and memory of a device.

@@ -10,6 +10,7 @@
 
 #include "kernels/ops/arithmetic.h"
 #include "kernels/rule_table.h"
+#include "tensor/packing.h"
 
 namespace tensorkv {
 
@@ -51,6 +52,10 @@ template <typename T>
 struct ElementKernels {
   // By FloatFormat. Where T is no float: one, T's own.
   FormatKernels<T> formats[kNumFloatFormats];
+  // out[i] = element at + i of what `payload` decodes to. Null where T is no
+  // float.
+  void (*unpack)(const Packing& packing, const void* payload, uint64_t at,
+                 size_t count, T* out);
   // By RuleKind, null where the rule does not take T: runs the functor `op` of
   // kernels/ops over `count` elements.
   void (*steps[kNumRuleKinds])(const void* op, const StepArrays<T>& arrays,

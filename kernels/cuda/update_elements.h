@@ -6,6 +6,8 @@
 
 #include <stdint.h>
 
+#include <type_traits>
+
 #include "kernels/cuda/element_packs.h"
 #include "kernels/cuda/update_work.h"
 #include "kernels/expression/bytecode.h"
@@ -13,20 +15,47 @@
 #include "kernels/ops/arithmetic.h"
 #include "kernels/ops/element.h"
 #include "kernels/ops/host_device.h"
+#include "kernels/ops/unpack.h"
 
 namespace tensorkv {
 
 // Threads of a block. A tensor of 4 KiB of f32 takes one step of them all.
 inline constexpr uint32_t kThreadsPerBlock = 128;
 
+// Elements past the range's end are zero.
+template <typename T, int size>
+HOST_DEVICE void Unpack(const Packing& packing, const void* payload,
+                        PackRange range, T (&out)[size]) {
+  for (int i = 0; i < size; ++i) {
+    out[i] = uint64_t(i) < range.count
+                 ? ops::UnpackElement<T>(packing, payload, range.first + i)
+                 : T();
+  }
+}
+
+template <typename T, int size>
+HOST_DEVICE void LoadContribution(const UpdateWork& work,
+                                  const SourceArray& contribution,
+                                  PackRange range, T (&out)[size]) {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (contribution.packing > 0) {
+      return Unpack(work.packings[contribution.packing - 1], contribution.data,
+                    range, out);
+    }
+  }
+  Load(contribution, range, out);
+}
+
 // From the first contribution on, each is added to the sum of those before it.
 template <typename T, int size>
-HOST_DEVICE void SumContributions(const SourceArray* contributions,
-                                  uint32_t count, PackRange range,
+HOST_DEVICE void SumContributions(const UpdateWork& work,
+                                  const UpdateEntry& entry, PackRange range,
                                   T (&sum)[size]) {
-  for (uint32_t k = 0; k < count; ++k) {
+  const SourceArray* const contributions =
+      work.contributions + entry.first_contribution;
+  for (uint32_t k = 0; k < entry.num_contributions; ++k) {
     T next[size];
-    Load(contributions[k], range, next);
+    LoadContribution(work, contributions[k], range, next);
     for (int i = 0; i < size; ++i) {
       sum[i] = k == 0 ? next[i] : ops::Add(sum[i], next[i]);
     }
@@ -84,10 +113,10 @@ HOST_DEVICE void RunProgram(const ops::Expression<T>& program,
 }
 
 template <typename Op, typename T>
-HOST_DEVICE void UpdatePack(const Op& op, const UpdateEntry& entry,
-                            const SourceArray* contributions, PackRange range) {
+HOST_DEVICE void UpdatePack(const Op& op, const UpdateWork& work,
+                            const UpdateEntry& entry, PackRange range) {
   T g[kPackElements<T>] = {};
-  SumContributions(contributions, entry.num_contributions, range, g);
+  SumContributions(work, entry, range, g);
   T w[kPackElements<T>] = {};
   if (entry.current.data != nullptr) Load(entry.current, range, w);
   if constexpr (expression::kIsProgram<Op>) {
@@ -123,14 +152,12 @@ HOST_DEVICE void UpdateChunk(const UpdateWork& work, uint32_t chunk,
   const UpdateEntry& entry = work.entries[place.entry];
   Functor<Op> op =
       *reinterpret_cast<const Op*>(work.functors + entry.functor_offset);
-  const SourceArray* const contributions =
-      work.contributions + entry.first_contribution;
   const uint64_t begin = uint64_t(place.index) * kChunkElements;
   const uint64_t left = entry.num_elements - begin;
   const uint64_t count = left < kChunkElements ? left : kChunkElements;
   for (uint64_t at = thread * kPack; at < count;
        at += kThreadsPerBlock * kPack) {
-    UpdatePack<Op, T>(op, entry, contributions, {begin + at, count - at});
+    UpdatePack<Op, T>(op, work, entry, {begin + at, count - at});
   }
 }
 

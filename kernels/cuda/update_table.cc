@@ -27,7 +27,7 @@ static_assert(TypeOf(DType::kI64) == ElementType::kI64);
 static_assert(TypeOf(DType::kBool) == ElementType::kBool);
 
 SourceArray SourceOf(const TensorView& tensor) {
-  return {tensor.data, TypeOf(tensor.dtype)};
+  return {tensor.data, TypeOf(tensor.dtype), /*packing=*/0};
 }
 
 // No functor is larger, of any rule and type, but for programs.
@@ -53,7 +53,7 @@ size_t FunctorBytes(const ops::Expression<T>& program) {
 bool IsOfBits(const TensorUpdate& update) {
   if (update.rule->kind() != RuleKind::kAssign) return false;
   return update.contributions.empty() ||
-         (update.contributions.size() == 1 &&
+         (update.contributions.size() == 1 && update.PackingOf(0) == nullptr &&
           update.contributions[0].dtype == update.value.dtype);
 }
 
@@ -105,6 +105,7 @@ size_t UpdateTable::MaxBytesOf(absl::Span<const TensorUpdate> batch) {
   for (const TensorUpdate& update : batch) {
     bytes += sizeof(UpdateEntry) + MaxFunctorBytesOf(*update.rule) +
              update.contributions.size() * sizeof(SourceArray) +
+             update.packings.size() * sizeof(Packing) +
              NumChunks(update) * sizeof(WorkChunk);
   }
   return bytes;
@@ -134,8 +135,13 @@ void UpdateTable::AddEntry(const TensorUpdate& update,
   }
   entry.first_contribution = static_cast<uint32_t>(contributions_.size());
   entry.num_contributions = static_cast<uint32_t>(update.contributions.size());
-  for (const TensorView& contribution : update.contributions) {
-    contributions_.push_back(SourceOf(contribution));
+  for (size_t i = 0; i < update.contributions.size(); ++i) {
+    SourceArray& source =
+        contributions_.emplace_back(SourceOf(update.contributions[i]));
+    if (const Packing* const packing = update.PackingOf(i)) {
+      packings_.push_back(*packing);
+      source.packing = static_cast<uint32_t>(packings_.size());
+    }
   }
   entry.functor_offset = FunctorOf(update, accumulate_type);
 }
@@ -188,10 +194,11 @@ UpdateTable::Group& UpdateTable::GroupOf(RuleKind rule,
 // Every part is a multiple of 8 bytes, which is all that any needs.
 UpdateTable::Layout UpdateTable::layout() const {
   static_assert(sizeof(UpdateEntry) % 8 == 0 && sizeof(SourceArray) % 8 == 0 &&
-                sizeof(WorkChunk) % 8 == 0);
+                sizeof(Packing) % 8 == 0 && sizeof(WorkChunk) % 8 == 0);
   Layout layout;
   layout.contributions = BytesOf(entries_);
-  layout.functors = layout.contributions + BytesOf(contributions_);
+  layout.packings = layout.contributions + BytesOf(contributions_);
+  layout.functors = layout.packings + BytesOf(packings_);
   layout.chunks = layout.functors + BytesOf(functors_);
   layout.end = layout.chunks;
   for (const Group& group : groups_) layout.end += BytesOf(group.chunks);
@@ -204,6 +211,7 @@ void UpdateTable::Write(char* host) const {
   const Layout place = layout();
   Copy(entries_, host);
   Copy(contributions_, host + place.contributions);
+  Copy(packings_, host + place.packings);
   Copy(functors_, host + place.functors);
   char* chunks = host + place.chunks;
   for (const Group& group : groups_) {
@@ -223,6 +231,8 @@ std::vector<UpdateLaunch> UpdateTable::LaunchesAt(const char* device) const {
          .work = {.entries = reinterpret_cast<const UpdateEntry*>(device),
                   .contributions = reinterpret_cast<const SourceArray*>(
                       device + place.contributions),
+                  .packings =
+                      reinterpret_cast<const Packing*>(device + place.packings),
                   .functors = reinterpret_cast<const unsigned char*>(
                       device + place.functors),
                   .chunks = reinterpret_cast<const WorkChunk*>(chunks),

@@ -56,6 +56,7 @@ class UpdateTable {
   // Where the parts of the block begin.
   struct Layout {
     size_t contributions;
+    size_t packings;
     size_t functors;
     size_t chunks;
     size_t end;
@@ -79,6 +80,7 @@ class UpdateTable {
 
   std::vector<UpdateEntry> entries_;
   std::vector<SourceArray> contributions_;
+  std::vector<Packing> packings_;
   std::vector<uint64_t> functors_;
   std::vector<Group> groups_;
   LastFunctor last_functor_;

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "kernels/rule_table.h"
+#include "tensor/packing.h"
 
 namespace tensorkv {
 
@@ -32,6 +33,9 @@ enum class ElementType : uint8_t {
 struct SourceArray {
   const void* data;
   ElementType type;
+  // What the data are packed by: one above its place in UpdateWork::packings,
+  // or 0 for plain elements.
+  uint32_t packing;
 };
 
 // One tensor's update. The accumulate type T is that of the launch.
@@ -67,6 +71,7 @@ struct WorkChunk {
 struct UpdateWork {
   const UpdateEntry* entries;
   const SourceArray* contributions;
+  const Packing* packings;
   // Functors of the launch's type, each aligned to 8 bytes.
   const unsigned char* functors;
   const WorkChunk* chunks;

@@ -52,6 +52,21 @@ class Hasher {
              std::min<size_t>(tensor.size_bytes(), kMaxElementBytes));
   }
 
+  void Add(const Encoding& encoding) {
+    const Packing& packing = encoding.packing();
+    Add(packing.kind);
+    Add(packing.element_dtype);
+    Add(packing.bits);
+    Add(packing.is_natural);
+    Add(packing.scale);
+    Add(packing.block_size);
+    Add(packing.count);
+    Add(packing.seed);
+    for (const int64_t dimension : encoding.shape().dimensions()) {
+      Add(dimension);
+    }
+  }
+
   void Add(const Hyperparameters& hyperparameters) {
     Add(hyperparameters.size());
     for (const auto& [name, value] : hyperparameters) {
@@ -87,6 +102,7 @@ uint64_t FingerprintOfPush(char verb, const PushRequest& request) {
     hasher.Add(entry.key);
     hasher.Add(entry.skip);
     hasher.Add(entry.tensor);
+    if (entry.encoding) hasher.Add(*entry.encoding);
   }
   return hasher.digest();
 }

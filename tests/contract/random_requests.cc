@@ -1,5 +1,7 @@
 #include "tests/contract/random_requests.h"
 
+#include <cmath>
+#include <iterator>
 #include <utility>
 
 namespace tensorkv::testing {
@@ -125,7 +127,51 @@ void RandomRequests::Draw(InitReply& reply) { Draw(reply.versions); }
 void RandomRequests::Draw(PushEntry& entry) {
   DrawAll(entry.key, entry.skip);
   entry.tensor = Tensor();
-  if (!entry.skip) Draw(entry.tensor);
+  if (entry.skip) return;
+  Draw(entry.encoding);
+  if (!entry.encoding) return Draw(entry.tensor);
+  entry.tensor =
+      *Tensor::Allocate(DType::kU8, {entry.encoding->payload_bytes()});
+  for (uint8_t& byte : entry.tensor.mutable_elements<uint8_t>()) {
+    byte = static_cast<uint8_t>(random_());
+  }
+}
+
+// None, or any that is valid.
+void RandomRequests::Draw(RefPtr<const Encoding>& encoding) {
+  constexpr uint8_t kElements[] = {5, 6, 7};
+  Shape shape;
+  Draw(shape);
+  const auto num_elements = static_cast<uint64_t>(shape.num_elements());
+  DType dtype = DType::kF32;
+  Packing packing = {.kind = static_cast<PackingKind>(Below(7))};
+  switch (packing.kind) {
+    case PackingKind::kTwoBit:
+    case PackingKind::kOneBit:
+      packing.scale = std::ldexp(1.0f, static_cast<int>(Below(250)) - 149);
+      break;
+    case PackingKind::kTopK:
+      dtype = Below(2) == 0 ? DType::kF64 : DType::kF16;
+      packing.count = Below(num_elements + 1);
+      break;
+    case PackingKind::kRandomK:
+      packing.block_size = 1 + static_cast<uint32_t>(Below(1000));
+      packing.seed = random_();
+      break;
+    case PackingKind::kDithering:
+      packing.bits = uint8_t{2} << Below(3);
+      packing.scale = 0.1f;
+      Draw(packing.is_natural);
+      break;
+    case PackingKind::kBlocks:
+      packing.element_dtype = kElements[Below(std::size(kElements))];
+      packing.block_size = 1 + static_cast<uint32_t>(Below(1000));
+      break;
+    default:
+      encoding = nullptr;
+      return;
+  }
+  encoding = *Encoding::Create(packing, dtype, shape);
 }
 
 void RandomRequests::Draw(PushRequest& request) {

@@ -75,6 +75,7 @@ class RandomRequests {
   void Draw(Worker& worker);
   void Draw(InitEntry& entry);
   void Draw(PushEntry& entry);
+  void Draw(RefPtr<const Encoding>& encoding);
   void Draw(PushResult& result);
   void Draw(PullEntry& entry);
   void Draw(Value& value);

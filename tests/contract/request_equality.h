@@ -27,7 +27,9 @@ inline auto Fields(const InitRequest& v) {
 }
 inline auto Fields(const InitReply& v) { return std::tie(v.versions); }
 inline auto Fields(const PushEntry& v) {
-  return std::tie(v.key, v.skip, v.tensor);
+  return std::make_tuple(
+      v.key, v.skip, v.tensor, v.dtype(), v.shape(),
+      v.encoding ? v.encoding->packing() : Packing{.count = UINT64_MAX});
 }
 inline auto Fields(const PushRequest& v) {
   return std::tie(v.name_space, v.call_id, v.namespace_uid, v.worker, v.step,

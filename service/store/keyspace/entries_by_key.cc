@@ -12,14 +12,14 @@ bool Takes(DType key, DType contribution) {
 }
 
 absl::Status CheckEntry(const StoredKey& key, const PushEntry& entry) {
-  if (entry.skip || (Takes(key.dtype(), entry.tensor.dtype()) &&
-                     key.HasShape(entry.tensor.shape()))) {
+  if (entry.skip ||
+      (Takes(key.dtype(), entry.dtype()) && key.HasShape(entry.shape()))) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
       absl::StrCat("key ", Quoted(entry.key), ": expected ",
                    Description(key.dtype(), key.shape()), ", got ",
-                   entry.tensor.Description()));
+                   Description(entry.dtype(), entry.shape())));
 }
 
 absl::Status FindKeys(const NamespaceState& state,

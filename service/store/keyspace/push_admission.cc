@@ -27,6 +27,28 @@ uint64_t SizeOfTensors(const PushRequest& request) {
   return bytes;
 }
 
+absl::Status CheckLength(const PushEntry& entry) {
+  const int64_t expected = entry.encoding->payload_bytes();
+  if (entry.tensor.size_bytes() == expected) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("payload: expected ", expected,
+                                                 " bytes, got ",
+                                                 entry.tensor.size_bytes()));
+}
+
+// What an encoded contribution's payload alone can show to be wrong. A check
+// ahead of the payload has none to look at.
+absl::Status CheckPayload(const PushEntry& entry) {
+  if (!entry.encoding || entry.skip) return absl::OkStatus();
+  absl::Status status = CheckLength(entry);
+  if (status.ok() && entry.tensor.has_data()) {
+    status = entry.encoding->CheckPayload(entry.tensor.data());
+  }
+  if (status.ok()) return status;
+  return WithReason(absl::InvalidArgumentError(absl::StrCat(
+                        "key ", Quoted(entry.key), ": ", status.message())),
+                    Reason::kEncodingMalformed, {{"key", entry.key}});
+}
+
 uint64_t UncountedBytes(const NamespaceMemory& memory, const Tensor& tensor) {
   const bool is_counted =
       !tensor.has_data() || IsCountedBy(*memory.host().contributions, tensor);
@@ -117,6 +139,7 @@ absl::Status CheckFields(const NamespaceState& state,
   RETURN_IF_ERROR(state.mode->CheckPush(request));
   for (const PushEntry& entry : request.entries) {
     RETURN_IF_ERROR(CheckKey(entry.key));
+    RETURN_IF_ERROR(CheckPayload(entry));
   }
   return absl::OkStatus();
 }
@@ -333,7 +356,7 @@ void PushAdmission::UpdateIdleKey(const EntriesByKey& entries, uint32_t first) {
     updates.AddResult(i);
     PushEntry& entry = request_.entries[i];
     // Moved, so that a buffer that nobody else has can become the value.
-    if (!entry.skip) updates.AddSlot(Slot(std::move(entry.tensor)));
+    if (!entry.skip) updates.AddSlot(Slot(std::move(entry)));
   });
   updates.End();
   ++call_->num_pending;
@@ -372,7 +395,7 @@ PendingUpdates PushAdmission::AddContribution(const EntriesByKey& entries,
     PushEntry& entry = request_.entries[i];
     if (entry.skip) return;
     tensor_bytes += UncountedBytes(state_.memory, entry.tensor);
-    contribution.slots.emplace_back(std::move(entry.tensor));
+    contribution.slots.emplace_back(std::move(entry));
   });
   contribution.held = tensor_bytes_.Split(key.device, tensor_bytes);
   contribution.overhead = overhead_.Split(overhead_bytes);

@@ -67,12 +67,15 @@ absl::StatusOr<Contribution> SumOf(const NamespaceState& state,
   ASSIGN_OR_RETURN(slot.buffer, device.Allocate(bytes, nullptr));
   slot.data = slot.buffer->data();
   std::vector<TensorView> views;
+  std::vector<const Packing*> packings;
   for (const Slot& each : job.fold.slots) {
     views.push_back({each.dtype, num_elements, each.data});
+    packings.push_back(each.packing());
   }
   TensorUpdate update;
   update.rule = kAssign;
   update.contributions = views;
+  update.packings = packings;
   update.value = {dtype, num_elements, slot.buffer->mutable_data()};
   RETURN_IF_ERROR(device.Apply({&update, 1}));
   if (job.fold.scale != 1) RETURN_IF_ERROR(Scale(state, job, sum));

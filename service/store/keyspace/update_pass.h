@@ -114,6 +114,7 @@ class UpdatePass {
   struct Batch {
     std::vector<TensorUpdate> updates;
     std::vector<TensorView> slots;
+    std::vector<const Packing*> packings;  // of the slots
     std::vector<MutableTensorView> states;
   };
 

@@ -20,6 +20,7 @@
 #include "tests/contracts/backend/backend_contract_fixture.h"
 #include "tests/contracts/backend/odd_tensors.h"
 #include "tests/contracts/backend/oracle_comparison.h"
+#include "tests/contracts/backend/packed_updates.h"
 #include "tests/contracts/backend/rule_steps.h"
 #include "tests/contracts/backend/update_case.h"
 #include "tests/testing/device_tensors.h"
@@ -155,6 +156,19 @@ TYPED_TEST_P(BackendContractTest, MisalignedTensorsAndTailsAreSummedAlone) {
   }
 }
 
+TYPED_TEST_P(BackendContractTest, PackedContributionsAreWhatTheyDecodeTo) {
+  EXPECT_OK(CheckPackedUpdates(*this->backend_));
+}
+
+TYPED_TEST_P(BackendContractTest, PackedContributionsOfAnotherSizeAreInvalid) {
+  const Packing packing = {
+      .kind = PackingKind::kTwoBit, .scale = 1, .num_elements = 4};
+  const Packing* const packings[] = {&packing};
+  TensorUpdate update = this->GoodUpdate();
+  update.packings = packings;
+  this->ExpectInvalid(update, "contribution 0: expected 3 elements, got 4");
+}
+
 TYPED_TEST_P(BackendContractTest, ManySmallCopiesKeepTheirBytes) {
   EXPECT_OK(CheckSmallCopies(*this->backend_));
 }
@@ -288,8 +302,10 @@ REGISTER_TYPED_TEST_SUITE_P(
     BatchGivesTheBitsOfItsUpdatesAlone, AssignConvertsToTheDTypeOfTheValue,
     AssignOfOneInTheSameDTypeKeepsItsBits, EveryBitPatternIsKeptByAssign,
     EveryNarrowFloatIsWidenedExactly, MisalignedTensorsAndTailsAreSummedAlone,
-    ManySmallCopiesKeepTheirBytes, NanPassesThroughClipping, EmptyBatchIsDone,
-    ZeroClearsEveryByte, MemoryIsAlignedAndGivenBackToItsAccount,
+    PackedContributionsAreWhatTheyDecodeTo,
+    PackedContributionsOfAnotherSizeAreInvalid, ManySmallCopiesKeepTheirBytes,
+    NanPassesThroughClipping, EmptyBatchIsDone, ZeroClearsEveryByte,
+    MemoryIsAlignedAndGivenBackToItsAccount,
     ImpossibleAllocationIsResourceExhausted, MissingPartsAreInvalid,
     WrongElementCountsAreInvalid, WrongDTypesAreInvalid,
     ContributionsToIntegersMustBeTheSame, WrongStatesAndMasterAreInvalid);
