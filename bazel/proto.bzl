@@ -1,6 +1,12 @@
 """cc_grpc_library: C++ messages and gRPC stubs of a set of .proto files."""
 
-def cc_grpc_library(name, srcs, grpc = [], well_known_deps = ["@system//:grpc"], **kwargs):
+def cc_grpc_library(
+        name,
+        srcs,
+        grpc = [],
+        well_known_deps = ["@system//:grpc"],
+        copts = [],
+        **kwargs):
     """Generates C++ from `srcs`; those also in `grpc` get service stubs.
 
     Args:
@@ -8,6 +14,7 @@ def cc_grpc_library(name, srcs, grpc = [], well_known_deps = ["@system//:grpc"],
       srcs: .proto files, relative to this package.
       grpc: those of `srcs` that define services.
       well_known_deps: what the generated code links.
+      copts: for the generated code.
       **kwargs: passed to the cc_library.
     """
     stems = [src[:-len(".proto")] for src in srcs]
@@ -40,7 +47,7 @@ def cc_grpc_library(name, srcs, grpc = [], well_known_deps = ["@system//:grpc"],
         hdrs = headers,
         # Included as "tensorkv/v1/...", the path protoc writes.
         includes = ["."],
-        copts = ["-w"],
+        copts = ["-w"] + copts,
         deps = well_known_deps,
         **kwargs
     )

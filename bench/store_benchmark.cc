@@ -39,7 +39,7 @@ class FullStore {
       : backend_(NumThreads()),
         store_({.budget_bytes = uint64_t{1} << 40}, &backend_, &alarms_) {
     SetRuleRequest set_rule;
-    set_rule.rule.name = rule;
+    set_rule.rule = RuleSpec{.name = rule};
     Check(store_.SetRule(set_rule));
     for (size_t i = 0; i < num_keys; ++i) names_.push_back(Name(i));
     for (size_t i = 0; i < num_keys; i += kMaxKeysPerCall) Create(i);

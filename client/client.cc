@@ -1,7 +1,9 @@
 #include "client/client.h"
 
+#include <iterator>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -40,17 +42,40 @@ absl::Status CheckOptions(const ClientOptions& options) {
   return absl::OkStatus();
 }
 
-// `reply`, if it answers each of `num_entries` entries with one of `answers`,
-// which are a part of it.
-template <typename Reply, typename Answer>
-absl::StatusOr<Reply> Complete(absl::StatusOr<Reply> reply, size_t num_entries,
-                               std::vector<Answer> Reply::*answers) {
-  if (!reply.ok()) return reply;
-  const size_t num_answers = ((*reply).*answers).size();
-  if (num_answers == num_entries) return reply;
+absl::Status CheckCount(size_t num_entries, size_t num_answers) {
+  if (num_answers == num_entries) return absl::OkStatus();
   return absl::InternalError(absl::StrCat("expected an answer to each of ",
                                           num_entries, " entries, got ",
                                           num_answers));
+}
+
+// Whether a reply that answers entry by entry answers each.
+template <typename Request>
+absl::Status CheckComplete(const Request& request,
+                           const ReplyTo<Request>& reply) {
+  if constexpr (requires { request.entries, reply.results; }) {
+    return CheckCount(request.entries.size(), reply.results.size());
+  } else if constexpr (requires { request.entries, reply.values; }) {
+    return CheckCount(request.entries.size(), reply.values.size());
+  } else if constexpr (requires { request.keys, reply.keys; }) {
+    return CheckCount(request.keys.size(), reply.keys.size());
+  }
+  return absl::OkStatus();
+}
+
+absl::string_view PrepositionOf(Method method) {
+  switch (method) {
+    case Method::kPush:
+      return " to ";
+    case Method::kPull:
+      return " from ";
+    case Method::kPushPull:
+      return " with ";
+    case Method::kDescribeServer:
+      return " of ";
+    default:
+      return " on ";
+  }
 }
 
 }  // namespace
@@ -88,13 +113,10 @@ absl::Status Client::Init(absl::string_view key, Tensor value,
 
 absl::Status Client::Init(std::vector<InitEntry> entries,
                           OnExisting on_existing) {
-  InitRequest request;
-  request.name_space = name_space_;
-  request.on_existing = on_existing;
-  request.entries = std::move(entries);
-  const CallLanes::Place call = calls_.Begin();
-  request.call_id = call.id();
-  return Explain("Init on", connection_->Init(request, call_options_).status());
+  InitRequest request = {.name_space = name_space_,
+                         .on_existing = on_existing,
+                         .entries = std::move(entries)};
+  return Call(request).status();
 }
 
 absl::StatusOr<PushResult> Client::Push(absl::string_view key,
@@ -110,19 +132,15 @@ absl::StatusOr<PushResult> Client::Push(absl::string_view key,
 absl::StatusOr<PushReply> Client::Push(std::vector<PushEntry> entries,
                                        const PushOptions& options) {
   PushRequest request = MakePush(std::move(entries), options);
-  const CallLanes::Place call = calls_.Begin();
-  request.call_id = call.id();
-  absl::StatusOr<PushReply> reply =
-      Complete(connection_->Push(request, call_options_),
-               request.entries.size(), &PushReply::results);
-  if (reply.ok()) step_ = request.step;
-  return Explain("Push to", std::move(reply));
+  ASSIGN_OR_RETURN(PushReply reply, Call(request));
+  step_ = request.step;
+  return reply;
 }
 
 absl::StatusOr<Value> Client::Pull(absl::string_view key, Version min_version) {
-  PullRequest request;
-  request.entries = {{std::string(key), min_version}};
-  ASSIGN_OR_RETURN(PullReply reply, Pull(std::move(request)));
+  ASSIGN_OR_RETURN(
+      PullReply reply,
+      Pull(PullRequest{.entries = {{std::string(key), min_version}}}));
   return std::move(reply.values.front());
 }
 
@@ -135,9 +153,7 @@ absl::StatusOr<PullReply> Client::Pull(absl::Span<const std::string> keys) {
 absl::StatusOr<PullReply> Client::Pull(PullRequest request) {
   request.name_space = name_space_;
   request.worker = worker();
-  return Explain("Pull from",
-                 Complete(connection_->Pull(request, call_options_),
-                          request.entries.size(), &PullReply::values));
+  return Call(request);
 }
 
 absl::StatusOr<Value> Client::PushPull(absl::string_view key,
@@ -152,14 +168,10 @@ absl::StatusOr<Value> Client::PushPull(absl::string_view key,
 
 absl::StatusOr<PullReply> Client::PushPull(std::vector<PushEntry> entries,
                                            const PushOptions& options) {
-  PushRequest request = MakePush(std::move(entries), options);
-  const CallLanes::Place call = calls_.Begin();
-  request.call_id = call.id();
-  absl::StatusOr<PullReply> reply =
-      Complete(connection_->PushPull(request, call_options_),
-               request.entries.size(), &PullReply::values);
-  if (reply.ok()) step_ = request.step;
-  return Explain("PushPull with", std::move(reply));
+  PushPullRequest request = {MakePush(std::move(entries), options)};
+  ASSIGN_OR_RETURN(PullReply reply, Call(request));
+  step_ = request.step;
+  return reply;
 }
 
 absl::StatusOr<PullReply> Client::Broadcast(std::vector<InitEntry> entries) {
@@ -171,114 +183,112 @@ absl::StatusOr<PullReply> Client::Broadcast(std::vector<InitEntry> entries) {
 
 absl::StatusOr<uint64_t> Client::Delete(std::vector<std::string> keys,
                                         bool allow_missing) {
-  DeleteRequest request;
-  request.name_space = name_space_;
-  request.keys = std::move(keys);
-  request.allow_missing = allow_missing;
-  const CallLanes::Place call = calls_.Begin();
-  request.call_id = call.id();
   const absl::Duration end = SteadyNow() + call_options_.timeout;
-  absl::StatusOr<DeleteReply> reply =
-      connection_->Delete(request, call_options_);
+  DeleteRequest request = {.name_space = name_space_,
+                           .keys = std::move(keys),
+                           .allow_missing = allow_missing};
+  absl::StatusOr<DeleteReply> reply = Call(request);
   if (absl::IsResourceExhausted(reply.status())) {
     // Nothing has happened, maybe for want of room to remember the call: what
     // makes room must not need it.
     request.call_id.reset();
-    reply = connection_->Delete(request, {.timeout = end - SteadyNow()});
+    reply = Send(request, {.timeout = end - SteadyNow()});
   }
-  RETURN_IF_ERROR(Explain("Delete on", reply.status()));
+  RETURN_IF_ERROR(reply.status());
   return reply->num_deleted;
 }
 
 absl::StatusOr<ListReply> Client::List(ListRequest request) {
   request.name_space = name_space_;
-  return Explain("List on", connection_->List(request, call_options_));
+  return Call(request);
 }
 
 absl::StatusOr<std::vector<KeyStatus>> Client::Stat(
     std::vector<std::string> keys, bool with_digest) {
-  StatRequest request;
-  request.name_space = name_space_;
-  request.keys = std::move(keys);
-  request.with_digest = with_digest;
-  ASSIGN_OR_RETURN(
-      StatReply reply,
-      Explain("Stat on", Complete(connection_->Stat(request, call_options_),
-                                  request.keys.size(), &StatReply::keys)));
+  StatRequest request = {.name_space = name_space_,
+                         .keys = std::move(keys),
+                         .with_digest = with_digest};
+  ASSIGN_OR_RETURN(StatReply reply, Call(request));
   return std::move(reply.keys);
 }
 
 absl::Status Client::SetRule(const RuleSpec& rule,
                              absl::string_view key_pattern) {
-  const CallLanes::Place call = calls_.Begin();
-  const SetRuleRequest request = {.name_space = name_space_,
-                                  .key_pattern = std::string(key_pattern),
-                                  .rule = rule,
-                                  .call_id = call.id()};
-  return Explain("SetRule on", connection_->SetRule(request, call_options_));
+  SetRuleRequest request = {.name_space = name_space_,
+                            .key_pattern = std::string(key_pattern),
+                            .rule = rule};
+  return Call(request).status();
+}
+
+absl::Status Client::SetMultipliers(const Multipliers& multipliers,
+                                    absl::string_view key_pattern) {
+  SetRuleRequest request = {.name_space = name_space_,
+                            .key_pattern = std::string(key_pattern),
+                            .multipliers = multipliers};
+  return Call(request).status();
 }
 
 absl::Status Client::UnsetRule(absl::string_view key_pattern) {
-  const CallLanes::Place call = calls_.Begin();
-  const UnsetRuleRequest request = {.name_space = name_space_,
-                                    .key_pattern = std::string(key_pattern),
-                                    .call_id = call.id()};
-  return Explain("UnsetRule on",
-                 connection_->UnsetRule(request, call_options_));
+  UnsetRuleRequest request = {.name_space = name_space_,
+                              .key_pattern = std::string(key_pattern)};
+  return Call(request).status();
+}
+
+absl::Status Client::UnsetMultipliers(absl::string_view key_pattern) {
+  UnsetRuleRequest request = {.name_space = name_space_,
+                              .key_pattern = std::string(key_pattern),
+                              .multipliers = true};
+  return Call(request).status();
 }
 
 absl::StatusOr<RuleSpec> Client::SetHyperparameters(
     const Hyperparameters& hyperparameters, absl::string_view key_pattern) {
-  const CallLanes::Place call = calls_.Begin();
-  const SetHyperparametersRequest request = {
-      .name_space = name_space_,
-      .key_pattern = std::string(key_pattern),
-      .hyperparameters = hyperparameters,
-      .call_id = call.id()};
-  return Explain("SetHyperparameters on",
-                 connection_->SetHyperparameters(request, call_options_));
+  SetHyperparametersRequest request = {.name_space = name_space_,
+                                       .key_pattern = std::string(key_pattern),
+                                       .hyperparameters = hyperparameters};
+  return Call(request);
 }
 
 absl::Status Client::CreateNamespace(absl::string_view name,
                                      const NamespaceConfig& config,
                                      OnExisting on_existing) {
-  const CallLanes::Place call = calls_.Begin();
-  const CreateNamespaceRequest request = {.name_space = std::string(name),
-                                          .config = config,
-                                          .on_existing = on_existing,
-                                          .call_id = call.id()};
-  return Explain("CreateNamespace on",
-                 connection_->CreateNamespace(request, call_options_).status());
+  CreateNamespaceRequest request = {.name_space = std::string(name),
+                                    .config = config,
+                                    .on_existing = on_existing};
+  return Call(request).status();
 }
 
 absl::StatusOr<NamespaceStatus> Client::DescribeNamespace(
     absl::string_view name) {
-  return Explain("DescribeNamespace on", connection_->DescribeNamespace(
-                                             std::string(name), call_options_));
+  DescribeNamespaceRequest request = {.name_space = std::string(name)};
+  return Call(request);
 }
 
 absl::StatusOr<std::vector<NamespaceStatus>> Client::ListNamespaces() {
-  return Explain("ListNamespaces on",
-                 connection_->ListNamespaces(call_options_));
+  const absl::Duration end = SteadyNow() + call_options_.timeout;
+  std::vector<NamespaceStatus> namespaces;
+  ListNamespacesRequest request;
+  do {
+    ASSIGN_OR_RETURN(ListNamespacesReply page,
+                     Call(request, {.timeout = end - SteadyNow()}));
+    absl::c_move(page.namespaces, std::back_inserter(namespaces));
+    request.page_token = page.next_page_token;
+  } while (!request.page_token.empty());
+  return namespaces;
 }
 
 absl::Status Client::DeleteNamespace(absl::string_view name) {
-  return Explain("DeleteNamespace on", connection_->DeleteNamespace(
-                                           std::string(name), call_options_));
+  DeleteNamespaceRequest request = {.name_space = std::string(name)};
+  return Call(request).status();
 }
 
 absl::StatusOr<JoinReply> Client::Join(absl::string_view worker_name,
                                        absl::Duration lease) {
-  const CallLanes::Place call = calls_.Begin();
-  const JoinRequest request = {
-      .name_space = name_space_,
-      .worker_name = std::string(worker_name),
-      .lease = lease,
-      .call_id = call.id(),
-      .replaces_epoch = worker().value_or(Worker()).epoch};
-  ASSIGN_OR_RETURN(
-      JoinReply reply,
-      Explain("Join on", connection_->Join(request, call_options_)));
+  JoinRequest request = {.name_space = name_space_,
+                         .worker_name = std::string(worker_name),
+                         .lease = lease,
+                         .replaces_epoch = worker().value_or(Worker()).epoch};
+  ASSIGN_OR_RETURN(JoinReply reply, Call(request));
   set_worker(reply.worker);
   step_ = reply.next_step - 1;
   return reply;
@@ -286,33 +296,32 @@ absl::StatusOr<JoinReply> Client::Join(absl::string_view worker_name,
 
 absl::StatusOr<KeepAliveReply> Client::KeepAlive(absl::Duration timeout) {
   ASSIGN_OR_RETURN(const Worker worker, CheckedWorker());
-  return Explain(
-      "KeepAlive on",
-      connection_->KeepAlive({.name_space = name_space_, .worker = worker},
-                             {.timeout = timeout}));
+  KeepAliveRequest request = {.name_space = name_space_, .worker = worker};
+  return Call(request, {.timeout = timeout});
 }
 
 absl::Status Client::Leave(absl::Duration timeout) {
   ASSIGN_OR_RETURN(const Worker worker, CheckedWorker());
-  const CallLanes::Place call = calls_.Begin();
-  const LeaveRequest request = {
-      .name_space = name_space_, .worker = worker, .call_id = call.id()};
-  const absl::Status status = connection_->Leave(request, {.timeout = timeout});
+  LeaveRequest request = {.name_space = name_space_, .worker = worker};
+  const absl::Status status = Call(request, {.timeout = timeout}).status();
   // One that failed otherwise may be made again.
   if (status.ok() || absl::IsFailedPrecondition(status)) {
     set_worker(std::nullopt);
   }
-  return Explain("Leave on", status);
+  return status;
 }
 
 absl::Status Client::Barrier(absl::string_view barrier) {
   ASSIGN_OR_RETURN(const Worker worker, CheckedWorker());
-  const CallLanes::Place call = calls_.Begin();
-  const BarrierRequest request = {.name_space = name_space_,
-                                  .worker = worker,
-                                  .barrier = std::string(barrier),
-                                  .call_id = call.id()};
-  return Explain("Barrier on", connection_->Barrier(request, call_options_));
+  BarrierRequest request = {.name_space = name_space_,
+                            .worker = worker,
+                            .barrier = std::string(barrier)};
+  return Call(request).status();
+}
+
+absl::StatusOr<ServerStatus> Client::DescribeServer() {
+  DescribeServerRequest request;
+  return Call(request);
 }
 
 std::optional<Worker> Client::worker() const {
@@ -332,39 +341,48 @@ absl::StatusOr<Worker> Client::CheckedWorker() const {
       "expected a client that has joined, got one that is no worker");
 }
 
-absl::StatusOr<ServerStatus> Client::DescribeServer() {
-  return Explain("DescribeServer of",
-                 connection_->DescribeServer(call_options_));
-}
-
 PushRequest Client::MakePush(std::vector<PushEntry> entries,
                              const PushOptions& options) const {
-  PushRequest request;
-  request.name_space = name_space_;
-  request.worker = worker();
-  request.step = options.step;
+  PushRequest request = {.name_space = name_space_,
+                         .worker = worker(),
+                         .step = options.step,
+                         .entries = std::move(entries)};
   if (request.step == 0 && request.worker) request.step = step_ + 1;
-  request.entries = std::move(entries);
   return request;
 }
 
-absl::Status Client::Explain(absl::string_view attempt,
-                             const absl::Status& status) const {
-  if (status.ok() || target_.empty()) return status;
-  absl::Status explained(status.code(), absl::StrCat(attempt, " ", target_,
-                                                     ": ", status.message()));
+template <typename Request>
+absl::StatusOr<ReplyTo<Request>> Client::Call(Request& request,
+                                              const CallOptions& options) {
+  if constexpr (requires { request.call_id; }) {
+    const CallLanes::Place call = calls_.Begin();
+    request.call_id = call.id();
+    return Send(request, options);
+  } else {
+    return Send(request, options);
+  }
+}
+
+template <typename Request>
+absl::StatusOr<ReplyTo<Request>> Client::Send(const Request& request,
+                                              const CallOptions& options) {
+  absl::StatusOr<ReplyTo<Request>> reply = connection_->Call(request, options);
+  absl::Status status = reply.status();
+  if (status.ok()) status = CheckComplete(request, *reply);
+  if (status.ok()) return reply;
+  return Explain(kMethodOf<Request>, status);
+}
+
+absl::Status Client::Explain(Method method, const absl::Status& status) const {
+  if (target_.empty()) return status;
+  absl::Status explained(status.code(),
+                         absl::StrCat(NameOf(method), PrepositionOf(method),
+                                      target_, ": ", status.message()));
   // The reason among them.
   status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) {
     explained.SetPayload(url, absl::Cord(std::string(payload)));
   });
   return explained;
-}
-
-template <typename T>
-absl::StatusOr<T> Client::Explain(absl::string_view attempt,
-                                  absl::StatusOr<T> result) const {
-  if (!result.ok()) return Explain(attempt, result.status());
-  return result;
 }
 
 }  // namespace tensorkv

@@ -26,6 +26,8 @@
 #include "client/client_options.h"
 #include "client/connection.h"
 #include "client/internal/call_lanes.h"
+#include "contract/any_call.h"
+#include "contract/method.h"
 #include "contract/requests.h"
 
 namespace tensorkv {
@@ -114,9 +116,12 @@ class Client {
 
   absl::Status SetRule(const RuleSpec& rule,
                        absl::string_view key_pattern = "");
-  // The rule as it now is.
   // The keys of the pattern fall to the rule that governs them next.
   absl::Status UnsetRule(absl::string_view key_pattern);
+  absl::Status SetMultipliers(const Multipliers& multipliers,
+                              absl::string_view key_pattern);
+  absl::Status UnsetMultipliers(absl::string_view key_pattern);
+  // The rule as it now is.
   absl::StatusOr<RuleSpec> SetHyperparameters(
       const Hyperparameters& hyperparameters,
       absl::string_view key_pattern = "");
@@ -139,7 +144,7 @@ class Client {
   absl::StatusOr<KeepAliveReply> KeepAlive(absl::Duration timeout);
   absl::Status Leave(absl::Duration timeout);
   absl::Status Barrier(absl::string_view barrier);
-  // As the options name it.
+  // The namespace that the options name.
   const std::string& name_space() const { return name_space_; }
   // Who signs this client's calls.
   std::optional<Worker> worker() const;
@@ -160,12 +165,21 @@ class Client {
   // Errors: FailedPrecondition for a client that is no worker.
   absl::StatusOr<Worker> CheckedWorker() const;
   void set_worker(const std::optional<Worker>& worker);
-  // `status` with what was attempted as its prefix.
-  absl::Status Explain(absl::string_view attempt,
-                       const absl::Status& status) const;
-  template <typename T>
-  absl::StatusOr<T> Explain(absl::string_view attempt,
-                            absl::StatusOr<T> result) const;
+  // Makes a call. One that has a call_id gets it here: a name of its own, for
+  // all its attempts.
+  template <typename Request>
+  absl::StatusOr<ReplyTo<Request>> Call(Request& request,
+                                        const CallOptions& options);
+  template <typename Request>
+  absl::StatusOr<ReplyTo<Request>> Call(Request& request) {
+    return Call(request, call_options_);
+  }
+  // Makes a call under the name that it has.
+  template <typename Request>
+  absl::StatusOr<ReplyTo<Request>> Send(const Request& request,
+                                        const CallOptions& options);
+  // An error, with what was attempted as its prefix.
+  absl::Status Explain(Method method, const absl::Status& status) const;
 
   const std::unique_ptr<Connection> connection_;
   const std::string target_;

@@ -237,25 +237,30 @@ absl::Status WorkerClient::Recover(const absl::Status& cause,
   bool is_member = !IsNoMember(cause);
   absl::Status status = cause;
   while (environment_.now() < attempt.end) {
-    if (!is_member) {
-      status = JoinAgain();
-      is_member = status.ok();
-    }
-    if (is_member) status = PushWhatMayBeMissing(own);
+    status = RecoverOnce(is_member, own);
     if (status.ok()) {
       last_that_succeeded_ = number;
       return status;
     }
-    // When all push again at once, room may be short for a while.
-    const bool may_be_repeated =
-        is_member
-            ? MayBePushedAgain(status) || absl::IsResourceExhausted(status)
-            : IsUncertain(status);
-    if (!may_be_repeated) return status;
+    if (!MayRecoverAfter(status, is_member)) return status;
     is_member = is_member && !IsNoMember(status);
     environment_.sleep(kPause);
   }
   return status;
+}
+
+absl::Status WorkerClient::RecoverOnce(bool& is_member,
+                                       const Contribution* own) {
+  if (!is_member) RETURN_IF_ERROR(JoinAgain());
+  is_member = true;
+  return PushWhatMayBeMissing(own);
+}
+
+bool WorkerClient::MayRecoverAfter(const absl::Status& status,
+                                   bool is_member) const {
+  if (!is_member) return IsUncertain(status);
+  // When all push again at once, room may be short for a while.
+  return MayBePushedAgain(status) || absl::IsResourceExhausted(status);
 }
 
 absl::Status WorkerClient::PushWhatMayBeMissing(const Contribution* own) {

@@ -76,7 +76,7 @@ class WorkerClient {
   // Errors: those of Client::Connect, Client::Join and DescribeNamespace.
   static absl::StatusOr<std::unique_ptr<WorkerClient>> Join(
       const ClientOptions& client_options, const WorkerOptions& options);
-  // The same with a client that is no worker yet.
+  // Makes `client`, which is no worker yet, the worker.
   static absl::StatusOr<std::unique_ptr<WorkerClient>> Join(
       std::unique_ptr<Client> client, const WorkerOptions& options,
       RetryEnvironment environment = SystemRetryEnvironment());
@@ -156,6 +156,11 @@ class WorkerClient {
   // MODE_ASYNC only `own`, that of the call which failed, if it pushes.
   absl::Status Recover(const absl::Status& cause, const Attempt& attempt,
                        const Contribution* own = nullptr);
+  // One attempt at it; sets `is_member` when it has joined.
+  absl::Status RecoverOnce(bool& is_member, const Contribution* own)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(recovery_);
+  // Whether another may do better than one that has ended so.
+  bool MayRecoverAfter(const absl::Status& status, bool is_member) const;
   absl::Status PushWhatMayBeMissing(const Contribution* own);
   absl::Status PushAgain(const Contribution& contribution);
   absl::Status PushKeysAgain(const Contribution& contribution);

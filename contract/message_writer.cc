@@ -1,10 +1,12 @@
 #include "contract/message_writer.h"
 
+#include <bit>
 #include <cstddef>
 #include <optional>
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "contract/encoding.h"
 #include "contract/proto_codec_fields.h"
 #include "contract/wire_tags.h"
 #include "contract/wire_writer.h"
@@ -34,13 +36,52 @@ void Write(const Worker& worker, Out& out) {
   out.Number(wire::kEpoch, worker.epoch);
 }
 
+// A tensor of that type, whose data are the bytes of `payload`.
+template <typename Out>
+void WriteTensor(DType dtype, const Shape& shape, const Tensor& payload,
+                 Out& out) {
+  const auto size_bytes = static_cast<size_t>(payload.size_bytes());
+  out.Number(wire::kTensorDType, static_cast<uint64_t>(dtype));
+  out.Numbers(wire::kTensorShape, shape.dimensions());
+  out.Bytes(wire::kTensorData,
+            wire::Payload{payload.buffer(), {payload.data(), size_bytes}});
+}
+
 template <typename Out>
 void Write(const Tensor& tensor, Out& out) {
-  const auto size_bytes = static_cast<size_t>(tensor.size_bytes());
-  out.Number(wire::kTensorDType, static_cast<uint64_t>(tensor.dtype()));
-  out.Numbers(wire::kTensorShape, tensor.shape().dimensions());
-  out.Bytes(wire::kTensorData,
-            wire::Payload{tensor.buffer(), {tensor.data(), size_bytes}});
+  WriteTensor(tensor.dtype(), tensor.shape(), tensor, out);
+}
+
+// The message of the packing's kind.
+template <typename Out>
+void WriteKind(const Packing& packing, Out& out) {
+  const auto scale = std::bit_cast<uint32_t>(packing.scale);
+  switch (packing.kind) {
+    case PackingKind::kTwoBit:
+      return out.Fixed32(wire::kTwoBitThreshold, scale);
+    case PackingKind::kOneBit:
+      return out.Fixed32(wire::kOneBitScale, scale);
+    case PackingKind::kTopK:
+      return out.Number(wire::kTopKCount, packing.count);
+    case PackingKind::kRandomK:
+      out.Number(wire::kRandomKBlockSize, packing.block_size);
+      return out.Fixed64(wire::kRandomKSeed, packing.seed);
+    case PackingKind::kDithering:
+      out.Number(wire::kDitheringBits, packing.bits);
+      out.Fixed32(wire::kDitheringNorm, scale);
+      return out.Number(wire::kDitheringNatural, packing.is_natural);
+    case PackingKind::kBlocks:
+      out.Number(wire::kBlockElement, packing.element_dtype);
+      return out.Number(wire::kBlockSize, packing.block_size);
+  }
+}
+
+template <typename Out>
+void Write(const Packing& packing, Out& out) {
+  // The numbers of the kinds are those of the fields.
+  const auto tag = static_cast<wire::Tag>(
+      wire::kTwoBit + (static_cast<int>(packing.kind) - 1) * (1 << 3));
+  out.Message(tag, [&packing](auto& fields) { WriteKind(packing, fields); });
 }
 
 template <typename Out>
@@ -53,7 +94,13 @@ template <typename Out>
 void Write(const PushEntry& entry, Out& out) {
   out.Bytes(wire::kPushEntryKey, entry.key);
   out.Number(wire::kPushEntrySkip, entry.skip);
-  if (!entry.skip) WriteField(wire::kPushEntryTensor, entry.tensor, out);
+  if (entry.skip) return;
+  if (!entry.encoding)
+    return WriteField(wire::kPushEntryTensor, entry.tensor, out);
+  WriteField(wire::kPushEntryEncoding, entry.encoding->packing(), out);
+  out.Message(wire::kPushEntryTensor, [&entry](auto& fields) {
+    WriteTensor(entry.dtype(), entry.shape(), entry.tensor, fields);
+  });
 }
 
 template <typename Out>

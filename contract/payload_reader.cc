@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <iterator>
 #include <limits>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "contract/encoding.h"
 #include "contract/wire_reader.h"
 #include "contract/wire_tags.h"
 #include "tensor/dtype.h"
@@ -72,19 +74,113 @@ PayloadRange ReadPayloadRange(WireReader& in) {
   return range;
 }
 
-void Read(WireReader& in, Tensor* tensor, PayloadRange* payload) {
-  constexpr uint64_t kMaxDType = std::size(kAllDTypes);
+constexpr uint64_t kMaxDType = std::size(kAllDTypes);
+
+// What a Tensor says of its elements.
+struct TensorType {
+  DType dtype = DType::kUnknown;
+  Shape shape;
+};
+
+TensorType ReadType(WireReader& in, PayloadRange* payload) {
   const uint64_t dtype =
       in.Accept(wire::kTensorDType) ? in.ReadNumberUpTo(kMaxDType) : 0;
   const absl::StatusOr<Shape> shape = ReadShape(in);
   if (in.Accept(wire::kTensorData)) *payload = ReadPayloadRange(in);
-  if (!in.ok() || dtype == 0 || !shape.ok()) return in.Fail();
-  absl::StatusOr<Tensor> read =
-      Tensor::WithoutData(static_cast<DType>(dtype), *shape);
+  if (!in.ok() || dtype == 0 || !shape.ok()) {
+    in.Fail();
+    return {};
+  }
+  return {static_cast<DType>(dtype), *shape};
+}
+
+void Read(WireReader& in, Tensor* tensor, PayloadRange* payload) {
+  const TensorType type = ReadType(in, payload);
+  if (!in.ok()) return;
+  absl::StatusOr<Tensor> read = Tensor::WithoutData(type.dtype, type.shape);
   if (!read.ok()) return in.Fail();
   *tensor = *std::move(read);
   const uint64_t expected_bytes = tensor->size_bytes();
   if (payload->size_bytes != expected_bytes) in.Fail();
+}
+
+float ReadFloat(WireReader& in) {
+  return std::bit_cast<float>(in.ReadFixed32());
+}
+
+void ReadTwoBit(WireReader& in, Packing* packing) {
+  if (in.Accept(wire::kTwoBitThreshold)) packing->scale = ReadFloat(in);
+}
+
+void ReadOneBit(WireReader& in, Packing* packing) {
+  if (in.Accept(wire::kOneBitScale)) packing->scale = ReadFloat(in);
+}
+
+void ReadTopK(WireReader& in, Packing* packing) {
+  if (in.Accept(wire::kTopKCount)) packing->count = in.ReadNumber();
+}
+
+void ReadRandomK(WireReader& in, Packing* packing) {
+  constexpr uint64_t kMax = std::numeric_limits<uint32_t>::max();
+  if (in.Accept(wire::kRandomKBlockSize)) {
+    packing->block_size = in.ReadNumberUpTo(kMax);
+  }
+  if (in.Accept(wire::kRandomKSeed)) packing->seed = in.ReadFixed64();
+}
+
+void ReadDithering(WireReader& in, Packing* packing) {
+  constexpr uint64_t kMaxBits = 8;
+  if (in.Accept(wire::kDitheringBits)) {
+    packing->bits = in.ReadNumberUpTo(kMaxBits);
+  }
+  if (in.Accept(wire::kDitheringNorm)) packing->scale = ReadFloat(in);
+  if (in.Accept(wire::kDitheringNatural)) {
+    packing->is_natural = in.ReadNumberUpTo(1) == 1;
+  }
+}
+
+void ReadBlocks(WireReader& in, Packing* packing) {
+  constexpr uint64_t kMax = std::numeric_limits<uint32_t>::max();
+  if (in.Accept(wire::kBlockElement)) {
+    packing->element_dtype = in.ReadNumberUpTo(kMaxDType);
+  }
+  if (in.Accept(wire::kBlockSize)) {
+    packing->block_size = in.ReadNumberUpTo(kMax);
+  }
+}
+
+void Read(WireReader& in, Packing* packing) {
+  using ReadKind = void (*)(WireReader&, Packing*);
+  constexpr struct {
+    wire::Tag tag;
+    PackingKind kind;
+    ReadKind read;
+  } kKinds[] = {{wire::kTwoBit, PackingKind::kTwoBit, ReadTwoBit},
+                {wire::kOneBit, PackingKind::kOneBit, ReadOneBit},
+                {wire::kTopK, PackingKind::kTopK, ReadTopK},
+                {wire::kRandomK, PackingKind::kRandomK, ReadRandomK},
+                {wire::kDithering, PackingKind::kDithering, ReadDithering},
+                {wire::kBlocks, PackingKind::kBlocks, ReadBlocks}};
+  for (const auto& [tag, kind, read] : kKinds) {
+    if (!in.Accept(tag)) continue;
+    packing->kind = kind;
+    return in.ReadMessage([&, read = read] { read(in, packing); });
+  }
+  in.Fail();
+}
+
+// A tensor that is packed like that.
+void Read(WireReader& in, const Packing& packing, PushEntry* entry,
+          PayloadRange* payload) {
+  const TensorType type = ReadType(in, payload);
+  if (!in.ok()) return;
+  absl::StatusOr<RefPtr<const Encoding>> encoding =
+      Encoding::Create(packing, type.dtype, type.shape);
+  if (!encoding.ok()) return in.Fail();
+  const int64_t bytes = (*encoding)->payload_bytes();
+  if (payload->size_bytes != static_cast<uint64_t>(bytes)) return in.Fail();
+  entry->encoding = *std::move(encoding);
+  entry->tensor = *Tensor::WithoutData(DType::kU8, {bytes});
 }
 
 // A CallId or Worker, if there is one.
@@ -105,9 +201,16 @@ void Read(WireReader& in, InitEntry* entry, PayloadRange* payload) {
 void Read(WireReader& in, PushEntry* entry, PayloadRange* payload) {
   if (in.Accept(wire::kPushEntryKey)) in.ReadText(&entry->key);
   if (in.Accept(wire::kPushEntrySkip)) entry->skip = in.ReadNumberUpTo(1) == 1;
+  std::optional<Packing> packing;
+  if (in.Accept(wire::kPushEntryEncoding)) {
+    in.ReadMessage([&] { Read(in, &packing.emplace()); });
+  }
   if (in.Accept(wire::kPushEntryTensor) == entry->skip) return in.Fail();
-  if (entry->skip) return;
-  in.ReadMessage([&] { Read(in, &entry->tensor, payload); });
+  if (entry->skip) return packing ? in.Fail() : void();
+  in.ReadMessage([&] {
+    if (packing) return Read(in, *packing, entry, payload);
+    Read(in, &entry->tensor, payload);
+  });
 }
 
 void Read(WireReader& in, Value* value, PayloadRange* payload) {

@@ -9,8 +9,8 @@
 //
 // Only the form that writers give these messages is understood: fields in
 // ascending order, numbers in packed and shortest form, elements in `data`.
-// Everything else (unknown fields, other orders, other payload locations,
-// encodings, and whatever is wrong) is nullopt: parse the message with the
+// Everything else (unknown fields, other orders, other payload locations, and
+// whatever is wrong) is nullopt: parse the message with the
 // generated code then, which takes every form and explains errors. A result
 // that is given is the one that the generated code and FromProto would give.
 //
@@ -40,7 +40,8 @@ struct PayloadRange {
 
 // Tensors have dtype and shape, but no data (Tensor::WithoutData). `payloads`
 // has one range per entry, in their order; its size is the one that dtype and
-// shape ask for, 0 where an entry is skipped or has no elements.
+// shape, or its encoding, ask for, 0 where an entry is skipped or has no
+// elements.
 struct DecodedInit {
   InitRequest request;
   std::vector<PayloadRange> payloads;

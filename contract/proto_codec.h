@@ -16,8 +16,8 @@
 #ifndef TENSORKV_CONTRACT_PROTO_CODEC_H_
 #define TENSORKV_CONTRACT_PROTO_CODEC_H_
 
-#include <memory>
-#include <vector>
+#include <type_traits>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -52,7 +52,7 @@ void ToProto(const PushRequest& request, v1::PushPullRequest* proto);
 absl::StatusOr<PullReply> FromProto(v1::PushPullResponse&& proto);
 void ToProto(const PullReply& reply, v1::PushPullResponse* proto);
 
-// Of streams. Tensors that FromProto gives have no data; ToProto leaves the
+// These are for streams. Tensors that FromProto gives have no data; ToProto leaves the
 // data out, so tensors with data may be passed. Errors also: InvalidArgument
 // for a manifest with data, and for a stripe that is none.
 absl::StatusOr<InitManifest> FromProto(v1::InitManifest&& proto);
@@ -79,6 +79,9 @@ void ToProto(const StatRequest& request, v1::StatRequest* proto);
 absl::StatusOr<StatReply> FromProto(const v1::StatResponse& proto);
 void ToProto(const StatReply& reply, v1::StatResponse* proto);
 
+Multipliers FromProto(const v1::Multipliers& proto);
+void ToProto(const Multipliers& multipliers, v1::Multipliers* proto);
+
 RuleSpec FromProto(const v1::Rule& proto);
 void ToProto(const RuleSpec& rule, v1::Rule* proto);
 
@@ -102,6 +105,18 @@ void ToProto(const ListNamespacesReply& reply,
 absl::StatusOr<NamespaceStatus> FromProto(const v1::NamespaceStatus& proto);
 void ToProto(const NamespaceStatus& status, v1::NamespaceStatus* proto);
 
+DescribeNamespaceRequest FromProto(const v1::DescribeNamespaceRequest& proto);
+void ToProto(const DescribeNamespaceRequest& request,
+             v1::DescribeNamespaceRequest* proto);
+absl::StatusOr<NamespaceStatus> FromProto(
+    const v1::DescribeNamespaceResponse& proto);
+void ToProto(const NamespaceStatus& status,
+             v1::DescribeNamespaceResponse* proto);
+
+DeleteNamespaceRequest FromProto(const v1::DeleteNamespaceRequest& proto);
+void ToProto(const DeleteNamespaceRequest& request,
+             v1::DeleteNamespaceRequest* proto);
+
 SetRuleRequest FromProto(const v1::SetRuleRequest& proto);
 void ToProto(const SetRuleRequest& request, v1::SetRuleRequest* proto);
 
@@ -111,6 +126,8 @@ void ToProto(const UnsetRuleRequest& request, v1::UnsetRuleRequest* proto);
 SetHyperparametersRequest FromProto(const v1::SetHyperparametersRequest& proto);
 void ToProto(const SetHyperparametersRequest& request,
              v1::SetHyperparametersRequest* proto);
+RuleSpec FromProto(const v1::SetHyperparametersResponse& proto);
+void ToProto(const RuleSpec& rule, v1::SetHyperparametersResponse* proto);
 
 // Errors also: InvalidArgument for a duration that is none.
 absl::StatusOr<JoinRequest> FromProto(const v1::JoinRequest& proto);
@@ -134,6 +151,22 @@ void ToProto(const WorkerStatus& status, v1::WorkerStatus* proto);
 
 ServerStatus FromProto(const v1::DescribeServerResponse& proto);
 void ToProto(const ServerStatus& status, v1::DescribeServerResponse* proto);
+
+// Values without fields have messages without fields, which say nothing.
+template <typename Value>
+requires std::is_empty_v<Value>
+void ToProto(const Value&, google::protobuf::Message*) {}
+
+// FromProto with the type of its result named, for code that works for every
+// message.
+template <typename Value, typename Message>
+absl::StatusOr<Value> ValueOf(Message&& proto) {
+  if constexpr (std::is_empty_v<Value>) {
+    return Value();
+  } else {
+    return FromProto(std::forward<Message>(proto));
+  }
+}
 
 }  // namespace tensorkv
 

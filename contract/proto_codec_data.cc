@@ -34,20 +34,29 @@ absl::StatusOr<Tensor> DecodeTensor(Proto& proto, TensorDecoder decode) {
   return decode(*proto.mutable_tensor());
 }
 
+// Makes of an encoded tensor the u8 tensor of its payload.
+void MakePayload(const Encoding& encoding, v1::Tensor* proto) {
+  proto->set_dtype(v1::DTYPE_U8);
+  proto->clear_shape();
+  proto->add_shape(encoding.payload_bytes());
+}
+
 absl::StatusOr<PushEntry> DecodePushEntry(v1::PushEntry& proto,
                                           TensorDecoder decode) {
   PushEntry entry;
   entry.key = proto.key();
   entry.skip = proto.skip();
-  if (proto.has_encoding()) {
-    return absl::UnimplementedError("encoding: not supported");
-  }
-  if (!entry.skip) {
-    ASSIGN_OR_RETURN(entry.tensor, DecodeTensor(proto, decode));
-  } else if (proto.has_tensor()) {
+  if (entry.skip) {
+    if (!proto.has_tensor() && !proto.has_encoding()) return entry;
     return absl::InvalidArgumentError(
         "tensor: expected none with skip, got one");
   }
+  if (proto.has_encoding() && proto.has_tensor()) {
+    ASSIGN_OR_RETURN(entry.encoding,
+                     DecodeEncoding(proto.encoding(), proto.tensor(), decode));
+    MakePayload(*entry.encoding, proto.mutable_tensor());
+  }
+  ASSIGN_OR_RETURN(entry.tensor, DecodeTensor(proto, decode));
   return entry;
 }
 
@@ -61,6 +70,12 @@ absl::StatusOr<KeyStatus> DecodeKeyStatus(const v1::KeyStatus& proto) {
   status.value_bytes = proto.value_bytes();
   status.state_bytes = proto.state_bytes();
   status.rule = FromProto(proto.rule());
+  status.update_count = proto.update_count();
+  if (proto.has_multipliers()) {
+    status.multipliers = FromProto(proto.multipliers());
+  }
+  status.learning_rate = proto.learning_rate();
+  status.weight_decay = proto.weight_decay();
   status.device = proto.device();
   if (proto.has_digest()) status.digest = proto.digest();
   return status;
@@ -74,6 +89,10 @@ void EncodeKeyStatus(const KeyStatus& status, v1::KeyStatus* proto) {
   proto->set_value_bytes(status.value_bytes);
   proto->set_state_bytes(status.state_bytes);
   ToProto(status.rule, proto->mutable_rule());
+  proto->set_update_count(status.update_count);
+  ToProto(status.multipliers, proto->mutable_multipliers());
+  proto->set_learning_rate(status.learning_rate);
+  proto->set_weight_decay(status.weight_decay);
   proto->set_device(status.device);
   if (status.digest) proto->set_digest(*status.digest);
 }
@@ -151,7 +170,13 @@ void EncodePushRequest(const PushRequest& request, TensorEncoder encode,
     v1::PushEntry* out = proto->add_entries();
     out->set_key(entry.key);
     out->set_skip(entry.skip);
-    if (!entry.skip) encode(entry.tensor, out->mutable_tensor());
+    if (entry.skip) continue;
+    encode(entry.tensor, out->mutable_tensor());
+    if (!entry.encoding) continue;
+    EncodeEncoding(*entry.encoding, out->mutable_encoding());
+    out->mutable_tensor()->set_dtype(static_cast<v1::DType>(entry.dtype()));
+    out->mutable_tensor()->clear_shape();
+    EncodeShape(entry.shape(), out->mutable_tensor()->mutable_shape());
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/escaping.h"
 #include "absl/types/span.h"
 
@@ -83,7 +84,11 @@ void EncodeDuration(absl::Duration duration,
 }
 
 absl::Status Prefixed(absl::string_view prefix, const absl::Status& status) {
-  return absl::Status(status.code(), absl::StrCat(prefix, status.message()));
+  absl::Status prefixed(status.code(), absl::StrCat(prefix, status.message()));
+  status.ForEachPayload([&](absl::string_view type, const absl::Cord& payload) {
+    prefixed.SetPayload(type, payload);
+  });
+  return prefixed;
 }
 
 std::string EntryPrefix(int index, absl::string_view key) {

@@ -15,6 +15,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "base/ref_counted.h"
+#include "contract/encoding.h"
 #include "contract/requests.h"
 #include "google/protobuf/duration.pb.h"
 #include "google/protobuf/repeated_field.h"
@@ -45,6 +47,15 @@ void EncodeWithData(const Tensor& tensor, v1::Tensor* proto);
 // Errors: those of FromProto; InvalidArgument if there is data.
 absl::StatusOr<Tensor> DecodeWithoutData(v1::Tensor& proto);
 void EncodeWithoutData(const Tensor& tensor, v1::Tensor* proto);
+
+// The encoding of a push entry, for the tensor `proto` that it comes with and
+// that is to be decoded with `decode`.
+// Errors: InvalidArgument (ENCODING_MALFORMED; those of DecodeShape) ·
+// Unimplemented (ENCODING_UNKNOWN).
+absl::StatusOr<RefPtr<const Encoding>> DecodeEncoding(
+    const v1::Encoding& encoding, const v1::Tensor& proto,
+    TensorDecoder decode);
+void EncodeEncoding(const Encoding& encoding, v1::Encoding* proto);
 
 absl::StatusOr<InitRequest> DecodeInitRequest(v1::InitRequest& proto,
                                               TensorDecoder decode);

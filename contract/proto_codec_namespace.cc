@@ -159,16 +159,41 @@ void EncodeMemoryUse(const MemoryUse& use, v1::MemoryUse* proto) {
 
 }  // namespace
 
+Multipliers FromProto(const v1::Multipliers& proto) {
+  return {.learning_rate = proto.learning_rate(),
+          .weight_decay = proto.weight_decay()};
+}
+
+void ToProto(const Multipliers& multipliers, v1::Multipliers* proto) {
+  proto->set_learning_rate(multipliers.learning_rate);
+  proto->set_weight_decay(multipliers.weight_decay);
+}
+
 RuleSpec FromProto(const v1::Rule& proto) {
-  return {.name = proto.name(),
-          .hyperparameters = DecodeHyperparameters(proto.hyperparameters()),
-          .keep_master = !proto.has_keep_master() || proto.keep_master()};
+  RuleSpec rule = {
+      .name = proto.name(),
+      .hyperparameters = DecodeHyperparameters(proto.hyperparameters()),
+      .keep_master = !proto.has_keep_master() || proto.keep_master()};
+  if (proto.has_schedule()) {
+    const v1::Schedule& schedule = proto.schedule();
+    rule.schedule = {
+        .name = schedule.name(),
+        .arguments = DecodeHyperparameters(schedule.arguments()),
+        .steps = {schedule.steps().begin(), schedule.steps().end()}};
+  }
+  return rule;
 }
 
 void ToProto(const RuleSpec& rule, v1::Rule* proto) {
   proto->set_name(rule.name);
   EncodeHyperparameters(rule.hyperparameters, proto->mutable_hyperparameters());
   proto->set_keep_master(rule.keep_master);
+  if (rule.schedule == ScheduleSpec()) return;
+  v1::Schedule* const schedule = proto->mutable_schedule();
+  schedule->set_name(rule.schedule.name);
+  EncodeHyperparameters(rule.schedule.arguments, schedule->mutable_arguments());
+  schedule->mutable_steps()->Add(rule.schedule.steps.begin(),
+                                 rule.schedule.steps.end());
 }
 
 absl::StatusOr<CreateNamespaceRequest> FromProto(
@@ -199,6 +224,10 @@ absl::StatusOr<NamespaceStatus> FromProto(const v1::NamespaceStatus& proto) {
   status.rules.reserve(proto.rules_size());
   for (const v1::RuleBinding& binding : proto.rules()) {
     status.rules.push_back({binding.key_pattern(), FromProto(binding.rule())});
+  }
+  for (const v1::MultipliersBinding& binding : proto.multipliers()) {
+    status.multipliers.push_back(
+        {binding.key_pattern(), FromProto(binding.multipliers())});
   }
   status.num_keys = proto.num_keys();
   status.memory = DecodeMemoryUse(proto.memory());
@@ -237,6 +266,11 @@ void ToProto(const NamespaceStatus& status, v1::NamespaceStatus* proto) {
     v1::RuleBinding* out = proto->add_rules();
     out->set_key_pattern(binding.key_pattern);
     ToProto(binding.rule, out->mutable_rule());
+  }
+  for (const MultipliersBinding& binding : status.multipliers) {
+    v1::MultipliersBinding* const out = proto->add_multipliers();
+    out->set_key_pattern(binding.key_pattern);
+    ToProto(binding.multipliers, out->mutable_multipliers());
   }
   proto->set_num_keys(status.num_keys);
   EncodeMemoryUse(status.memory, proto->mutable_memory());
@@ -304,22 +338,30 @@ void ToProto(const CreateNamespaceReply& reply,
 }
 
 SetRuleRequest FromProto(const v1::SetRuleRequest& proto) {
-  return {.name_space = proto.namespace_(),
-          .key_pattern = proto.key_pattern(),
-          .rule = FromProto(proto.rule()),
-          .call_id = DecodeCallId(proto)};
+  SetRuleRequest request = {.name_space = proto.namespace_(),
+                            .key_pattern = proto.key_pattern(),
+                            .call_id = DecodeCallId(proto)};
+  if (proto.has_rule()) request.rule = FromProto(proto.rule());
+  if (proto.has_multipliers()) {
+    request.multipliers = FromProto(proto.multipliers());
+  }
+  return request;
 }
 
 void ToProto(const SetRuleRequest& request, v1::SetRuleRequest* proto) {
   proto->set_namespace_(request.name_space);
   proto->set_key_pattern(request.key_pattern);
-  ToProto(request.rule, proto->mutable_rule());
+  if (request.rule) ToProto(*request.rule, proto->mutable_rule());
+  if (request.multipliers) {
+    ToProto(*request.multipliers, proto->mutable_multipliers());
+  }
   EncodeCallId(request.call_id, proto);
 }
 
 UnsetRuleRequest FromProto(const v1::UnsetRuleRequest& proto) {
   return {.name_space = proto.namespace_(),
           .key_pattern = proto.key_pattern(),
+          .multipliers = proto.multipliers(),
           .call_id = DecodeCallId(proto)};
 }
 
@@ -327,6 +369,7 @@ void ToProto(const UnsetRuleRequest& request, v1::UnsetRuleRequest* proto) {
   proto->set_namespace_(request.name_space);
   EncodeCallId(request.call_id, proto);
   proto->set_key_pattern(request.key_pattern);
+  proto->set_multipliers(request.multipliers);
 }
 
 SetHyperparametersRequest FromProto(
@@ -344,6 +387,42 @@ void ToProto(const SetHyperparametersRequest& request,
   EncodeHyperparameters(request.hyperparameters,
                         proto->mutable_hyperparameters());
   EncodeCallId(request.call_id, proto);
+}
+
+DescribeNamespaceRequest FromProto(const v1::DescribeNamespaceRequest& proto) {
+  return {.name_space = proto.namespace_()};
+}
+
+void ToProto(const DescribeNamespaceRequest& request,
+             v1::DescribeNamespaceRequest* proto) {
+  proto->set_namespace_(request.name_space);
+}
+
+absl::StatusOr<NamespaceStatus> FromProto(
+    const v1::DescribeNamespaceResponse& proto) {
+  return FromProto(proto.status());
+}
+
+void ToProto(const NamespaceStatus& status,
+             v1::DescribeNamespaceResponse* proto) {
+  ToProto(status, proto->mutable_status());
+}
+
+DeleteNamespaceRequest FromProto(const v1::DeleteNamespaceRequest& proto) {
+  return {.name_space = proto.namespace_()};
+}
+
+void ToProto(const DeleteNamespaceRequest& request,
+             v1::DeleteNamespaceRequest* proto) {
+  proto->set_namespace_(request.name_space);
+}
+
+RuleSpec FromProto(const v1::SetHyperparametersResponse& proto) {
+  return FromProto(proto.rule());
+}
+
+void ToProto(const RuleSpec& rule, v1::SetHyperparametersResponse* proto) {
+  ToProto(rule, proto->mutable_rule());
 }
 
 ServerStatus FromProto(const v1::DescribeServerResponse& proto) {

@@ -49,6 +49,8 @@ constexpr auto kReasons = std::to_array<NamedReason>({
     {Reason::kStripeFailed, "STRIPE_FAILED"},
     {Reason::kStripeExists, "STRIPE_EXISTS"},
     {Reason::kPeerTooSlow, "PEER_TOO_SLOW"},
+    {Reason::kEncodingMalformed, "ENCODING_MALFORMED"},
+    {Reason::kEncodingUnknown, "ENCODING_UNKNOWN"},
     {Reason::kOverBudget, "OVER_BUDGET"},
     {Reason::kReplyTooLarge, "REPLY_TOO_LARGE"},
     {Reason::kLimitReached, "LIMIT_REACHED"},

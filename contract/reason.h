@@ -50,6 +50,8 @@ enum class Reason : uint8_t {
   kStripeFailed = 33,
   kStripeExists = 34,
   kPeerTooSlow = 35,
+  kEncodingMalformed = 36,
+  kEncodingUnknown = 37,
   kOverBudget = 40,
   kReplyTooLarge = 41,
   kLimitReached = 42,

@@ -1,6 +1,7 @@
 // The contract's requests and replies as C++ values, for server and client
 // alike. What they mean is written in proto/tensorkv/v1/; each struct here
-// mirrors the message of its name. Plain values: no thread safety, no checks.
+// mirrors the message of its name, a NameReply the NameResponse. Plain values:
+// no thread safety, no checks.
 
 #ifndef TENSORKV_CONTRACT_REQUESTS_H_
 #define TENSORKV_CONTRACT_REQUESTS_H_
@@ -12,6 +13,8 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "base/ref_counted.h"
+#include "contract/encoding.h"
 #include "tensor/dtype.h"
 #include "tensor/rule_spec.h"
 #include "tensor/shape.h"
@@ -62,10 +65,19 @@ struct InitReply {
   std::vector<Version> versions;
 };
 
+// What is pushed is a tensor, or where `encoding` is set an encoded one: then
+// `tensor` is its payload, u8 of rank 1.
 struct PushEntry {
+  // Of the contribution, decoded.
+  DType dtype() const { return encoding ? encoding->dtype() : tensor.dtype(); }
+  const Shape& shape() const {
+    return encoding ? encoding->shape() : tensor.shape();
+  }
+
   std::string key;
   bool skip = false;
   Tensor tensor;
+  RefPtr<const Encoding> encoding;
 };
 
 struct PushRequest {
@@ -111,13 +123,18 @@ struct PullReply {
   std::vector<Value> values;
 };
 
+// What is pushed; its keys are pulled.
+struct PushPullRequest : PushRequest {};
+
+using PushPullReply = PullReply;
+
 // --- Streams ----------------------------------------------------------------
 
 // A count of 0 on the wire is 1 here.
 struct Stripe {
   uint32_t index = 0;
   uint32_t count = 1;
-  // Of the stripes of one attempt; 0 for a stream by itself.
+  // The stripes of one attempt share it; 0 for a stream by itself.
   uint64_t group = 0;
 
   friend bool operator==(const Stripe&, const Stripe&) = default;
@@ -170,6 +187,11 @@ struct KeyStatus {
   uint64_t value_bytes = 0;
   uint64_t state_bytes = 0;
   RuleSpec rule;
+  uint64_t update_count = 0;
+  Multipliers multipliers;
+  // Of the next update.
+  double learning_rate = 0;
+  double weight_decay = 0;
   std::string device;
   std::optional<uint64_t> digest;
 };
@@ -211,6 +233,11 @@ struct NamespaceConfig {
 struct RuleBinding {
   std::string key_pattern;
   RuleSpec rule;
+};
+
+struct MultipliersBinding {
+  std::string key_pattern;
+  Multipliers multipliers;
 };
 
 struct MemoryUse {
@@ -261,6 +288,7 @@ struct NamespaceStatus {
   std::string name;
   NamespaceConfig config;
   std::vector<RuleBinding> rules;
+  std::vector<MultipliersBinding> multipliers;
   uint64_t num_keys = 0;
   MemoryUse memory;
   // How much of it is on each GPU; empty where tensors are kept on the host.
@@ -295,6 +323,12 @@ struct CreateNamespaceReply {
   uint64_t uid = 0;
 };
 
+struct DescribeNamespaceRequest {
+  std::string name_space;
+};
+
+using DescribeNamespaceReply = NamespaceStatus;
+
 struct ListNamespacesRequest {
   uint32_t page_size = 0;
   std::string page_token;
@@ -305,18 +339,31 @@ struct ListNamespacesReply {
   std::string next_page_token;
 };
 
+struct DeleteNamespaceRequest {
+  std::string name_space;
+};
+
+struct DeleteNamespaceReply {};
+
+// One of `rule` and `multipliers`.
 struct SetRuleRequest {
   std::string name_space;
   std::string key_pattern;
-  RuleSpec rule;
+  std::optional<RuleSpec> rule;
+  std::optional<Multipliers> multipliers;
   std::optional<CallId> call_id;
 };
+
+struct SetRuleReply {};
 
 struct UnsetRuleRequest {
   std::string name_space;
   std::string key_pattern;
+  bool multipliers = false;
   std::optional<CallId> call_id;
 };
+
+struct UnsetRuleReply {};
 
 struct SetHyperparametersRequest {
   std::string name_space;
@@ -324,6 +371,8 @@ struct SetHyperparametersRequest {
   Hyperparameters hyperparameters;
   std::optional<CallId> call_id;
 };
+
+using SetHyperparametersReply = RuleSpec;
 
 // --- Membership -------------------------------------------------------------
 
@@ -362,6 +411,8 @@ struct LeaveRequest {
   std::optional<CallId> call_id;
 };
 
+struct LeaveReply {};
+
 struct BarrierRequest {
   std::string name_space;
   Worker worker;
@@ -370,7 +421,11 @@ struct BarrierRequest {
   uint64_t namespace_uid = 0;
 };
 
+struct BarrierReply {};
+
 // --- Server -----------------------------------------------------------------
+
+struct DescribeServerRequest {};
 
 // What tensors may take of a GPU's memory, and take now.
 struct DeviceBudget {
@@ -388,9 +443,11 @@ struct ServerStatus {
   uint64_t used_bytes = 0;
   uint64_t max_message_bytes = 0;
   uint32_t max_entries = 0;
-  // Of each of `devices`; empty where tensors are kept on the host.
+  // One for each of `devices`; empty where tensors are kept on the host.
   std::vector<DeviceBudget> device_budgets;
 };
+
+using DescribeServerReply = ServerStatus;
 
 }  // namespace tensorkv
 

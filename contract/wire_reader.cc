@@ -53,6 +53,13 @@ uint64_t WireReader::ReadFixed64() {
   return ok_ ? number : 0;
 }
 
+uint32_t WireReader::ReadFixed32() {
+  uint32_t number = 0;
+  Copy(sizeof(number), reinterpret_cast<char*>(&number));
+  if (number == 0) Fail();
+  return ok_ ? number : 0;
+}
+
 void WireReader::ReadChunks(uint64_t size_bytes, std::string* bytes) {
   bytes->clear();
   while (size_bytes > 0) {

@@ -79,6 +79,8 @@ class WireReader {
   }
   // Eight bytes; fails for 0, which writers leave out.
   uint64_t ReadFixed64();
+  // Four bytes, likewise.
+  uint32_t ReadFixed32();
   // The length of what follows; fails if the innermost message ends before it
   // would.
   uint64_t ReadLength() {

@@ -15,6 +15,7 @@ using Tag = uint8_t;
 
 consteval Tag NumberTag(int field) { return static_cast<Tag>(field << 3); }
 consteval Tag Fixed64Tag(int field) { return static_cast<Tag>(field << 3 | 1); }
+consteval Tag Fixed32Tag(int field) { return static_cast<Tag>(field << 3 | 5); }
 // Strings, bytes, messages and packed numbers: a length comes first.
 consteval Tag RunTag(int field) { return static_cast<Tag>(field << 3 | 2); }
 
@@ -50,6 +51,8 @@ inline constexpr Tag kPushEntries =
 inline constexpr Tag kPushEntryKey = RunTag(v1::PushEntry::kKeyFieldNumber);
 inline constexpr Tag kPushEntrySkip =
     NumberTag(v1::PushEntry::kSkipFieldNumber);
+inline constexpr Tag kPushEntryEncoding =
+    RunTag(v1::PushEntry::kEncodingFieldNumber);
 inline constexpr Tag kPushEntryTensor =
     RunTag(v1::PushEntry::kTensorFieldNumber);
 
@@ -88,6 +91,34 @@ inline constexpr Tag kValueTensor = RunTag(v1::Value::kTensorFieldNumber);
 inline constexpr Tag kTensorDType = NumberTag(v1::Tensor::kDtypeFieldNumber);
 inline constexpr Tag kTensorShape = RunTag(v1::Tensor::kShapeFieldNumber);
 inline constexpr Tag kTensorData = RunTag(v1::Tensor::kDataFieldNumber);
+
+inline constexpr Tag kTwoBit = RunTag(v1::Encoding::kTwoBitFieldNumber);
+inline constexpr Tag kOneBit = RunTag(v1::Encoding::kOneBitFieldNumber);
+inline constexpr Tag kTopK = RunTag(v1::Encoding::kTopKFieldNumber);
+inline constexpr Tag kRandomK = RunTag(v1::Encoding::kRandomKFieldNumber);
+inline constexpr Tag kDithering = RunTag(v1::Encoding::kDitheringFieldNumber);
+inline constexpr Tag kBlocks = RunTag(v1::Encoding::kBlocksFieldNumber);
+
+inline constexpr Tag kTwoBitThreshold =
+    Fixed32Tag(v1::TwoBitEncoding::kThresholdFieldNumber);
+inline constexpr Tag kOneBitScale =
+    Fixed32Tag(v1::OneBitEncoding::kScaleFieldNumber);
+inline constexpr Tag kTopKCount =
+    NumberTag(v1::TopKEncoding::kCountFieldNumber);
+inline constexpr Tag kRandomKBlockSize =
+    NumberTag(v1::RandomKEncoding::kBlockSizeFieldNumber);
+inline constexpr Tag kRandomKSeed =
+    Fixed64Tag(v1::RandomKEncoding::kSeedFieldNumber);
+inline constexpr Tag kDitheringBits =
+    NumberTag(v1::DitheringEncoding::kBitsFieldNumber);
+inline constexpr Tag kDitheringNorm =
+    Fixed32Tag(v1::DitheringEncoding::kNormFieldNumber);
+inline constexpr Tag kDitheringNatural =
+    NumberTag(v1::DitheringEncoding::kNaturalFieldNumber);
+inline constexpr Tag kBlockElement =
+    NumberTag(v1::BlockEncoding::kElementFieldNumber);
+inline constexpr Tag kBlockSize =
+    NumberTag(v1::BlockEncoding::kBlockSizeFieldNumber);
 
 inline constexpr Tag kClientId = RunTag(v1::CallId::kClientIdFieldNumber);
 inline constexpr Tag kSequence = NumberTag(v1::CallId::kSequenceFieldNumber);

@@ -25,6 +25,13 @@ void WireWriter::Fixed64(Tag tag, uint64_t number) {
   next_ += sizeof(number);
 }
 
+void WireWriter::Fixed32(Tag tag, uint32_t number) {
+  if (number == 0) return;
+  WriteTag(tag);
+  std::memcpy(next_, &number, sizeof(number));
+  next_ += sizeof(number);
+}
+
 void WireWriter::Bytes(Tag tag, absl::string_view bytes) {
   if (bytes.empty()) return;
   WriteRunHeader(tag, bytes.size());

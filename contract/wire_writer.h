@@ -62,6 +62,9 @@ class WireSize {
   void Fixed64(Tag tag, uint64_t number) {
     if (number != 0) Add(sizeof(tag) + sizeof(number));
   }
+  void Fixed32(Tag tag, uint32_t number) {
+    if (number != 0) Add(sizeof(tag) + sizeof(number));
+  }
   void Bytes(Tag, absl::string_view bytes) {
     if (!bytes.empty()) AddRun(bytes.size(), bytes.size());
   }
@@ -115,6 +118,7 @@ class WireWriter {
     WriteNumber(number);
   }
   void Fixed64(Tag tag, uint64_t number);
+  void Fixed32(Tag tag, uint32_t number);
   void Bytes(Tag tag, absl::string_view bytes);
   void Numbers(Tag tag, absl::Span<const int64_t> numbers);
   void Bytes(Tag tag, const Payload& payload);

@@ -17,6 +17,7 @@
 #include "kernels/device_health.h"
 #include "kernels/update_rule.h"
 #include "tensor/buffer.h"
+#include "tensor/packing.h"
 #include "tensor/tensor.h"
 
 namespace tensorkv {
@@ -33,6 +34,12 @@ struct TensorUpdate {
   // t, the number of this update of the key, from 1.
   uint64_t update_count = 1;
 
+  // Those of the key.
+  Multipliers multipliers;
+
+  // Differs from key to key, where rule->takes_seed().
+  uint64_t seed = 0;
+
   // The current value, in the key's dtype. assign does not read it.
   TensorView stored;
 
@@ -40,6 +47,12 @@ struct TensorUpdate {
   // The sum is kept in AccumulateType(value.dtype), starts with the first and
   // adds the others in order; integers wrap.
   absl::Span<const TensorView> contributions;
+
+  // Empty if all contributions are plain, else one for each, null for a plain
+  // one. A packed contribution has its payload for data, aligned to 8 bytes,
+  // and the dtype and number of elements of what that decodes to. It must have
+  // been checked against its packing, and goes to float keys alone.
+  absl::Span<const Packing* const> packings;
 
   // rule->num_states() tensors of AccumulateType(value.dtype).
   absl::Span<const MutableTensorView> states;
@@ -52,6 +65,11 @@ struct TensorUpdate {
   // Where the new value goes, rounded to nearest even. With the rule assign
   // the dtype may be any float for float contributions: a conversion.
   MutableTensorView value;
+
+  // Null for a plain contribution.
+  const Packing* PackingOf(size_t contribution) const {
+    return packings.empty() ? nullptr : packings[contribution];
+  }
 };
 
 // Bytes to copy between host memory and memory of a device.

@@ -6,13 +6,7 @@
 
 #include <type_traits>
 
-#include "kernels/ops/accumulate.h"
-#include "kernels/ops/adam.h"
-#include "kernels/ops/adamw.h"
-#include "kernels/ops/assign.h"
-#include "kernels/ops/sgd.h"
-#include "kernels/ops/sgd_momentum.h"
-#include "kernels/rule_kind.h"
+#include "kernels/rule_table.h"
 
 namespace tensorkv {
 
@@ -26,20 +20,18 @@ struct OpType {
 // take T.
 template <typename T, typename Visitor>
 void VisitOpType(RuleKind kind, Visitor visit) {
-  if (kind == RuleKind::kAssign) return visit(OpType<ops::Assign<T>>());
-  if (kind == RuleKind::kAccumulate) return visit(OpType<ops::Accumulate<T>>());
   if constexpr (std::is_floating_point_v<T>) {
     switch (kind) {
-      case RuleKind::kSgd:
-        return visit(OpType<ops::Sgd<T>>());
-      case RuleKind::kSgdMomentum:
-        return visit(OpType<ops::SgdMomentum<T>>());
-      case RuleKind::kAdam:
-        return visit(OpType<ops::Adam<T>>());
-      case RuleKind::kAdamW:
-        return visit(OpType<ops::AdamW<T>>());
-      default:
-        return;
+#define TENSORKV_VISIT(Kind, Functor, ...) \
+  case RuleKind::k##Kind:                  \
+    return visit(OpType<ops::Functor<T>>());
+      TENSORKV_RULES(TENSORKV_VISIT)
+#undef TENSORKV_VISIT
+    }
+  } else {
+    if (kind == RuleKind::kAssign) return visit(OpType<ops::Assign<T>>());
+    if (kind == RuleKind::kAccumulate) {
+      return visit(OpType<ops::Accumulate<T>>());
     }
   }
 }

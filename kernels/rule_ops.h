@@ -3,20 +3,28 @@
 #ifndef TENSORKV_KERNELS_RULE_OPS_H_
 #define TENSORKV_KERNELS_RULE_OPS_H_
 
-#include <cstdint>
-
+#include "kernels/backend.h"
+#include "kernels/expression_rule.h"
 #include "kernels/op_types.h"
 #include "kernels/update_rule.h"
 
 namespace tensorkv {
 
-// Calls `visit` with the functor for update `t` of a key whose accumulate type
-// is T: a float type, an integer type or ops::Bool.
+// Calls `visit` with the functor for an update whose accumulate type is T: a
+// float type, an integer type or ops::Bool.
 // REQUIRES: the rule takes such keys.
 template <typename T, typename Visitor>
-void VisitRuleOp(const UpdateRule& rule, uint64_t t, Visitor visit) {
+void VisitRuleOp(const TensorUpdate& update, Visitor visit) {
+  const UpdateRule& rule = *update.rule;
   VisitOpType<T>(rule.kind(), [&](auto type) {
-    visit(decltype(type)::Op::Create(rule.hyperparameters(), t));
+    using Op = typename decltype(type)::Op;
+    const RuleParameters parameters =
+        rule.ParametersAt(update.update_count, update.multipliers, update.seed);
+    if constexpr (expression::kIsProgram<Op>) {
+      visit(rule.expression()->template Bind<T>(parameters));
+    } else {
+      visit(Op::Create(parameters));
+    }
   });
 }
 

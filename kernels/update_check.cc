@@ -56,8 +56,23 @@ absl::Status CheckStored(const TensorUpdate& update) {
                      update.value.num_elements);
 }
 
+absl::Status CheckPacking(const Packing& packing,
+                          const TensorView& contribution,
+                          const MutableTensorView& value) {
+  if (!IsFloat(value.dtype)) return Mismatch("plain elements", "packed ones");
+  const auto num_elements = static_cast<uint64_t>(value.num_elements);
+  if (packing.num_elements != num_elements ||
+      contribution.num_elements != value.num_elements) {
+    return Mismatch(absl::StrCat(num_elements, " elements"),
+                    absl::StrCat(packing.num_elements));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckContribution(const TensorView& contribution,
+                               const Packing* packing,
                                const MutableTensorView& value) {
+  if (packing != nullptr) return CheckPacking(*packing, contribution, value);
   if (!IsFloat(value.dtype)) {
     return CheckTensor(contribution, value.dtype, value.num_elements);
   }
@@ -71,10 +86,16 @@ absl::Status CheckContributions(const TensorUpdate& update) {
   if (update.contributions.empty()) {
     return Named("contributions", Mismatch("at least one", "none"));
   }
+  if (!update.packings.empty() &&
+      update.packings.size() != update.contributions.size()) {
+    return Named("packings", Mismatch(absl::StrCat(update.contributions.size()),
+                                      absl::StrCat(update.packings.size())));
+  }
   for (size_t i = 0; i < update.contributions.size(); ++i) {
     RETURN_IF_ERROR(
         Named("contribution", i,
-              CheckContribution(update.contributions[i], update.value)));
+              CheckContribution(update.contributions[i], update.PackingOf(i),
+                                update.value)));
   }
   return absl::OkStatus();
 }
@@ -109,6 +130,7 @@ absl::Status CheckMaster(const TensorUpdate& update) {
 bool IsPlainUpdate(const TensorUpdate& update) {
   const MutableTensorView& value = update.value;
   if (update.rule == nullptr || update.contributions.size() != 1) return false;
+  if (!update.packings.empty()) return false;
   const TensorView& contribution = update.contributions[0];
   return contribution.dtype == value.dtype &&
          contribution.num_elements == value.num_elements &&

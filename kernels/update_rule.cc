@@ -2,83 +2,60 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
+#include <optional>
+#include <string>
 #include <vector>
 
-#include "absl/status/status.h"
-#include "absl/strings/escaping.h"
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/string_view.h"
-#include "absl/types/span.h"
 #include "base/status_macros.h"
+#include "kernels/expression_rule.h"
+#include "kernels/hyperparameter.h"
 
 namespace tensorkv {
 namespace {
 
-// What values a hyperparameter may have. Every range is finite.
-struct Range {
-  absl::string_view text;
-  bool (*contains)(double value);
+// Which keys a rule takes, and what rules for such keys have in common.
+struct KeyKind {
+  bool takes_integers = false;
+  bool is_optimizer = false;
+  Hyperparameter learning_rate = {};
 };
-
-constexpr Range kFinite = {"finite", [](double x) { return std::isfinite(x); }};
-constexpr Range kNotNegative = {
-    "finite and >= 0", [](double x) { return std::isfinite(x) && x >= 0; }};
-constexpr Range kUnit = {"in [0, 1)", [](double x) { return x >= 0 && x < 1; }};
-constexpr Range kFlag = {"0 or 1", [](double x) { return x == 0 || x == 1; }};
-
-struct Hyperparameter {
-  absl::string_view name;
-  double default_value;
-  Range range;
-};
-
-constexpr Hyperparameter kAccumulate[] = {{"scale", 1, kFinite}};
-constexpr int kScale = 0;
-
-constexpr Hyperparameter kSgd[] = {{"learning_rate", 0.1, kFinite},
-                                   {"momentum", 0, kUnit},
-                                   {"weight_decay", 0, kFinite},
-                                   {"rescale_grad", 1, kFinite},
-                                   {"clip_gradient", -1, kFinite}};
-constexpr int kMomentum = 1;
-
-constexpr Hyperparameter kAdam[] = {
-    {"learning_rate", 0.001, kFinite}, {"beta1", 0.9, kUnit},
-    {"beta2", 0.999, kUnit},           {"epsilon", 1e-8, kNotNegative},
-    {"weight_decay", 0, kFinite},      {"rescale_grad", 1, kFinite},
-    {"clip_gradient", -1, kFinite}};
-
-constexpr Hyperparameter kAdamW[] = {
-    {"learning_rate", 0.001, kFinite}, {"beta1", 0.9, kUnit},
-    {"beta2", 0.999, kUnit},           {"epsilon", 1e-6, kNotNegative},
-    {"weight_decay", 0, kFinite},      {"rescale_grad", 1, kFinite},
-    {"clip_gradient", -1, kFinite},    {"correct_bias", 1, kFlag}};
 
 struct RuleRow {
   absl::string_view name;
-  int num_states;
-  bool is_optimizer;
-  absl::Span<const Hyperparameter> hyperparameters;
+  KeyKind keys;
+  // Up to the first without a name.
+  Hyperparameter own[kMaxOwnHyperparameters];
+  StateSpec states[kMaxRuleStates + 1];
 };
 
-// By kind. Rows of one name are variants of a rule; the name finds the first.
-constexpr RuleRow kRules[] = {
-    {"assign", 0, false, {}}, {"accumulate", 0, false, kAccumulate},
-    {"sgd", 0, true, kSgd},   {"sgd", 1, true, kSgd},
-    {"adam", 2, true, kAdam}, {"adamw", 2, true, kAdamW},
-};
-static_assert(std::size(kRules) == kNumRuleKinds);
+constexpr KeyKind kAnyKeys = {.takes_integers = true};
+constexpr KeyKind kFloatKeys;
+constexpr char kLearningRate[] = "learning_rate";
+constexpr Hyperparameter kWeightDecay = {"weight_decay", 0, kFinite};
+constexpr Hyperparameter kRescaleGrad = {"rescale_grad", 1, kFinite};
+constexpr Hyperparameter kClipGradient = {"clip_gradient", -1, kFinite};
+
+// By kind.
+#define OPTIMIZER(rate, range)                    \
+  {                                               \
+    false, true, { "learning_rate", rate, range } \
+  }
+#define OWN(...) \
+  { __VA_ARGS__ }
+#define STATES(...) \
+  { __VA_ARGS__ }
+#define TENSORKV_ROW(Kind, Functor, name, keys, own, states, source) \
+  {name, keys, own, states},
+constexpr RuleRow kRules[] = {TENSORKV_RULES(TENSORKV_ROW)};
+#undef TENSORKV_ROW
+#undef STATES
+#undef OWN
+#undef OPTIMIZER
 
 const RuleRow& RowOf(RuleKind kind) { return kRules[static_cast<int>(kind)]; }
-
-// Names come from peers: short and printable in messages.
-std::string Quoted(absl::string_view name) {
-  constexpr size_t kMaxShown = 64;
-  return absl::StrCat("\"", absl::Utf8SafeCEscape(name.substr(0, kMaxShown)),
-                      name.size() > kMaxShown ? "...\"" : "\"");
-}
 
 absl::Status UnknownRule(absl::string_view name) {
   std::vector<absl::string_view> known;
@@ -86,21 +63,7 @@ absl::Status UnknownRule(absl::string_view name) {
   known.erase(std::unique(known.begin(), known.end()), known.end());
   return absl::InvalidArgumentError(absl::StrCat("rule: expected one of ",
                                                  absl::StrJoin(known, ", "),
-                                                 ", got ", Quoted(name)));
-}
-
-absl::Status UnknownHyperparameter(const RuleRow& row, absl::string_view name) {
-  if (row.hyperparameters.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        row.name, ": expected no hyperparameters, got ", Quoted(name)));
-  }
-  const std::string known = absl::StrJoin(
-      row.hyperparameters, ", ", [](std::string* out, const auto& known) {
-        absl::StrAppend(out, known.name);
-      });
-  return absl::InvalidArgumentError(
-      absl::StrCat(row.name, ": expected hyperparameters out of ", known,
-                   ", got ", Quoted(name)));
+                                                 ", got ", QuotedName(name)));
 }
 
 absl::StatusOr<RuleKind> FindRule(absl::string_view name) {
@@ -108,22 +71,6 @@ absl::StatusOr<RuleKind> FindRule(absl::string_view name) {
     if (kRules[i].name == name) return static_cast<RuleKind>(i);
   }
   return UnknownRule(name);
-}
-
-absl::StatusOr<int> FindHyperparameter(const RuleRow& row,
-                                       absl::string_view name) {
-  for (size_t i = 0; i < row.hyperparameters.size(); ++i) {
-    if (row.hyperparameters[i].name == name) return i;
-  }
-  return UnknownHyperparameter(row, name);
-}
-
-absl::Status CheckRange(const RuleRow& row, const Hyperparameter& parameter,
-                        double value) {
-  if (parameter.range.contains(value)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(row.name, ": ", parameter.name, " must be ",
-                   parameter.range.text, ", got ", value));
 }
 
 // What i64 and double both hold exactly.
@@ -137,25 +84,62 @@ bool IsWholeNumber(double value) {
 absl::StatusOr<UpdateRule> UpdateRule::Create(const RuleSpec& spec) {
   UpdateRule rule;
   ASSIGN_OR_RETURN(rule.kind_, FindRule(spec.name));
-  const RuleRow& row = RowOf(rule.kind_);
-  for (size_t i = 0; i < row.hyperparameters.size(); ++i) {
-    rule.values_[i] = row.hyperparameters[i].default_value;
-  }
-  for (const auto& [name, value] : spec.hyperparameters) {
-    ASSIGN_OR_RETURN(const int index, FindHyperparameter(row, name));
-    RETURN_IF_ERROR(CheckRange(row, row.hyperparameters[index], value));
-    rule.values_[index] = value;
-  }
-  if (rule.kind_ == RuleKind::kSgd && rule.values_[kMomentum] != 0) {
-    rule.kind_ = RuleKind::kSgdMomentum;
-  }
-  rule.spec_.name = spec.name;
-  rule.spec_.keep_master = spec.keep_master;
-  for (size_t i = 0; i < row.hyperparameters.size(); ++i) {
-    rule.spec_.hyperparameters[std::string(row.hyperparameters[i].name)] =
-        rule.values_[i];
+  rule.spec_ = spec;
+  RETURN_IF_ERROR(rule.kind_ == RuleKind::kExpression
+                      ? rule.TakeExpression()
+                      : rule.TakeHyperparameters());
+  RETURN_IF_ERROR(rule.TakeSchedule());
+  const int next = static_cast<int>(rule.kind_) + 1;
+  const bool has_variant =
+      next < kNumRuleKinds && kRules[next].name == spec.name;
+  if (has_variant && rule.own_[0] != 0) {
+    rule.kind_ = static_cast<RuleKind>(next);
   }
   return rule;
+}
+
+absl::Status UpdateRule::TakeHyperparameters() {
+  const RuleRow& row = RowOf(kind_);
+  if (!spec_.expression.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(row.name, ": expected no expression, got ",
+                     QuotedName(spec_.expression)));
+  }
+  std::vector<HyperparameterPlace> places;
+  if (row.keys.is_optimizer) {
+    places = {{&row.keys.learning_rate, &learning_rate_},
+              {&kWeightDecay, &weight_decay_},
+              {&kRescaleGrad, &rescale_grad_},
+              {&kClipGradient, &clip_gradient_}};
+  }
+  for (int i = 0; i < kMaxOwnHyperparameters && !row.own[i].name.empty(); ++i) {
+    places.push_back({&row.own[i], &own_[i]});
+  }
+  return ReadHyperparameters(row.name, places, spec_.hyperparameters);
+}
+
+absl::Status UpdateRule::TakeExpression() {
+  ASSIGN_OR_RETURN(expression_, ExpressionRule::Create(spec_));
+  for (const auto& [name, value] : spec_.hyperparameters) {
+    if (name == kLearningRate) learning_rate_ = value;
+    if (name == kWeightDecay.name) weight_decay_ = value;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status UpdateRule::TakeSchedule() {
+  if (spec_.schedule == ScheduleSpec()) return absl::OkStatus();
+  const bool has_rate =
+      RowOf(kind_).keys.is_optimizer ||
+      (expression_ != nullptr && spec_.hyperparameters.contains(kLearningRate));
+  if (!has_rate) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(spec_.name, ": expected no schedule without a ",
+                     kLearningRate, ", got ", QuotedName(spec_.schedule.name)));
+  }
+  ASSIGN_OR_RETURN(schedule_, Schedule::Create(spec_.schedule));
+  spec_.schedule = schedule_.spec();
+  return absl::OkStatus();
 }
 
 absl::StatusOr<UpdateRule> UpdateRule::With(
@@ -165,24 +149,43 @@ absl::StatusOr<UpdateRule> UpdateRule::With(
   return Create(spec);
 }
 
-int UpdateRule::num_states() const { return RowOf(kind_).num_states; }
+RuleParameters UpdateRule::ParametersAt(uint64_t t,
+                                        const Multipliers& multipliers,
+                                        uint64_t seed) const {
+  return {.learning_rate =
+              schedule_.RateAt(learning_rate_, t) * multipliers.learning_rate,
+          .weight_decay = weight_decay_ * multipliers.weight_decay,
+          .rescale_grad = rescale_grad_,
+          .clip_gradient = clip_gradient_,
+          .own = own_.data(),
+          .update_count = t,
+          .seed = seed};
+}
+
+absl::Span<const StateSpec> UpdateRule::states() const {
+  if (expression_ != nullptr) return expression_->states();
+  const RuleRow& row = RowOf(kind_);
+  size_t count = 0;
+  while (!row.states[count].name.empty()) ++count;
+  return absl::MakeConstSpan(row.states, count);
+}
 
 bool UpdateRule::keeps_master(DType dtype) const {
-  return RowOf(kind_).is_optimizer && IsFloat(dtype) &&
+  return !RowOf(kind_).keys.takes_integers && IsFloat(dtype) &&
          AccumulateType(dtype) != dtype && spec_.keep_master;
 }
 
 absl::Status UpdateRule::CheckTakes(DType dtype) const {
   if (IsFloat(dtype)) return absl::OkStatus();
   const RuleRow& row = RowOf(kind_);
-  if (row.is_optimizer) {
+  if (!row.keys.takes_integers) {
     return absl::InvalidArgumentError(absl::StrCat(
         row.name, ": expected a key of a float dtype, got ", NameOf(dtype)));
   }
-  if (kind_ == RuleKind::kAccumulate && !IsWholeNumber(values_[kScale])) {
+  if (kind_ == RuleKind::kAccumulate && !IsWholeNumber(own_[0])) {
     return absl::InvalidArgumentError(
         absl::StrCat(row.name, ": scale must be a whole number for keys of ",
-                     NameOf(dtype), ", got ", values_[kScale]));
+                     NameOf(dtype), ", got ", own_[0]));
   }
   return absl::OkStatus();
 }

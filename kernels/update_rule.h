@@ -5,18 +5,25 @@
 
 #include <array>
 #include <cstdint>
-#include <string>
+#include <memory>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "kernels/rule_kind.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "kernels/ops/rule_parameters.h"
+#include "kernels/rule_table.h"
+#include "kernels/schedule.h"
+#include "kernels/state_spec.h"
 #include "tensor/dtype.h"
 #include "tensor/rule_spec.h"
 
 namespace tensorkv {
 
-inline constexpr int kMaxHyperparameters = 8;
-inline constexpr int kMaxRuleStates = 2;
+class ExpressionRule;
+
+// Of its own, besides those that every optimizer has.
+inline constexpr int kMaxOwnHyperparameters = 8;
 
 // A checked rule. What each rule computes is written in
 // proto/tensorkv/v1/rule.proto. A value type; const access is thread-safe.
@@ -26,7 +33,8 @@ class UpdateRule {
   UpdateRule() = default;
 
   // Errors: InvalidArgument for an unknown name or hyperparameter (the message
-  // lists the known ones), or a value that is NaN, infinite or out of range.
+  // lists the known ones), or a value that is NaN, infinite or out of range;
+  // those of Schedule::Create and ExpressionRule::Create.
   static absl::StatusOr<UpdateRule> Create(const RuleSpec& spec);
 
   // This rule with some hyperparameters changed. Errors: as Create.
@@ -36,13 +44,20 @@ class UpdateRule {
   // With every hyperparameter, defaults included.
   const RuleSpec& spec() const { return spec_; }
 
-  // In the order of the rule's row in rule.proto's table.
-  double hyperparameter(int index) const { return values_[index]; }
-  const double* hyperparameters() const { return values_.data(); }
+  // What update `t` (from 1) of a key computes with. The result refers to this
+  // rule. Does not allocate.
+  RuleParameters ParametersAt(uint64_t t, const Multipliers& multipliers,
+                              uint64_t seed) const;
 
-  // State tensors per key, in the dtype's accumulate type, shaped like the
-  // value; without the master copy.
-  int num_states() const;
+  // The rule's text; null unless kind() is kExpression.
+  const ExpressionRule* expression() const { return expression_.get(); }
+
+  // The tensors that it keeps per key, without the master copy.
+  absl::Span<const StateSpec> states() const;
+  int num_states() const { return static_cast<int>(states().size()); }
+
+  // Whether what it computes depends on the key's seed.
+  bool takes_seed() const { return kind_ == RuleKind::kSgld; }
 
   // Whether keys of `dtype` keep an f32 master copy of their value.
   bool keeps_master(DType dtype) const;
@@ -52,8 +67,18 @@ class UpdateRule {
   absl::Status CheckTakes(DType dtype) const;
 
  private:
+  absl::Status TakeHyperparameters();
+  absl::Status TakeExpression();
+  absl::Status TakeSchedule();
+
   RuleKind kind_ = RuleKind::kAssign;
-  std::array<double, kMaxHyperparameters> values_ = {};
+  double learning_rate_ = 0;
+  double weight_decay_ = 0;
+  double rescale_grad_ = 1;
+  double clip_gradient_ = -1;
+  std::array<double, kMaxOwnHyperparameters> own_ = {};
+  Schedule schedule_;
+  std::shared_ptr<const ExpressionRule> expression_;
   RuleSpec spec_;
 };
 

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
@@ -18,6 +19,8 @@ namespace tensorkv {
 namespace {
 
 constexpr absl::string_view kKeepMaster = "keep_master";
+constexpr absl::string_view kSchedule = "schedule";
+constexpr absl::string_view kSteps = "steps";
 
 // The shortest text that reads back as the same number.
 std::string Text(double number) {
@@ -35,30 +38,62 @@ class Reader {
   absl::StatusOr<RuleSpec> Read() {
     RuleSpec rule;
     ASSIGN_OR_RETURN(rule.name, ReadName());
-    if (Accept('(') && !Accept(')')) {
-      do {
-        RETURN_IF_ERROR(ReadHyperparameter(rule));
-      } while (Accept(','));
-      if (!Accept(')')) return Expected("',' or ')'");
+    RETURN_IF_ERROR(ReadSettings([&](const std::string& name) -> absl::Status {
+      if (name == kKeepMaster) return ReadKeepMaster(rule);
+      if (name == kSchedule) return ReadSchedule(rule.schedule);
+      ASSIGN_OR_RETURN(rule.hyperparameters[name], ReadNumber());
+      return absl::OkStatus();
+    }));
+    if (Accept(':')) {
+      rule.expression =
+          std::string(absl::StripAsciiWhitespace(text_.substr(position_)));
+      return rule;
     }
     SkipSpaces();
-    if (position_ < text_.size()) return Expected("the end");
+    if (position_ < text_.size()) return Expected("':' or the end");
     return rule;
   }
 
  private:
-  absl::Status ReadHyperparameter(RuleSpec& rule) {
-    SkipSpaces();
-    const size_t start = position_;
-    ASSIGN_OR_RETURN(std::string name, ReadName());
-    if (!names_.insert(name).second) {
-      position_ = start;
-      return Expected("a name not yet given");
-    }
-    if (!Accept('=')) return Expected("'='");
-    if (name == kKeepMaster) return ReadKeepMaster(rule);
-    ASSIGN_OR_RETURN(rule.hyperparameters[name], ReadNumber());
-    return absl::OkStatus();
+  // Reads "(name=..., name=...)" or nothing; `read` takes what follows a name.
+  absl::Status ReadSettings(
+      absl::FunctionRef<absl::Status(const std::string& name)> read) {
+    if (!Accept('(') || Accept(')')) return absl::OkStatus();
+    std::set<std::string> names;
+    do {
+      SkipSpaces();
+      const size_t start = position_;
+      ASSIGN_OR_RETURN(const std::string name, ReadName());
+      if (!names.insert(name).second) {
+        position_ = start;
+        return Expected("a name not yet given");
+      }
+      if (!Accept('=')) return Expected("'='");
+      RETURN_IF_ERROR(read(name));
+    } while (Accept(','));
+    return Accept(')') ? absl::OkStatus() : Expected("',' or ')'");
+  }
+
+  absl::Status ReadSchedule(ScheduleSpec& schedule) {
+    ASSIGN_OR_RETURN(schedule.name, ReadName());
+    return ReadSettings([&](const std::string& name) -> absl::Status {
+      if (name == kSteps) return ReadSteps(schedule.steps);
+      ASSIGN_OR_RETURN(schedule.arguments[name], ReadNumber());
+      return absl::OkStatus();
+    });
+  }
+
+  absl::Status ReadSteps(std::vector<uint64_t>& steps) {
+    if (!Accept('[')) return Expected("'['");
+    if (Accept(']')) return absl::OkStatus();
+    do {
+      const absl::string_view text = TakeWhile(absl::ascii_isdigit);
+      if (!absl::SimpleAtoi(text, &steps.emplace_back())) {
+        position_ -= text.size();
+        return Expected("a whole number");
+      }
+    } while (Accept(','));
+    return Accept(']') ? absl::OkStatus() : Expected("',' or ']'");
   }
 
   absl::Status ReadKeepMaster(RuleSpec& rule) {
@@ -126,19 +161,41 @@ class Reader {
 
   const absl::string_view text_;
   size_t position_ = 0;
-  std::set<std::string> names_;
 };
 
-}  // namespace
-
-std::string RuleSpec::ToString() const {
+std::vector<std::string> Settings(const Hyperparameters& hyperparameters) {
   std::vector<std::string> settings;
   for (const auto& [name, value] : hyperparameters) {
     settings.push_back(absl::StrCat(name, "=", Text(value)));
   }
-  if (!keep_master) settings.push_back(absl::StrCat(kKeepMaster, "=0"));
-  if (settings.empty()) return name;
+  return settings;
+}
+
+std::string Call(absl::string_view name,
+                 const std::vector<std::string>& settings) {
+  if (settings.empty()) return std::string(name);
   return absl::StrCat(name, "(", absl::StrJoin(settings, ", "), ")");
+}
+
+}  // namespace
+
+std::string ScheduleSpec::ToString() const {
+  std::vector<std::string> settings = Settings(arguments);
+  if (!steps.empty()) {
+    settings.push_back(
+        absl::StrCat(kSteps, "=[", absl::StrJoin(steps, ", "), "]"));
+  }
+  return Call(name, settings);
+}
+
+std::string RuleSpec::ToString() const {
+  std::vector<std::string> settings = Settings(hyperparameters);
+  if (!keep_master) settings.push_back(absl::StrCat(kKeepMaster, "=0"));
+  if (schedule != ScheduleSpec()) {
+    settings.push_back(absl::StrCat(kSchedule, "=", schedule.ToString()));
+  }
+  const std::string call = Call(name, settings);
+  return expression.empty() ? call : absl::StrCat(call, ": ", expression);
 }
 
 absl::StatusOr<RuleSpec> ParseRuleSpec(absl::string_view text) {

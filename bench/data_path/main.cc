@@ -9,97 +9,81 @@
 #include <iostream>
 #include <memory>
 #include <string>
-#include <utility>
-#include <variant>
-#include <vector>
 
+#include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "bench/data_path/options.h"
+#include "bench/data_path/peers/servers.h"
 #include "bench/data_path/suites/calls_suite.h"
 #include "bench/data_path/suites/keys_suite.h"
+#include "bench/data_path/suites/peer_set.h"
 #include "bench/data_path/suites/rounds_suite.h"
+#include "bench/data_path/suites/rules_suite.h"
 #include "bench/harness/affinity.h"
-#include "bench/harness/figures_file.h"
-#include "bench/harness/goals.h"
-#include "bench/harness/machine.h"
-#include "bench/harness/records_json.h"
-#include "bench/harness/section_text.h"
+#include "bench/harness/flags.h"
+#include "bench/harness/report.h"
+#include "bench/harness/row_runner.h"
 
 namespace tensorkv::bench {
 namespace {
 
-// The sections of a run, printed as they are done.
-class Report {
- public:
-  void Print(const std::string& text) {
-    std::cout << text << std::endl;
-    absl::StrAppend(&text_, text, "\n");
-  }
-
-  void Add(Section section) {
-    const bool is_empty = section.rows.empty() && section.figures.empty() &&
-                          section.left_out.empty();
-    if (is_empty) return;
-    Print(SectionText(section));
-    sections_.push_back(std::move(section));
-  }
-
-  const std::vector<Section>& sections() const { return sections_; }
-  const std::string& text() const { return text_; }
-
- private:
-  std::vector<Section> sections_;
-  std::string text_;
+struct Flags {
+  RunFlags run;
+  std::string markdown_file;  // empty: none
+  std::string reference_server = "bench/data_path/reference_server";
+  CpuList server_cpus = {0};
+  CpuList client_cpus = {1};
+  int trial_milliseconds = 0;  // 0: as long as the plan has it
+  // What the report says about the sources and the call.
+  std::string revision = "unknown";
+  std::string command = "data_path_benchmark";
 };
 
-std::string Introduction(const Options& options) {
-  std::string text = absl::StrCat("- command: `", options.command, "`\n",
-                                  "- revision: ", options.revision, "\n");
-  for (const auto& [name, value] : DescribeMachine()) {
-    absl::StrAppend(&text, "- ", name, ": ", value, "\n");
-  }
-  return text;
+void AddFlags(CLI::App* app, Flags* flags) {
+  AddRunFlags(app, &flags->run);
+  app->add_option("--trial_ms", flags->trial_milliseconds,
+                  "Least milliseconds of a trial (default: 100; quick: 30)")
+      ->check(CLI::Range(1, 60'000));
+  app->add_option("--markdown", flags->markdown_file, "Write the tables");
+  app->add_option("--server_cpus", flags->server_cpus,
+                  "Where servers run, such as 0 or 0,2")
+      ->delimiter(',')
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app->add_option("--client_cpus", flags->client_cpus,
+                  "Where clients run, such as 1")
+      ->delimiter(',')
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app->add_option("--reference_server", flags->reference_server,
+                  "Path of reference_server")
+      ->capture_default_str();
+  app->add_option("--revision", flags->revision,
+                  "What the report says about the sources");
+  app->add_option("--command", flags->command,
+                  "What the report says about the command");
 }
 
 // In the order of what matters most, for runs that have not time for all.
 absl::Status MeasureSections(const CpuList& all_cpus, ServerLauncher* launcher,
                              RowRunner* runner, Report* report) {
-  const Plan& plan = runner->plan();
   ASSIGN_OR_RETURN(const std::unique_ptr<PeerSet> tcp,
                    PeerSet::Start(launcher, Transport::kTcp));
-  ConnectionCounter counter(tcp.get());
-  report->Add(MeasureCalls("One tensor, TCP", Unit::kGigabytesPerSecond,
-                           TensorWorkloads(plan, Transport::kTcp), *tcp,
-                           &counter, runner));
-  report->Add(MeasureOursBesideOurs(*tcp, &counter, runner));
-  report->Add(MeasureCalls("Batches, TCP", Unit::kMillionKeysPerSecond,
-                           BatchWorkloads(plan), *tcp, &counter, runner));
-  report->Add(MeasureRounds(*tcp, &counter, runner));
+  report->Add(MeasureTensors(*tcp, runner));
+  report->Add(MeasureOursBesideOurs(*tcp, runner));
+  report->Add(MeasureBatches(*tcp, runner));
+  report->Add(MeasureRules(*tcp, runner));
+  report->Add(MeasureRounds(*tcp, runner));
+  report->Add(MeasureRuleRounds(*tcp, runner));
   report->Add(MeasureSum(all_cpus, runner));
+  report->Add(MeasureHeldMemory(launcher, runner));
   report->Add(MeasureKeys(launcher, runner));
   ASSIGN_OR_RETURN(const std::unique_ptr<PeerSet> local,
                    PeerSet::Start(launcher, Transport::kUnix));
-  report->Add(MeasureCalls("One tensor, Unix socket", Unit::kGigabytesPerSecond,
-                           TensorWorkloads(plan, Transport::kUnix), *local,
-                           &counter, runner));
-  report->Add(MeasureCalls("One large tensor, TCP", Unit::kGigabytesPerSecond,
-                           LastWorkloads(plan), *tcp, &counter, runner));
+  report->Add(MeasureTensors(*local, runner));
+  report->Add(MeasureLargeTensors(*tcp, runner));
   return absl::OkStatus();
-}
-
-// All goals; of a run of some rows, those about them.
-std::vector<GoalResult> GoalsOf(const Plan& plan,
-                                const std::vector<Section>& sections) {
-  std::vector<GoalResult> results = CheckGoals(sections);
-  if (plan.only.empty()) return results;
-  results.erase(std::remove_if(results.begin(), results.end(),
-                               [](const GoalResult& result) {
-                                 return !result.value.has_value();
-                               }),
-                results.end());
-  return results;
 }
 
 // `wanted`, or none where the machine lacks one of them.
@@ -114,47 +98,39 @@ CpuList Available(const CpuList& wanted, const CpuList& allowed,
   return wanted;
 }
 
-absl::Status MeasureAll(const Options& options, Report* report) {
-  report->Print(Introduction(options));
+absl::Status MeasureAll(const Flags& flags, Report* report) {
+  report->Print(absl::StrCat("- command: `", flags.command,
+                             "`\n- revision: ", flags.revision));
+  report->PrintMachine();
   const CpuList all_cpus = AllowedCpus();
   const CpuList client_cpus =
-      Available(options.client_cpus, all_cpus, "clients", report);
+      Available(flags.client_cpus, all_cpus, "clients", report);
   // Before any thread starts, so that all of them are bound.
   if (!client_cpus.empty()) RETURN_IF_ERROR(BindTo(client_cpus));
   ASSIGN_OR_RETURN(
       const std::unique_ptr<ServerLauncher> launcher,
-      ServerLauncher::Create({.tensorkv_server = options.tensorkv_server,
-                              .reference_server = options.reference_server,
-                              .cpus = Available(options.server_cpus, all_cpus,
-                                                "servers", report)}));
-  RowRunner runner(options.plan, &std::cerr);
-  RETURN_IF_ERROR(MeasureSections(all_cpus, launcher.get(), &runner, report));
-  const std::vector<GoalResult> goals =
-      GoalsOf(options.plan, report->sections());
-  if (!goals.empty()) report->Print(GoalsText(goals));
-  return absl::OkStatus();
-}
-
-absl::Status WriteFiles(const Options& options, const Report& report) {
-  if (!options.json_file.empty()) {
-    RETURN_IF_ERROR(
-        WriteTextFile(options.json_file, RecordsJson(report.sections())));
+      ServerLauncher::Create(
+          {.tensorkv_server = flags.run.tensorkv_server,
+           .reference_server = flags.reference_server,
+           .cpus = Available(flags.server_cpus, all_cpus, "servers", report)}));
+  Plan plan = flags.run.plan;
+  if (flags.trial_milliseconds > 0) {
+    plan.measure.trial_time = absl::Milliseconds(flags.trial_milliseconds);
   }
-  if (options.markdown_file.empty()) return absl::OkStatus();
-  return UpdateFigures(options.markdown_file, report.text());
+  RowRunner runner(plan, &std::cerr);
+  RETURN_IF_ERROR(MeasureSections(all_cpus, launcher.get(), &runner, report));
+  report->PrintGoals(/*measured_only=*/!plan.only.empty());
+  RETURN_IF_ERROR(report->WriteRecords(flags.run.json_file));
+  return report->WriteText(flags.markdown_file);
 }
 
 int Main(int argc, char** argv) {
-  const std::variant<Options, EarlyExit> parsed =
-      ParseOptions(std::vector<std::string>(argv + 1, argv + argc));
-  if (const auto* exit = std::get_if<EarlyExit>(&parsed)) {
-    (exit->code == 0 ? std::cout : std::cerr) << exit->text;
-    return exit->code;
-  }
-  const Options& options = std::get<Options>(parsed);
+  CLI::App app("Measures the data path beside its references.", "bench");
+  Flags flags;
+  AddFlags(&app, &flags);
+  if (const auto exit_status = Parse(argc, argv, &app)) return *exit_status;
   Report report;
-  absl::Status status = MeasureAll(options, &report);
-  if (status.ok()) status = WriteFiles(options, report);
+  const absl::Status status = MeasureAll(flags, &report);
   if (status.ok()) return 0;
   std::cerr << "bench: " << status.message() << "\n";
   return 1;

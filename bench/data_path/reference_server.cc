@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/file_descriptor.h"
 #include "base/status_macros.h"
 #include "bench/data_path/peers/naive_server.h"
 #include "bench/data_path/peers/raw_server.h"
@@ -25,10 +26,10 @@ void LogReady(const std::string& address) {
 }
 
 absl::Status RunRaw(const std::string& address) {
-  ASSIGN_OR_RETURN(const Socket listener, ListenOn(address));
-  ASSIGN_OR_RETURN(const std::string taken, AddressOf(listener));
+  ASSIGN_OR_RETURN(const FileDescriptor listener, ListenOn(address));
+  ASSIGN_OR_RETURN(const std::string taken, AddressOf(listener.get()));
   LogReady(taken);
-  return ServeRaw(listener);
+  return ServeRaw(listener.get());
 }
 
 absl::Status RunNaive(const std::string& address) {

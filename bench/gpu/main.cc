@@ -9,24 +9,21 @@
 #include <memory>
 #include <string>
 #include <utility>
-#include <variant>
-#include <vector>
 
+#include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "bench/data_path/peers/servers.h"
 #include "bench/data_path/peers/tensorkv_peer.h"
-#include "bench/gpu/comparison_text.h"
 #include "bench/gpu/open_cuda_copies.h"
-#include "bench/gpu/options.h"
 #include "bench/gpu/push_suite.h"
 #include "bench/gpu/server_suite.h"
 #include "bench/gpu/sizes.h"
 #include "bench/gpu/staging_suite.h"
 #include "bench/gpu/updates_suite.h"
-#include "bench/harness/figures_file.h"
-#include "bench/harness/machine.h"
+#include "bench/harness/flags.h"
+#include "bench/harness/report.h"
 #include "kernels/cuda/open_cuda_backend.h"
 
 namespace tensorkv::bench::gpu {
@@ -35,44 +32,26 @@ namespace {
 constexpr int kFailed = 1;
 constexpr int kSkipped = 77;
 
-// The tables of a run, printed as they are done.
-class Report {
- public:
-  void Add(ComparisonTable table) {
-    if (table.comparisons.empty() && table.left_out.empty()) return;
-    std::cout << ComparisonText(table) << std::endl;
-    tables_.push_back(std::move(table));
-  }
-
-  const std::vector<ComparisonTable>& tables() const { return tables_; }
-
- private:
-  std::vector<ComparisonTable> tables_;
+struct Flags {
+  RunFlags run;
+  int gpu = 0;  // by its number in CUDA
 };
 
-void PrintMachine(const std::string& gpu) {
-  std::cout << "- GPU: " << gpu << "\n";
-  for (const auto& [name, value] : DescribeMachine()) {
-    std::cout << "- " << name << ": " << value << "\n";
-  }
-  std::cout << std::endl;
-}
-
-Sizes SizesOf(const Options& options, const OpenedCudaBackend& opened) {
+Sizes SizesOf(const Flags& flags, const OpenedCudaBackend& opened) {
   return FitTo(opened.memory_bytes,
-               options.plan.is_quick ? QuickSizes() : Sizes());
+               flags.run.plan.is_quick ? QuickSizes() : Sizes());
 }
 
 // Gives the GPU's memory back: the server takes what is free.
-absl::Status MeasureInProcess(const Options& options, RowRunner* runner,
+absl::Status MeasureInProcess(const Flags& flags, RowRunner* runner,
                               Report* report) {
-  ASSIGN_OR_RETURN(const OpenedCudaBackend opened,
-                   OpenCudaBackend(options.gpu));
+  ASSIGN_OR_RETURN(const OpenedCudaBackend opened, OpenCudaBackend(flags.gpu));
   ASSIGN_OR_RETURN(const std::unique_ptr<PlainCopies> copies,
-                   OpenCudaCopies(options.gpu));
+                   OpenCudaCopies(flags.gpu));
   Backend* const backend = opened.backend.get();
-  const Sizes sizes = SizesOf(options, opened);
-  PrintMachine(copies->device_name());
+  const Sizes sizes = SizesOf(flags, opened);
+  report->Print(absl::StrCat("- GPU: ", copies->device_name()));
+  report->PrintMachine();
   report->Add(MeasureLargeUpdates(backend, copies.get(), sizes, runner));
   report->Add(MeasureSmallUpdates(backend, copies.get(), sizes, runner));
   report->Add(MeasurePush(backend, sizes, runner));
@@ -83,7 +62,7 @@ absl::Status MeasureInProcess(const Options& options, RowRunner* runner,
 // A server, and a client of it.
 struct Served {
   ServerProcess server;
-  std::unique_ptr<TensorkvPeer> peer;
+  Peer peer;
 };
 
 absl::StatusOr<Served> Serve(ServerLauncher* launcher,
@@ -91,46 +70,51 @@ absl::StatusOr<Served> Serve(ServerLauncher* launcher,
   Served served;
   ASSIGN_OR_RETURN(served.server,
                    launcher->StartTensorkv(Transport::kTcp, device));
-  ASSIGN_OR_RETURN(served.peer, TensorkvPeer::Create(served.server.address,
-                                                     served.server.pid()));
+  ASSIGN_OR_RETURN(std::shared_ptr<Client> client,
+                   Client::Connect({.target = served.server.address,
+                                    .timeout = kCallTimeout}));
+  served.peer = TensorkvPeer(std::move(client), served.server.pid());
   return served;
 }
 
-absl::StatusOr<ComparisonTable> MeasureProcesses(const Options& options,
-                                                 RowRunner* runner) {
+absl::StatusOr<Section> MeasureProcesses(const Flags& flags,
+                                         RowRunner* runner) {
   ASSIGN_OR_RETURN(
       const std::unique_ptr<ServerLauncher> launcher,
-      ServerLauncher::Create({.tensorkv_server = options.tensorkv_server}));
+      ServerLauncher::Create({.tensorkv_server = flags.run.tensorkv_server}));
   ASSIGN_OR_RETURN(const Served on_gpu,
-                   Serve(launcher.get(), absl::StrCat("cuda:", options.gpu)));
+                   Serve(launcher.get(), absl::StrCat("cuda:", flags.gpu)));
   ASSIGN_OR_RETURN(const Served on_cpu, Serve(launcher.get(), "cpu"));
-  return MeasureServers(on_gpu.peer.get(), on_cpu.peer.get(),
-                        options.plan.is_quick ? QuickSizes() : Sizes(), runner);
+  return MeasureServers(on_gpu.peer, on_cpu.peer,
+                        flags.run.plan.is_quick ? QuickSizes() : Sizes(),
+                        runner);
 }
 
-absl::Status MeasureAll(const Options& options, Report* report) {
-  RowRunner runner(options.plan, &std::cerr);
-  RETURN_IF_ERROR(MeasureInProcess(options, &runner, report));
-  absl::StatusOr<ComparisonTable> servers = MeasureProcesses(options, &runner);
+absl::Status MeasureAll(const Flags& flags, Report* report) {
+  RowRunner runner(flags.run.plan, &std::cerr);
+  RETURN_IF_ERROR(MeasureInProcess(flags, &runner, report));
+  absl::StatusOr<Section> servers = MeasureProcesses(flags, &runner);
   if (servers.ok()) {
     report->Add(*std::move(servers));
   } else {
     report->Add({.title = "A server, through gRPC",
                  .left_out = {std::string(servers.status().message())}});
   }
-  if (options.json_file.empty()) return absl::OkStatus();
-  return WriteTextFile(options.json_file, ComparisonsJson(report->tables()));
+  report->PrintGoals(/*measured_only=*/true);
+  return report->WriteRecords(flags.run.json_file);
 }
 
 int Main(int argc, char** argv) {
-  const std::variant<Options, EarlyExit> parsed =
-      ParseOptions(std::vector<std::string>(argv + 1, argv + argc));
-  if (const auto* exit = std::get_if<EarlyExit>(&parsed)) {
-    (exit->code == 0 ? std::cout : std::cerr) << exit->text;
-    return exit->code;
-  }
+  CLI::App app("Measures the CUDA backend beside what bounds it.",
+               "gpu_benchmark");
+  Flags flags;
+  AddRunFlags(&app, &flags.run);
+  app.add_option("--gpu", flags.gpu, "Which GPU, by its number")
+      ->check(CLI::Range(0, 1023))
+      ->capture_default_str();
+  if (const auto exit_status = Parse(argc, argv, &app)) return *exit_status;
   Report report;
-  const absl::Status status = MeasureAll(std::get<Options>(parsed), &report);
+  const absl::Status status = MeasureAll(flags, &report);
   if (status.ok()) return 0;
   const bool is_skipped = absl::IsFailedPrecondition(status);
   std::cerr << "gpu_benchmark: " << (is_skipped ? "skipped: " : "")

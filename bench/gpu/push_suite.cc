@@ -1,7 +1,6 @@
 #include "bench/gpu/push_suite.h"
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,7 +12,6 @@
 #include "base/status_macros.h"
 #include "bench/data_path/peers/payload.h"
 #include "bench/data_path/peers/workload.h"
-#include "bench/gpu/comparer.h"
 #include "bench/gpu/copy_watch.h"
 #include "bench/harness/clocks.h"
 #include "bench/harness/load.h"
@@ -59,7 +57,7 @@ class PushedKey {
     ASSIGN_OR_RETURN(Tensor tensor, MakeValues(bytes));
     std::shared_ptr<PushedKey> key(new PushedKey(backend, std::move(tensor)));
     SetRuleRequest set_rule;
-    set_rule.rule.name = "adam";
+    set_rule.rule = RuleSpec{.name = "adam"};
     RETURN_IF_ERROR(key->store_.SetRule(set_rule));
     RETURN_IF_ERROR(key->Init());
     return key;
@@ -143,31 +141,34 @@ class PushLoad final : public Load {
 
 }  // namespace
 
-ComparisonTable MeasurePush(Backend* backend, const Sizes& sizes,
-                            RowRunner* runner) {
-  ComparisonTable table = {.title = "One push in the store"};
-  Comparer comparer(runner, &table);
+Section MeasurePush(Backend* backend, const Sizes& sizes, RowRunner* runner) {
+  Section section = {.title = "One push in the store",
+                     .unit = Unit::kMicroseconds};
   const int64_t bytes = sizes.pushed_bytes;
   const auto measure = [&](absl::string_view part_name, PushPart part,
-                           const std::optional<PublishedTime>& published) {
+                           std::vector<Reference> published) {
     const std::string name =
         absl::StrCat("push/", part_name, "/", ByteText(bytes));
-    if (!comparer.Wants(name)) return;
+    if (!runner->Wants(name)) return;
+    for (const Reference& reference : published) {
+      section.goals.push_back({.name = name,
+                               .kind = Goal::Kind::kMedianTime,
+                               .bound = kGoalMicroseconds / kMxnetMicroseconds,
+                               .reference = reference.name});
+    }
     absl::StatusOr<std::shared_ptr<PushedKey>> key =
         PushedKey::Create(backend, bytes);
-    if (!key.ok()) return comparer.LeaveOut(name, key.status());
-    comparer.AddTimes(
-        name, bytes,
-        {"store", std::make_unique<PushLoad>(*std::move(key), bytes, part)},
-        published);
+    if (!key.ok()) return runner->LeaveOut(name, key.status(), &section);
+    runner->Measure(
+        {.name = name, .bytes = bytes, .references = std::move(published)},
+        {"store", std::make_unique<PushLoad>(*std::move(key), bytes, part)}, {},
+        &section);
   };
   measure("update", PushPart::kUpdate,
-          PublishedTime{.name = "MXNet, published",
-                        .microseconds = kMxnetMicroseconds,
-                        .goal = kMxnetMicroseconds / kGoalMicroseconds});
-  measure("copy", PushPart::kCopy, std::nullopt);
-  measure("whole", PushPart::kPush, std::nullopt);
-  return table;
+          {{"MXNet, published", {.p50_microseconds = kMxnetMicroseconds}}});
+  measure("copy", PushPart::kCopy, {});
+  measure("whole", PushPart::kPush, {});
+  return section;
 }
 
 }  // namespace tensorkv::bench::gpu

@@ -3,9 +3,9 @@
 #ifndef TENSORKV_BENCH_GPU_PUSH_SUITE_H_
 #define TENSORKV_BENCH_GPU_PUSH_SUITE_H_
 
-#include "bench/data_path/suites/row_runner.h"
-#include "bench/gpu/comparison.h"
 #include "bench/gpu/sizes.h"
+#include "bench/harness/row_runner.h"
+#include "bench/harness/section.h"
 #include "kernels/backend.h"
 
 namespace tensorkv::bench::gpu {
@@ -16,9 +16,8 @@ namespace tensorkv::bench::gpu {
 //   copy    Backend::CopyToDevice of the contribution
 //   update  from the end of that copy, when its last byte is on the device, to
 //           the reply, which comes when the new value has been published
-//   push    from the call to the reply
-ComparisonTable MeasurePush(Backend* backend, const Sizes& sizes,
-                            RowRunner* runner);
+//   whole   from the call to the reply
+Section MeasurePush(Backend* backend, const Sizes& sizes, RowRunner* runner);
 
 }  // namespace tensorkv::bench::gpu
 

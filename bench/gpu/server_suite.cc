@@ -5,12 +5,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "bench/gpu/comparer.h"
+#include "bench/data_path/peers/workload.h"
 
 namespace tensorkv::bench::gpu {
 namespace {
 
 constexpr double kGoal = 0.9;
+constexpr char kCpu[] = "server on the CPU";
 
 std::vector<Workload> Workloads(const Sizes& sizes) {
   std::vector<Workload> workloads;
@@ -27,23 +28,24 @@ std::vector<Workload> Workloads(const Sizes& sizes) {
 
 }  // namespace
 
-ComparisonTable MeasureServers(Peer* on_gpu, Peer* on_cpu, const Sizes& sizes,
-                               RowRunner* runner) {
-  ComparisonTable table = {.title = "A server, through gRPC"};
-  Comparer comparer(runner, &table);
+Section MeasureServers(const Peer& on_gpu, const Peer& on_cpu,
+                       const Sizes& sizes, RowRunner* runner) {
+  Section section = {.title = "A server, through gRPC"};
   for (const Workload& workload : Workloads(sizes)) {
     const std::string name =
         absl::StrCat("server/", NameOf(workload.verb), "/", SizeText(workload),
                      "@", workload.in_flight);
-    if (!comparer.Wants(name)) continue;
-    std::vector<Rival> rivals;
-    rivals.push_back(
-        {{"server on the CPU", on_cpu->MakeLoad(workload)}, kGoal});
-    comparer.AddSpeeds(name, workload.bytes_per_key,
-                       {"server on the GPU", on_gpu->MakeLoad(workload)},
-                       std::move(rivals));
+    if (!runner->Wants(name)) continue;
+    section.goals.push_back({.name = name, .bound = kGoal, .reference = kCpu});
+    std::vector<Entrant> references;
+    references.push_back({kCpu, on_cpu.make_load(workload)});
+    runner->Measure({.name = name,
+                     .bytes = workload.bytes_per_key,
+                     .in_flight = workload.in_flight},
+                    {"server on the GPU", on_gpu.make_load(workload)},
+                    std::move(references), &section);
   }
-  return table;
+  return section;
 }
 
 }  // namespace tensorkv::bench::gpu

@@ -10,10 +10,9 @@
 #include "absl/strings/str_cat.h"
 #include "base/answer.h"
 #include "base/status_macros.h"
-#include "bench/data_path/peers/lanes.h"
 #include "bench/data_path/peers/payload.h"
 #include "bench/data_path/peers/workload.h"
-#include "bench/gpu/comparer.h"
+#include "bench/harness/load.h"
 #include "tensor/tensor.h"
 
 namespace tensorkv::bench::gpu {
@@ -62,65 +61,47 @@ class CallerTensors {
   std::vector<MemoryCopy> to_host_;
 };
 
+absl::Status Copy(Backend* backend, CopyDirection direction,
+                  const std::vector<MemoryCopy>& copies) {
+  if (direction == CopyDirection::kToDevice) {
+    return backend->CopyToDevice(copies);
+  }
+  Answer<absl::Status> answer;
+  backend->CopyToHost(
+      copies, [answer](absl::Status status) { answer.Set(std::move(status)); });
+  return answer.Wait();
+}
+
 // Copies of several callers at once.
-class StagingLoad final : public Load {
- public:
-  static absl::StatusOr<std::unique_ptr<Load>> Create(Backend* backend,
+absl::StatusOr<std::unique_ptr<Load>> MakeStagingLoad(Backend* backend,
                                                       CopyDirection direction,
                                                       const CallShape& shape,
                                                       int num_callers) {
-    std::vector<CallerTensors> callers;
-    for (int i = 0; i < num_callers; ++i) {
-      ASSIGN_OR_RETURN(CallerTensors caller,
-                       CallerTensors::Create(backend, shape));
-      callers.push_back(std::move(caller));
-    }
-    return std::unique_ptr<Load>(
-        new StagingLoad(backend, direction, shape, std::move(callers)));
+  auto callers = std::make_shared<std::vector<CallerTensors>>();
+  for (int i = 0; i < num_callers; ++i) {
+    ASSIGN_OR_RETURN(CallerTensors caller,
+                     CallerTensors::Create(backend, shape));
+    callers->push_back(std::move(caller));
   }
-
-  absl::Status Run(int64_t num_calls,
-                   std::vector<absl::Duration>* latencies) override {
-    return RunOnLanes(
-        shape().in_flight, num_calls,
-        [this](int lane) { return Copy(callers_[lane].copies(direction_)); },
-        latencies);
-  }
-
- private:
-  StagingLoad(Backend* backend, CopyDirection direction, const CallShape& shape,
-              std::vector<CallerTensors> callers)
-      : Load({.bytes_per_call = shape.bytes(),
-              .keys_per_call = shape.num_tensors,
-              .in_flight = static_cast<int>(callers.size())}),
-        backend_(*backend),
-        direction_(direction),
-        callers_(std::move(callers)) {}
-
-  absl::Status Copy(const std::vector<MemoryCopy>& copies) {
-    if (direction_ == CopyDirection::kToDevice) {
-      return backend_.CopyToDevice(copies);
-    }
-    Answer<absl::Status> answer;
-    backend_.CopyToHost(copies, [answer](absl::Status status) {
-      answer.Set(std::move(status));
-    });
-    return answer.Wait();
-  }
-
-  Backend& backend_;
-  const CopyDirection direction_;
-  const std::vector<CallerTensors> callers_;
-};
+  return std::make_unique<FunctionLoad>(
+      LoadShape{.bytes_per_call = shape.bytes(),
+                .keys_per_call = shape.num_tensors,
+                .in_flight = num_callers},
+      [backend, direction, callers](int lane) {
+        return Copy(backend, direction, (*callers)[lane].copies(direction));
+      });
+}
 
 std::string NameOf(CopyDirection direction) {
   return direction == CopyDirection::kToHost ? "to_host" : "to_device";
 }
 
+constexpr char kPinnedCopy[] = "pinned copy";
+
 class StagingSuite {
  public:
-  StagingSuite(Backend* backend, PlainCopies* copies, Comparer* comparer)
-      : backend_(backend), copies_(copies), comparer_(comparer) {}
+  StagingSuite(Backend* backend, PlainCopies* copies, RowRunner* runner)
+      : backend_(backend), copies_(copies), runner_(runner) {}
 
   void Measure(CopyDirection direction, const CallShape& shape, int num_callers,
                std::optional<double> goal) {
@@ -129,29 +110,34 @@ class StagingSuite {
     const std::string name =
         absl::StrCat("staging/", NameOf(direction), "/", count,
                      ByteText(shape.bytes_per_tensor), "@", num_callers);
-    if (!comparer_->Wants(name)) return;
-    std::vector<Rival> rivals;
-    rivals.push_back(
-        {{"pinned copy", copies_->MakeLoad(direction, shape.bytes())}, goal});
-    comparer_->AddSpeeds(name, shape.bytes(),
-                         {"staging", StagingLoad::Create(backend_, direction,
-                                                         shape, num_callers)},
-                         std::move(rivals));
+    if (!runner_->Wants(name)) return;
+    if (goal.has_value()) {
+      section_.goals.push_back(
+          {.name = name, .bound = *goal, .reference = kPinnedCopy});
+    }
+    std::vector<Entrant> references;
+    references.push_back(
+        {kPinnedCopy, copies_->MakeLoad(direction, shape.bytes())});
+    runner_->Measure(
+        {.name = name, .bytes = shape.bytes(), .in_flight = num_callers},
+        {"staging", MakeStagingLoad(backend_, direction, shape, num_callers)},
+        std::move(references), &section_);
   }
+
+  Section& section() { return section_; }
 
  private:
   Backend* const backend_;
   PlainCopies* const copies_;
-  Comparer* const comparer_;
+  RowRunner* const runner_;
+  Section section_ = {.title = "Copies between host and device"};
 };
 
 }  // namespace
 
-ComparisonTable MeasureStaging(Backend* backend, PlainCopies* copies,
-                               const Sizes& sizes, RowRunner* runner) {
-  ComparisonTable table = {.title = "Copies between host and device"};
-  Comparer comparer(runner, &table);
-  StagingSuite suite(backend, copies, &comparer);
+Section MeasureStaging(Backend* backend, PlainCopies* copies,
+                       const Sizes& sizes, RowRunner* runner) {
+  StagingSuite suite(backend, copies, runner);
   for (const auto direction :
        {CopyDirection::kToDevice, CopyDirection::kToHost}) {
     for (const int num_callers : sizes.staging_callers) {
@@ -163,7 +149,7 @@ ComparisonTable MeasureStaging(Backend* backend, PlainCopies* copies,
         {.num_tensors = sizes.num_small, .bytes_per_tensor = sizes.small_bytes},
         /*num_callers=*/1, /*goal=*/std::nullopt);
   }
-  return table;
+  return std::move(suite.section());
 }
 
 }  // namespace tensorkv::bench::gpu

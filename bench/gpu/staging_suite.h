@@ -3,10 +3,10 @@
 #ifndef TENSORKV_BENCH_GPU_STAGING_SUITE_H_
 #define TENSORKV_BENCH_GPU_STAGING_SUITE_H_
 
-#include "bench/data_path/suites/row_runner.h"
-#include "bench/gpu/comparison.h"
 #include "bench/gpu/plain_copies.h"
 #include "bench/gpu/sizes.h"
+#include "bench/harness/row_runner.h"
+#include "bench/harness/section.h"
 #include "kernels/backend.h"
 
 namespace tensorkv::bench::gpu {
@@ -14,8 +14,8 @@ namespace tensorkv::bench::gpu {
 // Backend::CopyToDevice and CopyToHost, from and to ordinary memory of the
 // host: a large tensor, by one caller and by several, each of which has one;
 // and many small tensors in one call.
-ComparisonTable MeasureStaging(Backend* backend, PlainCopies* copies,
-                               const Sizes& sizes, RowRunner* runner);
+Section MeasureStaging(Backend* backend, PlainCopies* copies,
+                       const Sizes& sizes, RowRunner* runner);
 
 }  // namespace tensorkv::bench::gpu
 

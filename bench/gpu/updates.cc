@@ -35,17 +35,17 @@ LoadShape Updates::shape() const {
 std::unique_ptr<Load> Updates::InOneBatch(
     std::shared_ptr<const Updates> updates) {
   const LoadShape shape = updates->shape();
-  return std::make_unique<FunctionLoad>(shape, [updates = std::move(updates)] {
-    return updates->ApplyTogether();
-  });
+  return std::make_unique<FunctionLoad>(
+      shape,
+      [updates = std::move(updates)](int) { return updates->ApplyTogether(); });
 }
 
 std::unique_ptr<Load> Updates::OneByOne(
     std::shared_ptr<const Updates> updates) {
   const LoadShape shape = updates->shape();
-  return std::make_unique<FunctionLoad>(shape, [updates = std::move(updates)] {
-    return updates->ApplyOneByOne();
-  });
+  return std::make_unique<FunctionLoad>(
+      shape,
+      [updates = std::move(updates)](int) { return updates->ApplyOneByOne(); });
 }
 
 absl::Status Updates::ApplyTogether() const { return backend_.Apply(batch_); }

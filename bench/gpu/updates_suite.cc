@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "bench/data_path/peers/workload.h"
-#include "bench/gpu/comparer.h"
 #include "bench/gpu/updates.h"
 #include "tensor/rule_spec.h"
 
@@ -33,67 +32,71 @@ std::vector<LargeUpdate> LargeUpdates() {
           {"adam/bf16_master", adam, DType::kBF16, 1, 0.9}};
 }
 
+constexpr char kDeviceCopy[] = "device copy";
+
 void MeasureLarge(const LargeUpdate& update, Backend* backend,
-                  PlainCopies* copies, const Sizes& sizes, Comparer* comparer) {
+                  PlainCopies* copies, const Sizes& sizes, RowRunner* runner,
+                  Section* section) {
   const int64_t num_elements = sizes.update_elements;
   const int64_t bytes = num_elements * SizeOf(update.dtype);
   const std::string name =
       absl::StrCat("update/", update.name, "/", ByteText(bytes));
-  if (!comparer->Wants(name)) return;
-  const absl::StatusOr<std::shared_ptr<const Updates>> updates =
+  if (!runner->Wants(name)) return;
+  section->goals.push_back(
+      {.name = name, .bound = update.goal, .reference = kDeviceCopy});
+  absl::StatusOr<std::shared_ptr<const Updates>> updates =
       Updates::Create(backend, update.rule,
                       {.dtype = update.dtype,
                        .num_elements = num_elements,
                        .num_contributions = update.num_contributions},
                       /*num_updates=*/1);
-  if (!updates.ok()) return comparer->LeaveOut(name, updates.status());
-  std::vector<Rival> rivals;
-  rivals.push_back(
-      {{"device copy", copies->MakeLoad(CopyDirection::kWithinDevice,
-                                        num_elements * SizeOf(DType::kF32))},
-       update.goal});
-  comparer->AddSpeeds(name, bytes, {"update", Updates::InOneBatch(*updates)},
-                      std::move(rivals));
+  if (!updates.ok()) return runner->LeaveOut(name, updates.status(), section);
+  std::vector<Entrant> references;
+  references.push_back(
+      {kDeviceCopy, copies->MakeLoad(CopyDirection::kWithinDevice,
+                                     num_elements * SizeOf(DType::kF32))});
+  runner->Measure({.name = name, .bytes = bytes},
+                  {"update", Updates::InOneBatch(*updates)},
+                  std::move(references), section);
 }
 
 }  // namespace
 
-ComparisonTable MeasureLargeUpdates(Backend* backend, PlainCopies* copies,
-                                    const Sizes& sizes, RowRunner* runner) {
-  ComparisonTable table = {.title = "Updates of a large tensor"};
-  Comparer comparer(runner, &table);
+Section MeasureLargeUpdates(Backend* backend, PlainCopies* copies,
+                            const Sizes& sizes, RowRunner* runner) {
+  Section section = {.title = "Updates of a large tensor"};
   for (const LargeUpdate& update : LargeUpdates()) {
-    MeasureLarge(update, backend, copies, sizes, &comparer);
+    MeasureLarge(update, backend, copies, sizes, runner, &section);
   }
-  return table;
+  return section;
 }
 
-ComparisonTable MeasureSmallUpdates(Backend* backend, PlainCopies* copies,
-                                    const Sizes& sizes, RowRunner* runner) {
-  ComparisonTable table = {.title = "Updates of many small tensors"};
-  Comparer comparer(runner, &table);
+Section MeasureSmallUpdates(Backend* backend, PlainCopies* copies,
+                            const Sizes& sizes, RowRunner* runner) {
   const std::string name = absl::StrCat("batch/adam/f32/", sizes.num_small, "x",
                                         ByteText(sizes.small_bytes));
-  if (!comparer.Wants(name)) return table;
+  Section section = {.title = "Updates of many small tensors"};
+  if (!runner->Wants(name)) return section;
+  section.goals = {{.name = name, .bound = 50, .reference = "one by one"},
+                   {.name = name, .bound = 0.5, .reference = kDeviceCopy}};
   const auto num_elements =
       static_cast<int64_t>(sizes.small_bytes / SizeOf(DType::kF32));
   const absl::StatusOr<std::shared_ptr<const Updates>> updates =
       Updates::Create(backend, {"adam", {}}, {.num_elements = num_elements},
                       sizes.num_small);
   if (!updates.ok()) {
-    comparer.LeaveOut(name, updates.status());
-    return table;
+    runner->LeaveOut(name, updates.status(), &section);
+    return section;
   }
-  std::vector<Rival> rivals;
-  rivals.push_back({{"one by one", Updates::OneByOne(*updates)}, 50});
-  rivals.push_back(
-      {{"device copy", copies->MakeLoad(CopyDirection::kWithinDevice,
-                                        (*updates)->bytes_moved() / 2)},
-       0.5});
-  comparer.AddSpeeds(name, sizes.num_small * sizes.small_bytes,
-                     {"batch", Updates::InOneBatch(*updates)},
-                     std::move(rivals));
-  return table;
+  std::vector<Entrant> references;
+  references.push_back({"one by one", Updates::OneByOne(*updates)});
+  references.push_back(
+      {kDeviceCopy, copies->MakeLoad(CopyDirection::kWithinDevice,
+                                     (*updates)->bytes_moved() / 2)});
+  runner->Measure({.name = name, .bytes = sizes.num_small * sizes.small_bytes},
+                  {"batch", Updates::InOneBatch(*updates)},
+                  std::move(references), &section);
+  return section;
 }
 
 }  // namespace tensorkv::bench::gpu

@@ -5,25 +5,10 @@
 #include <cerrno>
 #include <cstring>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 
 namespace tensorkv::bench {
-
-absl::StatusOr<CpuList> ParseCpuList(absl::string_view text) {
-  CpuList cpus;
-  for (const absl::string_view part : absl::StrSplit(text, ',')) {
-    int cpu = 0;
-    if (!absl::SimpleAtoi(part, &cpu) || cpu < 0 || cpu >= CPU_SETSIZE) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "expected CPU numbers such as 0 or 0,2, got \"", text, "\""));
-    }
-    cpus.push_back(cpu);
-  }
-  return cpus;
-}
 
 CpuList AllowedCpus() {
   cpu_set_t set;

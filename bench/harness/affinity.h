@@ -3,19 +3,13 @@
 #ifndef TENSORKV_BENCH_HARNESS_AFFINITY_H_
 #define TENSORKV_BENCH_HARNESS_AFFINITY_H_
 
-#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 
 namespace tensorkv::bench {
 
 using CpuList = std::vector<int>;
-
-// Of "0" or "0,2,3". Errors: InvalidArgument.
-absl::StatusOr<CpuList> ParseCpuList(absl::string_view text);
 
 // CPUs that the calling thread may run on.
 CpuList AllowedCpus();

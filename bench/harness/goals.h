@@ -12,18 +12,15 @@
 namespace tensorkv::bench {
 
 struct GoalResult {
-  std::string goal;  // "tcp/push/1MiB x raw"
-  double bound = 0;
-  bool is_upper = false;  // whether `bound` is the most, else the least
+  Goal goal;
   // What was measured; nothing if the row was left out.
   std::optional<double> value;
 
-  bool is_met() const {
-    return value.has_value() && (is_upper ? *value <= bound : *value >= bound);
-  }
+  bool is_met() const;
 };
 
-// Every goal of the data path, in a fixed order.
+// The goals of all sections, in their order. Rows count with the fewest calls
+// in flight that they were measured with.
 std::vector<GoalResult> CheckGoals(const std::vector<Section>& sections);
 
 // A Markdown section with a table of them.

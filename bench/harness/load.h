@@ -43,17 +43,25 @@ class Load {
   const LoadShape shape_;
 };
 
-// One call after the other, each a call of a function.
+// Each call is a call of a function that blocks. There are shape().in_flight
+// lanes, each of which makes one call after the other: a single one on the
+// thread of the caller, several on threads of their own.
 class FunctionLoad final : public Load {
  public:
-  FunctionLoad(const LoadShape& shape, std::function<absl::Status()> call)
-      : Load(shape), call_(std::move(call)) {}
+  using Call = std::function<absl::Status(int lane)>;
+
+  // `clean_up` runs at the end.
+  FunctionLoad(
+      const LoadShape& shape, Call call, std::function<void()> clean_up = [] {})
+      : Load(shape), call_(std::move(call)), clean_up_(std::move(clean_up)) {}
+  ~FunctionLoad() override { clean_up_(); }
 
   absl::Status Run(int64_t num_calls,
                    std::vector<absl::Duration>* latencies) override;
 
  private:
-  const std::function<absl::Status()> call_;
+  const Call call_;
+  const std::function<void()> clean_up_;
 };
 
 }  // namespace tensorkv::bench

@@ -16,7 +16,7 @@ Json NumberOrNull(double value) {
 Json EmptyRecord() {
   Json record;
   for (const char* field :
-       {"name", "bytes", "in_flight", "connections", "ours_gbps", "reference",
+       {"name", "bytes", "in_flight", "ours_gbps", "reference",
         "reference_gbps", "ratio", "cpu_s_per_gb", "p50_us", "p99_us",
         "keys_per_s", "reference_keys_per_s", "reference_p50_us",
         "reference_p99_us", "reference_cpu_s_per_gb"}) {
@@ -30,7 +30,6 @@ Json RecordOf(const Row& row) {
   record["name"] = row.name;
   record["bytes"] = row.bytes;
   record["in_flight"] = row.in_flight;
-  record["connections"] = row.connections;
   record["ours_gbps"] = NumberOrNull(row.ours.gigabytes_per_second);
   record["cpu_s_per_gb"] = NumberOrNull(row.ours.cpu_seconds_per_gigabyte);
   record["p50_us"] = NumberOrNull(row.ours.p50_microseconds);

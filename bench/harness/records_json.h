@@ -13,7 +13,6 @@ namespace tensorkv::bench {
 // A JSON array with an object for each row and reference:
 //
 //   name, bytes, in_flight  which calls; bytes of tensors in one direction
-//   connections             that carry our bytes
 //   ours_gbps               gigabytes (10^9) per second, both ways
 //   reference               "raw", "naive", ...
 //   reference_gbps, ratio   ratio is ours / reference

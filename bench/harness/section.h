@@ -22,7 +22,6 @@ struct Row {
   std::string name;   // "tcp/push/64MiB"
   int64_t bytes = 0;  // of the tensors of one call, in one direction
   int in_flight = 1;
-  int connections = 1;  // that carry our bytes
   Measurement ours;
   std::vector<Reference> references;
 
@@ -54,11 +53,27 @@ struct Figure {
   std::string unit;
 };
 
+// What a section should show.
+struct Goal {
+  enum class Kind {
+    kSpeed,                 // at least so many times that of the reference
+    kMedianTime,            // at most so many times that of the reference
+    kMillionKeysPerSecond,  // at least
+    kFigure                 // at most
+  };
+
+  std::string name;  // of a row or a figure
+  Kind kind = Kind::kSpeed;
+  double bound = 0;
+  std::string reference;
+};
+
 // What the rows of a section are about.
 enum class Unit {
   kGigabytesPerSecond,
   kMillionKeysPerSecond,
-  kNanosecondsPerKey
+  kNanosecondsPerKey,
+  kMicroseconds  // in the median
 };
 
 // Rows that are shown as one table.
@@ -69,6 +84,11 @@ struct Section {
   std::vector<Figure> figures;
   // What could not be measured, each with the reason.
   std::vector<std::string> left_out;
+  std::vector<Goal> goals;
+
+  bool empty() const {
+    return rows.empty() && figures.empty() && left_out.empty();
+  }
 };
 
 }  // namespace tensorkv::bench

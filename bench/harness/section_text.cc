@@ -1,11 +1,12 @@
 #include "bench/harness/section_text.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "bench/harness/text_table.h"
+#include "absl/strings/string_view.h"
 
 namespace tensorkv::bench {
 namespace {
@@ -27,6 +28,8 @@ std::string NameOf(Unit unit) {
       return "M keys/s";
     case Unit::kNanosecondsPerKey:
       return "ns/key";
+    case Unit::kMicroseconds:
+      return "µs";
   }
   return "";
 }
@@ -40,6 +43,8 @@ double ValueIn(Unit unit, const Measurement& measurement) {
     case Unit::kNanosecondsPerKey:
       if (measurement.keys_per_second <= 0) return 0;
       return 1e9 / measurement.keys_per_second;
+    case Unit::kMicroseconds:
+      return measurement.p50_microseconds;
   }
   return 0;
 }
@@ -61,8 +66,7 @@ std::vector<std::string> ReferenceNames(const Section& section) {
 std::vector<std::string> Header(const Section& section,
                                 const std::vector<std::string>& references) {
   std::vector<std::string> header = {
-      "call", "in flight", "conn.",
-      absl::StrCat("ours ", NameOf(section.unit))};
+      "call", "in flight", absl::StrCat("ours ", NameOf(section.unit))};
   for (const std::string& name : references) {
     header.push_back(absl::StrCat(name, " (ratio)"));
   }
@@ -74,14 +78,16 @@ std::string ReferenceCell(const Section& section, const Row& row,
                           const std::string& name) {
   const Measurement* other = row.Find(name);
   if (other == nullptr) return "-";
-  return absl::StrCat(Number(ValueIn(section.unit, *other)), " (",
-                      Number(SpeedRatio(row.ours, *other)), ")");
+  const double value = ValueIn(section.unit, *other);
+  const double ratio = section.unit == Unit::kMicroseconds
+                           ? value / row.ours.p50_microseconds
+                           : SpeedRatio(row.ours, *other);
+  return absl::StrCat(Number(value), " (", Number(ratio), ")");
 }
 
 std::vector<std::string> Cells(const Section& section, const Row& row,
                                const std::vector<std::string>& references) {
   std::vector<std::string> cells = {row.name, absl::StrCat(row.in_flight),
-                                    absl::StrCat(row.connections),
                                     Number(ValueIn(section.unit, row.ours))};
   for (const std::string& name : references) {
     cells.push_back(ReferenceCell(section, row, name));
@@ -92,16 +98,33 @@ std::vector<std::string> Cells(const Section& section, const Row& row,
   return cells;
 }
 
+// Counts characters, not bytes: "µ" is one.
+size_t WidthOf(absl::string_view text) {
+  return std::count_if(text.begin(), text.end(),
+                       [](char c) { return (c & 0xC0) != 0x80; });
+}
+
+std::string LineText(const std::vector<std::string>& cells,
+                     const std::vector<size_t>& widths) {
+  std::string line = "|";
+  for (size_t i = 0; i < cells.size(); ++i) {
+    const std::string padding(widths[i] - WidthOf(cells[i]), ' ');
+    absl::StrAppend(&line, " ", i == 0 ? "" : padding, cells[i],
+                    i == 0 ? padding : "", " |");
+  }
+  return line + "\n";
+}
+
 }  // namespace
 
 std::string SectionText(const Section& section) {
   std::string text = absl::StrCat("### ", section.title, "\n\n");
   const std::vector<std::string> references = ReferenceNames(section);
-  TextTable table(Header(section, references));
+  std::vector<std::vector<std::string>> table = {Header(section, references)};
   for (const Row& row : section.rows) {
-    table.AddRow(Cells(section, row, references));
+    table.push_back(Cells(section, row, references));
   }
-  if (!table.empty()) absl::StrAppend(&text, table.ToString(), "\n");
+  if (table.size() > 1) absl::StrAppend(&text, TableText(table), "\n");
   for (const Figure& figure : section.figures) {
     absl::StrAppend(&text, "- ", figure.name, ": ", Number(figure.value), " ",
                     figure.unit, "\n");
@@ -109,6 +132,23 @@ std::string SectionText(const Section& section) {
   for (const std::string& reason : section.left_out) {
     absl::StrAppend(&text, "- left out: ", reason, "\n");
   }
+  return text;
+}
+
+std::string TableText(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<size_t> widths(rows.front().size());
+  for (const std::vector<std::string>& row : rows) {
+    for (size_t i = 0; i < row.size(); ++i) {
+      widths[i] = std::max(widths[i], WidthOf(row[i]));
+    }
+  }
+  std::string text = LineText(rows.front(), widths) + "|";
+  for (size_t i = 0; i < widths.size(); ++i) {
+    absl::StrAppend(&text, std::string(widths[i] + 1, '-'),
+                    i == 0 ? "-|" : ":|");
+  }
+  text += "\n";
+  for (size_t i = 1; i < rows.size(); ++i) text += LineText(rows[i], widths);
   return text;
 }
 

@@ -5,6 +5,10 @@
 #ifndef TENSORKV_CLIENT_CLI_COMMANDS_H_
 #define TENSORKV_CLIENT_CLI_COMMANDS_H_
 
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
 #include "client/cli/invocation.h"
 
 namespace CLI {
@@ -18,6 +22,12 @@ void AddValueCommands(CLI::App& app, Action& action);
 
 // ls, stat, rm.
 void AddKeyCommands(CLI::App& app, Action& action);
+
+// `keys`, or if none are given all that begin with `prefix`.
+// Errors: UsageError for both or neither, and those of List.
+absl::StatusOr<std::vector<std::string>> KeysToUse(
+    const std::vector<std::string>& keys, const std::string& prefix,
+    Invocation& invocation);
 
 // ns create, ns ls, ns describe, ns rm.
 void AddNamespaceCommands(CLI::App& app, Action& action);
@@ -33,6 +43,9 @@ void AddServerCommand(CLI::App& app, Action& action);
 
 // health.
 void AddHealthCommand(CLI::App& app, Action& action);
+
+// completion. The other commands are complete when it runs.
+void AddCompletionCommand(CLI::App& app, Action& action);
 
 }  // namespace tensorkv
 

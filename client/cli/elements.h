@@ -1,4 +1,4 @@
-// Elements of a tensor, one at a time.
+// The elements of a tensor, as text and in another dtype.
 
 #ifndef TENSORKV_CLIENT_CLI_ELEMENTS_H_
 #define TENSORKV_CLIENT_CLI_ELEMENTS_H_
@@ -6,26 +6,23 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/status/statusor.h"
 #include "tensor/dtype.h"
 #include "tensor/tensor.h"
 
 namespace tensorkv {
 
-// The element at `index` of a float tensor in host memory, exactly.
-// REQUIRES: IsFloat(tensor.dtype()), index < num_elements().
-double FloatAt(const Tensor& tensor, int64_t index);
+// The element at `index` of a tensor in host memory: "2.0", "1e-05", "nan",
+// "-inf", "-7", "true". A float has as few digits as tell it from its
+// neighbours of that dtype; where it is finite, the text is valid JSON.
+// REQUIRES: index < num_elements().
+std::string ElementText(const Tensor& tensor, int64_t index);
 
-// The element at `index` of an integer or bool tensor in host memory; a bool
-// is 0 or 1, and a u64 from 2^63 on is negative, less 2^64.
-// REQUIRES: not IsFloat(tensor.dtype()), index < num_elements().
-int64_t IntegerAt(const Tensor& tensor, int64_t index);
-// The same in decimal digits, also for u64.
-std::string IntegerText(const Tensor& tensor, int64_t index);
-
-// `value` rounded to `dtype` and back. f32 and f64 round once, smaller floats
-// by way of f32.
-// REQUIRES: IsFloat(dtype).
-double RoundedTo(DType dtype, double value);
+// `tensor`, in host memory, with each element rounded to `dtype`, by way of f32
+// if that is smaller.
+// Errors: InvalidArgument (another dtype than a float, unless it is the same) ·
+// ResourceExhausted.
+absl::StatusOr<Tensor> ConvertedTo(DType dtype, const Tensor& tensor);
 
 }  // namespace tensorkv
 

@@ -1,13 +1,11 @@
 #include "client/cli/json_text.h"
 
-#include <cmath>
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/time.h"
 #include "client/cli/elements.h"
-#include "client/cli/float_text.h"
 #include "client/cli/mode_name.h"
 #include "nlohmann/json.hpp"
 
@@ -28,23 +26,32 @@ Json ShapeJson(const Shape& shape) {
 }
 
 Json RuleObject(const RuleSpec& rule) {
-  return {{"rule", rule.name},
-          {"hyperparameters", Json(rule.hyperparameters)},
-          {"keep_master", rule.keep_master}};
+  Json json = {{"rule", rule.name},
+               {"hyperparameters", Json(rule.hyperparameters)},
+               {"keep_master", rule.keep_master}};
+  if (rule.schedule != ScheduleSpec()) {
+    json["schedule"] = {{"name", rule.schedule.name},
+                        {"arguments", Json(rule.schedule.arguments)},
+                        {"steps", rule.schedule.steps}};
+  }
+  return json;
 }
 
-std::string FloatJson(double value, DType dtype) {
-  if (std::isnan(value)) return "\"NaN\"";
-  if (std::isinf(value)) return value < 0 ? "\"-Infinity\"" : "\"Infinity\"";
-  return ScalarText(value, dtype);
+Json MultipliersObject(const Multipliers& multipliers) {
+  return {{"learning_rate", multipliers.learning_rate},
+          {"weight_decay", multipliers.weight_decay}};
 }
 
 std::string ElementJson(const Tensor& tensor, int64_t index) {
-  if (IsFloat(tensor.dtype())) {
-    return FloatJson(FloatAt(tensor, index), tensor.dtype());
-  }
-  if (tensor.dtype() != DType::kBool) return IntegerText(tensor, index);
-  return IntegerAt(tensor, index) != 0 ? "true" : "false";
+  const std::string text = ElementText(tensor, index);
+  if (text == "nan") return "\"NaN\"";
+  if (text == "inf") return "\"Infinity\"";
+  return text == "-inf" ? "\"-Infinity\"" : text;
+}
+
+// An empty pattern stands for all keys.
+std::string PatternText(absl::string_view key_pattern) {
+  return key_pattern.empty() ? "*" : std::string(key_pattern);
 }
 
 }  // namespace
@@ -81,6 +88,10 @@ std::string KeyStatusJson(const KeyStatus& status) {
                {"value_bytes", status.value_bytes},
                {"state_bytes", status.state_bytes}};
   json.update(RuleObject(status.rule));
+  json["update_count"] = status.update_count;
+  json["multipliers"] = MultipliersObject(status.multipliers);
+  json["next_learning_rate"] = status.learning_rate;
+  json["next_weight_decay"] = status.weight_decay;
   json["device"] = status.device;
   if (status.digest) json["digest"] = absl::StrFormat("%016x", *status.digest);
   return Dump(json);
@@ -96,7 +107,7 @@ std::string NamespaceStatusJson(const NamespaceStatus& status) {
   }
   Json rules = Json::array();
   for (const RuleBinding& binding : status.rules) {
-    Json rule = {{"pattern", binding.key_pattern}};
+    Json rule = {{"pattern", PatternText(binding.key_pattern)}};
     rule.update(RuleObject(binding.rule));
     rules.push_back(std::move(rule));
   }
@@ -164,9 +175,14 @@ std::string ServerStatusJson(const ServerStatus& status) {
 }
 
 std::string RuleJson(absl::string_view key_pattern, const RuleSpec& rule) {
-  Json json = {{"pattern", std::string(key_pattern)}};
+  Json json = {{"pattern", PatternText(key_pattern)}};
   json.update(RuleObject(rule));
   return Dump(json);
+}
+
+std::string MultipliersJson(const MultipliersBinding& binding) {
+  return Dump({{"pattern", binding.key_pattern},
+               {"multipliers", MultipliersObject(binding.multipliers)}});
 }
 
 }  // namespace tensorkv

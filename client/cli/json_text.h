@@ -17,7 +17,7 @@ namespace tensorkv {
 // protobuf's JSON. All of them, however many. No newline at the end.
 std::string ValueJson(absl::string_view key, const Value& value);
 
-// {"key":"3","version":2} or, in a sync namespace, {"key":"3","round":7}.
+// {"key":"3","version":2} or, in a sync namespace, {"key":"3","step":7}.
 std::string PushResultJson(absl::string_view key, const PushResult& result);
 
 // The digest, where there is one, as 16 hexadecimal digits.
@@ -28,8 +28,12 @@ std::string WorkerStatusJson(const WorkerStatus& status);
 // The incarnation as 16 hexadecimal digits.
 std::string ServerStatusJson(const ServerStatus& status);
 
+// An empty pattern is "*".
 // {"pattern":"*.bias","rule":"sgd","hyperparameters":{...},"keep_master":true}
 std::string RuleJson(absl::string_view key_pattern, const RuleSpec& rule);
+
+// {"pattern":"*.bias","multipliers":{"learning_rate":2,"weight_decay":0}}
+std::string MultipliersJson(const MultipliersBinding& binding);
 
 }  // namespace tensorkv
 

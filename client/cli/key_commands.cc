@@ -1,7 +1,7 @@
-#include <iterator>
+#include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "CLI/CLI.hpp"
@@ -10,39 +10,62 @@
 #include "client/cli/commands.h"
 #include "client/cli/json_text.h"
 #include "client/cli/metadata_text.h"
+#include "client/cli/usage_error.h"
 
 namespace tensorkv {
-namespace {
 
-absl::StatusOr<std::vector<KeyStatus>> ListAll(const std::string& prefix,
-                                               Client& client) {
-  std::vector<KeyStatus> keys;
+absl::StatusOr<std::vector<std::string>> KeysToUse(
+    const std::vector<std::string>& keys, const std::string& prefix,
+    Invocation& invocation) {
+  if (keys.empty() == prefix.empty()) {
+    return UsageError("expected keys or --prefix, one of them");
+  }
+  std::vector<std::string> found = keys;
+  if (!keys.empty()) return found;
   ListRequest request = {.prefix = prefix};
   do {
-    ASSIGN_OR_RETURN(ListReply page, client.List(request));
-    std::move(page.keys.begin(), page.keys.end(), std::back_inserter(keys));
+    ASSIGN_OR_RETURN(const ListReply page, invocation.client.List(request));
+    for (const KeyStatus& status : page.keys) found.push_back(status.key);
     request.page_token = page.next_page_token;
   } while (!request.page_token.empty());
-  return keys;
+  return found;
 }
 
-absl::Status RunLs(const std::string& prefix, Invocation& invocation) {
-  ASSIGN_OR_RETURN(const std::vector<KeyStatus> keys,
-                   ListAll(prefix, invocation.client));
-  if (!invocation.flags.is_json()) {
-    invocation.out << KeyTable(keys);
-    return absl::OkStatus();
-  }
-  for (const KeyStatus& status : keys) {
-    invocation.out << KeyStatusJson(status) << "\n";
-  }
+namespace {
+
+constexpr uint64_t kKeysOfPage = 1000;
+
+struct KeyFlags {
+  std::string prefix;
+  std::vector<std::string> keys;
+  bool with_digest = false;
+  bool allow_missing = false;
+  uint64_t limit = 0;
+};
+
+// Prints each page when it comes, so that a server of a million keys answers at
+// once.
+absl::Status RunLs(const KeyFlags& flags, Invocation& invocation) {
+  uint64_t num_left = flags.limit == 0 ? UINT64_MAX : flags.limit;
+  ListRequest request = {.prefix = flags.prefix};
+  do {
+    request.page_size =
+        static_cast<uint32_t>(std::min<uint64_t>(num_left, kKeysOfPage));
+    ASSIGN_OR_RETURN(const ListReply page, invocation.client.List(request));
+    if (!invocation.flags.is_json()) invocation.out << KeyTable(page.keys);
+    for (const KeyStatus& status : page.keys) {
+      if (!invocation.flags.is_json()) break;
+      invocation.out << KeyStatusJson(status) << "\n";
+    }
+    num_left -= std::min<uint64_t>(num_left, page.keys.size());
+    request.page_token = page.next_page_token;
+  } while (!request.page_token.empty() && num_left > 0 && invocation.out);
   return absl::OkStatus();
 }
 
-absl::Status RunStat(const std::vector<std::string>& keys, bool with_digest,
-                     Invocation& invocation) {
+absl::Status RunStat(const KeyFlags& flags, Invocation& invocation) {
   ASSIGN_OR_RETURN(const std::vector<KeyStatus> statuses,
-                   invocation.client.Stat(keys, with_digest));
+                   invocation.client.Stat(flags.keys, flags.with_digest));
   bool is_first = true;
   for (const KeyStatus& status : statuses) {
     if (invocation.flags.is_json()) {
@@ -55,10 +78,17 @@ absl::Status RunStat(const std::vector<std::string>& keys, bool with_digest,
   return absl::OkStatus();
 }
 
-absl::Status RunRm(const std::vector<std::string>& keys, bool allow_missing,
-                   Invocation& invocation) {
-  ASSIGN_OR_RETURN(const uint64_t num_deleted,
-                   invocation.client.Delete(keys, allow_missing));
+absl::Status RunRm(const KeyFlags& flags, Invocation& invocation) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> keys,
+                   KeysToUse(flags.keys, flags.prefix, invocation));
+  uint64_t num_deleted = 0;
+  if (!keys.empty()) {
+    // With a prefix, a key that somebody else has removed meanwhile is no
+    // error.
+    ASSIGN_OR_RETURN(num_deleted,
+                     invocation.client.Delete(
+                         keys, flags.allow_missing || !flags.prefix.empty()));
+  }
   invocation.out << (invocation.flags.is_json()
                          ? absl::StrCat("{\"deleted\":", num_deleted, "}")
                          : absl::StrCat("deleted ", num_deleted))
@@ -66,44 +96,34 @@ absl::Status RunRm(const std::vector<std::string>& keys, bool allow_missing,
   return absl::OkStatus();
 }
 
-struct KeyFlags {
-  std::string prefix;
-  std::vector<std::string> keys;
-  bool with_digest = false;
-  bool allow_missing = false;
-};
-
 }  // namespace
 
 void AddKeyCommands(CLI::App& app, Action& action) {
   auto flags = std::make_shared<KeyFlags>();
+  const auto add = [&](const char* name, const char* help, auto run) {
+    CLI::App* command = app.add_subcommand(name, help);
+    command->callback([&action, flags, run] {
+      action = [flags, run](Invocation& invocation) {
+        return run(*flags, invocation);
+      };
+    });
+    return command;
+  };
 
-  CLI::App* ls = app.add_subcommand("ls", "List keys");
+  CLI::App* ls = add("ls", "List keys", RunLs);
   ls->add_option("prefix", flags->prefix, "Only keys that begin like this");
-  ls->callback([&action, flags] {
-    action = [flags](Invocation& invocation) {
-      return RunLs(flags->prefix, invocation);
-    };
-  });
+  ls->add_option("-l,--limit", flags->limit, "At most so many; 0: all");
 
-  CLI::App* stat = app.add_subcommand("stat", "Print all metadata of keys");
+  CLI::App* stat = add("stat", "Print all metadata of keys", RunStat);
   stat->add_option("keys", flags->keys, "Keys")->required();
-  stat->add_flag("--digest", flags->with_digest, "Also XXH3 of the values");
-  stat->callback([&action, flags] {
-    action = [flags](Invocation& invocation) {
-      return RunStat(flags->keys, flags->with_digest, invocation);
-    };
-  });
+  stat->add_flag("-d,--digest", flags->with_digest, "Also XXH3 of the values");
 
-  CLI::App* rm = app.add_subcommand("rm", "Remove keys");
-  rm->add_option("keys", flags->keys, "Keys")->required();
-  rm->add_flag("--allow-missing", flags->allow_missing,
+  CLI::App* rm = add("rm", "Remove keys", RunRm);
+  rm->add_option("keys", flags->keys, "Keys");
+  rm->add_option("-p,--prefix", flags->prefix,
+                 "Instead of keys: all that begin like this");
+  rm->add_flag("--allow_missing", flags->allow_missing,
                "Keys that do not exist are no error");
-  rm->callback([&action, flags] {
-    action = [flags](Invocation& invocation) {
-      return RunRm(flags->keys, flags->allow_missing, invocation);
-    };
-  });
 }
 
 }  // namespace tensorkv

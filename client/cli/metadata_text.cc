@@ -29,9 +29,26 @@ uint64_t BytesOf(const MemoryUse& memory) {
   return memory.values + memory.state + memory.contributions + memory.metadata;
 }
 
+// "24 B", "1.5 GiB".
+std::string ByteText(uint64_t bytes) {
+  if (bytes < 1024) return absl::StrCat(bytes, " B");
+  const char* const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  double scaled = bytes / 1024.0;
+  int unit = 0;
+  for (; scaled >= 1024; ++unit) scaled /= 1024;
+  return absl::StrFormat("%.1f %s", scaled, units[unit]);
+}
+
+absl::string_view NameOf(WaitReason reason) {
+  constexpr absl::string_view kNames[kNumWaitReasons] = {
+      "keys",      "versions", "updates",         "rounds",
+      "staleness", "barriers", "earlier attempts"};
+  return kNames[static_cast<size_t>(reason)];
+}
+
 // What an empty pattern stands for.
-std::string PatternText(const RuleBinding& binding) {
-  return binding.key_pattern.empty() ? "*" : binding.key_pattern;
+std::string PatternText(const std::string& pattern) {
+  return pattern.empty() ? "*" : pattern;
 }
 
 std::string LeaseText(const WorkerStatus& status) {
@@ -61,6 +78,49 @@ void AddModeRows(const NamespaceConfig& config, Rows& rows) {
   }
 }
 
+void AddMemoryRows(const NamespaceStatus& status, Rows& rows) {
+  const uint64_t budget = status.config.budget_bytes;
+  rows.insert(
+      rows.end(),
+      {{"max open rounds:", absl::StrCat(status.config.max_open_rounds)},
+       {"budget:", budget == 0 ? "the server's" : ByteText(budget)},
+       {"keys:", absl::StrCat(status.num_keys)},
+       {"values:", ByteText(status.memory.values)},
+       {"state:", ByteText(status.memory.state)},
+       {"contributions:", ByteText(status.memory.contributions)},
+       {"metadata:", ByteText(status.memory.metadata)}});
+  for (const DeviceMemoryUse& on : status.device_memory) {
+    rows.push_back(
+        {absl::StrCat("on ", on.device, ":"), ByteText(BytesOf(on.memory))});
+  }
+}
+
+void AddCountRows(const NamespaceStatus& status, Rows& rows) {
+  rows.insert(
+      rows.end(),
+      {{"updates applied:", absl::StrCat(status.updates_applied)},
+       {"rounds open:", absl::StrCat(status.rounds_open)},
+       {"rounds closed:", absl::StrCat(status.rounds_closed)},
+       {"rounds failed:", absl::StrCat(status.rounds_failed)},
+       {"calls waiting:", absl::StrCat(status.calls_waiting)},
+       {"leases expired:", absl::StrCat(status.lease_expirations)},
+       {"late pushes:", absl::StrCat(status.contributions_late)},
+       {"repeated pushes:", absl::StrCat(status.contributions_duplicate)},
+       {"fenced pushes:", absl::StrCat(status.contributions_fenced)},
+       {"slowest lag steps:", absl::StrCat(status.slowest_lag)}});
+}
+
+// Only what calls have waited for.
+void AddWaitRows(const NamespaceStatus& status, Rows& rows) {
+  for (const WaitStatus& wait : status.waits) {
+    if (wait.calls_waiting + wait.calls_ended == 0) continue;
+    rows.push_back({absl::StrCat("waits for ", NameOf(wait.reason), ":"),
+                    absl::StrCat(wait.calls_waiting, " now, ", wait.calls_ended,
+                                 " ended, ", absl::FormatDuration(wait.waited),
+                                 " in all")});
+  }
+}
+
 }  // namespace
 
 std::string TableText(const Rows& rows) {
@@ -78,11 +138,11 @@ std::string TableText(const Rows& rows) {
 }
 
 std::string KeyTable(const std::vector<KeyStatus>& keys) {
-  Rows rows = {{"key", "dtype", "shape", "version", "bytes", "device"}};
+  Rows rows = {{"key", "dtype", "shape", "version", "size", "device"}};
   for (const KeyStatus& status : keys) {
     rows.push_back({status.key, std::string(NameOf(status.dtype)),
                     status.shape.ToString(), absl::StrCat(status.version),
-                    absl::StrCat(status.value_bytes), status.device});
+                    ByteText(status.value_bytes), status.device});
   }
   return TableText(rows);
 }
@@ -92,9 +152,14 @@ std::string KeyText(const KeyStatus& status) {
                {"dtype:", std::string(NameOf(status.dtype))},
                {"shape:", status.shape.ToString()},
                {"version:", absl::StrCat(status.version)},
-               {"value bytes:", absl::StrCat(status.value_bytes)},
-               {"state bytes:", absl::StrCat(status.state_bytes)},
+               {"value:", ByteText(status.value_bytes)},
+               {"state:", ByteText(status.state_bytes)},
                {"rule:", status.rule.ToString()},
+               {"update count:", absl::StrCat(status.update_count)},
+               {"next learning rate:", absl::StrCat(status.learning_rate)},
+               {"next weight decay:", absl::StrCat(status.weight_decay)},
+               {"lr-mult:", absl::StrCat(status.multipliers.learning_rate)},
+               {"wd-mult:", absl::StrCat(status.multipliers.weight_decay)},
                {"device:", status.device}};
   if (status.digest) {
     rows.push_back({"digest:", absl::StrFormat("%016x", *status.digest)});
@@ -103,12 +168,12 @@ std::string KeyText(const KeyStatus& status) {
 }
 
 std::string NamespaceTable(const std::vector<NamespaceStatus>& namespaces) {
-  Rows rows = {{"namespace", "mode", "workers", "keys", "bytes", "rule"}};
+  Rows rows = {{"namespace", "mode", "workers", "keys", "size", "rule"}};
   for (const NamespaceStatus& status : namespaces) {
     rows.push_back(
         {status.name, std::string(NameOf(status.config.mode)),
          absl::StrCat(status.config.num_workers), absl::StrCat(status.num_keys),
-         absl::StrCat(BytesOf(status.memory)), status.config.rule.ToString()});
+         ByteText(BytesOf(status.memory)), status.config.rule.ToString()});
   }
   return TableText(rows);
 }
@@ -121,34 +186,13 @@ std::string NamespaceText(const NamespaceStatus& status) {
                {"mode:", std::string(NameOf(config.mode))},
                {"workers:", absl::StrCat(config.num_workers)}};
   AddModeRows(config, rows);
-  const Rows memory = {
-      {"max open rounds:", absl::StrCat(config.max_open_rounds)},
-      {"budget bytes:", absl::StrCat(config.budget_bytes)},
-      {"keys:", absl::StrCat(status.num_keys)},
-      {"value bytes:", absl::StrCat(status.memory.values)},
-      {"state bytes:", absl::StrCat(status.memory.state)},
-      {"contribution bytes:", absl::StrCat(status.memory.contributions)},
-      {"metadata bytes:", absl::StrCat(status.memory.metadata)}};
-  rows.insert(rows.end(), memory.begin(), memory.end());
-  for (const DeviceMemoryUse& on : status.device_memory) {
-    rows.push_back({absl::StrCat("bytes on ", on.device, ":"),
-                    absl::StrCat(BytesOf(on.memory))});
-  }
-  const Rows more = {
-      {"updates applied:", absl::StrCat(status.updates_applied)},
-      {"rounds open:", absl::StrCat(status.rounds_open)},
-      {"rounds closed:", absl::StrCat(status.rounds_closed)},
-      {"rounds failed:", absl::StrCat(status.rounds_failed)},
-      {"calls waiting:", absl::StrCat(status.calls_waiting)},
-      {"leases expired:", absl::StrCat(status.lease_expirations)},
-      {"late pushes:", absl::StrCat(status.contributions_late)},
-      {"repeated pushes:", absl::StrCat(status.contributions_duplicate)},
-      {"fenced pushes:", absl::StrCat(status.contributions_fenced)},
-      {"slowest lag steps:", absl::StrCat(status.slowest_lag)}};
-  rows.insert(rows.end(), more.begin(), more.end());
+  AddMemoryRows(status, rows);
+  AddCountRows(status, rows);
+  AddWaitRows(status, rows);
   for (const RuleBinding& binding : status.rules) {
-    rows.push_back({absl::StrCat("rule of ", PatternText(binding), ":"),
-                    binding.rule.ToString()});
+    rows.push_back(
+        {absl::StrCat("rule of ", PatternText(binding.key_pattern), ":"),
+         binding.rule.ToString()});
   }
   return TableText(rows);
 }
@@ -172,13 +216,14 @@ std::string ServerText(const ServerStatus& status) {
        absl::FormatTime(absl::FromUnixSeconds(status.start_unix_seconds),
                         absl::UTCTimeZone())},
       {"devices:", absl::StrJoin(status.devices, " ")},
-      {"budget bytes:", absl::StrCat(status.budget_bytes)},
-      {"used bytes:", absl::StrCat(status.used_bytes)},
-      {"max message bytes:", absl::StrCat(status.max_message_bytes)},
+      {"budget:", ByteText(status.budget_bytes)},
+      {"used:", ByteText(status.used_bytes)},
+      {"largest message:", ByteText(status.max_message_bytes)},
       {"max entries:", absl::StrCat(status.max_entries)}};
   for (const DeviceBudget& on : status.device_budgets) {
-    rows.push_back({absl::StrCat("bytes on ", on.device, ":"),
-                    absl::StrCat(on.used_bytes, " of ", on.budget_bytes)});
+    rows.push_back({absl::StrCat("on ", on.device, ":"),
+                    absl::StrCat(ByteText(on.used_bytes), " of ",
+                                 ByteText(on.budget_bytes))});
   }
   return TableText(rows);
 }
@@ -186,7 +231,18 @@ std::string ServerText(const ServerStatus& status) {
 std::string RuleTable(const std::vector<RuleBinding>& rules) {
   Rows rows = {{"pattern", "rule"}};
   for (const RuleBinding& binding : rules) {
-    rows.push_back({PatternText(binding), binding.rule.ToString()});
+    rows.push_back({PatternText(binding.key_pattern), binding.rule.ToString()});
+  }
+  return TableText(rows);
+}
+
+std::string MultipliersTable(const std::vector<MultipliersBinding>& bindings) {
+  if (bindings.empty()) return "";
+  Rows rows = {{"pattern", "lr-mult", "wd-mult"}};
+  for (const MultipliersBinding& binding : bindings) {
+    rows.push_back({PatternText(binding.key_pattern),
+                    absl::StrCat(binding.multipliers.learning_rate),
+                    absl::StrCat(binding.multipliers.weight_decay)});
   }
   return TableText(rows);
 }

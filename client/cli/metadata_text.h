@@ -13,13 +13,13 @@ namespace tensorkv {
 // A line per row, columns aligned to the left, two blanks between them.
 std::string TableText(const std::vector<std::vector<std::string>>& rows);
 
-// A table with a line per key: key dtype shape version bytes device.
+// A table with a line per key: key dtype shape version size device.
 std::string KeyTable(const std::vector<KeyStatus>& keys);
 
 // Everything about one key, a line per field.
 std::string KeyText(const KeyStatus& status);
 
-// A table with a line per namespace: name mode workers keys bytes rule.
+// A table with a line per namespace: name mode workers keys size rule.
 std::string NamespaceTable(const std::vector<NamespaceStatus>& namespaces);
 
 // Everything about one namespace, a line per field.
@@ -33,6 +33,9 @@ std::string ServerText(const ServerStatus& status);
 
 // A table with a line per binding: pattern rule. The default's pattern is "*".
 std::string RuleTable(const std::vector<RuleBinding>& rules);
+
+// Likewise of multipliers: pattern lr-mult wd-mult. Empty if there are none.
+std::string MultipliersTable(const std::vector<MultipliersBinding>& bindings);
 
 }  // namespace tensorkv
 

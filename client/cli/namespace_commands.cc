@@ -30,6 +30,7 @@ struct NamespaceFlags {
   std::string budget = "0";
   std::string rule = "assign";
   bool keep = false;
+  bool force = false;
 };
 
 Mode ModeOf(const std::string& name) {
@@ -42,7 +43,7 @@ absl::StatusOr<NamespaceConfig> MakeConfig(const NamespaceFlags& flags) {
   if (!rule.ok()) return AsUsageError("--rule", rule.status());
   absl::Duration quorum_grace;
   if (!absl::ParseDuration(flags.quorum_grace, &quorum_grace)) {
-    return UsageError(absl::StrCat("--quorum-grace=", flags.quorum_grace,
+    return UsageError(absl::StrCat("--quorum_grace=", flags.quorum_grace,
                                    ": expected a duration, as 500ms"));
   }
   const absl::StatusOr<uint64_t> budget_bytes = ParseByteSize(flags.budget);
@@ -112,6 +113,15 @@ absl::Status RunWorkers(const NamespaceFlags& flags, Invocation& invocation) {
 }
 
 absl::Status RunRm(const NamespaceFlags& flags, Invocation& invocation) {
+  if (!flags.force) {
+    ASSIGN_OR_RETURN(const NamespaceStatus status,
+                     invocation.client.DescribeNamespace(flags.name));
+    if (status.num_keys > 0) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("namespace \"", flags.name, "\" has ", status.num_keys,
+                       " keys: --force removes them, too"));
+    }
+  }
   return invocation.client.DeleteNamespace(flags.name);
 }
 
@@ -121,25 +131,25 @@ void AddCreate(CLI::App& command, NamespaceFlags& flags) {
       ->check(CLI::IsMember({"async", "sync", "bounded"}));
   command.add_option("--workers", flags.num_workers,
                      "Workers in the group; sync and bounded need it");
-  command.add_option("--max-workers", flags.max_workers,
+  command.add_option("--max_workers", flags.max_workers,
                      "More than --workers: the group may grow to this");
   command.add_option("--staleness", flags.staleness,
                      "bounded: steps that a worker may be ahead");
   command
-      .add_option("--on-worker-loss", flags.on_worker_loss,
+      .add_option("--on_worker_loss", flags.on_worker_loss,
                   "fail or continue the rounds of a lost worker")
       ->check(CLI::IsMember({"fail", "continue"}));
   command.add_flag("--rescale", flags.rescale,
                    "Multiply the sum of n of N workers by N/n");
   command.add_option("--quorum", flags.quorum,
                      "sync: contributions that close a round after a time");
-  command.add_option("--quorum-grace", flags.quorum_grace,
+  command.add_option("--quorum_grace", flags.quorum_grace,
                      "That time, as 500ms");
   command.add_option("--rule", flags.rule, "The rule of its keys");
   command.add_option(
       "--budget", flags.budget,
       "Bytes it may hold, such as 8GiB; 0: as many as the server");
-  command.add_option("--max-open-rounds", flags.max_open_rounds,
+  command.add_option("--max_open_rounds", flags.max_open_rounds,
                      "Rounds of a key open at once; 0: the server's default");
   command.add_flag("--keep", flags.keep,
                    "One that exists with the same configuration is no error");
@@ -166,9 +176,9 @@ void AddNamespaceCommands(CLI::App& app, Action& action) {
   add("describe", "Print one namespace; --namespace's if none is named",
       RunDescribe)
       ->add_option("name", flags->name, "The namespace");
-  add("rm", "Remove a namespace and its keys", RunRm)
-      ->add_option("name", flags->name, "The namespace")
-      ->required();
+  CLI::App* rm = add("rm", "Remove a namespace", RunRm);
+  rm->add_option("name", flags->name, "The namespace")->required();
+  rm->add_flag("--force", flags->force, "Even one that has keys");
 }
 
 void AddWorkersCommand(CLI::App& app, Action& action) {

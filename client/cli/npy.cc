@@ -51,15 +51,6 @@ absl::StatusOr<Sections> Split(absl::string_view bytes) {
       absl::StrCat("version: expected 1 or 2, got ", version));
 }
 
-absl::StatusOr<Tensor> WidenedToF32(const Tensor& tensor) {
-  ASSIGN_OR_RETURN(Tensor wide, Tensor::Allocate(DType::kF32, tensor.shape()));
-  const absl::Span<float> elements = wide.mutable_elements<float>();
-  for (size_t i = 0; i < elements.size(); ++i) {
-    elements[i] = static_cast<float>(FloatAt(tensor, static_cast<int64_t>(i)));
-  }
-  return wide;
-}
-
 bool NumPyHas(DType dtype) {
   return dtype != DType::kBF16 && dtype != DType::kF8E4M3FN &&
          dtype != DType::kF8E5M2;
@@ -96,7 +87,7 @@ absl::StatusOr<Tensor> ParseNpy(absl::string_view bytes) {
 
 absl::StatusOr<std::string> FormatNpy(const Tensor& tensor) {
   if (!NumPyHas(tensor.dtype())) {
-    ASSIGN_OR_RETURN(const Tensor wide, WidenedToF32(tensor));
+    ASSIGN_OR_RETURN(const Tensor wide, ConvertedTo(DType::kF32, tensor));
     return FormatNpy(wide);
   }
   std::string bytes = FormatPreamble(tensor);

@@ -1,4 +1,5 @@
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,9 +22,23 @@ struct RuleFlags {
   std::string spec;
   std::string pattern;
   std::vector<std::string> assignments;
+  std::vector<std::string> keys;
+  std::optional<double> lr_mult;
+  std::optional<double> wd_mult;
+  bool multipliers = false;
+
+  bool has_multipliers() const { return lr_mult || wd_mult; }
 };
 
 absl::Status RunSet(const RuleFlags& flags, Invocation& invocation) {
+  if (flags.spec.empty() && !flags.has_multipliers()) {
+    return UsageError("rule set: expected a rule, --lr-mult or --wd-mult");
+  }
+  if (flags.has_multipliers()) {
+    RETURN_IF_ERROR(invocation.client.SetMultipliers(
+        {flags.lr_mult.value_or(1), flags.wd_mult.value_or(1)}, flags.pattern));
+    if (flags.spec.empty()) return absl::OkStatus();
+  }
   const absl::StatusOr<RuleSpec> rule = ParseRuleSpec(flags.spec);
   if (!rule.ok()) {
     return AsUsageError(absl::StrCat("rule \"", flags.spec, "\""),
@@ -33,7 +48,8 @@ absl::Status RunSet(const RuleFlags& flags, Invocation& invocation) {
 }
 
 absl::Status RunUnset(const RuleFlags& flags, Invocation& invocation) {
-  return invocation.client.UnsetRule(flags.pattern);
+  return flags.multipliers ? invocation.client.UnsetMultipliers(flags.pattern)
+                           : invocation.client.UnsetRule(flags.pattern);
 }
 
 void PrintRules(const std::vector<RuleBinding>& rules, Invocation& invocation) {
@@ -46,11 +62,35 @@ void PrintRules(const std::vector<RuleBinding>& rules, Invocation& invocation) {
   }
 }
 
-absl::Status RunGet(const RuleFlags&, Invocation& invocation) {
+void PrintMultipliers(const std::vector<MultipliersBinding>& bindings,
+                      Invocation& invocation) {
+  if (!invocation.flags.is_json()) {
+    invocation.out << MultipliersTable(bindings);
+    return;
+  }
+  for (const MultipliersBinding& binding : bindings) {
+    invocation.out << MultipliersJson(binding) << "\n";
+  }
+}
+
+// What governs each key, with the values of its next update.
+absl::Status PrintKeys(const RuleFlags& flags, Invocation& invocation) {
+  ASSIGN_OR_RETURN(const std::vector<KeyStatus> keys,
+                   invocation.client.Stat(flags.keys));
+  for (const KeyStatus& key : keys) {
+    invocation.out << (invocation.flags.is_json() ? KeyStatusJson(key) + "\n"
+                                                  : KeyText(key));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RunGet(const RuleFlags& flags, Invocation& invocation) {
+  if (!flags.keys.empty()) return PrintKeys(flags, invocation);
   ASSIGN_OR_RETURN(
       const NamespaceStatus status,
       invocation.client.DescribeNamespace(invocation.flags.name_space));
   PrintRules(status.rules, invocation);
+  PrintMultipliers(status.multipliers, invocation);
   return absl::OkStatus();
 }
 
@@ -101,13 +141,24 @@ void AddRuleCommands(CLI::App& app, Action& action) {
     return command;
   };
   CLI::App* set = add("set", "Choose the rule of a namespace", RunSet);
-  set->add_option("rule", flags->spec, "As 'adam(learning_rate=0.01)'")
-      ->required();
+  set->add_option("rule", flags->spec,
+                  "As 'adam(learning_rate=0.01)' or "
+                  "'sgd(schedule=cosine(max_updates=1000))'");
+  set->add_option("--lr-mult", flags->lr_mult,
+                  "What multiplies the keys' learning rate, whatever their "
+                  "rule is");
+  set->add_option("--wd-mult", flags->wd_mult, "And their weight decay");
   AddPattern(*set, *flags);
   CLI::App* unset =
       add("unset", "Let other rules govern the keys of a pattern", RunUnset);
   unset->add_option("pattern", flags->pattern, "As '*.bias'")->required();
-  add("get", "Print the rules of a namespace", RunGet);
+  unset->add_flag("--multipliers", flags->multipliers,
+                  "Remove the pattern's --lr-mult and --wd-mult instead");
+  CLI::App* get = add("get",
+                      "Print the rules of a namespace, or what governs some "
+                      "keys",
+                      RunGet);
+  get->add_option("keys", flags->keys, "Print their effective values");
   CLI::App* tune =
       add("tune", "Change hyperparameters and keep all state", RunTune);
   tune->add_option("hyperparameters", flags->assignments,

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "CLI/CLI.hpp"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -19,15 +20,15 @@ namespace tensorkv {
 namespace {
 
 void AddGlobalFlags(CLI::App& app, GlobalFlags& flags) {
-  app.add_option("--server", flags.server,
+  app.add_option("-s,--server", flags.server,
                  "Address of the server; TENSORKV_SERVER sets another default")
       ->capture_default_str();
-  app.add_option("--namespace", flags.name_space,
+  app.add_option("-n,--namespace", flags.name_space,
                  "Namespace of the keys [default]");
-  app.add_option("--output", flags.output, "text or json")
+  app.add_option("-o,--output", flags.output, "text or json")
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();
-  app.add_option("--timeout", flags.timeout, "Bound of every call, as 500ms")
+  app.add_option("-t,--timeout", flags.timeout, "Bound of every call, as 500ms")
       ->capture_default_str();
   app.add_option("--rank", flags.rank, "Sign calls as this worker");
   app.add_option("--step", flags.step, "The worker's step of a push")
@@ -43,6 +44,7 @@ void AddCommands(CLI::App& app, Action& action) {
   AddRuleCommands(app, action);
   AddServerCommand(app, action);
   AddHealthCommand(app, action);
+  AddCompletionCommand(app, action);
   app.set_version_flag("--version", absl::StrCat("tensorkv ", kVersion));
   app.require_subcommand(1);
 }
@@ -57,14 +59,34 @@ void LetFlagsFallThrough(CLI::App& app) {
   }
 }
 
+// Names of flags have underscores, as on the server; dashes do as well.
+std::string WithUnderscores(std::string argument) {
+  if (!absl::StartsWith(argument, "--")) return argument;
+  const auto name_end = std::find(argument.begin() + 2, argument.end(), '=');
+  std::replace(argument.begin() + 2, name_end, '-', '_');
+  return argument;
+}
+
 std::string OneLine(absl::string_view text) {
   return absl::StrReplaceAll(text, {{"\n", " "}, {"\r", " "}});
+}
+
+// What was wrong. Of an unknown command CLI11 says only that one is missing.
+std::string MessageOf(const CLI::App& app, const CLI::ParseError& error) {
+  const std::vector<std::string> unknown = app.remaining(/*recurse=*/true);
+  const bool misses_command =
+      dynamic_cast<const CLI::RequiredError*>(&error) != nullptr &&
+      !unknown.empty() && !absl::StartsWith(unknown.front(), "-");
+  return misses_command ? absl::StrCat("no such command: ", unknown.front())
+                        : OneLine(error.what());
 }
 
 // CLI11 wants the arguments in reverse. Its exceptions end here.
 // Returns the exit code if that was all there is to do.
 std::optional<int> Parse(CLI::App& app, std::vector<std::string> arguments,
                          const CliEnvironment& environment) {
+  std::transform(arguments.begin(), arguments.end(), arguments.begin(),
+                 WithUnderscores);
   std::reverse(arguments.begin(), arguments.end());
   try {
     app.parse(std::move(arguments));
@@ -76,7 +98,7 @@ std::optional<int> Parse(CLI::App& app, std::vector<std::string> arguments,
     environment.out << app.help();
     return kExitOk;
   } catch (const CLI::ParseError& error) {
-    environment.err << "tensorkv: " << OneLine(error.what())
+    environment.err << "tensorkv: " << MessageOf(app, error)
                     << " (tensorkv --help lists commands and flags)\n";
     return kExitUsage;
   }

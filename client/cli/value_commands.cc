@@ -9,12 +9,12 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "client/cli/array_text.h"
 #include "client/cli/commands.h"
 #include "client/cli/json_text.h"
 #include "client/cli/npy.h"
 #include "client/cli/usage_error.h"
 #include "client/cli/value_source.h"
+#include "client/cli/value_text.h"
 
 namespace tensorkv {
 namespace {
@@ -24,6 +24,7 @@ constexpr uint32_t kMaxTimes = 1'000'000;
 
 struct ValueCommandFlags {
   std::vector<std::string> keys;
+  std::string prefix;
   ValueFlags value;
   std::string on_existing = "fail";
   uint32_t times = 1;
@@ -42,9 +43,10 @@ void AddValueFlags(CLI::App& command, ValueFlags& flags) {
       "--dtype", flags.dtype,
       "f32 f64 f16 bf16 f8e4m3fn f8e5m2 i8 u8 i16 u16 i32 u32 i64 u64 "
       "bool");
-  command.add_option("--fill", flags.fill, "The number in every element");
+  command.add_option("-f,--fill", flags.fill, "The number in every element");
   command.add_option("--npy", flags.npy,
-                     "A .npy file with the value; - for the standard input");
+                     "A .npy file with the value; - for the standard input; "
+                     "--dtype converts it");
 }
 
 OnExisting ParseOnExisting(absl::string_view text) {
@@ -140,7 +142,7 @@ void PrintValue(const std::string& key, const Value& value, bool with_key,
     return;
   }
   if (with_key) invocation.out << key << ":\n";
-  invocation.out << ArrayText(value.tensor) << "\n";
+  invocation.out << ValueText(value.tensor);
 }
 
 // REQUIRES: a value per key.
@@ -152,13 +154,15 @@ void PrintValues(const std::vector<std::string>& keys,
 }
 
 absl::Status RunPull(const ValueCommandFlags& flags, Invocation& invocation) {
-  if (!flags.npy_out.empty() && flags.keys.size() != 1) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> keys,
+                   KeysToUse(flags.keys, flags.prefix, invocation));
+  if (!flags.npy_out.empty() && keys.size() != 1) {
     return UsageError(
-        absl::StrCat("--npy: expected one key, got ", flags.keys.size()));
+        absl::StrCat("--npy: expected one key, got ", keys.size()));
   }
-  PullRequest request;
-  request.wait_for_keys = flags.wait_for_keys;
-  for (const std::string& key : flags.keys) {
+  if (keys.empty()) return absl::OkStatus();
+  PullRequest request = {.wait_for_keys = flags.wait_for_keys};
+  for (const std::string& key : keys) {
     request.entries.push_back({key, flags.min_version});
   }
   ASSIGN_OR_RETURN(const PullReply reply,
@@ -166,7 +170,7 @@ absl::Status RunPull(const ValueCommandFlags& flags, Invocation& invocation) {
   if (!flags.npy_out.empty()) {
     return WriteNpy(flags.npy_out, reply.values[0].tensor, invocation);
   }
-  PrintValues(flags.keys, reply.values, invocation);
+  PrintValues(keys, reply.values, invocation);
   return absl::OkStatus();
 }
 
@@ -200,7 +204,6 @@ std::pair<CLI::App*, ValueCommandFlags*> AddCommand(CLI::App& app,
       return run(*flags, invocation);
     };
   });
-  AddKeys(*command, *flags);
   return {command, flags.get()};
 }
 
@@ -216,23 +219,29 @@ void AddTimes(CLI::App& command, ValueCommandFlags& flags) {
 void AddValueCommands(CLI::App& app, Action& action) {
   auto [init, init_flags] =
       AddCommand(app, action, "init", "Create keys with values", RunInit);
+  AddKeys(*init, *init_flags);
   AddValueFlags(*init, init_flags->value);
-  init->add_option("--on-existing", init_flags->on_existing,
+  init->add_option("--on_existing", init_flags->on_existing,
                    "What to do about keys that exist: fail, keep or replace")
       ->check(CLI::IsMember({"fail", "keep", "replace"}));
 
   auto [push, push_flags] = AddCommand(
       app, action, "push",
       "Contribute values; dtype and shape default to the key's", RunPush);
+  AddKeys(*push, *push_flags);
   AddValueFlags(*push, push_flags->value);
   AddTimes(*push, *push_flags);
 
-  auto [pull, pull_flags] =
-      AddCommand(app, action, "pull", "Print values", RunPull);
-  pull->add_option("--min-version", pull_flags->min_version,
+  auto [pull, pull_flags] = AddCommand(
+      app, action, "pull",
+      "Print values; of long ones the ends, with --output=json all", RunPull);
+  pull->add_option("keys", pull_flags->keys, "Keys");
+  pull->add_option("-p,--prefix", pull_flags->prefix,
+                   "Instead of keys: all that begin like this");
+  pull->add_option("--min_version", pull_flags->min_version,
                    "Wait until each key has reached this version")
       ->check(CLI::NonNegativeNumber);
-  pull->add_flag("--wait-for-keys", pull_flags->wait_for_keys,
+  pull->add_flag("-w,--wait_for_keys", pull_flags->wait_for_keys,
                  "Wait for keys that do not exist yet");
   pull->add_option("--npy", pull_flags->npy_out,
                    "Write the value to this .npy file; - for the standard "
@@ -241,6 +250,7 @@ void AddValueCommands(CLI::App& app, Action& action) {
   auto [pushpull, pushpull_flags] =
       AddCommand(app, action, "pushpull",
                  "Contribute values and print the outcome", RunPushPull);
+  AddKeys(*pushpull, *pushpull_flags);
   AddValueFlags(*pushpull, pushpull_flags->value);
   AddTimes(*pushpull, *pushpull_flags);
 }

@@ -11,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
+#include "client/cli/elements.h"
 #include "client/cli/npy.h"
 #include "client/cli/usage_error.h"
 
@@ -22,7 +23,9 @@ constexpr double kLargestExactWhole = 9007199254740992.0;
 
 absl::StatusOr<Shape> ParseShape(absl::string_view text) {
   const std::string subject = absl::StrCat("--shape=", text);
-  if (absl::ConsumePrefix(&text, "[")) absl::ConsumeSuffix(&text, "]");
+  if (absl::ConsumePrefix(&text, "[") != absl::ConsumeSuffix(&text, "]")) {
+    return UsageError(absl::StrCat(subject, ": expected [ and ], or neither"));
+  }
   std::vector<int64_t> dimensions;
   for (const absl::string_view part :
        absl::StrSplit(text, ',', absl::SkipWhitespace())) {
@@ -47,6 +50,13 @@ absl::StatusOr<std::string> ReadAll(const std::string& path, std::istream& in) {
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
+absl::StatusOr<std::optional<DType>> DTypeOf(const ValueFlags& flags) {
+  if (!flags.dtype) return std::nullopt;
+  const absl::StatusOr<DType> parsed = ParseDType(*flags.dtype);
+  if (!parsed.ok()) return AsUsageError("--dtype", parsed.status());
+  return *parsed;
+}
+
 absl::Status CheckFill(DType dtype, double fill) {
   if (IsFloat(dtype)) return absl::OkStatus();
   if (fill == std::trunc(fill) && std::abs(fill) <= kLargestExactWhole) {
@@ -65,29 +75,25 @@ absl::StatusOr<ValueSource> ValueSource::Create(const ValueFlags& flags,
     return UsageError("expected --fill=NUMBER or --npy=FILE, one of them");
   }
   if (!flags.npy.has_value()) return FromFill(flags);
-  if (flags.shape.has_value() || flags.dtype.has_value()) {
-    return UsageError("--npy has its own shape and dtype: expected no others");
+  if (flags.shape.has_value()) {
+    return UsageError("--npy has its own shape: expected no other");
   }
-  return FromNpy(*flags.npy, in);
+  return FromNpy(flags, in);
 }
 
-absl::StatusOr<ValueSource> ValueSource::FromNpy(const std::string& path,
+absl::StatusOr<ValueSource> ValueSource::FromNpy(const ValueFlags& flags,
                                                  std::istream& in) {
-  ASSIGN_OR_RETURN(const std::string bytes, ReadAll(path, in));
+  const std::string subject = absl::StrCat("--npy=", *flags.npy);
+  ASSIGN_OR_RETURN(const std::string bytes, ReadAll(*flags.npy, in));
   absl::StatusOr<Tensor> tensor = ParseNpy(bytes);
-  if (!tensor.ok()) {
-    return AsUsageError(absl::StrCat("--npy=", path), tensor.status());
-  }
+  ASSIGN_OR_RETURN(const std::optional<DType> dtype, DTypeOf(flags));
+  if (tensor.ok() && dtype) tensor = ConvertedTo(*dtype, *tensor);
+  if (!tensor.ok()) return AsUsageError(subject, tensor.status());
   return ValueSource(*std::move(tensor));
 }
 
 absl::StatusOr<ValueSource> ValueSource::FromFill(const ValueFlags& flags) {
-  std::optional<DType> dtype;
-  if (flags.dtype.has_value()) {
-    const absl::StatusOr<DType> parsed = ParseDType(*flags.dtype);
-    if (!parsed.ok()) return AsUsageError("--dtype", parsed.status());
-    dtype = *parsed;
-  }
+  ASSIGN_OR_RETURN(const std::optional<DType> dtype, DTypeOf(flags));
   std::optional<Shape> shape;
   if (flags.shape.has_value()) {
     ASSIGN_OR_RETURN(shape, ParseShape(*flags.shape));

@@ -53,7 +53,7 @@ class ValueSource {
               double fill)
       : dtype_(dtype), shape_(std::move(shape)), fill_(fill) {}
 
-  static absl::StatusOr<ValueSource> FromNpy(const std::string& path,
+  static absl::StatusOr<ValueSource> FromNpy(const ValueFlags& flags,
                                              std::istream& in);
   static absl::StatusOr<ValueSource> FromFill(const ValueFlags& flags);
 

@@ -20,11 +20,6 @@
 namespace tensorkv {
 namespace {
 
-constexpr char kInitStream[] = "/tensorkv.v1.TensorKV/InitStream";
-constexpr char kPushStream[] = "/tensorkv.v1.TensorKV/PushStream";
-constexpr char kPullStream[] = "/tensorkv.v1.TensorKV/PullStream";
-constexpr char kPushPullStream[] = "/tensorkv.v1.TensorKV/PushPullStream";
-
 // The messages of a stream that carries such requests.
 template <typename Request>
 struct StreamOf;
@@ -82,14 +77,6 @@ absl::Status ReceiveOnly(StripeStream& stream, grpc::ByteBuffer* message) {
   return MalformedReply(absl::InternalError("expected one message, got more"));
 }
 
-template <typename Proto>
-absl::StatusOr<Proto> ParseAs(absl::StatusOr<grpc::ByteBuffer> bytes) {
-  RETURN_IF_ERROR(bytes.status());
-  Proto proto;
-  RETURN_IF_ERROR(Parse(&*bytes, &proto));
-  return proto;
-}
-
 }  // namespace
 
 BulkCalls::BulkCalls(ChannelPool& channels, const TransferOptions& options,
@@ -113,7 +100,7 @@ absl::Status BulkCalls::Upload(const Request& request, const UploadPlan& plan,
                                const CallDeadline& deadline, Receiver receive) {
   const std::vector<uint64_t> sizes = TensorSizes(request.entries);
   ASSIGN_OR_RETURN(const uint64_t total, TotalBytes(sizes));
-  StripeGroup call(channels_, threads_, plan.method,
+  StripeGroup call(channels_, threads_, PathOf(plan.method),
                    NumStripes(std::max(total, plan.expected_bytes)), deadline);
   ASSIGN_OR_RETURN(
       const std::vector<grpc::ByteBuffer> manifests,
@@ -132,41 +119,47 @@ absl::Status BulkCalls::Upload(const Request& request, const UploadPlan& plan,
   return call.Run(exchange);
 }
 
-template <typename Request>
-absl::StatusOr<grpc::ByteBuffer> BulkCalls::Upload(
-    const Request& request, const char* method, const CallDeadline& deadline) {
+template <typename Response, typename Request>
+absl::StatusOr<Response> BulkCalls::UploadForOne(const Request& request,
+                                                 const UploadPlan& plan,
+                                                 const CallDeadline& deadline) {
   grpc::ByteBuffer reply;
   // Every stripe gets the same.
   const auto receive = [&](StripeStream& stream, const Stripe& stripe) {
     grpc::ByteBuffer other;
     return ReceiveOnly(stream, stripe.index == 0 ? &reply : &other);
   };
-  RETURN_IF_ERROR(Upload(request, {.method = method, .expected_bytes = 0},
-                         deadline, receive));
-  return reply;
+  RETURN_IF_ERROR(Upload(request, plan, deadline, receive));
+  Response response;
+  RETURN_IF_ERROR(Parse(&reply, &response));
+  return response;
 }
 
-absl::StatusOr<InitReply> BulkCalls::Init(const InitRequest& request,
-                                          const CallDeadline& deadline) {
-  ASSIGN_OR_RETURN(
-      const v1::InitResponse response,
-      ParseAs<v1::InitResponse>(Upload(request, kInitStream, deadline)));
-  return FromProto(response);
-}
-
-absl::StatusOr<PushReply> BulkCalls::Push(const PushRequest& request,
-                                          const CallDeadline& deadline) {
-  ASSIGN_OR_RETURN(
-      const v1::PushResponse response,
-      ParseAs<v1::PushResponse>(Upload(request, kPushStream, deadline)));
-  return FromProto(response);
-}
-
-absl::StatusOr<PullReply> BulkCalls::Pull(const PullRequest& request,
+absl::StatusOr<InitReply> BulkCalls::Call(const InitRequest& request,
                                           uint64_t expected_bytes,
                                           const CallDeadline& deadline) {
-  StripeGroup call(channels_, threads_, kPullStream, NumStripes(expected_bytes),
-                   deadline);
+  ASSIGN_OR_RETURN(
+      const auto response,
+      UploadForOne<v1::InitResponse>(
+          request, {Method::kInitStream, expected_bytes}, deadline));
+  return FromProto(response);
+}
+
+absl::StatusOr<PushReply> BulkCalls::Call(const PushRequest& request,
+                                          uint64_t expected_bytes,
+                                          const CallDeadline& deadline) {
+  ASSIGN_OR_RETURN(
+      const auto response,
+      UploadForOne<v1::PushResponse>(
+          request, {Method::kPushStream, expected_bytes}, deadline));
+  return FromProto(response);
+}
+
+absl::StatusOr<PullReply> BulkCalls::Call(const PullRequest& request,
+                                          uint64_t expected_bytes,
+                                          const CallDeadline& deadline) {
+  StripeGroup call(channels_, threads_, PathOf(Method::kPullStream),
+                   NumStripes(expected_bytes), deadline);
   const PullStreamRequest stream_request = {.request = request,
                                             .max_part_bytes = part_bytes_};
   v1::PullStreamRequest proto;
@@ -184,16 +177,16 @@ absl::StatusOr<PullReply> BulkCalls::Pull(const PullRequest& request,
   return values.Release();
 }
 
-absl::StatusOr<PullReply> BulkCalls::PushPull(const PushRequest& request,
-                                              uint64_t expected_bytes,
-                                              const CallDeadline& deadline) {
+absl::StatusOr<PullReply> BulkCalls::Call(const PushPullRequest& request,
+                                          uint64_t expected_bytes,
+                                          const CallDeadline& deadline) {
   PulledValues values(request.entries.size(), *buffers_);
   const auto receive = [&](StripeStream& stream, const Stripe& stripe) {
     return values.Receive(stream, stripe);
   };
-  RETURN_IF_ERROR(Upload(
-      request, {.method = kPushPullStream, .expected_bytes = expected_bytes},
-      deadline, receive));
+  const PushRequest& push = request;
+  RETURN_IF_ERROR(Upload(push, {Method::kPushPullStream, expected_bytes},
+                         deadline, receive));
   return values.Release();
 }
 

@@ -15,6 +15,7 @@
 #include "client/internal/stripe_stream.h"
 #include "client/internal/stripe_threads.h"
 #include "client/transfer_options.h"
+#include "contract/method.h"
 #include "contract/requests.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "tensor/buffer_pool.h"
@@ -36,17 +37,19 @@ class BulkCalls {
   BulkCalls(ChannelPool& channels, const TransferOptions& options,
             size_t max_message_bytes, RefPtr<BufferPool> buffers);
 
-  absl::StatusOr<InitReply> Init(const InitRequest& request,
-                                 const CallDeadline& deadline);
-  absl::StatusOr<PushReply> Push(const PushRequest& request,
-                                 const CallDeadline& deadline);
   // `expected_bytes`: about how much the reply brings.
-  absl::StatusOr<PullReply> Pull(const PullRequest& request,
+  absl::StatusOr<InitReply> Call(const InitRequest& request,
                                  uint64_t expected_bytes,
                                  const CallDeadline& deadline);
-  absl::StatusOr<PullReply> PushPull(const PushRequest& request,
-                                     uint64_t expected_bytes,
-                                     const CallDeadline& deadline);
+  absl::StatusOr<PushReply> Call(const PushRequest& request,
+                                 uint64_t expected_bytes,
+                                 const CallDeadline& deadline);
+  absl::StatusOr<PullReply> Call(const PullRequest& request,
+                                 uint64_t expected_bytes,
+                                 const CallDeadline& deadline);
+  absl::StatusOr<PullReply> Call(const PushPullRequest& request,
+                                 uint64_t expected_bytes,
+                                 const CallDeadline& deadline);
 
  private:
   // Receives the reply of one stripe.
@@ -55,7 +58,7 @@ class BulkCalls {
 
   // How a call with tensors in its request is made.
   struct UploadPlan {
-    const char* method;
+    Method method;
     uint64_t expected_bytes;  // of the reply
   };
 
@@ -63,11 +66,11 @@ class BulkCalls {
   template <typename Request>
   absl::Status Upload(const Request& request, const UploadPlan& plan,
                       const CallDeadline& deadline, Receiver receive);
-  // For replies of one message.
-  template <typename Request>
-  absl::StatusOr<grpc::ByteBuffer> Upload(const Request& request,
-                                          const char* method,
-                                          const CallDeadline& deadline);
+  // Uploads for a reply of one message, which `Response` is.
+  template <typename Response, typename Request>
+  absl::StatusOr<Response> UploadForOne(const Request& request,
+                                        const UploadPlan& plan,
+                                        const CallDeadline& deadline);
 
   ChannelPool& channels_;
   const size_t max_message_bytes_;

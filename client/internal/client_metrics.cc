@@ -13,55 +13,10 @@
 namespace tensorkv {
 namespace {
 
-constexpr absl::string_view kVerbNames[kNumVerbs] = {
-    "Init",
-    "Push",
-    "Pull",
-    "PushPull",
-    "Delete",
-    "List",
-    "Stat",
-    "CreateNamespace",
-    "DescribeNamespace",
-    "ListNamespaces",
-    "DeleteNamespace",
-    "SetRule",
-    "UnsetRule",
-    "SetHyperparameters",
-    "Join",
-    "KeepAlive",
-    "Leave",
-    "Barrier",
-    "DescribeServer",
-};
-
-// The spelling of the other gRPC metrics libraries.
-constexpr absl::string_view kCodeNames[] = {
-    "OK",
-    "Canceled",
-    "Unknown",
-    "InvalidArgument",
-    "DeadlineExceeded",
-    "NotFound",
-    "AlreadyExists",
-    "PermissionDenied",
-    "ResourceExhausted",
-    "FailedPrecondition",
-    "Aborted",
-    "OutOfRange",
-    "Unimplemented",
-    "Internal",
-    "Unavailable",
-    "DataLoss",
-    "Unauthenticated",
-};
-static_assert(static_cast<int>(absl::StatusCode::kUnauthenticated) + 1 ==
-              std::size(kCodeNames));
-
-prometheus::Labels LabelsOf(Verb verb) {
-  return {{"grpc_type", "unary"},
-          {"grpc_service", "tensorkv.v1.TensorKV"},
-          {"grpc_method", std::string(NameOf(verb))}};
+prometheus::Labels LabelsOf(Method method) {
+  return {{"grpc_type", std::string(NameOf(KindOf(method)))},
+          {"grpc_service", std::string(kServiceName)},
+          {"grpc_method", std::string(NameOf(method))}};
 }
 
 prometheus::Family<prometheus::Counter>& CounterFamily(
@@ -76,16 +31,11 @@ prometheus::Histogram::BucketBoundaries LatencyBuckets() {
 // A code beyond the known ones counts as Unknown.
 size_t IndexOf(absl::StatusCode code) {
   const auto index = static_cast<size_t>(code);
-  return index < std::size(kCodeNames)
-             ? index
-             : static_cast<size_t>(absl::StatusCode::kUnknown);
+  return index < kNumCodes ? index
+                           : static_cast<size_t>(absl::StatusCode::kUnknown);
 }
 
 }  // namespace
-
-absl::string_view NameOf(Verb verb) {
-  return kVerbNames[static_cast<int>(verb)];
-}
 
 ClientMetrics::ClientMetrics(std::shared_ptr<prometheus::Registry> registry)
     : registry_(std::move(registry)),
@@ -104,22 +54,22 @@ ClientMetrics::ClientMetrics(std::shared_ptr<prometheus::Registry> registry)
                        .Name("grpc_client_handling_seconds")
                        .Help("How long calls took.")
                        .Register(*registry_);
-  for (int i = 0; i < kNumVerbs; ++i) {
-    const prometheus::Labels labels = LabelsOf(static_cast<Verb>(i));
-    series_[i].started = &started.Add(labels);
-    series_[i].handling_seconds = &handling.Add(labels, LatencyBuckets());
+  for (const Method method : kAllMethods) {
+    if (KindOf(method) != MethodKind::kUnary) continue;
+    const prometheus::Labels labels = LabelsOf(method);
+    SeriesOf(method).started = &started.Add(labels);
+    SeriesOf(method).handling_seconds = &handling.Add(labels, LatencyBuckets());
   }
 }
 
-void ClientMetrics::CountStarted(Verb verb) {
-  series_[static_cast<int>(verb)].started->Increment();
+void ClientMetrics::CountStarted(Method method) {
+  SeriesOf(method).started->Increment();
 }
 
-void ClientMetrics::CountHandled(Verb verb, absl::StatusCode code,
+void ClientMetrics::CountHandled(Method method, absl::StatusCode code,
                                  absl::Duration taken) {
-  Handled(verb, code).Increment();
-  series_[static_cast<int>(verb)].handling_seconds->Observe(
-      absl::ToDoubleSeconds(taken));
+  Handled(method, code).Increment();
+  SeriesOf(method).handling_seconds->Observe(absl::ToDoubleSeconds(taken));
 }
 
 void ClientMetrics::CountSent(int64_t bytes) {
@@ -130,12 +80,13 @@ void ClientMetrics::CountReceived(int64_t bytes) {
   received_bytes_.Increment(static_cast<double>(bytes));
 }
 
-prometheus::Counter& ClientMetrics::Handled(Verb verb, absl::StatusCode code) {
+prometheus::Counter& ClientMetrics::Handled(Method method,
+                                            absl::StatusCode code) {
   const size_t index = IndexOf(code);
-  auto& cached = series_[static_cast<int>(verb)].handled[index];
+  auto& cached = SeriesOf(method).handled[index];
   prometheus::Counter* counter = cached.load(std::memory_order_acquire);
   if (counter == nullptr) {
-    prometheus::Labels labels = LabelsOf(verb);
+    prometheus::Labels labels = LabelsOf(method);
     labels["grpc_code"] = std::string(kCodeNames[index]);
     // Threads that get here together find the same counter.
     counter = &handled_family_.Add(labels);

@@ -9,8 +9,9 @@
 #include <memory>
 
 #include "absl/status/status.h"
-#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "contract/code_names.h"
+#include "contract/method.h"
 
 namespace prometheus {
 class Counter;
@@ -21,33 +22,6 @@ class Family;
 }  // namespace prometheus
 
 namespace tensorkv {
-
-// The RPCs that a Connection makes.
-enum class Verb {
-  kInit,
-  kPush,
-  kPull,
-  kPushPull,
-  kDelete,
-  kList,
-  kStat,
-  kCreateNamespace,
-  kDescribeNamespace,
-  kListNamespaces,
-  kDeleteNamespace,
-  kSetRule,
-  kUnsetRule,
-  kSetHyperparameters,
-  kJoin,
-  kKeepAlive,
-  kLeave,
-  kBarrier,
-  kDescribeServer,
-};
-inline constexpr int kNumVerbs = 19;
-
-// Its name in the contract: "Init", "Push", ...
-absl::string_view NameOf(Verb verb);
 
 // Counts calls under the conventional names of gRPC client metrics:
 //
@@ -66,14 +40,12 @@ class ClientMetrics {
   // Keeps `registry` alive.
   explicit ClientMetrics(std::shared_ptr<prometheus::Registry> registry);
 
-  void CountStarted(Verb verb);
-  void CountHandled(Verb verb, absl::StatusCode code, absl::Duration taken);
+  void CountStarted(Method method);
+  void CountHandled(Method method, absl::StatusCode code, absl::Duration taken);
   void CountSent(int64_t bytes);
   void CountReceived(int64_t bytes);
 
  private:
-  static constexpr int kNumCodes = 17;
-
   // Found once, since looking a series up takes a lock and hashes its labels.
   struct Series {
     prometheus::Counter* started = nullptr;
@@ -82,13 +54,16 @@ class ClientMetrics {
     std::array<std::atomic<prometheus::Counter*>, kNumCodes> handled = {};
   };
 
-  prometheus::Counter& Handled(Verb verb, absl::StatusCode code);
+  Series& SeriesOf(Method method) {
+    return series_[static_cast<size_t>(method)];
+  }
+  prometheus::Counter& Handled(Method method, absl::StatusCode code);
 
   const std::shared_ptr<prometheus::Registry> registry_;
   prometheus::Family<prometheus::Counter>& handled_family_;
   prometheus::Counter& sent_bytes_;
   prometheus::Counter& received_bytes_;
-  std::array<Series, kNumVerbs> series_;
+  std::array<Series, kNumMethods> series_;
 };
 
 }  // namespace tensorkv

@@ -12,7 +12,7 @@
 
 namespace tensorkv {
 
-// As long a message as a server takes by default.
+// A server takes messages of this length by default.
 inline constexpr size_t kDefaultMaxMessageBytes = size_t{64} << 20;
 
 // What every channel has in common.

@@ -1,18 +1,10 @@
 #include "client/internal/grpc_connection.h"
 
-#include <iterator>
 #include <limits>
-#include <type_traits>
-#include <utility>
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "client/internal/call_deadline.h"
-#include "client/internal/message_bytes.h"
-#include "client/internal/steady_now.h"
-#include "contract/proto_codec.h"
-#include "grpcpp/client_context.h"
+#include "contract/reason.h"
 
 namespace tensorkv {
 namespace {
@@ -22,11 +14,39 @@ constexpr size_t kMinMessageBytes = 1024;
 // A protobuf message cannot be longer, and a longer one aborts the process.
 constexpr size_t kMaxMessageBytes = std::numeric_limits<int>::max();
 
-template <typename Proto, typename Request>
-Proto Encode(const Request& request) {
-  Proto proto;
-  ToProto(request, &proto);
-  return proto;
+// Enough for all keys of a large model; a few bytes each.
+constexpr size_t kMaxKnownKeys = 64 << 10;
+
+// Requests with an entry per key carry tensors, or bring some back.
+template <typename Request>
+constexpr bool kCarriesTensors = requires(const Request& r) {
+  r.entries;
+};
+template <typename Request>
+constexpr bool kSendsTensors = requires(const Request& r) {
+  r.entries.front().tensor;
+};
+template <typename Request>
+constexpr bool kBringsTensors = requires(const ReplyTo<Request>& r) {
+  r.values;
+};
+
+// Whether the reply was too large for one message, as far as the status tells:
+// gRPC refuses one without a reason.
+bool MayBeTooLarge(const absl::Status& status) {
+  const Reason reason = ReasonOf(status);
+  return absl::IsResourceExhausted(status) &&
+         (reason == Reason::kReplyTooLarge || reason == Reason::kUnspecified);
+}
+
+// Whether the call may be made again after that status. It has had no effect if
+// the server has refused the reply; by the name of a call it is not made twice.
+template <typename Request>
+bool MayGoAsStreamAfter(const absl::Status& status, const Request& request) {
+  if constexpr (requires { request.call_id; }) {
+    return ReasonOf(status) == Reason::kReplyTooLarge || request.call_id;
+  }
+  return true;
 }
 
 absl::Status CheckOptions(const GrpcConnectionOptions& options) {
@@ -55,165 +75,70 @@ GrpcConnection::GrpcConnection(const GrpcConnectionOptions& options)
     : max_message_bytes_(options.max_message_bytes),
       channels_(options.target, options.max_message_bytes,
                 NumBulkConnections(options.transfer)),
-      stub_(v1::TensorKV::NewStub(channels_.small())),
-      data_calls_(channels_, options.transfer, options.max_message_bytes) {}
+      policy_(options.transfer, options.max_message_bytes),
+      buffers_(MakeRefCounted<BufferPool>(options.transfer.max_idle_bytes)),
+      unary_(channels_.small(), &channels_.server(), options.max_message_bytes,
+             buffers_),
+      bulk_(channels_, options.transfer, options.max_message_bytes, buffers_),
+      large_keys_(policy_, kMaxKnownKeys) {}
 
-template <typename Request, typename Response>
-absl::StatusOr<Response> GrpcConnection::Call(Method<Request, Response> method,
-                                              const Request& request,
-                                              const CallOptions& options) {
+absl::Status GrpcConnection::Attempt(const AnyCall& call,
+                                     const CallOptions& options) {
   const CallDeadline deadline(options.timeout);
   RETURN_IF_ERROR(deadline.CheckTimeLeft());
-  RETURN_IF_ERROR(CheckMessageSize(request.ByteSizeLong(), max_message_bytes_));
-  grpc::ClientContext context;
-  deadline.ApplyTo(context);
-  // Whoever asks what the server is expects nothing of it.
-  constexpr bool kExpects = !std::is_same_v<Request, v1::DescribeServerRequest>;
-  if (kExpects) channels_.server().ApplyTo(context);
-  Response response;
-  const grpc::Status status = ((*stub_).*method)(&context, request, &response);
-  RETURN_IF_ERROR(deadline.StatusOf(status));
-  if (kExpects) channels_.server().LearnFrom(context);
-  return response;
+  return call.Visit([&](const auto& request, auto& reply) -> absl::Status {
+    ASSIGN_OR_RETURN(reply, Call(request, deadline));
+    return absl::OkStatus();
+  });
 }
 
-absl::StatusOr<InitReply> GrpcConnection::Init(const InitRequest& request,
-                                               const CallOptions& options) {
-  return data_calls_.Init(request, options);
+template <typename Request>
+absl::StatusOr<ReplyTo<Request>> GrpcConnection::Call(
+    const Request& request, const CallDeadline& deadline) {
+  if constexpr (!kCarriesTensors<Request>) {
+    return unary_.Call(request, deadline);
+  } else {
+    uint64_t expected = 0;
+    if constexpr (kBringsTensors<Request>) {
+      expected = large_keys_.ExpectedBytes(request);
+    }
+    auto reply = Streams(request, expected)
+                     ? bulk_.Call(request, expected, deadline)
+                     : CallAsOneMessage(request, deadline);
+    if (!reply.ok()) return reply;
+    if constexpr (kSendsTensors<Request>) {
+      large_keys_.Learn(request);
+    } else {
+      large_keys_.Learn(request, *reply);
+    }
+    return reply;
+  }
 }
 
-absl::StatusOr<PushReply> GrpcConnection::Push(const PushRequest& request,
-                                               const CallOptions& options) {
-  return data_calls_.Push(request, options);
+template <typename Request>
+bool GrpcConnection::Streams(const Request& request,
+                             uint64_t expected_bytes) const {
+  if constexpr (kSendsTensors<Request>) {
+    if (policy_.Streams(request)) return true;
+  }
+  return kBringsTensors<Request> &&
+         policy_.Streams(expected_bytes, request.entries.size());
 }
 
-absl::StatusOr<PullReply> GrpcConnection::Pull(const PullRequest& request,
-                                               const CallOptions& options) {
-  return data_calls_.Pull(request, options);
-}
-
-absl::StatusOr<PullReply> GrpcConnection::PushPull(const PushRequest& request,
-                                                   const CallOptions& options) {
-  return data_calls_.PushPull(request, options);
-}
-
-absl::StatusOr<DeleteReply> GrpcConnection::Delete(const DeleteRequest& request,
-                                                   const CallOptions& options) {
-  ASSIGN_OR_RETURN(
-      auto response,
-      Call(&Stub::Delete, Encode<v1::DeleteRequest>(request), options));
-  return FromProto(response);
-}
-
-absl::StatusOr<ListReply> GrpcConnection::List(const ListRequest& request,
-                                               const CallOptions& options) {
-  ASSIGN_OR_RETURN(
-      auto response,
-      Call(&Stub::List, Encode<v1::ListRequest>(request), options));
-  return CheckReply(FromProto(response));
-}
-
-absl::StatusOr<StatReply> GrpcConnection::Stat(const StatRequest& request,
-                                               const CallOptions& options) {
-  ASSIGN_OR_RETURN(
-      auto response,
-      Call(&Stub::Stat, Encode<v1::StatRequest>(request), options));
-  return CheckReply(FromProto(response));
-}
-
-absl::StatusOr<CreateNamespaceReply> GrpcConnection::CreateNamespace(
-    const CreateNamespaceRequest& request, const CallOptions& options) {
-  ASSIGN_OR_RETURN(auto response,
-                   Call(&Stub::CreateNamespace,
-                        Encode<v1::CreateNamespaceRequest>(request), options));
-  return FromProto(response);
-}
-
-absl::StatusOr<NamespaceStatus> GrpcConnection::DescribeNamespace(
-    const std::string& name_space, const CallOptions& options) {
-  v1::DescribeNamespaceRequest request;
-  request.set_namespace_(name_space);
-  ASSIGN_OR_RETURN(auto response,
-                   Call(&Stub::DescribeNamespace, request, options));
-  return CheckReply(FromProto(response.status()));
-}
-
-absl::StatusOr<std::vector<NamespaceStatus>> GrpcConnection::ListNamespaces(
-    const CallOptions& options) {
-  const absl::Duration end = SteadyNow() + options.timeout;
-  std::vector<NamespaceStatus> namespaces;
-  v1::ListNamespacesRequest request;
-  do {
-    ASSIGN_OR_RETURN(auto response, Call(&Stub::ListNamespaces, request,
-                                         {.timeout = end - SteadyNow()}));
-    ASSIGN_OR_RETURN(ListNamespacesReply page, CheckReply(FromProto(response)));
-    absl::c_move(page.namespaces, std::back_inserter(namespaces));
-    request.set_page_token(page.next_page_token);
-  } while (!request.page_token().empty());
-  return namespaces;
-}
-
-absl::Status GrpcConnection::DeleteNamespace(const std::string& name_space,
-                                             const CallOptions& options) {
-  v1::DeleteNamespaceRequest request;
-  request.set_namespace_(name_space);
-  return Call(&Stub::DeleteNamespace, request, options).status();
-}
-
-absl::Status GrpcConnection::SetRule(const SetRuleRequest& request,
-                                     const CallOptions& options) {
-  return Call(&Stub::SetRule, Encode<v1::SetRuleRequest>(request), options)
-      .status();
-}
-
-absl::Status GrpcConnection::UnsetRule(const UnsetRuleRequest& request,
-                                       const CallOptions& options) {
-  return Call(&Stub::UnsetRule, Encode<v1::UnsetRuleRequest>(request), options)
-      .status();
-}
-
-absl::StatusOr<RuleSpec> GrpcConnection::SetHyperparameters(
-    const SetHyperparametersRequest& request, const CallOptions& options) {
-  ASSIGN_OR_RETURN(
-      auto response,
-      Call(&Stub::SetHyperparameters,
-           Encode<v1::SetHyperparametersRequest>(request), options));
-  return FromProto(response.rule());
-}
-
-absl::StatusOr<JoinReply> GrpcConnection::Join(const JoinRequest& request,
-                                               const CallOptions& options) {
-  ASSIGN_OR_RETURN(
-      auto response,
-      Call(&Stub::Join, Encode<v1::JoinRequest>(request), options));
-  return CheckReply(FromProto(response));
-}
-
-absl::StatusOr<KeepAliveReply> GrpcConnection::KeepAlive(
-    const KeepAliveRequest& request, const CallOptions& options) {
-  ASSIGN_OR_RETURN(
-      auto response,
-      Call(&Stub::KeepAlive, Encode<v1::KeepAliveRequest>(request), options));
-  return CheckReply(FromProto(response));
-}
-
-absl::Status GrpcConnection::Leave(const LeaveRequest& request,
-                                   const CallOptions& options) {
-  return Call(&Stub::Leave, Encode<v1::LeaveRequest>(request), options)
-      .status();
-}
-
-absl::Status GrpcConnection::Barrier(const BarrierRequest& request,
-                                     const CallOptions& options) {
-  return Call(&Stub::Barrier, Encode<v1::BarrierRequest>(request), options)
-      .status();
-}
-
-absl::StatusOr<ServerStatus> GrpcConnection::DescribeServer(
-    const CallOptions& options) {
-  ASSIGN_OR_RETURN(auto response, Call(&Stub::DescribeServer,
-                                       v1::DescribeServerRequest(), options));
-  return FromProto(response);
+template <typename Request>
+absl::StatusOr<ReplyTo<Request>> GrpcConnection::CallAsOneMessage(
+    const Request& request, const CallDeadline& deadline) {
+  auto reply = unary_.Call(request, deadline);
+  if constexpr (kBringsTensors<Request>) {
+    const absl::Status& status = reply.status();
+    if (!MayBeTooLarge(status) || !MayGoAsStreamAfter(status, request)) {
+      return reply;
+    }
+    // If it was something else, the stream says so again.
+    auto streamed = bulk_.Call(request, max_message_bytes_, deadline);
+    if (!absl::IsUnimplemented(streamed.status())) return streamed;
+  }
+  return reply;
 }
 
 }  // namespace tensorkv

@@ -4,17 +4,21 @@
 #define TENSORKV_CLIENT_INTERNAL_GRPC_CONNECTION_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
-#include <utility>
-#include <vector>
 
+#include "base/ref_counted.h"
 #include "client/connection.h"
+#include "client/internal/bulk_calls.h"
+#include "client/internal/call_deadline.h"
 #include "client/internal/channel_pool.h"
-#include "client/internal/data_calls.h"
 #include "client/internal/grpc_channel.h"
+#include "client/internal/large_keys.h"
+#include "client/internal/stream_policy.h"
+#include "client/internal/unary_calls.h"
 #include "client/transfer_options.h"
-#include "tensorkv/v1/service.grpc.pb.h"
+#include "tensor/buffer_pool.h"
 
 namespace tensorkv {
 
@@ -37,6 +41,11 @@ struct GrpcConnectionOptions {
 // ended or, if it failed, before their buffers have one owner again. Those
 // received are copied once, into 64-byte aligned memory; small tensors of a
 // reply share buffers.
+//
+// Calls that carry tensors go as one message or as streams, as TransferOptions
+// says. How much a pull brings is not known beforehand: it goes as a stream if
+// the keys were large when they last went over this connection, or if the
+// server refuses to put the reply into one message.
 class GrpcConnection final : public Connection {
  public:
   // Opens channels; each connects at its first call.
@@ -45,67 +54,31 @@ class GrpcConnection final : public Connection {
   static absl::StatusOr<std::unique_ptr<Connection>> Create(
       const GrpcConnectionOptions& options);
 
-  absl::StatusOr<InitReply> Init(const InitRequest& request,
-                                 const CallOptions& options) override;
-  absl::StatusOr<PushReply> Push(const PushRequest& request,
-                                 const CallOptions& options) override;
-  absl::StatusOr<PullReply> Pull(const PullRequest& request,
-                                 const CallOptions& options) override;
-  absl::StatusOr<PullReply> PushPull(const PushRequest& request,
-                                     const CallOptions& options) override;
-  absl::StatusOr<DeleteReply> Delete(const DeleteRequest& request,
-                                     const CallOptions& options) override;
-  absl::StatusOr<ListReply> List(const ListRequest& request,
-                                 const CallOptions& options) override;
-  absl::StatusOr<StatReply> Stat(const StatRequest& request,
-                                 const CallOptions& options) override;
-
-  absl::StatusOr<CreateNamespaceReply> CreateNamespace(
-      const CreateNamespaceRequest& request,
-      const CallOptions& options) override;
-  absl::StatusOr<NamespaceStatus> DescribeNamespace(
-      const std::string& name_space, const CallOptions& options) override;
-  absl::StatusOr<std::vector<NamespaceStatus>> ListNamespaces(
-      const CallOptions& options) override;
-  absl::Status DeleteNamespace(const std::string& name_space,
-                               const CallOptions& options) override;
-  absl::Status SetRule(const SetRuleRequest& request,
+  absl::Status Attempt(const AnyCall& call,
                        const CallOptions& options) override;
-  absl::Status UnsetRule(const UnsetRuleRequest& request,
-                         const CallOptions& options) override;
-  absl::StatusOr<RuleSpec> SetHyperparameters(
-      const SetHyperparametersRequest& request,
-      const CallOptions& options) override;
-
-  absl::StatusOr<JoinReply> Join(const JoinRequest& request,
-                                 const CallOptions& options) override;
-  absl::StatusOr<KeepAliveReply> KeepAlive(const KeepAliveRequest& request,
-                                           const CallOptions& options) override;
-  absl::Status Leave(const LeaveRequest& request,
-                     const CallOptions& options) override;
-  absl::Status Barrier(const BarrierRequest& request,
-                       const CallOptions& options) override;
-
-  absl::StatusOr<ServerStatus> DescribeServer(
-      const CallOptions& options) override;
 
  private:
-  using Stub = v1::TensorKV::StubInterface;
-  template <typename Request, typename Response>
-  using Method = grpc::Status (Stub::*)(grpc::ClientContext*, const Request&,
-                                        Response*);
-
   explicit GrpcConnection(const GrpcConnectionOptions& options);
 
-  template <typename Request, typename Response>
-  absl::StatusOr<Response> Call(Method<Request, Response> method,
-                                const Request& request,
-                                const CallOptions& options);
+  template <typename Request>
+  absl::StatusOr<ReplyTo<Request>> Call(const Request& request,
+                                        const CallDeadline& deadline);
+  // Makes a call whose request goes as one message, and whose reply does if it
+  // fits into one.
+  template <typename Request>
+  absl::StatusOr<ReplyTo<Request>> CallAsOneMessage(
+      const Request& request, const CallDeadline& deadline);
+  // Whether a call goes as a stream of which so many bytes are expected.
+  template <typename Request>
+  bool Streams(const Request& request, uint64_t expected_bytes) const;
 
   const size_t max_message_bytes_;
   ChannelPool channels_;
-  const std::unique_ptr<Stub> stub_;
-  DataCalls data_calls_;
+  const StreamPolicy policy_;
+  const RefPtr<BufferPool> buffers_;
+  UnaryCalls unary_;
+  BulkCalls bulk_;
+  LargeKeys large_keys_;
 };
 
 }  // namespace tensorkv

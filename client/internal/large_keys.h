@@ -38,7 +38,7 @@ class LargeKeys {
   // How many bytes the values of these keys are known to have; those that are
   // not known count nothing.
   uint64_t ExpectedBytes(const PullRequest& request) const;
-  // The same for the values that a PushPull brings back; 0 if these go as one
+  // How many bytes a PushPull is known to bring back; 0 if these go as one
   // message in any case.
   uint64_t ExpectedBytes(const PushRequest& request) const;
 
@@ -50,7 +50,7 @@ class LargeKeys {
 
   // Sets the sizes of these keys and of the list that they are.
   void LearnList(const std::vector<Key>& keys);
-  // Of a key, or a list of several.
+  // Sets the size of a key, or of a list of several.
   void Set(uint64_t fingerprint, uint64_t bytes, uint64_t num_keys)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint64_t BytesOf(uint64_t fingerprint) const

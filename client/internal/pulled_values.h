@@ -23,8 +23,8 @@ namespace tensorkv {
 // say the same. Thread-safe for different stripes.
 class PulledValues {
  public:
-  // Of a call with that many entries. The tensors have memory from `buffers`,
-  // which outlives this object.
+  // Is for a call with that many entries. The tensors have memory from
+  // `buffers`, which outlives this object.
   PulledValues(size_t num_entries, BufferPool& buffers)
       : num_entries_(num_entries), buffers_(buffers) {}
 

@@ -8,8 +8,8 @@
 
 namespace tensorkv {
 
-// As many bytes from the kernel's generator. A generator of this process would
-// say the same again in each process that is forked from it. Thread-safe.
+// Returns so many bytes of the kernel's generator. A generator of this process
+// would say the same again in each process that is forked from it. Thread-safe.
 // REQUIRES: num_bytes <= 256.
 std::string RandomBytes(size_t num_bytes);
 

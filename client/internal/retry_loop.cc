@@ -1,5 +1,9 @@
 #include "client/internal/retry_loop.h"
 
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "client/internal/connect_error.h"
 #include "client/internal/random_bytes.h"
 #include "client/internal/steady_now.h"
 #include "grpc/support/time.h"
@@ -26,6 +30,26 @@ void SleepAndDriveConnections(absl::Duration pause) {
   }
 }
 
+// Unavailable, from the refusal of a repeat.
+absl::Status AfterUnavailable(const absl::Status& refusal) {
+  return absl::UnavailableError(absl::StrCat(
+      "an earlier attempt may have been made; its repeat was refused: ",
+      refusal.message()));
+}
+
+bool IsWorthARepeat(const absl::Status& status, const Backoff& backoff,
+                    bool is_first) {
+  if (!absl::IsUnavailable(status)) return false;
+  return backoff.waits_for_server || !is_first || !CouldNotConnect(status);
+}
+
+// How long after the first attempt there may be another.
+absl::Duration PatienceWith(const absl::Status& status, const Backoff& backoff,
+                            absl::Duration timeout) {
+  return CouldNotResolve(status) ? std::min(timeout, backoff.unresolved)
+                                 : timeout;
+}
+
 }  // namespace
 
 RetryEnvironment SystemRetryEnvironment() {
@@ -34,6 +58,29 @@ RetryEnvironment SystemRetryEnvironment() {
       .sleep = SleepAndDriveConnections,
       .random = RandomFraction,
   };
+}
+
+absl::Status RetryLoop(
+    const Backoff& backoff, const RetryEnvironment& environment,
+    absl::Duration timeout,
+    absl::FunctionRef<absl::Status(absl::Duration)> attempt) {
+  const absl::Duration begin = environment.now();
+  absl::Duration bound = backoff.initial;
+  absl::Duration time_left = timeout;
+  for (bool is_first = true;; is_first = false) {
+    absl::Status status = attempt(time_left);
+    if (!is_first && absl::IsResourceExhausted(status)) {
+      status = AfterUnavailable(status);
+    }
+    if (!IsWorthARepeat(status, backoff, is_first)) return status;
+    const absl::Duration pause = bound * environment.random();
+    const absl::Duration patience = PatienceWith(status, backoff, timeout);
+    if (environment.now() + pause >= begin + patience) return status;
+    environment.sleep(pause);
+    time_left = begin + timeout - environment.now();
+    if (time_left <= absl::ZeroDuration()) return status;
+    bound = std::min(bound * 2, backoff.maximum);
+  }
 }
 
 }  // namespace tensorkv

@@ -20,6 +20,7 @@ StripeStream::StripeStream(std::shared_ptr<grpc::Channel> channel,
 }
 
 StripeStream::~StripeStream() {
+  // Whoever has not asked how the stream ends has no use for it.
   if (stream_ != nullptr) Finish(absl::CancelledError()).IgnoreError();
 }
 

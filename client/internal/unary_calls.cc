@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 #include "base/status_macros.h"
@@ -10,34 +11,17 @@
 #include "client/internal/pull_reply_decoder.h"
 #include "contract/grpc_bytes.h"
 #include "contract/message_writer.h"
+#include "contract/messages_of.h"
 #include "contract/payload_reader.h"
 #include "contract/proto_codec.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/impl/codegen/client_unary_call.h"
 #include "grpcpp/support/proto_buffer_reader.h"
-#include "tensorkv/v1/data.pb.h"
 
 namespace tensorkv {
 namespace {
 
 using grpc::internal::RpcMethod;
-
-absl::StatusOr<grpc::ByteBuffer> Limited(const EncodedMessage& message,
-                                         size_t max_message_bytes) {
-  RETURN_IF_ERROR(CheckMessageSize(message.size_bytes(), max_message_bytes));
-  return ToByteBuffer(message);
-}
-
-absl::StatusOr<PushReply> DecodePushReply(grpc::ByteBuffer* bytes,
-                                          uint32_t max_results) {
-  grpc::ProtoBufferReader reader(bytes);
-  std::optional<PushReply> reply =
-      ReadPushReply(&reader, bytes->Length(), max_results);
-  if (reply) return *std::move(reply);
-  v1::PushResponse response;
-  RETURN_IF_ERROR(Parse(bytes, &response));
-  return FromProto(response);
-}
 
 // What the caller states, but no more than the channel takes: else the server
 // would push, and the reply would be refused here.
@@ -48,6 +32,61 @@ uint64_t MaxReplyBytes(const Request& request, uint64_t max_message_bytes) {
              : std::min(request.max_reply_bytes, max_message_bytes);
 }
 
+EncodedMessage Encode(const InitRequest& request, uint64_t) {
+  return EncodeInit(request);
+}
+EncodedMessage Encode(const PushRequest& request, uint64_t) {
+  return EncodePush(request);
+}
+EncodedMessage Encode(const PullRequest& request, uint64_t max_message_bytes) {
+  return EncodePull(request, MaxReplyBytes(request, max_message_bytes));
+}
+EncodedMessage Encode(const PushPullRequest& request,
+                      uint64_t max_message_bytes) {
+  return EncodePushPull(request, MaxReplyBytes(request, max_message_bytes));
+}
+
+// Requests with an entry per key have a writer of their own.
+template <typename Request>
+absl::StatusOr<grpc::ByteBuffer> ToBytes(const Request& request,
+                                         size_t max_message_bytes) {
+  if constexpr (requires { request.entries; }) {
+    const EncodedMessage message = Encode(request, max_message_bytes);
+    RETURN_IF_ERROR(CheckMessageSize(message.size_bytes(), max_message_bytes));
+    return ToByteBuffer(message);
+  } else {
+    typename MessagesOf<Request>::Request message;
+    ToProto(request, &message);
+    return Serialize(message, max_message_bytes);
+  }
+}
+
+template <typename Request>
+absl::StatusOr<ReplyTo<Request>> ParseReply(grpc::ByteBuffer* bytes) {
+  typename MessagesOf<Request>::Response response;
+  RETURN_IF_ERROR(Parse(bytes, &response));
+  return CheckReply(ValueOf<ReplyTo<Request>>(std::move(response)));
+}
+
+// A reply to `request`; replies with an entry per key have readers of their
+// own.
+template <typename Request>
+absl::StatusOr<ReplyTo<Request>> FromBytes(const Request& request,
+                                           grpc::ByteBuffer* bytes,
+                                           BufferPool& buffers) {
+  if constexpr (std::is_same_v<ReplyTo<Request>, PullReply>) {
+    return DecodePullReply(bytes, request.entries.size(), buffers);
+  } else if constexpr (std::is_same_v<ReplyTo<Request>, PushReply>) {
+    grpc::ProtoBufferReader reader(bytes);
+    std::optional<PushReply> reply =
+        ReadPushReply(&reader, bytes->Length(), request.entries.size());
+    if (reply) return *std::move(reply);
+    return ParseReply<Request>(bytes);
+  } else {
+    return ParseReply<Request>(bytes);
+  }
+}
+
 }  // namespace
 
 UnaryCalls::UnaryCalls(std::shared_ptr<grpc::Channel> channel,
@@ -56,64 +95,43 @@ UnaryCalls::UnaryCalls(std::shared_ptr<grpc::Channel> channel,
     : channel_(std::move(channel)),
       server_(*server),
       max_message_bytes_(max_message_bytes),
-      buffers_(std::move(buffers)),
-      init_("/tensorkv.v1.TensorKV/Init", RpcMethod::NORMAL_RPC, channel_),
-      push_("/tensorkv.v1.TensorKV/Push", RpcMethod::NORMAL_RPC, channel_),
-      pull_("/tensorkv.v1.TensorKV/Pull", RpcMethod::NORMAL_RPC, channel_),
-      push_pull_("/tensorkv.v1.TensorKV/PushPull", RpcMethod::NORMAL_RPC,
-                 channel_) {}
+      buffers_(std::move(buffers)) {
+  for (const Method method : kAllMethods) {
+    methods_.emplace_back(PathOf(method), RpcMethod::NORMAL_RPC, channel_);
+  }
+}
 
-absl::StatusOr<grpc::ByteBuffer> UnaryCalls::Call(
-    const Method& method, const grpc::ByteBuffer& request,
+absl::StatusOr<grpc::ByteBuffer> UnaryCalls::Send(
+    Method method, const grpc::ByteBuffer& request,
     const CallDeadline& deadline) {
+  // Whoever asks what the server is expects nothing of it.
+  const bool expects_a_server = method != Method::kDescribeServer;
   grpc::ClientContext context;
   deadline.ApplyTo(context);
-  server_.ApplyTo(context);
+  if (expects_a_server) server_.ApplyTo(context);
   grpc::ByteBuffer reply;
   const grpc::Status status = grpc::internal::BlockingUnaryCall(
-      channel_.get(), method, &context, request, &reply);
+      channel_.get(), methods_[static_cast<size_t>(method)], &context, request,
+      &reply);
   RETURN_IF_ERROR(deadline.StatusOf(status));
-  server_.LearnFrom(context);
+  if (expects_a_server) server_.LearnFrom(context);
   return reply;
 }
 
-absl::StatusOr<InitReply> UnaryCalls::Init(const InitRequest& request,
-                                           const CallDeadline& deadline) {
+template <typename Request>
+absl::StatusOr<ReplyTo<Request>> UnaryCalls::Call(
+    const Request& request, const CallDeadline& deadline) {
   ASSIGN_OR_RETURN(const grpc::ByteBuffer message,
-                   Limited(EncodeInit(request), max_message_bytes_));
-  ASSIGN_OR_RETURN(grpc::ByteBuffer reply, Call(init_, message, deadline));
-  v1::InitResponse response;
-  RETURN_IF_ERROR(Parse(&reply, &response));
-  return FromProto(response);
+                   ToBytes(request, max_message_bytes_));
+  ASSIGN_OR_RETURN(grpc::ByteBuffer reply,
+                   Send(kMethodOf<Request>, message, deadline));
+  return FromBytes(request, &reply, *buffers_);
 }
 
-absl::StatusOr<PushReply> UnaryCalls::Push(const PushRequest& request,
-                                           const CallDeadline& deadline) {
-  ASSIGN_OR_RETURN(const grpc::ByteBuffer message,
-                   Limited(EncodePush(request), max_message_bytes_));
-  ASSIGN_OR_RETURN(grpc::ByteBuffer reply, Call(push_, message, deadline));
-  return DecodePushReply(&reply, request.entries.size());
-}
-
-absl::StatusOr<PullReply> UnaryCalls::Pull(const PullRequest& request,
-                                           const CallDeadline& deadline) {
-  ASSIGN_OR_RETURN(
-      const grpc::ByteBuffer message,
-      Limited(EncodePull(request, MaxReplyBytes(request, max_message_bytes_)),
-              max_message_bytes_));
-  ASSIGN_OR_RETURN(grpc::ByteBuffer reply, Call(pull_, message, deadline));
-  return DecodePullReply(&reply, request.entries.size(), *buffers_);
-}
-
-absl::StatusOr<PullReply> UnaryCalls::PushPull(const PushRequest& request,
-                                               const CallDeadline& deadline) {
-  ASSIGN_OR_RETURN(
-      const grpc::ByteBuffer message,
-      Limited(
-          EncodePushPull(request, MaxReplyBytes(request, max_message_bytes_)),
-          max_message_bytes_));
-  ASSIGN_OR_RETURN(grpc::ByteBuffer reply, Call(push_pull_, message, deadline));
-  return DecodePullReply(&reply, request.entries.size(), *buffers_);
-}
+#define TENSORKV_INSTANTIATE(name, ...)                  \
+  template absl::StatusOr<name##Reply> UnaryCalls::Call( \
+      const name##Request& request, const CallDeadline& deadline);
+TENSORKV_UNARY_METHODS(TENSORKV_INSTANTIATE)
+#undef TENSORKV_INSTANTIATE
 
 }  // namespace tensorkv

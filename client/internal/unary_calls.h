@@ -1,17 +1,18 @@
-// The calls that carry tensors in one message.
+// Calls of one message in each direction.
 
 #ifndef TENSORKV_CLIENT_INTERNAL_UNARY_CALLS_H_
 #define TENSORKV_CLIENT_INTERNAL_UNARY_CALLS_H_
 
 #include <cstddef>
 #include <memory>
+#include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/ref_counted.h"
 #include "client/internal/call_deadline.h"
 #include "client/internal/known_server.h"
-#include "contract/requests.h"
+#include "contract/any_call.h"
+#include "contract/method.h"
 #include "grpcpp/channel.h"
 #include "grpcpp/impl/codegen/rpc_method.h"
 #include "grpcpp/support/byte_buffer.h"
@@ -19,10 +20,11 @@
 
 namespace tensorkv {
 
-// Makes Init, Push, Pull and PushPull with messages that reference the tensors
-// sent, and reads the tensors that come straight into their memory.
-// Thread-safe; calls block until their answer or deadline, and poll the
-// connection on their own thread, which is the fastest way to an answer.
+// Makes calls whose request is one message, and whose reply is another.
+// Messages reference the tensors sent; tensors that come are read straight into
+// their memory. Thread-safe; calls block until their answer or deadline, and
+// poll the connection on their own thread, which is the fastest way to an
+// answer.
 //
 // Errors: those of the verb · Internal (a reply that makes no sense) ·
 // ResourceExhausted (a message above the limit).
@@ -32,19 +34,13 @@ class UnaryCalls {
   UnaryCalls(std::shared_ptr<grpc::Channel> channel, KnownServer* server,
              size_t max_message_bytes, RefPtr<BufferPool> buffers);
 
-  absl::StatusOr<InitReply> Init(const InitRequest& request,
-                                 const CallDeadline& deadline);
-  absl::StatusOr<PushReply> Push(const PushRequest& request,
-                                 const CallDeadline& deadline);
-  absl::StatusOr<PullReply> Pull(const PullRequest& request,
-                                 const CallDeadline& deadline);
-  absl::StatusOr<PullReply> PushPull(const PushRequest& request,
-                                     const CallDeadline& deadline);
+  // Defined for the request of every unary method.
+  template <typename Request>
+  absl::StatusOr<ReplyTo<Request>> Call(const Request& request,
+                                        const CallDeadline& deadline);
 
  private:
-  using Method = grpc::internal::RpcMethod;
-
-  absl::StatusOr<grpc::ByteBuffer> Call(const Method& method,
+  absl::StatusOr<grpc::ByteBuffer> Send(Method method,
                                         const grpc::ByteBuffer& request,
                                         const CallDeadline& deadline);
 
@@ -52,10 +48,8 @@ class UnaryCalls {
   KnownServer& server_;
   const size_t max_message_bytes_;
   const RefPtr<BufferPool> buffers_;
-  const Method init_;
-  const Method push_;
-  const Method pull_;
-  const Method push_pull_;
+  // By method.
+  std::vector<grpc::internal::RpcMethod> methods_;  // const once built
 };
 
 }  // namespace tensorkv

@@ -1,31 +1,108 @@
 #include "client/local/local_connection.h"
 
+#include <string>
 #include <thread>
+#include <type_traits>
 #include <utility>
 
 #include "absl/time/clock.h"
 #include "base/answer.h"
+#include "base/status_macros.h"
 #include "service/store/tensor_store.h"
 
 namespace tensorkv {
 namespace {
-
-// Starts a call, which takes a ReplyCallback, and waits for its reply.
-template <typename Reply, typename Start>
-absl::StatusOr<Reply> Await(Start start) {
-  const Answer<absl::StatusOr<Reply>> answer;
-  start(
-      [answer](absl::StatusOr<Reply> reply) { answer.Set(std::move(reply)); });
-  return answer.Wait();
-}
 
 int NumThreads(const LocalConnectionOptions& options) {
   if (options.num_threads > 0) return options.num_threads;
   return static_cast<int>(std::thread::hardware_concurrency());
 }
 
-CallContext ContextOf(const CallOptions& options) {
-  return {.timeout = options.timeout};
+// Starts a call that takes a callback, and waits for its reply.
+template <typename Reply, typename Request>
+absl::StatusOr<Reply> Await(
+    MemoryTensorStore& store,
+    void (MemoryTensorStore::*verb)(Request, CallContext, ReplyCallback<Reply>),
+    const std::type_identity_t<Request>& request, const CallContext& context) {
+  const Answer<absl::StatusOr<Reply>> answer;
+  (store.*verb)(request, context, [answer](absl::StatusOr<Reply> reply) {
+    answer.Set(std::move(reply));
+  });
+  return answer.Wait();
+}
+
+// A reply without fields, if all went well.
+template <typename Reply>
+absl::StatusOr<Reply> ReplyIfOk(const absl::Status& status) {
+  if (!status.ok()) return status;
+  return Reply();
+}
+
+// What a store answers to a request, by the type of the request.
+using Store = MemoryTensorStore;
+using Context = const CallContext&;
+
+auto Ask(Store& store, const InitRequest& request, Context context) {
+  return Await(store, &Store::Init, request, context);
+}
+auto Ask(Store& store, const PushRequest& request, Context context) {
+  return Await(store, &Store::Push, request, context);
+}
+auto Ask(Store& store, const PullRequest& request, Context context) {
+  return Await(store, &Store::Pull, request, context);
+}
+auto Ask(Store& store, const PushPullRequest& request, Context context) {
+  return Await(store, &Store::PushPull, request, context);
+}
+auto Ask(Store& store, const DeleteRequest& request, Context context) {
+  return store.Delete(request, context);
+}
+auto Ask(Store& store, const ListRequest& request, Context context) {
+  return store.List(request, context);
+}
+auto Ask(Store& store, const StatRequest& request, Context context) {
+  return store.Stat(request, context);
+}
+auto Ask(Store& store, const CreateNamespaceRequest& request, Context context) {
+  return store.CreateNamespace(request, context);
+}
+auto Ask(Store& store, const DescribeNamespaceRequest& request,
+         Context context) {
+  return store.DescribeNamespace(request.name_space, context);
+}
+// One page has all.
+absl::StatusOr<ListNamespacesReply> Ask(Store& store,
+                                        const ListNamespacesRequest&,
+                                        Context context) {
+  ListNamespacesReply reply;
+  ASSIGN_OR_RETURN(reply.namespaces, store.ListNamespaces(context));
+  return reply;
+}
+auto Ask(Store& store, const DeleteNamespaceRequest& request, Context context) {
+  return ReplyIfOk<DeleteNamespaceReply>(
+      store.DeleteNamespace(request.name_space, context));
+}
+auto Ask(Store& store, const SetRuleRequest& request, Context context) {
+  return ReplyIfOk<SetRuleReply>(store.SetRule(request, context));
+}
+auto Ask(Store& store, const UnsetRuleRequest& request, Context context) {
+  return ReplyIfOk<UnsetRuleReply>(store.UnsetRule(request, context));
+}
+auto Ask(Store& store, const SetHyperparametersRequest& request,
+         Context context) {
+  return store.SetHyperparameters(request, context);
+}
+auto Ask(Store& store, const JoinRequest& request, Context context) {
+  return store.Join(request, context);
+}
+auto Ask(Store& store, const KeepAliveRequest& request, Context context) {
+  return store.KeepAlive(request, context);
+}
+auto Ask(Store& store, const LeaveRequest& request, Context context) {
+  return ReplyIfOk<LeaveReply>(store.Leave(request, context));
+}
+auto Ask(Store& store, const BarrierRequest& request, Context context) {
+  return Await(store, &Store::Barrier, request, context);
 }
 
 }  // namespace
@@ -36,109 +113,20 @@ LocalConnection::LocalConnection(const LocalConnectionOptions& options)
       backend_(NumThreads(options)),
       store_(options.store, &backend_, &alarms_) {}
 
-absl::StatusOr<InitReply> LocalConnection::Init(const InitRequest& request,
-                                                const CallOptions& options) {
-  return Await<InitReply>([&](ReplyCallback<InitReply> done) {
-    store_.Init(request, ContextOf(options), std::move(done));
-  });
-}
-
-absl::StatusOr<PushReply> LocalConnection::Push(const PushRequest& request,
-                                                const CallOptions& options) {
-  return Await<PushReply>([&](ReplyCallback<PushReply> done) {
-    store_.Push(request, ContextOf(options), std::move(done));
-  });
-}
-
-absl::StatusOr<PullReply> LocalConnection::Pull(const PullRequest& request,
-                                                const CallOptions& options) {
-  return Await<PullReply>([&](ReplyCallback<PullReply> done) {
-    store_.Pull(request, ContextOf(options), std::move(done));
-  });
-}
-
-absl::StatusOr<PullReply> LocalConnection::PushPull(
-    const PushRequest& request, const CallOptions& options) {
-  return Await<PullReply>([&](ReplyCallback<PullReply> done) {
-    store_.PushPull(request, ContextOf(options), std::move(done));
-  });
-}
-
-absl::StatusOr<DeleteReply> LocalConnection::Delete(
-    const DeleteRequest& request, const CallOptions& options) {
-  return store_.Delete(request, ContextOf(options));
-}
-
-absl::StatusOr<ListReply> LocalConnection::List(const ListRequest& request,
-                                                const CallOptions& options) {
-  return store_.List(request, ContextOf(options));
-}
-
-absl::StatusOr<StatReply> LocalConnection::Stat(const StatRequest& request,
-                                                const CallOptions& options) {
-  return store_.Stat(request, ContextOf(options));
-}
-
-absl::StatusOr<CreateNamespaceReply> LocalConnection::CreateNamespace(
-    const CreateNamespaceRequest& request, const CallOptions& options) {
-  return store_.CreateNamespace(request, ContextOf(options));
-}
-
-absl::StatusOr<NamespaceStatus> LocalConnection::DescribeNamespace(
-    const std::string& name_space, const CallOptions& options) {
-  return store_.DescribeNamespace(name_space, ContextOf(options));
-}
-
-absl::StatusOr<std::vector<NamespaceStatus>> LocalConnection::ListNamespaces(
-    const CallOptions& options) {
-  return store_.ListNamespaces(ContextOf(options));
-}
-
-absl::Status LocalConnection::DeleteNamespace(const std::string& name_space,
-                                              const CallOptions& options) {
-  return store_.DeleteNamespace(name_space, ContextOf(options));
-}
-
-absl::Status LocalConnection::SetRule(const SetRuleRequest& request,
+absl::Status LocalConnection::Attempt(const AnyCall& call,
                                       const CallOptions& options) {
-  return store_.SetRule(request, ContextOf(options));
+  const CallContext context = {.timeout = options.timeout};
+  return call.Visit([&](const auto& request, auto& reply) -> absl::Status {
+    if constexpr (requires { Ask(store_, request, context); }) {
+      ASSIGN_OR_RETURN(reply, Ask(store_, request, context));
+    } else {
+      reply = DescribeServer();  // what no store knows
+    }
+    return absl::OkStatus();
+  });
 }
 
-absl::Status LocalConnection::UnsetRule(const UnsetRuleRequest& request,
-                                        const CallOptions& options) {
-  return store_.UnsetRule(request, ContextOf(options));
-}
-
-absl::StatusOr<RuleSpec> LocalConnection::SetHyperparameters(
-    const SetHyperparametersRequest& request, const CallOptions& options) {
-  return store_.SetHyperparameters(request, ContextOf(options));
-}
-
-absl::StatusOr<JoinReply> LocalConnection::Join(const JoinRequest& request,
-                                                const CallOptions& options) {
-  return store_.Join(request, ContextOf(options));
-}
-
-absl::StatusOr<KeepAliveReply> LocalConnection::KeepAlive(
-    const KeepAliveRequest& request, const CallOptions& options) {
-  return store_.KeepAlive(request, ContextOf(options));
-}
-
-absl::Status LocalConnection::Leave(const LeaveRequest& request,
-                                    const CallOptions& options) {
-  return store_.Leave(request, ContextOf(options));
-}
-
-absl::Status LocalConnection::Barrier(const BarrierRequest& request,
-                                      const CallOptions& options) {
-  return Await<BarrierReply>([&](ReplyCallback<BarrierReply> done) {
-           store_.Barrier(request, ContextOf(options), std::move(done));
-         })
-      .status();
-}
-
-absl::StatusOr<ServerStatus> LocalConnection::DescribeServer(
-    const CallOptions& options) {
+ServerStatus LocalConnection::DescribeServer() const {
   ServerStatus status;
   status.version = "local";
   status.start_unix_seconds = start_unix_seconds_;

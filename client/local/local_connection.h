@@ -4,9 +4,6 @@
 #define TENSORKV_CLIENT_LOCAL_LOCAL_CONNECTION_H_
 
 #include <cstdint>
-#include <memory>
-#include <string>
-#include <vector>
 
 #include "base/alarms.h"
 #include "client/connection.h"
@@ -33,51 +30,12 @@ class LocalConnection final : public Connection {
   LocalConnection() : LocalConnection(LocalConnectionOptions()) {}
   explicit LocalConnection(const LocalConnectionOptions& options);
 
-  absl::StatusOr<InitReply> Init(const InitRequest& request,
-                                 const CallOptions& options) override;
-  absl::StatusOr<PushReply> Push(const PushRequest& request,
-                                 const CallOptions& options) override;
-  absl::StatusOr<PullReply> Pull(const PullRequest& request,
-                                 const CallOptions& options) override;
-  absl::StatusOr<PullReply> PushPull(const PushRequest& request,
-                                     const CallOptions& options) override;
-  absl::StatusOr<DeleteReply> Delete(const DeleteRequest& request,
-                                     const CallOptions& options) override;
-  absl::StatusOr<ListReply> List(const ListRequest& request,
-                                 const CallOptions& options) override;
-  absl::StatusOr<StatReply> Stat(const StatRequest& request,
-                                 const CallOptions& options) override;
-
-  absl::StatusOr<CreateNamespaceReply> CreateNamespace(
-      const CreateNamespaceRequest& request,
-      const CallOptions& options) override;
-  absl::StatusOr<NamespaceStatus> DescribeNamespace(
-      const std::string& name_space, const CallOptions& options) override;
-  absl::StatusOr<std::vector<NamespaceStatus>> ListNamespaces(
-      const CallOptions& options) override;
-  absl::Status DeleteNamespace(const std::string& name_space,
-                               const CallOptions& options) override;
-  absl::Status SetRule(const SetRuleRequest& request,
+  absl::Status Attempt(const AnyCall& call,
                        const CallOptions& options) override;
-  absl::Status UnsetRule(const UnsetRuleRequest& request,
-                         const CallOptions& options) override;
-  absl::StatusOr<RuleSpec> SetHyperparameters(
-      const SetHyperparametersRequest& request,
-      const CallOptions& options) override;
-
-  absl::StatusOr<JoinReply> Join(const JoinRequest& request,
-                                 const CallOptions& options) override;
-  absl::StatusOr<KeepAliveReply> KeepAlive(const KeepAliveRequest& request,
-                                           const CallOptions& options) override;
-  absl::Status Leave(const LeaveRequest& request,
-                     const CallOptions& options) override;
-  absl::Status Barrier(const BarrierRequest& request,
-                       const CallOptions& options) override;
-
-  absl::StatusOr<ServerStatus> DescribeServer(
-      const CallOptions& options) override;
 
  private:
+  ServerStatus DescribeServer() const;
+
   const MemoryTensorStoreOptions store_options_;
   const int64_t start_unix_seconds_;
   // In the order in which they use each other.

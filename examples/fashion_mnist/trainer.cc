@@ -4,18 +4,20 @@
 #include <memory>
 #include <numeric>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/mutex.h"
 #include "base/status_macros.h"
 #include "client/client.h"
-#include "examples/fashion_mnist/command_line.h"
 #include "examples/fashion_mnist/dataset.h"
-#include "examples/fashion_mnist/epoch_tracker.h"
 #include "examples/fashion_mnist/network.h"
-#include "examples/fashion_mnist/parameter_entries.h"
-#include "examples/fashion_mnist/worker_group.h"
+#include "examples/fashion_mnist/worker.h"
 
 namespace tensorkv::fashion_mnist {
 namespace {
@@ -27,26 +29,24 @@ constexpr int64_t kEvaluationBatch = 1000;
 RuleSpec AveragingRule(const TrainingOptions& options) {
   RuleSpec rule = options.rule;
   rule.hyperparameters.emplace(
-      "rescale_grad",
-      1.0 / (options.common.batch_size * options.common.num_workers));
+      "rescale_grad", 1.0 / (options.batch_size * options.num_workers));
   return rule;
 }
 
-NamespaceConfig ConfigOf(const TrainingOptions& options) {
-  NamespaceConfig config{.mode = options.mode, .rule = AveragingRule(options)};
-  if (options.mode == Mode::kSync) {
-    config.num_workers = options.common.num_workers;
-  }
-  return config;
-}
-
 absl::Status CreateModel(const TrainingOptions& options,
-                         const NetworkSize& size, Client& client) {
+                         const NetworkSize& size, Client* client) {
   ASSIGN_OR_RETURN(const Parameters parameters,
-                   InitialParameters(size, options.common.seed));
-  RETURN_IF_ERROR(
-      client.CreateNamespace(options.common.name_space, ConfigOf(options)));
-  return client.Init(InitEntries(parameters));
+                   InitialParameters(size, options.seed));
+  NamespaceConfig config = {.mode = options.mode,
+                            .rule = AveragingRule(options)};
+  if (options.mode == Mode::kSync) config.num_workers = options.num_workers;
+  RETURN_IF_ERROR(client->CreateNamespace(options.name_space, config));
+  std::vector<InitEntry> entries;
+  for (size_t i = 0; i < kNumParameters; ++i) {
+    entries.push_back(
+        {.key = std::string(kParameterKeys[i]), .tensor = parameters[i]});
+  }
+  return client->Init(std::move(entries));
 }
 
 double Accuracy(const Parameters& parameters, const Dataset& test_images) {
@@ -62,91 +62,89 @@ double Accuracy(const Parameters& parameters, const Dataset& test_images) {
          static_cast<double>(std::max<int64_t>(1, test_images.size()));
 }
 
-// Follows the workers of one training to its end.
-class TrainingRun {
+// What the workers of one training share. Thread-safe.
+class Training {
  public:
-  TrainingRun(const TrainingOptions& options, const NetworkSize& size,
-              const Dataset& test_images, Client& client,
-              ProgressDisplay& display)
+  // All outlive the training.
+  Training(const TrainingOptions& options, const Dataset& test_images,
+           Client* client, std::ostream* progress)
       : options_(options),
-        size_(size),
         test_images_(test_images),
-        client_(client),
-        display_(display),
-        tracker_(options.common.num_workers) {}
+        client_(*client),
+        progress_(*progress),
+        losses_(options.num_epochs) {}
 
-  absl::StatusOr<double> FollowToEnd(WorkerGroup& workers) {
-    while (true) {
-      ASSIGN_OR_RETURN(const std::vector<StepReport> reports,
-                       workers.NextReports());
-      if (reports.empty()) break;
-      RETURN_IF_ERROR(Take(reports));
-    }
-    if (epoch_ <= options_.common.num_epochs) {
-      return absl::InternalError("the workers ended before their last epoch");
-    }
+  // A worker has finished an epoch. The last of them measures the result.
+  absl::Status FinishEpoch(uint32_t epoch, double loss) {
+    MutexLock lock(&mutex_);
+    std::vector<double>& losses = losses_[epoch - 1];
+    losses.push_back(loss);
+    if (losses.size() < options_.num_workers) return absl::OkStatus();
+    ASSIGN_OR_RETURN(
+        const Parameters parameters,
+        PullParameters(&client_, {.inputs = test_images_.image_size}));
+    accuracy_ = Accuracy(parameters, test_images_);
+    const double mean =
+        std::accumulate(losses.begin(), losses.end(), 0.0) / losses.size();
+    progress_ << absl::StrFormat("epoch %d/%d  loss %.4f  test accuracy %.4f",
+                                 epoch, options_.num_epochs, mean, accuracy_)
+              << std::endl;
+    return absl::OkStatus();
+  }
+
+  // A worker has ended. After the first error the others wait for nobody.
+  void FinishWorker(uint32_t rank, const absl::Status& status) {
+    MutexLock lock(&mutex_);
+    if (status.ok() || !status_.ok()) return;
+    status_ = absl::Status(
+        status.code(), absl::StrCat("worker ", rank, ": ", status.message()));
+    client_.DeleteNamespace(options_.name_space).IgnoreError();  // It failed.
+  }
+
+  absl::StatusOr<double> Result() {
+    MutexLock lock(&mutex_);
+    RETURN_IF_ERROR(status_);
     return accuracy_;
   }
 
  private:
-  absl::Status Take(const std::vector<StepReport>& reports) {
-    for (const StepReport& report : reports) tracker_.Add(report);
-    while (tracker_.IsComplete(epoch_)) {
-      RETURN_IF_ERROR(Evaluate());
-      display_.ShowEpoch(epoch_, tracker_.MeanLoss(epoch_), accuracy_);
-      ++epoch_;
-    }
-    if (epoch_ <= options_.common.num_epochs) {
-      display_.ShowProgress(epoch_, tracker_.Progress(epoch_),
-                            tracker_.MeanLoss(epoch_));
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status Evaluate() {
-    ASSIGN_OR_RETURN(const PullReply reply, client_.Pull(PullKeys()));
-    ASSIGN_OR_RETURN(const Parameters parameters, ParametersOf(size_, reply));
-    accuracy_ = Accuracy(parameters, test_images_);
-    return absl::OkStatus();
-  }
-
   const TrainingOptions& options_;
-  const NetworkSize size_;
   const Dataset& test_images_;
   Client& client_;
-  ProgressDisplay& display_;
-  EpochTracker tracker_;
-  uint32_t epoch_ = 1;  // the first that is not complete
-  double accuracy_ = 0;
+  std::ostream& progress_;
+  Mutex mutex_;
+  // Of each epoch, those of the workers that have finished it.
+  std::vector<std::vector<double>> losses_ ABSL_GUARDED_BY(mutex_);
+  double accuracy_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);
 };
-
-absl::StatusOr<std::unique_ptr<WorkerGroup>> StartWorkers(
-    const TrainingOptions& options) {
-  std::vector<std::vector<std::string>> arguments;
-  for (uint32_t rank = 0; rank < options.common.num_workers; ++rank) {
-    arguments.push_back(
-        WorkerArguments({.common = options.common, .rank = rank}));
-  }
-  return WorkerGroup::Start(options.worker_executable, arguments);
-}
 
 }  // namespace
 
 absl::StatusOr<double> Train(const TrainingOptions& options,
-                             ProgressDisplay& display) {
+                             std::ostream& progress) {
+  ASSIGN_OR_RETURN(const Dataset images,
+                   LoadDataset(options.data_dir, Split::kTrain));
   ASSIGN_OR_RETURN(const Dataset test_images,
-                   LoadDataset(options.common.data_dir, Split::kTest));
-  ClientOptions client_options;
-  client_options.target = options.common.server;
-  client_options.name_space = options.common.name_space;
+                   LoadDataset(options.data_dir, Split::kTest));
   ASSIGN_OR_RETURN(const std::unique_ptr<Client> client,
-                   Client::Connect(client_options));
-  const NetworkSize size{.inputs = test_images.image_size};
-  RETURN_IF_ERROR(CreateModel(options, size, *client));
-  ASSIGN_OR_RETURN(const std::unique_ptr<WorkerGroup> workers,
-                   StartWorkers(options));
-  return TrainingRun(options, size, test_images, *client, display)
-      .FollowToEnd(*workers);
+                   Client::Connect({.target = options.server,
+                                    .name_space = options.name_space}));
+  RETURN_IF_ERROR(
+      CreateModel(options, {.inputs = images.image_size}, client.get()));
+  Training training(options, test_images, client.get(), &progress);
+  std::vector<std::thread> workers;
+  for (uint32_t rank = 0; rank < options.num_workers; ++rank) {
+    workers.emplace_back([&, rank] {
+      training.FinishWorker(
+          rank,
+          RunWorker(options, rank, images, [&](uint32_t epoch, double loss) {
+            return training.FinishEpoch(epoch, loss);
+          }));
+    });
+  }
+  for (std::thread& worker : workers) worker.join();
+  return training.Result();
 }
 
 }  // namespace tensorkv::fashion_mnist

@@ -9,7 +9,8 @@
 #include <stdint.h>
 
 #include "kernels/ops/arithmetic.h"
-#include "kernels/rule_kind.h"
+#include "kernels/rule_table.h"
+#include "tensor/packing.h"
 
 namespace tensorkv {
 
@@ -35,15 +36,15 @@ struct FormatKernels {
   void (*store)(const T* in, void* out, size_t count);
 };
 
-// Arrays of one update; `new_w` may be `w`. `m` and `v` are the states, as
-// many as the functor has.
+// Arrays of one update, from element `first` of the key on; `new_w` may be `w`.
+// There are as many states as the functor has.
 template <typename T>
 struct StepArrays {
   T* new_w;
   const T* w;
   const T* g;
-  T* m;
-  T* v;
+  T* states[kMaxRuleStates];
+  uint64_t first;
 };
 
 // Loops over elements of the accumulate type T.
@@ -51,6 +52,10 @@ template <typename T>
 struct ElementKernels {
   // By FloatFormat. Where T is no float: one, T's own.
   FormatKernels<T> formats[kNumFloatFormats];
+  // out[i] = element at + i of what `payload` decodes to. Null where T is no
+  // float.
+  void (*unpack)(const Packing& packing, const void* payload, uint64_t at,
+                 size_t count, T* out);
   // By RuleKind, null where the rule does not take T: runs the functor `op` of
   // kernels/ops over `count` elements.
   void (*steps[kNumRuleKinds])(const void* op, const StepArrays<T>& arrays,

@@ -41,7 +41,7 @@ class RangeUpdater {
         has_master_(update.rule->keeps_master(update.value.dtype)) {}
 
   void Run(int64_t begin, int64_t end) {
-    VisitRuleOp<T>(*update_.rule, update_.update_count, [&](const auto& op) {
+    VisitRuleOp<T>(update_, [&](const auto& op) {
       for (int64_t at = begin; at < end; at += kBlockElements) {
         RunBlock(&op, at, std::min(kBlockElements, end - at));
       }
@@ -53,7 +53,11 @@ class RangeUpdater {
     const T* const g = SumOfContributions(at, count);
     const T* const w = CurrentValue(g, at, count);
     T* const new_w = NewValue(at);
-    const StepArrays<T> arrays = {new_w, w, g, State(0, at), State(1, at)};
+    StepArrays<T> arrays = {
+        .new_w = new_w, .w = w, .g = g, .first = static_cast<uint64_t>(at)};
+    for (size_t i = 0; i < update_.states.size(); ++i) {
+      arrays.states[i] = reinterpret_cast<T*>(At(update_.states[i], at));
+    }
     kernels_.steps[static_cast<int>(update_.rule->kind())](op, arrays, count);
     const MutableTensorView& value = update_.value;
     if (value.dtype == native_) return;
@@ -62,10 +66,14 @@ class RangeUpdater {
 
   const T* SumOfContributions(int64_t at, size_t count) {
     const TensorView& first = update_.contributions[0];
-    if (update_.contributions.size() == 1 && first.dtype == native_) {
+    const bool is_packed = update_.PackingOf(0) != nullptr;
+    if (is_packed) {
+      Unpack(0, at, count, sum_);
+    } else if (update_.contributions.size() == 1 && first.dtype == native_) {
       return reinterpret_cast<const T*>(At(first, at));
+    } else {
+      FormatKernelsOf(first.dtype).load(At(first, at), sum_, count);
     }
-    FormatKernelsOf(first.dtype).load(At(first, at), sum_, count);
     const size_t num_contributions = update_.contributions.size();
     for (size_t next = 1; next < num_contributions;) {
       next = AddGroup(next, at, count);
@@ -73,9 +81,29 @@ class RangeUpdater {
     return sum_;
   }
 
+  // Decodes a block of a packed contribution.
+  void Unpack(size_t contribution, int64_t at, size_t count, T* out) {
+    if constexpr (std::is_floating_point_v<T>) {
+      kernels_.unpack(*update_.PackingOf(contribution),
+                      update_.contributions[contribution].data, at, count, out);
+    }
+  }
+
+  // Adds a packed contribution. The present value is not loaded yet, so its
+  // block is free.
+  void AddPacked(size_t contribution, int64_t at, size_t count) {
+    Unpack(contribution, at, count, value_);
+    const void* const block = value_;
+    FormatKernelsOf(native_).add(&block, 1, sum_, count);
+  }
+
   // Adds contributions from `first` on that share a dtype, as many as one pass
   // takes. Returns the one after them.
   size_t AddGroup(size_t first, int64_t at, size_t count) {
+    if (update_.PackingOf(first) != nullptr) {
+      AddPacked(first, at, count);
+      return first + 1;
+    }
     const absl::Span<const TensorView> group =
         update_.contributions.subspan(first, kMaxAddends);
     const DType dtype = group.front().dtype;
@@ -83,6 +111,7 @@ class RangeUpdater {
     size_t size = 0;
     for (const TensorView& contribution : group) {
       if (contribution.dtype != dtype) break;
+      if (update_.PackingOf(first + size) != nullptr) break;
       arrays[size++] = At(contribution, at);
     }
     FormatKernelsOf(dtype).add(arrays, size, sum_, count);
@@ -106,11 +135,6 @@ class RangeUpdater {
     return reinterpret_cast<T*>(At(update_.value, at));
   }
 
-  T* State(size_t index, int64_t at) const {
-    if (index >= update_.states.size()) return nullptr;
-    return reinterpret_cast<T*>(At(update_.states[index], at));
-  }
-
   const FormatKernels<T>& FormatKernelsOf(DType dtype) const {
     if constexpr (std::is_floating_point_v<T>) {
       return kernels_.formats[static_cast<int>(FormatOf(dtype))];
@@ -130,7 +154,7 @@ class RangeUpdater {
 // What assign does with one contribution in the value's dtype.
 bool IsCopy(const TensorUpdate& update) {
   return update.rule->kind() == RuleKind::kAssign &&
-         update.contributions.size() == 1 &&
+         update.contributions.size() == 1 && update.PackingOf(0) == nullptr &&
          update.contributions[0].dtype == update.value.dtype;
 }
 

@@ -15,14 +15,12 @@
 
 namespace tensorkv {
 
-// Elements that one thread has in registers: 16 bytes of the narrowest dtype
-// that is common, so that its accesses are whole.
+// Elements that one thread has in registers: 16 bytes of T, so that its accesses
+// are whole and a warp's touch whole sectors.
 template <typename T>
 inline constexpr int kPackElements = 16 / sizeof(T);
 template <>
-inline constexpr int kPackElements<float> = 8;  // 16 bytes of bf16
-template <>
-inline constexpr int kPackElements<double> = 4;
+inline constexpr int kPackElements<double> = 4;  // 4 bytes of f8
 
 // The elements from `first` on of an array with `count` left, of which a pack
 // takes what it can.

@@ -27,18 +27,33 @@ static_assert(TypeOf(DType::kI64) == ElementType::kI64);
 static_assert(TypeOf(DType::kBool) == ElementType::kBool);
 
 SourceArray SourceOf(const TensorView& tensor) {
-  return {tensor.data, TypeOf(tensor.dtype)};
+  return {tensor.data, TypeOf(tensor.dtype), /*packing=*/0};
 }
 
-// No functor is larger, of any rule and type.
+// No functor is larger, of any rule and type, but for programs.
 constexpr size_t kMaxFunctorBytes = 128;
+
+size_t MaxFunctorBytesOf(const UpdateRule& rule) {
+  return rule.expression() == nullptr ? kMaxFunctorBytes
+                                      : sizeof(ops::Expression<double>);
+}
+
+template <typename Op>
+size_t FunctorBytes(const Op& op) {
+  static_assert(sizeof(Op) <= kMaxFunctorBytes);
+  return sizeof(op);
+}
+template <typename T>
+size_t FunctorBytes(const ops::Expression<T>& program) {
+  return program.size_bytes();
+}
 
 // What assign does with one contribution in the value's dtype keeps its bits,
 // also those of a NaN; what it does without any sets all bits to zero.
 bool IsOfBits(const TensorUpdate& update) {
   if (update.rule->kind() != RuleKind::kAssign) return false;
   return update.contributions.empty() ||
-         (update.contributions.size() == 1 &&
+         (update.contributions.size() == 1 && update.PackingOf(0) == nullptr &&
           update.contributions[0].dtype == update.value.dtype);
 }
 
@@ -88,8 +103,9 @@ void Copy(const std::vector<T>& elements, char* to) {
 size_t UpdateTable::MaxBytesOf(absl::Span<const TensorUpdate> batch) {
   size_t bytes = 0;
   for (const TensorUpdate& update : batch) {
-    bytes += sizeof(UpdateEntry) + kMaxFunctorBytes +
+    bytes += sizeof(UpdateEntry) + MaxFunctorBytesOf(*update.rule) +
              update.contributions.size() * sizeof(SourceArray) +
+             update.packings.size() * sizeof(Packing) +
              NumChunks(update) * sizeof(WorkChunk);
   }
   return bytes;
@@ -119,8 +135,13 @@ void UpdateTable::AddEntry(const TensorUpdate& update,
   }
   entry.first_contribution = static_cast<uint32_t>(contributions_.size());
   entry.num_contributions = static_cast<uint32_t>(update.contributions.size());
-  for (const TensorView& contribution : update.contributions) {
-    contributions_.push_back(SourceOf(contribution));
+  for (size_t i = 0; i < update.contributions.size(); ++i) {
+    SourceArray& source =
+        contributions_.emplace_back(SourceOf(update.contributions[i]));
+    if (const Packing* const packing = update.PackingOf(i)) {
+      packings_.push_back(*packing);
+      source.packing = static_cast<uint32_t>(packings_.size());
+    }
   }
   entry.functor_offset = FunctorOf(update, accumulate_type);
 }
@@ -139,20 +160,22 @@ uint32_t UpdateTable::FunctorOf(const TensorUpdate& update,
                                 ElementType accumulate_type) {
   LastFunctor& last = last_functor_;
   if (last.rule == update.rule && last.update_count == update.update_count &&
+      last.multipliers == update.multipliers && last.seed == update.seed &&
       last.accumulate_type == accumulate_type) {
     return last.offset;
   }
-  last = {update.rule, update.update_count, accumulate_type,
-          static_cast<uint32_t>(BytesOf(functors_))};
+  last = {update.rule,        update.update_count,
+          update.multipliers, update.seed,
+          accumulate_type,    static_cast<uint32_t>(BytesOf(functors_))};
   VisitAccumulateType(accumulate_type, [&](auto type) {
     using T = typename decltype(type)::T;
-    VisitRuleOp<T>(*update.rule, update.update_count, [&](const auto& op) {
+    VisitRuleOp<T>(update, [&](const auto& op) {
       constexpr size_t kWord = sizeof(uint64_t);
       static_assert(alignof(decltype(op)) <= kWord);
-      static_assert(sizeof(op) <= kMaxFunctorBytes);
-      functors_.resize(functors_.size() + (sizeof(op) + kWord - 1) / kWord);
+      const size_t size_bytes = FunctorBytes(op);
+      functors_.resize(functors_.size() + (size_bytes + kWord - 1) / kWord);
       std::memcpy(reinterpret_cast<char*>(functors_.data()) + last.offset, &op,
-                  sizeof(op));
+                  size_bytes);
     });
   });
   return last.offset;
@@ -171,10 +194,11 @@ UpdateTable::Group& UpdateTable::GroupOf(RuleKind rule,
 // Every part is a multiple of 8 bytes, which is all that any needs.
 UpdateTable::Layout UpdateTable::layout() const {
   static_assert(sizeof(UpdateEntry) % 8 == 0 && sizeof(SourceArray) % 8 == 0 &&
-                sizeof(WorkChunk) % 8 == 0);
+                sizeof(Packing) % 8 == 0 && sizeof(WorkChunk) % 8 == 0);
   Layout layout;
   layout.contributions = BytesOf(entries_);
-  layout.functors = layout.contributions + BytesOf(contributions_);
+  layout.packings = layout.contributions + BytesOf(contributions_);
+  layout.functors = layout.packings + BytesOf(packings_);
   layout.chunks = layout.functors + BytesOf(functors_);
   layout.end = layout.chunks;
   for (const Group& group : groups_) layout.end += BytesOf(group.chunks);
@@ -187,6 +211,7 @@ void UpdateTable::Write(char* host) const {
   const Layout place = layout();
   Copy(entries_, host);
   Copy(contributions_, host + place.contributions);
+  Copy(packings_, host + place.packings);
   Copy(functors_, host + place.functors);
   char* chunks = host + place.chunks;
   for (const Group& group : groups_) {
@@ -206,6 +231,8 @@ std::vector<UpdateLaunch> UpdateTable::LaunchesAt(const char* device) const {
          .work = {.entries = reinterpret_cast<const UpdateEntry*>(device),
                   .contributions = reinterpret_cast<const SourceArray*>(
                       device + place.contributions),
+                  .packings =
+                      reinterpret_cast<const Packing*>(device + place.packings),
                   .functors = reinterpret_cast<const unsigned char*>(
                       device + place.functors),
                   .chunks = reinterpret_cast<const WorkChunk*>(chunks),

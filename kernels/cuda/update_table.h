@@ -15,7 +15,8 @@ namespace tensorkv {
 
 // The work of any number of batches as one block of bytes and a few launches:
 // one per functor and accumulate type, however many tensors there are. Updates
-// that share a rule and an update count share its functor in the table.
+// that share a rule, an update count, multipliers and seed share its functor in
+// the table.
 //
 // Not thread-safe. Keeps nothing of the batches but the addresses of their
 // elements.
@@ -55,6 +56,7 @@ class UpdateTable {
   // Where the parts of the block begin.
   struct Layout {
     size_t contributions;
+    size_t packings;
     size_t functors;
     size_t chunks;
     size_t end;
@@ -64,6 +66,8 @@ class UpdateTable {
   struct LastFunctor {
     const UpdateRule* rule = nullptr;
     uint64_t update_count = 0;
+    Multipliers multipliers;
+    uint64_t seed = 0;
     ElementType accumulate_type = ElementType::kF32;
     uint32_t offset = 0;
   };
@@ -76,6 +80,7 @@ class UpdateTable {
 
   std::vector<UpdateEntry> entries_;
   std::vector<SourceArray> contributions_;
+  std::vector<Packing> packings_;
   std::vector<uint64_t> functors_;
   std::vector<Group> groups_;
   LastFunctor last_functor_;

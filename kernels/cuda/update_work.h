@@ -8,7 +8,8 @@
 
 #include <stdint.h>
 
-#include "kernels/rule_kind.h"
+#include "kernels/rule_table.h"
+#include "tensor/packing.h"
 
 namespace tensorkv {
 
@@ -32,6 +33,9 @@ enum class ElementType : uint8_t {
 struct SourceArray {
   const void* data;
   ElementType type;
+  // What the data are packed by: one above its place in UpdateWork::packings,
+  // or 0 for plain elements.
+  uint32_t packing;
 };
 
 // One tensor's update. The accumulate type T is that of the launch.
@@ -43,7 +47,7 @@ struct UpdateEntry {
   void* value;
   // T each. Null where there is none.
   void* master;
-  void* states[2];
+  void* states[kMaxRuleStates];
   // In UpdateWork::contributions.
   uint32_t first_contribution;
   uint32_t num_contributions;
@@ -67,6 +71,7 @@ struct WorkChunk {
 struct UpdateWork {
   const UpdateEntry* entries;
   const SourceArray* contributions;
+  const Packing* packings;
   // Functors of the launch's type, each aligned to 8 bytes.
   const unsigned char* functors;
   const WorkChunk* chunks;

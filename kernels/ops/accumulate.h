@@ -7,6 +7,7 @@
 
 #include "kernels/ops/arithmetic.h"
 #include "kernels/ops/host_device.h"
+#include "kernels/ops/rule_parameters.h"
 
 namespace tensorkv::ops {
 
@@ -32,10 +33,9 @@ template <typename T>
 struct Accumulate {
   static constexpr int kNumStates = 0;
 
-  // hyperparameters: scale. For integers a whole number that int64_t holds.
-  static Accumulate Create(const double* hyperparameters,
-                           uint64_t /*update_count*/) {
-    return {.scale = ScaleAs<T>(hyperparameters[0])};
+  // own: scale. For integers a whole number that int64_t holds.
+  static Accumulate Create(const RuleParameters& p) {
+    return {.scale = ScaleAs<T>(p.own[0])};
   }
 
   HOST_DEVICE T operator()(T w, T g) const {

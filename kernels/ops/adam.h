@@ -13,26 +13,27 @@
 #include "kernels/ops/gradient.h"
 #include "kernels/ops/host_device.h"
 #include "kernels/ops/moments.h"
+#include "kernels/ops/rule_parameters.h"
 
 namespace tensorkv::ops {
 
-// Returns the new value of one element and updates its states `m` and `v`.
+// Returns the new value of one element and updates its states.
 template <typename T>
 struct Adam {
   static constexpr int kNumStates = 2;
 
-  // hyperparameters: learning_rate, beta1, beta2, epsilon, weight_decay,
-  // rescale_grad, clip_gradient. update_count: t.
-  static Adam Create(const double* hyperparameters, uint64_t update_count) {
-    const double* h = hyperparameters;
-    return {.learning_rate_t =
-                static_cast<T>(h[0] * BiasCorrection(h[1], h[2], update_count)),
-            .weight_decay = static_cast<T>(h[4]),
-            .moments = Moments<T>::Create(h[1], h[2], h[3]),
-            .gradient = Gradient<T>::Create(h[5], h[6])};
+  // own: beta1, beta2, epsilon.
+  static Adam Create(const RuleParameters& p) {
+    const double correction =
+        BiasCorrection(p.own[0], p.own[1], p.update_count);
+    return {.learning_rate_t = static_cast<T>(p.learning_rate * correction),
+            .weight_decay = static_cast<T>(p.weight_decay),
+            .moments = Moments<T>::Create(p.own[0], p.own[1], p.own[2]),
+            .gradient = Gradient<T>::Create(p)};
   }
 
-  HOST_DEVICE T operator()(T w, T g, T& m, T& v) const {
+  HOST_DEVICE T operator()(T w, T g, T (&states)[kNumStates]) const {
+    auto& [m, v] = states;
     moments.Update(gradient(g) + weight_decay * w, m, v);
     return w - learning_rate_t * m / moments.Denominator(v);
   }

@@ -2,44 +2,61 @@
 //
 //   m <- b1 m + (1 - b1) G
 //   v <- b2 v + (1 - b2) G^2
-//   w <- w - lr_t (m / (sqrt(v) + eps) + wd w)
+//   w <- w - lr wd w - lr / c1 m / (sqrt(v) / sqrt(c2) + eps)
+//
+// where c1 = 1 - b1^t and c2 = 1 - b2^t, or 1 without bias correction. The form
+// of Apache MXNet scales the decay like the step and leaves epsilon out of the
+// correction:
+//
+//   w <- w - lr sqrt(c2) / c1 (m / (sqrt(v) + eps) + wd w)
 
 #ifndef TENSORKV_KERNELS_OPS_ADAMW_H_
 #define TENSORKV_KERNELS_OPS_ADAMW_H_
 
+#include <math.h>
 #include <stdint.h>
 
+#include "kernels/ops/arithmetic.h"
 #include "kernels/ops/gradient.h"
 #include "kernels/ops/host_device.h"
 #include "kernels/ops/moments.h"
+#include "kernels/ops/rule_parameters.h"
 
 namespace tensorkv::ops {
 
-// Returns the new value of one element and updates its states `m` and `v`.
+// Returns the new value of one element and updates its states.
 template <typename T>
 struct AdamW {
   static constexpr int kNumStates = 2;
 
-  // hyperparameters: learning_rate, beta1, beta2, epsilon, weight_decay,
-  // rescale_grad, clip_gradient, correct_bias. update_count: t.
-  static AdamW Create(const double* hyperparameters, uint64_t update_count) {
-    const double* h = hyperparameters;
-    const double correction =
-        h[7] != 0 ? BiasCorrection(h[1], h[2], update_count) : 1;
-    return {.learning_rate_t = static_cast<T>(h[0] * correction),
-            .weight_decay = static_cast<T>(h[4]),
-            .moments = Moments<T>::Create(h[1], h[2], h[3]),
-            .gradient = Gradient<T>::Create(h[5], h[6])};
+  // own: beta1, beta2, epsilon, correct_bias, mxnet_form.
+  static AdamW Create(const RuleParameters& p) {
+    const bool corrects = p.own[3] != 0;
+    const bool is_mxnets = p.own[4] != 0;
+    const uint64_t t = p.update_count;
+    const double c1 = corrects ? 1 - Power(p.own[0], t) : 1;
+    const double c2 = corrects ? sqrt(1 - Power(p.own[1], t)) : 1;
+    const double rate = p.learning_rate / c1 * (is_mxnets ? c2 : 1);
+    const double decaying = is_mxnets ? rate : p.learning_rate;
+    return {.rate = static_cast<T>(rate),
+            .root = static_cast<T>(is_mxnets ? 1 : c2),
+            .decay = static_cast<T>(decaying * p.weight_decay),
+            .moments = Moments<T>::Create(p.own[0], p.own[1], p.own[2]),
+            .gradient = Gradient<T>::Create(p)};
   }
 
-  HOST_DEVICE T operator()(T w, T g, T& m, T& v) const {
+  HOST_DEVICE T operator()(T w, T g, T (&states)[kNumStates]) const {
+    auto& [m, v] = states;
     moments.Update(gradient(g), m, v);
-    return w -
-           learning_rate_t * (m / moments.Denominator(v) + weight_decay * w);
+    const T denominator = SquareRoot(v) / root + moments.epsilon;
+    return w - (rate * m / denominator + decay * w);
   }
 
-  T learning_rate_t;
-  T weight_decay;
+  T rate;
+  // By which sqrt(v) is divided.
+  T root;
+  // What of w is subtracted.
+  T decay;
   Moments<T> moments;
   Gradient<T> gradient;
 };

@@ -60,6 +60,37 @@ HOST_DEVICE float SquareRoot(float x) { return __builtin_sqrtf(x); }
 HOST_DEVICE double SquareRoot(double x) { return __builtin_sqrt(x); }
 #endif
 
+// `b` where either is NaN.
+template <typename T>
+HOST_DEVICE T Larger(T a, T b) {
+  return a > b ? a : b;
+}
+
+// |x|; also of zeros.
+template <typename T>
+HOST_DEVICE T Magnitude(T x) {
+  return x < 0 ? -x : x + T(0);
+}
+
+// -1, 1, or x itself: a zero or NaN.
+template <typename T>
+HOST_DEVICE T Sign(T x) {
+  return x > 0 ? T(1) : (x < 0 ? T(-1) : x);
+}
+
+// min(max(x, -bound), bound); NaN stays NaN.
+template <typename T>
+HOST_DEVICE T Clip(T x, T bound) {
+  const T above = x < -bound ? -bound : x;
+  return above > bound ? bound : above;
+}
+
+// A negative bound turns clipping off.
+template <typename T>
+inline T ClipBound(double bound) {
+  return static_cast<T>(bound < 0 ? HUGE_VAL : bound);
+}
+
 }  // namespace tensorkv::ops
 
 #endif  // TENSORKV_KERNELS_OPS_ARITHMETIC_H_

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "kernels/ops/host_device.h"
+#include "kernels/ops/rule_parameters.h"
 
 namespace tensorkv::ops {
 
@@ -14,10 +15,7 @@ template <typename T>
 struct Assign {
   static constexpr int kNumStates = 0;
 
-  static Assign Create(const double* /*hyperparameters*/,
-                       uint64_t /*update_count*/) {
-    return {};
-  }
+  static Assign Create(const RuleParameters&) { return {}; }
 
   HOST_DEVICE T operator()(T /*w*/, T g) const { return g; }
 };

@@ -3,27 +3,23 @@
 #ifndef TENSORKV_KERNELS_OPS_GRADIENT_H_
 #define TENSORKV_KERNELS_OPS_GRADIENT_H_
 
-#include <math.h>
-
+#include "kernels/ops/arithmetic.h"
 #include "kernels/ops/host_device.h"
+#include "kernels/ops/rule_parameters.h"
 
 namespace tensorkv::ops {
 
 // G = min(max(rescale g, -clip), clip); NaN stays NaN.
 template <typename T>
 struct Gradient {
-  // A negative `clip_gradient` turns clipping off.
-  static Gradient Create(double rescale_grad, double clip_gradient) {
-    return {
-        .rescale = static_cast<T>(rescale_grad),
-        .clip = static_cast<T>(clip_gradient < 0 ? HUGE_VAL : clip_gradient)};
+  static Gradient Create(const RuleParameters& p) {
+    return {.rescale = static_cast<T>(p.rescale_grad),
+            .clip = ClipBound<T>(p.clip_gradient)};
   }
 
-  HOST_DEVICE T operator()(T g) const {
-    const T scaled = rescale * g;
-    const T above = scaled < -clip ? -clip : scaled;
-    return above > clip ? clip : above;
-  }
+  HOST_DEVICE T operator()(T g) const { return Clipped(rescale * g); }
+
+  HOST_DEVICE T Clipped(T scaled) const { return Clip(scaled, clip); }
 
   T rescale;
   T clip;

@@ -1,4 +1,4 @@
-// The running moments that Adam and AdamW keep.
+// The running moments that Adam and its relatives keep.
 
 #ifndef TENSORKV_KERNELS_OPS_MOMENTS_H_
 #define TENSORKV_KERNELS_OPS_MOMENTS_H_
@@ -26,9 +26,11 @@ struct Moments {
   }
 
   HOST_DEVICE void Update(T g, T& m, T& v) const {
-    m = beta1 * m + rest1 * g;
-    v = beta2 * v + rest2 * (g * g);
+    m = Mean(g, m);
+    v = Variance(g, v);
   }
+  HOST_DEVICE T Mean(T g, T m) const { return beta1 * m + rest1 * g; }
+  HOST_DEVICE T Variance(T g, T v) const { return beta2 * v + rest2 * (g * g); }
 
   HOST_DEVICE T Denominator(T v) const { return SquareRoot(v) + epsilon; }
 
@@ -39,11 +41,21 @@ struct Moments {
   T epsilon;
 };
 
+// base^exponent by products alone: the library's may differ in the last bit
+// from CPU to CPU.
+inline double Power(double base, uint64_t exponent) {
+  double power = 1;
+  for (; exponent != 0; exponent >>= 1) {
+    if (exponent & 1) power *= base;
+    base *= base;
+  }
+  return power;
+}
+
 // What corrects the learning rate of update `t` (from 1) for moments that
 // started at zero.
 inline double BiasCorrection(double beta1, double beta2, uint64_t t) {
-  const double count = static_cast<double>(t);
-  return sqrt(1 - pow(beta2, count)) / (1 - pow(beta1, count));
+  return sqrt(1 - Power(beta2, t)) / (1 - Power(beta1, t));
 }
 
 }  // namespace tensorkv::ops

@@ -7,6 +7,7 @@
 
 #include "kernels/ops/gradient.h"
 #include "kernels/ops/host_device.h"
+#include "kernels/ops/rule_parameters.h"
 
 namespace tensorkv::ops {
 
@@ -15,13 +16,10 @@ template <typename T>
 struct Sgd {
   static constexpr int kNumStates = 0;
 
-  // hyperparameters: learning_rate, momentum (not used), weight_decay,
-  // rescale_grad, clip_gradient.
-  static Sgd Create(const double* hyperparameters, uint64_t /*update_count*/) {
-    const double* h = hyperparameters;
-    return {.learning_rate = static_cast<T>(h[0]),
-            .weight_decay = static_cast<T>(h[2]),
-            .gradient = Gradient<T>::Create(h[3], h[4])};
+  static Sgd Create(const RuleParameters& p) {
+    return {.learning_rate = static_cast<T>(p.learning_rate),
+            .weight_decay = static_cast<T>(p.weight_decay),
+            .gradient = Gradient<T>::Create(p)};
   }
 
   HOST_DEVICE T operator()(T w, T g) const {

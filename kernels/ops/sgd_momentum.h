@@ -10,26 +10,25 @@
 
 #include "kernels/ops/gradient.h"
 #include "kernels/ops/host_device.h"
+#include "kernels/ops/rule_parameters.h"
 
 namespace tensorkv::ops {
 
-// Returns the new value of one element and updates its state `m`.
+// Returns the new value of one element and updates its state.
 template <typename T>
 struct SgdMomentum {
   static constexpr int kNumStates = 1;
 
-  // hyperparameters: learning_rate, momentum, weight_decay, rescale_grad,
-  // clip_gradient.
-  static SgdMomentum Create(const double* hyperparameters,
-                            uint64_t /*update_count*/) {
-    const double* h = hyperparameters;
-    return {.learning_rate = static_cast<T>(h[0]),
-            .momentum = static_cast<T>(h[1]),
-            .weight_decay = static_cast<T>(h[2]),
-            .gradient = Gradient<T>::Create(h[3], h[4])};
+  // own: momentum.
+  static SgdMomentum Create(const RuleParameters& p) {
+    return {.learning_rate = static_cast<T>(p.learning_rate),
+            .momentum = static_cast<T>(p.own[0]),
+            .weight_decay = static_cast<T>(p.weight_decay),
+            .gradient = Gradient<T>::Create(p)};
   }
 
-  HOST_DEVICE T operator()(T w, T g, T& m) const {
+  HOST_DEVICE T operator()(T w, T g, T (&states)[kNumStates]) const {
+    T& m = states[0];
     m = momentum * m - learning_rate * (gradient(g) + weight_decay * w);
     return w + m;
   }

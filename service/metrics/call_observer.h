@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "service/rpc/method.h"
+#include "contract/method.h"
 
 namespace tensorkv {
 

@@ -3,32 +3,14 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "contract/code_names.h"
 #include "service/metrics/histogram_bounds.h"
 
 namespace tensorkv {
 namespace {
 
-// As the label is spelled by convention, by number.
-constexpr const char* kCodeNames[] = {"OK",
-                                      "Canceled",
-                                      "Unknown",
-                                      "InvalidArgument",
-                                      "DeadlineExceeded",
-                                      "NotFound",
-                                      "AlreadyExists",
-                                      "PermissionDenied",
-                                      "ResourceExhausted",
-                                      "FailedPrecondition",
-                                      "Aborted",
-                                      "OutOfRange",
-                                      "Unimplemented",
-                                      "Internal",
-                                      "Unavailable",
-                                      "DataLoss",
-                                      "Unauthenticated"};
-
 prometheus::Labels LabelsOf(Method method) {
-  return {{"grpc_type", std::string(TypeOf(method))},
+  return {{"grpc_type", std::string(NameOf(KindOf(method)))},
           {"grpc_service", std::string(kServiceName)},
           {"grpc_method", std::string(NameOf(method))}};
 }
@@ -62,7 +44,6 @@ GrpcServerMetrics::GrpcServerMetrics(prometheus::Registry* registry)
 }
 
 void GrpcServerMetrics::AddSeries(Method method) {
-  static_assert(std::size(kCodeNames) == kNumCodes);
   MethodMetrics& metrics = of(method);
   prometheus::Labels labels = LabelsOf(method);
   metrics.handling_seconds = &handling_seconds_.Add(labels, LatencyBounds());

@@ -6,6 +6,7 @@
 #include <array>
 #include <mutex>
 
+#include "contract/code_names.h"
 #include "prometheus/counter.h"
 #include "prometheus/family.h"
 #include "prometheus/histogram.h"
@@ -36,8 +37,6 @@ class GrpcServerMetrics final : public CallObserver {
   void Handled(Method method, const CallOutcome& outcome) override;
 
  private:
-  static constexpr size_t kNumCodes = 17;
-
   // Handles of one method's series, so that a call looks nothing up.
   struct MethodMetrics {
     prometheus::Counter* started = nullptr;

@@ -3,15 +3,34 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "base/status_macros.h"
+#include "contract/any_call.h"
+#include "contract/messages_of.h"
 #include "service/rpc/message_codec.h"
 #include "tensorkv/v1/service.pb.h"
 
 namespace tensorkv {
 namespace {
+
+// What a call may bring to be handled on gRPC's threads: it is decoded in about
+// 0.1 ms.
+constexpr int64_t kMaxBytesInline = 1 << 20;
+
+// What a verb returns, as the reply to its request; some return only a status.
+template <typename Request>
+absl::StatusOr<ReplyTo<Request>> ReplyOf(
+    absl::StatusOr<ReplyTo<Request>> reply) {
+  return reply;
+}
+template <typename Request>
+absl::StatusOr<ReplyTo<Request>> ReplyOf(const absl::Status& status) {
+  if (!status.ok()) return status;
+  return ReplyTo<Request>();
+}
 
 // Encodes what the store answers and passes it on.
 template <typename Reply, typename Encoder>
@@ -86,7 +105,92 @@ Handlers::Handlers(HandlerDependencies dependencies,
       membership_(*dependencies.membership),
       describe_server_(std::move(dependencies.describe_server)),
       limits_(limits),
-      decoder_(dependencies.staging, limits) {}
+      decoder_(dependencies.staging, limits) {
+  AddDataHandlers();
+  AddNamespaceHandlers();
+  AddMembershipHandlers();
+  AddAsk<DescribeServerRequest>(
+      [this](const DescribeServerRequest&, const CallContext&) {
+        return absl::StatusOr<ServerStatus>(describe_server_());
+      },
+      kMaxBytesInline);
+}
+
+void Handlers::AddDataHandlers() {
+  Add(Method::kInit, &Handlers::Init);
+  Add(Method::kPush, &Handlers::Push);
+  Add(Method::kPull, &Handlers::Pull);
+  Add(Method::kPushPull, &Handlers::PushPull);
+  AddVerb(store_, &TensorStore::Delete);
+  AddAnswer(Method::kList, -1, std::bind_front(&Handlers::List, this));
+  AddVerb(store_, &TensorStore::Stat);
+}
+
+void Handlers::AddNamespaceHandlers() {
+  AddVerb(namespaces_, &NamespaceAdmin::CreateNamespace);
+  AddAsk<DescribeNamespaceRequest>(
+      [this](const DescribeNamespaceRequest& request,
+             const CallContext& context) {
+        return namespaces_.DescribeNamespace(request.name_space, context);
+      });
+  AddAnswer(Method::kListNamespaces, -1,
+            std::bind_front(&Handlers::ListNamespaces, this));
+  AddAsk<DeleteNamespaceRequest>([this](const DeleteNamespaceRequest& request,
+                                        const CallContext& context) {
+    return namespaces_.DeleteNamespace(request.name_space, context);
+  });
+  AddVerb(namespaces_, &NamespaceAdmin::SetRule);
+  AddVerb(namespaces_, &NamespaceAdmin::UnsetRule);
+  AddVerb(namespaces_, &NamespaceAdmin::SetHyperparameters);
+}
+
+void Handlers::AddMembershipHandlers() {
+  AddAsk<JoinRequest>(std::bind_front(&Handlers::Join, this));
+  // Whatever else goes on, leases are renewed.
+  AddVerb(membership_, &Membership::KeepAlive, kMaxBytesInline);
+  AddVerb(membership_, &Membership::Leave);
+  Add(Method::kBarrier, &Handlers::Barrier);
+}
+
+void Handlers::Add(Method method, Waiting handler) {
+  handlers_[static_cast<size_t>(method)] = {kMaxBytesInline,
+                                            std::bind_front(handler, this)};
+}
+
+template <typename Function>
+void Handlers::AddAnswer(Method method, int64_t max_bytes_inline,
+                         Function answer) {
+  handlers_[static_cast<size_t>(method)] = {
+      max_bytes_inline,
+      [answer](grpc::ByteBuffer* bytes, const CallContext& context,
+               Responder respond) {
+        std::move(respond)(answer(bytes, context));
+      }};
+}
+
+template <typename Request, typename Function>
+void Handlers::AddAsk(Function ask, int64_t max_bytes_inline) {
+  using Messages = MessagesOf<Request>;
+  AddAnswer(
+      kMethodOf<Request>, max_bytes_inline,
+      [this, ask](grpc::ByteBuffer* bytes,
+                  const CallContext& context) -> Answer {
+        typename Messages::Request message;
+        RETURN_IF_ERROR(Parse(bytes, limits_, &message));
+        ASSIGN_OR_RETURN(Request request, ValueOf<Request>(std::move(message)));
+        ASSIGN_OR_RETURN(const ReplyTo<Request> reply,
+                         ReplyOf<Request>(ask(std::move(request), context)));
+        return Encode<typename Messages::Response>(reply, limits_);
+      });
+}
+
+template <typename Store, typename Reply, typename Request>
+void Handlers::AddVerb(Store& store,
+                       Reply (Store::*verb)(Request, const CallContext&),
+                       int64_t max_bytes_inline) {
+  AddAsk<std::remove_cvref_t<Request>>(std::bind_front(verb, &store),
+                                       max_bytes_inline);
+}
 
 void Handlers::Init(grpc::ByteBuffer* bytes, CallContext context,
                     Responder respond) {
@@ -139,20 +243,8 @@ void Handlers::Barrier(grpc::ByteBuffer* bytes, CallContext context,
   if (!request.ok()) return std::move(respond)(request.status());
   membership_.Barrier(
       *std::move(request), std::move(context),
-      [&limits = limits_, respond = std::move(respond)](
-          absl::StatusOr<BarrierReply> reply) mutable {
-        if (!reply.ok()) return std::move(respond)(reply.status());
-        std::move(respond)(Serialize(v1::BarrierResponse(), limits));
-      });
-}
-
-Handlers::Answer Handlers::Delete(grpc::ByteBuffer* bytes,
-                                  const CallContext& context) {
-  ASSIGN_OR_RETURN(DeleteRequest request,
-                   Decode<v1::DeleteRequest>(bytes, limits_));
-  ASSIGN_OR_RETURN(DeleteReply reply,
-                   store_.Delete(std::move(request), context));
-  return Encode<v1::DeleteResponse>(reply, limits_);
+      Encoded<BarrierReply>(limits_, Encode<v1::BarrierResponse, BarrierReply>,
+                            std::move(respond)));
 }
 
 Handlers::Answer Handlers::List(grpc::ByteBuffer* bytes,
@@ -166,34 +258,6 @@ Handlers::Answer Handlers::List(grpc::ByteBuffer* bytes,
   return Serialize(page, limits_);
 }
 
-Handlers::Answer Handlers::Stat(grpc::ByteBuffer* bytes,
-                                const CallContext& context) {
-  ASSIGN_OR_RETURN(StatRequest request,
-                   Decode<v1::StatRequest>(bytes, limits_));
-  ASSIGN_OR_RETURN(StatReply reply, store_.Stat(request, context));
-  return Encode<v1::StatResponse>(reply, limits_);
-}
-
-Handlers::Answer Handlers::CreateNamespace(grpc::ByteBuffer* bytes,
-                                           const CallContext& context) {
-  ASSIGN_OR_RETURN(CreateNamespaceRequest request,
-                   Decode<v1::CreateNamespaceRequest>(bytes, limits_));
-  ASSIGN_OR_RETURN(CreateNamespaceReply reply,
-                   namespaces_.CreateNamespace(request, context));
-  return Encode<v1::CreateNamespaceResponse>(reply, limits_);
-}
-
-Handlers::Answer Handlers::DescribeNamespace(grpc::ByteBuffer* bytes,
-                                             const CallContext& context) {
-  v1::DescribeNamespaceRequest request;
-  RETURN_IF_ERROR(Parse(bytes, limits_, &request));
-  ASSIGN_OR_RETURN(NamespaceStatus status, namespaces_.DescribeNamespace(
-                                               request.namespace_(), context));
-  v1::DescribeNamespaceResponse response;
-  ToProto(status, response.mutable_status());
-  return Serialize(response, limits_);
-}
-
 Handlers::Answer Handlers::ListNamespaces(grpc::ByteBuffer* bytes,
                                           const CallContext& context) {
   ASSIGN_OR_RETURN(ListNamespacesRequest request,
@@ -205,72 +269,11 @@ Handlers::Answer Handlers::ListNamespaces(grpc::ByteBuffer* bytes,
   return Serialize(page, limits_);
 }
 
-Handlers::Answer Handlers::DeleteNamespace(grpc::ByteBuffer* bytes,
-                                           const CallContext& context) {
-  v1::DeleteNamespaceRequest request;
-  RETURN_IF_ERROR(Parse(bytes, limits_, &request));
-  RETURN_IF_ERROR(namespaces_.DeleteNamespace(request.namespace_(), context));
-  return Serialize(v1::DeleteNamespaceResponse(), limits_);
-}
-
-Handlers::Answer Handlers::SetRule(grpc::ByteBuffer* bytes,
-                                   const CallContext& context) {
-  ASSIGN_OR_RETURN(SetRuleRequest request,
-                   Decode<v1::SetRuleRequest>(bytes, limits_));
-  RETURN_IF_ERROR(namespaces_.SetRule(request, context));
-  return Serialize(v1::SetRuleResponse(), limits_);
-}
-
-Handlers::Answer Handlers::UnsetRule(grpc::ByteBuffer* bytes,
-                                     const CallContext& context) {
-  ASSIGN_OR_RETURN(UnsetRuleRequest request,
-                   Decode<v1::UnsetRuleRequest>(bytes, limits_));
-  RETURN_IF_ERROR(namespaces_.UnsetRule(request, context));
-  return Serialize(v1::UnsetRuleResponse(), limits_);
-}
-
-Handlers::Answer Handlers::SetHyperparameters(grpc::ByteBuffer* bytes,
-                                              const CallContext& context) {
-  ASSIGN_OR_RETURN(SetHyperparametersRequest request,
-                   Decode<v1::SetHyperparametersRequest>(bytes, limits_));
-  ASSIGN_OR_RETURN(RuleSpec rule,
-                   namespaces_.SetHyperparameters(request, context));
-  v1::SetHyperparametersResponse response;
-  ToProto(rule, response.mutable_rule());
-  return Serialize(response, limits_);
-}
-
-Handlers::Answer Handlers::Join(grpc::ByteBuffer* bytes,
-                                const CallContext& context) {
-  ASSIGN_OR_RETURN(JoinRequest request,
-                   Decode<v1::JoinRequest>(bytes, limits_));
+absl::StatusOr<JoinReply> Handlers::Join(const JoinRequest& request,
+                                         const CallContext& context) {
   ASSIGN_OR_RETURN(JoinReply reply, membership_.Join(request, context));
   reply.server_incarnation = describe_server_().incarnation;
-  return Encode<v1::JoinResponse>(reply, limits_);
-}
-
-Handlers::Answer Handlers::KeepAlive(grpc::ByteBuffer* bytes,
-                                     const CallContext& context) {
-  ASSIGN_OR_RETURN(KeepAliveRequest request,
-                   Decode<v1::KeepAliveRequest>(bytes, limits_));
-  ASSIGN_OR_RETURN(KeepAliveReply reply,
-                   membership_.KeepAlive(request, context));
-  return Encode<v1::KeepAliveResponse>(reply, limits_);
-}
-
-Handlers::Answer Handlers::Leave(grpc::ByteBuffer* bytes,
-                                 const CallContext& context) {
-  ASSIGN_OR_RETURN(LeaveRequest request,
-                   Decode<v1::LeaveRequest>(bytes, limits_));
-  RETURN_IF_ERROR(membership_.Leave(request, context));
-  return Serialize(v1::LeaveResponse(), limits_);
-}
-
-Handlers::Answer Handlers::DescribeServer(grpc::ByteBuffer* bytes,
-                                          const CallContext&) {
-  v1::DescribeServerRequest request;
-  RETURN_IF_ERROR(Parse(bytes, limits_, &request));
-  return Encode<v1::DescribeServerResponse>(describe_server_(), limits_);
+  return reply;
 }
 
 }  // namespace tensorkv

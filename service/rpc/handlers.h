@@ -3,10 +3,13 @@
 #ifndef TENSORKV_SERVICE_RPC_HANDLERS_H_
 #define TENSORKV_SERVICE_RPC_HANDLERS_H_
 
+#include <array>
+#include <cstdint>
 #include <functional>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
+#include "contract/method.h"
 #include "contract/requests.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "service/rpc/message_limits.h"
@@ -28,49 +31,68 @@ struct HandlerDependencies {
   std::function<ServerStatus()> describe_server;
 };
 
-// One handler per unary RPC: decode, ask the store, encode. Thread-safe.
+// What a unary call does: decode, ask the store, encode.
+struct Handler {
+  // The largest request that may be handled on gRPC's own threads; -1 for none.
+  int64_t max_bytes_inline = -1;
+  // Gets the call's bytes, which it empties. Thread-safe.
+  std::function<void(grpc::ByteBuffer*, CallContext, Responder)> run;
+};
+
+// One handler per unary method. Thread-safe.
 //
-// A handler gets the call's bytes, which it empties. What the RPCs mean, and
-// their errors, is written in proto/tensorkv/v1/; besides those, every handler
-// answers InvalidArgument for bytes that are no request, and
-// ResourceExhausted for a request or a reply over the limits.
+// What the RPCs mean, and their errors, is written in proto/tensorkv/v1/;
+// besides those, every handler answers InvalidArgument for bytes that are no
+// request, and ResourceExhausted for a request or a reply over the limits.
 class Handlers {
  public:
   Handlers(HandlerDependencies dependencies, const MessageLimits& limits);
+  Handlers(const Handlers&) = delete;
+  Handlers& operator=(const Handlers&) = delete;
 
-  // These may wait; they answer on the thread that ends the wait.
+  // REQUIRES: a unary method.
+  const Handler& of(Method method) const {
+    return handlers_[static_cast<size_t>(method)];
+  }
+
+ private:
+  using Answer = absl::StatusOr<grpc::ByteBuffer>;
+  using Waiting = void (Handlers::*)(grpc::ByteBuffer*, CallContext, Responder);
+
+  void AddDataHandlers();
+  void AddNamespaceHandlers();
+  void AddMembershipHandlers();
+  // For a method that may wait; it answers on the thread that ends the wait.
+  void Add(Method method, Waiting handler);
+  // For a method that is answered at once: by `answer(bytes, context)`, by
+  // `ask(request, context)`, which returns a Status or the reply, and by a verb
+  // of `store`.
+  template <typename Function>
+  void AddAnswer(Method method, int64_t max_bytes_inline, Function answer);
+  template <typename Request, typename Function>
+  void AddAsk(Function ask, int64_t max_bytes_inline = -1);
+  template <typename Store, typename Reply, typename Request>
+  void AddVerb(Store& store, Reply (Store::*verb)(Request, const CallContext&),
+               int64_t max_bytes_inline = -1);
+
   void Init(grpc::ByteBuffer* bytes, CallContext context, Responder respond);
   void Push(grpc::ByteBuffer* bytes, CallContext context, Responder respond);
   void Pull(grpc::ByteBuffer* bytes, CallContext context, Responder respond);
   void PushPull(grpc::ByteBuffer* bytes, CallContext context,
                 Responder respond);
   void Barrier(grpc::ByteBuffer* bytes, CallContext context, Responder respond);
-
-  // These answer at once.
-  using Answer = absl::StatusOr<grpc::ByteBuffer>;
-  Answer Delete(grpc::ByteBuffer* bytes, const CallContext& context);
   Answer List(grpc::ByteBuffer* bytes, const CallContext& context);
-  Answer Stat(grpc::ByteBuffer* bytes, const CallContext& context);
-  Answer CreateNamespace(grpc::ByteBuffer* bytes, const CallContext& context);
-  Answer DescribeNamespace(grpc::ByteBuffer* bytes, const CallContext& context);
   Answer ListNamespaces(grpc::ByteBuffer* bytes, const CallContext& context);
-  Answer DeleteNamespace(grpc::ByteBuffer* bytes, const CallContext& context);
-  Answer SetRule(grpc::ByteBuffer* bytes, const CallContext& context);
-  Answer UnsetRule(grpc::ByteBuffer* bytes, const CallContext& context);
-  Answer SetHyperparameters(grpc::ByteBuffer* bytes,
-                            const CallContext& context);
-  Answer Join(grpc::ByteBuffer* bytes, const CallContext& context);
-  Answer KeepAlive(grpc::ByteBuffer* bytes, const CallContext& context);
-  Answer Leave(grpc::ByteBuffer* bytes, const CallContext& context);
-  Answer DescribeServer(grpc::ByteBuffer* bytes, const CallContext& context);
+  absl::StatusOr<JoinReply> Join(const JoinRequest& request,
+                                 const CallContext& context);
 
- private:
   TensorStore& store_;
   NamespaceAdmin& namespaces_;
   Membership& membership_;
   const std::function<ServerStatus()> describe_server_;
   const MessageLimits limits_;
   const PayloadDecoder decoder_;
+  std::array<Handler, kNumMethods> handlers_;  // const once built
 };
 
 }  // namespace tensorkv

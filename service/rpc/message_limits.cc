@@ -14,9 +14,9 @@ using ::google::protobuf::FieldDescriptor;
 using ::google::protobuf::internal::WireFormatLite;
 using ::google::protobuf::io::CodedInputStream;
 
-// Of one field, rounded up: a string, a map node, a small message.
+// One field takes so many, rounded up: a string, a map node, a small message.
 constexpr uint64_t kBytesPerField = 64;
-// Of one byte of packed numbers: it may be a 64-bit number of its own.
+// One byte of packed numbers may be a 64-bit number of its own.
 constexpr uint64_t kBytesPerPackedByte = 8;
 // An entry with a key and a tensor of rank 8 stays below this.
 constexpr uint64_t kBytesPerEntry = 2048;

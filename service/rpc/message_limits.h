@@ -12,8 +12,8 @@
 namespace tensorkv {
 
 struct MessageLimits {
-  // Of an encoded message, either way. Below 2 GiB, which is Protocol Buffers'
-  // own bound.
+  // An encoded message is no longer, either way. It is below 2 GiB, which is
+  // Protocol Buffers' own bound.
   uint64_t max_message_bytes = 64 << 20;
   // Entries or keys in one request.
   uint32_t max_entries = 100'000;

@@ -33,7 +33,7 @@ class ReplyMessages {
 
   // The next message. REQUIRES: !is_done().
   grpc::ByteBuffer Next();
-  // Of all messages together.
+  // The payload of all messages together.
   uint64_t payload_bytes() const { return payload_bytes_; }
   bool is_done() const { return !first_ && (!parts_ || parts_->is_complete()); }
 
@@ -42,7 +42,7 @@ class ReplyMessages {
 
   StripedCall::Reply reply_;
   std::optional<grpc::ByteBuffer> first_;
-  // Of a pull.
+  // Only a pull has them.
   std::optional<PartCursor> parts_;
   uint64_t part_bytes_ = 0;
   uint64_t payload_bytes_ = 0;

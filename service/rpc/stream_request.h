@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "contract/method.h"
 #include "contract/requests.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "service/rpc/message_limits.h"
-#include "service/rpc/method.h"
 
 namespace tensorkv {
 
@@ -22,9 +22,9 @@ using StreamedRequest = std::variant<InitRequest, PushRequest, PullRequest>;
 struct StreamRequest {
   StreamedRequest request;
   Stripe stripe;
-  // Of a stripe: what all stripes of a call must have in common.
+  // A stripe has one: what all stripes of a call must have in common.
   std::string manifest;
-  // Of a pull; 0 leaves it to the server.
+  // A pull may have one; 0 leaves it to the server.
   uint64_t max_part_bytes = 0;
 };
 

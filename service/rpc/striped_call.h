@@ -132,14 +132,14 @@ class StripedCall : public std::enable_shared_from_this<StripedCall> {
   std::vector<StripeState> stripes_ ABSL_GUARDED_BY(mutex_);
   uint32_t num_joined_ ABSL_GUARDED_BY(mutex_) = 0;
   uint32_t num_complete_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Of the stripes that joined: those that have not heard of the end.
+  // Counts the stripes that joined and have not heard of the end.
   uint32_t num_listening_ ABSL_GUARDED_BY(mutex_) = 0;
   // How the call ended, for stripes that come later.
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
   bool is_prepared_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<absl::AnyInvocable<void() &&>> waiting_ ABSL_GUARDED_BY(mutex_);
   Alarms::Id join_alarm_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Of the payload, from when memory is held for it.
+  // Watches the payload, from when memory is held for it.
   FairRate rate_ ABSL_GUARDED_BY(mutex_);
   absl::Duration prepared_at_ ABSL_GUARDED_BY(mutex_);
   Alarms::Id rate_alarm_ ABSL_GUARDED_BY(mutex_) = 0;

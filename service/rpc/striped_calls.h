@@ -12,8 +12,8 @@
 #include "absl/time/time.h"
 #include "base/alarms.h"
 #include "base/mutex.h"
+#include "contract/method.h"
 #include "contract/requests.h"
-#include "service/rpc/method.h"
 #include "service/rpc/striped_call.h"
 
 namespace tensorkv {

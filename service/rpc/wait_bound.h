@@ -15,7 +15,7 @@ namespace tensorkv {
 // rounds timeouts up by as much as 1 % when it sends them.) Never negative.
 absl::Duration WaitBound(absl::Duration remaining);
 
-// The same for a caller's deadline; infinite if it has none.
+// The bound for a call with this deadline; infinite if it has none.
 absl::Duration TimeLeft(std::chrono::system_clock::time_point deadline);
 
 }  // namespace tensorkv

@@ -15,11 +15,11 @@
 #include "base/listen_address.h"
 #include "base/status_macros.h"
 #include "base/version.h"
+#include "contract/method.h"
 #include "grpc/support/time.h"
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server_builder.h"
 #include "service/metrics/server_gauges.h"
-#include "service/rpc/method.h"
 #include "service/server/grpc_limits.h"
 #include "spdlog/spdlog.h"
 

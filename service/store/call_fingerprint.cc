@@ -52,6 +52,21 @@ class Hasher {
              std::min<size_t>(tensor.size_bytes(), kMaxElementBytes));
   }
 
+  void Add(const Encoding& encoding) {
+    const Packing& packing = encoding.packing();
+    Add(packing.kind);
+    Add(packing.element_dtype);
+    Add(packing.bits);
+    Add(packing.is_natural);
+    Add(packing.scale);
+    Add(packing.block_size);
+    Add(packing.count);
+    Add(packing.seed);
+    for (const int64_t dimension : encoding.shape().dimensions()) {
+      Add(dimension);
+    }
+  }
+
   void Add(const Hyperparameters& hyperparameters) {
     Add(hyperparameters.size());
     for (const auto& [name, value] : hyperparameters) {
@@ -64,6 +79,9 @@ class Hasher {
     Add(rule.name);
     Add(rule.hyperparameters);
     Add(rule.keep_master);
+    Add(rule.schedule.name);
+    Add(rule.schedule.arguments);
+    for (const uint64_t step : rule.schedule.steps) Add(step);
   }
 
   uint64_t digest() const { return digest_; }
@@ -84,6 +102,7 @@ uint64_t FingerprintOfPush(char verb, const PushRequest& request) {
     hasher.Add(entry.key);
     hasher.Add(entry.skip);
     hasher.Add(entry.tensor);
+    if (entry.encoding) hasher.Add(*entry.encoding);
   }
   return hasher.digest();
 }
@@ -139,13 +158,18 @@ uint64_t Fingerprint(const BarrierRequest& request) {
 uint64_t Fingerprint(const SetRuleRequest& request) {
   Hasher hasher('r');
   hasher.Add(request.key_pattern);
-  hasher.Add(request.rule);
+  if (request.rule) hasher.Add(*request.rule);
+  if (request.multipliers) {
+    hasher.Add(request.multipliers->learning_rate);
+    hasher.Add(request.multipliers->weight_decay);
+  }
   return hasher.digest();
 }
 
 uint64_t Fingerprint(const UnsetRuleRequest& request) {
   Hasher hasher('u');
   hasher.Add(request.key_pattern);
+  hasher.Add(request.multipliers);
   return hasher.digest();
 }
 

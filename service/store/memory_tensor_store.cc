@@ -11,6 +11,9 @@
 namespace tensorkv {
 namespace {
 
+// Room for the rule as SetHyperparameters answers it.
+constexpr uint64_t kRuleBytes = 1024;
+
 absl::Status ShuttingDown() {
   return WithReason(absl::UnavailableError("the server is shutting down"),
                     Reason::kServerStopping);
@@ -96,7 +99,7 @@ void MemoryTensorStore::Report(StoreEvent event, absl::string_view name_space,
   environment_.observer->Happened(event, name_space, detail);
 }
 
-CallContext MemoryTensorStore::Bounded(CallContext context) const {
+CallContext MemoryTensorStore::WithinMaxWait(CallContext context) const {
   context.timeout = std::min(context.timeout, environment_.max_wait);
   return context;
 }
@@ -106,7 +109,7 @@ void MemoryTensorStore::Init(InitRequest request, CallContext context,
   const absl::StatusOr<NamespacePtr> found =
       Find(request.name_space, request.namespace_uid);
   if (!found.ok()) return std::move(done)(found.status());
-  InitOnce(*found, std::move(request), Bounded(std::move(context)),
+  InitOnce(*found, std::move(request), WithinMaxWait(std::move(context)),
            std::move(done));
 }
 
@@ -115,7 +118,7 @@ void MemoryTensorStore::Push(PushRequest request, CallContext context,
   const absl::StatusOr<NamespacePtr> found =
       Find(request.name_space, request.namespace_uid);
   if (!found.ok()) return std::move(done)(found.status());
-  PushOnce(*found, std::move(request), Bounded(std::move(context)),
+  PushOnce(*found, std::move(request), WithinMaxWait(std::move(context)),
            std::move(done));
 }
 
@@ -124,7 +127,7 @@ void MemoryTensorStore::Pull(PullRequest request, CallContext context,
   const absl::StatusOr<NamespacePtr> found =
       Find(request.name_space, request.namespace_uid);
   if (!found.ok()) return std::move(done)(found.status());
-  (*found)->Pull(std::move(request), Bounded(std::move(context)),
+  (*found)->Pull(std::move(request), WithinMaxWait(std::move(context)),
                  std::move(done));
 }
 
@@ -133,7 +136,7 @@ void MemoryTensorStore::PushPull(PushRequest request, CallContext context,
   const absl::StatusOr<NamespacePtr> found =
       Find(request.name_space, request.namespace_uid);
   if (!found.ok()) return std::move(done)(found.status());
-  PushPullOnce(*found, std::move(request), Bounded(std::move(context)),
+  PushPullOnce(*found, std::move(request), WithinMaxWait(std::move(context)),
                std::move(done));
 }
 
@@ -141,7 +144,8 @@ absl::StatusOr<DeleteReply> MemoryTensorStore::Delete(
     DeleteRequest request, const CallContext& context) {
   ASSIGN_OR_RETURN(const NamespacePtr found,
                    Find(request.name_space, request.namespace_uid));
-  return DeleteOnce(*found, request, context);
+  return OnceHere<DeleteReply>(found->calls(), request, context,
+                               [&] { return found->Delete(request); });
 }
 
 absl::StatusOr<ListReply> MemoryTensorStore::List(const ListRequest& request,
@@ -179,8 +183,8 @@ absl::Status MemoryTensorStore::Allocate(absl::string_view name_space,
 
 absl::StatusOr<CreateNamespaceReply> MemoryTensorStore::CreateNamespace(
     const CreateNamespaceRequest& request, const CallContext& context) {
-  return CreateNamespaceOnce(*calls_, request, context,
-                             [&] { return MakeNamespace(request); });
+  return OnceHere<CreateNamespaceReply>(*calls_, request, context,
+                                        [&] { return MakeNamespace(request); });
 }
 
 absl::StatusOr<CreateNamespaceReply> MemoryTensorStore::MakeNamespace(
@@ -278,7 +282,8 @@ absl::Status MemoryTensorStore::DeleteNamespace(absl::string_view name_space,
 absl::Status MemoryTensorStore::SetRule(const SetRuleRequest& request,
                                         const CallContext& context) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
-  RETURN_IF_ERROR(SetRuleOnce(*found, request, context));
+  RETURN_IF_ERROR(StatusOnceHere(found->calls(), request, context,
+                                 [&] { return found->SetRule(request); }));
   Report(StoreEvent::kRuleChanged, request.name_space,
          RuleChange(request.key_pattern, request.rule.name));
   return absl::OkStatus();
@@ -287,7 +292,8 @@ absl::Status MemoryTensorStore::SetRule(const SetRuleRequest& request,
 absl::Status MemoryTensorStore::UnsetRule(const UnsetRuleRequest& request,
                                           const CallContext& context) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
-  RETURN_IF_ERROR(UnsetRuleOnce(*found, request, context));
+  RETURN_IF_ERROR(StatusOnceHere(found->calls(), request, context,
+                                 [&] { return found->UnsetRule(request); }));
   Report(StoreEvent::kRuleChanged, request.name_space,
          absl::StrCat("no rule for ", Quoted(request.key_pattern)));
   return absl::OkStatus();
@@ -296,8 +302,11 @@ absl::Status MemoryTensorStore::UnsetRule(const UnsetRuleRequest& request,
 absl::StatusOr<RuleSpec> MemoryTensorStore::SetHyperparameters(
     const SetHyperparametersRequest& request, const CallContext& context) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
-  ASSIGN_OR_RETURN(RuleSpec rule,
-                   SetHyperparametersOnce(*found, request, context));
+  ASSIGN_OR_RETURN(
+      RuleSpec rule,
+      OnceHere<RuleSpec>(
+          found->calls(), request, context,
+          [&] { return found->SetHyperparameters(request); }, kRuleBytes));
   Report(StoreEvent::kRuleChanged, request.name_space,
          RuleChange(request.key_pattern, rule.name));
   return rule;
@@ -307,7 +316,9 @@ absl::StatusOr<JoinReply> MemoryTensorStore::Join(const JoinRequest& request,
                                                   const CallContext& context) {
   ASSIGN_OR_RETURN(const NamespacePtr found,
                    Find(request.name_space, request.namespace_uid));
-  ASSIGN_OR_RETURN(JoinReply reply, JoinOnce(*found, request, context));
+  ASSIGN_OR_RETURN(JoinReply reply,
+                   OnceHere<JoinReply>(found->calls(), request, context,
+                                       [&] { return found->Join(request); }));
   Report(StoreEvent::kWorkerJoined, request.name_space,
          absl::StrCat("rank ", reply.worker.rank, " (",
                       Quoted(request.worker_name), ")"));
@@ -323,7 +334,8 @@ absl::StatusOr<KeepAliveReply> MemoryTensorStore::KeepAlive(
 absl::Status MemoryTensorStore::Leave(const LeaveRequest& request,
                                       const CallContext& context) {
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
-  RETURN_IF_ERROR(LeaveOnce(*found, request, context));
+  RETURN_IF_ERROR(StatusOnceHere(found->calls(), request, context,
+                                 [&] { return found->Leave(request); }));
   Report(StoreEvent::kWorkerLeft, request.name_space,
          absl::StrCat("rank ", request.worker.rank));
   return absl::OkStatus();
@@ -334,7 +346,7 @@ void MemoryTensorStore::Barrier(BarrierRequest request, CallContext context,
   const absl::StatusOr<NamespacePtr> found =
       Find(request.name_space, request.namespace_uid);
   if (!found.ok()) return std::move(done)(found.status());
-  BarrierOnce(*found, std::move(request), Bounded(std::move(context)),
+  BarrierOnce(*found, std::move(request), WithinMaxWait(std::move(context)),
               std::move(done));
 }
 

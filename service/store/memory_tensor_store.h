@@ -147,8 +147,8 @@ class MemoryTensorStore final : public TensorStore,
   absl::StatusOr<Inserted> Insert(const CreateNamespaceRequest& request,
                                   NamespacePtr created)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The context of a call that waits no longer than the store lets it.
-  CallContext Bounded(CallContext context) const;
+  // The same, but that the call waits no longer than the store lets it.
+  CallContext WithinMaxWait(CallContext context) const;
   // Tells the observer.
   void Report(StoreEvent event, absl::string_view name_space,
               absl::string_view detail) const;

@@ -4,11 +4,14 @@
 #define TENSORKV_SERVICE_STORE_ONCE_CALLS_H_
 
 #include <memory>
+#include <utility>
+#include <variant>
 
-#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/answer.h"
 #include "contract/requests.h"
+#include "service/store/call_fingerprint.h"
 #include "service/store/call_window.h"
 #include "service/store/keyspace/namespace.h"
 #include "service/store/tensor_store.h"
@@ -23,8 +26,12 @@ namespace tensorkv {
 // the call may be made again: Unavailable, ResourceExhausted, Cancelled and
 // DeadlineExceeded.
 //
-// Of a PushPull the answer to the push is kept, never the values, nor what the
-// pull met: an attempt that finds it only pulls.
+// A PushPull keeps the answer to its push, never the values, nor what its pull
+// met: an attempt that finds that answer only pulls.
+//
+// Whoever has the turn of a call ends it, and before the caller is answered: so
+// a caller that calls again at once finds the call ended. The window's mutex is
+// not held while a call is made or answered, nor any other.
 
 void InitOnce(const std::shared_ptr<Namespace>& name_space, InitRequest request,
               const CallContext& context, ReplyCallback<InitReply> done);
@@ -38,31 +45,99 @@ void BarrierOnce(const std::shared_ptr<Namespace>& name_space,
                  BarrierRequest request, CallContext context,
                  ReplyCallback<BarrierReply> done);
 
-// These take no longer than to get the namespace's mutex and to hold it, those
-// of rules than to allocate states; so does the wait for another attempt, which
-// blocks the thread.
-absl::StatusOr<DeleteReply> DeleteOnce(Namespace& name_space,
-                                       const DeleteRequest& request,
-                                       const CallContext& context);
-absl::StatusOr<JoinReply> JoinOnce(Namespace& name_space,
-                                   const JoinRequest& request,
-                                   const CallContext& context);
-absl::Status LeaveOnce(Namespace& name_space, const LeaveRequest& request,
-                       const CallContext& context);
-absl::Status SetRuleOnce(Namespace& name_space, const SetRuleRequest& request,
-                         const CallContext& context);
-absl::Status UnsetRuleOnce(Namespace& name_space,
-                           const UnsetRuleRequest& request,
-                           const CallContext& context);
-absl::StatusOr<RuleSpec> SetHyperparametersOnce(
-    Namespace& name_space, const SetHyperparametersRequest& request,
-    const CallContext& context);
+// Whether the status says that nothing has happened, for now.
+inline bool MayBeMadeAgain(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kResourceExhausted:
+    case absl::StatusCode::kCancelled:
+    case absl::StatusCode::kDeadlineExceeded:
+      return true;
+    default:
+      return false;
+  }
+}
 
-// The same for a call of no namespace: `create` makes it.
-absl::StatusOr<CreateNamespaceReply> CreateNamespaceOnce(
-    CallWindow& calls, const CreateNamespaceRequest& request,
-    const CallContext& context,
-    absl::FunctionRef<absl::StatusOr<CreateNamespaceReply>()> create);
+// What a window keeps of an answer.
+template <typename Reply>
+CallAnswer Kept(const absl::StatusOr<Reply>& reply) {
+  if (!reply.ok()) return reply.status();
+  return CallReply(*reply);
+}
+
+template <typename Reply>
+absl::StatusOr<Reply> As(const CallAnswer& answer) {
+  if (!answer.ok()) return answer.status();
+  if (const Reply* reply = std::get_if<Reply>(&*answer)) return *reply;
+  return absl::InternalError("call_id: the answer kept is of another call");
+}
+
+template <typename Reply>
+void KeepUnlessNothingHappened(CallWindow::Turn& turn,
+                               const absl::StatusOr<Reply>& reply) {
+  if (!MayBeMadeAgain(reply.status())) turn.Keep(Kept(reply));
+}
+
+// `done`, after the answer has been kept and the turn has ended.
+template <typename Reply>
+ReplyCallback<Reply> Keeping(CallWindow::Turn turn, ReplyCallback<Reply> done) {
+  return [turn = std::move(turn),
+          done = std::move(done)](absl::StatusOr<Reply> reply) mutable {
+    KeepUnlessNothingHappened(turn, reply);
+    turn.End();
+    std::move(done)(std::move(reply));
+  };
+}
+
+// `make(done)` makes the call if it has no answer yet.
+template <typename Reply, typename Make>
+void Once(CallWindow& calls, const CallIdentity& identity,
+          const CallContext& context, ReplyCallback<Reply> done, Make make) {
+  calls.Enter(
+      identity, context,
+      [make = std::move(make),
+       done = std::move(done)](absl::StatusOr<CallWindow::Turn> turn) mutable {
+        if (!turn.ok()) return std::move(done)(turn.status());
+        if (turn->answer() == nullptr) {
+          return make(Keeping<Reply>(*std::move(turn), std::move(done)));
+        }
+        absl::StatusOr<Reply> reply = As<Reply>(*turn->answer());
+        turn->End();
+        std::move(done)(std::move(reply));
+      });
+}
+
+// For calls that take no longer than to get the namespace's mutex and to hold
+// it, or to allocate the states of rules: `make` returns the reply, and the
+// wait for another attempt blocks the thread. `answer_bytes` is room for the
+// reply beyond what any has.
+template <typename Reply, typename Request, typename Make>
+absl::StatusOr<Reply> OnceHere(CallWindow& calls, const Request& request,
+                               const CallContext& context, Make make,
+                               uint64_t answer_bytes = 0) {
+  if (!request.call_id) return make();
+  const Answer<absl::StatusOr<Reply>> answer;
+  // Another thread may run `make`, when it gives this attempt its turn, but not
+  // after this one has gone on.
+  Once<Reply>(
+      calls, {*request.call_id, Fingerprint(request), answer_bytes},
+      {.caller = context.caller},
+      [answer](absl::StatusOr<Reply> reply) { answer.Set(std::move(reply)); },
+      [make](ReplyCallback<Reply> done) { std::move(done)(make()); });
+  return answer.Wait();
+}
+
+// The same for calls that answer with a status only.
+template <typename Request, typename Make>
+absl::Status StatusOnceHere(CallWindow& calls, const Request& request,
+                            const CallContext& context, Make make) {
+  const auto make_reply = [&]() -> absl::StatusOr<std::monostate> {
+    const absl::Status status = make();
+    if (!status.ok()) return status;
+    return std::monostate();
+  };
+  return OnceHere<std::monostate>(calls, request, context, make_reply).status();
+}
 
 }  // namespace tensorkv
 

@@ -100,9 +100,6 @@ class NamespaceAdmin {
       const SetHyperparametersRequest& request, const CallContext& context) = 0;
 };
 
-// Says nothing; the call is what counts.
-struct BarrierReply {};
-
 // The workers of namespaces. Thread-safe. Verbs as in
 // proto/tensorkv/v1/membership.proto; the incarnation of a JoinReply is for
 // the server to fill in.

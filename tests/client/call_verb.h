@@ -11,18 +11,12 @@
 
 namespace tensorkv::testing {
 
-struct VerbOptions {
-  OnExisting on_existing = OnExisting::kFail;  // Init, CreateNamespace
-  bool allow_missing = false;                  // Delete
-};
-
 // The names of all verbs: "Init", "Push", ...
 std::vector<std::string> AllVerbs();
 
-// Calls `verb`, one of AllVerbs, with an empty request but for `options`.
+// Calls `verb`, one of AllVerbs, with an empty request.
 absl::Status CallVerb(const std::string& verb, Connection& connection,
-                      const CallOptions& call = {},
-                      const VerbOptions& options = {});
+                      const CallOptions& options = {});
 
 }  // namespace tensorkv::testing
 

@@ -33,7 +33,7 @@ class ClientTest : public ::testing::Test {
   }
   Client MakeWorker() { return MakeClient({.name_space = "n", .rank = 2}); }
   // For clients that push one key.
-  void AnswerPushes() { script_.push_reply.results.resize(1); }
+  void AnswerPushes() { script_.reply<PushRequest>().results.resize(1); }
 
   Script script_;
 };
@@ -43,10 +43,10 @@ TEST_F(ClientTest, InitNamesNamespaceKeyAndPolicy) {
 
   ASSERT_OK(client.Init("w", Full({2}, 1), OnExisting::kKeep));
 
-  EXPECT_EQ(script_.init.name_space, "n");
-  EXPECT_EQ(script_.init.on_existing, OnExisting::kKeep);
-  ASSERT_EQ(script_.init.entries.size(), 1);
-  EXPECT_EQ(script_.init.entries[0].key, "w");
+  EXPECT_EQ(script_.last<InitRequest>().name_space, "n");
+  EXPECT_EQ(script_.last<InitRequest>().on_existing, OnExisting::kKeep);
+  ASSERT_EQ(script_.last<InitRequest>().entries.size(), 1);
+  EXPECT_EQ(script_.last<InitRequest>().entries[0].key, "w");
 }
 
 TEST_F(ClientTest, CallsGetTheTimeout) {
@@ -68,41 +68,42 @@ TEST_F(ClientTest, MutatingCallsAreNumbered) {
   ASSERT_OK(client.SetHyperparameters({}));
   ASSERT_OK(client.CreateNamespace("n", {}));
 
-  EXPECT_EQ(script_.init.call_id->sequence, 1u);
-  EXPECT_EQ(script_.push.call_id->sequence, 2u);
-  EXPECT_EQ(script_.remove.call_id->sequence, 3u);
-  EXPECT_EQ(script_.set_rule.call_id->sequence, 4u);
-  EXPECT_EQ(script_.tune.call_id->sequence, 5u);
-  EXPECT_EQ(script_.create.call_id->sequence, 6u);
+  EXPECT_EQ(script_.last<InitRequest>().call_id->sequence, 1u);
+  EXPECT_EQ(script_.last<PushRequest>().call_id->sequence, 2u);
+  EXPECT_EQ(script_.last<DeleteRequest>().call_id->sequence, 3u);
+  EXPECT_EQ(script_.last<SetRuleRequest>().call_id->sequence, 4u);
+  EXPECT_EQ(script_.last<SetHyperparametersRequest>().call_id->sequence, 5u);
+  EXPECT_EQ(script_.last<CreateNamespaceRequest>().call_id->sequence, 6u);
 }
 
 TEST_F(ClientTest, JoinMakesTheClientAWorker) {
   AnswerPushes();
-  script_.join_reply = {.worker = {.rank = 3, .epoch = 9}, .next_step = 13};
+  script_.reply<JoinRequest>() = {.worker = {.rank = 3, .epoch = 9},
+                                  .next_step = 13};
   Client client = MakeClient({.name_space = "n"});
 
   ASSERT_OK(client.Join("w3", absl::Seconds(5)));
   ASSERT_OK(client.Push("w", Full({2}, 1)));
 
-  EXPECT_EQ(script_.join.worker_name, "w3");
-  EXPECT_EQ(script_.push.worker->rank, 3u);
-  EXPECT_EQ(script_.push.worker->epoch, 9u);
-  EXPECT_EQ(script_.push.step, 13u);
+  EXPECT_EQ(script_.last<JoinRequest>().worker_name, "w3");
+  EXPECT_EQ(script_.last<PushRequest>().worker->rank, 3u);
+  EXPECT_EQ(script_.last<PushRequest>().worker->epoch, 9u);
+  EXPECT_EQ(script_.last<PushRequest>().step, 13u);
 }
 
 TEST_F(ClientTest, JoinOfAWorkerFollowsItsOwnEpoch) {
-  script_.join_reply = {.worker = {.rank = 3, .epoch = 9}};
+  script_.reply<JoinRequest>() = {.worker = {.rank = 3, .epoch = 9}};
   Client client = MakeClient({.name_space = "n"});
 
   ASSERT_OK(client.Join("w3", absl::Seconds(5)));
-  EXPECT_EQ(script_.join.replaces_epoch, 0u);
+  EXPECT_EQ(script_.last<JoinRequest>().replaces_epoch, 0u);
   ASSERT_OK(client.Join("w3", absl::Seconds(5)));
 
-  EXPECT_EQ(script_.join.replaces_epoch, 9u);
+  EXPECT_EQ(script_.last<JoinRequest>().replaces_epoch, 9u);
 }
 
 TEST_F(ClientTest, LeaveThatFailedMayBeMadeAgain) {
-  script_.join_reply = {.worker = {.rank = 3, .epoch = 9}};
+  script_.reply<JoinRequest>() = {.worker = {.rank = 3, .epoch = 9}};
   script_.statuses = {absl::OkStatus(), absl::UnavailableError("down")};
   Client client = MakeClient({.name_space = "n"});
   ASSERT_OK(client.Join("w3", absl::Seconds(5)));
@@ -111,7 +112,7 @@ TEST_F(ClientTest, LeaveThatFailedMayBeMadeAgain) {
               StatusIs(absl::StatusCode::kUnavailable));
   EXPECT_OK(client.Leave(absl::Seconds(1)));
 
-  EXPECT_EQ(script_.leave.worker.epoch, 9u);
+  EXPECT_EQ(script_.last<LeaveRequest>().worker.epoch, 9u);
   EXPECT_FALSE(client.worker().has_value());
 }
 
@@ -134,9 +135,9 @@ TEST_F(ClientTest, PushOfAWorkerCountsSteps) {
   ASSERT_OK(client.Push("w", Full({2}, 1)));
   ASSERT_OK(client.Push("w", Full({2}, 1)));
 
-  ASSERT_TRUE(script_.push.worker.has_value());
-  EXPECT_EQ(script_.push.worker->rank, 2);
-  EXPECT_EQ(script_.push.step, 2);
+  ASSERT_TRUE(script_.last<PushRequest>().worker.has_value());
+  EXPECT_EQ(script_.last<PushRequest>().worker->rank, 2);
+  EXPECT_EQ(script_.last<PushRequest>().step, 2);
   EXPECT_EQ(client.step(), 2);
 }
 
@@ -146,8 +147,8 @@ TEST_F(ClientTest, PushOfNobodyInParticularHasNoStep) {
 
   ASSERT_OK(client.Push("w", Full({2}, 1)));
 
-  EXPECT_FALSE(script_.push.worker.has_value());
-  EXPECT_EQ(script_.push.step, 0);
+  EXPECT_FALSE(script_.last<PushRequest>().worker.has_value());
+  EXPECT_EQ(script_.last<PushRequest>().step, 0);
 }
 
 TEST_F(ClientTest, ExplicitStepCountsFromThere) {
@@ -155,10 +156,10 @@ TEST_F(ClientTest, ExplicitStepCountsFromThere) {
   Client client = MakeWorker();
 
   ASSERT_OK(client.Push("w", Full({2}, 1), {.step = 7}));
-  EXPECT_EQ(script_.push.step, 7);
+  EXPECT_EQ(script_.last<PushRequest>().step, 7);
 
   ASSERT_OK(client.Push("w", Full({2}, 1)));
-  EXPECT_EQ(script_.push.step, 8);
+  EXPECT_EQ(script_.last<PushRequest>().step, 8);
 }
 
 TEST_F(ClientTest, FailedPushLeavesTheStep) {
@@ -171,7 +172,7 @@ TEST_F(ClientTest, FailedPushLeavesTheStep) {
   EXPECT_EQ(client.step(), 0);
 
   ASSERT_OK(client.Push("w", Full({2}, 1)));
-  EXPECT_EQ(script_.push.step, 1);
+  EXPECT_EQ(script_.last<PushRequest>().step, 1);
 }
 
 TEST_F(ClientTest, SetStepGoesOnFromThere) {
@@ -181,11 +182,11 @@ TEST_F(ClientTest, SetStepGoesOnFromThere) {
   client.set_step(41);
   ASSERT_OK(client.Push("w", Full({2}, 1)));
 
-  EXPECT_EQ(script_.push.step, 42);
+  EXPECT_EQ(script_.last<PushRequest>().step, 42);
 }
 
 TEST_F(ClientTest, PushPullCountsStepsToo) {
-  script_.pull_reply.values = {{5, Full({2}, 1)}};
+  script_.reply<PushPullRequest>().values = {{5, Full({2}, 1)}};
   Client client = MakeWorker();
 
   ASSERT_OK_AND_ASSIGN(const Value value, client.PushPull("w", Full({2}, 1)));
@@ -195,31 +196,31 @@ TEST_F(ClientTest, PushPullCountsStepsToo) {
 }
 
 TEST_F(ClientTest, PullNamesWorkerAndMinVersion) {
-  script_.pull_reply.values.resize(1);
+  script_.reply<PullRequest>().values.resize(1);
   Client client = MakeWorker();
 
   ASSERT_OK(client.Pull("w", 9));
 
-  EXPECT_EQ(script_.pull.name_space, "n");
-  EXPECT_EQ(script_.pull.worker->rank, 2);
-  ASSERT_EQ(script_.pull.entries.size(), 1);
-  EXPECT_EQ(script_.pull.entries[0].min_version, 9);
+  EXPECT_EQ(script_.last<PullRequest>().name_space, "n");
+  EXPECT_EQ(script_.last<PullRequest>().worker->rank, 2);
+  ASSERT_EQ(script_.last<PullRequest>().entries.size(), 1);
+  EXPECT_EQ(script_.last<PullRequest>().entries[0].min_version, 9);
 }
 
 TEST_F(ClientTest, PullOfManyKeysKeepsTheirOrder) {
-  script_.pull_reply.values.resize(2);
+  script_.reply<PullRequest>().values.resize(2);
   Client client = MakeClient({});
   const std::vector<std::string> keys = {"b", "a"};
 
   ASSERT_OK(client.Pull(keys));
 
-  ASSERT_EQ(script_.pull.entries.size(), 2);
-  EXPECT_EQ(script_.pull.entries[0].key, "b");
-  EXPECT_EQ(script_.pull.entries[1].key, "a");
+  ASSERT_EQ(script_.last<PullRequest>().entries.size(), 2);
+  EXPECT_EQ(script_.last<PullRequest>().entries[0].key, "b");
+  EXPECT_EQ(script_.last<PullRequest>().entries[1].key, "a");
 }
 
 TEST_F(ClientTest, ReplyOfAnotherSizeIsInternal) {
-  script_.pull_reply.values.resize(2);
+  script_.reply<PullRequest>().values.resize(2);
   Client client = MakeClient({});
 
   EXPECT_THAT(client.Pull("w"),
@@ -230,14 +231,14 @@ TEST_F(ClientTest, ReplyOfAnotherSizeIsInternal) {
 }
 
 TEST_F(ClientTest, BroadcastIsInitWithKeepAndPull) {
-  script_.pull_reply.values.resize(1);
+  script_.reply<PullRequest>().values.resize(1);
   Client client = MakeClient({});
 
   ASSERT_OK(client.Broadcast({{"w", Full({2}, 1)}}));
 
   EXPECT_THAT(script_.verbs, ElementsAre("Init", "Pull"));
-  EXPECT_EQ(script_.init.on_existing, OnExisting::kKeep);
-  EXPECT_EQ(script_.pull.entries.at(0).key, "w");
+  EXPECT_EQ(script_.last<InitRequest>().on_existing, OnExisting::kKeep);
+  EXPECT_EQ(script_.last<PullRequest>().entries.at(0).key, "w");
 }
 
 TEST_F(ClientTest, BroadcastThatCannotInitDoesNotPull) {
@@ -251,31 +252,31 @@ TEST_F(ClientTest, BroadcastThatCannotInitDoesNotPull) {
 }
 
 TEST_F(ClientTest, DeleteAndStatPassTheirFlags) {
-  script_.delete_reply.num_deleted = 2;
-  script_.stat_reply.keys.resize(1);
+  script_.reply<DeleteRequest>().num_deleted = 2;
+  script_.reply<StatRequest>().keys.resize(1);
   Client client = MakeClient({.name_space = "n"});
 
   EXPECT_THAT(client.Delete({"a", "b"}, /*allow_missing=*/true),
               IsOkAndHolds(2));
   ASSERT_OK(client.Stat({"a"}, /*with_digest=*/true));
 
-  EXPECT_THAT(script_.remove.keys, ElementsAre("a", "b"));
-  EXPECT_TRUE(script_.remove.allow_missing);
-  EXPECT_EQ(script_.stat.name_space, "n");
-  EXPECT_TRUE(script_.stat.with_digest);
+  EXPECT_THAT(script_.last<DeleteRequest>().keys, ElementsAre("a", "b"));
+  EXPECT_TRUE(script_.last<DeleteRequest>().allow_missing);
+  EXPECT_EQ(script_.last<StatRequest>().name_space, "n");
+  EXPECT_TRUE(script_.last<StatRequest>().with_digest);
 }
 
 TEST_F(ClientTest, DeleteEmptiesANamespaceWithoutRoomToRememberIt) {
   script_.statuses = {absl::ResourceExhaustedError("full")};
-  script_.delete_reply.num_deleted = 1;
+  script_.reply<DeleteRequest>().num_deleted = 1;
   Client client = MakeClient({.name_space = "n"});
 
   EXPECT_THAT(client.Delete({"a"}), IsOkAndHolds(1));
 
   EXPECT_THAT(script_.verbs, ElementsAre("Delete", "Delete"));
   EXPECT_LT(script_.timeouts[1], script_.timeouts[0]);
-  EXPECT_FALSE(script_.remove.call_id.has_value());
-  EXPECT_THAT(script_.remove.keys, ElementsAre("a"));
+  EXPECT_FALSE(script_.last<DeleteRequest>().call_id.has_value());
+  EXPECT_THAT(script_.last<DeleteRequest>().keys, ElementsAre("a"));
 }
 
 TEST_F(ClientTest, RulesAreThoseOfTheNamespace) {
@@ -284,24 +285,26 @@ TEST_F(ClientTest, RulesAreThoseOfTheNamespace) {
   ASSERT_OK(client.SetRule({.name = "sgd"}, "*.bias"));
   ASSERT_OK(client.SetHyperparameters({{"momentum", 0.5}}, "*.bias"));
 
-  EXPECT_EQ(script_.set_rule.name_space, "n");
-  EXPECT_EQ(script_.set_rule.key_pattern, "*.bias");
-  EXPECT_EQ(script_.set_rule.rule.name, "sgd");
-  EXPECT_EQ(script_.tune.hyperparameters.at("momentum"), 0.5);
+  EXPECT_EQ(script_.last<SetRuleRequest>().name_space, "n");
+  EXPECT_EQ(script_.last<SetRuleRequest>().key_pattern, "*.bias");
+  EXPECT_EQ(script_.last<SetRuleRequest>().rule->name, "sgd");
+  EXPECT_EQ(
+      script_.last<SetHyperparametersRequest>().hyperparameters.at("momentum"),
+      0.5);
 }
 
 TEST_F(ClientTest, NamespaceVerbsTakeTheNameGiven) {
   Client client = MakeClient({.name_space = "n"});
 
   ASSERT_OK(client.CreateNamespace("new", {.num_workers = 4}));
-  EXPECT_EQ(script_.create.name_space, "new");
-  EXPECT_EQ(script_.create.config.num_workers, 4);
+  EXPECT_EQ(script_.last<CreateNamespaceRequest>().name_space, "new");
+  EXPECT_EQ(script_.last<CreateNamespaceRequest>().config.num_workers, 4);
 
   ASSERT_OK(client.DescribeNamespace("other"));
-  EXPECT_EQ(script_.name_space, "other");
+  EXPECT_EQ(script_.last<DescribeNamespaceRequest>().name_space, "other");
 
   ASSERT_OK(client.DeleteNamespace("old"));
-  EXPECT_EQ(script_.name_space, "old");
+  EXPECT_EQ(script_.last<DeleteNamespaceRequest>().name_space, "old");
 }
 
 TEST_F(ClientTest, ErrorsNameVerbAndServerAndKeepTheirCode) {

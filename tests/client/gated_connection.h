@@ -93,96 +93,25 @@ class GatedConnection final : public Connection {
  public:
   explicit GatedConnection(Gate& gate) : gate_(gate) {}
 
-  absl::StatusOr<PushReply> Push(const PushRequest& request,
-                                 const CallOptions&) override {
-    const absl::Status status = Pass("Push", request);
-    if (!status.ok()) return status;
-    return PushReply{std::vector<PushResult>(request.entries.size())};
-  }
-  absl::StatusOr<PullReply> Pull(const PullRequest& request,
-                                 const CallOptions&) override {
-    return Values("Pull", request);
-  }
-  absl::StatusOr<PullReply> PushPull(const PushRequest& request,
-                                     const CallOptions&) override {
-    return Values("PushPull", request);
-  }
-
-  absl::StatusOr<InitReply> Init(const InitRequest&,
-                                 const CallOptions&) override {
-    return Unimplemented();
-  }
-  absl::StatusOr<DeleteReply> Delete(const DeleteRequest&,
-                                     const CallOptions&) override {
-    return Unimplemented();
-  }
-  absl::StatusOr<ListReply> List(const ListRequest&,
-                                 const CallOptions&) override {
-    return Unimplemented();
-  }
-  absl::StatusOr<StatReply> Stat(const StatRequest&,
-                                 const CallOptions&) override {
-    return Unimplemented();
-  }
-  absl::StatusOr<CreateNamespaceReply> CreateNamespace(
-      const CreateNamespaceRequest&, const CallOptions&) override {
-    return Unimplemented();
-  }
-  absl::StatusOr<NamespaceStatus> DescribeNamespace(
-      const std::string&, const CallOptions&) override {
-    return Unimplemented();
-  }
-  absl::StatusOr<std::vector<NamespaceStatus>> ListNamespaces(
-      const CallOptions&) override {
-    return Unimplemented();
-  }
-  absl::Status DeleteNamespace(const std::string&,
-                               const CallOptions&) override {
-    return Unimplemented();
-  }
-  absl::Status SetRule(const SetRuleRequest&, const CallOptions&) override {
-    return Unimplemented();
-  }
-  absl::Status UnsetRule(const UnsetRuleRequest&, const CallOptions&) override {
-    return Unimplemented();
-  }
-  absl::StatusOr<RuleSpec> SetHyperparameters(const SetHyperparametersRequest&,
-                                              const CallOptions&) override {
-    return Unimplemented();
-  }
-  absl::StatusOr<JoinReply> Join(const JoinRequest&,
-                                 const CallOptions&) override {
-    return Unimplemented();
-  }
-  absl::StatusOr<KeepAliveReply> KeepAlive(const KeepAliveRequest&,
-                                           const CallOptions&) override {
-    return Unimplemented();
-  }
-  absl::Status Leave(const LeaveRequest&, const CallOptions&) override {
-    return Unimplemented();
-  }
-  absl::Status Barrier(const BarrierRequest&, const CallOptions&) override {
-    return Unimplemented();
-  }
-  absl::StatusOr<ServerStatus> DescribeServer(const CallOptions&) override {
-    return Unimplemented();
+  absl::Status Attempt(const AnyCall& call, const CallOptions&) override {
+    return call.Visit([&](const auto& request, auto& reply) {
+      if constexpr (requires { request.entries, reply.results; }) {
+        reply.results.resize(request.entries.size());
+        return Pass(call.method(), request.entries);
+      } else if constexpr (requires { request.entries, reply.values; }) {
+        reply.values.resize(request.entries.size());
+        return Pass(call.method(), request.entries);
+      }
+      return absl::UnimplementedError("");
+    });
   }
 
  private:
-  template <typename Request>
-  absl::Status Pass(const std::string& verb, const Request& request) {
-    const std::string key =
-        request.entries.empty() ? "" : request.entries[0].key;
-    return gate_.Pass(verb + " " + key);
+  template <typename Entries>
+  absl::Status Pass(Method method, const Entries& entries) {
+    const std::string key = entries.empty() ? "" : entries[0].key;
+    return gate_.Pass(std::string(NameOf(method)) + " " + key);
   }
-  template <typename Request>
-  absl::StatusOr<PullReply> Values(const std::string& verb,
-                                   const Request& request) {
-    const absl::Status status = Pass(verb, request);
-    if (!status.ok()) return status;
-    return PullReply{std::vector<Value>(request.entries.size())};
-  }
-  static absl::Status Unimplemented() { return absl::UnimplementedError(""); }
 
   Gate& gate_;
 };

@@ -30,10 +30,11 @@ constexpr absl::Duration kLongLease = absl::Hours(1);
 class WorkerClientTest : public ::testing::Test {
  protected:
   WorkerClientTest() {
-    script_.namespace_reply.config.mode = Mode::kSync;
-    script_.join_reply = {.worker = {.rank = 1, .epoch = 5}, .next_step = 7};
-    script_.push_reply.results = {{.step = 7}};
-    script_.pull_reply.values.resize(1);
+    script_.reply<DescribeNamespaceRequest>().config.mode = Mode::kSync;
+    script_.reply<JoinRequest>() = {.worker = {.rank = 1, .epoch = 5},
+                                    .next_step = 7};
+    script_.reply<PushRequest>().results = {{.step = 7}};
+    script_.reply<PullRequest>().values.resize(1);
   }
 
   absl::StatusOr<std::unique_ptr<WorkerClient>> Join(
@@ -89,9 +90,9 @@ TEST_F(WorkerClientTest, JoinsAndLeaves) {
   worker.reset();
 
   EXPECT_THAT(script_.verbs, ElementsAre("DescribeNamespace", "Join", "Leave"));
-  EXPECT_EQ(script_.join.name_space, "n");
-  EXPECT_EQ(script_.join.worker_name, "w1");
-  EXPECT_EQ(script_.join.lease, kLongLease);
+  EXPECT_EQ(script_.last<JoinRequest>().name_space, "n");
+  EXPECT_EQ(script_.last<JoinRequest>().worker_name, "w1");
+  EXPECT_EQ(script_.last<JoinRequest>().lease, kLongLease);
 }
 
 TEST_F(WorkerClientTest, CallsAreSignedAndStepsGoOn) {
@@ -101,8 +102,8 @@ TEST_F(WorkerClientTest, CallsAreSignedAndStepsGoOn) {
   EXPECT_EQ(worker->step(), 7u);
   ASSERT_OK(worker->PushPull(7, "w", Full({2}, 1)));
 
-  EXPECT_EQ(script_.push.worker->epoch, 5u);
-  EXPECT_EQ(script_.push.step, 7u);
+  EXPECT_EQ(script_.last<PushRequest>().worker->epoch, 5u);
+  EXPECT_EQ(script_.last<PushRequest>().step, 7u);
   EXPECT_EQ(worker->step(), 8u);
 }
 
@@ -129,7 +130,7 @@ TEST_F(WorkerClientTest, RenewsItsLeaseAgainAndAgain) {
 
   EXPECT_EQ(script_.verbs[2], "KeepAlive");
   EXPECT_EQ(script_.verbs[4], "KeepAlive");
-  EXPECT_EQ(script_.keep_alive.worker.epoch, 5u);
+  EXPECT_EQ(script_.last<KeepAliveRequest>().worker.epoch, 5u);
 }
 
 TEST_F(WorkerClientTest, SaysThatItsMembershipIsLost) {
@@ -151,11 +152,12 @@ TEST_F(WorkerClientTest, SaysThatItsMembershipIsLost) {
 
 TEST_F(WorkerClientTest, RejoinReplacesItsOwnEpoch) {
   const std::unique_ptr<WorkerClient> worker = JoinedWorker({});
-  script_.join_reply = {.worker = {.rank = 1, .epoch = 6}, .next_step = 20};
+  script_.reply<JoinRequest>() = {.worker = {.rank = 1, .epoch = 6},
+                                  .next_step = 20};
 
   ASSERT_OK(worker->Rejoin());
 
-  EXPECT_EQ(script_.join.replaces_epoch, 5u);
+  EXPECT_EQ(script_.last<JoinRequest>().replaces_epoch, 5u);
   EXPECT_EQ(worker->epoch(), 6u);
   EXPECT_EQ(worker->step(), 20u);
 }
@@ -166,7 +168,7 @@ TEST_F(WorkerClientTest, FailedRoundIsPushedAgainAndAwaited) {
   EXPECT_THAT(worker->PushPull(7, EntriesOf({"w"})), IsOk());
 
   EXPECT_THAT(script_.verbs, ElementsAre("PushPull", "Push", "Pull"));
-  EXPECT_EQ(script_.push.step, 7u);
+  EXPECT_EQ(script_.last<PushRequest>().step, 7u);
   EXPECT_EQ(worker->step(), 8u);
 }
 
@@ -177,7 +179,8 @@ TEST_F(WorkerClientTest, LostLeaseIsJoinedAgainAndAllOpenStepsArePushed) {
   ASSERT_OK(worker->Push(8, EntriesOf({"w"})));
   std::vector<Step> pushed;
   script_.during_call = [&] {
-    if (script_.verbs.back() == "Push") pushed.push_back(script_.push.step);
+    if (script_.verbs.back() == "Push")
+      pushed.push_back(script_.last<PushRequest>().step);
   };
 
   EXPECT_THAT(worker->Pull({"w"}), IsOk());
@@ -199,7 +202,7 @@ TEST_F(WorkerClientTest, ReplyThatIsLostIsNoError) {
 }
 
 TEST_F(WorkerClientTest, ReplyThatIsLostIsAnErrorWherePushesAreNotKnownAgain) {
-  script_.namespace_reply.config.mode = Mode::kAsync;
+  script_.reply<DescribeNamespaceRequest>().config.mode = Mode::kAsync;
   const std::unique_ptr<WorkerClient> worker =
       JoinedWorker({absl::UnavailableError("down")});
 
@@ -215,13 +218,13 @@ TEST_F(WorkerClientTest, StepThatClosedWithoutTheWorkerIsDropped) {
       WithReason(absl::FailedPreconditionError("round 7"), Reason::kStepClosed);
   const std::unique_ptr<WorkerClient> worker =
       JoinedWorker({closed, closed, closed, absl::OkStatus()});
-  script_.pull_reply.values.resize(2);
+  script_.reply<PullRequest>().values.resize(2);
 
   EXPECT_THAT(worker->PushPull(7, EntriesOf({"gone", "w"})), IsOk());
 
   EXPECT_THAT(script_.verbs,
               ElementsAre("PushPull", "Push", "Push", "Push", "Pull"));
-  EXPECT_EQ(script_.push.entries.at(0).key, "w");
+  EXPECT_EQ(script_.last<PushRequest>().entries.at(0).key, "w");
   EXPECT_EQ(worker->step(), 8u);
 }
 
@@ -316,9 +319,9 @@ TEST_F(WorkerClientTest, BarrierNamesTheWorker) {
 
   ASSERT_OK(worker->Barrier("start"));
 
-  EXPECT_EQ(script_.barrier.barrier, "start");
-  EXPECT_EQ(script_.barrier.worker.epoch, 5u);
-  EXPECT_TRUE(script_.barrier.call_id);
+  EXPECT_EQ(script_.last<BarrierRequest>().barrier, "start");
+  EXPECT_EQ(script_.last<BarrierRequest>().worker.epoch, 5u);
+  EXPECT_TRUE(script_.last<BarrierRequest>().call_id);
 }
 
 }  // namespace

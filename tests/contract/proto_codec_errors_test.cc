@@ -2,7 +2,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "contract/proto_codec.h"
+#include "contract/reason.h"
 #include "google/protobuf/text_format.h"
 #include "tests/testing/status_matchers.h"
 
@@ -97,10 +99,6 @@ INSTANTIATE_TEST_SUITE_P(
         Malformed{"PushSkipWithTensor", Decode<v1::PushRequest>,
                   "entries { key: 'w' skip: true tensor {} }", kInvalid,
                   "entry 0 (\"w\"): tensor: expected none with skip"},
-        Malformed{"PushEncoding", Decode<v1::PushRequest>,
-                  "entries { key: 'w' encoding { two_bit {} } tensor {"
-                  " dtype: DTYPE_F32 shape: 16 data: 'ABCD' } }",
-                  kUnimplemented, "entry 0 (\"w\"): encoding"},
         Malformed{"PushPullWithoutPush", Decode<v1::PushPullRequest>, "",
                   kInvalid, "push: missing"},
         Malformed{"PushPullEntry", Decode<v1::PushPullRequest>,
@@ -120,6 +118,71 @@ INSTANTIATE_TEST_SUITE_P(
                   "keys { key: 'w' dtype: DTYPE_U8 shape: -1 }", kInvalid,
                   "entry 0 (\"w\"): shape"}}),
     NameOfTest);
+
+// A push of 8 f32, encoded like that, with that payload.
+absl::Status DecodeEncoded(const std::string& encoding_and_data) {
+  const size_t space = encoding_and_data.find('|');
+  return Decode<v1::PushRequest>(absl::StrCat(
+      "entries { key: 'w' encoding {", encoding_and_data.substr(0, space),
+      "} tensor { dtype: DTYPE_F32 shape: 8 data: '",
+      encoding_and_data.substr(space + 1), "' } }"));
+}
+
+TEST(ProtoCodecErrorsTest, EncodedPushIsTaken) {
+  EXPECT_OK(DecodeEncoded("two_bit { threshold: 0.5 }|AB"));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Encodings, MalformedTest,
+    ::testing::ValuesIn(std::vector<Malformed>{
+        Malformed{"None", DecodeEncoded, "|AB", kUnimplemented,
+                  "entry 0 (\"w\"): encoding: none that this server knows"},
+        Malformed{"Length", DecodeEncoded, "two_bit { threshold: 1 }|A",
+                  kInvalid, "payload: expected 2 bytes for an encoded f32[8]"},
+        Malformed{"NoPayload", DecodeEncoded, "one_bit { scale: 1 }|", kInvalid,
+                  "payload: expected 1 bytes"},
+        Malformed{"ZeroThreshold", DecodeEncoded, "two_bit {}|AB", kInvalid,
+                  "threshold: expected a positive number, got 0"},
+        Malformed{"InfiniteScale", DecodeEncoded, "one_bit { scale: inf }|A",
+                  kInvalid, "scale: expected a positive number, got inf"},
+        Malformed{"NegativeScale", DecodeEncoded, "one_bit { scale: -1 }|A",
+                  kInvalid, "got -1"},
+        Malformed{"NormNaN", DecodeEncoded,
+                  "dithering { bits: 2 norm: nan }|AB", kInvalid,
+                  "norm: expected a positive number, got nan"},
+        Malformed{"Bits", DecodeEncoded, "dithering { bits: 3 norm: 1 }|AB",
+                  kInvalid, "bits: expected 2, 4 or 8, got 3"},
+        Malformed{"BitsOf258", DecodeEncoded,
+                  "dithering { bits: 258 norm: 1 }|AB", kInvalid, "bits:"},
+        Malformed{"Count", DecodeEncoded, "top_k { count: 9 }|AB", kInvalid,
+                  "count: expected at most 8, got 9"},
+        Malformed{"RandomKBlock", DecodeEncoded, "random_k {}|AB", kInvalid,
+                  "block_size: expected at least 1, got 0"},
+        Malformed{"Block", DecodeEncoded, "blocks { element: DTYPE_I8 }|AB",
+                  kInvalid, "block_size: expected at least 1, got 0"},
+        Malformed{"Element", DecodeEncoded,
+                  "blocks { element: DTYPE_F16 block_size: 8 }|AB", kInvalid,
+                  "element: expected i8, f8e4m3fn or f8e5m2"},
+        Malformed{"DType", Decode<v1::PushRequest>,
+                  "entries { key: 'w' encoding { two_bit { threshold: 1 } }"
+                  " tensor { dtype: DTYPE_F16 shape: 4 data: 'A' } }",
+                  kInvalid, "dtype of the tensor: expected f32, got f16"},
+        Malformed{"Skip", Decode<v1::PushRequest>,
+                  "entries { key: 'w' skip: true encoding {} }", kInvalid,
+                  "tensor: expected none with skip"},
+        Malformed{"DTypeOfValues", Decode<v1::PushRequest>,
+                  "entries { key: 'w' encoding { top_k { count: 1 } }"
+                  " tensor { dtype: DTYPE_I8 shape: 4 data: 'A' } }",
+                  kInvalid, "dtype of the tensor: expected a float, got i8"}}),
+    NameOfTest);
+
+TEST(ProtoCodecErrorsTest, EncodingsHaveReasons) {
+  EXPECT_EQ(ReasonOf(DecodeEncoded("|AB")), Reason::kEncodingUnknown);
+  EXPECT_EQ(ReasonOf(DecodeEncoded("two_bit { threshold: 1 }|A")),
+            Reason::kEncodingMalformed);
+  EXPECT_EQ(ReasonOf(DecodeEncoded("two_bit {}|AB")),
+            Reason::kEncodingMalformed);
+}
 
 constexpr auto kCreate = Decode<v1::CreateNamespaceRequest>;
 

@@ -44,6 +44,8 @@ using Translations = ::testing::Types<
     Translation<ListNamespacesReply, v1::ListNamespacesResponse>,
     Translation<UnsetRuleRequest, v1::UnsetRuleRequest>,
     Translation<NamespaceStatus, v1::NamespaceStatus>,
+    Translation<NamespaceStatus, v1::DescribeNamespaceResponse>,
+    Translation<RuleSpec, v1::SetHyperparametersResponse>,
     Translation<SetRuleRequest, v1::SetRuleRequest>,
     Translation<SetHyperparametersRequest, v1::SetHyperparametersRequest>,
     Translation<WorkerStatus, v1::WorkerStatus>,

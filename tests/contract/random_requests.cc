@@ -1,5 +1,7 @@
 #include "tests/contract/random_requests.h"
 
+#include <cmath>
+#include <iterator>
 #include <utility>
 
 namespace tensorkv::testing {
@@ -89,7 +91,16 @@ void RandomRequests::Draw(Hyperparameters& hyperparameters) {
 }
 
 void RandomRequests::Draw(RuleSpec& rule) {
-  DrawAll(rule.name, rule.hyperparameters, rule.keep_master);
+  DrawAll(rule.name, rule.hyperparameters, rule.keep_master, rule.schedule);
+}
+
+void RandomRequests::Draw(ScheduleSpec& schedule) {
+  DrawAll(schedule.name, schedule.arguments, schedule.steps);
+}
+
+void RandomRequests::Draw(Multipliers& multipliers) {
+  std::normal_distribution<double> numbers;
+  multipliers = {numbers(random_), numbers(random_)};
 }
 
 void RandomRequests::Draw(CallId& call_id) {
@@ -116,7 +127,51 @@ void RandomRequests::Draw(InitReply& reply) { Draw(reply.versions); }
 void RandomRequests::Draw(PushEntry& entry) {
   DrawAll(entry.key, entry.skip);
   entry.tensor = Tensor();
-  if (!entry.skip) Draw(entry.tensor);
+  if (entry.skip) return;
+  Draw(entry.encoding);
+  if (!entry.encoding) return Draw(entry.tensor);
+  entry.tensor =
+      *Tensor::Allocate(DType::kU8, {entry.encoding->payload_bytes()});
+  for (uint8_t& byte : entry.tensor.mutable_elements<uint8_t>()) {
+    byte = static_cast<uint8_t>(random_());
+  }
+}
+
+// None, or any that is valid.
+void RandomRequests::Draw(RefPtr<const Encoding>& encoding) {
+  constexpr uint8_t kElements[] = {5, 6, 7};
+  Shape shape;
+  Draw(shape);
+  const auto num_elements = static_cast<uint64_t>(shape.num_elements());
+  DType dtype = DType::kF32;
+  Packing packing = {.kind = static_cast<PackingKind>(Below(7))};
+  switch (packing.kind) {
+    case PackingKind::kTwoBit:
+    case PackingKind::kOneBit:
+      packing.scale = std::ldexp(1.0f, static_cast<int>(Below(250)) - 149);
+      break;
+    case PackingKind::kTopK:
+      dtype = Below(2) == 0 ? DType::kF64 : DType::kF16;
+      packing.count = Below(num_elements + 1);
+      break;
+    case PackingKind::kRandomK:
+      packing.block_size = 1 + static_cast<uint32_t>(Below(1000));
+      packing.seed = random_();
+      break;
+    case PackingKind::kDithering:
+      packing.bits = uint8_t{2} << Below(3);
+      packing.scale = 0.1f;
+      Draw(packing.is_natural);
+      break;
+    case PackingKind::kBlocks:
+      packing.element_dtype = kElements[Below(std::size(kElements))];
+      packing.block_size = 1 + static_cast<uint32_t>(Below(1000));
+      break;
+    default:
+      encoding = nullptr;
+      return;
+  }
+  encoding = *Encoding::Create(packing, dtype, shape);
 }
 
 void RandomRequests::Draw(PushRequest& request) {
@@ -178,8 +233,12 @@ void RandomRequests::Draw(ListRequest& request) {
 
 void RandomRequests::Draw(KeyStatus& status) {
   DrawAll(status.key, status.dtype, status.shape, status.version,
-          status.value_bytes, status.state_bytes, status.rule, status.device,
+          status.value_bytes, status.state_bytes, status.rule,
+          status.update_count, status.multipliers, status.device,
           status.digest);
+  std::normal_distribution<double> numbers;
+  status.learning_rate = numbers(random_);
+  status.weight_decay = numbers(random_);
 }
 
 void RandomRequests::Draw(ListReply& reply) {
@@ -208,6 +267,10 @@ void RandomRequests::Draw(WaitStatus& status) {
   DrawAll(status.calls_waiting, status.calls_ended, status.waited);
 }
 
+void RandomRequests::Draw(MultipliersBinding& binding) {
+  DrawAll(binding.key_pattern, binding.multipliers);
+}
+
 void RandomRequests::Draw(RuleBinding& binding) {
   DrawAll(binding.key_pattern, binding.rule);
 }
@@ -219,7 +282,7 @@ void RandomRequests::Draw(NamespaceStatus& status) {
           status.rounds_failed, status.calls_waiting, status.live_workers,
           status.workers, status.lease_expirations, status.contributions_late,
           status.contributions_duplicate, status.contributions_fenced,
-          status.slowest_lag, status.waits);
+          status.slowest_lag, status.waits, status.multipliers);
 }
 
 void RandomRequests::Draw(CreateNamespaceRequest& request) {
@@ -238,12 +301,13 @@ void RandomRequests::Draw(ListNamespacesReply& reply) {
 }
 
 void RandomRequests::Draw(UnsetRuleRequest& request) {
-  DrawAll(request.name_space, request.call_id, request.key_pattern);
+  DrawAll(request.name_space, request.call_id, request.key_pattern,
+          request.multipliers);
 }
 
 void RandomRequests::Draw(SetRuleRequest& request) {
   DrawAll(request.name_space, request.key_pattern, request.rule,
-          request.call_id);
+          request.multipliers, request.call_id);
 }
 
 void RandomRequests::Draw(SetHyperparametersRequest& request) {

@@ -37,6 +37,8 @@ class RandomRequests {
   void Draw(StatRequest& request);
   void Draw(StatReply& reply);
   void Draw(RuleSpec& rule);
+  void Draw(ScheduleSpec& schedule);
+  void Draw(Multipliers& multipliers);
   void Draw(CreateNamespaceRequest& request);
   void Draw(CreateNamespaceReply& reply);
   void Draw(ListNamespacesRequest& request);
@@ -73,6 +75,7 @@ class RandomRequests {
   void Draw(Worker& worker);
   void Draw(InitEntry& entry);
   void Draw(PushEntry& entry);
+  void Draw(RefPtr<const Encoding>& encoding);
   void Draw(PushResult& result);
   void Draw(PullEntry& entry);
   void Draw(Value& value);
@@ -82,6 +85,7 @@ class RandomRequests {
   void Draw(OnWorkerLoss& on_worker_loss);
   void Draw(WaitStatus& status);
   void Draw(RuleBinding& binding);
+  void Draw(MultipliersBinding& binding);
 
   template <typename T>
   void Draw(std::optional<T>& value);

@@ -27,7 +27,9 @@ inline auto Fields(const InitRequest& v) {
 }
 inline auto Fields(const InitReply& v) { return std::tie(v.versions); }
 inline auto Fields(const PushEntry& v) {
-  return std::tie(v.key, v.skip, v.tensor);
+  return std::make_tuple(
+      v.key, v.skip, v.tensor, v.dtype(), v.shape(),
+      v.encoding ? v.encoding->packing() : Packing{.count = UINT64_MAX});
 }
 inline auto Fields(const PushRequest& v) {
   return std::tie(v.name_space, v.call_id, v.namespace_uid, v.worker, v.step,
@@ -65,7 +67,8 @@ inline auto Fields(const ListRequest& v) {
 }
 inline auto Fields(const KeyStatus& v) {
   return std::tie(v.key, v.dtype, v.shape, v.version, v.value_bytes,
-                  v.state_bytes, v.rule, v.device, v.digest);
+                  v.state_bytes, v.rule, v.update_count, v.multipliers,
+                  v.learning_rate, v.weight_decay, v.device, v.digest);
 }
 inline auto Fields(const ListReply& v) {
   return std::tie(v.keys, v.next_page_token);
@@ -77,6 +80,9 @@ inline auto Fields(const StatReply& v) { return std::tie(v.keys); }
 inline auto Fields(const RuleBinding& v) {
   return std::tie(v.key_pattern, v.rule);
 }
+inline auto Fields(const MultipliersBinding& v) {
+  return std::tie(v.key_pattern, v.multipliers);
+}
 inline auto Fields(const MemoryUse& v) {
   return std::tie(v.values, v.state, v.contributions, v.metadata);
 }
@@ -87,12 +93,12 @@ inline auto Fields(const WaitStatus& v) {
   return std::tie(v.reason, v.calls_waiting, v.calls_ended, v.waited);
 }
 inline auto Fields(const NamespaceStatus& v) {
-  return std::tie(v.name, v.uid, v.revision, v.config, v.rules, v.num_keys,
-                  v.memory, v.device_memory, v.updates_applied, v.rounds_open,
-                  v.rounds_closed, v.rounds_failed, v.calls_waiting,
-                  v.live_workers, v.workers, v.lease_expirations,
-                  v.contributions_late, v.contributions_duplicate,
-                  v.contributions_fenced, v.slowest_lag, v.waits);
+  return std::tie(
+      v.name, v.uid, v.revision, v.config, v.rules, v.num_keys, v.memory,
+      v.device_memory, v.updates_applied, v.rounds_open, v.rounds_closed,
+      v.rounds_failed, v.calls_waiting, v.live_workers, v.workers,
+      v.lease_expirations, v.contributions_late, v.contributions_duplicate,
+      v.contributions_fenced, v.slowest_lag, v.waits, v.multipliers);
 }
 inline auto Fields(const CreateNamespaceRequest& v) {
   return std::tie(v.name_space, v.config, v.on_existing, v.call_id);
@@ -105,10 +111,11 @@ inline auto Fields(const ListNamespacesReply& v) {
   return std::tie(v.namespaces, v.next_page_token);
 }
 inline auto Fields(const UnsetRuleRequest& v) {
-  return std::tie(v.name_space, v.call_id, v.key_pattern);
+  return std::tie(v.name_space, v.call_id, v.key_pattern, v.multipliers);
 }
 inline auto Fields(const SetRuleRequest& v) {
-  return std::tie(v.name_space, v.key_pattern, v.rule, v.call_id);
+  return std::tie(v.name_space, v.key_pattern, v.rule, v.multipliers,
+                  v.call_id);
 }
 inline auto Fields(const SetHyperparametersRequest& v) {
   return std::tie(v.name_space, v.key_pattern, v.hyperparameters, v.call_id);

@@ -157,7 +157,7 @@ TEST_P(BadInputContractTest, HyperparametersOutOfRange) {
   for (const BadHyperparameter& bad : cases) {
     const RuleSpec rule = {.name = bad.rule,
                            .hyperparameters = {{bad.name, bad.value}}};
-    EXPECT_THAT(connection().SetRule({.rule = rule}, {}),
+    EXPECT_THAT(connection().Call(SetRuleRequest{.rule = rule}, {}),
                 StatusIs(StatusCode::kInvalidArgument, HasSubstr(bad.name)))
         << bad.rule << " " << bad.name << " " << bad.value;
   }
@@ -186,7 +186,7 @@ TEST_P(BadInputContractTest, PatternsAreBounded) {
 
 TEST_P(BadInputContractTest, TooManyEntries) {
   ASSERT_OK_AND_ASSIGN(const ServerStatus server,
-                       connection().DescribeServer({}));
+                       connection().Call(DescribeServerRequest()));
   ASSERT_OK(store_.Init("w", Full(Shape(), 1)));
   const size_t too_many = server.max_entries + 1;
 

@@ -246,7 +246,7 @@ TEST_P(BudgetContractTest, ServerShowsWhatIsUsedOfEachMemory) {
 
   ServerStatus server;
   EXPECT_TRUE(Eventually([&] {
-    server = *connection().DescribeServer({});
+    server = *connection().Call(DescribeServerRequest());
     uint64_t used_bytes = server.used_bytes;
     for (const DeviceBudget& gpu : server.device_budgets) {
       used_bytes += gpu.used_bytes;
@@ -272,7 +272,7 @@ TEST_P(BudgetContractTest, ServerShowsWhatIsUsedOfEachMemory) {
 
 TEST_P(BudgetContractTest, BudgetAboveTheServersIsRefused) {
   ASSERT_OK_AND_ASSIGN(const ServerStatus server,
-                       connection().DescribeServer({}));
+                       connection().Call(DescribeServerRequest()));
   uint64_t device_bytes = 0;
   for (const DeviceBudget& gpu : server.device_budgets) {
     device_bytes += gpu.budget_bytes;

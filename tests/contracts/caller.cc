@@ -35,9 +35,9 @@ absl::StatusOr<Version> Caller::Init(const std::string& key, Tensor tensor,
 
 absl::StatusOr<InitReply> Caller::InitMany(std::vector<InitEntry> entries,
                                            OnExisting on_existing) const {
-  return connection_->Init({.name_space = name_space_,
-                            .on_existing = on_existing,
-                            .entries = std::move(entries)},
+  return connection_->Call(InitRequest{.name_space = name_space_,
+                                       .on_existing = on_existing,
+                                       .entries = std::move(entries)},
                            options_);
 }
 
@@ -57,7 +57,7 @@ absl::StatusOr<PushResult> Caller::Skip(const std::string& key,
 
 absl::StatusOr<PushReply> Caller::PushMany(std::vector<PushEntry> entries,
                                            Step step) const {
-  return connection_->Push(MakePush(std::move(entries), step), options_);
+  return connection_->Call(MakePush(std::move(entries), step), options_);
 }
 
 absl::StatusOr<Value> Caller::Pull(const std::string& key,
@@ -75,10 +75,10 @@ absl::StatusOr<Value> Caller::Await(const std::string& key,
 
 absl::StatusOr<PullReply> Caller::PullMany(std::vector<PullEntry> entries,
                                            bool wait_for_keys) const {
-  return connection_->Pull({.name_space = name_space_,
-                            .worker = worker_,
-                            .wait_for_keys = wait_for_keys,
-                            .entries = std::move(entries)},
+  return connection_->Call(PullRequest{.name_space = name_space_,
+                                       .worker = worker_,
+                                       .wait_for_keys = wait_for_keys,
+                                       .entries = std::move(entries)},
                            options_);
 }
 
@@ -92,52 +92,55 @@ absl::StatusOr<Value> Caller::PushPull(const std::string& key, Tensor tensor,
 
 absl::StatusOr<PullReply> Caller::PushPullMany(std::vector<PushEntry> entries,
                                                Step step) const {
-  return connection_->PushPull(MakePush(std::move(entries), step), options_);
+  return connection_->Call(PushPullRequest{MakePush(std::move(entries), step)},
+                           options_);
 }
 
 absl::StatusOr<uint64_t> Caller::Delete(std::vector<std::string> keys,
                                         bool allow_missing) const {
-  ASSIGN_OR_RETURN(DeleteReply reply,
-                   connection_->Delete({.name_space = name_space_,
-                                        .keys = std::move(keys),
-                                        .allow_missing = allow_missing},
-                                       options_));
+  ASSIGN_OR_RETURN(
+      DeleteReply reply,
+      connection_->Call(DeleteRequest{.name_space = name_space_,
+                                      .keys = std::move(keys),
+                                      .allow_missing = allow_missing},
+                        options_));
   return reply.num_deleted;
 }
 
 absl::StatusOr<KeyStatus> Caller::Stat(const std::string& key,
                                        bool with_digest) const {
   ASSIGN_OR_RETURN(StatReply reply,
-                   connection_->Stat({.name_space = name_space_,
-                                      .keys = {key},
-                                      .with_digest = with_digest},
+                   connection_->Call(StatRequest{.name_space = name_space_,
+                                                 .keys = {key},
+                                                 .with_digest = with_digest},
                                      options_));
   return reply.keys.at(0);
 }
 
 absl::StatusOr<std::vector<KeyStatus>> Caller::StatMany(
     std::vector<std::string> keys) const {
-  ASSIGN_OR_RETURN(
-      StatReply reply,
-      connection_->Stat({.name_space = name_space_, .keys = std::move(keys)},
-                        options_));
+  ASSIGN_OR_RETURN(StatReply reply,
+                   connection_->Call(StatRequest{.name_space = name_space_,
+                                                 .keys = std::move(keys)},
+                                     options_));
   return std::move(reply.keys);
 }
 
 absl::StatusOr<ListReply> Caller::List(const std::string& prefix,
                                        uint32_t page_size,
                                        const std::string& page_token) const {
-  return connection_->List({.name_space = name_space_,
-                            .prefix = prefix,
-                            .page_size = page_size,
-                            .page_token = page_token},
+  return connection_->Call(ListRequest{.name_space = name_space_,
+                                       .prefix = prefix,
+                                       .page_size = page_size,
+                                       .page_token = page_token},
                            options_);
 }
 
 absl::StatusOr<JoinReply> Caller::TryJoin(const std::string& name,
                                           absl::Duration lease) const {
-  return connection_->Join(
-      {.name_space = name_space_, .worker_name = name, .lease = lease},
+  return connection_->Call(
+      JoinRequest{
+          .name_space = name_space_, .worker_name = name, .lease = lease},
       options_);
 }
 
@@ -148,60 +151,75 @@ absl::StatusOr<Caller> Caller::Join(const std::string& name,
 }
 
 absl::StatusOr<KeepAliveReply> Caller::KeepAlive() const {
-  return connection_->KeepAlive({.name_space = name_space_, .worker = worker()},
-                                options_);
+  return connection_->Call(
+      KeepAliveRequest{.name_space = name_space_, .worker = worker()},
+      options_);
 }
 
 absl::Status Caller::Leave() const {
-  return connection_->Leave({.name_space = name_space_, .worker = worker()},
-                            options_);
+  return connection_
+      ->Call(LeaveRequest{.name_space = name_space_, .worker = worker()},
+             options_)
+      .status();
 }
 
 absl::Status Caller::Barrier(const std::string& name) const {
-  return connection_->Barrier(
-      {.name_space = name_space_, .worker = worker(), .barrier = name},
-      options_);
+  return connection_
+      ->Call(
+          BarrierRequest{
+              .name_space = name_space_, .worker = worker(), .barrier = name},
+          options_)
+      .status();
 }
 
 absl::Status Caller::Create(const NamespaceConfig& config,
                             OnExisting on_existing) const {
   return connection_
-      ->CreateNamespace({.name_space = name_space_,
-                         .config = config,
-                         .on_existing = on_existing},
-                        options_)
+      ->Call(CreateNamespaceRequest{.name_space = name_space_,
+                                    .config = config,
+                                    .on_existing = on_existing},
+             options_)
       .status();
 }
 
 absl::StatusOr<NamespaceStatus> Caller::Describe() const {
-  return connection_->DescribeNamespace(name_space_, options_);
+  return connection_->Call(DescribeNamespaceRequest{.name_space = name_space_},
+                           options_);
 }
 
 absl::Status Caller::Drop() const {
-  return connection_->DeleteNamespace(name_space_, options_);
+  return connection_
+      ->Call(DeleteNamespaceRequest{.name_space = name_space_}, options_)
+      .status();
 }
 
 absl::Status Caller::SetRule(absl::string_view rule,
                              const std::string& key_pattern) const {
   ASSIGN_OR_RETURN(RuleSpec spec, ParseRuleSpec(rule));
-  return connection_->SetRule({.name_space = name_space_,
-                               .key_pattern = key_pattern,
-                               .rule = std::move(spec)},
-                              options_);
+  return connection_
+      ->Call(SetRuleRequest{.name_space = name_space_,
+                            .key_pattern = key_pattern,
+                            .rule = std::move(spec)},
+             options_)
+      .status();
 }
 
 absl::Status Caller::UnsetRule(const std::string& key_pattern) const {
-  return connection_->UnsetRule(
-      {.name_space = name_space_, .key_pattern = key_pattern}, options_);
+  return connection_
+      ->Call(UnsetRuleRequest{.name_space = name_space_,
+                              .key_pattern = key_pattern},
+             options_)
+      .status();
 }
 
 absl::StatusOr<RuleSpec> Caller::SetHyperparameters(
     const Hyperparameters& hyperparameters,
     const std::string& key_pattern) const {
-  return connection_->SetHyperparameters({.name_space = name_space_,
-                                          .key_pattern = key_pattern,
-                                          .hyperparameters = hyperparameters},
-                                         options_);
+  return connection_->Call(
+      SetHyperparametersRequest{.name_space = name_space_,
+                                .key_pattern = key_pattern,
+                                .hyperparameters = hyperparameters},
+      options_);
 }
 
 PushRequest Caller::MakePush(std::vector<PushEntry> entries, Step step) const {

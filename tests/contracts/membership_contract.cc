@@ -51,7 +51,7 @@ TEST_P(MembershipContractTest, JoinTellsWhichServerThisIs) {
                        sync.TryJoin("a", absl::Seconds(30)));
 
   EXPECT_EQ(joined.server_incarnation,
-            connection().DescribeServer({})->incarnation);
+            connection().Call(DescribeServerRequest())->incarnation);
 }
 
 TEST_P(MembershipContractTest, LeaseMustBeWithinBounds) {

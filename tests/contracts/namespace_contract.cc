@@ -123,7 +123,9 @@ TEST_P(NamespaceContractTest, ListsAllInOrderOfTheirNames) {
   NewNamespace("z", {});
   NewNamespace("a", Sync(2));
 
-  ASSERT_OK_AND_ASSIGN(const auto namespaces, connection().ListNamespaces({}));
+  ASSERT_OK_AND_ASSIGN(const ListNamespacesReply reply,
+                       connection().Call(ListNamespacesRequest()));
+  const std::vector<NamespaceStatus>& namespaces = reply.namespaces;
 
   std::vector<std::string> names;
   for (const NamespaceStatus& status : namespaces) names.push_back(status.name);
@@ -183,8 +185,9 @@ TEST_P(NamespaceContractTest, DroppedNamespaceIsGoneWithItsKeys) {
 }
 
 TEST_P(NamespaceContractTest, CallsOfAFormerLifeAreRefused) {
-  ASSERT_OK_AND_ASSIGN(const CreateNamespaceReply former,
-                       connection().CreateNamespace({.name_space = "n"}, {}));
+  ASSERT_OK_AND_ASSIGN(
+      const CreateNamespaceReply former,
+      connection().Call(CreateNamespaceRequest{.name_space = "n"}, {}));
   const Caller n = store_.In("n");
   const uint64_t uid = former.uid;
   EXPECT_EQ(n.Describe()->uid, uid);

@@ -28,11 +28,12 @@ class NamedCalls {
       : connection_(connection), name_space_(std::move(name_space)) {}
 
   absl::StatusOr<Version> Init(uint64_t sequence, double value) {
-    ASSIGN_OR_RETURN(const InitReply reply,
-                     connection_.Init({.name_space = name_space_,
-                                       .call_id = IdOf(sequence),
-                                       .entries = {{"w", Full({2}, value)}}},
-                                      {}));
+    ASSIGN_OR_RETURN(
+        const InitReply reply,
+        connection_.Call(InitRequest{.name_space = name_space_,
+                                     .call_id = IdOf(sequence),
+                                     .entries = {{"w", Full({2}, value)}}},
+                         {}));
     return reply.versions.at(0);
   }
 
@@ -40,48 +41,54 @@ class NamedCalls {
   absl::StatusOr<PushResult> Push(uint64_t sequence, double value,
                                   Step step = 0) {
     ASSIGN_OR_RETURN(const PushReply reply,
-                     connection_.Push(PushOf(sequence, value, step), {}));
+                     connection_.Call(PushOf(sequence, value, step), {}));
     return reply.results.at(0);
   }
 
   absl::StatusOr<Value> PushPull(
       uint64_t sequence, double value, Step step = 0,
       absl::Duration timeout = absl::InfiniteDuration()) {
-    ASSIGN_OR_RETURN(const PullReply reply,
-                     connection_.PushPull(PushOf(sequence, value, step),
-                                          {.timeout = timeout}));
+    ASSIGN_OR_RETURN(
+        const PullReply reply,
+        connection_.Call(PushPullRequest{PushOf(sequence, value, step)},
+                         {.timeout = timeout}));
     return reply.values.at(0);
   }
 
   absl::StatusOr<uint64_t> Delete(uint64_t sequence) {
     ASSIGN_OR_RETURN(const DeleteReply reply,
-                     connection_.Delete({.name_space = name_space_,
-                                         .call_id = IdOf(sequence),
-                                         .keys = {"w"}},
-                                        {}));
+                     connection_.Call(DeleteRequest{.name_space = name_space_,
+                                                    .call_id = IdOf(sequence),
+                                                    .keys = {"w"}},
+                                      {}));
     return reply.num_deleted;
   }
 
   absl::Status SetRule(uint64_t sequence, const std::string& rule) {
-    return connection_.SetRule({.name_space = name_space_,
-                                .rule = ParseRuleSpec(rule).value(),
-                                .call_id = IdOf(sequence)},
-                               {});
+    return connection_
+        .Call(SetRuleRequest{.name_space = name_space_,
+                             .rule = ParseRuleSpec(rule).value(),
+                             .call_id = IdOf(sequence)},
+              {})
+        .status();
   }
 
   absl::StatusOr<double> SetLearningRate(uint64_t sequence, double rate) {
     ASSIGN_OR_RETURN(RuleSpec rule,
-                     connection_.SetHyperparameters(
-                         {.name_space = name_space_,
-                          .hyperparameters = {{"learning_rate", rate}},
-                          .call_id = IdOf(sequence)},
+                     connection_.Call(
+                         SetHyperparametersRequest{
+                             .name_space = name_space_,
+                             .hyperparameters = {{"learning_rate", rate}},
+                             .call_id = IdOf(sequence)},
                          {}));
     return rule.hyperparameters["learning_rate"];
   }
 
   absl::Status CreateNamespace(uint64_t sequence, const std::string& name) {
     return connection_
-        .CreateNamespace({.name_space = name, .call_id = IdOf(sequence)}, {})
+        .Call(CreateNamespaceRequest{.name_space = name,
+                                     .call_id = IdOf(sequence)},
+              {})
         .status();
   }
 
@@ -275,13 +282,13 @@ TEST_P(OnceContractTest, RepeatedJoinGivesTheEpochOfTheFirst) {
                          .worker_name = "w",
                          .lease = absl::Minutes(1),
                          .call_id = CallId{"client", 1}};
-  ASSERT_OK_AND_ASSIGN(const JoinReply first, connection().Join(request, {}));
+  ASSERT_OK_AND_ASSIGN(const JoinReply first, connection().Call(request, {}));
 
-  ASSERT_OK_AND_ASSIGN(const JoinReply repeat, connection().Join(request, {}));
+  ASSERT_OK_AND_ASSIGN(const JoinReply repeat, connection().Call(request, {}));
 
   EXPECT_EQ(repeat.worker.epoch, first.worker.epoch);
   request.call_id->sequence = 2;
-  EXPECT_THAT(connection().Join(request, {}),
+  EXPECT_THAT(connection().Call(request, {}),
               StatusIs(StatusCode::kAlreadyExists));
 }
 
@@ -289,7 +296,10 @@ TEST_P(OnceContractTest, RepeatedJoinGivesTheEpochOfTheFirst) {
 Worker JoinSync(Connection& connection, const std::string& name,
                 absl::Duration lease) {
   return connection
-      .Join({.name_space = "sync", .worker_name = name, .lease = lease}, {})
+      .Call(
+          JoinRequest{
+              .name_space = "sync", .worker_name = name, .lease = lease},
+          {})
       .value()
       .worker;
 }
@@ -303,13 +313,15 @@ TEST_P(OnceContractTest, RepeatedBarrierDoesNotWaitForTheNextOne) {
                                   .barrier = "b",
                                   .call_id = CallId{"client", 1}};
   Background other([&] {
-    return connection().Barrier(
-        {.name_space = "sync", .worker = two, .barrier = "b"}, {});
+    return connection()
+        .Call(
+            BarrierRequest{.name_space = "sync", .worker = two, .barrier = "b"})
+        .status();
   });
-  ASSERT_OK(connection().Barrier(barrier, {}));
+  ASSERT_OK(connection().Call(barrier, {}));
   ASSERT_OK(other.Result());
 
-  EXPECT_OK(connection().Barrier(barrier, {.timeout = kShortTimeout}));
+  EXPECT_OK(connection().Call(barrier, {.timeout = kShortTimeout}));
 }
 
 }  // namespace

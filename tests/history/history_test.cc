@@ -53,14 +53,14 @@ class BrokenConnection : public SharedConnection {
 class PushesTwice final : public BrokenConnection {
  public:
   using BrokenConnection::BrokenConnection;
-  absl::StatusOr<PushReply> Push(const PushRequest& request,
+  absl::StatusOr<PushReply> Make(const PushRequest& request,
                                  const CallOptions& options) override {
     PushRequest unnamed = request;
     unnamed.call_id.reset();
     if (GoesWrong()) {
-      EXPECT_OK(SharedConnection::Push(unnamed, options));
+      EXPECT_OK(SharedConnection::Make(unnamed, options));
     }
-    return SharedConnection::Push(unnamed, options);
+    return SharedConnection::Make(unnamed, options);
   }
 };
 
@@ -68,11 +68,11 @@ class PushesTwice final : public BrokenConnection {
 class LosesPushes final : public BrokenConnection {
  public:
   using BrokenConnection::BrokenConnection;
-  absl::StatusOr<PushReply> Push(const PushRequest& request,
+  absl::StatusOr<PushReply> Make(const PushRequest& request,
                                  const CallOptions& options) override {
-    if (!GoesWrong()) return SharedConnection::Push(request, options);
-    const auto value = SharedConnection::Pull(
-        {.entries = {{request.entries[0].key, 0}}}, options);
+    if (!GoesWrong()) return SharedConnection::Make(request, options);
+    const auto value = SharedConnection::Make(
+        PullRequest{.entries = {{request.entries[0].key, 0}}}, options);
     return PushReply{{{.version = value->values[0].version + 1}}};
   }
 };
@@ -81,9 +81,9 @@ class LosesPushes final : public BrokenConnection {
 class ReadsOldValues final : public BrokenConnection {
  public:
   using BrokenConnection::BrokenConnection;
-  absl::StatusOr<PullReply> Pull(const PullRequest& request,
+  absl::StatusOr<PullReply> Make(const PullRequest& request,
                                  const CallOptions& options) override {
-    absl::StatusOr<PullReply> reply = SharedConnection::Pull(request, options);
+    absl::StatusOr<PullReply> reply = SharedConnection::Make(request, options);
     MutexLock lock(&mutex_);
     const auto first =
         first_.emplace(request.entries[0].key, *reply).first->second;
@@ -99,9 +99,9 @@ class ReadsOldValues final : public BrokenConnection {
 class TearsValues final : public BrokenConnection {
  public:
   using BrokenConnection::BrokenConnection;
-  absl::StatusOr<PullReply> Pull(const PullRequest& request,
+  absl::StatusOr<PullReply> Make(const PullRequest& request,
                                  const CallOptions& options) override {
-    absl::StatusOr<PullReply> reply = SharedConnection::Pull(request, options);
+    absl::StatusOr<PullReply> reply = SharedConnection::Make(request, options);
     if (GoesWrong()) {
       reply->values[0].tensor = TensorOf({2}, {1, 2}, DType::kF64);
     }
@@ -114,15 +114,16 @@ class TearsValues final : public BrokenConnection {
 class HoldsNobodyBack final : public BrokenConnection {
  public:
   using BrokenConnection::BrokenConnection;
-  absl::StatusOr<PushReply> Push(const PushRequest& request,
+  absl::StatusOr<PushReply> Make(const PushRequest& request,
                                  const CallOptions&) override {
     const int num_earlier = num_pushes_.fetch_add(1);
     if (num_earlier == (kNumClients - 1) * kNumSteps) overtaken_.Notify();
     if (num_earlier == 0) overtaken_.WaitForNotification();
     return PushReply{std::vector<PushResult>(request.entries.size())};
   }
-  absl::Status Barrier(const BarrierRequest&, const CallOptions&) override {
-    return absl::OkStatus();
+  absl::StatusOr<BarrierReply> Make(const BarrierRequest&,
+                                    const CallOptions&) override {
+    return BarrierReply();
   }
 
  private:
@@ -134,17 +135,17 @@ class HoldsNobodyBack final : public BrokenConnection {
 class LosesReplies final : public BrokenConnection {
  public:
   using BrokenConnection::BrokenConnection;
-  absl::StatusOr<PushReply> Push(const PushRequest& request,
+  absl::StatusOr<PushReply> Make(const PushRequest& request,
                                  const CallOptions& options) override {
-    return Lose(SharedConnection::Push(request, options));
+    return Lose(SharedConnection::Make(request, options));
   }
-  absl::StatusOr<PullReply> Pull(const PullRequest& request,
+  absl::StatusOr<PullReply> Make(const PullRequest& request,
                                  const CallOptions& options) override {
-    return Lose(SharedConnection::Pull(request, options));
+    return Lose(SharedConnection::Make(request, options));
   }
-  absl::StatusOr<PullReply> PushPull(const PushRequest& request,
-                                     const CallOptions& options) override {
-    return Lose(SharedConnection::PushPull(request, options));
+  absl::StatusOr<PullReply> Make(const PushPullRequest& request,
+                                 const CallOptions& options) override {
+    return Lose(SharedConnection::Make(request, options));
   }
 
  private:
@@ -159,16 +160,16 @@ class LosesReplies final : public BrokenConnection {
 class LosesContributions final : public BrokenConnection {
  public:
   using BrokenConnection::BrokenConnection;
-  absl::StatusOr<PullReply> PushPull(const PushRequest& request,
-                                     const CallOptions& options) override {
-    PushRequest changed = request;
+  absl::StatusOr<PullReply> Make(const PushPullRequest& request,
+                                 const CallOptions& options) override {
+    PushPullRequest changed = request;
     if (GoesWrong()) {
       for (PushEntry& entry : changed.entries) {
         entry.tensor = Tensor();
         entry.skip = true;
       }
     }
-    return SharedConnection::PushPull(changed, options);
+    return SharedConnection::Make(changed, options);
   }
 };
 
@@ -247,10 +248,11 @@ class HistoryTest : public ::testing::Test {
             std::make_unique<Client>(std::make_unique<SharedConnection>(server),
                                      ClientOptions{.name_space = "bounded"}),
             {.name = NameOf(index), .lease = absl::Minutes(1)}));
-    ASSERT_OK(connection_->Barrier({.name_space = "bounded",
-                                    .worker = *worker->client().worker(),
-                                    .barrier = "all have joined"},
-                                   {}));
+    ASSERT_OK(
+        connection_->Call(BarrierRequest{.name_space = "bounded",
+                                         .worker = *worker->client().worker(),
+                                         .barrier = "all have joined"},
+                          {}));
     for (Step step = 1; step <= kNumSteps; ++step) {
       // Some are slower than others, each at another time.
       if ((step + index) % kNumClients == 0) std::this_thread::yield();

@@ -38,8 +38,8 @@ expect_error() {
 
 # array NUMBER: as pull prints a 2x3 array of it.
 array() {
-  echo "[[$1 $1 $1]"
-  echo " [$1 $1 $1]]"
+  echo "$1 $1 $1"
+  echo "$1 $1 $1"
 }
 
 # arrays NUMBER: the same for the keys 5, 7 and 9.
@@ -54,21 +54,21 @@ arrays() {
 # The tutorial.
 expect 0 SERVING health
 expect 0 '' init 3 --shape=2,3 --fill=2
-expect 0 "$(array 2.)" pull 3
+expect 0 "$(array 2.0)" pull 3
 expect 0 '3: version 2' push 3 --fill=8
-expect 0 "$(array 8.)" pull 3
+expect 0 "$(array 8.0)" pull 3
 expect 0 '3: version 3' push 3 --fill=1 --times=4
-expect 0 "$(array 4.)" pull 3
+expect 0 "$(array 4.0)" pull 3
 expect 0 '' rule set 'accumulate(scale=2)'
-expect 0 "$(array 4.)" pull 3
+expect 0 "$(array 4.0)" pull 3
 expect 0 '3: version 4' push 3 --fill=1
-expect 0 "$(array 6.)" pull 3
+expect 0 "$(array 6.0)" pull 3
 expect 0 '' init 5 7 9 --shape=2,3 --fill=1
 expect 0 $'5: version 2\n7: version 2\n9: version 2' push 5 7 9 --fill=1
-expect 0 "$(arrays 3.)" pull 5 7 9
+expect 0 "$(arrays 3.0)" pull 5 7 9
 expect 0 $'5: version 3\n7: version 3\n9: version 3' \
   push 5 7 9 --fill=1 --times=4
-expect 0 "$(arrays 11.)" pull 5 7 9
+expect 0 "$(arrays 11.0)" pull 5 7 9
 values='"shape":[2,3],"version":4,"values":[6.0,6.0,6.0,6.0,6.0,6.0]'
 expect 0 "{\"key\":\"3\",\"dtype\":\"f32\",$values}" pull 3 --output=json
 
@@ -93,10 +93,25 @@ expect 0 '' init npy --npy="$saved_npy"
 expect 0 '' pull npy --npy="$TEST_TMPDIR/pulled.npy"
 cmp "$saved_npy" "$TEST_TMPDIR/pulled.npy" || fail ".npy round trip"
 
+# Completion, by the shell that it is for.
+# complete_line WORD... prints what may stand for the last word.
+complete_line() {
+  COMP_WORDS=(tensorkv "$@")
+  COMP_CWORD=$#
+  _tensorkv
+  echo "${COMPREPLY[*]}"
+}
+source <(tensorkv completion bash)
+[[ $(complete_line pu) == 'push pull pushpull' ]] || fail "completion of pu"
+[[ $(complete_line ns d) == describe ]] || fail "completion of ns d"
+[[ $(complete_line -n x pull w --wait) == --wait_for_keys ]] ||
+  fail "completion of a flag: $(complete_line pull w --wait)"
+[[ $(complete_line pull --out) == --output ]] || fail "completion of --out"
+
 # Failed calls exit with 1 and say what the server said.
 expect_error 1 'ALREADY_EXISTS: key "3"' init 3 --shape=2,3 --fill=2
 expect_error 1 'NOT_FOUND: key "unknown"' pull unknown
-expect_error 1 'DEADLINE_EXCEEDED' pull 3 --min-version=100 --timeout=200ms
+expect_error 1 'DEADLINE_EXCEEDED' pull 3 --min_version=100 --timeout=200ms
 expect_error 1 'INVALID_ARGUMENT' push 3 --shape=3,2 --fill=1
 expect_error 1 'NOT_FOUND: namespace "nowhere"' ls --namespace=nowhere
 expect_error 1 'INVALID_ARGUMENT' rule set 'sdg'

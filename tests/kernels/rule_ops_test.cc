@@ -12,7 +12,8 @@ namespace {
 template <typename Op, typename T>
 bool Runs(const RuleSpec& spec) {
   bool is_op = false;
-  VisitRuleOp<T>(*UpdateRule::Create(spec), /*t=*/1, [&](const auto& op) {
+  const UpdateRule rule = *UpdateRule::Create(spec);
+  VisitRuleOp<T>({.rule = &rule}, [&](const auto& op) {
     is_op = std::is_same_v<std::decay_t<decltype(op)>, Op>;
   });
   return is_op;
@@ -33,14 +34,16 @@ TEST(RuleOpsTest, IntegersHaveTheRulesThatTakeThem) {
   EXPECT_TRUE((Runs<ops::Accumulate<ops::Bool>, ops::Bool>({"accumulate"})));
 }
 
-TEST(RuleOpsTest, UpdateCountReachesTheFunctor) {
+TEST(RuleOpsTest, UpdateCountAndMultipliersReachTheFunctor) {
   const UpdateRule adam = *UpdateRule::Create(
       {"adam", {{"learning_rate", 1}, {"beta1", 0}, {"beta2", 0.75}}});
 
-  VisitRuleOp<double>(adam, /*t=*/1, [](const auto& op) {
+  const TensorUpdate update = {
+      .rule = &adam, .update_count = 1, .multipliers = {.learning_rate = 4}};
+  VisitRuleOp<double>(update, [](const auto& op) {
     if constexpr (std::is_same_v<std::decay_t<decltype(op)>,
                                  ops::Adam<double>>) {
-      EXPECT_EQ(op.learning_rate_t, 0.5);
+      EXPECT_EQ(op.learning_rate_t, 2);
     }
   });
 }

@@ -2,12 +2,10 @@
 
 #include <cstring>
 #include <utility>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "bench/data_path/peers/lanes.h"
 #include "bench/data_path/peers/payload.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/security/credentials.h"
@@ -16,30 +14,44 @@
 namespace tensorkv::bench {
 namespace {
 
+// Protocol Buffers' bound of a message; keys and tags of small values take
+// some bytes too.
+constexpr int64_t kMaxMessageBytes = (int64_t{2} << 30) - 1;
+constexpr int64_t kBytesPerEntry = 64;
+
 absl::Status ToStatus(const grpc::Status& status) {
   if (status.ok()) return absl::OkStatus();
   return absl::Status(static_cast<absl::StatusCode>(status.error_code()),
                       status.error_message());
 }
 
-LoadShape ShapeOf(const Workload& workload, pid_t server) {
-  return {.bytes_per_call = workload.bytes_per_call(),
-          .keys_per_call = workload.num_keys,
-          .in_flight = workload.in_flight,
-          .server = server};
-}
-
-class NaiveLoad final : public Load {
+// The calls of one workload.
+class NaiveCalls {
  public:
-  NaiveLoad(const Workload& workload, pid_t server, NaiveStore::Stub* stub,
-            Tensor values, std::vector<Tensor> rooms)
-      : Load(ShapeOf(workload, server)),
-        workload_(workload),
-        stub_(stub),
-        values_(std::move(values)),
-        rooms_(std::move(rooms)) {}
+  NaiveCalls(const Workload& workload, std::shared_ptr<NaiveStore::Stub> stub,
+             Payload payload)
+      : workload_(workload),
+        stub_(std::move(stub)),
+        payload_(std::move(payload)) {}
 
-  ~NaiveLoad() override {
+  absl::Status Push(int lane) const {
+    grpc::ClientContext context;
+    NaiveReply reply;
+    return ToStatus(stub_->Push(&context, ValuesOf(lane), &reply));
+  }
+
+  absl::Status Call(int lane) {
+    if (workload_.verb == Verb::kPush) return Push(lane);
+    grpc::ClientContext context;
+    NaiveValues reply;
+    RETURN_IF_ERROR(
+        ToStatus(workload_.verb == Verb::kPull
+                     ? stub_->Pull(&context, KeysOf(lane), &reply)
+                     : stub_->PushPull(&context, ValuesOf(lane), &reply)));
+    return CopyOut(reply, lane);
+  }
+
+  void Delete() const {
     for (int lane = 0; lane < workload_.in_flight; ++lane) {
       grpc::ClientContext context;
       NaiveReply reply;
@@ -48,60 +60,13 @@ class NaiveLoad final : public Load {
     }
   }
 
-  absl::Status CreateKeys() {
-    for (int lane = 0; lane < workload_.in_flight; ++lane) {
-      RETURN_IF_ERROR(Push(lane));
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status Run(int64_t num_calls,
-                   std::vector<absl::Duration>* latencies) override {
-    return RunOnLanes(
-        workload_.in_flight, num_calls, [this](int lane) { return Call(lane); },
-        latencies);
-  }
-
  private:
-  absl::Status Call(int lane) {
-    switch (workload_.verb) {
-      case Verb::kPush:
-        return Push(lane);
-      case Verb::kPull:
-        return Pull(lane);
-      case Verb::kPushPull:
-        return PushPull(lane);
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status Push(int lane) {
-    grpc::ClientContext context;
-    NaiveReply reply;
-    return ToStatus(stub_->Push(&context, ValuesOf(lane), &reply));
-  }
-
-  absl::Status Pull(int lane) {
-    grpc::ClientContext context;
-    NaiveValues reply;
-    RETURN_IF_ERROR(ToStatus(stub_->Pull(&context, KeysOf(lane), &reply)));
-    return CopyOut(reply, lane);
-  }
-
-  absl::Status PushPull(int lane) {
-    grpc::ClientContext context;
-    NaiveValues reply;
-    RETURN_IF_ERROR(
-        ToStatus(stub_->PushPull(&context, ValuesOf(lane), &reply)));
-    return CopyOut(reply, lane);
-  }
-
   NaiveValues ValuesOf(int lane) const {
     NaiveValues values;
     for (int64_t i = 0; i < workload_.num_keys; ++i) {
       NaiveValue* value = values.add_values();
       value->set_key(KeyText(lane, i));
-      value->set_data(values_.data() + i * workload_.bytes_per_key,
+      value->set_data(payload_.values.data() + i * workload_.bytes_per_key,
                       workload_.bytes_per_key);
     }
     return values;
@@ -116,14 +81,15 @@ class NaiveLoad final : public Load {
   }
 
   absl::Status CopyOut(const NaiveValues& reply, int lane) {
-    char* room = rooms_[lane].mutable_data();
     if (reply.values_size() != workload_.num_keys) {
       return absl::InternalError(absl::StrCat("expected ", workload_.num_keys,
                                               " values, got ",
                                               reply.values_size()));
     }
+    char* room = payload_.rooms[lane].mutable_data();
     for (const NaiveValue& value : reply.values()) {
-      const absl::string_view sent(values_.data(), workload_.bytes_per_key);
+      const absl::string_view sent(payload_.values.data(),
+                                   workload_.bytes_per_key);
       if (value.data().size() != sent.size()) {
         return CheckEnds(sent, value.data());
       }
@@ -134,36 +100,35 @@ class NaiveLoad final : public Load {
   }
 
   const Workload workload_;
-  NaiveStore::Stub* const stub_;
-  const Tensor values_;
-  std::vector<Tensor> rooms_;  // one per lane, if they are needed
+  const std::shared_ptr<NaiveStore::Stub> stub_;
+  Payload payload_;
 };
 
-class EchoLoad final : public Load {
- public:
-  EchoLoad(const Workload& workload, pid_t server, NaiveStore::Stub* stub)
-      : Load(ShapeOf(workload, server)), stub_(stub) {
-    message_.set_data(std::string(workload.bytes_per_lane(), 'x'));
+absl::StatusOr<std::unique_ptr<Load>> MakeNaiveLoad(
+    const std::shared_ptr<NaiveStore::Stub>& stub, pid_t server,
+    const Workload& workload) {
+  if (workload.bytes_per_lane() + workload.num_keys * kBytesPerEntry >
+      kMaxMessageBytes) {
+    return absl::OutOfRangeError("one message takes less than 2 GiB");
   }
-
-  absl::Status Run(int64_t num_calls,
-                   std::vector<absl::Duration>* latencies) override {
-    return RunOnLanes(
-        shape().in_flight, num_calls, [this](int) { return Echo(); },
-        latencies);
+  ASSIGN_OR_RETURN(Payload payload, MakePayload(workload));
+  const auto calls =
+      std::make_shared<NaiveCalls>(workload, stub, std::move(payload));
+  for (int lane = 0; lane < workload.in_flight; ++lane) {
+    RETURN_IF_ERROR(calls->Push(lane));
   }
+  return std::make_unique<FunctionLoad>(
+      ShapeOf(workload, server),
+      [calls](int lane) { return calls->Call(lane); },
+      [calls] { calls->Delete(); });
+}
 
- private:
-  absl::Status Echo() {
-    grpc::ClientContext context;
-    NaiveEcho reply;
-    RETURN_IF_ERROR(ToStatus(stub_->Echo(&context, message_, &reply)));
-    return CheckEnds(message_.data(), reply.data());
-  }
-
-  NaiveStore::Stub* const stub_;
-  NaiveEcho message_;
-};
+absl::Status Echo(NaiveStore::Stub* stub, const NaiveEcho& message) {
+  grpc::ClientContext context;
+  NaiveEcho reply;
+  RETURN_IF_ERROR(ToStatus(stub->Echo(&context, message, &reply)));
+  return CheckEnds(message.data(), reply.data());
+}
 
 }  // namespace
 
@@ -175,30 +140,25 @@ std::shared_ptr<NaiveStore::Stub> ConnectToNaiveServer(
       address, grpc::InsecureChannelCredentials(), arguments));
 }
 
-absl::StatusOr<std::unique_ptr<Load>> NaiveGrpcPeer::MakeLoad(
-    const Workload& workload) {
-  // Keys and tags of small values take some bytes too.
-  constexpr int64_t kBytesPerEntry = 64;
-  const int64_t message_bytes =
-      workload.bytes_per_lane() + workload.num_keys * kBytesPerEntry;
-  if (message_bytes > kMaxMessageBytes) {
-    return absl::OutOfRangeError("one message takes less than 2 GiB");
-  }
-  ASSIGN_OR_RETURN(Tensor values, MakeValues(workload.bytes_per_lane()));
-  std::vector<Tensor> rooms;
-  for (int lane = 0; workload.pulls() && lane < workload.in_flight; ++lane) {
-    ASSIGN_OR_RETURN(Tensor room, MakeRoom(workload.bytes_per_lane()));
-    rooms.push_back(std::move(room));
-  }
-  auto load = std::make_unique<NaiveLoad>(workload, server_, stub_.get(),
-                                          std::move(values), std::move(rooms));
-  RETURN_IF_ERROR(load->CreateKeys());
-  return load;
+Peer NaiveGrpcPeer(std::shared_ptr<NaiveStore::Stub> stub, pid_t server) {
+  return {
+      .name = "naive",
+      .make_load = [stub = std::move(stub), server](const Workload& workload) {
+        return MakeNaiveLoad(stub, server, workload);
+      }};
 }
 
-absl::StatusOr<std::unique_ptr<Load>> GrpcEchoPeer::MakeLoad(
-    const Workload& workload) {
-  return std::make_unique<EchoLoad>(workload, server_, stub_.get());
+Peer GrpcEchoPeer(std::shared_ptr<NaiveStore::Stub> stub, pid_t server) {
+  return {
+      .name = "echo",
+      .make_load = [stub = std::move(stub), server](const Workload& workload)
+          -> absl::StatusOr<std::unique_ptr<Load>> {
+        NaiveEcho message;
+        message.set_data(std::string(workload.bytes_per_lane(), 'x'));
+        return std::make_unique<FunctionLoad>(
+            ShapeOf(workload, server),
+            [stub, message](int) { return Echo(stub.get(), message); });
+      }};
 }
 
 }  // namespace tensorkv::bench

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstring>
 #include <random>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -40,6 +41,16 @@ absl::StatusOr<Tensor> MakeRoom(int64_t size_bytes) {
   ASSIGN_OR_RETURN(Tensor tensor, Allocate(size_bytes));
   std::memset(tensor.mutable_data(), 0, size_bytes);
   return tensor;
+}
+
+absl::StatusOr<Payload> MakePayload(const Workload& workload) {
+  Payload payload;
+  ASSIGN_OR_RETURN(payload.values, MakeValues(workload.bytes_per_lane()));
+  for (int lane = 0; workload.pulls() && lane < workload.in_flight; ++lane) {
+    ASSIGN_OR_RETURN(Tensor room, MakeRoom(workload.bytes_per_lane()));
+    payload.rooms.push_back(std::move(room));
+  }
+  return payload;
 }
 
 absl::Status CheckEnds(absl::string_view sent, absl::string_view received) {

@@ -3,6 +3,7 @@
 #ifndef TENSORKV_BENCH_DATA_PATH_PEERS_PEER_H_
 #define TENSORKV_BENCH_DATA_PATH_PEERS_PEER_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -12,21 +13,24 @@
 
 namespace tensorkv::bench {
 
-// Makes loads. Not thread-safe; outlives its loads, of which there is one at a
-// time.
-class Peer {
- public:
-  virtual ~Peer() = default;
+struct Peer {
+  std::string name;  // "raw", "redis", ...
 
-  // "raw", "redis", ...
-  virtual std::string name() const = 0;
-
-  // Calls of `workload` over keys that have values.
+  // Makes a load: calls of a workload over keys that have values. A peer has
+  // one load at a time, unless it says otherwise.
   // Errors: OutOfRange, saying why, for a workload that is beyond the peer's
   // limits; those of its calls.
-  virtual absl::StatusOr<std::unique_ptr<Load>> MakeLoad(
-      const Workload& workload) = 0;
+  std::function<absl::StatusOr<std::unique_ptr<Load>>(const Workload&)>
+      make_load;
 };
+
+// The shape of a load of `workload` on the process `server`.
+inline LoadShape ShapeOf(const Workload& workload, pid_t server) {
+  return {.bytes_per_call = workload.bytes_per_call(),
+          .keys_per_call = workload.num_keys,
+          .in_flight = workload.in_flight,
+          .server = server};
+}
 
 }  // namespace tensorkv::bench
 

@@ -12,7 +12,6 @@
 #include "absl/status/statusor.h"
 #include "base/mutex.h"
 #include "bench/data_path/peers/raw_protocol.h"
-#include "bench/data_path/sockets/socket.h"
 #include "tensor/tensor.h"
 
 namespace tensorkv::bench {
@@ -25,10 +24,10 @@ class RawServer {
   // Answers one connection until the peer closes it.
   // Errors: InvalidArgument for a wrong header, NotFound for an empty slot,
   // Unavailable where the connection breaks.
-  absl::Status Serve(const Socket& connection);
+  absl::Status Serve(int connection);
 
  private:
-  class Session;
+  absl::Status Answer(int connection, RawHeader header);
 
   // The memory of a slot, resized to `size_bytes`.
   absl::StatusOr<Tensor> RoomOf(uint32_t slot, uint64_t size_bytes);
@@ -41,7 +40,7 @@ class RawServer {
 
 // Answers every connection on a thread of its own, for ever.
 // Errors: those of AcceptFrom.
-absl::Status ServeRaw(const Socket& listener);
+absl::Status ServeRaw(int listener);
 
 }  // namespace tensorkv::bench
 

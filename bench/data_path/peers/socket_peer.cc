@@ -1,167 +1,99 @@
 #include "bench/data_path/peers/socket_peer.h"
 
-#include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "base/file_descriptor.h"
 #include "base/status_macros.h"
 #include "bench/data_path/peers/payload.h"
-#include "bench/data_path/sockets/pipeline.h"
-#include "tensor/tensor.h"
+#include "bench/data_path/sockets/exchange.h"
+#include "bench/data_path/sockets/socket.h"
 
 namespace tensorkv::bench {
 namespace {
 
-// Where on its way a part of a lane's values goes.
-struct Stripe {
-  int connection = 0;
+// A call that is made again and again over one connection.
+struct Lane {
+  FileDescriptor connection;
   ValueRange range;
-  int64_t offset = 0;  // in the lane's values
+  Exchange call;
 };
 
-std::vector<Stripe> StripesOf(const Workload& workload, int lane) {
-  const int count = workload.connections;
-  if (count <= workload.in_flight) {
-    return {{.connection = lane % count,
-             .range = {.lane = lane,
-                       .num_keys = workload.num_keys,
-                       .bytes_per_key = workload.bytes_per_key}}};
+// The calls of one workload.
+struct SocketCalls {
+  Payload payload;
+  std::vector<Lane> lanes;
+
+  absl::Status Call(int index) {
+    Lane& lane = lanes[index];
+    RETURN_IF_ERROR(lane.call.Run(lane.connection.get()));
+    if (payload.rooms.empty()) return absl::OkStatus();
+    return CheckEnds(BytesOf(payload.values), BytesOf(payload.rooms[index]));
   }
-  std::vector<Stripe> stripes;
-  const int64_t total = workload.bytes_per_lane() / sizeof(float);
-  for (int i = 0; i < count; ++i) {
-    const int64_t begin = total * i / count * sizeof(float);
-    const int64_t end = total * (i + 1) / count * sizeof(float);
-    stripes.push_back(
-        {.connection = i,
-         .range = {.lane = lane * count + i, .bytes_per_key = end - begin},
-         .offset = begin});
+};
+
+absl::StatusOr<Lane> MakeLane(const std::string& address,
+                              const WireProtocol& protocol,
+                              const Workload& workload, int index,
+                              Payload* payload) {
+  Lane lane;
+  lane.range = {.lane = index,
+                .num_keys = workload.num_keys,
+                .bytes_per_key = workload.bytes_per_key};
+  ASSIGN_OR_RETURN(lane.connection, ConnectTo(address));
+  Exchange put;
+  protocol.AddPut(lane.range, payload->values.data(), &put);
+  RETURN_IF_ERROR(put.Run(lane.connection.get()));
+  if (workload.pushes()) lane.call = std::move(put);
+  if (workload.pulls()) {
+    protocol.AddGet(lane.range, payload->rooms[index].mutable_data(),
+                    &lane.call);
   }
-  return stripes;
+  return lane;
 }
 
-class SocketLoad final : public Load {
- public:
-  static absl::StatusOr<std::unique_ptr<SocketLoad>> Create(
-      const SocketPeerOptions& options, const WireProtocol& protocol,
-      const Workload& workload) {
-    ASSIGN_OR_RETURN(Pipeline pipeline,
-                     Pipeline::Connect(options.address, workload.connections));
-    ASSIGN_OR_RETURN(Tensor values, MakeValues(workload.bytes_per_lane()));
-    std::vector<Tensor> rooms;
-    for (int lane = 0; workload.pulls() && lane < workload.in_flight; ++lane) {
-      ASSIGN_OR_RETURN(Tensor room, MakeRoom(workload.bytes_per_lane()));
-      rooms.push_back(std::move(room));
-    }
-    std::unique_ptr<SocketLoad> load(
-        new SocketLoad(options, protocol, workload, std::move(pipeline),
-                       std::move(values), std::move(rooms)));
-    RETURN_IF_ERROR(load->CreateKeys());
-    return load;
+void Delete(const WireProtocol& protocol, const std::vector<Lane>& lanes) {
+  for (const Lane& lane : lanes) {
+    Exchange exchange;
+    protocol.AddDelete(lane.range, &exchange);
+    // The next load's values take the place of these.
+    exchange.Run(lane.connection.get()).IgnoreError();
   }
+}
 
-  ~SocketLoad() override {
-    if (!status_.ok()) return;  // The connections cannot be used.
-    RunOnce([this](const Stripe& stripe, Exchange* exchange) {
-      protocol_.AddDelete(stripe.range, exchange);
-    }).IgnoreError();  // The next load's values take the place of these.
+absl::StatusOr<std::unique_ptr<Load>> MakeLoad(
+    const SocketPeerOptions& options,
+    const std::shared_ptr<const WireProtocol>& protocol,
+    const Workload& workload) {
+  if (workload.bytes_per_key > options.max_value_bytes) {
+    return absl::OutOfRangeError(
+        absl::StrCat(options.name, " takes values of at most ",
+                     options.max_value_bytes, " bytes"));
   }
-
-  absl::Status Run(int64_t num_calls,
-                   std::vector<absl::Duration>* latencies) override {
-    status_ = pipeline_.Run(calls_, num_calls, [&](absl::Duration latency) {
-      latencies->push_back(latency);
-    });
-    RETURN_IF_ERROR(status_);
-    if (rooms_.empty()) return absl::OkStatus();
-    return CheckEnds(BytesOf(values_), BytesOf(rooms_.front()));
+  const auto calls = std::make_shared<SocketCalls>();
+  ASSIGN_OR_RETURN(calls->payload, MakePayload(workload));
+  for (int i = 0; i < workload.in_flight; ++i) {
+    ASSIGN_OR_RETURN(Lane lane, MakeLane(options.address, *protocol, workload,
+                                         i, &calls->payload));
+    calls->lanes.push_back(std::move(lane));
   }
-
- private:
-  SocketLoad(const SocketPeerOptions& options, const WireProtocol& protocol,
-             const Workload& workload, Pipeline pipeline, Tensor values,
-             std::vector<Tensor> rooms)
-      : Load({.bytes_per_call = workload.bytes_per_call(),
-              .keys_per_call = workload.num_keys,
-              .in_flight = workload.in_flight,
-              .server = options.server}),
-        workload_(workload),
-        protocol_(protocol),
-        pipeline_(std::move(pipeline)),
-        values_(std::move(values)),
-        rooms_(std::move(rooms)) {
-    for (int lane = 0; lane < workload.in_flight; ++lane) {
-      calls_.push_back(
-          MakeCall(lane, [&](const Stripe& stripe, Exchange* exchange) {
-            AddRequests(lane, stripe, exchange);
-          }));
-    }
-  }
-
-  static absl::string_view BytesOf(const Tensor& tensor) {
-    return {tensor.data(), static_cast<size_t>(tensor.size_bytes())};
-  }
-
-  template <typename AddRequest>
-  PipelinedCall MakeCall(int lane, AddRequest add_request) const {
-    PipelinedCall call;
-    for (const Stripe& stripe : StripesOf(workload_, lane)) {
-      PipelinedCall::Part& part = call.parts.emplace_back();
-      part.connection = stripe.connection;
-      add_request(stripe, &part.exchange);
-    }
-    return call;
-  }
-
-  void AddRequests(int lane, const Stripe& stripe, Exchange* exchange) {
-    if (workload_.pushes()) {
-      protocol_.AddPut(stripe.range, values_.data() + stripe.offset, exchange);
-    }
-    if (workload_.pulls()) {
-      protocol_.AddGet(stripe.range,
-                       rooms_[lane].mutable_data() + stripe.offset, exchange);
-    }
-  }
-
-  // One call per lane.
-  template <typename AddRequest>
-  absl::Status RunOnce(AddRequest add_request) {
-    std::vector<PipelinedCall> calls;
-    for (int lane = 0; lane < workload_.in_flight; ++lane) {
-      calls.push_back(MakeCall(lane, add_request));
-    }
-    return pipeline_.Run(calls, calls.size(), [](absl::Duration) {});
-  }
-
-  absl::Status CreateKeys() {
-    status_ = RunOnce([this](const Stripe& stripe, Exchange* exchange) {
-      protocol_.AddPut(stripe.range, values_.data() + stripe.offset, exchange);
-    });
-    return status_;
-  }
-
-  const Workload workload_;
-  const WireProtocol& protocol_;
-  Pipeline pipeline_;
-  const Tensor values_;
-  std::vector<Tensor> rooms_;  // one per lane, if they are needed
-  std::vector<PipelinedCall> calls_;
-  absl::Status status_;
-};
+  return std::make_unique<FunctionLoad>(
+      ShapeOf(workload, options.server),
+      [calls](int lane) { return calls->Call(lane); },
+      [calls, protocol] { Delete(*protocol, calls->lanes); });
+}
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Load>> SocketPeer::MakeLoad(
-    const Workload& workload) {
-  if (workload.bytes_per_key > options_.max_value_bytes) {
-    return absl::OutOfRangeError(
-        absl::StrCat(options_.name, " takes values of at most ",
-                     options_.max_value_bytes, " bytes"));
-  }
-  Workload own = workload;
-  if (!options_.uses_stripes) own.connections = 1;
-  return SocketLoad::Create(options_, *protocol_, own);
+Peer SocketPeer(const SocketPeerOptions& options,
+                std::shared_ptr<const WireProtocol> protocol) {
+  return {.name = options.name,
+          .make_load = [options, protocol = std::move(protocol)](
+                           const Workload& workload) {
+            return MakeLoad(options, protocol, workload);
+          }};
 }
 
 }  // namespace tensorkv::bench

@@ -8,9 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <utility>
 
-#include "absl/status/statusor.h"
 #include "bench/data_path/peers/peer.h"
 #include "bench/data_path/peers/wire_protocol.h"
 
@@ -21,27 +19,12 @@ struct SocketPeerOptions {
   std::string address;  // as ConnectTo takes it
   pid_t server = 0;
   int64_t max_value_bytes = 0;
-  // Whether a call may use several connections: Workload::connections of them
-  // take turns where there are as many calls under way, and else carry equal
-  // parts of each. Without it there is one connection.
-  bool uses_stripes = false;
 };
 
-// Calls under way at once are pipelined. Values go from and to the caller's
-// memory without a copy.
-class SocketPeer final : public Peer {
- public:
-  SocketPeer(SocketPeerOptions options, std::unique_ptr<WireProtocol> protocol)
-      : options_(std::move(options)), protocol_(std::move(protocol)) {}
-
-  std::string name() const override { return options_.name; }
-  absl::StatusOr<std::unique_ptr<Load>> MakeLoad(
-      const Workload& workload) override;
-
- private:
-  const SocketPeerOptions options_;
-  const std::unique_ptr<WireProtocol> protocol_;
-};
+// Each call under way has a connection and a thread of its own. Values go from
+// and to the caller's memory without a copy.
+Peer SocketPeer(const SocketPeerOptions& options,
+                std::shared_ptr<const WireProtocol> protocol);
 
 }  // namespace tensorkv::bench
 

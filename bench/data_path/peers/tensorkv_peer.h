@@ -8,35 +8,19 @@
 #include <memory>
 #include <string>
 
-#include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "bench/data_path/peers/peer.h"
 #include "client/client.h"
 
 namespace tensorkv::bench {
 
-// Unlike others, it may have several loads at a time.
-class TensorkvPeer final : public Peer {
- public:
-  // `server` is the process at `address`.
-  // Errors: those of Client::Connect.
-  static absl::StatusOr<std::unique_ptr<TensorkvPeer>> Create(
-      const std::string& address, pid_t server);
-
-  std::string name() const override { return "tensorkv"; }
-  absl::StatusOr<std::unique_ptr<Load>> MakeLoad(
-      const Workload& workload) override;
-
- private:
-  TensorkvPeer(std::unique_ptr<Client> client, pid_t server)
-      : client_(std::move(client)), server_(server) {}
-
-  const std::unique_ptr<Client> client_;
-  const pid_t server_;
-  int next_lane_ = 0;  // each load has lanes, and so keys, of its own
-};
-
 // Bound of a call: far beyond what any takes.
 inline constexpr absl::Duration kCallTimeout = absl::Minutes(2);
+
+// `server` is the process that `client` is connected to. Unlike others, it may
+// have several loads at a time: each has keys of its own. Only where the rule
+// is assign do loads that pull find what they pushed.
+Peer TensorkvPeer(std::shared_ptr<Client> client, pid_t server);
 
 }  // namespace tensorkv::bench
 

@@ -21,8 +21,6 @@ struct Workload {
   int64_t bytes_per_key = 0;  // a multiple of 4
   int64_t num_keys = 1;       // in one call
   int in_flight = 1;
-  // That peers which can choose stripe a call over.
-  int connections = 1;
 
   int64_t bytes_per_lane() const { return bytes_per_key * num_keys; }
   // What one call moves; pushpull both ways.

@@ -1,5 +1,15 @@
 #include "bench/data_path/sockets/exchange.h"
 
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "bench/data_path/sockets/socket.h"
+
 namespace tensorkv::bench {
 namespace {
 
@@ -13,6 +23,28 @@ std::string* TextFor(std::deque<std::string>* texts,
     segments->emplace_back();
   }
   return &texts->back();
+}
+
+std::vector<iovec> VectorsOf(absl::Span<const Segment> segments) {
+  std::vector<iovec> vectors;
+  vectors.reserve(segments.size());
+  for (const Segment& segment : segments) {
+    vectors.push_back({.iov_base = segment.data, .iov_len = segment.size});
+  }
+  return vectors;
+}
+
+absl::Status Check(const Segment& segment) {
+  if (segment.expected == nullptr ||
+      std::memcmp(segment.data, segment.expected, segment.size) == 0) {
+    return absl::OkStatus();
+  }
+  constexpr size_t kMostShown = 200;
+  const size_t shown = std::min(segment.size, kMostShown);
+  return absl::InternalError(absl::StrCat(
+      "expected \"", absl::CEscape(absl::string_view(segment.expected, shown)),
+      "\", got \"", absl::CEscape(absl::string_view(segment.data, shown)),
+      "\""));
 }
 
 }  // namespace
@@ -41,6 +73,13 @@ void Exchange::Expect(absl::string_view text) {
 
 void Exchange::ReceiveValues(char* values, size_t size_bytes) {
   reply_.push_back({.data = values, .size = size_bytes});
+}
+
+absl::Status Exchange::Run(int connection) {
+  RETURN_IF_ERROR(SendAll(connection, VectorsOf(request_)));
+  RETURN_IF_ERROR(ReceiveAll(connection, VectorsOf(reply_)));
+  for (const Segment& segment : reply_) RETURN_IF_ERROR(Check(segment));
+  return absl::OkStatus();
 }
 
 }  // namespace tensorkv::bench

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
@@ -26,7 +27,7 @@ struct Segment {
 // advance, but for the values. These are sent from and received into the
 // caller's memory, without a copy.
 //
-// Can be used again and again, once at a time. Movable; not thread-safe.
+// Can be used again and again. Movable; not thread-safe.
 class Exchange {
  public:
   Exchange() = default;
@@ -43,6 +44,12 @@ class Exchange {
 
   absl::Span<const Segment> request() const { return request_; }
   absl::Span<const Segment> reply() const { return reply_; }
+
+  // Sends all of the request over a connection, then receives the reply: the
+  // server must not need its reply read before it has read the request.
+  // Errors: Internal for a reply that is not as expected; those of SendAll and
+  // ReceiveAll.
+  absl::Status Run(int connection);
 
  private:
   std::vector<Segment> request_;

@@ -8,6 +8,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -25,6 +26,8 @@ constexpr absl::string_view kUnixPrefix = "unix:";
 constexpr absl::string_view kLoopbackPrefix = "127.0.0.1:";
 constexpr int kBacklog = 128;
 constexpr time_t kSilenceSeconds = 30;
+// What one system call takes at most (IOV_MAX is 1024).
+constexpr size_t kMaxVectors = 512;
 
 // An address as the system calls take it.
 struct SystemAddress {
@@ -77,65 +80,81 @@ absl::StatusOr<SystemAddress> Parse(absl::string_view address) {
       "expected 127.0.0.1:PORT or unix:/path, got \"", address, "\""));
 }
 
-absl::StatusOr<Socket> Open(const SystemAddress& address) {
-  const int fd = socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC,
-                        /*protocol=*/0);
-  if (fd < 0) return SystemError("cannot open", "a socket");
-  return Socket(fd);
+absl::StatusOr<FileDescriptor> Open(const SystemAddress& address) {
+  FileDescriptor socket_fd(socket(address.storage.ss_family,
+                                  SOCK_STREAM | SOCK_CLOEXEC, /*protocol=*/0));
+  if (!socket_fd.is_open()) return SystemError("cannot open", "a socket");
+  return socket_fd;
 }
 
-void SetConnectionOptions(const Socket& socket) {
+void SwitchDelayOff(int connection) {
   const int on = 1;
   // Fails, without harm, on a Unix socket.
-  setsockopt(socket.fd(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-  const timeval silence = {.tv_sec = kSilenceSeconds};
-  setsockopt(socket.fd(), SOL_SOCKET, SO_RCVTIMEO, &silence, sizeof(silence));
+  setsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+}
+
+// Calls `move`, which is sendmsg or recvmsg, until all bytes have moved.
+template <typename Move>
+absl::Status MoveAll(const char* what, std::vector<iovec> vectors, Move move) {
+  size_t next = 0;
+  while (true) {
+    while (next < vectors.size() && vectors[next].iov_len == 0) ++next;
+    if (next == vectors.size()) return absl::OkStatus();
+    msghdr message = {
+        .msg_iov = &vectors[next],
+        .msg_iovlen = std::min(vectors.size() - next, kMaxVectors)};
+    ssize_t moved = move(&message);
+    if (moved < 0 && errno == EINTR) continue;
+    if (moved == 0) return absl::UnavailableError("the peer closed");
+    if (moved < 0) return SystemError(what, "on a connection");
+    for (size_t i = next; moved > 0; ++i) {
+      const size_t passed = std::min<size_t>(moved, vectors[i].iov_len);
+      vectors[i].iov_base = static_cast<char*>(vectors[i].iov_base) + passed;
+      vectors[i].iov_len -= passed;
+      moved -= static_cast<ssize_t>(passed);
+    }
+  }
 }
 
 }  // namespace
 
-Socket& Socket::operator=(Socket&& other) noexcept {
-  std::swap(fd_, other.fd_);
-  return *this;
-}
-
-Socket::~Socket() {
-  if (fd_ >= 0) close(fd_);
-}
-
-absl::StatusOr<Socket> ConnectTo(const std::string& address) {
+absl::StatusOr<FileDescriptor> ConnectTo(const std::string& address) {
   ASSIGN_OR_RETURN(const SystemAddress peer, Parse(address));
-  ASSIGN_OR_RETURN(Socket socket, Open(peer));
-  if (connect(socket.fd(), peer.get(), peer.size) != 0) {
+  ASSIGN_OR_RETURN(FileDescriptor connection, Open(peer));
+  if (connect(connection.get(), peer.get(), peer.size) != 0) {
     return SystemError("cannot connect to", address);
   }
-  SetConnectionOptions(socket);
-  return socket;
+  SwitchDelayOff(connection.get());
+  const timeval silence = {.tv_sec = kSilenceSeconds};
+  setsockopt(connection.get(), SOL_SOCKET, SO_RCVTIMEO, &silence,
+             sizeof(silence));
+  return connection;
 }
 
-absl::StatusOr<Socket> ListenOn(const std::string& address) {
+absl::StatusOr<FileDescriptor> ListenOn(const std::string& address) {
   ASSIGN_OR_RETURN(const SystemAddress own, Parse(address));
-  ASSIGN_OR_RETURN(Socket socket, Open(own));
-  if (bind(socket.fd(), own.get(), own.size) != 0 ||
-      listen(socket.fd(), kBacklog) != 0) {
+  ASSIGN_OR_RETURN(FileDescriptor listener, Open(own));
+  if (bind(listener.get(), own.get(), own.size) != 0 ||
+      listen(listener.get(), kBacklog) != 0) {
     return SystemError("cannot listen on", address);
   }
-  return socket;
+  return listener;
 }
 
-absl::StatusOr<Socket> AcceptFrom(const Socket& listener) {
-  const int fd = accept4(listener.fd(), nullptr, nullptr, SOCK_CLOEXEC);
-  if (fd < 0) return SystemError("cannot accept", "a connection");
-  Socket socket(fd);
-  SetConnectionOptions(socket);
-  return socket;
+absl::StatusOr<FileDescriptor> AcceptFrom(int listener) {
+  FileDescriptor connection(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
+  if (!connection.is_open()) {
+    return SystemError("cannot accept", "a connection");
+  }
+  SwitchDelayOff(connection.get());
+  return connection;
 }
 
-absl::StatusOr<std::string> AddressOf(const Socket& listener) {
+absl::StatusOr<std::string> AddressOf(int listener) {
   sockaddr_storage storage = {};
   socklen_t size = sizeof(storage);
-  auto* address = reinterpret_cast<sockaddr*>(&storage);
-  if (getsockname(listener.fd(), address, &size) != 0) {
+  if (getsockname(listener, reinterpret_cast<sockaddr*>(&storage), &size) !=
+      0) {
     return SystemError("cannot name", "a socket");
   }
   if (storage.ss_family == AF_UNIX) {
@@ -148,8 +167,20 @@ absl::StatusOr<std::string> AddressOf(const Socket& listener) {
 }
 
 absl::StatusOr<std::string> FreeLoopbackAddress() {
-  ASSIGN_OR_RETURN(const Socket socket, ListenOn("127.0.0.1:0"));
-  return AddressOf(socket);
+  ASSIGN_OR_RETURN(const FileDescriptor listener, ListenOn("127.0.0.1:0"));
+  return AddressOf(listener.get());
+}
+
+absl::Status SendAll(int connection, std::vector<iovec> vectors) {
+  return MoveAll("cannot send", std::move(vectors), [&](msghdr* message) {
+    return sendmsg(connection, message, MSG_NOSIGNAL);
+  });
+}
+
+absl::Status ReceiveAll(int connection, std::vector<iovec> vectors) {
+  return MoveAll("cannot receive", std::move(vectors), [&](msghdr* message) {
+    return recvmsg(connection, message, 0);
+  });
 }
 
 }  // namespace tensorkv::bench

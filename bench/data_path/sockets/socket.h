@@ -3,26 +3,16 @@
 #ifndef TENSORKV_BENCH_DATA_PATH_SOCKETS_SOCKET_H_
 #define TENSORKV_BENCH_DATA_PATH_SOCKETS_SOCKET_H_
 
+#include <sys/uio.h>
+
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/file_descriptor.h"
 
 namespace tensorkv::bench {
-
-// A file descriptor, closed with this object. Movable.
-class Socket {
- public:
-  explicit Socket(int fd) : fd_(fd) {}
-  Socket(Socket&& other) noexcept : fd_(other.fd_) { other.fd_ = -1; }
-  Socket& operator=(Socket&& other) noexcept;
-  ~Socket();
-
-  int fd() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 // Addresses are "127.0.0.1:PORT" or "unix:/path"; the port 0 takes a free one.
 // Errors of all: InvalidArgument for an address of another form, otherwise
@@ -30,18 +20,23 @@ class Socket {
 
 // A connection without Nagle's delay. Receiving ends with an error after half
 // a minute of silence.
-absl::StatusOr<Socket> ConnectTo(const std::string& address);
+absl::StatusOr<FileDescriptor> ConnectTo(const std::string& address);
 
-absl::StatusOr<Socket> ListenOn(const std::string& address);
+absl::StatusOr<FileDescriptor> ListenOn(const std::string& address);
 
-// The next connection that a listening socket gets, as ConnectTo's.
-absl::StatusOr<Socket> AcceptFrom(const Socket& listener);
+// The next connection that a listening socket gets, without Nagle's delay. It
+// may be silent for as long as it likes.
+absl::StatusOr<FileDescriptor> AcceptFrom(int listener);
 
 // Where a listening socket listens.
-absl::StatusOr<std::string> AddressOf(const Socket& listener);
+absl::StatusOr<std::string> AddressOf(int listener);
 
 // An address that nobody listens on at the moment.
 absl::StatusOr<std::string> FreeLoopbackAddress();
+
+// Send and receive all bytes of `vectors`, one vector after the other.
+absl::Status SendAll(int connection, std::vector<iovec> vectors);
+absl::Status ReceiveAll(int connection, std::vector<iovec> vectors);
 
 }  // namespace tensorkv::bench
 

@@ -4,7 +4,7 @@
 #define TENSORKV_BENCH_DATA_PATH_SUITES_KEYS_SUITE_H_
 
 #include "bench/data_path/peers/servers.h"
-#include "bench/data_path/suites/row_runner.h"
+#include "bench/harness/row_runner.h"
 #include "bench/harness/section.h"
 
 namespace tensorkv::bench {

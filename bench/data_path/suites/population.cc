@@ -50,32 +50,35 @@ absl::StatusOr<std::unique_ptr<Population>> Population::Create(
 }
 
 absl::Status Population::Fill() {
-  for (int64_t begin = 0; begin < num_keys_; begin += kKeysPerFill) {
+  return InBatches([this](const std::vector<std::string>& keys) {
     std::vector<InitEntry> entries;
-    const int64_t end = std::min(begin + kKeysPerFill, num_keys_);
-    for (int64_t i = begin; i < end; ++i) {
-      entries.push_back({.key = KeyOf(i), .tensor = value_});
+    for (const std::string& key : keys) {
+      entries.push_back({.key = key, .tensor = value_});
     }
-    RETURN_IF_ERROR(client_->Init(std::move(entries)));
-  }
-  return absl::OkStatus();
+    return client_->Init(std::move(entries));
+  });
 }
 
 absl::Status Population::PushAll() {
+  return InBatches([this](const std::vector<std::string>& keys) {
+    return client_->Push(PushesOf(keys, value_)).status();
+  });
+}
+
+absl::Status Population::InBatches(
+    absl::FunctionRef<absl::Status(const std::vector<std::string>&)> call) {
   for (int64_t begin = 0; begin < num_keys_; begin += kKeysPerFill) {
-    std::vector<PushEntry> entries;
     const int64_t end = std::min(begin + kKeysPerFill, num_keys_);
-    for (int64_t i = begin; i < end; ++i) {
-      entries.push_back({.key = KeyOf(i), .tensor = value_});
-    }
-    RETURN_IF_ERROR(client_->Push(std::move(entries)).status());
+    std::vector<std::string> keys;
+    for (int64_t i = begin; i < end; ++i) keys.push_back(KeyOf(i));
+    RETURN_IF_ERROR(call(keys));
   }
   return absl::OkStatus();
 }
 
 std::unique_ptr<Load> Population::MakeListLoad() {
   return std::make_unique<FunctionLoad>(
-      ShapeOf(0), [this, token = std::string()]() mutable -> absl::Status {
+      ShapeOf(0), [this, token = std::string()](int) mutable -> absl::Status {
         ASSIGN_OR_RETURN(ListReply page, client_->List({
                                              .page_size = kKeysPerCall,
                                              .page_token = token,
@@ -90,7 +93,7 @@ std::unique_ptr<Load> Population::MakeListLoad() {
 std::unique_ptr<Load> Population::MakeStatLoad() {
   return std::make_unique<FunctionLoad>(
       ShapeOf(0),
-      [this, batches = RandomBatches(), next = size_t{0}]() mutable {
+      [this, batches = RandomBatches(), next = size_t{0}](int) mutable {
         const std::vector<std::string>& keys = batches[next++ % kNumBatches];
         return client_->Stat(keys).status();
       });
@@ -103,7 +106,7 @@ std::unique_ptr<Load> Population::MakePushLoad() {
   }
   return std::make_unique<FunctionLoad>(
       ShapeOf(kKeysPerCall * kValueBytes),
-      [this, pushes = std::move(pushes), next = size_t{0}]() mutable {
+      [this, pushes = std::move(pushes), next = size_t{0}](int) mutable {
         return client_->Push(pushes[next++ % kNumBatches]).status();
       });
 }

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "bench/data_path/peers/servers.h"
@@ -51,6 +52,9 @@ class Population {
         value_(std::move(value)) {}
 
   absl::Status Fill();
+  // Calls with all keys, some at a time.
+  absl::Status InBatches(
+      absl::FunctionRef<absl::Status(const std::vector<std::string>&)> call);
   // Batches of random keys, none of them twice in a batch.
   std::vector<std::vector<std::string>> RandomBatches() const;
   LoadShape ShapeOf(int64_t bytes_per_call) const;

@@ -42,21 +42,16 @@ void PushGroupLoad::RunWorker(size_t index, int64_t num_calls,
   for (int64_t i = 0; i < num_calls; ++i) {
     barrier->arrive_and_wait();
     const absl::Duration start = SteadyTime();
-    Push(index);
+    if (status().ok()) {
+      Note(group_.workers[index]
+               ->Push(group_.keys[index], group_.value)
+               .status());
+    }
     barrier->arrive_and_wait();
     if (!is_first) continue;
-    AwaitEffect();
+    if (status().ok()) Note(group_.await_effect(++num_calls_done_));
     latencies->push_back(SteadyTime() - start);
   }
-}
-
-void PushGroupLoad::Push(size_t index) {
-  if (!status().ok()) return;
-  Note(group_.workers[index]->Push(group_.keys[index], group_.value).status());
-}
-
-void PushGroupLoad::AwaitEffect() {
-  if (status().ok()) Note(group_.await_effect(++num_calls_done_));
 }
 
 absl::Status PushGroupLoad::status() {

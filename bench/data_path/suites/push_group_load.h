@@ -50,9 +50,6 @@ class PushGroupLoad final : public Load {
  private:
   void RunWorker(size_t index, int64_t num_calls, std::barrier<>* barrier,
                  std::vector<absl::Duration>* latencies);
-  void Push(size_t index);
-  void AwaitEffect();
-
   absl::Status status();
   void Note(const absl::Status& status);
 

@@ -1,9 +1,7 @@
 #include "bench/data_path/suites/rounds_suite.h"
 
-#include <atomic>
 #include <cstring>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,12 +10,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
-#include "bench/data_path/peers/lanes.h"
 #include "bench/data_path/peers/payload.h"
+#include "bench/data_path/peers/tensorkv_peer.h"
+#include "bench/data_path/peers/workload.h"
 #include "bench/data_path/suites/push_group_load.h"
 #include "bench/harness/clocks.h"
 #include "kernels/backend.h"
 #include "kernels/cpu/cpu_backend.h"
+#include "kernels/cpu/thread_pool.h"
 #include "kernels/update_rule.h"
 
 namespace tensorkv::bench {
@@ -31,8 +31,9 @@ constexpr absl::Duration kCloseTimeout = absl::Minutes(1);
 constexpr absl::Duration kPollInterval = absl::Microseconds(100);
 
 struct RoundShape {
-  int num_workers = 0;
+  uint32_t num_workers = 0;
   int64_t bytes = 0;  // of each contribution
+  std::string rule = "assign";
 };
 
 std::string SizeText(const RoundShape& shape) {
@@ -42,22 +43,13 @@ std::string SizeText(const RoundShape& shape) {
 std::vector<RoundShape> RoundShapes(const Plan& plan) {
   std::vector<RoundShape> shapes;
   for (const int64_t bytes : {kMiB, 64 * kMiB}) {
-    for (const int num_workers : {2, 4, 8}) {
+    for (const uint32_t num_workers : {2, 4, 8}) {
       // Of the large ones, the one with a goal.
       if (plan.is_quick && bytes > kMiB && num_workers != 4) continue;
       shapes.push_back({.num_workers = num_workers, .bytes = bytes});
     }
   }
   return shapes;
-}
-
-absl::StatusOr<std::unique_ptr<Client>> Connect(
-    const PeerSet& peers, const std::string& name_space,
-    std::optional<uint32_t> rank = std::nullopt) {
-  return Client::Connect({.target = peers.our_server().address,
-                          .name_space = name_space,
-                          .rank = rank,
-                          .timeout = kCallTimeout});
 }
 
 // Waits until a key has a version, without reading its value.
@@ -78,19 +70,23 @@ constexpr char kKey[] = "w";
 // In a namespace that goes with the load.
 absl::StatusOr<std::unique_ptr<Load>> MakeRoundLoad(const PeerSet& peers,
                                                     const RoundShape& shape) {
-  const std::string name = absl::StrCat("round-", SizeText(shape));
-  ASSIGN_OR_RETURN(const std::shared_ptr<Client> reader, Connect(peers, name));
-  RETURN_IF_ERROR(reader->CreateNamespace(
-      name, {.mode = Mode::kSync,
-             .num_workers = static_cast<uint32_t>(shape.num_workers)}));
+  const std::string name =
+      absl::StrCat("round-", shape.rule, "-", SizeText(shape));
+  ASSIGN_OR_RETURN(const std::shared_ptr<Client> reader,
+                   peers.Connect({.name_space = name}));
+  RETURN_IF_ERROR(
+      reader->CreateNamespace(name, {.mode = Mode::kSync,
+                                     .num_workers = shape.num_workers,
+                                     .rule = {.name = shape.rule}}));
   PushGroup group;
   group.server = peers.our_server().pid();
   ASSIGN_OR_RETURN(group.value, MakeValues(shape.bytes));
   RETURN_IF_ERROR(reader->Init(kKey, group.value));
-  for (int rank = 0; rank < shape.num_workers; ++rank) {
+  for (uint32_t rank = 0; rank < shape.num_workers; ++rank) {
     group.keys.push_back(kKey);
     group.workers.emplace_back();
-    ASSIGN_OR_RETURN(group.workers.back(), Connect(peers, name, rank));
+    ASSIGN_OR_RETURN(group.workers.back(),
+                     peers.Connect({.name_space = name, .rank = rank}));
   }
   group.await_effect = [reader](int64_t round) {
     return AwaitVersion(reader.get(), kKey, /*version=*/1 + round);
@@ -104,16 +100,16 @@ absl::StatusOr<std::unique_ptr<Load>> MakeRoundLoad(const PeerSet& peers,
 // To a key per worker, in the default namespace.
 absl::StatusOr<std::unique_ptr<Load>> MakeUnrelatedLoad(
     const PeerSet& peers, const RoundShape& shape) {
-  ASSIGN_OR_RETURN(const std::shared_ptr<Client> owner, Connect(peers, ""));
+  ASSIGN_OR_RETURN(const std::shared_ptr<Client> owner, peers.Connect({}));
   PushGroup group;
   group.server = peers.our_server().pid();
   ASSIGN_OR_RETURN(group.value, MakeValues(shape.bytes));
-  for (int i = 0; i < shape.num_workers; ++i) {
+  for (uint32_t i = 0; i < shape.num_workers; ++i) {
     group.keys.push_back(absl::StrCat("unrelated.", i));
     RETURN_IF_ERROR(
         owner->Init(group.keys.back(), group.value, OnExisting::kReplace));
     group.workers.emplace_back();
-    ASSIGN_OR_RETURN(group.workers.back(), Connect(peers, ""));
+    ASSIGN_OR_RETURN(group.workers.back(), peers.Connect({}));
   }
   group.clean_up = [owner, keys = group.keys] {
     // The next load replaces what is left.
@@ -122,41 +118,29 @@ absl::StatusOr<std::unique_ptr<Load>> MakeUnrelatedLoad(
   return std::make_unique<PushGroupLoad>(std::move(group));
 }
 
-// Four contributions and the value that is their sum.
-class SumLoad final : public Load {
+// The update of one key with several contributions, by the CPU backend.
+class SumOnCpu {
  public:
   static constexpr int kNumContributions = 4;
 
-  static absl::StatusOr<std::unique_ptr<Load>> Create(int num_threads,
-                                                      int64_t bytes) {
-    std::vector<Tensor> contributions;
+  static absl::StatusOr<std::unique_ptr<Load>> MakeLoad(int num_threads,
+                                                        int64_t bytes) {
+    const auto sum = std::make_shared<SumOnCpu>(num_threads);
     for (int i = 0; i < kNumContributions; ++i) {
       ASSIGN_OR_RETURN(Tensor tensor, MakeValues(bytes));
-      contributions.push_back(std::move(tensor));
+      sum->contributions_.push_back(std::move(tensor));
+      sum->views_.push_back(sum->contributions_.back().view());
     }
-    ASSIGN_OR_RETURN(Tensor value, MakeRoom(bytes));
-    return std::unique_ptr<Load>(
-        new SumLoad(num_threads, std::move(contributions), std::move(value)));
+    ASSIGN_OR_RETURN(sum->value_, MakeRoom(bytes));
+    return std::make_unique<FunctionLoad>(
+        LoadShape{.bytes_per_call = (kNumContributions + 1) * bytes},
+        [sum](int) { return sum->Apply(); });
   }
 
-  absl::Status Run(int64_t num_calls,
-                   std::vector<absl::Duration>* latencies) override {
-    return FunctionLoad(shape(), [this] { return Sum(); })
-        .Run(num_calls, latencies);
-  }
+  explicit SumOnCpu(int num_threads) : backend_(num_threads) {}
 
  private:
-  SumLoad(int num_threads, std::vector<Tensor> contributions, Tensor value)
-      : Load({.bytes_per_call = (kNumContributions + 1) * value.size_bytes()}),
-        backend_(num_threads),
-        contributions_(std::move(contributions)),
-        value_(std::move(value)) {
-    for (const Tensor& contribution : contributions_) {
-      views_.push_back(contribution.view());
-    }
-  }
-
-  absl::Status Sum() {
+  absl::Status Apply() {
     return backend_.Apply({{.rule = &rule_,
                             .stored = value_.view(),
                             .contributions = views_,
@@ -165,88 +149,80 @@ class SumLoad final : public Load {
 
   const UpdateRule rule_;  // assign
   CpuBackend backend_;
-  const std::vector<Tensor> contributions_;
+  std::vector<Tensor> contributions_;
   std::vector<TensorView> views_;
   Tensor value_;
 };
 
 // A memcpy shared by several threads.
-class ParallelCopyLoad final : public Load {
- public:
-  static absl::StatusOr<std::unique_ptr<Load>> Create(int num_threads,
-                                                      int64_t bytes) {
-    ASSIGN_OR_RETURN(Tensor from, MakeValues(bytes));
-    ASSIGN_OR_RETURN(Tensor to, MakeRoom(bytes));
-    return std::unique_ptr<Load>(
-        new ParallelCopyLoad(num_threads, std::move(from), std::move(to)));
-  }
-
-  absl::Status Run(int64_t num_calls,
-                   std::vector<absl::Duration>* latencies) override {
-    return FunctionLoad(shape(), [this] { return Copy(); })
-        .Run(num_calls, latencies);
-  }
-
- private:
-  ParallelCopyLoad(int num_threads, Tensor from, Tensor to)
-      : Load({.bytes_per_call = 2 * from.size_bytes()}),
-        num_threads_(num_threads),
-        from_(std::move(from)),
-        to_(std::move(to)) {}
-
-  absl::Status Copy() {
-    constexpr int64_t kChunk = 128 << 10;
-    std::atomic<int64_t> next_chunk = 0;
-    std::vector<absl::Duration> ignored;
-    return RunOnLanes(
-        num_threads_, from_.size_bytes() / kChunk,
-        [&](int) {
-          const int64_t begin = kChunk * next_chunk++;
-          std::memcpy(to_.mutable_data() + begin, from_.data() + begin, kChunk);
-          return absl::OkStatus();
-        },
-        &ignored);
-  }
-
-  const int num_threads_;
-  const Tensor from_;
-  Tensor to_;
-};
+absl::StatusOr<std::unique_ptr<Load>> MakeParallelCopyLoad(int num_threads,
+                                                           int64_t bytes) {
+  constexpr int64_t kChunk = 128 << 10;
+  ASSIGN_OR_RETURN(Tensor from, MakeValues(bytes));
+  ASSIGN_OR_RETURN(Tensor to, MakeRoom(bytes));
+  return std::make_unique<FunctionLoad>(
+      LoadShape{.bytes_per_call = 2 * bytes},
+      [threads = std::make_shared<ThreadPool>(num_threads), bytes,
+       from = std::move(from), to = std::move(to)](int) mutable {
+        char* const target = to.mutable_data();
+        threads->ParallelFor(bytes / kChunk, [&](size_t i) {
+          std::memcpy(target + i * kChunk, from.data() + i * kChunk, kChunk);
+        });
+        return absl::OkStatus();
+      });
+}
 
 }  // namespace
 
-Section MeasureRounds(const PeerSet& peers, ConnectionCounter* counter,
-                      RowRunner* runner) {
-  Section section = {.title = "Rounds of several workers, TCP"};
+Section MeasureRounds(const PeerSet& peers, RowRunner* runner) {
+  Section section = {
+      .title = "Rounds of several workers, TCP",
+      .goals = {
+          {.name = "round/4x64MiB", .bound = 0.5, .reference = "unrelated"}}};
   for (const RoundShape& shape : RoundShapes(runner->plan())) {
     const std::string name = absl::StrCat("round/", SizeText(shape));
     if (!runner->MayBegin(name, &section)) continue;
-    const Workload push = {.verb = Verb::kPush, .bytes_per_key = shape.bytes};
-    Row row = {.name = name,
-               .bytes = shape.num_workers * shape.bytes,
-               .connections = shape.num_workers * counter->Count(push)};
     std::vector<Entrant> references;
     references.push_back({"unrelated", MakeUnrelatedLoad(peers, shape)});
-    runner->Measure(std::move(row), {"round", MakeRoundLoad(peers, shape)},
+    runner->Measure({.name = name, .bytes = shape.num_workers * shape.bytes},
+                    {"round", MakeRoundLoad(peers, shape)},
                     std::move(references), &section);
   }
   return section;
 }
 
+Section MeasureRuleRounds(const PeerSet& peers, RowRunner* runner) {
+  Section section = {.title = "Rounds with a rule, TCP"};
+  for (const int64_t bytes : {kMiB, 4 * kMiB, 16 * kMiB, 64 * kMiB}) {
+    if (runner->plan().is_quick && bytes != kMiB && bytes != 16 * kMiB) {
+      continue;
+    }
+    RoundShape shape = {.num_workers = 4, .bytes = bytes};
+    const std::string name = absl::StrCat("round/", SizeText(shape), "/sgd");
+    if (!runner->MayBegin(name, &section)) continue;
+    std::vector<Entrant> references;
+    references.push_back({"assign", MakeRoundLoad(peers, shape)});
+    shape.rule = "sgd";
+    runner->Measure({.name = name, .bytes = shape.num_workers * bytes},
+                    {"sgd", MakeRoundLoad(peers, shape)}, std::move(references),
+                    &section);
+  }
+  return section;
+}
+
 Section MeasureSum(const CpuList& cpus, RowRunner* runner) {
-  Section section = {.title = "The sum alone, in process"};
   constexpr int64_t kBytes = 64 * kMiB;
   const std::string name = "sum/4x64MiB";
+  Section section = {
+      .title = "The sum alone, in process",
+      .goals = {{.name = name, .bound = 0.7, .reference = "memcpy"}}};
   if (!runner->MayBegin(name, &section)) return section;
   const ScopedAffinity everywhere(cpus);
   const int num_threads = static_cast<int>(cpus.size());
-  Row row = {.name = name,
-             .bytes = SumLoad::kNumContributions * kBytes,
-             .connections = 0};
   std::vector<Entrant> references;
-  references.push_back(
-      {"memcpy", ParallelCopyLoad::Create(num_threads, kBytes)});
-  runner->Measure(std::move(row), {"sum", SumLoad::Create(num_threads, kBytes)},
+  references.push_back({"memcpy", MakeParallelCopyLoad(num_threads, kBytes)});
+  runner->Measure({.name = name, .bytes = SumOnCpu::kNumContributions * kBytes},
+                  {"sum", SumOnCpu::MakeLoad(num_threads, kBytes)},
                   std::move(references), &section);
   return section;
 }

@@ -10,6 +10,8 @@
 
 #include "absl/container/inlined_vector.h"
 #include "base/ref_counted.h"
+#include "contract/encoding.h"
+#include "contract/requests.h"
 #include "service/store/byte_budget.h"
 #include "tensor/buffer.h"
 #include "tensor/dtype.h"
@@ -17,18 +19,25 @@
 
 namespace tensorkv {
 
-// The elements of one pushed tensor. The key knows how many there are.
+// The payload of one pushed tensor. The key knows how many elements there are.
 struct Slot {
   Slot() = default;
-  explicit Slot(Tensor&& tensor)
-      : dtype(tensor.dtype()),
-        data(tensor.data()),
-        buffer(tensor.TakeBuffer()) {}
+  explicit Slot(PushEntry&& entry)
+      : dtype(entry.dtype()),
+        data(entry.tensor.data()),
+        buffer(entry.tensor.TakeBuffer()),
+        encoding(std::move(entry.encoding)) {}
+
+  // What an update reads `data` by; null for plain elements.
+  const Packing* packing() const {
+    return encoding ? &encoding->packing() : nullptr;
+  }
 
   DType dtype = DType::kF32;
   const char* data = nullptr;
   // Keeps `data`.
   RefPtr<Buffer> buffer;
+  RefPtr<const Encoding> encoding;
 };
 
 using Slots = absl::InlinedVector<Slot, 1>;

@@ -64,7 +64,7 @@ absl::Status StepGap(const PushRequest& request, absl::string_view expected) {
 // Every contribution is an update of its own.
 class AsyncMode : public PushMode {
  public:
-  explicit AsyncMode(const WorkerGroup* workers) : workers_(*workers) {}
+  explicit AsyncMode(const WorkerGroup* workers) : PushMode(workers) {}
 
   void FillDefaults(NamespaceConfig&) const override {}
 
@@ -77,7 +77,7 @@ class AsyncMode : public PushMode {
   absl::Status CheckWorker(const std::optional<Worker>& worker,
                            absl::Duration now) const override {
     if (!worker || worker->epoch == 0) return absl::OkStatus();
-    return workers_.Check(*worker, now);
+    return workers().Check(*worker, now);
   }
   absl::StatusOr<std::optional<PushResult>> CheckKey(
       const StoredKey&, const PushRequest&) const override {
@@ -87,9 +87,15 @@ class AsyncMode : public PushMode {
     return true;
   }
 
-  PendingUpdates Admit(StoredKey&, const PushRequest&,
-                       Contribution contribution,
-                       Reservation room) const override {
+  PushResult ResultOf(const StoredKey& key, const PushRequest&) const override {
+    return {.version = key.version};
+  }
+  // A step that nobody has joined for says nothing.
+  bool CountsStep(const PushRequest& request) const override {
+    return PushMode::CountsStep(request) && request.worker->epoch != 0;
+  }
+  PendingUpdates Add(StoredKey&, const PushRequest&, Contribution contribution,
+                     Reservation room) const override {
     PendingUpdates updates;
     if (!contribution.slots.empty()) {
       updates.push_back(UpdateAtOnce(std::move(contribution), std::move(room)));
@@ -100,14 +106,8 @@ class AsyncMode : public PushMode {
   Step StepOfJoiner() const override { return 0; }
   // Nothing here tells that a push was made before.
   Step NextStepOf(uint32_t rank) const override {
-    return workers_.step_of(rank) + 1;
+    return workers().step_of(rank) + 1;
   }
-
- protected:
-  const WorkerGroup& workers() const { return workers_; }
-
- private:
-  const WorkerGroup& workers_;
 };
 
 // As async, but nobody runs too far ahead of the slowest worker.
@@ -166,8 +166,13 @@ class BoundedMode final : public AsyncMode {
                          std::move(overhead));
   }
 
-  Step StepToAwait(Step step) const override {
-    return step > staleness_ ? step - staleness_ : 0;
+  bool CountsStep(const PushRequest& request) const override {
+    return PushMode::CountsStep(request);
+  }
+  bool waits_for_slower() const override { return true; }
+  Step AwaitedStep(Step step) const override {
+    const Step awaited = step > staleness_ ? step - staleness_ : 0;
+    return awaited > 0 && workers().slowest_step() < awaited ? awaited : 0;
   }
   Step StepOfJoiner() const override { return workers().slowest_step(); }
   Step NextStepOf(uint32_t rank) const override {
@@ -183,7 +188,7 @@ class SyncMode final : public PushMode {
  public:
   // `policy` refers to `shared`.
   SyncMode(const RoundPolicy& policy, std::unique_ptr<SharedRounds> shared)
-      : shared_(std::move(shared)), policy_(policy) {}
+      : PushMode(policy.workers), shared_(std::move(shared)), policy_(policy) {}
 
   void FillDefaults(NamespaceConfig& config) const override {
     config.max_workers = std::max(config.max_workers, config.num_workers);
@@ -197,12 +202,12 @@ class SyncMode final : public PushMode {
   }
   absl::Status CheckWorker(const std::optional<Worker>& worker,
                            absl::Duration now) const override {
-    return worker ? policy_.workers->Check(*worker, now) : absl::OkStatus();
+    return worker ? workers().Check(*worker, now) : absl::OkStatus();
   }
 
   // One wrong step must not decide where everybody goes on.
   absl::Status CheckStep(const PushRequest& request) const override {
-    const Step last = policy_.workers->max_step() + policy_.max_open;
+    const Step last = workers().max_step() + policy_.max_open;
     if (request.step <= last) return absl::OkStatus();
     return StepGap(request, absl::StrCat("at most ", last,
                                          ", which is max_open_rounds "
@@ -238,9 +243,13 @@ class SyncMode final : public PushMode {
     return !key.rounds || key.rounds->OpensRound(request.step);
   }
 
-  PendingUpdates Admit(StoredKey& key, const PushRequest& request,
-                       Contribution contribution,
-                       Reservation room) const override {
+  PushResult ResultOf(const StoredKey&,
+                      const PushRequest& request) const override {
+    return {.step = request.step};
+  }
+  PendingUpdates Add(StoredKey& key, const PushRequest& request,
+                     Contribution contribution,
+                     Reservation room) const override {
     return UpdatesOf(key.rounds->Add(ContributorOf(request), request.step,
                                      std::move(contribution), std::move(room)));
   }
@@ -262,13 +271,12 @@ class SyncMode final : public PushMode {
     return key.rounds->DescribeAwaited(rank, key.name(), now);
   }
 
-  Step StepOfJoiner() const override { return policy_.workers->max_step(); }
+  Step StepOfJoiner() const override { return workers().max_step(); }
   // What a worker has contributed to already does no harm when it is pushed
   // again; only the worker knows which keys belong to a step.
   Step NextStepOf(uint32_t rank) const override {
-    const WorkerGroup& workers = *policy_.workers;
     return shared_->owed.LowestOf(
-        rank, std::max({workers.step_of(rank), workers.first_step_of(rank),
+        rank, std::max({workers().step_of(rank), workers().first_step_of(rank),
                         Step{1}}));
   }
 
@@ -346,6 +354,19 @@ absl::Status CheckRounds(const NamespaceConfig& config) {
 }
 
 }  // namespace
+
+WorkerGroupOptions PushMode::GroupOf(const NamespaceConfig& config) {
+  // An async namespace takes whoever comes.
+  if (config.mode == Mode::kAsync) return {.max_workers = kMaxWorkers};
+  return {.min_workers = config.num_workers,
+          .max_workers = std::max(config.num_workers, config.max_workers),
+          .on_worker_loss = config.on_worker_loss};
+}
+
+absl::Status PushMode::DescribeAwaited(Step step, absl::Duration now) const {
+  return workers_.StillMissing(absl::StrCat("step ", step),
+                               workers_.NeededBelow(step), now);
+}
 
 PendingUpdates UpdatesOf(ClosedRounds rounds) {
   PendingUpdates updates;

@@ -30,6 +30,9 @@ class PushMode {
  public:
   virtual ~PushMode() = default;
 
+  // The group that `config` asks for, but for the bounds of leases.
+  static WorkerGroupOptions GroupOf(const NamespaceConfig& config);
+
   // The mode that `config` asks for. `workers` outlives it.
   // Errors: InvalidArgument (workers, rounds, quorum; a field that the mode
   // does not use).
@@ -76,11 +79,19 @@ class PushMode {
   virtual bool NeedsRoom(const StoredKey& key,
                          const PushRequest& request) const = 0;
 
+  // What is known when the push takes effect.
+  virtual PushResult ResultOf(const StoredKey& key,
+                              const PushRequest& request) const = 0;
+  // Whether the step of `request` is one of a worker of the group.
+  virtual bool CountsStep(const PushRequest& request) const {
+    return request.worker && request.step > 0 && !request.entries.empty();
+  }
+
   // Adds the contribution to `key`; returns the updates that are ready now.
   // REQUIRES: it is noted.
-  virtual PendingUpdates Admit(StoredKey& key, const PushRequest& request,
-                               Contribution contribution,
-                               Reservation room) const = 0;
+  virtual PendingUpdates Add(StoredKey& key, const PushRequest& request,
+                             Contribution contribution,
+                             Reservation room) const = 0;
 
   // Whether the worker of `rank` must push steps again before it reads some
   // keys, and whether `key` is one of them. Errors: Aborted (ROUND_FAILED).
@@ -100,15 +111,26 @@ class PushMode {
     return absl::OkStatus();
   }
 
-  // The step that the workers must have reached, all that are needed, before
-  // a worker may go on that has reached `step`; 0: none.
-  virtual Step StepToAwait(Step step) const { return 0; }
+  // Whether workers wait for slower ones at all.
+  virtual bool waits_for_slower() const { return false; }
+  // The step that the workers must reach first, all that are needed, before a
+  // worker may go on that has reached `step`; 0 if it may.
+  virtual Step AwaitedStep(Step step) const { return 0; }
+  // Who has not reached an awaited step: DeadlineExceeded (WAIT_ENDED).
+  absl::Status DescribeAwaited(Step step, absl::Duration now) const;
 
   // Where a worker starts that comes later.
   virtual Step StepOfJoiner() const = 0;
 
   // The step that the worker of `rank` is to push next, or again.
   virtual Step NextStepOf(uint32_t rank) const = 0;
+
+ protected:
+  explicit PushMode(const WorkerGroup* workers) : workers_(*workers) {}
+  const WorkerGroup& workers() const { return workers_; }
+
+ private:
+  const WorkerGroup& workers_;
 };
 
 }  // namespace tensorkv

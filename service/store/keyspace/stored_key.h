@@ -161,6 +161,7 @@ class StoredKey final : public RefCounted {
   uint64_t update_count = 0;
 
   SharedRule rule;
+  SharedMultipliers multipliers;
   // Null for a rule that keeps nothing.
   RefPtr<RuleState> rule_state;
 

@@ -4,6 +4,7 @@
 
 #include "base/status_macros.h"
 #include "service/store/keyspace/staged_tensors.h"
+#include "xxhash.h"
 
 namespace tensorkv {
 namespace {
@@ -20,6 +21,11 @@ void AppendStates(const UpdatePass::Item& item,
   for (const RefPtr<Buffer>& state : item.rule_state->states) {
     views.push_back(View(*item.key, dtype, *state));
   }
+}
+
+// The same on every server and after every start.
+uint64_t SeedOf(absl::string_view name) {
+  return XXH3_64bits(name.data(), name.size());
 }
 
 }  // namespace
@@ -63,6 +69,7 @@ void UpdatePass::Begin(StoredKey* key, const RefPtr<PushCall>& call) {
   item.key = RefPtr<StoredKey>(key);
   item.rule = key->rule.get();
   item.call = call.get();
+  item.multipliers = key->multipliers;
   item.first_slot = static_cast<uint32_t>(slots_.size());
   item.first_result = static_cast<uint32_t>(results_.size());
 }
@@ -106,7 +113,7 @@ uint64_t UpdatePass::BytesOf(const Item& item) const {
 bool UpdatePass::CanAdopt(const Item& item) const {
   const Slot& slot = slots_[item.first_slot];
   return item.rule->kind() == RuleKind::kAssign && item.num_slots == 1 &&
-         slot.dtype == item.key->dtype() &&
+         slot.dtype == item.key->dtype() && !slot.encoding &&
          CanBecomeValue(*staged_, slot.buffer.get(), item.stored.size_bytes());
 }
 
@@ -200,17 +207,25 @@ absl::Status UpdatePass::FillMasters(DeviceIndex device) {
 void UpdatePass::MakeBatch(DeviceIndex device) {
   Batch& batch = batches_[device];
   batch.updates.reserve(items_.size());
-  batch.slots.reserve(slots_.size());  // the updates refer to the elements
+  // The updates refer to the elements.
+  batch.slots.reserve(slots_.size());
+  batch.packings.reserve(slots_.size());
   batch.states.reserve(num_states_);
   for (const Item& item : items_) {
     if (item.device != device || item.adopts) continue;
     TensorUpdate& update = batch.updates.emplace_back(UpdateOf(item));
     const size_t first_slot = batch.slots.size();
+    bool has_packed = false;
     for (uint32_t i = 0; i < item.num_slots; ++i) {
       const Slot& slot = slots_[item.first_slot + i];
       batch.slots.push_back({slot.dtype, item.stored.num_elements, slot.data});
+      batch.packings.push_back(slot.packing());
+      has_packed |= slot.encoding.get() != nullptr;
     }
     update.contributions = absl::MakeConstSpan(batch.slots).subspan(first_slot);
+    if (has_packed) {
+      update.packings = absl::MakeConstSpan(batch.packings).subspan(first_slot);
+    }
     const size_t first_state = batch.states.size();
     AppendStates(item, batch.states);
     update.states = absl::MakeConstSpan(batch.states).subspan(first_state);
@@ -221,6 +236,8 @@ TensorUpdate UpdatePass::UpdateOf(const Item& item) {
   TensorUpdate update;
   update.rule = item.rule;
   update.update_count = item.update_count;
+  if (item.multipliers) update.multipliers = *item.multipliers;
+  if (item.rule->takes_seed()) update.seed = SeedOf(item.key->name());
   update.stored = item.stored;
   update.value = item.stored;
   if (!item.is_in_place) update.value.data = item.target->mutable_data();

@@ -36,6 +36,7 @@ class UpdatePass {
     const UpdateRule* rule = nullptr;
     PushCall* call = nullptr;
     RefPtr<RuleState> rule_state;
+    SharedMultipliers multipliers;
     uint64_t update_count = 0;
     Step round = 0;
     // Its places in the pass's arrays.
@@ -113,6 +114,7 @@ class UpdatePass {
   struct Batch {
     std::vector<TensorUpdate> updates;
     std::vector<TensorView> slots;
+    std::vector<const Packing*> packings;  // of the slots
     std::vector<MutableTensorView> states;
   };
 

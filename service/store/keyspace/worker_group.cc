@@ -306,6 +306,14 @@ std::string WorkerGroup::Describe(absl::Span<const uint32_t> ranks,
   return text;
 }
 
+absl::Status WorkerGroup::StillMissing(absl::string_view subject,
+                                       absl::Span<const uint32_t> ranks,
+                                       absl::Duration now) const {
+  return WithReason(absl::DeadlineExceededError(absl::StrCat(
+                        subject, ": waiting for ", Describe(ranks, now))),
+                    Reason::kWaitEnded, {{"ranks", absl::StrJoin(ranks, ",")}});
+}
+
 std::string WorkerGroup::DescribeLoss(uint32_t rank) const {
   const Member& member = members_[rank];
   return absl::StrCat("rank ", rank, " (", Quoted(member.name),

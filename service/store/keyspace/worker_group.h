@@ -122,6 +122,11 @@ class WorkerGroup {
   // `ranks 2, 5 (rank 5 lost its lease 3.1s ago)`.
   std::string Describe(absl::Span<const uint32_t> ranks,
                        absl::Duration now) const;
+  // Why a wait for workers has ended: DeadlineExceeded (WAIT_ENDED),
+  // `barrier "b": waiting for ranks 2, 5`.
+  absl::Status StillMissing(absl::string_view subject,
+                            absl::Span<const uint32_t> ranks,
+                            absl::Duration now) const;
   // `rank 5 ("b") lost its lease of 2s`.
   std::string DescribeLoss(uint32_t rank) const;
 

@@ -31,7 +31,7 @@ benchmark=$1 reference_server=$2 server=$3
 run calls push/4KiB
 has calls.json '"name": "tcp/push/4KiB"' '"name": "unix/push/4KiB"' \
   '"in_flight": 16' '"reference": "raw"' '"reference": "naive"' \
-  '"reference": "echo"' '"reference": "memcpy"'
+  '"reference": "echo"'
 has calls.md '### One tensor, TCP' '| tcp/push/4KiB ' '### Goals' \
   'tcp/push/4KiB, p50 by echo' '`run_test calls`' 'revision: r1'
 
@@ -40,6 +40,16 @@ has batches.json '"name": "tcp/pushpull/100x4KiB"' '"reference": "raw"'
 
 run rounds round/2x1MiB
 has rounds.json '"name": "round/2x1MiB"' '"reference": "unrelated"'
+
+run rules sgd
+has rules.json '"name": "rule/sgd/1MiB"' '"name": "round/4x1MiB/sgd"' \
+  '"reference": "assign"' '"reference": "naive"' '"reference": "memcpy"'
+
+run held held/16x16MiB
+has held.md 'resident by counted bytes'
+
+"$benchmark" --no_such_flag 2>"$TEST_TMPDIR/error" && fail "expected a failure"
+[[ $("$benchmark" --help) == *--server_cpus* ]] || fail "--help lacks a flag"
 
 if "$benchmark" --server=/no/such/server 2>"$TEST_TMPDIR/error"; then
   fail "expected a failure without a server"

@@ -4,15 +4,15 @@
 #define TENSORKV_TESTS_BENCH_GPU_GPU_SUITE_H_
 
 #include <memory>
-#include <optional>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "bench/data_path/suites/row_runner.h"
-#include "bench/gpu/comparison.h"
 #include "bench/gpu/sizes.h"
+#include "bench/harness/goals.h"
+#include "bench/harness/row_runner.h"
+#include "bench/harness/section.h"
 #include "gtest/gtest.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "tests/bench/gpu/host_copies.h"
@@ -20,18 +20,16 @@
 
 namespace tensorkv::testing {
 
-// "NAME by LIMIT >= GOAL" of each comparison, as far as there is one.
-inline std::vector<std::string> Summaries(
-    const bench::gpu::ComparisonTable& table) {
-  std::vector<std::string> summaries;
-  for (const bench::gpu::Comparison& comparison : table.comparisons) {
-    std::string& text = summaries.emplace_back(comparison.name);
-    if (!comparison.limit) continue;
-    absl::StrAppend(&text, " by ", comparison.limit->name);
-    if (!comparison.limit->goal) continue;
-    absl::StrAppend(&text, " >= ", *comparison.limit->goal);
+// "NAME by REFERENCE" of each comparison, or "NAME".
+inline std::vector<std::string> Comparisons(const bench::Section& section) {
+  std::vector<std::string> texts;
+  for (const bench::Row& row : section.rows) {
+    if (row.references.empty()) texts.push_back(row.name);
+    for (const bench::Reference& reference : row.references) {
+      texts.push_back(absl::StrCat(row.name, " by ", reference.name));
+    }
   }
-  return summaries;
+  return texts;
 }
 
 class GpuSuiteTest : public ::testing::Test {
@@ -46,16 +44,16 @@ class GpuSuiteTest : public ::testing::Test {
         &progress_);
   }
 
-  // Whether all figures were measured, and say something.
-  static void ExpectComplete(const bench::gpu::ComparisonTable& table) {
-    for (const bench::gpu::Comparison& comparison : table.comparisons) {
-      EXPECT_GT(comparison.bytes, 0) << comparison.name;
-      EXPECT_GT(comparison.ours, 0) << comparison.name;
-      if (!comparison.limit) continue;
-      EXPECT_GT(comparison.limit->value, 0) << comparison.name;
-      EXPECT_GT(comparison.limit->ratio, 0) << comparison.name;
+  // Whether all rows were measured, and every goal has a value.
+  static void ExpectComplete(const bench::Section& section) {
+    for (const bench::Row& row : section.rows) {
+      EXPECT_GT(row.bytes, 0) << row.name;
+      EXPECT_GT(row.ours.p50_microseconds, 0) << row.name;
     }
-    EXPECT_TRUE(table.left_out.empty()) << table.left_out.front();
+    for (const bench::GoalResult& goal : bench::CheckGoals({section})) {
+      EXPECT_TRUE(goal.value.has_value()) << goal.goal.name;
+    }
+    EXPECT_TRUE(section.left_out.empty()) << section.left_out.front();
   }
 
   bench::gpu::Sizes sizes_ = {.update_elements = 20'000,

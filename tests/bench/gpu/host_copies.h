@@ -37,7 +37,7 @@ class HostCopies final : public bench::gpu::PlainCopies {
     const int64_t moved = BytesMovedBy(direction, size_bytes);
     return std::make_unique<bench::FunctionLoad>(
         bench::LoadShape{.bytes_per_call = moved},
-        [from = std::string(size_bytes, 'x'), to = std::string()]() mutable {
+        [from = std::string(size_bytes, 'x'), to = std::string()](int) mutable {
           to = from;
           return absl::OkStatus();
         });

@@ -7,24 +7,10 @@
 namespace tensorkv::bench {
 namespace {
 
-using ::tensorkv::testing::IsOkAndHolds;
 using ::tensorkv::testing::StatusIs;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::Not;
-
-TEST(AffinityTest, ListsAreNumbersAndCommas) {
-  EXPECT_THAT(ParseCpuList("0"), IsOkAndHolds(ElementsAre(0)));
-  EXPECT_THAT(ParseCpuList("3,0,12"), IsOkAndHolds(ElementsAre(3, 0, 12)));
-}
-
-TEST(AffinityTest, OtherTextsAreInvalid) {
-  for (const char* text : {"", "a", "1,", "-1", "0-3", "99999"}) {
-    EXPECT_THAT(ParseCpuList(text),
-                StatusIs(absl::StatusCode::kInvalidArgument))
-        << text;
-  }
-}
 
 TEST(AffinityTest, AScopeBindsTheThreadAndLetsItGo) {
   const CpuList before = AllowedCpus();

@@ -18,7 +18,6 @@ Row PushRow() {
   return {.name = "tcp/push/1MiB",
           .bytes = 1 << 20,
           .in_flight = 16,
-          .connections = 2,
           .ours = {.gigabytes_per_second = 1.5,
                    .keys_per_second = 1000,
                    .cpu_seconds_per_gigabyte = 1.25,
@@ -50,7 +49,6 @@ TEST(RecordsJsonTest, ARecordHasEveryField) {
   EXPECT_EQ(record["name"], "tcp/push/1MiB");
   EXPECT_EQ(record["bytes"], 1 << 20);
   EXPECT_EQ(record["in_flight"], 16);
-  EXPECT_EQ(record["connections"], 2);
   EXPECT_EQ(record["ours_gbps"], 1.5);
   EXPECT_EQ(record["reference_gbps"], 3);
   EXPECT_EQ(record["ratio"], 0.5);

@@ -1,14 +1,20 @@
 #include "client/cli/elements.h"
 
 #include <cstdint>
+#include <limits>
 #include <string>
+#include <vector>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
 
 namespace tensorkv {
 namespace {
 
+using ::tensorkv::testing::HasElements;
+using ::tensorkv::testing::StatusIs;
 using ::tensorkv::testing::Vector;
 
 class FloatElementsTest : public ::testing::TestWithParam<DType> {};
@@ -17,51 +23,77 @@ INSTANTIATE_TEST_SUITE_P(, FloatElementsTest,
                                            DType::kF16, DType::kBF16,
                                            DType::kF8E4M3FN, DType::kF8E5M2));
 
-TEST_P(FloatElementsTest, AreReadExactly) {
+TEST_P(FloatElementsTest, AreConvertedAndBack) {
   const Tensor tensor = Vector({1, -0.5, 12}, GetParam());
 
-  EXPECT_EQ(FloatAt(tensor, 0), 1);
-  EXPECT_EQ(FloatAt(tensor, 1), -0.5);
-  EXPECT_EQ(FloatAt(tensor, 2), 12);
+  ASSERT_OK_AND_ASSIGN(const Tensor wide, ConvertedTo(DType::kF64, tensor));
+  EXPECT_THAT(wide, HasElements(std::vector<double>{1, -0.5, 12}));
+  ASSERT_OK_AND_ASSIGN(const Tensor back, ConvertedTo(GetParam(), wide));
+  EXPECT_EQ(back.dtype(), GetParam());
+  EXPECT_THAT(back, HasElements(std::vector<double>{1, -0.5, 12}));
 }
 
-TEST_P(FloatElementsTest, AreTheirOwnRounding) {
-  EXPECT_EQ(RoundedTo(GetParam(), 0.375), 0.375);
+TEST(ConvertedToTest, IntegersAreNotConverted) {
+  EXPECT_THAT(ConvertedTo(DType::kF32, Vector({1}, DType::kI8)),
+              StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
-class IntegerElementsTest : public ::testing::TestWithParam<DType> {};
-INSTANTIATE_TEST_SUITE_P(, IntegerElementsTest,
-                         ::testing::Values(DType::kI8, DType::kI16, DType::kI32,
-                                           DType::kI64));
-
-TEST_P(IntegerElementsTest, KeepTheirSign) {
-  const Tensor tensor = Vector({-128, 127}, GetParam());
-
-  EXPECT_EQ(IntegerAt(tensor, 0), -128);
-  EXPECT_EQ(IntegerAt(tensor, 1), 127);
+TEST_P(FloatElementsTest, HaveAFractionAsText) {
+  EXPECT_EQ(ElementText(Vector({-0.5}, GetParam()), 0), "-0.5");
+  EXPECT_EQ(ElementText(Vector({2}, GetParam()), 0), "2.0");
 }
 
-TEST(ElementsTest, UnsignedIntegersHaveNoSign) {
-  EXPECT_EQ(IntegerAt(Vector({255}, DType::kU8), 0), 255);
-  EXPECT_EQ(IntegerAt(Vector({65535}, DType::kU16), 0), 65535);
-  EXPECT_EQ(IntegerAt(Vector({4294967295.0}, DType::kU32), 0), 4294967295);
-  EXPECT_EQ(IntegerText(Vector({0x1p63}, DType::kU64), 0),
-            "9223372036854775808");
-  EXPECT_EQ(IntegerText(Vector({-1}, DType::kI64), 0), "-1");
+struct TextCase {
+  double value;
+  DType dtype;
+  std::string text;
+};
+
+class ElementTextTest : public ::testing::TestWithParam<TextCase> {};
+INSTANTIATE_TEST_SUITE_P(
+    , ElementTextTest,
+    ::testing::ValuesIn(std::vector<TextCase>{
+        // As few digits as the dtype needs.
+        {1.0 / 3, DType::kF64, "0.3333333333333333"},
+        {1.0 / 3, DType::kF32, "0.33333334"},
+        {1.0 / 3, DType::kF16, "0.3333"},
+        {0.1, DType::kBF16, "0.1"},
+        // 0.09375, whose neighbours are 0.078125 and 0.109375.
+        {0.1, DType::kF8E5M2, "0.09"},
+        {65504, DType::kF16, "65500.0"},
+        {123456792, DType::kF32, "123456790.0"},
+        // Where exponents begin.
+        {1e15, DType::kF64, "1000000000000000.0"},
+        {1e16, DType::kF64, "1e+16"},
+        {1.2345e20, DType::kF32, "1.2345e+20"},
+        {0.0001, DType::kF64, "0.0001"},
+        {1e-5, DType::kF32, "1e-05"},
+        {1e300, DType::kF64, "1e+300"},
+        {-0.0, DType::kF64, "-0.0"},
+        {std::numeric_limits<double>::infinity(), DType::kF32, "inf"},
+        {-std::numeric_limits<double>::infinity(), DType::kF32, "-inf"},
+        {std::numeric_limits<double>::quiet_NaN(), DType::kF16, "nan"},
+        // Integers keep their sign, or have none.
+        {-128, DType::kI8, "-128"},
+        {127, DType::kI16, "127"},
+        {-1, DType::kI32, "-1"},
+        {-1, DType::kI64, "-1"},
+        {255, DType::kU8, "255"},
+        {65535, DType::kU16, "65535"},
+        {4294967295.0, DType::kU32, "4294967295"},
+        {0x1p63, DType::kU64, "9223372036854775808"}}));
+
+TEST_P(ElementTextTest, IsTheShortest) {
+  EXPECT_EQ(ElementText(Vector({GetParam().value}, GetParam().dtype), 0),
+            GetParam().text);
 }
 
-TEST(ElementsTest, AnyByteButZeroIsTrue) {
+TEST(ElementTextOfBoolTest, AnyByteButZeroIsTrue) {
   const Tensor tensor =
       *Tensor::CopyOf(DType::kBool, {2}, std::string("\x07\x00", 2).data());
 
-  EXPECT_EQ(IntegerAt(tensor, 0), 1);
-  EXPECT_EQ(IntegerAt(tensor, 1), 0);
-}
-
-TEST(ElementsTest, RoundingIsThatOfTheDType) {
-  EXPECT_EQ(RoundedTo(DType::kF64, 0.1), 0.1);
-  EXPECT_EQ(RoundedTo(DType::kF32, 0.1), 0.1f);
-  EXPECT_EQ(RoundedTo(DType::kF16, 0.1), 0.0999755859375);
+  EXPECT_EQ(ElementText(tensor, 0), "true");
+  EXPECT_EQ(ElementText(tensor, 1), "false");
 }
 
 }  // namespace

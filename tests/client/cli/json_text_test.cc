@@ -106,7 +106,7 @@ TEST(NamespaceStatusJsonTest, HasModeCountsAndRules) {
 
 TEST(RuleJsonTest, HasPatternAndRule) {
   EXPECT_EQ(RuleJson("", {.name = "assign"}),
-            "{\"pattern\":\"\",\"rule\":\"assign\",\"hyperparameters\":{},"
+            "{\"pattern\":\"*\",\"rule\":\"assign\",\"hyperparameters\":{},"
             "\"keep_master\":true}");
 }
 

@@ -25,21 +25,21 @@ TEST(TableTextTest, ColumnsAreAlignedAndLinesEndWithoutBlanks) {
 
 TEST(KeyTableTest, HasALinePerKey) {
   EXPECT_EQ(KeyTable({Weights()}),
-            "key    dtype  shape  version  bytes  device\n"
-            "fc1.w  f32    [2,3]  12       24     cpu\n");
+            "key    dtype  shape  version  size  device\n"
+            "fc1.w  f32    [2,3]  12       24 B  cpu\n");
 }
 
 TEST(KeyTextTest, HasAllFields) {
-  EXPECT_THAT(KeyText(Weights()), AllOf(HasSubstr("key:          fc1.w\n"),
-                                        HasSubstr("rule:         assign\n"),
-                                        Not(HasSubstr("digest"))));
+  EXPECT_THAT(KeyText(Weights()),
+              AllOf(HasSubstr("key:      fc1.w\n"),
+                    HasSubstr("rule:     assign\n"), Not(HasSubstr("digest"))));
 }
 
 TEST(KeyTextTest, DigestIsThereWhenAskedFor) {
   KeyStatus status = Weights();
   status.digest = 0xab;
 
-  EXPECT_THAT(KeyText(status), HasSubstr("digest:       00000000000000ab\n"));
+  EXPECT_THAT(KeyText(status), HasSubstr("digest:   00000000000000ab\n"));
 }
 
 TEST(NamespaceTextTest, HasModeAndRules) {
@@ -49,18 +49,31 @@ TEST(NamespaceTextTest, HasModeAndRules) {
   status.rules = {{"*.bias", {.name = "sgd"}}, {"", {.name = "assign"}}};
 
   EXPECT_THAT(NamespaceText(status),
-              AllOf(HasSubstr("mode:                sync\n"),
-                    HasSubstr("rule of *.bias:      sgd\n"),
-                    HasSubstr("rule of *:           assign\n")));
+              AllOf(HasSubstr("mode:               sync\n"),
+                    HasSubstr("rule of *.bias:     sgd\n"),
+                    HasSubstr("rule of *:          assign\n")));
 }
 
 TEST(NamespaceTextTest, HasWhatIsOnEachGpu) {
   NamespaceStatus status;
-  status.device_memory = {{"cuda:0", {1, 2, 3}}, {"cuda:2", {4}}};
+  status.device_memory = {{"cuda:0", {1, 2, 3}}, {"cuda:2", {4096}}};
 
   EXPECT_THAT(NamespaceText(status),
-              AllOf(HasSubstr("bytes on cuda:0:     6\n"),
-                    HasSubstr("bytes on cuda:2:     4\n")));
+              AllOf(HasSubstr("on cuda:0:          6 B\n"),
+                    HasSubstr("on cuda:2:          4.0 KiB\n")));
+}
+
+TEST(NamespaceTextTest, HasWhatCallsWaitFor) {
+  NamespaceStatus status;
+  status.waits = {
+      {.reason = WaitReason::kKey},
+      {WaitReason::kRound, 2, 3, absl::Milliseconds(1500)},
+  };
+
+  EXPECT_THAT(
+      NamespaceText(status),
+      AllOf(HasSubstr("waits for rounds:   2 now, 3 ended, 1.5s in all\n"),
+            Not(HasSubstr("waits for keys"))));
 }
 
 TEST(NamespaceTableTest, CountsAllMemory) {
@@ -69,8 +82,8 @@ TEST(NamespaceTableTest, CountsAllMemory) {
   status.memory = {.values = 1, .state = 2, .contributions = 3};
 
   EXPECT_EQ(NamespaceTable({status}),
-            "namespace  mode   workers  keys  bytes  rule\n"
-            "n          async  0        0     6      assign\n");
+            "namespace  mode   workers  keys  size  rule\n"
+            "n          async  0        0     6 B   assign\n");
 }
 
 TEST(RuleTableTest, DefaultRuleMatchesAll) {

@@ -75,31 +75,31 @@ class StoreCliTest : public ::testing::Test {
 };
 
 std::string Filled(const std::string& element) {
-  const std::string row = "[" + element + " " + element + " " + element + "]";
-  return "[" + row + "\n " + row + "]\n";
+  const std::string row = element + " " + element + " " + element + "\n";
+  return row + row;
 }
 
 TEST_F(StoreCliTest, TutorialOfOneKey) {
   Print("init 3 --shape=2,3 --fill=2");
-  EXPECT_EQ(Print("pull 3"), "[[2. 2. 2.]\n [2. 2. 2.]]\n");
+  EXPECT_EQ(Print("pull 3"), "2.0 2.0 2.0\n2.0 2.0 2.0\n");
   Print("push 3 --fill=8");
-  EXPECT_EQ(Print("pull 3"), Filled("8."));
+  EXPECT_EQ(Print("pull 3"), Filled("8.0"));
   Print("push 3 --fill=1 --times=4");
-  EXPECT_EQ(Print("pull 3"), Filled("4."));
+  EXPECT_EQ(Print("pull 3"), Filled("4.0"));
   Print("rule set accumulate(scale=2)");
-  EXPECT_EQ(Print("pull 3"), Filled("4."));
+  EXPECT_EQ(Print("pull 3"), Filled("4.0"));
   Print("push 3 --fill=1");
-  EXPECT_EQ(Print("pull 3"), Filled("6."));
+  EXPECT_EQ(Print("pull 3"), Filled("6.0"));
 }
 
 TEST_F(StoreCliTest, TutorialOfManyKeys) {
   Print("rule set accumulate(scale=2)");
   Print("init 5 7 9 --shape=2,3 --fill=1");
   Print("push 5 7 9 --fill=1");
-  EXPECT_EQ(Print("pull 5 7 9"), "5:\n" + Filled("3.") + "7:\n" + Filled("3.") +
-                                     "9:\n" + Filled("3."));
+  EXPECT_EQ(Print("pull 5 7 9"), "5:\n" + Filled("3.0") + "7:\n" +
+                                     Filled("3.0") + "9:\n" + Filled("3.0"));
   Print("push 5 7 9 --fill=1 --times=4");
-  EXPECT_EQ(Print("pull 9"), Filled("11."));
+  EXPECT_EQ(Print("pull 9"), Filled("11.0"));
 }
 
 TEST_F(StoreCliTest, JsonHasAnObjectPerLine) {
@@ -124,7 +124,7 @@ TEST_F(StoreCliTest, PushPrintsTheVersionOfEachKey) {
 TEST_F(StoreCliTest, PushPullPrintsTheOutcomeOfEachKey) {
   Print("init 3 5 --shape=1 --fill=2");
 
-  EXPECT_EQ(Print("pushpull 3 5 --fill=1 --times=3"), "3:\n[3.]\n5:\n[3.]\n");
+  EXPECT_EQ(Print("pushpull 3 5 --fill=1 --times=3"), "3:\n3.0\n5:\n3.0\n");
 }
 
 TEST_F(StoreCliTest, PushTakesDTypeAndShapeOfTheKey) {
@@ -132,7 +132,7 @@ TEST_F(StoreCliTest, PushTakesDTypeAndShapeOfTheKey) {
 
   Print("push 3 --fill=-7");
 
-  EXPECT_EQ(Print("pull 3"), "[-7 -7]\n");
+  EXPECT_EQ(Print("pull 3"), "-7 -7\n");
 }
 
 TEST_F(StoreCliTest, SyncPushNamesItsRound) {
@@ -141,7 +141,7 @@ TEST_F(StoreCliTest, SyncPushNamesItsRound) {
 
   EXPECT_EQ(Print("push w --fill=4 --namespace=train --rank=0 --step=1"),
             "w: step 1\n");
-  EXPECT_EQ(Print("pull w --namespace=train"), "[4.]\n");
+  EXPECT_EQ(Print("pull w --namespace=train"), "4.0\n");
 }
 
 TEST_F(StoreCliTest, NpyGoesInAndOutThroughTheStandardStreams) {
@@ -156,23 +156,23 @@ TEST_F(StoreCliTest, InitOfAnExistingKeyCanKeepOrReplace) {
   Print("init 3 --shape=1 --fill=2");
 
   EXPECT_EQ(Run("init 3 --shape=1 --fill=9").exit_code, kExitCallFailed);
-  Print("init 3 --shape=1 --fill=9 --on-existing=keep");
-  EXPECT_EQ(Print("pull 3"), "[2.]\n");
-  Print("init 3 --shape=1 --fill=9 --on-existing=replace");
-  EXPECT_EQ(Print("pull 3"), "[9.]\n");
+  Print("init 3 --shape=1 --fill=9 --on_existing=keep");
+  EXPECT_EQ(Print("pull 3"), "2.0\n");
+  Print("init 3 --shape=1 --fill=9 --on_existing=replace");
+  EXPECT_EQ(Print("pull 3"), "9.0\n");
 }
 
 TEST_F(StoreCliTest, LsStatAndRm) {
   Print("init a1 a2 b --shape=2,3 --fill=2");
 
   EXPECT_EQ(Print("ls a"),
-            "key  dtype  shape  version  bytes  device\n"
-            "a1   f32    [2,3]  1        24     cpu\n"
-            "a2   f32    [2,3]  1        24     cpu\n");
+            "key  dtype  shape  version  size  device\n"
+            "a1   f32    [2,3]  1        24 B  cpu\n"
+            "a2   f32    [2,3]  1        24 B  cpu\n");
   EXPECT_THAT(Print("stat a1 b --digest"),
-              AllOf(HasSubstr("key:          a1\n"), HasSubstr("\n\nkey:"),
+              AllOf(HasSubstr("key:      a1\n"), HasSubstr("\n\nkey:"),
                     HasSubstr("digest:")));
-  EXPECT_EQ(Print("rm a1 nothing --allow-missing"), "deleted 1\n");
+  EXPECT_EQ(Print("rm a1 nothing --allow_missing"), "deleted 1\n");
   EXPECT_EQ(Print("rm a2 --output=json"), "{\"deleted\":1}\n");
   EXPECT_THAT(Print("ls --output=json"), StartsWith("{\"key\":\"b\""));
 }
@@ -182,8 +182,8 @@ TEST_F(StoreCliTest, NamespacesAreCreatedListedDescribedAndRemoved) {
 
   EXPECT_THAT(Print("ns ls"), HasSubstr("\ntrain      sync   2 "));
   EXPECT_THAT(Print("ns describe train"),
-              AllOf(HasSubstr("mode:                sync\n"),
-                    HasSubstr("budget bytes:        1048576\n")));
+              AllOf(HasSubstr("mode:               sync\n"),
+                    HasSubstr("budget:             1.0 MiB\n")));
   EXPECT_THAT(Print("ns describe --output=json --namespace=train"),
               StartsWith("{\"namespace\":\"train\",\"mode\":\"sync\""));
   Print(
@@ -207,6 +207,13 @@ TEST_F(StoreCliTest, RulesAreSetTunedAndPrinted) {
   EXPECT_THAT(Print("rule get --output=json"),
               HasSubstr("{\"pattern\":\"*.bias\",\"rule\":\"adam\""));
 
+  EXPECT_EQ(Print("rule set --lr-mult=2 --wd-mult=0 --pattern=*.bias"), "");
+  EXPECT_THAT(Print("rule get"), HasSubstr("*.bias   2        0\n"));
+  Print("init fc.bias 1");
+  EXPECT_THAT(Print("rule get fc.bias"),
+              AllOf(HasSubstr("adam("), HasSubstr("update count:        0\n"),
+                    HasSubstr("next learning rate:  0.002\n")));
+  EXPECT_EQ(Print("rule unset *.bias --multipliers"), "");
   EXPECT_EQ(Print("rule unset *.bias"), "");
   EXPECT_THAT(Print("rule get"), ::testing::Not(HasSubstr("*.bias")));
 }
@@ -223,7 +230,56 @@ TEST_F(StoreCliTest, FailedCallIsOneLineAndExitCode1) {
 TEST_F(StoreCliTest, CommandsTakeTheNamesOfOthersAsKeys) {
   Print("init ls rule --shape=1 --fill=2");
 
-  EXPECT_EQ(Print("pull ls rule"), "ls:\n[2.]\nrule:\n[2.]\n");
+  EXPECT_EQ(Print("pull ls rule"), "ls:\n2.0\nrule:\n2.0\n");
+}
+
+TEST_F(StoreCliTest, PrefixStandsForAllKeysThatBeginLikeIt) {
+  Print("init a1 a2 b --shape=1 --fill=2");
+
+  EXPECT_EQ(Print("pull --prefix=a"), "a1:\n2.0\na2:\n2.0\n");
+  EXPECT_EQ(Print("rm -p a"), "deleted 2\n");
+  EXPECT_EQ(Print("rm -p a"), "deleted 0\n");
+  EXPECT_EQ(Print("pull -p a"), "");
+  EXPECT_EQ(Print("pull b"), "2.0\n");
+}
+
+TEST_F(StoreCliTest, LsEndsAtItsLimit) {
+  Print("init a b c --shape=1 --fill=2");
+
+  const std::string keys = Print("ls --limit=2 --output=json");
+
+  EXPECT_THAT(keys, AllOf(HasSubstr("\"a\""), HasSubstr("\"b\"")));
+  EXPECT_THAT(keys, Not(HasSubstr("\"c\"")));
+}
+
+TEST_F(StoreCliTest, FlagsHaveShortNamesAndTakeDashes) {
+  Print("ns create n");
+  Print("init w --shape=1 -f 2 -n n --on-existing=keep");
+
+  EXPECT_THAT(Print("pull w -n n -o json -t 5s"), HasSubstr("[2.0]"));
+  EXPECT_THAT(Print("stat w -d -n n"), HasSubstr("digest:"));
+}
+
+TEST_F(StoreCliTest, NamespaceWithKeysIsRemovedOnlyByForce) {
+  Print("ns create n");
+  Print("init w --shape=1 --fill=2 --namespace=n");
+
+  const Outcome outcome = Run("ns rm n");
+  EXPECT_EQ(outcome.exit_code, kExitCallFailed);
+  EXPECT_THAT(outcome.err, HasSubstr("has 1 keys: --force"));
+  Print("ns rm n --force");
+  EXPECT_THAT(Print("ns ls"), Not(HasSubstr("\nn ")));
+}
+
+TEST_F(StoreCliTest, CompletionKnowsCommandsAndTheirFlags) {
+  const std::string script = Print("completion bash");
+
+  EXPECT_THAT(script, HasSubstr("'') words='init push pull pushpull ls "));
+  EXPECT_THAT(script, HasSubstr("'ns') words='create ls describe rm --"));
+  EXPECT_THAT(script, HasSubstr("'pull') words='--"));
+  EXPECT_THAT(script, HasSubstr("--wait_for_keys"));
+  EXPECT_THAT(Print("completion zsh"),
+              AllOf(HasSubstr("bashcompinit"), HasSubstr(script)));
 }
 
 class WrongCommandLinesTest : public ::testing::TestWithParam<const char*> {};
@@ -235,15 +291,17 @@ INSTANTIATE_TEST_SUITE_P(
         "init 3 --fill=2", "init 3 --fill=2 --shape=2,x",
         "init 3 --fill=2 --shape=2 --dtype=f31", "init 3 --fill --shape=2",
         "init 3 --npy=/no/such/file", "init 3 --npy=- --fill=1",
-        "init 3 --fill=2 --shape=2 --on-existing=maybe", "push 3",
+        "init 3 --fill=2 --shape=2 --on_existing=maybe", "push 3",
         "push 3 --fill=1 --times=0", "push 3 --fill=1 --times=-1",
         "push 3 --fill=1 --rank=-1", "push 3 --fill=1 --step=x",
         "push 3 --fill=1 --step=-1", "pull 3 5 --npy=x.npy",
-        "pull 3 --min-version=-1", "ls --timeout=0", "ls --timeout=-1s",
-        "ls --timeout=soon", "rule set sgd(", "rule tune momentum",
-        "rule tune momentum=much", "ns create n --mode=fast",
-        "ns create n --rule=sgd(", "ns create n --budget=lots",
-        "ns create n --budget=-1", "ns create n --workers=-2"));
+        "pull 3 --min_version=-1", "pull 3 --prefix=a", "rm 3 -p a",
+        "ls --limit=-1", "completion", "completion fish", "ls --timeout=0",
+        "ls --timeout=-1s", "ls --timeout=soon", "rule set sgd(",
+        "rule tune momentum", "rule tune momentum=much",
+        "ns create n --mode=fast", "ns create n --rule=sgd(",
+        "ns create n --budget=lots", "ns create n --budget=-1",
+        "ns create n --workers=-2"));
 
 TEST_P(WrongCommandLinesTest, AreOneLineAndExitCode2) {
   Script script;
@@ -257,6 +315,11 @@ TEST_P(WrongCommandLinesTest, AreOneLineAndExitCode2) {
   EXPECT_THAT(outcome.err, StartsWith("tensorkv: "));
   EXPECT_EQ(outcome.err.find('\n'), outcome.err.size() - 1) << outcome.err;
   EXPECT_THAT(script.verbs, IsEmpty());
+}
+
+TEST(RunCliTest, UnknownCommandIsNamed) {
+  EXPECT_THAT(RunOn(nullptr, {"paint"}).err, HasSubstr("command: paint ("));
+  EXPECT_THAT(RunOn(nullptr, {"ns", "paint"}).err, HasSubstr("command: paint"));
 }
 
 class HelpTest : public ::testing::TestWithParam<const char*> {};
@@ -279,8 +342,8 @@ TEST(RunCliTest, GlobalFlagsStandBeforeOrAfterTheCommand) {
                            "pull w --timeout=7s --namespace=n --rank=3"}) {
     RunOn(std::make_unique<ScriptedConnection>(script),
           absl::StrSplit(line, ' '));
-    EXPECT_EQ(script.pull.name_space, "n");
-    EXPECT_EQ(script.pull.worker->rank, 3);
+    EXPECT_EQ(script.last<PullRequest>().name_space, "n");
+    EXPECT_EQ(script.last<PullRequest>().worker->rank, 3);
   }
 
   EXPECT_THAT(script.timeouts, ElementsAre(absl::Seconds(7), absl::Seconds(7)));
@@ -292,13 +355,13 @@ TEST(RunCliTest, LastOfRepeatedGlobalFlagsCounts) {
   RunOn(std::make_unique<ScriptedConnection>(script),
         {"--namespace=a", "ls", "--namespace=b"});
 
-  EXPECT_EQ(script.list.name_space, "b");
+  EXPECT_EQ(script.last<ListRequest>().name_space, "b");
 }
 
 TEST(RunCliTest, LsReadsAllPages) {
   Script script;
-  script.list_reply.keys.resize(1);
-  script.list_reply.next_page_token = "t";
+  script.reply<ListRequest>().keys.resize(1);
+  script.reply<ListRequest>().next_page_token = "t";
   script.during_call = [&] {
     if (script.verbs.size() == 3) script.statuses = {absl::AbortedError("")};
   };
@@ -306,12 +369,12 @@ TEST(RunCliTest, LsReadsAllPages) {
   RunOn(std::make_unique<ScriptedConnection>(script), {"ls"});
 
   EXPECT_THAT(script.verbs, ElementsAre("List", "List", "List"));
-  EXPECT_EQ(script.list.page_token, "t");
+  EXPECT_EQ(script.last<ListRequest>().page_token, "t");
 }
 
 TEST(RunCliTest, PushWithDTypeAndShapeAsksNothingBefore) {
   Script script;
-  script.push_reply.results = {{.version = 2}};
+  script.reply<PushRequest>().results = {{.version = 2}};
 
   RunOn(std::make_unique<ScriptedConnection>(script),
         {"push", "w", "--fill=1", "--shape=2", "--dtype=f32"});
@@ -323,10 +386,10 @@ TEST(RunCliTest, PullWaitsIfToldTo) {
   Script script;
 
   RunOn(std::make_unique<ScriptedConnection>(script),
-        {"pull", "w", "--wait-for-keys", "--min-version=4"});
+        {"pull", "w", "--wait-for-keys", "--min_version=4"});
 
-  EXPECT_TRUE(script.pull.wait_for_keys);
-  EXPECT_EQ(script.pull.entries.at(0).min_version, 4);
+  EXPECT_TRUE(script.last<PullRequest>().wait_for_keys);
+  EXPECT_EQ(script.last<PullRequest>().entries.at(0).min_version, 4);
 }
 
 TEST(RunCliTest, ServerThatBreaksTheContractIsAnError) {
@@ -363,7 +426,7 @@ TEST(RunCliTest, OutputThatCannotBeWrittenIsAnError) {
 
 TEST(RunCliTest, FileThatCannotBeWrittenIsNoMistakeOfTheCommandLine) {
   Script script;
-  script.pull_reply.values = {{.version = 1, .tensor = Full({1}, 1)}};
+  script.reply<PullRequest>().values = {{.version = 1, .tensor = Full({1}, 1)}};
 
   const Outcome outcome = RunOn(std::make_unique<ScriptedConnection>(script),
                                 {"pull", "w", "--npy=/nowhere/w.npy"});
@@ -375,17 +438,17 @@ TEST(RunCliTest, FileThatCannotBeWrittenIsNoMistakeOfTheCommandLine) {
 
 TEST(RunCliTest, ServerPrintsWhatItIs) {
   Script script;
-  script.server_reply = {.version = "1.2",
-                         .incarnation = 0xab,
-                         .devices = {"cpu"},
-                         .budget_bytes = 64,
-                         .used_bytes = 8};
+  script.reply<DescribeServerRequest>() = {.version = "1.2",
+                                           .incarnation = 0xab,
+                                           .devices = {"cpu"},
+                                           .budget_bytes = 64,
+                                           .used_bytes = 8};
 
   EXPECT_THAT(
       RunOn(std::make_unique<ScriptedConnection>(script), {"server"}).out,
-      AllOf(HasSubstr("version:            1.2\n"),
-            HasSubstr("incarnation:        00000000000000ab\n"),
-            HasSubstr("used bytes:         8\n")));
+      AllOf(HasSubstr("version:          1.2\n"),
+            HasSubstr("incarnation:      00000000000000ab\n"),
+            HasSubstr("used:             8 B\n")));
   EXPECT_THAT(RunOn(std::make_unique<ScriptedConnection>(script),
                     {"server", "--output=json"})
                   .out,

@@ -91,14 +91,28 @@ TEST(ValueSourceTest, NoValueOrTwoAreUsageErrors) {
                    "--fill=NUMBER or --npy=FILE");
 }
 
-TEST(ValueSourceTest, NpyExcludesShapeAndDType) {
+TEST(ValueSourceTest, NpyIsConvertedToTheDTypeOfTheFlag) {
+  ASSERT_OK_AND_ASSIGN(const std::string file, FormatNpy(Full({2}, 1.5)));
+
+  ASSERT_OK_AND_ASSIGN(const ValueSource source,
+                       Create({.dtype = "bf16", .npy = "-"}, file));
+
+  ASSERT_OK_AND_ASSIGN(const Tensor tensor, source.Make(DType::kF32, {}));
+  EXPECT_EQ(tensor.Description(), "bf16[2]");
+  EXPECT_THAT(tensor, IsFilledWith(1.5));
+  ExpectUsageError(Create({.dtype = "i8", .npy = "-"}, file).status(),
+                   "--npy=-: expected floats");
+}
+
+TEST(ValueSourceTest, NpyExcludesShape) {
   ExpectUsageError(Create({.shape = "2", .npy = "-"}).status(), "--npy");
-  ExpectUsageError(Create({.dtype = "f32", .npy = "-"}).status(), "--npy");
 }
 
 TEST(ValueSourceTest, FlagsThatCannotBeReadAreUsageErrors) {
   ExpectUsageError(Make({.shape = "2,x", .fill = "1"}).status(),
                    "--shape=2,x: expected whole numbers");
+  ExpectUsageError(Make({.shape = "[2,3", .fill = "1"}).status(),
+                   "--shape=[2,3: expected [ and ]");
   ExpectUsageError(Make({.shape = "-2", .fill = "1"}).status(), "--shape=-2");
   ExpectUsageError(
       Make({.shape = "9223372036854775807,2", .fill = "1"}).status(),

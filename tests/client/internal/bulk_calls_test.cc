@@ -46,19 +46,21 @@ class BulkCallsTest : public ::testing::Test {
   }
 
   absl::StatusOr<InitReply> Init(const Tensor& tensor) {
-    return calls_.Init({.entries = {{"w", tensor}}}, deadline_);
+    return calls_.Call(InitRequest{.entries = {{"w", tensor}}}, 0, deadline_);
   }
   absl::StatusOr<PushReply> Push(const Tensor& tensor) {
-    return calls_.Push({.entries = {{.key = "w", .tensor = tensor}}},
-                       deadline_);
+    return calls_.Call(PushRequest{.entries = {{.key = "w", .tensor = tensor}}},
+                       0, deadline_);
   }
   absl::StatusOr<PullReply> Pull(uint64_t expected_bytes) {
-    return calls_.Pull({.entries = {{"w"}}}, expected_bytes, deadline_);
+    return calls_.Call(PullRequest{.entries = {{"w"}}}, expected_bytes,
+                       deadline_);
   }
   absl::StatusOr<PullReply> PushPull(const Tensor& tensor,
                                      uint64_t expected_bytes = 0) {
-    return calls_.PushPull({.entries = {{.key = "w", .tensor = tensor}}},
-                           expected_bytes, deadline_);
+    return calls_.Call(
+        PushPullRequest{{.entries = {{.key = "w", .tensor = tensor}}}},
+        expected_bytes, deadline_);
   }
   // What the server got of the only entry.
   std::string Uploaded(uint64_t size) {
@@ -142,12 +144,13 @@ TEST_F(BulkCallsTest, ReplyOfAnUploadComesBack) {
 }
 
 TEST_F(BulkCallsTest, ManifestIsTheCallWithoutElements) {
-  ASSERT_OK(calls_.Push({.name_space = "n",
-                         .worker = Worker{.rank = 2},
-                         .step = 9,
-                         .entries = {{.key = "w", .tensor = Patterned(20'000)},
-                                     {.key = "skipped", .skip = true}}},
-                        deadline_));
+  ASSERT_OK(calls_.Call(
+      PushRequest{.name_space = "n",
+                  .worker = Worker{.rank = 2},
+                  .step = 9,
+                  .entries = {{.key = "w", .tensor = Patterned(20'000)},
+                              {.key = "skipped", .skip = true}}},
+      0, deadline_));
 
   const v1::PushRequest request = service_.streams().at(0).push.request();
   EXPECT_EQ(request.namespace_(), "n");
@@ -203,10 +206,10 @@ TEST_F(BulkCallsTest, CallOfOneStreamHasNoGroup) {
 }
 
 TEST_F(BulkCallsTest, StripedCallKeepsTheNameItWasGiven) {
-  ASSERT_OK(
-      calls_.Push({.call_id = CallId{"me", 5},
-                   .entries = {{.key = "w", .tensor = Patterned(20'000)}}},
-                  deadline_));
+  ASSERT_OK(calls_.Call(
+      PushRequest{.call_id = CallId{"me", 5},
+                  .entries = {{.key = "w", .tensor = Patterned(20'000)}}},
+      0, deadline_));
 
   for (const auto& stream : service_.streams()) {
     EXPECT_EQ(stream.push.request().call_id().client_id(), "me");
@@ -229,8 +232,8 @@ TEST_F(BulkCallsTest, PushPullIsStripedForWhatItBringsBack) {
 
   ASSERT_OK_AND_ASSIGN(
       const PullReply reply,
-      calls_.PushPull({.entries = {{.key = "w", .skip = true}}},
-                      /*expected_bytes=*/20'000, deadline_));
+      calls_.Call(PushPullRequest{{.entries = {{.key = "w", .skip = true}}}},
+                  /*expected_bytes=*/20'000, deadline_));
 
   EXPECT_THAT(service_.streams(), SizeIs(3));
   EXPECT_EQ(BytesOf(reply.values[0].tensor), BytesOf(Patterned(20'000)));
@@ -241,8 +244,9 @@ TEST_F(BulkCallsTest, PartsFitTheMessageLimit) {
   BulkCalls calls(channels, {.part_bytes = 1 << 20}, 1024,
                   MakeRefCounted<BufferPool>(1 << 20));
 
-  ASSERT_OK(calls.Push({.entries = {{.key = "w", .tensor = Patterned(5000)}}},
-                       deadline_));
+  ASSERT_OK(calls.Call(
+      PushRequest{.entries = {{.key = "w", .tensor = Patterned(5000)}}}, 0,
+      deadline_));
 
   EXPECT_EQ(Payloads(service_.streams(), {5000}, 960)[0],
             BytesOf(Patterned(5000)));
@@ -252,7 +256,7 @@ TEST_F(BulkCallsTest, MetadataOverTheLimitIsNotSent) {
   const InitRequest request = {
       .entries = {{std::string(kMaxMessageBytes, 'k'), Patterned(100)}}};
 
-  EXPECT_THAT(calls_.Init(request, deadline_),
+  EXPECT_THAT(calls_.Call(request, 0, deadline_),
               StatusIs(absl::StatusCode::kResourceExhausted,
                        HasSubstr("expected at most 4096")));
 
@@ -312,10 +316,11 @@ TEST_F(BulkCallsTest, ServerThatStopsReadingIsDeadlineExceeded) {
   };
   const Tensor large = Patterned(64 << 20);
 
-  EXPECT_THAT(calls_.Push({.entries = {{.key = "w", .tensor = large}}},
-                          CallDeadline(absl::Milliseconds(1))),
-              StatusIs(absl::StatusCode::kDeadlineExceeded,
-                       "no answer from the server within 1ms"));
+  EXPECT_THAT(
+      calls_.Call(PushRequest{.entries = {{.key = "w", .tensor = large}}}, 0,
+                  CallDeadline(absl::Milliseconds(1))),
+      StatusIs(absl::StatusCode::kDeadlineExceeded,
+               "no answer from the server within 1ms"));
 
   go_on.Notify();
   service_.Stop();

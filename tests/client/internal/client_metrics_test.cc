@@ -16,16 +16,11 @@ TEST(ClientMetricsTest, CodeBeyondTheKnownOnesCountsAsUnknown) {
   auto registry = std::make_shared<prometheus::Registry>();
   ClientMetrics metrics(registry);
 
-  metrics.CountHandled(Verb::kPull, static_cast<absl::StatusCode>(99),
+  metrics.CountHandled(Method::kPull, static_cast<absl::StatusCode>(99),
                        absl::Seconds(1));
 
   EXPECT_THAT(prometheus::TextSerializer().Serialize(registry->Collect()),
               HasSubstr("grpc_code=\"Unknown\""));
-}
-
-TEST(ClientMetricsTest, VerbsHaveTheContractsNames) {
-  EXPECT_EQ(NameOf(Verb::kInit), "Init");
-  EXPECT_EQ(NameOf(Verb::kDescribeServer), "DescribeServer");
 }
 
 TEST(ClientMetricsTest, RegistryLivesAsLongAsTheMetrics) {
@@ -34,7 +29,7 @@ TEST(ClientMetricsTest, RegistryLivesAsLongAsTheMetrics) {
 
   registry.reset();
 
-  metrics.CountStarted(Verb::kPush);
+  metrics.CountStarted(Method::kPush);
 }
 
 }  // namespace

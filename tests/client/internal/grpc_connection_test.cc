@@ -73,10 +73,11 @@ TEST_P(GrpcConnectionTest, EveryVerbReturnsTheServersError) {
 TEST_F(GrpcConnectionTest, RequestArrivesWhole) {
   service_.init_response.add_versions(1);
 
-  const auto reply = connection_->Init({.name_space = "n",
-                                        .on_existing = OnExisting::kKeep,
-                                        .entries = {{"w", Full({2}, 3)}}},
-                                       {});
+  const auto reply =
+      connection_->Call(InitRequest{.name_space = "n",
+                                    .on_existing = OnExisting::kKeep,
+                                    .entries = {{"w", Full({2}, 3)}}},
+                        {});
 
   ASSERT_OK(reply);
   EXPECT_THAT(reply->versions, ElementsAre(1));
@@ -88,8 +89,8 @@ TEST_F(GrpcConnectionTest, RequestArrivesWhole) {
 }
 
 TEST_F(GrpcConnectionTest, PushPullCarriesThePush) {
-  ASSERT_OK(connection_->PushPull(
-      {.worker = Worker{.rank = 3}, .step = 9, .entries = {{.key = "w"}}}, {}));
+  ASSERT_OK(connection_->Call(PushPullRequest{
+      {.worker = Worker{.rank = 3}, .step = 9, .entries = {{.key = "w"}}}}));
 
   EXPECT_EQ(service_.push_pull_request.push().worker().rank(), 3);
   EXPECT_EQ(service_.push_pull_request.push().step(), 9);
@@ -97,7 +98,7 @@ TEST_F(GrpcConnectionTest, PushPullCarriesThePush) {
 
 TEST_F(GrpcConnectionTest, PulledTensorsOutliveTheConnection) {
   AddPulledValue(1000);
-  auto reply = connection_->Pull({}, {});
+  auto reply = connection_->Call(PullRequest{}, {});
   ASSERT_OK(reply);
 
   connection_.reset();
@@ -110,7 +111,7 @@ TEST_F(GrpcConnectionTest, PulledTensorsOutliveTheConnection) {
 TEST_F(GrpcConnectionTest, MalformedReplyIsInternal) {
   AddPulledValue(10).set_data("too short");
 
-  EXPECT_THAT(connection_->Pull({}, {}),
+  EXPECT_THAT(connection_->Call(PullRequest{}, {}),
               StatusIs(absl::StatusCode::kInternal, HasSubstr("reply")));
 }
 
@@ -120,7 +121,8 @@ TEST_F(GrpcConnectionTest, UnknownDTypeInMetadataHidesNothingElse) {
   key.set_key("a");
   key.set_dtype(static_cast<v1::DType>(99));
 
-  ASSERT_OK_AND_ASSIGN(const StatReply stat, connection_->Stat({}, {}));
+  ASSERT_OK_AND_ASSIGN(const StatReply stat,
+                       connection_->Call(StatRequest{}, {}));
 
   EXPECT_EQ(stat.keys.at(0).key, "a");
   EXPECT_EQ(stat.keys.at(0).dtype, DType::kUnknown);
@@ -128,7 +130,8 @@ TEST_F(GrpcConnectionTest, UnknownDTypeInMetadataHidesNothingElse) {
 
 TEST_F(GrpcConnectionTest, KeysCountForTheLimit) {
   EXPECT_THAT(
-      connection_->Delete({.keys = {std::string(kMaxMessageBytes, 'k')}}, {}),
+      connection_->Call(
+          DeleteRequest{.keys = {std::string(kMaxMessageBytes, 'k')}}, {}),
       StatusIs(absl::StatusCode::kResourceExhausted,
                HasSubstr("at most 10000")));
 }
@@ -136,14 +139,14 @@ TEST_F(GrpcConnectionTest, KeysCountForTheLimit) {
 TEST_F(GrpcConnectionTest, LargeReplyOfAServerWithoutStreamsIsAnError) {
   AddPulledValue(kMaxMessageBytes + 1);
 
-  EXPECT_THAT(connection_->Pull({}, {}),
+  EXPECT_THAT(connection_->Call(PullRequest{}, {}),
               StatusIs(absl::StatusCode::kResourceExhausted));
 }
 
 TEST_F(GrpcConnectionTest, ServerSeesADeadlineALittleAfterTheCallers) {
   const system_clock::time_point start = system_clock::now();
 
-  ASSERT_OK(connection_->Pull({}, {.timeout = absl::Seconds(50)}));
+  ASSERT_OK(connection_->Call(PullRequest{}, {.timeout = absl::Seconds(50)}));
 
   const auto left = service_.deadlines().at(0) - start;
   EXPECT_GT(left, std::chrono::seconds(50));
@@ -151,15 +154,17 @@ TEST_F(GrpcConnectionTest, ServerSeesADeadlineALittleAfterTheCallers) {
 }
 
 TEST_F(GrpcConnectionTest, InfiniteTimeoutIsNoDeadline) {
-  ASSERT_OK(connection_->Pull({}, {.timeout = absl::InfiniteDuration()}));
+  ASSERT_OK(
+      connection_->Call(PullRequest{}, {.timeout = absl::InfiniteDuration()}));
 
   EXPECT_GT(service_.deadlines().at(0),
             system_clock::now() + std::chrono::hours(24 * 365));
 }
 
 TEST_F(GrpcConnectionTest, NoTimeLeftIsDeadlineExceededWithoutACall) {
-  EXPECT_THAT(connection_->Pull({}, {.timeout = absl::ZeroDuration()}),
-              StatusIs(absl::StatusCode::kDeadlineExceeded));
+  EXPECT_THAT(
+      connection_->Call(PullRequest{}, {.timeout = absl::ZeroDuration()}),
+      StatusIs(absl::StatusCode::kDeadlineExceeded));
 
   EXPECT_THAT(service_.rpcs(), IsEmpty());
 }
@@ -168,9 +173,10 @@ TEST_F(GrpcConnectionTest, SilentServerIsDeadlineExceeded) {
   Notification finish;
   service_.during_call = [&] { finish.WaitForNotification(); };
 
-  EXPECT_THAT(connection_->Pull({}, {.timeout = absl::Milliseconds(1)}),
-              StatusIs(absl::StatusCode::kDeadlineExceeded,
-                       "no answer from the server within 1ms"));
+  EXPECT_THAT(
+      connection_->Call(PullRequest{}, {.timeout = absl::Milliseconds(1)}),
+      StatusIs(absl::StatusCode::kDeadlineExceeded,
+               "no answer from the server within 1ms"));
 
   finish.Notify();
   service_.Stop();
@@ -179,7 +185,7 @@ TEST_F(GrpcConnectionTest, SilentServerIsDeadlineExceeded) {
 TEST_F(GrpcConnectionTest, NoServerIsUnavailable) {
   service_.Stop();
 
-  EXPECT_THAT(connection_->DescribeServer({}),
+  EXPECT_THAT(connection_->Call(DescribeServerRequest()),
               StatusIs(absl::StatusCode::kUnavailable));
 }
 
@@ -191,10 +197,10 @@ TEST(GrpcConnectionStreamTest, TensorsOverTheMessageLimitAreNoError) {
       GrpcConnection::Create(
           {.target = service.Start(), .max_message_bytes = kMaxMessageBytes}));
 
-  EXPECT_OK(
-      connection->Init({.entries = {{"w", service.values[0].tensor}}}, {}));
+  EXPECT_OK(connection->Call(
+      InitRequest{.entries = {{"w", service.values[0].tensor}}}, {}));
   ASSERT_OK_AND_ASSIGN(const PullReply reply,
-                       connection->Pull({.entries = {{"w"}}}, {}));
+                       connection->Call(PullRequest{.entries = {{"w"}}}, {}));
 
   EXPECT_THAT(service.rpcs(), ElementsAre("InitStream", "PullStream"));
   EXPECT_THAT(reply.values.at(0).tensor, IsFilledWith(5));

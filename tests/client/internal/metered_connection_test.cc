@@ -96,17 +96,19 @@ TEST_F(MeteredConnectionTest, DurationFallsIntoItsBucket) {
 TEST_F(MeteredConnectionTest, TensorsSentCountTheirBytes) {
   const Tensor tensor = Full({2, 3}, 1);
 
-  ASSERT_OK(connection_.Init({.entries = {{"a", tensor}}}, {}));
-  ASSERT_OK(connection_.Push(
-      {.entries = {{.key = "a", .tensor = tensor}, {.key = "b", .skip = true}}},
-      {}));
+  ASSERT_OK(connection_.Call(InitRequest{.entries = {{"a", tensor}}}, {}));
+  ASSERT_OK(
+      connection_.Call(PushRequest{.entries = {{.key = "a", .tensor = tensor},
+                                               {.key = "b", .skip = true}}}));
 
   EXPECT_THAT(Scrape(), HasSubstr("tensorkv_client_sent_bytes_total 48"));
   EXPECT_THAT(Scrape(), HasSubstr("tensorkv_client_received_bytes_total 0"));
 }
 
 TEST_F(MeteredConnectionTest, TensorsReceivedCountTheirBytes) {
-  script_.pull_reply.values = {{1, Full({4}, 1)}, {1, Full({1}, 1)}};
+  const PullReply reply = {{{1, Full({4}, 1)}, {1, Full({1}, 1)}}};
+  script_.reply<PullRequest>() = reply;
+  script_.reply<PushPullRequest>() = reply;
 
   ASSERT_OK(CallVerb("Pull", connection_));
   ASSERT_OK(CallVerb("PushPull", connection_));

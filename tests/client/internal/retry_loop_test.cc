@@ -43,14 +43,14 @@ class RetryLoopTest : public ::testing::Test {
   absl::StatusOr<int> Run(int failures, absl::Duration timeout,
                           const absl::Status& status) {
     int attempts = 0;
-    return RetryLoop(backoff_, Environment(), timeout,
-                     [&](absl::Duration time_left) -> absl::StatusOr<int> {
-                       ++attempts;
-                       times_left_.push_back(time_left);
-                       now_ += attempt_takes_;
-                       if (attempts <= failures) return status;
-                       return attempts;
-                     });
+    const absl::Status result = RetryLoop(
+        backoff_, Environment(), timeout, [&](absl::Duration time_left) {
+          times_left_.push_back(time_left);
+          now_ += attempt_takes_;
+          return ++attempts <= failures ? status : absl::OkStatus();
+        });
+    if (!result.ok()) return result;
+    return attempts;
   }
 
   Backoff backoff_ = kBackoff;
@@ -83,12 +83,11 @@ TEST_F(RetryLoopTest, AnyOtherErrorIsReturnedAtOnce) {
 
 TEST_F(RetryLoopTest, RefusedRepeatDoesNotSayThatNothingHappened) {
   int attempts = 0;
-  const absl::StatusOr<int> result =
-      RetryLoop(kBackoff, Environment(), absl::Seconds(1),
-                [&](absl::Duration) -> absl::StatusOr<int> {
-                  if (++attempts == 1) return absl::UnavailableError("lost");
-                  return absl::ResourceExhaustedError("over budget");
-                });
+  const absl::Status result =
+      RetryLoop(kBackoff, Environment(), absl::Seconds(1), [&](absl::Duration) {
+        if (++attempts == 1) return absl::UnavailableError("lost");
+        return absl::ResourceExhaustedError("over budget");
+      });
 
   EXPECT_THAT(result, StatusIs(absl::StatusCode::kUnavailable,
                                HasSubstr("may have been made")));

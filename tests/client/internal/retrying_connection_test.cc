@@ -18,7 +18,6 @@ using ::tensorkv::testing::IsOk;
 using ::tensorkv::testing::Script;
 using ::tensorkv::testing::ScriptedConnection;
 using ::tensorkv::testing::StatusIs;
-using ::tensorkv::testing::VerbOptions;
 using ::testing::ElementsAre;
 
 class RetryingConnectionTest : public ::testing::TestWithParam<std::string> {
@@ -64,10 +63,11 @@ TEST_P(UnsafeVerbsTest, AreMadeOnce) {
 }
 
 TEST_F(RetryingConnectionTest, PushWithACallIdIsRepeatedAsItIs) {
-  EXPECT_THAT(connection_.Push({.call_id = CallId{"c", 7}}, {}), IsOk());
+  EXPECT_THAT(connection_.Call(PushRequest{.call_id = CallId{"c", 7}}, {}),
+              IsOk());
 
   EXPECT_THAT(script_.verbs, ElementsAre("Push", "Push"));
-  EXPECT_EQ(script_.push.call_id->sequence, 7u);
+  EXPECT_EQ(script_.last<PushRequest>().call_id->sequence, 7u);
 }
 
 TEST_F(RetryingConnectionTest, EveryCallWithACallIdIsRepeated) {
@@ -75,10 +75,12 @@ TEST_F(RetryingConnectionTest, EveryCallWithACallIdIsRepeated) {
   const absl::Status down = absl::UnavailableError("down");
   script_.statuses = {down, {}, down, {}, down, {}, down, {}};
 
-  EXPECT_THAT(connection_.Init({.call_id = call_id}, {}), IsOk());
-  EXPECT_THAT(connection_.PushPull({.call_id = call_id}, {}), IsOk());
-  EXPECT_THAT(connection_.Delete({.call_id = call_id}, {}), IsOk());
-  EXPECT_THAT(connection_.CreateNamespace({.call_id = call_id}, {}), IsOk());
+  EXPECT_THAT(connection_.Call(InitRequest{.call_id = call_id}, {}), IsOk());
+  EXPECT_THAT(connection_.Call(PushPullRequest{{.call_id = call_id}}, {}),
+              IsOk());
+  EXPECT_THAT(connection_.Call(DeleteRequest{.call_id = call_id}, {}), IsOk());
+  EXPECT_THAT(connection_.Call(CreateNamespaceRequest{.call_id = call_id}, {}),
+              IsOk());
 
   EXPECT_EQ(script_.verbs.size(), 8u);
 }
@@ -86,7 +88,7 @@ TEST_F(RetryingConnectionTest, EveryCallWithACallIdIsRepeated) {
 TEST_F(RetryingConnectionTest, RepeatsEndBeforeTheTimeout) {
   script_.statuses.assign(1000, absl::UnavailableError("down"));
 
-  EXPECT_THAT(connection_.Push({.call_id = CallId{"c", 7}},
+  EXPECT_THAT(connection_.Call(PushRequest{.call_id = CallId{"c", 7}},
                                {.timeout = absl::Seconds(5)}),
               StatusIs(absl::StatusCode::kUnavailable, "down"));
 
@@ -97,7 +99,7 @@ TEST_F(RetryingConnectionTest, RepeatsEndBeforeTheTimeout) {
 TEST_F(RetryingConnectionTest, RepeatsEndBeforeServersForget) {
   script_.statuses.assign(10'000, absl::UnavailableError("down"));
 
-  EXPECT_THAT(connection_.Push({.call_id = CallId{"c", 7}},
+  EXPECT_THAT(connection_.Call(PushRequest{.call_id = CallId{"c", 7}},
                                {.timeout = absl::InfiniteDuration()}),
               StatusIs(absl::StatusCode::kUnavailable, "down"));
 
@@ -106,30 +108,28 @@ TEST_F(RetryingConnectionTest, RepeatsEndBeforeServersForget) {
 }
 
 TEST_F(RetryingConnectionTest, InitWithKeepIsRepeated) {
-  EXPECT_THAT(
-      CallVerb("Init", connection_, {}, {.on_existing = OnExisting::kKeep}),
-      IsOk());
+  EXPECT_THAT(connection_.Call(InitRequest{.on_existing = OnExisting::kKeep}),
+              IsOk());
 
   EXPECT_THAT(script_.verbs, ElementsAre("Init", "Init"));
 }
 
 TEST_F(RetryingConnectionTest, InitWithReplaceIsMadeOnce) {
   EXPECT_THAT(
-      CallVerb("Init", connection_, {}, {.on_existing = OnExisting::kReplace}),
+      connection_.Call(InitRequest{.on_existing = OnExisting::kReplace}),
       StatusIs(absl::StatusCode::kUnavailable));
 }
 
 TEST_F(RetryingConnectionTest, CreateNamespaceWithKeepIsRepeated) {
-  EXPECT_THAT(CallVerb("CreateNamespace", connection_, {},
-                       {.on_existing = OnExisting::kKeep}),
+  EXPECT_THAT(connection_.Call(
+                  CreateNamespaceRequest{.on_existing = OnExisting::kKeep}),
               IsOk());
 
   EXPECT_THAT(script_.verbs, ElementsAre("CreateNamespace", "CreateNamespace"));
 }
 
 TEST_F(RetryingConnectionTest, DeleteThatIgnoresMissingKeysIsRepeated) {
-  EXPECT_THAT(CallVerb("Delete", connection_, {}, {.allow_missing = true}),
-              IsOk());
+  EXPECT_THAT(connection_.Call(DeleteRequest{.allow_missing = true}), IsOk());
 
   EXPECT_THAT(script_.verbs, ElementsAre("Delete", "Delete"));
 }
@@ -143,9 +143,9 @@ TEST_F(RetryingConnectionTest, RepeatedCallGetsTheTimeLeft) {
 }
 
 TEST_F(RetryingConnectionTest, RepliesPassUnchanged) {
-  script_.pull_reply.values.resize(3);
+  script_.reply<PullRequest>().values.resize(3);
 
-  const auto reply = connection_.Pull({}, {});
+  const auto reply = connection_.Call(PullRequest{}, {});
 
   ASSERT_OK(reply);
   EXPECT_EQ(reply->values.size(), 3);

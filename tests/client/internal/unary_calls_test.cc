@@ -42,11 +42,12 @@ class UnaryCallsTest : public ::testing::Test {
 TEST_F(UnaryCallsTest, InitArrivesWhole) {
   service_.init_response.add_versions(1);
 
-  ASSERT_OK_AND_ASSIGN(const InitReply reply,
-                       calls_->Init({.name_space = "n",
-                                     .on_existing = OnExisting::kKeep,
-                                     .entries = {{"w", Patterned(5000)}}},
-                                    deadline_));
+  ASSERT_OK_AND_ASSIGN(
+      const InitReply reply,
+      calls_->Call(InitRequest{.name_space = "n",
+                               .on_existing = OnExisting::kKeep,
+                               .entries = {{"w", Patterned(5000)}}},
+                   deadline_));
 
   EXPECT_THAT(reply.versions, ElementsAre(1));
   EXPECT_EQ(service_.init_request.namespace_(), "n");
@@ -62,10 +63,11 @@ TEST_F(UnaryCallsTest, PushArrivesWhole) {
 
   ASSERT_OK_AND_ASSIGN(
       const PushReply reply,
-      calls_->Push({.worker = Worker{.rank = 3},
-                    .step = 9,
-                    .entries = {{.key = "w", .tensor = Patterned(5000)}}},
-                   deadline_));
+      calls_->Call(
+          PushRequest{.worker = Worker{.rank = 3},
+                      .step = 9,
+                      .entries = {{.key = "w", .tensor = Patterned(5000)}}},
+          deadline_));
 
   EXPECT_THAT(reply.results, ElementsAre(Field(&PushResult::version, 4)));
   EXPECT_EQ(service_.push_request.worker().rank(), 3);
@@ -78,8 +80,9 @@ TEST_F(UnaryCallsTest, PushArrivesWhole) {
 TEST_F(UnaryCallsTest, PullBringsAll) {
   ToProto(PullReply{{{7, Patterned(5000)}}}, &service_.pull_response);
 
-  ASSERT_OK_AND_ASSIGN(const PullReply reply,
-                       calls_->Pull({.entries = {{"w"}}}, deadline_));
+  ASSERT_OK_AND_ASSIGN(
+      const PullReply reply,
+      calls_->Call(PullRequest{.entries = {{"w"}}}, deadline_));
 
   EXPECT_EQ(reply.values.at(0).version, 7);
   EXPECT_EQ(BytesOf(reply.values[0].tensor), BytesOf(Patterned(5000)));
@@ -90,8 +93,10 @@ TEST_F(UnaryCallsTest, PushPullSendsAndBringsAll) {
 
   ASSERT_OK_AND_ASSIGN(
       const PullReply reply,
-      calls_->PushPull(
-          {.step = 9, .entries = {{.key = "w", .tensor = Patterned(5000, 1)}}},
+      calls_->Call(
+          PushPullRequest{
+              {.step = 9,
+               .entries = {{.key = "w", .tensor = Patterned(5000, 1)}}}},
           deadline_));
 
   EXPECT_EQ(service_.push_pull_request.push().step(), 9);
@@ -103,18 +108,19 @@ TEST_F(UnaryCallsTest, PushPullSendsAndBringsAll) {
 }
 
 TEST_F(UnaryCallsTest, PushPullStatesTheReplyThatItTakes) {
-  ASSERT_OK(calls_->PushPull({}, deadline_));
+  ASSERT_OK(calls_->Call(PushPullRequest(), deadline_));
   EXPECT_EQ(service_.push_pull_request.push().max_reply_bytes(),
             kMaxMessageBytes);
 
-  ASSERT_OK(calls_->PushPull({.max_reply_bytes = 77}, deadline_));
+  ASSERT_OK(calls_->Call(PushPullRequest{{.max_reply_bytes = 77}}, deadline_));
   EXPECT_EQ(service_.push_pull_request.push().max_reply_bytes(), 77);
 }
 
 TEST_F(UnaryCallsTest, TensorsOutliveTheConnection) {
   ToProto(PullReply{{{7, Patterned(5000)}}}, &service_.pull_response);
-  ASSERT_OK_AND_ASSIGN(const PullReply reply,
-                       calls_->Pull({.entries = {{"w"}}}, deadline_));
+  ASSERT_OK_AND_ASSIGN(
+      const PullReply reply,
+      calls_->Call(PullRequest{.entries = {{"w"}}}, deadline_));
 
   calls_.reset();
   service_.Stop();
@@ -125,15 +131,17 @@ TEST_F(UnaryCallsTest, TensorsOutliveTheConnection) {
 TEST_F(UnaryCallsTest, RequestOverTheLimitIsNotSent) {
   const Tensor large = Patterned(kMaxMessageBytes);
 
-  EXPECT_THAT(calls_->Init({.entries = {{"w", large}}}, deadline_),
+  EXPECT_THAT(calls_->Call(InitRequest{.entries = {{"w", large}}}, deadline_),
               StatusIs(absl::StatusCode::kResourceExhausted,
                        HasSubstr("at most 10000")));
   EXPECT_THAT(
-      calls_->Push({.entries = {{.key = "w", .tensor = large}}}, deadline_),
+      calls_->Call(PushRequest{.entries = {{.key = "w", .tensor = large}}},
+                   deadline_),
       StatusIs(absl::StatusCode::kResourceExhausted));
-  EXPECT_THAT(
-      calls_->PushPull({.entries = {{.key = "w", .tensor = large}}}, deadline_),
-      StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_THAT(calls_->Call(
+                  PushPullRequest{{.entries = {{.key = "w", .tensor = large}}}},
+                  deadline_),
+              StatusIs(absl::StatusCode::kResourceExhausted));
 
   EXPECT_THAT(service_.rpcs(), IsEmpty());
 }
@@ -142,16 +150,16 @@ TEST_F(UnaryCallsTest, ReplyOverTheLimitIsResourceExhausted) {
   ToProto(PullReply{{{7, Patterned(kMaxMessageBytes)}}},
           &service_.pull_response);
 
-  EXPECT_THAT(calls_->Pull({.entries = {{"w"}}}, deadline_),
+  EXPECT_THAT(calls_->Call(PullRequest{.entries = {{"w"}}}, deadline_),
               StatusIs(absl::StatusCode::kResourceExhausted));
 }
 
 TEST_F(UnaryCallsTest, ServersErrorsComeAsTheyAre) {
   service_.status = grpc::Status(grpc::StatusCode::NOT_FOUND, "key");
 
-  EXPECT_THAT(calls_->Init({}, deadline_),
+  EXPECT_THAT(calls_->Call(InitRequest{}, deadline_),
               StatusIs(absl::StatusCode::kNotFound, "key"));
-  EXPECT_THAT(calls_->Pull({}, deadline_),
+  EXPECT_THAT(calls_->Call(PullRequest{}, deadline_),
               StatusIs(absl::StatusCode::kNotFound, "key"));
 }
 

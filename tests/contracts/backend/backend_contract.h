@@ -9,6 +9,7 @@
 #define TENSORKV_TESTS_CONTRACTS_BACKEND_BACKEND_CONTRACT_H_
 
 #include <cmath>
+#include <iostream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +20,8 @@
 #include "tests/contracts/backend/backend_contract_fixture.h"
 #include "tests/contracts/backend/odd_tensors.h"
 #include "tests/contracts/backend/oracle_comparison.h"
+#include "tests/contracts/backend/packed_updates.h"
+#include "tests/contracts/backend/rule_steps.h"
 #include "tests/contracts/backend/update_case.h"
 #include "tests/testing/device_tensors.h"
 #include "tests/testing/status_matchers.h"
@@ -36,6 +39,16 @@ TYPED_TEST_P(BackendContractTest, SmallUpdatesAgreeWithTheOracle) {
 TYPED_TEST_P(BackendContractTest, LargeUpdatesAgreeWithTheOracle) {
   for (const UpdateCase& update_case : LargeCases()) {
     ASSERT_TRUE(AgreesWithOracle(*this->backend_, update_case));
+  }
+}
+
+TYPED_TEST_P(BackendContractTest, TwentyUpdatesByEveryRuleStayNearTheOracle) {
+  ASSERT_OK_AND_ASSIGN(const std::vector<RuleError> errors,
+                       ErrorsOfTwentyUpdates(*this->backend_));
+
+  std::cout << TableOf(errors);
+  for (const RuleError& error : errors) {
+    EXPECT_LE(error.relative_error, error.bound) << TableOf({error});
   }
 }
 
@@ -141,6 +154,19 @@ TYPED_TEST_P(BackendContractTest, MisalignedTensorsAndTailsAreSummedAlone) {
       }
     }
   }
+}
+
+TYPED_TEST_P(BackendContractTest, PackedContributionsAreWhatTheyDecodeTo) {
+  EXPECT_OK(CheckPackedUpdates(*this->backend_));
+}
+
+TYPED_TEST_P(BackendContractTest, PackedContributionsOfAnotherSizeAreInvalid) {
+  const Packing packing = {
+      .kind = PackingKind::kTwoBit, .scale = 1, .num_elements = 4};
+  const Packing* const packings[] = {&packing};
+  TensorUpdate update = this->GoodUpdate();
+  update.packings = packings;
+  this->ExpectInvalid(update, "contribution 0: expected 3 elements, got 4");
 }
 
 TYPED_TEST_P(BackendContractTest, ManySmallCopiesKeepTheirBytes) {
@@ -272,10 +298,12 @@ TYPED_TEST_P(BackendContractTest, WrongStatesAndMasterAreInvalid) {
 
 REGISTER_TYPED_TEST_SUITE_P(
     BackendContractTest, SmallUpdatesAgreeWithTheOracle,
-    LargeUpdatesAgreeWithTheOracle, BatchGivesTheBitsOfItsUpdatesAlone,
-    AssignConvertsToTheDTypeOfTheValue, AssignOfOneInTheSameDTypeKeepsItsBits,
-    EveryBitPatternIsKeptByAssign, EveryNarrowFloatIsWidenedExactly,
-    MisalignedTensorsAndTailsAreSummedAlone, ManySmallCopiesKeepTheirBytes,
+    LargeUpdatesAgreeWithTheOracle, TwentyUpdatesByEveryRuleStayNearTheOracle,
+    BatchGivesTheBitsOfItsUpdatesAlone, AssignConvertsToTheDTypeOfTheValue,
+    AssignOfOneInTheSameDTypeKeepsItsBits, EveryBitPatternIsKeptByAssign,
+    EveryNarrowFloatIsWidenedExactly, MisalignedTensorsAndTailsAreSummedAlone,
+    PackedContributionsAreWhatTheyDecodeTo,
+    PackedContributionsOfAnotherSizeAreInvalid, ManySmallCopiesKeepTheirBytes,
     NanPassesThroughClipping, EmptyBatchIsDone, ZeroClearsEveryByte,
     MemoryIsAlignedAndGivenBackToItsAccount,
     ImpossibleAllocationIsResourceExhausted, MissingPartsAreInvalid,

@@ -17,19 +17,17 @@ using ::testing::AssertionResult;
 using ::testing::AssertionSuccess;
 
 // Rounding errors of the accumulate type that an update may add up.
-constexpr double kRoundings = 16;
+constexpr double kRoundings = 8;
 
 double UnitRoundoff(DType dtype) {
   return dtype == DType::kF64 ? std::ldexp(1, -53) : std::ldexp(1, -24);
 }
 
-// Whether `actual`, an element of `dtype`, is what `expected` rounds to, up to
-// rounding in `accumulate`.
-bool IsNear(double actual, const Estimate& expected, DType dtype,
-            DType accumulate) {
-  const double value = static_cast<double>(expected.value);
-  double tolerance = kRoundings * UnitRoundoff(accumulate) *
-                     static_cast<double>(expected.scale);
+// Whether `actual`, an element of `dtype`, is what `expected` rounds to, but
+// for `tolerance`.
+bool IsNear(double actual, long double expected, long double tolerance,
+            DType dtype, DType accumulate) {
+  const double value = static_cast<double>(expected);
   if (dtype != accumulate) tolerance += HalfStep(dtype, value);
   return std::abs(actual - value) <= tolerance;
 }
@@ -46,15 +44,15 @@ double SumAt(const UpdateTensors& tensors, DType accumulate, int64_t index) {
   return sum;
 }
 
-OracleInput InputAt(const UpdateCase& c, const UpdateTensors& before,
-                    int64_t index) {
+OracleElement InputAt(const UpdateCase& c, const UpdateTensors& before,
+                      int64_t index) {
   const bool has_master = before.master.num_elements() > 0;
-  OracleInput input = {
+  OracleElement input = {
       .w = FloatAt(has_master ? before.master : before.stored, index),
-      .g = SumAt(before, AccumulateType(c.dtype), index),
-      .update_count = c.update_count};
-  if (before.states.size() > 0) input.m = FloatAt(before.states[0], index);
-  if (before.states.size() > 1) input.v = FloatAt(before.states[1], index);
+      .g = SumAt(before, AccumulateType(c.dtype), index)};
+  for (const Tensor& state : before.states) {
+    input.states.push_back(FloatAt(state, index));
+  }
   return input;
 }
 
@@ -65,14 +63,16 @@ AssertionResult Differs(absl::string_view what, int64_t index, double expected,
          << ", got " << absl::StrCat(actual);
 }
 
-AssertionResult StatesAgreeAt(const OracleOutput& expected,
+AssertionResult StatesAgreeAt(const OracleElement& expected,
+                              const OracleTolerance& tolerance,
                               const UpdateTensors& after, DType accumulate,
                               int64_t index) {
   for (size_t i = 0; i < expected.states.size(); ++i) {
     const double state = FloatAt(after.states[i], index);
-    if (!IsNear(state, expected.states[i], accumulate, accumulate)) {
-      return Differs(i == 0 ? "first state" : "second state", index,
-                     expected.states[i].value, state);
+    if (!IsNear(state, expected.states[i], tolerance.states[i], accumulate,
+                accumulate)) {
+      return Differs(absl::StrCat("state ", i), index, expected.states[i],
+                     state);
     }
   }
   return AssertionSuccess();
@@ -86,10 +86,12 @@ AssertionResult IsAt(int64_t index, double expected, double actual) {
 AssertionResult FloatsAgreeAt(const UpdateCase& c, const UpdateTensors& before,
                               const UpdateTensors& after, int64_t index) {
   const DType accumulate = AccumulateType(c.dtype);
-  const OracleInput input = InputAt(c, before, index);
-  const OracleOutput expected = c.rule->Update(input);
+  const OracleElement input = InputAt(c, before, index);
+  const OracleElement expected = c.rule->Update(input, c.update_count);
+  const OracleTolerance tolerance = c.rule->ToleranceOf(
+      input, c.update_count, kRoundings * UnitRoundoff(accumulate));
   const AssertionResult states =
-      StatesAgreeAt(expected, after, accumulate, index);
+      StatesAgreeAt(expected, tolerance, after, accumulate, index);
   if (!states) return states;
   const double value = FloatAt(after.value, index);
   if (c.rule->spec.name == "assign") {
@@ -99,8 +101,8 @@ AssertionResult FloatsAgreeAt(const UpdateCase& c, const UpdateTensors& before,
   const bool has_master = after.master.num_elements() > 0;
   const DType dtype = has_master ? accumulate : c.dtype;
   const double unrounded = has_master ? FloatAt(after.master, index) : value;
-  if (!IsNear(unrounded, expected.w, dtype, accumulate)) {
-    return Differs(has_master ? "master" : "value", index, expected.w.value,
+  if (!IsNear(unrounded, expected.w, tolerance.w, dtype, accumulate)) {
+    return Differs(has_master ? "master" : "value", index, expected.w,
                    unrounded);
   }
   return IsAt(index, RoundTo(c.dtype, unrounded), value);

@@ -1,7 +1,9 @@
 #include "tests/contracts/backend/update_case.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <random>
 #include <utility>
 
@@ -87,6 +89,44 @@ absl::StatusOr<Tensor> Random(DType dtype, int64_t num_elements, double low,
   return tensor;
 }
 
+// Each of `count` elements one of these, and NaN where that is `position` = 0.
+void FillWithSpecials(Tensor& tensor, size_t position) {
+  constexpr double kMin = std::numeric_limits<double>::min();
+  constexpr double kDoubles[] = {0,        -0.0,      1,      -1.5,
+                                 INFINITY, -INFINITY, NAN,    kMin / 4,
+                                 -kMin,    1e300,     -1e300, 1e-200};
+  constexpr double kFloats[] = {0,        -0.0,      1,     -1.5,
+                                INFINITY, -INFINITY, NAN,   0x1p-140,
+                                -1e-38,   3e38,      -2e38, 1e-25};
+  constexpr int64_t kCount = std::size(kFloats);
+  const auto& values = tensor.dtype() == DType::kF64 ? kDoubles : kFloats;
+  // The first tensors take turns like digits, the others by other strides.
+  constexpr int64_t kStrides[] = {1, kCount, 7, 31, 53, 101, 5};
+  for (int64_t i = 0; i < tensor.num_elements(); ++i) {
+    SetFloat(tensor, i, values[i / kStrides[position % 7] % kCount]);
+  }
+}
+
+void FillWithSpecials(UpdateTensors& tensors) {
+  size_t position = 0;
+  FillWithSpecials(tensors.stored, position++);
+  for (Tensor& each : tensors.contributions) FillWithSpecials(each, position++);
+  for (Tensor& each : tensors.states) FillWithSpecials(each, position++);
+  FillWithSpecials(tensors.master, 0);
+}
+
+// Which NaN a NaN is may differ.
+void AppendWithOneNan(Tensor tensor, std::string* bytes) {
+  for (int64_t i = 0; i < tensor.num_elements(); ++i) {
+    const size_t size = SizeOf(tensor.dtype());
+    if (std::isnan(FloatAt(tensor, i))) {
+      bytes->append(size, '\xff');
+    } else {
+      bytes->append(tensor.data() + i * size, size);
+    }
+  }
+}
+
 absl::Status AllToDevice(Backend& backend, std::vector<Tensor>& tensors) {
   for (Tensor& tensor : tensors) {
     ASSIGN_OR_RETURN(tensor, ToDevice(backend, tensor));
@@ -94,7 +134,7 @@ absl::Status AllToDevice(Backend& backend, std::vector<Tensor>& tensors) {
   return absl::OkStatus();
 }
 
-void AppendBytes(const Tensor& tensor, std::string* bytes) {
+void AppendBytes(Tensor tensor, std::string* bytes) {
   bytes->append(tensor.data(), tensor.size_bytes());
 }
 
@@ -108,7 +148,8 @@ std::string UpdateCase::ToString() const {
   return absl::StrCat(rule->spec.ToString(), " on ", NameOf(dtype), "[",
                       num_elements, "] with ", num_contributions, " x ",
                       contributions, ", t = ", update_count,
-                      in_place ? ", in place" : "");
+                      in_place ? ", in place" : "",
+                      is_special ? ", special values" : "");
 }
 
 std::vector<UpdateCase> SmallCases() {
@@ -135,6 +176,21 @@ std::vector<UpdateCase> LargeCases() {
   return cases;
 }
 
+std::vector<UpdateCase> SpecialCases() {
+  std::vector<UpdateCase> cases;
+  for (const OracleRule& rule : OracleRules()) {
+    for (const DType dtype : {DType::kF32, DType::kF64, DType::kBF16}) {
+      cases.push_back({.rule = &rule,
+                       .dtype = dtype,
+                       .contribution_dtypes = {dtype},
+                       .num_elements = 1999,
+                       .update_count = 1 + cases.size() % 3,
+                       .is_special = true});
+    }
+  }
+  return cases;
+}
+
 absl::StatusOr<UpdateTensors> MakeTensors(const UpdateCase& update_case) {
   const UpdateCase& c = update_case;
   ASSIGN_OR_RETURN(const UpdateRule rule, UpdateRule::Create(c.rule->spec));
@@ -149,8 +205,9 @@ absl::StatusOr<UpdateTensors> MakeTensors(const UpdateCase& update_case) {
     tensors.contributions.push_back(std::move(contribution));
   }
   for (int i = 0; i < rule.num_states(); ++i) {
-    const double high = c.update_count == 1 ? 0 : 0.5;
-    const double low = i == 0 ? -high : high / 100;
+    const bool is_signed = c.rule->states[i] == '~';
+    const double high = c.update_count == 1 ? 0 : is_signed ? 0.4 : 0.5;
+    const double low = is_signed ? -high : high / 2;
     ASSIGN_OR_RETURN(Tensor state, Random(AccumulateType(c.dtype),
                                           c.num_elements, low, high, random));
     tensors.states.push_back(std::move(state));
@@ -159,6 +216,7 @@ absl::StatusOr<UpdateTensors> MakeTensors(const UpdateCase& update_case) {
     ASSIGN_OR_RETURN(tensors.master,
                      Random(DType::kF32, c.num_elements, -2, 2, random));
   }
+  if (c.is_special) FillWithSpecials(tensors);
   tensors.value = tensors.stored;
   return tensors;
 }
@@ -168,6 +226,7 @@ absl::StatusOr<DeviceUpdate> DeviceUpdate::Create(
   DeviceUpdate update;
   ASSIGN_OR_RETURN(update.rule_, UpdateRule::Create(update_case.rule->spec));
   update.update_count_ = update_case.update_count;
+  update.is_special_ = update_case.is_special;
   UpdateTensors& tensors = update.tensors_;
   ASSIGN_OR_RETURN(tensors, MakeTensors(update_case));
   RETURN_IF_ERROR(AllToDevice(backend, tensors.contributions));
@@ -213,9 +272,10 @@ absl::StatusOr<UpdateTensors> DeviceUpdate::Results(Backend& backend) const {
 absl::StatusOr<std::string> DeviceUpdate::ResultBytes(Backend& backend) const {
   ASSIGN_OR_RETURN(const UpdateTensors results, Results(backend));
   std::string bytes;
-  AppendBytes(results.value, &bytes);
-  for (const Tensor& state : results.states) AppendBytes(state, &bytes);
-  AppendBytes(results.master, &bytes);
+  const auto append = is_special_ ? AppendWithOneNan : AppendBytes;
+  append(results.value, &bytes);
+  for (const Tensor& state : results.states) append(state, &bytes);
+  append(results.master, &bytes);
   return bytes;
 }
 

@@ -24,6 +24,9 @@ struct UpdateCase {
   int64_t num_elements = 0;
   uint64_t update_count = 1;
   bool in_place = true;
+  // Whether all tensors hold zeros, subnormals, infinities, NaN and what is
+  // near overflow, in all combinations of two and many of more.
+  bool is_special = false;
 
   std::string ToString() const;
 };
@@ -34,6 +37,9 @@ std::vector<UpdateCase> SmallCases();
 
 // Every rule in tensors that a backend may cut into parts.
 std::vector<UpdateCase> LargeCases();
+
+// Every rule on special values. No oracle tells what comes out.
+std::vector<UpdateCase> SpecialCases();
 
 // The tensors of an update.
 struct UpdateTensors {
@@ -65,7 +71,8 @@ class DeviceUpdate {
 
   TensorUpdate view();
 
-  // What the tensors hold now, all bytes in a row: value, states, master.
+  // What the tensors hold now, all bytes in a row: value, states, master. Of
+  // special cases with one NaN for all.
   absl::StatusOr<std::string> ResultBytes(Backend& backend) const;
   absl::StatusOr<UpdateTensors> Results(Backend& backend) const;
 
@@ -74,6 +81,7 @@ class DeviceUpdate {
 
   UpdateRule rule_;
   uint64_t update_count_ = 1;
+  bool is_special_ = false;
   UpdateTensors tensors_;
   std::vector<TensorView> contribution_views_;
   std::vector<MutableTensorView> state_views_;

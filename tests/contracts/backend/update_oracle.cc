@@ -6,132 +6,336 @@
 namespace tensorkv::testing {
 namespace {
 
-Estimate Exact(long double value) { return {value, std::abs(value)}; }
+using H = Hyperparameters;
+using Real = long double;
 
-Estimate operator+(const Estimate& a, const Estimate& b) {
-  return {a.value + b.value, a.scale + b.scale};
+Real Clip(Real x, Real bound) {
+  return bound < 0 ? x : std::min(std::max(x, -bound), bound);
 }
-Estimate operator-(const Estimate& a, const Estimate& b) {
-  return {a.value - b.value, a.scale + b.scale};
-}
-Estimate operator*(long double factor, const Estimate& a) {
-  return {factor * a.value, std::abs(factor) * a.scale};
-}
+Real Sign(Real x) { return x > 0 ? 1 : x < 0 ? -1 : 0; }
 
-Estimate Clipped(const Hyperparameters& h, long double g) {
-  const long double scaled = h.at("rescale_grad") * g;
-  const long double clip = h.at("clip_gradient");
-  if (clip < 0) return Exact(scaled);
-  return {std::min(std::max(scaled, -clip), clip), std::abs(scaled)};
+// G
+Real Scaled(const H& h, const OracleElement& e) {
+  return Clip(h.at("rescale_grad") * e.g, h.at("clip_gradient"));
+}
+// G + wd w
+Real Decayed(const H& h, const OracleElement& e) {
+  return Scaled(h, e) + h.at("weight_decay") * e.w;
 }
 
-Estimate WithDecay(const Hyperparameters& h, const OracleInput& in) {
-  return Clipped(h, in.g) + h.at("weight_decay") * Exact(in.w);
+// 1 - beta^t
+Real Rest(Real beta, uint64_t t) { return 1 - std::pow(beta, Real(t)); }
+
+Real Mix(Real beta, Real old, Real add) {
+  return beta * old + (1 - beta) * add;
 }
 
-OracleOutput AssignUpdate(const Hyperparameters&, const OracleInput& in) {
-  return {.w = Exact(in.g), .states = {}};
+// Adam's moments in the first two states.
+void UpdateMoments(const H& h, Real g, OracleElement& e) {
+  e.states[0] = Mix(h.at("beta1"), e.states[0], g);
+  e.states[1] = Mix(h.at("beta2"), e.states[1], g * g);
+}
+// lr_t
+Real AdamRate(const H& h, uint64_t t) {
+  return h.at("learning_rate") * std::sqrt(Rest(h.at("beta2"), t)) /
+         Rest(h.at("beta1"), t);
 }
 
-OracleOutput AccumulateUpdate(const Hyperparameters& h, const OracleInput& in) {
-  return {.w = Exact(in.w) + h.at("scale") * Exact(in.g), .states = {}};
+void Assign(const H&, uint64_t, OracleElement& e) { e.w = e.g; }
+
+void Accumulate(const H& h, uint64_t, OracleElement& e) {
+  e.w += h.at("scale") * e.g;
 }
 
-OracleOutput SgdUpdate(const Hyperparameters& h, const OracleInput& in) {
-  const Estimate step = h.at("learning_rate") * WithDecay(h, in);
-  if (h.at("momentum") == 0) return {.w = Exact(in.w) - step, .states = {}};
-  const Estimate m = h.at("momentum") * Exact(in.m) - step;
-  return {.w = Exact(in.w) + m, .states = {m}};
+void Average(const H& h, uint64_t t, OracleElement& e) {
+  const Real before = h.at("initial_weight") + (t - 1) * h.at("weight");
+  const Real weighted = h.at("weight") * h.at("rescale_grad") * e.g;
+  e.w = (before * e.w + weighted) / (before + h.at("weight"));
 }
 
-// The contract has lr_t computed in double, also for f64 keys.
-double LearningRate(const Hyperparameters& h, uint64_t t) {
-  if (h.count("correct_bias") != 0 && h.at("correct_bias") == 0) {
-    return h.at("learning_rate");
+void Test(const H& h, uint64_t, OracleElement& e) {
+  e.w -= h.at("learning_rate") * Decayed(h, e);
+}
+
+void Sgd(const H& h, uint64_t, OracleElement& e) {
+  const Real step = h.at("learning_rate") * Decayed(h, e);
+  if (e.states.empty()) {
+    e.w -= step;
+    return;
   }
-  const double num_updates = static_cast<double>(t);
-  return h.at("learning_rate") *
-         (std::sqrt(1 - std::pow(h.at("beta2"), num_updates)) /
-          (1 - std::pow(h.at("beta1"), num_updates)));
+  e.states[0] = h.at("momentum") * e.states[0] - step;
+  e.w += e.states[0];
 }
 
-Estimate NextMean(const Hyperparameters& h, long double m, const Estimate& g) {
-  return h.at("beta1") * Exact(m) + (1 - h.at("beta1")) * g;
+void Nag(const H& h, uint64_t, OracleElement& e) {
+  const Real step = h.at("learning_rate") * Decayed(h, e);
+  e.states[0] = h.at("momentum") * e.states[0] - step;
+  e.w += h.at("momentum") * e.states[0] - step;
 }
 
-Estimate NextVariance(const Hyperparameters& h, long double v,
-                      const Estimate& g) {
-  const Estimate squared = {g.value * g.value, g.scale * g.scale};
-  return h.at("beta2") * Exact(v) + (1 - h.at("beta2")) * squared;
+void Adam(const H& h, uint64_t t, OracleElement& e) {
+  UpdateMoments(h, Decayed(h, e), e);
+  e.w -=
+      AdamRate(h, t) * e.states[0] / (std::sqrt(e.states[1]) + h.at("epsilon"));
 }
 
-// m / (sqrt(v) + epsilon)
-Estimate Normalized(const Hyperparameters& h, const Estimate& m,
-                    const Estimate& v) {
-  const long double denominator = std::sqrt(v.value) + h.at("epsilon");
-  if (denominator == 0) return {std::nanl(""), 0};
-  // What v is off by counts relative to v.
-  const long double worse = v.value > 0 ? v.scale / v.value : 1;
-  return {m.value / denominator, m.scale / denominator * worse};
+void AmsGrad(const H& h, uint64_t t, OracleElement& e) {
+  UpdateMoments(h, Decayed(h, e), e);
+  e.states[2] = std::max(e.states[2], e.states[1]);
+  e.w -=
+      AdamRate(h, t) * e.states[0] / (std::sqrt(e.states[2]) + h.at("epsilon"));
 }
 
-OracleOutput AdamUpdate(const Hyperparameters& h, const OracleInput& in) {
-  const Estimate g = WithDecay(h, in);
-  const Estimate m = NextMean(h, in.m, g);
-  const Estimate v = NextVariance(h, in.v, g);
-  const double rate = LearningRate(h, in.update_count);
-  return {.w = Exact(in.w) - rate * Normalized(h, m, v), .states = {m, v}};
+void AdamW(const H& h, uint64_t t, OracleElement& e) {
+  UpdateMoments(h, Scaled(h, e), e);
+  const bool corrects = h.at("correct_bias") != 0;
+  const Real rate = h.at("learning_rate");
+  if (h.at("mxnet_form") != 0) {
+    e.w -= (corrects ? AdamRate(h, t) : rate) *
+           (e.states[0] / (std::sqrt(e.states[1]) + h.at("epsilon")) +
+            h.at("weight_decay") * e.w);
+    return;
+  }
+  const Real mean = e.states[0] / (corrects ? Rest(h.at("beta1"), t) : 1);
+  const Real variance = e.states[1] / (corrects ? Rest(h.at("beta2"), t) : 1);
+  e.w -= rate * h.at("weight_decay") * e.w;
+  e.w -= rate * mean / (std::sqrt(variance) + h.at("epsilon"));
 }
 
-OracleOutput AdamWUpdate(const Hyperparameters& h, const OracleInput& in) {
-  const Estimate g = Clipped(h, in.g);
-  const Estimate m = NextMean(h, in.m, g);
-  const Estimate v = NextVariance(h, in.v, g);
-  const double rate = LearningRate(h, in.update_count);
-  const Estimate decay = h.at("weight_decay") * Exact(in.w);
-  return {.w = Exact(in.w) - rate * (Normalized(h, m, v) + decay),
-          .states = {m, v}};
+void Adamax(const H& h, uint64_t t, OracleElement& e) {
+  const Real g = Decayed(h, e);
+  e.states[0] = Mix(h.at("beta1"), e.states[0], g);
+  e.states[1] = std::max(h.at("beta2") * e.states[1], std::abs(g));
+  e.w -= h.at("learning_rate") / Rest(h.at("beta1"), t) * e.states[0] /
+         (e.states[1] + h.at("epsilon"));
 }
 
-Hyperparameters Sgd(double momentum, double clip_gradient) {
-  return {{"learning_rate", 0.25},
-          {"momentum", momentum},
-          {"weight_decay", 0.01},
-          {"rescale_grad", 0.5},
-          {"clip_gradient", clip_gradient}};
+void Nadam(const H& h, uint64_t t, OracleElement& e) {
+  const auto momentum = [&](uint64_t i) {
+    return h.at("beta1") *
+           (1 - 0.5L * std::pow(0.96L, i * Real(h.at("momentum_decay"))));
+  };
+  Real product = 1;
+  for (uint64_t i = 1; i <= t; ++i) product *= momentum(i);
+  const Real g = Decayed(h, e);
+  UpdateMoments(h, g, e);
+  const Real mean =
+      (1 - momentum(t)) * g / (1 - product) +
+      momentum(t + 1) * e.states[0] / (1 - product * momentum(t + 1));
+  e.w -= h.at("learning_rate") * mean /
+         (std::sqrt(e.states[1] / Rest(h.at("beta2"), t)) + h.at("epsilon"));
 }
 
-Hyperparameters Adam(double epsilon, double clip_gradient) {
-  return {{"learning_rate", 0.05},
-          {"beta1", 0.9},
-          {"beta2", 0.99},
-          {"epsilon", epsilon},
-          {"weight_decay", 0.1},
-          {"rescale_grad", 0.75},
-          {"clip_gradient", clip_gradient}};
+void AdaBelief(const H& h, uint64_t t, OracleElement& e) {
+  const Real g = Clip(h.at("rescale_grad") * e.g + h.at("weight_decay") * e.w,
+                      h.at("clip_gradient"));
+  e.states[0] = Mix(h.at("beta1"), e.states[0], g);
+  const Real surprise = g - e.states[0];
+  e.states[1] =
+      Mix(h.at("beta2"), e.states[1], surprise * surprise) + h.at("epsilon");
+  e.w -=
+      AdamRate(h, t) * e.states[0] / (std::sqrt(e.states[1]) + h.at("epsilon"));
 }
 
-Hyperparameters AdamW(double correct_bias) {
-  Hyperparameters h = Adam(/*epsilon=*/1e-6, /*clip_gradient=*/0.5);
-  h["correct_bias"] = correct_bias;
+void AdaGrad(const H& h, uint64_t, OracleElement& e) {
+  const Real g = Decayed(h, e);
+  e.states[0] += g * g;
+  e.w -= h.at("learning_rate") * g / (std::sqrt(e.states[0]) + h.at("epsilon"));
+}
+
+void RmsProp(const H& h, uint64_t, OracleElement& e) {
+  const Real g = Decayed(h, e);
+  e.states[0] = Mix(h.at("rho"), e.states[0], g * g);
+  if (h.at("centered") == 0) {
+    e.w -=
+        h.at("learning_rate") * g / (std::sqrt(e.states[0]) + h.at("epsilon"));
+  } else {
+    e.states[1] = Mix(h.at("rho"), e.states[1], g);
+    const Real spread = e.states[0] - e.states[1] * e.states[1];
+    e.states[2] =
+        h.at("momentum") * e.states[2] -
+        h.at("learning_rate") * g / std::sqrt(spread + h.at("epsilon"));
+    e.w += e.states[2];
+  }
+  e.w = Clip(e.w, h.at("clip_weights"));
+}
+
+void AdaDelta(const H& h, uint64_t, OracleElement& e) {
+  const Real g = Decayed(h, e);
+  e.states[0] = Mix(h.at("rho"), e.states[0], g * g);
+  const Real step = std::sqrt(e.states[1] + h.at("epsilon")) /
+                    std::sqrt(e.states[0] + h.at("epsilon")) * g;
+  e.states[1] = Mix(h.at("rho"), e.states[1], step * step);
+  e.w -= h.at("learning_rate") * step;
+}
+
+void Ftrl(const H& h, uint64_t, OracleElement& e) {
+  const Real g = Scaled(h, e);
+  const Real rate = h.at("learning_rate");
+  const Real before = e.states[1];
+  e.states[1] += g * g;
+  e.states[0] += g - (std::sqrt(e.states[1]) - std::sqrt(before)) * e.w / rate;
+  e.w = -Sign(e.states[0]) *
+        std::max(std::abs(e.states[0]) - h.at("lambda1"), Real(0)) /
+        ((h.at("beta") + std::sqrt(e.states[1])) / rate + h.at("weight_decay"));
+}
+
+void Ftml(const H& h, uint64_t t, OracleElement& e) {
+  const Real g = Decayed(h, e);
+  e.states[0] = Mix(h.at("beta2"), e.states[0], g * g);
+  const Real d =
+      Rest(h.at("beta1"), t) / h.at("learning_rate") *
+      (std::sqrt(e.states[0] / Rest(h.at("beta2"), t)) + h.at("epsilon"));
+  e.states[2] = Mix(h.at("beta1"), e.states[2], g) -
+                (d - h.at("beta1") * e.states[1]) * e.w;
+  e.states[1] = d;
+  e.w = -e.states[2] / d;
+}
+
+void Signum(const H& h, uint64_t, OracleElement& e) {
+  e.states[0] = h.at("momentum") * e.states[0] -
+                (1 - Real(h.at("momentum"))) * Decayed(h, e);
+  e.w = (1 - Real(h.at("learning_rate")) * h.at("wd_lh")) * e.w +
+        h.at("learning_rate") * Sign(e.states[0]);
+}
+
+void SignSgd(const H& h, uint64_t, OracleElement& e) {
+  const Real decay = Real(h.at("weight_decay")) + h.at("wd_lh");
+  e.w = (1 - h.at("learning_rate") * decay) * e.w -
+        h.at("learning_rate") * Sign(e.g);
+}
+
+void DcAsgd(const H& h, uint64_t t, OracleElement& e) {
+  const Real g = Decayed(h, e);
+  const Real previous = t == 1 ? e.w : e.states[1];
+  e.states[0] =
+      h.at("momentum") * e.states[0] -
+      h.at("learning_rate") * (g + h.at("lambda") * g * g * (e.w - previous));
+  e.states[1] = e.w;
+  e.w += e.states[0];
+}
+
+void Lion(const H& h, uint64_t, OracleElement& e) {
+  const Real g = Scaled(h, e);
+  const Real direction = Sign(Mix(h.at("beta1"), e.states[0], g));
+  e.w -= h.at("learning_rate") * (direction + h.at("weight_decay") * e.w);
+  e.states[0] = Mix(h.at("beta2"), e.states[0], g);
+}
+
+// What all optimizers have, and what one has besides.
+H With(double learning_rate, double clip_gradient, H own) {
+  own.insert({{"learning_rate", learning_rate},
+              {"weight_decay", 0.01},
+              {"rescale_grad", 0.5},
+              {"clip_gradient", clip_gradient}});
+  return own;
+}
+
+H Betas(double epsilon) {
+  return {{"beta1", 0.9}, {"beta2", 0.99}, {"epsilon", epsilon}};
+}
+H AdamWOwn(double correct_bias, double mxnet_form) {
+  H h = Betas(1e-6);
+  h.insert({{"correct_bias", correct_bias}, {"mxnet_form", mxnet_form}});
   return h;
+}
+H NadamOwn(double momentum_decay) {
+  H h = Betas(1e-6);
+  h["momentum_decay"] = momentum_decay;
+  return h;
+}
+H RmsPropOwn(double centered, double clip_weights) {
+  return {{"centered", centered},
+          {"rho", 0.9},
+          {"momentum", 0.8},
+          {"epsilon", 1e-4},
+          {"clip_weights", clip_weights}};
 }
 
 }  // namespace
 
+OracleElement OracleRule::Update(const OracleElement& before,
+                                 uint64_t t) const {
+  OracleElement element = before;
+  update(spec.hyperparameters, t, element);
+  return element;
+}
+
+OracleTolerance OracleRule::ToleranceOf(const OracleElement& before, uint64_t t,
+                                        long double precision) const {
+  const OracleElement exact = Update(before, t);
+  OracleTolerance tolerance = {.states = exact.states};
+  tolerance.w = precision * std::abs(exact.w);
+  for (Real& state : tolerance.states) state = precision * std::abs(state);
+  const auto add = [&](const OracleElement& changed) {
+    tolerance.w += std::abs(changed.w - exact.w);
+    for (size_t i = 0; i < exact.states.size(); ++i) {
+      tolerance.states[i] += std::abs(changed.states[i] - exact.states[i]);
+    }
+  };
+  OracleElement input = before;
+  std::vector<Real*> inputs = {&input.w, &input.g};
+  for (Real& state : input.states) inputs.push_back(&state);
+  for (Real* value : inputs) {
+    const Real kept = *value;
+    *value *= 1 + precision;
+    add(Update(input, t));
+    *value = kept;
+  }
+  Hyperparameters h = spec.hyperparameters;
+  for (auto& [name, value] : h) {
+    const double kept = value;
+    value *= static_cast<double>(1 + precision);
+    OracleElement changed = before;
+    update(h, t, changed);
+    add(changed);
+    value = kept;
+  }
+  return tolerance;
+}
+
 const std::vector<OracleRule>& OracleRules() {
   static const auto* rules = new std::vector<OracleRule>{
-      {{"assign", {}}, false, AssignUpdate},
-      {{"accumulate", {{"scale", 1}}}, false, AccumulateUpdate},
-      {{"accumulate", {{"scale", -3}}}, false, AccumulateUpdate},
-      {{"sgd", Sgd(0, -1)}, true, SgdUpdate},
-      {{"sgd", Sgd(0, 0.25)}, true, SgdUpdate},
-      {{"sgd", Sgd(0.9, -1)}, true, SgdUpdate},
-      {{"sgd", Sgd(0.9, 0.25), /*keep_master=*/false}, true, SgdUpdate},
-      {{"adam", Adam(1e-8, -1)}, true, AdamUpdate},
-      {{"adam", Adam(1e-3, 0.5), /*keep_master=*/false}, true, AdamUpdate},
-      {{"adamw", AdamW(/*correct_bias=*/1)}, true, AdamWUpdate},
-      {{"adamw", AdamW(/*correct_bias=*/0)}, true, AdamWUpdate},
+      {{"assign", {}}, "", Assign, false},
+      {{"accumulate", {{"scale", 1}}}, "", Accumulate, false},
+      {{"accumulate", {{"scale", -3}}}, "", Accumulate, false},
+      {{"average",
+        {{"weight", 2}, {"initial_weight", 3}, {"rescale_grad", 0.5}}},
+       "",
+       Average},
+      {{"test", With(0.01, 0.4, {})}, "", Test},
+      {{"sgd", With(0.25, -1, {{"momentum", 0}})}, "", Sgd},
+      {{"sgd", With(0.25, 0.25, {{"momentum", 0}})}, "", Sgd},
+      {{"sgd", With(0.25, -1, {{"momentum", 0.9}})}, "~", Sgd},
+      {{"sgd", With(0.25, 0.25, {{"momentum", 0.9}}), false}, "~", Sgd},
+      {{"nag", With(0.1, 0.4, {{"momentum", 0.9}})}, "~", Nag},
+      {{"diloco", With(0.7, -1, {{"momentum", 0.9}})}, "~", Nag},
+      {{"adam", With(0.05, -1, Betas(1e-8))}, "~+", Adam},
+      {{"adam", With(0.05, 0.4, Betas(1e-3)), false}, "~+", Adam},
+      {{"amsgrad", With(0.05, 0.4, Betas(1e-6))}, "~++", AmsGrad},
+      {{"adamw", With(0.05, -1, AdamWOwn(1, 0))}, "~+", AdamW},
+      {{"adamw", With(0.05, 0.4, AdamWOwn(0, 0))}, "~+", AdamW},
+      {{"adamw", With(0.05, 0.4, AdamWOwn(1, 1))}, "~+", AdamW},
+      {{"adamw", With(0.05, 0.4, AdamWOwn(0, 1))}, "~+", AdamW},
+      {{"adamax", With(0.05, 0.4, Betas(1e-8))}, "~+", Adamax},
+      {{"nadam", With(0.05, 0.4, NadamOwn(0.5))}, "~+", Nadam},
+      {{"adabelief", With(0.05, 0.4, Betas(1e-4))}, "~+", AdaBelief},
+      {{"adagrad", With(0.05, 0.4, {{"epsilon", 1e-6}})}, "+", AdaGrad},
+      {{"rmsprop", With(0.05, 0.4, RmsPropOwn(0, -1))}, "+", RmsProp},
+      {{"rmsprop", With(0.05, 0.4, RmsPropOwn(1, 1.5))}, "+~~", RmsProp},
+      {{"adadelta", With(0.8, 0.4, {{"rho", 0.9}, {"epsilon", 1e-4}})},
+       "++",
+       AdaDelta},
+      {{"ftrl", With(0.3, 0.4, {{"lambda1", 0.01}, {"beta", 1}})}, "~+", Ftrl},
+      {{"ftml", With(0.05, 0.4, Betas(1e-4))}, "++~", Ftml},
+      {{"signum", With(0.05, 0.4, {{"momentum", 0.9}, {"wd_lh", 0.1}})},
+       "~",
+       Signum},
+      {{"signsgd", With(0.05, 0.4, {{"wd_lh", 0.1}})}, "", SignSgd},
+      {{"dcasgd", With(0.1, 0.4, {{"momentum", 0.8}, {"lambda", 0.5}})},
+       "~~",
+       DcAsgd},
+      {{"lion", With(0.05, 0.4, {{"beta1", 0.9}, {"beta2", 0.99}})}, "~", Lion},
   };
   return *rules;
 }

@@ -1,49 +1,44 @@
 // What the rules compute, from their formulas in proto/tensorkv/v1/rule.proto,
-// with more precision than any backend.
+// with more precision than any backend and one element at a time.
 
 #ifndef TENSORKV_TESTS_CONTRACTS_UPDATE_ORACLE_H_
 #define TENSORKV_TESTS_CONTRACTS_UPDATE_ORACLE_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "tensor/rule_spec.h"
 
 namespace tensorkv::testing {
 
-// A number and the largest magnitude that went into it: a backend's result may
-// be off by some rounding errors of that magnitude.
-struct Estimate {
-  long double value = 0;
-  long double scale = 0;
-};
-
-// One element before an update: value, summed contribution, states.
-struct OracleInput {
+// One element: value, summed contribution, states.
+struct OracleElement {
   long double w = 0;
   long double g = 0;
-  long double m = 0;
-  long double v = 0;
-  // t
-  uint64_t update_count = 1;
+  // As many as the rule has.
+  std::vector<long double> states;
 };
 
-// The element after it.
-struct OracleOutput {
-  Estimate w;
-  // As many as the rule has.
-  std::vector<Estimate> states;
-};
+// How far rounding in numbers of a relative precision may move the element.
+using OracleTolerance = OracleElement;
 
 // A rule under test: every hyperparameter is spelled out in `spec`.
 struct OracleRule {
   RuleSpec spec;
-  bool is_optimizer;
-  OracleOutput (*update)(const Hyperparameters& h, const OracleInput& input);
+  // A letter per state: '+' for what is never negative, else '~'.
+  std::string states;
+  // Makes update `t` (from 1) of the element.
+  void (*update)(const Hyperparameters& h, uint64_t t, OracleElement& element);
+  // Without, integers may be its keys.
+  bool is_optimizer = true;
 
-  OracleOutput Update(const OracleInput& input) const {
-    return update(spec.hyperparameters, input);
-  }
+  OracleElement Update(const OracleElement& before, uint64_t t) const;
+
+  // How much the result changes where inputs and hyperparameters are off by
+  // `precision` of themselves.
+  OracleTolerance ToleranceOf(const OracleElement& before, uint64_t t,
+                              long double precision) const;
 };
 
 // At least one row per rule; several where hyperparameters choose a branch.

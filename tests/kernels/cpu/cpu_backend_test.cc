@@ -34,6 +34,7 @@ INSTANTIATE_TYPED_TEST_SUITE_P(ThreeThreads, BackendContractTest, ThreeThreads);
 std::vector<UpdateCase> AllCases() {
   std::vector<UpdateCase> cases = SmallCases();
   for (const UpdateCase& large : LargeCases()) cases.push_back(large);
+  for (const UpdateCase& special : SpecialCases()) cases.push_back(special);
   return cases;
 }
 

@@ -122,6 +122,7 @@ TEST(CudaBackendTest, GivesTheBitsOfTheCpuBackend) {
   FakeGpu gpu;
   std::vector<UpdateCase> cases = SmallCases();
   for (const UpdateCase& large : LargeCases()) cases.push_back(large);
+  for (const UpdateCase& special : SpecialCases()) cases.push_back(special);
 
   EXPECT_THAT(RunAll(gpu, cases), IsOkAndHolds(Expected(cases)));
 }

@@ -19,8 +19,13 @@ std::vector<float> Random(float low, float high, int seed) {
 
 TEST(OpsOnDeviceTest, AdamGivesTheBitsOfTheHost) {
   if (const char* reason = WhyNoDevice()) GTEST_SKIP() << reason;
-  constexpr double kHyperparameters[] = {0.01, 0.9, 0.999, 1e-8, 0.1, 0.5, 1};
-  const auto adam = ops::Adam<float>::Create(kHyperparameters, 3);
+  constexpr double kOwn[] = {0.9, 0.999, 1e-8};
+  const auto adam = ops::Adam<float>::Create({.learning_rate = 0.01,
+                                              .weight_decay = 0.1,
+                                              .rescale_grad = 0.5,
+                                              .clip_gradient = 1,
+                                              .own = kOwn,
+                                              .update_count = 3});
   AdamArrays device = {Random(-2, 2, 1), Random(-4, 4, 2), Random(-1, 1, 3),
                        Random(0, 1, 4)};
   AdamArrays host = device;
@@ -28,7 +33,10 @@ TEST(OpsOnDeviceTest, AdamGivesTheBitsOfTheHost) {
   ASSERT_EQ(RunOnDevice(adam, device), nullptr);
 
   for (size_t i = 0; i < host.w.size(); ++i) {
-    host.w[i] = adam(host.w[i], host.g[i], host.m[i], host.v[i]);
+    float states[] = {host.m[i], host.v[i]};
+    host.w[i] = adam(host.w[i], host.g[i], states);
+    host.m[i] = states[0];
+    host.v[i] = states[1];
   }
   EXPECT_EQ(device.w, host.w);
   EXPECT_EQ(device.m, host.m);

@@ -9,7 +9,7 @@ namespace {
 
 template <typename T>
 Accumulate<T> WithScale(double scale) {
-  return Accumulate<T>::Create(&scale, 1);
+  return Accumulate<T>::Create({.own = &scale});
 }
 
 TEST(AccumulateTest, AddsScaledContributions) {

@@ -6,10 +6,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "contract/grpc_status.h"
+#include "contract/method.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/descriptor.h"
 #include "gtest/gtest.h"
-#include "service/rpc/method.h"
 #include "tensorkv/v1/service.pb.h"
 #include "tests/service/rpc/live_service.h"
 #include "tests/testing/status_matchers.h"

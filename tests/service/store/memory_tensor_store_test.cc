@@ -17,6 +17,8 @@
 #include "contract/reason.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "service/store/keyspace/contribution.h"
+#include "service/store/keyspace/rounds.h"
 #include "tests/service/store/init_now.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/scripted_backend.h"
@@ -373,6 +375,26 @@ TEST_F(MemoryTensorStoreTest, VersionsAndRevisionsOutliveKeys) {
 
   EXPECT_EQ(Pull(PullOf("w"))->version, 4u);
   EXPECT_EQ(store_.DescribeNamespace("")->revision, revision + 2);
+}
+
+TEST_F(MemoryTensorStoreTest, CallRaisesTheRevisionOnceIfItChangesAnything) {
+  const auto revision = [&] { return store_.DescribeNamespace("")->revision; };
+  const uint64_t before = revision();
+
+  ASSERT_OK(Init("a", 1));
+  ASSERT_OK(Init("b", 1));
+  EXPECT_EQ(revision(), before + 2);
+
+  PushRequest both = PushOf("a", 2);
+  both.entries.push_back(PushOf("b", 3).entries[0]);
+  ASSERT_OK(Push(both));
+  EXPECT_EQ(revision(), before + 3);
+
+  EXPECT_FALSE(Push(PushOf("c", 2)).ok());
+  ASSERT_OK(Pull(PullOf("a")));
+  EXPECT_EQ(revision(), before + 3);
+  ASSERT_OK(store_.Delete({.keys = {"a", "b"}}));
+  EXPECT_EQ(revision(), before + 4);
 }
 
 TEST_F(MemoryTensorStoreTest, WaitEndsAtItsDeadlineAndNamesTheVersion) {

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "absl/status/status.h"
+#include "base/file_descriptor.h"
 #include "bench/data_path/peers/raw_server.h"
 #include "bench/data_path/sockets/socket.h"
 
@@ -20,17 +21,17 @@ class RawServerFixture {
  public:
   RawServerFixture()
       : listener_(bench::ListenOn("127.0.0.1:0").value()),
-        address_(bench::AddressOf(listener_).value()),
-        thread_([this] { bench::ServeRaw(listener_).IgnoreError(); }) {}
+        address_(bench::AddressOf(listener_.get()).value()),
+        thread_([this] { bench::ServeRaw(listener_.get()).IgnoreError(); }) {}
   ~RawServerFixture() {
-    shutdown(listener_.fd(), SHUT_RDWR);  // The next accept fails.
+    shutdown(listener_.get(), SHUT_RDWR);  // The next accept fails.
     thread_.join();
   }
 
   const std::string& address() const { return address_; }
 
  private:
-  const bench::Socket listener_;
+  const FileDescriptor listener_;
   const std::string address_;
   std::thread thread_;  // last: it uses the listener
 };

@@ -1,15 +1,22 @@
 #include "bench/data_path/sockets/exchange.h"
 
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <string>
 #include <utility>
 
+#include "base/file_descriptor.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/testing/status_matchers.h"
 
 namespace tensorkv::bench {
 namespace {
 
-using ::testing::IsEmpty;
+using ::tensorkv::testing::StatusIs;
+using ::testing::HasSubstr;
+
 using ::testing::SizeIs;
 
 std::string BytesOf(const Segment& segment) {
@@ -18,13 +25,6 @@ std::string BytesOf(const Segment& segment) {
 
 std::string ExpectedOf(const Segment& segment) {
   return {segment.expected, segment.size};
-}
-
-TEST(ExchangeTest, IsEmptyAtFirst) {
-  const Exchange exchange;
-
-  EXPECT_THAT(exchange.request(), IsEmpty());
-  EXPECT_THAT(exchange.reply(), IsEmpty());
 }
 
 TEST(ExchangeTest, ValuesAreSentFromTheirMemory) {
@@ -77,6 +77,49 @@ TEST(ExchangeTest, SegmentsStandWhenItIsMoved) {
 
   EXPECT_EQ(BytesOf(moved.request()[0]), "get");
   EXPECT_EQ(ExpectedOf(moved.reply()[0]), "ok");
+}
+
+// Runs an exchange with a peer that sends `reply` at once.
+absl::Status RunWith(Exchange exchange, const std::string& reply) {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) {
+    return absl::UnavailableError("socketpair");
+  }
+  const FileDescriptor ours(ends[0]);
+  FileDescriptor peer(ends[1]);
+  const bool is_sent =
+      write(peer.get(), reply.data(), reply.size()) == ssize_t(reply.size());
+  EXPECT_TRUE(is_sent);
+  shutdown(peer.get(), SHUT_WR);
+  return exchange.Run(ours.get());
+}
+
+TEST(ExchangeTest, AReplyFillsTheRoomForItsValues) {
+  std::string room(3, '?');
+  Exchange exchange;
+  exchange.Send("get");
+  exchange.Expect("$3\r\n");
+  exchange.ReceiveValues(room.data(), room.size());
+
+  EXPECT_OK(RunWith(std::move(exchange), "$3\r\nabc"));
+  EXPECT_EQ(room, "abc");
+}
+
+TEST(ExchangeTest, AnotherReplyIsInternal) {
+  Exchange exchange;
+  exchange.Expect("STORED\r\n");
+
+  EXPECT_THAT(RunWith(std::move(exchange), "ERROR!\r\n"),
+              StatusIs(absl::StatusCode::kInternal,
+                       HasSubstr("expected \"STORED\\r\\n\", got \"ERROR!")));
+}
+
+TEST(ExchangeTest, AReplyThatEndsTooEarlyIsUnavailable) {
+  Exchange exchange;
+  exchange.Expect("STORED\r\n");
+
+  EXPECT_THAT(RunWith(std::move(exchange), "STO"),
+              StatusIs(absl::StatusCode::kUnavailable));
 }
 
 }  // namespace

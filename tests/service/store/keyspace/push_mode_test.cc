@@ -147,9 +147,17 @@ TEST(PushModeTest, BoundedKeyGrowsByDoubling) {
 }
 
 TEST(PushModeTest, BoundedWorkerAwaitsTheOthers) {
-  EXPECT_EQ(Bounded(2, 3)->StepToAwait(3), 0u);
-  EXPECT_EQ(Bounded(2, 3)->StepToAwait(10), 7u);
-  EXPECT_EQ(Bounded(2, 0)->StepToAwait(10), 10u);
+  ModeOf mode = Bounded(2, 3);
+  mode.group.Reach({.rank = 0}, 7);
+  EXPECT_EQ(mode->AwaitedStep(3), 0u);
+  EXPECT_EQ(mode->AwaitedStep(10), 7u);
+  EXPECT_THAT(mode->DescribeAwaited(7, absl::ZeroDuration()),
+              StatusIs(absl::StatusCode::kDeadlineExceeded,
+                       "step 7: waiting for rank 1"));
+
+  mode.group.Reach({.rank = 1}, 7);
+  EXPECT_EQ(mode->AwaitedStep(10), 0u);
+  EXPECT_EQ(Bounded(2, 0)->AwaitedStep(10), 10u);
 }
 
 TEST(PushModeTest, AsyncContributionIsAnUpdateAtOnce) {
@@ -157,7 +165,7 @@ TEST(PushModeTest, AsyncContributionIsAnUpdateAtOnce) {
   const RefPtr<StoredKey> key = StoredKey::Create("w", DType::kF32, {1});
 
   const std::optional<PendingUpdate> update =
-      OnlyOf(mode->Admit(*key, PushRequest(), One(), {}));
+      OnlyOf(mode->Add(*key, PushRequest(), One(), {}));
 
   ASSERT_TRUE(update);
   EXPECT_EQ(update->slots.size(), 1u);
@@ -168,7 +176,7 @@ TEST(PushModeTest, AsyncSkipIsNoUpdate) {
   ModeOf mode = ModeOf({});
   const RefPtr<StoredKey> key = StoredKey::Create("w", DType::kF32, {1});
 
-  EXPECT_TRUE(mode->Admit(*key, PushRequest(), {}, {}).empty());
+  EXPECT_TRUE(mode->Add(*key, PushRequest(), {}, {}).empty());
 }
 
 TEST(PushModeTest, SyncPushNeedsWorkerAndStep) {
@@ -218,10 +226,10 @@ TEST(PushModeTest, SyncUpdateComesWithTheLastWorker) {
   EXPECT_TRUE(mode->NeedsRoom(*key, PushBy(0, 3)));
   mode->Note(*key, PushBy(0, 3), {});
 
-  EXPECT_TRUE(mode->Admit(*key, PushBy(0, 3), One(), {}).empty());
+  EXPECT_TRUE(mode->Add(*key, PushBy(0, 3), One(), {}).empty());
   EXPECT_FALSE(mode->NeedsRoom(*key, PushBy(1, 3)));
   const std::optional<PendingUpdate> update =
-      OnlyOf(mode->Admit(*key, PushBy(1, 3), One(), {}));
+      OnlyOf(mode->Add(*key, PushBy(1, 3), One(), {}));
 
   ASSERT_TRUE(update);
   EXPECT_EQ(update->round, 3u);
@@ -232,7 +240,7 @@ TEST(PushModeTest, SyncWorkerWaitsForItsOwnRoundOnly) {
   ModeOf mode = Sync(2);
   const RefPtr<StoredKey> key = StoredKey::Create("w", DType::kF32, {1});
   mode->Note(*key, PushBy(0, 1), {});
-  mode->Admit(*key, PushBy(0, 1), One(), {});
+  mode->Add(*key, PushBy(0, 1), One(), {});
 
   EXPECT_TRUE(mode->MustWait(*key, 0, 1));
   EXPECT_FALSE(mode->MustWait(*key, 0, 0)) << "it has contributed since";
@@ -246,7 +254,7 @@ TEST(PushModeTest, SyncWorkerWaitsForTheUpdateOfItsClosedRound) {
   const RefPtr<StoredKey> key = StoredKey::Create("w", DType::kF32, {1});
   for (uint32_t rank : {0, 1}) {
     mode->Note(*key, PushBy(rank, 1), {});
-    mode->Admit(*key, PushBy(rank, 1), One(), {});
+    mode->Add(*key, PushBy(rank, 1), One(), {});
   }
   EXPECT_TRUE(mode->MustWait(*key, 0, 1));
 

@@ -14,8 +14,7 @@ namespace {
 using ::tensorkv::testing::StatusIs;
 
 SharedRule Rule(const std::string& name) {
-  return std::make_shared<const UpdateRule>(
-      *UpdateRule::Create({.name = name, .hyperparameters = {}}));
+  return MakeRefCounted<BoundRule>(*UpdateRule::Create({.name = name}));
 }
 
 std::string RuleOf(const RuleBindings& bindings, absl::string_view key) {
@@ -108,7 +107,7 @@ TEST(RuleBindingsTest, ListIsInOrderOfPrecedence) {
 
 TEST(RuleBindingsTest, NumberOfPatternsIsBounded) {
   RuleBindings bindings(Rule("assign"));
-  for (size_t i = 0; i < RuleBindings::kMaxPatterns; ++i) {
+  for (size_t i = 0; i < kMaxPatterns; ++i) {
     ASSERT_OK(bindings.Set(absl::StrCat("p", i), Rule("sgd")));
   }
 

@@ -20,7 +20,7 @@ class UpdatePassTest : public ::testing::Test {
   RefPtr<StoredKey> Key(const RuleSpec& rule, DType dtype, double value) {
     RefPtr<StoredKey> key = StoredKey::Create("w", dtype, {2});
     key->value = Tensor::Filled(dtype, {2}, value)->buffer();
-    key->rule = std::make_shared<const UpdateRule>(*UpdateRule::Create(rule));
+    key->rule = MakeRefCounted<BoundRule>(*UpdateRule::Create(rule));
     auto state = MakeRefCounted<RuleState>();
     for (int i = 0; i < key->rule->num_states(); ++i) {
       state->states.push_back(*backend_.Allocate(8, nullptr));

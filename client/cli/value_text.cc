@@ -1,0 +1,44 @@
+#include "client/cli/value_text.h"
+
+#include <cstdint>
+
+#include "absl/functional/function_ref.h"
+#include "absl/strings/str_cat.h"
+#include "client/cli/elements.h"
+
+namespace tensorkv {
+namespace {
+
+constexpr int64_t kMostShown = 8;
+constexpr int64_t kShownOfMore = 3;
+
+// `part` of each of `count`, or of the first and last; `separator` between.
+std::string Joined(int64_t count, const char* separator,
+                   absl::FunctionRef<std::string(int64_t)> part) {
+  std::string text;
+  for (int64_t i = 0; i < count; ++i) {
+    if (i > 0) text += separator;
+    if (count > kMostShown && i == kShownOfMore) {
+      absl::StrAppend(&text, "...", separator);
+      i = count - kShownOfMore;
+    }
+    text += part(i);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string ValueText(const Tensor& tensor) {
+  if (tensor.num_elements() == 0) return "";
+  const auto dimensions = tensor.shape().dimensions();
+  const int64_t row_size = dimensions.empty() ? 1 : dimensions.back();
+  const auto row_text = [&](int64_t row) {
+    return Joined(row_size, " ", [&](int64_t column) {
+      return ElementText(tensor, row * row_size + column);
+    });
+  };
+  return Joined(tensor.num_elements() / row_size, "\n", row_text) + "\n";
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,75 @@
+// Encodes what a client pushes, and remembers what that left out.
+
+#ifndef TENSORKV_CLIENT_COMPRESSION_COMPRESSOR_H_
+#define TENSORKV_CLIENT_COMPRESSION_COMPRESSOR_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "base/mutex.h"
+#include "client/compression/compression.h"
+#include "client/compression/encoders.h"
+#include "contract/requests.h"
+
+namespace tensorkv {
+
+// Encodes the pushes of one client to one namespace, and keeps for each key
+// what error feedback and momentum need: the residual and the moment, f32.
+//
+// A contribution counts once, so the repeat of a step must bring the same
+// bytes, and must not change the residual: what was encoded for the last
+// kStepsRemembered steps of a key is kept, and is the answer for an entry of
+// such a step, whatever its elements are then. A push without a step is always
+// a new one.
+//
+// Thread-safe; pushes of one key wait for each other.
+class Compressor {
+ public:
+  static constexpr size_t kStepsRemembered = 4;
+
+  // Told of the bytes of each entry before and after.
+  using Observer = std::function<void(
+      Compression::Kind kind, int64_t bytes_before, int64_t bytes_after)>;
+
+  explicit Compressor(CompressionOptions options, Observer observer = {});
+  ~Compressor();
+
+  // The entries to push in place of `entries`. Integers, small tensors, what is
+  // encoded already and keys without a rule stay as they are.
+  // Errors: InvalidArgument for elements that are not finite, naming the key;
+  // nothing is remembered of that entry · ResourceExhausted.
+  absl::StatusOr<std::vector<PushEntry>> Compress(
+      Step step, std::vector<PushEntry> entries);
+
+ private:
+  struct Key;
+
+  // Null for an entry that stays as it is.
+  const Compression* Find(const PushEntry& entry) const;
+  Key& KeyOf(const std::string& name);
+  absl::StatusOr<EncodedTensor> EncodeNew(const Compression& compression,
+                                          const Tensor& tensor, Key& key);
+
+  const CompressionOptions options_;
+  const Observer observer_;
+  Mutex mutex_;
+  absl::flat_hash_map<std::string, std::unique_ptr<Key>> keys_
+      ABSL_GUARDED_BY(mutex_);
+};
+
+// Whether `text` matches `pattern`, where * stands for any characters; the
+// empty pattern matches all.
+bool MatchesPattern(absl::string_view pattern, absl::string_view text);
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CLIENT_COMPRESSION_COMPRESSOR_H_

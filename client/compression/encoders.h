@@ -1,0 +1,40 @@
+// Packs f32 elements as tensorkv/v1/tensor.proto has it.
+
+#ifndef TENSORKV_CLIENT_COMPRESSION_ENCODERS_H_
+#define TENSORKV_CLIENT_COMPRESSION_ENCODERS_H_
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "base/ref_counted.h"
+#include "client/compression/compression.h"
+#include "contract/encoding.h"
+#include "tensor/shape.h"
+#include "tensor/tensor.h"
+
+namespace tensorkv {
+
+// A contribution as PushEntry has it: with an encoding the tensor is a payload.
+struct EncodedTensor {
+  Tensor tensor;
+  RefPtr<const Encoding> encoding;
+};
+
+// Encodes `elements`, which are those of `shape`, and leaves in them what the
+// encoded tensor lacks: element - decoded element. What is random follows from
+// `seed`: element i takes up or down by Philox for the counter i. The same
+// arguments give the same bytes on every machine. A pure function.
+//
+// Elements that are all zero are a top-k of none where the encoding has a scale
+// that would be zero.
+//
+// REQUIRES: compression.kind is not kNone; elements are finite.
+// Errors: ResourceExhausted.
+absl::StatusOr<EncodedTensor> Encode(const Compression& compression,
+                                     const Shape& shape, uint64_t seed,
+                                     absl::Span<float> elements);
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CLIENT_COMPRESSION_ENCODERS_H_

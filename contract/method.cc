@@ -1,0 +1,42 @@
+#include "contract/method.h"
+
+namespace tensorkv {
+namespace {
+
+struct Row {
+  absl::string_view name;
+  const char* path;
+  MethodKind kind;
+  Repeat repeat;
+};
+
+constexpr Row kRows[] = {
+#define TENSORKV_STREAM_ROW(name, repeat, kind) \
+  {#name, "/tensorkv.v1.TensorKV/" #name, MethodKind::kind, Repeat::repeat},
+#define TENSORKV_UNARY_ROW(name, repeat) \
+  TENSORKV_STREAM_ROW(name, repeat, kUnary)
+    TENSORKV_UNARY_METHODS(TENSORKV_UNARY_ROW)
+        TENSORKV_STREAM_METHODS(TENSORKV_STREAM_ROW)
+#undef TENSORKV_UNARY_ROW
+#undef TENSORKV_STREAM_ROW
+};
+
+const Row& RowOf(Method method) { return kRows[static_cast<size_t>(method)]; }
+
+}  // namespace
+
+absl::string_view NameOf(Method method) { return RowOf(method).name; }
+
+const char* PathOf(Method method) { return RowOf(method).path; }
+
+MethodKind KindOf(Method method) { return RowOf(method).kind; }
+
+Repeat RepeatOf(Method method) { return RowOf(method).repeat; }
+
+absl::string_view NameOf(MethodKind kind) {
+  constexpr absl::string_view kNames[] = {"unary", "client_stream",
+                                          "server_stream", "bidi_stream"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+}  // namespace tensorkv

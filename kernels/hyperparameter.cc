@@ -1,0 +1,66 @@
+#include "kernels/hyperparameter.h"
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+
+namespace tensorkv {
+namespace {
+
+absl::Status UnknownName(absl::string_view subject,
+                         absl::Span<const HyperparameterPlace> places,
+                         absl::string_view name) {
+  if (places.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        subject, ": expected no hyperparameters, got ", QuotedName(name)));
+  }
+  const std::string known =
+      absl::StrJoin(places, ", ", [](std::string* out, const auto& place) {
+        absl::StrAppend(out, place.hyperparameter->name);
+      });
+  return absl::InvalidArgumentError(
+      absl::StrCat(subject, ": expected hyperparameters out of ", known,
+                   ", got ", QuotedName(name)));
+}
+
+absl::Status Set(absl::string_view subject,
+                 absl::Span<const HyperparameterPlace> places,
+                 absl::string_view name, double value) {
+  for (const auto& [hyperparameter, place] : places) {
+    if (hyperparameter->name != name) continue;
+    if (!hyperparameter->range.contains(value)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(subject, ": ", name, " must be ",
+                       hyperparameter->range.text, ", got ", value));
+    }
+    *place = value;
+    return absl::OkStatus();
+  }
+  return UnknownName(subject, places, name);
+}
+
+}  // namespace
+
+absl::Status ReadHyperparameters(absl::string_view subject,
+                                 absl::Span<const HyperparameterPlace> places,
+                                 Hyperparameters& given) {
+  for (const auto& [hyperparameter, place] : places) {
+    *place = hyperparameter->default_value;
+  }
+  for (const auto& [name, value] : given) {
+    RETURN_IF_ERROR(Set(subject, places, name, value));
+  }
+  for (const auto& [hyperparameter, place] : places) {
+    given[std::string(hyperparameter->name)] = *place;
+  }
+  return absl::OkStatus();
+}
+
+std::string QuotedName(absl::string_view name) {
+  constexpr size_t kMaxShown = 64;
+  return absl::StrCat("\"", absl::Utf8SafeCEscape(name.substr(0, kMaxShown)),
+                      name.size() > kMaxShown ? "...\"" : "\"");
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,51 @@
+// The rule `adabelief`:
+//
+//   g' = clip(rescale_grad g + wd w)
+//   m <- b1 m + (1 - b1) g'
+//   v <- b2 v + (1 - b2) (g' - m)^2 + eps
+//   w <- w - lr_t m / (sqrt(v) + eps)
+
+#ifndef TENSORKV_KERNELS_OPS_ADABELIEF_H_
+#define TENSORKV_KERNELS_OPS_ADABELIEF_H_
+
+#include <stdint.h>
+
+#include "kernels/ops/gradient.h"
+#include "kernels/ops/host_device.h"
+#include "kernels/ops/moments.h"
+#include "kernels/ops/rule_parameters.h"
+
+namespace tensorkv::ops {
+
+// Returns the new value of one element and updates its states.
+template <typename T>
+struct AdaBelief {
+  static constexpr int kNumStates = 2;
+
+  // own: beta1, beta2, epsilon.
+  static AdaBelief Create(const RuleParameters& p) {
+    const double correction =
+        BiasCorrection(p.own[0], p.own[1], p.update_count);
+    return {.learning_rate_t = static_cast<T>(p.learning_rate * correction),
+            .weight_decay = static_cast<T>(p.weight_decay),
+            .moments = Moments<T>::Create(p.own[0], p.own[1], p.own[2]),
+            .gradient = Gradient<T>::Create(p)};
+  }
+
+  HOST_DEVICE T operator()(T w, T g, T (&states)[kNumStates]) const {
+    auto& [m, v] = states;
+    const T decayed = gradient.Clipped(gradient.rescale * g + weight_decay * w);
+    m = moments.Mean(decayed, m);
+    v = moments.Variance(decayed - m, v) + moments.epsilon;
+    return w - learning_rate_t * m / moments.Denominator(v);
+  }
+
+  T learning_rate_t;
+  T weight_decay;
+  Moments<T> moments;
+  Gradient<T> gradient;
+};
+
+}  // namespace tensorkv::ops
+
+#endif  // TENSORKV_KERNELS_OPS_ADABELIEF_H_

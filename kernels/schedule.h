@@ -1,0 +1,64 @@
+// How a learning rate changes with a key's updates.
+
+#ifndef TENSORKV_KERNELS_SCHEDULE_H_
+#define TENSORKV_KERNELS_SCHEDULE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "tensor/rule_spec.h"
+
+namespace tensorkv {
+
+// A checked schedule. What each computes is written in
+// proto/tensorkv/v1/rule.proto. A value type; const access is thread-safe.
+class Schedule {
+ public:
+  // constant, without warm-up.
+  Schedule() = default;
+
+  // Errors: InvalidArgument for an unknown name or argument (the message lists
+  // the known ones), an argument that is NaN or out of range, a warm-up that
+  // is not shorter than the whole, or steps that do not increase.
+  static absl::StatusOr<Schedule> Create(const ScheduleSpec& spec);
+
+  // The learning rate of update `t`, from 1, where the rule's is `base`.
+  double RateAt(double base, uint64_t t) const;
+
+  // With every argument, defaults included.
+  const ScheduleSpec& spec() const { return spec_; }
+
+  struct Row;
+
+ private:
+  friend struct ScheduleFormulas;
+
+  // All that any schedule has.
+  struct Arguments {
+    double warmup_updates = 0;
+    double warmup_learning_rate = 0;
+    double warmup_is_constant = 0;
+    double updates_per_step = 0;
+    double max_updates = 0;
+    double factor = 0;
+    double power = 0;
+    double final_learning_rate = 0;
+    double rising_share = 0;
+    double initial_divisor = 0;
+    double final_divisor = 0;
+  };
+
+  absl::Status CheckSteps() const;
+  absl::Status CheckWarmUp() const;
+
+  // Null: constant, without warm-up.
+  const Row* row_ = nullptr;
+  Arguments arguments_;
+  std::vector<uint64_t> steps_;
+  ScheduleSpec spec_;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_KERNELS_SCHEDULE_H_

@@ -1,0 +1,39 @@
+// Calls that Python's signals interrupt.
+
+#ifndef TENSORKV_PYTHON_CORE_CALL_THREAD_H_
+#define TENSORKV_PYTHON_CORE_CALL_THREAD_H_
+
+#include <memory>
+
+#include "absl/functional/any_invocable.h"
+
+namespace tensorkv::python {
+
+// Runs the calls of Python's main thread on a thread of its own, while the main
+// thread looks after signals. For one caller at a time.
+class CallThread {
+ public:
+  CallThread() = default;
+  // Does not wait for a call that was left alone.
+  ~CallThread();
+  CallThread(const CallThread&) = delete;
+  CallThread& operator=(const CallThread&) = delete;
+
+  // Waits for `call`, without the GIL. If a signal handler raises an exception
+  // meanwhile, it is set and false returned; the call goes on by itself.
+  // REQUIRES: the GIL.
+  [[nodiscard]] bool Run(absl::AnyInvocable<void() &&> call);
+
+ private:
+  struct State;
+
+  static void Serve(const std::shared_ptr<State>& state);
+  void Stop();
+
+  // Shared with the thread; null while there is none.
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace tensorkv::python
+
+#endif  // TENSORKV_PYTHON_CORE_CALL_THREAD_H_

@@ -1,0 +1,16 @@
+// The extension module tensorkv._core.
+
+#include <pybind11/pybind11.h>
+
+#include "base/version.h"
+#include "python/core/python_memory.h"
+#include "python/core/status_error.h"
+#include "python/core/store.h"
+
+PYBIND11_MODULE(_core, module) {
+  module.doc() = "The calls of the C++ client; use the package tensorkv.";
+  module.attr("version") = tensorkv::kVersion;
+  tensorkv::python::RegisterErrors();
+  tensorkv::python::PulledArray::Register(module);
+  tensorkv::python::Store::Register(module);
+}

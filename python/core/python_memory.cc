@@ -1,0 +1,215 @@
+#include "python/core/python_memory.h"
+
+#include <bit>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "absl/types/span.h"
+#include "python/core/status_error.h"
+
+namespace tensorkv::python {
+namespace {
+
+namespace py = pybind11;
+
+static_assert(std::endian::native == std::endian::little,
+              "arrays are sent as they are in memory");
+
+// Exports that ended on threads without the GIL. It is never destroyed: such
+// threads may outlive the interpreter.
+struct Ended {
+  std::mutex mutex;
+  std::vector<Py_buffer> buffers;
+};
+
+Ended& TheEnded() {
+  static Ended& ended = *new Ended;
+  return ended;
+}
+
+int ReleaseEnded(void*) {
+  std::vector<Py_buffer> buffers;
+  {
+    const std::lock_guard lock(TheEnded().mutex);
+    buffers.swap(TheEnded().buffers);
+  }
+  for (Py_buffer& buffer : buffers) PyBuffer_Release(&buffer);
+  return 0;
+}
+
+void ReleaseLater(const std::vector<Py_buffer>& buffers) {
+  const std::lock_guard lock(TheEnded().mutex);
+  TheEnded().buffers.insert(TheEnded().buffers.end(), buffers.begin(),
+                            buffers.end());
+  // Where Python's queue is full, calls that wait there release these too.
+  (void)Py_AddPendingCall(ReleaseEnded, nullptr);
+}
+
+absl::Status NotTaken(absl::string_view key, absl::string_view problem) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("array of key \"", key, "\": ", problem));
+}
+
+// The dtype of a format of Python's module struct.
+DType DTypeOfFormat(absl::string_view format, Py_ssize_t item_size,
+                    absl::string_view key) {
+  absl::string_view letter = format;
+  if (!letter.empty() &&
+      absl::string_view("@=<").find(letter[0]) != absl::string_view::npos) {
+    letter.remove_prefix(1);
+  }
+  static constexpr std::pair<absl::string_view, DType> kTypes[] = {
+      {"e2", DType::kF16},  {"f4", DType::kF32}, {"d8", DType::kF64},
+      {"?1", DType::kBool}, {"b1", DType::kI8},  {"B1", DType::kU8},
+      {"h2", DType::kI16},  {"H2", DType::kU16}, {"i4", DType::kI32},
+      {"I4", DType::kU32},  {"l8", DType::kI64}, {"L8", DType::kU64},
+      {"q8", DType::kI64},  {"Q8", DType::kU64},
+  };
+  const std::string name = absl::StrCat(letter, item_size);
+  for (const auto& [known, dtype] : kTypes) {
+    if (name == known) return dtype;
+  }
+  if (!format.empty() && (format[0] == '>' || format[0] == '!')) {
+    throw StatusError(NotTaken(
+        key,
+        "expected little-endian elements, got big-endian ones; convert "
+        "them, as with array.astype(array.dtype.newbyteorder('<'))"));
+  }
+  throw StatusError(NotTaken(
+      key, absl::StrCat("expected elements of a numeric dtype or bool, got "
+                        "the format '",
+                        format, "'")));
+}
+
+// An object with the buffer protocol and, if it was named, its dtype.
+struct NamedArray {
+  py::handle memory;
+  DType dtype = DType::kUnknown;
+};
+
+NamedArray Named(py::handle array) {
+  if (!PyTuple_CheckExact(array.ptr())) return {.memory = array};
+  const auto pair = py::reinterpret_borrow<py::tuple>(array);
+  return {.memory = PyTuple_GET_ITEM(pair.ptr(), 0),
+          .dtype = ValueOrThrow(ParseDType(pair[1].cast<std::string>()))};
+}
+
+// What one export holds.
+struct Layout {
+  DType dtype;
+  Shape shape;
+  void* data;
+  size_t size_bytes;
+};
+
+Layout LayoutOf(py::handle array, bool is_written, absl::string_view key,
+                Exports& exports) {
+  const NamedArray named = Named(array);
+  const Py_buffer& view = exports.Add(named.memory, is_written, key);
+  const DType dtype =
+      named.dtype != DType::kUnknown
+          ? named.dtype
+          : DTypeOfFormat(view.format != nullptr ? view.format : "B",
+                          view.itemsize, key);
+  if (static_cast<size_t>(view.itemsize) != SizeOf(dtype)) {
+    throw StatusError(
+        NotTaken(key, absl::StrCat("expected elements of ", SizeOf(dtype),
+                                   " bytes, got ", view.itemsize)));
+  }
+  std::vector<int64_t> dimensions(view.shape, view.shape + view.ndim);
+  return {.dtype = dtype,
+          .shape = ValueOrThrow(Shape::Create(dimensions)),
+          .data = view.buf,
+          .size_bytes = static_cast<size_t>(view.len)};
+}
+
+}  // namespace
+
+Exports::~Exports() {
+  if (buffers_.empty() || !Py_IsInitialized()) return;
+  if (PyGILState_Check()) {
+    for (Py_buffer& buffer : buffers_) PyBuffer_Release(&buffer);
+  } else {
+    ReleaseLater(buffers_);
+  }
+}
+
+const Py_buffer& Exports::Add(py::handle object, bool is_written,
+                              absl::string_view key) {
+  if (!PyObject_CheckBuffer(object.ptr())) {
+    throw py::type_error(absl::StrCat(
+        "array of key \"", key,
+        "\": expected an array with the buffer protocol or DLPack, got ",
+        Py_TYPE(object.ptr())->tp_name));
+  }
+  Py_buffer view;
+  const int flags = PyBUF_FORMAT | PyBUF_STRIDES;
+  if (PyObject_GetBuffer(object.ptr(), &view, flags) != 0) {
+    PyErr_Clear();
+    throw StatusError(NotTaken(key, "its dtype has no elements in memory"));
+  }
+  absl::string_view problem;
+  if (!PyBuffer_IsContiguous(&view, 'C')) {
+    problem = "expected C-contiguous elements; see numpy.ascontiguousarray";
+  } else if (is_written && view.readonly) {
+    problem = "expected memory that may be written, got read-only memory";
+  }
+  if (!problem.empty()) {
+    PyBuffer_Release(&view);
+    throw StatusError(NotTaken(key, problem));
+  }
+  buffers_.push_back(view);
+  return buffers_.back();
+}
+
+Tensor TensorOf(py::handle array, absl::string_view key,
+                const SharedExports& exports) {
+  const Layout layout = LayoutOf(array, /*is_written=*/false, key, *exports);
+  auto buffer = MakeRefCounted<AdoptedBuffer>(layout.data, layout.size_bytes,
+                                              [exports] {});
+  return ValueOrThrow(
+      Tensor::FromBuffer(layout.dtype, layout.shape, std::move(buffer)));
+}
+
+Destination DestinationOf(py::handle array, absl::string_view key,
+                          Exports& exports) {
+  const Layout layout = LayoutOf(array, /*is_written=*/true, key, exports);
+  return {.dtype = layout.dtype,
+          .shape = layout.shape,
+          .data = static_cast<char*>(layout.data)};
+}
+
+py::buffer_info PulledArray::buffer() {
+  // Dtypes that the buffer protocol does not know are integers of their size.
+  static constexpr const char* kFormats[] = {"B", "f", "d", "e", "H", "B",
+                                             "B", "b", "B", "h", "i", "q",
+                                             "?", "H", "I", "Q"};
+  Tensor& tensor = value_.tensor;
+  const auto item_size = static_cast<py::ssize_t>(SizeOf(tensor.dtype()));
+  const absl::Span<const int64_t> dimensions = tensor.shape().dimensions();
+  std::vector<py::ssize_t> shape(dimensions.begin(), dimensions.end());
+  std::vector<py::ssize_t> strides(shape.size(), item_size);
+  for (size_t i = shape.size(); i-- > 1;)
+    strides[i - 1] = strides[i] * shape[i];
+  const auto rank = static_cast<py::ssize_t>(shape.size());
+  static char no_elements;
+  void* data = tensor.mutable_data();
+  return py::buffer_info(data != nullptr ? data : &no_elements, item_size,
+                         kFormats[static_cast<int>(tensor.dtype())], rank,
+                         std::move(shape), std::move(strides));
+}
+
+void PulledArray::Register(py::module_& module) {
+  py::class_<PulledArray>(module, "PulledArray", py::buffer_protocol())
+      .def_buffer(&PulledArray::buffer)
+      .def_property_readonly(
+          "version", [](const PulledArray& a) { return a.value_.version; })
+      .def_property_readonly("dtype", [](const PulledArray& a) {
+        return std::string(NameOf(a.value_.tensor.dtype()));
+      });
+}
+
+}  // namespace tensorkv::python

@@ -1,0 +1,133 @@
+#include "python/core/session.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "client/local/local_connection.h"
+
+namespace tensorkv::python {
+namespace {
+
+absl::StatusOr<Tensor> CopyOf(const Tensor& tensor) {
+  return Tensor::CopyOf(tensor.dtype(), tensor.shape(), tensor.data());
+}
+
+template <typename Entry>
+absl::Status CopyTensors(std::vector<Entry>& entries) {
+  for (Entry& entry : entries) {
+    ASSIGN_OR_RETURN(entry.tensor, CopyOf(entry.tensor));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<Session>> Session::Connect(
+    const ClientOptions& options) {
+  std::shared_ptr<Session> session(new Session(/*is_embedded=*/false));
+  ASSIGN_OR_RETURN(session->client_, Client::Connect(options));
+  return session;
+}
+
+std::shared_ptr<Session> Session::Embed(int num_threads) {
+  std::shared_ptr<Session> session(new Session(/*is_embedded=*/true));
+  LocalConnectionOptions options;
+  options.num_threads = num_threads;
+  // No target: errors then have no prefix.
+  session->client_ = std::make_unique<Client>(
+      std::make_unique<LocalConnection>(options), ClientOptions{.target = ""});
+  return session;
+}
+
+absl::Status Session::Join(const ClientOptions& client_options,
+                           const WorkerOptions& options) {
+  if (worker_ != nullptr) {
+    return absl::FailedPreconditionError("expected a client that is no worker");
+  }
+  // A client of its own: one that cannot join stays what it was.
+  ASSIGN_OR_RETURN(worker_, WorkerClient::Join(client_options, options));
+  client_ = nullptr;
+  return absl::OkStatus();
+}
+
+absl::Status Session::Init(std::vector<InitEntry> entries,
+                           OnExisting on_existing) {
+  if (is_embedded_) RETURN_IF_ERROR(CopyTensors(entries));
+  return client().Init(std::move(entries), on_existing);
+}
+
+absl::StatusOr<PushReply> Session::Push(std::vector<PushEntry> entries,
+                                        Step step) {
+  if (is_embedded_ || worker_ != nullptr) {
+    RETURN_IF_ERROR(CopyTensors(entries));
+  }
+  if (worker_ == nullptr) {
+    return client_->Push(std::move(entries), {.step = step});
+  }
+  RETURN_IF_ERROR(worker_->Push(step, std::move(entries)));
+  return PushReply();
+}
+
+absl::StatusOr<PullReply> Session::PushPull(std::vector<PushEntry> entries,
+                                            Step step) {
+  if (is_embedded_) RETURN_IF_ERROR(CopyTensors(entries));
+  if (worker_ != nullptr) return worker_->PushPull(step, std::move(entries));
+  return client_->PushPull(std::move(entries), {.step = step});
+}
+
+absl::StatusOr<PullReply> Session::Pull(PullRequest request) {
+  const bool is_plain =
+      !request.wait_for_keys &&
+      std::all_of(request.entries.begin(), request.entries.end(),
+                  [](const PullEntry& e) { return e.min_version == 0; });
+  // What waits for something else than rounds needs no recovery.
+  if (worker_ == nullptr || !is_plain) {
+    return client().Pull(std::move(request));
+  }
+  std::vector<std::string> keys;
+  keys.reserve(request.entries.size());
+  for (PullEntry& entry : request.entries) keys.push_back(std::move(entry.key));
+  return worker_->Pull(keys);
+}
+
+absl::Status Session::Barrier(const std::string& name) {
+  if (worker_ != nullptr) return worker_->Barrier(name);
+  return client_->Barrier(name);
+}
+
+absl::Status Session::Own(PullReply& reply) const {
+  if (!is_embedded_) return absl::OkStatus();
+  for (Value& value : reply.values) {
+    ASSIGN_OR_RETURN(value.tensor, CopyOf(value.tensor));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Deliver(const PullReply& reply,
+                     const std::vector<std::string>& keys,
+                     const Destinations& destinations,
+                     const Abandoned& abandoned) {
+  for (size_t i = 0; i < destinations.size(); ++i) {
+    const Tensor& tensor = reply.values[i].tensor;
+    for (const Destination& to : destinations[i]) {
+      if (to.dtype == tensor.dtype() && to.shape == tensor.shape()) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "out of key \"", keys[i], "\": expected ", tensor.Description(),
+          ", got ", Description(to.dtype, to.shape)));
+    }
+  }
+  if (abandoned) return absl::CancelledError("the caller has gone away");
+  for (size_t i = 0; i < destinations.size(); ++i) {
+    const Tensor& tensor = reply.values[i].tensor;
+    if (tensor.num_elements() == 0) continue;
+    for (const Destination& to : destinations[i]) {
+      std::memcpy(to.data, tensor.data(), tensor.size_bytes());
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tensorkv::python

@@ -1,0 +1,75 @@
+// What a Python client is connected to, without anything of Python.
+
+#ifndef TENSORKV_PYTHON_CORE_SESSION_H_
+#define TENSORKV_PYTHON_CORE_SESSION_H_
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/client.h"
+#include "client/worker_client.h"
+#include "contract/requests.h"
+#include "python/core/python_memory.h"
+
+namespace tensorkv::python {
+
+// Where pulled values go: per key, any number of destinations.
+using Destinations = std::vector<std::vector<Destination>>;
+
+// Set when the caller of a call has gone away, and its memory is not to be
+// written any more.
+using Abandoned = std::atomic<bool>;
+
+// A client, which may become a worker, of a server or of a store in this
+// process. Thread-safe but for Join.
+//
+// Pushed tensors are read during the call alone. What would read them later,
+// which are a store in this process and a worker that may have to push again,
+// gets copies.
+class Session {
+ public:
+  // Errors: those of Client::Connect.
+  static absl::StatusOr<std::shared_ptr<Session>> Connect(
+      const ClientOptions& options);
+  // With a store of its own. `num_threads` as LocalConnectionOptions has it.
+  static std::shared_ptr<Session> Embed(int num_threads);
+
+  bool is_embedded() const { return is_embedded_; }
+  Client& client() { return worker_ != nullptr ? worker_->client() : *client_; }
+  // Null before Join.
+  WorkerClient* worker() { return worker_.get(); }
+
+  absl::Status Join(const ClientOptions& client_options,
+                    const WorkerOptions& options);
+
+  absl::Status Init(std::vector<InitEntry> entries, OnExisting on_existing);
+  // A worker's replies have no results: what is lost is pushed again.
+  absl::StatusOr<PushReply> Push(std::vector<PushEntry> entries, Step step);
+  absl::StatusOr<PullReply> PushPull(std::vector<PushEntry> entries, Step step);
+  absl::StatusOr<PullReply> Pull(PullRequest request);
+  // Makes the reply's tensors share no memory with a store.
+  absl::Status Own(PullReply& reply) const;
+  absl::Status Barrier(const std::string& name);
+
+ private:
+  explicit Session(bool is_embedded) : is_embedded_(is_embedded) {}
+
+  const bool is_embedded_;
+  std::unique_ptr<Client> client_;
+  std::unique_ptr<WorkerClient> worker_;
+};
+
+// Copies all values to their destinations, or none.
+// Errors: InvalidArgument where a dtype or shape is another.
+absl::Status Deliver(const PullReply& reply,
+                     const std::vector<std::string>& keys,
+                     const Destinations& destinations,
+                     const Abandoned& abandoned);
+
+}  // namespace tensorkv::python
+
+#endif  // TENSORKV_PYTHON_CORE_SESSION_H_

@@ -1,0 +1,401 @@
+#include "python/core/store.h"
+
+#include <pybind11/stl.h>
+#include <unistd.h>
+
+#include <type_traits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "base/status_macros.h"
+#include "contract/reason.h"
+#include "python/core/describe.h"
+#include "python/core/python_memory.h"
+
+namespace tensorkv::python {
+namespace {
+
+namespace py = pybind11;
+
+// Python runs signal handlers on this thread alone.
+bool IsMainThread() { return getpid() == gettid(); }
+
+// The value that `name` stands for.
+template <typename T, size_t N>
+T ByName(const std::pair<absl::string_view, T> (&choices)[N],
+         absl::string_view what, absl::string_view name) {
+  std::string names;
+  for (const auto& [known, value] : choices) {
+    if (known == name) return value;
+    absl::StrAppend(&names, names.empty() ? "" : ", ", known);
+  }
+  throw StatusError(absl::InvalidArgumentError(
+      absl::StrCat(what, ": expected one of ", names, ", got ", name)));
+}
+
+constexpr std::pair<absl::string_view, OnExisting> kOnExisting[] = {
+    {"fail", OnExisting::kFail},
+    {"keep", OnExisting::kKeep},
+    {"replace", OnExisting::kReplace}};
+constexpr std::pair<absl::string_view, Mode> kModes[] = {
+    {"async", Mode::kAsync},
+    {"sync", Mode::kSync},
+    {"bounded", Mode::kBounded}};
+constexpr std::pair<absl::string_view, OnWorkerLoss> kOnWorkerLoss[] = {
+    {"fail", OnWorkerLoss::kFail}, {"continue", OnWorkerLoss::kContinue}};
+
+// {key, tensor} for each array.
+template <typename Entry>
+std::vector<Entry> EntriesOf(const std::vector<std::string>& keys,
+                             const py::list& arrays,
+                             const SharedExports& exports) {
+  std::vector<Entry> entries(keys.size());
+  for (size_t i = 0; i < keys.size(); ++i) {
+    entries[i].key = keys[i];
+    entries[i].tensor = TensorOf(arrays[i], keys[i], exports);
+  }
+  return entries;
+}
+
+// An element of `outs` is an array or a list of arrays.
+Destinations DestinationsOf(const std::vector<std::string>& keys,
+                            const py::list& outs, Exports& exports) {
+  Destinations destinations(keys.size());
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const py::object out = outs[i];
+    if (!PyList_CheckExact(out.ptr())) {
+      destinations[i].push_back(DestinationOf(out, keys[i], exports));
+      continue;
+    }
+    for (const py::handle each : out) {
+      destinations[i].push_back(DestinationOf(each, keys[i], exports));
+    }
+  }
+  return destinations;
+}
+
+void CheckLengths(const std::vector<std::string>& keys,
+                  const py::list& arrays) {
+  if (keys.size() == arrays.size()) return;
+  throw StatusError(absl::InvalidArgumentError(absl::StrCat(
+      "expected ", keys.size(), " arrays, one per key, got ", arrays.size())));
+}
+
+struct Nothing {};
+Nothing Take(const absl::Status& status) {
+  ThrowIfError(status);
+  return {};
+}
+template <typename T>
+T Take(absl::StatusOr<T> value) {
+  return ValueOrThrow(std::move(value));
+}
+
+}  // namespace
+
+Store::Store(std::shared_ptr<Session> session, ClientOptions options)
+    : session_(std::move(session)),
+      options_(std::move(options)),
+      pid_(getpid()) {}
+
+std::unique_ptr<Store> Store::Connect(const ClientOptions& options) {
+  absl::StatusOr<std::shared_ptr<Session>> session;
+  {
+    const py::gil_scoped_release release;
+    session = Session::Connect(options);
+  }
+  return std::unique_ptr<Store>(
+      new Store(ValueOrThrow(std::move(session)), options));
+}
+
+std::unique_ptr<Store> Store::Embed(int num_threads) {
+  const py::gil_scoped_release release;
+  return std::unique_ptr<Store>(new Store(Session::Embed(num_threads), {}));
+}
+
+Store::~Store() {
+  if (session_ == nullptr) return;
+  if (getpid() != pid_) {
+    // Its threads are not in this process; nobody could wait for them.
+    new std::shared_ptr<Session>(std::move(session_));
+    return;
+  }
+  const py::gil_scoped_release release;
+  session_ = nullptr;
+}
+
+const std::shared_ptr<Session>& Store::session() const {
+  if (getpid() != pid_) {
+    throw UnusableError("ForkedError",
+                        "the store was opened before this process was forked; "
+                        "open one in this process");
+  }
+  if (session_ == nullptr) {
+    throw UnusableError("ClosedError", "the store is closed");
+  }
+  return session_;
+}
+
+template <typename Verb>
+auto Store::Call(Verb verb) {
+  using Reply = std::invoke_result_t<Verb, Session&, const Abandoned&>;
+  struct Outcome {
+    std::optional<Reply> reply;
+    Abandoned is_abandoned = false;
+  };
+  const std::shared_ptr<Session> session = this->session();
+  auto outcome = std::make_shared<Outcome>();
+  // Calls to a store in this process do not wait for others.
+  if (session->is_embedded() || !IsMainThread()) {
+    const py::gil_scoped_release release;
+    outcome->reply.emplace(verb(*session, outcome->is_abandoned));
+  } else if (!thread_.Run([=, verb = std::move(verb)]() mutable {
+               outcome->reply.emplace(verb(*session, outcome->is_abandoned));
+             })) {
+    outcome->is_abandoned = true;
+    throw py::error_already_set();
+  }
+  return Take(*std::move(outcome->reply));
+}
+
+void Store::Close() {
+  if (session_ == nullptr || getpid() != pid_) return;
+  auto end = [last = std::move(session_)]() mutable { last = nullptr; };
+  if (!IsMainThread()) {
+    const py::gil_scoped_release release;
+    end();
+  } else if (!thread_.Run(std::move(end))) {
+    throw py::error_already_set();
+  }
+}
+
+void Store::Join(const std::string& name, double lease, double takeover_timeout,
+                 double step_timeout) {
+  const WorkerOptions options = {
+      .name = name,
+      .lease = absl::Seconds(lease),
+      .takeover_timeout = absl::Seconds(takeover_timeout),
+      .step_timeout = absl::Seconds(step_timeout)};
+  try {
+    Call([=, client_options = options_](Session& session, const Abandoned&) {
+      return session.Join(client_options, options);
+    });
+  } catch (const py::error_already_set&) {
+    // Nobody knows what the session becomes.
+    session_ = nullptr;
+    throw;
+  }
+}
+
+void Store::Init(const Keys& keys, const py::list& arrays,
+                 const std::string& on_existing) {
+  CheckLengths(keys, arrays);
+  const OnExisting existing = ByName(kOnExisting, "on_existing", on_existing);
+  const auto exports = std::make_shared<Exports>();
+  Call([=, entries = EntriesOf<InitEntry>(keys, arrays, exports)](
+           Session& session, const Abandoned&) mutable {
+    return session.Init(std::move(entries), existing);
+  });
+}
+
+py::list Store::Push(const Keys& keys, const py::list& arrays, Step step) {
+  CheckLengths(keys, arrays);
+  const auto exports = std::make_shared<Exports>();
+  const PushReply reply =
+      Call([=, entries = EntriesOf<PushEntry>(keys, arrays, exports)](
+               Session& session, const Abandoned&) mutable {
+        return session.Push(std::move(entries), step);
+      });
+  py::list versions;
+  for (const PushResult& result : reply.results) {
+    versions.append(result.version);
+  }
+  return versions;
+}
+
+py::list Store::Receive(
+    const Keys& keys, const std::optional<py::list>& outs,
+    const SharedExports& exports,
+    absl::AnyInvocable<absl::StatusOr<PullReply>(Session&) &&> pull) {
+  if (outs) CheckLengths(keys, *outs);
+  const bool has_outs = outs.has_value();
+  Destinations destinations;
+  if (outs) destinations = DestinationsOf(keys, *outs, *exports);
+  PullReply reply = Call(
+      [=, destinations = std::move(destinations), pull = std::move(pull)](
+          Session& session,
+          const Abandoned& abandoned) mutable -> absl::StatusOr<PullReply> {
+        ASSIGN_OR_RETURN(PullReply reply, std::move(pull)(session));
+        RETURN_IF_ERROR(has_outs ? Deliver(reply, keys, destinations, abandoned)
+                                 : session.Own(reply));
+        return reply;
+      });
+  py::list values;
+  for (Value& value : reply.values) {
+    if (has_outs) {
+      values.append(value.version);
+    } else {
+      values.append(PulledArray(std::move(value)));
+    }
+  }
+  return values;
+}
+
+py::list Store::PushPull(const Keys& keys, const py::list& arrays,
+                         const std::optional<py::list>& outs, Step step) {
+  CheckLengths(keys, arrays);
+  const auto exports = std::make_shared<Exports>();
+  auto entries = EntriesOf<PushEntry>(keys, arrays, exports);
+  return Receive(
+      keys, outs, exports,
+      [entries = std::move(entries), step](Session& session) mutable {
+        return session.PushPull(std::move(entries), step);
+      });
+}
+
+py::list Store::Pull(const Keys& keys, const std::optional<py::list>& outs,
+                     bool wait, Version min_version) {
+  PullRequest request;
+  request.wait_for_keys = wait;
+  for (const std::string& key : keys) {
+    request.entries.push_back({key, min_version});
+  }
+  return Receive(keys, outs, std::make_shared<Exports>(),
+                 [request = std::move(request)](Session& session) mutable {
+                   return session.Pull(std::move(request));
+                 });
+}
+
+uint64_t Store::Delete(const Keys& keys, bool allow_missing) {
+  return Call([=](Session& session, const Abandoned&) {
+    return session.client().Delete(keys, allow_missing);
+  });
+}
+
+py::list Store::List(const std::string& prefix) {
+  const std::vector<KeyStatus> keys =
+      Call([=](Session& session,
+               const Abandoned&) -> absl::StatusOr<std::vector<KeyStatus>> {
+        std::vector<KeyStatus> all;
+        ListRequest request = {.prefix = prefix};
+        do {
+          ASSIGN_OR_RETURN(ListReply page, session.client().List(request));
+          for (KeyStatus& key : page.keys) all.push_back(std::move(key));
+          request.page_token = page.next_page_token;
+        } while (!request.page_token.empty());
+        return all;
+      });
+  return Describe(keys);
+}
+
+py::list Store::Stat(const Keys& keys, bool with_digest) {
+  return Describe(Call([=](Session& session, const Abandoned&) {
+    return session.client().Stat(keys, with_digest);
+  }));
+}
+
+void Store::SetRule(const std::string& name,
+                    const Hyperparameters& hyperparameters, bool keep_master,
+                    const std::string& key_pattern) {
+  const RuleSpec rule = {.name = name,
+                         .hyperparameters = hyperparameters,
+                         .keep_master = keep_master};
+  Call([=](Session& session, const Abandoned&) {
+    return session.client().SetRule(rule, key_pattern);
+  });
+}
+
+void Store::SetHyperparameters(const Hyperparameters& hyperparameters,
+                               const std::string& key_pattern) {
+  Call([=](Session& session, const Abandoned&) {
+    return session.client().SetHyperparameters(hyperparameters, key_pattern);
+  });
+}
+
+bool Store::CreateNamespace(const std::string& name, const std::string& mode,
+                            uint32_t num_workers, uint32_t max_workers,
+                            uint32_t staleness,
+                            const std::string& on_worker_loss) {
+  const NamespaceConfig config = {
+      .mode = ByName(kModes, "mode", mode),
+      .num_workers = num_workers,
+      .max_workers = max_workers,
+      .staleness = staleness,
+      .on_worker_loss =
+          ByName(kOnWorkerLoss, "on_worker_loss", on_worker_loss)};
+  return Call([=](Session& session, const Abandoned&) -> absl::StatusOr<bool> {
+    const absl::Status status = session.client().CreateNamespace(name, config);
+    if (ReasonOf(status) == Reason::kNamespaceExists) return false;
+    RETURN_IF_ERROR(status);
+    return true;
+  });
+}
+
+py::dict Store::DescribeNamespace(const std::string& name) {
+  return Describe(Call([=](Session& session, const Abandoned&) {
+    return session.client().DescribeNamespace(name);
+  }));
+}
+
+void Store::DeleteNamespace(const std::string& name) {
+  Call([=](Session& session, const Abandoned&) {
+    return session.client().DeleteNamespace(name);
+  });
+}
+
+void Store::Barrier(const std::string& name) {
+  Call([=](Session& session, const Abandoned&) {
+    return session.Barrier(name);
+  });
+}
+
+void Store::Register(py::module_& module) {
+  using namespace py::literals;
+  py::class_<Store>(module, "Store")
+      .def_static(
+          "connect",
+          [](const std::string& address, const std::string& name_space,
+             double timeout) {
+            return Connect({.target = address,
+                            .name_space = name_space,
+                            .timeout = absl::Seconds(timeout)});
+          },
+          "address"_a, "namespace"_a, "timeout"_a)
+      .def_static("embed", &Store::Embed, "num_threads"_a)
+      .def("close", &Store::Close)
+      .def("join", &Store::Join, "name"_a, "lease"_a, "takeover_timeout"_a,
+           "step_timeout"_a)
+      .def("init", &Store::Init, "keys"_a, "arrays"_a, "on_existing"_a)
+      .def("push", &Store::Push, "keys"_a, "arrays"_a, "step"_a)
+      .def("push_pull", &Store::PushPull, "keys"_a, "arrays"_a, "outs"_a,
+           "step"_a)
+      .def("pull", &Store::Pull, "keys"_a, "outs"_a, "wait"_a, "min_version"_a)
+      .def("delete", &Store::Delete, "keys"_a, "allow_missing"_a)
+      .def("list", &Store::List, "prefix"_a)
+      .def("stat", &Store::Stat, "keys"_a, "with_digest"_a)
+      .def("set_rule", &Store::SetRule, "name"_a, "hyperparameters"_a,
+           "keep_master"_a, "key_pattern"_a)
+      .def("set_hyperparameters", &Store::SetHyperparameters,
+           "hyperparameters"_a, "key_pattern"_a)
+      .def("create_namespace", &Store::CreateNamespace, "name"_a, "mode"_a,
+           "num_workers"_a, "max_workers"_a, "staleness"_a, "on_worker_loss"_a)
+      .def("describe_namespace", &Store::DescribeNamespace, "name"_a)
+      .def("delete_namespace", &Store::DeleteNamespace, "name"_a)
+      .def("barrier", &Store::Barrier, "name"_a)
+      .def_property_readonly("is_worker",
+                             [](const Store& store) {
+                               return store.session()->worker() != nullptr;
+                             })
+      .def_property_readonly("rank",
+                             [](const Store& store) {
+                               WorkerClient* worker = store.session()->worker();
+                               return worker != nullptr ? worker->rank() : 0;
+                             })
+      .def_property_readonly("next_step", [](const Store& store) -> Step {
+        WorkerClient* worker = store.session()->worker();
+        return worker != nullptr ? worker->step() : 1;
+      });
+}
+
+}  // namespace tensorkv::python

@@ -1,0 +1,86 @@
+// The class behind tensorkv.Client: Python's arguments to the client's calls.
+
+#ifndef TENSORKV_PYTHON_CORE_STORE_H_
+#define TENSORKV_PYTHON_CORE_STORE_H_
+
+#include <pybind11/pybind11.h>
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "client/client.h"
+#include "contract/requests.h"
+#include "python/core/call_thread.h"
+#include "python/core/session.h"
+#include "python/core/status_error.h"
+
+namespace tensorkv::python {
+
+// A session as Python uses it. Every call releases the GIL; on Python's main
+// thread signals interrupt it. In a forked child every call raises ForkedError,
+// since neither threads nor connections survive a fork.
+class Store {
+ public:
+  // Throws StatusError: every method does.
+  static std::unique_ptr<Store> Connect(const ClientOptions& options);
+  static std::unique_ptr<Store> Embed(int num_threads);
+  ~Store();
+
+  static void Register(pybind11::module_& module);
+
+ private:
+  using Keys = std::vector<std::string>;
+
+  Store(std::shared_ptr<Session> session, ClientOptions options);
+
+  // Throws UnusableError.
+  const std::shared_ptr<Session>& session() const;
+  // What `verb(Session&, const Abandoned&)` returns, without its status.
+  template <typename Verb>
+  auto Call(Verb verb);
+
+  void Close();
+  void Join(const std::string& name, double lease, double takeover_timeout,
+            double step_timeout);
+  void Init(const Keys& keys, const pybind11::list& arrays,
+            const std::string& on_existing);
+  pybind11::list Push(const Keys& keys, const pybind11::list& arrays,
+                      Step step);
+  pybind11::list PushPull(const Keys& keys, const pybind11::list& arrays,
+                          const std::optional<pybind11::list>& outs, Step step);
+  pybind11::list Pull(const Keys& keys,
+                      const std::optional<pybind11::list>& outs, bool wait,
+                      Version min_version);
+  pybind11::list Receive(
+      const Keys& keys, const std::optional<pybind11::list>& outs,
+      const SharedExports& exports,
+      absl::AnyInvocable<absl::StatusOr<PullReply>(Session&) &&> pull);
+  uint64_t Delete(const Keys& keys, bool allow_missing);
+  pybind11::list List(const std::string& prefix);
+  pybind11::list Stat(const Keys& keys, bool with_digest);
+  void SetRule(const std::string& name, const Hyperparameters& hyperparameters,
+               bool keep_master, const std::string& key_pattern);
+  void SetHyperparameters(const Hyperparameters& hyperparameters,
+                          const std::string& key_pattern);
+  bool CreateNamespace(const std::string& name, const std::string& mode,
+                       uint32_t num_workers, uint32_t max_workers,
+                       uint32_t staleness, const std::string& on_worker_loss);
+  pybind11::dict DescribeNamespace(const std::string& name);
+  void DeleteNamespace(const std::string& name);
+  void Barrier(const std::string& name);
+
+  std::shared_ptr<Session> session_;
+  const ClientOptions options_;
+  const pid_t pid_;
+  CallThread thread_;
+};
+
+}  // namespace tensorkv::python
+
+#endif  // TENSORKV_PYTHON_CORE_STORE_H_

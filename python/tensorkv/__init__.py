@@ -1,0 +1,47 @@
+"""TensorKV: a networked key-value store of tensors.
+
+`create` makes a store with the vocabulary of MXNet's KVStore; `Client` has the
+verbs of TensorKV itself.
+"""
+
+from tensorkv._core import version as __version__
+from tensorkv.client import Client
+from tensorkv.errors import (
+    AbortedError,
+    AlreadyExistsError,
+    ClosedError,
+    DeadlineExceededError,
+    Error,
+    FailedPreconditionError,
+    ForkedError,
+    InternalError,
+    InvalidArgumentError,
+    NotFoundError,
+    PermissionDeniedError,
+    ResourceExhaustedError,
+    UnauthenticatedError,
+    UnavailableError,
+    UnimplementedError,
+)
+from tensorkv.kvstore import KVStore, create
+
+__all__ = [
+    "AbortedError",
+    "AlreadyExistsError",
+    "Client",
+    "ClosedError",
+    "DeadlineExceededError",
+    "Error",
+    "FailedPreconditionError",
+    "ForkedError",
+    "InternalError",
+    "InvalidArgumentError",
+    "KVStore",
+    "NotFoundError",
+    "PermissionDeniedError",
+    "ResourceExhaustedError",
+    "UnauthenticatedError",
+    "UnavailableError",
+    "UnimplementedError",
+    "create",
+]

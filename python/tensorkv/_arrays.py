@@ -1,0 +1,94 @@
+"""Arrays of any library, as the extension module takes and gives them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tensorkv.errors import UnimplementedError
+
+try:
+    import ml_dtypes
+except ImportError:
+    ml_dtypes = None
+
+# Dtypes that NumPy lets others define: their names here, and integers of their
+# size.
+_FOREIGN = {
+    "bfloat16": ("bf16", np.uint16),
+    "float8_e4m3fn": ("f8e4m3fn", np.uint8),
+    "float8_e5m2": ("f8e5m2", np.uint8),
+}
+_FOREIGN_NAMES = {short: name for name, (short, _) in _FOREIGN.items()}
+
+
+def _numpy_of(value: Any) -> Any:
+    """`value` with NumPy's or its own buffer protocol; its memory is shared."""
+    if isinstance(value, np.ndarray):
+        return value
+    if type(value).__module__.partition(".")[0] == "torch":
+        return _numpy_of_torch(value)
+    if hasattr(value, "__dlpack__"):
+        return np.from_dlpack(value)
+    return value
+
+
+def _numpy_of_torch(tensor: Any) -> Any:
+    import torch
+
+    tensor = tensor.detach()
+    if tensor.dtype is torch.bfloat16:
+        return tensor.view(torch.int16).numpy().view(np.uint16), "bf16"
+    return tensor.numpy()
+
+
+def to_core(value: Any) -> Any:
+    """`value` as the extension module takes it: without a copy.
+
+    Takes NumPy arrays, whatever has the buffer protocol, CPU tensors of
+    PyTorch, and arrays with DLPack in host memory.
+    """
+    value = _numpy_of(value)
+    dtype = getattr(value, "dtype", None)
+    if dtype is not None and dtype.name in _FOREIGN:
+        name, integer = _FOREIGN[dtype.name]
+        return value.view(integer), name
+    return value
+
+
+def from_core(pulled: Any) -> np.ndarray:
+    """What was pulled, as a NumPy array that owns it."""
+    array = np.asarray(pulled)
+    name = _FOREIGN_NAMES.get(pulled.dtype)
+    if name is None:
+        return array
+    if ml_dtypes is None or not hasattr(ml_dtypes, name):
+        raise UnimplementedError(
+            f"the value is of dtype {pulled.dtype}: expected the package "
+            f"ml_dtypes with {name}, which is not installed"
+        )
+    return array.view(getattr(ml_dtypes, name))
+
+
+def is_array(value: Any) -> bool:
+    """Whether `value` is one array, not a list of them."""
+    return not isinstance(value, (list, tuple))
+
+
+def as_numpy(value: Any) -> np.ndarray:
+    """`value` as a NumPy array that shares its memory."""
+    value = _numpy_of(value)
+    if isinstance(value, tuple):  # PyTorch's bfloat16
+        array, name = value
+        return array.view(getattr(ml_dtypes, _FOREIGN_NAMES[name]))
+    return np.asarray(value if hasattr(value, "dtype") else memoryview(value))
+
+
+def dtype_name(array: np.ndarray) -> str:
+    """The name of an array's dtype in the store: "f32", "i64", "bool", ..."""
+    if array.dtype.name in _FOREIGN:
+        return _FOREIGN[array.dtype.name][0]
+    if array.dtype == np.bool_:
+        return "bool"
+    return f"{array.dtype.kind}{array.dtype.itemsize * 8}"

@@ -1,0 +1,80 @@
+"""The calls of the C++ client, as tensorkv.client makes them."""
+
+from typing import Any, Dict, List, Optional
+
+version: str
+
+class PulledArray:
+    """Memory of a pulled value, with the buffer protocol."""
+
+    @property
+    def version(self) -> int: ...
+    @property
+    def dtype(self) -> str: ...
+
+class Store:
+    @staticmethod
+    def connect(address: str, namespace: str, timeout: float) -> Store: ...
+    @staticmethod
+    def embed(num_threads: int) -> Store: ...
+    def close(self) -> None: ...
+    def join(
+        self,
+        name: str,
+        lease: float,
+        takeover_timeout: float,
+        step_timeout: float,
+    ) -> None: ...
+    def init(
+        self, keys: List[str], arrays: List[Any], on_existing: str
+    ) -> None: ...
+    def push(
+        self, keys: List[str], arrays: List[Any], step: int
+    ) -> List[int]: ...
+    def push_pull(
+        self,
+        keys: List[str],
+        arrays: List[Any],
+        outs: Optional[List[Any]],
+        step: int,
+    ) -> List[Any]: ...
+    def pull(
+        self,
+        keys: List[str],
+        outs: Optional[List[Any]],
+        wait: bool,
+        min_version: int,
+    ) -> List[Any]: ...
+    def delete(self, keys: List[str], allow_missing: bool) -> int: ...
+    def list(self, prefix: str) -> List[Dict[str, Any]]: ...
+    def stat(
+        self, keys: List[str], with_digest: bool
+    ) -> List[Dict[str, Any]]: ...
+    def set_rule(
+        self,
+        name: str,
+        hyperparameters: Dict[str, float],
+        keep_master: bool,
+        key_pattern: str,
+    ) -> None: ...
+    def set_hyperparameters(
+        self, hyperparameters: Dict[str, float], key_pattern: str
+    ) -> None: ...
+    def create_namespace(
+        self,
+        name: str,
+        mode: str,
+        num_workers: int,
+        max_workers: int,
+        staleness: int,
+        on_worker_loss: str,
+    ) -> bool: ...
+    def describe_namespace(self, name: str) -> Dict[str, Any]: ...
+    def delete_namespace(self, name: str) -> None: ...
+    def barrier(self, name: str) -> None: ...
+    @property
+    def is_worker(self) -> bool: ...
+    @property
+    def rank(self) -> int: ...
+    @property
+    def next_step(self) -> int: ...

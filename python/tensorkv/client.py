@@ -1,0 +1,282 @@
+"""A client of one namespace of a server, or of a store in this process."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional, Sequence, Union
+
+from tensorkv import _core
+from tensorkv._arrays import from_core, to_core
+
+DEFAULT_ADDRESS = "127.0.0.1:7363"
+
+Array = Any
+Keys = Union[str, Sequence[str]]
+
+
+def _as_list(keys: Keys, values: Any, what: str) -> tuple:
+    """Keys and what belongs to each, as lists."""
+    if isinstance(keys, str):
+        return [keys], [values]
+    if values is not None and not isinstance(values, (list, tuple)):
+        raise TypeError(f"{what}: expected a list, one for each key")
+    return list(keys), None if values is None else list(values)
+
+
+class Client:
+    """The verbs of TensorKV.
+
+    Every verb takes one key, a str, or a list of keys with a list of arrays. A
+    call over many keys is all or nothing.
+
+    Arrays are read, and those of `out` written, where they are: NumPy arrays,
+    objects with the buffer protocol, CPU tensors of PyTorch, or DLPack in host
+    memory. They are C-contiguous and little-endian. dtypes: float16, float32,
+    float64, signed and unsigned integers, bool; with the package ml_dtypes also
+    bfloat16, float8_e4m3fn and float8_e5m2. No call holds the GIL. Ctrl-C
+    interrupts each; the call then goes on by itself until it ends, so that
+    nobody knows whether it was made, and still reads the arrays that it pushes.
+
+    Thread-safe. In a forked child every call raises ForkedError: open a client
+    there, or fork before.
+
+    Errors: subclasses of tensorkv.Error, and TypeError for what is no array.
+    Every verb raises InvalidArgumentError, NotFoundError, UnavailableError where
+    no server answers, and DeadlineExceededError after `timeout` seconds.
+    """
+
+    def __init__(
+        self,
+        address: str = DEFAULT_ADDRESS,
+        *,
+        namespace: str = "",
+        timeout: float = 30.0,
+    ):
+        """Connects in the background: a server that is down shows later."""
+        self._store = _core.Store.connect(address, namespace, timeout)
+        self.address = address
+        self.namespace = namespace or "default"
+
+    @classmethod
+    def embedded(cls, num_threads: int = 0) -> "Client":
+        """A client of a store of its own in this process, without a server.
+
+        It keeps copies of what is pushed, and gives copies. `num_threads` 0
+        stands for one per core.
+        """
+        client = cls.__new__(cls)
+        client._store = _core.Store.embed(num_threads)
+        client.address = "local"
+        client.namespace = "default"
+        return client
+
+    def close(self) -> None:
+        """Ends the connection; a worker leaves its group. May be repeated."""
+        self._store.close()
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.close()
+
+    # --- Values -------------------------------------------------------------
+
+    def init(self, key: Keys, value: Any, on_existing: str = "fail") -> None:
+        """Creates keys with values.
+
+        Args:
+          on_existing: "fail" raises AlreadyExistsError; "keep" keeps what is
+            stored if dtype and shape are the same, else raises
+            FailedPreconditionError; "replace" takes the new value.
+        """
+        keys, values = _as_list(key, value, "value")
+        self._store.init(keys, [to_core(v) for v in values], on_existing)
+
+    def push(self, key: Keys, value: Any, step: int = 0) -> Any:
+        """Contributes arrays of the stored shape.
+
+        The dtype is the stored one; keys of a float dtype take any float dtype.
+        Arrays of the same key in one call are summed first.
+
+        Args:
+          step: of a worker, counted from 1; required in namespaces of the mode
+            sync or bounded.
+
+        Returns:
+          The version that the push made, or a list of them; 0 for a push that
+          waits for its round. None for a worker that has joined, which pushes
+          again by itself what is lost; it keeps a copy until the round is
+          known to have closed.
+        """
+        keys, values = _as_list(key, value, "value")
+        versions = self._store.push(keys, [to_core(v) for v in values], step)
+        return self._answer(key, versions or [None] * len(keys))
+
+    def pull(
+        self,
+        key: Keys,
+        out: Any = None,
+        wait: bool = False,
+        min_version: int = 0,
+    ) -> Any:
+        """Reads values, all of one moment.
+
+        Args:
+          out: arrays of the stored dtype and shape to be filled, one per key or
+            a list of several. What comes from a server is copied there once.
+          wait: for keys that do not exist yet.
+          min_version: waits until each key has that version.
+
+        Returns:
+          `out` or, without it, an array per key, which is the caller's.
+        """
+        keys, outs = _as_list(key, out, "out")
+        if out is None:
+            pulled = self._store.pull(keys, None, wait, min_version)
+            return self._answer(key, [from_core(p) for p in pulled])
+        self._store.pull(keys, _core_outs(outs), wait, min_version)
+        return out
+
+    def push_pull(
+        self, key: Keys, value: Any, out: Any = None, step: int = 0
+    ) -> Any:
+        """Push, then pull of the same keys, in one round trip.
+
+        In a namespace of the mode sync it returns when the rounds have closed:
+        with the rule assign the sum over the workers. Arguments and result as
+        those of `push` and `pull`.
+        """
+        keys, values = _as_list(key, value, "value")
+        values = [to_core(v) for v in values]
+        if out is None:
+            pulled = self._store.push_pull(keys, values, None, step)
+            return self._answer(key, [from_core(p) for p in pulled])
+        outs = _as_list(key, out, "out")[1]
+        self._store.push_pull(keys, values, _core_outs(outs), step)
+        return out
+
+    def broadcast(self, key: Keys, value: Any, out: Any = None) -> Any:
+        """Creates keys unless they exist, then pulls: the first writer wins."""
+        self.init(key, value, on_existing="keep")
+        return self.pull(key, out)
+
+    def delete(self, key: Keys, allow_missing: bool = False) -> int:
+        """Removes keys; returns how many."""
+        return self._store.delete(_as_list(key, None, "")[0], allow_missing)
+
+    def keys(self, prefix: str = "") -> List[str]:
+        """The keys that begin with `prefix`, in byte order."""
+        return [status["key"] for status in self._store.list(prefix)]
+
+    def stat(self, key: Keys, with_digest: bool = False) -> Any:
+        """Of each key a dict: dtype, shape, version, rule, bytes and device."""
+        keys = _as_list(key, None, "")[0]
+        return self._answer(key, self._store.stat(keys, with_digest))
+
+    # --- Rules --------------------------------------------------------------
+
+    def set_rule(
+        self,
+        name: str,
+        *,
+        key_pattern: str = "",
+        keep_master: bool = True,
+        **hyperparameters: float,
+    ) -> None:
+        """Chooses what turns stored value and contribution into the new value.
+
+        `name` and hyperparameters are those of proto/tensorkv/v1/rule.proto,
+        such as "adam" and learning_rate=0.01. A key whose rule keeps its name
+        keeps its state.
+
+        Args:
+          key_pattern: a glob over keys; empty is the namespace's default.
+          keep_master: whether keys of 16 and 8 bits keep an f32 copy.
+        """
+        self._store.set_rule(name, hyperparameters, keep_master, key_pattern)
+
+    def set_hyperparameters(
+        self, *, key_pattern: str = "", **hyperparameters: float
+    ) -> None:
+        """Changes some hyperparameters of a rule, and keeps its state."""
+        self._store.set_hyperparameters(hyperparameters, key_pattern)
+
+    # --- Namespaces and workers ---------------------------------------------
+
+    def create_namespace(
+        self,
+        name: str,
+        *,
+        mode: str = "async",
+        num_workers: int = 0,
+        max_workers: int = 0,
+        staleness: int = 0,
+        on_worker_loss: str = "fail",
+    ) -> bool:
+        """Creates a namespace of the server; False if the name is taken.
+
+        proto/tensorkv/v1/namespace.proto says what the modes "async", "sync"
+        and "bounded" and the other arguments mean.
+        """
+        return self._store.create_namespace(
+            name, mode, num_workers, max_workers, staleness, on_worker_loss
+        )
+
+    def describe_namespace(self, name: Optional[str] = None) -> Dict[str, Any]:
+        """What the namespace is, and who works there."""
+        return self._store.describe_namespace(name or self.namespace)
+
+    def delete_namespace(self, name: str) -> None:
+        """Removes a namespace with all its keys."""
+        self._store.delete_namespace(name)
+
+    def join(
+        self,
+        name: str,
+        *,
+        lease: float = 10.0,
+        takeover_timeout: float = 60.0,
+        step_timeout: float = 600.0,
+    ) -> int:
+        """Becomes a worker of the namespace; returns its rank.
+
+        From then on the lease is renewed, and verbs recover by themselves from
+        lost workers and broken connections, for at most `step_timeout` seconds.
+        To be called before other threads use the client.
+
+        Args:
+          name: unique among the workers, and the same for a worker that comes
+            back, which goes on from `next_step`.
+          lease: seconds without a sign of life until the worker counts as lost.
+          takeover_timeout: how many seconds to wait for the lease of a worker
+            of that name to end.
+        """
+        self._store.join(name, lease, takeover_timeout, step_timeout)
+        return self._store.rank
+
+    @property
+    def rank(self) -> int:
+        """The worker's rank; 0 for who is none."""
+        return self._store.rank
+
+    @property
+    def next_step(self) -> int:
+        """The step that the worker pushes next."""
+        return self._store.next_step
+
+    def barrier(self, name: str = "barrier") -> None:
+        """Returns when all workers of the group have come to it."""
+        self._store.barrier(name)
+
+    @staticmethod
+    def _answer(key: Keys, answers: List[Any]) -> Any:
+        return answers[0] if isinstance(key, str) else answers
+
+
+def _core_outs(outs: List[Any]) -> List[Any]:
+    """Of each key an array, or a list of them, as the extension takes them."""
+    return [
+        [to_core(o) for o in out] if isinstance(out, (list, tuple))
+        else to_core(out)
+        for out in outs
+    ]

@@ -1,0 +1,162 @@
+"""What can go wrong, as exceptions.
+
+Programs decide by an error's class, `code` and `reason`, never by its text:
+proto/tensorkv/v1/error.proto lists the reasons and what their metadata says.
+"""
+
+from __future__ import annotations
+
+from typing import Dict, List, Optional
+
+
+class Error(Exception):
+    """A call that failed.
+
+    Attributes:
+      code: the name of the gRPC status code, such as "NOT_FOUND".
+      reason: the name of the cause, such as "KEY_NOT_FOUND"; None if there is
+        none.
+      metadata: what the reason is about, all as text: "key", "step", "ranks"
+        and others.
+    """
+
+    code = "UNKNOWN"
+
+    def __init__(
+        self,
+        message: str,
+        reason: Optional[str] = None,
+        metadata: Optional[Dict[str, str]] = None,
+    ):
+        super().__init__(message)
+        self.reason = reason
+        self.metadata = dict(metadata or {})
+
+    # KeyError would quote the message.
+    __str__ = Exception.__str__
+
+    def __reduce__(self):
+        return type(self), (str(self), self.reason, self.metadata)
+
+    @property
+    def key(self) -> Optional[str]:
+        """The key that the error is about."""
+        return self.metadata.get("key")
+
+    @property
+    def step(self) -> Optional[int]:
+        """The step that the error is about."""
+        step = self.metadata.get("step")
+        return int(step) if step else None
+
+    @property
+    def ranks(self) -> List[int]:
+        """The ranks that were missing or lost."""
+        ranks = self.metadata.get("ranks", "")
+        return [int(rank) for rank in ranks.split(",") if rank]
+
+
+class InvalidArgumentError(Error, ValueError):
+    """The call is malformed, or does not fit what is stored."""
+
+    code = "INVALID_ARGUMENT"
+
+
+class NotFoundError(Error, KeyError):
+    """There is no such key or namespace."""
+
+    code = "NOT_FOUND"
+
+
+class AlreadyExistsError(Error):
+    """The key, namespace or contribution is there already."""
+
+    code = "ALREADY_EXISTS"
+
+
+class FailedPreconditionError(Error):
+    """The state is not one for this call; to repeat it does not help."""
+
+    code = "FAILED_PRECONDITION"
+
+
+class ClosedError(FailedPreconditionError):
+    """The store has been closed."""
+
+
+class ForkedError(FailedPreconditionError):
+    """The store was opened before this process was forked."""
+
+
+class AbortedError(Error):
+    """A round was lost; push the step again."""
+
+    code = "ABORTED"
+
+
+class ResourceExhaustedError(Error):
+    """A budget or limit is reached; back off."""
+
+    code = "RESOURCE_EXHAUSTED"
+
+
+class UnavailableError(Error, ConnectionError):
+    """No server answers."""
+
+    code = "UNAVAILABLE"
+
+
+class DeadlineExceededError(Error, TimeoutError):
+    """The call took too long; the message names what was missing."""
+
+    code = "DEADLINE_EXCEEDED"
+
+
+class UnimplementedError(Error, NotImplementedError):
+    """This kind of store cannot do that."""
+
+    code = "UNIMPLEMENTED"
+
+
+class PermissionDeniedError(Error, PermissionError):
+    """The caller may not do that."""
+
+    code = "PERMISSION_DENIED"
+
+
+class UnauthenticatedError(Error, PermissionError):
+    """The server does not know who calls."""
+
+    code = "UNAUTHENTICATED"
+
+
+class InternalError(Error):
+    """A defect of TensorKV."""
+
+    code = "INTERNAL"
+
+
+_BY_CODE = {
+    cls.code: cls
+    for cls in (
+        InvalidArgumentError,
+        NotFoundError,
+        AlreadyExistsError,
+        FailedPreconditionError,
+        AbortedError,
+        ResourceExhaustedError,
+        UnavailableError,
+        DeadlineExceededError,
+        UnimplementedError,
+        PermissionDeniedError,
+        UnauthenticatedError,
+        InternalError,
+    )
+}
+
+
+def from_status(code, message, reason, metadata):
+    """The exception for a status of the C++ client."""
+    error = _BY_CODE.get(code, Error)(message, reason, metadata)
+    error.code = code
+    return error

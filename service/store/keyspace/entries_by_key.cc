@@ -1,0 +1,86 @@
+#include "service/store/keyspace/entries_by_key.h"
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "service/store/names.h"
+
+namespace tensorkv {
+namespace {
+
+bool Takes(DType key, DType contribution) {
+  return key == contribution || (IsFloat(key) && IsFloat(contribution));
+}
+
+absl::Status CheckEntry(const StoredKey& key, const PushEntry& entry) {
+  if (entry.skip ||
+      (Takes(key.dtype(), entry.dtype()) && key.HasShape(entry.shape()))) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("key ", Quoted(entry.key), ": expected ",
+                   Description(key.dtype(), key.shape()), ", got ",
+                   Description(entry.dtype(), entry.shape())));
+}
+
+absl::Status FindKeys(const NamespaceState& state,
+                      absl::Span<const PushEntry> from, EntriesByKey& entries) {
+  entries.keys.reserve(from.size());
+  for (const PushEntry& entry : from) {
+    StoredKey* const key = state.keys.Find(entry.key);
+    if (key == nullptr) return state.NoSuchKey(entry.key);
+    __builtin_prefetch(key->value.get());
+    entries.keys.push_back({.key = key});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AddFirst(const PushMode& mode, const PushRequest& request,
+                      uint32_t position, EntriesByKey& entries) {
+  EntriesByKey::KeyOfEntry& first = entries.keys[position];
+  const StoredKey& key = *first.key;
+  first.is_first = true;
+  ASSIGN_OR_RETURN(const std::optional<PushResult> repeat,
+                   mode.CheckKey(key, request));
+  if (repeat) {
+    first.is_repeat = true;
+    entries.repeats.emplace_back(position, *repeat);
+    return absl::OkStatus();
+  }
+  if (mode.NeedsRoom(key, request)) {
+    entries.room_bytes[key.device] += key.value_bytes();
+  }
+  entries.note_bytes += mode.BytesToNote(key, request);
+  return absl::OkStatus();
+}
+
+// Sets StoredKey::position_in_call of the keys; the caller resets them.
+absl::Status AddEntries(const PushMode& mode, const PushRequest& request,
+                        EntriesByKey& entries) {
+  for (uint32_t i = 0; i < entries.keys.size(); ++i) {
+    StoredKey& key = *entries.keys[i].key;
+    RETURN_IF_ERROR(CheckEntry(key, request.entries[i]));
+    const uint32_t last = key.position_in_call;
+    key.position_in_call = i + 1;
+    entries.value_bytes += key.value_bytes();
+    if (last > 0) {
+      entries.keys[last - 1].next = i;
+    } else {
+      RETURN_IF_ERROR(AddFirst(mode, request, i, entries));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<EntriesByKey> GroupByKey(const NamespaceState& state,
+                                        const PushRequest& request) {
+  EntriesByKey entries = {.room_bytes = state.memory.NoBytes()};
+  RETURN_IF_ERROR(FindKeys(state, request.entries, entries));
+  const absl::Status status = AddEntries(*state.mode, request, entries);
+  for (const auto& entry : entries.keys) entry.key->position_in_call = 0;
+  RETURN_IF_ERROR(status);
+  return entries;
+}
+
+}  // namespace tensorkv

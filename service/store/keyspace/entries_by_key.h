@@ -1,0 +1,56 @@
+// The entries of a push by their keys.
+
+#ifndef TENSORKV_SERVICE_STORE_KEYSPACE_ENTRIES_BY_KEY_H_
+#define TENSORKV_SERVICE_STORE_KEYSPACE_ENTRIES_BY_KEY_H_
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "contract/requests.h"
+#include "service/store/keyspace/namespace_state.h"
+
+namespace tensorkv {
+
+// Good for as long as the mutex is held without a break.
+struct EntriesByKey {
+  // The key of one entry, and where its other entries are.
+  struct KeyOfEntry {
+    StoredKey* key = nullptr;
+    // The key's next entry in the call; 0 if there is none.
+    uint32_t next = 0;
+    bool is_first = false;
+    // Whether its contribution is there already. Of a first entry only.
+    bool is_repeat = false;
+  };
+
+  // Calls `visit` with the positions of a key's entries, from its first on.
+  template <typename Visitor>
+  void ForEach(uint32_t first, Visitor visit) const {
+    uint32_t position = first;
+    do {
+      visit(position);
+      position = keys[position].next;
+    } while (position != 0);
+  }
+
+  std::vector<KeyOfEntry> keys;
+  // The answers to repeats, with the first entry of each key.
+  std::vector<std::pair<uint32_t, PushResult>> repeats;
+  // Room for new values, where their keys are.
+  BytesByDevice room_bytes;
+  // All present values, once for each entry.
+  uint64_t value_bytes = 0;
+  // What it takes to remember who has contributed.
+  uint64_t note_bytes = 0;
+};
+
+// Finds and checks the keys of a push. REQUIRES: the mutex is held.
+// Errors: those of Push that depend on keys.
+absl::StatusOr<EntriesByKey> GroupByKey(const NamespaceState& state,
+                                        const PushRequest& request);
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_STORE_KEYSPACE_ENTRIES_BY_KEY_H_

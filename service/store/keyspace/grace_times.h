@@ -1,0 +1,53 @@
+// The time that a round with a quorum waits for the workers it lacks.
+
+#ifndef TENSORKV_SERVICE_STORE_KEYSPACE_GRACE_TIMES_H_
+#define TENSORKV_SERVICE_STORE_KEYSPACE_GRACE_TIMES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <string>
+
+#include "absl/time/time.h"
+#include "service/store/keyspace/earliest_alarm.h"
+#include "service/store/keyspace/stored_key.h"
+
+namespace tensorkv {
+
+struct NamespaceState;
+
+// Ends the grace times of a namespace's rounds. Guarded by its mutex.
+class GraceTimes {
+ public:
+  // The grace time of the round of that step begins, if rounds have such and
+  // this one is open.
+  void Begin(NamespaceState& state, const StoredKey& key, Step step);
+
+ private:
+  static constexpr size_t kMinRoundsToSweep = 64;
+
+  struct OpenRound {
+    absl::Duration grace_end;
+    std::string key;
+    Step step = 0;
+    uint64_t id = 0;
+  };
+
+  // What the alarm does, with the mutex free.
+  static void EndDue(NamespaceState& state);
+  void Watch(NamespaceState& state);
+  // The key of a round that waits yet; null if it is over or the key is gone.
+  static StoredKey* Find(const NamespaceState& state, const OpenRound& round);
+  // Forgets rounds that are over, whenever there are twice as many as after the
+  // last time.
+  void Sweep(const NamespaceState& state);
+
+  // In the order of their grace_end, as all grace times are of one length.
+  std::deque<OpenRound> rounds_;
+  size_t rounds_to_sweep_ = kMinRoundsToSweep;
+  EarliestAlarm alarm_;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_STORE_KEYSPACE_GRACE_TIMES_H_

@@ -1,0 +1,415 @@
+// Init and Delete: what makes keys, and takes them out of a namespace.
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "contract/reason.h"
+#include "service/store/keyspace/namespace_state.h"
+#include "service/store/keyspace/pull_call.h"
+#include "service/store/keyspace/rule_changes.h"
+#include "service/store/keyspace/staged_tensors.h"
+#include "service/store/keyspace/waiting_calls.h"
+#include "service/store/names.h"
+
+namespace tensorkv {
+namespace {
+
+// How often an Init finds the rules of its keys while others change them.
+constexpr int kMaxTurnsOfChangingRules = 3;
+
+uint64_t SizeOfTensors(const InitRequest& request) {
+  uint64_t bytes = 0;
+  for (const InitEntry& entry : request.entries) {
+    bytes = SumOfBytes(bytes, entry.tensor.size_bytes());
+  }
+  return bytes;
+}
+
+// Which entries the call must create. REQUIRES: the mutex is held.
+// Errors: AlreadyExists, FailedPrecondition.
+absl::StatusOr<std::vector<bool>> EntriesToCreate(const NamespaceState& state,
+                                                  const InitRequest& request) {
+  std::vector<bool> wanted(request.entries.size(), true);
+  if (request.on_existing == OnExisting::kReplace) return wanted;
+  for (size_t i = 0; i < request.entries.size(); ++i) {
+    const InitEntry& entry = request.entries[i];
+    const StoredKey* key = state.keys.Find(entry.key);
+    if (key == nullptr) continue;
+    if (request.on_existing == OnExisting::kFail) {
+      return WithReason(absl::AlreadyExistsError(absl::StrCat(
+                            "key ", Quoted(entry.key), " exists already")),
+                        Reason::kKeyExists, {{"key", entry.key}});
+    }
+    if (key->dtype() != entry.tensor.dtype() ||
+        !key->HasShape(entry.tensor.shape())) {
+      return WithReason(absl::FailedPreconditionError(absl::StrCat(
+                            "key ", Quoted(entry.key), ": expected ",
+                            Description(key->dtype(), key->shape()),
+                            " to keep, got ", entry.tensor.Description())),
+                        Reason::kExistsDifferently, {{"key", entry.key}});
+    }
+    wanted[i] = false;
+  }
+  return wanted;
+}
+
+// What the value takes of its device, besides memory that the tensor has, or
+// that staging will give it.
+uint64_t BytesOfNewValue(const TensorHome& home, const Tensor& tensor) {
+  return home.CanKeep(tensor) ? 0 : tensor.size_bytes();
+}
+
+absl::Status WasReplaced(absl::string_view key) {
+  return WithReason(
+      absl::AbortedError(absl::StrCat(
+          "key ", Quoted(key), " was replaced while its round was open")),
+      Reason::kKeyReplaced, {{"key", key}});
+}
+
+// Whether the fields of an Init are right, whatever the store has.
+absl::Status CheckFields(const NamespaceState& state,
+                         const InitRequest& request) {
+  RETURN_IF_ERROR(state.CheckNumEntries(request.entries.size()));
+  absl::flat_hash_set<absl::string_view> seen;
+  for (const InitEntry& entry : request.entries) {
+    RETURN_IF_ERROR(CheckKey(entry.key));
+    if (!seen.insert(entry.key).second) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "key ", Quoted(entry.key), ": expected once in an Init, got twice"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// What the Init needs, as things are. Errors: those of Init.
+absl::StatusOr<BytesNeeded> BytesToInit(const NamespaceState& state,
+                                        const InitRequest& request) {
+  std::vector<bool> wanted;
+  std::shared_ptr<const RuleBindings> bindings;
+  {
+    MutexLock lock(&state.mutex);
+    ASSIGN_OR_RETURN(wanted, EntriesToCreate(state, request));
+    bindings = state.bindings;
+  }
+  std::vector<absl::string_view> names;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    if (wanted[i]) names.push_back(request.entries[i].key);
+  }
+  // What takes long is left to the call itself.
+  if (names.size() * bindings->num_patterns() > kMaxMatchesInline)
+    names.clear();
+  ASSIGN_OR_RETURN(const std::vector<const SharedRule*> rules,
+                   bindings->Find(names, [] { return absl::OkStatus(); }));
+  Placement placement(*state.environment.budgets);
+  BytesNeeded bytes = {.devices = state.memory.NoBytes()};
+  auto next_rule = rules.begin();
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const InitEntry& entry = request.entries[i];
+    if (!wanted[i]) continue;
+    uint64_t key_bytes = BytesOfNewValue(*state.home, entry.tensor);
+    if (next_rule != rules.end()) {
+      const UpdateRule& rule = ***next_rule++;
+      RETURN_IF_ERROR(CheckRule(entry.key, entry.tensor.dtype(), rule));
+      key_bytes = SumOfBytes(key_bytes, StateBytesOf(entry.tensor, rule));
+    }
+    bytes.host += KeyOverheadBytes(entry.key);
+    uint64_t& on_device = bytes.devices[placement.Place(key_bytes)];
+    on_device = SumOfBytes(on_device, key_bytes);
+  }
+  return bytes;
+}
+
+// Takes a key out of the table, with its rounds; adds them to `ended` if any is
+// open. The transaction keeps the key, and with it the name that `ended` has.
+void RemoveKey(Transaction& transaction, absl::string_view name,
+               RoundsOfKeys& ended) {
+  KeyPtr key = transaction.state().keys.Erase(name);
+  RemoveRounds(transaction, *key, ended);
+  transaction.Drop(std::move(key));
+}
+
+// One Init on its way. Used by one thread.
+//
+// It makes the missing keys without the mutex, as matching patterns and copying
+// elements take time, and then inserts them in one transaction, unless rules or
+// other keys have changed meanwhile: then it makes what is missing yet.
+class KeyCreation {
+ public:
+  KeyCreation(NamespaceState& state, InitRequest request,
+              const CallContext& context)
+      : transaction_(state, std::defer_lock),
+        state_(state),
+        request_(std::move(request)),
+        context_(context),
+        keys_(request_.entries.size()) {}
+
+  absl::StatusOr<InitReply> Run();
+
+ private:
+  // Nothing if it must be tried again.
+  absl::StatusOr<std::optional<InitReply>> Try();
+  // Makes the keys that are `wanted` and missing; gives all keys the rules of
+  // `bindings`, with their states.
+  absl::Status MakeKeys(const std::vector<bool>& wanted,
+                        const RuleBindings& bindings);
+  absl::StatusOr<KeyPtr> MakeKey(const InitEntry& entry) const;
+  // Finds the rules of all keys.
+  absl::Status FindRules(const RuleBindings& bindings);
+  absl::Status MakeStates();
+  // For new keys, which have their rules: chooses their devices; gives them
+  // their values, of which it may take memory out of the request.
+  void PlaceKeys(absl::Span<const KeyPtr> keys) const;
+  absl::Status MakeValues(absl::Span<const KeyPtr> keys);
+  // The tensor's buffer, which is counted as a value from now on.
+  RefPtr<Buffer> TakeAsValue(Tensor& tensor);
+  // Whether there is a key for each entry that is wanted.
+  bool Covers(const std::vector<bool>& wanted) const;
+
+  // REQUIRES for these: the mutex is held.
+  absl::StatusOr<std::optional<InitReply>> Insert(const RuleBindings& bindings);
+  Version Replace(const StoredKey* existing, const KeyPtr& key,
+                  RoundsOfKeys& ended);
+  InitReply InsertKeys(const std::vector<bool>& wanted);
+
+  Transaction transaction_;
+  NamespaceState& state_;
+  InitRequest request_;
+  const CallContext& context_;
+  // By entry: what one turn has made, the next one keeps.
+  std::vector<KeyPtr> keys_;
+};
+
+absl::StatusOr<InitReply> KeyCreation::Run() {
+  RETURN_IF_ERROR(CheckFields(state_, request_));
+  std::optional<MutexLock> rules_stay;
+  for (int turn = 0;; ++turn) {
+    // Rules may change faster than those of all the keys can be found.
+    if (turn == kMaxTurnsOfChangingRules) {
+      rules_stay.emplace(&state_.rules_mutex);
+    }
+    ASSIGN_OR_RETURN(std::optional<InitReply> reply, Try());
+    if (reply) return *std::move(reply);
+  }
+}
+
+absl::StatusOr<std::optional<InitReply>> KeyCreation::Try() {
+  std::vector<bool> wanted;
+  std::shared_ptr<const RuleBindings> bindings;
+  {
+    MutexLock lock(&state_.mutex);
+    ASSIGN_OR_RETURN(wanted, EntriesToCreate(state_, request_));
+    bindings = state_.bindings;
+  }
+  RETURN_IF_ERROR(MakeKeys(wanted, *bindings));
+  transaction_.Lock();
+  absl::StatusOr<std::optional<InitReply>> reply = Insert(*bindings);
+  transaction_.Unlock();
+  return reply;
+}
+
+absl::StatusOr<std::optional<InitReply>> KeyCreation::Insert(
+    const RuleBindings& bindings) {
+  ASSIGN_OR_RETURN(const std::vector<bool> wanted,
+                   EntriesToCreate(state_, request_));
+  // The rules have changed, or a key that was to be kept was deleted.
+  if (&bindings != state_.bindings.get() || !Covers(wanted)) {
+    return std::nullopt;
+  }
+  return InsertKeys(wanted);
+}
+
+bool KeyCreation::Covers(const std::vector<bool>& wanted) const {
+  for (size_t i = 0; i < keys_.size(); ++i) {
+    if (wanted[i] && !keys_[i]) return false;
+  }
+  return true;
+}
+
+// All is checked and has its memory before the first element is copied.
+absl::Status KeyCreation::MakeKeys(const std::vector<bool>& wanted,
+                                   const RuleBindings& bindings) {
+  std::vector<KeyPtr> made(keys_.size());
+  for (size_t i = 0; i < keys_.size(); ++i) {
+    if (!wanted[i] || keys_[i]) continue;
+    ASSIGN_OR_RETURN(made[i], MakeKey(request_.entries[i]));
+    keys_[i] = made[i];
+  }
+  RETURN_IF_ERROR(FindRules(bindings));
+  PlaceKeys(made);
+  RETURN_IF_ERROR(MakeStates());
+  return MakeValues(made);
+}
+
+absl::StatusOr<KeyPtr> KeyCreation::MakeKey(const InitEntry& entry) const {
+  const RefPtr<BudgetAccount>& metadata = state_.memory.metadata();
+  RETURN_IF_ERROR(metadata->Reserve(KeyOverheadBytes(entry.key)));
+  KeyPtr key =
+      StoredKey::Create(entry.key, entry.tensor.dtype(), entry.tensor.shape());
+  key->ChargeTo(metadata);
+  return key;
+}
+
+absl::Status KeyCreation::FindRules(const RuleBindings& bindings) {
+  std::vector<absl::string_view> names;
+  for (const KeyPtr& key : keys_) {
+    if (key) names.push_back(key->name());
+  }
+  const auto go_on = [this] { return CheckIsWanted(state_, context_); };
+  ASSIGN_OR_RETURN(const std::vector<const SharedRule*> rules,
+                   bindings.Find(names, go_on));
+  ASSIGN_OR_RETURN(const std::vector<const SharedMultipliers*> multipliers,
+                   bindings.multipliers.Find(names, go_on));
+  size_t i = 0;
+  for (const KeyPtr& key : keys_) {
+    if (!key) continue;
+    key->rule = *rules[i];
+    key->multipliers = *multipliers[i];
+    ++i;
+    RETURN_IF_ERROR(CheckRule(key->name(), key->dtype(), *key->rule));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status KeyCreation::MakeStates() {
+  for (const KeyPtr& key : keys_) {
+    if (!key) continue;
+    // Nothing is kept of what an earlier turn made: no update has filled it,
+    // and it may be for another rule.
+    key->rule_state = nullptr;
+    ASSIGN_OR_RETURN(key->rule_state, MakeState(state_, *key, *key->rule));
+  }
+  return absl::OkStatus();
+}
+
+void KeyCreation::PlaceKeys(absl::Span<const KeyPtr> keys) const {
+  Placement placement(*state_.environment.budgets);
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (!keys[i]) continue;
+    const Tensor& tensor = request_.entries[i].tensor;
+    keys[i]->device = placement.Place(
+        SumOfBytes(tensor.size_bytes(), StateBytesOf(tensor, *keys[i]->rule)));
+  }
+}
+
+absl::Status KeyCreation::MakeValues(absl::Span<const KeyPtr> keys) {
+  std::vector<KeyPtr> to_fill(keys.size());
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (!keys[i]) continue;
+    Tensor& tensor = request_.entries[i].tensor;
+    if (state_.home->CanKeep(tensor)) {
+      keys[i]->value = TakeAsValue(tensor);
+      continue;
+    }
+    ASSIGN_OR_RETURN(
+        keys[i]->value,
+        state_.AllocateFor(*keys[i], state_.memory.on(keys[i]->device).values,
+                           tensor.size_bytes()));
+    to_fill[i] = keys[i];
+  }
+  return state_.home->Fill(request_, to_fill);
+}
+
+RefPtr<Buffer> KeyCreation::TakeAsValue(Tensor& tensor) {
+  RefPtr<Buffer> buffer = tensor.TakeBuffer();
+  const MemoryAccounts& host = state_.memory.host();
+  host.values->TakeOver(*host.contributions, buffer->size_bytes());
+  const RefPtr<MemoryAccount> before = buffer->ExchangeAccount(host.values);
+  return buffer;
+}
+
+InitReply KeyCreation::InsertKeys(const std::vector<bool>& wanted) {
+  InitReply reply;
+  RoundsOfKeys ended;
+  for (size_t i = 0; i < keys_.size(); ++i) {
+    const StoredKey* existing = state_.keys.Find(request_.entries[i].key);
+    reply.versions.push_back(wanted[i] ? Replace(existing, keys_[i], ended)
+                                       : existing->version);
+  }
+  EndPullsOfRounds(transaction_, ended, &WasReplaced);
+  for (const InitEntry& entry : request_.entries) {
+    Wake(transaction_, entry.key);
+  }
+  return reply;
+}
+
+Version KeyCreation::Replace(const StoredKey* existing, const KeyPtr& key,
+                             RoundsOfKeys& ended) {
+  if (existing != nullptr) {
+    // Above every version that updates under way will report.
+    key->version = existing->version + existing->num_updates_ahead() + 1;
+    state_.watches.Move(existing, key.get());
+    RemoveKey(transaction_, existing->name(), ended);
+  } else {
+    key->version = state_.version_floor + 1;
+  }
+  state_.keys.Insert(key);
+  if (state_.keys_made) state_.keys_made->push_back(key);
+  transaction_.Commit();
+  return key->version;
+}
+
+}  // namespace
+
+void Namespace::Init(InitRequest request, CallContext context,
+                     ReplyCallback<InitReply> done) {
+  const bool takes_long =
+      SizeOfTensors(request) > kMaxBytesInline ||
+      request.entries.size() * state_->Bindings()->num_patterns() >
+          kMaxMatchesInline;
+  TaskPool::Task init = [state = state_, request = std::move(request),
+                         context = std::move(context),
+                         done = std::move(done)]() mutable {
+    // In two steps: what was not taken of the request goes before the
+    // caller hears of the end.
+    absl::StatusOr<InitReply> reply =
+        KeyCreation(*state, std::move(request), context).Run();
+    std::move(done)(std::move(reply));
+  };
+  if (!takes_long || !state_->Submit(std::move(init))) std::move(init)();
+}
+
+absl::Status Namespace::CheckInit(const InitRequest& request,
+                                  const Caller& caller) const {
+  RETURN_IF_ERROR(CheckFields(*state_, request));
+  StagingLayout staging;
+  for (const InitEntry& entry : request.entries) {
+    if (!entry.tensor.has_data()) staging.Add(entry.tensor.size_bytes());
+  }
+  return state_->CheckRoomUnlessRepeat(
+      caller, request.call_id, staging.total_bytes(),
+      [&] { return BytesToInit(*state_, request); });
+}
+
+absl::StatusOr<DeleteReply> Namespace::Delete(const DeleteRequest& request) {
+  NamespaceState& state = *state_;
+  RETURN_IF_ERROR(state.CheckNumEntries(request.keys.size()));
+  for (const std::string& key : request.keys) RETURN_IF_ERROR(CheckKey(key));
+  Transaction transaction(state);
+  for (const std::string& key : request.keys) {
+    if (!request.allow_missing && state.keys.Find(key) == nullptr) {
+      return state.NoSuchKey(key);
+    }
+  }
+  DeleteReply reply;
+  RoundsOfKeys ended;
+  for (const std::string& key : request.keys) {
+    StoredKey* const existing = state.keys.Find(key);
+    if (existing == nullptr) continue;
+    EndPullsOf(transaction, *existing);
+    state.version_floor = std::max(
+        state.version_floor, existing->version + existing->num_updates_ahead());
+    RemoveKey(transaction, key, ended);
+    transaction.Commit();
+    ++reply.num_deleted;
+  }
+  EndPullsOfRounds(transaction, ended, [&state](absl::string_view key) {
+    return state.NoSuchKey(key);
+  });
+  for (const std::string& key : request.keys) Wake(transaction, key);
+  return reply;
+}
+
+}  // namespace tensorkv

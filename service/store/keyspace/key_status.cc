@@ -1,0 +1,152 @@
+#include <xxhash.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "base/answer.h"
+#include "base/status_macros.h"
+#include "service/store/keyspace/namespace_state.h"
+#include "service/store/keyspace/waiting_calls.h"
+#include "service/store/names.h"
+
+namespace tensorkv {
+namespace {
+
+constexpr uint32_t kDefaultPageSize = 1000;
+constexpr uint32_t kMaxPageSize = 10000;
+
+// Values that are read together for their digests.
+constexpr uint64_t kDigestBytes = 64 << 20;
+
+// How many of the first keys' values are read together: one, whatever its size,
+// or more.
+size_t NumReadTogether(absl::Span<const KeyStatus> keys) {
+  uint64_t bytes = keys[0].value_bytes;
+  size_t num_keys = 1;
+  while (num_keys < keys.size() &&
+         bytes + keys[num_keys].value_bytes <= kDigestBytes) {
+    bytes += keys[num_keys++].value_bytes;
+  }
+  return num_keys;
+}
+
+// But for the rules, which are copied without the mutex: WithRules.
+std::pair<KeyStatus, SharedRule> StatusOf(const NamespaceState& state,
+                                          const StoredKey& key) {
+  KeyStatus status;
+  status.key = std::string(key.name());
+  status.dtype = key.dtype();
+  status.shape = key.shape();
+  status.version = key.version;
+  status.value_bytes = key.value_bytes();
+  status.state_bytes = key.rule_state ? key.rule_state->size_bytes() : 0;
+  status.update_count = key.update_count;
+  if (key.multipliers) status.multipliers = *key.multipliers;
+  status.device = std::string(state.DeviceOf(key).name());
+  return {std::move(status), key.rule};
+}
+
+std::vector<KeyStatus> WithRules(
+    std::vector<std::pair<KeyStatus, SharedRule>> statuses) {
+  std::vector<KeyStatus> complete;
+  complete.reserve(statuses.size());
+  for (auto& [status, rule] : statuses) {
+    status.rule = rule->spec();
+    const RuleParameters next = rule->ParametersAt(
+        status.update_count + 1, status.multipliers, /*seed=*/0);
+    status.learning_rate = next.learning_rate;
+    status.weight_decay = next.weight_decay;
+    complete.push_back(std::move(status));
+  }
+  return complete;
+}
+
+// Reads the values as any reader does, and reports what it read: version and
+// digest belong together. Waits for no more than an update under way.
+absl::Status AddDigests(Namespace& from, absl::Span<KeyStatus> keys) {
+  PullRequest pull;
+  for (const KeyStatus& key : keys) pull.entries.push_back({key.key, 0});
+  const Answer<absl::StatusOr<PullReply>> answer;
+  from.Pull(std::move(pull), CallContext(),
+            [answer](absl::StatusOr<PullReply> reply) {
+              answer.Set(std::move(reply));
+            });
+  ASSIGN_OR_RETURN(const PullReply reply, answer.Wait());
+  absl::flat_hash_map<absl::string_view, uint64_t> digests;  // by key
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const Value& value = reply.values[i];
+    KeyStatus& status = keys[i];
+    status.dtype = value.tensor.dtype();
+    status.shape = value.tensor.shape();
+    status.value_bytes = value.tensor.size_bytes();
+    status.version = value.version;
+    const auto [digest, is_new] = digests.try_emplace(status.key);
+    if (is_new) {
+      digest->second =
+          XXH3_64bits(value.tensor.data(), value.tensor.size_bytes());
+    }
+    status.digest = digest->second;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<ListReply> Namespace::List(const ListRequest& request) const {
+  const size_t page_size = request.page_size == 0
+                               ? kDefaultPageSize
+                               : std::min(request.page_size, kMaxPageSize);
+  if (!request.page_token.empty()) {
+    if (absl::Status status = CheckKey(request.page_token); !status.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("page_token: ", status.message()));
+    }
+  }
+  ListReply reply;
+  std::vector<std::pair<KeyStatus, SharedRule>> statuses;
+  {
+    MutexLock lock(&state_->mutex);
+    // One more than the page tells whether there is another.
+    std::vector<StoredKey*> keys =
+        state_->keys.List(request.prefix, request.page_token, page_size + 1);
+    if (keys.size() > page_size) {
+      keys.pop_back();
+      reply.next_page_token = std::string(keys.back()->name());
+    }
+    statuses.reserve(keys.size());
+    for (const StoredKey* key : keys)
+      statuses.push_back(StatusOf(*state_, *key));
+  }
+  reply.keys = WithRules(std::move(statuses));
+  return reply;
+}
+
+absl::StatusOr<StatReply> Namespace::Stat(const StatRequest& request) {
+  RETURN_IF_ERROR(state_->CheckNumEntries(request.keys.size()));
+  for (const std::string& name : request.keys) RETURN_IF_ERROR(CheckKey(name));
+  std::vector<std::pair<KeyStatus, SharedRule>> statuses;
+  statuses.reserve(request.keys.size());
+  for (auto name = request.keys.begin(); name != request.keys.end();) {
+    MutexLock lock(&state_->mutex);
+    for (size_t i = 0; i < kKeysPerTurn && name != request.keys.end(); ++i) {
+      const StoredKey* key = state_->keys.Find(*name);
+      if (key == nullptr) return state_->NoSuchKey(*name);
+      statuses.push_back(StatusOf(*state_, *key));
+      ++name;
+    }
+  }
+  StatReply reply = {WithRules(std::move(statuses))};
+  if (!request.with_digest) return reply;
+  absl::Span<KeyStatus> rest = absl::MakeSpan(reply.keys);
+  while (!rest.empty()) {
+    RETURN_IF_ERROR(CheckIsWanted(*state_, CallContext()));
+    const size_t num_keys = NumReadTogether(rest);
+    RETURN_IF_ERROR(AddDigests(*this, rest.first(num_keys)));
+    rest.remove_prefix(num_keys);
+  }
+  return reply;
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,307 @@
+// The verbs of workers: Join, KeepAlive, Leave, Barrier; and what follows when
+// leases end.
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "contract/reason.h"
+#include "service/store/keyspace/round_endings.h"
+#include "service/store/keyspace/waiting_calls.h"
+#include "service/store/names.h"
+
+namespace tensorkv {
+namespace {
+
+// One Barrier from its call to its answer. Guarded by the namespace's mutex.
+class BarrierCall final : public WaitingCall {
+ public:
+  BarrierCall(NamespaceState& state, BarrierRequest request,
+              CallContext context, absl::Duration started,
+              ReplyCallback<BarrierReply> done)
+      : WaitingCall(std::move(context), started),
+        state_(state),
+        request_(std::move(request)),
+        done_(std::move(done)) {
+    topic = BarrierTopic(request_.barrier);
+    reason = WaitReason::kBarrier;
+  }
+
+  bool CanEnd() override {
+    answer_ = state_.workers->Check(request_.worker, state_.Now());
+    return !answer_.ok();
+  }
+  absl::Status Missing() const override;
+  void Fail(const absl::Status& status) override { answer_ = status; }
+  void Send() override {
+    absl::StatusOr<BarrierReply> reply = BarrierReply();
+    if (!answer_.ok()) reply = answer_;
+    SendOnce(std::move(done_), std::move(reply));
+  }
+
+  uint32_t rank() const { return request_.worker.rank; }
+
+ private:
+  NamespaceState& state_;
+  const BarrierRequest request_;
+  ReplyCallback<BarrierReply> done_;
+  absl::Status answer_;
+};
+
+// Who does not wait at a barrier, among those whom it needs; `arrived` does.
+std::vector<uint32_t> MissingAt(const NamespaceState& state,
+                                absl::string_view topic,
+                                std::optional<uint32_t> arrived) {
+  std::vector<bool> is_there(state.workers->end_rank());
+  for (const WaitingCallPtr& call : state.waits.At(topic)) {
+    const uint32_t rank = static_cast<const BarrierCall&>(*call).rank();
+    if (rank < is_there.size()) is_there[rank] = true;
+  }
+  std::vector<uint32_t> missing;
+  for (uint32_t rank = 0; rank < is_there.size(); ++rank) {
+    if (!is_there[rank] && rank != arrived &&
+        state.workers->Needs(rank, UINT64_MAX)) {
+      missing.push_back(rank);
+    }
+  }
+  return missing;
+}
+
+absl::Status BarrierCall::Missing() const {
+  return state_.workers->StillMissing(
+      absl::StrCat("barrier ", Quoted(request_.barrier)),
+      MissingAt(state_, topic, request_.worker.rank), state_.Now());
+}
+
+// Ends a barrier if nobody is missing.
+void EndBarrier(Transaction& transaction, absl::string_view topic) {
+  Waits& waits = transaction.state().waits;
+  if (waits.At(topic).empty() ||
+      !MissingAt(transaction.state(), topic, std::nullopt).empty()) {
+    return;
+  }
+  for (const WaitingCallPtr& call : waits.Take(topic)) {
+    EndCall(transaction, call);
+  }
+}
+
+absl::Status CheckArrival(NamespaceState& state,
+                          const BarrierRequest& request) {
+  RETURN_IF_ERROR(CheckBarrierName(request.barrier));
+  MutexLock lock(&state.mutex);
+  RETURN_IF_ERROR(state.workers->Check(request.worker, state.Now()));
+  state.workers->Renew(request.worker, state.Now());
+  state.workers->Reach(request.worker, 0);
+  return absl::OkStatus();
+}
+
+void EndBarriers(Transaction& transaction) {
+  absl::flat_hash_set<std::string> topics;
+  transaction.state().waits.ForEach([&](const WaitingCallPtr& call) {
+    if (call->reason == WaitReason::kBarrier) topics.insert(call->topic);
+  });
+  for (const std::string& topic : topics) EndBarrier(transaction, topic);
+}
+
+void FailBarriers(Transaction& transaction, const absl::Status& status) {
+  FailCalls(
+      transaction,
+      [](const WaitingCall& call) {
+        return call.reason == WaitReason::kBarrier;
+      },
+      status);
+}
+
+// Statuses travel in HTTP/2 headers, which are small.
+constexpr size_t kMostLossesNamed = 4;
+
+RoundFailurePtr LossOf(const WorkerGroup& workers,
+                       absl::Span<const uint32_t> ranks) {
+  std::string text;
+  for (const uint32_t rank : ranks.subspan(0, kMostLossesNamed)) {
+    absl::StrAppend(&text, text.empty() ? "" : ", ",
+                    workers.DescribeLoss(rank));
+  }
+  if (ranks.size() > kMostLossesNamed) {
+    absl::StrAppend(&text, " and ", ranks.size() - kMostLossesNamed,
+                    " more were lost");
+  }
+  return std::make_shared<RoundFailure>(
+      RoundFailure{std::move(text), {ranks.begin(), ranks.end()}});
+}
+
+// The waits that only those who are lost could have ended.
+void FailWaitsFor(Transaction& transaction, absl::Span<const uint32_t> ranks,
+                  const RoundFailure& failure) {
+  const NamespaceState& state = transaction.state();
+  const auto aborted = [&](absl::string_view subject) {
+    return WithReason(
+        absl::AbortedError(absl::StrCat(subject, ": ", failure.text)),
+        Reason::kWorkerLost, {{"ranks", absl::StrJoin(ranks, ",")}});
+  };
+  if (state.config.on_worker_loss == OnWorkerLoss::kFail) {
+    Step slowest = UINT64_MAX;
+    for (const uint32_t rank : ranks) {
+      slowest = std::min(slowest, state.workers->step_of(rank));
+    }
+    FailCalls(
+        transaction,
+        [slowest](const WaitingCall& call) {
+          return call.awaited_step > slowest;
+        },
+        aborted("waiting for slower workers"));
+  }
+  FailBarriers(transaction, aborted("barrier"));
+}
+
+// What must happen when the leases of workers have ended; `ranks` rise.
+void Lose(Transaction& transaction, absl::Span<const uint32_t> ranks) {
+  NamespaceState& state = transaction.state();
+  const RoundFailurePtr failure = LossOf(*state.workers, ranks);
+  for (const uint32_t rank : ranks) {
+    transaction.ReportLostWorker(state.workers->DescribeLoss(rank));
+  }
+  std::vector<std::pair<StoredKey*, Step>> failed;
+  if (state.config.on_worker_loss == OnWorkerLoss::kFail) {
+    for (StoredKey* key : state.busy_keys) {
+      const std::optional<Step> step = key->rounds->FirstWithout(ranks);
+      if (step) failed.emplace_back(key, *step);
+    }
+  }
+  FailWaitsFor(transaction, ranks, *failure);
+  for (const uint32_t rank : ranks) state.workers->Lose(rank);
+  for (const auto& [key, step] : failed) {
+    FailRounds(transaction, *key, step, failure);
+  }
+}
+
+// Closes rounds and barriers that only waited for those who are gone, and looks
+// at every waiting call.
+void GoOnWithout(Transaction& transaction, absl::Span<const uint32_t> ranks) {
+  NamespaceState& state = transaction.state();
+  Step last_open = 0;
+  const std::vector<StoredKey*> busy(state.busy_keys.begin(),
+                                     state.busy_keys.end());
+  for (StoredKey* key : busy) {
+    for (const uint32_t rank : ranks) {
+      if (state.mode->Owes(rank) && !state.workers->Needs(rank, UINT64_MAX)) {
+        key->rounds->Forgive(rank);
+      }
+    }
+    CloseRounds(transaction, *key, key->rounds->TakeComplete());
+    last_open = std::max(last_open, key->rounds->last_open());
+  }
+  state.workers->LowerMaxStep(last_open);
+  WakeAll(transaction);
+  EndBarriers(transaction);
+}
+
+void WatchLeases(NamespaceState& state);
+
+// What the alarm does when the next lease may have ended.
+void EndLeases(NamespaceState& state) {
+  Transaction transaction(state, Transaction::Thread::kAlarms);
+  state.lease_alarm.HasRung();
+  const std::vector<uint32_t> ranks = state.workers->Expired(state.Now());
+  if (!ranks.empty()) {
+    Lose(transaction, ranks);
+    GoOnWithout(transaction, ranks);
+  }
+  WatchLeases(state);
+}
+
+void WatchLeases(NamespaceState& state) {
+  state.lease_alarm.RingAt(state.workers->next_expiry(), state, &EndLeases);
+}
+
+// Reserves and makes place for the member of that rank.
+absl::Status MakePlace(NamespaceState& state, uint32_t rank) {
+  const uint32_t num_places = state.workers->num_places();
+  if (rank < num_places) return absl::OkStatus();
+  ASSIGN_OR_RETURN(
+      Reservation overhead,
+      Reservation::Create(state.memory.metadata(),
+                          (rank + 1 - num_places) * kWorkerOverheadBytes));
+  state.worker_overhead.Merge(std::move(overhead));
+  state.workers->MakePlace(rank);
+  return absl::OkStatus();
+}
+
+// The step that a new worker of that rank is to push. A new process does not
+// have what its former self has pushed ahead; it goes on where a round may yet
+// fail that is to be pushed again.
+Step FirstStepOf(const NamespaceState& state, uint32_t rank) {
+  Step step = state.mode->NextStepOf(rank);
+  for (const StoredKey* key : state.busy_keys) {
+    while (key->rounds->Awaits(rank, step - 1)) --step;
+  }
+  return step;
+}
+
+absl::StatusOr<JoinReply> AddWorker(NamespaceState& state,
+                                    const JoinRequest& request) {
+  RETURN_IF_ERROR(state.end_of_waits);
+  const absl::StatusOr<uint32_t> rank =
+      state.workers->RankFor(request.worker_name, request.replaces_epoch);
+  if (rank.ok()) RETURN_IF_ERROR(MakePlace(state, *rank));
+  ASSIGN_OR_RETURN(
+      const Worker worker,
+      state.workers->Join(request.worker_name, request.lease,
+                          state.environment.next_epoch->fetch_add(1),
+                          request.replaces_epoch, state.mode->StepOfJoiner(),
+                          state.Now()));
+  WatchLeases(state);
+  return JoinReply{.worker = worker,
+                   .num_workers = state.workers->num_workers(),
+                   .lease = request.lease,
+                   .next_step = FirstStepOf(state, worker.rank)};
+}
+
+}  // namespace
+
+absl::StatusOr<JoinReply> Namespace::Join(const JoinRequest& request) {
+  RETURN_IF_ERROR(CheckWorkerName(request.worker_name));
+  Transaction transaction(*state_);
+  absl::StatusOr<JoinReply> reply = AddWorker(*state_, request);
+  // The calls of the epoch that was replaced end.
+  if (reply.ok() && request.replaces_epoch != 0) WakeAll(transaction);
+  return reply;
+}
+
+absl::StatusOr<KeepAliveReply> Namespace::KeepAlive(
+    const KeepAliveRequest& request) {
+  MutexLock lock(&state_->mutex);
+  const absl::Duration now = state_->Now();
+  RETURN_IF_ERROR(state_->workers->CheckJoined(request.worker, now));
+  state_->workers->Renew(request.worker, now);
+  return KeepAliveReply{
+      .lease_remaining = state_->workers->LeaseRemaining(request.worker, now),
+      .num_workers = state_->workers->num_workers(),
+      .next_step = state_->mode->NextStepOf(request.worker.rank)};
+}
+
+absl::Status Namespace::Leave(const LeaveRequest& request) {
+  Transaction transaction(*state_);
+  RETURN_IF_ERROR(state_->workers->CheckJoined(request.worker, state_->Now()));
+  state_->workers->Leave(request.worker);
+  GoOnWithout(transaction, {request.worker.rank});
+  return absl::OkStatus();
+}
+
+void Namespace::Barrier(BarrierRequest request, CallContext context,
+                        ReplyCallback<BarrierReply> done) {
+  absl::Status status = CheckArrival(*state_, request);
+  if (!status.ok()) return std::move(done)(std::move(status));
+  const auto call = std::make_shared<BarrierCall>(
+      *state_, std::move(request), std::move(context), state_->Now(),
+      std::move(done));
+  const std::string topic = call->topic;
+  StartCall(*state_, call);
+  Transaction transaction(*state_);
+  EndBarrier(transaction, topic);
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,119 @@
+#include "service/store/keyspace/namespace_state.h"
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "contract/reason.h"
+#include "service/store/names.h"
+
+namespace tensorkv {
+namespace {
+
+// What answers to calls may take of the budget, and how much is enough for
+// any.
+constexpr uint64_t kShareOfCallWindow = 64;
+constexpr uint64_t kMinCallWindowBytes = 64 << 10;
+constexpr uint64_t kMaxCallWindowBytes = 64 << 20;
+
+CallWindowOptions WindowOptions(uint64_t budget_bytes,
+                                const NamespaceEnvironment& environment) {
+  const uint64_t bytes =
+      std::min(budget_bytes, environment.budgets->host()->limit_bytes());
+  return {.max_bytes = std::clamp(bytes / kShareOfCallWindow,
+                                  kMinCallWindowBytes, kMaxCallWindowBytes),
+          .max_wait = environment.max_wait};
+}
+
+uint64_t RandomUid() {
+  std::random_device random;
+  const uint64_t high = random();
+  return std::max<uint64_t>(high << 32 | random(), 1);
+}
+
+// Whether the call has been made, or is being made, as far as one knows before
+// its turn. Errors: those of CallWindow::Knows.
+absl::StatusOr<bool> IsRepeat(const CallWindow& calls, const Caller& caller,
+                              const std::optional<CallId>& call_id) {
+  if (!call_id) return false;
+  return calls.Knows(caller, *call_id);
+}
+
+}  // namespace
+
+NamespaceState::NamespaceState(std::string its_name, NamespaceConfig its_config,
+                               std::unique_ptr<WorkerGroup> its_workers,
+                               std::unique_ptr<PushMode> its_mode,
+                               SharedRule rule,
+                               const NamespaceEnvironment& its_environment)
+    : name(std::move(its_name)),
+      uid(RandomUid()),
+      config(std::move(its_config)),
+      workers(std::move(its_workers)),
+      environment(its_environment),
+      memory(absl::StrCat("namespace ", Quoted(name)), config.budget_bytes,
+             environment.budgets),
+      home(TensorHome::Create(environment.devices, &memory)),
+      mode(std::move(its_mode)),
+      calls(CallWindow::Create(WindowOptions(config.budget_bytes, environment),
+                               environment.alarms, memory.metadata())),
+      bindings(std::make_shared<const RuleBindings>(std::move(rule))) {}
+
+absl::StatusOr<RefPtr<Buffer>> NamespaceState::AllocateFor(
+    const StoredKey& key, const RefPtr<BudgetAccount>& account,
+    uint64_t bytes) const {
+  ASSIGN_OR_RETURN(Reservation room, Reservation::Create(account, bytes));
+  ASSIGN_OR_RETURN(RefPtr<Buffer> buffer,
+                   DeviceOf(key).Allocate(bytes, account));
+  room.HandOver();
+  return buffer;
+}
+
+absl::Status NamespaceState::NoSuchKey(absl::string_view key) const {
+  return WithReason(
+      absl::NotFoundError(absl::StrCat(
+          "key ", Quoted(key), " does not exist in namespace ", Quoted(name))),
+      Reason::kKeyNotFound, {{"key", key}});
+}
+
+absl::Status NamespaceState::CheckNumEntries(size_t num_entries) const {
+  if (num_entries <= environment.max_entries) return absl::OkStatus();
+  return WithReason(absl::ResourceExhaustedError(absl::StrCat(
+                        "entries of a call: expected at most ",
+                        environment.max_entries, ", got ", num_entries)),
+                    Reason::kLimitReached,
+                    {{"limit", environment.max_entries}});
+}
+
+absl::Status NamespaceState::CheckAndRenew(
+    const std::optional<Worker>& worker) {
+  if (!worker) return absl::OkStatus();
+  RETURN_IF_ERROR(mode->CheckWorker(worker, Now()));
+  workers->Renew(*worker, Now());
+  return absl::OkStatus();
+}
+
+absl::Status NamespaceState::CheckRoomUnlessRepeat(
+    const Caller& caller, const std::optional<CallId>& call_id,
+    uint64_t staging_bytes,
+    absl::FunctionRef<absl::StatusOr<BytesNeeded>()> check) const {
+  ASSIGN_OR_RETURN(bool is_repeat, IsRepeat(*calls, caller, call_id));
+  BytesNeeded needed;
+  if (!is_repeat) {
+    absl::StatusOr<BytesNeeded> bytes = check();
+    // What speaks against it may be that it has been made meanwhile.
+    if (!bytes.ok()) {
+      ASSIGN_OR_RETURN(is_repeat, IsRepeat(*calls, caller, call_id));
+    }
+    if (!is_repeat) {
+      RETURN_IF_ERROR(bytes.status());
+      needed = *std::move(bytes);
+    }
+  }
+  needed.host = SumOfBytes(needed.host, staging_bytes);
+  return memory.CheckRoom(needed);
+}
+
+}  // namespace tensorkv

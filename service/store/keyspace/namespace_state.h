@@ -1,0 +1,156 @@
+// What the parts of a namespace share, and what its mutex guards.
+
+#ifndef TENSORKV_SERVICE_STORE_KEYSPACE_NAMESPACE_STATE_H_
+#define TENSORKV_SERVICE_STORE_KEYSPACE_NAMESPACE_STATE_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "base/mutex.h"
+#include "base/task_pool.h"
+#include "kernels/backend.h"
+#include "service/store/call_window.h"
+#include "service/store/keyspace/earliest_alarm.h"
+#include "service/store/keyspace/grace_times.h"
+#include "service/store/keyspace/key_table.h"
+#include "service/store/keyspace/namespace.h"
+#include "service/store/keyspace/push_mode.h"
+#include "service/store/keyspace/rule_bindings.h"
+#include "service/store/keyspace/stored_key.h"
+#include "service/store/keyspace/tensor_home.h"
+#include "service/store/keyspace/waits.h"
+#include "service/store/keyspace/worker_group.h"
+#include "service/store/memory_budgets.h"
+
+namespace tensorkv {
+
+using KeyPtr = RefPtr<StoredKey>;
+
+// What a call may do on the thread that it comes on, which others need too:
+// 1 MiB is read and written in about 0.1 ms, and a pattern is matched with a
+// key of 1 KiB in 3 us at most.
+inline constexpr uint64_t kMaxBytesInline = 1 << 20;
+inline constexpr size_t kMaxMatchesInline = 256;
+
+// How many keys one turn of the mutex is for, where a call has many.
+inline constexpr size_t kKeysPerTurn = 1024;
+
+// What is counted of a namespace, and not kept anywhere else.
+struct NamespaceCounts {
+  uint64_t updates_applied = 0;
+  uint64_t rounds_open = 0;
+  uint64_t rounds_closed = 0;
+  uint64_t rounds_failed = 0;
+  // Contributions that were refused.
+  uint64_t contributions_late = 0;
+  uint64_t contributions_duplicate = 0;
+  uint64_t contributions_fenced = 0;
+};
+
+// One mutex guards all metadata, so that a call over many keys is checked and
+// takes effect at one moment, and a pull sees one moment of all its keys.
+// Elements are never read or written under it: updates run outside, in order
+// per key (docs/decisions/0003-one-lock-per-namespace.md).
+//
+// Keys, values and rules change in a Transaction alone, and so does whatever
+// others wait for. Who only reads, counts or renews a lease takes the mutex by
+// itself.
+//
+// Locks are taken in this order: the store's mutex, rules_mutex, mutex; then
+// those of the alarms, the task pool, a Cancellation and the call window, under
+// which nothing of a namespace is called. No lock is held while a reply is
+// sent, an update runs or memory of a device is allocated, but for
+// rules_mutex.
+//
+// Work that goes on without a caller (tasks, alarms) keeps this, or looks
+// whether it is there yet; a namespace that was deleted lives until the last
+// call of it has ended.
+struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
+  NamespaceState(std::string name, NamespaceConfig config,
+                 std::unique_ptr<WorkerGroup> workers,
+                 std::unique_ptr<PushMode> mode, SharedRule rule,
+                 const NamespaceEnvironment& environment);
+
+  absl::Duration Now() const { return environment.alarms->Now(); }
+  Backend& DeviceOf(const StoredKey& key) const {
+    return (*environment.devices)[key.device];
+  }
+  // Has the pool run `task`, unless the store has ended: then nobody can see
+  // what it would do, false is returned and the task is left as it is.
+  bool Submit(TaskPool::Task&& task) {
+    return environment.pool->Submit(name, std::move(task));
+  }
+  std::shared_ptr<const RuleBindings> Bindings() const {
+    MutexLock lock(&mutex);
+    return bindings;
+  }
+  // Memory of the key's device, counted by `account`.
+  absl::StatusOr<RefPtr<Buffer>> AllocateFor(
+      const StoredKey& key, const RefPtr<BudgetAccount>& account,
+      uint64_t bytes) const;
+
+  absl::Status NoSuchKey(absl::string_view key) const;
+  absl::Status CheckNumEntries(size_t num_entries) const;
+  // For Staging: whether there is room for memory that it gives and, unless the
+  // call was made before, for the bytes that `check` finds it to need.
+  absl::Status CheckRoomUnlessRepeat(
+      const Caller& caller, const std::optional<CallId>& call_id,
+      uint64_t staging_bytes,
+      absl::FunctionRef<absl::StatusOr<BytesNeeded>()> check) const;
+  // Whether `worker`, if there is one, may call; if so, renews its lease.
+  // REQUIRES: the mutex is held.
+  absl::Status CheckAndRenew(const std::optional<Worker>& worker);
+
+  const std::string name;
+  // Random, never 0: tells this namespace from others of its name.
+  const uint64_t uid;
+  // With every default filled in.
+  const NamespaceConfig config;
+  const std::unique_ptr<WorkerGroup> workers ABSL_PT_GUARDED_BY(mutex);
+  const NamespaceEnvironment environment;
+  const NamespaceMemory memory;
+  const std::unique_ptr<TensorHome> home;
+  // What it keeps is counted by `memory`.
+  const std::unique_ptr<PushMode> mode;
+  // The answers to the calls made in this namespace.
+  const std::shared_ptr<CallWindow> calls;
+
+  // Held by who changes rules, while memory is allocated.
+  Mutex rules_mutex ABSL_ACQUIRED_BEFORE(mutex);
+
+  mutable Mutex mutex;
+  KeyTable keys ABSL_GUARDED_BY(mutex);
+  // Replaced as a whole, so that it can be read without the mutex.
+  std::shared_ptr<const RuleBindings> bindings ABSL_GUARDED_BY(mutex);
+  // While rules change: the keys that have come since that began.
+  std::optional<std::vector<KeyPtr>> keys_made ABSL_GUARDED_BY(mutex);
+  Waits waits ABSL_GUARDED_BY(mutex);
+  KeyWatches watches ABSL_GUARDED_BY(mutex);
+  // Not OK: no call waits any more, and this is what it is told.
+  absl::Status end_of_waits ABSL_GUARDED_BY(mutex);
+  // Those that have open rounds, or rounds that workers owe.
+  absl::flat_hash_set<StoredKey*> busy_keys ABSL_GUARDED_BY(mutex);
+  // Raised once by every transaction that commits something; kept through
+  // deletes of keys.
+  uint64_t revision ABSL_GUARDED_BY(mutex) = 0;
+  // No key that was deleted has had a version above.
+  Version version_floor ABSL_GUARDED_BY(mutex) = 0;
+  GraceTimes graces ABSL_GUARDED_BY(mutex);
+  // For what `workers` keeps.
+  Reservation worker_overhead ABSL_GUARDED_BY(mutex);
+  EarliestAlarm lease_alarm ABSL_GUARDED_BY(mutex);
+  NamespaceCounts counts ABSL_GUARDED_BY(mutex);
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_STORE_KEYSPACE_NAMESPACE_STATE_H_

@@ -1,0 +1,432 @@
+#include "service/store/keyspace/pull_call.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "contract/reason.h"
+#include "service/store/keyspace/waiting_calls.h"
+#include "service/store/names.h"
+
+namespace tensorkv {
+namespace {
+
+// Of what a call waits for. Statuses travel in HTTP/2 headers, which are small.
+constexpr size_t kMostMissingNamed = 8;
+
+absl::Status CheckReplyBytes(const PullReply& reply, uint64_t max_bytes) {
+  uint64_t bytes = 0;
+  for (const Value& value : reply.values) bytes += value.tensor.size_bytes();
+  if (bytes <= max_bytes) return absl::OkStatus();
+  return WithReason(
+      absl::ResourceExhaustedError(
+          absl::StrCat("values of the reply: expected at most ", max_bytes,
+                       " bytes, got ", bytes, "; pull fewer keys in one call")),
+      Reason::kReplyTooLarge, {{"needed", bytes}, {"available", max_bytes}});
+}
+
+// One Pull from its call to its answer. Guarded by the namespace's mutex.
+class PullCall final : public WaitingCall {
+ public:
+  // `reached` is the step that the worker of `request` has contributed to.
+  PullCall(NamespaceState& state, PullRequest request, Step reached,
+           CallContext context, absl::Duration started,
+           ReplyCallback<PullReply> done)
+      : WaitingCall(std::move(context), started),
+        state_(state),
+        request_(std::move(request)),
+        reached_(reached),
+        done_(std::move(done)) {
+    for (const PullEntry& entry : request_.entries) {
+      size_bytes_ += kEntryOverheadBytes + entry.key.capacity();
+    }
+  }
+
+  // Whether watching all keys would hold the mutex for long.
+  bool is_large() const { return request_.entries.size() > kWatchesPerTurn; }
+  // One turn of what a large call does before Start: looks whether it must wait
+  // and, if so, watches some more of its keys. False after the last turn.
+  bool WatchMore();
+
+  bool CanEnd() override;
+  absl::Status Missing() const override;
+  void Fail(const absl::Status& status) override { answer_ = status; }
+  uint64_t size_bytes() const override { return size_bytes_; }
+  void Finish() override;
+  void Send() override;
+
+  // The first of the call's keys among `rounds` whose round it waits for; empty
+  // if there is none.
+  absl::string_view AwaitedAmong(const RoundsOfKeys& rounds) const;
+
+ private:
+  // Besides its name: the entry, a watch, a pin, a value of the reply.
+  static constexpr uint64_t kEntryOverheadBytes =
+      sizeof(PullEntry) + sizeof(KeyWatches::Watch) + sizeof(KeyPtr) +
+      sizeof(Value);
+  // How many keys one turn of the mutex is for.
+  static constexpr size_t kWatchesPerTurn = 1024;
+  // Keys of the call that come and go again and again cannot have it look at
+  // all the others without end.
+  static constexpr int kMaxLooks = 16;
+
+  // Whether the caller may read, and owes no step of what it reads.
+  absl::Status CheckCaller() const;
+  bool MustWait(const StoredKey& key) const {
+    return request_.worker &&
+           state_.mode->MustWait(key, request_.worker->rank, reached_);
+  }
+  // Whether the key is as the entry wants it, but for an update under way.
+  bool IsReached(const StoredKey* key, const PullEntry& entry) const {
+    return key != nullptr && key->version >= entry.min_version &&
+           !MustWait(*key);
+  }
+  // Whether the call need not wait any longer. A call looks at all entries when
+  // it begins, then waits for one after the other, and looks at all again when
+  // it has come to the end: that takes constant time per wake, in the mean.
+  absl::StatusOr<bool> Attempt(PullReply& reply);
+  // Moves position_ on to the next entry that is to be waited for; false if
+  // there is none.
+  absl::StatusOr<bool> WaitsForNext();
+  // Whether all entries can be read at this moment, into `reply`. If not,
+  // position_ is at one that cannot.
+  absl::StatusOr<bool> ReadAll(PullReply& reply);
+  // Has the call wait for the entry at `position`. Errors: NotFound.
+  absl::Status WaitFor(size_t position, const StoredKey* key);
+  // What an entry waits for.
+  WaitReason ReasonToWait(const PullEntry& entry) const;
+  absl::Status Missing(const PullEntry& entry) const;
+  // Has the call end when one of its next keys goes. Errors: NotFound.
+  absl::Status WatchNext();
+  // Ends some of these watches.
+  void UnwatchNext();
+  // Keeps the values of all the call's keys readable, so that one that waits
+  // for updates of several busy keys waits for no more than one of each.
+  void Pin();
+  void Unpin();
+
+  NamespaceState& state_;
+  PullRequest request_;
+  // A worker waits for what it had contributed before its call, not for what
+  // it contributes meanwhile.
+  const Step reached_;
+  uint64_t size_bytes_ = kOverheadBytes;
+  ReplyCallback<PullReply> done_;
+  bool has_answer_ = false;
+  absl::StatusOr<PullReply> answer_;
+  // Where the values of the answer are, unless that is the host.
+  std::vector<DeviceIndex> devices_;
+  // What is waited for; the entries before were reached once.
+  size_t position_ = 0;
+  int num_looks_ = 0;
+  // Keys whose num_pulls_pinning counts this call: none unless it waits for
+  // nothing but updates under way.
+  std::vector<KeyPtr> pinned_;
+  // By entry, unless it may wait for keys to appear.
+  std::vector<KeyWatches::Watch> watches_;
+};
+
+bool PullCall::WatchMore() {
+  has_answer_ = num_looks_ == 0 && CanEnd();
+  if (has_answer_ || request_.wait_for_keys) return false;
+  if (absl::Status status = WatchNext(); !status.ok()) {
+    answer_ = std::move(status);
+    has_answer_ = true;
+    return false;
+  }
+  return watches_.size() < request_.entries.size();
+}
+
+bool PullCall::CanEnd() {
+  if (has_answer_) return true;
+  PullReply reply;
+  const absl::StatusOr<bool> is_ready = Attempt(reply);
+  if (!is_ready.ok()) {
+    answer_ = is_ready.status();
+    return true;
+  }
+  if (*is_ready) {
+    answer_ = std::move(reply);
+    return true;
+  }
+  reason = awaited_step > 0 ? WaitReason::kStaleness
+                            : ReasonToWait(request_.entries[position_]);
+  topic = awaited_step > 0 ? std::string(kProgressTopic)
+                           : request_.entries[position_].key;
+  return false;
+}
+
+absl::Status PullCall::CheckCaller() const {
+  RETURN_IF_ERROR(state_.mode->CheckWorker(request_.worker, state_.Now()));
+  if (!request_.worker || !state_.mode->Owes(request_.worker->rank)) {
+    return absl::OkStatus();
+  }
+  for (const PullEntry& entry : request_.entries) {
+    const StoredKey* key = state_.keys.Find(entry.key);
+    if (key == nullptr) continue;
+    RETURN_IF_ERROR(state_.mode->CheckOwesNothing(*key, request_.worker->rank));
+  }
+  return absl::OkStatus();
+}
+
+absl::string_view PullCall::AwaitedAmong(const RoundsOfKeys& rounds) const {
+  if (!request_.worker) return "";
+  for (const PullEntry& entry : request_.entries) {
+    const auto found = rounds.find(entry.key);
+    if (found != rounds.end() &&
+        found->second->Awaits(request_.worker->rank, reached_)) {
+      return entry.key;
+    }
+  }
+  return "";
+}
+
+absl::StatusOr<bool> PullCall::Attempt(PullReply& reply) {
+  RETURN_IF_ERROR(CheckCaller());
+  awaited_step = request_.worker ? state_.mode->AwaitedStep(reached_) : 0;
+  if (awaited_step > 0) return false;
+  if (num_looks_ > 0) {
+    ASSIGN_OR_RETURN(const bool waits, WaitsForNext());
+    if (waits) return false;
+  }
+  if (++num_looks_ > kMaxLooks) {
+    return absl::UnavailableError(
+        "keys of the pull came and went again and again while it waited");
+  }
+  return ReadAll(reply);
+}
+
+absl::StatusOr<bool> PullCall::WaitsForNext() {
+  const std::vector<PullEntry>& entries = request_.entries;
+  for (size_t i = position_; i < entries.size(); ++i) {
+    const StoredKey* key = state_.keys.Find(entries[i].key);
+    const bool is_reached = IsReached(key, entries[i]);
+    // A key that is pinned has at most the update that was under way then.
+    if (is_reached && (pinned_.empty() || !key->value_is_changing)) continue;
+    if (!is_reached) Unpin();
+    RETURN_IF_ERROR(WaitFor(i, key));
+    return true;
+  }
+  return false;
+}
+
+absl::StatusOr<bool> PullCall::ReadAll(PullReply& reply) {
+  const std::vector<PullEntry>& entries = request_.entries;
+  reply.values.reserve(entries.size());
+  devices_.clear();
+  std::optional<size_t> first_busy;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const StoredKey* key = state_.keys.Find(entries[i].key);
+    if (!IsReached(key, entries[i])) {
+      Unpin();
+      RETURN_IF_ERROR(WaitFor(i, key));
+      return false;
+    }
+    if (key->value_is_changing && !first_busy) first_busy = i;
+    if (first_busy) continue;
+    reply.values.push_back({key->version, key->ToTensor()});
+    if (state_.home->copies()) devices_.push_back(key->device);
+  }
+  if (!first_busy) return true;
+  Pin();
+  RETURN_IF_ERROR(
+      WaitFor(*first_busy, state_.keys.Find(entries[*first_busy].key)));
+  return false;
+}
+
+absl::Status PullCall::WaitFor(size_t position, const StoredKey* key) {
+  position_ = position;
+  if (request_.wait_for_keys) return absl::OkStatus();
+  if (key == nullptr) {
+    return state_.NoSuchKey(request_.entries[position].key);
+  }
+  // A wait that cannot end well does not begin.
+  return watches_.empty() ? WatchNext() : absl::OkStatus();
+}
+
+absl::Status PullCall::WatchNext() {
+  const std::vector<PullEntry>& entries = request_.entries;
+  watches_.reserve(entries.size());  // they must stay where they are
+  const size_t end =
+      std::min(watches_.size() + kWatchesPerTurn, entries.size());
+  while (watches_.size() < end) {
+    const std::string& name = entries[watches_.size()].key;
+    const StoredKey* key = state_.keys.Find(name);
+    if (key == nullptr) return state_.NoSuchKey(name);
+    watches_.push_back({.key = key, .call = this});
+    state_.watches.Add(&watches_.back());
+  }
+  return absl::OkStatus();
+}
+
+void PullCall::UnwatchNext() {
+  for (size_t i = 0; i < kWatchesPerTurn && !watches_.empty(); ++i) {
+    KeyWatches::Watch& watch = watches_.back();
+    if (watch.key != nullptr) state_.watches.Remove(&watch);
+    watches_.pop_back();
+  }
+}
+
+void PullCall::Pin() {
+  if (!pinned_.empty()) return;
+  pinned_.reserve(request_.entries.size());
+  for (const PullEntry& entry : request_.entries) {
+    StoredKey* key = state_.keys.Find(entry.key);
+    ++key->num_pulls_pinning;
+    pinned_.emplace_back(key);
+  }
+}
+
+void PullCall::Unpin() {
+  for (const KeyPtr& key : pinned_) --key->num_pulls_pinning;
+  pinned_.clear();
+}
+
+// The keys themselves go without the mutex, in Send, and so do the watches of
+// large calls.
+void PullCall::Finish() {
+  for (const KeyPtr& key : pinned_) --key->num_pulls_pinning;
+  UnwatchNext();
+}
+
+WaitReason PullCall::ReasonToWait(const PullEntry& entry) const {
+  const StoredKey* key = state_.keys.Find(entry.key);
+  if (key == nullptr) return WaitReason::kKey;
+  if (MustWait(*key)) return WaitReason::kRound;
+  return key->version < entry.min_version ? WaitReason::kVersion
+                                          : WaitReason::kUpdate;
+}
+
+absl::Status PullCall::Missing(const PullEntry& entry) const {
+  const StoredKey* key = state_.keys.Find(entry.key);
+  const auto missing = [&entry](absl::string_view problem) {
+    return absl::DeadlineExceededError(
+        absl::StrCat("key ", Quoted(entry.key), problem));
+  };
+  switch (ReasonToWait(entry)) {
+    case WaitReason::kRound:
+      return state_.mode->DescribeWait(*key, request_.worker->rank,
+                                       state_.Now());
+    case WaitReason::kKey:
+      return WithReason(missing(" does not exist yet"), Reason::kWaitEnded,
+                        {{"key", entry.key}});
+    case WaitReason::kVersion:
+      return WithReason(
+          missing(absl::StrCat(": expected version ", entry.min_version,
+                               ", got ", key->version)),
+          Reason::kWaitEnded,
+          {{"key", entry.key}, {"version", entry.min_version}});
+    default:
+      return WithReason(missing(": its update is under way"),
+                        Reason::kWaitEnded, {{"key", entry.key}});
+  }
+}
+
+absl::Status PullCall::Missing() const {
+  if (awaited_step > 0)
+    return state_.mode->DescribeAwaited(awaited_step, state_.Now());
+  std::vector<absl::Status> missing;
+  size_t num_missing = 0;
+  for (const PullEntry& entry : request_.entries) {
+    const StoredKey* key = state_.keys.Find(entry.key);
+    if (IsReached(key, entry) && !key->value_is_changing) continue;
+    if (++num_missing <= kMostMissingNamed) missing.push_back(Missing(entry));
+  }
+  if (num_missing == 0) return Missing(request_.entries[position_]);
+  std::string text = absl::StrJoin(
+      missing, "; ", [](std::string* out, const absl::Status& each) {
+        absl::StrAppend(out, each.message());
+      });
+  if (num_missing > missing.size()) {
+    absl::StrAppend(&text, "; and ", num_missing - missing.size(), " more");
+  }
+  return WithMessage(missing[0], text);
+}
+
+void PullCall::Send() {
+  while (!watches_.empty()) {
+    MutexLock lock(&state_.mutex);
+    UnwatchNext();
+  }
+  // The cancellation may keep the call, which then keeps no more than itself.
+  pinned_ = {};
+  watches_ = {};
+  request_ = {};
+  if (answer_.ok()) {
+    absl::Status status = CheckReplyBytes(*answer_, context.max_reply_bytes);
+    if (!status.ok()) answer_ = std::move(status);
+  }
+  if (!answer_.ok()) return SendOnce(std::move(done_), std::move(answer_));
+  state_.home->Send(*std::move(answer_), devices_, std::move(done_));
+}
+
+absl::Status CheckFields(const NamespaceState& state,
+                         const PullRequest& request) {
+  RETURN_IF_ERROR(state.CheckNumEntries(request.entries.size()));
+  for (const PullEntry& entry : request.entries) {
+    RETURN_IF_ERROR(CheckKey(entry.key));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void Namespace::Pull(PullRequest request, CallContext context,
+                     ReplyCallback<PullReply> done) {
+  NamespaceState& state = *state_;
+  absl::Status status = CheckFields(state, request);
+  Step reached = 0;
+  if (status.ok() && request.worker) {
+    MutexLock lock(&state.mutex);
+    status = state.CheckAndRenew(request.worker);
+    reached = state.workers->step_of(request.worker->rank);
+  }
+  if (!status.ok()) return std::move(done)(std::move(status));
+  const auto call = std::make_shared<PullCall>(state, std::move(request),
+                                               reached, std::move(context),
+                                               state.Now(), std::move(done));
+  for (bool must_watch = call->is_large(); must_watch;) {
+    MutexLock lock(&state.mutex);
+    if (call->is_finished) return;  // one of its keys has gone
+    must_watch = call->WatchMore();
+  }
+  StartCall(state, call);
+}
+
+void EndPullsOf(Transaction& transaction, const StoredKey& key) {
+  NamespaceState& state = transaction.state();
+  while (KeyWatches::Watch* const watch = state.watches.Find(&key)) {
+    const WaitingCallPtr call = watch->call->shared_from_this();
+    state.watches.Remove(watch);
+    if (!call->is_finished) {
+      FailCall(transaction, call, state.NoSuchKey(key.name()));
+    }
+  }
+}
+
+void EndPullsOfRounds(
+    Transaction& transaction, const RoundsOfKeys& ended,
+    absl::FunctionRef<absl::Status(absl::string_view)> status_of) {
+  if (ended.empty()) return;
+  std::vector<std::pair<WaitingCallPtr, absl::string_view>> ending;
+  transaction.state().waits.ForEach([&](const WaitingCallPtr& call) {
+    if (call->reason == WaitReason::kBarrier ||
+        call->reason == WaitReason::kStaleness) {
+      return;
+    }
+    const auto& pull = static_cast<const PullCall&>(*call);
+    const absl::string_view key = pull.AwaitedAmong(ended);
+    if (!key.empty()) ending.emplace_back(call, key);
+  });
+  for (const auto& [call, key] : ending) {
+    FailCall(transaction, call, status_of(key));
+  }
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,435 @@
+#include "service/store/keyspace/push_admission.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "contract/reason.h"
+#include "service/store/keyspace/round_endings.h"
+#include "service/store/keyspace/staged_tensors.h"
+#include "service/store/keyspace/update_runner.h"
+#include "service/store/keyspace/waiting_calls.h"
+#include "service/store/keyspace/waiting_push.h"
+#include "service/store/names.h"
+
+namespace tensorkv {
+namespace {
+
+// How often a push is copied because its keys have moved.
+constexpr int kMaxMoves = 10;
+
+uint64_t SizeOfTensors(const PushRequest& request) {
+  uint64_t bytes = 0;
+  for (const PushEntry& entry : request.entries) {
+    if (!entry.skip) bytes = SumOfBytes(bytes, entry.tensor.size_bytes());
+  }
+  return bytes;
+}
+
+absl::Status CheckLength(const PushEntry& entry) {
+  const int64_t expected = entry.encoding->payload_bytes();
+  if (entry.tensor.size_bytes() == expected) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("payload: expected ", expected,
+                                                 " bytes, got ",
+                                                 entry.tensor.size_bytes()));
+}
+
+// What an encoded contribution's payload alone can show to be wrong. A check
+// ahead of the payload has none to look at.
+absl::Status CheckPayload(const PushEntry& entry) {
+  if (!entry.encoding || entry.skip) return absl::OkStatus();
+  absl::Status status = CheckLength(entry);
+  if (status.ok() && entry.tensor.has_data()) {
+    status = entry.encoding->CheckPayload(entry.tensor.data());
+  }
+  if (status.ok()) return status;
+  return WithReason(absl::InvalidArgumentError(absl::StrCat(
+                        "key ", Quoted(entry.key), ": ", status.message())),
+                    Reason::kEncodingMalformed, {{"key", entry.key}});
+}
+
+uint64_t UncountedBytes(const NamespaceMemory& memory, const Tensor& tensor) {
+  const bool is_counted =
+      !tensor.has_data() || IsCountedBy(*memory.host().contributions, tensor);
+  return is_counted ? 0 : tensor.size_bytes();
+}
+
+// What copies of the tensors take where their keys are.
+BytesByDevice BytesOfCopies(const NamespaceState& state,
+                            const PushRequest& request,
+                            const EntriesByKey& entries) {
+  BytesByDevice bytes = state.memory.NoBytes();
+  if (!state.home->copies()) return bytes;
+  for (size_t i = 0; i < entries.keys.size(); ++i) {
+    const PushEntry& entry = request.entries[i];
+    if (entry.skip) continue;
+    bytes[entries.keys[i].key->device] += entry.tensor.size_bytes();
+  }
+  return bytes;
+}
+
+// Counts a contribution that was refused with `status`.
+void CountRefusal(NamespaceCounts& counts, const absl::Status& status) {
+  switch (ReasonOf(status)) {
+    case Reason::kContributionExists:
+      ++counts.contributions_duplicate;
+      break;
+    case Reason::kStepClosed:
+      ++counts.contributions_late;
+      break;
+    case Reason::kNotMember:
+    case Reason::kLeaseLost:
+    case Reason::kGroupDoesNotJoin:
+      ++counts.contributions_fenced;
+      break;
+    default:
+      break;
+  }
+}
+
+// A push whose fields are right and that need not wait for other workers.
+void PushNow(NamespaceState& state, PushRequest request,
+             const CallContext& context, std::vector<PullEntry>* names,
+             ReplyCallback<PushReply> done) {
+  const auto call = MakeRefCounted<PushCall>();
+  call->done = std::move(done);
+  const absl::Status status =
+      PushAdmission(state, std::move(request), context, names, call).Run();
+  if (!status.ok()) std::move(call->done)(status);
+}
+
+}  // namespace
+
+void Push(NamespaceState& state, PushRequest request,
+          const CallContext& context, std::vector<PullEntry>* names,
+          ReplyCallback<PushReply> done) {
+  absl::Status status = CheckFields(state, request);
+  if (!status.ok()) return std::move(done)(std::move(status));
+  if (MustWaitForOthers(state, request)) {
+    return PushWhenOthersFollow(state, std::move(request), context, names,
+                                std::move(done));
+  }
+  if (!state.home->copies() || SizeOfTensors(request) <= kMaxBytesInline) {
+    return PushNow(state, std::move(request), context, names, std::move(done));
+  }
+  // It begins with copies to the devices.
+  TaskPool::Task push = [state = state.shared_from_this(),
+                         request = std::move(request), context, names,
+                         done = std::move(done)]() mutable {
+    PushNow(*state, std::move(request), context, names, std::move(done));
+  };
+  if (!state.Submit(std::move(push))) std::move(push)();
+}
+
+void Namespace::Push(PushRequest request, const CallContext& context,
+                     ReplyCallback<PushReply> done) {
+  Push(std::move(request), context, /*names=*/nullptr, std::move(done));
+}
+
+void Namespace::Push(PushRequest request, const CallContext& context,
+                     std::vector<PullEntry>* names,
+                     ReplyCallback<PushReply> done) {
+  tensorkv::Push(*state_, std::move(request), context, names, std::move(done));
+}
+
+absl::Status CheckFields(const NamespaceState& state,
+                         const PushRequest& request) {
+  RETURN_IF_ERROR(state.CheckNumEntries(request.entries.size()));
+  RETURN_IF_ERROR(state.mode->CheckPush(request));
+  for (const PushEntry& entry : request.entries) {
+    RETURN_IF_ERROR(CheckKey(entry.key));
+    RETURN_IF_ERROR(CheckPayload(entry));
+  }
+  return absl::OkStatus();
+}
+
+uint64_t UncountedBytes(const NamespaceMemory& memory,
+                        const PushRequest& request) {
+  uint64_t bytes = 0;
+  for (const PushEntry& entry : request.entries) {
+    if (!entry.skip) bytes += UncountedBytes(memory, entry.tensor);
+  }
+  return bytes;
+}
+
+absl::StatusOr<BytesNeeded> BytesToPush(NamespaceState& state,
+                                        const PushRequest& request) {
+  BytesNeeded bytes = {.host =
+                           request.entries.size() * kContributionOverheadBytes +
+                           UncountedBytes(state.memory, request)};
+  MutexLock lock(&state.mutex);
+  absl::Status status = state.CheckAndRenew(request.worker);
+  if (status.ok()) {
+    const absl::StatusOr<EntriesByKey> entries = GroupByKey(state, request);
+    if (entries.ok()) {
+      bytes.host += entries->note_bytes;
+      bytes.devices = BytesOfCopies(state, request, *entries);
+      for (size_t i = 0; i < bytes.devices.size(); ++i) {
+        bytes.devices[i] += entries->room_bytes[i];
+      }
+      return bytes;
+    }
+    status = entries.status();
+  }
+  CountRefusal(state.counts, status);
+  return status;
+}
+
+// A second turn is for a key that was replaced meanwhile, by one on another
+// device.
+absl::Status PushAdmission::Run() {
+  RETURN_IF_ERROR(ReserveForTensors());
+  for (int turn = 0; turn < kMaxMoves; ++turn) {
+    if (state_.home->copies()) RETURN_IF_ERROR(CopyToDevices());
+    ASSIGN_OR_RETURN(const bool is_admitted, TryAdmit());
+    if (is_admitted) return absl::OkStatus();
+  }
+  return absl::UnavailableError(
+      "keys of the push were replaced again and again while it was copied");
+}
+
+absl::Status PushAdmission::ReserveForTensors() {
+  ASSIGN_OR_RETURN(
+      Reservation arrived,
+      Reservation::Create(state_.memory.host().contributions,
+                          UncountedBytes(state_.memory, request_)));
+  if (state_.home->copies()) {
+    arrived_bytes_ = std::move(arrived);
+  } else {
+    tensor_bytes_.Merge(0, std::move(arrived));
+  }
+  ASSIGN_OR_RETURN(overhead_,
+                   Reservation::Create(
+                       state_.memory.metadata(),
+                       request_.entries.size() * kContributionOverheadBytes));
+  return absl::OkStatus();
+}
+
+// Nothing is copied for a push that would be refused as things are.
+absl::Status PushAdmission::CopyToDevices() {
+  copies_.clear();  // of the turn before
+  tensor_bytes_ = {};
+  {
+    MutexLock lock(&state_.mutex);
+    const absl::StatusOr<EntriesByKey> entries = Check();
+    if (!entries.ok()) {
+      CountRefusal(state_.counts, entries.status());
+      return entries.status();
+    }
+    ASSIGN_OR_RETURN(
+        tensor_bytes_,
+        state_.memory.Reserve(&MemoryAccounts::contributions,
+                              BytesOfCopies(state_, request_, *entries)));
+    RETURN_IF_ERROR(state_.memory.CheckRoom(
+        {.host = SumOfBytes(BytesForReply(*entries), entries->note_bytes),
+         .devices = entries->room_bytes}));
+    devices_.clear();
+    for (size_t i = 0; i < entries->keys.size(); ++i) {
+      devices_.push_back(entries->keys[i].key->device);
+    }
+  }
+  return MakeCopies();
+}
+
+// The values of a PushPull are copied for its reply, which must not fail when
+// the push has taken effect. What the tensors of the call took is free again by
+// then.
+uint64_t PushAdmission::BytesForReply(const EntriesByKey& entries) const {
+  if (names_ == nullptr) return 0;
+  const uint64_t bytes =
+      SumOfBytes(entries.value_bytes, entries.keys.size() * kBufferAlignment);
+  uint64_t freed_bytes = 0;
+  for (const PushEntry& entry : request_.entries) {
+    if (!entry.skip) freed_bytes += entry.tensor.size_bytes();
+  }
+  return bytes - std::min(bytes, freed_bytes);
+}
+
+absl::Status PushAdmission::MakeCopies() {
+  const std::vector<PushEntry>& entries = request_.entries;
+  const DeviceSet& devices = *state_.environment.devices;
+  copies_.resize(entries.size());
+  CopiesByDevice copies(devices.size());
+  for (size_t i = 0; i < entries.size(); ++i) {
+    if (entries[i].skip) continue;
+    const Tensor& tensor = entries[i].tensor;
+    const DeviceIndex device = devices_[i];
+    const auto bytes = static_cast<size_t>(tensor.size_bytes());
+    ASSIGN_OR_RETURN(RefPtr<Buffer> buffer,
+                     devices[device].Allocate(bytes, nullptr));
+    copies[device].push_back({tensor.data(), buffer->mutable_data(), bytes});
+    copies_[i] =
+        Tensor::OfBuffer(tensor.dtype(), tensor.shape(), std::move(buffer));
+  }
+  return devices.CopyToDevices(copies);
+}
+
+absl::StatusOr<bool> PushAdmission::TryAdmit() {
+  transaction_.Lock();
+  absl::StatusOr<bool> is_admitted = Admit();
+  if (!is_admitted.ok()) CountRefusal(state_.counts, is_admitted.status());
+  transaction_.Unlock();
+  return is_admitted;
+}
+
+bool PushAdmission::AreAtTheirKeys(const EntriesByKey& entries) const {
+  for (size_t i = 0; i < devices_.size(); ++i) {
+    if (entries.keys[i].key->device != devices_[i]) return false;
+  }
+  return true;
+}
+
+// Swapped: what was copied goes without the mutex.
+void PushAdmission::TakeCopies() {
+  for (size_t i = 0; i < copies_.size(); ++i) {
+    PushEntry& entry = request_.entries[i];
+    if (!entry.skip) std::swap(entry.tensor, copies_[i]);
+  }
+}
+
+absl::StatusOr<EntriesByKey> PushAdmission::Check() const {
+  RETURN_IF_ERROR(state_.CheckAndRenew(request_.worker));
+  ASSIGN_OR_RETURN(EntriesByKey entries, GroupByKey(state_, request_));
+  const uint64_t max_bytes = context_.max_reply_bytes;
+  const uint64_t bytes = entries.value_bytes;
+  if (names_ == nullptr || bytes <= max_bytes) return entries;
+  return WithReason(
+      absl::ResourceExhaustedError(absl::StrCat(
+          "values of the reply: expected at most ", max_bytes, " bytes, got ",
+          bytes, "; push and pull fewer keys in one call")),
+      Reason::kReplyTooLarge, {{"needed", bytes}, {"available", max_bytes}});
+}
+
+absl::StatusOr<bool> PushAdmission::Admit() {
+  ASSIGN_OR_RETURN(const EntriesByKey entries, Check());
+  if (!AreAtTheirKeys(entries)) return false;
+  ASSIGN_OR_RETURN(room_, state_.memory.Reserve(&MemoryAccounts::values,
+                                                entries.room_bytes));
+  ASSIGN_OR_RETURN(notes_, Reservation::Create(state_.memory.metadata(),
+                                               entries.note_bytes));
+  TakeCopies();
+
+  std::vector<PushResult>& results = call_->reply.results;
+  UpdatePass& updates = transaction_.work().updates;
+  results.resize(request_.entries.size());
+  updates.Reserve(request_.entries.size());
+  for (uint32_t i = 0; i < entries.keys.size(); ++i) {
+    const EntriesByKey::KeyOfEntry& entry = entries.keys[i];
+    if (entry.is_first && !entry.is_repeat) AdmitKey(entries, i);
+  }
+  for (const auto& [first, result] : entries.repeats) {
+    entries.ForEach(first, [&](uint32_t i) { results[i] = result; });
+  }
+  updates.Hold(std::move(tensor_bytes_), std::move(overhead_),
+               std::move(room_));
+  NoteStep();
+  if (names_ != nullptr) {
+    for (PushEntry& entry : request_.entries) {
+      names_->push_back({std::move(entry.key), 0});
+    }
+  }
+  if (call_->num_pending == 0) transaction_.Send(call_);
+  return true;
+}
+
+void PushAdmission::AdmitKey(const EntriesByKey& entries, uint32_t first) {
+  StoredKey& key = *entries.keys[first].key;
+  const PushMode& mode = *state_.mode;
+  mode.Note(key, request_, notes_.Split(mode.BytesToNote(key, request_)));
+  if (!mode.applies_at_once()) return AddToRound(entries, first);
+  if (key.is_updating) return UpdateBusyKey(entries, first);
+  UpdateIdleKey(entries, first);
+}
+
+void PushAdmission::UpdateIdleKey(const EntriesByKey& entries, uint32_t first) {
+  StoredKey& key = *entries.keys[first].key;
+  bool is_skipped = true;
+  entries.ForEach(first, [&](uint32_t i) {
+    is_skipped &= request_.entries[i].skip;
+    call_->reply.results[i].version = key.version;
+  });
+  if (is_skipped) return;
+  UpdatePass& updates = transaction_.work().updates;
+  updates.Begin(&key, call_);
+  entries.ForEach(first, [&](uint32_t i) {
+    updates.AddResult(i);
+    PushEntry& entry = request_.entries[i];
+    // Moved, so that a buffer that nobody else has can become the value.
+    if (!entry.skip) updates.AddSlot(Slot(std::move(entry)));
+  });
+  updates.End();
+  ++call_->num_pending;
+}
+
+void PushAdmission::UpdateBusyKey(const EntriesByKey& entries, uint32_t first) {
+  for (PendingUpdate& update : AddContribution(entries, first)) {
+    update.call = call_;
+    entries.ForEach(first, [&](uint32_t i) { update.results.push_back(i); });
+    ++call_->num_pending;
+    Enqueue(transaction_, *entries.keys[first].key, std::move(update));
+  }
+}
+
+void PushAdmission::AddToRound(const EntriesByKey& entries, uint32_t first) {
+  StoredKey& key = *entries.keys[first].key;
+  const bool opens_round = key.rounds->OpensRound(request_.step);
+  const size_t open_before = key.rounds->num_open();
+  PendingUpdates updates = AddContribution(entries, first);
+  state_.counts.rounds_open +=
+      key.rounds->num_open() + updates.size() - open_before;
+  CloseRounds(transaction_, key, std::move(updates));
+  BeginFold(transaction_, key);
+  if (opens_round) state_.graces.Begin(state_, key, request_.step);
+}
+
+PendingUpdates PushAdmission::AddContribution(const EntriesByKey& entries,
+                                              uint32_t first) {
+  StoredKey& key = *entries.keys[first].key;
+  Contribution contribution;
+  uint64_t tensor_bytes = 0;
+  uint64_t overhead_bytes = 0;
+  entries.ForEach(first, [&](uint32_t i) {
+    call_->reply.results[i] = state_.mode->ResultOf(key, request_);
+    overhead_bytes += kContributionOverheadBytes;
+    PushEntry& entry = request_.entries[i];
+    if (entry.skip) return;
+    tensor_bytes += UncountedBytes(state_.memory, entry.tensor);
+    contribution.slots.emplace_back(std::move(entry));
+  });
+  contribution.held = tensor_bytes_.Split(key.device, tensor_bytes);
+  contribution.overhead = overhead_.Split(overhead_bytes);
+  const bool needs_room = state_.mode->NeedsRoom(key, request_);
+  Reservation room =
+      room_.Split(key.device, needs_room ? key.value_bytes() : 0);
+  return state_.mode->Add(key, request_, std::move(contribution),
+                          std::move(room));
+}
+
+void PushAdmission::NoteStep() {
+  const PushMode& mode = *state_.mode;
+  if (!mode.CountsStep(request_)) return;
+  WorkerGroup& workers = *state_.workers;
+  if (!mode.waits_for_slower()) {
+    return workers.Reach(*request_.worker, request_.step);
+  }
+  const Step slowest = workers.slowest_step();
+  workers.Reach(*request_.worker, request_.step);
+  if (workers.slowest_step() > slowest) Wake(transaction_, kProgressTopic);
+}
+
+absl::Status Namespace::CheckPush(const PushRequest& request,
+                                  const Caller& caller) {
+  RETURN_IF_ERROR(CheckFields(*state_, request));
+  StagingLayout staging;
+  for (const PushEntry& entry : request.entries) {
+    if (!entry.skip && !entry.tensor.has_data()) {
+      staging.Add(entry.tensor.size_bytes());
+    }
+  }
+  return state_->CheckRoomUnlessRepeat(
+      caller, request.call_id, staging.total_bytes(),
+      [&] { return BytesToPush(*state_, request); });
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,118 @@
+// Push: checked whole, then taken in whole.
+
+#ifndef TENSORKV_SERVICE_STORE_KEYSPACE_PUSH_ADMISSION_H_
+#define TENSORKV_SERVICE_STORE_KEYSPACE_PUSH_ADMISSION_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "service/store/keyspace/entries_by_key.h"
+#include "service/store/keyspace/namespace_state.h"
+#include "service/store/keyspace/transaction.h"
+#include "service/store/tensor_store.h"
+
+namespace tensorkv {
+
+// As in TensorStore. `names`, if not null, takes the names of the entries once
+// the push is in: a PushPull pulls them, so that its reply counts too.
+void Push(NamespaceState& state, PushRequest request,
+          const CallContext& context, std::vector<PullEntry>* names,
+          ReplyCallback<PushReply> done);
+
+// Whether the fields of a push are right, whatever the store has.
+absl::Status CheckFields(const NamespaceState& state,
+                         const PushRequest& request);
+
+// What the push will reserve, if it can be admitted. Counts its refusal.
+absl::StatusOr<BytesNeeded> BytesToPush(NamespaceState& state,
+                                        const PushRequest& request);
+
+// What a push must reserve for its tensors: nothing where their memory is
+// counted already or not there yet.
+uint64_t UncountedBytes(const NamespaceMemory& memory,
+                        const PushRequest& request);
+
+// One push on its way into the store. Used by one thread.
+//
+// It checks the call, reserves what it needs, and makes it take effect in one
+// transaction. Then the transaction owns what follows: the updates that the
+// push has made ready, and its answer if nothing is to be waited for. Otherwise
+// the last of its updates ends the call (PushCall::num_pending); in a sync
+// namespace nothing does, as a contribution is answered when it is there. What
+// the push has not used of its reservations goes before anybody hears of it:
+// members are destroyed from the last to the first, which is the transaction.
+class PushAdmission {
+ public:
+  // `call` has who is to be answered. All else as for Push.
+  PushAdmission(NamespaceState& state, PushRequest request,
+                const CallContext& context, std::vector<PullEntry>* names,
+                RefPtr<PushCall> call)
+      : transaction_(state, std::defer_lock),
+        state_(state),
+        request_(std::move(request)),
+        context_(context),
+        names_(names),
+        call_(std::move(call)) {}
+
+  // Makes the push take effect. After an error nothing has happened, and the
+  // call is the caller's to answer.
+  absl::Status Run();
+
+ private:
+  absl::Status ReserveForTensors();
+  // Checks a push, then copies its tensors to the devices of their keys.
+  absl::Status CopyToDevices();
+  absl::Status MakeCopies();
+  // What the reply will take of the budget, beyond what the push has now.
+  uint64_t BytesForReply(const EntriesByKey& entries) const;
+  // Checks a push and makes it take effect. False, and nothing has happened, if
+  // a copy is not where its key is any more.
+  absl::StatusOr<bool> TryAdmit();
+
+  // REQUIRES for these: the mutex is held.
+  // Whether the push can be admitted, but for the budget.
+  absl::StatusOr<EntriesByKey> Check() const;
+  absl::StatusOr<bool> Admit();
+  // Whether each copy is on the device of its key.
+  bool AreAtTheirKeys(const EntriesByKey& entries) const;
+  // Puts the copies in the places of their tensors.
+  void TakeCopies();
+  // Admits what the entries of one key bring, from its `first` on.
+  void AdmitKey(const EntriesByKey& entries, uint32_t first);
+  // An idle key where contributions do not wait: what most pushes of many keys
+  // are, without the detour of a PendingUpdate.
+  void UpdateIdleKey(const EntriesByKey& entries, uint32_t first);
+  // One whose update runs: what it brings waits for that.
+  void UpdateBusyKey(const EntriesByKey& entries, uint32_t first);
+  // Where contributions wait for those of others.
+  void AddToRound(const EntriesByKey& entries, uint32_t first);
+  // What Enqueue and the key's rounds take of the reservations.
+  PendingUpdates AddContribution(const EntriesByKey& entries, uint32_t first);
+  // The worker of the push has reached its step.
+  void NoteStep();
+
+  Transaction transaction_;
+  NamespaceState& state_;
+  PushRequest request_;
+  const CallContext& context_;
+  std::vector<PullEntry>* const names_;
+  const RefPtr<PushCall> call_;
+  // For the tensors where their keys are, for what each contribution costs
+  // besides, for new values, and for remembering who has contributed.
+  DeviceReservations tensor_bytes_;
+  Reservation overhead_;
+  DeviceReservations room_;
+  Reservation notes_;
+  // For the tensors where they have arrived, if they are copied.
+  Reservation arrived_bytes_;
+  // By entry, if they are copied: the key's device, and there the tensor's
+  // copy, which takes its place when the push is in.
+  std::vector<DeviceIndex> devices_;
+  std::vector<Tensor> copies_;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_STORE_KEYSPACE_PUSH_ADMISSION_H_

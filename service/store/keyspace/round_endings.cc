@@ -1,0 +1,167 @@
+#include "service/store/keyspace/round_endings.h"
+
+#include <utility>
+
+#include "base/status_macros.h"
+#include "service/store/keyspace/namespace_state.h"
+#include "service/store/keyspace/update_runner.h"
+#include "service/store/keyspace/waiting_calls.h"
+
+namespace tensorkv {
+namespace {
+
+// Keeps busy_keys after a change of the key's rounds.
+void NoteRounds(NamespaceState& state, StoredKey& key) {
+  if (key.rounds->is_idle()) {
+    state.busy_keys.erase(&key);
+  } else {
+    state.busy_keys.insert(&key);
+  }
+}
+
+// By the rule accumulate on zeros, which rounds once. Sums of integers stay as
+// they are.
+absl::Status Scale(const NamespaceState& state, const FoldOfKey& job,
+                   Contribution& sum) {
+  const DType dtype = AccumulateType(job.key->dtype());
+  if (!IsFloat(dtype)) return absl::OkStatus();
+  ASSIGN_OR_RETURN(
+      const UpdateRule rule,
+      UpdateRule::Create({.name = "accumulate",
+                          .hyperparameters = {{"scale", job.fold.scale}}}));
+  const int64_t num_elements = job.key->num_elements();
+  const uint64_t bytes = num_elements * SizeOf(dtype);
+  // Until the unscaled sum is gone.
+  ASSIGN_OR_RETURN(const Reservation held,
+                   Reservation::Create(
+                       state.memory.on(job.key->device).contributions, bytes));
+  Backend& device = state.DeviceOf(*job.key);
+  ASSIGN_OR_RETURN(RefPtr<Buffer> scaled, device.Allocate(bytes, nullptr));
+  Slot& slot = sum.slots[0];
+  const TensorView contribution = {dtype, num_elements, slot.data};
+  TensorUpdate update;
+  update.rule = &rule;
+  update.value = {dtype, num_elements, scaled->mutable_data()};
+  update.stored = {dtype, num_elements, scaled->data()};
+  update.contributions = absl::MakeConstSpan(&contribution, 1);
+  RETURN_IF_ERROR(device.Zero({&update.value, 1}));
+  RETURN_IF_ERROR(device.Apply({&update, 1}));
+  slot.buffer = std::move(scaled);
+  slot.data = slot.buffer->data();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Contribution> SumOf(const NamespaceState& state,
+                                   const FoldOfKey& job) {
+  static const UpdateRule* const kAssign = new UpdateRule();
+  const DType dtype = AccumulateType(job.key->dtype());
+  const int64_t num_elements = job.key->num_elements();
+  const uint64_t bytes = num_elements * SizeOf(dtype);
+  Contribution sum;
+  ASSIGN_OR_RETURN(sum.held,
+                   Reservation::Create(
+                       state.memory.on(job.key->device).contributions, bytes));
+  Slot& slot = sum.slots.emplace_back();
+  slot.dtype = dtype;
+  Backend& device = state.DeviceOf(*job.key);
+  ASSIGN_OR_RETURN(slot.buffer, device.Allocate(bytes, nullptr));
+  slot.data = slot.buffer->data();
+  std::vector<TensorView> views;
+  std::vector<const Packing*> packings;
+  for (const Slot& each : job.fold.slots) {
+    views.push_back({each.dtype, num_elements, each.data});
+    packings.push_back(each.packing());
+  }
+  TensorUpdate update;
+  update.rule = kAssign;
+  update.contributions = views;
+  update.packings = packings;
+  update.value = {dtype, num_elements, slot.buffer->mutable_data()};
+  RETURN_IF_ERROR(device.Apply({&update, 1}));
+  if (job.fold.scale != 1) RETURN_IF_ERROR(Scale(state, job, sum));
+  return sum;
+}
+
+// The round cannot be summed.
+void FailFold(Transaction& transaction, const FoldOfKey& job,
+              const absl::Status& status) {
+  if (!job.key->rounds->IsOpen(job.fold.step, job.fold.id)) return;
+  FailRounds(transaction, *job.key, job.fold.step,
+             std::make_shared<RoundFailure>(
+                 RoundFailure{std::string(status.message()), {}}));
+  WakeAll(transaction);
+}
+
+}  // namespace
+
+void CloseRounds(Transaction& transaction, StoredKey& key,
+                 PendingUpdates updates) {
+  NamespaceState& state = transaction.state();
+  state.counts.rounds_open -= updates.size();
+  for (PendingUpdate& update : updates) {
+    state.workers->Close(update.round);
+    Enqueue(transaction, key, std::move(update));
+  }
+  if (auto fold = key.rounds->BeginScaling()) {
+    transaction.work().folds.push_back({KeyPtr(&key), *std::move(fold)});
+  }
+  NoteRounds(state, key);
+}
+
+void CloseRounds(Transaction& transaction, StoredKey& key,
+                 ClosedRounds closed) {
+  CloseRounds(transaction, key, UpdatesOf(std::move(closed)));
+}
+
+void FailRounds(Transaction& transaction, StoredKey& key, Step step,
+                const RoundFailurePtr& failure) {
+  NamespaceState& state = transaction.state();
+  FailedRounds failed = key.rounds->Fail(step, failure);
+  const uint64_t num_failed = failed.open.size() + failed.num_closed;
+  state.counts.rounds_open -= failed.open.size();
+  state.counts.rounds_failed += num_failed;
+  transaction.ReportFailedRounds(key.name(), step, *failure, num_failed);
+  transaction.Drop(std::move(failed.open));
+  NoteRounds(state, key);
+}
+
+void RemoveRounds(Transaction& transaction, StoredKey& key,
+                  RoundsOfKeys& ended) {
+  if (!key.rounds) return;
+  NamespaceState& state = transaction.state();
+  const size_t num_open = key.rounds->num_open();
+  if (num_open > 0) ended.emplace(key.name(), key.rounds.get());
+  state.counts.rounds_open -= num_open;
+  state.counts.rounds_failed += num_open;
+  key.rounds->ForgiveAll();
+  state.busy_keys.erase(&key);
+  transaction.Drop(std::move(key.rounds));
+}
+
+void BeginFold(Transaction& transaction, StoredKey& key) {
+  if (auto fold = key.rounds->BeginFold()) {
+    transaction.work().folds.push_back({KeyPtr(&key), *std::move(fold)});
+  }
+}
+
+void RunFold(NamespaceState& state, FoldOfKey job) {
+  absl::StatusOr<Contribution> sum = SumOf(state, job);
+  Transaction transaction(state);
+  StoredKey& key = *job.key;
+  if (!key.rounds) return;  // deleted or replaced meanwhile
+  std::optional<Contribution> folded;
+  if (sum.ok()) {
+    folded = *std::move(sum);
+  } else if (job.fold.scale != 1) {
+    FailFold(transaction, job, sum.status());
+  }
+  // Without room for the sum, the contributions wait as they are.
+  CloseRounds(transaction, key,
+              key.rounds->EndFold(job.fold, std::move(folded)));
+  if (sum.ok()) BeginFold(transaction, key);
+  transaction.Unlock();
+  // Nothing counts what was summed any more.
+  job.fold.slots.clear();
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,40 @@
+// What follows when rounds of a key close, fail, or go with their key.
+
+#ifndef TENSORKV_SERVICE_STORE_KEYSPACE_ROUND_ENDINGS_H_
+#define TENSORKV_SERVICE_STORE_KEYSPACE_ROUND_ENDINGS_H_
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
+#include "service/store/keyspace/push_mode.h"
+#include "service/store/keyspace/stored_key.h"
+#include "service/store/keyspace/transaction.h"
+
+namespace tensorkv {
+
+// Open rounds that have gone with their keys, by the keys' names.
+using RoundsOfKeys = absl::flat_hash_map<absl::string_view, const Rounds*>;
+
+// Has the updates of closed rounds run, and the sums scaled that need it.
+void CloseRounds(Transaction& transaction, StoredKey& key,
+                 PendingUpdates updates);
+void CloseRounds(Transaction& transaction, StoredKey& key, ClosedRounds closed);
+
+// Fails the rounds of `key` from `step` on, which their contributors then owe.
+// The caller wakes who waits for them.
+void FailRounds(Transaction& transaction, StoredKey& key, Step step,
+                const RoundFailurePtr& failure);
+
+// Takes the rounds of a key that goes, which nobody owes any more; adds them to
+// `ended` if any is open.
+void RemoveRounds(Transaction& transaction, StoredKey& key,
+                  RoundsOfKeys& ended);
+
+// Has the first contributions of a round of `key` summed, if there are enough.
+void BeginFold(Transaction& transaction, StoredKey& key);
+
+// Sums the contributions, without the mutex, and puts the sum in their place.
+void RunFold(NamespaceState& state, FoldOfKey job);
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_STORE_KEYSPACE_ROUND_ENDINGS_H_

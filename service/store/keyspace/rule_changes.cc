@@ -1,0 +1,412 @@
+#include "service/store/keyspace/rule_changes.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "contract/reason.h"
+#include "service/store/keyspace/transaction.h"
+#include "service/store/names.h"
+
+namespace tensorkv {
+namespace {
+
+// What a pattern takes besides its text.
+constexpr uint64_t kPatternOverheadBytes = 512;
+
+// How often a change of rules looks for keys that have come meanwhile before it
+// lets no more come.
+constexpr int kMaxTurnsForNewKeys = 16;
+
+// Whether the state tensors of `key` mean the same under `rule`.
+bool CanKeepStates(const StoredKey& key, const UpdateRule& rule) {
+  return key.rule_state && key.rule != nullptr &&
+         key.rule->spec().name == rule.spec().name &&
+         key.rule_state->states.size() ==
+             static_cast<size_t>(rule.num_states());
+}
+
+absl::Status NothingBoundTo(absl::string_view pattern, absl::string_view what) {
+  return WithReason(
+      absl::NotFoundError(absl::StrCat("key pattern ", Quoted(pattern), ": ",
+                                       what, " bound to it")),
+      Reason::kRuleNotFound, {{"key_pattern", pattern}});
+}
+
+absl::Status NoRuleOf(absl::string_view pattern) {
+  return NothingBoundTo(pattern, "no rule is");
+}
+
+absl::Status CheckMultipliers(const Multipliers& multipliers) {
+  for (const double number :
+       {multipliers.learning_rate, multipliers.weight_decay}) {
+    if (std::isfinite(number) && number >= 0) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "multipliers: expected finite numbers >= 0, got ", number));
+  }
+  return absl::OkStatus();
+}
+
+// What a change of a rule has made for a key.
+struct NewState {
+  KeyPtr key;  // stays, so that its address is no other key's
+  SharedRule rule;
+  RefPtr<RuleState> state;
+};
+
+absl::StatusOr<RefPtr<Buffer>> AllocateState(const NamespaceState& state,
+                                             const StoredKey& key,
+                                             DType dtype) {
+  return state.AllocateFor(key, state.memory.on(key.device).state,
+                           key.num_elements() * SizeOf(dtype));
+}
+
+// `state` takes the place of the present one, and the other way round. What it
+// has of that may have been filled since.
+void SetRuleOf(StoredKey& key, const SharedRule& rule,
+               RefPtr<RuleState>& state) {
+  if (state && key.rule_state) {
+    const RuleState& present = *key.rule_state;
+    if (state->states == present.states) {
+      state->states_are_new = present.states_are_new;
+    }
+    if (state->master == present.master) {
+      state->master_is_new = present.master_is_new;
+    }
+  }
+  if (key.rule->spec().name != rule->spec().name) key.update_count = 0;
+  key.rule = rule;
+  std::swap(key.rule_state, state);
+}
+
+// A change of rules on its way.
+//
+// It prepares every key's new state before it changes the first key, so that a
+// failure changes nothing. Patterns are matched, and memory is allocated,
+// without the mutex; the keys are read and changed in short turns. So an update
+// that runs meanwhile may have the old rule at some keys and the new one at
+// others. Used by one thread, which holds rules_mutex.
+class RuleChange {
+ public:
+  // Binds `rule` to `pattern`, and to the keys that follow from it. Null
+  // unbinds the pattern, which has a rule: its keys fall to those that govern
+  // them next.
+  RuleChange(NamespaceState& state, absl::string_view pattern, SharedRule rule)
+      : state_(state),
+        pattern_(pattern),
+        rule_(std::move(rule)),
+        glob_(pattern) {}
+
+  absl::Status Run();
+
+ private:
+  // Makes bindings_.
+  absl::Status Bind();
+  // Makes the new states of all keys that the change is for.
+  absl::Status PrepareKeys();
+  // The same for those that have come since; then new keys have the rules of
+  // the change.
+  absl::Status PrepareNewKeys();
+  // Makes the states of those keys that the change is for and that have none
+  // yet.
+  absl::Status AddStates(absl::Span<const KeyPtr> keys);
+  // Gives the keys their rules and states.
+  void ChangeKeys();
+
+  NamespaceState& state_;
+  const absl::string_view pattern_;
+  // Null if the pattern is unbound: its keys get those of bindings_.
+  const SharedRule rule_;
+  // That of the same pattern before, if it had one.
+  SharedRule present_;
+  Glob glob_;
+  // After the change.
+  std::shared_ptr<const RuleBindings> bindings_;
+  // What goes, goes without the mutex.
+  absl::flat_hash_map<const StoredKey*, NewState> states_;
+};
+
+absl::Status RuleChange::Run() {
+  RETURN_IF_ERROR(Bind());
+  absl::Status status = PrepareKeys();
+  if (status.ok()) status = PrepareNewKeys();
+  {
+    MutexLock lock(&state_.mutex);
+    state_.keys_made.reset();
+  }
+  if (status.ok()) ChangeKeys();
+  return status;
+}
+
+absl::Status RuleChange::Bind() {
+  const std::shared_ptr<const RuleBindings> before = state_.Bindings();
+  present_ = before->Get(pattern_);
+  auto changed = std::make_shared<RuleBindings>(*before);
+  if (rule_ == nullptr) {
+    changed->Remove(pattern_);
+  } else {
+    RETURN_IF_ERROR(changed->Set(pattern_, rule_));
+  }
+  if (present_ == nullptr) {
+    ASSIGN_OR_RETURN(
+        Reservation overhead,
+        Reservation::Create(state_.memory.metadata(),
+                            kPatternOverheadBytes + pattern_.size()));
+    changed->Charge(pattern_, std::move(overhead));
+  }
+  bindings_ = std::move(changed);
+  return absl::OkStatus();
+}
+
+void RuleChange::ChangeKeys() {
+  auto next = states_.begin();
+  while (next != states_.end()) {
+    Transaction transaction(state_);
+    for (size_t i = 0; i < kKeysPerTurn && next != states_.end(); ++i) {
+      NewState& state = next->second;
+      SetRuleOf(*state.key, state.rule, state.state);
+      ++next;
+    }
+    transaction.Commit();
+  }
+}
+
+absl::Status RuleChange::PrepareKeys() {
+  std::string last;
+  {
+    MutexLock lock(&state_.mutex);
+    state_.keys_made.emplace();
+  }
+  for (;;) {
+    std::vector<KeyPtr> keys;
+    {
+      MutexLock lock(&state_.mutex);
+      RETURN_IF_ERROR(state_.end_of_waits);
+      for (StoredKey* key : state_.keys.List("", last, kKeysPerTurn)) {
+        keys.emplace_back(key);
+      }
+    }
+    if (keys.empty()) return absl::OkStatus();
+    last = std::string(keys.back()->name());
+    RETURN_IF_ERROR(AddStates(keys));
+  }
+}
+
+absl::Status RuleChange::PrepareNewKeys() {
+  std::vector<KeyPtr> keys;
+  for (int turn = 1;; ++turn) {
+    {
+      Transaction transaction(state_);
+      RETURN_IF_ERROR(state_.end_of_waits);
+      keys = std::exchange(*state_.keys_made, {});
+      if (keys.empty() || turn == kMaxTurnsForNewKeys) {
+        RETURN_IF_ERROR(AddStates(keys));
+        state_.bindings = bindings_;
+        transaction.Commit();
+        return absl::OkStatus();
+      }
+    }
+    RETURN_IF_ERROR(AddStates(keys));
+  }
+}
+
+absl::Status RuleChange::AddStates(absl::Span<const KeyPtr> keys) {
+  std::vector<KeyPtr> governed;
+  std::vector<absl::string_view> names;
+  for (const KeyPtr& key : keys) {
+    // A pattern that has a rule governs the keys that have this rule; a new one
+    // comes first, so that it governs all that match.
+    const bool is_governed = present_ != nullptr ? key->rule == present_
+                                                 : glob_.Matches(key->name());
+    if (!is_governed || states_.contains(key.get())) continue;
+    governed.push_back(key);
+    if (rule_ == nullptr) names.push_back(key->name());
+  }
+  ASSIGN_OR_RETURN(const std::vector<const SharedRule*> found,
+                   bindings_->Find(names, [] { return absl::OkStatus(); }));
+  for (size_t i = 0; i < governed.size(); ++i) {
+    const KeyPtr& key = governed[i];
+    const SharedRule& rule = rule_ != nullptr ? rule_ : *found[i];
+    RETURN_IF_ERROR(CheckRule(key->name(), key->dtype(), *rule));
+    ASSIGN_OR_RETURN(RefPtr<RuleState> state, MakeState(state_, *key, *rule));
+    states_[key.get()] = {key, rule, std::move(state)};
+  }
+  return absl::OkStatus();
+}
+
+// One turn of keys, those with names after `last`.
+std::vector<KeyPtr> KeysAfter(NamespaceState& state, const std::string& last) {
+  std::vector<KeyPtr> keys;
+  MutexLock lock(&state.mutex);
+  for (StoredKey* key : state.keys.List("", last, kKeysPerTurn)) {
+    keys.emplace_back(key);
+  }
+  return keys;
+}
+
+// The bindings with other multipliers of `pattern`; null unbinds them.
+absl::StatusOr<std::shared_ptr<const RuleBindings>> WithMultipliers(
+    const NamespaceState& state, absl::string_view pattern,
+    SharedMultipliers multipliers) {
+  auto changed = std::make_shared<RuleBindings>(*state.Bindings());
+  if (!multipliers && !pattern.empty()) {
+    changed->multipliers.Remove(pattern);
+    return changed;
+  }
+  const bool is_new = !pattern.empty() && !changed->multipliers.Get(pattern);
+  RETURN_IF_ERROR(changed->multipliers.Set(pattern, std::move(multipliers)));
+  if (is_new) {
+    ASSIGN_OR_RETURN(
+        Reservation overhead,
+        Reservation::Create(state.memory.metadata(),
+                            kPatternOverheadBytes + pattern.size()));
+    changed->multipliers.Charge(pattern, std::move(overhead));
+  }
+  return changed;
+}
+
+// New keys have the multipliers as soon as the bindings have changed; the
+// others follow in short turns, so that an update that runs meanwhile may find
+// the old ones. REQUIRES: rules_mutex is held.
+absl::Status BindMultipliers(NamespaceState& state, absl::string_view pattern,
+                             SharedMultipliers multipliers) {
+  ASSIGN_OR_RETURN(const std::shared_ptr<const RuleBindings> changed,
+                   WithMultipliers(state, pattern, std::move(multipliers)));
+  {
+    Transaction transaction(state);
+    RETURN_IF_ERROR(state.end_of_waits);
+    state.bindings = changed;
+    transaction.Commit();
+  }
+  std::vector<KeyPtr> keys;
+  for (std::string last;; last = std::string(keys.back()->name())) {
+    keys = KeysAfter(state, last);
+    if (keys.empty()) return absl::OkStatus();
+    std::vector<absl::string_view> names;
+    for (const KeyPtr& key : keys) names.push_back(key->name());
+    ASSIGN_OR_RETURN(
+        const std::vector<const SharedMultipliers*> found,
+        changed->multipliers.Find(names, [] { return absl::OkStatus(); }));
+    MutexLock lock(&state.mutex);
+    for (size_t i = 0; i < keys.size(); ++i) keys[i]->multipliers = *found[i];
+  }
+}
+
+}  // namespace
+
+absl::Status Namespace::SetRule(const SetRuleRequest& request) {
+  RETURN_IF_ERROR(CheckKeyPattern(request.key_pattern));
+  if (request.rule.has_value() == request.multipliers.has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected a rule or multipliers, got ",
+                     request.rule ? "both" : "none"));
+  }
+  if (request.multipliers) {
+    RETURN_IF_ERROR(CheckMultipliers(*request.multipliers));
+    MutexLock lock(&state_->rules_mutex);
+    return BindMultipliers(
+        *state_, request.key_pattern,
+        MakeRefCounted<BoundMultipliers>(*request.multipliers));
+  }
+  ASSIGN_OR_RETURN(UpdateRule rule, UpdateRule::Create(*request.rule));
+  MutexLock lock(&state_->rules_mutex);
+  return RuleChange(*state_, request.key_pattern,
+                    MakeRefCounted<BoundRule>(std::move(rule)))
+      .Run();
+}
+
+absl::Status Namespace::UnsetRule(const UnsetRuleRequest& request) {
+  RETURN_IF_ERROR(CheckKeyPattern(request.key_pattern));
+  if (request.multipliers) {
+    MutexLock lock(&state_->rules_mutex);
+    if (!state_->Bindings()->multipliers.Get(request.key_pattern)) {
+      return NothingBoundTo(request.key_pattern, "no multipliers are");
+    }
+    return BindMultipliers(*state_, request.key_pattern, nullptr);
+  }
+  if (request.key_pattern.empty()) {
+    return absl::InvalidArgumentError(
+        "key_pattern: expected one, got none: the default rule can be changed, "
+        "not removed");
+  }
+  MutexLock lock(&state_->rules_mutex);
+  if (state_->Bindings()->Get(request.key_pattern) == nullptr) {
+    return NoRuleOf(request.key_pattern);
+  }
+  return RuleChange(*state_, request.key_pattern, nullptr).Run();
+}
+
+absl::StatusOr<RuleSpec> Namespace::SetHyperparameters(
+    const SetHyperparametersRequest& request) {
+  RETURN_IF_ERROR(CheckKeyPattern(request.key_pattern));
+  MutexLock lock(&state_->rules_mutex);
+  const SharedRule present = state_->Bindings()->Get(request.key_pattern);
+  if (present == nullptr) return NoRuleOf(request.key_pattern);
+  ASSIGN_OR_RETURN(UpdateRule rule, present->With(request.hyperparameters));
+  RETURN_IF_ERROR(
+      RuleChange(*state_, request.key_pattern, MakeRefCounted<BoundRule>(rule))
+          .Run());
+  return rule.spec();
+}
+
+absl::Status CheckRule(absl::string_view key, DType dtype,
+                       const UpdateRule& rule) {
+  const absl::Status status = rule.CheckTakes(dtype);
+  if (status.ok()) return status;
+  return absl::InvalidArgumentError(
+      absl::StrCat("key ", Quoted(key), ": ", status.message()));
+}
+
+uint64_t StateBytesOf(const Tensor& tensor, const UpdateRule& rule) {
+  const uint64_t elements = tensor.num_elements();
+  const uint64_t state_bytes =
+      elements * SizeOf(AccumulateType(tensor.dtype()));
+  uint64_t bytes = 0;
+  for (int i = 0; i < rule.num_states(); ++i) {
+    bytes = SumOfBytes(bytes, state_bytes);
+  }
+  if (rule.keeps_master(tensor.dtype())) {
+    bytes = SumOfBytes(bytes, elements * SizeOf(DType::kF32));
+  }
+  return bytes;
+}
+
+// The state that `key` has under `rule`: what it keeps of its present state, of
+// which SetRuleOf knows whether it is filled, and new tensors, to be filled by
+// its next update.
+absl::StatusOr<RefPtr<RuleState>> MakeState(const NamespaceState& of,
+                                            const StoredKey& key,
+                                            const UpdateRule& rule) {
+  const size_t num_states = rule.num_states();
+  const bool keeps_master = rule.keeps_master(key.dtype());
+  if (num_states == 0 && !keeps_master) return nullptr;
+
+  const RuleState* present = key.rule_state.get();
+  const bool keeps_states = CanKeepStates(key, rule);
+  const bool has_master = present != nullptr && present->master;
+  if (keeps_states && has_master == keeps_master) return key.rule_state;
+
+  auto state = MakeRefCounted<RuleState>();
+  if (keeps_states) {
+    state->states = present->states;
+  } else {
+    state->states_are_new = num_states > 0;
+    for (size_t i = 0; i < num_states; ++i) {
+      ASSIGN_OR_RETURN(state->states.emplace_back(),
+                       AllocateState(of, key, AccumulateType(key.dtype())));
+    }
+  }
+  if (keeps_master && has_master) {
+    state->master = present->master;
+  } else if (keeps_master) {
+    state->master_is_new = true;
+    ASSIGN_OR_RETURN(state->master, AllocateState(of, key, DType::kF32));
+  }
+  return state;
+}
+
+}  // namespace tensorkv

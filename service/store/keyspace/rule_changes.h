@@ -1,0 +1,31 @@
+// What rules ask of keys, and the states that they keep.
+
+#ifndef TENSORKV_SERVICE_STORE_KEYSPACE_RULE_CHANGES_H_
+#define TENSORKV_SERVICE_STORE_KEYSPACE_RULE_CHANGES_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "service/store/keyspace/namespace_state.h"
+
+namespace tensorkv {
+
+// Whether a key of that dtype can have the rule. Errors: InvalidArgument.
+absl::Status CheckRule(absl::string_view key, DType dtype,
+                       const UpdateRule& rule);
+
+// What the state of a key with that value takes.
+uint64_t StateBytesOf(const Tensor& tensor, const UpdateRule& rule);
+
+// The state of `key` under `rule`. For a key that nobody else knows, or with
+// rules_mutex: nothing else changes a key's rule or which tensors its state
+// has. Not under the mutex: a device may take its time to find memory.
+absl::StatusOr<RefPtr<RuleState>> MakeState(const NamespaceState& of,
+                                            const StoredKey& key,
+                                            const UpdateRule& rule);
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_STORE_KEYSPACE_RULE_CHANGES_H_

@@ -1,0 +1,138 @@
+#include "service/store/keyspace/tensor_home.h"
+
+#include <utility>
+#include <vector>
+
+#include "base/status_macros.h"
+#include "service/store/keyspace/staged_tensors.h"
+
+namespace tensorkv {
+namespace {
+
+class HostHome final : public TensorHome {
+ public:
+  HostHome(Backend* host, const NamespaceMemory* memory)
+      : host_(*host), memory_(*memory) {}
+
+  bool copies() const override { return false; }
+
+  bool CanKeep(const Tensor& tensor) const override {
+    const uint64_t bytes = tensor.size_bytes();
+    return tensor.has_data() ? CanBecomeValue(*memory_.host().contributions,
+                                              tensor.buffer().get(), bytes)
+                             : bytes >= kOwnBufferBytes;
+  }
+
+  // The store updates values in place, so it keeps them in memory of its own;
+  // this is the only copy that Init makes. As a batch of updates, it uses all
+  // threads.
+  absl::Status Fill(const InitRequest& request,
+                    absl::Span<const RefPtr<StoredKey>> keys) const override {
+    static const UpdateRule* const kAssign = new UpdateRule();
+    std::vector<TensorView> views(keys.size());
+    std::vector<TensorUpdate> copies;
+    for (size_t i = 0; i < keys.size(); ++i) {
+      if (!keys[i]) continue;
+      views[i] = request.entries[i].tensor.view();
+      TensorUpdate& copy = copies.emplace_back();
+      copy.rule = kAssign;
+      copy.contributions = absl::MakeConstSpan(&views[i], 1);
+      copy.value = {keys[i]->dtype(), views[i].num_elements,
+                    keys[i]->value->mutable_data()};
+    }
+    return copies.empty() ? absl::OkStatus() : host_.Apply(copies);
+  }
+
+  void Send(PullReply reply, absl::Span<const DeviceIndex>,
+            ReplyCallback<PullReply> done) const override {
+    std::move(done)(std::move(reply));
+  }
+
+ private:
+  Backend& host_;
+  const NamespaceMemory& memory_;
+};
+
+// From the tensors of one reply, which are on those devices, to the other's.
+CopiesByDevice CopiesBetween(const PullReply& from,
+                             absl::Span<const DeviceIndex> devices,
+                             PullReply& to) {
+  CopiesByDevice copies;
+  for (size_t i = 0; i < from.values.size(); ++i) {
+    const Tensor& tensor = from.values[i].tensor;
+    if (devices[i] >= copies.size()) copies.resize(devices[i] + 1);
+    copies[devices[i]].push_back({tensor.data(),
+                                  to.values[i].tensor.mutable_data(),
+                                  static_cast<size_t>(tensor.size_bytes())});
+  }
+  return copies;
+}
+
+class DeviceHome final : public TensorHome {
+ public:
+  DeviceHome(const DeviceSet* devices, const NamespaceMemory* memory)
+      : devices_(*devices), memory_(*memory) {}
+
+  bool copies() const override { return true; }
+
+  bool CanKeep(const Tensor&) const override { return false; }
+
+  absl::Status Fill(const InitRequest& request,
+                    absl::Span<const RefPtr<StoredKey>> keys) const override {
+    CopiesByDevice copies(devices_.size());
+    for (size_t i = 0; i < keys.size(); ++i) {
+      if (!keys[i]) continue;
+      copies[keys[i]->device].push_back(
+          {request.entries[i].tensor.data(), keys[i]->value->mutable_data(),
+           static_cast<size_t>(keys[i]->value_bytes())});
+    }
+    return devices_.CopyToDevices(copies);
+  }
+
+  void Send(PullReply reply, absl::Span<const DeviceIndex> devices,
+            ReplyCallback<PullReply> done) const override {
+    absl::StatusOr<PullReply> on_host = AllocateOnHost(reply);
+    if (!on_host.ok()) {
+      reply = {};  // nobody reads it any more when the caller hears of it
+      return std::move(done)(on_host.status());
+    }
+    CopiesByDevice copies = CopiesBetween(reply, devices, *on_host);
+    devices_.CopyToHost(
+        std::move(copies),
+        [device = std::move(reply), host = *std::move(on_host),
+         done = std::move(done)](const absl::Status& status) mutable {
+          // What is not needed any more is free before the caller hears of it.
+          device = {};
+          if (status.ok()) return std::move(done)(std::move(host));
+          host = {};
+          std::move(done)(status);
+        });
+  }
+
+ private:
+  // The same values with memory on the host, which is counted as values, but
+  // without elements yet.
+  absl::StatusOr<PullReply> AllocateOnHost(const PullReply& reply) const {
+    PullReply on_host = reply;
+    std::vector<Tensor*> tensors;
+    tensors.reserve(on_host.values.size());
+    for (Value& value : on_host.values) tensors.push_back(&value.tensor);
+    RETURN_IF_ERROR(AllocateStaged(memory_.host().values, tensors));
+    return on_host;
+  }
+
+  const DeviceSet& devices_;
+  const NamespaceMemory& memory_;
+};
+
+}  // namespace
+
+std::unique_ptr<TensorHome> TensorHome::Create(const DeviceSet* devices,
+                                               const NamespaceMemory* memory) {
+  if (!devices->is_host()) {
+    return std::make_unique<DeviceHome>(devices, memory);
+  }
+  return std::make_unique<HostHome>(&(*devices)[0], memory);
+}
+
+}  // namespace tensorkv

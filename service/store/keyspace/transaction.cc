@@ -1,0 +1,101 @@
+#include "service/store/keyspace/transaction.h"
+
+#include "absl/strings/str_cat.h"
+#include "service/store/keyspace/namespace_state.h"
+#include "service/store/keyspace/update_runner.h"
+#include "service/store/names.h"
+
+namespace tensorkv {
+
+void Transaction::Lock() {
+  state_.mutex.lock();
+  is_locked_ = true;
+}
+
+// Every committed change passes here, in the order of the revisions and with
+// the mutex held. Whoever must see all of them in order, such as a checkpoint,
+// a watch or a standby, listens here.
+void Transaction::Unlock() {
+  if (!is_locked_) return;
+  if (is_committed_) ++state_.revision;
+  is_committed_ = false;
+  is_locked_ = false;
+  state_.mutex.unlock();
+}
+
+Transaction::~Transaction() {
+  Unlock();
+  dropped_.clear();
+  if (thread_ == Thread::kCaller) {
+    Do(state_, effects_);
+    if (work_) UpdateRunner(state_).Run(*std::move(work_));
+    return;
+  }
+  // Values that are on the host are sent by reference.
+  if (effects_.calls.empty() || !state_.home->copies()) {
+    Do(state_, effects_);
+  } else {
+    DoOnPool();
+  }
+  if (work_) UpdateRunner(state_).RunOnPool(*std::move(work_));
+}
+
+void Transaction::DoOnPool() {
+  // Shared: whichever way it goes, the callers get their answers.
+  const auto shared = std::make_shared<Effects>(std::move(effects_));
+  const bool is_submitted = state_.Submit(
+      [state = state_.shared_from_this(), shared] { Do(*state, *shared); });
+  if (!is_submitted) Do(state_, *shared);
+}
+
+void Transaction::Do(NamespaceState& state, Effects& effects) {
+  Report(state, effects);
+  for (const RefPtr<PushCall>& call : effects.pushes) {
+    if (call->status.ok()) {
+      std::move(call->done)(std::move(call->reply));
+    } else {
+      std::move(call->done)(call->status);
+    }
+  }
+  for (const WaitingCallPtr& call : effects.calls) {
+    if (call->alarm != 0) state.environment.alarms->Cancel(call->alarm);
+    call->context.cancellation.reset();
+    call->reservation.Clear();
+    call->Send();
+  }
+}
+
+void Transaction::Report(const NamespaceState& state, const Effects& effects) {
+  StoreObserver* const observer = state.environment.observer;
+  if (observer == nullptr) return;
+  for (const std::string& worker : effects.lost_workers) {
+    observer->Happened(StoreEvent::kWorkerLost, state.name, worker);
+  }
+  if (effects.num_failed_rounds == 0) return;
+  observer->Happened(
+      StoreEvent::kRoundFailed, state.name,
+      effects.num_failed_rounds == 1
+          ? effects.failed_round
+          : absl::StrCat(effects.failed_round, "; and ",
+                         effects.num_failed_rounds - 1, " more"));
+}
+
+void Transaction::ReportFailedRounds(absl::string_view key, Step step,
+                                     const RoundFailure& failure,
+                                     uint64_t num_rounds) {
+  if (effects_.num_failed_rounds == 0 && num_rounds > 0) {
+    effects_.failed_round =
+        absl::StrCat("round ", step, " of ", Quoted(key), ": ", failure.text);
+  }
+  effects_.num_failed_rounds += num_rounds;
+}
+
+UpdateWork& Transaction::work() {
+  if (!work_) {
+    work_.emplace(UpdateWork{UpdatePass(state_.environment.devices,
+                                        state_.memory.host().contributions)});
+  }
+  return *work_;
+}
+
+}  // namespace tensorkv

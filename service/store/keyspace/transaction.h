@@ -1,0 +1,141 @@
+// The one way to change a namespace.
+
+#ifndef TENSORKV_SERVICE_STORE_KEYSPACE_TRANSACTION_H_
+#define TENSORKV_SERVICE_STORE_KEYSPACE_TRANSACTION_H_
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "base/ref_counted.h"
+#include "service/store/keyspace/rounds.h"
+#include "service/store/keyspace/stored_key.h"
+#include "service/store/keyspace/update_pass.h"
+#include "service/store/keyspace/waits.h"
+
+namespace tensorkv {
+
+struct NamespaceState;
+
+// Contributions of a key's round that are to be summed.
+struct FoldOfKey {
+  RefPtr<StoredKey> key;
+  Fold fold;
+
+  uint64_t size_bytes() const {
+    return fold.slots.size() * key->num_elements() *
+           SizeOf(AccumulateType(key->dtype()));
+  }
+};
+
+// What follows from a change and must be computed without the mutex.
+struct UpdateWork {
+  UpdatePass updates;
+  std::vector<FoldOfKey> folds;
+
+  bool empty() const { return updates.empty() && folds.empty(); }
+  // The bytes that are read and written.
+  uint64_t size_bytes() const {
+    uint64_t bytes = updates.size_bytes();
+    for (const FoldOfKey& fold : folds) bytes += fold.size_bytes();
+    return bytes;
+  }
+};
+
+// A change of a namespace, from the moment that its mutex is locked to that
+// when all that follows has been done. Used by one thread at a time.
+//
+// It locks the mutex. Code that is given a Transaction changes what the mutex
+// guards, and says what follows: answers to send, things that go, events,
+// updates to run. Unlock ends the change; the destructor unlocks if need be and
+// then does what follows, in this order: what was dropped goes, so that its
+// memory is free when somebody hears of the end; the observer is told; answers
+// are sent; work runs.
+//
+// What a call has reserved beside it must also be free before anybody hears of
+// the end. So a Transaction stands before what owns that, and is unlocked by
+// hand.
+class Transaction {
+ public:
+  // Where the change happens. The alarms' thread serves everybody, so that what
+  // may take long leaves it.
+  enum class Thread { kCaller, kAlarms };
+  // What must not be destroyed under the mutex.
+  using Dropped =
+      std::variant<RefPtr<StoredKey>, std::unique_ptr<Rounds>, ClosedRounds,
+                   std::unique_ptr<std::list<PendingUpdate>>>;
+
+  explicit Transaction(NamespaceState& state, Thread thread = Thread::kCaller)
+      : Transaction(state, std::defer_lock, thread) {
+    Lock();
+  }
+  // One that is locked later.
+  Transaction(NamespaceState& state, std::defer_lock_t,
+              Thread thread = Thread::kCaller)
+      : state_(state), thread_(thread) {}
+  Transaction(const Transaction&) = delete;
+  ~Transaction();
+
+  // REQUIRES: the mutex is not locked by this.
+  void Lock();
+  // Ends the change, if the mutex is locked. Another may follow.
+  void Unlock();
+
+  // REQUIRES for all that follows: the mutex is locked.
+
+  NamespaceState& state() const { return state_; }
+
+  // Says that keys, values or rules have changed: the revision is raised.
+  void Commit() { is_committed_ = true; }
+
+  // Sends an answer that is there.
+  void Send(RefPtr<PushCall> call) {
+    effects_.pushes.push_back(std::move(call));
+  }
+  void Send(WaitingCallPtr call) { effects_.calls.push_back(std::move(call)); }
+
+  void Drop(Dropped dropped) { dropped_.push_back(std::move(dropped)); }
+
+  // Tells the observer.
+  void ReportLostWorker(std::string worker) {
+    effects_.lost_workers.push_back(std::move(worker));
+  }
+  void ReportFailedRounds(absl::string_view key, Step step,
+                          const RoundFailure& failure, uint64_t num_rounds);
+
+  // What is to be computed.
+  UpdateWork& work();
+
+ private:
+  // What may be done on another thread.
+  struct Effects {
+    std::vector<std::string> lost_workers;
+    std::string failed_round;  // the first one
+    uint64_t num_failed_rounds = 0;
+    std::vector<RefPtr<PushCall>> pushes;
+    std::vector<WaitingCallPtr> calls;
+  };
+
+  static void Do(NamespaceState& state, Effects& effects);
+  static void Report(const NamespaceState& state, const Effects& effects);
+  void DoOnPool();
+
+  NamespaceState& state_;
+  const Thread thread_;
+  bool is_locked_ = false;
+  bool is_committed_ = false;
+  std::vector<Dropped> dropped_;
+  Effects effects_;
+  std::optional<UpdateWork> work_;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_STORE_KEYSPACE_TRANSACTION_H_

@@ -1,0 +1,144 @@
+#include "service/store/keyspace/update_runner.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "service/store/keyspace/round_endings.h"
+#include "service/store/keyspace/waiting_calls.h"
+
+namespace tensorkv {
+namespace {
+
+// One of the updates that the call waits for has ended.
+void EndUpdateOf(Transaction& transaction, PushCall& call,
+                 const absl::Status& status) {
+  if (status.ok()) {
+    ++call.num_applied;
+  } else {
+    call.status = status;
+  }
+  if (--call.num_pending > 0) return;
+  // Not as if nothing had happened: the call must not be made again.
+  if (!call.status.ok() && call.num_applied > 0) {
+    call.status = absl::InternalError(
+        absl::StrCat("applied to ", call.num_applied,
+                     " keys, not to the others: ", call.status.message()));
+  }
+  transaction.Send(RefPtr<PushCall>(&call));
+}
+
+}  // namespace
+
+void Enqueue(Transaction& transaction, StoredKey& key, PendingUpdate update) {
+  if (update.slots.empty()) {  // every worker has skipped
+    ++transaction.state().counts.rounds_closed;
+    if (!key.is_updating) key.rounds->Apply(update.round, key.version);
+    return Wake(transaction, key.name());
+  }
+  if (!key.is_updating) {
+    return transaction.work().updates.Add(&key, std::move(update));
+  }
+  if (!key.pending) key.pending = std::make_unique<std::list<PendingUpdate>>();
+  key.pending->push_back(std::move(update));
+}
+
+void UpdateRunner::Run(UpdateWork work) {
+  if (work.size_bytes() <= kMaxBytesInline) return RunHere(std::move(work));
+  RunOnPool(std::move(work));
+}
+
+void UpdateRunner::RunOnPool(UpdateWork work) {
+  if (work.empty()) return;
+  state_.Submit(
+      [state = state_.shared_from_this(), work = std::move(work)]() mutable {
+        UpdateRunner(*state).RunHere(std::move(work));
+      });
+}
+
+void UpdateRunner::RunHere(UpdateWork work) {
+  for (FoldOfKey& fold : work.folds) RunFold(state_, std::move(fold));
+  RunPass(std::move(work.updates));
+}
+
+void UpdateRunner::RunPass(UpdatePass updates) {
+  if (updates.empty()) return;
+  std::vector<KeyPtr> more;
+  {
+    Transaction transaction(state_, std::defer_lock);
+    UpdatePass pass = std::move(updates);
+    pass.Run();
+    transaction.Lock();
+    more = EndPass(transaction, pass);
+    transaction.Unlock();
+  }
+  if (more.empty()) return;
+  state_.Submit([state = state_.shared_from_this(), keys = std::move(more)] {
+    UpdateRunner(*state).RunPending(keys);
+  });
+}
+
+void UpdateRunner::RunPending(absl::Span<const KeyPtr> keys) {
+  UpdatePass updates(state_.environment.devices,
+                     state_.memory.host().contributions);
+  updates.Reserve(keys.size());
+  {
+    MutexLock lock(&state_.mutex);
+    for (const KeyPtr& key : keys) updates.AddPending(key.get());
+  }
+  RunPass(std::move(updates));
+}
+
+std::vector<KeyPtr> UpdateRunner::EndPass(Transaction& transaction,
+                                          UpdatePass& pass) {
+  NamespaceState& state = transaction.state();
+  std::vector<KeyPtr> more;
+  const uint64_t failed_before = state.counts.rounds_failed;
+  for (UpdatePass::Item& item : pass.items()) {
+    UpdatePass::Publish(item, pass.StatusOf(item));
+    EndUpdate(transaction, pass, item);
+    if (!item.key->has_pending()) continue;
+    item.key->is_updating = true;
+    more.push_back(item.key);
+  }
+  if (state.waits.num_parked() == 0) return more;
+  if (state.counts.rounds_failed > failed_before) {
+    WakeAll(transaction);
+    return more;
+  }
+  // After all are published: a waiting pull sees one moment of all its keys.
+  for (const UpdatePass::Item& item : pass.items()) {
+    Wake(transaction, item.key->name());
+  }
+  return more;
+}
+
+void UpdateRunner::EndUpdate(Transaction& transaction, const UpdatePass& pass,
+                             const UpdatePass::Item& item) {
+  const absl::Status& status = pass.StatusOf(item);
+  if (status.ok()) {
+    ++transaction.state().counts.updates_applied;
+    transaction.Commit();
+  }
+  if (item.round != 0) EndRound(transaction, item, status);
+  if (item.call == nullptr) return;
+  for (const uint32_t result : pass.ResultsOf(item)) {
+    item.call->reply.results[result].version = item.key->version;
+  }
+  EndUpdateOf(transaction, *item.call, status);
+}
+
+void UpdateRunner::EndRound(Transaction& transaction,
+                            const UpdatePass::Item& item,
+                            const absl::Status& status) {
+  if (status.ok()) ++transaction.state().counts.rounds_closed;
+  StoredKey& key = *item.key;
+  if (!key.rounds) return;  // deleted or replaced meanwhile
+  if (status.ok()) return key.rounds->Apply(item.round, key.version);
+  // What has closed since was to be applied to the value that is not there.
+  transaction.Drop(std::move(key.pending));
+  FailRounds(transaction, key, item.round,
+             std::make_shared<RoundFailure>(
+                 RoundFailure{std::string(status.message()), {}}));
+}
+
+}  // namespace tensorkv

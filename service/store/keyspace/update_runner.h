@@ -1,0 +1,50 @@
+// Runs what follows from changes of keys: updates and sums.
+
+#ifndef TENSORKV_SERVICE_STORE_KEYSPACE_UPDATE_RUNNER_H_
+#define TENSORKV_SERVICE_STORE_KEYSPACE_UPDATE_RUNNER_H_
+
+#include <vector>
+
+#include "service/store/keyspace/namespace_state.h"
+#include "service/store/keyspace/stored_key.h"
+#include "service/store/keyspace/transaction.h"
+#include "service/store/keyspace/update_pass.h"
+
+namespace tensorkv {
+
+// Adds an update to the work of the transaction, or to its key's queue if
+// another one runs.
+void Enqueue(Transaction& transaction, StoredKey& key, PendingUpdate update);
+
+// The updates of one key run one after another: the thread that finds a key
+// idle runs its update if that is a small one; large ones, and what was pushed
+// meanwhile, run on the pool. So no caller works for others without end.
+// Thread-safe; its methods are called without the mutex.
+class UpdateRunner {
+ public:
+  // `state` outlives this.
+  explicit UpdateRunner(NamespaceState& state) : state_(state) {}
+
+  // Runs the work here if it is little, else on the pool.
+  void Run(UpdateWork work);
+  void RunOnPool(UpdateWork work);
+
+ private:
+  void RunHere(UpdateWork work);
+  void RunPass(UpdatePass updates);
+  // Runs the next update of each key. REQUIRES: is_updating was left set.
+  void RunPending(absl::Span<const KeyPtr> keys);
+  // Publishes the values of a pass; returns the keys that have more to run.
+  static std::vector<KeyPtr> EndPass(Transaction& transaction,
+                                     UpdatePass& pass);
+  static void EndUpdate(Transaction& transaction, const UpdatePass& pass,
+                        const UpdatePass::Item& item);
+  static void EndRound(Transaction& transaction, const UpdatePass::Item& item,
+                       const absl::Status& status);
+
+  NamespaceState& state_;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_STORE_KEYSPACE_UPDATE_RUNNER_H_

@@ -1,0 +1,25 @@
+// A push that waits for slower workers before it takes effect.
+
+#ifndef TENSORKV_SERVICE_STORE_KEYSPACE_WAITING_PUSH_H_
+#define TENSORKV_SERVICE_STORE_KEYSPACE_WAITING_PUSH_H_
+
+#include <vector>
+
+#include "service/store/keyspace/namespace_state.h"
+#include "service/store/tensor_store.h"
+
+namespace tensorkv {
+
+// Whether the worker would run too far ahead of the others; not if the push
+// will be refused anyway.
+bool MustWaitForOthers(const NamespaceState& state, const PushRequest& request);
+
+// Begins the push anew when that is over. `names` as in Push.
+void PushWhenOthersFollow(NamespaceState& state, PushRequest request,
+                          const CallContext& context,
+                          std::vector<PullEntry>* names,
+                          ReplyCallback<PushReply> done);
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_STORE_KEYSPACE_WAITING_PUSH_H_

@@ -1,0 +1,246 @@
+#include "client/internal/grpc_connection.h"
+
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "contract/grpc_status.h"
+#include "contract/proto_codec.h"
+#include "contract/reason.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/client/fake_stream_service.h"
+#include "tests/client/patterned_tensor.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/tensor_values.h"
+
+namespace tensorkv {
+namespace grpc_connection_data_test {
+
+using ::tensorkv::testing::BytesOf;
+using ::tensorkv::testing::FakeStreamService;
+using ::tensorkv::testing::Patterned;
+using ::tensorkv::testing::StatusIs;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+constexpr int64_t kThreshold = 1 << 20;
+constexpr size_t kMaxMessageBytes = 4 << 20;
+
+class GrpcConnectionDataTest : public ::testing::Test {
+ protected:
+  GrpcConnectionDataTest()
+      : target_(service_.Start()), connection_(Connect(kThreshold)) {}
+
+  std::unique_ptr<Connection> Connect(uint64_t threshold_bytes) {
+    return GrpcConnection::Create(
+               {.target = target_,
+                .max_message_bytes = kMaxMessageBytes,
+                .transfer = {.stream_threshold_bytes = threshold_bytes,
+                             .bulk_connections = 2}})
+        .value();
+  }
+  absl::Status Init(int64_t size) {
+    return connection_->Call(InitRequest{.entries = {{"w", Patterned(size)}}}, {}).status();
+  }
+  absl::Status Push(int64_t size) {
+    return connection_->Call(PushOf(size), {}).status();
+  }
+  absl::Status PushPull(int64_t size) {
+    return connection_->Call(PushPullRequest{PushOf(size)}).status();
+  }
+  absl::Status Pull(const std::string& key = "w") {
+    return connection_->Call(PullRequest{.entries = {{key}}}, {}).status();
+  }
+  PushRequest PushOf(int64_t size) {
+    return {.entries = {{.key = "w", .tensor = Patterned(size)}}};
+  }
+  // What the server has behind "w".
+  void Store(int64_t size) {
+    service_.values = {{7, Patterned(size)}};
+    service_.pull_response.Clear();
+    ToProto(PullReply{service_.values}, &service_.pull_response);
+  }
+
+  FakeStreamService service_;
+  const std::string target_;
+  const std::unique_ptr<Connection> connection_;
+};
+
+TEST_F(GrpcConnectionDataTest, LittlePayloadIsOneMessage) {
+  Store(kThreshold - 1);
+
+  ASSERT_OK(Init(kThreshold - 1));
+  ASSERT_OK(Push(kThreshold - 1));
+  ASSERT_OK(PushPull(kThreshold - 1));
+  ASSERT_OK(Pull());
+
+  EXPECT_THAT(service_.rpcs(), ElementsAre("Init", "Push", "PushPull", "Pull"));
+}
+
+TEST_F(GrpcConnectionDataTest, MuchPayloadIsAStream) {
+  Store(kThreshold);
+
+  ASSERT_OK(Init(kThreshold));
+  ASSERT_OK(Push(kThreshold));
+  ASSERT_OK(PushPull(kThreshold));
+
+  EXPECT_THAT(service_.rpcs(),
+              ElementsAre("InitStream", "PushStream", "PushPullStream"));
+}
+
+TEST_F(GrpcConnectionDataTest, ManySmallTensorsAreOneMessage) {
+  InitRequest request;
+  for (int i = 0; i < 2000; ++i) {
+    request.entries.push_back({absl::StrCat("k", i), Patterned(1024)});
+  }
+
+  ASSERT_OK(connection_->Call(request, {}));
+
+  EXPECT_THAT(service_.rpcs(), ElementsAre("Init"));
+}
+
+TEST_F(GrpcConnectionDataTest, ManySmallTensorsThatDoNotFitAreAStream) {
+  InitRequest request;
+  for (int i = 0; i < 5000; ++i) {
+    request.entries.push_back({absl::StrCat("k", i), Patterned(1024)});
+  }
+
+  ASSERT_OK(connection_->Call(request, {}));
+
+  EXPECT_THAT(service_.rpcs(), ElementsAre("InitStream"));
+}
+
+TEST_F(GrpcConnectionDataTest, PayloadThatJustFitsButForItsMetadataIsAStream) {
+  const auto calls = Connect(~uint64_t{0});
+
+  ASSERT_OK(calls->Call(PushOf(kMaxMessageBytes), {}));
+
+  EXPECT_THAT(service_.rpcs(), ElementsAre("PushStream"));
+}
+
+TEST_F(GrpcConnectionDataTest, ThresholdOfZeroStreamsEverything) {
+  const auto calls = Connect(0);
+
+  ASSERT_OK(calls->Call(PushRequest{}, {}));
+  ASSERT_OK(calls->Call(PushOf(1), {}));
+
+  EXPECT_THAT(service_.rpcs(), ElementsAre("PushStream", "PushStream"));
+}
+
+TEST_F(GrpcConnectionDataTest, PullOfAKeyThatWasStoredLargeIsAStream) {
+  Store(kThreshold);
+  ASSERT_OK(Init(kThreshold));
+
+  ASSERT_OK(Pull());
+
+  EXPECT_THAT(service_.rpcs(), ElementsAre("InitStream", "PullStream"));
+}
+
+TEST_F(GrpcConnectionDataTest, PullOfAKeyThatWasPulledLargeIsAStream) {
+  Store(kThreshold);
+
+  ASSERT_OK(Pull());
+  ASSERT_OK(Pull());
+
+  EXPECT_THAT(service_.rpcs(), ElementsAre("Pull", "PullStream"));
+}
+
+TEST_F(GrpcConnectionDataTest, PullOfAKeyThatBecameSmallIsOneMessageAgain) {
+  Store(kThreshold);
+  ASSERT_OK(Push(kThreshold));
+  Store(100);
+
+  ASSERT_OK(Pull());
+  ASSERT_OK(Pull());
+
+  EXPECT_THAT(service_.rpcs(), ElementsAre("PushStream", "PullStream", "Pull"));
+}
+
+TEST_F(GrpcConnectionDataTest, FailedCallTeachesNothing) {
+  Store(100);
+  service_.status = grpc::Status(grpc::StatusCode::NOT_FOUND, "namespace");
+  EXPECT_THAT(Push(kThreshold), StatusIs(absl::StatusCode::kNotFound));
+  service_.status = grpc::Status::OK;
+
+  ASSERT_OK(Pull());
+
+  EXPECT_THAT(service_.rpcs(), ElementsAre("PushStream", "Pull"));
+}
+
+TEST_F(GrpcConnectionDataTest, PushPullOfAKeyThatIsSkippedStreamsForItsReply) {
+  Store(kThreshold);
+  ASSERT_OK(Init(kThreshold));
+
+  ASSERT_OK(connection_->Call(PushPullRequest{{.entries = {{.key = "w", .skip = true}}}}));
+
+  EXPECT_THAT(service_.rpcs(), ElementsAre("InitStream", "PushPullStream"));
+}
+
+TEST_F(GrpcConnectionDataTest, PullThatIsRefusedForItsSizeIsMadeAsAStream) {
+  Store(2 * kMaxMessageBytes);
+
+  ASSERT_OK_AND_ASSIGN(const PullReply reply,
+                       connection_->Call(PullRequest{.entries = {{"w"}}}, {}));
+
+  EXPECT_THAT(service_.rpcs(), ElementsAre("Pull", "PullStream"));
+  EXPECT_EQ(BytesOf(reply.values.at(0).tensor),
+            BytesOf(service_.values[0].tensor));
+}
+
+TEST_F(GrpcConnectionDataTest, PushPullWhoseReplyIsTooLargeIsMadeAsAStream) {
+  Store(2 * kMaxMessageBytes);
+  PushPullRequest request = {PushOf(1)};
+  request.call_id = {.client_id = "c", .sequence = 1};
+
+  ASSERT_OK_AND_ASSIGN(const PullReply reply, connection_->Call(request, {}));
+
+  EXPECT_THAT(service_.rpcs(), ElementsAre("PushPull", "PushPullStream"));
+  EXPECT_EQ(BytesOf(reply.values.at(0).tensor),
+            BytesOf(service_.values[0].tensor));
+  EXPECT_EQ(service_.streams().at(0).push.request().call_id().sequence(), 1);
+}
+
+TEST_F(GrpcConnectionDataTest, PushPullThatMayHaveBeenMadeIsNotMadeAgainWithoutAName) {
+  Store(2 * kMaxMessageBytes);
+
+  EXPECT_THAT(PushPull(1), StatusIs(absl::StatusCode::kResourceExhausted));
+
+  EXPECT_THAT(service_.rpcs(), ElementsAre("PushPull"));
+}
+
+TEST_F(GrpcConnectionDataTest, CallOverItsBudgetIsMadeOnce) {
+  service_.status = ToGrpcStatus(
+      WithReason(absl::ResourceExhaustedError("budget"), Reason::kOverBudget));
+
+  EXPECT_THAT(Pull(), StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_THAT(PushPull(1), StatusIs(absl::StatusCode::kResourceExhausted));
+
+  EXPECT_THAT(service_.rpcs(), ElementsAre("Pull", "PushPull"));
+}
+
+TEST_F(GrpcConnectionDataTest, PullThatIsRefusedOtherwiseSaysSo) {
+  service_.status =
+      grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "calls waiting");
+
+  EXPECT_THAT(Pull(),
+              StatusIs(absl::StatusCode::kResourceExhausted, "calls waiting"));
+}
+
+TEST_F(GrpcConnectionDataTest, NoTimeLeftIsDeadlineExceededWithoutACall) {
+  const CallOptions no_time = {.timeout = absl::ZeroDuration()};
+
+  EXPECT_THAT(connection_->Call(InitRequest{}, no_time),
+              StatusIs(absl::StatusCode::kDeadlineExceeded));
+  EXPECT_THAT(connection_->Call(PushOf(kThreshold), no_time),
+              StatusIs(absl::StatusCode::kDeadlineExceeded));
+  EXPECT_THAT(connection_->Call(PullRequest{}, no_time),
+              StatusIs(absl::StatusCode::kDeadlineExceeded));
+  EXPECT_THAT(connection_->Call(PushPullRequest(), no_time),
+              StatusIs(absl::StatusCode::kDeadlineExceeded));
+
+  EXPECT_THAT(service_.rpcs(), IsEmpty());
+}
+
+}  // namespace grpc_connection_data_test
+}  // namespace tensorkv

@@ -1,0 +1,161 @@
+"""What is refused before anything is sent, and says why."""
+
+import os
+import sys
+import unittest
+
+import numpy as np
+import tensorkv
+
+sys.path.insert(0, os.path.dirname(__file__))
+from stores import ADDRESS, StoreTest, full, new_namespace
+
+
+def read_only(array):
+    array.flags.writeable = False
+    return array
+
+
+BAD_VALUES = {
+    "not contiguous": (full(1, shape=(4, 4))[:, ::2], ValueError),
+    "transposed": (full(1).T, ValueError),
+    "of objects": (np.array([[None]]), ValueError),
+    "big-endian": (full(1, ">f4"), ValueError),
+    "complex": (full(1, "complex64"), ValueError),
+    "extended": (full(1, "longdouble"), ValueError),
+    "of text": (np.array(["a"]), ValueError),
+    "of dates": (np.array(["2020-01-01"], "datetime64[D]"), ValueError),
+    "structured": (np.zeros(2, [("a", "f4")]), ValueError),
+    "of rank 9": (np.zeros((1,) * 9), ValueError),
+    "a number": (1.0, TypeError),
+    "nothing": (None, TypeError),
+    "text": ("abc", TypeError),
+    "a dict": ({}, TypeError),
+}
+BAD_OUTS = {
+    **BAD_VALUES,
+    "read-only": (read_only(full(0)), ValueError),
+    "constant bytes": (bytes(24), ValueError),
+    "of another shape": (full(0, shape=(3, 2)), ValueError),
+    "of another dtype": (full(0, "float64"), ValueError),
+}
+
+
+class BadInputTest(StoreTest):
+
+    def setUp(self):
+        self.stores = {
+            "local": self.open("local"),
+            "dist_sync": self.open("dist_sync"),
+        }
+        for store in self.stores.values():
+            store.init([1, 2], [full(1), full(2)])
+
+    def expect(self, expected, call):
+        """call(store) fails, and no value changes."""
+        for name, store in self.stores.items():
+            with self.subTest(name):
+                with self.assertRaises(expected) as raised:
+                    call(store)
+                self.assertTrue(str(raised.exception))
+                status = store.client.stat(["1", "2"])
+                self.assertEqual([s["version"] for s in status], [1, 1])
+                self.assertEqual(store.client.keys(), ["1", "2"])
+
+    def test_values(self):
+        for what, (value, error) in BAD_VALUES.items():
+            with self.subTest(what):
+                self.expect(error, lambda kv: kv.push(1, value))
+                self.expect(error, lambda kv: kv.init(3, value))
+                self.expect(error, lambda kv: kv.push([1, 2], [full(1), value]))
+                self.expect(error, lambda kv: kv.pushpull(1, value, full(0)))
+
+    def test_outs(self):
+        for what, (out, error) in BAD_OUTS.items():
+            with self.subTest(what):
+                good = full(0)
+                self.expect(
+                    error, lambda kv: kv.pull([1, 2], out=[good, out])
+                )
+                self.assert_array(good, full(0))
+
+    def test_keys(self):
+        for key in (None, 1.0, True, b"1", object()):
+            self.expect(TypeError, lambda kv: kv.push(key, full(1)))
+            self.expect(TypeError, lambda kv: kv.pull([1, key]))
+        for key in ("1", [1, "2"], ["1"]):
+            self.expect(ValueError, lambda kv: kv.pull(key))
+            self.expect(ValueError, lambda kv: kv.push(key, [full(1)] * 2))
+
+    def test_lists(self):
+        for value in (full(1), [], [full(1)], [full(1)] * 3, [full(1), []]):
+            self.expect(ValueError, lambda kv: kv.push([1, 2], value))
+            self.expect(ValueError, lambda kv: kv.init([3, 4], value))
+            self.expect(ValueError, lambda kv: kv.pull([1, 2], out=value))
+        self.expect(ValueError, lambda kv: kv.push(1, []))
+        self.expect(ValueError, lambda kv: kv.init(3, [full(1), full(1)]))
+
+    def test_shapes_that_do_not_fit(self):
+        self.expect(ValueError, lambda kv: kv.push(1, full(1, shape=(3, 2))))
+        self.expect(ValueError, lambda kv: kv.push(1, full(1, "int32")))
+        self.expect(
+            ValueError, lambda kv: kv.push(1, [full(1), full(1, shape=(2,))])
+        )
+
+    def test_a_push_that_failed_has_no_step(self):
+        store = self.stores["dist_sync"]
+        with self.assertRaises(ValueError):
+            store.push(1, full(1, shape=(3, 2)))
+        store.push(1, full(5))
+        self.assert_array(store.pull(1), full(5))
+
+    def test_row_ids(self):
+        for ids in (None, [np.array([2])], [np.array([-1])], [np.array([0])] * 3):
+            self.expect(
+                ValueError,
+                lambda kv: kv.row_sparse_pull(1, full(0), row_ids=ids),
+            )
+
+    def test_names_and_options(self):
+        for name in ("", "foo", "dist_foo", "nccl"):
+            with self.assertRaises(tensorkv.InvalidArgumentError):
+                tensorkv.create(name)
+        with self.assertRaises(TypeError):
+            tensorkv.create(3)
+        with self.assertRaises(TypeError):
+            tensorkv.create("local", address=ADDRESS)
+        with self.assertRaises(tensorkv.InvalidArgumentError):
+            tensorkv.Client(ADDRESS, timeout=-1)
+
+    def test_closed_stores(self):
+        for store in self.stores.values():
+            store.close()
+            store.close()
+            for call in (
+                lambda: store.pull(1),
+                lambda: store.push(1, full(1)),
+                lambda: store.client.keys(),
+                lambda: store.client.stat("1"),
+            ):
+                with self.assertRaises(tensorkv.ClosedError):
+                    call()
+
+    def test_a_namespace_of_another_kind(self):
+        namespace = new_namespace()
+        self.open("dist_sync", namespace=namespace, num_workers=2)
+        for kind, num_workers in (("dist_async", None), ("dist_sync", 3)):
+            with self.assertRaises(tensorkv.FailedPreconditionError):
+                self.open(kind, namespace=namespace, num_workers=num_workers)
+
+    def test_optimizers(self):
+        for optimizer in ("sdg", {}, {"name": 3}, {"name": "sgd", "foo": 1}):
+            self.expect(ValueError, lambda kv: kv.set_optimizer(optimizer))
+        for optimizer in (None, {"name": "sgd", "momentum": 2}):
+            self.expect(ValueError, lambda kv: kv.set_optimizer(optimizer))
+        self.expect(
+            NotImplementedError, lambda kv: kv.set_optimizer(object())
+        )
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,288 @@
+"""tensorkv.Client: arrays in and out, errors, namespaces."""
+
+import functools
+import os
+import pickle
+import sys
+import unittest
+
+import numpy as np
+import tensorkv
+
+sys.path.insert(0, os.path.dirname(__file__))
+from stores import ADDRESS, StoreTest, full, new_namespace
+
+try:
+    import ml_dtypes
+except ImportError:
+    ml_dtypes = None
+try:
+    import torch
+except ImportError:
+    torch = None
+
+DTYPES = (
+    "float16 float32 float64 int8 uint8 int16 uint16 int32 uint32 int64 uint64 "
+    "bool"
+).split()
+SHAPES = [(), (0,), (1,), (3, 0, 2), (2, 3, 4), (1,) * 8, (70_001,)]
+
+
+def on_every_client(test):
+    """A test of a client of a server, and of one of a store in the process."""
+
+    @functools.wraps(test)
+    def run(self):
+        for name, client in self.clients.items():
+            with self.subTest(name):
+                test(self, client)
+
+    return run
+
+
+class ClientTest(StoreTest):
+
+    def setUp(self):
+        namespace = new_namespace()
+        served = self.open_client(namespace=namespace)
+        served.create_namespace(namespace)
+        embedded = tensorkv.Client.embedded()
+        self.addCleanup(embedded.close)
+        self.clients = {"served": served, "embedded": embedded}
+
+    @on_every_client
+    def test_every_dtype_and_shape_comes_back(self, client):
+        random = np.random.default_rng(1)
+        values = [
+            random.integers(0, 100, shape).astype(dtype)
+            for dtype in DTYPES
+            for shape in SHAPES
+        ]
+        keys = [f"{value.dtype}{value.shape}" for value in values]
+        client.init(keys, values)
+        outs = [np.full_like(value, 1) for value in values]
+        for pulled in (client.pull(keys), client.pull(keys, out=outs)):
+            for actual, expected in zip(pulled, values):
+                self.assert_array(actual, expected)
+
+    @unittest.skipUnless(ml_dtypes, "no package ml_dtypes")
+    @on_every_client
+    def test_small_floats_come_back(self, client):
+        for name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
+            array = np.arange(6).astype(getattr(ml_dtypes, name)).reshape(2, 3)
+            client.init(name, array)
+            out = np.zeros_like(array)
+            client.pull(name, out=out)
+            self.assert_array(client.pull(name), array)
+            self.assert_array(out, array)
+
+    @unittest.skipIf(ml_dtypes, "has the package ml_dtypes")
+    def test_small_floats_without_their_package_say_what_is_missing(self):
+        client = self.clients["embedded"]
+        client._store.init(["w"], [(np.zeros(3, "uint16"), "bf16")], "fail")
+
+        with self.assertRaisesRegex(tensorkv.UnimplementedError, "ml_dtypes"):
+            client.pull("w")
+
+    @unittest.skipUnless(torch, "no package torch")
+    @on_every_client
+    def test_takes_and_fills_tensors_of_pytorch(self, client):
+        for dtype in (torch.float32, torch.bfloat16, torch.int64):
+            tensor = torch.arange(6).reshape(2, 3).to(dtype)
+            client.init(str(dtype), tensor)
+            out = torch.zeros_like(tensor)
+            client.pull(str(dtype), out=out)
+            self.assertTrue(torch.equal(out, tensor))
+
+    @on_every_client
+    def test_takes_whatever_has_memory(self, client):
+        class Exported:
+            """DLPack alone, as other libraries have it."""
+
+            def __init__(self, array):
+                self.array = array
+
+            def __dlpack__(self, **arguments):
+                return self.array.__dlpack__(**arguments)
+
+            def __dlpack_device__(self):
+                return self.array.__dlpack_device__()
+
+        array = full(7, "uint8", (4,))
+        for convert in (bytearray, bytes, memoryview, Exported):
+            client.init(convert.__name__, convert(array))
+            self.assert_array(client.pull(convert.__name__), array)
+        client.init("slice", array[1:][:2])
+        self.assert_array(client.pull("slice"), array[:2])
+        out = bytearray(4)
+        client.pull("bytes", out=out)
+        self.assertEqual(out, bytes(array))
+
+    @on_every_client
+    def test_pulled_arrays_are_the_callers(self, client):
+        client.init("w", full(1))
+        client.pull("w")[:] = 5
+        self.assert_array(client.pull("w"), full(1))
+
+    @on_every_client
+    def test_pushed_arrays_are_free_after_the_call(self, client):
+        array = full(1)
+        client.init("w", array)
+        array[:] = 2
+        self.assert_array(client.pull("w"), full(1))
+        client.push("w", array)
+        array[:] = 3
+        self.assert_array(client.pull("w"), full(2))
+
+    @on_every_client
+    def test_calls_leave_no_reference_to_arrays(self, client):
+        array, out = full(1), full(0)
+        before = sys.getrefcount(array), sys.getrefcount(out)
+        client.init("w", array)
+        client.push("w", array)
+        client.push_pull("w", array, out=out)
+        client.pull("w", out=out)
+        self.assertEqual((sys.getrefcount(array), sys.getrefcount(out)), before)
+
+    @on_every_client
+    def test_large_arrays_go_as_streams(self, client):
+        array = np.random.default_rng(1).normal(size=2_000_003)
+        client.init("w", np.zeros_like(array))
+        self.assertEqual(client.push("w", array), 2)
+        out = np.empty_like(array)
+        client.pull("w", out=out)
+        self.assert_array(out, array)
+        self.assert_array(client.push_pull("w", array), array)
+
+    @on_every_client
+    def test_pulled_arrays_outlive_the_client(self, client):
+        array = np.random.default_rng(1).normal(size=2_000_003)
+        client.init(["a", "b"], [array, full(3)])
+        large, small = client.pull(["a", "b"])
+        client.close()
+        self.assert_array(large, array)
+        self.assert_array(small, full(3))
+
+    @on_every_client
+    def test_a_call_over_keys_is_all_or_nothing(self, client):
+        client.init(["a", "b"], [full(1), full(2)])
+        with self.assertRaises(tensorkv.NotFoundError):
+            client.push(["a", "c"], [full(5), full(5)])
+        out = [full(0), full(0, shape=(9,))]
+        with self.assertRaises(tensorkv.InvalidArgumentError):
+            client.pull(["a", "b"], out=out)
+        self.assert_array(out[0], full(0))
+        self.assert_array(client.pull("a"), full(1))
+
+    @on_every_client
+    def test_rules_keys_and_metadata(self, client):
+        client.set_rule("sgd", learning_rate=0.5)
+        client.init(["b", "a"], [full(3), full(1)])
+        client.push("b", full(2))
+        client.set_hyperparameters(learning_rate=0.25)
+        client.push("b", full(4))
+        self.assert_array(client.pull("b"), full(1))
+        self.assertEqual(client.keys(), ["a", "b"])
+        stat = client.stat("b")
+        self.assertEqual(
+            (stat["dtype"], stat["shape"], stat["version"]),
+            ("f32", (2, 3), 3),
+        )
+        self.assertEqual(client.delete(["a", "b"]), 2)
+        self.assertEqual(client.broadcast("a", full(9))[0, 0], 9)
+        self.assertEqual(client.broadcast("a", full(8))[0, 0], 9)
+
+    @on_every_client
+    def test_errors_have_their_reason(self, client):
+        with self.assertRaises(KeyError) as raised:
+            client.pull("unknown")
+        error = pickle.loads(pickle.dumps(raised.exception))
+        self.assertIsInstance(error, tensorkv.NotFoundError)
+        self.assertEqual(error.code, "NOT_FOUND")
+        self.assertEqual(error.reason, "KEY_NOT_FOUND")
+        self.assertEqual(error.key, "unknown")
+        self.assertIn('"unknown"', str(error))
+        client.init("w", full(1))
+        with self.assertRaises(tensorkv.AlreadyExistsError) as raised:
+            client.init("w", full(1))
+        self.assertEqual(raised.exception.reason, "KEY_EXISTS")
+
+    def test_a_wait_that_ends_names_what_was_missing(self):
+        client = self.open_client(timeout=0.2)
+        with self.assertRaises(TimeoutError) as raised:
+            client.pull(new_namespace(), wait=True)
+        self.assertEqual(raised.exception.reason, "WAIT_ENDED")
+
+    def test_a_server_that_is_down_is_unavailable(self):
+        client = tensorkv.Client("127.0.0.1:1", timeout=0.3)
+        with self.assertRaises((ConnectionError, TimeoutError)):
+            client.pull("w")
+        client.close()
+
+    def test_namespaces(self):
+        client = self.open_client()
+        name = new_namespace()
+        self.assertTrue(
+            client.create_namespace(name, mode="sync", num_workers=2)
+        )
+        self.assertFalse(client.create_namespace(name))
+        status = client.describe_namespace(name)
+        self.assertEqual((status["mode"], status["num_workers"]), ("sync", 2))
+        client.delete_namespace(name)
+        with self.assertRaises(tensorkv.NotFoundError) as raised:
+            client.describe_namespace(name)
+        self.assertEqual(raised.exception.reason, "NAMESPACE_NOT_FOUND")
+
+    @on_every_client
+    def test_many_threads_at_once(self, client):
+        client.set_rule("accumulate")
+        client.init("sum", np.zeros(1000))
+
+        def add(client):
+            for _ in range(50):
+                client.push("sum", np.ones(1000))
+                client.pull("sum")
+
+        self.together([client] * 4, add)
+        self.assert_array(client.pull("sum"), np.full(1000, 200.0))
+
+
+class LifetimeTest(StoreTest):
+
+    def resident_kib(self):
+        with open("/proc/self/status") as status:
+            for line in status:
+                if line.startswith("VmRSS"):
+                    return int(line.split()[1])
+
+    def cycle(self, open_store, warm_up, cycles):
+        def once():
+            with open_store() as store:
+                store.init("w", full(1))
+                store.pull("w")
+                store.delete("w")
+
+        for _ in range(warm_up):
+            once()
+        before = self.resident_kib()
+        for _ in range(cycles):
+            once()
+        return self.resident_kib() - before
+
+    def test_opening_and_closing_embedded_stores_takes_no_memory(self):
+        grown = self.cycle(
+            lambda: tensorkv.Client.embedded(num_threads=2), 1000, 10_000
+        )
+        self.assertLess(grown, 8 << 10)
+
+    def test_opening_and_closing_connections_takes_no_memory(self):
+        namespace = new_namespace()
+        self.open_client().create_namespace(namespace)
+        grown = self.cycle(
+            lambda: tensorkv.Client(ADDRESS, namespace=namespace), 100, 500
+        )
+        self.assertLess(grown, 8 << 10)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,129 @@
+"""Signals and forks."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import unittest
+
+import numpy as np
+import tensorkv
+
+sys.path.insert(0, os.path.dirname(__file__))
+from stores import ADDRESS, StoreTest, full, new_namespace
+
+WAITS = {
+    "a key": "client.pull('unknown', wait=True)",
+    "a version": "client.pull('w', min_version=9)",
+    "a barrier": "client.barrier()",
+    "a round": "client.push_pull('w', array, step=1)",
+}
+
+# Waits, and says how that ended and that the client still works.
+PROGRAM = """
+import signal
+import numpy as np, tensorkv
+# Where a shell has started the test in the background, it is ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+client = tensorkv.Client({address!r}, namespace={namespace!r}, timeout=60)
+client.join("worker")
+array = np.ones((2, 3), "float32")
+client.init("w", array, on_existing="keep")
+try:
+    {wait}
+except KeyboardInterrupt:
+    print("interrupted", client.keys())
+"""
+
+
+class InterruptionTest(StoreTest):
+
+    def await_waiting_call(self, client):
+        while client.describe_namespace()["calls_waiting"] == 0:
+            threading.Event().wait(0.01)
+
+    def test_ctrl_c_interrupts_waits(self):
+        for what, wait in WAITS.items():
+            with self.subTest(what):
+                namespace = new_namespace()
+                client = self.open_client(namespace=namespace)
+                client.create_namespace(namespace, mode="sync", num_workers=2)
+                program = PROGRAM.format(
+                    address=ADDRESS, namespace=namespace, wait=wait
+                )
+                with subprocess.Popen(
+                    [sys.executable, "-c", program],
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                ) as process:
+                    self.await_waiting_call(client)
+                    process.send_signal(signal.SIGINT)
+                    out, errors = process.communicate(timeout=60)
+                self.assertEqual(out, "interrupted ['w']\n", errors)
+                self.assertEqual(process.returncode, 0, errors)
+
+    def test_handlers_run_while_a_call_waits(self):
+        client = self.open_client(timeout=60)
+        key = new_namespace()
+        handled = []
+        before = signal.signal(signal.SIGUSR1, lambda *_: handled.append(1))
+        self.addCleanup(signal.signal, signal.SIGUSR1, before)
+
+        def interrupt_then_init():
+            self.await_waiting_call(client)
+            os.kill(os.getpid(), signal.SIGUSR1)
+            while not handled:
+                threading.Event().wait(0.01)
+            client.init(key, full(3))
+
+        helper = threading.Thread(target=interrupt_then_init)
+        helper.start()
+        self.assert_array(client.pull(key, wait=True), full(3))
+        helper.join()
+        client.delete(key)
+
+
+class ForkTest(StoreTest):
+
+    def in_child(self, work):
+        """What work() returns in a forked child, as text."""
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(reader)
+            try:
+                answer = str(work())
+            except BaseException as error:
+                answer = type(error).__name__
+            os.write(writer, answer.encode())
+            os._exit(0)
+        os.close(writer)
+        with os.fdopen(reader) as pipe:
+            answer = pipe.read()
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        return answer
+
+    def test_inherited_stores_say_that_they_are(self):
+        for kind in ("local", "dist_sync"):
+            store = self.open(kind)
+            store.init(1, full(1))
+            for call in (lambda: store.pull(1), lambda: store.push(1, full(1))):
+                self.assertEqual(self.in_child(call), "ForkedError")
+            self.assertEqual(self.in_child(store.close), "None")
+            self.assert_array(store.pull(1), full(1))
+
+    def test_a_child_opens_its_own_local_store(self):
+        self.open("local").init(1, full(1))
+
+        def work():
+            store = tensorkv.create("local")
+            store.init(1, full(7))
+            return store.pull(1)[0, 0]
+
+        self.assertEqual(self.in_child(work), "7.0")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,407 @@
+"""The vocabulary of KVStore, on every kind of store."""
+
+import functools
+import os
+import sys
+import unittest
+
+import numpy as np
+import tensorkv
+
+sys.path.insert(0, os.path.dirname(__file__))
+from stores import StoreTest, full
+
+KINDS = ("local", "device", "dist_sync", "dist_device_sync", "dist_async")
+
+
+class SGD:
+    """The attributes that mxnet.optimizer.SGD has."""
+
+    def __init__(self, learning_rate, momentum=0.0, lr_scheduler=None):
+        self.lr = learning_rate
+        self.momentum = momentum
+        self.wd = 0.0
+        self.rescale_grad = 1.0
+        self.clip_gradient = None
+        self.multi_precision = False
+        self.lr_scheduler = lr_scheduler
+        self.lr_mult = {}
+        self.wd_mult = {}
+
+
+class Test:
+    """mxnet.optimizer.Test: adds what is pushed."""
+
+    rescale_grad = 2.0
+
+
+def on_every_kind(test):
+    """A test of all kinds of stores."""
+
+    @functools.wraps(test)
+    def run(self):
+        for kind in KINDS:
+            with self.subTest(kind):
+                test(self, self.open(kind))
+
+    return run
+
+
+class EveryKindTest(StoreTest):
+    """What one worker sees is the same everywhere."""
+
+    @on_every_kind
+    def test_push_assigns(self, kv):
+        kv.init(3, full(2))
+        out = full(0)
+        self.assertIs(kv.pull(3, out=out), out)
+        self.assert_array(out, full(2))
+        kv.push(3, full(8))
+        self.assert_array(kv.pull(3), full(8))
+
+    @on_every_kind
+    def test_values_of_devices_are_summed(self, kv):
+        kv.init("w", full(0))
+        kv.push("w", [full(i) for i in (1, 2, 3)])
+        outs = [full(0), full(0)]
+        kv.pull("w", out=outs)
+        self.assert_array(outs, [full(6)] * 2)
+
+    @on_every_kind
+    def test_lists_of_keys(self, kv):
+        keys = [5, 7, 9]
+        kv.init(keys, [full(1)] * 3)
+        kv.push(keys, [full(i) for i in keys], priority=-1)
+        outs = [full(0) for _ in keys]
+        kv.pull(keys, out=outs, priority=-1)
+        self.assert_array(outs, [full(i) for i in keys])
+        kv.push(keys, [[full(1), full(i)] for i in keys])
+        outs = [[full(0), full(0)] for _ in keys]
+        kv.pull(keys, out=outs)
+        self.assert_array(outs, [[full(1 + i)] * 2 for i in keys])
+
+    @on_every_kind
+    def test_a_key_that_repeats_in_a_call_is_summed(self, kv):
+        kv.init([1, 2], [full(0), full(0)])
+        kv.push([1, 2, 1], [full(1), full(2), full(3)])
+        outs = [full(0), full(0), full(0)]
+        kv.pull([1, 2, 1], out=outs)
+        self.assert_array(outs, [full(4), full(2), full(4)])
+
+    def test_numpy_integers_are_keys(self):
+        kv = self.open("local")
+        kv.init(np.int32(3), full(1))
+        self.assert_array(kv.pull(3), full(1))
+
+    @on_every_kind
+    def test_pushpull(self, kv):
+        kv.init([1, 2], [full(0), full(0)])
+        in_place = full(3)
+        self.assertIs(kv.pushpull(1, in_place), in_place)
+        self.assert_array(in_place, full(3))
+        outs = [[full(0), full(0)], [full(0)]]
+        kv.pushpull([1, 2], [[full(1), full(2)], full(5)], out=outs)
+        self.assert_array(outs[0], [full(3)] * 2)
+        self.assert_array(outs[1], [full(5)])
+        parts = [full(1), full(4)]
+        kv.pushpull(1, parts)
+        self.assert_array(parts, [full(5)] * 2)
+
+    @on_every_kind
+    def test_broadcast(self, kv):
+        out = full(0)
+        kv.broadcast("w", full(4), out)
+        self.assert_array(out, full(4))
+        with self.assertRaises(tensorkv.AlreadyExistsError):
+            kv.broadcast("w", full(4), out)
+
+    @on_every_kind
+    def test_init_again_is_an_error(self, kv):
+        kv.init(3, full(1))
+        with self.assertRaises(tensorkv.AlreadyExistsError) as raised:
+            kv.init([4, 3], [full(1)] * 2)
+        self.assertEqual(raised.exception.key, "3")
+        self.assertEqual(kv.client.keys(), ["3"])
+
+    @on_every_kind
+    def test_keys_without_init_are_not_found(self, kv):
+        for call in (
+            lambda: kv.push(1, full(1)),
+            lambda: kv.pull(1),
+            lambda: kv.pull(1, out=full(0)),
+            lambda: kv.pushpull(1, full(1)),
+        ):
+            with self.assertRaises(tensorkv.NotFoundError) as raised:
+                call()
+            self.assertEqual(raised.exception.key, "1")
+
+    @on_every_kind
+    def test_row_sparse_pull(self, kv):
+        value = np.arange(12.0).reshape(4, 3)
+        kv.init("e", value)
+        out, other = np.ones((4, 3)), np.ones((4, 3))
+        ids = np.array([[3, 1], [3, 3]])
+        kv.row_sparse_pull("e", out, row_ids=ids)
+        self.assert_array(out, value * [[0], [1], [0], [1]])
+        none = np.array([], "int64")
+        kv.row_sparse_pull(
+            ["e"], [[out, other]], row_ids=[none, np.array([0])]
+        )
+        self.assert_array(out, np.zeros((4, 3)))
+        self.assert_array(other, value * [[1], [0], [0], [0]])
+
+    @on_every_kind
+    def test_optimizers_update_in_the_store(self, kv):
+        sgd = {"name": "sgd", "lr": 0.5}
+        for key, optimizer in enumerate((SGD(0.5), "sgd", sgd)):
+            more = {"lr": 0.5} if optimizer == "sgd" else {}
+            kv.set_optimizer(optimizer, **more)
+            kv.init(key, full(3))
+            kv.push(key, [full(1), full(1)])
+            self.assert_array(kv.pull(key), full(2))
+
+    @on_every_kind
+    def test_the_test_optimizer_accumulates(self, kv):
+        kv.set_optimizer(Test())
+        kv.init(3, full(1))
+        kv.push(3, full(1))
+        self.assert_array(kv.pull(3), full(3))
+
+    @on_every_kind
+    def test_a_new_learning_rate_keeps_the_state(self, kv):
+        kv.set_optimizer(SGD(1.0, momentum=0.5))
+        kv.init(3, full(0))
+        kv.push(3, full(1))  # momentum -1
+        kv.set_learning_rate(2.0)
+        kv.push(3, full(0))  # momentum -0.5
+        self.assert_array(kv.pull(3), full(-1.5))
+        kv.set_optimizer(SGD(4.0, momentum=0.5))
+        kv.push(3, full(0))  # momentum -0.25
+        self.assert_array(kv.pull(3), full(-1.75))
+
+    @on_every_kind
+    def test_a_learning_rate_scheduler_is_not_taken(self, kv):
+        with self.assertRaisesRegex(NotImplementedError, "lr_scheduler"):
+            kv.set_optimizer(SGD(1.0, lr_scheduler=object()))
+
+    @on_every_kind
+    def test_what_is_not_there_says_so(self, kv):
+        for call in (
+            lambda: kv.set_gradient_compression({"type": "2bit"}),
+            lambda: kv.save_optimizer_states("states"),
+            lambda: kv.load_optimizer_states("states"),
+        ):
+            with self.assertRaises(NotImplementedError):
+                call()
+        self.assertTrue(kv.is_capable("optimizer"))
+        with self.assertRaises(ValueError):
+            kv.is_capable("levitation")
+
+    def test_properties(self):
+        for kind in KINDS:
+            kv = self.open(kind)
+            self.assertEqual(kv.type, kind)
+            self.assertEqual((kv.rank, kv.num_workers), (0, 1))
+            kv.barrier()
+            kv._barrier()
+        self.assertEqual(self.open("LoCaL").type, "local")
+
+
+class UpdaterTest(StoreTest):
+
+    def test_changes_what_is_stored(self):
+        kv = self.open("local")
+        calls = []
+
+        def update(key, pushed, stored):
+            calls.append((key, pushed[0, 0]))
+            stored += pushed * 2
+
+        kv.init([3, 4], [full(4), full(1)])
+        kv.set_updater(update)
+        kv.push(3, full(1))
+        self.assert_array(kv.pull(3), full(6))
+        kv.push([3, 4, 3], [full(1), [full(1), full(2)], full(1)])
+        self.assert_array(kv.pull(3), full(10))
+        self.assert_array(kv.pull(4), full(7))
+        self.assertEqual(calls, [(3, 1), (3, 2), (4, 3)])
+
+    def test_gets_keys_as_they_were_given(self):
+        kv = self.open("local")
+        keys = []
+        kv.init("w", full(1))
+        kv._set_updater(lambda key, pushed, stored: keys.append(key))
+        kv.push("w", full(1))
+        self.assertEqual(keys, ["w"])
+
+    def test_one_that_fails_changes_nothing(self):
+        kv = self.open("local")
+        kv.init([1, 2], [full(1), full(1)])
+
+        def update(key, pushed, stored):
+            stored[:] = 9
+            if key == 2:
+                raise RuntimeError("no")
+
+        kv.set_updater(update)
+        with self.assertRaises(RuntimeError):
+            kv.push([1, 2], [full(1), full(1)])
+        self.assert_array(kv.pull(1), full(1))
+
+    def test_is_for_local_stores(self):
+        with self.assertRaises(NotImplementedError):
+            self.open("dist_sync").set_updater(lambda *_: None)
+        with self.assertRaises(ValueError):
+            self.open("local").set_updater(None)
+
+    def test_makes_way_for_an_optimizer_and_back(self):
+        kv = self.open("local")
+        kv.init(3, full(1))
+        kv.set_updater(lambda key, pushed, stored: None)
+        kv.set_optimizer("accumulate")
+        kv.push(3, full(1))
+        self.assert_array(kv.pull(3), full(2))
+        kv.set_updater(lambda key, pushed, stored: stored.fill(7))
+        kv.push(3, full(1))
+        self.assert_array(kv.pull(3), full(7))
+
+
+class GroupTest(StoreTest):
+    """Two workers."""
+
+    def test_init_takes_the_value_of_rank_0(self):
+        stores = self.open_group("dist_sync", 2)
+
+        def work(kv):
+            kv.init(3, full(10 + kv.rank))
+            return kv.pull(3)
+
+        self.assert_array(self.together(stores, work), [full(10)] * 2)
+
+    def test_init_of_another_shape_is_refused(self):
+        kv, other = self.open_group("dist_sync", 2)
+        kv.init(3, full(1))
+        for value in (full(1, shape=(9,)), full(1, "float64")):
+            with self.assertRaises(tensorkv.InvalidArgumentError):
+                other.init(3, value)
+
+    def test_pushes_are_summed_over_workers(self):
+        stores = self.open_group("dist_sync", 2)
+
+        def work(kv):
+            kv.init([1, 2], [full(0), full(0)])
+            sums = []
+            for i in range(20):
+                kv.push([1, 2], [full(i + kv.rank), [full(1), full(kv.rank)]])
+                sums.append([array[0, 0] for array in kv.pull([1, 2])])
+            return sums
+
+        for sums in self.together(stores, work):
+            self.assertEqual(sums, [[2 * i + 1, 3] for i in range(20)])
+
+    def test_order_of_keys_is_each_workers_own(self):
+        stores = self.open_group("dist_sync", 2)
+
+        def work(kv):
+            kv.init(["a", "b"], [full(0), full(0)])
+            for key in ("aabb", "baba")[kv.rank]:
+                kv.push(key, full(1))
+            return [array[0, 0] for array in kv.pull(["a", "b"])]
+
+        self.assertEqual(self.together(stores, work), [[2, 2]] * 2)
+
+    def test_pushpull_is_an_all_reduce(self):
+        for kind in ("dist_sync", "byteps"):
+            stores = self.open_group(kind, 2)
+
+            def work(kv):
+                kv.init("g", full(0))
+                for i in range(10):
+                    gradient = full(i + kv.rank)
+                    kv.pushpull("g", gradient)
+                    self.assert_array(gradient, full(2 * i + 1))
+
+            self.together(stores, work)
+
+    def test_mixed_push_and_pushpull_meet(self):
+        stores = self.open_group("dist_sync", 2)
+
+        def work(kv):
+            kv.init("g", full(0))
+            if kv.rank == 0:
+                return kv.pushpull("g", full(1))
+            kv.push("g", full(2))
+            return kv.pull("g")
+
+        self.assert_array(self.together(stores, work), [full(3)] * 2)
+
+    def test_pushed_arrays_are_free_before_the_round_closes(self):
+        kv, other = self.open_group("dist_sync", 2)
+        kv.init("g", full(0))
+        gradient = full(1)
+        kv.push("g", gradient)
+        gradient[:] = 9
+        other.push("g", full(1))
+        self.assert_array(kv.pull("g"), full(2))
+
+    def test_optimizer_runs_once_per_round(self):
+        stores = self.open_group("dist_sync", 2)
+
+        def work(kv):
+            kv.set_optimizer("sgd", learning_rate=1.0)
+            kv.barrier()
+            kv.init("w", full(10))
+            for _ in range(3):
+                kv.push("w", full(1))
+            return kv.pull("w")
+
+        self.assert_array(self.together(stores, work), [full(4)] * 2)
+
+    def test_async_pushes_are_applied_one_by_one(self):
+        stores = self.open_group("dist_async", 2)
+
+        def work(kv):
+            kv.set_optimizer(Test())
+            kv.init("w", full(0))
+            for _ in range(25):
+                kv.push("w", full(1))
+            kv.barrier()
+            return kv.pull("w")
+
+        self.assert_array(self.together(stores, work), [full(100)] * 2)
+
+    def test_byteps_only_sums(self):
+        kv = self.open("byteps")
+        self.assertFalse(kv.is_capable("optimizer"))
+        with self.assertRaises(NotImplementedError):
+            kv.set_optimizer("sgd")
+
+    def test_a_worker_comes_back(self):
+        kv, other = self.open_group("dist_sync", 2)
+        namespace = kv.client.namespace
+        kv.init("w", full(0))
+        name = next(
+            w["name"]
+            for w in kv.client.describe_namespace()["workers"]
+            if w["rank"] == other.rank
+        )
+
+        def step(store):
+            return store.pushpull("w", full(1 + store.rank))
+
+        for _ in range(3):
+            self.together([kv, other], step)
+        other.close()
+        other = self.open(
+            "dist_sync", namespace=namespace, worker_name=name
+        )
+        self.assertEqual(other.rank, 1)
+        other.init("w", full(0))
+        for _ in range(3):
+            self.assert_array(
+                self.together([kv, other], step), [full(3)] * 2
+            )
+
+
+if __name__ == "__main__":
+    unittest.main()

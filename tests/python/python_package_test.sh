@@ -1,0 +1,16 @@
+#!/bin/bash
+# The Python package against a store in its process and against the real server.
+
+set -eu
+source tests/integration/server.sh
+
+require_python numpy
+start_server --budget=256MiB
+export PYTHONPATH=python PYTHONDONTWRITEBYTECODE=1
+export TENSORKV_ADDRESS=$server
+/usr/bin/python3 -m unittest --verbose \
+  tests/python/bad_input_test.py \
+  tests/python/client_test.py \
+  tests/python/interruption_test.py \
+  tests/python/kvstore_test.py \
+  tests/python/transcripts_test.py

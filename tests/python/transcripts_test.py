@@ -1,0 +1,36 @@
+"""The transcripts in the documentation, run as they stand."""
+
+import doctest
+import os
+import sys
+import unittest
+
+import numpy as np
+import tensorkv.kvstore
+
+sys.path.insert(0, os.path.dirname(__file__))
+from stores import ADDRESS, new_namespace
+
+
+class TranscriptsTest(unittest.TestCase):
+
+    def run_page(self, page, create=tensorkv.create):
+        failed, attempted = doctest.testfile(
+            os.path.abspath(page), module_relative=False,
+            globs={"create": create, "np": np},
+        )
+        self.assertEqual(failed, 0)
+        self.assertGreater(attempted, 10)
+
+    def test_kvstore_page_on_a_store_in_this_process(self):
+        self.run_page("python/kvstore.md")
+
+    def test_readme(self):
+        self.run_page("python/README.md")
+
+    def test_docstrings(self):
+        self.assertEqual(doctest.testmod(tensorkv.kvstore).failed, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

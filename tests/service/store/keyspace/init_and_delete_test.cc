@@ -1,0 +1,79 @@
+// Inits of tensors that are not kept in host memory.
+
+#include <string>
+#include <utility>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/service/store/gpu_store.h"
+
+namespace tensorkv {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::StatusIs;
+
+class InitAndDeleteTest : public testing::GpuStoreTest {
+ protected:
+  absl::Status SetRule(const std::string& rule) {
+    SetRuleRequest request;
+    request.key_pattern = "*";
+    request.rule.name = rule;
+    return store_->SetRule(request);
+  }
+
+  // Expects `init`, a call that must be refused, to ask nothing of the device.
+  template <typename Init>
+  void ExpectRefusedFromTheHost(Init init, absl::StatusCode code) {
+    gpu_.FailCall(0, absl::InternalError("the device was asked"));
+
+    EXPECT_THAT(init(), StatusIs(code));
+
+    EXPECT_FALSE(gpu_.has_injected());
+  }
+};
+
+TEST_F(InitAndDeleteTest, KeyThatItsRuleDoesNotTakeCopiesNothing) {
+  ASSERT_OK(SetRule("sgd"));
+  const Tensor integers = *Tensor::Filled(DType::kI32, {10}, 1);
+
+  ExpectRefusedFromTheHost([&] { return Init("w", integers); },
+                           absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(InitAndDeleteTest, KeyThatExistsCopiesNothing) {
+  ASSERT_OK(Init("w", Filled(10, 1)));
+
+  ExpectRefusedFromTheHost([&] { return Init("w", Filled(10, 1)); },
+                           absl::StatusCode::kAlreadyExists);
+}
+
+TEST_F(InitAndDeleteTest, StateOverTheBudgetCopiesNothing) {
+  ASSERT_OK(SetRule("adam"));
+
+  EXPECT_THAT(Init("w", Filled(kHalf, 1)),
+              StatusIs(absl::StatusCode::kResourceExhausted));
+
+  EXPECT_EQ(ValueBytes(), 0u);
+  EXPECT_EQ(gpu_.num_copies(), 0);
+}
+
+TEST_F(InitAndDeleteTest, TensorsAreOnTheDeviceOnce) {
+  const uint64_t used_bytes = backend_->usage().used_bytes;
+  store_ = nullptr;
+  backend_ =
+      *CudaBackend::Create(gpu_.Open(), {.quota_bytes = used_bytes + 640'000});
+  store_ = std::make_unique<MemoryTensorStore>(
+      MemoryTensorStoreOptions{.budget_bytes = kBudgetBytes,
+                               .device_budget_bytes = {kBudgetBytes}},
+      backend_.get(), &alarms_);
+
+  ASSERT_OK(Init("w", Filled(kHalf, 7)));  // 560,000 bytes
+
+  EXPECT_THAT(Init("x", Filled(40'000, 7)),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       HasSubstr("fake:0 memory")));
+}
+
+}  // namespace
+}  // namespace tensorkv

@@ -1,0 +1,799 @@
+// Membership, losses, barriers and staleness, on a time that the test moves.
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "service/store/memory_tensor_store.h"
+#include "tests/service/store/init_now.h"
+#include "tests/testing/reason_matchers.h"
+#include "tests/testing/scripted_backend.h"
+#include "tests/testing/status_matchers.h"
+
+namespace tensorkv {
+namespace namespace_members_test {
+
+using ::absl::StatusCode;
+using ::tensorkv::testing::HasReason;
+using ::tensorkv::testing::IsOkAndHolds;
+using ::tensorkv::testing::ScriptedBackend;
+using ::tensorkv::testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr absl::Duration kLease = absl::Seconds(2);
+
+// Where an answer arrives. Outlives the call.
+template <typename Reply>
+struct Inbox {
+  absl::StatusOr<Reply> answer;
+  Notification arrived;
+
+  ReplyCallback<Reply> Callback() {
+    return [this](absl::StatusOr<Reply> reply) {
+      answer = std::move(reply);
+      arrived.Notify();
+    };
+  }
+  bool is_empty() { return !arrived.HasBeenNotified(); }
+  const absl::StatusOr<Reply>& Wait() {
+    arrived.WaitForNotification();
+    return answer;
+  }
+};
+
+float First(const PullReply& reply) {
+  return reply.values[0].tensor.elements<float>()[0];
+}
+
+class MembershipTest : public ::testing::Test {
+ protected:
+  ~MembershipTest() override { backend_.Release(); }
+
+  // A namespace "n" with a key "w" of zeros.
+  void Create(NamespaceConfig config) {
+    config.rule.name = "accumulate";
+    ASSERT_OK(store_.CreateNamespace({.name_space = "n", .config = config}));
+    AddKey("w");
+  }
+  void CreateSync(uint32_t num_workers,
+                  OnWorkerLoss on_loss = OnWorkerLoss::kFail) {
+    Create({.mode = Mode::kSync,
+            .num_workers = num_workers,
+            .on_worker_loss = on_loss});
+  }
+
+  absl::StatusOr<JoinReply> TryJoin(const std::string& name,
+                                    absl::Duration lease = kLease) {
+    return store_.Join(
+        {.name_space = "n", .worker_name = name, .lease = lease});
+  }
+  Worker Join(const std::string& name) { return TryJoin(name)->worker; }
+  absl::Status KeepAlive(const Worker& worker) {
+    return store_.KeepAlive({.name_space = "n", .worker = worker}).status();
+  }
+  absl::Status Leave(const Worker& worker) {
+    return store_.Leave({.name_space = "n", .worker = worker});
+  }
+  // Moves the time past the lease of all workers but `survivors`.
+  void LoseAllBut(const std::vector<Worker>& survivors) {
+    alarms_.Advance(kLease - absl::Milliseconds(100));
+    for (const Worker& worker : survivors) ASSERT_OK(KeepAlive(worker));
+    alarms_.Advance(absl::Milliseconds(200));
+  }
+
+  PushRequest PushOf(const Worker& worker, Step step, double value) {
+    PushRequest request;
+    request.name_space = "n";
+    request.worker = worker;
+    request.step = step;
+    request.entries.push_back(
+        {"w", false, *Tensor::Filled(DType::kF32, {4}, value)});
+    return request;
+  }
+  absl::StatusOr<PushReply> Push(const Worker& worker, Step step,
+                                 double value = 1) {
+    Inbox<PushReply> inbox;
+    store_.Push(PushOf(worker, step, value), {}, inbox.Callback());
+    return inbox.Wait();
+  }
+  void StartPull(const Worker& worker, Inbox<PullReply>& inbox,
+                 absl::Duration timeout = absl::InfiniteDuration()) {
+    PullRequest request;
+    request.name_space = "n";
+    request.worker = worker;
+    request.entries.push_back({"w", 0});
+    store_.Pull(std::move(request), {.timeout = timeout}, inbox.Callback());
+  }
+  void StartBarrier(const Worker& worker, Inbox<BarrierReply>& inbox,
+                    absl::Duration timeout = absl::InfiniteDuration()) {
+    store_.Barrier({.name_space = "n", .worker = worker, .barrier = "b"},
+                   {.timeout = timeout}, inbox.Callback());
+  }
+  void AddKey(const std::string& key) {
+    InitRequest init;
+    init.name_space = "n";
+    init.entries.push_back({key, *Tensor::Filled(DType::kF32, {4}, 0)});
+    ASSERT_OK(testing::InitNow(store_, std::move(init)));
+  }
+  float Value() {
+    PullRequest request;
+    request.name_space = "n";
+    request.entries.push_back({"w", 0});
+    Inbox<PullReply> inbox;
+    store_.Pull(std::move(request), {}, inbox.Callback());
+    return First(*inbox.Wait());
+  }
+  NamespaceStatus Describe() { return *store_.DescribeNamespace("n"); }
+  uint64_t NumWaiting(WaitReason reason) {
+    return Describe().waits[static_cast<size_t>(reason)].calls_waiting;
+  }
+
+  ScriptedBackend backend_;
+  FakeAlarms alarms_;
+  MemoryTensorStore store_{
+      {.budget_bytes = 1 << 20, .max_wait = absl::Minutes(5)},
+      &backend_,
+      &alarms_};
+};
+
+TEST_F(MembershipTest, JoinTellsTheWorkerItsPlace) {
+  CreateSync(2);
+  TryJoin("a").value();
+
+  ASSERT_OK_AND_ASSIGN(const JoinReply reply, TryJoin("b"));
+
+  EXPECT_EQ(reply.worker.rank, 1u);
+  EXPECT_NE(reply.worker.epoch, 0u);
+  EXPECT_EQ(reply.num_workers, 2u);
+  EXPECT_EQ(reply.lease, kLease);
+  EXPECT_EQ(reply.next_step, 1u);
+}
+
+TEST_F(MembershipTest, EveryCallOfAWorkerRenewsItsLease) {
+  CreateSync(1);
+  const Worker a = Join("a");
+
+  for (Step step = 1; step < 10; ++step) {
+    alarms_.Advance(kLease - absl::Milliseconds(1));
+    ASSERT_OK(Push(a, step));
+  }
+
+  EXPECT_EQ(Describe().lease_expirations, 0u);
+  alarms_.Advance(kLease);
+  EXPECT_EQ(Describe().lease_expirations, 1u);
+  EXPECT_THAT(Push(a, 10), StatusIs(StatusCode::kFailedPrecondition,
+                                    HasSubstr("lost its lease")));
+  EXPECT_EQ(Describe().contributions_fenced, 1u);
+}
+
+TEST_F(MembershipTest, OneAlarmWatchesAllLeases) {
+  CreateSync(3);
+  for (const char* name : {"a", "b", "c"}) Join(name);
+
+  EXPECT_EQ(alarms_.num_pending(), 1u);
+}
+
+TEST_F(MembershipTest, LossFailsTheRoundForItsContributors) {
+  CreateSync(3);
+  const Worker a = Join("a");
+  const Worker b = Join("b");
+  Join("c");
+  ASSERT_OK(Push(a, 3));
+  Inbox<PullReply> waiting;
+  StartPull(a, waiting);
+  EXPECT_EQ(NumWaiting(WaitReason::kRound), 1u);
+
+  LoseAllBut({a, b});
+
+  ASSERT_FALSE(waiting.is_empty());
+  EXPECT_THAT(
+      waiting.answer,
+      AllOf(StatusIs(
+                StatusCode::kAborted,
+                "round 3 of \"w\" failed: rank 2 (\"c\") lost its lease of 2s"),
+            HasReason(Reason::kRoundFailed,
+                      {{"key", "w"}, {"step", "3"}, {"ranks", "2"}})));
+  EXPECT_OK(Push(a, 3)) << "the step may be pushed again";
+  EXPECT_OK(Push(b, 3)) << "b has not contributed before";
+  EXPECT_EQ(Describe().rounds_failed, 1u);
+  EXPECT_EQ(Value(), 0);
+}
+
+TEST_F(MembershipTest, OwedStepComesBeforeAllElseOfItsKey) {
+  CreateSync(2);
+  AddKey("other");
+  const Worker a = Join("a");
+  Join("b");
+  ASSERT_OK(Push(a, 1));
+  ASSERT_OK(Push(a, 2));
+  const auto failed = HasReason(Reason::kRoundFailed,
+                                {{"key", "w"}, {"step", "1"}, {"ranks", "1"}});
+
+  LoseAllBut({a});
+
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    EXPECT_THAT(Push(a, 2), failed);
+    EXPECT_THAT(Push(a, 3), failed);
+    Inbox<PullReply> pull;
+    StartPull(a, pull);
+    EXPECT_THAT(pull.Wait(), failed);
+  }
+  PushRequest other = PushOf(a, 3, 1);
+  other.entries[0].key = "other";
+  Inbox<PushReply> pushed;
+  store_.Push(std::move(other), {}, pushed.Callback());
+  EXPECT_OK(pushed.Wait()) << "other keys are not touched";
+  EXPECT_EQ(store_.KeepAlive({.name_space = "n", .worker = a})->next_step, 1u);
+
+  EXPECT_OK(Push(a, 1));
+  EXPECT_EQ(store_.KeepAlive({.name_space = "n", .worker = a})->next_step, 2u);
+  EXPECT_OK(Push(a, 2));
+  EXPECT_EQ(store_.KeepAlive({.name_space = "n", .worker = a})->next_step, 3u);
+}
+
+TEST_F(MembershipTest, WhoComesBackGoesOnFromTheFirstRoundThatIsOpen) {
+  Create({.mode = Mode::kSync, .num_workers = 2});
+  const Worker a = Join("a");
+  const Worker b = Join("b");
+  for (Step step = 1; step <= 3; ++step) ASSERT_OK(Push(a, step));
+  ASSERT_OK(Push(b, 1));
+  EXPECT_EQ(store_.KeepAlive({.name_space = "n", .worker = a})->next_step, 3u);
+
+  LoseAllBut({b});
+
+  EXPECT_EQ(TryJoin("a")->next_step, 2u);
+}
+
+TEST_F(MembershipTest, WhoLeavesOwesNothing) {
+  Create({.mode = Mode::kSync, .num_workers = 3, .max_workers = 4});
+  const Worker a = Join("a");
+  const Worker b = Join("b");
+  Join("c");
+  ASSERT_OK(Push(a, 1));
+  ASSERT_OK(Push(b, 1));
+  LoseAllBut({a, b});
+
+  ASSERT_OK(Leave(a));
+
+  EXPECT_EQ(TryJoin("a")->next_step, 2u);
+  EXPECT_OK(Push(b, 1));
+  EXPECT_EQ(Value(), 1);
+}
+
+// What each lost worker takes to find must not be a walk over all keys.
+TEST_F(MembershipTest, LossOfManyIsOneLoss) {
+  CreateSync(8);
+  const Worker a = Join("a");
+  for (const char* name : {"b", "c", "d", "e", "f", "g", "h"}) Join(name);
+  ASSERT_OK(Push(a, 1));
+
+  LoseAllBut({a});
+
+  EXPECT_THAT(
+      Push(a, 2),
+      AllOf(StatusIs(StatusCode::kAborted,
+                     HasSubstr("lost its lease of 2s and 3 more were "
+                               "lost")),
+            HasReason(
+                Reason::kRoundFailed,
+                {{"key", "w"}, {"step", "1"}, {"ranks", "1,2,3,4,5,6,7"}})));
+  EXPECT_EQ(Describe().rounds_failed, 1u);
+}
+
+TEST_F(MembershipTest, LiveWorkerReplacesItsOwnEpochAtOnce) {
+  CreateSync(2);
+  const Worker before = Join("a");
+  const Worker b = Join("b");
+  ASSERT_OK(Push(before, 1, 10));
+  Inbox<PullReply> waiting;
+  StartPull(before, waiting);
+
+  ASSERT_OK_AND_ASSIGN(const JoinReply after,
+                       store_.Join({.name_space = "n",
+                                    .worker_name = "a",
+                                    .lease = kLease,
+                                    .replaces_epoch = before.epoch}));
+
+  EXPECT_EQ(after.worker.rank, before.rank);
+  EXPECT_EQ(after.next_step, 1u);
+  EXPECT_THAT(waiting.Wait(), HasReason(Reason::kLeaseLost));
+  EXPECT_THAT(KeepAlive(before), HasReason(Reason::kLeaseLost));
+  EXPECT_TRUE(Push(after.worker, 1, 77)->results[0].repeated);
+  ASSERT_OK(Push(b, 1, 1));
+  EXPECT_EQ(Value(), 11);
+  EXPECT_EQ(Describe().lease_expirations, 0u);
+}
+
+TEST_F(MembershipTest, PullWaitsForWhatWasContributedBeforeIt) {
+  CreateSync(2);
+  ASSERT_OK(Push({.rank = 0}, 1));
+  Inbox<PullReply> pull;
+  StartPull({.rank = 0}, pull);
+  ASSERT_OK(Push({.rank = 0}, 2));
+
+  ASSERT_OK(Push({.rank = 1}, 1));
+
+  ASSERT_FALSE(pull.is_empty());
+  EXPECT_EQ(First(*pull.answer), 2);
+}
+
+TEST_F(MembershipTest, WaitNamesUpToEightRoundsAndHowManyMore) {
+  CreateSync(2);
+  PushRequest push = PushOf({.rank = 0}, 1, 1);
+  PullRequest pull = {.name_space = "n", .worker = Worker{.rank = 0}};
+  for (int i = 0; i < 10; ++i) {
+    const std::string key = absl::StrCat("k", i);
+    AddKey(key);
+    push.entries.push_back({key, false, *Tensor::Filled(DType::kF32, {4}, 1)});
+    pull.entries.push_back({key, 0});
+  }
+  Inbox<PushReply> pushed;
+  store_.Push(std::move(push), {}, pushed.Callback());
+  ASSERT_OK(pushed.Wait());
+  Inbox<PullReply> waiting;
+  store_.Pull(std::move(pull), {.timeout = absl::Seconds(1)},
+              waiting.Callback());
+
+  alarms_.Advance(absl::Seconds(1));
+
+  EXPECT_THAT(
+      waiting.Wait(),
+      AllOf(
+          StatusIs(StatusCode::kDeadlineExceeded,
+                   AllOf(HasSubstr("waited 1s: round 1 of \"k0\": waiting for "
+                                   "rank 1; round 1 of \"k1\""),
+                         HasSubstr("\"k7\": waiting for rank 1; and 2 more"))),
+          HasReason(Reason::kWaitEnded,
+                    {{"key", "k0"}, {"step", "1"}, {"ranks", "1"}})));
+}
+
+TEST_F(MembershipTest, RoundThatHasTheContributionOfTheLostGoesOn) {
+  CreateSync(3);
+  const Worker a = Join("a");
+  const Worker b = Join("b");
+  const Worker c = Join("c");
+  ASSERT_OK(Push(c, 1, 100));
+  ASSERT_OK(Push(a, 1, 10));
+
+  LoseAllBut({a, b});
+  ASSERT_OK(Push(b, 1, 1));
+
+  EXPECT_EQ(Value(), 111);
+}
+
+TEST_F(MembershipTest, LostWorkerComesBackAndTheRoundCloses) {
+  CreateSync(2);
+  const Worker a = Join("a");
+  Join("b");
+  LoseAllBut({a});
+  ASSERT_OK(Push(a, 1, 10));
+  Inbox<PullReply> waiting;
+  StartPull(a, waiting, absl::Seconds(100));
+
+  ASSERT_OK_AND_ASSIGN(const JoinReply again, TryJoin("b"));
+  EXPECT_EQ(again.worker.rank, 1u);
+  EXPECT_EQ(again.next_step, 1u);
+  ASSERT_OK(Push(again.worker, 1, 1));
+
+  EXPECT_EQ(First(*waiting.Wait()), 11);
+}
+
+TEST_F(MembershipTest, WaitNamesTheRankThatWasLost) {
+  CreateSync(3);
+  const Worker a = Join("a");
+  Join("b");
+  Join("c");
+  LoseAllBut({a});
+  ASSERT_OK(Push(a, 3));
+  Inbox<PullReply> waiting;
+  StartPull(a, waiting, absl::Seconds(1));
+
+  alarms_.Advance(absl::Seconds(1));
+
+  EXPECT_THAT(
+      waiting.Wait(),
+      StatusIs(StatusCode::kDeadlineExceeded,
+               HasSubstr("round 3 of \"w\": waiting for ranks 1, 2 (rank 1 "
+                         "lost its lease 1.1s ago, rank 2 lost its lease 1.1s "
+                         "ago)")));
+}
+
+TEST_F(MembershipTest, GroupGoesOnWithoutTheLostWhereItMay) {
+  CreateSync(3, OnWorkerLoss::kContinue);
+  const Worker a = Join("a");
+  const Worker b = Join("b");
+  Join("c");
+  ASSERT_OK(Push(a, 1, 10));
+  ASSERT_OK(Push(b, 1, 1));
+  Inbox<PullReply> waiting;
+  StartPull(a, waiting);
+
+  LoseAllBut({a, b});
+
+  EXPECT_EQ(First(*waiting.Wait()), 11);
+  EXPECT_EQ(Describe().rounds_failed, 0u);
+}
+
+TEST_F(MembershipTest, PartialSumIsRescaled) {
+  Create({.mode = Mode::kSync,
+          .num_workers = 3,
+          .on_worker_loss = OnWorkerLoss::kContinue,
+          .rescale_partial_rounds = true});
+  const Worker a = Join("a");
+  const Worker b = Join("b");
+  const Worker c = Join("c");
+  for (const Worker& worker : {a, b, c}) ASSERT_OK(Push(worker, 1, 10));
+  EXPECT_EQ(Value(), 30) << "nothing to rescale";
+  ASSERT_OK(Push(a, 2, 10));
+  ASSERT_OK(Push(b, 2, 4));
+  Inbox<PullReply> waiting;
+  StartPull(a, waiting);
+
+  LoseAllBut({a, b});
+
+  EXPECT_EQ(First(*waiting.Wait()), 30 + 14 * 3 / 2);
+}
+
+TEST_F(MembershipTest, OthersGoOnWhenAWorkerLeaves) {
+  CreateSync(3);
+  const Worker a = Join("a");
+  const Worker b = Join("b");
+  const Worker c = Join("c");
+  for (const Worker& worker : {a, b, c}) ASSERT_OK(Push(worker, 1));
+  ASSERT_OK(Push(a, 2));
+  ASSERT_OK(Push(b, 2));
+
+  ASSERT_OK(Leave(c));
+
+  EXPECT_EQ(Value(), 5);
+  EXPECT_THAT(Push(c, 2),
+              StatusIs(StatusCode::kFailedPrecondition, HasSubstr("has left")));
+  ASSERT_OK(Push(a, 3));
+  ASSERT_OK(Push(b, 3));
+  EXPECT_EQ(Value(), 7);
+}
+
+TEST_F(MembershipTest, WorkerThatComesLaterStartsAfterTheOthers) {
+  Create({.mode = Mode::kSync, .num_workers = 1, .max_workers = 3});
+  const Worker a = Join("a");
+  ASSERT_OK(Push(a, 4));
+
+  ASSERT_OK_AND_ASSIGN(const JoinReply b, TryJoin("b"));
+
+  EXPECT_EQ(b.next_step, 5u);
+  EXPECT_EQ(b.num_workers, 2u);
+  ASSERT_OK(Push(a, 5));
+  EXPECT_EQ(Value(), 1) << "step 5 needs b";
+  ASSERT_OK(Push(b.worker, 5));
+  EXPECT_EQ(Value(), 3);
+}
+
+TEST_F(MembershipTest, WaitingCallsOfTheLostEnd) {
+  CreateSync(2);
+  const Worker a = Join("a");
+  ASSERT_OK(Push(a, 1));
+  Inbox<PullReply> waiting;
+  StartPull(a, waiting);
+
+  alarms_.Advance(kLease);
+
+  EXPECT_THAT(waiting.Wait(), StatusIs(StatusCode::kFailedPrecondition,
+                                       HasSubstr("worker 0: lost its lease")));
+}
+
+TEST_F(MembershipTest, BarrierOpensWhenAllAreThere) {
+  CreateSync(2);
+  const Worker a = Join("a");
+  const Worker b = Join("b");
+  Inbox<BarrierReply> first;
+  Inbox<BarrierReply> second;
+  StartBarrier(a, first);
+  EXPECT_TRUE(first.is_empty());
+  EXPECT_EQ(NumWaiting(WaitReason::kBarrier), 1u);
+
+  StartBarrier(b, second);
+
+  EXPECT_OK(first.Wait());
+  EXPECT_OK(second.Wait());
+  EXPECT_EQ(NumWaiting(WaitReason::kBarrier), 0u);
+}
+
+TEST_F(MembershipTest, BarrierNeedsNobodyToJoin) {
+  CreateSync(2);
+  Inbox<BarrierReply> first;
+  Inbox<BarrierReply> second;
+  StartBarrier({.rank = 0}, first);
+  EXPECT_TRUE(first.is_empty());
+
+  StartBarrier({.rank = 1}, second);
+
+  EXPECT_OK(first.Wait());
+  EXPECT_OK(second.Wait());
+  EXPECT_THAT(TryJoin("a"), HasReason(Reason::kGroupDoesNotJoin));
+}
+
+TEST_F(MembershipTest, BarrierEndsWithALossAndNamesIt) {
+  CreateSync(3);
+  const Worker a = Join("a");
+  const Worker b = Join("b");
+  Join("c");
+  Inbox<BarrierReply> first;
+  StartBarrier(a, first);
+
+  LoseAllBut({a, b});
+
+  EXPECT_THAT(first.Wait(),
+              AllOf(StatusIs(StatusCode::kAborted,
+                             HasSubstr("rank 2 (\"c\") lost its lease")),
+                    HasReason(Reason::kWorkerLost, {{"ranks", "2"}})));
+}
+
+TEST_F(MembershipTest, BarrierNamesTheMissingAtItsDeadline) {
+  CreateSync(3);
+  const Worker a = Join("a");
+  Join("b");
+  Inbox<BarrierReply> first;
+  StartBarrier(a, first, absl::Seconds(1));
+
+  alarms_.Advance(absl::Seconds(1));
+
+  EXPECT_THAT(first.Wait(),
+              StatusIs(StatusCode::kDeadlineExceeded,
+                       HasSubstr("barrier \"b\": waiting for ranks 1, 2 (rank "
+                                 "2 has not joined)")));
+}
+
+TEST_F(MembershipTest, WhoGaveUpIsNotAtTheBarrier) {
+  CreateSync(2);
+  const Worker a = Join("a");
+  const Worker b = Join("b");
+  Inbox<BarrierReply> gave_up;
+  Inbox<BarrierReply> second;
+  StartBarrier(a, gave_up, absl::Seconds(1));
+  alarms_.Advance(absl::Seconds(1));
+
+  StartBarrier(b, second);
+  EXPECT_TRUE(second.is_empty());
+
+  Inbox<BarrierReply> first;
+  StartBarrier(a, first);
+  EXPECT_OK(second.Wait());
+}
+
+TEST_F(MembershipTest, BarrierDoesWithoutWhoLeaves) {
+  CreateSync(2);
+  const Worker a = Join("a");
+  const Worker b = Join("b");
+  Inbox<BarrierReply> first;
+  StartBarrier(a, first);
+
+  ASSERT_OK(Leave(b));
+
+  EXPECT_OK(first.Wait());
+}
+
+TEST_F(MembershipTest, DeletionEndsBarriers) {
+  CreateSync(2);
+  const Worker a = Join("a");
+  Inbox<BarrierReply> first;
+  StartBarrier(a, first);
+
+  ASSERT_OK(store_.DeleteNamespace("n"));
+
+  EXPECT_THAT(first.Wait(), StatusIs(StatusCode::kNotFound));
+}
+
+TEST_F(MembershipTest, QuorumClosesARoundAfterItsGraceTime) {
+  Create({.mode = Mode::kSync,
+          .num_workers = 3,
+          .quorum = 2,
+          .quorum_grace = absl::Seconds(1)});
+  ASSERT_OK(Push({.rank = 0}, 1, 10));
+  ASSERT_OK(Push({.rank = 2}, 1, 1));
+  EXPECT_EQ(Value(), 0);
+  Inbox<PullReply> waiting;
+  StartPull({.rank = 0}, waiting);
+
+  alarms_.Advance(absl::Seconds(1));
+
+  EXPECT_EQ(First(*waiting.Wait()), 11);
+  EXPECT_THAT(Push({.rank = 1}, 1), StatusIs(StatusCode::kFailedPrecondition,
+                                             HasSubstr("round 1 of \"w\"")));
+  EXPECT_EQ(Describe().contributions_late, 1u);
+  EXPECT_OK(Push({.rank = 1}, 2));
+  EXPECT_EQ(Value(), 11) << "the late one is not mixed into the next round";
+}
+
+TEST_F(MembershipTest, RoundThatClosesAtTheEndIsApplied) {
+  Create({.mode = Mode::kSync,
+          .num_workers = 2,
+          .quorum = 1,
+          .quorum_grace = absl::Seconds(1)});
+  ASSERT_OK(Push({.rank = 0}, 1, 10));
+  backend_.Hold();
+  store_.CancelWaits();
+
+  alarms_.Advance(absl::Seconds(1));
+
+  backend_.WaitUntilHeld();
+  backend_.Release();
+}
+
+TEST_F(MembershipTest, GraceTimesOfClosedRoundsAreForgotten) {
+  Create({.mode = Mode::kSync,
+          .num_workers = 2,
+          .quorum = 1,
+          .quorum_grace = absl::Hours(1)});
+
+  for (Step step = 1; step <= 1000; ++step) {
+    ASSERT_OK(Push({.rank = 0}, step));
+    ASSERT_OK(Push({.rank = 1}, step));
+  }
+
+  EXPECT_LE(alarms_.num_pending(), 100u);
+}
+
+TEST_F(MembershipTest, SecondContributionIsCounted) {
+  CreateSync(2);
+  ASSERT_OK(Push({.rank = 0}, 1));
+
+  EXPECT_THAT(Push({.rank = 0}, 1), StatusIs(StatusCode::kAlreadyExists));
+
+  EXPECT_EQ(Describe().contributions_duplicate, 1u);
+}
+
+class BoundedTest : public MembershipTest {
+ protected:
+  void CreateBounded(uint32_t num_workers, uint32_t staleness,
+                     OnWorkerLoss on_loss = OnWorkerLoss::kFail) {
+    Create({.mode = Mode::kBounded,
+            .num_workers = num_workers,
+            .staleness = staleness,
+            .on_worker_loss = on_loss});
+  }
+};
+
+TEST_F(BoundedTest, PushIsAppliedAtOnce) {
+  CreateBounded(2, 1);
+
+  ASSERT_OK(Push({.rank = 0}, 1, 5));
+
+  EXPECT_EQ(Value(), 5);
+}
+
+TEST_F(BoundedTest, ReadWaitsForTheSlowest) {
+  CreateBounded(2, 1);
+  const Worker fast = {.rank = 0};
+  const Worker slow = {.rank = 1};
+  ASSERT_OK(Push(fast, 1));
+  ASSERT_OK(Push(fast, 2));
+  Inbox<PullReply> waiting;
+  StartPull(fast, waiting);
+  EXPECT_TRUE(waiting.is_empty());
+  EXPECT_EQ(NumWaiting(WaitReason::kStaleness), 1u);
+  EXPECT_EQ(Describe().slowest_lag, 2u);
+
+  ASSERT_OK(Push(slow, 1, 10));
+
+  EXPECT_EQ(First(*waiting.Wait()), 12);
+}
+
+// A Pull counts the steps that its worker had reached when it came.
+TEST_F(BoundedTest, ReadDoesNotWaitForStepsReachedMeanwhile) {
+  CreateBounded(3, 0);
+  ASSERT_OK(Push({.rank = 0}, 1));
+  Inbox<PullReply> first;
+  StartPull({.rank = 0}, first);
+  Inbox<PushReply> second;
+  store_.Push(PushOf({.rank = 0}, 2, 1), {}, second.Callback());
+
+  ASSERT_OK(Push({.rank = 1}, 1));
+  ASSERT_OK(Push({.rank = 2}, 1));
+
+  EXPECT_OK(second.Wait());
+  EXPECT_OK(first.Wait());
+}
+
+TEST_F(BoundedTest, PushOfTheStepAfterWaitsToo) {
+  CreateBounded(2, 1);
+  const Worker fast = {.rank = 0};
+  const Worker slow = {.rank = 1};
+  ASSERT_OK(Push(fast, 1));
+  ASSERT_OK(Push(fast, 2));
+  Inbox<PushReply> third;
+  store_.Push(PushOf(fast, 3, 100), {}, third.Callback());
+  EXPECT_TRUE(third.is_empty());
+  EXPECT_EQ(Value(), 2) << "it has had no effect";
+
+  ASSERT_OK(Push(slow, 1, 10));
+
+  EXPECT_OK(third.Wait());
+  EXPECT_EQ(Value(), 112);
+}
+
+TEST_F(BoundedTest, WaitingPushEndsAtItsDeadlineWithoutEffect) {
+  CreateBounded(2, 0);
+  ASSERT_OK(Push({.rank = 0}, 1));
+  Inbox<PushReply> second;
+  store_.Push(PushOf({.rank = 0}, 2, 100), {.timeout = absl::Seconds(1)},
+              second.Callback());
+
+  alarms_.Advance(absl::Seconds(1));
+
+  EXPECT_THAT(second.Wait(), StatusIs(StatusCode::kDeadlineExceeded,
+                                      HasSubstr("step 1: waiting for rank 1")));
+  EXPECT_EQ(Value(), 1);
+  EXPECT_EQ(Describe().memory.contributions, 0u);
+}
+
+TEST_F(BoundedTest, WaitingPushCanBeCancelled) {
+  CreateBounded(2, 0);
+  ASSERT_OK(Push({.rank = 0}, 1));
+  const auto cancellation = std::make_shared<Cancellation>();
+  Inbox<PushReply> second;
+  store_.Push(PushOf({.rank = 0}, 2, 100), {.cancellation = cancellation},
+              second.Callback());
+
+  cancellation->Cancel();
+
+  EXPECT_THAT(second.Wait(), StatusIs(StatusCode::kCancelled));
+  EXPECT_EQ(Value(), 1);
+}
+
+TEST_F(BoundedTest, WaitingPushEndsWithItsNamespace) {
+  CreateBounded(2, 0);
+  ASSERT_OK(Push({.rank = 0}, 1));
+  Inbox<PushReply> second;
+  store_.Push(PushOf({.rank = 0}, 2, 100),
+              {.cancellation = std::make_shared<Cancellation>()},
+              second.Callback());
+
+  ASSERT_OK(store_.DeleteNamespace("n"));
+
+  EXPECT_THAT(second.Wait(), StatusIs(StatusCode::kNotFound));
+}
+
+TEST_F(BoundedTest, LossEndsWaitsForTheLost) {
+  CreateBounded(2, 0);
+  const Worker a = Join("a");
+  Join("b");
+  ASSERT_OK(Push(a, 1));
+  Inbox<PullReply> waiting;
+  StartPull(a, waiting);
+
+  LoseAllBut({a});
+
+  EXPECT_THAT(waiting.Wait(),
+              StatusIs(StatusCode::kAborted, HasSubstr("rank 1 (\"b\") lost")));
+}
+
+TEST_F(BoundedTest, OthersDoNotWaitForTheLostWhereTheyMay) {
+  CreateBounded(2, 0, OnWorkerLoss::kContinue);
+  const Worker a = Join("a");
+  Join("b");
+  ASSERT_OK(Push(a, 1));
+  Inbox<PullReply> waiting;
+  StartPull(a, waiting);
+
+  LoseAllBut({a});
+
+  EXPECT_OK(waiting.Wait());
+}
+
+TEST_F(BoundedTest, StepDoesNotGoBackwards) {
+  CreateBounded(2, 5);
+  for (Step step = 1; step <= 3; ++step) ASSERT_OK(Push({.rank = 0}, step));
+
+  EXPECT_THAT(Push({.rank = 0}, 2),
+              StatusIs(StatusCode::kFailedPrecondition,
+                       HasSubstr("step of worker 0: expected 3")));
+}
+
+}  // namespace namespace_members_test
+}  // namespace tensorkv

@@ -1,0 +1,91 @@
+// Pushes of tensors that are not kept in host memory.
+
+#include <string>
+#include <utility>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/service/store/gpu_store.h"
+
+namespace tensorkv {
+namespace {
+
+using testing::CallbackOf;
+using testing::StatusIs;
+
+class PushAdmissionTest : public testing::GpuStoreTest {
+ protected:
+  void SetUp() override { ASSERT_OK(Init("w", Filled(1000, 1))); }
+
+  // Expects `push`, a call that must be refused, to ask nothing of the device.
+  template <typename Push>
+  void ExpectRefusedFromTheHost(Push push, absl::StatusCode code) {
+    gpu_.FailCall(0, absl::InternalError("the device was asked"));
+
+    EXPECT_THAT(push(), StatusIs(code));
+
+    EXPECT_FALSE(gpu_.has_injected());
+    EXPECT_EQ(store_->DescribeNamespace("")->memory.contributions, 0u);
+  }
+};
+
+TEST_F(PushAdmissionTest, PushOfUnknownKeyCopiesNothing) {
+  ExpectRefusedFromTheHost([&] { return Push("x", Filled(1000, 1)); },
+                           absl::StatusCode::kNotFound);
+}
+
+TEST_F(PushAdmissionTest, PushOfAnotherShapeCopiesNothing) {
+  ExpectRefusedFromTheHost([&] { return Push("w", Filled(999, 1)); },
+                           absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(PushAdmissionTest, PushPullOverTheReplyLimitCopiesNothing) {
+  PushRequest request;
+  request.entries.push_back({"w", false, Filled(1000, 1)});
+  const Answer<absl::StatusOr<PullReply>> answer;
+  ExpectRefusedFromTheHost(
+      [&] {
+        store_->PushPull(std::move(request), {.max_reply_bytes = 3999},
+                         CallbackOf(answer));
+        return answer.Wait().status();
+      },
+      absl::StatusCode::kResourceExhausted);
+}
+
+TEST_F(PushAdmissionTest, PushWithoutRoomForTheValueCopiesNothing) {
+  ASSERT_OK(Init("large", Filled(kHalf, 1)));
+  ASSERT_OK(Init("more", Filled(50'000, 1)));
+  // There is room for one copy of it, not for a second value.
+  ExpectRefusedFromTheHost([&] { return Push("more", Filled(50'000, 1)); },
+                           absl::StatusCode::kResourceExhausted);
+}
+
+// There is room for the push, and for a reply with the value once.
+TEST_F(PushAdmissionTest, PushPullWithoutRoomForItsReplyCopiesNothing) {
+  ASSERT_OK(Init("v", Filled(50'000, 1)));
+  const auto push_pull = [&](int num_skipped) {
+    PushRequest request;
+    request.entries.push_back({"v", false, Filled(50'000, 1)});
+    for (int i = 0; i < num_skipped; ++i) {
+      request.entries.push_back({.key = "v", .skip = true});
+    }
+    const Answer<absl::StatusOr<PullReply>> answer;
+    store_->PushPull(std::move(request), {}, CallbackOf(answer));
+    return answer.Wait().status();
+  };
+  EXPECT_OK(push_pull(0));
+
+  ExpectRefusedFromTheHost([&] { return push_pull(5); },
+                           absl::StatusCode::kResourceExhausted);
+}
+
+TEST_F(PushAdmissionTest, GoodPushBecomesTheValue) {
+  ASSERT_OK(Push("w", Filled(1000, 3)));
+
+  ASSERT_OK_AND_ASSIGN(const PullReply reply, Pull({"w"}));
+  EXPECT_EQ(reply.values[0].version, 2u);
+  EXPECT_THAT(reply.values[0].tensor.elements<float>(), ::testing::Each(3));
+}
+
+}  // namespace
+}  // namespace tensorkv
