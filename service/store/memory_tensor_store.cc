@@ -295,8 +295,10 @@ absl::Status MemoryTensorStore::UnsetRule(const UnsetRuleRequest& request,
   ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
   RETURN_IF_ERROR(StatusOnceHere(found->calls(), request, context,
                                  [&] { return found->UnsetRule(request); }));
-  Report(StoreEvent::kRuleChanged, request.name_space,
-         absl::StrCat("no rule for ", Quoted(request.key_pattern)));
+  Report(
+      StoreEvent::kRuleChanged, request.name_space,
+      absl::StrCat(request.multipliers ? "no multipliers for " : "no rule for ",
+                   Quoted(request.key_pattern)));
   return absl::OkStatus();
 }
 

@@ -192,16 +192,17 @@ TEST_P(NamespaceContractTest, CallsOfAFormerLifeAreRefused) {
   const uint64_t uid = former.uid;
   EXPECT_EQ(n.Describe()->uid, uid);
   EXPECT_EQ(connection()
-                .CreateNamespace(
-                    {.name_space = "n", .on_existing = OnExisting::kKeep}, {})
+                .Call(CreateNamespaceRequest{.name_space = "n",
+                                             .on_existing = OnExisting::kKeep},
+                      {})
                 ->uid,
             uid);
   const auto init = [&](uint64_t of) {
     return connection()
-        .Init({.name_space = "n",
-               .on_existing = OnExisting::kKeep,
-               .entries = {{"w", Full({1}, 1)}},
-               .namespace_uid = of},
+        .Call(InitRequest{.name_space = "n",
+                          .on_existing = OnExisting::kKeep,
+                          .entries = {{"w", Full({1}, 1)}},
+                          .namespace_uid = of},
               {})
         .status();
   };
@@ -215,16 +216,17 @@ TEST_P(NamespaceContractTest, CallsOfAFormerLifeAreRefused) {
   EXPECT_OK(init(0));
   EXPECT_EQ(
       ReasonOf(connection()
-                   .Push({.name_space = "n",
-                          .entries = {{.key = "w", .tensor = Full({1}, 1)}},
-                          .namespace_uid = uid},
+                   .Call(PushRequest{.name_space = "n",
+                                     .entries = {{.key = "w",
+                                                  .tensor = Full({1}, 1)}},
+                                     .namespace_uid = uid},
                          {})
                    .status()),
       Reason::kNamespaceReplaced);
   EXPECT_EQ(ReasonOf(connection()
-                         .Pull({.name_space = "n",
-                                .entries = {{"w", 0}},
-                                .namespace_uid = uid},
+                         .Call(PullRequest{.name_space = "n",
+                                           .entries = {{"w", 0}},
+                                           .namespace_uid = uid},
                                {})
                          .status()),
             Reason::kNamespaceReplaced);
