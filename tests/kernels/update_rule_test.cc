@@ -104,11 +104,11 @@ TEST(UpdateRuleTest, WithChangesOnlyWhatItIsGiven) {
 }
 
 TEST(UpdateRuleTest, UnknownRuleListsTheKnown) {
-  EXPECT_THAT(
-      UpdateRule::Create({"adan"}),
-      StatusIs(StatusCode::kInvalidArgument,
-               AllOf(HasSubstr("expected one of assign, accumulate, "),
-                     HasSubstr("adamw, "), HasSubstr("lion, got \"adan\""))));
+  EXPECT_THAT(UpdateRule::Create({"adan"}),
+              StatusIs(StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("expected one of assign, accumulate, "),
+                             HasSubstr("adamw, "), HasSubstr("lion, "),
+                             HasSubstr(", got \"adan\""))));
 }
 
 TEST(UpdateRuleTest, UnknownNamesAreShownShortAndPrintable) {
