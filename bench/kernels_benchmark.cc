@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstring>
 #include <thread>
+#include <string>
 #include <vector>
 
 #include "bench/key_update.h"
@@ -143,6 +144,24 @@ BENCHMARK_CAPTURE(UpdateLarge, adam_bf16_master, kAdam, DType::kBF16, 1)
     ->UseManualTime();
 BENCHMARK_CAPTURE(UpdateLarge, sum_of_8_sgd_bf16_master, kSgd, DType::kBF16, 8)
     ->UseManualTime();
+
+// Every other rule, as update_rule/NAME.
+[[maybe_unused]] const bool kAreRulesRegistered = [] {
+  for (const char* text :
+       {"sgd",      "nag",       "amsgrad", "adamw",   "adamax",
+        "nadam",    "adabelief", "adagrad", "rmsprop", "rmsprop(centered=1)",
+        "adadelta", "ftrl",      "ftml",    "signum",  "signsgd",
+        "sgld",     "dcasgd",    "lion",    "average", "accumulate"}) {
+    benchmark::RegisterBenchmark(
+        (std::string("update_rule/") + text).c_str(),
+        [spec = ParseRuleSpec(text).value()](benchmark::State& state) {
+          UpdateLarge(state, spec, DType::kF32, 1);
+        })
+        ->UseManualTime();
+  }
+  return true;
+}();
+
 BENCHMARK(UpdateManyTiny)->Arg(1)->Arg(64);
 
 }  // namespace

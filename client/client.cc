@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "client/compression/compression_metrics.h"
 #include "client/internal/grpc_connection.h"
 #include "client/internal/metered_connection.h"
 #include "client/internal/retrying_connection.h"
@@ -104,6 +105,7 @@ Client::Client(std::unique_ptr<Connection> connection,
       target_(options.target),
       name_space_(options.name_space),
       call_options_{.timeout = options.timeout},
+      compressor_(options.compression, CompressionCounters(options.metrics)),
       worker_(WorkerOf(options)) {}
 
 absl::Status Client::Init(absl::string_view key, Tensor value,
@@ -131,7 +133,7 @@ absl::StatusOr<PushResult> Client::Push(absl::string_view key,
 
 absl::StatusOr<PushReply> Client::Push(std::vector<PushEntry> entries,
                                        const PushOptions& options) {
-  PushRequest request = MakePush(std::move(entries), options);
+  ASSIGN_OR_RETURN(PushRequest request, MakePush(std::move(entries), options));
   ASSIGN_OR_RETURN(PushReply reply, Call(request));
   step_ = request.step;
   return reply;
@@ -168,7 +170,8 @@ absl::StatusOr<Value> Client::PushPull(absl::string_view key,
 
 absl::StatusOr<PullReply> Client::PushPull(std::vector<PushEntry> entries,
                                            const PushOptions& options) {
-  PushPullRequest request = {MakePush(std::move(entries), options)};
+  ASSIGN_OR_RETURN(PushRequest push, MakePush(std::move(entries), options));
+  PushPullRequest request = {std::move(push)};
   ASSIGN_OR_RETURN(PullReply reply, Call(request));
   step_ = request.step;
   return reply;
@@ -341,13 +344,13 @@ absl::StatusOr<Worker> Client::CheckedWorker() const {
       "expected a client that has joined, got one that is no worker");
 }
 
-PushRequest Client::MakePush(std::vector<PushEntry> entries,
-                             const PushOptions& options) const {
-  PushRequest request = {.name_space = name_space_,
-                         .worker = worker(),
-                         .step = options.step,
-                         .entries = std::move(entries)};
+absl::StatusOr<PushRequest> Client::MakePush(std::vector<PushEntry> entries,
+                                             const PushOptions& options) {
+  PushRequest request = {
+      .name_space = name_space_, .worker = worker(), .step = options.step};
   if (request.step == 0 && request.worker) request.step = step_ + 1;
+  ASSIGN_OR_RETURN(request.entries,
+                   compressor_.Compress(request.step, std::move(entries)));
   return request;
 }
 

@@ -24,6 +24,7 @@
 #include "absl/types/span.h"
 #include "base/mutex.h"
 #include "client/client_options.h"
+#include "client/compression/compressor.h"
 #include "client/connection.h"
 #include "client/internal/call_lanes.h"
 #include "contract/any_call.h"
@@ -81,8 +82,9 @@ class Client {
   absl::Status Init(std::vector<InitEntry> entries,
                     OnExisting on_existing = OnExisting::kFail);
 
-  // Contributes tensors. In a sync namespace the contribution joins the round
-  // of the step.
+  // Contributes tensors, encoded as the options ask for. In a sync namespace
+  // the contribution joins the round of the step. What was encoded for a step
+  // is what goes out again when the step is pushed again.
   absl::StatusOr<PushResult> Push(absl::string_view key, Tensor contribution,
                                   const PushOptions& options = {});
   absl::StatusOr<PushReply> Push(std::vector<PushEntry> entries,
@@ -160,8 +162,9 @@ class Client {
   void set_step(Step step) { step_ = step; }
 
  private:
-  PushRequest MakePush(std::vector<PushEntry> entries,
-                       const PushOptions& options) const;
+  // Errors: those of Compressor::Compress.
+  absl::StatusOr<PushRequest> MakePush(std::vector<PushEntry> entries,
+                                       const PushOptions& options);
   // Errors: FailedPrecondition for a client that is no worker.
   absl::StatusOr<Worker> CheckedWorker() const;
   void set_worker(const std::optional<Worker>& worker);
@@ -185,6 +188,7 @@ class Client {
   const std::string target_;
   const std::string name_space_;
   const CallOptions call_options_;
+  Compressor compressor_;
   CallLanes calls_;
   std::atomic<Step> step_ = 0;
 

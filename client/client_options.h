@@ -10,6 +10,7 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "client/compression/compression.h"
 #include "client/transfer_options.h"
 
 namespace prometheus {
@@ -39,6 +40,9 @@ struct ClientOptions {
 
   // When tensors go as streams, in which parts, over how many connections.
   TransferOptions transfer;
+
+  // How what is pushed is encoded; by default not at all.
+  CompressionOptions compression;
 
   // Receives the client's metrics (client/internal/client_metrics.h) where set.
   std::shared_ptr<prometheus::Registry> metrics;

@@ -41,11 +41,13 @@ void AppendCases(const CLI::App& root, const CLI::App& app,
   }
 }
 
-// The names of all commands that have commands of their own.
-std::string GroupNames(const CLI::App& root) {
+// The shell's pattern for a word after the name of a command that has commands
+// of its own: "ns:*|rule:*".
+std::string GroupPattern(const CLI::App& root) {
   std::vector<std::string> names;
   for (const CLI::App* command : CommandsOf(root)) {
-    if (!CommandsOf(*command).empty()) names.push_back(command->get_name());
+    if (!CommandsOf(*command).empty())
+      names.push_back(command->get_name() + ":*");
   }
   return absl::StrJoin(names, "|");
 }
@@ -66,7 +68,7 @@ std::string BashScript(const CLI::App& root) {
       *:-*) ;;
       :*) path=$word ;;
       )",
-                      GroupNames(root), R"() path="$path $word" ;;
+                      GroupPattern(root), R"() path="$path $word" ;;
     esac
   done
   case "$path" in

@@ -112,7 +112,8 @@ void AddKeyCommands(CLI::App& app, Action& action) {
 
   CLI::App* ls = add("ls", "List keys", RunLs);
   ls->add_option("prefix", flags->prefix, "Only keys that begin like this");
-  ls->add_option("-l,--limit", flags->limit, "At most so many; 0: all");
+  ls->add_option("-l,--limit", flags->limit, "At most so many; 0: all")
+      ->check(CLI::NonNegativeNumber);
 
   CLI::App* stat = add("stat", "Print all metadata of keys", RunStat);
   stat->add_option("keys", flags->keys, "Keys")->required();

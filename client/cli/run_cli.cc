@@ -85,8 +85,10 @@ std::string MessageOf(const CLI::App& app, const CLI::ParseError& error) {
 // Returns the exit code if that was all there is to do.
 std::optional<int> Parse(CLI::App& app, std::vector<std::string> arguments,
                          const CliEnvironment& environment) {
-  std::transform(arguments.begin(), arguments.end(), arguments.begin(),
-                 WithUnderscores);
+  // After "--" there are no flags.
+  std::transform(arguments.begin(),
+                 std::find(arguments.begin(), arguments.end(), "--"),
+                 arguments.begin(), WithUnderscores);
   std::reverse(arguments.begin(), arguments.end());
   try {
     app.parse(std::move(arguments));

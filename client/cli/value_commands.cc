@@ -15,6 +15,8 @@
 #include "client/cli/usage_error.h"
 #include "client/cli/value_source.h"
 #include "client/cli/value_text.h"
+#include "client/compression/compression.h"
+#include "client/compression/compressor.h"
 
 namespace tensorkv {
 namespace {
@@ -28,6 +30,7 @@ struct ValueCommandFlags {
   ValueFlags value;
   std::string on_existing = "fail";
   uint32_t times = 1;
+  std::string compression = "none";
   Version min_version = 0;
   bool wait_for_keys = false;
   std::string npy_out;
@@ -96,7 +99,11 @@ absl::StatusOr<std::vector<PushEntry>> MakeEntries(
     const PushEntry entry = {.key = flags.keys[i], .tensor = tensors[i]};
     entries.insert(entries.end(), flags.times, entry);
   }
-  return entries;
+  const absl::StatusOr<Compression> compression =
+      Compression::Parse(flags.compression);
+  if (!compression.ok()) return UsageError(compression.status().message());
+  return Compressor({.rules = {{"", *compression}}, .min_bytes = 0})
+      .Compress(invocation.flags.step, std::move(entries));
 }
 
 std::string PushResultText(const std::string& key, const PushResult& result) {
@@ -214,6 +221,14 @@ void AddTimes(CLI::App& command, ValueCommandFlags& flags) {
       ->check(CLI::Range(uint32_t{1}, kMaxTimes));
 }
 
+void AddCompression(CLI::App& command, ValueCommandFlags& flags) {
+  command.add_option(
+      "--compression", flags.compression,
+      "Encode the values: 2bit:THRESHOLD, 1bit:THRESHOLD, sign, "
+      "topk:FRACTION, randomk:FRACTION, dithering:BITS[,natural][,l2], "
+      "i8:BLOCK, f8e4m3fn[:BLOCK], f8e5m2[:BLOCK], f16 or bf16");
+}
+
 }  // namespace
 
 void AddValueCommands(CLI::App& app, Action& action) {
@@ -231,6 +246,7 @@ void AddValueCommands(CLI::App& app, Action& action) {
   AddKeys(*push, *push_flags);
   AddValueFlags(*push, push_flags->value);
   AddTimes(*push, *push_flags);
+  AddCompression(*push, *push_flags);
 
   auto [pull, pull_flags] = AddCommand(
       app, action, "pull",
@@ -253,6 +269,7 @@ void AddValueCommands(CLI::App& app, Action& action) {
   AddKeys(*pushpull, *pushpull_flags);
   AddValueFlags(*pushpull, pushpull_flags->value);
   AddTimes(*pushpull, *pushpull_flags);
+  AddCompression(*pushpull, *pushpull_flags);
 }
 
 }  // namespace tensorkv

@@ -115,6 +115,13 @@ absl::Status SetOption(absl::string_view text, Compression& compression) {
 
 }  // namespace
 
+absl::string_view NameOf(Compression::Kind kind) {
+  constexpr absl::string_view kNames[] = {"none",      "2bit",   "1bit",
+                                          "sign",      "topk",   "randomk",
+                                          "dithering", "blocks", "cast"};
+  return kNames[static_cast<int>(kind)];
+}
+
 absl::StatusOr<Compression> Compression::Parse(absl::string_view text) {
   const std::vector<absl::string_view> parts = absl::StrSplit(text, ',');
   const std::pair<absl::string_view, absl::string_view> kind =

@@ -71,6 +71,10 @@ struct Compression {
   float momentum = 0;
 };
 
+// "2bit", "1bit", "sign", "topk", "randomk", "dithering", "blocks", "cast",
+// "none".
+absl::string_view NameOf(Compression::Kind kind);
+
 // Of the keys that match `key_pattern`, where * stands for any characters. The
 // empty pattern matches all.
 struct CompressionRule {

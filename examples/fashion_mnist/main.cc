@@ -35,6 +35,7 @@ struct Flags {
   std::string mode = "sync";
   std::string rule;
   std::optional<double> learning_rate;
+  std::string compression = "none";
 };
 
 void AddFlags(CLI::App* app, Flags* flags) {
@@ -60,6 +61,8 @@ void AddFlags(CLI::App* app, Flags* flags) {
                   "'adam(learning_rate=0.001)'; sgd where not given");
   app->add_option("--learning_rate", flags->learning_rate,
                   "overrides that of the rule");
+  app->add_option("--compression", flags->compression,
+                  "of gradients: none, 2bit:0.001, topk:0.01, f16, ...");
 }
 
 // In async mode gradients are some updates old, and momentum would build up
@@ -82,6 +85,9 @@ absl::StatusOr<TrainingOptions> OptionsOf(const Flags& flags) {
   if (flags.learning_rate.has_value()) {
     options.rule.hyperparameters["learning_rate"] = *flags.learning_rate;
   }
+  ASSIGN_OR_RETURN(const Compression compression,
+                   Compression::Parse(flags.compression));
+  options.compression.rules = {{"", compression}};
   if (options.name_space.empty()) {
     options.name_space = absl::StrCat("fashion_mnist-", getpid());
   }

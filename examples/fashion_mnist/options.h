@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "client/compression/compression.h"
 #include "contract/requests.h"
 #include "tensor/rule_spec.h"
 
@@ -22,6 +23,8 @@ struct TrainingOptions {
   uint32_t num_epochs = 8;
   // Images per step of one worker.
   uint32_t batch_size = 64;
+  // Of the gradients that workers push.
+  CompressionOptions compression;
   // Of the initial weights and the order of the images.
   uint64_t seed = 1;
 };

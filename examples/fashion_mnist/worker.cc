@@ -73,7 +73,8 @@ absl::Status RunWorker(
   ASSIGN_OR_RETURN(const std::unique_ptr<Client> client,
                    Client::Connect({.target = options.server,
                                     .name_space = options.name_space,
-                                    .rank = rank}));
+                                    .rank = rank,
+                                    .compression = options.compression}));
   ASSIGN_OR_RETURN(Parameters parameters, PullParameters(client.get(), size));
   for (uint32_t epoch = 1; epoch <= options.num_epochs; ++epoch) {
     const std::vector<int64_t> order =

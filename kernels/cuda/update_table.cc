@@ -141,6 +141,9 @@ void UpdateTable::AddEntry(const TensorUpdate& update,
     if (const Packing* const packing = update.PackingOf(i)) {
       packings_.push_back(*packing);
       source.packing = static_cast<uint32_t>(packings_.size());
+      const bool is_empty =
+          packing->kind == PackingKind::kTopK && packing->count == 0;
+      if (is_empty) source.data = nullptr;  // wherever its 0 bytes are
     }
   }
   entry.functor_offset = FunctorOf(update, accumulate_type);

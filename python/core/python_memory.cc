@@ -5,8 +5,9 @@
 #include <string>
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "absl/types/span.h"
 #include "python/core/status_error.h"
 
@@ -53,26 +54,53 @@ absl::Status NotTaken(absl::string_view key, absl::string_view problem) {
       absl::StrCat("array of key \"", key, "\": ", problem));
 }
 
-// The dtype of a format of Python's module struct.
+// The dtype of native elements of a format of Python's module struct, which is
+// one letter; kUnknown if there is none.
+DType DTypeOfLetter(char letter, Py_ssize_t item_size) {
+  const auto sized = [item_size](DType two, DType four, DType eight) {
+    return item_size == 2   ? two
+           : item_size == 4 ? four
+           : item_size == 8 ? eight
+                            : DType::kUnknown;
+  };
+  switch (letter) {
+    case 'e':
+      return DType::kF16;
+    case 'f':
+      return DType::kF32;
+    case 'd':
+      return DType::kF64;
+    case '?':
+      return DType::kBool;
+    case 'b':
+      return DType::kI8;
+    case 'B':
+      return DType::kU8;
+    case 'h':
+    case 'i':
+    case 'l':
+    case 'q':
+      return sized(DType::kI16, DType::kI32, DType::kI64);
+    case 'H':
+    case 'I':
+    case 'L':
+    case 'Q':
+      return sized(DType::kU16, DType::kU32, DType::kU64);
+    default:
+      return DType::kUnknown;
+  }
+}
+
 DType DTypeOfFormat(absl::string_view format, Py_ssize_t item_size,
                     absl::string_view key) {
   absl::string_view letter = format;
-  if (!letter.empty() &&
-      absl::string_view("@=<").find(letter[0]) != absl::string_view::npos) {
+  if (letter.size() == 2 && absl::StrContains("@=<", letter[0])) {
     letter.remove_prefix(1);
   }
-  static constexpr std::pair<absl::string_view, DType> kTypes[] = {
-      {"e2", DType::kF16},  {"f4", DType::kF32}, {"d8", DType::kF64},
-      {"?1", DType::kBool}, {"b1", DType::kI8},  {"B1", DType::kU8},
-      {"h2", DType::kI16},  {"H2", DType::kU16}, {"i4", DType::kI32},
-      {"I4", DType::kU32},  {"l8", DType::kI64}, {"L8", DType::kU64},
-      {"q8", DType::kI64},  {"Q8", DType::kU64},
-  };
-  const std::string name = absl::StrCat(letter, item_size);
-  for (const auto& [known, dtype] : kTypes) {
-    if (name == known) return dtype;
-  }
-  if (!format.empty() && (format[0] == '>' || format[0] == '!')) {
+  const DType dtype = letter.size() == 1 ? DTypeOfLetter(letter[0], item_size)
+                                         : DType::kUnknown;
+  if (dtype != DType::kUnknown) return dtype;
+  if (!format.empty() && absl::StrContains(">!", format[0])) {
     throw StatusError(NotTaken(
         key,
         "expected little-endian elements, got big-endian ones; convert "
@@ -119,9 +147,11 @@ Layout LayoutOf(py::handle array, bool is_written, absl::string_view key,
         NotTaken(key, absl::StrCat("expected elements of ", SizeOf(dtype),
                                    " bytes, got ", view.itemsize)));
   }
-  std::vector<int64_t> dimensions(view.shape, view.shape + view.ndim);
+  const absl::Span<const Py_ssize_t> dimensions(view.shape, view.ndim);
   return {.dtype = dtype,
-          .shape = ValueOrThrow(Shape::Create(dimensions)),
+          .shape = ValueOrThrow(
+              Shape::Create(absl::InlinedVector<int64_t, Shape::kMaxRank>(
+                  dimensions.begin(), dimensions.end()))),
           .data = view.buf,
           .size_bytes = static_cast<size_t>(view.len)};
 }

@@ -295,14 +295,25 @@ py::list Store::Stat(const Keys& keys, bool with_digest) {
   }));
 }
 
-void Store::SetRule(const std::string& name,
+void Store::SetRule(const std::string& text,
                     const Hyperparameters& hyperparameters, bool keep_master,
                     const std::string& key_pattern) {
-  const RuleSpec rule = {.name = name,
-                         .hyperparameters = hyperparameters,
-                         .keep_master = keep_master};
+  RuleSpec rule = ValueOrThrow(ParseRuleSpec(text));
+  for (const auto& [name, value] : hyperparameters) {
+    rule.hyperparameters[name] = value;
+  }
+  rule.keep_master &= keep_master;
   Call([=](Session& session, const Abandoned&) {
     return session.client().SetRule(rule, key_pattern);
+  });
+}
+
+void Store::SetMultipliers(double learning_rate, double weight_decay,
+                           const std::string& key_pattern) {
+  const Multipliers multipliers = {.learning_rate = learning_rate,
+                                   .weight_decay = weight_decay};
+  Call([=](Session& session, const Abandoned&) {
+    return session.client().SetMultipliers(multipliers, key_pattern);
   });
 }
 
@@ -374,8 +385,10 @@ void Store::Register(py::module_& module) {
       .def("delete", &Store::Delete, "keys"_a, "allow_missing"_a)
       .def("list", &Store::List, "prefix"_a)
       .def("stat", &Store::Stat, "keys"_a, "with_digest"_a)
-      .def("set_rule", &Store::SetRule, "name"_a, "hyperparameters"_a,
+      .def("set_rule", &Store::SetRule, "rule"_a, "hyperparameters"_a,
            "keep_master"_a, "key_pattern"_a)
+      .def("set_multipliers", &Store::SetMultipliers, "learning_rate"_a,
+           "weight_decay"_a, "key_pattern"_a)
       .def("set_hyperparameters", &Store::SetHyperparameters,
            "hyperparameters"_a, "key_pattern"_a)
       .def("create_namespace", &Store::CreateNamespace, "name"_a, "mode"_a,

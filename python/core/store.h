@@ -64,8 +64,10 @@ class Store {
   uint64_t Delete(const Keys& keys, bool allow_missing);
   pybind11::list List(const std::string& prefix);
   pybind11::list Stat(const Keys& keys, bool with_digest);
-  void SetRule(const std::string& name, const Hyperparameters& hyperparameters,
+  void SetRule(const std::string& text, const Hyperparameters& hyperparameters,
                bool keep_master, const std::string& key_pattern);
+  void SetMultipliers(double learning_rate, double weight_decay,
+                      const std::string& key_pattern);
   void SetHyperparameters(const Hyperparameters& hyperparameters,
                           const std::string& key_pattern);
   bool CreateNamespace(const std::string& name, const std::string& mode,

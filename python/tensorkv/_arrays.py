@@ -20,6 +20,8 @@ _FOREIGN = {
     "float8_e4m3fn": ("f8e4m3fn", np.uint8),
     "float8_e5m2": ("f8e5m2", np.uint8),
 }
+# What numpy.dtype.isbuiltin says of them; a dtype's name is slow to get.
+_REGISTERED = 2
 _FOREIGN_NAMES = {short: name for name, (short, _) in _FOREIGN.items()}
 
 
@@ -49,9 +51,12 @@ def to_core(value: Any) -> Any:
     Takes NumPy arrays, whatever has the buffer protocol, CPU tensors of
     PyTorch, and arrays with DLPack in host memory.
     """
-    value = _numpy_of(value)
-    dtype = getattr(value, "dtype", None)
-    if dtype is not None and dtype.name in _FOREIGN:
+    if type(value) is not np.ndarray:
+        value = _numpy_of(value)
+        if not isinstance(value, np.ndarray):
+            return value
+    dtype = value.dtype
+    if dtype.isbuiltin == _REGISTERED and dtype.name in _FOREIGN:
         name, integer = _FOREIGN[dtype.name]
         return value.view(integer), name
     return value
@@ -60,6 +65,9 @@ def to_core(value: Any) -> Any:
 def from_core(pulled: Any) -> np.ndarray:
     """What was pulled, as a NumPy array that owns it."""
     array = np.asarray(pulled)
+    # Others come as unsigned integers of their size.
+    if array.dtype.kind != "u":
+        return array
     name = _FOREIGN_NAMES.get(pulled.dtype)
     if name is None:
         return array

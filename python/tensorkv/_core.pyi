@@ -52,10 +52,13 @@ class Store:
     ) -> List[Dict[str, Any]]: ...
     def set_rule(
         self,
-        name: str,
+        rule: str,
         hyperparameters: Dict[str, float],
         keep_master: bool,
         key_pattern: str,
+    ) -> None: ...
+    def set_multipliers(
+        self, learning_rate: float, weight_decay: float, key_pattern: str
     ) -> None: ...
     def set_hyperparameters(
         self, hyperparameters: Dict[str, float], key_pattern: str

@@ -40,8 +40,8 @@ class Client:
     there, or fork before.
 
     Errors: subclasses of tensorkv.Error, and TypeError for what is no array.
-    Every verb raises InvalidArgumentError, NotFoundError, UnavailableError where
-    no server answers, and DeadlineExceededError after `timeout` seconds.
+    Every verb raises InvalidArgumentError, NotFoundError, UnavailableError
+    where no server answers, and DeadlineExceededError after `timeout` seconds.
     """
 
     def __init__(
@@ -177,7 +177,7 @@ class Client:
 
     def set_rule(
         self,
-        name: str,
+        rule: str,
         *,
         key_pattern: str = "",
         keep_master: bool = True,
@@ -185,15 +185,26 @@ class Client:
     ) -> None:
         """Chooses what turns stored value and contribution into the new value.
 
-        `name` and hyperparameters are those of proto/tensorkv/v1/rule.proto,
-        such as "adam" and learning_rate=0.01. A key whose rule keeps its name
-        keeps its state.
+        A key whose rule keeps its name keeps its state.
 
         Args:
+          rule: a name of proto/tensorkv/v1/rule.proto, or a text such as
+            "sgd(learning_rate=1, schedule=cosine(max_updates=1000))".
           key_pattern: a glob over keys; empty is the namespace's default.
           keep_master: whether keys of 16 and 8 bits keep an f32 copy.
+          **hyperparameters: of the rule, such as learning_rate=0.01.
         """
-        self._store.set_rule(name, hyperparameters, keep_master, key_pattern)
+        self._store.set_rule(rule, hyperparameters, keep_master, key_pattern)
+
+    def set_multipliers(
+        self,
+        key_pattern: str,
+        *,
+        learning_rate: float = 1.0,
+        weight_decay: float = 1.0,
+    ) -> None:
+        """Multiplies learning rate and weight decay of keys of a pattern."""
+        self._store.set_multipliers(learning_rate, weight_decay, key_pattern)
 
     def set_hyperparameters(
         self, *, key_pattern: str = "", **hyperparameters: float

@@ -34,6 +34,8 @@ from tensorkv.optimizer import rule_of
 Key = Union[int, str]
 Keys = Union[Key, Sequence[Key]]
 Array = Any
+# An expression, or what changes the stored array.
+Updater = Union[str, Callable[[Key, Any, Any], None]]
 
 _LOCAL = (
     "local",
@@ -215,11 +217,24 @@ class KVStore:
         """Changes the optimizer's learning rate, and keeps its state."""
         self._client.set_hyperparameters(learning_rate=learning_rate)
 
-    def set_updater(self, updater: Callable[[Key, Any, Any], None]) -> None:
-        """Has `updater(key, pushed, stored)` change `stored` at each push."""
+    def set_updater(self, updater: Updater) -> None:
+        """Says how a push changes what is stored.
+
+        Args:
+          updater: an expression, such as "stored += 2 * grad", that the store
+            computes; on a store in this process also a function that changes
+            `stored`: updater(key, pushed, stored).
+        """
+        if isinstance(updater, str):
+            self._client.set_rule(f"expression: {updater}")
+            return
+        if not callable(updater):
+            raise InvalidArgumentError(
+                "invalid updater: expected an expression or a callable"
+            )
         raise UnimplementedError(
-            f"set_updater of {self.type}: a server runs no Python; use "
-            "set_optimizer"
+            f"set_updater of {self.type}: a server runs no Python; use an "
+            "expression or set_optimizer"
         )
 
     _set_updater = set_updater
@@ -305,12 +320,14 @@ class LocalKVStore(KVStore):
         self.push(key, value)
         return self.pull(key, value if out is None else out)
 
-    def set_updater(self, updater: Callable[[Key, Any, Any], None]) -> None:
-        if not callable(updater):
-            raise InvalidArgumentError("invalid updater: expected a callable")
+    def set_updater(self, updater: Updater) -> None:
         with self._updating:
-            self._client.set_rule("assign")
-            self._updater = updater
+            if callable(updater):
+                self._client.set_rule("assign")
+                self._updater = updater
+            else:
+                super().set_updater(updater)
+                self._updater = None
 
     _set_updater = set_updater
 
@@ -343,9 +360,11 @@ class DistKVStore(KVStore):
     concern the caller: tensorkv.Client.join says what is done about it.
 
     In "dist_sync" a round of a key closes when every worker has pushed it: the
-    n-th push of a key joins its n-th round, in whatever order keys are pushed. A
-    push returns when the server holds it, and a pull waits for the rounds that
-    this worker has pushed to. At most 4 rounds of a key may be open.
+    n-th push of a key joins its n-th round, in whatever order keys are pushed.
+    A push returns when the server holds it, and a pull waits for the rounds
+    that this worker has pushed to. At most 4 rounds of a key may be open. A
+    worker that was killed and comes back begins with the push that was its
+    last: what is held of it counts once.
     """
 
     def __init__(
@@ -422,10 +441,9 @@ class DistKVStore(KVStore):
     def push(self, key: Keys, value: Any, priority: int = 0) -> None:
         keys, values = _by_key(self._keys(key), _lists(key, value, "value"))
         for step, at in self._begin_steps(keys).items():
-            with self._undone_if_failed(step, [keys[i] for i in at]):
-                self._client.push(
-                    *_flat([keys[i] for i in at], [values[i] for i in at]), step
-                )
+            now = [keys[i] for i in at]
+            with self._undone_if_failed(step, now):
+                self._client.push(*_flat(now, [values[i] for i in at]), step)
 
     def pushpull(
         self, key: Keys, value: Any, out: Any = None, priority: int = 0
@@ -436,8 +454,9 @@ class DistKVStore(KVStore):
         outs = _by_key(names, _lists(key, out, "out"))[1]
         steps = self._begin_steps(keys)
         for step, at in steps.items():
-            with self._undone_if_failed(step, [keys[i] for i in at]):
-                sent, parts = _flat([keys[i] for i in at], [values[i] for i in at])
+            now = [keys[i] for i in at]
+            with self._undone_if_failed(step, now):
+                sent, parts = _flat(now, [values[i] for i in at])
                 # The value comes once, for the first entry of its key.
                 targets = [
                     outs[i] if first else []
@@ -533,11 +552,12 @@ def _lists(key: Keys, value: Any, what: str) -> List[List[Array]]:
     elif is_array(value) or len(value) != len(key):
         got = "an array" if is_array(value) else f"{len(value)}"
         raise InvalidArgumentError(
-            f"{what}: expected a list of {len(key)}, one for each key, got {got}"
+            f"{what}: expected a list of {len(key)}, one for each key, got "
+            f"{got}"
         )
     lists = [[each] if is_array(each) else list(each) for each in value]
     if not all(lists):
-        raise InvalidArgumentError(f"{what}: expected arrays, got an empty list")
+        raise InvalidArgumentError(f"{what}: expected arrays, got no array")
     return lists
 
 

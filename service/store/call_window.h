@@ -52,7 +52,7 @@ struct CallWindowOptions {
   uint32_t max_clients = 100'000;
   // Since the end of a call, or the last use of a client.
   absl::Duration max_age = absl::Minutes(15);
-  // Of the answers to ended calls; the latest is kept whatever its size.
+  // What answers to ended calls may take; the latest is kept whatever its size.
   uint64_t max_bytes = 64 << 20;
   // Bound on the wait for another attempt.
   absl::Duration max_wait = absl::Minutes(5);
@@ -144,7 +144,7 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
   size_t num_clients() const;
   size_t num_calls() const;
 
-  // Of attempts that wait for their turn.
+  // Counts the attempts that wait for their turn.
   WaitStatus waits() const;
 
  private:
@@ -177,7 +177,7 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
     uint32_t num_ended = 0;
     // The call that ended last, while it has no turn.
     Call* latest = nullptr;
-    // Of the calls up to here, those that are not in `calls` are forgotten.
+    // The calls up to here that are not in `calls` are forgotten.
     uint64_t forgotten = 0;
     absl::Duration last_used;
     std::list<Client*>::iterator use;
@@ -241,7 +241,7 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
   // others.
   std::list<Call*> latest_ ABSL_GUARDED_BY(mutex_);
   std::list<Call*> superseded_ ABSL_GUARDED_BY(mutex_);
-  // Of all these calls, and of the superseded ones.
+  // What all these calls take, and what the superseded ones do.
   uint64_t ended_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t superseded_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   // Not OK: no attempt waits any more.

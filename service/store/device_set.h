@@ -19,7 +19,7 @@ namespace tensorkv {
 // A device by its place in the set.
 using DeviceIndex = uint8_t;
 
-// By device.
+// What is to be copied, for each device.
 using CopiesByDevice = std::vector<std::vector<MemoryCopy>>;
 
 // Backends, and work on several of them at once. Thread-safe.

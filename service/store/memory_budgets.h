@@ -36,13 +36,13 @@ class ServerBudgets {
                 const DeviceSet& devices);
 
   const RefPtr<ByteBudget>& host() const { return host_; }
-  // By device; where tensors are kept on the host, its budget alone.
+  // One budget for each device; where tensors are kept on the host, its alone.
   absl::Span<const RefPtr<ByteBudget>> devices() const { return devices_; }
   const std::string& device_name(size_t i) const { return names_[i]; }
   bool has_gpus() const { return devices_[0].get() != host_.get(); }
   // The host's, or that of all GPUs together, whichever is more.
   uint64_t largest_bytes() const;
-  // Of each device, unless that is the host.
+  // What each device has, unless that is the host.
   std::vector<DeviceBudget> DeviceBudgets() const;
   // What of each device's is free.
   std::vector<uint64_t> FreeBytes() const;
@@ -92,7 +92,7 @@ class NamespaceMemory {
 
   // The host's: tensors that arrive or leave and, without GPUs, all others.
   const MemoryAccounts& host() const { return host_; }
-  // Those of the tensors that are kept on a device.
+  // What counts the tensors that are kept on a device.
   const MemoryAccounts& on(DeviceIndex device) const {
     return gpus_.empty() ? host_ : gpus_[device];
   }
@@ -111,19 +111,20 @@ class NamespaceMemory {
       RefPtr<BudgetAccount> MemoryAccounts::*use,
       const BytesByDevice& bytes) const;
 
-  // Of all memories together.
+  // What all memories together hold.
   MemoryUse used() const;
-  // Of each device, unless that is the host.
+  // What each device holds, unless that is the host.
   std::vector<DeviceMemoryUse> used_on_gpus() const;
 
  private:
   const ServerBudgets& server_;
   const RefPtr<ByteBudget> host_budget_;
-  // Of all GPUs together; each of theirs is a part of it and of the server's.
+  // What all GPUs may hold together; each budget of theirs is a part of it and
+  // of the server's.
   const RefPtr<ByteBudget> gpus_budget_;
   std::vector<RefPtr<ByteBudget>> gpu_budgets_;
   const MemoryAccounts host_;
-  // Of the GPUs; empty where there are none.
+  // The accounts of the GPUs; empty where there are none.
   std::vector<MemoryAccounts> gpus_;
   const RefPtr<BudgetAccount> metadata_;
 };

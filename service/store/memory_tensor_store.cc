@@ -285,7 +285,8 @@ absl::Status MemoryTensorStore::SetRule(const SetRuleRequest& request,
   RETURN_IF_ERROR(StatusOnceHere(found->calls(), request, context,
                                  [&] { return found->SetRule(request); }));
   Report(StoreEvent::kRuleChanged, request.name_space,
-         RuleChange(request.key_pattern, request.rule.name));
+         RuleChange(request.key_pattern,
+                    request.rule ? request.rule->name : "multipliers"));
   return absl::OkStatus();
 }
 

@@ -34,7 +34,7 @@ namespace tensorkv {
 struct MemoryTensorStoreOptions {
   // Bound on the bytes of the host's memory that all namespaces take together.
   uint64_t budget_bytes = uint64_t{1} << 32;
-  // The same of the memory of each device, unless that is the host.
+  // Bounds on the memory of each device, unless that is the host.
   std::vector<uint64_t> device_budget_bytes;
   // Bound on every wait, whatever the caller's deadline.
   absl::Duration max_wait = absl::Minutes(5);
@@ -126,11 +126,11 @@ class MemoryTensorStore final : public TensorStore,
   // Ends every waiting call with Unavailable; calls that would wait from now
   // on end so too. For shutdown.
   void CancelWaits();
-  // The same with `status`. For a device that has failed.
+  // Ends them with `status`: a device has failed.
   void EndWaits(const absl::Status& status);
 
   const ServerBudgets& budgets() const { return budgets_; }
-  // Of the host's memory.
+  // What is used of the host's memory.
   uint64_t used_bytes() const { return budgets_.host()->used_bytes(); }
 
  private:
@@ -147,7 +147,7 @@ class MemoryTensorStore final : public TensorStore,
   absl::StatusOr<Inserted> Insert(const CreateNamespaceRequest& request,
                                   NamespacePtr created)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The same, but that the call waits no longer than the store lets it.
+  // `context`, but for a call that waits no longer than the store lets it.
   CallContext WithinMaxWait(CallContext context) const;
   // Tells the observer.
   void Report(StoreEvent event, absl::string_view name_space,
@@ -163,7 +163,7 @@ class MemoryTensorStore final : public TensorStore,
   std::atomic<uint64_t> next_epoch_;
   const NamespaceEnvironment environment_;
   const uint32_t max_namespaces_;
-  // Of calls that are about namespaces.
+  // The answers to calls that are about namespaces.
   const std::shared_ptr<CallWindow> calls_;
 
   mutable Mutex mutex_;

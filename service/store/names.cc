@@ -105,7 +105,7 @@ bool TakeHead(absl::string_view pattern, absl::string_view& text) {
   return true;
 }
 
-// The same from its end.
+// Compares from the end of both.
 bool TakeTail(absl::string_view pattern, absl::string_view& text) {
   for (; !pattern.empty(); pattern.remove_suffix(1)) {
     const char c = pattern.back();

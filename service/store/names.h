@@ -29,14 +29,14 @@ std::string Quoted(absl::string_view name);
 // Errors: InvalidArgument.
 absl::Status CheckKey(absl::string_view key);
 
-// The same, of at most 256 bytes. Errors: InvalidArgument.
+// As a key, but of at most 256 bytes. Errors: InvalidArgument.
 absl::Status CheckNamespaceName(absl::string_view name);
 
-// The same, for workers and barriers. Errors: InvalidArgument.
+// Workers and barriers are named like namespaces. Errors: InvalidArgument.
 absl::Status CheckWorkerName(absl::string_view name);
 absl::Status CheckBarrierName(absl::string_view name);
 
-// The same, of at most 256 bytes, or empty. Errors: InvalidArgument.
+// As the name of a namespace, or empty. Errors: InvalidArgument.
 absl::Status CheckKeyPattern(absl::string_view pattern);
 
 // A key pattern, made ready to be matched with many keys: '*' is any run of
@@ -62,7 +62,7 @@ class Glob {
   using Bits = std::array<uint64_t, kMaxPatternBytes / 64>;
   struct Middle {
     size_t num_items = 0;
-    // By byte: which items it matches.
+    // Says for each byte which items it matches.
     std::array<Bits, 256> matches = {};
     // After how many items anything may follow.
     Bits loops = {};

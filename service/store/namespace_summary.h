@@ -14,9 +14,9 @@ class NamespaceSummaries {
  public:
   virtual ~NamespaceSummaries() = default;
 
-  // Of all namespaces, by name, without rules and workers, and of their
-  // configurations the budget alone: takes a few microseconds for each, however
-  // many rules and workers it has.
+  // All namespaces in the order of their names, without rules and workers, and
+  // with the budget alone of their configurations: takes a few microseconds for
+  // each, however many rules and workers it has.
   virtual std::vector<NamespaceStatus> Summaries() const = 0;
 };
 

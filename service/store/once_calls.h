@@ -127,7 +127,7 @@ absl::StatusOr<Reply> OnceHere(CallWindow& calls, const Request& request,
   return answer.Wait();
 }
 
-// The same for calls that answer with a status only.
+// As OnceHere, where the answer is a status alone.
 template <typename Request, typename Make>
 absl::Status StatusOnceHere(CallWindow& calls, const Request& request,
                             const CallContext& context, Make make) {

@@ -58,11 +58,11 @@ class ScriptedConnection final : public Connection {
                        const CallOptions& options) override {
     script_.verbs.emplace_back(NameOf(call.method()));
     script_.timeouts.push_back(options.timeout);
-    script_.during_call();
     call.Visit([this]<typename Request>(const Request& request, auto& reply) {
       script_.last<Request>() = request;
       reply = script_.reply<Request>();
     });
+    script_.during_call();
     if (script_.statuses.empty()) return absl::OkStatus();
     absl::Status status = script_.statuses.front();
     script_.statuses.pop_front();

@@ -35,6 +35,7 @@ class WorkerClientTest : public ::testing::Test {
                                     .next_step = 7};
     script_.reply<PushRequest>().results = {{.step = 7}};
     script_.reply<PullRequest>().values.resize(1);
+    script_.reply<PushPullRequest>().values.resize(1);
   }
 
   absl::StatusOr<std::unique_ptr<WorkerClient>> Join(
@@ -102,8 +103,8 @@ TEST_F(WorkerClientTest, CallsAreSignedAndStepsGoOn) {
   EXPECT_EQ(worker->step(), 7u);
   ASSERT_OK(worker->PushPull(7, "w", Full({2}, 1)));
 
-  EXPECT_EQ(script_.last<PushRequest>().worker->epoch, 5u);
-  EXPECT_EQ(script_.last<PushRequest>().step, 7u);
+  EXPECT_EQ(script_.last<PushPullRequest>().worker->epoch, 5u);
+  EXPECT_EQ(script_.last<PushPullRequest>().step, 7u);
   EXPECT_EQ(worker->step(), 8u);
 }
 

@@ -212,6 +212,25 @@ absl::Status Caller::UnsetRule(const std::string& key_pattern) const {
       .status();
 }
 
+absl::Status Caller::SetMultipliers(const Multipliers& multipliers,
+                                    const std::string& key_pattern) const {
+  return connection_
+      ->Call(SetRuleRequest{.name_space = name_space_,
+                            .key_pattern = key_pattern,
+                            .multipliers = multipliers},
+             options_)
+      .status();
+}
+
+absl::Status Caller::UnsetMultipliers(const std::string& key_pattern) const {
+  return connection_
+      ->Call(UnsetRuleRequest{.name_space = name_space_,
+                              .key_pattern = key_pattern,
+                              .multipliers = true},
+             options_)
+      .status();
+}
+
 absl::StatusOr<RuleSpec> Caller::SetHyperparameters(
     const Hyperparameters& hyperparameters,
     const std::string& key_pattern) const {

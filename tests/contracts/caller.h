@@ -86,6 +86,9 @@ class Caller {
   absl::Status SetRule(absl::string_view rule,
                        const std::string& key_pattern = "") const;
   absl::Status UnsetRule(const std::string& key_pattern) const;
+  absl::Status SetMultipliers(const Multipliers& multipliers,
+                              const std::string& key_pattern) const;
+  absl::Status UnsetMultipliers(const std::string& key_pattern) const;
   absl::StatusOr<RuleSpec> SetHyperparameters(
       const Hyperparameters& hyperparameters,
       const std::string& key_pattern = "") const;

@@ -111,8 +111,10 @@ TEST_P(NumbersContractTest, AdamW) {
         const double scaled = 0.5 * g;
         e.m = 0.8 * e.m + 0.2 * scaled;
         e.v = 0.99 * e.v + 0.01 * scaled * scaled;
-        e.w -= CorrectedRate(0.1, 0.8, 0.99, ++e.t) *
-               (e.m / (std::sqrt(e.v) + 0.001) + 0.1 * e.w);
+        ++e.t;
+        const double mean = e.m / (1 - std::pow(0.8, e.t));
+        const double variance = e.v / (1 - std::pow(0.99, e.t));
+        e.w -= 0.1 * (mean / (std::sqrt(variance) + 0.001) + 0.1 * e.w);
       });
 }
 
@@ -122,7 +124,7 @@ TEST_P(NumbersContractTest, AdamWWithoutBiasCorrection) {
       [](ElementModel& e, double g) {
         e.m = 0.9 * e.m + 0.1 * g;
         e.v = 0.999 * e.v + 0.001 * g * g;
-        e.w -= 0.01 * (e.m / (std::sqrt(e.v) + 1e-6) + 0.1 * e.w);
+        e.w -= 0.01 * (e.m / (std::sqrt(e.v) + 1e-8) + 0.1 * e.w);
       });
 }
 

@@ -262,6 +262,100 @@ TEST_P(RuleContractTest, LearningRateChangesWithoutLosingAdamsStepCount) {
   EXPECT_THAT(ElementsOf(value.tensor), Each(DoubleNear(-0.1 - step, 1e-12)));
 }
 
+TEST_P(RuleContractTest, MultipliersReachTheKeysOfTheirPatternNowAndLater) {
+  ASSERT_OK(store_.SetRule("sgd(learning_rate=1, weight_decay=0.5)"));
+  ASSERT_OK(store_.Init("a.bias", Full({1}, 8)));
+
+  ASSERT_OK(store_.SetMultipliers({2, 0}, "*.bias"));
+  ASSERT_OK(store_.InitMany({{"b.bias", Full({1}, 8)}, {"b.w", Full({1}, 8)}}));
+  ASSERT_OK(store_.PushMany({{.key = "a.bias", .tensor = Full({1}, 1)},
+                             {.key = "b.bias", .tensor = Full({1}, 1)},
+                             {.key = "b.w", .tensor = Full({1}, 1)}}));
+
+  EXPECT_THAT(store_.Pull("a.bias"), IsOkAndHolds(HasTensor(IsFilledWith(6))));
+  EXPECT_THAT(store_.Pull("b.bias"), IsOkAndHolds(HasTensor(IsFilledWith(6))));
+  EXPECT_THAT(store_.Pull("b.w"), IsOkAndHolds(HasTensor(IsFilledWith(3))));
+}
+
+TEST_P(RuleContractTest, MultipliersAddedLastCountAndCanBeRemoved) {
+  ASSERT_OK(store_.SetRule("sgd(learning_rate=1)"));
+  ASSERT_OK(store_.Init("fc.bias", Full({1}, 0)));
+  ASSERT_OK(store_.SetMultipliers({3, 1}, ""));
+  ASSERT_OK(store_.SetMultipliers({5, 1}, "fc.*"));
+  ASSERT_OK(store_.SetMultipliers({7, 1}, "*.bias"));
+  EXPECT_EQ(store_.Stat("fc.bias")->learning_rate, 7);
+  EXPECT_EQ(store_.Describe()->multipliers.size(), 3u);
+
+  ASSERT_OK(store_.UnsetMultipliers("*.bias"));
+  EXPECT_EQ(store_.Stat("fc.bias")->learning_rate, 5);
+  ASSERT_OK(store_.UnsetMultipliers("fc.*"));
+  EXPECT_EQ(store_.Stat("fc.bias")->learning_rate, 3);
+  ASSERT_OK(store_.UnsetMultipliers(""));
+
+  EXPECT_EQ(store_.Stat("fc.bias")->learning_rate, 1);
+  EXPECT_EQ(store_.Describe()->multipliers.size(), 0u);
+  const absl::Status status = store_.UnsetMultipliers("fc.*");
+  EXPECT_THAT(status, StatusIs(StatusCode::kNotFound, HasSubstr("\"fc.*\"")));
+  EXPECT_EQ(ReasonOf(status), Reason::kRuleNotFound);
+}
+
+TEST_P(RuleContractTest, BadMultipliersChangeNothing) {
+  ASSERT_OK(store_.SetRule("sgd(learning_rate=1)"));
+  ASSERT_OK(store_.Init("w", Full({1}, 0)));
+
+  for (const double bad : {-1.0, double{NAN}, double{INFINITY}}) {
+    EXPECT_THAT(store_.SetMultipliers({bad, 1}, ""),
+                StatusIs(StatusCode::kInvalidArgument));
+    EXPECT_THAT(store_.SetMultipliers({1, bad}, ""),
+                StatusIs(StatusCode::kInvalidArgument));
+  }
+
+  EXPECT_EQ(store_.Stat("w")->multipliers, Multipliers());
+}
+
+TEST_P(RuleContractTest, ScheduleFollowsTheUpdatesOfEachKey) {
+  ASSERT_OK(store_.SetRule(
+      "sgd(learning_rate=4, schedule=multi_factor(factor=0.5, steps=[1, 2]))"));
+  ASSERT_OK(store_.InitMany({{"a", Full({1}, 0)}, {"b", Full({1}, 0)}}));
+
+  for (int i = 0; i < 3; ++i) ASSERT_OK(store_.Push("a", Full({1}, 1)));
+  ASSERT_OK(store_.Push("b", Full({1}, 1)));
+
+  EXPECT_THAT(store_.Pull("a"), IsOkAndHolds(HasTensor(IsFilledWith(-7))));
+  EXPECT_THAT(store_.Pull("b"), IsOkAndHolds(HasTensor(IsFilledWith(-4))));
+  ASSERT_OK_AND_ASSIGN(const KeyStatus status, store_.Stat("b"));
+  EXPECT_EQ(status.update_count, 1u);
+  EXPECT_EQ(status.learning_rate, 2);
+  EXPECT_EQ(status.rule.schedule.steps, (std::vector<uint64_t>{1, 2}));
+}
+
+TEST_P(RuleContractTest, BadScheduleChangesNothing) {
+  EXPECT_THAT(store_.SetRule("sgd(schedule=cosine(max_updates=0))"),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("max_updates")));
+  EXPECT_THAT(store_.SetRule("accumulate(schedule=cosine)"),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("schedule")));
+
+  EXPECT_EQ(RuleOfNewKey(store_, "w"), "assign");
+}
+
+// The noise is that of the key, not of when and where it is drawn.
+TEST_P(RuleContractTest, NoiseIsTheSameForTheSameKeyAndUpdate) {
+  ASSERT_OK(store_.SetRule("sgld(learning_rate=0.25)"));
+  ASSERT_OK(store_.InitMany({{"a", Full({64}, 0)}, {"b", Full({64}, 0)}}));
+  ASSERT_OK(store_.Push("a", Full({64}, 0)));
+  ASSERT_OK(store_.Push("b", Full({64}, 0)));
+  ASSERT_OK_AND_ASSIGN(const Value first, store_.Pull("a"));
+  ASSERT_OK_AND_ASSIGN(const Value other, store_.Pull("b"));
+  ASSERT_OK(store_.Delete({"a"}));
+  ASSERT_OK(store_.Init("a", Full({64}, 0)));
+
+  ASSERT_OK(store_.Push("a", Full({64}, 0)));
+
+  ASSERT_OK_AND_ASSIGN(const Value again, store_.Pull("a"));
+  EXPECT_EQ(ElementsOf(again.tensor), ElementsOf(first.tensor));
+  EXPECT_NE(ElementsOf(other.tensor), ElementsOf(first.tensor));
+}
+
 TEST_P(RuleContractTest, SetHyperparametersAnswersWithTheWholeRule) {
   ASSERT_OK(store_.SetRule("sgd(momentum=0.9)", "*.w"));
 

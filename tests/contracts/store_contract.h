@@ -79,6 +79,7 @@ class ConcurrencyContractTest : public StoreContractTest {};
 class OnceContractTest : public StoreContractTest {};
 class BudgetContractTest : public StoreContractTest {};
 class BadInputContractTest : public StoreContractTest {};
+class EncodingContractTest : public StoreContractTest {};
 class TutorialContractTest : public StoreContractTest {};
 
 // Runs every suite on the stores that `factory` makes.
@@ -114,6 +115,8 @@ class TutorialContractTest : public StoreContractTest {};
   INSTANTIATE_TEST_SUITE_P(prefix, BudgetContractTest,      \
                            ::testing::Values(factory));     \
   INSTANTIATE_TEST_SUITE_P(prefix, BadInputContractTest,    \
+                           ::testing::Values(factory));     \
+  INSTANTIATE_TEST_SUITE_P(prefix, EncodingContractTest,    \
                            ::testing::Values(factory));     \
   INSTANTIATE_TEST_SUITE_P(prefix, TutorialContractTest,    \
                            ::testing::Values(factory));     \

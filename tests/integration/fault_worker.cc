@@ -72,39 +72,38 @@ class LoggedConnection final : public SharedConnection {
  public:
   using SharedConnection::SharedConnection;
 
-  absl::StatusOr<PushReply> Push(const PushRequest& request,
-                                 const CallOptions& options) override {
+  absl::Status Attempt(const AnyCall& call,
+                       const CallOptions& options) override {
     const absl::Duration begin = SteadyNow();
-    auto reply = SharedConnection::Push(request, options);
-    Log({"push", request.step, begin, reply.status()});
-    return reply;
+    const absl::Status status = SharedConnection::Attempt(call, options);
+    call.Visit([&](const auto& request, const auto& reply) {
+      if constexpr (requires { LineOf(request, reply); }) {
+        LogLine line = LineOf(request, reply);
+        line.begin = begin;
+        line.status = status;
+        Log(line);
+      }
+    });
+    return status;
   }
-  absl::StatusOr<PullReply> Pull(const PullRequest& request,
-                                 const CallOptions& options) override {
-    const absl::Duration begin = SteadyNow();
-    auto reply = SharedConnection::Pull(request, options);
-    Log({"pull", 0, begin, reply.status()});
-    return reply;
+
+ private:
+  static LogLine LineOf(const PushRequest& request, const PushReply&) {
+    return {"push", request.step};
   }
-  absl::StatusOr<PullReply> PushPull(const PushRequest& request,
-                                     const CallOptions& options) override {
-    const absl::Duration begin = SteadyNow();
-    auto reply = SharedConnection::PushPull(request, options);
-    Log({"push_pull", request.step, begin, reply.status()});
-    return reply;
+  static LogLine LineOf(const PullRequest&, const PullReply&) {
+    return {"pull", 0};
   }
-  absl::StatusOr<JoinReply> Join(const JoinRequest& request,
-                                 const CallOptions& options) override {
-    const absl::Duration begin = SteadyNow();
-    auto reply = SharedConnection::Join(request, options);
+  static LogLine LineOf(const PushPullRequest& request, const PullReply&) {
+    return {"push_pull", request.step};
+  }
+  // The reply says nothing if the call has failed.
+  static LogLine LineOf(const JoinRequest& request, const JoinReply& reply) {
     LogLine line = {request.replaces_epoch == 0 ? "join" : "rejoin",
-                    reply.ok() ? reply->next_step : 0, begin, reply.status()};
-    if (reply.ok()) {
-      line.value = reply->worker.rank;
-      line.version = reply->worker.epoch;
-    }
-    Log(line);
-    return reply;
+                    reply.next_step};
+    line.value = reply.worker.rank;
+    line.version = reply.worker.epoch;
+    return line;
   }
 };
 

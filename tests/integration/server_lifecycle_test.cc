@@ -53,7 +53,7 @@ class Remote {
 
   Caller store() const { return Caller(*connection_, ""); }
   uint64_t Incarnation() const {
-    return connection_->DescribeServer({})->incarnation;
+    return connection_->Call(DescribeServerRequest())->incarnation;
   }
 
  private:

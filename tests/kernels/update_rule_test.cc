@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <set>
 #include <string>
 
 #include "gmock/gmock.h"
@@ -104,11 +105,11 @@ TEST(UpdateRuleTest, WithChangesOnlyWhatItIsGiven) {
 }
 
 TEST(UpdateRuleTest, UnknownRuleListsTheKnown) {
-  EXPECT_THAT(UpdateRule::Create({"adan"}),
-              StatusIs(StatusCode::kInvalidArgument,
-                       AllOf(HasSubstr("expected one of assign, accumulate, "),
-                             HasSubstr("adamw, "), HasSubstr("lion, "),
-                             HasSubstr(", got \"adan\""))));
+  EXPECT_THAT(
+      UpdateRule::Create({"adan"}),
+      StatusIs(StatusCode::kInvalidArgument,
+               AllOf(HasSubstr("expected one of assign, accumulate, "),
+                     HasSubstr("adamw, "), HasSubstr(", got \"adan\""))));
 }
 
 TEST(UpdateRuleTest, UnknownNamesAreShownShortAndPrintable) {
@@ -151,6 +152,55 @@ TEST(UpdateRuleTest, ValuesOutOfRangeAreNamed) {
                        "sgd: clip_gradient must be finite, got inf"));
 }
 
+TEST(UpdateRuleTest, EveryRuleHasDistinctStatesAndTakesItsDefaults) {
+  for (const char* name :
+       {"assign",    "accumulate", "average", "test",     "sgd",    "nag",
+        "diloco",    "adam",       "amsgrad", "adamw",    "adamax", "nadam",
+        "adabelief", "adagrad",    "rmsprop", "adadelta", "ftrl",   "ftml",
+        "signum",    "signsgd",    "sgld",    "dcasgd",   "lion"}) {
+    const UpdateRule rule = MakeRule({name});
+    EXPECT_OK(UpdateRule::Create(rule.spec())) << name;
+    std::set<std::string> states;
+    for (const StateSpec& state : rule.states()) {
+      states.emplace(state.name);
+    }
+    EXPECT_EQ(static_cast<int>(states.size()), rule.num_states()) << name;
+  }
+}
+
+TEST(UpdateRuleTest, CenteredIsAVariantWithMoreStates) {
+  EXPECT_EQ(MakeRule({"rmsprop"}).kind(), RuleKind::kRmsProp);
+  EXPECT_EQ(MakeRule({"rmsprop"}).num_states(), 1);
+  const UpdateRule centered = MakeRule({"rmsprop", {{"centered", 1}}});
+  EXPECT_EQ(centered.kind(), RuleKind::kRmsPropCentered);
+  EXPECT_EQ(centered.num_states(), 3);
+}
+
+TEST(UpdateRuleTest, ScheduleChangesTheLearningRate) {
+  ASSERT_OK_AND_ASSIGN(
+      const RuleSpec spec,
+      ParseRuleSpec("sgd(learning_rate=3, schedule=constant("
+                    "warmup_updates=4, warmup_learning_rate=1))"));
+  const UpdateRule rule = MakeRule(spec);
+
+  EXPECT_EQ(rule.ParametersAt(2, {}, 0).learning_rate, 2);
+  EXPECT_EQ(rule.ParametersAt(2, {.learning_rate = 0.5}, 0).learning_rate, 1);
+  EXPECT_EQ(rule.ParametersAt(9, {}, 0).learning_rate, 3);
+  EXPECT_EQ(
+      rule.With({{"learning_rate", 5}})->ParametersAt(2, {}, 0).learning_rate,
+      3);
+}
+
+TEST(UpdateRuleTest, OnlyOptimizersHaveASchedule) {
+  RuleSpec spec = {"accumulate"};
+  spec.schedule.name = "cosine";
+
+  EXPECT_THAT(UpdateRule::Create(spec),
+              StatusIs(StatusCode::kInvalidArgument,
+                       "accumulate: expected no schedule without a "
+                       "learning_rate, got \"cosine\""));
+}
+
 class NotANumberTest : public ::testing::TestWithParam<RuleSpec> {};
 
 TEST_P(NotANumberTest, IsRefusedForEveryHyperparameter) {
@@ -164,12 +214,14 @@ TEST_P(NotANumberTest, IsRefusedForEveryHyperparameter) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Rules, NotANumberTest,
-                         ::testing::Values(RuleSpec{"accumulate", {}},
-                                           RuleSpec{"sgd", {}},
-                                           RuleSpec{"adam", {}},
-                                           RuleSpec{"adamw", {}}),
-                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Rules, NotANumberTest,
+    ::testing::Values(RuleSpec{"accumulate", {}}, RuleSpec{"sgd", {}},
+                      RuleSpec{"adam", {}}, RuleSpec{"adamw", {}},
+                      RuleSpec{"average", {}}, RuleSpec{"nadam", {}},
+                      RuleSpec{"rmsprop", {}}, RuleSpec{"ftrl", {}},
+                      RuleSpec{"sgld", {}}),
+    [](const auto& info) { return info.param.name; });
 
 TEST(UpdateRuleTest, OptimizersKeepAMasterOfSmallFloats) {
   const UpdateRule adam = MakeRule({"adam"});

@@ -110,7 +110,8 @@ class BadInputTest(StoreTest):
         self.assert_array(store.pull(1), full(5))
 
     def test_row_ids(self):
-        for ids in (None, [np.array([2])], [np.array([-1])], [np.array([0])] * 3):
+        rows = [np.array([row]) for row in (2, -1, 0)]
+        for ids in (None, rows[:1], rows[1:2], rows):
             self.expect(
                 ValueError,
                 lambda kv: kv.row_sparse_pull(1, full(0), row_ids=ids),

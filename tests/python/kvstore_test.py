@@ -248,6 +248,15 @@ class UpdaterTest(StoreTest):
             kv.push([1, 2], [full(1), full(1)])
         self.assert_array(kv.pull(1), full(1))
 
+    def test_may_be_an_expression(self):
+        kv = self.open("local")
+        kv.init(3, full(4))
+        kv.set_updater("stored += 2 * grad")
+        kv.push(3, [full(1), full(2)])
+        self.assert_array(kv.pull(3), full(10))
+        with self.assertRaises(tensorkv.InvalidArgumentError):
+            kv.set_updater("stored +")
+
     def test_is_for_local_stores(self):
         with self.assertRaises(NotImplementedError):
             self.open("dist_sync").set_updater(lambda *_: None)

@@ -56,14 +56,18 @@ def cpp_seconds(sizes):
     return {"push": push, "pull(out=)": pull, "pull": pull}
 
 
+def take_fastest(best, seconds):
+    for verb in seconds:
+        best[verb] = min(best.get(verb, seconds[verb]), seconds[verb])
+
+
 def main():
     print(f"{'':14} {'':10} {'Python':>9} {'C++':>9}  ratio")
     for name, sizes in WORKLOADS.items():
         ours, theirs = {}, {}
         for _ in range(NUM_TURNS):
-            for best, measure in ((ours, python_seconds), (theirs, cpp_seconds)):
-                for verb, seconds in measure(sizes).items():
-                    best[verb] = min(best.get(verb, seconds), seconds)
+            take_fastest(ours, python_seconds(sizes))
+            take_fastest(theirs, cpp_seconds(sizes))
         for verb in ours:
             print(
                 f"{name:14} {verb:10} {ours[verb] * 1e3:6.2f} ms "

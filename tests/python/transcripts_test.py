@@ -2,22 +2,19 @@
 
 import doctest
 import os
-import sys
 import unittest
 
 import numpy as np
 import tensorkv.kvstore
 
-sys.path.insert(0, os.path.dirname(__file__))
-from stores import ADDRESS, new_namespace
-
 
 class TranscriptsTest(unittest.TestCase):
 
-    def run_page(self, page, create=tensorkv.create):
+    def run_page(self, page):
         failed, attempted = doctest.testfile(
-            os.path.abspath(page), module_relative=False,
-            globs={"create": create, "np": np},
+            os.path.abspath(page),
+            module_relative=False,
+            globs={"create": tensorkv.create, "np": np},
         )
         self.assertEqual(failed, 0)
         self.assertGreater(attempted, 10)

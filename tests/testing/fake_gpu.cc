@@ -499,6 +499,7 @@ absl::Status FakeGpu::RunLaunch(UpdateLaunch launch) const {
   RETURN_IF_ERROR(Translate(work.entries));
   RETURN_IF_ERROR(Translate(work.functors));
   RETURN_IF_ERROR(Translate(work.contributions));
+  RETURN_IF_ERROR(Translate(work.packings));
   std::map<uint32_t, UpdateEntry> entries;
   for (uint32_t i = 0; i < work.num_chunks; ++i) {
     const uint32_t index = work.chunks[i].entry;

@@ -78,7 +78,8 @@ absl::Status PushAsOneOfTwo(const ServerProcess& server,
     const int64_t bytes = values.size() * held.bytes_per_key;
     if (bytes < kBytesPerCall && i + 1 < held.num_keys) continue;
     RETURN_IF_ERROR(client->Init(std::exchange(values, {})));
-    RETURN_IF_ERROR(client->Push(std::exchange(contributions, {})).status());
+    RETURN_IF_ERROR(
+        client->Push(std::exchange(contributions, {}), {.step = 1}).status());
   }
   return absl::OkStatus();
 }

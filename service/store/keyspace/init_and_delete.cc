@@ -159,8 +159,8 @@ class KeyCreation {
   // Finds the rules of all keys.
   absl::Status FindRules(const RuleBindings& bindings);
   absl::Status MakeStates();
-  // For new keys, which have their rules: chooses their devices; gives them
-  // their values, of which it may take memory out of the request.
+  // Choose the devices of new keys, which have their rules; give them their
+  // values, whose memory may be taken out of the request.
   void PlaceKeys(absl::Span<const KeyPtr> keys) const;
   absl::Status MakeValues(absl::Span<const KeyPtr> keys);
   // The tensor's buffer, which is counted as a value from now on.
@@ -178,7 +178,7 @@ class KeyCreation {
   NamespaceState& state_;
   InitRequest request_;
   const CallContext& context_;
-  // By entry: what one turn has made, the next one keeps.
+  // The key of each entry; what one turn has made, the next one keeps.
   std::vector<KeyPtr> keys_;
 };
 

@@ -232,11 +232,14 @@ absl::Status MakePlace(NamespaceState& state, uint32_t rank) {
 
 // The step that a new worker of that rank is to push. A new process does not
 // have what its former self has pushed ahead; it goes on where a round may yet
-// fail that is to be pushed again.
+// fail that is to be pushed again. Keys are looked at for those alone who come
+// back: nobody has part in rounds before the first step of the rank.
 Step FirstStepOf(const NamespaceState& state, uint32_t rank) {
   Step step = state.mode->NextStepOf(rank);
+  const Step first = std::max(state.workers->first_step_of(rank), Step{1});
+  if (step <= first) return step;
   for (const StoredKey* key : state.busy_keys) {
-    while (key->rounds->Awaits(rank, step - 1)) --step;
+    while (step > first && key->rounds->Awaits(rank, step - 1)) --step;
   }
   return step;
 }

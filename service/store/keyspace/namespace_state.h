@@ -65,11 +65,12 @@ struct NamespaceCounts {
 // others wait for. Who only reads, counts or renews a lease takes the mutex by
 // itself.
 //
-// Locks are taken in this order: the store's mutex, rules_mutex, mutex; then
-// those of the alarms, the task pool, a Cancellation and the call window, under
-// which nothing of a namespace is called. No lock is held while a reply is
-// sent, an update runs or memory of a device is allocated, but for
-// rules_mutex.
+// Locks are taken in this order: rules_mutex, mutex, and those of the alarms and
+// of a Cancellation, under which nothing of a namespace is called. The mutexes of
+// the store, the call window and the task pool are taken with none of these
+// held. No lock is held while an answer is sent or an update runs; memory of a
+// device is allocated under rules_mutex alone, but for a change of rules that
+// new keys outrun.
 //
 // Work that goes on without a caller (tasks, alarms) keeps this, or looks
 // whether it is there yet; a namespace that was deleted lives until the last
@@ -100,8 +101,8 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
 
   absl::Status NoSuchKey(absl::string_view key) const;
   absl::Status CheckNumEntries(size_t num_entries) const;
-  // For Staging: whether there is room for memory that it gives and, unless the
-  // call was made before, for the bytes that `check` finds it to need.
+  // Whether there is room for memory that staging gives and, unless the call
+  // was made before, for the bytes that `check` finds it to need.
   absl::Status CheckRoomUnlessRepeat(
       const Caller& caller, const std::optional<CallId>& call_id,
       uint64_t staging_bytes,
@@ -137,7 +138,7 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   KeyWatches watches ABSL_GUARDED_BY(mutex);
   // Not OK: no call waits any more, and this is what it is told.
   absl::Status end_of_waits ABSL_GUARDED_BY(mutex);
-  // Those that have open rounds, or rounds that workers owe.
+  // The keys that have open rounds, or rounds that workers owe.
   absl::flat_hash_set<StoredKey*> busy_keys ABSL_GUARDED_BY(mutex);
   // Raised once by every transaction that commits something; kept through
   // deletes of keys.
@@ -145,7 +146,7 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   // No key that was deleted has had a version above.
   Version version_floor ABSL_GUARDED_BY(mutex) = 0;
   GraceTimes graces ABSL_GUARDED_BY(mutex);
-  // For what `workers` keeps.
+  // Counts what `workers` keeps.
   Reservation worker_overhead ABSL_GUARDED_BY(mutex);
   EarliestAlarm lease_alarm ABSL_GUARDED_BY(mutex);
   NamespaceCounts counts ABSL_GUARDED_BY(mutex);

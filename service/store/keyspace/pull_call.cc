@@ -17,7 +17,8 @@
 namespace tensorkv {
 namespace {
 
-// Of what a call waits for. Statuses travel in HTTP/2 headers, which are small.
+// How much of what a call waits for its error names: statuses travel in HTTP/2
+// headers, which are small.
 constexpr size_t kMostMissingNamed = 8;
 
 absl::Status CheckReplyBytes(const PullReply& reply, uint64_t max_bytes) {
@@ -128,7 +129,7 @@ class PullCall final : public WaitingCall {
   // Keys whose num_pulls_pinning counts this call: none unless it waits for
   // nothing but updates under way.
   std::vector<KeyPtr> pinned_;
-  // By entry, unless it may wait for keys to appear.
+  // One for each entry, unless the call may wait for keys to appear.
   std::vector<KeyWatches::Watch> watches_;
 };
 

@@ -99,16 +99,16 @@ class PushAdmission {
   const CallContext& context_;
   std::vector<PullEntry>* const names_;
   const RefPtr<PushCall> call_;
-  // For the tensors where their keys are, for what each contribution costs
-  // besides, for new values, and for remembering who has contributed.
+  // They count the tensors where their keys are, what each contribution costs
+  // besides, new values, and the memory of who has contributed.
   DeviceReservations tensor_bytes_;
   Reservation overhead_;
   DeviceReservations room_;
   Reservation notes_;
-  // For the tensors where they have arrived, if they are copied.
+  // Counts the tensors where they have arrived, if they are copied.
   Reservation arrived_bytes_;
-  // By entry, if they are copied: the key's device, and there the tensor's
-  // copy, which takes its place when the push is in.
+  // The device of each entry's key and the copy of its tensor there, which
+  // takes its place when the push is in; empty if none is copied.
   std::vector<DeviceIndex> devices_;
   std::vector<Tensor> copies_;
 };

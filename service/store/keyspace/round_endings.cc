@@ -19,8 +19,8 @@ void NoteRounds(NamespaceState& state, StoredKey& key) {
   }
 }
 
-// By the rule accumulate on zeros, which rounds once. Sums of integers stay as
-// they are.
+// Multiplies by the rule accumulate on zeros, which rounds once. Sums of
+// integers stay as they are.
 absl::Status Scale(const NamespaceState& state, const FoldOfKey& job,
                    Contribution& sum) {
   const DType dtype = AccumulateType(job.key->dtype());

@@ -18,7 +18,8 @@ std::string Name(Step step, absl::string_view key) {
   return absl::StrCat("round ", step, " of ", Quoted(key));
 }
 
-// Of all keys, so that no round is taken for one of a key that was replaced.
+// Rounds of all keys have different ids, so that none is taken for one of a key
+// that was replaced.
 uint64_t NextId() {
   static std::atomic<uint64_t> last_id = 0;
   return ++last_id;

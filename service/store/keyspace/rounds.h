@@ -29,7 +29,7 @@ namespace tensorkv {
 // What the rounds of all keys of a namespace share, for one thread at a time.
 struct SharedRounds {
   OwedSteps owed;
-  // Of the round that closed last.
+  // Who contributed to the round that closed last.
   RefPtr<const Contributors> contributors;
 };
 
@@ -58,7 +58,7 @@ struct ClosedRound {
 using ClosedRounds = absl::InlinedVector<ClosedRound, 1>;
 
 struct FailedRounds {
-  // Those that were open.
+  // The rounds that were open.
   ClosedRounds open;
   // How many had closed, but were not applied.
   size_t num_closed = 0;
@@ -67,7 +67,7 @@ struct FailedRounds {
 // Contributions of the first ranks of a round, to be summed ahead of its end.
 struct Fold {
   Step step = 0;
-  // Of the round: another round of the same step has another.
+  // Tells the round from others of its step.
   uint64_t id = 0;
   Slots slots;
   // What to multiply the sum with.
@@ -160,7 +160,7 @@ class Rounds {
   FailedRounds Fail(Step step, const RoundFailurePtr& failure);
   // The worker of that rank owes nothing any more.
   void Forgive(uint32_t rank);
-  // The same for all workers: the key is gone.
+  // No worker owes anything any more: the key is gone.
   void ForgiveAll();
 
   // The contributions to fold now, of a round that has enough of them.
@@ -207,7 +207,7 @@ class Rounds {
     // The contributions are one sum, scaled.
     bool is_scaled = false;
     Reservation room;
-    // For the contributors whose contributions were folded.
+    // Counts the contributors whose contributions were folded.
     Reservation overhead;
   };
   using OpenRounds = std::map<Step, Round>;

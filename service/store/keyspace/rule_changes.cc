@@ -113,8 +113,8 @@ class RuleChange {
   absl::Status Bind();
   // Makes the new states of all keys that the change is for.
   absl::Status PrepareKeys();
-  // The same for those that have come since; then new keys have the rules of
-  // the change.
+  // Makes those of the keys that have come since; then new keys have the rules
+  // of the change.
   absl::Status PrepareNewKeys();
   // Makes the states of those keys that the change is for and that have none
   // yet.
@@ -297,8 +297,9 @@ absl::Status BindMultipliers(NamespaceState& state, absl::string_view pattern,
     ASSIGN_OR_RETURN(
         const std::vector<const SharedMultipliers*> found,
         changed->multipliers.Find(names, [] { return absl::OkStatus(); }));
-    MutexLock lock(&state.mutex);
+    Transaction transaction(state);
     for (size_t i = 0; i < keys.size(); ++i) keys[i]->multipliers = *found[i];
+    transaction.Commit();
   }
 }
 

@@ -39,7 +39,7 @@ std::optional<Contributor> StoredKey::FindContributor(uint32_t rank,
 
 namespace {
 
-// For so many ranks a key makes place that has it for `size`.
+// How many ranks a key has place for that had it for `size` and meets `rank`.
 size_t PlacesFor(uint32_t rank, size_t size) {
   return rank < size ? size : std::max<size_t>(rank + 1, 2 * size);
 }

@@ -40,7 +40,7 @@ struct PushCall : RefCounted {
 struct PendingUpdate {
   // Summed in this order; at least one.
   Slots slots;
-  // Of the contributions, until the update has run.
+  // What counts the contributions until the update has run.
   Reservation held;
   Reservation overhead;
   // Room for a new value buffer, should somebody read the present one.
@@ -57,7 +57,8 @@ struct PendingUpdate {
 // The tensors that a rule keeps for a key, all in the key's accumulate type.
 // Shared with the update under way.
 struct RuleState : RefCounted {
-  absl::InlinedVector<RefPtr<Buffer>, kMaxRuleStates> states;
+  // Few rules have more than two.
+  absl::InlinedVector<RefPtr<Buffer>, 2> states;
   // Null where the rule keeps no master copy.
   RefPtr<Buffer> master;
 
@@ -80,7 +81,7 @@ struct LastContributions {
     uint64_t identity = Contributor::kUnknown;
     Step step = 0;
   };
-  // By rank; it grows by doubling.
+  // One place for each rank; their number grows by doubling.
   std::vector<Of> by_rank;
   Reservation overhead;
 };
@@ -136,7 +137,7 @@ class StoredKey final : public RefCounted {
     return (is_updating ? 1 : 0) + (pending ? pending->size() : 0);
   }
   uint64_t value_bytes() const { return value->size_bytes(); }
-  // Of the shape: sums are computed while `value` may be replaced.
+  // Computed from the shape, as `value` may be replaced while a sum is made.
   int64_t num_elements() const {
     int64_t product = 1;
     for (const int64_t dimension : dimensions()) product *= dimension;

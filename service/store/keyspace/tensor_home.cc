@@ -110,7 +110,7 @@ class DeviceHome final : public TensorHome {
   }
 
  private:
-  // The same values with memory on the host, which is counted as values, but
+  // A copy of `reply` with memory on the host, which is counted as values, and
   // without elements yet.
   absl::StatusOr<PullReply> AllocateOnHost(const PullReply& reply) const {
     PullReply on_host = reply;

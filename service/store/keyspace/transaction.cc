@@ -90,12 +90,9 @@ void Transaction::ReportFailedRounds(absl::string_view key, Step step,
   effects_.num_failed_rounds += num_rounds;
 }
 
-UpdateWork& Transaction::work() {
-  if (!work_) {
-    work_.emplace(UpdateWork{UpdatePass(state_.environment.devices,
-                                        state_.memory.host().contributions)});
-  }
-  return *work_;
+void Transaction::MakeWork() {
+  work_.emplace(UpdateWork{UpdatePass(state_.environment.devices,
+                                      state_.memory.host().contributions)});
 }
 
 }  // namespace tensorkv

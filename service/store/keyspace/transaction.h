@@ -111,7 +111,10 @@ class Transaction {
                           const RoundFailure& failure, uint64_t num_rounds);
 
   // What is to be computed.
-  UpdateWork& work();
+  UpdateWork& work() {
+    if (!work_) MakeWork();
+    return *work_;
+  }
 
  private:
   // What may be done on another thread.
@@ -126,6 +129,7 @@ class Transaction {
   static void Do(NamespaceState& state, Effects& effects);
   static void Report(const NamespaceState& state, const Effects& effects);
   void DoOnPool();
+  void MakeWork();
 
   NamespaceState& state_;
   const Thread thread_;

@@ -72,8 +72,8 @@ class UpdatePass {
   // Adds the first pending update of `key`. REQUIRES: key->has_pending().
   void AddPending(StoredKey* key);
 
-  // The same piece by piece: Begin, then slots (at least one) and results of
-  // `call`, then End. Its reservations come with Hold.
+  // Adds an update piece by piece: Begin, then slots (at least one) and results
+  // of `call`, then End. Its reservations come with Hold.
   void Begin(StoredKey* key, const RefPtr<PushCall>& call);
   void AddSlot(Slot slot) { slots_.push_back(std::move(slot)); }
   void AddResult(uint32_t result) { results_.push_back(result); }
@@ -130,13 +130,14 @@ class UpdatePass {
 
   const DeviceSet& devices_;
   const RefPtr<BudgetAccount> staged_;
-  // Of all the updates.
+  // What all the updates have reserved.
   DeviceReservations held_;
   Reservation overhead_;
   DeviceReservations room_;
   std::vector<Item> items_;
   uint64_t size_bytes_ = 0;
-  // Of all items: state tensors, and those that are not written in place.
+  // How many state tensors all items have, and how many items are not written
+  // in place.
   size_t num_states_ = 0;
   size_t num_targets_ = 0;
   std::vector<Slot> slots_;
@@ -147,7 +148,7 @@ class UpdatePass {
   std::vector<RefPtr<PushCall>> calls_;
   // The devices of the items, a bit each.
   uint64_t used_devices_ = 0;
-  // By device.
+  // One for each device.
   absl::InlinedVector<Batch, 1> batches_;
   absl::InlinedVector<absl::Status, 1> statuses_;
 };

@@ -71,7 +71,7 @@ class WaitingPush final : public WaitingCall {
   NamespaceState& state_;
   PushRequest request_;
   std::vector<PullEntry>* const names_;
-  // For the tensors of the request; the rest is counted as metadata.
+  // Counts the tensors of the request; the rest is counted as metadata.
   Reservation tensor_bytes_;
   uint64_t size_bytes_ = kOverheadBytes;
   ReplyCallback<PushReply> done_;

@@ -59,7 +59,7 @@ class WaitingCall : public std::enable_shared_from_this<WaitingCall> {
 
   CallContext context;
   const absl::Duration started;
-  // Of size_bytes, from the first wait on.
+  // Counts size_bytes from the first wait on.
   Reservation reservation;
   std::string topic;
   WaitReason reason = WaitReason::kKey;
@@ -136,7 +136,7 @@ class Waits {
   void CountEnd(const WaitingCall& call, absl::Duration now);
 
   size_t num_parked() const { return num_parked_; }
-  // By reason; calls_waiting as of now.
+  // One for each reason; calls_waiting says how many wait now.
   const std::array<WaitStatus, kNumWaitReasons>& statuses() const {
     return statuses_;
   }

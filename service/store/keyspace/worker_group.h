@@ -74,7 +74,7 @@ class WorkerGroup {
   // Whether `worker` may act. Errors: InvalidArgument (no such rank) ·
   // FailedPrecondition (no member, or no longer).
   absl::Status Check(const Worker& worker, absl::Duration now) const;
-  // The same, for a worker that must have joined.
+  // Whether `worker`, which must have joined, may act.
   absl::Status CheckJoined(const Worker& worker, absl::Duration now) const;
 
   // REQUIRES for these: Check is OK.
@@ -166,9 +166,9 @@ class WorkerGroup {
   Step& StepAt(uint32_t rank);
 
   const WorkerGroupOptions options_;
-  // By rank; ranks above are vacant.
+  // The member of each rank; ranks above are vacant.
   std::vector<Member> members_;
-  // By rank, also of those who do not join; 0 above.
+  // What each rank has reached, also without joining; 0 above.
   std::vector<Step> steps_;
   uint32_t num_live_ = 0;
   uint64_t num_expirations_ = 0;

@@ -56,7 +56,7 @@ TEST(SectionTextTest, UnitsAreThoseOfTheSection) {
   Row times = PushRow();
   times.references = {{"other", {.p50_microseconds = 1024.6}}};
   EXPECT_THAT(SectionText(SectionOf(Unit::kMicroseconds, {times})),
-              HasSubstr("|     512 |  1025 (2.00) |"));
+              HasSubstr("|     512 |   1025 (2.00) |"));
 }
 
 TEST(SectionTextTest, FiguresAndWhatIsLeftOutAreLines) {

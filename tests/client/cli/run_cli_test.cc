@@ -209,7 +209,7 @@ TEST_F(StoreCliTest, RulesAreSetTunedAndPrinted) {
 
   EXPECT_EQ(Print("rule set --lr-mult=2 --wd-mult=0 --pattern=*.bias"), "");
   EXPECT_THAT(Print("rule get"), HasSubstr("*.bias   2        0\n"));
-  Print("init fc.bias 1");
+  Print("init fc.bias --shape=1 --fill=0");
   EXPECT_THAT(Print("rule get fc.bias"),
               AllOf(HasSubstr("adam("), HasSubstr("update count:        0\n"),
                     HasSubstr("next learning rate:  0.002\n")));

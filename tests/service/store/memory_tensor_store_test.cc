@@ -239,8 +239,9 @@ TEST_F(MemoryTensorStoreTest, LargeWorkLeavesTheCallersThreadAlone) {
 
 TEST_F(MemoryTensorStoreTest, InitThatNobodyWantsAnyMoreEnds) {
   for (int i = 0; i < 1000; ++i) {
-    ASSERT_OK(store_.SetRule({.key_pattern = absl::StrCat("*x", i),
-                              .rule = {.name = "sgd", .hyperparameters = {}}}));
+    ASSERT_OK(store_.SetRule(
+        {.key_pattern = absl::StrCat("*x", i),
+         .rule = RuleSpec{.name = "sgd", .hyperparameters = {}}}));
   }
   InitRequest init;
   for (int i = 0; i < 100; ++i) {
@@ -712,7 +713,7 @@ TEST_F(MemoryTensorStoreTest, PushReservesRoomForANewValue) {
 TEST_F(MemoryTensorStoreTest, StateIsReservedWhenTheRuleIsSet) {
   ASSERT_OK(Init("w", 1));
   SetRuleRequest request;
-  request.rule = {.name = "adam", .hyperparameters = {}};
+  request.rule = RuleSpec{.name = "adam", .hyperparameters = {}};
 
   ASSERT_OK(store_.SetRule(request));
 
@@ -722,7 +723,7 @@ TEST_F(MemoryTensorStoreTest, StateIsReservedWhenTheRuleIsSet) {
 TEST_F(MemoryTensorStoreTest, NamespaceGoesOnWhileStatesAreAllocated) {
   ASSERT_OK(Init("w", 1));
   SetRuleRequest request;
-  request.rule = {.name = "adam", .hyperparameters = {}};
+  request.rule = RuleSpec{.name = "adam", .hyperparameters = {}};
   backend_.WhenAllocating([this] {
     EXPECT_OK(Push(PushOf("w", 2)));
     EXPECT_OK(Init("new", 1));
@@ -745,7 +746,7 @@ TEST_F(MemoryTensorStoreTest, RuleWithoutRoomForItsStateChangesNothing) {
   init.entries.push_back({"w", Filled(1, {100000})});
   ASSERT_OK(InitNow(store_, std::move(init)));
   SetRuleRequest request;
-  request.rule = {.name = "adam", .hyperparameters = {}};
+  request.rule = RuleSpec{.name = "adam", .hyperparameters = {}};
 
   EXPECT_THAT(store_.SetRule(request),
               StatusIs(absl::StatusCode::kResourceExhausted));
@@ -930,7 +931,7 @@ TEST_F(MemoryTensorStoreTest, DescribeShowsTheDefaultsAndThePresentRule) {
   CreateSyncNamespace(2);
   SetRuleRequest request;
   request.name_space = "sync";
-  request.rule = {.name = "sgd", .hyperparameters = {}};
+  request.rule = RuleSpec{.name = "sgd", .hyperparameters = {}};
   ASSERT_OK(store_.SetRule(request));
 
   const NamespaceConfig config = store_.DescribeNamespace("sync")->config;
@@ -971,8 +972,10 @@ TEST(StoreObserverTest, HearsWhatHappens) {
   InitRequest init{.name_space = "n"};
   init.entries.push_back({"w", Filled(1)});
   ASSERT_OK(InitNow(store, std::move(init)).status());
-  ASSERT_OK(store.SetRule(
-      {.name_space = "n", .key_pattern = "w*", .rule = {.name = "sgd"}}));
+  ASSERT_OK(
+      store.SetRule({.name_space = "n",
+                     .key_pattern = "w*",
+                     .rule = RuleSpec{.name = "sgd", .hyperparameters = {}}}));
   const Worker stays =
       store
           .Join(

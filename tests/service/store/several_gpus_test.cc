@@ -96,7 +96,7 @@ TEST_F(SeveralGpusTest, OneCallReachesThemAll) {
 TEST_F(SeveralGpusTest, StateIsWithItsKey) {
   ASSERT_OK(store_->SetRule(
       {.key_pattern = "*",
-       .rule = {"sgd", {{"learning_rate", 1}, {"momentum", 0.5}}}}));
+       .rule = RuleSpec{"sgd", {{"learning_rate", 1}, {"momentum", 0.5}}}}));
   ASSERT_OK(InitAll({"a", "b"}, 1000));
 
   ASSERT_OK(PushAll({"a", "b"}, 1000, 1));
@@ -148,7 +148,7 @@ TEST_F(SeveralGpusTest, FailureOfOneIsThatOfItsKeys) {
 TEST_F(SeveralGpusTest, WhatAKeyTakesCountsWhereItIs) {
   ASSERT_OK(Init("a", Filled(10'000, 1)));
   ASSERT_OK(store_->SetRule(
-      {.rule = {"sgd", {{"learning_rate", 1}, {"momentum", 0.5}}}}));
+      {.rule = RuleSpec{"sgd", {{"learning_rate", 1}, {"momentum", 0.5}}}}));
   ASSERT_OK(Init("b", Filled(1000, 1)));
   EXPECT_EQ(UseOf(0).values, 40'000u);
   EXPECT_EQ(UseOf(0).state, 40'000u);

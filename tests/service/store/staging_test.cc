@@ -143,7 +143,7 @@ TEST_F(StagingTest, CheckOfAnInitFindsWhatTheInitWould) {
 
 TEST_F(StagingTest, CheckOfAnInitFindsARuleThatDoesNotTakeTheDtype) {
   SetRuleRequest rule;
-  rule.rule.name = "sgd";
+  rule.rule = RuleSpec{.name = "sgd", .hyperparameters = {}};
   ASSERT_OK(store_.SetRule(rule));
 
   EXPECT_THAT(store_.CheckInit(InitOf(*Tensor::WithoutData(DType::kI32, {4}))),
@@ -333,7 +333,7 @@ TEST_F(StagingTest, TakenOverBufferIsUpdatedInPlaceLater) {
   ASSERT_OK(Init(InitOf(Staged(1))));
   const char* const memory = Pull().tensor.data();
   SetRuleRequest rule;
-  rule.rule.name = "accumulate";
+  rule.rule = RuleSpec{.name = "accumulate", .hyperparameters = {}};
   ASSERT_OK(store_.SetRule(rule));
 
   ASSERT_OK(Push(PushOf(Staged(2))));

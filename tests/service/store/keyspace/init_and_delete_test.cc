@@ -18,7 +18,7 @@ class InitAndDeleteTest : public testing::GpuStoreTest {
   absl::Status SetRule(const std::string& rule) {
     SetRuleRequest request;
     request.key_pattern = "*";
-    request.rule.name = rule;
+    request.rule = RuleSpec{.name = rule, .hyperparameters = {}};
     return store_->SetRule(request);
   }
 

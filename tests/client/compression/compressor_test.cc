@@ -1,0 +1,163 @@
+#include "client/compression/compressor.h"
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/tensor_values.h"
+
+namespace tensorkv {
+namespace compressor_test {
+
+using testing::BytesOf;
+using ::testing::ElementsAre;
+using testing::Full;
+using ::testing::HasSubstr;
+using testing::StatusIs;
+using testing::Vector;
+
+// For all keys, however small.
+CompressionOptions All(const char* compression) {
+  return {.rules = {{"", *Compression::Parse(compression)}}, .min_bytes = 0};
+}
+
+std::vector<PushEntry> Entries(const Tensor& tensor) {
+  return {{.key = "w", .tensor = tensor}};
+}
+
+// The bytes that go out for `elements` of "w".
+std::vector<int> Pushed(Compressor& compressor,
+                        const std::vector<double>& elements, Step step = 0) {
+  const auto entries = compressor.Compress(step, Entries(Vector(elements)));
+  std::vector<int> bytes;
+  for (const char byte : BytesOf(entries.value()[0].tensor)) {
+    bytes.push_back(static_cast<uint8_t>(byte));
+  }
+  return bytes;
+}
+
+TEST(CompressorTest, TwoBitSendsAtMostOneQuantumAPush) {
+  Compressor compressor(All("2bit:0.5"));
+
+  EXPECT_THAT(Pushed(compressor, {2, -1.2, 0.3, 0, 0.5}),
+              ElementsAre(0b11100000, 0b11000000));
+  EXPECT_THAT(Pushed(compressor, {0, 0, 0.3, 0, 0}),
+              ElementsAre(0b11101100, 0));
+  EXPECT_THAT(Pushed(compressor, {0, 0, 0, 0, -0.5}),
+              ElementsAre(0b11000000, 0b10000000));
+  EXPECT_THAT(Pushed(compressor, {0, 0, 0, 0, 0}), ElementsAre(0b11000000, 0));
+  EXPECT_THAT(Pushed(compressor, {0, 0, 0, 0, 0}), ElementsAre(0, 0));
+}
+
+TEST(CompressorTest, OneBitIsAboveTheThresholdOrNot) {
+  Compressor compressor(All("1bit:0.5"));
+
+  // 0.5 is not above; the residuals are then {1.5, 0, 1}.
+  EXPECT_THAT(Pushed(compressor, {0.5, 1, 0}), ElementsAre(0b01000000));
+  EXPECT_THAT(Pushed(compressor, {0, 0, -2}), ElementsAre(0b10000000));
+}
+
+TEST(CompressorTest, RepeatOfAStepHasItsBytesAndLeavesTheResidual) {
+  Compressor compressor(All("2bit:0.5"));
+  EXPECT_THAT(Pushed(compressor, {0.4}, 1), ElementsAre(0));
+  EXPECT_THAT(Pushed(compressor, {0.1}, 2), ElementsAre(0b11000000));
+
+  EXPECT_THAT(Pushed(compressor, {9}, 1), ElementsAre(0));
+  EXPECT_THAT(Pushed(compressor, {0.1}, 2), ElementsAre(0b11000000));
+  EXPECT_THAT(Pushed(compressor, {0.4}, 3), ElementsAre(0));
+  EXPECT_THAT(Pushed(compressor, {0.2}, 4), ElementsAre(0b11000000));
+}
+
+TEST(CompressorTest, EntriesOfOneKeyAreRepeatedInTheirOrder) {
+  Compressor compressor(All("2bit:0.5"));
+  const std::vector<PushEntry> twice = {{.key = "w", .tensor = Vector({0.5})},
+                                        {.key = "w", .tensor = Vector({0})}};
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    ASSERT_OK_AND_ASSIGN(const auto entries, compressor.Compress(1, twice));
+    EXPECT_EQ(BytesOf(entries[0].tensor), "\xc0");
+    EXPECT_EQ(BytesOf(entries[1].tensor), std::string(1, '\0'));
+  }
+}
+
+TEST(CompressorTest, MomentumComesBeforeFeedback) {
+  Compressor compressor(All("f16,momentum=0.5"));
+  // m = 1, p = 1 + 0.5; then m = 1.5, p = 1 + 0.75; all exact in f16.
+  const auto first = compressor.Compress(0, Entries(Vector({1})));
+  const auto second = compressor.Compress(0, Entries(Vector({1})));
+  EXPECT_THAT(first.value()[0].tensor, testing::HasElements({1.5}));
+  EXPECT_THAT(second.value()[0].tensor, testing::HasElements({1.75}));
+}
+
+TEST(CompressorTest, WithoutFeedbackNothingIsCarriedOver) {
+  Compressor compressor(All("2bit:0.5,no-feedback"));
+  EXPECT_THAT(Pushed(compressor, {0.4}), ElementsAre(0));
+  EXPECT_THAT(Pushed(compressor, {0.4}), ElementsAre(0));
+}
+
+TEST(CompressorTest, ZerosHaveNoScale) {
+  for (const char* text : {"sign", "dithering:4", "dithering:8,natural,l2"}) {
+    Compressor compressor(All(text));
+    ASSERT_OK_AND_ASSIGN(const auto entries,
+                         compressor.Compress(0, Entries(Full({5}, 0))));
+    EXPECT_EQ(entries[0].encoding->packing().kind, PackingKind::kTopK);
+    EXPECT_EQ(entries[0].tensor.size_bytes(), 0);
+    EXPECT_EQ(entries[0].shape(), Shape({5}));
+  }
+}
+
+TEST(CompressorTest, FirstRuleThatMatchesCounts) {
+  Compressor compressor({.rules = {{"*.bias", {}},
+                                   {"fc*", *Compression::Parse("f16")},
+                                   {"", *Compression::Parse("bf16")}},
+                         .min_bytes = 8});
+  std::vector<PushEntry> entries = {
+      {.key = "fc1.bias", .tensor = Full({4}, 1)},
+      {.key = "fc1.weight", .tensor = Full({4}, 1)},
+      {.key = "conv", .tensor = Full({4}, 1)},
+      {.key = "conv", .tensor = Full({1}, 1)},
+      {.key = "ids", .tensor = Full({4}, 1, DType::kI32)}};
+  ASSERT_OK_AND_ASSIGN(entries, compressor.Compress(0, std::move(entries)));
+  std::vector<DType> dtypes;
+  for (const PushEntry& entry : entries) dtypes.push_back(entry.dtype());
+  EXPECT_THAT(dtypes, ElementsAre(DType::kF32, DType::kF16, DType::kBF16,
+                                  DType::kF32, DType::kI32));
+}
+
+TEST(CompressorTest, WhatIsNotFiniteIsRefusedAndForgotten) {
+  Compressor compressor(All("2bit:0.5"));
+  EXPECT_THAT(Pushed(compressor, {0.3}), ElementsAre(0));
+  for (const double bad : {NAN, INFINITY, -INFINITY}) {
+    EXPECT_THAT(compressor.Compress(0, Entries(Vector({bad}))),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         HasSubstr("key \"w\": compression: expected finite")));
+  }
+  EXPECT_THAT(Pushed(compressor, {0.3}), ElementsAre(0b11000000));
+}
+
+TEST(CompressorTest, BytesBeforeAndAfterAreObserved) {
+  int64_t before = 0;
+  int64_t after = 0;
+  Compressor compressor(All("2bit"),
+                        [&](Compression::Kind kind, int64_t in, int64_t out) {
+                          EXPECT_EQ(kind, Compression::Kind::kTwoBit);
+                          before += in;
+                          after += out;
+                        });
+  Pushed(compressor, {1, 2, 3, 4, 5});
+  EXPECT_EQ(before, 20);
+  EXPECT_EQ(after, 2);
+}
+
+TEST(CompressorTest, PatternsMatch) {
+  EXPECT_TRUE(MatchesPattern("", "w"));
+  EXPECT_TRUE(MatchesPattern("a*b*c", "axxbxbc"));
+  EXPECT_TRUE(MatchesPattern("*", ""));
+  EXPECT_FALSE(MatchesPattern("a*b", "axbx"));
+  EXPECT_FALSE(MatchesPattern("ab", "abc"));
+}
+
+}  // namespace compressor_test
+}  // namespace tensorkv

@@ -1,0 +1,201 @@
+// Encoded contributions, with every verb and mode: what the store makes of them
+// is what it makes of the elements that they decode to.
+
+#include <cmath>
+#include <deque>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "client/compression/compressor.h"
+#include "contract/reason.h"
+#include "tests/contracts/store_contract.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/tensor_values.h"
+
+namespace tensorkv::testing {
+namespace encoding_contract {
+
+using ::absl::StatusCode;
+using ::testing::HasSubstr;
+
+constexpr int kSize = 1500;
+
+Compressor CompressorOf(const char* compression) {
+  return Compressor(
+      {.rules = {{"", *Compression::Parse(compression)}}, .min_bytes = 0});
+}
+
+std::vector<double> Waves(double phase) {
+  std::vector<double> elements(kSize);
+  for (int i = 0; i < kSize; ++i) elements[i] = std::sin(i * 0.7 + phase);
+  return elements;
+}
+
+PushEntry Encoded(const std::string& key, const Tensor& tensor,
+                  const char* compression) {
+  return CompressorOf(compression)
+      .Compress(0, {{.key = key, .tensor = tensor}})
+      .value()[0];
+}
+
+// A payload of these bytes.
+PushEntry Raw(const std::string& key, Packing packing, const Shape& shape,
+              const std::string& bytes, DType dtype = DType::kF32) {
+  return {.key = key,
+          .tensor = *Tensor::CopyOf(
+              DType::kU8, {static_cast<int64_t>(bytes.size())}, bytes.data()),
+          .encoding = *Encoding::Create(packing, dtype, shape)};
+}
+
+template <typename T>
+std::string BytesOfAll(const std::vector<T>& values) {
+  return {reinterpret_cast<const char*>(values.data()),
+          values.size() * sizeof(T)};
+}
+
+// The issue of many small gradients: each is below the threshold, and they
+// count all the same.
+TEST_P(EncodingContractTest, ResidualsOfSevenWorkersAddUp) {
+  const Caller sync = NewSyncNamespace(7, "accumulate(scale=2)");
+  ASSERT_OK(sync.Init("w", Full({kSize}, 0)));
+  std::deque<Compressor> compressors;
+  for (int rank = 0; rank < 7; ++rank) {
+    compressors.emplace_back(CompressionOptions{
+        .rules = {{"", *Compression::Parse("2bit:0.5")}}, .min_bytes = 0});
+  }
+  const std::vector<std::pair<double, double>> pushes = {
+      {0, 0}, {0.4, 0}, {0.1, 7}, {0.2, 7}, {0.3, 14}, {0.5, 21}};
+  for (Step step = 1; step <= pushes.size(); ++step) {
+    for (uint32_t rank = 0; rank < 7; ++rank) {
+      const Tensor gradient = Full({kSize}, pushes[step - 1].first);
+      ASSERT_OK_AND_ASSIGN(
+          const auto entries,
+          compressors[rank].Compress(step, {{.key = "w", .tensor = gradient}}));
+      ASSERT_OK(sync.As(rank).PushMany(entries, step));
+    }
+    EXPECT_THAT(sync.As(0).Pull("w"),
+                IsOkAndHolds(HasTensor(IsFilledWith(pushes[step - 1].second))));
+  }
+}
+
+// Beside the same elements as a plain tensor, which an assign shows.
+TEST_P(EncodingContractTest, EveryEncodingIsSummedAsWhatItDecodesTo) {
+  for (const char* compression :
+       {"2bit:0.3", "1bit:0", "sign", "topk:0.1", "randomk:0.1", "dithering:4",
+        "dithering:8,natural,l2", "i8:64", "f8e4m3fn:64", "f8e5m2:64", "f16",
+        "bf16", "f8e4m3fn", "f8e5m2"}) {
+    const PushEntry encoded = Encoded("w", Vector(Waves(0)), compression);
+    ASSERT_OK(store_.SetRule("assign"));
+    ASSERT_OK(store_.Init("w", Full({kSize}, 0), OnExisting::kReplace));
+    ASSERT_OK_AND_ASSIGN(const PullReply decoded,
+                         store_.PushPullMany({encoded}));
+
+    ASSERT_OK(store_.SetRule("sgd(learning_rate=0.1, momentum=0.5)"));
+    for (const DType dtype :
+         {DType::kF32, DType::kF64, DType::kF16, DType::kBF16}) {
+      const Tensor initial = Full({kSize}, 1, dtype);
+      const Tensor plain = decoded.values[0].tensor;
+      const Tensor other = Vector(Waves(1));
+      ASSERT_OK(store_.Init("e", initial, OnExisting::kReplace));
+      ASSERT_OK(store_.Init("p", initial, OnExisting::kReplace));
+      PushEntry e = encoded;
+      e.key = "e";
+      for (int push = 0; push < 2; ++push) {
+        ASSERT_OK(store_.PushMany({{.key = "e", .tensor = other}, e, e}));
+        ASSERT_OK(store_.PushMany({{.key = "p", .tensor = other},
+                                   {.key = "p", .tensor = plain},
+                                   {.key = "p", .tensor = plain}}));
+      }
+      ASSERT_OK_AND_ASSIGN(const PullReply values,
+                           store_.PullMany({{"e"}, {"p"}}));
+      EXPECT_EQ(BytesOf(values.values[0].tensor),
+                BytesOf(values.values[1].tensor))
+          << compression << " on " << NameOf(dtype);
+    }
+  }
+}
+
+// With as many as a round folds, and repeated.
+TEST_P(EncodingContractTest, RoundsFoldEncodedContributions) {
+  constexpr uint32_t kWorkers = 20;
+  const Caller sync = NewSyncNamespace(kWorkers, "accumulate");
+  ASSERT_OK(sync.Init("w", Full({kSize}, 0)));
+  const PushEntry half = Encoded("w", Full({kSize}, 9), "2bit:0.5");
+  for (uint32_t rank = 0; rank < kWorkers; ++rank) {
+    ASSERT_OK(sync.As(rank).PushMany({half}, 1));
+  }
+  EXPECT_THAT(sync.As(0).Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(10))));
+}
+
+TEST_P(EncodingContractTest, BoundedPushesAreAppliedAtOnce) {
+  const Caller bounded = NewNamespace("b", {.mode = Mode::kBounded,
+                                            .num_workers = 1,
+                                            .rule = {.name = "accumulate"},
+                                            .staleness = 1});
+  ASSERT_OK(bounded.Init("w", Full({kSize}, 0)));
+  const PushEntry half = Encoded("w", Full({kSize}, 9), "2bit:0.5");
+  ASSERT_OK(bounded.As(0).PushMany({half}, 1));
+  EXPECT_THAT(bounded.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(0.5))));
+}
+
+// A push of 4 MiB and more may go as a stream.
+TEST_P(EncodingContractTest, LargePayloadsArrive) {
+  constexpr int64_t kLarge = 5 << 20;
+  ASSERT_OK(store_.Init("w", Full({kLarge}, 0)));
+  ASSERT_OK(store_.SetRule("accumulate"));
+  ASSERT_OK(store_.PushMany({Encoded("w", Full({kLarge}, 0.9), "2bit:0.5")}));
+  ASSERT_OK(store_.PushMany({Encoded("w", Full({kLarge}, 127), "i8:4096")}));
+  ASSERT_OK_AND_ASSIGN(const Value value, store_.Pull("w"));
+  EXPECT_TRUE(IsFilled(value.tensor, 127.5));
+}
+
+TEST_P(EncodingContractTest, ZerosAreATopKOfNone) {
+  ASSERT_OK(store_.Init("w", Full({4}, 3)));
+  ASSERT_OK(store_.PushMany(
+      {Raw("w", {.kind = PackingKind::kTopK}, {4}, std::string())}));
+  EXPECT_THAT(store_.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(0))));
+}
+
+TEST_P(EncodingContractTest, BadPayloadsAreRefusedAndChangeNothing) {
+  ASSERT_OK(store_.Init("w", Full({8}, 1)));
+  ASSERT_OK(store_.Init("n", Full({8}, 1, DType::kI32)));
+  const Packing top_k = {.kind = PackingKind::kTopK, .count = 2};
+  const Packing blocks = {
+      .kind = PackingKind::kBlocks, .element_dtype = 7, .block_size = 4};
+  const auto indices = [](uint32_t first, uint32_t second) {
+    return BytesOfAll<uint32_t>({first, second}) + std::string(8, '\0');
+  };
+  const auto scales = [](float first, float second) {
+    return BytesOfAll<float>({first, second}) + std::string(8, '\1');
+  };
+  struct Case {
+    PushEntry entry;
+    std::string message;
+  };
+  const std::vector<Case> cases = {
+      {Raw("w", top_k, {8}, indices(3, 3)), "index 1 of top-k"},
+      {Raw("w", top_k, {8}, indices(3, 2)), "index 1 of top-k"},
+      {Raw("w", top_k, {8}, indices(3, 8)), "to below 8, rising, got 8"},
+      {Raw("w", blocks, {8}, scales(1, 0)), "positive number, got 0"},
+      {Raw("w", blocks, {8}, scales(-1, 1)), "positive number, got -1"},
+      {Raw("w", blocks, {8}, scales(INFINITY, 1)), "got inf"},
+      {Raw("w", blocks, {8}, scales(1, NAN)), "got nan"}};
+  for (const Case& each : cases) {
+    const absl::Status status = store_.PushMany({each.entry}).status();
+    EXPECT_THAT(status, StatusIs(StatusCode::kInvalidArgument,
+                                 HasSubstr(each.message)));
+    EXPECT_EQ(ReasonOf(status), Reason::kEncodingMalformed);
+  }
+  const Packing two_bit = {.kind = PackingKind::kTwoBit, .scale = 1};
+  EXPECT_THAT(store_.PushMany({Raw("w", two_bit, {9}, "ABC")}),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("f32[9]")));
+  EXPECT_THAT(store_.PushMany({Raw("n", two_bit, {8}, "AB")}),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("i32[8]")));
+  EXPECT_THAT(store_.PushMany({Raw("w", two_bit, {8}, "A")}),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("2 bytes")));
+  EXPECT_THAT(store_.Pull("w"), IsOkAndHolds(HasVersion(1)));
+}
+
+}  // namespace encoding_contract
+}  // namespace tensorkv::testing
