@@ -86,7 +86,7 @@ void EncodeDuration(absl::Duration duration,
 absl::Status Prefixed(absl::string_view prefix, const absl::Status& status) {
   absl::Status prefixed(status.code(), absl::StrCat(prefix, status.message()));
   status.ForEachPayload([&](absl::string_view type, const absl::Cord& payload) {
-    prefixed.SetPayload(type, payload);
+    prefixed.SetPayload(type, absl::Cord(std::string(payload)));
   });
   return prefixed;
 }

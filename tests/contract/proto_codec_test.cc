@@ -142,10 +142,20 @@ TEST(ProtoCodecTest, KeyStatusFields) {
 
   EXPECT_EQ(reply.next_page_token, "t");
   ASSERT_THAT(reply.keys, SizeIs(1));
-  EXPECT_TRUE(
-      reply.keys[0] ==
-      (KeyStatus{"w", DType::kBF16, Shape({2, 3}), 1, 12, 24,
-                 RuleSpec{.name = "sgd", .hyperparameters = {}}, "cpu", 0}));
+  EXPECT_TRUE(reply.keys[0] ==
+              (KeyStatus{"w",
+                         DType::kBF16,
+                         Shape({2, 3}),
+                         1,
+                         12,
+                         24,
+                         RuleSpec{.name = "sgd", .hyperparameters = {}},
+                         0,
+                         {},
+                         0,
+                         0,
+                         "cpu",
+                         0}));
 }
 
 TEST(ProtoCodecTest, WaitReasonsOfANewerServerAreLeftOut) {
@@ -220,6 +230,7 @@ TEST(ProtoCodecTest, NamespaceStatusFields) {
                        {Mode::kSync, 4, 20, sgd, 5, 21, OnWorkerLoss::kContinue,
                         true, 3, absl::Nanoseconds(22), 6},
                        {{"a*", adam}},
+                       {},
                        7,
                        {8, 9, 10},
                        {{"cuda:0", {27, 28, 29}}},
