@@ -242,7 +242,7 @@ class KVStore:
     def set_gradient_compression(self, compression_params: Dict) -> None:
         """Errors: UnimplementedError: pushes are not compressed yet."""
         raise UnimplementedError(
-            "set_gradient_compression: the server has no encodings yet"
+            "set_gradient_compression: Python pushes whole tensors so far"
         )
 
     def save_optimizer_states(
