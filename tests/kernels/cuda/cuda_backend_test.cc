@@ -28,7 +28,7 @@ using ::testing::HasSubstr;
 
 // Few and small slots: tensors take many parts, and callers wait for slots.
 CudaBackendOptions SmallSlots(int num_slots = 3) {
-  return {.quota_bytes = 64 << 20,
+  return {.quota_bytes = 256 << 20,
           .staging = {.num_slots = num_slots, .slot_bytes = 1000}};
 }
 
