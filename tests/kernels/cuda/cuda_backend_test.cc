@@ -28,7 +28,7 @@ using ::testing::HasSubstr;
 
 // Few and small slots: tensors take many parts, and callers wait for slots.
 CudaBackendOptions SmallSlots(int num_slots = 3) {
-  return {.quota_bytes = 64 << 20,
+  return {.quota_bytes = 256 << 20,
           .staging = {.num_slots = num_slots, .slot_bytes = 1000}};
 }
 
@@ -420,7 +420,7 @@ TEST_F(BusyCudaBackendTest, UsageShowsSlotsThatWaitForTheDevice) {
 
   EXPECT_EQ(usage.num_staging_slots, 4);
   EXPECT_EQ(usage.num_staging_slots_in_use, 1);
-  EXPECT_EQ(usage.quota_bytes, 64u << 20);
+  EXPECT_EQ(usage.quota_bytes, 256u << 20);
   gpu_->Release(StreamUse::kToHost);
   EXPECT_OK(pull.Result());
   EXPECT_EQ(backend_->usage().num_staging_slots_in_use, 0);
