@@ -31,6 +31,7 @@ using ::testing::Ge;
 using testing::HasElements;
 using ::testing::HasSubstr;
 using ::testing::Le;
+using ::testing::Optional;
 using ::testing::Return;
 using testing::StatusIs;
 using testing::Vector;
@@ -386,7 +387,7 @@ TEST_F(TensorKvServiceTest, SetRulePassesPatternAndRule) {
   EXPECT_CALL(service_.namespaces,
               SetRule(AllOf(Field(&SetRuleRequest::key_pattern, "fc*"),
                             Field(&SetRuleRequest::rule,
-                                  Field(&RuleSpec::name, "adam"))),
+                                  Optional(Field(&RuleSpec::name, "adam")))),
                       _))
       .WillOnce(Return(absl::OkStatus()));
   v1::SetRuleRequest request;

@@ -59,7 +59,8 @@ PushRequest PushBy(uint32_t rank, Step step) {
 
 Contribution One() {
   Contribution contribution;
-  contribution.slots.emplace_back(*Tensor::Filled(DType::kF32, {1}, 1));
+  contribution.slots.emplace_back(
+      PushEntry{.tensor = *Tensor::Filled(DType::kF32, {1}, 1)});
   return contribution;
 }
 

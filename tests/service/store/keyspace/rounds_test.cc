@@ -18,7 +18,8 @@ using ::testing::Optional;
 
 Contribution Of(double value) {
   Contribution contribution;
-  contribution.slots.emplace_back(*Tensor::Filled(DType::kF32, {1}, value));
+  contribution.slots.emplace_back(
+      PushEntry{.tensor = *Tensor::Filled(DType::kF32, {1}, value)});
   return contribution;
 }
 

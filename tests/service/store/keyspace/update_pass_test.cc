@@ -39,7 +39,8 @@ class UpdatePassTest : public ::testing::Test {
       key.pending = std::make_unique<std::list<PendingUpdate>>();
     }
     PendingUpdate& update = key.pending->emplace_back();
-    update.slots.emplace_back(*Tensor::Filled(DType::kF32, {2}, gradient));
+    update.slots.emplace_back(
+        PushEntry{.tensor = *Tensor::Filled(DType::kF32, {2}, gradient)});
     update.room = *Reservation::Create(account_, key.value_bytes());
   }
 
