@@ -7,7 +7,7 @@ source tests/integration/server.sh
 
 require_python grpc google.protobuf numpy
 [[ -x /usr/bin/grpc_python_plugin ]] ||
-  fail "no /usr/bin/grpc_python_plugin: run tools/setup"
+  fail "no /usr/bin/grpc_python_plugin: run tools/setup --test"
 
 stubs=$TEST_TMPDIR/stubs
 mkdir "$stubs"

@@ -12,13 +12,13 @@ fail() {
   exit 1
 }
 
-# Python with these modules, or no test: tools/setup installs it.
+# Python with these modules, or no test: tools/setup --test installs it.
 require_python() {
   local module
-  [[ -x /usr/bin/python3 ]] || fail "no /usr/bin/python3: run tools/setup"
+  [[ -x /usr/bin/python3 ]] || fail "no /usr/bin/python3: run tools/setup --test"
   for module in "$@"; do
     /usr/bin/python3 -c "import $module" ||
-      fail "/usr/bin/python3 has no module $module: run tools/setup"
+      fail "/usr/bin/python3 has no module $module: run tools/setup --test"
   done
 }
 

@@ -19,7 +19,7 @@ import tempfile
 import man_page
 
 HERE = pathlib.Path(__file__).parent
-MAINTAINER = "TensorKV maintainers <maintainers@tensorkv.dev>"
+MAINTAINER = "TensorKV maintainers <root@localhost>"
 PRIVATE = "usr/lib/tensorkv"
 SUMMARY = "networked key-value store of tensors"
 ABOUT = """\
@@ -53,7 +53,6 @@ Installed-Size: {size_kib}
 Depends: {depends}
 Section: net
 Priority: optional
-Homepage: https://tensorkv.dev
 Description: {summary}
 {about}
 """

@@ -6,7 +6,7 @@ source tests/integration/server.sh
 
 require_python grpc google.protobuf yaml
 for program in promtool prometheus; do
-  type -P "$program" >/dev/null || fail "no $program: run tools/setup"
+  type -P "$program" >/dev/null || fail "no $program: run tools/setup --test"
 done
 
 promtool check config docker/monitoring/prometheus.yml
