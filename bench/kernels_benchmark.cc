@@ -10,8 +10,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <thread>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "bench/key_update.h"

@@ -52,9 +52,9 @@ void ToProto(const PushRequest& request, v1::PushPullRequest* proto);
 absl::StatusOr<PullReply> FromProto(v1::PushPullResponse&& proto);
 void ToProto(const PullReply& reply, v1::PushPullResponse* proto);
 
-// These are for streams. Tensors that FromProto gives have no data; ToProto leaves the
-// data out, so tensors with data may be passed. Errors also: InvalidArgument
-// for a manifest with data, and for a stripe that is none.
+// These are for streams. Tensors that FromProto gives have no data; ToProto
+// leaves the data out, so tensors with data may be passed. Errors also:
+// InvalidArgument for a manifest with data, and for a stripe that is none.
 absl::StatusOr<InitManifest> FromProto(v1::InitManifest&& proto);
 void ToProto(const InitManifest& manifest, v1::InitManifest* proto);
 absl::StatusOr<PushManifest> FromProto(v1::PushManifest&& proto);

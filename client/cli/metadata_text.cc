@@ -158,8 +158,8 @@ std::string KeyText(const KeyStatus& status) {
                {"update count:", absl::StrCat(status.update_count)},
                {"next learning rate:", absl::StrCat(status.learning_rate)},
                {"next weight decay:", absl::StrCat(status.weight_decay)},
-               {"lr-mult:", absl::StrCat(status.multipliers.learning_rate)},
-               {"wd-mult:", absl::StrCat(status.multipliers.weight_decay)},
+               {"lr_mult:", absl::StrCat(status.multipliers.learning_rate)},
+               {"wd_mult:", absl::StrCat(status.multipliers.weight_decay)},
                {"device:", status.device}};
   if (status.digest) {
     rows.push_back({"digest:", absl::StrFormat("%016x", *status.digest)});
@@ -238,7 +238,7 @@ std::string RuleTable(const std::vector<RuleBinding>& rules) {
 
 std::string MultipliersTable(const std::vector<MultipliersBinding>& bindings) {
   if (bindings.empty()) return "";
-  Rows rows = {{"pattern", "lr-mult", "wd-mult"}};
+  Rows rows = {{"pattern", "lr_mult", "wd_mult"}};
   for (const MultipliersBinding& binding : bindings) {
     rows.push_back({PatternText(binding.key_pattern),
                     absl::StrCat(binding.multipliers.learning_rate),

@@ -34,7 +34,7 @@ std::string ServerText(const ServerStatus& status);
 // A table with a line per binding: pattern rule. The default's pattern is "*".
 std::string RuleTable(const std::vector<RuleBinding>& rules);
 
-// Likewise of multipliers: pattern lr-mult wd-mult. Empty if there are none.
+// Likewise of multipliers: pattern lr_mult wd_mult. Empty if there are none.
 std::string MultipliersTable(const std::vector<MultipliersBinding>& bindings);
 
 }  // namespace tensorkv

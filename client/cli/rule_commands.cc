@@ -32,7 +32,7 @@ struct RuleFlags {
 
 absl::Status RunSet(const RuleFlags& flags, Invocation& invocation) {
   if (flags.spec.empty() && !flags.has_multipliers()) {
-    return UsageError("rule set: expected a rule, --lr-mult or --wd-mult");
+    return UsageError("rule set: expected a rule, --lr_mult or --wd_mult");
   }
   if (flags.has_multipliers()) {
     RETURN_IF_ERROR(invocation.client.SetMultipliers(
@@ -145,16 +145,16 @@ void AddRuleCommands(CLI::App& app, Action& action) {
                   "As 'adam(learning_rate=0.01)', "
                   "'sgd(schedule=cosine(max_updates=1000))' or "
                   "'expression(lr=0.1): stored -= lr * grad'");
-  set->add_option("--lr-mult", flags->lr_mult,
+  set->add_option("--lr_mult", flags->lr_mult,
                   "What multiplies the keys' learning rate, whatever their "
                   "rule is");
-  set->add_option("--wd-mult", flags->wd_mult, "And their weight decay");
+  set->add_option("--wd_mult", flags->wd_mult, "And their weight decay");
   AddPattern(*set, *flags);
   CLI::App* unset =
       add("unset", "Let other rules govern the keys of a pattern", RunUnset);
   unset->add_option("pattern", flags->pattern, "As '*.bias'")->required();
   unset->add_flag("--multipliers", flags->multipliers,
-                  "Remove the pattern's --lr-mult and --wd-mult instead");
+                  "Remove the pattern's --lr_mult and --wd_mult instead");
   CLI::App* get = add("get",
                       "Print the rules of a namespace, or what governs some "
                       "keys",

@@ -15,8 +15,8 @@
 
 namespace tensorkv {
 
-// Elements that one thread has in registers: 16 bytes of T, so that its accesses
-// are whole and a warp's touch whole sectors.
+// Elements that one thread has in registers: 16 bytes of T, so that its
+// accesses are whole and a warp's touch whole sectors.
 template <typename T>
 inline constexpr int kPackElements = 16 / sizeof(T);
 template <>

@@ -170,8 +170,8 @@ TEST_F(StoreCliTest, LsStatAndRm) {
             "a1   f32    [2,3]  1        24 B  cpu\n"
             "a2   f32    [2,3]  1        24 B  cpu\n");
   EXPECT_THAT(Print("stat a1 b --digest"),
-              AllOf(HasSubstr("key:      a1\n"), HasSubstr("\n\nkey:"),
-                    HasSubstr("digest:")));
+              AllOf(HasSubstr("key:                 a1\n"),
+                    HasSubstr("\n\nkey:"), HasSubstr("digest:")));
   EXPECT_EQ(Print("rm a1 nothing --allow_missing"), "deleted 1\n");
   EXPECT_EQ(Print("rm a2 --output=json"), "{\"deleted\":1}\n");
   EXPECT_THAT(Print("ls --output=json"), StartsWith("{\"key\":\"b\""));
@@ -207,7 +207,7 @@ TEST_F(StoreCliTest, RulesAreSetTunedAndPrinted) {
   EXPECT_THAT(Print("rule get --output=json"),
               HasSubstr("{\"pattern\":\"*.bias\",\"rule\":\"adam\""));
 
-  EXPECT_EQ(Print("rule set --lr-mult=2 --wd-mult=0 --pattern=*.bias"), "");
+  EXPECT_EQ(Print("rule set --lr_mult=2 --wd_mult=0 --pattern=*.bias"), "");
   EXPECT_THAT(Print("rule get"), HasSubstr("*.bias   2        0\n"));
   Print("init fc.bias --shape=1 --fill=0");
   EXPECT_THAT(Print("rule get fc.bias"),

@@ -1,9 +1,8 @@
-#include "client/internal/grpc_connection.h"
-
 #include <memory>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "client/internal/grpc_connection.h"
 #include "contract/grpc_status.h"
 #include "contract/proto_codec.h"
 #include "contract/reason.h"
@@ -41,7 +40,9 @@ class GrpcConnectionDataTest : public ::testing::Test {
         .value();
   }
   absl::Status Init(int64_t size) {
-    return connection_->Call(InitRequest{.entries = {{"w", Patterned(size)}}}, {}).status();
+    return connection_
+        ->Call(InitRequest{.entries = {{"w", Patterned(size)}}}, {})
+        .status();
   }
   absl::Status Push(int64_t size) {
     return connection_->Call(PushOf(size), {}).status();
@@ -172,7 +173,8 @@ TEST_F(GrpcConnectionDataTest, PushPullOfAKeyThatIsSkippedStreamsForItsReply) {
   Store(kThreshold);
   ASSERT_OK(Init(kThreshold));
 
-  ASSERT_OK(connection_->Call(PushPullRequest{{.entries = {{.key = "w", .skip = true}}}}));
+  ASSERT_OK(connection_->Call(
+      PushPullRequest{{.entries = {{.key = "w", .skip = true}}}}));
 
   EXPECT_THAT(service_.rpcs(), ElementsAre("InitStream", "PushPullStream"));
 }
@@ -201,7 +203,8 @@ TEST_F(GrpcConnectionDataTest, PushPullWhoseReplyIsTooLargeIsMadeAsAStream) {
   EXPECT_EQ(service_.streams().at(0).push.request().call_id().sequence(), 1);
 }
 
-TEST_F(GrpcConnectionDataTest, PushPullThatMayHaveBeenMadeIsNotMadeAgainWithoutAName) {
+TEST_F(GrpcConnectionDataTest,
+       PushPullThatMayHaveBeenMadeIsNotMadeAgainWithoutAName) {
   Store(2 * kMaxMessageBytes);
 
   EXPECT_THAT(PushPull(1), StatusIs(absl::StatusCode::kResourceExhausted));
