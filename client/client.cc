@@ -139,6 +139,11 @@ absl::StatusOr<PushReply> Client::Push(std::vector<PushEntry> entries,
   return reply;
 }
 
+absl::StatusOr<std::vector<PushEntry>> Client::Encode(
+    Step step, std::vector<PushEntry> entries) {
+  return compressor_.Compress(step, std::move(entries));
+}
+
 absl::StatusOr<Value> Client::Pull(absl::string_view key, Version min_version) {
   ASSIGN_OR_RETURN(
       PullReply reply,
@@ -349,8 +354,10 @@ absl::StatusOr<PushRequest> Client::MakePush(std::vector<PushEntry> entries,
   PushRequest request = {
       .name_space = name_space_, .worker = worker(), .step = options.step};
   if (request.step == 0 && request.worker) request.step = step_ + 1;
-  ASSIGN_OR_RETURN(request.entries,
-                   compressor_.Compress(request.step, std::move(entries)));
+  if (!options.is_encoded) {
+    ASSIGN_OR_RETURN(entries, Encode(request.step, std::move(entries)));
+  }
+  request.entries = std::move(entries);
   return request;
 }
 

@@ -37,6 +37,9 @@ struct PushOptions {
   // The worker's step that the contributions belong to. 0: the one after the
   // client's last; see Client::step.
   Step step = 0;
+
+  // The entries are those that Client::Encode has made, and go out as they are.
+  bool is_encoded = false;
 };
 
 // A client of one namespace of one server. Thread-safe; two pushes at once
@@ -84,11 +87,19 @@ class Client {
 
   // Contributes tensors, encoded as the options ask for. In a sync namespace
   // the contribution joins the round of the step. What was encoded for a step
-  // is what goes out again when the step is pushed again.
+  // is what goes out again when one of the next pushes brings the same elements
+  // for that step.
   absl::StatusOr<PushResult> Push(absl::string_view key, Tensor contribution,
                                   const PushOptions& options = {});
   absl::StatusOr<PushReply> Push(std::vector<PushEntry> entries,
                                  const PushOptions& options = {});
+
+  // What Push makes of `entries` before they go out, for who may push them
+  // again and again, with PushOptions::is_encoded; each time they count as
+  // pushed once. With step 0 the entries are new ones, else perhaps those of
+  // the step that were encoded before. Errors: those of Compressor::Compress.
+  absl::StatusOr<std::vector<PushEntry>> Encode(Step step,
+                                                std::vector<PushEntry> entries);
 
   // Reads values; `min_version` waits for that version of the key. The
   // request's namespace and worker are filled in.

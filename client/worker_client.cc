@@ -1,9 +1,11 @@
 #include "client/worker_client.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <optional>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/numbers.h"
 #include "base/status_macros.h"
 #include "contract/reason.h"
@@ -62,6 +64,20 @@ std::vector<std::string> KeysOf(const std::vector<PushEntry>& entries) {
   std::vector<std::string> keys;
   keys.reserve(entries.size());
   for (const PushEntry& entry : entries) keys.push_back(entry.key);
+  return keys;
+}
+
+// The entries of each key, which count as one contribution when they are pushed
+// together.
+std::vector<std::vector<PushEntry>> ByKey(
+    const std::vector<PushEntry>& entries) {
+  std::vector<std::vector<PushEntry>> keys;
+  absl::flat_hash_map<absl::string_view, size_t> places;
+  for (const PushEntry& entry : entries) {
+    const auto [place, is_new] = places.try_emplace(entry.key, keys.size());
+    if (is_new) keys.emplace_back();
+    keys[place->second].push_back(entry);
+  }
   return keys;
 }
 
@@ -125,12 +141,21 @@ absl::Status WorkerClient::JoinAgain() {
   return absl::OkStatus();
 }
 
+absl::StatusOr<WorkerClient::Contribution> WorkerClient::Keep(
+    Step step, std::vector<PushEntry> entries) {
+  // Where pushes are not known again, each is a new one, of whatever step.
+  ASSIGN_OR_RETURN(
+      entries, client_->Encode(is_repeatable_ ? step : 0, std::move(entries)));
+  return open_.Add(step, std::move(entries));
+}
+
 absl::StatusOr<PullReply> WorkerClient::PushPull(
     Step step, std::vector<PushEntry> entries) {
-  const Contribution contribution = open_.Add(step, std::move(entries));
+  ASSIGN_OR_RETURN(const Contribution contribution,
+                   Keep(step, std::move(entries)));
   const Attempt attempt = Begin();
-  absl::StatusOr<PullReply> reply =
-      client_->PushPull(*contribution.entries, {.step = step});
+  absl::StatusOr<PullReply> reply = client_->PushPull(
+      *contribution.entries, {.step = step, .is_encoded = true});
   if (reply.ok()) {
     open_.RemoveUpTo(contribution);
     return reply;
@@ -148,10 +173,11 @@ absl::StatusOr<Value> WorkerClient::PushPull(Step step, absl::string_view key,
 }
 
 absl::Status WorkerClient::Push(Step step, std::vector<PushEntry> entries) {
-  const Contribution contribution = open_.Add(step, std::move(entries));
+  ASSIGN_OR_RETURN(const Contribution contribution,
+                   Keep(step, std::move(entries)));
   const Attempt attempt = Begin();
   const absl::StatusOr<PushReply> reply =
-      client_->Push(*contribution.entries, {.step = step});
+      client_->Push(*contribution.entries, {.step = step, .is_encoded = true});
   if (!reply.ok()) return MakeHeld(contribution, reply.status(), attempt);
   TakeIn(*reply, contribution);
   return absl::OkStatus();
@@ -281,8 +307,8 @@ absl::Status WorkerClient::PushWhatMayBeMissing(const Contribution* own) {
 }
 
 absl::Status WorkerClient::PushAgain(const Contribution& contribution) {
-  const absl::StatusOr<PushReply> reply =
-      client_->Push(*contribution.entries, {.step = contribution.step});
+  const absl::StatusOr<PushReply> reply = client_->Push(
+      *contribution.entries, {.step = contribution.step, .is_encoded = true});
   // Some keys have no use for it; which ones shows one by one.
   if (IsGone(reply.status())) return PushKeysAgain(contribution);
   RETURN_IF_ERROR(reply.status());
@@ -291,11 +317,15 @@ absl::Status WorkerClient::PushAgain(const Contribution& contribution) {
 }
 
 absl::Status WorkerClient::PushKeysAgain(const Contribution& contribution) {
-  for (const PushEntry& entry : *contribution.entries) {
+  for (std::vector<PushEntry>& entries : ByKey(*contribution.entries)) {
+    const std::string key = entries.front().key;
     const absl::Status status =
-        client_->Push({entry}, {.step = contribution.step}).status();
+        client_
+            ->Push(std::move(entries),
+                   {.step = contribution.step, .is_encoded = true})
+            .status();
     if (IsGone(status)) {
-      open_.RemoveKey(contribution, entry.key);
+      open_.RemoveKey(contribution, key);
     } else {
       RETURN_IF_ERROR(status);
     }

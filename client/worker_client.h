@@ -139,6 +139,10 @@ class WorkerClient {
   Worker self() const;
   absl::Status JoinAgain() ABSL_EXCLUSIVE_LOCKS_REQUIRED(recovery_);
 
+  // Encodes the entries and keeps them: however often they are pushed again,
+  // their bytes are the same.
+  absl::StatusOr<Contribution> Keep(Step step, std::vector<PushEntry> entries);
+
   Attempt Begin() const;
   absl::StatusOr<PullReply> PullWithin(const std::vector<std::string>& keys,
                                        Attempt attempt);

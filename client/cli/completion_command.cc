@@ -53,7 +53,9 @@ std::string GroupPattern(const CLI::App& root) {
 }
 
 // The command is the first word that is no flag, and no value of one, and after
-// the name of a group the next. Bash takes "--flag=value" for three words.
+// the name of a group the next. Bash takes "--flag=value" for three words, and
+// "host:port" too: what begins with = or : goes on where the word before ended,
+// and takes the next word with it.
 std::string BashScript(const CLI::App& root) {
   std::string cases;
   AppendCases(root, root, "", cases);
@@ -61,7 +63,7 @@ std::string BashScript(const CLI::App& root) {
   local path='' words='' word skip=''
   for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
     case "$skip$path:$word" in
-      1:=) ;;
+      1:[=:]*|:[=:]*) skip=1 ;;
       1:*) skip='' ;;
       :-*=*) ;;
       :-*) skip=1 ;;

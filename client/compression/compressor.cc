@@ -2,9 +2,12 @@
 
 #include <bit>
 #include <cstddef>
+#include <iterator>
+#include <optional>
 #include <utility>
 
 #include "absl/algorithm/container.h"
+#include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "tensor/float_formats.h"
@@ -35,14 +38,17 @@ void VisitElements(const Tensor& tensor, Visitor visit) {
   }
 }
 
-bool AreFinite(const Tensor& tensor) {
+// The exponent of a number that is not finite is all ones.
+bool IsFinite(float x) {
   constexpr uint32_t kExponent = 0x7f800000;
+  return (std::bit_cast<uint32_t>(x) & kExponent) != kExponent;
+}
+
+bool AreFinite(const Tensor& tensor) {
   const auto size = static_cast<size_t>(tensor.num_elements());
   bool are_finite = true;
   VisitElements(tensor, [&](auto at) {
-    for (size_t i = 0; i < size; ++i) {
-      are_finite &= (std::bit_cast<uint32_t>(at(i)) & kExponent) != kExponent;
-    }
+    for (size_t i = 0; i < size; ++i) are_finite &= IsFinite(at(i));
   });
   return are_finite;
 }
@@ -52,43 +58,144 @@ void Resize(std::vector<float>& elements, size_t size) {
   if (elements.size() != size) elements.assign(size, 0.0f);
 }
 
+// Tells tensors apart. The same in one process only.
+struct Fingerprint {
+  DType dtype = DType::kF32;
+  Shape shape;
+  uint64_t hash = 0;  // of the bytes
+
+  friend bool operator==(const Fingerprint&, const Fingerprint&) = default;
+};
+
+Fingerprint FingerprintOf(const Tensor& tensor) {
+  const absl::string_view bytes(tensor.data(),
+                                static_cast<size_t>(tensor.size_bytes()));
+  return {tensor.dtype(), tensor.shape(), absl::HashOf(bytes)};
+}
+
+absl::Status OfKey(const PushEntry& entry, const absl::Status& status) {
+  return {status.code(),
+          absl::StrCat("key \"", entry.key, "\": ", status.message())};
+}
+
+absl::Status TooLarge() {
+  return absl::InvalidArgumentError(
+      "compression: expected a sum with what was left out before that is "
+      "finite in f32, got infinity; what was left out is forgotten");
+}
+
 }  // namespace
 
 // What is kept of a key.
 struct Compressor::Key {
+  // What was encoded, and from what.
+  struct Remembered {
+    Fingerprint source;
+    EncodedTensor tensor;
+  };
   // What was encoded for a step, entry by entry.
-  struct Encoded {
+  struct RememberedStep {
     Step step = 0;
-    std::vector<EncodedTensor> tensors;
+    std::vector<std::optional<Remembered>> entries;
   };
 
-  // The tensor for entry `index` of that step, if it is there.
-  const EncodedTensor* Find(Step at, size_t index) const {
-    for (const Encoded& each : encoded) {
-      if (each.step == at) {
-        return index < each.tensors.size() ? &each.tensors[index] : nullptr;
-      }
+  // What entry `index` of that step was encoded to, if it was this one.
+  const EncodedTensor* Find(Step at, size_t index,
+                            const Fingerprint& source) const {
+    const auto found = absl::c_find_if(
+        encoded, [at](const RememberedStep& each) { return each.step == at; });
+    if (found == encoded.end() || index >= found->entries.size()) {
+      return nullptr;
     }
-    return nullptr;
+    const std::optional<Remembered>& entry = found->entries[index];
+    return entry && entry->source == source ? &entry->tensor : nullptr;
   }
 
-  void Remember(Step at, const EncodedTensor& tensor) {
-    if (at == 0) return;
-    if (encoded.empty() || encoded.back().step != at) {
+  void Remember(Step at, size_t index, const Fingerprint& source,
+                const EncodedTensor& tensor) {
+    auto place = absl::c_find_if(
+        encoded, [at](const RememberedStep& each) { return each.step == at; });
+    if (place == encoded.end()) {
+      if (encoded.size() == kStepsRemembered) encoded.pop_front();
       encoded.push_back({at, {}});
-      if (encoded.size() > kStepsRemembered) encoded.pop_front();
+      place = std::prev(encoded.end());
     }
-    encoded.back().tensors.push_back(tensor);
+    if (index >= place->entries.size()) place->entries.resize(index + 1);
+    place->entries[index] = {source, tensor};
+  }
+
+  // Whether what is left out with the elements added, as Add does it, is
+  // finite.
+  bool CanAdd(const Compression& compression, const Tensor& tensor) const {
+    const auto size = static_cast<size_t>(tensor.num_elements());
+    const float* const left = compression.feedback && residual.size() == size
+                                  ? residual.data()
+                                  : nullptr;
+    const float* const mean = moment.size() == size ? moment.data() : nullptr;
+    const float factor = compression.momentum;
+    bool are_finite = true;
+    VisitElements(tensor, [&](auto at) {
+      for (size_t i = 0; i < size; ++i) {
+        float sum = at(i);
+        if (factor > 0) {
+          sum += factor * ((mean ? factor * mean[i] : 0.0f) + at(i));
+        }
+        are_finite &= IsFinite((left ? left[i] : 0.0f) + sum);
+      }
+    });
+    return are_finite;
+  }
+
+  // Adds the elements to what is left out; false if the sum is not finite.
+  bool Add(const Compression& compression, const Tensor& tensor) {
+    const auto size = static_cast<size_t>(tensor.num_elements());
+    Resize(residual, size);
+    if (!compression.feedback) absl::c_fill(residual, 0.0f);
+    float* const sum = residual.data();
+    bool are_finite = true;
+    if (compression.momentum > 0) {
+      Resize(moment, size);
+      float* const mean = moment.data();
+      VisitElements(tensor, [&, factor = compression.momentum](auto at) {
+        for (size_t i = 0; i < size; ++i) {
+          mean[i] = factor * mean[i] + at(i);
+          sum[i] += factor * mean[i] + at(i);
+          are_finite &= IsFinite(sum[i]);
+        }
+      });
+    } else {
+      VisitElements(tensor, [&](auto at) {
+        for (size_t i = 0; i < size; ++i) {
+          sum[i] += at(i);
+          are_finite &= IsFinite(sum[i]);
+        }
+      });
+    }
+    return are_finite;
+  }
+
+  void Reset() {
+    absl::c_fill(residual, 0.0f);
+    absl::c_fill(moment, 0.0f);
   }
 
   Mutex mutex;
   std::vector<float> residual;
   std::vector<float> moment;
-  std::deque<Encoded> encoded;
+  std::deque<RememberedStep> encoded;
   // Of contributions that were encoded: what is random differs from one to the
   // next.
   uint64_t num_encoded = 0;
   uint64_t seed = 0;
+};
+
+struct Compressor::Job {
+  PushEntry* entry = nullptr;
+  const Compression* compression = nullptr;
+  Key* key = nullptr;
+  size_t index = 0;  // among the call's entries of the key
+  // Where there is a step.
+  Fingerprint source;
 };
 
 Compressor::Compressor(CompressionOptions options, Observer observer)
@@ -98,33 +205,26 @@ Compressor::~Compressor() = default;
 
 absl::StatusOr<std::vector<PushEntry>> Compressor::Compress(
     Step step, std::vector<PushEntry> entries) {
+  std::vector<Job> jobs;
   absl::flat_hash_map<absl::string_view, size_t> num_before;  // of each key
   for (PushEntry& entry : entries) {
     const Compression* const compression = Find(entry);
     if (compression == nullptr) continue;
-    const size_t index = num_before[entry.key]++;
-    Key& key = KeyOf(entry.key);
-    MutexLock lock(&key.mutex);
+    jobs.push_back({&entry, compression, &KeyOf(entry.key),
+                    num_before[entry.key]++,
+                    step > 0 ? FingerprintOf(entry.tensor) : Fingerprint()});
+  }
+  // All, before the first that changes what is kept.
+  for (const Job& job : jobs) RETURN_IF_ERROR(Check(step, job));
+  for (const Job& job : jobs) {
+    PushEntry& entry = *job.entry;
     const int64_t bytes_before = entry.tensor.size_bytes();
-    EncodedTensor encoded;
-    if (const EncodedTensor* repeat =
-            step > 0 ? key.Find(step, index) : nullptr) {
-      encoded = *repeat;
-    } else {
-      absl::StatusOr<EncodedTensor> made =
-          EncodeNew(*compression, entry.tensor, key);
-      if (!made.ok()) {
-        return absl::Status(
-            made.status().code(),
-            absl::StrCat("key \"", entry.key, "\": ", made.status().message()));
-      }
-      encoded = *std::move(made);
-      key.Remember(step, encoded);
-    }
-    entry.tensor = std::move(encoded.tensor);
-    entry.encoding = std::move(encoded.encoding);
+    absl::StatusOr<EncodedTensor> encoded = Encoded(step, job);
+    if (!encoded.ok()) return OfKey(entry, encoded.status());
+    entry.tensor = std::move(encoded->tensor);
+    entry.encoding = std::move(encoded->encoding);
     if (observer_) {
-      observer_(compression->kind, bytes_before, entry.tensor.size_bytes());
+      observer_(job.compression->kind, bytes_before, entry.tensor.size_bytes());
     }
   }
   return entries;
@@ -156,32 +256,45 @@ Compressor::Key& Compressor::KeyOf(const std::string& name) {
   return *key;
 }
 
-absl::StatusOr<EncodedTensor> Compressor::EncodeNew(
-    const Compression& compression, const Tensor& tensor, Key& key) {
-  if (!AreFinite(tensor)) {
-    return absl::InvalidArgumentError(
-        "compression: expected finite elements, got NaN or infinity");
+absl::Status Compressor::Check(Step step, const Job& job) {
+  Key& key = *job.key;
+  MutexLock lock(&key.mutex);
+  if (step > 0 && key.Find(step, job.index, job.source) != nullptr) {
+    return absl::OkStatus();
   }
-  const auto size = static_cast<size_t>(tensor.num_elements());
-  Resize(key.residual, size);
-  if (!compression.feedback) absl::c_fill(key.residual, 0.0f);
-  float* const residual = key.residual.data();
-  if (compression.momentum > 0) {
-    Resize(key.moment, size);
-    float* const moment = key.moment.data();
-    VisitElements(tensor, [&, factor = compression.momentum](auto at) {
-      for (size_t i = 0; i < size; ++i) {
-        moment[i] = factor * moment[i] + at(i);
-        residual[i] += factor * moment[i] + at(i);
-      }
-    });
-  } else {
-    VisitElements(tensor, [&](auto at) {
-      for (size_t i = 0; i < size; ++i) residual[i] += at(i);
-    });
+  if (key.CanAdd(*job.compression, job.entry->tensor)) return absl::OkStatus();
+  if (!AreFinite(job.entry->tensor)) {
+    return OfKey(*job.entry,
+                 absl::InvalidArgumentError("compression: expected finite "
+                                            "elements, got NaN or infinity"));
   }
-  return Encode(compression, tensor.shape(), key.seed + key.num_encoded++,
-                absl::MakeSpan(key.residual));
+  key.Reset();
+  return OfKey(*job.entry, TooLarge());
+}
+
+absl::StatusOr<EncodedTensor> Compressor::Encoded(Step step, const Job& job) {
+  Key& key = *job.key;
+  const Tensor& tensor = job.entry->tensor;
+  MutexLock lock(&key.mutex);
+  if (step > 0) {
+    const EncodedTensor* const repeat = key.Find(step, job.index, job.source);
+    if (repeat != nullptr) return *repeat;
+  }
+  // Another entry of the key may have come since the check.
+  if (!key.Add(*job.compression, tensor)) {
+    key.Reset();
+    return TooLarge();
+  }
+  absl::StatusOr<EncodedTensor> encoded =
+      Encode(*job.compression, tensor.shape(), key.seed + key.num_encoded++,
+             absl::MakeSpan(key.residual));
+  if (!encoded.ok()) {
+    // What was added must not count when it is pushed again.
+    key.Reset();
+    return encoded;
+  }
+  if (step > 0) key.Remember(step, job.index, job.source, *encoded);
+  return encoded;
 }
 
 bool MatchesPattern(absl::string_view pattern, absl::string_view text) {

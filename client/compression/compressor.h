@@ -28,8 +28,9 @@ namespace tensorkv {
 // A contribution counts once, so the repeat of a step must bring the same
 // bytes, and must not change the residual: what was encoded for the last
 // kStepsRemembered steps of a key is kept, and is the answer for an entry of
-// such a step, whatever its elements are then. A push without a step is always
-// a new one.
+// such a step that has the same dtype, shape and elements as before. Any other
+// entry is a new one, and so is every push without a step. Who may repeat steps
+// that lie further back keeps what was encoded, as WorkerClient does.
 //
 // Thread-safe; pushes of one key wait for each other.
 class Compressor {
@@ -44,20 +45,26 @@ class Compressor {
   ~Compressor();
 
   // The entries to push in place of `entries`. Integers, small tensors, what is
-  // encoded already and keys without a rule stay as they are.
+  // encoded already and keys without a rule stay as they are. What has become a
+  // narrower float is not told from one that is yet to be encoded: encode once.
   // Errors: InvalidArgument for elements that are not finite, naming the key;
-  // nothing is remembered of that entry · ResourceExhausted.
+  // no key has changed then · InvalidArgument where the sum with what a key's
+  // earlier pushes left out is too large for f32, and ResourceExhausted; that
+  // key's residual and moment are zeros then.
   absl::StatusOr<std::vector<PushEntry>> Compress(
       Step step, std::vector<PushEntry> entries);
 
  private:
   struct Key;
+  // An entry that is to be encoded.
+  struct Job;
 
   // Null for an entry that stays as it is.
   const Compression* Find(const PushEntry& entry) const;
   Key& KeyOf(const std::string& name);
-  absl::StatusOr<EncodedTensor> EncodeNew(const Compression& compression,
-                                          const Tensor& tensor, Key& key);
+  // OK if the entry can be encoded, or has been.
+  static absl::Status Check(Step step, const Job& job);
+  static absl::StatusOr<EncodedTensor> Encoded(Step step, const Job& job);
 
   const CompressionOptions options_;
   const Observer observer_;

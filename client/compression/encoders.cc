@@ -71,11 +71,15 @@ void WriteCodes(uint32_t bits, absl::Span<float> elements, Tensor& payload,
   }
 }
 
-// By the bits, whose order is that of the magnitudes.
+// Their order is that of the magnitudes, and a total one, even of NaN.
+uint32_t MagnitudeBits(float element) {
+  return std::bit_cast<uint32_t>(element) & 0x7fffffff;
+}
+
 float LargestMagnitude(absl::Span<const float> elements) {
   uint32_t largest = 0;
   for (const float element : elements) {
-    largest = std::max(largest, std::bit_cast<uint32_t>(element) & 0x7fffffff);
+    largest = std::max(largest, MagnitudeBits(element));
   }
   return std::bit_cast<float>(largest);
 }
@@ -129,8 +133,8 @@ std::vector<Index> LargestPlaces(size_t count,
   std::iota(places.begin(), places.end(), Index{0});
   std::nth_element(places.begin(), places.begin() + count - 1, places.end(),
                    [elements](Index a, Index b) {
-                     const float left = std::abs(elements[a]);
-                     const float right = std::abs(elements[b]);
+                     const uint32_t left = MagnitudeBits(elements[a]);
+                     const uint32_t right = MagnitudeBits(elements[b]);
                      return left != right ? left > right : a < b;
                    });
   places.resize(count);

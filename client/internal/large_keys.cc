@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/hash/hash.h"
+#include "tensor/shape.h"
 
 namespace tensorkv {
 namespace {
@@ -14,6 +15,18 @@ constexpr uint64_t kMaxWidening = 8;
 uint64_t FingerprintOfKey(const std::string& name_space,
                           const std::string& key) {
   return absl::HashOf(name_space, key);
+}
+
+template <typename Entry>
+uint64_t DecodedBytes(const Entry& entry) {
+  return entry.tensor.size_bytes();
+}
+
+// As many as the values that come back have.
+uint64_t DecodedBytes(const PushEntry& entry) {
+  if (!entry.encoding) return entry.tensor.size_bytes();
+  // What no tensor can have tells nothing.
+  return SizeInBytes(entry.dtype(), entry.shape()).value_or(0);
 }
 
 // Almost surely differs between lists of other keys, or of another order.
@@ -38,7 +51,7 @@ bool LargeKeys::AreLarge(const Entries& entries) const {
   uint64_t total = 0;
   uint64_t largest = 0;
   for (const auto& entry : entries) {
-    const uint64_t bytes = entry.tensor.size_bytes();
+    const uint64_t bytes = DecodedBytes(entry);
     total += bytes;
     largest = std::max(largest, bytes);
   }
@@ -64,8 +77,8 @@ void LargeKeys::Learn(const PushRequest& request) {
   for (const PushEntry& entry : request.entries) {
     // Says nothing of the key's size, and so of the list's.
     if (entry.skip) return;
-    keys.push_back({FingerprintOfKey(request.name_space, entry.key),
-                    static_cast<uint64_t>(entry.tensor.size_bytes())});
+    keys.push_back(
+        {FingerprintOfKey(request.name_space, entry.key), DecodedBytes(entry)});
   }
   LearnList(keys);
 }
@@ -97,7 +110,7 @@ bool LargeKeys::BringsBackLittle(const PushRequest& request) const {
   uint64_t total = 0;
   for (const PushEntry& entry : request.entries) {
     if (entry.skip) return false;
-    total += entry.tensor.size_bytes();
+    total += DecodedBytes(entry);
   }
   return !policy_.Streams(kMaxWidening * total, request.entries.size());
 }

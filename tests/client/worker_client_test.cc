@@ -1,11 +1,13 @@
 #include "client/worker_client.h"
 
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/mutex.h"
+#include "client/compression/compression.h"
 #include "client/internal/retry_loop.h"
 #include "contract/reason.h"
 #include "gmock/gmock.h"
@@ -42,7 +44,7 @@ class WorkerClientTest : public ::testing::Test {
       const WorkerOptions& options) {
     return WorkerClient::Join(
         std::make_unique<Client>(std::make_unique<ScriptedConnection>(script_),
-                                 ClientOptions{.name_space = "n"}),
+                                 client_options_),
         options, environment_);
   }
 
@@ -57,6 +59,7 @@ class WorkerClientTest : public ::testing::Test {
   }
 
   Script script_;
+  ClientOptions client_options_ = {.name_space = "n"};
   absl::Duration now_ = absl::Seconds(1000);
   const RetryEnvironment environment_ = {
       .now = [this] { return now_; },
@@ -227,6 +230,71 @@ TEST_F(WorkerClientTest, StepThatClosedWithoutTheWorkerIsDropped) {
               ElementsAre("PushPull", "Push", "Push", "Push", "Pull"));
   EXPECT_EQ(script_.last<PushRequest>().entries.at(0).key, "w");
   EXPECT_EQ(worker->step(), 8u);
+}
+
+TEST_F(WorkerClientTest, EntriesOfAKeyArePushedAgainTogether) {
+  const absl::Status closed =
+      WithReason(absl::FailedPreconditionError("round 7"), Reason::kStepClosed);
+  const std::unique_ptr<WorkerClient> worker =
+      JoinedWorker({closed, closed, closed, absl::OkStatus()});
+  script_.reply<PushRequest>().results.resize(2);
+  script_.reply<PullRequest>().values.resize(3);
+
+  EXPECT_THAT(worker->PushPull(7, EntriesOf({"gone", "w", "w"})), IsOk());
+
+  EXPECT_THAT(script_.verbs,
+              ElementsAre("PushPull", "Push", "Push", "Push", "Pull"));
+  const std::vector<PushEntry>& last = script_.last<PushRequest>().entries;
+  ASSERT_EQ(last.size(), 2);
+  EXPECT_EQ(last[0].key, "w");
+  EXPECT_EQ(last[1].key, "w");
+}
+
+TEST_F(WorkerClientTest, PushesOfAStepAreUpdatesOfTheirOwnInAsyncMode) {
+  script_.reply<DescribeNamespaceRequest>().config.mode = Mode::kAsync;
+  client_options_.compression = {
+      .rules = {{"", *Compression::Parse("2bit:0.5")}}, .min_bytes = 0};
+  const std::unique_ptr<WorkerClient> worker = JoinedWorker({});
+  std::vector<std::string> pushed;
+  for (int push = 0; push < 2; ++push) {
+    ASSERT_OK(worker->Push(7, {{.key = "w", .tensor = Full({4}, 0.3)}}));
+    pushed.push_back(
+        testing::BytesOf(script_.last<PushRequest>().entries.at(0).tensor));
+  }
+
+  EXPECT_THAT(pushed, ElementsAre(std::string(1, '\0'), "\xff"));
+}
+
+TEST_F(WorkerClientTest, WhatIsPushedAgainIsEncodedOnce) {
+  for (const char* compression : {"2bit:0.5", "f16"}) {
+    client_options_.compression = {
+        .rules = {{"", *Compression::Parse(compression)}}, .min_bytes = 0};
+    const std::unique_ptr<WorkerClient> worker = JoinedWorker({});
+    constexpr Step kFirst = 7;
+    constexpr Step kLast = 16;
+    std::map<Step, std::vector<std::string>> pushed;
+    script_.during_call = [&] {
+      if (script_.verbs.back() != "Push") return;
+      const PushRequest& request = script_.last<PushRequest>();
+      pushed[request.step].push_back(
+          testing::BytesOf(request.entries.at(0).tensor));
+    };
+    for (Step step = kFirst; step <= kLast; ++step) {
+      script_.reply<PushRequest>().results = {{.step = step}};
+      ASSERT_OK(worker->Push(
+          step, {{.key = "w", .tensor = Full({8}, 0.3003 + 0.01 * step)}}));
+    }
+    script_.statuses = {LeaseLost()};
+
+    ASSERT_OK(worker->Pull({"w"}));
+
+    EXPECT_EQ(pushed.size(), kLast - kFirst + 1);
+    for (const auto& [step, bytes] : pushed) {
+      ASSERT_EQ(bytes.size(), 2) << compression << " in step " << step;
+      EXPECT_EQ(bytes[0], bytes[1]) << compression << " in step " << step;
+    }
+    script_.during_call = [] {};
+  }
 }
 
 TEST_F(WorkerClientTest, RecoveryEndsAfterTheStepTimeout) {

@@ -107,6 +107,12 @@ source <(tensorkv completion bash)
 [[ $(complete_line -n x pull w --wait) == --wait_for_keys ]] ||
   fail "completion of a flag: $(complete_line pull w --wait)"
 [[ $(complete_line pull --out) == --output ]] || fail "completion of --out"
+# The words that bash makes of --server=127.0.0.1:7363, and of others.
+for split in '= 127.0.0.1 : 7363' '127.0.0.1 : 7363' '= [ :: 1] : 7363'; do
+  # shellcheck disable=SC2086
+  [[ $(complete_line --server $split ns d) == describe ]] ||
+    fail "completion after --server $split"
+done
 
 # Failed calls exit with 1 and say what the server said.
 expect_error 1 'ALREADY_EXISTS: key "3"' init 3 --shape=2,3 --fill=2

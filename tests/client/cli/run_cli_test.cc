@@ -278,6 +278,8 @@ TEST_F(StoreCliTest, CompletionKnowsCommandsAndTheirFlags) {
   EXPECT_THAT(script, HasSubstr("'ns') words='create ls describe rm --"));
   EXPECT_THAT(script, HasSubstr("'pull') words='--"));
   EXPECT_THAT(script, HasSubstr("--wait_for_keys"));
+  // An address is split at its colon.
+  EXPECT_THAT(script, HasSubstr(":[=:]*) skip=1 ;;"));
   EXPECT_THAT(Print("completion zsh"),
               AllOf(HasSubstr("bashcompinit"), HasSubstr(script)));
 }

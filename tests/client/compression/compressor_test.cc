@@ -65,10 +65,39 @@ TEST(CompressorTest, RepeatOfAStepHasItsBytesAndLeavesTheResidual) {
   EXPECT_THAT(Pushed(compressor, {0.4}, 1), ElementsAre(0));
   EXPECT_THAT(Pushed(compressor, {0.1}, 2), ElementsAre(0b11000000));
 
-  EXPECT_THAT(Pushed(compressor, {9}, 1), ElementsAre(0));
+  EXPECT_THAT(Pushed(compressor, {0.4}, 1), ElementsAre(0));
   EXPECT_THAT(Pushed(compressor, {0.1}, 2), ElementsAre(0b11000000));
   EXPECT_THAT(Pushed(compressor, {0.4}, 3), ElementsAre(0));
   EXPECT_THAT(Pushed(compressor, {0.2}, 4), ElementsAre(0b11000000));
+}
+
+TEST(CompressorTest, OtherElementsOfAStepAreNoRepeat) {
+  Compressor compressor(All("2bit:0.5"));
+  EXPECT_THAT(Pushed(compressor, {0.4}, 5), ElementsAre(0));
+  EXPECT_THAT(Pushed(compressor, {0.3}, 5), ElementsAre(0b11000000));
+  // What came last is what is known.
+  EXPECT_THAT(Pushed(compressor, {0.3}, 5), ElementsAre(0b11000000));
+  EXPECT_THAT(Pushed(compressor, {0.4}, 5), ElementsAre(0b11000000));
+}
+
+TEST(CompressorTest, OtherShapesAndDtypesOfAStepAreNoRepeat) {
+  Compressor compressor(All("2bit:0.5"));
+  for (const Shape& shape : {Shape({4}), Shape({2, 2})}) {
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      ASSERT_OK_AND_ASSIGN(
+          const auto entries,
+          compressor.Compress(1, Entries(Full(shape, 0, dtype))));
+      EXPECT_EQ(entries[0].shape(), shape);
+    }
+  }
+  // Eight bytes of zeros either way.
+  ASSERT_OK_AND_ASSIGN(const auto singles,
+                       compressor.Compress(3, Entries(Full({2}, 0))));
+  ASSERT_OK_AND_ASSIGN(
+      const auto halves,
+      compressor.Compress(3, Entries(Full({4}, 0, DType::kBF16))));
+  EXPECT_EQ(singles[0].shape(), Shape({2}));
+  EXPECT_EQ(halves[0].shape(), Shape({4}));
 }
 
 TEST(CompressorTest, EntriesOfOneKeyAreRepeatedInTheirOrder) {
@@ -135,6 +164,38 @@ TEST(CompressorTest, WhatIsNotFiniteIsRefusedAndForgotten) {
                          HasSubstr("key \"w\": compression: expected finite")));
   }
   EXPECT_THAT(Pushed(compressor, {0.3}), ElementsAre(0b11000000));
+}
+
+TEST(CompressorTest, CallThatIsRefusedChangesNoKey) {
+  Compressor compressor(All("2bit:0.5"));
+  EXPECT_THAT(compressor.Compress(0, {{.key = "w", .tensor = Vector({0.3})},
+                                      {.key = "b", .tensor = Vector({NAN})}}),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("key \"b\": compression: expected finite")));
+  EXPECT_THAT(Pushed(compressor, {0.3}), ElementsAre(0));
+}
+
+TEST(CompressorTest, SumThatIsTooLargeIsRefusedAndForgotten) {
+  for (const char* text : {"2bit:0.5", "topk:0.5,momentum=0.9"}) {
+    Compressor compressor(All(text));
+    constexpr double kLarge = 3e38;
+    const Tensor tensor = Full({8}, kLarge);
+    absl::Status status;
+    for (int push = 0; push < 2 && status.ok(); ++push) {
+      status = compressor.Compress(0, Entries(tensor)).status();
+    }
+    EXPECT_THAT(status,
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         HasSubstr("key \"w\": compression: expected a sum")));
+
+    Compressor other(All(text));
+    for (const double element : {1.0, 0.25}) {
+      const Tensor next = Full({8}, element);
+      EXPECT_EQ(
+          BytesOf(compressor.Compress(0, Entries(next)).value()[0].tensor),
+          BytesOf(other.Compress(0, Entries(next)).value()[0].tensor));
+    }
+  }
 }
 
 TEST(CompressorTest, BytesBeforeAndAfterAreObserved) {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "contract/encoding.h"
 #include "gtest/gtest.h"
 
 namespace tensorkv {
@@ -122,6 +123,21 @@ TEST_F(LargeKeysTest, PushPullOfSmallTensorsBringsBackOneMessage) {
   EXPECT_EQ(keys_.ExpectedBytes(
                 PushRequest{.entries = {{.key = "w", .tensor = KiB(127)}}}),
             0);
+}
+
+TEST_F(LargeKeysTest, EncodedPushesCountAsWhatTheyDecodeTo) {
+  // 1 MiB of f32 in 64 KiB.
+  const PushRequest push = {
+      .entries = {{.key = "w",
+                   .tensor = KiB(64),
+                   .encoding = *Encoding::Create(
+                       {.kind = PackingKind::kTwoBit, .scale = 1}, DType::kF32,
+                       Shape({kMiB / 4}))}}};
+
+  keys_.Learn(push);
+
+  EXPECT_EQ(keys_.ExpectedBytes(PullOf({"w"})), kMiB);
+  EXPECT_EQ(keys_.ExpectedBytes(push), kMiB);
 }
 
 TEST_F(LargeKeysTest, SkippedEntriesTeachNothing) {
