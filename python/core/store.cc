@@ -115,13 +115,13 @@ std::unique_ptr<Store> Store::Embed(int num_threads) {
 }
 
 Store::~Store() {
-  if (session_ == nullptr) return;
   if (getpid() != pid_) {
     // Its threads are not in this process; nobody could wait for them.
     new std::shared_ptr<Session>(std::move(session_));
     thread_.Abandon();
     return;
   }
+  if (session_ == nullptr) return;
   const py::gil_scoped_release release;
   session_ = nullptr;
 }
