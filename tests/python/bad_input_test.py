@@ -111,17 +111,6 @@ class BadInputTest(StoreTest):
         store.push(1, full(5))
         self.assert_array(store.pull(1), full(5))
 
-    def test_keys_after_one_that_failed_have_no_step(self):
-        store = self.stores["dist_sync"]
-        store.push(2, full(3))
-        bad = full(1, shape=(3, 2))
-        with self.assertRaises(ValueError):
-            store.push([1, 2], [bad, full(4)])
-        with self.assertRaises(ValueError):
-            store.pushpull([1, 2], [bad, full(4)], out=[full(0), full(0)])
-        store.push([1, 2], [full(5), full(6)])
-        self.assert_array(store.pull([1, 2]), [full(5), full(6)])
-
     def test_tuples_are_no_arrays(self):
         for value in ((), (full(1),), (full(1), 3), (full(1), "f32", 3)):
             self.expect(TypeError, lambda kv: kv.client.push("1", value))
