@@ -32,39 +32,54 @@ struct CallThread::State {
     }
     return !is_running;
   }
+
+  // Ends the thread after the call, if there is one.
+  void Stop() {
+    MutexLock lock(&mutex);
+    is_stopping = true;
+    changed.SignalAll();
+  }
 };
 
-CallThread::~CallThread() { Stop(); }
+CallThread::~CallThread() {
+  if (idle_ != nullptr) idle_->Stop();
+}
 
-void CallThread::Stop() {
-  if (state_ == nullptr) return;
-  MutexLock lock(&state_->mutex);
-  state_->is_stopping = true;
-  state_->changed.SignalAll();
+void CallThread::Abandon() {
+  // It is leaked on purpose: the mutex may have been held at the fork, and
+  // nobody here will ever unlock it.
+  if (idle_ != nullptr) new std::shared_ptr<State>(std::move(idle_));
 }
 
 bool CallThread::Run(absl::AnyInvocable<void() &&> call) {
-  if (state_ == nullptr) {
-    state_ = std::make_shared<State>();
-    std::thread([state = state_] { Serve(state); }).detach();
+  // A call that a signal handler makes below finds no idle thread.
+  std::shared_ptr<State> state = std::exchange(idle_, nullptr);
+  if (state == nullptr) {
+    state = std::make_shared<State>();
+    std::thread([state] { Serve(state); }).detach();
   }
   {
-    MutexLock lock(&state_->mutex);
-    state_->call = std::move(call);
-    state_->is_running = true;
-    state_->changed.SignalAll();
+    MutexLock lock(&state->mutex);
+    state->call = std::move(call);
+    state->is_running = true;
+    state->changed.SignalAll();
   }
   for (;;) {
     {
       const pybind11::gil_scoped_release release;
-      if (state_->Wait()) return true;
+      if (state->Wait()) break;
     }
     if (PyErr_CheckSignals() != 0) {
-      Stop();
-      state_ = nullptr;
+      state->Stop();
       return false;
     }
   }
+  if (idle_ == nullptr) {
+    idle_ = std::move(state);
+  } else {
+    state->Stop();
+  }
+  return true;
 }
 
 void CallThread::Serve(const std::shared_ptr<State>& state) {

@@ -10,7 +10,8 @@
 namespace tensorkv::python {
 
 // Runs the calls of Python's main thread on a thread of its own, while the main
-// thread looks after signals. For one caller at a time.
+// thread looks after signals. For one thread at a time, whose signal handlers
+// may make calls while one is waited for: each has a thread to itself.
 class CallThread {
  public:
   CallThread() = default;
@@ -21,17 +22,19 @@ class CallThread {
 
   // Waits for `call`, without the GIL. If a signal handler raises an exception
   // meanwhile, it is set and false returned; the call goes on by itself.
-  // REQUIRES: the GIL.
+  // REQUIRES: the GIL. Throws std::system_error where no thread can be made.
   [[nodiscard]] bool Run(absl::AnyInvocable<void() &&> call);
+
+  // Forgets the thread, which is not in a process that was forked.
+  void Abandon();
 
  private:
   struct State;
 
   static void Serve(const std::shared_ptr<State>& state);
-  void Stop();
 
-  // Shared with the thread; null while there is none.
-  std::shared_ptr<State> state_;
+  // Shared with a thread that waits for a call; null while there is none.
+  std::shared_ptr<State> idle_;
 };
 
 }  // namespace tensorkv::python

@@ -1,9 +1,11 @@
 #include "python/core/python_memory.h"
 
 #include <bit>
+#include <list>
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/match.h"
@@ -23,7 +25,7 @@ static_assert(std::endian::native == std::endian::little,
 // threads may outlive the interpreter.
 struct Ended {
   std::mutex mutex;
-  std::vector<Py_buffer> buffers;
+  std::list<Py_buffer> buffers;
 };
 
 Ended& TheEnded() {
@@ -32,7 +34,7 @@ Ended& TheEnded() {
 }
 
 int ReleaseEnded(void*) {
-  std::vector<Py_buffer> buffers;
+  std::list<Py_buffer> buffers;
   {
     const std::lock_guard lock(TheEnded().mutex);
     buffers.swap(TheEnded().buffers);
@@ -41,10 +43,9 @@ int ReleaseEnded(void*) {
   return 0;
 }
 
-void ReleaseLater(const std::vector<Py_buffer>& buffers) {
+void ReleaseLater(std::list<Py_buffer>& buffers) {
   const std::lock_guard lock(TheEnded().mutex);
-  TheEnded().buffers.insert(TheEnded().buffers.end(), buffers.begin(),
-                            buffers.end());
+  TheEnded().buffers.splice(TheEnded().buffers.end(), buffers);
   // Where Python's queue is full, calls that wait there release these too.
   (void)Py_AddPendingCall(ReleaseEnded, nullptr);
 }
@@ -118,11 +119,16 @@ struct NamedArray {
   DType dtype = DType::kUnknown;
 };
 
+// Any other tuple is taken for memory, which it is not.
 NamedArray Named(py::handle array) {
-  if (!PyTuple_CheckExact(array.ptr())) return {.memory = array};
-  const auto pair = py::reinterpret_borrow<py::tuple>(array);
-  return {.memory = PyTuple_GET_ITEM(pair.ptr(), 0),
-          .dtype = ValueOrThrow(ParseDType(pair[1].cast<std::string>()))};
+  PyObject* const pair = array.ptr();
+  if (!PyTuple_CheckExact(pair) || PyTuple_GET_SIZE(pair) != 2 ||
+      !PyUnicode_Check(PyTuple_GET_ITEM(pair, 1))) {
+    return {.memory = array};
+  }
+  const py::handle name = PyTuple_GET_ITEM(pair, 1);
+  return {.memory = PyTuple_GET_ITEM(pair, 0),
+          .dtype = ValueOrThrow(ParseDType(name.cast<std::string>()))};
 }
 
 // What one export holds.
@@ -175,9 +181,10 @@ const Py_buffer& Exports::Add(py::handle object, bool is_written,
         "\": expected an array with the buffer protocol or DLPack, got ",
         Py_TYPE(object.ptr())->tp_name));
   }
-  Py_buffer view;
+  Py_buffer& view = buffers_.emplace_back();
   const int flags = PyBUF_FORMAT | PyBUF_STRIDES;
   if (PyObject_GetBuffer(object.ptr(), &view, flags) != 0) {
+    buffers_.pop_back();
     PyErr_Clear();
     throw StatusError(NotTaken(key, "its dtype has no elements in memory"));
   }
@@ -189,10 +196,10 @@ const Py_buffer& Exports::Add(py::handle object, bool is_written,
   }
   if (!problem.empty()) {
     PyBuffer_Release(&view);
+    buffers_.pop_back();
     throw StatusError(NotTaken(key, problem));
   }
-  buffers_.push_back(view);
-  return buffers_.back();
+  return view;
 }
 
 Tensor TensorOf(py::handle array, absl::string_view key,

@@ -5,8 +5,8 @@
 
 #include <pybind11/pybind11.h>
 
+#include <list>
 #include <memory>
-#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "contract/requests.h"
@@ -33,7 +33,9 @@ class Exports {
                        absl::string_view key);
 
  private:
-  std::vector<Py_buffer> buffers_;
+  // Some exporters let fields of a view point into the view: it stays where it
+  // was filled in.
+  std::list<Py_buffer> buffers_;
 };
 
 using SharedExports = std::shared_ptr<Exports>;

@@ -73,7 +73,9 @@ absl::StatusOr<PushReply> Session::Push(std::vector<PushEntry> entries,
 
 absl::StatusOr<PullReply> Session::PushPull(std::vector<PushEntry> entries,
                                             Step step) {
-  if (is_embedded_) RETURN_IF_ERROR(CopyTensors(entries));
+  if (is_embedded_ || worker_ != nullptr) {
+    RETURN_IF_ERROR(CopyTensors(entries));
+  }
   if (worker_ != nullptr) return worker_->PushPull(step, std::move(entries));
   return client_->PushPull(std::move(entries), {.step = step});
 }

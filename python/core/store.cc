@@ -115,12 +115,13 @@ std::unique_ptr<Store> Store::Embed(int num_threads) {
 }
 
 Store::~Store() {
-  if (session_ == nullptr) return;
   if (getpid() != pid_) {
     // Its threads are not in this process; nobody could wait for them.
     new std::shared_ptr<Session>(std::move(session_));
+    thread_.Abandon();
     return;
   }
+  if (session_ == nullptr) return;
   const py::gil_scoped_release release;
   session_ = nullptr;
 }
@@ -138,7 +139,7 @@ const std::shared_ptr<Session>& Store::session() const {
 }
 
 template <typename Verb>
-auto Store::Call(Verb verb) {
+auto Store::Call(Verb verb, bool may_wait) {
   using Reply = std::invoke_result_t<Verb, Session&, const Abandoned&>;
   struct Outcome {
     std::optional<Reply> reply;
@@ -146,8 +147,7 @@ auto Store::Call(Verb verb) {
   };
   const std::shared_ptr<Session> session = this->session();
   auto outcome = std::make_shared<Outcome>();
-  // Calls to a store in this process do not wait for others.
-  if (session->is_embedded() || !IsMainThread()) {
+  if ((session->is_embedded() && !may_wait) || !IsMainThread()) {
     const py::gil_scoped_release release;
     outcome->reply.emplace(verb(*session, outcome->is_abandoned));
   } else if (!thread_.Run([=, verb = std::move(verb)]() mutable {
@@ -217,7 +217,8 @@ py::list Store::Push(const Keys& keys, const py::list& arrays, Step step) {
 py::list Store::Receive(
     const Keys& keys, const std::optional<py::list>& outs,
     const SharedExports& exports,
-    absl::AnyInvocable<absl::StatusOr<PullReply>(Session&) &&> pull) {
+    absl::AnyInvocable<absl::StatusOr<PullReply>(Session&) &&> pull,
+    bool may_wait) {
   if (outs) CheckLengths(keys, *outs);
   const bool has_outs = outs.has_value();
   Destinations destinations;
@@ -230,7 +231,8 @@ py::list Store::Receive(
         RETURN_IF_ERROR(has_outs ? Deliver(reply, keys, destinations, abandoned)
                                  : session.Own(reply));
         return reply;
-      });
+      },
+      may_wait);
   py::list values;
   for (Value& value : reply.values) {
     if (has_outs) {
@@ -258,13 +260,16 @@ py::list Store::Pull(const Keys& keys, const std::optional<py::list>& outs,
                      bool wait, Version min_version) {
   PullRequest request;
   request.wait_for_keys = wait;
+  const bool may_wait = wait || min_version > 0;
   for (const std::string& key : keys) {
     request.entries.push_back({key, min_version});
   }
-  return Receive(keys, outs, std::make_shared<Exports>(),
-                 [request = std::move(request)](Session& session) mutable {
-                   return session.Pull(std::move(request));
-                 });
+  return Receive(
+      keys, outs, std::make_shared<Exports>(),
+      [request = std::move(request)](Session& session) mutable {
+        return session.Pull(std::move(request));
+      },
+      may_wait);
 }
 
 uint64_t Store::Delete(const Keys& keys, bool allow_missing) {
@@ -356,9 +361,9 @@ void Store::DeleteNamespace(const std::string& name) {
 }
 
 void Store::Barrier(const std::string& name) {
-  Call([=](Session& session, const Abandoned&) {
-    return session.Barrier(name);
-  });
+  Call(
+      [=](Session& session, const Abandoned&) { return session.Barrier(name); },
+      /*may_wait=*/true);
 }
 
 void Store::Register(py::module_& module) {

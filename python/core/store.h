@@ -22,9 +22,10 @@
 
 namespace tensorkv::python {
 
-// A session as Python uses it. Every call releases the GIL; on Python's main
-// thread signals interrupt it. In a forked child every call raises ForkedError,
-// since neither threads nor connections survive a fork.
+// A session as Python uses it. Every call releases the GIL. On Python's main
+// thread signals interrupt the calls to a server, and those to a store in this
+// process that may wait. In a forked child every call raises ForkedError, since
+// neither threads nor connections survive a fork.
 class Store {
  public:
   // Throws StatusError: every method does.
@@ -42,8 +43,10 @@ class Store {
   // Throws UnusableError.
   const std::shared_ptr<Session>& session() const;
   // What `verb(Session&, const Abandoned&)` returns, without its status.
+  // `may_wait` says that it may wait for others even in a store in this
+  // process.
   template <typename Verb>
-  auto Call(Verb verb);
+  auto Call(Verb verb, bool may_wait = false);
 
   void Close();
   void Join(const std::string& name, double lease, double takeover_timeout,
@@ -60,7 +63,8 @@ class Store {
   pybind11::list Receive(
       const Keys& keys, const std::optional<pybind11::list>& outs,
       const SharedExports& exports,
-      absl::AnyInvocable<absl::StatusOr<PullReply>(Session&) &&> pull);
+      absl::AnyInvocable<absl::StatusOr<PullReply>(Session&) &&> pull,
+      bool may_wait = false);
   uint64_t Delete(const Keys& keys, bool allow_missing);
   pybind11::list List(const std::string& prefix);
   pybind11::list Stat(const Keys& keys, bool with_digest);

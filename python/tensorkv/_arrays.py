@@ -85,11 +85,20 @@ def is_array(value: Any) -> bool:
 
 
 def as_numpy(value: Any) -> np.ndarray:
-    """`value` as a NumPy array that shares its memory."""
+    """`value` as a NumPy array that shares its memory.
+
+    Errors: TypeError for bfloat16 of PyTorch without the package ml_dtypes.
+    """
     value = _numpy_of(value)
     if isinstance(value, tuple):  # PyTorch's bfloat16
-        array, name = value
-        return array.view(getattr(ml_dtypes, _FOREIGN_NAMES[name]))
+        array, short = value
+        name = _FOREIGN_NAMES[short]
+        if not hasattr(ml_dtypes, name):
+            raise TypeError(
+                f"the array is of dtype {short}: expected the package "
+                f"ml_dtypes with {name}, which is not installed"
+            )
+        return array.view(getattr(ml_dtypes, name))
     return np.asarray(value if hasattr(value, "dtype") else memoryview(value))
 
 

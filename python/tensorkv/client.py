@@ -32,12 +32,17 @@ class Client:
     objects with the buffer protocol, CPU tensors of PyTorch, or DLPack in host
     memory. They are C-contiguous and little-endian. dtypes: float16, float32,
     float64, signed and unsigned integers, bool; with the package ml_dtypes also
-    bfloat16, float8_e4m3fn and float8_e5m2. No call holds the GIL. Ctrl-C
-    interrupts each; the call then goes on by itself until it ends, so that
-    nobody knows whether it was made, and still reads the arrays that it pushes.
+    bfloat16, float8_e4m3fn and float8_e5m2. No call holds the GIL.
 
-    Thread-safe. In a forked child every call raises ForkedError: open a client
-    there, or fork before.
+    On Python's main thread Ctrl-C interrupts every call to a server, and what
+    waits in a store in this process; calls on other threads end by their
+    timeout. A call that was interrupted goes on by itself until it ends, so
+    that nobody knows whether it was made, and still reads the arrays that it
+    pushes.
+
+    Thread-safe. In a forked child every call raises ForkedError: make a client
+    there. For one of a server, fork before the first client is made, or let
+    multiprocessing use "spawn".
 
     Errors: subclasses of tensorkv.Error, and TypeError for what is no array.
     Every verb raises InvalidArgumentError, NotFoundError, UnavailableError

@@ -17,7 +17,17 @@ import socket
 import threading
 import uuid
 import weakref
-from typing import Any, Callable, Dict, List, Optional, Sequence, Union
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    Iterator,
+    List,
+    Optional,
+    Sequence,
+    Tuple,
+    Union,
+)
 
 import numpy as np
 
@@ -364,7 +374,8 @@ class DistKVStore(KVStore):
     A push returns when the server holds it, and a pull waits for the rounds
     that this worker has pushed to. At most 4 rounds of a key may be open. A
     worker that was killed and comes back begins with the push that was its
-    last: what is held of it counts once.
+    last: what is held of it counts once. It begins all keys with that step, so
+    a worker that may come back pushes every key equally often.
     """
 
     def __init__(
@@ -440,9 +451,9 @@ class DistKVStore(KVStore):
 
     def push(self, key: Keys, value: Any, priority: int = 0) -> None:
         keys, values = _by_key(self._keys(key), _lists(key, value, "value"))
-        for step, at in self._begin_steps(keys).items():
-            now = [keys[i] for i in at]
-            with self._undone_if_failed(step, now):
+        with _StepsOfCall(self, keys) as steps:
+            for step, at in steps:
+                now = [keys[i] for i in at]
                 self._client.push(*_flat(now, [values[i] for i in at]), step)
 
     def pushpull(
@@ -452,10 +463,9 @@ class DistKVStore(KVStore):
         names = self._keys(key)
         keys, values = _by_key(names, _lists(key, value, "value"))
         outs = _by_key(names, _lists(key, out, "out"))[1]
-        steps = self._begin_steps(keys)
-        for step, at in steps.items():
-            now = [keys[i] for i in at]
-            with self._undone_if_failed(step, now):
+        with _StepsOfCall(self, keys) as steps:
+            for step, at in steps:
+                now = [keys[i] for i in at]
                 sent, parts = _flat(now, [values[i] for i in at])
                 # The value comes once, for the first entry of its key.
                 targets = [
@@ -500,37 +510,43 @@ class DistKVStore(KVStore):
             )
         return found["num_workers"]
 
-    def _begin_steps(self, keys: List[str]) -> Dict[int, List[int]]:
-        """The next step of each key, with the places of its keys in `keys`."""
-        places: Dict[int, List[int]] = {}
-        with self._stepping:
-            for i, key in enumerate(keys):
-                step = self._steps.get(key, self._first_step - 1) + 1
-                self._steps[key] = step
-                places.setdefault(step, []).append(i)
-        return places
-
-    def _undone_if_failed(self, step: int, keys: List[str]) -> "_StepsOfCall":
-        return _StepsOfCall(self, step, keys)
-
 
 class _StepsOfCall:
-    """Takes the steps of a call back if it fails: they can be pushed again."""
+    """The next step of each of the keys that a call pushes.
 
-    def __init__(self, store: DistKVStore, step: int, keys: List[str]):
-        self._store, self._step, self._keys = store, step, keys
+    If the call fails, it takes those back that have not been pushed: they can
+    be pushed again.
+    """
 
-    def __enter__(self) -> None:
-        pass
+    def __init__(self, store: DistKVStore, keys: List[str]):
+        self._store, self._keys = store, keys
+        # Of each step that is not pushed the places of its keys in `keys`.
+        self._places: Dict[int, List[int]] = {}
+
+    def __enter__(self) -> "_StepsOfCall":
+        store = self._store
+        with store._stepping:
+            for i, key in enumerate(self._keys):
+                step = store._steps.get(key, store._first_step - 1) + 1
+                store._steps[key] = step
+                self._places.setdefault(step, []).append(i)
+        return self
+
+    def __iter__(self) -> Iterator[Tuple[int, List[int]]]:
+        """Steps and their places; to go on is to say that one was pushed."""
+        for step, places in list(self._places.items()):
+            yield step, places
+            del self._places[step]
 
     def __exit__(self, error: Any, *_) -> None:
         if error is None:
             return
         steps = self._store._steps
         with self._store._stepping:
-            for key in self._keys:
-                if steps.get(key) == self._step:
-                    steps[key] = self._step - 1
+            for step, places in self._places.items():
+                for i in places:
+                    if steps.get(self._keys[i]) == step:
+                        steps[self._keys[i]] = step - 1
 
 
 def _is_list(key: Keys) -> bool:

@@ -3,9 +3,11 @@
 import os
 import sys
 import unittest
+from unittest import mock
 
 import numpy as np
 import tensorkv
+from tensorkv import _arrays
 
 sys.path.insert(0, os.path.dirname(__file__))
 from stores import ADDRESS, StoreTest, full, new_namespace
@@ -108,6 +110,16 @@ class BadInputTest(StoreTest):
             store.push(1, full(1, shape=(3, 2)))
         store.push(1, full(5))
         self.assert_array(store.pull(1), full(5))
+
+    def test_tuples_are_no_arrays(self):
+        for value in ((), (full(1),), (full(1), 3), (full(1), "f32", 3)):
+            self.expect(TypeError, lambda kv: kv.client.push("1", value))
+
+    def test_bfloat16_of_pytorch_without_ml_dtypes(self):
+        tensor = np.zeros(2, "uint16"), "bf16"
+        with mock.patch.object(_arrays, "ml_dtypes", None):
+            with self.assertRaisesRegex(TypeError, "ml_dtypes"):
+                _arrays.as_numpy(tensor)
 
     def test_row_ids(self):
         rows = [np.array([row]) for row in (2, -1, 0)]

@@ -64,25 +64,50 @@ class InterruptionTest(StoreTest):
                 self.assertEqual(out, "interrupted ['w']\n", errors)
                 self.assertEqual(process.returncode, 0, errors)
 
-    def test_handlers_run_while_a_call_waits(self):
+    def test_ctrl_c_interrupts_waits_of_a_store_in_the_process(self):
+        client = tensorkv.Client.embedded()
+        self.addCleanup(client.close)
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        self.addCleanup(signal.signal, signal.SIGINT, before)
+
+        def interrupt():
+            self.await_waiting_call(client)
+            os.kill(os.getpid(), signal.SIGINT)
+
+        helper = threading.Thread(target=interrupt)
+        helper.start()
+        with self.assertRaises(KeyboardInterrupt):
+            client.pull("w", wait=True)
+        helper.join()
+        # The call that was interrupted ends, too.
+        client.init("w", full(3))
+        self.assert_array(client.pull("w"), full(3))
+
+    def test_handlers_make_calls_while_a_call_waits(self):
         client = self.open_client(timeout=60)
-        key = new_namespace()
-        handled = []
-        before = signal.signal(signal.SIGUSR1, lambda *_: handled.append(1))
+        key, other = new_namespace(), new_namespace()
+        handled = threading.Event()
+
+        def handle(*_):
+            for value in (1, 2):
+                client.init(other, full(value), on_existing="replace")
+            handled.set()
+
+        before = signal.signal(signal.SIGUSR1, handle)
         self.addCleanup(signal.signal, signal.SIGUSR1, before)
 
         def interrupt_then_init():
             self.await_waiting_call(client)
             os.kill(os.getpid(), signal.SIGUSR1)
-            while not handled:
-                threading.Event().wait(0.01)
+            handled.wait(60)
             client.init(key, full(3))
 
         helper = threading.Thread(target=interrupt_then_init)
         helper.start()
         self.assert_array(client.pull(key, wait=True), full(3))
         helper.join()
-        client.delete(key)
+        self.assert_array(client.pull(other), full(2))
+        client.delete([key, other])
 
 
 class ForkTest(StoreTest):

@@ -353,6 +353,23 @@ class GroupTest(StoreTest):
         other.push("g", full(1))
         self.assert_array(kv.pull("g"), full(2))
 
+    def test_a_push_that_failed_has_no_step_of_any_key(self):
+        kv, other = stores = self.open_group("dist_sync", 2)
+
+        def work(kv):
+            kv.init([1, 2], [full(0), full(0)])
+            kv.push(2, full(1))
+            # The next steps of the two keys differ.
+            if kv is other:
+                for push in (kv.push, kv.pushpull):
+                    with self.assertRaises(ValueError):
+                        push([1, 2], [full(1, shape=(3, 2)), full(1)])
+            kv.push([1, 2], [full(2), full(3 + kv.rank)])
+            return kv.pull([1, 2])
+
+        for values in self.together(stores, work):
+            self.assert_array(values, [full(4), full(7)])
+
     def test_optimizer_runs_once_per_round(self):
         stores = self.open_group("dist_sync", 2)
 
