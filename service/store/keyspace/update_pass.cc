@@ -251,7 +251,8 @@ TensorUpdate UpdatePass::UpdateOf(const Item& item) {
 // old one must still be filled.
 void UpdatePass::Undo(const Item& item) {
   StoredKey& key = *item.key;
-  if (key.rule.get() == item.rule) --key.update_count;
+  // Not if the count has begun anew, under another rule.
+  if (key.update_count == item.update_count) --key.update_count;
   if (item.rule_state == nullptr || key.rule_state == nullptr) return;
   const RuleState& old = *item.rule_state;
   RuleState& present = *key.rule_state;
