@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "contract/reason.h"
 #include "service/store/keyspace/transaction.h"
+#include "service/store/keyspace/waiting_calls.h"
 #include "service/store/names.h"
 
 namespace tensorkv {
@@ -275,11 +276,27 @@ absl::StatusOr<std::shared_ptr<const RuleBindings>> WithMultipliers(
   return changed;
 }
 
+// Those of `keys` that follow from a change of what is bound to `pattern`:
+// those that have what it had, `before`, or if it had nothing, those that
+// match.
+std::vector<KeyPtr> Governed(std::vector<KeyPtr> keys,
+                             absl::string_view pattern,
+                             const SharedMultipliers& before) {
+  Glob glob(pattern);
+  const bool is_default = pattern.empty();
+  std::erase_if(keys, [&](const KeyPtr& key) {
+    return before || is_default ? key->multipliers != before
+                                : !glob.Matches(key->name());
+  });
+  return keys;
+}
+
 // New keys have the multipliers as soon as the bindings have changed; the
 // others follow in short turns, so that an update that runs meanwhile may find
 // the old ones. REQUIRES: rules_mutex is held.
 absl::Status BindMultipliers(NamespaceState& state, absl::string_view pattern,
                              SharedMultipliers multipliers) {
+  const SharedMultipliers before = state.Bindings()->multipliers.Get(pattern);
   ASSIGN_OR_RETURN(const std::shared_ptr<const RuleBindings> changed,
                    WithMultipliers(state, pattern, std::move(multipliers)));
   {
@@ -288,15 +305,18 @@ absl::Status BindMultipliers(NamespaceState& state, absl::string_view pattern,
     state.bindings = changed;
     transaction.Commit();
   }
-  std::vector<KeyPtr> keys;
-  for (std::string last;; last = std::string(keys.back()->name())) {
-    keys = KeysAfter(state, last);
+  const auto go_on = [&state] { return CheckIsWanted(state, CallContext()); };
+  for (std::string last;;) {
+    RETURN_IF_ERROR(go_on());
+    std::vector<KeyPtr> keys = KeysAfter(state, last);
     if (keys.empty()) return absl::OkStatus();
+    last = std::string(keys.back()->name());
+    keys = Governed(std::move(keys), pattern, before);
+    if (keys.empty()) continue;
     std::vector<absl::string_view> names;
     for (const KeyPtr& key : keys) names.push_back(key->name());
-    ASSIGN_OR_RETURN(
-        const std::vector<const SharedMultipliers*> found,
-        changed->multipliers.Find(names, [] { return absl::OkStatus(); }));
+    ASSIGN_OR_RETURN(const std::vector<const SharedMultipliers*> found,
+                     changed->multipliers.Find(names, go_on));
     Transaction transaction(state);
     for (size_t i = 0; i < keys.size(); ++i) keys[i]->multipliers = *found[i];
     transaction.Commit();
