@@ -19,13 +19,6 @@ namespace {
 // What a pattern takes besides its text.
 constexpr uint64_t kPatternOverheadBytes = 512;
 
-// What the text of a rule and what it is compiled to take at most.
-uint64_t TextBytes(const UpdateRule* rule) {
-  constexpr uint64_t kBytesPerCharacter = 16;
-  return rule == nullptr ? 0
-                         : rule->spec().expression.size() * kBytesPerCharacter;
-}
-
 // How often a change of rules looks for keys that have come meanwhile before it
 // lets no more come.
 constexpr int kMaxTurnsForNewKeys = 16;
@@ -157,15 +150,16 @@ absl::Status RuleChange::Bind() {
   } else {
     RETURN_IF_ERROR(changed->Set(pattern_, rule_));
   }
-  const uint64_t text_bytes = TextBytes(rule_.get());
-  if (present_ == nullptr || text_bytes != TextBytes(present_.get())) {
+  bindings_ = changed;
+  if (rule_ == nullptr) return absl::OkStatus();
+  const uint64_t text_bytes = TextBytes(*rule_);
+  if (present_ == nullptr || text_bytes != TextBytes(*present_)) {
     ASSIGN_OR_RETURN(Reservation overhead,
                      Reservation::Create(
                          state_.memory.metadata(),
                          kPatternOverheadBytes + pattern_.size() + text_bytes));
     changed->Charge(pattern_, std::move(overhead));
   }
-  bindings_ = std::move(changed);
   return absl::OkStatus();
 }
 
@@ -386,6 +380,14 @@ absl::Status CheckRule(absl::string_view key, DType dtype,
   if (status.ok()) return status;
   return absl::InvalidArgumentError(
       absl::StrCat("key ", Quoted(key), ": ", status.message()));
+}
+
+uint64_t TextBytes(const UpdateRule& rule) {
+  constexpr uint64_t kBytesPerCharacter = 16;
+  // The specification has them, and so has the schedule.
+  constexpr uint64_t kBytesPerStep = 2 * sizeof(uint64_t);
+  return rule.spec().expression.size() * kBytesPerCharacter +
+         rule.spec().schedule.steps.size() * kBytesPerStep;
 }
 
 uint64_t StateBytesOf(const Tensor& tensor, const UpdateRule& rule) {
