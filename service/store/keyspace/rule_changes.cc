@@ -200,6 +200,7 @@ absl::Status RuleChange::PrepareKeys() {
 absl::Status RuleChange::PrepareNewKeys() {
   std::vector<KeyPtr> keys;
   for (int turn = 1;; ++turn) {
+    keys.clear();  // without the mutex
     {
       Transaction transaction(state_);
       RETURN_IF_ERROR(state_.end_of_waits);
