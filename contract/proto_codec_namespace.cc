@@ -160,8 +160,12 @@ void EncodeMemoryUse(const MemoryUse& use, v1::MemoryUse* proto) {
 }  // namespace
 
 Multipliers FromProto(const v1::Multipliers& proto) {
-  return {.learning_rate = proto.learning_rate(),
-          .weight_decay = proto.weight_decay()};
+  Multipliers multipliers;
+  if (proto.has_learning_rate()) {
+    multipliers.learning_rate = proto.learning_rate();
+  }
+  if (proto.has_weight_decay()) multipliers.weight_decay = proto.weight_decay();
+  return multipliers;
 }
 
 void ToProto(const Multipliers& multipliers, v1::Multipliers* proto) {

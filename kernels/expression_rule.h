@@ -3,6 +3,7 @@
 #ifndef TENSORKV_KERNELS_EXPRESSION_RULE_H_
 #define TENSORKV_KERNELS_EXPRESSION_RULE_H_
 
+#include <cstddef>
 #include <memory>
 #include <vector>
 
@@ -27,6 +28,9 @@ class ExpressionRule {
       const RuleSpec& spec);
 
   absl::Span<const StateSpec> states() const { return states_; }
+
+  // What runs per element.
+  size_t num_instructions() const { return expression_.num_instructions(); }
 
   // What runs over the elements of one update, whose accumulate type is T:
   // float or double. Of `parameters` it takes learning rate, weight decay and

@@ -36,10 +36,11 @@ struct ScheduleFormulas {
   }
 
   static double MultiFactor(const Schedule& s, double base, double t) {
-    const auto passed = std::count_if(
-        s.steps_.begin(), s.steps_.end(),
-        [t](uint64_t step) { return static_cast<double>(step) < t; });
-    return base * std::pow(s.arguments_.factor, static_cast<double>(passed));
+    const auto next = std::lower_bound(
+        s.steps_.begin(), s.steps_.end(), t,
+        [](uint64_t step, double t) { return static_cast<double>(step) < t; });
+    const auto passed = static_cast<double>(next - s.steps_.begin());
+    return base * std::pow(s.arguments_.factor, passed);
   }
 
   // What is done of the part after the warm-up, from 0 to 1.

@@ -175,6 +175,19 @@ absl::Span<const StateSpec> UpdateRule::states() const {
   return absl::MakeConstSpan(row.states, count);
 }
 
+uint64_t UpdateRule::work_factor() const {
+  switch (kind_) {
+    case RuleKind::kExpression:
+      return std::max<uint64_t>(expression_->num_instructions(), 1);
+    case RuleKind::kSgld:
+      return 32;
+    case RuleKind::kNadam:
+      return 8;
+    default:
+      return 1;
+  }
+}
+
 bool UpdateRule::keeps_master(DType dtype) const {
   return !RowOf(kind_).keys.takes_integers && IsFloat(dtype) &&
          AccumulateType(dtype) != dtype && spec_.keep_master;

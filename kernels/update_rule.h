@@ -61,6 +61,10 @@ class UpdateRule {
   absl::Span<const StateSpec> states() const;
   int num_states() const { return static_cast<int>(states().size()); }
 
+  // What an update computes per element, about: how often it takes as long as
+  // to read and write the element. At least 1.
+  uint64_t work_factor() const;
+
   // Whether what it computes depends on the key's seed.
   bool takes_seed() const { return kind_ == RuleKind::kSgld; }
 

@@ -3,6 +3,7 @@
 #ifndef TENSORKV_KERNELS_EXPRESSION_EXPRESSION_H_
 #define TENSORKV_KERNELS_EXPRESSION_EXPRESSION_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -34,6 +35,9 @@ class Expression {
 
   // By index.
   const std::vector<std::string>& states() const { return states_; }
+
+  // What is run per element.
+  size_t num_instructions() const { return instructions_.size(); }
 
   // What to run over the elements of update `update_count` (from 1), whose
   // accumulate type is T: float or double. `hyperparameters` has a value for

@@ -34,7 +34,12 @@ struct NadamMomenta {
     };
     double product = 1;
     for (uint64_t i = 1; i <= t && product > kNothing; ++i) {
-      product *= momentum(i);
+      const double factor = momentum(i);
+      if (factor == beta1) {  // and so are those that follow
+        product *= Power(beta1, t - i + 1);
+        break;
+      }
+      product *= factor;
     }
     return {momentum(t), momentum(t + 1), product};
   }

@@ -42,8 +42,11 @@ uint64_t SizeOf(const JoinReply&) { return 0; }
 uint64_t SizeOf(const BarrierReply&) { return 0; }
 uint64_t SizeOf(const RuleSpec& rule) {
   constexpr uint64_t kHyperparameterBytes = 128;
-  return rule.name.size() + rule.expression.size() +
-         rule.hyperparameters.size() * kHyperparameterBytes;
+  const ScheduleSpec& schedule = rule.schedule;
+  return rule.name.size() + rule.expression.size() + schedule.name.size() +
+         schedule.steps.size() * sizeof(schedule.steps[0]) +
+         (rule.hyperparameters.size() + schedule.arguments.size()) *
+             kHyperparameterBytes;
 }
 
 uint64_t ReasonBytes(const absl::Status& status) {

@@ -15,6 +15,9 @@ uint64_t BytesOfEntries(const Request& request) {
   uint64_t bytes = 0;
   for (const auto& entry : request.entries) {
     bytes += sizeof(entry) + entry.key.capacity();
+    if constexpr (requires { entry.encoding; }) {
+      if (entry.encoding) bytes += sizeof(Encoding);
+    }
   }
   return bytes;
 }

@@ -265,6 +265,16 @@ TEST(ProtoCodecTest, RuleFields) {
   EXPECT_TRUE(request == (SetRuleRequest{"n", "a*", rule}));
 }
 
+TEST(ProtoCodecTest, MultipliersAreOneWhereTheyAreAbsent) {
+  EXPECT_TRUE(FromProto(Parse<v1::Multipliers>("learning_rate: 0.5")) ==
+              (Multipliers{0.5, 1}));
+  EXPECT_TRUE(FromProto(Parse<v1::Multipliers>("weight_decay: 0")) ==
+              (Multipliers{1, 0}));
+  v1::Multipliers proto;
+  ToProto(Multipliers{0, 0}, &proto);
+  EXPECT_TRUE(FromProto(proto) == (Multipliers{0, 0}));
+}
+
 TEST(ProtoCodecTest, SetHyperparametersFields) {
   auto proto =
       Parse<v1::SetHyperparametersRequest>("namespace: 'n' key_pattern: 'a*'");

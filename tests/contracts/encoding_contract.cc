@@ -157,6 +157,16 @@ TEST_P(EncodingContractTest, ZerosAreATopKOfNone) {
   EXPECT_THAT(store_.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(0))));
 }
 
+// The first entry of a key may stand for any tensor; more must bring bytes.
+TEST_P(EncodingContractTest, RepeatsOfAKeyDoNotExpandWithoutBound) {
+  ASSERT_OK(store_.Init("w", Full({100'000}, 0)));
+  const PushEntry zeros = Raw("w", {.kind = PackingKind::kTopK}, {100'000}, "");
+  EXPECT_OK(store_.PushMany({zeros}));
+  EXPECT_THAT(store_.PushMany({zeros, zeros}),
+              StatusIs(StatusCode::kResourceExhausted, HasSubstr("400000")));
+  EXPECT_THAT(store_.Pull("w"), IsOkAndHolds(HasVersion(2)));
+}
+
 TEST_P(EncodingContractTest, BadPayloadsAreRefusedAndChangeNothing) {
   ASSERT_OK(store_.Init("w", Full({8}, 1)));
   ASSERT_OK(store_.Init("n", Full({8}, 1, DType::kI32)));

@@ -18,6 +18,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::Optional;
 
 std::vector<std::string> NamesOf(const std::vector<KeyStatus>& keys) {
@@ -123,6 +124,27 @@ TEST_P(KeysContractTest, PagesHoldEveryKeyOnce) {
   } while (!token.empty() && listed.size() < 20);
 
   EXPECT_EQ(listed, keys);
+}
+
+// 8 KiB of each key.
+TEST_P(KeysContractTest, PagesOfLongRulesEndEarlier) {
+  RuleSpec rule = {.name = "sgd", .schedule = {.name = "multi_factor"}};
+  for (uint64_t step = 1; step <= 1024; ++step) {
+    rule.schedule.steps.push_back(step);
+  }
+  ASSERT_OK(store_.SetRule(rule.ToString()));
+  std::vector<std::string> keys;
+  for (int i = 0; i < 600; ++i) keys.push_back(absl::StrFormat("k%03d", i));
+  InitAll(store_, keys);
+
+  ASSERT_OK_AND_ASSIGN(const ListReply first, store_.List());
+  ASSERT_OK_AND_ASSIGN(const ListReply second,
+                       store_.List("", 0, first.next_page_token));
+
+  EXPECT_THAT(second.keys, Not(IsEmpty()));
+  EXPECT_EQ(first.next_page_token, first.keys.back().key);
+  EXPECT_EQ(first.keys.size() + second.keys.size(), keys.size());
+  EXPECT_EQ(second.next_page_token, "");
 }
 
 TEST_P(KeysContractTest, LastFullPageHasNoNext) {

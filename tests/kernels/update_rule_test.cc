@@ -61,6 +61,18 @@ TEST(UpdateRuleTest, DefaultsAreThoseOfTheContract) {
   EXPECT_EQ(MakeRule({"adamw"}).spec().hyperparameters, adamw);
 }
 
+TEST(UpdateRuleTest, WorkGrowsWithWhatIsComputed) {
+  EXPECT_EQ(UpdateRule().work_factor(), 1u);
+  EXPECT_EQ(MakeRule({"sgd"}).work_factor(), 1u);
+  EXPECT_GT(MakeRule({"sgld"}).work_factor(), 1u);
+  const auto expression = [](const std::string& text) {
+    return MakeRule({.name = "expression", .expression = text}).work_factor();
+  };
+  EXPECT_GE(expression("stored = grad"), 1u);
+  EXPECT_GT(expression("stored -= exp(grad) * grad"),
+            expression("stored -= grad"));
+}
+
 TEST(UpdateRuleTest, ParametersAreTimesTheMultipliers) {
   const UpdateRule rule = MakeRule({"sgd",
                                     {{"clip_gradient", 5},

@@ -2,10 +2,18 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "contract/reason.h"
+#include "service/store/byte_budget.h"
 #include "service/store/names.h"
 
 namespace tensorkv {
 namespace {
+
+// Encoded entries of a key after its first one may decode to so many times the
+// bytes that the call brings, an entry besides its payload counted as so many:
+// a few bytes may stand for a whole tensor.
+constexpr uint64_t kMaxExpansion = 4096;
+constexpr uint64_t kEntryBytes = 32;
 
 bool Takes(DType key, DType contribution) {
   return key == contribution || (IsFloat(key) && IsFloat(contribution));
@@ -53,9 +61,34 @@ absl::Status AddFirst(const PushMode& mode, const PushRequest& request,
   return absl::OkStatus();
 }
 
+// What the entry decodes to; nothing if it is not encoded. REQUIRES: it fits
+// its key, so that it takes no more than a value.
+uint64_t DecodedBytes(const PushEntry& entry) {
+  if (entry.skip || !entry.encoding) return 0;
+  return entry.shape().num_elements() * SizeOf(entry.dtype());
+}
+
+absl::Status CheckExpansion(const PushRequest& request,
+                            uint64_t repeated_bytes) {
+  if (repeated_bytes == 0) return absl::OkStatus();
+  uint64_t bytes = request.entries.size() * kEntryBytes;
+  for (const PushEntry& entry : request.entries) {
+    if (!entry.skip) bytes = SumOfBytes(bytes, entry.tensor.size_bytes());
+  }
+  if (repeated_bytes / kMaxExpansion <= bytes) return absl::OkStatus();
+  return WithReason(
+      absl::ResourceExhaustedError(absl::StrCat(
+          "encoded entries whose key has another one in the call: expected to "
+          "decode to at most ",
+          kMaxExpansion, " times the ", bytes, " bytes of the call, got ",
+          repeated_bytes, " bytes; push them in calls of their own")),
+      Reason::kLimitReached, {{"limit", kMaxExpansion}});
+}
+
 // Sets StoredKey::position_in_call of the keys; the caller resets them.
 absl::Status AddEntries(const PushMode& mode, const PushRequest& request,
                         EntriesByKey& entries) {
+  uint64_t repeated_bytes = 0;
   for (uint32_t i = 0; i < entries.keys.size(); ++i) {
     StoredKey& key = *entries.keys[i].key;
     RETURN_IF_ERROR(CheckEntry(key, request.entries[i]));
@@ -64,11 +97,13 @@ absl::Status AddEntries(const PushMode& mode, const PushRequest& request,
     entries.value_bytes += key.value_bytes();
     if (last > 0) {
       entries.keys[last - 1].next = i;
+      repeated_bytes =
+          SumOfBytes(repeated_bytes, DecodedBytes(request.entries[i]));
     } else {
       RETURN_IF_ERROR(AddFirst(mode, request, i, entries));
     }
   }
-  return absl::OkStatus();
+  return CheckExpansion(request, repeated_bytes);
 }
 
 }  // namespace

@@ -355,10 +355,12 @@ Version KeyCreation::Replace(const StoredKey* existing, const KeyPtr& key,
 
 void Namespace::Init(InitRequest request, CallContext context,
                      ReplyCallback<InitReply> done) {
+  const std::shared_ptr<const RuleBindings> bindings = state_->Bindings();
+  const size_t num_patterns =
+      bindings->num_patterns() + bindings->multipliers.num_patterns();
   const bool takes_long =
       SizeOfTensors(request) > kMaxBytesInline ||
-      request.entries.size() * state_->Bindings()->num_patterns() >
-          kMaxMatchesInline;
+      request.entries.size() * num_patterns > kMaxMatchesInline;
   TaskPool::Task init = [state = state_, request = std::move(request),
                          context = std::move(context),
                          done = std::move(done)]() mutable {

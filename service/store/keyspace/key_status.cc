@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/answer.h"
 #include "base/status_macros.h"
+#include "contract/reason.h"
 #include "service/store/keyspace/namespace_state.h"
 #include "service/store/keyspace/waiting_calls.h"
 #include "service/store/names.h"
@@ -16,6 +17,11 @@ namespace {
 
 constexpr uint32_t kDefaultPageSize = 1000;
 constexpr uint32_t kMaxPageSize = 10000;
+
+// What the statuses of a page, or of a call for keys by name, may take. Each
+// has all of its key's rule, which may be a long text.
+constexpr uint64_t kMaxPageBytes = 4 << 20;
+constexpr uint64_t kMaxStatBytes = 64 << 20;
 
 // Values that are read together for their digests.
 constexpr uint64_t kDigestBytes = 64 << 20;
@@ -46,6 +52,27 @@ std::pair<KeyStatus, SharedRule> StatusOf(const NamespaceState& state,
   if (key.multipliers) status.multipliers = *key.multipliers;
   status.device = std::string(state.DeviceOf(key).name());
   return {std::move(status), key.rule};
+}
+
+// What a status will take once it has its rule, about.
+uint64_t SizeOf(const std::pair<KeyStatus, SharedRule>& status) {
+  constexpr uint64_t kStatusBytes = 128;
+  constexpr uint64_t kHyperparameterBytes = 32;
+  const RuleSpec& rule = status.second->spec();
+  return kStatusBytes + status.first.key.size() + rule.expression.size() +
+         rule.schedule.steps.size() * sizeof(uint64_t) +
+         (rule.hyperparameters.size() + rule.schedule.arguments.size()) *
+             kHyperparameterBytes;
+}
+
+absl::Status CheckStatBytes(uint64_t bytes, size_t num_keys) {
+  if (bytes <= kMaxStatBytes) return absl::OkStatus();
+  return WithReason(absl::ResourceExhaustedError(absl::StrCat(
+                        "statuses of the reply: expected at most ",
+                        kMaxStatBytes, " bytes, got ", bytes, " for the first ",
+                        num_keys, " keys; ask for fewer keys in one call")),
+                    Reason::kReplyTooLarge,
+                    {{"needed", bytes}, {"available", kMaxStatBytes}});
 }
 
 std::vector<KeyStatus> WithRules(
@@ -116,8 +143,15 @@ absl::StatusOr<ListReply> Namespace::List(const ListRequest& request) const {
       reply.next_page_token = std::string(keys.back()->name());
     }
     statuses.reserve(keys.size());
-    for (const StoredKey* key : keys)
+    uint64_t bytes = 0;
+    for (const StoredKey* key : keys) {
       statuses.push_back(StatusOf(*state_, *key));
+      bytes += SizeOf(statuses.back());
+      if (bytes <= kMaxPageBytes || statuses.size() == 1) continue;
+      statuses.pop_back();
+      reply.next_page_token = statuses.back().first.key;
+      break;
+    }
   }
   reply.keys = WithRules(std::move(statuses));
   return reply;
@@ -128,12 +162,15 @@ absl::StatusOr<StatReply> Namespace::Stat(const StatRequest& request) {
   for (const std::string& name : request.keys) RETURN_IF_ERROR(CheckKey(name));
   std::vector<std::pair<KeyStatus, SharedRule>> statuses;
   statuses.reserve(request.keys.size());
+  uint64_t bytes = 0;
   for (auto name = request.keys.begin(); name != request.keys.end();) {
     MutexLock lock(&state_->mutex);
     for (size_t i = 0; i < kKeysPerTurn && name != request.keys.end(); ++i) {
       const StoredKey* key = state_->keys.Find(*name);
       if (key == nullptr) return state_->NoSuchKey(*name);
       statuses.push_back(StatusOf(*state_, *key));
+      bytes += SizeOf(statuses.back());
+      RETURN_IF_ERROR(CheckStatBytes(bytes, statuses.size()));
       ++name;
     }
   }

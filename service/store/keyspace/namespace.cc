@@ -7,6 +7,7 @@
 #include "base/status_macros.h"
 #include "contract/reason.h"
 #include "service/store/keyspace/namespace_state.h"
+#include "service/store/keyspace/rule_changes.h"
 #include "service/store/keyspace/staged_tensors.h"
 #include "service/store/names.h"
 
@@ -74,10 +75,19 @@ absl::StatusOr<std::shared_ptr<Namespace>> Namespace::Create(
   }
   config.rule = rule.spec();
   mode->FillDefaults(config);
-  return std::shared_ptr<Namespace>(
-      new Namespace(std::make_shared<NamespaceState>(
-          name, std::move(config), std::move(workers), std::move(mode),
-          MakeRefCounted<BoundRule>(std::move(rule)), environment)));
+  const uint64_t text_bytes = TextBytes(rule);
+  auto state = std::make_shared<NamespaceState>(
+      name, std::move(config), std::move(workers), std::move(mode),
+      MakeRefCounted<BoundRule>(std::move(rule)), environment);
+  if (text_bytes > 0) {
+    ASSIGN_OR_RETURN(Reservation overhead,
+                     Reservation::Create(state->memory.metadata(), text_bytes));
+    auto charged = std::make_shared<RuleBindings>(*state->Bindings());
+    charged->Charge("", std::move(overhead));
+    MutexLock lock(&state->mutex);
+    state->bindings = std::move(charged);
+  }
+  return std::shared_ptr<Namespace>(new Namespace(std::move(state)));
 }
 
 absl::Status Namespace::Allocate(absl::Span<Tensor* const> tensors) const {

@@ -62,15 +62,15 @@ struct NamespaceCounts {
 // per key (docs/decisions/0003-one-lock-per-namespace.md).
 //
 // Keys, values and rules change in a Transaction alone, and so does whatever
-// others wait for. Who only reads, counts or renews a lease takes the mutex by
-// itself.
+// others wait for. Who only reads, counts, renews a lease or begins an update
+// of a key whose turn it is takes the mutex by itself.
 //
-// Locks are taken in this order: rules_mutex, mutex, and those of the alarms and
-// of a Cancellation, under which nothing of a namespace is called. The mutexes of
-// the store, the call window and the task pool are taken with none of these
-// held. No lock is held while an answer is sent or an update runs; memory of a
-// device is allocated under rules_mutex alone, but for a change of rules that
-// new keys outrun.
+// Locks are taken in this order: rules_mutex, mutex, and those of the alarms
+// and of a Cancellation, under which nothing of a namespace is called. The
+// mutexes of the store, the call window and the task pool are taken with none
+// of these held. No lock is held while an answer is sent or an update runs;
+// memory of a device is allocated under rules_mutex alone, but for a change of
+// rules that new keys outrun.
 //
 // Work that goes on without a caller (tasks, alarms) keeps this, or looks
 // whether it is there yet; a namespace that was deleted lives until the last

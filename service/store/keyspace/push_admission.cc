@@ -88,6 +88,17 @@ void CountRefusal(NamespaceCounts& counts, const absl::Status& status) {
   }
 }
 
+// Whether a push is not for the thread that it comes on: it is large, and
+// begins with copies to the devices or with a look at each index and scale of
+// what is encoded.
+bool TakesLong(const NamespaceState& state, const PushRequest& request) {
+  if (SizeOfTensors(request) <= kMaxBytesInline) return false;
+  return state.home->copies() ||
+         std::any_of(
+             request.entries.begin(), request.entries.end(),
+             [](const PushEntry& entry) { return bool{entry.encoding}; });
+}
+
 // A push whose fields are right and that need not wait for other workers.
 void PushNow(NamespaceState& state, PushRequest request,
              const CallContext& context, std::vector<PullEntry>* names,
@@ -99,25 +110,30 @@ void PushNow(NamespaceState& state, PushRequest request,
   if (!status.ok()) std::move(call->done)(status);
 }
 
-}  // namespace
-
-void Push(NamespaceState& state, PushRequest request,
-          const CallContext& context, std::vector<PullEntry>* names,
-          ReplyCallback<PushReply> done) {
+void PushHere(NamespaceState& state, PushRequest request,
+              const CallContext& context, std::vector<PullEntry>* names,
+              ReplyCallback<PushReply> done) {
   absl::Status status = CheckFields(state, request);
   if (!status.ok()) return std::move(done)(std::move(status));
   if (MustWaitForOthers(state, request)) {
     return PushWhenOthersFollow(state, std::move(request), context, names,
                                 std::move(done));
   }
-  if (!state.home->copies() || SizeOfTensors(request) <= kMaxBytesInline) {
-    return PushNow(state, std::move(request), context, names, std::move(done));
+  PushNow(state, std::move(request), context, names, std::move(done));
+}
+
+}  // namespace
+
+void Push(NamespaceState& state, PushRequest request,
+          const CallContext& context, std::vector<PullEntry>* names,
+          ReplyCallback<PushReply> done) {
+  if (!TakesLong(state, request)) {
+    return PushHere(state, std::move(request), context, names, std::move(done));
   }
-  // It begins with copies to the devices.
   TaskPool::Task push = [state = state.shared_from_this(),
                          request = std::move(request), context, names,
                          done = std::move(done)]() mutable {
-    PushNow(*state, std::move(request), context, names, std::move(done));
+    PushHere(*state, std::move(request), context, names, std::move(done));
   };
   if (!state.Submit(std::move(push))) std::move(push)();
 }

@@ -146,22 +146,23 @@ void BeginFold(Transaction& transaction, StoredKey& key) {
 
 void RunFold(NamespaceState& state, FoldOfKey job) {
   absl::StatusOr<Contribution> sum = SumOf(state, job);
+  std::optional<Contribution> folded;  // what is left of it goes last
   Transaction transaction(state);
   StoredKey& key = *job.key;
   if (!key.rounds) return;  // deleted or replaced meanwhile
-  std::optional<Contribution> folded;
   if (sum.ok()) {
     folded = *std::move(sum);
   } else if (job.fold.scale != 1) {
     FailFold(transaction, job, sum.status());
   }
   // Without room for the sum, the contributions wait as they are.
-  CloseRounds(transaction, key,
-              key.rounds->EndFold(job.fold, std::move(folded)));
+  CloseRounds(transaction, key, key.rounds->EndFold(job.fold, folded));
   if (sum.ok()) BeginFold(transaction, key);
   transaction.Unlock();
-  // Nothing counts what was summed any more.
+  // Nothing counts what was summed any more, and nobody has a sum that came too
+  // late.
   job.fold.slots.clear();
+  folded.reset();
 }
 
 }  // namespace tensorkv

@@ -368,7 +368,7 @@ Fold Rounds::StartFold(Step step, Round& round, uint32_t end) const {
 }
 
 ClosedRounds Rounds::EndFold(const Fold& fold,
-                             std::optional<Contribution> sum) {
+                             std::optional<Contribution>& sum) {
   if (!IsOpen(fold.step, fold.id)) return TakeComplete();
   Round& round = open_.find(fold.step)->second;
   const uint32_t fold_end = std::exchange(round.fold_end, 0);

@@ -170,8 +170,9 @@ class Rounds {
   std::optional<Fold> BeginScaling();
 
   // Ends a fold with its sum, or without one if that could not be made; then
-  // the contributions stay. Returns the rounds that only waited for this.
-  ClosedRounds EndFold(const Fold& fold, std::optional<Contribution> sum);
+  // the contributions stay. Leaves a sum whose round is there no more to the
+  // caller. Returns the rounds that only waited for this.
+  ClosedRounds EndFold(const Fold& fold, std::optional<Contribution>& sum);
 
   // Whether a round of a step up to `last` that the worker of `rank` has
   // contributed to is open, or closed and not applied. Rounds that only a

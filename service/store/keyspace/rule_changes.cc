@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "contract/reason.h"
 #include "service/store/keyspace/transaction.h"
+#include "service/store/keyspace/waiting_calls.h"
 #include "service/store/names.h"
 
 namespace tensorkv {
@@ -17,13 +18,6 @@ namespace {
 
 // What a pattern takes besides its text.
 constexpr uint64_t kPatternOverheadBytes = 512;
-
-// What the text of a rule and what it is compiled to take at most.
-uint64_t TextBytes(const UpdateRule* rule) {
-  constexpr uint64_t kBytesPerCharacter = 16;
-  return rule == nullptr ? 0
-                         : rule->spec().expression.size() * kBytesPerCharacter;
-}
 
 // How often a change of rules looks for keys that have come meanwhile before it
 // lets no more come.
@@ -156,15 +150,16 @@ absl::Status RuleChange::Bind() {
   } else {
     RETURN_IF_ERROR(changed->Set(pattern_, rule_));
   }
-  const uint64_t text_bytes = TextBytes(rule_.get());
-  if (present_ == nullptr || text_bytes != TextBytes(present_.get())) {
+  bindings_ = changed;
+  if (rule_ == nullptr) return absl::OkStatus();
+  const uint64_t text_bytes = TextBytes(*rule_);
+  if (present_ == nullptr || text_bytes != TextBytes(*present_)) {
     ASSIGN_OR_RETURN(Reservation overhead,
                      Reservation::Create(
                          state_.memory.metadata(),
                          kPatternOverheadBytes + pattern_.size() + text_bytes));
     changed->Charge(pattern_, std::move(overhead));
   }
-  bindings_ = std::move(changed);
   return absl::OkStatus();
 }
 
@@ -205,6 +200,7 @@ absl::Status RuleChange::PrepareKeys() {
 absl::Status RuleChange::PrepareNewKeys() {
   std::vector<KeyPtr> keys;
   for (int turn = 1;; ++turn) {
+    keys.clear();  // without the mutex
     {
       Transaction transaction(state_);
       RETURN_IF_ERROR(state_.end_of_waits);
@@ -275,11 +271,27 @@ absl::StatusOr<std::shared_ptr<const RuleBindings>> WithMultipliers(
   return changed;
 }
 
+// Those of `keys` that follow from a change of what is bound to `pattern`:
+// those that have what it had, `before`, or if it had nothing, those that
+// match.
+std::vector<KeyPtr> Governed(std::vector<KeyPtr> keys,
+                             absl::string_view pattern,
+                             const SharedMultipliers& before) {
+  Glob glob(pattern);
+  const bool is_default = pattern.empty();
+  std::erase_if(keys, [&](const KeyPtr& key) {
+    return before || is_default ? key->multipliers != before
+                                : !glob.Matches(key->name());
+  });
+  return keys;
+}
+
 // New keys have the multipliers as soon as the bindings have changed; the
 // others follow in short turns, so that an update that runs meanwhile may find
 // the old ones. REQUIRES: rules_mutex is held.
 absl::Status BindMultipliers(NamespaceState& state, absl::string_view pattern,
                              SharedMultipliers multipliers) {
+  const SharedMultipliers before = state.Bindings()->multipliers.Get(pattern);
   ASSIGN_OR_RETURN(const std::shared_ptr<const RuleBindings> changed,
                    WithMultipliers(state, pattern, std::move(multipliers)));
   {
@@ -288,15 +300,18 @@ absl::Status BindMultipliers(NamespaceState& state, absl::string_view pattern,
     state.bindings = changed;
     transaction.Commit();
   }
-  std::vector<KeyPtr> keys;
-  for (std::string last;; last = std::string(keys.back()->name())) {
-    keys = KeysAfter(state, last);
+  const auto go_on = [&state] { return CheckIsWanted(state, CallContext()); };
+  for (std::string last;;) {
+    RETURN_IF_ERROR(go_on());
+    std::vector<KeyPtr> keys = KeysAfter(state, last);
     if (keys.empty()) return absl::OkStatus();
+    last = std::string(keys.back()->name());
+    keys = Governed(std::move(keys), pattern, before);
+    if (keys.empty()) continue;
     std::vector<absl::string_view> names;
     for (const KeyPtr& key : keys) names.push_back(key->name());
-    ASSIGN_OR_RETURN(
-        const std::vector<const SharedMultipliers*> found,
-        changed->multipliers.Find(names, [] { return absl::OkStatus(); }));
+    ASSIGN_OR_RETURN(const std::vector<const SharedMultipliers*> found,
+                     changed->multipliers.Find(names, go_on));
     Transaction transaction(state);
     for (size_t i = 0; i < keys.size(); ++i) keys[i]->multipliers = *found[i];
     transaction.Commit();
@@ -366,6 +381,14 @@ absl::Status CheckRule(absl::string_view key, DType dtype,
   if (status.ok()) return status;
   return absl::InvalidArgumentError(
       absl::StrCat("key ", Quoted(key), ": ", status.message()));
+}
+
+uint64_t TextBytes(const UpdateRule& rule) {
+  constexpr uint64_t kBytesPerCharacter = 16;
+  // The specification has them, and so has the schedule.
+  constexpr uint64_t kBytesPerStep = 2 * sizeof(uint64_t);
+  return rule.spec().expression.size() * kBytesPerCharacter +
+         rule.spec().schedule.steps.size() * kBytesPerStep;
 }
 
 uint64_t StateBytesOf(const Tensor& tensor, const UpdateRule& rule) {

@@ -16,6 +16,10 @@ namespace tensorkv {
 absl::Status CheckRule(absl::string_view key, DType dtype,
                        const UpdateRule& rule);
 
+// What the text of a rule, what it is compiled to and the steps of its schedule
+// take at most.
+uint64_t TextBytes(const UpdateRule& rule);
+
 // What the state of a key with that value takes.
 uint64_t StateBytesOf(const Tensor& tensor, const UpdateRule& rule);
 

@@ -41,9 +41,9 @@ struct UpdateWork {
   std::vector<FoldOfKey> folds;
 
   bool empty() const { return updates.empty() && folds.empty(); }
-  // The bytes that are read and written.
-  uint64_t size_bytes() const {
-    uint64_t bytes = updates.size_bytes();
+  // The bytes that are read and written, more where much is computed of each.
+  uint64_t work_bytes() const {
+    uint64_t bytes = updates.work_bytes();
     for (const FoldOfKey& fold : folds) bytes += fold.size_bytes();
     return bytes;
   }

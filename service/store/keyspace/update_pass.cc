@@ -9,6 +9,9 @@
 namespace tensorkv {
 namespace {
 
+// What an update of no elements costs, as bytes that are read and written.
+constexpr uint64_t kUpdateBytes = 64;
+
 MutableTensorView View(const StoredKey& key, DType dtype, Buffer& buffer) {
   return {dtype, key.num_elements(), buffer.mutable_data()};
 }
@@ -95,19 +98,19 @@ void UpdatePass::End() {
   item.is_in_place =
       !item.adopts && key.num_pulls_pinning == 0 && key.value->IsUnique();
   num_targets_ += !item.is_in_place;
-  if (!item.adopts) size_bytes_ += BytesOf(item);
+  if (!item.adopts) work_bytes_ += WorkBytesOf(item);
   key.is_updating = true;
   key.value_is_changing = item.is_in_place;
 }
 
-uint64_t UpdatePass::BytesOf(const Item& item) const {
-  uint64_t bytes = item.stored.size_bytes();
+uint64_t UpdatePass::WorkBytesOf(const Item& item) const {
+  uint64_t bytes = kUpdateBytes + item.stored.size_bytes();
   if (item.rule_state != nullptr) bytes += item.rule_state->size_bytes();
   for (uint32_t i = 0; i < item.num_slots; ++i) {
     bytes +=
         item.stored.num_elements * SizeOf(slots_[item.first_slot + i].dtype);
   }
-  return bytes;
+  return bytes * item.rule->work_factor();
 }
 
 bool UpdatePass::CanAdopt(const Item& item) const {
@@ -251,7 +254,8 @@ TensorUpdate UpdatePass::UpdateOf(const Item& item) {
 // old one must still be filled.
 void UpdatePass::Undo(const Item& item) {
   StoredKey& key = *item.key;
-  if (key.rule.get() == item.rule) --key.update_count;
+  // Not if the count has begun anew, under another rule.
+  if (key.update_count == item.update_count) --key.update_count;
   if (item.rule_state == nullptr || key.rule_state == nullptr) return;
   const RuleState& old = *item.rule_state;
   RuleState& present = *key.rule_state;

@@ -96,8 +96,8 @@ class UpdatePass {
   static void Publish(Item& item, const absl::Status& status);
 
   bool empty() const { return items_.empty(); }
-  // What Run reads and writes.
-  uint64_t size_bytes() const { return size_bytes_; }
+  // What Run reads and writes, times what the rules compute of it.
+  uint64_t work_bytes() const { return work_bytes_; }
   absl::Span<Item> items() { return absl::MakeSpan(items_); }
   // Which results of its call an update produces.
   absl::Span<const uint32_t> ResultsOf(const Item& item) const {
@@ -107,7 +107,7 @@ class UpdatePass {
 
  private:
   static void Undo(const Item& item);
-  uint64_t BytesOf(const Item& item) const;
+  uint64_t WorkBytesOf(const Item& item) const;
   bool CanAdopt(const Item& item) const;
   void Adopt(Item& item);
   // The updates of one device, and what they refer to.
@@ -135,7 +135,7 @@ class UpdatePass {
   Reservation overhead_;
   DeviceReservations room_;
   std::vector<Item> items_;
-  uint64_t size_bytes_ = 0;
+  uint64_t work_bytes_ = 0;
   // How many state tensors all items have, and how many items are not written
   // in place.
   size_t num_states_ = 0;

@@ -43,7 +43,7 @@ void Enqueue(Transaction& transaction, StoredKey& key, PendingUpdate update) {
 }
 
 void UpdateRunner::Run(UpdateWork work) {
-  if (work.size_bytes() <= kMaxBytesInline) return RunHere(std::move(work));
+  if (work.work_bytes() <= kMaxBytesInline) return RunHere(std::move(work));
   RunOnPool(std::move(work));
 }
 

@@ -27,6 +27,7 @@ class WaitingPush final : public WaitingCall {
     cancellation_ = this->context.cancellation;
     for (const PushEntry& entry : request_.entries) {
       size_bytes_ += sizeof(PushEntry) + entry.key.capacity();
+      if (entry.encoding) size_bytes_ += sizeof(Encoding);
     }
   }
 

@@ -137,6 +137,22 @@ TEST_F(UpdatePassTest, FailureKeepsValueVersionAndNewState) {
   EXPECT_EQ(First(*key), -1);
 }
 
+TEST_F(UpdatePassTest, FailureIsNotCountedAfterAChangeOfHyperparameters) {
+  const auto key = Key({"sgd", {{"learning_rate", 1}}}, DType::kF32, 0);
+  key->update_count = 3;
+  AddPending(*key, 1);
+  backend_.FailApply(absl::InternalError("broken"));
+  UpdatePass pass(&devices_, staged_);
+  pass.AddPending(key.get());
+  pass.Run();
+  key->rule = MakeRefCounted<BoundRule>(
+      *UpdateRule::Create({"sgd", {{"learning_rate", 2}}}));
+
+  UpdatePass::Publish(pass.items()[0], pass.StatusOf(pass.items()[0]));
+
+  EXPECT_EQ(key->update_count, 3u);
+}
+
 TEST_F(UpdatePassTest, FailedAllocationReleasesItsRoom) {
   const auto key = Key({"accumulate", {}}, DType::kF32, 1);
   const Tensor reader = key->ToTensor();
