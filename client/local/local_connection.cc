@@ -75,7 +75,8 @@ absl::StatusOr<ListNamespacesReply> Ask(Store& store,
                                         const ListNamespacesRequest&,
                                         Context context) {
   ListNamespacesReply reply;
-  ASSIGN_OR_RETURN(reply.namespaces, store.ListNamespaces(context));
+  ASSIGN_OR_RETURN(reply.namespaces,
+                   store.ListNamespaces("", SIZE_MAX, context));
   return reply;
 }
 auto Ask(Store& store, const DeleteNamespaceRequest& request, Context context) {

@@ -76,17 +76,20 @@ void FitPage(const MessageLimits& limits,
   }
 }
 
-// The page that the request asks for, of all namespaces in order of their
-// names.
-v1::ListNamespacesResponse PageOf(const std::vector<NamespaceStatus>& all,
+int PageSizeOf(const ListNamespacesRequest& request) {
+  return static_cast<int>(
+      request.page_size == 0
+          ? kDefaultNamespacesOfPage
+          : std::min(request.page_size, kMaxNamespacesOfPage));
+}
+
+// The page that the request asks for. `statuses` follow its token, in order of
+// their names.
+v1::ListNamespacesResponse PageOf(const std::vector<NamespaceStatus>& statuses,
                                   const ListNamespacesRequest& request) {
-  const int page_size =
-      static_cast<int>(request.page_size == 0
-                           ? kDefaultNamespacesOfPage
-                           : std::min(request.page_size, kMaxNamespacesOfPage));
+  const int page_size = PageSizeOf(request);
   v1::ListNamespacesResponse page;
-  for (const NamespaceStatus& status : all) {
-    if (status.name <= request.page_token) continue;
+  for (const NamespaceStatus& status : statuses) {
     if (page.namespaces_size() == page_size) {
       page.set_next_page_token(page.namespaces(page_size - 1).name());
       break;
@@ -262,9 +265,11 @@ Handlers::Answer Handlers::ListNamespaces(grpc::ByteBuffer* bytes,
                                           const CallContext& context) {
   ASSIGN_OR_RETURN(ListNamespacesRequest request,
                    Decode<v1::ListNamespacesRequest>(bytes, limits_));
-  ASSIGN_OR_RETURN(std::vector<NamespaceStatus> all,
-                   namespaces_.ListNamespaces(context));
-  v1::ListNamespacesResponse page = PageOf(all, request);
+  // One more than the page tells whether there is another.
+  ASSIGN_OR_RETURN(const std::vector<NamespaceStatus> statuses,
+                   namespaces_.ListNamespaces(
+                       request.page_token, PageSizeOf(request) + 1, context));
+  v1::ListNamespacesResponse page = PageOf(statuses, request);
   FitPage(limits_, *page.mutable_namespaces(), page);
   return Serialize(page, limits_);
 }

@@ -244,9 +244,17 @@ absl::StatusOr<NamespaceStatus> MemoryTensorStore::DescribeNamespace(
 }
 
 absl::StatusOr<std::vector<NamespaceStatus>> MemoryTensorStore::ListNamespaces(
-    const CallContext&) {
+    absl::string_view after, size_t max_namespaces, const CallContext&) {
+  std::vector<NamespacePtr> page;
+  {
+    MutexLock lock(&mutex_);
+    for (auto it = namespaces_.upper_bound(after);
+         it != namespaces_.end() && page.size() < max_namespaces; ++it) {
+      page.push_back(it->second);
+    }
+  }
   std::vector<NamespaceStatus> statuses;
-  for (const NamespacePtr& each : All()) {
+  for (const NamespacePtr& each : page) {
     statuses.push_back(each->Describe());
     statuses.back().workers.clear();
   }

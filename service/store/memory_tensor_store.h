@@ -100,6 +100,7 @@ class MemoryTensorStore final : public TensorStore,
   absl::StatusOr<NamespaceStatus> DescribeNamespace(
       absl::string_view name_space, const CallContext& context = {}) override;
   absl::StatusOr<std::vector<NamespaceStatus>> ListNamespaces(
+      absl::string_view after, size_t max_namespaces,
       const CallContext& context = {}) override;
   absl::Status DeleteNamespace(absl::string_view name_space,
                                const CallContext& context = {}) override;

@@ -3,6 +3,7 @@
 #ifndef TENSORKV_SERVICE_STORE_TENSOR_STORE_H_
 #define TENSORKV_SERVICE_STORE_TENSOR_STORE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -86,9 +87,10 @@ class NamespaceAdmin {
       const CreateNamespaceRequest& request, const CallContext& context) = 0;
   virtual absl::StatusOr<NamespaceStatus> DescribeNamespace(
       absl::string_view name_space, const CallContext& context) = 0;
-  // All of them in order of their names, without their workers: a server bounds
-  // their number.
+  // Those with names after `after` in order of their names, at most
+  // `max_namespaces` of them, without their workers.
   virtual absl::StatusOr<std::vector<NamespaceStatus>> ListNamespaces(
+      absl::string_view after, size_t max_namespaces,
       const CallContext& context) = 0;
   virtual absl::Status DeleteNamespace(absl::string_view name_space,
                                        const CallContext& context) = 0;

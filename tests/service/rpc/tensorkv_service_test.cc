@@ -334,9 +334,11 @@ TEST_F(TensorKvServiceTest, ListNamespacesGivesAll) {
 }
 
 TEST_F(TensorKvServiceTest, ListNamespacesGivesPages) {
-  EXPECT_CALL(service_.namespaces, ListNamespaces)
-      .WillRepeatedly(Return(std::vector<NamespaceStatus>{
+  EXPECT_CALL(service_.namespaces, ListNamespaces(absl::string_view(), 3, _))
+      .WillOnce(Return(std::vector<NamespaceStatus>{
           {.name = "a"}, {.name = "b"}, {.name = "c"}}));
+  EXPECT_CALL(service_.namespaces, ListNamespaces(absl::string_view("b"), 3, _))
+      .WillOnce(Return(std::vector<NamespaceStatus>{{.name = "c"}}));
   v1::ListNamespacesRequest request;
   request.set_page_size(2);
   v1::ListNamespacesResponse first;
