@@ -34,7 +34,8 @@ std::string ServerText(const ServerStatus& status);
 // A table with a line per binding: pattern rule. The default's pattern is "*".
 std::string RuleTable(const std::vector<RuleBinding>& rules);
 
-// Likewise of multipliers: pattern lr_mult wd_mult. Empty if there are none.
+// A table with a line per binding: pattern lr_mult wd_mult. It is empty if
+// there are no multipliers.
 std::string MultipliersTable(const std::vector<MultipliersBinding>& bindings);
 
 }  // namespace tensorkv
