@@ -54,7 +54,7 @@ class RangeUpdater {
     const T* const w = CurrentValue(g, at, count);
     T* const new_w = NewValue(at);
     StepArrays<T> arrays = {
-        .new_w = new_w, .w = w, .g = g, .first = static_cast<uint64_t>(at)};
+        .new_w = new_w, .w = w, .g = g, .first = update_.first_element + at};
     for (size_t i = 0; i < update_.states.size(); ++i) {
       arrays.states[i] = reinterpret_cast<T*>(At(update_.states[i], at));
     }
@@ -85,7 +85,8 @@ class RangeUpdater {
   void Unpack(size_t contribution, int64_t at, size_t count, T* out) {
     if constexpr (std::is_floating_point_v<T>) {
       kernels_.unpack(*update_.PackingOf(contribution),
-                      update_.contributions[contribution].data, at, count, out);
+                      update_.contributions[contribution].data,
+                      update_.first_element + at, count, out);
     }
   }
 

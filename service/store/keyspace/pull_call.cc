@@ -11,6 +11,8 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "contract/reason.h"
+#include "service/store/keyspace/row_check.h"
+#include "service/store/keyspace/update_runner.h"
 #include "service/store/keyspace/waiting_calls.h"
 #include "service/store/names.h"
 
@@ -46,6 +48,7 @@ class PullCall final : public WaitingCall {
         done_(std::move(done)) {
     for (const PullEntry& entry : request_.entries) {
       size_bytes_ += kEntryOverheadBytes + entry.key.capacity();
+      if (entry.rows) size_bytes_ += entry.rows->tensor().size_bytes();
     }
   }
 
@@ -107,6 +110,13 @@ class PullCall final : public WaitingCall {
   absl::Status WatchNext();
   // Ends some of these watches.
   void UnwatchNext();
+  // Whether the entry's rows can be read, if it asks for any; adds the answer
+  // to `reply`, without elements. Errors: InvalidArgument.
+  absl::Status AddRows(StoredKey* key, const PullEntry& entry,
+                       PullReply& reply);
+  // Has the rows read, which ends the call.
+  void ReadRows();
+  absl::StatusOr<RefPtr<RowsRead>> MakeRead();
   // Keeps the values of all the call's keys readable, so that one that waits
   // for updates of several busy keys waits for no more than one of each.
   void Pin();
@@ -123,6 +133,9 @@ class PullCall final : public WaitingCall {
   absl::StatusOr<PullReply> answer_;
   // Where the values of the answer are, unless that is the host.
   std::vector<DeviceIndex> devices_;
+  // Whose rows are to be read, by entry; empty unless the call is about rows.
+  std::vector<KeyPtr> keys_of_rows_;
+  std::vector<RefPtr<const RowIds>> rows_;
   // What is waited for; the entries before were reached once.
   size_t position_ = 0;
   int num_looks_ = 0;
@@ -221,13 +234,18 @@ absl::StatusOr<bool> PullCall::ReadAll(PullReply& reply) {
   const std::vector<PullEntry>& entries = request_.entries;
   reply.values.reserve(entries.size());
   devices_.clear();
+  keys_of_rows_.clear();
   std::optional<size_t> first_busy;
   for (size_t i = 0; i < entries.size(); ++i) {
-    const StoredKey* key = state_.keys.Find(entries[i].key);
+    StoredKey* const key = state_.keys.Find(entries[i].key);
     if (!IsReached(key, entries[i])) {
       Unpin();
       RETURN_IF_ERROR(WaitFor(i, key));
       return false;
+    }
+    if (entries[i].rows) {
+      RETURN_IF_ERROR(AddRows(key, entries[i], reply));
+      continue;
     }
     if (key->value_is_changing && !first_busy) first_busy = i;
     if (first_busy) continue;
@@ -239,6 +257,17 @@ absl::StatusOr<bool> PullCall::ReadAll(PullReply& reply) {
   RETURN_IF_ERROR(
       WaitFor(*first_busy, state_.keys.Find(entries[*first_busy].key)));
   return false;
+}
+
+absl::Status PullCall::AddRows(StoredKey* key, const PullEntry& entry,
+                               PullReply& reply) {
+  RETURN_IF_ERROR(CheckRowIds(*key, *entry.rows));
+  ASSIGN_OR_RETURN(const Shape shape, ShapeOfRows(*key, entry.rows->size()));
+  ASSIGN_OR_RETURN(Tensor rows, Tensor::WithoutData(key->dtype(), shape));
+  reply.values.push_back({key->version, std::move(rows)});
+  keys_of_rows_.emplace_back(key);
+  devices_.push_back(key->device);
+  return absl::OkStatus();
 }
 
 absl::Status PullCall::WaitFor(size_t position, const StoredKey* key) {
@@ -358,20 +387,71 @@ void PullCall::Send() {
   // The cancellation may keep the call, which then keeps no more than itself.
   pinned_ = {};
   watches_ = {};
+  if (!keys_of_rows_.empty()) {
+    for (PullEntry& entry : request_.entries) rows_.push_back(entry.rows);
+  }
   request_ = {};
   if (answer_.ok()) {
     absl::Status status = CheckReplyBytes(*answer_, context.max_reply_bytes);
     if (!status.ok()) answer_ = std::move(status);
   }
   if (!answer_.ok()) return SendOnce(std::move(done_), std::move(answer_));
+  if (!keys_of_rows_.empty()) return ReadRows();
   state_.home->Send(*std::move(answer_), devices_, std::move(done_));
+}
+
+// Gives the rows memory where their keys are, which is counted as values.
+absl::StatusOr<RefPtr<RowsRead>> PullCall::MakeRead() {
+  auto read = MakeRefCounted<RowsRead>();
+  uint64_t id_bytes = 0;
+  for (const auto& ids : rows_) id_bytes += ids->tensor().size_bytes();
+  ASSIGN_OR_RETURN(read->overhead,
+                   Reservation::Create(state_.memory.metadata(), id_bytes));
+  for (size_t i = 0; i < keys_of_rows_.size(); ++i) {
+    const StoredKey& key = *keys_of_rows_[i];
+    Tensor& rows = answer_->values[i].tensor;
+    ASSIGN_OR_RETURN(RefPtr<Buffer> buffer,
+                     state_.AllocateFor(
+                         key, state_.memory.on(key.device).values,
+                         rows.size_bytes()));
+    rows = Tensor::OfBuffer(rows.dtype(), rows.shape(), std::move(buffer));
+  }
+  read->reply = *std::move(answer_);
+  read->devices = std::move(devices_);
+  read->rows = std::move(rows_);
+  read->num_pending = keys_of_rows_.size();
+  return read;
+}
+
+void PullCall::ReadRows() {
+  absl::StatusOr<RefPtr<RowsRead>> read = MakeRead();
+  if (!read.ok()) {
+    answer_ = read.status();  // and what was allocated is free
+    return SendOnce(std::move(done_), std::move(answer_));
+  }
+  (*read)->done = std::move(done_);
+  const std::vector<KeyPtr> keys = std::move(keys_of_rows_);
+  Transaction transaction(state_);
+  for (uint32_t i = 0; i < keys.size(); ++i) {
+    PendingUpdate update;
+    update.read = *read;
+    update.results = {i};
+    Enqueue(transaction, *keys[i], std::move(update));
+  }
 }
 
 absl::Status CheckFields(const NamespaceState& state,
                          const PullRequest& request) {
   RETURN_IF_ERROR(state.CheckNumEntries(request.entries.size()));
+  bool has_rows = false;
+  bool has_tensors = false;
   for (const PullEntry& entry : request.entries) {
     RETURN_IF_ERROR(CheckKey(entry.key));
+    (entry.rows ? has_rows : has_tensors) = true;
+  }
+  if (has_rows && has_tensors) {
+    return absl::InvalidArgumentError(
+        "entries of a pull: expected rows in all or in none");
   }
   return absl::OkStatus();
 }

@@ -36,9 +36,24 @@ struct PushCall : RefCounted {
   ReplyCallback<PushReply> done;
 };
 
-// One update of one key, ready to run.
+// A PullRows whose keys are as it wants them. Each is read when its turn has
+// come among the updates of the key, so that these need not copy the value for
+// a reader. Guarded by the namespace's mutex.
+struct RowsRead : RefCounted {
+  // By entry: the rows' memory, where their keys are, and which rows they are.
+  PullReply reply;
+  std::vector<DeviceIndex> devices;
+  std::vector<RefPtr<const RowIds>> rows;
+  // Counts the ids.
+  Reservation overhead;
+  absl::Status status;
+  size_t num_pending = 0;
+  ReplyCallback<PullReply> done;
+};
+
+// One update of one key, ready to run; or, with `read`, the reading of rows.
 struct PendingUpdate {
-  // Summed in this order; at least one.
+  // Summed in this order; at least one, but none to read.
   Slots slots;
   // What counts the contributions until the update has run.
   Reservation held;
@@ -48,6 +63,7 @@ struct PendingUpdate {
 
   // Async: whose reply waits, and which of its results this update produces.
   RefPtr<PushCall> call;
+  RefPtr<RowsRead> read;
   absl::InlinedVector<uint32_t, 1> results;
 
   // Sync: the round that closed; 0 in the other modes.
@@ -143,7 +159,19 @@ class StoredKey final : public RefCounted {
     for (const int64_t dimension : dimensions()) product *= dimension;
     return product;
   }
+  // How many of them a contribution brings.
+  int64_t NumElementsOf(const Slot& slot) const {
+    if (!slot.rows) return num_elements();
+    const int64_t rows = num_rows();
+    return rows == 0 ? 0 : num_elements() / rows * slot.rows->size();
+  }
   Tensor ToTensor() const { return Tensor::OfBuffer(dtype_, shape(), value); }
+  // 0 for a scalar, which has no rows.
+  int64_t num_rows() const { return rank_ == 0 ? 0 : dimensions()[0]; }
+  // Whether an update may write to the value now.
+  bool is_writable() const {
+    return num_pulls_pinning == 0 && value->IsUnique();
+  }
 
   // Who of that rank has contributed to `step`, as far as `contributions` tell.
   std::optional<Contributor> FindContributor(uint32_t rank, Step step) const;

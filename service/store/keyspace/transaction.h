@@ -30,8 +30,11 @@ struct FoldOfKey {
   Fold fold;
 
   uint64_t size_bytes() const {
-    return fold.slots.size() * key->num_elements() *
-           SizeOf(AccumulateType(key->dtype()));
+    uint64_t num_elements = 0;
+    for (const Slot& slot : fold.slots) {
+      num_elements += key->NumElementsOf(slot);
+    }
+    return num_elements * SizeOf(AccumulateType(key->dtype()));
   }
 };
 
@@ -99,6 +102,9 @@ class Transaction {
   void Send(RefPtr<PushCall> call) {
     effects_.pushes.push_back(std::move(call));
   }
+  void Send(RefPtr<RowsRead> read) {
+    effects_.reads.push_back(std::move(read));
+  }
   void Send(WaitingCallPtr call) { effects_.calls.push_back(std::move(call)); }
 
   void Drop(Dropped dropped) { dropped_.push_back(std::move(dropped)); }
@@ -123,6 +129,7 @@ class Transaction {
     std::string failed_round;  // the first one
     uint64_t num_failed_rounds = 0;
     std::vector<RefPtr<PushCall>> pushes;
+    std::vector<RefPtr<RowsRead>> reads;
     std::vector<WaitingCallPtr> calls;
   };
 

@@ -35,6 +35,8 @@ class UpdatePass {
     // Rule and call are kept by the pass. The call is null in sync mode.
     const UpdateRule* rule = nullptr;
     PushCall* call = nullptr;
+    // Rows are read, and nothing else happens.
+    RefPtr<RowsRead> read;
     RefPtr<RuleState> rule_state;
     SharedMultipliers multipliers;
     uint64_t update_count = 0;
@@ -53,8 +55,11 @@ class UpdatePass {
     bool is_in_place = false;
     // Whether the only slot's buffer becomes the value as it is.
     bool adopts = false;
+    // Whether some of the slots bring rows.
+    bool is_of_rows = false;
     bool must_fill_states = false;
     bool must_fill_master = false;
+    absl::Status status;
   };
 
   // `devices` outlive the pass, and so do the accounts of the reservations.
@@ -85,10 +90,10 @@ class UpdatePass {
   void Run();
 
   // How the item's update has ended: with its device's error, if that failed,
-  // or with that of any device before an update was begun. Then the value has
-  // not changed. REQUIRES: Run has returned.
+  // or with that of any device before an update was begun, or with its own.
+  // Then the value has not changed. REQUIRES: Run has returned.
   const absl::Status& StatusOf(const Item& item) const {
-    return statuses_[item.device];
+    return item.status.ok() ? statuses_[item.device] : item.status;
   }
 
   // Makes the new value that of its key, if `status`, the item's, is OK; ends
@@ -108,6 +113,8 @@ class UpdatePass {
  private:
   static void Undo(const Item& item);
   uint64_t WorkBytesOf(const Item& item) const;
+  uint64_t WorkBytesOfRows(const Item& item) const;
+  void AddRead(StoredKey* key, PendingUpdate update);
   bool CanAdopt(const Item& item) const;
   void Adopt(Item& item);
   // The updates of one device, and what they refer to.
@@ -127,6 +134,17 @@ class UpdatePass {
   absl::Status FillMasters(DeviceIndex device);
   void MakeBatch(DeviceIndex device);
   static TensorUpdate UpdateOf(const Item& item);
+  absl::Span<const Slot> SlotsOf(const Item& item) const {
+    return absl::MakeConstSpan(slots_).subspan(item.first_slot, item.num_slots);
+  }
+  // Updates of rows bring no room for a new value, which they need only while
+  // somebody reads the present one.
+  void ReserveForCopy(Item& item);
+  void AddCopy(const Item& item, Batch& batch) const;
+  // What follows the batch of a device: rows that are updated or read.
+  void RunByRows(DeviceIndex device);
+  absl::Status ReadRows(const Item& item) const;
+  absl::Status UpdateRows(const Item& item) const;
 
   const DeviceSet& devices_;
   const RefPtr<BudgetAccount> staged_;
@@ -136,6 +154,8 @@ class UpdatePass {
   DeviceReservations room_;
   std::vector<Item> items_;
   uint64_t work_bytes_ = 0;
+  // Whether any item updates or reads rows.
+  bool has_rows_ = false;
   // How many state tensors all items have, and how many items are not written
   // in place.
   size_t num_states_ = 0;
