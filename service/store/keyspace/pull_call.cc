@@ -231,7 +231,9 @@ absl::StatusOr<bool> PullCall::ReadAll(PullReply& reply) {
     }
     if (key->value_is_changing && !first_busy) first_busy = i;
     if (first_busy) continue;
-    reply.values.push_back({key->version, key->ToTensor()});
+    Value& value = reply.values.emplace_back();
+    value.version = key->version;
+    value.tensor = key->ToTensor();
     if (state_.home->copies()) devices_.push_back(key->device);
   }
   if (!first_busy) return true;
