@@ -207,6 +207,7 @@ absl::StatusOr<std::vector<PushEntry>> Compressor::Compress(
     Step step, std::vector<PushEntry> entries) {
   std::vector<Job> jobs;
   absl::flat_hash_map<absl::string_view, size_t> num_before;  // of each key
+  if (options_.rules.empty()) return entries;
   for (PushEntry& entry : entries) {
     const Compression* const compression = Find(entry);
     if (compression == nullptr) continue;

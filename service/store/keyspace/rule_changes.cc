@@ -111,7 +111,7 @@ class RuleChange {
   // of the change.
   absl::Status PrepareNewKeys();
   // Makes the states of those keys that the change is for and that have none
-  // yet.
+  // yet. REQUIRES: the mutex is not held, as matching patterns takes time.
   absl::Status AddStates(absl::Span<const KeyPtr> keys);
   // Gives the keys their rules and states.
   void ChangeKeys();
@@ -136,6 +136,7 @@ absl::Status RuleChange::Run() {
   {
     MutexLock lock(&state_.mutex);
     state_.keys_made.reset();
+    state_.new_keys_wait = false;
   }
   if (status.ok()) ChangeKeys();
   return status;
@@ -205,12 +206,12 @@ absl::Status RuleChange::PrepareNewKeys() {
       Transaction transaction(state_);
       RETURN_IF_ERROR(state_.end_of_waits);
       keys = std::exchange(*state_.keys_made, {});
-      if (keys.empty() || turn == kMaxTurnsForNewKeys) {
-        RETURN_IF_ERROR(AddStates(keys));
+      if (keys.empty()) {
         state_.bindings = bindings_;
         transaction.Commit();
         return absl::OkStatus();
       }
+      state_.new_keys_wait = turn >= kMaxTurnsForNewKeys;
     }
     RETURN_IF_ERROR(AddStates(keys));
   }
@@ -229,7 +230,9 @@ absl::Status RuleChange::AddStates(absl::Span<const KeyPtr> keys) {
     if (rule_ == nullptr) names.push_back(key->name());
   }
   ASSIGN_OR_RETURN(const std::vector<const SharedRule*> found,
-                   bindings_->Find(names, [] { return absl::OkStatus(); }));
+                   bindings_->Find(names, [this] {
+                     return CheckIsWanted(state_, CallContext());
+                   }));
   for (size_t i = 0; i < governed.size(); ++i) {
     const KeyPtr& key = governed[i];
     const SharedRule& rule = rule_ != nullptr ? rule_ : *found[i];
