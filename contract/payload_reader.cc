@@ -194,6 +194,7 @@ void ReadIfPresent(WireReader& in, wire::Tag tag, std::optional<T>* value) {
 
 void Read(WireReader& in, InitEntry* entry, PayloadRange* payload) {
   if (in.Accept(wire::kInitEntryKey)) in.ReadText(&entry->key);
+  if (in.Accept(wire::kInitEntryState)) in.ReadText(&entry->state);
   if (!in.Accept(wire::kInitEntryTensor)) return in.Fail();
   in.ReadMessage([&] { Read(in, &entry->tensor, payload); });
 }
@@ -293,6 +294,7 @@ void Read(WireReader& in, PullEntry* entry) {
   if (in.Accept(wire::kPullEntryMinVersion)) {
     entry->min_version = in.ReadNumber();
   }
+  if (in.Accept(wire::kPullEntryState)) in.ReadText(&entry->state);
 }
 
 void Read(WireReader& in, PushResult* result) {
