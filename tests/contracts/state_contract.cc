@@ -152,6 +152,26 @@ TEST_P(RuleContractTest, BadStatesAreRefusedAndChangeNothing) {
               IsOkAndHolds(AllOf(HasVersion(1), HasTensor(IsFilledWith(0)))));
 }
 
+TEST_P(RuleContractTest, StateMayHaveOneElementForEachRow) {
+  ASSERT_OK(store_.SetRule("groupadagrad(learning_rate=1, epsilon=0)"));
+  ASSERT_OK(store_.Init("w", Full({2, 2}, 0)));
+  ASSERT_OK(store_.Init("scalar", Full({}, 0)));
+  ASSERT_OK(store_.Push("w", TensorOf({2, 2}, {1, 7, 2, 2})));
+  ASSERT_OK(store_.Push("scalar", Full({}, 3)));
+
+  ASSERT_OK_AND_ASSIGN(const Value history, PullState(store_, "w", "history"));
+  EXPECT_EQ(history.tensor.Description(), "f32[2]");
+  EXPECT_THAT(ElementsOf(history.tensor), ElementsAre(25, 4));
+  EXPECT_EQ(store_.Stat("w")->state_bytes, 8);
+  EXPECT_THAT(PullState(store_, "scalar", "history"),
+              IsOkAndHolds(HasTensor(IsFilledWith(9))));
+  ASSERT_OK(InitState(store_, "w", "history", Vector({0, 12})));
+  ASSERT_OK(store_.Push("w", TensorOf({2, 2}, {1, 1, 2, 2})));
+
+  EXPECT_THAT(PullState(store_, "w", "history"),
+              IsOkAndHolds(HasTensor(HasElements({1, 16}))));
+}
+
 TEST_P(RuleContractTest, KeysWithoutARuleThatKeepsStatesHaveACountAlone) {
   ASSERT_OK(store_.Init("w", Full({2}, 0, DType::kI32)));
   ASSERT_OK(store_.Push("w", Full({2}, 1, DType::kI32)));
