@@ -51,6 +51,7 @@ struct Worker {
 struct InitEntry {
   std::string key;
   Tensor tensor;
+  std::string state;
 };
 
 struct InitRequest {
@@ -103,6 +104,7 @@ struct PushReply {
 struct PullEntry {
   std::string key;
   Version min_version = 0;
+  std::string state;
 };
 
 struct PullRequest {
@@ -192,6 +194,7 @@ struct KeyStatus {
   // What the next update would take.
   double learning_rate = 0;
   double weight_decay = 0;
+  std::vector<std::string> states;
   std::string device;
   std::optional<uint64_t> digest;
 };

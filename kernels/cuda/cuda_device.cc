@@ -98,7 +98,7 @@ class CudaStream final : public Stream {
     cudaError_t error = cudaErrorInvalidDeviceFunction;
     VisitAccumulateType(launch.accumulate_type, [&](auto type) {
       using T = typename decltype(type)::T;
-      error = LaunchUpdate<T>(launch.rule, launch.work, num_blocks, stream_);
+      error = LaunchUpdate<T>(launch, num_blocks, stream_);
     });
     RETURN_IF_CUDA_ERROR(device_, error, " of an update kernel over ",
                          launch.work.num_chunks, " chunks");

@@ -212,8 +212,11 @@ absl::StatusOr<UpdateTensors> MakeTensors(const UpdateCase& update_case) {
     const bool is_signed = c.rule->states[i] == '~';
     const double high = c.update_count == 1 ? 0 : is_signed ? 0.4 : 0.5;
     const double low = is_signed ? -high : high / 2;
+    // All of the key is one row.
+    const bool is_per_row = rule.states()[i].shape == StateShape::kPerRow;
     ASSIGN_OR_RETURN(Tensor state, Random(AccumulateType(c.dtype),
-                                          c.num_elements, low, high, random));
+                                          is_per_row ? 1 : c.num_elements, low,
+                                          high, random));
     tensors.states.push_back(std::move(state));
   }
   if (rule.keeps_master(c.dtype)) {
