@@ -267,7 +267,7 @@ class Table {
   }
   PullRequest NextPull() {
     PullRequest request;
-    request.entries = {{"table", 0, NextIds()}};
+    request.entries = {{.key = "table", .rows = NextIds()}};
     return request;
   }
 

@@ -53,6 +53,7 @@ struct Worker {
 struct InitEntry {
   std::string key;
   Tensor tensor;
+  std::string state;
 };
 
 struct InitRequest {
@@ -71,7 +72,7 @@ struct InitReply {
 // `tensor` is its payload, u8 of rank 1. Where `rows` is set it is rows of one,
 // which a PushRows brings; then `tensor` has them one below the other.
 struct PushEntry {
-  // Of the contribution, decoded.
+  // What the contribution is once it is decoded.
   DType dtype() const { return encoding ? encoding->dtype() : tensor.dtype(); }
   const Shape& shape() const {
     return encoding ? encoding->shape() : tensor.shape();
@@ -109,6 +110,7 @@ struct PushReply {
 struct PullEntry {
   std::string key;
   Version min_version = 0;
+  std::string state;
   // A PullRows reads these alone.
   RefPtr<const RowIds> rows;
 };
@@ -208,9 +210,10 @@ struct KeyStatus {
   RuleSpec rule;
   uint64_t update_count = 0;
   Multipliers multipliers;
-  // Of the next update.
+  // What the next update would take.
   double learning_rate = 0;
   double weight_decay = 0;
+  std::vector<std::string> states;
   std::string device;
   std::optional<uint64_t> digest;
 };

@@ -22,7 +22,7 @@ namespace tensorkv {
 
 class ExpressionRule;
 
-// Of its own, besides those that every optimizer has.
+// The most that a rule has of its own, besides what every optimizer has.
 inline constexpr int kMaxOwnHyperparameters = 8;
 
 // A checked rule. What each rule computes is written in
@@ -67,6 +67,10 @@ class UpdateRule {
 
   // Whether what it computes depends on the key's seed.
   bool takes_seed() const { return kind_ == RuleKind::kSgld; }
+
+  // Whether what it computes of an element depends on sums over all elements of
+  // the key: then none can be updated without the others.
+  bool takes_sums() const;
 
   // Whether keys of `dtype` keep an f32 master copy of their value.
   bool keeps_master(DType dtype) const;

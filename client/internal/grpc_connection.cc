@@ -17,8 +17,8 @@ constexpr size_t kMaxMessageBytes = std::numeric_limits<int>::max();
 // Enough for all keys of a large model; a few bytes each.
 constexpr size_t kMaxKnownKeys = 64 << 10;
 
-// Requests with an entry per key carry tensors, or bring some back. There are no
-// streams of rows.
+// Requests with an entry per key carry tensors, or bring some back. There are
+// no streams of rows.
 template <typename Request>
 constexpr bool kMayStream = !kIsOfRows<Request> && requires(const Request& r) {
   r.entries;
@@ -110,7 +110,7 @@ absl::StatusOr<ReplyTo<Request>> GrpcConnection::Call(
     if constexpr (kSendsTensors<Request>) {
       large_keys_.Learn(request);
     } else {
-      large_keys_.Learn(request, *reply);
+      large_keys_.Learn(request, *reply, expected);
     }
     return reply;
   }

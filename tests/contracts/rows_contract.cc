@@ -63,8 +63,7 @@ class RandomRows {
   int size() const { return static_cast<int>(ids_.size()); }
   int64_t id(int i) const { return ids_[i]; }
   std::vector<double> Row(int i) const {
-    return {numbers_.begin() + i * kWidth,
-            numbers_.begin() + (i + 1) * kWidth};
+    return {numbers_.begin() + i * kWidth, numbers_.begin() + (i + 1) * kWidth};
   }
 
   PushEntry Entry(const std::string& key, bool updates_all_rows = false) const {
@@ -152,8 +151,8 @@ TEST_P(RowsContractTest, RowIsUpdatedAsATensorOfItsOwn) {
     std::vector<InitEntry> entries = {{"w", table}};
     for (int row = 0; row < kRows; ++row) {
       const auto first = numbers.begin() + row * kWidth;
-      entries.push_back({absl::StrCat("row", row),
-                         Vector({first, first + kWidth}, dtype)});
+      entries.push_back(
+          {absl::StrCat("row", row), Vector({first, first + kWidth}, dtype)});
     }
     ASSERT_OK(store_.InitMany(entries, OnExisting::kReplace));
     for (int push = 0; push < 20; ++push) {
@@ -226,9 +225,9 @@ TEST_P(RowsContractTest, KeysOfEveryRankAboveZeroHaveRows) {
   EXPECT_THAT(store_.Pull("n"),
               IsOkAndHolds(HasTensor(HasElements({0, 1, 1, 12}))));
   ASSERT_OK_AND_ASSIGN(const PullReply reply,
-                       store_.PullRows({{"t", 0, IdsOf({2, 1})},
-                                        {"none", 0, IdsOf({})},
-                                        {"narrow", 0, IdsOf({1, 1, 1})}}));
+                       store_.PullRows({{"t", 0, "", IdsOf({2, 1})},
+                                        {"none", 0, "", IdsOf({})},
+                                        {"narrow", 0, "", IdsOf({1, 1, 1})}}));
   EXPECT_THAT(reply.values[0].tensor, HasElements({1, 1, 1, 1, 3, 3, 3, 3}));
   EXPECT_EQ(reply.values[1].tensor.Description(), "f32[0,7]");
   EXPECT_EQ(reply.values[2].tensor.Description(), "f32[3,0]");
@@ -239,9 +238,9 @@ TEST_P(RowsContractTest, PullRowsKeepsTheOrderOfTheIds) {
 
   ASSERT_OK_AND_ASSIGN(
       const PullReply reply,
-      store_.PullRows({{"w", 0, IdsOf({2, 0, 0, 1, 2}, DType::kI32)},
-                       {"w", 0, IdsOf({0, 1, 2})},
-                       {"w", 0, IdsOf({})}}));
+      store_.PullRows({{"w", 0, "", IdsOf({2, 0, 0, 1, 2}, DType::kI32)},
+                       {"w", 0, "", IdsOf({0, 1, 2})},
+                       {"w", 0, "", IdsOf({})}}));
 
   EXPECT_THAT(reply.values[0].tensor,
               HasElements({5, 6, 1, 2, 1, 2, 3, 4, 5, 6}));
@@ -251,7 +250,7 @@ TEST_P(RowsContractTest, PullRowsKeepsTheOrderOfTheIds) {
 
 TEST_P(RowsContractTest, PullRowsWaitsAsPullDoes) {
   Background waiting([&] {
-    return store_.PullRows({{"w", 2, IdsOf({1})}}, /*wait_for_keys=*/true);
+    return store_.PullRows({{"w", 2, "", IdsOf({1})}}, /*wait_for_keys=*/true);
   });
   AwaitWaitingCalls(store_, 1);
   ASSERT_OK(store_.Init("w", Full({3, 2}, 1)));
@@ -261,10 +260,9 @@ TEST_P(RowsContractTest, PullRowsWaitsAsPullDoes) {
   EXPECT_THAT(reply.values[0],
               AllOf(HasVersion(2), HasTensor(IsFilledWith(7))));
 
-  EXPECT_THAT(
-      store_.Within(kShortTimeout).PullRows({{"w", 3, IdsOf({1})}}),
-      StatusIs(StatusCode::kDeadlineExceeded, HasSubstr("version 3")));
-  EXPECT_THAT(store_.PullRows({{"none", 0, IdsOf({1})}}),
+  EXPECT_THAT(store_.Within(kShortTimeout).PullRows({{"w", 3, "", IdsOf({1})}}),
+              StatusIs(StatusCode::kDeadlineExceeded, HasSubstr("version 3")));
+  EXPECT_THAT(store_.PullRows({{"none", 0, "", IdsOf({1})}}),
               StatusIs(StatusCode::kNotFound, HasSubstr("\"none\"")));
 }
 
@@ -282,9 +280,9 @@ TEST_P(RowsContractTest, PulledValueStaysWhileRowsChange) {
   EXPECT_TRUE(IsFilled(before.tensor, 1));
   std::vector<double> expected(100 * 16, 1);
   std::fill_n(expected.begin() + 50 * 16, 16, 3);
-  EXPECT_THAT(store_.Pull("w"),
-              IsOkAndHolds(AllOf(HasVersion(3),
-                                 HasTensor(HasElements(expected)))));
+  EXPECT_THAT(
+      store_.Pull("w"),
+      IsOkAndHolds(AllOf(HasVersion(3), HasTensor(HasElements(expected)))));
 }
 
 TEST_P(RowsContractTest, EmptyListsChangeNothing) {
@@ -362,8 +360,8 @@ TEST_P(RowsContractTest, RoundsSumRowsAndEncodedTensors) {
   ASSERT_OK(sync.As(0).PushRows(
       {{.key = "w", .tensor = Full({2, 3}, 1), .rows = IdsOf({1, 1})}}, 1));
   EXPECT_THAT(sync.As(0).Pull("w"),
-              IsOkAndHolds(HasTensor(HasElements(
-                  {0.5, 0, -0.5, 2, 2.5, 2.5, 0.5, 0.5, -0.5}))));
+              IsOkAndHolds(HasTensor(
+                  HasElements({0.5, 0, -0.5, 2, 2.5, 2.5, 0.5, 0.5, -0.5}))));
 }
 
 TEST_P(RowsContractTest, BoundedPushesOfRowsAreAppliedAtOnce) {
@@ -376,9 +374,10 @@ TEST_P(RowsContractTest, BoundedPushesOfRowsAreAppliedAtOnce) {
       .key = "w", .tensor = Full({2, 2}, 1), .rows = IdsOf({3, 3})};
   ASSERT_OK(bounded.As(0).PushRows({entry}, 1));
   ASSERT_OK(bounded.As(0).PushRows({entry}, 2));
-  EXPECT_THAT(bounded.Pull("w"),
-              IsOkAndHolds(AllOf(HasVersion(3), HasTensor(HasElements(
-                                                    {0, 0, 0, 0, 0, 0, 4, 4})))));
+  EXPECT_THAT(
+      bounded.Pull("w"),
+      IsOkAndHolds(AllOf(HasVersion(3),
+                         HasTensor(HasElements({0, 0, 0, 0, 0, 0, 4, 4})))));
 }
 
 TEST_P(RowsContractTest, RoundWithoutAnyRowsLeavesTheValue) {
@@ -425,7 +424,8 @@ TEST_P(RowsContractTest, RoundOfRowsThatFailsIsPushedAgain) {
   const PushEntry entry = {
       .key = "w", .tensor = Full({1, 1}, 1), .rows = IdsOf({1})};
   ASSERT_OK(first.PushRows({entry}, 1));
-  const absl::Status failed = first.PullRows({{"w", 0, IdsOf({1})}}).status();
+  const absl::Status failed =
+      first.PullRows({{"w", 0, "", IdsOf({1})}}).status();
   EXPECT_EQ(ReasonOf(failed), Reason::kRoundFailed) << failed;
 
   const Caller second = sync.Join("b").value();
@@ -433,7 +433,7 @@ TEST_P(RowsContractTest, RoundOfRowsThatFailsIsPushedAgain) {
     ASSERT_OK(worker.PushRows({entry}, 1));
   }
   ASSERT_OK_AND_ASSIGN(const PullReply reply,
-                       first.PullRows({{"w", 0, IdsOf({0, 1})}}));
+                       first.PullRows({{"w", 0, "", IdsOf({0, 1})}}));
   EXPECT_THAT(reply.values[0],
               AllOf(HasVersion(2), HasTensor(HasElements({0, 2}))));
 }
@@ -482,7 +482,7 @@ TEST_P(RowsContractTest, BadRowsAreRefusedAndChangeNothing) {
     EXPECT_THAT(store_.PushRows({fine, bad, fine}),
                 StatusIs(each.code, HasSubstr(each.message)));
   }
-  EXPECT_THAT(store_.PullRows({{"scalar", 0, IdsOf({})}}),
+  EXPECT_THAT(store_.PullRows({{"scalar", 0, "", IdsOf({})}}),
               StatusIs(StatusCode::kInvalidArgument));
   EXPECT_THAT(store_.Pull("w"),
               IsOkAndHolds(AllOf(HasVersion(1), HasTensor(IsFilledWith(1)))));
@@ -492,7 +492,8 @@ TEST_P(RowsContractTest, IdOutOfRangeIsNamedByTheReason) {
   ASSERT_OK(store_.Init("w", Full({3, 2}, 1)));
 
   const absl::Status status =
-      store_.PullRows({{"w", 0, IdsOf({0})}, {"w", 0, IdsOf({0, 7})}}).status();
+      store_.PullRows({{"w", 0, "", IdsOf({0})}, {"w", 0, "", IdsOf({0, 7})}})
+          .status();
 
   EXPECT_THAT(status, StatusIs(StatusCode::kInvalidArgument));
   EXPECT_EQ(ReasonOf(status), Reason::kRowOutOfRange);
@@ -506,9 +507,9 @@ TEST_P(RowsContractTest, CopiesOfRowsTakeRoomInTheBudget) {
   const Caller small = NewNamespace("small", {.budget_bytes = 64 << 10});
   ASSERT_OK(small.Init("w", Full({2, 1024}, 1)));
   const absl::Status status =
-      small.PullRows({{"w", 0, IdsOf(Ids(100, 1))}}).status();
+      small.PullRows({{"w", 0, "", IdsOf(Ids(100, 1))}}).status();
   EXPECT_EQ(ReasonOf(status), Reason::kOverBudget) << status;
-  EXPECT_OK(small.PullRows({{"w", 0, IdsOf({1, 0})}}));
+  EXPECT_OK(small.PullRows({{"w", 0, "", IdsOf({1, 0})}}));
   EXPECT_TRUE(Eventually([&] {
     return small.Describe()->memory.values == 2 * 1024 * sizeof(float);
   }));
@@ -539,7 +540,7 @@ TEST_P(RowsContractTest, ReadersSeeWholeUpdates) {
       } else if (thread == 2) {
         ASSERT_OK_AND_ASSIGN(
             const PullReply reply,
-            store_.PullRows({{"w", 0, IdsOf({33, 60, 1})}}));
+            store_.PullRows({{"w", 0, "", IdsOf({33, 60, 1})}}));
         const Value& value = reply.values[0];
         EXPECT_TRUE(IsFilled(value.tensor, value.version - 1.0));
       } else {

@@ -24,6 +24,7 @@ absl::Status CheckEntry(const StoredKey& key, const PushEntry& entry) {
   if (entry.skip) return absl::OkStatus();
   Shape expected = key.shape();
   if (entry.rows) {
+    RETURN_IF_ERROR(CheckRuleTakesRows(key));
     RETURN_IF_ERROR(CheckRowIds(key, *entry.rows));
     ASSIGN_OR_RETURN(expected, ShapeOfRows(key, entry.rows->size()));
   }
@@ -69,8 +70,7 @@ absl::Status AddFirst(const PushMode& mode, const PushRequest& request,
     entries.repeats.emplace_back(position, *repeat);
     return absl::OkStatus();
   }
-  first.brings_room =
-      BringsRoom(mode, key, request, request.entries[position]);
+  first.brings_room = BringsRoom(mode, key, request, request.entries[position]);
   if (first.brings_room) {
     entries.room_bytes[key.device] += key.value_bytes();
   }

@@ -9,6 +9,7 @@
 #include "base/status_macros.h"
 #include "contract/reason.h"
 #include "service/store/keyspace/namespace_state.h"
+#include "service/store/keyspace/state_turn.h"
 #include "service/store/keyspace/waiting_calls.h"
 #include "service/store/names.h"
 
@@ -81,6 +82,7 @@ std::vector<KeyStatus> WithRules(
   complete.reserve(statuses.size());
   for (auto& [status, rule] : statuses) {
     status.rule = rule->spec();
+    status.states = StateNames(*rule, status.dtype);
     const RuleParameters next = rule->ParametersAt(
         status.update_count + 1, status.multipliers, /*seed=*/0);
     status.learning_rate = next.learning_rate;

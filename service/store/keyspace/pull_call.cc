@@ -12,6 +12,8 @@
 #include "base/status_macros.h"
 #include "contract/reason.h"
 #include "service/store/keyspace/row_check.h"
+#include "service/store/keyspace/row_turn.h"
+#include "service/store/keyspace/state_calls.h"
 #include "service/store/keyspace/update_runner.h"
 #include "service/store/keyspace/waiting_calls.h"
 #include "service/store/names.h"
@@ -22,17 +24,6 @@ namespace {
 // How much of what a call waits for its error names: statuses travel in HTTP/2
 // headers, which are small.
 constexpr size_t kMostMissingNamed = 8;
-
-absl::Status CheckReplyBytes(const PullReply& reply, uint64_t max_bytes) {
-  uint64_t bytes = 0;
-  for (const Value& value : reply.values) bytes += value.tensor.size_bytes();
-  if (bytes <= max_bytes) return absl::OkStatus();
-  return WithReason(
-      absl::ResourceExhaustedError(
-          absl::StrCat("values of the reply: expected at most ", max_bytes,
-                       " bytes, got ", bytes, "; pull fewer keys in one call")),
-      Reason::kReplyTooLarge, {{"needed", bytes}, {"available", max_bytes}});
-}
 
 // One Pull from its call to its answer. Guarded by the namespace's mutex.
 class PullCall final : public WaitingCall {
@@ -53,7 +44,7 @@ class PullCall final : public WaitingCall {
   }
 
   // Whether watching all keys would hold the mutex for long.
-  bool is_large() const { return request_.entries.size() > kWatchesPerTurn; }
+  bool is_large() const { return request_.entries.size() > kKeysPerTurn; }
   // One turn of what a large call does before Start: looks whether it must wait
   // and, if so, watches some more of its keys. False after the last turn.
   bool WatchMore();
@@ -74,8 +65,6 @@ class PullCall final : public WaitingCall {
   static constexpr uint64_t kEntryOverheadBytes =
       sizeof(PullEntry) + sizeof(KeyWatches::Watch) + sizeof(KeyPtr) +
       sizeof(Value);
-  // How many keys one turn of the mutex is for.
-  static constexpr size_t kWatchesPerTurn = 1024;
   // Keys of the call that come and go again and again cannot have it look at
   // all the others without end.
   static constexpr int kMaxLooks = 16;
@@ -116,7 +105,7 @@ class PullCall final : public WaitingCall {
                        PullReply& reply);
   // Has the rows read, which ends the call.
   void ReadRows();
-  absl::StatusOr<RefPtr<RowsRead>> MakeRead();
+  absl::Status AllocateRows(Reservation& id_bytes);
   // Keeps the values of all the call's keys readable, so that one that waits
   // for updates of several busy keys waits for no more than one of each.
   void Pin();
@@ -249,7 +238,9 @@ absl::StatusOr<bool> PullCall::ReadAll(PullReply& reply) {
     }
     if (key->value_is_changing && !first_busy) first_busy = i;
     if (first_busy) continue;
-    reply.values.push_back({key->version, key->ToTensor()});
+    Value& value = reply.values.emplace_back();
+    value.version = key->version;
+    value.tensor = key->ToTensor();
     if (state_.home->copies()) devices_.push_back(key->device);
   }
   if (!first_busy) return true;
@@ -283,8 +274,7 @@ absl::Status PullCall::WaitFor(size_t position, const StoredKey* key) {
 absl::Status PullCall::WatchNext() {
   const std::vector<PullEntry>& entries = request_.entries;
   watches_.reserve(entries.size());  // they must stay where they are
-  const size_t end =
-      std::min(watches_.size() + kWatchesPerTurn, entries.size());
+  const size_t end = std::min(watches_.size() + kKeysPerTurn, entries.size());
   while (watches_.size() < end) {
     const std::string& name = entries[watches_.size()].key;
     const StoredKey* key = state_.keys.Find(name);
@@ -296,7 +286,7 @@ absl::Status PullCall::WatchNext() {
 }
 
 void PullCall::UnwatchNext() {
-  for (size_t i = 0; i < kWatchesPerTurn && !watches_.empty(); ++i) {
+  for (size_t i = 0; i < kKeysPerTurn && !watches_.empty(); ++i) {
     KeyWatches::Watch& watch = watches_.back();
     if (watch.key != nullptr) state_.watches.Remove(&watch);
     watches_.pop_back();
@@ -358,12 +348,17 @@ absl::Status PullCall::Missing(const PullEntry& entry) const {
   }
 }
 
+// Of many keys, some are looked at, from the one that is waited for.
 absl::Status PullCall::Missing() const {
   if (awaited_step > 0)
     return state_.mode->DescribeAwaited(awaited_step, state_.Now());
   std::vector<absl::Status> missing;
   size_t num_missing = 0;
-  for (const PullEntry& entry : request_.entries) {
+  const size_t num_entries = request_.entries.size();
+  const size_t begin = is_large() ? position_ : 0;
+  const size_t end = std::min(begin + kKeysPerTurn, num_entries);
+  for (size_t i = begin; i < end; ++i) {
+    const PullEntry& entry = request_.entries[i];
     const StoredKey* key = state_.keys.Find(entry.key);
     if (IsReached(key, entry) && !key->value_is_changing) continue;
     if (++num_missing <= kMostMissingNamed) missing.push_back(Missing(entry));
@@ -375,6 +370,10 @@ absl::Status PullCall::Missing() const {
       });
   if (num_missing > missing.size()) {
     absl::StrAppend(&text, "; and ", num_missing - missing.size(), " more");
+  }
+  if (end < num_entries) {
+    absl::StrAppend(&text, "; the last ", num_entries - end,
+                    " keys were not looked at");
   }
   return WithMessage(missing[0], text);
 }
@@ -401,40 +400,58 @@ void PullCall::Send() {
 }
 
 // Gives the rows memory where their keys are, which is counted as values.
-absl::StatusOr<RefPtr<RowsRead>> PullCall::MakeRead() {
-  auto read = MakeRefCounted<RowsRead>();
-  uint64_t id_bytes = 0;
-  for (const auto& ids : rows_) id_bytes += ids->tensor().size_bytes();
-  ASSIGN_OR_RETURN(read->overhead,
-                   Reservation::Create(state_.memory.metadata(), id_bytes));
+absl::Status PullCall::AllocateRows(Reservation& id_bytes) {
+  uint64_t bytes = 0;
+  for (const auto& ids : rows_) bytes += ids->tensor().size_bytes();
+  ASSIGN_OR_RETURN(id_bytes,
+                   Reservation::Create(state_.memory.metadata(), bytes));
   for (size_t i = 0; i < keys_of_rows_.size(); ++i) {
     const StoredKey& key = *keys_of_rows_[i];
     Tensor& rows = answer_->values[i].tensor;
-    ASSIGN_OR_RETURN(RefPtr<Buffer> buffer,
-                     state_.AllocateFor(
-                         key, state_.memory.on(key.device).values,
-                         rows.size_bytes()));
+    ASSIGN_OR_RETURN(
+        RefPtr<Buffer> buffer,
+        state_.AllocateFor(key, state_.memory.on(key.device).values,
+                           rows.size_bytes()));
     rows = Tensor::OfBuffer(rows.dtype(), rows.shape(), std::move(buffer));
   }
-  read->reply = *std::move(answer_);
-  read->devices = std::move(devices_);
-  read->rows = std::move(rows_);
-  read->num_pending = keys_of_rows_.size();
-  return read;
+  return absl::OkStatus();
 }
 
+// Each entry takes a turn among the updates of its key.
 void PullCall::ReadRows() {
-  absl::StatusOr<RefPtr<RowsRead>> read = MakeRead();
-  if (!read.ok()) {
-    answer_ = read.status();  // and what was allocated is free
+  Reservation id_bytes;
+  if (absl::Status status = AllocateRows(id_bytes); !status.ok()) {
+    answer_ = std::move(status);  // and what was allocated is free
     return SendOnce(std::move(done_), std::move(answer_));
   }
-  (*read)->done = std::move(done_);
+  std::vector<RefPtr<RowTurn>> turns;
+  for (size_t i = 0; i < rows_.size(); ++i) {
+    turns.push_back(MakeRefCounted<RowTurn>(std::move(rows_[i]),
+                                            answer_->values[i].tensor));
+  }
+  const auto call = MakeRefCounted<PushCall>();
+  call->num_pending = turns.size();
+  call->reply.results.resize(turns.size());
+  call->done =
+      [&home = *state_.home, reply = *std::move(answer_),
+       devices = std::move(devices_), id_bytes = std::move(id_bytes),
+       done = std::move(done_)](absl::StatusOr<PushReply> versions) mutable {
+        id_bytes.Clear();
+        if (!versions.ok()) {
+          reply = {};
+          return std::move(done)(versions.status());
+        }
+        for (size_t i = 0; i < reply.values.size(); ++i) {
+          reply.values[i].version = versions->results[i].version;
+        }
+        home.Send(std::move(reply), devices, std::move(done));
+      };
   const std::vector<KeyPtr> keys = std::move(keys_of_rows_);
   Transaction transaction(state_);
   for (uint32_t i = 0; i < keys.size(); ++i) {
     PendingUpdate update;
-    update.read = *read;
+    update.turn = std::move(turns[i]);
+    update.call = call;
     update.results = {i};
     Enqueue(transaction, *keys[i], std::move(update));
   }
@@ -458,9 +475,23 @@ absl::Status CheckFields(const NamespaceState& state,
 
 }  // namespace
 
+absl::Status CheckReplyBytes(const PullReply& reply, uint64_t max_bytes) {
+  uint64_t bytes = 0;
+  for (const Value& value : reply.values) bytes += value.tensor.size_bytes();
+  if (bytes <= max_bytes) return absl::OkStatus();
+  return WithReason(
+      absl::ResourceExhaustedError(
+          absl::StrCat("values of the reply: expected at most ", max_bytes,
+                       " bytes, got ", bytes, "; pull fewer keys in one call")),
+      Reason::kReplyTooLarge, {{"needed", bytes}, {"available", max_bytes}});
+}
+
 void Namespace::Pull(PullRequest request, CallContext context,
                      ReplyCallback<PullReply> done) {
   NamespaceState& state = *state_;
+  if (NamesStates(request.entries)) {
+    return PullStates(state, std::move(request), context, std::move(done));
+  }
   absl::Status status = CheckFields(state, request);
   Step reached = 0;
   if (status.ok() && request.worker) {

@@ -99,7 +99,7 @@ absl::StatusOr<Contribution> SumOfRows(const NamespaceState& state,
     ASSIGN_OR_RETURN(Tensor tensor,
                      Tensor::CopyOf(DType::kI64, {num_rows}, rows.data()));
     ASSIGN_OR_RETURN(ids, RowIds::Create(std::move(tensor)));
-    num_elements = num_elements / std::max<int64_t>(key.num_rows(), 1) * num_rows;
+    num_elements = key.num_elements_of_row() * num_rows;
   }
   ASSIGN_OR_RETURN(const MutableTensorView value,
                    AllocateSum(state, key, num_elements, sum));

@@ -71,7 +71,7 @@ std::vector<int64_t> RowBatches::NamedRows() const {
 
 void RowBatches::Rewind() {
   next_named_ = 0;
-  next_element_ = 0;
+  next_row_ = 0;
   next_place_ = 0;
 }
 
@@ -88,10 +88,10 @@ absl::Span<const TensorUpdate> RowBatches::Next() {
   if (row_elements_ == 0) return {};
   while (!IsFull()) {
     const bool has_named = next_named_ < named_.size();
-    const int64_t next_row =
+    const int64_t end_row =
         has_named ? named_[next_named_].row : options_.num_rows;
-    if (options_.updates_all_rows && next_element_ < next_row * row_elements_) {
-      AddUnnamed(next_row);
+    if (options_.updates_all_rows && next_row_ < end_row) {
+      AddUnnamed(end_row);
     } else if (has_named) {
       AddNamed();
     } else {
@@ -133,45 +133,48 @@ void RowBatches::AddNamed() {
     next_named_ += end - first;
     ++num_rows;
   }
-  const int64_t first_element = named_[first].row * row_elements_;
-  const int64_t num_elements = num_rows * row_elements_;
+  const int64_t first_row = named_[first].row;
   const size_t first_view = views_.size();
   uint32_t next_slot = 0;
   for (size_t i = first; i < end; ++i) {
     const Named& named = named_[i];
-    AddDense(next_slot, named.slot, first_element, num_elements);
+    AddDense(next_slot, named.slot, first_row, num_rows);
     next_slot = named.slot + 1;
     const Slot& slot = options_.slots[named.slot];
     const TensorView rows = {slot.dtype, slot.rows->size() * row_elements_,
                              slot.data};
-    AddView(Part(rows, named.position * row_elements_, num_elements), nullptr);
+    AddView(
+        Part(rows, named.position * row_elements_, num_rows * row_elements_),
+        nullptr);
   }
-  AddDense(next_slot, options_.slots.size(), first_element, num_elements);
-  AddUpdate(first_element, num_elements, first_view);
+  AddDense(next_slot, options_.slots.size(), first_row, num_rows);
+  AddUpdate(first_row, num_rows, first_view);
 }
 
 void RowBatches::AddUnnamed(int64_t end_row) {
-  int64_t num_elements = end_row * row_elements_ - next_element_;
+  int64_t num_rows = end_row - next_row_;
   const size_t first_view = views_.size();
   if (has_dense_) {
-    AddDense(0, options_.slots.size(), next_element_, num_elements);
+    AddDense(0, options_.slots.size(), next_row_, num_rows);
   } else {
-    num_elements = std::min(num_elements, kNumZeros);
-    AddView({accumulate_type_, num_elements, options_.zeros}, nullptr);
+    num_rows = std::min(num_rows, NumZeros(row_elements_) / row_elements_);
+    AddView({accumulate_type_, num_rows * row_elements_, options_.zeros},
+            nullptr);
   }
-  AddUpdate(next_element_, num_elements, first_view);
+  AddUpdate(next_row_, num_rows, first_view);
 }
 
-void RowBatches::AddDense(uint32_t slot, uint32_t end, int64_t first_element,
-                          int64_t num_elements) {
+void RowBatches::AddDense(uint32_t slot, uint32_t end, int64_t first_row,
+                          int64_t num_rows) {
   for (; slot < end; ++slot) {
     const Slot& dense = options_.slots[slot];
     if (dense.rows) continue;
     // A payload is read as a whole, from the update's first element on.
-    const int64_t first = dense.packing() == nullptr ? first_element : 0;
+    const int64_t first =
+        dense.packing() == nullptr ? first_row * row_elements_ : 0;
     const TensorView all = {dense.dtype, options_.whole.stored.num_elements,
                             dense.data};
-    AddView(Part(all, first, num_elements), dense.packing());
+    AddView(Part(all, first, num_rows * row_elements_), dense.packing());
   }
 }
 
@@ -180,21 +183,32 @@ void RowBatches::AddView(const TensorView& view, const Packing* packing) {
   if (has_packed_) packings_.push_back(packing);
 }
 
-void RowBatches::AddUpdate(int64_t first_element, int64_t num_elements,
+void RowBatches::AddUpdate(int64_t first_row, int64_t num_rows,
                            size_t first_view) {
   const TensorUpdate& whole = options_.whole;
-  const int64_t place = options_.is_compact ? next_place_ : first_element;
+  const int64_t first = first_row * row_elements_;
+  const int64_t count = num_rows * row_elements_;
   TensorUpdate& update = updates_.emplace_back(whole);
-  update.first_element = first_element;
-  update.stored = Part(whole.stored, first_element, num_elements);
-  update.value = Part(whole.value, place, num_elements);
-  update.master = Part(whole.master, first_element, num_elements);
-  for (const MutableTensorView& state : whole.states) {
-    states_.push_back(Part(state, first_element, num_elements));
-  }
+  update.first_element = first;
+  update.num_rows = num_rows;
+  update.stored = Part(whole.stored, first, count);
+  update.value =
+      Part(whole.value, options_.is_compact ? next_place_ : first, count);
+  update.master = Part(whole.master, first, count);
+  AddStates(first_row, num_rows);
   first_views_.push_back(first_view);
-  next_element_ = first_element + num_elements;
-  next_place_ += num_elements;
+  next_row_ = first_row + num_rows;
+  next_place_ += count;
+}
+
+void RowBatches::AddStates(int64_t first_row, int64_t num_rows) {
+  const TensorUpdate& whole = options_.whole;
+  for (size_t i = 0; i < whole.states.size(); ++i) {
+    const bool is_per_row =
+        whole.rule->states()[i].shape == StateShape::kPerRow;
+    const int64_t size = is_per_row ? 1 : row_elements_;
+    states_.push_back(Part(whole.states[i], first_row * size, num_rows * size));
+  }
 }
 
 // The arrays have stopped growing.

@@ -3,6 +3,7 @@
 #ifndef TENSORKV_SERVICE_STORE_KEYSPACE_ROW_BATCHES_H_
 #define TENSORKV_SERVICE_STORE_KEYSPACE_ROW_BATCHES_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -25,17 +26,19 @@ bool UpdatesAllRows(absl::Span<const Slot> slots);
 
 // Cuts the update of a key by contributions of which some bring rows: what
 // backends see of a row is a small tensor, a view of the key's value and states
-// and of what is brought for it. Rows that follow one another everywhere are one
-// such tensor. Used by one thread; a batch refers to this object.
+// and of what is brought for it. Rows that follow one another everywhere are
+// one such tensor. Used by one thread; a batch refers to this object.
 //
-// A row gets what is brought for it in the order of the contributions and, where
-// one names it several times, of its ids. Rows that nobody names are in no
-// update, unless all rows are to be updated: then they get what the
+// A row gets what is brought for it in the order of the contributions and,
+// where one names it several times, of its ids. Rows that nobody names are in
+// no update, unless all rows are to be updated: then they get what the
 // contributions of tensors bring, or zeros if there is none.
 class RowBatches {
  public:
-  // Elements that must be zero, of the key's accumulate type.
-  static constexpr int64_t kNumZeros = 16 * 1024;
+  // How many zeros a key of such rows takes, of its accumulate type.
+  static int64_t NumZeros(int64_t num_elements_of_row) {
+    return std::max<int64_t>(16 * 1024, num_elements_of_row);
+  }
 
   struct Options {
     // Of the key, as if a tensor updated it; its contributions are not looked
@@ -45,8 +48,8 @@ class RowBatches {
     // In their order. They outlive the batches.
     absl::Span<const Slot> slots;
     bool updates_all_rows = false;
-    // kNumZeros of them; may be null unless all rows are to be updated, and
-    // none of the contributions is a tensor.
+    // NumZeros of them; may be null unless all rows are to be updated, and none
+    // of the contributions is a tensor.
     const void* zeros = nullptr;
     // Has the rows that are updated follow one another in `whole.value`.
     bool is_compact = false;
@@ -85,12 +88,12 @@ class RowBatches {
   bool Continues(size_t first, size_t end, size_t next, int64_t distance) const;
   // Adds the views of tensors among the contributions from `slot` on, up to
   // `end`.
-  void AddDense(uint32_t slot, uint32_t end, int64_t first_element,
-                int64_t num_elements);
+  void AddDense(uint32_t slot, uint32_t end, int64_t first_row,
+                int64_t num_rows);
   void AddView(const TensorView& view, const Packing* packing);
   // Ends an update whose views begin at `first_view`.
-  void AddUpdate(int64_t first_element, int64_t num_elements,
-                 size_t first_view);
+  void AddUpdate(int64_t first_row, int64_t num_rows, size_t first_view);
+  void AddStates(int64_t first_row, int64_t num_rows);
   bool IsFull() const;
   // Has the updates refer to their views.
   void Connect();
@@ -106,7 +109,7 @@ class RowBatches {
   // How far the batches have come: among named_, in the key, and in a compact
   // value.
   size_t next_named_ = 0;
-  int64_t next_element_ = 0;
+  int64_t next_row_ = 0;
   int64_t next_place_ = 0;
 
   // The present batch. Updates have as many states each.

@@ -12,6 +12,10 @@
 
 namespace tensorkv {
 
+// Whether rows of the key can be updated by themselves.
+// Errors: FailedPrecondition (its rule takes sums over the key).
+absl::Status CheckRuleTakesRows(const StoredKey& key);
+
 // Errors: InvalidArgument (a key of rank 0; ROW_OUT_OF_RANGE, with one of the
 // ids that are).
 absl::Status CheckRowIds(const StoredKey& key, const RowIds& ids);

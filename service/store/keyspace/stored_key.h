@@ -19,6 +19,7 @@
 #include "service/store/byte_budget.h"
 #include "service/store/device_set.h"
 #include "service/store/keyspace/contribution.h"
+#include "service/store/keyspace/key_turn.h"
 #include "service/store/keyspace/rounds.h"
 #include "service/store/keyspace/rule_bindings.h"
 #include "service/store/tensor_store.h"
@@ -36,24 +37,9 @@ struct PushCall : RefCounted {
   ReplyCallback<PushReply> done;
 };
 
-// A PullRows whose keys are as it wants them. Each is read when its turn has
-// come among the updates of the key, so that these need not copy the value for
-// a reader. Guarded by the namespace's mutex.
-struct RowsRead : RefCounted {
-  // By entry: the rows' memory, where their keys are, and which rows they are.
-  PullReply reply;
-  std::vector<DeviceIndex> devices;
-  std::vector<RefPtr<const RowIds>> rows;
-  // Counts the ids.
-  Reservation overhead;
-  absl::Status status;
-  size_t num_pending = 0;
-  ReplyCallback<PullReply> done;
-};
-
-// One update of one key, ready to run; or, with `read`, the reading of rows.
+// One update of one key, ready to run.
 struct PendingUpdate {
-  // Summed in this order; at least one, but none to read.
+  // Summed in this order; at least one.
   Slots slots;
   // What counts the contributions until the update has run.
   Reservation held;
@@ -63,17 +49,18 @@ struct PendingUpdate {
 
   // Async: whose reply waits, and which of its results this update produces.
   RefPtr<PushCall> call;
-  RefPtr<RowsRead> read;
   absl::InlinedVector<uint32_t, 1> results;
 
   // Sync: the round that closed; 0 in the other modes.
   Step round = 0;
+
+  // Not null: no update, and no slots. Its call waits for the turn's end.
+  RefPtr<KeyTurn> turn;
 };
 
-// The tensors that a rule keeps for a key, all in the key's accumulate type.
-// Shared with the update under way.
+// The tensors that a rule keeps for a key. Shared with the update under way.
 struct RuleState : RefCounted {
-  // Few rules have more than two.
+  // As the rule's StateSpecs have them. Few rules have more than two.
   absl::InlinedVector<RefPtr<Buffer>, 2> states;
   // Null where the rule keeps no master copy.
   RefPtr<Buffer> master;
@@ -161,13 +148,15 @@ class StoredKey final : public RefCounted {
   }
   // How many of them a contribution brings.
   int64_t NumElementsOf(const Slot& slot) const {
-    if (!slot.rows) return num_elements();
-    const int64_t rows = num_rows();
-    return rows == 0 ? 0 : num_elements() / rows * slot.rows->size();
+    return slot.rows ? num_elements_of_row() * slot.rows->size()
+                     : num_elements();
   }
   Tensor ToTensor() const { return Tensor::OfBuffer(dtype_, shape(), value); }
   // 0 for a scalar, which has no rows.
   int64_t num_rows() const { return rank_ == 0 ? 0 : dimensions()[0]; }
+  int64_t num_elements_of_row() const {
+    return num_rows() == 0 ? 0 : num_elements() / num_rows();
+  }
   // Whether an update may write to the value now.
   bool is_writable() const {
     return num_pulls_pinning == 0 && value->IsUnique();

@@ -57,17 +57,6 @@ void Transaction::Do(NamespaceState& state, Effects& effects) {
       std::move(call->done)(call->status);
     }
   }
-  for (const RefPtr<RowsRead>& read : effects.reads) {
-    read->rows.clear();
-    read->overhead.Clear();
-    if (read->status.ok()) {
-      state.home->Send(std::move(read->reply), read->devices,
-                       std::move(read->done));
-    } else {
-      read->reply = {};  // free before the caller hears of the end
-      std::move(read->done)(read->status);
-    }
-  }
   for (const WaitingCallPtr& call : effects.calls) {
     if (call->alarm != 0) state.environment.alarms->Cancel(call->alarm);
     call->context.cancellation.reset();

@@ -102,9 +102,6 @@ class Transaction {
   void Send(RefPtr<PushCall> call) {
     effects_.pushes.push_back(std::move(call));
   }
-  void Send(RefPtr<RowsRead> read) {
-    effects_.reads.push_back(std::move(read));
-  }
   void Send(WaitingCallPtr call) { effects_.calls.push_back(std::move(call)); }
 
   void Drop(Dropped dropped) { dropped_.push_back(std::move(dropped)); }
@@ -129,7 +126,6 @@ class Transaction {
     std::string failed_round;  // the first one
     uint64_t num_failed_rounds = 0;
     std::vector<RefPtr<PushCall>> pushes;
-    std::vector<RefPtr<RowsRead>> reads;
     std::vector<WaitingCallPtr> calls;
   };
 

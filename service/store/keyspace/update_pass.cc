@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "service/store/keyspace/row_batches.h"
 #include "service/store/keyspace/staged_tensors.h"
@@ -22,9 +23,11 @@ MutableTensorView View(const StoredKey& key, DType dtype, Buffer& buffer) {
 void AppendStates(const UpdatePass::Item& item,
                   std::vector<MutableTensorView>& views) {
   if (item.rule_state == nullptr) return;
-  const DType dtype = AccumulateType(item.key->dtype());
+  const DType dtype = StateSpec::DTypeFor(item.key->dtype());
   for (const RefPtr<Buffer>& state : item.rule_state->states) {
-    views.push_back(View(*item.key, dtype, *state));
+    views.push_back({dtype,
+                     static_cast<int64_t>(state->size_bytes() / SizeOf(dtype)),
+                     state->mutable_data()});
   }
 }
 
@@ -49,11 +52,11 @@ void UpdatePass::AddPending(StoredKey* key) {
 }
 
 void UpdatePass::Add(StoredKey* key, PendingUpdate update) {
-  if (update.read) return AddRead(key, std::move(update));
   Begin(key, update.call);
   Item& item = items_.back();
   item.round = update.round;
   const bool has_room = update.room.bytes() > 0;
+  item.turn = std::move(update.turn);
   for (Slot& slot : update.slots) AddSlot(std::move(slot));
   for (const uint32_t result : update.results) AddResult(result);
   held_.Merge(key->device, std::move(update.held));
@@ -61,22 +64,6 @@ void UpdatePass::Add(StoredKey* key, PendingUpdate update) {
   room_.Merge(key->device, std::move(update.room));
   End();
   if (item.is_of_rows && !item.is_in_place && !has_room) ReserveForCopy(item);
-}
-
-// Whoever holds the value may go on: a read needs no copy of it.
-void UpdatePass::AddRead(StoredKey* key, PendingUpdate update) {
-  Item& item = items_.emplace_back();
-  item.key = RefPtr<StoredKey>(key);
-  item.read = std::move(update.read);
-  item.first_result = update.results.front();
-  item.device = key->device;
-  used_devices_ |= uint64_t{1} << key->device;
-  item.stored = View(*key, key->dtype(), *key->value);
-  item.is_in_place = true;
-  has_rows_ = true;
-  work_bytes_ += kUpdateBytes + 2 * item.read->reply.values[item.first_result]
-                                        .tensor.size_bytes();
-  key->is_updating = true;
 }
 
 void UpdatePass::ReserveForCopy(Item& item) {
@@ -115,7 +102,7 @@ void UpdatePass::End() {
   StoredKey& key = *item.key;
   item.num_slots = static_cast<uint32_t>(slots_.size()) - item.first_slot;
   item.num_results = static_cast<uint32_t>(results_.size()) - item.first_result;
-  item.update_count = ++key.update_count;
+  item.update_count = item.turn ? key.update_count : ++key.update_count;
   if (key.rule_state != nullptr) {
     item.rule_state = key.rule_state;
     num_states_ += item.rule_state->states.size();
@@ -127,13 +114,20 @@ void UpdatePass::End() {
   item.device = key.device;
   used_devices_ |= uint64_t{1} << key.device;
   item.stored = View(key, key.dtype(), *key.value);
+  key.is_updating = true;
+  if (item.turn) {
+    item.is_in_place = true;  // there is no new value
+    item.turn->Begin(key);
+    ++num_turns_;
+    work_bytes_ += kUpdateBytes + item.turn->size_bytes();
+    return;
+  }
   item.is_of_rows = HasRows(SlotsOf(item));
   has_rows_ |= item.is_of_rows;
   item.adopts = CanAdopt(item);
   item.is_in_place = !item.adopts && key.is_writable();
   num_targets_ += !item.is_in_place;
   if (!item.adopts) work_bytes_ += WorkBytesOf(item);
-  key.is_updating = true;
   key.value_is_changing = item.is_in_place;
 }
 
@@ -191,50 +185,46 @@ void UpdatePass::Run() {
                  if (!updates.empty()) {
                    statuses_[device] = devices_[device].Apply(updates);
                  }
-                 if (has_rows_) RunByRows(device);
+                 if (has_rows_) UpdateRowsOn(device);
+                 if (num_turns_ > 0) RunTurns(device);
                  return absl::OkStatus();
                })
       .IgnoreError();  // statuses_ tell
 }
 
-void UpdatePass::RunByRows(DeviceIndex device) {
+void UpdatePass::UpdateRowsOn(DeviceIndex device) {
   for (Item& item : items_) {
-    if (item.device != device || !StatusOf(item).ok()) continue;
-    if (item.read) {
-      item.status = ReadRows(item);
-    } else if (item.is_of_rows) {
-      item.status = UpdateRows(item);
-    }
+    if (item.device != device || !item.is_of_rows) continue;
+    if (StatusOf(item).ok()) item.status = UpdateRows(item);
   }
-}
-
-absl::Status UpdatePass::ReadRows(const Item& item) const {
-  Tensor& rows = item.read->reply.values[item.first_result].tensor;
-  return CopyRows(devices_[item.device], item.stored, item.key->num_rows(),
-                  *item.read->rows[item.first_result], rows.mutable_view());
 }
 
 absl::Status UpdatePass::UpdateRows(const Item& item) const {
   Backend& device = devices_[item.device];
+  if (item.rule->takes_sums()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "rows came before the rule changed to ", item.rule->spec().name,
+        ", which takes norms of all elements"));
+  }
   std::vector<MutableTensorView> states;
   AppendStates(item, states);
-  RowBatches::Options options = {.whole = UpdateOf(item),
-                                 .num_rows = item.key->num_rows(),
-                                 .slots = SlotsOf(item),
-                                 .updates_all_rows =
-                                     UpdatesAllRows(SlotsOf(item))};
+  RowBatches::Options options = {
+      .whole = UpdateOf(item),
+      .num_rows = item.key->num_rows(),
+      .slots = SlotsOf(item),
+      .updates_all_rows = UpdatesAllRows(SlotsOf(item))};
   options.whole.states = states;
   // The value was copied to where the new one goes.
   if (!options.updates_all_rows) options.whole.stored = options.whole.value;
-  RefPtr<Buffer> zeros;
+  RefPtr<Buffer> buffer;
   if (options.updates_all_rows) {
     const DType dtype = AccumulateType(item.key->dtype());
-    ASSIGN_OR_RETURN(
-        zeros,
-        device.Allocate(RowBatches::kNumZeros * SizeOf(dtype), nullptr));
-    options.zeros = zeros->data();
-    RETURN_IF_ERROR(device.Zero(
-        {{dtype, RowBatches::kNumZeros, zeros->mutable_data()}}));
+    MutableTensorView zeros = {
+        dtype, RowBatches::NumZeros(item.key->num_elements_of_row())};
+    ASSIGN_OR_RETURN(buffer, device.Allocate(zeros.size_bytes(), nullptr));
+    zeros.data = buffer->mutable_data();
+    RETURN_IF_ERROR(device.Zero({&zeros, 1}));
+    options.zeros = buffer->data();
   }
   RowBatches batches(options);
   return ApplyAll(device, batches);
@@ -302,6 +292,12 @@ absl::Status UpdatePass::FillMasters(DeviceIndex device) {
                              : devices_[device].Apply(conversions);
 }
 
+void UpdatePass::RunTurns(DeviceIndex device) {
+  for (const Item& item : items_) {
+    if (item.turn && item.device == device) item.turn->Run(devices_[device]);
+  }
+}
+
 void UpdatePass::MakeBatch(DeviceIndex device) {
   Batch& batch = batches_[device];
   batch.updates.reserve(items_.size());
@@ -310,7 +306,7 @@ void UpdatePass::MakeBatch(DeviceIndex device) {
   batch.packings.reserve(slots_.size());
   batch.states.reserve(num_states_);
   for (const Item& item : items_) {
-    if (item.device != device || item.adopts || item.read) continue;
+    if (item.device != device || item.adopts || item.turn) continue;
     if (item.is_of_rows) {
       AddCopy(item, batch);
       continue;
@@ -353,6 +349,9 @@ TensorUpdate UpdatePass::UpdateOf(const Item& item) {
   update.update_count = item.update_count;
   if (item.multipliers) update.multipliers = *item.multipliers;
   if (item.rule->takes_seed()) update.seed = SeedOf(item.key->name());
+  if (item.key->shape().rank() > 0) {
+    update.num_rows = item.key->shape().dimensions()[0];
+  }
   update.stored = item.stored;
   update.value = item.stored;
   if (!item.is_in_place) update.value.data = item.target->mutable_data();
@@ -367,7 +366,7 @@ TensorUpdate UpdatePass::UpdateOf(const Item& item) {
 void UpdatePass::Undo(const Item& item) {
   StoredKey& key = *item.key;
   // Not if the count has begun anew, under another rule.
-  if (key.update_count == item.update_count) --key.update_count;
+  if (!item.turn && key.update_count == item.update_count) --key.update_count;
   if (item.rule_state == nullptr || key.rule_state == nullptr) return;
   const RuleState& old = *item.rule_state;
   RuleState& present = *key.rule_state;
@@ -383,8 +382,11 @@ void UpdatePass::Publish(Item& item, const absl::Status& status) {
   StoredKey& key = *item.key;
   key.is_updating = false;
   key.value_is_changing = false;
-  if (item.read) return;
   if (!status.ok()) return Undo(item);
+  if (item.turn) {
+    if (key.rule->Continues(*item.rule)) item.turn->End(key);
+    return;
+  }
   if (!item.is_in_place) std::swap(key.value, item.target);
   ++key.version;
 }

@@ -35,9 +35,9 @@ class UpdatePass {
     // Rule and call are kept by the pass. The call is null in sync mode.
     const UpdateRule* rule = nullptr;
     PushCall* call = nullptr;
-    // Rows are read, and nothing else happens.
-    RefPtr<RowsRead> read;
     RefPtr<RuleState> rule_state;
+    // Not null: nothing is updated.
+    RefPtr<KeyTurn> turn;
     SharedMultipliers multipliers;
     uint64_t update_count = 0;
     Step round = 0;
@@ -93,7 +93,9 @@ class UpdatePass {
   // or with that of any device before an update was begun, or with its own.
   // Then the value has not changed. REQUIRES: Run has returned.
   const absl::Status& StatusOf(const Item& item) const {
-    return item.status.ok() ? statuses_[item.device] : item.status;
+    if (!item.status.ok()) return item.status;
+    const absl::Status& status = statuses_[item.device];
+    return status.ok() && item.turn ? item.turn->status() : status;
   }
 
   // Makes the new value that of its key, if `status`, the item's, is OK; ends
@@ -114,7 +116,6 @@ class UpdatePass {
   static void Undo(const Item& item);
   uint64_t WorkBytesOf(const Item& item) const;
   uint64_t WorkBytesOfRows(const Item& item) const;
-  void AddRead(StoredKey* key, PendingUpdate update);
   bool CanAdopt(const Item& item) const;
   void Adopt(Item& item);
   // The updates of one device, and what they refer to.
@@ -133,6 +134,7 @@ class UpdatePass {
   absl::Status FillStates(DeviceIndex device);
   absl::Status FillMasters(DeviceIndex device);
   void MakeBatch(DeviceIndex device);
+  void RunTurns(DeviceIndex device);
   static TensorUpdate UpdateOf(const Item& item);
   absl::Span<const Slot> SlotsOf(const Item& item) const {
     return absl::MakeConstSpan(slots_).subspan(item.first_slot, item.num_slots);
@@ -141,9 +143,8 @@ class UpdatePass {
   // somebody reads the present one.
   void ReserveForCopy(Item& item);
   void AddCopy(const Item& item, Batch& batch) const;
-  // What follows the batch of a device: rows that are updated or read.
-  void RunByRows(DeviceIndex device);
-  absl::Status ReadRows(const Item& item) const;
+  // These follow the batch of the device.
+  void UpdateRowsOn(DeviceIndex device);
   absl::Status UpdateRows(const Item& item) const;
 
   const DeviceSet& devices_;
@@ -154,12 +155,13 @@ class UpdatePass {
   DeviceReservations room_;
   std::vector<Item> items_;
   uint64_t work_bytes_ = 0;
-  // Whether any item updates or reads rows.
+  // Whether any item updates rows.
   bool has_rows_ = false;
   // How many state tensors all items have, and how many items are not written
   // in place.
   size_t num_states_ = 0;
   size_t num_targets_ = 0;
+  size_t num_turns_ = 0;
   std::vector<Slot> slots_;
   std::vector<uint32_t> results_;
   // What the items point to, without repetition in a row: most items of a pass

@@ -27,29 +27,10 @@ void EndUpdateOf(Transaction& transaction, PushCall& call,
   transaction.Send(RefPtr<PushCall>(&call));
 }
 
-void EndRead(Transaction& transaction, const UpdatePass::Item& item,
-             const absl::Status& status) {
-  RowsRead& read = *item.read;
-  read.reply.values[item.first_result].version = item.key->version;
-  read.status.Update(status);
-  if (--read.num_pending == 0) transaction.Send(item.read);
-}
-
-// Drops the updates that wait; rows are read all the same.
-void DropUpdates(Transaction& transaction, StoredKey& key) {
-  if (!key.has_pending()) return;
-  auto dropped = std::make_unique<std::list<PendingUpdate>>();
-  for (auto it = key.pending->begin(); it != key.pending->end();) {
-    const auto update = it++;
-    if (!update->read) dropped->splice(dropped->end(), *key.pending, update);
-  }
-  transaction.Drop(std::move(dropped));
-}
-
 }  // namespace
 
 void Enqueue(Transaction& transaction, StoredKey& key, PendingUpdate update) {
-  if (update.slots.empty() && !update.read) {  // every worker has skipped
+  if (update.slots.empty() && !update.turn) {  // every worker has skipped
     ++transaction.state().counts.rounds_closed;
     if (!key.is_updating) key.rounds->Apply(update.round, key.version);
     return Wake(transaction, key.name());
@@ -134,11 +115,8 @@ std::vector<KeyPtr> UpdateRunner::EndPass(Transaction& transaction,
 void UpdateRunner::EndUpdate(Transaction& transaction, const UpdatePass& pass,
                              const UpdatePass::Item& item) {
   const absl::Status& status = pass.StatusOf(item);
-  if (item.read) return EndRead(transaction, item, status);
-  if (status.ok()) {
-    ++transaction.state().counts.updates_applied;
-    transaction.Commit();
-  }
+  if (status.ok() && !item.turn) ++transaction.state().counts.updates_applied;
+  if (status.ok() && (!item.turn || item.turn->writes())) transaction.Commit();
   if (item.round != 0) EndRound(transaction, item, status);
   if (item.call == nullptr) return;
   for (const uint32_t result : pass.ResultsOf(item)) {
@@ -155,7 +133,13 @@ void UpdateRunner::EndRound(Transaction& transaction,
   if (!key.rounds) return;  // deleted or replaced meanwhile
   if (status.ok()) return key.rounds->Apply(item.round, key.version);
   // What has closed since was to be applied to the value that is not there.
-  DropUpdates(transaction, key);
+  // Turns that wait among the updates end with them.
+  if (key.pending) {
+    for (const PendingUpdate& update : *key.pending) {
+      if (update.turn) EndUpdateOf(transaction, *update.call, status);
+    }
+  }
+  transaction.Drop(std::move(key.pending));
   FailRounds(transaction, key, item.round,
              std::make_shared<RoundFailure>(
                  RoundFailure{std::string(status.message()), {}}));
