@@ -68,6 +68,8 @@ class FakeService : public v1::TensorKV::Service {
     Record(#name, *context);                                 \
     return status;                                           \
   }
+  TENSORKV_FAKE_RPC(PushRows)
+  TENSORKV_FAKE_RPC(PullRows)
   TENSORKV_FAKE_RPC(Delete)
   TENSORKV_FAKE_RPC(List)
   TENSORKV_FAKE_RPC(CreateNamespace)

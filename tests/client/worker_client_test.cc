@@ -176,6 +176,24 @@ TEST_F(WorkerClientTest, FailedRoundIsPushedAgainAndAwaited) {
   EXPECT_EQ(worker->step(), 8u);
 }
 
+TEST_F(WorkerClientTest, RowsOfAFailedRoundArePushedAgainAsRows) {
+  const RefPtr<const RowIds> ids =
+      *RowIds::Create(*Tensor::Filled(DType::kI64, {1}, 3));
+  script_.reply<PushRowsRequest>().results = {{.step = 7}};
+  script_.reply<PullRowsRequest>().values.resize(1);
+  const std::unique_ptr<WorkerClient> worker =
+      JoinedWorker({absl::OkStatus(), RoundFailed()});
+
+  ASSERT_OK(worker->PushRows(
+      7, {{.key = "w", .tensor = Full({1, 2}, 1), .rows = ids}}));
+  EXPECT_OK(worker->PullRows({{.key = "w", .rows = ids}}));
+
+  EXPECT_THAT(script_.verbs,
+              ElementsAre("PushRows", "PullRows", "PushRows", "PullRows"));
+  EXPECT_EQ(script_.last<PushRowsRequest>().step, 7u);
+  EXPECT_EQ(script_.last<PushRowsRequest>().entries.at(0).rows, ids);
+}
+
 TEST_F(WorkerClientTest, LostLeaseIsJoinedAgainAndAllOpenStepsArePushed) {
   const std::unique_ptr<WorkerClient> worker = JoinedWorker(
       {absl::OkStatus(), absl::OkStatus(), LeaseLost(), absl::OkStatus()});

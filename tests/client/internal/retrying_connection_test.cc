@@ -37,7 +37,7 @@ class RetryingConnectionTest : public ::testing::TestWithParam<std::string> {
 
 using IdempotentVerbsTest = RetryingConnectionTest;
 INSTANTIATE_TEST_SUITE_P(, IdempotentVerbsTest,
-                         ::testing::Values("Pull", "List", "Stat",
+                         ::testing::Values("Pull", "PullRows", "List", "Stat",
                                            "DescribeNamespace",
                                            "ListNamespaces", "SetRule",
                                            "SetHyperparameters",
@@ -51,7 +51,8 @@ TEST_P(IdempotentVerbsTest, AreRepeatedWhenUnavailable) {
 
 using UnsafeVerbsTest = RetryingConnectionTest;
 INSTANTIATE_TEST_SUITE_P(, UnsafeVerbsTest,
-                         ::testing::Values("Init", "Push", "PushPull", "Delete",
+                         ::testing::Values("Init", "Push", "PushPull",
+                                           "PushRows", "Delete",
                                            "CreateNamespace", "DeleteNamespace",
                                            "UnsetRule"));
 

@@ -166,7 +166,9 @@ TYPED_TEST_P(BackendContractTest, PackedContributionsOfAnotherSizeAreInvalid) {
   const Packing* const packings[] = {&packing};
   TensorUpdate update = this->GoodUpdate();
   update.packings = packings;
-  this->ExpectInvalid(update, "contribution 0: expected 3 elements, got 4");
+  update.first_element = 2;
+  this->ExpectInvalid(update,
+                      "contribution 0: expected 3 elements from 2, got 4");
 }
 
 TYPED_TEST_P(BackendContractTest, ManySmallCopiesKeepTheirBytes) {

@@ -109,7 +109,29 @@ Tensor Unpacked(const Packing& packing, const Tensor& payload, DType dtype) {
   return elements;
 }
 
-// The bits of a value after one update.
+// The elements of `update` from `first` on, `count` of them, by `views`, which
+// take the place of its contributions.
+TensorUpdate PartOf(TensorUpdate update, int64_t first, int64_t count,
+                    std::vector<TensorView>& views) {
+  const size_t offset = first * SizeOf(update.value.dtype);
+  update.first_element = first;
+  update.stored.data = static_cast<const char*>(update.stored.data) + offset;
+  update.value.data = static_cast<char*>(update.value.data) + offset;
+  update.stored.num_elements = update.value.num_elements = count;
+  for (size_t i = 0; i < update.contributions.size(); ++i) {
+    TensorView view = update.contributions[i];
+    view.num_elements = count;
+    if (update.PackingOf(i) == nullptr) {
+      view.data =
+          static_cast<const char*>(view.data) + first * SizeOf(view.dtype);
+    }
+    views.push_back(view);
+  }
+  update.contributions = views;
+  return update;
+}
+
+// The bits of a value after one update; with packings, after two of its parts.
 absl::StatusOr<std::string> Updated(
     Backend& backend, const UpdateRule& rule, const Tensor& stored,
     const std::vector<Tensor>& contributions,
@@ -127,11 +149,17 @@ absl::StatusOr<std::string> Updated(
     views.push_back(view);
     on_device.push_back(std::move(moved));
   }
-  RETURN_IF_ERROR(backend.Apply({{.rule = &rule,
-                                  .stored = value.view(),
-                                  .contributions = views,
-                                  .packings = packings,
-                                  .value = value.mutable_view()}}));
+  const TensorUpdate update = {.rule = &rule,
+                               .stored = value.view(),
+                               .contributions = views,
+                               .packings = packings,
+                               .value = value.mutable_view()};
+  const int64_t size = stored.num_elements();
+  const int64_t cut = packings.empty() ? 0 : size / 3;
+  std::vector<TensorView> views_of_parts[2];
+  RETURN_IF_ERROR(
+      backend.Apply({PartOf(update, 0, cut, views_of_parts[0]),
+                     PartOf(update, cut, size - cut, views_of_parts[1])}));
   ASSIGN_OR_RETURN(const Tensor result, ToHost(backend, value));
   return std::string(result.data(), result.size_bytes());
 }

@@ -10,8 +10,8 @@ namespace tensorkv::testing {
 
 // Adds, by the rule accumulate and by assign, packed contributions of every
 // kind between plain ones to values of every float dtype and of sizes that fill
-// no whole byte, block or part. The bits must be those of the same update by
-// what an element at a time decodes to.
+// no whole byte, block or part; and so to two parts of values. The bits must be
+// those of one update by what an element at a time decodes to.
 // Errors: DataLoss, naming the first case that is wrong · the backend's.
 absl::Status CheckPackedUpdates(Backend& backend);
 
