@@ -164,6 +164,20 @@ absl::StatusOr<PullReply> Client::Pull(PullRequest request) {
   return Call(request);
 }
 
+absl::StatusOr<Value> Client::PullState(absl::string_view key,
+                                        absl::string_view state) {
+  ASSIGN_OR_RETURN(
+      PullReply reply,
+      Pull(PullRequest{.entries = {{.key = std::string(key),
+                                    .state = std::string(state)}}}));
+  return std::move(reply.values.front());
+}
+
+absl::Status Client::InitState(absl::string_view key, absl::string_view state,
+                               Tensor tensor) {
+  return Init({{std::string(key), std::move(tensor), std::string(state)}});
+}
+
 absl::StatusOr<Value> Client::PushPull(absl::string_view key,
                                        Tensor contribution,
                                        const PushOptions& options) {

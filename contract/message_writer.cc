@@ -85,6 +85,7 @@ void Write(const Packing& packing, Out& out) {
 template <typename Out>
 void Write(const InitEntry& entry, Out& out) {
   out.Bytes(wire::kInitEntryKey, entry.key);
+  out.Bytes(wire::kInitEntryState, entry.state);
   WriteField(wire::kInitEntryTensor, entry.tensor, out);
 }
 
@@ -147,6 +148,7 @@ template <typename Out>
 void Write(const PullEntry& entry, Out& out) {
   out.Bytes(wire::kPullEntryKey, entry.key);
   out.Number(wire::kPullEntryMinVersion, entry.min_version);
+  out.Bytes(wire::kPullEntryState, entry.state);
 }
 
 template <typename Out>

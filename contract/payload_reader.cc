@@ -233,6 +233,7 @@ void ReadIfPresent(WireReader& in, wire::Tag tag, std::optional<T>* value) {
 void Read(WireReader& in, TensorReader& tensors, InitEntry* entry,
           PayloadRange* payload) {
   if (in.Accept(wire::kInitEntryKey)) in.ReadText(&entry->key);
+  if (in.Accept(wire::kInitEntryState)) in.ReadText(&entry->state);
   tensors.Read(in, wire::kInitEntryTensor, &entry->tensor, payload);
 }
 
@@ -328,6 +329,7 @@ void Read(WireReader& in, PullEntry* entry) {
   if (in.Accept(wire::kPullEntryMinVersion)) {
     entry->min_version = in.ReadNumber();
   }
+  if (in.Accept(wire::kPullEntryState)) in.ReadText(&entry->state);
 }
 
 void Read(WireReader& in, PushResult* result) {

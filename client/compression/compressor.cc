@@ -183,8 +183,8 @@ struct Compressor::Key {
   std::vector<float> residual;
   std::vector<float> moment;
   std::deque<RememberedStep> encoded;
-  // Of contributions that were encoded: what is random differs from one to the
-  // next.
+  // Counts the contributions that were encoded: what is random differs from one
+  // to the next.
   uint64_t num_encoded = 0;
   uint64_t seed = 0;
 };

@@ -117,6 +117,7 @@ uint64_t Fingerprint(const InitRequest& request) {
   hasher.Add(request.on_existing);
   for (const InitEntry& entry : request.entries) {
     hasher.Add(entry.key);
+    hasher.Add(entry.state);
     hasher.Add(entry.tensor);
   }
   return hasher.digest();

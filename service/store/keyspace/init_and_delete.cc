@@ -11,6 +11,7 @@
 #include "service/store/keyspace/pull_call.h"
 #include "service/store/keyspace/rule_changes.h"
 #include "service/store/keyspace/staged_tensors.h"
+#include "service/store/keyspace/state_calls.h"
 #include "service/store/keyspace/waiting_calls.h"
 #include "service/store/names.h"
 
@@ -364,6 +365,9 @@ Version KeyCreation::Replace(const StoredKey* existing, const KeyPtr& key,
 
 void Namespace::Init(InitRequest request, CallContext context,
                      ReplyCallback<InitReply> done) {
+  if (NamesStates(request.entries)) {
+    return InitStates(*state_, std::move(request), std::move(done));
+  }
   const std::shared_ptr<const RuleBindings> bindings = state_->Bindings();
   const size_t num_patterns =
       bindings->num_patterns() + bindings->multipliers.num_patterns();
@@ -385,14 +389,18 @@ void Namespace::Init(InitRequest request, CallContext context,
 
 absl::Status Namespace::CheckInit(const InitRequest& request,
                                   const Caller& caller) const {
-  RETURN_IF_ERROR(CheckFields(*state_, request));
+  const bool is_of_states = NamesStates(request.entries);
+  RETURN_IF_ERROR(is_of_states ? CheckStateFields(*state_, request)
+                               : CheckFields(*state_, request));
   StagingLayout staging;
   for (const InitEntry& entry : request.entries) {
     if (!entry.tensor.has_data()) staging.Add(entry.tensor.size_bytes());
   }
   return state_->CheckRoomUnlessRepeat(
-      caller, request.call_id, staging.total_bytes(),
-      [&] { return BytesToInit(*state_, request); });
+      caller, request.call_id, staging.total_bytes(), [&] {
+        return is_of_states ? BytesToInitStates(*state_, request)
+                            : BytesToInit(*state_, request);
+      });
 }
 
 absl::StatusOr<DeleteReply> Namespace::Delete(const DeleteRequest& request) {

@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "contract/reason.h"
+#include "service/store/keyspace/state_calls.h"
 #include "service/store/keyspace/waiting_calls.h"
 #include "service/store/names.h"
 
@@ -20,17 +21,6 @@ namespace {
 // How much of what a call waits for its error names: statuses travel in HTTP/2
 // headers, which are small.
 constexpr size_t kMostMissingNamed = 8;
-
-absl::Status CheckReplyBytes(const PullReply& reply, uint64_t max_bytes) {
-  uint64_t bytes = 0;
-  for (const Value& value : reply.values) bytes += value.tensor.size_bytes();
-  if (bytes <= max_bytes) return absl::OkStatus();
-  return WithReason(
-      absl::ResourceExhaustedError(
-          absl::StrCat("values of the reply: expected at most ", max_bytes,
-                       " bytes, got ", bytes, "; pull fewer keys in one call")),
-      Reason::kReplyTooLarge, {{"needed", bytes}, {"available", max_bytes}});
-}
 
 // One Pull from its call to its answer. Guarded by the namespace's mutex.
 class PullCall final : public WaitingCall {
@@ -386,9 +376,23 @@ absl::Status CheckFields(const NamespaceState& state,
 
 }  // namespace
 
+absl::Status CheckReplyBytes(const PullReply& reply, uint64_t max_bytes) {
+  uint64_t bytes = 0;
+  for (const Value& value : reply.values) bytes += value.tensor.size_bytes();
+  if (bytes <= max_bytes) return absl::OkStatus();
+  return WithReason(
+      absl::ResourceExhaustedError(
+          absl::StrCat("values of the reply: expected at most ", max_bytes,
+                       " bytes, got ", bytes, "; pull fewer keys in one call")),
+      Reason::kReplyTooLarge, {{"needed", bytes}, {"available", max_bytes}});
+}
+
 void Namespace::Pull(PullRequest request, CallContext context,
                      ReplyCallback<PullReply> done) {
   NamespaceState& state = *state_;
+  if (NamesStates(request.entries)) {
+    return PullStates(state, std::move(request), context, std::move(done));
+  }
   absl::Status status = CheckFields(state, request);
   Step reached = 0;
   if (status.ok() && request.worker) {
