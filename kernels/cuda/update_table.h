@@ -54,8 +54,9 @@ class UpdateTable {
     RuleKind rule;
     ElementType accumulate_type;
     std::vector<WorkChunk> chunks;
-    // The chunks of rows, where the functor has a state per row.
+    // The chunks of rows and columns, where the functor has states of such.
     std::vector<WorkChunk> rows;
+    std::vector<WorkChunk> columns;
     // One for each tensor whose sums are combined.
     std::vector<WorkChunk> tensors;
   };

@@ -166,11 +166,12 @@ TEST(UpdateRuleTest, ValuesOutOfRangeAreNamed) {
 
 TEST(UpdateRuleTest, EveryRuleHasDistinctStatesAndTakesItsDefaults) {
   for (const char* name :
-       {"assign",    "accumulate", "average",     "test",     "sgd",    "nag",
-        "diloco",    "adam",       "amsgrad",     "adamw",    "adamax", "nadam",
-        "adabelief", "adagrad",    "rmsprop",     "adadelta", "ftrl",   "ftml",
-        "signum",    "signsgd",    "sgld",        "dcasgd",   "lion",   "lars",
-        "lamb",      "lans",       "groupadagrad"}) {
+       {"assign",   "accumulate", "average",     "test",    "sgd",
+        "nag",      "diloco",     "adam",        "amsgrad", "adamw",
+        "adamax",   "nadam",      "adabelief",   "adagrad", "rmsprop",
+        "adadelta", "ftrl",       "ftml",        "signum",  "signsgd",
+        "sgld",     "dcasgd",     "lion",        "lars",    "lamb",
+        "lans",     "adafactor",  "groupadagrad"}) {
     const UpdateRule rule = MakeRule({name});
     EXPECT_OK(UpdateRule::Create(rule.spec())) << name;
     std::set<std::string> states;
@@ -178,6 +179,15 @@ TEST(UpdateRuleTest, EveryRuleHasDistinctStatesAndTakesItsDefaults) {
       states.emplace(state.name);
     }
     EXPECT_EQ(static_cast<int>(states.size()), rule.num_states()) << name;
+  }
+}
+
+TEST(UpdateRuleTest, RulesWithNormsNeedAllRows) {
+  for (const char* name : {"lars", "lamb", "lans", "adafactor"}) {
+    EXPECT_TRUE(MakeRule({name}).needs_all_rows()) << name;
+  }
+  for (const char* name : {"assign", "adam", "groupadagrad"}) {
+    EXPECT_FALSE(MakeRule({name}).needs_all_rows()) << name;
   }
 }
 
