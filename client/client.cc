@@ -153,6 +153,7 @@ absl::StatusOr<Value> Client::Pull(absl::string_view key, Version min_version) {
 
 absl::StatusOr<PullReply> Client::Pull(absl::Span<const std::string> keys) {
   PullRequest request;
+  request.entries.reserve(keys.size());
   for (const std::string& key : keys) request.entries.push_back({key, 0});
   return Pull(std::move(request));
 }

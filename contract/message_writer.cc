@@ -38,18 +38,16 @@ void Write(const Worker& worker, Out& out) {
 
 // A tensor of that type, whose data are the bytes of `payload`.
 template <typename Out>
-void WriteTensor(DType dtype, const Shape& shape, const Tensor& payload,
-                 Out& out) {
+void WriteTensor(wire::Tag tag, DType dtype, const Shape& shape,
+                 const Tensor& payload, Out& out) {
   const auto size_bytes = static_cast<size_t>(payload.size_bytes());
-  out.Number(wire::kTensorDType, static_cast<uint64_t>(dtype));
-  out.Numbers(wire::kTensorShape, shape.dimensions());
-  out.Bytes(wire::kTensorData,
-            wire::Payload{payload.buffer(), {payload.data(), size_bytes}});
+  out.Tensor(tag, dtype, shape,
+             wire::Payload{payload.buffer(), {payload.data(), size_bytes}});
 }
 
 template <typename Out>
-void Write(const Tensor& tensor, Out& out) {
-  WriteTensor(tensor.dtype(), tensor.shape(), tensor, out);
+void WriteField(wire::Tag tag, const Tensor& tensor, Out& out) {
+  WriteTensor(tag, tensor.dtype(), tensor.shape(), tensor, out);
 }
 
 // The message of the packing's kind.
@@ -96,12 +94,11 @@ void Write(const PushEntry& entry, Out& out) {
   out.Bytes(wire::kPushEntryKey, entry.key);
   out.Number(wire::kPushEntrySkip, entry.skip);
   if (entry.skip) return;
-  if (!entry.encoding)
-    return WriteField(wire::kPushEntryTensor, entry.tensor, out);
-  WriteField(wire::kPushEntryEncoding, entry.encoding->packing(), out);
-  out.Message(wire::kPushEntryTensor, [&entry](auto& fields) {
-    WriteTensor(entry.dtype(), entry.shape(), entry.tensor, fields);
-  });
+  if (entry.encoding) {
+    WriteField(wire::kPushEntryEncoding, entry.encoding->packing(), out);
+  }
+  WriteTensor(wire::kPushEntryTensor, entry.dtype(), entry.shape(),
+              entry.tensor, out);
 }
 
 template <typename Out>

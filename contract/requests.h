@@ -69,7 +69,7 @@ struct InitReply {
 // What is pushed is a tensor, or where `encoding` is set an encoded one: then
 // `tensor` is its payload, u8 of rank 1.
 struct PushEntry {
-  // Of the contribution, decoded.
+  // What the contribution is once it is decoded.
   DType dtype() const { return encoding ? encoding->dtype() : tensor.dtype(); }
   const Shape& shape() const {
     return encoding ? encoding->shape() : tensor.shape();
@@ -191,7 +191,7 @@ struct KeyStatus {
   RuleSpec rule;
   uint64_t update_count = 0;
   Multipliers multipliers;
-  // Of the next update.
+  // What the next update would take.
   double learning_rate = 0;
   double weight_decay = 0;
   std::vector<std::string> states;

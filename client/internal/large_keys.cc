@@ -42,11 +42,6 @@ uint64_t FingerprintOfList(const Keys& keys) {
 }  // namespace
 
 template <typename Entries>
-bool LargeKeys::AreNews(const Entries& entries) const {
-  return !knows_none() || AreLarge(entries);
-}
-
-template <typename Entries>
 bool LargeKeys::AreLarge(const Entries& entries) const {
   uint64_t total = 0;
   uint64_t largest = 0;
@@ -59,7 +54,7 @@ bool LargeKeys::AreLarge(const Entries& entries) const {
 }
 
 void LargeKeys::Learn(const InitRequest& request) {
-  if (!AreNews(request.entries)) return;
+  if (knows_none() && !AreLarge(request.entries)) return;
   std::vector<Key> keys;
   keys.reserve(request.entries.size());
   for (const InitEntry& entry : request.entries) {
@@ -84,8 +79,9 @@ void LargeKeys::Learn(const PushRequest& request) {
   LearnList(keys);
 }
 
-void LargeKeys::Learn(const PullRequest& request, const PullReply& reply) {
-  if (!AreNews(reply.values)) return;
+void LargeKeys::Learn(const PullRequest& request, const PullReply& reply,
+                      uint64_t expected_bytes) {
+  if (expected_bytes == 0 && !AreLarge(reply.values)) return;
   if (reply.values.size() != request.entries.size()) return;
   std::vector<Key> keys;
   keys.reserve(request.entries.size());

@@ -35,7 +35,7 @@ class UpdateTable {
   // Whether there is nothing to launch.
   bool empty() const { return groups_.empty(); }
 
-  // Of the block: at most 4 GiB.
+  // Returns the size of the block, at most 4 GiB.
   size_t size_bytes() const;
 
   // Writes the block to `host`, 16-byte aligned.

@@ -18,7 +18,8 @@
 namespace tensorkv {
 namespace {
 
-// How often an Init finds the rules of its keys while others change them.
+// How often an Init finds the rules of its keys while others change them,
+// before it waits for the end of the change.
 constexpr int kMaxTurnsOfChangingRules = 3;
 
 uint64_t SizeOfTensors(const InitRequest& request) {
@@ -68,6 +69,12 @@ absl::Status WasReplaced(absl::string_view key) {
       absl::AbortedError(absl::StrCat(
           "key ", Quoted(key), " was replaced while its round was open")),
       Reason::kKeyReplaced, {{"key", key}});
+}
+
+// Whether an Init would wait for rules_mutex.
+bool MustWaitForRules(const NamespaceState& state) {
+  MutexLock lock(&state.mutex);
+  return state.new_keys_wait;
 }
 
 // Whether the fields of an Init are right, whatever the store has.
@@ -185,7 +192,7 @@ class KeyCreation {
 
 absl::StatusOr<InitReply> KeyCreation::Run() {
   RETURN_IF_ERROR(CheckFields(state_, request_));
-  std::optional<MutexLock> rules_stay;
+  std::optional<MutexLock<>> rules_stay;
   for (int turn = 0;; ++turn) {
     // Rules may change faster than those of all the keys can be found.
     if (turn == kMaxTurnsOfChangingRules) {
@@ -215,8 +222,10 @@ absl::StatusOr<std::optional<InitReply>> KeyCreation::Insert(
     const RuleBindings& bindings) {
   ASSIGN_OR_RETURN(const std::vector<bool> wanted,
                    EntriesToCreate(state_, request_));
-  // The rules have changed, or a key that was to be kept was deleted.
-  if (&bindings != state_.bindings.get() || !Covers(wanted)) {
+  // The rules have changed, or are about to, or a key that was to be kept was
+  // deleted.
+  if (&bindings != state_.bindings.get() || state_.new_keys_wait ||
+      !Covers(wanted)) {
     return std::nullopt;
   }
   return InsertKeys(wanted);
@@ -364,7 +373,8 @@ void Namespace::Init(InitRequest request, CallContext context,
       bindings->num_patterns() + bindings->multipliers.num_patterns();
   const bool takes_long =
       SizeOfTensors(request) > kMaxBytesInline ||
-      request.entries.size() * num_patterns > kMaxMatchesInline;
+      request.entries.size() * num_patterns > kMaxMatchesInline ||
+      MustWaitForRules(*state_);
   TaskPool::Task init = [state = state_, request = std::move(request),
                          context = std::move(context),
                          done = std::move(done)]() mutable {

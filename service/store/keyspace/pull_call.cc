@@ -40,7 +40,7 @@ class PullCall final : public WaitingCall {
   }
 
   // Whether watching all keys would hold the mutex for long.
-  bool is_large() const { return request_.entries.size() > kWatchesPerTurn; }
+  bool is_large() const { return request_.entries.size() > kKeysPerTurn; }
   // One turn of what a large call does before Start: looks whether it must wait
   // and, if so, watches some more of its keys. False after the last turn.
   bool WatchMore();
@@ -61,8 +61,6 @@ class PullCall final : public WaitingCall {
   static constexpr uint64_t kEntryOverheadBytes =
       sizeof(PullEntry) + sizeof(KeyWatches::Watch) + sizeof(KeyPtr) +
       sizeof(Value);
-  // How many keys one turn of the mutex is for.
-  static constexpr size_t kWatchesPerTurn = 1024;
   // Keys of the call that come and go again and again cannot have it look at
   // all the others without end.
   static constexpr int kMaxLooks = 16;
@@ -221,7 +219,9 @@ absl::StatusOr<bool> PullCall::ReadAll(PullReply& reply) {
     }
     if (key->value_is_changing && !first_busy) first_busy = i;
     if (first_busy) continue;
-    reply.values.push_back({key->version, key->ToTensor()});
+    Value& value = reply.values.emplace_back();
+    value.version = key->version;
+    value.tensor = key->ToTensor();
     if (state_.home->copies()) devices_.push_back(key->device);
   }
   if (!first_busy) return true;
@@ -244,8 +244,7 @@ absl::Status PullCall::WaitFor(size_t position, const StoredKey* key) {
 absl::Status PullCall::WatchNext() {
   const std::vector<PullEntry>& entries = request_.entries;
   watches_.reserve(entries.size());  // they must stay where they are
-  const size_t end =
-      std::min(watches_.size() + kWatchesPerTurn, entries.size());
+  const size_t end = std::min(watches_.size() + kKeysPerTurn, entries.size());
   while (watches_.size() < end) {
     const std::string& name = entries[watches_.size()].key;
     const StoredKey* key = state_.keys.Find(name);
@@ -257,7 +256,7 @@ absl::Status PullCall::WatchNext() {
 }
 
 void PullCall::UnwatchNext() {
-  for (size_t i = 0; i < kWatchesPerTurn && !watches_.empty(); ++i) {
+  for (size_t i = 0; i < kKeysPerTurn && !watches_.empty(); ++i) {
     KeyWatches::Watch& watch = watches_.back();
     if (watch.key != nullptr) state_.watches.Remove(&watch);
     watches_.pop_back();
@@ -319,12 +318,17 @@ absl::Status PullCall::Missing(const PullEntry& entry) const {
   }
 }
 
+// Of many keys, some are looked at, from the one that is waited for.
 absl::Status PullCall::Missing() const {
   if (awaited_step > 0)
     return state_.mode->DescribeAwaited(awaited_step, state_.Now());
   std::vector<absl::Status> missing;
   size_t num_missing = 0;
-  for (const PullEntry& entry : request_.entries) {
+  const size_t num_entries = request_.entries.size();
+  const size_t begin = is_large() ? position_ : 0;
+  const size_t end = std::min(begin + kKeysPerTurn, num_entries);
+  for (size_t i = begin; i < end; ++i) {
+    const PullEntry& entry = request_.entries[i];
     const StoredKey* key = state_.keys.Find(entry.key);
     if (IsReached(key, entry) && !key->value_is_changing) continue;
     if (++num_missing <= kMostMissingNamed) missing.push_back(Missing(entry));
@@ -336,6 +340,10 @@ absl::Status PullCall::Missing() const {
       });
   if (num_missing > missing.size()) {
     absl::StrAppend(&text, "; and ", num_missing - missing.size(), " more");
+  }
+  if (end < num_entries) {
+    absl::StrAppend(&text, "; the last ", num_entries - end,
+                    " keys were not looked at");
   }
   return WithMessage(missing[0], text);
 }

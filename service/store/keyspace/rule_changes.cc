@@ -116,7 +116,7 @@ class RuleChange {
   // of the change.
   absl::Status PrepareNewKeys();
   // Makes the states of those keys that the change is for and that have none
-  // yet.
+  // yet. REQUIRES: the mutex is not held, as matching patterns takes time.
   absl::Status AddStates(absl::Span<const KeyPtr> keys);
   // Gives the keys their rules and states.
   void ChangeKeys();
@@ -141,6 +141,7 @@ absl::Status RuleChange::Run() {
   {
     MutexLock lock(&state_.mutex);
     state_.keys_made.reset();
+    state_.new_keys_wait = false;
   }
   if (status.ok()) ChangeKeys();
   return status;
@@ -210,12 +211,12 @@ absl::Status RuleChange::PrepareNewKeys() {
       Transaction transaction(state_);
       RETURN_IF_ERROR(state_.end_of_waits);
       keys = std::exchange(*state_.keys_made, {});
-      if (keys.empty() || turn == kMaxTurnsForNewKeys) {
-        RETURN_IF_ERROR(AddStates(keys));
+      if (keys.empty()) {
         state_.bindings = bindings_;
         transaction.Commit();
         return absl::OkStatus();
       }
+      state_.new_keys_wait = turn >= kMaxTurnsForNewKeys;
     }
     RETURN_IF_ERROR(AddStates(keys));
   }
@@ -234,7 +235,9 @@ absl::Status RuleChange::AddStates(absl::Span<const KeyPtr> keys) {
     if (rule_ == nullptr) names.push_back(key->name());
   }
   ASSIGN_OR_RETURN(const std::vector<const SharedRule*> found,
-                   bindings_->Find(names, [] { return absl::OkStatus(); }));
+                   bindings_->Find(names, [this] {
+                     return CheckIsWanted(state_, CallContext());
+                   }));
   for (size_t i = 0; i < governed.size(); ++i) {
     const KeyPtr& key = governed[i];
     const SharedRule& rule = rule_ != nullptr ? rule_ : *found[i];
