@@ -12,7 +12,6 @@
 #include "base/status_macros.h"
 #include "kernels/expression_rule.h"
 #include "kernels/hyperparameter.h"
-#include "kernels/op_types.h"
 
 namespace tensorkv {
 namespace {
@@ -188,11 +187,6 @@ uint64_t UpdateRule::work_factor() const {
     default:
       return 1;
   }
-}
-
-bool UpdateRule::needs_all_rows() const {
-  const ops::SumsOfOp sums = SumsOfRule(kind_);
-  return sums.num_phases > 0 || sums.has_column_state;
 }
 
 bool UpdateRule::keeps_master(DType dtype) const {

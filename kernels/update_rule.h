@@ -68,10 +68,6 @@ class UpdateRule {
   // Whether what it computes depends on the key's seed.
   bool takes_seed() const { return kind_ == RuleKind::kSgld; }
 
-  // Whether what it computes for a row depends on other rows too, so that no
-  // update can be of some rows alone.
-  bool needs_all_rows() const;
-
   // Whether keys of `dtype` keep an f32 master copy of their value.
   bool keeps_master(DType dtype) const;
 

@@ -182,15 +182,6 @@ TEST(UpdateRuleTest, EveryRuleHasDistinctStatesAndTakesItsDefaults) {
   }
 }
 
-TEST(UpdateRuleTest, RulesWithNormsNeedAllRows) {
-  for (const char* name : {"lars", "lamb", "lans", "adafactor"}) {
-    EXPECT_TRUE(MakeRule({name}).needs_all_rows()) << name;
-  }
-  for (const char* name : {"assign", "adam", "groupadagrad"}) {
-    EXPECT_FALSE(MakeRule({name}).needs_all_rows()) << name;
-  }
-}
-
 TEST(UpdateRuleTest, CenteredIsAVariantWithMoreStates) {
   EXPECT_EQ(MakeRule({"rmsprop"}).kind(), RuleKind::kRmsProp);
   EXPECT_EQ(MakeRule({"rmsprop"}).num_states(), 1);
