@@ -84,7 +84,7 @@ uint64_t NumScratch(const TensorUpdate& update) {
 // What sums add to size_bytes and scratch_bytes.
 size_t MaxSumBytesOf(const TensorUpdate& update) {
   const ops::SumsOfOp sums = SumsOfRule(update.rule->kind());
-  if (update.value.num_elements == 0) return 0;
+  if (!sums.any() || update.value.num_elements == 0) return 0;
   uint64_t num_chunks = 0;
   if (sums.has_row_state) num_chunks += NumRowChunks(update);
   if (sums.has_column_state) num_chunks += NumColumnChunks(update);
@@ -178,12 +178,13 @@ void UpdateTable::AddEntry(const TensorUpdate& update,
     }
   }
   entry.functor_offset = FunctorOf(update, accumulate_type);
-  AddSums(update, GroupOf(update.rule->kind(), accumulate_type), entry);
+  const ops::SumsOfOp sums = SumsOfRule(update.rule->kind());
+  if (!sums.any()) return;
+  AddSums(update, sums, GroupOf(update.rule->kind(), accumulate_type), entry);
 }
 
-void UpdateTable::AddSums(const TensorUpdate& update, Group& group,
-                          UpdateEntry& entry) {
-  const ops::SumsOfOp sums = SumsOfRule(update.rule->kind());
+void UpdateTable::AddSums(const TensorUpdate& update, const ops::SumsOfOp& sums,
+                          Group& group, UpdateEntry& entry) {
   const auto index = static_cast<uint32_t>(entries_.size() - 1);
   if (sums.has_row_state) {
     entry.row_elements = RowElements(update);

@@ -83,7 +83,8 @@ class UpdateTable {
   Layout layout() const;
   void AddEntry(const TensorUpdate& update, ElementType accumulate_type);
   void AddChunks(const TensorUpdate& update, ElementType accumulate_type);
-  void AddSums(const TensorUpdate& update, Group& group, UpdateEntry& entry);
+  void AddSums(const TensorUpdate& update, const ops::SumsOfOp& sums,
+               Group& group, UpdateEntry& entry);
   uint32_t FunctorOf(const TensorUpdate& update, ElementType accumulate_type);
   Group& GroupOf(RuleKind rule, ElementType accumulate_type);
 
