@@ -121,6 +121,23 @@ class Client {
   absl::StatusOr<PullReply> PushPull(std::vector<PushEntry> entries,
                                      const PushOptions& options = {});
 
+  // Contributes rows: each entry has ids (RowIds::Create), and as many rows in
+  // its tensor. As Push, but nothing is encoded; a step may have both. Rows
+  // that do not fit a message go in several calls.
+  absl::StatusOr<PushResult> PushRows(absl::string_view key,
+                                      RefPtr<const RowIds> rows,
+                                      Tensor contribution,
+                                      const PushOptions& options = {});
+  absl::StatusOr<PushReply> PushRows(std::vector<PushEntry> entries,
+                                     const PushOptions& options = {});
+
+  // Reads rows, in the order of their ids. The request's namespace and worker
+  // are filled in.
+  absl::StatusOr<Value> PullRows(absl::string_view key,
+                                 RefPtr<const RowIds> rows,
+                                 Version min_version = 0);
+  absl::StatusOr<PullReply> PullRows(PullRowsRequest request);
+
   // Init with KEEP, then Pull: the first writer's values win, and every caller
   // gets them.
   absl::StatusOr<PullReply> Broadcast(std::vector<InitEntry> entries);

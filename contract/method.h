@@ -39,6 +39,8 @@ enum class MethodKind : uint8_t {
   X(Push, kByCallId)               \
   X(Pull, kHarmless)               \
   X(PushPull, kByCallId)           \
+  X(PushRows, kByCallId)           \
+  X(PullRows, kHarmless)           \
   X(Delete, kByCallId)             \
   X(List, kHarmless)               \
   X(Stat, kHarmless)               \

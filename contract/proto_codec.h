@@ -52,6 +52,16 @@ void ToProto(const PushRequest& request, v1::PushPullRequest* proto);
 absl::StatusOr<PullReply> FromProto(v1::PushPullResponse&& proto);
 void ToProto(const PullReply& reply, v1::PushPullResponse* proto);
 
+absl::StatusOr<PushRowsRequest> FromProto(v1::PushRowsRequest&& proto);
+void ToProto(const PushRowsRequest& request, v1::PushRowsRequest* proto);
+PushReply FromProto(const v1::PushRowsResponse& proto);
+void ToProto(const PushReply& reply, v1::PushRowsResponse* proto);
+
+absl::StatusOr<PullRowsRequest> FromProto(v1::PullRowsRequest&& proto);
+void ToProto(const PullRowsRequest& request, v1::PullRowsRequest* proto);
+absl::StatusOr<PullReply> FromProto(v1::PullRowsResponse&& proto);
+void ToProto(const PullReply& reply, v1::PullRowsResponse* proto);
+
 // These are for streams. Tensors that FromProto gives have no data; ToProto
 // leaves the data out, so tensors with data may be passed. Errors also:
 // InvalidArgument for a manifest with data, and for a stripe that is none.

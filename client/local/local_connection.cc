@@ -54,6 +54,12 @@ auto Ask(Store& store, const PullRequest& request, Context context) {
 auto Ask(Store& store, const PushPullRequest& request, Context context) {
   return Await(store, &Store::PushPull, request, context);
 }
+auto Ask(Store& store, const PushRowsRequest& request, Context context) {
+  return Await(store, &Store::Push, request, context);
+}
+auto Ask(Store& store, const PullRowsRequest& request, Context context) {
+  return Await(store, &Store::Pull, request, context);
+}
 auto Ask(Store& store, const DeleteRequest& request, Context context) {
   return store.Delete(request, context);
 }

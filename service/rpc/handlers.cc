@@ -134,6 +134,8 @@ void Handlers::AddDataHandlers() {
   Add(Method::kPush, &Handlers::Push);
   Add(Method::kPull, &Handlers::Pull);
   Add(Method::kPushPull, &Handlers::PushPull);
+  Add(Method::kPushRows, &Handlers::PushRows);
+  Add(Method::kPullRows, &Handlers::PullRows);
   AddVerb(store_, &TensorStore::Delete);
   AddAnswer(Method::kList, -1, std::bind_front(&Handlers::List, this));
   AddVerb(store_, &TensorStore::Stat);
@@ -247,6 +249,26 @@ void Handlers::PushPull(grpc::ByteBuffer* bytes, CallContext context,
   context.max_reply_bytes = *max_reply_bytes;
   store_.PushPull(*std::move(request), std::move(context),
                   Encoded<PullReply>(limits, EncodeValues, std::move(respond)));
+}
+
+void Handlers::PushRows(grpc::ByteBuffer* bytes, CallContext context,
+                        Responder respond) {
+  absl::StatusOr<PushRowsRequest> request =
+      Decode<v1::PushRowsRequest>(bytes, limits_);
+  if (!request.ok()) return std::move(respond)(request.status());
+  store_.Push(*std::move(request), std::move(context),
+              Encoded<PushReply>(limits_, EncodeResults, std::move(respond)));
+}
+
+void Handlers::PullRows(grpc::ByteBuffer* bytes, CallContext context,
+                        Responder respond) {
+  absl::StatusOr<PullRowsRequest> request =
+      Decode<v1::PullRowsRequest>(bytes, limits_);
+  if (!request.ok()) return std::move(respond)(request.status());
+  const MessageLimits limits = ReplyLimits(limits_, request->max_reply_bytes);
+  context.max_reply_bytes = limits.max_message_bytes;
+  store_.Pull(*std::move(request), std::move(context),
+              Encoded<PullReply>(limits, EncodeValues, std::move(respond)));
 }
 
 void Handlers::Barrier(grpc::ByteBuffer* bytes, CallContext context,

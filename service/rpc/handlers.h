@@ -82,6 +82,10 @@ class Handlers {
   void Init(grpc::ByteBuffer* bytes, CallContext context, Responder respond);
   void Push(grpc::ByteBuffer* bytes, CallContext context, Responder respond);
   void Pull(grpc::ByteBuffer* bytes, CallContext context, Responder respond);
+  void PushRows(grpc::ByteBuffer* bytes, CallContext context,
+                Responder respond);
+  void PullRows(grpc::ByteBuffer* bytes, CallContext context,
+                Responder respond);
   void PushPull(grpc::ByteBuffer* bytes, CallContext context,
                 Responder respond);
   void Barrier(grpc::ByteBuffer* bytes, CallContext context, Responder respond);

@@ -17,6 +17,7 @@ uint64_t BytesOfEntries(const Request& request) {
     bytes += sizeof(entry) + entry.key.capacity();
     if constexpr (requires { entry.encoding; }) {
       if (entry.encoding) bytes += sizeof(Encoding);
+      if (entry.rows) bytes += entry.rows->tensor().size_bytes();
     }
   }
   return bytes;

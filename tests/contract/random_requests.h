@@ -27,6 +27,8 @@ class RandomRequests {
   void Draw(PullRequest& request);
   void Draw(PullReply& reply);
   // With data, which the wire leaves out.
+  void Draw(PushRowsRequest& request);
+  void Draw(PullRowsRequest& request);
   void Draw(InitManifest& manifest);
   void Draw(PushManifest& manifest);
   void Draw(PullStreamRequest& request);
@@ -76,6 +78,7 @@ class RandomRequests {
   void Draw(InitEntry& entry);
   void Draw(PushEntry& entry);
   void Draw(RefPtr<const Encoding>& encoding);
+  void Draw(RefPtr<const RowIds>& rows);
   void Draw(PushResult& result);
   void Draw(PullEntry& entry);
   void Draw(Value& value);

@@ -29,7 +29,8 @@ inline auto Fields(const InitReply& v) { return std::tie(v.versions); }
 inline auto Fields(const PushEntry& v) {
   return std::make_tuple(
       v.key, v.skip, v.tensor, v.dtype(), v.shape(),
-      v.encoding ? v.encoding->packing() : Packing{.count = UINT64_MAX});
+      v.encoding ? v.encoding->packing() : Packing{.count = UINT64_MAX},
+      v.rows ? v.rows->tensor() : Tensor(), v.updates_all_rows);
 }
 inline auto Fields(const PushRequest& v) {
   return std::tie(v.name_space, v.call_id, v.namespace_uid, v.worker, v.step,
@@ -40,7 +41,8 @@ inline auto Fields(const PushResult& v) {
 }
 inline auto Fields(const PushReply& v) { return std::tie(v.results); }
 inline auto Fields(const PullEntry& v) {
-  return std::tie(v.key, v.min_version);
+  return std::make_tuple(v.key, v.min_version,
+                         v.rows ? v.rows->tensor() : Tensor());
 }
 inline auto Fields(const PullRequest& v) {
   return std::tie(v.name_space, v.namespace_uid, v.worker, v.wait_for_keys,

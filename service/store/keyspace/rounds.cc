@@ -384,7 +384,7 @@ ClosedRounds Rounds::EndFold(const Fold& fold,
           std::min(contribution.overhead.bytes(), kContributorBytes)));
     }
     round.num_leading_slots += sum->slots.size();
-    sum->overhead = std::move(first->second.overhead);
+    sum->overhead.Merge(std::move(first->second.overhead));
     first->second = *std::move(sum);
     round.by_rank.erase(std::next(first), end);
     if (fold.scale != 1) round.is_scaled = true;

@@ -30,8 +30,11 @@ struct FoldOfKey {
   Fold fold;
 
   uint64_t size_bytes() const {
-    return fold.slots.size() * key->num_elements() *
-           SizeOf(AccumulateType(key->dtype()));
+    uint64_t num_elements = 0;
+    for (const Slot& slot : fold.slots) {
+      num_elements += key->NumElementsOf(slot);
+    }
+    return num_elements * SizeOf(AccumulateType(key->dtype()));
   }
 };
 
