@@ -62,7 +62,8 @@ void TensorKvService::AddUnary(Method method) {
         auto* call =
             new UnaryCall(method, bytes->Length(), *context, reply, &observer_);
         const auto size = static_cast<int64_t>(bytes->Length());
-        const absl::Status status = incarnation_.Greet(*context);
+        const absl::Status status =
+            incarnation_.Greet(method, *context, call->caller());
         if (!status.ok()) {
           call->responder()(status);
         } else if (size <= handler.max_bytes_inline) {

@@ -1,5 +1,6 @@
 #include "service/store/keyspace/update_pass.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/status_macros.h"
@@ -267,13 +268,14 @@ void UpdatePass::Undo(const Item& item) {
   }
 }
 
-void UpdatePass::Publish(Item& item, const absl::Status& status) {
+void UpdatePass::Publish(Item& item, const absl::Status& status,
+                         Version floor) {
   StoredKey& key = *item.key;
   key.is_updating = false;
   key.value_is_changing = false;
   if (!status.ok()) return Undo(item);
   if (!item.is_in_place) std::swap(key.value, item.target);
-  ++key.version;
+  key.version = std::max(key.version, floor) + 1;
 }
 
 }  // namespace tensorkv
