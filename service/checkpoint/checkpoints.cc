@@ -253,7 +253,17 @@ CheckpointCounts Checkpoints::counts() const {
 
 absl::StatusOr<CheckpointStatus> Checkpoints::SaveCheckpoint(
     const SaveCheckpointRequest& request, const CallContext&) {
-  return SaveAs(request, false);
+  {
+    MutexLock lock(&mutex_);
+    if (is_caller_saving_) {
+      return absl::UnavailableError("another checkpoint is being written");
+    }
+    is_caller_saving_ = true;
+  }
+  absl::StatusOr<CheckpointStatus> saved = SaveAs(request, false);
+  MutexLock lock(&mutex_);
+  is_caller_saving_ = false;
+  return saved;
 }
 
 absl::StatusOr<ListCheckpointsReply> Checkpoints::ListCheckpoints(

@@ -126,6 +126,8 @@ class Checkpoints final : public CheckpointAdmin {
   mutable Mutex mutex_;
   CondVar stopped_;
   bool is_stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  // One at a time: others would hold threads that all calls share.
+  bool is_caller_saving_ ABSL_GUARDED_BY(mutex_) = false;
   CheckpointCounts counts_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
 };

@@ -30,6 +30,9 @@ absl::Status CopyToHost(const NamespaceState& state, CopiesByDevice copies) {
 
 namespace {
 
+// So many bytes of states are copied at once; their keys wait for all of them.
+constexpr uint64_t kBytesPerTurn = 16 << 20;
+
 std::vector<ContributionSnapshot> ContributionsOf(
     const LastContributions& contributions) {
   std::vector<ContributionSnapshot> last;
@@ -160,7 +163,7 @@ void Cut::Copy(NamespaceState& state, std::vector<StateCopy> copies) {
     for (StateCopy& copy : copies) {
       StoredKey& key = *copy.key.key;
       key.is_updating = false;
-      if (key.rounds && !key.has_pending()) {
+      if (key.rounds) {
         key.rounds->ApplySkipped(key.version);
         Wake(transaction, key.name());
       }
@@ -180,12 +183,17 @@ void Cut::Copy(NamespaceState& state, std::vector<StateCopy> copies) {
 bool Cut::Walk(NamespaceState& state, size_t max_keys,
                std::vector<StateCopy>& copies) {
   const std::vector<StoredKey*> keys = state.keys.List("", walked_, max_keys);
-  for (StoredKey* const key : keys) {
-    const bool is_handled = handled_.erase(key) > 0;
-    if (!is_handled) Handle(*key, copies);
+  uint64_t bytes = 0;
+  size_t num_walked = 0;
+  while (num_walked < keys.size() && bytes < kBytesPerTurn) {
+    StoredKey& key = *keys[num_walked++];
+    const bool is_handled = handled_.erase(&key) > 0;
+    const size_t num_copies = copies.size();
+    if (!is_handled) Handle(key, copies);
+    if (copies.size() > num_copies) bytes += copies.back().size_bytes();
   }
-  if (!keys.empty()) walked_ = std::string(keys.back()->name());
-  return keys.size() == max_keys;
+  if (num_walked > 0) walked_ = std::string(keys[num_walked - 1]->name());
+  return num_walked < keys.size() || keys.size() == max_keys;
 }
 
 bool Cut::Await(NamespaceState& state) {

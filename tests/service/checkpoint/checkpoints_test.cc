@@ -150,8 +150,9 @@ TEST_F(CheckpointsTest, RestoredKeysGoOnWithTheSameBits) {
       {"accumulate", DType::kI64},
       {"adam(learning_rate=0.1)", DType::kF32},
       {"adam(learning_rate=0.1)", DType::kBF16},
-      {"sgd_momentum(learning_rate=0.1, momentum=0.9)", DType::kF8E4M3FN},
-      {"sgd(learning_rate=0.1, schedule=factor(factor=0.5, interval=2))",
+      {"sgd(learning_rate=0.1, momentum=0.9)", DType::kF8E4M3FN},
+      {"sgd(learning_rate=0.1, schedule=factor(factor=0.5, "
+       "updates_per_step=2))",
        DType::kF64}};
   SavedStore never_saved(absl::StrCat(directory_, "/other"));
   SavedStore* saved = &Restart();
@@ -409,8 +410,9 @@ TEST_F(CheckpointsTest, OnlyTheNewestOfItsOwnStay) {
   for (int i = 0; i < 4; ++i) ASSERT_OK(saved.checkpoints().Save());
 
   std::vector<std::string> names;
-  for (const CheckpointStatus& each :
-       saved.checkpoints().ListCheckpoints({}, {})->checkpoints) {
+  const auto listed = saved.checkpoints().ListCheckpoints({}, {});
+  ASSERT_OK(listed);
+  for (const CheckpointStatus& each : listed->checkpoints) {
     names.push_back(each.name);
   }
   EXPECT_THAT(names, ElementsAre("mine", "auto-000000004", "auto-000000005"));
