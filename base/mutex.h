@@ -27,10 +27,11 @@ class ABSL_LOCKABLE Mutex {
   std::mutex mutex_;
 };
 
-// Holds a Mutex for its scope.
+// Holds a mutex for its scope.
+template <typename M = Mutex>
 class ABSL_SCOPED_LOCKABLE MutexLock {
  public:
-  explicit MutexLock(Mutex* mutex) ABSL_EXCLUSIVE_LOCK_FUNCTION(mutex)
+  explicit MutexLock(M* mutex) ABSL_EXCLUSIVE_LOCK_FUNCTION(mutex)
       : mutex_(*mutex) {
     mutex_.lock();
   }
@@ -39,7 +40,24 @@ class ABSL_SCOPED_LOCKABLE MutexLock {
   MutexLock& operator=(const MutexLock&) = delete;
 
  private:
-  Mutex& mutex_;
+  M& mutex_;
+};
+
+// A Mutex that whoever has waited for gets before the thread that has just
+// unlocked it: work done in turns lets others in between. A plain mutex goes to
+// whoever runs, which is that thread again. Locking takes about twice as long.
+class ABSL_LOCKABLE FairMutex {
+ public:
+  void lock() ABSL_EXCLUSIVE_LOCK_FUNCTION() {
+    const MutexLock is_next(&next_);
+    mutex_.lock();
+  }
+  void unlock() ABSL_UNLOCK_FUNCTION() { mutex_.unlock(); }
+
+ private:
+  // Held by the thread that is to have mutex_ next.
+  Mutex next_;
+  Mutex mutex_;
 };
 
 // A condition variable for use with Mutex. Thread-safe. Waits may wake

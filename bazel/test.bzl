@@ -7,13 +7,21 @@ process, a size or tags of its own.
 
 Tags that tools/test looks at:
   single_threaded  has no second thread, and stays out of tsan
-  no_tsan          has threads, but tsan cannot run it
+  no_tsan          tsan cannot run it, or finds there what other tests show it
   sanitizers_only  a whole run leaves it to asan and tsan
 
 Tags that tools/package looks at:
   gpu     uses a GPU where there is one
   device  keeps tensors where TENSORKV_TEST_DEVICE says
 """
+
+# Arguments of a suite for backends. A comparison with the oracle computes for
+# minutes where it is sanitized, and makes no accesses that batches of the same
+# updates do not make.
+BACKEND_CONTRACT_ARGS = select({
+    "//service:system_allocator": ["--gtest_filter=-*Oracle:OneThread/*:Shuffled*/*Bits*"],
+    "//conditions:default": [],
+})
 
 def _include_all_impl(ctx):
     unit = ctx.actions.declare_file(ctx.label.name + ".cc")

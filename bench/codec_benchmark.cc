@@ -76,7 +76,7 @@ class Destination {
   const RefPtr<Buffer> buffer_;
 };
 
-// Of this thread, so that other processes do not count.
+// Counts this thread alone, whatever other processes do.
 double CpuSeconds() {
   timespec time;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);

@@ -148,10 +148,11 @@ BENCHMARK_CAPTURE(UpdateLarge, sum_of_8_sgd_bf16_master, kSgd, DType::kBF16, 8)
 // Every other rule, as update_rule/NAME.
 [[maybe_unused]] const bool kAreRulesRegistered = [] {
   for (const char* text :
-       {"sgd",      "nag",       "amsgrad", "adamw",   "adamax",
-        "nadam",    "adabelief", "adagrad", "rmsprop", "rmsprop(centered=1)",
-        "adadelta", "ftrl",      "ftml",    "signum",  "signsgd",
-        "sgld",     "dcasgd",    "lion",    "average", "accumulate"}) {
+       {"sgd",      "nag",       "amsgrad",   "adamw",   "adamax",
+        "nadam",    "adabelief", "adagrad",   "rmsprop", "rmsprop(centered=1)",
+        "adadelta", "ftrl",      "ftml",      "signum",  "signsgd",
+        "sgld",     "dcasgd",    "lion",      "lars",    "lamb",
+        "lans",     "average",   "accumulate"}) {
     benchmark::RegisterBenchmark(
         (std::string("update_rule/") + text).c_str(),
         [spec = ParseRuleSpec(text).value()](benchmark::State& state) {

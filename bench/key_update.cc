@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kElement = 0.5;
 
-// Of what is copied over and over into large tensors.
+// Bounds what is copied over and over into large tensors.
 constexpr int64_t kMaxRunElements = 256 << 10;
 
 void AppendCopies(const Tensor& run, const MutableTensorView& tensor,

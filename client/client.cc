@@ -153,6 +153,7 @@ absl::StatusOr<Value> Client::Pull(absl::string_view key, Version min_version) {
 
 absl::StatusOr<PullReply> Client::Pull(absl::Span<const std::string> keys) {
   PullRequest request;
+  request.entries.reserve(keys.size());
   for (const std::string& key : keys) request.entries.push_back({key, 0});
   return Pull(std::move(request));
 }
@@ -161,6 +162,20 @@ absl::StatusOr<PullReply> Client::Pull(PullRequest request) {
   request.name_space = name_space_;
   request.worker = worker();
   return Call(request);
+}
+
+absl::StatusOr<Value> Client::PullState(absl::string_view key,
+                                        absl::string_view state) {
+  ASSIGN_OR_RETURN(
+      PullReply reply,
+      Pull(PullRequest{.entries = {{.key = std::string(key),
+                                    .state = std::string(state)}}}));
+  return std::move(reply.values.front());
+}
+
+absl::Status Client::InitState(absl::string_view key, absl::string_view state,
+                               Tensor tensor) {
+  return Init({{std::string(key), std::move(tensor), std::string(state)}});
 }
 
 absl::StatusOr<Value> Client::PushPull(absl::string_view key,

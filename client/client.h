@@ -107,6 +107,14 @@ class Client {
   absl::StatusOr<PullReply> Pull(absl::Span<const std::string> keys);
   absl::StatusOr<PullReply> Pull(PullRequest request);
 
+  // A state that the key's rule keeps, by its name: one of KeyStatus::states,
+  // or "update_count". The version is that of the key. Several at one moment:
+  // entries of Pull, or of Init.
+  absl::StatusOr<Value> PullState(absl::string_view key,
+                                  absl::string_view state);
+  absl::Status InitState(absl::string_view key, absl::string_view state,
+                         Tensor tensor);
+
   // Push, then Pull of the same keys, in one round trip.
   absl::StatusOr<Value> PushPull(absl::string_view key, Tensor contribution,
                                  const PushOptions& options = {});

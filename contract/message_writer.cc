@@ -38,18 +38,16 @@ void Write(const Worker& worker, Out& out) {
 
 // A tensor of that type, whose data are the bytes of `payload`.
 template <typename Out>
-void WriteTensor(DType dtype, const Shape& shape, const Tensor& payload,
-                 Out& out) {
+void WriteTensor(wire::Tag tag, DType dtype, const Shape& shape,
+                 const Tensor& payload, Out& out) {
   const auto size_bytes = static_cast<size_t>(payload.size_bytes());
-  out.Number(wire::kTensorDType, static_cast<uint64_t>(dtype));
-  out.Numbers(wire::kTensorShape, shape.dimensions());
-  out.Bytes(wire::kTensorData,
-            wire::Payload{payload.buffer(), {payload.data(), size_bytes}});
+  out.Tensor(tag, dtype, shape,
+             wire::Payload{payload.buffer(), {payload.data(), size_bytes}});
 }
 
 template <typename Out>
-void Write(const Tensor& tensor, Out& out) {
-  WriteTensor(tensor.dtype(), tensor.shape(), tensor, out);
+void WriteField(wire::Tag tag, const Tensor& tensor, Out& out) {
+  WriteTensor(tag, tensor.dtype(), tensor.shape(), tensor, out);
 }
 
 // The message of the packing's kind.
@@ -87,6 +85,7 @@ void Write(const Packing& packing, Out& out) {
 template <typename Out>
 void Write(const InitEntry& entry, Out& out) {
   out.Bytes(wire::kInitEntryKey, entry.key);
+  out.Bytes(wire::kInitEntryState, entry.state);
   WriteField(wire::kInitEntryTensor, entry.tensor, out);
 }
 
@@ -95,12 +94,11 @@ void Write(const PushEntry& entry, Out& out) {
   out.Bytes(wire::kPushEntryKey, entry.key);
   out.Number(wire::kPushEntrySkip, entry.skip);
   if (entry.skip) return;
-  if (!entry.encoding)
-    return WriteField(wire::kPushEntryTensor, entry.tensor, out);
-  WriteField(wire::kPushEntryEncoding, entry.encoding->packing(), out);
-  out.Message(wire::kPushEntryTensor, [&entry](auto& fields) {
-    WriteTensor(entry.dtype(), entry.shape(), entry.tensor, fields);
-  });
+  if (entry.encoding) {
+    WriteField(wire::kPushEntryEncoding, entry.encoding->packing(), out);
+  }
+  WriteTensor(wire::kPushEntryTensor, entry.dtype(), entry.shape(),
+              entry.tensor, out);
 }
 
 template <typename Out>
@@ -150,6 +148,7 @@ template <typename Out>
 void Write(const PullEntry& entry, Out& out) {
   out.Bytes(wire::kPullEntryKey, entry.key);
   out.Number(wire::kPullEntryMinVersion, entry.min_version);
+  out.Bytes(wire::kPullEntryState, entry.state);
 }
 
 template <typename Out>

@@ -104,6 +104,44 @@ void Read(WireReader& in, Tensor* tensor, PayloadRange* payload) {
   if (payload->size_bytes != expected_bytes) in.Fail();
 }
 
+// Reads the tensors of one message. Most of them have the type of the one
+// before: then all that comes before the elements is the same bytes again, and
+// says the same again.
+class TensorReader {
+ public:
+  // The field `tag`, which must be there.
+  void Read(WireReader& in, wire::Tag tag, Tensor* tensor,
+            PayloadRange* payload) {
+    if (size_ > 0 && in.AcceptBytes({header_.data(), size_})) {
+      *payload = {in.position(), payload_bytes_};
+      if (payload_bytes_ > in.bytes_left()) return in.Fail();
+      in.Skip(payload_bytes_);
+      *tensor = type_;
+      return;
+    }
+    const absl::string_view ahead = in.Peek(header_.size());
+    std::copy(ahead.begin(), ahead.end(), header_.begin());
+    size_ = 0;
+    const uint64_t begin = in.position();
+    if (!in.Accept(tag)) return in.Fail();
+    in.ReadMessage([&] { tensorkv::Read(in, tensor, payload); });
+    const bool is_whole =
+        payload->size_bytes > 0 && payload->offset - begin <= ahead.size();
+    if (!in.ok() || !is_whole) return;
+    size_ = payload->offset - begin;
+    payload_bytes_ = payload->size_bytes;
+    type_ = *tensor;
+  }
+
+ private:
+  // What came before the elements of the last one, from its tag on. Empty if
+  // that was not in one chunk, or longer.
+  std::array<char, 32> header_;
+  size_t size_ = 0;
+  uint64_t payload_bytes_ = 0;
+  Tensor type_;  // without data
+};
+
 float ReadFloat(WireReader& in) {
   return std::bit_cast<float>(in.ReadFixed32());
 }
@@ -192,34 +230,42 @@ void ReadIfPresent(WireReader& in, wire::Tag tag, std::optional<T>* value) {
 
 // --- Entries ----------------------------------------------------------------
 
-void Read(WireReader& in, InitEntry* entry, PayloadRange* payload) {
+void Read(WireReader& in, TensorReader& tensors, InitEntry* entry,
+          PayloadRange* payload) {
   if (in.Accept(wire::kInitEntryKey)) in.ReadText(&entry->key);
-  if (!in.Accept(wire::kInitEntryTensor)) return in.Fail();
-  in.ReadMessage([&] { Read(in, &entry->tensor, payload); });
+  if (in.Accept(wire::kInitEntryState)) in.ReadText(&entry->state);
+  tensors.Read(in, wire::kInitEntryTensor, &entry->tensor, payload);
 }
 
-void Read(WireReader& in, PushEntry* entry, PayloadRange* payload) {
+void Read(WireReader& in, TensorReader& tensors, PushEntry* entry,
+          PayloadRange* payload) {
   if (in.Accept(wire::kPushEntryKey)) in.ReadText(&entry->key);
   if (in.Accept(wire::kPushEntrySkip)) entry->skip = in.ReadNumberUpTo(1) == 1;
-  std::optional<Packing> packing;
-  if (in.Accept(wire::kPushEntryEncoding)) {
-    in.ReadMessage([&] { Read(in, &packing.emplace()); });
+  if (entry->skip) return;  // whatever follows is left over
+  if (!in.Accept(wire::kPushEntryEncoding)) {
+    return tensors.Read(in, wire::kPushEntryTensor, &entry->tensor, payload);
   }
-  if (in.Accept(wire::kPushEntryTensor) == entry->skip) return in.Fail();
-  if (entry->skip) return packing ? in.Fail() : void();
-  in.ReadMessage([&] {
-    if (packing) return Read(in, *packing, entry, payload);
-    Read(in, &entry->tensor, payload);
-  });
+  Packing packing;
+  in.ReadMessage([&] { Read(in, &packing); });
+  if (!in.Accept(wire::kPushEntryTensor)) return in.Fail();
+  in.ReadMessage([&] { Read(in, packing, entry, payload); });
 }
 
-void Read(WireReader& in, Value* value, PayloadRange* payload) {
+void Read(WireReader& in, TensorReader& tensors, Value* value,
+          PayloadRange* payload) {
   if (in.Accept(wire::kValueVersion)) value->version = in.ReadNumber();
-  if (!in.Accept(wire::kValueTensor)) return in.Fail();
-  in.ReadMessage([&] { Read(in, &value->tensor, payload); });
+  tensors.Read(in, wire::kValueTensor, &value->tensor, payload);
 }
 
 // --- Messages ---------------------------------------------------------------
+
+// How many entries there are if the first one, which was just read from `begin`
+// on, is like the others; but no more than there are if each has `least_bytes`.
+uint64_t NumLikeFirst(const WireReader& in, uint64_t begin,
+                      uint64_t least_bytes, uint32_t max_entries) {
+  const uint64_t bytes = std::max(in.position() - begin, least_bytes);
+  return std::min<uint64_t>(max_entries, 1 + in.bytes_left() / bytes);
+}
 
 // Reads the entries of one message and the places of their payloads.
 class EntryReader {
@@ -230,30 +276,20 @@ class EntryReader {
   template <typename Entry>
   void Read(WireReader& in, wire::Tag tag, std::vector<Entry>* entries) const {
     const uint64_t begin = in.position();
+    TensorReader tensors;
     while (in.Accept(tag)) {
       if (entries->size() == max_entries_) return in.Fail();
       Entry& entry = entries->emplace_back();
       PayloadRange& payload = payloads_.emplace_back();
-      in.ReadMessage([&] { tensorkv::Read(in, &entry, &payload); });
-      if (entries->size() == 1) Reserve(in, begin, entries);
+      in.ReadMessage([&] { tensorkv::Read(in, tensors, &entry, &payload); });
+      if (entries->size() > 1) continue;
+      // For no more bytes than the message has, whatever the others are.
+      entries->reserve(NumLikeFirst(in, begin, sizeof(Entry), max_entries_));
+      payloads_.reserve(entries->capacity());
     }
   }
 
  private:
-  // Room for as many entries as there are if the first one, which was just
-  // read from `begin` on, is like the others; but for no more bytes than the
-  // message has, whatever the others are.
-  template <typename Entry>
-  void Reserve(const WireReader& in, uint64_t begin,
-               std::vector<Entry>* entries) const {
-    const uint64_t entry_bytes =
-        std::max<uint64_t>(in.position() - begin, sizeof(Entry));
-    const uint64_t num_entries =
-        std::min<uint64_t>(max_entries_, 1 + in.bytes_left() / entry_bytes);
-    entries->reserve(num_entries);
-    payloads_.reserve(num_entries);
-  }
-
   const uint32_t max_entries_;
   std::vector<PayloadRange>& payloads_;
 };
@@ -293,6 +329,7 @@ void Read(WireReader& in, PullEntry* entry) {
   if (in.Accept(wire::kPullEntryMinVersion)) {
     entry->min_version = in.ReadNumber();
   }
+  if (in.Accept(wire::kPullEntryState)) in.ReadText(&entry->state);
 }
 
 void Read(WireReader& in, PushResult* result) {
@@ -306,10 +343,15 @@ void Read(WireReader& in, PushResult* result) {
 template <typename Entry>
 void ReadEntries(WireReader& in, wire::Tag tag, uint32_t max_entries,
                  std::vector<Entry>* entries) {
+  // An entry has a few times the bytes that encode it.
+  constexpr uint64_t kLeastBytes = sizeof(Entry) / 8;
+  const uint64_t begin = in.position();
   while (in.Accept(tag)) {
     if (entries->size() == max_entries) return in.Fail();
     Entry& entry = entries->emplace_back();
     in.ReadMessage([&] { Read(in, &entry); });
+    if (entries->size() > 1) continue;
+    entries->reserve(NumLikeFirst(in, begin, kLeastBytes, max_entries));
   }
 }
 

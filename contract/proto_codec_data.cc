@@ -60,6 +60,16 @@ absl::StatusOr<PushEntry> DecodePushEntry(v1::PushEntry& proto,
   return entry;
 }
 
+std::vector<std::string> DecodeStrings(
+    const RepeatedPtrField<std::string>& protos) {
+  return {protos.begin(), protos.end()};
+}
+
+void EncodeStrings(const std::vector<std::string>& strings,
+                   RepeatedPtrField<std::string>* protos) {
+  protos->Add(strings.begin(), strings.end());
+}
+
 absl::StatusOr<KeyStatus> DecodeKeyStatus(const v1::KeyStatus& proto) {
   KeyStatus status;
   status.key = proto.key();
@@ -77,6 +87,7 @@ absl::StatusOr<KeyStatus> DecodeKeyStatus(const v1::KeyStatus& proto) {
   status.learning_rate = proto.learning_rate();
   status.weight_decay = proto.weight_decay();
   status.device = proto.device();
+  status.states = DecodeStrings(proto.states());
   if (proto.has_digest()) status.digest = proto.digest();
   return status;
 }
@@ -94,17 +105,8 @@ void EncodeKeyStatus(const KeyStatus& status, v1::KeyStatus* proto) {
   proto->set_learning_rate(status.learning_rate);
   proto->set_weight_decay(status.weight_decay);
   proto->set_device(status.device);
+  EncodeStrings(status.states, proto->mutable_states());
   if (status.digest) proto->set_digest(*status.digest);
-}
-
-std::vector<std::string> DecodeStrings(
-    const RepeatedPtrField<std::string>& protos) {
-  return {protos.begin(), protos.end()};
-}
-
-void EncodeStrings(const std::vector<std::string>& strings,
-                   RepeatedPtrField<std::string>* protos) {
-  protos->Add(strings.begin(), strings.end());
 }
 
 }  // namespace
@@ -121,7 +123,7 @@ absl::StatusOr<InitRequest> DecodeInitRequest(v1::InitRequest& proto,
   const auto decode_entry =
       [decode](v1::InitEntry& entry) -> absl::StatusOr<InitEntry> {
     ASSIGN_OR_RETURN(Tensor tensor, DecodeTensor(entry, decode));
-    return InitEntry{entry.key(), std::move(tensor)};
+    return InitEntry{entry.key(), std::move(tensor), entry.state()};
   };
   ASSIGN_OR_RETURN(request.entries,
                    DecodeAll(*proto.mutable_entries(), decode_entry));
@@ -137,6 +139,7 @@ void EncodeInitRequest(const InitRequest& request, TensorEncoder encode,
   for (const InitEntry& entry : request.entries) {
     v1::InitEntry* out = proto->add_entries();
     out->set_key(entry.key);
+    out->set_state(entry.state);
     encode(entry.tensor, out->mutable_tensor());
   }
 }
@@ -257,7 +260,8 @@ absl::StatusOr<PullRequest> FromProto(const v1::PullRequest& proto) {
   request.max_reply_bytes = proto.max_reply_bytes();
   request.entries.reserve(proto.entries_size());
   for (const v1::PullEntry& entry : proto.entries()) {
-    request.entries.push_back({entry.key(), entry.min_version()});
+    request.entries.push_back(
+        {entry.key(), entry.min_version(), entry.state()});
   }
   return request;
 }
@@ -272,6 +276,7 @@ void ToProto(const PullRequest& request, v1::PullRequest* proto) {
     v1::PullEntry* out = proto->add_entries();
     out->set_key(entry.key);
     out->set_min_version(entry.min_version);
+    out->set_state(entry.state);
   }
 }
 

@@ -31,6 +31,7 @@ constexpr auto kReasons = std::to_array<NamedReason>({
     {Reason::kNamespaceReplaced, "NAMESPACE_REPLACED"},
     {Reason::kKeyReplaced, "KEY_REPLACED"},
     {Reason::kRuleNotFound, "RULE_NOT_FOUND"},
+    {Reason::kStateNotFound, "STATE_NOT_FOUND"},
     {Reason::kNotMember, "NOT_MEMBER"},
     {Reason::kLeaseLost, "LEASE_LOST"},
     {Reason::kWorkerNameTaken, "WORKER_NAME_TAKEN"},

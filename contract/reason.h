@@ -32,6 +32,7 @@ enum class Reason : uint8_t {
   kNamespaceReplaced = 6,
   kKeyReplaced = 7,
   kRuleNotFound = 8,
+  kStateNotFound = 9,
   kNotMember = 10,
   kLeaseLost = 11,
   kWorkerNameTaken = 12,

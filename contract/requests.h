@@ -51,6 +51,7 @@ struct Worker {
 struct InitEntry {
   std::string key;
   Tensor tensor;
+  std::string state;
 };
 
 struct InitRequest {
@@ -68,7 +69,7 @@ struct InitReply {
 // What is pushed is a tensor, or where `encoding` is set an encoded one: then
 // `tensor` is its payload, u8 of rank 1.
 struct PushEntry {
-  // Of the contribution, decoded.
+  // What the contribution is once it is decoded.
   DType dtype() const { return encoding ? encoding->dtype() : tensor.dtype(); }
   const Shape& shape() const {
     return encoding ? encoding->shape() : tensor.shape();
@@ -103,6 +104,7 @@ struct PushReply {
 struct PullEntry {
   std::string key;
   Version min_version = 0;
+  std::string state;
 };
 
 struct PullRequest {
@@ -189,9 +191,10 @@ struct KeyStatus {
   RuleSpec rule;
   uint64_t update_count = 0;
   Multipliers multipliers;
-  // Of the next update.
+  // What the next update would take.
   double learning_rate = 0;
   double weight_decay = 0;
+  std::vector<std::string> states;
   std::string device;
   std::optional<uint64_t> digest;
 };

@@ -3,11 +3,14 @@
 #ifndef TENSORKV_CONTRACT_WIRE_READER_H_
 #define TENSORKV_CONTRACT_WIRE_READER_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <string>
 
+#include "absl/strings/string_view.h"
 #include "contract/wire_tags.h"
 #include "google/protobuf/io/zero_copy_stream.h"
 
@@ -53,6 +56,22 @@ class WireReader {
     if (*next_ != tag) return false;
     ++next_;
     return true;
+  }
+
+  // Whether the innermost message goes on with these bytes, of which there is
+  // at least one, in one chunk; they are then read.
+  bool AcceptBytes(absl::string_view bytes) {
+    if (bytes.size() > bytes_in_chunk() || bytes.size() > bytes_left() ||
+        std::memcmp(next_, bytes.data(), bytes.size()) != 0) {
+      return false;
+    }
+    next_ += bytes.size();
+    return true;
+  }
+  // What is next in this chunk, at most `max_bytes`.
+  absl::string_view Peek(size_t max_bytes) const {
+    return {reinterpret_cast<const char*>(next_),
+            std::min(max_bytes, bytes_in_chunk())};
   }
 
   uint64_t ReadNumber() {

@@ -30,6 +30,7 @@ inline constexpr Tag kInitEntries =
     RunTag(v1::InitRequest::kEntriesFieldNumber);
 
 inline constexpr Tag kInitEntryKey = RunTag(v1::InitEntry::kKeyFieldNumber);
+inline constexpr Tag kInitEntryState = RunTag(v1::InitEntry::kStateFieldNumber);
 inline constexpr Tag kInitEntryTensor =
     RunTag(v1::InitEntry::kTensorFieldNumber);
 
@@ -80,6 +81,7 @@ inline constexpr Tag kPullEntries =
 inline constexpr Tag kPullEntryKey = RunTag(v1::PullEntry::kKeyFieldNumber);
 inline constexpr Tag kPullEntryMinVersion =
     NumberTag(v1::PullEntry::kMinVersionFieldNumber);
+inline constexpr Tag kPullEntryState = RunTag(v1::PullEntry::kStateFieldNumber);
 
 inline constexpr Tag kReplyValues =
     RunTag(v1::PullResponse::kValuesFieldNumber);

@@ -6,6 +6,30 @@
 
 namespace tensorkv::wire {
 
+void TensorHeader::Make(Tag tag, DType dtype, const Shape& shape,
+                        size_t size_bytes) {
+  tag_ = tag;
+  dtype_ = dtype;
+  shape_ = shape;
+  elements_bytes_ = size_bytes;
+  std::array<char, kMaxBytes> fields;
+  char* end = fields.data();
+  if (dtype != DType::kUnknown) {
+    *end++ = static_cast<char>(kTensorDType);
+    end = WriteNumber(static_cast<uint64_t>(dtype), end);
+  }
+  if (const size_t bytes = NumbersSize(shape.dimensions()); bytes > 0) {
+    end = WriteRunHeader(kTensorShape, bytes, end);
+    for (const int64_t each : shape.dimensions()) end = WriteNumber(each, end);
+  }
+  if (size_bytes > 0) end = WriteRunHeader(kTensorData, size_bytes, end);
+  const size_t fields_bytes = end - fields.data();
+  char* const next =
+      WriteRunHeader(tag, fields_bytes + size_bytes, bytes_.data());
+  std::memcpy(next, fields.data(), fields_bytes);
+  size_ = next + fields_bytes - bytes_.data();
+}
+
 WireWriter::WireWriter(const WireSize& size)
     : next_length_(size.lengths().data()) {
   // On the ordinary heap: a HostBuffer's alignment is of no use here, and small
@@ -35,8 +59,7 @@ void WireWriter::Fixed32(Tag tag, uint32_t number) {
 void WireWriter::Bytes(Tag tag, absl::string_view bytes) {
   if (bytes.empty()) return;
   WriteRunHeader(tag, bytes.size());
-  std::memcpy(next_, bytes.data(), bytes.size());
-  next_ += bytes.size();
+  Copy(bytes);
 }
 
 void WireWriter::Numbers(Tag tag, absl::Span<const int64_t> numbers) {
@@ -46,8 +69,19 @@ void WireWriter::Numbers(Tag tag, absl::Span<const int64_t> numbers) {
 }
 
 void WireWriter::Bytes(Tag tag, const Payload& payload) {
-  if (payload.bytes.size() <= kMaxCopiedBytes) return Bytes(tag, payload.bytes);
+  if (payload.bytes.empty()) return;
   WriteRunHeader(tag, payload.bytes.size());
+  WritePayload(payload);
+}
+
+void WireWriter::Tensor(Tag tag, DType dtype, const Shape& shape,
+                        const Payload& payload) {
+  Copy(header_.Get(tag, dtype, shape, payload.bytes.size()));
+  if (!payload.bytes.empty()) WritePayload(payload);
+}
+
+void WireWriter::WritePayload(const Payload& payload) {
+  if (payload.bytes.size() <= kMaxCopiedBytes) return Copy(payload.bytes);
   EndPiece();
   message_.Add(payload.buffer, payload.bytes.data(), payload.bytes.size());
 }

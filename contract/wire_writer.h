@@ -6,8 +6,10 @@
 #ifndef TENSORKV_CONTRACT_WIRE_WRITER_H_
 #define TENSORKV_CONTRACT_WIRE_WRITER_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -17,6 +19,8 @@
 #include "contract/encoded_message.h"
 #include "contract/wire_tags.h"
 #include "tensor/buffer.h"
+#include "tensor/dtype.h"
+#include "tensor/shape.h"
 
 namespace tensorkv::wire {
 
@@ -37,10 +41,54 @@ inline size_t NumbersSize(absl::Span<const int64_t> numbers) {
   return size;
 }
 
+// Write to `next`, where there is room; return the end of what they wrote.
+inline char* WriteNumber(uint64_t number, char* next) {
+  for (; number >= 0x80; number >>= 7) {
+    *next++ = static_cast<char>(number | 0x80);
+  }
+  *next++ = static_cast<char>(number);
+  return next;
+}
+inline char* WriteRunHeader(Tag tag, uint64_t size_bytes, char* next) {
+  *next++ = static_cast<char>(tag);
+  return WriteNumber(size_bytes, next);
+}
+
 // Bytes of `buffer`, which keeps them alive.
 struct Payload {
   const RefPtr<Buffer>& buffer;
   absl::string_view bytes;
+};
+
+// What a message that is a tensor has before its elements, from its tag on.
+// Most tensors of a call are of one type, so that it is made once. Not
+// thread-safe.
+class TensorHeader {
+ public:
+  // The bytes for a tensor of which `size_bytes` follow. Good until the next
+  // call.
+  absl::string_view Get(Tag tag, DType dtype, const Shape& shape,
+                        size_t size_bytes) {
+    if (tag != tag_ || dtype != dtype_ || size_bytes != elements_bytes_ ||
+        shape.dimensions() != shape_.dimensions()) {
+      Make(tag, dtype, shape, size_bytes);
+    }
+    return {bytes_.data(), size_};
+  }
+
+ private:
+  // A tag and a length each for the tensor, its shape and its elements, the
+  // dtype, and the dimensions.
+  static constexpr size_t kMaxBytes = 3 * 11 + 2 + Shape::kMaxRank * 10;
+
+  void Make(Tag tag, DType dtype, const Shape& shape, size_t size_bytes);
+
+  Tag tag_ = 0;
+  DType dtype_ = DType::kUnknown;
+  Shape shape_;
+  size_t elements_bytes_ = 0;
+  std::array<char, kMaxBytes> bytes_;
+  size_t size_ = 0;
 };
 
 // The size of a message, and of the messages in it. Not thread-safe.
@@ -76,6 +124,14 @@ class WireSize {
     const size_t size = payload.bytes.size();
     if (size > 0) AddRun(size, size > kMaxCopiedBytes ? 0 : size);
   }
+  // A message that is a tensor.
+  void Tensor(Tag tag, DType dtype, const Shape& shape,
+              const Payload& payload) {
+    const size_t size = payload.bytes.size();
+    Add(header_.Get(tag, dtype, shape, size).size());
+    total_bytes_ += size;
+    copied_bytes_ += size > kMaxCopiedBytes ? 0 : size;
+  }
   // Present even when empty.
   template <typename WriteFields>
   void Message(Tag, WriteFields write_fields) {
@@ -101,6 +157,7 @@ class WireSize {
   uint64_t total_bytes_ = 0;
   uint64_t copied_bytes_ = 0;
   std::vector<uint64_t> lengths_;
+  TensorHeader header_;
 };
 
 // Not thread-safe.
@@ -122,6 +179,7 @@ class WireWriter {
   void Bytes(Tag tag, absl::string_view bytes);
   void Numbers(Tag tag, absl::Span<const int64_t> numbers);
   void Bytes(Tag tag, const Payload& payload);
+  void Tensor(Tag tag, DType dtype, const Shape& shape, const Payload& payload);
   template <typename WriteFields>
   void Message(Tag tag, WriteFields write_fields) {
     WriteRunHeader(tag, *next_length_++);
@@ -133,15 +191,17 @@ class WireWriter {
  private:
   void WriteTag(Tag tag) { *next_++ = static_cast<char>(tag); }
   void WriteNumber(uint64_t number) {
-    for (; number >= 0x80; number >>= 7) {
-      *next_++ = static_cast<char>(number | 0x80);
-    }
-    *next_++ = static_cast<char>(number);
+    next_ = wire::WriteNumber(number, next_);
   }
   void WriteRunHeader(Tag tag, uint64_t size_bytes) {
-    WriteTag(tag);
-    WriteNumber(size_bytes);
+    next_ = wire::WriteRunHeader(tag, size_bytes, next_);
   }
+  void Copy(absl::string_view bytes) {
+    std::memcpy(next_, bytes.data(), bytes.size());
+    next_ += bytes.size();
+  }
+  // Copies the bytes, or makes a piece of them.
+  void WritePayload(const Payload& payload);
   // Makes a piece of what was written since the last one.
   void EndPiece();
 
@@ -150,6 +210,7 @@ class WireWriter {
   const char* piece_;      // where the next piece begins
   char* next_;
   const uint64_t* next_length_;
+  TensorHeader header_;
 };
 
 // The message whose fields `write_fields` gives to its argument, one of the

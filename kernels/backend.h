@@ -26,8 +26,9 @@ namespace tensorkv {
 //
 //   value = rule(stored, sum of contributions in their order, states, t)
 //
-// All tensors have the same number of elements and are memory of the backend.
-// They do not overlap, except that `value` may be `stored`.
+// All tensors but states per row have the same number of elements. They are
+// memory of the backend, and do not overlap, except that `value` may be
+// `stored`.
 struct TensorUpdate {
   const UpdateRule* rule = nullptr;
 
@@ -54,8 +55,13 @@ struct TensorUpdate {
   // been checked against its packing, and goes to float keys alone.
   absl::Span<const Packing* const> packings;
 
-  // rule->num_states() tensors of AccumulateType(value.dtype).
+  // rule->num_states() tensors of AccumulateType(value.dtype), shaped as their
+  // StateSpecs say.
   absl::Span<const MutableTensorView> states;
+
+  // Of the value: the elements of a row follow one another. What it is matters
+  // to rules alone that keep states per row.
+  int64_t num_rows = 1;
 
   // f32, with the value before and after the update unrounded, which the rule
   // reads in place of `stored`. Without data where

@@ -22,7 +22,7 @@ struct BatchUsage {
 };
 
 struct DeviceUsage {
-  // Of device memory.
+  // The quota bounds what is used of the device's memory.
   uint64_t used_bytes = 0;
   uint64_t quota_bytes = 0;
   // Pinned slots that copies pass through, of both directions.

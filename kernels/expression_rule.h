@@ -18,8 +18,8 @@ namespace tensorkv {
 
 // Immutable, and shared by the copies of the rule that it belongs to.
 //
-// Of its hyperparameters, learning_rate follows the schedule, and it and
-// weight_decay are multiplied for a key, as those of optimizers are.
+// As in optimizers, the hyperparameter learning_rate follows the schedule, and
+// it and weight_decay are multiplied for a key.
 class ExpressionRule {
  public:
   // Errors: InvalidArgument for what Expression::Compile refuses, or a value

@@ -6,6 +6,7 @@
 
 #include <type_traits>
 
+#include "kernels/ops/key_sums.h"
 #include "kernels/rule_table.h"
 
 namespace tensorkv {
@@ -34,6 +35,18 @@ void VisitOpType(RuleKind kind, Visitor visit) {
       return visit(OpType<ops::Accumulate<T>>());
     }
   }
+}
+
+// What the functor of a rule needs to know of the whole key.
+constexpr ops::SumsOfOp SumsOfRule(RuleKind kind) {
+  switch (kind) {
+#define TENSORKV_SUMS(Kind, Functor, ...) \
+  case RuleKind::k##Kind:                 \
+    return ops::SumsOf<ops::Functor<float>>();
+    TENSORKV_RULES(TENSORKV_SUMS)
+#undef TENSORKV_SUMS
+  }
+  return {};
 }
 
 }  // namespace tensorkv

@@ -21,6 +21,10 @@
 #include "kernels/ops/dcasgd.h"
 #include "kernels/ops/ftml.h"
 #include "kernels/ops/ftrl.h"
+#include "kernels/ops/group_adagrad.h"
+#include "kernels/ops/lamb.h"
+#include "kernels/ops/lans.h"
+#include "kernels/ops/lars.h"
 #include "kernels/ops/lion.h"
 #include "kernels/ops/nadam.h"
 #include "kernels/ops/nag.h"
@@ -40,7 +44,7 @@
 //             clip_gradient.
 //   OWN       {name, default, range}: they reach the functor in this order.
 //   STATES    {name}: tensors like the value in its accumulate type, zero at
-//             first.
+//             first; {name, kPerRow}: with one element for each row.
 //   source    where the formula is from; M2 is Apache MXNet at b84609d3.
 //
 // Rows of one name are variants of a rule, with the same hyperparameters: the
@@ -127,6 +131,23 @@
   RULE(Lion, Lion, "lion", OPTIMIZER(1e-4, kFinite),                           \
        OWN({"beta1", 0.9, kUnit}, {"beta2", 0.99, kUnit}),                     \
        STATES({"momentum"}), "Chen et al. 2023")                               \
+  RULE(GroupAdaGrad, GroupAdaGrad, "groupadagrad", OPTIMIZER(0.01, kFinite),   \
+       OWN({"epsilon", 1e-6, kNotNegative}), STATES({"history", kPerRow}),     \
+       "M2 contrib.py, with decay as adagrad has it")                          \
+  RULE(Lars, Lars, "lars", OPTIMIZER(0.1, kFinite),                            \
+       OWN({"momentum", 0, kUnit}, {"eta", 0.001, kNotNegative},               \
+           {"epsilon", 1e-8, kNotNegative}),                                   \
+       STATES({"momentum"}), "M2 lars.py")                                     \
+  RULE(Lamb, Lamb, "lamb", OPTIMIZER(0.001, kFinite),                          \
+       OWN({"beta1", 0.9, kUnit}, {"beta2", 0.999, kUnit},                     \
+           {"epsilon", 1e-6, kNotNegative}, {"lower_bound", -1, kFinite},      \
+           {"upper_bound", -1, kFinite}, {"bias_correction", 1, kFlag}),       \
+       STATES({"mean"}, {"variance"}), "M2 lamb.py")                           \
+  RULE(Lans, Lans, "lans", OPTIMIZER(0.001, kFinite),                          \
+       OWN({"beta1", 0.9, kUnit}, {"beta2", 0.999, kUnit},                     \
+           {"epsilon", 1e-6, kNotNegative}, {"lower_bound", -1, kFinite},      \
+           {"upper_bound", -1, kFinite}),                                      \
+       STATES({"mean"}, {"variance"}), "M2 lans.py")                           \
   RULE(Expression, Expression, "expression", kFloatKeys, OWN(), STATES(),      \
        "its user: hyperparameters and states are those of its text")
 

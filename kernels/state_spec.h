@@ -3,14 +3,32 @@
 #ifndef TENSORKV_KERNELS_STATE_SPEC_H_
 #define TENSORKV_KERNELS_STATE_SPEC_H_
 
+#include <cstdint>
+
 #include "absl/strings/string_view.h"
+#include "tensor/dtype.h"
+#include "tensor/shape.h"
 
 namespace tensorkv {
 
-// One tensor that a rule keeps for a key: shaped like the value, in the
-// accumulate type of its dtype.
+enum class StateShape : uint8_t {
+  kLikeValue,
+  // One element for each row of the value: its first dimension alone. Every
+  // value has rows but those of rank 0, which are one row.
+  kPerRow,
+};
+
+// One tensor that a rule keeps for a key, in the accumulate type of its dtype.
 struct StateSpec {
   absl::string_view name;
+  StateShape shape = StateShape::kLikeValue;
+
+  // What the state of a value of that shape has.
+  Shape ShapeFor(const Shape& value) const {
+    if (shape == StateShape::kLikeValue) return value;
+    return Shape::OfValid(value.dimensions().subspan(0, 1));
+  }
+  static DType DTypeFor(DType value) { return AccumulateType(value); }
 
   friend bool operator==(const StateSpec&, const StateSpec&) = default;
 };

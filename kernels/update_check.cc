@@ -100,17 +100,34 @@ absl::Status CheckContributions(const TensorUpdate& update) {
   return absl::OkStatus();
 }
 
+// Whether the rows divide the elements.
+absl::Status CheckRows(const TensorUpdate& update) {
+  const int64_t num_elements = update.value.num_elements;
+  const bool fits = update.num_rows > 0 ? num_elements % update.num_rows == 0
+                                        : num_elements == 0;
+  if (fits && update.num_rows >= 0) return absl::OkStatus();
+  return Mismatch(absl::StrCat("rows of ", num_elements, " elements"),
+                  absl::StrCat(update.num_rows, " rows"));
+}
+
+absl::Status CheckState(const TensorUpdate& update, const StateSpec& spec,
+                        const MutableTensorView& state) {
+  const bool is_per_row = spec.shape == StateShape::kPerRow;
+  if (is_per_row) RETURN_IF_ERROR(CheckRows(update));
+  return CheckTensor(state, StateSpec::DTypeFor(update.value.dtype),
+                     is_per_row ? update.num_rows : update.value.num_elements);
+}
+
 absl::Status CheckStates(const TensorUpdate& update) {
   const size_t expected = update.rule->num_states();
   if (update.states.size() != expected) {
     return Named("states", Mismatch(absl::StrCat(expected),
                                     absl::StrCat(update.states.size())));
   }
-  const DType dtype = AccumulateType(update.value.dtype);
   for (size_t i = 0; i < expected; ++i) {
     RETURN_IF_ERROR(
         Named("state", i,
-              CheckTensor(update.states[i], dtype, update.value.num_elements)));
+              CheckState(update, update.rule->states()[i], update.states[i])));
   }
   return absl::OkStatus();
 }

@@ -31,6 +31,7 @@ struct RuleRow {
   StateSpec states[kMaxRuleStates + 1];
 };
 
+using enum StateShape;
 constexpr KeyKind kAnyKeys = {.takes_integers = true};
 constexpr KeyKind kFloatKeys;
 constexpr char kLearningRate[] = "learning_rate";

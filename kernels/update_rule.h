@@ -22,7 +22,7 @@ namespace tensorkv {
 
 class ExpressionRule;
 
-// Of its own, besides those that every optimizer has.
+// The most that a rule has of its own, besides what every optimizer has.
 inline constexpr int kMaxOwnHyperparameters = 8;
 
 // A checked rule. What each rule computes is written in

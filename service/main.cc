@@ -17,40 +17,19 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "absl/synchronization/mutex.h"
 #include "base/alarms.h"
-#include "google/protobuf/stubs/logging.h"
-#include "grpc/support/log.h"
 #include "service/allocator_memory.h"
+#include "service/server/log.h"
 #include "service/server/memory_releaser.h"
 #include "service/server/memory_size.h"
 #include "service/server/server.h"
 #include "service/server/server_flags.h"
-#include "spdlog/sinks/stdout_sinks.h"
 #include "spdlog/spdlog.h"
 
 namespace tensorkv {
 namespace {
-
-// What the libraries say is detail: errors reach the operator as statuses.
-void LogGrpc(gpr_log_func_args* args) {
-  spdlog::debug("grpc: {}:{}: {}", args->file, args->line, args->message);
-}
-
-void LogProtobuf(google::protobuf::LogLevel, const char* file, int line,
-                 const std::string& message) {
-  spdlog::debug("protobuf: {}:{}: {}", file, line, message);
-}
-
-void SetUpLogging(const std::string& level) {
-  auto logger = spdlog::stderr_logger_mt("tensorkv");
-  logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %l %v");
-  logger->set_level(spdlog::level::from_str(level));
-  logger->flush_on(spdlog::level::debug);
-  spdlog::set_default_logger(std::move(logger));
-  gpr_set_log_function(LogGrpc);
-  google::protobuf::SetLogHandler(LogProtobuf);
-}
 
 // Each connection takes one; what the limit leaves is how many may be open.
 void RaiseDescriptorLimit() {
@@ -70,13 +49,29 @@ sigset_t AwaitedSignals() {
   return signals;
 }
 
+// Reads the flags and their file again. Of what they say only the level of the
+// log can change while the server runs.
+void Reload(int argc, char** argv) {
+  const std::variant<ServerFlags, EarlyExit> parsed =
+      ParseServerFlags(argc, argv);
+  if (const auto* exit = std::get_if<EarlyExit>(&parsed)) {
+    spdlog::error("not reloaded: {}",
+                  std::string(absl::StripSuffix(exit->text, "\n")));
+    return;
+  }
+  const std::string& level = std::get<ServerFlags>(parsed).log_level;
+  SetLogLevel("info");
+  spdlog::info("reloaded log_level={}", level);
+  SetLogLevel(level);
+}
+
 // Returns when somebody wants the process to end. From then on the next signal
 // ends it at once.
-void WaitForShutdownSignal() {
+void WaitForShutdownSignal(int argc, char** argv) {
   const sigset_t signals = AwaitedSignals();
   int received = 0;
   while (sigwait(&signals, &received) == 0 && received == SIGHUP) {
-    spdlog::info("nothing to reload signal={}", strsignal(received));
+    Reload(argc, argv);
   }
   pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
   spdlog::info("draining signal={}", strsignal(received));
@@ -114,8 +109,8 @@ int ReportFailure(const absl::Status& status) {
   return absl::IsFailedPrecondition(status) ? 2 : 1;
 }
 
-int Serve(const ServerFlags& flags) {
-  SetUpLogging(flags.log_level);
+int Serve(const ServerFlags& flags, int argc, char** argv) {
+  SetUpLog(flags.log_level, flags.log_format);
   RaiseDescriptorLimit();
   // The distribution's Abseil would look for cycles at every lock that gRPC
   // takes.
@@ -128,7 +123,7 @@ int Serve(const ServerFlags& flags) {
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Create(flags.server);
   if (!server.ok()) return ReportFailure(server.status());
   LogStart(**server);
-  WaitForShutdownSignal();
+  WaitForShutdownSignal(argc, argv);
   (*server)->Shutdown(flags.drain_timeout);
   const absl::Status saved = (*server)->SaveLastCheckpoint();
   server->reset();
@@ -143,7 +138,7 @@ int Main(int argc, char** argv) {
     std::fputs(exit->text.c_str(), exit->code == 0 ? stdout : stderr);
     return exit->code;
   }
-  return Serve(std::get<ServerFlags>(parsed));
+  return Serve(std::get<ServerFlags>(parsed), argc, argv);
 }
 
 }  // namespace

@@ -54,7 +54,7 @@ constexpr uint64_t NumBlocks(const Packing& packing) {
          (packing.num_elements % packing.block_size != 0);
 }
 
-// Of one index of top-k.
+// What one index of top-k takes.
 constexpr uint64_t IndexBytes(const Packing& packing) {
   return packing.num_elements > (uint64_t{1} << 32) ? 8 : 4;
 }

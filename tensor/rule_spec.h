@@ -41,7 +41,7 @@ struct RuleSpec {
   std::string name = "assign";
   Hyperparameters hyperparameters;
   bool keep_master = true;
-  // Of the learning rate.
+  // What becomes of the learning rate over time.
   ScheduleSpec schedule;
   // What the rule `expression` computes.
   std::string expression;

@@ -40,7 +40,7 @@ struct MutableTensorView {
 class Tensor {
  public:
   // An f32 tensor of shape [0], without a buffer.
-  Tensor() : shape_({0}) {}
+  Tensor() : shape_(Shape::OfValid(kNoElements)) {}
 
   // An uninitialised tensor in host memory.
   // Errors: InvalidArgument (size overflows) · ResourceExhausted.
@@ -92,6 +92,12 @@ class Tensor {
            buffer_->size_bytes() == static_cast<size_t>(size_bytes());
   }
 
+  // Gives it the bytes of `buffer` from `offset` on, of which there are enough.
+  void SetBuffer(RefPtr<Buffer> buffer, size_t offset) {
+    buffer_ = std::move(buffer);
+    offset_ = offset;
+  }
+
   // Gives up the buffer; what stays is a tensor without data.
   RefPtr<Buffer> TakeBuffer() {
     offset_ = 0;
@@ -134,6 +140,8 @@ class Tensor {
         shape_(std::move(shape)),
         buffer_(std::move(buffer)),
         offset_(offset) {}
+
+  static constexpr int64_t kNoElements[] = {0};
 
   DType dtype_ = DType::kF32;
   Shape shape_;

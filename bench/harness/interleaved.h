@@ -25,8 +25,8 @@ struct Measurement {
   // Medians over the trials.
   double gigabytes_per_second = 0;
   double keys_per_second = 0;
-  // Of the client and the server, over all trials; 0 for a load that moves no
-  // bytes.
+  // What the client and the server took, over all trials; 0 for a load that
+  // moves no bytes.
   double cpu_seconds_per_gigabyte = 0;
   // Over the calls of all trials.
   double p50_microseconds = 0;

@@ -49,7 +49,7 @@ double ValueIn(Unit unit, const Measurement& measurement) {
   return 0;
 }
 
-// Of all rows, in the order in which they come first.
+// Gathers those of all rows, in the order in which they come first.
 std::vector<std::string> ReferenceNames(const Section& section) {
   std::vector<std::string> names;
   for (const Row& row : section.rows) {

@@ -93,6 +93,7 @@ std::string KeyStatusJson(const KeyStatus& status) {
   json["multipliers"] = MultipliersObject(status.multipliers);
   json["next_learning_rate"] = status.learning_rate;
   json["next_weight_decay"] = status.weight_decay;
+  json["states"] = status.states;
   json["device"] = status.device;
   if (status.digest) json["digest"] = absl::StrFormat("%016x", *status.digest);
   return Dump(json);

@@ -154,6 +154,7 @@ std::string KeyText(const KeyStatus& status) {
                {"version:", absl::StrCat(status.version)},
                {"value:", ByteText(status.value_bytes)},
                {"state:", ByteText(status.state_bytes)},
+               {"states:", absl::StrJoin(status.states, ", ")},
                {"rule:", status.rule.ToString()},
                {"update count:", absl::StrCat(status.update_count)},
                {"next learning rate:", absl::StrCat(status.learning_rate)},

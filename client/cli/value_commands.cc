@@ -34,6 +34,7 @@ struct ValueCommandFlags {
   Version min_version = 0;
   bool wait_for_keys = false;
   std::string npy_out;
+  std::string state;
 };
 
 void AddKeys(CLI::App& command, ValueCommandFlags& flags) {
@@ -67,7 +68,7 @@ absl::Status RunInit(const ValueCommandFlags& flags, Invocation& invocation) {
   std::vector<InitEntry> entries;
   for (const std::string& key : flags.keys) {
     ASSIGN_OR_RETURN(Tensor tensor, source.Make(DType::kF32, {}));
-    entries.push_back({key, std::move(tensor)});
+    entries.push_back({key, std::move(tensor), flags.state});
   }
   return invocation.client.Init(std::move(entries),
                                 ParseOnExisting(flags.on_existing));
@@ -170,7 +171,7 @@ absl::Status RunPull(const ValueCommandFlags& flags, Invocation& invocation) {
   if (keys.empty()) return absl::OkStatus();
   PullRequest request = {.wait_for_keys = flags.wait_for_keys};
   for (const std::string& key : keys) {
-    request.entries.push_back({key, flags.min_version});
+    request.entries.push_back({key, flags.min_version, flags.state});
   }
   ASSIGN_OR_RETURN(const PullReply reply,
                    invocation.client.Pull(std::move(request)));
@@ -239,6 +240,9 @@ void AddValueCommands(CLI::App& app, Action& action) {
   init->add_option("--on_existing", init_flags->on_existing,
                    "What to do about keys that exist: fail, keep or replace")
       ->check(CLI::IsMember({"fail", "keep", "replace"}));
+  init->add_option("--state", init_flags->state,
+                   "Set this state of keys that exist, as stat lists them, or "
+                   "update_count (--dtype=u64 --shape=[])");
 
   auto [push, push_flags] = AddCommand(
       app, action, "push",
@@ -259,6 +263,9 @@ void AddValueCommands(CLI::App& app, Action& action) {
       ->check(CLI::NonNegativeNumber);
   pull->add_flag("-w,--wait_for_keys", pull_flags->wait_for_keys,
                  "Wait for keys that do not exist yet");
+  pull->add_option("--state", pull_flags->state,
+                   "Instead of values: this state, as stat lists them, or "
+                   "update_count");
   pull->add_option("--npy", pull_flags->npy_out,
                    "Write the value to this .npy file; - for the standard "
                    "output");

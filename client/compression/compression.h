@@ -75,8 +75,8 @@ struct Compression {
 // "none".
 absl::string_view NameOf(Compression::Kind kind);
 
-// Of the keys that match `key_pattern`, where * stands for any characters. The
-// empty pattern matches all.
+// Holds for the keys that match `key_pattern`, where * stands for any
+// characters. The empty pattern matches all.
 struct CompressionRule {
   std::string key_pattern;
   Compression compression;

@@ -183,8 +183,8 @@ struct Compressor::Key {
   std::vector<float> residual;
   std::vector<float> moment;
   std::deque<RememberedStep> encoded;
-  // Of contributions that were encoded: what is random differs from one to the
-  // next.
+  // Counts the contributions that were encoded: what is random differs from one
+  // to the next.
   uint64_t num_encoded = 0;
   uint64_t seed = 0;
 };
@@ -207,6 +207,7 @@ absl::StatusOr<std::vector<PushEntry>> Compressor::Compress(
     Step step, std::vector<PushEntry> entries) {
   std::vector<Job> jobs;
   absl::flat_hash_map<absl::string_view, size_t> num_before;  // of each key
+  if (options_.rules.empty()) return entries;
   for (PushEntry& entry : entries) {
     const Compression* const compression = Find(entry);
     if (compression == nullptr) continue;

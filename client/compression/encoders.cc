@@ -204,7 +204,7 @@ uint32_t RoundedByChance(float levels, float chance) {
   return static_cast<uint32_t>(whole) + (chance < levels - whole ? 1 : 0);
 }
 
-// Of `ratio`, from 0 to 1, between two powers of two.
+// Picks the level for `ratio`, from 0 to 1, between two powers of two.
 uint32_t NaturalLevel(float ratio, uint32_t num_levels, float chance) {
   const int lowest = 1 - static_cast<int>(num_levels);  // exponent of level 1
   if (ratio < std::ldexp(1.0f, lowest)) {

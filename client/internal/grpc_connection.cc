@@ -109,7 +109,7 @@ absl::StatusOr<ReplyTo<Request>> GrpcConnection::Call(
     if constexpr (kSendsTensors<Request>) {
       large_keys_.Learn(request);
     } else {
-      large_keys_.Learn(request, *reply);
+      large_keys_.Learn(request, *reply, expected);
     }
     return reply;
   }

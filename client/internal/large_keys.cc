@@ -12,9 +12,9 @@ namespace {
 // An f8 contribution to an f64 key brings back eight times its bytes.
 constexpr uint64_t kMaxWidening = 8;
 
-uint64_t FingerprintOfKey(const std::string& name_space,
-                          const std::string& key) {
-  return absl::HashOf(name_space, key);
+uint64_t FingerprintOfKey(const std::string& name_space, const std::string& key,
+                          const std::string& state = "") {
+  return absl::HashOf(name_space, key, state);
 }
 
 template <typename Entry>
@@ -42,11 +42,6 @@ uint64_t FingerprintOfList(const Keys& keys) {
 }  // namespace
 
 template <typename Entries>
-bool LargeKeys::AreNews(const Entries& entries) const {
-  return !knows_none() || AreLarge(entries);
-}
-
-template <typename Entries>
 bool LargeKeys::AreLarge(const Entries& entries) const {
   uint64_t total = 0;
   uint64_t largest = 0;
@@ -59,12 +54,13 @@ bool LargeKeys::AreLarge(const Entries& entries) const {
 }
 
 void LargeKeys::Learn(const InitRequest& request) {
-  if (!AreNews(request.entries)) return;
+  if (knows_none() && !AreLarge(request.entries)) return;
   std::vector<Key> keys;
   keys.reserve(request.entries.size());
   for (const InitEntry& entry : request.entries) {
-    keys.push_back({FingerprintOfKey(request.name_space, entry.key),
-                    static_cast<uint64_t>(entry.tensor.size_bytes())});
+    keys.push_back(
+        {FingerprintOfKey(request.name_space, entry.key, entry.state),
+         static_cast<uint64_t>(entry.tensor.size_bytes())});
   }
   LearnList(keys);
 }
@@ -83,14 +79,16 @@ void LargeKeys::Learn(const PushRequest& request) {
   LearnList(keys);
 }
 
-void LargeKeys::Learn(const PullRequest& request, const PullReply& reply) {
-  if (!AreNews(reply.values)) return;
+void LargeKeys::Learn(const PullRequest& request, const PullReply& reply,
+                      uint64_t expected_bytes) {
+  if (expected_bytes == 0 && !AreLarge(reply.values)) return;
   if (reply.values.size() != request.entries.size()) return;
   std::vector<Key> keys;
   keys.reserve(request.entries.size());
   for (size_t i = 0; i < request.entries.size(); ++i) {
     keys.push_back(
-        {FingerprintOfKey(request.name_space, request.entries[i].key),
+        {FingerprintOfKey(request.name_space, request.entries[i].key,
+                          request.entries[i].state),
          static_cast<uint64_t>(reply.values[i].tensor.size_bytes())});
   }
   LearnList(keys);
@@ -101,7 +99,8 @@ uint64_t LargeKeys::ExpectedBytes(const PullRequest& request) const {
   std::vector<Key> keys;
   keys.reserve(request.entries.size());
   for (const PullEntry& entry : request.entries) {
-    keys.push_back({FingerprintOfKey(request.name_space, entry.key)});
+    keys.push_back(
+        {FingerprintOfKey(request.name_space, entry.key, entry.state)});
   }
   return ExpectedOf(keys);
 }

@@ -33,7 +33,9 @@ class LargeKeys {
   // learnt from a reply that does not have a value for each entry.
   void Learn(const InitRequest& request);
   void Learn(const PushRequest& request);
-  void Learn(const PullRequest& request, const PullReply& reply);
+  // `expected_bytes` is what ExpectedBytes said of the request.
+  void Learn(const PullRequest& request, const PullReply& reply,
+             uint64_t expected_bytes);
 
   // How many bytes the values of these keys are known to have; those that are
   // not known count nothing.
@@ -59,9 +61,6 @@ class LargeKeys {
   bool knows_none() const {
     return num_known_.load(std::memory_order_relaxed) == 0;
   }
-  // Whether these tensors would change what is known.
-  template <typename Entries>
-  bool AreNews(const Entries& entries) const;
   // Whether one of these tensors, or all together, go as a stream.
   template <typename Entries>
   bool AreLarge(const Entries& entries) const;

@@ -9,13 +9,8 @@
 namespace tensorkv {
 namespace {
 
-size_t AlignedBytes(const Tensor& tensor) {
-  const size_t bytes = tensor.size_bytes();
+size_t Aligned(size_t bytes) {
   return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
-}
-
-bool Shares(const Tensor& tensor) {
-  return tensor.size_bytes() <= static_cast<int64_t>(kMaxSharingTensorBytes);
 }
 
 // Hands out pieces of shared buffers, of which there are just enough.
@@ -24,17 +19,18 @@ class SharedBuffers {
   SharedBuffers(const std::vector<Value>& values, BufferPool& pool)
       : pool_(pool) {
     for (const Value& value : values) {
-      if (Shares(value.tensor)) bytes_left_ += AlignedBytes(value.tensor);
+      const size_t bytes = value.tensor.size_bytes();
+      if (bytes <= kMaxSharingTensorBytes) bytes_left_ += Aligned(bytes);
     }
   }
 
-  absl::StatusOr<Tensor> Place(const Tensor& tensor) {
-    const size_t bytes = AlignedBytes(tensor);
+  absl::Status Place(size_t size_bytes, Tensor& tensor) {
+    const size_t bytes = Aligned(size_bytes);
     if (!buffer_ || bytes > buffer_->size_bytes() - used_) {
       RETURN_IF_ERROR(Refill(bytes));
     }
-    const size_t offset = std::exchange(used_, used_ + bytes);
-    return Tensor::Within(tensor.dtype(), tensor.shape(), buffer_, offset);
+    tensor.SetBuffer(buffer_, std::exchange(used_, used_ + bytes));
+    return absl::OkStatus();
   }
 
  private:
@@ -59,14 +55,14 @@ absl::Status AllocateTensors(std::vector<Value>& values, BufferPool& pool) {
   SharedBuffers shared(values, pool);
   for (Value& value : values) {
     Tensor& tensor = value.tensor;
-    if (tensor.size_bytes() == 0) continue;
-    if (Shares(tensor)) {
-      ASSIGN_OR_RETURN(tensor, shared.Place(tensor));
+    const size_t bytes = tensor.size_bytes();
+    if (bytes == 0) continue;
+    if (bytes <= kMaxSharingTensorBytes) {
+      RETURN_IF_ERROR(shared.Place(bytes, tensor));
       continue;
     }
-    ASSIGN_OR_RETURN(RefPtr<Buffer> buffer, pool.Allocate(tensor.size_bytes()));
-    ASSIGN_OR_RETURN(tensor, Tensor::FromBuffer(tensor.dtype(), tensor.shape(),
-                                                std::move(buffer)));
+    ASSIGN_OR_RETURN(RefPtr<Buffer> buffer, pool.Allocate(bytes));
+    tensor.SetBuffer(std::move(buffer), 0);
   }
   return absl::OkStatus();
 }

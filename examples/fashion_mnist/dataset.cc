@@ -11,7 +11,7 @@
 namespace tensorkv::fashion_mnist {
 namespace {
 
-// Of all pixels of the training images, as fractions of white.
+// Describe all pixels of the training images, as fractions of white.
 constexpr float kPixelMean = 0.2860F;
 constexpr float kPixelDeviation = 0.3530F;
 constexpr float kWhite = 255.0F;

@@ -23,9 +23,9 @@ struct TrainingOptions {
   uint32_t num_epochs = 8;
   // Images per step of one worker.
   uint32_t batch_size = 64;
-  // Of the gradients that workers push.
+  // How the gradients that workers push are encoded.
   CompressionOptions compression;
-  // Of the initial weights and the order of the images.
+  // Decides the initial weights and the order of the images.
   uint64_t seed = 1;
 };
 

@@ -113,7 +113,7 @@ class Training {
   Client& client_;
   std::ostream& progress_;
   Mutex mutex_;
-  // Of each epoch, those of the workers that have finished it.
+  // For each epoch, those of the workers that have finished it.
   std::vector<std::vector<double>> losses_ ABSL_GUARDED_BY(mutex_);
   double accuracy_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Status status_ ABSL_GUARDED_BY(mutex_);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/status_macros.h"
+#include "kernels/cpu/key_sums.h"
 #include "kernels/cpu/range_update.h"
 #include "kernels/cpu/supported_kernels.h"
 #include "kernels/cpu/work_partition.h"
@@ -24,17 +25,19 @@ void PrefetchStart(const TensorUpdate& update) {
 
 // Runs what lies between two places of the batch.
 void UpdatePart(const KernelTable& kernels,
-                absl::Span<const TensorUpdate> batch, BatchPosition begin,
-                BatchPosition end) {
+                absl::Span<const TensorUpdate> batch, const KeySums& sums,
+                BatchPosition begin, BatchPosition end) {
   for (size_t i = begin.update; i < end.update; ++i) {
     if (i + kPrefetchDistance < end.update) {
       PrefetchStart(batch[i + kPrefetchDistance]);
     }
-    UpdateRange(kernels, batch[i], begin.element, batch[i].value.num_elements);
+    UpdateRange(kernels, batch[i], begin.element, batch[i].value.num_elements,
+                sums.Of(i));
     begin.element = 0;
   }
   if (end.element > 0) {
-    UpdateRange(kernels, batch[end.update], begin.element, end.element);
+    UpdateRange(kernels, batch[end.update], begin.element, end.element,
+                sums.Of(end.update));
   }
 }
 
@@ -74,10 +77,11 @@ void CpuBackend::CopyToHost(std::vector<MemoryCopy> copies,
 
 absl::Status CpuBackend::Apply(absl::Span<const TensorUpdate> batch) {
   RETURN_IF_ERROR(CheckBatch(batch));
+  const KeySums sums(kernels_, threads_, batch);
   const std::vector<BatchPosition> ends = PartitionWork(batch, kBlockElements);
   threads_.ParallelFor(ends.size(), [&](size_t part) {
     const BatchPosition begin = part == 0 ? BatchPosition() : ends[part - 1];
-    UpdatePart(kernels_, batch, begin, ends[part]);
+    UpdatePart(kernels_, batch, sums, begin, ends[part]);
   });
   return absl::OkStatus();
 }

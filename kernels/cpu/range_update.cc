@@ -40,28 +40,104 @@ class RangeUpdater {
         native_(AccumulateType(update.value.dtype)),
         has_master_(update.rule->keeps_master(update.value.dtype)) {}
 
-  void Run(int64_t begin, int64_t end) {
-    VisitRuleOp<T>(update_, [&](const auto& op) {
+  void Run(int64_t begin, int64_t end, const double* sums) {
+    VisitOp(sums, SumsOfRule(kind()).num_phases, [&](const auto& op) {
       for (int64_t at = begin; at < end; at += kBlockElements) {
-        RunBlock(&op, at, std::min(kBlockElements, end - at));
+        RunBlock(op, at, std::min(kBlockElements, end - at));
+      }
+    });
+  }
+
+  void Sum(int phase, const double* sums, int64_t begin, int64_t end,
+           double* out) {
+    VisitOp(sums, phase, [&](const auto& op) {
+      SumParts(op, phase, SumsOfRule(kind()).num_sums, begin, end, out);
+    });
+  }
+
+  void UpdateRows(int64_t begin, int64_t end) {
+    VisitOp(nullptr, 0, [&](const auto& op) {
+      using Op = std::remove_cvref_t<decltype(op)>;
+      if constexpr (ops::kHasRowState<Op>) {
+        const int64_t size = update_.value.num_elements / update_.num_rows;
+        T* const state = static_cast<T*>(update_.states[Op::kRowState].data);
+        for (int64_t row = begin; row < end; ++row) {
+          double sum;
+          SumParts(op, 0, 1, row * size, (row + 1) * size, &sum);
+          state[row] = op.UpdateRow(sum, size, state[row]);
+        }
       }
     });
   }
 
  private:
-  void RunBlock(const void* op, int64_t at, size_t count) {
-    const T* const g = SumOfContributions(at, count);
-    const T* const w = CurrentValue(g, at, count);
-    T* const new_w = NewValue(at);
-    StepArrays<T> arrays = {
-        .new_w = new_w, .w = w, .g = g, .first = static_cast<uint64_t>(at)};
+  RuleKind kind() const { return update_.rule->kind(); }
+
+  // Calls `visit` with the functor after it has taken the sums of its first
+  // phases.
+  template <typename Visitor>
+  void VisitOp(const double* sums, int num_phases, Visitor visit) {
+    VisitRuleOp<T>(update_, [&](const auto& created) {
+      if constexpr (ops::SumsOf<std::remove_cvref_t<decltype(created)>>()
+                        .num_phases > 0) {
+        auto op = created;
+        ops::TakeSums(sums, num_phases, op);
+        visit(op);
+      } else {
+        visit(created);
+      }
+    });
+  }
+
+  template <typename Op>
+  void RunBlock(const Op& op, int64_t at, size_t count) {
+    StepArrays<T> arrays = ArraysOf(at, count);
+    arrays.new_w = NewValue(at);
+    if constexpr (ops::kHasRowState<Op>) {
+      arrays.states[Op::kRowState] = SpreadRows(Op::kRowState, at, count);
+    }
+    kernels_.steps[static_cast<int>(kind())](&op, arrays, count);
+    const MutableTensorView& value = update_.value;
+    if (value.dtype == native_) return;
+    FormatKernelsOf(value.dtype).store(arrays.new_w, At(value, at), count);
+  }
+
+  // Sums over one part.
+  void SumParts(const auto& op, int phase, int num_sums, int64_t begin,
+                int64_t end, double* out) {
+    double lanes[ops::kMaxSums * ops::kSumLanes] = {};
+    for (int64_t at = begin; at < end; at += kBlockElements) {
+      const size_t count = std::min(kBlockElements, end - at);
+      kernels_.sums[static_cast<int>(kind())](&op, phase, ArraysOf(at, count),
+                                              count, lanes);
+    }
+    for (int k = 0; k < num_sums; ++k) {
+      out[k] = ops::SumOfLanes(lanes + k * ops::kSumLanes);
+    }
+  }
+
+  // What the functor reads.
+  StepArrays<T> ArraysOf(int64_t at, size_t count) {
+    StepArrays<T> arrays = {.first = static_cast<uint64_t>(at)};
+    arrays.g = SumOfContributions(at, count);
+    arrays.w = CurrentValue(arrays.g, at, count);
     for (size_t i = 0; i < update_.states.size(); ++i) {
       arrays.states[i] = reinterpret_cast<T*>(At(update_.states[i], at));
     }
-    kernels_.steps[static_cast<int>(update_.rule->kind())](op, arrays, count);
-    const MutableTensorView& value = update_.value;
-    if (value.dtype == native_) return;
-    FormatKernelsOf(value.dtype).store(new_w, At(value, at), count);
+    return arrays;
+  }
+
+  // A block with the state of its row for each element.
+  T* SpreadRows(int state, int64_t at, size_t count) {
+    const int64_t size = update_.value.num_elements / update_.num_rows;
+    const T* const rows = static_cast<const T*>(update_.states[state].data);
+    for (size_t i = 0; i < count;) {
+      const int64_t row = (at + i) / size;
+      const size_t end = std::min<size_t>(count, (row + 1) * size - at);
+      std::fill(rows_ + i, rows_ + end, rows[row]);
+      i = end;
+    }
+    return rows_;
   }
 
   const T* SumOfContributions(int64_t at, size_t count) {
@@ -149,6 +225,7 @@ class RangeUpdater {
   const bool has_master_;
   alignas(kBufferAlignment) T sum_[kBlockElements];
   alignas(kBufferAlignment) T value_[kBlockElements];
+  alignas(kBufferAlignment) T rows_[kBlockElements];
 };
 
 // What assign does with one contribution in the value's dtype.
@@ -164,35 +241,64 @@ void Copy(const TensorUpdate& update, int64_t begin, int64_t end) {
               (end - begin) * SizeOf(update.value.dtype));
 }
 
-template <typename T>
-void Update(const ElementKernels<T>& kernels, const TensorUpdate& update,
-            int64_t begin, int64_t end) {
-  RangeUpdater<T>(kernels, update).Run(begin, end);
+// Calls `visit` with what updates ranges of an update, by its accumulate type.
+template <typename Visitor>
+void VisitUpdater(const KernelTable& kernels, const TensorUpdate& update,
+                  Visitor visit) {
+  const auto with = [&](const auto& of_type) {
+    visit(RangeUpdater(of_type, update));
+  };
+  switch (WrappingType(AccumulateType(update.value.dtype))) {
+    case DType::kF64:
+      return with(kernels.f64);
+    case DType::kI8:
+      return with(kernels.i8);
+    case DType::kU8:
+      return with(kernels.u8);
+    case DType::kI16:
+      return with(kernels.i16);
+    case DType::kI32:
+      return with(kernels.i32);
+    case DType::kI64:
+      return with(kernels.i64);
+    case DType::kBool:
+      return with(kernels.boolean);
+    default:
+      return with(kernels.f32);
+  }
+}
+
+// Only floats have rules with sums.
+template <typename Visitor>
+void VisitFloatUpdater(const KernelTable& kernels, const TensorUpdate& update,
+                       Visitor visit) {
+  if (update.value.dtype == DType::kF64) {
+    visit(RangeUpdater(kernels.f64, update));
+  } else {
+    visit(RangeUpdater(kernels.f32, update));
+  }
 }
 
 }  // namespace
 
 void UpdateRange(const KernelTable& kernels, const TensorUpdate& update,
-                 int64_t begin, int64_t end) {
+                 int64_t begin, int64_t end, const double* sums) {
   if (IsCopy(update)) return Copy(update, begin, end);
-  switch (WrappingType(AccumulateType(update.value.dtype))) {
-    case DType::kF64:
-      return Update(kernels.f64, update, begin, end);
-    case DType::kI8:
-      return Update(kernels.i8, update, begin, end);
-    case DType::kU8:
-      return Update(kernels.u8, update, begin, end);
-    case DType::kI16:
-      return Update(kernels.i16, update, begin, end);
-    case DType::kI32:
-      return Update(kernels.i32, update, begin, end);
-    case DType::kI64:
-      return Update(kernels.i64, update, begin, end);
-    case DType::kBool:
-      return Update(kernels.boolean, update, begin, end);
-    default:
-      return Update(kernels.f32, update, begin, end);
-  }
+  VisitUpdater(kernels, update,
+               [=](auto&& updater) { updater.Run(begin, end, sums); });
+}
+
+void SumRange(const KernelTable& kernels, const TensorUpdate& update, int phase,
+              const double* sums, int64_t begin, int64_t end, double* out) {
+  VisitFloatUpdater(kernels, update, [=](auto&& updater) {
+    updater.Sum(phase, sums, begin, end, out);
+  });
+}
+
+void UpdateRows(const KernelTable& kernels, const TensorUpdate& update,
+                int64_t begin, int64_t end) {
+  VisitFloatUpdater(kernels, update,
+                    [=](auto&& updater) { updater.UpdateRows(begin, end); });
 }
 
 }  // namespace tensorkv

@@ -17,9 +17,20 @@ inline constexpr int64_t kBlockElements = 1024;
 // Updates elements [begin, end) of `update`, block by block: sums the
 // contributions, runs the rule, rounds. Reads every contribution once and
 // allocates nothing.
-// REQUIRES: `update` has been checked (update_check.h).
+// `sums` are those of all phases of a rule that has any (KeySums), and its
+// states per row are updated already.
+// REQUIRES, here and below: `update` has been checked (update_check.h).
 void UpdateRange(const KernelTable& kernels, const TensorUpdate& update,
-                 int64_t begin, int64_t end);
+                 int64_t begin, int64_t end, const double* sums = nullptr);
+
+// Sets `out` to the sums of a phase over one part of the elements, [begin,
+// end). `sums` are those of the phases before.
+void SumRange(const KernelTable& kernels, const TensorUpdate& update, int phase,
+              const double* sums, int64_t begin, int64_t end, double* out);
+
+// Updates the rule's state per row of the rows [begin, end).
+void UpdateRows(const KernelTable& kernels, const TensorUpdate& update,
+                int64_t begin, int64_t end);
 
 }  // namespace tensorkv
 

@@ -24,7 +24,7 @@
 namespace tensorkv {
 
 struct CudaBackendOptions {
-  // Of device memory, tables of work included.
+  // Bounds the device's memory that is used, tables of work included.
   uint64_t quota_bytes = 0;
   StagedCopiesOptions staging;
 };

@@ -25,7 +25,7 @@ constexpr int kMinMajorVersion = 8;
 // once with 128 threads each.
 constexpr unsigned kBlocksPerMultiprocessor = 16;
 
-// Of all rules over all types; the first error.
+// Loads the kernels of all rules over all types; returns the first error.
 cudaError_t LoadAllUpdates() {
   cudaError_t error = cudaSuccess;
   for (int type = 0; type <= static_cast<int>(ElementType::kBool); ++type) {
@@ -47,7 +47,7 @@ class CudaEvent final : public Event {
  public:
   CudaEvent(CudaDevice* device, cudaEvent_t event)
       : device_(*device), event_(event) {}
-  // Of a device that has failed nothing needs to be given back.
+  // A device that has failed needs nothing back.
   ~CudaEvent() override {
     if (device_.Begin().ok()) cudaEventDestroy(event_);
   }
@@ -98,7 +98,7 @@ class CudaStream final : public Stream {
     cudaError_t error = cudaErrorInvalidDeviceFunction;
     VisitAccumulateType(launch.accumulate_type, [&](auto type) {
       using T = typename decltype(type)::T;
-      error = LaunchUpdate<T>(launch.rule, launch.work, num_blocks, stream_);
+      error = LaunchUpdate<T>(launch, num_blocks, stream_);
     });
     RETURN_IF_CUDA_ERROR(device_, error, " of an update kernel over ",
                          launch.work.num_chunks, " chunks");

@@ -83,7 +83,7 @@ void DevicePool::Release(size_t size_bytes) {
 }
 
 void DevicePool::Free(void* data, size_t size_bytes) {
-  // Of a device that has failed nothing can be freed, and nobody could be told.
+  // A device that has failed frees nothing, and nobody could be told.
   device_->Free(data, *stream_).IgnoreError();
   Release(size_bytes);
 }

@@ -57,7 +57,7 @@ class StagedCopies {
   absl::Status ToDevice(absl::Span<const MemoryCopy> copies);
   void ToHost(std::vector<MemoryCopy> copies, CopiedCallback done);
 
-  // Of both directions.
+  // The slots of both directions.
   int num_slots() const { return 2 * options_.num_slots; }
   int num_free_slots() const {
     return slots_to_device_->num_free() + slots_to_host_->num_free();

@@ -69,7 +69,7 @@ class UpdateBatcher {
   struct Job {
     explicit Job(absl::Span<const TensorUpdate> batch)
         : batch(batch), max_table_bytes(UpdateTable::MaxBytesOf(batch)) {}
-    // Of the caller, who waits.
+    // The caller keeps it, and waits.
     const absl::Span<const TensorUpdate> batch;
     const size_t max_table_bytes;
     const absl::Duration queued_at = SteadyNow();

@@ -2,7 +2,7 @@
 
 namespace tensorkv {
 
-template cudaError_t LaunchUpdate<float>(RuleKind, const UpdateWork&, unsigned,
+template cudaError_t LaunchUpdate<float>(const UpdateLaunch&, unsigned,
                                          cudaStream_t);
 
 template cudaError_t LoadUpdate<float>(RuleKind);

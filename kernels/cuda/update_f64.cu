@@ -2,7 +2,7 @@
 
 namespace tensorkv {
 
-template cudaError_t LaunchUpdate<double>(RuleKind, const UpdateWork&, unsigned,
+template cudaError_t LaunchUpdate<double>(const UpdateLaunch&, unsigned,
                                           cudaStream_t);
 
 template cudaError_t LoadUpdate<double>(RuleKind);

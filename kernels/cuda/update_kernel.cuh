@@ -23,14 +23,68 @@ __global__ void __launch_bounds__(kThreadsPerBlock)
   }
 }
 
+// The sum of what the threads of a block have, on thread 0.
+__device__ inline double SumOfBlock(double of_thread) {
+  __shared__ double lanes[ops::kSumLanes];
+  lanes[threadIdx.x] = of_thread;
+  __syncthreads();
+  for (unsigned half = ops::kSumLanes / 2; half > 0; half /= 2) {
+    if (threadIdx.x < half) lanes[threadIdx.x] += lanes[threadIdx.x + half];
+    __syncthreads();
+  }
+  const double sum = lanes[0];
+  __syncthreads();  // the lanes may be written again
+  return sum;
+}
+
+template <typename Op, typename T>
+__global__ void __launch_bounds__(kThreadsPerBlock)
+    SumKernel(const __grid_constant__ UpdateWork work) {
+  for (uint32_t i = blockIdx.x; i < work.num_chunks; i += gridDim.x) {
+    const uint32_t num_parts = NumSumParts<Op>(work, i);
+    for (uint32_t part = 0; part < num_parts; ++part) {
+      double sums[kSumsOfPart<Op>] = {};
+      AddToLane<Op, T>(work, i, part, threadIdx.x, sums);
+      for (double& sum : sums) sum = SumOfBlock(sum);
+      if (threadIdx.x == 0) EndPart<Op, T>(work, i, part, sums);
+    }
+  }
+}
+
+template <typename Op>
+__global__ void __launch_bounds__(kThreadsPerBlock)
+    CombineKernel(const __grid_constant__ UpdateWork work) {
+  for (uint32_t i = blockIdx.x; i < work.num_chunks; i += gridDim.x) {
+    double sums[kSumsOfPart<Op>] = {};
+    AddChunksToLane<Op>(work, i, threadIdx.x, sums);
+    for (double& sum : sums) sum = SumOfBlock(sum);
+    if (threadIdx.x == 0) EndChunks<Op>(work, i, sums);
+  }
+}
+
+// Calls `visit` with the kernel of each step that the functor has.
+template <typename Op, typename T, typename Visitor>
+void VisitKernels(Visitor visit) {
+  visit(LaunchStep::kUpdate, UpdateKernel<Op, T>);
+  if constexpr (kSumsOfPart < Op >> 0) {
+    visit(LaunchStep::kSum, SumKernel<Op, T>);
+  }
+  if constexpr (ops::SumsOf<Op>().num_phases > 0) {
+    visit(LaunchStep::kCombine, CombineKernel<Op>);
+  }
+}
+
 template <typename T>
-cudaError_t LaunchUpdate(RuleKind rule, const UpdateWork& work,
-                         unsigned num_blocks, cudaStream_t stream) {
+cudaError_t LaunchUpdate(const UpdateLaunch& launch, unsigned num_blocks,
+                         cudaStream_t stream) {
   cudaError_t error = cudaErrorInvalidDeviceFunction;
-  VisitOpType<T>(rule, [&](auto type) {
+  VisitOpType<T>(launch.rule, [&](auto type) {
     using Op = typename decltype(type)::Op;
-    UpdateKernel<Op, T><<<num_blocks, kThreadsPerBlock, 0, stream>>>(work);
-    error = cudaGetLastError();
+    VisitKernels<Op, T>([&](LaunchStep step, auto kernel) {
+      if (step != launch.step) return;
+      kernel<<<num_blocks, kThreadsPerBlock, 0, stream>>>(launch.work);
+      error = cudaGetLastError();
+    });
   });
   return error;
 }
@@ -40,8 +94,11 @@ cudaError_t LoadUpdate(RuleKind rule) {
   cudaError_t error = cudaSuccess;
   VisitOpType<T>(rule, [&](auto type) {
     using Op = typename decltype(type)::Op;
-    cudaFuncAttributes unused;
-    error = cudaFuncGetAttributes(&unused, UpdateKernel<Op, T>);
+    VisitKernels<Op, T>([&](LaunchStep, auto kernel) {
+      if (error != cudaSuccess) return;
+      cudaFuncAttributes unused;
+      error = cudaFuncGetAttributes(&unused, kernel);
+    });
   });
   return error;
 }

@@ -9,16 +9,16 @@
 
 namespace tensorkv {
 
-// Puts the kernel for `rule` over T on `stream`; returns what the runtime says
-// of the launch. T: float, double, int8_t, uint8_t, int16_t, int32_t, int64_t,
+// Puts the launch's kernel over T on `stream`; returns what the runtime says of
+// it. T: float, double, int8_t, uint8_t, int16_t, int32_t, int64_t,
 // ops::Bool.
 template <typename T>
-cudaError_t LaunchUpdate(RuleKind rule, const UpdateWork& work,
-                         unsigned num_blocks, cudaStream_t stream);
+cudaError_t LaunchUpdate(const UpdateLaunch& launch, unsigned num_blocks,
+                         cudaStream_t stream);
 
-// Brings that kernel to the present device, if the rule takes T; else its first
-// launch would. Returns what the runtime says: above all, whether this build
-// has code for the device.
+// Brings the kernels for `rule` over T to the present device, if the rule takes
+// T; else their first launches would. Returns what the runtime says: above all,
+// whether this build has code for the device.
 template <typename T>
 cudaError_t LoadUpdate(RuleKind rule);
 

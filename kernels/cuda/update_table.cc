@@ -31,7 +31,7 @@ SourceArray SourceOf(const TensorView& tensor) {
 }
 
 // No functor is larger, of any rule and type, but for programs.
-constexpr size_t kMaxFunctorBytes = 128;
+constexpr size_t kMaxFunctorBytes = 192;
 
 size_t MaxFunctorBytesOf(const UpdateRule& rule) {
   return rule.expression() == nullptr ? kMaxFunctorBytes
@@ -59,6 +59,31 @@ bool IsOfBits(const TensorUpdate& update) {
 
 uint64_t NumChunks(const TensorUpdate& update) {
   return (update.value.num_elements + kChunkElements - 1) / kChunkElements;
+}
+
+// Elements of a row, where there are any.
+uint64_t RowElements(const TensorUpdate& update) {
+  return update.value.num_elements / update.num_rows;
+}
+
+uint64_t NumRowChunks(const TensorUpdate& update) {
+  const uint64_t rows = RowsOfChunk(RowElements(update));
+  return (update.num_rows + rows - 1) / rows;
+}
+
+// Doubles that the sums of an update take, those of its chunks included.
+uint64_t NumScratch(const TensorUpdate& update) {
+  const ops::SumsOfOp sums = SumsOfRule(update.rule->kind());
+  return sums.size() + NumChunks(update) * sums.num_sums;
+}
+
+// What sums add to size_bytes and scratch_bytes.
+size_t MaxSumBytesOf(const TensorUpdate& update) {
+  const ops::SumsOfOp sums = SumsOfRule(update.rule->kind());
+  if (update.value.num_elements == 0) return 0;
+  if (sums.has_row_state) return NumRowChunks(update) * sizeof(WorkChunk);
+  if (sums.num_phases == 0) return 0;
+  return NumScratch(update) * sizeof(double) + sizeof(WorkChunk);
 }
 
 // An integer type of the size of the dtype.
@@ -106,7 +131,7 @@ size_t UpdateTable::MaxBytesOf(absl::Span<const TensorUpdate> batch) {
     bytes += sizeof(UpdateEntry) + MaxFunctorBytesOf(*update.rule) +
              update.contributions.size() * sizeof(SourceArray) +
              update.packings.size() * sizeof(Packing) +
-             NumChunks(update) * sizeof(WorkChunk);
+             NumChunks(update) * sizeof(WorkChunk) + MaxSumBytesOf(update);
   }
   return bytes;
 }
@@ -147,6 +172,23 @@ void UpdateTable::AddEntry(const TensorUpdate& update,
     }
   }
   entry.functor_offset = FunctorOf(update, accumulate_type);
+  AddSums(update, GroupOf(update.rule->kind(), accumulate_type), entry);
+}
+
+void UpdateTable::AddSums(const TensorUpdate& update, Group& group,
+                          UpdateEntry& entry) {
+  const ops::SumsOfOp sums = SumsOfRule(update.rule->kind());
+  const auto index = static_cast<uint32_t>(entries_.size() - 1);
+  if (sums.has_row_state) {
+    entry.row_elements = RowElements(update);
+    const uint64_t num_chunks = NumRowChunks(update);
+    for (uint32_t i = 0; i < num_chunks; ++i) group.rows.push_back({index, i});
+  }
+  if (sums.num_phases > 0) {
+    group.tensors.push_back({index, 0});
+    entry.first_sum = num_scratch_;
+    num_scratch_ += NumScratch(update);
+  }
 }
 
 void UpdateTable::AddChunks(const TensorUpdate& update,
@@ -191,7 +233,7 @@ UpdateTable::Group& UpdateTable::GroupOf(RuleKind rule,
       return group;
     }
   }
-  return groups_.emplace_back(Group{rule, accumulate_type, {}});
+  return groups_.emplace_back(Group{rule, accumulate_type, {}, {}, {}});
 }
 
 // Every part is a multiple of 8 bytes, which is all that any needs.
@@ -204,7 +246,10 @@ UpdateTable::Layout UpdateTable::layout() const {
   layout.functors = layout.packings + BytesOf(packings_);
   layout.chunks = layout.functors + BytesOf(functors_);
   layout.end = layout.chunks;
-  for (const Group& group : groups_) layout.end += BytesOf(group.chunks);
+  for (const Group& group : groups_) {
+    layout.end +=
+        BytesOf(group.chunks) + BytesOf(group.rows) + BytesOf(group.tensors);
+  }
   return layout;
 }
 
@@ -218,29 +263,45 @@ void UpdateTable::Write(char* host) const {
   Copy(functors_, host + place.functors);
   char* chunks = host + place.chunks;
   for (const Group& group : groups_) {
-    Copy(group.chunks, chunks);
-    chunks += BytesOf(group.chunks);
+    for (const auto* part : {&group.chunks, &group.rows, &group.tensors}) {
+      Copy(*part, chunks);
+      chunks += BytesOf(*part);
+    }
   }
 }
 
 std::vector<UpdateLaunch> UpdateTable::LaunchesAt(const char* device) const {
   const Layout place = layout();
+  const UpdateWork work = {
+      .entries = reinterpret_cast<const UpdateEntry*>(device),
+      .contributions =
+          reinterpret_cast<const SourceArray*>(device + place.contributions),
+      .packings = reinterpret_cast<const Packing*>(device + place.packings),
+      .functors =
+          reinterpret_cast<const unsigned char*>(device + place.functors),
+      .scratch =
+          reinterpret_cast<double*>(const_cast<char*>(device) + place.end)};
   std::vector<UpdateLaunch> launches;
   const char* chunks = device + place.chunks;
   for (const Group& group : groups_) {
-    launches.push_back(
-        {.rule = group.rule,
-         .accumulate_type = group.accumulate_type,
-         .work = {.entries = reinterpret_cast<const UpdateEntry*>(device),
-                  .contributions = reinterpret_cast<const SourceArray*>(
-                      device + place.contributions),
-                  .packings =
-                      reinterpret_cast<const Packing*>(device + place.packings),
-                  .functors = reinterpret_cast<const unsigned char*>(
-                      device + place.functors),
-                  .chunks = reinterpret_cast<const WorkChunk*>(chunks),
-                  .num_chunks = static_cast<uint32_t>(group.chunks.size())}});
-    chunks += BytesOf(group.chunks);
+    const char* const rows = chunks + BytesOf(group.chunks);
+    const char* const tensors = rows + BytesOf(group.rows);
+    const auto launch = [&](LaunchStep step, int phase, const char* at,
+                            const std::vector<WorkChunk>& of) {
+      UpdateLaunch& added = launches.emplace_back(
+          UpdateLaunch{group.rule, group.accumulate_type, step, work});
+      added.work.chunks = reinterpret_cast<const WorkChunk*>(at);
+      added.work.num_chunks = static_cast<uint32_t>(of.size());
+      added.work.phase = phase;
+    };
+    if (!group.rows.empty()) launch(LaunchStep::kSum, 0, rows, group.rows);
+    const int num_phases = SumsOfRule(group.rule).num_phases;
+    for (int phase = 0; phase < num_phases; ++phase) {
+      launch(LaunchStep::kSum, phase, chunks, group.chunks);
+      launch(LaunchStep::kCombine, phase, tensors, group.tensors);
+    }
+    launch(LaunchStep::kUpdate, 0, chunks, group.chunks);
+    chunks = tensors + BytesOf(group.tensors);
   }
   return launches;
 }

@@ -35,14 +35,17 @@ class UpdateTable {
   // Whether there is nothing to launch.
   bool empty() const { return groups_.empty(); }
 
-  // Of the block: at most 4 GiB.
+  // Returns the size of the block, at most 4 GiB.
   size_t size_bytes() const;
 
   // Writes the block to `host`, 16-byte aligned.
   void Write(char* host) const;
 
-  // The launches over a copy of the block at `device`, 16-byte aligned. They
-  // touch different tensors and may run in any order.
+  // What launches need behind the block, uninitialised.
+  size_t scratch_bytes() const { return num_scratch_ * sizeof(double); }
+
+  // The launches over a copy of the block at `device`, 16-byte aligned, with
+  // the scratch memory behind it. They run in this order.
   std::vector<UpdateLaunch> LaunchesAt(const char* device) const;
 
  private:
@@ -51,6 +54,10 @@ class UpdateTable {
     RuleKind rule;
     ElementType accumulate_type;
     std::vector<WorkChunk> chunks;
+    // The chunks of rows, where the functor has a state per row.
+    std::vector<WorkChunk> rows;
+    // One for each tensor whose sums are combined.
+    std::vector<WorkChunk> tensors;
   };
 
   // Where the parts of the block begin.
@@ -75,6 +82,7 @@ class UpdateTable {
   Layout layout() const;
   void AddEntry(const TensorUpdate& update, ElementType accumulate_type);
   void AddChunks(const TensorUpdate& update, ElementType accumulate_type);
+  void AddSums(const TensorUpdate& update, Group& group, UpdateEntry& entry);
   uint32_t FunctorOf(const TensorUpdate& update, ElementType accumulate_type);
   Group& GroupOf(RuleKind rule, ElementType accumulate_type);
 
@@ -84,6 +92,7 @@ class UpdateTable {
   std::vector<uint64_t> functors_;
   std::vector<Group> groups_;
   LastFunctor last_functor_;
+  uint64_t num_scratch_ = 0;
 };
 
 }  // namespace tensorkv

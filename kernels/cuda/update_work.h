@@ -8,6 +8,7 @@
 
 #include <stdint.h>
 
+#include "kernels/ops/key_sums.h"
 #include "kernels/rule_table.h"
 #include "tensor/packing.h"
 
@@ -54,14 +55,27 @@ struct UpdateEntry {
   // In UpdateWork::functors.
   uint32_t functor_offset;
   ElementType value_type;
+  // Of a row; only where the functor has a state per row.
+  uint64_t row_elements;
+  // In UpdateWork::scratch, only where the functor needs sums: those of all
+  // phases, and behind them those of the chunks in the present phase.
+  uint64_t first_sum;
 };
 
 // Elements that one thread block updates at a time: a multiple of what its
 // threads take in one step, and large enough that the table stays small: 8
 // bytes for 64 KiB of f32.
 inline constexpr uint32_t kChunkElements = 16 * 1024;
+static_assert(kChunkElements == ops::kSumPartElements);
 
-// Part `index` of a tensor: kChunkElements from index * kChunkElements on.
+// Rows of `row_elements` that one thread block takes at a time.
+HOST_DEVICE uint64_t RowsOfChunk(uint64_t row_elements) {
+  return row_elements < kChunkElements ? kChunkElements / row_elements : 1;
+}
+
+// Part `index` of a tensor: kChunkElements from index * kChunkElements on. In a
+// launch for rows, RowsOfChunk rows likewise; in one that combines sums, all of
+// the tensor.
 struct WorkChunk {
   uint32_t entry;
   uint32_t index;
@@ -76,12 +90,27 @@ struct UpdateWork {
   const unsigned char* functors;
   const WorkChunk* chunks;
   uint32_t num_chunks;
+  // The phase of a launch that makes sums.
+  int32_t phase;
+  // What launches leave for those that follow.
+  double* scratch;
+};
+
+// What a launch does. What kernels/ops/key_sums.h says of sums is so here too.
+enum class LaunchStep : uint8_t {
+  // Updates elements.
+  kUpdate,
+  // Makes the sums of chunks, in one phase, or updates the states of rows.
+  kSum,
+  // Makes the sum of a tensor from those of its chunks.
+  kCombine,
 };
 
 // One launch: the functor of `rule` over `accumulate_type`, for all chunks.
 struct UpdateLaunch {
   RuleKind rule;
   ElementType accumulate_type;
+  LaunchStep step;
   UpdateWork work;
 };
 

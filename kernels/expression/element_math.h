@@ -276,7 +276,7 @@ template <typename T>
 HOST_DEVICE T Pow(T x, T y) {
   using Facts = FloatFacts<T>;
   const T magnitude = Absolute(x);
-  // Of 0 and infinity the powers are 0, 1 or infinite.
+  // The powers of 0 and infinity are 0, 1 or infinite.
   const bool is_bounded = (magnitude > 0) & (magnitude < Facts::kInfinity);
   const T usual = PowerOfMagnitude(is_bounded ? magnitude : T(1), y);
   const bool grows = (magnitude > 1) == (y > 0);

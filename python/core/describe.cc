@@ -35,8 +35,8 @@ py::dict Describe(const KeyStatus& key) {
       "key"_a = key.key, "dtype"_a = std::string(tensorkv::NameOf(key.dtype)),
       "shape"_a = TupleOf(key.shape), "version"_a = key.version,
       "value_bytes"_a = key.value_bytes, "state_bytes"_a = key.state_bytes,
-      "rule"_a = key.rule.ToString(), "device"_a = key.device,
-      "digest"_a = digest);
+      "states"_a = key.states, "rule"_a = key.rule.ToString(),
+      "device"_a = key.device, "digest"_a = digest);
 }
 
 }  // namespace

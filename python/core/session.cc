@@ -84,7 +84,9 @@ absl::StatusOr<PullReply> Session::Pull(PullRequest request) {
   const bool is_plain =
       !request.wait_for_keys &&
       std::all_of(request.entries.begin(), request.entries.end(),
-                  [](const PullEntry& e) { return e.min_version == 0; });
+                  [](const PullEntry& e) {
+                    return e.min_version == 0 && e.state.empty();
+                  });
   // What waits for something else than rounds needs no recovery.
   if (worker_ == nullptr || !is_plain) {
     return client().Pull(std::move(request));

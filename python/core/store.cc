@@ -189,12 +189,14 @@ void Store::Join(const std::string& name, double lease, double takeover_timeout,
 }
 
 void Store::Init(const Keys& keys, const py::list& arrays,
-                 const std::string& on_existing) {
+                 const std::string& on_existing, const std::string& state) {
   CheckLengths(keys, arrays);
   const OnExisting existing = ByName(kOnExisting, "on_existing", on_existing);
   const auto exports = std::make_shared<Exports>();
-  Call([=, entries = EntriesOf<InitEntry>(keys, arrays, exports)](
-           Session& session, const Abandoned&) mutable {
+  std::vector<InitEntry> entries = EntriesOf<InitEntry>(keys, arrays, exports);
+  for (InitEntry& entry : entries) entry.state = state;
+  Call([=, entries = std::move(entries)](Session& session,
+                                         const Abandoned&) mutable {
     return session.Init(std::move(entries), existing);
   });
 }
@@ -257,12 +259,12 @@ py::list Store::PushPull(const Keys& keys, const py::list& arrays,
 }
 
 py::list Store::Pull(const Keys& keys, const std::optional<py::list>& outs,
-                     bool wait, Version min_version) {
+                     bool wait, Version min_version, const std::string& state) {
   PullRequest request;
   request.wait_for_keys = wait;
   const bool may_wait = wait || min_version > 0;
   for (const std::string& key : keys) {
-    request.entries.push_back({key, min_version});
+    request.entries.push_back({key, min_version, state});
   }
   return Receive(
       keys, outs, std::make_shared<Exports>(),
@@ -382,11 +384,13 @@ void Store::Register(py::module_& module) {
       .def("close", &Store::Close)
       .def("join", &Store::Join, "name"_a, "lease"_a, "takeover_timeout"_a,
            "step_timeout"_a)
-      .def("init", &Store::Init, "keys"_a, "arrays"_a, "on_existing"_a)
+      .def("init", &Store::Init, "keys"_a, "arrays"_a, "on_existing"_a,
+           "state"_a)
       .def("push", &Store::Push, "keys"_a, "arrays"_a, "step"_a)
       .def("push_pull", &Store::PushPull, "keys"_a, "arrays"_a, "outs"_a,
            "step"_a)
-      .def("pull", &Store::Pull, "keys"_a, "outs"_a, "wait"_a, "min_version"_a)
+      .def("pull", &Store::Pull, "keys"_a, "outs"_a, "wait"_a, "min_version"_a,
+           "state"_a)
       .def("delete", &Store::Delete, "keys"_a, "allow_missing"_a)
       .def("list", &Store::List, "prefix"_a)
       .def("stat", &Store::Stat, "keys"_a, "with_digest"_a)

@@ -52,14 +52,14 @@ class Store {
   void Join(const std::string& name, double lease, double takeover_timeout,
             double step_timeout);
   void Init(const Keys& keys, const pybind11::list& arrays,
-            const std::string& on_existing);
+            const std::string& on_existing, const std::string& state);
   pybind11::list Push(const Keys& keys, const pybind11::list& arrays,
                       Step step);
   pybind11::list PushPull(const Keys& keys, const pybind11::list& arrays,
                           const std::optional<pybind11::list>& outs, Step step);
   pybind11::list Pull(const Keys& keys,
                       const std::optional<pybind11::list>& outs, bool wait,
-                      Version min_version);
+                      Version min_version, const std::string& state);
   pybind11::list Receive(
       const Keys& keys, const std::optional<pybind11::list>& outs,
       const SharedExports& exports,

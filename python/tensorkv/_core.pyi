@@ -26,7 +26,7 @@ class Store:
         step_timeout: float,
     ) -> None: ...
     def init(
-        self, keys: List[str], arrays: List[Any], on_existing: str
+        self, keys: List[str], arrays: List[Any], on_existing: str, state: str
     ) -> None: ...
     def push(
         self, keys: List[str], arrays: List[Any], step: int
@@ -44,6 +44,7 @@ class Store:
         outs: Optional[List[Any]],
         wait: bool,
         min_version: int,
+        state: str,
     ) -> List[Any]: ...
     def delete(self, keys: List[str], allow_missing: bool) -> int: ...
     def list(self, prefix: str) -> List[Dict[str, Any]]: ...

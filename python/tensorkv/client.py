@@ -86,16 +86,24 @@ class Client:
 
     # --- Values -------------------------------------------------------------
 
-    def init(self, key: Keys, value: Any, on_existing: str = "fail") -> None:
+    def init(
+        self,
+        key: Keys,
+        value: Any,
+        on_existing: str = "fail",
+        state: str = "",
+    ) -> None:
         """Creates keys with values.
 
         Args:
           on_existing: "fail" raises AlreadyExistsError; "keep" keeps what is
             stored if dtype and shape are the same, else raises
             FailedPreconditionError; "replace" takes the new value.
+          state: sets that state of keys that exist instead, as `pull` names it.
         """
         keys, values = _as_list(key, value, "value")
-        self._store.init(keys, [to_core(v) for v in values], on_existing)
+        arrays = [to_core(v) for v in values]
+        self._store.init(keys, arrays, on_existing, state)
 
     def push(self, key: Keys, value: Any, step: int = 0) -> Any:
         """Contributes arrays of the stored shape.
@@ -123,6 +131,7 @@ class Client:
         out: Any = None,
         wait: bool = False,
         min_version: int = 0,
+        state: str = "",
     ) -> Any:
         """Reads values, all of one moment.
 
@@ -131,15 +140,17 @@ class Client:
             a list of several. What comes from a server is copied there once.
           wait: for keys that do not exist yet.
           min_version: waits until each key has that version.
+          state: reads that state of each key's rule instead of the value, one
+            of those that `stat` lists under "states", or "update_count".
 
         Returns:
           `out` or, without it, an array per key, which is the caller's.
         """
         keys, outs = _as_list(key, out, "out")
         if out is None:
-            pulled = self._store.pull(keys, None, wait, min_version)
+            pulled = self._store.pull(keys, None, wait, min_version, state)
             return self._answer(key, [from_core(p) for p in pulled])
-        self._store.pull(keys, _core_outs(outs), wait, min_version)
+        self._store.pull(keys, _core_outs(outs), wait, min_version, state)
         return out
 
     def push_pull(
@@ -174,7 +185,7 @@ class Client:
         return [status["key"] for status in self._store.list(prefix)]
 
     def stat(self, key: Keys, with_digest: bool = False) -> Any:
-        """Of each key a dict: dtype, shape, version, rule, bytes and device."""
+        """Of each key a dict: dtype, shape, version, rule, states, ..."""
         keys = _as_list(key, None, "")[0]
         return self._answer(key, self._store.stat(keys, with_digest))
 

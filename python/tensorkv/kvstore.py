@@ -32,6 +32,7 @@ from typing import (
 import numpy as np
 
 from tensorkv._arrays import as_numpy, dtype_name, is_array
+from tensorkv._safetensors import load_file, save_file
 from tensorkv.client import DEFAULT_ADDRESS, Client
 from tensorkv.errors import (
     FailedPreconditionError,
@@ -258,18 +259,39 @@ class KVStore:
     def save_optimizer_states(
         self, fname: str, dump_optimizer: bool = False
     ) -> None:
-        """Errors: UnimplementedError: the state stays in the store."""
-        raise UnimplementedError(
-            "save_optimizer_states: the optimizer's state is kept in the "
-            "store, which does not give it out yet"
-        )
+        """Writes what the optimizer keeps of every key to a safetensors file.
+
+        The names are "STATE/KEY", such as "momentum/fc1.w"; "update_count/KEY"
+        is how many updates there were. No pickle, so any program may read it.
+        Keys that change meanwhile are saved at different moments.
+
+        Errors: UnimplementedError for `dump_optimizer`: the rule is the
+        server's, not an object of Python.
+        """
+        if dump_optimizer:
+            raise UnimplementedError(
+                "save_optimizer_states: dump_optimizer: there is no optimizer "
+                "object; call set_optimizer before load_optimizer_states"
+            )
+        tensors = {}
+        keys = self._client.keys()
+        for status in self._client.stat(keys) if keys else []:
+            key = status["key"]
+            for state in [*status["states"], "update_count"]:
+                tensors[f"{state}/{key}"] = self._client.pull(key, state=state)
+        save_file(fname, tensors)
 
     def load_optimizer_states(self, fname: str) -> None:
-        """Errors: UnimplementedError: the state stays in the store."""
-        raise UnimplementedError(
-            "load_optimizer_states: the optimizer's state is kept in the "
-            "store, which does not take it yet"
-        )
+        """Sets what save_optimizer_states has written.
+
+        The keys exist and have the optimizer that they had then; of a group one
+        worker loads. Errors: NotFoundError for a key, or a state that its
+        optimizer does not keep; InvalidArgumentError for what is no such file,
+        or does not fit a key; OSError.
+        """
+        for name, array in load_file(fname).items():
+            state, _, key = name.partition("/")
+            self._client.init(key, array, state=state)
 
     def barrier(self) -> None:
         """Returns when all workers have come to it."""

@@ -44,6 +44,8 @@ _ATTRIBUTES = {
     "signum": ("momentum", "wd_lh"),
     "sgld": (),
     "dcasgd": ("momentum", "lamda"),
+    "lamb": ("lower_bound", "upper_bound", "bias_correction") + _ADAM,
+    "lans": ("lower_bound", "upper_bound") + _ADAM,
 }
 # What a rule needs besides to have MXNet's formula.
 _MORE = {"adamw": {"mxnet_form": 1.0}}

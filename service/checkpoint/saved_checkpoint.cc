@@ -65,7 +65,9 @@ absl::StatusOr<Tensor> TensorFiles::Read(const v1::SavedKey& key,
                    absl::StrCat("tensor \"", key.key(), "\": ", how));
   };
   const absl::StatusOr<DType> dtype = DTypeFromNumber(saved.dtype());
-  absl::StatusOr<Shape> shape = Shape::Create(key.shape());
+  absl::Span<const int64_t> dimensions = key.shape();
+  if (saved.per_row()) dimensions = dimensions.subspan(0, 1);
+  absl::StatusOr<Shape> shape = Shape::Create(dimensions);
   if (!dtype.ok() || !shape.ok()) return damaged("no dtype or shape");
   absl::StatusOr<Tensor> tensor = Tensor::Within(
       *dtype, *std::move(shape), std::move(file), saved.offset());

@@ -16,7 +16,8 @@ struct CallOutcome {
   absl::StatusCode code = absl::StatusCode::kOk;
   // From the request's arrival to the reply's departure.
   absl::Duration duration;
-  // Of the encoded messages; of a stream that broke, what was handed to gRPC.
+  // The sizes of the encoded messages; for a stream that broke, what was handed
+  // to gRPC.
   uint64_t request_bytes = 0;
   uint64_t reply_bytes = 0;
 };

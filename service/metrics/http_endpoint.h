@@ -90,7 +90,7 @@ class HttpEndpoint {
   bool has_page_ ABSL_GUARDED_BY(mutex_) = false;
   std::string page_ ABSL_GUARDED_BY(mutex_);
 
-  // Of the thread. Whoever has been there longest comes first.
+  // Only the thread uses these. Whoever has been there longest comes first.
   Peers peers_;
   bool is_scraping_ = false;
   // Nobody can be accepted now.

@@ -29,7 +29,7 @@ prometheus::Counter& AddReceivedBytes(prometheus::Registry* registry,
       .Add({{"method", method}});
 }
 
-// Of entries or values, which have a tensor each.
+// Sums over entries or values, which have a tensor each.
 template <typename Items>
 double TensorBytes(const Items& items) {
   int64_t bytes = 0;

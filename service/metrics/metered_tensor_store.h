@@ -45,7 +45,7 @@ class MeteredTensorStore final : public TensorStore {
  private:
   static constexpr size_t kNumOutcomes = 4;
 
-  // Of a method that answers with values.
+  // What a method that answers with values has besides.
   struct ReplyMetrics {
     prometheus::Counter* sent_bytes = nullptr;
     std::array<prometheus::Histogram*, kNumOutcomes> wait_seconds = {};

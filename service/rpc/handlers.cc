@@ -16,9 +16,12 @@
 namespace tensorkv {
 namespace {
 
-// What a call may bring to be handled on gRPC's threads: it is decoded in about
-// 0.1 ms.
+// What a call may bring to be handled on gRPC's threads: 1 MiB is decoded in
+// about 0.1 ms, and 1024 keys are read or changed in less than a millisecond.
 constexpr int64_t kMaxBytesInline = 1 << 20;
+constexpr size_t kMaxFieldsInline = 1024;
+// So many bytes have fewer entries.
+constexpr int64_t kMaxBytesUncounted = 4 << 10;
 
 // What a verb returns, as the reply to its request; some return only a status.
 template <typename Request>
@@ -100,6 +103,13 @@ v1::ListNamespacesResponse PageOf(const std::vector<NamespaceStatus>& statuses,
 }
 
 }  // namespace
+
+bool Handler::RunsInline(const grpc::ByteBuffer& bytes) const {
+  const auto size = static_cast<int64_t>(bytes.Length());
+  return size <= max_bytes_inline &&
+         (size <= kMaxBytesUncounted ||
+          !HasMoreFieldsThan(kMaxFieldsInline, bytes));
+}
 
 Handlers::Handlers(HandlerDependencies dependencies,
                    const MessageLimits& limits)

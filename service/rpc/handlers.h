@@ -36,7 +36,11 @@ struct HandlerDependencies {
 
 // What a unary call does: decode, ask the store, encode.
 struct Handler {
-  // The largest request that may be handled on gRPC's own threads; -1 for none.
+  // Whether a request may be handled on gRPC's own threads: it has few entries
+  // and not too many bytes.
+  bool RunsInline(const grpc::ByteBuffer& bytes) const;
+
+  // -1: no request runs inline.
   int64_t max_bytes_inline = -1;
   // Gets the call's bytes, which it empties. Thread-safe.
   std::function<void(grpc::ByteBuffer*, CallContext, Responder)> run;

@@ -99,6 +99,30 @@ class Census {
 
 }  // namespace
 
+bool HasMoreFieldsThan(size_t max_fields, const grpc::ByteBuffer& bytes) {
+  grpc::ProtoBufferReader reader(const_cast<grpc::ByteBuffer*>(&bytes));
+  if (!reader.status().ok()) return false;
+  CodedInputStream input(&reader);
+  size_t num_fields = 0;
+  while (const uint32_t tag = input.ReadTag()) {
+    if (++num_fields > max_fields) return true;
+    int length = 0;
+    const bool is_run = WireFormatLite::GetTagWireType(tag) ==
+                        WireFormatLite::WIRETYPE_LENGTH_DELIMITED;
+    if (!is_run) {
+      if (!WireFormatLite::SkipField(&input, tag)) return false;
+      continue;
+    }
+    if (!input.ReadVarintSizeAsInt(&length)) return false;
+    const uint64_t end =
+        static_cast<uint64_t>(input.CurrentPosition()) + length;
+    // Of a message that is all of it, the fields are counted instead.
+    if (num_fields == 1 && end == bytes.Length()) continue;
+    if (!input.Skip(length)) return false;
+  }
+  return false;
+}
+
 absl::Status CheckStructure(const grpc::ByteBuffer& bytes,
                             const Descriptor& type,
                             const MessageLimits& limits) {

@@ -3,6 +3,7 @@
 #ifndef TENSORKV_SERVICE_RPC_MESSAGE_LIMITS_H_
 #define TENSORKV_SERVICE_RPC_MESSAGE_LIMITS_H_
 
+#include <cstddef>
 #include <cstdint>
 
 #include "absl/status/status.h"
@@ -28,6 +29,10 @@ struct MessageLimits {
 absl::Status CheckStructure(const grpc::ByteBuffer& bytes,
                             const google::protobuf::Descriptor& type,
                             const MessageLimits& limits);
+
+// Whether a message has more than `max_fields` fields, or all of it is a
+// message that has. So much work is known ahead of reading any of them.
+bool HasMoreFieldsThan(size_t max_fields, const grpc::ByteBuffer& bytes);
 
 }  // namespace tensorkv
 

@@ -83,15 +83,17 @@ void StreamCall::Read() {
 }
 
 void StreamCall::OnReadDone(bool ok) {
+  size_t max_inline_bytes = kMaxInlineBytes;
   {
     MutexLock lock(&mutex_);
     // The call has ended meanwhile.
     if (state_ != State::kReading) return;
     state_ = State::kReceiving;
+    if (received_bytes_ == 0) max_inline_bytes = kMaxInlineManifestBytes;
     received_bytes_ += ok ? message_.Length() : 0;
   }
   if (!ok) return Close();
-  if (message_.Length() <= kMaxInlineBytes) return Receive();
+  if (message_.Length() <= max_inline_bytes) return Receive();
   environment_.pool->Submit(context_.peer(),
                             [self = shared_from_this()] { self->Receive(); });
 }

@@ -47,8 +47,10 @@ class StreamCall final
       public std::enable_shared_from_this<StreamCall> {
  public:
   static constexpr uint64_t kMinProgressBytes = 64 * 1024;
-  // Longer messages are received on the pool.
+  // Longer messages are received on the pool. The first one may have an entry
+  // in a few bytes.
   static constexpr uint64_t kMaxInlineBytes = 2 << 20;
+  static constexpr uint64_t kMaxInlineManifestBytes = 4 << 10;
 
   // What all streams of a server share; all of it outlives them.
   struct Environment {

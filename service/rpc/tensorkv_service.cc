@@ -1,7 +1,5 @@
 #include "service/rpc/tensorkv_service.h"
 
-#include <cstdint>
-
 #include "grpcpp/impl/codegen/server_callback_handlers.h"
 #include "service/rpc/unary_call.h"
 
@@ -61,12 +59,11 @@ void TensorKvService::AddUnary(Method method) {
         auto* bytes = const_cast<grpc::ByteBuffer*>(request);
         auto* call =
             new UnaryCall(method, bytes->Length(), *context, reply, &observer_);
-        const auto size = static_cast<int64_t>(bytes->Length());
         const absl::Status status =
             incarnation_.Greet(method, *context, call->caller());
         if (!status.ok()) {
           call->responder()(status);
-        } else if (size <= handler.max_bytes_inline) {
+        } else if (handler.RunsInline(*bytes)) {
           handler.run(bytes, call->context(), call->responder());
         } else {
           pool_.Submit(context->peer(), [&handler, bytes, call] {

@@ -21,8 +21,9 @@ namespace tensorkv {
 // not implemented are not registered: see UnimplementedService.
 //
 // Nothing that takes long, or may block, runs on gRPC's few threads: requests
-// of more than 1 MiB (messages of 2 MiB, in streams), and verbs that read or
-// change many keys, run on a pool, where a connection never takes all threads.
+// of more than 1 MiB (messages of 2 MiB, in streams) or 1024 entries, and verbs
+// that read or change many keys, run on a pool, where a connection never takes
+// all threads.
 // So whatever the others do, leases are renewed and small calls go on.
 class TensorKvService final : public grpc::Service {
  public:

@@ -73,7 +73,7 @@ class ConnectionAcceptor {
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<absl::AnyInvocable<void() &&>> probes_ ABSL_GUARDED_BY(mutex_);
 
-  // Of the thread.
+  // Only the thread uses these.
   ListeningSockets sockets_;
   FileDescriptor spare_;
   std::thread thread_;  // last: starts when everything else is there

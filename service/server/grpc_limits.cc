@@ -23,7 +23,7 @@ constexpr int kKeepaliveTimeMs = 20'000;
 constexpr int kKeepaliveTimeoutMs = 10'000;
 // How often clients may ping.
 constexpr int kMinPingIntervalMs = 10'000;
-// Of a stream's messages that gRPC takes ahead of sending them; they are
+// So much of a stream's messages gRPC takes ahead of sending them; they are
 // references, so this costs no memory.
 constexpr int kWriteBufferBytes = 8 << 20;
 constexpr int kMaxReflectionThreads = 16;

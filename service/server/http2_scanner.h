@@ -18,7 +18,7 @@ class Http2Scanner {
   struct Seen {
     // Streams that the client has ended before their time (RST_STREAM).
     uint32_t num_resets = 0;
-    // Of the largest header block, or part of one, that has come by now.
+    // The largest header block, or part of one, that has come by now.
     uint64_t header_block_bytes = 0;
   };
 
@@ -36,7 +36,7 @@ class Http2Scanner {
   void Begin(Seen& seen);
 
   State state_ = State::kPreface;
-  // Of the preface or the frame header.
+  // How much of the preface or the frame header has been read.
   size_t num_read_ = 0;
   uint8_t header_[kFrameHeaderBytes] = {};
   uint32_t payload_left_ = 0;

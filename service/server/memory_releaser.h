@@ -49,7 +49,7 @@ class MemoryReleaser {
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   bool is_scheduled_ ABSL_GUARDED_BY(mutex_) = false;
   Alarms::Id alarm_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Of the window under way.
+  // What has been seen in the window under way.
   int num_looks_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t least_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
 };

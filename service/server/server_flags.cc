@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "base/byte_size.h"
 #include "base/status_macros.h"
@@ -98,6 +99,28 @@ void AddProcessFlags(CLI::App* app, ServerFlags* flags, FlagTexts* texts) {
   app->add_option("--log_level", flags->log_level, "How much to log")
       ->capture_default_str()
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}));
+  app->add_option("--log_format", flags->log_format, "How a line of it looks")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"text", "json"}));
+}
+
+// What becomes of the flags, instead of a server.
+struct ConfigFlags {
+  bool print = false;
+  bool check = false;
+};
+
+void AddConfigFlags(CLI::App* app, ConfigFlags* config) {
+  app->set_config("--config", "",
+                  "A file of lines \"flag = value\" (TOML); flags of the "
+                  "command line come first");
+  app->allow_config_extras(CLI::config_extras_mode::error);
+  app->add_flag("--print_config", config->print,
+                "Print all flags and their values as such a file, and end")
+      ->configurable(false);
+  app->add_flag("--check_config", config->check,
+                "End with status 0 if all flags are right, without serving")
+      ->configurable(false);
 }
 
 void AddCheckpointFlags(CLI::App* app, ServerOptions* server,
@@ -220,17 +243,26 @@ std::variant<ServerFlags, EarlyExit> ParseServerFlags(int argc,
   AddLimitFlags(&app, &flags.server, &texts);
   AddCheckpointFlags(&app, &flags.server, &texts);
   AddProcessFlags(&app, &flags, &texts);
+  ConfigFlags config;
+  AddConfigFlags(&app, &config);
   try {
     app.parse(Arguments(argc, argv));
   } catch (const CLI::CallForHelp&) {
     return EarlyExit{.text = app.help()};
   } catch (const CLI::CallForVersion& version) {
     return EarlyExit{.text = absl::StrCat(version.what(), "\n")};
+  } catch (const CLI::ConfigError& error) {
+    return WrongUse(absl::StrCat(
+        "--config: ",
+        absl::StrReplaceAll(error.what(), {{"INI was not able to parse",
+                                            "there is no flag"}})));
   } catch (const CLI::ParseError& error) {
     return WrongUse(error.what());
   }
   const absl::Status status = Interpret(texts, &flags);
   if (!status.ok()) return WrongUse(status.message());
+  if (config.print) return EarlyExit{.text = app.config_to_str(true, true)};
+  if (config.check) return EarlyExit();
   return flags;
 }
 

@@ -17,13 +17,15 @@ struct ServerFlags {
   // Memory that was free for so long, at most twice as long, goes back to the
   // system.
   absl::Duration idle_memory = absl::Seconds(30);
-  std::string log_level = "info";  // debug, info, warning or error
+  std::string log_level = "info";   // debug, info, warning or error
+  std::string log_format = "text";  // or json
 };
 
 // The process ends without serving.
 struct EarlyExit {
   int code = 0;
-  // --help or --version for stdout, or one line for stderr where code is not 0.
+  // What --help, --version or --print_config print to stdout, or one line for
+  // stderr where code is not 0.
   std::string text;
 };
 

@@ -41,7 +41,7 @@ struct ServerOptions {
   // Threads that one batch of updates may use; 0 is one per CPU.
   int num_threads = 0;
 
-  // Of one message, either way: 1 KiB to 2 GiB - 1.
+  // Bounds each message, either way: 1 KiB to 2 GiB - 1.
   uint64_t max_message_bytes = 64 << 20;
 
   // Entries or keys in one call.

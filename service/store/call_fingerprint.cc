@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -41,15 +42,21 @@ class Hasher {
     if (worker) Add(*worker);
   }
 
+  // The type of a tensor and its first elements, at once.
   void Add(const Tensor& tensor) {
-    std::array<int64_t, 1 + Shape::kMaxRank> type;
+    std::array<char, (1 + Shape::kMaxRank) * sizeof(int64_t) + kMaxElementBytes>
+        bytes;
     const auto dimensions = tensor.shape().dimensions();
-    type[0] = static_cast<int64_t>(tensor.dtype());
-    std::copy(dimensions.begin(), dimensions.end(), type.begin() + 1);
-    AddBytes(type.data(), (1 + dimensions.size()) * sizeof(int64_t));
-    if (!tensor.has_data()) return;
-    AddBytes(tensor.data(),
-             std::min<size_t>(tensor.size_bytes(), kMaxElementBytes));
+    const int64_t type[] = {static_cast<int64_t>(tensor.dtype()) << 8 |
+                            tensor.shape().rank()};
+    char* end = Append(type, sizeof(type), bytes.data());
+    end = Append(dimensions.data(), dimensions.size() * sizeof(int64_t), end);
+    if (tensor.has_data()) {
+      const size_t size =
+          std::min<size_t>(tensor.size_bytes(), kMaxElementBytes);
+      end = Append(tensor.data(), size, end);
+    }
+    AddBytes(bytes.data(), end - bytes.data());
   }
 
   void Add(const Encoding& encoding) {
@@ -88,6 +95,10 @@ class Hasher {
   uint64_t digest() const { return digest_; }
 
  private:
+  static char* Append(const void* bytes, size_t size, char* end) {
+    std::memcpy(end, bytes, size);
+    return end + size;
+  }
   void AddBytes(const void* bytes, size_t size) {
     digest_ = XXH3_64bits_withSeed(bytes, size, digest_);
   }
@@ -101,7 +112,7 @@ uint64_t FingerprintOfPush(char verb, const PushRequest& request) {
   hasher.Add(request.step);
   for (const PushEntry& entry : request.entries) {
     hasher.Add(entry.key);
-    hasher.Add(entry.skip);
+    if (entry.skip) hasher.Add(entry.skip);
     hasher.Add(entry.tensor);
     if (entry.encoding) hasher.Add(*entry.encoding);
   }
@@ -115,6 +126,7 @@ uint64_t Fingerprint(const InitRequest& request) {
   hasher.Add(request.on_existing);
   for (const InitEntry& entry : request.entries) {
     hasher.Add(entry.key);
+    hasher.Add(entry.state);
     hasher.Add(entry.tensor);
   }
   return hasher.digest();

@@ -49,9 +49,16 @@ bool IsPlain(uint64_t word) {
 // Whether `name` is ASCII without control characters, as most names are.
 bool IsPlain(absl::string_view name) {
   uint64_t word = 0x2020202020202020;
-  if (name.size() < sizeof(word)) {
+  if (name.size() < sizeof(uint32_t)) {
     for (const char c : name) word = word << 8 | static_cast<uint8_t>(c);
     return IsPlain(word);
+  }
+  if (name.size() < sizeof(word)) {
+    uint32_t ends[2];  // they overlap
+    std::memcpy(&ends[0], name.data(), sizeof(uint32_t));
+    std::memcpy(&ends[1], name.data() + name.size() - sizeof(uint32_t),
+                sizeof(uint32_t));
+    return IsPlain(uint64_t{ends[0]} << 32 | ends[1]);
   }
   const size_t last = name.size() - sizeof(word);
   for (size_t i = 0; i < last; i += sizeof(word)) {

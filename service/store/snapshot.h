@@ -28,10 +28,10 @@ struct ContributionSnapshot {
 
 // How a snapshot calls the f32 copy that 16-bit keys keep; no rule has a state
 // of that name.
-inline constexpr absl::string_view kMasterState = "f32-master";
+inline constexpr absl::string_view kSavedMaster = "f32-master";
 
 struct StateSnapshot {
-  // One of its rule, or kMasterState.
+  // One of its rule, or kSavedMaster.
   std::string name;
   Tensor tensor;
 };

@@ -8,10 +8,16 @@
 namespace tensorkv {
 namespace {
 
-TEST(MutexTest, ExcludesOtherThreads) {
+template <typename M>
+class EveryMutexTest : public ::testing::Test {};
+
+using EveryMutex = ::testing::Types<Mutex, FairMutex>;
+TYPED_TEST_SUITE(EveryMutexTest, EveryMutex);
+
+TYPED_TEST(EveryMutexTest, ExcludesOtherThreads) {
   constexpr int kNumThreads = 4;
   constexpr int kNumIncrements = 1000;
-  Mutex mutex;
+  TypeParam mutex;
   int count = 0;
   std::vector<std::thread> threads;
 

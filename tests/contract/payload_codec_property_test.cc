@@ -158,5 +158,30 @@ TEST(PayloadCodecPropertyTest, TensorsOfAnySizeAreReadAndWritten) {
   EXPECT_TRUE(comparison.is_read);
 }
 
+// What comes before the elements is read once for tensors of one type that
+// follow one another.
+TEST(PayloadCodecPropertyTest, TensorsOfOneTypeAgreeWithAnyBitWrong) {
+  PushRequest request;
+  for (const char* key : {"a", "b", "c", "d"}) {
+    request.entries.push_back(
+        {.key = key, .tensor = TensorOf(DType::kF32, 2, 2)});
+  }
+  v1::PushRequest proto;
+  ToProto(request, &proto);
+  const std::string right = proto.SerializeAsString();
+
+  for (size_t bit = 0; bit < 8 * right.size(); ++bit) {
+    std::string bytes = right;
+    bytes[bit / 8] ^= static_cast<char>(1 << bit % 8);
+    for (int chunk_bytes : {1, 20, 64, 8192}) {
+      ASSERT_EQ(
+          CompareCodecs(MessageKind::kPush, bytes, chunk_bytes).disagreement,
+          "")
+          << "bit " << bit << ", chunks of " << chunk_bytes;
+    }
+  }
+  EXPECT_TRUE(CompareCodecs(MessageKind::kPush, right, 64).is_read);
+}
+
 }  // namespace
 }  // namespace tensorkv

@@ -115,7 +115,7 @@ void RandomRequests::Draw(Worker& worker) {
 }
 
 void RandomRequests::Draw(InitEntry& entry) {
-  DrawAll(entry.key, entry.tensor);
+  DrawAll(entry.key, entry.tensor, entry.state);
 }
 
 void RandomRequests::Draw(InitRequest& request) {
@@ -188,7 +188,7 @@ void RandomRequests::Draw(PushResult& result) {
 void RandomRequests::Draw(PushReply& reply) { Draw(reply.results); }
 
 void RandomRequests::Draw(PullEntry& entry) {
-  DrawAll(entry.key, entry.min_version);
+  DrawAll(entry.key, entry.min_version, entry.state);
 }
 
 void RandomRequests::Draw(PullRequest& request) {
@@ -235,7 +235,7 @@ void RandomRequests::Draw(ListRequest& request) {
 void RandomRequests::Draw(KeyStatus& status) {
   DrawAll(status.key, status.dtype, status.shape, status.version,
           status.value_bytes, status.state_bytes, status.rule,
-          status.update_count, status.multipliers, status.device,
+          status.update_count, status.multipliers, status.states, status.device,
           status.digest);
   std::normal_distribution<double> numbers;
   status.learning_rate = numbers(random_);

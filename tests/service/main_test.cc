@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -89,6 +90,28 @@ TEST(MainTest, ServesUntilSigint) {
   server.Signal(SIGINT);
 
   EXPECT_EQ(server.Wait(), 0) << server.output();
+}
+
+TEST(MainTest, SighupReadsTheLevelOfTheLogAgain) {
+  const std::string config = absl::StrCat(::testing::TempDir(), "/reload.conf");
+  std::ofstream(config) << "log_level = \"warning\"\n";
+  ChildProcess server(Command({"--config=" + config, "--log_format=json",
+                               "--listen=127.0.0.1:0",
+                               "--metrics_listen=", "--budget=1000000GiB"}));
+  // The line "ready" is none at this level.
+  EXPECT_THAT(server.WaitForLine(" is more than the memory"),
+              AllOf(StartsWith(R"({"time":")"),
+                    HasSubstr(R"(","level":"warning","message":"budget_)")));
+
+  std::ofstream(config) << "log_level = \"loud\"\n";
+  server.Signal(SIGHUP);
+  EXPECT_THAT(server.WaitForLine("not reloaded"), HasSubstr("--log_level"));
+  std::ofstream(config) << "log_level = \"debug\"\n";
+  server.Signal(SIGHUP);
+
+  EXPECT_NE(server.WaitForLine("reloaded log_level=debug"), "");
+  server.Signal(SIGTERM);
+  EXPECT_EQ(server.Wait(), 0);
 }
 
 TEST(MainTest, BudgetAboveTheMemoryIsWarnedOf) {

@@ -14,6 +14,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "kernels/op_types.h"
 #include "tests/testing/host_update.h"
 
 namespace tensorkv::testing {
@@ -500,6 +501,8 @@ absl::Status FakeGpu::RunLaunch(UpdateLaunch launch) const {
   RETURN_IF_ERROR(Translate(work.functors));
   RETURN_IF_ERROR(Translate(work.contributions));
   RETURN_IF_ERROR(Translate(work.packings));
+  const bool has_scratch = SumsOfRule(launch.rule).num_phases > 0;
+  if (has_scratch) RETURN_IF_ERROR(Translate(work.scratch));
   std::map<uint32_t, UpdateEntry> entries;
   for (uint32_t i = 0; i < work.num_chunks; ++i) {
     const uint32_t index = work.chunks[i].entry;

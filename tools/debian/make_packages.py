@@ -130,9 +130,9 @@ class Package:
     def add_service(self):
         write(self.root / "usr/lib/systemd/system/tensorkv-server.service",
               (HERE / "tensorkv-server.service").read_text())
-        write(self.root / "etc/default/tensorkv-server",
-              (HERE / "tensorkv-server.default").read_text())
-        write(self.root / "DEBIAN/conffiles", "/etc/default/tensorkv-server\n")
+        write(self.root / "etc/tensorkv/server.conf",
+              (HERE / "tensorkv-server.conf").read_text())
+        write(self.root / "DEBIAN/conffiles", "/etc/tensorkv/server.conf\n")
         for script in ("postinst", "prerm", "postrm"):
             write(self.root / "DEBIAN" / script,
                   (HERE / ("tensorkv-server." + script)).read_text(), 0o755)

@@ -13,7 +13,7 @@
 namespace tensorkv::bench {
 namespace {
 
-// Of one value: what a client can ask the server to keep.
+// Bounds a value: what a client can ask the server to keep.
 constexpr uint64_t kMaxValueBytes = uint64_t{8} << 30;
 
 iovec VectorOf(RawHeader* header) {

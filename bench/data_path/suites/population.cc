@@ -14,7 +14,7 @@
 namespace tensorkv::bench {
 namespace {
 
-// Of a call that fills the namespace: 10 MiB.
+// What a call that fills the namespace brings: 10 MiB.
 constexpr int64_t kKeysPerFill = 10'000;
 
 // More batches than the caches hold keys of.

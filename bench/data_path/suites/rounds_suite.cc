@@ -25,7 +25,8 @@ namespace {
 
 constexpr int64_t kMiB = 1 << 20;
 
-// Of a round that has all its contributions: far more than it takes.
+// How long a round may take that has all its contributions: far more than it
+// needs.
 constexpr absl::Duration kCloseTimeout = absl::Minutes(1);
 // Between looks at it: the server needs its core for the round.
 constexpr absl::Duration kPollInterval = absl::Microseconds(100);
@@ -44,7 +45,7 @@ std::vector<RoundShape> RoundShapes(const Plan& plan) {
   std::vector<RoundShape> shapes;
   for (const int64_t bytes : {kMiB, 64 * kMiB}) {
     for (const uint32_t num_workers : {2, 4, 8}) {
-      // Of the large ones, the one with a goal.
+      // Only one of the large ones has a goal.
       if (plan.is_quick && bytes > kMiB && num_workers != 4) continue;
       shapes.push_back({.num_workers = num_workers, .bytes = bytes});
     }

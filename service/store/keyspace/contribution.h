@@ -46,7 +46,7 @@ using Slots = absl::InlinedVector<Slot, 1>;
 // tensors that are summed in their order.
 struct Contribution {
   Slots slots;
-  // Of the tensors, and of what keeping them costs.
+  // Pay for the tensors, and for what keeping them costs.
   Reservation held;
   Reservation overhead;
 };

@@ -45,28 +45,30 @@ std::vector<ContributionSnapshot> ContributionsOf(
 
 // Adds a copy of one state to the snapshot.
 absl::Status AddState(const NamespaceState& state, absl::string_view name,
-                      DType dtype, const Buffer& buffer, StateCopy& copy,
-                      std::vector<MemoryCopy>& copies) {
-  KeySnapshot& snapshot = copy.key.snapshot;
+                      DType dtype, const Shape& shape, const Buffer& buffer,
+                      StateCopy& copy, std::vector<MemoryCopy>& copies) {
   StateSnapshot added = {.name = std::string(name)};
-  ASSIGN_OR_RETURN(added.tensor, AllocateOnHost(state.memory.host().state,
-                                                dtype, snapshot.value.shape()));
+  ASSIGN_OR_RETURN(added.tensor,
+                   AllocateOnHost(state.memory.host().state, dtype, shape));
   copies.push_back({buffer.data(), added.tensor.mutable_data(),
                     static_cast<size_t>(added.tensor.size_bytes())});
-  snapshot.states.push_back(std::move(added));
+  copy.key.snapshot.states.push_back(std::move(added));
   return absl::OkStatus();
 }
 
 absl::Status AddStates(const NamespaceState& state, StateCopy& copy,
                        std::vector<MemoryCopy>& copies) {
   const RuleState& states = *copy.rule_state;
-  const DType dtype = AccumulateType(copy.key.snapshot.value.dtype());
+  const DType dtype = copy.key.snapshot.value.dtype();
+  const Shape shape = copy.key.snapshot.value.shape();
   for (size_t i = 0; copy.has_states && i < states.states.size(); ++i) {
-    RETURN_IF_ERROR(AddState(state, copy.key.rule->states()[i].name, dtype,
-                             *states.states[i], copy, copies));
+    const StateSpec& spec = copy.key.rule->states()[i];
+    RETURN_IF_ERROR(AddState(state, spec.name, StateSpec::DTypeFor(dtype),
+                             spec.ShapeFor(shape), *states.states[i], copy,
+                             copies));
   }
   if (!copy.has_master) return absl::OkStatus();
-  return AddState(state, kMasterState, DType::kF32, *states.master, copy,
+  return AddState(state, kSavedMaster, DType::kF32, shape, *states.master, copy,
                   copies);
 }
 
@@ -137,7 +139,7 @@ void Cut::TakeNow(StoredKey& key, CutKey taken,
   copy.has_states =
       state != nullptr && !state->states.empty() && !state->states_are_new;
   copy.has_master = state != nullptr && state->master && !state->master_is_new;
-  changed_.SignalAll();
+  changed_.notify_all();
   if (!copy.has_states && !copy.has_master) {
     taken_.push_back(std::move(taken));
     return;
@@ -199,7 +201,7 @@ bool Cut::Walk(NamespaceState& state, size_t max_keys,
 bool Cut::Await(NamespaceState& state) {
   while (status_.ok() && taken_.empty()) {
     if (waiting_.empty() && num_copying_ == 0) return false;
-    changed_.Wait(&state.mutex);
+    changed_.wait(state.mutex);
   }
   return status_.ok();
 }

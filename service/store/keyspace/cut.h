@@ -3,6 +3,7 @@
 #ifndef TENSORKV_SERVICE_STORE_KEYSPACE_CUT_H_
 #define TENSORKV_SERVICE_STORE_KEYSPACE_CUT_H_
 
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -13,7 +14,6 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/mutex.h"
 #include "base/ref_counted.h"
 #include "service/store/device_set.h"
 #include "service/store/keyspace/stored_key.h"
@@ -93,7 +93,7 @@ class Cut : public std::enable_shared_from_this<Cut> {
   // A key could not be taken: the cut is worth nothing.
   void Fail(const absl::Status& status) {
     status_.Update(status);
-    changed_.SignalAll();
+    changed_.notify_all();
   }
   const absl::Status& status() const { return status_; }
 
@@ -117,7 +117,8 @@ class Cut : public std::enable_shared_from_this<Cut> {
   std::vector<CutKey> taken_;
   size_t num_copying_ = 0;
   absl::Status status_;
-  CondVar changed_;
+  // Not a CondVar: the mutex is a fair one.
+  std::condition_variable_any changed_;
 };
 
 }  // namespace tensorkv

@@ -11,13 +11,15 @@
 #include "service/store/keyspace/pull_call.h"
 #include "service/store/keyspace/rule_changes.h"
 #include "service/store/keyspace/staged_tensors.h"
+#include "service/store/keyspace/state_calls.h"
 #include "service/store/keyspace/waiting_calls.h"
 #include "service/store/names.h"
 
 namespace tensorkv {
 namespace {
 
-// How often an Init finds the rules of its keys while others change them.
+// How often an Init finds the rules of its keys while others change them,
+// before it waits for the end of the change.
 constexpr int kMaxTurnsOfChangingRules = 3;
 
 uint64_t SizeOfTensors(const InitRequest& request) {
@@ -67,6 +69,12 @@ absl::Status WasReplaced(absl::string_view key) {
       absl::AbortedError(absl::StrCat(
           "key ", Quoted(key), " was replaced while its round was open")),
       Reason::kKeyReplaced, {{"key", key}});
+}
+
+// Whether an Init would wait for rules_mutex.
+bool MustWaitForRules(const NamespaceState& state) {
+  MutexLock lock(&state.mutex);
+  return state.new_keys_wait;
 }
 
 // Whether the fields of an Init are right, whatever the store has.
@@ -183,7 +191,7 @@ class KeyCreation {
 
 absl::StatusOr<InitReply> KeyCreation::Run() {
   RETURN_IF_ERROR(CheckFields(state_, request_));
-  std::optional<MutexLock> rules_stay;
+  std::optional<MutexLock<>> rules_stay;
   for (int turn = 0;; ++turn) {
     // Rules may change faster than those of all the keys can be found.
     if (turn == kMaxTurnsOfChangingRules) {
@@ -213,8 +221,10 @@ absl::StatusOr<std::optional<InitReply>> KeyCreation::Insert(
     const RuleBindings& bindings) {
   ASSIGN_OR_RETURN(const std::vector<bool> wanted,
                    EntriesToCreate(state_, request_));
-  // The rules have changed, or a key that was to be kept was deleted.
-  if (&bindings != state_.bindings.get() || !Covers(wanted)) {
+  // The rules have changed, or are about to, or a key that was to be kept was
+  // deleted.
+  if (&bindings != state_.bindings.get() || state_.new_keys_wait ||
+      !Covers(wanted)) {
     return std::nullopt;
   }
   return InsertKeys(wanted);
@@ -356,12 +366,16 @@ Version KeyCreation::Replace(StoredKey* existing, const KeyPtr& key,
 
 void Namespace::Init(InitRequest request, CallContext context,
                      ReplyCallback<InitReply> done) {
+  if (NamesStates(request.entries)) {
+    return InitStates(*state_, std::move(request), std::move(done));
+  }
   const std::shared_ptr<const RuleBindings> bindings = state_->Bindings();
   const size_t num_patterns =
       bindings->num_patterns() + bindings->multipliers.num_patterns();
   const bool takes_long =
       SizeOfTensors(request) > kMaxBytesInline ||
-      request.entries.size() * num_patterns > kMaxMatchesInline;
+      request.entries.size() * num_patterns > kMaxMatchesInline ||
+      MustWaitForRules(*state_);
   TaskPool::Task init = [state = state_, request = std::move(request),
                          context = std::move(context),
                          done = std::move(done)]() mutable {
@@ -376,14 +390,18 @@ void Namespace::Init(InitRequest request, CallContext context,
 
 absl::Status Namespace::CheckInit(const InitRequest& request,
                                   const Caller& caller) const {
-  RETURN_IF_ERROR(CheckFields(*state_, request));
+  const bool is_of_states = NamesStates(request.entries);
+  RETURN_IF_ERROR(is_of_states ? CheckStateFields(*state_, request)
+                               : CheckFields(*state_, request));
   StagingLayout staging;
   for (const InitEntry& entry : request.entries) {
     if (!entry.tensor.has_data()) staging.Add(entry.tensor.size_bytes());
   }
   return state_->CheckRoomUnlessRepeat(
-      caller, request.call_id, staging.total_bytes(),
-      [&] { return BytesToInit(*state_, request); });
+      caller, request.call_id, staging.total_bytes(), [&] {
+        return is_of_states ? BytesToInitStates(*state_, request)
+                            : BytesToInit(*state_, request);
+      });
 }
 
 absl::StatusOr<DeleteReply> Namespace::Delete(const DeleteRequest& request) {

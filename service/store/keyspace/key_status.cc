@@ -81,6 +81,7 @@ std::vector<KeyStatus> WithRules(
   complete.reserve(statuses.size());
   for (auto& [status, rule] : statuses) {
     status.rule = rule->spec();
+    status.states = StateNames(*rule, status.dtype);
     const RuleParameters next = rule->ParametersAt(
         status.update_count + 1, status.multipliers, /*seed=*/0);
     status.learning_rate = next.learning_rate;

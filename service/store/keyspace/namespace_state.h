@@ -69,10 +69,13 @@ struct NamespaceCounts {
 //
 // Locks are taken in this order: cut_mutex, rules_mutex, mutex, and those of
 // the alarms and of a Cancellation, under which nothing of a namespace is
-// called. The mutexes of the store, the call window and the task pool are taken
-// with none of these held. No lock is held while an answer is sent or an update
-// runs; memory of a device is allocated under rules_mutex alone, but for a
-// change of rules that new keys outrun.
+// called. The mutexes of the store, the call window and the task pool are taken with none
+// of these held. No lock is held while an answer is sent or an update runs;
+// memory of a device is allocated, and patterns are matched, under rules_mutex
+// alone.
+//
+// The mutex is fair, so that calls over many keys, which take it in turns, let
+// others in between.
 //
 // Work that goes on without a caller (tasks, alarms) keeps this, or looks
 // whether it is there yet; a namespace that was deleted lives until the last
@@ -139,12 +142,15 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   // Held by who changes rules, while memory is allocated.
   Mutex rules_mutex ABSL_ACQUIRED_BEFORE(mutex);
 
-  mutable Mutex mutex;
+  mutable FairMutex mutex;
   KeyTable keys ABSL_GUARDED_BY(mutex);
   // Replaced as a whole, so that it can be read without the mutex.
   std::shared_ptr<const RuleBindings> bindings ABSL_GUARDED_BY(mutex);
   // While rules change: the keys that have come since that began.
   std::optional<std::vector<KeyPtr>> keys_made ABSL_GUARDED_BY(mutex);
+  // Set by a change of rules that new keys would outrun: until it has ended,
+  // who makes keys waits for rules_mutex.
+  bool new_keys_wait ABSL_GUARDED_BY(mutex) = false;
   Waits waits ABSL_GUARDED_BY(mutex);
   KeyWatches watches ABSL_GUARDED_BY(mutex);
   // Not OK: no call waits any more, and this is what it is told.

@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "contract/reason.h"
+#include "service/store/keyspace/state_calls.h"
 #include "service/store/keyspace/waiting_calls.h"
 #include "service/store/names.h"
 
@@ -20,17 +21,6 @@ namespace {
 // How much of what a call waits for its error names: statuses travel in HTTP/2
 // headers, which are small.
 constexpr size_t kMostMissingNamed = 8;
-
-absl::Status CheckReplyBytes(const PullReply& reply, uint64_t max_bytes) {
-  uint64_t bytes = 0;
-  for (const Value& value : reply.values) bytes += value.tensor.size_bytes();
-  if (bytes <= max_bytes) return absl::OkStatus();
-  return WithReason(
-      absl::ResourceExhaustedError(
-          absl::StrCat("values of the reply: expected at most ", max_bytes,
-                       " bytes, got ", bytes, "; pull fewer keys in one call")),
-      Reason::kReplyTooLarge, {{"needed", bytes}, {"available", max_bytes}});
-}
 
 // One Pull from its call to its answer. Guarded by the namespace's mutex.
 class PullCall final : public WaitingCall {
@@ -50,7 +40,7 @@ class PullCall final : public WaitingCall {
   }
 
   // Whether watching all keys would hold the mutex for long.
-  bool is_large() const { return request_.entries.size() > kWatchesPerTurn; }
+  bool is_large() const { return request_.entries.size() > kKeysPerTurn; }
   // One turn of what a large call does before Start: looks whether it must wait
   // and, if so, watches some more of its keys. False after the last turn.
   bool WatchMore();
@@ -71,8 +61,6 @@ class PullCall final : public WaitingCall {
   static constexpr uint64_t kEntryOverheadBytes =
       sizeof(PullEntry) + sizeof(KeyWatches::Watch) + sizeof(KeyPtr) +
       sizeof(Value);
-  // How many keys one turn of the mutex is for.
-  static constexpr size_t kWatchesPerTurn = 1024;
   // Keys of the call that come and go again and again cannot have it look at
   // all the others without end.
   static constexpr int kMaxLooks = 16;
@@ -231,7 +219,9 @@ absl::StatusOr<bool> PullCall::ReadAll(PullReply& reply) {
     }
     if (key->value_is_changing && !first_busy) first_busy = i;
     if (first_busy) continue;
-    reply.values.push_back({key->version, key->ToTensor()});
+    Value& value = reply.values.emplace_back();
+    value.version = key->version;
+    value.tensor = key->ToTensor();
     if (state_.home->copies()) devices_.push_back(key->device);
   }
   if (!first_busy) return true;
@@ -254,8 +244,7 @@ absl::Status PullCall::WaitFor(size_t position, const StoredKey* key) {
 absl::Status PullCall::WatchNext() {
   const std::vector<PullEntry>& entries = request_.entries;
   watches_.reserve(entries.size());  // they must stay where they are
-  const size_t end =
-      std::min(watches_.size() + kWatchesPerTurn, entries.size());
+  const size_t end = std::min(watches_.size() + kKeysPerTurn, entries.size());
   while (watches_.size() < end) {
     const std::string& name = entries[watches_.size()].key;
     const StoredKey* key = state_.keys.Find(name);
@@ -267,7 +256,7 @@ absl::Status PullCall::WatchNext() {
 }
 
 void PullCall::UnwatchNext() {
-  for (size_t i = 0; i < kWatchesPerTurn && !watches_.empty(); ++i) {
+  for (size_t i = 0; i < kKeysPerTurn && !watches_.empty(); ++i) {
     KeyWatches::Watch& watch = watches_.back();
     if (watch.key != nullptr) state_.watches.Remove(&watch);
     watches_.pop_back();
@@ -329,12 +318,17 @@ absl::Status PullCall::Missing(const PullEntry& entry) const {
   }
 }
 
+// Of many keys, some are looked at, from the one that is waited for.
 absl::Status PullCall::Missing() const {
   if (awaited_step > 0)
     return state_.mode->DescribeAwaited(awaited_step, state_.Now());
   std::vector<absl::Status> missing;
   size_t num_missing = 0;
-  for (const PullEntry& entry : request_.entries) {
+  const size_t num_entries = request_.entries.size();
+  const size_t begin = is_large() ? position_ : 0;
+  const size_t end = std::min(begin + kKeysPerTurn, num_entries);
+  for (size_t i = begin; i < end; ++i) {
+    const PullEntry& entry = request_.entries[i];
     const StoredKey* key = state_.keys.Find(entry.key);
     if (IsReached(key, entry) && !key->value_is_changing) continue;
     if (++num_missing <= kMostMissingNamed) missing.push_back(Missing(entry));
@@ -346,6 +340,10 @@ absl::Status PullCall::Missing() const {
       });
   if (num_missing > missing.size()) {
     absl::StrAppend(&text, "; and ", num_missing - missing.size(), " more");
+  }
+  if (end < num_entries) {
+    absl::StrAppend(&text, "; the last ", num_entries - end,
+                    " keys were not looked at");
   }
   return WithMessage(missing[0], text);
 }
@@ -378,9 +376,23 @@ absl::Status CheckFields(const NamespaceState& state,
 
 }  // namespace
 
+absl::Status CheckReplyBytes(const PullReply& reply, uint64_t max_bytes) {
+  uint64_t bytes = 0;
+  for (const Value& value : reply.values) bytes += value.tensor.size_bytes();
+  if (bytes <= max_bytes) return absl::OkStatus();
+  return WithReason(
+      absl::ResourceExhaustedError(
+          absl::StrCat("values of the reply: expected at most ", max_bytes,
+                       " bytes, got ", bytes, "; pull fewer keys in one call")),
+      Reason::kReplyTooLarge, {{"needed", bytes}, {"available", max_bytes}});
+}
+
 void Namespace::Pull(PullRequest request, CallContext context,
                      ReplyCallback<PullReply> done) {
   NamespaceState& state = *state_;
+  if (NamesStates(request.entries)) {
+    return PullStates(state, std::move(request), context, std::move(done));
+  }
   absl::Status status = CheckFields(state, request);
   Step reached = 0;
   if (status.ok() && request.worker) {

@@ -11,6 +11,10 @@
 
 namespace tensorkv {
 
+// Whether the caller takes values of so many bytes. Errors: ResourceExhausted
+// (REPLY_TOO_LARGE).
+absl::Status CheckReplyBytes(const PullReply& reply, uint64_t max_bytes);
+
 // Ends the waiting pulls that cannot be answered without that key, which goes.
 void EndPullsOf(Transaction& transaction, const StoredKey& key);
 

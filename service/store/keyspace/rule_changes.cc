@@ -57,11 +57,16 @@ struct NewState {
   RefPtr<RuleState> state;
 };
 
+// What a state takes of a value of that dtype and shape.
+uint64_t BytesOfState(const StateSpec& spec, DType dtype, const Shape& shape) {
+  return spec.ShapeFor(shape).num_elements() *
+         SizeOf(StateSpec::DTypeFor(dtype));
+}
+
 absl::StatusOr<RefPtr<Buffer>> AllocateState(const NamespaceState& state,
                                              const StoredKey& key,
-                                             DType dtype) {
-  return state.AllocateFor(key, state.memory.on(key.device).state,
-                           key.num_elements() * SizeOf(dtype));
+                                             uint64_t bytes) {
+  return state.AllocateFor(key, state.memory.on(key.device).state, bytes);
 }
 
 // `state` takes the place of the present one, and the other way round. What it
@@ -111,7 +116,7 @@ class RuleChange {
   // of the change.
   absl::Status PrepareNewKeys();
   // Makes the states of those keys that the change is for and that have none
-  // yet.
+  // yet. REQUIRES: the mutex is not held, as matching patterns takes time.
   absl::Status AddStates(absl::Span<const KeyPtr> keys);
   // Gives the keys their rules and states.
   void ChangeKeys();
@@ -136,6 +141,7 @@ absl::Status RuleChange::Run() {
   {
     MutexLock lock(&state_.mutex);
     state_.keys_made.reset();
+    state_.new_keys_wait = false;
   }
   if (status.ok()) ChangeKeys();
   return status;
@@ -205,12 +211,12 @@ absl::Status RuleChange::PrepareNewKeys() {
       Transaction transaction(state_);
       RETURN_IF_ERROR(state_.end_of_waits);
       keys = std::exchange(*state_.keys_made, {});
-      if (keys.empty() || turn == kMaxTurnsForNewKeys) {
-        RETURN_IF_ERROR(AddStates(keys));
+      if (keys.empty()) {
         state_.bindings = bindings_;
         transaction.Commit();
         return absl::OkStatus();
       }
+      state_.new_keys_wait = turn >= kMaxTurnsForNewKeys;
     }
     RETURN_IF_ERROR(AddStates(keys));
   }
@@ -229,7 +235,9 @@ absl::Status RuleChange::AddStates(absl::Span<const KeyPtr> keys) {
     if (rule_ == nullptr) names.push_back(key->name());
   }
   ASSIGN_OR_RETURN(const std::vector<const SharedRule*> found,
-                   bindings_->Find(names, [] { return absl::OkStatus(); }));
+                   bindings_->Find(names, [this] {
+                     return CheckIsWanted(state_, CallContext());
+                   }));
   for (size_t i = 0; i < governed.size(); ++i) {
     const KeyPtr& key = governed[i];
     const SharedRule& rule = rule_ != nullptr ? rule_ : *found[i];
@@ -392,15 +400,13 @@ uint64_t TextBytes(const UpdateRule& rule) {
 }
 
 uint64_t StateBytesOf(const Tensor& tensor, const UpdateRule& rule) {
-  const uint64_t elements = tensor.num_elements();
-  const uint64_t state_bytes =
-      elements * SizeOf(AccumulateType(tensor.dtype()));
   uint64_t bytes = 0;
-  for (int i = 0; i < rule.num_states(); ++i) {
-    bytes = SumOfBytes(bytes, state_bytes);
+  for (const StateSpec& spec : rule.states()) {
+    bytes =
+        SumOfBytes(bytes, BytesOfState(spec, tensor.dtype(), tensor.shape()));
   }
   if (rule.keeps_master(tensor.dtype())) {
-    bytes = SumOfBytes(bytes, elements * SizeOf(DType::kF32));
+    bytes = SumOfBytes(bytes, tensor.num_elements() * SizeOf(DType::kF32));
   }
   return bytes;
 }
@@ -411,9 +417,8 @@ uint64_t StateBytesOf(const Tensor& tensor, const UpdateRule& rule) {
 absl::StatusOr<RefPtr<RuleState>> MakeState(const NamespaceState& of,
                                             const StoredKey& key,
                                             const UpdateRule& rule) {
-  const size_t num_states = rule.num_states();
   const bool keeps_master = rule.keeps_master(key.dtype());
-  if (num_states == 0 && !keeps_master) return nullptr;
+  if (rule.num_states() == 0 && !keeps_master) return nullptr;
 
   const RuleState* present = key.rule_state.get();
   const bool keeps_states = CanKeepStates(key, rule);
@@ -424,17 +429,20 @@ absl::StatusOr<RefPtr<RuleState>> MakeState(const NamespaceState& of,
   if (keeps_states) {
     state->states = present->states;
   } else {
-    state->states_are_new = num_states > 0;
-    for (size_t i = 0; i < num_states; ++i) {
-      ASSIGN_OR_RETURN(state->states.emplace_back(),
-                       AllocateState(of, key, AccumulateType(key.dtype())));
+    state->states_are_new = rule.num_states() > 0;
+    for (const StateSpec& spec : rule.states()) {
+      ASSIGN_OR_RETURN(
+          state->states.emplace_back(),
+          AllocateState(of, key, BytesOfState(spec, key.dtype(), key.shape())));
     }
   }
   if (keeps_master && has_master) {
     state->master = present->master;
   } else if (keeps_master) {
     state->master_is_new = true;
-    ASSIGN_OR_RETURN(state->master, AllocateState(of, key, DType::kF32));
+    ASSIGN_OR_RETURN(
+        state->master,
+        AllocateState(of, key, key.num_elements() * SizeOf(DType::kF32)));
   }
   return state;
 }

@@ -254,7 +254,7 @@ void RestoreStates(const KeySnapshot& snapshot, StoredKey& key,
     state.states_are_new = false;
   }
   if (!state.master) return;
-  const Tensor* const master = FindState(snapshot, kMasterState, *state.master);
+  const Tensor* const master = FindState(snapshot, kSavedMaster, *state.master);
   if (master == nullptr) return;
   AddCopy(*master, state.master, copies);
   state.master_is_new = false;

@@ -54,10 +54,7 @@ absl::Status AllocateStaged(const RefPtr<BudgetAccount>& account,
     buffers.push_back(std::move(buffer));
   }
   for (size_t i = 0; i < tensors.size(); ++i) {
-    Tensor& tensor = *tensors[i];
-    // A size that was laid out fits.
-    tensor = *Tensor::Within(tensor.dtype(), tensor.shape(),
-                             buffers[places[i].buffer], places[i].offset);
+    tensors[i]->SetBuffer(buffers[places[i].buffer], places[i].offset);
   }
   return absl::OkStatus();
 }

@@ -36,7 +36,7 @@ class StagingLayout {
   Place Add(uint64_t size_bytes);
 
   absl::Span<const uint64_t> buffer_bytes() const { return buffer_bytes_; }
-  // Of all buffers; UINT64_MAX if it is more than that.
+  // The sum over all buffers; UINT64_MAX if it is more than that.
   uint64_t total_bytes() const { return total_bytes_; }
 
  private:

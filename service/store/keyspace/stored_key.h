@@ -21,6 +21,7 @@
 #include "service/store/keyspace/contribution.h"
 #include "service/store/keyspace/rounds.h"
 #include "service/store/keyspace/rule_bindings.h"
+#include "service/store/keyspace/state_turn.h"
 #include "service/store/tensor_store.h"
 #include "tensor/tensor.h"
 
@@ -52,12 +53,14 @@ struct PendingUpdate {
 
   // Sync: the round that closed; 0 in the other modes.
   Step round = 0;
+
+  // Not null: no update, and no slots. Its call waits for the turn's end.
+  RefPtr<StateTurn> turn;
 };
 
-// The tensors that a rule keeps for a key, all in the key's accumulate type.
-// Shared with the update under way.
+// The tensors that a rule keeps for a key. Shared with the update under way.
 struct RuleState : RefCounted {
-  // Few rules have more than two.
+  // As the rule's StateSpecs have them. Few rules have more than two.
   absl::InlinedVector<RefPtr<Buffer>, 2> states;
   // Null where the rule keeps no master copy.
   RefPtr<Buffer> master;

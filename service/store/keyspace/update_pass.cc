@@ -21,9 +21,11 @@ MutableTensorView View(const StoredKey& key, DType dtype, Buffer& buffer) {
 void AppendStates(const UpdatePass::Item& item,
                   std::vector<MutableTensorView>& views) {
   if (item.rule_state == nullptr) return;
-  const DType dtype = AccumulateType(item.key->dtype());
+  const DType dtype = StateSpec::DTypeFor(item.key->dtype());
   for (const RefPtr<Buffer>& state : item.rule_state->states) {
-    views.push_back(View(*item.key, dtype, *state));
+    views.push_back({dtype,
+                     static_cast<int64_t>(state->size_bytes() / SizeOf(dtype)),
+                     state->mutable_data()});
   }
 }
 
@@ -51,6 +53,7 @@ void UpdatePass::Add(StoredKey* key, PendingUpdate update) {
   Begin(key, update.call);
   Item& item = items_.back();
   item.round = update.round;
+  item.turn = std::move(update.turn);
   for (Slot& slot : update.slots) AddSlot(std::move(slot));
   for (const uint32_t result : update.results) AddResult(result);
   held_.Merge(key->device, std::move(update.held));
@@ -83,7 +86,7 @@ void UpdatePass::End() {
   StoredKey& key = *item.key;
   item.num_slots = static_cast<uint32_t>(slots_.size()) - item.first_slot;
   item.num_results = static_cast<uint32_t>(results_.size()) - item.first_result;
-  item.update_count = ++key.update_count;
+  item.update_count = item.turn ? key.update_count : ++key.update_count;
   if (key.rule_state != nullptr) {
     item.rule_state = key.rule_state;
     num_states_ += item.rule_state->states.size();
@@ -95,12 +98,19 @@ void UpdatePass::End() {
   item.device = key.device;
   used_devices_ |= uint64_t{1} << key.device;
   item.stored = View(key, key.dtype(), *key.value);
+  key.is_updating = true;
+  if (item.turn) {
+    item.is_in_place = true;  // there is no new value
+    item.turn->Begin(key);
+    ++num_turns_;
+    work_bytes_ += kUpdateBytes + item.turn->size_bytes();
+    return;
+  }
   item.adopts = CanAdopt(item);
   item.is_in_place =
       !item.adopts && key.num_pulls_pinning == 0 && key.value->IsUnique();
   num_targets_ += !item.is_in_place;
   if (!item.adopts) work_bytes_ += WorkBytesOf(item);
-  key.is_updating = true;
   key.value_is_changing = item.is_in_place;
 }
 
@@ -141,6 +151,7 @@ void UpdatePass::Run() {
                  if (!updates.empty()) {
                    statuses_[device] = devices_[device].Apply(updates);
                  }
+                 if (num_turns_ > 0) RunTurns(device);
                  return absl::OkStatus();
                })
       .IgnoreError();  // statuses_ tell
@@ -208,6 +219,12 @@ absl::Status UpdatePass::FillMasters(DeviceIndex device) {
                              : devices_[device].Apply(conversions);
 }
 
+void UpdatePass::RunTurns(DeviceIndex device) {
+  for (const Item& item : items_) {
+    if (item.turn && item.device == device) item.turn->Run(devices_[device]);
+  }
+}
+
 void UpdatePass::MakeBatch(DeviceIndex device) {
   Batch& batch = batches_[device];
   batch.updates.reserve(items_.size());
@@ -216,7 +233,7 @@ void UpdatePass::MakeBatch(DeviceIndex device) {
   batch.packings.reserve(slots_.size());
   batch.states.reserve(num_states_);
   for (const Item& item : items_) {
-    if (item.device != device || item.adopts) continue;
+    if (item.device != device || item.adopts || item.turn) continue;
     TensorUpdate& update = batch.updates.emplace_back(UpdateOf(item));
     const size_t first_slot = batch.slots.size();
     bool has_packed = false;
@@ -242,6 +259,9 @@ TensorUpdate UpdatePass::UpdateOf(const Item& item) {
   update.update_count = item.update_count;
   if (item.multipliers) update.multipliers = *item.multipliers;
   if (item.rule->takes_seed()) update.seed = SeedOf(item.key->name());
+  if (item.key->shape().rank() > 0) {
+    update.num_rows = item.key->shape().dimensions()[0];
+  }
   update.stored = item.stored;
   update.value = item.stored;
   if (!item.is_in_place) update.value.data = item.target->mutable_data();
@@ -256,7 +276,7 @@ TensorUpdate UpdatePass::UpdateOf(const Item& item) {
 void UpdatePass::Undo(const Item& item) {
   StoredKey& key = *item.key;
   // Not if the count has begun anew, under another rule.
-  if (key.update_count == item.update_count) --key.update_count;
+  if (!item.turn && key.update_count == item.update_count) --key.update_count;
   if (item.rule_state == nullptr || key.rule_state == nullptr) return;
   const RuleState& old = *item.rule_state;
   RuleState& present = *key.rule_state;
@@ -274,6 +294,10 @@ void UpdatePass::Publish(Item& item, const absl::Status& status,
   key.is_updating = false;
   key.value_is_changing = false;
   if (!status.ok()) return Undo(item);
+  if (item.turn) {
+    if (key.rule->Continues(*item.rule)) item.turn->End(key);
+    return;
+  }
   if (!item.is_in_place) std::swap(key.value, item.target);
   key.version = std::max(key.version, floor) + 1;
 }

@@ -36,6 +36,8 @@ class UpdatePass {
     const UpdateRule* rule = nullptr;
     PushCall* call = nullptr;
     RefPtr<RuleState> rule_state;
+    // Not null: the key's states are read or written, and nothing is updated.
+    RefPtr<StateTurn> turn;
     SharedMultipliers multipliers;
     uint64_t update_count = 0;
     Step round = 0;
@@ -88,7 +90,8 @@ class UpdatePass {
   // or with that of any device before an update was begun. Then the value has
   // not changed. REQUIRES: Run has returned.
   const absl::Status& StatusOf(const Item& item) const {
-    return statuses_[item.device];
+    const absl::Status& status = statuses_[item.device];
+    return status.ok() && item.turn ? item.turn->status() : status;
   }
 
   // Makes the new value that of its key, if `status`, the item's, is OK; ends
@@ -126,6 +129,7 @@ class UpdatePass {
   absl::Status FillStates(DeviceIndex device);
   absl::Status FillMasters(DeviceIndex device);
   void MakeBatch(DeviceIndex device);
+  void RunTurns(DeviceIndex device);
   static TensorUpdate UpdateOf(const Item& item);
 
   const DeviceSet& devices_;
@@ -140,6 +144,7 @@ class UpdatePass {
   // in place.
   size_t num_states_ = 0;
   size_t num_targets_ = 0;
+  size_t num_turns_ = 0;
   std::vector<Slot> slots_;
   std::vector<uint32_t> results_;
   // What the items point to, without repetition in a row: most items of a pass

@@ -30,7 +30,7 @@ void EndUpdateOf(Transaction& transaction, PushCall& call,
 }  // namespace
 
 void Enqueue(Transaction& transaction, StoredKey& key, PendingUpdate update) {
-  if (update.slots.empty()) {  // every worker has skipped
+  if (update.slots.empty() && !update.turn) {  // every worker has skipped
     ++transaction.state().counts.rounds_closed;
     if (!key.is_updating) key.rounds->Apply(update.round, key.version);
     return Wake(transaction, key.name());
@@ -122,10 +122,8 @@ std::vector<KeyPtr> UpdateRunner::EndPass(Transaction& transaction,
 void UpdateRunner::EndUpdate(Transaction& transaction, const UpdatePass& pass,
                              const UpdatePass::Item& item) {
   const absl::Status& status = pass.StatusOf(item);
-  if (status.ok()) {
-    ++transaction.state().counts.updates_applied;
-    transaction.Commit();
-  }
+  if (status.ok() && !item.turn) ++transaction.state().counts.updates_applied;
+  if (status.ok() && (!item.turn || item.turn->writes())) transaction.Commit();
   if (item.round != 0) EndRound(transaction, item, status);
   if (item.call == nullptr) return;
   for (const uint32_t result : pass.ResultsOf(item)) {
@@ -142,6 +140,12 @@ void UpdateRunner::EndRound(Transaction& transaction,
   if (!key.rounds) return;  // deleted or replaced meanwhile
   if (status.ok()) return key.rounds->Apply(item.round, key.version);
   // What has closed since was to be applied to the value that is not there.
+  // Turns that wait among the updates end with them.
+  if (key.pending) {
+    for (const PendingUpdate& update : *key.pending) {
+      if (update.turn) EndUpdateOf(transaction, *update.call, status);
+    }
+  }
   transaction.Drop(std::move(key.pending));
   FailRounds(transaction, key, item.round,
              std::make_shared<RoundFailure>(

@@ -50,7 +50,8 @@ TEST_F(LargeKeysTest, LearnsFromPush) {
 }
 
 TEST_F(LargeKeysTest, LearnsFromPull) {
-  keys_.Learn(PullOf({"w"}), PullReply{.values = {{1, KiB(1024)}}});
+  keys_.Learn(PullOf({"w"}), PullReply{.values = {{1, KiB(1024)}}},
+              /*expected_bytes=*/0);
 
   EXPECT_EQ(keys_.ExpectedBytes(PullOf({"w"})), kMiB);
 }
@@ -70,7 +71,8 @@ TEST_F(LargeKeysTest, KeysOfOtherNamespacesAreOthers) {
 TEST_F(LargeKeysTest, KeysThatBecomeSmallAreForgotten) {
   keys_.Learn(InitRequest{.entries = {{"w", KiB(1024)}}});
 
-  keys_.Learn(PullOf({"w"}), PullReply{.values = {{2, KiB(10)}}});
+  keys_.Learn(PullOf({"w"}), PullReply{.values = {{2, KiB(10)}}},
+              /*expected_bytes=*/1024 << 10);
 
   EXPECT_EQ(keys_.ExpectedBytes(PullOf({"w"})), 0);
 }
@@ -150,7 +152,8 @@ TEST_F(LargeKeysTest, SkippedEntriesTeachNothing) {
 
 TEST_F(LargeKeysTest, ReplyThatDoesNotFitTeachesNothing) {
   keys_.Learn(PullOf({"w"}),
-              PullReply{.values = {{1, KiB(1024)}, {1, KiB(1024)}}});
+              PullReply{.values = {{1, KiB(1024)}, {1, KiB(1024)}}},
+              /*expected_bytes=*/0);
 
   EXPECT_EQ(keys_.ExpectedBytes(PullOf({"w"})), 0);
 }

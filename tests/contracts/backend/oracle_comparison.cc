@@ -44,6 +44,12 @@ double SumAt(const UpdateTensors& tensors, DType accumulate, int64_t index) {
   return sum;
 }
 
+// Where a state has what belongs to the element: one per row has one element,
+// for all of the key.
+int64_t PlaceIn(const Tensor& state, int64_t index) {
+  return state.num_elements() == 1 ? 0 : index;
+}
+
 OracleElement InputAt(const UpdateCase& c, const UpdateTensors& before,
                       int64_t index) {
   const bool has_master = before.master.num_elements() > 0;
@@ -51,9 +57,21 @@ OracleElement InputAt(const UpdateCase& c, const UpdateTensors& before,
       .w = FloatAt(has_master ? before.master : before.stored, index),
       .g = SumAt(before, AccumulateType(c.dtype), index)};
   for (const Tensor& state : before.states) {
-    input.states.push_back(FloatAt(state, index));
+    input.states.push_back(FloatAt(state, PlaceIn(state, index)));
   }
   return input;
+}
+
+// What the case's rule makes of each element. One that needs no sums need not
+// look at them all.
+OracleRule RuleOf(const UpdateCase& c, const UpdateTensors& before) {
+  std::vector<OracleElement> elements;
+  if (c.rule->add_sums != nullptr) {
+    for (int64_t i = 0; i < c.num_elements; ++i) {
+      elements.push_back(InputAt(c, before, i));
+    }
+  }
+  return c.rule->WithSums(elements, c.update_count);
 }
 
 AssertionResult Differs(absl::string_view what, int64_t index, double expected,
@@ -68,7 +86,8 @@ AssertionResult StatesAgreeAt(const OracleElement& expected,
                               const UpdateTensors& after, DType accumulate,
                               int64_t index) {
   for (size_t i = 0; i < expected.states.size(); ++i) {
-    const double state = FloatAt(after.states[i], index);
+    const Tensor& states = after.states[i];
+    const double state = FloatAt(states, PlaceIn(states, index));
     if (!IsNear(state, expected.states[i], tolerance.states[i], accumulate,
                 accumulate)) {
       return Differs(absl::StrCat("state ", i), index, expected.states[i],
@@ -83,12 +102,13 @@ AssertionResult IsAt(int64_t index, double expected, double actual) {
   return Differs("value", index, expected, actual);
 }
 
-AssertionResult FloatsAgreeAt(const UpdateCase& c, const UpdateTensors& before,
+AssertionResult FloatsAgreeAt(const UpdateCase& c, const OracleRule& rule,
+                              const UpdateTensors& before,
                               const UpdateTensors& after, int64_t index) {
   const DType accumulate = AccumulateType(c.dtype);
   const OracleElement input = InputAt(c, before, index);
-  const OracleElement expected = c.rule->Update(input, c.update_count);
-  const OracleTolerance tolerance = c.rule->ToleranceOf(
+  const OracleElement expected = rule.Update(input, c.update_count);
+  const OracleTolerance tolerance = rule.ToleranceOf(
       input, c.update_count, kRoundings * UnitRoundoff(accumulate));
   const AssertionResult states =
       StatesAgreeAt(expected, tolerance, after, accumulate, index);
@@ -143,10 +163,11 @@ AssertionResult RepeatsItsRun(const char* what, const Tensor& tensor) {
 
 AssertionResult ElementsAgree(const UpdateCase& c, const UpdateTensors& before,
                               const UpdateTensors& after) {
+  const OracleRule rule = RuleOf(c, before);
   for (int64_t i = 0; i < std::min(kRunLength, c.num_elements); ++i) {
-    const AssertionResult result = IsFloat(c.dtype)
-                                       ? FloatsAgreeAt(c, before, after, i)
-                                       : IntegersAgreeAt(c, before, after, i);
+    const AssertionResult result =
+        IsFloat(c.dtype) ? FloatsAgreeAt(c, rule, before, after, i)
+                         : IntegersAgreeAt(c, before, after, i);
     if (!result) return result;
   }
   for (const Tensor& state : after.states) {

@@ -74,8 +74,10 @@ class Run {
     ASSIGN_OR_RETURN(const Tensor value, Random(-2, 2));
     const DType accumulate = AccumulateType(dtype_);
     ASSIGN_OR_RETURN(Tensor wide, Tensor::Filled(accumulate, shape_, 0));
-    for (size_t i = 0; i < row_.states.size(); ++i) {
-      ASSIGN_OR_RETURN(states_.emplace_back(), ToDevice(backend_, wide));
+    for (const StateSpec& spec : rule_.states()) {
+      ASSIGN_OR_RETURN(const Tensor zeros,
+                       Tensor::Filled(accumulate, spec.ShapeFor(shape_), 0));
+      ASSIGN_OR_RETURN(states_.emplace_back(), ToDevice(backend_, zeros));
     }
     elements_.resize(value.num_elements());
     for (size_t i = 0; i < elements_.size(); ++i) {
@@ -109,6 +111,7 @@ class Run {
           .stored = value_.view(),
           .contributions = views,
           .states = states,
+          .num_rows = shape_.dimensions()[0],
           .master = has_master() ? master_.mutable_view() : MutableTensorView(),
           .value = value_.mutable_view()}}));
     UpdateOracle(t, sums);
@@ -123,9 +126,19 @@ class Run {
       rate *= kMultipliers.learning_rate;
       h["weight_decay"] *= kMultipliers.weight_decay;
     }
-    for (size_t i = 0; i < sums.size(); ++i) {
-      elements_[i].g = sums[i];
-      row_.update(h, t, elements_[i]);
+    for (size_t i = 0; i < sums.size(); ++i) elements_[i].g = sums[i];
+    const bool is_by_row = rule_.num_states() > 0 &&
+                           rule_.states()[0].shape == StateShape::kPerRow;
+    const size_t size =
+        is_by_row ? sums.size() / shape_.dimensions()[0] : sums.size();
+    for (size_t begin = 0; begin < sums.size(); begin += size) {
+      Hyperparameters with_sums = h;
+      if (row_.add_sums != nullptr) {
+        row_.add_sums(&elements_[begin], size, t, with_sums);
+      }
+      for (size_t i = begin; i < begin + size; ++i) {
+        row_.update(with_sums, t, elements_[i]);
+      }
     }
   }
 

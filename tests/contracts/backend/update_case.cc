@@ -35,17 +35,21 @@ std::vector<std::vector<DType>> ContributionDTypes(DType dtype) {
 }
 
 // Sizes and update counts take turns, so that the number of cases stays
-// moderate.
+// moderate, and so do the contributions to optimizers: what reads and sums them
+// is not a rule's own.
 void AddCases(const OracleRule& rule, DType dtype,
               std::vector<UpdateCase>* out) {
   constexpr int64_t kSizes[] = {1000, 7, 1, 0};
   constexpr uint64_t kUpdateCounts[] = {1, 2, 10};
-  for (const auto& contributions : ContributionDTypes(dtype)) {
+  const std::vector<std::vector<DType>> choices = ContributionDTypes(dtype);
+  const size_t num_sets = rule.is_optimizer ? 1 : choices.size();
+  for (size_t set = 0; set < num_sets; ++set) {
     for (int num_contributions : {1, 2, 5}) {
       const size_t number = out->size();
+      const size_t choice = rule.is_optimizer ? number % choices.size() : set;
       out->push_back({.rule = &rule,
                       .dtype = dtype,
-                      .contribution_dtypes = contributions,
+                      .contribution_dtypes = choices[choice],
                       .num_contributions = num_contributions,
                       .num_elements = kSizes[number % 4],
                       .update_count = kUpdateCounts[number / 4 % 3],
@@ -208,8 +212,11 @@ absl::StatusOr<UpdateTensors> MakeTensors(const UpdateCase& update_case) {
     const bool is_signed = c.rule->states[i] == '~';
     const double high = c.update_count == 1 ? 0 : is_signed ? 0.4 : 0.5;
     const double low = is_signed ? -high : high / 2;
+    // All of the key is one row.
+    const bool is_per_row = rule.states()[i].shape == StateShape::kPerRow;
     ASSIGN_OR_RETURN(Tensor state, Random(AccumulateType(c.dtype),
-                                          c.num_elements, low, high, random));
+                                          is_per_row ? 1 : c.num_elements, low,
+                                          high, random));
     tensors.states.push_back(std::move(state));
   }
   if (rule.keeps_master(c.dtype)) {

@@ -31,8 +31,8 @@ struct UpdateCase {
   std::string ToString() const;
 };
 
-// Every rule with every dtype, contributions of every dtype and of all, in
-// small tensors.
+// Every rule with every dtype, and contributions of every dtype and of all, in
+// small tensors: together for rules that are no optimizers, in turns for those.
 std::vector<UpdateCase> SmallCases();
 
 // Every rule in tensors that a backend may cut into parts.

@@ -223,6 +223,113 @@ void Lion(const H& h, uint64_t, OracleElement& e) {
   e.states[0] = Mix(h.at("beta2"), e.states[0], g);
 }
 
+// The root of the sum of the squares of what `of` gives for each element.
+template <typename Of>
+Real Norm(const OracleElement* elements, size_t count, Of of) {
+  Real sum = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const Real x = of(elements[i]);
+    sum += x * x;
+  }
+  return std::sqrt(sum);
+}
+
+// |w| within the bounds, over |u|.
+double Ratio(const H& h, Real w_norm, Real u_norm) {
+  if (h.at("lower_bound") >= 0) {
+    w_norm = std::max(w_norm, Real(h.at("lower_bound")));
+  }
+  if (h.at("upper_bound") >= 0) {
+    w_norm = std::min(w_norm, Real(h.at("upper_bound")));
+  }
+  return w_norm == 0 || u_norm == 0 ? 1 : double(w_norm / u_norm);
+}
+
+void LarsSums(const OracleElement* elements, size_t count, uint64_t, H& h) {
+  const Real w = Norm(elements, count, [](const auto& e) { return e.w; });
+  const Real g = Norm(elements, count, [&](const auto& e) {
+    return h.at("rescale_grad") * e.g;
+  });
+  h["ratio"] = w == 0 || g == 0
+                   ? 1
+                   : double(h.at("eta") * w /
+                            (g + h.at("weight_decay") * w + h.at("epsilon")));
+}
+
+void Lars(const H& h, uint64_t, OracleElement& e) {
+  e.states[0] = h.at("momentum") * e.states[0] -
+                h.at("learning_rate") * h.at("ratio") * Decayed(h, e);
+  e.w += e.states[0];
+}
+
+// u; moves the moments on.
+Real LambStep(const H& h, uint64_t t, OracleElement& e) {
+  UpdateMoments(h, Scaled(h, e), e);
+  const bool corrects = h.at("bias_correction") != 0;
+  const Real mean = e.states[0] / (corrects ? Rest(h.at("beta1"), t) : 1);
+  const Real variance = e.states[1] / (corrects ? Rest(h.at("beta2"), t) : 1);
+  return mean / (std::sqrt(variance) + h.at("epsilon")) +
+         h.at("weight_decay") * e.w;
+}
+
+void LambSums(const OracleElement* elements, size_t count, uint64_t t, H& h) {
+  const Real w = Norm(elements, count, [](const auto& e) { return e.w; });
+  const Real u =
+      Norm(elements, count, [&](OracleElement e) { return LambStep(h, t, e); });
+  h["ratio"] = Ratio(h, w, u);
+}
+
+void Lamb(const H& h, uint64_t t, OracleElement& e) {
+  const Real step = LambStep(h, t, e);
+  e.w -= h.at("learning_rate") * h.at("ratio") * step;
+}
+
+// The two directions; moves the moments on.
+std::pair<Real, Real> LansSteps(const H& h, uint64_t t, OracleElement& e) {
+  const Real g =
+      Clip(h.at("rescale_grad") * e.g / h.at("norm"), h.at("clip_gradient"));
+  UpdateMoments(h, g, e);
+  const Real root =
+      std::sqrt(e.states[1] / Rest(h.at("beta2"), t)) + h.at("epsilon");
+  const Real decay = h.at("weight_decay") * e.w;
+  return {e.states[0] / Rest(h.at("beta1"), t) / root + decay,
+          g / root + decay};
+}
+
+void LansSums(const OracleElement* elements, size_t count, uint64_t t, H& h) {
+  const Real g = Norm(elements, count, [&](const auto& e) {
+    return h.at("rescale_grad") * e.g;
+  });
+  h["norm"] = g == 0 ? 1 : double(g);
+  const Real w = Norm(elements, count, [](const auto& e) { return e.w; });
+  h["mean_ratio"] = Ratio(h, w, Norm(elements, count, [&](OracleElement e) {
+                            return LansSteps(h, t, e).first;
+                          }));
+  h["gradient_ratio"] = Ratio(h, w, Norm(elements, count, [&](OracleElement e) {
+                                return LansSteps(h, t, e).second;
+                              }));
+}
+
+void Lans(const H& h, uint64_t t, OracleElement& e) {
+  const auto [mean, gradient] = LansSteps(h, t, e);
+  e.w -= h.at("learning_rate") *
+         (h.at("beta1") * h.at("mean_ratio") * mean +
+          (1 - Real(h.at("beta1"))) * h.at("gradient_ratio") * gradient);
+}
+
+void GroupAdaGradSums(const OracleElement* elements, size_t count, uint64_t,
+                      H& h) {
+  const Real norm =
+      Norm(elements, count, [&](const auto& e) { return Decayed(h, e); });
+  h["mean_square"] = double(norm * norm / count);
+}
+
+void GroupAdaGrad(const H& h, uint64_t, OracleElement& e) {
+  const Real g = Decayed(h, e);
+  e.states[0] += h.at("mean_square");
+  e.w -= h.at("learning_rate") * g / (std::sqrt(e.states[0]) + h.at("epsilon"));
+}
+
 void Doubled(const H&, uint64_t, OracleElement& e) { e.w += 2 * e.g; }
 
 void Momentum(const H& h, uint64_t, OracleElement& e) {
@@ -282,6 +389,12 @@ H AdamWOwn(double correct_bias, double mxnet_form) {
   h.insert({{"correct_bias", correct_bias}, {"mxnet_form", mxnet_form}});
   return h;
 }
+H LambOwn(double bias_correction, double lower_bound, double upper_bound) {
+  H h = Betas(1e-6);
+  h.insert({{"lower_bound", lower_bound}, {"upper_bound", upper_bound}});
+  if (bias_correction >= 0) h["bias_correction"] = bias_correction;
+  return h;
+}
 H NadamOwn(double momentum_decay) {
   H h = Betas(1e-6);
   h["momentum_decay"] = momentum_decay;
@@ -296,6 +409,15 @@ H RmsPropOwn(double centered, double clip_weights) {
 }
 
 }  // namespace
+
+OracleRule OracleRule::WithSums(const std::vector<OracleElement>& elements,
+                                uint64_t t) const {
+  OracleRule rule = *this;
+  if (add_sums != nullptr) {
+    add_sums(elements.data(), elements.size(), t, rule.spec.hyperparameters);
+  }
+  return rule;
+}
 
 OracleElement OracleRule::Update(const OracleElement& before,
                                  uint64_t t) const {
@@ -386,6 +508,37 @@ const std::vector<OracleRule>& OracleRules() {
        "~~",
        DcAsgd},
       {{"lion", With(0.05, 0.4, {{"beta1", 0.9}, {"beta2", 0.99}})}, "~", Lion},
+      {{"groupadagrad", With(0.05, 0.4, {{"epsilon", 1e-6}})},
+       "+",
+       GroupAdaGrad,
+       true,
+       GroupAdaGradSums},
+      {{"lars",
+        With(0.5, 0.4, {{"momentum", 0.9}, {"eta", 0.1}, {"epsilon", 1e-8}})},
+       "~",
+       Lars,
+       true,
+       LarsSums},
+      {{"lamb", With(0.05, 0.4, LambOwn(1, -1, -1))},
+       "~+",
+       Lamb,
+       true,
+       LambSums},
+      {{"lamb", With(0.05, -1, LambOwn(0, 0.5, 3))},
+       "~+",
+       Lamb,
+       true,
+       LambSums},
+      {{"lans", With(0.05, -1, LambOwn(-1, -1, -1))},
+       "~+",
+       Lans,
+       true,
+       LansSums},
+      {{"lans", With(0.05, 0.1, LambOwn(-1, 1, 2))},
+       "~+",
+       Lans,
+       true,
+       LansSums},
       {Expression("stored += input * 2", {}), "", Doubled},
       {Expression("state m; m = beta*m + grad; stored -= learning_rate*m",
                   {{"beta", 0.9}, {"learning_rate", 0.1}}),

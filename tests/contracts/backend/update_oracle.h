@@ -4,6 +4,7 @@
 #ifndef TENSORKV_TESTS_CONTRACTS_UPDATE_ORACLE_H_
 #define TENSORKV_TESTS_CONTRACTS_UPDATE_ORACLE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -32,6 +33,14 @@ struct OracleRule {
   void (*update)(const Hyperparameters& h, uint64_t t, OracleElement& element);
   // Without, integers may be its keys.
   bool is_optimizer = true;
+  // Where `update` needs sums over the whole key before it, or over the
+  // element's row: adds them to the hyperparameters.
+  void (*add_sums)(const OracleElement* elements, size_t count, uint64_t t,
+                   Hyperparameters& h) = nullptr;
+
+  // The rule for a key, or for a row, of those elements.
+  OracleRule WithSums(const std::vector<OracleElement>& elements,
+                      uint64_t t) const;
 
   OracleElement Update(const OracleElement& before, uint64_t t) const;
 

@@ -1,5 +1,6 @@
 #include "service/server/server_flags.h"
 
+#include <fstream>
 #include <string>
 #include <variant>
 #include <vector>
@@ -41,6 +42,7 @@ TEST(ServerFlagsTest, DefaultsAreThoseOfACarefulOperator) {
   EXPECT_EQ(flags.drain_timeout, absl::Seconds(10));
   EXPECT_EQ(flags.idle_memory, absl::Seconds(30));
   EXPECT_EQ(flags.log_level, "info");
+  EXPECT_EQ(flags.log_format, "text");
   EXPECT_EQ(flags.server.device.kind, DeviceChoice::Kind::kCpu);
 }
 
@@ -83,6 +85,50 @@ TEST(ServerFlagsTest, HelpAndVersionEndWellAtOnce) {
   EXPECT_EQ(version.code, 0);
   EXPECT_THAT(version.text,
               AllOf(StartsWith("tensorkv-server "), EndsWith("\n")));
+}
+
+// A file of flags for the time of a test.
+std::string ConfigFile(const std::string& lines) {
+  const std::string path = ::testing::TempDir() + "/server.conf";
+  std::ofstream(path) << lines;
+  return "--config=" + path;
+}
+
+TEST(ServerFlagsTest, FlagsComeFromAFileAndBeforeItFromTheCommandLine) {
+  const std::string config =
+      ConfigFile("listen = \"127.0.0.1:1\"\nthreads = 3\nreflection = false\n");
+
+  const ServerFlags flags = Parsed({config.c_str(), "--threads=5"});
+
+  EXPECT_EQ(flags.server.listen, "127.0.0.1:1");
+  EXPECT_EQ(flags.server.num_threads, 5);
+  EXPECT_FALSE(flags.server.reflection);
+}
+
+TEST(ServerFlagsTest, PrintedConfigIsAFileOfTheSameFlags) {
+  const auto printed = std::get<EarlyExit>(
+      Parse({"--threads=5", "--no-reflection", "--print_config"}));
+  const std::string config = ConfigFile(printed.text);
+
+  const auto again =
+      std::get<EarlyExit>(Parse({config.c_str(), "--print_config"}));
+
+  EXPECT_EQ(printed.code, 0);
+  EXPECT_THAT(printed.text, HasSubstr("threads=5"));
+  EXPECT_EQ(again.text, printed.text);
+}
+
+TEST(ServerFlagsTest, ConfigIsCheckedWithoutServing) {
+  const std::string wrong = ConfigFile("max_wait = \"soon\"\n");
+  EXPECT_EQ(std::get<EarlyExit>(Parse({"--check_config"})).code, 0);
+  const auto exit =
+      std::get<EarlyExit>(Parse({wrong.c_str(), "--check_config"}));
+  EXPECT_EQ(exit.code, 2);
+  EXPECT_THAT(exit.text, HasSubstr("--max_wait: expected a time"));
+
+  const std::string unknown = ConfigFile("lisen = 1\n");
+  EXPECT_THAT(std::get<EarlyExit>(Parse({unknown.c_str()})).text,
+              HasSubstr("--config: there is no flag lisen"));
 }
 
 struct WrongFlag {
@@ -130,6 +176,8 @@ INSTANTIATE_TEST_SUITE_P(
         WrongFlag{"--idle_memory=500ms", "--idle_memory: expected at least 1s"},
         WrongFlag{"--device=abacus", "--device: expected auto, cpu, cuda"},
         WrongFlag{"--device=cuda:0,0", "--device: expected every GPU once"},
+        WrongFlag{"--config=/nonexistent", "/nonexistent was not readable"},
+        WrongFlag{"--log_format=xml", "--log_format"},
         WrongFlag{"--log_level=loud", "--log_level"}));
 
 }  // namespace server_flags_test

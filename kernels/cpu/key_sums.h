@@ -1,0 +1,54 @@
+// The sums that rules need of whole keys, before their elements are updated.
+
+#ifndef TENSORKV_KERNELS_CPU_KEY_SUMS_H_
+#define TENSORKV_KERNELS_CPU_KEY_SUMS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "kernels/backend.h"
+#include "kernels/cpu/kernel_table.h"
+#include "kernels/cpu/thread_pool.h"
+
+namespace tensorkv {
+
+// The sums of the updates of a batch: kernels/ops/key_sums.h says what they
+// are. A batch whose rules need none costs one look at each update.
+class KeySums {
+ public:
+  // Makes them all, in parallel, and updates the states that are per row.
+  // REQUIRES: the batch has been checked; it outlives this.
+  KeySums(const KernelTable& kernels, ThreadPool& threads,
+          absl::Span<const TensorUpdate> batch);
+
+  // Those of all phases; null where the update has none.
+  const double* Of(size_t update) const {
+    return first_sum_.empty() ? nullptr : &sums_[first_sum_[update]];
+  }
+
+ private:
+  // One part of one update: elements, or rows.
+  struct Part {
+    size_t update;
+    int64_t begin;
+    int64_t end;
+  };
+
+  void Reserve(absl::Span<const TensorUpdate> batch);
+  std::vector<Part> PartsOfPhase(int phase) const;
+  void RunPhase(const KernelTable& kernels, ThreadPool& threads, int phase);
+  void Combine(const std::vector<Part>& parts,
+               const std::vector<double>& partial, int phase);
+
+  const absl::Span<const TensorUpdate> batch_;
+  int num_phases_ = 0;
+  // Where in sums_ those of each update begin; empty if there are none at all.
+  std::vector<size_t> first_sum_;
+  std::vector<double> sums_;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_KERNELS_CPU_KEY_SUMS_H_

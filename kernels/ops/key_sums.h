@@ -1,0 +1,82 @@
+// Sums over all elements of a key, which some rules need before they update the
+// first: norms, and means of rows.
+//
+// A functor that needs sums has, beside what every functor has,
+//
+//   kNumPhases   how often the elements are read for sums: a later phase may
+//                depend on the sums of the ones before
+//   kNumSums     how many sums each phase makes, at most kMaxSums
+//   Terms        what an element adds to the sums of a phase
+//   TakeSums     takes them; called once after each phase
+//
+// or, to have one sum for each row,
+//
+//   kRowState    which of its states is one element per row
+//   RowTerm      what an element adds to the sum of its row
+//   UpdateRow    updates that state of a row by the row's sum
+//
+// The sums are doubles whose order is fixed, whoever adds them: element i of a
+// part goes to lane i % kSumLanes, each lane is added up from the left, then
+// the upper half of the lanes is added to the lower one until one is left. The
+// parts are kSumPartElements of a key, whose sums are added in the same way; or
+// they are rows.
+
+#ifndef TENSORKV_KERNELS_OPS_KEY_SUMS_H_
+#define TENSORKV_KERNELS_OPS_KEY_SUMS_H_
+
+#include <stdint.h>
+
+#include "kernels/ops/host_device.h"
+
+namespace tensorkv::ops {
+
+inline constexpr int kSumLanes = 128;
+inline constexpr uint64_t kSumPartElements = 16 * 1024;
+inline constexpr int kMaxSums = 3;
+
+template <typename Op>
+inline constexpr bool kHasRowState = requires {
+  Op::kRowState;
+};
+
+// What a functor needs.
+struct SumsOfOp {
+  int num_phases = 0;
+  int num_sums = 0;
+  bool has_row_state = false;
+
+  // Doubles that hold the sums of all phases.
+  constexpr int size() const { return num_phases * num_sums; }
+};
+
+template <typename Op>
+constexpr SumsOfOp SumsOf() {
+  if constexpr (requires { Op::kNumPhases; }) {
+    static_assert(Op::kNumSums <= kMaxSums);
+    return {Op::kNumPhases, Op::kNumSums, false};
+  } else {
+    return {0, 0, kHasRowState<Op>};
+  }
+}
+
+// Gives the functor the sums of its first phases, one phase after another.
+template <typename Op>
+HOST_DEVICE void TakeSums(const double* sums, int num_phases, Op& op) {
+  if constexpr (requires { Op::kNumPhases; }) {
+    for (int phase = 0; phase < num_phases; ++phase) {
+      op.TakeSums(phase, sums + phase * Op::kNumSums);
+    }
+  }
+}
+
+// The sum of the lanes, which it changes.
+inline double SumOfLanes(double* lanes) {
+  for (int half = kSumLanes / 2; half > 0; half /= 2) {
+    for (int i = 0; i < half; ++i) lanes[i] += lanes[i + half];
+  }
+  return lanes[0];
+}
+
+}  // namespace tensorkv::ops
+
+#endif  // TENSORKV_KERNELS_OPS_KEY_SUMS_H_

@@ -1,0 +1,34 @@
+// How far a layer may move, by the norms of its value and of its step.
+
+#ifndef TENSORKV_KERNELS_OPS_TRUST_RATIO_H_
+#define TENSORKV_KERNELS_OPS_TRUST_RATIO_H_
+
+#include "kernels/ops/arithmetic.h"
+#include "kernels/ops/host_device.h"
+
+namespace tensorkv::ops {
+
+// |w| / |u|, with |w| between the bounds; 1 where either norm is 0. A negative
+// bound is none.
+struct TrustRatio {
+  HOST_DEVICE double operator()(double w_squares, double u_squares) const {
+    double w_norm = SquareRoot(w_squares);
+    const double u_norm = SquareRoot(u_squares);
+    if (lower_bound >= 0 && w_norm < lower_bound) w_norm = lower_bound;
+    if (upper_bound >= 0 && w_norm > upper_bound) w_norm = upper_bound;
+    return w_norm == 0 || u_norm == 0 ? 1 : w_norm / u_norm;
+  }
+
+  double lower_bound;
+  double upper_bound;
+};
+
+// The term of a norm: exact for floats.
+template <typename T>
+HOST_DEVICE double Square(T x) {
+  return static_cast<double>(x) * static_cast<double>(x);
+}
+
+}  // namespace tensorkv::ops
+
+#endif  // TENSORKV_KERNELS_OPS_TRUST_RATIO_H_

@@ -1,0 +1,64 @@
+"""Files of named arrays in the safetensors format: JSON, then elements."""
+
+from __future__ import annotations
+
+import json
+from typing import Dict
+
+import numpy as np
+
+from tensorkv.errors import InvalidArgumentError
+
+_DTYPES = {"F32": "<f4", "F64": "<f8", "U64": "<u8"}
+_NAMES = {np.dtype(dtype): name for name, dtype in _DTYPES.items()}
+_HEADER_ALIGNMENT = 8
+
+
+def save_file(path: str, tensors: Dict[str, np.ndarray]) -> None:
+    """Writes arrays of the dtypes that states have."""
+    header: Dict[str, dict] = {}
+    end = 0
+    for name, array in tensors.items():
+        begin, end = end, end + array.nbytes
+        header[name] = {
+            "dtype": _NAMES[array.dtype],
+            "shape": list(array.shape),
+            "data_offsets": [begin, end],
+        }
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % _HEADER_ALIGNMENT)
+    with open(path, "wb") as file:
+        file.write(len(text).to_bytes(8, "little"))
+        file.write(text)
+        for array in tensors.values():
+            file.write(np.ascontiguousarray(array).tobytes())
+
+
+def load_file(path: str) -> Dict[str, np.ndarray]:
+    """Reads what save_file has written."""
+    with open(path, "rb") as file:
+        content = file.read()
+    try:
+        return _parse(content)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InvalidArgumentError(
+            f"{path}: expected a safetensors file of states: {error!r}"
+        ) from error
+
+
+def _parse(content: bytes) -> Dict[str, np.ndarray]:
+    header_bytes = int.from_bytes(content[:8], "little")
+    if len(content) < 8 + header_bytes:
+        raise ValueError("the file ends within its header")
+    header = json.loads(content[8 : 8 + header_bytes])
+    data = content[8 + header_bytes :]
+    tensors = {}
+    for name, entry in header.items():
+        if name == "__metadata__":
+            continue
+        begin, end = entry["data_offsets"]
+        if not 0 <= begin <= end <= len(data):
+            raise ValueError(f"{name}: its elements are not in the file")
+        array = np.frombuffer(data[begin:end], _DTYPES[entry["dtype"]])
+        tensors[name] = array.reshape(entry["shape"])
+    return tensors

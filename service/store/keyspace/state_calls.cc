@@ -1,0 +1,217 @@
+#include "service/store/keyspace/state_calls.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "service/store/keyspace/pull_call.h"
+#include "service/store/keyspace/staged_tensors.h"
+#include "service/store/keyspace/transaction.h"
+#include "service/store/keyspace/update_runner.h"
+#include "service/store/names.h"
+
+namespace tensorkv {
+namespace {
+
+std::string Subject(absl::string_view key, absl::string_view state) {
+  return absl::StrCat("state ", Quoted(state), " of key ", Quoted(key));
+}
+
+// What the entries of every such call have in common.
+template <typename Entry>
+absl::Status CheckEntry(const Entry& entry) {
+  RETURN_IF_ERROR(CheckKey(entry.key));
+  if (!entry.state.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("key ", Quoted(entry.key),
+                   ": expected a state, as other entries name one, got none"));
+}
+
+absl::Status CheckFields(const NamespaceState& state,
+                         const PullRequest& request) {
+  RETURN_IF_ERROR(state.CheckNumEntries(request.entries.size()));
+  for (const PullEntry& entry : request.entries) {
+    RETURN_IF_ERROR(CheckEntry(entry));
+    if (entry.min_version == 0 && !request.wait_for_keys) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(Subject(entry.key, entry.state),
+                     ": expected neither min_version nor wait_for_keys"));
+  }
+  return absl::OkStatus();
+}
+
+// The state as things are. REQUIRES: the mutex is held.
+template <typename Entry>
+absl::StatusOr<KeyState> FindState(const NamespaceState& state,
+                                   const Entry& entry) {
+  const StoredKey* const key = state.keys.Find(entry.key);
+  if (key == nullptr) return state.NoSuchKey(entry.key);
+  return FindState(*key, entry.state);
+}
+
+// A call whose keys take turns, on its way to them.
+class TurnsOfKeys {
+ public:
+  TurnsOfKeys(NamespaceState& state, StateTurn::Kind kind,
+              ReplyCallback<PushReply> done)
+      : state_(state), kind_(kind), call_(MakeRefCounted<PushCall>()) {
+    call_->done = std::move(done);
+  }
+
+  // Has the next entry of the call take part.
+  // Errors: ResourceExhausted.
+  absl::Status Add(const std::string& key, std::string state, Tensor tensor) {
+    auto [update, is_new] = updates_.try_emplace(key);
+    PendingUpdate& turn = update->second;
+    if (is_new) {
+      ASSIGN_OR_RETURN(turn.overhead,
+                       Reservation::Create(state_.memory.metadata(),
+                                           kContributionOverheadBytes));
+      turn.turn = MakeRefCounted<StateTurn>(kind_);
+      turn.call = call_;
+    }
+    turn.turn->Add(std::move(state), std::move(tensor));
+    turn.results.push_back(num_entries_++);
+    return absl::OkStatus();
+  }
+
+  // The turns come, and then the call is answered: with the versions that the
+  // keys have then.
+  void Start() && {
+    call_->reply.results.resize(num_entries_);
+    call_->num_pending = updates_.size();
+    absl::Status missing;
+    {
+      Transaction transaction(state_);
+      for (const auto& [name, update] : updates_) {
+        if (state_.keys.Find(name) == nullptr) missing = state_.NoSuchKey(name);
+      }
+      if (missing.ok()) {
+        for (auto& [name, update] : updates_) {
+          Enqueue(transaction, *state_.keys.Find(name), std::move(update));
+        }
+        if (updates_.empty()) transaction.Send(call_);
+      }
+    }
+    if (!missing.ok()) std::move(call_->done)(missing);
+  }
+
+ private:
+  NamespaceState& state_;
+  const StateTurn::Kind kind_;
+  const RefPtr<PushCall> call_;
+  uint32_t num_entries_ = 0;
+  absl::flat_hash_map<std::string, PendingUpdate> updates_;
+};
+
+// What is to be read, with memory on the host that is counted as values.
+absl::StatusOr<PullReply> MakeReply(NamespaceState& state,
+                                    const PullRequest& request,
+                                    const CallContext& context) {
+  PullReply reply;
+  {
+    MutexLock lock(&state.mutex);
+    RETURN_IF_ERROR(state.CheckAndRenew(request.worker));
+    for (const PullEntry& entry : request.entries) {
+      ASSIGN_OR_RETURN(const KeyState found, FindState(state, entry));
+      ASSIGN_OR_RETURN(reply.values.emplace_back().tensor,
+                       Tensor::WithoutData(found.dtype, found.shape));
+    }
+  }
+  RETURN_IF_ERROR(CheckReplyBytes(reply, context.max_reply_bytes));
+  std::vector<Tensor*> tensors;
+  for (Value& value : reply.values) tensors.push_back(&value.tensor);
+  RETURN_IF_ERROR(AllocateStaged(state.memory.host().values, tensors));
+  return reply;
+}
+
+}  // namespace
+
+void PullStates(NamespaceState& state, PullRequest request,
+                const CallContext& context, ReplyCallback<PullReply> done) {
+  absl::Status status = CheckFields(state, request);
+  if (!status.ok()) return std::move(done)(std::move(status));
+  absl::StatusOr<PullReply> made = MakeReply(state, request, context);
+  if (!made.ok()) return std::move(done)(made.status());
+  const std::vector<Value> values = made->values;
+  // Answers with `made`, whose memory the turns fill, or is destroyed with it.
+  const auto shared_done =
+      std::make_shared<ReplyCallback<PullReply>>(std::move(done));
+  TurnsOfKeys turns(state, StateTurn::Kind::kRead,
+                    [reply = *std::move(made),
+                     shared_done](absl::StatusOr<PushReply> versions) mutable {
+                      if (!versions.ok())
+                        return std::move(*shared_done)(versions.status());
+                      for (size_t i = 0; i < reply.values.size(); ++i) {
+                        reply.values[i].version = versions->results[i].version;
+                      }
+                      std::move (*shared_done)(std::move(reply));
+                    });
+  for (size_t i = 0; i < values.size(); ++i) {
+    PullEntry& entry = request.entries[i];
+    status = turns.Add(entry.key, std::move(entry.state), values[i].tensor);
+    if (!status.ok()) return std::move(*shared_done)(std::move(status));
+  }
+  std::move(turns).Start();
+}
+
+absl::Status CheckStateFields(const NamespaceState& state,
+                              const InitRequest& request) {
+  RETURN_IF_ERROR(state.CheckNumEntries(request.entries.size()));
+  absl::flat_hash_set<std::pair<absl::string_view, absl::string_view>> seen;
+  for (const InitEntry& entry : request.entries) {
+    RETURN_IF_ERROR(CheckEntry(entry));
+    if (!seen.insert({entry.key, entry.state}).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(Subject(entry.key, entry.state),
+                       ": expected once in an Init, got twice"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<BytesNeeded> BytesToInitStates(const NamespaceState& state,
+                                              const InitRequest& request) {
+  MutexLock lock(&state.mutex);
+  for (const InitEntry& entry : request.entries) {
+    ASSIGN_OR_RETURN(const KeyState found, FindState(state, entry));
+    const Tensor& tensor = entry.tensor;
+    if (tensor.dtype() == found.dtype && tensor.shape() == found.shape) {
+      continue;
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        Subject(entry.key, entry.state), ": expected ",
+        Description(found.dtype, found.shape), ", got ", tensor.Description()));
+  }
+  return BytesNeeded{.devices = state.memory.NoBytes()};
+}
+
+void InitStates(NamespaceState& state, InitRequest request,
+                ReplyCallback<InitReply> done) {
+  absl::Status status = CheckStateFields(state, request);
+  if (status.ok()) status = BytesToInitStates(state, request).status();
+  if (!status.ok()) return std::move(done)(std::move(status));
+  const auto shared_done =
+      std::make_shared<ReplyCallback<InitReply>>(std::move(done));
+  TurnsOfKeys turns(state, StateTurn::Kind::kWrite,
+                    [shared_done](absl::StatusOr<PushReply> versions) {
+                      if (!versions.ok())
+                        return std::move(*shared_done)(versions.status());
+                      InitReply reply;
+                      for (const PushResult& result : versions->results) {
+                        reply.versions.push_back(result.version);
+                      }
+                      std::move (*shared_done)(std::move(reply));
+                    });
+  for (InitEntry& entry : request.entries) {
+    status =
+        turns.Add(entry.key, std::move(entry.state), std::move(entry.tensor));
+    if (!status.ok()) return std::move(*shared_done)(std::move(status));
+  }
+  std::move(turns).Start();
+}
+
+}  // namespace tensorkv

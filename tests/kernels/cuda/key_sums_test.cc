@@ -1,0 +1,166 @@
+// The sums that rules make over keys and rows: the same bits everywhere.
+
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "base/status_macros.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "kernels/cpu/cpu_backend.h"
+#include "kernels/cpu/supported_kernels.h"
+#include "kernels/cuda/cuda_backend.h"
+#include "tests/testing/device_tensors.h"
+#include "tests/testing/fake_gpu.h"
+#include "tests/testing/status_matchers.h"
+
+namespace tensorkv::testing {
+namespace {
+
+struct KeyOfRows {
+  std::string rule;
+  Shape shape;
+};
+
+// Rows shorter and longer than the lanes, a part and several parts; more parts
+// than lanes; and keys without rows or elements.
+std::vector<KeyOfRows> Keys() {
+  std::vector<KeyOfRows> keys;
+  for (const char* rule :
+       {"groupadagrad(learning_rate=0.5)", "lars(momentum=0.9, eta=0.1)",
+        "lamb(weight_decay=0.1)", "lans(weight_decay=0.1)"}) {
+    for (const Shape& shape :
+         {Shape({}), Shape({0, 4}), Shape({4, 0}), Shape({300, 7}),
+          Shape({7, 300}), Shape({3, 2, 20'000})}) {
+      keys.push_back({rule, shape});
+    }
+  }
+  keys.push_back({"lans", {129, 16 * 1024}});
+  keys.push_back({"groupadagrad", {20'000, 3}});
+  return keys;
+}
+
+absl::StatusOr<Tensor> Random(const Shape& shape, std::mt19937& random) {
+  ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(DType::kF32, shape));
+  std::uniform_real_distribution<float> floats(-1, 1);
+  for (float& x : tensor.mutable_elements<float>()) x = floats(random);
+  return tensor;
+}
+
+void AppendBytes(const Tensor& tensor, std::string* bytes) {
+  bytes->append(tensor.data(), tensor.size_bytes());
+}
+
+// Value and states after two updates.
+absl::StatusOr<std::string> BytesOf(Backend& backend, const KeyOfRows& key) {
+  ASSIGN_OR_RETURN(const RuleSpec spec, ParseRuleSpec(key.rule));
+  ASSIGN_OR_RETURN(const UpdateRule rule, UpdateRule::Create(spec));
+  std::mt19937 random(1);
+  ASSIGN_OR_RETURN(const Tensor host, Random(key.shape, random));
+  ASSIGN_OR_RETURN(Tensor value, ToDevice(backend, host));
+  std::vector<Tensor> states;
+  std::vector<MutableTensorView> views;
+  for (const StateSpec& state : rule.states()) {
+    ASSIGN_OR_RETURN(const Tensor zeros,
+                     Tensor::Filled(DType::kF32, state.ShapeFor(key.shape), 0));
+    ASSIGN_OR_RETURN(states.emplace_back(), ToDevice(backend, zeros));
+    views.push_back(states.back().mutable_view());
+  }
+  for (uint64_t t = 1; t <= 2; ++t) {
+    ASSIGN_OR_RETURN(const Tensor gradient, Random(key.shape, random));
+    ASSIGN_OR_RETURN(const Tensor pushed, ToDevice(backend, gradient));
+    const std::vector<TensorView> contributions = {pushed.view()};
+    RETURN_IF_ERROR(backend.Apply(
+        {{.rule = &rule,
+          .update_count = t,
+          .stored = value.view(),
+          .contributions = contributions,
+          .states = views,
+          .num_rows = key.shape.rank() > 0 ? key.shape.dimensions()[0] : 1,
+          .value = value.mutable_view()}}));
+  }
+  std::string bytes;
+  ASSIGN_OR_RETURN(const Tensor result, ToHost(backend, value));
+  AppendBytes(result, &bytes);
+  for (const Tensor& state : states) {
+    ASSIGN_OR_RETURN(const Tensor on_host, ToHost(backend, state));
+    AppendBytes(on_host, &bytes);
+  }
+  return bytes;
+}
+
+TEST(KeySumsTest, AreTheSameOnEveryBackend) {
+  FakeGpu gpu;
+  std::vector<std::unique_ptr<Backend>> backends;
+  for (const KernelTable* kernels : SupportedKernels()) {
+    backends.push_back(std::make_unique<CpuBackend>(1, *kernels));
+  }
+  backends.push_back(std::make_unique<CpuBackend>(4));
+  ASSERT_OK_AND_ASSIGN(
+      auto on_gpu, CudaBackend::Create(gpu.Open(), {.quota_bytes = 256 << 20}));
+  backends.push_back(std::move(on_gpu));
+
+  for (const KeyOfRows& key : Keys()) {
+    std::vector<std::string> bytes;
+    for (const auto& backend : backends) {
+      ASSERT_OK_AND_ASSIGN(bytes.emplace_back(), BytesOf(*backend, key));
+    }
+    for (size_t i = 1; i < bytes.size(); ++i) {
+      EXPECT_TRUE(bytes[i] == bytes[0])
+          << key.rule << " " << key.shape.ToString() << " " << i;
+    }
+  }
+}
+
+// By hand: w = (3, 4), g = (0.6, 0.8).
+TEST(KeySumsTest, LarsMovesByTheRatioOfTheNorms) {
+  const UpdateRule lars = *UpdateRule::Create(
+      {"lars", {{"learning_rate", 1}, {"eta", 0.5}, {"epsilon", 0}}});
+  std::vector<float> value = {3, 4};
+  std::vector<float> gradient = {0.6f, 0.8f};
+  std::vector<float> momentum = {0, 0};
+  const std::vector<TensorView> contributions = {
+      {DType::kF32, 2, gradient.data()}};
+  const std::vector<MutableTensorView> states = {
+      {DType::kF32, 2, momentum.data()}};
+  CpuBackend backend(1);
+
+  ASSERT_OK(backend.Apply({{.rule = &lars,
+                            .stored = {DType::kF32, 2, value.data()},
+                            .contributions = contributions,
+                            .states = states,
+                            .value = {DType::kF32, 2, value.data()}}}));
+
+  // The ratio is 0.5 * 5 / 1.
+  EXPECT_THAT(value, ::testing::Pointwise(::testing::FloatNear(1e-6),
+                                          std::vector<float>{1.5, 2}));
+}
+
+TEST(KeySumsTest, StateOfRowsMustHaveOneElementPerRow) {
+  const UpdateRule rule = *UpdateRule::Create({"groupadagrad"});
+  std::vector<float> value(6), history(6);
+  const std::vector<TensorView> contributions = {
+      {DType::kF32, 6, value.data()}};
+  std::vector<MutableTensorView> states = {{DType::kF32, 3, history.data()}};
+  TensorUpdate update = {.rule = &rule,
+                         .stored = {DType::kF32, 6, value.data()},
+                         .contributions = contributions,
+                         .states = states,
+                         .num_rows = 3,
+                         .value = {DType::kF32, 6, value.data()}};
+  CpuBackend backend(1);
+
+  EXPECT_OK(backend.Apply({update}));
+  update.num_rows = 2;
+  EXPECT_THAT(backend.Apply({update}),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       ::testing::HasSubstr("state 0: expected 2 elements")));
+  update.num_rows = 4;
+  EXPECT_THAT(backend.Apply({update}),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       ::testing::HasSubstr("got 4 rows")));
+}
+
+}  // namespace
+}  // namespace tensorkv::testing
