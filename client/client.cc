@@ -386,6 +386,30 @@ absl::Status Client::Barrier(absl::string_view barrier) {
   return Call(request).status();
 }
 
+absl::StatusOr<CheckpointStatus> Client::SaveCheckpoint(
+    absl::string_view name, std::vector<std::string> namespaces) {
+  SaveCheckpointRequest request = {.name = std::string(name),
+                                   .namespaces = std::move(namespaces)};
+  return Call(request);
+}
+
+absl::StatusOr<std::vector<CheckpointStatus>> Client::ListCheckpoints() {
+  ListCheckpointsRequest request;
+  ASSIGN_OR_RETURN(ListCheckpointsReply reply, Call(request));
+  return std::move(reply.checkpoints);
+}
+
+absl::Status Client::DeleteCheckpoint(absl::string_view name) {
+  DeleteCheckpointRequest request = {.name = std::string(name)};
+  return Call(request).status();
+}
+
+absl::StatusOr<CheckpointStatus> Client::VerifyCheckpoint(
+    absl::string_view name) {
+  VerifyCheckpointRequest request = {.name = std::string(name)};
+  return Call(request);
+}
+
 absl::StatusOr<ServerStatus> Client::DescribeServer() {
   DescribeServerRequest request;
   return Call(request);

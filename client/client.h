@@ -189,6 +189,14 @@ class Client {
 
   absl::StatusOr<ServerStatus> DescribeServer();
 
+  // Checkpoints of the server. Without a name, the server makes one up; without
+  // namespaces, all are saved.
+  absl::StatusOr<CheckpointStatus> SaveCheckpoint(
+      absl::string_view name = "", std::vector<std::string> namespaces = {});
+  absl::StatusOr<std::vector<CheckpointStatus>> ListCheckpoints();
+  absl::Status DeleteCheckpoint(absl::string_view name);
+  absl::StatusOr<CheckpointStatus> VerifyCheckpoint(absl::string_view name);
+
   // The step of the last push that succeeded, counted for a client with a
   // rank; 0 before the first. A push that failed leaves it, so that the same
   // step can be pushed again; a PushPull whose wait failed may stand, and then

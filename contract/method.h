@@ -55,6 +55,10 @@ enum class MethodKind : uint8_t {
   X(KeepAlive, kHarmless)          \
   X(Leave, kByCallId)              \
   X(Barrier, kByCallId)            \
+  X(SaveCheckpoint, kByCallId)     \
+  X(ListCheckpoints, kHarmless)    \
+  X(DeleteCheckpoint, kByCallId)   \
+  X(VerifyCheckpoint, kHarmless)   \
   X(DescribeServer, kHarmless)
 
 // The streams, as X(name, repeat, kind).

@@ -162,6 +162,31 @@ void ToProto(const WorkerStatus& status, v1::WorkerStatus* proto);
 ServerStatus FromProto(const v1::DescribeServerResponse& proto);
 void ToProto(const ServerStatus& status, v1::DescribeServerResponse* proto);
 
+CheckpointStatus FromProto(const v1::CheckpointStatus& proto);
+void ToProto(const CheckpointStatus& status, v1::CheckpointStatus* proto);
+
+SaveCheckpointRequest FromProto(const v1::SaveCheckpointRequest& proto);
+void ToProto(const SaveCheckpointRequest& request,
+             v1::SaveCheckpointRequest* proto);
+CheckpointStatus FromProto(const v1::SaveCheckpointResponse& proto);
+void ToProto(const CheckpointStatus& status,
+             v1::SaveCheckpointResponse* proto);
+
+ListCheckpointsReply FromProto(const v1::ListCheckpointsResponse& proto);
+void ToProto(const ListCheckpointsReply& reply,
+             v1::ListCheckpointsResponse* proto);
+
+DeleteCheckpointRequest FromProto(const v1::DeleteCheckpointRequest& proto);
+void ToProto(const DeleteCheckpointRequest& request,
+             v1::DeleteCheckpointRequest* proto);
+
+VerifyCheckpointRequest FromProto(const v1::VerifyCheckpointRequest& proto);
+void ToProto(const VerifyCheckpointRequest& request,
+             v1::VerifyCheckpointRequest* proto);
+CheckpointStatus FromProto(const v1::VerifyCheckpointResponse& proto);
+void ToProto(const CheckpointStatus& status,
+             v1::VerifyCheckpointResponse* proto);
+
 // Values without fields have messages without fields, which say nothing.
 template <typename Value>
 requires std::is_empty_v<Value>

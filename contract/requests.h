@@ -445,6 +445,43 @@ struct BarrierRequest {
 
 struct BarrierReply {};
 
+// --- Checkpoints ------------------------------------------------------------
+
+struct CheckpointStatus {
+  std::string name;
+  absl::Time create_time;
+  uint64_t bytes = 0;
+  uint64_t num_keys = 0;
+  std::vector<std::string> namespaces;
+  uint64_t sequence = 0;
+  bool automatic = false;
+};
+
+struct SaveCheckpointRequest {
+  std::string name;
+  std::vector<std::string> namespaces;
+};
+
+using SaveCheckpointReply = CheckpointStatus;
+
+struct ListCheckpointsRequest {};
+
+struct ListCheckpointsReply {
+  std::vector<CheckpointStatus> checkpoints;
+};
+
+struct DeleteCheckpointRequest {
+  std::string name;
+};
+
+struct DeleteCheckpointReply {};
+
+struct VerifyCheckpointRequest {
+  std::string name;
+};
+
+using VerifyCheckpointReply = CheckpointStatus;
+
 // --- Server -----------------------------------------------------------------
 
 struct DescribeServerRequest {};

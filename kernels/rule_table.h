@@ -11,6 +11,7 @@
 #include "kernels/ops/accumulate.h"
 #include "kernels/ops/adabelief.h"
 #include "kernels/ops/adadelta.h"
+#include "kernels/ops/adafactor.h"
 #include "kernels/ops/adagrad.h"
 #include "kernels/ops/adam.h"
 #include "kernels/ops/adamax.h"
@@ -44,7 +45,8 @@
 //             clip_gradient.
 //   OWN       {name, default, range}: they reach the functor in this order.
 //   STATES    {name}: tensors like the value in its accumulate type, zero at
-//             first; {name, kPerRow}: with one element for each row.
+//             first; {name, kPerRow}, {name, kPerColumn}: with one
+//             element for each row or column.
 //   source    where the formula is from; M2 is Apache MXNet at b84609d3.
 //
 // Rows of one name are variants of a rule, with the same hyperparameters: the
@@ -134,6 +136,13 @@
   RULE(GroupAdaGrad, GroupAdaGrad, "groupadagrad", OPTIMIZER(0.01, kFinite),   \
        OWN({"epsilon", 1e-6, kNotNegative}), STATES({"history", kPerRow}),     \
        "M2 contrib.py, with decay as adagrad has it")                          \
+  RULE(                                                                        \
+      Adafactor, Adafactor, "adafactor", OPTIMIZER(0.01, kNotNegative),        \
+      OWN({"beta2_decay", 0.8, kNotNegative},                                  \
+          {"epsilon1", 1e-30, kNotNegative}, {"epsilon2", 1e-3, kNotNegative}, \
+          {"clip_threshold", 1, kPositive}),                                   \
+      STATES({"row", kPerRow}, {"column", kPerColumn}),                        \
+      "Shazeer and Stern 2018, with PyTorch's decay")                          \
   RULE(Lars, Lars, "lars", OPTIMIZER(0.1, kFinite),                            \
        OWN({"momentum", 0, kUnit}, {"eta", 0.001, kNotNegative},               \
            {"epsilon", 1e-8, kNotNegative}),                                   \

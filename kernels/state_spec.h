@@ -16,6 +16,8 @@ enum class StateShape : uint8_t {
   // One element for each row of the value: its first dimension alone. Every
   // value has rows but those of rank 0, which are one row.
   kPerRow,
+  // One for each column: all dimensions but the first.
+  kPerColumn,
 };
 
 // One tensor that a rule keeps for a key, in the accumulate type of its dtype.
@@ -25,8 +27,10 @@ struct StateSpec {
 
   // What the state of a value of that shape has.
   Shape ShapeFor(const Shape& value) const {
-    if (shape == StateShape::kLikeValue) return value;
-    return Shape::OfValid(value.dimensions().subspan(0, 1));
+    if (shape == StateShape::kLikeValue || value.rank() == 0) return value;
+    return Shape::OfValid(shape == StateShape::kPerRow
+                              ? value.dimensions().first(1)
+                              : value.dimensions().subspan(1));
   }
   static DType DTypeFor(DType value) { return AccumulateType(value); }
 

@@ -116,10 +116,16 @@ absl::Status CheckRows(const TensorUpdate& update) {
 
 absl::Status CheckState(const TensorUpdate& update, const StateSpec& spec,
                         const MutableTensorView& state) {
-  const bool is_per_row = spec.shape == StateShape::kPerRow;
-  if (is_per_row) RETURN_IF_ERROR(CheckRows(update));
+  int64_t num_elements = update.value.num_elements;
+  if (spec.shape != StateShape::kLikeValue) RETURN_IF_ERROR(CheckRows(update));
+  if (spec.shape == StateShape::kPerRow) num_elements = update.num_rows;
+  if (spec.shape == StateShape::kPerColumn) {
+    // Without elements nobody knows how many columns there are, or asks.
+    if (num_elements == 0) return absl::OkStatus();
+    num_elements /= update.num_rows;
+  }
   return CheckTensor(state, StateSpec::DTypeFor(update.value.dtype),
-                     is_per_row ? update.num_rows : update.value.num_elements);
+                     num_elements);
 }
 
 absl::Status CheckStates(const TensorUpdate& update) {

@@ -112,6 +112,16 @@ auto Ask(Store& store, const BarrierRequest& request, Context context) {
   return Await(store, &Store::Barrier, request, context);
 }
 
+// The calls about checkpoints.
+template <typename Request>
+requires std::is_same_v<ReplyTo<Request>, CheckpointStatus> ||
+    std::is_same_v<Request, ListCheckpointsRequest> ||
+    std::is_same_v<Request, DeleteCheckpointRequest>
+        absl::StatusOr<ReplyTo<Request>> Ask(Store&, const Request&, Context) {
+  return absl::FailedPreconditionError(
+      "a store in process has no checkpoint directory");
+}
+
 }  // namespace
 
 LocalConnection::LocalConnection(const LocalConnectionOptions& options)

@@ -62,8 +62,7 @@ struct ElementKernels {
                                size_t count);
   // By RuleKind, null where the functor needs no sums (kernels/ops/key_sums.h):
   // adds the terms of a phase to `lanes`, kSumLanes for each sum. The first
-  // element is one of lane 0. A row has one phase and one sum. new_w is not
-  // looked at.
+  // element is one of lane 0. new_w is not looked at.
   void (*sums[kNumRuleKinds])(const void* op, int phase,
                               const StepArrays<T>& arrays, size_t count,
                               double* lanes);

@@ -24,61 +24,78 @@ int64_t RowsOfPart(const TensorUpdate& update) {
 KeySums::KeySums(const KernelTable& kernels, ThreadPool& threads,
                  absl::Span<const TensorUpdate> batch)
     : batch_(batch) {
-  Reserve(batch);
-  for (int phase = 0; phase < num_phases_; ++phase) {
+  bool has_rows = false;
+  int num_phases = 0;
+  size_t num_sums = 0;
+  for (const TensorUpdate& update : batch) {
+    const ops::SumsOfOp sums = SumsOf(update);
+    has_rows |= sums.has_row_state;
+    num_phases = std::max(num_phases, sums.num_phases);
+    num_sums += sums.size();
+  }
+  if (has_rows) RunRowsAndColumns(kernels, threads);
+  if (num_phases > 0) Reserve(num_sums);
+  for (int phase = 0; phase < num_phases; ++phase) {
     RunPhase(kernels, threads, phase);
   }
 }
 
-// The rows of a rule are its first phase.
-void KeySums::Reserve(absl::Span<const TensorUpdate> batch) {
-  size_t num_sums = 0;
-  for (const TensorUpdate& update : batch) {
-    const ops::SumsOfOp sums = SumsOf(update);
-    num_phases_ = std::max(num_phases_, sums.num_phases + sums.has_row_state);
-    num_sums += sums.size();
-  }
-  if (num_sums == 0) return;
+void KeySums::Reserve(size_t num_sums) {
   sums_.resize(num_sums + 1);  // so that even none has an address
-  first_sum_.reserve(batch.size());
+  first_sum_.reserve(batch_.size());
   size_t next = 0;
-  for (const TensorUpdate& update : batch) {
+  for (const TensorUpdate& update : batch_) {
     first_sum_.push_back(next);
     next += SumsOf(update).size();
   }
 }
 
-std::vector<KeySums::Part> KeySums::PartsOfPhase(int phase) const {
+template <typename CutOf>
+std::vector<KeySums::Part> KeySums::PartsOf(CutOf cut_of) const {
   std::vector<Part> parts;
   for (size_t i = 0; i < batch_.size(); ++i) {
-    const TensorUpdate& update = batch_[i];
-    const ops::SumsOfOp sums = SumsOf(update);
-    const bool is_of_rows = sums.has_row_state && phase == 0;
-    if (phase >= sums.num_phases && !is_of_rows) continue;
-    const int64_t end =
-        is_of_rows ? update.num_rows : update.value.num_elements;
-    if (update.value.num_elements == 0) continue;
-    const int64_t size = is_of_rows
-                             ? RowsOfPart(update)
-                             : static_cast<int64_t>(ops::kSumPartElements);
-    for (int64_t at = 0; at < end; at += size) {
-      parts.push_back({i, at, std::min(at + size, end)});
+    if (batch_[i].value.num_elements == 0) continue;
+    const Cut cut = cut_of(batch_[i], SumsOf(batch_[i]));
+    for (int64_t at = 0; at < cut.end; at += cut.size) {
+      parts.push_back({i, at, std::min(at + cut.size, cut.end)});
     }
   }
   return parts;
 }
 
+void KeySums::RunRowsAndColumns(const KernelTable& kernels,
+                                ThreadPool& threads) {
+  const std::vector<Part> rows = PartsOf([](const auto& update, auto sums) {
+    return sums.has_row_state ? Cut{update.num_rows, RowsOfPart(update)}
+                              : Cut();
+  });
+  threads.ParallelFor(rows.size(), [&](size_t i) {
+    const auto [update, begin, end] = rows[i];
+    UpdateRows(kernels, batch_[update], begin, end);
+  });
+  const std::vector<Part> columns = PartsOf([](const auto& update, auto sums) {
+    return sums.has_column_state
+               ? Cut{update.value.num_elements / update.num_rows,
+                     ops::kSumLanes}
+               : Cut();
+  });
+  threads.ParallelFor(columns.size(), [&](size_t i) {
+    const auto [update, begin, end] = columns[i];
+    UpdateColumns(kernels, batch_[update], begin, end);
+  });
+}
+
 void KeySums::RunPhase(const KernelTable& kernels, ThreadPool& threads,
                        int phase) {
-  const std::vector<Part> parts = PartsOfPhase(phase);
+  const std::vector<Part> parts = PartsOf([=](const auto& update, auto sums) {
+    return phase < sums.num_phases
+               ? Cut{update.value.num_elements, ops::kSumPartElements}
+               : Cut();
+  });
   std::vector<double> partial(parts.size() * ops::kMaxSums);
   threads.ParallelFor(parts.size(), [&](size_t i) {
-    const Part& part = parts[i];
-    const TensorUpdate& update = batch_[part.update];
-    if (SumsOf(update).has_row_state) {
-      return UpdateRows(kernels, update, part.begin, part.end);
-    }
-    SumRange(kernels, update, phase, Of(part.update), part.begin, part.end,
+    const auto [update, begin, end] = parts[i];
+    SumRange(kernels, batch_[update], phase, Of(update), begin, end,
              &partial[i * ops::kMaxSums]);
   });
   Combine(parts, partial, phase);

@@ -18,7 +18,8 @@ namespace tensorkv {
 // are. A batch whose rules need none costs one look at each update.
 class KeySums {
  public:
-  // Makes them all, in parallel, and updates the states that are per row.
+  // Makes them all, in parallel, and updates the states that are per row
+  // and per column.
   // REQUIRES: the batch has been checked; it outlives this.
   KeySums(const KernelTable& kernels, ThreadPool& threads,
           absl::Span<const TensorUpdate> batch);
@@ -29,21 +30,28 @@ class KeySums {
   }
 
  private:
-  // One part of one update: elements, or rows.
+  // One part of one update: elements, rows, or columns.
   struct Part {
     size_t update;
     int64_t begin;
     int64_t end;
   };
 
-  void Reserve(absl::Span<const TensorUpdate> batch);
-  std::vector<Part> PartsOfPhase(int phase) const;
+  // How much of an update is cut into parts, and how large they are.
+  struct Cut {
+    int64_t end = 0;
+    int64_t size = 1;
+  };
+
+  void Reserve(size_t num_sums);
+  template <typename CutOf>
+  std::vector<Part> PartsOf(CutOf cut_of) const;
+  void RunRowsAndColumns(const KernelTable& kernels, ThreadPool& threads);
   void RunPhase(const KernelTable& kernels, ThreadPool& threads, int phase);
   void Combine(const std::vector<Part>& parts,
                const std::vector<double>& partial, int phase);
 
   const absl::Span<const TensorUpdate> batch_;
-  int num_phases_ = 0;
   // Where in sums_ those of each update begin; empty if there are none at all.
   std::vector<size_t> first_sum_;
   std::vector<double> sums_;

@@ -59,12 +59,32 @@ class RangeUpdater {
     VisitOp(nullptr, 0, [&](const auto& op) {
       using Op = std::remove_cvref_t<decltype(op)>;
       if constexpr (ops::kHasRowState<Op>) {
-        const int64_t size = update_.value.num_elements / update_.num_rows;
+        const int64_t size = RowElements();
         T* const state = static_cast<T*>(update_.states[Op::kRowState].data);
         for (int64_t row = begin; row < end; ++row) {
           double sum;
-          SumParts(op, 0, 1, row * size, (row + 1) * size, &sum);
+          SumParts(op, ops::kRowPhase, 1, row * size, (row + 1) * size, &sum);
           state[row] = op.UpdateRow(sum, size, state[row]);
+        }
+      }
+    });
+  }
+
+  void UpdateColumns(int64_t begin, int64_t end) {
+    VisitOp(nullptr, 0, [&](const auto& op) {
+      using Op = std::remove_cvref_t<decltype(op)>;
+      if constexpr (ops::kHasColumnState<Op>) {
+        T* const state = static_cast<T*>(update_.states[Op::kColumnState].data);
+        for (int64_t at = begin; at < end; at += ops::kSumLanes) {
+          double sums[ops::kMaxSums * ops::kSumLanes] = {};
+          const int64_t count = std::min<int64_t>(ops::kSumLanes, end - at);
+          for (int64_t row = 0; row < update_.num_rows; ++row) {
+            AddTerms(op, ops::kRowPhase, row * RowElements() + at, count, sums);
+          }
+          for (int64_t i = 0; i < count; ++i) {
+            state[at + i] =
+                op.UpdateColumn(sums[i], update_.num_rows, state[at + i]);
+          }
         }
       }
     });
@@ -72,6 +92,9 @@ class RangeUpdater {
 
  private:
   RuleKind kind() const { return update_.rule->kind(); }
+  int64_t RowElements() const {
+    return update_.value.num_elements / update_.num_rows;
+  }
 
   // Calls `visit` with the functor after it has taken the sums of its first
   // phases.
@@ -92,10 +115,8 @@ class RangeUpdater {
   template <typename Op>
   void RunBlock(const Op& op, int64_t at, size_t count) {
     StepArrays<T> arrays = ArraysOf(at, count);
+    SpreadStates<Op>(at, count, arrays);
     arrays.new_w = NewValue(at);
-    if constexpr (ops::kHasRowState<Op>) {
-      arrays.states[Op::kRowState] = SpreadRows(Op::kRowState, at, count);
-    }
     kernels_.steps[static_cast<int>(kind())](&op, arrays, count);
     const MutableTensorView& value = update_.value;
     if (value.dtype == native_) return;
@@ -107,13 +128,19 @@ class RangeUpdater {
                 int64_t end, double* out) {
     double lanes[ops::kMaxSums * ops::kSumLanes] = {};
     for (int64_t at = begin; at < end; at += kBlockElements) {
-      const size_t count = std::min(kBlockElements, end - at);
-      kernels_.sums[static_cast<int>(kind())](&op, phase, ArraysOf(at, count),
-                                              count, lanes);
+      AddTerms(op, phase, at, std::min(kBlockElements, end - at), lanes);
     }
     for (int k = 0; k < num_sums; ++k) {
       out[k] = ops::SumOfLanes(lanes + k * ops::kSumLanes);
     }
+  }
+
+  template <typename Op>
+  void AddTerms(const Op& op, int phase, int64_t at, size_t count,
+                double* lanes) {
+    StepArrays<T> arrays = ArraysOf(at, count);
+    if (phase != ops::kRowPhase) SpreadStates<Op>(at, count, arrays);
+    kernels_.sums[static_cast<int>(kind())](&op, phase, arrays, count, lanes);
   }
 
   // What the functor reads.
@@ -127,17 +154,29 @@ class RangeUpdater {
     return arrays;
   }
 
-  // A block with the state of its row for each element.
-  T* SpreadRows(int state, int64_t at, size_t count) {
-    const int64_t size = update_.value.num_elements / update_.num_rows;
-    const T* const rows = static_cast<const T*>(update_.states[state].data);
-    for (size_t i = 0; i < count;) {
-      const int64_t row = (at + i) / size;
-      const size_t end = std::min<size_t>(count, (row + 1) * size - at);
-      std::fill(rows_ + i, rows_ + end, rows[row]);
-      i = end;
+  // Puts blocks that have an element of its row, or column, for each element in
+  // the places of such states.
+  template <typename Op>
+  void SpreadStates(int64_t at, size_t count, StepArrays<T>& arrays) {
+    if constexpr (ops::kHasRowState<Op>) {
+      const int64_t size = RowElements();
+      const void* const rows = update_.states[Op::kRowState].data;
+      for (size_t i = 0; i < count;) {
+        const int64_t row = (at + i) / size;
+        const size_t end = std::min<size_t>(count, (row + 1) * size - at);
+        std::fill(rows_ + i, rows_ + end, static_cast<const T*>(rows)[row]);
+        i = end;
+      }
+      arrays.states[Op::kRowState] = rows_;
     }
-    return rows_;
+    if constexpr (ops::kHasColumnState<Op>) {
+      const int64_t size = RowElements();
+      const void* const columns = update_.states[Op::kColumnState].data;
+      for (size_t i = 0; i < count; ++i) {
+        columns_[i] = static_cast<const T*>(columns)[(at + i) % size];
+      }
+      arrays.states[Op::kColumnState] = columns_;
+    }
   }
 
   const T* SumOfContributions(int64_t at, size_t count) {
@@ -227,6 +266,7 @@ class RangeUpdater {
   alignas(kBufferAlignment) T sum_[kBlockElements];
   alignas(kBufferAlignment) T value_[kBlockElements];
   alignas(kBufferAlignment) T rows_[kBlockElements];
+  alignas(kBufferAlignment) T columns_[kBlockElements];
 };
 
 // What assign does with one contribution in the value's dtype.
@@ -300,6 +340,12 @@ void UpdateRows(const KernelTable& kernels, const TensorUpdate& update,
                 int64_t begin, int64_t end) {
   VisitFloatUpdater(kernels, update,
                     [=](auto&& updater) { updater.UpdateRows(begin, end); });
+}
+
+void UpdateColumns(const KernelTable& kernels, const TensorUpdate& update,
+                   int64_t begin, int64_t end) {
+  VisitFloatUpdater(kernels, update,
+                    [=](auto&& updater) { updater.UpdateColumns(begin, end); });
 }
 
 }  // namespace tensorkv

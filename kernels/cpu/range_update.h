@@ -18,7 +18,7 @@ inline constexpr int64_t kBlockElements = 1024;
 // contributions, runs the rule, rounds. Reads every contribution once and
 // allocates nothing.
 // `sums` are those of all phases of a rule that has any (KeySums), and its
-// states per row are updated already.
+// states per row and column are updated already.
 // REQUIRES, here and below: `update` has been checked (update_check.h).
 void UpdateRange(const KernelTable& kernels, const TensorUpdate& update,
                  int64_t begin, int64_t end, const double* sums = nullptr);
@@ -31,6 +31,10 @@ void SumRange(const KernelTable& kernels, const TensorUpdate& update, int phase,
 // Updates the rule's state per row of the rows [begin, end).
 void UpdateRows(const KernelTable& kernels, const TensorUpdate& update,
                 int64_t begin, int64_t end);
+
+// The same of columns.
+void UpdateColumns(const KernelTable& kernels, const TensorUpdate& update,
+                   int64_t begin, int64_t end);
 
 }  // namespace tensorkv
 

@@ -75,29 +75,32 @@ HOST_DEVICE void StoreNative(const T (&in)[size], PackRange range, void* out) {
   StorePack<NativeElement<T>>(in, range, out);
 }
 
-// State `k` of the functor's: of the range's elements, or of their rows.
+// Whether state `k` of the functor has an element for each element.
+template <typename Op>
+HOST_DEVICE bool IsOfElements(int k) {
+  if constexpr (ops::kHasColumnState<Op>) {
+    if (k == Op::kColumnState) return false;
+  }
+  if constexpr (ops::kHasRowState<Op>) return k != Op::kRowState;
+  return true;
+}
+
+// State `k` of the functor, of the range's elements or of their rows or
+// columns.
 template <typename Op, typename T, int size>
 HOST_DEVICE void LoadStateOf(const UpdateEntry& entry, int k, PackRange range,
                              T (&out)[size]) {
+  if (IsOfElements<Op>(k)) return LoadState(entry.states[k], range, out);
   if constexpr (ops::kHasRowState<Op>) {
-    if (k == Op::kRowState) {
-      const T* const rows = static_cast<const T*>(entry.states[k]);
-      for (int i = 0; i < size; ++i) {
-        out[i] = uint64_t(i) < range.count
-                     ? rows[(range.first + i) / entry.row_elements]
-                     : T();
-      }
-      return;
+    const T* const state = static_cast<const T*>(entry.states[k]);
+    const uint64_t columns = entry.row_elements;
+    for (int i = 0; i < size; ++i) {
+      const uint64_t at = range.first + i;
+      out[i] = T();
+      if (uint64_t(i) >= range.count) continue;
+      out[i] = state[k == Op::kRowState ? at / columns : at % columns];
     }
   }
-  LoadState(entry.states[k], range, out);
-}
-
-// Whether the functor changes state `k` of an element.
-template <typename Op>
-HOST_DEVICE bool IsOfElements(int k) {
-  if constexpr (ops::kHasRowState<Op>) return k != Op::kRowState;
-  return true;
 }
 
 // new_w = op(w, g, states), and the states after it in memory.
@@ -202,129 +205,155 @@ HOST_DEVICE void UpdateChunk(const UpdateWork& work, uint32_t chunk,
 
 // --- Sums -------------------------------------------------------------------
 
-// A launch that makes sums has kThreadsPerBlock threads as lanes. For each part
-// of a chunk, whose sums are apart: every thread calls AddToLane, the block
-// adds up the lanes, and one thread calls EndPart with the sums.
+// Launches that make sums have kThreadsPerBlock threads as lanes: every thread
+// adds up what its lane has, the block adds up the lanes, and one thread takes
+// the sums.
 static_assert(kThreadsPerBlock == ops::kSumLanes);
 
-// The elements that one sum is over, [begin, end).
-struct SumPart {
+template <typename Op>
+inline constexpr int kNumSums = ops::SumsOf<Op>().num_sums;
+
+template <typename Op>
+HOST_DEVICE const Op& FunctorAt(const UpdateWork& work,
+                                const UpdateEntry& entry) {
+  return *reinterpret_cast<const Op*>(work.functors + entry.functor_offset);
+}
+
+// The contribution to element `at` and its present value.
+template <typename T>
+HOST_DEVICE void LoadElement(const UpdateWork& work, const UpdateEntry& entry,
+                             uint64_t at, T& g, T& w) {
+  T sums[kPackElements<T>] = {};
+  T values[kPackElements<T>] = {};
+  LoadInputs(work, entry, {at, 1}, sums, values);
+  g = sums[0];
+  w = values[0];
+}
+
+template <typename Op, typename T>
+HOST_DEVICE double RowTermAt(const UpdateWork& work, const UpdateEntry& entry,
+                             uint64_t at) {
+  T g;
+  T w;
+  LoadElement(work, entry, at, g, w);
+  return FunctorAt<Op>(work, entry).RowTerm(w, g);
+}
+
+// The rows of a chunk.
+struct RowRange {
   uint64_t begin;
   uint64_t end;
 };
-
-// Sums that the functor makes of each part.
-template <typename Op>
-inline constexpr int kSumsOfPart = ops::kHasRowState<Op>
-                                       ? 1
-                                       : ops::SumsOf<Op>().num_sums;
-
-// How many parts a chunk has.
-template <typename Op>
-HOST_DEVICE uint32_t NumSumParts(const UpdateWork& work, uint32_t chunk) {
-  if constexpr (!ops::kHasRowState<Op>) return 1;
+HOST_DEVICE RowRange RowsOf(const UpdateWork& work, uint32_t chunk) {
   const WorkChunk place = work.chunks[chunk];
   const UpdateEntry& entry = work.entries[place.entry];
-  const uint64_t rows = entry.num_elements / entry.row_elements;
   const uint64_t most = RowsOfChunk(entry.row_elements);
-  const uint64_t left = rows - place.index * most;
-  return static_cast<uint32_t>(left < most ? left : most);
+  const uint64_t num_rows = entry.num_elements / entry.row_elements;
+  const uint64_t begin = place.index * most;
+  return {begin, num_rows - begin < most ? num_rows : begin + most};
 }
 
-template <typename Op>
-HOST_DEVICE SumPart SumPartOf(const UpdateEntry& entry, uint32_t index,
-                              uint32_t part) {
-  if constexpr (ops::kHasRowState<Op>) {
-    const uint64_t row = index * RowsOfChunk(entry.row_elements) + part;
-    return {row * entry.row_elements, (row + 1) * entry.row_elements};
+// What lane `lane` has of a row.
+template <typename Op, typename T>
+HOST_DEVICE double SumLaneOfRow(const UpdateWork& work, uint32_t chunk,
+                                uint64_t row, uint32_t lane) {
+  const UpdateEntry& entry = work.entries[work.chunks[chunk].entry];
+  const uint64_t begin = row * entry.row_elements;
+  double sum = 0;
+  for (uint64_t i = lane; i < entry.row_elements; i += ops::kSumLanes) {
+    sum += RowTermAt<Op, T>(work, entry, begin + i);
   }
-  const uint64_t begin = uint64_t(index) * kChunkElements;
-  const uint64_t end = begin + kChunkElements;
-  return {begin, end < entry.num_elements ? end : entry.num_elements};
+  return sum;
 }
 
-// What element `at` adds to the sums.
-template <typename Op, typename T, int num_sums>
-HOST_DEVICE void TermsOf(const Op& op, const UpdateWork& work,
-                         const UpdateEntry& entry, uint64_t at,
-                         double (&terms)[num_sums]) {
-  const PackRange range = {at, 1};
-  T g[kPackElements<T>] = {};
-  T w[kPackElements<T>] = {};
-  LoadInputs(work, entry, range, g, w);
-  if constexpr (ops::kHasRowState<Op>) {
-    terms[0] = op.RowTerm(w[0], g[0]);
-  } else {
-    T states[Op::kNumStates];
-    for (int k = 0; k < Op::kNumStates; ++k) {
-      states[k] = static_cast<const T*>(entry.states[k])[at];
-    }
-    op.Terms(work.phase, w[0], g[0], states, terms);
+template <typename Op, typename T>
+HOST_DEVICE void EndRow(const UpdateWork& work, uint32_t chunk, uint64_t row,
+                        double sum) {
+  const UpdateEntry& entry = work.entries[work.chunks[chunk].entry];
+  T& state = static_cast<T*>(entry.states[Op::kRowState])[row];
+  state = FunctorAt<Op>(work, entry).UpdateRow(sum, entry.row_elements, state);
+}
+
+// Updates the state of a chunk's column `lane`.
+template <typename Op, typename T>
+HOST_DEVICE void UpdateColumn(const UpdateWork& work, uint32_t chunk,
+                              uint32_t lane) {
+  const WorkChunk place = work.chunks[chunk];
+  const UpdateEntry& entry = work.entries[place.entry];
+  const uint64_t column = uint64_t(place.index) * ops::kSumLanes + lane;
+  if (column >= entry.row_elements) return;
+  double sum = 0;
+  for (uint64_t at = column; at < entry.num_elements;
+       at += entry.row_elements) {
+    sum += RowTermAt<Op, T>(work, entry, at);
   }
+  T& state = static_cast<T*>(entry.states[Op::kColumnState])[column];
+  state =
+      FunctorAt<Op>(work, entry)
+          .UpdateColumn(sum, entry.num_elements / entry.row_elements, state);
 }
 
-// What lane `lane` has of a part.
+// Adds what lane `lane` has of a chunk.
 template <typename Op, typename T>
 HOST_DEVICE void AddToLane(const UpdateWork& work, uint32_t chunk,
-                           uint32_t part, uint32_t lane,
-                           double (&sums)[kSumsOfPart<Op>]) {
+                           uint32_t lane, double (&sums)[kNumSums<Op>]) {
   const WorkChunk place = work.chunks[chunk];
   const UpdateEntry& entry = work.entries[place.entry];
-  Op op = *reinterpret_cast<const Op*>(work.functors + entry.functor_offset);
+  Op op = FunctorAt<Op>(work, entry);
   ops::TakeSums(work.scratch + entry.first_sum, work.phase, op);
-  const SumPart range = SumPartOf<Op>(entry, place.index, part);
-  for (uint64_t at = range.begin + lane; at < range.end; at += ops::kSumLanes) {
-    double terms[kSumsOfPart<Op>];
-    TermsOf<Op, T>(op, work, entry, at, terms);
-    for (int k = 0; k < kSumsOfPart<Op>; ++k) sums[k] += terms[k];
+  const uint64_t begin = uint64_t(place.index) * kChunkElements;
+  const uint64_t left = entry.num_elements - begin;
+  const uint64_t count = left < kChunkElements ? left : kChunkElements;
+  for (uint64_t i = lane; i < count; i += ops::kSumLanes) {
+    T g;
+    T w;
+    LoadElement(work, entry, begin + i, g, w);
+    T states[Op::kNumStates];
+    for (int k = 0; k < Op::kNumStates; ++k) {
+      T state[1];
+      LoadStateOf<Op>(entry, k, {begin + i, 1}, state);
+      states[k] = state[0];
+    }
+    double terms[kNumSums<Op>];
+    op.Terms(work.phase, w, g, states, terms);
+    for (int k = 0; k < kNumSums<Op>; ++k) sums[k] += terms[k];
   }
 }
 
-// Takes the sums of a part: as those of the chunk, or for the state of its row.
-template <typename Op, typename T>
-HOST_DEVICE void EndPart(const UpdateWork& work, uint32_t chunk, uint32_t part,
-                         const double (&sums)[kSumsOfPart<Op>]) {
+// Takes the sums of a chunk.
+template <typename Op>
+HOST_DEVICE void EndChunk(const UpdateWork& work, uint32_t chunk,
+                          const double (&sums)[kNumSums<Op>]) {
   const WorkChunk place = work.chunks[chunk];
   const UpdateEntry& entry = work.entries[place.entry];
-  if constexpr (ops::kHasRowState<Op>) {
-    const Op& op =
-        *reinterpret_cast<const Op*>(work.functors + entry.functor_offset);
-    const uint64_t row = place.index * RowsOfChunk(entry.row_elements) + part;
-    T& state = static_cast<T*>(entry.states[Op::kRowState])[row];
-    state = op.UpdateRow(sums[0], entry.row_elements, state);
-  } else {
-    double* const out = work.scratch + entry.first_sum +
-                        ops::SumsOf<Op>().size() +
-                        uint64_t(place.index) * kSumsOfPart<Op>;
-    for (int k = 0; k < kSumsOfPart<Op>; ++k) out[k] = sums[k];
-  }
+  double* const out = work.scratch + entry.first_sum +
+                      ops::SumsOf<Op>().size() +
+                      uint64_t(place.index) * kNumSums<Op>;
+  for (int k = 0; k < kNumSums<Op>; ++k) out[k] = sums[k];
 }
 
-// What lane `lane` has of the sums of a tensor's chunks.
+// Adds what lane `lane` has of the sums of a tensor's chunks.
 template <typename Op>
 HOST_DEVICE void AddChunksToLane(const UpdateWork& work, uint32_t chunk,
-                                 uint32_t lane,
-                                 double (&sums)[kSumsOfPart<Op>]) {
+                                 uint32_t lane, double (&sums)[kNumSums<Op>]) {
   const UpdateEntry& entry = work.entries[work.chunks[chunk].entry];
   const double* const in =
       work.scratch + entry.first_sum + ops::SumsOf<Op>().size();
   const uint64_t num_chunks =
       (entry.num_elements + kChunkElements - 1) / kChunkElements;
   for (uint64_t i = lane; i < num_chunks; i += ops::kSumLanes) {
-    for (int k = 0; k < kSumsOfPart<Op>; ++k) {
-      sums[k] += in[i * kSumsOfPart<Op> + k];
-    }
+    for (int k = 0; k < kNumSums<Op>; ++k) sums[k] += in[i * kNumSums<Op> + k];
   }
 }
 
 // Takes the sums of a tensor.
 template <typename Op>
-HOST_DEVICE void EndChunks(const UpdateWork& work, uint32_t chunk,
-                           const double (&sums)[kSumsOfPart<Op>]) {
+HOST_DEVICE void EndTensor(const UpdateWork& work, uint32_t chunk,
+                           const double (&sums)[kNumSums<Op>]) {
   const UpdateEntry& entry = work.entries[work.chunks[chunk].entry];
   double* const out =
-      work.scratch + entry.first_sum + work.phase * kSumsOfPart<Op>;
-  for (int k = 0; k < kSumsOfPart<Op>; ++k) out[k] = sums[k];
+      work.scratch + entry.first_sum + work.phase * kNumSums<Op>;
+  for (int k = 0; k < kNumSums<Op>; ++k) out[k] = sums[k];
 }
 
 }  // namespace tensorkv

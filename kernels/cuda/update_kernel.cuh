@@ -39,15 +39,33 @@ __device__ inline double SumOfBlock(double of_thread) {
 
 template <typename Op, typename T>
 __global__ void __launch_bounds__(kThreadsPerBlock)
+    RowKernel(const __grid_constant__ UpdateWork work) {
+  for (uint32_t i = blockIdx.x; i < work.num_chunks; i += gridDim.x) {
+    const RowRange rows = RowsOf(work, i);
+    for (uint64_t row = rows.begin; row < rows.end; ++row) {
+      const double sum =
+          SumOfBlock(SumLaneOfRow<Op, T>(work, i, row, threadIdx.x));
+      if (threadIdx.x == 0) EndRow<Op, T>(work, i, row, sum);
+    }
+  }
+}
+
+template <typename Op, typename T>
+__global__ void __launch_bounds__(kThreadsPerBlock)
+    ColumnKernel(const __grid_constant__ UpdateWork work) {
+  for (uint32_t i = blockIdx.x; i < work.num_chunks; i += gridDim.x) {
+    UpdateColumn<Op, T>(work, i, threadIdx.x);
+  }
+}
+
+template <typename Op, typename T>
+__global__ void __launch_bounds__(kThreadsPerBlock)
     SumKernel(const __grid_constant__ UpdateWork work) {
   for (uint32_t i = blockIdx.x; i < work.num_chunks; i += gridDim.x) {
-    const uint32_t num_parts = NumSumParts<Op>(work, i);
-    for (uint32_t part = 0; part < num_parts; ++part) {
-      double sums[kSumsOfPart<Op>] = {};
-      AddToLane<Op, T>(work, i, part, threadIdx.x, sums);
-      for (double& sum : sums) sum = SumOfBlock(sum);
-      if (threadIdx.x == 0) EndPart<Op, T>(work, i, part, sums);
-    }
+    double sums[kNumSums<Op>] = {};
+    AddToLane<Op, T>(work, i, threadIdx.x, sums);
+    for (double& sum : sums) sum = SumOfBlock(sum);
+    if (threadIdx.x == 0) EndChunk<Op>(work, i, sums);
   }
 }
 
@@ -55,10 +73,10 @@ template <typename Op>
 __global__ void __launch_bounds__(kThreadsPerBlock)
     CombineKernel(const __grid_constant__ UpdateWork work) {
   for (uint32_t i = blockIdx.x; i < work.num_chunks; i += gridDim.x) {
-    double sums[kSumsOfPart<Op>] = {};
+    double sums[kNumSums<Op>] = {};
     AddChunksToLane<Op>(work, i, threadIdx.x, sums);
     for (double& sum : sums) sum = SumOfBlock(sum);
-    if (threadIdx.x == 0) EndChunks<Op>(work, i, sums);
+    if (threadIdx.x == 0) EndTensor<Op>(work, i, sums);
   }
 }
 
@@ -66,10 +84,14 @@ __global__ void __launch_bounds__(kThreadsPerBlock)
 template <typename Op, typename T, typename Visitor>
 void VisitKernels(Visitor visit) {
   visit(LaunchStep::kUpdate, UpdateKernel<Op, T>);
-  if constexpr (kSumsOfPart < Op >> 0) {
-    visit(LaunchStep::kSum, SumKernel<Op, T>);
+  if constexpr (ops::kHasRowState<Op>) {
+    visit(LaunchStep::kRows, RowKernel<Op, T>);
   }
-  if constexpr (ops::SumsOf<Op>().num_phases > 0) {
+  if constexpr (ops::kHasColumnState<Op>) {
+    visit(LaunchStep::kColumns, ColumnKernel<Op, T>);
+  }
+  if constexpr (kNumSums < Op >> 0) {
+    visit(LaunchStep::kSum, SumKernel<Op, T>);
     visit(LaunchStep::kCombine, CombineKernel<Op>);
   }
 }

@@ -71,6 +71,10 @@ uint64_t NumRowChunks(const TensorUpdate& update) {
   return (update.num_rows + rows - 1) / rows;
 }
 
+uint64_t NumColumnChunks(const TensorUpdate& update) {
+  return (RowElements(update) + ops::kSumLanes - 1) / ops::kSumLanes;
+}
+
 // Doubles that the sums of an update take, those of its chunks included.
 uint64_t NumScratch(const TensorUpdate& update) {
   const ops::SumsOfOp sums = SumsOfRule(update.rule->kind());
@@ -80,10 +84,12 @@ uint64_t NumScratch(const TensorUpdate& update) {
 // What sums add to size_bytes and scratch_bytes.
 size_t MaxSumBytesOf(const TensorUpdate& update) {
   const ops::SumsOfOp sums = SumsOfRule(update.rule->kind());
-  if (update.value.num_elements == 0) return 0;
-  if (sums.has_row_state) return NumRowChunks(update) * sizeof(WorkChunk);
-  if (sums.num_phases == 0) return 0;
-  return NumScratch(update) * sizeof(double) + sizeof(WorkChunk);
+  if (!sums.any() || update.value.num_elements == 0) return 0;
+  uint64_t num_chunks = 0;
+  if (sums.has_row_state) num_chunks += NumRowChunks(update);
+  if (sums.has_column_state) num_chunks += NumColumnChunks(update);
+  if (sums.num_phases > 0) num_chunks += 1;
+  return num_chunks * sizeof(WorkChunk) + NumScratch(update) * sizeof(double);
 }
 
 // An integer type of the size of the dtype.
@@ -173,17 +179,24 @@ void UpdateTable::AddEntry(const TensorUpdate& update,
     }
   }
   entry.functor_offset = FunctorOf(update, accumulate_type);
-  AddSums(update, GroupOf(update.rule->kind(), accumulate_type), entry);
+  const ops::SumsOfOp sums = SumsOfRule(update.rule->kind());
+  if (!sums.any()) return;
+  AddSums(update, sums, GroupOf(update.rule->kind(), accumulate_type), entry);
 }
 
-void UpdateTable::AddSums(const TensorUpdate& update, Group& group,
-                          UpdateEntry& entry) {
-  const ops::SumsOfOp sums = SumsOfRule(update.rule->kind());
+void UpdateTable::AddSums(const TensorUpdate& update, const ops::SumsOfOp& sums,
+                          Group& group, UpdateEntry& entry) {
   const auto index = static_cast<uint32_t>(entries_.size() - 1);
   if (sums.has_row_state) {
     entry.row_elements = RowElements(update);
     const uint64_t num_chunks = NumRowChunks(update);
     for (uint32_t i = 0; i < num_chunks; ++i) group.rows.push_back({index, i});
+  }
+  if (sums.has_column_state) {
+    const uint64_t num_chunks = NumColumnChunks(update);
+    for (uint32_t i = 0; i < num_chunks; ++i) {
+      group.columns.push_back({index, i});
+    }
   }
   if (sums.num_phases > 0) {
     group.tensors.push_back({index, 0});
@@ -234,7 +247,7 @@ UpdateTable::Group& UpdateTable::GroupOf(RuleKind rule,
       return group;
     }
   }
-  return groups_.emplace_back(Group{rule, accumulate_type, {}, {}, {}});
+  return groups_.emplace_back(Group{rule, accumulate_type, {}, {}, {}, {}});
 }
 
 // Every part is a multiple of 8 bytes, which is all that any needs.
@@ -248,8 +261,8 @@ UpdateTable::Layout UpdateTable::layout() const {
   layout.chunks = layout.functors + BytesOf(functors_);
   layout.end = layout.chunks;
   for (const Group& group : groups_) {
-    layout.end +=
-        BytesOf(group.chunks) + BytesOf(group.rows) + BytesOf(group.tensors);
+    layout.end += BytesOf(group.chunks) + BytesOf(group.rows) +
+                  BytesOf(group.columns) + BytesOf(group.tensors);
   }
   return layout;
 }
@@ -264,7 +277,8 @@ void UpdateTable::Write(char* host) const {
   Copy(functors_, host + place.functors);
   char* chunks = host + place.chunks;
   for (const Group& group : groups_) {
-    for (const auto* part : {&group.chunks, &group.rows, &group.tensors}) {
+    for (const auto* part :
+         {&group.chunks, &group.rows, &group.columns, &group.tensors}) {
       Copy(*part, chunks);
       chunks += BytesOf(*part);
     }
@@ -286,7 +300,8 @@ std::vector<UpdateLaunch> UpdateTable::LaunchesAt(const char* device) const {
   const char* chunks = device + place.chunks;
   for (const Group& group : groups_) {
     const char* const rows = chunks + BytesOf(group.chunks);
-    const char* const tensors = rows + BytesOf(group.rows);
+    const char* const columns = rows + BytesOf(group.rows);
+    const char* const tensors = columns + BytesOf(group.columns);
     const auto launch = [&](LaunchStep step, int phase, const char* at,
                             const std::vector<WorkChunk>& of) {
       UpdateLaunch& added = launches.emplace_back(
@@ -295,7 +310,10 @@ std::vector<UpdateLaunch> UpdateTable::LaunchesAt(const char* device) const {
       added.work.num_chunks = static_cast<uint32_t>(of.size());
       added.work.phase = phase;
     };
-    if (!group.rows.empty()) launch(LaunchStep::kSum, 0, rows, group.rows);
+    if (!group.rows.empty()) launch(LaunchStep::kRows, 0, rows, group.rows);
+    if (!group.columns.empty()) {
+      launch(LaunchStep::kColumns, 0, columns, group.columns);
+    }
     const int num_phases = SumsOfRule(group.rule).num_phases;
     for (int phase = 0; phase < num_phases; ++phase) {
       launch(LaunchStep::kSum, phase, chunks, group.chunks);

@@ -54,8 +54,9 @@ class UpdateTable {
     RuleKind rule;
     ElementType accumulate_type;
     std::vector<WorkChunk> chunks;
-    // The chunks of rows, where the functor has a state per row.
+    // The chunks of rows and columns, where the functor has states of such.
     std::vector<WorkChunk> rows;
+    std::vector<WorkChunk> columns;
     // One for each tensor whose sums are combined.
     std::vector<WorkChunk> tensors;
   };
@@ -82,7 +83,8 @@ class UpdateTable {
   Layout layout() const;
   void AddEntry(const TensorUpdate& update, ElementType accumulate_type);
   void AddChunks(const TensorUpdate& update, ElementType accumulate_type);
-  void AddSums(const TensorUpdate& update, Group& group, UpdateEntry& entry);
+  void AddSums(const TensorUpdate& update, const ops::SumsOfOp& sums,
+               Group& group, UpdateEntry& entry);
   uint32_t FunctorOf(const TensorUpdate& update, ElementType accumulate_type);
   Group& GroupOf(RuleKind rule, ElementType accumulate_type);
 

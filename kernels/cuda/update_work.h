@@ -57,7 +57,7 @@ struct UpdateEntry {
   // In UpdateWork::functors.
   uint32_t functor_offset;
   ElementType value_type;
-  // Of a row; only where the functor has a state per row.
+  // Of a row; only where the functor has a state per row or column.
   uint64_t row_elements;
   // In UpdateWork::scratch, only where the functor needs sums: those of all
   // phases, and behind them those of the chunks in the present phase.
@@ -76,8 +76,8 @@ HOST_DEVICE uint64_t RowsOfChunk(uint64_t row_elements) {
 }
 
 // Part `index` of a tensor: kChunkElements from index * kChunkElements on. In a
-// launch for rows, RowsOfChunk rows likewise; in one that combines sums, all of
-// the tensor.
+// launch for rows, RowsOfChunk rows likewise; in one for columns, kSumLanes of
+// them; in one that combines sums, all of the tensor.
 struct WorkChunk {
   uint32_t entry;
   uint32_t index;
@@ -102,7 +102,10 @@ struct UpdateWork {
 enum class LaunchStep : uint8_t {
   // Updates elements.
   kUpdate,
-  // Makes the sums of chunks, in one phase, or updates the states of rows.
+  // Update the states of rows, and of columns.
+  kRows,
+  kColumns,
+  // Makes the sums of chunks, in one phase.
   kSum,
   // Makes the sum of a tensor from those of its chunks.
   kCombine,

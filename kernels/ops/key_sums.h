@@ -9,17 +9,21 @@
 //   Terms        what an element adds to the sums of a phase
 //   TakeSums     takes them; called once after each phase
 //
-// or, to have one sum for each row,
+// and, to have one sum for each row, before the phases,
 //
 //   kRowState    which of its states is one element per row
 //   RowTerm      what an element adds to the sum of its row
 //   UpdateRow    updates that state of a row by the row's sum
 //
+// and, besides, to have one for each column, after the rows,
+//
+//   kColumnState and UpdateColumn, of the sum of RowTerm over the column
+//
 // The sums are doubles whose order is fixed, whoever adds them: element i of a
 // part goes to lane i % kSumLanes, each lane is added up from the left, then
 // the upper half of the lanes is added to the lower one until one is left. The
 // parts are kSumPartElements of a key, whose sums are added in the same way; or
-// they are rows.
+// they are rows. Columns are added up from the top.
 
 #ifndef TENSORKV_KERNELS_OPS_KEY_SUMS_H_
 #define TENSORKV_KERNELS_OPS_KEY_SUMS_H_
@@ -39,24 +43,42 @@ inline constexpr bool kHasRowState = requires {
   Op::kRowState;
 };
 
+template <typename Op>
+inline constexpr bool kHasColumnState = requires {
+  Op::kColumnState;
+};
+
+// Stands for the terms of rows and columns among the numbers of phases.
+inline constexpr int kRowPhase = -1;
+
 // What a functor needs.
 struct SumsOfOp {
   int num_phases = 0;
   int num_sums = 0;
   bool has_row_state = false;
+  bool has_column_state = false;
 
+  // Whether it needs any.
+  constexpr bool any() const { return num_phases > 0 || has_row_state; }
+  // How many sums are made at a time, at most.
+  constexpr int max_sums() const {
+    return num_sums > 0 ? num_sums : has_row_state ? 1 : 0;
+  }
   // Doubles that hold the sums of all phases.
   constexpr int size() const { return num_phases * num_sums; }
 };
 
 template <typename Op>
 constexpr SumsOfOp SumsOf() {
+  static_assert(!kHasColumnState<Op> || kHasRowState<Op>);
+  SumsOfOp sums = {.has_row_state = kHasRowState<Op>,
+                   .has_column_state = kHasColumnState<Op>};
   if constexpr (requires { Op::kNumPhases; }) {
     static_assert(Op::kNumSums <= kMaxSums);
-    return {Op::kNumPhases, Op::kNumSums, false};
-  } else {
-    return {0, 0, kHasRowState<Op>};
+    sums.num_phases = Op::kNumPhases;
+    sums.num_sums = Op::kNumSums;
   }
+  return sums;
 }
 
 // Gives the functor the sums of its first phases, one phase after another.

@@ -116,12 +116,14 @@ Handlers::Handlers(HandlerDependencies dependencies,
     : store_(*dependencies.store),
       namespaces_(*dependencies.namespaces),
       membership_(*dependencies.membership),
+      checkpoints_(std::move(dependencies.checkpoints)),
       describe_server_(std::move(dependencies.describe_server)),
       limits_(limits),
       decoder_(dependencies.staging, limits) {
   AddDataHandlers();
   AddNamespaceHandlers();
   AddMembershipHandlers();
+  AddCheckpointHandlers();
   AddAsk<DescribeServerRequest>(
       [this](const DescribeServerRequest&, const CallContext&) {
         return absl::StatusOr<ServerStatus>(describe_server_());
@@ -165,6 +167,25 @@ void Handlers::AddMembershipHandlers() {
   AddVerb(membership_, &Membership::KeepAlive, kMaxBytesInline);
   AddVerb(membership_, &Membership::Leave);
   Add(Method::kBarrier, &Handlers::Barrier);
+}
+
+void Handlers::AddCheckpointHandlers() {
+  AddCheckpointVerb(&CheckpointAdmin::SaveCheckpoint);
+  AddCheckpointVerb(&CheckpointAdmin::ListCheckpoints);
+  AddCheckpointVerb(&CheckpointAdmin::DeleteCheckpoint);
+  AddCheckpointVerb(&CheckpointAdmin::VerifyCheckpoint);
+}
+
+template <typename Reply, typename Request>
+void Handlers::AddCheckpointVerb(
+    Reply (CheckpointAdmin::*verb)(const Request&, const CallContext&)) {
+  AddAsk<Request>([this, verb](const Request& request,
+                               const CallContext& context) -> Reply {
+    CheckpointAdmin* const admin = checkpoints_ ? checkpoints_() : nullptr;
+    if (admin != nullptr) return (admin->*verb)(request, context);
+    return absl::FailedPreconditionError(
+        "the server has no directory for checkpoints: --checkpoint_dir");
+  });
 }
 
 void Handlers::Add(Method method, Waiting handler) {

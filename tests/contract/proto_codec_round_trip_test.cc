@@ -59,6 +59,12 @@ using Translations = ::testing::Types<
     Translation<KeepAliveReply, v1::KeepAliveResponse>,
     Translation<LeaveRequest, v1::LeaveRequest>,
     Translation<BarrierRequest, v1::BarrierRequest>,
+    Translation<CheckpointStatus, v1::CheckpointStatus>,
+    Translation<CheckpointStatus, v1::SaveCheckpointResponse>,
+    Translation<SaveCheckpointRequest, v1::SaveCheckpointRequest>,
+    Translation<ListCheckpointsReply, v1::ListCheckpointsResponse>,
+    Translation<DeleteCheckpointRequest, v1::DeleteCheckpointRequest>,
+    Translation<VerifyCheckpointRequest, v1::VerifyCheckpointRequest>,
     Translation<ServerStatus, v1::DescribeServerResponse>>;
 TYPED_TEST_SUITE(RoundTripTest, Translations);
 

@@ -135,6 +135,7 @@ TEST(ProtoCodecTest, KeyStatusFields) {
                            value_bytes: 12
                            state_bytes: 24
                            rule { name: "sgd" }
+                           states: "momentum"
                            device: "cpu"
                            digest: 0
                          }
@@ -154,6 +155,7 @@ TEST(ProtoCodecTest, KeyStatusFields) {
                          {},
                          0,
                          0,
+                         {"momentum"},
                          "cpu",
                          0}));
 }

@@ -376,6 +376,21 @@ void RandomRequests::Draw(BarrierRequest& request) {
           request.worker, request.barrier);
 }
 
+void RandomRequests::Draw(CheckpointStatus& status) {
+  absl::Duration since_epoch;
+  DrawAll(status.name, since_epoch, status.bytes, status.num_keys,
+          status.namespaces, status.sequence, status.automatic);
+  status.create_time = absl::UnixEpoch() + since_epoch;
+}
+
+void RandomRequests::Draw(SaveCheckpointRequest& request) {
+  DrawAll(request.name, request.namespaces);
+}
+
+void RandomRequests::Draw(ListCheckpointsReply& reply) {
+  DrawAll(reply.checkpoints);
+}
+
 void RandomRequests::Draw(ServerStatus& status) {
   DrawAll(status.version, status.incarnation, status.start_unix_seconds,
           status.devices, status.budget_bytes, status.used_bytes,

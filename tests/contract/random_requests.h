@@ -56,6 +56,11 @@ class RandomRequests {
   void Draw(KeepAliveReply& reply);
   void Draw(LeaveRequest& request);
   void Draw(BarrierRequest& request);
+  void Draw(CheckpointStatus& status);
+  void Draw(SaveCheckpointRequest& request);
+  void Draw(ListCheckpointsReply& reply);
+  void Draw(DeleteCheckpointRequest& request) { Draw(request.name); }
+  void Draw(VerifyCheckpointRequest& request) { Draw(request.name); }
   void Draw(ServerStatus& status);
   void Draw(DeviceBudget& budget);
   void Draw(MemoryUse& use);

@@ -143,6 +143,22 @@ inline auto Fields(const BarrierRequest& v) {
   return std::tie(v.name_space, v.call_id, v.namespace_uid, v.worker,
                   v.barrier);
 }
+inline auto Fields(const CheckpointStatus& v) {
+  return std::tie(v.name, v.create_time, v.bytes, v.num_keys, v.namespaces,
+                  v.sequence, v.automatic);
+}
+inline auto Fields(const SaveCheckpointRequest& v) {
+  return std::tie(v.name, v.namespaces);
+}
+inline auto Fields(const ListCheckpointsReply& v) {
+  return std::tie(v.checkpoints);
+}
+inline auto Fields(const DeleteCheckpointRequest& v) {
+  return std::tie(v.name);
+}
+inline auto Fields(const VerifyCheckpointRequest& v) {
+  return std::tie(v.name);
+}
 inline auto Fields(const ServerStatus& v) {
   return std::tie(v.version, v.incarnation, v.start_unix_seconds, v.devices,
                   v.budget_bytes, v.used_bytes, v.max_message_bytes,

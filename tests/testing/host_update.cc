@@ -7,65 +7,94 @@
 namespace tensorkv::testing {
 namespace {
 
-// The sum of what `of_lane` gives for each lane, in the order of a block.
-template <typename OfLane>
-void SumLanes(OfLane of_lane, auto& sums) {
-  constexpr int kNumSums = sizeof(sums) / sizeof(double);
-  double lanes[kNumSums][ops::kSumLanes];
+// Calls `run` for each chunk.
+void ForEachChunk(const UpdateWork& work, auto run) {
+  for (uint32_t chunk = 0; chunk < work.num_chunks; ++chunk) run(chunk);
+}
+
+// The sums of what `add` adds for each lane, in the order of a block.
+template <int num_sums>
+void SumLanes(auto add, double (&sums)[num_sums]) {
+  double lanes[num_sums][ops::kSumLanes];
   for (uint32_t lane = 0; lane < ops::kSumLanes; ++lane) {
-    double of_thread[kNumSums] = {};
-    of_lane(lane, of_thread);
-    for (int k = 0; k < kNumSums; ++k) lanes[k][lane] = of_thread[k];
+    double of_lane[num_sums] = {};
+    add(lane, of_lane);
+    for (int k = 0; k < num_sums; ++k) lanes[k][lane] = of_lane[k];
   }
-  for (int k = 0; k < kNumSums; ++k) sums[k] = ops::SumOfLanes(lanes[k]);
+  for (int k = 0; k < num_sums; ++k) sums[k] = ops::SumOfLanes(lanes[k]);
 }
 
 template <typename Op, typename T>
 void UpdateAll(const UpdateWork& work) {
-  for (uint32_t chunk = 0; chunk < work.num_chunks; ++chunk) {
+  ForEachChunk(work, [&](uint32_t chunk) {
     for (uint32_t thread = 0; thread < kThreadsPerBlock; ++thread) {
       UpdateChunk<Op, T>(work, chunk, thread);
     }
-  }
+  });
+}
+
+template <typename Op, typename T>
+void RunRows(const UpdateWork& work) {
+  ForEachChunk(work, [&](uint32_t chunk) {
+    const RowRange rows = RowsOf(work, chunk);
+    for (uint64_t row = rows.begin; row < rows.end; ++row) {
+      double sum[1];
+      SumLanes(
+          [&](uint32_t lane, auto& out) {
+            out[0] = SumLaneOfRow<Op, T>(work, chunk, row, lane);
+          },
+          sum);
+      EndRow<Op, T>(work, chunk, row, sum[0]);
+    }
+  });
+}
+
+template <typename Op, typename T>
+void RunColumns(const UpdateWork& work) {
+  ForEachChunk(work, [&](uint32_t chunk) {
+    for (uint32_t lane = 0; lane < kThreadsPerBlock; ++lane) {
+      UpdateColumn<Op, T>(work, chunk, lane);
+    }
+  });
 }
 
 template <typename Op, typename T>
 void SumAll(const UpdateWork& work) {
-  for (uint32_t chunk = 0; chunk < work.num_chunks; ++chunk) {
-    for (uint32_t part = 0; part < NumSumParts<Op>(work, chunk); ++part) {
-      double sums[kSumsOfPart<Op>];
-      SumLanes(
-          [&](uint32_t lane, auto& of_thread) {
-            AddToLane<Op, T>(work, chunk, part, lane, of_thread);
-          },
-          sums);
-      EndPart<Op, T>(work, chunk, part, sums);
-    }
-  }
+  ForEachChunk(work, [&](uint32_t chunk) {
+    double sums[kNumSums<Op>];
+    SumLanes([&](uint32_t lane,
+                 auto& out) { AddToLane<Op, T>(work, chunk, lane, out); },
+             sums);
+    EndChunk<Op>(work, chunk, sums);
+  });
 }
 
 template <typename Op>
 void CombineAll(const UpdateWork& work) {
-  for (uint32_t chunk = 0; chunk < work.num_chunks; ++chunk) {
-    double sums[kSumsOfPart<Op>];
-    SumLanes(
-        [&](uint32_t lane, auto& of_thread) {
-          AddChunksToLane<Op>(work, chunk, lane, of_thread);
-        },
-        sums);
-    EndChunks<Op>(work, chunk, sums);
-  }
+  ForEachChunk(work, [&](uint32_t chunk) {
+    double sums[kNumSums<Op>];
+    SumLanes([&](uint32_t lane,
+                 auto& out) { AddChunksToLane<Op>(work, chunk, lane, out); },
+             sums);
+    EndTensor<Op>(work, chunk, sums);
+  });
 }
 
 template <typename Op, typename T>
 void Run(const UpdateLaunch& launch) {
-  if constexpr (kSumsOfPart < Op >> 0) {
+  if (launch.step == LaunchStep::kUpdate) return UpdateAll<Op, T>(launch.work);
+  if constexpr (ops::kHasRowState<Op>) {
+    if (launch.step == LaunchStep::kRows) return RunRows<Op, T>(launch.work);
+  }
+  if constexpr (ops::kHasColumnState<Op>) {
+    if (launch.step == LaunchStep::kColumns) {
+      return RunColumns<Op, T>(launch.work);
+    }
+  }
+  if constexpr (kNumSums < Op >> 0) {
     if (launch.step == LaunchStep::kSum) return SumAll<Op, T>(launch.work);
+    CombineAll<Op>(launch.work);
   }
-  if constexpr (ops::SumsOf<Op>().num_phases > 0) {
-    if (launch.step == LaunchStep::kCombine) return CombineAll<Op>(launch.work);
-  }
-  UpdateAll<Op, T>(launch.work);
 }
 
 }  // namespace

@@ -101,6 +101,13 @@ struct Contributors : RefCounted {
   Reservation overhead;
 };
 
+// A round that was applied, and the version that it made.
+struct AppliedRound {
+  Step step = 0;
+  Version version = 0;
+  RefPtr<const Contributors> contributors;
+};
+
 }  // namespace tensorkv
 
 #endif  // TENSORKV_SERVICE_STORE_KEYSPACE_CONTRIBUTION_H_

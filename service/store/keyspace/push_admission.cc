@@ -376,6 +376,7 @@ absl::StatusOr<bool> PushAdmission::Admit() {
 void PushAdmission::AdmitKey(const EntriesByKey& entries, uint32_t first) {
   StoredKey& key = *entries.keys[first].key;
   const PushMode& mode = *state_.mode;
+  Cut::BeforeChange(transaction_, key);
   mode.Note(key, request_, notes_.Split(mode.BytesToNote(key, request_)));
   if (!mode.applies_at_once()) return AddToRound(entries, first);
   if (key.is_updating) return UpdateBusyKey(entries, first);

@@ -448,6 +448,31 @@ void Rounds::Apply(Step step, Version version) {
   }
 }
 
+void Rounds::ApplySkipped(Version version) {
+  const auto first =
+      std::find_if(closed_.begin(), closed_.end(),
+                   [](const Closed& each) { return each.version == 0; });
+  if (first != closed_.end() && first->all_skipped) Apply(first->step, version);
+}
+
+std::vector<AppliedRound> Rounds::Applied() const {
+  std::vector<AppliedRound> applied;
+  for (const Closed& each : closed_) {
+    if (each.version == 0) break;
+    applied.push_back({each.step, each.version, each.contributors});
+  }
+  return applied;
+}
+
+void Rounds::Restore(std::vector<AppliedRound> rounds) {
+  for (AppliedRound& each : rounds) {
+    last_closed_ = each.step;
+    closed_.push_back({.step = each.step,
+                       .version = each.version,
+                       .contributors = std::move(each.contributors)});
+  }
+}
+
 bool Rounds::IsOf(uint32_t rank, const OpenRounds::value_type& round) const {
   return round.second.contributors.contains(rank) &&
          policy_.workers->TakesPart(rank, round.first);

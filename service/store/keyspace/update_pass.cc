@@ -378,7 +378,8 @@ void UpdatePass::Undo(const Item& item) {
   }
 }
 
-void UpdatePass::Publish(Item& item, const absl::Status& status) {
+void UpdatePass::Publish(Item& item, const absl::Status& status,
+                         Version floor) {
   StoredKey& key = *item.key;
   key.is_updating = false;
   key.value_is_changing = false;
@@ -388,7 +389,7 @@ void UpdatePass::Publish(Item& item, const absl::Status& status) {
     return;
   }
   if (!item.is_in_place) std::swap(key.value, item.target);
-  ++key.version;
+  key.version = std::max(key.version, floor) + 1;
 }
 
 }  // namespace tensorkv

@@ -99,8 +99,8 @@ class UpdatePass {
   }
 
   // Makes the new value that of its key, if `status`, the item's, is OK; ends
-  // the update in any case.
-  static void Publish(Item& item, const absl::Status& status);
+  // the update in any case. The version is above `floor`.
+  static void Publish(Item& item, const absl::Status& status, Version floor);
 
   bool empty() const { return items_.empty(); }
   // What Run reads and writes, times what the rules compute of it.

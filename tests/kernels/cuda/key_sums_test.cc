@@ -1,8 +1,11 @@
 // The sums that rules make over keys and rows: the same bits everywhere.
 
+#include <algorithm>
+#include <cmath>
 #include <memory>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/status_macros.h"
@@ -14,6 +17,7 @@
 #include "tests/testing/device_tensors.h"
 #include "tests/testing/fake_gpu.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/tensor_values.h"
 
 namespace tensorkv::testing {
 namespace {
@@ -29,7 +33,8 @@ std::vector<KeyOfRows> Keys() {
   std::vector<KeyOfRows> keys;
   for (const char* rule :
        {"groupadagrad(learning_rate=0.5)", "lars(momentum=0.9, eta=0.1)",
-        "lamb(weight_decay=0.1)", "lans(weight_decay=0.1)"}) {
+        "lamb(weight_decay=0.1)", "lans(weight_decay=0.1)",
+        "adafactor(weight_decay=0.1)"}) {
     for (const Shape& shape :
          {Shape({}), Shape({0, 4}), Shape({4, 0}), Shape({300, 7}),
           Shape({7, 300}), Shape({3, 2, 20'000})}) {
@@ -110,6 +115,113 @@ TEST(KeySumsTest, AreTheSameOnEveryBackend) {
       EXPECT_TRUE(bytes[i] == bytes[0])
           << key.rule << " " << key.shape.ToString() << " " << i;
     }
+  }
+}
+
+// The formulas of rule.proto, for a matrix of doubles.
+class AdafactorModel {
+ public:
+  AdafactorModel(std::vector<double> w, size_t num_columns)
+      : w_(std::move(w)),
+        rows_(w_.size() / num_columns),
+        columns_(num_columns) {}
+
+  // With learning_rate 0.5, weight_decay 0.1 and clip_threshold 0.7.
+  void Update(double t, const std::vector<double>& g) {
+    const double beta2 = 1 - std::pow(t, -0.8);
+    std::vector<double> row_sums(rows_.size());
+    std::vector<double> column_sums(columns_.size());
+    for (size_t i = 0; i < w_.size(); ++i) {
+      row_sums[i / columns_.size()] += g[i] * g[i] + 1e-30;
+      column_sums[i % columns_.size()] += g[i] * g[i] + 1e-30;
+    }
+    Mix(beta2, row_sums, columns_.size(), rows_);
+    Mix(beta2, column_sums, rows_.size(), columns_);
+    double mean = 0;
+    for (const double row : rows_) mean += row / rows_.size();
+    std::vector<double> u(w_.size());
+    for (size_t i = 0; i < u.size(); ++i) {
+      u[i] = g[i] / std::sqrt(rows_[i / columns_.size()] *
+                              columns_[i % columns_.size()] / mean);
+    }
+    const double step = std::min(0.5, 1 / std::sqrt(t)) *
+                        std::max(1e-3, RootMeanSquare(w_)) /
+                        std::max(1.0, RootMeanSquare(u) / 0.7);
+    for (size_t i = 0; i < u.size(); ++i) {
+      w_[i] -= 0.5 * 0.1 * w_[i] + step * u[i];
+    }
+  }
+
+  const std::vector<double>& w() const { return w_; }
+
+ private:
+  static void Mix(double beta2, const std::vector<double>& sums, size_t count,
+                  std::vector<double>& means) {
+    for (size_t i = 0; i < means.size(); ++i) {
+      means[i] = beta2 * means[i] + (1 - beta2) * sums[i] / count;
+    }
+  }
+  static double RootMeanSquare(const std::vector<double>& x) {
+    double sum = 0;
+    for (const double each : x) sum += each * each;
+    return std::sqrt(sum / x.size());
+  }
+
+  std::vector<double> w_;
+  std::vector<double> rows_;
+  std::vector<double> columns_;
+};
+
+// The largest difference to the model after 20 updates, relative to the
+// largest element.
+double AdafactorError(DType dtype, int64_t num_rows, int64_t num_columns) {
+  const UpdateRule rule = *UpdateRule::Create({"adafactor",
+                                               {{"learning_rate", 0.5},
+                                                {"weight_decay", 0.1},
+                                                {"clip_threshold", 0.7}}});
+  std::mt19937 random(7);
+  std::uniform_real_distribution<float> floats(-1, 1);
+  const auto draw = [&] {
+    std::vector<double> elements(num_rows * num_columns);
+    for (double& x : elements) x = floats(random);
+    return elements;
+  };
+  CpuBackend backend(2);
+  const std::vector<double> start = draw();
+  Tensor w = TensorOf({num_rows, num_columns}, start, dtype);
+  Tensor rows = Full({num_rows}, 0, dtype);
+  Tensor columns = Full({num_columns}, 0, dtype);
+  const std::vector<MutableTensorView> states = {rows.mutable_view(),
+                                                 columns.mutable_view()};
+  AdafactorModel model(start, num_columns);
+  for (uint64_t t = 1; t <= 20; ++t) {
+    const std::vector<double> gradient = draw();
+    const Tensor pushed = TensorOf({num_rows, num_columns}, gradient, dtype);
+    const std::vector<TensorView> contributions = {pushed.view()};
+    EXPECT_OK(backend.Apply({{.rule = &rule,
+                              .update_count = t,
+                              .stored = w.view(),
+                              .contributions = contributions,
+                              .states = states,
+                              .num_rows = num_rows,
+                              .value = w.mutable_view()}}));
+    model.Update(t, gradient);
+  }
+  const std::vector<double> actual = ElementsOf(w);
+  double error = 0;
+  double largest = 0;
+  for (size_t i = 0; i < actual.size(); ++i) {
+    error = std::max(error, std::abs(actual[i] - model.w()[i]));
+    largest = std::max(largest, std::abs(model.w()[i]));
+  }
+  return error / largest;
+}
+
+TEST(KeySumsTest, AdafactorStaysNearItsModel) {
+  for (const auto& [rows, columns] :
+       {std::pair(1, 1), {40, 1}, {1, 40}, {13, 300}, {300, 13}}) {
+    EXPECT_LE(AdafactorError(DType::kF32, rows, columns), 2e-6) << rows;
+    EXPECT_LE(AdafactorError(DType::kF64, rows, columns), 1e-14) << rows;
   }
 }
 

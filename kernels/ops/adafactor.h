@@ -1,0 +1,104 @@
+// The rule `adafactor`, for a key as a matrix of n rows:
+//
+//   b2 = 1 - t^-beta2_decay
+//   r <- b2 r + (1 - b2) mean of (G^2 + epsilon1) over the row
+//   c <- b2 c + (1 - b2) mean of (G^2 + epsilon1) over the column
+//   u = G / sqrt(r c / mean of r)
+//   a = min(lr, 1 / sqrt(t)) max(epsilon2, rms(w)) / max(1, rms(u) / d)
+//   w <- w - lr wd w - a u
+
+#ifndef TENSORKV_KERNELS_OPS_ADAFACTOR_H_
+#define TENSORKV_KERNELS_OPS_ADAFACTOR_H_
+
+#include <math.h>
+#include <stdint.h>
+
+#include "kernels/ops/arithmetic.h"
+#include "kernels/ops/gradient.h"
+#include "kernels/ops/host_device.h"
+#include "kernels/ops/rule_parameters.h"
+#include "kernels/ops/trust_ratio.h"
+
+namespace tensorkv::ops {
+
+// Returns the new value of one element.
+template <typename T>
+struct Adafactor {
+  static constexpr int kNumStates = 2;
+  static constexpr int kRowState = 0;
+  static constexpr int kColumnState = 1;
+  static constexpr int kNumPhases = 2;
+  static constexpr int kNumSums = 3;
+
+  // own: beta2_decay, epsilon1, epsilon2, clip_threshold.
+  static Adafactor Create(const RuleParameters& p) {
+    const double t = static_cast<double>(p.update_count);
+    const double most = 1 / sqrt(t);
+    return {.rate = p.learning_rate < most ? p.learning_rate : most,
+            .rest2 = pow(t, -p.own[0]),
+            .epsilon1 = p.own[1],
+            .epsilon2 = p.own[2],
+            .clip_threshold = p.own[3],
+            .mean_of_rows = 1,
+            .step = 0,
+            .decay = static_cast<T>(p.learning_rate * p.weight_decay),
+            .gradient = Gradient<T>::Create(p)};
+  }
+
+  HOST_DEVICE double RowTerm(T, T g) const {
+    return Square(gradient(g)) + epsilon1;
+  }
+  HOST_DEVICE T UpdateRow(double sum, uint64_t count, T r) const {
+    const double mean = sum / static_cast<double>(count);
+    return static_cast<T>((1 - rest2) * static_cast<double>(r) + rest2 * mean);
+  }
+  HOST_DEVICE T UpdateColumn(double sum, uint64_t count, T c) const {
+    return UpdateRow(sum, count, c);
+  }
+
+  HOST_DEVICE void Terms(int phase, T w, T g, const T (&states)[kNumStates],
+                         double (&terms)[kNumSums]) const {
+    terms[0] = phase == 0 ? Square(w) : Square(Direction(g, states));
+    terms[1] = static_cast<double>(states[kRowState]);
+    terms[2] = 1;
+  }
+
+  HOST_DEVICE void TakeSums(int phase, const double* sums) {
+    const double root_mean_square = SquareRoot(sums[0] / sums[2]);
+    if (phase == 0) {
+      mean_of_rows = sums[1] / sums[2];
+      rate *= root_mean_square > epsilon2 ? root_mean_square : epsilon2;
+      return;
+    }
+    const double excess = root_mean_square / clip_threshold;
+    step = static_cast<T>(excess > 1 ? rate / excess : rate);
+  }
+
+  HOST_DEVICE T operator()(T w, T g, const T (&states)[kNumStates]) const {
+    return w - (decay * w + step * Direction(g, states));
+  }
+
+  // u; where nothing has ever come, it is 0.
+  HOST_DEVICE T Direction(T g, const T (&states)[kNumStates]) const {
+    const double variance = static_cast<double>(states[kRowState]) *
+                            static_cast<double>(states[kColumnState]) /
+                            mean_of_rows;
+    if (mean_of_rows == 0 || variance == 0) return T();
+    return static_cast<T>(static_cast<double>(gradient(g)) /
+                          SquareRoot(variance));
+  }
+
+  double rate;
+  double rest2;
+  double epsilon1;
+  double epsilon2;
+  double clip_threshold;
+  double mean_of_rows;
+  T step;
+  T decay;
+  Gradient<T> gradient;
+};
+
+}  // namespace tensorkv::ops
+
+#endif  // TENSORKV_KERNELS_OPS_ADAFACTOR_H_
