@@ -399,7 +399,7 @@ void PushAdmission::UpdateIdleKey(const EntriesByKey& entries, uint32_t first) {
     // Moved, so that a buffer that nobody else has can become the value.
     if (!entry.skip) updates.AddSlot(Slot(std::move(entry)));
   });
-  updates.End();
+  updates.End(entries.keys[first].brings_room);
   ++call_->num_pending;
 }
 

@@ -62,8 +62,7 @@ void UpdatePass::Add(StoredKey* key, PendingUpdate update) {
   held_.Merge(key->device, std::move(update.held));
   overhead_.Merge(std::move(update.overhead));
   room_.Merge(key->device, std::move(update.room));
-  End();
-  if (item.is_of_rows && !item.is_in_place && !has_room) ReserveForCopy(item);
+  End(has_room);
 }
 
 void UpdatePass::ReserveForCopy(Item& item) {
@@ -97,7 +96,7 @@ void UpdatePass::Begin(StoredKey* key, const RefPtr<PushCall>& call) {
   item.first_result = static_cast<uint32_t>(results_.size());
 }
 
-void UpdatePass::End() {
+void UpdatePass::End(bool has_room) {
   Item& item = items_.back();
   StoredKey& key = *item.key;
   item.num_slots = static_cast<uint32_t>(slots_.size()) - item.first_slot;
@@ -129,6 +128,7 @@ void UpdatePass::End() {
   num_targets_ += !item.is_in_place;
   if (!item.adopts) work_bytes_ += WorkBytesOf(item);
   key.value_is_changing = item.is_in_place;
+  if (item.is_of_rows && !item.is_in_place && !has_room) ReserveForCopy(item);
 }
 
 uint64_t UpdatePass::WorkBytesOf(const Item& item) const {

@@ -82,7 +82,9 @@ class UpdatePass {
   void Begin(StoredKey* key, const RefPtr<PushCall>& call);
   void AddSlot(Slot slot) { slots_.push_back(std::move(slot)); }
   void AddResult(uint32_t result) { results_.push_back(result); }
-  void End();
+  // `has_room` says whether they have some for another value of the key; only
+  // updates of rows may have none.
+  void End(bool has_room = true);
   void Hold(DeviceReservations held, Reservation overhead,
             DeviceReservations room);
 
