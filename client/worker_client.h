@@ -102,8 +102,8 @@ class WorkerClient {
   // pushed to these keys.
   absl::Status Push(Step step, std::vector<PushEntry> entries);
   absl::StatusOr<PullReply> Pull(const std::vector<std::string>& keys);
-  // As Push and Pull, for rows; see Client. What PushRows brings is kept until a
-  // PushPull, Pull or PullRows of its keys has succeeded.
+  // As Push and Pull, for rows; see Client. What PushRows brings is kept until
+  // a PushPull, Pull or PullRows of its keys has succeeded.
   absl::Status PushRows(Step step, std::vector<PushEntry> entries);
   absl::StatusOr<PullReply> PullRows(std::vector<PullEntry> entries);
 

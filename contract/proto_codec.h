@@ -169,8 +169,7 @@ SaveCheckpointRequest FromProto(const v1::SaveCheckpointRequest& proto);
 void ToProto(const SaveCheckpointRequest& request,
              v1::SaveCheckpointRequest* proto);
 CheckpointStatus FromProto(const v1::SaveCheckpointResponse& proto);
-void ToProto(const CheckpointStatus& status,
-             v1::SaveCheckpointResponse* proto);
+void ToProto(const CheckpointStatus& status, v1::SaveCheckpointResponse* proto);
 
 ListCheckpointsReply FromProto(const v1::ListCheckpointsResponse& proto);
 void ToProto(const ListCheckpointsReply& reply,

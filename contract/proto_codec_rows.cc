@@ -26,7 +26,8 @@ absl::StatusOr<PushEntry> DecodePushEntry(v1::PushRowsEntry& proto) {
   entry.updates_all_rows = proto.update_all_rows();
   if (entry.skip) {
     if (!proto.has_rows() && !proto.has_tensor()) return entry;
-    return absl::InvalidArgumentError("rows: expected none with skip, got some");
+    return absl::InvalidArgumentError(
+        "rows: expected none with skip, got some");
   }
   ASSIGN_OR_RETURN(entry.rows, DecodeRows(proto));
   if (!proto.has_tensor()) {

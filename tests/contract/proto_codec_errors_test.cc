@@ -118,8 +118,7 @@ INSTANTIATE_TEST_SUITE_P(
                   "entry 0 (\"w\"): rows: missing"},
         Malformed{"IdsOfAnotherDType", Decode<v1::PullRowsRequest>,
                   "entries { key: 'w' rows { dtype: DTYPE_F32 shape: 0 } }",
-                  kInvalid,
-                  "rows: expected i32 or i64 of rank 1, got f32[0]"},
+                  kInvalid, "rows: expected i32 or i64 of rank 1, got f32[0]"},
         Malformed{"IdsOfAnotherRank", Decode<v1::PullRowsRequest>,
                   "entries { key: 'w' rows { dtype: DTYPE_I64 shape: [0, 2] } "
                   "}",
