@@ -1,6 +1,7 @@
 // What a key costs in the store: calls on a MemoryTensorStore in this process,
 // without a network. Each call has up to 10,000 keys, 256 bytes each, of a
-// store that holds the number of keys in the row's name.
+// store that holds the number of keys in the row's name; or, where it is about
+// rows, 1,000 rows of 256 bytes, of a table that has so many.
 //
 //   bazel build //bench:store_benchmark
 //   bazel-bin/bench/store_benchmark --benchmark_repetitions=5
@@ -233,6 +234,93 @@ void Stage(benchmark::State& state) {
       });
 }
 
+// A table, and calls about rows of it.
+class Table {
+ public:
+  static constexpr int64_t kRowsPerCall = 1000;
+
+  Table(int64_t num_rows, const std::string& rule)
+      : store_(0, rule), id_(0, num_rows - 1) {
+    InitRequest request;
+    request.entries = {
+        {"table", *Tensor::WithoutData(DType::kF32, {num_rows, kElements})}};
+    // Memory that the key keeps: there is one table, not two.
+    Tensor* const table = &request.entries[0].tensor;
+    FullStore::Check(store_->Allocate("", absl::MakeConstSpan(&table, 1)));
+    for (float& element : table->mutable_elements<float>()) element = 1;
+    const Answer<absl::StatusOr<InitReply>> answer;
+    store_->Init(std::move(request), {},
+                 [answer](absl::StatusOr<InitReply> reply) {
+                   answer.Set(std::move(reply));
+                 });
+    FullStore::Check(answer.Wait().status());
+    Push(NextPush());  // fills the states
+  }
+
+  PushRequest NextPush() {
+    PushRequest request;
+    request.entries = {
+        {.key = "table",
+         .tensor = *Tensor::Filled(DType::kF32, {kRowsPerCall, kElements}, 1),
+         .rows = NextIds()}};
+    return request;
+  }
+  PullRequest NextPull() {
+    PullRequest request;
+    request.entries = {{.key = "table", .rows = NextIds()}};
+    return request;
+  }
+
+  PushReply Push(PushRequest request) {
+    const Answer<absl::StatusOr<PushReply>> answer;
+    store_->Push(std::move(request), {},
+                 [answer](absl::StatusOr<PushReply> reply) {
+                   answer.Set(std::move(reply));
+                 });
+    return FullStore::Checked(answer.Wait());
+  }
+  PullReply Pull(PullRequest request) {
+    const Answer<absl::StatusOr<PullReply>> answer;
+    store_->Pull(std::move(request), {},
+                 [answer](absl::StatusOr<PullReply> reply) {
+                   answer.Set(std::move(reply));
+                 });
+    return FullStore::Checked(answer.Wait());
+  }
+
+ private:
+  RefPtr<const RowIds> NextIds() {
+    Tensor ids = *Tensor::Allocate(DType::kI64, {kRowsPerCall});
+    for (int64_t& id : ids.mutable_elements<int64_t>()) id = id_(random_);
+    return *RowIds::Create(std::move(ids));
+  }
+
+  FullStore store_;
+  std::mt19937 random_;
+  std::uniform_int_distribution<int64_t> id_;
+};
+
+void PushRows(benchmark::State& state, const std::string& rule) {
+  Table table(state.range(0), rule);
+  TimeCalls(
+      state, Table::kRowsPerCall, [&] { return table.NextPush(); },
+      [&](PushRequest request) { return table.Push(std::move(request)); });
+}
+
+void PullRows(benchmark::State& state) {
+  Table table(state.range(0), "assign");
+  TimeCalls(
+      state, Table::kRowsPerCall, [&] { return table.NextPull(); },
+      [&](PullRequest request) { return table.Pull(std::move(request)); });
+}
+
+void TableSizes(benchmark::internal::Benchmark* benchmark) {
+  benchmark->RangeMultiplier(10)
+      ->Range(100'000, 10'000'000)
+      ->Unit(benchmark::kMicrosecond)
+      ->UseManualTime();
+}
+
 void StoreSizes(benchmark::internal::Benchmark* benchmark) {
   benchmark->RangeMultiplier(10)->Range(100, 1'000'000)->UseManualTime();
 }
@@ -244,6 +332,9 @@ BENCHMARK(Pull)->Apply(StoreSizes);
 BENCHMARK(Stat)->Apply(StoreSizes);
 BENCHMARK(List)->Apply(StoreSizes);
 BENCHMARK(Stage)->UseManualTime();
+BENCHMARK_CAPTURE(PushRows, assign, "assign")->Apply(TableSizes);
+BENCHMARK_CAPTURE(PushRows, adagrad, "adagrad")->Apply(TableSizes);
+BENCHMARK(PullRows)->Apply(TableSizes);
 
 }  // namespace
 }  // namespace tensorkv

@@ -67,8 +67,10 @@ absl::Status CheckComplete(const Request& request,
 absl::string_view PrepositionOf(Method method) {
   switch (method) {
     case Method::kPush:
+    case Method::kPushRows:
       return " to ";
     case Method::kPull:
+    case Method::kPullRows:
       return " from ";
     case Method::kPushPull:
       return " with ";
@@ -195,6 +197,48 @@ absl::StatusOr<PullReply> Client::PushPull(std::vector<PushEntry> entries,
   ASSIGN_OR_RETURN(PullReply reply, Call(request));
   step_ = request.step;
   return reply;
+}
+
+absl::StatusOr<PushResult> Client::PushRows(absl::string_view key,
+                                            RefPtr<const RowIds> rows,
+                                            Tensor contribution,
+                                            const PushOptions& options) {
+  ASSIGN_OR_RETURN(PushReply reply,
+                   PushRows({{.key = std::string(key),
+                              .tensor = std::move(contribution),
+                              .rows = std::move(rows)}},
+                            options));
+  return reply.results.front();
+}
+
+absl::StatusOr<PushReply> Client::PushRows(std::vector<PushEntry> entries,
+                                           const PushOptions& options) {
+  PushRowsRequest request;
+  request.name_space = name_space_;
+  request.worker = worker();
+  request.step = options.step;
+  if (request.step == 0 && request.worker) request.step = step_ + 1;
+  request.entries = std::move(entries);
+  ASSIGN_OR_RETURN(PushReply reply, Call(request));
+  step_ = request.step;
+  return reply;
+}
+
+absl::StatusOr<Value> Client::PullRows(absl::string_view key,
+                                       RefPtr<const RowIds> rows,
+                                       Version min_version) {
+  PullRowsRequest request;
+  request.entries = {{.key = std::string(key),
+                      .min_version = min_version,
+                      .rows = std::move(rows)}};
+  ASSIGN_OR_RETURN(PullReply reply, PullRows(std::move(request)));
+  return std::move(reply.values.front());
+}
+
+absl::StatusOr<PullReply> Client::PullRows(PullRowsRequest request) {
+  request.name_space = name_space_;
+  request.worker = worker();
+  return Call(request);
 }
 
 absl::StatusOr<PullReply> Client::Broadcast(std::vector<InitEntry> entries) {
@@ -340,6 +384,30 @@ absl::Status Client::Barrier(absl::string_view barrier) {
                             .worker = worker,
                             .barrier = std::string(barrier)};
   return Call(request).status();
+}
+
+absl::StatusOr<CheckpointStatus> Client::SaveCheckpoint(
+    absl::string_view name, std::vector<std::string> namespaces) {
+  SaveCheckpointRequest request = {.name = std::string(name),
+                                   .namespaces = std::move(namespaces)};
+  return Call(request);
+}
+
+absl::StatusOr<std::vector<CheckpointStatus>> Client::ListCheckpoints() {
+  ListCheckpointsRequest request;
+  ASSIGN_OR_RETURN(ListCheckpointsReply reply, Call(request));
+  return std::move(reply.checkpoints);
+}
+
+absl::Status Client::DeleteCheckpoint(absl::string_view name) {
+  DeleteCheckpointRequest request = {.name = std::string(name)};
+  return Call(request).status();
+}
+
+absl::StatusOr<CheckpointStatus> Client::VerifyCheckpoint(
+    absl::string_view name) {
+  VerifyCheckpointRequest request = {.name = std::string(name)};
+  return Call(request);
 }
 
 absl::StatusOr<ServerStatus> Client::DescribeServer() {

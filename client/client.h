@@ -121,6 +121,23 @@ class Client {
   absl::StatusOr<PullReply> PushPull(std::vector<PushEntry> entries,
                                      const PushOptions& options = {});
 
+  // Contributes rows: each entry has ids (RowIds::Create), and as many rows in
+  // its tensor. As Push, but nothing is encoded; a step may have both. Rows
+  // that do not fit a message go in several calls.
+  absl::StatusOr<PushResult> PushRows(absl::string_view key,
+                                      RefPtr<const RowIds> rows,
+                                      Tensor contribution,
+                                      const PushOptions& options = {});
+  absl::StatusOr<PushReply> PushRows(std::vector<PushEntry> entries,
+                                     const PushOptions& options = {});
+
+  // Reads rows, in the order of their ids. The request's namespace and worker
+  // are filled in.
+  absl::StatusOr<Value> PullRows(absl::string_view key,
+                                 RefPtr<const RowIds> rows,
+                                 Version min_version = 0);
+  absl::StatusOr<PullReply> PullRows(PullRowsRequest request);
+
   // Init with KEEP, then Pull: the first writer's values win, and every caller
   // gets them.
   absl::StatusOr<PullReply> Broadcast(std::vector<InitEntry> entries);
@@ -171,6 +188,14 @@ class Client {
   std::optional<Worker> worker() const;
 
   absl::StatusOr<ServerStatus> DescribeServer();
+
+  // Checkpoints of the server. Without a name, the server makes one up; without
+  // namespaces, all are saved.
+  absl::StatusOr<CheckpointStatus> SaveCheckpoint(
+      absl::string_view name = "", std::vector<std::string> namespaces = {});
+  absl::StatusOr<std::vector<CheckpointStatus>> ListCheckpoints();
+  absl::Status DeleteCheckpoint(absl::string_view name);
+  absl::StatusOr<CheckpointStatus> VerifyCheckpoint(absl::string_view name);
 
   // The step of the last push that succeeded, counted for a client with a
   // rank; 0 before the first. A push that failed leaves it, so that the same

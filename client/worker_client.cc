@@ -60,10 +60,11 @@ bool HasFailedRound(const OpenContributions& open, const absl::Status& status) {
          open.Has(step, info->metadata["key"]);
 }
 
-std::vector<std::string> KeysOf(const std::vector<PushEntry>& entries) {
+template <typename Entry>
+std::vector<std::string> KeysOf(const std::vector<Entry>& entries) {
   std::vector<std::string> keys;
   keys.reserve(entries.size());
-  for (const PushEntry& entry : entries) keys.push_back(entry.key);
+  for (const Entry& entry : entries) keys.push_back(entry.key);
   return keys;
 }
 
@@ -175,9 +176,27 @@ absl::StatusOr<Value> WorkerClient::PushPull(Step step, absl::string_view key,
 absl::Status WorkerClient::Push(Step step, std::vector<PushEntry> entries) {
   ASSIGN_OR_RETURN(const Contribution contribution,
                    Keep(step, std::move(entries)));
+  return PushKept(contribution);
+}
+
+absl::Status WorkerClient::PushRows(Step step, std::vector<PushEntry> entries) {
+  return PushKept(open_.Add(step, std::move(entries)));
+}
+
+absl::StatusOr<PushReply> WorkerClient::PushOnce(
+    Step step, std::vector<PushEntry> entries) {
+  const bool has_rows =
+      std::any_of(entries.begin(), entries.end(),
+                  [](const PushEntry& entry) { return bool{entry.rows}; });
+  const PushOptions options = {.step = step, .is_encoded = true};
+  return has_rows ? client_->PushRows(std::move(entries), options)
+                  : client_->Push(std::move(entries), options);
+}
+
+absl::Status WorkerClient::PushKept(const Contribution& contribution) {
   const Attempt attempt = Begin();
   const absl::StatusOr<PushReply> reply =
-      client_->Push(*contribution.entries, {.step = step, .is_encoded = true});
+      PushOnce(contribution.step, *contribution.entries);
   if (!reply.ok()) return MakeHeld(contribution, reply.status(), attempt);
   TakeIn(*reply, contribution);
   return absl::OkStatus();
@@ -188,12 +207,27 @@ absl::StatusOr<PullReply> WorkerClient::Pull(
   return PullWithin(keys, Begin());
 }
 
+absl::StatusOr<PullReply> WorkerClient::PullRows(
+    std::vector<PullEntry> entries) {
+  return PullWithin(KeysOf(entries), Begin(), [&] {
+    PullRowsRequest request;
+    request.entries = entries;
+    return client_->PullRows(std::move(request));
+  });
+}
+
 absl::StatusOr<PullReply> WorkerClient::PullWithin(
     const std::vector<std::string>& keys, Attempt attempt) {
+  return PullWithin(keys, attempt, [&] { return client_->Pull(keys); });
+}
+
+template <typename Reader>
+absl::StatusOr<PullReply> WorkerClient::PullWithin(
+    const std::vector<std::string>& keys, Attempt attempt, Reader read) {
   for (;;) {
     attempt.recoveries = recoveries_begun_;
     const uint64_t held = open_.HeldNow();
-    absl::StatusOr<PullReply> reply = client_->Pull(keys);
+    absl::StatusOr<PullReply> reply = read();
     if (reply.ok()) {
       open_.RemoveHeld(keys, held);
       return reply;
@@ -307,8 +341,8 @@ absl::Status WorkerClient::PushWhatMayBeMissing(const Contribution* own) {
 }
 
 absl::Status WorkerClient::PushAgain(const Contribution& contribution) {
-  const absl::StatusOr<PushReply> reply = client_->Push(
-      *contribution.entries, {.step = contribution.step, .is_encoded = true});
+  const absl::StatusOr<PushReply> reply =
+      PushOnce(contribution.step, *contribution.entries);
   // Some keys have no use for it; which ones shows one by one.
   if (IsGone(reply.status())) return PushKeysAgain(contribution);
   RETURN_IF_ERROR(reply.status());
@@ -320,10 +354,7 @@ absl::Status WorkerClient::PushKeysAgain(const Contribution& contribution) {
   for (std::vector<PushEntry>& entries : ByKey(*contribution.entries)) {
     const std::string key = entries.front().key;
     const absl::Status status =
-        client_
-            ->Push(std::move(entries),
-                   {.step = contribution.step, .is_encoded = true})
-            .status();
+        PushOnce(contribution.step, std::move(entries)).status();
     if (IsGone(status)) {
       open_.RemoveKey(contribution, key);
     } else {

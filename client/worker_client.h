@@ -102,6 +102,10 @@ class WorkerClient {
   // pushed to these keys.
   absl::Status Push(Step step, std::vector<PushEntry> entries);
   absl::StatusOr<PullReply> Pull(const std::vector<std::string>& keys);
+  // As Push and Pull, for rows; see Client. What PushRows brings is kept until a
+  // PushPull, Pull or PullRows of its keys has succeeded.
+  absl::Status PushRows(Step step, std::vector<PushEntry> entries);
+  absl::StatusOr<PullReply> PullRows(std::vector<PullEntry> entries);
 
   // Returns when all workers of the group have come to `barrier`. A worker that
   // is restarted comes again to barriers that the others have left behind: meet
@@ -144,8 +148,15 @@ class WorkerClient {
   absl::StatusOr<Contribution> Keep(Step step, std::vector<PushEntry> entries);
 
   Attempt Begin() const;
+  // `read()` makes one attempt to read these keys.
+  template <typename Reader>
+  absl::StatusOr<PullReply> PullWithin(const std::vector<std::string>& keys,
+                                       Attempt attempt, Reader read);
   absl::StatusOr<PullReply> PullWithin(const std::vector<std::string>& keys,
                                        Attempt attempt);
+  absl::Status PushKept(const Contribution& contribution);
+  // One attempt, as tensors or rows, whichever they are.
+  absl::StatusOr<PushReply> PushOnce(Step step, std::vector<PushEntry> entries);
   // OK if the call that failed with `cause` may be made again; else why not.
   absl::Status Mend(const absl::Status& cause, const Attempt& attempt);
   // OK when the server holds the contribution although its push has failed with

@@ -39,6 +39,8 @@ enum class MethodKind : uint8_t {
   X(Push, kByCallId)               \
   X(Pull, kHarmless)               \
   X(PushPull, kByCallId)           \
+  X(PushRows, kByCallId)           \
+  X(PullRows, kHarmless)           \
   X(Delete, kByCallId)             \
   X(List, kHarmless)               \
   X(Stat, kHarmless)               \
@@ -53,6 +55,10 @@ enum class MethodKind : uint8_t {
   X(KeepAlive, kHarmless)          \
   X(Leave, kByCallId)              \
   X(Barrier, kByCallId)            \
+  X(SaveCheckpoint, kByCallId)     \
+  X(ListCheckpoints, kHarmless)    \
+  X(DeleteCheckpoint, kByCallId)   \
+  X(VerifyCheckpoint, kHarmless)   \
   X(DescribeServer, kHarmless)
 
 // The streams, as X(name, repeat, kind).

@@ -52,6 +52,16 @@ void ToProto(const PushRequest& request, v1::PushPullRequest* proto);
 absl::StatusOr<PullReply> FromProto(v1::PushPullResponse&& proto);
 void ToProto(const PullReply& reply, v1::PushPullResponse* proto);
 
+absl::StatusOr<PushRowsRequest> FromProto(v1::PushRowsRequest&& proto);
+void ToProto(const PushRowsRequest& request, v1::PushRowsRequest* proto);
+PushReply FromProto(const v1::PushRowsResponse& proto);
+void ToProto(const PushReply& reply, v1::PushRowsResponse* proto);
+
+absl::StatusOr<PullRowsRequest> FromProto(v1::PullRowsRequest&& proto);
+void ToProto(const PullRowsRequest& request, v1::PullRowsRequest* proto);
+absl::StatusOr<PullReply> FromProto(v1::PullRowsResponse&& proto);
+void ToProto(const PullReply& reply, v1::PullRowsResponse* proto);
+
 // These are for streams. Tensors that FromProto gives have no data; ToProto
 // leaves the data out, so tensors with data may be passed. Errors also:
 // InvalidArgument for a manifest with data, and for a stripe that is none.
@@ -151,6 +161,31 @@ void ToProto(const WorkerStatus& status, v1::WorkerStatus* proto);
 
 ServerStatus FromProto(const v1::DescribeServerResponse& proto);
 void ToProto(const ServerStatus& status, v1::DescribeServerResponse* proto);
+
+CheckpointStatus FromProto(const v1::CheckpointStatus& proto);
+void ToProto(const CheckpointStatus& status, v1::CheckpointStatus* proto);
+
+SaveCheckpointRequest FromProto(const v1::SaveCheckpointRequest& proto);
+void ToProto(const SaveCheckpointRequest& request,
+             v1::SaveCheckpointRequest* proto);
+CheckpointStatus FromProto(const v1::SaveCheckpointResponse& proto);
+void ToProto(const CheckpointStatus& status,
+             v1::SaveCheckpointResponse* proto);
+
+ListCheckpointsReply FromProto(const v1::ListCheckpointsResponse& proto);
+void ToProto(const ListCheckpointsReply& reply,
+             v1::ListCheckpointsResponse* proto);
+
+DeleteCheckpointRequest FromProto(const v1::DeleteCheckpointRequest& proto);
+void ToProto(const DeleteCheckpointRequest& request,
+             v1::DeleteCheckpointRequest* proto);
+
+VerifyCheckpointRequest FromProto(const v1::VerifyCheckpointRequest& proto);
+void ToProto(const VerifyCheckpointRequest& request,
+             v1::VerifyCheckpointRequest* proto);
+CheckpointStatus FromProto(const v1::VerifyCheckpointResponse& proto);
+void ToProto(const CheckpointStatus& status,
+             v1::VerifyCheckpointResponse* proto);
 
 // Values without fields have messages without fields, which say nothing.
 template <typename Value>

@@ -13,18 +13,6 @@ namespace {
 
 using google::protobuf::RepeatedPtrField;
 
-template <typename Proto>
-absl::StatusOr<std::optional<Worker>> DecodeWorkerIfPresent(
-    const Proto& proto) {
-  if (!proto.has_worker()) return std::nullopt;
-  return DecodeWorker(proto.worker());
-}
-
-template <typename Proto>
-void EncodeWorkerIfPresent(const std::optional<Worker>& worker, Proto* proto) {
-  if (worker) EncodeWorker(*worker, proto->mutable_worker());
-}
-
 // The tensor of an InitEntry, PushEntry or Value.
 template <typename Proto>
 absl::StatusOr<Tensor> DecodeTensor(Proto& proto, TensorDecoder decode) {
@@ -204,6 +192,26 @@ void EncodeValues(const PullReply& reply, TensorEncoder encode,
   }
 }
 
+PushReply DecodeResults(const RepeatedPtrField<v1::PushResult>& protos) {
+  PushReply reply;
+  reply.results.reserve(protos.size());
+  for (const v1::PushResult& result : protos) {
+    reply.results.push_back(
+        {result.version(), result.step(), result.repeated()});
+  }
+  return reply;
+}
+
+void EncodeResults(const PushReply& reply,
+                   RepeatedPtrField<v1::PushResult>* protos) {
+  for (const PushResult& result : reply.results) {
+    v1::PushResult* out = protos->Add();
+    out->set_version(result.version);
+    out->set_step(result.step);
+    out->set_repeated(result.repeated);
+  }
+}
+
 // --- Init -------------------------------------------------------------------
 
 absl::StatusOr<InitRequest> FromProto(v1::InitRequest&& proto) {
@@ -233,22 +241,11 @@ void ToProto(const PushRequest& request, v1::PushRequest* proto) {
 }
 
 PushReply FromProto(const v1::PushResponse& proto) {
-  PushReply reply;
-  reply.results.reserve(proto.results_size());
-  for (const v1::PushResult& result : proto.results()) {
-    reply.results.push_back(
-        {result.version(), result.step(), result.repeated()});
-  }
-  return reply;
+  return DecodeResults(proto.results());
 }
 
 void ToProto(const PushReply& reply, v1::PushResponse* proto) {
-  for (const PushResult& result : reply.results) {
-    v1::PushResult* out = proto->add_results();
-    out->set_version(result.version);
-    out->set_step(result.step);
-    out->set_repeated(result.repeated);
-  }
+  EncodeResults(reply, proto->mutable_results());
 }
 
 absl::StatusOr<PullRequest> FromProto(const v1::PullRequest& proto) {

@@ -71,6 +71,11 @@ absl::StatusOr<PullReply> DecodeValues(
 void EncodeValues(const PullReply& reply, TensorEncoder encode,
                   google::protobuf::RepeatedPtrField<v1::Value>* protos);
 
+PushReply DecodeResults(
+    const google::protobuf::RepeatedPtrField<v1::PushResult>& protos);
+void EncodeResults(const PushReply& reply,
+                   google::protobuf::RepeatedPtrField<v1::PushResult>* protos);
+
 template <typename Proto>
 std::optional<CallId> DecodeCallId(const Proto& proto) {
   if (!proto.has_call_id()) return std::nullopt;
@@ -87,6 +92,17 @@ void EncodeCallId(const std::optional<CallId>& call_id, Proto* proto) {
 // Errors: InvalidArgument for a worker without a rank.
 absl::StatusOr<Worker> DecodeWorker(const v1::Worker& proto);
 void EncodeWorker(const Worker& worker, v1::Worker* proto);
+
+template <typename Proto>
+absl::StatusOr<std::optional<Worker>> DecodeWorkerIfPresent(
+    const Proto& proto) {
+  if (!proto.has_worker()) return std::nullopt;
+  return DecodeWorker(proto.worker());
+}
+template <typename Proto>
+void EncodeWorkerIfPresent(const std::optional<Worker>& worker, Proto* proto) {
+  if (worker) EncodeWorker(*worker, proto->mutable_worker());
+}
 
 // Errors: InvalidArgument, naming `field`, for what protobuf calls no valid
 // duration: over 10,000 years, or seconds and nanoseconds that disagree.

@@ -52,6 +52,7 @@ constexpr auto kReasons = std::to_array<NamedReason>({
     {Reason::kPeerTooSlow, "PEER_TOO_SLOW"},
     {Reason::kEncodingMalformed, "ENCODING_MALFORMED"},
     {Reason::kEncodingUnknown, "ENCODING_UNKNOWN"},
+    {Reason::kRowOutOfRange, "ROW_OUT_OF_RANGE"},
     {Reason::kOverBudget, "OVER_BUDGET"},
     {Reason::kReplyTooLarge, "REPLY_TOO_LARGE"},
     {Reason::kLimitReached, "LIMIT_REACHED"},

@@ -53,6 +53,7 @@ enum class Reason : uint8_t {
   kPeerTooSlow = 35,
   kEncodingMalformed = 36,
   kEncodingUnknown = 37,
+  kRowOutOfRange = 38,
   kOverBudget = 40,
   kReplyTooLarge = 41,
   kLimitReached = 42,

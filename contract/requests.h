@@ -10,11 +10,13 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "base/ref_counted.h"
 #include "contract/encoding.h"
+#include "contract/row_ids.h"
 #include "tensor/dtype.h"
 #include "tensor/rule_spec.h"
 #include "tensor/shape.h"
@@ -67,7 +69,8 @@ struct InitReply {
 };
 
 // What is pushed is a tensor, or where `encoding` is set an encoded one: then
-// `tensor` is its payload, u8 of rank 1.
+// `tensor` is its payload, u8 of rank 1. Where `rows` is set it is rows of one,
+// which a PushRows brings; then `tensor` has them one below the other.
 struct PushEntry {
   // What the contribution is once it is decoded.
   DType dtype() const { return encoding ? encoding->dtype() : tensor.dtype(); }
@@ -79,6 +82,9 @@ struct PushEntry {
   bool skip = false;
   Tensor tensor;
   RefPtr<const Encoding> encoding;
+  RefPtr<const RowIds> rows;
+  // Only with `rows`: those that are not named get zeros.
+  bool updates_all_rows = false;
 };
 
 struct PushRequest {
@@ -105,6 +111,8 @@ struct PullEntry {
   std::string key;
   Version min_version = 0;
   std::string state;
+  // A PullRows reads these alone.
+  RefPtr<const RowIds> rows;
 };
 
 struct PullRequest {
@@ -129,6 +137,17 @@ struct PullReply {
 struct PushPullRequest : PushRequest {};
 
 using PushPullReply = PullReply;
+
+// Requests all of whose entries have rows, but for those which skip.
+struct PushRowsRequest : PushRequest {};
+struct PullRowsRequest : PullRequest {};
+
+using PushRowsReply = PushReply;
+using PullRowsReply = PullReply;
+
+template <typename Request>
+inline constexpr bool kIsOfRows = std::is_same_v<Request, PushRowsRequest> ||
+                                  std::is_same_v<Request, PullRowsRequest>;
 
 // --- Streams ----------------------------------------------------------------
 
@@ -425,6 +444,43 @@ struct BarrierRequest {
 };
 
 struct BarrierReply {};
+
+// --- Checkpoints ------------------------------------------------------------
+
+struct CheckpointStatus {
+  std::string name;
+  absl::Time create_time;
+  uint64_t bytes = 0;
+  uint64_t num_keys = 0;
+  std::vector<std::string> namespaces;
+  uint64_t sequence = 0;
+  bool automatic = false;
+};
+
+struct SaveCheckpointRequest {
+  std::string name;
+  std::vector<std::string> namespaces;
+};
+
+using SaveCheckpointReply = CheckpointStatus;
+
+struct ListCheckpointsRequest {};
+
+struct ListCheckpointsReply {
+  std::vector<CheckpointStatus> checkpoints;
+};
+
+struct DeleteCheckpointRequest {
+  std::string name;
+};
+
+struct DeleteCheckpointReply {};
+
+struct VerifyCheckpointRequest {
+  std::string name;
+};
+
+using VerifyCheckpointReply = CheckpointStatus;
 
 // --- Server -----------------------------------------------------------------
 

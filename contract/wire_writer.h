@@ -70,7 +70,7 @@ class TensorHeader {
   absl::string_view Get(Tag tag, DType dtype, const Shape& shape,
                         size_t size_bytes) {
     if (tag != tag_ || dtype != dtype_ || size_bytes != elements_bytes_ ||
-        shape.dimensions() != shape_.dimensions()) {
+        !IsSame(shape)) {
       Make(tag, dtype, shape, size_bytes);
     }
     return {bytes_.data(), size_};
@@ -81,6 +81,14 @@ class TensorHeader {
   // dtype, and the dimensions.
   static constexpr size_t kMaxBytes = 3 * 11 + 2 + Shape::kMaxRank * 10;
 
+  // Most have one dimension or two: a comparison of memory would take longer.
+  bool IsSame(const Shape& shape) const {
+    bool is_same = shape.rank() == shape_.rank();
+    for (int i = 0; is_same && i < shape.rank(); ++i) {
+      is_same = shape.dimensions()[i] == shape_.dimensions()[i];
+    }
+    return is_same;
+  }
   void Make(Tag tag, DType dtype, const Shape& shape, size_t size_bytes);
 
   Tag tag_ = 0;

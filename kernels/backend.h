@@ -41,6 +41,10 @@ struct TensorUpdate {
   // Differs from key to key, where rule->takes_seed().
   uint64_t seed = 0;
 
+  // Where in the key the update's elements begin: it may be one of some of its
+  // rows.
+  uint64_t first_element = 0;
+
   // The current value, in the key's dtype. assign does not read it.
   TensorView stored;
 
@@ -51,8 +55,9 @@ struct TensorUpdate {
 
   // Empty if all contributions are plain, else one for each, null for a plain
   // one. A packed contribution has its payload for data, aligned to 8 bytes,
-  // and the dtype and number of elements of what that decodes to. It must have
-  // been checked against its packing, and goes to float keys alone.
+  // and the dtype of what that decodes to, of which the update takes the
+  // elements from `first_element` on. It must have been checked against its
+  // packing, and goes to float keys alone.
   absl::Span<const Packing* const> packings;
 
   // rule->num_states() tensors of AccumulateType(value.dtype), shaped as their

@@ -58,21 +58,26 @@ absl::Status CheckStored(const TensorUpdate& update) {
 
 absl::Status CheckPacking(const Packing& packing,
                           const TensorView& contribution,
-                          const MutableTensorView& value) {
+                          const TensorUpdate& update) {
+  const MutableTensorView& value = update.value;
   if (!IsFloat(value.dtype)) return Mismatch("plain elements", "packed ones");
   const auto num_elements = static_cast<uint64_t>(value.num_elements);
-  if (packing.num_elements != num_elements ||
-      contribution.num_elements != value.num_elements) {
-    return Mismatch(absl::StrCat(num_elements, " elements"),
-                    absl::StrCat(packing.num_elements));
+  const bool is_there =
+      update.first_element <= packing.num_elements &&
+      num_elements <= packing.num_elements - update.first_element;
+  if (!is_there || contribution.num_elements != value.num_elements) {
+    return Mismatch(
+        absl::StrCat(num_elements, " elements from ", update.first_element),
+        absl::StrCat(packing.num_elements));
   }
   return absl::OkStatus();
 }
 
 absl::Status CheckContribution(const TensorView& contribution,
                                const Packing* packing,
-                               const MutableTensorView& value) {
-  if (packing != nullptr) return CheckPacking(*packing, contribution, value);
+                               const TensorUpdate& update) {
+  if (packing != nullptr) return CheckPacking(*packing, contribution, update);
+  const MutableTensorView& value = update.value;
   if (!IsFloat(value.dtype)) {
     return CheckTensor(contribution, value.dtype, value.num_elements);
   }
@@ -92,10 +97,9 @@ absl::Status CheckContributions(const TensorUpdate& update) {
                                       absl::StrCat(update.packings.size())));
   }
   for (size_t i = 0; i < update.contributions.size(); ++i) {
-    RETURN_IF_ERROR(
-        Named("contribution", i,
-              CheckContribution(update.contributions[i], update.PackingOf(i),
-                                update.value)));
+    RETURN_IF_ERROR(Named("contribution", i,
+                          CheckContribution(update.contributions[i],
+                                            update.PackingOf(i), update)));
   }
   return absl::OkStatus();
 }

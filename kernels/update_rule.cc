@@ -12,6 +12,7 @@
 #include "base/status_macros.h"
 #include "kernels/expression_rule.h"
 #include "kernels/hyperparameter.h"
+#include "kernels/op_types.h"
 
 namespace tensorkv {
 namespace {
@@ -188,6 +189,8 @@ uint64_t UpdateRule::work_factor() const {
       return 1;
   }
 }
+
+bool UpdateRule::takes_sums() const { return SumsOfRule(kind_).num_phases > 0; }
 
 bool UpdateRule::keeps_master(DType dtype) const {
   return !RowOf(kind_).keys.takes_integers && IsFloat(dtype) &&

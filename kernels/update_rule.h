@@ -68,6 +68,10 @@ class UpdateRule {
   // Whether what it computes depends on the key's seed.
   bool takes_seed() const { return kind_ == RuleKind::kSgld; }
 
+  // Whether what it computes of an element depends on sums over all elements of
+  // the key: then none can be updated without the others.
+  bool takes_sums() const;
+
   // Whether keys of `dtype` keep an f32 master copy of their value.
   bool keeps_master(DType dtype) const;
 

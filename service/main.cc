@@ -1,7 +1,7 @@
 // tensorkv-server: serves a TensorKV store until SIGTERM or SIGINT.
 //
-// Exit status: 0 after a shutdown, 1 if the server cannot start, 2 for wrong
-// flags.
+// Exit status: 0 after a shutdown, 1 if the server cannot start or its last
+// checkpoint cannot be written, 2 for wrong flags.
 
 #include <pthread.h>
 #include <sys/resource.h>
@@ -125,9 +125,10 @@ int Serve(const ServerFlags& flags, int argc, char** argv) {
   LogStart(**server);
   WaitForShutdownSignal(argc, argv);
   (*server)->Shutdown(flags.drain_timeout);
+  const absl::Status saved = (*server)->SaveLastCheckpoint();
   server->reset();
   spdlog::info("stopped");
-  return 0;
+  return saved.ok() ? 0 : 1;
 }
 
 int Main(int argc, char** argv) {

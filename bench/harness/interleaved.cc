@@ -63,7 +63,7 @@ class Contestant {
 
   absl::Status FindNumCalls(absl::Duration trial_time) {
     const int64_t round = load_->shape().in_flight;
-    num_calls_ = round;
+    num_calls_ = std::max<int64_t>(round, load_->shape().least_calls_per_trial);
     while (true) {
       std::vector<absl::Duration> ignored;
       ASSIGN_OR_RETURN(const absl::Duration took, Time(num_calls_, &ignored));

@@ -21,6 +21,8 @@ struct LoadShape {
   int64_t keys_per_call = 1;
   // Calls under way at once.
   int in_flight = 1;
+  // A trial has no fewer, however long they take.
+  int least_calls_per_trial = 1;
   // Whose CPU time counts beside this process's; 0: nobody's.
   pid_t server = 0;
 };

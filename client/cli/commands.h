@@ -41,6 +41,12 @@ void AddRuleCommands(CLI::App& app, Action& action);
 // server.
 void AddServerCommand(CLI::App& app, Action& action);
 
+// checkpoint save, checkpoint ls, checkpoint rm, checkpoint verify.
+void AddCheckpointCommands(CLI::App& app, Action& action);
+
+// import, export.
+void AddSafetensorsCommands(CLI::App& app, Action& action);
+
 // health.
 void AddHealthCommand(CLI::App& app, Action& action);
 

@@ -176,6 +176,17 @@ std::string ServerStatusJson(const ServerStatus& status) {
                {"device_budgets", std::move(devices)}});
 }
 
+std::string CheckpointJson(const CheckpointStatus& status) {
+  return Dump({{"name", status.name},
+               {"create_time",
+                absl::FormatTime(status.create_time, absl::UTCTimeZone())},
+               {"bytes", status.bytes},
+               {"keys", status.num_keys},
+               {"namespaces", status.namespaces},
+               {"sequence", status.sequence},
+               {"automatic", status.automatic}});
+}
+
 std::string RuleJson(absl::string_view key_pattern, const RuleSpec& rule) {
   Json json = {{"pattern", PatternText(key_pattern)}};
   json.update(RuleObject(rule));

@@ -28,6 +28,8 @@ std::string WorkerStatusJson(const WorkerStatus& status);
 // The incarnation as 16 hexadecimal digits.
 std::string ServerStatusJson(const ServerStatus& status);
 
+std::string CheckpointJson(const CheckpointStatus& status);
+
 // An empty pattern is "*".
 // {"pattern":"*.bias","rule":"sgd","hyperparameters":{...},"keep_master":true}
 std::string RuleJson(absl::string_view key_pattern, const RuleSpec& rule);

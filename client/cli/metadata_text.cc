@@ -179,6 +179,18 @@ std::string NamespaceTable(const std::vector<NamespaceStatus>& namespaces) {
   return TableText(rows);
 }
 
+std::string CheckpointTable(const std::vector<CheckpointStatus>& checkpoints) {
+  Rows rows = {{"checkpoint", "time", "size", "keys", "namespaces"}};
+  for (const CheckpointStatus& status : checkpoints) {
+    rows.push_back({status.name,
+                    absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", status.create_time,
+                                     absl::UTCTimeZone()),
+                    ByteText(status.bytes), absl::StrCat(status.num_keys),
+                    absl::StrJoin(status.namespaces, ",")});
+  }
+  return TableText(rows);
+}
+
 std::string NamespaceText(const NamespaceStatus& status) {
   const NamespaceConfig& config = status.config;
   Rows rows = {{"namespace:", status.name},

@@ -31,6 +31,9 @@ std::string WorkerTable(const std::vector<WorkerStatus>& workers);
 // What a server is and holds, a line per field.
 std::string ServerText(const ServerStatus& status);
 
+// A table with a line per checkpoint: name time size keys namespaces.
+std::string CheckpointTable(const std::vector<CheckpointStatus>& checkpoints);
+
 // A table with a line per binding: pattern rule. The default's pattern is "*".
 std::string RuleTable(const std::vector<RuleBinding>& rules);
 

@@ -43,6 +43,8 @@ void AddCommands(CLI::App& app, Action& action) {
   AddWorkersCommand(app, action);
   AddRuleCommands(app, action);
   AddServerCommand(app, action);
+  AddCheckpointCommands(app, action);
+  AddSafetensorsCommands(app, action);
   AddHealthCommand(app, action);
   AddCompletionCommand(app, action);
   app.set_version_flag("--version", absl::StrCat("tensorkv ", kVersion));

@@ -26,6 +26,8 @@ constexpr uint32_t kMaxTimes = 1'000'000;
 
 struct ValueCommandFlags {
   std::vector<std::string> keys;
+  std::vector<int64_t> rows;
+  bool updates_all_rows = false;
   std::string prefix;
   ValueFlags value;
   std::string on_existing = "fail";
@@ -74,6 +76,23 @@ absl::Status RunInit(const ValueCommandFlags& flags, Invocation& invocation) {
                                 ParseOnExisting(flags.on_existing));
 }
 
+absl::StatusOr<RefPtr<const RowIds>> MakeRowIds(
+    const ValueCommandFlags& flags) {
+  const auto size = static_cast<int64_t>(flags.rows.size());
+  ASSIGN_OR_RETURN(Tensor ids,
+                   Tensor::CopyOf(DType::kI64, {size}, flags.rows.data()));
+  return RowIds::Create(std::move(ids));
+}
+
+// The shape of a contribution to a key of `shape`.
+Shape ShapeToPush(const Shape& shape, const ValueCommandFlags& flags) {
+  if (flags.rows.empty() || shape.rank() == 0) return shape;
+  std::vector<int64_t> dimensions(shape.dimensions().begin(),
+                                  shape.dimensions().end());
+  dimensions[0] = static_cast<int64_t>(flags.rows.size());
+  return Shape::Create(dimensions).value_or(shape);
+}
+
 // A tensor per key; asks the server for what the flags leave to the keys.
 absl::StatusOr<std::vector<Tensor>> MakeContributions(
     const ValueCommandFlags& flags, Invocation& invocation) {
@@ -85,7 +104,9 @@ absl::StatusOr<std::vector<Tensor>> MakeContributions(
   }
   std::vector<Tensor> tensors;
   for (const KeyStatus& status : stored) {
-    ASSIGN_OR_RETURN(Tensor tensor, source.Make(status.dtype, status.shape));
+    ASSIGN_OR_RETURN(
+        Tensor tensor,
+        source.Make(status.dtype, ShapeToPush(status.shape, flags)));
     tensors.push_back(std::move(tensor));
   }
   return tensors;
@@ -112,12 +133,26 @@ std::string PushResultText(const std::string& key, const PushResult& result) {
   return absl::StrCat(key, ": version ", result.version);
 }
 
+absl::StatusOr<PushReply> PushEntries(const ValueCommandFlags& flags,
+                                      std::vector<PushEntry> entries,
+                                      Invocation& invocation) {
+  const PushOptions options = {.step = invocation.flags.step};
+  if (flags.rows.empty()) {
+    return invocation.client.Push(std::move(entries), options);
+  }
+  ASSIGN_OR_RETURN(const RefPtr<const RowIds> rows, MakeRowIds(flags));
+  for (PushEntry& entry : entries) {
+    entry.rows = rows;
+    entry.updates_all_rows = flags.updates_all_rows;
+  }
+  return invocation.client.PushRows(std::move(entries), options);
+}
+
 absl::Status RunPush(const ValueCommandFlags& flags, Invocation& invocation) {
   ASSIGN_OR_RETURN(std::vector<PushEntry> entries,
                    MakeEntries(flags, invocation));
   ASSIGN_OR_RETURN(const PushReply reply,
-                   invocation.client.Push(std::move(entries),
-                                          {.step = invocation.flags.step}));
+                   PushEntries(flags, std::move(entries), invocation));
   // The entries of one key have one result.
   for (size_t i = 0; i < reply.results.size(); i += flags.times) {
     const std::string& key = flags.keys[i / flags.times];
@@ -161,6 +196,19 @@ void PrintValues(const std::vector<std::string>& keys,
   }
 }
 
+absl::StatusOr<PullReply> PullKeys(const std::vector<std::string>& keys,
+                                   const ValueCommandFlags& flags,
+                                   Invocation& invocation) {
+  PullRequest request = {.wait_for_keys = flags.wait_for_keys};
+  for (const std::string& key : keys) {
+    request.entries.push_back({key, flags.min_version, flags.state});
+  }
+  if (flags.rows.empty()) return invocation.client.Pull(std::move(request));
+  ASSIGN_OR_RETURN(const RefPtr<const RowIds> rows, MakeRowIds(flags));
+  for (PullEntry& entry : request.entries) entry.rows = rows;
+  return invocation.client.PullRows({std::move(request)});
+}
+
 absl::Status RunPull(const ValueCommandFlags& flags, Invocation& invocation) {
   ASSIGN_OR_RETURN(const std::vector<std::string> keys,
                    KeysToUse(flags.keys, flags.prefix, invocation));
@@ -169,12 +217,7 @@ absl::Status RunPull(const ValueCommandFlags& flags, Invocation& invocation) {
         absl::StrCat("--npy: expected one key, got ", keys.size()));
   }
   if (keys.empty()) return absl::OkStatus();
-  PullRequest request = {.wait_for_keys = flags.wait_for_keys};
-  for (const std::string& key : keys) {
-    request.entries.push_back({key, flags.min_version, flags.state});
-  }
-  ASSIGN_OR_RETURN(const PullReply reply,
-                   invocation.client.Pull(std::move(request)));
+  ASSIGN_OR_RETURN(const PullReply reply, PullKeys(keys, flags, invocation));
   if (!flags.npy_out.empty()) {
     return WriteNpy(flags.npy_out, reply.values[0].tensor, invocation);
   }
@@ -222,8 +265,13 @@ void AddTimes(CLI::App& command, ValueCommandFlags& flags) {
       ->check(CLI::Range(uint32_t{1}, kMaxTimes));
 }
 
-void AddCompression(CLI::App& command, ValueCommandFlags& flags) {
-  command.add_option(
+CLI::Option* AddRows(CLI::App& command, ValueCommandFlags& flags,
+                     const char* help) {
+  return command.add_option("--rows", flags.rows, help)->delimiter(',');
+}
+
+CLI::Option* AddCompression(CLI::App& command, ValueCommandFlags& flags) {
+  return command.add_option(
       "--compression", flags.compression,
       "Encode the values: 2bit:THRESHOLD, 1bit:THRESHOLD, sign, "
       "topk:FRACTION, randomk:FRACTION, dithering:BITS[,natural][,l2], "
@@ -250,7 +298,14 @@ void AddValueCommands(CLI::App& app, Action& action) {
   AddKeys(*push, *push_flags);
   AddValueFlags(*push, push_flags->value);
   AddTimes(*push, *push_flags);
-  AddCompression(*push, *push_flags);
+  CLI::Option* const rows =
+      AddRows(*push, *push_flags,
+              "Contribute to these rows alone, as 3,1,3: one row of the value "
+              "for each")
+          ->excludes(AddCompression(*push, *push_flags));
+  push->add_flag("--update_all_rows", push_flags->updates_all_rows,
+                 "The other rows get zeros, instead of staying as they are")
+      ->needs(rows);
 
   auto [pull, pull_flags] = AddCommand(
       app, action, "pull",
@@ -263,9 +318,12 @@ void AddValueCommands(CLI::App& app, Action& action) {
       ->check(CLI::NonNegativeNumber);
   pull->add_flag("-w,--wait_for_keys", pull_flags->wait_for_keys,
                  "Wait for keys that do not exist yet");
-  pull->add_option("--state", pull_flags->state,
-                   "Instead of values: this state, as stat lists them, or "
-                   "update_count");
+  CLI::Option* const state =
+      pull->add_option("--state", pull_flags->state,
+                       "Instead of values: this state, as stat lists them, or "
+                       "update_count");
+  AddRows(*pull, *pull_flags, "Print these rows alone, as 3,1,3")
+      ->excludes(state);
   pull->add_option("--npy", pull_flags->npy_out,
                    "Write the value to this .npy file; - for the standard "
                    "output");

@@ -17,9 +17,10 @@ constexpr size_t kMaxMessageBytes = std::numeric_limits<int>::max();
 // Enough for all keys of a large model; a few bytes each.
 constexpr size_t kMaxKnownKeys = 64 << 10;
 
-// Requests with an entry per key carry tensors, or bring some back.
+// Requests with an entry per key carry tensors, or bring some back. There are
+// no streams of rows.
 template <typename Request>
-constexpr bool kCarriesTensors = requires(const Request& r) {
+constexpr bool kMayStream = !kIsOfRows<Request> && requires(const Request& r) {
   r.entries;
 };
 template <typename Request>
@@ -95,7 +96,7 @@ absl::Status GrpcConnection::Attempt(const AnyCall& call,
 template <typename Request>
 absl::StatusOr<ReplyTo<Request>> GrpcConnection::Call(
     const Request& request, const CallDeadline& deadline) {
-  if constexpr (!kCarriesTensors<Request>) {
+  if constexpr (!kMayStream<Request>) {
     return unary_.Call(request, deadline);
   } else {
     uint64_t expected = 0;

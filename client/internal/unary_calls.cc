@@ -46,18 +46,31 @@ EncodedMessage Encode(const PushPullRequest& request,
   return EncodePushPull(request, MaxReplyBytes(request, max_message_bytes));
 }
 
-// Requests with an entry per key have a writer of their own.
+// By the generated code.
+template <typename Request>
+absl::StatusOr<grpc::ByteBuffer> Serialized(const Request& request,
+                                            size_t max_message_bytes) {
+  typename MessagesOf<Request>::Request message;
+  ToProto(request, &message);
+  if constexpr (std::is_same_v<Request, PullRowsRequest>) {
+    message.set_max_reply_bytes(MaxReplyBytes(request, max_message_bytes));
+  }
+  return Serialize(message, max_message_bytes);
+}
+
+// Requests with an entry per key have a writer of their own, but for those of
+// rows.
 template <typename Request>
 absl::StatusOr<grpc::ByteBuffer> ToBytes(const Request& request,
                                          size_t max_message_bytes) {
-  if constexpr (requires { request.entries; }) {
+  if constexpr (kIsOfRows<Request>) {
+    return Serialized(request, max_message_bytes);
+  } else if constexpr (requires { request.entries; }) {
     const EncodedMessage message = Encode(request, max_message_bytes);
     RETURN_IF_ERROR(CheckMessageSize(message.size_bytes(), max_message_bytes));
     return ToByteBuffer(message);
   } else {
-    typename MessagesOf<Request>::Request message;
-    ToProto(request, &message);
-    return Serialize(message, max_message_bytes);
+    return Serialized(request, max_message_bytes);
   }
 }
 

@@ -54,6 +54,12 @@ auto Ask(Store& store, const PullRequest& request, Context context) {
 auto Ask(Store& store, const PushPullRequest& request, Context context) {
   return Await(store, &Store::PushPull, request, context);
 }
+auto Ask(Store& store, const PushRowsRequest& request, Context context) {
+  return Await(store, &Store::Push, request, context);
+}
+auto Ask(Store& store, const PullRowsRequest& request, Context context) {
+  return Await(store, &Store::Pull, request, context);
+}
 auto Ask(Store& store, const DeleteRequest& request, Context context) {
   return store.Delete(request, context);
 }
@@ -104,6 +110,16 @@ auto Ask(Store& store, const LeaveRequest& request, Context context) {
 }
 auto Ask(Store& store, const BarrierRequest& request, Context context) {
   return Await(store, &Store::Barrier, request, context);
+}
+
+// The calls about checkpoints.
+template <typename Request>
+requires std::is_same_v<ReplyTo<Request>, CheckpointStatus> ||
+    std::is_same_v<Request, ListCheckpointsRequest> ||
+    std::is_same_v<Request, DeleteCheckpointRequest>
+        absl::StatusOr<ReplyTo<Request>> Ask(Store&, const Request&, Context) {
+  return absl::FailedPreconditionError(
+      "a store in process has no checkpoint directory");
 }
 
 }  // namespace

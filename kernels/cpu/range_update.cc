@@ -153,7 +153,7 @@ class RangeUpdater {
 
   // What the functor reads.
   StepArrays<T> ArraysOf(int64_t at, size_t count) {
-    StepArrays<T> arrays = {.first = static_cast<uint64_t>(at)};
+    StepArrays<T> arrays = {.first = update_.first_element + at};
     arrays.g = SumOfContributions(at, count);
     arrays.w = CurrentValue(arrays.g, at, count);
     for (size_t i = 0; i < update_.states.size(); ++i) {
@@ -212,7 +212,8 @@ class RangeUpdater {
   void Unpack(size_t contribution, int64_t at, size_t count, T* out) {
     if constexpr (std::is_floating_point_v<T>) {
       kernels_.unpack(*update_.PackingOf(contribution),
-                      update_.contributions[contribution].data, at, count, out);
+                      update_.contributions[contribution].data,
+                      update_.first_element + at, count, out);
     }
   }
 

@@ -23,25 +23,27 @@ namespace tensorkv {
 // Threads of a block. A tensor of 4 KiB of f32 takes one step of them all.
 inline constexpr uint32_t kThreadsPerBlock = 128;
 
-// Elements past the range's end are zero.
+// `first` is that of the range in what is packed. Elements past the range's end
+// are zero.
 template <typename T, int size>
 HOST_DEVICE void Unpack(const Packing& packing, const void* payload,
-                        PackRange range, T (&out)[size]) {
+                        uint64_t first, PackRange range, T (&out)[size]) {
   for (int i = 0; i < size; ++i) {
     out[i] = uint64_t(i) < range.count
-                 ? ops::UnpackElement<T>(packing, payload, range.first + i)
+                 ? ops::UnpackElement<T>(packing, payload, first + i)
                  : T();
   }
 }
 
 template <typename T, int size>
 HOST_DEVICE void LoadContribution(const UpdateWork& work,
+                                  const UpdateEntry& entry,
                                   const SourceArray& contribution,
                                   PackRange range, T (&out)[size]) {
   if constexpr (std::is_floating_point_v<T>) {
     if (contribution.packing > 0) {
       return Unpack(work.packings[contribution.packing - 1], contribution.data,
-                    range, out);
+                    entry.first_element + range.first, range, out);
     }
   }
   Load(contribution, range, out);
@@ -56,7 +58,7 @@ HOST_DEVICE void SumContributions(const UpdateWork& work,
       work.contributions + entry.first_contribution;
   for (uint32_t k = 0; k < entry.num_contributions; ++k) {
     T next[size];
-    LoadContribution(work, contributions[k], range, next);
+    LoadContribution(work, entry, contributions[k], range, next);
     for (int i = 0; i < size; ++i) {
       sum[i] = k == 0 ? next[i] : ops::Add(sum[i], next[i]);
     }
@@ -113,7 +115,8 @@ HOST_DEVICE void Step(const Op& op, const UpdateEntry& entry, PackRange range,
   for (int i = 0; i < size; ++i) {
     T element[kPlaces];
     for (int k = 0; k < Op::kNumStates; ++k) element[k] = states[k][i];
-    w[i] = ops::UpdateElement(op, w[i], g[i], element, range.first + i);
+    w[i] = ops::UpdateElement(op, w[i], g[i], element,
+                              entry.first_element + range.first + i);
     for (int k = 0; k < Op::kNumStates; ++k) states[k][i] = element[k];
   }
   for (int k = 0; k < Op::kNumStates; ++k) {

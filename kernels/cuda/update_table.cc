@@ -155,6 +155,7 @@ void UpdateTable::AddEntry(const TensorUpdate& update,
                            ElementType accumulate_type) {
   UpdateEntry& entry = entries_.emplace_back();
   entry.num_elements = update.value.num_elements;
+  entry.first_element = update.first_element;
   entry.current = CurrentOf(update);
   entry.value = update.value.data;
   entry.value_type = TypeOf(update.value.dtype);

@@ -42,6 +42,8 @@ struct SourceArray {
 // One tensor's update. The accumulate type T is that of the launch.
 struct UpdateEntry {
   uint64_t num_elements;
+  // Where in the key they begin.
+  uint64_t first_element;
   // What the rule reads as the present value. Null: it reads none.
   SourceArray current;
   // Where the new value goes, rounded.

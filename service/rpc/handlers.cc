@@ -116,12 +116,14 @@ Handlers::Handlers(HandlerDependencies dependencies,
     : store_(*dependencies.store),
       namespaces_(*dependencies.namespaces),
       membership_(*dependencies.membership),
+      checkpoints_(std::move(dependencies.checkpoints)),
       describe_server_(std::move(dependencies.describe_server)),
       limits_(limits),
       decoder_(dependencies.staging, limits) {
   AddDataHandlers();
   AddNamespaceHandlers();
   AddMembershipHandlers();
+  AddCheckpointHandlers();
   AddAsk<DescribeServerRequest>(
       [this](const DescribeServerRequest&, const CallContext&) {
         return absl::StatusOr<ServerStatus>(describe_server_());
@@ -134,6 +136,8 @@ void Handlers::AddDataHandlers() {
   Add(Method::kPush, &Handlers::Push);
   Add(Method::kPull, &Handlers::Pull);
   Add(Method::kPushPull, &Handlers::PushPull);
+  Add(Method::kPushRows, &Handlers::PushRows);
+  Add(Method::kPullRows, &Handlers::PullRows);
   AddVerb(store_, &TensorStore::Delete);
   AddAnswer(Method::kList, -1, std::bind_front(&Handlers::List, this));
   AddVerb(store_, &TensorStore::Stat);
@@ -163,6 +167,25 @@ void Handlers::AddMembershipHandlers() {
   AddVerb(membership_, &Membership::KeepAlive, kMaxBytesInline);
   AddVerb(membership_, &Membership::Leave);
   Add(Method::kBarrier, &Handlers::Barrier);
+}
+
+void Handlers::AddCheckpointHandlers() {
+  AddCheckpointVerb(&CheckpointAdmin::SaveCheckpoint);
+  AddCheckpointVerb(&CheckpointAdmin::ListCheckpoints);
+  AddCheckpointVerb(&CheckpointAdmin::DeleteCheckpoint);
+  AddCheckpointVerb(&CheckpointAdmin::VerifyCheckpoint);
+}
+
+template <typename Reply, typename Request>
+void Handlers::AddCheckpointVerb(
+    Reply (CheckpointAdmin::*verb)(const Request&, const CallContext&)) {
+  AddAsk<Request>([this, verb](const Request& request,
+                               const CallContext& context) -> Reply {
+    CheckpointAdmin* const admin = checkpoints_ ? checkpoints_() : nullptr;
+    if (admin != nullptr) return (admin->*verb)(request, context);
+    return absl::FailedPreconditionError(
+        "the server has no directory for checkpoints: --checkpoint_dir");
+  });
 }
 
 void Handlers::Add(Method method, Waiting handler) {
@@ -247,6 +270,26 @@ void Handlers::PushPull(grpc::ByteBuffer* bytes, CallContext context,
   context.max_reply_bytes = *max_reply_bytes;
   store_.PushPull(*std::move(request), std::move(context),
                   Encoded<PullReply>(limits, EncodeValues, std::move(respond)));
+}
+
+void Handlers::PushRows(grpc::ByteBuffer* bytes, CallContext context,
+                        Responder respond) {
+  absl::StatusOr<PushRowsRequest> request =
+      Decode<v1::PushRowsRequest>(bytes, limits_);
+  if (!request.ok()) return std::move(respond)(request.status());
+  store_.Push(*std::move(request), std::move(context),
+              Encoded<PushReply>(limits_, EncodeResults, std::move(respond)));
+}
+
+void Handlers::PullRows(grpc::ByteBuffer* bytes, CallContext context,
+                        Responder respond) {
+  absl::StatusOr<PullRowsRequest> request =
+      Decode<v1::PullRowsRequest>(bytes, limits_);
+  if (!request.ok()) return std::move(respond)(request.status());
+  const MessageLimits limits = ReplyLimits(limits_, request->max_reply_bytes);
+  context.max_reply_bytes = limits.max_message_bytes;
+  store_.Pull(*std::move(request), std::move(context),
+              Encoded<PullReply>(limits, EncodeValues, std::move(respond)));
 }
 
 void Handlers::Barrier(grpc::ByteBuffer* bytes, CallContext context,

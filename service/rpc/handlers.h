@@ -14,6 +14,7 @@
 #include "grpcpp/support/byte_buffer.h"
 #include "service/rpc/message_limits.h"
 #include "service/rpc/payload_decoder.h"
+#include "service/store/checkpoint_admin.h"
 #include "service/store/staging.h"
 #include "service/store/tensor_store.h"
 
@@ -28,6 +29,8 @@ struct HandlerDependencies {
   NamespaceAdmin* namespaces = nullptr;
   Membership* membership = nullptr;
   Staging* staging = nullptr;
+  // Null, or gives null, if there is no directory for them.
+  std::function<CheckpointAdmin*()> checkpoints;
   std::function<ServerStatus()> describe_server;
 };
 
@@ -66,6 +69,7 @@ class Handlers {
   void AddDataHandlers();
   void AddNamespaceHandlers();
   void AddMembershipHandlers();
+  void AddCheckpointHandlers();
   // For a method that may wait; it answers on the thread that ends the wait.
   void Add(Method method, Waiting handler);
   // For a method that is answered at once: by `answer(bytes, context)`, by
@@ -75,6 +79,9 @@ class Handlers {
   void AddAnswer(Method method, int64_t max_bytes_inline, Function answer);
   template <typename Request, typename Function>
   void AddAsk(Function ask, int64_t max_bytes_inline = -1);
+  template <typename Reply, typename Request>
+  void AddCheckpointVerb(Reply (CheckpointAdmin::*verb)(const Request&,
+                                                        const CallContext&));
   template <typename Store, typename Reply, typename Request>
   void AddVerb(Store& store, Reply (Store::*verb)(Request, const CallContext&),
                int64_t max_bytes_inline = -1);
@@ -82,6 +89,10 @@ class Handlers {
   void Init(grpc::ByteBuffer* bytes, CallContext context, Responder respond);
   void Push(grpc::ByteBuffer* bytes, CallContext context, Responder respond);
   void Pull(grpc::ByteBuffer* bytes, CallContext context, Responder respond);
+  void PushRows(grpc::ByteBuffer* bytes, CallContext context,
+                Responder respond);
+  void PullRows(grpc::ByteBuffer* bytes, CallContext context,
+                Responder respond);
   void PushPull(grpc::ByteBuffer* bytes, CallContext context,
                 Responder respond);
   void Barrier(grpc::ByteBuffer* bytes, CallContext context, Responder respond);
@@ -93,6 +104,7 @@ class Handlers {
   TensorStore& store_;
   NamespaceAdmin& namespaces_;
   Membership& membership_;
+  const std::function<CheckpointAdmin*()> checkpoints_;
   const std::function<ServerStatus()> describe_server_;
   const MessageLimits limits_;
   const PayloadDecoder decoder_;

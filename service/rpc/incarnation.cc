@@ -16,9 +16,17 @@ absl::Status IsAnother(absl::string_view expected, absl::string_view present) {
   return WithReason(
       absl::FailedPreconditionError(absl::StrCat(
           "server: expected incarnation ", expected, ", got ", present,
-          ": it was restarted, and the state that this client has seen is "
-          "gone")),
+          ": it was restarted, and may not have the state that this client has "
+          "seen")),
       Reason::kServerRestarted, {{"incarnation", present}});
+}
+
+// Whether the store remembers answers to calls of that method.
+bool HasCallId(Method method) {
+  return RepeatOf(method) == Repeat::kByCallId &&
+         method != Method::kDeleteNamespace &&
+         method != Method::kSaveCheckpoint &&
+         method != Method::kDeleteCheckpoint;
 }
 
 }  // namespace
@@ -26,8 +34,15 @@ absl::Status IsAnother(absl::string_view expected, absl::string_view present) {
 Incarnation::Incarnation(uint64_t id, std::function<absl::Status()> health)
     : id_(id), text_(FormatIncarnation(id)), health_(std::move(health)) {}
 
-absl::Status Incarnation::Greet(grpc::CallbackServerContext& context) const {
-  RETURN_IF_ERROR(CheckExpected(context));
+absl::Status Incarnation::Greet(Method method,
+                                grpc::CallbackServerContext& context,
+                                Caller& caller) const {
+  const absl::Status expected = CheckExpected(context);
+  if (HasCallId(method) && ReasonOf(expected) == Reason::kServerRestarted) {
+    caller.unless_remembered = expected;
+  } else {
+    RETURN_IF_ERROR(expected);
+  }
   return health_ ? health_() : absl::OkStatus();
 }
 

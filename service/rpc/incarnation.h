@@ -8,7 +8,9 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "contract/method.h"
 #include "grpcpp/server_context.h"
+#include "service/store/tensor_store.h"
 
 namespace tensorkv {
 
@@ -23,10 +25,13 @@ class Incarnation {
   uint64_t id() const { return id_; }
 
   // Names the incarnation in the reply's metadata, unless the call has named
-  // it: then the caller knows. Before the call's first reply or finish.
+  // it: then the caller knows. Before the call's first reply or finish. A call
+  // that expects another incarnation, of a method whose answers are remembered,
+  // is let in with what it is told unless its own is.
   // Errors: FailedPrecondition (the call expects another incarnation) ·
   // InvalidArgument (it expects what is none) · what `health` tells.
-  absl::Status Greet(grpc::CallbackServerContext& context) const;
+  absl::Status Greet(Method method, grpc::CallbackServerContext& context,
+                     Caller& caller) const;
 
  private:
   absl::Status CheckExpected(grpc::CallbackServerContext& context) const;

@@ -50,16 +50,17 @@ StreamCall::~StreamCall() {
 
 void StreamCall::Open() {
   environment_.observer->Started(method_);
+  Caller caller = CallerOf(context_);
+  const absl::Status greeting =
+      is_admitted_ ? environment_.incarnation->Greet(method_, context_, caller)
+                   : TooManyStreams(environment_.open_streams->limit());
   session_.emplace(
-      method_, CallerOf(context_), &environment_.session,
+      method_, std::move(caller), &environment_.session,
       [weak_this = weak_from_this()](absl::StatusOr<StripedCall::Reply> reply) {
         if (const auto self = weak_this.lock()) self->Answer(std::move(reply));
       });
-  if (!is_admitted_) {
-    End(TooManyStreams(environment_.open_streams->limit()));
-  } else {
-    const absl::Status status = environment_.incarnation->Greet(context_);
-    if (!status.ok()) End(status);  // by Read
+  if (!greeting.ok()) End(greeting);  // by Read
+  if (is_admitted_) {
     MutexLock lock(&mutex_);
     WatchProgress();
   }

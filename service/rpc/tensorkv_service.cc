@@ -59,7 +59,8 @@ void TensorKvService::AddUnary(Method method) {
         auto* bytes = const_cast<grpc::ByteBuffer*>(request);
         auto* call =
             new UnaryCall(method, bytes->Length(), *context, reply, &observer_);
-        const absl::Status status = incarnation_.Greet(*context);
+        const absl::Status status =
+            incarnation_.Greet(method, *context, call->caller());
         if (!status.ok()) {
           call->responder()(status);
         } else if (handler.RunsInline(*bytes)) {

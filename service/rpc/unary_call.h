@@ -29,6 +29,8 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
             const grpc::CallbackServerContext& context, grpc::ByteBuffer* reply,
             CallObserver* observer);
 
+  // Who makes the call; to be completed before it is handled.
+  Caller& caller() { return caller_; }
   // What the store needs to know of the caller.
   CallContext context() const;
 
@@ -46,7 +48,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
 
   const Method method_;
   const uint64_t request_bytes_;
-  const Caller caller_;
+  Caller caller_;
   const std::chrono::system_clock::time_point deadline_;
   const std::chrono::steady_clock::time_point start_;
   const std::shared_ptr<Cancellation> cancellation_;

@@ -40,6 +40,7 @@ class Engine {
   NamespaceAdmin& namespaces() { return store_; }
   Membership& membership() { return store_; }
   Staging& staging() { return store_; }
+  Snapshots& snapshots() { return store_; }
   Alarms& alarms() { return alarms_; }
   EventLog& event_log() { return event_log_; }
 

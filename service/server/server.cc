@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <iterator>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -60,6 +62,18 @@ gpr_timespec After(absl::Duration grace) {
       gpr_time_from_millis(absl::ToInt64Milliseconds(grace), GPR_TIMESPAN));
 }
 
+// How long calls wait for a turn of a checkpoint.
+prometheus::Histogram& PausesIn(prometheus::Registry& registry) {
+  return prometheus::BuildHistogram()
+      .Name("tensorkv_checkpoint_pause_seconds")
+      .Help(
+          "How long a turn of a checkpoint kept the calls of a namespace "
+          "waiting.")
+      .Register(registry)
+      .Add({}, prometheus::Histogram::BucketBoundaries{
+                   1e-6, 1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 1e-2, 1e-1});
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Create(
@@ -74,11 +88,15 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(
     const ServerOptions& options, OpenedDevices devices) {
   RETURN_IF_ERROR(CheckServerOptions(options));
   std::unique_ptr<Server> server(new Server(options, std::move(devices)));
+  RETURN_IF_ERROR(server->OpenCheckpoints());
   RETURN_IF_ERROR(server->StartGrpc());
   server->StartWatchdog();
   RETURN_IF_ERROR(server->StartHttp());
   server->health_.SetServing();
   server->is_ready_ = true;
+  if (options.checkpoint_interval > absl::ZeroDuration()) {
+    server->checkpoints_->StartSaving(options.checkpoint_interval);
+  }
   // From now on: a device that has failed by now is reported too.
   server->engine_.OnFailure([server =
                                  server.get()](const absl::Status& status) {
@@ -96,6 +114,7 @@ Server::Server(const ServerOptions& options, OpenedDevices devices)
       start_unix_seconds_(absl::ToUnixSeconds(absl::Now())),
       why_not_cuda_(std::move(devices.why_not_cuda)),
       engine_(options, std::move(devices.devices), LogEvent, &registry_),
+      checkpoint_pauses_(PausesIn(registry_)),
       call_metrics_(&registry_),
       striped_calls_(options.stream_timeout, &engine_.alarms()),
       open_streams_(options.max_open_streams),
@@ -112,6 +131,7 @@ Server::Server(const ServerOptions& options, OpenedDevices devices)
                  .namespaces = &engine_.namespaces(),
                  .membership = &engine_.membership(),
                  .staging = &engine_.staging(),
+                 .checkpoints = [this] { return checkpoints_.get(); },
                  .describe_server = [this] { return Describe(); }},
                 LimitsOf(options)),
       service_(&handlers_, &streams_, &call_metrics_),
@@ -127,6 +147,37 @@ Server::~Server() {
   Shutdown(absl::ZeroDuration());
   // The streams' alarms use what is destroyed before the engine.
   engine_.StopAlarms();
+}
+
+absl::Status Server::OpenCheckpoints() {
+  if (options_.checkpoint_dir.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(checkpoints_, Checkpoints::Create(
+                                     {.directory = options_.checkpoint_dir,
+                                      .keep = options_.checkpoint_keep,
+                                      .incarnation = incarnation_.id(),
+                                      .fallback = options_.checkpoint_fallback,
+                                      .on_pause =
+                                          [this](absl::Duration pause) {
+                                            checkpoint_pauses_.Observe(
+                                                absl::ToDoubleSeconds(pause));
+                                          },
+                                      .log = LogEvent},
+                                     &engine_.snapshots()));
+  ASSIGN_OR_RETURN(const std::optional<CheckpointStatus> restored,
+                   checkpoints_->RestoreLast());
+  if (restored) {
+    LogEvent(absl::StrCat("checkpoint restored: name=", restored->name,
+                          " keys=", restored->num_keys,
+                          " bytes=", restored->bytes));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Server::SaveLastCheckpoint() {
+  if (!checkpoints_) return absl::OkStatus();
+  checkpoints_->Stop();
+  RETURN_IF_ERROR(engine_.health());
+  return checkpoints_->Save().status();
 }
 
 absl::Status Server::StartGrpc() {
@@ -197,7 +248,40 @@ absl::Status Server::health() {
   return is_shut_down_ ? absl::OkStatus() : watchdog_->status();
 }
 
+std::vector<Reading> Server::CheckpointReadings() const {
+  using prometheus::MetricType;
+  return {
+      {"tensorkv_checkpoint_interval_seconds",
+       "How often a checkpoint is to be made; 0 is never.", MetricType::Gauge,
+       [this] { return absl::ToDoubleSeconds(options_.checkpoint_interval); }},
+      {"tensorkv_checkpoint_last_timestamp_seconds",
+       "When the last checkpoint, or the one that was restored, was begun; 0 "
+       "if there is none.",
+       MetricType::Gauge,
+       [this] { return absl::ToUnixSeconds(checkpoint_counts().last_time); }},
+      {"tensorkv_checkpoint_last_bytes", "What the last checkpoint takes.",
+       MetricType::Gauge, [this] { return checkpoint_counts().last_bytes; }},
+      {"tensorkv_checkpoint_last_duration_seconds",
+       "How long the last checkpoint took to write.", MetricType::Gauge,
+       [this] {
+         return absl::ToDoubleSeconds(checkpoint_counts().last_duration);
+       }},
+      {"tensorkv_checkpoints_saved_total", "Checkpoints written.",
+       MetricType::Counter, [this] { return checkpoint_counts().saved; }},
+      {"tensorkv_checkpoints_failed_total",
+       "Checkpoints that could not be written.", MetricType::Counter,
+       [this] { return checkpoint_counts().failed; }},
+  };
+}
+
 std::vector<Reading> Server::ReadingsOf() {
+  std::vector<Reading> readings = CheckpointReadings();
+  std::vector<Reading> others = OtherReadings();
+  std::move(others.begin(), others.end(), std::back_inserter(readings));
+  return readings;
+}
+
+std::vector<Reading> Server::OtherReadings() {
   using prometheus::MetricType;
   return {
       {"tensorkv_used_bytes", "What is kept in the host's memory.",

@@ -17,7 +17,9 @@
 #include "contract/requests.h"
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
+#include "prometheus/histogram.h"
 #include "prometheus/registry.h"
+#include "service/checkpoint/checkpoints.h"
 #include "service/metrics/grpc_server_metrics.h"
 #include "service/metrics/http_endpoint.h"
 #include "service/metrics/process_collectable.h"
@@ -50,7 +52,8 @@ class Server {
  public:
   // Listens and serves.
   // Errors: InvalidArgument (see CheckServerOptions) · FailedPrecondition (no
-  // such device) · Unavailable (cannot listen there, with the system's reason).
+  // such device) · Unavailable (cannot listen there, with the system's reason)
+  // · DataLoss and others (the last checkpoint cannot be restored).
   static absl::StatusOr<std::unique_ptr<Server>> Create(
       const ServerOptions& options);
   // The same on a device that is open already.
@@ -65,6 +68,10 @@ class Server {
   // when none is left. The metrics port answers until destruction. Later
   // calls do nothing.
   void Shutdown(absl::Duration grace);
+
+  // Writes what there is as a checkpoint, if there is a directory for them and
+  // no device has failed. For after Shutdown. Errors: those of SaveCheckpoint.
+  absl::Status SaveLastCheckpoint();
 
   // Where it listens, with the port that was bound.
   std::string address() const;
@@ -83,11 +90,18 @@ class Server {
  private:
   Server(const ServerOptions& options, OpenedDevices devices);
 
+  // Restores the last checkpoint.
+  absl::Status OpenCheckpoints();
   absl::Status StartGrpc();
   void StartAccepting(ListeningSockets sockets);
   void StartWatchdog();
   absl::Status StartHttp();
   std::vector<Reading> ReadingsOf();
+  std::vector<Reading> CheckpointReadings() const;
+  std::vector<Reading> OtherReadings();
+  CheckpointCounts checkpoint_counts() const {
+    return checkpoints_ ? checkpoints_->counts() : CheckpointCounts();
+  }
   // Whether everything works, or why only another start can mend it.
   absl::Status health();
   // Reports not ready, without a shutdown.
@@ -102,6 +116,8 @@ class Server {
 
   prometheus::Registry registry_;
   Engine engine_;
+  prometheus::Histogram& checkpoint_pauses_;
+  std::unique_ptr<Checkpoints> checkpoints_;
   GrpcServerMetrics call_metrics_;
   StripedCalls striped_calls_;
   OpenStreams open_streams_;

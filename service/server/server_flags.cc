@@ -29,6 +29,7 @@ struct FlagTexts {
   std::string stream_timeout = "30s";
   std::string drain_timeout = "10s";
   std::string idle_memory = "30s";
+  std::string checkpoint_interval = "0";
   std::string device = "cpu";
 };
 
@@ -122,6 +123,25 @@ void AddConfigFlags(CLI::App* app, ConfigFlags* config) {
       ->configurable(false);
 }
 
+void AddCheckpointFlags(CLI::App* app, ServerOptions* server,
+                        FlagTexts* texts) {
+  app->add_option("--checkpoint_dir", server->checkpoint_dir,
+                  "Directory of this server's checkpoints: the last one is "
+                  "restored at the start, and one is written after SIGTERM "
+                  "(default: none, state is gone when the server ends)");
+  app->add_option("--checkpoint_interval", texts->checkpoint_interval,
+                  "How often to write a checkpoint, such as 10m; 0 is only "
+                  "when asked")
+      ->capture_default_str();
+  app->add_option("--checkpoint_keep", server->checkpoint_keep,
+                  "How many of the checkpoints stay that the server writes by "
+                  "itself")
+      ->capture_default_str();
+  app->add_flag("--checkpoint_fallback", server->checkpoint_fallback,
+                "Start from an older checkpoint if the last one is damaged, "
+                "rather than not to start");
+}
+
 absl::Status WrongValue(const char* flag, absl::string_view message) {
   return absl::InvalidArgumentError(absl::StrCat("--", flag, ": ", message));
 }
@@ -172,6 +192,9 @@ absl::Status Interpret(const FlagTexts& texts, ServerFlags* flags) {
                    DurationOf("max_wait", texts.max_wait));
   ASSIGN_OR_RETURN(flags->server.stream_timeout,
                    DurationOf("stream_timeout", texts.stream_timeout));
+  ASSIGN_OR_RETURN(
+      flags->server.checkpoint_interval,
+      DurationOf("checkpoint_interval", texts.checkpoint_interval));
   ASSIGN_OR_RETURN(flags->drain_timeout,
                    DurationOf("drain_timeout", texts.drain_timeout));
   ASSIGN_OR_RETURN(flags->idle_memory,
@@ -218,6 +241,7 @@ std::variant<ServerFlags, EarlyExit> ParseServerFlags(int argc,
   app.set_version_flag("--version", absl::StrCat("tensorkv-server ", kVersion));
   AddNetworkFlags(&app, &flags.server);
   AddLimitFlags(&app, &flags.server, &texts);
+  AddCheckpointFlags(&app, &flags.server, &texts);
   AddProcessFlags(&app, &flags, &texts);
   ConfigFlags config;
   AddConfigFlags(&app, &config);

@@ -62,12 +62,28 @@ absl::Status CheckBudgets(const ServerOptions& options) {
   return absl::OkStatus();
 }
 
+absl::Status CheckCheckpoints(const ServerOptions& options) {
+  RETURN_IF_ERROR(
+      CheckRange("checkpoint_keep", options.checkpoint_keep, 1, 1'000'000));
+  const absl::Duration interval = options.checkpoint_interval;
+  if (interval == absl::ZeroDuration()) return absl::OkStatus();
+  if (options.checkpoint_dir.empty()) {
+    return absl::InvalidArgumentError(
+        "checkpoint_interval: expected a checkpoint_dir for it, got none");
+  }
+  if (interval >= absl::Seconds(1)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("checkpoint_interval: expected 0 or at least 1s, got ",
+                   absl::FormatDuration(interval)));
+}
+
 }  // namespace
 
 absl::Status CheckServerOptions(const ServerOptions& options) {
   RETURN_IF_ERROR(CheckListen(options));
   RETURN_IF_ERROR(CheckMetricsListen(options));
   RETURN_IF_ERROR(CheckBudgets(options));
+  RETURN_IF_ERROR(CheckCheckpoints(options));
   RETURN_IF_ERROR(CheckRange("max_message_bytes", options.max_message_bytes,
                              kMinMessageBytes, kMaxMessageBytes));
   RETURN_IF_ERROR(

@@ -65,6 +65,20 @@ struct ServerOptions {
   // Bound on every wait, also of calls without a deadline.
   absl::Duration max_wait = absl::Minutes(5);
 
+  // Where checkpoints are; empty: nowhere, and state is gone when the server
+  // ends. The last one there is restored at the start.
+  std::string checkpoint_dir;
+
+  // How often one is made; 0: only when somebody asks.
+  absl::Duration checkpoint_interval;
+
+  // How many of those that the server has made by itself stay, at least 1.
+  uint32_t checkpoint_keep = 3;
+
+  // Whether to start from an older one if the last is damaged, rather than not
+  // to start.
+  bool checkpoint_fallback = false;
+
   // Whether clients may ask for the contract (gRPC server reflection).
   bool reflection = true;
 };

@@ -3,7 +3,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <array>
+#include <bit>
 #include <cstddef>
 #include <cstring>
 #include <optional>
@@ -17,8 +17,8 @@ namespace {
 
 constexpr size_t kMaxElementBytes = 64;
 
-// Takes in the parts of a request, one after another: each is hashed with the
-// digest of those before as its seed.
+// Takes in the parts of a request, one after another: bytes are hashed with the
+// digest of what came before as their seed, numbers are mixed into it.
 class Hasher {
  public:
   explicit Hasher(char verb) : digest_(verb) {}
@@ -27,7 +27,10 @@ class Hasher {
       typename T,
       std::enable_if_t<std::is_arithmetic_v<T> || std::is_enum_v<T>, int> = 0>
   void Add(T value) {
-    AddBytes(&value, sizeof(value));
+    constexpr uint64_t kOdd = 0x9e3779b97f4a7c15;  // 2^64 by the golden ratio
+    uint64_t number = 0;
+    std::memcpy(&number, &value, sizeof(value));
+    digest_ = std::rotl((digest_ ^ number) * kOdd, 32);
   }
 
   void Add(const std::string& text) { AddBytes(text.data(), text.size()); }
@@ -42,21 +45,13 @@ class Hasher {
     if (worker) Add(*worker);
   }
 
-  // The type of a tensor and its first elements, at once.
   void Add(const Tensor& tensor) {
-    std::array<char, (1 + Shape::kMaxRank) * sizeof(int64_t) + kMaxElementBytes>
-        bytes;
-    const auto dimensions = tensor.shape().dimensions();
-    const int64_t type[] = {static_cast<int64_t>(tensor.dtype()) << 8 |
-                            tensor.shape().rank()};
-    char* end = Append(type, sizeof(type), bytes.data());
-    end = Append(dimensions.data(), dimensions.size() * sizeof(int64_t), end);
-    if (tensor.has_data()) {
-      const size_t size =
-          std::min<size_t>(tensor.size_bytes(), kMaxElementBytes);
-      end = Append(tensor.data(), size, end);
-    }
-    AddBytes(bytes.data(), end - bytes.data());
+    const Shape& shape = tensor.shape();
+    Add(static_cast<int>(tensor.dtype()) << 8 | shape.rank());
+    for (const int64_t dimension : shape.dimensions()) Add(dimension);
+    if (!tensor.has_data()) return;
+    AddBytes(tensor.data(),
+             std::min<size_t>(tensor.size_bytes(), kMaxElementBytes));
   }
 
   void Add(const Encoding& encoding) {
@@ -95,10 +90,6 @@ class Hasher {
   uint64_t digest() const { return digest_; }
 
  private:
-  static char* Append(const void* bytes, size_t size, char* end) {
-    std::memcpy(end, bytes, size);
-    return end + size;
-  }
   void AddBytes(const void* bytes, size_t size) {
     digest_ = XXH3_64bits_withSeed(bytes, size, digest_);
   }
@@ -115,6 +106,9 @@ uint64_t FingerprintOfPush(char verb, const PushRequest& request) {
     if (entry.skip) hasher.Add(entry.skip);
     hasher.Add(entry.tensor);
     if (entry.encoding) hasher.Add(*entry.encoding);
+    if (!entry.rows) continue;
+    hasher.Add(entry.updates_all_rows);
+    hasher.Add(entry.rows->tensor());
   }
   return hasher.digest();
 }

@@ -124,6 +124,7 @@ void CallWindow::Enter(const CallIdentity& identity, const CallContext& context,
   const auto enter = [&]() -> absl::StatusOr<std::optional<Turn>> {
     Dropped dropped;  // goes after the lock
     MutexLock lock(&mutex_);
+    RETURN_IF_ERROR(CheckMayCall(context.caller, identity.id));
     ASSIGN_OR_RETURN(Call * call, FindOrAdd(context.caller, identity, dropped));
     if (!call->has_turn) return BeginTurn(*call);
     ASSIGN_OR_RETURN(
@@ -140,6 +141,18 @@ void CallWindow::Enter(const CallIdentity& identity, const CallContext& context,
           self->EndWait(waiter, absl::StatusCode::kCancelled);
         }
       });
+}
+
+absl::Status CallWindow::CheckMayCall(const Caller& caller,
+                                      const CallId& id) const {
+  if (caller.unless_remembered.ok()) return absl::OkStatus();
+  const auto client = clients_.find(ClientKey(caller.name, id.client_id));
+  if (client == clients_.end()) return caller.unless_remembered;
+  const auto call = client->second->calls.find(id.sequence);
+  const bool is_remembered =
+      call != client->second->calls.end() && call->second.answer &&
+      ReasonOf(call->second.answer->status()) != Reason::kOutcomeUnknown;
+  return is_remembered ? absl::OkStatus() : caller.unless_remembered;
 }
 
 absl::StatusOr<CallWindow::Call*> CallWindow::FindOrAdd(
@@ -465,6 +478,36 @@ void CallWindow::EndWaits(const absl::Status& status) {
   for (size_t i = 0; i < waiters.size(); ++i) {
     alarms_.Cancel(waiters[i]->alarm);
     std::move(callbacks[i])(status);
+  }
+}
+
+std::vector<CallSnapshot> CallWindow::Save() const {
+  std::vector<CallSnapshot> calls;
+  MutexLock lock(&mutex_);
+  for (const auto& [key, client] : clients_) {
+    for (const auto& [sequence, call] : client->calls) {
+      calls.push_back({key.first,
+                       {key.second, sequence},
+                       call.fingerprint,
+                       call.answer,
+                       client->forgotten});
+    }
+  }
+  return calls;
+}
+
+void CallWindow::Restore(const std::vector<CallSnapshot>& calls) {
+  for (const CallSnapshot& each : calls) {
+    Dropped dropped;  // goes after the lock
+    MutexLock lock(&mutex_);
+    const absl::StatusOr<Call*> call =
+        FindOrAdd({each.caller},
+                  {each.id, each.fingerprint, SizeOf(*each.answer)}, dropped);
+    if (!call.ok()) continue;
+    Client& client = *(*call)->client;
+    client.forgotten = std::max(client.forgotten, each.forgotten);
+    (*call)->answer = each.answer;
+    Retire(**call, dropped);
   }
 }
 

@@ -45,6 +45,17 @@ struct CallIdentity {
   uint64_t request_bytes = 0;
 };
 
+// A call that was remembered.
+struct CallSnapshot {
+  std::string caller;
+  CallId id;
+  uint64_t fingerprint = 0;
+  // Null if it was being made.
+  std::shared_ptr<const CallAnswer> answer;
+  // Up to here, what is not remembered of its client was forgotten.
+  uint64_t forgotten = 0;
+};
+
 struct CallWindowOptions {
   // Ended calls of one client that are remembered.
   uint32_t max_calls_per_client = 128;
@@ -128,7 +139,8 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
   // Errors: InvalidArgument (no client id or sequence; another call has that
   // name) · FailedPrecondition (too long ago to tell) · DeadlineExceeded and
   // Cancelled (of `context`, while another attempt ran) · Unavailable (too many
-  // attempts wait; EndWaits) · ResourceExhausted (no room to remember it).
+  // attempts wait; EndWaits) · ResourceExhausted (no room to remember it) ·
+  // what the caller has for calls that are not remembered.
   void Enter(const CallIdentity& call, const CallContext& context,
              TurnCallback on_turn);
 
@@ -139,6 +151,13 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
 
   // Ends all waits with `status`, also those that would begin later.
   void EndWaits(const absl::Status& status);
+
+  // Every call that is remembered or being made, those of each client in the
+  // order of their sequences.
+  std::vector<CallSnapshot> Save() const;
+  // Remembers calls that were saved, for as long as if they had just ended;
+  // fewer if there is no room for all. REQUIRES: nobody has called yet.
+  void Restore(const std::vector<CallSnapshot>& calls);
 
   // What is remembered now.
   size_t num_clients() const;
@@ -189,6 +208,9 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
   CallWindow(const CallWindowOptions& options, Alarms* alarms,
              RefPtr<BudgetAccount> account);
 
+  // Whether the caller knows this incarnation, or the call's answer is there.
+  absl::Status CheckMayCall(const Caller& caller, const CallId& id) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<Call*> FindOrAdd(const Caller& caller,
                                   const CallIdentity& call, Dropped& dropped)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -361,6 +361,40 @@ void MemoryTensorStore::Barrier(BarrierRequest request, CallContext context,
               std::move(done));
 }
 
+absl::Status MemoryTensorStore::TakeSnapshot(
+    const std::vector<std::string>& namespaces, SnapshotSink& sink) {
+  std::vector<NamespacePtr> wanted;
+  for (const std::string& name : namespaces) {
+    ASSIGN_OR_RETURN(wanted.emplace_back(), Find(name));
+  }
+  if (wanted.empty()) wanted = All();
+  for (const NamespacePtr& each : wanted) {
+    RETURN_IF_ERROR(each->TakeSnapshot(sink));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MemoryTensorStore::RestoreNamespace(
+    const NamespaceSnapshot& name_space) {
+  ASSIGN_OR_RETURN(NamespacePtr restored,
+                   Namespace::Restore(name_space, environment_));
+  MutexLock lock(&mutex_);
+  if (name_space.name == kDefaultNamespace &&
+      namespaces_[name_space.name]->Summarize().num_keys == 0) {
+    namespaces_[name_space.name] = std::move(restored);
+    return absl::OkStatus();
+  }
+  CreateNamespaceRequest request;
+  request.name_space = name_space.name;
+  return Insert(request, std::move(restored)).status();
+}
+
+absl::Status MemoryTensorStore::RestoreKeys(absl::string_view name_space,
+                                            std::vector<KeySnapshot> keys) {
+  ASSIGN_OR_RETURN(const NamespacePtr found, Find(name_space));
+  return found->RestoreKeys(std::move(keys));
+}
+
 void MemoryTensorStore::CancelWaits() { EndWaits(ShuttingDown()); }
 
 void MemoryTensorStore::EndWaits(const absl::Status& status) {

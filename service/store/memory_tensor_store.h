@@ -25,6 +25,7 @@
 #include "service/store/keyspace/namespace.h"
 #include "service/store/memory_budgets.h"
 #include "service/store/namespace_summary.h"
+#include "service/store/snapshot.h"
 #include "service/store/staging.h"
 #include "service/store/store_observer.h"
 #include "service/store/tensor_store.h"
@@ -57,7 +58,8 @@ class MemoryTensorStore final : public TensorStore,
                                 public NamespaceAdmin,
                                 public Membership,
                                 public Staging,
-                                public NamespaceSummaries {
+                                public NamespaceSummaries,
+                                public Snapshots {
  public:
   // `devices`, as DeviceSet takes them, and `alarms` outlive the store and
   // every tensor pulled from it. REQUIRES: each of `devices` but the host has a
@@ -123,6 +125,12 @@ class MemoryTensorStore final : public TensorStore,
                ReplyCallback<BarrierReply> done) override;
 
   std::vector<NamespaceStatus> Summaries() const override;
+
+  absl::Status TakeSnapshot(const std::vector<std::string>& namespaces,
+                            SnapshotSink& sink) override;
+  absl::Status RestoreNamespace(const NamespaceSnapshot& name_space) override;
+  absl::Status RestoreKeys(absl::string_view name_space,
+                           std::vector<KeySnapshot> keys) override;
 
   // Ends every waiting call with Unavailable; calls that would wait from now
   // on end so too. For shutdown.

@@ -17,6 +17,7 @@ uint64_t BytesOfEntries(const Request& request) {
     bytes += sizeof(entry) + entry.key.capacity();
     if constexpr (requires { entry.encoding; }) {
       if (entry.encoding) bytes += sizeof(Encoding);
+      if (entry.rows) bytes += entry.rows->tensor().size_bytes();
     }
   }
   return bytes;
@@ -108,6 +109,9 @@ void PullAgain(std::shared_ptr<PushPullCall> call) {
 
 void InitOnce(const std::shared_ptr<Namespace>& name_space, InitRequest request,
               const CallContext& context, ReplyCallback<InitReply> done) {
+  if (!context.caller.unless_remembered.ok() && !request.call_id) {
+    return std::move(done)(context.caller.unless_remembered);
+  }
   if (!request.call_id) {
     return name_space->Init(std::move(request), context, std::move(done));
   }
@@ -124,6 +128,9 @@ void InitOnce(const std::shared_ptr<Namespace>& name_space, InitRequest request,
 
 void PushOnce(const std::shared_ptr<Namespace>& name_space, PushRequest request,
               CallContext context, ReplyCallback<PushReply> done) {
+  if (!context.caller.unless_remembered.ok() && !request.call_id) {
+    return std::move(done)(context.caller.unless_remembered);
+  }
   if (!request.call_id) {
     return name_space->Push(std::move(request), context, std::move(done));
   }
@@ -145,7 +152,10 @@ void PushPullOnce(const std::shared_ptr<Namespace>& name_space,
                   ReplyCallback<PullReply> done) {
   const auto call = std::make_shared<PushPullCall>(
       name_space, std::move(request), std::move(context), std::move(done));
-  if (!call->request.call_id) return PushAndPull(call);
+  if (!call->request.call_id) {
+    const absl::Status& refusal = call->context.caller.unless_remembered;
+    return refusal.ok() ? PushAndPull(call) : End(*call, refusal);
+  }
   const CallIdentity identity = {
       *call->request.call_id, PushPullFingerprint(call->request),
       call->request.entries.size() * sizeof(PushResult),
@@ -165,6 +175,9 @@ void PushPullOnce(const std::shared_ptr<Namespace>& name_space,
 void BarrierOnce(const std::shared_ptr<Namespace>& name_space,
                  BarrierRequest request, CallContext context,
                  ReplyCallback<BarrierReply> done) {
+  if (!context.caller.unless_remembered.ok() && !request.call_id) {
+    return std::move(done)(context.caller.unless_remembered);
+  }
   if (!request.call_id) {
     return name_space->Barrier(std::move(request), std::move(context),
                                std::move(done));

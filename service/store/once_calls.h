@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/answer.h"
+#include "base/status_macros.h"
 #include "contract/requests.h"
 #include "service/store/call_fingerprint.h"
 #include "service/store/call_window.h"
@@ -115,7 +116,10 @@ template <typename Reply, typename Request, typename Make>
 absl::StatusOr<Reply> OnceHere(CallWindow& calls, const Request& request,
                                const CallContext& context, Make make,
                                uint64_t answer_bytes = 0) {
-  if (!request.call_id) return make();
+  if (!request.call_id) {
+    RETURN_IF_ERROR(context.caller.unless_remembered);
+    return make();
+  }
   const Answer<absl::StatusOr<Reply>> answer;
   // Another thread may run `make`, when it gives this attempt its turn, but not
   // after this one has gone on.

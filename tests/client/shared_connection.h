@@ -38,6 +38,14 @@ class SharedConnection : public Connection {
                                          const CallOptions& options) {
     return store_.Call(request, options);
   }
+  virtual absl::StatusOr<PushReply> Make(const PushRowsRequest& request,
+                                         const CallOptions& options) {
+    return store_.Call(request, options);
+  }
+  virtual absl::StatusOr<PullReply> Make(const PullRowsRequest& request,
+                                         const CallOptions& options) {
+    return store_.Call(request, options);
+  }
   virtual absl::StatusOr<BarrierReply> Make(const BarrierRequest& request,
                                             const CallOptions& options) {
     return store_.Call(request, options);

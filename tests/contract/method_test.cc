@@ -40,9 +40,11 @@ TEST_P(MethodTest, HasThePathThatGrpcGivesIt) {
 }
 
 TEST_P(MethodTest, HasACallIdIfARepeatDoesHarm) {
-  // PushPull has it in its push; DeleteNamespace is never repeated.
+  // PushPull has it in its push; these others are never repeated.
   const bool is_excepted = KindOf(GetParam()) != MethodKind::kUnary ||
                            GetParam() == Method::kPushPull ||
+                           GetParam() == Method::kSaveCheckpoint ||
+                           GetParam() == Method::kDeleteCheckpoint ||
                            GetParam() == Method::kDeleteNamespace;
   const auto* const method =
       Contract()->FindMethodByName(std::string(NameOf(GetParam())));

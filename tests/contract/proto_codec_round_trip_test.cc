@@ -31,6 +31,10 @@ using Translations = ::testing::Types<
     Translation<PullReply, v1::PullResponse>,
     Translation<PushRequest, v1::PushPullRequest>,
     Translation<PullReply, v1::PushPullResponse>,
+    Translation<PushRowsRequest, v1::PushRowsRequest>,
+    Translation<PushReply, v1::PushRowsResponse>,
+    Translation<PullRowsRequest, v1::PullRowsRequest>,
+    Translation<PullReply, v1::PullRowsResponse>,
     Translation<PullStreamRequest, v1::PullStreamRequest>,
     Translation<DeleteRequest, v1::DeleteRequest>,
     Translation<DeleteReply, v1::DeleteResponse>,
@@ -55,6 +59,12 @@ using Translations = ::testing::Types<
     Translation<KeepAliveReply, v1::KeepAliveResponse>,
     Translation<LeaveRequest, v1::LeaveRequest>,
     Translation<BarrierRequest, v1::BarrierRequest>,
+    Translation<CheckpointStatus, v1::CheckpointStatus>,
+    Translation<CheckpointStatus, v1::SaveCheckpointResponse>,
+    Translation<SaveCheckpointRequest, v1::SaveCheckpointRequest>,
+    Translation<ListCheckpointsReply, v1::ListCheckpointsResponse>,
+    Translation<DeleteCheckpointRequest, v1::DeleteCheckpointRequest>,
+    Translation<VerifyCheckpointRequest, v1::VerifyCheckpointRequest>,
     Translation<ServerStatus, v1::DescribeServerResponse>>;
 TYPED_TEST_SUITE(RoundTripTest, Translations);
 

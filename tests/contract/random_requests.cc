@@ -181,6 +181,29 @@ void RandomRequests::Draw(PushRequest& request) {
           request.entries);
 }
 
+void RandomRequests::Draw(RefPtr<const RowIds>& rows) {
+  const DType dtype = Below(2) == 0 ? DType::kI32 : DType::kI64;
+  Tensor ids = *Tensor::Allocate(dtype, {static_cast<int64_t>(Below(20))});
+  for (int64_t i = 0; i < ids.size_bytes(); ++i) {
+    ids.mutable_data()[i] = static_cast<char>(random_());
+  }
+  rows = *RowIds::Create(std::move(ids));
+}
+
+void RandomRequests::Draw(PushRowsRequest& request) {
+  DrawAll(request.name_space, request.call_id, request.namespace_uid,
+          request.worker, request.step, request.entries);
+  for (PushEntry& entry : request.entries) {
+    entry.encoding = nullptr;
+    if (!entry.skip) DrawAll(entry.rows, entry.updates_all_rows);
+  }
+}
+
+void RandomRequests::Draw(PullRowsRequest& request) {
+  Draw(static_cast<PullRequest&>(request));
+  for (PullEntry& entry : request.entries) Draw(entry.rows);
+}
+
 void RandomRequests::Draw(PushResult& result) {
   DrawAll(result.version, result.step, result.repeated);
 }
@@ -351,6 +374,21 @@ void RandomRequests::Draw(LeaveRequest& request) {
 void RandomRequests::Draw(BarrierRequest& request) {
   DrawAll(request.name_space, request.call_id, request.namespace_uid,
           request.worker, request.barrier);
+}
+
+void RandomRequests::Draw(CheckpointStatus& status) {
+  absl::Duration since_epoch;
+  DrawAll(status.name, since_epoch, status.bytes, status.num_keys,
+          status.namespaces, status.sequence, status.automatic);
+  status.create_time = absl::UnixEpoch() + since_epoch;
+}
+
+void RandomRequests::Draw(SaveCheckpointRequest& request) {
+  DrawAll(request.name, request.namespaces);
+}
+
+void RandomRequests::Draw(ListCheckpointsReply& reply) {
+  DrawAll(reply.checkpoints);
 }
 
 void RandomRequests::Draw(ServerStatus& status) {

@@ -27,6 +27,8 @@ class RandomRequests {
   void Draw(PullRequest& request);
   void Draw(PullReply& reply);
   // With data, which the wire leaves out.
+  void Draw(PushRowsRequest& request);
+  void Draw(PullRowsRequest& request);
   void Draw(InitManifest& manifest);
   void Draw(PushManifest& manifest);
   void Draw(PullStreamRequest& request);
@@ -54,6 +56,11 @@ class RandomRequests {
   void Draw(KeepAliveReply& reply);
   void Draw(LeaveRequest& request);
   void Draw(BarrierRequest& request);
+  void Draw(CheckpointStatus& status);
+  void Draw(SaveCheckpointRequest& request);
+  void Draw(ListCheckpointsReply& reply);
+  void Draw(DeleteCheckpointRequest& request) { Draw(request.name); }
+  void Draw(VerifyCheckpointRequest& request) { Draw(request.name); }
   void Draw(ServerStatus& status);
   void Draw(DeviceBudget& budget);
   void Draw(MemoryUse& use);
@@ -76,6 +83,7 @@ class RandomRequests {
   void Draw(InitEntry& entry);
   void Draw(PushEntry& entry);
   void Draw(RefPtr<const Encoding>& encoding);
+  void Draw(RefPtr<const RowIds>& rows);
   void Draw(PushResult& result);
   void Draw(PullEntry& entry);
   void Draw(Value& value);

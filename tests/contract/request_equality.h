@@ -29,7 +29,8 @@ inline auto Fields(const InitReply& v) { return std::tie(v.versions); }
 inline auto Fields(const PushEntry& v) {
   return std::make_tuple(
       v.key, v.skip, v.tensor, v.dtype(), v.shape(),
-      v.encoding ? v.encoding->packing() : Packing{.count = UINT64_MAX});
+      v.encoding ? v.encoding->packing() : Packing{.count = UINT64_MAX},
+      v.rows ? v.rows->tensor() : Tensor(), v.updates_all_rows);
 }
 inline auto Fields(const PushRequest& v) {
   return std::tie(v.name_space, v.call_id, v.namespace_uid, v.worker, v.step,
@@ -40,7 +41,8 @@ inline auto Fields(const PushResult& v) {
 }
 inline auto Fields(const PushReply& v) { return std::tie(v.results); }
 inline auto Fields(const PullEntry& v) {
-  return std::tie(v.key, v.min_version);
+  return std::make_tuple(v.key, v.min_version,
+                         v.rows ? v.rows->tensor() : Tensor());
 }
 inline auto Fields(const PullRequest& v) {
   return std::tie(v.name_space, v.namespace_uid, v.worker, v.wait_for_keys,
@@ -140,6 +142,22 @@ inline auto Fields(const LeaveRequest& v) {
 inline auto Fields(const BarrierRequest& v) {
   return std::tie(v.name_space, v.call_id, v.namespace_uid, v.worker,
                   v.barrier);
+}
+inline auto Fields(const CheckpointStatus& v) {
+  return std::tie(v.name, v.create_time, v.bytes, v.num_keys, v.namespaces,
+                  v.sequence, v.automatic);
+}
+inline auto Fields(const SaveCheckpointRequest& v) {
+  return std::tie(v.name, v.namespaces);
+}
+inline auto Fields(const ListCheckpointsReply& v) {
+  return std::tie(v.checkpoints);
+}
+inline auto Fields(const DeleteCheckpointRequest& v) {
+  return std::tie(v.name);
+}
+inline auto Fields(const VerifyCheckpointRequest& v) {
+  return std::tie(v.name);
 }
 inline auto Fields(const ServerStatus& v) {
   return std::tie(v.version, v.incarnation, v.start_unix_seconds, v.devices,

@@ -75,11 +75,28 @@ absl::StatusOr<Value> Caller::Await(const std::string& key,
 
 absl::StatusOr<PullReply> Caller::PullMany(std::vector<PullEntry> entries,
                                            bool wait_for_keys) const {
-  return connection_->Call(PullRequest{.name_space = name_space_,
-                                       .worker = worker_,
-                                       .wait_for_keys = wait_for_keys,
-                                       .entries = std::move(entries)},
+  return connection_->Call(MakePull(std::move(entries), wait_for_keys),
                            options_);
+}
+
+PullRequest Caller::MakePull(std::vector<PullEntry> entries,
+                             bool wait_for_keys) const {
+  return {.name_space = name_space_,
+          .worker = worker_,
+          .wait_for_keys = wait_for_keys,
+          .entries = std::move(entries)};
+}
+
+absl::StatusOr<PushReply> Caller::PushRows(std::vector<PushEntry> entries,
+                                           Step step) const {
+  return connection_->Call(PushRowsRequest{MakePush(std::move(entries), step)},
+                           options_);
+}
+
+absl::StatusOr<PullReply> Caller::PullRows(std::vector<PullEntry> entries,
+                                           bool wait_for_keys) const {
+  return connection_->Call(
+      PullRowsRequest{MakePull(std::move(entries), wait_for_keys)}, options_);
 }
 
 absl::StatusOr<Value> Caller::PushPull(const std::string& key, Tensor tensor,

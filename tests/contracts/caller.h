@@ -57,6 +57,11 @@ class Caller {
   absl::StatusOr<PullReply> PushPullMany(std::vector<PushEntry> entries,
                                          Step step = 0) const;
 
+  absl::StatusOr<PushReply> PushRows(std::vector<PushEntry> entries,
+                                     Step step = 0) const;
+  absl::StatusOr<PullReply> PullRows(std::vector<PullEntry> entries,
+                                     bool wait_for_keys = false) const;
+
   absl::StatusOr<uint64_t> Delete(std::vector<std::string> keys,
                                   bool allow_missing = false) const;
   absl::StatusOr<KeyStatus> Stat(const std::string& key,
@@ -95,6 +100,8 @@ class Caller {
 
  private:
   PushRequest MakePush(std::vector<PushEntry> entries, Step step) const;
+  PullRequest MakePull(std::vector<PullEntry> entries,
+                       bool wait_for_keys) const;
 
   Connection* connection_;
   std::string name_space_;

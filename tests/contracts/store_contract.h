@@ -80,6 +80,7 @@ class OnceContractTest : public StoreContractTest {};
 class BudgetContractTest : public StoreContractTest {};
 class BadInputContractTest : public StoreContractTest {};
 class EncodingContractTest : public StoreContractTest {};
+class RowsContractTest : public StoreContractTest {};
 class TutorialContractTest : public StoreContractTest {};
 
 // Runs every suite on the stores that `factory` makes.
@@ -117,6 +118,8 @@ class TutorialContractTest : public StoreContractTest {};
   INSTANTIATE_TEST_SUITE_P(prefix, BadInputContractTest,    \
                            ::testing::Values(factory));     \
   INSTANTIATE_TEST_SUITE_P(prefix, EncodingContractTest,    \
+                           ::testing::Values(factory));     \
+  INSTANTIATE_TEST_SUITE_P(prefix, RowsContractTest,        \
                            ::testing::Values(factory));     \
   INSTANTIATE_TEST_SUITE_P(prefix, TutorialContractTest,    \
                            ::testing::Values(factory));     \

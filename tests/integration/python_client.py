@@ -263,13 +263,30 @@ class PythonClient(unittest.TestCase):
 
         self.assertEqual(raised.exception.code(), grpc.StatusCode.NOT_FOUND)
 
-    def test_verbs_to_come_are_unimplemented(self):
-        with self.assertRaises(grpc.RpcError) as raised:
-            self.stub.PullRows(data.PullRowsRequest(), timeout=20)
-
-        self.assertEqual(
-            raised.exception.code(), grpc.StatusCode.UNIMPLEMENTED
+    def test_rows_are_pushed_and_pulled(self):
+        table = np.arange(12, dtype="<f4").reshape(4, 3)
+        self.init("w", table)
+        ids = np.array([3, 1, 3])
+        push = data.PushRowsEntry(
+            key="w",
+            rows=to_tensor(ids),
+            tensor=to_tensor(np.array([[1], [2], [4]], "<f4") * table[ids]),
         )
+        pull = data.PullRowsEntry(key="w", rows=to_tensor(ids[::-1].copy()))
+
+        results = self.stub.PushRows(
+            data.PushRowsRequest(namespace=self.namespace, entries=[push]),
+            timeout=20,
+        ).results
+        value = self.stub.PullRows(
+            data.PullRowsRequest(namespace=self.namespace, entries=[pull]),
+            timeout=20,
+        ).values[0]
+
+        self.assertEqual(results[0].version, 2)
+        self.assertEqual(value.version, 2)
+        expected = np.array([[5], [2], [5]]) * table[[3, 1, 3]]
+        np.testing.assert_array_equal(to_array(value.tensor), expected)
 
     def test_server_describes_itself(self):
         status = self.stub.DescribeServer(

@@ -8,10 +8,15 @@
 namespace tensorkv::bench {
 namespace {
 
+// A call of large tensors fills a trial, and is as long as the slowest of its
+// workers took: of a single one each trial would say little.
+constexpr int kLeastCallsPerTrial = 3;
+
 LoadShape ShapeOf(const PushGroup& group) {
   const auto num_workers = static_cast<int64_t>(group.workers.size());
   return {.bytes_per_call = num_workers * group.value.size_bytes(),
           .keys_per_call = num_workers,
+          .least_calls_per_trial = kLeastCallsPerTrial,
           .server = group.server};
 }
 

@@ -19,14 +19,17 @@
 
 namespace tensorkv {
 
-// The payload of one pushed tensor. The key knows how many elements there are.
+// The payload of one pushed tensor, or of some rows of one. The key knows how
+// many elements there are, or how many to a row.
 struct Slot {
   Slot() = default;
   explicit Slot(PushEntry&& entry)
       : dtype(entry.dtype()),
         data(entry.tensor.data()),
         buffer(entry.tensor.TakeBuffer()),
-        encoding(std::move(entry.encoding)) {}
+        encoding(std::move(entry.encoding)),
+        rows(std::move(entry.rows)),
+        updates_all_rows(entry.updates_all_rows) {}
 
   // What an update reads `data` by; null for plain elements.
   const Packing* packing() const {
@@ -38,6 +41,9 @@ struct Slot {
   // Keeps `data`.
   RefPtr<Buffer> buffer;
   RefPtr<const Encoding> encoding;
+  // As in PushEntry.
+  RefPtr<const RowIds> rows;
+  bool updates_all_rows = false;
 };
 
 using Slots = absl::InlinedVector<Slot, 1>;
@@ -93,6 +99,13 @@ struct Contributors : RefCounted {
 
   const std::vector<Contributor> by_rank;
   Reservation overhead;
+};
+
+// A round that was applied, and the version that it made.
+struct AppliedRound {
+  Step step = 0;
+  Version version = 0;
+  RefPtr<const Contributors> contributors;
 };
 
 }  // namespace tensorkv

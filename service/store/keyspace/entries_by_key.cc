@@ -4,6 +4,7 @@
 #include "base/status_macros.h"
 #include "contract/reason.h"
 #include "service/store/byte_budget.h"
+#include "service/store/keyspace/row_check.h"
 #include "service/store/names.h"
 
 namespace tensorkv {
@@ -20,14 +21,29 @@ bool Takes(DType key, DType contribution) {
 }
 
 absl::Status CheckEntry(const StoredKey& key, const PushEntry& entry) {
-  if (entry.skip ||
-      (Takes(key.dtype(), entry.dtype()) && key.HasShape(entry.shape()))) {
+  if (entry.skip) return absl::OkStatus();
+  Shape expected = key.shape();
+  if (entry.rows) {
+    RETURN_IF_ERROR(CheckRuleTakesRows(key));
+    RETURN_IF_ERROR(CheckRowIds(key, *entry.rows));
+    ASSIGN_OR_RETURN(expected, ShapeOfRows(key, entry.rows->size()));
+  }
+  if (Takes(key.dtype(), entry.dtype()) && expected == entry.shape()) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
       absl::StrCat("key ", Quoted(entry.key), ": expected ",
-                   Description(key.dtype(), key.shape()), ", got ",
+                   Description(key.dtype(), expected), ", got ",
                    Description(entry.dtype(), entry.shape())));
+}
+
+// Rows are updated in place, unless somebody reads the value. Whether that is
+// so shows now if the update runs now.
+bool BringsRoom(const PushMode& mode, const StoredKey& key,
+                const PushRequest& request, const PushEntry& entry) {
+  if (!mode.NeedsRoom(key, request)) return false;
+  return !entry.rows ||
+         (mode.applies_at_once() && !key.is_updating && !key.is_writable());
 }
 
 absl::Status FindKeys(const NamespaceState& state,
@@ -54,7 +70,8 @@ absl::Status AddFirst(const PushMode& mode, const PushRequest& request,
     entries.repeats.emplace_back(position, *repeat);
     return absl::OkStatus();
   }
-  if (mode.NeedsRoom(key, request)) {
+  first.brings_room = BringsRoom(mode, key, request, request.entries[position]);
+  if (first.brings_room) {
     entries.room_bytes[key.device] += key.value_bytes();
   }
   entries.note_bytes += mode.BytesToNote(key, request);

@@ -21,8 +21,10 @@ struct EntriesByKey {
     // The key's next entry in the call; 0 if there is none.
     uint32_t next = 0;
     bool is_first = false;
-    // Whether its contribution is there already. Of a first entry only.
+    // These are of a first entry only: whether its contribution is there
+    // already, and whether it brings room for a new value.
     bool is_repeat = false;
+    bool brings_room = false;
   };
 
   // Calls `visit` with the positions of a key's entries, from its first on.

@@ -178,8 +178,7 @@ class KeyCreation {
 
   // REQUIRES for these: the mutex is held.
   absl::StatusOr<std::optional<InitReply>> Insert(const RuleBindings& bindings);
-  Version Replace(const StoredKey* existing, const KeyPtr& key,
-                  RoundsOfKeys& ended);
+  Version Replace(StoredKey* existing, const KeyPtr& key, RoundsOfKeys& ended);
   InitReply InsertKeys(const std::vector<bool>& wanted);
 
   Transaction transaction_;
@@ -334,7 +333,7 @@ InitReply KeyCreation::InsertKeys(const std::vector<bool>& wanted) {
   InitReply reply;
   RoundsOfKeys ended;
   for (size_t i = 0; i < keys_.size(); ++i) {
-    const StoredKey* existing = state_.keys.Find(request_.entries[i].key);
+    StoredKey* const existing = state_.keys.Find(request_.entries[i].key);
     reply.versions.push_back(wanted[i] ? Replace(existing, keys_[i], ended)
                                        : existing->version);
   }
@@ -345,17 +344,19 @@ InitReply KeyCreation::InsertKeys(const std::vector<bool>& wanted) {
   return reply;
 }
 
-Version KeyCreation::Replace(const StoredKey* existing, const KeyPtr& key,
+Version KeyCreation::Replace(StoredKey* existing, const KeyPtr& key,
                              RoundsOfKeys& ended) {
   if (existing != nullptr) {
+    Cut::BeforeChange(transaction_, *existing);
     // Above every version that updates under way will report.
-    key->version = existing->version + existing->num_updates_ahead() + 1;
+    key->version = state_.LastVersionOf(*existing) + 1;
     state_.watches.Move(existing, key.get());
     RemoveKey(transaction_, existing->name(), ended);
   } else {
     key->version = state_.version_floor + 1;
   }
   state_.keys.Insert(key);
+  Cut::AfterCreation(transaction_, *key);
   if (state_.keys_made) state_.keys_made->push_back(key);
   transaction_.Commit();
   return key->version;
@@ -418,9 +419,10 @@ absl::StatusOr<DeleteReply> Namespace::Delete(const DeleteRequest& request) {
   for (const std::string& key : request.keys) {
     StoredKey* const existing = state.keys.Find(key);
     if (existing == nullptr) continue;
+    Cut::BeforeChange(transaction, *existing);
     EndPullsOf(transaction, *existing);
-    state.version_floor = std::max(
-        state.version_floor, existing->version + existing->num_updates_ahead());
+    state.version_floor =
+        std::max(state.version_floor, state.LastVersionOf(*existing));
     RemoveKey(transaction, key, ended);
     transaction.Commit();
     ++reply.num_deleted;

@@ -9,6 +9,7 @@
 #include "base/status_macros.h"
 #include "contract/reason.h"
 #include "service/store/keyspace/namespace_state.h"
+#include "service/store/keyspace/state_turn.h"
 #include "service/store/keyspace/waiting_calls.h"
 #include "service/store/names.h"
 

@@ -49,7 +49,7 @@ NamespaceStatus Numbers(const NamespaceState& state,
 
 absl::StatusOr<std::shared_ptr<Namespace>> Namespace::Create(
     const std::string& name, NamespaceConfig config,
-    const NamespaceEnvironment& environment) {
+    const NamespaceEnvironment& environment, uint64_t uid) {
   RETURN_IF_ERROR(CheckNamespaceName(name));
   ASSIGN_OR_RETURN(UpdateRule rule, UpdateRule::Create(config.rule));
   WorkerGroupOptions group = PushMode::GroupOf(config);
@@ -78,7 +78,7 @@ absl::StatusOr<std::shared_ptr<Namespace>> Namespace::Create(
   const uint64_t text_bytes = TextBytes(rule);
   auto state = std::make_shared<NamespaceState>(
       name, std::move(config), std::move(workers), std::move(mode),
-      MakeRefCounted<BoundRule>(std::move(rule)), environment);
+      MakeRefCounted<BoundRule>(std::move(rule)), environment, uid);
   if (text_bytes > 0) {
     ASSIGN_OR_RETURN(Reservation overhead,
                      Reservation::Create(state->memory.metadata(), text_bytes));

@@ -19,6 +19,7 @@
 #include "service/store/call_window.h"
 #include "service/store/device_set.h"
 #include "service/store/memory_budgets.h"
+#include "service/store/snapshot.h"
 #include "service/store/store_observer.h"
 #include "service/store/tensor_store.h"
 
@@ -50,10 +51,17 @@ struct NamespaceEnvironment {
 // NamespaceState by a Transaction.
 class Namespace {
  public:
-  // Errors: those of CreateNamespace.
+  // With a random uid, if it is 0. Errors: those of CreateNamespace.
   static absl::StatusOr<std::shared_ptr<Namespace>> Create(
       const std::string& name, NamespaceConfig config,
+      const NamespaceEnvironment& environment, uint64_t uid = 0);
+  // One that was saved, without its keys. Errors: those of CreateNamespace.
+  static absl::StatusOr<std::shared_ptr<Namespace>> Restore(
+      const NamespaceSnapshot& snapshot,
       const NamespaceEnvironment& environment);
+  // As in Snapshots.
+  absl::Status RestoreKeys(std::vector<KeySnapshot> keys);
+  absl::Status TakeSnapshot(SnapshotSink& sink);
 
   void Init(InitRequest request, CallContext context,
             ReplyCallback<InitReply> done);

@@ -47,9 +47,10 @@ NamespaceState::NamespaceState(std::string its_name, NamespaceConfig its_config,
                                std::unique_ptr<WorkerGroup> its_workers,
                                std::unique_ptr<PushMode> its_mode,
                                SharedRule rule,
-                               const NamespaceEnvironment& its_environment)
+                               const NamespaceEnvironment& its_environment,
+                               uint64_t its_uid)
     : name(std::move(its_name)),
-      uid(RandomUid()),
+      uid(its_uid == 0 ? RandomUid() : its_uid),
       config(std::move(its_config)),
       workers(std::move(its_workers)),
       environment(its_environment),
@@ -101,6 +102,7 @@ absl::Status NamespaceState::CheckRoomUnlessRepeat(
     absl::FunctionRef<absl::StatusOr<BytesNeeded>()> check) const {
   ASSIGN_OR_RETURN(bool is_repeat, IsRepeat(*calls, caller, call_id));
   BytesNeeded needed;
+  if (!is_repeat) RETURN_IF_ERROR(caller.unless_remembered);
   if (!is_repeat) {
     absl::StatusOr<BytesNeeded> bytes = check();
     // What speaks against it may be that it has been made meanwhile.

@@ -3,6 +3,7 @@
 #ifndef TENSORKV_SERVICE_STORE_KEYSPACE_NAMESPACE_STATE_H_
 #define TENSORKV_SERVICE_STORE_KEYSPACE_NAMESPACE_STATE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -19,6 +20,7 @@
 #include "base/task_pool.h"
 #include "kernels/backend.h"
 #include "service/store/call_window.h"
+#include "service/store/keyspace/cut.h"
 #include "service/store/keyspace/earliest_alarm.h"
 #include "service/store/keyspace/grace_times.h"
 #include "service/store/keyspace/key_table.h"
@@ -65,9 +67,9 @@ struct NamespaceCounts {
 // others wait for. Who only reads, counts, renews a lease or begins an update
 // of a key whose turn it is takes the mutex by itself.
 //
-// Locks are taken in this order: rules_mutex, mutex, and those of the alarms
-// and of a Cancellation, under which nothing of a namespace is called. The
-// mutexes of the store, the call window and the task pool are taken with none
+// Locks are taken in this order: cut_mutex, rules_mutex, mutex, and those of
+// the alarms and of a Cancellation, under which nothing of a namespace is
+// called. The mutexes of the store, the call window and the task pool are taken with none
 // of these held. No lock is held while an answer is sent or an update runs;
 // memory of a device is allocated, and patterns are matched, under rules_mutex
 // alone.
@@ -82,7 +84,7 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   NamespaceState(std::string name, NamespaceConfig config,
                  std::unique_ptr<WorkerGroup> workers,
                  std::unique_ptr<PushMode> mode, SharedRule rule,
-                 const NamespaceEnvironment& environment);
+                 const NamespaceEnvironment& environment, uint64_t uid);
 
   absl::Duration Now() const { return environment.alarms->Now(); }
   Backend& DeviceOf(const StoredKey& key) const {
@@ -110,6 +112,13 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
       const Caller& caller, const std::optional<CallId>& call_id,
       uint64_t staging_bytes,
       absl::FunctionRef<absl::StatusOr<BytesNeeded>()> check) const;
+  // The last version that `key` has, or that the updates under way will report.
+  Version LastVersionOf(const StoredKey& key) const {
+    const uint64_t num_ahead = key.num_updates_ahead();
+    return num_ahead == 0
+               ? key.version
+               : std::max(key.version, restored_versions) + num_ahead;
+  }
   // Whether `worker`, if there is one, may call; if so, renews its lease.
   // REQUIRES: the mutex is held.
   absl::Status CheckAndRenew(const std::optional<Worker>& worker);
@@ -128,6 +137,8 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   // The answers to the calls made in this namespace.
   const std::shared_ptr<CallWindow> calls;
 
+  // Held by who takes a snapshot: there is one cut at a time.
+  Mutex cut_mutex ABSL_ACQUIRED_BEFORE(rules_mutex);
   // Held by who changes rules, while memory is allocated.
   Mutex rules_mutex ABSL_ACQUIRED_BEFORE(mutex);
 
@@ -151,6 +162,11 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   uint64_t revision ABSL_GUARDED_BY(mutex) = 0;
   // No key that was deleted has had a version above.
   Version version_floor ABSL_GUARDED_BY(mutex) = 0;
+  // No update makes a version up to here: the namespace may have had it after
+  // the moment from which it was restored.
+  Version restored_versions ABSL_GUARDED_BY(mutex) = 0;
+  // While keys are taken for a checkpoint; null otherwise.
+  std::shared_ptr<Cut> cut ABSL_GUARDED_BY(mutex);
   GraceTimes graces ABSL_GUARDED_BY(mutex);
   // Counts what `workers` keeps.
   Reservation worker_overhead ABSL_GUARDED_BY(mutex);

@@ -11,7 +11,10 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "contract/reason.h"
+#include "service/store/keyspace/row_check.h"
+#include "service/store/keyspace/row_turn.h"
 #include "service/store/keyspace/state_calls.h"
+#include "service/store/keyspace/update_runner.h"
 #include "service/store/keyspace/waiting_calls.h"
 #include "service/store/names.h"
 
@@ -36,6 +39,7 @@ class PullCall final : public WaitingCall {
         done_(std::move(done)) {
     for (const PullEntry& entry : request_.entries) {
       size_bytes_ += kEntryOverheadBytes + entry.key.capacity();
+      if (entry.rows) size_bytes_ += entry.rows->tensor().size_bytes();
     }
   }
 
@@ -95,6 +99,13 @@ class PullCall final : public WaitingCall {
   absl::Status WatchNext();
   // Ends some of these watches.
   void UnwatchNext();
+  // Whether the entry's rows can be read, if it asks for any; adds the answer
+  // to `reply`, without elements. Errors: InvalidArgument.
+  absl::Status AddRows(StoredKey* key, const PullEntry& entry,
+                       PullReply& reply);
+  // Has the rows read, which ends the call.
+  void ReadRows();
+  absl::Status AllocateRows(Reservation& id_bytes);
   // Keeps the values of all the call's keys readable, so that one that waits
   // for updates of several busy keys waits for no more than one of each.
   void Pin();
@@ -111,6 +122,9 @@ class PullCall final : public WaitingCall {
   absl::StatusOr<PullReply> answer_;
   // Where the values of the answer are, unless that is the host.
   std::vector<DeviceIndex> devices_;
+  // Whose rows are to be read, by entry; empty unless the call is about rows.
+  std::vector<KeyPtr> keys_of_rows_;
+  std::vector<RefPtr<const RowIds>> rows_;
   // What is waited for; the entries before were reached once.
   size_t position_ = 0;
   int num_looks_ = 0;
@@ -209,13 +223,18 @@ absl::StatusOr<bool> PullCall::ReadAll(PullReply& reply) {
   const std::vector<PullEntry>& entries = request_.entries;
   reply.values.reserve(entries.size());
   devices_.clear();
+  keys_of_rows_.clear();
   std::optional<size_t> first_busy;
   for (size_t i = 0; i < entries.size(); ++i) {
-    const StoredKey* key = state_.keys.Find(entries[i].key);
+    StoredKey* const key = state_.keys.Find(entries[i].key);
     if (!IsReached(key, entries[i])) {
       Unpin();
       RETURN_IF_ERROR(WaitFor(i, key));
       return false;
+    }
+    if (entries[i].rows) {
+      RETURN_IF_ERROR(AddRows(key, entries[i], reply));
+      continue;
     }
     if (key->value_is_changing && !first_busy) first_busy = i;
     if (first_busy) continue;
@@ -229,6 +248,17 @@ absl::StatusOr<bool> PullCall::ReadAll(PullReply& reply) {
   RETURN_IF_ERROR(
       WaitFor(*first_busy, state_.keys.Find(entries[*first_busy].key)));
   return false;
+}
+
+absl::Status PullCall::AddRows(StoredKey* key, const PullEntry& entry,
+                               PullReply& reply) {
+  RETURN_IF_ERROR(CheckRowIds(*key, *entry.rows));
+  ASSIGN_OR_RETURN(const Shape shape, ShapeOfRows(*key, entry.rows->size()));
+  ASSIGN_OR_RETURN(Tensor rows, Tensor::WithoutData(key->dtype(), shape));
+  reply.values.push_back({key->version, std::move(rows)});
+  keys_of_rows_.emplace_back(key);
+  devices_.push_back(key->device);
+  return absl::OkStatus();
 }
 
 absl::Status PullCall::WaitFor(size_t position, const StoredKey* key) {
@@ -356,20 +386,89 @@ void PullCall::Send() {
   // The cancellation may keep the call, which then keeps no more than itself.
   pinned_ = {};
   watches_ = {};
+  if (!keys_of_rows_.empty()) {
+    for (PullEntry& entry : request_.entries) rows_.push_back(entry.rows);
+  }
   request_ = {};
   if (answer_.ok()) {
     absl::Status status = CheckReplyBytes(*answer_, context.max_reply_bytes);
     if (!status.ok()) answer_ = std::move(status);
   }
   if (!answer_.ok()) return SendOnce(std::move(done_), std::move(answer_));
+  if (!keys_of_rows_.empty()) return ReadRows();
   state_.home->Send(*std::move(answer_), devices_, std::move(done_));
+}
+
+// Gives the rows memory where their keys are, which is counted as values.
+absl::Status PullCall::AllocateRows(Reservation& id_bytes) {
+  uint64_t bytes = 0;
+  for (const auto& ids : rows_) bytes += ids->tensor().size_bytes();
+  ASSIGN_OR_RETURN(id_bytes,
+                   Reservation::Create(state_.memory.metadata(), bytes));
+  for (size_t i = 0; i < keys_of_rows_.size(); ++i) {
+    const StoredKey& key = *keys_of_rows_[i];
+    Tensor& rows = answer_->values[i].tensor;
+    ASSIGN_OR_RETURN(
+        RefPtr<Buffer> buffer,
+        state_.AllocateFor(key, state_.memory.on(key.device).values,
+                           rows.size_bytes()));
+    rows = Tensor::OfBuffer(rows.dtype(), rows.shape(), std::move(buffer));
+  }
+  return absl::OkStatus();
+}
+
+// Each entry takes a turn among the updates of its key.
+void PullCall::ReadRows() {
+  Reservation id_bytes;
+  if (absl::Status status = AllocateRows(id_bytes); !status.ok()) {
+    answer_ = std::move(status);  // and what was allocated is free
+    return SendOnce(std::move(done_), std::move(answer_));
+  }
+  std::vector<RefPtr<RowTurn>> turns;
+  for (size_t i = 0; i < rows_.size(); ++i) {
+    turns.push_back(MakeRefCounted<RowTurn>(std::move(rows_[i]),
+                                            answer_->values[i].tensor));
+  }
+  const auto call = MakeRefCounted<PushCall>();
+  call->num_pending = turns.size();
+  call->reply.results.resize(turns.size());
+  call->done =
+      [&home = *state_.home, reply = *std::move(answer_),
+       devices = std::move(devices_), id_bytes = std::move(id_bytes),
+       done = std::move(done_)](absl::StatusOr<PushReply> versions) mutable {
+        id_bytes.Clear();
+        if (!versions.ok()) {
+          reply = {};
+          return std::move(done)(versions.status());
+        }
+        for (size_t i = 0; i < reply.values.size(); ++i) {
+          reply.values[i].version = versions->results[i].version;
+        }
+        home.Send(std::move(reply), devices, std::move(done));
+      };
+  const std::vector<KeyPtr> keys = std::move(keys_of_rows_);
+  Transaction transaction(state_);
+  for (uint32_t i = 0; i < keys.size(); ++i) {
+    PendingUpdate update;
+    update.turn = std::move(turns[i]);
+    update.call = call;
+    update.results = {i};
+    Enqueue(transaction, *keys[i], std::move(update));
+  }
 }
 
 absl::Status CheckFields(const NamespaceState& state,
                          const PullRequest& request) {
   RETURN_IF_ERROR(state.CheckNumEntries(request.entries.size()));
+  bool has_rows = false;
+  bool has_tensors = false;
   for (const PullEntry& entry : request.entries) {
     RETURN_IF_ERROR(CheckKey(entry.key));
+    (entry.rows ? has_rows : has_tensors) = true;
+  }
+  if (has_rows && has_tensors) {
+    return absl::InvalidArgumentError(
+        "entries of a pull: expected rows in all or in none");
   }
   return absl::OkStatus();
 }

@@ -7,6 +7,7 @@
 #include "base/status_macros.h"
 #include "contract/reason.h"
 #include "service/store/keyspace/round_endings.h"
+#include "service/store/keyspace/row_batches.h"
 #include "service/store/keyspace/staged_tensors.h"
 #include "service/store/keyspace/update_runner.h"
 #include "service/store/keyspace/waiting_calls.h"
@@ -53,6 +54,19 @@ uint64_t UncountedBytes(const NamespaceMemory& memory, const Tensor& tensor) {
   const bool is_counted =
       !tensor.has_data() || IsCountedBy(*memory.host().contributions, tensor);
   return is_counted ? 0 : tensor.size_bytes();
+}
+
+// What an entry costs besides its tensor.
+uint64_t OverheadOf(const PushEntry& entry) {
+  if (!entry.rows) return kContributionOverheadBytes;
+  return kContributionOverheadBytes + entry.rows->tensor().size_bytes() +
+         entry.rows->size() * kBytesPerRowId;
+}
+
+uint64_t OverheadOf(const PushRequest& request) {
+  uint64_t bytes = 0;
+  for (const PushEntry& entry : request.entries) bytes += OverheadOf(entry);
+  return bytes;
 }
 
 // What copies of the tensors take where their keys are.
@@ -156,6 +170,10 @@ absl::Status CheckFields(const NamespaceState& state,
   for (const PushEntry& entry : request.entries) {
     RETURN_IF_ERROR(CheckKey(entry.key));
     RETURN_IF_ERROR(CheckPayload(entry));
+    if (!entry.skip && entry.rows && entry.encoding) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "key ", Quoted(entry.key), ": expected rows without an encoding"));
+    }
   }
   return absl::OkStatus();
 }
@@ -171,9 +189,8 @@ uint64_t UncountedBytes(const NamespaceMemory& memory,
 
 absl::StatusOr<BytesNeeded> BytesToPush(NamespaceState& state,
                                         const PushRequest& request) {
-  BytesNeeded bytes = {.host =
-                           request.entries.size() * kContributionOverheadBytes +
-                           UncountedBytes(state.memory, request)};
+  BytesNeeded bytes = {.host = OverheadOf(request) +
+                               UncountedBytes(state.memory, request)};
   MutexLock lock(&state.mutex);
   absl::Status status = state.CheckAndRenew(request.worker);
   if (status.ok()) {
@@ -215,10 +232,8 @@ absl::Status PushAdmission::ReserveForTensors() {
   } else {
     tensor_bytes_.Merge(0, std::move(arrived));
   }
-  ASSIGN_OR_RETURN(overhead_,
-                   Reservation::Create(
-                       state_.memory.metadata(),
-                       request_.entries.size() * kContributionOverheadBytes));
+  ASSIGN_OR_RETURN(overhead_, Reservation::Create(state_.memory.metadata(),
+                                                  OverheadOf(request_)));
   return absl::OkStatus();
 }
 
@@ -304,6 +319,14 @@ void PushAdmission::TakeCopies() {
   }
 }
 
+void PushAdmission::SkipEmptyLists() {
+  for (PushEntry& entry : request_.entries) {
+    if (entry.rows && entry.rows->size() == 0 && !entry.updates_all_rows) {
+      entry.skip = true;
+    }
+  }
+}
+
 absl::StatusOr<EntriesByKey> PushAdmission::Check() const {
   RETURN_IF_ERROR(state_.CheckAndRenew(request_.worker));
   ASSIGN_OR_RETURN(EntriesByKey entries, GroupByKey(state_, request_));
@@ -325,6 +348,7 @@ absl::StatusOr<bool> PushAdmission::Admit() {
   ASSIGN_OR_RETURN(notes_, Reservation::Create(state_.memory.metadata(),
                                                entries.note_bytes));
   TakeCopies();
+  SkipEmptyLists();
 
   std::vector<PushResult>& results = call_->reply.results;
   UpdatePass& updates = transaction_.work().updates;
@@ -352,6 +376,7 @@ absl::StatusOr<bool> PushAdmission::Admit() {
 void PushAdmission::AdmitKey(const EntriesByKey& entries, uint32_t first) {
   StoredKey& key = *entries.keys[first].key;
   const PushMode& mode = *state_.mode;
+  Cut::BeforeChange(transaction_, key);
   mode.Note(key, request_, notes_.Split(mode.BytesToNote(key, request_)));
   if (!mode.applies_at_once()) return AddToRound(entries, first);
   if (key.is_updating) return UpdateBusyKey(entries, first);
@@ -407,17 +432,16 @@ PendingUpdates PushAdmission::AddContribution(const EntriesByKey& entries,
   uint64_t overhead_bytes = 0;
   entries.ForEach(first, [&](uint32_t i) {
     call_->reply.results[i] = state_.mode->ResultOf(key, request_);
-    overhead_bytes += kContributionOverheadBytes;
     PushEntry& entry = request_.entries[i];
+    overhead_bytes += OverheadOf(entry);
     if (entry.skip) return;
     tensor_bytes += UncountedBytes(state_.memory, entry.tensor);
     contribution.slots.emplace_back(std::move(entry));
   });
   contribution.held = tensor_bytes_.Split(key.device, tensor_bytes);
   contribution.overhead = overhead_.Split(overhead_bytes);
-  const bool needs_room = state_.mode->NeedsRoom(key, request_);
-  Reservation room =
-      room_.Split(key.device, needs_room ? key.value_bytes() : 0);
+  Reservation room = room_.Split(
+      key.device, entries.keys[first].brings_room ? key.value_bytes() : 0);
   return state_.mode->Add(key, request_, std::move(contribution),
                           std::move(room));
 }

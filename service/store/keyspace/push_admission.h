@@ -79,6 +79,8 @@ class PushAdmission {
   bool AreAtTheirKeys(const EntriesByKey& entries) const;
   // Puts the copies in the places of their tensors.
   void TakeCopies();
+  // Lists of no rows change nothing.
+  void SkipEmptyLists();
   // Admits what the entries of one key bring, from its `first` on.
   void AdmitKey(const EntriesByKey& entries, uint32_t first);
   // An idle key where contributions do not wait: what most pushes of many keys

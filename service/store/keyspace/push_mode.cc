@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "contract/reason.h"
 #include "service/store/names.h"
+#include "xxhash.h"
 
 namespace tensorkv {
 namespace {
@@ -46,7 +46,9 @@ Contributor ContributorOf(const PushRequest& request) {
   if (request.worker->epoch != 0) {
     by.identity = Contributor::kMember;
   } else if (request.call_id && !request.call_id->client_id.empty()) {
-    by.identity = std::max<uint64_t>(absl::HashOf(request.call_id->client_id),
+    // The same after every start: a checkpoint has it.
+    const std::string& id = request.call_id->client_id;
+    by.identity = std::max<uint64_t>(XXH3_64bits(id.data(), id.size()),
                                      Contributor::kMember + 1);
   }
   return by;
@@ -166,6 +168,18 @@ class BoundedMode final : public AsyncMode {
                          std::move(overhead));
   }
 
+  absl::Status Restore(const KeySnapshot& snapshot,
+                       const RefPtr<BudgetAccount>& overhead,
+                       StoredKey& key) const override {
+    for (const ContributionSnapshot& each : snapshot.contributions) {
+      ASSIGN_OR_RETURN(
+          Reservation bytes,
+          Reservation::Create(overhead, key.BytesToNote(each.by.rank)));
+      key.NoteContribution(each.by, each.step, std::move(bytes));
+    }
+    return absl::OkStatus();
+  }
+
   bool CountsStep(const PushRequest& request) const override {
     return PushMode::CountsStep(request);
   }
@@ -236,6 +250,17 @@ class SyncMode final : public PushMode {
             Reservation overhead) const override {
     if (key.rounds) return;
     key.rounds = std::make_unique<Rounds>(&policy_, std::move(overhead));
+  }
+
+  absl::Status Restore(const KeySnapshot& snapshot,
+                       const RefPtr<BudgetAccount>& overhead,
+                       StoredKey& key) const override {
+    if (snapshot.rounds.empty()) return absl::OkStatus();
+    ASSIGN_OR_RETURN(Reservation bytes,
+                     Reservation::Create(overhead, Rounds::BytesFor(policy_)));
+    key.rounds = std::make_unique<Rounds>(&policy_, std::move(bytes));
+    key.rounds->Restore(snapshot.rounds);
+    return absl::OkStatus();
   }
 
   bool NeedsRoom(const StoredKey& key,

@@ -16,6 +16,7 @@
 #include "service/store/keyspace/rounds.h"
 #include "service/store/keyspace/stored_key.h"
 #include "service/store/keyspace/worker_group.h"
+#include "service/store/snapshot.h"
 
 namespace tensorkv {
 
@@ -74,6 +75,14 @@ class PushMode {
   // BytesToNote. REQUIRES: CheckKey says that there is none yet.
   virtual void Note(StoredKey& key, const PushRequest& request,
                     Reservation overhead) const {}
+
+  // Has the key know what it knew of contributions when it was saved.
+  // REQUIRES: nobody has contributed to it. Errors: ResourceExhausted.
+  virtual absl::Status Restore(const KeySnapshot& snapshot,
+                               const RefPtr<BudgetAccount>& overhead,
+                               StoredKey& key) const {
+    return absl::OkStatus();
+  }
 
   // Whether the contribution must bring room for a new value.
   virtual bool NeedsRoom(const StoredKey& key,

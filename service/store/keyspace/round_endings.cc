@@ -1,9 +1,11 @@
 #include "service/store/keyspace/round_endings.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/status_macros.h"
 #include "service/store/keyspace/namespace_state.h"
+#include "service/store/keyspace/row_batches.h"
 #include "service/store/keyspace/update_runner.h"
 #include "service/store/keyspace/waiting_calls.h"
 
@@ -29,7 +31,7 @@ absl::Status Scale(const NamespaceState& state, const FoldOfKey& job,
       const UpdateRule rule,
       UpdateRule::Create({.name = "accumulate",
                           .hyperparameters = {{"scale", job.fold.scale}}}));
-  const int64_t num_elements = job.key->num_elements();
+  const int64_t num_elements = job.key->NumElementsOf(sum.slots[0]);
   const uint64_t bytes = num_elements * SizeOf(dtype);
   // Until the unscaled sum is gone.
   ASSIGN_OR_RETURN(const Reservation held,
@@ -51,21 +53,73 @@ absl::Status Scale(const NamespaceState& state, const FoldOfKey& job,
   return absl::OkStatus();
 }
 
+// Gives the sum memory for so many elements.
+absl::StatusOr<MutableTensorView> AllocateSum(const NamespaceState& state,
+                                              const StoredKey& key,
+                                              int64_t num_elements,
+                                              Contribution& sum) {
+  const DType dtype = AccumulateType(key.dtype());
+  const uint64_t bytes = num_elements * SizeOf(dtype);
+  ASSIGN_OR_RETURN(
+      sum.held,
+      Reservation::Create(state.memory.on(key.device).contributions, bytes));
+  Slot& slot = sum.slots.emplace_back();
+  slot.dtype = dtype;
+  ASSIGN_OR_RETURN(slot.buffer, state.DeviceOf(key).Allocate(bytes, nullptr));
+  slot.data = slot.buffer->data();
+  return MutableTensorView{dtype, num_elements, slot.buffer->mutable_data()};
+}
+
+// The sum has rows too, those that are named, if all contributions have.
+absl::StatusOr<Contribution> SumOfRows(const NamespaceState& state,
+                                       const FoldOfKey& job,
+                                       const UpdateRule& assign) {
+  const StoredKey& key = *job.key;
+  const bool has_tensors =
+      std::any_of(job.fold.slots.begin(), job.fold.slots.end(),
+                  [](const Slot& slot) { return !slot.rows; });
+  RowBatches::Options options = {.num_rows = key.num_rows(),
+                                 .slots = job.fold.slots,
+                                 .updates_all_rows = has_tensors,
+                                 .is_compact = !has_tensors};
+  options.whole.rule = &assign;
+  options.whole.stored = {key.dtype(), key.num_elements(), nullptr};
+  options.whole.value.dtype = AccumulateType(key.dtype());
+  RowBatches batches(options);
+  Contribution sum;
+  int64_t num_elements = key.num_elements();
+  RefPtr<const RowIds> ids;
+  if (!has_tensors) {
+    const std::vector<int64_t> rows = batches.NamedRows();
+    const auto num_rows = static_cast<int64_t>(rows.size());
+    ASSIGN_OR_RETURN(
+        sum.overhead,
+        Reservation::Create(state.memory.metadata(),
+                            num_rows * (kBytesPerRowId + sizeof(int64_t))));
+    ASSIGN_OR_RETURN(Tensor tensor,
+                     Tensor::CopyOf(DType::kI64, {num_rows}, rows.data()));
+    ASSIGN_OR_RETURN(ids, RowIds::Create(std::move(tensor)));
+    num_elements = key.num_elements_of_row() * num_rows;
+  }
+  ASSIGN_OR_RETURN(const MutableTensorView value,
+                   AllocateSum(state, key, num_elements, sum));
+  sum.slots[0].updates_all_rows = UpdatesAllRows(job.fold.slots);
+  sum.slots[0].rows = std::move(ids);
+  batches.SetValue(value);
+  RETURN_IF_ERROR(ApplyAll(state.DeviceOf(key), batches));
+  return sum;
+}
+
 absl::StatusOr<Contribution> SumOf(const NamespaceState& state,
                                    const FoldOfKey& job) {
   static const UpdateRule* const kAssign = new UpdateRule();
-  const DType dtype = AccumulateType(job.key->dtype());
-  const int64_t num_elements = job.key->num_elements();
-  const uint64_t bytes = num_elements * SizeOf(dtype);
   Contribution sum;
-  ASSIGN_OR_RETURN(sum.held,
-                   Reservation::Create(
-                       state.memory.on(job.key->device).contributions, bytes));
-  Slot& slot = sum.slots.emplace_back();
-  slot.dtype = dtype;
-  Backend& device = state.DeviceOf(*job.key);
-  ASSIGN_OR_RETURN(slot.buffer, device.Allocate(bytes, nullptr));
-  slot.data = slot.buffer->data();
+  if (HasRows(job.fold.slots)) {
+    ASSIGN_OR_RETURN(sum, SumOfRows(state, job, *kAssign));
+    if (job.fold.scale != 1) RETURN_IF_ERROR(Scale(state, job, sum));
+    return sum;
+  }
+  const int64_t num_elements = job.key->num_elements();
   std::vector<TensorView> views;
   std::vector<const Packing*> packings;
   for (const Slot& each : job.fold.slots) {
@@ -76,8 +130,9 @@ absl::StatusOr<Contribution> SumOf(const NamespaceState& state,
   update.rule = kAssign;
   update.contributions = views;
   update.packings = packings;
-  update.value = {dtype, num_elements, slot.buffer->mutable_data()};
-  RETURN_IF_ERROR(device.Apply({&update, 1}));
+  ASSIGN_OR_RETURN(update.value,
+                   AllocateSum(state, *job.key, num_elements, sum));
+  RETURN_IF_ERROR(state.DeviceOf(*job.key).Apply({&update, 1}));
   if (job.fold.scale != 1) RETURN_IF_ERROR(Scale(state, job, sum));
   return sum;
 }

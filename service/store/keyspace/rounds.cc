@@ -384,7 +384,7 @@ ClosedRounds Rounds::EndFold(const Fold& fold,
           std::min(contribution.overhead.bytes(), kContributorBytes)));
     }
     round.num_leading_slots += sum->slots.size();
-    sum->overhead = std::move(first->second.overhead);
+    sum->overhead.Merge(std::move(first->second.overhead));
     first->second = *std::move(sum);
     round.by_rank.erase(std::next(first), end);
     if (fold.scale != 1) round.is_scaled = true;
@@ -445,6 +445,31 @@ void Rounds::Apply(Step step, Version version) {
   while (closed_.size() > policy_.max_open + 1 &&
          closed_.front().version != 0) {
     closed_.erase(closed_.begin());
+  }
+}
+
+void Rounds::ApplySkipped(Version version) {
+  const auto first =
+      std::find_if(closed_.begin(), closed_.end(),
+                   [](const Closed& each) { return each.version == 0; });
+  if (first != closed_.end() && first->all_skipped) Apply(first->step, version);
+}
+
+std::vector<AppliedRound> Rounds::Applied() const {
+  std::vector<AppliedRound> applied;
+  for (const Closed& each : closed_) {
+    if (each.version == 0) break;
+    applied.push_back({each.step, each.version, each.contributors});
+  }
+  return applied;
+}
+
+void Rounds::Restore(std::vector<AppliedRound> rounds) {
+  for (AppliedRound& each : rounds) {
+    last_closed_ = each.step;
+    closed_.push_back({.step = each.step,
+                       .version = each.version,
+                       .contributors = std::move(each.contributors)});
   }
 }
 

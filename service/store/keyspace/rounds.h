@@ -184,6 +184,15 @@ class Rounds {
   absl::Status DescribeAwaited(uint32_t rank, absl::string_view key,
                                absl::Duration now) const;
 
+  // The update of no round is under way or waits: those that all have skipped,
+  // and that come next, have been applied.
+  void ApplySkipped(Version version);
+
+  // The remembered rounds that have been applied, in their order.
+  std::vector<AppliedRound> Applied() const;
+  // The key is one that had those rounds. REQUIRES: it has had none yet.
+  void Restore(std::vector<AppliedRound> rounds);
+
   size_t num_open() const { return open_.size(); }
   // 0 if none is open.
   Step last_open() const { return open_.empty() ? 0 : open_.rbegin()->first; }

@@ -9,6 +9,7 @@
 #include "base/status_macros.h"
 #include "service/store/keyspace/pull_call.h"
 #include "service/store/keyspace/staged_tensors.h"
+#include "service/store/keyspace/state_turn.h"
 #include "service/store/keyspace/transaction.h"
 #include "service/store/keyspace/update_runner.h"
 #include "service/store/names.h"
@@ -73,7 +74,8 @@ class TurnsOfKeys {
       turn.turn = MakeRefCounted<StateTurn>(kind_);
       turn.call = call_;
     }
-    turn.turn->Add(std::move(state), std::move(tensor));
+    static_cast<StateTurn&>(*turn.turn).Add(std::move(state),
+                                            std::move(tensor));
     turn.results.push_back(num_entries_++);
     return absl::OkStatus();
   }

@@ -13,6 +13,7 @@
 #include "base/ref_counted.h"
 #include "kernels/backend.h"
 #include "kernels/update_rule.h"
+#include "service/store/keyspace/key_turn.h"
 #include "tensor/buffer.h"
 #include "tensor/tensor.h"
 
@@ -48,9 +49,8 @@ std::vector<std::string> StateNames(const UpdateRule& rule, DType dtype);
 absl::StatusOr<KeyState> FindState(const StoredKey& key,
                                    absl::string_view name);
 
-// A key's turn in which states are copied to or from host memory, while no
-// update runs. Used by one thread at a time.
-class StateTurn final : public RefCounted {
+// A turn in which states are copied to or from host memory.
+class StateTurn final : public KeyTurn {
  public:
   enum class Kind { kRead, kWrite };
 
@@ -61,19 +61,12 @@ class StateTurn final : public RefCounted {
     entries_.push_back({std::move(state), std::move(tensor)});
   }
 
-  bool writes() const { return kind_ == Kind::kWrite; }
-
-  // Finds the states, which may have changed with the rule since. Begin and End
-  // are called with the namespace's mutex held, Run without it.
-  void Begin(const StoredKey& key);
-  // Copies. REQUIRES: the key's states are filled.
-  void Run(Backend& device);
-  void End(StoredKey& key) const;
-
-  // After Run: how it went.
-  const absl::Status& status() const { return status_; }
-  // What is copied.
-  uint64_t size_bytes() const;
+  bool writes() const override { return kind_ == Kind::kWrite; }
+  // Finds the states, which may have changed with the rule since.
+  void Begin(const StoredKey& key) override;
+  void Run(Backend& device) override;
+  void End(StoredKey& key) const override;
+  uint64_t size_bytes() const override;
 
  private:
   struct Entry {
@@ -86,7 +79,6 @@ class StateTurn final : public RefCounted {
   const Kind kind_;
   std::vector<Entry> entries_;
   std::vector<MemoryCopy> copies_;
-  absl::Status status_;
 };
 
 }  // namespace tensorkv

@@ -19,9 +19,9 @@
 #include "service/store/byte_budget.h"
 #include "service/store/device_set.h"
 #include "service/store/keyspace/contribution.h"
+#include "service/store/keyspace/key_turn.h"
 #include "service/store/keyspace/rounds.h"
 #include "service/store/keyspace/rule_bindings.h"
-#include "service/store/keyspace/state_turn.h"
 #include "service/store/tensor_store.h"
 #include "tensor/tensor.h"
 
@@ -55,7 +55,7 @@ struct PendingUpdate {
   Step round = 0;
 
   // Not null: no update, and no slots. Its call waits for the turn's end.
-  RefPtr<StateTurn> turn;
+  RefPtr<KeyTurn> turn;
 };
 
 // The tensors that a rule keeps for a key. Shared with the update under way.
@@ -146,7 +146,21 @@ class StoredKey final : public RefCounted {
     for (const int64_t dimension : dimensions()) product *= dimension;
     return product;
   }
+  // How many of them a contribution brings.
+  int64_t NumElementsOf(const Slot& slot) const {
+    return slot.rows ? num_elements_of_row() * slot.rows->size()
+                     : num_elements();
+  }
   Tensor ToTensor() const { return Tensor::OfBuffer(dtype_, shape(), value); }
+  // 0 for a scalar, which has no rows.
+  int64_t num_rows() const { return rank_ == 0 ? 0 : dimensions()[0]; }
+  int64_t num_elements_of_row() const {
+    return num_rows() == 0 ? 0 : num_elements() / num_rows();
+  }
+  // Whether an update may write to the value now.
+  bool is_writable() const {
+    return num_pulls_pinning == 0 && value->IsUnique();
+  }
 
   // Who of that rank has contributed to `step`, as far as `contributions` tell.
   std::optional<Contributor> FindContributor(uint32_t rank, Step step) const;

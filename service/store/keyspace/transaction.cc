@@ -92,7 +92,9 @@ void Transaction::ReportFailedRounds(absl::string_view key, Step step,
 
 void Transaction::MakeWork() {
   work_.emplace(UpdateWork{UpdatePass(state_.environment.devices,
-                                      state_.memory.host().contributions)});
+                                      state_.memory.host().contributions),
+                           {},
+                           {}});
 }
 
 }  // namespace tensorkv

@@ -15,6 +15,7 @@
 
 #include "absl/strings/string_view.h"
 #include "base/ref_counted.h"
+#include "service/store/keyspace/cut.h"
 #include "service/store/keyspace/rounds.h"
 #include "service/store/keyspace/stored_key.h"
 #include "service/store/keyspace/update_pass.h"
@@ -30,8 +31,11 @@ struct FoldOfKey {
   Fold fold;
 
   uint64_t size_bytes() const {
-    return fold.slots.size() * key->num_elements() *
-           SizeOf(AccumulateType(key->dtype()));
+    uint64_t num_elements = 0;
+    for (const Slot& slot : fold.slots) {
+      num_elements += key->NumElementsOf(slot);
+    }
+    return num_elements * SizeOf(AccumulateType(key->dtype()));
   }
 };
 
@@ -39,12 +43,16 @@ struct FoldOfKey {
 struct UpdateWork {
   UpdatePass updates;
   std::vector<FoldOfKey> folds;
+  std::vector<StateCopy> copies;
 
-  bool empty() const { return updates.empty() && folds.empty(); }
+  bool empty() const {
+    return updates.empty() && folds.empty() && copies.empty();
+  }
   // The bytes that are read and written, more where much is computed of each.
   uint64_t work_bytes() const {
     uint64_t bytes = updates.work_bytes();
     for (const FoldOfKey& fold : folds) bytes += fold.size_bytes();
+    for (const StateCopy& copy : copies) bytes += copy.size_bytes();
     return bytes;
   }
 };

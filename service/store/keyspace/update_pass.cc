@@ -1,8 +1,11 @@
 #include "service/store/keyspace/update_pass.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "service/store/keyspace/row_batches.h"
 #include "service/store/keyspace/staged_tensors.h"
 #include "xxhash.h"
 
@@ -52,6 +55,7 @@ void UpdatePass::Add(StoredKey* key, PendingUpdate update) {
   Begin(key, update.call);
   Item& item = items_.back();
   item.round = update.round;
+  const bool has_room = update.room.bytes() > 0;
   item.turn = std::move(update.turn);
   for (Slot& slot : update.slots) AddSlot(std::move(slot));
   for (const uint32_t result : update.results) AddResult(result);
@@ -59,6 +63,19 @@ void UpdatePass::Add(StoredKey* key, PendingUpdate update) {
   overhead_.Merge(std::move(update.overhead));
   room_.Merge(key->device, std::move(update.room));
   End();
+  if (item.is_of_rows && !item.is_in_place && !has_room) ReserveForCopy(item);
+}
+
+void UpdatePass::ReserveForCopy(Item& item) {
+  const RefPtr<Buffer>& value = item.key->value;
+  absl::StatusOr<Reservation> room = Reservation::Create(
+      RefPtr<BudgetAccount>(
+          static_cast<BudgetAccount*>(value->account().get())),
+      value->size_bytes());
+  if (room.ok()) return room_.Merge(item.device, *std::move(room));
+  item.status = room.status();
+  item.is_in_place = true;  // nothing is allocated, nor written
+  --num_targets_;
 }
 
 void UpdatePass::Hold(DeviceReservations held, Reservation overhead,
@@ -105,15 +122,19 @@ void UpdatePass::End() {
     work_bytes_ += kUpdateBytes + item.turn->size_bytes();
     return;
   }
+  item.is_of_rows = HasRows(SlotsOf(item));
+  has_rows_ |= item.is_of_rows;
   item.adopts = CanAdopt(item);
-  item.is_in_place =
-      !item.adopts && key.num_pulls_pinning == 0 && key.value->IsUnique();
+  item.is_in_place = !item.adopts && key.is_writable();
   num_targets_ += !item.is_in_place;
   if (!item.adopts) work_bytes_ += WorkBytesOf(item);
   key.value_is_changing = item.is_in_place;
 }
 
 uint64_t UpdatePass::WorkBytesOf(const Item& item) const {
+  if (item.is_of_rows && item.is_in_place && !UpdatesAllRows(SlotsOf(item))) {
+    return WorkBytesOfRows(item);
+  }
   uint64_t bytes = kUpdateBytes + item.stored.size_bytes();
   if (item.rule_state != nullptr) bytes += item.rule_state->size_bytes();
   for (uint32_t i = 0; i < item.num_slots; ++i) {
@@ -123,10 +144,24 @@ uint64_t UpdatePass::WorkBytesOf(const Item& item) const {
   return bytes * item.rule->work_factor();
 }
 
+uint64_t UpdatePass::WorkBytesOfRows(const Item& item) const {
+  const uint64_t value_bytes = item.stored.size_bytes();
+  const uint64_t state_bytes =
+      item.rule_state == nullptr ? 0 : item.rule_state->size_bytes();
+  const int64_t num_rows = std::max<int64_t>(item.key->num_rows(), 1);
+  const uint64_t bytes_per_row =
+      kUpdateBytes + (2 * value_bytes + state_bytes) / num_rows;
+  uint64_t bytes = item.must_fill_states ? state_bytes : 0;
+  for (const Slot& slot : SlotsOf(item)) {
+    bytes += slot.rows->size() * bytes_per_row;
+  }
+  return bytes * item.rule->work_factor();
+}
+
 bool UpdatePass::CanAdopt(const Item& item) const {
   const Slot& slot = slots_[item.first_slot];
   return item.rule->kind() == RuleKind::kAssign && item.num_slots == 1 &&
-         slot.dtype == item.key->dtype() && !slot.encoding &&
+         slot.dtype == item.key->dtype() && !slot.encoding && !slot.rows &&
          CanBecomeValue(*staged_, slot.buffer.get(), item.stored.size_bytes());
 }
 
@@ -150,10 +185,49 @@ void UpdatePass::Run() {
                  if (!updates.empty()) {
                    statuses_[device] = devices_[device].Apply(updates);
                  }
+                 if (has_rows_) UpdateRowsOn(device);
                  if (num_turns_ > 0) RunTurns(device);
                  return absl::OkStatus();
                })
       .IgnoreError();  // statuses_ tell
+}
+
+void UpdatePass::UpdateRowsOn(DeviceIndex device) {
+  for (Item& item : items_) {
+    if (item.device != device || !item.is_of_rows) continue;
+    if (StatusOf(item).ok()) item.status = UpdateRows(item);
+  }
+}
+
+absl::Status UpdatePass::UpdateRows(const Item& item) const {
+  Backend& device = devices_[item.device];
+  if (item.rule->takes_sums()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "rows came before the rule changed to ", item.rule->spec().name,
+        ", which takes norms of all elements"));
+  }
+  std::vector<MutableTensorView> states;
+  AppendStates(item, states);
+  RowBatches::Options options = {
+      .whole = UpdateOf(item),
+      .num_rows = item.key->num_rows(),
+      .slots = SlotsOf(item),
+      .updates_all_rows = UpdatesAllRows(SlotsOf(item))};
+  options.whole.states = states;
+  // The value was copied to where the new one goes.
+  if (!options.updates_all_rows) options.whole.stored = options.whole.value;
+  RefPtr<Buffer> buffer;
+  if (options.updates_all_rows) {
+    const DType dtype = AccumulateType(item.key->dtype());
+    MutableTensorView zeros = {
+        dtype, RowBatches::NumZeros(item.key->num_elements_of_row())};
+    ASSIGN_OR_RETURN(buffer, device.Allocate(zeros.size_bytes(), nullptr));
+    zeros.data = buffer->mutable_data();
+    RETURN_IF_ERROR(device.Zero({&zeros, 1}));
+    options.zeros = buffer->data();
+  }
+  RowBatches batches(options);
+  return ApplyAll(device, batches);
 }
 
 absl::Status UpdatePass::Prepare() {
@@ -233,6 +307,10 @@ void UpdatePass::MakeBatch(DeviceIndex device) {
   batch.states.reserve(num_states_);
   for (const Item& item : items_) {
     if (item.device != device || item.adopts || item.turn) continue;
+    if (item.is_of_rows) {
+      AddCopy(item, batch);
+      continue;
+    }
     TensorUpdate& update = batch.updates.emplace_back(UpdateOf(item));
     const size_t first_slot = batch.slots.size();
     bool has_packed = false;
@@ -250,6 +328,19 @@ void UpdatePass::MakeBatch(DeviceIndex device) {
     AppendStates(item, batch.states);
     update.states = absl::MakeConstSpan(batch.states).subspan(first_state);
   }
+}
+
+// Rows are updated in a copy of the value where somebody reads that.
+void UpdatePass::AddCopy(const Item& item, Batch& batch) const {
+  static const UpdateRule* const kAssign = new UpdateRule();
+  if (item.is_in_place || UpdatesAllRows(SlotsOf(item))) return;
+  batch.slots.push_back(item.stored);
+  batch.packings.push_back(nullptr);
+  TensorUpdate& copy = batch.updates.emplace_back();
+  copy.rule = kAssign;
+  copy.contributions = absl::MakeConstSpan(&batch.slots.back(), 1);
+  copy.value = item.stored;
+  copy.value.data = item.target->mutable_data();
 }
 
 TensorUpdate UpdatePass::UpdateOf(const Item& item) {
@@ -287,7 +378,8 @@ void UpdatePass::Undo(const Item& item) {
   }
 }
 
-void UpdatePass::Publish(Item& item, const absl::Status& status) {
+void UpdatePass::Publish(Item& item, const absl::Status& status,
+                         Version floor) {
   StoredKey& key = *item.key;
   key.is_updating = false;
   key.value_is_changing = false;
@@ -297,7 +389,7 @@ void UpdatePass::Publish(Item& item, const absl::Status& status) {
     return;
   }
   if (!item.is_in_place) std::swap(key.value, item.target);
-  ++key.version;
+  key.version = std::max(key.version, floor) + 1;
 }
 
 }  // namespace tensorkv

@@ -36,8 +36,8 @@ class UpdatePass {
     const UpdateRule* rule = nullptr;
     PushCall* call = nullptr;
     RefPtr<RuleState> rule_state;
-    // Not null: the key's states are read or written, and nothing is updated.
-    RefPtr<StateTurn> turn;
+    // Not null: nothing is updated.
+    RefPtr<KeyTurn> turn;
     SharedMultipliers multipliers;
     uint64_t update_count = 0;
     Step round = 0;
@@ -55,8 +55,11 @@ class UpdatePass {
     bool is_in_place = false;
     // Whether the only slot's buffer becomes the value as it is.
     bool adopts = false;
+    // Whether some of the slots bring rows.
+    bool is_of_rows = false;
     bool must_fill_states = false;
     bool must_fill_master = false;
+    absl::Status status;
   };
 
   // `devices` outlive the pass, and so do the accounts of the reservations.
@@ -87,16 +90,17 @@ class UpdatePass {
   void Run();
 
   // How the item's update has ended: with its device's error, if that failed,
-  // or with that of any device before an update was begun. Then the value has
-  // not changed. REQUIRES: Run has returned.
+  // or with that of any device before an update was begun, or with its own.
+  // Then the value has not changed. REQUIRES: Run has returned.
   const absl::Status& StatusOf(const Item& item) const {
+    if (!item.status.ok()) return item.status;
     const absl::Status& status = statuses_[item.device];
     return status.ok() && item.turn ? item.turn->status() : status;
   }
 
   // Makes the new value that of its key, if `status`, the item's, is OK; ends
-  // the update in any case.
-  static void Publish(Item& item, const absl::Status& status);
+  // the update in any case. The version is above `floor`.
+  static void Publish(Item& item, const absl::Status& status, Version floor);
 
   bool empty() const { return items_.empty(); }
   // What Run reads and writes, times what the rules compute of it.
@@ -111,6 +115,7 @@ class UpdatePass {
  private:
   static void Undo(const Item& item);
   uint64_t WorkBytesOf(const Item& item) const;
+  uint64_t WorkBytesOfRows(const Item& item) const;
   bool CanAdopt(const Item& item) const;
   void Adopt(Item& item);
   // The updates of one device, and what they refer to.
@@ -131,6 +136,16 @@ class UpdatePass {
   void MakeBatch(DeviceIndex device);
   void RunTurns(DeviceIndex device);
   static TensorUpdate UpdateOf(const Item& item);
+  absl::Span<const Slot> SlotsOf(const Item& item) const {
+    return absl::MakeConstSpan(slots_).subspan(item.first_slot, item.num_slots);
+  }
+  // Updates of rows bring no room for a new value, which they need only while
+  // somebody reads the present one.
+  void ReserveForCopy(Item& item);
+  void AddCopy(const Item& item, Batch& batch) const;
+  // These follow the batch of the device.
+  void UpdateRowsOn(DeviceIndex device);
+  absl::Status UpdateRows(const Item& item) const;
 
   const DeviceSet& devices_;
   const RefPtr<BudgetAccount> staged_;
@@ -140,6 +155,8 @@ class UpdatePass {
   DeviceReservations room_;
   std::vector<Item> items_;
   uint64_t work_bytes_ = 0;
+  // Whether any item updates rows.
+  bool has_rows_ = false;
   // How many state tensors all items have, and how many items are not written
   // in place.
   size_t num_states_ = 0;

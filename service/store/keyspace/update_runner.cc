@@ -35,6 +35,7 @@ void Enqueue(Transaction& transaction, StoredKey& key, PendingUpdate update) {
     if (!key.is_updating) key.rounds->Apply(update.round, key.version);
     return Wake(transaction, key.name());
   }
+  Cut::BeforeChange(transaction, key);
   if (!key.is_updating) {
     return transaction.work().updates.Add(&key, std::move(update));
   }
@@ -56,6 +57,7 @@ void UpdateRunner::RunOnPool(UpdateWork work) {
 }
 
 void UpdateRunner::RunHere(UpdateWork work) {
+  if (!work.copies.empty()) Cut::Copy(state_, std::move(work.copies));
   for (FoldOfKey& fold : work.folds) RunFold(state_, std::move(fold));
   RunPass(std::move(work.updates));
 }
@@ -71,8 +73,12 @@ void UpdateRunner::RunPass(UpdatePass updates) {
     more = EndPass(transaction, pass);
     transaction.Unlock();
   }
-  if (more.empty()) return;
-  state_.Submit([state = state_.shared_from_this(), keys = std::move(more)] {
+  RunNext(std::move(more));
+}
+
+void UpdateRunner::RunNext(std::vector<KeyPtr> keys) {
+  if (keys.empty()) return;
+  state_.Submit([state = state_.shared_from_this(), keys = std::move(keys)] {
     UpdateRunner(*state).RunPending(keys);
   });
 }
@@ -94,9 +100,10 @@ std::vector<KeyPtr> UpdateRunner::EndPass(Transaction& transaction,
   std::vector<KeyPtr> more;
   const uint64_t failed_before = state.counts.rounds_failed;
   for (UpdatePass::Item& item : pass.items()) {
-    UpdatePass::Publish(item, pass.StatusOf(item));
+    UpdatePass::Publish(item, pass.StatusOf(item), state.restored_versions);
     EndUpdate(transaction, pass, item);
-    if (!item.key->has_pending()) continue;
+    Cut::AfterUpdate(transaction, *item.key);
+    if (item.key->is_updating || !item.key->has_pending()) continue;
     item.key->is_updating = true;
     more.push_back(item.key);
   }

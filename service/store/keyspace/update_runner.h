@@ -28,6 +28,9 @@ class UpdateRunner {
   // Runs the work here if it is little, else on the pool.
   void Run(UpdateWork work);
   void RunOnPool(UpdateWork work);
+  // Runs the next update of each key, on the pool. REQUIRES: is_updating was
+  // left set, and each has one.
+  void RunNext(std::vector<KeyPtr> keys);
 
  private:
   void RunHere(UpdateWork work);

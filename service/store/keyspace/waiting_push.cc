@@ -28,6 +28,7 @@ class WaitingPush final : public WaitingCall {
     for (const PushEntry& entry : request_.entries) {
       size_bytes_ += sizeof(PushEntry) + entry.key.capacity();
       if (entry.encoding) size_bytes_ += sizeof(Encoding);
+      if (entry.rows) size_bytes_ += entry.rows->tensor().size_bytes();
     }
   }
 

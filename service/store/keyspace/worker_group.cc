@@ -51,7 +51,10 @@ absl::StatusOr<Worker> WorkerGroup::Join(absl::string_view name,
   const bool goes_on = was_live || IsAwaited(rank);
   Member& member = At(rank);
   if (!goes_on) {
-    StepAt(rank) = reached;
+    Step& step = StepAt(rank);
+    const bool comes_back =
+        StateOf(rank) == State::kRestored && members_[rank].name == name;
+    step = comes_back ? std::max(step, reached) : reached;
     member.first_step = After(max_step_);
   }
   member.state = State::kLive;
@@ -206,7 +209,7 @@ WorkerGroup::State WorkerGroup::StateOf(uint32_t rank) const {
 bool WorkerGroup::IsAwaited(uint32_t rank) const {
   if (is_elastic()) return !is_formed_ && rank < options_.min_workers;
   const State state = StateOf(rank);
-  return state == State::kVacant ||
+  return state == State::kVacant || state == State::kRestored ||
          (state == State::kLost &&
           options_.on_worker_loss == OnWorkerLoss::kFail);
 }
@@ -319,6 +322,46 @@ std::string WorkerGroup::DescribeLoss(uint32_t rank) const {
   return absl::StrCat("rank ", rank, " (", Quoted(member.name),
                       ") lost its lease of ",
                       absl::FormatDuration(member.lease));
+}
+
+std::vector<WorkerSnapshot> WorkerGroup::Save() const {
+  std::vector<WorkerSnapshot> workers;
+  const size_t end = std::max(members_.size(), steps_.size());
+  for (uint32_t rank = 0; rank < end; ++rank) {
+    WorkerSnapshot worker = {.worker = {.rank = rank}, .step = step_of(rank)};
+    if (rank < members_.size()) {
+      const Member& member = members_[rank];
+      worker.name = member.name;
+      worker.worker.epoch = member.epoch;
+      worker.has_left = member.state == State::kLeft;
+      worker.first_step = member.first_step;
+    }
+    if (worker.worker.epoch > 0 || worker.step > 0) {
+      workers.push_back(std::move(worker));
+    }
+  }
+  return workers;
+}
+
+void WorkerGroup::Restore(const std::vector<WorkerSnapshot>& workers,
+                          Step max_closed, absl::Duration now) {
+  for (const WorkerSnapshot& worker : workers) {
+    const uint32_t rank = worker.worker.rank;
+    StepAt(rank) = worker.step;
+    if (worker.worker.epoch == 0) {
+      is_static_ = true;
+      continue;
+    }
+    has_joined_ = true;
+    Member& member = At(rank);
+    member.state = worker.has_left ? State::kLeft : State::kRestored;
+    member.name = worker.name;
+    member.epoch = worker.worker.epoch;
+    member.lease_end = now;
+    member.first_step = worker.first_step;
+  }
+  max_closed_ = max_closed;
+  LowerMaxStep(0);
 }
 
 std::vector<WorkerStatus> WorkerGroup::List(absl::Duration now) const {

@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "contract/requests.h"
+#include "service/store/worker_snapshot.h"
 
 namespace tensorkv {
 
@@ -130,6 +131,15 @@ class WorkerGroup {
   // `rank 5 ("b") lost its lease of 2s`.
   std::string DescribeLoss(uint32_t rank) const;
 
+  // What every rank has had, but for those that nobody has had.
+  std::vector<WorkerSnapshot> Save() const;
+  Step max_closed() const { return max_closed_; }
+  // The group is one that was saved: its workers have their ranks and steps,
+  // and are gone until they join again, which every rank of a fixed group is
+  // awaited to do. An elastic group forms anew. REQUIRES: nobody has come yet.
+  void Restore(const std::vector<WorkerSnapshot>& workers, Step max_closed,
+               absl::Duration now);
+
   std::vector<WorkerStatus> List(absl::Duration now) const;
   absl::Duration LeaseRemaining(const Worker& worker, absl::Duration now) const;
   // In a group whose size is fixed that size, else how many are live.
@@ -141,7 +151,8 @@ class WorkerGroup {
   }
 
  private:
-  enum class State : uint8_t { kVacant, kLive, kLeft, kLost };
+  // kRestored: live, or lost, when the group was saved.
+  enum class State : uint8_t { kVacant, kLive, kLeft, kLost, kRestored };
 
   struct Member {
     State state = State::kVacant;

@@ -69,6 +69,15 @@ TEST_F(InterleavedTest, TrialsAreWholeRoundsOfTheCallsInFlight) {
   EXPECT_THAT(machine_.runs, ElementsAre(Pair("ours", 16), Pair("ours", 32)));
 }
 
+TEST_F(InterleavedTest, TrialHasTheLeastNumberOfCallsHoweverLong) {
+  FakeLoad load("ours", {.least_calls_per_trial = 3}, absl::Milliseconds(40),
+                &machine_);
+
+  Measure({&load}, /*repetitions=*/1);
+
+  EXPECT_THAT(machine_.runs, ElementsAre(Pair("ours", 3), Pair("ours", 3)));
+}
+
 TEST_F(InterleavedTest, RatesFollowFromTheTimePerCall) {
   FakeLoad load("ours", {.bytes_per_call = 20'000'000, .keys_per_call = 5},
                 absl::Milliseconds(10), &machine_);

@@ -79,6 +79,19 @@ std::string Filled(const std::string& element) {
   return row + row;
 }
 
+TEST_F(StoreCliTest, RowsAlone) {
+  Print("init w --shape=3,2 --fill=1");
+
+  EXPECT_EQ(Print("push w --rows=2,0,2 --fill=5"), "w: version 2\n");
+  EXPECT_EQ(Print("pull w --rows=2,1"), "10 10\n1 1\n");
+  EXPECT_EQ(Print("push w --rows 1 --update_all_rows --fill=5"),
+            "w: version 3\n");
+  EXPECT_EQ(Print("pull w"), "0 0\n5 5\n0 0\n");
+  EXPECT_THAT(Run("pull w --rows=3").err, HasSubstr("got 3"));
+  EXPECT_EQ(Run("push w --rows=1 --fill=5 --compression=f16").exit_code,
+            kExitUsage);
+}
+
 TEST_F(StoreCliTest, TutorialOfOneKey) {
   Print("init 3 --shape=2,3 --fill=2");
   EXPECT_EQ(Print("pull 3"), "2.0 2.0 2.0\n2.0 2.0 2.0\n");

@@ -49,6 +49,34 @@ v1::PushRequest FullPush(int num_entries) {
   return push;
 }
 
+bool HasManyFields(const google::protobuf::Message& message) {
+  const grpc::Slice slice(message.SerializeAsString());
+  return HasMoreFieldsThan(/*max_fields=*/1000, grpc::ByteBuffer(&slice, 1));
+}
+
+// Beside its entries FullPush has three fields.
+TEST(MessageLimitsTest, FieldsAreCountedOneLevelDeep) {
+  EXPECT_FALSE(HasManyFields(v1::PushRequest()));
+  EXPECT_FALSE(HasManyFields(FullPush(997)));
+  EXPECT_TRUE(HasManyFields(FullPush(998)));
+}
+
+TEST(MessageLimitsTest, FieldsOfAPushPullAreThoseOfItsPush) {
+  v1::PushPullRequest request;
+  *request.mutable_push() = FullPush(996);
+  EXPECT_FALSE(HasManyFields(request));
+
+  *request.mutable_push() = FullPush(998);
+  EXPECT_TRUE(HasManyFields(request));
+}
+
+TEST(MessageLimitsTest, WhatIsNoMessageHasFewFields) {
+  for (const char* bytes : {"\xff", "\x0a\xff", "\x0a\x7f", "\x08"}) {
+    const grpc::Slice slice(bytes);
+    EXPECT_FALSE(HasMoreFieldsThan(1, grpc::ByteBuffer(&slice, 1))) << bytes;
+  }
+}
+
 TEST(MessageLimitsTest, EmptyMessageIsFine) { EXPECT_OK(CheckPush("")); }
 
 TEST(MessageLimitsTest, AsManyFullEntriesAsAllowedAreFine) {

@@ -415,6 +415,28 @@ TEST_F(MemoryTensorStoreTest, WaitEndsAtItsDeadlineAndNamesTheVersion) {
   EXPECT_EQ(store_.DescribeNamespace("")->calls_waiting, 0u);
 }
 
+// What a call waits for is looked for without holding others up.
+TEST_F(MemoryTensorStoreTest, DeadlineOfAPullOfVeryManyKeysNamesTheFirst) {
+  constexpr int kNumKeys = 3000;
+  PullRequest request;
+  request.wait_for_keys = true;
+  for (int i = 0; i < kNumKeys; ++i) {
+    request.entries.push_back({absl::StrCat("k", i), 0});
+  }
+  Inbox<PullReply> pull;
+  store_.Pull(request, {.timeout = absl::Seconds(1)}, pull.Callback());
+
+  alarms_.Advance(absl::Seconds(1));
+  pull.Wait();
+
+  EXPECT_THAT(
+      pull.answer->status(),
+      StatusIs(absl::StatusCode::kDeadlineExceeded,
+               AllOf(HasSubstr("waited 1s: key \"k0\" does not exist yet"),
+                     HasSubstr("; and 1016 more; the last 1976 keys were not "
+                               "looked at"))));
+}
+
 TEST_F(MemoryTensorStoreTest, WaitOfAWorkerNamesTheMissingRanks) {
   CreateSyncNamespace(3);
   ASSERT_OK(Push(SyncPush(1, 3, 1)));

@@ -49,7 +49,7 @@ class UpdatePassTest : public ::testing::Test {
     pass.AddPending(&key);
     pass.Run();
     UpdatePass::Item& item = pass.items()[0];
-    UpdatePass::Publish(item, pass.StatusOf(item));
+    UpdatePass::Publish(item, pass.StatusOf(item), /*floor=*/0);
     return pass.StatusOf(item);
   }
 
@@ -148,7 +148,8 @@ TEST_F(UpdatePassTest, FailureIsNotCountedAfterAChangeOfHyperparameters) {
   key->rule = MakeRefCounted<BoundRule>(
       *UpdateRule::Create({"sgd", {{"learning_rate", 2}}}));
 
-  UpdatePass::Publish(pass.items()[0], pass.StatusOf(pass.items()[0]));
+  UpdatePass::Publish(pass.items()[0], pass.StatusOf(pass.items()[0]),
+                      /*floor=*/0);
 
   EXPECT_EQ(key->update_count, 3u);
 }
@@ -177,7 +178,7 @@ TEST_F(UpdatePassTest, RunsManyKeysInOneBatch) {
   EXPECT_TRUE(one->value_is_changing);
   for (UpdatePass::Item& item : pass.items()) {
     EXPECT_OK(pass.StatusOf(item));
-    UpdatePass::Publish(item, absl::OkStatus());
+    UpdatePass::Publish(item, absl::OkStatus(), /*floor=*/0);
   }
 
   EXPECT_EQ(First(*one), 6);

@@ -1,0 +1,96 @@
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "base/status_macros.h"
+#include "client/cli/commands.h"
+#include "client/cli/json_text.h"
+#include "client/cli/metadata_text.h"
+
+namespace tensorkv {
+namespace {
+
+// Prints checkpoints as the output format asks for.
+void Print(const std::vector<CheckpointStatus>& checkpoints,
+           Invocation& invocation) {
+  if (!invocation.flags.is_json()) {
+    invocation.out << CheckpointTable(checkpoints);
+    return;
+  }
+  for (const CheckpointStatus& each : checkpoints) {
+    invocation.out << CheckpointJson(each) << "\n";
+  }
+}
+
+void AddSave(CLI::App& checkpoint, Action& action) {
+  struct Flags {
+    std::string name;
+    std::vector<std::string> namespaces;
+  };
+  const auto flags = std::make_shared<Flags>();
+  CLI::App* const save = checkpoint.add_subcommand(
+      "save", "Write the server's state to its checkpoint directory");
+  save->add_option("name", flags->name, "Made up by the server if left out");
+  save->add_option("--only", flags->namespaces,
+                   "Namespaces to write (default: all)");
+  save->callback([&action, flags] {
+    action = [flags](Invocation& invocation) -> absl::Status {
+      ASSIGN_OR_RETURN(
+          const CheckpointStatus status,
+          invocation.client.SaveCheckpoint(flags->name, flags->namespaces));
+      Print({status}, invocation);
+      return absl::OkStatus();
+    };
+  });
+}
+
+void AddList(CLI::App& checkpoint, Action& action) {
+  checkpoint.add_subcommand("ls", "List checkpoints, the oldest first")
+      ->callback([&action] {
+        action = [](Invocation& invocation) -> absl::Status {
+          ASSIGN_OR_RETURN(const std::vector<CheckpointStatus> checkpoints,
+                           invocation.client.ListCheckpoints());
+          Print(checkpoints, invocation);
+          return absl::OkStatus();
+        };
+      });
+}
+
+// Adds a command about one checkpoint.
+template <typename Function>
+void AddAbout(CLI::App& checkpoint, const char* name, const char* description,
+              Action& action, Function about) {
+  const auto checkpoint_name = std::make_shared<std::string>();
+  CLI::App* const command = checkpoint.add_subcommand(name, description);
+  command->add_option("name", *checkpoint_name)->required();
+  command->callback([&action, checkpoint_name, about] {
+    action = [checkpoint_name, about](Invocation& invocation) {
+      return about(invocation, *checkpoint_name);
+    };
+  });
+}
+
+}  // namespace
+
+void AddCheckpointCommands(CLI::App& app, Action& action) {
+  CLI::App* const checkpoint =
+      app.add_subcommand("checkpoint", "Checkpoints of the server");
+  checkpoint->require_subcommand(1);
+  AddSave(*checkpoint, action);
+  AddList(*checkpoint, action);
+  AddAbout(*checkpoint, "rm", "Delete a checkpoint", action,
+           [](Invocation& invocation, const std::string& name) {
+             return invocation.client.DeleteCheckpoint(name);
+           });
+  AddAbout(*checkpoint, "verify",
+           "Read all of a checkpoint and compare it with its digests", action,
+           [](Invocation& invocation, const std::string& name) -> absl::Status {
+             ASSIGN_OR_RETURN(const CheckpointStatus status,
+                              invocation.client.VerifyCheckpoint(name));
+             Print({status}, invocation);
+             return absl::OkStatus();
+           });
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,193 @@
+#include <algorithm>
+#include <cstdint>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "base/status_macros.h"
+#include "client/cli/commands.h"
+#include "tensor/safetensors.h"
+
+namespace tensorkv {
+namespace {
+
+// What one call moves.
+constexpr uint64_t kBytesPerCall = 64 << 20;
+constexpr size_t kKeysPerCall = 1000;
+
+struct FileFlags {
+  std::string path;
+  std::string prefix;
+  OnExisting on_existing = OnExisting::kFail;
+};
+
+absl::Status FileError(const std::string& path, absl::string_view problem) {
+  return absl::InvalidArgumentError(absl::StrCat(path, ": ", problem));
+}
+
+// The entries from `first` on that one call is for.
+absl::Span<const SafetensorsEntry> NextCall(
+    absl::Span<const SafetensorsEntry> entries) {
+  size_t num_keys = 0;
+  uint64_t bytes = 0;
+  while (num_keys < entries.size() && num_keys < kKeysPerCall &&
+         (num_keys == 0 ||
+          bytes + entries[num_keys].size_bytes() <= kBytesPerCall)) {
+    bytes += entries[num_keys++].size_bytes();
+  }
+  return entries.subspan(0, num_keys);
+}
+
+// Calls `make_call` with all entries, some at a time.
+template <typename Call>
+absl::Status InCalls(absl::Span<const SafetensorsEntry> entries,
+                     Call make_call) {
+  while (!entries.empty()) {
+    const absl::Span<const SafetensorsEntry> next = NextCall(entries);
+    RETURN_IF_ERROR(make_call(next));
+    entries.remove_prefix(next.size());
+  }
+  return absl::OkStatus();
+}
+
+void PrintCount(absl::string_view verb, size_t num_keys,
+                Invocation& invocation) {
+  invocation.out << (invocation.flags.is_json()
+                         ? absl::StrCat("{\"keys\":", num_keys, "}")
+                         : absl::StrCat(verb, " ", num_keys, " keys"))
+                 << "\n";
+}
+
+absl::StatusOr<std::vector<SafetensorsEntry>> ReadHeader(
+    const std::string& path, std::ifstream& file) {
+  file.seekg(0, std::ios::end);
+  const auto file_bytes = static_cast<int64_t>(file.tellg());
+  if (!file || file_bytes < 0) return FileError(path, "cannot be read");
+  std::string header(8, '\0');
+  file.seekg(0).read(header.data(), header.size());
+  header.resize(file.gcount());
+  ASSIGN_OR_RETURN(const uint64_t header_bytes, SafetensorsHeaderBytes(header));
+  header.resize(std::min<uint64_t>(header_bytes, file_bytes));
+  file.clear();
+  file.seekg(0).read(header.data(), header.size());
+  if (!file) return FileError(path, "cannot be read");
+  return ParseSafetensorsHeader(header, file_bytes);
+}
+
+absl::Status RunImport(const FileFlags& flags, Invocation& invocation) {
+  std::ifstream file(flags.path, std::ios::binary);
+  ASSIGN_OR_RETURN(const std::vector<SafetensorsEntry> entries,
+                   ReadHeader(flags.path, file));
+  RETURN_IF_ERROR(InCalls(
+      entries, [&](absl::Span<const SafetensorsEntry> some) -> absl::Status {
+        std::vector<InitEntry> init;
+        for (const SafetensorsEntry& entry : some) {
+          ASSIGN_OR_RETURN(Tensor tensor,
+                           Tensor::Allocate(entry.dtype, entry.shape));
+          file.seekg(entry.offset);
+          file.read(tensor.mutable_data(), tensor.size_bytes());
+          if (!file) return FileError(flags.path, "cannot be read");
+          init.push_back({flags.prefix + entry.name, std::move(tensor)});
+        }
+        return invocation.client.Init(std::move(init), flags.on_existing);
+      }));
+  PrintCount("imported", entries.size(), invocation);
+  return absl::OkStatus();
+}
+
+// The keys to export, without their offsets.
+absl::StatusOr<std::vector<SafetensorsEntry>> KeysToExport(
+    const FileFlags& flags, Invocation& invocation) {
+  std::vector<SafetensorsEntry> entries;
+  ListRequest request = {.prefix = flags.prefix};
+  do {
+    ASSIGN_OR_RETURN(const ListReply page, invocation.client.List(request));
+    for (const KeyStatus& key : page.keys) {
+      entries.push_back({key.key, key.dtype, key.shape});
+    }
+    request.page_token = page.next_page_token;
+  } while (!request.page_token.empty());
+  return entries;
+}
+
+absl::Status ExportSome(absl::Span<const SafetensorsEntry> some,
+                        const std::string& path, Invocation& invocation,
+                        std::ofstream& file) {
+  std::vector<std::string> keys;
+  for (const SafetensorsEntry& entry : some) keys.push_back(entry.name);
+  ASSIGN_OR_RETURN(const PullReply reply, invocation.client.Pull(keys));
+  for (size_t i = 0; i < some.size(); ++i) {
+    const Tensor& tensor = reply.values[i].tensor;
+    if (tensor.dtype() != some[i].dtype ||
+        tensor.shape().dimensions() != some[i].shape.dimensions()) {
+      return absl::AbortedError(
+          absl::StrCat("key ", keys[i], ": it was replaced by ",
+                       tensor.Description(), " meanwhile"));
+    }
+    file.write(tensor.data(), tensor.size_bytes());
+  }
+  return file ? absl::OkStatus() : FileError(path, "cannot be written");
+}
+
+absl::Status RunExport(const FileFlags& flags, Invocation& invocation) {
+  ASSIGN_OR_RETURN(std::vector<SafetensorsEntry> entries,
+                   KeysToExport(flags, invocation));
+  std::ofstream file(flags.path, std::ios::binary | std::ios::trunc);
+  file << SafetensorsHeader(absl::MakeSpan(entries));
+  RETURN_IF_ERROR(
+      InCalls(entries, [&](absl::Span<const SafetensorsEntry> some) {
+        return ExportSome(some, flags.path, invocation, file);
+      }));
+  file.close();
+  if (!file) return FileError(flags.path, "cannot be written");
+  PrintCount("exported", entries.size(), invocation);
+  return absl::OkStatus();
+}
+
+std::shared_ptr<FileFlags> AddFileCommand(
+    CLI::App& app, Action& action, const char* name, const char* description,
+    absl::Status (*run)(const FileFlags&, Invocation&), CLI::App*& command) {
+  const auto flags = std::make_shared<FileFlags>();
+  command = app.add_subcommand(name, description);
+  command->add_option("file", flags->path, "A .safetensors file")->required();
+  command->callback([&action, flags, run] {
+    action = [flags, run](Invocation& invocation) {
+      return run(*flags, invocation);
+    };
+  });
+  return flags;
+}
+
+}  // namespace
+
+void AddSafetensorsCommands(CLI::App& app, Action& action) {
+  static const std::map<std::string, OnExisting> kOnExisting = {
+      {"fail", OnExisting::kFail},
+      {"keep", OnExisting::kKeep},
+      {"replace", OnExisting::kReplace}};
+  CLI::App* command = nullptr;
+  auto flags = AddFileCommand(
+      app, action, "import",
+      "Create keys with the tensors of a .safetensors file, 1000 with each "
+      "call: an error leaves those before it",
+      RunImport, command);
+  command->add_option("-p,--prefix", flags->prefix, "Put before their names");
+  command
+      ->add_option("--on_existing", flags->on_existing,
+                   "What to do about keys that exist: fail, keep or replace")
+      ->transform(CLI::CheckedTransformer(kOnExisting));
+  flags = AddFileCommand(app, action, "export",
+                         "Write values to a .safetensors file; keys of "
+                         "different calls may be of different moments",
+                         RunExport, command);
+  command->add_option("-p,--prefix", flags->prefix,
+                      "Only keys that begin like this");
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,102 @@
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "contract/proto_codec.h"
+#include "contract/proto_codec_fields.h"
+#include "google/protobuf/timestamp.pb.h"
+
+namespace tensorkv {
+
+CheckpointStatus FromProto(const v1::CheckpointStatus& proto) {
+  return {.name = proto.name(),
+          .create_time = absl::FromUnixSeconds(proto.create_time().seconds()) +
+                         absl::Nanoseconds(proto.create_time().nanos()),
+          .bytes = proto.bytes(),
+          .num_keys = proto.num_keys(),
+          .namespaces = {proto.namespaces().begin(), proto.namespaces().end()},
+          .sequence = proto.sequence(),
+          .automatic = proto.automatic()};
+}
+
+void ToProto(const CheckpointStatus& status, v1::CheckpointStatus* proto) {
+  proto->set_name(status.name);
+  const int64_t nanoseconds = absl::ToUnixNanos(status.create_time);
+  int64_t seconds = nanoseconds / 1'000'000'000;
+  if (nanoseconds % 1'000'000'000 < 0) --seconds;
+  proto->mutable_create_time()->set_seconds(seconds);
+  proto->mutable_create_time()->set_nanos(
+      static_cast<int32_t>(nanoseconds - seconds * 1'000'000'000));
+  proto->set_bytes(status.bytes);
+  proto->set_num_keys(status.num_keys);
+  proto->mutable_namespaces()->Add(status.namespaces.begin(),
+                                   status.namespaces.end());
+  proto->set_sequence(status.sequence);
+  proto->set_automatic(status.automatic);
+}
+
+SaveCheckpointRequest FromProto(const v1::SaveCheckpointRequest& proto) {
+  return {.name = proto.name(),
+          .namespaces = {proto.namespaces().begin(), proto.namespaces().end()}};
+}
+
+void ToProto(const SaveCheckpointRequest& request,
+             v1::SaveCheckpointRequest* proto) {
+  proto->set_name(request.name);
+  proto->mutable_namespaces()->Add(request.namespaces.begin(),
+                                   request.namespaces.end());
+}
+
+CheckpointStatus FromProto(const v1::SaveCheckpointResponse& proto) {
+  return FromProto(proto.checkpoint());
+}
+
+void ToProto(const CheckpointStatus& status,
+             v1::SaveCheckpointResponse* proto) {
+  ToProto(status, proto->mutable_checkpoint());
+}
+
+ListCheckpointsReply FromProto(const v1::ListCheckpointsResponse& proto) {
+  ListCheckpointsReply reply;
+  for (const v1::CheckpointStatus& status : proto.checkpoints()) {
+    reply.checkpoints.push_back(FromProto(status));
+  }
+  return reply;
+}
+
+void ToProto(const ListCheckpointsReply& reply,
+             v1::ListCheckpointsResponse* proto) {
+  for (const CheckpointStatus& status : reply.checkpoints) {
+    ToProto(status, proto->add_checkpoints());
+  }
+}
+
+DeleteCheckpointRequest FromProto(const v1::DeleteCheckpointRequest& proto) {
+  return {.name = proto.name()};
+}
+
+void ToProto(const DeleteCheckpointRequest& request,
+             v1::DeleteCheckpointRequest* proto) {
+  proto->set_name(request.name);
+}
+
+VerifyCheckpointRequest FromProto(const v1::VerifyCheckpointRequest& proto) {
+  return {.name = proto.name()};
+}
+
+void ToProto(const VerifyCheckpointRequest& request,
+             v1::VerifyCheckpointRequest* proto) {
+  proto->set_name(request.name);
+}
+
+CheckpointStatus FromProto(const v1::VerifyCheckpointResponse& proto) {
+  return FromProto(proto.checkpoint());
+}
+
+void ToProto(const CheckpointStatus& status,
+             v1::VerifyCheckpointResponse* proto) {
+  ToProto(status, proto->mutable_checkpoint());
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,120 @@
+#include <optional>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "base/status_macros.h"
+#include "contract/proto_codec.h"
+#include "contract/proto_codec_fields.h"
+#include "contract/row_ids.h"
+
+namespace tensorkv {
+namespace {
+
+// Takes the payload over.
+template <typename Proto>
+absl::StatusOr<RefPtr<const RowIds>> DecodeRows(Proto& proto) {
+  if (!proto.has_rows()) return absl::InvalidArgumentError("rows: missing");
+  absl::StatusOr<Tensor> ids = DecodeWithData(*proto.mutable_rows());
+  if (!ids.ok()) return Prefixed("rows: ", ids.status());
+  return RowIds::Create(*std::move(ids));
+}
+
+absl::StatusOr<PushEntry> DecodePushEntry(v1::PushRowsEntry& proto) {
+  PushEntry entry;
+  entry.key = proto.key();
+  entry.skip = proto.skip();
+  entry.updates_all_rows = proto.update_all_rows();
+  if (entry.skip) {
+    if (!proto.has_rows() && !proto.has_tensor()) return entry;
+    return absl::InvalidArgumentError("rows: expected none with skip, got some");
+  }
+  ASSIGN_OR_RETURN(entry.rows, DecodeRows(proto));
+  if (!proto.has_tensor()) {
+    return absl::InvalidArgumentError("tensor: missing");
+  }
+  ASSIGN_OR_RETURN(entry.tensor, DecodeWithData(*proto.mutable_tensor()));
+  return entry;
+}
+
+absl::StatusOr<PullEntry> DecodePullEntry(v1::PullRowsEntry& proto) {
+  PullEntry entry;
+  entry.key = proto.key();
+  entry.min_version = proto.min_version();
+  ASSIGN_OR_RETURN(entry.rows, DecodeRows(proto));
+  return entry;
+}
+
+}  // namespace
+
+absl::StatusOr<PushRowsRequest> FromProto(v1::PushRowsRequest&& proto) {
+  PushRowsRequest request;
+  request.name_space = proto.namespace_();
+  request.call_id = DecodeCallId(proto);
+  request.namespace_uid = proto.namespace_uid();
+  ASSIGN_OR_RETURN(request.worker, DecodeWorkerIfPresent(proto));
+  request.step = proto.step();
+  ASSIGN_OR_RETURN(request.entries,
+                   DecodeAll(*proto.mutable_entries(), DecodePushEntry));
+  return request;
+}
+
+void ToProto(const PushRowsRequest& request, v1::PushRowsRequest* proto) {
+  proto->set_namespace_(request.name_space);
+  EncodeCallId(request.call_id, proto);
+  proto->set_namespace_uid(request.namespace_uid);
+  EncodeWorkerIfPresent(request.worker, proto);
+  proto->set_step(request.step);
+  for (const PushEntry& entry : request.entries) {
+    v1::PushRowsEntry* out = proto->add_entries();
+    out->set_key(entry.key);
+    out->set_skip(entry.skip);
+    out->set_update_all_rows(entry.updates_all_rows);
+    if (entry.skip) continue;
+    if (entry.rows) EncodeWithData(entry.rows->tensor(), out->mutable_rows());
+    EncodeWithData(entry.tensor, out->mutable_tensor());
+  }
+}
+
+PushReply FromProto(const v1::PushRowsResponse& proto) {
+  return DecodeResults(proto.results());
+}
+
+void ToProto(const PushReply& reply, v1::PushRowsResponse* proto) {
+  EncodeResults(reply, proto->mutable_results());
+}
+
+absl::StatusOr<PullRowsRequest> FromProto(v1::PullRowsRequest&& proto) {
+  PullRowsRequest request;
+  request.name_space = proto.namespace_();
+  request.namespace_uid = proto.namespace_uid();
+  ASSIGN_OR_RETURN(request.worker, DecodeWorkerIfPresent(proto));
+  request.wait_for_keys = proto.wait_for_keys();
+  request.max_reply_bytes = proto.max_reply_bytes();
+  ASSIGN_OR_RETURN(request.entries,
+                   DecodeAll(*proto.mutable_entries(), DecodePullEntry));
+  return request;
+}
+
+void ToProto(const PullRowsRequest& request, v1::PullRowsRequest* proto) {
+  proto->set_namespace_(request.name_space);
+  proto->set_namespace_uid(request.namespace_uid);
+  EncodeWorkerIfPresent(request.worker, proto);
+  proto->set_wait_for_keys(request.wait_for_keys);
+  proto->set_max_reply_bytes(request.max_reply_bytes);
+  for (const PullEntry& entry : request.entries) {
+    v1::PullRowsEntry* out = proto->add_entries();
+    out->set_key(entry.key);
+    out->set_min_version(entry.min_version);
+    if (entry.rows) EncodeWithData(entry.rows->tensor(), out->mutable_rows());
+  }
+}
+
+absl::StatusOr<PullReply> FromProto(v1::PullRowsResponse&& proto) {
+  return DecodeValues(*proto.mutable_values(), DecodeWithData);
+}
+
+void ToProto(const PullReply& reply, v1::PullRowsResponse* proto) {
+  EncodeValues(reply, EncodeWithData, proto->mutable_values());
+}
+
+}  // namespace tensorkv

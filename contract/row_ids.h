@@ -1,0 +1,55 @@
+// Which rows of a key a contribution brings, or a pull reads.
+
+#ifndef TENSORKV_CONTRACT_ROW_IDS_H_
+#define TENSORKV_CONTRACT_ROW_IDS_H_
+
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "base/ref_counted.h"
+#include "tensor/tensor.h"
+
+namespace tensorkv {
+
+// Indices along a tensor's first dimension, in any order, repeated or not.
+// Immutable, thread-safe.
+class RowIds final : public RefCounted {
+ public:
+  // `ids` is i32 or i64 of rank 1, in host memory. Reads all of them.
+  // Errors: InvalidArgument for another dtype or rank, or ids without data.
+  static absl::StatusOr<RefPtr<const RowIds>> Create(Tensor ids);
+
+  int64_t size() const { return tensor_.num_elements(); }
+  // REQUIRES: 0 <= i < size().
+  int64_t operator[](int64_t i) const {
+    return tensor_.dtype() == DType::kI32 ? At<int32_t>(i) : At<int64_t>(i);
+  }
+
+  // Of an empty list 0 and -1: no id is out of any range.
+  int64_t lowest() const { return lowest_; }
+  int64_t highest() const { return highest_; }
+
+  // As they came.
+  const Tensor& tensor() const { return tensor_; }
+
+ private:
+  explicit RowIds(Tensor ids);
+
+  // Aligned as it happens to be.
+  template <typename T>
+  T At(int64_t i) const {
+    T id;
+    std::memcpy(&id, tensor_.data() + i * sizeof(T), sizeof(T));
+    return id;
+  }
+
+  const Tensor tensor_;
+  int64_t lowest_ = 0;
+  int64_t highest_ = -1;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CONTRACT_ROW_IDS_H_

@@ -1,0 +1,294 @@
+#include "service/checkpoint/checkpoints.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "base/status_macros.h"
+#include "contract/proto_codec.h"
+#include "service/checkpoint/checkpoint_writer.h"
+#include "service/checkpoint/files.h"
+#include "service/checkpoint/saved_checkpoint.h"
+
+namespace tensorkv {
+namespace {
+
+constexpr size_t kMaxNameBytes = 128;
+
+absl::Status CheckName(const std::string& name) {
+  const auto is_allowed = [](char c) {
+    return absl::ascii_isalnum(c) || c == '-' || c == '_' || c == '.';
+  };
+  if (!name.empty() && name.size() <= kMaxNameBytes && name[0] != '.' &&
+      std::all_of(name.begin(), name.end(), is_allowed)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "name of a checkpoint: expected 1 to ", kMaxNameBytes,
+      " letters, digits, '-', '_' and '.', the first no '.', got \"",
+      absl::CHexEscape(name.substr(0, kMaxNameBytes)), "\""));
+}
+
+absl::Status NoSuchCheckpoint(const std::string& name) {
+  return absl::NotFoundError(
+      absl::StrCat("checkpoint \"", name, "\" does not exist"));
+}
+
+absl::StatusOr<FileDescriptor> LockDirectory(const std::string& path) {
+  FileDescriptor directory(
+      open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (directory.is_open() && flock(directory.get(), LOCK_EX | LOCK_NB) == 0) {
+    return directory;
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat("checkpoint_dir: ", path,
+                   ": expected a directory of this server alone; another one "
+                   "uses it"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Checkpoints>> Checkpoints::Create(
+    CheckpointsOptions options, Snapshots* store) {
+  RETURN_IF_ERROR(MakeDirectories(options.directory));
+  ASSIGN_OR_RETURN(FileDescriptor lock, LockDirectory(options.directory));
+  ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                   ListDirectory(options.directory));
+  for (const std::string& name : names) {
+    if (!absl::StartsWith(name, ".partial-")) continue;
+    RETURN_IF_ERROR(
+        RemoveDirectory(absl::StrCat(options.directory, "/", name)));
+  }
+  return std::unique_ptr<Checkpoints>(
+      new Checkpoints(std::move(options), store, std::move(lock)));
+}
+
+Checkpoints::~Checkpoints() { Stop(); }
+
+absl::StatusOr<std::vector<CheckpointStatus>> Checkpoints::ListAll(
+    absl::Status* damage) const {
+  std::vector<CheckpointStatus> all;
+  ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                   ListDirectory(options_.directory));
+  for (const std::string& name : names) {
+    if (!CheckName(name).ok()) continue;
+    const absl::StatusOr<SavedCheckpoint> saved =
+        SavedCheckpoint::Open(PathOf(name));
+    if (absl::IsDataLoss(saved.status()) && damage != nullptr) {
+      damage->Update(saved.status());
+    }
+    if (!saved.ok()) continue;
+    all.push_back(saved->status());
+    all.back().name = name;
+  }
+  std::sort(all.begin(), all.end(),
+            [](const CheckpointStatus& a, const CheckpointStatus& b) {
+              return a.sequence < b.sequence;
+            });
+  return all;
+}
+
+absl::StatusOr<std::optional<CheckpointStatus>> Checkpoints::RestoreLast() {
+  absl::Status damage;
+  ASSIGN_OR_RETURN(std::vector<CheckpointStatus> all, ListAll(&damage));
+  // What cannot be read might be the last one.
+  if (!damage.ok() && !options_.fallback) return damage;
+  for (; !all.empty(); all.pop_back()) {
+    const CheckpointStatus& last = all.back();
+    ASSIGN_OR_RETURN(const SavedCheckpoint saved,
+                     SavedCheckpoint::Open(PathOf(last.name)));
+    if (!saved.is_whole()) continue;
+    // Whoever falls back must know before the store has a part of it.
+    absl::Status status = options_.fallback ? saved.Verify() : absl::OkStatus();
+    if (status.ok()) status = saved.RestoreTo(store_);
+    if (status.ok()) {
+      MutexLock lock(&mutex_);
+      counts_.last_time = last.create_time;
+      counts_.last_bytes = last.bytes;
+      return last;
+    }
+    if (!options_.fallback || !absl::IsDataLoss(status)) return status;
+    Log(absl::StrCat("checkpoint passed over: name=", last.name, " ",
+                     status.message()));
+  }
+  return std::nullopt;
+}
+
+absl::StatusOr<CheckpointStatus> Checkpoints::SaveAs(
+    const SaveCheckpointRequest& request, bool automatic) {
+  MutexLock save_lock(&save_mutex_);
+  ASSIGN_OR_RETURN(const std::vector<CheckpointStatus> all, ListAll());
+  CheckpointStatus status;
+  status.sequence = all.empty() ? 1 : all.back().sequence + 1;
+  status.name = request.name;
+  if (status.name.empty()) {
+    status.name = absl::StrFormat("%s-%09d", automatic ? "auto" : "saved",
+                                  status.sequence);
+  }
+  status.automatic = automatic;
+  RETURN_IF_ERROR(CheckName(status.name));
+  const absl::Time start = absl::Now();
+  status.create_time = start;
+  absl::StatusOr<CheckpointStatus> saved = Write(request, status);
+  MutexLock lock(&mutex_);
+  if (!saved.ok()) {
+    ++counts_.failed;
+    return saved.status();
+  }
+  ++counts_.saved;
+  counts_.last_time = start;
+  counts_.last_bytes = saved->bytes;
+  counts_.last_duration = absl::Now() - start;
+  return saved;
+}
+
+absl::StatusOr<CheckpointStatus> Checkpoints::Write(
+    const SaveCheckpointRequest& request, CheckpointStatus status) {
+  const std::string path = PathOf(status.name);
+  if (SavedCheckpoint::Open(path).ok()) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("checkpoint \"", status.name, "\" exists already"));
+  }
+  const std::string partial = PathOf(absl::StrCat(".partial-", status.name));
+  RETURN_IF_ERROR(RemoveDirectory(partial));
+  RETURN_IF_ERROR(MakeDirectories(partial));
+  absl::StatusOr<CheckpointStatus> written = WriteTo(partial, request, status);
+  absl::Status end = written.status();
+  if (end.ok()) end = Rename(partial, path);
+  if (end.ok()) end = SyncDirectory(options_.directory);
+  if (end.ok()) return written;
+  // The reason why it is not wanted is what counts.
+  RemoveDirectory(partial).IgnoreError();
+  return end;
+}
+
+absl::StatusOr<CheckpointStatus> Checkpoints::WriteTo(
+    const std::string& directory, const SaveCheckpointRequest& request,
+    const CheckpointStatus& status) {
+  CheckpointWriter writer(directory, options_.on_pause);
+  RETURN_IF_ERROR(store_.TakeSnapshot(request.namespaces, writer));
+  v1::CheckpointManifest manifest;
+  ToProto(status, manifest.mutable_status());
+  // What was written is known to the writer.
+  manifest.mutable_status()->clear_bytes();
+  manifest.mutable_status()->clear_num_keys();
+  manifest.set_incarnation(options_.incarnation);
+  manifest.set_partial(!request.namespaces.empty());
+  return writer.Finish(std::move(manifest));
+}
+
+absl::Status Checkpoints::Remove(const std::string& name) {
+  const std::string partial = PathOf(absl::StrCat(".partial-removed-", name));
+  RETURN_IF_ERROR(RemoveDirectory(partial));
+  RETURN_IF_ERROR(Rename(PathOf(name), partial));
+  RETURN_IF_ERROR(SyncDirectory(options_.directory));
+  return RemoveDirectory(partial);
+}
+
+void Checkpoints::RemoveOld() {
+  const absl::StatusOr<std::vector<CheckpointStatus>> all = ListAll();
+  if (!all.ok()) return;
+  std::vector<std::string> automatic;
+  for (const CheckpointStatus& each : *all) {
+    if (each.automatic) automatic.push_back(each.name);
+  }
+  for (size_t i = 0; i + options_.keep < automatic.size(); ++i) {
+    const absl::Status status = Remove(automatic[i]);
+    if (!status.ok()) Log(absl::StrCat("checkpoint stays: ", status.message()));
+  }
+}
+
+absl::StatusOr<CheckpointStatus> Checkpoints::Save() {
+  const absl::StatusOr<CheckpointStatus> saved = SaveAs({}, true);
+  if (!saved.ok()) {
+    Log(absl::StrCat("checkpoint failed: ", saved.status().message()));
+    return saved;
+  }
+  Log(absl::StrCat("checkpoint saved: name=", saved->name,
+                   " keys=", saved->num_keys, " bytes=", saved->bytes,
+                   " seconds=", absl::ToDoubleSeconds(counts().last_duration)));
+  RemoveOld();
+  return saved;
+}
+
+void Checkpoints::StartSaving(absl::Duration interval) {
+  thread_ = std::thread([this, interval] { SaveEvery(interval); });
+}
+
+void Checkpoints::SaveEvery(absl::Duration interval) {
+  for (;;) {
+    {
+      MutexLock lock(&mutex_);
+      bool is_due = false;
+      while (!is_stopping_ && !is_due) {
+        is_due = stopped_.WaitWithTimeout(&mutex_, interval);
+      }
+      if (is_stopping_) return;
+    }
+    Save().IgnoreError();  // it is logged and counted
+  }
+}
+
+void Checkpoints::Stop() {
+  {
+    MutexLock lock(&mutex_);
+    is_stopping_ = true;
+    stopped_.SignalAll();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+CheckpointCounts Checkpoints::counts() const {
+  MutexLock lock(&mutex_);
+  return counts_;
+}
+
+absl::StatusOr<CheckpointStatus> Checkpoints::SaveCheckpoint(
+    const SaveCheckpointRequest& request, const CallContext&) {
+  {
+    MutexLock lock(&mutex_);
+    if (is_caller_saving_) {
+      return absl::UnavailableError("another checkpoint is being written");
+    }
+    is_caller_saving_ = true;
+  }
+  absl::StatusOr<CheckpointStatus> saved = SaveAs(request, false);
+  MutexLock lock(&mutex_);
+  is_caller_saving_ = false;
+  return saved;
+}
+
+absl::StatusOr<ListCheckpointsReply> Checkpoints::ListCheckpoints(
+    const ListCheckpointsRequest&, const CallContext&) {
+  ListCheckpointsReply reply;
+  ASSIGN_OR_RETURN(reply.checkpoints, ListAll());
+  return reply;
+}
+
+absl::Status Checkpoints::DeleteCheckpoint(
+    const DeleteCheckpointRequest& request, const CallContext&) {
+  RETURN_IF_ERROR(CheckName(request.name));
+  const absl::Status status = Remove(request.name);
+  return absl::IsNotFound(status) ? NoSuchCheckpoint(request.name) : status;
+}
+
+absl::StatusOr<CheckpointStatus> Checkpoints::VerifyCheckpoint(
+    const VerifyCheckpointRequest& request, const CallContext&) {
+  RETURN_IF_ERROR(CheckName(request.name));
+  const absl::StatusOr<SavedCheckpoint> saved =
+      SavedCheckpoint::Open(PathOf(request.name));
+  if (absl::IsNotFound(saved.status())) return NoSuchCheckpoint(request.name);
+  RETURN_IF_ERROR(saved.status());
+  RETURN_IF_ERROR(saved->Verify());
+  return saved->status();
+}
+
+}  // namespace tensorkv

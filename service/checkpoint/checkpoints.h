@@ -1,0 +1,137 @@
+// The checkpoints of a server: made, kept, restored.
+
+#ifndef TENSORKV_SERVICE_CHECKPOINT_CHECKPOINTS_H_
+#define TENSORKV_SERVICE_CHECKPOINT_CHECKPOINTS_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "base/file_descriptor.h"
+#include "base/mutex.h"
+#include "service/store/checkpoint_admin.h"
+#include "service/store/snapshot.h"
+
+namespace tensorkv {
+
+struct CheckpointsOptions {
+  // Made if it is not there.
+  std::string directory;
+  // How many of those stay that the server has made by itself; at least 1.
+  uint32_t keep = 3;
+  // Of the server.
+  uint64_t incarnation = 0;
+  // Whether an older checkpoint is restored if the last one is damaged.
+  bool fallback = false;
+  // Hears how long calls of a namespace waited for each turn of a checkpoint;
+  // may be null.
+  std::function<void(absl::Duration)> on_pause;
+  // Takes lines for the log; may be null.
+  std::function<void(const std::string&)> log;
+};
+
+// What has become of the checkpoints so far.
+struct CheckpointCounts {
+  uint64_t saved = 0;
+  uint64_t failed = 0;
+  // Of the last one, be it that it was restored; 0 if there is none.
+  absl::Time last_time = absl::UnixEpoch();
+  uint64_t last_bytes = 0;
+  // How long it took to write.
+  absl::Duration last_duration;
+};
+
+// Thread-safe. One server at a time uses a directory.
+//
+// A checkpoint is written in a directory whose name begins with '.', synced,
+// and renamed: whatever happens, a directory without '.' is a whole checkpoint.
+class Checkpoints final : public CheckpointAdmin {
+ public:
+  // `store` outlives this. Removes what is left of checkpoints that were not
+  // finished.
+  // Errors: FailedPrecondition (another server uses the directory) · those of
+  // the file system.
+  static absl::StatusOr<std::unique_ptr<Checkpoints>> Create(
+      CheckpointsOptions options, Snapshots* store);
+  ~Checkpoints() override;
+
+  // Restores the last whole checkpoint, or an older one if it is damaged and
+  // that was asked for; nothing if there is none.
+  // REQUIRES: the store is empty, and nobody calls it.
+  // Errors: DataLoss · those of Snapshots.
+  absl::StatusOr<std::optional<CheckpointStatus>> RestoreLast();
+
+  // Saves every `interval` from now on, until Stop. REQUIRES: called once.
+  void StartSaving(absl::Duration interval);
+  // Waits for what is being saved.
+  void Stop();
+  // Saves now, as StartSaving does. Errors: those of SaveCheckpoint.
+  absl::StatusOr<CheckpointStatus> Save();
+
+  CheckpointCounts counts() const;
+
+  absl::StatusOr<CheckpointStatus> SaveCheckpoint(
+      const SaveCheckpointRequest& request,
+      const CallContext& context) override;
+  absl::StatusOr<ListCheckpointsReply> ListCheckpoints(
+      const ListCheckpointsRequest& request,
+      const CallContext& context) override;
+  absl::Status DeleteCheckpoint(const DeleteCheckpointRequest& request,
+                                const CallContext& context) override;
+  absl::StatusOr<CheckpointStatus> VerifyCheckpoint(
+      const VerifyCheckpointRequest& request,
+      const CallContext& context) override;
+
+ private:
+  Checkpoints(CheckpointsOptions options, Snapshots* store, FileDescriptor lock)
+      : options_(std::move(options)),
+        store_(*store),
+        directory_lock_(std::move(lock)) {}
+
+  std::string PathOf(const std::string& name) const {
+    return options_.directory + "/" + name;
+  }
+  // Those that can be read, by their sequence; `damage`, if not null, tells of
+  // one that cannot.
+  absl::StatusOr<std::vector<CheckpointStatus>> ListAll(
+      absl::Status* damage = nullptr) const;
+  absl::StatusOr<CheckpointStatus> SaveAs(const SaveCheckpointRequest& request,
+                                          bool automatic);
+  absl::StatusOr<CheckpointStatus> Write(const SaveCheckpointRequest& request,
+                                         CheckpointStatus status);
+  absl::StatusOr<CheckpointStatus> WriteTo(const std::string& directory,
+                                           const SaveCheckpointRequest& request,
+                                           const CheckpointStatus& status);
+  absl::Status Remove(const std::string& name);
+  void RemoveOld();
+  void SaveEvery(absl::Duration interval);
+  void Log(const std::string& line) const {
+    if (options_.log) options_.log(line);
+  }
+
+  const CheckpointsOptions options_;
+  Snapshots& store_;
+  const FileDescriptor directory_lock_;
+
+  // Held while a checkpoint is written.
+  Mutex save_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
+  mutable Mutex mutex_;
+  CondVar stopped_;
+  bool is_stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  // One at a time: others would hold threads that all calls share.
+  bool is_caller_saving_ ABSL_GUARDED_BY(mutex_) = false;
+  CheckpointCounts counts_ ABSL_GUARDED_BY(mutex_);
+  std::thread thread_;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_CHECKPOINT_CHECKPOINTS_H_

@@ -1,0 +1,131 @@
+#include "service/checkpoint/files.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/file_descriptor.h"
+#include "base/status_macros.h"
+
+namespace tensorkv {
+namespace {
+
+// The system writes no more at once than about 2 GiB.
+constexpr size_t kMaxWriteBytes = 64 << 20;
+
+absl::Status ErrorOf(const std::string& path, int error) {
+  const std::string message = absl::StrCat(path, ": ", std::strerror(error));
+  switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+      return absl::ResourceExhaustedError(message);
+    case ENOENT:
+      return absl::NotFoundError(message);
+    case EEXIST:
+    case ENOTEMPTY:
+      return absl::AlreadyExistsError(message);
+    default:
+      return absl::InternalError(message);
+  }
+}
+
+absl::Status ErrorOf(const std::string& path, const std::error_code& error) {
+  return error ? ErrorOf(path, error.value()) : absl::OkStatus();
+}
+
+absl::Status Write(int fd, const std::string& path, absl::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written =
+        write(fd, bytes.data(), std::min(bytes.size(), kMaxWriteBytes));
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return ErrorOf(path, errno);
+    bytes.remove_prefix(written);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Sync(int fd, const std::string& path) {
+  return fsync(fd) == 0 ? absl::OkStatus() : ErrorOf(path, errno);
+}
+
+}  // namespace
+
+absl::Status WriteFile(const std::string& path,
+                       absl::Span<const absl::string_view> pieces) {
+  const FileDescriptor file(
+      open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  if (!file.is_open()) return ErrorOf(path, errno);
+  for (const absl::string_view piece : pieces) {
+    RETURN_IF_ERROR(Write(file.get(), path, piece));
+  }
+  return Sync(file.get(), path);
+}
+
+absl::StatusOr<RefPtr<Buffer>> MapFile(const std::string& path) {
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.is_open()) return ErrorOf(path, errno);
+  struct stat status;
+  if (fstat(file.get(), &status) != 0) return ErrorOf(path, errno);
+  const auto size = static_cast<size_t>(status.st_size);
+  if (size == 0) {
+    return RefPtr<Buffer>(new AdoptedBuffer("", 0, [] {}));
+  }
+  void* const memory =
+      mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
+  if (memory == MAP_FAILED) return ErrorOf(path, errno);
+  madvise(memory, size, MADV_SEQUENTIAL);
+  return RefPtr<Buffer>(new AdoptedBuffer(
+      memory, size, [memory, size] { munmap(memory, size); }));
+}
+
+absl::Status MakeDirectories(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  return ErrorOf(path, error);
+}
+
+absl::Status SyncDirectory(const std::string& path) {
+  const FileDescriptor directory(
+      open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!directory.is_open()) return ErrorOf(path, errno);
+  return Sync(directory.get(), path);
+}
+
+absl::Status Rename(const std::string& from, const std::string& to) {
+  if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(),
+                RENAME_NOREPLACE) == 0) {
+    return absl::OkStatus();
+  }
+  return ErrorOf(to, errno);
+}
+
+absl::Status RemoveDirectory(const std::string& path) {
+  std::error_code error;
+  std::filesystem::remove_all(path, error);
+  return ErrorOf(path, error);
+}
+
+absl::StatusOr<std::vector<std::string>> ListDirectory(
+    const std::string& path) {
+  std::error_code error;
+  std::vector<std::string> names;
+  for (std::filesystem::directory_iterator it(path, error), end;
+       !error && it != end; it.increment(error)) {
+    names.push_back(it->path().filename().string());
+  }
+  RETURN_IF_ERROR(ErrorOf(path, error));
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace tensorkv

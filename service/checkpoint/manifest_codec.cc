@@ -1,0 +1,278 @@
+#include "service/checkpoint/manifest_codec.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/cord.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "contract/proto_codec.h"
+#include "contract/reason.h"
+
+namespace tensorkv {
+namespace {
+
+absl::Status Malformed(absl::string_view what) {
+  return absl::DataLossError(absl::StrCat("manifest: ", what));
+}
+
+// --- Answers -----------------------------------------------------------------
+
+void AnswerToProto(const absl::Status& status, v1::SavedCall* proto) {
+  v1::SavedCall::Error* const error = proto->mutable_error();
+  error->set_code(static_cast<int>(status.code()));
+  error->set_message(std::string(status.message()));
+  if (const auto info = status.GetPayload(kErrorInfoTypeUrl)) {
+    error->set_error_info(std::string(*info));
+  }
+}
+
+void ReplyToProto(std::monostate, v1::SavedCall* proto) {
+  proto->mutable_done();
+}
+void ReplyToProto(const InitReply& reply, v1::SavedCall* proto) {
+  ToProto(reply, proto->mutable_init());
+}
+void ReplyToProto(const PushReply& reply, v1::SavedCall* proto) {
+  ToProto(reply, proto->mutable_push());
+}
+void ReplyToProto(const DeleteReply& reply, v1::SavedCall* proto) {
+  ToProto(reply, proto->mutable_delete_());
+}
+void ReplyToProto(const RuleSpec& rule, v1::SavedCall* proto) {
+  ToProto(rule, proto->mutable_rule());
+}
+void ReplyToProto(const CreateNamespaceReply& reply, v1::SavedCall* proto) {
+  ToProto(reply, proto->mutable_create_namespace());
+}
+void ReplyToProto(const JoinReply& reply, v1::SavedCall* proto) {
+  ToProto(reply, proto->mutable_join());
+}
+void ReplyToProto(const BarrierReply&, v1::SavedCall* proto) {
+  proto->mutable_barrier();
+}
+
+absl::Status ErrorOf(const v1::SavedCall::Error& proto) {
+  absl::Status status(static_cast<absl::StatusCode>(proto.code()),
+                      proto.message());
+  if (!proto.error_info().empty()) {
+    status.SetPayload(kErrorInfoTypeUrl, absl::Cord(proto.error_info()));
+  }
+  return status;
+}
+
+// Errors: DataLoss. The outer status tells of those.
+absl::Status ReadAnswer(const v1::SavedCall& proto, CallAnswer& answer) {
+  switch (proto.answer_case()) {
+    case v1::SavedCall::kError:
+      answer = ErrorOf(proto.error());
+      return answer.ok() ? Malformed("a call with an error that is none")
+                         : absl::OkStatus();
+    case v1::SavedCall::kDone:
+      answer = CallReply(std::monostate());
+      return absl::OkStatus();
+    case v1::SavedCall::kInit:
+      answer = CallReply(FromProto(proto.init()));
+      return absl::OkStatus();
+    case v1::SavedCall::kPush:
+      answer = CallReply(FromProto(proto.push()));
+      return absl::OkStatus();
+    case v1::SavedCall::kDelete:
+      answer = CallReply(FromProto(proto.delete_()));
+      return absl::OkStatus();
+    case v1::SavedCall::kRule:
+      answer = CallReply(FromProto(proto.rule()));
+      return absl::OkStatus();
+    case v1::SavedCall::kCreateNamespace:
+      answer = CallReply(FromProto(proto.create_namespace()));
+      return absl::OkStatus();
+    case v1::SavedCall::kJoin: {
+      ASSIGN_OR_RETURN(JoinReply reply, FromProto(proto.join()));
+      answer = CallReply(std::move(reply));
+      return absl::OkStatus();
+    }
+    case v1::SavedCall::kBarrier:
+      answer = CallReply(BarrierReply());
+      return absl::OkStatus();
+    case v1::SavedCall::ANSWER_NOT_SET:
+      break;
+  }
+  return Malformed("a call without an answer");
+}
+
+void CallToProto(const CallSnapshot& call, v1::SavedCall* proto) {
+  proto->set_caller(call.caller);
+  proto->mutable_call_id()->set_client_id(call.id.client_id);
+  proto->mutable_call_id()->set_sequence(call.id.sequence);
+  proto->set_fingerprint(call.fingerprint);
+  proto->set_forgotten(call.forgotten);
+  const CallAnswer& answer = *call.answer;
+  if (!answer.ok()) return AnswerToProto(answer.status(), proto);
+  std::visit([proto](const auto& reply) { ReplyToProto(reply, proto); },
+             *answer);
+}
+
+absl::StatusOr<CallSnapshot> CallOf(const v1::SavedCall& proto) {
+  CallSnapshot call = {
+      .caller = proto.caller(),
+      .id = {proto.call_id().client_id(), proto.call_id().sequence()},
+      .fingerprint = proto.fingerprint(),
+      .forgotten = proto.forgotten()};
+  auto answer = std::make_shared<CallAnswer>(CallReply());
+  RETURN_IF_ERROR(ReadAnswer(proto, *answer));
+  call.answer = std::move(answer);
+  return call;
+}
+
+// --- The rest ----------------------------------------------------------------
+
+void WorkerToProto(const WorkerSnapshot& worker, v1::SavedWorker* proto) {
+  proto->set_name(worker.name);
+  proto->mutable_worker()->set_rank(worker.worker.rank);
+  proto->mutable_worker()->set_epoch(worker.worker.epoch);
+  proto->set_has_left(worker.has_left);
+  proto->set_step(worker.step);
+  proto->set_first_step(worker.first_step);
+}
+
+WorkerSnapshot WorkerOf(const v1::SavedWorker& proto) {
+  return {.name = proto.name(),
+          .worker = {proto.worker().rank(), proto.worker().epoch()},
+          .has_left = proto.has_left(),
+          .step = proto.step(),
+          .first_step = proto.first_step()};
+}
+
+void ContributionToProto(const Contributor& by, Step step,
+                         v1::SavedContribution* proto) {
+  proto->set_rank(by.rank);
+  proto->set_identity(by.identity);
+  proto->set_step(step);
+}
+
+Contributor ContributorOf(const v1::SavedContribution& proto) {
+  return {proto.rank(), proto.identity()};
+}
+
+}  // namespace
+
+void ToProto(const NamespaceSnapshot& snapshot, v1::NamespaceManifest* proto) {
+  proto->set_name(snapshot.name);
+  proto->set_uid(snapshot.uid);
+  proto->set_revision(snapshot.revision);
+  proto->set_max_version(snapshot.max_version);
+  v1::CreateNamespaceRequest config;
+  ToProto(CreateNamespaceRequest{.config = snapshot.config}, &config);
+  proto->mutable_config()->Swap(config.mutable_config());
+  for (const RuleBinding& binding : snapshot.rules) {
+    v1::RuleBinding* const rule = proto->add_rules();
+    rule->set_key_pattern(binding.key_pattern);
+    ToProto(binding.rule, rule->mutable_rule());
+  }
+  for (const MultipliersBinding& binding : snapshot.multipliers) {
+    v1::MultipliersBinding* const bound = proto->add_multipliers();
+    bound->set_key_pattern(binding.key_pattern);
+    ToProto(binding.multipliers, bound->mutable_multipliers());
+  }
+  for (const WorkerSnapshot& worker : snapshot.workers) {
+    WorkerToProto(worker, proto->add_workers());
+  }
+  proto->set_max_closed_step(snapshot.max_closed_step);
+  for (const CallSnapshot& call : snapshot.calls) {
+    CallToProto(call, proto->add_calls());
+  }
+}
+
+absl::StatusOr<NamespaceSnapshot> FromProto(
+    const v1::NamespaceManifest& proto) {
+  NamespaceSnapshot snapshot;
+  snapshot.name = proto.name();
+  snapshot.uid = proto.uid();
+  snapshot.revision = proto.revision();
+  snapshot.max_version = proto.max_version();
+  v1::CreateNamespaceRequest config;
+  *config.mutable_config() = proto.config();
+  ASSIGN_OR_RETURN(CreateNamespaceRequest request, FromProto(config));
+  snapshot.config = std::move(request.config);
+  for (const v1::RuleBinding& rule : proto.rules()) {
+    snapshot.rules.push_back({rule.key_pattern(), FromProto(rule.rule())});
+  }
+  for (const v1::MultipliersBinding& bound : proto.multipliers()) {
+    snapshot.multipliers.push_back(
+        {bound.key_pattern(), FromProto(bound.multipliers())});
+  }
+  for (const v1::SavedWorker& worker : proto.workers()) {
+    snapshot.workers.push_back(WorkerOf(worker));
+  }
+  snapshot.max_closed_step = proto.max_closed_step();
+  for (const v1::SavedCall& call : proto.calls()) {
+    ASSIGN_OR_RETURN(snapshot.calls.emplace_back(), CallOf(call));
+  }
+  return snapshot;
+}
+
+v1::SavedKey* AddKey(const KeySnapshot& key,
+                     RefPtr<const Contributors>& last_contributors,
+                     v1::NamespaceManifest* proto) {
+  v1::SavedKey* const saved = proto->add_keys();
+  saved->set_key(key.key);
+  saved->set_version(key.version);
+  saved->set_update_count(key.update_count);
+  saved->set_dtype(static_cast<v1::DType>(key.value.dtype()));
+  const auto dimensions = key.value.shape().dimensions();
+  saved->mutable_shape()->Add(dimensions.begin(), dimensions.end());
+  for (const AppliedRound& round : key.rounds) {
+    if (round.contributors != last_contributors) {
+      last_contributors = round.contributors;
+      v1::SavedContributors* const added = proto->add_contributors();
+      for (const Contributor& by : round.contributors->by_rank) {
+        ContributionToProto(by, 0, added->add_contributors());
+      }
+    }
+    v1::SavedRound* const saved_round = saved->add_rounds();
+    saved_round->set_step(round.step);
+    saved_round->set_version(round.version);
+    saved_round->set_contributors(proto->contributors_size() - 1);
+  }
+  for (const ContributionSnapshot& each : key.contributions) {
+    ContributionToProto(each.by, each.step, saved->add_contributions());
+  }
+  return saved;
+}
+
+absl::StatusOr<KeySnapshot> FromProto(
+    const v1::SavedKey& proto,
+    const std::vector<RefPtr<const Contributors>>& contributors) {
+  KeySnapshot key;
+  key.key = proto.key();
+  key.version = proto.version();
+  key.update_count = proto.update_count();
+  for (const v1::SavedRound& round : proto.rounds()) {
+    if (round.contributors() >= contributors.size()) {
+      return Malformed("a round without contributors");
+    }
+    key.rounds.push_back(
+        {round.step(), round.version(), contributors[round.contributors()]});
+  }
+  for (const v1::SavedContribution& each : proto.contributions()) {
+    key.contributions.push_back({ContributorOf(each), each.step()});
+  }
+  return key;
+}
+
+std::vector<RefPtr<const Contributors>> ContributorsOf(
+    const v1::NamespaceManifest& proto) {
+  std::vector<RefPtr<const Contributors>> all;
+  for (const v1::SavedContributors& saved : proto.contributors()) {
+    std::vector<Contributor> by_rank;
+    for (const v1::SavedContribution& each : saved.contributors()) {
+      by_rank.push_back(ContributorOf(each));
+    }
+    all.push_back(MakeRefCounted<Contributors>(std::move(by_rank)));
+  }
+  return all;
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,168 @@
+#include "service/checkpoint/saved_checkpoint.h"
+
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "contract/proto_codec.h"
+#include "service/checkpoint/files.h"
+#include "service/checkpoint/manifest_codec.h"
+#include "xxhash.h"
+
+namespace tensorkv {
+namespace {
+
+// What is passed on at once.
+constexpr uint64_t kBatchBytes = 256 << 20;
+constexpr size_t kKeysPerBatch = 4096;
+
+absl::Status Damaged(absl::string_view file, absl::string_view how) {
+  return absl::DataLossError(absl::StrCat(file, ": ", how));
+}
+
+// The files of one namespace, mapped when they are first read. Used by one
+// thread.
+class TensorFiles {
+ public:
+  TensorFiles(const std::string& directory,
+              const v1::NamespaceManifest& manifest)
+      : directory_(directory),
+        manifest_(manifest),
+        files_(manifest.files_size()) {}
+
+  // Errors: DataLoss.
+  absl::StatusOr<Tensor> Read(const v1::SavedKey& key,
+                              const v1::SavedTensor& saved);
+
+ private:
+  absl::StatusOr<RefPtr<Buffer>> FileOf(const v1::SavedTensor& saved);
+
+  const std::string& directory_;
+  const v1::NamespaceManifest& manifest_;
+  std::vector<RefPtr<Buffer>> files_;
+};
+
+absl::StatusOr<RefPtr<Buffer>> TensorFiles::FileOf(
+    const v1::SavedTensor& saved) {
+  if (saved.file() >= files_.size()) {
+    return Damaged("manifest", "a tensor without a file");
+  }
+  RefPtr<Buffer>& file = files_[saved.file()];
+  if (file) return file;
+  absl::StatusOr<RefPtr<Buffer>> mapped =
+      MapFile(absl::StrCat(directory_, "/", manifest_.files(saved.file())));
+  if (!mapped.ok()) return absl::DataLossError(mapped.status().message());
+  return file = *std::move(mapped);
+}
+
+absl::StatusOr<Tensor> TensorFiles::Read(const v1::SavedKey& key,
+                                         const v1::SavedTensor& saved) {
+  ASSIGN_OR_RETURN(RefPtr<Buffer> file, FileOf(saved));
+  const auto damaged = [&](absl::string_view how) {
+    return Damaged(absl::StrCat(directory_, "/", manifest_.files(saved.file())),
+                   absl::StrCat("tensor \"", key.key(), "\": ", how));
+  };
+  const absl::StatusOr<DType> dtype = DTypeFromNumber(saved.dtype());
+  absl::Span<const int64_t> dimensions = key.shape();
+  if (saved.per_row()) dimensions = dimensions.subspan(0, 1);
+  absl::StatusOr<Shape> shape = Shape::Create(dimensions);
+  if (!dtype.ok() || !shape.ok()) return damaged("no dtype or shape");
+  absl::StatusOr<Tensor> tensor = Tensor::Within(
+      *dtype, *std::move(shape), std::move(file), saved.offset());
+  if (!tensor.ok()) return damaged("it is cut off");
+  if (XXH3_64bits(tensor->data(), tensor->size_bytes()) != saved.digest()) {
+    return damaged("its bytes do not have the digest of the manifest");
+  }
+  return tensor;
+}
+
+}  // namespace
+
+absl::StatusOr<SavedCheckpoint> SavedCheckpoint::Open(
+    const std::string& directory) {
+  const std::string path = absl::StrCat(directory, "/CHECKPOINT");
+  ASSIGN_OR_RETURN(const RefPtr<Buffer> file, MapFile(path));
+  v1::CheckpointManifest manifest;
+  uint64_t digest = 0;
+  if (file->size_bytes() < sizeof(digest))
+    return Damaged(path, "it is cut off");
+  const size_t size = file->size_bytes() - sizeof(digest);
+  std::memcpy(&digest, file->data() + size, sizeof(digest));
+  if (XXH3_64bits(file->data(), size) != digest ||
+      !manifest.ParseFromArray(file->data(), static_cast<int>(size)) ||
+      manifest.namespaces_size() != manifest.status().namespaces_size()) {
+    return Damaged(path, "its bytes do not have the digest at its end");
+  }
+  return SavedCheckpoint(directory, std::move(manifest));
+}
+
+CheckpointStatus SavedCheckpoint::status() const {
+  return FromProto(manifest_.status());
+}
+
+absl::StatusOr<v1::NamespaceManifest> SavedCheckpoint::ReadManifest(
+    const v1::FileDigest& file) const {
+  const std::string path = absl::StrCat(directory_, "/", file.name());
+  const absl::StatusOr<RefPtr<Buffer>> bytes = MapFile(path);
+  if (!bytes.ok()) return absl::DataLossError(bytes.status().message());
+  v1::NamespaceManifest manifest;
+  const size_t size = (*bytes)->size_bytes();
+  if (XXH3_64bits((*bytes)->data(), size) != file.digest() ||
+      !manifest.ParseFromArray((*bytes)->data(), static_cast<int>(size))) {
+    return Damaged(path, "its bytes do not have the digest of CHECKPOINT");
+  }
+  return manifest;
+}
+
+absl::Status SavedCheckpoint::ReadKeys(const v1::NamespaceManifest& manifest,
+                                       KeysVisitor visit) const {
+  const std::vector<RefPtr<const Contributors>> contributors =
+      ContributorsOf(manifest);
+  TensorFiles files(directory_, manifest);
+  std::vector<KeySnapshot> batch;
+  uint64_t bytes = 0;
+  for (const v1::SavedKey& saved : manifest.keys()) {
+    ASSIGN_OR_RETURN(KeySnapshot key, FromProto(saved, contributors));
+    for (const v1::SavedTensor& each : saved.tensors()) {
+      ASSIGN_OR_RETURN(Tensor tensor, files.Read(saved, each));
+      if (each.state().empty()) {
+        key.value = std::move(tensor);
+      } else {
+        key.states.push_back({each.state(), std::move(tensor)});
+      }
+    }
+    bytes += key.size_bytes();
+    batch.push_back(std::move(key));
+    if (bytes < kBatchBytes && batch.size() < kKeysPerBatch) continue;
+    RETURN_IF_ERROR(visit(std::exchange(batch, {})));
+    bytes = 0;
+  }
+  return batch.empty() ? absl::OkStatus() : visit(std::move(batch));
+}
+
+absl::Status SavedCheckpoint::Verify() const {
+  for (const v1::FileDigest& file : manifest_.namespaces()) {
+    ASSIGN_OR_RETURN(const v1::NamespaceManifest manifest, ReadManifest(file));
+    RETURN_IF_ERROR(FromProto(manifest).status());
+    RETURN_IF_ERROR(ReadKeys(manifest, [](const std::vector<KeySnapshot>&) {
+      return absl::OkStatus();
+    }));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SavedCheckpoint::RestoreTo(Snapshots& to) const {
+  for (const v1::FileDigest& file : manifest_.namespaces()) {
+    ASSIGN_OR_RETURN(const v1::NamespaceManifest manifest, ReadManifest(file));
+    ASSIGN_OR_RETURN(const NamespaceSnapshot snapshot, FromProto(manifest));
+    RETURN_IF_ERROR(to.RestoreNamespace(snapshot));
+    RETURN_IF_ERROR(ReadKeys(manifest, [&](std::vector<KeySnapshot> keys) {
+      return to.RestoreKeys(manifest.name(), std::move(keys));
+    }));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,53 @@
+// A checkpoint on the disk.
+
+#ifndef TENSORKV_SERVICE_CHECKPOINT_SAVED_CHECKPOINT_H_
+#define TENSORKV_SERVICE_CHECKPOINT_SAVED_CHECKPOINT_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "contract/requests.h"
+#include "service/store/snapshot.h"
+#include "tensorkv/v1/manifest.pb.h"
+
+namespace tensorkv {
+
+// Immutable, thread-safe; its files must stay. All that is read is compared
+// with its digest first: DataLoss names the file, and the tensor if it is one.
+class SavedCheckpoint {
+ public:
+  // Reads what describes it. Errors: NotFound · DataLoss.
+  static absl::StatusOr<SavedCheckpoint> Open(const std::string& directory);
+
+  CheckpointStatus status() const;
+  // Whether it has all namespaces that its server had.
+  bool is_whole() const { return !manifest_.partial(); }
+
+  // Reads all of it. Errors: DataLoss.
+  absl::Status Verify() const;
+  // Has `to` have it. Errors: DataLoss · those of Snapshots.
+  absl::Status RestoreTo(Snapshots& to) const;
+
+ private:
+  using KeysVisitor = absl::FunctionRef<absl::Status(std::vector<KeySnapshot>)>;
+
+  SavedCheckpoint(std::string directory, v1::CheckpointManifest manifest)
+      : directory_(std::move(directory)), manifest_(std::move(manifest)) {}
+
+  absl::StatusOr<v1::NamespaceManifest> ReadManifest(
+      const v1::FileDigest& file) const;
+  // Passes the keys on, some at a time.
+  absl::Status ReadKeys(const v1::NamespaceManifest& manifest,
+                        KeysVisitor visit) const;
+
+  std::string directory_;
+  v1::CheckpointManifest manifest_;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_CHECKPOINT_SAVED_CHECKPOINT_H_

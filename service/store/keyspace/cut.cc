@@ -1,0 +1,209 @@
+#include "service/store/keyspace/cut.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/answer.h"
+#include "base/status_macros.h"
+#include "service/store/keyspace/namespace_state.h"
+#include "service/store/keyspace/transaction.h"
+#include "service/store/keyspace/update_runner.h"
+#include "service/store/keyspace/waiting_calls.h"
+
+namespace tensorkv {
+
+absl::StatusOr<Tensor> AllocateOnHost(const RefPtr<BudgetAccount>& account,
+                                      DType dtype, const Shape& shape) {
+  const uint64_t bytes = shape.num_elements() * SizeOf(dtype);
+  ASSIGN_OR_RETURN(Reservation room, Reservation::Create(account, bytes));
+  ASSIGN_OR_RETURN(RefPtr<Buffer> buffer, HostBuffer::Allocate(bytes, account));
+  room.HandOver();
+  return Tensor::OfBuffer(dtype, shape, std::move(buffer));
+}
+
+absl::Status CopyToHost(const NamespaceState& state, CopiesByDevice copies) {
+  const Answer<absl::Status> answer;
+  state.environment.devices->CopyToHost(
+      std::move(copies), [answer](absl::Status status) { answer.Set(status); });
+  return answer.Wait();
+}
+
+namespace {
+
+// So many bytes of states are copied at once; their keys wait for all of them.
+constexpr uint64_t kBytesPerTurn = 16 << 20;
+
+std::vector<ContributionSnapshot> ContributionsOf(
+    const LastContributions& contributions) {
+  std::vector<ContributionSnapshot> last;
+  for (uint32_t rank = 0; rank < contributions.by_rank.size(); ++rank) {
+    const LastContributions::Of& of = contributions.by_rank[rank];
+    if (of.step > 0) last.push_back({{rank, of.identity}, of.step});
+  }
+  return last;
+}
+
+// Adds a copy of one state to the snapshot.
+absl::Status AddState(const NamespaceState& state, absl::string_view name,
+                      DType dtype, const Shape& shape, const Buffer& buffer,
+                      StateCopy& copy, std::vector<MemoryCopy>& copies) {
+  StateSnapshot added = {.name = std::string(name)};
+  ASSIGN_OR_RETURN(added.tensor,
+                   AllocateOnHost(state.memory.host().state, dtype, shape));
+  copies.push_back({buffer.data(), added.tensor.mutable_data(),
+                    static_cast<size_t>(added.tensor.size_bytes())});
+  copy.key.snapshot.states.push_back(std::move(added));
+  return absl::OkStatus();
+}
+
+absl::Status AddStates(const NamespaceState& state, StateCopy& copy,
+                       std::vector<MemoryCopy>& copies) {
+  const RuleState& states = *copy.rule_state;
+  const DType dtype = copy.key.snapshot.value.dtype();
+  const Shape shape = copy.key.snapshot.value.shape();
+  for (size_t i = 0; copy.has_states && i < states.states.size(); ++i) {
+    const StateSpec& spec = copy.key.rule->states()[i];
+    RETURN_IF_ERROR(AddState(state, spec.name, StateSpec::DTypeFor(dtype),
+                             spec.ShapeFor(shape), *states.states[i], copy,
+                             copies));
+  }
+  if (!copy.has_master) return absl::OkStatus();
+  return AddState(state, kSavedMaster, DType::kF32, shape, *states.master, copy,
+                  copies);
+}
+
+}  // namespace
+
+bool Cut::IsHandled(const StoredKey& key) const {
+  return key.name() <= walked_ || handled_.contains(&key);
+}
+
+void Cut::BeforeChange(Transaction& transaction, StoredKey& key) {
+  Cut* const cut = transaction.state().cut.get();
+  if (cut == nullptr || cut->IsHandled(key)) return;
+  cut->handled_.emplace(&key, RefPtr<StoredKey>(&key));
+  std::vector<StateCopy> copies;
+  cut->Handle(key, copies);
+  for (StateCopy& copy : copies) {
+    transaction.work().copies.push_back(std::move(copy));
+  }
+}
+
+void Cut::AfterCreation(Transaction& transaction, StoredKey& key) {
+  Cut* const cut = transaction.state().cut.get();
+  if (cut != nullptr) cut->handled_.emplace(&key, RefPtr<StoredKey>(&key));
+}
+
+void Cut::AfterUpdate(Transaction& transaction, StoredKey& key) {
+  Cut* const cut = transaction.state().cut.get();
+  if (cut == nullptr) return;
+  const auto waiting = cut->waiting_.find(&key);
+  if (waiting == cut->waiting_.end()) return;
+  // An update that fails takes those behind it with it.
+  if (--waiting->second.num_updates > 0 && key.has_pending()) return;
+  CutKey taken = std::move(waiting->second.key);
+  cut->waiting_.erase(waiting);
+  std::vector<StateCopy> copies;
+  cut->TakeNow(key, std::move(taken), copies);
+  for (StateCopy& copy : copies) {
+    transaction.work().copies.push_back(std::move(copy));
+  }
+}
+
+void Cut::Handle(StoredKey& key, std::vector<StateCopy>& copies) {
+  CutKey taken;
+  taken.key = RefPtr<StoredKey>(&key);
+  taken.device = key.device;
+  taken.snapshot.key = std::string(key.name());
+  // As they are at the cut: what is noted later is of later updates.
+  if (key.contributions) {
+    taken.snapshot.contributions = ContributionsOf(*key.contributions);
+  }
+  if (key.rounds) taken.snapshot.rounds = key.rounds->Applied();
+  const uint64_t num_updates = key.num_updates_ahead();
+  if (num_updates == 0) return TakeNow(key, std::move(taken), copies);
+  waiting_.emplace(&key, Waiting{std::move(taken), num_updates});
+}
+
+void Cut::TakeNow(StoredKey& key, CutKey taken,
+                  std::vector<StateCopy>& copies) {
+  KeySnapshot& snapshot = taken.snapshot;
+  snapshot.value = key.ToTensor();
+  snapshot.version = key.version;
+  snapshot.update_count = key.update_count;
+  // What has closed since is not applied: the updates of later rounds wait.
+  if (key.rounds) snapshot.rounds = key.rounds->Applied();
+  taken.rule = key.rule;
+  const RuleState* const state = key.rule_state.get();
+  StateCopy copy;
+  copy.has_states =
+      state != nullptr && !state->states.empty() && !state->states_are_new;
+  copy.has_master = state != nullptr && state->master && !state->master_is_new;
+  changed_.notify_all();
+  if (!copy.has_states && !copy.has_master) {
+    taken_.push_back(std::move(taken));
+    return;
+  }
+  copy.cut = shared_from_this();
+  copy.rule_state = key.rule_state;
+  copy.key = std::move(taken);
+  copies.push_back(std::move(copy));
+  key.is_updating = true;
+  ++num_copying_;
+}
+
+void Cut::Copy(NamespaceState& state, std::vector<StateCopy> copies) {
+  CopiesByDevice bytes(state.environment.devices->size());
+  absl::Status status;
+  for (StateCopy& copy : copies) {
+    status.Update(AddStates(state, copy, bytes[copy.key.device]));
+  }
+  if (status.ok()) status = CopyToHost(state, std::move(bytes));
+  std::vector<KeyPtr> more;
+  {
+    Transaction transaction(state);
+    for (StateCopy& copy : copies) {
+      StoredKey& key = *copy.key.key;
+      key.is_updating = false;
+      if (key.rounds) {
+        key.rounds->ApplySkipped(key.version);
+        Wake(transaction, key.name());
+      }
+      if (key.has_pending()) {
+        key.is_updating = true;
+        more.push_back(copy.key.key);
+      }
+      --copy.cut->num_copying_;
+      copy.cut->Fail(status);
+      if (status.ok()) copy.cut->taken_.push_back(std::move(copy.key));
+    }
+    transaction.Unlock();
+  }
+  UpdateRunner(state).RunNext(std::move(more));
+}
+
+bool Cut::Walk(NamespaceState& state, size_t max_keys,
+               std::vector<StateCopy>& copies) {
+  const std::vector<StoredKey*> keys = state.keys.List("", walked_, max_keys);
+  uint64_t bytes = 0;
+  size_t num_walked = 0;
+  while (num_walked < keys.size() && bytes < kBytesPerTurn) {
+    StoredKey& key = *keys[num_walked++];
+    const bool is_handled = handled_.erase(&key) > 0;
+    const size_t num_copies = copies.size();
+    if (!is_handled) Handle(key, copies);
+    if (copies.size() > num_copies) bytes += copies.back().size_bytes();
+  }
+  if (num_walked > 0) walked_ = std::string(keys[num_walked - 1]->name());
+  return num_walked < keys.size() || keys.size() == max_keys;
+}
+
+bool Cut::Await(NamespaceState& state) {
+  while (status_.ok() && taken_.empty()) {
+    if (waiting_.empty() && num_copying_ == 0) return false;
+    changed_.wait(state.mutex);
+  }
+  return status_.ok();
+}
+
+}  // namespace tensorkv

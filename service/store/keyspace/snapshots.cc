@@ -1,0 +1,330 @@
+// How a namespace is saved and had again.
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/answer.h"
+#include "base/status_macros.h"
+#include "contract/reason.h"
+#include "service/store/keyspace/cut.h"
+#include "service/store/keyspace/namespace_state.h"
+#include "service/store/keyspace/transaction.h"
+#include "service/store/names.h"
+
+namespace tensorkv {
+namespace {
+
+// How many keys one turn of the mutex takes: about 50 us.
+constexpr size_t kKeysPerCutTurn = 256;
+
+// More updates of one key, or changes of a namespace, than there are between a
+// checkpoint and the end of its server.
+constexpr uint64_t kRestoredGap = uint64_t{1} << 40;
+
+// --- Saving ------------------------------------------------------------------
+
+std::shared_ptr<const CallAnswer> UnknownOutcome() {
+  static const auto* const answer =
+      new std::shared_ptr<const CallAnswer>(std::make_shared<const CallAnswer>(
+          WithReason(absl::FailedPreconditionError(
+                         "the call was being made when the state was saved: "
+                         "nobody can tell whether it has been made"),
+                     Reason::kOutcomeUnknown)));
+  return *answer;
+}
+
+// What is to be remembered of the calls that there were before the cut and
+// after it. Whatever had an answer before has its effect in the cut; of what
+// had none, one cannot tell. Contributions to rounds are recognised by step and
+// rank; their answers speak of rounds that may not be in the cut.
+std::vector<CallSnapshot> CallsOfCut(std::vector<CallSnapshot> before,
+                                     std::vector<CallSnapshot> after,
+                                     bool has_rounds) {
+  const auto is_contribution = [](const CallSnapshot& call) {
+    return call.answer && call.answer->ok() &&
+           std::holds_alternative<PushReply>(**call.answer);
+  };
+  using Name = std::pair<std::string, std::pair<std::string, uint64_t>>;
+  std::map<Name, CallSnapshot> calls;
+  for (CallSnapshot& call : before) {
+    if (has_rounds && (!call.answer || is_contribution(call))) continue;
+    if (!call.answer) call.answer = UnknownOutcome();
+    Name name = {call.caller, {call.id.client_id, call.id.sequence}};
+    calls.emplace(std::move(name), std::move(call));
+  }
+  for (CallSnapshot& call : after) {
+    if (has_rounds) break;
+    call.answer = UnknownOutcome();
+    Name name = {call.caller, {call.id.client_id, call.id.sequence}};
+    calls.emplace(std::move(name), std::move(call));  // unless it is there
+  }
+  std::vector<CallSnapshot> remembered;
+  for (auto& [name, call] : calls) remembered.push_back(std::move(call));
+  return remembered;
+}
+
+// Measures how long the mutex is held.
+class Pause {
+ public:
+  Pause(const NamespaceState& state, SnapshotSink& sink)
+      : alarms_(*state.environment.alarms), sink_(sink) {}
+  ~Pause() { sink_.Paused(alarms_.Now() - start_); }
+
+ private:
+  const Alarms& alarms_;
+  SnapshotSink& sink_;
+  const absl::Duration start_ = alarms_.Now();
+};
+
+// One snapshot on its way. Used by one thread, which holds cut_mutex.
+class SnapshotRun {
+ public:
+  SnapshotRun(NamespaceState& state, SnapshotSink& sink)
+      : state_(state), sink_(sink) {}
+  ~SnapshotRun() {
+    // What is left of the cut goes without the mutex.
+    std::shared_ptr<Cut> cut;
+    MutexLock lock(&state_.mutex);
+    cut.swap(state_.cut);
+  }
+
+  absl::Status Run() {
+    RETURN_IF_ERROR(sink_.Begin(Begin()));
+    bool has_more = true;
+    while (has_more) {
+      ASSIGN_OR_RETURN(has_more, Walk());
+      RETURN_IF_ERROR(HandOver());
+    }
+    while (Await()) RETURN_IF_ERROR(HandOver());
+    RETURN_IF_ERROR(status());
+    return sink_.End();
+  }
+
+ private:
+  // Makes the cut.
+  NamespaceSnapshot Begin();
+  absl::StatusOr<bool> Walk();
+  // Passes what was taken to the sink.
+  absl::Status HandOver();
+  absl::Status BringToHost(CutKey& key) const;
+  bool Await() {
+    MutexLock lock(&state_.mutex);
+    return cut_->Await(state_);
+  }
+  absl::Status status() const {
+    MutexLock lock(&state_.mutex);
+    return cut_->status();
+  }
+
+  NamespaceState& state_;
+  SnapshotSink& sink_;
+  const std::shared_ptr<Cut> cut_ = std::make_shared<Cut>();
+};
+
+NamespaceSnapshot SnapshotRun::Begin() {
+  NamespaceSnapshot snapshot;
+  snapshot.name = state_.name;
+  snapshot.uid = state_.uid;
+  snapshot.config = state_.config;
+  // So much as the server has, be that another one then.
+  if (state_.config.budget_bytes ==
+      state_.environment.budgets->largest_bytes()) {
+    snapshot.config.budget_bytes = 0;
+  }
+  std::vector<CallSnapshot> before = state_.calls->Save();
+  {
+    // No key is on the way from one rule to another.
+    MutexLock rules_lock(&state_.rules_mutex);
+    const std::shared_ptr<const RuleBindings> bound = state_.Bindings();
+    snapshot.rules = bound->List();
+    snapshot.multipliers = bound->multipliers.List();
+    MutexLock lock(&state_.mutex);
+    const Pause pause(state_, sink_);
+    state_.cut = cut_;
+    snapshot.revision = state_.revision;
+    snapshot.max_version =
+        std::max(state_.version_floor, state_.restored_versions);
+    snapshot.workers = state_.workers->Save();
+    snapshot.max_closed_step = state_.workers->max_closed();
+  }
+  snapshot.calls = CallsOfCut(std::move(before), state_.calls->Save(),
+                              state_.config.mode == Mode::kSync);
+  return snapshot;
+}
+
+absl::StatusOr<bool> SnapshotRun::Walk() {
+  std::vector<StateCopy> copies;
+  bool has_more = false;
+  {
+    MutexLock lock(&state_.mutex);
+    const Pause pause(state_, sink_);
+    RETURN_IF_ERROR(cut_->status());
+    has_more = cut_->Walk(state_, kKeysPerCutTurn, copies);
+  }
+  if (!copies.empty()) Cut::Copy(state_, std::move(copies));
+  return has_more;
+}
+
+absl::Status SnapshotRun::HandOver() {
+  std::vector<CutKey> taken;
+  {
+    MutexLock lock(&state_.mutex);
+    taken = cut_->Take();
+  }
+  for (CutKey& key : taken) {
+    RETURN_IF_ERROR(BringToHost(key));
+    RETURN_IF_ERROR(sink_.Add(std::move(key.snapshot)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SnapshotRun::BringToHost(CutKey& key) const {
+  if (!state_.home->copies()) return absl::OkStatus();
+  const Tensor& value = key.snapshot.value;
+  ASSIGN_OR_RETURN(Tensor on_host,
+                   AllocateOnHost(state_.memory.host().values, value.dtype(),
+                                  value.shape()));
+  CopiesByDevice copies(state_.environment.devices->size());
+  copies[key.device].push_back({value.data(), on_host.mutable_data(),
+                                static_cast<size_t>(value.size_bytes())});
+  RETURN_IF_ERROR(CopyToHost(state_, std::move(copies)));
+  key.snapshot.value = std::move(on_host);
+  return absl::OkStatus();
+}
+
+// --- Restoring ---------------------------------------------------------------
+
+// The rules and multipliers as they were bound.
+absl::Status BindAll(const NamespaceSnapshot& snapshot, Namespace& to) {
+  for (auto rule = snapshot.rules.rbegin(); rule != snapshot.rules.rend();
+       ++rule) {
+    SetRuleRequest request;
+    request.key_pattern = rule->key_pattern;
+    request.rule = rule->rule;
+    RETURN_IF_ERROR(to.SetRule(request));
+  }
+  for (auto bound = snapshot.multipliers.rbegin();
+       bound != snapshot.multipliers.rend(); ++bound) {
+    SetRuleRequest request;
+    request.key_pattern = bound->key_pattern;
+    request.multipliers = bound->multipliers;
+    RETURN_IF_ERROR(to.SetRule(request));
+  }
+  return absl::OkStatus();
+}
+
+// Adds a copy to a state of a key.
+void AddCopy(const Tensor& from, RefPtr<Buffer>& to,
+             std::vector<MemoryCopy>& copies) {
+  copies.push_back({from.data(), to->mutable_data(),
+                    static_cast<size_t>(from.size_bytes())});
+}
+
+const Tensor* FindState(const KeySnapshot& snapshot, absl::string_view name,
+                        const Buffer& like) {
+  for (const StateSnapshot& state : snapshot.states) {
+    if (state.name == name &&
+        static_cast<uint64_t>(state.tensor.size_bytes()) == like.size_bytes()) {
+      return &state.tensor;
+    }
+  }
+  return nullptr;
+}
+
+// Adds the copies of what was saved of the key's states. They stay new if the
+// key has another rule by now.
+void RestoreStates(const KeySnapshot& snapshot, StoredKey& key,
+                   std::vector<MemoryCopy>& copies) {
+  if (key.rule_state == nullptr) return;
+  RuleState& state = *key.rule_state;
+  std::vector<const Tensor*> saved;
+  for (size_t i = 0; i < state.states.size(); ++i) {
+    saved.push_back(
+        FindState(snapshot, key.rule->states()[i].name, *state.states[i]));
+  }
+  if (!saved.empty() && std::count(saved.begin(), saved.end(), nullptr) == 0) {
+    for (size_t i = 0; i < saved.size(); ++i) {
+      AddCopy(*saved[i], state.states[i], copies);
+    }
+    state.states_are_new = false;
+  }
+  if (!state.master) return;
+  const Tensor* const master = FindState(snapshot, kSavedMaster, *state.master);
+  if (master == nullptr) return;
+  AddCopy(*master, state.master, copies);
+  state.master_is_new = false;
+}
+
+absl::Status InitAll(Namespace& in, absl::Span<const KeySnapshot> keys) {
+  InitRequest request;
+  for (const KeySnapshot& key : keys) {
+    request.entries.push_back({key.key, key.value});
+  }
+  const Answer<absl::StatusOr<InitReply>> answer;
+  in.Init(std::move(request), {}, [answer](absl::StatusOr<InitReply> reply) {
+    answer.Set(std::move(reply));
+  });
+  return answer.Wait().status();
+}
+
+}  // namespace
+
+absl::Status Namespace::TakeSnapshot(SnapshotSink& sink) {
+  MutexLock lock(&state_->cut_mutex);
+  return SnapshotRun(*state_, sink).Run();
+}
+
+absl::StatusOr<std::shared_ptr<Namespace>> Namespace::Restore(
+    const NamespaceSnapshot& snapshot,
+    const NamespaceEnvironment& environment) {
+  NamespaceConfig config = snapshot.config;
+  config.budget_bytes =
+      std::min(config.budget_bytes, environment.budgets->largest_bytes());
+  ASSIGN_OR_RETURN(
+      std::shared_ptr<Namespace> restored,
+      Create(snapshot.name, std::move(config), environment, snapshot.uid));
+  RETURN_IF_ERROR(BindAll(snapshot, *restored));
+  NamespaceState& state = *restored->state_;
+  state.calls->Restore(snapshot.calls);
+  const uint64_t num_places =
+      snapshot.workers.empty() ? 0 : snapshot.workers.back().worker.rank + 1;
+  MutexLock lock(&state.mutex);
+  ASSIGN_OR_RETURN(state.worker_overhead,
+                   Reservation::Create(state.memory.metadata(),
+                                       num_places * kWorkerOverheadBytes));
+  state.workers->Restore(snapshot.workers, snapshot.max_closed_step,
+                         state.Now());
+  state.restored_versions = snapshot.max_version + kRestoredGap;
+  state.version_floor = state.restored_versions;
+  state.revision = snapshot.revision + kRestoredGap;
+  return restored;
+}
+
+absl::Status Namespace::RestoreKeys(std::vector<KeySnapshot> keys) {
+  NamespaceState& state = *state_;
+  const absl::Span<const KeySnapshot> all = keys;
+  const size_t most = std::min<size_t>(state.environment.max_entries, 4096);
+  for (size_t i = 0; i < keys.size(); i += most) {
+    RETURN_IF_ERROR(InitAll(*this, all.subspan(i, most)));
+  }
+  CopiesByDevice copies(state.environment.devices->size());
+  {
+    MutexLock lock(&state.mutex);
+    for (const KeySnapshot& snapshot : keys) {
+      StoredKey& key = *state.keys.Find(snapshot.key);
+      key.version = snapshot.version;
+      key.update_count = snapshot.update_count;
+      RETURN_IF_ERROR(
+          state.mode->Restore(snapshot, state.memory.metadata(), key));
+      RestoreStates(snapshot, key, copies[key.device]);
+    }
+  }
+  return state.environment.devices->CopyToDevices(copies);
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,119 @@
+// One moment of a namespace, as plain values: what a checkpoint has of it.
+
+#ifndef TENSORKV_SERVICE_STORE_SNAPSHOT_H_
+#define TENSORKV_SERVICE_STORE_SNAPSHOT_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "base/ref_counted.h"
+#include "contract/requests.h"
+#include "service/store/call_window.h"
+#include "service/store/keyspace/contribution.h"
+#include "service/store/worker_snapshot.h"
+#include "tensor/tensor.h"
+
+namespace tensorkv {
+
+// Bounded staleness: the last step that a worker had contributed to a key.
+struct ContributionSnapshot {
+  Contributor by;
+  Step step = 0;
+};
+
+// How a snapshot calls the f32 copy that 16-bit keys keep; no rule has a state
+// of that name.
+inline constexpr absl::string_view kSavedMaster = "f32-master";
+
+struct StateSnapshot {
+  // One of its rule, or kSavedMaster.
+  std::string name;
+  Tensor tensor;
+};
+
+// A key with its tensors in host memory. A state that no update had filled yet
+// is not there.
+struct KeySnapshot {
+  std::string key;
+  Version version = 0;
+  uint64_t update_count = 0;
+  Tensor value;
+  std::vector<StateSnapshot> states;
+  // The last of the key, in the order of their steps.
+  std::vector<AppliedRound> rounds;
+  std::vector<ContributionSnapshot> contributions;
+
+  uint64_t size_bytes() const {
+    uint64_t bytes = value.size_bytes();
+    for (const StateSnapshot& state : states)
+      bytes += state.tensor.size_bytes();
+    return bytes;
+  }
+};
+
+// A namespace without its keys.
+struct NamespaceSnapshot {
+  std::string name;
+  uint64_t uid = 0;
+  uint64_t revision = 0;
+  // At least as high as any version that a key had by then.
+  Version max_version = 0;
+  NamespaceConfig config;
+  // In order of precedence, the default last.
+  std::vector<RuleBinding> rules;
+  std::vector<MultipliersBinding> multipliers;
+  std::vector<WorkerSnapshot> workers;
+  Step max_closed_step = 0;
+  std::vector<CallSnapshot> calls;
+};
+
+// Takes a snapshot as it is made. Used by one thread.
+class SnapshotSink {
+ public:
+  virtual ~SnapshotSink() = default;
+
+  // A namespace begins. Errors end the snapshot.
+  virtual absl::Status Begin(NamespaceSnapshot name_space) = 0;
+  // A key of it, in no order. What its tensors take is counted in the
+  // namespace's budget until they go.
+  virtual absl::Status Add(KeySnapshot key) = 0;
+  // All its keys are there.
+  virtual absl::Status End() = 0;
+  // The namespace's mutex was held for so long: other calls waited.
+  virtual void Paused(absl::Duration pause) = 0;
+};
+
+// The state of a store, to be saved and to be had again. Thread-safe.
+class Snapshots {
+ public:
+  virtual ~Snapshots() = default;
+
+  // Passes the namespaces of those names to `sink`, or all if there is no name,
+  // each as it was at one moment while calls go on. A call's effect is in it
+  // whole or not at all. Contributions of rounds that are open are not in it.
+  // Errors: NotFound · ResourceExhausted (no room to copy a state that is to
+  // be updated) · Unavailable (the store has ended) · those of the sink.
+  virtual absl::Status TakeSnapshot(const std::vector<std::string>& namespaces,
+                                    SnapshotSink& sink) = 0;
+
+  // Makes a namespace that was saved, without keys. Its versions go on above
+  // all that it may have had since. The namespace "default" is taken over by
+  // the one that is saved if it has no keys.
+  // Errors: AlreadyExists · InvalidArgument and ResourceExhausted as of
+  // CreateNamespace.
+  virtual absl::Status RestoreNamespace(
+      const NamespaceSnapshot& name_space) = 0;
+  // Gives it keys. Their tensors are copied.
+  // Errors: NotFound (namespace) · those of Init.
+  virtual absl::Status RestoreKeys(absl::string_view name_space,
+                                   std::vector<KeySnapshot> keys) = 0;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_STORE_SNAPSHOT_H_

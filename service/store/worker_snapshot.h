@@ -1,0 +1,25 @@
+// A worker of a namespace, as a checkpoint has it.
+
+#ifndef TENSORKV_SERVICE_STORE_WORKER_SNAPSHOT_H_
+#define TENSORKV_SERVICE_STORE_WORKER_SNAPSHOT_H_
+
+#include <string>
+
+#include "contract/requests.h"
+
+namespace tensorkv {
+
+// What a rank had.
+struct WorkerSnapshot {
+  // Empty, and the epoch 0, if nobody had joined with that rank.
+  std::string name;
+  Worker worker;
+  bool has_left = false;
+  Step step = 0;
+  // Steps below did without the worker.
+  Step first_step = 0;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_STORE_WORKER_SNAPSHOT_H_

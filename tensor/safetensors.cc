@@ -1,0 +1,185 @@
+#include "tensor/safetensors.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "nlohmann/json.hpp"
+
+namespace tensorkv {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr size_t kLengthBytes = 8;
+// Elements begin where vector loads are aligned.
+constexpr size_t kAlignment = 64;
+constexpr absl::string_view kMetadata = "__metadata__";
+
+struct DTypeName {
+  DType dtype;
+  absl::string_view name;
+};
+constexpr DTypeName kDTypeNames[] = {
+    {DType::kBool, "BOOL"},        {DType::kU8, "U8"},   {DType::kI8, "I8"},
+    {DType::kF8E5M2, "F8_E5M2"},   {DType::kI16, "I16"}, {DType::kU16, "U16"},
+    {DType::kF8E4M3FN, "F8_E4M3"}, {DType::kF16, "F16"}, {DType::kBF16, "BF16"},
+    {DType::kI32, "I32"},          {DType::kU32, "U32"}, {DType::kF32, "F32"},
+    {DType::kF64, "F64"},          {DType::kI64, "I64"}, {DType::kU64, "U64"}};
+static_assert(std::size(kDTypeNames) == std::size(kAllDTypes));
+
+absl::string_view NameInFile(DType dtype) {
+  for (const DTypeName& each : kDTypeNames) {
+    if (each.dtype == dtype) return each.name;
+  }
+  return "";
+}
+
+absl::Status Malformed(absl::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat("safetensors: ", what));
+}
+
+absl::Status Malformed(absl::string_view name, absl::string_view expected) {
+  return Malformed(absl::StrCat("tensor \"", name, "\": expected ", expected));
+}
+
+absl::StatusOr<DType> DTypeOf(absl::string_view name, const Json& tensor) {
+  const auto dtype = tensor.find("dtype");
+  if (dtype != tensor.end() && dtype->is_string()) {
+    for (const DTypeName& each : kDTypeNames) {
+      if (each.name == dtype->get_ref<const std::string&>()) return each.dtype;
+    }
+  }
+  return Malformed(
+      name, absl::StrCat(
+                "a dtype such as \"F32\", got ",
+                dtype == tensor.end() ? "none" : dtype->dump().substr(0, 64)));
+}
+
+// The numbers of the member of that name.
+absl::StatusOr<std::vector<uint64_t>> NumbersOf(absl::string_view name,
+                                                const Json& tensor,
+                                                const char* member) {
+  const auto numbers = tensor.find(member);
+  const auto is_number = [](const Json& each) {
+    return each.is_number_unsigned();
+  };
+  if (numbers == tensor.end() || !numbers->is_array() ||
+      !std::all_of(numbers->begin(), numbers->end(), is_number)) {
+    return Malformed(name, absl::StrCat(member, " of whole numbers"));
+  }
+  return numbers->get<std::vector<uint64_t>>();
+}
+
+absl::StatusOr<SafetensorsEntry> EntryOf(const std::string& name,
+                                         const Json& tensor,
+                                         uint64_t data_begin) {
+  if (!tensor.is_object()) return Malformed(name, "an object");
+  SafetensorsEntry entry;
+  entry.name = name;
+  ASSIGN_OR_RETURN(entry.dtype, DTypeOf(name, tensor));
+  ASSIGN_OR_RETURN(const std::vector<uint64_t> shape,
+                   NumbersOf(name, tensor, "shape"));
+  ASSIGN_OR_RETURN(entry.shape, Shape::Create(std::vector<int64_t>(
+                                    shape.begin(), shape.end())));
+  ASSIGN_OR_RETURN(const std::vector<uint64_t> offsets,
+                   NumbersOf(name, tensor, "data_offsets"));
+  // The sum of two such numbers does not wrap, nor does a shape's size.
+  constexpr uint64_t kMost = uint64_t{1} << 60;
+  if (offsets.size() != 2 || offsets[0] > kMost ||
+      static_cast<uint64_t>(entry.shape.num_elements()) > kMost ||
+      offsets[1] != offsets[0] + entry.size_bytes()) {
+    return Malformed(name,
+                     "data_offsets that are as far apart as its dtype "
+                     "and shape ask for");
+  }
+  entry.offset = data_begin + offsets[0];
+  return entry;
+}
+
+// Whether the entries, which are in order, follow each other from `begin` to
+// `end`.
+absl::Status CheckContiguous(const std::vector<SafetensorsEntry>& entries,
+                             uint64_t begin, uint64_t end) {
+  for (const SafetensorsEntry& entry : entries) {
+    if (entry.offset != begin) {
+      return Malformed(entry.name, "to begin where the tensor before it ends");
+    }
+    begin += entry.size_bytes();
+  }
+  if (begin == end) return absl::OkStatus();
+  return Malformed(
+      absl::StrCat("expected a file of ", begin, " bytes, got ", end));
+}
+
+}  // namespace
+
+std::string SafetensorsHeader(absl::Span<SafetensorsEntry> entries) {
+  std::string header(kLengthBytes, '\0');
+  header += '{';
+  uint64_t begin = 0;
+  for (SafetensorsEntry& entry : entries) {
+    entry.offset = begin;
+    const uint64_t end = begin + entry.size_bytes();
+    absl::StrAppend(&header, header.back() == '{' ? "" : ",",
+                    Json(entry.name).dump(), ":{\"dtype\":\"",
+                    NameInFile(entry.dtype), "\",\"shape\":[");
+    for (int i = 0; i < entry.shape.rank(); ++i) {
+      absl::StrAppend(&header, i == 0 ? "" : ",", entry.shape.dimensions()[i]);
+    }
+    absl::StrAppend(&header, "],\"data_offsets\":[", begin, ",", end, "]}");
+    begin = end;
+  }
+  header += '}';
+  header.resize((header.size() + kAlignment - 1) / kAlignment * kAlignment,
+                ' ');
+  for (SafetensorsEntry& entry : entries) entry.offset += header.size();
+  const uint64_t length = header.size() - kLengthBytes;
+  std::memcpy(header.data(), &length, kLengthBytes);
+  return header;
+}
+
+absl::StatusOr<uint64_t> SafetensorsHeaderBytes(absl::string_view start) {
+  if (start.size() < kLengthBytes) {
+    return Malformed(absl::StrCat("expected a file of at least 8 bytes, got ",
+                                  start.size()));
+  }
+  uint64_t length = 0;
+  std::memcpy(&length, start.data(), kLengthBytes);
+  if (length <= kMaxSafetensorsHeaderBytes) return kLengthBytes + length;
+  return Malformed(absl::StrCat("expected a header of at most ",
+                                kMaxSafetensorsHeaderBytes, " bytes, got ",
+                                length));
+}
+
+absl::StatusOr<std::vector<SafetensorsEntry>> ParseSafetensorsHeader(
+    absl::string_view header, uint64_t file_bytes) {
+  ASSIGN_OR_RETURN(const uint64_t header_bytes, SafetensorsHeaderBytes(header));
+  if (header_bytes != header.size() || header_bytes > file_bytes) {
+    return Malformed(absl::StrCat("expected a header of ", header_bytes,
+                                  " bytes, got ", header.size()));
+  }
+  header.remove_prefix(kLengthBytes);
+  const Json json = Json::parse(header.begin(), header.end(), nullptr,
+                                /*allow_exceptions=*/false);
+  if (!json.is_object()) return Malformed("the header is no JSON object");
+  std::vector<SafetensorsEntry> entries;
+  for (const auto& [name, tensor] : json.items()) {
+    if (name == kMetadata) continue;
+    ASSIGN_OR_RETURN(SafetensorsEntry entry,
+                     EntryOf(name, tensor, header_bytes));
+    entries.push_back(std::move(entry));
+  }
+  // Tensors without elements come before the one that begins where they do.
+  std::sort(entries.begin(), entries.end(),
+            [](const SafetensorsEntry& a, const SafetensorsEntry& b) {
+              return std::pair(a.offset, a.size_bytes()) <
+                     std::pair(b.offset, b.size_bytes());
+            });
+  RETURN_IF_ERROR(CheckContiguous(entries, header_bytes, file_bytes));
+  return entries;
+}
+
+}  // namespace tensorkv

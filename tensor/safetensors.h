@@ -1,0 +1,53 @@
+// The header of a .safetensors file: https://huggingface.co/docs/safetensors.
+
+#ifndef TENSORKV_TENSOR_SAFETENSORS_H_
+#define TENSORKV_TENSOR_SAFETENSORS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "tensor/dtype.h"
+#include "tensor/shape.h"
+
+namespace tensorkv {
+
+// The most bytes of a header that readers take.
+inline constexpr uint64_t kMaxSafetensorsHeaderBytes = 100'000'000;
+// What the header takes of each tensor, at most, besides six times its name.
+inline constexpr uint64_t kSafetensorsEntryBytes = 320;
+
+// One tensor of a file.
+struct SafetensorsEntry {
+  std::string name;
+  DType dtype = DType::kF32;
+  Shape shape;
+  // Where its elements begin, counted from the start of the file.
+  uint64_t offset = 0;
+
+  uint64_t size_bytes() const { return shape.num_elements() * SizeOf(dtype); }
+};
+
+// What precedes the elements of `entries` in a file that has them in this
+// order, one right after the other: their offsets are set. A multiple of 64
+// bytes. REQUIRES: the names are UTF-8 and differ, and none is "__metadata__".
+std::string SafetensorsHeader(absl::Span<SafetensorsEntry> entries);
+
+// How many bytes of a file its header takes, whose first 8 are given.
+// Errors: InvalidArgument if there are less than 8, or the header is larger
+// than readers take.
+absl::StatusOr<uint64_t> SafetensorsHeaderBytes(absl::string_view start);
+
+// The tensors of a file of `file_bytes` that begins with `header`, in the order
+// of their offsets.
+// Errors: InvalidArgument if it is malformed: tensors that overlap, leave a
+// gap, or do not end with the file; a dtype or shape that no tensor here has.
+absl::StatusOr<std::vector<SafetensorsEntry>> ParseSafetensorsHeader(
+    absl::string_view header, uint64_t file_bytes);
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_TENSOR_SAFETENSORS_H_

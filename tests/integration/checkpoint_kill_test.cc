@@ -1,0 +1,198 @@
+// Servers that are killed while they write checkpoints and take pushes, and
+// started again from what is on the disk: --kills=N, 6 by default.
+
+#include <array>
+#include <atomic>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "client/client.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/integration/server_process.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/tensor_values.h"
+
+namespace tensorkv::testing {
+namespace {
+
+using ::absl::StatusCode;
+using ::testing::HasSubstr;
+
+constexpr int kNumPushers = 3;
+constexpr int kMaxDelayUs = 60'000;
+
+int NumKills() {
+  int kills = 6;
+  for (absl::string_view argument : ::testing::internal::GetArgvs()) {
+    if (absl::ConsumePrefix(&argument, "--kills=")) {
+      EXPECT_TRUE(absl::SimpleAtoi(argument, &kills));
+    }
+  }
+  return kills;
+}
+
+std::unique_ptr<Client> ClientOf(const std::string& address) {
+  return Client::Connect({.target = address, .timeout = absl::Minutes(1)})
+      .value();
+}
+
+// Adds 1 to two keys in one call, again and again.
+struct Pusher {
+  int index = 0;
+  // How often that was begun, and acknowledged.
+  std::atomic<int> begun = 0;
+  std::atomic<int> acknowledged = 0;
+  // Acknowledged when the last checkpoint began that was acknowledged.
+  int saved = 0;
+
+  std::vector<std::string> keys() const {
+    return {absl::StrCat("a", index), absl::StrCat("b", index)};
+  }
+  absl::Status Run(const std::string& address) {
+    const std::unique_ptr<Client> client = ClientOf(address);
+    for (;;) {
+      std::vector<PushEntry> entries;
+      for (const std::string& key : keys()) {
+        entries.push_back({key, false, Full({64}, 1)});
+      }
+      ++begun;
+      const absl::Status status = client->Push(std::move(entries)).status();
+      if (!status.ok()) return status;
+      ++acknowledged;
+    }
+  }
+};
+
+class CheckpointKillTest : public ::testing::Test {
+ protected:
+  CheckpointKillTest() {
+    for (int i = 0; i < kNumPushers; ++i) pushers_[i].index = i;
+    std::filesystem::remove_all(directory_);
+    Start("127.0.0.1:0");
+  }
+  ~CheckpointKillTest() override { std::filesystem::remove_all(directory_); }
+
+  void Start(const std::string& listen) {
+    server_ = std::make_unique<ServerProcess>(std::vector<std::string>{
+        absl::StrCat("--listen=", listen), "--metrics_listen=127.0.0.1:0",
+        "--budget=256MiB", absl::StrCat("--checkpoint_dir=", directory_)});
+    address_ = server_->AwaitAddress();
+  }
+
+  // Saves until the server goes.
+  void SaveAgainAndAgain() {
+    const std::unique_ptr<Client> client = ClientOf(address_);
+    for (;;) {
+      std::array<int, kNumPushers> acknowledged;
+      for (int i = 0; i < kNumPushers; ++i) {
+        acknowledged[i] = pushers_[i].acknowledged;
+      }
+      const auto saved = client->SaveCheckpoint();
+      if (!saved.ok()) return;
+      for (int i = 0; i < kNumPushers; ++i) pushers_[i].saved = acknowledged[i];
+      if (!last_.empty()) client->DeleteCheckpoint(last_).IgnoreError();
+      last_ = saved->name;
+    }
+  }
+
+  void CheckRestored() {
+    const std::unique_ptr<Client> client = ClientOf(address_);
+    const auto checkpoints = client->ListCheckpoints();
+    ASSERT_OK(checkpoints);
+    for (const CheckpointStatus& each : *checkpoints) {
+      EXPECT_OK(client->VerifyCheckpoint(each.name));
+    }
+    for (Pusher& pusher : pushers_) {
+      const auto values = client->Pull(pusher.keys());
+      ASSERT_OK(values);
+      const float a = values->values[0].tensor.elements<float>()[0];
+      for (const Value& value : values->values) {
+        for (const float element : value.tensor.elements<float>()) {
+          ASSERT_EQ(element, a);
+        }
+      }
+      EXPECT_GE(a, pusher.saved);
+      EXPECT_LE(a, pusher.begun);
+      pusher.begun = pusher.acknowledged = pusher.saved = static_cast<int>(a);
+    }
+  }
+
+  const std::string directory_ =
+      absl::StrCat(::testing::TempDir(), "/killed-checkpoints");
+  std::unique_ptr<ServerProcess> server_;
+  std::string address_;
+  std::array<Pusher, kNumPushers> pushers_;
+  std::string last_;
+};
+
+TEST_F(CheckpointKillTest, TheLastWholeCheckpointIsRestoredWhenever) {
+  {
+    const std::unique_ptr<Client> client = ClientOf(address_);
+    ASSERT_OK(client->SetRule({.name = "accumulate"}));
+    for (const Pusher& pusher : pushers_) {
+      for (const std::string& key : pusher.keys()) {
+        ASSERT_OK(client->Init(key, Full({64}, 0)));
+      }
+    }
+    // Something that takes time to write.
+    ASSERT_OK(client->Init("ballast", Full({1 << 20}, 1)));
+    ASSERT_OK(client->SaveCheckpoint("first"));
+  }
+  std::mt19937_64 random(/*seed=*/7);
+  for (int kill = 0; kill < NumKills(); ++kill) {
+    std::vector<std::thread> threads;
+    std::array<absl::Status, kNumPushers> ends;
+    for (int i = 0; i < kNumPushers; ++i) {
+      threads.emplace_back([&, i] { ends[i] = pushers_[i].Run(address_); });
+    }
+    threads.emplace_back([this] { SaveAgainAndAgain(); });
+    while (pushers_[0].acknowledged == 0) std::this_thread::yield();
+    absl::SleepFor(absl::Microseconds(
+        std::uniform_int_distribution<int>(0, kMaxDelayUs)(random)));
+
+    server_->Signal(SIGKILL);
+    server_->Wait();
+    Start(address_);
+
+    for (std::thread& thread : threads) thread.join();
+    for (const absl::Status& end : ends) {
+      // Or it was acknowledged before, and its repeat has the answer; the next
+      // one is refused.
+      EXPECT_THAT(end, StatusIs(StatusCode::kFailedPrecondition,
+                                HasSubstr("was restarted")));
+    }
+    CheckRestored();
+  }
+}
+
+TEST_F(CheckpointKillTest, ASigtermKeepsAllThatWasAcknowledged) {
+  {
+    const std::unique_ptr<Client> client = ClientOf(address_);
+    ASSERT_OK(client->SetRule({.name = "accumulate"}));
+    ASSERT_OK(client->Init("k", Full({64}, 0)));
+    for (int i = 0; i < 5; ++i) ASSERT_OK(client->Push("k", Full({64}, 1)));
+  }
+  server_->Signal(SIGTERM);
+  EXPECT_EQ(server_->Wait(), 0);
+  Start(address_);
+
+  const auto value = ClientOf(address_)->Pull("k");
+
+  ASSERT_OK(value);
+  EXPECT_EQ(value->tensor.elements<float>()[0], 5);
+}
+
+}  // namespace
+}  // namespace tensorkv::testing

@@ -1,0 +1,469 @@
+#include "service/checkpoint/checkpoints.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/alarms.h"
+#include "base/answer.h"
+#include "contract/reason.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "kernels/cpu/cpu_backend.h"
+#include "service/store/memory_tensor_store.h"
+#include "tests/testing/reason_matchers.h"
+#include "tests/testing/status_matchers.h"
+
+namespace tensorkv {
+namespace {
+
+using ::tensorkv::testing::HasReason;
+using ::tensorkv::testing::StatusIs;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// A store and its checkpoints, as a server has them.
+class SavedStore {
+ public:
+  explicit SavedStore(const std::string& directory, uint32_t keep = 3,
+                      bool fallback = false)
+      : checkpoints_(*Checkpoints::Create({.directory = directory,
+                                           .keep = keep,
+                                           .incarnation = 1,
+                                           .fallback = fallback},
+                                          &store_)) {}
+
+  MemoryTensorStore& store() { return store_; }
+  Checkpoints& checkpoints() { return *checkpoints_; }
+
+  absl::Status Init(const std::string& name_space, const std::string& key,
+                    Tensor value) {
+    InitRequest request;
+    request.name_space = name_space;
+    request.entries.push_back({key, std::move(value)});
+    return Ask<InitReply>(&MemoryTensorStore::Init, std::move(request), {})
+        .status();
+  }
+  absl::StatusOr<PushReply> Push(PushRequest request,
+                                 CallContext context = {}) {
+    return Ask<PushReply>(&MemoryTensorStore::Push, std::move(request),
+                          std::move(context));
+  }
+  Value Pull(const std::string& name_space, const std::string& key) {
+    PullRequest request;
+    request.name_space = name_space;
+    request.entries.push_back({key});
+    return Ask<PullReply>(&MemoryTensorStore::Pull, std::move(request), {})
+        ->values[0];
+  }
+  KeyStatus Stat(const std::string& name_space, const std::string& key) {
+    return store_.Stat({.name_space = name_space, .keys = {key}})->keys[0];
+  }
+
+ private:
+  template <typename Reply, typename Request>
+  absl::StatusOr<Reply> Ask(void (MemoryTensorStore::*verb)(
+                                Request, CallContext, ReplyCallback<Reply>),
+                            Request request, CallContext context) {
+    const Answer<absl::StatusOr<Reply>> answer;
+    (store_.*verb)(std::move(request), std::move(context),
+                   [answer](absl::StatusOr<Reply> reply) {
+                     answer.Set(std::move(reply));
+                   });
+    return answer.Wait();
+  }
+
+  CpuBackend backend_{2};
+  SteadyAlarms alarms_;
+  MemoryTensorStore store_{{.budget_bytes = 256 << 20}, &backend_, &alarms_};
+  const std::unique_ptr<Checkpoints> checkpoints_;
+};
+
+Tensor Filled(DType dtype, double value, Shape shape = {3, 5}) {
+  return *Tensor::Filled(dtype, std::move(shape), value);
+}
+
+PushRequest PushOf(const std::string& name_space, const std::string& key,
+                   Tensor tensor) {
+  PushRequest request;
+  request.name_space = name_space;
+  request.entries.push_back({key, false, std::move(tensor)});
+  return request;
+}
+
+std::string BytesOf(const Value& value) {
+  return {value.tensor.data(), static_cast<size_t>(value.tensor.size_bytes())};
+}
+
+class CheckpointsTest : public ::testing::Test {
+ protected:
+  ~CheckpointsTest() override { std::filesystem::remove_all(directory_); }
+
+  // A server that was killed, if there was one, and another one.
+  SavedStore& Restart(uint32_t keep = 3, bool fallback = false) {
+    saved_.reset();
+    saved_ = std::make_unique<SavedStore>(directory_, keep, fallback);
+    return *saved_;
+  }
+  static void CreateNamespace(SavedStore& at, const std::string& name,
+                              const NamespaceConfig& config) {
+    CreateNamespaceRequest request;
+    request.name_space = name;
+    request.config = config;
+    ASSERT_OK(at.store().CreateNamespace(request));
+  }
+  // The files of a checkpoint.
+  std::vector<std::string> FilesOf(const std::string& name) const {
+    std::vector<std::string> files;
+    for (const auto& file : std::filesystem::directory_iterator(
+             absl::StrCat(directory_, "/", name))) {
+      files.push_back(file.path());
+    }
+    return files;
+  }
+
+  const std::string directory_ = absl::StrCat(
+      ::testing::TempDir(), "/checkpoints-",
+      ::testing::UnitTest::GetInstance()->current_test_info()->name());
+  std::unique_ptr<SavedStore> saved_;
+};
+
+struct RuleOfKey {
+  std::string rule;
+  DType dtype;
+};
+
+// The oracle is the store itself: what was restored must go on with the same
+// bits as what was never saved.
+TEST_F(CheckpointsTest, RestoredKeysGoOnWithTheSameBits) {
+  const RuleOfKey rows[] = {
+      {"assign", DType::kBool},
+      {"accumulate", DType::kI64},
+      {"adam(learning_rate=0.1)", DType::kF32},
+      {"adam(learning_rate=0.1)", DType::kBF16},
+      {"sgd(learning_rate=0.1, momentum=0.9)", DType::kF8E4M3FN},
+      {"sgd(learning_rate=0.1, schedule=factor(factor=0.5, "
+       "updates_per_step=2))",
+       DType::kF64}};
+  SavedStore never_saved(absl::StrCat(directory_, "/other"));
+  SavedStore* saved = &Restart();
+  const auto for_each =
+      [&](const std::function<void(SavedStore&, const std::string&, DType)>& f,
+          SavedStore& at) {
+        for (size_t i = 0; i < std::size(rows); ++i) {
+          f(at, absl::StrCat("n", i), rows[i].dtype);
+        }
+      };
+  const auto make = [&](SavedStore& at, const std::string& name, DType dtype) {
+    NamespaceConfig config;
+    const size_t row = name[1] - '0';
+    ASSERT_OK_AND_ASSIGN(config.rule, ParseRuleSpec(rows[row].rule));
+    CreateNamespace(at, name, config);
+    ASSERT_OK(at.Init(name, "k", Filled(dtype, 1)));
+  };
+  const auto push = [](SavedStore& at, const std::string& name, DType dtype) {
+    ASSERT_OK(at.Push(PushOf(name, "k", Filled(dtype, 1))));
+  };
+  for (SavedStore* each : {&never_saved, saved}) {
+    for_each(make, *each);
+    for_each(push, *each);
+    for_each(push, *each);
+  }
+
+  ASSERT_OK(saved->checkpoints().Save());
+  saved = &Restart();
+  ASSERT_OK(saved->checkpoints().RestoreLast());
+
+  for (int more = 0; more < 3; ++more) {
+    for_each(
+        [&](SavedStore& at, const std::string& name, DType) {
+          EXPECT_EQ(BytesOf(at.Pull(name, "k")),
+                    BytesOf(never_saved.Pull(name, "k")))
+              << name;
+          EXPECT_EQ(at.Stat(name, "k").update_count,
+                    never_saved.Stat(name, "k").update_count);
+        },
+        *saved);
+    for_each(push, *saved);
+    for_each(push, never_saved);
+  }
+}
+
+TEST_F(CheckpointsTest, NamespacesRulesAndVersionsComeBack) {
+  SavedStore& before = Restart();
+  NamespaceConfig config;
+  config.budget_bytes = 1 << 20;
+  CreateNamespace(before, "n", config);
+  SetRuleRequest rule = {.name_space = "n", .key_pattern = "*.b"};
+  rule.rule = *ParseRuleSpec("sgd(learning_rate=0.5)");
+  ASSERT_OK(before.store().SetRule(rule));
+  rule.key_pattern = "a.*";
+  rule.rule = *ParseRuleSpec("adam");
+  ASSERT_OK(before.store().SetRule(rule));
+  SetRuleRequest multipliers = {.name_space = "n", .key_pattern = "*.b"};
+  multipliers.multipliers = Multipliers{2, 0};
+  ASSERT_OK(before.store().SetRule(multipliers));
+  ASSERT_OK(before.Init("n", "a.b", Filled(DType::kF32, 1)));
+  ASSERT_OK(before.Push(PushOf("n", "a.b", Filled(DType::kF32, 1))));
+  const NamespaceStatus was = *before.store().DescribeNamespace("n");
+  const KeyStatus key_was = before.Stat("n", "a.b");
+  ASSERT_OK(before.checkpoints().Save());
+
+  SavedStore& after = Restart();
+  ASSERT_OK(after.checkpoints().RestoreLast());
+
+  const NamespaceStatus is = *after.store().DescribeNamespace("n");
+  EXPECT_EQ(is.uid, was.uid);
+  EXPECT_TRUE(is.config == was.config);
+  EXPECT_GT(is.revision, was.revision);
+  EXPECT_EQ(is.rules.size(), was.rules.size());
+  const KeyStatus key_is = after.Stat("n", "a.b");
+  EXPECT_EQ(key_is.rule, key_was.rule);
+  EXPECT_EQ(key_is.multipliers, key_was.multipliers);
+  EXPECT_EQ(key_is.version, key_was.version);
+  const auto pushed = after.Push(PushOf("n", "a.b", Filled(DType::kF32, 1)));
+  ASSERT_OK(pushed);
+  EXPECT_GT(pushed->results[0].version, key_was.version + 1000000);
+  EXPECT_EQ(after.Stat("n", "a.b").version, pushed->results[0].version);
+}
+
+TEST_F(CheckpointsTest, ARepeatedCallIsAnsweredOnlyIfItIsRemembered) {
+  SavedStore& before = Restart();
+  ASSERT_OK(before.Init("", "k", Filled(DType::kF32, 0)));
+  PushRequest call = PushOf("", "k", Filled(DType::kF32, 7));
+  call.call_id = CallId{"client", 1};
+  const auto first = before.Push(call);
+  ASSERT_OK(first);
+  ASSERT_OK(before.checkpoints().Save());
+  call.call_id->sequence = 2;
+  ASSERT_OK(before.Push(call));
+
+  SavedStore& after = Restart();
+  ASSERT_OK(after.checkpoints().RestoreLast());
+  const CallContext of_former = {
+      .caller = {.unless_remembered =
+                     WithReason(absl::FailedPreconditionError("restarted"),
+                                Reason::kServerRestarted)}};
+
+  EXPECT_THAT(after.Push(call, of_former), HasReason(Reason::kServerRestarted));
+  call.call_id.reset();
+  EXPECT_THAT(after.Push(call, of_former), HasReason(Reason::kServerRestarted));
+  call.call_id = CallId{"client", 1};
+  const auto again = after.Push(call, of_former);
+  ASSERT_OK(again);
+  EXPECT_EQ(again->results[0].version, first->results[0].version);
+  EXPECT_EQ(after.Stat("", "k").version, first->results[0].version);
+}
+
+TEST_F(CheckpointsTest,
+       AStepThatHasClosedIsRecognisedAndAnOpenOneIsPushedAgain) {
+  SavedStore& before = Restart();
+  CreateNamespace(before, "s", {.mode = Mode::kSync, .num_workers = 2});
+  ASSERT_OK(before.Init("s", "k", Filled(DType::kF32, 0)));
+  const auto push = [](uint32_t rank, uint64_t epoch, Step step) {
+    PushRequest request = PushOf("s", "k", Filled(DType::kF32, rank + 1));
+    request.worker = Worker{rank, epoch};
+    request.step = step;
+    return request;
+  };
+  std::vector<uint64_t> epochs;
+  for (const std::string name : {"a", "b"}) {
+    epochs.push_back(before.store()
+                         .Join({.name_space = "s",
+                                .worker_name = name,
+                                .lease = absl::Minutes(10)})
+                         ->worker.epoch);
+  }
+  ASSERT_OK(before.Push(push(0, epochs[0], 1)));
+  ASSERT_OK(before.Push(push(1, epochs[1], 1)));
+  ASSERT_OK(before.Push(push(1, epochs[1], 2)));
+  ASSERT_OK(before.checkpoints().Save());
+
+  SavedStore& after = Restart();
+  ASSERT_OK(after.checkpoints().RestoreLast());
+
+  EXPECT_THAT(after.Push(push(0, epochs[0], 2)), HasReason(Reason::kLeaseLost));
+  // In another order than before.
+  for (const std::string name : {"b", "a"}) {
+    const auto joined = after.store().Join(
+        {.name_space = "s", .worker_name = name, .lease = absl::Minutes(10)});
+    ASSERT_OK(joined);
+    EXPECT_EQ(joined->worker.rank, name == "a" ? 0u : 1u);
+    EXPECT_EQ(joined->next_step, name == "a" ? 1u : 2u);
+    epochs[joined->worker.rank] = joined->worker.epoch;
+  }
+  const auto repeated = after.Push(push(0, epochs[0], 1));
+  ASSERT_OK(repeated);
+  EXPECT_TRUE(repeated->results[0].repeated);
+  ASSERT_OK(after.Push(push(0, epochs[0], 2)));
+  EXPECT_EQ(after.Pull("s", "k").tensor.elements<float>()[0], 3);
+  const auto again = after.Push(push(1, epochs[1], 2));
+  ASSERT_OK(again);
+  EXPECT_FALSE(again->results[0].repeated);
+}
+
+// Each push adds 1 to all keys at once, so whatever moment a checkpoint has,
+// all its keys are the same number, and their momentum is that of so many
+// pushes.
+TEST_F(CheckpointsTest, ACheckpointHasTheWholeEffectOfEachCall) {
+  constexpr int kNumKeys = 24;
+  constexpr int kNumCheckpoints = 12;
+  SavedStore* saved = &Restart(/*keep=*/kNumCheckpoints);
+  NamespaceConfig config;
+  config.rule = *ParseRuleSpec("adam(learning_rate=0.01)");
+  CreateNamespace(*saved, "n", config);
+  for (int i = 0; i < kNumKeys; ++i) {
+    ASSERT_OK(saved->Init("n", absl::StrCat("k", i),
+                          Filled(DType::kF32, 0, {i % 2 == 0 ? 8 : 4096})));
+  }
+  std::atomic<bool> is_over = false;
+  std::vector<std::thread> pushers;
+  for (int i = 0; i < 3; ++i) {
+    pushers.emplace_back([&] {
+      while (!is_over) {
+        PushRequest request;
+        request.name_space = "n";
+        for (int k = 0; k < kNumKeys; ++k) {
+          request.entries.push_back(
+              {absl::StrCat("k", k), false,
+               Filled(DType::kF32, 1, {k % 2 == 0 ? 8 : 4096})});
+        }
+        EXPECT_OK(saved->Push(std::move(request)));
+      }
+    });
+  }
+  for (int i = 0; i < kNumCheckpoints; ++i) {
+    EXPECT_OK(saved->checkpoints().Save());
+  }
+  is_over = true;
+  for (std::thread& pusher : pushers) pusher.join();
+  const auto all = saved->checkpoints().ListCheckpoints({}, {});
+  ASSERT_OK(all);
+  ASSERT_EQ(all->checkpoints.size(), static_cast<size_t>(kNumCheckpoints));
+
+  for (int i = kNumCheckpoints; i > 0; --i) {
+    saved = &Restart(kNumCheckpoints);
+    const auto restored = saved->checkpoints().RestoreLast();
+    ASSERT_OK(restored);
+    const uint64_t count = saved->Stat("n", "k0").update_count;
+    const float value = saved->Pull("n", "k0").tensor.elements<float>()[0];
+    for (int k = 0; k < kNumKeys; ++k) {
+      const std::string key = absl::StrCat("k", k);
+      EXPECT_EQ(saved->Stat("n", key).update_count, count) << key;
+      EXPECT_EQ(saved->Pull("n", key).tensor.elements<float>()[0], value);
+      EXPECT_OK(saved->Push(
+          PushOf("n", key, Filled(DType::kF32, 2, {k % 2 == 0 ? 8 : 4096}))));
+    }
+    const float next = saved->Pull("n", "k0").tensor.elements<float>()[0];
+    for (int k = 0; k < kNumKeys; ++k) {
+      EXPECT_EQ(
+          saved->Pull("n", absl::StrCat("k", k)).tensor.elements<float>()[0],
+          next);
+    }
+    ASSERT_OK(saved->checkpoints().DeleteCheckpoint({(*restored)->name}, {}));
+  }
+}
+
+TEST_F(CheckpointsTest, DamageIsFoundAndNamed) {
+  SavedStore& saved = Restart();
+  ASSERT_OK(saved.Init("", "k", Filled(DType::kF32, 1)));
+  ASSERT_OK(saved.checkpoints().Save());
+  ASSERT_OK(saved.Push(PushOf("", "k", Filled(DType::kF32, 2))));
+  const auto last = saved.checkpoints().SaveCheckpoint({"last"}, {});
+  ASSERT_OK(last);
+
+  for (const std::string& path : FilesOf("last")) {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(-1, std::ios::end);
+    const char good = static_cast<char>(file.get());
+    file.seekp(-1, std::ios::end);
+    file.put(static_cast<char>(good ^ 1));
+    file.flush();
+
+    EXPECT_THAT(Restart().checkpoints().VerifyCheckpoint({"last"}, {}),
+                StatusIs(absl::StatusCode::kDataLoss, HasSubstr(path)));
+    EXPECT_THAT(Restart().checkpoints().RestoreLast(),
+                StatusIs(absl::StatusCode::kDataLoss));
+    SavedStore& older = Restart(/*keep=*/3, /*fallback=*/true);
+    EXPECT_OK(older.checkpoints().RestoreLast());
+    EXPECT_EQ(older.Pull("", "k").tensor.elements<float>()[0], 1);
+
+    file.seekp(-1, std::ios::end);
+    file.put(good);
+    file.flush();
+  }
+  EXPECT_OK(Restart().checkpoints().VerifyCheckpoint({"last"}, {}));
+}
+
+TEST_F(CheckpointsTest, OnlyTheNewestOfItsOwnStay) {
+  SavedStore& saved = Restart(/*keep=*/2);
+  ASSERT_OK(saved.checkpoints().SaveCheckpoint({"mine"}, {}));
+  for (int i = 0; i < 4; ++i) ASSERT_OK(saved.checkpoints().Save());
+
+  std::vector<std::string> names;
+  const auto listed = saved.checkpoints().ListCheckpoints({}, {});
+  ASSERT_OK(listed);
+  for (const CheckpointStatus& each : listed->checkpoints) {
+    names.push_back(each.name);
+  }
+  EXPECT_THAT(names, ElementsAre("mine", "auto-000000004", "auto-000000005"));
+  EXPECT_EQ(saved.checkpoints().counts().saved, 5u);
+}
+
+TEST_F(CheckpointsTest, WhatWasNotFinishedIsPassedOverAndRemoved) {
+  Restart();
+  const std::string partial = directory_ + "/.partial-auto-000000009";
+  std::filesystem::create_directories(partial);
+  std::ofstream(partial + "/0000-00000-values.safetensors") << "half";
+
+  const auto restored = Restart().checkpoints().RestoreLast();
+
+  ASSERT_OK(restored);
+  EXPECT_FALSE(restored->has_value());
+  EXPECT_FALSE(std::filesystem::exists(partial));
+}
+
+TEST_F(CheckpointsTest, NamesAndDirectoriesAreChecked) {
+  SavedStore& saved = Restart();
+  Checkpoints& checkpoints = saved.checkpoints();
+  ASSERT_OK(checkpoints.SaveCheckpoint({"a"}, {}));
+
+  EXPECT_THAT(checkpoints.SaveCheckpoint({"a"}, {}),
+              StatusIs(absl::StatusCode::kAlreadyExists));
+  for (const std::string name : {"../a", ".a", "a/b", "", "a b"}) {
+    EXPECT_THAT(checkpoints.DeleteCheckpoint({name}, {}),
+                StatusIs(absl::StatusCode::kInvalidArgument))
+        << name;
+  }
+  EXPECT_THAT(checkpoints.SaveCheckpoint({"b", {"none"}}, {}),
+              StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(checkpoints.DeleteCheckpoint({"b"}, {}),
+              StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(checkpoints.VerifyCheckpoint({"b"}, {}),
+              StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(Checkpoints::Create({.directory = directory_}, &saved.store()),
+              StatusIs(absl::StatusCode::kFailedPrecondition));
+}
+
+TEST_F(CheckpointsTest, ACheckpointOfSomeNamespacesIsNoStart) {
+  SavedStore& saved = Restart();
+  CreateNamespace(saved, "n", {});
+  ASSERT_OK(saved.checkpoints().SaveCheckpoint({"some", {"n"}}, {}));
+
+  const auto restored = Restart().checkpoints().RestoreLast();
+
+  ASSERT_OK(restored);
+  EXPECT_FALSE(restored->has_value());
+}
+
+}  // namespace
+}  // namespace tensorkv
