@@ -76,7 +76,7 @@ void KeySums::RunRowsAndColumns(const KernelTable& kernels,
   const std::vector<Part> columns = PartsOf([](const auto& update, auto sums) {
     return sums.has_column_state
                ? Cut{update.value.num_elements / update.num_rows,
-                     ops::kSumLanes}
+                     kBlockElements}
                : Cut();
   });
   threads.ParallelFor(columns.size(), [&](size_t i) {

@@ -75,11 +75,11 @@ class RangeUpdater {
       using Op = std::remove_cvref_t<decltype(op)>;
       if constexpr (ops::kHasColumnState<Op>) {
         T* const state = static_cast<T*>(update_.states[Op::kColumnState].data);
-        for (int64_t at = begin; at < end; at += ops::kSumLanes) {
-          double sums[ops::kMaxSums * ops::kSumLanes] = {};
-          const int64_t count = std::min<int64_t>(ops::kSumLanes, end - at);
+        for (int64_t at = begin; at < end; at += kBlockElements) {
+          const int64_t count = std::min(kBlockElements, end - at);
+          double sums[kBlockElements] = {};
           for (int64_t row = 0; row < update_.num_rows; ++row) {
-            AddTerms(op, ops::kRowPhase, row * RowElements() + at, count, sums);
+            AddRowTo(op, row * RowElements() + at, count, sums);
           }
           for (int64_t i = 0; i < count; ++i) {
             state[at + i] =
@@ -135,6 +135,14 @@ class RangeUpdater {
     }
   }
 
+  // Adds a row's terms to the sums of its columns, each a lane.
+  void AddRowTo(const auto& op, int64_t at, int64_t count, double* sums) {
+    for (int64_t i = 0; i < count; i += ops::kSumLanes) {
+      AddTerms(op, ops::kRowPhase, at + i,
+               std::min<int64_t>(ops::kSumLanes, count - i), sums + i);
+    }
+  }
+
   template <typename Op>
   void AddTerms(const Op& op, int phase, int64_t at, size_t count,
                 double* lanes) {
@@ -171,9 +179,13 @@ class RangeUpdater {
     }
     if constexpr (ops::kHasColumnState<Op>) {
       const int64_t size = RowElements();
-      const void* const columns = update_.states[Op::kColumnState].data;
-      for (size_t i = 0; i < count; ++i) {
-        columns_[i] = static_cast<const T*>(columns)[(at + i) % size];
+      const T* const columns =
+          static_cast<const T*>(update_.states[Op::kColumnState].data);
+      for (size_t i = 0; i < count;) {
+        const int64_t column = (at + i) % size;
+        const size_t run = std::min<size_t>(count - i, size - column);
+        std::copy_n(columns + column, run, columns_ + i);
+        i += run;
       }
       arrays.states[Op::kColumnState] = columns_;
     }

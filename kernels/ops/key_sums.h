@@ -60,10 +60,6 @@ struct SumsOfOp {
 
   // Whether it needs any.
   constexpr bool any() const { return num_phases > 0 || has_row_state; }
-  // How many sums are made at a time, at most.
-  constexpr int max_sums() const {
-    return num_sums > 0 ? num_sums : has_row_state ? 1 : 0;
-  }
   // Doubles that hold the sums of all phases.
   constexpr int size() const { return num_phases * num_sums; }
 };

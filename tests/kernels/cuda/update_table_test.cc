@@ -16,9 +16,11 @@
 namespace tensorkv::testing {
 namespace {
 
-// Runs a table as a device would, from a copy of its block.
+// Runs a table as a device would, from a copy of its block with the scratch
+// memory behind it.
 void RunOnHost(const UpdateTable& table) {
-  std::vector<uint64_t> block(table.size_bytes() / sizeof(uint64_t));
+  std::vector<uint64_t> block((table.size_bytes() + table.scratch_bytes()) /
+                              sizeof(uint64_t));
   char* const bytes = reinterpret_cast<char*>(block.data());
   table.Write(bytes);
   for (const UpdateLaunch& launch : table.LaunchesAt(bytes)) {
