@@ -154,7 +154,8 @@ void CheckpointWriter::AddTensor(const std::string& state, const Tensor& tensor,
   saved->set_file(first_file + std::distance(shards_.begin(), shard));
   saved->set_offset(shard->second.entries[i].offset);
   saved->set_dtype(static_cast<v1::DType>(tensor.dtype()));
-  saved->set_per_row(tensor.shape().rank() != key->shape_size());
+  const auto dimensions = tensor.shape().dimensions();
+  saved->mutable_shape()->Add(dimensions.begin(), dimensions.end());
   saved->set_digest(shard->second.digests[i]);
 }
 

@@ -220,9 +220,6 @@ v1::SavedKey* AddKey(const KeySnapshot& key,
   saved->set_key(key.key);
   saved->set_version(key.version);
   saved->set_update_count(key.update_count);
-  saved->set_dtype(static_cast<v1::DType>(key.value.dtype()));
-  const auto dimensions = key.value.shape().dimensions();
-  saved->mutable_shape()->Add(dimensions.begin(), dimensions.end());
   for (const AppliedRound& round : key.rounds) {
     if (round.contributors != last_contributors) {
       last_contributors = round.contributors;

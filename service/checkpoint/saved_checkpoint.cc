@@ -65,9 +65,7 @@ absl::StatusOr<Tensor> TensorFiles::Read(const v1::SavedKey& key,
                    absl::StrCat("tensor \"", key.key(), "\": ", how));
   };
   const absl::StatusOr<DType> dtype = DTypeFromNumber(saved.dtype());
-  absl::Span<const int64_t> dimensions = key.shape();
-  if (saved.per_row()) dimensions = dimensions.subspan(0, 1);
-  absl::StatusOr<Shape> shape = Shape::Create(dimensions);
+  absl::StatusOr<Shape> shape = Shape::Create(saved.shape());
   if (!dtype.ok() || !shape.ok()) return damaged("no dtype or shape");
   absl::StatusOr<Tensor> tensor = Tensor::Within(
       *dtype, *std::move(shape), std::move(file), saved.offset());

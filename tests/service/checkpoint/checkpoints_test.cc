@@ -151,6 +151,7 @@ TEST_F(CheckpointsTest, RestoredKeysGoOnWithTheSameBits) {
       {"adam(learning_rate=0.1)", DType::kF32},
       {"adam(learning_rate=0.1)", DType::kBF16},
       {"sgd(learning_rate=0.1, momentum=0.9)", DType::kF8E4M3FN},
+      {"adafactor", DType::kBF16},
       {"sgd(learning_rate=0.1, schedule=factor(factor=0.5, "
        "updates_per_step=2))",
        DType::kF64}};
