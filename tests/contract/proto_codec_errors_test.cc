@@ -127,7 +127,7 @@ INSTANTIATE_TEST_SUITE_P(
         Malformed{"IdsCutShort", Decode<v1::PullRowsRequest>,
                   "entries { key: 'w' rows { dtype: DTYPE_I32 shape: 2 data: "
                   "'ABCD' } }",
-                  kInvalid, "rows: expected 8 bytes for i32[2], got 4"},
+                  kInvalid, "rows: tensor: expected 8 bytes for i32[2], got 4"},
         Malformed{"PullReplyWithoutTensor", Decode<v1::PullResponse>,
                   "values { version: 1 }", kInvalid,
                   "entry 0: tensor: missing"},
