@@ -60,8 +60,12 @@ struct Pusher {
   std::vector<std::string> keys() const {
     return {absl::StrCat("a", index), absl::StrCat("b", index)};
   }
-  absl::Status Run(const std::string& address) {
+  // Counts itself once it has seen the server: no other one will do then.
+  absl::Status Run(const std::string& address, std::atomic<int>& num_at_work) {
     const std::unique_ptr<Client> client = ClientOf(address);
+    absl::Status seen = client->Pull(keys()).status();
+    if (!seen.ok()) return seen;
+    ++num_at_work;
     for (;;) {
       std::vector<PushEntry> entries;
       for (const std::string& key : keys()) {
@@ -92,8 +96,10 @@ class CheckpointKillTest : public ::testing::Test {
   }
 
   // Saves until the server goes.
-  void SaveAgainAndAgain() {
+  void SaveAgainAndAgain(std::atomic<int>& num_at_work) {
     const std::unique_ptr<Client> client = ClientOf(address_);
+    EXPECT_OK(client->ListCheckpoints());
+    ++num_at_work;
     for (;;) {
       std::array<int, kNumPushers> acknowledged;
       for (int i = 0; i < kNumPushers; ++i) {
@@ -153,12 +159,14 @@ TEST_F(CheckpointKillTest, TheLastWholeCheckpointIsRestoredWhenever) {
   std::mt19937_64 random(/*seed=*/7);
   for (int kill = 0; kill < NumKills(); ++kill) {
     std::vector<std::thread> threads;
+    std::atomic<int> num_at_work = 0;
     std::array<absl::Status, kNumPushers> ends;
     for (int i = 0; i < kNumPushers; ++i) {
-      threads.emplace_back([&, i] { ends[i] = pushers_[i].Run(address_); });
+      threads.emplace_back(
+          [&, i] { ends[i] = pushers_[i].Run(address_, num_at_work); });
     }
-    threads.emplace_back([this] { SaveAgainAndAgain(); });
-    while (pushers_[0].acknowledged == 0) std::this_thread::yield();
+    threads.emplace_back([&] { SaveAgainAndAgain(num_at_work); });
+    while (num_at_work < kNumPushers + 1) std::this_thread::yield();
     absl::SleepFor(absl::Microseconds(
         std::uniform_int_distribution<int>(0, kMaxDelayUs)(random)));
 
