@@ -64,11 +64,12 @@ void PrintCount(absl::string_view verb, size_t num_keys,
                  << "\n";
 }
 
-absl::StatusOr<std::vector<SafetensorsEntry>> ReadHeader(
-    const std::string& path, std::ifstream& file) {
+// The error does not name the file.
+absl::StatusOr<std::vector<SafetensorsEntry>> ReadHeader(std::ifstream& file) {
+  const absl::Status unreadable = absl::InvalidArgumentError("cannot be read");
   file.seekg(0, std::ios::end);
   const auto file_bytes = static_cast<int64_t>(file.tellg());
-  if (!file || file_bytes < 0) return FileError(path, "cannot be read");
+  if (!file || file_bytes < 0) return unreadable;
   std::string header(8, '\0');
   file.seekg(0).read(header.data(), header.size());
   header.resize(file.gcount());
@@ -76,16 +77,19 @@ absl::StatusOr<std::vector<SafetensorsEntry>> ReadHeader(
   header.resize(std::min<uint64_t>(header_bytes, file_bytes));
   file.clear();
   file.seekg(0).read(header.data(), header.size());
-  if (!file) return FileError(path, "cannot be read");
+  if (!file) return unreadable;
   return ParseSafetensorsHeader(header, file_bytes);
 }
 
 absl::Status RunImport(const FileFlags& flags, Invocation& invocation) {
   std::ifstream file(flags.path, std::ios::binary);
-  ASSIGN_OR_RETURN(const std::vector<SafetensorsEntry> entries,
-                   ReadHeader(flags.path, file));
+  const absl::StatusOr<std::vector<SafetensorsEntry>> entries =
+      ReadHeader(file);
+  if (!entries.ok()) {
+    return FileError(flags.path, entries.status().message());
+  }
   RETURN_IF_ERROR(InCalls(
-      entries, [&](absl::Span<const SafetensorsEntry> some) -> absl::Status {
+      *entries, [&](absl::Span<const SafetensorsEntry> some) -> absl::Status {
         std::vector<InitEntry> init;
         for (const SafetensorsEntry& entry : some) {
           ASSIGN_OR_RETURN(Tensor tensor,
@@ -97,7 +101,7 @@ absl::Status RunImport(const FileFlags& flags, Invocation& invocation) {
         }
         return invocation.client.Init(std::move(init), flags.on_existing);
       }));
-  PrintCount("imported", entries.size(), invocation);
+  PrintCount("imported", entries->size(), invocation);
   return absl::OkStatus();
 }
 
