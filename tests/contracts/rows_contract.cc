@@ -391,7 +391,7 @@ TEST_P(RowsContractTest, RoundWithoutAnyRowsLeavesTheValue) {
 
 // A worker that is soon lost: nobody renews its lease.
 Caller JoinBriefly(const Caller& caller, const std::string& name) {
-  return caller.As(caller.TryJoin(name, absl::Seconds(1)).value().worker);
+  return caller.As(caller.TryJoin(name, absl::Seconds(2)).value().worker);
 }
 
 // Of three workers one is lost: the sum of the others is made that of three.

@@ -199,7 +199,7 @@ TEST_P(RuleContractTest, StatesAreReadBetweenUpdates) {
       }
       return;
     }
-    while (num_pushed < 2 * kNumPushes) {
+    do {
       ASSERT_OK_AND_ASSIGN(
           const PullReply states,
           store_.PullMany({{.key = "w", .state = "n"},
@@ -207,7 +207,7 @@ TEST_P(RuleContractTest, StatesAreReadBetweenUpdates) {
       const double count = static_cast<double>(states.values[0].version - 1);
       ASSERT_THAT(states.values[0].tensor, IsFilledWith(count));
       ASSERT_EQ(states.values[1].tensor.elements<uint64_t>()[0], count);
-    }
+    } while (num_pushed < 2 * kNumPushes);
   });
   EXPECT_EQ(UpdateCountOf(store_, "w"), 2 * kNumPushes);
 }
@@ -224,6 +224,12 @@ TEST_P(SyncContractTest, StatesAreReadWhileARoundIsOpen) {
 
   ASSERT_OK(store.As(1).Push("w", Full({2}, 1), 1));
   ASSERT_OK(store.As(1).Pull("w"));
+  EXPECT_EQ(UpdateCountOf(store, "w"), 7);
+
+  const Tensor endless = Full({}, 0x1p60, DType::kU64);
+  EXPECT_THAT(InitState(store, "w", kUpdateCount, endless),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("expected at most")));
   EXPECT_EQ(UpdateCountOf(store, "w"), 7);
 }
 

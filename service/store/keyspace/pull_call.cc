@@ -105,7 +105,7 @@ class PullCall final : public WaitingCall {
                        PullReply& reply);
   // Has the rows read, which ends the call.
   void ReadRows();
-  absl::Status AllocateRows(Reservation& id_bytes);
+  absl::Status AllocateRows(Reservation& turn_bytes);
   // Keeps the values of all the call's keys readable, so that one that waits
   // for updates of several busy keys waits for no more than one of each.
   void Pin();
@@ -229,6 +229,7 @@ absl::StatusOr<bool> PullCall::ReadAll(PullReply& reply) {
     StoredKey* const key = state_.keys.Find(entries[i].key);
     if (!IsReached(key, entries[i])) {
       Unpin();
+      keys_of_rows_.clear();  // while the table still has them
       RETURN_IF_ERROR(WaitFor(i, key));
       return false;
     }
@@ -400,10 +401,10 @@ void PullCall::Send() {
 }
 
 // Gives the rows memory where their keys are, which is counted as values.
-absl::Status PullCall::AllocateRows(Reservation& id_bytes) {
-  uint64_t bytes = 0;
+absl::Status PullCall::AllocateRows(Reservation& turn_bytes) {
+  uint64_t bytes = rows_.size() * kContributionOverheadBytes;
   for (const auto& ids : rows_) bytes += ids->tensor().size_bytes();
-  ASSIGN_OR_RETURN(id_bytes,
+  ASSIGN_OR_RETURN(turn_bytes,
                    Reservation::Create(state_.memory.metadata(), bytes));
   for (size_t i = 0; i < keys_of_rows_.size(); ++i) {
     const StoredKey& key = *keys_of_rows_[i];
@@ -419,8 +420,8 @@ absl::Status PullCall::AllocateRows(Reservation& id_bytes) {
 
 // Each entry takes a turn among the updates of its key.
 void PullCall::ReadRows() {
-  Reservation id_bytes;
-  if (absl::Status status = AllocateRows(id_bytes); !status.ok()) {
+  Reservation turn_bytes;
+  if (absl::Status status = AllocateRows(turn_bytes); !status.ok()) {
     answer_ = std::move(status);  // and what was allocated is free
     return SendOnce(std::move(done_), std::move(answer_));
   }
@@ -434,9 +435,9 @@ void PullCall::ReadRows() {
   call->reply.results.resize(turns.size());
   call->done =
       [&home = *state_.home, reply = *std::move(answer_),
-       devices = std::move(devices_), id_bytes = std::move(id_bytes),
+       devices = std::move(devices_), turn_bytes = std::move(turn_bytes),
        done = std::move(done_)](absl::StatusOr<PushReply> versions) mutable {
-        id_bytes.Clear();
+        turn_bytes.Clear();
         if (!versions.ok()) {
           reply = {};
           return std::move(done)(versions.status());

@@ -1,5 +1,6 @@
 #include "service/store/keyspace/state_calls.h"
 
+#include <functional>
 #include <string>
 #include <utility>
 
@@ -74,8 +75,8 @@ class TurnsOfKeys {
       turn.turn = MakeRefCounted<StateTurn>(kind_);
       turn.call = call_;
     }
-    static_cast<StateTurn&>(*turn.turn).Add(std::move(state),
-                                            std::move(tensor));
+    static_cast<StateTurn&>(*turn.turn)
+        .Add(std::move(state), std::move(tensor));
     turn.results.push_back(num_entries_++);
     return absl::OkStatus();
   }
@@ -130,6 +131,20 @@ absl::StatusOr<PullReply> MakeReply(NamespaceState& state,
   return reply;
 }
 
+// Errors: InvalidArgument, if rules could not compute with an update count.
+absl::Status CheckUpdateCounts(const InitRequest& request) {
+  constexpr uint64_t kMost = uint64_t{1} << 53;  // exact in a double
+  for (const InitEntry& entry : request.entries) {
+    if (entry.state != kUpdateCountState) continue;
+    const uint64_t count = entry.tensor.elements<uint64_t>()[0];
+    if (count <= kMost) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(Subject(entry.key, entry.state), ": expected at most ",
+                     kMost, ", got ", count));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void PullStates(NamespaceState& state, PullRequest request,
@@ -146,11 +161,12 @@ void PullStates(NamespaceState& state, PullRequest request,
                     [reply = *std::move(made),
                      shared_done](absl::StatusOr<PushReply> versions) mutable {
                       if (!versions.ok())
-                        return std::move(*shared_done)(versions.status());
+                        return std::invoke(std::move(*shared_done),
+                                           versions.status());
                       for (size_t i = 0; i < reply.values.size(); ++i) {
                         reply.values[i].version = versions->results[i].version;
                       }
-                      std::move (*shared_done)(std::move(reply));
+                      std::invoke(std::move(*shared_done), std::move(reply));
                     });
   for (size_t i = 0; i < values.size(); ++i) {
     PullEntry& entry = request.entries[i];
@@ -195,18 +211,20 @@ void InitStates(NamespaceState& state, InitRequest request,
                 ReplyCallback<InitReply> done) {
   absl::Status status = CheckStateFields(state, request);
   if (status.ok()) status = BytesToInitStates(state, request).status();
+  if (status.ok()) status = CheckUpdateCounts(request);
   if (!status.ok()) return std::move(done)(std::move(status));
   const auto shared_done =
       std::make_shared<ReplyCallback<InitReply>>(std::move(done));
   TurnsOfKeys turns(state, StateTurn::Kind::kWrite,
                     [shared_done](absl::StatusOr<PushReply> versions) {
                       if (!versions.ok())
-                        return std::move(*shared_done)(versions.status());
+                        return std::invoke(std::move(*shared_done),
+                                           versions.status());
                       InitReply reply;
                       for (const PushResult& result : versions->results) {
                         reply.versions.push_back(result.version);
                       }
-                      std::move (*shared_done)(std::move(reply));
+                      std::invoke(std::move(*shared_done), std::move(reply));
                     });
   for (InitEntry& entry : request.entries) {
     status =
