@@ -389,6 +389,38 @@ TEST_P(RowsContractTest, RoundWithoutAnyRowsLeavesTheValue) {
   EXPECT_THAT(sync.As(0).Pull("w"), IsOkAndHolds(HasVersion(1)));
 }
 
+// Rows bring no room for a new value, which the tensor may need.
+TEST_P(RowsContractTest, TensorClosesARoundThatAnEmptyListOpened) {
+  const Caller sync = NewSyncNamespace(2);
+  ASSERT_OK(sync.Init("w", Full({64, 64}, 1)));
+  ASSERT_OK_AND_ASSIGN(const Value before, sync.Pull("w"));
+  ASSERT_OK(sync.As(0).PushRows(
+      {{.key = "w", .tensor = Full({0, 64}, 0), .rows = IdsOf({})}}, 1));
+  ASSERT_OK(sync.As(1).Push("w", Full({64, 64}, 7), 1));
+  EXPECT_THAT(sync.As(0).Pull("w"),
+              IsOkAndHolds(AllOf(HasVersion(2), HasTensor(IsFilledWith(7)))));
+  EXPECT_TRUE(IsFilled(before.tensor, 1));
+}
+
+// So many contributions are folded to a tensor before the round closes.
+TEST_P(RowsContractTest, RoundThatRowsOpenedIsFoldedToATensor) {
+  constexpr uint32_t kWorkers = 9;
+  const Caller sync = NewSyncNamespace(kWorkers, "accumulate");
+  ASSERT_OK(sync.Init("w", Full({64, 64}, 0)));
+  ASSERT_OK_AND_ASSIGN(const Value before, sync.Pull("w"));
+  ASSERT_OK(sync.As(0).PushRows(
+      {{.key = "w", .tensor = Full({1, 64}, 1), .rows = IdsOf({0})}}, 1));
+  for (uint32_t rank = 1; rank < kWorkers; ++rank) {
+    ASSERT_OK(sync.As(rank).Push("w", Full({64, 64}, 1), 1));
+  }
+  std::vector<double> expected(64 * 64, kWorkers - 1);
+  std::fill_n(expected.begin(), 64, kWorkers);
+  EXPECT_THAT(
+      sync.As(0).Pull("w"),
+      IsOkAndHolds(AllOf(HasVersion(2), HasTensor(HasElements(expected)))));
+  EXPECT_TRUE(IsFilled(before.tensor, 0));
+}
+
 // A worker that is soon lost: nobody renews its lease.
 Caller JoinBriefly(const Caller& caller, const std::string& name) {
   return caller.As(caller.TryJoin(name, absl::Seconds(1)).value().worker);

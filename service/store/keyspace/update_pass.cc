@@ -67,6 +67,7 @@ void UpdatePass::Add(StoredKey* key, PendingUpdate update) {
 
 void UpdatePass::ReserveForCopy(Item& item) {
   const RefPtr<Buffer>& value = item.key->value;
+  if (value->size_bytes() == 0) return;  // it may have no account
   absl::StatusOr<Reservation> room = Reservation::Create(
       RefPtr<BudgetAccount>(
           static_cast<BudgetAccount*>(value->account().get())),
@@ -123,12 +124,12 @@ void UpdatePass::End(bool has_room) {
   }
   item.is_of_rows = HasRows(SlotsOf(item));
   has_rows_ |= item.is_of_rows;
-  item.adopts = CanAdopt(item);
+  item.adopts = has_room && CanAdopt(item);
   item.is_in_place = !item.adopts && key.is_writable();
   num_targets_ += !item.is_in_place;
   if (!item.adopts) work_bytes_ += WorkBytesOf(item);
   key.value_is_changing = item.is_in_place;
-  if (item.is_of_rows && !item.is_in_place && !has_room) ReserveForCopy(item);
+  if (!item.is_in_place && !has_room) ReserveForCopy(item);
 }
 
 uint64_t UpdatePass::WorkBytesOf(const Item& item) const {
@@ -307,6 +308,7 @@ void UpdatePass::MakeBatch(DeviceIndex device) {
   batch.states.reserve(num_states_);
   for (const Item& item : items_) {
     if (item.device != device || item.adopts || item.turn) continue;
+    if (!item.status.ok()) continue;  // there is no room for its value
     if (item.is_of_rows) {
       AddCopy(item, batch);
       continue;

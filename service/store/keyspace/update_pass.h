@@ -82,8 +82,8 @@ class UpdatePass {
   void Begin(StoredKey* key, const RefPtr<PushCall>& call);
   void AddSlot(Slot slot) { slots_.push_back(std::move(slot)); }
   void AddResult(uint32_t result) { results_.push_back(result); }
-  // `has_room` says whether they have some for another value of the key; only
-  // updates of rows may have none.
+  // `has_room` says whether they have some for another value of the key. Those
+  // that have none reserve it here if they need it, and fail if they cannot.
   void End(bool has_room = true);
   void Hold(DeviceReservations held, Reservation overhead,
             DeviceReservations room);
@@ -142,7 +142,8 @@ class UpdatePass {
     return absl::MakeConstSpan(slots_).subspan(item.first_slot, item.num_slots);
   }
   // Updates of rows bring no room for a new value, which they need only while
-  // somebody reads the present one.
+  // somebody reads the present one. Nor does what has become a tensor since:
+  // the sum of a round that rows have opened.
   void ReserveForCopy(Item& item);
   void AddCopy(const Item& item, Batch& batch) const;
   // These follow the batch of the device.
