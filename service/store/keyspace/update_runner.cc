@@ -125,6 +125,10 @@ void UpdateRunner::EndUpdate(Transaction& transaction, const UpdatePass& pass,
   if (status.ok() && !item.turn) ++transaction.state().counts.updates_applied;
   if (status.ok() && (!item.turn || item.turn->writes())) transaction.Commit();
   if (item.round != 0) EndRound(transaction, item, status);
+  // Rounds that all have skipped may have closed during the turn.
+  if (item.turn && item.key->rounds) {
+    item.key->rounds->ApplySkipped(item.key->version);
+  }
   if (item.call == nullptr) return;
   for (const uint32_t result : pass.ResultsOf(item)) {
     item.call->reply.results[result].version = item.key->version;
