@@ -35,7 +35,9 @@ void Enqueue(Transaction& transaction, StoredKey& key, PendingUpdate update) {
     if (!key.is_updating) key.rounds->Apply(update.round, key.version);
     return Wake(transaction, key.name());
   }
-  Cut::BeforeChange(transaction, key);
+  if (!update.turn || update.turn->writes()) {
+    Cut::BeforeChange(transaction, key);
+  }
   if (!key.is_updating) {
     return transaction.work().updates.Add(&key, std::move(update));
   }
