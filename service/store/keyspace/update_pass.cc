@@ -103,14 +103,7 @@ void UpdatePass::End(bool has_room) {
   item.num_slots = static_cast<uint32_t>(slots_.size()) - item.first_slot;
   item.num_results = static_cast<uint32_t>(results_.size()) - item.first_result;
   item.update_count = item.turn ? key.update_count : ++key.update_count;
-  if (key.rule_state != nullptr) {
-    item.rule_state = key.rule_state;
-    num_states_ += item.rule_state->states.size();
-    item.must_fill_states =
-        std::exchange(item.rule_state->states_are_new, false);
-    item.must_fill_master =
-        std::exchange(item.rule_state->master_is_new, false);
-  }
+  if (!item.turn || item.turn->uses_states()) TakeStates(item);
   item.device = key.device;
   used_devices_ |= uint64_t{1} << key.device;
   item.stored = View(key, key.dtype(), *key.value);
@@ -130,6 +123,21 @@ void UpdatePass::End(bool has_room) {
   if (!item.adopts) work_bytes_ += WorkBytesOf(item);
   key.value_is_changing = item.is_in_place;
   if (!item.is_in_place && !has_room) ReserveForCopy(item);
+}
+
+void UpdatePass::TakeStates(Item& item) {
+  item.rule_state = item.key->rule_state;
+  if (item.rule_state == nullptr) return;
+  RuleState& state = *item.rule_state;
+  num_states_ += state.states.size();
+  item.must_fill_states = std::exchange(state.states_are_new, false);
+  item.must_fill_master = std::exchange(state.master_is_new, false);
+  if (item.must_fill_states) {
+    for (const auto& each : state.states) work_bytes_ += each->size_bytes();
+  }
+  if (item.must_fill_master) {
+    work_bytes_ += item.key->value_bytes() + state.master->size_bytes();
+  }
 }
 
 uint64_t UpdatePass::WorkBytesOf(const Item& item) const {
@@ -152,7 +160,7 @@ uint64_t UpdatePass::WorkBytesOfRows(const Item& item) const {
   const int64_t num_rows = std::max<int64_t>(item.key->num_rows(), 1);
   const uint64_t bytes_per_row =
       kUpdateBytes + (2 * value_bytes + state_bytes) / num_rows;
-  uint64_t bytes = item.must_fill_states ? state_bytes : 0;
+  uint64_t bytes = 0;
   for (const Slot& slot : SlotsOf(item)) {
     bytes += slot.rows->size() * bytes_per_row;
   }

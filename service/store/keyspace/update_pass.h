@@ -116,6 +116,9 @@ class UpdatePass {
 
  private:
   static void Undo(const Item& item);
+  // Has the item use its key's states, and fill those that are new.
+  void TakeStates(Item& item);
+  // These leave out what is to be filled.
   uint64_t WorkBytesOf(const Item& item) const;
   uint64_t WorkBytesOfRows(const Item& item) const;
   bool CanAdopt(const Item& item) const;
