@@ -559,6 +559,30 @@ TEST_P(RowsContractTest, RowsNeedNoRoomForAnotherTable) {
               StatusIs(StatusCode::kResourceExhausted));
 }
 
+// Rows that nobody names are updated by zeros, as many as a row has elements.
+TEST_P(RowsContractTest, ZerosForOtherRowsTakeRoomInTheBudget) {
+  const Caller small = NewNamespace(
+      "small", {.rule = {.name = "accumulate"}, .budget_bytes = 1 << 20});
+  ASSERT_OK(small.InitMany(
+      {{"wide", Full({1, 150 << 10}, 1)}, {"narrow", Full({100, 2}, 1)}}));
+  const auto push = [&](const std::string& key, int64_t width) {
+    return small
+        .PushRows({{.key = key,
+                    .tensor = Full({0, width}, 0),
+                    .rows = IdsOf({}),
+                    .updates_all_rows = true}})
+        .status();
+  };
+
+  const absl::Status status = push("wide", 150 << 10);
+
+  EXPECT_EQ(ReasonOf(status), Reason::kOverBudget) << status;
+  EXPECT_OK(push("narrow", 2));
+  EXPECT_THAT(small.Pull("wide"), IsOkAndHolds(HasVersion(1)));
+  EXPECT_TRUE(
+      Eventually([&] { return small.Describe()->memory.contributions == 0; }));
+}
+
 TEST_P(RowsContractTest, ReadersSeeWholeUpdates) {
   constexpr int kPushes = 100;
   ASSERT_OK(store_.SetRule("accumulate"));

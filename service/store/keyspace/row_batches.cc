@@ -38,6 +38,12 @@ bool UpdatesAllRows(absl::Span<const Slot> slots) {
   });
 }
 
+bool NeedsZeros(absl::Span<const Slot> slots) {
+  return UpdatesAllRows(slots) &&
+         std::all_of(slots.begin(), slots.end(),
+                     [](const Slot& slot) { return bool{slot.rows}; });
+}
+
 RowBatches::RowBatches(const Options& options)
     : options_(options),
       accumulate_type_(AccumulateType(options.whole.value.dtype)) {

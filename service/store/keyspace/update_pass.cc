@@ -183,7 +183,8 @@ void UpdatePass::Adopt(Item& item) {
   before->Release(static_cast<int64_t>(bytes));
 }
 
-void UpdatePass::Run() {
+void UpdatePass::Run(const NamespaceMemory* memory) {
+  memory_ = memory;
   statuses_.assign(devices_.size(), Prepare());
   if (!statuses_[0].ok()) return;
   devices_
@@ -225,18 +226,35 @@ absl::Status UpdatePass::UpdateRows(const Item& item) const {
   options.whole.states = states;
   // The value was copied to where the new one goes.
   if (!options.updates_all_rows) options.whole.stored = options.whole.value;
-  RefPtr<Buffer> buffer;
-  if (options.updates_all_rows) {
-    const DType dtype = AccumulateType(item.key->dtype());
-    MutableTensorView zeros = {
-        dtype, RowBatches::NumZeros(item.key->num_elements_of_row())};
-    ASSIGN_OR_RETURN(buffer, device.Allocate(zeros.size_bytes(), nullptr));
-    zeros.data = buffer->mutable_data();
-    RETURN_IF_ERROR(device.Zero({&zeros, 1}));
-    options.zeros = buffer->data();
+  RefPtr<Buffer> zeros;
+  if (NeedsZeros(SlotsOf(item))) {
+    ASSIGN_OR_RETURN(zeros, ZerosFor(item));
+    options.zeros = zeros->data();
   }
   RowBatches batches(options);
   return ApplyAll(device, batches);
+}
+
+// They are counted as a contribution, in whose place they are.
+absl::StatusOr<RefPtr<Buffer>> UpdatePass::ZerosFor(const Item& item) const {
+  const StoredKey& key = *item.key;
+  Backend& device = devices_[item.device];
+  MutableTensorView zeros = {
+      AccumulateType(key.dtype()),
+      std::min(key.num_elements(),
+               RowBatches::NumZeros(key.num_elements_of_row()))};
+  RefPtr<BudgetAccount> account;
+  Reservation room;
+  if (memory_ != nullptr) {
+    account = memory_->on(item.device).contributions;
+    ASSIGN_OR_RETURN(room, Reservation::Create(account, zeros.size_bytes()));
+  }
+  ASSIGN_OR_RETURN(RefPtr<Buffer> buffer,
+                   device.Allocate(zeros.size_bytes(), account));
+  room.HandOver();
+  zeros.data = buffer->mutable_data();
+  RETURN_IF_ERROR(device.Zero({&zeros, 1}));
+  return buffer;
 }
 
 absl::Status UpdatePass::Prepare() {

@@ -10,6 +10,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "base/ref_counted.h"
 #include "kernels/backend.h"
@@ -88,8 +89,9 @@ class UpdatePass {
   void Hold(DeviceReservations held, Reservation overhead,
             DeviceReservations room);
 
-  // Computes the new values. StatusOf tells what became of each.
-  void Run();
+  // Computes the new values. StatusOf tells what became of each. `memory`, if
+  // any, counts the zeros that updates of all rows take; it outlives the pass.
+  void Run(const NamespaceMemory* memory = nullptr);
 
   // How the item's update has ended: with its device's error, if that failed,
   // or with that of any device before an update was begun, or with its own.
@@ -152,9 +154,12 @@ class UpdatePass {
   // These follow the batch of the device.
   void UpdateRowsOn(DeviceIndex device);
   absl::Status UpdateRows(const Item& item) const;
+  // Errors: ResourceExhausted.
+  absl::StatusOr<RefPtr<Buffer>> ZerosFor(const Item& item) const;
 
   const DeviceSet& devices_;
   const RefPtr<BudgetAccount> staged_;
+  const NamespaceMemory* memory_ = nullptr;
   // What all the updates have reserved.
   DeviceReservations held_;
   Reservation overhead_;

@@ -70,7 +70,7 @@ void UpdateRunner::RunPass(UpdatePass updates) {
   {
     Transaction transaction(state_, std::defer_lock);
     UpdatePass pass = std::move(updates);
-    pass.Run();
+    pass.Run(&state_.memory);
     transaction.Lock();
     more = EndPass(transaction, pass);
     transaction.Unlock();
