@@ -389,6 +389,38 @@ TEST_P(RowsContractTest, RoundWithoutAnyRowsLeavesTheValue) {
   EXPECT_THAT(sync.As(0).Pull("w"), IsOkAndHolds(HasVersion(1)));
 }
 
+// Rows bring no room for a new value, which the tensor may need.
+TEST_P(RowsContractTest, TensorClosesARoundThatAnEmptyListOpened) {
+  const Caller sync = NewSyncNamespace(2);
+  ASSERT_OK(sync.Init("w", Full({64, 64}, 1)));
+  ASSERT_OK_AND_ASSIGN(const Value before, sync.Pull("w"));
+  ASSERT_OK(sync.As(0).PushRows(
+      {{.key = "w", .tensor = Full({0, 64}, 0), .rows = IdsOf({})}}, 1));
+  ASSERT_OK(sync.As(1).Push("w", Full({64, 64}, 7), 1));
+  EXPECT_THAT(sync.As(0).Pull("w"),
+              IsOkAndHolds(AllOf(HasVersion(2), HasTensor(IsFilledWith(7)))));
+  EXPECT_TRUE(IsFilled(before.tensor, 1));
+}
+
+// So many contributions are folded to a tensor before the round closes.
+TEST_P(RowsContractTest, RoundThatRowsOpenedIsFoldedToATensor) {
+  constexpr uint32_t kWorkers = 9;
+  const Caller sync = NewSyncNamespace(kWorkers, "accumulate");
+  ASSERT_OK(sync.Init("w", Full({64, 64}, 0)));
+  ASSERT_OK_AND_ASSIGN(const Value before, sync.Pull("w"));
+  ASSERT_OK(sync.As(0).PushRows(
+      {{.key = "w", .tensor = Full({1, 64}, 1), .rows = IdsOf({0})}}, 1));
+  for (uint32_t rank = 1; rank < kWorkers; ++rank) {
+    ASSERT_OK(sync.As(rank).Push("w", Full({64, 64}, 1), 1));
+  }
+  std::vector<double> expected(64 * 64, kWorkers - 1);
+  std::fill_n(expected.begin(), 64, kWorkers);
+  EXPECT_THAT(
+      sync.As(0).Pull("w"),
+      IsOkAndHolds(AllOf(HasVersion(2), HasTensor(HasElements(expected)))));
+  EXPECT_TRUE(IsFilled(before.tensor, 0));
+}
+
 // A worker that is soon lost: nobody renews its lease.
 Caller JoinBriefly(const Caller& caller, const std::string& name) {
   return caller.As(caller.TryJoin(name, absl::Seconds(2)).value().worker);
@@ -525,6 +557,30 @@ TEST_P(RowsContractTest, RowsNeedNoRoomForAnotherTable) {
   EXPECT_OK(small.PushRows({entry}));
   EXPECT_THAT(small.Push("w", Full({180, 1024}, 1)),
               StatusIs(StatusCode::kResourceExhausted));
+}
+
+// Rows that nobody names are updated by zeros, as many as a row has elements.
+TEST_P(RowsContractTest, ZerosForOtherRowsTakeRoomInTheBudget) {
+  const Caller small = NewNamespace(
+      "small", {.rule = {.name = "accumulate"}, .budget_bytes = 1 << 20});
+  ASSERT_OK(small.InitMany(
+      {{"wide", Full({1, 150 << 10}, 1)}, {"narrow", Full({100, 2}, 1)}}));
+  const auto push = [&](const std::string& key, int64_t width) {
+    return small
+        .PushRows({{.key = key,
+                    .tensor = Full({0, width}, 0),
+                    .rows = IdsOf({}),
+                    .updates_all_rows = true}})
+        .status();
+  };
+
+  const absl::Status status = push("wide", 150 << 10);
+
+  EXPECT_EQ(ReasonOf(status), Reason::kOverBudget) << status;
+  EXPECT_OK(push("narrow", 2));
+  EXPECT_THAT(small.Pull("wide"), IsOkAndHolds(HasVersion(1)));
+  EXPECT_TRUE(
+      Eventually([&] { return small.Describe()->memory.contributions == 0; }));
 }
 
 TEST_P(RowsContractTest, ReadersSeeWholeUpdates) {

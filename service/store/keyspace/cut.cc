@@ -79,8 +79,10 @@ bool Cut::IsHandled(const StoredKey& key) const {
 }
 
 void Cut::BeforeChange(Transaction& transaction, StoredKey& key) {
-  Cut* const cut = transaction.state().cut.get();
+  const NamespaceState& state = transaction.state();
+  Cut* const cut = state.cut.get();
   if (cut == nullptr || cut->IsHandled(key)) return;
+  if (state.keys.Find(key.name()) != &key) return;
   cut->handled_.emplace(&key, RefPtr<StoredKey>(&key));
   std::vector<StateCopy> copies;
   cut->Handle(key, copies);

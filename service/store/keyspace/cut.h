@@ -69,7 +69,8 @@ struct StateCopy {
 //  2. A key with copies under way is_updating.
 class Cut : public std::enable_shared_from_this<Cut> {
  public:
-  // The key is about to change. Afterwards it may be is_updating.
+  // The key is about to change. Afterwards it may be is_updating. Nothing
+  // happens if it was deleted or replaced: the cut has no such key.
   static void BeforeChange(Transaction& transaction, StoredKey& key);
   // The key has come since.
   static void AfterCreation(Transaction& transaction, StoredKey& key);

@@ -18,9 +18,11 @@ class KeyTurn : public RefCounted {
  public:
   // Whether the key changes.
   virtual bool writes() const { return false; }
+  // Whether it needs the key's states: StateTurn does, RowTurn does not.
+  virtual bool uses_states() const { return true; }
 
   // Begin and End are called with the namespace's mutex held, Run without it.
-  // REQUIRES for Run: the key's states are filled.
+  // REQUIRES for Run: the key's states are filled, if the turn uses them.
   virtual void Begin(const StoredKey& key) = 0;
   virtual void Run(Backend& device) = 0;
   virtual void End(StoredKey& key) const {}

@@ -184,8 +184,8 @@ class Rounds {
   absl::Status DescribeAwaited(uint32_t rank, absl::string_view key,
                                absl::Duration now) const;
 
-  // The update of no round is under way or waits: those that all have skipped,
-  // and that come next, have been applied.
+  // The update of no round is under way: those that all have skipped, and that
+  // come next, have been applied.
   void ApplySkipped(Version version);
 
   // The remembered rounds that have been applied, in their order.

@@ -12,6 +12,14 @@ namespace {
 constexpr size_t kMaxUpdates = 4096;
 constexpr size_t kMaxViews = 4 * kMaxUpdates;
 
+absl::Status PrepareAll(Backend& device, RowBatches& batches) {
+  for (auto batch = batches.Next(); !batch.empty(); batch = batches.Next()) {
+    RETURN_IF_ERROR(device.Prepare(batch));
+  }
+  batches.Rewind();
+  return absl::OkStatus();
+}
+
 TensorView Part(const TensorView& tensor, int64_t first, int64_t count) {
   if (tensor.data == nullptr) return {tensor.dtype, count, nullptr};
   return {tensor.dtype, count,
@@ -36,6 +44,12 @@ bool UpdatesAllRows(absl::Span<const Slot> slots) {
   return std::any_of(slots.begin(), slots.end(), [](const Slot& slot) {
     return !slot.rows || slot.updates_all_rows;
   });
+}
+
+bool NeedsZeros(absl::Span<const Slot> slots) {
+  return UpdatesAllRows(slots) &&
+         std::all_of(slots.begin(), slots.end(),
+                     [](const Slot& slot) { return bool{slot.rows}; });
 }
 
 RowBatches::RowBatches(const Options& options)
@@ -230,11 +244,8 @@ void RowBatches::Connect() {
 }
 
 absl::Status ApplyAll(Backend& device, RowBatches& batches) {
-  // None may lack room when others have run.
-  for (auto batch = batches.Next(); !batch.empty(); batch = batches.Next()) {
-    RETURN_IF_ERROR(device.Prepare(batch));
-  }
-  batches.Rewind();
+  // None may lack room when others have run. On the host, none takes any.
+  if (!device.is_host()) RETURN_IF_ERROR(PrepareAll(device, batches));
   for (auto batch = batches.Next(); !batch.empty(); batch = batches.Next()) {
     RETURN_IF_ERROR(device.Apply(batch));
   }

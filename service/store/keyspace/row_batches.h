@@ -23,6 +23,9 @@ inline constexpr uint64_t kBytesPerRowId = 64;
 // Whether contributions name rows, and whether they update all the same.
 bool HasRows(absl::Span<const Slot> slots);
 bool UpdatesAllRows(absl::Span<const Slot> slots);
+// Whether rows that nobody names are updated, and no tensor brings them any
+// elements.
+bool NeedsZeros(absl::Span<const Slot> slots);
 
 // Cuts the update of a key by contributions of which some bring rows: what
 // backends see of a row is a small tensor, a view of the key's value and states
@@ -35,7 +38,7 @@ bool UpdatesAllRows(absl::Span<const Slot> slots);
 // contributions of tensors bring, or zeros if there is none.
 class RowBatches {
  public:
-  // How many zeros a key of such rows takes, of its accumulate type.
+  // How many zeros a key of such rows takes at most, of its accumulate type.
   static int64_t NumZeros(int64_t num_elements_of_row) {
     return std::max<int64_t>(16 * 1024, num_elements_of_row);
   }
@@ -48,8 +51,9 @@ class RowBatches {
     // In their order. They outlive the batches.
     absl::Span<const Slot> slots;
     bool updates_all_rows = false;
-    // NumZeros of them; may be null unless all rows are to be updated, and none
-    // of the contributions is a tensor.
+    // NumZeros of them, or as many as the key has elements if these are fewer;
+    // may be null unless all rows are to be updated, and none of the
+    // contributions is a tensor.
     const void* zeros = nullptr;
     // Has the rows that are updated follow one another in `whole.value`.
     bool is_compact = false;

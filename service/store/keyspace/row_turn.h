@@ -22,6 +22,7 @@ class RowTurn final : public KeyTurn {
   RowTurn(RefPtr<const RowIds> ids, Tensor rows)
       : ids_(std::move(ids)), rows_(std::move(rows)) {}
 
+  bool uses_states() const override { return false; }
   void Begin(const StoredKey& key) override;
   void Run(Backend& device) override;
   uint64_t size_bytes() const override { return 2 * rows_.size_bytes(); }

@@ -67,6 +67,7 @@ void UpdatePass::Add(StoredKey* key, PendingUpdate update) {
 
 void UpdatePass::ReserveForCopy(Item& item) {
   const RefPtr<Buffer>& value = item.key->value;
+  if (value->size_bytes() == 0) return;  // it may have no account
   absl::StatusOr<Reservation> room = Reservation::Create(
       RefPtr<BudgetAccount>(
           static_cast<BudgetAccount*>(value->account().get())),
@@ -102,14 +103,7 @@ void UpdatePass::End(bool has_room) {
   item.num_slots = static_cast<uint32_t>(slots_.size()) - item.first_slot;
   item.num_results = static_cast<uint32_t>(results_.size()) - item.first_result;
   item.update_count = item.turn ? key.update_count : ++key.update_count;
-  if (key.rule_state != nullptr) {
-    item.rule_state = key.rule_state;
-    num_states_ += item.rule_state->states.size();
-    item.must_fill_states =
-        std::exchange(item.rule_state->states_are_new, false);
-    item.must_fill_master =
-        std::exchange(item.rule_state->master_is_new, false);
-  }
+  if (!item.turn || item.turn->uses_states()) TakeStates(item);
   item.device = key.device;
   used_devices_ |= uint64_t{1} << key.device;
   item.stored = View(key, key.dtype(), *key.value);
@@ -123,12 +117,27 @@ void UpdatePass::End(bool has_room) {
   }
   item.is_of_rows = HasRows(SlotsOf(item));
   has_rows_ |= item.is_of_rows;
-  item.adopts = CanAdopt(item);
+  item.adopts = has_room && CanAdopt(item);
   item.is_in_place = !item.adopts && key.is_writable();
   num_targets_ += !item.is_in_place;
   if (!item.adopts) work_bytes_ += WorkBytesOf(item);
   key.value_is_changing = item.is_in_place;
-  if (item.is_of_rows && !item.is_in_place && !has_room) ReserveForCopy(item);
+  if (!item.is_in_place && !has_room) ReserveForCopy(item);
+}
+
+void UpdatePass::TakeStates(Item& item) {
+  item.rule_state = item.key->rule_state;
+  if (item.rule_state == nullptr) return;
+  RuleState& state = *item.rule_state;
+  num_states_ += state.states.size();
+  item.must_fill_states = std::exchange(state.states_are_new, false);
+  item.must_fill_master = std::exchange(state.master_is_new, false);
+  if (item.must_fill_states) {
+    for (const auto& each : state.states) work_bytes_ += each->size_bytes();
+  }
+  if (item.must_fill_master) {
+    work_bytes_ += item.key->value_bytes() + state.master->size_bytes();
+  }
 }
 
 uint64_t UpdatePass::WorkBytesOf(const Item& item) const {
@@ -151,7 +160,7 @@ uint64_t UpdatePass::WorkBytesOfRows(const Item& item) const {
   const int64_t num_rows = std::max<int64_t>(item.key->num_rows(), 1);
   const uint64_t bytes_per_row =
       kUpdateBytes + (2 * value_bytes + state_bytes) / num_rows;
-  uint64_t bytes = item.must_fill_states ? state_bytes : 0;
+  uint64_t bytes = 0;
   for (const Slot& slot : SlotsOf(item)) {
     bytes += slot.rows->size() * bytes_per_row;
   }
@@ -174,7 +183,8 @@ void UpdatePass::Adopt(Item& item) {
   before->Release(static_cast<int64_t>(bytes));
 }
 
-void UpdatePass::Run() {
+void UpdatePass::Run(const NamespaceMemory* memory) {
+  memory_ = memory;
   statuses_.assign(devices_.size(), Prepare());
   if (!statuses_[0].ok()) return;
   devices_
@@ -216,18 +226,35 @@ absl::Status UpdatePass::UpdateRows(const Item& item) const {
   options.whole.states = states;
   // The value was copied to where the new one goes.
   if (!options.updates_all_rows) options.whole.stored = options.whole.value;
-  RefPtr<Buffer> buffer;
-  if (options.updates_all_rows) {
-    const DType dtype = AccumulateType(item.key->dtype());
-    MutableTensorView zeros = {
-        dtype, RowBatches::NumZeros(item.key->num_elements_of_row())};
-    ASSIGN_OR_RETURN(buffer, device.Allocate(zeros.size_bytes(), nullptr));
-    zeros.data = buffer->mutable_data();
-    RETURN_IF_ERROR(device.Zero({&zeros, 1}));
-    options.zeros = buffer->data();
+  RefPtr<Buffer> zeros;
+  if (NeedsZeros(SlotsOf(item))) {
+    ASSIGN_OR_RETURN(zeros, ZerosFor(item));
+    options.zeros = zeros->data();
   }
   RowBatches batches(options);
   return ApplyAll(device, batches);
+}
+
+// They are counted as a contribution, in whose place they are.
+absl::StatusOr<RefPtr<Buffer>> UpdatePass::ZerosFor(const Item& item) const {
+  const StoredKey& key = *item.key;
+  Backend& device = devices_[item.device];
+  MutableTensorView zeros = {
+      AccumulateType(key.dtype()),
+      std::min(key.num_elements(),
+               RowBatches::NumZeros(key.num_elements_of_row()))};
+  RefPtr<BudgetAccount> account;
+  Reservation room;
+  if (memory_ != nullptr) {
+    account = memory_->on(item.device).contributions;
+    ASSIGN_OR_RETURN(room, Reservation::Create(account, zeros.size_bytes()));
+  }
+  ASSIGN_OR_RETURN(RefPtr<Buffer> buffer,
+                   device.Allocate(zeros.size_bytes(), account));
+  room.HandOver();
+  zeros.data = buffer->mutable_data();
+  RETURN_IF_ERROR(device.Zero({&zeros, 1}));
+  return buffer;
 }
 
 absl::Status UpdatePass::Prepare() {
@@ -307,6 +334,7 @@ void UpdatePass::MakeBatch(DeviceIndex device) {
   batch.states.reserve(num_states_);
   for (const Item& item : items_) {
     if (item.device != device || item.adopts || item.turn) continue;
+    if (!item.status.ok()) continue;  // there is no room for its value
     if (item.is_of_rows) {
       AddCopy(item, batch);
       continue;

@@ -10,6 +10,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "base/ref_counted.h"
 #include "kernels/backend.h"
@@ -82,14 +83,15 @@ class UpdatePass {
   void Begin(StoredKey* key, const RefPtr<PushCall>& call);
   void AddSlot(Slot slot) { slots_.push_back(std::move(slot)); }
   void AddResult(uint32_t result) { results_.push_back(result); }
-  // `has_room` says whether they have some for another value of the key; only
-  // updates of rows may have none.
+  // `has_room` says whether they have some for another value of the key. Those
+  // that have none reserve it here if they need it, and fail if they cannot.
   void End(bool has_room = true);
   void Hold(DeviceReservations held, Reservation overhead,
             DeviceReservations room);
 
-  // Computes the new values. StatusOf tells what became of each.
-  void Run();
+  // Computes the new values. StatusOf tells what became of each. `memory`, if
+  // any, counts the zeros that updates of all rows take; it outlives the pass.
+  void Run(const NamespaceMemory* memory = nullptr);
 
   // How the item's update has ended: with its device's error, if that failed,
   // or with that of any device before an update was begun, or with its own.
@@ -116,6 +118,9 @@ class UpdatePass {
 
  private:
   static void Undo(const Item& item);
+  // Has the item use its key's states, and fill those that are new.
+  void TakeStates(Item& item);
+  // These leave out what is to be filled.
   uint64_t WorkBytesOf(const Item& item) const;
   uint64_t WorkBytesOfRows(const Item& item) const;
   bool CanAdopt(const Item& item) const;
@@ -142,15 +147,19 @@ class UpdatePass {
     return absl::MakeConstSpan(slots_).subspan(item.first_slot, item.num_slots);
   }
   // Updates of rows bring no room for a new value, which they need only while
-  // somebody reads the present one.
+  // somebody reads the present one. Nor does what has become a tensor since:
+  // the sum of a round that rows have opened.
   void ReserveForCopy(Item& item);
   void AddCopy(const Item& item, Batch& batch) const;
   // These follow the batch of the device.
   void UpdateRowsOn(DeviceIndex device);
   absl::Status UpdateRows(const Item& item) const;
+  // Errors: ResourceExhausted.
+  absl::StatusOr<RefPtr<Buffer>> ZerosFor(const Item& item) const;
 
   const DeviceSet& devices_;
   const RefPtr<BudgetAccount> staged_;
+  const NamespaceMemory* memory_ = nullptr;
   // What all the updates have reserved.
   DeviceReservations held_;
   Reservation overhead_;

@@ -35,7 +35,9 @@ void Enqueue(Transaction& transaction, StoredKey& key, PendingUpdate update) {
     if (!key.is_updating) key.rounds->Apply(update.round, key.version);
     return Wake(transaction, key.name());
   }
-  Cut::BeforeChange(transaction, key);
+  if (!update.turn || update.turn->writes()) {
+    Cut::BeforeChange(transaction, key);
+  }
   if (!key.is_updating) {
     return transaction.work().updates.Add(&key, std::move(update));
   }
@@ -68,7 +70,7 @@ void UpdateRunner::RunPass(UpdatePass updates) {
   {
     Transaction transaction(state_, std::defer_lock);
     UpdatePass pass = std::move(updates);
-    pass.Run();
+    pass.Run(&state_.memory);
     transaction.Lock();
     more = EndPass(transaction, pass);
     transaction.Unlock();
@@ -125,6 +127,10 @@ void UpdateRunner::EndUpdate(Transaction& transaction, const UpdatePass& pass,
   if (status.ok() && !item.turn) ++transaction.state().counts.updates_applied;
   if (status.ok() && (!item.turn || item.turn->writes())) transaction.Commit();
   if (item.round != 0) EndRound(transaction, item, status);
+  // Rounds that all have skipped may have closed during the turn.
+  if (item.turn && item.key->rounds) {
+    item.key->rounds->ApplySkipped(item.key->version);
+  }
   if (item.call == nullptr) return;
   for (const uint32_t result : pass.ResultsOf(item)) {
     item.call->reply.results[result].version = item.key->version;

@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -623,6 +624,33 @@ TEST_F(MembershipTest, RoundThatClosesAtTheEndIsApplied) {
 
   backend_.WaitUntilHeld();
   backend_.Release();
+}
+
+TEST_F(MembershipTest, RoundOfSkipsThatClosesDuringATurnIsApplied) {
+  CreateSync(2);
+  PullRequest rows = {.name_space = "n"};
+  const Tensor ids = *Tensor::Filled(DType::kI64, {1}, 3);
+  rows.entries.push_back({"w", 0, "", *RowIds::Create(ids)});
+  Inbox<PullReply> read;
+  backend_.Hold();
+  std::thread reader([&] { store_.Pull(rows, {}, read.Callback()); });
+  backend_.WaitUntilHeld();
+  for (const uint32_t rank : {0, 1}) {
+    PushRequest skip = PushOf({.rank = rank}, 1, 0);
+    skip.entries[0] = {.key = "w", .skip = true};
+    Inbox<PushReply> skipped;
+    store_.Push(std::move(skip), {}, skipped.Callback());
+    EXPECT_OK(skipped.Wait());
+  }
+  Inbox<PullReply> waiting;
+  StartPull({.rank = 0}, waiting);
+  EXPECT_TRUE(waiting.is_empty());
+
+  backend_.Release();
+  reader.join();
+
+  ASSERT_FALSE(waiting.is_empty());
+  EXPECT_EQ(First(*waiting.Wait()), 0);
 }
 
 TEST_F(MembershipTest, GraceTimesOfClosedRoundsAreForgotten) {
