@@ -104,7 +104,9 @@ class Server:
     def __init__(self, metrics="127.0.0.1:0"):
         self.process = subprocess.Popen(
             [SERVER, "--device=cpu", "--listen=127.0.0.1:0",
-             "--metrics_listen=" + metrics, "--budget=%d" % BUDGET_BYTES],
+             "--metrics_listen=" + metrics, "--budget=%d" % BUDGET_BYTES,
+             "--checkpoint_dir=" + tempfile.mkdtemp(
+                 dir=os.environ["TEST_TMPDIR"])],
             stderr=subprocess.PIPE, text=True)
         for line in self.process.stderr:
             ready = re.search(r" ready listen=(\S+) metrics=(\S+)", line)
@@ -138,6 +140,7 @@ class Server:
         self.run("init", "w", "--shape=8", "--fill=1")
         self.run("push", "w", "--fill=1")
         self.run("pull", "w")
+        self.run("checkpoint", "save", "first")
         wait = self.cli("pull", "k", "--wait-for-keys")
         waiting = 'tensorkv_waiting{namespace="default",reason="key"} 1'
         await_that(self.page, lambda page: waiting in page, waiting)
