@@ -94,7 +94,9 @@ TEST_F(ServerMemoryTest, ComesBackAfterABurst) {
   EXPECT_GT(ResidentBytes(), before + 512 * kMiB);
   ASSERT_OK(store().Delete(std::move(burst)));
 
-  EXPECT_TRUE(WithinAMinute([&] { return ResidentBytes() < before * 6 / 5; }))
+  // Some of it stays between what lives.
+  const int64_t most = before + 512 * kMiB / 10;
+  EXPECT_TRUE(WithinAMinute([&] { return ResidentBytes() < most; }))
       << ResidentBytes() / kMiB << " MiB, before the burst " << before / kMiB;
 }
 
