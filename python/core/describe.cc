@@ -1,5 +1,7 @@
 #include "python/core/describe.h"
 
+#include <pybind11/stl.h>
+
 #include <string>
 
 namespace tensorkv::python {
