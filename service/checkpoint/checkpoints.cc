@@ -37,6 +37,10 @@ absl::Status CheckName(const std::string& name) {
       absl::CHexEscape(name.substr(0, kMaxNameBytes)), "\""));
 }
 
+std::string NumberedName(absl::string_view prefix, uint64_t sequence) {
+  return absl::StrFormat("%s-%09d", prefix, sequence);
+}
+
 absl::Status NoSuchCheckpoint(const std::string& name) {
   return absl::NotFoundError(
       absl::StrCat("checkpoint \"", name, "\" does not exist"));
@@ -122,19 +126,38 @@ absl::StatusOr<std::optional<CheckpointStatus>> Checkpoints::RestoreLast() {
   return std::nullopt;
 }
 
+absl::StatusOr<CheckpointStatus> Checkpoints::NextCheckpoint(
+    const std::string& name, bool automatic) const {
+  ASSIGN_OR_RETURN(const std::vector<CheckpointStatus> all, ListAll());
+  ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                   ListDirectory(options_.directory));
+  const auto is_taken = [&names](const std::string& each) {
+    return std::binary_search(names.begin(), names.end(), each);
+  };
+  CheckpointStatus next;
+  next.sequence = all.empty() ? 1 : all.back().sequence + 1;
+  next.automatic = automatic;
+  next.name = name;
+  if (name.empty()) {
+    const absl::string_view prefix = automatic ? "auto" : "saved";
+    next.name = NumberedName(prefix, next.sequence);
+    // The name may be that of a checkpoint that cannot be read.
+    while (is_taken(next.name)) {
+      next.name = NumberedName(prefix, ++next.sequence);
+    }
+    return next;
+  }
+  RETURN_IF_ERROR(CheckName(name));
+  if (!is_taken(name)) return next;
+  return absl::AlreadyExistsError(
+      absl::StrCat("checkpoint \"", name, "\" exists already"));
+}
+
 absl::StatusOr<CheckpointStatus> Checkpoints::SaveAs(
     const SaveCheckpointRequest& request, bool automatic) {
   MutexLock save_lock(&save_mutex_);
-  ASSIGN_OR_RETURN(const std::vector<CheckpointStatus> all, ListAll());
-  CheckpointStatus status;
-  status.sequence = all.empty() ? 1 : all.back().sequence + 1;
-  status.name = request.name;
-  if (status.name.empty()) {
-    status.name = absl::StrFormat("%s-%09d", automatic ? "auto" : "saved",
-                                  status.sequence);
-  }
-  status.automatic = automatic;
-  RETURN_IF_ERROR(CheckName(status.name));
+  ASSIGN_OR_RETURN(CheckpointStatus status,
+                   NextCheckpoint(request.name, automatic));
   const absl::Time start = absl::Now();
   status.create_time = start;
   absl::StatusOr<CheckpointStatus> saved = Write(request, status);
@@ -153,10 +176,6 @@ absl::StatusOr<CheckpointStatus> Checkpoints::SaveAs(
 absl::StatusOr<CheckpointStatus> Checkpoints::Write(
     const SaveCheckpointRequest& request, CheckpointStatus status) {
   const std::string path = PathOf(status.name);
-  if (SavedCheckpoint::Open(path).ok()) {
-    return absl::AlreadyExistsError(
-        absl::StrCat("checkpoint \"", status.name, "\" exists already"));
-  }
   const std::string partial = PathOf(absl::StrCat(".partial-", status.name));
   RETURN_IF_ERROR(RemoveDirectory(partial));
   RETURN_IF_ERROR(MakeDirectories(partial));

@@ -105,6 +105,10 @@ class Checkpoints final : public CheckpointAdmin {
       absl::Status* damage = nullptr) const;
   absl::StatusOr<CheckpointStatus> SaveAs(const SaveCheckpointRequest& request,
                                           bool automatic);
+  // Gives the checkpoint that comes after all others its name and sequence.
+  // Errors: InvalidArgument · AlreadyExists (the name that was asked for).
+  absl::StatusOr<CheckpointStatus> NextCheckpoint(const std::string& name,
+                                                  bool automatic) const;
   absl::StatusOr<CheckpointStatus> Write(const SaveCheckpointRequest& request,
                                          CheckpointStatus status);
   absl::StatusOr<CheckpointStatus> WriteTo(const std::string& directory,

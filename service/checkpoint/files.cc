@@ -109,6 +109,12 @@ absl::Status Rename(const std::string& from, const std::string& to) {
   return ErrorOf(to, errno);
 }
 
+bool Exists(const std::string& path) {
+  struct stat status;
+  return lstat(path.c_str(), &status) == 0 ||
+         (errno != ENOENT && errno != ENOTDIR);
+}
+
 absl::Status RemoveDirectory(const std::string& path) {
   std::error_code error;
   std::filesystem::remove_all(path, error);

@@ -31,6 +31,8 @@ absl::Status MakeDirectories(const std::string& path);
 absl::Status SyncDirectory(const std::string& path);
 // Gives the directory another name beside it. Nothing may have that name.
 absl::Status Rename(const std::string& from, const std::string& to);
+// Whether anything has that name; true if nobody can tell.
+bool Exists(const std::string& path);
 // Removes a directory with all that is in it. It may be missing.
 absl::Status RemoveDirectory(const std::string& path);
 // The names of what is in the directory, in order.

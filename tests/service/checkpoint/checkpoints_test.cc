@@ -121,6 +121,9 @@ class CheckpointsTest : public ::testing::Test {
     request.config = config;
     ASSERT_OK(at.store().CreateNamespace(request));
   }
+  void CutOff(const std::string& file) const {
+    std::filesystem::resize_file(absl::StrCat(directory_, "/", file), 1);
+  }
   // The files of a checkpoint.
   std::vector<std::string> FilesOf(const std::string& name) const {
     std::vector<std::string> files;
@@ -403,6 +406,32 @@ TEST_F(CheckpointsTest, DamageIsFoundAndNamed) {
     file.flush();
   }
   EXPECT_OK(Restart().checkpoints().VerifyCheckpoint({"last"}, {}));
+}
+
+TEST_F(CheckpointsTest, SavingGoesOnAfterADamagedCheckpoint) {
+  ASSERT_OK(Restart().Init("", "k", Filled(DType::kF32, 1)));
+  ASSERT_OK(saved_->checkpoints().Save());
+  ASSERT_OK(saved_->checkpoints().Save());
+  CutOff("auto-000000002/CHECKPOINT");
+  SavedStore& saved = Restart(/*keep=*/3, /*fallback=*/true);
+  ASSERT_OK(saved.checkpoints().RestoreLast());
+
+  const auto next = saved.checkpoints().Save();
+
+  ASSERT_OK(next);
+  EXPECT_EQ(next->name, "auto-000000003");
+  EXPECT_THAT(saved.checkpoints().SaveCheckpoint({"auto-000000002"}, {}),
+              StatusIs(absl::StatusCode::kAlreadyExists));
+}
+
+TEST_F(CheckpointsTest, SavingPassesOverANameThatACallerHasTaken) {
+  Checkpoints& checkpoints = Restart().checkpoints();
+  ASSERT_OK(checkpoints.SaveCheckpoint({"auto-000000002"}, {}));
+
+  const auto next = checkpoints.Save();
+
+  ASSERT_OK(next);
+  EXPECT_EQ(next->name, "auto-000000003");
 }
 
 TEST_F(CheckpointsTest, OnlyTheNewestOfItsOwnStay) {
