@@ -46,6 +46,16 @@ absl::Status NoSuchCheckpoint(const std::string& name) {
       absl::StrCat("checkpoint \"", name, "\" does not exist"));
 }
 
+// Whether an error of Open tells of a checkpoint that was there. A directory of
+// somebody else, or one that is gone meanwhile, is none.
+bool IsDamage(const absl::Status& error, const std::string& name,
+              const std::string& path) {
+  if (!absl::IsNotFound(error)) return true;
+  return (absl::StartsWith(name, "auto-") ||
+          absl::StartsWith(name, "saved-")) &&
+         Exists(path);
+}
+
 absl::StatusOr<FileDescriptor> LockDirectory(const std::string& path) {
   FileDescriptor directory(
       open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -78,7 +88,7 @@ absl::StatusOr<std::unique_ptr<Checkpoints>> Checkpoints::Create(
 Checkpoints::~Checkpoints() { Stop(); }
 
 absl::StatusOr<std::vector<CheckpointStatus>> Checkpoints::ListAll(
-    absl::Status* damage) const {
+    std::vector<absl::Status>* damages) const {
   std::vector<CheckpointStatus> all;
   ASSIGN_OR_RETURN(const std::vector<std::string> names,
                    ListDirectory(options_.directory));
@@ -86,10 +96,12 @@ absl::StatusOr<std::vector<CheckpointStatus>> Checkpoints::ListAll(
     if (!CheckName(name).ok()) continue;
     const absl::StatusOr<SavedCheckpoint> saved =
         SavedCheckpoint::Open(PathOf(name));
-    if (absl::IsDataLoss(saved.status()) && damage != nullptr) {
-      damage->Update(saved.status());
+    if (!saved.ok()) {
+      if (damages != nullptr && IsDamage(saved.status(), name, PathOf(name))) {
+        damages->push_back(absl::DataLossError(saved.status().message()));
+      }
+      continue;
     }
-    if (!saved.ok()) continue;
     all.push_back(saved->status());
     all.back().name = name;
   }
@@ -101,10 +113,20 @@ absl::StatusOr<std::vector<CheckpointStatus>> Checkpoints::ListAll(
 }
 
 absl::StatusOr<std::optional<CheckpointStatus>> Checkpoints::RestoreLast() {
-  absl::Status damage;
-  ASSIGN_OR_RETURN(std::vector<CheckpointStatus> all, ListAll(&damage));
+  std::vector<absl::Status> damages;
+  ASSIGN_OR_RETURN(std::vector<CheckpointStatus> all, ListAll(&damages));
   // What cannot be read might be the last one.
-  if (!damage.ok() && !options_.fallback) return damage;
+  if (!damages.empty() && !options_.fallback) return damages[0];
+  absl::Status damage;
+  for (const absl::Status& each : damages) {
+    Log(absl::StrCat("checkpoint passed over: ", each.message()));
+    damage.Update(each);
+  }
+  return RestoreLastOf(std::move(all), std::move(damage));
+}
+
+absl::StatusOr<std::optional<CheckpointStatus>> Checkpoints::RestoreLastOf(
+    std::vector<CheckpointStatus> all, absl::Status damage) {
   for (; !all.empty(); all.pop_back()) {
     const CheckpointStatus& last = all.back();
     ASSIGN_OR_RETURN(const SavedCheckpoint saved,
@@ -122,7 +144,10 @@ absl::StatusOr<std::optional<CheckpointStatus>> Checkpoints::RestoreLast() {
     if (!options_.fallback || !absl::IsDataLoss(status)) return status;
     Log(absl::StrCat("checkpoint passed over: name=", last.name, " ",
                      status.message()));
+    damage.Update(status);
   }
+  // An empty store would look as if nothing had ever been saved.
+  if (!damage.ok()) return damage;
   return std::nullopt;
 }
 

@@ -64,9 +64,10 @@ class Checkpoints final : public CheckpointAdmin {
   ~Checkpoints() override;
 
   // Restores the last whole checkpoint, or an older one if it is damaged and
-  // that was asked for; nothing if there is none.
+  // that was asked for; nothing if there is none. What cannot be read is
+  // damaged, whatever the reason.
   // REQUIRES: the store is empty, and nobody calls it.
-  // Errors: DataLoss · those of Snapshots.
+  // Errors: DataLoss (also if all are damaged) · those of Snapshots.
   absl::StatusOr<std::optional<CheckpointStatus>> RestoreLast();
 
   // Saves every `interval` from now on, until Stop. REQUIRES: called once.
@@ -99,10 +100,14 @@ class Checkpoints final : public CheckpointAdmin {
   std::string PathOf(const std::string& name) const {
     return options_.directory + "/" + name;
   }
-  // Those that can be read, by their sequence; `damage`, if not null, tells of
-  // one that cannot.
+  // Those that can be read, by their sequence; `damages`, if not null, tells
+  // why each of the others cannot.
   absl::StatusOr<std::vector<CheckpointStatus>> ListAll(
-      absl::Status* damage = nullptr) const;
+      std::vector<absl::Status>* damages = nullptr) const;
+  // The last whole one of `all`, which are by their sequence. `damage` tells of
+  // the first that was passed over, and is updated with that of others.
+  absl::StatusOr<std::optional<CheckpointStatus>> RestoreLastOf(
+      std::vector<CheckpointStatus> all, absl::Status damage);
   absl::StatusOr<CheckpointStatus> SaveAs(const SaveCheckpointRequest& request,
                                           bool automatic);
   // Gives the checkpoint that comes after all others its name and sequence.

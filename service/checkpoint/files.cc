@@ -30,6 +30,7 @@ absl::Status ErrorOf(const std::string& path, int error) {
     case EDQUOT:
       return absl::ResourceExhaustedError(message);
     case ENOENT:
+    case ENOTDIR:
       return absl::NotFoundError(message);
     case EEXIST:
     case ENOTEMPTY:

@@ -35,11 +35,13 @@ using ::testing::HasSubstr;
 class SavedStore {
  public:
   explicit SavedStore(const std::string& directory, uint32_t keep = 3,
-                      bool fallback = false)
+                      bool fallback = false,
+                      std::function<void(const std::string&)> log = nullptr)
       : checkpoints_(*Checkpoints::Create({.directory = directory,
                                            .keep = keep,
                                            .incarnation = 1,
-                                           .fallback = fallback},
+                                           .fallback = fallback,
+                                           .log = std::move(log)},
                                           &store_)) {}
 
   MemoryTensorStore& store() { return store_; }
@@ -111,7 +113,9 @@ class CheckpointsTest : public ::testing::Test {
   // A server that was killed, if there was one, and another one.
   SavedStore& Restart(uint32_t keep = 3, bool fallback = false) {
     saved_.reset();
-    saved_ = std::make_unique<SavedStore>(directory_, keep, fallback);
+    saved_ = std::make_unique<SavedStore>(
+        directory_, keep, fallback,
+        [this](const std::string& line) { log_.push_back(line); });
     return *saved_;
   }
   static void CreateNamespace(SavedStore& at, const std::string& name,
@@ -137,6 +141,8 @@ class CheckpointsTest : public ::testing::Test {
   const std::string directory_ = absl::StrCat(
       ::testing::TempDir(), "/checkpoints-",
       ::testing::UnitTest::GetInstance()->current_test_info()->name());
+  // Lines of all servers. Only one thread at a time makes them.
+  std::vector<std::string> log_;
   std::unique_ptr<SavedStore> saved_;
 };
 
@@ -406,6 +412,40 @@ TEST_F(CheckpointsTest, DamageIsFoundAndNamed) {
     file.flush();
   }
   EXPECT_OK(Restart().checkpoints().VerifyCheckpoint({"last"}, {}));
+}
+
+TEST_F(CheckpointsTest, WhatCannotBeReadIsDamage) {
+  ASSERT_OK(Restart().Init("", "k", Filled(DType::kF32, 1)));
+  ASSERT_OK(saved_->checkpoints().Save());
+  const std::string last = directory_ + "/auto-000000002";
+  std::filesystem::create_directories(last);
+  log_.clear();
+
+  EXPECT_THAT(Restart().checkpoints().RestoreLast(),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr(last)));
+  // Reading a directory fails, as a broken disk does.
+  std::filesystem::create_directories(last + "/CHECKPOINT");
+  EXPECT_THAT(Restart().checkpoints().RestoreLast(),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr(last)));
+  EXPECT_OK(Restart(/*keep=*/3, /*fallback=*/true).checkpoints().RestoreLast());
+  EXPECT_THAT(log_, ElementsAre(HasSubstr(last)));
+}
+
+TEST_F(CheckpointsTest, AStoreDoesNotStartEmptyIfAllCheckpointsAreDamaged) {
+  ASSERT_OK(Restart().checkpoints().Save());
+  CutOff("auto-000000001/CHECKPOINT");
+
+  EXPECT_THAT(
+      Restart(/*keep=*/3, /*fallback=*/true).checkpoints().RestoreLast(),
+      StatusIs(absl::StatusCode::kDataLoss, HasSubstr("cut off")));
+}
+
+TEST_F(CheckpointsTest, OtherFilesInTheDirectoryAreNoDamage) {
+  Restart();
+  std::filesystem::create_directories(directory_ + "/notes");
+  std::ofstream(directory_ + "/notes.txt") << "mine";
+
+  EXPECT_OK(Restart().checkpoints().RestoreLast());
 }
 
 TEST_F(CheckpointsTest, SavingGoesOnAfterADamagedCheckpoint) {
