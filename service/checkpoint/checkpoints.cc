@@ -22,6 +22,10 @@ namespace tensorkv {
 namespace {
 
 constexpr size_t kMaxNameBytes = 128;
+// These precede the names of what is being written and removed. They differ: no
+// lock keeps a removal from running beside a save.
+constexpr absl::string_view kPartialPrefix = ".partial-";
+constexpr absl::string_view kRemovedPrefix = ".removed-";
 
 absl::Status CheckName(const std::string& name) {
   const auto is_allowed = [](char c) {
@@ -56,6 +60,12 @@ bool IsDamage(const absl::Status& error, const std::string& name,
          Exists(path);
 }
 
+absl::StatusOr<CheckpointStatus> Verified(const std::string& path) {
+  ASSIGN_OR_RETURN(const SavedCheckpoint saved, SavedCheckpoint::Open(path));
+  RETURN_IF_ERROR(saved.Verify());
+  return saved.status();
+}
+
 absl::StatusOr<FileDescriptor> LockDirectory(const std::string& path) {
   FileDescriptor directory(
       open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -77,7 +87,10 @@ absl::StatusOr<std::unique_ptr<Checkpoints>> Checkpoints::Create(
   ASSIGN_OR_RETURN(const std::vector<std::string> names,
                    ListDirectory(options.directory));
   for (const std::string& name : names) {
-    if (!absl::StartsWith(name, ".partial-")) continue;
+    if (!absl::StartsWith(name, kPartialPrefix) &&
+        !absl::StartsWith(name, kRemovedPrefix)) {
+      continue;
+    }
     RETURN_IF_ERROR(
         RemoveDirectory(absl::StrCat(options.directory, "/", name)));
   }
@@ -201,7 +214,7 @@ absl::StatusOr<CheckpointStatus> Checkpoints::SaveAs(
 absl::StatusOr<CheckpointStatus> Checkpoints::Write(
     const SaveCheckpointRequest& request, CheckpointStatus status) {
   const std::string path = PathOf(status.name);
-  const std::string partial = PathOf(absl::StrCat(".partial-", status.name));
+  const std::string partial = PathOf(absl::StrCat(kPartialPrefix, status.name));
   RETURN_IF_ERROR(RemoveDirectory(partial));
   RETURN_IF_ERROR(MakeDirectories(partial));
   absl::StatusOr<CheckpointStatus> written = WriteTo(partial, request, status);
@@ -230,11 +243,11 @@ absl::StatusOr<CheckpointStatus> Checkpoints::WriteTo(
 }
 
 absl::Status Checkpoints::Remove(const std::string& name) {
-  const std::string partial = PathOf(absl::StrCat(".partial-removed-", name));
-  RETURN_IF_ERROR(RemoveDirectory(partial));
-  RETURN_IF_ERROR(Rename(PathOf(name), partial));
+  const std::string removed = PathOf(absl::StrCat(kRemovedPrefix, name));
+  RETURN_IF_ERROR(RemoveDirectory(removed));
+  RETURN_IF_ERROR(Rename(PathOf(name), removed));
   RETURN_IF_ERROR(SyncDirectory(options_.directory));
-  return RemoveDirectory(partial);
+  return RemoveDirectory(removed);
 }
 
 void Checkpoints::RemoveOld() {
@@ -320,6 +333,10 @@ absl::StatusOr<ListCheckpointsReply> Checkpoints::ListCheckpoints(
 absl::Status Checkpoints::DeleteCheckpoint(
     const DeleteCheckpointRequest& request, const CallContext&) {
   RETURN_IF_ERROR(CheckName(request.name));
+  // A directory of somebody else stays.
+  if (!Exists(PathOf(request.name) + "/CHECKPOINT")) {
+    return NoSuchCheckpoint(request.name);
+  }
   const absl::Status status = Remove(request.name);
   return absl::IsNotFound(status) ? NoSuchCheckpoint(request.name) : status;
 }
@@ -327,12 +344,13 @@ absl::Status Checkpoints::DeleteCheckpoint(
 absl::StatusOr<CheckpointStatus> Checkpoints::VerifyCheckpoint(
     const VerifyCheckpointRequest& request, const CallContext&) {
   RETURN_IF_ERROR(CheckName(request.name));
-  const absl::StatusOr<SavedCheckpoint> saved =
-      SavedCheckpoint::Open(PathOf(request.name));
-  if (absl::IsNotFound(saved.status())) return NoSuchCheckpoint(request.name);
-  RETURN_IF_ERROR(saved.status());
-  RETURN_IF_ERROR(saved->Verify());
-  return saved->status();
+  const std::string path = PathOf(request.name);
+  absl::StatusOr<CheckpointStatus> verified = Verified(path);
+  // It may have been deleted while it was read.
+  if (absl::IsNotFound(verified.status()) || !Exists(path)) {
+    return NoSuchCheckpoint(request.name);
+  }
+  return verified;
 }
 
 }  // namespace tensorkv

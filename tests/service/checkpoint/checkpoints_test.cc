@@ -440,11 +440,16 @@ TEST_F(CheckpointsTest, AStoreDoesNotStartEmptyIfAllCheckpointsAreDamaged) {
       StatusIs(absl::StatusCode::kDataLoss, HasSubstr("cut off")));
 }
 
-TEST_F(CheckpointsTest, OtherFilesInTheDirectoryAreNoDamage) {
+TEST_F(CheckpointsTest, OtherFilesInTheDirectoryAreNoCheckpoints) {
   Restart();
   std::filesystem::create_directories(directory_ + "/notes");
   std::ofstream(directory_ + "/notes.txt") << "mine";
 
+  for (const std::string name : {"notes", "notes.txt"}) {
+    EXPECT_THAT(saved_->checkpoints().DeleteCheckpoint({name}, {}),
+                StatusIs(absl::StatusCode::kNotFound));
+    EXPECT_TRUE(std::filesystem::exists(directory_ + "/" + name));
+  }
   EXPECT_OK(Restart().checkpoints().RestoreLast());
 }
 
@@ -492,14 +497,18 @@ TEST_F(CheckpointsTest, OnlyTheNewestOfItsOwnStay) {
 TEST_F(CheckpointsTest, WhatWasNotFinishedIsPassedOverAndRemoved) {
   Restart();
   const std::string partial = directory_ + "/.partial-auto-000000009";
-  std::filesystem::create_directories(partial);
-  std::ofstream(partial + "/0000-00000-values.safetensors") << "half";
+  const std::string removed = directory_ + "/.removed-auto-000000001";
+  for (const std::string& path : {partial, removed}) {
+    std::filesystem::create_directories(path);
+    std::ofstream(path + "/0000-00000-values.safetensors") << "half";
+  }
 
   const auto restored = Restart().checkpoints().RestoreLast();
 
   ASSERT_OK(restored);
   EXPECT_FALSE(restored->has_value());
   EXPECT_FALSE(std::filesystem::exists(partial));
+  EXPECT_FALSE(std::filesystem::exists(removed));
 }
 
 TEST_F(CheckpointsTest, NamesAndDirectoriesAreChecked) {
