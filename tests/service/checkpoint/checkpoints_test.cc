@@ -431,6 +431,21 @@ TEST_F(CheckpointsTest, WhatCannotBeReadIsDamage) {
   EXPECT_THAT(log_, ElementsAre(HasSubstr(last)));
 }
 
+TEST_F(CheckpointsTest, AFileThatIsCutOffIsDamage) {
+  SavedStore& saved = Restart();
+  ASSERT_OK(saved.Init("", "k", Filled(DType::kF32, 1)));
+  ASSERT_OK(saved.checkpoints().SaveCheckpoint({"last"}, {}));
+
+  for (const std::string& path : FilesOf("last")) {
+    std::filesystem::resize_file(path, std::filesystem::file_size(path) - 1);
+
+    EXPECT_THAT(saved.checkpoints().VerifyCheckpoint({"last"}, {}),
+                StatusIs(absl::StatusCode::kDataLoss, HasSubstr(path)));
+    ASSERT_OK(saved.checkpoints().DeleteCheckpoint({"last"}, {}));
+    ASSERT_OK(saved.checkpoints().SaveCheckpoint({"last"}, {}));
+  }
+}
+
 TEST_F(CheckpointsTest, AStoreDoesNotStartEmptyIfAllCheckpointsAreDamaged) {
   ASSERT_OK(Restart().checkpoints().Save());
   CutOff("auto-000000001/CHECKPOINT");
