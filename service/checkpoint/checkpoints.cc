@@ -60,9 +60,10 @@ bool IsDamage(const absl::Status& error, const std::string& name,
          Exists(path);
 }
 
-absl::StatusOr<CheckpointStatus> Verified(const std::string& path) {
+absl::StatusOr<CheckpointStatus> Verified(const std::string& path,
+                                          Cancellation* cancellation) {
   ASSIGN_OR_RETURN(const SavedCheckpoint saved, SavedCheckpoint::Open(path));
-  RETURN_IF_ERROR(saved.Verify());
+  RETURN_IF_ERROR(saved.Verify(cancellation));
   return saved.status();
 }
 
@@ -146,7 +147,8 @@ absl::StatusOr<std::optional<CheckpointStatus>> Checkpoints::RestoreLastOf(
                      SavedCheckpoint::Open(PathOf(last.name)));
     if (!saved.is_whole()) continue;
     // Whoever falls back must know before the store has a part of it.
-    absl::Status status = options_.fallback ? saved.Verify() : absl::OkStatus();
+    absl::Status status =
+        options_.fallback ? saved.Verify(nullptr) : absl::OkStatus();
     if (status.ok()) status = saved.RestoreTo(store_);
     if (status.ok()) {
       MutexLock lock(&mutex_);
@@ -240,6 +242,17 @@ absl::StatusOr<CheckpointStatus> Checkpoints::WriteTo(
   manifest.set_incarnation(options_.incarnation);
   manifest.set_partial(!request.namespaces.empty());
   return writer.Finish(std::move(manifest));
+}
+
+absl::StatusOr<CheckpointStatus> Checkpoints::Verify(
+    const std::string& name, Cancellation* cancellation) const {
+  const std::string path = PathOf(name);
+  absl::StatusOr<CheckpointStatus> verified = Verified(path, cancellation);
+  // It may have been deleted while it was read.
+  if (absl::IsNotFound(verified.status()) || !Exists(path)) {
+    return NoSuchCheckpoint(name);
+  }
+  return verified;
 }
 
 absl::Status Checkpoints::Remove(const std::string& name) {
@@ -342,14 +355,19 @@ absl::Status Checkpoints::DeleteCheckpoint(
 }
 
 absl::StatusOr<CheckpointStatus> Checkpoints::VerifyCheckpoint(
-    const VerifyCheckpointRequest& request, const CallContext&) {
+    const VerifyCheckpointRequest& request, const CallContext& context) {
   RETURN_IF_ERROR(CheckName(request.name));
-  const std::string path = PathOf(request.name);
-  absl::StatusOr<CheckpointStatus> verified = Verified(path);
-  // It may have been deleted while it was read.
-  if (absl::IsNotFound(verified.status()) || !Exists(path)) {
-    return NoSuchCheckpoint(request.name);
+  {
+    MutexLock lock(&mutex_);
+    if (is_caller_verifying_) {
+      return absl::UnavailableError("another checkpoint is being verified");
+    }
+    is_caller_verifying_ = true;
   }
+  absl::StatusOr<CheckpointStatus> verified =
+      Verify(request.name, context.cancellation.get());
+  MutexLock lock(&mutex_);
+  is_caller_verifying_ = false;
   return verified;
 }
 

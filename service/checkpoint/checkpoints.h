@@ -119,6 +119,8 @@ class Checkpoints final : public CheckpointAdmin {
   absl::StatusOr<CheckpointStatus> WriteTo(const std::string& directory,
                                            const SaveCheckpointRequest& request,
                                            const CheckpointStatus& status);
+  absl::StatusOr<CheckpointStatus> Verify(const std::string& name,
+                                          Cancellation* cancellation) const;
   absl::Status Remove(const std::string& name);
   void RemoveOld();
   void SaveEvery(absl::Duration interval);
@@ -137,6 +139,7 @@ class Checkpoints final : public CheckpointAdmin {
   bool is_stopping_ ABSL_GUARDED_BY(mutex_) = false;
   // One at a time: others would hold threads that all calls share.
   bool is_caller_saving_ ABSL_GUARDED_BY(mutex_) = false;
+  bool is_caller_verifying_ ABSL_GUARDED_BY(mutex_) = false;
   CheckpointCounts counts_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
 };

@@ -144,13 +144,16 @@ absl::Status SavedCheckpoint::ReadKeys(const v1::NamespaceManifest& manifest,
   return batch.empty() ? absl::OkStatus() : visit(std::move(batch));
 }
 
-absl::Status SavedCheckpoint::Verify() const {
+absl::Status SavedCheckpoint::Verify(Cancellation* cancellation) const {
+  const auto go_on = [cancellation](const std::vector<KeySnapshot>&) {
+    return cancellation != nullptr && cancellation->is_cancelled()
+               ? absl::CancelledError("the caller has given up")
+               : absl::OkStatus();
+  };
   for (const v1::FileDigest& file : manifest_.namespaces()) {
     ASSIGN_OR_RETURN(const v1::NamespaceManifest manifest, ReadManifest(file));
     RETURN_IF_ERROR(FromProto(manifest).status());
-    RETURN_IF_ERROR(ReadKeys(manifest, [](const std::vector<KeySnapshot>&) {
-      return absl::OkStatus();
-    }));
+    RETURN_IF_ERROR(ReadKeys(manifest, go_on));
   }
   return absl::OkStatus();
 }

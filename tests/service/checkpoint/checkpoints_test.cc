@@ -19,6 +19,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/cpu_backend.h"
+#include "service/store/cancellation.h"
 #include "service/store/memory_tensor_store.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
@@ -444,6 +445,19 @@ TEST_F(CheckpointsTest, AFileThatIsCutOffIsDamage) {
     ASSERT_OK(saved.checkpoints().DeleteCheckpoint({"last"}, {}));
     ASSERT_OK(saved.checkpoints().SaveCheckpoint({"last"}, {}));
   }
+}
+
+TEST_F(CheckpointsTest, VerifyingEndsWithItsCall) {
+  SavedStore& saved = Restart();
+  ASSERT_OK(saved.Init("", "k", Filled(DType::kF32, 1)));
+  ASSERT_OK(saved.checkpoints().SaveCheckpoint({"last"}, {}));
+  const auto cancellation = std::make_shared<Cancellation>();
+  cancellation->Cancel();
+
+  EXPECT_THAT(saved.checkpoints().VerifyCheckpoint(
+                  {"last"}, {.cancellation = cancellation}),
+              StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_OK(saved.checkpoints().VerifyCheckpoint({"last"}, {}));
 }
 
 TEST_F(CheckpointsTest, AStoreDoesNotStartEmptyIfAllCheckpointsAreDamaged) {
