@@ -60,6 +60,17 @@ bool IsDamage(const absl::Status& error, const std::string& name,
          Exists(path);
 }
 
+// Whether what was asked for is wrong: a name, or namespaces.
+bool IsCallersError(const SaveCheckpointRequest& request,
+                    const absl::Status& error) {
+  if (!request.name.empty() &&
+      (absl::IsAlreadyExists(error) || absl::IsInvalidArgument(error))) {
+    return true;
+  }
+  return !request.namespaces.empty() &&
+         (absl::IsNotFound(error) || absl::IsInvalidArgument(error));
+}
+
 absl::StatusOr<CheckpointStatus> Verified(const std::string& path,
                                           Cancellation* cancellation) {
   ASSIGN_OR_RETURN(const SavedCheckpoint saved, SavedCheckpoint::Open(path));
@@ -196,21 +207,34 @@ absl::StatusOr<CheckpointStatus> Checkpoints::NextCheckpoint(
 absl::StatusOr<CheckpointStatus> Checkpoints::SaveAs(
     const SaveCheckpointRequest& request, bool automatic) {
   MutexLock save_lock(&save_mutex_);
-  ASSIGN_OR_RETURN(CheckpointStatus status,
-                   NextCheckpoint(request.name, automatic));
   const absl::Time start = absl::Now();
-  status.create_time = start;
-  absl::StatusOr<CheckpointStatus> saved = Write(request, status);
+  absl::StatusOr<CheckpointStatus> saved = SaveNext(request, automatic, start);
+  Count(request, saved, start);
+  return saved;
+}
+
+absl::StatusOr<CheckpointStatus> Checkpoints::SaveNext(
+    const SaveCheckpointRequest& request, bool automatic, absl::Time start) {
+  ASSIGN_OR_RETURN(CheckpointStatus next,
+                   NextCheckpoint(request.name, automatic));
+  next.create_time = start;
+  return Write(request, std::move(next));
+}
+
+void Checkpoints::Count(const SaveCheckpointRequest& request,
+                        const absl::StatusOr<CheckpointStatus>& saved,
+                        absl::Time start) {
   MutexLock lock(&mutex_);
   if (!saved.ok()) {
-    ++counts_.failed;
-    return saved.status();
+    if (!IsCallersError(request, saved.status())) ++counts_.failed;
+    return;
   }
   ++counts_.saved;
+  // No server starts from some of the namespaces.
+  if (!request.namespaces.empty()) return;
   counts_.last_time = start;
   counts_.last_bytes = saved->bytes;
   counts_.last_duration = absl::Now() - start;
-  return saved;
 }
 
 absl::StatusOr<CheckpointStatus> Checkpoints::Write(

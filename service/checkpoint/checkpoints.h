@@ -41,8 +41,10 @@ struct CheckpointsOptions {
 // What has become of the checkpoints so far.
 struct CheckpointCounts {
   uint64_t saved = 0;
+  // Without those whose caller is to blame.
   uint64_t failed = 0;
-  // Of the last one, be it that it was restored; 0 if there is none.
+  // Of the last one with all namespaces, which a server can start from, be it
+  // that it was restored; 0 if there is none.
   absl::Time last_time = absl::UnixEpoch();
   uint64_t last_bytes = 0;
   // How long it took to write.
@@ -110,6 +112,10 @@ class Checkpoints final : public CheckpointAdmin {
       std::vector<CheckpointStatus> all, absl::Status damage);
   absl::StatusOr<CheckpointStatus> SaveAs(const SaveCheckpointRequest& request,
                                           bool automatic);
+  absl::StatusOr<CheckpointStatus> SaveNext(
+      const SaveCheckpointRequest& request, bool automatic, absl::Time start);
+  void Count(const SaveCheckpointRequest& request,
+             const absl::StatusOr<CheckpointStatus>& saved, absl::Time start);
   // Gives the checkpoint that comes after all others its name and sequence.
   // Errors: InvalidArgument · AlreadyExists (the name that was asked for).
   absl::StatusOr<CheckpointStatus> NextCheckpoint(const std::string& name,

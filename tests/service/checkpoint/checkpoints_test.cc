@@ -508,6 +508,19 @@ TEST_F(CheckpointsTest, SavingPassesOverANameThatACallerHasTaken) {
   EXPECT_EQ(next->name, "auto-000000003");
 }
 
+TEST_F(CheckpointsTest, FailuresAreCountedUnlessTheCallerIsToBlame) {
+  Checkpoints& checkpoints = Restart().checkpoints();
+  ASSERT_OK(checkpoints.SaveCheckpoint({"a"}, {}));
+  EXPECT_FALSE(checkpoints.SaveCheckpoint({"a"}, {}).ok());
+  EXPECT_FALSE(checkpoints.SaveCheckpoint({"../a"}, {}).ok());
+  EXPECT_FALSE(checkpoints.SaveCheckpoint({"b", {"none"}}, {}).ok());
+  EXPECT_EQ(checkpoints.counts().failed, 0u);
+  std::filesystem::remove_all(directory_);
+
+  EXPECT_FALSE(checkpoints.Save().ok());
+  EXPECT_EQ(checkpoints.counts().failed, 1u);
+}
+
 TEST_F(CheckpointsTest, OnlyTheNewestOfItsOwnStay) {
   SavedStore& saved = Restart(/*keep=*/2);
   ASSERT_OK(saved.checkpoints().SaveCheckpoint({"mine"}, {}));
@@ -566,6 +579,8 @@ TEST_F(CheckpointsTest, ACheckpointOfSomeNamespacesIsNoStart) {
   SavedStore& saved = Restart();
   CreateNamespace(saved, "n", {});
   ASSERT_OK(saved.checkpoints().SaveCheckpoint({"some", {"n"}}, {}));
+  EXPECT_EQ(saved.checkpoints().counts().saved, 1u);
+  EXPECT_EQ(saved.checkpoints().counts().last_time, absl::UnixEpoch());
 
   const auto restored = Restart().checkpoints().RestoreLast();
 
