@@ -337,6 +337,7 @@ TEST_F(CheckpointsTest, ACheckpointHasTheWholeEffectOfEachCall) {
                           Filled(DType::kF32, 0, {i % 2 == 0 ? 8 : 4096})));
   }
   std::atomic<bool> is_over = false;
+  std::atomic<int> num_pushed = 0;
   std::vector<std::thread> pushers;
   for (int i = 0; i < 3; ++i) {
     pushers.emplace_back([&] {
@@ -349,10 +350,14 @@ TEST_F(CheckpointsTest, ACheckpointHasTheWholeEffectOfEachCall) {
                Filled(DType::kF32, 1, {k % 2 == 0 ? 8 : 4096})});
         }
         EXPECT_OK(saved->Push(std::move(request)));
+        ++num_pushed;
       }
     });
   }
   for (int i = 0; i < kNumCheckpoints; ++i) {
+    // These are more than may have been under way when the last one began.
+    const int enough = num_pushed + 4;
+    while (num_pushed < enough) std::this_thread::yield();
     EXPECT_OK(saved->checkpoints().Save());
   }
   is_over = true;
@@ -361,11 +366,15 @@ TEST_F(CheckpointsTest, ACheckpointHasTheWholeEffectOfEachCall) {
   ASSERT_OK(all);
   ASSERT_EQ(all->checkpoints.size(), static_cast<size_t>(kNumCheckpoints));
 
+  uint64_t newer_count = UINT64_MAX;
   for (int i = kNumCheckpoints; i > 0; --i) {
     saved = &Restart(kNumCheckpoints);
     const auto restored = saved->checkpoints().RestoreLast();
     ASSERT_OK(restored);
     const uint64_t count = saved->Stat("n", "k0").update_count;
+    EXPECT_GT(count, 0u);
+    EXPECT_LT(count, newer_count);
+    newer_count = count;
     const float value = saved->Pull("n", "k0").tensor.elements<float>()[0];
     for (int k = 0; k < kNumKeys; ++k) {
       const std::string key = absl::StrCat("k", k);
