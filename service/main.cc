@@ -39,12 +39,17 @@ void RaiseDescriptorLimit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// The signals that the main thread waits for.
-sigset_t AwaitedSignals() {
+sigset_t ShutdownSignals() {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
+  return signals;
+}
+
+// The signals that the main thread waits for.
+sigset_t AwaitedSignals() {
+  sigset_t signals = ShutdownSignals();
   sigaddset(&signals, SIGHUP);
   return signals;
 }
@@ -65,15 +70,16 @@ void Reload(int argc, char** argv) {
   SetLogLevel(level);
 }
 
-// Returns when somebody wants the process to end. From then on the next signal
-// ends it at once.
+// Returns when somebody wants the process to end. From then on the next such
+// signal ends it at once; one to reload is held back, as it would end it too.
 void WaitForShutdownSignal(int argc, char** argv) {
   const sigset_t signals = AwaitedSignals();
+  const sigset_t shutdown_signals = ShutdownSignals();
   int received = 0;
   while (sigwait(&signals, &received) == 0 && received == SIGHUP) {
     Reload(argc, argv);
   }
-  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+  pthread_sigmask(SIG_UNBLOCK, &shutdown_signals, nullptr);
   spdlog::info("draining signal={}", strsignal(received));
 }
 

@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -139,17 +141,51 @@ absl::Status ExportSome(absl::Span<const SafetensorsEntry> some,
   return file ? absl::OkStatus() : FileError(path, "cannot be written");
 }
 
+absl::Status WriteFile(const std::string& path, absl::string_view header,
+                       absl::Span<const SafetensorsEntry> entries,
+                       Invocation& invocation) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << header;
+  RETURN_IF_ERROR(
+      InCalls(entries, [&](absl::Span<const SafetensorsEntry> some) {
+        return ExportSome(some, path, invocation, file);
+      }));
+  file.close();
+  return file ? absl::OkStatus() : FileError(path, "cannot be written");
+}
+
+// Calls `write` with the path of a file that takes the place of `path` if it
+// succeeds. Until then what was there stays.
+template <typename Function>
+absl::Status Replace(const std::string& path, Function write) {
+  std::error_code error;
+  const std::filesystem::file_status status =
+      std::filesystem::status(path, error);
+  // A pipe or a device cannot be replaced.
+  if (std::filesystem::exists(status) &&
+      !std::filesystem::is_regular_file(status)) {
+    return write(path);
+  }
+  const std::string partial = path + ".partial";
+  absl::Status end = write(partial);
+  if (end.ok()) {
+    std::filesystem::rename(partial, path, error);
+    if (error) end = FileError(path, error.message());
+  }
+  if (!end.ok()) std::filesystem::remove(partial, error);
+  return end;
+}
+
 absl::Status RunExport(const FileFlags& flags, Invocation& invocation) {
   ASSIGN_OR_RETURN(std::vector<SafetensorsEntry> entries,
                    KeysToExport(flags, invocation));
-  std::ofstream file(flags.path, std::ios::binary | std::ios::trunc);
-  file << SafetensorsHeader(absl::MakeSpan(entries));
-  RETURN_IF_ERROR(
-      InCalls(entries, [&](absl::Span<const SafetensorsEntry> some) {
-        return ExportSome(some, flags.path, invocation, file);
-      }));
-  file.close();
-  if (!file) return FileError(flags.path, "cannot be written");
+  const std::string header = SafetensorsHeader(absl::MakeSpan(entries));
+  // Nothing could read the file.
+  const absl::Status readable = SafetensorsHeaderBytes(header).status();
+  if (!readable.ok()) return FileError(flags.path, readable.message());
+  RETURN_IF_ERROR(Replace(flags.path, [&](const std::string& path) {
+    return WriteFile(path, header, entries, invocation);
+  }));
   PrintCount("exported", entries.size(), invocation);
   return absl::OkStatus();
 }

@@ -22,6 +22,10 @@ namespace tensorkv {
 namespace {
 
 constexpr size_t kMaxNameBytes = 128;
+// These precede the names of what is being written and removed. They differ: no
+// lock keeps a removal from running beside a save.
+constexpr absl::string_view kPartialPrefix = ".partial-";
+constexpr absl::string_view kRemovedPrefix = ".removed-";
 
 absl::Status CheckName(const std::string& name) {
   const auto is_allowed = [](char c) {
@@ -37,9 +41,41 @@ absl::Status CheckName(const std::string& name) {
       absl::CHexEscape(name.substr(0, kMaxNameBytes)), "\""));
 }
 
+std::string NumberedName(absl::string_view prefix, uint64_t sequence) {
+  return absl::StrFormat("%s-%09d", prefix, sequence);
+}
+
 absl::Status NoSuchCheckpoint(const std::string& name) {
   return absl::NotFoundError(
       absl::StrCat("checkpoint \"", name, "\" does not exist"));
+}
+
+// Whether an error of Open tells of a checkpoint that was there. A directory of
+// somebody else, or one that is gone meanwhile, is none.
+bool IsDamage(const absl::Status& error, const std::string& name,
+              const std::string& path) {
+  if (!absl::IsNotFound(error)) return true;
+  return (absl::StartsWith(name, "auto-") ||
+          absl::StartsWith(name, "saved-")) &&
+         Exists(path);
+}
+
+// Whether what was asked for is wrong: a name, or namespaces.
+bool IsCallersError(const SaveCheckpointRequest& request,
+                    const absl::Status& error) {
+  if (!request.name.empty() &&
+      (absl::IsAlreadyExists(error) || absl::IsInvalidArgument(error))) {
+    return true;
+  }
+  return !request.namespaces.empty() &&
+         (absl::IsNotFound(error) || absl::IsInvalidArgument(error));
+}
+
+absl::StatusOr<CheckpointStatus> Verified(const std::string& path,
+                                          Cancellation* cancellation) {
+  ASSIGN_OR_RETURN(const SavedCheckpoint saved, SavedCheckpoint::Open(path));
+  RETURN_IF_ERROR(saved.Verify(cancellation));
+  return saved.status();
 }
 
 absl::StatusOr<FileDescriptor> LockDirectory(const std::string& path) {
@@ -63,7 +99,10 @@ absl::StatusOr<std::unique_ptr<Checkpoints>> Checkpoints::Create(
   ASSIGN_OR_RETURN(const std::vector<std::string> names,
                    ListDirectory(options.directory));
   for (const std::string& name : names) {
-    if (!absl::StartsWith(name, ".partial-")) continue;
+    if (!absl::StartsWith(name, kPartialPrefix) &&
+        !absl::StartsWith(name, kRemovedPrefix)) {
+      continue;
+    }
     RETURN_IF_ERROR(
         RemoveDirectory(absl::StrCat(options.directory, "/", name)));
   }
@@ -74,7 +113,7 @@ absl::StatusOr<std::unique_ptr<Checkpoints>> Checkpoints::Create(
 Checkpoints::~Checkpoints() { Stop(); }
 
 absl::StatusOr<std::vector<CheckpointStatus>> Checkpoints::ListAll(
-    absl::Status* damage) const {
+    std::vector<absl::Status>* damages) const {
   std::vector<CheckpointStatus> all;
   ASSIGN_OR_RETURN(const std::vector<std::string> names,
                    ListDirectory(options_.directory));
@@ -82,10 +121,12 @@ absl::StatusOr<std::vector<CheckpointStatus>> Checkpoints::ListAll(
     if (!CheckName(name).ok()) continue;
     const absl::StatusOr<SavedCheckpoint> saved =
         SavedCheckpoint::Open(PathOf(name));
-    if (absl::IsDataLoss(saved.status()) && damage != nullptr) {
-      damage->Update(saved.status());
+    if (!saved.ok()) {
+      if (damages != nullptr && IsDamage(saved.status(), name, PathOf(name))) {
+        damages->push_back(absl::DataLossError(saved.status().message()));
+      }
+      continue;
     }
-    if (!saved.ok()) continue;
     all.push_back(saved->status());
     all.back().name = name;
   }
@@ -97,17 +138,28 @@ absl::StatusOr<std::vector<CheckpointStatus>> Checkpoints::ListAll(
 }
 
 absl::StatusOr<std::optional<CheckpointStatus>> Checkpoints::RestoreLast() {
-  absl::Status damage;
-  ASSIGN_OR_RETURN(std::vector<CheckpointStatus> all, ListAll(&damage));
+  std::vector<absl::Status> damages;
+  ASSIGN_OR_RETURN(std::vector<CheckpointStatus> all, ListAll(&damages));
   // What cannot be read might be the last one.
-  if (!damage.ok() && !options_.fallback) return damage;
+  if (!damages.empty() && !options_.fallback) return damages[0];
+  absl::Status damage;
+  for (const absl::Status& each : damages) {
+    Log(absl::StrCat("checkpoint passed over: ", each.message()));
+    damage.Update(each);
+  }
+  return RestoreLastOf(std::move(all), std::move(damage));
+}
+
+absl::StatusOr<std::optional<CheckpointStatus>> Checkpoints::RestoreLastOf(
+    std::vector<CheckpointStatus> all, absl::Status damage) {
   for (; !all.empty(); all.pop_back()) {
     const CheckpointStatus& last = all.back();
     ASSIGN_OR_RETURN(const SavedCheckpoint saved,
                      SavedCheckpoint::Open(PathOf(last.name)));
     if (!saved.is_whole()) continue;
     // Whoever falls back must know before the store has a part of it.
-    absl::Status status = options_.fallback ? saved.Verify() : absl::OkStatus();
+    absl::Status status =
+        options_.fallback ? saved.Verify(nullptr) : absl::OkStatus();
     if (status.ok()) status = saved.RestoreTo(store_);
     if (status.ok()) {
       MutexLock lock(&mutex_);
@@ -118,46 +170,77 @@ absl::StatusOr<std::optional<CheckpointStatus>> Checkpoints::RestoreLast() {
     if (!options_.fallback || !absl::IsDataLoss(status)) return status;
     Log(absl::StrCat("checkpoint passed over: name=", last.name, " ",
                      status.message()));
+    damage.Update(status);
   }
+  // An empty store would look as if nothing had ever been saved.
+  if (!damage.ok()) return damage;
   return std::nullopt;
+}
+
+absl::StatusOr<CheckpointStatus> Checkpoints::NextCheckpoint(
+    const std::string& name, bool automatic) const {
+  ASSIGN_OR_RETURN(const std::vector<CheckpointStatus> all, ListAll());
+  ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                   ListDirectory(options_.directory));
+  const auto is_taken = [&names](const std::string& each) {
+    return std::binary_search(names.begin(), names.end(), each);
+  };
+  CheckpointStatus next;
+  next.sequence = all.empty() ? 1 : all.back().sequence + 1;
+  next.automatic = automatic;
+  next.name = name;
+  if (name.empty()) {
+    const absl::string_view prefix = automatic ? "auto" : "saved";
+    next.name = NumberedName(prefix, next.sequence);
+    // The name may be that of a checkpoint that cannot be read.
+    while (is_taken(next.name)) {
+      next.name = NumberedName(prefix, ++next.sequence);
+    }
+    return next;
+  }
+  RETURN_IF_ERROR(CheckName(name));
+  if (!is_taken(name)) return next;
+  return absl::AlreadyExistsError(
+      absl::StrCat("checkpoint \"", name, "\" exists already"));
 }
 
 absl::StatusOr<CheckpointStatus> Checkpoints::SaveAs(
     const SaveCheckpointRequest& request, bool automatic) {
   MutexLock save_lock(&save_mutex_);
-  ASSIGN_OR_RETURN(const std::vector<CheckpointStatus> all, ListAll());
-  CheckpointStatus status;
-  status.sequence = all.empty() ? 1 : all.back().sequence + 1;
-  status.name = request.name;
-  if (status.name.empty()) {
-    status.name = absl::StrFormat("%s-%09d", automatic ? "auto" : "saved",
-                                  status.sequence);
-  }
-  status.automatic = automatic;
-  RETURN_IF_ERROR(CheckName(status.name));
   const absl::Time start = absl::Now();
-  status.create_time = start;
-  absl::StatusOr<CheckpointStatus> saved = Write(request, status);
+  absl::StatusOr<CheckpointStatus> saved = SaveNext(request, automatic, start);
+  Count(request, saved, start);
+  return saved;
+}
+
+absl::StatusOr<CheckpointStatus> Checkpoints::SaveNext(
+    const SaveCheckpointRequest& request, bool automatic, absl::Time start) {
+  ASSIGN_OR_RETURN(CheckpointStatus next,
+                   NextCheckpoint(request.name, automatic));
+  next.create_time = start;
+  return Write(request, std::move(next));
+}
+
+void Checkpoints::Count(const SaveCheckpointRequest& request,
+                        const absl::StatusOr<CheckpointStatus>& saved,
+                        absl::Time start) {
   MutexLock lock(&mutex_);
   if (!saved.ok()) {
-    ++counts_.failed;
-    return saved.status();
+    if (!IsCallersError(request, saved.status())) ++counts_.failed;
+    return;
   }
   ++counts_.saved;
+  // No server starts from some of the namespaces.
+  if (!request.namespaces.empty()) return;
   counts_.last_time = start;
   counts_.last_bytes = saved->bytes;
   counts_.last_duration = absl::Now() - start;
-  return saved;
 }
 
 absl::StatusOr<CheckpointStatus> Checkpoints::Write(
     const SaveCheckpointRequest& request, CheckpointStatus status) {
   const std::string path = PathOf(status.name);
-  if (SavedCheckpoint::Open(path).ok()) {
-    return absl::AlreadyExistsError(
-        absl::StrCat("checkpoint \"", status.name, "\" exists already"));
-  }
-  const std::string partial = PathOf(absl::StrCat(".partial-", status.name));
+  const std::string partial = PathOf(absl::StrCat(kPartialPrefix, status.name));
   RETURN_IF_ERROR(RemoveDirectory(partial));
   RETURN_IF_ERROR(MakeDirectories(partial));
   absl::StatusOr<CheckpointStatus> written = WriteTo(partial, request, status);
@@ -185,12 +268,23 @@ absl::StatusOr<CheckpointStatus> Checkpoints::WriteTo(
   return writer.Finish(std::move(manifest));
 }
 
+absl::StatusOr<CheckpointStatus> Checkpoints::Verify(
+    const std::string& name, Cancellation* cancellation) const {
+  const std::string path = PathOf(name);
+  absl::StatusOr<CheckpointStatus> verified = Verified(path, cancellation);
+  // It may have been deleted while it was read.
+  if (absl::IsNotFound(verified.status()) || !Exists(path)) {
+    return NoSuchCheckpoint(name);
+  }
+  return verified;
+}
+
 absl::Status Checkpoints::Remove(const std::string& name) {
-  const std::string partial = PathOf(absl::StrCat(".partial-removed-", name));
-  RETURN_IF_ERROR(RemoveDirectory(partial));
-  RETURN_IF_ERROR(Rename(PathOf(name), partial));
+  const std::string removed = PathOf(absl::StrCat(kRemovedPrefix, name));
+  RETURN_IF_ERROR(RemoveDirectory(removed));
+  RETURN_IF_ERROR(Rename(PathOf(name), removed));
   RETURN_IF_ERROR(SyncDirectory(options_.directory));
-  return RemoveDirectory(partial);
+  return RemoveDirectory(removed);
 }
 
 void Checkpoints::RemoveOld() {
@@ -276,19 +370,29 @@ absl::StatusOr<ListCheckpointsReply> Checkpoints::ListCheckpoints(
 absl::Status Checkpoints::DeleteCheckpoint(
     const DeleteCheckpointRequest& request, const CallContext&) {
   RETURN_IF_ERROR(CheckName(request.name));
+  // A directory of somebody else stays.
+  if (!Exists(PathOf(request.name) + "/CHECKPOINT")) {
+    return NoSuchCheckpoint(request.name);
+  }
   const absl::Status status = Remove(request.name);
   return absl::IsNotFound(status) ? NoSuchCheckpoint(request.name) : status;
 }
 
 absl::StatusOr<CheckpointStatus> Checkpoints::VerifyCheckpoint(
-    const VerifyCheckpointRequest& request, const CallContext&) {
+    const VerifyCheckpointRequest& request, const CallContext& context) {
   RETURN_IF_ERROR(CheckName(request.name));
-  const absl::StatusOr<SavedCheckpoint> saved =
-      SavedCheckpoint::Open(PathOf(request.name));
-  if (absl::IsNotFound(saved.status())) return NoSuchCheckpoint(request.name);
-  RETURN_IF_ERROR(saved.status());
-  RETURN_IF_ERROR(saved->Verify());
-  return saved->status();
+  {
+    MutexLock lock(&mutex_);
+    if (is_caller_verifying_) {
+      return absl::UnavailableError("another checkpoint is being verified");
+    }
+    is_caller_verifying_ = true;
+  }
+  absl::StatusOr<CheckpointStatus> verified =
+      Verify(request.name, context.cancellation.get());
+  MutexLock lock(&mutex_);
+  is_caller_verifying_ = false;
+  return verified;
 }
 
 }  // namespace tensorkv

@@ -41,8 +41,10 @@ struct CheckpointsOptions {
 // What has become of the checkpoints so far.
 struct CheckpointCounts {
   uint64_t saved = 0;
+  // Without those whose caller is to blame.
   uint64_t failed = 0;
-  // Of the last one, be it that it was restored; 0 if there is none.
+  // Of the last one with all namespaces, which a server can start from, be it
+  // that it was restored; 0 if there is none.
   absl::Time last_time = absl::UnixEpoch();
   uint64_t last_bytes = 0;
   // How long it took to write.
@@ -64,9 +66,10 @@ class Checkpoints final : public CheckpointAdmin {
   ~Checkpoints() override;
 
   // Restores the last whole checkpoint, or an older one if it is damaged and
-  // that was asked for; nothing if there is none.
+  // that was asked for; nothing if there is none. What cannot be read is
+  // damaged, whatever the reason.
   // REQUIRES: the store is empty, and nobody calls it.
-  // Errors: DataLoss · those of Snapshots.
+  // Errors: DataLoss (also if all are damaged) · those of Snapshots.
   absl::StatusOr<std::optional<CheckpointStatus>> RestoreLast();
 
   // Saves every `interval` from now on, until Stop. REQUIRES: called once.
@@ -99,17 +102,31 @@ class Checkpoints final : public CheckpointAdmin {
   std::string PathOf(const std::string& name) const {
     return options_.directory + "/" + name;
   }
-  // Those that can be read, by their sequence; `damage`, if not null, tells of
-  // one that cannot.
+  // Those that can be read, by their sequence; `damages`, if not null, tells
+  // why each of the others cannot.
   absl::StatusOr<std::vector<CheckpointStatus>> ListAll(
-      absl::Status* damage = nullptr) const;
+      std::vector<absl::Status>* damages = nullptr) const;
+  // The last whole one of `all`, which are by their sequence. `damage` tells of
+  // the first that was passed over, and is updated with that of others.
+  absl::StatusOr<std::optional<CheckpointStatus>> RestoreLastOf(
+      std::vector<CheckpointStatus> all, absl::Status damage);
   absl::StatusOr<CheckpointStatus> SaveAs(const SaveCheckpointRequest& request,
                                           bool automatic);
+  absl::StatusOr<CheckpointStatus> SaveNext(
+      const SaveCheckpointRequest& request, bool automatic, absl::Time start);
+  void Count(const SaveCheckpointRequest& request,
+             const absl::StatusOr<CheckpointStatus>& saved, absl::Time start);
+  // Gives the checkpoint that comes after all others its name and sequence.
+  // Errors: InvalidArgument · AlreadyExists (the name that was asked for).
+  absl::StatusOr<CheckpointStatus> NextCheckpoint(const std::string& name,
+                                                  bool automatic) const;
   absl::StatusOr<CheckpointStatus> Write(const SaveCheckpointRequest& request,
                                          CheckpointStatus status);
   absl::StatusOr<CheckpointStatus> WriteTo(const std::string& directory,
                                            const SaveCheckpointRequest& request,
                                            const CheckpointStatus& status);
+  absl::StatusOr<CheckpointStatus> Verify(const std::string& name,
+                                          Cancellation* cancellation) const;
   absl::Status Remove(const std::string& name);
   void RemoveOld();
   void SaveEvery(absl::Duration interval);
@@ -128,6 +145,7 @@ class Checkpoints final : public CheckpointAdmin {
   bool is_stopping_ ABSL_GUARDED_BY(mutex_) = false;
   // One at a time: others would hold threads that all calls share.
   bool is_caller_saving_ ABSL_GUARDED_BY(mutex_) = false;
+  bool is_caller_verifying_ ABSL_GUARDED_BY(mutex_) = false;
   CheckpointCounts counts_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
 };

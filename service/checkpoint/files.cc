@@ -1,12 +1,12 @@
 #include "service/checkpoint/files.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -30,6 +30,7 @@ absl::Status ErrorOf(const std::string& path, int error) {
     case EDQUOT:
       return absl::ResourceExhaustedError(message);
     case ENOENT:
+    case ENOTDIR:
       return absl::NotFoundError(message);
     case EEXIST:
     case ENOTEMPTY:
@@ -71,21 +72,36 @@ absl::Status WriteFile(const std::string& path,
   return Sync(file.get(), path);
 }
 
-absl::StatusOr<RefPtr<Buffer>> MapFile(const std::string& path) {
-  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+absl::StatusOr<InputFile> InputFile::Open(const std::string& path) {
+  FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.is_open()) return ErrorOf(path, errno);
   struct stat status;
   if (fstat(file.get(), &status) != 0) return ErrorOf(path, errno);
-  const auto size = static_cast<size_t>(status.st_size);
-  if (size == 0) {
-    return RefPtr<Buffer>(new AdoptedBuffer("", 0, [] {}));
+  return InputFile(path, std::move(file), status.st_size);
+}
+
+absl::Status InputFile::Read(uint64_t offset, absl::Span<char> to) const {
+  while (!to.empty()) {
+    const ssize_t bytes = pread(file_.get(), to.data(), to.size(), offset);
+    if (bytes < 0 && errno == EINTR) continue;
+    if (bytes <= 0) {
+      return absl::DataLossError(absl::StrCat(
+          path_, ": ", bytes < 0 ? std::strerror(errno) : "it is cut off"));
+    }
+    offset += bytes;
+    to.remove_prefix(bytes);
   }
-  void* const memory =
-      mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
-  if (memory == MAP_FAILED) return ErrorOf(path, errno);
-  madvise(memory, size, MADV_SEQUENTIAL);
-  return RefPtr<Buffer>(new AdoptedBuffer(
-      memory, size, [memory, size] { munmap(memory, size); }));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> ReadFile(const std::string& path) {
+  ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
+  if (file.size_bytes() > INT_MAX) {
+    return absl::DataLossError(absl::StrCat(path, ": it is too large"));
+  }
+  std::string bytes(file.size_bytes(), '\0');
+  RETURN_IF_ERROR(file.Read(0, absl::MakeSpan(bytes)));
+  return bytes;
 }
 
 absl::Status MakeDirectories(const std::string& path) {
@@ -107,6 +123,12 @@ absl::Status Rename(const std::string& from, const std::string& to) {
     return absl::OkStatus();
   }
   return ErrorOf(to, errno);
+}
+
+bool Exists(const std::string& path) {
+  struct stat status;
+  return lstat(path.c_str(), &status) == 0 ||
+         (errno != ENOENT && errno != ENOTDIR);
 }
 
 absl::Status RemoveDirectory(const std::string& path) {

@@ -3,15 +3,16 @@
 #ifndef TENSORKV_SERVICE_CHECKPOINT_FILES_H_
 #define TENSORKV_SERVICE_CHECKPOINT_FILES_H_
 
+#include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "base/ref_counted.h"
-#include "tensor/buffer.h"
+#include "base/file_descriptor.h"
 
 namespace tensorkv {
 
@@ -22,8 +23,31 @@ namespace tensorkv {
 // on the disk; the file's name is when its directory is synced.
 absl::Status WriteFile(const std::string& path,
                        absl::Span<const absl::string_view> pieces);
-// What the file has. The file must not change while the buffer lives.
-absl::StatusOr<RefPtr<Buffer>> MapFile(const std::string& path);
+// A file to read. Thread-safe. It is not mapped: a disk that fails while a
+// mapping is read ends the process.
+class InputFile {
+ public:
+  static absl::StatusOr<InputFile> Open(const std::string& path);
+
+  uint64_t size_bytes() const { return size_bytes_; }
+  // Fills `to` with what the file has from `offset` on.
+  // Errors: DataLoss (it ends before, or the disk fails).
+  absl::Status Read(uint64_t offset, absl::Span<char> to) const;
+
+ private:
+  InputFile(std::string path, FileDescriptor file, uint64_t size_bytes)
+      : path_(std::move(path)),
+        file_(std::move(file)),
+        size_bytes_(size_bytes) {}
+
+  std::string path_;
+  FileDescriptor file_;
+  uint64_t size_bytes_;
+};
+
+// What the file has. Errors: DataLoss, also if it is larger than a message can
+// be.
+absl::StatusOr<std::string> ReadFile(const std::string& path);
 
 // Makes a directory, and those above it; it may be there.
 absl::Status MakeDirectories(const std::string& path);
@@ -31,6 +55,8 @@ absl::Status MakeDirectories(const std::string& path);
 absl::Status SyncDirectory(const std::string& path);
 // Gives the directory another name beside it. Nothing may have that name.
 absl::Status Rename(const std::string& from, const std::string& to);
+// Whether anything has that name; true if nobody can tell.
+bool Exists(const std::string& path);
 // Removes a directory with all that is in it. It may be missing.
 absl::Status RemoveDirectory(const std::string& path);
 // The names of what is in the directory, in order.

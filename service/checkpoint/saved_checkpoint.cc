@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -17,49 +18,51 @@ namespace {
 // What is passed on at once.
 constexpr uint64_t kBatchBytes = 256 << 20;
 constexpr size_t kKeysPerBatch = 4096;
+// A namespace may have more files than the process may open. Those of a batch
+// that was saved at once, one for each state, are read at the same time.
+constexpr size_t kMaxOpenFiles = 64;
 
 absl::Status Damaged(absl::string_view file, absl::string_view how) {
   return absl::DataLossError(absl::StrCat(file, ": ", how));
 }
 
-// The files of one namespace, mapped when they are first read. Used by one
+// The files of one namespace, opened when they are first read. Used by one
 // thread.
 class TensorFiles {
  public:
   TensorFiles(const std::string& directory,
               const v1::NamespaceManifest& manifest)
-      : directory_(directory),
-        manifest_(manifest),
-        files_(manifest.files_size()) {}
+      : directory_(directory), manifest_(manifest) {}
 
   // Errors: DataLoss.
   absl::StatusOr<Tensor> Read(const v1::SavedKey& key,
                               const v1::SavedTensor& saved);
 
  private:
-  absl::StatusOr<RefPtr<Buffer>> FileOf(const v1::SavedTensor& saved);
+  absl::StatusOr<const InputFile*> FileOf(const v1::SavedTensor& saved);
 
   const std::string& directory_;
   const v1::NamespaceManifest& manifest_;
-  std::vector<RefPtr<Buffer>> files_;
+  std::map<uint32_t, InputFile> open_;
 };
 
-absl::StatusOr<RefPtr<Buffer>> TensorFiles::FileOf(
+absl::StatusOr<const InputFile*> TensorFiles::FileOf(
     const v1::SavedTensor& saved) {
-  if (saved.file() >= files_.size()) {
+  if (saved.file() >= static_cast<uint32_t>(manifest_.files_size())) {
     return Damaged("manifest", "a tensor without a file");
   }
-  RefPtr<Buffer>& file = files_[saved.file()];
-  if (file) return file;
-  absl::StatusOr<RefPtr<Buffer>> mapped =
-      MapFile(absl::StrCat(directory_, "/", manifest_.files(saved.file())));
-  if (!mapped.ok()) return absl::DataLossError(mapped.status().message());
-  return file = *std::move(mapped);
+  const auto found = open_.find(saved.file());
+  if (found != open_.end()) return &found->second;
+  if (open_.size() == kMaxOpenFiles) open_.clear();
+  absl::StatusOr<InputFile> file = InputFile::Open(
+      absl::StrCat(directory_, "/", manifest_.files(saved.file())));
+  if (!file.ok()) return absl::DataLossError(file.status().message());
+  return &open_.emplace(saved.file(), *std::move(file)).first->second;
 }
 
 absl::StatusOr<Tensor> TensorFiles::Read(const v1::SavedKey& key,
                                          const v1::SavedTensor& saved) {
-  ASSIGN_OR_RETURN(RefPtr<Buffer> file, FileOf(saved));
+  ASSIGN_OR_RETURN(const InputFile* const file, FileOf(saved));
   const auto damaged = [&](absl::string_view how) {
     return Damaged(absl::StrCat(directory_, "/", manifest_.files(saved.file())),
                    absl::StrCat("tensor \"", key.key(), "\": ", how));
@@ -67,10 +70,13 @@ absl::StatusOr<Tensor> TensorFiles::Read(const v1::SavedKey& key,
   const absl::StatusOr<DType> dtype = DTypeFromNumber(saved.dtype());
   absl::StatusOr<Shape> shape = Shape::Create(saved.shape());
   if (!dtype.ok() || !shape.ok()) return damaged("no dtype or shape");
-  absl::StatusOr<Tensor> tensor = Tensor::Within(
-      *dtype, *std::move(shape), std::move(file), saved.offset());
-  if (!tensor.ok()) return damaged("it is cut off");
-  if (XXH3_64bits(tensor->data(), tensor->size_bytes()) != saved.digest()) {
+  ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(*dtype, *std::move(shape)));
+  const absl::Span<char> bytes(tensor.mutable_data(), tensor.size_bytes());
+  if (saved.offset() + bytes.size() > file->size_bytes()) {
+    return damaged("it is cut off");
+  }
+  RETURN_IF_ERROR(file->Read(saved.offset(), bytes));
+  if (XXH3_64bits(bytes.data(), bytes.size()) != saved.digest()) {
     return damaged("its bytes do not have the digest of the manifest");
   }
   return tensor;
@@ -81,15 +87,14 @@ absl::StatusOr<Tensor> TensorFiles::Read(const v1::SavedKey& key,
 absl::StatusOr<SavedCheckpoint> SavedCheckpoint::Open(
     const std::string& directory) {
   const std::string path = absl::StrCat(directory, "/CHECKPOINT");
-  ASSIGN_OR_RETURN(const RefPtr<Buffer> file, MapFile(path));
+  ASSIGN_OR_RETURN(const std::string file, ReadFile(path));
   v1::CheckpointManifest manifest;
   uint64_t digest = 0;
-  if (file->size_bytes() < sizeof(digest))
-    return Damaged(path, "it is cut off");
-  const size_t size = file->size_bytes() - sizeof(digest);
-  std::memcpy(&digest, file->data() + size, sizeof(digest));
-  if (XXH3_64bits(file->data(), size) != digest ||
-      !manifest.ParseFromArray(file->data(), static_cast<int>(size)) ||
+  if (file.size() < sizeof(digest)) return Damaged(path, "it is cut off");
+  const size_t size = file.size() - sizeof(digest);
+  std::memcpy(&digest, file.data() + size, sizeof(digest));
+  if (XXH3_64bits(file.data(), size) != digest ||
+      !manifest.ParseFromArray(file.data(), static_cast<int>(size)) ||
       manifest.namespaces_size() != manifest.status().namespaces_size()) {
     return Damaged(path, "its bytes do not have the digest at its end");
   }
@@ -103,12 +108,11 @@ CheckpointStatus SavedCheckpoint::status() const {
 absl::StatusOr<v1::NamespaceManifest> SavedCheckpoint::ReadManifest(
     const v1::FileDigest& file) const {
   const std::string path = absl::StrCat(directory_, "/", file.name());
-  const absl::StatusOr<RefPtr<Buffer>> bytes = MapFile(path);
+  const absl::StatusOr<std::string> bytes = ReadFile(path);
   if (!bytes.ok()) return absl::DataLossError(bytes.status().message());
   v1::NamespaceManifest manifest;
-  const size_t size = (*bytes)->size_bytes();
-  if (XXH3_64bits((*bytes)->data(), size) != file.digest() ||
-      !manifest.ParseFromArray((*bytes)->data(), static_cast<int>(size))) {
+  if (XXH3_64bits(bytes->data(), bytes->size()) != file.digest() ||
+      !manifest.ParseFromString(*bytes)) {
     return Damaged(path, "its bytes do not have the digest of CHECKPOINT");
   }
   return manifest;
@@ -140,13 +144,16 @@ absl::Status SavedCheckpoint::ReadKeys(const v1::NamespaceManifest& manifest,
   return batch.empty() ? absl::OkStatus() : visit(std::move(batch));
 }
 
-absl::Status SavedCheckpoint::Verify() const {
+absl::Status SavedCheckpoint::Verify(Cancellation* cancellation) const {
+  const auto go_on = [cancellation](const std::vector<KeySnapshot>&) {
+    return cancellation != nullptr && cancellation->is_cancelled()
+               ? absl::CancelledError("the caller has given up")
+               : absl::OkStatus();
+  };
   for (const v1::FileDigest& file : manifest_.namespaces()) {
     ASSIGN_OR_RETURN(const v1::NamespaceManifest manifest, ReadManifest(file));
     RETURN_IF_ERROR(FromProto(manifest).status());
-    RETURN_IF_ERROR(ReadKeys(manifest, [](const std::vector<KeySnapshot>&) {
-      return absl::OkStatus();
-    }));
+    RETURN_IF_ERROR(ReadKeys(manifest, go_on));
   }
   return absl::OkStatus();
 }

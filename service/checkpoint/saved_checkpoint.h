@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "contract/requests.h"
+#include "service/store/cancellation.h"
 #include "service/store/snapshot.h"
 #include "tensorkv/v1/manifest.pb.h"
 
@@ -27,8 +28,9 @@ class SavedCheckpoint {
   // Whether it has all namespaces that its server had.
   bool is_whole() const { return !manifest_.partial(); }
 
-  // Reads all of it. Errors: DataLoss.
-  absl::Status Verify() const;
+  // Reads all of it, unless it is cancelled meanwhile; `cancellation` may be
+  // null. Errors: DataLoss · Cancelled.
+  absl::Status Verify(Cancellation* cancellation) const;
   // Has `to` have it. Errors: DataLoss · those of Snapshots.
   absl::Status RestoreTo(Snapshots& to) const;
 

@@ -19,6 +19,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/cpu_backend.h"
+#include "service/store/cancellation.h"
 #include "service/store/memory_tensor_store.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
@@ -35,11 +36,13 @@ using ::testing::HasSubstr;
 class SavedStore {
  public:
   explicit SavedStore(const std::string& directory, uint32_t keep = 3,
-                      bool fallback = false)
+                      bool fallback = false,
+                      std::function<void(const std::string&)> log = nullptr)
       : checkpoints_(*Checkpoints::Create({.directory = directory,
                                            .keep = keep,
                                            .incarnation = 1,
-                                           .fallback = fallback},
+                                           .fallback = fallback,
+                                           .log = std::move(log)},
                                           &store_)) {}
 
   MemoryTensorStore& store() { return store_; }
@@ -111,7 +114,9 @@ class CheckpointsTest : public ::testing::Test {
   // A server that was killed, if there was one, and another one.
   SavedStore& Restart(uint32_t keep = 3, bool fallback = false) {
     saved_.reset();
-    saved_ = std::make_unique<SavedStore>(directory_, keep, fallback);
+    saved_ = std::make_unique<SavedStore>(
+        directory_, keep, fallback,
+        [this](const std::string& line) { log_.push_back(line); });
     return *saved_;
   }
   static void CreateNamespace(SavedStore& at, const std::string& name,
@@ -120,6 +125,9 @@ class CheckpointsTest : public ::testing::Test {
     request.name_space = name;
     request.config = config;
     ASSERT_OK(at.store().CreateNamespace(request));
+  }
+  void CutOff(const std::string& file) const {
+    std::filesystem::resize_file(absl::StrCat(directory_, "/", file), 1);
   }
   // The files of a checkpoint.
   std::vector<std::string> FilesOf(const std::string& name) const {
@@ -134,6 +142,8 @@ class CheckpointsTest : public ::testing::Test {
   const std::string directory_ = absl::StrCat(
       ::testing::TempDir(), "/checkpoints-",
       ::testing::UnitTest::GetInstance()->current_test_info()->name());
+  // Lines of all servers. Only one thread at a time makes them.
+  std::vector<std::string> log_;
   std::unique_ptr<SavedStore> saved_;
 };
 
@@ -327,6 +337,7 @@ TEST_F(CheckpointsTest, ACheckpointHasTheWholeEffectOfEachCall) {
                           Filled(DType::kF32, 0, {i % 2 == 0 ? 8 : 4096})));
   }
   std::atomic<bool> is_over = false;
+  std::atomic<int> num_pushed = 0;
   std::vector<std::thread> pushers;
   for (int i = 0; i < 3; ++i) {
     pushers.emplace_back([&] {
@@ -339,10 +350,14 @@ TEST_F(CheckpointsTest, ACheckpointHasTheWholeEffectOfEachCall) {
                Filled(DType::kF32, 1, {k % 2 == 0 ? 8 : 4096})});
         }
         EXPECT_OK(saved->Push(std::move(request)));
+        ++num_pushed;
       }
     });
   }
   for (int i = 0; i < kNumCheckpoints; ++i) {
+    // These are more than may have been under way when the last one began.
+    const int enough = num_pushed + 4;
+    while (num_pushed < enough) std::this_thread::yield();
     EXPECT_OK(saved->checkpoints().Save());
   }
   is_over = true;
@@ -351,11 +366,15 @@ TEST_F(CheckpointsTest, ACheckpointHasTheWholeEffectOfEachCall) {
   ASSERT_OK(all);
   ASSERT_EQ(all->checkpoints.size(), static_cast<size_t>(kNumCheckpoints));
 
+  uint64_t newer_count = UINT64_MAX;
   for (int i = kNumCheckpoints; i > 0; --i) {
     saved = &Restart(kNumCheckpoints);
     const auto restored = saved->checkpoints().RestoreLast();
     ASSERT_OK(restored);
     const uint64_t count = saved->Stat("n", "k0").update_count;
+    EXPECT_GT(count, 0u);
+    EXPECT_LT(count, newer_count);
+    newer_count = count;
     const float value = saved->Pull("n", "k0").tensor.elements<float>()[0];
     for (int k = 0; k < kNumKeys; ++k) {
       const std::string key = absl::StrCat("k", k);
@@ -405,6 +424,112 @@ TEST_F(CheckpointsTest, DamageIsFoundAndNamed) {
   EXPECT_OK(Restart().checkpoints().VerifyCheckpoint({"last"}, {}));
 }
 
+TEST_F(CheckpointsTest, WhatCannotBeReadIsDamage) {
+  ASSERT_OK(Restart().Init("", "k", Filled(DType::kF32, 1)));
+  ASSERT_OK(saved_->checkpoints().Save());
+  const std::string last = directory_ + "/auto-000000002";
+  std::filesystem::create_directories(last);
+  log_.clear();
+
+  EXPECT_THAT(Restart().checkpoints().RestoreLast(),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr(last)));
+  // Reading a directory fails, as a broken disk does.
+  std::filesystem::create_directories(last + "/CHECKPOINT");
+  EXPECT_THAT(Restart().checkpoints().RestoreLast(),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr(last)));
+  EXPECT_OK(Restart(/*keep=*/3, /*fallback=*/true).checkpoints().RestoreLast());
+  EXPECT_THAT(log_, ElementsAre(HasSubstr(last)));
+}
+
+TEST_F(CheckpointsTest, AFileThatIsCutOffIsDamage) {
+  SavedStore& saved = Restart();
+  ASSERT_OK(saved.Init("", "k", Filled(DType::kF32, 1)));
+  ASSERT_OK(saved.checkpoints().SaveCheckpoint({"last"}, {}));
+
+  for (const std::string& path : FilesOf("last")) {
+    std::filesystem::resize_file(path, std::filesystem::file_size(path) - 1);
+
+    EXPECT_THAT(saved.checkpoints().VerifyCheckpoint({"last"}, {}),
+                StatusIs(absl::StatusCode::kDataLoss, HasSubstr(path)));
+    ASSERT_OK(saved.checkpoints().DeleteCheckpoint({"last"}, {}));
+    ASSERT_OK(saved.checkpoints().SaveCheckpoint({"last"}, {}));
+  }
+}
+
+TEST_F(CheckpointsTest, VerifyingEndsWithItsCall) {
+  SavedStore& saved = Restart();
+  ASSERT_OK(saved.Init("", "k", Filled(DType::kF32, 1)));
+  ASSERT_OK(saved.checkpoints().SaveCheckpoint({"last"}, {}));
+  const auto cancellation = std::make_shared<Cancellation>();
+  cancellation->Cancel();
+
+  EXPECT_THAT(saved.checkpoints().VerifyCheckpoint(
+                  {"last"}, {.cancellation = cancellation}),
+              StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_OK(saved.checkpoints().VerifyCheckpoint({"last"}, {}));
+}
+
+TEST_F(CheckpointsTest, AStoreDoesNotStartEmptyIfAllCheckpointsAreDamaged) {
+  ASSERT_OK(Restart().checkpoints().Save());
+  CutOff("auto-000000001/CHECKPOINT");
+
+  EXPECT_THAT(
+      Restart(/*keep=*/3, /*fallback=*/true).checkpoints().RestoreLast(),
+      StatusIs(absl::StatusCode::kDataLoss, HasSubstr("cut off")));
+}
+
+TEST_F(CheckpointsTest, OtherFilesInTheDirectoryAreNoCheckpoints) {
+  Restart();
+  std::filesystem::create_directories(directory_ + "/notes");
+  std::ofstream(directory_ + "/notes.txt") << "mine";
+
+  for (const std::string name : {"notes", "notes.txt"}) {
+    EXPECT_THAT(saved_->checkpoints().DeleteCheckpoint({name}, {}),
+                StatusIs(absl::StatusCode::kNotFound));
+    EXPECT_TRUE(std::filesystem::exists(directory_ + "/" + name));
+  }
+  EXPECT_OK(Restart().checkpoints().RestoreLast());
+}
+
+TEST_F(CheckpointsTest, SavingGoesOnAfterADamagedCheckpoint) {
+  ASSERT_OK(Restart().Init("", "k", Filled(DType::kF32, 1)));
+  ASSERT_OK(saved_->checkpoints().Save());
+  ASSERT_OK(saved_->checkpoints().Save());
+  CutOff("auto-000000002/CHECKPOINT");
+  SavedStore& saved = Restart(/*keep=*/3, /*fallback=*/true);
+  ASSERT_OK(saved.checkpoints().RestoreLast());
+
+  const auto next = saved.checkpoints().Save();
+
+  ASSERT_OK(next);
+  EXPECT_EQ(next->name, "auto-000000003");
+  EXPECT_THAT(saved.checkpoints().SaveCheckpoint({"auto-000000002"}, {}),
+              StatusIs(absl::StatusCode::kAlreadyExists));
+}
+
+TEST_F(CheckpointsTest, SavingPassesOverANameThatACallerHasTaken) {
+  Checkpoints& checkpoints = Restart().checkpoints();
+  ASSERT_OK(checkpoints.SaveCheckpoint({"auto-000000002"}, {}));
+
+  const auto next = checkpoints.Save();
+
+  ASSERT_OK(next);
+  EXPECT_EQ(next->name, "auto-000000003");
+}
+
+TEST_F(CheckpointsTest, FailuresAreCountedUnlessTheCallerIsToBlame) {
+  Checkpoints& checkpoints = Restart().checkpoints();
+  ASSERT_OK(checkpoints.SaveCheckpoint({"a"}, {}));
+  EXPECT_FALSE(checkpoints.SaveCheckpoint({"a"}, {}).ok());
+  EXPECT_FALSE(checkpoints.SaveCheckpoint({"../a"}, {}).ok());
+  EXPECT_FALSE(checkpoints.SaveCheckpoint({"b", {"none"}}, {}).ok());
+  EXPECT_EQ(checkpoints.counts().failed, 0u);
+  std::filesystem::remove_all(directory_);
+
+  EXPECT_FALSE(checkpoints.Save().ok());
+  EXPECT_EQ(checkpoints.counts().failed, 1u);
+}
+
 TEST_F(CheckpointsTest, OnlyTheNewestOfItsOwnStay) {
   SavedStore& saved = Restart(/*keep=*/2);
   ASSERT_OK(saved.checkpoints().SaveCheckpoint({"mine"}, {}));
@@ -423,14 +548,18 @@ TEST_F(CheckpointsTest, OnlyTheNewestOfItsOwnStay) {
 TEST_F(CheckpointsTest, WhatWasNotFinishedIsPassedOverAndRemoved) {
   Restart();
   const std::string partial = directory_ + "/.partial-auto-000000009";
-  std::filesystem::create_directories(partial);
-  std::ofstream(partial + "/0000-00000-values.safetensors") << "half";
+  const std::string removed = directory_ + "/.removed-auto-000000001";
+  for (const std::string& path : {partial, removed}) {
+    std::filesystem::create_directories(path);
+    std::ofstream(path + "/0000-00000-values.safetensors") << "half";
+  }
 
   const auto restored = Restart().checkpoints().RestoreLast();
 
   ASSERT_OK(restored);
   EXPECT_FALSE(restored->has_value());
   EXPECT_FALSE(std::filesystem::exists(partial));
+  EXPECT_FALSE(std::filesystem::exists(removed));
 }
 
 TEST_F(CheckpointsTest, NamesAndDirectoriesAreChecked) {
@@ -459,6 +588,8 @@ TEST_F(CheckpointsTest, ACheckpointOfSomeNamespacesIsNoStart) {
   SavedStore& saved = Restart();
   CreateNamespace(saved, "n", {});
   ASSERT_OK(saved.checkpoints().SaveCheckpoint({"some", {"n"}}, {}));
+  EXPECT_EQ(saved.checkpoints().counts().saved, 1u);
+  EXPECT_EQ(saved.checkpoints().counts().last_time, absl::UnixEpoch());
 
   const auto restored = Restart().checkpoints().RestoreLast();
 
