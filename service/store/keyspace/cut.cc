@@ -206,4 +206,8 @@ bool Cut::Await(NamespaceState& state) {
   return status_.ok();
 }
 
+void Cut::AwaitCopies(NamespaceState& state) {
+  while (num_copying_ > 0) changed_.wait(state.mutex);
+}
+
 }  // namespace tensorkv

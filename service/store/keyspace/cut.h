@@ -89,6 +89,9 @@ class Cut : public std::enable_shared_from_this<Cut> {
   // Waits, unless something can be taken, until something can, all is taken or
   // this has failed. Returns false if nothing is to come.
   bool Await(NamespaceState& state);
+  // Waits until no copy is under way. REQUIRES: this is not the namespace's cut
+  // any more, so that none begins.
+  void AwaitCopies(NamespaceState& state);
 
   // A key could not be taken: the cut is worth nothing.
   void Fail(const absl::Status& status) {

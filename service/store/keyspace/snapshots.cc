@@ -91,6 +91,9 @@ class SnapshotRun {
     std::shared_ptr<Cut> cut;
     MutexLock lock(&state_.mutex);
     cut.swap(state_.cut);
+    // If this has failed, copies may be under way. The next cut would take them
+    // for updates, and wait for the end of those.
+    cut_->AwaitCopies(state_);
   }
 
   absl::Status Run() {

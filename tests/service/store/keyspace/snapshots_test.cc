@@ -1,0 +1,157 @@
+// What a snapshot has, whatever happens while it is taken.
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/alarms.h"
+#include "base/answer.h"
+#include "base/mutex.h"
+#include "base/task_pool.h"
+#include "gtest/gtest.h"
+#include "service/store/memory_tensor_store.h"
+#include "service/store/snapshot.h"
+#include "tests/service/store/init_now.h"
+#include "tests/testing/background.h"
+#include "tests/testing/scripted_backend.h"
+#include "tests/testing/status_matchers.h"
+
+namespace tensorkv {
+namespace {
+
+using ::tensorkv::testing::Background;
+using ::tensorkv::testing::InitNow;
+using ::tensorkv::testing::ScriptedBackend;
+using ::tensorkv::testing::StatusIs;
+
+// Keeps the snapshot. When a namespace begins, its cut has been made.
+class KeptSnapshot final : public SnapshotSink {
+ public:
+  using OnBegin = std::function<absl::Status(const NamespaceSnapshot&)>;
+  explicit KeptSnapshot(OnBegin on_begin = nullptr)
+      : on_begin_(std::move(on_begin)) {}
+
+  absl::Status Begin(NamespaceSnapshot name_space) override {
+    namespaces.push_back(std::move(name_space));
+    return on_begin_ ? on_begin_(namespaces.back()) : absl::OkStatus();
+  }
+  absl::Status Add(KeySnapshot key) override {
+    keys.push_back(std::move(key));
+    return absl::OkStatus();
+  }
+  absl::Status End() override { return absl::OkStatus(); }
+  void Paused(absl::Duration) override {}
+
+  std::vector<NamespaceSnapshot> namespaces;
+  std::vector<KeySnapshot> keys;
+
+ private:
+  const OnBegin on_begin_;
+};
+
+class SnapshotsTest : public ::testing::Test {
+ protected:
+  // More elements than an update computes on the caller's thread.
+  static constexpr int64_t kMany = 1 << 19;
+
+  ~SnapshotsTest() override { backend_.Release(); }
+
+  void CreateNamespace(const std::string& name, NamespaceConfig config = {}) {
+    CreateNamespaceRequest request = {.name_space = name};
+    request.config = std::move(config);
+    ASSERT_OK(store_.CreateNamespace(request));
+  }
+  void Init(const std::string& name_space, const std::string& key,
+            int64_t num_elements = 4) {
+    InitRequest request = {.name_space = name_space};
+    request.entries.push_back({key, OnesOf(num_elements)});
+    ASSERT_OK(InitNow(store_, std::move(request)));
+  }
+  void SetRule(const std::string& name_space, const std::string& rule,
+               const std::string& pattern = "*") {
+    SetRuleRequest request = {.name_space = name_space, .key_pattern = pattern};
+    request.rule = *ParseRuleSpec(rule);
+    ASSERT_OK(store_.SetRule(request));
+  }
+  // Does not wait for the answer.
+  void BeginPush(PushRequest request) {
+    store_.Push(std::move(request), {}, [](absl::StatusOr<PushReply>) {});
+  }
+  void AwaitVersion(const std::string& name_space, const std::string& key,
+                    Version version) {
+    PullRequest request;
+    request.name_space = name_space;
+    request.entries.push_back({key, version});
+    const Answer<absl::StatusOr<PullReply>> answer;
+    store_.Pull(std::move(request), {},
+                [answer](absl::StatusOr<PullReply> reply) {
+                  answer.Set(std::move(reply));
+                });
+    ASSERT_OK(answer.Wait());
+  }
+  static Tensor OnesOf(int64_t num_elements) {
+    return *Tensor::Filled(DType::kF32, {num_elements}, 1);
+  }
+  static PushRequest PushOf(const std::string& name_space,
+                            const std::string& key, int64_t num_elements = 4) {
+    PushRequest request;
+    request.name_space = name_space;
+    request.entries.push_back({key, false, OnesOf(num_elements)});
+    return request;
+  }
+  static PushRequest SyncPushOf(uint32_t rank, Step step,
+                                const std::string& key, int64_t num_elements) {
+    PushRequest request = PushOf("s", key, num_elements);
+    request.worker = Worker{rank, 0};
+    request.step = step;
+    return request;
+  }
+
+  ScriptedBackend backend_;
+  SteadyAlarms alarms_;
+  MemoryTensorStore store_{{.budget_bytes = 1 << 30}, &backend_, &alarms_};
+};
+
+// A contribution to an open round has the states of its key copied, but brings
+// no update whose end the next cut would see. The copy is behind updates that
+// are held.
+TEST_F(SnapshotsTest, OneThatFailsWhileStatesAreCopiedDoesNotStopTheNext) {
+  CreateNamespace("s", {.mode = Mode::kSync, .num_workers = 2});
+  SetRule("s", "adam", "k");
+  Init("s", "k", kMany);
+  BeginPush(SyncPushOf(0, 1, "k", kMany));
+  BeginPush(SyncPushOf(1, 1, "k", kMany));
+  AwaitVersion("s", "k", 2);
+  std::vector<std::string> held;
+  for (size_t i = 0; i < TaskPool::DefaultNumThreads(); ++i) {
+    held.push_back(absl::StrCat("held", i));
+    Init("s", held.back(), kMany);
+  }
+  backend_.Hold();
+  for (const std::string& key : held) {
+    BeginPush(SyncPushOf(0, 1, key, kMany));
+    BeginPush(SyncPushOf(1, 1, key, kMany));
+  }
+  Notification is_begun;
+  KeptSnapshot failing([&](const NamespaceSnapshot&) {
+    BeginPush(SyncPushOf(0, 2, "k", kMany));
+    is_begun.Notify();
+    return absl::DataLossError("the disk is gone");
+  });
+  KeptSnapshot next;
+
+  Background failed([&] { return store_.TakeSnapshot({"s"}, failing); });
+  is_begun.WaitForNotification();
+  Background taken([&] { return store_.TakeSnapshot({"s"}, next); });
+  backend_.Release();
+
+  EXPECT_THAT(failed.Result(), StatusIs(absl::StatusCode::kDataLoss));
+  EXPECT_OK(taken.Result());
+  EXPECT_EQ(next.keys.size(), 1 + held.size());
+}
+
+}  // namespace
+}  // namespace tensorkv
