@@ -80,6 +80,21 @@ class SnapshotsTest : public ::testing::Test {
   void BeginPush(PushRequest request) {
     store_.Push(std::move(request), {}, [](absl::StatusOr<PushReply>) {});
   }
+  // The version that a first push makes of "k" in a store that was restored.
+  static Version PushAfterRestore(const KeptSnapshot& snapshot) {
+    ScriptedBackend backend;
+    SteadyAlarms alarms;
+    MemoryTensorStore store({}, &backend, &alarms);
+    EXPECT_OK(store.RestoreNamespace(snapshot.namespaces[0]));
+    EXPECT_OK(store.RestoreKeys("n", snapshot.keys));
+    const Answer<absl::StatusOr<PushReply>> answer;
+    store.Push(PushOf("n", "k"), {}, [answer](absl::StatusOr<PushReply> reply) {
+      answer.Set(std::move(reply));
+    });
+    const absl::StatusOr<PushReply> reply = answer.Wait();
+    EXPECT_OK(reply);
+    return reply.ok() ? reply->results[0].version : 0;
+  }
   void AwaitVersion(const std::string& name_space, const std::string& key,
                     Version version) {
     PullRequest request;
@@ -151,6 +166,19 @@ TEST_F(SnapshotsTest, OneThatFailsWhileStatesAreCopiedDoesNotStopTheNext) {
   EXPECT_THAT(failed.Result(), StatusIs(absl::StatusCode::kDataLoss));
   EXPECT_OK(taken.Result());
   EXPECT_EQ(next.keys.size(), 1 + held.size());
+}
+
+TEST_F(SnapshotsTest, EachRestoreMakesVersionsOfItsOwn) {
+  CreateNamespace("n");
+  Init("n", "k");
+  KeptSnapshot snapshot;
+  ASSERT_OK(store_.TakeSnapshot({"n"}, snapshot));
+
+  const Version first = PushAfterRestore(snapshot);
+  const Version second = PushAfterRestore(snapshot);
+
+  EXPECT_GT(first, snapshot.namespaces[0].max_version);
+  EXPECT_GT(second, first);
 }
 
 }  // namespace
