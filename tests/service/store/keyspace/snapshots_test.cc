@@ -1,6 +1,7 @@
 // What a snapshot has, whatever happens while it is taken.
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "base/answer.h"
 #include "base/mutex.h"
 #include "base/task_pool.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "service/store/memory_tensor_store.h"
 #include "service/store/snapshot.h"
@@ -26,6 +28,8 @@ using ::tensorkv::testing::Background;
 using ::tensorkv::testing::InitNow;
 using ::tensorkv::testing::ScriptedBackend;
 using ::tensorkv::testing::StatusIs;
+using ::testing::ElementsAre;
+using ::testing::Pair;
 
 // Keeps the snapshot. When a namespace begins, its cut has been made.
 class KeptSnapshot final : public SnapshotSink {
@@ -166,6 +170,35 @@ TEST_F(SnapshotsTest, OneThatFailsWhileStatesAreCopiedDoesNotStopTheNext) {
   EXPECT_THAT(failed.Result(), StatusIs(absl::StatusCode::kDataLoss));
   EXPECT_OK(taken.Result());
   EXPECT_EQ(next.keys.size(), 1 + held.size());
+}
+
+TEST_F(SnapshotsTest, ARuleThatIsSetWhileItIsTakenIsNotInIt) {
+  CreateNamespace("n");
+  SetRule("n", "adam");
+  Init("n", "idle");
+  Init("n", "updating", kMany);
+  BeginPush(PushOf("n", "idle"));
+  AwaitVersion("n", "idle", 2);
+  BeginPush(PushOf("n", "updating", kMany));
+  AwaitVersion("n", "updating", 2);
+  backend_.Hold();
+  BeginPush(PushOf("n", "updating", kMany));
+  backend_.WaitUntilHeld();
+  KeptSnapshot snapshot([&](const NamespaceSnapshot&) {
+    SetRule("n", "sgd");
+    backend_.Release();
+    return absl::OkStatus();
+  });
+
+  ASSERT_OK(store_.TakeSnapshot({"n"}, snapshot));
+
+  EXPECT_EQ(snapshot.namespaces[0].rules[0].rule.name, "adam");
+  std::map<std::string, uint64_t> counts;
+  for (const KeySnapshot& key : snapshot.keys) {
+    counts[key.key] = key.update_count;
+    EXPECT_EQ(key.states.size(), 2u) << key.key;
+  }
+  EXPECT_THAT(counts, ElementsAre(Pair("idle", 1), Pair("updating", 2)));
 }
 
 TEST_F(SnapshotsTest, EachRestoreMakesVersionsOfItsOwn) {
