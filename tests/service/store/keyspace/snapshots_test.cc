@@ -28,6 +28,7 @@ using ::tensorkv::testing::Background;
 using ::tensorkv::testing::InitNow;
 using ::tensorkv::testing::ScriptedBackend;
 using ::tensorkv::testing::StatusIs;
+using ::testing::_;
 using ::testing::ElementsAre;
 using ::testing::Pair;
 
@@ -212,6 +213,30 @@ TEST_F(SnapshotsTest, EachRestoreMakesVersionsOfItsOwn) {
 
   EXPECT_GT(first, snapshot.namespaces[0].max_version);
   EXPECT_GT(second, first);
+}
+
+TEST_F(SnapshotsTest, ANamespaceThatIsDeletedBeforeItsTurnIsNotInIt) {
+  for (const std::string name : {"a", "deleted", "replaced"}) {
+    CreateNamespace(name);
+  }
+  KeptSnapshot snapshot([&](const NamespaceSnapshot& name_space) {
+    if (name_space.name != "a") return absl::OkStatus();
+    EXPECT_OK(store_.DeleteNamespace("deleted"));
+    EXPECT_OK(store_.DeleteNamespace("replaced"));
+    CreateNamespace("replaced");
+    return absl::OkStatus();
+  });
+
+  ASSERT_OK(store_.TakeSnapshot({}, snapshot));
+
+  std::map<std::string, uint64_t> uids;
+  for (const NamespaceSnapshot& each : snapshot.namespaces) {
+    uids[each.name] = each.uid;
+  }
+  EXPECT_THAT(
+      uids,
+      ElementsAre(Pair("a", _), Pair("default", _),
+                  Pair("replaced", store_.DescribeNamespace("replaced")->uid)));
 }
 
 }  // namespace
