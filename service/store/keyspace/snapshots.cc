@@ -51,25 +51,23 @@ std::shared_ptr<const CallAnswer> UnknownOutcome() {
 
 // What is to be remembered of the calls that there were before the cut and
 // after it. Whatever had an answer before has its effect in the cut; of what
-// had none, one cannot tell. Contributions to rounds are recognised by step and
-// rank; their answers speak of rounds that may not be in the cut.
+// had none, one cannot tell; nor of what was forgotten. Contributions to rounds
+// are recognised by step and rank; their answers speak of rounds that may not
+// be in the cut.
 std::vector<CallSnapshot> CallsOfCut(std::vector<CallSnapshot> before,
                                      std::vector<CallSnapshot> after,
                                      bool has_rounds) {
-  const auto is_contribution = [](const CallSnapshot& call) {
-    return call.answer && call.answer->ok() &&
-           std::holds_alternative<PushReply>(**call.answer);
-  };
   using Name = std::pair<std::string, std::pair<std::string, uint64_t>>;
   std::map<Name, CallSnapshot> calls;
   for (CallSnapshot& call : before) {
-    if (has_rounds && (!call.answer || is_contribution(call))) continue;
+    const bool has_failed = call.answer && !call.answer->ok();
+    if (has_rounds && call.is_push && !has_failed) continue;
     if (!call.answer) call.answer = UnknownOutcome();
     Name name = {call.caller, {call.id.client_id, call.id.sequence}};
     calls.emplace(std::move(name), std::move(call));
   }
   for (CallSnapshot& call : after) {
-    if (has_rounds) break;
+    if (has_rounds && call.is_push) continue;
     call.answer = UnknownOutcome();
     Name name = {call.caller, {call.id.client_id, call.id.sequence}};
     calls.emplace(std::move(name), std::move(call));  // unless it is there

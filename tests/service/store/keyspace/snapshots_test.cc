@@ -12,12 +12,14 @@
 #include "base/answer.h"
 #include "base/mutex.h"
 #include "base/task_pool.h"
+#include "contract/reason.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "service/store/memory_tensor_store.h"
 #include "service/store/snapshot.h"
 #include "tests/service/store/init_now.h"
 #include "tests/testing/background.h"
+#include "tests/testing/reason_matchers.h"
 #include "tests/testing/scripted_backend.h"
 #include "tests/testing/status_matchers.h"
 
@@ -25,6 +27,7 @@ namespace tensorkv {
 namespace {
 
 using ::tensorkv::testing::Background;
+using ::tensorkv::testing::HasReason;
 using ::tensorkv::testing::InitNow;
 using ::tensorkv::testing::ScriptedBackend;
 using ::tensorkv::testing::StatusIs;
@@ -213,6 +216,27 @@ TEST_F(SnapshotsTest, EachRestoreMakesVersionsOfItsOwn) {
 
   EXPECT_GT(first, snapshot.namespaces[0].max_version);
   EXPECT_GT(second, first);
+}
+
+TEST_F(SnapshotsTest, OfCallsUnderWayOnlyContributionsAreNotInIt) {
+  CreateNamespace("s", {.mode = Mode::kSync, .num_workers = 2});
+  SetRule("s", "adam");
+  Init("s", "k");
+  PushRequest push = SyncPushOf(0, 1, "k", 4);
+  push.call_id = CallId{"pusher", 1};
+  BeginPush(std::move(push));
+  KeptSnapshot snapshot;
+  backend_.WhenAllocating(
+      [&] { EXPECT_OK(store_.TakeSnapshot({"s"}, snapshot)); });
+  InitRequest init = {.name_space = "s", .call_id = CallId{"maker", 1}};
+  init.entries.push_back({"new", OnesOf(4)});
+
+  ASSERT_OK(InitNow(store_, std::move(init)));
+
+  const std::vector<CallSnapshot>& calls = snapshot.namespaces[0].calls;
+  ASSERT_EQ(calls.size(), 1u);
+  EXPECT_EQ(calls[0].id.client_id, "maker");
+  EXPECT_THAT(calls[0].answer->status(), HasReason(Reason::kOutcomeUnknown));
 }
 
 TEST_F(SnapshotsTest, ANamespaceThatIsDeletedBeforeItsTurnIsNotInIt) {
