@@ -187,6 +187,7 @@ absl::StatusOr<CallWindow::Call*> CallWindow::FindOrAdd(
   call.client = client;
   call.sequence = sequence;
   call.fingerprint = identity.fingerprint;
+  call.is_push = identity.is_push;
   call.reservation = *std::move(reservation);
   return &call;
 }
@@ -485,30 +486,51 @@ std::vector<CallSnapshot> CallWindow::Save() const {
   std::vector<CallSnapshot> calls;
   MutexLock lock(&mutex_);
   for (const auto& [key, client] : clients_) {
+    const uint64_t forgotten = client->forgotten;
     for (const auto& [sequence, call] : client->calls) {
       calls.push_back({key.first,
                        {key.second, sequence},
                        call.fingerprint,
                        call.answer,
-                       client->forgotten});
+                       forgotten,
+                       call.is_push});
     }
+    if (forgotten == 0) continue;
+    calls.push_back({.caller = key.first,
+                     .id = {key.second, forgotten},
+                     .forgotten = forgotten});
   }
   return calls;
 }
 
 void CallWindow::Restore(const std::vector<CallSnapshot>& calls) {
   for (const CallSnapshot& each : calls) {
-    Dropped dropped;  // goes after the lock
-    MutexLock lock(&mutex_);
-    const absl::StatusOr<Call*> call =
-        FindOrAdd({each.caller},
-                  {each.id, each.fingerprint, SizeOf(*each.answer)}, dropped);
-    if (!call.ok()) continue;
-    Client& client = *(*call)->client;
-    client.forgotten = std::max(client.forgotten, each.forgotten);
-    (*call)->answer = each.answer;
-    Retire(**call, dropped);
+    if (!each.is_forgotten()) RestoreCall(each);
   }
+  // Only now: what is remembered may come before what was forgotten.
+  for (const CallSnapshot& each : calls) {
+    if (each.forgotten > 0) RestoreForgotten(each);
+  }
+}
+
+void CallWindow::RestoreCall(const CallSnapshot& saved) {
+  Dropped dropped;  // goes after the lock
+  MutexLock lock(&mutex_);
+  const absl::StatusOr<Call*> call =
+      FindOrAdd({saved.caller},
+                {saved.id, saved.fingerprint, SizeOf(*saved.answer)}, dropped);
+  if (!call.ok()) return;
+  (*call)->answer = saved.answer;
+  Retire(**call, dropped);
+}
+
+void CallWindow::RestoreForgotten(const CallSnapshot& saved) {
+  Dropped dropped;  // goes after the lock
+  MutexLock lock(&mutex_);
+  const absl::StatusOr<Client*> client =
+      FindOrAddClient({saved.caller, saved.id.client_id}, dropped);
+  if (!client.ok()) return;
+  (*client)->forgotten = std::max((*client)->forgotten, saved.forgotten);
 }
 
 size_t CallWindow::num_clients() const {

@@ -43,17 +43,24 @@ struct CallIdentity {
   uint64_t answer_bytes = 0;
   // What an attempt keeps of its request while it waits, tensors not counted.
   uint64_t request_bytes = 0;
+  // A push: where there are rounds, its repeat is recognised without this.
+  bool is_push = false;
 };
 
-// A call that was remembered.
+// A call that was remembered, or if its sequence is `forgotten`, one that
+// stands for those of its client which were forgotten.
 struct CallSnapshot {
   std::string caller;
   CallId id;
   uint64_t fingerprint = 0;
-  // Null if it was being made.
+  // Null if it was being made, or was forgotten.
   std::shared_ptr<const CallAnswer> answer;
   // Up to here, what is not remembered of its client was forgotten.
   uint64_t forgotten = 0;
+  // As in CallIdentity; not known of a call that was restored.
+  bool is_push = false;
+
+  bool is_forgotten() const { return id.sequence == forgotten; }
 };
 
 struct CallWindowOptions {
@@ -153,7 +160,8 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
   void EndWaits(const absl::Status& status);
 
   // Every call that is remembered or being made, those of each client in the
-  // order of their sequences.
+  // order of their sequences, and for each client of which calls were forgotten
+  // one that stands for these.
   std::vector<CallSnapshot> Save() const;
   // Remembers calls that were saved, for as long as if they had just ended;
   // fewer if there is no room for all. REQUIRES: nobody has called yet.
@@ -182,6 +190,7 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
     Client* client = nullptr;
     uint64_t sequence = 0;
     uint64_t fingerprint = 0;
+    bool is_push = false;
     bool has_turn = false;
     std::shared_ptr<const CallAnswer> answer;
     std::deque<std::shared_ptr<Waiter>> waiters;
@@ -237,6 +246,8 @@ class CallWindow : public std::enable_shared_from_this<CallWindow> {
   TurnCallback TakeCallback(Waiter& waiter)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Keep(Call& call, const CallAnswer& answer);
+  void RestoreCall(const CallSnapshot& saved);
+  void RestoreForgotten(const CallSnapshot& saved);
   void EndTurn(Call& call);
   // A call without turn: remembers its answer, or forgets it.
   void Retire(Call& call, Dropped& dropped)

@@ -92,6 +92,13 @@ std::vector<MemoryTensorStore::NamespacePtr> MemoryTensorStore::All() const {
   return all;
 }
 
+std::vector<std::string> MemoryTensorStore::Names() const {
+  std::vector<std::string> names;
+  MutexLock lock(&mutex_);
+  for (const auto& [name, name_space] : namespaces_) names.push_back(name);
+  return names;
+}
+
 void MemoryTensorStore::Report(StoreEvent event, absl::string_view name_space,
                                absl::string_view detail) const {
   if (environment_.observer == nullptr) return;
@@ -363,13 +370,18 @@ void MemoryTensorStore::Barrier(BarrierRequest request, CallContext context,
 
 absl::Status MemoryTensorStore::TakeSnapshot(
     const std::vector<std::string>& namespaces, SnapshotSink& sink) {
-  std::vector<NamespacePtr> wanted;
   for (const std::string& name : namespaces) {
-    ASSIGN_OR_RETURN(wanted.emplace_back(), Find(name));
+    RETURN_IF_ERROR(Find(name).status());
   }
-  if (wanted.empty()) wanted = All();
-  for (const NamespacePtr& each : wanted) {
-    RETURN_IF_ERROR(each->TakeSnapshot(sink));
+  // Those before may take long to write: each is looked up when it is its turn,
+  // so that none is saved that was deleted or replaced meanwhile.
+  for (const std::string& name : namespaces.empty() ? Names() : namespaces) {
+    const absl::StatusOr<NamespacePtr> found = Find(name);
+    if (found.ok()) {
+      RETURN_IF_ERROR((*found)->TakeSnapshot(sink));
+    } else if (!namespaces.empty()) {
+      return found.status();
+    }
   }
   return absl::OkStatus();
 }

@@ -166,6 +166,7 @@ class MemoryTensorStore final : public TensorStore,
   absl::StatusOr<NamespacePtr> Find(absl::string_view name_space,
                                     uint64_t uid = 0) const;
   std::vector<NamespacePtr> All() const;
+  std::vector<std::string> Names() const;
 
   const DeviceSet devices_;
   const ServerBudgets budgets_;

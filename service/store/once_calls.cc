@@ -136,7 +136,7 @@ void PushOnce(const std::shared_ptr<Namespace>& name_space, PushRequest request,
   }
   const CallIdentity identity = {*request.call_id, Fingerprint(request),
                                  request.entries.size() * sizeof(PushResult),
-                                 BytesOfEntries(request)};
+                                 BytesOfEntries(request), /*is_push=*/true};
   const TimeLeft time_left(name_space->alarms(), context.timeout);
   Once<PushReply>(name_space->calls(), identity, context, std::move(done),
                   [name_space, request = std::move(request), context,
@@ -159,7 +159,7 @@ void PushPullOnce(const std::shared_ptr<Namespace>& name_space,
   const CallIdentity identity = {
       *call->request.call_id, PushPullFingerprint(call->request),
       call->request.entries.size() * sizeof(PushResult),
-      BytesOfEntries(call->request)};
+      BytesOfEntries(call->request), /*is_push=*/true};
   name_space->calls().Enter(
       identity, call->context,
       [call](absl::StatusOr<CallWindow::Turn> turn) mutable {

@@ -91,6 +91,15 @@ void Cut::BeforeChange(Transaction& transaction, StoredKey& key) {
   }
 }
 
+void Cut::BeforeRuleChange(Transaction& transaction, StoredKey& key) {
+  Cut* const cut = transaction.state().cut.get();
+  if (cut == nullptr) return;
+  BeforeChange(transaction, key);
+  const auto waiting = cut->waiting_.find(&key);
+  if (waiting == cut->waiting_.end() || waiting->second.former) return;
+  waiting->second.former = RuleNow(key);
+}
+
 void Cut::AfterCreation(Transaction& transaction, StoredKey& key) {
   Cut* const cut = transaction.state().cut.get();
   if (cut != nullptr) cut->handled_.emplace(&key, RefPtr<StoredKey>(&key));
@@ -103,10 +112,11 @@ void Cut::AfterUpdate(Transaction& transaction, StoredKey& key) {
   if (waiting == cut->waiting_.end()) return;
   // An update that fails takes those behind it with it.
   if (--waiting->second.num_updates > 0 && key.has_pending()) return;
-  CutKey taken = std::move(waiting->second.key);
+  Waiting had = std::move(waiting->second);
   cut->waiting_.erase(waiting);
   std::vector<StateCopy> copies;
-  cut->TakeNow(key, std::move(taken), copies);
+  cut->TakeNow(key, std::move(had.key), had.former ? *had.former : RuleNow(key),
+               copies);
   for (StateCopy& copy : copies) {
     transaction.work().copies.push_back(std::move(copy));
   }
@@ -123,20 +133,22 @@ void Cut::Handle(StoredKey& key, std::vector<StateCopy>& copies) {
   }
   if (key.rounds) taken.snapshot.rounds = key.rounds->Applied();
   const uint64_t num_updates = key.num_updates_ahead();
-  if (num_updates == 0) return TakeNow(key, std::move(taken), copies);
-  waiting_.emplace(&key, Waiting{std::move(taken), num_updates});
+  if (num_updates == 0) {
+    return TakeNow(key, std::move(taken), RuleNow(key), copies);
+  }
+  waiting_.emplace(&key, Waiting{std::move(taken), num_updates, {}});
 }
 
-void Cut::TakeNow(StoredKey& key, CutKey taken,
+void Cut::TakeNow(StoredKey& key, CutKey taken, const RuleOfKey& rule,
                   std::vector<StateCopy>& copies) {
   KeySnapshot& snapshot = taken.snapshot;
   snapshot.value = key.ToTensor();
   snapshot.version = key.version;
-  snapshot.update_count = key.update_count;
+  snapshot.update_count = rule.update_count;
   // What has closed since is not applied: the updates of later rounds wait.
   if (key.rounds) snapshot.rounds = key.rounds->Applied();
-  taken.rule = key.rule;
-  const RuleState* const state = key.rule_state.get();
+  taken.rule = rule.rule;
+  const RuleState* const state = rule.state.get();
   StateCopy copy;
   copy.has_states =
       state != nullptr && !state->states.empty() && !state->states_are_new;
@@ -147,7 +159,7 @@ void Cut::TakeNow(StoredKey& key, CutKey taken,
     return;
   }
   copy.cut = shared_from_this();
-  copy.rule_state = key.rule_state;
+  copy.rule_state = rule.state;
   copy.key = std::move(taken);
   copies.push_back(std::move(copy));
   key.is_updating = true;
@@ -206,6 +218,10 @@ bool Cut::Await(NamespaceState& state) {
     changed_.wait(state.mutex);
   }
   return status_.ok();
+}
+
+void Cut::AwaitCopies(NamespaceState& state) {
+  while (num_copying_ > 0) changed_.wait(state.mutex);
 }
 
 }  // namespace tensorkv

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -72,6 +73,11 @@ class Cut : public std::enable_shared_from_this<Cut> {
   // The key is about to change. Afterwards it may be is_updating. Nothing
   // happens if it was deleted or replaced: the cut has no such key.
   static void BeforeChange(Transaction& transaction, StoredKey& key);
+  // The key is about to get another rule, or other states. Afterwards it may be
+  // is_updating. A key that waits for its updates is taken with the rule, the
+  // count of updates and the states that it has now, as the rules of the cut
+  // are those of before.
+  static void BeforeRuleChange(Transaction& transaction, StoredKey& key);
   // The key has come since.
   static void AfterCreation(Transaction& transaction, StoredKey& key);
   // An update of the key has ended, and is_updating is cleared. Afterwards it
@@ -90,6 +96,9 @@ class Cut : public std::enable_shared_from_this<Cut> {
   // Waits, unless something can be taken, until something can, all is taken or
   // this has failed. Returns false if nothing is to come.
   bool Await(NamespaceState& state);
+  // Waits until no copy is under way. REQUIRES: this is not the namespace's cut
+  // any more, so that none begins.
+  void AwaitCopies(NamespaceState& state);
 
   // A key could not be taken: the cut is worth nothing.
   void Fail(const absl::Status& status) {
@@ -99,16 +108,28 @@ class Cut : public std::enable_shared_from_this<Cut> {
   const absl::Status& status() const { return status_; }
 
  private:
+  // What a change of rules replaces.
+  struct RuleOfKey {
+    SharedRule rule;
+    RefPtr<RuleState> state;
+    uint64_t update_count = 0;
+  };
   struct Waiting {
     CutKey key;
     // That were ahead and have not ended.
     uint64_t num_updates = 0;
+    // As it was before the rule changed, if it has.
+    std::optional<RuleOfKey> former;
   };
 
   bool IsHandled(const StoredKey& key) const;
   void Handle(StoredKey& key, std::vector<StateCopy>& copies);
-  // Takes the key as it is now. REQUIRES: no update is ahead.
-  void TakeNow(StoredKey& key, CutKey taken, std::vector<StateCopy>& copies);
+  // Takes the key as it is now, but with `rule`. REQUIRES: no update is ahead.
+  void TakeNow(StoredKey& key, CutKey taken, const RuleOfKey& rule,
+               std::vector<StateCopy>& copies);
+  static RuleOfKey RuleNow(const StoredKey& key) {
+    return {key.rule, key.rule_state, key.update_count};
+  }
 
   // Keys with names up to here are handled, and these, which stay so that their
   // addresses are no other keys'.

@@ -69,10 +69,13 @@ struct NamespaceCounts {
 //
 // Locks are taken in this order: cut_mutex, rules_mutex, mutex, and those of
 // the alarms and of a Cancellation, under which nothing of a namespace is
-// called. The mutexes of the store, the call window and the task pool are taken with none
-// of these held. No lock is held while an answer is sent or an update runs;
+// called. The mutex of the store is taken with none of these held; those of the
+// call window and of the task pool never with `mutex`, but under cut_mutex and
+// rules_mutex they may be, as nothing of a namespace is called under them. No
+// answer is sent under `mutex` or rules_mutex, and no update runs under any;
 // memory of a device is allocated, and patterns are matched, under rules_mutex
-// alone.
+// alone. Who takes a snapshot holds cut_mutex throughout, and copies and writes
+// under it.
 //
 // The mutex is fair, so that calls over many keys, which take it in turns, let
 // others in between.

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "contract/reason.h"
+#include "service/store/keyspace/cut.h"
 #include "service/store/keyspace/transaction.h"
 #include "service/store/keyspace/waiting_calls.h"
 #include "service/store/names.h"
@@ -56,6 +57,12 @@ struct NewState {
   SharedRule rule;
   RefPtr<RuleState> state;
 };
+
+// Whether the key will have other states, or count its updates anew.
+bool ChangesStates(const NewState& to) {
+  const StoredKey& key = *to.key;
+  return to.state != key.rule_state || !to.rule->Continues(*key.rule);
+}
 
 // What a state takes of a value of that dtype and shape.
 uint64_t BytesOfState(const StateSpec& spec, DType dtype, const Shape& shape) {
@@ -172,9 +179,13 @@ absl::Status RuleChange::Bind() {
 void RuleChange::ChangeKeys() {
   auto next = states_.begin();
   while (next != states_.end()) {
-    Transaction transaction(state_);
+    // This holds rules_mutex, so that copies for a cut are made elsewhere.
+    Transaction transaction(state_, Transaction::Thread::kAlarms);
     for (size_t i = 0; i < kKeysPerTurn && next != states_.end(); ++i) {
       NewState& state = next->second;
+      if (ChangesStates(state)) {
+        Cut::BeforeRuleChange(transaction, *state.key);
+      }
       SetRuleOf(*state.key, state.rule, state.state);
       ++next;
     }

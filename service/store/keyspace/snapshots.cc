@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "base/answer.h"
 #include "base/status_macros.h"
 #include "contract/reason.h"
@@ -26,6 +28,15 @@ constexpr size_t kKeysPerCutTurn = 256;
 // checkpoint and the end of its server.
 constexpr uint64_t kRestoredGap = uint64_t{1} << 40;
 
+// Where a count goes on that had come to `saved`. The clock has it differ from
+// one restore of a checkpoint to the next: nothing is counted as fast as
+// nanoseconds go by, so each restore begins above all that was counted before.
+// The gap is for a clock that was set back since.
+uint64_t RestoredFloor(uint64_t saved) {
+  const uint64_t now = absl::ToUnixNanos(absl::Now());
+  return now > saved ? now : saved + kRestoredGap;
+}
+
 // --- Saving ------------------------------------------------------------------
 
 std::shared_ptr<const CallAnswer> UnknownOutcome() {
@@ -40,25 +51,23 @@ std::shared_ptr<const CallAnswer> UnknownOutcome() {
 
 // What is to be remembered of the calls that there were before the cut and
 // after it. Whatever had an answer before has its effect in the cut; of what
-// had none, one cannot tell. Contributions to rounds are recognised by step and
-// rank; their answers speak of rounds that may not be in the cut.
+// had none, one cannot tell; nor of what was forgotten. Contributions to rounds
+// are recognised by step and rank; their answers speak of rounds that may not
+// be in the cut.
 std::vector<CallSnapshot> CallsOfCut(std::vector<CallSnapshot> before,
                                      std::vector<CallSnapshot> after,
                                      bool has_rounds) {
-  const auto is_contribution = [](const CallSnapshot& call) {
-    return call.answer && call.answer->ok() &&
-           std::holds_alternative<PushReply>(**call.answer);
-  };
   using Name = std::pair<std::string, std::pair<std::string, uint64_t>>;
   std::map<Name, CallSnapshot> calls;
   for (CallSnapshot& call : before) {
-    if (has_rounds && (!call.answer || is_contribution(call))) continue;
+    const bool has_failed = call.answer && !call.answer->ok();
+    if (has_rounds && call.is_push && !has_failed) continue;
     if (!call.answer) call.answer = UnknownOutcome();
     Name name = {call.caller, {call.id.client_id, call.id.sequence}};
     calls.emplace(std::move(name), std::move(call));
   }
   for (CallSnapshot& call : after) {
-    if (has_rounds) break;
+    if (has_rounds && call.is_push) continue;
     call.answer = UnknownOutcome();
     Name name = {call.caller, {call.id.client_id, call.id.sequence}};
     calls.emplace(std::move(name), std::move(call));  // unless it is there
@@ -91,6 +100,9 @@ class SnapshotRun {
     std::shared_ptr<Cut> cut;
     MutexLock lock(&state_.mutex);
     cut.swap(state_.cut);
+    // If this has failed, copies may be under way. The next cut would take them
+    // for updates, and wait for the end of those.
+    cut_->AwaitCopies(state_);
   }
 
   absl::Status Run() {
@@ -299,9 +311,9 @@ absl::StatusOr<std::shared_ptr<Namespace>> Namespace::Restore(
                                        num_places * kWorkerOverheadBytes));
   state.workers->Restore(snapshot.workers, snapshot.max_closed_step,
                          state.Now());
-  state.restored_versions = snapshot.max_version + kRestoredGap;
+  state.restored_versions = RestoredFloor(snapshot.max_version);
   state.version_floor = state.restored_versions;
-  state.revision = snapshot.revision + kRestoredGap;
+  state.revision = RestoredFloor(snapshot.revision);
   return restored;
 }
 

@@ -450,5 +450,36 @@ TEST_F(CallWindowTest, LaterAnswerReplacesTheFirst) {
             absl::AbortedError("the round failed"));
 }
 
+TEST_F(CallWindowTest, WhatWasForgottenStaysSoWhenItIsRestored) {
+  Open({.max_bytes = 1});
+  Make(5, "c");
+  Make(1, "d");  // takes the place of it
+  const std::vector<CallSnapshot> saved = window_->Save();
+
+  Open({});
+  window_->Restore(saved);
+
+  EXPECT_THAT(*Enter(5, "c")->error, StatusIs(StatusCode::kFailedPrecondition));
+  EXPECT_TRUE(Enter(6, "c")->has_turn());
+  EXPECT_EQ(Enter(1, "d")->found(), 1u);
+}
+
+TEST_F(CallWindowTest, WhatIsRememberedFromBeforeWhatWasForgottenIsRestored) {
+  Open({.max_calls_per_client = 2});
+  const auto first = Enter(1);
+  const auto second = Enter(2);
+  for (const uint64_t sequence : {3u, 4u, 5u}) Make(sequence);
+  first->Keep(1);
+  second->Keep(2);
+  const std::vector<CallSnapshot> saved = window_->Save();
+
+  Open({});
+  window_->Restore(saved);
+
+  EXPECT_EQ(Enter(1)->found(), 1u);
+  EXPECT_EQ(Enter(2)->found(), 2u);
+  EXPECT_TRUE(Enter(3)->error);
+}
+
 }  // namespace
 }  // namespace tensorkv

@@ -1,0 +1,267 @@
+// What a snapshot has, whatever happens while it is taken.
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/alarms.h"
+#include "base/answer.h"
+#include "base/mutex.h"
+#include "base/task_pool.h"
+#include "contract/reason.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "service/store/memory_tensor_store.h"
+#include "service/store/snapshot.h"
+#include "tests/service/store/init_now.h"
+#include "tests/testing/background.h"
+#include "tests/testing/reason_matchers.h"
+#include "tests/testing/scripted_backend.h"
+#include "tests/testing/status_matchers.h"
+
+namespace tensorkv {
+namespace {
+
+using ::tensorkv::testing::Background;
+using ::tensorkv::testing::HasReason;
+using ::tensorkv::testing::InitNow;
+using ::tensorkv::testing::ScriptedBackend;
+using ::tensorkv::testing::StatusIs;
+using ::testing::_;
+using ::testing::ElementsAre;
+using ::testing::Pair;
+
+// Keeps the snapshot. When a namespace begins, its cut has been made.
+class KeptSnapshot final : public SnapshotSink {
+ public:
+  using OnBegin = std::function<absl::Status(const NamespaceSnapshot&)>;
+  explicit KeptSnapshot(OnBegin on_begin = nullptr)
+      : on_begin_(std::move(on_begin)) {}
+
+  absl::Status Begin(NamespaceSnapshot name_space) override {
+    namespaces.push_back(std::move(name_space));
+    return on_begin_ ? on_begin_(namespaces.back()) : absl::OkStatus();
+  }
+  absl::Status Add(KeySnapshot key) override {
+    keys.push_back(std::move(key));
+    return absl::OkStatus();
+  }
+  absl::Status End() override { return absl::OkStatus(); }
+  void Paused(absl::Duration) override {}
+
+  std::vector<NamespaceSnapshot> namespaces;
+  std::vector<KeySnapshot> keys;
+
+ private:
+  const OnBegin on_begin_;
+};
+
+class SnapshotsTest : public ::testing::Test {
+ protected:
+  // More elements than an update computes on the caller's thread.
+  static constexpr int64_t kMany = 1 << 19;
+
+  ~SnapshotsTest() override { backend_.Release(); }
+
+  void CreateNamespace(const std::string& name, NamespaceConfig config = {}) {
+    CreateNamespaceRequest request = {.name_space = name};
+    request.config = std::move(config);
+    ASSERT_OK(store_.CreateNamespace(request));
+  }
+  void Init(const std::string& name_space, const std::string& key,
+            int64_t num_elements = 4) {
+    InitRequest request = {.name_space = name_space};
+    request.entries.push_back({key, OnesOf(num_elements)});
+    ASSERT_OK(InitNow(store_, std::move(request)));
+  }
+  void SetRule(const std::string& name_space, const std::string& rule,
+               const std::string& pattern = "*") {
+    SetRuleRequest request = {.name_space = name_space, .key_pattern = pattern};
+    request.rule = *ParseRuleSpec(rule);
+    ASSERT_OK(store_.SetRule(request));
+  }
+  // Does not wait for the answer.
+  void BeginPush(PushRequest request) {
+    store_.Push(std::move(request), {}, [](absl::StatusOr<PushReply>) {});
+  }
+  // The version that a first push makes of "k" in a store that was restored.
+  static Version PushAfterRestore(const KeptSnapshot& snapshot) {
+    ScriptedBackend backend;
+    SteadyAlarms alarms;
+    MemoryTensorStore store({}, &backend, &alarms);
+    EXPECT_OK(store.RestoreNamespace(snapshot.namespaces[0]));
+    EXPECT_OK(store.RestoreKeys("n", snapshot.keys));
+    const Answer<absl::StatusOr<PushReply>> answer;
+    store.Push(PushOf("n", "k"), {}, [answer](absl::StatusOr<PushReply> reply) {
+      answer.Set(std::move(reply));
+    });
+    const absl::StatusOr<PushReply> reply = answer.Wait();
+    EXPECT_OK(reply);
+    return reply.ok() ? reply->results[0].version : 0;
+  }
+  void AwaitVersion(const std::string& name_space, const std::string& key,
+                    Version version) {
+    PullRequest request;
+    request.name_space = name_space;
+    request.entries.push_back({key, version});
+    const Answer<absl::StatusOr<PullReply>> answer;
+    store_.Pull(std::move(request), {},
+                [answer](absl::StatusOr<PullReply> reply) {
+                  answer.Set(std::move(reply));
+                });
+    ASSERT_OK(answer.Wait());
+  }
+  static Tensor OnesOf(int64_t num_elements) {
+    return *Tensor::Filled(DType::kF32, {num_elements}, 1);
+  }
+  static PushRequest PushOf(const std::string& name_space,
+                            const std::string& key, int64_t num_elements = 4) {
+    PushRequest request;
+    request.name_space = name_space;
+    request.entries.push_back({key, false, OnesOf(num_elements)});
+    return request;
+  }
+  static PushRequest SyncPushOf(uint32_t rank, Step step,
+                                const std::string& key, int64_t num_elements) {
+    PushRequest request = PushOf("s", key, num_elements);
+    request.worker = Worker{rank, 0};
+    request.step = step;
+    return request;
+  }
+
+  ScriptedBackend backend_;
+  SteadyAlarms alarms_;
+  MemoryTensorStore store_{{.budget_bytes = 1 << 30}, &backend_, &alarms_};
+};
+
+// A contribution to an open round has the states of its key copied, but brings
+// no update whose end the next cut would see. The copy is behind updates that
+// are held.
+TEST_F(SnapshotsTest, OneThatFailsWhileStatesAreCopiedDoesNotStopTheNext) {
+  CreateNamespace("s", {.mode = Mode::kSync, .num_workers = 2});
+  SetRule("s", "adam", "k");
+  Init("s", "k", kMany);
+  BeginPush(SyncPushOf(0, 1, "k", kMany));
+  BeginPush(SyncPushOf(1, 1, "k", kMany));
+  AwaitVersion("s", "k", 2);
+  std::vector<std::string> held;
+  for (size_t i = 0; i < TaskPool::DefaultNumThreads(); ++i) {
+    held.push_back(absl::StrCat("held", i));
+    Init("s", held.back(), kMany);
+  }
+  backend_.Hold();
+  for (const std::string& key : held) {
+    BeginPush(SyncPushOf(0, 1, key, kMany));
+    BeginPush(SyncPushOf(1, 1, key, kMany));
+  }
+  Notification is_begun;
+  KeptSnapshot failing([&](const NamespaceSnapshot&) {
+    BeginPush(SyncPushOf(0, 2, "k", kMany));
+    is_begun.Notify();
+    return absl::DataLossError("the disk is gone");
+  });
+  KeptSnapshot next;
+
+  Background failed([&] { return store_.TakeSnapshot({"s"}, failing); });
+  is_begun.WaitForNotification();
+  Background taken([&] { return store_.TakeSnapshot({"s"}, next); });
+  backend_.Release();
+
+  EXPECT_THAT(failed.Result(), StatusIs(absl::StatusCode::kDataLoss));
+  EXPECT_OK(taken.Result());
+  EXPECT_EQ(next.keys.size(), 1 + held.size());
+}
+
+TEST_F(SnapshotsTest, ARuleThatIsSetWhileItIsTakenIsNotInIt) {
+  CreateNamespace("n");
+  SetRule("n", "adam");
+  Init("n", "idle");
+  Init("n", "updating", kMany);
+  BeginPush(PushOf("n", "idle"));
+  AwaitVersion("n", "idle", 2);
+  BeginPush(PushOf("n", "updating", kMany));
+  AwaitVersion("n", "updating", 2);
+  backend_.Hold();
+  BeginPush(PushOf("n", "updating", kMany));
+  backend_.WaitUntilHeld();
+  KeptSnapshot snapshot([&](const NamespaceSnapshot&) {
+    SetRule("n", "sgd");
+    backend_.Release();
+    return absl::OkStatus();
+  });
+
+  ASSERT_OK(store_.TakeSnapshot({"n"}, snapshot));
+
+  EXPECT_EQ(snapshot.namespaces[0].rules[0].rule.name, "adam");
+  std::map<std::string, uint64_t> counts;
+  for (const KeySnapshot& key : snapshot.keys) {
+    counts[key.key] = key.update_count;
+    EXPECT_EQ(key.states.size(), 2u) << key.key;
+  }
+  EXPECT_THAT(counts, ElementsAre(Pair("idle", 1), Pair("updating", 2)));
+}
+
+TEST_F(SnapshotsTest, EachRestoreMakesVersionsOfItsOwn) {
+  CreateNamespace("n");
+  Init("n", "k");
+  KeptSnapshot snapshot;
+  ASSERT_OK(store_.TakeSnapshot({"n"}, snapshot));
+
+  const Version first = PushAfterRestore(snapshot);
+  const Version second = PushAfterRestore(snapshot);
+
+  EXPECT_GT(first, snapshot.namespaces[0].max_version);
+  EXPECT_GT(second, first);
+}
+
+TEST_F(SnapshotsTest, OfCallsUnderWayOnlyContributionsAreNotInIt) {
+  CreateNamespace("s", {.mode = Mode::kSync, .num_workers = 2});
+  SetRule("s", "adam");
+  Init("s", "k");
+  PushRequest push = SyncPushOf(0, 1, "k", 4);
+  push.call_id = CallId{"pusher", 1};
+  BeginPush(std::move(push));
+  KeptSnapshot snapshot;
+  backend_.WhenAllocating(
+      [&] { EXPECT_OK(store_.TakeSnapshot({"s"}, snapshot)); });
+  InitRequest init = {.name_space = "s", .call_id = CallId{"maker", 1}};
+  init.entries.push_back({"new", OnesOf(4)});
+
+  ASSERT_OK(InitNow(store_, std::move(init)));
+
+  const std::vector<CallSnapshot>& calls = snapshot.namespaces[0].calls;
+  ASSERT_EQ(calls.size(), 1u);
+  EXPECT_EQ(calls[0].id.client_id, "maker");
+  EXPECT_THAT(calls[0].answer->status(), HasReason(Reason::kOutcomeUnknown));
+}
+
+TEST_F(SnapshotsTest, ANamespaceThatIsDeletedBeforeItsTurnIsNotInIt) {
+  for (const std::string name : {"a", "deleted", "replaced"}) {
+    CreateNamespace(name);
+  }
+  KeptSnapshot snapshot([&](const NamespaceSnapshot& name_space) {
+    if (name_space.name != "a") return absl::OkStatus();
+    EXPECT_OK(store_.DeleteNamespace("deleted"));
+    EXPECT_OK(store_.DeleteNamespace("replaced"));
+    CreateNamespace("replaced");
+    return absl::OkStatus();
+  });
+
+  ASSERT_OK(store_.TakeSnapshot({}, snapshot));
+
+  std::map<std::string, uint64_t> uids;
+  for (const NamespaceSnapshot& each : snapshot.namespaces) {
+    uids[each.name] = each.uid;
+  }
+  EXPECT_THAT(
+      uids,
+      ElementsAre(Pair("a", _), Pair("default", _),
+                  Pair("replaced", store_.DescribeNamespace("replaced")->uid)));
+}
+
+}  // namespace
+}  // namespace tensorkv
