@@ -24,8 +24,8 @@ namespace tensorkv {
 struct Caller {
   // Without any NUL.
   std::string name = "anonymous";
-  // Not OK: it has seen the state of another incarnation. A call whose answer is
-  // remembered gets that, any other gets this.
+  // Not OK: it has seen the state of another incarnation. A call whose answer
+  // is remembered gets that, any other gets this.
   absl::Status unless_remembered;
 };
 
