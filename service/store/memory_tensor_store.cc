@@ -85,6 +85,13 @@ absl::StatusOr<MemoryTensorStore::NamespacePtr> MemoryTensorStore::Find(
   return it->second;
 }
 
+absl::StatusOr<MemoryTensorStore::NamespacePtr> MemoryTensorStore::FindFor(
+    const Caller& caller, absl::string_view name_space, uint64_t uid) const {
+  absl::StatusOr<NamespacePtr> found = Find(name_space, uid);
+  if (!found.ok()) RETURN_IF_ERROR(caller.unless_remembered);
+  return found;
+}
+
 std::vector<MemoryTensorStore::NamespacePtr> MemoryTensorStore::All() const {
   std::vector<NamespacePtr> all;
   MutexLock lock(&mutex_);
@@ -114,7 +121,7 @@ CallContext MemoryTensorStore::WithinMaxWait(CallContext context) const {
 void MemoryTensorStore::Init(InitRequest request, CallContext context,
                              ReplyCallback<InitReply> done) {
   const absl::StatusOr<NamespacePtr> found =
-      Find(request.name_space, request.namespace_uid);
+      FindFor(context.caller, request.name_space, request.namespace_uid);
   if (!found.ok()) return std::move(done)(found.status());
   InitOnce(*found, std::move(request), WithinMaxWait(std::move(context)),
            std::move(done));
@@ -123,7 +130,7 @@ void MemoryTensorStore::Init(InitRequest request, CallContext context,
 void MemoryTensorStore::Push(PushRequest request, CallContext context,
                              ReplyCallback<PushReply> done) {
   const absl::StatusOr<NamespacePtr> found =
-      Find(request.name_space, request.namespace_uid);
+      FindFor(context.caller, request.name_space, request.namespace_uid);
   if (!found.ok()) return std::move(done)(found.status());
   PushOnce(*found, std::move(request), WithinMaxWait(std::move(context)),
            std::move(done));
@@ -141,7 +148,7 @@ void MemoryTensorStore::Pull(PullRequest request, CallContext context,
 void MemoryTensorStore::PushPull(PushRequest request, CallContext context,
                                  ReplyCallback<PullReply> done) {
   const absl::StatusOr<NamespacePtr> found =
-      Find(request.name_space, request.namespace_uid);
+      FindFor(context.caller, request.name_space, request.namespace_uid);
   if (!found.ok()) return std::move(done)(found.status());
   PushPullOnce(*found, std::move(request), WithinMaxWait(std::move(context)),
                std::move(done));
@@ -149,8 +156,9 @@ void MemoryTensorStore::PushPull(PushRequest request, CallContext context,
 
 absl::StatusOr<DeleteReply> MemoryTensorStore::Delete(
     DeleteRequest request, const CallContext& context) {
-  ASSIGN_OR_RETURN(const NamespacePtr found,
-                   Find(request.name_space, request.namespace_uid));
+  ASSIGN_OR_RETURN(
+      const NamespacePtr found,
+      FindFor(context.caller, request.name_space, request.namespace_uid));
   return OnceHere<DeleteReply>(found->calls(), request, context,
                                [&] { return found->Delete(request); });
 }
@@ -169,15 +177,17 @@ absl::StatusOr<StatReply> MemoryTensorStore::Stat(const StatRequest& request,
 
 absl::Status MemoryTensorStore::CheckInit(const InitRequest& request,
                                           const CallContext& context) {
-  ASSIGN_OR_RETURN(const NamespacePtr found,
-                   Find(request.name_space, request.namespace_uid));
+  ASSIGN_OR_RETURN(
+      const NamespacePtr found,
+      FindFor(context.caller, request.name_space, request.namespace_uid));
   return found->CheckInit(request, context.caller);
 }
 
 absl::Status MemoryTensorStore::CheckPush(const PushRequest& request,
                                           const CallContext& context) {
-  ASSIGN_OR_RETURN(const NamespacePtr found,
-                   Find(request.name_space, request.namespace_uid));
+  ASSIGN_OR_RETURN(
+      const NamespacePtr found,
+      FindFor(context.caller, request.name_space, request.namespace_uid));
   return found->CheckPush(request, context.caller);
 }
 
@@ -296,7 +306,8 @@ absl::Status MemoryTensorStore::DeleteNamespace(absl::string_view name_space,
 
 absl::Status MemoryTensorStore::SetRule(const SetRuleRequest& request,
                                         const CallContext& context) {
-  ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
+  ASSIGN_OR_RETURN(const NamespacePtr found,
+                   FindFor(context.caller, request.name_space));
   RETURN_IF_ERROR(StatusOnceHere(found->calls(), request, context,
                                  [&] { return found->SetRule(request); }));
   Report(StoreEvent::kRuleChanged, request.name_space,
@@ -307,7 +318,8 @@ absl::Status MemoryTensorStore::SetRule(const SetRuleRequest& request,
 
 absl::Status MemoryTensorStore::UnsetRule(const UnsetRuleRequest& request,
                                           const CallContext& context) {
-  ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
+  ASSIGN_OR_RETURN(const NamespacePtr found,
+                   FindFor(context.caller, request.name_space));
   RETURN_IF_ERROR(StatusOnceHere(found->calls(), request, context,
                                  [&] { return found->UnsetRule(request); }));
   Report(
@@ -319,7 +331,8 @@ absl::Status MemoryTensorStore::UnsetRule(const UnsetRuleRequest& request,
 
 absl::StatusOr<RuleSpec> MemoryTensorStore::SetHyperparameters(
     const SetHyperparametersRequest& request, const CallContext& context) {
-  ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
+  ASSIGN_OR_RETURN(const NamespacePtr found,
+                   FindFor(context.caller, request.name_space));
   ASSIGN_OR_RETURN(
       RuleSpec rule,
       OnceHere<RuleSpec>(
@@ -332,8 +345,9 @@ absl::StatusOr<RuleSpec> MemoryTensorStore::SetHyperparameters(
 
 absl::StatusOr<JoinReply> MemoryTensorStore::Join(const JoinRequest& request,
                                                   const CallContext& context) {
-  ASSIGN_OR_RETURN(const NamespacePtr found,
-                   Find(request.name_space, request.namespace_uid));
+  ASSIGN_OR_RETURN(
+      const NamespacePtr found,
+      FindFor(context.caller, request.name_space, request.namespace_uid));
   ASSIGN_OR_RETURN(JoinReply reply,
                    OnceHere<JoinReply>(found->calls(), request, context,
                                        [&] { return found->Join(request); }));
@@ -351,7 +365,8 @@ absl::StatusOr<KeepAliveReply> MemoryTensorStore::KeepAlive(
 
 absl::Status MemoryTensorStore::Leave(const LeaveRequest& request,
                                       const CallContext& context) {
-  ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
+  ASSIGN_OR_RETURN(const NamespacePtr found,
+                   FindFor(context.caller, request.name_space));
   RETURN_IF_ERROR(StatusOnceHere(found->calls(), request, context,
                                  [&] { return found->Leave(request); }));
   Report(StoreEvent::kWorkerLeft, request.name_space,
@@ -362,7 +377,7 @@ absl::Status MemoryTensorStore::Leave(const LeaveRequest& request,
 void MemoryTensorStore::Barrier(BarrierRequest request, CallContext context,
                                 ReplyCallback<BarrierReply> done) {
   const absl::StatusOr<NamespacePtr> found =
-      Find(request.name_space, request.namespace_uid);
+      FindFor(context.caller, request.name_space, request.namespace_uid);
   if (!found.ok()) return std::move(done)(found.status());
   BarrierOnce(*found, std::move(request), WithinMaxWait(std::move(context)),
               std::move(done));

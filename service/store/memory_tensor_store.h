@@ -165,6 +165,11 @@ class MemoryTensorStore final : public TensorStore,
   // Errors: NotFound · FailedPrecondition (another uid).
   absl::StatusOr<NamespacePtr> Find(absl::string_view name_space,
                                     uint64_t uid = 0) const;
+  // Find for a call of `caller`: one that expects another incarnation hears
+  // that it is another, not that this one lacks the namespace.
+  absl::StatusOr<NamespacePtr> FindFor(const Caller& caller,
+                                       absl::string_view name_space,
+                                       uint64_t uid = 0) const;
   std::vector<NamespacePtr> All() const;
   std::vector<std::string> Names() const;
 
