@@ -227,7 +227,7 @@ TEST(ServerProcessTest, SighupEndsNothing) {
 
   server.Signal(SIGHUP);
 
-  EXPECT_NE(server.AwaitLine("nothing to reload"), "");
+  EXPECT_NE(server.AwaitLine("reloaded log_level=info"), "");
   EXPECT_OK(remote.store().Init("w", Full({2}, 1)));
 }
 

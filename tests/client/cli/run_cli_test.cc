@@ -83,10 +83,10 @@ TEST_F(StoreCliTest, RowsAlone) {
   Print("init w --shape=3,2 --fill=1");
 
   EXPECT_EQ(Print("push w --rows=2,0,2 --fill=5"), "w: version 2\n");
-  EXPECT_EQ(Print("pull w --rows=2,1"), "10 10\n1 1\n");
+  EXPECT_EQ(Print("pull w --rows=2,1"), "10.0 10.0\n1.0 1.0\n");
   EXPECT_EQ(Print("push w --rows 1 --update_all_rows --fill=5"),
             "w: version 3\n");
-  EXPECT_EQ(Print("pull w"), "0 0\n5 5\n0 0\n");
+  EXPECT_EQ(Print("pull w"), "0.0 0.0\n5.0 5.0\n0.0 0.0\n");
   EXPECT_THAT(Run("pull w --rows=3").err, HasSubstr("got 3"));
   EXPECT_EQ(Run("push w --rows=1 --fill=5 --compression=f16").exit_code,
             kExitUsage);
