@@ -193,8 +193,9 @@ absl::Status MemoryTensorStore::CheckPush(const PushRequest& request,
 
 absl::Status MemoryTensorStore::Allocate(absl::string_view name_space,
                                          absl::Span<Tensor* const> tensors,
-                                         const CallContext&) {
-  ASSIGN_OR_RETURN(const NamespacePtr found, Find(name_space));
+                                         const CallContext& context) {
+  ASSIGN_OR_RETURN(const NamespacePtr found,
+                   FindFor(context.caller, name_space));
   return found->Allocate(tensors);
 }
 
