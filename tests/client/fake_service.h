@@ -83,6 +83,10 @@ class FakeService : public v1::TensorKV::Service {
   TENSORKV_FAKE_RPC(Leave)
   TENSORKV_FAKE_RPC(Barrier)
   TENSORKV_FAKE_RPC(DescribeServer)
+  TENSORKV_FAKE_RPC(SaveCheckpoint)
+  TENSORKV_FAKE_RPC(ListCheckpoints)
+  TENSORKV_FAKE_RPC(DeleteCheckpoint)
+  TENSORKV_FAKE_RPC(VerifyCheckpoint)
 #undef TENSORKV_FAKE_RPC
 
   grpc::Status Init(grpc::ServerContext* context,
