@@ -27,7 +27,7 @@ class RowIds final : public RefCounted {
     return tensor_.dtype() == DType::kI32 ? At<int32_t>(i) : At<int64_t>(i);
   }
 
-  // Of an empty list 0 and -1: no id is out of any range.
+  // An empty list has 0 and -1, so that no id is out of any range.
   int64_t lowest() const { return lowest_; }
   int64_t highest() const { return highest_; }
 

@@ -64,8 +64,8 @@ struct TensorUpdate {
   // StateSpecs say.
   absl::Span<const MutableTensorView> states;
 
-  // Of the value: the elements of a row follow one another. What it is matters
-  // to rules alone that keep states per row.
+  // How many rows the value has; the elements of a row follow one another. Only
+  // rules that keep states per row or column look at it.
   int64_t num_rows = 1;
 
   // f32, with the value before and after the update unrounded, which the rule

@@ -57,7 +57,7 @@ struct UpdateEntry {
   // In UpdateWork::functors.
   uint32_t functor_offset;
   ElementType value_type;
-  // Of a row; only where the functor has a state per row or column.
+  // What a row has; set only where the functor has a state per row or column.
   uint64_t row_elements;
   // In UpdateWork::scratch, only where the functor needs sums: those of all
   // phases, and behind them those of the chunks in the present phase.

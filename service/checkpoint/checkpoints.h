@@ -27,7 +27,7 @@ struct CheckpointsOptions {
   std::string directory;
   // How many of those stay that the server has made by itself; at least 1.
   uint32_t keep = 3;
-  // Of the server.
+  // Names the server that makes the checkpoints.
   uint64_t incarnation = 0;
   // Whether an older checkpoint is restored if the last one is damaged.
   bool fallback = false;
@@ -43,8 +43,8 @@ struct CheckpointCounts {
   uint64_t saved = 0;
   // Without those whose caller is to blame.
   uint64_t failed = 0;
-  // Of the last one with all namespaces, which a server can start from, be it
-  // that it was restored; 0 if there is none.
+  // These are about the last one with all namespaces, which a server can start
+  // from, whether it was made or restored; 0 if there is none.
   absl::Time last_time = absl::UnixEpoch();
   uint64_t last_bytes = 0;
   // How long it took to write.

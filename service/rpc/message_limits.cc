@@ -116,7 +116,7 @@ bool HasMoreFieldsThan(size_t max_fields, const grpc::ByteBuffer& bytes) {
     if (!input.ReadVarintSizeAsInt(&length)) return false;
     const uint64_t end =
         static_cast<uint64_t>(input.CurrentPosition()) + length;
-    // Of a message that is all of it, the fields are counted instead.
+    // A message that is all of it has its own fields counted instead.
     if (num_fields == 1 && end == bytes.Length()) continue;
     if (!input.Skip(length)) return false;
   }

@@ -169,6 +169,7 @@ TEST_F(CheckpointKillTest, TheLastWholeCheckpointIsRestoredWhenever) {
     }
     threads.emplace_back([&] { SaveAgainAndAgain(num_at_work); });
     while (num_at_work < kNumPushers + 1) std::this_thread::yield();
+    // The moment is to be any, also one at which nothing can be seen.
     absl::SleepFor(absl::Microseconds(
         std::uniform_int_distribution<int>(0, kMaxDelayUs)(random)));
 

@@ -349,7 +349,7 @@ absl::Status PullCall::Missing(const PullEntry& entry) const {
   }
 }
 
-// Of many keys, some are looked at, from the one that is waited for.
+// Looks at some of many keys only, from the one that is waited for.
 absl::Status PullCall::Missing() const {
   if (awaited_step > 0)
     return state_.mode->DescribeAwaited(awaited_step, state_.Now());

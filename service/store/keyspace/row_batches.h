@@ -44,7 +44,7 @@ class RowBatches {
   }
 
   struct Options {
-    // Of the key, as if a tensor updated it; its contributions are not looked
+    // The key's update as if a tensor made it; its contributions are not looked
     // at.
     TensorUpdate whole;
     int64_t num_rows = 0;
