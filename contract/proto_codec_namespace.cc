@@ -78,6 +78,62 @@ v1::OnWorkerLoss EncodeOnWorkerLoss(OnWorkerLoss on_worker_loss) {
   return v1::ON_WORKER_LOSS_UNSPECIFIED;
 }
 
+OnNonFinite DecodeOnNonFinite(v1::OnNonFinite proto) {
+  switch (proto) {
+    case v1::ON_NON_FINITE_UNSPECIFIED:
+    case v1::ON_NON_FINITE_APPLY:
+      return OnNonFinite::kApply;
+    case v1::ON_NON_FINITE_COUNT:
+      return OnNonFinite::kCount;
+    case v1::ON_NON_FINITE_SKIP:
+      return OnNonFinite::kSkip;
+    case v1::ON_NON_FINITE_REFUSE:
+      return OnNonFinite::kRefuse;
+    default:
+      return OnNonFinite::kUnknown;
+  }
+}
+
+v1::OnNonFinite EncodeOnNonFinite(OnNonFinite on_non_finite) {
+  switch (on_non_finite) {
+    case OnNonFinite::kApply:
+      return v1::ON_NON_FINITE_APPLY;
+    case OnNonFinite::kCount:
+      return v1::ON_NON_FINITE_COUNT;
+    case OnNonFinite::kSkip:
+      return v1::ON_NON_FINITE_SKIP;
+    case OnNonFinite::kRefuse:
+      return v1::ON_NON_FINITE_REFUSE;
+    case OnNonFinite::kUnknown:
+      break;
+  }
+  return v1::ON_NON_FINITE_UNSPECIFIED;
+}
+
+OnLargeNorm DecodeOnLargeNorm(v1::OnLargeNorm proto) {
+  switch (proto) {
+    case v1::ON_LARGE_NORM_UNSPECIFIED:
+    case v1::ON_LARGE_NORM_CLIP:
+      return OnLargeNorm::kClip;
+    case v1::ON_LARGE_NORM_REFUSE:
+      return OnLargeNorm::kRefuse;
+    default:
+      return OnLargeNorm::kUnknown;
+  }
+}
+
+v1::OnLargeNorm EncodeOnLargeNorm(OnLargeNorm on_large_norm) {
+  switch (on_large_norm) {
+    case OnLargeNorm::kClip:
+      return v1::ON_LARGE_NORM_CLIP;
+    case OnLargeNorm::kRefuse:
+      return v1::ON_LARGE_NORM_REFUSE;
+    case OnLargeNorm::kUnknown:
+      break;
+  }
+  return v1::ON_LARGE_NORM_UNSPECIFIED;
+}
+
 // Errors: InvalidArgument, with the number that is unknown here.
 absl::Status CheckIsKnown(const NamespaceConfig& config,
                           const v1::NamespaceConfig& proto) {
@@ -85,7 +141,28 @@ absl::Status CheckIsKnown(const NamespaceConfig& config,
   if (config.on_worker_loss == OnWorkerLoss::kUnknown) {
     return UnknownNumber("on_worker_loss", proto.on_worker_loss());
   }
+  const v1::GradientGuard& guard = proto.gradient_guard();
+  if (config.gradient_guard.on_non_finite == OnNonFinite::kUnknown) {
+    return UnknownNumber("on_non_finite", guard.on_non_finite());
+  }
+  if (config.gradient_guard.on_large_norm == OnLargeNorm::kUnknown) {
+    return UnknownNumber("on_large_norm", guard.on_large_norm());
+  }
   return absl::OkStatus();
+}
+
+GradientGuard DecodeGuard(const v1::GradientGuard& proto) {
+  return {.on_non_finite = DecodeOnNonFinite(proto.on_non_finite()),
+          .max_norm = proto.max_norm(),
+          .on_large_norm = DecodeOnLargeNorm(proto.on_large_norm())};
+}
+
+void EncodeGuard(const GradientGuard& guard, v1::NamespaceConfig* proto) {
+  if (guard == GradientGuard()) return;
+  v1::GradientGuard* const out = proto->mutable_gradient_guard();
+  out->set_on_non_finite(EncodeOnNonFinite(guard.on_non_finite));
+  out->set_max_norm(guard.max_norm);
+  out->set_on_large_norm(EncodeOnLargeNorm(guard.on_large_norm));
 }
 
 absl::StatusOr<NamespaceConfig> DecodeConfig(const v1::NamespaceConfig& proto) {
@@ -102,6 +179,7 @@ absl::StatusOr<NamespaceConfig> DecodeConfig(const v1::NamespaceConfig& proto) {
   ASSIGN_OR_RETURN(config.quorum_grace,
                    DecodeDuration("quorum_grace", proto.quorum_grace()));
   config.max_open_rounds = proto.max_open_rounds();
+  config.gradient_guard = DecodeGuard(proto.gradient_guard());
   return config;
 }
 
@@ -117,6 +195,7 @@ void EncodeConfig(const NamespaceConfig& config, v1::NamespaceConfig* proto) {
   proto->set_quorum(config.quorum);
   EncodeDuration(config.quorum_grace, proto->mutable_quorum_grace());
   proto->set_max_open_rounds(config.max_open_rounds);
+  EncodeGuard(config.gradient_guard, proto);
 }
 
 // WAIT_REASON_KEY and the others follow WaitReason, from 1. A newer server may
@@ -256,6 +335,12 @@ absl::StatusOr<NamespaceStatus> FromProto(const v1::NamespaceStatus& proto) {
                    DecodeAll(proto.workers(), [](const v1::WorkerStatus& each) {
                      return FromProto(each);
                    }));
+  for (const v1::GuardCounts& counts : proto.guard_counts()) {
+    GuardCounts& out = status.guard_counts.emplace_back();
+    if (counts.has_rank()) out.rank = counts.rank();
+    out.not_finite = counts.not_finite();
+    out.too_large = counts.too_large();
+  }
   for (const v1::WaitStatus& wait : proto.waits()) {
     if (!HasKnownReason(wait)) continue;
     ASSIGN_OR_RETURN(status.waits.emplace_back(), DecodeWait(wait));
@@ -301,6 +386,12 @@ void ToProto(const NamespaceStatus& status, v1::NamespaceStatus* proto) {
   }
   for (const WaitStatus& wait : status.waits) {
     EncodeWait(wait, proto->add_waits());
+  }
+  for (const GuardCounts& counts : status.guard_counts) {
+    v1::GuardCounts* const out = proto->add_guard_counts();
+    if (counts.rank) out->set_rank(*counts.rank);
+    out->set_not_finite(counts.not_finite);
+    out->set_too_large(counts.too_large);
   }
 }
 

@@ -44,6 +44,8 @@ constexpr auto kReasons = std::to_array<NamedReason>({
     {Reason::kContributionExists, "CONTRIBUTION_EXISTS"},
     {Reason::kTooManyOpenRounds, "TOO_MANY_OPEN_ROUNDS"},
     {Reason::kWaitEnded, "WAIT_ENDED"},
+    {Reason::kContributionNotFinite, "CONTRIBUTION_NOT_FINITE"},
+    {Reason::kContributionTooLarge, "CONTRIBUTION_TOO_LARGE"},
     {Reason::kServerRestarted, "SERVER_RESTARTED"},
     {Reason::kOutcomeUnknown, "OUTCOME_UNKNOWN"},
     {Reason::kCallIdReused, "CALL_ID_REUSED"},

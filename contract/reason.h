@@ -45,6 +45,8 @@ enum class Reason : uint8_t {
   kContributionExists = 23,
   kTooManyOpenRounds = 24,
   kWaitEnded = 25,
+  kContributionNotFinite = 26,
+  kContributionTooLarge = 27,
   kServerRestarted = 30,
   kOutcomeUnknown = 31,
   kCallIdReused = 32,

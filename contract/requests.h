@@ -37,6 +37,8 @@ using Step = uint64_t;
 enum class OnExisting { kFail, kKeep, kReplace };
 enum class Mode { kAsync, kSync, kBounded, kUnknown };
 enum class OnWorkerLoss { kFail, kContinue, kUnknown };
+enum class OnNonFinite { kApply, kCount, kSkip, kRefuse, kUnknown };
+enum class OnLargeNorm { kClip, kRefuse, kUnknown };
 
 struct CallId {
   std::string client_id;
@@ -235,6 +237,19 @@ struct StatReply {
 
 // --- Namespaces -------------------------------------------------------------
 
+struct GradientGuard {
+  OnNonFinite on_non_finite = OnNonFinite::kApply;
+  double max_norm = 0;
+  OnLargeNorm on_large_norm = OnLargeNorm::kClip;
+
+  // Whether it looks at contributions at all.
+  bool is_on() const {
+    return on_non_finite != OnNonFinite::kApply || max_norm > 0;
+  }
+
+  friend bool operator==(const GradientGuard&, const GradientGuard&) = default;
+};
+
 struct NamespaceConfig {
   Mode mode = Mode::kAsync;
   uint32_t num_workers = 0;
@@ -247,6 +262,7 @@ struct NamespaceConfig {
   uint32_t quorum = 0;
   absl::Duration quorum_grace;
   uint32_t max_open_rounds = 0;
+  GradientGuard gradient_guard;
 
   friend bool operator==(const NamespaceConfig&,
                          const NamespaceConfig&) = default;
@@ -306,6 +322,15 @@ struct WaitStatus {
   absl::Duration waited;
 };
 
+// Nobody's, where there is no rank.
+struct GuardCounts {
+  std::optional<uint32_t> rank;
+  uint64_t not_finite = 0;
+  uint64_t too_large = 0;
+
+  friend bool operator==(const GuardCounts&, const GuardCounts&) = default;
+};
+
 struct NamespaceStatus {
   std::string name;
   NamespaceConfig config;
@@ -332,6 +357,7 @@ struct NamespaceStatus {
   uint64_t uid = 0;
   uint64_t revision = 0;
   uint32_t live_workers = 0;
+  std::vector<GuardCounts> guard_counts;
 };
 
 struct CreateNamespaceRequest {

@@ -55,6 +55,20 @@ std::string PatternText(absl::string_view key_pattern) {
   return key_pattern.empty() ? "*" : std::string(key_pattern);
 }
 
+Json GuardObject(const NamespaceStatus& status) {
+  const GradientGuard& guard = status.config.gradient_guard;
+  Json counts = Json::array();
+  for (const GuardCounts& each : status.guard_counts) {
+    counts.push_back({{"rank", each.rank ? Json(*each.rank) : Json()},
+                      {"not_finite", each.not_finite},
+                      {"too_large", each.too_large}});
+  }
+  return {{"on_non_finite", std::string(NameOf(guard.on_non_finite))},
+          {"max_norm", guard.max_norm},
+          {"on_large_norm", std::string(NameOf(guard.on_large_norm))},
+          {"counts", std::move(counts)}};
+}
+
 }  // namespace
 
 std::string ValueJson(absl::string_view key, const Value& value) {
@@ -145,7 +159,8 @@ std::string NamespaceStatusJson(const NamespaceStatus& status) {
        {"slowest_lag", status.slowest_lag},
        {"uid", absl::StrFormat("%016x", status.uid)},
        {"revision", status.revision},
-       {"live_workers", status.live_workers}});
+       {"live_workers", status.live_workers},
+       {"gradient_guard", GuardObject(status)}});
 }
 
 std::string WorkerStatusJson(const WorkerStatus& status) {

@@ -78,6 +78,25 @@ void AddModeRows(const NamespaceConfig& config, Rows& rows) {
   }
 }
 
+// Only what the guard looks at, and has found.
+void AddGuardRows(const NamespaceStatus& status, Rows& rows) {
+  const GradientGuard& guard = status.config.gradient_guard;
+  if (guard.on_non_finite != OnNonFinite::kApply) {
+    rows.push_back({"non-finite:", std::string(NameOf(guard.on_non_finite))});
+  }
+  if (guard.max_norm > 0) {
+    rows.push_back({"norms:", absl::StrCat(NameOf(guard.on_large_norm),
+                                           " above ", guard.max_norm)});
+  }
+  for (const GuardCounts& counts : status.guard_counts) {
+    rows.push_back({counts.rank
+                        ? absl::StrCat("guard, rank ", *counts.rank, ":")
+                        : "guard, no rank:",
+                    absl::StrCat(counts.not_finite, " not finite, ",
+                                 counts.too_large, " too large")});
+  }
+}
+
 void AddMemoryRows(const NamespaceStatus& status, Rows& rows) {
   const uint64_t budget = status.config.budget_bytes;
   rows.insert(
@@ -202,6 +221,7 @@ std::string NamespaceText(const NamespaceStatus& status) {
   AddMemoryRows(status, rows);
   AddCountRows(status, rows);
   AddWaitRows(status, rows);
+  AddGuardRows(status, rows);
   for (const RuleBinding& binding : status.rules) {
     rows.push_back(
         {absl::StrCat("rule of ", PatternText(binding.key_pattern), ":"),

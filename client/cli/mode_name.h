@@ -1,4 +1,4 @@
-// The modes of a namespace as the command line spells them.
+// The choices of a namespace as the command line spells them.
 
 #ifndef TENSORKV_CLIENT_CLI_MODE_NAME_H_
 #define TENSORKV_CLIENT_CLI_MODE_NAME_H_
@@ -32,6 +32,34 @@ inline absl::string_view NameOf(OnWorkerLoss on_worker_loss) {
       break;
   }
   return "fail";
+}
+
+inline absl::string_view NameOf(OnNonFinite on_non_finite) {
+  switch (on_non_finite) {
+    case OnNonFinite::kCount:
+      return "count";
+    case OnNonFinite::kSkip:
+      return "skip";
+    case OnNonFinite::kRefuse:
+      return "refuse";
+    case OnNonFinite::kUnknown:
+      return "unknown";
+    case OnNonFinite::kApply:
+      break;
+  }
+  return "apply";
+}
+
+inline absl::string_view NameOf(OnLargeNorm on_large_norm) {
+  switch (on_large_norm) {
+    case OnLargeNorm::kRefuse:
+      return "refuse";
+    case OnLargeNorm::kUnknown:
+      return "unknown";
+    case OnLargeNorm::kClip:
+      break;
+  }
+  return "clip";
 }
 
 }  // namespace tensorkv

@@ -27,6 +27,9 @@ struct NamespaceFlags {
   bool rescale = false;
   uint32_t quorum = 0;
   std::string quorum_grace = "0s";
+  std::string non_finite = "apply";
+  double max_norm = 0;
+  std::string large_norm = "clip";
   std::string budget = "0";
   std::string rule = "assign";
   bool keep = false;
@@ -36,6 +39,15 @@ struct NamespaceFlags {
 Mode ModeOf(const std::string& name) {
   if (name == "sync") return Mode::kSync;
   return name == "bounded" ? Mode::kBounded : Mode::kAsync;
+}
+
+GradientGuard GuardOf(const NamespaceFlags& flags) {
+  GradientGuard guard = {.max_norm = flags.max_norm};
+  if (flags.non_finite == "count") guard.on_non_finite = OnNonFinite::kCount;
+  if (flags.non_finite == "skip") guard.on_non_finite = OnNonFinite::kSkip;
+  if (flags.non_finite == "refuse") guard.on_non_finite = OnNonFinite::kRefuse;
+  if (flags.large_norm == "refuse") guard.on_large_norm = OnLargeNorm::kRefuse;
+  return guard;
 }
 
 absl::StatusOr<NamespaceConfig> MakeConfig(const NamespaceFlags& flags) {
@@ -62,7 +74,8 @@ absl::StatusOr<NamespaceConfig> MakeConfig(const NamespaceFlags& flags) {
                          .rescale_partial_rounds = flags.rescale,
                          .quorum = flags.quorum,
                          .quorum_grace = quorum_grace,
-                         .max_open_rounds = flags.max_open_rounds};
+                         .max_open_rounds = flags.max_open_rounds,
+                         .gradient_guard = GuardOf(flags)};
 }
 
 absl::Status RunCreate(const NamespaceFlags& flags, Invocation& invocation) {
@@ -145,6 +158,16 @@ void AddCreate(CLI::App& command, NamespaceFlags& flags) {
                      "sync: contributions that close a round after a time");
   command.add_option("--quorum_grace", flags.quorum_grace,
                      "That time, as 500ms");
+  command
+      .add_option("--non_finite", flags.non_finite,
+                  "apply, count, skip or refuse pushes that have Inf or NaN")
+      ->check(CLI::IsMember({"apply", "count", "skip", "refuse"}));
+  command.add_option("--max_norm", flags.max_norm,
+                     "Bound on the norm of each pushed tensor; 0: none");
+  command
+      .add_option("--large_norm", flags.large_norm,
+                  "clip or refuse pushes whose norm is above it")
+      ->check(CLI::IsMember({"clip", "refuse"}));
   command.add_option("--rule", flags.rule, "The rule of its keys");
   command.add_option(
       "--budget", flags.budget,

@@ -91,6 +91,30 @@ MetricFamily RefusedFamily(const Statuses& statuses) {
   return family;
 }
 
+MetricFamily GuardedFamily(const Statuses& statuses) {
+  MetricFamily family{"tensorkv_contributions_guarded_total",
+                      "Contributions in which the gradient guard has found "
+                      "something.",
+                      MetricType::Counter,
+                      {}};
+  const auto add = [&](const NamespaceStatus& status, const GuardCounts& counts,
+                       const char* reason, uint64_t count) {
+    if (count == 0) return;
+    family.metric.push_back(Sample(status, MetricType::Counter, count));
+    std::vector<ClientMetric::Label>& labels = family.metric.back().label;
+    labels.push_back(
+        {"rank", counts.rank ? std::to_string(*counts.rank) : "none"});
+    labels.push_back({"reason", reason});
+  };
+  for (const NamespaceStatus& status : statuses) {
+    for (const GuardCounts& counts : status.guard_counts) {
+      add(status, counts, "not_finite", counts.not_finite);
+      add(status, counts, "too_large", counts.too_large);
+    }
+  }
+  return family;
+}
+
 MetricFamily BudgetFamily(const Statuses& statuses) {
   MetricFamily family{"tensorkv_namespace_budget_bytes",
                       "Bound on the bytes held.",
@@ -200,6 +224,7 @@ std::vector<MetricFamily> StoreCollectable::Collect() const {
       family("tensorkv_lease_expirations_total", "Workers that were lost.",
              MetricType::Counter, &NamespaceStatus::lease_expirations),
       RefusedFamily(statuses),
+      GuardedFamily(statuses),
       family("tensorkv_slowest_worker_lag_steps",
              "Steps between the fastest worker and the slowest.",
              MetricType::Gauge, &NamespaceStatus::slowest_lag),

@@ -202,6 +202,9 @@ uint64_t Fingerprint(const CreateNamespaceRequest& request) {
   hasher.Add(request.config.rescale_partial_rounds);
   hasher.Add(request.config.quorum);
   hasher.Add(absl::ToInt64Nanoseconds(request.config.quorum_grace));
+  hasher.Add(request.config.gradient_guard.on_non_finite);
+  hasher.Add(request.config.gradient_guard.max_norm);
+  hasher.Add(request.config.gradient_guard.on_large_norm);
   return hasher.digest();
 }
 

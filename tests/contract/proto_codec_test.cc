@@ -189,6 +189,11 @@ TEST(ProtoCodecTest, NamespaceStatusFields) {
                            quorum: 3
                            quorum_grace { nanos: 22 }
                            max_open_rounds: 6
+                           gradient_guard {
+                             on_non_finite: ON_NON_FINITE_SKIP
+                             max_norm: 33
+                             on_large_norm: ON_LARGE_NORM_REFUSE
+                           }
                          }
                          rules {
                            key_pattern: "a*"
@@ -222,35 +227,47 @@ TEST(ProtoCodecTest, NamespaceStatusFields) {
                          }
                          uid: 30
                          revision: 31
-                         live_workers: 32)pb")));
+                         live_workers: 32
+                         guard_counts { not_finite: 34 }
+                         guard_counts { rank: 0 too_large: 35 })pb")));
 
   const RuleSpec sgd = {.name = "sgd", .hyperparameters = {}};
   const RuleSpec adam = {.name = "adam", .hyperparameters = {}};
-  EXPECT_TRUE(
-      status ==
-      (NamespaceStatus{"n",
-                       {Mode::kSync, 4, 20, sgd, 5, 21, OnWorkerLoss::kContinue,
-                        true, 3, absl::Nanoseconds(22), 6},
-                       {{"a*", adam}},
-                       {},
-                       7,
-                       {8, 9, 10},
-                       {{"cuda:0", {27, 28, 29}}},
-                       11,
-                       12,
-                       13,
-                       14,
-                       15,
-                       {{"a", {1, 16}}},
-                       17,
-                       18,
-                       19,
-                       23,
-                       24,
-                       {{WaitReason::kRound, 25, 26, absl::Seconds(27)}},
-                       30,
-                       31,
-                       32}));
+  EXPECT_TRUE(status == (NamespaceStatus{
+                            "n",
+                            {Mode::kSync,
+                             4,
+                             20,
+                             sgd,
+                             5,
+                             21,
+                             OnWorkerLoss::kContinue,
+                             true,
+                             3,
+                             absl::Nanoseconds(22),
+                             6,
+                             {OnNonFinite::kSkip, 33, OnLargeNorm::kRefuse}},
+                            {{"a*", adam}},
+                            {},
+                            7,
+                            {8, 9, 10},
+                            {{"cuda:0", {27, 28, 29}}},
+                            11,
+                            12,
+                            13,
+                            14,
+                            15,
+                            {{"a", {1, 16}}},
+                            17,
+                            18,
+                            19,
+                            23,
+                            24,
+                            {{WaitReason::kRound, 25, 26, absl::Seconds(27)}},
+                            30,
+                            31,
+                            32,
+                            {{{}, 34, 0}, {0u, 0, 35}}}));
 }
 
 // Maps are filled without reflection, which the library's and the generated

@@ -279,7 +279,17 @@ void RandomRequests::Draw(NamespaceConfig& config) {
   DrawAll(config.mode, config.num_workers, config.max_workers, config.rule,
           config.budget_bytes, config.staleness, config.on_worker_loss,
           config.rescale_partial_rounds, config.quorum, config.quorum_grace,
-          config.max_open_rounds);
+          config.max_open_rounds, config.gradient_guard);
+}
+
+void RandomRequests::Draw(GradientGuard& guard) {
+  guard.on_non_finite = static_cast<OnNonFinite>(Below(4));
+  guard.max_norm = Below(2) == 0 ? 0 : std::normal_distribution<>()(random_);
+  guard.on_large_norm = static_cast<OnLargeNorm>(Below(2));
+}
+
+void RandomRequests::Draw(GuardCounts& counts) {
+  DrawAll(counts.rank, counts.not_finite, counts.too_large);
 }
 
 void RandomRequests::Draw(OnWorkerLoss& on_worker_loss) {
@@ -306,7 +316,8 @@ void RandomRequests::Draw(NamespaceStatus& status) {
           status.rounds_failed, status.calls_waiting, status.live_workers,
           status.workers, status.lease_expirations, status.contributions_late,
           status.contributions_duplicate, status.contributions_fenced,
-          status.slowest_lag, status.waits, status.multipliers);
+          status.slowest_lag, status.waits, status.multipliers,
+          status.guard_counts);
 }
 
 void RandomRequests::Draw(CreateNamespaceRequest& request) {

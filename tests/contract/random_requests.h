@@ -91,6 +91,8 @@ class RandomRequests {
   void Draw(KeyStatus& status);
   void Draw(NamespaceConfig& config);
   void Draw(OnWorkerLoss& on_worker_loss);
+  void Draw(GradientGuard& guard);
+  void Draw(GuardCounts& counts);
   void Draw(WaitStatus& status);
   void Draw(RuleBinding& binding);
   void Draw(MultipliersBinding& binding);

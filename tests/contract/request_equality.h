@@ -95,12 +95,13 @@ inline auto Fields(const WaitStatus& v) {
   return std::tie(v.reason, v.calls_waiting, v.calls_ended, v.waited);
 }
 inline auto Fields(const NamespaceStatus& v) {
-  return std::tie(
-      v.name, v.uid, v.revision, v.config, v.rules, v.num_keys, v.memory,
-      v.device_memory, v.updates_applied, v.rounds_open, v.rounds_closed,
-      v.rounds_failed, v.calls_waiting, v.live_workers, v.workers,
-      v.lease_expirations, v.contributions_late, v.contributions_duplicate,
-      v.contributions_fenced, v.slowest_lag, v.waits, v.multipliers);
+  return std::tie(v.name, v.uid, v.revision, v.config, v.rules, v.num_keys,
+                  v.memory, v.device_memory, v.updates_applied, v.rounds_open,
+                  v.rounds_closed, v.rounds_failed, v.calls_waiting,
+                  v.live_workers, v.workers, v.lease_expirations,
+                  v.contributions_late, v.contributions_duplicate,
+                  v.contributions_fenced, v.slowest_lag, v.waits, v.multipliers,
+                  v.guard_counts);
 }
 inline auto Fields(const CreateNamespaceRequest& v) {
   return std::tie(v.name_space, v.config, v.on_existing, v.call_id);

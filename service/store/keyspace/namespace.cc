@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "contract/reason.h"
+#include "service/store/keyspace/gradient_guard.h"
 #include "service/store/keyspace/namespace_state.h"
 #include "service/store/keyspace/rule_changes.h"
 #include "service/store/keyspace/staged_tensors.h"
@@ -40,6 +41,7 @@ NamespaceStatus Numbers(const NamespaceState& state,
   status.contributions_late = state.counts.contributions_late;
   status.contributions_duplicate = state.counts.contributions_duplicate;
   status.contributions_fenced = state.counts.contributions_fenced;
+  status.guard_counts = state.counts.guarded;
   status.slowest_lag =
       state.workers->max_step() - state.workers->slowest_step();
   return status;
@@ -52,6 +54,7 @@ absl::StatusOr<std::shared_ptr<Namespace>> Namespace::Create(
     const NamespaceEnvironment& environment, uint64_t uid) {
   RETURN_IF_ERROR(CheckNamespaceName(name));
   ASSIGN_OR_RETURN(UpdateRule rule, UpdateRule::Create(config.rule));
+  RETURN_IF_ERROR(CheckGuard(config.gradient_guard));
   WorkerGroupOptions group = PushMode::GroupOf(config);
   group.min_lease = environment.min_lease;
   group.max_lease = environment.max_lease;

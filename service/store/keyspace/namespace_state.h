@@ -56,6 +56,8 @@ struct NamespaceCounts {
   uint64_t contributions_late = 0;
   uint64_t contributions_duplicate = 0;
   uint64_t contributions_fenced = 0;
+  // What the gradient guard has found, in order of ranks.
+  std::vector<GuardCounts> guarded;
 };
 
 // One mutex guards all metadata, so that a call over many keys is checked and

@@ -84,8 +84,13 @@ BytesByDevice BytesOfCopies(const NamespaceState& state,
 }
 
 // Counts a contribution that was refused with `status`.
-void CountRefusal(NamespaceCounts& counts, const absl::Status& status) {
+void CountRefusal(NamespaceCounts& counts, const PushRequest& request,
+                  const absl::Status& status) {
   switch (ReasonOf(status)) {
+    case Reason::kContributionNotFinite:
+      return Count(GuardFinding::kNotFinite, request.worker, counts.guarded);
+    case Reason::kContributionTooLarge:
+      return Count(GuardFinding::kTooLarge, request.worker, counts.guarded);
     case Reason::kContributionExists:
       ++counts.contributions_duplicate;
       break;
@@ -103,11 +108,11 @@ void CountRefusal(NamespaceCounts& counts, const absl::Status& status) {
 }
 
 // Whether a push is not for the thread that it comes on: it is large, and
-// begins with copies to the devices or with a look at each index and scale of
-// what is encoded.
+// begins with copies to the devices, with a look at each element for the guard,
+// or with one at each index and scale of what is encoded.
 bool TakesLong(const NamespaceState& state, const PushRequest& request) {
   if (SizeOfTensors(request) <= kMaxBytesInline) return false;
-  return state.home->copies() ||
+  return state.home->copies() || state.config.gradient_guard.is_on() ||
          std::any_of(
              request.entries.begin(), request.entries.end(),
              [](const PushEntry& entry) { return bool{entry.encoding}; });
@@ -205,13 +210,14 @@ absl::StatusOr<BytesNeeded> BytesToPush(NamespaceState& state,
     }
     status = entries.status();
   }
-  CountRefusal(state.counts, status);
+  CountRefusal(state.counts, request, status);
   return status;
 }
 
 // A second turn is for a key that was replaced meanwhile, by one on another
 // device.
 absl::Status PushAdmission::Run() {
+  RETURN_IF_ERROR(guard_.Look(request_));
   RETURN_IF_ERROR(ReserveForTensors());
   for (int turn = 0; turn < kMaxMoves; ++turn) {
     if (state_.home->copies()) RETURN_IF_ERROR(CopyToDevices());
@@ -245,7 +251,7 @@ absl::Status PushAdmission::CopyToDevices() {
     MutexLock lock(&state_.mutex);
     const absl::StatusOr<EntriesByKey> entries = Check();
     if (!entries.ok()) {
-      CountRefusal(state_.counts, entries.status());
+      CountRefusal(state_.counts, request_, entries.status());
       return entries.status();
     }
     ASSIGN_OR_RETURN(
@@ -299,7 +305,9 @@ absl::Status PushAdmission::MakeCopies() {
 absl::StatusOr<bool> PushAdmission::TryAdmit() {
   transaction_.Lock();
   absl::StatusOr<bool> is_admitted = Admit();
-  if (!is_admitted.ok()) CountRefusal(state_.counts, is_admitted.status());
+  if (!is_admitted.ok()) {
+    CountRefusal(state_.counts, request_, is_admitted.status());
+  }
   transaction_.Unlock();
   return is_admitted;
 }
@@ -330,6 +338,7 @@ void PushAdmission::SkipEmptyLists() {
 absl::StatusOr<EntriesByKey> PushAdmission::Check() const {
   RETURN_IF_ERROR(state_.CheckAndRenew(request_.worker));
   ASSIGN_OR_RETURN(EntriesByKey entries, GroupByKey(state_, request_));
+  RETURN_IF_ERROR(guard_.Check(request_, entries));
   const uint64_t max_bytes = context_.max_reply_bytes;
   const uint64_t bytes = entries.value_bytes;
   if (names_ == nullptr || bytes <= max_bytes) return entries;
@@ -349,6 +358,7 @@ absl::StatusOr<bool> PushAdmission::Admit() {
                                                entries.note_bytes));
   TakeCopies();
   SkipEmptyLists();
+  guard_.TakeEffect(entries, request_, state_.counts.guarded);
 
   std::vector<PushResult>& results = call_->reply.results;
   UpdatePass& updates = transaction_.work().updates;

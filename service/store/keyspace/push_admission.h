@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "service/store/keyspace/entries_by_key.h"
+#include "service/store/keyspace/gradient_guard.h"
 #include "service/store/keyspace/namespace_state.h"
 #include "service/store/keyspace/transaction.h"
 #include "service/store/tensor_store.h"
@@ -54,7 +55,9 @@ class PushAdmission {
         request_(std::move(request)),
         context_(context),
         names_(names),
-        call_(std::move(call)) {}
+        call_(std::move(call)),
+        guard_(state.config.gradient_guard, state.memory.host().contributions) {
+  }
 
   // Makes the push take effect. After an error nothing has happened, and the
   // call is the caller's to answer.
@@ -101,6 +104,7 @@ class PushAdmission {
   const CallContext& context_;
   std::vector<PullEntry>* const names_;
   const RefPtr<PushCall> call_;
+  GuardedPush guard_;
   // They count the tensors where their keys are, what each contribution costs
   // besides, new values, and the memory of who has contributed.
   DeviceReservations tensor_bytes_;

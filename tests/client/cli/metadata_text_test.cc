@@ -78,6 +78,19 @@ TEST(NamespaceTextTest, HasWhatCallsWaitFor) {
             Not(HasSubstr("waits for keys"))));
 }
 
+TEST(NamespaceTextTest, HasWhatTheGuardFinds) {
+  NamespaceStatus status;
+  status.config.gradient_guard = {.on_non_finite = OnNonFinite::kSkip,
+                                  .max_norm = 1.5};
+  status.guard_counts = {{.rank = 2, .not_finite = 3, .too_large = 4}};
+
+  EXPECT_THAT(
+      NamespaceText(status),
+      AllOf(HasSubstr("non-finite:         skip\n"),
+            HasSubstr("norms:              clip above 1.5\n"),
+            HasSubstr("guard, rank 2:      3 not finite, 4 too large")));
+}
+
 TEST(NamespaceTableTest, CountsAllMemory) {
   NamespaceStatus status;
   status.name = "n";

@@ -79,6 +79,7 @@ TEST_F(StoreCollectableTest, ShowsWorkersAndWaits) {
                             .contributions_fenced = 6,
                             .slowest_lag = 7};
   status.live_workers = 1;
+  status.guard_counts = {{.not_finite = 11}, {.rank = 3, .too_large = 12}};
   status.waits = {{.reason = WaitReason::kRound,
                    .calls_waiting = 8,
                    .calls_ended = 9,
@@ -95,6 +96,9 @@ TEST_F(StoreCollectableTest, ShowsWorkersAndWaits) {
         "{namespace=\"n\",reason=\"duplicate\"} 5\n",
         "tensorkv_contributions_refused_total{namespace=\"n\",reason="
         "\"fenced\"} 6\n",
+        "tensorkv_contributions_guarded_total{namespace=\"n\",rank=\"none\","
+        "reason=\"not_finite\"} 11\n",
+        "{namespace=\"n\",rank=\"3\",reason=\"too_large\"} 12\n",
         "tensorkv_slowest_worker_lag_steps{namespace=\"n\"} 7\n",
         "tensorkv_waiting{namespace=\"n\",reason=\"round\"} 8\n",
         "tensorkv_waiting{namespace=\"n\",reason=\"attempt\"} 10\n",

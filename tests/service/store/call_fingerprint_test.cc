@@ -46,7 +46,7 @@ TEST(CallFingerprintTest, EveryFieldOfAPushCounts) {
 }
 
 TEST(CallFingerprintTest, EveryFieldOfANamespaceCounts) {
-  std::vector<CreateNamespaceRequest> others(13);
+  std::vector<CreateNamespaceRequest> others(16);
   others[0].name_space = "n";
   others[1].on_existing = OnExisting::kKeep;
   others[2].config.mode = Mode::kSync;
@@ -60,6 +60,9 @@ TEST(CallFingerprintTest, EveryFieldOfANamespaceCounts) {
   others[10].config.rescale_partial_rounds = true;
   others[11].config.quorum = 1;
   others[12].config.quorum_grace = absl::Milliseconds(1);
+  others[13].config.gradient_guard.on_non_finite = OnNonFinite::kSkip;
+  others[14].config.gradient_guard.max_norm = 1;
+  others[15].config.gradient_guard.on_large_norm = OnLargeNorm::kRefuse;
 
   for (const CreateNamespaceRequest& other : others) {
     EXPECT_NE(Fingerprint(other), Fingerprint(CreateNamespaceRequest()));
