@@ -17,10 +17,15 @@ namespace {
 // Values of many small tensors lie all over the memory.
 constexpr size_t kPrefetchDistance = 4;
 
+void PrefetchStart(const MutableTensorView& tensor) {
+  const auto* data = static_cast<const char*>(tensor.data);
+  __builtin_prefetch(data, /*rw=*/1);
+  __builtin_prefetch(data + kBufferAlignment, /*rw=*/1);
+}
+
 void PrefetchStart(const TensorUpdate& update) {
-  const auto* value = static_cast<const char*>(update.value.data);
-  __builtin_prefetch(value, /*rw=*/1);
-  __builtin_prefetch(value + kBufferAlignment, /*rw=*/1);
+  PrefetchStart(update.value);
+  for (const MutableTensorView& state : update.states) PrefetchStart(state);
 }
 
 // Runs what lies between two places of the batch.

@@ -12,6 +12,33 @@ ops::SumsOfOp SumsOf(const TensorUpdate& update) {
   return SumsOfRule(update.rule->kind());
 }
 
+int64_t NumColumns(const TensorUpdate& update) {
+  return update.value.num_elements / update.num_rows;
+}
+
+// Some columns of an update over a part of its rows, and where their sums go.
+struct ColumnPart {
+  size_t update;
+  Rectangle of;
+  size_t first_sum;
+};
+
+// Cuts the columns [begin, end) into parts, and returns how many there are.
+// The sums of all columns of the update are at `first_sum`.
+size_t AddParts(const TensorUpdate& update, size_t index, int64_t begin,
+                int64_t end, size_t first_sum, std::vector<ColumnPart>& parts) {
+  const int64_t columns = NumColumns(update);
+  const int64_t rows = ops::RowsOfColumnPart(update.num_rows, columns);
+  size_t num_parts = 0;
+  for (int64_t row = 0; row < update.num_rows; row += rows, ++num_parts) {
+    const int64_t end_row = std::min(row + rows, update.num_rows);
+    parts.push_back({index,
+                     {row, end_row, begin, end},
+                     first_sum + num_parts * columns + begin});
+  }
+  return num_parts;
+}
+
 // Rows that are about as many elements as a part.
 int64_t RowsOfPart(const TensorUpdate& update) {
   const auto elements = static_cast<int64_t>(ops::kSumPartElements);
@@ -25,15 +52,18 @@ KeySums::KeySums(const KernelTable& kernels, ThreadPool& threads,
                  absl::Span<const TensorUpdate> batch)
     : batch_(batch) {
   bool has_rows = false;
+  bool has_columns = false;
   int num_phases = 0;
   size_t num_sums = 0;
   for (const TensorUpdate& update : batch) {
     const ops::SumsOfOp sums = SumsOf(update);
     has_rows |= sums.has_row_state;
+    has_columns |= sums.has_column_state;
     num_phases = std::max(num_phases, sums.num_phases);
     num_sums += sums.size();
   }
-  if (has_rows) RunRowsAndColumns(kernels, threads);
+  if (has_rows) RunRows(kernels, threads);
+  if (has_columns) RunColumns(kernels, threads);
   if (num_phases > 0) Reserve(num_sums);
   for (int phase = 0; phase < num_phases; ++phase) {
     RunPhase(kernels, threads, phase);
@@ -63,8 +93,7 @@ std::vector<KeySums::Part> KeySums::PartsOf(CutOf cut_of) const {
   return parts;
 }
 
-void KeySums::RunRowsAndColumns(const KernelTable& kernels,
-                                ThreadPool& threads) {
+void KeySums::RunRows(const KernelTable& kernels, ThreadPool& threads) {
   const std::vector<Part> rows = PartsOf([](const auto& update, auto sums) {
     return sums.has_row_state ? Cut{update.num_rows, RowsOfPart(update)}
                               : Cut();
@@ -73,15 +102,31 @@ void KeySums::RunRowsAndColumns(const KernelTable& kernels,
     const auto [update, begin, end] = rows[i];
     UpdateRows(kernels, batch_[update], begin, end);
   });
+}
+
+void KeySums::RunColumns(const KernelTable& kernels, ThreadPool& threads) {
   const std::vector<Part> columns = PartsOf([](const auto& update, auto sums) {
-    return sums.has_column_state
-               ? Cut{update.value.num_elements / update.num_rows,
-                     kBlockElements}
-               : Cut();
+    return sums.has_column_state ? Cut{NumColumns(update), kBlockElements}
+                                 : Cut();
+  });
+  std::vector<ColumnPart> parts;
+  std::vector<size_t> first_sum(batch_.size());
+  size_t num_sums = 0;
+  for (const auto& [i, begin, end] : columns) {
+    if (begin == 0) first_sum[i] = num_sums;
+    const size_t num_parts =
+        AddParts(batch_[i], i, begin, end, first_sum[i], parts);
+    num_sums += num_parts * (end - begin);
+  }
+  std::vector<double> sums(num_sums);
+  threads.ParallelFor(parts.size(), [&](size_t i) {
+    const ColumnPart& part = parts[i];
+    SumColumns(kernels, batch_[part.update], part.of, &sums[part.first_sum]);
   });
   threads.ParallelFor(columns.size(), [&](size_t i) {
     const auto [update, begin, end] = columns[i];
-    UpdateColumns(kernels, batch_[update], begin, end);
+    UpdateColumns(kernels, batch_[update], begin, end,
+                  &sums[first_sum[update]]);
   });
 }
 

@@ -46,7 +46,8 @@ class KeySums {
   void Reserve(size_t num_sums);
   template <typename CutOf>
   std::vector<Part> PartsOf(CutOf cut_of) const;
-  void RunRowsAndColumns(const KernelTable& kernels, ThreadPool& threads);
+  void RunRows(const KernelTable& kernels, ThreadPool& threads);
+  void RunColumns(const KernelTable& kernels, ThreadPool& threads);
   void RunPhase(const KernelTable& kernels, ThreadPool& threads, int phase);
   void Combine(const std::vector<Part>& parts,
                const std::vector<double>& partial, int phase);

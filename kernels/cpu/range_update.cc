@@ -61,6 +61,9 @@ class RangeUpdater {
       if constexpr (ops::kHasRowState<Op>) {
         const int64_t size = RowElements();
         T* const state = static_cast<T*>(update_.states[Op::kRowState].data);
+        if (size < ops::kSumLanes) {
+          return UpdateNarrowRows(op, begin, end, state);
+        }
         for (int64_t row = begin; row < end; ++row) {
           double sum;
           SumParts(op, ops::kRowPhase, 1, row * size, (row + 1) * size, &sum);
@@ -70,21 +73,36 @@ class RangeUpdater {
     });
   }
 
-  void UpdateColumns(int64_t begin, int64_t end) {
+  void SumColumns(const Rectangle& part, double* sums) {
+    VisitOp(nullptr, 0, [&](const auto& op) {
+      if constexpr (ops::kHasColumnState<std::remove_cvref_t<decltype(op)>>) {
+        const int64_t size = RowElements();
+        const int64_t count = part.end_column - part.first_column;
+        std::fill_n(sums, count, 0.0);
+        if (size < ops::kSumLanes) {
+          AddNarrowRows(op, part.first_row * size, part.end_row * size, sums);
+          return;
+        }
+        for (int64_t row = part.first_row; row < part.end_row; ++row) {
+          AddRowTo(op, row * size + part.first_column, count, sums);
+        }
+      }
+    });
+  }
+
+  void UpdateColumns(int64_t begin, int64_t end, const double* sums) {
     VisitOp(nullptr, 0, [&](const auto& op) {
       using Op = std::remove_cvref_t<decltype(op)>;
       if constexpr (ops::kHasColumnState<Op>) {
+        const int64_t size = RowElements();
+        const auto num_parts =
+            static_cast<int64_t>(ops::NumColumnParts(update_.num_rows, size));
         T* const state = static_cast<T*>(update_.states[Op::kColumnState].data);
-        for (int64_t at = begin; at < end; at += kBlockElements) {
-          const int64_t count = std::min(kBlockElements, end - at);
-          double sums[kBlockElements] = {};
-          for (int64_t row = 0; row < update_.num_rows; ++row) {
-            AddRowTo(op, row * RowElements() + at, count, sums);
-          }
-          for (int64_t i = 0; i < count; ++i) {
-            state[at + i] =
-                op.UpdateColumn(sums[i], update_.num_rows, state[at + i]);
-          }
+        for (int64_t column = begin; column < end; ++column) {
+          double sum = 0;
+          for (int64_t i = 0; i < num_parts; ++i)
+            sum += sums[i * size + column];
+          state[column] = op.UpdateColumn(sum, update_.num_rows, state[column]);
         }
       }
     });
@@ -135,11 +153,41 @@ class RangeUpdater {
     }
   }
 
+  // For rows shorter than the lanes: as many at a time as these take.
+  void UpdateNarrowRows(const auto& op, int64_t begin, int64_t end, T* state) {
+    const int64_t size = RowElements();
+    const int64_t most = ops::kSumLanes / size;
+    for (int64_t row = begin; row < end; row += most) {
+      const int64_t count = std::min(most, end - row);
+      double terms[ops::kSumLanes] = {};
+      AddTerms(op, ops::kRowPhase, row * size, count * size, terms);
+      for (int64_t i = 0; i < count; ++i) {
+        const double sum = ops::SumOfFirstLanes(terms + i * size, size);
+        state[row + i] = op.UpdateRow(sum, size, state[row + i]);
+      }
+    }
+  }
+
   // Adds a row's terms to the sums of its columns, each a lane.
   void AddRowTo(const auto& op, int64_t at, int64_t count, double* sums) {
     for (int64_t i = 0; i < count; i += ops::kSumLanes) {
       AddTerms(op, ops::kRowPhase, at + i,
                std::min<int64_t>(ops::kSumLanes, count - i), sums + i);
+    }
+  }
+
+  // The same for all rows between two elements, of fewer columns than lanes:
+  // many rows at a time.
+  void AddNarrowRows(const auto& op, int64_t at, int64_t end, double* sums) {
+    const int64_t size = RowElements();
+    for (int64_t column = 0; at < end; at += ops::kSumLanes) {
+      const int64_t count = std::min<int64_t>(ops::kSumLanes, end - at);
+      double terms[ops::kSumLanes] = {};
+      AddTerms(op, ops::kRowPhase, at, count, terms);
+      for (int64_t i = 0; i < count; ++i) {
+        sums[column] += terms[i];
+        if (++column == size) column = 0;
+      }
     }
   }
 
@@ -169,9 +217,10 @@ class RangeUpdater {
     if constexpr (ops::kHasRowState<Op>) {
       const int64_t size = RowElements();
       const void* const rows = update_.states[Op::kRowState].data;
-      for (size_t i = 0; i < count;) {
-        const int64_t row = (at + i) / size;
-        const size_t end = std::min<size_t>(count, (row + 1) * size - at);
+      int64_t row = at / size;
+      int64_t end_of_row = (row + 1) * size - at;
+      for (size_t i = 0; i < count; ++row, end_of_row += size) {
+        const size_t end = std::min<size_t>(count, end_of_row);
         std::fill(rows_ + i, rows_ + end, static_cast<const T*>(rows)[row]);
         i = end;
       }
@@ -181,8 +230,8 @@ class RangeUpdater {
       const int64_t size = RowElements();
       const T* const columns =
           static_cast<const T*>(update_.states[Op::kColumnState].data);
-      for (size_t i = 0; i < count;) {
-        const int64_t column = (at + i) % size;
+      int64_t column = at % size;
+      for (size_t i = 0; i < count; column = 0) {
         const size_t run = std::min<size_t>(count - i, size - column);
         std::copy_n(columns + column, run, columns_ + i);
         i += run;
@@ -354,10 +403,17 @@ void UpdateRows(const KernelTable& kernels, const TensorUpdate& update,
                     [=](auto&& updater) { updater.UpdateRows(begin, end); });
 }
 
-void UpdateColumns(const KernelTable& kernels, const TensorUpdate& update,
-                   int64_t begin, int64_t end) {
+void SumColumns(const KernelTable& kernels, const TensorUpdate& update,
+                const Rectangle& part, double* out) {
   VisitFloatUpdater(kernels, update,
-                    [=](auto&& updater) { updater.UpdateColumns(begin, end); });
+                    [&](auto&& updater) { updater.SumColumns(part, out); });
+}
+
+void UpdateColumns(const KernelTable& kernels, const TensorUpdate& update,
+                   int64_t begin, int64_t end, const double* sums) {
+  VisitFloatUpdater(kernels, update, [=](auto&& updater) {
+    updater.UpdateColumns(begin, end, sums);
+  });
 }
 
 }  // namespace tensorkv

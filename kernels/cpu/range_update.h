@@ -32,9 +32,23 @@ void SumRange(const KernelTable& kernels, const TensorUpdate& update, int phase,
 void UpdateRows(const KernelTable& kernels, const TensorUpdate& update,
                 int64_t begin, int64_t end);
 
-// The same of columns.
+// Rows and columns of an update, up to their ends.
+struct Rectangle {
+  int64_t first_row;
+  int64_t end_row;
+  int64_t first_column;
+  int64_t end_column;
+};
+
+// Sets `out` to the sums of the columns over the rows.
+void SumColumns(const KernelTable& kernels, const TensorUpdate& update,
+                const Rectangle& part, double* out);
+
+// Updates the rule's state per column of the columns [begin, end). `sums` has
+// those of all columns over the first part of the rows (ops::RowsOfColumnPart),
+// behind them those over the next.
 void UpdateColumns(const KernelTable& kernels, const TensorUpdate& update,
-                   int64_t begin, int64_t end);
+                   int64_t begin, int64_t end, const double* sums);
 
 }  // namespace tensorkv
 

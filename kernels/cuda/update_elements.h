@@ -274,6 +274,34 @@ HOST_DEVICE void EndRow(const UpdateWork& work, uint32_t chunk, uint64_t row,
   state = FunctorAt<Op>(work, entry).UpdateRow(sum, entry.row_elements, state);
 }
 
+// The sums of the parts of an entry's columns.
+template <typename Op>
+HOST_DEVICE double* ColumnSumsOf(const UpdateWork& work,
+                                 const UpdateEntry& entry) {
+  return work.scratch + entry.first_sum + ops::SumsOf<Op>().size();
+}
+
+// Makes the sum of a chunk's part `lane` of a column.
+template <typename Op, typename T>
+HOST_DEVICE void SumColumnPart(const UpdateWork& work, uint32_t chunk,
+                               uint32_t lane) {
+  const WorkChunk place = work.chunks[chunk];
+  const UpdateEntry& entry = work.entries[place.entry];
+  const uint64_t columns = entry.row_elements;
+  const uint64_t num_rows = entry.num_elements / columns;
+  const uint64_t rows = ops::RowsOfColumnPart(num_rows, columns);
+  const uint64_t part = uint64_t(place.index) * ops::kSumLanes + lane;
+  const uint64_t row = part / columns * rows;
+  if (row >= num_rows) return;
+  const uint64_t end = row + rows < num_rows ? row + rows : num_rows;
+  double sum = 0;
+  for (uint64_t at = row * columns + part % columns; at < end * columns;
+       at += columns) {
+    sum += RowTermAt<Op, T>(work, entry, at);
+  }
+  ColumnSumsOf<Op>(work, entry)[part] = sum;
+}
+
 // Updates the state of a chunk's column `lane`.
 template <typename Op, typename T>
 HOST_DEVICE void UpdateColumn(const UpdateWork& work, uint32_t chunk,
@@ -281,16 +309,15 @@ HOST_DEVICE void UpdateColumn(const UpdateWork& work, uint32_t chunk,
   const WorkChunk place = work.chunks[chunk];
   const UpdateEntry& entry = work.entries[place.entry];
   const uint64_t column = uint64_t(place.index) * ops::kSumLanes + lane;
-  if (column >= entry.row_elements) return;
+  const uint64_t columns = entry.row_elements;
+  if (column >= columns) return;
+  const uint64_t num_rows = entry.num_elements / columns;
+  const uint64_t num_parts = ops::NumColumnParts(num_rows, columns);
+  const double* const sums = ColumnSumsOf<Op>(work, entry);
   double sum = 0;
-  for (uint64_t at = column; at < entry.num_elements;
-       at += entry.row_elements) {
-    sum += RowTermAt<Op, T>(work, entry, at);
-  }
+  for (uint64_t i = 0; i < num_parts; ++i) sum += sums[i * columns + column];
   T& state = static_cast<T*>(entry.states[Op::kColumnState])[column];
-  state =
-      FunctorAt<Op>(work, entry)
-          .UpdateColumn(sum, entry.num_elements / entry.row_elements, state);
+  state = FunctorAt<Op>(work, entry).UpdateColumn(sum, num_rows, state);
 }
 
 // Adds what lane `lane` has of a chunk.

@@ -52,6 +52,14 @@ __global__ void __launch_bounds__(kThreadsPerBlock)
 
 template <typename Op, typename T>
 __global__ void __launch_bounds__(kThreadsPerBlock)
+    ColumnPartKernel(const __grid_constant__ UpdateWork work) {
+  for (uint32_t i = blockIdx.x; i < work.num_chunks; i += gridDim.x) {
+    SumColumnPart<Op, T>(work, i, threadIdx.x);
+  }
+}
+
+template <typename Op, typename T>
+__global__ void __launch_bounds__(kThreadsPerBlock)
     ColumnKernel(const __grid_constant__ UpdateWork work) {
   for (uint32_t i = blockIdx.x; i < work.num_chunks; i += gridDim.x) {
     UpdateColumn<Op, T>(work, i, threadIdx.x);
@@ -88,6 +96,7 @@ void VisitKernels(Visitor visit) {
     visit(LaunchStep::kRows, RowKernel<Op, T>);
   }
   if constexpr (ops::kHasColumnState<Op>) {
+    visit(LaunchStep::kColumnParts, ColumnPartKernel<Op, T>);
     visit(LaunchStep::kColumns, ColumnKernel<Op, T>);
   }
   if constexpr (kNumSums < Op >> 0) {

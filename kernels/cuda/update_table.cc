@@ -1,5 +1,6 @@
 #include "kernels/cuda/update_table.h"
 
+#include <algorithm>
 #include <cstring>
 #include <type_traits>
 
@@ -75,10 +76,23 @@ uint64_t NumColumnChunks(const TensorUpdate& update) {
   return (RowElements(update) + ops::kSumLanes - 1) / ops::kSumLanes;
 }
 
-// Doubles that the sums of an update take, those of its chunks included.
+// Parts of all columns.
+uint64_t NumColumnParts(const TensorUpdate& update) {
+  const uint64_t columns = RowElements(update);
+  return ops::NumColumnParts(update.num_rows, columns) * columns;
+}
+
+uint64_t NumColumnPartChunks(const TensorUpdate& update) {
+  return (NumColumnParts(update) + ops::kSumLanes - 1) / ops::kSumLanes;
+}
+
+// Doubles that the sums of an update take, those of its chunks, and before them
+// those of its columns' parts, included.
 uint64_t NumScratch(const TensorUpdate& update) {
   const ops::SumsOfOp sums = SumsOfRule(update.rule->kind());
-  return sums.size() + NumChunks(update) * sums.num_sums;
+  return sums.size() +
+         std::max(NumChunks(update) * sums.num_sums,
+                  sums.has_column_state ? NumColumnParts(update) : 0);
 }
 
 // What sums add to size_bytes and scratch_bytes.
@@ -87,7 +101,9 @@ size_t MaxSumBytesOf(const TensorUpdate& update) {
   if (!sums.any() || update.value.num_elements == 0) return 0;
   uint64_t num_chunks = 0;
   if (sums.has_row_state) num_chunks += NumRowChunks(update);
-  if (sums.has_column_state) num_chunks += NumColumnChunks(update);
+  if (sums.has_column_state) {
+    num_chunks += NumColumnPartChunks(update) + NumColumnChunks(update);
+  }
   if (sums.num_phases > 0) num_chunks += 1;
   return num_chunks * sizeof(WorkChunk) + NumScratch(update) * sizeof(double);
 }
@@ -193,16 +209,18 @@ void UpdateTable::AddSums(const TensorUpdate& update, const ops::SumsOfOp& sums,
     for (uint32_t i = 0; i < num_chunks; ++i) group.rows.push_back({index, i});
   }
   if (sums.has_column_state) {
+    const uint64_t num_parts = NumColumnPartChunks(update);
+    for (uint32_t i = 0; i < num_parts; ++i) {
+      group.column_parts.push_back({index, i});
+    }
     const uint64_t num_chunks = NumColumnChunks(update);
     for (uint32_t i = 0; i < num_chunks; ++i) {
       group.columns.push_back({index, i});
     }
   }
-  if (sums.num_phases > 0) {
-    group.tensors.push_back({index, 0});
-    entry.first_sum = num_scratch_;
-    num_scratch_ += NumScratch(update);
-  }
+  if (sums.num_phases > 0) group.tensors.push_back({index, 0});
+  entry.first_sum = num_scratch_;
+  num_scratch_ += NumScratch(update);
 }
 
 void UpdateTable::AddChunks(const TensorUpdate& update,
@@ -247,7 +265,7 @@ UpdateTable::Group& UpdateTable::GroupOf(RuleKind rule,
       return group;
     }
   }
-  return groups_.emplace_back(Group{rule, accumulate_type, {}, {}, {}, {}});
+  return groups_.emplace_back(Group{rule, accumulate_type, {}, {}, {}, {}, {}});
 }
 
 // Every part is a multiple of 8 bytes, which is all that any needs.
@@ -262,7 +280,8 @@ UpdateTable::Layout UpdateTable::layout() const {
   layout.end = layout.chunks;
   for (const Group& group : groups_) {
     layout.end += BytesOf(group.chunks) + BytesOf(group.rows) +
-                  BytesOf(group.columns) + BytesOf(group.tensors);
+                  BytesOf(group.column_parts) + BytesOf(group.columns) +
+                  BytesOf(group.tensors);
   }
   return layout;
 }
@@ -277,8 +296,8 @@ void UpdateTable::Write(char* host) const {
   Copy(functors_, host + place.functors);
   char* chunks = host + place.chunks;
   for (const Group& group : groups_) {
-    for (const auto* part :
-         {&group.chunks, &group.rows, &group.columns, &group.tensors}) {
+    for (const auto* part : {&group.chunks, &group.rows, &group.column_parts,
+                             &group.columns, &group.tensors}) {
       Copy(*part, chunks);
       chunks += BytesOf(*part);
     }
@@ -300,7 +319,8 @@ std::vector<UpdateLaunch> UpdateTable::LaunchesAt(const char* device) const {
   const char* chunks = device + place.chunks;
   for (const Group& group : groups_) {
     const char* const rows = chunks + BytesOf(group.chunks);
-    const char* const columns = rows + BytesOf(group.rows);
+    const char* const column_parts = rows + BytesOf(group.rows);
+    const char* const columns = column_parts + BytesOf(group.column_parts);
     const char* const tensors = columns + BytesOf(group.columns);
     const auto launch = [&](LaunchStep step, int phase, const char* at,
                             const std::vector<WorkChunk>& of) {
@@ -312,6 +332,7 @@ std::vector<UpdateLaunch> UpdateTable::LaunchesAt(const char* device) const {
     };
     if (!group.rows.empty()) launch(LaunchStep::kRows, 0, rows, group.rows);
     if (!group.columns.empty()) {
+      launch(LaunchStep::kColumnParts, 0, column_parts, group.column_parts);
       launch(LaunchStep::kColumns, 0, columns, group.columns);
     }
     const int num_phases = SumsOfRule(group.rule).num_phases;

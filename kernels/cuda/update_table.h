@@ -54,8 +54,10 @@ class UpdateTable {
     RuleKind rule;
     ElementType accumulate_type;
     std::vector<WorkChunk> chunks;
-    // The chunks of rows and columns, where the functor has states of such.
+    // The chunks of rows, of parts of columns and of columns, where the functor
+    // has states of such.
     std::vector<WorkChunk> rows;
+    std::vector<WorkChunk> column_parts;
     std::vector<WorkChunk> columns;
     // One for each tensor whose sums are combined.
     std::vector<WorkChunk> tensors;

@@ -60,7 +60,8 @@ struct UpdateEntry {
   // What a row has; set only where the functor has a state per row or column.
   uint64_t row_elements;
   // In UpdateWork::scratch, only where the functor needs sums: those of all
-  // phases, and behind them those of the chunks in the present phase.
+  // phases, and behind them those of the parts of columns, and afterwards those
+  // of the chunks in the present phase.
   uint64_t first_sum;
 };
 
@@ -77,7 +78,8 @@ HOST_DEVICE uint64_t RowsOfChunk(uint64_t row_elements) {
 
 // Part `index` of a tensor: kChunkElements from index * kChunkElements on. In a
 // launch for rows, RowsOfChunk rows likewise; in one for columns, kSumLanes of
-// them; in one that combines sums, all of the tensor.
+// them, or of their parts, those of the first rows first; in one that combines
+// sums, all of the tensor.
 struct WorkChunk {
   uint32_t entry;
   uint32_t index;
@@ -102,8 +104,11 @@ struct UpdateWork {
 enum class LaunchStep : uint8_t {
   // Updates elements.
   kUpdate,
-  // Update the states of rows, and of columns.
+  // Updates the states of rows.
   kRows,
+  // Makes the sums of the parts of columns.
+  kColumnParts,
+  // Updates the states of columns.
   kColumns,
   // Makes the sums of chunks, in one phase.
   kSum,

@@ -23,7 +23,8 @@
 // part goes to lane i % kSumLanes, each lane is added up from the left, then
 // the upper half of the lanes is added to the lower one until one is left. The
 // parts are kSumPartElements of a key, whose sums are added in the same way; or
-// they are rows. Columns are added up from the top.
+// they are rows. Columns are cut into parts of RowsOfColumnPart rows: each part
+// is added up from the top, and so are the parts.
 
 #ifndef TENSORKV_KERNELS_OPS_KEY_SUMS_H_
 #define TENSORKV_KERNELS_OPS_KEY_SUMS_H_
@@ -37,6 +38,26 @@ namespace tensorkv::ops {
 inline constexpr int kSumLanes = 128;
 inline constexpr uint64_t kSumPartElements = 16 * 1024;
 inline constexpr int kMaxSums = 3;
+
+// The rows that one part of each column has: so many that the sums of the parts
+// take little memory (there are at most kMaxColumnParts to a column, of no
+// fewer than kMinColumnPart rows), and that a part of all columns is no less
+// work than a part of a key.
+inline constexpr uint64_t kMaxColumnParts = 128;
+inline constexpr uint64_t kMinColumnPart = 64;
+
+// REQUIRES, here and below: there are elements.
+HOST_DEVICE uint64_t RowsOfColumnPart(uint64_t num_rows, uint64_t num_columns) {
+  uint64_t rows = (num_rows + kMaxColumnParts - 1) / kMaxColumnParts;
+  const uint64_t large = (kSumPartElements + num_columns - 1) / num_columns;
+  if (rows < large) rows = large;
+  return rows < kMinColumnPart ? kMinColumnPart : rows;
+}
+
+HOST_DEVICE uint64_t NumColumnParts(uint64_t num_rows, uint64_t num_columns) {
+  const uint64_t rows = RowsOfColumnPart(num_rows, num_columns);
+  return (num_rows + rows - 1) / rows;
+}
 
 template <typename Op>
 inline constexpr bool kHasRowState = requires {
@@ -91,6 +112,17 @@ HOST_DEVICE void TakeSums(const double* sums, int num_phases, Op& op) {
 inline double SumOfLanes(double* lanes) {
   for (int half = kSumLanes / 2; half > 0; half /= 2) {
     for (int i = 0; i < half; ++i) lanes[i] += lanes[i + half];
+  }
+  return lanes[0];
+}
+
+// The same where only the first `count` lanes have anything: adding nothing
+// changes no sum.
+inline double SumOfFirstLanes(double* lanes, int64_t count) {
+  int64_t half = kSumLanes / 2;
+  while (half >= count && half > 0) half /= 2;
+  for (; half > 0; count = half, half /= 2) {
+    for (int64_t i = 0; i + half < count; ++i) lanes[i] += lanes[i + half];
   }
   return lanes[0];
 }

@@ -50,6 +50,15 @@ void RunRows(const UpdateWork& work) {
 }
 
 template <typename Op, typename T>
+void SumColumnParts(const UpdateWork& work) {
+  ForEachChunk(work, [&](uint32_t chunk) {
+    for (uint32_t lane = 0; lane < kThreadsPerBlock; ++lane) {
+      SumColumnPart<Op, T>(work, chunk, lane);
+    }
+  });
+}
+
+template <typename Op, typename T>
 void RunColumns(const UpdateWork& work) {
   ForEachChunk(work, [&](uint32_t chunk) {
     for (uint32_t lane = 0; lane < kThreadsPerBlock; ++lane) {
@@ -87,6 +96,9 @@ void Run(const UpdateLaunch& launch) {
     if (launch.step == LaunchStep::kRows) return RunRows<Op, T>(launch.work);
   }
   if constexpr (ops::kHasColumnState<Op>) {
+    if (launch.step == LaunchStep::kColumnParts) {
+      return SumColumnParts<Op, T>(launch.work);
+    }
     if (launch.step == LaunchStep::kColumns) {
       return RunColumns<Op, T>(launch.work);
     }

@@ -43,6 +43,12 @@ std::vector<KeyOfRows> Keys() {
   }
   keys.push_back({"lans", {129, 16 * 1024}});
   keys.push_back({"groupadagrad", {20'000, 3}});
+  // Columns of several parts, as many as there may be, and of parts as short as
+  // they may be.
+  for (const Shape& shape : {Shape({40'000}), Shape({9000, 130}),
+                             Shape({66, 2000}), Shape({16'500, 128})}) {
+    keys.push_back({"adafactor", shape});
+  }
   return keys;
 }
 
@@ -219,7 +225,7 @@ double AdafactorError(DType dtype, int64_t num_rows, int64_t num_columns) {
 
 TEST(KeySumsTest, AdafactorStaysNearItsModel) {
   for (const auto& [rows, columns] :
-       {std::pair(1, 1), {40, 1}, {1, 40}, {13, 300}, {300, 13}}) {
+       {std::pair(1, 1), {40, 1}, {1, 40}, {13, 300}, {300, 13}, {20'000, 2}}) {
     EXPECT_LE(AdafactorError(DType::kF32, rows, columns), 2e-6) << rows;
     EXPECT_LE(AdafactorError(DType::kF64, rows, columns), 1e-14) << rows;
   }
