@@ -154,7 +154,8 @@ absl::Status CheckIsKnown(const NamespaceConfig& config,
 GradientGuard DecodeGuard(const v1::GradientGuard& proto) {
   return {.on_non_finite = DecodeOnNonFinite(proto.on_non_finite()),
           .max_norm = proto.max_norm(),
-          .on_large_norm = DecodeOnLargeNorm(proto.on_large_norm())};
+          .on_large_norm = DecodeOnLargeNorm(proto.on_large_norm()),
+          .max_call_norm = proto.max_call_norm()};
 }
 
 void EncodeGuard(const GradientGuard& guard, v1::NamespaceConfig* proto) {
@@ -163,6 +164,7 @@ void EncodeGuard(const GradientGuard& guard, v1::NamespaceConfig* proto) {
   out->set_on_non_finite(EncodeOnNonFinite(guard.on_non_finite));
   out->set_max_norm(guard.max_norm);
   out->set_on_large_norm(EncodeOnLargeNorm(guard.on_large_norm));
+  out->set_max_call_norm(guard.max_call_norm);
 }
 
 absl::StatusOr<NamespaceConfig> DecodeConfig(const v1::NamespaceConfig& proto) {

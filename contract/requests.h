@@ -241,10 +241,12 @@ struct GradientGuard {
   OnNonFinite on_non_finite = OnNonFinite::kApply;
   double max_norm = 0;
   OnLargeNorm on_large_norm = OnLargeNorm::kClip;
+  double max_call_norm = 0;
 
   // Whether it looks at contributions at all.
   bool is_on() const {
-    return on_non_finite != OnNonFinite::kApply || max_norm > 0;
+    return on_non_finite != OnNonFinite::kApply || max_norm > 0 ||
+           max_call_norm > 0;
   }
 
   friend bool operator==(const GradientGuard&, const GradientGuard&) = default;

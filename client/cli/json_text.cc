@@ -65,6 +65,7 @@ Json GuardObject(const NamespaceStatus& status) {
   }
   return {{"on_non_finite", std::string(NameOf(guard.on_non_finite))},
           {"max_norm", guard.max_norm},
+          {"max_call_norm", guard.max_call_norm},
           {"on_large_norm", std::string(NameOf(guard.on_large_norm))},
           {"counts", std::move(counts)}};
 }

@@ -88,6 +88,11 @@ void AddGuardRows(const NamespaceStatus& status, Rows& rows) {
     rows.push_back({"norms:", absl::StrCat(NameOf(guard.on_large_norm),
                                            " above ", guard.max_norm)});
   }
+  if (guard.max_call_norm > 0) {
+    rows.push_back(
+        {"norms of calls:", absl::StrCat(NameOf(guard.on_large_norm), " above ",
+                                         guard.max_call_norm)});
+  }
   for (const GuardCounts& counts : status.guard_counts) {
     rows.push_back({counts.rank
                         ? absl::StrCat("guard, rank ", *counts.rank, ":")

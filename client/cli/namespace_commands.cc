@@ -29,6 +29,7 @@ struct NamespaceFlags {
   std::string quorum_grace = "0s";
   std::string non_finite = "apply";
   double max_norm = 0;
+  double max_call_norm = 0;
   std::string large_norm = "clip";
   std::string budget = "0";
   std::string rule = "assign";
@@ -42,7 +43,8 @@ Mode ModeOf(const std::string& name) {
 }
 
 GradientGuard GuardOf(const NamespaceFlags& flags) {
-  GradientGuard guard = {.max_norm = flags.max_norm};
+  GradientGuard guard = {.max_norm = flags.max_norm,
+                         .max_call_norm = flags.max_call_norm};
   if (flags.non_finite == "count") guard.on_non_finite = OnNonFinite::kCount;
   if (flags.non_finite == "skip") guard.on_non_finite = OnNonFinite::kSkip;
   if (flags.non_finite == "refuse") guard.on_non_finite = OnNonFinite::kRefuse;
@@ -164,9 +166,11 @@ void AddCreate(CLI::App& command, NamespaceFlags& flags) {
       ->check(CLI::IsMember({"apply", "count", "skip", "refuse"}));
   command.add_option("--max_norm", flags.max_norm,
                      "Bound on the norm of each pushed tensor; 0: none");
+  command.add_option("--max_call_norm", flags.max_call_norm,
+                     "Bound on the norm of all tensors of a push; 0: none");
   command
       .add_option("--large_norm", flags.large_norm,
-                  "clip or refuse pushes whose norm is above it")
+                  "clip or refuse pushes whose norm is above these")
       ->check(CLI::IsMember({"clip", "refuse"}));
   command.add_option("--rule", flags.rule, "The rule of its keys");
   command.add_option(

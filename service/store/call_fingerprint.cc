@@ -205,6 +205,7 @@ uint64_t Fingerprint(const CreateNamespaceRequest& request) {
   hasher.Add(request.config.gradient_guard.on_non_finite);
   hasher.Add(request.config.gradient_guard.max_norm);
   hasher.Add(request.config.gradient_guard.on_large_norm);
+  hasher.Add(request.config.gradient_guard.max_call_norm);
   return hasher.digest();
 }
 

@@ -193,6 +193,7 @@ TEST(ProtoCodecTest, NamespaceStatusFields) {
                              on_non_finite: ON_NON_FINITE_SKIP
                              max_norm: 33
                              on_large_norm: ON_LARGE_NORM_REFUSE
+                             max_call_norm: 36
                            }
                          }
                          rules {
@@ -246,7 +247,7 @@ TEST(ProtoCodecTest, NamespaceStatusFields) {
                              3,
                              absl::Nanoseconds(22),
                              6,
-                             {OnNonFinite::kSkip, 33, OnLargeNorm::kRefuse}},
+                             {OnNonFinite::kSkip, 33, OnLargeNorm::kRefuse, 36}},
                             {{"a*", adam}},
                             {},
                             7,

@@ -286,6 +286,8 @@ void RandomRequests::Draw(GradientGuard& guard) {
   guard.on_non_finite = static_cast<OnNonFinite>(Below(4));
   guard.max_norm = Below(2) == 0 ? 0 : std::normal_distribution<>()(random_);
   guard.on_large_norm = static_cast<OnLargeNorm>(Below(2));
+  guard.max_call_norm =
+      Below(2) == 0 ? 0 : std::normal_distribution<>()(random_);
 }
 
 void RandomRequests::Draw(GuardCounts& counts) {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "client/compression/compressor.h"
 #include "contract/reason.h"
 #include "tests/contracts/store_contract.h"
@@ -218,6 +219,64 @@ TEST_P(NumbersContractTest, GuardClipsEveryDTypeAndEncoding) {
               ElementsAre(GuardCounts{.too_large = cases.size()}));
 }
 
+// 3, 4 and 12 are as one of norm 13; each worker has a call of its own.
+TEST_P(NumbersContractTest, GuardClipsTheKeysOfACallTogether) {
+  const std::vector<PushEntry> entries = {
+      {.key = "a", .tensor = Vector({3})},
+      {.key = "b", .tensor = Vector({0, 4}, DType::kF64)},
+      {.key = "n", .tensor = Full({1}, 1000, DType::kI32)},
+      {.key = "c", .tensor = Vector({-12}, DType::kBF16)},
+      {.key = "d", .skip = true},
+      {.key = "e", .tensor = Full({1}, kNan)}};
+  for (const uint32_t num_workers : {0, 2}) {
+    const GradientGuard guard = {.max_call_norm = 6.5};
+    const Caller caller =
+        NewNamespace(absl::StrCat("n", num_workers),
+                     num_workers == 0 ? Guarded(guard) : GuardedSync(guard));
+    ASSERT_OK(caller.InitMany({{"a", Full({1}, 0)},
+                               {"b", Full({2}, 0)},
+                               {"c", Full({1}, 0)},
+                               {"d", Full({1}, 0)},
+                               {"e", Full({1}, 0)},
+                               {"n", Full({1}, 0, DType::kI32)}}));
+    for (const uint32_t rank : {0, 1}) {
+      ASSERT_OK(caller.As(rank).PushMany(entries, /*step=*/1));
+    }
+    ASSERT_OK_AND_ASSIGN(const PullReply sums,
+                         caller.PullMany({{"a"}, {"b"}, {"c"}, {"n"}}));
+    EXPECT_THAT(sums.values[0], HasTensor(HasElements({3})));
+    EXPECT_THAT(sums.values[1], HasTensor(HasElements({0, 4})));
+    EXPECT_THAT(sums.values[2], HasTensor(HasElements({-12})));
+    EXPECT_THAT(sums.values[3], HasTensor(HasElements({2000})));
+    EXPECT_THAT(CountsOf(caller),
+                ElementsAre(GuardCounts{0u, 0, 3}, GuardCounts{1u, 0, 3}));
+  }
+}
+
+TEST_P(NumbersContractTest, GuardBoundsEachContributionBeforeTheCall) {
+  const Caller clips =
+      NewNamespace("c", Guarded({.max_norm = 4, .max_call_norm = 2.5}));
+  const Caller refuses = NewNamespace(
+      "r",
+      Guarded({.on_large_norm = OnLargeNorm::kRefuse, .max_call_norm = 5}));
+  for (const Caller& caller : {clips, refuses}) {
+    ASSERT_OK(caller.InitMany({{"a", Full({1}, 0)}, {"b", Full({1}, 0)}}));
+  }
+  const auto push = [](const Caller& caller, double a, double b) {
+    return caller
+        .PushMany({{.key = "a", .tensor = Full({1}, a)},
+                   {.key = "b", .tensor = Full({1}, b)}})
+        .status();
+  };
+
+  ASSERT_OK(push(clips, 3, 16));  // as 3 and 4, and so as 1.5 and 2
+  EXPECT_THAT(clips.Pull("a"), IsOkAndHolds(HasTensor(IsFilledWith(1.5))));
+  EXPECT_THAT(clips.Pull("b"), IsOkAndHolds(HasTensor(IsFilledWith(2))));
+  EXPECT_THAT(push(refuses, 3, 4.5), HasReason(Reason::kContributionTooLarge,
+                                               {{"key", "a"}, {"limit", "5"}}));
+  EXPECT_OK(push(refuses, 3, 4));
+}
+
 TEST_P(NumbersContractTest, GuardLooksAtRowsAndStreams) {
   const Caller caller = NewNamespace(
       "n", Guarded({.on_non_finite = OnNonFinite::kRefuse, .max_norm = 5}));
@@ -260,7 +319,7 @@ TEST_P(NumbersContractTest, GuardLeavesIntegersAndInitAlone) {
 TEST_P(NumbersContractTest, GuardsThatMakeNoSenseAreRefused) {
   for (const GradientGuard& guard :
        {GradientGuard{.max_norm = -1}, GradientGuard{.max_norm = kInf},
-        GradientGuard{.max_norm = kNan},
+        GradientGuard{.max_norm = kNan}, GradientGuard{.max_call_norm = -1},
         GradientGuard{.on_large_norm = OnLargeNorm::kRefuse}}) {
     EXPECT_THAT(store_.In("n").Create(Guarded(guard)),
                 StatusIs(StatusCode::kInvalidArgument, HasSubstr("norm")));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -43,14 +44,18 @@ std::optional<uint32_t> RankOf(const std::optional<Worker>& worker) {
 }  // namespace
 
 absl::Status CheckGuard(const GradientGuard& guard) {
-  if (!std::isfinite(guard.max_norm) || guard.max_norm < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("max_norm: expected a finite number of at least 0, got ",
-                     guard.max_norm));
+  for (const auto& [name, bound] :
+       {std::pair("max_norm", guard.max_norm),
+        std::pair("max_call_norm", guard.max_call_norm)}) {
+    if (std::isfinite(bound) && bound >= 0) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        name, ": expected a finite number of at least 0, got ", bound));
   }
-  if (guard.max_norm == 0 && guard.on_large_norm != OnLargeNorm::kClip) {
+  if (guard.max_norm == 0 && guard.max_call_norm == 0 &&
+      guard.on_large_norm != OnLargeNorm::kClip) {
     return absl::InvalidArgumentError(
-        "on_large_norm: expected none without max_norm, got one");
+        "on_large_norm: expected none without max_norm and max_call_norm, got "
+        "one");
   }
   return absl::OkStatus();
 }
@@ -71,32 +76,44 @@ void Count(GuardFinding finding, const std::optional<Worker>& worker,
 
 absl::Status GuardedPush::Look(PushRequest& request) {
   if (!guard_.is_on()) return absl::OkStatus();
-  for (size_t i = 0; i < request.entries.size(); ++i) {
-    PushEntry& entry = request.entries[i];
+  findings_.resize(request.entries.size());
+  std::vector<double> norms(request.entries.size());
+  for (size_t i = 0; i < norms.size(); ++i) {
+    const PushEntry& entry = request.entries[i];
     if (entry.skip || !IsFloat(entry.dtype())) continue;
-    GuardFinding finding = GuardFinding::kNothing;
-    RETURN_IF_ERROR(LookAt(entry, finding));
-    if (finding == GuardFinding::kNothing) continue;
-    findings_.resize(request.entries.size());
-    findings_[i] = finding;
+    const GradientNorm found = NormOf(entry);
+    if (found.is_finite) {
+      norms[i] = found.norm;
+    } else if (guard_.on_non_finite != OnNonFinite::kApply) {
+      findings_[i] = GuardFinding::kNotFinite;
+    }
+  }
+  const double call_factor = CallFactor(norms);
+  is_large_call_ = call_factor < 1;
+  for (size_t i = 0; i < norms.size(); ++i) {
+    const double factor = call_factor * FactorOf(norms[i]);
+    if (norms[i] == 0 || factor == 1) continue;
+    findings_[i] = GuardFinding::kTooLarge;
+    if (guard_.on_large_norm == OnLargeNorm::kRefuse) continue;
+    RETURN_IF_ERROR(Clip(factor, request.entries[i]));
   }
   return absl::OkStatus();
 }
 
-absl::Status GuardedPush::LookAt(PushEntry& entry, GuardFinding& finding) {
-  const GradientNorm found = NormOf(entry);
-  if (!found.is_finite) {
-    if (guard_.on_non_finite != OnNonFinite::kApply) {
-      finding = GuardFinding::kNotFinite;
-    }
-    return absl::OkStatus();
+double GuardedPush::FactorOf(double norm) const {
+  const bool is_large = guard_.max_norm > 0 && norm > guard_.max_norm;
+  return is_large ? guard_.max_norm / norm : 1;
+}
+
+double GuardedPush::CallFactor(absl::Span<const double> norms) const {
+  if (guard_.max_call_norm == 0) return 1;
+  double sum = 0;
+  for (const double norm : norms) {
+    const double clipped = FactorOf(norm) == 1 ? norm : guard_.max_norm;
+    sum += clipped * clipped;
   }
-  if (guard_.max_norm == 0 || found.norm <= guard_.max_norm) {
-    return absl::OkStatus();
-  }
-  finding = GuardFinding::kTooLarge;
-  if (guard_.on_large_norm == OnLargeNorm::kRefuse) return absl::OkStatus();
-  return Clip(guard_.max_norm / found.norm, entry);
+  const double norm = std::sqrt(sum);
+  return norm > guard_.max_call_norm ? guard_.max_call_norm / norm : 1;
 }
 
 absl::Status GuardedPush::Clip(double factor, PushEntry& entry) const {
@@ -135,27 +152,30 @@ bool GuardedPush::Refuses(GuardFinding finding) const {
 absl::Status GuardedPush::Refusal(const PushRequest& request,
                                   uint32_t position) const {
   const std::string& key = request.entries[position].key;
-  const std::string by =
-      request.worker ? absl::StrCat(" of worker ", request.worker->rank) : "";
-  const bool is_finite = findings_[position] == GuardFinding::kTooLarge;
-  const Reason reason = is_finite ? Reason::kContributionTooLarge
-                                  : Reason::kContributionNotFinite;
-  absl::Status status = absl::InvalidArgumentError(absl::StrCat(
-      "key ", Quoted(key), ": contribution", by, ": expected ",
-      is_finite ? absl::StrCat("a norm of at most ", guard_.max_norm,
-                               ", got a larger one")
-                : "finite elements, got Inf or NaN"));
-  if (!request.worker) {
-    return is_finite ? WithReason(status, reason,
-                                  {{"key", key}, {"limit", guard_.max_norm}})
-                     : WithReason(status, reason, {{"key", key}});
+  const std::optional<Worker>& worker = request.worker;
+  const auto error = [&](absl::string_view expected, absl::string_view actual) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("key ", Quoted(key), ": contribution",
+                     worker ? absl::StrCat(" of worker ", worker->rank) : "",
+                     ": expected ", expected, ", got ", actual));
+  };
+  if (findings_[position] == GuardFinding::kNotFinite) {
+    const absl::Status status = error("finite elements", "Inf or NaN");
+    constexpr Reason kReason = Reason::kContributionNotFinite;
+    return worker ? WithReason(status, kReason,
+                               {{"key", key}, {"rank", worker->rank}})
+                  : WithReason(status, kReason, {{"key", key}});
   }
-  const uint32_t rank = request.worker->rank;
-  return is_finite
-             ? WithReason(
-                   status, reason,
-                   {{"key", key}, {"rank", rank}, {"limit", guard_.max_norm}})
-             : WithReason(status, reason, {{"key", key}, {"rank", rank}});
+  const double limit = is_large_call_ ? guard_.max_call_norm : guard_.max_norm;
+  const absl::Status status =
+      error(absl::StrCat("a norm of at most ", limit,
+                         is_large_call_ ? ", all of the call together" : ""),
+            "a larger one");
+  constexpr Reason kReason = Reason::kContributionTooLarge;
+  return worker ? WithReason(
+                      status, kReason,
+                      {{"key", key}, {"rank", worker->rank}, {"limit", limit}})
+                : WithReason(status, kReason, {{"key", key}, {"limit", limit}});
 }
 
 absl::Status GuardedPush::Check(const PushRequest& request,

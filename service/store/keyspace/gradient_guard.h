@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "base/ref_counted.h"
 #include "contract/requests.h"
 #include "service/store/byte_budget.h"
@@ -50,7 +51,11 @@ class GuardedPush {
                   std::vector<GuardCounts>& counts) const;
 
  private:
-  absl::Status LookAt(PushEntry& entry, GuardFinding& finding);
+  // What all contributions of a call are multiplied by, if these are their
+  // norms.
+  double CallFactor(absl::Span<const double> norms) const;
+  // What one of that norm is multiplied by for itself.
+  double FactorOf(double norm) const;
   absl::Status Clip(double factor, PushEntry& entry) const;
   bool Refuses(GuardFinding finding) const;
   absl::Status Refusal(const PushRequest& request, uint32_t position) const;
@@ -60,7 +65,9 @@ class GuardedPush {
 
   const GradientGuard& guard_;
   const RefPtr<BudgetAccount> account_;
-  // One for each entry; empty where nothing was found in any.
+  // Whether the call is above its bound.
+  bool is_large_call_ = false;
+  // One for each entry; empty if the guard is off.
   std::vector<GuardFinding> findings_;
 };
 

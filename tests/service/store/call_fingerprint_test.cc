@@ -46,7 +46,7 @@ TEST(CallFingerprintTest, EveryFieldOfAPushCounts) {
 }
 
 TEST(CallFingerprintTest, EveryFieldOfANamespaceCounts) {
-  std::vector<CreateNamespaceRequest> others(16);
+  std::vector<CreateNamespaceRequest> others(17);
   others[0].name_space = "n";
   others[1].on_existing = OnExisting::kKeep;
   others[2].config.mode = Mode::kSync;
@@ -63,6 +63,7 @@ TEST(CallFingerprintTest, EveryFieldOfANamespaceCounts) {
   others[13].config.gradient_guard.on_non_finite = OnNonFinite::kSkip;
   others[14].config.gradient_guard.max_norm = 1;
   others[15].config.gradient_guard.on_large_norm = OnLargeNorm::kRefuse;
+  others[16].config.gradient_guard.max_call_norm = 1;
 
   for (const CreateNamespaceRequest& other : others) {
     EXPECT_NE(Fingerprint(other), Fingerprint(CreateNamespaceRequest()));
