@@ -149,13 +149,15 @@ TEST_P(NumbersContractTest, GuardSkipsLikeAnEntryThatSkipsInRounds) {
   const Caller sync =
       NewNamespace("n", GuardedSync({.on_non_finite = OnNonFinite::kSkip}));
   ASSERT_OK(sync.Init("w", Full({4}, 0)));
+  ASSERT_OK_AND_ASSIGN(const Caller first, sync.Join("first"));
+  ASSERT_OK_AND_ASSIGN(const Caller second, sync.Join("second"));
 
-  ASSERT_OK(sync.As(0).Push("w", Full({4}, kInf), 1));
-  EXPECT_THAT(sync.As(0).Push("w", Full({4}, kInf), 1),
+  ASSERT_OK(first.Push("w", Full({4}, kInf), 1));
+  EXPECT_THAT(first.Push("w", Full({4}, kInf), 1),
               IsOkAndHolds(::testing::Field(&PushResult::repeated, true)));
-  ASSERT_OK(sync.As(1).Push("w", Full({4}, 3), 1));
+  ASSERT_OK(second.Push("w", Full({4}, 3), 1));
 
-  EXPECT_THAT(sync.As(0).Pull("w"),
+  EXPECT_THAT(first.Pull("w"),
               IsOkAndHolds(AllOf(HasVersion(2), HasTensor(IsFilledWith(3)))));
   EXPECT_THAT(CountsOf(sync), ElementsAre(GuardCounts{0u, 1, 0}));
 }
@@ -164,15 +166,17 @@ TEST_P(NumbersContractTest, GuardRefusesAndTheRoundWaitsForABetterPush) {
   const Caller sync =
       NewNamespace("n", GuardedSync({.on_non_finite = OnNonFinite::kRefuse}));
   ASSERT_OK(sync.Init("w", Full({4}, 0)));
-  ASSERT_OK(sync.As(1).Push("w", Full({4}, 3), 1));
+  ASSERT_OK_AND_ASSIGN(const Caller first, sync.Join("first"));
+  ASSERT_OK_AND_ASSIGN(const Caller second, sync.Join("second"));
+  ASSERT_OK(second.Push("w", Full({4}, 3), 1));
 
-  EXPECT_THAT(sync.As(0).Push("w", Full({4}, kNan), 1),
+  EXPECT_THAT(first.Push("w", Full({4}, kNan), 1),
               HasReason(Reason::kContributionNotFinite));
-  ASSERT_OK(sync.As(0).Push("w", Full({4}, 1), 1));
-  EXPECT_THAT(sync.As(1).Push("w", Full({4}, kNan), 1),
+  ASSERT_OK(first.Push("w", Full({4}, 1), 1));
+  EXPECT_THAT(second.Push("w", Full({4}, kNan), 1),
               IsOkAndHolds(::testing::Field(&PushResult::repeated, true)));
 
-  EXPECT_THAT(sync.As(0).Pull("w"),
+  EXPECT_THAT(first.Pull("w"),
               IsOkAndHolds(AllOf(HasVersion(2), HasTensor(IsFilledWith(4)))));
   EXPECT_THAT(CountsOf(sync), ElementsAre(GuardCounts{0u, 1, 0}));
 }
