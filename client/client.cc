@@ -395,6 +395,11 @@ absl::StatusOr<CheckpointStatus> Client::SaveCheckpoint(
   return Call(request);
 }
 
+absl::StatusOr<CheckpointStatus> Client::RestoreCheckpoint(
+    RestoreCheckpointRequest request) {
+  return Call(request);
+}
+
 absl::StatusOr<std::vector<CheckpointStatus>> Client::ListCheckpoints() {
   ListCheckpointsRequest request;
   ASSIGN_OR_RETURN(ListCheckpointsReply reply, Call(request));

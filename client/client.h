@@ -196,6 +196,8 @@ class Client {
   // namespaces, all are saved.
   absl::StatusOr<CheckpointStatus> SaveCheckpoint(
       absl::string_view name = "", std::vector<std::string> namespaces = {});
+  absl::StatusOr<CheckpointStatus> RestoreCheckpoint(
+      RestoreCheckpointRequest request);
   absl::StatusOr<std::vector<CheckpointStatus>> ListCheckpoints();
   absl::Status DeleteCheckpoint(absl::string_view name);
   absl::StatusOr<CheckpointStatus> VerifyCheckpoint(absl::string_view name);

@@ -188,6 +188,26 @@ TEST_F(CheckpointKillTest, TheLastWholeCheckpointIsRestoredWhenever) {
   }
 }
 
+TEST_F(CheckpointKillTest, ACallRestoresWhileTheServerGoesOn) {
+  const std::unique_ptr<Client> client = ClientOf(address_);
+  ASSERT_OK(client->Init("k", Full({64}, 1)));
+  ASSERT_OK(client->SaveCheckpoint("then"));
+  ASSERT_OK(client->Push("k", Full({64}, 2)));
+
+  ASSERT_OK(client->RestoreCheckpoint(
+      {.name = "then", .namespaces = {"default"}, .as_namespace = "former"}));
+  EXPECT_THAT(client->RestoreCheckpoint({.name = "then"}),
+              StatusIs(StatusCode::kAlreadyExists));
+
+  const std::unique_ptr<Client> former =
+      Client::Connect({.target = address_, .name_space = "former"}).value();
+  EXPECT_THAT(former->Pull("k"), IsOkAndHolds(HasTensor(IsFilledWith(1))));
+  EXPECT_THAT(client->Pull("k"), IsOkAndHolds(HasTensor(IsFilledWith(2))));
+  ASSERT_OK(client->RestoreCheckpoint(
+      {.name = "then", .on_existing = OnExisting::kReplace}));
+  EXPECT_THAT(client->Pull("k"), IsOkAndHolds(HasTensor(IsFilledWith(1))));
+}
+
 TEST_F(CheckpointKillTest, ASigtermKeepsAllThatWasAcknowledged) {
   {
     const std::unique_ptr<Client> client = ClientOf(address_);
