@@ -168,10 +168,7 @@ absl::StatusOr<std::optional<CheckpointStatus>> Checkpoints::RestoreLastOf(
     ASSIGN_OR_RETURN(const SavedCheckpoint saved,
                      SavedCheckpoint::Open(PathOf(last.name)));
     if (!saved.is_whole()) continue;
-    const std::unique_ptr<Restoration> restoration =
-        store_.StartRestoration(OnExisting::kFail);
-    absl::Status status = saved.RestoreTo(*restoration);
-    if (status.ok()) status = restoration->Commit();
+    const absl::Status status = RestoreAtStart(last, saved);
     if (status.ok()) {
       MutexLock lock(&mutex_);
       counts_.last_time = last.create_time;
@@ -186,6 +183,27 @@ absl::StatusOr<std::optional<CheckpointStatus>> Checkpoints::RestoreLastOf(
   // An empty store would look as if nothing had ever been saved.
   if (!damage.ok()) return damage;
   return std::nullopt;
+}
+
+absl::Status Checkpoints::RestoreAtStart(const CheckpointStatus& checkpoint,
+                                         const SavedCheckpoint& saved) {
+  {
+    MutexLock lock(&mutex_);
+    restoring_ = {.name = checkpoint.name, .total_bytes = checkpoint.bytes};
+  }
+  Log(absl::StrCat("checkpoint being restored: name=", checkpoint.name,
+                   " bytes=", checkpoint.bytes));
+  const std::unique_ptr<Restoration> restoration =
+      store_.StartRestoration(OnExisting::kFail);
+  absl::Status status =
+      saved.RestoreTo(*restoration, {.on_bytes = [this](uint64_t bytes) {
+        MutexLock lock(&mutex_);
+        restoring_->bytes += bytes;
+      }});
+  if (status.ok()) status = restoration->Commit();
+  MutexLock lock(&mutex_);
+  restoring_.reset();
+  return status;
 }
 
 absl::StatusOr<CheckpointStatus> Checkpoints::NextCheckpoint(
@@ -353,6 +371,11 @@ void Checkpoints::Stop() {
     stopped_.SignalAll();
   }
   if (thread_.joinable()) thread_.join();
+}
+
+std::optional<RestoreProgress> Checkpoints::restoring() const {
+  MutexLock lock(&mutex_);
+  return restoring_;
 }
 
 CheckpointCounts Checkpoints::counts() const {

@@ -54,6 +54,13 @@ struct CheckpointCounts {
   absl::Duration last_duration;
 };
 
+// How far the restoring at the start of a server has come.
+struct RestoreProgress {
+  std::string name;
+  uint64_t bytes = 0;
+  uint64_t total_bytes = 0;
+};
+
 // Thread-safe. One server at a time uses a directory.
 //
 // A checkpoint is written in a directory whose name begins with '.', synced,
@@ -74,6 +81,9 @@ class Checkpoints final : public CheckpointAdmin {
   // REQUIRES: the store is empty.
   // Errors: DataLoss (also if all are damaged) · those of Snapshots.
   absl::StatusOr<std::optional<CheckpointStatus>> RestoreLast();
+
+  // What RestoreLast is at; nothing before and after.
+  std::optional<RestoreProgress> restoring() const;
 
   // Saves every `interval` from now on, until Stop. REQUIRES: called once.
   void StartSaving(absl::Duration interval);
@@ -131,6 +141,9 @@ class Checkpoints final : public CheckpointAdmin {
   absl::StatusOr<CheckpointStatus> WriteTo(const std::string& directory,
                                            const SaveCheckpointRequest& request,
                                            const CheckpointStatus& status);
+  // Restores that one into the empty store.
+  absl::Status RestoreAtStart(const CheckpointStatus& checkpoint,
+                              const SavedCheckpoint& saved);
   // Reads the checkpoint of that name by `read`.
   absl::StatusOr<CheckpointStatus> Read(
       const std::string& name,
@@ -156,6 +169,7 @@ class Checkpoints final : public CheckpointAdmin {
   CondVar stopped_;
   bool is_stopping_ ABSL_GUARDED_BY(mutex_) = false;
   CheckpointCounts counts_ ABSL_GUARDED_BY(mutex_);
+  std::optional<RestoreProgress> restoring_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
 };
 

@@ -211,7 +211,11 @@ absl::Status SavedCheckpoint::RestoreTo(
     RETURN_IF_ERROR(to.Begin(snapshot));
     RETURN_IF_ERROR(ReadKeys(manifest, [&](std::vector<KeySnapshot> keys) {
       RETURN_IF_ERROR(CheckWanted(selection.cancellation));
-      return to.Add(std::move(keys));
+      uint64_t bytes = 0;
+      for (const KeySnapshot& key : keys) bytes += key.size_bytes();
+      RETURN_IF_ERROR(to.Add(std::move(keys)));
+      if (selection.on_bytes) selection.on_bytes(bytes);
+      return absl::OkStatus();
     }));
   }
   return absl::OkStatus();

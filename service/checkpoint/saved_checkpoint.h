@@ -3,6 +3,8 @@
 #ifndef TENSORKV_SERVICE_CHECKPOINT_SAVED_CHECKPOINT_H_
 #define TENSORKV_SERVICE_CHECKPOINT_SAVED_CHECKPOINT_H_
 
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,6 +29,9 @@ struct RestoreSelection {
   bool with_new_uids = false;
   // May be null.
   Cancellation* cancellation = nullptr;
+  // Hears how many bytes of tensors have been restored since the last time; may
+  // be null.
+  std::function<void(uint64_t)> on_bytes;
 };
 
 // Immutable, thread-safe; its files must stay. All that is read is compared
