@@ -327,14 +327,18 @@ absl::Status Namespace::RestoreKeys(std::vector<KeySnapshot> keys) {
   CopiesByDevice copies(state.environment.devices->size());
   {
     MutexLock lock(&state.mutex);
+    Step first_unsaved = UINT64_MAX;
     for (const KeySnapshot& snapshot : keys) {
       StoredKey& key = *state.keys.Find(snapshot.key);
       key.version = snapshot.version;
       key.update_count = snapshot.update_count;
       RETURN_IF_ERROR(
           state.mode->Restore(snapshot, state.memory.metadata(), key));
+      first_unsaved =
+          std::min(first_unsaved, state.mode->FirstUnsavedStep(snapshot));
       RestoreStates(snapshot, key, copies[key.device]);
     }
+    state.workers->RepeatFrom(first_unsaved);
   }
   return state.environment.devices->CopyToDevices(copies);
 }

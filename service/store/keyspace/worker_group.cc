@@ -364,6 +364,12 @@ void WorkerGroup::Restore(const std::vector<WorkerSnapshot>& workers,
   LowerMaxStep(0);
 }
 
+void WorkerGroup::RepeatFrom(Step step) {
+  for (uint32_t rank = 0; rank < steps_.size(); ++rank) {
+    steps_[rank] = std::min(steps_[rank], std::max(step, first_step_of(rank)));
+  }
+}
+
 std::vector<WorkerStatus> WorkerGroup::List(absl::Duration now) const {
   std::vector<WorkerStatus> statuses;
   for (uint32_t rank = 0; rank < members_.size(); ++rank) {

@@ -140,6 +140,10 @@ class WorkerGroup {
   void Restore(const std::vector<WorkerSnapshot>& workers, Step max_closed,
                absl::Duration now);
 
+  // Of a restored group: contributions to `step` and later ones are lost, and
+  // whoever has made them is to make them again.
+  void RepeatFrom(Step step);
+
   std::vector<WorkerStatus> List(absl::Duration now) const;
   absl::Duration LeaseRemaining(const Worker& worker, absl::Duration now) const;
   // In a group whose size is fixed that size, else how many are live.
