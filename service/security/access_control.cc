@@ -114,7 +114,7 @@ absl::Status AccessControl::Refuse(Method method, absl::string_view name_space,
           : WithReason(absl::PermissionDeniedError(absl::StrCat(
                            NameOf(method), ": caller \"",
                            absl::Utf8SafeCEscape(caller.name),
-                           "\" lacks the right to ", right, where)),
+                           "\" lacks the right \"", right, "\"", where)),
                        Reason::kPermissionDenied,
                        {{"namespace", name_space}, {"right", right}});
   options_.refused(LineOf(method, name_space, caller, status));

@@ -232,7 +232,7 @@ TEST_F(AccessControlTest, ChecksTheMethodAndThenTheNamespace) {
   const absl::Status elsewhere = access_.Check(Method::kPull, "other", caller_);
   EXPECT_THAT(elsewhere,
               StatusIs(absl::StatusCode::kPermissionDenied,
-                       "Pull: caller \"token:reader\" lacks the right to read "
+                       "Pull: caller \"token:reader\" lacks the right \"read\" "
                        "in namespace \"other\""));
   EXPECT_EQ(ReasonOf(elsewhere), Reason::kPermissionDenied);
   EXPECT_THAT(Admit(Method::kPush, "r"),
