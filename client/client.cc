@@ -351,10 +351,12 @@ absl::Status Client::DeleteNamespace(absl::string_view name) {
 }
 
 absl::StatusOr<JoinReply> Client::Join(absl::string_view worker_name,
-                                       absl::Duration lease) {
+                                       absl::Duration lease,
+                                       uint64_t namespace_uid) {
   JoinRequest request = {.name_space = name_space_,
                          .worker_name = std::string(worker_name),
                          .lease = lease,
+                         .namespace_uid = namespace_uid,
                          .replaces_epoch = worker().value_or(Worker()).epoch};
   ASSIGN_OR_RETURN(JoinReply reply, Call(request));
   set_worker(reply.worker);
@@ -391,6 +393,11 @@ absl::StatusOr<CheckpointStatus> Client::SaveCheckpoint(
     absl::string_view name, std::vector<std::string> namespaces) {
   SaveCheckpointRequest request = {.name = std::string(name),
                                    .namespaces = std::move(namespaces)};
+  return Call(request);
+}
+
+absl::StatusOr<CheckpointStatus> Client::RestoreCheckpoint(
+    RestoreCheckpointRequest request) {
   return Call(request);
 }
 

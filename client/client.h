@@ -175,10 +175,13 @@ class Client {
   // Membership of the namespace; WorkerClient looks after it. Join makes this
   // client the worker of that name: from then on its calls are signed so, and
   // its steps go on from where the worker is. A client that is the worker
-  // already follows its own epoch. Leave makes it nobody again, unless it fails
-  // and may be made again.
+  // already follows its own epoch. With a uid, any incarnation of the server
+  // will do that has the namespace of that uid, such as one that was started
+  // from a checkpoint: later calls are for that incarnation. Leave makes it
+  // nobody again, unless it fails and may be made again.
   absl::StatusOr<JoinReply> Join(absl::string_view worker_name,
-                                 absl::Duration lease);
+                                 absl::Duration lease,
+                                 uint64_t namespace_uid = 0);
   absl::StatusOr<KeepAliveReply> KeepAlive(absl::Duration timeout);
   absl::Status Leave(absl::Duration timeout);
   absl::Status Barrier(absl::string_view barrier);
@@ -193,6 +196,8 @@ class Client {
   // namespaces, all are saved.
   absl::StatusOr<CheckpointStatus> SaveCheckpoint(
       absl::string_view name = "", std::vector<std::string> namespaces = {});
+  absl::StatusOr<CheckpointStatus> RestoreCheckpoint(
+      RestoreCheckpointRequest request);
   absl::StatusOr<std::vector<CheckpointStatus>> ListCheckpoints();
   absl::Status DeleteCheckpoint(absl::string_view name);
   absl::StatusOr<CheckpointStatus> VerifyCheckpoint(absl::string_view name);

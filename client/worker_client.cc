@@ -23,10 +23,12 @@ constexpr int kAttemptsPerLease = 10;
 constexpr absl::Duration kPause = absl::Milliseconds(100);
 
 absl::StatusOr<JoinReply> JoinAs(Client& client, const WorkerOptions& options,
+                                 uint64_t namespace_uid,
                                  const RetryEnvironment& environment) {
   const absl::Duration end = environment.now() + options.takeover_timeout;
   for (;;) {
-    absl::StatusOr<JoinReply> reply = client.Join(options.name, options.lease);
+    absl::StatusOr<JoinReply> reply =
+        client.Join(options.name, options.lease, namespace_uid);
     if (!absl::IsAlreadyExists(reply.status()) || environment.now() >= end) {
       return reply;
     }
@@ -37,6 +39,25 @@ absl::StatusOr<JoinReply> JoinAs(Client& client, const WorkerOptions& options,
 bool IsNoMember(const absl::Status& status) {
   const Reason reason = ReasonOf(status);
   return reason == Reason::kNotMember || reason == Reason::kLeaseLost;
+}
+
+// Whether the server may be another incarnation, which knows no more of a call
+// than its checkpoint does.
+bool MayMeanRestart(const absl::Status& status) {
+  const Reason reason = ReasonOf(status);
+  return reason == Reason::kServerRestarted ||
+         reason == Reason::kOutcomeUnknown;
+}
+
+// Whether there is no such namespace, or only another one of its name.
+bool IsAnother(const absl::Status& status) {
+  const Reason reason = ReasonOf(status);
+  return reason == Reason::kNamespaceNotFound ||
+         reason == Reason::kNamespaceReplaced;
+}
+
+bool NeedsToJoin(const absl::Status& status) {
+  return IsNoMember(status) || MayMeanRestart(status);
 }
 
 // Whether a round has no use for the contribution any more, or never will be.
@@ -97,22 +118,26 @@ absl::StatusOr<std::unique_ptr<WorkerClient>> WorkerClient::Join(
   ASSIGN_OR_RETURN(const NamespaceStatus status,
                    client->DescribeNamespace(client->name_space()));
   ASSIGN_OR_RETURN(const JoinReply reply,
-                   JoinAs(*client, options, environment));
-  return std::unique_ptr<WorkerClient>(
-      new WorkerClient(std::move(client), options, std::move(environment),
-                       status.config.mode, reply.next_step));
+                   JoinAs(*client, options, status.uid, environment));
+  return std::unique_ptr<WorkerClient>(new WorkerClient(
+      std::move(client), options, std::move(environment), status, reply));
 }
 
 WorkerClient::WorkerClient(std::unique_ptr<Client> client,
                            const WorkerOptions& options,
-                           RetryEnvironment environment, Mode mode,
-                           Step first_step)
+                           RetryEnvironment environment,
+                           const NamespaceStatus& name_space,
+                           const JoinReply& joined)
     : options_(options),
       client_(std::move(client)),
       environment_(std::move(environment)),
-      is_repeatable_(mode == Mode::kSync || mode == Mode::kBounded),
-      first_step_(first_step),
-      lease_(std::make_unique<LeaseRenewal>(*client_, options.lease)) {}
+      is_repeatable_(name_space.config.mode == Mode::kSync ||
+                     name_space.config.mode == Mode::kBounded),
+      namespace_uid_(name_space.uid),
+      incarnation_(joined.server_incarnation),
+      lease_(std::make_unique<LeaseRenewal>(*client_, options.lease)) {
+  open_.BeginWith(joined.next_step);
+}
 
 WorkerClient::~WorkerClient() {
   lease_.reset();
@@ -125,10 +150,6 @@ Worker WorkerClient::self() const {
   return client_->worker().value_or(Worker());
 }
 
-Step WorkerClient::step() const {
-  return std::max(open_.NextStep(), first_step_.load());
-}
-
 absl::Status WorkerClient::Rejoin() {
   MutexLock lock(&recovery_);
   return JoinAgain();
@@ -136,8 +157,13 @@ absl::Status WorkerClient::Rejoin() {
 
 absl::Status WorkerClient::JoinAgain() {
   ASSIGN_OR_RETURN(const JoinReply reply,
-                   JoinAs(*client_, options_, environment_));
-  first_step_ = std::max(first_step_.load(), reply.next_step);
+                   JoinAs(*client_, options_, namespace_uid_, environment_));
+  if (reply.server_incarnation == incarnation_) {
+    open_.BeginWith(reply.next_step);
+  } else {
+    open_.GoBackTo(reply.next_step);
+    incarnation_ = reply.server_incarnation;
+  }
   lease_->SetMember();
   return absl::OkStatus();
 }
@@ -155,6 +181,9 @@ absl::StatusOr<PullReply> WorkerClient::PushPull(
   ASSIGN_OR_RETURN(const Contribution contribution,
                    Keep(step, std::move(entries)));
   const Attempt attempt = Begin();
+  if (open_.IsForgotten(contribution)) {
+    return PullWithin(KeysOf(*contribution.entries), attempt);
+  }
   absl::StatusOr<PullReply> reply = client_->PushPull(
       *contribution.entries, {.step = step, .is_encoded = true});
   if (reply.ok()) {
@@ -180,7 +209,9 @@ absl::Status WorkerClient::Push(Step step, std::vector<PushEntry> entries) {
 }
 
 absl::Status WorkerClient::PushRows(Step step, std::vector<PushEntry> entries) {
-  return PushKept(open_.Add(step, std::move(entries)));
+  ASSIGN_OR_RETURN(const Contribution contribution,
+                   open_.Add(step, std::move(entries)));
+  return PushKept(contribution);
 }
 
 absl::StatusOr<PushReply> WorkerClient::PushOnce(
@@ -195,6 +226,7 @@ absl::StatusOr<PushReply> WorkerClient::PushOnce(
 
 absl::Status WorkerClient::PushKept(const Contribution& contribution) {
   const Attempt attempt = Begin();
+  if (open_.IsForgotten(contribution)) return absl::OkStatus();
   const absl::StatusOr<PushReply> reply =
       PushOnce(contribution.step, *contribution.entries);
   if (!reply.ok()) return MakeHeld(contribution, reply.status(), attempt);
@@ -225,7 +257,7 @@ template <typename Reader>
 absl::StatusOr<PullReply> WorkerClient::PullWithin(
     const std::vector<std::string>& keys, Attempt attempt, Reader read) {
   for (;;) {
-    attempt.recoveries = recoveries_begun_;
+    attempt = Anew(attempt);
     const uint64_t held = open_.HeldNow();
     absl::StatusOr<PullReply> reply = read();
     if (reply.ok()) {
@@ -237,8 +269,7 @@ absl::StatusOr<PullReply> WorkerClient::PullWithin(
 }
 
 absl::Status WorkerClient::Barrier(absl::string_view barrier) {
-  for (Attempt attempt = Begin();;) {
-    attempt.recoveries = recoveries_begun_;
+  for (Attempt attempt = Begin();; attempt = Anew(attempt)) {
     const absl::Status status = client_->Barrier(barrier);
     if (status.ok()) return status;
     RETURN_IF_ERROR(Mend(status, attempt));
@@ -246,8 +277,13 @@ absl::Status WorkerClient::Barrier(absl::string_view barrier) {
 }
 
 WorkerClient::Attempt WorkerClient::Begin() const {
-  return {.end = environment_.now() + options_.step_timeout,
-          .recoveries = recoveries_begun_};
+  return Anew({.end = environment_.now() + options_.step_timeout});
+}
+
+WorkerClient::Attempt WorkerClient::Anew(const Attempt& attempt) const {
+  return {.end = attempt.end,
+          .recoveries = recoveries_begun_,
+          .incarnation = incarnation_};
 }
 
 absl::Status WorkerClient::Mend(const absl::Status& cause,
@@ -265,7 +301,7 @@ absl::Status WorkerClient::MakeHeld(const Contribution& contribution,
                                     const absl::Status& cause,
                                     const Attempt& attempt) {
   absl::Status status = cause;
-  if (MayBePushedAgain(cause)) {
+  if (MayBePushedAgain(cause) || MayMeanRestart(cause)) {
     status = Recover(cause, attempt, &contribution);
   }
   if (!status.ok()) open_.Remove(contribution);
@@ -275,7 +311,8 @@ absl::Status WorkerClient::MakeHeld(const Contribution& contribution,
 bool WorkerClient::IsMendedByPushing(const absl::Status& status) const {
   const Reason reason = ReasonOf(status);
   if (reason == Reason::kRoundFailed) return HasFailedRound(open_, status);
-  return reason == Reason::kStepClosed || IsNoMember(status);
+  return reason == Reason::kStepClosed || reason == Reason::kServerRestarted ||
+         IsNoMember(status);
 }
 
 bool WorkerClient::MayBePushedAgain(const absl::Status& status) const {
@@ -289,30 +326,45 @@ absl::Status WorkerClient::Recover(const absl::Status& cause,
                                    const Attempt& attempt,
                                    const Contribution* own) {
   MutexLock lock(&recovery_);
+  // What is open was for a state that is gone.
+  if (incarnation_ != attempt.incarnation) return absl::OkStatus();
   // All that there is was pushed again since the attempt began.
   if (is_repeatable_ && last_that_succeeded_ > attempt.recoveries) {
     return absl::OkStatus();
   }
   const uint64_t number = ++recoveries_begun_;
-  bool is_member = !IsNoMember(cause);
+  bool is_member = !NeedsToJoin(cause);
   absl::Status status = cause;
   while (environment_.now() < attempt.end) {
-    status = RecoverOnce(is_member, own);
+    status = RecoverOnce(status, attempt, is_member, own);
     if (status.ok()) {
       last_that_succeeded_ = number;
       return status;
     }
     if (!MayRecoverAfter(status, is_member)) return status;
-    is_member = is_member && !IsNoMember(status);
+    is_member = is_member && !NeedsToJoin(status);
     environment_.sleep(kPause);
   }
   return status;
 }
 
-absl::Status WorkerClient::RecoverOnce(bool& is_member,
+absl::Status WorkerClient::RecoverOnce(const absl::Status& cause,
+                                       const Attempt& attempt, bool& is_member,
                                        const Contribution* own) {
-  if (!is_member) RETURN_IF_ERROR(JoinAgain());
+  if (!is_member) {
+    const absl::Status joined = JoinAgain();
+    // The server that was restarted does not have this namespace.
+    if (ReasonOf(cause) == Reason::kServerRestarted && IsAnother(joined)) {
+      return cause;
+    }
+    RETURN_IF_ERROR(joined);
+  }
   is_member = true;
+  if (incarnation_ != attempt.incarnation) return absl::OkStatus();
+  // The call may have been made, and would count twice.
+  if (!is_repeatable_ && ReasonOf(cause) == Reason::kOutcomeUnknown) {
+    return cause;
+  }
   return PushWhatMayBeMissing(own);
 }
 

@@ -58,8 +58,21 @@ struct WorkerOptions {
 // this one was taken for lost, or when a reply does not come, the steps that
 // are not complete are pushed again, and the call goes on. What the server has
 // of them already counts once. A training loop therefore needs no branch on
-// errors: one that comes out is final. Among them are SERVER_RESTARTED, since
+// errors: one that comes out is final. Among them are SERVER_RESTARTED where
 // the state is gone, and DeadlineExceeded after step_timeout.
+//
+// When the server was restarted from a checkpoint, the state is an earlier one.
+// The verb that finds it so joins again; what was pushed for the state that is
+// gone is forgotten, and so is all else that is pushed until step() is asked:
+// those pushes succeed without effect, and reads return what there is now. From
+// then on step() tells the first step that the server lacks, or the last that
+// it has: go back to the data of that step. A loop that asks step() before each
+// step, and takes the weights for it from a PushPull of all keys, or from a
+// Pull after it has asked, does that already. Who reads the keys in several
+// calls reads all of them anew whenever step() is not the step after the last.
+// Who does not ask gets SERVER_RESTARTED at the first step that he has not
+// pushed before. Leave when a checkpoint has the last step: a worker that has
+// left does not come back to repeat it.
 //
 // To push again it keeps what was pushed: the entries of a step, tensors
 // shared, from the moment they are pushed until a PushPull or Pull of their
@@ -89,7 +102,7 @@ class WorkerClient {
   // that its former self was in, and pushes all of it; what of that was held is
   // not needed again, but does no harm. Until then its pulls fail where it owes
   // that step: read first weights with a Client before it joins.
-  Step step() const;
+  Step step() { return open_.NextStep(); }
 
   // Contributes to a step, and returns the values of these keys when the step
   // has become part of them.
@@ -123,7 +136,8 @@ class WorkerClient {
   // renewal that it answered. Verbs join again when they need to.
   absl::Status membership() const { return lease_->membership(); }
 
-  // Becomes a member again at once, in place of its own epoch, with a new one.
+  // Becomes a member again at once, in place of its own epoch, with a new one,
+  // also of a server that was restarted from a checkpoint.
   // Errors: those of Client::Join.
   absl::Status Rejoin();
 
@@ -135,10 +149,13 @@ class WorkerClient {
     absl::Duration end;  // of the verb
     // How many recoveries had begun before the attempt.
     uint64_t recoveries = 0;
+    // The server's.
+    uint64_t incarnation = 0;
   };
 
   WorkerClient(std::unique_ptr<Client> client, const WorkerOptions& options,
-               RetryEnvironment environment, Mode mode, Step first_step);
+               RetryEnvironment environment, const NamespaceStatus& name_space,
+               const JoinReply& joined);
 
   Worker self() const;
   absl::Status JoinAgain() ABSL_EXCLUSIVE_LOCKS_REQUIRED(recovery_);
@@ -148,6 +165,8 @@ class WorkerClient {
   absl::StatusOr<Contribution> Keep(Step step, std::vector<PushEntry> entries);
 
   Attempt Begin() const;
+  // The next attempt at the same verb.
+  Attempt Anew(const Attempt& attempt) const;
   // `read()` makes one attempt to read these keys.
   template <typename Reader>
   absl::StatusOr<PullReply> PullWithin(const std::vector<std::string>& keys,
@@ -171,8 +190,10 @@ class WorkerClient {
   // MODE_ASYNC only `own`, that of the call which failed, if it pushes.
   absl::Status Recover(const absl::Status& cause, const Attempt& attempt,
                        const Contribution* own = nullptr);
-  // One attempt at it; sets `is_member` when it has joined.
-  absl::Status RecoverOnce(bool& is_member, const Contribution* own)
+  // One attempt at it, after one that has ended with `cause`; sets `is_member`
+  // when it has joined.
+  absl::Status RecoverOnce(const absl::Status& cause, const Attempt& attempt,
+                           bool& is_member, const Contribution* own)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(recovery_);
   // Whether another may do better than one that has ended so.
   bool MayRecoverAfter(const absl::Status& status, bool is_member) const;
@@ -187,9 +208,10 @@ class WorkerClient {
   const RetryEnvironment environment_;
   // Whether the server knows a contribution again that it has.
   const bool is_repeatable_;
+  const uint64_t namespace_uid_;
   OpenContributions open_;
-  // What the server said when the worker joined.
-  std::atomic<Step> first_step_;
+  // Of the server, when the worker joined last.
+  std::atomic<uint64_t> incarnation_;
 
   // Held by the one recovery at a time, while it makes its calls.
   Mutex recovery_;

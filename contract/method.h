@@ -56,6 +56,7 @@ enum class MethodKind : uint8_t {
   X(Leave, kByCallId)              \
   X(Barrier, kByCallId)            \
   X(SaveCheckpoint, kByCallId)     \
+  X(RestoreCheckpoint, kByCallId)  \
   X(ListCheckpoints, kHarmless)    \
   X(DeleteCheckpoint, kByCallId)   \
   X(VerifyCheckpoint, kHarmless)   \

@@ -171,6 +171,14 @@ void ToProto(const SaveCheckpointRequest& request,
 CheckpointStatus FromProto(const v1::SaveCheckpointResponse& proto);
 void ToProto(const CheckpointStatus& status, v1::SaveCheckpointResponse* proto);
 
+absl::StatusOr<RestoreCheckpointRequest> FromProto(
+    const v1::RestoreCheckpointRequest& proto);
+void ToProto(const RestoreCheckpointRequest& request,
+             v1::RestoreCheckpointRequest* proto);
+CheckpointStatus FromProto(const v1::RestoreCheckpointResponse& proto);
+void ToProto(const CheckpointStatus& status,
+             v1::RestoreCheckpointResponse* proto);
+
 ListCheckpointsReply FromProto(const v1::ListCheckpointsResponse& proto);
 void ToProto(const ListCheckpointsReply& reply,
              v1::ListCheckpointsResponse* proto);

@@ -2,7 +2,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/status_macros.h"
 #include "contract/proto_codec.h"
 #include "contract/proto_codec_fields.h"
 #include "google/protobuf/timestamp.pb.h"
@@ -54,6 +56,34 @@ CheckpointStatus FromProto(const v1::SaveCheckpointResponse& proto) {
 
 void ToProto(const CheckpointStatus& status,
              v1::SaveCheckpointResponse* proto) {
+  ToProto(status, proto->mutable_checkpoint());
+}
+
+absl::StatusOr<RestoreCheckpointRequest> FromProto(
+    const v1::RestoreCheckpointRequest& proto) {
+  RestoreCheckpointRequest request;
+  request.name = proto.name();
+  request.namespaces = {proto.namespaces().begin(), proto.namespaces().end()};
+  request.as_namespace = proto.as_namespace();
+  ASSIGN_OR_RETURN(request.on_existing, DecodeOnExisting(proto.on_existing()));
+  return request;
+}
+
+void ToProto(const RestoreCheckpointRequest& request,
+             v1::RestoreCheckpointRequest* proto) {
+  proto->set_name(request.name);
+  proto->mutable_namespaces()->Add(request.namespaces.begin(),
+                                   request.namespaces.end());
+  proto->set_as_namespace(request.as_namespace);
+  proto->set_on_existing(EncodeOnExisting(request.on_existing));
+}
+
+CheckpointStatus FromProto(const v1::RestoreCheckpointResponse& proto) {
+  return FromProto(proto.checkpoint());
+}
+
+void ToProto(const CheckpointStatus& status,
+             v1::RestoreCheckpointResponse* proto) {
   ToProto(status, proto->mutable_checkpoint());
 }
 

@@ -464,6 +464,16 @@ struct SaveCheckpointRequest {
 
 using SaveCheckpointReply = CheckpointStatus;
 
+struct RestoreCheckpointRequest {
+  std::string name;
+  std::vector<std::string> namespaces;
+  // Empty: the name that was saved.
+  std::string as_namespace;
+  OnExisting on_existing = OnExisting::kFail;
+};
+
+using RestoreCheckpointReply = CheckpointStatus;
+
 struct ListCheckpointsRequest {};
 
 struct ListCheckpointsReply {

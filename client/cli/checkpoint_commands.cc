@@ -45,6 +45,29 @@ void AddSave(CLI::App& checkpoint, Action& action) {
   });
 }
 
+void AddRestore(CLI::App& checkpoint, Action& action) {
+  const auto request = std::make_shared<RestoreCheckpointRequest>();
+  const auto replaces = std::make_shared<bool>(false);
+  CLI::App* const restore = checkpoint.add_subcommand(
+      "restore", "Make namespaces of a checkpoint while the server goes on");
+  restore->add_option("name", request->name)->required();
+  restore->add_option("--only", request->namespaces,
+                      "Namespaces to restore (default: all)");
+  restore->add_option("--as", request->as_namespace,
+                      "What to call the one namespace (default: its name)");
+  restore->add_flag("--replace", *replaces,
+                    "Replace namespaces that exist: their state is lost");
+  restore->callback([&action, request, replaces] {
+    action = [request, replaces](Invocation& invocation) -> absl::Status {
+      if (*replaces) request->on_existing = OnExisting::kReplace;
+      ASSIGN_OR_RETURN(const CheckpointStatus status,
+                       invocation.client.RestoreCheckpoint(*request));
+      Print({status}, invocation);
+      return absl::OkStatus();
+    };
+  });
+}
+
 void AddList(CLI::App& checkpoint, Action& action) {
   checkpoint.add_subcommand("ls", "List checkpoints, the oldest first")
       ->callback([&action] {
@@ -78,6 +101,7 @@ void AddCheckpointCommands(CLI::App& app, Action& action) {
       app.add_subcommand("checkpoint", "Checkpoints of the server");
   checkpoint->require_subcommand(1);
   AddSave(*checkpoint, action);
+  AddRestore(*checkpoint, action);
   AddList(*checkpoint, action);
   AddAbout(*checkpoint, "rm", "Delete a checkpoint", action,
            [](Invocation& invocation, const std::string& name) {

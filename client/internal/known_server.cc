@@ -5,6 +5,18 @@
 #include "contract/incarnation_metadata.h"
 
 namespace tensorkv {
+namespace {
+
+// 0 if it names none.
+uint64_t IncarnationIn(const grpc::ClientContext& context) {
+  const auto& metadata = context.GetServerInitialMetadata();
+  const auto found = metadata.find(kIncarnationMetadata);
+  if (found == metadata.end()) return 0;
+  return ParseIncarnation({found->second.data(), found->second.size()})
+      .value_or(0);
+}
+
+}  // namespace
 
 void KnownServer::ApplyTo(grpc::ClientContext& context) const {
   const uint64_t incarnation = incarnation_;
@@ -14,14 +26,14 @@ void KnownServer::ApplyTo(grpc::ClientContext& context) const {
 
 void KnownServer::LearnFrom(const grpc::ClientContext& context) {
   if (incarnation_ != 0) return;
-  const auto& metadata = context.GetServerInitialMetadata();
-  const auto found = metadata.find(kIncarnationMetadata);
-  if (found == metadata.end()) return;
-  const std::optional<uint64_t> incarnation =
-      ParseIncarnation({found->second.data(), found->second.size()});
   uint64_t none = 0;
   // The first one counts: what comes later may be another server.
-  if (incarnation) incarnation_.compare_exchange_strong(none, *incarnation);
+  incarnation_.compare_exchange_strong(none, IncarnationIn(context));
+}
+
+void KnownServer::LearnAnewFrom(const grpc::ClientContext& context) {
+  const uint64_t incarnation = IncarnationIn(context);
+  if (incarnation != 0) incarnation_ = incarnation;
 }
 
 }  // namespace tensorkv

@@ -21,6 +21,9 @@ class KnownServer {
 
   // After a call has ended well.
   void LearnFrom(const grpc::ClientContext& context);
+  // The same, but what was known before does not count any more: the call took
+  // whatever incarnation there is.
+  void LearnAnewFrom(const grpc::ClientContext& context);
 
   // 0 before the first reply.
   uint64_t incarnation() const { return incarnation_; }

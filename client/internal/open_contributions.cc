@@ -3,25 +3,68 @@
 #include <algorithm>
 #include <iterator>
 
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "contract/reason.h"
+
 namespace tensorkv {
 namespace {
 
 // No namespace has more rounds of a key open at once.
 constexpr Step kMaxOpenRounds = 64;
 
+absl::Status WentBack(Step step, Step next) {
+  return WithReason(absl::FailedPreconditionError(absl::StrCat(
+                        "step ", step,
+                        ": the server was restarted from a checkpoint, of "
+                        "which step ",
+                        next,
+                        " is the next: expected the step that step() "
+                        "tells")),
+                    Reason::kServerRestarted);
+}
+
 }  // namespace
 
-OpenContributions::Contribution OpenContributions::Add(
+absl::StatusOr<OpenContributions::Contribution> OpenContributions::Add(
     Step step, std::vector<PushEntry> entries) {
   auto shared =
       std::make_shared<const std::vector<PushEntry>>(std::move(entries));
   MutexLock lock(&mutex_);
-  kept_[{step, ++last_number_}] = {.entries = shared};
-  return {.step = step, .number = last_number_, .entries = std::move(shared)};
+  const uint64_t number = ++last_number_;
+  if (!is_forgetting_) {
+    kept_[{step, number}] = {.entries = shared};
+    highest_known_ = std::max(highest_known_, step);
+  } else if (step <= highest_known_) {
+    last_forgotten_ = number;
+  } else {
+    return WentBack(step, first_step_);
+  }
+  return Contribution{step, number, std::move(shared)};
+}
+
+void OpenContributions::BeginWith(Step first) {
+  MutexLock lock(&mutex_);
+  first_step_ = std::max(first_step_, first);
+}
+
+void OpenContributions::GoBackTo(Step next) {
+  MutexLock lock(&mutex_);
+  kept_.clear();
+  last_forgotten_ = last_number_;
+  first_step_ = next;
+  highest_step_ = 0;
+  is_forgetting_ = true;
+}
+
+bool OpenContributions::IsForgotten(const Contribution& contribution) const {
+  MutexLock lock(&mutex_);
+  return Forgets(contribution);
 }
 
 void OpenContributions::SetHeld(const Contribution& contribution) {
   MutexLock lock(&mutex_);
+  if (Forgets(contribution)) return;
   const auto found = kept_.find({contribution.step, contribution.number});
   if (found != kept_.end()) found->second.held_since = ++last_held_;
   highest_step_ = std::max(highest_step_, contribution.step);
@@ -38,6 +81,7 @@ void OpenContributions::Remove(const Contribution& contribution) {
 void OpenContributions::RemoveKey(const Contribution& contribution,
                                   absl::string_view key) {
   MutexLock lock(&mutex_);
+  if (Forgets(contribution)) return;
   highest_step_ = std::max(highest_step_, contribution.step);
   const auto found = kept_.find({contribution.step, contribution.number});
   if (found != kept_.end()) RemoveKeys(found, {key});
@@ -45,6 +89,7 @@ void OpenContributions::RemoveKey(const Contribution& contribution,
 
 void OpenContributions::RemoveUpTo(const Contribution& contribution) {
   MutexLock lock(&mutex_);
+  if (Forgets(contribution)) return;
   highest_step_ = std::max(highest_step_, contribution.step);
   kept_.erase({contribution.step, contribution.number});
   RemoveUpTo(contribution.step, *contribution.entries);
@@ -113,9 +158,14 @@ bool OpenContributions::Has(Step step, absl::string_view key) const {
   return false;
 }
 
-Step OpenContributions::NextStep() const {
+Step OpenContributions::NextStep() {
   MutexLock lock(&mutex_);
-  return kept_.empty() ? highest_step_ + 1 : kept_.begin()->first.first;
+  const Step lowest =
+      kept_.empty() ? highest_step_ + 1 : kept_.begin()->first.first;
+  const Step next = std::max(first_step_, lowest);
+  highest_known_ = is_forgetting_ ? next : std::max(highest_known_, next);
+  is_forgetting_ = false;
+  return next;
 }
 
 }  // namespace tensorkv

@@ -13,6 +13,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "base/mutex.h"
 #include "contract/requests.h"
@@ -26,6 +27,10 @@ namespace tensorkv {
 // after the contribution was held by the server, since a worker's pull waits
 // for what it has contributed to; and when the server takes a contribution to a
 // step so much later that the round cannot be open any more.
+//
+// When the server goes back to an earlier state, all is forgotten, and whatever
+// is added too until somebody asks which step comes next: it was made for a
+// state that is gone.
 class OpenContributions {
  public:
   using Entries = std::shared_ptr<const std::vector<PushEntry>>;
@@ -38,7 +43,16 @@ class OpenContributions {
   };
 
   // Keeps `entries` from before they are pushed.
-  Contribution Add(Step step, std::vector<PushEntry> entries);
+  // Errors: FailedPrecondition (the server has gone back, and this is a step
+  // above all before: whoever makes it has not asked which one comes next).
+  absl::StatusOr<Contribution> Add(Step step, std::vector<PushEntry> entries);
+
+  // The server awaits no step below `first` of this worker.
+  void BeginWith(Step first);
+  // The server has gone back to a state of which `next` is the next step.
+  void GoBackTo(Step next);
+  // Whether the contribution is of no use any more, nor what became of it.
+  bool IsForgotten(const Contribution& contribution) const;
 
   // The server holds them.
   void SetHeld(const Contribution& contribution);
@@ -65,10 +79,15 @@ class OpenContributions {
   bool Has(Step step, absl::string_view key) const;
 
   // The lowest step of all, or the one after the highest that was held or
-  // closed; 1 at first.
-  Step NextStep() const;
+  // closed; none below the first that the server awaits.
+  Step NextStep();
 
  private:
+  bool Forgets(const Contribution& contribution) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return contribution.number <= last_forgotten_;
+  }
+
   using Keys = absl::flat_hash_set<absl::string_view>;
   struct Kept {
     Entries entries;
@@ -86,7 +105,16 @@ class OpenContributions {
   KeptByStep kept_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_number_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t last_held_ ABSL_GUARDED_BY(mutex_) = 0;
+  Step first_step_ ABSL_GUARDED_BY(mutex_) = 1;
+  // That was held or closed.
   Step highest_step_ ABSL_GUARDED_BY(mutex_) = 0;
+  // That was added, or told to be the next, since somebody asked first after
+  // the server had gone back.
+  Step highest_known_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Nobody has asked since.
+  bool is_forgetting_ ABSL_GUARDED_BY(mutex_) = false;
+  // Contributions up to this number are forgotten.
+  uint64_t last_forgotten_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace tensorkv

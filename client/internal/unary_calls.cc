@@ -114,20 +114,31 @@ UnaryCalls::UnaryCalls(std::shared_ptr<grpc::Channel> channel,
   }
 }
 
+template <typename Request>
+UnaryCalls::Expects UnaryCalls::ExpectationOf(const Request& request) {
+  // Whoever asks what the server is takes any for an answer, and whoever joins
+  // a namespace by its uid any that has it.
+  if constexpr (std::is_same_v<Request, DescribeServerRequest>) {
+    return Expects::kNothing;
+  } else if constexpr (std::is_same_v<Request, JoinRequest>) {
+    if (request.namespace_uid != 0) return Expects::kAnyIncarnation;
+  }
+  return Expects::kTheKnownOne;
+}
+
 absl::StatusOr<grpc::ByteBuffer> UnaryCalls::Send(
-    Method method, const grpc::ByteBuffer& request,
+    Method method, Expects expects, const grpc::ByteBuffer& request,
     const CallDeadline& deadline) {
-  // Whoever asks what the server is expects nothing of it.
-  const bool expects_a_server = method != Method::kDescribeServer;
   grpc::ClientContext context;
   deadline.ApplyTo(context);
-  if (expects_a_server) server_.ApplyTo(context);
+  if (expects == Expects::kTheKnownOne) server_.ApplyTo(context);
   grpc::ByteBuffer reply;
   const grpc::Status status = grpc::internal::BlockingUnaryCall(
       channel_.get(), methods_[static_cast<size_t>(method)], &context, request,
       &reply);
   RETURN_IF_ERROR(deadline.StatusOf(status));
-  if (expects_a_server) server_.LearnFrom(context);
+  if (expects == Expects::kTheKnownOne) server_.LearnFrom(context);
+  if (expects == Expects::kAnyIncarnation) server_.LearnAnewFrom(context);
   return reply;
 }
 
@@ -136,8 +147,9 @@ absl::StatusOr<ReplyTo<Request>> UnaryCalls::Call(
     const Request& request, const CallDeadline& deadline) {
   ASSIGN_OR_RETURN(const grpc::ByteBuffer message,
                    ToBytes(request, max_message_bytes_));
-  ASSIGN_OR_RETURN(grpc::ByteBuffer reply,
-                   Send(kMethodOf<Request>, message, deadline));
+  ASSIGN_OR_RETURN(
+      grpc::ByteBuffer reply,
+      Send(kMethodOf<Request>, ExpectationOf(request), message, deadline));
   return FromBytes(request, &reply, *buffers_);
 }
 

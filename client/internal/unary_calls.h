@@ -40,7 +40,12 @@ class UnaryCalls {
                                         const CallDeadline& deadline);
 
  private:
-  absl::StatusOr<grpc::ByteBuffer> Send(Method method,
+  // What a call expects of the server.
+  enum class Expects { kNothing, kAnyIncarnation, kTheKnownOne };
+  template <typename Request>
+  static Expects ExpectationOf(const Request& request);
+
+  absl::StatusOr<grpc::ByteBuffer> Send(Method method, Expects expects,
                                         const grpc::ByteBuffer& request,
                                         const CallDeadline& deadline);
 

@@ -71,12 +71,23 @@ bool IsCallersError(const SaveCheckpointRequest& request,
          (absl::IsNotFound(error) || absl::IsInvalidArgument(error));
 }
 
-absl::StatusOr<CheckpointStatus> Verified(const std::string& path,
-                                          Cancellation* cancellation) {
-  ASSIGN_OR_RETURN(const SavedCheckpoint saved, SavedCheckpoint::Open(path));
-  RETURN_IF_ERROR(saved.Verify(cancellation));
-  return saved.status();
-}
+// Somebody's turn, unless it is another's.
+class Turn {
+ public:
+  explicit Turn(std::atomic<bool>& is_taken)
+      : is_taken_(is_taken), is_mine_(!is_taken.exchange(true)) {}
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+  ~Turn() {
+    if (is_mine_) is_taken_ = false;
+  }
+
+  bool is_mine() const { return is_mine_; }
+
+ private:
+  std::atomic<bool>& is_taken_;
+  const bool is_mine_;
+};
 
 absl::StatusOr<FileDescriptor> LockDirectory(const std::string& path) {
   FileDescriptor directory(
@@ -157,10 +168,7 @@ absl::StatusOr<std::optional<CheckpointStatus>> Checkpoints::RestoreLastOf(
     ASSIGN_OR_RETURN(const SavedCheckpoint saved,
                      SavedCheckpoint::Open(PathOf(last.name)));
     if (!saved.is_whole()) continue;
-    // Whoever falls back must know before the store has a part of it.
-    absl::Status status =
-        options_.fallback ? saved.Verify(nullptr) : absl::OkStatus();
-    if (status.ok()) status = saved.RestoreTo(store_);
+    const absl::Status status = RestoreAtStart(last, saved);
     if (status.ok()) {
       MutexLock lock(&mutex_);
       counts_.last_time = last.create_time;
@@ -175,6 +183,27 @@ absl::StatusOr<std::optional<CheckpointStatus>> Checkpoints::RestoreLastOf(
   // An empty store would look as if nothing had ever been saved.
   if (!damage.ok()) return damage;
   return std::nullopt;
+}
+
+absl::Status Checkpoints::RestoreAtStart(const CheckpointStatus& checkpoint,
+                                         const SavedCheckpoint& saved) {
+  {
+    MutexLock lock(&mutex_);
+    restoring_ = {.name = checkpoint.name, .total_bytes = checkpoint.bytes};
+  }
+  Log(absl::StrCat("checkpoint being restored: name=", checkpoint.name,
+                   " bytes=", checkpoint.bytes));
+  const std::unique_ptr<Restoration> restoration =
+      store_.StartRestoration(OnExisting::kFail);
+  absl::Status status =
+      saved.RestoreTo(*restoration, {.on_bytes = [this](uint64_t bytes) {
+        MutexLock lock(&mutex_);
+        restoring_->bytes += bytes;
+      }});
+  if (status.ok()) status = restoration->Commit();
+  MutexLock lock(&mutex_);
+  restoring_.reset();
+  return status;
 }
 
 absl::StatusOr<CheckpointStatus> Checkpoints::NextCheckpoint(
@@ -268,15 +297,19 @@ absl::StatusOr<CheckpointStatus> Checkpoints::WriteTo(
   return writer.Finish(std::move(manifest));
 }
 
-absl::StatusOr<CheckpointStatus> Checkpoints::Verify(
-    const std::string& name, Cancellation* cancellation) const {
+absl::StatusOr<CheckpointStatus> Checkpoints::Read(
+    const std::string& name,
+    absl::FunctionRef<absl::Status(const SavedCheckpoint&)> read) const {
+  RETURN_IF_ERROR(CheckName(name));
   const std::string path = PathOf(name);
-  absl::StatusOr<CheckpointStatus> verified = Verified(path, cancellation);
+  const absl::StatusOr<SavedCheckpoint> saved = SavedCheckpoint::Open(path);
+  if (absl::IsNotFound(saved.status())) return NoSuchCheckpoint(name);
+  RETURN_IF_ERROR(saved.status());
+  const absl::Status status = read(*saved);
   // It may have been deleted while it was read.
-  if (absl::IsNotFound(verified.status()) || !Exists(path)) {
-    return NoSuchCheckpoint(name);
-  }
-  return verified;
+  if (!status.ok() && !Exists(path)) return NoSuchCheckpoint(name);
+  RETURN_IF_ERROR(status);
+  return saved->status();
 }
 
 absl::Status Checkpoints::Remove(const std::string& name) {
@@ -340,6 +373,11 @@ void Checkpoints::Stop() {
   if (thread_.joinable()) thread_.join();
 }
 
+std::optional<RestoreProgress> Checkpoints::restoring() const {
+  MutexLock lock(&mutex_);
+  return restoring_;
+}
+
 CheckpointCounts Checkpoints::counts() const {
   MutexLock lock(&mutex_);
   return counts_;
@@ -347,17 +385,35 @@ CheckpointCounts Checkpoints::counts() const {
 
 absl::StatusOr<CheckpointStatus> Checkpoints::SaveCheckpoint(
     const SaveCheckpointRequest& request, const CallContext&) {
-  {
-    MutexLock lock(&mutex_);
-    if (is_caller_saving_) {
-      return absl::UnavailableError("another checkpoint is being written");
-    }
-    is_caller_saving_ = true;
+  const Turn turn(is_caller_saving_);
+  if (turn.is_mine()) return SaveAs(request, false);
+  return absl::UnavailableError("another checkpoint is being written");
+}
+
+absl::StatusOr<CheckpointStatus> Checkpoints::RestoreCheckpoint(
+    const RestoreCheckpointRequest& request, const CallContext& context) {
+  if (request.on_existing == OnExisting::kKeep) {
+    return absl::InvalidArgumentError(
+        "on_existing of a checkpoint: expected FAIL or REPLACE, got KEEP");
   }
-  absl::StatusOr<CheckpointStatus> saved = SaveAs(request, false);
-  MutexLock lock(&mutex_);
-  is_caller_saving_ = false;
-  return saved;
+  const Turn turn(is_caller_restoring_);
+  if (!turn.is_mine()) {
+    return absl::UnavailableError("another checkpoint is being restored");
+  }
+  const auto restore = [&](const SavedCheckpoint& saved) {
+    const std::unique_ptr<Restoration> restoration =
+        store_.StartRestoration(request.on_existing);
+    RETURN_IF_ERROR(saved.RestoreTo(
+        *restoration, {.namespaces = request.namespaces,
+                       .as_namespace = request.as_namespace,
+                       .with_new_uids = true,
+                       .cancellation = context.cancellation.get()}));
+    return restoration->Commit();
+  };
+  ASSIGN_OR_RETURN(const CheckpointStatus restored,
+                   Read(request.name, restore));
+  Log(absl::StrCat("checkpoint restored by a call: name=", restored.name));
+  return restored;
 }
 
 absl::StatusOr<ListCheckpointsReply> Checkpoints::ListCheckpoints(
@@ -380,19 +436,13 @@ absl::Status Checkpoints::DeleteCheckpoint(
 
 absl::StatusOr<CheckpointStatus> Checkpoints::VerifyCheckpoint(
     const VerifyCheckpointRequest& request, const CallContext& context) {
-  RETURN_IF_ERROR(CheckName(request.name));
-  {
-    MutexLock lock(&mutex_);
-    if (is_caller_verifying_) {
-      return absl::UnavailableError("another checkpoint is being verified");
-    }
-    is_caller_verifying_ = true;
+  const Turn turn(is_caller_verifying_);
+  if (!turn.is_mine()) {
+    return absl::UnavailableError("another checkpoint is being verified");
   }
-  absl::StatusOr<CheckpointStatus> verified =
-      Verify(request.name, context.cancellation.get());
-  MutexLock lock(&mutex_);
-  is_caller_verifying_ = false;
-  return verified;
+  return Read(request.name, [&](const SavedCheckpoint& saved) {
+    return saved.Verify(context.cancellation.get());
+  });
 }
 
 }  // namespace tensorkv

@@ -3,6 +3,7 @@
 #ifndef TENSORKV_SERVICE_CHECKPOINT_CHECKPOINTS_H_
 #define TENSORKV_SERVICE_CHECKPOINT_CHECKPOINTS_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -12,11 +13,13 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/file_descriptor.h"
 #include "base/mutex.h"
+#include "service/checkpoint/saved_checkpoint.h"
 #include "service/store/checkpoint_admin.h"
 #include "service/store/snapshot.h"
 
@@ -51,6 +54,13 @@ struct CheckpointCounts {
   absl::Duration last_duration;
 };
 
+// How far the restoring at the start of a server has come.
+struct RestoreProgress {
+  std::string name;
+  uint64_t bytes = 0;
+  uint64_t total_bytes = 0;
+};
+
 // Thread-safe. One server at a time uses a directory.
 //
 // A checkpoint is written in a directory whose name begins with '.', synced,
@@ -68,9 +78,12 @@ class Checkpoints final : public CheckpointAdmin {
   // Restores the last whole checkpoint, or an older one if it is damaged and
   // that was asked for; nothing if there is none. What cannot be read is
   // damaged, whatever the reason.
-  // REQUIRES: the store is empty, and nobody calls it.
+  // REQUIRES: the store is empty.
   // Errors: DataLoss (also if all are damaged) · those of Snapshots.
   absl::StatusOr<std::optional<CheckpointStatus>> RestoreLast();
+
+  // What RestoreLast is at; nothing before and after.
+  std::optional<RestoreProgress> restoring() const;
 
   // Saves every `interval` from now on, until Stop. REQUIRES: called once.
   void StartSaving(absl::Duration interval);
@@ -83,6 +96,9 @@ class Checkpoints final : public CheckpointAdmin {
 
   absl::StatusOr<CheckpointStatus> SaveCheckpoint(
       const SaveCheckpointRequest& request,
+      const CallContext& context) override;
+  absl::StatusOr<CheckpointStatus> RestoreCheckpoint(
+      const RestoreCheckpointRequest& request,
       const CallContext& context) override;
   absl::StatusOr<ListCheckpointsReply> ListCheckpoints(
       const ListCheckpointsRequest& request,
@@ -125,8 +141,13 @@ class Checkpoints final : public CheckpointAdmin {
   absl::StatusOr<CheckpointStatus> WriteTo(const std::string& directory,
                                            const SaveCheckpointRequest& request,
                                            const CheckpointStatus& status);
-  absl::StatusOr<CheckpointStatus> Verify(const std::string& name,
-                                          Cancellation* cancellation) const;
+  // Restores that one into the empty store.
+  absl::Status RestoreAtStart(const CheckpointStatus& checkpoint,
+                              const SavedCheckpoint& saved);
+  // Reads the checkpoint of that name by `read`.
+  absl::StatusOr<CheckpointStatus> Read(
+      const std::string& name,
+      absl::FunctionRef<absl::Status(const SavedCheckpoint&)> read) const;
   absl::Status Remove(const std::string& name);
   void RemoveOld();
   void SaveEvery(absl::Duration interval);
@@ -137,16 +158,18 @@ class Checkpoints final : public CheckpointAdmin {
   const CheckpointsOptions options_;
   Snapshots& store_;
   const FileDescriptor directory_lock_;
+  // Of callers one at a time: others would hold threads that all calls share.
+  std::atomic<bool> is_caller_saving_ = false;
+  std::atomic<bool> is_caller_restoring_ = false;
+  std::atomic<bool> is_caller_verifying_ = false;
 
   // Held while a checkpoint is written.
   Mutex save_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
   mutable Mutex mutex_;
   CondVar stopped_;
   bool is_stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  // One at a time: others would hold threads that all calls share.
-  bool is_caller_saving_ ABSL_GUARDED_BY(mutex_) = false;
-  bool is_caller_verifying_ ABSL_GUARDED_BY(mutex_) = false;
   CheckpointCounts counts_ ABSL_GUARDED_BY(mutex_);
+  std::optional<RestoreProgress> restoring_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
 };
 

@@ -1,13 +1,17 @@
 #include "service/checkpoint/saved_checkpoint.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <map>
+#include <numeric>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "contract/proto_codec.h"
+#include "contract/reason.h"
 #include "service/checkpoint/files.h"
 #include "service/checkpoint/manifest_codec.h"
 #include "xxhash.h"
@@ -24,6 +28,20 @@ constexpr size_t kMaxOpenFiles = 64;
 
 absl::Status Damaged(absl::string_view file, absl::string_view how) {
   return absl::DataLossError(absl::StrCat(file, ": ", how));
+}
+
+absl::Status CheckWanted(Cancellation* cancellation) {
+  return cancellation != nullptr && cancellation->is_cancelled()
+             ? absl::CancelledError("the caller has given up")
+             : absl::OkStatus();
+}
+
+absl::Status HasNoNamespace(const std::string& checkpoint,
+                            const std::string& name) {
+  return WithReason(absl::NotFoundError(absl::StrCat(
+                        "checkpoint \"", checkpoint, "\" has no namespace \"",
+                        absl::CHexEscape(name), "\"")),
+                    Reason::kNamespaceNotFound, {{"namespace", name}});
 }
 
 // The files of one namespace, opened when they are first read. Used by one
@@ -146,9 +164,7 @@ absl::Status SavedCheckpoint::ReadKeys(const v1::NamespaceManifest& manifest,
 
 absl::Status SavedCheckpoint::Verify(Cancellation* cancellation) const {
   const auto go_on = [cancellation](const std::vector<KeySnapshot>&) {
-    return cancellation != nullptr && cancellation->is_cancelled()
-               ? absl::CancelledError("the caller has given up")
-               : absl::OkStatus();
+    return CheckWanted(cancellation);
   };
   for (const v1::FileDigest& file : manifest_.namespaces()) {
     ASSIGN_OR_RETURN(const v1::NamespaceManifest manifest, ReadManifest(file));
@@ -158,13 +174,48 @@ absl::Status SavedCheckpoint::Verify(Cancellation* cancellation) const {
   return absl::OkStatus();
 }
 
-absl::Status SavedCheckpoint::RestoreTo(Snapshots& to) const {
-  for (const v1::FileDigest& file : manifest_.namespaces()) {
-    ASSIGN_OR_RETURN(const v1::NamespaceManifest manifest, ReadManifest(file));
-    ASSIGN_OR_RETURN(const NamespaceSnapshot snapshot, FromProto(manifest));
-    RETURN_IF_ERROR(to.RestoreNamespace(snapshot));
+absl::StatusOr<std::vector<int>> SavedCheckpoint::Select(
+    const RestoreSelection& selection) const {
+  const auto& names = manifest_.status().namespaces();
+  std::vector<int> selected;
+  for (const std::string& name : selection.namespaces) {
+    const auto found = std::find(names.begin(), names.end(), name);
+    if (found == names.end()) {
+      return HasNoNamespace(manifest_.status().name(), name);
+    }
+    selected.push_back(static_cast<int>(found - names.begin()));
+  }
+  if (selected.empty()) {
+    selected.resize(names.size());
+    std::iota(selected.begin(), selected.end(), 0);
+  }
+  std::sort(selected.begin(), selected.end());
+  selected.erase(std::unique(selected.begin(), selected.end()), selected.end());
+  if (selection.as_namespace.empty() || selected.size() == 1) return selected;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "as_namespace: expected one namespace of the checkpoint, got ",
+      selected.size()));
+}
+
+absl::Status SavedCheckpoint::RestoreTo(
+    Restoration& to, const RestoreSelection& selection) const {
+  ASSIGN_OR_RETURN(const std::vector<int> selected, Select(selection));
+  for (const int i : selected) {
+    ASSIGN_OR_RETURN(const v1::NamespaceManifest manifest,
+                     ReadManifest(manifest_.namespaces(i)));
+    ASSIGN_OR_RETURN(NamespaceSnapshot snapshot, FromProto(manifest));
+    if (!selection.as_namespace.empty()) {
+      snapshot.name = selection.as_namespace;
+    }
+    if (selection.with_new_uids) snapshot.uid = 0;
+    RETURN_IF_ERROR(to.Begin(snapshot));
     RETURN_IF_ERROR(ReadKeys(manifest, [&](std::vector<KeySnapshot> keys) {
-      return to.RestoreKeys(manifest.name(), std::move(keys));
+      RETURN_IF_ERROR(CheckWanted(selection.cancellation));
+      uint64_t bytes = 0;
+      for (const KeySnapshot& key : keys) bytes += key.size_bytes();
+      RETURN_IF_ERROR(to.Add(std::move(keys)));
+      if (selection.on_bytes) selection.on_bytes(bytes);
+      return absl::OkStatus();
     }));
   }
   return absl::OkStatus();

@@ -3,6 +3,8 @@
 #ifndef TENSORKV_SERVICE_CHECKPOINT_SAVED_CHECKPOINT_H_
 #define TENSORKV_SERVICE_CHECKPOINT_SAVED_CHECKPOINT_H_
 
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +18,21 @@
 #include "tensorkv/v1/manifest.pb.h"
 
 namespace tensorkv {
+
+// What of a checkpoint is to be restored, and how.
+struct RestoreSelection {
+  // All that it has, if there is none.
+  std::vector<std::string> namespaces;
+  // What the one namespace is called then; empty: as it was.
+  std::string as_namespace;
+  // They are other namespaces than those that were saved.
+  bool with_new_uids = false;
+  // May be null.
+  Cancellation* cancellation = nullptr;
+  // Hears how many bytes of tensors have been restored since the last time; may
+  // be null.
+  std::function<void(uint64_t)> on_bytes;
+};
 
 // Immutable, thread-safe; its files must stay. All that is read is compared
 // with its digest first: DataLoss names the file, and the tensor if it is one.
@@ -31,8 +48,11 @@ class SavedCheckpoint {
   // Reads all of it, unless it is cancelled meanwhile; `cancellation` may be
   // null. Errors: DataLoss · Cancelled.
   absl::Status Verify(Cancellation* cancellation) const;
-  // Has `to` have it. Errors: DataLoss · those of Snapshots.
-  absl::Status RestoreTo(Snapshots& to) const;
+  // Gives `to` what is selected, without its Commit. Errors: NotFound
+  // (NAMESPACE_NOT_FOUND: it has no such one) · InvalidArgument (as_namespace,
+  // for other than one) · DataLoss · Cancelled · those of Restoration.
+  absl::Status RestoreTo(Restoration& to,
+                         const RestoreSelection& selection = {}) const;
 
  private:
   using KeysVisitor = absl::FunctionRef<absl::Status(std::vector<KeySnapshot>)>;
@@ -42,6 +62,9 @@ class SavedCheckpoint {
 
   absl::StatusOr<v1::NamespaceManifest> ReadManifest(
       const v1::FileDigest& file) const;
+  // Their places among the namespaces, in order.
+  absl::StatusOr<std::vector<int>> Select(
+      const RestoreSelection& selection) const;
   // Passes the keys on, some at a time.
   absl::Status ReadKeys(const v1::NamespaceManifest& manifest,
                         KeysVisitor visit) const;

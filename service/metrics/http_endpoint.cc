@@ -68,14 +68,10 @@ std::string Collect(
   return ToText(families);
 }
 
-Response Health(const absl::Status& status) {
-  if (status.ok()) return {.body = "ok\n"};
+// `good` is what a probe is told if there is nothing wrong.
+Response Probed(const absl::Status& status, const char* good) {
+  if (status.ok()) return {.body = good};
   return {.code = 503, .body = absl::StrCat(status.message(), "\n")};
-}
-
-Response Readiness(bool is_ready) {
-  if (is_ready) return {.body = "ready\n"};
-  return {.code = 503, .body = "not ready\n"};
 }
 
 }  // namespace
@@ -228,9 +224,9 @@ void HttpEndpoint::Answer(Peer& peer) {
                 .body = "expected GET or HEAD\n",
                 .more_headers = "Allow: GET, HEAD\r\n"};
   } else if (path == "/healthz") {
-    response = Health(options_.health());
+    response = Probed(options_.health(), "ok\n");
   } else if (path == "/readyz") {
-    response = Readiness(options_.is_ready());
+    response = Probed(options_.readiness(), "ready\n");
   } else if (path == "/metrics") {
     peer.state = Peer::State::kWaiting;
     peer.deadline += kScrapeTimeout;

@@ -33,7 +33,7 @@ struct HttpEndpointOptions {
   // What /healthz and /readyz answer. Called from the endpoint's thread: must
   // not block.
   std::function<absl::Status()> health;
-  std::function<bool()> is_ready;
+  std::function<absl::Status()> readiness;
   // How long a request may take to come, and then its reply to be taken.
   absl::Duration timeout = absl::Seconds(5);
 };
@@ -42,7 +42,7 @@ struct HttpEndpointOptions {
 //
 //   /metrics   the metrics in Prometheus' text format
 //   /healthz   200 while all is well, else 503 and what is wrong
-//   /readyz    200 while the server takes calls, else 503
+//   /readyz    200 while the server takes calls, else 503 and why not
 //
 // Thread-safe. One thread moves bytes and never waits for a peer or for the
 // metrics, which another one collects: however many slow peers there are, a

@@ -171,6 +171,7 @@ void Handlers::AddMembershipHandlers() {
 
 void Handlers::AddCheckpointHandlers() {
   AddCheckpointVerb(&CheckpointAdmin::SaveCheckpoint);
+  AddCheckpointVerb(&CheckpointAdmin::RestoreCheckpoint);
   AddCheckpointVerb(&CheckpointAdmin::ListCheckpoints);
   AddCheckpointVerb(&CheckpointAdmin::DeleteCheckpoint);
   AddCheckpointVerb(&CheckpointAdmin::VerifyCheckpoint);

@@ -26,6 +26,7 @@ bool HasCallId(Method method) {
   return RepeatOf(method) == Repeat::kByCallId &&
          method != Method::kDeleteNamespace &&
          method != Method::kSaveCheckpoint &&
+         method != Method::kRestoreCheckpoint &&
          method != Method::kDeleteCheckpoint;
 }
 

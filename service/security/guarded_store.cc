@@ -208,6 +208,12 @@ absl::StatusOr<CheckpointStatus> AuditedCheckpointAdmin::SaveCheckpoint(
                  [&] { return inner_.SaveCheckpoint(request, context); });
 }
 
+absl::StatusOr<CheckpointStatus> AuditedCheckpointAdmin::RestoreCheckpoint(
+    const RestoreCheckpointRequest& request, const CallContext& context) {
+  return Audited(access_, Method::kRestoreCheckpoint, request.name, context,
+                 [&] { return inner_.RestoreCheckpoint(request, context); });
+}
+
 absl::StatusOr<ListCheckpointsReply> AuditedCheckpointAdmin::ListCheckpoints(
     const ListCheckpointsRequest& request, const CallContext& context) {
   return Audited(access_, Method::kListCheckpoints, "", context,

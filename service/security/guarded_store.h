@@ -118,6 +118,9 @@ class AuditedCheckpointAdmin final : public CheckpointAdmin {
   absl::StatusOr<CheckpointStatus> SaveCheckpoint(
       const SaveCheckpointRequest& request,
       const CallContext& context) override;
+  absl::StatusOr<CheckpointStatus> RestoreCheckpoint(
+      const RestoreCheckpointRequest& request,
+      const CallContext& context) override;
   absl::StatusOr<ListCheckpointsReply> ListCheckpoints(
       const ListCheckpointsRequest& request,
       const CallContext& context) override;

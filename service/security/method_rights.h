@@ -52,6 +52,7 @@ inline constexpr Requirement kRequirements[] = {
     {Method::kLeave, Right::kPush},
     {Method::kBarrier, Right::kPush},
     {Method::kSaveCheckpoint, Right::kAdmin, Scope::kServer},
+    {Method::kRestoreCheckpoint, Right::kAdmin, Scope::kServer},
     {Method::kListCheckpoints, Right::kAdmin, Scope::kServer},
     {Method::kDeleteCheckpoint, Right::kAdmin, Scope::kServer},
     {Method::kVerifyCheckpoint, Right::kAdmin, Scope::kServer},

@@ -90,9 +90,12 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(
   std::unique_ptr<Server> server(new Server(options, std::move(devices)));
   RETURN_IF_ERROR(server->access_.Reload());
   RETURN_IF_ERROR(server->OpenCheckpoints());
+  // It answers while a checkpoint is restored.
+  RETURN_IF_ERROR(server->StartHttp());
+  RETURN_IF_ERROR(server->RestoreLastCheckpoint());
   RETURN_IF_ERROR(server->StartGrpc());
   server->StartWatchdog();
-  RETURN_IF_ERROR(server->StartHttp());
+  server->is_started_ = true;
   server->health_.SetServing();
   server->is_ready_ = true;
   if (options.checkpoint_interval > absl::ZeroDuration()) {
@@ -178,6 +181,12 @@ absl::Status Server::OpenCheckpoints() {
                                      &engine_.snapshots()));
   checkpoint_admin_ =
       std::make_unique<AuditedCheckpointAdmin>(checkpoints_.get(), &access_);
+  return absl::OkStatus();
+}
+
+absl::Status Server::RestoreLastCheckpoint() {
+  if (checkpoints_ == nullptr) return absl::OkStatus();
+  LogEvent(absl::StrCat("starting metrics=", metrics_address()));
   ASSIGN_OR_RETURN(const std::optional<CheckpointStatus> restored,
                    checkpoints_->RestoreLast());
   if (restored) {
@@ -274,7 +283,17 @@ void Server::StartWatchdog() {
 absl::Status Server::health() {
   RETURN_IF_ERROR(engine_.health());
   // While it shuts down, calls may take their time.
-  return is_shut_down_ ? absl::OkStatus() : watchdog_->status();
+  return is_shut_down_ ? absl::OkStatus() : watched();
+}
+
+absl::Status Server::readiness() const {
+  if (is_ready_) return absl::OkStatus();
+  const std::optional<RestoreProgress> restoring =
+      checkpoints_ ? checkpoints_->restoring() : std::nullopt;
+  if (!restoring) return absl::UnavailableError("not ready");
+  return absl::UnavailableError(
+      absl::StrCat("restoring checkpoint ", restoring->name, ", ",
+                   restoring->bytes, " of ", restoring->total_bytes, " bytes"));
 }
 
 std::vector<Reading> Server::CheckpointReadings() const {
@@ -317,12 +336,14 @@ std::vector<Reading> Server::OtherReadings() {
        MetricType::Gauge,
        [this] { return engine_.budgets().host()->used_bytes(); }},
       {"tensorkv_connections_open", "Connections of clients.",
-       MetricType::Gauge, [this] { return acceptor_->num_open(); }},
+       MetricType::Gauge,
+       [this] { return acceptor() ? acceptor()->num_open() : 0; }},
       {"tensorkv_connections_accepted_total", "Connections taken.",
-       MetricType::Counter, [this] { return acceptor_->num_accepted(); }},
+       MetricType::Counter,
+       [this] { return acceptor() ? acceptor()->num_accepted() : 0; }},
       {"tensorkv_connections_refused_total",
        "Connections closed at once, for want of room.", MetricType::Counter,
-       [this] { return acceptor_->num_refused(); }},
+       [this] { return acceptor() ? acceptor()->num_refused() : 0; }},
       {"tensorkv_connections_cut_total",
        "Connections of peers that sent what no client would.",
        MetricType::Counter, [this] { return guard_.num_cut(); }},
@@ -332,7 +353,7 @@ std::vector<Reading> Server::OtherReadings() {
        MetricType::Gauge, [this] { return engine_.health().ok() ? 0 : 1; }},
       {"tensorkv_stalled", "1 while a part of the server stands still.",
        MetricType::Gauge,
-       [this] { return is_shut_down_ || watchdog_->status().ok() ? 0 : 1; }},
+       [this] { return is_shut_down_ || watched().ok() ? 0 : 1; }},
   };
 }
 
@@ -347,7 +368,7 @@ absl::Status Server::StartHttp() {
       HttpEndpoint::Create({.listen = options_.metrics_listen,
                             .collectables = std::move(collectables),
                             .health = [this] { return health(); },
-                            .is_ready = [this] { return is_ready_.load(); }});
+                            .readiness = [this] { return readiness(); }});
   if (!http.ok()) return CannotListen(options_.metrics_listen, http.status());
   http_ = *std::move(http);
   return absl::OkStatus();

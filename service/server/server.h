@@ -96,8 +96,8 @@ class Server {
  private:
   Server(const ServerOptions& options, OpenedDevices devices);
 
-  // Restores the last checkpoint.
   absl::Status OpenCheckpoints();
+  absl::Status RestoreLastCheckpoint();
   absl::Status StartGrpc();
   void StartAccepting(ListeningSockets sockets);
   void StartWatchdog();
@@ -110,6 +110,16 @@ class Server {
   }
   // Whether everything works, or why only another start can mend it.
   absl::Status health();
+  // Whether it takes calls, or why not.
+  absl::Status readiness() const;
+  // Null before the server accepts connections.
+  ConnectionAcceptor* acceptor() {
+    return is_started_ ? acceptor_.get() : nullptr;
+  }
+  // OK before everything is there that is watched.
+  absl::Status watched() const {
+    return is_started_ ? watchdog_->status() : absl::OkStatus();
+  }
   // Reports not ready, without a shutdown.
   void StopServing();
 
@@ -117,6 +127,8 @@ class Server {
   const Incarnation incarnation_;
   const int64_t start_unix_seconds_;
   const std::string why_not_cuda_;
+  // The acceptor and the watchdog are there, for the thread of the HTTP port.
+  std::atomic<bool> is_started_ = false;
   std::atomic<bool> is_ready_ = false;
   std::atomic<bool> is_shut_down_ = false;
 

@@ -18,6 +18,8 @@ class CheckpointAdmin {
 
   virtual absl::StatusOr<CheckpointStatus> SaveCheckpoint(
       const SaveCheckpointRequest& request, const CallContext& context) = 0;
+  virtual absl::StatusOr<CheckpointStatus> RestoreCheckpoint(
+      const RestoreCheckpointRequest& request, const CallContext& context) = 0;
   virtual absl::StatusOr<ListCheckpointsReply> ListCheckpoints(
       const ListCheckpointsRequest& request, const CallContext& context) = 0;
   virtual absl::Status DeleteCheckpoint(const DeleteCheckpointRequest& request,

@@ -1,5 +1,6 @@
 #include "service/store/memory_tensor_store.h"
 
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -24,15 +25,22 @@ std::string RuleChange(absl::string_view pattern, absl::string_view rule) {
   return absl::StrCat("rule ", rule, " for ", Quoted(pattern));
 }
 
+absl::Status ExistsAlready(absl::string_view name_space) {
+  return WithReason(absl::AlreadyExistsError(absl::StrCat(
+                        "namespace ", Quoted(name_space), " exists already")),
+                    Reason::kNamespaceExists, {{"namespace", name_space}});
+}
+
 absl::Status WasReplaced(absl::string_view name_space, uint64_t expected,
                          uint64_t actual) {
   const std::string present = absl::StrCat(absl::Hex(actual, absl::kZeroPad16));
-  return WithReason(absl::FailedPreconditionError(absl::StrCat(
-                        "namespace ", Quoted(name_space), ": expected uid ",
-                        absl::Hex(expected, absl::kZeroPad16), ", got ",
-                        present, ": it was deleted and created again")),
-                    Reason::kNamespaceReplaced,
-                    {{"namespace", name_space}, {"uid", present}});
+  return WithReason(
+      absl::FailedPreconditionError(
+          absl::StrCat("namespace ", Quoted(name_space), ": expected uid ",
+                       absl::Hex(expected, absl::kZeroPad16), ", got ", present,
+                       ": it was deleted and created again, or restored")),
+      Reason::kNamespaceReplaced,
+      {{"namespace", name_space}, {"uid", present}});
 }
 
 }  // namespace
@@ -229,27 +237,19 @@ absl::StatusOr<MemoryTensorStore::Inserted> MemoryTensorStore::Insert(
     const CreateNamespaceRequest& request, NamespacePtr created) {
   const auto existing = namespaces_.find(request.name_space);
   if (existing != namespaces_.end()) {
-    const std::string subject =
-        absl::StrCat("namespace ", Quoted(request.name_space));
     if (request.on_existing == OnExisting::kFail) {
-      return WithReason(
-          absl::AlreadyExistsError(absl::StrCat(subject, " exists already")),
-          Reason::kNamespaceExists, {{"namespace", request.name_space}});
+      return ExistsAlready(request.name_space);
     }
     if (existing->second->config() == created->config()) {
       return Inserted{{existing->second->uid()}, /*is_new=*/false};
     }
-    return WithReason(
-        absl::FailedPreconditionError(absl::StrCat(
-            subject, " exists already, with another configuration")),
-        Reason::kExistsDifferently, {{"namespace", request.name_space}});
+    return WithReason(absl::FailedPreconditionError(absl::StrCat(
+                          "namespace ", Quoted(request.name_space),
+                          " exists already, with another configuration")),
+                      Reason::kExistsDifferently,
+                      {{"namespace", request.name_space}});
   }
-  if (namespaces_.size() >= max_namespaces_) {
-    return WithReason(absl::ResourceExhaustedError(absl::StrCat(
-                          "namespaces of this server: expected at most ",
-                          max_namespaces_, ", got one more")),
-                      Reason::kLimitReached, {{"limit", max_namespaces_}});
-  }
+  RETURN_IF_ERROR(CheckNumNamespaces(namespaces_.size() + 1));
   const CreateNamespaceReply reply = {created->uid()};
   namespaces_.emplace(request.name_space, std::move(created));
   return Inserted{reply, /*is_new=*/true};
@@ -402,25 +402,82 @@ absl::Status MemoryTensorStore::TakeSnapshot(
   return absl::OkStatus();
 }
 
-absl::Status MemoryTensorStore::RestoreNamespace(
-    const NamespaceSnapshot& name_space) {
-  ASSIGN_OR_RETURN(NamespacePtr restored,
-                   Namespace::Restore(name_space, environment_));
-  MutexLock lock(&mutex_);
-  if (name_space.name == kDefaultNamespace &&
-      namespaces_[name_space.name]->Summarize().num_keys == 0) {
-    namespaces_[name_space.name] = std::move(restored);
+class MemoryTensorStore::StoreRestoration final : public Restoration {
+ public:
+  StoreRestoration(MemoryTensorStore& store, OnExisting on_existing)
+      : store_(store), on_existing_(on_existing) {}
+
+  absl::Status Begin(const NamespaceSnapshot& name_space) override {
+    {
+      MutexLock lock(&store_.mutex_);
+      RETURN_IF_ERROR(store_.CheckRestorable(name_space.name, on_existing_));
+    }
+    ASSIGN_OR_RETURN(last_,
+                     Namespace::Restore(name_space, store_.environment_));
+    restored_[name_space.name] = last_;
     return absl::OkStatus();
   }
-  CreateNamespaceRequest request;
-  request.name_space = name_space.name;
-  return Insert(request, std::move(restored)).status();
+
+  absl::Status Add(std::vector<KeySnapshot> keys) override {
+    return last_->RestoreKeys(std::move(keys));
+  }
+
+  absl::Status Commit() override {
+    RETURN_IF_ERROR(store_.Exchange(restored_, on_existing_));
+    for (const auto& [name, replaced] : restored_) {
+      const uint64_t uid = store_.Find(name).value_or(replaced)->uid();
+      replaced->EndWaits(WasReplaced(name, replaced->uid(), uid));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  MemoryTensorStore& store_;
+  const OnExisting on_existing_;
+  Namespaces restored_;
+  NamespacePtr last_;
+};
+
+std::unique_ptr<Restoration> MemoryTensorStore::StartRestoration(
+    OnExisting on_existing) {
+  return std::make_unique<StoreRestoration>(*this, on_existing);
 }
 
-absl::Status MemoryTensorStore::RestoreKeys(absl::string_view name_space,
-                                            std::vector<KeySnapshot> keys) {
-  ASSIGN_OR_RETURN(const NamespacePtr found, Find(name_space));
-  return found->RestoreKeys(std::move(keys));
+absl::Status MemoryTensorStore::CheckRestorable(absl::string_view name_space,
+                                                OnExisting on_existing) const {
+  if (on_existing == OnExisting::kReplace) return absl::OkStatus();
+  const auto existing = namespaces_.find(name_space);
+  if (existing == namespaces_.end() ||
+      (name_space == kDefaultNamespace &&
+       existing->second->Summarize().num_keys == 0)) {
+    return absl::OkStatus();
+  }
+  return ExistsAlready(name_space);
+}
+
+absl::Status MemoryTensorStore::Exchange(Namespaces& restored,
+                                         OnExisting on_existing) {
+  MutexLock lock(&mutex_);
+  size_t size = namespaces_.size();
+  for (const auto& [name, name_space] : restored) {
+    RETURN_IF_ERROR(CheckRestorable(name, on_existing));
+    size += namespaces_.count(name) == 0 ? 1 : 0;
+  }
+  RETURN_IF_ERROR(CheckNumNamespaces(size));
+  for (auto it = restored.begin(); it != restored.end();) {
+    NamespacePtr& present = namespaces_[it->first];
+    std::swap(present, it->second);
+    it = it->second == nullptr ? restored.erase(it) : std::next(it);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MemoryTensorStore::CheckNumNamespaces(size_t size) const {
+  if (size <= max_namespaces_) return absl::OkStatus();
+  return WithReason(absl::ResourceExhaustedError(absl::StrCat(
+                        "namespaces of this server: expected at most ",
+                        max_namespaces_, ", got ", size)),
+                    Reason::kLimitReached, {{"limit", max_namespaces_}});
 }
 
 void MemoryTensorStore::CancelWaits() { EndWaits(ShuttingDown()); }

@@ -128,9 +128,8 @@ class MemoryTensorStore final : public TensorStore,
 
   absl::Status TakeSnapshot(const std::vector<std::string>& namespaces,
                             SnapshotSink& sink) override;
-  absl::Status RestoreNamespace(const NamespaceSnapshot& name_space) override;
-  absl::Status RestoreKeys(absl::string_view name_space,
-                           std::vector<KeySnapshot> keys) override;
+  std::unique_ptr<Restoration> StartRestoration(
+      OnExisting on_existing) override;
 
   // Ends every waiting call with Unavailable; calls that would wait from now
   // on end so too. For shutdown.
@@ -143,7 +142,9 @@ class MemoryTensorStore final : public TensorStore,
   uint64_t used_bytes() const { return budgets_.host()->used_bytes(); }
 
  private:
+  class StoreRestoration;
   using NamespacePtr = std::shared_ptr<Namespace>;
+  using Namespaces = std::map<std::string, NamespacePtr, std::less<>>;
 
   struct Inserted {
     CreateNamespaceReply reply;
@@ -156,6 +157,15 @@ class MemoryTensorStore final : public TensorStore,
   absl::StatusOr<Inserted> Insert(const CreateNamespaceRequest& request,
                                   NamespacePtr created)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether the server may have so many.
+  absl::Status CheckNumNamespaces(size_t size) const;
+  // Whether a namespace of that name may be restored.
+  absl::Status CheckRestorable(absl::string_view name_space,
+                               OnExisting on_existing) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Adds all of `restored`, or none. Afterwards it has those that were
+  // replaced.
+  absl::Status Exchange(Namespaces& restored, OnExisting on_existing);
   // `context`, but for a call that waits no longer than the store lets it.
   CallContext WithinMaxWait(CallContext context) const;
   // Tells the observer.
@@ -182,8 +192,7 @@ class MemoryTensorStore final : public TensorStore,
   const std::shared_ptr<CallWindow> calls_;
 
   mutable Mutex mutex_;
-  std::map<std::string, NamespacePtr, std::less<>> namespaces_
-      ABSL_GUARDED_BY(mutex_);
+  Namespaces namespaces_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tensorkv

@@ -4,6 +4,7 @@
 #define TENSORKV_SERVICE_STORE_SNAPSHOT_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -88,6 +89,28 @@ class SnapshotSink {
   virtual void Paused(absl::Duration pause) = 0;
 };
 
+// Namespaces on their way back: the store has none of them before all are
+// there. What is dropped before goes without a trace. Used by one thread.
+class Restoration {
+ public:
+  virtual ~Restoration() = default;
+
+  // Makes a namespace that was saved, without keys; with a random uid, if its
+  // own is 0. Its versions go on above all that a namespace of that name may
+  // have had since.
+  // Errors: InvalidArgument and ResourceExhausted as of CreateNamespace ·
+  // AlreadyExists (as Commit).
+  virtual absl::Status Begin(const NamespaceSnapshot& name_space) = 0;
+  // Gives keys to the one that was begun last. Their tensors are copied.
+  // Errors: those of Init.
+  virtual absl::Status Add(std::vector<KeySnapshot> keys) = 0;
+  // Has the store have them, all at once. Calls that wait in those that they
+  // replace end. REQUIRES: called once, last.
+  // Errors: AlreadyExists (unless they replace; the namespace "default" does
+  // not count while it has no keys) · ResourceExhausted (LIMIT_REACHED).
+  virtual absl::Status Commit() = 0;
+};
+
 // The state of a store, to be saved and to be had again. Thread-safe.
 class Snapshots {
  public:
@@ -104,17 +127,9 @@ class Snapshots {
   virtual absl::Status TakeSnapshot(const std::vector<std::string>& namespaces,
                                     SnapshotSink& sink) = 0;
 
-  // Makes a namespace that was saved, without keys. Its versions go on above
-  // all that it may have had since. The namespace "default" is taken over by
-  // the one that is saved if it has no keys.
-  // Errors: AlreadyExists · InvalidArgument and ResourceExhausted as of
-  // CreateNamespace.
-  virtual absl::Status RestoreNamespace(
-      const NamespaceSnapshot& name_space) = 0;
-  // Gives it keys. Their tensors are copied.
-  // Errors: NotFound (namespace) · those of Init.
-  virtual absl::Status RestoreKeys(absl::string_view name_space,
-                                   std::vector<KeySnapshot> keys) = 0;
+  // Begins to restore; the store outlives what this returns. KEEP means FAIL.
+  virtual std::unique_ptr<Restoration> StartRestoration(
+      OnExisting on_existing) = 0;
 };
 
 }  // namespace tensorkv

@@ -84,6 +84,7 @@ class FakeService : public v1::TensorKV::Service {
   TENSORKV_FAKE_RPC(Barrier)
   TENSORKV_FAKE_RPC(DescribeServer)
   TENSORKV_FAKE_RPC(SaveCheckpoint)
+  TENSORKV_FAKE_RPC(RestoreCheckpoint)
   TENSORKV_FAKE_RPC(ListCheckpoints)
   TENSORKV_FAKE_RPC(DeleteCheckpoint)
   TENSORKV_FAKE_RPC(VerifyCheckpoint)

@@ -33,6 +33,7 @@ class WorkerClientTest : public ::testing::Test {
  protected:
   WorkerClientTest() {
     script_.reply<DescribeNamespaceRequest>().config.mode = Mode::kSync;
+    script_.reply<DescribeNamespaceRequest>().uid = 17;
     script_.reply<JoinRequest>() = {.worker = {.rank = 1, .epoch = 5},
                                     .next_step = 7};
     script_.reply<PushRequest>().results = {{.step = 7}};
@@ -75,6 +76,14 @@ absl::Status LeaseLost() {
   return WithReason(absl::FailedPreconditionError("epoch 5"),
                     Reason::kLeaseLost);
 }
+
+absl::Status ServerRestarted() {
+  return WithReason(absl::FailedPreconditionError("restarted"),
+                    Reason::kServerRestarted);
+}
+// By another incarnation, of an earlier state.
+const JoinReply kJoinedAnew = {
+    .worker = {.rank = 1, .epoch = 6}, .server_incarnation = 2, .next_step = 4};
 
 std::vector<PushEntry> EntriesOf(const std::vector<std::string>& keys) {
   std::vector<PushEntry> entries;
@@ -345,13 +354,82 @@ TEST_F(WorkerClientTest, FailedRoundOfAKeyThatWasNotPushedIsAnError) {
 }
 
 TEST_F(WorkerClientTest, EmptiedServerIsAnError) {
-  const std::unique_ptr<WorkerClient> worker = JoinedWorker({WithReason(
-      absl::FailedPreconditionError("restarted"), Reason::kServerRestarted)});
+  const std::unique_ptr<WorkerClient> worker = JoinedWorker(
+      {ServerRestarted(), WithReason(absl::NotFoundError("no namespace"),
+                                     Reason::kNamespaceNotFound)});
 
   EXPECT_THAT(worker->PushPull(7, EntriesOf({"w"})),
-              StatusIs(absl::StatusCode::kFailedPrecondition));
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       ::testing::HasSubstr("restarted")));
 
-  EXPECT_THAT(script_.verbs, ElementsAre("PushPull"));
+  EXPECT_THAT(script_.verbs, ElementsAre("PushPull", "Join"));
+}
+
+TEST_F(WorkerClientTest, RestoredServerIsJoinedAgainAndItsStepIsTheNext) {
+  const std::unique_ptr<WorkerClient> worker =
+      JoinedWorker({absl::OkStatus(), ServerRestarted()});
+  ASSERT_EQ(worker->step(), 7u);
+  ASSERT_OK(worker->Push(7, EntriesOf({"v"})));
+  script_.reply<JoinRequest>() = kJoinedAnew;
+
+  EXPECT_OK(worker->PushPull(7, EntriesOf({"w"})));
+
+  EXPECT_THAT(script_.verbs, ElementsAre("Push", "PushPull", "Join", "Pull"));
+  EXPECT_EQ(script_.last<JoinRequest>().namespace_uid, 17u);
+  EXPECT_EQ(worker->step(), 4u);
+  ASSERT_OK(worker->PushPull(4, EntriesOf({"w"})));
+  EXPECT_EQ(script_.last<PushPullRequest>().step, 4u);
+  EXPECT_EQ(worker->step(), 5u);
+}
+
+TEST_F(WorkerClientTest, NothingIsPushedToARestoredServerBeforeStepIsAsked) {
+  const std::unique_ptr<WorkerClient> worker =
+      JoinedWorker({ServerRestarted()});
+  ASSERT_EQ(worker->step(), 7u);
+  script_.reply<JoinRequest>() = kJoinedAnew;
+
+  EXPECT_OK(worker->Push(7, EntriesOf({"v"})));
+  EXPECT_OK(worker->Push(7, EntriesOf({"w"})));
+  EXPECT_OK(worker->PushPull(7, EntriesOf({"x"})));
+  const absl::Status next = worker->Push(8, EntriesOf({"v"}));
+
+  EXPECT_THAT(script_.verbs, ElementsAre("Push", "Join", "Pull"));
+  EXPECT_EQ(ReasonOf(next), Reason::kServerRestarted);
+}
+
+TEST_F(WorkerClientTest, RestartIsSeenByAllVerbs) {
+  const std::unique_ptr<WorkerClient> worker = JoinedWorker(
+      {ServerRestarted(), absl::OkStatus(), absl::OkStatus(),
+       absl::UnavailableError("down"), ServerRestarted(),
+       absl::UnavailableError("down"), absl::OkStatus(), absl::OkStatus()});
+  script_.reply<JoinRequest>() = kJoinedAnew;
+  ASSERT_OK(worker->Barrier("start"));
+  EXPECT_EQ(worker->step(), 4u);
+  script_.reply<JoinRequest>().server_incarnation = 3;
+  script_.reply<JoinRequest>().next_step = 2;
+
+  EXPECT_OK(worker->PushPull(4, EntriesOf({"w"})));
+
+  EXPECT_THAT(script_.verbs,
+              ElementsAre("Barrier", "Join", "Barrier", "PushPull", "Push",
+                          "Join", "Join", "Pull"));
+  EXPECT_EQ(worker->step(), 2u);
+}
+
+TEST_F(WorkerClientTest, PushOfUnknownOutcomeIsForgottenByARestoredServer) {
+  script_.reply<DescribeNamespaceRequest>().config.mode = Mode::kAsync;
+  const absl::Status unknown = WithReason(
+      absl::FailedPreconditionError("unknown"), Reason::kOutcomeUnknown);
+  const std::unique_ptr<WorkerClient> worker =
+      JoinedWorker({unknown, absl::OkStatus(), unknown});
+
+  EXPECT_EQ(ReasonOf(worker->Push(7, EntriesOf({"w"}))),
+            Reason::kOutcomeUnknown);
+  script_.reply<JoinRequest>() = kJoinedAnew;
+  EXPECT_OK(worker->Push(7, EntriesOf({"w"})));
+
+  EXPECT_THAT(script_.verbs, ElementsAre("Push", "Join", "Push", "Join"));
+  EXPECT_EQ(worker->step(), 4u);
 }
 
 TEST_F(WorkerClientTest, BarrierThatALossEndedIsWaitedForAgain) {

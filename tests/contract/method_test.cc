@@ -44,6 +44,7 @@ TEST_P(MethodTest, HasACallIdIfARepeatDoesHarm) {
   const bool is_excepted = KindOf(GetParam()) != MethodKind::kUnary ||
                            GetParam() == Method::kPushPull ||
                            GetParam() == Method::kSaveCheckpoint ||
+                           GetParam() == Method::kRestoreCheckpoint ||
                            GetParam() == Method::kDeleteCheckpoint ||
                            GetParam() == Method::kDeleteNamespace;
   const auto* const method =

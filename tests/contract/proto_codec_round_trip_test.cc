@@ -62,6 +62,8 @@ using Translations = ::testing::Types<
     Translation<CheckpointStatus, v1::CheckpointStatus>,
     Translation<CheckpointStatus, v1::SaveCheckpointResponse>,
     Translation<SaveCheckpointRequest, v1::SaveCheckpointRequest>,
+    Translation<CheckpointStatus, v1::RestoreCheckpointResponse>,
+    Translation<RestoreCheckpointRequest, v1::RestoreCheckpointRequest>,
     Translation<ListCheckpointsReply, v1::ListCheckpointsResponse>,
     Translation<DeleteCheckpointRequest, v1::DeleteCheckpointRequest>,
     Translation<VerifyCheckpointRequest, v1::VerifyCheckpointRequest>,

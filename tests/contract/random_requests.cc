@@ -387,6 +387,11 @@ void RandomRequests::Draw(SaveCheckpointRequest& request) {
   DrawAll(request.name, request.namespaces);
 }
 
+void RandomRequests::Draw(RestoreCheckpointRequest& request) {
+  DrawAll(request.name, request.namespaces, request.as_namespace,
+          request.on_existing);
+}
+
 void RandomRequests::Draw(ListCheckpointsReply& reply) {
   DrawAll(reply.checkpoints);
 }

@@ -58,6 +58,7 @@ class RandomRequests {
   void Draw(BarrierRequest& request);
   void Draw(CheckpointStatus& status);
   void Draw(SaveCheckpointRequest& request);
+  void Draw(RestoreCheckpointRequest& request);
   void Draw(ListCheckpointsReply& reply);
   void Draw(DeleteCheckpointRequest& request) { Draw(request.name); }
   void Draw(VerifyCheckpointRequest& request) { Draw(request.name); }

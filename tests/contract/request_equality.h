@@ -150,6 +150,9 @@ inline auto Fields(const CheckpointStatus& v) {
 inline auto Fields(const SaveCheckpointRequest& v) {
   return std::tie(v.name, v.namespaces);
 }
+inline auto Fields(const RestoreCheckpointRequest& v) {
+  return std::tie(v.name, v.namespaces, v.as_namespace, v.on_existing);
+}
 inline auto Fields(const ListCheckpointsReply& v) {
   return std::tie(v.checkpoints);
 }

@@ -1,6 +1,10 @@
 // Servers that are killed while they write checkpoints and take pushes, and
 // started again from what is on the disk: --kills=N, 6 by default.
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <array>
 #include <atomic>
 #include <csignal>
@@ -20,6 +24,7 @@
 #include "client/client.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/integration/http_get.h"
 #include "tests/integration/server_process.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
@@ -186,6 +191,65 @@ TEST_F(CheckpointKillTest, TheLastWholeCheckpointIsRestoredWhenever) {
     }
     CheckRestored();
   }
+}
+
+TEST_F(CheckpointKillTest, ACallRestoresWhileTheServerGoesOn) {
+  const std::unique_ptr<Client> client = ClientOf(address_);
+  ASSERT_OK(client->Init("k", Full({64}, 1)));
+  ASSERT_OK(client->SaveCheckpoint("then"));
+  ASSERT_OK(client->Push("k", Full({64}, 2)));
+
+  ASSERT_OK(client->RestoreCheckpoint(
+      {.name = "then", .namespaces = {"default"}, .as_namespace = "former"}));
+  EXPECT_THAT(client->RestoreCheckpoint({.name = "then"}),
+              StatusIs(StatusCode::kAlreadyExists));
+
+  const std::unique_ptr<Client> former =
+      Client::Connect({.target = address_, .name_space = "former"}).value();
+  EXPECT_THAT(former->Pull("k"), IsOkAndHolds(HasTensor(IsFilledWith(1))));
+  EXPECT_THAT(client->Pull("k"), IsOkAndHolds(HasTensor(IsFilledWith(2))));
+  ASSERT_OK(client->RestoreCheckpoint(
+      {.name = "then", .on_existing = OnExisting::kReplace}));
+  EXPECT_THAT(client->Pull("k"), IsOkAndHolds(HasTensor(IsFilledWith(1))));
+}
+
+// A pipe in place of a file has the server wait in the middle of it. It is no
+// checkpoint, so the one before it is restored in the end.
+TEST_F(CheckpointKillTest, ReadinessTellsHowFarTheRestoringIs) {
+  {
+    const std::unique_ptr<Client> client = ClientOf(address_);
+    ASSERT_OK(client->Init("k", Full({64}, 1)));
+    ASSERT_OK(client->SaveCheckpoint("first"));
+    ASSERT_OK(client->SaveCheckpoint("second"));
+  }
+  server_->Signal(SIGKILL);
+  server_->Wait();
+  const std::string file = directory_ + "/second/0000-00000-values.safetensors";
+  ASSERT_TRUE(std::filesystem::remove(file));
+  ASSERT_EQ(mkfifo(file.c_str(), 0600), 0);
+  server_ = std::make_unique<ServerProcess>(std::vector<std::string>{
+      "--listen=127.0.0.1:0", "--metrics_listen=127.0.0.1:0", "--budget=256MiB",
+      absl::StrCat("--checkpoint_dir=", directory_), "--checkpoint_fallback"});
+  const std::string starting = server_->AwaitLine("starting metrics=");
+  int port = 0;
+  ASSERT_TRUE(absl::SimpleAtoi(starting.substr(starting.rfind(':') + 1), &port))
+      << starting;
+  server_->AwaitLine("checkpoint being restored: name=second");
+
+  const HttpReply ready = HttpGet(port, "/readyz");
+  EXPECT_EQ(ready.code, 503);
+  EXPECT_THAT(ready.body,
+              ::testing::MatchesRegex(
+                  "restoring checkpoint second, 0 of [0-9]+ bytes\n"));
+  EXPECT_EQ(HttpGet(port, "/healthz").code, 200);
+  EXPECT_THAT(HttpGet(port, "/metrics").body,
+              HasSubstr("tensorkv_connections_open 0"));
+
+  close(open(file.c_str(), O_WRONLY));
+  const std::string address = server_->AwaitAddress();
+  EXPECT_EQ(HttpGet(port, "/readyz").code, 200);
+  EXPECT_THAT(ClientOf(address)->Pull("k"),
+              IsOkAndHolds(HasTensor(IsFilledWith(1))));
 }
 
 TEST_F(CheckpointKillTest, ASigtermKeepsAllThatWasAcknowledged) {

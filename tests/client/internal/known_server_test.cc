@@ -82,6 +82,19 @@ TEST_F(KnownServerTest, LaterRepliesChangeNothing) {
   EXPECT_EQ(Call(), "00000000000000ab");
 }
 
+TEST_F(KnownServerTest, CallThatTakesAnyIncarnationMakesItTheKnownOne) {
+  service_.incarnation = "00000000000000ab";
+  Call();
+  service_.incarnation = "00000000000000cd";
+  grpc::ClientContext context;
+  v1::PushResponse response;
+  ASSERT_TRUE(stub_->Push(&context, {}, &response).ok());
+
+  known_.LearnAnewFrom(context);
+
+  EXPECT_EQ(Call(), "00000000000000cd");
+}
+
 TEST_F(KnownServerTest, ServerThatNamesNoneOrNonsenseIsNotKnown) {
   Call();
   service_.incarnation = "nonsense";

@@ -5,6 +5,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
 namespace {
@@ -32,9 +33,13 @@ std::vector<std::string> TextOf(const OpenContributions& open) {
 
 class OpenContributionsTest : public ::testing::Test {
  protected:
+  OpenContributions::Contribution Add(Step step,
+                                      const std::vector<std::string>& keys) {
+    return open_.Add(step, SkippedEntries(keys)).value();
+  }
   OpenContributions::Contribution Hold(Step step,
                                        const std::vector<std::string>& keys) {
-    const auto contribution = open_.Add(step, SkippedEntries(keys));
+    const auto contribution = Add(step, keys);
     open_.SetHeld(contribution);
     return contribution;
   }
@@ -51,11 +56,42 @@ TEST_F(OpenContributionsTest, AreInTheOrderOfTheirSteps) {
   EXPECT_EQ(open_.NextStep(), 7u);
 }
 
+TEST_F(OpenContributionsTest, ForgetsAllThatWasMadeBeforeTheServerWentBack) {
+  open_.BeginWith(7);
+  EXPECT_EQ(open_.NextStep(), 7u);
+  const auto former = Add(7, {"a"});
+
+  open_.GoBackTo(4);
+  open_.SetHeld(former);
+  open_.RemoveUpTo(former);
+
+  EXPECT_TRUE(open_.IsForgotten(former));
+  EXPECT_TRUE(open_.IsForgotten(Add(7, {"b"})));
+  EXPECT_THAT(open_.Add(8, SkippedEntries({"a"})),
+              testing::StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_THAT(TextOf(open_), IsEmpty());
+  EXPECT_EQ(open_.NextStep(), 4u);
+  EXPECT_FALSE(open_.IsForgotten(Add(4, {"a"})));
+}
+
+TEST_F(OpenContributionsTest, StepThatWasToldIsForgottenToo) {
+  open_.BeginWith(7);
+  EXPECT_EQ(open_.NextStep(), 7u);
+  open_.GoBackTo(4);
+  EXPECT_EQ(open_.NextStep(), 4u);
+
+  open_.GoBackTo(2);
+
+  EXPECT_TRUE(open_.IsForgotten(Add(4, {"a"})));
+  EXPECT_FALSE(open_.Add(5, SkippedEntries({"a"})).ok());
+  EXPECT_EQ(open_.NextStep(), 2u);
+}
+
 TEST_F(OpenContributionsTest, PullRemovesWhatWasHeldWhenItBegan) {
   Hold(7, {"a", "b"});
   const uint64_t held = open_.HeldNow();
   Hold(8, {"a"});
-  open_.Add(9, SkippedEntries({"a"}));
+  Add(9, {"a"});
 
   open_.RemoveHeld({"a", "c"}, held);
 
@@ -92,7 +128,7 @@ TEST_F(OpenContributionsTest, WhatWasRefusedIsForgottenAndItsStepComesAgain) {
   Hold(7, {"a"});
   open_.RemoveHeld({"a"}, open_.HeldNow());
 
-  open_.Remove(open_.Add(8, SkippedEntries({"a"})));
+  open_.Remove(Add(8, {"a"}));
 
   EXPECT_THAT(TextOf(open_), IsEmpty());
   EXPECT_EQ(open_.NextStep(), 8u);

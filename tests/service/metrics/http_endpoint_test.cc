@@ -44,12 +44,16 @@ class HttpEndpointTest : public ::testing::Test {
         .Help("Of a test.")
         .Register(second_)
         .Add({});
-    endpoint_ =
-        HttpEndpoint::Create({.listen = "127.0.0.1:0",
-                              .collectables = {&first_, &second_},
-                              .health = [] { return HealthNow(); },
-                              .is_ready = [] { return is_ready_.load(); }})
-            .value();
+    endpoint_ = HttpEndpoint::Create(
+                    {.listen = "127.0.0.1:0",
+                     .collectables = {&first_, &second_},
+                     .health = [] { return HealthNow(); },
+                     .readiness =
+                         [] {
+                           return is_ready_ ? absl::OkStatus()
+                                            : absl::UnavailableError("not yet");
+                         }})
+                    .value();
   }
   static void TearDownTestSuite() { endpoint_.reset(); }
 
@@ -95,7 +99,7 @@ TEST_F(HttpEndpointTest, ReadyzFollowsTheServer) {
   is_ready_ = false;
 
   EXPECT_EQ(Get("/readyz").code, 503);
-  EXPECT_EQ(Get("/readyz").body, "not ready\n");
+  EXPECT_EQ(Get("/readyz").body, "not yet\n");
   EXPECT_EQ(Get("/healthz").code, 200);
   is_ready_ = true;
 }
@@ -220,7 +224,7 @@ TEST_F(HttpEndpointTest, PortInUseIsUnavailable) {
       "127.0.0.1:" + std::to_string(endpoint_->bound_port());
 
   EXPECT_THAT(
-      HttpEndpoint::Create({.listen = taken, .is_ready = [] { return true; }}),
+      HttpEndpoint::Create({.listen = taken, .readiness = absl::OkStatus}),
       StatusIs(absl::StatusCode::kUnavailable, "Address already in use"));
 }
 

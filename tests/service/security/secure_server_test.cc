@@ -232,7 +232,7 @@ const std::map<std::string, char>& Table() {
       {"InitStream", 'p'},     {"DeleteCheckpoint", 'S'},
       {"PushStream", 'p'},     {"VerifyCheckpoint", 'S'},
       {"PullStream", 'r'},     {"PushPullStream", 'p'},
-      {"DescribeServer", 's'}};
+      {"DescribeServer", 's'}, {"RestoreCheckpoint", 'S'}};
   return *table;
 }
 

@@ -93,8 +93,10 @@ class SnapshotsTest : public ::testing::Test {
     ScriptedBackend backend;
     SteadyAlarms alarms;
     MemoryTensorStore store({}, &backend, &alarms);
-    EXPECT_OK(store.RestoreNamespace(snapshot.namespaces[0]));
-    EXPECT_OK(store.RestoreKeys("n", snapshot.keys));
+    const auto restoration = store.StartRestoration(OnExisting::kFail);
+    EXPECT_OK(restoration->Begin(snapshot.namespaces[0]));
+    EXPECT_OK(restoration->Add(snapshot.keys));
+    EXPECT_OK(restoration->Commit());
     const Answer<absl::StatusOr<PushReply>> answer;
     store.Push(PushOf("n", "k"), {}, [answer](absl::StatusOr<PushReply> reply) {
       answer.Set(std::move(reply));

@@ -1,0 +1,173 @@
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "base/answer.h"
+#include "contract/reason.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "service/checkpoint/checkpoints.h"
+#include "service/store/cancellation.h"
+#include "service/store/memory_tensor_store.h"
+#include "tests/service/checkpoint/saved_store.h"
+#include "tests/testing/reason_matchers.h"
+#include "tests/testing/status_matchers.h"
+
+namespace tensorkv {
+namespace {
+
+using ::tensorkv::testing::BytesOf;
+using ::tensorkv::testing::CheckpointsTest;
+using ::tensorkv::testing::Filled;
+using ::tensorkv::testing::HasReason;
+using ::tensorkv::testing::PushOf;
+using ::tensorkv::testing::SavedStore;
+using ::tensorkv::testing::StatusIs;
+using ::testing::HasSubstr;
+
+// A server with the checkpoint "then", since when all has changed.
+class RestoreCheckpointTest : public CheckpointsTest {
+ protected:
+  RestoreCheckpointTest() {
+    Restart();
+    NamespaceConfig config;
+    config.rule = *ParseRuleSpec("sgd(learning_rate=0.1, momentum=0.9)");
+    for (const std::string name : {"a", "b"}) {
+      CreateNamespace(*saved_, name, config);
+      EXPECT_OK(saved_->Init(name, "k", Filled(DType::kF32, 1)));
+      Push(name);
+    }
+    EXPECT_OK(saved_->Init("", "k", Filled(DType::kF32, 5)));
+    EXPECT_OK(saved_->checkpoints().SaveCheckpoint({"then"}, {}));
+    then_ = BytesOf(saved_->Pull("a", "k"));
+    for (const std::string name : {"a", "b", ""}) Push(name);
+    now_ = BytesOf(saved_->Pull("a", "k"));
+  }
+
+  void Push(const std::string& name) {
+    EXPECT_OK(saved_->Push(PushOf(name, "k", Filled(DType::kF32, 1))));
+  }
+  absl::Status Restore(RestoreCheckpointRequest request,
+                       const CallContext& context = {}) {
+    return saved_->checkpoints().RestoreCheckpoint(request, context).status();
+  }
+  std::string BytesIn(const std::string& name) {
+    return BytesOf(saved_->Pull(name, "k"));
+  }
+  uint64_t UidOf(const std::string& name) {
+    return saved_->store().DescribeNamespace(name)->uid;
+  }
+  std::set<std::string> Names() {
+    std::set<std::string> names;
+    const auto listed = saved_->store().ListNamespaces("", 100).value();
+    for (const NamespaceStatus& each : listed) names.insert(each.name);
+    return names;
+  }
+  void DamageLastFile() {
+    std::vector<std::string> files;
+    for (const std::string& file : FilesOf("then")) {
+      if (absl::StrContains(file, "safetensors")) files.push_back(file);
+    }
+    std::filesystem::resize_file(*std::max_element(files.begin(), files.end()),
+                                 1);
+  }
+
+  std::string then_;
+  std::string now_;
+};
+
+TEST_F(RestoreCheckpointTest, NamespaceComesBackBesideItsOwnLaterSelf) {
+  ASSERT_OK(Restore({"then", {"a"}, "as-it-was"}));
+
+  EXPECT_EQ(Names(), (std::set<std::string>{"a", "as-it-was", "b", "default"}));
+  EXPECT_EQ(BytesIn("as-it-was"), then_);
+  EXPECT_EQ(BytesIn("a"), now_);
+  EXPECT_NE(UidOf("as-it-was"), UidOf("a"));
+  // Its momentum came with it.
+  Push("as-it-was");
+  EXPECT_EQ(BytesIn("as-it-was"), now_);
+}
+
+TEST_F(RestoreCheckpointTest, NamespaceThatWasDeletedIsAnotherOneAgain) {
+  const uint64_t uid = UidOf("a");
+  const Version version = saved_->Pull("a", "k").version;
+  ASSERT_OK(saved_->store().DeleteNamespace("a"));
+
+  ASSERT_OK(Restore({"then", {"a"}}));
+
+  EXPECT_EQ(BytesIn("a"), then_);
+  EXPECT_NE(UidOf("a"), uid);
+  Push("a");
+  EXPECT_GT(saved_->Pull("a", "k").version, version);
+}
+
+TEST_F(RestoreCheckpointTest, AllAreReplacedAtOnceIfAsked) {
+  const uint64_t uid = UidOf("a");
+  PullRequest waits;
+  waits.name_space = "a";
+  waits.entries.push_back({"k", /*min_version=*/UINT64_MAX});
+  const Answer<absl::StatusOr<PullReply>> waited;
+  saved_->store().Pull(waits, {}, [waited](absl::StatusOr<PullReply> reply) {
+    waited.Set(std::move(reply));
+  });
+
+  EXPECT_THAT(Restore({"then"}), HasReason(Reason::kNamespaceExists));
+  EXPECT_EQ(BytesIn("a"), now_);
+  ASSERT_OK(Restore({.name = "then", .on_existing = OnExisting::kReplace}));
+
+  EXPECT_THAT(waited.Wait(), HasReason(Reason::kNamespaceReplaced));
+  PushRequest of_former = PushOf("a", "k", Filled(DType::kF32, 1));
+  of_former.namespace_uid = uid;
+  EXPECT_THAT(saved_->Push(of_former), HasReason(Reason::kNamespaceReplaced));
+  EXPECT_EQ(BytesIn("a"), then_);
+  EXPECT_EQ(BytesIn("b"), then_);
+  EXPECT_EQ(saved_->Pull("", "k").tensor.elements<float>()[0], 5);
+}
+
+TEST_F(RestoreCheckpointTest, WhatIsWrongIsNamedAndLeavesAllAsItWas) {
+  const auto cancelled = std::make_shared<Cancellation>();
+  cancelled->Cancel();
+  const OnExisting replace = OnExisting::kReplace;
+  struct Row {
+    RestoreCheckpointRequest request;
+    absl::StatusCode code;
+    std::string message;
+    CallContext context;
+  };
+  const Row rows[] = {
+      {{"never"}, absl::StatusCode::kNotFound, "\"never\""},
+      {{"../then"}, absl::StatusCode::kInvalidArgument, "letters"},
+      {{"then", {"a", "c"}, "", replace},
+       absl::StatusCode::kNotFound,
+       "no namespace \"c\""},
+      {{"then", {"a", "b"}, "c"}, absl::StatusCode::kInvalidArgument, "got 2"},
+      {{"then", {"a"}, "\n"}, absl::StatusCode::kInvalidArgument, "namespace"},
+      {{"then", {}, "", OnExisting::kKeep},
+       absl::StatusCode::kInvalidArgument,
+       "KEEP"},
+      {{"then", {"a"}, "", replace},
+       absl::StatusCode::kCancelled,
+       "given up",
+       {.cancellation = cancelled}},
+      {{"then", {}, "", replace}, absl::StatusCode::kDataLoss, "cut off"}};
+  const uint64_t used_bytes = saved_->store().used_bytes();
+  for (const Row& row : rows) {
+    if (row.code == absl::StatusCode::kDataLoss) DamageLastFile();
+
+    EXPECT_THAT(Restore(row.request, row.context),
+                StatusIs(row.code, HasSubstr(row.message)));
+
+    EXPECT_EQ(Names(), (std::set<std::string>{"a", "b", "default"}));
+    EXPECT_EQ(BytesIn("a"), now_);
+    EXPECT_EQ(saved_->store().used_bytes(), used_bytes) << row.message;
+  }
+}
+
+}  // namespace
+}  // namespace tensorkv

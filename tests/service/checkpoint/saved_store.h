@@ -1,0 +1,141 @@
+// A store with checkpoints, for tests of what becomes of it.
+
+#ifndef TENSORKV_TESTS_SERVICE_CHECKPOINT_SAVED_STORE_H_
+#define TENSORKV_TESTS_SERVICE_CHECKPOINT_SAVED_STORE_H_
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/alarms.h"
+#include "base/answer.h"
+#include "gtest/gtest.h"
+#include "kernels/cpu/cpu_backend.h"
+#include "service/checkpoint/checkpoints.h"
+#include "service/store/memory_tensor_store.h"
+#include "tests/testing/status_matchers.h"
+
+namespace tensorkv::testing {
+
+// A store and its checkpoints, as a server has them.
+class SavedStore {
+ public:
+  explicit SavedStore(const std::string& directory, uint32_t keep = 3,
+                      bool fallback = false,
+                      std::function<void(const std::string&)> log = nullptr)
+      : checkpoints_(*Checkpoints::Create({.directory = directory,
+                                           .keep = keep,
+                                           .incarnation = 1,
+                                           .fallback = fallback,
+                                           .log = std::move(log)},
+                                          &store_)) {}
+
+  MemoryTensorStore& store() { return store_; }
+  Checkpoints& checkpoints() { return *checkpoints_; }
+
+  absl::Status Init(const std::string& name_space, const std::string& key,
+                    Tensor value) {
+    InitRequest request;
+    request.name_space = name_space;
+    request.entries.push_back({key, std::move(value)});
+    return Ask<InitReply>(&MemoryTensorStore::Init, std::move(request), {})
+        .status();
+  }
+  absl::StatusOr<PushReply> Push(PushRequest request,
+                                 CallContext context = {}) {
+    return Ask<PushReply>(&MemoryTensorStore::Push, std::move(request),
+                          std::move(context));
+  }
+  Value Pull(const std::string& name_space, const std::string& key) {
+    PullRequest request;
+    request.name_space = name_space;
+    request.entries.push_back({key});
+    return Ask<PullReply>(&MemoryTensorStore::Pull, std::move(request), {})
+        ->values[0];
+  }
+  KeyStatus Stat(const std::string& name_space, const std::string& key) {
+    return store_.Stat({.name_space = name_space, .keys = {key}})->keys[0];
+  }
+
+ private:
+  template <typename Reply, typename Request>
+  absl::StatusOr<Reply> Ask(void (MemoryTensorStore::*verb)(
+                                Request, CallContext, ReplyCallback<Reply>),
+                            Request request, CallContext context) {
+    const Answer<absl::StatusOr<Reply>> answer;
+    (store_.*verb)(std::move(request), std::move(context),
+                   [answer](absl::StatusOr<Reply> reply) {
+                     answer.Set(std::move(reply));
+                   });
+    return answer.Wait();
+  }
+
+  CpuBackend backend_{2};
+  SteadyAlarms alarms_;
+  MemoryTensorStore store_{{.budget_bytes = 256 << 20}, &backend_, &alarms_};
+  const std::unique_ptr<Checkpoints> checkpoints_;
+};
+
+inline Tensor Filled(DType dtype, double value, Shape shape = {3, 5}) {
+  return *Tensor::Filled(dtype, std::move(shape), value);
+}
+
+inline PushRequest PushOf(const std::string& name_space, const std::string& key,
+                          Tensor tensor) {
+  PushRequest request;
+  request.name_space = name_space;
+  request.entries.push_back({key, false, std::move(tensor)});
+  return request;
+}
+
+inline std::string BytesOf(const Value& value) {
+  return {value.tensor.data(), static_cast<size_t>(value.tensor.size_bytes())};
+}
+
+class CheckpointsTest : public ::testing::Test {
+ protected:
+  ~CheckpointsTest() override { std::filesystem::remove_all(directory_); }
+
+  // A server that was killed, if there was one, and another one.
+  SavedStore& Restart(uint32_t keep = 3, bool fallback = false) {
+    saved_.reset();
+    saved_ = std::make_unique<SavedStore>(
+        directory_, keep, fallback,
+        [this](const std::string& line) { log_.push_back(line); });
+    return *saved_;
+  }
+  static void CreateNamespace(SavedStore& at, const std::string& name,
+                              const NamespaceConfig& config) {
+    CreateNamespaceRequest request;
+    request.name_space = name;
+    request.config = config;
+    ASSERT_OK(at.store().CreateNamespace(request));
+  }
+  void CutOff(const std::string& file) const {
+    std::filesystem::resize_file(absl::StrCat(directory_, "/", file), 1);
+  }
+  // The files of a checkpoint.
+  std::vector<std::string> FilesOf(const std::string& name) const {
+    std::vector<std::string> files;
+    for (const auto& file : std::filesystem::directory_iterator(
+             absl::StrCat(directory_, "/", name))) {
+      files.push_back(file.path());
+    }
+    return files;
+  }
+
+  const std::string directory_ = absl::StrCat(
+      ::testing::TempDir(), "/checkpoints-",
+      ::testing::UnitTest::GetInstance()->current_test_info()->name());
+  // Lines of all servers. Only one thread at a time makes them.
+  std::vector<std::string> log_;
+  std::unique_ptr<SavedStore> saved_;
+};
+
+}  // namespace tensorkv::testing
+
+#endif  // TENSORKV_TESTS_SERVICE_CHECKPOINT_SAVED_STORE_H_
