@@ -90,7 +90,8 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(
       std::unique_ptr<Connection> connection,
       GrpcConnection::Create({.target = options.target,
                               .max_message_bytes = options.max_message_bytes,
-                              .transfer = options.transfer}));
+                              .transfer = options.transfer,
+                              .credentials = options.credentials}));
   // Inside the retries, so that the metrics show each attempt.
   if (options.metrics != nullptr) {
     connection = std::make_unique<MeteredConnection>(

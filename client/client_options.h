@@ -11,6 +11,7 @@
 
 #include "absl/time/time.h"
 #include "client/compression/compression.h"
+#include "client/credentials.h"
 #include "client/transfer_options.h"
 
 namespace prometheus {
@@ -22,6 +23,9 @@ namespace tensorkv {
 struct ClientOptions {
   // "host:port", "unix:/path", or any gRPC target.
   std::string target = "127.0.0.1:7363";
+
+  // Whether connections are encrypted, and who the client is.
+  Credentials credentials;
 
   // The namespace of every verb; empty means "default".
   std::string name_space;

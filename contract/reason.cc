@@ -60,6 +60,8 @@ constexpr auto kReasons = std::to_array<NamedReason>({
     {Reason::kLimitReached, "LIMIT_REACHED"},
     {Reason::kServerStopping, "SERVER_STOPPING"},
     {Reason::kDeviceFailed, "DEVICE_FAILED"},
+    {Reason::kUnauthenticated, "UNAUTHENTICATED"},
+    {Reason::kPermissionDenied, "PERMISSION_DENIED"},
 });
 
 // The fields of google.rpc.ErrorInfo, and of an entry of its map.

@@ -61,6 +61,8 @@ enum class Reason : uint8_t {
   kLimitReached = 42,
   kServerStopping = 50,
   kDeviceFailed = 51,
+  kUnauthenticated = 60,
+  kPermissionDenied = 61,
 };
 
 // The type URL of the payload, and the ErrorInfo's domain.

@@ -55,8 +55,10 @@ sigset_t AwaitedSignals() {
 }
 
 // Reads the flags and their file again. Of what they say only the level of the
-// log can change while the server runs.
-void Reload(int argc, char** argv) {
+// log can change while the server runs. The files that they name for access are
+// read again, too.
+void Reload(int argc, char** argv, Server& server) {
+  server.ReloadAccess();
   const std::variant<ServerFlags, EarlyExit> parsed =
       ParseServerFlags(argc, argv);
   if (const auto* exit = std::get_if<EarlyExit>(&parsed)) {
@@ -72,12 +74,12 @@ void Reload(int argc, char** argv) {
 
 // Returns when somebody wants the process to end. From then on the next such
 // signal ends it at once; one to reload is held back, as it would end it too.
-void WaitForShutdownSignal(int argc, char** argv) {
+void WaitForShutdownSignal(int argc, char** argv, Server& server) {
   const sigset_t signals = AwaitedSignals();
   const sigset_t shutdown_signals = ShutdownSignals();
   int received = 0;
   while (sigwait(&signals, &received) == 0 && received == SIGHUP) {
-    Reload(argc, argv);
+    Reload(argc, argv, server);
   }
   pthread_sigmask(SIG_UNBLOCK, &shutdown_signals, nullptr);
   spdlog::info("draining signal={}", strsignal(received));
@@ -129,7 +131,7 @@ int Serve(const ServerFlags& flags, int argc, char** argv) {
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Create(flags.server);
   if (!server.ok()) return ReportFailure(server.status());
   LogStart(**server);
-  WaitForShutdownSignal(argc, argv);
+  WaitForShutdownSignal(argc, argv, **server);
   (*server)->Shutdown(flags.drain_timeout);
   const absl::Status saved = (*server)->SaveLastCheckpoint();
   server->reset();

@@ -47,6 +47,9 @@ void AddCheckpointCommands(CLI::App& app, Action& action);
 // import, export.
 void AddSafetensorsCommands(CLI::App& app, Action& action);
 
+// token new.
+void AddTokenCommand(CLI::App& app, Action& action);
+
 // health.
 void AddHealthCommand(CLI::App& app, Action& action);
 

@@ -15,14 +15,18 @@ using ::grpc::health::v1::Health;
 using ::grpc::health::v1::HealthCheckRequest;
 using ::grpc::health::v1::HealthCheckResponse;
 
-absl::Status CheckHealth(const std::string& target, absl::Duration timeout) {
+absl::Status CheckHealth(const std::string& target,
+                         const Credentials& credentials,
+                         absl::Duration timeout) {
+  ASSIGN_OR_RETURN(const ChannelSecurity security,
+                   MakeChannelSecurity(credentials, target));
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() +
                        absl::ToChronoMicroseconds(timeout));
   HealthCheckResponse response;
-  RETURN_IF_ERROR(
-      FromGrpcStatus(Health::NewStub(OpenChannel(target))
-                         ->Check(&context, HealthCheckRequest(), &response)));
+  RETURN_IF_ERROR(FromGrpcStatus(
+      Health::NewStub(OpenChannel(target, kDefaultMaxMessageBytes, security))
+          ->Check(&context, HealthCheckRequest(), &response)));
   if (response.status() == HealthCheckResponse::SERVING) {
     return absl::OkStatus();
   }

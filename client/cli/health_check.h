@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "client/credentials.h"
 
 namespace tensorkv {
 
@@ -14,7 +15,9 @@ namespace tensorkv {
 // most `timeout`. OK where the answer is SERVING.
 // Errors: Unavailable (no server, or another answer, which the message names)
 // and those of the call.
-absl::Status CheckHealth(const std::string& target, absl::Duration timeout);
+absl::Status CheckHealth(const std::string& target,
+                         const Credentials& credentials,
+                         absl::Duration timeout);
 
 }  // namespace tensorkv
 

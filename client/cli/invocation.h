@@ -13,12 +13,14 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "client/client.h"
+#include "client/credentials.h"
 
 namespace tensorkv {
 
 // The flags that every command takes.
 struct GlobalFlags {
   std::string server;
+  Credentials credentials;
   std::string name_space;
   std::string output = "text";
   std::string timeout = "30s";

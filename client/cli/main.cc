@@ -22,9 +22,11 @@ namespace {
 
 // A person sees at once that no server answers; a server that goes away during
 // a call is waited for.
-absl::StatusOr<std::unique_ptr<Connection>> Connect(const std::string& target) {
-  ASSIGN_OR_RETURN(std::unique_ptr<Connection> connection,
-                   GrpcConnection::Create({.target = target}));
+absl::StatusOr<std::unique_ptr<Connection>> Connect(
+    const std::string& target, const Credentials& credentials) {
+  ASSIGN_OR_RETURN(
+      std::unique_ptr<Connection> connection,
+      GrpcConnection::Create({.target = target, .credentials = credentials}));
   return std::make_unique<RetryingConnection>(
       std::move(connection), Backoff{.waits_for_server = false},
       SystemRetryEnvironment());

@@ -19,10 +19,25 @@
 namespace tensorkv {
 namespace {
 
+void AddCredentialFlags(CLI::App& app, Credentials& credentials) {
+  app.add_option("--tls_ca", credentials.tls_ca,
+                 "PEM file of who signs the server's certificate; without it "
+                 "nothing is encrypted");
+  app.add_option("--tls_cert", credentials.tls_cert,
+                 "PEM file of the client's own certificate");
+  app.add_option("--tls_key", credentials.tls_key, "PEM file of its key");
+  app.add_option("--tls_server_name", credentials.tls_server_name,
+                 "The name in the server's certificate, if not that of "
+                 "--server");
+  app.add_option("--token_file", credentials.token_file,
+                 "File of a bearer token, for TLS and Unix sockets");
+}
+
 void AddGlobalFlags(CLI::App& app, GlobalFlags& flags) {
   app.add_option("-s,--server", flags.server,
                  "Address of the server; TENSORKV_SERVER sets another default")
       ->capture_default_str();
+  AddCredentialFlags(app, flags.credentials);
   app.add_option("-n,--namespace", flags.name_space,
                  "Namespace of the keys [default]");
   app.add_option("-o,--output", flags.output, "text or json")
@@ -45,6 +60,7 @@ void AddCommands(CLI::App& app, Action& action) {
   AddServerCommand(app, action);
   AddCheckpointCommands(app, action);
   AddSafetensorsCommands(app, action);
+  AddTokenCommand(app, action);
   AddHealthCommand(app, action);
   AddCompletionCommand(app, action);
   app.set_version_flag("--version", absl::StrCat("tensorkv ", kVersion));
@@ -126,20 +142,22 @@ absl::Status RunAction(const Action& action, const GlobalFlags& flags,
                        const CliEnvironment& environment) {
   ASSIGN_OR_RETURN(const absl::Duration timeout, ParseTimeout(flags.timeout));
   absl::StatusOr<std::unique_ptr<Connection>> connection =
-      environment.connect(flags.server);
+      environment.connect(flags.server, flags.credentials);
   if (!connection.ok()) return AsUsageError("--server", connection.status());
   // No target: the user has just said which server it is.
   Client client(*std::move(connection), {.target = "",
                                          .name_space = flags.name_space,
                                          .rank = flags.rank,
                                          .timeout = timeout});
-  Invocation invocation = {
-      .flags = flags,
-      .client = client,
-      .check_health =
-          [&] { return environment.check_health(flags.server, timeout); },
-      .in = environment.in,
-      .out = environment.out};
+  Invocation invocation = {.flags = flags,
+                           .client = client,
+                           .check_health =
+                               [&] {
+                                 return environment.check_health(
+                                     flags.server, flags.credentials, timeout);
+                               },
+                           .in = environment.in,
+                           .out = environment.out};
   return action(invocation);
 }
 

@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "client/connection.h"
+#include "client/credentials.h"
 
 namespace tensorkv {
 
@@ -21,10 +22,12 @@ namespace tensorkv {
 struct CliEnvironment {
   // Opens a connection to --server.
   std::function<absl::StatusOr<std::unique_ptr<Connection>>(
-      const std::string& target)>
+      const std::string& target, const Credentials& credentials)>
       connect;
   // OK if the server serves.
-  std::function<absl::Status(const std::string& target, absl::Duration timeout)>
+  std::function<absl::Status(const std::string& target,
+                             const Credentials& credentials,
+                             absl::Duration timeout)>
       check_health;
   // Where the flags name no server.
   std::string default_server = "127.0.0.1:7363";

@@ -8,10 +8,11 @@
 namespace tensorkv {
 
 ChannelPool::ChannelPool(const std::string& target, size_t max_message_bytes,
-                         int num_bulk)
-    : small_(OpenChannel(target, max_message_bytes)), num_loans_(num_bulk) {
+                         int num_bulk, const ChannelSecurity& security)
+    : small_(OpenChannel(target, max_message_bytes, security)),
+      num_loans_(num_bulk) {
   for (int i = 0; i < num_bulk; ++i) {
-    bulk_.push_back(OpenBulkChannel(target, max_message_bytes));
+    bulk_.push_back(OpenBulkChannel(target, max_message_bytes, security));
   }
 }
 

@@ -11,6 +11,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "base/mutex.h"
+#include "client/internal/channel_security.h"
 #include "client/internal/known_server.h"
 #include "grpcpp/channel.h"
 
@@ -43,8 +44,8 @@ class ChannelPool {
   };
 
   // REQUIRES: num_bulk > 0; max_message_bytes <= INT_MAX.
-  ChannelPool(const std::string& target, size_t max_message_bytes,
-              int num_bulk);
+  ChannelPool(const std::string& target, size_t max_message_bytes, int num_bulk,
+              const ChannelSecurity& security = {});
 
   // For everything but streams.
   const std::shared_ptr<grpc::Channel>& small() const { return small_; }

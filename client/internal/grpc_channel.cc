@@ -1,7 +1,8 @@
 #include "client/internal/grpc_channel.h"
 
+#include <utility>
+
 #include "grpcpp/create_channel.h"
-#include "grpcpp/security/credentials.h"
 
 namespace tensorkv {
 namespace {
@@ -22,9 +23,12 @@ constexpr int kBulkWriteBufferBytes = 8 << 20;
 constexpr int kBulkReadChunkBytes = 1 << 20;
 
 std::shared_ptr<grpc::Channel> Open(const std::string& target,
-                                    const grpc::ChannelArguments& arguments) {
-  return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(),
-                                   arguments);
+                                    const ChannelSecurity& security,
+                                    grpc::ChannelArguments arguments) {
+  if (!security.server_name.empty()) {
+    arguments.SetSslTargetNameOverride(security.server_name);
+  }
+  return grpc::CreateCustomChannel(target, security.credentials, arguments);
 }
 
 }  // namespace
@@ -53,16 +57,18 @@ grpc::ChannelArguments MakeChannelArguments(size_t max_message_bytes) {
 }
 
 std::shared_ptr<grpc::Channel> OpenChannel(const std::string& target,
-                                           size_t max_message_bytes) {
-  return Open(target, MakeChannelArguments(max_message_bytes));
+                                           size_t max_message_bytes,
+                                           const ChannelSecurity& security) {
+  return Open(target, security, MakeChannelArguments(max_message_bytes));
 }
 
-std::shared_ptr<grpc::Channel> OpenBulkChannel(const std::string& target,
-                                               size_t max_message_bytes) {
+std::shared_ptr<grpc::Channel> OpenBulkChannel(
+    const std::string& target, size_t max_message_bytes,
+    const ChannelSecurity& security) {
   grpc::ChannelArguments arguments = MakeChannelArguments(max_message_bytes);
   arguments.SetInt(GRPC_ARG_HTTP2_WRITE_BUFFER_SIZE, kBulkWriteBufferBytes);
   arguments.SetInt(GRPC_ARG_TCP_READ_CHUNK_SIZE, kBulkReadChunkBytes);
-  return Open(target, arguments);
+  return Open(target, security, std::move(arguments));
 }
 
 }  // namespace tensorkv

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "client/internal/channel_security.h"
 #include "grpcpp/channel.h"
 #include "grpcpp/support/channel_arguments.h"
 
@@ -18,17 +19,19 @@ inline constexpr size_t kDefaultMaxMessageBytes = size_t{64} << 20;
 // What every channel has in common.
 grpc::ChannelArguments MakeChannelArguments(size_t max_message_bytes);
 
-// Opens a channel without encryption to `target`, any gRPC target. It connects
-// at the first call. Each channel has a connection of its own. Messages above
-// `max_message_bytes` are refused when they arrive: ResourceExhausted.
+// Opens a channel to `target`, any gRPC target. It connects at the first call.
+// Each channel has a connection of its own. Messages above `max_message_bytes`
+// are refused when they arrive: ResourceExhausted.
 // REQUIRES: max_message_bytes <= INT_MAX.
 std::shared_ptr<grpc::Channel> OpenChannel(
     const std::string& target,
-    size_t max_message_bytes = kDefaultMaxMessageBytes);
+    size_t max_message_bytes = kDefaultMaxMessageBytes,
+    const ChannelSecurity& security = {});
 
 // The same, for streams of large messages.
-std::shared_ptr<grpc::Channel> OpenBulkChannel(const std::string& target,
-                                               size_t max_message_bytes);
+std::shared_ptr<grpc::Channel> OpenBulkChannel(
+    const std::string& target, size_t max_message_bytes,
+    const ChannelSecurity& security = {});
 
 }  // namespace tensorkv
 

@@ -69,13 +69,16 @@ absl::Status CheckOptions(const GrpcConnectionOptions& options) {
 absl::StatusOr<std::unique_ptr<Connection>> GrpcConnection::Create(
     const GrpcConnectionOptions& options) {
   RETURN_IF_ERROR(CheckOptions(options));
-  return std::unique_ptr<Connection>(new GrpcConnection(options));
+  ASSIGN_OR_RETURN(const ChannelSecurity security,
+                   MakeChannelSecurity(options.credentials, options.target));
+  return std::unique_ptr<Connection>(new GrpcConnection(options, security));
 }
 
-GrpcConnection::GrpcConnection(const GrpcConnectionOptions& options)
+GrpcConnection::GrpcConnection(const GrpcConnectionOptions& options,
+                               const ChannelSecurity& security)
     : max_message_bytes_(options.max_message_bytes),
       channels_(options.target, options.max_message_bytes,
-                NumBulkConnections(options.transfer)),
+                NumBulkConnections(options.transfer), security),
       policy_(options.transfer, options.max_message_bytes),
       buffers_(MakeRefCounted<BufferPool>(options.transfer.max_idle_bytes)),
       unary_(channels_.small(), &channels_.server(), options.max_message_bytes,

@@ -10,6 +10,7 @@
 
 #include "base/ref_counted.h"
 #include "client/connection.h"
+#include "client/credentials.h"
 #include "client/internal/bulk_calls.h"
 #include "client/internal/call_deadline.h"
 #include "client/internal/channel_pool.h"
@@ -32,6 +33,8 @@ struct GrpcConnectionOptions {
   size_t max_message_bytes = kDefaultMaxMessageBytes;
 
   TransferOptions transfer;
+
+  Credentials credentials;
 };
 
 // Sends calls and blocks until their answers. Thread-safe. Errors come as the
@@ -50,7 +53,8 @@ class GrpcConnection final : public Connection {
  public:
   // Opens channels; each connects at its first call.
   // Errors: InvalidArgument (empty target; max_message_bytes below 1 KiB or
-  // above what a message can hold; transfer options that make no sense).
+  // above what a message can hold; transfer options that make no sense;
+  // credentials that MakeChannelSecurity refuses).
   static absl::StatusOr<std::unique_ptr<Connection>> Create(
       const GrpcConnectionOptions& options);
 
@@ -58,7 +62,8 @@ class GrpcConnection final : public Connection {
                        const CallOptions& options) override;
 
  private:
-  explicit GrpcConnection(const GrpcConnectionOptions& options);
+  GrpcConnection(const GrpcConnectionOptions& options,
+                 const ChannelSecurity& security);
 
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> Call(const Request& request,

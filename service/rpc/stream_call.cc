@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "contract/grpc_status.h"
 #include "contract/reason.h"
 #include "service/rpc/caller.h"
@@ -48,12 +49,16 @@ StreamCall::~StreamCall() {
   if (is_admitted_) environment_.open_streams->Close();
 }
 
+absl::Status StreamCall::Greet(Caller& caller) {
+  if (!is_admitted_) return TooManyStreams(environment_.open_streams->limit());
+  RETURN_IF_ERROR(AdmitCaller(environment_.access, method_, context_, caller));
+  return environment_.incarnation->Greet(method_, context_, caller);
+}
+
 void StreamCall::Open() {
   environment_.observer->Started(method_);
-  Caller caller = CallerOf(context_);
-  const absl::Status greeting =
-      is_admitted_ ? environment_.incarnation->Greet(method_, context_, caller)
-                   : TooManyStreams(environment_.open_streams->limit());
+  Caller caller;
+  const absl::Status greeting = Greet(caller);
   session_.emplace(
       method_, std::move(caller), &environment_.session,
       [weak_this = weak_from_this()](absl::StatusOr<StripedCall::Reply> reply) {

@@ -21,6 +21,7 @@
 #include "service/rpc/open_streams.h"
 #include "service/rpc/reply_messages.h"
 #include "service/rpc/stream_session.h"
+#include "service/security/access_control.h"
 
 namespace tensorkv {
 
@@ -57,6 +58,8 @@ class StreamCall final
     StreamDependencies session;
     OpenStreams* open_streams = nullptr;
     const Incarnation* incarnation = nullptr;
+    // Null: everybody may do everything.
+    const AccessControl* access = nullptr;
     absl::Duration stream_timeout;
     Alarms* alarms = nullptr;
     CallObserver* observer = nullptr;
@@ -87,6 +90,8 @@ class StreamCall final
              grpc::CallbackServerContext* context);
 
   void Open();
+  // Who calls, and whether the call goes on.
+  absl::Status Greet(Caller& caller);
   void Read();
   // Takes the message that was read.
   void Receive();

@@ -1,6 +1,7 @@
 #include "service/rpc/tensorkv_service.h"
 
 #include "grpcpp/impl/codegen/server_callback_handlers.h"
+#include "service/rpc/caller.h"
 #include "service/rpc/unary_call.h"
 
 namespace tensorkv {
@@ -19,6 +20,7 @@ TensorKvService::TensorKvService(const Handlers* handlers,
                                  CallObserver* observer)
     : handlers_(*handlers),
       streams_(*streams),
+      access_(streams->access),
       incarnation_(*streams->incarnation),
       observer_(*observer) {
   streams_.pool = &pool_;
@@ -59,8 +61,11 @@ void TensorKvService::AddUnary(Method method) {
         auto* bytes = const_cast<grpc::ByteBuffer*>(request);
         auto* call =
             new UnaryCall(method, bytes->Length(), *context, reply, &observer_);
-        const absl::Status status =
-            incarnation_.Greet(method, *context, call->caller());
+        absl::Status status =
+            AdmitCaller(access_, method, *context, call->caller());
+        if (status.ok()) {
+          status = incarnation_.Greet(method, *context, call->caller());
+        }
         if (!status.ok()) {
           call->responder()(status);
         } else if (handler.RunsInline(*bytes)) {

@@ -39,6 +39,7 @@ class TensorKvService final : public grpc::Service {
 
   const Handlers& handlers_;
   StreamCall::Environment streams_;
+  const AccessControl* const access_;
   const Incarnation& incarnation_;
   CallObserver& observer_;
   TaskPool pool_;  // last: its tasks use the rest

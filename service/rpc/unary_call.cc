@@ -4,7 +4,6 @@
 
 #include "absl/time/time.h"
 #include "contract/grpc_status.h"
-#include "service/rpc/caller.h"
 #include "service/rpc/wait_bound.h"
 
 namespace tensorkv {
@@ -14,7 +13,6 @@ UnaryCall::UnaryCall(Method method, uint64_t request_bytes,
                      grpc::ByteBuffer* reply, CallObserver* observer)
     : method_(method),
       request_bytes_(request_bytes),
-      caller_(CallerOf(context)),
       deadline_(context.deadline()),
       start_(std::chrono::steady_clock::now()),
       cancellation_(std::make_shared<Cancellation>()),

@@ -19,9 +19,9 @@
 #include "base/version.h"
 #include "contract/method.h"
 #include "grpc/support/time.h"
-#include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server_builder.h"
 #include "service/metrics/server_gauges.h"
+#include "service/security/server_tls.h"
 #include "service/server/grpc_limits.h"
 #include "spdlog/spdlog.h"
 
@@ -88,6 +88,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(
     const ServerOptions& options, OpenedDevices devices) {
   RETURN_IF_ERROR(CheckServerOptions(options));
   std::unique_ptr<Server> server(new Server(options, std::move(devices)));
+  RETURN_IF_ERROR(server->access_.Reload());
   RETURN_IF_ERROR(server->OpenCheckpoints());
   // It answers while a checkpoint is restored.
   RETURN_IF_ERROR(server->StartHttp());
@@ -117,24 +118,36 @@ Server::Server(const ServerOptions& options, OpenedDevices devices)
       start_unix_seconds_(absl::ToUnixSeconds(absl::Now())),
       why_not_cuda_(std::move(devices.why_not_cuda)),
       engine_(options, std::move(devices.devices), LogEvent, &registry_),
+      access_({.policy_file = options.policy_file,
+               .token_file = options.token_file,
+               .made = LogEvent,
+               .refused =
+                   [this](const std::string& line) {
+                     engine_.event_log().PeerRefused(line);
+                   }}),
+      store_(&engine_.store(), &access_),
+      staging_(&engine_.staging(), &access_),
+      namespaces_(&engine_.namespaces(), &access_),
+      membership_(&engine_.membership(), &access_),
       checkpoint_pauses_(PausesIn(registry_)),
       call_metrics_(&registry_),
       striped_calls_(options.stream_timeout, &engine_.alarms()),
       open_streams_(options.max_open_streams),
-      streams_({.session = {.store = &engine_.store(),
-                            .staging = &engine_.staging(),
+      streams_({.session = {.store = &store_,
+                            .staging = &staging_,
                             .striped_calls = &striped_calls_,
                             .limits = LimitsOf(options)},
                 .open_streams = &open_streams_,
                 .incarnation = &incarnation_,
+                .access = &access_,
                 .stream_timeout = options.stream_timeout,
                 .alarms = &engine_.alarms(),
                 .observer = &call_metrics_}),
-      handlers_({.store = &engine_.store(),
-                 .namespaces = &engine_.namespaces(),
-                 .membership = &engine_.membership(),
-                 .staging = &engine_.staging(),
-                 .checkpoints = [this] { return checkpoints_.get(); },
+      handlers_({.store = &store_,
+                 .namespaces = &namespaces_,
+                 .membership = &membership_,
+                 .staging = &staging_,
+                 .checkpoints = [this] { return checkpoint_admin_.get(); },
                  .describe_server = [this] { return Describe(); }},
                 LimitsOf(options)),
       service_(&handlers_, &streams_, &call_metrics_),
@@ -166,6 +179,8 @@ absl::Status Server::OpenCheckpoints() {
                                           },
                                       .log = LogEvent},
                                      &engine_.snapshots()));
+  checkpoint_admin_ =
+      std::make_unique<AuditedCheckpointAdmin>(checkpoints_.get(), &access_);
   return absl::OkStatus();
 }
 
@@ -182,6 +197,17 @@ absl::Status Server::RestoreLastCheckpoint() {
   return absl::OkStatus();
 }
 
+void Server::ReloadAccess() {
+  if (options_.policy_file.empty()) return;
+  const absl::Status status = access_.Reload();
+  if (status.ok()) {
+    spdlog::info("reloaded {}", access_.Summary());
+  } else {
+    spdlog::error("not reloaded, the former access rules stay: {}",
+                  std::string(status.message()));
+  }
+}
+
 absl::Status Server::SaveLastCheckpoint() {
   if (!checkpoints_) return absl::OkStatus();
   checkpoints_->Stop();
@@ -190,6 +216,8 @@ absl::Status Server::SaveLastCheckpoint() {
 }
 
 absl::Status Server::StartGrpc() {
+  ASSIGN_OR_RETURN(const std::shared_ptr<grpc::ServerCredentials> credentials,
+                   MakeServerCredentials(options_.tls));
   absl::StatusOr<ListeningSockets> sockets =
       ListeningSockets::Open(options_.listen);
   if (!sockets.ok()) return CannotListen(options_.listen, sockets.status());
@@ -198,7 +226,7 @@ absl::Status Server::StartGrpc() {
   SetReflection(options_.reflection, &builder);
   grpc_acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
-      grpc::InsecureServerCredentials());
+      credentials);
   builder.RegisterService(&service_);
   builder.RegisterService(&health_);
   builder.RegisterCallbackGenericService(&unimplemented_);
@@ -219,7 +247,8 @@ void Server::StartAccepting(ListeningSockets sockets) {
                     NewConnectionParameters connection;
                 connection.listener_fd = listener;
                 connection.fd = fd;
-                guard_.Watch(fd);
+                // It cannot look into what is encrypted.
+                if (!options_.tls.is_on()) guard_.Watch(fd);
                 grpc_acceptor_->HandleNewConnection(&connection);
               },
           .refused =

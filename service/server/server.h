@@ -32,6 +32,8 @@
 #include "service/rpc/striped_calls.h"
 #include "service/rpc/tensorkv_service.h"
 #include "service/rpc/unimplemented_service.h"
+#include "service/security/access_control.h"
+#include "service/security/guarded_store.h"
 #include "service/server/connection_acceptor.h"
 #include "service/server/connection_guard.h"
 #include "service/server/engine.h"
@@ -72,6 +74,10 @@ class Server {
   // Writes what there is as a checkpoint, if there is a directory for them and
   // no device has failed. For after Shutdown. Errors: those of SaveCheckpoint.
   absl::Status SaveLastCheckpoint();
+
+  // Reads the policy and the tokens, if it has any, again, and logs what came
+  // of it: if a file is wrong, what was there before stays.
+  void ReloadAccess();
 
   // Where it listens, with the port that was bound.
   std::string address() const;
@@ -128,8 +134,14 @@ class Server {
 
   prometheus::Registry registry_;
   Engine engine_;
+  AccessControl access_;
+  GuardedTensorStore store_;
+  GuardedStaging staging_;
+  GuardedNamespaceAdmin namespaces_;
+  GuardedMembership membership_;
   prometheus::Histogram& checkpoint_pauses_;
   std::unique_ptr<Checkpoints> checkpoints_;
+  std::unique_ptr<AuditedCheckpointAdmin> checkpoint_admin_;
   GrpcServerMetrics call_metrics_;
   StripedCalls striped_calls_;
   OpenStreams open_streams_;

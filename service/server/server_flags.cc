@@ -31,6 +31,7 @@ struct FlagTexts {
   std::string idle_memory = "30s";
   std::string checkpoint_interval = "0";
   std::string device = "cpu";
+  std::string tls_client_auth = "require";
 };
 
 void AddNetworkFlags(CLI::App* app, ServerOptions* server) {
@@ -44,9 +45,30 @@ void AddNetworkFlags(CLI::App* app, ServerOptions* server) {
       ->capture_default_str();
   app->add_flag("--insecure", server->insecure,
                 "Listen, for calls and for metrics, on addresses that other "
-                "machines can reach, in plain text");
+                "machines can reach, in plain text or for everybody");
   app->add_flag("--reflection,!--no-reflection", server->reflection,
                 "Serve gRPC reflection (default: on)");
+}
+
+void AddSecurityFlags(CLI::App* app, ServerOptions* server, FlagTexts* texts) {
+  app->add_option("--tls_cert", server->tls.cert,
+                  "PEM file of the server's certificate and its chain; a "
+                  "replaced file counts within 10s");
+  app->add_option("--tls_key", server->tls.key, "PEM file of its key");
+  app->add_option("--tls_client_ca", server->tls.client_ca,
+                  "PEM file of who signs the certificates of clients; without "
+                  "it they need none");
+  app->add_option("--tls_client_auth", texts->tls_client_auth,
+                  "Whether a client must have a certificate, if there is a "
+                  "--tls_client_ca")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"require", "optional"}));
+  app->add_option("--policy_file", server->policy_file,
+                  "Who may do what, as docs/security.md describes it; SIGHUP "
+                  "reads it again (default: everybody may do everything)");
+  app->add_option("--token_file", server->token_file,
+                  "Names and SHA-256 digests of bearer tokens, a line each; "
+                  "SIGHUP reads it again");
 }
 
 void AddLimitFlags(CLI::App* app, ServerOptions* server, FlagTexts* texts) {
@@ -174,6 +196,8 @@ absl::StatusOr<DeviceChoice> DeviceOf(const char* flag,
 
 absl::Status Interpret(const FlagTexts& texts, ServerFlags* flags) {
   ASSIGN_OR_RETURN(flags->server.device, DeviceOf("device", texts.device));
+  flags->server.tls.client_cert_is_optional =
+      texts.tls_client_auth == "optional";
   if (!texts.budget.empty()) {
     ASSIGN_OR_RETURN(flags->server.budget_bytes,
                      BytesOf("budget", texts.budget));
@@ -240,6 +264,7 @@ std::variant<ServerFlags, EarlyExit> ParseServerFlags(int argc,
                "tensorkv-server");
   app.set_version_flag("--version", absl::StrCat("tensorkv-server ", kVersion));
   AddNetworkFlags(&app, &flags.server);
+  AddSecurityFlags(&app, &flags.server, &texts);
   AddLimitFlags(&app, &flags.server, &texts);
   AddCheckpointFlags(&app, &flags.server, &texts);
   AddProcessFlags(&app, &flags, &texts);

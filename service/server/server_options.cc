@@ -29,11 +29,54 @@ absl::Status CheckListen(const ServerOptions& options) {
   if (options.insecure || IsLocalAddress(options.listen)) {
     return absl::OkStatus();
   }
+  if (!options.tls.is_on()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "listen: ", options.listen,
+        " can be reached from other machines, who read and change what passes: "
+        "give --tls_cert and --tls_key, listen on a loopback address or "
+        "unix:/path, or accept plain text with --insecure"));
+  }
+  const bool asks_who =
+      !options.policy_file.empty() ||
+      (!options.tls.client_ca.empty() && !options.tls.client_cert_is_optional);
+  if (asks_who) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "listen: ", options.listen,
-      " can be reached from other machines, and this version has no TLS: "
-      "listen on a loopback address or unix:/path, or accept plain text with "
-      "--insecure"));
+      " can be reached from other machines, who may then do everything: give "
+      "--policy_file or --tls_client_ca, or accept that with --insecure"));
+}
+
+absl::Status CheckTls(const ServerOptions& options) {
+  const TlsOptions& tls = options.tls;
+  if (tls.cert.empty() != tls.key.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        tls.cert.empty() ? "tls_cert" : "tls_key",
+        ": expected the certificate and its key, got one of them"));
+  }
+  if (!tls.is_on()) {
+    if (tls.client_ca.empty()) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        "tls_cert: expected one, as there is a tls_client_ca");
+  }
+  if (IsUnixSocket(options.listen)) {
+    return absl::InvalidArgumentError(
+        "tls_cert: expected none, as Unix sockets are not encrypted");
+  }
+  if (tls.client_cert_is_optional && tls.client_ca.empty()) {
+    return absl::InvalidArgumentError(
+        "tls_client_ca: expected one, as there is a tls_client_auth");
+  }
+  if (tls.refresh >= absl::Seconds(1)) return absl::OkStatus();
+  return absl::InvalidArgumentError("tls_refresh: expected at least 1s");
+}
+
+absl::Status CheckAccess(const ServerOptions& options) {
+  if (options.token_file.empty() || !options.policy_file.empty()) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      "policy_file: expected one that says what the bearers of tokens may do, "
+      "as there is a token_file");
 }
 
 absl::Status CheckMetricsListen(const ServerOptions& options) {
@@ -81,6 +124,8 @@ absl::Status CheckCheckpoints(const ServerOptions& options) {
 
 absl::Status CheckServerOptions(const ServerOptions& options) {
   RETURN_IF_ERROR(CheckListen(options));
+  RETURN_IF_ERROR(CheckTls(options));
+  RETURN_IF_ERROR(CheckAccess(options));
   RETURN_IF_ERROR(CheckMetricsListen(options));
   RETURN_IF_ERROR(CheckBudgets(options));
   RETURN_IF_ERROR(CheckCheckpoints(options));

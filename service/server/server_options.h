@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "service/security/tls_options.h"
 #include "service/server/device_choice.h"
 
 namespace tensorkv {
@@ -21,8 +22,19 @@ struct ServerOptions {
   std::string listen = "127.0.0.1:7363";
 
   // Accept a `listen` or `metrics_listen` address that other machines can
-  // reach, although they are neither encrypted nor authenticated.
+  // reach, although calls or metrics are in plain text there, or calls are for
+  // everybody.
   bool insecure = false;
+
+  // Of connections over TCP.
+  TlsOptions tls;
+
+  // Who may do what (service/security/policy.proto); empty: everybody may do
+  // everything.
+  std::string policy_file;
+
+  // Whose bearer tokens are taken (service/security/token_file.h).
+  std::string token_file;
 
   // "address:port", numeric, of /metrics, /healthz and /readyz; empty is off.
   std::string metrics_listen;

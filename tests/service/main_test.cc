@@ -114,6 +114,26 @@ TEST(MainTest, SighupReadsTheLevelOfTheLogAgain) {
   EXPECT_EQ(server.Wait(), 0);
 }
 
+TEST(MainTest, SighupReadsThePolicyAgain) {
+  const std::string policy = absl::StrCat(::testing::TempDir(), "/policy");
+  std::ofstream(policy) << "";
+  ChildProcess server(Command({"--listen=127.0.0.1:0", "--metrics_listen=",
+                               "--policy_file=" + policy}));
+  EXPECT_NE(server.WaitForLine("ready listen="), "");
+
+  std::ofstream(policy) << "grants { callers: \"anonymous\" }";
+  server.Signal(SIGHUP);
+  EXPECT_THAT(server.WaitForLine("not reloaded"),
+              HasSubstr("grant 1: namespaces"));
+  std::ofstream(policy)
+      << R"(grants { callers: "uid:0" namespaces: "*" role: ADMIN })";
+  server.Signal(SIGHUP);
+
+  EXPECT_NE(server.WaitForLine("reloaded grants=1 tokens=0"), "");
+  server.Signal(SIGTERM);
+  EXPECT_EQ(server.Wait(), 0);
+}
+
 TEST(MainTest, BudgetAboveTheMemoryIsWarnedOf) {
   ChildProcess server(Command(
       {"--listen=127.0.0.1:0", "--metrics_listen=", "--budget=1000000GiB"}));

@@ -53,7 +53,7 @@ class HealthCheckTest : public ::testing::Test {
 };
 
 TEST_F(HealthCheckTest, ServingServerIsOk) {
-  EXPECT_THAT(CheckHealth(target_, absl::Seconds(10)), IsOk());
+  EXPECT_THAT(CheckHealth(target_, {}, absl::Seconds(10)), IsOk());
 
   EXPECT_EQ(health_.service, "");
 }
@@ -61,7 +61,7 @@ TEST_F(HealthCheckTest, ServingServerIsOk) {
 TEST_F(HealthCheckTest, OtherAnswersAreUnavailable) {
   health_.answer = HealthCheckResponse::NOT_SERVING;
 
-  EXPECT_THAT(CheckHealth(target_, absl::Seconds(10)),
+  EXPECT_THAT(CheckHealth(target_, {}, absl::Seconds(10)),
               StatusIs(absl::StatusCode::kUnavailable,
                        HasSubstr("expected SERVING, got NOT_SERVING")));
 }
@@ -69,14 +69,14 @@ TEST_F(HealthCheckTest, OtherAnswersAreUnavailable) {
 TEST_F(HealthCheckTest, ErrorsOfTheCallAreReturned) {
   health_.status = grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "none");
 
-  EXPECT_THAT(CheckHealth(target_, absl::Seconds(10)),
+  EXPECT_THAT(CheckHealth(target_, {}, absl::Seconds(10)),
               StatusIs(absl::StatusCode::kUnimplemented, "none"));
 }
 
 TEST_F(HealthCheckTest, NoServerIsUnavailable) {
   server_->Shutdown();
 
-  EXPECT_THAT(CheckHealth(target_, absl::Seconds(10)),
+  EXPECT_THAT(CheckHealth(target_, {}, absl::Seconds(10)),
               StatusIs(absl::StatusCode::kUnavailable));
 }
 

@@ -1,11 +1,17 @@
 #include "client/cli/run_cli.h"
 
+#include <sys/stat.h>
+
+#include <cstdio>
+#include <fstream>
 #include <memory>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_split.h"
+#include "base/bearer_token.h"
 #include "client/cli/npy.h"
 #include "client/local/local_connection.h"
 #include "gmock/gmock.h"
@@ -45,8 +51,9 @@ Outcome RunOn(std::unique_ptr<Connection> connection,
   std::ostringstream err;
   const int exit_code = RunCli(
       arguments,
-      {.connect = [&](const std::string&) { return std::move(connection); },
-       .check_health = [&](const std::string&,
+      {.connect = [&](const std::string&,
+                      const Credentials&) { return std::move(connection); },
+       .check_health = [&](const std::string&, const Credentials&,
                            absl::Duration) { return health; },
        .in = in,
        .out = out,
@@ -426,7 +433,7 @@ TEST(RunCliTest, OutputThatCannotBeWrittenIsAnError) {
 
     const int exit_code = RunCli(
         {command}, {.connect =
-                        [&](const std::string&) {
+                        [&](const std::string&, const Credentials&) {
                           return std::make_unique<ScriptedConnection>(script);
                         },
                     .check_health = nullptr,
@@ -477,7 +484,7 @@ TEST(RunCliTest, ServerOfTheEnvironmentIsTheDefault) {
   std::ostringstream out;
   const CliEnvironment environment = {
       .connect =
-          [&](const std::string& server) {
+          [&](const std::string& server, const Credentials&) {
             target = server;
             return std::make_unique<ScriptedConnection>(script);
           },
@@ -491,6 +498,58 @@ TEST(RunCliTest, ServerOfTheEnvironmentIsTheDefault) {
   EXPECT_EQ(target, "10.0.0.4:7363");
   RunCli({"ls", "--server=10.0.0.5:1"}, environment);
   EXPECT_EQ(target, "10.0.0.5:1");
+}
+
+TEST(RunCliTest, CredentialsAreFlagsOfAllCommands) {
+  Script script;
+  Credentials credentials;
+  std::istringstream in;
+  std::ostringstream out;
+
+  RunCli({"ls", "--tls_ca=a", "--tls-cert=c", "--tls_key=k",
+          "--tls_server_name=s", "--token_file=t"},
+         {.connect =
+              [&](const std::string&, const Credentials& given) {
+                credentials = given;
+                return std::make_unique<ScriptedConnection>(script);
+              },
+          .check_health = nullptr,
+          .in = in,
+          .out = out,
+          .err = out});
+
+  EXPECT_EQ(credentials.tls_ca, "a");
+  EXPECT_EQ(credentials.tls_cert, "c");
+  EXPECT_EQ(credentials.tls_key, "k");
+  EXPECT_EQ(credentials.tls_server_name, "s");
+  EXPECT_EQ(credentials.token_file, "t");
+}
+
+TEST(RunCliTest, NewTokenIsWrittenForItsOwnerAndNotPrinted) {
+  Script script;
+  const std::string path = ::testing::TempDir() + "/new_token";
+  std::remove(path.c_str());
+  const std::vector<std::string> arguments = {"token", "new", "alice", path};
+
+  const Outcome made =
+      RunOn(std::make_unique<ScriptedConnection>(script), arguments);
+
+  std::string token;
+  std::ifstream(path) >> token;
+  EXPECT_GE(token.size(), 43u);
+  const TokenDigest digest = DigestOf(token);
+  EXPECT_EQ(made.out, "alice " +
+                          absl::BytesToHexString(
+                              {reinterpret_cast<const char*>(digest.data()),
+                               digest.size()}) +
+                          "\n");
+  struct stat file;
+  ASSERT_EQ(stat(path.c_str(), &file), 0);
+  EXPECT_EQ(file.st_mode & 0777, 0600u);
+  const Outcome again =
+      RunOn(std::make_unique<ScriptedConnection>(script), arguments);
+  EXPECT_EQ(again.exit_code, kExitUsage);
+  EXPECT_EQ(again.out, "");
 }
 
 TEST(RunCliTest, HealthIsExitCode0OnlyIfServing) {

@@ -22,12 +22,29 @@ TEST(ServerOptionsTest, DefaultsAreFineAndLocal) {
 TEST(ServerOptionsTest, RemoteAddressNeedsConsent) {
   ServerOptions options = {.listen = "0.0.0.0:7363"};
 
-  EXPECT_THAT(CheckServerOptions(options),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       AllOf(HasSubstr("listen: 0.0.0.0:7363 can be reached"),
-                             HasSubstr("no TLS"), HasSubstr("--insecure"))));
+  EXPECT_THAT(
+      CheckServerOptions(options),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               AllOf(HasSubstr("listen: 0.0.0.0:7363 can be reached"),
+                     HasSubstr("--tls_cert"), HasSubstr("--insecure"))));
 
   options.insecure = true;
+  EXPECT_OK(CheckServerOptions(options));
+}
+
+TEST(ServerOptionsTest, EncryptedRemoteAddressNeedsToKnowItsCallers) {
+  ServerOptions options = {.listen = "0.0.0.0:7363",
+                           .tls = {.cert = "c", .key = "k"}};
+  EXPECT_THAT(CheckServerOptions(options),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("--policy_file or --tls_client_ca")));
+
+  options.tls.client_ca = "ca";
+  EXPECT_OK(CheckServerOptions(options));
+  options.tls.client_cert_is_optional = true;
+  EXPECT_THAT(CheckServerOptions(options),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  options.policy_file = "p";
   EXPECT_OK(CheckServerOptions(options));
 }
 
@@ -59,6 +76,21 @@ INSTANTIATE_TEST_SUITE_P(
         BadOption{"listen", [](ServerOptions& o) { o.listen = "7363"; }},
         BadOption{"metrics_listen",
                   [](ServerOptions& o) { o.metrics_listen = "localhost:1"; }},
+        BadOption{"tls_key", [](ServerOptions& o) { o.tls.cert = "c"; }},
+        BadOption{"tls_cert", [](ServerOptions& o) { o.tls.key = "k"; }},
+        BadOption{"tls_cert", [](ServerOptions& o) { o.tls.client_ca = "a"; }},
+        BadOption{"tls_cert",
+                  [](ServerOptions& o) {
+                    o.listen = "unix:/s";
+                    o.tls = {.cert = "c", .key = "k"};
+                  }},
+        BadOption{"tls_client_ca",
+                  [](ServerOptions& o) {
+                    o.tls = {.cert = "c",
+                             .key = "k",
+                             .client_cert_is_optional = true};
+                  }},
+        BadOption{"policy_file", [](ServerOptions& o) { o.token_file = "t"; }},
         BadOption{"max_message_bytes",
                   [](ServerOptions& o) { o.max_message_bytes = 1023; }},
         BadOption{

@@ -1,0 +1,119 @@
+#include "service/rpc/peer_credentials.h"
+
+#include <dlfcn.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "grpc/grpc_security_constants.h"
+
+namespace tensorkv {
+namespace {
+
+// An abstract name: no address of a socket that has a path looks like it.
+constexpr absl::string_view kUserPrefix = "tensorkv.uid.";
+
+using Values = std::vector<grpc::string_ref>;
+
+std::string First(const grpc::AuthContext& connection, const char* property) {
+  const Values values = connection.FindPropertyValues(property);
+  return values.empty() ? "" : std::string(values[0].data(), values[0].size());
+}
+
+// A SPIFFE ID comes first, then a DNS name, another alternative name, and the
+// common name.
+std::string CertificateName(const grpc::AuthContext& connection) {
+  std::string name = First(connection, GRPC_PEER_SPIFFE_ID_PROPERTY_NAME);
+  if (!name.empty()) return name;
+  for (const char* const property :
+       {GRPC_PEER_DNS_PROPERTY_NAME, GRPC_X509_SAN_PROPERTY_NAME,
+        GRPC_X509_CN_PROPERTY_NAME}) {
+    name = First(connection, property);
+    if (!name.empty()) break;
+  }
+  return absl::StrCat("cert:", name);
+}
+
+// Several headers come as one, as HTTP joins them.
+std::optional<std::string> AuthorizationOf(
+    const grpc::ServerContextBase& context) {
+  const auto [first, last] =
+      context.client_metadata().equal_range("authorization");
+  if (first == last) return std::nullopt;
+  std::string text(first->second.data(), first->second.size());
+  for (auto other = std::next(first); other != last; ++other) {
+    absl::StrAppend(&text, ",",
+                    std::string(other->second.data(), other->second.size()));
+  }
+  return text;
+}
+
+// Puts the peer's user into the address of a Unix socket.
+void TellUser(int fd, sockaddr* address, socklen_t room, socklen_t* size) {
+  ucred credentials = {};
+  socklen_t credentials_size = sizeof(credentials);
+  std::string name(1, '\0');
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials,
+                 &credentials_size) == 0) {
+    absl::StrAppend(&name, kUserPrefix, credentials.uid);
+  }
+  constexpr size_t kPathOffset = offsetof(sockaddr_un, sun_path);
+  if (room < kPathOffset + name.size()) return;
+  std::copy(name.begin(), name.end(),
+            reinterpret_cast<char*>(address) + kPathOffset);
+  *size = static_cast<socklen_t>(kPathOffset + name.size());
+}
+
+}  // namespace
+
+std::optional<uint32_t> UserOf(absl::string_view peer_address) {
+  uint32_t user = 0;
+  if (absl::ConsumePrefix(&peer_address, "unix-abstract:") &&
+      absl::ConsumePrefix(&peer_address, kUserPrefix) &&
+      absl::SimpleAtoi(peer_address, &user)) {
+    return user;
+  }
+  return std::nullopt;
+}
+
+Peer PeerOf(const grpc::ServerContextBase& context) {
+  Peer peer;
+  peer.authorization = AuthorizationOf(context);
+  peer.uid = UserOf(context.peer());
+  const std::shared_ptr<const grpc::AuthContext> connection =
+      context.auth_context();
+  peer.is_private =
+      peer.uid ||
+      First(*connection, GRPC_TRANSPORT_SECURITY_TYPE_PROPERTY_NAME) ==
+          GRPC_TLS_TRANSPORT_SECURITY_TYPE;
+  if (connection->IsPeerAuthenticated()) {
+    peer.certificate = CertificateName(*connection);
+  }
+  return peer;
+}
+
+}  // namespace tensorkv
+
+// In front of the C library's: gRPC's library finds this one first.
+extern "C" int getpeername(int fd, sockaddr* address,
+                           socklen_t* size) noexcept {
+  using Function = int (*)(int, sockaddr*, socklen_t*);
+  static const auto next =
+      reinterpret_cast<Function>(dlsym(RTLD_NEXT, "getpeername"));
+  const socklen_t room = size == nullptr ? 0 : *size;
+  const int result = next(fd, address, size);
+  if (result == 0 && room >= sizeof(sa_family_t) &&
+      address->sa_family == AF_UNIX) {
+    tensorkv::TellUser(fd, address, room, size);
+  }
+  return result;
+}

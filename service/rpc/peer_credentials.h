@@ -1,0 +1,28 @@
+// What gRPC tells of a caller, and who runs the process at the other end of a
+// Unix socket, which it does not tell.
+
+#ifndef TENSORKV_SERVICE_RPC_PEER_CREDENTIALS_H_
+#define TENSORKV_SERVICE_RPC_PEER_CREDENTIALS_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "absl/strings/string_view.h"
+#include "grpcpp/server_context.h"
+#include "service/security/identity.h"
+
+namespace tensorkv {
+
+// What the connection of a call and its metadata prove.
+Peer PeerOf(const grpc::ServerContextBase& context);
+
+// The user that a Unix socket's address, as ServerContext::peer gives it,
+// names. gRPC asks getpeername for the address of each connection that it
+// takes; this defines that function for the whole process, and of a Unix socket
+// it tells the user (SO_PEERCRED) in place of the path, which peers choose as
+// they like.
+std::optional<uint32_t> UserOf(absl::string_view peer_address);
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_RPC_PEER_CREDENTIALS_H_

@@ -1,0 +1,140 @@
+#include "service/security/access_control.h"
+
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "base/text_file.h"
+#include "contract/reason.h"
+#include "service/security/method_rights.h"
+#include "service/store/names.h"
+
+namespace tensorkv {
+namespace {
+
+// `parse` applied to the text of a file.
+template <typename Parse>
+auto ParseFile(const char* option, const std::string& path, Parse parse)
+    -> decltype(parse(std::string())) {
+  const absl::StatusOr<std::string> text = ReadTextFile(path);
+  if (!text.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(option, ": ", text.status().message()));
+  }
+  auto parsed = parse(*text);
+  if (parsed.ok()) return parsed;
+  return absl::InvalidArgumentError(
+      absl::StrCat(option, ": ", path, ": ", parsed.status().message()));
+}
+
+std::string LineOf(Method method, absl::string_view subject,
+                   const Caller& caller, const absl::Status& outcome) {
+  return absl::StrCat("caller=\"", absl::Utf8SafeCEscape(caller.name),
+                      "\" method=", NameOf(method), " namespace=\"",
+                      absl::Utf8SafeCEscape(subject),
+                      "\" outcome=", absl::StatusCodeToString(outcome.code()));
+}
+
+}  // namespace
+
+AccessControl::AccessControl(Options options)
+    : options_(std::move(options)),
+      rules_(std::make_shared<Rules>(Rules{.policy = Policy()})) {}
+
+absl::Status AccessControl::Reload() {
+  auto rules = std::make_shared<Rules>();
+  if (!options_.policy_file.empty()) {
+    ASSIGN_OR_RETURN(
+        rules->policy,
+        ParseFile("policy_file", options_.policy_file, Policy::Parse));
+  }
+  if (!options_.token_file.empty()) {
+    ASSIGN_OR_RETURN(rules->tokens, ParseFile("token_file", options_.token_file,
+                                              TokenFile::Parse));
+  }
+  MutexLock lock(&mutex_);
+  rules_ = std::move(rules);
+  return absl::OkStatus();
+}
+
+std::shared_ptr<const AccessControl::Rules> AccessControl::rules() const {
+  MutexLock lock(&mutex_);
+  return rules_;
+}
+
+absl::Status AccessControl::Admit(Method method, const Peer& peer,
+                                  Caller& caller) const {
+  const std::shared_ptr<const Rules> rules = this->rules();
+  absl::StatusOr<std::string> identity = IdentityOf(peer, rules->tokens);
+  if (!identity.ok()) {
+    options_.refused(LineOf(method, "", caller, identity.status()));
+    return identity.status();
+  }
+  caller.name = *std::move(identity);
+  if (!rules->policy) return absl::OkStatus();
+  const auto [_, right, scope] = RequirementOf(method);
+  const bool is_allowed =
+      scope == Scope::kServer
+          ? rules->policy->AllowsForServer(right, caller.name)
+          : rules->policy->AllowsSomewhere(right, caller.name);
+  return is_allowed ? absl::OkStatus() : Refuse(method, "", caller);
+}
+
+bool AccessControl::Allows(Method method, absl::string_view name_space,
+                           const Caller& caller) const {
+  const std::shared_ptr<const Rules> rules = this->rules();
+  return !rules->policy ||
+         rules->policy->AllowsIn(name_space, RequirementOf(method).right,
+                                 caller.name);
+}
+
+absl::Status AccessControl::Check(Method method, absl::string_view name_space,
+                                  const Caller& caller) const {
+  if (Allows(method, name_space, caller)) return absl::OkStatus();
+  return Refuse(method, name_space.empty() ? kDefaultNamespace : name_space,
+                caller);
+}
+
+absl::Status AccessControl::Refuse(Method method, absl::string_view name_space,
+                                   const Caller& caller) const {
+  const char* const right = NameOf(RequirementOf(method).right);
+  const std::string where =
+      name_space.empty()
+          ? ""
+          : absl::StrCat(" in namespace \"", absl::Utf8SafeCEscape(name_space),
+                         "\"");
+  const absl::Status status =
+      caller.name == kAnonymous
+          ? WithReason(absl::UnauthenticatedError(absl::StrCat(
+                           NameOf(method),
+                           ": expected a caller with an identity: a client "
+                           "certificate, a token or a Unix socket")),
+                       Reason::kUnauthenticated)
+          : WithReason(absl::PermissionDeniedError(absl::StrCat(
+                           NameOf(method), ": caller \"",
+                           absl::Utf8SafeCEscape(caller.name),
+                           "\" lacks the right \"", right, "\"", where)),
+                       Reason::kPermissionDenied,
+                       {{"namespace", name_space}, {"right", right}});
+  options_.refused(LineOf(method, name_space, caller, status));
+  return status;
+}
+
+void AccessControl::Audit(Method method, absl::string_view subject,
+                          const Caller& caller,
+                          const absl::Status& outcome) const {
+  if (RequirementOf(method).right != Right::kAdmin) return;
+  if (!rules()->policy) return;
+  options_.made(
+      absl::StrCat("audit: ", LineOf(method, subject, caller, outcome)));
+}
+
+std::string AccessControl::Summary() const {
+  const std::shared_ptr<const Rules> rules = this->rules();
+  return absl::StrCat(
+      "grants=", rules->policy ? rules->policy->num_grants() : 0,
+      " tokens=", rules->tokens.size());
+}
+
+}  // namespace tensorkv

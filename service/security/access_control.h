@@ -1,0 +1,90 @@
+// Decides who may call what.
+
+#ifndef TENSORKV_SERVICE_SECURITY_ACCESS_CONTROL_H_
+#define TENSORKV_SERVICE_SECURITY_ACCESS_CONTROL_H_
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "base/mutex.h"
+#include "contract/method.h"
+#include "service/security/identity.h"
+#include "service/security/policy.h"
+#include "service/security/token_file.h"
+#include "service/store/tensor_store.h"
+
+namespace tensorkv {
+
+// Knows the identities of callers and their rights, by two files that can be
+// read again while the server runs. Without a policy everybody may do
+// everything. Thread-safe.
+//
+// A call passes twice: Admit when it comes, before anything of it is decoded,
+// and Check when its namespace is known. A right that goes while a call waits
+// does not end the wait.
+class AccessControl {
+ public:
+  struct Options {
+    std::string policy_file;  // empty: no policy
+    std::string token_file;   // empty: no tokens
+    // Hears of each call with the right of an admin that was made under a
+    // policy. Must not block.
+    std::function<void(const std::string& line)> made;
+    // Hears of refused calls. Must not block.
+    std::function<void(const std::string& line)> refused;
+  };
+
+  // Refuses every call until the files are read.
+  explicit AccessControl(Options options);
+
+  // Reads both files, for the first time or again; if one of them is wrong,
+  // nothing changes. Errors: InvalidArgument, naming the file.
+  absl::Status Reload();
+
+  // Puts the caller's identity into `caller`, and tells whether there is a
+  // namespace where it may make such calls; for a method that concerns the
+  // whole server, whether it may make this one.
+  // Errors: Unauthenticated · PermissionDenied.
+  absl::Status Admit(Method method, const Peer& peer, Caller& caller) const;
+
+  // Whether the caller may call `method` in `name_space`.
+  // Errors: Unauthenticated (it has no identity) · PermissionDenied.
+  absl::Status Check(Method method, absl::string_view name_space,
+                     const Caller& caller) const;
+  // The same, and nobody hears of it.
+  bool Allows(Method method, absl::string_view name_space,
+              const Caller& caller) const;
+
+  // Reports how a call of an admin ended; `subject` is its namespace, or the
+  // name of a checkpoint.
+  void Audit(Method method, absl::string_view subject, const Caller& caller,
+             const absl::Status& outcome) const;
+
+  // How much the files say, for the log: "grants=3 tokens=2".
+  std::string Summary() const;
+
+ private:
+  // What the files say.
+  struct Rules {
+    std::optional<Policy> policy;
+    TokenFile tokens;
+  };
+
+  std::shared_ptr<const Rules> rules() const;
+  absl::Status Refuse(Method method, absl::string_view name_space,
+                      const Caller& caller) const;
+
+  const Options options_;
+  mutable Mutex mutex_;
+  std::shared_ptr<const Rules> rules_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_SECURITY_ACCESS_CONTROL_H_

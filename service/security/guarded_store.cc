@@ -1,0 +1,235 @@
+#include "service/security/guarded_store.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "base/status_macros.h"
+
+namespace tensorkv {
+namespace {
+
+const absl::Status& StatusOf(const absl::Status& status) { return status; }
+template <typename Reply>
+const absl::Status& StatusOf(const absl::StatusOr<Reply>& reply) {
+  return reply.status();
+}
+
+// Makes a call by `ask`, and has it audited.
+template <typename Ask>
+auto Audited(const AccessControl& access, Method method,
+             absl::string_view subject, const CallContext& context, Ask ask)
+    -> decltype(ask()) {
+  auto reply = ask();
+  access.Audit(method, subject, context.caller, StatusOf(reply));
+  return reply;
+}
+
+// The same, if the caller may.
+template <typename Ask>
+auto Guarded(const AccessControl& access, Method method,
+             absl::string_view name_space, const CallContext& context, Ask ask)
+    -> decltype(ask()) {
+  RETURN_IF_ERROR(access.Check(method, name_space, context.caller));
+  return Audited(access, method, name_space, context, ask);
+}
+
+// Makes a call that may wait, by `start(request, context, done)`, if the caller
+// may.
+template <typename Request, typename Reply, typename Start>
+void GuardedWait(const AccessControl& access, Method method, Request request,
+                 CallContext context, ReplyCallback<Reply> done, Start start) {
+  absl::Status status =
+      access.Check(method, request.name_space, context.caller);
+  if (!status.ok()) return std::move(done)(std::move(status));
+  start(std::move(request), std::move(context), std::move(done));
+}
+
+}  // namespace
+
+void GuardedTensorStore::Init(InitRequest request, CallContext context,
+                              ReplyCallback<InitReply> done) {
+  GuardedWait(access_, Method::kInit, std::move(request), std::move(context),
+              std::move(done), std::bind_front(&TensorStore::Init, &inner_));
+}
+
+void GuardedTensorStore::Push(PushRequest request, CallContext context,
+                              ReplyCallback<PushReply> done) {
+  GuardedWait(access_, Method::kPush, std::move(request), std::move(context),
+              std::move(done), std::bind_front(&TensorStore::Push, &inner_));
+}
+
+void GuardedTensorStore::Pull(PullRequest request, CallContext context,
+                              ReplyCallback<PullReply> done) {
+  GuardedWait(access_, Method::kPull, std::move(request), std::move(context),
+              std::move(done), std::bind_front(&TensorStore::Pull, &inner_));
+}
+
+void GuardedTensorStore::PushPull(PushRequest request, CallContext context,
+                                  ReplyCallback<PullReply> done) {
+  GuardedWait(access_, Method::kPushPull, std::move(request),
+              std::move(context), std::move(done),
+              std::bind_front(&TensorStore::PushPull, &inner_));
+}
+
+absl::StatusOr<DeleteReply> GuardedTensorStore::Delete(
+    DeleteRequest request, const CallContext& context) {
+  const std::string name_space = request.name_space;
+  return Guarded(access_, Method::kDelete, name_space, context,
+                 [&] { return inner_.Delete(std::move(request), context); });
+}
+
+absl::StatusOr<ListReply> GuardedTensorStore::List(const ListRequest& request,
+                                                   const CallContext& context) {
+  return Guarded(access_, Method::kList, request.name_space, context,
+                 [&] { return inner_.List(request, context); });
+}
+
+absl::StatusOr<StatReply> GuardedTensorStore::Stat(const StatRequest& request,
+                                                   const CallContext& context) {
+  return Guarded(access_, Method::kStat, request.name_space, context,
+                 [&] { return inner_.Stat(request, context); });
+}
+
+absl::Status GuardedStaging::CheckInit(const InitRequest& request,
+                                       const CallContext& context) {
+  RETURN_IF_ERROR(
+      access_.Check(Method::kInit, request.name_space, context.caller));
+  return inner_.CheckInit(request, context);
+}
+
+absl::Status GuardedStaging::CheckPush(const PushRequest& request,
+                                       const CallContext& context) {
+  RETURN_IF_ERROR(
+      access_.Check(Method::kPush, request.name_space, context.caller));
+  return inner_.CheckPush(request, context);
+}
+
+absl::Status GuardedStaging::Allocate(absl::string_view name_space,
+                                      absl::Span<Tensor* const> tensors,
+                                      const CallContext& context) {
+  // A pull has no tensors to bring. It is told nothing of the namespace either,
+  // unless it may read there.
+  RETURN_IF_ERROR(access_.Check(tensors.empty() ? Method::kPull : Method::kPush,
+                                name_space, context.caller));
+  return inner_.Allocate(name_space, tensors, context);
+}
+
+absl::StatusOr<CreateNamespaceReply> GuardedNamespaceAdmin::CreateNamespace(
+    const CreateNamespaceRequest& request, const CallContext& context) {
+  return Guarded(access_, Method::kCreateNamespace, request.name_space, context,
+                 [&] { return inner_.CreateNamespace(request, context); });
+}
+
+absl::StatusOr<NamespaceStatus> GuardedNamespaceAdmin::DescribeNamespace(
+    absl::string_view name_space, const CallContext& context) {
+  return Guarded(access_, Method::kDescribeNamespace, name_space, context,
+                 [&] { return inner_.DescribeNamespace(name_space, context); });
+}
+
+absl::StatusOr<std::vector<NamespaceStatus>>
+GuardedNamespaceAdmin::ListNamespaces(absl::string_view after,
+                                      size_t max_namespaces,
+                                      const CallContext& context) {
+  // So many are asked for at once, though few of them may be shown.
+  constexpr size_t kMinAtOnce = 100;
+  const size_t at_once = std::max(max_namespaces, kMinAtOnce);
+  std::vector<NamespaceStatus> shown;
+  std::string last(after);
+  bool is_last_page = false;
+  while (shown.size() < max_namespaces && !is_last_page) {
+    ASSIGN_OR_RETURN(std::vector<NamespaceStatus> page,
+                     inner_.ListNamespaces(last, at_once, context));
+    is_last_page = page.size() < at_once;
+    if (!page.empty()) last = page.back().name;
+    for (NamespaceStatus& status : page) {
+      if (shown.size() == max_namespaces) break;
+      if (access_.Allows(Method::kListNamespaces, status.name,
+                         context.caller)) {
+        shown.push_back(std::move(status));
+      }
+    }
+  }
+  return shown;
+}
+
+absl::Status GuardedNamespaceAdmin::DeleteNamespace(
+    absl::string_view name_space, const CallContext& context) {
+  return Guarded(access_, Method::kDeleteNamespace, name_space, context,
+                 [&] { return inner_.DeleteNamespace(name_space, context); });
+}
+
+absl::Status GuardedNamespaceAdmin::SetRule(const SetRuleRequest& request,
+                                            const CallContext& context) {
+  return Guarded(access_, Method::kSetRule, request.name_space, context,
+                 [&] { return inner_.SetRule(request, context); });
+}
+
+absl::Status GuardedNamespaceAdmin::UnsetRule(const UnsetRuleRequest& request,
+                                              const CallContext& context) {
+  return Guarded(access_, Method::kUnsetRule, request.name_space, context,
+                 [&] { return inner_.UnsetRule(request, context); });
+}
+
+absl::StatusOr<RuleSpec> GuardedNamespaceAdmin::SetHyperparameters(
+    const SetHyperparametersRequest& request, const CallContext& context) {
+  return Guarded(access_, Method::kSetHyperparameters, request.name_space,
+                 context,
+                 [&] { return inner_.SetHyperparameters(request, context); });
+}
+
+absl::StatusOr<JoinReply> GuardedMembership::Join(const JoinRequest& request,
+                                                  const CallContext& context) {
+  return Guarded(access_, Method::kJoin, request.name_space, context,
+                 [&] { return inner_.Join(request, context); });
+}
+
+absl::StatusOr<KeepAliveReply> GuardedMembership::KeepAlive(
+    const KeepAliveRequest& request, const CallContext& context) {
+  return Guarded(access_, Method::kKeepAlive, request.name_space, context,
+                 [&] { return inner_.KeepAlive(request, context); });
+}
+
+absl::Status GuardedMembership::Leave(const LeaveRequest& request,
+                                      const CallContext& context) {
+  return Guarded(access_, Method::kLeave, request.name_space, context,
+                 [&] { return inner_.Leave(request, context); });
+}
+
+void GuardedMembership::Barrier(BarrierRequest request, CallContext context,
+                                ReplyCallback<BarrierReply> done) {
+  GuardedWait(access_, Method::kBarrier, std::move(request), std::move(context),
+              std::move(done), std::bind_front(&Membership::Barrier, &inner_));
+}
+
+absl::StatusOr<CheckpointStatus> AuditedCheckpointAdmin::SaveCheckpoint(
+    const SaveCheckpointRequest& request, const CallContext& context) {
+  return Audited(access_, Method::kSaveCheckpoint, request.name, context,
+                 [&] { return inner_.SaveCheckpoint(request, context); });
+}
+
+absl::StatusOr<CheckpointStatus> AuditedCheckpointAdmin::RestoreCheckpoint(
+    const RestoreCheckpointRequest& request, const CallContext& context) {
+  return Audited(access_, Method::kRestoreCheckpoint, request.name, context,
+                 [&] { return inner_.RestoreCheckpoint(request, context); });
+}
+
+absl::StatusOr<ListCheckpointsReply> AuditedCheckpointAdmin::ListCheckpoints(
+    const ListCheckpointsRequest& request, const CallContext& context) {
+  return Audited(access_, Method::kListCheckpoints, "", context,
+                 [&] { return inner_.ListCheckpoints(request, context); });
+}
+
+absl::Status AuditedCheckpointAdmin::DeleteCheckpoint(
+    const DeleteCheckpointRequest& request, const CallContext& context) {
+  return Audited(access_, Method::kDeleteCheckpoint, request.name, context,
+                 [&] { return inner_.DeleteCheckpoint(request, context); });
+}
+
+absl::StatusOr<CheckpointStatus> AuditedCheckpointAdmin::VerifyCheckpoint(
+    const VerifyCheckpointRequest& request, const CallContext& context) {
+  return Audited(access_, Method::kVerifyCheckpoint, request.name, context,
+                 [&] { return inner_.VerifyCheckpoint(request, context); });
+}
+
+}  // namespace tensorkv

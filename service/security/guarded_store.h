@@ -1,0 +1,140 @@
+// A store that calls pass only with the right to make them.
+
+#ifndef TENSORKV_SERVICE_SECURITY_GUARDED_STORE_H_
+#define TENSORKV_SERVICE_SECURITY_GUARDED_STORE_H_
+
+#include <vector>
+
+#include "service/security/access_control.h"
+#include "service/store/checkpoint_admin.h"
+#include "service/store/staging.h"
+#include "service/store/tensor_store.h"
+
+namespace tensorkv {
+
+// The interfaces of a store for callers from outside: each asks AccessControl
+// about the call's namespace before anything else is done for it, and has the
+// calls of admins audited. Errors are those of AccessControl::Check and of what
+// is inside. All are thread-safe; what they are given outlives them.
+class GuardedTensorStore final : public TensorStore {
+ public:
+  GuardedTensorStore(TensorStore* inner, const AccessControl* access)
+      : inner_(*inner), access_(*access) {}
+
+  void Init(InitRequest request, CallContext context,
+            ReplyCallback<InitReply> done) override;
+  void Push(PushRequest request, CallContext context,
+            ReplyCallback<PushReply> done) override;
+  void Pull(PullRequest request, CallContext context,
+            ReplyCallback<PullReply> done) override;
+  void PushPull(PushRequest request, CallContext context,
+                ReplyCallback<PullReply> done) override;
+  absl::StatusOr<DeleteReply> Delete(DeleteRequest request,
+                                     const CallContext& context) override;
+  absl::StatusOr<ListReply> List(const ListRequest& request,
+                                 const CallContext& context) override;
+  absl::StatusOr<StatReply> Stat(const StatRequest& request,
+                                 const CallContext& context) override;
+
+ private:
+  TensorStore& inner_;
+  const AccessControl& access_;
+};
+
+// Before a call gets memory.
+class GuardedStaging final : public Staging {
+ public:
+  GuardedStaging(Staging* inner, const AccessControl* access)
+      : inner_(*inner), access_(*access) {}
+
+  absl::Status CheckInit(const InitRequest& request,
+                         const CallContext& context) override;
+  absl::Status CheckPush(const PushRequest& request,
+                         const CallContext& context) override;
+  absl::Status Allocate(absl::string_view name_space,
+                        absl::Span<Tensor* const> tensors,
+                        const CallContext& context) override;
+
+ private:
+  Staging& inner_;
+  const AccessControl& access_;
+};
+
+// Lists the namespaces that the caller may read.
+class GuardedNamespaceAdmin final : public NamespaceAdmin {
+ public:
+  GuardedNamespaceAdmin(NamespaceAdmin* inner, const AccessControl* access)
+      : inner_(*inner), access_(*access) {}
+
+  absl::StatusOr<CreateNamespaceReply> CreateNamespace(
+      const CreateNamespaceRequest& request,
+      const CallContext& context) override;
+  absl::StatusOr<NamespaceStatus> DescribeNamespace(
+      absl::string_view name_space, const CallContext& context) override;
+  absl::StatusOr<std::vector<NamespaceStatus>> ListNamespaces(
+      absl::string_view after, size_t max_namespaces,
+      const CallContext& context) override;
+  absl::Status DeleteNamespace(absl::string_view name_space,
+                               const CallContext& context) override;
+  absl::Status SetRule(const SetRuleRequest& request,
+                       const CallContext& context) override;
+  absl::Status UnsetRule(const UnsetRuleRequest& request,
+                         const CallContext& context) override;
+  absl::StatusOr<RuleSpec> SetHyperparameters(
+      const SetHyperparametersRequest& request,
+      const CallContext& context) override;
+
+ private:
+  NamespaceAdmin& inner_;
+  const AccessControl& access_;
+};
+
+class GuardedMembership final : public Membership {
+ public:
+  GuardedMembership(Membership* inner, const AccessControl* access)
+      : inner_(*inner), access_(*access) {}
+
+  absl::StatusOr<JoinReply> Join(const JoinRequest& request,
+                                 const CallContext& context) override;
+  absl::StatusOr<KeepAliveReply> KeepAlive(const KeepAliveRequest& request,
+                                           const CallContext& context) override;
+  absl::Status Leave(const LeaveRequest& request,
+                     const CallContext& context) override;
+  void Barrier(BarrierRequest request, CallContext context,
+               ReplyCallback<BarrierReply> done) override;
+
+ private:
+  Membership& inner_;
+  const AccessControl& access_;
+};
+
+// Checkpoints have no namespace: AccessControl::Admit has checked the right for
+// the whole server. What is left is the audit.
+class AuditedCheckpointAdmin final : public CheckpointAdmin {
+ public:
+  AuditedCheckpointAdmin(CheckpointAdmin* inner, const AccessControl* access)
+      : inner_(*inner), access_(*access) {}
+
+  absl::StatusOr<CheckpointStatus> SaveCheckpoint(
+      const SaveCheckpointRequest& request,
+      const CallContext& context) override;
+  absl::StatusOr<CheckpointStatus> RestoreCheckpoint(
+      const RestoreCheckpointRequest& request,
+      const CallContext& context) override;
+  absl::StatusOr<ListCheckpointsReply> ListCheckpoints(
+      const ListCheckpointsRequest& request,
+      const CallContext& context) override;
+  absl::Status DeleteCheckpoint(const DeleteCheckpointRequest& request,
+                                const CallContext& context) override;
+  absl::StatusOr<CheckpointStatus> VerifyCheckpoint(
+      const VerifyCheckpointRequest& request,
+      const CallContext& context) override;
+
+ private:
+  CheckpointAdmin& inner_;
+  const AccessControl& access_;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_SECURITY_GUARDED_STORE_H_

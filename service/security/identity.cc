@@ -1,0 +1,54 @@
+#include "service/security/identity.h"
+
+#include <algorithm>
+
+#include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "contract/reason.h"
+#include "service/security/policy.h"
+
+namespace tensorkv {
+namespace {
+
+constexpr absl::string_view kScheme = "Bearer ";
+
+absl::Status Refused(absl::string_view why) {
+  return WithReason(absl::UnauthenticatedError(why), Reason::kUnauthenticated);
+}
+
+absl::StatusOr<std::string> BearerOf(const Peer& peer,
+                                     const TokenFile& tokens) {
+  if (!peer.is_private) {
+    return Refused(
+        "authorization: tokens are taken over TLS and Unix sockets only; this "
+        "one came in plain text, and others may have read it: replace it");
+  }
+  absl::string_view token = *peer.authorization;
+  if (!absl::StartsWithIgnoreCase(token, kScheme)) {
+    return Refused("authorization: expected a bearer token");
+  }
+  token.remove_prefix(kScheme.size());
+  const std::optional<std::string> name = tokens.NameOf(token);
+  if (!name) return Refused("authorization: nobody has that token");
+  return absl::StrCat("token:", *name);
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> IdentityOf(const Peer& peer,
+                                       const TokenFile& tokens) {
+  if (peer.authorization) return BearerOf(peer, tokens);
+  if (!peer.certificate.empty()) {
+    if (std::none_of(peer.certificate.begin(), peer.certificate.end(),
+                     [](char c) { return absl::ascii_iscntrl(c); })) {
+      return peer.certificate;
+    }
+    return Refused("certificate: its name has control characters");
+  }
+  if (peer.uid) return absl::StrCat("uid:", *peer.uid);
+  return std::string(kAnonymous);
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,119 @@
+#include "service/security/policy.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "google/protobuf/io/tokenizer.h"
+#include "google/protobuf/text_format.h"
+#include "service/security/policy.pb.h"
+#include "service/store/names.h"
+
+namespace tensorkv {
+namespace {
+
+constexpr absl::string_view kAll = "*";
+
+// Keeps the first error.
+class FirstError final : public google::protobuf::io::ErrorCollector {
+ public:
+  void AddError(int line, int column, const std::string& message) override {
+    if (!text_.empty()) return;
+    text_ =
+        absl::StrCat("line ", line + 1, ", column ", column + 1, ": ", message);
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+absl::Status CheckPatterns(
+    absl::string_view what,
+    const google::protobuf::RepeatedPtrField<std::string>& patterns) {
+  if (patterns.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, ": expected at least one pattern, got none"));
+  }
+  for (const std::string& pattern : patterns) {
+    const absl::Status status = CheckKeyPattern(pattern);
+    if (!status.ok() || pattern.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(what, ": ", Quoted(pattern), " is no pattern"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Check(const security::v1::Grant& grant) {
+  RETURN_IF_ERROR(CheckPatterns("callers", grant.callers()));
+  RETURN_IF_ERROR(CheckPatterns("namespaces", grant.namespaces()));
+  if (security::v1::Role_IsValid(grant.role()) &&
+      grant.role() != security::v1::ROLE_UNSPECIFIED) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError("role: expected READ, PUSH or ADMIN");
+}
+
+bool Matches(const std::vector<std::string>& patterns, absl::string_view text) {
+  return std::any_of(patterns.begin(), patterns.end(),
+                     [text](const std::string& pattern) {
+                       return Glob(pattern).Matches(text);
+                     });
+}
+
+}  // namespace
+
+absl::StatusOr<Policy> Policy::Parse(const std::string& text) {
+  security::v1::Policy message;
+  FirstError error;
+  google::protobuf::TextFormat::Parser parser;
+  parser.RecordErrorsTo(&error);
+  if (!parser.ParseFromString(text, &message)) {
+    return absl::InvalidArgumentError(error.text());
+  }
+  Policy policy;
+  for (const security::v1::Grant& grant : message.grants()) {
+    if (const absl::Status status = Check(grant); !status.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "grant ", policy.num_grants() + 1, ": ", status.message()));
+    }
+    policy.grants_.push_back(
+        {.callers = {grant.callers().begin(), grant.callers().end()},
+         .namespaces = {grant.namespaces().begin(), grant.namespaces().end()},
+         .right = static_cast<Right>(grant.role())});
+  }
+  return policy;
+}
+
+bool Policy::Grant::Has(Right wanted, absl::string_view caller) const {
+  if (right < wanted) return false;
+  if (caller != kAnonymous) return Matches(callers, caller);
+  return std::find(callers.begin(), callers.end(), caller) != callers.end();
+}
+
+bool Policy::AllowsIn(absl::string_view name_space, Right right,
+                      absl::string_view caller) const {
+  if (name_space.empty()) name_space = kDefaultNamespace;
+  return std::any_of(grants_.begin(), grants_.end(), [&](const Grant& grant) {
+    return grant.Has(right, caller) && Matches(grant.namespaces, name_space);
+  });
+}
+
+bool Policy::AllowsSomewhere(Right right, absl::string_view caller) const {
+  return std::any_of(grants_.begin(), grants_.end(), [&](const Grant& grant) {
+    return grant.Has(right, caller);
+  });
+}
+
+bool Policy::AllowsForServer(Right right, absl::string_view caller) const {
+  return std::any_of(grants_.begin(), grants_.end(), [&](const Grant& grant) {
+    return grant.Has(right, caller) &&
+           std::find(grant.namespaces.begin(), grant.namespaces.end(), kAll) !=
+               grant.namespaces.end();
+  });
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,32 @@
+// How a server encrypts its connections.
+
+#ifndef TENSORKV_SERVICE_SECURITY_TLS_OPTIONS_H_
+#define TENSORKV_SERVICE_SECURITY_TLS_OPTIONS_H_
+
+#include <string>
+
+#include "absl/time/time.h"
+
+namespace tensorkv {
+
+// Names of PEM files. Replaced files count for the connections that begin
+// `refresh` after that.
+struct TlsOptions {
+  bool is_on() const { return !cert.empty(); }
+
+  // The server's certificate, with the chain up to the authority, and its key.
+  // Both or none; none is plain text.
+  std::string cert;
+  std::string key;
+  // The authorities that may sign certificates of clients; empty: clients are
+  // not asked for any.
+  std::string client_ca;
+  // Whether a client without one is taken too, to prove itself by a token.
+  bool client_cert_is_optional = false;
+  // At least a second.
+  absl::Duration refresh = absl::Seconds(10);
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_SECURITY_TLS_OPTIONS_H_

@@ -1,0 +1,279 @@
+#include "service/security/access_control.h"
+
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "base/bearer_token.h"
+#include "contract/reason.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "service/security/identity.h"
+#include "service/security/policy.h"
+#include "service/security/token_file.h"
+#include "tests/testing/status_matchers.h"
+
+namespace tensorkv {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing::IsOkAndHolds;
+using ::testing::Not;
+using testing::StatusIs;
+
+std::string LineOf(const std::string& name, const std::string& token) {
+  const TokenDigest digest = DigestOf(token);
+  return absl::StrCat(
+      name, " ",
+      absl::BytesToHexString(
+          {reinterpret_cast<const char*>(digest.data()), digest.size()}),
+      "\n");
+}
+
+TEST(BearerTokenTest, DigestIsSha256AndTokensDiffer) {
+  // The digest of "abc" in FIPS 180-2.
+  EXPECT_THAT(
+      LineOf("n", "abc"),
+      HasSubstr(
+          "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"));
+  EXPECT_NE(NewBearerToken(), NewBearerToken());
+  EXPECT_GE(NewBearerToken().size(), 43u);
+}
+
+TEST(TokenFileTest, KnowsTokensByTheirDigests) {
+  ASSERT_OK_AND_ASSIGN(const TokenFile file,
+                       TokenFile::Parse(absl::StrCat(
+                           "# team\n\n", LineOf("alice", "a1"), "  ",
+                           LineOf("bob", "b"), LineOf("alice", "a2"))));
+
+  EXPECT_EQ(file.size(), 3u);
+  EXPECT_EQ(file.NameOf("a1"), "alice");
+  EXPECT_EQ(file.NameOf("a2"), "alice");
+  EXPECT_EQ(file.NameOf("b"), "bob");
+  EXPECT_EQ(file.NameOf(""), std::nullopt);
+  EXPECT_EQ(file.NameOf("a"), std::nullopt);
+}
+
+TEST(TokenFileTest, ErrorsNameTheLineAndNotWhatIsInIt) {
+  const std::string good = LineOf("bob", "b");
+  for (const std::string& bad :
+       {std::string("alice s3cret"), std::string("s3cret"),
+        absl::StrCat("alice s3cret ", good),
+        absl::StrCat("alice ", std::string(64, 'g')),
+        absl::StrCat("alice ", std::string(63, 'a'))}) {
+    const absl::Status status =
+        TokenFile::Parse(absl::StrCat(good, bad)).status();
+    EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument,
+                                 HasSubstr("line 2: expected a name")))
+        << bad;
+    EXPECT_THAT(std::string(status.message()), Not(HasSubstr("s3cret")));
+  }
+}
+
+struct WrongPolicy {
+  const char* text;
+  const char* error;
+};
+
+TEST(PolicyTest, ErrorsNameTheLineOrTheGrant) {
+  for (const WrongPolicy& wrong : {
+           WrongPolicy{"grants {\n  caller: \"x\" }", "line 2"},
+           {"grants { callers: \"x\" namespaces: \"*\" role: OWNER }",
+            "line 1"},
+           {"grants { callers: \"x\" namespaces: \"*\" }", "grant 1: role"},
+           {"grants { callers: \"x\" role: READ }", "grant 1: namespaces"},
+           {"grants { namespaces: \"*\" role: READ }", "grant 1: callers"},
+           {"grants { callers: \"\" namespaces: \"*\" role: READ }",
+            "grant 1: callers"},
+       }) {
+    EXPECT_THAT(
+        Policy::Parse(wrong.text),
+        StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(wrong.error)))
+        << wrong.text;
+  }
+}
+
+constexpr char kPolicy[] = R"(
+grants { callers: "token:reader" namespaces: "team/*" role: READ }
+grants { callers: "spiffe://a/train/*" namespaces: "team/*" role: PUSH }
+grants { callers: "cert:*" callers: "uid:7" namespaces: "*" role: ADMIN }
+grants { callers: "*" namespaces: "public" role: READ }
+grants { callers: "token:local" namespaces: "default" role: ADMIN }
+)";
+
+TEST(PolicyTest, GrantsRightsInNamespaces) {
+  ASSERT_OK_AND_ASSIGN(const Policy policy, Policy::Parse(kPolicy));
+  struct Row {
+    const char* caller;
+    const char* name_space;
+    int right;  // the highest
+  };
+  for (const Row& row : {
+           Row{"token:reader", "team/a", 1},
+           {"token:reader", "team", 0},
+           {"token:reader", "", 0},
+           {"spiffe://a/train/1", "team/a", 2},
+           {"spiffe://a/other", "team/a", 0},
+           {"cert:ops", "team/a", 3},
+           {"uid:7", "anything", 3},
+           {"uid:77", "anything", 0},
+           {"uid:77", "public", 1},
+           {"token:local", "", 3},
+           {"anonymous", "public", 0},
+       }) {
+    for (int right = 1; right <= 3; ++right) {
+      EXPECT_EQ(policy.AllowsIn(row.name_space, static_cast<Right>(right),
+                                row.caller),
+                right <= row.right)
+          << row.caller << " " << row.name_space << " " << right;
+    }
+  }
+  EXPECT_TRUE(policy.AllowsForServer(Right::kAdmin, "uid:7"));
+  EXPECT_FALSE(policy.AllowsForServer(Right::kAdmin, "token:local"));
+  EXPECT_TRUE(policy.AllowsSomewhere(Right::kAdmin, "token:local"));
+  EXPECT_FALSE(policy.AllowsSomewhere(Right::kRead, "anonymous"));
+}
+
+TEST(PolicyTest, AnonymousCallersAreMeantByTheirNameAlone) {
+  ASSERT_OK_AND_ASSIGN(
+      const Policy policy,
+      Policy::Parse(
+          R"(grants { callers: "anonymous" namespaces: "*" role: READ })"));
+
+  EXPECT_TRUE(policy.AllowsIn("n", Right::kRead, kAnonymous));
+  EXPECT_FALSE(policy.AllowsIn("n", Right::kPush, kAnonymous));
+}
+
+TEST(IdentityTest, TokenThenCertificateThenUser) {
+  ASSERT_OK_AND_ASSIGN(const TokenFile tokens,
+                       TokenFile::Parse(LineOf("alice", "s3cret")));
+  Peer peer;
+  EXPECT_THAT(IdentityOf(peer, tokens), IsOkAndHolds("anonymous"));
+  peer.uid = 7;
+  peer.is_private = true;
+  EXPECT_THAT(IdentityOf(peer, tokens), IsOkAndHolds("uid:7"));
+  peer.certificate = "spiffe://a/b";
+  EXPECT_THAT(IdentityOf(peer, tokens), IsOkAndHolds("spiffe://a/b"));
+  for (const char* good : {"Bearer s3cret", "bearer s3cret"}) {
+    peer.authorization = good;
+    EXPECT_THAT(IdentityOf(peer, tokens), IsOkAndHolds("token:alice"));
+  }
+}
+
+TEST(IdentityTest, ClaimsThatDoNotHoldAreRefused) {
+  ASSERT_OK_AND_ASSIGN(const TokenFile tokens,
+                       TokenFile::Parse(LineOf("alice", "s3cret")));
+  const std::vector<Peer> wrong = {
+      {.authorization = "Bearer s3cret"},  // in plain text
+      {.is_private = true, .uid = 7, .authorization = "Bearer s3cre"},
+      {.is_private = true, .authorization = "Bearer "},
+      {.is_private = true, .authorization = "Basic s3cret"},
+      {.is_private = true, .authorization = "Bearer s3cret,Bearer s3cret"},
+      {.is_private = true, .certificate = "cert:a\nb"},
+  };
+  for (const Peer& peer : wrong) {
+    const absl::Status status = IdentityOf(peer, tokens).status();
+    EXPECT_THAT(status, StatusIs(absl::StatusCode::kUnauthenticated));
+    EXPECT_EQ(ReasonOf(status), Reason::kUnauthenticated);
+    EXPECT_THAT(std::string(status.message()), Not(HasSubstr("s3cre")));
+  }
+}
+
+class AccessControlTest : public ::testing::Test {
+ protected:
+  AccessControlTest() {
+    Write("policy", kPolicy);
+    Write("tokens", LineOf("reader", "r"));
+  }
+
+  std::string Path(const std::string& name) const {
+    return ::testing::TempDir() + "/access_control_" + name;
+  }
+  void Write(const std::string& name, const std::string& text) {
+    std::ofstream(Path(name)) << text;
+  }
+  absl::Status Admit(Method method, const std::string& token) {
+    return access_.Admit(
+        method, {.is_private = true, .authorization = "Bearer " + token},
+        caller_);
+  }
+
+  std::vector<std::string> made_;
+  std::vector<std::string> refused_;
+  AccessControl access_{
+      {.policy_file = Path("policy"),
+       .token_file = Path("tokens"),
+       .made = [this](const std::string& line) { made_.push_back(line); },
+       .refused =
+           [this](const std::string& line) { refused_.push_back(line); }}};
+  Caller caller_;
+};
+
+TEST_F(AccessControlTest, RefusesEverythingUntilItsFilesAreRead) {
+  EXPECT_THAT(access_.Admit(Method::kStat, {.uid = 7}, caller_),
+              StatusIs(absl::StatusCode::kPermissionDenied));
+
+  ASSERT_OK(access_.Reload());
+
+  EXPECT_OK(access_.Admit(Method::kStat, {.uid = 7}, caller_));
+  EXPECT_EQ(access_.Summary(), "grants=5 tokens=1");
+}
+
+TEST_F(AccessControlTest, ChecksTheMethodAndThenTheNamespace) {
+  ASSERT_OK(access_.Reload());
+  ASSERT_OK(Admit(Method::kPull, "r"));
+
+  EXPECT_EQ(caller_.name, "token:reader");
+  EXPECT_OK(access_.Check(Method::kPull, "team/a", caller_));
+  const absl::Status elsewhere = access_.Check(Method::kPull, "other", caller_);
+  EXPECT_THAT(elsewhere,
+              StatusIs(absl::StatusCode::kPermissionDenied,
+                       "Pull: caller \"token:reader\" lacks the right \"read\" "
+                       "in namespace \"other\""));
+  EXPECT_EQ(ReasonOf(elsewhere), Reason::kPermissionDenied);
+  EXPECT_THAT(Admit(Method::kPush, "r"),
+              StatusIs(absl::StatusCode::kPermissionDenied));
+  EXPECT_THAT(access_.Admit(Method::kPull, {}, caller_),
+              StatusIs(absl::StatusCode::kUnauthenticated));
+  EXPECT_THAT(refused_,
+              ElementsAre("caller=\"token:reader\" method=Pull "
+                          "namespace=\"other\" outcome=PERMISSION_DENIED",
+                          "caller=\"token:reader\" method=Push namespace=\"\" "
+                          "outcome=PERMISSION_DENIED",
+                          "caller=\"anonymous\" method=Pull namespace=\"\" "
+                          "outcome=UNAUTHENTICATED"));
+}
+
+TEST_F(AccessControlTest, AuditsTheCallsOfAdmins) {
+  ASSERT_OK(access_.Reload());
+
+  access_.Audit(Method::kPush, "n", {.name = "uid:7"}, absl::OkStatus());
+  access_.Audit(Method::kSetRule, "n\n", {.name = "uid:7"},
+                absl::NotFoundError("no"));
+
+  EXPECT_THAT(made_, ElementsAre("audit: caller=\"uid:7\" method=SetRule "
+                                 "namespace=\"n\\n\" outcome=NOT_FOUND"));
+}
+
+TEST_F(AccessControlTest, WrongFilesChangeNothing) {
+  ASSERT_OK(access_.Reload());
+  Write("tokens", LineOf("writer", "w"));
+  Write("policy", "grants {");
+
+  EXPECT_THAT(access_.Reload(), StatusIs(absl::StatusCode::kInvalidArgument,
+                                         HasSubstr("policy_file: ")));
+  EXPECT_OK(Admit(Method::kPull, "r"));
+
+  Write("policy", kPolicy);
+  EXPECT_OK(access_.Reload());
+  EXPECT_THAT(Admit(Method::kPull, "r"),
+              StatusIs(absl::StatusCode::kUnauthenticated));
+  EXPECT_THAT(made_, IsEmpty());
+}
+
+}  // namespace
+}  // namespace tensorkv
