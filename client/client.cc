@@ -108,7 +108,9 @@ Client::Client(std::unique_ptr<Connection> connection,
       target_(options.target),
       name_space_(options.name_space),
       call_options_{.timeout = options.timeout},
-      compressor_(options.compression, CompressionCounters(options.metrics)),
+      metrics_(options.metrics),
+      compressor_(std::make_shared<Compressor>(options.compression,
+                                               CompressionCounters(metrics_))),
       worker_(WorkerOf(options)) {}
 
 absl::Status Client::Init(absl::string_view key, Tensor value,
@@ -144,7 +146,19 @@ absl::StatusOr<PushReply> Client::Push(std::vector<PushEntry> entries,
 
 absl::StatusOr<std::vector<PushEntry>> Client::Encode(
     Step step, std::vector<PushEntry> entries) {
-  return compressor_.Compress(step, std::move(entries));
+  return compressor()->Compress(step, std::move(entries));
+}
+
+void Client::SetCompression(const CompressionOptions& compression) {
+  auto compressor =
+      std::make_shared<Compressor>(compression, CompressionCounters(metrics_));
+  MutexLock lock(&mutex_);
+  compressor_.swap(compressor);
+}
+
+std::shared_ptr<Compressor> Client::compressor() const {
+  MutexLock lock(&mutex_);
+  return compressor_;
 }
 
 absl::StatusOr<Value> Client::Pull(absl::string_view key, Version min_version) {

@@ -100,6 +100,9 @@ class Client {
   // the step that were encoded before. Errors: those of Compressor::Compress.
   absl::StatusOr<std::vector<PushEntry>> Encode(Step step,
                                                 std::vector<PushEntry> entries);
+  // From now on pushes are encoded so, in place of ClientOptions::compression.
+  // What pushes have left out of keys so far is forgotten.
+  void SetCompression(const CompressionOptions& compression);
 
   // Reads values; `min_version` waits for that version of the key. The
   // request's namespace and worker are filled in.
@@ -211,6 +214,7 @@ class Client {
   void set_step(Step step) { step_ = step; }
 
  private:
+  std::shared_ptr<Compressor> compressor() const;
   // Errors: those of Compressor::Compress.
   absl::StatusOr<PushRequest> MakePush(std::vector<PushEntry> entries,
                                        const PushOptions& options);
@@ -237,11 +241,12 @@ class Client {
   const std::string target_;
   const std::string name_space_;
   const CallOptions call_options_;
-  Compressor compressor_;
+  const std::shared_ptr<prometheus::Registry> metrics_;
   CallLanes calls_;
   std::atomic<Step> step_ = 0;
 
   mutable Mutex mutex_;
+  std::shared_ptr<Compressor> compressor_ ABSL_GUARDED_BY(mutex_);
   std::optional<Worker> worker_ ABSL_GUARDED_BY(mutex_);
 };
 

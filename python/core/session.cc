@@ -97,6 +97,25 @@ absl::StatusOr<PullReply> Session::Pull(PullRequest request) {
   return worker_->Pull(keys);
 }
 
+absl::StatusOr<PushReply> Session::PushRows(std::vector<PushEntry> entries,
+                                            Step step) {
+  if (is_embedded_ || worker_ != nullptr) {
+    RETURN_IF_ERROR(CopyTensors(entries));
+  }
+  if (worker_ == nullptr) {
+    return client_->PushRows(std::move(entries), {.step = step});
+  }
+  RETURN_IF_ERROR(worker_->PushRows(step, std::move(entries)));
+  return PushReply();
+}
+
+absl::StatusOr<PullReply> Session::PullRows(std::vector<PullEntry> entries) {
+  if (worker_ != nullptr) return worker_->PullRows(std::move(entries));
+  PullRowsRequest request;
+  request.entries = std::move(entries);
+  return client_->PullRows(std::move(request));
+}
+
 absl::Status Session::Barrier(const std::string& name) {
   if (worker_ != nullptr) return worker_->Barrier(name);
   return client_->Barrier(name);

@@ -51,6 +51,9 @@ class Session {
   absl::StatusOr<PushReply> Push(std::vector<PushEntry> entries, Step step);
   absl::StatusOr<PullReply> PushPull(std::vector<PushEntry> entries, Step step);
   absl::StatusOr<PullReply> Pull(PullRequest request);
+  // Like Push and Pull. The ids are the call's own.
+  absl::StatusOr<PushReply> PushRows(std::vector<PushEntry> entries, Step step);
+  absl::StatusOr<PullReply> PullRows(std::vector<PullEntry> entries);
   // Makes the reply's tensors share no memory with a store.
   absl::Status Own(PullReply& reply) const;
   absl::Status Barrier(const std::string& name);

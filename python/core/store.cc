@@ -82,6 +82,21 @@ void CheckLengths(const std::vector<std::string>& keys,
       "expected ", keys.size(), " arrays, one per key, got ", arrays.size())));
 }
 
+// Copies the ids: they are checked once, and used later.
+RefPtr<const RowIds> RowIdsOf(py::handle array, absl::string_view key) {
+  const Tensor ids = TensorOf(array, key, std::make_shared<Exports>());
+  return ValueOrThrow(RowIds::Create(
+      ValueOrThrow(Tensor::CopyOf(ids.dtype(), ids.shape(), ids.data()))));
+}
+
+py::list VersionsOf(const PushReply& reply) {
+  py::list versions;
+  for (const PushResult& result : reply.results) {
+    versions.append(result.version);
+  }
+  return versions;
+}
+
 struct Nothing {};
 Nothing Take(const absl::Status& status) {
   ThrowIfError(status);
@@ -209,11 +224,7 @@ py::list Store::Push(const Keys& keys, const py::list& arrays, Step step) {
                Session& session, const Abandoned&) mutable {
         return session.Push(std::move(entries), step);
       });
-  py::list versions;
-  for (const PushResult& result : reply.results) {
-    versions.append(result.version);
-  }
-  return versions;
+  return VersionsOf(reply);
 }
 
 py::list Store::Receive(
@@ -272,6 +283,43 @@ py::list Store::Pull(const Keys& keys, const std::optional<py::list>& outs,
         return session.Pull(std::move(request));
       },
       may_wait);
+}
+
+py::list Store::PushRows(const Keys& keys, const py::list& row_ids,
+                         const py::list& arrays, Step step,
+                         bool update_all_rows) {
+  CheckLengths(keys, row_ids);
+  CheckLengths(keys, arrays);
+  const auto exports = std::make_shared<Exports>();
+  std::vector<PushEntry> entries = EntriesOf<PushEntry>(keys, arrays, exports);
+  for (size_t i = 0; i < keys.size(); ++i) {
+    entries[i].rows = RowIdsOf(row_ids[i], keys[i]);
+    entries[i].updates_all_rows = update_all_rows;
+  }
+  return VersionsOf(Call([=, entries = std::move(entries)](
+                             Session& session, const Abandoned&) mutable {
+    return session.PushRows(std::move(entries), step);
+  }));
+}
+
+py::list Store::PullRows(const Keys& keys, const py::list& row_ids) {
+  CheckLengths(keys, row_ids);
+  std::vector<PullEntry> entries;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    entries.push_back({.key = keys[i], .rows = RowIdsOf(row_ids[i], keys[i])});
+  }
+  PullReply reply = Call([=](Session& session, const Abandoned&) {
+    return session.PullRows(entries);
+  });
+  py::list rows;
+  for (Value& value : reply.values) rows.append(PulledArray(std::move(value)));
+  return rows;
+}
+
+void Store::SetCompression(const std::string& text, uint64_t min_bytes) {
+  const Compression compression = ValueOrThrow(Compression::Parse(text));
+  options_.compression = {.rules = {{"", compression}}, .min_bytes = min_bytes};
+  session()->client().SetCompression(options_.compression);
 }
 
 uint64_t Store::Delete(const Keys& keys, bool allow_missing) {
@@ -391,6 +439,11 @@ void Store::Register(py::module_& module) {
            "step"_a)
       .def("pull", &Store::Pull, "keys"_a, "outs"_a, "wait"_a, "min_version"_a,
            "state"_a)
+      .def("push_rows", &Store::PushRows, "keys"_a, "row_ids"_a, "arrays"_a,
+           "step"_a, "update_all_rows"_a)
+      .def("pull_rows", &Store::PullRows, "keys"_a, "row_ids"_a)
+      .def("set_compression", &Store::SetCompression, "compression"_a,
+           "min_bytes"_a)
       .def("delete", &Store::Delete, "keys"_a, "allow_missing"_a)
       .def("list", &Store::List, "prefix"_a)
       .def("stat", &Store::Stat, "keys"_a, "with_digest"_a)

@@ -65,6 +65,11 @@ class Store {
       const SharedExports& exports,
       absl::AnyInvocable<absl::StatusOr<PullReply>(Session&) &&> pull,
       bool may_wait = false);
+  pybind11::list PushRows(const Keys& keys, const pybind11::list& row_ids,
+                          const pybind11::list& arrays, Step step,
+                          bool update_all_rows);
+  pybind11::list PullRows(const Keys& keys, const pybind11::list& row_ids);
+  void SetCompression(const std::string& text, uint64_t min_bytes);
   uint64_t Delete(const Keys& keys, bool allow_missing);
   pybind11::list List(const std::string& prefix);
   pybind11::list Stat(const Keys& keys, bool with_digest);
@@ -82,7 +87,7 @@ class Store {
   void Barrier(const std::string& name);
 
   std::shared_ptr<Session> session_;
-  const ClientOptions options_;
+  ClientOptions options_;
   const pid_t pid_;
   CallThread thread_;
 };

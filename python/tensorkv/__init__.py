@@ -24,6 +24,7 @@ from tensorkv.errors import (
     UnimplementedError,
 )
 from tensorkv.kvstore import KVStore, create
+from tensorkv.row_sparse import RowSparseArray
 
 __all__ = [
     "AbortedError",
@@ -40,6 +41,7 @@ __all__ = [
     "NotFoundError",
     "PermissionDeniedError",
     "ResourceExhaustedError",
+    "RowSparseArray",
     "UnauthenticatedError",
     "UnavailableError",
     "UnimplementedError",

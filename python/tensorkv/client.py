@@ -171,6 +171,65 @@ class Client:
         self._store.push_pull(keys, values, _core_outs(outs), step)
         return out
 
+    def push_rows(
+        self,
+        key: Keys,
+        row_ids: Any,
+        value: Any,
+        step: int = 0,
+        update_all_rows: bool = False,
+    ) -> Any:
+        """Contributes rows of keys of rank 1 or more, by their first index.
+
+        Only the rows named are updated. A row that is named twice gets the sum.
+        The cost does not grow with the number of rows that a key has. Rows are
+        not compressed.
+
+        Args:
+          row_ids: int32 or int64 of shape [n], in any order.
+          value: of shape [n, ...], a row for each id.
+          step: as in `push`.
+          update_all_rows: gives those that are not named zeros, so that the
+            rule's decays reach them too.
+
+        Returns:
+          As `push`. Errors: also InvalidArgumentError (ROW_OUT_OF_RANGE).
+        """
+        keys, values = _as_list(key, value, "value")
+        ids = [to_core(i) for i in _as_list(key, row_ids, "row_ids")[1]]
+        versions = self._store.push_rows(
+            keys, ids, [to_core(v) for v in values], step, update_all_rows
+        )
+        return self._answer(key, versions or [None] * len(keys))
+
+    def pull_rows(self, key: Keys, row_ids: Any) -> Any:
+        """Reads rows: arrays of shape [n, ...], in the order of the ids.
+
+        Row ids are as in `push_rows`, and so are errors. The rows of one key
+        are of one moment, those of different keys perhaps of different ones.
+        """
+        keys, ids = _as_list(key, row_ids, "row_ids")
+        pulled = self._store.pull_rows(keys, [to_core(i) for i in ids])
+        return self._answer(key, [from_core(p) for p in pulled])
+
+    def set_compression(self, compression: str, min_bytes: int = 4096) -> None:
+        """Says how pushes of floats are encoded on their way to the server.
+
+        What an encoded push leaves out is added to the next push of its key.
+
+        Args:
+          compression: "2bit:0.5", "1bit:0.5", "sign", "topk:0.01",
+            "randomk:0.01", "dithering:8", "i8:128", "f8e4m3fn:128",
+            "f8e5m2:128", "f16", "bf16", "f8e4m3fn" or "f8e5m2", each perhaps
+            with ",no-feedback", ",momentum=0.9" and, for dithering, ",natural"
+            and ",l2"; or "none". client/compression/compression.h says what
+            each does.
+          min_bytes: smaller arrays are pushed as they are.
+
+        What earlier pushes have left out is forgotten.
+        """
+        self._store.set_compression(compression, min_bytes)
+
     def broadcast(self, key: Keys, value: Any, out: Any = None) -> Any:
         """Creates keys unless they exist, then pulls: the first writer wins."""
         self.init(key, value, on_existing="keep")

@@ -34,6 +34,7 @@ import numpy as np
 from tensorkv._arrays import as_numpy, dtype_name, is_array
 from tensorkv._safetensors import load_file, save_file
 from tensorkv.client import DEFAULT_ADDRESS, Client
+from tensorkv.compression import encoding_of
 from tensorkv.errors import (
     FailedPreconditionError,
     InvalidArgumentError,
@@ -41,6 +42,7 @@ from tensorkv.errors import (
     UnimplementedError,
 )
 from tensorkv.optimizer import rule_of
+from tensorkv.row_sparse import RowSparseArray, dense, row_ids_of
 
 Key = Union[int, str]
 Keys = Union[Key, Sequence[Key]]
@@ -107,6 +109,9 @@ class KVStore:
         self._kind = kind
         self._client = client
         self._key_kind: Optional[type] = None
+        self._compresses = False
+        # What an optimizer does with rows that a RowSparseArray lacks.
+        self._updates_all_rows = False
 
     @property
     def type(self) -> str:
@@ -149,8 +154,12 @@ class KVStore:
     def push(self, key: Keys, value: Any, priority: int = 0) -> None:
         """Folds values into those of the keys.
 
+        A value may be a RowSparseArray, or all of a key's may be: then only
+        the rows that they name change. A call with arrays and with rows is two
+        calls of the store, one for each kind.
+
         Errors: NotFoundError for a key without init; InvalidArgumentError
-        where shape or dtype do not fit.
+        where shape or dtype do not fit, or row ids are out of range.
         """
         raise NotImplementedError
 
@@ -179,7 +188,8 @@ class KVStore:
         """Push, then pull of the same keys, in place without `out`.
 
         What comes out is the updated value; without optimizer or updater that
-        is the sum over devices and workers.
+        is the sum over devices and workers. Errors: those of both;
+        UnimplementedError for rows.
         """
         raise NotImplementedError
 
@@ -195,27 +205,48 @@ class KVStore:
     ) -> Any:
         """Copies rows of values to `out`, whose other rows become 0.
 
-        Row ids may be of any rank and order, and repeat. The whole value is
-        read: the server has no calls for rows yet.
+        Row ids may be of any rank and order, and repeat. Only these rows are
+        read, each once.
 
         Args:
           out: arrays of the stored shape.
           row_ids: an integer array for each out, or one for all.
+
+        Errors: those of `pull`; InvalidArgumentError for ids that are no
+        integers, or out of range.
         """
         if row_ids is None:
             raise InvalidArgumentError("row_ids: expected row ids, got None")
         keys = self._keys(key)
         outs = _lists(key, out, "out")
-        ids = _ids_like(outs, row_ids)
-        for value, targets, indices in zip(self._client.pull(keys), outs, ids):
-            for target, rows in zip(targets, indices):
-                _copy_rows(value, as_numpy(target), rows)
+        # Outs of a key that have their ids in common are filled by one pull.
+        pulls: Dict[Tuple[str, int], Tuple[np.ndarray, List[np.ndarray]]] = {}
+        for name, targets, ids in zip(keys, outs, _ids_like(outs, row_ids)):
+            for target, each in zip(targets, ids):
+                pull = name, id(each)
+                if pull not in pulls:
+                    pulls[pull] = np.unique(row_ids_of(each)), []
+                pulls[pull][1].append(as_numpy(target))
+        rows = [each for each, _ in pulls.values()]
+        values = self._client.pull_rows([name for name, _ in pulls], rows)
+        filled = [
+            (target, each, value)
+            for (each, targets), value in zip(pulls.values(), values)
+            for target in targets
+        ]
+        for target, each, value in filled:
+            _check_takes_rows(target, each, value)
+        for target, each, value in filled:
+            target[...] = 0
+            target[each] = value
         return out
 
     def set_optimizer(self, optimizer: Any, **hyperparameters: float) -> None:
         """Lets the store update values: push then takes gradients.
 
         The same optimizer again, with other hyperparameters, keeps its state.
+        Pushed rows are updated alone, unless the optimizer is an object whose
+        `lazy_update` is False.
         Arguments and errors are those of tensorkv.optimizer.rule_of; also
         InvalidArgumentError for a rule that the store does not have.
         """
@@ -223,6 +254,7 @@ class KVStore:
         self._client.set_rule(
             rule.name, keep_master=rule.keep_master, **rule.hyperparameters
         )
+        self._updates_all_rows = not getattr(optimizer, "lazy_update", True)
 
     def set_learning_rate(self, learning_rate: float) -> None:
         """Changes the optimizer's learning rate, and keeps its state."""
@@ -250,11 +282,44 @@ class KVStore:
 
     _set_updater = set_updater
 
-    def set_gradient_compression(self, compression_params: Dict) -> None:
-        """Errors: UnimplementedError: pushes are not compressed yet."""
-        raise UnimplementedError(
-            "set_gradient_compression: Python pushes whole tensors so far"
-        )
+    def set_gradient_compression(
+        self, compression_params: Dict[str, Any]
+    ) -> None:
+        """Has pushes of floats encoded; what that leaves out comes later.
+
+        The values of several devices are summed first. What is pulled comes as
+        it is stored. RowSparseArrays and integers are pushed as they are. May
+        be called again, which forgets what was left out.
+
+        Args:
+          compression_params: a dict of "type", or BytePS's "compressor", and
+            what that type has:
+
+            "2bit", "1bit": "threshold", by default 0.5, as in MXNet.
+            "onebit": the sign, times the mean magnitude ("scaling" is True).
+            "topk", "randomk": "k", the fraction of the elements, 0.01.
+            "dithering": "bits" of a code, 8; "partition", "linear" or
+              "natural"; "normalize", "max" or "l2".
+            "int8", "fp8", "float8_e5m2": "block_size", 128, the elements that
+              share a scale. "fp8" is float8_e4m3fn.
+            "fp16", "bf16": nothing. "none": as if never called.
+
+            All but "none" also take "ef", by default "vanilla", or None to
+            forget what a push leaves out; "momentum", which is "nesterov", and
+            its "mu", 0.9; and "min_bytes", 0, below which arrays are pushed as
+            they are.
+
+        Errors: InvalidArgumentError; UnimplementedError for a local store that
+        is not of the type "device", as in MXNet.
+        """
+        if self.type in _LOCAL and "device" not in self.type:
+            raise UnimplementedError(
+                f"set_gradient_compression of {self.type}: expected a store of "
+                "devices or of a server"
+            )
+        encoding = encoding_of(compression_params)
+        self._client.set_compression(*encoding)
+        self._compresses = encoding.compression != "none"
 
     def save_optimizer_states(
         self, fname: str, dump_optimizer: bool = False
@@ -325,6 +390,31 @@ class KVStore:
             self._key_kind = kind
         return [str(each) for each in keys]
 
+    def _contributions(
+        self, key: Keys, value: Any
+    ) -> Tuple[List[str], List[List[Array]]]:
+        """Each key once, and what is pushed to it."""
+        keys, values = _by_key(self._keys(key), _lists(key, value, "value"))
+        if self._compresses:
+            values = [_sum(parts) for parts in values]
+        return keys, values
+
+    def _send(
+        self,
+        keys: List[str],
+        values: List[List[Array]],
+        has_rows: bool,
+        step: int = 0,
+    ) -> None:
+        """Pushes arrays, or else RowSparseArrays."""
+        sent, parts = _flat(keys, values)
+        if not has_rows:
+            self._client.push(sent, parts, step)
+            return
+        ids = [row_ids_of(part.indices) for part in parts]
+        data = [part.data for part in parts]
+        self._client.push_rows(sent, ids, data, step, self._updates_all_rows)
+
 
 class LocalKVStore(KVStore):
     """A store in this process, for the arrays of one worker."""
@@ -339,16 +429,22 @@ class LocalKVStore(KVStore):
         self._client.init(self._keys(key), _first_values(key, value))
 
     def push(self, key: Keys, value: Any, priority: int = 0) -> None:
-        keys, values = self._keys(key), _lists(key, value, "value")
-        if self._updater is None:
-            self._client.push(*_flat(keys, values))
+        keys, values = self._contributions(key, value)
+        if self._updater is not None:
+            with self._updating:
+                self._update(keys, values)
             return
-        with self._updating:
-            self._update(keys, values)
+        kinds = _have_rows(keys, values)
+        for has_rows in sorted(set(kinds)):
+            at = [i for i, kind in enumerate(kinds) if kind == has_rows]
+            now = [keys[i] for i in at]
+            self._send(now, [values[i] for i in at], has_rows)
 
     def pushpull(
         self, key: Keys, value: Any, out: Any = None, priority: int = 0
     ) -> Any:
+        values = _lists(key, value, "value")
+        _check_no_rows(_have_rows(self._keys(key), values))
         self.push(key, value)
         return self.pull(key, value if out is None else out)
 
@@ -369,12 +465,11 @@ class LocalKVStore(KVStore):
             self._updater = None
 
     def _update(self, keys: List[str], values: List[List[Array]]) -> None:
-        keys, values = _by_key(keys, values)
         stored = self._client.pull(keys)
         for key, parts, value in zip(keys, values, stored):
-            merged = as_numpy(parts[0])
+            merged = dense(parts[0], value.shape)
             for part in parts[1:]:
-                merged = merged + as_numpy(part)
+                merged = merged + dense(part, value.shape)
             if merged.shape != value.shape:
                 raise InvalidArgumentError(
                     f"value of key {key!r}: expected the shape {value.shape}, "
@@ -472,20 +567,22 @@ class DistKVStore(KVStore):
             _check_like(status, each)
 
     def push(self, key: Keys, value: Any, priority: int = 0) -> None:
-        keys, values = _by_key(self._keys(key), _lists(key, value, "value"))
-        with _StepsOfCall(self, keys) as steps:
+        keys, values = self._contributions(key, value)
+        kinds = _have_rows(keys, values)
+        with _StepsOfCall(self, keys, kinds) as steps:
             for step, at in steps:
                 now = [keys[i] for i in at]
-                self._client.push(*_flat(now, [values[i] for i in at]), step)
+                self._send(now, [values[i] for i in at], kinds[at[0]], step)
 
     def pushpull(
         self, key: Keys, value: Any, out: Any = None, priority: int = 0
     ) -> Any:
         out = value if out is None else out
-        names = self._keys(key)
-        keys, values = _by_key(names, _lists(key, value, "value"))
-        outs = _by_key(names, _lists(key, out, "out"))[1]
-        with _StepsOfCall(self, keys) as steps:
+        keys, values = self._contributions(key, value)
+        kinds = _have_rows(keys, values)
+        _check_no_rows(kinds)
+        outs = _by_key(self._keys(key), _lists(key, out, "out"))[1]
+        with _StepsOfCall(self, keys, kinds) as steps:
             for step, at in steps:
                 now = [keys[i] for i in at]
                 sent, parts = _flat(now, [values[i] for i in at])
@@ -536,14 +633,16 @@ class DistKVStore(KVStore):
 class _StepsOfCall:
     """The next step of each of the keys that a call pushes.
 
+    Keys with rows go by themselves, since they are pushed by other calls.
     If the call fails, it takes those back that have not been pushed: they can
     be pushed again.
     """
 
-    def __init__(self, store: DistKVStore, keys: List[str]):
-        self._store, self._keys = store, keys
-        # Of each step that is not pushed the places of its keys in `keys`.
-        self._places: Dict[int, List[int]] = {}
+    def __init__(self, store: DistKVStore, keys: List[str], kinds: List[bool]):
+        self._store, self._keys, self._kinds = store, keys, kinds
+        # Of each step that is not pushed the places of its keys in `keys`, by
+        # their kind.
+        self._places: Dict[Tuple[int, bool], List[int]] = {}
 
     def __enter__(self) -> "_StepsOfCall":
         store = self._store
@@ -551,21 +650,21 @@ class _StepsOfCall:
             for i, key in enumerate(self._keys):
                 step = store._steps.get(key, store._first_step - 1) + 1
                 store._steps[key] = step
-                self._places.setdefault(step, []).append(i)
+                self._places.setdefault((step, self._kinds[i]), []).append(i)
         return self
 
     def __iter__(self) -> Iterator[Tuple[int, List[int]]]:
         """Steps and their places; to go on is to say that one was pushed."""
-        for step, places in list(self._places.items()):
-            yield step, places
-            del self._places[step]
+        for of, places in list(self._places.items()):
+            yield of[0], places
+            del self._places[of]
 
     def __exit__(self, error: Any, *_) -> None:
         if error is None:
             return
         steps = self._store._steps
         with self._store._stepping:
-            for step, places in self._places.items():
+            for (step, _), places in self._places.items():
                 for i in places:
                     if steps.get(self._keys[i]) == step:
                         steps[self._keys[i]] = step - 1
@@ -626,6 +725,48 @@ def _flat(keys: List[str], values: List[List[Array]]) -> tuple:
     return [key for key, _ in pairs], [part for _, part in pairs]
 
 
+def _have_rows(keys: List[str], values: List[List[Array]]) -> List[bool]:
+    """Of each key whether rows are pushed to it."""
+    if not any(type(p) is RowSparseArray for parts in values for p in parts):
+        return [False] * len(keys)
+    kinds = []
+    for key, parts in zip(keys, values):
+        of_parts = {type(part) is RowSparseArray for part in parts}
+        if len(of_parts) > 1:
+            raise InvalidArgumentError(
+                f"values of key {key!r}: expected RowSparseArrays or arrays, "
+                "got both"
+            )
+        kinds.extend(of_parts)
+    return kinds
+
+
+def _check_no_rows(kinds: List[bool]) -> None:
+    if any(kinds):
+        raise UnimplementedError(
+            "pushpull of a RowSparseArray: use push and row_sparse_pull"
+        )
+
+
+_FLOATS = ("f16", "bf16", "f8e4m3fn", "f8e5m2", "f32", "f64")
+
+
+def _sum(parts: List[Array]) -> List[Array]:
+    """The sum of arrays of one shape, in f32 or f64; others as they are."""
+    if len(parts) == 1 or RowSparseArray in map(type, parts):
+        return parts
+    arrays = [as_numpy(part) for part in parts]
+    if len({array.shape for array in arrays}) > 1 or any(
+        dtype_name(array) not in _FLOATS for array in arrays
+    ):
+        return parts
+    dtype = np.result_type("float32", *(array.dtype for array in arrays))
+    total = arrays[0].astype(dtype)
+    for array in arrays[1:]:
+        total += array.astype(dtype)
+    return [total]
+
+
 def _ids_like(outs: List[List[Array]], row_ids: Any) -> List[List[Array]]:
     """The row ids of each out."""
     num_outs = sum(len(each) for each in outs)
@@ -641,20 +782,22 @@ def _ids_like(outs: List[List[Array]], row_ids: Any) -> List[List[Array]]:
     return [[next(ids) for _ in each] for each in outs]
 
 
-def _copy_rows(value: np.ndarray, out: np.ndarray, row_ids: Array) -> None:
-    if out.dtype != value.dtype or out.shape != value.shape:
+def _check_takes_rows(
+    out: np.ndarray, rows: np.ndarray, value: np.ndarray
+) -> None:
+    if (
+        out.dtype != value.dtype
+        or out.ndim != value.ndim
+        or out.shape[1:] != value.shape[1:]
+        or not out.flags.writeable
+        or (rows.size and rows[-1] >= len(out))
+    ):
+        last = rows[-1] if rows.size else 0
         raise InvalidArgumentError(
-            f"out: expected {value.dtype}{list(value.shape)}, got "
-            f"{out.dtype}{list(out.shape)}"
+            f"out: expected to write {value.dtype} rows of shape "
+            f"{list(value.shape[1:])} up to row {last}, "
+            f"got {out.dtype}{list(out.shape)}"
         )
-    rows = np.unique(np.asarray(as_numpy(row_ids)).astype("int64"))
-    if rows.size and not 0 <= rows[0] <= rows[-1] < len(value):
-        raise InvalidArgumentError(
-            f"row_ids: expected 0 to {len(value) - 1}, got {rows[0]} to "
-            f"{rows[-1]}"
-        )
-    out[...] = 0
-    out[rows] = value[rows]
 
 
 def _check_like(status: Dict[str, Any], value: Array) -> None:

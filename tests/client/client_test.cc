@@ -57,6 +57,21 @@ TEST_F(ClientTest, CallsGetTheTimeout) {
   EXPECT_THAT(script_.timeouts, ElementsAre(absl::Seconds(3)));
 }
 
+TEST_F(ClientTest, CompressionCanBeSetAndUnset) {
+  AnswerPushes();
+  Client client = MakeClient({});
+  for (const char* compression : {"2bit:0.5", "none"}) {
+    client.SetCompression(
+        {.rules = {{"", *Compression::Parse(compression)}}, .min_bytes = 0});
+
+    ASSERT_OK(client.Push("w", Full({8}, 0.4)));
+
+    const PushEntry& pushed = script_.last<PushRequest>().entries[0];
+    EXPECT_EQ(bool{pushed.encoding}, compression[0] == '2');
+    EXPECT_EQ(pushed.tensor.size_bytes(), pushed.encoding ? 2 : 32);
+  }
+}
+
 TEST_F(ClientTest, MutatingCallsAreNumbered) {
   AnswerPushes();
   Client client = MakeClient({});

@@ -129,6 +129,54 @@ class BadInputTest(StoreTest):
                 lambda kv: kv.row_sparse_pull(1, full(0), row_ids=ids),
             )
 
+    def test_outs_of_rows(self):
+        for out in (
+            full(0, "float64"),
+            full(0, shape=(2, 4)),
+            full(0, shape=(1, 3)),
+            full(0, shape=(2,)),
+            read_only(full(0)),
+        ):
+            good = full(7)
+            self.expect(
+                ValueError,
+                lambda kv: kv.row_sparse_pull(
+                    1, [good, out], row_ids=np.array([1])
+                ),
+            )
+            self.assert_array(good, full(7))
+
+    def test_compression(self):
+        kv = self.open("device")
+        for params in (
+            {},
+            {"threshold": 0.5},
+            {"type": "3bit"},
+            {"type": "2bit", "threshold": 0},
+            {"type": "2bit", "threshold": float("nan")},
+            {"type": "2bit", "threshold": "many"},
+            {"type": "2bit", "k": 0.5},
+            {"type": "topk", "k": 2},
+            {"type": "dithering", "bits": 3},
+            {"type": "dithering", "partition": "odd"},
+            {"type": "2bit", "ef": "other"},
+            {"type": "2bit", "momentum": "other"},
+            {"type": "2bit", "momentum": "nesterov", "mu": 1},
+            {"type": "2bit", "min_bytes": -1},
+            {"type": "none", "threshold": 1},
+        ):
+            with self.subTest(params):
+                with self.assertRaises(ValueError):
+                    kv.set_gradient_compression(params)
+        with self.assertRaises(TypeError):
+            kv.set_gradient_compression("2bit")
+        for refused, params in (
+            (kv, {"type": "onebit", "scaling": False}),
+            (self.stores["local"], {"type": "2bit"}),
+        ):
+            with self.assertRaises(NotImplementedError):
+                refused.set_gradient_compression(params)
+
     def test_names_and_options(self):
         for name in ("", "foo", "dist_foo", "nccl"):
             with self.assertRaises(tensorkv.InvalidArgumentError):

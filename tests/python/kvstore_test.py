@@ -8,6 +8,7 @@ import unittest
 
 import numpy as np
 import tensorkv
+from tensorkv import RowSparseArray
 
 sys.path.insert(0, os.path.dirname(__file__))
 from stores import StoreTest, full
@@ -152,6 +153,30 @@ class EveryKindTest(StoreTest):
         self.assert_array(other, value * [[1], [0], [0], [0]])
 
     @on_every_kind
+    def test_pushed_rows_change_alone(self, kv):
+        kv.set_optimizer(Test())  # adds twice what is pushed
+        kv.init(["e", "w"], [full(1, shape=(4, 3)), full(1)])
+        rows = RowSparseArray(full([[1], [2], [3]], shape=(3, 3)), [3, 1, 3])
+        kv.push("e", rows)
+        expected = full([[1], [5], [1], [9]], shape=(4, 3))
+        self.assert_array(kv.pull("e"), expected)
+        none = RowSparseArray(full(0, shape=(0, 3)), np.array([], "int32"))
+        kv.push(["e", "w", "e"], [[rows, none], full(2), none])
+        self.assert_array(kv.pull("e"), expected * 2 - 1)
+        for wrong in (
+            [rows, full(1, shape=(4, 3))],
+            RowSparseArray(full(1, shape=(1, 3)), [4]),
+            RowSparseArray(full(1, shape=(1, 2)), [0]),
+            RowSparseArray(full(1, shape=(1, 3)), [0, 1]),
+            RowSparseArray(full(1, shape=(1, 3)), [0.0]),
+        ):
+            with self.assertRaises(tensorkv.InvalidArgumentError):
+                kv.push("e", wrong)
+        kv.push("w", full(0))
+        self.assert_array(kv.pull("w"), full(5))
+        self.assert_array(kv.pull("e"), expected * 2 - 1)
+
+    @on_every_kind
     def test_optimizers_update_in_the_store(self, kv):
         sgd = {"name": "sgd", "lr": 0.5}
         for key, optimizer in enumerate((SGD(0.5), "sgd", sgd)):
@@ -216,7 +241,7 @@ class EveryKindTest(StoreTest):
     @on_every_kind
     def test_what_is_not_there_says_so(self, kv):
         for call in (
-            lambda: kv.set_gradient_compression({"type": "2bit"}),
+            lambda: kv.pushpull(1, RowSparseArray(full(1), [0, 1])),
             lambda: kv.save_optimizer_states("states", dump_optimizer=True),
         ):
             with self.assertRaises(NotImplementedError):
@@ -224,6 +249,44 @@ class EveryKindTest(StoreTest):
         self.assertTrue(kv.is_capable("optimizer"))
         with self.assertRaises(ValueError):
             kv.is_capable("levitation")
+
+    def test_gradients_are_compressed(self):
+        for kind in ("device", "dist_sync", "dist_async"):
+            kv = self.open(kind)
+            kv.set_optimizer("accumulate")
+            kv.init("g", full(0))
+            # The devices are summed before they are encoded.
+            kv.set_gradient_compression({"type": "2bit", "threshold": 0.5})
+            kv.push("g", [full(0.25), full(0.5)])
+            self.assert_array(kv.pull("g"), full(0.5))
+            kv.pushpull("g", full(0.25, "float64"), out := full(0))
+            self.assert_array(out, full(1))
+            kv.push("g", full(0.25))
+            kv.set_gradient_compression({"type": "none"})
+            kv.push("g", full(0.25))
+            self.assert_array(kv.pull("g"), full(1.25))
+
+    def test_every_type_of_compression(self):
+        values = np.array([0.5, -1, 0.25, 2], "float32")
+        for params, expected in (
+            ({"type": "1bit", "threshold": 0}, [1, -1, 1, 1]),
+            ({"type": "onebit"}, [0.9375, -0.9375, 0.9375, 0.9375]),
+            ({"compressor": "topk", "k": 0.5, "ef": None}, [0, -1, 0, 2]),
+            ({"type": "randomk", "k": 1}, values),
+            ({"type": "dithering", "normalize": "max", "ef": "vanilla",
+              "partition": "natural"}, values),
+            ({"type": "fp16", "momentum": "nesterov", "mu": 0.5}, values * 1.5),
+            ({"type": "bf16", "min_bytes": 1 << 20}, values),
+            ({"type": "fp8", "block_size": 4}, values),
+            ({"type": "float8_e5m2"}, values),
+            ({"type": "int8", "block_size": 1}, values),
+        ):
+            with self.subTest(params):
+                kv = self.open("device")
+                kv.set_gradient_compression(params)
+                kv.init("g", np.zeros(4, "float32"))
+                kv.push("g", values)
+                np.testing.assert_allclose(kv.pull("g"), expected, rtol=1e-6)
 
     def test_properties(self):
         for kind in KINDS:
@@ -285,6 +348,19 @@ class UpdaterTest(StoreTest):
         with self.assertRaises(tensorkv.InvalidArgumentError):
             kv.set_updater("stored +")
 
+    def test_gets_rows_as_arrays(self):
+        kv = self.open("local")
+        kv.init("e", full(1, shape=(4, 3)))
+        pushed = []
+        kv.set_updater(lambda key, array, stored: pushed.append(array))
+        rows = RowSparseArray(full(2, shape=(2, 3)), [3, 3])
+        kv.push("e", [rows, full(1, shape=(4, 3))])
+        expected = full([[1], [1], [1], [5]], shape=(4, 3))
+        self.assert_array(pushed, [expected])
+        for ids in ([4, 0], [-1, 0], [0]):
+            with self.assertRaises(tensorkv.InvalidArgumentError):
+                kv.push("e", RowSparseArray(full(2, shape=(2, 3)), ids))
+
     def test_is_for_local_stores(self):
         with self.assertRaises(NotImplementedError):
             self.open("dist_sync").set_updater(lambda *_: None)
@@ -335,6 +411,38 @@ class GroupTest(StoreTest):
 
         for sums in self.together(stores, work):
             self.assertEqual(sums, [[2 * i + 1, 3] for i in range(20)])
+
+    def test_residuals_of_seven_workers(self):
+        stores = self.open_group("dist_sync", 7)
+
+        def work(kv):
+            kv.set_gradient_compression({"type": "2bit", "threshold": 0.5})
+            kv.set_optimizer("accumulate", scale=2)
+            kv.barrier()
+            kv.init("g", full(0))
+            sums = []
+            for gradient in (0, 0.4, 0.1, 0.2, 0.3, 0.5):
+                kv.push("g", full(gradient))
+                sums.append(kv.pull("g")[0, 0])
+            return sums
+
+        for sums in self.together(stores, work):
+            self.assertEqual(sums, [0, 0, 7, 7, 14, 21])
+
+    def test_rows_are_summed_over_workers(self):
+        stores = self.open_group("dist_sync", 2)
+
+        def work(kv):
+            kv.init("e", full(0, shape=(1000, 2)))
+            data = full(1 + kv.rank, shape=(2, 2))
+            kv.push("e", RowSparseArray(data, [7, 900 + kv.rank]))
+            out = full(9, shape=(1000, 2))
+            kv.row_sparse_pull("e", out, row_ids=np.array([7, 901, 0]))
+            return out
+
+        expected = full(0, shape=(1000, 2))
+        expected[[7, 901]] = [[3], [2]]
+        self.assert_array(self.together(stores, work), [expected] * 2)
 
     def test_order_of_keys_is_each_workers_own(self):
         stores = self.open_group("dist_sync", 2)

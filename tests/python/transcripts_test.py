@@ -14,7 +14,11 @@ class TranscriptsTest(unittest.TestCase):
         failed, attempted = doctest.testfile(
             os.path.abspath(page),
             module_relative=False,
-            globs={"create": tensorkv.create, "np": np},
+            globs={
+                "create": tensorkv.create,
+                "np": np,
+                "tensorkv": tensorkv,
+            },
         )
         self.assertEqual(failed, 0)
         self.assertGreater(attempted, 10)
