@@ -74,6 +74,7 @@ absl::Status MeasureSections(const CpuList& all_cpus, ServerLauncher* launcher,
   report->Add(MeasureOursBesideOurs(*tcp, runner));
   report->Add(MeasureBatches(*tcp, runner));
   report->Add(MeasureRules(*tcp, runner));
+  report->Add(MeasureEncoded(*tcp, runner));
   report->Add(MeasureRounds(*tcp, runner));
   report->Add(MeasureRuleRounds(*tcp, runner));
   report->Add(MeasureSum(all_cpus, runner));

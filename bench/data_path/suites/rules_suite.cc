@@ -51,6 +51,20 @@ void MeasureRule(const std::string& rule, const Workload& workload,
                   std::move(references), section);
 }
 
+// Ours, with pushes that are encoded so.
+absl::StatusOr<std::unique_ptr<Load>> MakeEncodedLoad(
+    const PeerSet& peers, const std::string& compression,
+    const Workload& workload) {
+  ASSIGN_OR_RETURN(const Compression parsed, Compression::Parse(compression));
+  const std::string name = absl::StrCat("encoded-", compression);
+  ASSIGN_OR_RETURN(std::shared_ptr<Client> client,
+                   peers.Connect({.name_space = name,
+                                  .compression = {.rules = {{"", parsed}}}}));
+  RETURN_IF_ERROR(client->CreateNamespace(name, {}, OnExisting::kKeep));
+  return TensorkvPeer(std::move(client), peers.our_server().pid())
+      .make_load(workload);
+}
+
 // Contributions that a server holds: one of two workers has pushed them.
 struct HeldContributions {
   int64_t num_keys = 0;
@@ -112,6 +126,27 @@ Section MeasureRules(const PeerSet& peers, RowRunner* runner) {
         continue;
       }
       MeasureRule(rule, {.bytes_per_key = bytes}, peers, runner, &section);
+    }
+  }
+  return section;
+}
+
+Section MeasureEncoded(const PeerSet& peers, RowRunner* runner) {
+  Section section = {.title = "Encoded pushes, TCP"};
+  for (const char* const compression : {"2bit", "f16"}) {
+    for (const int64_t bytes : {kMiB, 4 * kMiB, 16 * kMiB, 64 * kMiB}) {
+      if (runner->plan().is_quick && bytes != 16 * kMiB) continue;
+      const Workload workload = {.bytes_per_key = bytes};
+      const std::string name =
+          absl::StrCat("encoded/", compression, "/", SizeText(workload));
+      section.goals.push_back({.name = name, .bound = 1, .reference = "plain"});
+      if (!runner->MayBegin(name, &section)) continue;
+      std::vector<Entrant> references;
+      references.push_back({"plain", peers.ours().make_load(workload)});
+      runner->Measure(
+          {.name = name, .bytes = bytes},
+          {compression, MakeEncodedLoad(peers, compression, workload)},
+          std::move(references), &section);
     }
   }
   return section;

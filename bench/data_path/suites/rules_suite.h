@@ -15,6 +15,10 @@ namespace tensorkv::bench {
 // the same push with assign, naive gRPC (which keeps bytes) and memcpy.
 Section MeasureRules(const PeerSet& peers, RowRunner* runner);
 
+// Pushes of one tensor that the client encodes, "encoded/2bit/64MiB", beside
+// the same push as it is; bytes are those before encoding.
+Section MeasureEncoded(const PeerSet& peers, RowRunner* runner);
+
 // The memory that a server has more than before, by what it counts, when it
 // holds contributions of open rounds: as messages and as streams. On servers
 // of their own.
