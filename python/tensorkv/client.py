@@ -138,7 +138,8 @@ class Client:
 
         Args:
           out: arrays of the stored shape, and dtype unless `dtype` is given, to
-            be filled, one per key or a list of several. What comes from a server is copied there once.
+            be filled, one per key or a list of several. What comes from a
+            server is copied there once.
           wait: for keys that do not exist yet.
           min_version: waits until each key has that version.
           state: reads that state of each key's rule instead of the value, one

@@ -85,7 +85,8 @@ def _options(name: str, left: Dict[str, Any]) -> str:
     """What follows an encoding's number; takes it from `left`."""
     text = ""
     if name == "dithering":
-        text += _choice(left, "partition", {"linear": "", "natural": ",natural"})
+        levels = {"linear": "", "natural": ",natural"}
+        text += _choice(left, "partition", levels)
         text += _choice(left, "normalize", {"max": "", "l2": ",l2"})
     if name == "onebit" and not left.pop("scaling", True):
         raise UnimplementedError(

@@ -792,9 +792,10 @@ def _check_takes_rows(
         or not out.flags.writeable
         or (rows.size and rows[-1] >= len(out))
     ):
+        last = rows[-1] if rows.size else 0
         raise InvalidArgumentError(
             f"out: expected to write {value.dtype} rows of shape "
-            f"{list(value.shape[1:])} up to row {rows[-1] if rows.size else 0}, "
+            f"{list(value.shape[1:])} up to row {last}, "
             f"got {out.dtype}{list(out.shape)}"
         )
 
