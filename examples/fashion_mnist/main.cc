@@ -29,6 +29,10 @@ constexpr int kFailed = 1;
 constexpr int kWrongFlags = 2;
 constexpr uint32_t kMaxWorkers = 256;
 constexpr uint32_t kMaxCount = 1'000'000;
+// All but the weights of the hidden layer, which are 98% of the bytes, is
+// smaller: gradients of the last layer are so much larger that no threshold
+// fits both.
+constexpr size_t kMinCompressedBytes = 64 << 10;
 
 struct Flags {
   TrainingOptions options;
@@ -62,7 +66,8 @@ void AddFlags(CLI::App* app, Flags* flags) {
   app->add_option("--learning_rate", flags->learning_rate,
                   "overrides that of the rule");
   app->add_option("--compression", flags->compression,
-                  "of gradients: none, 2bit:0.001, topk:0.01, f16, ...");
+                  "of the hidden layer's gradients: none, 2bit:0.05, "
+                  "topk:0.01, f16, ...");
 }
 
 // In async mode gradients are some updates old, and momentum would build up
@@ -88,6 +93,7 @@ absl::StatusOr<TrainingOptions> OptionsOf(const Flags& flags) {
   ASSIGN_OR_RETURN(const Compression compression,
                    Compression::Parse(flags.compression));
   options.compression.rules = {{"", compression}};
+  options.compression.min_bytes = kMinCompressedBytes;
   if (options.name_space.empty()) {
     options.name_space = absl::StrCat("fashion_mnist-", getpid());
   }
