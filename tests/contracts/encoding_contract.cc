@@ -240,7 +240,7 @@ TEST_P(EncodingContractTest, LargePullsAreConverted) {
 }
 
 TEST_P(EncodingContractTest, WhatIsNoValueOfAFloatIsNotConverted) {
-  ASSERT_OK(store_.SetRule("sgd(momentum=0.5)"));
+  ASSERT_OK(store_.SetRule("sgd(momentum=0.5)", "w"));
   ASSERT_OK(store_.Init("w", Full({8}, 1)));
   ASSERT_OK(store_.Push("w", Full({8}, 1)));
   ASSERT_OK(store_.Init("n", Full({8}, 1, DType::kI32)));
