@@ -251,6 +251,12 @@ absl::StatusOr<Value> Client::PullRows(absl::string_view key,
 }
 
 absl::StatusOr<PullReply> Client::PullRows(PullRowsRequest request) {
+  if (request.dtype != DType::kUnknown) {
+    return Explain(Method::kPullRows,
+                   absl::InvalidArgumentError(absl::StrCat(
+                       "dtype of a pull: expected none for rows, got ",
+                       NameOf(request.dtype))));
+  }
   request.name_space = name_space_;
   request.worker = worker();
   return Call(request);

@@ -105,7 +105,8 @@ class Client {
   void SetCompression(const CompressionOptions& compression);
 
   // Reads values; `min_version` waits for that version of the key. The
-  // request's namespace and worker are filled in.
+  // request's namespace and worker are filled in. With a `dtype` the server
+  // converts them: f16 halves what f32 takes on the wire.
   absl::StatusOr<Value> Pull(absl::string_view key, Version min_version = 0);
   absl::StatusOr<PullReply> Pull(absl::Span<const std::string> keys);
   absl::StatusOr<PullReply> Pull(PullRequest request);
@@ -134,8 +135,8 @@ class Client {
   absl::StatusOr<PushReply> PushRows(std::vector<PushEntry> entries,
                                      const PushOptions& options = {});
 
-  // Reads rows, in the order of their ids. The request's namespace and worker
-  // are filled in.
+  // Reads rows, in the order of their ids and as they are stored. The request's
+  // namespace and worker are filled in.
   absl::StatusOr<Value> PullRows(absl::string_view key,
                                  RefPtr<const RowIds> rows,
                                  Version min_version = 0);

@@ -235,8 +235,12 @@ absl::Status WorkerClient::PushKept(const Contribution& contribution) {
 }
 
 absl::StatusOr<PullReply> WorkerClient::Pull(
-    const std::vector<std::string>& keys) {
-  return PullWithin(keys, Begin());
+    const std::vector<std::string>& keys, DType dtype) {
+  return PullWithin(keys, Begin(), [&] {
+    PullRequest request = {.dtype = dtype};
+    for (const std::string& key : keys) request.entries.push_back({key});
+    return client_->Pull(std::move(request));
+  });
 }
 
 absl::StatusOr<PullReply> WorkerClient::PullRows(

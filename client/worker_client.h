@@ -114,7 +114,8 @@ class WorkerClient {
   // a key are pushed in their order. Pull waits for all that this worker has
   // pushed to these keys.
   absl::Status Push(Step step, std::vector<PushEntry> entries);
-  absl::StatusOr<PullReply> Pull(const std::vector<std::string>& keys);
+  absl::StatusOr<PullReply> Pull(const std::vector<std::string>& keys,
+                                 DType dtype = DType::kUnknown);
   // As Push and Pull, for rows; see Client. What PushRows brings is kept until
   // a PushPull, Pull or PullRows of its keys has succeeded.
   absl::Status PushRows(Step step, std::vector<PushEntry> entries);

@@ -158,6 +158,7 @@ void Write(const PullRequest& request, uint64_t max_reply_bytes, Out& out) {
   WriteField(wire::kPullWorker, request.worker, out);
   out.Number(wire::kPullWaitForKeys, request.wait_for_keys);
   out.Number(wire::kPullMaxReplyBytes, max_reply_bytes);
+  out.Number(wire::kPullDType, static_cast<uint64_t>(request.dtype));
   WriteField(wire::kPullEntries, request.entries, out);
 }
 

@@ -438,6 +438,9 @@ std::optional<PullRequest> ReadPull(ZeroCopyInputStream* in,
         if (in.Accept(wire::kPullMaxReplyBytes)) {
           request.max_reply_bytes = in.ReadNumber();
         }
+        if (in.Accept(wire::kPullDType)) {
+          request.dtype = static_cast<DType>(in.ReadNumberUpTo(kMaxDType));
+        }
         ReadEntries(in, wire::kPullEntries, max_entries, &request.entries);
       });
 }

@@ -255,6 +255,9 @@ absl::StatusOr<PullRequest> FromProto(const v1::PullRequest& proto) {
   ASSIGN_OR_RETURN(request.worker, DecodeWorkerIfPresent(proto));
   request.wait_for_keys = proto.wait_for_keys();
   request.max_reply_bytes = proto.max_reply_bytes();
+  if (proto.dtype() != v1::DTYPE_UNSPECIFIED) {
+    ASSIGN_OR_RETURN(request.dtype, DTypeFromNumber(proto.dtype()));
+  }
   request.entries.reserve(proto.entries_size());
   for (const v1::PullEntry& entry : proto.entries()) {
     request.entries.push_back(
@@ -269,6 +272,7 @@ void ToProto(const PullRequest& request, v1::PullRequest* proto) {
   EncodeWorkerIfPresent(request.worker, proto);
   proto->set_wait_for_keys(request.wait_for_keys);
   proto->set_max_reply_bytes(request.max_reply_bytes);
+  proto->set_dtype(static_cast<v1::DType>(request.dtype));
   for (const PullEntry& entry : request.entries) {
     v1::PullEntry* out = proto->add_entries();
     out->set_key(entry.key);

@@ -121,6 +121,8 @@ struct PullRequest {
   std::string name_space;
   std::optional<Worker> worker;
   bool wait_for_keys = false;
+  // What the values are converted to; as they are stored if unknown.
+  DType dtype = DType::kUnknown;
   std::vector<PullEntry> entries;
   uint64_t namespace_uid = 0;
   uint64_t max_reply_bytes = 0;

@@ -75,6 +75,7 @@ inline constexpr Tag kPullWaitForKeys =
     NumberTag(v1::PullRequest::kWaitForKeysFieldNumber);
 inline constexpr Tag kPullMaxReplyBytes =
     NumberTag(v1::PullRequest::kMaxReplyBytesFieldNumber);
+inline constexpr Tag kPullDType = NumberTag(v1::PullRequest::kDtypeFieldNumber);
 inline constexpr Tag kPullEntries =
     RunTag(v1::PullRequest::kEntriesFieldNumber);
 

@@ -37,6 +37,7 @@ struct ValueCommandFlags {
   bool wait_for_keys = false;
   std::string npy_out;
   std::string state;
+  std::string dtype;  // of what is pulled
 };
 
 void AddKeys(CLI::App& command, ValueCommandFlags& flags) {
@@ -200,6 +201,9 @@ absl::StatusOr<PullReply> PullKeys(const std::vector<std::string>& keys,
                                    const ValueCommandFlags& flags,
                                    Invocation& invocation) {
   PullRequest request = {.wait_for_keys = flags.wait_for_keys};
+  if (!flags.dtype.empty()) {
+    ASSIGN_OR_RETURN(request.dtype, ParseDType(flags.dtype));
+  }
   for (const std::string& key : keys) {
     request.entries.push_back({key, flags.min_version, flags.state});
   }
@@ -322,8 +326,16 @@ void AddValueCommands(CLI::App& app, Action& action) {
       pull->add_option("--state", pull_flags->state,
                        "Instead of values: this state, as stat lists them, or "
                        "update_count");
-  AddRows(*pull, *pull_flags, "Print these rows alone, as 3,1,3")
-      ->excludes(state);
+  CLI::Option* const pulled_rows =
+      AddRows(*pull, *pull_flags, "Print these rows alone, as 3,1,3")
+          ->excludes(state);
+  pull->add_option("--dtype", pull_flags->dtype,
+                   "Have the server convert floats: to f16, bf16, f8e4m3fn, "
+                   "f8e5m2, f32 or f64")
+      ->check(
+          CLI::IsMember({"f16", "bf16", "f8e4m3fn", "f8e5m2", "f32", "f64"}))
+      ->excludes(state)
+      ->excludes(pulled_rows);
   pull->add_option("--npy", pull_flags->npy_out,
                    "Write the value to this .npy file; - for the standard "
                    "output");

@@ -94,7 +94,7 @@ absl::StatusOr<PullReply> Session::Pull(PullRequest request) {
   std::vector<std::string> keys;
   keys.reserve(request.entries.size());
   for (PullEntry& entry : request.entries) keys.push_back(std::move(entry.key));
-  return worker_->Pull(keys);
+  return worker_->Pull(keys, request.dtype);
 }
 
 absl::StatusOr<PushReply> Session::PushRows(std::vector<PushEntry> entries,

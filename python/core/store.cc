@@ -270,8 +270,10 @@ py::list Store::PushPull(const Keys& keys, const py::list& arrays,
 }
 
 py::list Store::Pull(const Keys& keys, const std::optional<py::list>& outs,
-                     bool wait, Version min_version, const std::string& state) {
+                     bool wait, Version min_version, const std::string& state,
+                     const std::string& dtype) {
   PullRequest request;
+  if (!dtype.empty()) request.dtype = ValueOrThrow(ParseDType(dtype));
   request.wait_for_keys = wait;
   const bool may_wait = wait || min_version > 0;
   for (const std::string& key : keys) {
@@ -438,7 +440,7 @@ void Store::Register(py::module_& module) {
       .def("push_pull", &Store::PushPull, "keys"_a, "arrays"_a, "outs"_a,
            "step"_a)
       .def("pull", &Store::Pull, "keys"_a, "outs"_a, "wait"_a, "min_version"_a,
-           "state"_a)
+           "state"_a, "dtype"_a)
       .def("push_rows", &Store::PushRows, "keys"_a, "row_ids"_a, "arrays"_a,
            "step"_a, "update_all_rows"_a)
       .def("pull_rows", &Store::PullRows, "keys"_a, "row_ids"_a)

@@ -59,7 +59,8 @@ class Store {
                           const std::optional<pybind11::list>& outs, Step step);
   pybind11::list Pull(const Keys& keys,
                       const std::optional<pybind11::list>& outs, bool wait,
-                      Version min_version, const std::string& state);
+                      Version min_version, const std::string& state,
+                      const std::string& dtype);
   pybind11::list Receive(
       const Keys& keys, const std::optional<pybind11::list>& outs,
       const SharedExports& exports,

@@ -102,10 +102,21 @@ def as_numpy(value: Any) -> np.ndarray:
     return np.asarray(value if hasattr(value, "dtype") else memoryview(value))
 
 
-def dtype_name(array: np.ndarray) -> str:
-    """The name of an array's dtype in the store: "f32", "i64", "bool", ..."""
-    if array.dtype.name in _FOREIGN:
-        return _FOREIGN[array.dtype.name][0]
-    if array.dtype == np.bool_:
+def name_of(dtype: Any) -> str:
+    """The name of a dtype in the store: "f32", "i64", "bool", ...
+
+    Errors: TypeError for what is no dtype of NumPy, or of the store by name.
+    """
+    if isinstance(dtype, str) and dtype in _FOREIGN:
+        return _FOREIGN[dtype][0]
+    dtype = np.dtype(dtype)
+    if dtype.name in _FOREIGN:
+        return _FOREIGN[dtype.name][0]
+    if dtype == np.bool_:
         return "bool"
-    return f"{array.dtype.kind}{array.dtype.itemsize * 8}"
+    return f"{dtype.kind}{dtype.itemsize * 8}"
+
+
+def dtype_name(array: np.ndarray) -> str:
+    """The name of an array's dtype in the store."""
+    return name_of(array.dtype)

@@ -45,6 +45,7 @@ class Store:
         wait: bool,
         min_version: int,
         state: str,
+        dtype: str,
     ) -> List[Any]: ...
     def push_rows(
         self,

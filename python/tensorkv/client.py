@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, Optional, Sequence, Union
 
 from tensorkv import _core
-from tensorkv._arrays import from_core, to_core
+from tensorkv._arrays import from_core, name_of, to_core
 
 DEFAULT_ADDRESS = "127.0.0.1:7363"
 
@@ -132,26 +132,34 @@ class Client:
         wait: bool = False,
         min_version: int = 0,
         state: str = "",
+        dtype: Any = None,
     ) -> Any:
         """Reads values, all of one moment.
 
         Args:
-          out: arrays of the stored dtype and shape to be filled, one per key or
-            a list of several. What comes from a server is copied there once.
+          out: arrays of the stored shape, and dtype unless `dtype` is given, to
+            be filled, one per key or a list of several. What comes from a
+            server is copied there once.
           wait: for keys that do not exist yet.
           min_version: waits until each key has that version.
           state: reads that state of each key's rule instead of the value, one
             of those that `stat` lists under "states", or "update_count".
+          dtype: a float dtype, such as "float16" or "bfloat16", that the server
+            converts values of floats to before it sends them, rounded to
+            nearest even. Not for states.
 
         Returns:
           `out` or, without it, an array per key, which is the caller's.
         """
         keys, outs = _as_list(key, out, "out")
-        if out is None:
-            pulled = self._store.pull(keys, None, wait, min_version, state)
-            return self._answer(key, [from_core(p) for p in pulled])
-        self._store.pull(keys, _core_outs(outs), wait, min_version, state)
-        return out
+        outs = None if out is None else _core_outs(outs)
+        as_dtype = "" if dtype is None else name_of(dtype)
+        pulled = self._store.pull(
+            keys, outs, wait, min_version, state, as_dtype
+        )
+        if out is not None:
+            return out
+        return self._answer(key, [from_core(p) for p in pulled])
 
     def push_pull(
         self, key: Keys, value: Any, out: Any = None, step: int = 0

@@ -201,6 +201,7 @@ void RandomRequests::Draw(PushRowsRequest& request) {
 
 void RandomRequests::Draw(PullRowsRequest& request) {
   Draw(static_cast<PullRequest&>(request));
+  request.dtype = DType::kUnknown;  // rows come as they are stored
   for (PullEntry& entry : request.entries) Draw(entry.rows);
 }
 
@@ -217,6 +218,7 @@ void RandomRequests::Draw(PullEntry& entry) {
 void RandomRequests::Draw(PullRequest& request) {
   DrawAll(request.name_space, request.namespace_uid, request.worker,
           request.wait_for_keys, request.max_reply_bytes, request.entries);
+  if (Below(2) == 0) Draw(request.dtype);
 }
 
 void RandomRequests::Draw(Value& value) {

@@ -79,6 +79,13 @@ absl::StatusOr<PullReply> Caller::PullMany(std::vector<PullEntry> entries,
                            options_);
 }
 
+absl::StatusOr<PullReply> Caller::PullAs(DType dtype,
+                                         std::vector<PullEntry> entries) const {
+  PullRequest request = MakePull(std::move(entries), /*wait_for_keys=*/false);
+  request.dtype = dtype;
+  return connection_->Call(request, options_);
+}
+
 PullRequest Caller::MakePull(std::vector<PullEntry> entries,
                              bool wait_for_keys) const {
   return {.name_space = name_space_,

@@ -52,6 +52,9 @@ class Caller {
   absl::StatusOr<PullReply> PullMany(std::vector<PullEntry> entries,
                                      bool wait_for_keys = false) const;
 
+  absl::StatusOr<PullReply> PullAs(DType dtype,
+                                   std::vector<PullEntry> entries) const;
+
   absl::StatusOr<Value> PushPull(const std::string& key, Tensor tensor,
                                  Step step = 0) const;
   absl::StatusOr<PullReply> PushPullMany(std::vector<PushEntry> entries,

@@ -1,8 +1,11 @@
 // Encoded contributions, with every verb and mode: what the store makes of them
 // is what it makes of the elements that they decode to.
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <deque>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -155,6 +158,100 @@ TEST_P(EncodingContractTest, ZerosAreATopKOfNone) {
   ASSERT_OK(store_.PushMany(
       {Raw("w", {.kind = PackingKind::kTopK}, {4}, std::string())}));
   EXPECT_THAT(store_.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(0))));
+}
+
+// All finite numbers of a dtype of at most 16 bits, in order, with their bits.
+using Numbers = std::vector<std::pair<double, uint32_t>>;
+
+Numbers NumbersOf(DType dtype) {
+  const size_t size = SizeOf(dtype);
+  const uint32_t num_codes = uint32_t{1} << (8 * size);
+  Tensor codes = *Tensor::Allocate(dtype, {num_codes});
+  for (uint32_t code = 0; code < num_codes; ++code) {
+    std::memcpy(codes.mutable_data() + code * size, &code, size);
+  }
+  const std::vector<double> elements = ElementsOf(codes);
+  Numbers numbers;
+  for (uint32_t code = 0; code < num_codes; ++code) {
+    if (std::isfinite(elements[code]))
+      numbers.push_back({elements[code], code});
+  }
+  std::sort(numbers.begin(), numbers.end());
+  return numbers;
+}
+
+// The number next to x, which is between two of them; of two the even one.
+double Nearest(const Numbers& numbers, double x) {
+  const auto above = std::lower_bound(numbers.begin(), numbers.end(),
+                                      std::pair<double, uint32_t>(x, 0));
+  const auto below = std::prev(above);
+  const double to_above = above->first - x;
+  const double to_below = x - below->first;
+  if (to_above != to_below) {
+    return to_above < to_below ? above->first : below->first;
+  }
+  return above->second % 2 == 0 ? above->first : below->first;
+}
+
+TEST_P(EncodingContractTest, PullsConvertToTheNearestNumber) {
+  std::vector<double> elements = Waves(0);
+  for (int i = 0; i < kSize; ++i) elements[i] = std::ldexp(elements[i], i % 16);
+  for (double& element : elements) element /= 256;  // some are denormal then
+  const Tensor initial = Vector(elements);
+  elements = ElementsOf(initial);
+  ASSERT_OK(store_.Init("w", initial));
+  ASSERT_OK(store_.Init("none", Full({3, 0}, 0)));
+  ASSERT_OK(store_.Init("half", Full({2}, 0.5, DType::kF16)));
+  for (const auto& [dtype, error] : {std::pair(DType::kF16, 11),
+                                     {DType::kBF16, 8},
+                                     {DType::kF8E4M3FN, 4},
+                                     {DType::kF8E5M2, 3}}) {
+    ASSERT_OK_AND_ASSIGN(const PullReply reply,
+                         store_.PullAs(dtype, {{"w"}, {"none"}, {"half"}}));
+    const Tensor& tensor = reply.values[0].tensor;
+    EXPECT_EQ(reply.values[0].version, 1);
+    EXPECT_EQ(tensor.dtype(), dtype);
+    EXPECT_EQ(tensor.shape(), initial.shape());
+    const std::vector<double> pulled = ElementsOf(tensor);
+    const Numbers numbers = NumbersOf(dtype);
+    for (int i = 0; i < kSize; ++i) {
+      const double x = elements[i];
+      ASSERT_EQ(pulled[i], Nearest(numbers, x)) << NameOf(dtype) << " " << x;
+      if (std::abs(x) < 1.0 / 64) continue;
+      EXPECT_LE(std::abs(pulled[i] - x), std::ldexp(std::abs(x), -error));
+    }
+    EXPECT_EQ(reply.values[1].tensor.shape(), Shape({3, 0}));
+    EXPECT_TRUE(IsFilled(reply.values[2].tensor, 0.5));
+  }
+  EXPECT_THAT(store_.Pull("w"), IsOkAndHolds(HasTensor(HasElements(elements))));
+  EXPECT_THAT(store_.PullAs(DType::kF64, {{"half"}})->values[0].tensor,
+              HasElements({0.5, 0.5}));
+}
+
+TEST_P(EncodingContractTest, LargePullsAreConverted) {
+  constexpr int64_t kLarge = 5 << 20;
+  ASSERT_OK(store_.Init("w", Full({kLarge}, 1.0 / 3)));
+  for (const DType dtype : {DType::kF16, DType::kF8E5M2}) {
+    ASSERT_OK_AND_ASSIGN(const PullReply reply, store_.PullAs(dtype, {{"w"}}));
+    EXPECT_EQ(reply.values[0].tensor.size_bytes(), kLarge * SizeOf(dtype));
+    EXPECT_TRUE(
+        IsFilled(reply.values[0].tensor, Nearest(NumbersOf(dtype), 1.0f / 3)));
+  }
+}
+
+TEST_P(EncodingContractTest, WhatIsNoValueOfAFloatIsNotConverted) {
+  ASSERT_OK(store_.SetRule("sgd(momentum=0.5)", "w"));
+  ASSERT_OK(store_.Init("w", Full({8}, 1)));
+  ASSERT_OK(store_.Push("w", Full({8}, 1)));
+  ASSERT_OK(store_.Init("n", Full({8}, 1, DType::kI32)));
+  const auto expect_refused = [](const absl::Status& status, const char* why) {
+    EXPECT_THAT(status, StatusIs(StatusCode::kInvalidArgument, HasSubstr(why)));
+  };
+  expect_refused(store_.PullAs(DType::kF16, {{"w"}, {"n"}}).status(), "i32");
+  expect_refused(store_.PullAs(DType::kI8, {{"w"}}).status(), "i8");
+  expect_refused(
+      store_.PullAs(DType::kF16, {{.key = "w", .state = "momentum"}}).status(),
+      "states");
 }
 
 // The first entry of a key may stand for any tensor; more must bring bytes.

@@ -119,6 +119,22 @@ class ClientTest(StoreTest):
         self.assertEqual(out, bytes(array))
 
     @on_every_client
+    def test_floats_are_converted_before_they_come(self, client):
+        random = np.random.default_rng(1)
+        for count in (5, 2_000_003):  # the larger one goes as a stream
+            array = random.normal(size=count).astype("float32")
+            client.init("w", array, on_existing="replace")
+            half = client.pull("w", dtype=np.float16)
+            self.assert_array(half, array.astype("float16"))
+            out = np.empty(count)
+            client.pull("w", out=out, dtype="float64")
+            self.assert_array(out, array.astype("float64"))
+        client.init("n", full(1, "int32"))
+        for key, dtype in (("n", "float16"), ("w", "int8"), ("w", "complex64")):
+            with self.assertRaises(tensorkv.InvalidArgumentError):
+                client.pull(key, dtype=dtype)
+
+    @on_every_client
     def test_pulled_arrays_are_the_callers(self, client):
         client.init("w", full(1))
         client.pull("w")[:] = 5

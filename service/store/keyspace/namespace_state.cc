@@ -62,12 +62,12 @@ NamespaceState::NamespaceState(std::string its_name, NamespaceConfig its_config,
                                environment.alarms, memory.metadata())),
       bindings(std::make_shared<const RuleBindings>(std::move(rule))) {}
 
-absl::StatusOr<RefPtr<Buffer>> NamespaceState::AllocateFor(
-    const StoredKey& key, const RefPtr<BudgetAccount>& account,
+absl::StatusOr<RefPtr<Buffer>> NamespaceState::AllocateOn(
+    DeviceIndex device, const RefPtr<BudgetAccount>& account,
     uint64_t bytes) const {
   ASSIGN_OR_RETURN(Reservation room, Reservation::Create(account, bytes));
   ASSIGN_OR_RETURN(RefPtr<Buffer> buffer,
-                   DeviceOf(key).Allocate(bytes, account));
+                   (*environment.devices)[device].Allocate(bytes, account));
   room.HandOver();
   return buffer;
 }

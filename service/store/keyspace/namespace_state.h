@@ -104,10 +104,15 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
     MutexLock lock(&mutex);
     return bindings;
   }
-  // Memory of the key's device, counted by `account`.
+  // Memory of the device, counted by `account`.
+  absl::StatusOr<RefPtr<Buffer>> AllocateOn(
+      DeviceIndex device, const RefPtr<BudgetAccount>& account,
+      uint64_t bytes) const;
   absl::StatusOr<RefPtr<Buffer>> AllocateFor(
       const StoredKey& key, const RefPtr<BudgetAccount>& account,
-      uint64_t bytes) const;
+      uint64_t bytes) const {
+    return AllocateOn(key.device, account, bytes);
+  }
 
   absl::Status NoSuchKey(absl::string_view key) const;
   absl::Status CheckNumEntries(size_t num_entries) const;

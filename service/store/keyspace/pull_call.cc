@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "contract/reason.h"
+#include "service/store/keyspace/pull_cast.h"
 #include "service/store/keyspace/row_check.h"
 #include "service/store/keyspace/row_turn.h"
 #include "service/store/keyspace/state_calls.h"
@@ -90,6 +91,9 @@ class PullCall final : public WaitingCall {
   // Whether all entries can be read at this moment, into `reply`. If not,
   // position_ is at one that cannot.
   absl::StatusOr<bool> ReadAll(PullReply& reply);
+  // Whether the value can have the dtype that the call asks for, if any.
+  // Errors: InvalidArgument.
+  absl::Status CheckCast(const StoredKey& key) const;
   // Has the call wait for the entry at `position`. Errors: NotFound.
   absl::Status WaitFor(size_t position, const StoredKey* key);
   // What an entry waits for.
@@ -103,6 +107,8 @@ class PullCall final : public WaitingCall {
   // to `reply`, without elements. Errors: InvalidArgument.
   absl::Status AddRows(StoredKey* key, const PullEntry& entry,
                        PullReply& reply);
+  // Has the values converted, which ends the call.
+  void Cast(PullCast cast);
   // Has the rows read, which ends the call.
   void ReadRows();
   absl::Status AllocateRows(Reservation& turn_bytes);
@@ -120,7 +126,8 @@ class PullCall final : public WaitingCall {
   ReplyCallback<PullReply> done_;
   bool has_answer_ = false;
   absl::StatusOr<PullReply> answer_;
-  // Where the values of the answer are, unless that is the host.
+  // Where the values of the answer are; empty if that is the host and nothing
+  // is to be done to them.
   std::vector<DeviceIndex> devices_;
   // Whose rows are to be read, by entry; empty unless the call is about rows.
   std::vector<KeyPtr> keys_of_rows_;
@@ -237,18 +244,30 @@ absl::StatusOr<bool> PullCall::ReadAll(PullReply& reply) {
       RETURN_IF_ERROR(AddRows(key, entries[i], reply));
       continue;
     }
+    RETURN_IF_ERROR(CheckCast(*key));
     if (key->value_is_changing && !first_busy) first_busy = i;
     if (first_busy) continue;
     Value& value = reply.values.emplace_back();
     value.version = key->version;
     value.tensor = key->ToTensor();
-    if (state_.home->copies()) devices_.push_back(key->device);
+    if (state_.home->copies() || request_.dtype != DType::kUnknown) {
+      devices_.push_back(key->device);
+    }
   }
   if (!first_busy) return true;
   Pin();
   RETURN_IF_ERROR(
       WaitFor(*first_busy, state_.keys.Find(entries[*first_busy].key)));
   return false;
+}
+
+absl::Status PullCall::CheckCast(const StoredKey& key) const {
+  if (request_.dtype == DType::kUnknown || IsFloat(key.dtype())) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("key ", Quoted(key.name()), ": expected a float to pull as ",
+                   NameOf(request_.dtype), ", got ", NameOf(key.dtype())));
 }
 
 absl::Status PullCall::AddRows(StoredKey* key, const PullEntry& entry,
@@ -379,6 +398,18 @@ absl::Status PullCall::Missing() const {
   return WithMessage(missing[0], text);
 }
 
+// Converts the values, and answers with them.
+void SendCast(NamespaceState& state, PullCast cast, PullReply reply,
+              absl::Span<const DeviceIndex> devices,
+              ReplyCallback<PullReply> done) {
+  absl::Status status = std::move(cast).Run(state, devices, reply);
+  if (status.ok()) {
+    return state.home->Send(std::move(reply), devices, std::move(done));
+  }
+  reply = {};  // and what was allocated is free
+  std::move(done)(std::move(status));
+}
+
 void PullCall::Send() {
   while (!watches_.empty()) {
     MutexLock lock(&state_.mutex);
@@ -390,6 +421,10 @@ void PullCall::Send() {
   if (!keys_of_rows_.empty()) {
     for (PullEntry& entry : request_.entries) rows_.push_back(entry.rows);
   }
+  std::optional<PullCast> cast;
+  if (answer_.ok() && request_.dtype != DType::kUnknown) {
+    cast.emplace(request_.dtype, *answer_);
+  }
   request_ = {};
   if (answer_.ok()) {
     absl::Status status = CheckReplyBytes(*answer_, context.max_reply_bytes);
@@ -397,7 +432,20 @@ void PullCall::Send() {
   }
   if (!answer_.ok()) return SendOnce(std::move(done_), std::move(answer_));
   if (!keys_of_rows_.empty()) return ReadRows();
+  if (cast) return Cast(*std::move(cast));
   state_.home->Send(*std::move(answer_), devices_, std::move(done_));
+}
+
+void PullCall::Cast(PullCast cast) {
+  const bool is_small = cast.size_bytes() <= kMaxBytesInline;
+  TaskPool::Task task = [state = state_.shared_from_this(),
+                         cast = std::move(cast), reply = *std::move(answer_),
+                         devices = std::move(devices_),
+                         done = std::move(done_)]() mutable {
+    SendCast(*state, std::move(cast), std::move(reply), devices,
+             std::move(done));
+  };
+  if (is_small || !state_.Submit(std::move(task))) std::move(task)();
 }
 
 // Gives the rows memory where their keys are, which is counted as values.
@@ -466,6 +514,12 @@ absl::Status CheckFields(const NamespaceState& state,
   for (const PullEntry& entry : request.entries) {
     RETURN_IF_ERROR(CheckKey(entry.key));
     (entry.rows ? has_rows : has_tensors) = true;
+  }
+  const bool has_dtype = request.dtype != DType::kUnknown;
+  if (has_dtype && (has_rows || !IsFloat(request.dtype))) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "dtype of a pull: expected ", has_rows ? "none for rows" : "a float",
+        ", got ", NameOf(request.dtype)));
   }
   if (has_rows && has_tensors) {
     return absl::InvalidArgumentError(

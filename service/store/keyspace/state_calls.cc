@@ -35,6 +35,11 @@ absl::Status CheckEntry(const Entry& entry) {
 absl::Status CheckFields(const NamespaceState& state,
                          const PullRequest& request) {
   RETURN_IF_ERROR(state.CheckNumEntries(request.entries.size()));
+  if (request.dtype != DType::kUnknown) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("dtype of a pull: expected none for states, got ",
+                     NameOf(request.dtype)));
+  }
   for (const PullEntry& entry : request.entries) {
     RETURN_IF_ERROR(CheckEntry(entry));
     if (entry.min_version == 0 && !request.wait_for_keys) continue;

@@ -99,6 +99,16 @@ TEST_F(StoreCliTest, RowsAlone) {
             kExitUsage);
 }
 
+TEST_F(StoreCliTest, ValuesOfAnotherDType) {
+  Print("init w --shape=2 --fill=9");
+
+  // f8e5m2 has 8 and 10; of two that are as near it is the even one.
+  EXPECT_EQ(Print("pull w --dtype=f8e5m2"), "8.0 8.0\n");
+  EXPECT_THAT(Print("pull w --dtype=f16 --output=json"), HasSubstr("\"f16\""));
+  EXPECT_EQ(Run("pull w --dtype=i8").exit_code, kExitUsage);
+  EXPECT_EQ(Run("pull w --dtype=f16 --rows=1").exit_code, kExitUsage);
+}
+
 TEST_F(StoreCliTest, TutorialOfOneKey) {
   Print("init 3 --shape=2,3 --fill=2");
   EXPECT_EQ(Print("pull 3"), "2.0 2.0 2.0\n2.0 2.0 2.0\n");

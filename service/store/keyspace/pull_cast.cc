@@ -1,0 +1,52 @@
+#include "service/store/keyspace/pull_cast.h"
+
+#include "base/status_macros.h"
+#include "kernels/backend.h"
+#include "kernels/update_rule.h"
+
+namespace tensorkv {
+
+PullCast::PullCast(DType dtype, PullReply& reply) {
+  stored_.reserve(reply.values.size());
+  for (Value& value : reply.values) {
+    Tensor& tensor = value.tensor;
+    stored_.push_back(std::move(tensor));
+    // A float of the same shape: it is no larger than f64, which is checked.
+    tensor = *Tensor::WithoutData(dtype, stored_.back().shape());
+    size_bytes_ += stored_.back().size_bytes() + tensor.size_bytes();
+  }
+}
+
+absl::Status PullCast::Run(const NamespaceState& state,
+                           absl::Span<const DeviceIndex> devices,
+                           PullReply& reply) && {
+  static const UpdateRule* const kAssign = new UpdateRule();
+  const DeviceSet& all = *state.environment.devices;
+  std::vector<TensorView> views(stored_.size());
+  std::vector<std::vector<TensorUpdate>> casts(all.size());
+  uint64_t used = 0;
+  for (size_t i = 0; i < stored_.size(); ++i) {
+    Tensor& tensor = reply.values[i].tensor;
+    if (tensor.num_elements() == 0) continue;
+    const DeviceIndex device = devices[i];
+    ASSIGN_OR_RETURN(
+        RefPtr<Buffer> buffer,
+        state.AllocateOn(device, state.memory.on(device).values,
+                         static_cast<uint64_t>(tensor.size_bytes())));
+    tensor =
+        Tensor::OfBuffer(tensor.dtype(), tensor.shape(), std::move(buffer));
+    views[i] = stored_[i].view();
+    TensorUpdate& cast = casts[device].emplace_back();
+    cast.rule = kAssign;
+    cast.contributions = absl::MakeConstSpan(&views[i], 1);
+    cast.value = tensor.mutable_view();
+    used |= uint64_t{1} << device;
+  }
+  const absl::Status status = all.ForEach(used, [&](DeviceIndex device) {
+    return all[device].Apply(casts[device]);
+  });
+  stored_.clear();
+  return status;
+}
+
+}  // namespace tensorkv

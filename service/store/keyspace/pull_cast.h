@@ -1,0 +1,44 @@
+// Values of a pull whose caller wants them in another dtype.
+
+#ifndef TENSORKV_SERVICE_STORE_KEYSPACE_PULL_CAST_H_
+#define TENSORKV_SERVICE_STORE_KEYSPACE_PULL_CAST_H_
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "contract/requests.h"
+#include "service/store/device_set.h"
+#include "service/store/keyspace/namespace_state.h"
+#include "tensor/dtype.h"
+#include "tensor/tensor.h"
+
+namespace tensorkv {
+
+// Keeps the values as they are stored until they have been converted, by the
+// devices that they are on: as an assign to keys of the dtype would.
+class PullCast {
+ public:
+  // Takes the values of `reply`, which then has the wanted ones without
+  // elements. REQUIRES: all dtypes are floats.
+  PullCast(DType dtype, PullReply& reply);
+
+  // What the conversion reads and writes.
+  uint64_t size_bytes() const { return size_bytes_; }
+
+  // Gives `reply`, whose values are on `devices` by entry, its elements, in
+  // memory that is counted as values. The stored values are then free.
+  // Errors: ResourceExhausted (OVER_BUDGET), and those of the devices.
+  absl::Status Run(const NamespaceState& state,
+                   absl::Span<const DeviceIndex> devices, PullReply& reply) &&;
+
+ private:
+  std::vector<Tensor> stored_;
+  uint64_t size_bytes_ = 0;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_STORE_KEYSPACE_PULL_CAST_H_
