@@ -16,27 +16,43 @@ int64_t NumColumns(const TensorUpdate& update) {
   return update.value.num_elements / update.num_rows;
 }
 
+// The sums of parts of columns that are in memory at a time, 1 MiB, which no
+// budget counts: those of a block of columns at least.
+constexpr size_t kMaxColumnSums = ops::kMaxColumnParts * kBlockElements;
+
 // Some columns of an update over a part of its rows, and where their sums go.
 struct ColumnPart {
-  size_t update;
+  const TensorUpdate* update;
   Rectangle of;
   size_t first_sum;
 };
 
-// Cuts the columns [begin, end) into parts, and returns how many there are.
-// The sums of all columns of the update are at `first_sum`.
-size_t AddParts(const TensorUpdate& update, size_t index, int64_t begin,
-                int64_t end, size_t first_sum, std::vector<ColumnPart>& parts) {
-  const int64_t columns = NumColumns(update);
-  const int64_t rows = ops::RowsOfColumnPart(update.num_rows, columns);
-  size_t num_parts = 0;
-  for (int64_t row = 0; row < update.num_rows; row += rows, ++num_parts) {
-    const int64_t end_row = std::min(row + rows, update.num_rows);
-    parts.push_back({index,
-                     {row, end_row, begin, end},
-                     first_sum + num_parts * columns + begin});
+int64_t NumColumnParts(const TensorUpdate& update) {
+  return ops::NumColumnParts(update.num_rows, NumColumns(update));
+}
+
+// Cuts columns over all rows into parts.
+void AddParts(ColumnPart part, std::vector<ColumnPart>& parts) {
+  const int64_t num_rows = part.update->num_rows;
+  const int64_t rows =
+      ops::RowsOfColumnPart(num_rows, NumColumns(*part.update));
+  for (int64_t row = 0; row < num_rows; row += rows) {
+    part.of.first_row = row;
+    part.of.end_row = std::min(row + rows, num_rows);
+    parts.push_back(part);
+    part.first_sum += part.of.end_column - part.of.first_column;
   }
-  return num_parts;
+}
+
+// Updates columns, whose only part is summed here, and others before: `sums`.
+void UpdateColumns(const KernelTable& kernels, const ColumnPart& whole,
+                   const double* sums) {
+  double only_part[kBlockElements];
+  const auto& [update, of, first_sum] = whole;
+  const bool has_parts = NumColumnParts(*update) > 1;
+  if (!has_parts) SumColumns(kernels, *update, of, only_part);
+  UpdateColumns(kernels, *update, of.first_column, of.end_column,
+                has_parts ? sums + first_sum : only_part);
 }
 
 // Rows that are about as many elements as a part.
@@ -109,25 +125,30 @@ void KeySums::RunColumns(const KernelTable& kernels, ThreadPool& threads) {
     return sums.has_column_state ? Cut{NumColumns(update), kBlockElements}
                                  : Cut();
   });
-  std::vector<ColumnPart> parts;
-  std::vector<size_t> first_sum(batch_.size());
-  size_t num_sums = 0;
-  for (const auto& [i, begin, end] : columns) {
-    if (begin == 0) first_sum[i] = num_sums;
-    const size_t num_parts =
-        AddParts(batch_[i], i, begin, end, first_sum[i], parts);
-    num_sums += num_parts * (end - begin);
+  std::vector<double> sums;
+  for (size_t next = 0; next < columns.size();) {
+    std::vector<ColumnPart> wholes;
+    std::vector<ColumnPart> parts;
+    size_t num_sums = 0;
+    for (; next < columns.size(); ++next) {
+      const auto [i, begin, end] = columns[next];
+      const TensorUpdate& update = batch_[i];
+      const int64_t num_parts = NumColumnParts(update);
+      const size_t size = num_parts > 1 ? num_parts * (end - begin) : 0;
+      if (num_sums + size > kMaxColumnSums) break;
+      wholes.push_back({&update, {0, update.num_rows, begin, end}, num_sums});
+      if (size > 0) AddParts(wholes.back(), parts);
+      num_sums += size;
+    }
+    sums.resize(num_sums);
+    threads.ParallelFor(parts.size(), [&](size_t i) {
+      const auto& [update, of, first_sum] = parts[i];
+      SumColumns(kernels, *update, of, &sums[first_sum]);
+    });
+    threads.ParallelFor(wholes.size(), [&](size_t i) {
+      UpdateColumns(kernels, wholes[i], sums.data());
+    });
   }
-  std::vector<double> sums(num_sums);
-  threads.ParallelFor(parts.size(), [&](size_t i) {
-    const ColumnPart& part = parts[i];
-    SumColumns(kernels, batch_[part.update], part.of, &sums[part.first_sum]);
-  });
-  threads.ParallelFor(columns.size(), [&](size_t i) {
-    const auto [update, begin, end] = columns[i];
-    UpdateColumns(kernels, batch_[update], begin, end,
-                  &sums[first_sum[update]]);
-  });
 }
 
 void KeySums::RunPhase(const KernelTable& kernels, ThreadPool& threads,

@@ -100,8 +100,9 @@ class RangeUpdater {
         T* const state = static_cast<T*>(update_.states[Op::kColumnState].data);
         for (int64_t column = begin; column < end; ++column) {
           double sum = 0;
-          for (int64_t i = 0; i < num_parts; ++i)
-            sum += sums[i * size + column];
+          for (int64_t i = 0; i < num_parts; ++i) {
+            sum += sums[i * (end - begin) + column - begin];
+          }
           state[column] = op.UpdateColumn(sum, update_.num_rows, state[column]);
         }
       }

@@ -45,8 +45,8 @@ void SumColumns(const KernelTable& kernels, const TensorUpdate& update,
                 const Rectangle& part, double* out);
 
 // Updates the rule's state per column of the columns [begin, end). `sums` has
-// those of all columns over the first part of the rows (ops::RowsOfColumnPart),
-// behind them those over the next.
+// theirs over the first part of the rows (ops::RowsOfColumnPart), behind them
+// those over the next.
 void UpdateColumns(const KernelTable& kernels, const TensorUpdate& update,
                    int64_t begin, int64_t end, const double* sums);
 

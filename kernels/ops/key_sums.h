@@ -40,18 +40,20 @@ inline constexpr uint64_t kSumPartElements = 16 * 1024;
 inline constexpr int kMaxSums = 3;
 
 // The rows that one part of each column has: so many that the sums of the parts
-// take little memory (there are at most kMaxColumnParts to a column, of no
-// fewer than kMinColumnPart rows), and that a part of all columns is no less
-// work than a part of a key.
+// take little memory (there are at most kMaxColumnParts to a column, and no
+// more than one for kMinColumnPart rows), and that a part of all columns is no
+// less work than a part of a key.
 inline constexpr uint64_t kMaxColumnParts = 128;
 inline constexpr uint64_t kMinColumnPart = 64;
 
 // REQUIRES, here and below: there are elements.
 HOST_DEVICE uint64_t RowsOfColumnPart(uint64_t num_rows, uint64_t num_columns) {
-  uint64_t rows = (num_rows + kMaxColumnParts - 1) / kMaxColumnParts;
+  uint64_t num_parts = num_rows / kMinColumnPart;
+  if (num_parts == 0) return num_rows;
+  if (num_parts > kMaxColumnParts) num_parts = kMaxColumnParts;
+  const uint64_t rows = (num_rows + num_parts - 1) / num_parts;
   const uint64_t large = (kSumPartElements + num_columns - 1) / num_columns;
-  if (rows < large) rows = large;
-  return rows < kMinColumnPart ? kMinColumnPart : rows;
+  return rows < large ? large : rows;
 }
 
 HOST_DEVICE uint64_t NumColumnParts(uint64_t num_rows, uint64_t num_columns) {

@@ -44,9 +44,11 @@ std::vector<KeyOfRows> Keys() {
   keys.push_back({"lans", {129, 16 * 1024}});
   keys.push_back({"groupadagrad", {20'000, 3}});
   // Columns of several parts, as many as there may be, and of parts as short as
-  // they may be.
-  for (const Shape& shape : {Shape({40'000}), Shape({9000, 130}),
-                             Shape({66, 2000}), Shape({16'500, 128})}) {
+  // they may be; of one part that might be almost two; and more sums of parts
+  // than are in the host's memory at a time.
+  for (const Shape& shape :
+       {Shape({40'000}), Shape({9000, 130}), Shape({129, 2000}),
+        Shape({127, 2000}), Shape({16'500, 128}), Shape({130, 66'000})}) {
     keys.push_back({"adafactor", shape});
   }
   return keys;
