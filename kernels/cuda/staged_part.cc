@@ -32,7 +32,7 @@ TensorUpdate MoveOf(const TensorView& from, char* to) {
 // What a piece adds to the table: for a small one, and for each chunk more.
 size_t TableBytesPerPiece() {
   const TensorView byte = BytesAt(nullptr, 1);
-  return UpdateTable::MaxBytesOf({MoveOf(byte, nullptr)});
+  return UpdateTable::MaxRoomOf({MoveOf(byte, nullptr)}).table_bytes;
 }
 
 }  // namespace

@@ -12,12 +12,17 @@ namespace {
 // A few hundred updates.
 constexpr size_t kMinTableBytes = 64 << 10;
 
+bool Fits(const UpdateTable::Room& needed, const UpdateTable::Room& room) {
+  return needed.table_bytes <= room.table_bytes &&
+         needed.scratch_bytes <= room.scratch_bytes;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<UpdateBatcher>> UpdateBatcher::Create(
     DevicePool* pool, Executor* submission) {
   std::unique_ptr<UpdateBatcher> batcher(new UpdateBatcher(pool, submission));
-  RETURN_IF_ERROR(batcher->MakeRoom(kMinTableBytes));
+  RETURN_IF_ERROR(batcher->MakeRoom({.table_bytes = kMinTableBytes}));
   ASSIGN_OR_RETURN(batcher->compute_,
                    StreamLane::Create(&pool->device(), StreamUse::kCompute));
   return batcher;
@@ -26,7 +31,7 @@ absl::StatusOr<std::unique_ptr<UpdateBatcher>> UpdateBatcher::Create(
 absl::Status UpdateBatcher::Apply(absl::Span<const TensorUpdate> batch) {
   if (batch.empty()) return absl::OkStatus();
   const auto job = std::make_shared<Job>(batch);
-  RETURN_IF_ERROR(MakeRoom(job->max_table_bytes));
+  RETURN_IF_ERROR(MakeRoom(job->max_room));
   bool is_first;
   {
     MutexLock lock(&mutex_);
@@ -37,11 +42,19 @@ absl::Status UpdateBatcher::Apply(absl::Span<const TensorUpdate> batch) {
   return job->done.Wait();
 }
 
-absl::Status UpdateBatcher::MakeRoom(size_t size_bytes) {
-  if (size_bytes <= room_bytes()) return absl::OkStatus();
+absl::Status UpdateBatcher::MakeRoom(const UpdateTable::Room& needed) {
+  if (Fits(needed, room())) return absl::OkStatus();
   MutexLock growth_lock(&growth_mutex_);
-  const size_t present_bytes = room_bytes();
-  if (size_bytes <= present_bytes) return absl::OkStatus();
+  const UpdateTable::Room present = room();
+  if (needed.table_bytes > present.table_bytes) {
+    RETURN_IF_ERROR(MakeTableRoom(needed.table_bytes, present.table_bytes));
+  }
+  if (needed.scratch_bytes <= present.scratch_bytes) return absl::OkStatus();
+  return MakeScratchRoom(needed.scratch_bytes);
+}
+
+absl::Status UpdateBatcher::MakeTableRoom(size_t size_bytes,
+                                          size_t present_bytes) {
   // Twice as much, so that it seldom grows; what is needed, if that is all
   // there is.
   absl::StatusOr<TableMemory> memory =
@@ -55,6 +68,15 @@ absl::Status UpdateBatcher::MakeRoom(size_t size_bytes) {
   return absl::OkStatus();
 }
 
+// No more than is needed: it grows with the model.
+absl::Status UpdateBatcher::MakeScratchRoom(size_t size_bytes) {
+  ASSIGN_OR_RETURN(DeviceMemory memory, pool_.Allocate(size_bytes));
+  auto scratch = std::make_shared<const DeviceMemory>(std::move(memory));
+  MutexLock lock(&mutex_);
+  scratch_.swap(scratch);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<UpdateBatcher::TableMemory> UpdateBatcher::CreateTable(
     size_t size_bytes) {
   TableMemory memory;
@@ -64,33 +86,37 @@ absl::StatusOr<UpdateBatcher::TableMemory> UpdateBatcher::CreateTable(
   return memory;
 }
 
-size_t UpdateBatcher::room_bytes() {
+UpdateTable::Room UpdateBatcher::room() {
   MutexLock lock(&mutex_);
-  return tables_.empty() ? 0 : tables_.back().size_bytes();
+  return {tables_.empty() ? 0 : tables_.back().size_bytes(),
+          scratch_->size_bytes()};
 }
 
 void UpdateBatcher::StartNext() {
-  const TableMemory* memory = nullptr;
+  BatchMemory memory;
   Jobs jobs = TakePending(memory);
   if (jobs.empty()) return;
   UpdateTable table;
   for (const auto& job : jobs) table.Add(job->batch);
-  Start start = StartOf(table, *memory);
-  compute_->WhenDone([this, jobs = std::move(jobs),
-                      start = std::move(start)](const absl::Status& done) {
+  Start start = StartOf(table, memory);
+  compute_->WhenDone([this, jobs = std::move(jobs), start = std::move(start),
+                      memory = std::move(memory)](const absl::Status& done) {
     Finish(jobs, start, done);
   });
 }
 
 // The first always fits: its caller has made the room.
-UpdateBatcher::Jobs UpdateBatcher::TakePending(const TableMemory*& memory) {
+UpdateBatcher::Jobs UpdateBatcher::TakePending(BatchMemory& memory) {
   MutexLock lock(&mutex_);
-  memory = &tables_.back();
+  memory = {&tables_.back(), scratch_};
+  const UpdateTable::Room present = {tables_.back().size_bytes(),
+                                     scratch_->size_bytes()};
   Jobs jobs;
-  size_t bytes = 0;
+  UpdateTable::Room needed;
   while (!pending_.empty()) {
-    bytes += pending_.front()->max_table_bytes;
-    if (bytes > memory->size_bytes()) break;
+    needed.table_bytes += pending_.front()->max_room.table_bytes;
+    needed.scratch_bytes += pending_.front()->max_room.scratch_bytes;
+    if (!Fits(needed, present)) break;
     jobs.push_back(std::move(pending_.front()));
     pending_.pop_front();
   }
@@ -99,12 +125,13 @@ UpdateBatcher::Jobs UpdateBatcher::TakePending(const TableMemory*& memory) {
 }
 
 UpdateBatcher::Start UpdateBatcher::StartOf(const UpdateTable& table,
-                                            const TableMemory& memory) {
+                                            const BatchMemory& memory) {
   Start start;
   if (table.empty()) return start;
-  start.status = Upload(table, memory);
+  start.status = Upload(table, *memory.table);
   if (!start.status.ok()) return start;
-  for (const UpdateLaunch& launch : table.LaunchesAt(memory.device.data())) {
+  for (const UpdateLaunch& launch :
+       table.LaunchesAt(memory.table->device.data(), memory.scratch->data())) {
     start.status = compute_->stream().Launch(launch);
     if (!start.status.ok()) return start;
     ++start.num_launches;

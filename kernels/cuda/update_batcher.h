@@ -48,7 +48,7 @@ class UpdateBatcher {
 
   // As Backend::Prepare.
   absl::Status Prepare(absl::Span<const TensorUpdate> batch) {
-    return MakeRoom(UpdateTable::MaxBytesOf(batch));
+    return MakeRoom(UpdateTable::MaxRoomOf(batch));
   }
 
   // Returns when the batch is done.
@@ -68,10 +68,10 @@ class UpdateBatcher {
  private:
   struct Job {
     explicit Job(absl::Span<const TensorUpdate> batch)
-        : batch(batch), max_table_bytes(UpdateTable::MaxBytesOf(batch)) {}
+        : batch(batch), max_room(UpdateTable::MaxRoomOf(batch)) {}
     // The caller keeps it, and waits.
     const absl::Span<const TensorUpdate> batch;
-    const size_t max_table_bytes;
+    const UpdateTable::Room max_room;
     const absl::Duration queued_at = SteadyNow();
     const Answer<absl::Status> done;
   };
@@ -83,6 +83,12 @@ class UpdateBatcher {
     DeviceMemory device;
 
     size_t size_bytes() const { return host.size_bytes(); }
+  };
+
+  // What a batch uses while it runs.
+  struct BatchMemory {
+    const TableMemory* table = nullptr;
+    std::shared_ptr<const DeviceMemory> scratch;
   };
 
   // When the batch was started, and how far that got.
@@ -97,15 +103,17 @@ class UpdateBatcher {
   UpdateBatcher(DevicePool* pool, Executor* submission)
       : pool_(*pool), submission_(*submission) {}
 
-  absl::Status MakeRoom(size_t size_bytes);
+  absl::Status MakeRoom(const UpdateTable::Room& needed);
+  absl::Status MakeTableRoom(size_t size_bytes, size_t present_bytes);
+  absl::Status MakeScratchRoom(size_t size_bytes);
   absl::StatusOr<TableMemory> CreateTable(size_t size_bytes);
-  size_t room_bytes();
+  UpdateTable::Room room();
 
   // These run on the submission's thread.
   void StartNext();
   // What fits `memory` together, which is set.
-  Jobs TakePending(const TableMemory*& memory);
-  Start StartOf(const UpdateTable& table, const TableMemory& memory);
+  Jobs TakePending(BatchMemory& memory);
+  Start StartOf(const UpdateTable& table, const BatchMemory& memory);
   absl::Status Upload(const UpdateTable& table, const TableMemory& memory);
 
   // On the lane's.
@@ -126,6 +134,9 @@ class UpdateBatcher {
   // For the batch that runs, of which there is one at most. The last is used;
   // those before stay: giving back page-locked memory would stop the device.
   std::list<TableMemory> tables_ ABSL_GUARDED_BY(mutex_);
+  // Likewise; those before go with the batches that use them.
+  std::shared_ptr<const DeviceMemory> scratch_ ABSL_GUARDED_BY(mutex_) =
+      std::make_shared<const DeviceMemory>();
 
   std::unique_ptr<StreamLane> compute_;  // last: its callbacks use the rest
 };

@@ -281,6 +281,19 @@ HOST_DEVICE double* ColumnSumsOf(const UpdateWork& work,
   return work.scratch + entry.first_sum + ops::SumsOf<Op>().size();
 }
 
+// The sum of a column over the rows [row, end).
+template <typename Op, typename T>
+HOST_DEVICE double SumOfColumn(const UpdateWork& work, const UpdateEntry& entry,
+                               uint64_t column, uint64_t row, uint64_t end) {
+  const uint64_t columns = entry.row_elements;
+  double sum = 0;
+  for (uint64_t at = row * columns + column; at < end * columns;
+       at += columns) {
+    sum += RowTermAt<Op, T>(work, entry, at);
+  }
+  return sum;
+}
+
 // Makes the sum of a chunk's part `lane` of a column.
 template <typename Op, typename T>
 HOST_DEVICE void SumColumnPart(const UpdateWork& work, uint32_t chunk,
@@ -294,12 +307,8 @@ HOST_DEVICE void SumColumnPart(const UpdateWork& work, uint32_t chunk,
   const uint64_t row = part / columns * rows;
   if (row >= num_rows) return;
   const uint64_t end = row + rows < num_rows ? row + rows : num_rows;
-  double sum = 0;
-  for (uint64_t at = row * columns + part % columns; at < end * columns;
-       at += columns) {
-    sum += RowTermAt<Op, T>(work, entry, at);
-  }
-  ColumnSumsOf<Op>(work, entry)[part] = sum;
+  ColumnSumsOf<Op>(work, entry)[part] =
+      SumOfColumn<Op, T>(work, entry, part % columns, row, end);
 }
 
 // Updates the state of a chunk's column `lane`.
@@ -315,7 +324,11 @@ HOST_DEVICE void UpdateColumn(const UpdateWork& work, uint32_t chunk,
   const uint64_t num_parts = ops::NumColumnParts(num_rows, columns);
   const double* const sums = ColumnSumsOf<Op>(work, entry);
   double sum = 0;
-  for (uint64_t i = 0; i < num_parts; ++i) sum += sums[i * columns + column];
+  if (num_parts == 1) {
+    sum = SumOfColumn<Op, T>(work, entry, column, 0, num_rows);
+  } else {
+    for (uint64_t i = 0; i < num_parts; ++i) sum += sums[i * columns + column];
+  }
   T& state = static_cast<T*>(entry.states[Op::kColumnState])[column];
   state = FunctorAt<Op>(work, entry).UpdateColumn(sum, num_rows, state);
 }

@@ -76,10 +76,11 @@ uint64_t NumColumnChunks(const TensorUpdate& update) {
   return (RowElements(update) + ops::kSumLanes - 1) / ops::kSumLanes;
 }
 
-// Parts of all columns.
+// Parts of all columns; none where each would have one.
 uint64_t NumColumnParts(const TensorUpdate& update) {
   const uint64_t columns = RowElements(update);
-  return ops::NumColumnParts(update.num_rows, columns) * columns;
+  const uint64_t num_parts = ops::NumColumnParts(update.num_rows, columns);
+  return num_parts > 1 ? num_parts * columns : 0;
 }
 
 uint64_t NumColumnPartChunks(const TensorUpdate& update) {
@@ -95,17 +96,17 @@ uint64_t NumScratch(const TensorUpdate& update) {
                   sums.has_column_state ? NumColumnParts(update) : 0);
 }
 
-// What sums add to size_bytes and scratch_bytes.
-size_t MaxSumBytesOf(const TensorUpdate& update) {
+// What sums add to the room.
+UpdateTable::Room MaxRoomOfSums(const TensorUpdate& update) {
   const ops::SumsOfOp sums = SumsOfRule(update.rule->kind());
-  if (!sums.any() || update.value.num_elements == 0) return 0;
+  if (!sums.any() || update.value.num_elements == 0) return {};
   uint64_t num_chunks = 0;
   if (sums.has_row_state) num_chunks += NumRowChunks(update);
   if (sums.has_column_state) {
     num_chunks += NumColumnPartChunks(update) + NumColumnChunks(update);
   }
   if (sums.num_phases > 0) num_chunks += 1;
-  return num_chunks * sizeof(WorkChunk) + NumScratch(update) * sizeof(double);
+  return {num_chunks * sizeof(WorkChunk), NumScratch(update) * sizeof(double)};
 }
 
 // An integer type of the size of the dtype.
@@ -147,15 +148,18 @@ void Copy(const std::vector<T>& elements, char* to) {
 
 }  // namespace
 
-size_t UpdateTable::MaxBytesOf(absl::Span<const TensorUpdate> batch) {
-  size_t bytes = 0;
+UpdateTable::Room UpdateTable::MaxRoomOf(absl::Span<const TensorUpdate> batch) {
+  Room room;
   for (const TensorUpdate& update : batch) {
-    bytes += sizeof(UpdateEntry) + MaxFunctorBytesOf(*update.rule) +
-             update.contributions.size() * sizeof(SourceArray) +
-             update.packings.size() * sizeof(Packing) +
-             NumChunks(update) * sizeof(WorkChunk) + MaxSumBytesOf(update);
+    const Room sums = MaxRoomOfSums(update);
+    room.table_bytes += sizeof(UpdateEntry) + MaxFunctorBytesOf(*update.rule) +
+                        update.contributions.size() * sizeof(SourceArray) +
+                        update.packings.size() * sizeof(Packing) +
+                        NumChunks(update) * sizeof(WorkChunk) +
+                        sums.table_bytes;
+    room.scratch_bytes += sums.scratch_bytes;
   }
-  return bytes;
+  return room;
 }
 
 void UpdateTable::Add(absl::Span<const TensorUpdate> batch) {
@@ -304,7 +308,8 @@ void UpdateTable::Write(char* host) const {
   }
 }
 
-std::vector<UpdateLaunch> UpdateTable::LaunchesAt(const char* device) const {
+std::vector<UpdateLaunch> UpdateTable::LaunchesAt(const char* device,
+                                                  char* scratch) const {
   const Layout place = layout();
   const UpdateWork work = {
       .entries = reinterpret_cast<const UpdateEntry*>(device),
@@ -313,8 +318,7 @@ std::vector<UpdateLaunch> UpdateTable::LaunchesAt(const char* device) const {
       .packings = reinterpret_cast<const Packing*>(device + place.packings),
       .functors =
           reinterpret_cast<const unsigned char*>(device + place.functors),
-      .scratch =
-          reinterpret_cast<double*>(const_cast<char*>(device) + place.end)};
+      .scratch = reinterpret_cast<double*>(scratch)};
   std::vector<UpdateLaunch> launches;
   const char* chunks = device + place.chunks;
   for (const Group& group : groups_) {
@@ -331,8 +335,10 @@ std::vector<UpdateLaunch> UpdateTable::LaunchesAt(const char* device) const {
       added.work.phase = phase;
     };
     if (!group.rows.empty()) launch(LaunchStep::kRows, 0, rows, group.rows);
-    if (!group.columns.empty()) {
+    if (!group.column_parts.empty()) {
       launch(LaunchStep::kColumnParts, 0, column_parts, group.column_parts);
+    }
+    if (!group.columns.empty()) {
       launch(LaunchStep::kColumns, 0, columns, group.columns);
     }
     const int num_phases = SumsOfRule(group.rule).num_phases;

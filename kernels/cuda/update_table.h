@@ -24,8 +24,14 @@ class UpdateTable {
  public:
   UpdateTable() = default;
 
-  // A bound on what a batch adds to size_bytes.
-  static size_t MaxBytesOf(absl::Span<const TensorUpdate> batch);
+  // What size_bytes and scratch_bytes are of.
+  struct Room {
+    size_t table_bytes = 0;
+    size_t scratch_bytes = 0;
+  };
+
+  // A bound on what a batch adds to them.
+  static Room MaxRoomOf(absl::Span<const TensorUpdate> batch);
 
   // Adds a batch. Tensors without elements are left out. An assign without
   // contributions sets its value to zero.
@@ -41,12 +47,14 @@ class UpdateTable {
   // Writes the block to `host`, 16-byte aligned.
   void Write(char* host) const;
 
-  // What launches need behind the block, uninitialised.
+  // What launches need on the device besides, uninitialised.
   size_t scratch_bytes() const { return num_scratch_ * sizeof(double); }
 
   // The launches over a copy of the block at `device`, 16-byte aligned, with
-  // the scratch memory behind it. They run in this order.
-  std::vector<UpdateLaunch> LaunchesAt(const char* device) const;
+  // scratch_bytes, if that is not 0, at `scratch`, 8-byte aligned. They run in
+  // this order.
+  std::vector<UpdateLaunch> LaunchesAt(const char* device,
+                                       char* scratch = nullptr) const;
 
  private:
   // What one launch does.

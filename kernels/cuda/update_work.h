@@ -60,8 +60,8 @@ struct UpdateEntry {
   // What a row has; set only where the functor has a state per row or column.
   uint64_t row_elements;
   // In UpdateWork::scratch, only where the functor needs sums: those of all
-  // phases, and behind them those of the parts of columns, and afterwards those
-  // of the chunks in the present phase.
+  // phases, and behind them those of the parts of columns that have several,
+  // and afterwards those of the chunks in the present phase.
   uint64_t first_sum;
 };
 
@@ -106,7 +106,7 @@ enum class LaunchStep : uint8_t {
   kUpdate,
   // Updates the states of rows.
   kRows,
-  // Makes the sums of the parts of columns.
+  // Makes the sums of the parts of columns that have several.
   kColumnParts,
   // Updates the states of columns.
   kColumns,

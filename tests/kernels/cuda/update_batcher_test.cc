@@ -179,12 +179,35 @@ TEST_F(UpdateBatcherTest, WithoutMemoryForTheTableNothingHasChanged) {
 TEST_F(UpdateBatcherTest, TableIsNoLargerThanNeededWhereThatIsAllThereIs) {
   const Update update(*pool_, accumulate_);
   std::vector<TensorUpdate> batch(2000, update.update);
-  const size_t needed = UpdateTable::MaxBytesOf(batch);
+  const size_t needed = UpdateTable::MaxRoomOf(batch).table_bytes;
   const uint64_t left = pool_->quota_bytes() - pool_->used_bytes();
   ASSERT_OK_AND_ASSIGN(const DeviceMemory rest,
                        pool_->Allocate(left - needed - kAllocationGranularity));
 
   EXPECT_OK(batcher_->Apply(batch));
+}
+
+// Memory for sums is as large as the largest batch asks for, and not on the
+// host.
+TEST_F(UpdateBatcherTest, ScratchMemoryIsOnTheDeviceAlone) {
+  const UpdateRule adafactor = *UpdateRule::Create({"adafactor"});
+  const auto prepare = [&](int64_t num_columns) {
+    const TensorUpdate update = {
+        .rule = &adafactor,
+        .num_rows = 128,
+        .value = {DType::kF32, 128 * num_columns, nullptr}};
+    return batcher_->Prepare({&update, 1});
+  };
+  const uint64_t used = pool_->used_bytes();
+  const uint64_t pinned = gpu_.usage().pinned_bytes;
+  for (const int64_t num_columns : {1024, 4096}) {
+    ASSERT_OK(prepare(num_columns));
+
+    const uint64_t sums = 2 * num_columns * sizeof(double);
+    EXPECT_GE(pool_->used_bytes(), used + sums);
+    EXPECT_LE(pool_->used_bytes(), used + sums + 2 * kAllocationGranularity);
+    EXPECT_EQ(gpu_.usage().pinned_bytes, pinned);
+  }
 }
 
 // Calls up to the launches: the order, the copy, the launch itself.

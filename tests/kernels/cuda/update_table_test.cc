@@ -16,14 +16,14 @@
 namespace tensorkv::testing {
 namespace {
 
-// Runs a table as a device would, from a copy of its block with the scratch
-// memory behind it.
+// Runs a table as a device would, from a copy of its block.
 void RunOnHost(const UpdateTable& table) {
-  std::vector<uint64_t> block((table.size_bytes() + table.scratch_bytes()) /
-                              sizeof(uint64_t));
+  std::vector<uint64_t> block(table.size_bytes() / sizeof(uint64_t));
+  std::vector<double> scratch(table.scratch_bytes() / sizeof(double));
   char* const bytes = reinterpret_cast<char*>(block.data());
   table.Write(bytes);
-  for (const UpdateLaunch& launch : table.LaunchesAt(bytes)) {
+  for (const UpdateLaunch& launch :
+       table.LaunchesAt(bytes, reinterpret_cast<char*>(scratch.data()))) {
     RunUpdateOnHost(launch);
   }
 }
