@@ -73,11 +73,6 @@ absl::Status CheckParameters(const Packing& packing) {
   return Unexpected("kind", "one that this server knows", "another");
 }
 
-bool HasValues(const Packing& packing) {
-  return packing.kind == PackingKind::kTopK ||
-         packing.kind == PackingKind::kRandomK;
-}
-
 absl::Status CheckDType(const Packing& packing, DType dtype) {
   if (dtype == DType::kF32 || (HasValues(packing) && IsFloat(dtype))) {
     return absl::OkStatus();

@@ -94,13 +94,7 @@ constexpr uint8_t RoundToF8E5M2(double value) {
   return F32ToF8E5M2(RoundToF32(value));
 }
 
-// The values that are present in top-k and random-k, which have the dtype of
-// what they decode to.
-bool HasValues(const Packing& packing) {
-  return packing.kind == PackingKind::kTopK ||
-         packing.kind == PackingKind::kRandomK;
-}
-
+// REQUIRES: HasValues(packing). They have the dtype of what they decode to.
 MutableTensorView ValuesOf(const Packing& packing, char* payload) {
   const auto dtype = static_cast<DType>(packing.element_dtype);
   if (packing.kind == PackingKind::kRandomK) {
@@ -137,6 +131,10 @@ GradientNorm NormOf(TensorView elements) {
 GradientNorm NormOf(const Packing& packing, const char* payload) {
   if (HasValues(packing)) {
     return NormOf(ValuesOf(packing, const_cast<char*>(payload)));
+  }
+  if (packing.kind == PackingKind::kOneBit) {
+    return {.norm = packing.scale *
+                    std::sqrt(static_cast<double>(packing.num_elements))};
   }
   return NormOfAll(packing.num_elements, [&](uint64_t i) -> double {
     return ops::UnpackElement<float>(packing, payload, i);

@@ -45,6 +45,13 @@ struct Packing {
   friend bool operator==(const Packing&, const Packing&) = default;
 };
 
+// Whether the values that are present lie in the payload as they are, which is
+// in top-k and random-k; others have a code for each element.
+constexpr bool HasValues(const Packing& packing) {
+  return packing.kind == PackingKind::kTopK ||
+         packing.kind == PackingKind::kRandomK;
+}
+
 // Where tables end and what follows them begins.
 constexpr uint64_t AlignedTo8(uint64_t bytes) { return (bytes + 7) / 8 * 8; }
 

@@ -20,14 +20,6 @@ namespace {
 // How often a push is copied because its keys have moved.
 constexpr int kMaxMoves = 10;
 
-uint64_t SizeOfTensors(const PushRequest& request) {
-  uint64_t bytes = 0;
-  for (const PushEntry& entry : request.entries) {
-    if (!entry.skip) bytes = SumOfBytes(bytes, entry.tensor.size_bytes());
-  }
-  return bytes;
-}
-
 absl::Status CheckLength(const PushEntry& entry) {
   const int64_t expected = entry.encoding->payload_bytes();
   if (entry.tensor.size_bytes() == expected) return absl::OkStatus();
@@ -107,12 +99,26 @@ void CountRefusal(NamespaceCounts& counts, const PushRequest& request,
   }
 }
 
+// What is read of an entry before it takes effect. The guard decodes.
+uint64_t BytesToRead(const PushEntry& entry, bool is_guarded) {
+  if (entry.skip) return 0;
+  if (!is_guarded || !entry.encoding || HasValues(entry.encoding->packing())) {
+    return entry.tensor.size_bytes();
+  }
+  return entry.encoding->packing().num_elements * SizeOf(entry.dtype());
+}
+
 // Whether a push is not for the thread that it comes on: it is large, and
 // begins with copies to the devices, with a look at each element for the guard,
 // or with one at each index and scale of what is encoded.
 bool TakesLong(const NamespaceState& state, const PushRequest& request) {
-  if (SizeOfTensors(request) <= kMaxBytesInline) return false;
-  return state.home->copies() || state.config.gradient_guard.is_on() ||
+  const bool is_guarded = state.config.gradient_guard.is_on();
+  uint64_t bytes = 0;
+  for (const PushEntry& entry : request.entries) {
+    bytes = SumOfBytes(bytes, BytesToRead(entry, is_guarded));
+  }
+  if (bytes <= kMaxBytesInline) return false;
+  return state.home->copies() || is_guarded ||
          std::any_of(
              request.entries.begin(), request.entries.end(),
              [](const PushEntry& entry) { return bool{entry.encoding}; });
