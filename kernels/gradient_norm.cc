@@ -39,20 +39,21 @@ double SumOfSquares(uint64_t count, const At& at) {
   return sum;
 }
 
-template <typename At>
-bool AreFinite(uint64_t count, const At& at) {
-  for (uint64_t i = 0; i < count; ++i) {
-    if (!std::isfinite(at(i))) return false;
-  }
-  return true;
-}
-
-// A finite sum has finite elements alone.
+// A finite sum has finite elements alone. Where finite elements have another,
+// it is taken once more of what they are of the largest.
 template <typename At>
 GradientNorm NormOfAll(uint64_t count, const At& at) {
   const double sum = SumOfSquares(count, at);
-  return {.is_finite = std::isfinite(sum) || AreFinite(count, at),
-          .norm = std::sqrt(sum)};
+  if (std::isfinite(sum)) return {.norm = std::sqrt(sum)};
+  double largest = 0;
+  for (uint64_t i = 0; i < count; ++i) {
+    const double magnitude = std::abs(static_cast<double>(at(i)));
+    if (!std::isfinite(magnitude)) return {.is_finite = false, .norm = sum};
+    largest = std::max(largest, magnitude);
+  }
+  const double scaled = SumOfSquares(
+      count, [&](uint64_t i) -> double { return at(i) / largest; });
+  return {.norm = largest * std::sqrt(scaled)};
 }
 
 // Elements in memory, as doubles.

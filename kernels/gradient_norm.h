@@ -15,7 +15,7 @@ namespace tensorkv {
 struct GradientNorm {
   // Whether all elements are numbers and none is infinite.
   bool is_finite = true;
-  // The root of the sum of the squares, in f64; infinite if that overflows,
+  // The root of the sum of the squares, in f64; infinite if it exceeds f64,
   // which takes elements of f64. NaN or infinite if is_finite is false.
   double norm = 0;
 };

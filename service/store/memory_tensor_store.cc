@@ -275,6 +275,7 @@ absl::StatusOr<std::vector<NamespaceStatus>> MemoryTensorStore::ListNamespaces(
   for (const NamespacePtr& each : page) {
     statuses.push_back(each->Describe());
     statuses.back().workers.clear();
+    statuses.back().guard_counts.clear();
   }
   return statuses;
 }

@@ -5,6 +5,7 @@
 #include <limits>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -65,10 +66,15 @@ TEST(GradientNormTest, LargestElementsAreFinite) {
   const std::vector<float> floats(100, std::numeric_limits<float>::max());
   EXPECT_EQ(NormOf(ViewOf(floats)).norm, 10.0 * floats[0]);
 
-  const std::vector<double> doubles(100, 1e300);
-  const GradientNorm found = NormOf({DType::kF64, 100, doubles.data()});
-  EXPECT_TRUE(found.is_finite);
-  EXPECT_EQ(found.norm, std::numeric_limits<double>::infinity());
+  for (const auto& [element, norm] :
+       {std::pair(1e160, 1e161), std::pair(-1e300, 1e301),
+        std::pair(std::numeric_limits<double>::max(),
+                  std::numeric_limits<double>::infinity())}) {
+    const std::vector<double> doubles(100, element);
+    const GradientNorm found = NormOf({DType::kF64, 100, doubles.data()});
+    EXPECT_TRUE(found.is_finite);
+    EXPECT_DOUBLE_EQ(found.norm, norm);
+  }
 }
 
 // All elements of what a payload decodes to, one by one.

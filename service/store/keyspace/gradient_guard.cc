@@ -1,8 +1,10 @@
 #include "service/store/keyspace/gradient_guard.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -10,7 +12,6 @@
 #include "contract/reason.h"
 #include "kernels/gradient_norm.h"
 #include "service/store/keyspace/staged_tensors.h"
-#include "service/store/keyspace/worker_group.h"
 #include "service/store/names.h"
 
 namespace tensorkv {
@@ -35,10 +36,11 @@ absl::Status MakeWritable(const RefPtr<BudgetAccount>& account,
   return absl::OkStatus();
 }
 
-// The rank that counts: there may be no more of them than workers.
-std::optional<uint32_t> RankOf(const std::optional<Worker>& worker) {
-  if (!worker || worker->rank >= kMaxWorkers) return std::nullopt;
-  return worker->rank;
+// The fewest digits that give the number back.
+std::string DigitsOf(double number) {
+  char digits[32];
+  return std::string(digits,
+                     std::to_chars(digits, std::end(digits), number).ptr);
 }
 
 }  // namespace
@@ -60,60 +62,47 @@ absl::Status CheckGuard(const GradientGuard& guard) {
   return absl::OkStatus();
 }
 
-void Count(GuardFinding finding, const std::optional<Worker>& worker,
-           std::vector<GuardCounts>& counts) {
-  const std::optional<uint32_t> rank = RankOf(worker);
-  auto it = std::lower_bound(
-      counts.begin(), counts.end(), rank,
-      [](const GuardCounts& each, const std::optional<uint32_t>& rank) {
-        return each.rank < rank;
-      });
-  if (it == counts.end() || it->rank != rank) {
-    it = counts.insert(it, {.rank = rank});
-  }
-  ++(finding == GuardFinding::kNotFinite ? it->not_finite : it->too_large);
-}
-
 absl::Status GuardedPush::Look(PushRequest& request) {
-  if (!guard_.is_on()) return absl::OkStatus();
+  if (!guard().is_on()) return absl::OkStatus();
   findings_.resize(request.entries.size());
-  std::vector<double> norms(request.entries.size());
-  for (size_t i = 0; i < norms.size(); ++i) {
+  norms_.resize(request.entries.size());
+  for (size_t i = 0; i < norms_.size(); ++i) {
     const PushEntry& entry = request.entries[i];
     if (entry.skip || !IsFloat(entry.dtype())) continue;
     const GradientNorm found = NormOf(entry);
     if (found.is_finite) {
-      norms[i] = found.norm;
-    } else if (guard_.on_non_finite != OnNonFinite::kApply) {
+      norms_[i] = found.norm;
+    } else if (guard().on_non_finite != OnNonFinite::kApply) {
       findings_[i] = GuardFinding::kNotFinite;
     }
   }
-  const double call_factor = CallFactor(norms);
-  is_large_call_ = call_factor < 1;
-  for (size_t i = 0; i < norms.size(); ++i) {
-    const double factor = call_factor * FactorOf(norms[i]);
-    if (norms[i] == 0 || factor == 1) continue;
+  double call_factor = 1;
+  if (guard().max_call_norm > 0) {
+    call_norm_ = NormOfCall();
+    call_factor = std::min(1.0, guard().max_call_norm / call_norm_);
+  }
+  for (size_t i = 0; i < norms_.size(); ++i) {
+    const double factor = call_factor * FactorOf(norms_[i]);
+    if (norms_[i] == 0 || factor == 1) continue;
     findings_[i] = GuardFinding::kTooLarge;
-    if (guard_.on_large_norm == OnLargeNorm::kRefuse) continue;
+    if (guard().on_large_norm == OnLargeNorm::kRefuse) continue;
     RETURN_IF_ERROR(Clip(factor, request.entries[i]));
   }
   return absl::OkStatus();
 }
 
 double GuardedPush::FactorOf(double norm) const {
-  const bool is_large = guard_.max_norm > 0 && norm > guard_.max_norm;
-  return is_large ? guard_.max_norm / norm : 1;
+  const bool is_large = guard().max_norm > 0 && norm > guard().max_norm;
+  return is_large ? guard().max_norm / norm : 1;
 }
 
-double GuardedPush::CallFactor(absl::Span<const double> norms) const {
-  if (guard_.max_call_norm == 0) return 1;
-  double sum = 0;
-  for (const double norm : norms) {
-    const double clipped = FactorOf(norm) == 1 ? norm : guard_.max_norm;
-    sum += clipped * clipped;
+double GuardedPush::NormOfCall() const {
+  std::vector<double> norms = norms_;
+  for (double& norm : norms) {
+    if (FactorOf(norm) < 1) norm = guard().max_norm;
   }
-  const double norm = std::sqrt(sum);
-  return norm > guard_.max_call_norm ? guard_.max_call_norm / norm : 1;
+  return NormOf({DType::kF64, static_cast<int64_t>(norms.size()), norms.data()})
+      .norm;
 }
 
 absl::Status GuardedPush::Clip(double factor, PushEntry& entry) const {
@@ -145,8 +134,8 @@ void GuardedPush::ForEachFinding(const EntriesByKey& entries,
 
 bool GuardedPush::Refuses(GuardFinding finding) const {
   return finding == GuardFinding::kNotFinite
-             ? guard_.on_non_finite == OnNonFinite::kRefuse
-             : guard_.on_large_norm == OnLargeNorm::kRefuse;
+             ? guard().on_non_finite == OnNonFinite::kRefuse
+             : guard().on_large_norm == OnLargeNorm::kRefuse;
 }
 
 absl::Status GuardedPush::Refusal(const PushRequest& request,
@@ -166,11 +155,13 @@ absl::Status GuardedPush::Refusal(const PushRequest& request,
                                {{"key", key}, {"rank", worker->rank}})
                   : WithReason(status, kReason, {{"key", key}});
   }
-  const double limit = is_large_call_ ? guard_.max_call_norm : guard_.max_norm;
+  const bool is_large = FactorOf(norms_[position]) < 1;
+  const std::string limit =
+      DigitsOf(is_large ? guard().max_norm : guard().max_call_norm);
   const absl::Status status =
       error(absl::StrCat("a norm of at most ", limit,
-                         is_large_call_ ? ", all of the call together" : ""),
-            "a larger one");
+                         is_large ? "" : ", all of the call together"),
+            DigitsOf(is_large ? norms_[position] : call_norm_));
   constexpr Reason kReason = Reason::kContributionTooLarge;
   return worker ? WithReason(
                       status, kReason,
@@ -179,12 +170,37 @@ absl::Status GuardedPush::Refusal(const PushRequest& request,
 }
 
 absl::Status GuardedPush::Check(const PushRequest& request,
-                                const EntriesByKey& entries) const {
+                                const EntriesByKey& entries,
+                                std::vector<GuardCounts>& counts) const {
   absl::Status status;
   ForEachFinding(entries, [&](uint32_t i) {
     if (status.ok() && Refuses(findings_[i])) status = Refusal(request, i);
   });
+  if (status.ok()) return status;
+  ForEachFinding(entries, [&](uint32_t i) {
+    Count(findings_[i], request.worker, counts);
+  });
   return status;
+}
+
+// Where anybody may call himself any rank, only those count who have joined:
+// there are no more counts than members.
+void GuardedPush::Count(GuardFinding finding,
+                        const std::optional<Worker>& worker,
+                        std::vector<GuardCounts>& counts) const {
+  std::optional<uint32_t> rank;
+  if (worker && (worker->epoch != 0 || config_.num_workers > 0)) {
+    rank = worker->rank;
+  }
+  auto it = std::lower_bound(
+      counts.begin(), counts.end(), rank,
+      [](const GuardCounts& each, const std::optional<uint32_t>& rank) {
+        return each.rank < rank;
+      });
+  if (it == counts.end() || it->rank != rank) {
+    it = counts.insert(it, {.rank = rank});
+  }
+  ++(finding == GuardFinding::kNotFinite ? it->not_finite : it->too_large);
 }
 
 void GuardedPush::TakeEffect(const EntriesByKey& entries, PushRequest& request,
@@ -192,7 +208,7 @@ void GuardedPush::TakeEffect(const EntriesByKey& entries, PushRequest& request,
   ForEachFinding(entries, [&](uint32_t i) {
     Count(findings_[i], request.worker, counts);
     if (findings_[i] == GuardFinding::kNotFinite &&
-        guard_.on_non_finite == OnNonFinite::kSkip) {
+        guard().on_non_finite == OnNonFinite::kSkip) {
       request.entries[i].skip = true;
     }
   });

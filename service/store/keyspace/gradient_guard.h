@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/types/span.h"
 #include "base/ref_counted.h"
 #include "contract/requests.h"
 #include "service/store/byte_budget.h"
@@ -24,51 +23,51 @@ absl::Status CheckGuard(const GradientGuard& guard);
 // What the guard finds in a contribution.
 enum class GuardFinding : uint8_t { kNothing, kNotFinite, kTooLarge };
 
-// Counts a finding in a contribution of `worker`. The counts are in order of
-// ranks, and there is a bound on their number.
-void Count(GuardFinding finding, const std::optional<Worker>& worker,
-           std::vector<GuardCounts>& counts);
-
 // The guard and one push. Used by one thread.
 class GuardedPush {
  public:
   // `account` counts the copies that are made of what is clipped.
-  GuardedPush(const GradientGuard& guard, RefPtr<BudgetAccount> account)
-      : guard_(guard), account_(std::move(account)) {}
+  GuardedPush(const NamespaceConfig& config, RefPtr<BudgetAccount> account)
+      : config_(config), account_(std::move(account)) {}
 
   // Reads all elements of the push once, if the guard is on, and clips what it
   // is to clip. The elements are on the host. Takes long: no mutex is held.
   // Errors: ResourceExhausted (no memory for copies).
   absl::Status Look(PushRequest& request);
 
-  // Whether the push may take effect, but for its repeats.
+  // Whether the push may take effect, but for its repeats. If not, counts what
+  // it has found, here and below in order of ranks.
   // Errors: InvalidArgument (CONTRIBUTION_NOT_FINITE, CONTRIBUTION_TOO_LARGE).
-  absl::Status Check(const PushRequest& request,
-                     const EntriesByKey& entries) const;
+  absl::Status Check(const PushRequest& request, const EntriesByKey& entries,
+                     std::vector<GuardCounts>& counts) const;
 
   // Skips what the guard skips, and counts what it has found.
   void TakeEffect(const EntriesByKey& entries, PushRequest& request,
                   std::vector<GuardCounts>& counts) const;
 
  private:
-  // What all contributions of a call are multiplied by, if these are their
-  // norms.
-  double CallFactor(absl::Span<const double> norms) const;
-  // What one of that norm is multiplied by for itself.
+  const GradientGuard& guard() const { return config_.gradient_guard; }
+  // The norm of all contributions together, each clipped for itself.
+  double NormOfCall() const;
+  // What a contribution of that norm is multiplied by for itself.
   double FactorOf(double norm) const;
   absl::Status Clip(double factor, PushEntry& entry) const;
   bool Refuses(GuardFinding finding) const;
+  void Count(GuardFinding finding, const std::optional<Worker>& worker,
+             std::vector<GuardCounts>& counts) const;
   absl::Status Refusal(const PushRequest& request, uint32_t position) const;
   // Calls `visit` with the position of each finding in what is no repeat.
   template <typename Visitor>
   void ForEachFinding(const EntriesByKey& entries, Visitor visit) const;
 
-  const GradientGuard& guard_;
+  const NamespaceConfig& config_;
   const RefPtr<BudgetAccount> account_;
-  // Whether the call is above its bound.
-  bool is_large_call_ = false;
-  // One for each entry; empty if the guard is off.
+  // These are one for each entry; empty if the guard is off. The norm is 0 of
+  // what none is taken of.
   std::vector<GuardFinding> findings_;
+  std::vector<double> norms_;
+  // Only if there is a bound on it.
+  double call_norm_ = 0;
 };
 
 }  // namespace tensorkv

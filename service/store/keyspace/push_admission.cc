@@ -76,13 +76,8 @@ BytesByDevice BytesOfCopies(const NamespaceState& state,
 }
 
 // Counts a contribution that was refused with `status`.
-void CountRefusal(NamespaceCounts& counts, const PushRequest& request,
-                  const absl::Status& status) {
+void CountRefusal(NamespaceCounts& counts, const absl::Status& status) {
   switch (ReasonOf(status)) {
-    case Reason::kContributionNotFinite:
-      return Count(GuardFinding::kNotFinite, request.worker, counts.guarded);
-    case Reason::kContributionTooLarge:
-      return Count(GuardFinding::kTooLarge, request.worker, counts.guarded);
     case Reason::kContributionExists:
       ++counts.contributions_duplicate;
       break;
@@ -216,7 +211,7 @@ absl::StatusOr<BytesNeeded> BytesToPush(NamespaceState& state,
     }
     status = entries.status();
   }
-  CountRefusal(state.counts, request, status);
+  CountRefusal(state.counts, status);
   return status;
 }
 
@@ -257,7 +252,7 @@ absl::Status PushAdmission::CopyToDevices() {
     MutexLock lock(&state_.mutex);
     const absl::StatusOr<EntriesByKey> entries = Check();
     if (!entries.ok()) {
-      CountRefusal(state_.counts, request_, entries.status());
+      CountRefusal(state_.counts, entries.status());
       return entries.status();
     }
     ASSIGN_OR_RETURN(
@@ -312,7 +307,7 @@ absl::StatusOr<bool> PushAdmission::TryAdmit() {
   transaction_.Lock();
   absl::StatusOr<bool> is_admitted = Admit();
   if (!is_admitted.ok()) {
-    CountRefusal(state_.counts, request_, is_admitted.status());
+    CountRefusal(state_.counts, is_admitted.status());
   }
   transaction_.Unlock();
   return is_admitted;
@@ -344,7 +339,7 @@ void PushAdmission::SkipEmptyLists() {
 absl::StatusOr<EntriesByKey> PushAdmission::Check() const {
   RETURN_IF_ERROR(state_.CheckAndRenew(request_.worker));
   ASSIGN_OR_RETURN(EntriesByKey entries, GroupByKey(state_, request_));
-  RETURN_IF_ERROR(guard_.Check(request_, entries));
+  RETURN_IF_ERROR(guard_.Check(request_, entries, state_.counts.guarded));
   const uint64_t max_bytes = context_.max_reply_bytes;
   const uint64_t bytes = entries.value_bytes;
   if (names_ == nullptr || bytes <= max_bytes) return entries;

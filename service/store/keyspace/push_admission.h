@@ -56,8 +56,7 @@ class PushAdmission {
         context_(context),
         names_(names),
         call_(std::move(call)),
-        guard_(state.config.gradient_guard, state.memory.host().contributions) {
-  }
+        guard_(state.config, state.memory.host().contributions) {}
 
   // Makes the push take effect. After an error nothing has happened, and the
   // call is the caller's to answer.
@@ -75,7 +74,8 @@ class PushAdmission {
   absl::StatusOr<bool> TryAdmit();
 
   // REQUIRES for these: the mutex is held.
-  // Whether the push can be admitted, but for the budget.
+  // Whether the push can be admitted, but for the budget. Counts what the guard
+  // refuses.
   absl::StatusOr<EntriesByKey> Check() const;
   absl::StatusOr<bool> Admit();
   // Whether each copy is on the device of its key.
