@@ -92,9 +92,20 @@ TEST(NamespaceStatusJsonTest, HasModeCountsAndRules) {
 
   status.device_memory = {{"cuda:0", {1, 2, 3}}};
 
+  status.config.gradient_guard.on_non_finite = OnNonFinite::kSkip;
+  status.guard_counts = {{.not_finite = 1, .too_large = 2}, {.rank = 3}};
+
   const Json json = Json::parse(NamespaceStatusJson(status));
 
   EXPECT_EQ(json["namespace"], "n");
+  const Json& guard = json["gradient_guard"];
+  EXPECT_EQ(guard["on_non_finite"], "skip");
+  EXPECT_EQ(guard["on_large_norm"], "clip");
+  ASSERT_EQ(guard["counts"].size(), 2);
+  EXPECT_TRUE(guard["counts"][0]["rank"].is_null());
+  EXPECT_EQ(guard["counts"][0]["not_finite"], 1);
+  EXPECT_EQ(guard["counts"][0]["too_large"], 2);
+  EXPECT_EQ(guard["counts"][1]["rank"], 3);
   EXPECT_EQ(json["devices"][0]["device"], "cuda:0");
   EXPECT_EQ(json["devices"][0]["state_bytes"], 2);
   EXPECT_EQ(json["mode"], "sync");

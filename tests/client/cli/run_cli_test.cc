@@ -225,6 +225,17 @@ TEST_F(StoreCliTest, NamespacesAreCreatedListedDescribedAndRemoved) {
   EXPECT_THAT(Print("ns ls --output=json"), Not(HasSubstr("train")));
 }
 
+TEST_F(StoreCliTest, NamespacesHaveTheGuardOfTheFlags) {
+  for (const std::string policy : {"apply", "count", "skip", "refuse"}) {
+    Print("ns create " + policy + " --non_finite=" + policy +
+          " --max_norm=1.5 --max_call_norm=2.5 --large_norm=refuse");
+    EXPECT_THAT(Print("ns describe --output=json " + policy),
+                HasSubstr("\"gradient_guard\":{\"on_non_finite\":\"" + policy +
+                          "\",\"max_norm\":1.5,\"max_call_norm\":2.5,"
+                          "\"on_large_norm\":\"refuse\",\"counts\":[]}"));
+  }
+}
+
 TEST_F(StoreCliTest, RulesAreSetTunedAndPrinted) {
   Print("rule set sgd(learning_rate=0.5)");
   Print("rule set adam --pattern=*.bias");

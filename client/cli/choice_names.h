@@ -1,7 +1,7 @@
 // The choices of a namespace as the command line spells them.
 
-#ifndef TENSORKV_CLIENT_CLI_MODE_NAME_H_
-#define TENSORKV_CLIENT_CLI_MODE_NAME_H_
+#ifndef TENSORKV_CLIENT_CLI_CHOICE_NAMES_H_
+#define TENSORKV_CLIENT_CLI_CHOICE_NAMES_H_
 
 #include "absl/strings/string_view.h"
 #include "contract/requests.h"
@@ -64,4 +64,4 @@ inline absl::string_view NameOf(OnLargeNorm on_large_norm) {
 
 }  // namespace tensorkv
 
-#endif  // TENSORKV_CLIENT_CLI_MODE_NAME_H_
+#endif  // TENSORKV_CLIENT_CLI_CHOICE_NAMES_H_
