@@ -316,6 +316,31 @@ TEST_F(StagingTest, AssignTakesTheStagedBufferAsTheValue) {
   EXPECT_EQ(Memory().values, kOwnBufferBytes);
 }
 
+// There is room for what is pushed and for its value, not for a copy.
+TEST_F(StagingTest, PushWithoutRoomForWhatClippingCopiesChangesNothing) {
+  CreateNamespaceRequest create;
+  create.name_space = "n";
+  create.config.budget_bytes = 3 * kOwnBufferBytes - 1;
+  create.config.gradient_guard.max_norm = 1;
+  ASSERT_OK(store_.CreateNamespace(create));
+  InitRequest init = InitOf(Staged(1, {kLarge}, "n"));
+  init.name_space = "n";
+  ASSERT_OK(Init(std::move(init)));
+  const auto push = [&](float element) {
+    const Tensor seen_by_others = Staged(element, {kLarge}, "n");
+    PushRequest request = PushOf(seen_by_others);
+    request.name_space = "n";
+    return Push(std::move(request));
+  };
+
+  ASSERT_OK(push(1e-6f));
+  EXPECT_THAT(push(1), StatusIs(StatusCode::kResourceExhausted));
+
+  EXPECT_EQ(Last(Pull("w", "n")), 1e-6f);
+  EXPECT_EQ(Pull("w", "n").version, 2u);
+  EXPECT_TRUE(store_.DescribeNamespace("n")->guard_counts.empty());
+}
+
 TEST_F(StagingTest, ReaderKeepsTheValueThatAStagedBufferReplaces) {
   ASSERT_OK(Init(InitOf(Staged(1))));
   const Value before = Pull();
