@@ -254,6 +254,16 @@ class ClientTest(StoreTest):
             client.describe_namespace(name)
         self.assertEqual(raised.exception.reason, "NAMESPACE_NOT_FOUND")
 
+    def test_compression_that_is_set_before_it_joins_counts(self):
+        name = new_namespace()
+        self.open_client().create_namespace(name, mode="sync", num_workers=1)
+        client = self.open_client(namespace=name)
+        client.set_compression("2bit:0.5", min_bytes=0)
+        client.join("worker")
+        client.init("w", full(0))
+        client.push("w", full(0.75), step=1)
+        self.assert_array(client.pull("w"), full(0.5))
+
     @on_every_client
     def test_many_threads_at_once(self, client):
         client.set_rule("accumulate")
