@@ -330,8 +330,8 @@ void AddValueCommands(CLI::App& app, Action& action) {
       AddRows(*pull, *pull_flags, "Print these rows alone, as 3,1,3")
           ->excludes(state);
   pull->add_option("--dtype", pull_flags->dtype,
-                   "Have the server convert floats: to f16, bf16, f8e4m3fn, "
-                   "f8e5m2, f32 or f64")
+                   "Have the server convert floats, to no wider ones: to f16, "
+                   "bf16, f8e4m3fn, f8e5m2, f32 or f64")
       ->check(
           CLI::IsMember({"f16", "bf16", "f8e4m3fn", "f8e5m2", "f32", "f64"}))
       ->excludes(state)

@@ -310,9 +310,12 @@ py::list Store::PullRows(const Keys& keys, const py::list& row_ids) {
   for (size_t i = 0; i < keys.size(); ++i) {
     entries.push_back({.key = keys[i], .rows = RowIdsOf(row_ids[i], keys[i])});
   }
-  PullReply reply = Call([=](Session& session, const Abandoned&) {
-    return session.PullRows(entries);
-  });
+  PullReply reply = Call(
+      [=](Session& session, const Abandoned&) -> absl::StatusOr<PullReply> {
+        ASSIGN_OR_RETURN(PullReply reply, session.PullRows(entries));
+        RETURN_IF_ERROR(session.Own(reply));
+        return reply;
+      });
   py::list rows;
   for (Value& value : reply.values) rows.append(PulledArray(std::move(value)));
   return rows;

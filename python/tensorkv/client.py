@@ -144,9 +144,9 @@ class Client:
           min_version: waits until each key has that version.
           state: reads that state of each key's rule instead of the value, one
             of those that `stat` lists under "states", or "update_count".
-          dtype: a float dtype, such as "float16" or "bfloat16", that the server
-            converts values of floats to before it sends them, rounded to
-            nearest even. Not for states.
+          dtype: a float dtype, such as "float16" or "bfloat16", no wider than
+            the stored one, that the server converts values of floats to before
+            it sends them, rounded to nearest even. Not for states.
 
         Returns:
           `out` or, without it, an array per key, which is the caller's.

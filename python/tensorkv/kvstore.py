@@ -267,6 +267,10 @@ class KVStore:
           updater: an expression, such as "stored += 2 * grad", that the store
             computes; on a store in this process also a function that changes
             `stored`: updater(key, pushed, stored).
+
+        Errors: InvalidArgumentError; UnimplementedError for a function where
+        pushes are compressed, since it would not get what is decoded, or for a
+        server's store.
         """
         if isinstance(updater, str):
             self._client.set_rule(f"expression: {updater}")
@@ -310,7 +314,7 @@ class KVStore:
             they are.
 
         Errors: InvalidArgumentError; UnimplementedError for a local store that
-        is not of the type "device", as in MXNet.
+        is not of the type "device", as in MXNet, or has a function as updater.
         """
         if self.type in _LOCAL and "device" not in self.type:
             raise UnimplementedError(
@@ -451,6 +455,8 @@ class LocalKVStore(KVStore):
     def set_updater(self, updater: Updater) -> None:
         with self._updating:
             if callable(updater):
+                if self._compresses:
+                    raise _no_updater_of_compressed()
                 self._client.set_rule("assign")
                 self._updater = updater
             else:
@@ -463,6 +469,15 @@ class LocalKVStore(KVStore):
         with self._updating:
             super().set_optimizer(optimizer, **hyperparameters)
             self._updater = None
+
+    def set_gradient_compression(
+        self, compression_params: Dict[str, Any]
+    ) -> None:
+        with self._updating:
+            compression = encoding_of(compression_params).compression
+            if self._updater is not None and compression != "none":
+                raise _no_updater_of_compressed()
+            super().set_gradient_compression(compression_params)
 
     def _update(self, keys: List[str], values: List[List[Array]]) -> None:
         stored = self._client.pull(keys)
@@ -780,6 +795,13 @@ def _ids_like(outs: List[List[Array]], row_ids: Any) -> List[List[Array]]:
         )
     ids = iter(flat)
     return [[next(ids) for _ in each] for each in outs]
+
+
+def _no_updater_of_compressed() -> UnimplementedError:
+    return UnimplementedError(
+        "a function as updater and gradient compression: expected one of them, "
+        "or an expression as updater"
+    )
 
 
 def _check_takes_rows(

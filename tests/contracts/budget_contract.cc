@@ -104,13 +104,20 @@ TEST_P(BudgetContractTest, ConvertedValuesCountUntilTheReplyIsGone) {
   const Caller caller = NewNamespace("small", Budgeted());
   ASSERT_OK(caller.Init("w", OfBytes(kBudgetBytes / 2)));
 
-  EXPECT_THAT(caller.PullAs(DType::kF64, {{"w"}}),
-              StatusIs(StatusCode::kResourceExhausted));
   const auto half = [&] { return caller.PullAs(DType::kF16, {{"w"}}); };
   for (int i = 0; i < 4; ++i) EXPECT_OK(WhenThereIsRoom(half));
 
   EXPECT_TRUE(
       Eventually([&] { return TensorBytes(caller) == kBudgetBytes / 2; }));
+}
+
+TEST_P(BudgetContractTest, ValuesAreConvertedOnlyWhereThereIsRoom) {
+  const Caller caller = NewNamespace("small", Budgeted());
+  ASSERT_OK(caller.Init("w", OfBytes(kBudgetBytes * 3 / 4)));
+
+  EXPECT_THAT(caller.PullAs(DType::kF16, {{"w"}}),
+              StatusIs(StatusCode::kResourceExhausted));
+  EXPECT_OK(caller.PullAs(DType::kF32, {{"w"}}));
 }
 
 TEST_P(BudgetContractTest, CallThatFitsOnlyInPartIsRefusedWhole) {

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_join.h"
 #include "client/compression/compressor.h"
 #include "contract/reason.h"
 #include "tests/contracts/store_contract.h"
@@ -224,8 +225,49 @@ TEST_P(EncodingContractTest, PullsConvertToTheNearestNumber) {
     EXPECT_TRUE(IsFilled(reply.values[2].tensor, 0.5));
   }
   EXPECT_THAT(store_.Pull("w"), IsOkAndHolds(HasTensor(HasElements(elements))));
-  EXPECT_THAT(store_.PullAs(DType::kF64, {{"half"}})->values[0].tensor,
-              HasElements({0.5, 0.5}));
+}
+
+TEST_P(EncodingContractTest, PullsConvertSpecialNumbersAsAnAssignDoes) {
+  const std::vector<double> specials = {NAN, INFINITY, -INFINITY, -0.0,  448,
+                                        464, 465,      65519,     -65520};
+  const auto text = [](const Tensor& tensor) {
+    return absl::StrJoin(ElementsOf(tensor), " ");
+  };
+  struct Case {
+    DType dtype;
+    std::string expected;
+  };
+  for (const Case& to : {
+           Case{DType::kF32, "nan inf -inf -0 448 464 465 65519 -65520"},
+           Case{DType::kF16, "nan inf -inf -0 448 464 465 65504 -inf"},
+           Case{DType::kBF16, "nan inf -inf -0 448 464 464 65536 -65536"},
+           Case{DType::kF8E4M3FN, "nan nan nan -0 448 448 nan nan nan"},
+           Case{DType::kF8E5M2, "nan inf -inf -0 448 448 448 inf -inf"},
+       }) {
+    for (const DType from : {DType::kF32, DType::kF64}) {
+      const Tensor stored = Vector(specials, from);
+      ASSERT_OK(store_.Init("w", stored, OnExisting::kReplace));
+      ASSERT_OK_AND_ASSIGN(const PullReply pulled,
+                           store_.PullAs(to.dtype, {{"w"}}));
+      EXPECT_EQ(text(pulled.values[0].tensor), to.expected)
+          << NameOf(from) << " as " << NameOf(to.dtype);
+
+      const Tensor zeros = Full({std::ssize(specials)}, 0, to.dtype);
+      ASSERT_OK(store_.Init("assigned", zeros, OnExisting::kReplace));
+      ASSERT_OK(store_.Push("assigned", stored));
+      EXPECT_EQ(text(store_.Pull("assigned")->tensor), to.expected)
+          << NameOf(from) << " as " << NameOf(to.dtype);
+    }
+  }
+}
+
+TEST_P(EncodingContractTest, NumbersOfF64AreRoundedToF32First) {
+  // More than the middle of two numbers of f16, but not in f32.
+  ASSERT_OK(store_.Init("w", Vector({2049.0000001, 1e300}, DType::kF64)));
+  EXPECT_THAT(store_.PullAs(DType::kF16, {{"w"}})->values[0].tensor,
+              HasElements({2048, INFINITY}));
+  EXPECT_THAT(store_.PullAs(DType::kF64, {{"w"}})->values[0].tensor,
+              HasElements({2049.0000001, 1e300}));
 }
 
 TEST_P(EncodingContractTest, LargePullsAreConverted) {
@@ -249,6 +291,7 @@ TEST_P(EncodingContractTest, WhatIsNoValueOfAFloatIsNotConverted) {
   };
   expect_refused(store_.PullAs(DType::kF16, {{"w"}, {"n"}}).status(), "i32");
   expect_refused(store_.PullAs(DType::kI8, {{"w"}}).status(), "i8");
+  expect_refused(store_.PullAs(DType::kF64, {{"w"}}).status(), "8 bytes");
   expect_refused(
       store_.PullAs(DType::kF16, {{.key = "w", .state = "momentum"}}).status(),
       "states");

@@ -126,11 +126,16 @@ class ClientTest(StoreTest):
             client.init("w", array, on_existing="replace")
             half = client.pull("w", dtype=np.float16)
             self.assert_array(half, array.astype("float16"))
-            out = np.empty(count)
-            client.pull("w", out=out, dtype="float64")
-            self.assert_array(out, array.astype("float64"))
+            out = np.empty(count, "float16")
+            client.pull("w", out=out, dtype="float16")
+            self.assert_array(out, half)
         client.init("n", full(1, "int32"))
-        for key, dtype in (("n", "float16"), ("w", "int8"), ("w", "complex64")):
+        for key, dtype in (
+            ("n", "float16"),
+            ("w", "int8"),
+            ("w", "complex64"),
+            ("w", "float64"),
+        ):
             with self.assertRaises(tensorkv.InvalidArgumentError):
                 client.pull(key, dtype=dtype)
 
@@ -248,6 +253,16 @@ class ClientTest(StoreTest):
         with self.assertRaises(tensorkv.NotFoundError) as raised:
             client.describe_namespace(name)
         self.assertEqual(raised.exception.reason, "NAMESPACE_NOT_FOUND")
+
+    def test_compression_that_is_set_before_it_joins_counts(self):
+        name = new_namespace()
+        self.open_client().create_namespace(name, mode="sync", num_workers=1)
+        client = self.open_client(namespace=name)
+        client.set_compression("2bit:0.5", min_bytes=0)
+        client.join("worker")
+        client.init("w", full(0))
+        client.push("w", full(0.75), step=1)
+        self.assert_array(client.pull("w"), full(0.5))
 
     @on_every_client
     def test_many_threads_at_once(self, client):

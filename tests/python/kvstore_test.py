@@ -266,6 +266,17 @@ class EveryKindTest(StoreTest):
             kv.push("g", full(0.25))
             self.assert_array(kv.pull("g"), full(1.25))
 
+    def test_a_refused_push_is_not_sent_in_place_of_the_next(self):
+        for kind in ("device", "dist_sync", "dist_async"):
+            kv = self.open(kind)
+            kv.set_optimizer("accumulate")
+            kv.init("g", full(0))
+            kv.set_gradient_compression({"type": "2bit", "threshold": 0.5})
+            with self.assertRaises(tensorkv.NotFoundError):
+                kv.push(["g", "none"], [full(0.5), full(1)])
+            kv.push("g", full(-0.5))
+            self.assert_array(kv.pull("g"), full(-0.5))
+
     def test_every_type_of_compression(self):
         values = np.array([0.5, -1, 0.25, 2], "float32")
         for params, expected in (
@@ -273,8 +284,8 @@ class EveryKindTest(StoreTest):
             ({"type": "onebit"}, [0.9375, -0.9375, 0.9375, 0.9375]),
             ({"compressor": "topk", "k": 0.5, "ef": None}, [0, -1, 0, 2]),
             ({"type": "randomk", "k": 1}, values),
-            ({"type": "dithering", "normalize": "max", "ef": "vanilla",
-              "partition": "natural"}, values),
+            ({"type": "dithering", "bits": 4, "normalize": "max",
+              "ef": "vanilla", "partition": "natural"}, values),
             ({"type": "fp16", "momentum": "nesterov", "mu": 0.5}, values * 1.5),
             ({"type": "bf16", "min_bytes": 1 << 20}, values),
             ({"type": "fp8", "block_size": 4}, values),
@@ -366,6 +377,23 @@ class UpdaterTest(StoreTest):
             self.open("dist_sync").set_updater(lambda *_: None)
         with self.assertRaises(ValueError):
             self.open("local").set_updater(None)
+
+    def test_goes_without_compression_as_a_function(self):
+        compression = {"type": "2bit", "threshold": 0.5}
+        kv = self.open("device")
+        kv.init(3, full(1))
+        kv.set_updater(lambda key, pushed, stored: stored.fill(7))
+        with self.assertRaises(NotImplementedError):
+            kv.set_gradient_compression(compression)
+        kv.set_gradient_compression({"type": "none"})
+        kv.push(3, full(1))
+        self.assert_array(kv.pull(3), full(7))
+        kv.set_updater("stored += 2 * grad")
+        kv.set_gradient_compression(compression)
+        with self.assertRaises(NotImplementedError):
+            kv.set_updater(lambda key, pushed, stored: None)
+        kv.push(3, full(9))
+        self.assert_array(kv.pull(3), full(8))
 
     def test_makes_way_for_an_optimizer_and_back(self):
         kv = self.open("local")

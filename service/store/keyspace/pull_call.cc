@@ -38,6 +38,9 @@ class PullCall final : public WaitingCall {
         request_(std::move(request)),
         reached_(reached),
         done_(std::move(done)) {
+    if (request_.dtype != DType::kUnknown) {
+      cancellation_ = this->context.cancellation;
+    }
     for (const PullEntry& entry : request_.entries) {
       size_bytes_ += kEntryOverheadBytes + entry.key.capacity();
       if (entry.rows) size_bytes_ += entry.rows->tensor().size_bytes();
@@ -108,7 +111,7 @@ class PullCall final : public WaitingCall {
   absl::Status AddRows(StoredKey* key, const PullEntry& entry,
                        PullReply& reply);
   // Has the values converted, which ends the call.
-  void Cast(PullCast cast);
+  void Cast(const CallContext& rest, PullCast cast);
   // Has the rows read, which ends the call.
   void ReadRows();
   absl::Status AllocateRows(Reservation& turn_bytes);
@@ -124,6 +127,8 @@ class PullCall final : public WaitingCall {
   const Step reached_;
   uint64_t size_bytes_ = kOverheadBytes;
   ReplyCallback<PullReply> done_;
+  // Null unless values are to be converted.
+  std::shared_ptr<Cancellation> cancellation_;
   bool has_answer_ = false;
   absl::StatusOr<PullReply> answer_;
   // Where the values of the answer are; empty if that is the host and nothing
@@ -262,12 +267,15 @@ absl::StatusOr<bool> PullCall::ReadAll(PullReply& reply) {
 }
 
 absl::Status PullCall::CheckCast(const StoredKey& key) const {
-  if (request_.dtype == DType::kUnknown || IsFloat(key.dtype())) {
+  if (request_.dtype == DType::kUnknown) return absl::OkStatus();
+  const size_t size = SizeOf(request_.dtype);
+  if (IsFloat(key.dtype()) && size <= SizeOf(key.dtype())) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("key ", Quoted(key.name()), ": expected a float to pull as ",
-                   NameOf(request_.dtype), ", got ", NameOf(key.dtype())));
+      absl::StrCat("key ", Quoted(key.name()), ": expected a float of ", size,
+                   " bytes or more to pull as ", NameOf(request_.dtype),
+                   ", got ", NameOf(key.dtype())));
 }
 
 absl::Status PullCall::AddRows(StoredKey* key, const PullEntry& entry,
@@ -398,11 +406,13 @@ absl::Status PullCall::Missing() const {
   return WithMessage(missing[0], text);
 }
 
-// Converts the values, and answers with them.
-void SendCast(NamespaceState& state, PullCast cast, PullReply reply,
-              absl::Span<const DeviceIndex> devices,
+// Converts the values, if the caller of `context` still wants them, and answers
+// with them.
+void SendCast(NamespaceState& state, const CallContext& context, PullCast cast,
+              PullReply reply, absl::Span<const DeviceIndex> devices,
               ReplyCallback<PullReply> done) {
-  absl::Status status = std::move(cast).Run(state, devices, reply);
+  absl::Status status = CheckIsWanted(state, context);
+  if (status.ok()) status = std::move(cast).Run(state, devices, reply);
   if (status.ok()) {
     return state.home->Send(std::move(reply), devices, std::move(done));
   }
@@ -416,6 +426,7 @@ void PullCall::Send() {
     UnwatchNext();
   }
   // The cancellation may keep the call, which then keeps no more than itself.
+  const CallContext rest = {.cancellation = std::move(cancellation_)};
   pinned_ = {};
   watches_ = {};
   if (!keys_of_rows_.empty()) {
@@ -432,17 +443,17 @@ void PullCall::Send() {
   }
   if (!answer_.ok()) return SendOnce(std::move(done_), std::move(answer_));
   if (!keys_of_rows_.empty()) return ReadRows();
-  if (cast) return Cast(*std::move(cast));
+  if (cast) return Cast(rest, *std::move(cast));
   state_.home->Send(*std::move(answer_), devices_, std::move(done_));
 }
 
-void PullCall::Cast(PullCast cast) {
+void PullCall::Cast(const CallContext& rest, PullCast cast) {
   const bool is_small = cast.size_bytes() <= kMaxBytesInline;
-  TaskPool::Task task = [state = state_.shared_from_this(),
+  TaskPool::Task task = [state = state_.shared_from_this(), rest,
                          cast = std::move(cast), reply = *std::move(answer_),
                          devices = std::move(devices_),
                          done = std::move(done_)]() mutable {
-    SendCast(*state, std::move(cast), std::move(reply), devices,
+    SendCast(*state, rest, std::move(cast), std::move(reply), devices,
              std::move(done));
   };
   if (is_small || !state_.Submit(std::move(task))) std::move(task)();

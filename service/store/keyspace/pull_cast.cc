@@ -10,10 +10,12 @@ PullCast::PullCast(DType dtype, PullReply& reply) {
   stored_.reserve(reply.values.size());
   for (Value& value : reply.values) {
     Tensor& tensor = value.tensor;
-    stored_.push_back(std::move(tensor));
-    // A float of the same shape: it is no larger than f64, which is checked.
-    tensor = *Tensor::WithoutData(dtype, stored_.back().shape());
-    size_bytes_ += stored_.back().size_bytes() + tensor.size_bytes();
+    Tensor& stored = stored_.emplace_back();
+    if (tensor.dtype() == dtype) continue;
+    stored = std::move(tensor);
+    // It is no larger than the stored one.
+    tensor = *Tensor::WithoutData(dtype, stored.shape());
+    size_bytes_ += stored.size_bytes() + tensor.size_bytes();
   }
 }
 
@@ -26,8 +28,8 @@ absl::Status PullCast::Run(const NamespaceState& state,
   std::vector<std::vector<TensorUpdate>> casts(all.size());
   uint64_t used = 0;
   for (size_t i = 0; i < stored_.size(); ++i) {
+    if (stored_[i].num_elements() == 0) continue;
     Tensor& tensor = reply.values[i].tensor;
-    if (tensor.num_elements() == 0) continue;
     const DeviceIndex device = devices[i];
     ASSIGN_OR_RETURN(
         RefPtr<Buffer> buffer,

@@ -21,20 +21,22 @@ namespace tensorkv {
 // devices that they are on: as an assign to keys of the dtype would.
 class PullCast {
  public:
-  // Takes the values of `reply`, which then has the wanted ones without
-  // elements. REQUIRES: all dtypes are floats.
+  // Takes the values of `reply` that have another dtype; it then has the wanted
+  // ones without elements. REQUIRES: all dtypes are floats, none narrower than
+  // `dtype`.
   PullCast(DType dtype, PullReply& reply);
 
   // What the conversion reads and writes.
   uint64_t size_bytes() const { return size_bytes_; }
 
-  // Gives `reply`, whose values are on `devices` by entry, its elements, in
-  // memory that is counted as values. The stored values are then free.
+  // Gives `reply`, whose values are on `devices` by entry, the elements that it
+  // lacks, in memory that is counted as values. What it took is then free.
   // Errors: ResourceExhausted (OVER_BUDGET), and those of the devices.
   absl::Status Run(const NamespaceState& state,
                    absl::Span<const DeviceIndex> devices, PullReply& reply) &&;
 
  private:
+  // By entry; empty for those that stay as they are.
   std::vector<Tensor> stored_;
   uint64_t size_bytes_ = 0;
 };

@@ -486,6 +486,22 @@ TEST_F(MemoryTensorStoreTest, CancelledWaitEndsAtOnce) {
   EXPECT_EQ(store_.DescribeNamespace("")->calls_waiting, 0u);
 }
 
+TEST_F(MemoryTensorStoreTest, ValuesThatNobodyWantsAreNotConverted) {
+  ASSERT_OK(Init("w", 1));
+  backend_.FailAllocate(absl::InternalError("the device was asked"));
+  const auto cancellation = std::make_shared<Cancellation>();
+  cancellation->Cancel();
+  PullRequest request = PullOf("w");
+  request.dtype = DType::kF16;
+  Inbox<PullReply> inbox;
+
+  store_.Pull(std::move(request), {.cancellation = cancellation},
+              inbox.Callback());
+  inbox.Wait();
+
+  EXPECT_THAT(*inbox.answer, StatusIs(absl::StatusCode::kCancelled));
+}
+
 TEST_F(MemoryTensorStoreTest, CallCancelledBeforeItWaitsEndsToo) {
   ASSERT_OK(Init("w", 1));
   const auto cancellation = std::make_shared<Cancellation>();
