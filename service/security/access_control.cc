@@ -28,11 +28,16 @@ auto ParseFile(const char* option, const std::string& path, Parse parse)
       absl::StrCat(option, ": ", path, ": ", parsed.status().message()));
 }
 
+// Callers choose how long what they call a namespace is.
+std::string Escaped(absl::string_view name) {
+  return absl::Utf8SafeCEscape(name.substr(0, kMaxNamespaceBytes));
+}
+
 std::string LineOf(Method method, absl::string_view subject,
                    const Caller& caller, const absl::Status& outcome) {
-  return absl::StrCat("caller=\"", absl::Utf8SafeCEscape(caller.name),
+  return absl::StrCat("caller=\"", Escaped(caller.name),
                       "\" method=", NameOf(method), " namespace=\"",
-                      absl::Utf8SafeCEscape(subject),
+                      Escaped(subject),
                       "\" outcome=", absl::StatusCodeToString(outcome.code()));
 }
 
@@ -68,7 +73,8 @@ absl::Status AccessControl::Admit(Method method, const Peer& peer,
   const std::shared_ptr<const Rules> rules = this->rules();
   absl::StatusOr<std::string> identity = IdentityOf(peer, rules->tokens);
   if (!identity.ok()) {
-    options_.refused(LineOf(method, "", caller, identity.status()));
+    options_.refused(
+        method, [&] { return LineOf(method, "", caller, identity.status()); });
     return identity.status();
   }
   caller.name = *std::move(identity);
@@ -102,8 +108,7 @@ absl::Status AccessControl::Refuse(Method method, absl::string_view name_space,
   const std::string where =
       name_space.empty()
           ? ""
-          : absl::StrCat(" in namespace \"", absl::Utf8SafeCEscape(name_space),
-                         "\"");
+          : absl::StrCat(" in namespace \"", Escaped(name_space), "\"");
   const absl::Status status =
       caller.name == kAnonymous
           ? WithReason(absl::UnauthenticatedError(absl::StrCat(
@@ -112,12 +117,12 @@ absl::Status AccessControl::Refuse(Method method, absl::string_view name_space,
                            "certificate, a token or a Unix socket")),
                        Reason::kUnauthenticated)
           : WithReason(absl::PermissionDeniedError(absl::StrCat(
-                           NameOf(method), ": caller \"",
-                           absl::Utf8SafeCEscape(caller.name),
+                           NameOf(method), ": caller \"", Escaped(caller.name),
                            "\" lacks the right \"", right, "\"", where)),
                        Reason::kPermissionDenied,
                        {{"namespace", name_space}, {"right", right}});
-  options_.refused(LineOf(method, name_space, caller, status));
+  options_.refused(method,
+                   [&] { return LineOf(method, name_space, caller, status); });
   return status;
 }
 

@@ -21,6 +21,7 @@
 #include "grpc/support/time.h"
 #include "grpcpp/server_builder.h"
 #include "service/metrics/server_gauges.h"
+#include "service/security/method_rights.h"
 #include "service/security/server_tls.h"
 #include "service/server/grpc_limits.h"
 #include "spdlog/spdlog.h"
@@ -118,13 +119,15 @@ Server::Server(const ServerOptions& options, OpenedDevices devices)
       start_unix_seconds_(absl::ToUnixSeconds(absl::Now())),
       why_not_cuda_(std::move(devices.why_not_cuda)),
       engine_(options, std::move(devices.devices), LogEvent, &registry_),
-      access_({.policy_file = options.policy_file,
-               .token_file = options.token_file,
-               .made = LogEvent,
-               .refused =
-                   [this](const std::string& line) {
-                     engine_.event_log().PeerRefused(line);
-                   }}),
+      access_(
+          {.policy_file = options.policy_file,
+           .token_file = options.token_file,
+           .made = LogEvent,
+           .refused =
+               [this](Method method, absl::FunctionRef<std::string()> line) {
+                 engine_.event_log().CallRefused(
+                     RequirementOf(method).right == Right::kAdmin, line);
+               }}),
       store_(&engine_.store(), &access_),
       staging_(&engine_.staging(), &access_),
       namespaces_(&engine_.namespaces(), &access_),

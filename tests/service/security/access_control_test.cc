@@ -209,7 +209,9 @@ class AccessControlTest : public ::testing::Test {
        .token_file = Path("tokens"),
        .made = [this](const std::string& line) { made_.push_back(line); },
        .refused =
-           [this](const std::string& line) { refused_.push_back(line); }}};
+           [this](Method, absl::FunctionRef<std::string()> line) {
+             refused_.push_back(line());
+           }}};
   Caller caller_;
 };
 
@@ -246,6 +248,21 @@ TEST_F(AccessControlTest, ChecksTheMethodAndThenTheNamespace) {
                           "outcome=PERMISSION_DENIED",
                           "caller=\"anonymous\" method=Pull namespace=\"\" "
                           "outcome=UNAUTHENTICATED"));
+}
+
+TEST_F(AccessControlTest, LongNamesAreCut) {
+  ASSERT_OK(access_.Reload());
+  const std::string name(1 << 20, '\n');
+
+  const absl::Status status =
+      access_.Check(Method::kDelete, name, {.name = "token:reader"});
+  access_.Audit(Method::kDelete, name, {.name = "uid:7"}, status);
+
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kPermissionDenied));
+  EXPECT_LT(status.message().size(), 1000u);
+  ASSERT_EQ(made_.size() + refused_.size(), 2u);
+  EXPECT_LT(made_[0].size(), 1000u);
+  EXPECT_LT(refused_[0].size(), 1000u);
 }
 
 TEST_F(AccessControlTest, AuditsTheCallsOfAdmins) {
