@@ -3,9 +3,11 @@
 #include <dlfcn.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdlib>
 #include <iterator>
 #include <memory>
 #include <string>
@@ -19,8 +21,19 @@
 namespace tensorkv {
 namespace {
 
-// An abstract name: no address of a socket that has a path looks like it.
-constexpr absl::string_view kUserPrefix = "tensorkv.uid.";
+// What comes before the user in the address of a Unix socket: an abstract name,
+// which no address with a path looks like. Peers may choose abstract names too,
+// but not know the random part of this one.
+const std::string& UserPrefix() {
+  static const auto* const prefix = [] {
+    uint64_t nonce[2];
+    if (getentropy(nonce, sizeof(nonce)) != 0) std::abort();
+    return new std::string(
+        absl::StrCat("tensorkv.", absl::Hex(nonce[0], absl::kZeroPad16),
+                     absl::Hex(nonce[1], absl::kZeroPad16), ".uid."));
+  }();
+  return *prefix;
+}
 
 using Values = std::vector<grpc::string_ref>;
 
@@ -57,19 +70,22 @@ std::optional<std::string> AuthorizationOf(
   return text;
 }
 
-// Puts the peer's user into the address of a Unix socket.
+// Puts the peer's user into the address of a Unix socket. Nothing stays there
+// of what the peer has chosen.
 void TellUser(int fd, sockaddr* address, socklen_t room, socklen_t* size) {
   ucred credentials = {};
   socklen_t credentials_size = sizeof(credentials);
   std::string name(1, '\0');
   if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials,
                  &credentials_size) == 0) {
-    absl::StrAppend(&name, kUserPrefix, credentials.uid);
+    absl::StrAppend(&name, UserPrefix(), credentials.uid);
   }
   constexpr size_t kPathOffset = offsetof(sockaddr_un, sun_path);
+  char* const bytes = reinterpret_cast<char*>(address);
+  std::fill(bytes + kPathOffset, bytes + room, '\0');
+  *size = kPathOffset;
   if (room < kPathOffset + name.size()) return;
-  std::copy(name.begin(), name.end(),
-            reinterpret_cast<char*>(address) + kPathOffset);
+  std::copy(name.begin(), name.end(), bytes + kPathOffset);
   *size = static_cast<socklen_t>(kPathOffset + name.size());
 }
 
@@ -78,7 +94,7 @@ void TellUser(int fd, sockaddr* address, socklen_t room, socklen_t* size) {
 std::optional<uint32_t> UserOf(absl::string_view peer_address) {
   uint32_t user = 0;
   if (absl::ConsumePrefix(&peer_address, "unix-abstract:") &&
-      absl::ConsumePrefix(&peer_address, kUserPrefix) &&
+      absl::ConsumePrefix(&peer_address, UserPrefix()) &&
       absl::SimpleAtoi(peer_address, &user)) {
     return user;
   }

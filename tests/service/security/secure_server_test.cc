@@ -1,9 +1,14 @@
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <cstdlib>
 #include <fstream>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +26,7 @@
 #include "grpcpp/impl/codegen/rpc_method.h"
 #include "grpcpp/support/sync_stream.h"
 #include "gtest/gtest.h"
+#include "service/rpc/peer_credentials.h"
 #include "service/server/server.h"
 #include "tensorkv/v1/service.grpc.pb.h"
 #include "tests/testing/certificates.h"
@@ -378,6 +384,36 @@ TEST_F(SecureServerTest, UnixSocketsTellTheUserAndTakeTokens) {
                        HasSubstr(absl::StrCat("\"uid:", getuid(), "\""))));
   EXPECT_FALSE(IsRefusal(Call(
       Connect(options.listen, {.token_file = Path("token")}), Method::kStat)));
+}
+
+TEST_F(SecureServerTest, NamesOfUnixSocketsProveNothing) {
+  const std::string forgery = absl::StrCat("tensorkv.uid.", getpid());
+  EXPECT_EQ(UserOf(absl::StrCat("unix-abstract:", forgery)), std::nullopt);
+  ServerOptions options = Options();
+  options.tls = {};
+  const std::string name = absl::StrCat("forgery_test.", getpid());
+  options.listen = absl::StrCat("unix-abstract:", name);
+  ASSERT_OK_AND_ASSIGN(const auto server, Server::Create(options));
+  const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+  const auto address_of = [](absl::string_view abstract_name) {
+    sockaddr_un address = {.sun_family = AF_UNIX};
+    abstract_name.copy(address.sun_path + 1, sizeof(address.sun_path) - 1);
+    return std::pair(
+        address, static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 +
+                                        abstract_name.size()));
+  };
+  const auto [forged, forged_size] = address_of(forgery);
+  ASSERT_EQ(bind(fd, reinterpret_cast<const sockaddr*>(&forged), forged_size),
+            0);
+  const auto [target, target_size] = address_of(name);
+  ASSERT_EQ(
+      connect(fd, reinterpret_cast<const sockaddr*>(&target), target_size), 0);
+  ASSERT_EQ(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+
+  EXPECT_THAT(
+      Call(grpc::CreateInsecureChannelFromFd("forger", fd), Method::kStat),
+      StatusIs(absl::StatusCode::kPermissionDenied,
+               HasSubstr(absl::StrCat("\"uid:", getuid(), "\""))));
 }
 
 TEST_F(SecureServerTest, ReplacedCertificatesCountForNewConnections) {
