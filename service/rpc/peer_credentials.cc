@@ -11,6 +11,7 @@
 #include <iterator>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -43,17 +44,18 @@ std::string First(const grpc::AuthContext& connection, const char* property) {
 }
 
 // A SPIFFE ID comes first, then a DNS name, another alternative name, and the
-// common name.
+// common name; empty if there is none of them.
 std::string CertificateName(const grpc::AuthContext& connection) {
   std::string name = First(connection, GRPC_PEER_SPIFFE_ID_PROPERTY_NAME);
   if (!name.empty()) return name;
-  for (const char* const property :
-       {GRPC_PEER_DNS_PROPERTY_NAME, GRPC_X509_SAN_PROPERTY_NAME,
-        GRPC_X509_CN_PROPERTY_NAME}) {
+  for (const auto& [kind, property] :
+       {std::pair{"dns:", GRPC_PEER_DNS_PROPERTY_NAME},
+        {"san:", GRPC_X509_SAN_PROPERTY_NAME},
+        {"cn:", GRPC_X509_CN_PROPERTY_NAME}}) {
     name = First(connection, property);
-    if (!name.empty()) break;
+    if (!name.empty()) return absl::StrCat(kind, name);
   }
-  return absl::StrCat("cert:", name);
+  return "";
 }
 
 // Several headers come as one, as HTTP joins them.

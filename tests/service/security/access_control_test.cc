@@ -100,7 +100,7 @@ TEST(PolicyTest, ErrorsNameTheLineOrTheGrant) {
 constexpr char kPolicy[] = R"(
 grants { callers: "token:reader" namespaces: "team/*" role: READ }
 grants { callers: "spiffe://a/train/*" namespaces: "team/*" role: PUSH }
-grants { callers: "cert:*" callers: "uid:7" namespaces: "*" role: ADMIN }
+grants { callers: "dns:*" callers: "uid:7" namespaces: "*" role: ADMIN }
 grants { callers: "*" namespaces: "public" role: READ }
 grants { callers: "token:local" namespaces: "default" role: ADMIN }
 )";
@@ -118,7 +118,7 @@ TEST(PolicyTest, GrantsRightsInNamespaces) {
            {"token:reader", "", 0},
            {"spiffe://a/train/1", "team/a", 2},
            {"spiffe://a/other", "team/a", 0},
-           {"cert:ops", "team/a", 3},
+           {"dns:ops", "team/a", 3},
            {"uid:7", "anything", 3},
            {"uid:77", "anything", 0},
            {"uid:77", "public", 1},
@@ -173,7 +173,8 @@ TEST(IdentityTest, ClaimsThatDoNotHoldAreRefused) {
       {.is_private = true, .authorization = "Bearer "},
       {.is_private = true, .authorization = "Basic s3cret"},
       {.is_private = true, .authorization = "Bearer s3cret,Bearer s3cret"},
-      {.is_private = true, .certificate = "cert:a\nb"},
+      {.is_private = true, .certificate = "dns:a\nb"},
+      {.is_private = true, .certificate = "", .uid = 7},
   };
   for (const Peer& peer : wrong) {
     const absl::Status status = IdentityOf(peer, tokens).status();

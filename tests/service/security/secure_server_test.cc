@@ -326,9 +326,9 @@ TEST_F(SecureServerTest, CertificatesNameTheirOwners) {
     const char* identity;
   };
   for (const Row& row : {
-           Row{"", "cert:common"},
-           {"DNS:a.test,DNS:b.test", "cert:a.test"},
-           {"email:a@b.test", "cert:a@b.test"},
+           Row{"", "cn:common"},
+           {"DNS:a.test,DNS:b.test", "dns:a.test"},
+           {"email:a@b.test", "san:a@b.test"},
            {"DNS:a.test,URI:spiffe://cluster/a", "spiffe://cluster/a"},
        }) {
     Install(authority_.Issue("common", row.names), "client");
