@@ -265,6 +265,27 @@ TEST_F(SecureServerTest, EachMethodTakesItsRight) {
   }
 }
 
+TEST_F(SecureServerTest, RefusedStreamsTakeNoPlaceOfOthers) {
+  ServerOptions options = Options();
+  options.max_open_streams = 1;
+  ASSERT_OK_AND_ASSIGN(const auto server, Server::Create(options));
+  const auto channel = Connect(server->address(), {.tls_ca = Path("ca.crt")});
+  const auto stub = v1::TensorKV::NewStub(channel);
+  grpc::ClientContext context;
+  context.AddMetadata("authorization", "Bearer pusher");
+  v1::PushResponse reply;
+  const auto open = stub->PushStream(&context, &reply);
+  while (!absl::IsResourceExhausted(
+      Call(channel, Method::kPushStream, "pusher"))) {
+  }
+
+  EXPECT_THAT(Call(channel, Method::kPushStream),
+              StatusIs(absl::StatusCode::kUnauthenticated));
+
+  context.TryCancel();
+  open->Finish();
+}
+
 TEST_F(SecureServerTest, ListsNamespacesThatTheCallerMayRead) {
   ASSERT_OK_AND_ASSIGN(const auto server, Server::Create(Options()));
   const auto channel = Connect(server->address(), {.tls_ca = Path("ca.crt")});
