@@ -130,7 +130,7 @@ void AccessControl::Audit(Method method, absl::string_view subject,
                           const Caller& caller,
                           const absl::Status& outcome) const {
   if (RequirementOf(method).right != Right::kAdmin) return;
-  if (!rules()->policy) return;
+  if (caller.name == kAnonymous && !rules()->policy) return;
   options_.made(
       absl::StrCat("audit: ", LineOf(method, subject, caller, outcome)));
 }

@@ -35,7 +35,7 @@ class AccessControl {
     std::string policy_file;  // empty: no policy
     std::string token_file;   // empty: no tokens
     // Hears of each call with the right of an admin that was made under a
-    // policy. Must not block.
+    // policy, or by a caller with an identity. Must not block.
     std::function<void(const std::string& line)> made;
     // Hears of refused calls; `line` makes the words. Must not block.
     std::function<void(Method method, absl::FunctionRef<std::string()> line)>

@@ -36,9 +36,21 @@ absl::Status CannotListen(const std::string& address,
 }
 
 // Who reads the log may have stopped: events wait for nobody, and are lost.
-void LogEvent(const std::string& line) {
+bool TakesLine() {
   pollfd log = {STDERR_FILENO, POLLOUT, 0};
-  if (poll(&log, 1, 0) == 1) spdlog::info("{}", line);
+  return poll(&log, 1, 0) == 1;
+}
+
+void LogEvent(const std::string& line) {
+  if (TakesLine()) spdlog::info("{}", line);
+}
+
+// Whatever the level of the log is.
+void LogAudit(const std::string& line) {
+  if (!TakesLine()) return;
+  spdlog::logger log(*spdlog::default_logger());
+  log.set_level(spdlog::level::info);
+  log.info("{}", line);
 }
 
 // What descriptors leave that the metrics, the log, devices and the like need.
@@ -122,7 +134,7 @@ Server::Server(const ServerOptions& options, OpenedDevices devices)
       access_(
           {.policy_file = options.policy_file,
            .token_file = options.token_file,
-           .made = LogEvent,
+           .made = LogAudit,
            .refused =
                [this](Method method, absl::FunctionRef<std::string()> line) {
                  engine_.event_log().CallRefused(

@@ -9,10 +9,12 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -28,6 +30,8 @@
 #include "gtest/gtest.h"
 #include "service/rpc/peer_credentials.h"
 #include "service/server/server.h"
+#include "spdlog/sinks/ostream_sink.h"
+#include "spdlog/spdlog.h"
 #include "tensorkv/v1/service.grpc.pb.h"
 #include "tests/testing/certificates.h"
 #include "tests/testing/status_matchers.h"
@@ -284,6 +288,25 @@ TEST_F(SecureServerTest, RefusedStreamsTakeNoPlaceOfOthers) {
 
   context.TryCancel();
   open->Finish();
+}
+
+TEST_F(SecureServerTest, AuditsWhateverTheLevelOfTheLog) {
+  const auto former = spdlog::default_logger();
+  std::ostringstream log;
+  const auto logger = std::make_shared<spdlog::logger>(
+      "audit_test", std::make_shared<spdlog::sinks::ostream_sink_mt>(log));
+  logger->set_level(spdlog::level::warn);
+  spdlog::set_default_logger(logger);
+  const absl::Cleanup restore = [&] { spdlog::set_default_logger(former); };
+  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(Options()));
+  const auto channel = Connect(server->address(), {.tls_ca = Path("ca.crt")});
+
+  EXPECT_OK(Call(channel, Method::kCreateNamespace, "admin"));
+  server.reset();
+
+  EXPECT_THAT(log.str(), HasSubstr("audit: caller=\"token:admin\" "
+                                   "method=CreateNamespace namespace=\"team\" "
+                                   "outcome=OK"));
 }
 
 TEST_F(SecureServerTest, ListsNamespacesThatTheCallerMayRead) {
