@@ -102,11 +102,14 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(
   RETURN_IF_ERROR(CheckServerOptions(options));
   std::unique_ptr<Server> server(new Server(options, std::move(devices)));
   RETURN_IF_ERROR(server->access_.Reload());
+  // Before what takes long.
+  ASSIGN_OR_RETURN(const std::shared_ptr<grpc::ServerCredentials> credentials,
+                   MakeServerCredentials(options.tls));
   RETURN_IF_ERROR(server->OpenCheckpoints());
   // It answers while a checkpoint is restored.
   RETURN_IF_ERROR(server->StartHttp());
   RETURN_IF_ERROR(server->RestoreLastCheckpoint());
-  RETURN_IF_ERROR(server->StartGrpc());
+  RETURN_IF_ERROR(server->StartGrpc(credentials));
   server->StartWatchdog();
   server->is_started_ = true;
   server->health_.SetServing();
@@ -230,9 +233,8 @@ absl::Status Server::SaveLastCheckpoint() {
   return checkpoints_->Save().status();
 }
 
-absl::Status Server::StartGrpc() {
-  ASSIGN_OR_RETURN(const std::shared_ptr<grpc::ServerCredentials> credentials,
-                   MakeServerCredentials(options_.tls));
+absl::Status Server::StartGrpc(
+    const std::shared_ptr<grpc::ServerCredentials>& credentials) {
   absl::StatusOr<ListeningSockets> sockets =
       ListeningSockets::Open(options_.listen);
   if (!sockets.ok()) return CannotListen(options_.listen, sockets.status());
