@@ -42,7 +42,7 @@ class AccessControl {
         refused;
   };
 
-  // Refuses every call until the files are read.
+  // Refuses every call until the files, if there are any, are read.
   explicit AccessControl(Options options);
 
   // Reads both files, for the first time or again; if one of them is wrong,

@@ -30,6 +30,7 @@ absl::StatusOr<std::string> BearerOf(const Peer& peer,
     return Refused("authorization: expected a bearer token");
   }
   token.remove_prefix(kScheme.size());
+  if (token.empty()) return Refused("authorization: the token is empty");
   const std::optional<std::string> name = tokens.NameOf(token);
   if (!name) return Refused("authorization: nobody has that token");
   return absl::StrCat("token:", *name);

@@ -165,8 +165,9 @@ TEST(IdentityTest, TokenThenCertificateThenUser) {
 }
 
 TEST(IdentityTest, ClaimsThatDoNotHoldAreRefused) {
-  ASSERT_OK_AND_ASSIGN(const TokenFile tokens,
-                       TokenFile::Parse(LineOf("alice", "s3cret")));
+  ASSERT_OK_AND_ASSIGN(
+      const TokenFile tokens,
+      TokenFile::Parse(LineOf("alice", "s3cret") + LineOf("empty", "")));
   const std::vector<Peer> wrong = {
       {.authorization = "Bearer s3cret"},  // in plain text
       {.is_private = true, .uid = 7, .authorization = "Bearer s3cre"},
@@ -284,6 +285,9 @@ TEST_F(AccessControlTest, WrongFilesChangeNothing) {
 
   EXPECT_THAT(access_.Reload(), StatusIs(absl::StatusCode::kInvalidArgument,
                                          HasSubstr("policy_file: ")));
+  Write("policy", "s3cret");
+  EXPECT_THAT(std::string(access_.Reload().message()),
+              Not(HasSubstr("s3cret")));
   EXPECT_OK(Admit(Method::kPull, "r"));
 
   Write("policy", kPolicy);
