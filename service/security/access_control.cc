@@ -17,12 +17,8 @@ namespace {
 template <typename Parse>
 auto ParseFile(const char* option, const std::string& path, Parse parse)
     -> decltype(parse(std::string())) {
-  const absl::StatusOr<std::string> text = ReadTextFile(path);
-  if (!text.ok()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(option, ": ", text.status().message()));
-  }
-  auto parsed = parse(*text);
+  ASSIGN_OR_RETURN(const std::string text, ReadTextFile(option, path));
+  auto parsed = parse(text);
   if (parsed.ok()) return parsed;
   return absl::InvalidArgumentError(
       absl::StrCat(option, ": ", path, ": ", parsed.status().message()));
@@ -35,10 +31,11 @@ std::string Escaped(absl::string_view name) {
 
 std::string LineOf(Method method, absl::string_view subject,
                    const Caller& caller, const absl::Status& outcome) {
-  return absl::StrCat("caller=\"", Escaped(caller.name),
-                      "\" method=", NameOf(method), " namespace=\"",
-                      Escaped(subject),
-                      "\" outcome=", absl::StatusCodeToString(outcome.code()));
+  return absl::StrCat(
+      "caller=\"", Escaped(caller.name), "\" method=", NameOf(method),
+      subject.empty() ? ""
+                      : absl::StrCat(" namespace=\"", Escaped(subject), "\""),
+      " outcome=", absl::StatusCodeToString(outcome.code()));
 }
 
 }  // namespace
@@ -135,6 +132,9 @@ void AccessControl::Audit(Method method, absl::string_view subject,
                           const absl::Status& outcome) const {
   if (RequirementOf(method).right != Right::kAdmin) return;
   if (caller.name == kAnonymous && !rules()->policy) return;
+  if (subject.empty() && RequirementOf(method).scope == Scope::kNamespace) {
+    subject = kDefaultNamespace;
+  }
   options_.made(
       absl::StrCat("audit: ", LineOf(method, subject, caller, outcome)));
 }

@@ -28,10 +28,9 @@ absl::Status Wrong(absl::string_view option, absl::string_view what) {
 }
 
 absl::StatusOr<Bio> Open(absl::string_view option, const std::string& path) {
-  const absl::StatusOr<std::string> text = ReadTextFile(path);
-  if (!text.ok()) return Wrong(option, text.status().message());
+  ASSIGN_OR_RETURN(const std::string text, ReadTextFile(option, path));
   Bio bio(BIO_new(BIO_s_mem()), BIO_free);
-  BIO_write(bio.get(), text->data(), static_cast<int>(text->size()));
+  BIO_write(bio.get(), text.data(), static_cast<int>(text.size()));
   return bio;
 }
 

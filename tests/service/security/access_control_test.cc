@@ -246,9 +246,9 @@ TEST_F(AccessControlTest, ChecksTheMethodAndThenTheNamespace) {
   EXPECT_THAT(refused_,
               ElementsAre("caller=\"token:reader\" method=Pull "
                           "namespace=\"other\" outcome=PERMISSION_DENIED",
-                          "caller=\"token:reader\" method=Push namespace=\"\" "
+                          "caller=\"token:reader\" method=Push "
                           "outcome=PERMISSION_DENIED",
-                          "caller=\"anonymous\" method=Pull namespace=\"\" "
+                          "caller=\"anonymous\" method=Pull "
                           "outcome=UNAUTHENTICATED"));
 }
 
