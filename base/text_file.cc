@@ -25,4 +25,12 @@ absl::StatusOr<std::string> ReadTextFile(const std::string& path) {
       path, ": expected at most ", kMaxTextFileBytes, " bytes, got more"));
 }
 
+absl::StatusOr<std::string> ReadTextFile(absl::string_view option,
+                                         const std::string& path) {
+  absl::StatusOr<std::string> text = ReadTextFile(path);
+  if (text.ok()) return text;
+  return absl::InvalidArgumentError(
+      absl::StrCat(option, ": ", text.status().message()));
+}
+
 }  // namespace tensorkv

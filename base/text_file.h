@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 
 namespace tensorkv {
 
@@ -15,6 +16,9 @@ inline constexpr size_t kMaxTextFileBytes = 1 << 20;
 // What the file holds. Errors: InvalidArgument, with the system's reason, if it
 // cannot be read or is longer than kMaxTextFileBytes.
 absl::StatusOr<std::string> ReadTextFile(const std::string& path);
+// Errors begin with the option that names the file.
+absl::StatusOr<std::string> ReadTextFile(absl::string_view option,
+                                         const std::string& path);
 
 }  // namespace tensorkv
 

@@ -93,15 +93,18 @@ void WarnOfBudget(uint64_t budget_bytes) {
                budget_bytes, memory);
 }
 
-void LogStart(const Server& server) {
+void LogStart(const Server& server, const ServerOptions& options) {
   if (!server.why_not_cuda().empty()) {
     spdlog::info("tensors are kept on the CPU: {}", server.why_not_cuda());
   }
   const ServerStatus status = server.Describe();
   const std::string metrics = server.metrics_address();
   spdlog::info(
-      "ready listen={} metrics={} devices={} budget_bytes={} version={}",
+      "ready listen={} metrics={} tls={} access={} devices={} budget_bytes={} "
+      "version={}",
       server.address(), metrics.empty() ? "off" : metrics,
+      options.tls.is_on() ? "on" : "off",
+      options.policy_file.empty() ? "everybody" : "policy",
       absl::StrJoin(status.devices, ","), status.budget_bytes, status.version);
   WarnOfBudget(status.budget_bytes);
   for (const DeviceBudget& budget : status.device_budgets) {
@@ -130,7 +133,7 @@ int Serve(const ServerFlags& flags, int argc, char** argv) {
   const MemoryReleaser releaser(flags.idle_memory, &AllocatorMemory(), &alarms);
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Create(flags.server);
   if (!server.ok()) return ReportFailure(server.status());
-  LogStart(**server);
+  LogStart(**server, flags.server);
   WaitForShutdownSignal(argc, argv, **server);
   (*server)->Shutdown(flags.drain_timeout);
   const absl::Status saved = (*server)->SaveLastCheckpoint();

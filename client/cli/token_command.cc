@@ -1,6 +1,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -32,11 +33,12 @@ absl::Status WriteSecret(const std::string& path, const std::string& text) {
 
 absl::Status RunTokenNew(const std::string& name, const std::string& path,
                          Invocation& invocation) {
-  for (const char c : name) {
-    if (!absl::ascii_isgraph(c) || name.front() == '#') {
-      return UsageError(absl::StrCat(
-          name, ": expected a name without blanks that does not begin with #"));
-    }
+  const bool is_name = std::all_of(
+      name.begin(), name.end(), [](char c) { return absl::ascii_isgraph(c); });
+  if (name.empty() || !is_name || name.front() == '#') {
+    return UsageError(absl::StrCat(
+        "\"", name,
+        "\": expected a name without blanks that does not begin with #"));
   }
   const std::string token = NewBearerToken();
   RETURN_IF_ERROR(WriteSecret(path, absl::StrCat(token, "\n")));

@@ -22,17 +22,11 @@ absl::Status Wrong(absl::string_view option, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(option, ": ", what));
 }
 
-absl::StatusOr<std::string> Read(absl::string_view option,
-                                 const std::string& path) {
-  absl::StatusOr<std::string> text = ReadTextFile(path);
-  if (!text.ok()) return Wrong(option, text.status().message());
-  return text;
-}
-
-// Else gRPC would try to connect until the call's deadline.
+// Tells at once of a file that is plainly another; with it, gRPC would try to
+// connect until the call's deadline.
 absl::Status CheckPem(absl::string_view option, const std::string& path) {
   if (path.empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const std::string text, Read(option, path));
+  ASSIGN_OR_RETURN(const std::string text, ReadTextFile(option, path));
   if (text.find("-----BEGIN ") != std::string::npos) return absl::OkStatus();
   return Wrong(option, absl::StrCat("expected PEM in ", path));
 }
@@ -71,7 +65,7 @@ std::shared_ptr<grpc::ChannelCredentials> TlsOf(
 }
 
 absl::StatusOr<std::string> TokenOf(const std::string& path) {
-  ASSIGN_OR_RETURN(const std::string text, Read("token_file", path));
+  ASSIGN_OR_RETURN(const std::string text, ReadTextFile("token_file", path));
   std::string token(absl::StripAsciiWhitespace(text));
   const auto is_of_token = [](char c) { return absl::ascii_isgraph(c); };
   if (!token.empty() && std::all_of(token.begin(), token.end(), is_of_token)) {

@@ -3,12 +3,15 @@
 #include <dlfcn.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdlib>
 #include <iterator>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -19,8 +22,19 @@
 namespace tensorkv {
 namespace {
 
-// An abstract name: no address of a socket that has a path looks like it.
-constexpr absl::string_view kUserPrefix = "tensorkv.uid.";
+// What comes before the user in the address of a Unix socket: an abstract name,
+// which no address with a path looks like. Peers may choose abstract names too,
+// but not know the random part of this one.
+const std::string& UserPrefix() {
+  static const auto* const prefix = [] {
+    uint64_t nonce[2];
+    if (getentropy(nonce, sizeof(nonce)) != 0) std::abort();
+    return new std::string(
+        absl::StrCat("tensorkv.", absl::Hex(nonce[0], absl::kZeroPad16),
+                     absl::Hex(nonce[1], absl::kZeroPad16), ".uid."));
+  }();
+  return *prefix;
+}
 
 using Values = std::vector<grpc::string_ref>;
 
@@ -30,17 +44,18 @@ std::string First(const grpc::AuthContext& connection, const char* property) {
 }
 
 // A SPIFFE ID comes first, then a DNS name, another alternative name, and the
-// common name.
+// common name; empty if there is none of them.
 std::string CertificateName(const grpc::AuthContext& connection) {
   std::string name = First(connection, GRPC_PEER_SPIFFE_ID_PROPERTY_NAME);
   if (!name.empty()) return name;
-  for (const char* const property :
-       {GRPC_PEER_DNS_PROPERTY_NAME, GRPC_X509_SAN_PROPERTY_NAME,
-        GRPC_X509_CN_PROPERTY_NAME}) {
+  for (const auto& [kind, property] :
+       {std::pair{"dns:", GRPC_PEER_DNS_PROPERTY_NAME},
+        {"san:", GRPC_X509_SAN_PROPERTY_NAME},
+        {"cn:", GRPC_X509_CN_PROPERTY_NAME}}) {
     name = First(connection, property);
-    if (!name.empty()) break;
+    if (!name.empty()) return absl::StrCat(kind, name);
   }
-  return absl::StrCat("cert:", name);
+  return "";
 }
 
 // Several headers come as one, as HTTP joins them.
@@ -57,19 +72,22 @@ std::optional<std::string> AuthorizationOf(
   return text;
 }
 
-// Puts the peer's user into the address of a Unix socket.
+// Puts the peer's user into the address of a Unix socket. Nothing stays there
+// of what the peer has chosen.
 void TellUser(int fd, sockaddr* address, socklen_t room, socklen_t* size) {
   ucred credentials = {};
   socklen_t credentials_size = sizeof(credentials);
   std::string name(1, '\0');
   if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials,
                  &credentials_size) == 0) {
-    absl::StrAppend(&name, kUserPrefix, credentials.uid);
+    absl::StrAppend(&name, UserPrefix(), credentials.uid);
   }
   constexpr size_t kPathOffset = offsetof(sockaddr_un, sun_path);
+  char* const bytes = reinterpret_cast<char*>(address);
+  std::fill(bytes + kPathOffset, bytes + room, '\0');
+  *size = kPathOffset;
   if (room < kPathOffset + name.size()) return;
-  std::copy(name.begin(), name.end(),
-            reinterpret_cast<char*>(address) + kPathOffset);
+  std::copy(name.begin(), name.end(), bytes + kPathOffset);
   *size = static_cast<socklen_t>(kPathOffset + name.size());
 }
 
@@ -78,7 +96,7 @@ void TellUser(int fd, sockaddr* address, socklen_t room, socklen_t* size) {
 std::optional<uint32_t> UserOf(absl::string_view peer_address) {
   uint32_t user = 0;
   if (absl::ConsumePrefix(&peer_address, "unix-abstract:") &&
-      absl::ConsumePrefix(&peer_address, kUserPrefix) &&
+      absl::ConsumePrefix(&peer_address, UserPrefix()) &&
       absl::SimpleAtoi(peer_address, &user)) {
     return user;
   }

@@ -42,16 +42,17 @@ StreamCall::StreamCall(Method method, const Environment* environment,
     : method_(method),
       environment_(*environment),
       context_(*context),
-      start_(std::chrono::steady_clock::now()),
-      is_admitted_(environment->open_streams->Open()) {}
+      start_(std::chrono::steady_clock::now()) {}
 
 StreamCall::~StreamCall() {
-  if (is_admitted_) environment_.open_streams->Close();
+  if (is_counted_) environment_.open_streams->Close();
 }
 
 absl::Status StreamCall::Greet(Caller& caller) {
-  if (!is_admitted_) return TooManyStreams(environment_.open_streams->limit());
   RETURN_IF_ERROR(AdmitCaller(environment_.access, method_, context_, caller));
+  // Whoever is refused takes no one's place.
+  is_counted_ = environment_.open_streams->Open();
+  if (!is_counted_) return TooManyStreams(environment_.open_streams->limit());
   return environment_.incarnation->Greet(method_, context_, caller);
 }
 
@@ -65,7 +66,7 @@ void StreamCall::Open() {
         if (const auto self = weak_this.lock()) self->Answer(std::move(reply));
       });
   if (!greeting.ok()) End(greeting);  // by Read
-  if (is_admitted_) {
+  {
     MutexLock lock(&mutex_);
     WatchProgress();
   }

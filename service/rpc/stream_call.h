@@ -124,7 +124,7 @@ class StreamCall final
   const Environment& environment_;
   grpc::CallbackServerContext& context_;
   const std::chrono::steady_clock::time_point start_;
-  const bool is_admitted_;
+  bool is_counted_ = false;           // as an open stream
   std::shared_ptr<StreamCall> self_;  // until OnDone
 
   std::optional<StreamSession> session_;  // from Open on

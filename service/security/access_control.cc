@@ -17,23 +17,25 @@ namespace {
 template <typename Parse>
 auto ParseFile(const char* option, const std::string& path, Parse parse)
     -> decltype(parse(std::string())) {
-  const absl::StatusOr<std::string> text = ReadTextFile(path);
-  if (!text.ok()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(option, ": ", text.status().message()));
-  }
-  auto parsed = parse(*text);
+  ASSIGN_OR_RETURN(const std::string text, ReadTextFile(option, path));
+  auto parsed = parse(text);
   if (parsed.ok()) return parsed;
   return absl::InvalidArgumentError(
       absl::StrCat(option, ": ", path, ": ", parsed.status().message()));
 }
 
+// Callers choose how long what they call a namespace is.
+std::string Escaped(absl::string_view name) {
+  return absl::Utf8SafeCEscape(name.substr(0, kMaxNamespaceBytes));
+}
+
 std::string LineOf(Method method, absl::string_view subject,
                    const Caller& caller, const absl::Status& outcome) {
-  return absl::StrCat("caller=\"", absl::Utf8SafeCEscape(caller.name),
-                      "\" method=", NameOf(method), " namespace=\"",
-                      absl::Utf8SafeCEscape(subject),
-                      "\" outcome=", absl::StatusCodeToString(outcome.code()));
+  return absl::StrCat(
+      "caller=\"", Escaped(caller.name), "\" method=", NameOf(method),
+      subject.empty() ? ""
+                      : absl::StrCat(" namespace=\"", Escaped(subject), "\""),
+      " outcome=", absl::StatusCodeToString(outcome.code()));
 }
 
 }  // namespace
@@ -59,6 +61,10 @@ absl::Status AccessControl::Reload() {
 }
 
 std::shared_ptr<const AccessControl::Rules> AccessControl::rules() const {
+  if (options_.policy_file.empty() && options_.token_file.empty()) {
+    static const auto* const none = new Rules;
+    return {std::shared_ptr<const Rules>(), none};  // without a count of users
+  }
   MutexLock lock(&mutex_);
   return rules_;
 }
@@ -68,7 +74,8 @@ absl::Status AccessControl::Admit(Method method, const Peer& peer,
   const std::shared_ptr<const Rules> rules = this->rules();
   absl::StatusOr<std::string> identity = IdentityOf(peer, rules->tokens);
   if (!identity.ok()) {
-    options_.refused(LineOf(method, "", caller, identity.status()));
+    options_.refused(
+        method, [&] { return LineOf(method, "", caller, identity.status()); });
     return identity.status();
   }
   caller.name = *std::move(identity);
@@ -102,8 +109,7 @@ absl::Status AccessControl::Refuse(Method method, absl::string_view name_space,
   const std::string where =
       name_space.empty()
           ? ""
-          : absl::StrCat(" in namespace \"", absl::Utf8SafeCEscape(name_space),
-                         "\"");
+          : absl::StrCat(" in namespace \"", Escaped(name_space), "\"");
   const absl::Status status =
       caller.name == kAnonymous
           ? WithReason(absl::UnauthenticatedError(absl::StrCat(
@@ -112,12 +118,12 @@ absl::Status AccessControl::Refuse(Method method, absl::string_view name_space,
                            "certificate, a token or a Unix socket")),
                        Reason::kUnauthenticated)
           : WithReason(absl::PermissionDeniedError(absl::StrCat(
-                           NameOf(method), ": caller \"",
-                           absl::Utf8SafeCEscape(caller.name),
+                           NameOf(method), ": caller \"", Escaped(caller.name),
                            "\" lacks the right \"", right, "\"", where)),
                        Reason::kPermissionDenied,
                        {{"namespace", name_space}, {"right", right}});
-  options_.refused(LineOf(method, name_space, caller, status));
+  options_.refused(method,
+                   [&] { return LineOf(method, name_space, caller, status); });
   return status;
 }
 
@@ -125,7 +131,10 @@ void AccessControl::Audit(Method method, absl::string_view subject,
                           const Caller& caller,
                           const absl::Status& outcome) const {
   if (RequirementOf(method).right != Right::kAdmin) return;
-  if (!rules()->policy) return;
+  if (caller.name == kAnonymous && !rules()->policy) return;
+  if (subject.empty() && RequirementOf(method).scope == Scope::kNamespace) {
+    subject = kDefaultNamespace;
+  }
   options_.made(
       absl::StrCat("audit: ", LineOf(method, subject, caller, outcome)));
 }

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -34,13 +35,14 @@ class AccessControl {
     std::string policy_file;  // empty: no policy
     std::string token_file;   // empty: no tokens
     // Hears of each call with the right of an admin that was made under a
-    // policy. Must not block.
+    // policy, or by a caller with an identity. Must not block.
     std::function<void(const std::string& line)> made;
-    // Hears of refused calls. Must not block.
-    std::function<void(const std::string& line)> refused;
+    // Hears of refused calls; `line` makes the words. Must not block.
+    std::function<void(Method method, absl::FunctionRef<std::string()> line)>
+        refused;
   };
 
-  // Refuses every call until the files are read.
+  // Refuses every call until the files, if there are any, are read.
   explicit AccessControl(Options options);
 
   // Reads both files, for the first time or again; if one of them is wrong,

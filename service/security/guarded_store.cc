@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 
 namespace tensorkv {
@@ -32,6 +34,18 @@ auto Guarded(const AccessControl& access, Method method,
     -> decltype(ask()) {
   RETURN_IF_ERROR(access.Check(method, name_space, context.caller));
   return Audited(access, method, name_space, context, ask);
+}
+
+// The checkpoint and its namespaces, which the server may have chosen:
+// "name of a,b".
+template <typename Request>
+std::string SubjectOf(const Request& request,
+                      const absl::StatusOr<CheckpointStatus>& reply) {
+  const auto& namespaces = request.namespaces.empty() && reply.ok()
+                               ? reply->namespaces
+                               : request.namespaces;
+  return absl::StrCat(reply.ok() ? reply->name : request.name, " of ",
+                      absl::StrJoin(namespaces, ","));
 }
 
 // Makes a call that may wait, by `start(request, context, done)`, if the caller
@@ -204,14 +218,18 @@ void GuardedMembership::Barrier(BarrierRequest request, CallContext context,
 
 absl::StatusOr<CheckpointStatus> AuditedCheckpointAdmin::SaveCheckpoint(
     const SaveCheckpointRequest& request, const CallContext& context) {
-  return Audited(access_, Method::kSaveCheckpoint, request.name, context,
-                 [&] { return inner_.SaveCheckpoint(request, context); });
+  auto reply = inner_.SaveCheckpoint(request, context);
+  access_.Audit(Method::kSaveCheckpoint, SubjectOf(request, reply),
+                context.caller, reply.status());
+  return reply;
 }
 
 absl::StatusOr<CheckpointStatus> AuditedCheckpointAdmin::RestoreCheckpoint(
     const RestoreCheckpointRequest& request, const CallContext& context) {
-  return Audited(access_, Method::kRestoreCheckpoint, request.name, context,
-                 [&] { return inner_.RestoreCheckpoint(request, context); });
+  auto reply = inner_.RestoreCheckpoint(request, context);
+  access_.Audit(Method::kRestoreCheckpoint, SubjectOf(request, reply),
+                context.caller, reply.status());
+  return reply;
 }
 
 absl::StatusOr<ListCheckpointsReply> AuditedCheckpointAdmin::ListCheckpoints(

@@ -30,9 +30,19 @@ absl::StatusOr<std::string> BearerOf(const Peer& peer,
     return Refused("authorization: expected a bearer token");
   }
   token.remove_prefix(kScheme.size());
+  if (token.empty()) return Refused("authorization: the token is empty");
   const std::optional<std::string> name = tokens.NameOf(token);
   if (!name) return Refused("authorization: nobody has that token");
   return absl::StrCat("token:", *name);
+}
+
+absl::StatusOr<std::string> NameOf(const std::string& certificate) {
+  if (certificate.empty()) return Refused("certificate: it has no name");
+  if (std::any_of(certificate.begin(), certificate.end(),
+                  [](char c) { return absl::ascii_iscntrl(c); })) {
+    return Refused("certificate: its name has control characters");
+  }
+  return certificate;
 }
 
 }  // namespace
@@ -40,13 +50,7 @@ absl::StatusOr<std::string> BearerOf(const Peer& peer,
 absl::StatusOr<std::string> IdentityOf(const Peer& peer,
                                        const TokenFile& tokens) {
   if (peer.authorization) return BearerOf(peer, tokens);
-  if (!peer.certificate.empty()) {
-    if (std::none_of(peer.certificate.begin(), peer.certificate.end(),
-                     [](char c) { return absl::ascii_iscntrl(c); })) {
-      return peer.certificate;
-    }
-    return Refused("certificate: its name has control characters");
-  }
+  if (peer.certificate) return NameOf(*peer.certificate);
   if (peer.uid) return absl::StrCat("uid:", *peer.uid);
   return std::string(kAnonymous);
 }

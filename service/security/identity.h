@@ -16,8 +16,9 @@ namespace tensorkv {
 struct Peer {
   // Nobody else reads what it sends: TLS, or a Unix socket.
   bool is_private = false;
-  // The name in a certificate that was verified: a SPIFFE ID, or "cert:NAME".
-  std::string certificate;
+  // The name in a certificate that was verified: a SPIFFE ID, "dns:NAME",
+  // "san:NAME", "cn:NAME", or nothing.
+  std::optional<std::string> certificate;
   // Who runs the process at the other end of a Unix socket.
   std::optional<uint32_t> uid;
   // The header of that name.

@@ -78,8 +78,8 @@ static_assert(HasRowOfEachMethod(), "kRequirements: a row for each method");
 
 // "read", "push" or "admin".
 constexpr const char* NameOf(Right right) {
-  constexpr const char* kNames[] = {"none", "read", "push", "admin"};
-  return kNames[static_cast<size_t>(right)];
+  constexpr const char* kNames[] = {"read", "push", "admin"};
+  return kNames[static_cast<size_t>(right) - 1];
 }
 
 }  // namespace tensorkv

@@ -16,13 +16,14 @@ namespace {
 
 constexpr absl::string_view kAll = "*";
 
-// Keeps the first error.
+// Keeps the place of the first error. What the parser says of it quotes the
+// text, which may be a file of secrets, given by mistake.
 class FirstError final : public google::protobuf::io::ErrorCollector {
  public:
-  void AddError(int line, int column, const std::string& message) override {
+  void AddError(int line, int column, const std::string&) override {
     if (!text_.empty()) return;
-    text_ =
-        absl::StrCat("line ", line + 1, ", column ", column + 1, ": ", message);
+    text_ = absl::StrCat("line ", line + 1, ", column ", column + 1,
+                         ": expected grants, as policy.proto has them");
   }
   const std::string& text() const { return text_; }
 

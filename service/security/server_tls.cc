@@ -28,10 +28,9 @@ absl::Status Wrong(absl::string_view option, absl::string_view what) {
 }
 
 absl::StatusOr<Bio> Open(absl::string_view option, const std::string& path) {
-  const absl::StatusOr<std::string> text = ReadTextFile(path);
-  if (!text.ok()) return Wrong(option, text.status().message());
+  ASSIGN_OR_RETURN(const std::string text, ReadTextFile(option, path));
   Bio bio(BIO_new(BIO_s_mem()), BIO_free);
-  BIO_write(bio.get(), text->data(), static_cast<int>(text->size()));
+  BIO_write(bio.get(), text.data(), static_cast<int>(text.size()));
   return bio;
 }
 
@@ -53,19 +52,6 @@ absl::StatusOr<Key> ReadKey(const std::string& path) {
                absl::StrCat("expected a PEM key without passphrase in ", path));
 }
 
-// Else the server would start, and every handshake fail.
-absl::Status CheckFiles(const TlsOptions& options) {
-  ASSIGN_OR_RETURN(const Certificate certificate,
-                   ReadCertificate("tls_cert", options.cert));
-  ASSIGN_OR_RETURN(const Key key, ReadKey(options.key));
-  if (X509_check_private_key(certificate.get(), key.get()) != 1) {
-    return Wrong("tls_key", absl::StrCat("expected the key of ", options.cert,
-                                         ", got another in ", options.key));
-  }
-  if (options.client_ca.empty()) return absl::OkStatus();
-  return ReadCertificate("tls_client_ca", options.client_ca).status();
-}
-
 grpc_ssl_client_certificate_request_type RequestOf(const TlsOptions& options) {
   if (options.client_ca.empty()) {
     return GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE;
@@ -77,10 +63,24 @@ grpc_ssl_client_certificate_request_type RequestOf(const TlsOptions& options) {
 
 }  // namespace
 
+absl::Status CheckTlsFiles(const TlsOptions& options) {
+  if (!options.is_on()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const Certificate certificate,
+                   ReadCertificate("tls_cert", options.cert));
+  ASSIGN_OR_RETURN(const Key key, ReadKey(options.key));
+  if (X509_check_private_key(certificate.get(), key.get()) != 1) {
+    return Wrong("tls_key", absl::StrCat("expected the key of ", options.cert,
+                                         ", got another in ", options.key));
+  }
+  if (options.client_ca.empty()) return absl::OkStatus();
+  return ReadCertificate("tls_client_ca", options.client_ca).status();
+}
+
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeServerCredentials(
     const TlsOptions& options) {
   if (!options.is_on()) return grpc::InsecureServerCredentials();
-  RETURN_IF_ERROR(CheckFiles(options));
+  // Else the server would start, and every handshake fail.
+  RETURN_IF_ERROR(CheckTlsFiles(options));
   grpc::experimental::TlsServerCredentialsOptions tls(
       std::make_shared<FileWatcherCertificateProvider>(
           options.key, options.cert, options.client_ca,

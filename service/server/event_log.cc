@@ -11,8 +11,9 @@ namespace {
 
 // By kind.
 constexpr absl::string_view kNames[] = {
-    "namespace created", "namespace deleted", "rule changed", "worker joined",
-    "worker left",       "worker lost",       "round failed", "peer refused"};
+    "namespace created", "namespace deleted", "rule changed",
+    "worker joined",     "worker left",       "worker lost",
+    "round failed",      "peer refused",      "admin call refused"};
 
 }  // namespace
 
@@ -25,17 +26,23 @@ absl::string_view EventLog::NameOf(size_t kind) { return kNames[kind]; }
 
 void EventLog::Happened(StoreEvent event, absl::string_view name_space,
                         absl::string_view detail) {
-  Write(static_cast<size_t>(event),
-        absl::StrCat("namespace=\"", absl::Utf8SafeCEscape(name_space), "\"",
-                     detail.empty() ? "" : " ", detail));
+  Write(static_cast<size_t>(event), [&] {
+    return absl::StrCat("namespace=\"", absl::Utf8SafeCEscape(name_space), "\"",
+                        detail.empty() ? "" : " ", detail);
+  });
 }
 
 void EventLog::PeerRefused(absl::string_view reason) {
-  Write(kPeerRefused, reason);
+  Write(kPeerRefused, [reason] { return std::string(reason); });
 }
 
-void EventLog::Write(size_t kind, absl::string_view text) {
-  if (Admit(kind)) sink_(absl::StrCat(NameOf(kind), ": ", text));
+void EventLog::CallRefused(bool is_admins,
+                           absl::FunctionRef<std::string()> line) {
+  Write(is_admins ? kAdminsCallRefused : kPeerRefused, line);
+}
+
+void EventLog::Write(size_t kind, absl::FunctionRef<std::string()> text) {
+  if (Admit(kind)) sink_(absl::StrCat(NameOf(kind), ": ", text()));
 }
 
 bool EventLog::Admit(size_t kind) {

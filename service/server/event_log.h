@@ -9,6 +9,7 @@
 #include <string>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "base/alarms.h"
@@ -35,12 +36,17 @@ class EventLog final : public StoreObserver {
   void Happened(StoreEvent event, absl::string_view name_space,
                 absl::string_view detail) override;
   void PeerRefused(absl::string_view reason);
+  // `line` is asked for unless it would be suppressed. Calls that take the
+  // right of an admin have a window of their own: whoever makes others cannot
+  // hide them.
+  void CallRefused(bool is_admins, absl::FunctionRef<std::string()> line);
 
  private:
   // Store's events, and then those of the server.
   static constexpr size_t kPeerRefused =
       static_cast<size_t>(StoreEvent::kRoundFailed) + 1;
-  static constexpr size_t kNumKinds = kPeerRefused + 1;
+  static constexpr size_t kAdminsCallRefused = kPeerRefused + 1;
+  static constexpr size_t kNumKinds = kAdminsCallRefused + 1;
 
   struct Window {
     absl::Duration start = -absl::InfiniteDuration();
@@ -49,7 +55,7 @@ class EventLog final : public StoreObserver {
   };
 
   static absl::string_view NameOf(size_t kind);
-  void Write(size_t kind, absl::string_view text);
+  void Write(size_t kind, absl::FunctionRef<std::string()> text);
   // Whether one more line of that kind may be written.
   bool Admit(size_t kind) ABSL_LOCKS_EXCLUDED(mutex_);
   void ReportSuppressed(size_t kind) ABSL_LOCKS_EXCLUDED(mutex_);

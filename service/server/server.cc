@@ -21,6 +21,7 @@
 #include "grpc/support/time.h"
 #include "grpcpp/server_builder.h"
 #include "service/metrics/server_gauges.h"
+#include "service/security/method_rights.h"
 #include "service/security/server_tls.h"
 #include "service/server/grpc_limits.h"
 #include "spdlog/spdlog.h"
@@ -35,9 +36,21 @@ absl::Status CannotListen(const std::string& address,
 }
 
 // Who reads the log may have stopped: events wait for nobody, and are lost.
-void LogEvent(const std::string& line) {
+bool TakesLine() {
   pollfd log = {STDERR_FILENO, POLLOUT, 0};
-  if (poll(&log, 1, 0) == 1) spdlog::info("{}", line);
+  return poll(&log, 1, 0) == 1;
+}
+
+void LogEvent(const std::string& line) {
+  if (TakesLine()) spdlog::info("{}", line);
+}
+
+// Whatever the level of the log is.
+void LogAudit(const std::string& line) {
+  if (!TakesLine()) return;
+  spdlog::logger log(*spdlog::default_logger());
+  log.set_level(spdlog::level::info);
+  log.info("{}", line);
 }
 
 // What descriptors leave that the metrics, the log, devices and the like need.
@@ -89,11 +102,14 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(
   RETURN_IF_ERROR(CheckServerOptions(options));
   std::unique_ptr<Server> server(new Server(options, std::move(devices)));
   RETURN_IF_ERROR(server->access_.Reload());
+  // Before what takes long.
+  ASSIGN_OR_RETURN(const std::shared_ptr<grpc::ServerCredentials> credentials,
+                   MakeServerCredentials(options.tls));
   RETURN_IF_ERROR(server->OpenCheckpoints());
   // It answers while a checkpoint is restored.
   RETURN_IF_ERROR(server->StartHttp());
   RETURN_IF_ERROR(server->RestoreLastCheckpoint());
-  RETURN_IF_ERROR(server->StartGrpc());
+  RETURN_IF_ERROR(server->StartGrpc(credentials));
   server->StartWatchdog();
   server->is_started_ = true;
   server->health_.SetServing();
@@ -118,13 +134,15 @@ Server::Server(const ServerOptions& options, OpenedDevices devices)
       start_unix_seconds_(absl::ToUnixSeconds(absl::Now())),
       why_not_cuda_(std::move(devices.why_not_cuda)),
       engine_(options, std::move(devices.devices), LogEvent, &registry_),
-      access_({.policy_file = options.policy_file,
-               .token_file = options.token_file,
-               .made = LogEvent,
-               .refused =
-                   [this](const std::string& line) {
-                     engine_.event_log().PeerRefused(line);
-                   }}),
+      access_(
+          {.policy_file = options.policy_file,
+           .token_file = options.token_file,
+           .made = LogAudit,
+           .refused =
+               [this](Method method, absl::FunctionRef<std::string()> line) {
+                 engine_.event_log().CallRefused(
+                     RequirementOf(method).right == Right::kAdmin, line);
+               }}),
       store_(&engine_.store(), &access_),
       staging_(&engine_.staging(), &access_),
       namespaces_(&engine_.namespaces(), &access_),
@@ -215,9 +233,8 @@ absl::Status Server::SaveLastCheckpoint() {
   return checkpoints_->Save().status();
 }
 
-absl::Status Server::StartGrpc() {
-  ASSIGN_OR_RETURN(const std::shared_ptr<grpc::ServerCredentials> credentials,
-                   MakeServerCredentials(options_.tls));
+absl::Status Server::StartGrpc(
+    const std::shared_ptr<grpc::ServerCredentials>& credentials) {
   absl::StatusOr<ListeningSockets> sockets =
       ListeningSockets::Open(options_.listen);
   if (!sockets.ok()) return CannotListen(options_.listen, sockets.status());

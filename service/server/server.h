@@ -98,7 +98,8 @@ class Server {
 
   absl::Status OpenCheckpoints();
   absl::Status RestoreLastCheckpoint();
-  absl::Status StartGrpc();
+  absl::Status StartGrpc(
+      const std::shared_ptr<grpc::ServerCredentials>& credentials);
   void StartAccepting(ListeningSockets sockets);
   void StartWatchdog();
   absl::Status StartHttp();

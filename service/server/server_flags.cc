@@ -15,6 +15,8 @@
 #include "base/byte_size.h"
 #include "base/status_macros.h"
 #include "base/version.h"
+#include "service/security/access_control.h"
+#include "service/security/server_tls.h"
 #include "service/server/device_choice.h"
 
 namespace tensorkv {
@@ -141,7 +143,8 @@ void AddConfigFlags(CLI::App* app, ConfigFlags* config) {
                 "Print all flags and their values as such a file, and end")
       ->configurable(false);
   app->add_flag("--check_config", config->check,
-                "End with status 0 if all flags are right, without serving")
+                "End with status 0 if all flags, and the files of TLS and "
+                "access that they name, are right, without serving")
       ->configurable(false);
 }
 
@@ -232,6 +235,14 @@ absl::Status Interpret(const FlagTexts& texts, ServerFlags* flags) {
   return absl::InvalidArgumentError(absl::StrCat("--", checked.message()));
 }
 
+// As the server reads them at its start.
+absl::Status CheckFiles(const ServerOptions& options) {
+  RETURN_IF_ERROR(CheckTlsFiles(options.tls));
+  return AccessControl({.policy_file = options.policy_file,
+                        .token_file = options.token_file})
+      .Reload();
+}
+
 // "--name=" as "--name" and "": the parser would take the next flag for the
 // missing value. Last first, as the parser wants it.
 std::vector<std::string> Arguments(int argc, const char* const* argv) {
@@ -287,7 +298,11 @@ std::variant<ServerFlags, EarlyExit> ParseServerFlags(int argc,
   const absl::Status status = Interpret(texts, &flags);
   if (!status.ok()) return WrongUse(status.message());
   if (config.print) return EarlyExit{.text = app.config_to_str(true, true)};
-  if (config.check) return EarlyExit();
+  if (config.check) {
+    const absl::Status files = CheckFiles(flags.server);
+    if (!files.ok()) return WrongUse(absl::StrCat("--", files.message()));
+    return EarlyExit();
+  }
   return flags;
 }
 

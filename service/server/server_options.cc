@@ -36,14 +36,11 @@ absl::Status CheckListen(const ServerOptions& options) {
         "give --tls_cert and --tls_key, listen on a loopback address or "
         "unix:/path, or accept plain text with --insecure"));
   }
-  const bool asks_who =
-      !options.policy_file.empty() ||
-      (!options.tls.client_ca.empty() && !options.tls.client_cert_is_optional);
-  if (asks_who) return absl::OkStatus();
+  if (!options.policy_file.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "listen: ", options.listen,
       " can be reached from other machines, who may then do everything: give "
-      "--policy_file or --tls_client_ca, or accept that with --insecure"));
+      "--policy_file, or accept that with --insecure"));
 }
 
 absl::Status CheckTls(const ServerOptions& options) {

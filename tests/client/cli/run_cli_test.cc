@@ -571,6 +571,10 @@ TEST(RunCliTest, NewTokenIsWrittenForItsOwnerAndNotPrinted) {
       RunOn(std::make_unique<ScriptedConnection>(script), arguments);
   EXPECT_EQ(again.exit_code, kExitUsage);
   EXPECT_EQ(again.out, "");
+  const Outcome nameless = RunOn(std::make_unique<ScriptedConnection>(script),
+                                 {"token", "new", "", path + ".nameless"});
+  EXPECT_EQ(nameless.exit_code, kExitUsage);
+  EXPECT_EQ(nameless.out, "");
 }
 
 TEST(RunCliTest, HealthIsExitCode0OnlyIfServing) {

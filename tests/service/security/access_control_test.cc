@@ -100,7 +100,7 @@ TEST(PolicyTest, ErrorsNameTheLineOrTheGrant) {
 constexpr char kPolicy[] = R"(
 grants { callers: "token:reader" namespaces: "team/*" role: READ }
 grants { callers: "spiffe://a/train/*" namespaces: "team/*" role: PUSH }
-grants { callers: "cert:*" callers: "uid:7" namespaces: "*" role: ADMIN }
+grants { callers: "dns:*" callers: "uid:7" namespaces: "*" role: ADMIN }
 grants { callers: "*" namespaces: "public" role: READ }
 grants { callers: "token:local" namespaces: "default" role: ADMIN }
 )";
@@ -118,7 +118,7 @@ TEST(PolicyTest, GrantsRightsInNamespaces) {
            {"token:reader", "", 0},
            {"spiffe://a/train/1", "team/a", 2},
            {"spiffe://a/other", "team/a", 0},
-           {"cert:ops", "team/a", 3},
+           {"dns:ops", "team/a", 3},
            {"uid:7", "anything", 3},
            {"uid:77", "anything", 0},
            {"uid:77", "public", 1},
@@ -165,15 +165,17 @@ TEST(IdentityTest, TokenThenCertificateThenUser) {
 }
 
 TEST(IdentityTest, ClaimsThatDoNotHoldAreRefused) {
-  ASSERT_OK_AND_ASSIGN(const TokenFile tokens,
-                       TokenFile::Parse(LineOf("alice", "s3cret")));
+  ASSERT_OK_AND_ASSIGN(
+      const TokenFile tokens,
+      TokenFile::Parse(LineOf("alice", "s3cret") + LineOf("empty", "")));
   const std::vector<Peer> wrong = {
       {.authorization = "Bearer s3cret"},  // in plain text
       {.is_private = true, .uid = 7, .authorization = "Bearer s3cre"},
       {.is_private = true, .authorization = "Bearer "},
       {.is_private = true, .authorization = "Basic s3cret"},
       {.is_private = true, .authorization = "Bearer s3cret,Bearer s3cret"},
-      {.is_private = true, .certificate = "cert:a\nb"},
+      {.is_private = true, .certificate = "dns:a\nb"},
+      {.is_private = true, .certificate = "", .uid = 7},
   };
   for (const Peer& peer : wrong) {
     const absl::Status status = IdentityOf(peer, tokens).status();
@@ -209,7 +211,9 @@ class AccessControlTest : public ::testing::Test {
        .token_file = Path("tokens"),
        .made = [this](const std::string& line) { made_.push_back(line); },
        .refused =
-           [this](const std::string& line) { refused_.push_back(line); }}};
+           [this](Method, absl::FunctionRef<std::string()> line) {
+             refused_.push_back(line());
+           }}};
   Caller caller_;
 };
 
@@ -242,10 +246,25 @@ TEST_F(AccessControlTest, ChecksTheMethodAndThenTheNamespace) {
   EXPECT_THAT(refused_,
               ElementsAre("caller=\"token:reader\" method=Pull "
                           "namespace=\"other\" outcome=PERMISSION_DENIED",
-                          "caller=\"token:reader\" method=Push namespace=\"\" "
+                          "caller=\"token:reader\" method=Push "
                           "outcome=PERMISSION_DENIED",
-                          "caller=\"anonymous\" method=Pull namespace=\"\" "
+                          "caller=\"anonymous\" method=Pull "
                           "outcome=UNAUTHENTICATED"));
+}
+
+TEST_F(AccessControlTest, LongNamesAreCut) {
+  ASSERT_OK(access_.Reload());
+  const std::string name(1 << 20, '\n');
+
+  const absl::Status status =
+      access_.Check(Method::kDelete, name, {.name = "token:reader"});
+  access_.Audit(Method::kDelete, name, {.name = "uid:7"}, status);
+
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kPermissionDenied));
+  EXPECT_LT(status.message().size(), 1000u);
+  ASSERT_EQ(made_.size() + refused_.size(), 2u);
+  EXPECT_LT(made_[0].size(), 1000u);
+  EXPECT_LT(refused_[0].size(), 1000u);
 }
 
 TEST_F(AccessControlTest, AuditsTheCallsOfAdmins) {
@@ -266,6 +285,9 @@ TEST_F(AccessControlTest, WrongFilesChangeNothing) {
 
   EXPECT_THAT(access_.Reload(), StatusIs(absl::StatusCode::kInvalidArgument,
                                          HasSubstr("policy_file: ")));
+  Write("policy", "s3cret");
+  EXPECT_THAT(std::string(access_.Reload().message()),
+              Not(HasSubstr("s3cret")));
   EXPECT_OK(Admit(Method::kPull, "r"));
 
   Write("policy", kPolicy);

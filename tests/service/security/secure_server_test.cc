@@ -1,13 +1,20 @@
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <cstdlib>
 #include <fstream>
 #include <map>
 #include <memory>
+#include <optional>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -21,7 +28,10 @@
 #include "grpcpp/impl/codegen/rpc_method.h"
 #include "grpcpp/support/sync_stream.h"
 #include "gtest/gtest.h"
+#include "service/rpc/peer_credentials.h"
 #include "service/server/server.h"
+#include "spdlog/sinks/ostream_sink.h"
+#include "spdlog/spdlog.h"
 #include "tensorkv/v1/service.grpc.pb.h"
 #include "tests/testing/certificates.h"
 #include "tests/testing/status_matchers.h"
@@ -259,6 +269,46 @@ TEST_F(SecureServerTest, EachMethodTakesItsRight) {
   }
 }
 
+TEST_F(SecureServerTest, RefusedStreamsTakeNoPlaceOfOthers) {
+  ServerOptions options = Options();
+  options.max_open_streams = 1;
+  ASSERT_OK_AND_ASSIGN(const auto server, Server::Create(options));
+  const auto channel = Connect(server->address(), {.tls_ca = Path("ca.crt")});
+  const auto stub = v1::TensorKV::NewStub(channel);
+  grpc::ClientContext context;
+  context.AddMetadata("authorization", "Bearer pusher");
+  v1::PushResponse reply;
+  const auto open = stub->PushStream(&context, &reply);
+  while (!absl::IsResourceExhausted(
+      Call(channel, Method::kPushStream, "pusher"))) {
+  }
+
+  EXPECT_THAT(Call(channel, Method::kPushStream),
+              StatusIs(absl::StatusCode::kUnauthenticated));
+
+  context.TryCancel();
+  open->Finish();
+}
+
+TEST_F(SecureServerTest, AuditsWhateverTheLevelOfTheLog) {
+  const auto former = spdlog::default_logger();
+  std::ostringstream log;
+  const auto logger = std::make_shared<spdlog::logger>(
+      "audit_test", std::make_shared<spdlog::sinks::ostream_sink_mt>(log));
+  logger->set_level(spdlog::level::warn);
+  spdlog::set_default_logger(logger);
+  const absl::Cleanup restore = [&] { spdlog::set_default_logger(former); };
+  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(Options()));
+  const auto channel = Connect(server->address(), {.tls_ca = Path("ca.crt")});
+
+  EXPECT_OK(Call(channel, Method::kCreateNamespace, "admin"));
+  server.reset();
+
+  EXPECT_THAT(log.str(), HasSubstr("audit: caller=\"token:admin\" "
+                                   "method=CreateNamespace namespace=\"team\" "
+                                   "outcome=OK"));
+}
+
 TEST_F(SecureServerTest, ListsNamespacesThatTheCallerMayRead) {
   ASSERT_OK_AND_ASSIGN(const auto server, Server::Create(Options()));
   const auto channel = Connect(server->address(), {.tls_ca = Path("ca.crt")});
@@ -320,9 +370,9 @@ TEST_F(SecureServerTest, CertificatesNameTheirOwners) {
     const char* identity;
   };
   for (const Row& row : {
-           Row{"", "cert:common"},
-           {"DNS:a.test,DNS:b.test", "cert:a.test"},
-           {"email:a@b.test", "cert:a@b.test"},
+           Row{"", "cn:common"},
+           {"DNS:a.test,DNS:b.test", "dns:a.test"},
+           {"email:a@b.test", "san:a@b.test"},
            {"DNS:a.test,URI:spiffe://cluster/a", "spiffe://cluster/a"},
        }) {
     Install(authority_.Issue("common", row.names), "client");
@@ -378,6 +428,36 @@ TEST_F(SecureServerTest, UnixSocketsTellTheUserAndTakeTokens) {
                        HasSubstr(absl::StrCat("\"uid:", getuid(), "\""))));
   EXPECT_FALSE(IsRefusal(Call(
       Connect(options.listen, {.token_file = Path("token")}), Method::kStat)));
+}
+
+TEST_F(SecureServerTest, NamesOfUnixSocketsProveNothing) {
+  const std::string forgery = absl::StrCat("tensorkv.uid.", getpid());
+  EXPECT_EQ(UserOf(absl::StrCat("unix-abstract:", forgery)), std::nullopt);
+  ServerOptions options = Options();
+  options.tls = {};
+  const std::string name = absl::StrCat("forgery_test.", getpid());
+  options.listen = absl::StrCat("unix-abstract:", name);
+  ASSERT_OK_AND_ASSIGN(const auto server, Server::Create(options));
+  const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+  const auto address_of = [](absl::string_view abstract_name) {
+    sockaddr_un address = {.sun_family = AF_UNIX};
+    abstract_name.copy(address.sun_path + 1, sizeof(address.sun_path) - 1);
+    return std::pair(
+        address, static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 +
+                                        abstract_name.size()));
+  };
+  const auto [forged, forged_size] = address_of(forgery);
+  ASSERT_EQ(bind(fd, reinterpret_cast<const sockaddr*>(&forged), forged_size),
+            0);
+  const auto [target, target_size] = address_of(name);
+  ASSERT_EQ(
+      connect(fd, reinterpret_cast<const sockaddr*>(&target), target_size), 0);
+  ASSERT_EQ(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+
+  EXPECT_THAT(
+      Call(grpc::CreateInsecureChannelFromFd("forger", fd), Method::kStat),
+      StatusIs(absl::StatusCode::kPermissionDenied,
+               HasSubstr(absl::StrCat("\"uid:", getuid(), "\""))));
 }
 
 TEST_F(SecureServerTest, ReplacedCertificatesCountForNewConnections) {

@@ -45,6 +45,18 @@ TEST_F(EventLogTest, LinesOfAKindAreBoundedAndTheOthersCounted) {
   EXPECT_EQ(lines_.back(), "peer refused: too many connections");
 }
 
+TEST_F(EventLogTest, OthersCannotHideThatAnAdminsCallWasRefused) {
+  RefuseMany(EventLog::kLinesPerWindow);
+
+  log_.CallRefused(false, []() -> std::string {
+    ADD_FAILURE() << "made for nothing";
+    return "";
+  });
+  log_.CallRefused(true, [] { return std::string("method=Delete"); });
+
+  EXPECT_EQ(lines_.back(), "admin call refused: method=Delete");
+}
+
 TEST_F(EventLogTest, FewLinesAreNeverSuppressed) {
   for (int i = 0; i < 100; ++i) {
     RefuseMany(EventLog::kLinesPerWindow);

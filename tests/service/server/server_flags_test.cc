@@ -126,6 +126,15 @@ TEST(ServerFlagsTest, ConfigIsCheckedWithoutServing) {
   EXPECT_EQ(exit.code, 2);
   EXPECT_THAT(exit.text, HasSubstr("--max_wait: expected a time"));
 
+  EXPECT_THAT(
+      std::get<EarlyExit>(Parse({"--policy_file=/absent", "--check_config"}))
+          .text,
+      HasSubstr("--policy_file: cannot read /absent"));
+  EXPECT_THAT(std::get<EarlyExit>(Parse({"--tls_cert=/absent", "--tls_key=/k",
+                                         "--check_config"}))
+                  .text,
+              HasSubstr("--tls_cert: cannot read /absent"));
+
   const std::string unknown = ConfigFile("lisen = 1\n");
   EXPECT_THAT(std::get<EarlyExit>(Parse({unknown.c_str()})).text,
               HasSubstr("--config: there is no flag lisen"));

@@ -32,18 +32,13 @@ TEST(ServerOptionsTest, RemoteAddressNeedsConsent) {
   EXPECT_OK(CheckServerOptions(options));
 }
 
-TEST(ServerOptionsTest, EncryptedRemoteAddressNeedsToKnowItsCallers) {
+TEST(ServerOptionsTest, EncryptedRemoteAddressNeedsAPolicy) {
   ServerOptions options = {.listen = "0.0.0.0:7363",
-                           .tls = {.cert = "c", .key = "k"}};
+                           .tls = {.cert = "c", .key = "k", .client_ca = "ca"}};
   EXPECT_THAT(CheckServerOptions(options),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("--policy_file or --tls_client_ca")));
+                       HasSubstr("give --policy_file")));
 
-  options.tls.client_ca = "ca";
-  EXPECT_OK(CheckServerOptions(options));
-  options.tls.client_cert_is_optional = true;
-  EXPECT_THAT(CheckServerOptions(options),
-              StatusIs(absl::StatusCode::kInvalidArgument));
   options.policy_file = "p";
   EXPECT_OK(CheckServerOptions(options));
 }
