@@ -71,8 +71,9 @@ struct WorkerOptions {
 // Pull after it has asked, does that already. Who reads the keys in several
 // calls reads all of them anew whenever step() is not the step after the last.
 // Who does not ask gets SERVER_RESTARTED at the first step that he has not
-// pushed before. Leave when a checkpoint has the last step: a worker that has
-// left does not come back to repeat it.
+// pushed before, or at his first push that names no step. Leave when a
+// checkpoint has the last step: a worker that has left does not come back to
+// repeat it.
 //
 // To push again it keeps what was pushed: the entries of a step, tensors
 // shared, from the moment they are pushed until a PushPull or Pull of their

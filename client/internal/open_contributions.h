@@ -44,7 +44,8 @@ class OpenContributions {
 
   // Keeps `entries` from before they are pushed.
   // Errors: FailedPrecondition (the server has gone back, and this is a step
-  // above all before: whoever makes it has not asked which one comes next).
+  // above all before, or none: whoever makes it has not asked which one comes
+  // next, and nothing else would tell him).
   absl::StatusOr<Contribution> Add(Step step, std::vector<PushEntry> entries);
 
   // The server awaits no step below `first` of this worker.
