@@ -159,8 +159,9 @@ bool OpenContributions::Has(Step step, absl::string_view key) const {
   return false;
 }
 
-Step OpenContributions::NextStep() {
+Step OpenContributions::NextStep(absl::FunctionRef<void()> begin_anew) {
   MutexLock lock(&mutex_);
+  if (is_forgetting_) begin_anew();
   const Step lowest =
       kept_.empty() ? highest_step_ + 1 : kept_.begin()->first.first;
   const Step next = std::max(first_step_, lowest);
