@@ -464,6 +464,12 @@ std::vector<AppliedRound> Rounds::Applied() const {
   return applied;
 }
 
+Step Rounds::FirstIncomplete() const {
+  const Step open = open_.empty() ? UINT64_MAX : open_.begin()->first;
+  const Step owed = owed_.empty() ? UINT64_MAX : owed_.begin()->first;
+  return std::min(open, owed);
+}
+
 void Rounds::Restore(std::vector<AppliedRound> rounds) {
   for (AppliedRound& each : rounds) {
     last_closed_ = each.step;
