@@ -43,12 +43,6 @@ std::vector<ContributionSnapshot> ContributionsOf(
   return last;
 }
 
-void TakeRounds(const Rounds& rounds, KeySnapshot& snapshot) {
-  snapshot.rounds = rounds.Applied();
-  snapshot.first_unsaved =
-      std::min(snapshot.first_unsaved, rounds.FirstIncomplete());
-}
-
 // Adds a copy of one state to the snapshot.
 absl::Status AddState(const NamespaceState& state, absl::string_view name,
                       DType dtype, const Shape& shape, const Buffer& buffer,
@@ -137,7 +131,7 @@ void Cut::Handle(StoredKey& key, std::vector<StateCopy>& copies) {
   if (key.contributions) {
     taken.snapshot.contributions = ContributionsOf(*key.contributions);
   }
-  if (key.rounds) TakeRounds(*key.rounds, taken.snapshot);
+  if (key.rounds) taken.snapshot.rounds = key.rounds->Applied();
   const uint64_t num_updates = key.num_updates_ahead();
   if (num_updates == 0) {
     return TakeNow(key, std::move(taken), RuleNow(key), copies);
@@ -152,8 +146,10 @@ void Cut::TakeNow(StoredKey& key, CutKey taken, const RuleOfKey& rule,
   snapshot.version = key.version;
   snapshot.update_count = rule.update_count;
   // What has closed since is not applied: the updates of later rounds wait.
-  // An update that has failed left its round to those who owe it.
-  if (key.rounds) TakeRounds(*key.rounds, snapshot);
+  if (key.rounds) {
+    snapshot.rounds = key.rounds->Applied();
+    snapshot.first_unsaved = key.rounds->FirstUnapplied();
+  }
   taken.rule = rule.rule;
   const RuleState* const state = rule.state.get();
   StateCopy copy;
