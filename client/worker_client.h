@@ -73,7 +73,9 @@ struct WorkerOptions {
 // Who does not ask gets SERVER_RESTARTED at the first step that he has not
 // pushed before, or at his first push that names no step. Leave when a
 // checkpoint has the last step: a worker that has left does not come back to
-// repeat it.
+// repeat it. What encoding has left out of pushes is forgotten too. In
+// MODE_ASYNC step() is the one after the last of which the server has any push:
+// push each step in one call there, else what it lacks of that one is lost.
 //
 // To push again it keeps what was pushed: the entries of a step, tensors
 // shared, from the moment they are pushed until a PushPull or Pull of their
