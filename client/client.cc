@@ -156,6 +156,8 @@ void Client::SetCompression(const CompressionOptions& compression) {
   compressor_.swap(compressor);
 }
 
+void Client::ForgetWhatWasLeftOut() { SetCompression(compressor()->options()); }
+
 std::shared_ptr<Compressor> Client::compressor() const {
   MutexLock lock(&mutex_);
   return compressor_;
@@ -230,7 +232,7 @@ absl::StatusOr<PushReply> Client::PushRows(std::vector<PushEntry> entries,
                                            const PushOptions& options) {
   PushRowsRequest request;
   request.name_space = name_space_;
-  request.worker = worker();
+  request.worker = options.worker ? options.worker : worker();
   request.step = options.step;
   if (request.step == 0 && request.worker) request.step = step_ + 1;
   request.entries = std::move(entries);
@@ -462,8 +464,9 @@ absl::StatusOr<Worker> Client::CheckedWorker() const {
 
 absl::StatusOr<PushRequest> Client::MakePush(std::vector<PushEntry> entries,
                                              const PushOptions& options) {
-  PushRequest request = {
-      .name_space = name_space_, .worker = worker(), .step = options.step};
+  PushRequest request = {.name_space = name_space_,
+                         .worker = options.worker ? options.worker : worker(),
+                         .step = options.step};
   if (request.step == 0 && request.worker) request.step = step_ + 1;
   if (!options.is_encoded) {
     ASSIGN_OR_RETURN(entries, Encode(request.step, std::move(entries)));

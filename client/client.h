@@ -40,6 +40,9 @@ struct PushOptions {
 
   // The entries are those that Client::Encode has made, and go out as they are.
   bool is_encoded = false;
+
+  // Who signs the push; none: who signs the client's calls.
+  std::optional<Worker> worker;
 };
 
 // A client of one namespace of one server. Thread-safe; two pushes at once
@@ -103,6 +106,8 @@ class Client {
   // From now on pushes are encoded so, in place of ClientOptions::compression.
   // What pushes have left out of keys so far is forgotten.
   void SetCompression(const CompressionOptions& compression);
+  // The server has gone back: what pushes have left out is of no use any more.
+  void ForgetWhatWasLeftOut();
 
   // Reads values; `min_version` waits for that version of the key. The
   // request's namespace and worker are filled in. With a `dtype` the server

@@ -134,7 +134,7 @@ WorkerClient::WorkerClient(std::unique_ptr<Client> client,
       is_repeatable_(name_space.config.mode == Mode::kSync ||
                      name_space.config.mode == Mode::kBounded),
       namespace_uid_(name_space.uid),
-      incarnation_(joined.server_incarnation),
+      joined_{joined.worker, joined.server_incarnation},
       lease_(std::make_unique<LeaseRenewal>(*client_, options.lease)) {
   open_.BeginWith(joined.next_step);
 }
@@ -158,14 +158,21 @@ absl::Status WorkerClient::Rejoin() {
 absl::Status WorkerClient::JoinAgain() {
   ASSIGN_OR_RETURN(const JoinReply reply,
                    JoinAs(*client_, options_, namespace_uid_, environment_));
-  if (reply.server_incarnation == incarnation_) {
-    open_.BeginWith(reply.next_step);
-  } else {
-    open_.GoBackTo(reply.next_step);
-    incarnation_ = reply.server_incarnation;
+  {
+    MutexLock lock(&joined_mutex_);
+    if (reply.server_incarnation == joined_.incarnation) {
+      open_.BeginWith(reply.next_step);
+    } else {
+      open_.GoBackTo(reply.next_step);
+    }
+    joined_ = {reply.worker, reply.server_incarnation};
   }
   lease_->SetMember();
   return absl::OkStatus();
+}
+
+Step WorkerClient::step() {
+  return open_.NextStep([this] { client_->ForgetWhatWasLeftOut(); });
 }
 
 absl::StatusOr<WorkerClient::Contribution> WorkerClient::Keep(
@@ -185,7 +192,8 @@ absl::StatusOr<PullReply> WorkerClient::PushPull(
     return PullWithin(KeysOf(*contribution.entries), attempt);
   }
   absl::StatusOr<PullReply> reply = client_->PushPull(
-      *contribution.entries, {.step = step, .is_encoded = true});
+      *contribution.entries,
+      {.step = step, .is_encoded = true, .worker = attempt.as.worker});
   if (reply.ok()) {
     open_.RemoveUpTo(contribution);
     return reply;
@@ -215,11 +223,12 @@ absl::Status WorkerClient::PushRows(Step step, std::vector<PushEntry> entries) {
 }
 
 absl::StatusOr<PushReply> WorkerClient::PushOnce(
-    Step step, std::vector<PushEntry> entries) {
+    const Worker& worker, Step step, std::vector<PushEntry> entries) {
   const bool has_rows =
       std::any_of(entries.begin(), entries.end(),
                   [](const PushEntry& entry) { return bool{entry.rows}; });
-  const PushOptions options = {.step = step, .is_encoded = true};
+  const PushOptions options = {
+      .step = step, .is_encoded = true, .worker = worker};
   return has_rows ? client_->PushRows(std::move(entries), options)
                   : client_->Push(std::move(entries), options);
 }
@@ -228,7 +237,7 @@ absl::Status WorkerClient::PushKept(const Contribution& contribution) {
   const Attempt attempt = Begin();
   if (open_.IsForgotten(contribution)) return absl::OkStatus();
   const absl::StatusOr<PushReply> reply =
-      PushOnce(contribution.step, *contribution.entries);
+      PushOnce(attempt.as.worker, contribution.step, *contribution.entries);
   if (!reply.ok()) return MakeHeld(contribution, reply.status(), attempt);
   TakeIn(*reply, contribution);
   return absl::OkStatus();
@@ -285,9 +294,7 @@ WorkerClient::Attempt WorkerClient::Begin() const {
 }
 
 WorkerClient::Attempt WorkerClient::Anew(const Attempt& attempt) const {
-  return {.end = attempt.end,
-          .recoveries = recoveries_begun_,
-          .incarnation = incarnation_};
+  return {.end = attempt.end, .recoveries = recoveries_begun_, .as = joined()};
 }
 
 absl::Status WorkerClient::Mend(const absl::Status& cause,
@@ -331,7 +338,7 @@ absl::Status WorkerClient::Recover(const absl::Status& cause,
                                    const Contribution* own) {
   MutexLock lock(&recovery_);
   // What is open was for a state that is gone.
-  if (incarnation_ != attempt.incarnation) return absl::OkStatus();
+  if (joined().incarnation != attempt.as.incarnation) return absl::OkStatus();
   // All that there is was pushed again since the attempt began.
   if (is_repeatable_ && last_that_succeeded_ > attempt.recoveries) {
     return absl::OkStatus();
@@ -339,8 +346,11 @@ absl::Status WorkerClient::Recover(const absl::Status& cause,
   const uint64_t number = ++recoveries_begun_;
   bool is_member = !NeedsToJoin(cause);
   absl::Status status = cause;
+  // What is known of a restart stays known when an attempt ends otherwise.
+  absl::Status known = cause;
   while (environment_.now() < attempt.end) {
-    status = RecoverOnce(status, attempt, is_member, own);
+    if (MayMeanRestart(status)) known = status;
+    status = RecoverOnce(known, attempt, is_member, own);
     if (status.ok()) {
       last_that_succeeded_ = number;
       return status;
@@ -364,7 +374,7 @@ absl::Status WorkerClient::RecoverOnce(const absl::Status& cause,
     RETURN_IF_ERROR(joined);
   }
   is_member = true;
-  if (incarnation_ != attempt.incarnation) return absl::OkStatus();
+  if (joined().incarnation != attempt.as.incarnation) return absl::OkStatus();
   // The call may have been made, and would count twice.
   if (!is_repeatable_ && ReasonOf(cause) == Reason::kOutcomeUnknown) {
     return cause;
@@ -398,7 +408,7 @@ absl::Status WorkerClient::PushWhatMayBeMissing(const Contribution* own) {
 
 absl::Status WorkerClient::PushAgain(const Contribution& contribution) {
   const absl::StatusOr<PushReply> reply =
-      PushOnce(contribution.step, *contribution.entries);
+      PushOnce(joined().worker, contribution.step, *contribution.entries);
   // Some keys have no use for it; which ones shows one by one.
   if (IsGone(reply.status())) return PushKeysAgain(contribution);
   RETURN_IF_ERROR(reply.status());
@@ -410,7 +420,8 @@ absl::Status WorkerClient::PushKeysAgain(const Contribution& contribution) {
   for (std::vector<PushEntry>& entries : ByKey(*contribution.entries)) {
     const std::string key = entries.front().key;
     const absl::Status status =
-        PushOnce(contribution.step, std::move(entries)).status();
+        PushOnce(joined().worker, contribution.step, std::move(entries))
+            .status();
     if (IsGone(status)) {
       open_.RemoveKey(contribution, key);
     } else {

@@ -71,8 +71,11 @@ struct WorkerOptions {
 // Pull after it has asked, does that already. Who reads the keys in several
 // calls reads all of them anew whenever step() is not the step after the last.
 // Who does not ask gets SERVER_RESTARTED at the first step that he has not
-// pushed before. Leave when a checkpoint has the last step: a worker that has
-// left does not come back to repeat it.
+// pushed before, or at his first push that names no step. Leave when a
+// checkpoint has the last step: a worker that has left does not come back to
+// repeat it. What encoding has left out of pushes is forgotten too. In
+// MODE_ASYNC step() is the one after the last of which the server has any push:
+// push each step in one call there, else what it lacks of that one is lost.
 //
 // To push again it keeps what was pushed: the entries of a step, tensors
 // shared, from the moment they are pushed until a PushPull or Pull of their
@@ -102,7 +105,7 @@ class WorkerClient {
   // that its former self was in, and pushes all of it; what of that was held is
   // not needed again, but does no harm. Until then its pulls fail where it owes
   // that step: read first weights with a Client before it joins.
-  Step step() { return open_.NextStep(); }
+  Step step();
 
   // Contributes to a step, and returns the values of these keys when the step
   // has become part of them.
@@ -145,13 +148,18 @@ class WorkerClient {
  private:
   using Contribution = OpenContributions::Contribution;
 
+  // What the worker has become.
+  struct Joined {
+    Worker worker;
+    // Of the server.
+    uint64_t incarnation = 0;
+  };
   // An attempt at a verb.
   struct Attempt {
     absl::Duration end;  // of the verb
     // How many recoveries had begun before the attempt.
     uint64_t recoveries = 0;
-    // The server's.
-    uint64_t incarnation = 0;
+    Joined as;
   };
 
   WorkerClient(std::unique_ptr<Client> client, const WorkerOptions& options,
@@ -159,6 +167,10 @@ class WorkerClient {
                const JoinReply& joined);
 
   Worker self() const;
+  Joined joined() const {
+    MutexLock lock(&joined_mutex_);
+    return joined_;
+  }
   absl::Status JoinAgain() ABSL_EXCLUSIVE_LOCKS_REQUIRED(recovery_);
 
   // Encodes the entries and keeps them: however often they are pushed again,
@@ -175,8 +187,9 @@ class WorkerClient {
   absl::StatusOr<PullReply> PullWithin(const std::vector<std::string>& keys,
                                        Attempt attempt);
   absl::Status PushKept(const Contribution& contribution);
-  // One attempt, as tensors or rows, whichever they are.
-  absl::StatusOr<PushReply> PushOnce(Step step, std::vector<PushEntry> entries);
+  // One attempt as `worker`, as tensors or rows, whichever they are.
+  absl::StatusOr<PushReply> PushOnce(const Worker& worker, Step step,
+                                     std::vector<PushEntry> entries);
   // OK if the call that failed with `cause` may be made again; else why not.
   absl::Status Mend(const absl::Status& cause, const Attempt& attempt);
   // OK when the server holds the contribution although its push has failed with
@@ -191,8 +204,8 @@ class WorkerClient {
   // MODE_ASYNC only `own`, that of the call which failed, if it pushes.
   absl::Status Recover(const absl::Status& cause, const Attempt& attempt,
                        const Contribution* own = nullptr);
-  // One attempt at it, after one that has ended with `cause`; sets `is_member`
-  // when it has joined.
+  // One attempt at it, where `cause` made it necessary or shows a restart; sets
+  // `is_member` when it has joined.
   absl::Status RecoverOnce(const absl::Status& cause, const Attempt& attempt,
                            bool& is_member, const Contribution* own)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(recovery_);
@@ -211,8 +224,11 @@ class WorkerClient {
   const bool is_repeatable_;
   const uint64_t namespace_uid_;
   OpenContributions open_;
-  // Of the server, when the worker joined last.
-  std::atomic<uint64_t> incarnation_;
+  // Changes in one step with what open_ knows of it. So a push that is signed
+  // by the worker of an attempt, and not forgotten after that began, is made
+  // for the state of that server.
+  mutable Mutex joined_mutex_;
+  Joined joined_ ABSL_GUARDED_BY(joined_mutex_);
 
   // Held by the one recovery at a time, while it makes its calls.
   Mutex recovery_;

@@ -44,6 +44,8 @@ class Compressor {
   explicit Compressor(CompressionOptions options, Observer observer = {});
   ~Compressor();
 
+  const CompressionOptions& options() const { return options_; }
+
   // The entries to push in place of `entries`. Integers, small tensors, what is
   // encoded already and keys without a rule stay as they are. What has become a
   // narrower float is not told from one that is yet to be encoded: encode once.

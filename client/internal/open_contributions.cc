@@ -14,14 +14,15 @@ namespace {
 constexpr Step kMaxOpenRounds = 64;
 
 absl::Status WentBack(Step step, Step next) {
-  return WithReason(absl::FailedPreconditionError(absl::StrCat(
-                        "step ", step,
-                        ": the server was restarted from a checkpoint, of "
-                        "which step ",
-                        next,
-                        " is the next: expected the step that step() "
-                        "tells")),
-                    Reason::kServerRestarted);
+  return WithReason(
+      absl::FailedPreconditionError(absl::StrCat(
+          "push of ", step == 0 ? "no step" : absl::StrCat("step ", step),
+          ": the server was restarted from a checkpoint, of "
+          "which step ",
+          next,
+          " is the next: expected the step that step() "
+          "tells")),
+      Reason::kServerRestarted);
 }
 
 }  // namespace
@@ -35,7 +36,7 @@ absl::StatusOr<OpenContributions::Contribution> OpenContributions::Add(
   if (!is_forgetting_) {
     kept_[{step, number}] = {.entries = shared};
     highest_known_ = std::max(highest_known_, step);
-  } else if (step <= highest_known_) {
+  } else if (step != 0 && step <= highest_known_) {
     last_forgotten_ = number;
   } else {
     return WentBack(step, first_step_);
@@ -158,8 +159,9 @@ bool OpenContributions::Has(Step step, absl::string_view key) const {
   return false;
 }
 
-Step OpenContributions::NextStep() {
+Step OpenContributions::NextStep(absl::FunctionRef<void()> begin_anew) {
   MutexLock lock(&mutex_);
+  if (is_forgetting_) begin_anew();
   const Step lowest =
       kept_.empty() ? highest_step_ + 1 : kept_.begin()->first.first;
   const Step next = std::max(first_step_, lowest);

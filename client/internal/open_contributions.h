@@ -13,6 +13,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "base/mutex.h"
@@ -44,7 +45,8 @@ class OpenContributions {
 
   // Keeps `entries` from before they are pushed.
   // Errors: FailedPrecondition (the server has gone back, and this is a step
-  // above all before: whoever makes it has not asked which one comes next).
+  // above all before, or none: whoever makes it has not asked which one comes
+  // next, and nothing else would tell him).
   absl::StatusOr<Contribution> Add(Step step, std::vector<PushEntry> entries);
 
   // The server awaits no step below `first` of this worker.
@@ -79,8 +81,10 @@ class OpenContributions {
   bool Has(Step step, absl::string_view key) const;
 
   // The lowest step of all, or the one after the highest that was held or
-  // closed; none below the first that the server awaits.
-  Step NextStep();
+  // closed; none below the first that the server awaits. Whoever asks makes
+  // what he adds for the present state: before that counts again after the
+  // server has gone back, `begin_anew` is called.
+  Step NextStep(absl::FunctionRef<void()> begin_anew = [] {});
 
  private:
   bool Forgets(const Contribution& contribution) const

@@ -338,6 +338,11 @@ class Client:
         lost workers and broken connections, for at most `step_timeout` seconds.
         To be called before other threads use the client.
 
+        Once the server was restarted from a checkpoint, pushes do not count
+        until `next_step` is read, which tells the step to go back to: those of
+        steps that were pushed before are dropped, and others, also those
+        without a step, raise an error whose `reason` is "SERVER_RESTARTED".
+
         Args:
           name: unique among the workers, and the same for a worker that comes
             back, which goes on from `next_step`.

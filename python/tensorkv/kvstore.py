@@ -508,6 +508,11 @@ class DistKVStore(KVStore):
     worker that was killed and comes back begins with the push that was its
     last: what is held of it counts once. It begins all keys with that step, so
     a worker that may come back pushes every key equally often.
+
+    A server that is restarted from a checkpoint has an earlier state, to which
+    a store does not go back: a push that is the first of its number among all
+    keys raises an error whose `reason` is "SERVER_RESTARTED", and until then
+    pushes are dropped. Make another store then, and load the weights from it.
     """
 
     def __init__(

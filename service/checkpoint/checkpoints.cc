@@ -71,6 +71,11 @@ bool IsCallersError(const SaveCheckpointRequest& request,
          (absl::IsNotFound(error) || absl::IsInvalidArgument(error));
 }
 
+absl::Status AnotherIsBeingRead() {
+  return absl::UnavailableError(
+      "another checkpoint is being restored or verified");
+}
+
 // Somebody's turn, unless it is another's.
 class Turn {
  public:
@@ -396,10 +401,8 @@ absl::StatusOr<CheckpointStatus> Checkpoints::RestoreCheckpoint(
     return absl::InvalidArgumentError(
         "on_existing of a checkpoint: expected FAIL or REPLACE, got KEEP");
   }
-  const Turn turn(is_caller_restoring_);
-  if (!turn.is_mine()) {
-    return absl::UnavailableError("another checkpoint is being restored");
-  }
+  const Turn turn(is_caller_reading_);
+  if (!turn.is_mine()) return AnotherIsBeingRead();
   const auto restore = [&](const SavedCheckpoint& saved) {
     const std::unique_ptr<Restoration> restoration =
         store_.StartRestoration(request.on_existing);
@@ -408,6 +411,9 @@ absl::StatusOr<CheckpointStatus> Checkpoints::RestoreCheckpoint(
                        .as_namespace = request.as_namespace,
                        .with_new_uids = true,
                        .cancellation = context.cancellation.get()}));
+    // What is being saved has all of these as they were before.
+    MutexLock save_lock(&save_mutex_);
+    RETURN_IF_ERROR(CheckWanted(context.cancellation.get()));
     return restoration->Commit();
   };
   ASSIGN_OR_RETURN(const CheckpointStatus restored,
@@ -436,10 +442,8 @@ absl::Status Checkpoints::DeleteCheckpoint(
 
 absl::StatusOr<CheckpointStatus> Checkpoints::VerifyCheckpoint(
     const VerifyCheckpointRequest& request, const CallContext& context) {
-  const Turn turn(is_caller_verifying_);
-  if (!turn.is_mine()) {
-    return absl::UnavailableError("another checkpoint is being verified");
-  }
+  const Turn turn(is_caller_reading_);
+  if (!turn.is_mine()) return AnotherIsBeingRead();
   return Read(request.name, [&](const SavedCheckpoint& saved) {
     return saved.Verify(context.cancellation.get());
   });

@@ -158,12 +158,13 @@ class Checkpoints final : public CheckpointAdmin {
   const CheckpointsOptions options_;
   Snapshots& store_;
   const FileDescriptor directory_lock_;
-  // Of callers one at a time: others would hold threads that all calls share.
+  // Of callers one at a time saves, and one restores or verifies: others would
+  // hold threads that all calls share.
   std::atomic<bool> is_caller_saving_ = false;
-  std::atomic<bool> is_caller_restoring_ = false;
-  std::atomic<bool> is_caller_verifying_ = false;
+  std::atomic<bool> is_caller_reading_ = false;
 
-  // Held while a checkpoint is written.
+  // Held while a checkpoint is written, and while namespaces of one come back
+  // all at once.
   Mutex save_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
   mutable Mutex mutex_;
   CondVar stopped_;

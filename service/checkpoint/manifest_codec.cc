@@ -236,6 +236,9 @@ v1::SavedKey* AddKey(const KeySnapshot& key,
   for (const ContributionSnapshot& each : key.contributions) {
     ContributionToProto(each.by, each.step, saved->add_contributions());
   }
+  if (key.first_unsaved != UINT64_MAX) {
+    saved->set_first_unsaved_step(key.first_unsaved);
+  }
   return saved;
 }
 
@@ -255,6 +258,9 @@ absl::StatusOr<KeySnapshot> FromProto(
   }
   for (const v1::SavedContribution& each : proto.contributions()) {
     key.contributions.push_back({ContributorOf(each), each.step()});
+  }
+  if (proto.first_unsaved_step() != 0) {
+    key.first_unsaved = proto.first_unsaved_step();
   }
   return key;
 }

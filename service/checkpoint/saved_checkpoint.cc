@@ -30,12 +30,6 @@ absl::Status Damaged(absl::string_view file, absl::string_view how) {
   return absl::DataLossError(absl::StrCat(file, ": ", how));
 }
 
-absl::Status CheckWanted(Cancellation* cancellation) {
-  return cancellation != nullptr && cancellation->is_cancelled()
-             ? absl::CancelledError("the caller has given up")
-             : absl::OkStatus();
-}
-
 absl::Status HasNoNamespace(const std::string& checkpoint,
                             const std::string& name) {
   return WithReason(absl::NotFoundError(absl::StrCat(
@@ -101,6 +95,12 @@ absl::StatusOr<Tensor> TensorFiles::Read(const v1::SavedKey& key,
 }
 
 }  // namespace
+
+absl::Status CheckWanted(Cancellation* cancellation) {
+  return cancellation != nullptr && cancellation->is_cancelled()
+             ? absl::CancelledError("the caller has given up")
+             : absl::OkStatus();
+}
 
 absl::StatusOr<SavedCheckpoint> SavedCheckpoint::Open(
     const std::string& directory) {

@@ -19,6 +19,9 @@
 
 namespace tensorkv {
 
+// Whether the call goes on; `cancellation` may be null. Errors: Cancelled.
+absl::Status CheckWanted(Cancellation* cancellation);
+
 // What of a checkpoint is to be restored, and how.
 struct RestoreSelection {
   // All that it has, if there is none.

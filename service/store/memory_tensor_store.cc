@@ -298,10 +298,10 @@ absl::Status MemoryTensorStore::DeleteNamespace(absl::string_view name_space,
     const auto it = namespaces_.find(name_space);
     if (it != namespaces_.end() && it->second == found) namespaces_.erase(it);
   }
-  found->EndWaits(
-      WithReason(absl::NotFoundError(absl::StrCat(
-                     "namespace ", Quoted(name_space), " was deleted")),
-                 Reason::kNamespaceNotFound, {{"namespace", name_space}}));
+  found->End(WithReason(absl::NotFoundError(absl::StrCat(
+                            "namespace ", Quoted(name_space), " was deleted")),
+                        Reason::kNamespaceNotFound,
+                        {{"namespace", name_space}}));
   Report(StoreEvent::kNamespaceDeleted, name_space, "");
   return absl::OkStatus();
 }
@@ -427,7 +427,7 @@ class MemoryTensorStore::StoreRestoration final : public Restoration {
     RETURN_IF_ERROR(store_.Exchange(restored_, on_existing_));
     for (const auto& [name, replaced] : restored_) {
       const uint64_t uid = store_.Find(name).value_or(replaced)->uid();
-      replaced->EndWaits(WasReplaced(name, replaced->uid(), uid));
+      replaced->End(WasReplaced(name, replaced->uid(), uid));
     }
     return absl::OkStatus();
   }

@@ -47,6 +47,9 @@ struct KeySnapshot {
   std::vector<StateSnapshot> states;
   // The last of the key, in the order of their steps.
   std::vector<AppliedRound> rounds;
+  // The first step of which contributions were left behind; UINT64_MAX if there
+  // were none.
+  Step first_unsaved = UINT64_MAX;
   std::vector<ContributionSnapshot> contributions;
 
   uint64_t size_bytes() const {

@@ -354,15 +354,16 @@ TEST_F(WorkerClientTest, FailedRoundOfAKeyThatWasNotPushedIsAnError) {
 }
 
 TEST_F(WorkerClientTest, EmptiedServerIsAnError) {
-  const std::unique_ptr<WorkerClient> worker = JoinedWorker(
-      {ServerRestarted(), WithReason(absl::NotFoundError("no namespace"),
-                                     Reason::kNamespaceNotFound)});
+  const std::unique_ptr<WorkerClient> worker =
+      JoinedWorker({ServerRestarted(), absl::UnavailableError("down"),
+                    WithReason(absl::NotFoundError("no namespace"),
+                               Reason::kNamespaceNotFound)});
 
   EXPECT_THAT(worker->PushPull(7, EntriesOf({"w"})),
               StatusIs(absl::StatusCode::kFailedPrecondition,
                        ::testing::HasSubstr("restarted")));
 
-  EXPECT_THAT(script_.verbs, ElementsAre("PushPull", "Join"));
+  EXPECT_THAT(script_.verbs, ElementsAre("PushPull", "Join", "Join"));
 }
 
 TEST_F(WorkerClientTest, RestoredServerIsJoinedAgainAndItsStepIsTheNext) {
@@ -379,7 +380,26 @@ TEST_F(WorkerClientTest, RestoredServerIsJoinedAgainAndItsStepIsTheNext) {
   EXPECT_EQ(worker->step(), 4u);
   ASSERT_OK(worker->PushPull(4, EntriesOf({"w"})));
   EXPECT_EQ(script_.last<PushPullRequest>().step, 4u);
+  EXPECT_EQ(script_.last<PushPullRequest>().worker->epoch, 6u);
   EXPECT_EQ(worker->step(), 5u);
+}
+
+TEST_F(WorkerClientTest, WhatWasLeftOutOfAStateThatIsGoneIsForgotten) {
+  client_options_.compression = {.rules = {{"", *Compression::Parse("2bit:1.5")}},
+                                 .min_bytes = 0};
+  const std::unique_ptr<WorkerClient> worker =
+      JoinedWorker({absl::OkStatus(), ServerRestarted()});
+  script_.reply<JoinRequest>() = kJoinedAnew;
+  const auto pushed = [&](Step step) {
+    EXPECT_OK(worker->Push(step, EntriesOf({"w"})));
+    return testing::BytesOf(script_.last<PushRequest>().entries[0].tensor);
+  };
+
+  // The ones of two pushes together are enough for a code.
+  const std::string nothing = pushed(7);
+  EXPECT_NE(pushed(8), nothing);
+  EXPECT_EQ(worker->step(), 4u);
+  EXPECT_EQ(pushed(4), nothing);
 }
 
 TEST_F(WorkerClientTest, NothingIsPushedToARestoredServerBeforeStepIsAsked) {

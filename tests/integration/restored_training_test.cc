@@ -67,14 +67,24 @@ class Progress {
     reached_ = std::max(reached_, step);
     changed_.SignalAll();
   }
+  // A worker that has made `last` is to make `next`.
+  void GoOn(Step last, Step next) {
+    MutexLock lock(&mutex_);
+    if (next <= last) ++num_back_;
+  }
+  int num_back() const {
+    MutexLock lock(&mutex_);
+    return num_back_;
+  }
   void AwaitReached(Step step) {
     MutexLock lock(&mutex_);
     while (reached_ < step) changed_.Wait(&mutex_);
   }
 
  private:
-  Mutex mutex_;
+  mutable Mutex mutex_;
   CondVar changed_;
+  int num_back_ ABSL_GUARDED_BY(mutex_) = 0;
   Step limit_ ABSL_GUARDED_BY(mutex_) = 0;
   Step reached_ ABSL_GUARDED_BY(mutex_) = 0;
 };
@@ -105,10 +115,13 @@ absl::StatusOr<PullReply> MakeStep(WorkerClient& worker,
 // As a program would be written that knows of no checkpoints.
 absl::Status Train(WorkerClient& worker, Progress& progress) {
   ASSIGN_OR_RETURN(PullReply weights, worker.Pull(Keys()));
+  Step last = 0;
   for (Step step = worker.step(); step <= kNumSteps; step = worker.step()) {
+    progress.GoOn(last, step);
     progress.AwaitPermission(step);
     ASSIGN_OR_RETURN(weights, MakeStep(worker, weights, step));
     progress.Reach(step);
+    last = step;
   }
   return absl::OkStatus();
 }
@@ -174,8 +187,10 @@ class RestoredTrainingTest : public ::testing::Test {
     return bytes;
   }
 
-  // Keeps the last checkpoint, through all servers.
-  void SaveUntil(const std::atomic<bool>& is_done) const {
+  // Keeps the last checkpoint, through all servers but the first: so the group
+  // goes back at least once, from where it is to its start.
+  void SaveUntil(const std::atomic<bool>& is_done, Progress& progress) const {
+    progress.AwaitPermission(4 * kStepsPerKill + 1);
     std::string last;
     while (!is_done) {
       const std::unique_ptr<Client> client = ClientOf("");
@@ -215,7 +230,7 @@ TEST_F(RestoredTrainingTest, EndsWithTheBitsOfOneThatNothingDisturbs) {
   ASSERT_OK(ClientOf("")->SaveCheckpoint("first"));
   Progress progress;
   std::atomic<bool> is_done = false;
-  std::thread saver([&] { SaveUntil(is_done); });
+  std::thread saver([&] { SaveUntil(is_done, progress); });
   std::thread killer([&] { KillAgainAndAgain(progress); });
   const std::vector<std::string> disturbed = TrainAll("disturbed", progress);
   killer.join();
@@ -229,6 +244,8 @@ TEST_F(RestoredTrainingTest, EndsWithTheBitsOfOneThatNothingDisturbs) {
       TrainAll("undisturbed", all_at_once);
 
   EXPECT_EQ(disturbed, undisturbed);
+  EXPECT_GE(progress.num_back(), static_cast<int>(kNumWorkers));
+  EXPECT_EQ(all_at_once.num_back(), 0);
 }
 
 }  // namespace

@@ -146,7 +146,10 @@ void Cut::TakeNow(StoredKey& key, CutKey taken, const RuleOfKey& rule,
   snapshot.version = key.version;
   snapshot.update_count = rule.update_count;
   // What has closed since is not applied: the updates of later rounds wait.
-  if (key.rounds) snapshot.rounds = key.rounds->Applied();
+  if (key.rounds) {
+    snapshot.rounds = key.rounds->Applied();
+    snapshot.first_unsaved = key.rounds->FirstUnapplied();
+  }
   taken.rule = rule.rule;
   const RuleState* const state = rule.state.get();
   StateCopy copy;

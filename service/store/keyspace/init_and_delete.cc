@@ -219,6 +219,7 @@ absl::StatusOr<std::optional<InitReply>> KeyCreation::Try() {
 
 absl::StatusOr<std::optional<InitReply>> KeyCreation::Insert(
     const RuleBindings& bindings) {
+  RETURN_IF_ERROR(state_.gone);
   ASSIGN_OR_RETURN(const std::vector<bool> wanted,
                    EntriesToCreate(state_, request_));
   // The rules have changed, or are about to, or a key that was to be kept was
@@ -409,6 +410,7 @@ absl::StatusOr<DeleteReply> Namespace::Delete(const DeleteRequest& request) {
   RETURN_IF_ERROR(state.CheckNumEntries(request.keys.size()));
   for (const std::string& key : request.keys) RETURN_IF_ERROR(CheckKey(key));
   Transaction transaction(state);
+  RETURN_IF_ERROR(state.gone);
   for (const std::string& key : request.keys) {
     if (!request.allow_missing && state.keys.Find(key) == nullptr) {
       return state.NoSuchKey(key);

@@ -110,6 +110,8 @@ class Namespace {
   // Ends all waiting calls with `status`; calls that would wait later end with
   // it too.
   void EndWaits(const absl::Status& status);
+  // So do calls that would change it: the store has it no more.
+  void End(const absl::Status& status);
 
  private:
   explicit Namespace(std::shared_ptr<NamespaceState> state)

@@ -165,6 +165,8 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
   KeyWatches watches ABSL_GUARDED_BY(mutex);
   // Not OK: no call waits any more, and this is what it is told.
   absl::Status end_of_waits ABSL_GUARDED_BY(mutex);
+  // Not OK: the store has it no more, so what would change it is told this.
+  absl::Status gone ABSL_GUARDED_BY(mutex);
   // The keys that have open rounds, or rounds that workers owe.
   absl::flat_hash_set<StoredKey*> busy_keys ABSL_GUARDED_BY(mutex);
   // Raised once by every transaction that commits something; kept through

@@ -337,6 +337,7 @@ void PushAdmission::SkipEmptyLists() {
 }
 
 absl::StatusOr<EntriesByKey> PushAdmission::Check() const {
+  RETURN_IF_ERROR(state_.gone);
   RETURN_IF_ERROR(state_.CheckAndRenew(request_.worker));
   ASSIGN_OR_RETURN(EntriesByKey entries, GroupByKey(state_, request_));
   RETURN_IF_ERROR(guard_.Check(request_, entries, state_.counts.guarded));

@@ -305,15 +305,6 @@ class SyncMode final : public PushMode {
                         Step{1}}));
   }
 
-  // Rounds that were open were not saved. A key that others have left further
-  // behind than rounds may be open is not pushed in every step, or no more.
-  Step FirstUnsavedStep(const KeySnapshot& snapshot) const override {
-    const Step closed =
-        snapshot.rounds.empty() ? 0 : snapshot.rounds.back().step;
-    return closed + policy_.max_open < workers().max_closed() ? UINT64_MAX
-                                                              : closed + 1;
-  }
-
  private:
   const std::unique_ptr<SharedRounds> shared_;
   const RoundPolicy policy_;

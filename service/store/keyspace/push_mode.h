@@ -134,12 +134,6 @@ class PushMode {
   // The step that the worker of `rank` is to push next, or again.
   virtual Step NextStepOf(uint32_t rank) const = 0;
 
-  // The first step whose contributions to the key may have been left behind
-  // when it was saved; UINT64_MAX if none was.
-  virtual Step FirstUnsavedStep(const KeySnapshot& snapshot) const {
-    return UINT64_MAX;
-  }
-
  protected:
   explicit PushMode(const WorkerGroup* workers) : workers_(*workers) {}
   const WorkerGroup& workers() const { return workers_; }

@@ -464,6 +464,15 @@ std::vector<AppliedRound> Rounds::Applied() const {
   return applied;
 }
 
+Step Rounds::FirstUnapplied() const {
+  Step first = open_.empty() ? UINT64_MAX : open_.begin()->first;
+  if (!owed_.empty()) first = std::min(first, owed_.begin()->first);
+  for (const Closed& each : closed_) {
+    if (each.version == 0) first = std::min(first, each.step);
+  }
+  return first;
+}
+
 void Rounds::Restore(std::vector<AppliedRound> rounds) {
   for (AppliedRound& each : rounds) {
     last_closed_ = each.step;

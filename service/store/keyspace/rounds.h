@@ -193,6 +193,10 @@ class Rounds {
   // The key is one that had those rounds. REQUIRES: it has had none yet.
   void Restore(std::vector<AppliedRound> rounds);
 
+  // The first step that is owed, open, or closed and not applied; UINT64_MAX if
+  // there is none.
+  Step FirstUnapplied() const;
+
   size_t num_open() const { return open_.size(); }
   // 0 if none is open.
   Step last_open() const { return open_.empty() ? 0 : open_.rbegin()->first; }

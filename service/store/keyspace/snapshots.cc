@@ -334,8 +334,7 @@ absl::Status Namespace::RestoreKeys(std::vector<KeySnapshot> keys) {
       key.update_count = snapshot.update_count;
       RETURN_IF_ERROR(
           state.mode->Restore(snapshot, state.memory.metadata(), key));
-      first_unsaved =
-          std::min(first_unsaved, state.mode->FirstUnsavedStep(snapshot));
+      first_unsaved = std::min(first_unsaved, snapshot.first_unsaved);
       RestoreStates(snapshot, key, copies[key.device]);
     }
     state.workers->RepeatFrom(first_unsaved);

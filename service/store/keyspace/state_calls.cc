@@ -94,6 +94,7 @@ class TurnsOfKeys {
     absl::Status missing;
     {
       Transaction transaction(state_);
+      missing = state_.gone;
       for (const auto& [name, update] : updates_) {
         if (state_.keys.Find(name) == nullptr) missing = state_.NoSuchKey(name);
       }

@@ -137,4 +137,12 @@ void Namespace::EndWaits(const absl::Status& status) {
   state_->calls->EndWaits(status);
 }
 
+void Namespace::End(const absl::Status& status) {
+  {
+    MutexLock lock(&state_->mutex);
+    state_->gone = status;
+  }
+  EndWaits(status);
+}
+
 }  // namespace tensorkv

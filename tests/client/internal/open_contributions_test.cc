@@ -5,7 +5,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/testing/status_matchers.h"
+#include "tests/testing/reason_matchers.h"
 
 namespace tensorkv {
 namespace {
@@ -67,8 +67,10 @@ TEST_F(OpenContributionsTest, ForgetsAllThatWasMadeBeforeTheServerWentBack) {
 
   EXPECT_TRUE(open_.IsForgotten(former));
   EXPECT_TRUE(open_.IsForgotten(Add(7, {"b"})));
-  EXPECT_THAT(open_.Add(8, SkippedEntries({"a"})),
-              testing::StatusIs(absl::StatusCode::kFailedPrecondition));
+  for (const Step step : {Step{8}, Step{0}}) {
+    EXPECT_THAT(open_.Add(step, SkippedEntries({"a"})),
+                testing::HasReason(Reason::kServerRestarted));
+  }
   EXPECT_THAT(TextOf(open_), IsEmpty());
   EXPECT_EQ(open_.NextStep(), 4u);
   EXPECT_FALSE(open_.IsForgotten(Add(4, {"a"})));

@@ -214,6 +214,54 @@ TEST_F(CheckpointsTest,
   EXPECT_FALSE(again->results[0].repeated);
 }
 
+// One of its keys is not pushed in every step.
+TEST_F(CheckpointsTest, AGroupGoesBackToTheFirstStepThatLacksAnything) {
+  SavedStore* saved = &Restart();
+  CreateNamespace(*saved, "s", {.mode = Mode::kSync, .num_workers = 2});
+  for (const std::string key : {"always", "rare"}) {
+    ASSERT_OK(saved->Init("s", key, Filled(DType::kF32, 0)));
+  }
+  std::vector<Worker> workers(2);
+  std::vector<Step> next_steps(2);
+  const auto join = [&] {
+    for (const std::string name : {"a", "b"}) {
+      const JoinReply joined = saved->store()
+                                   .Join({.name_space = "s",
+                                          .worker_name = name,
+                                          .lease = absl::Minutes(10)})
+                                   .value();
+      workers[joined.worker.rank] = joined.worker;
+      next_steps[joined.worker.rank] = joined.next_step;
+    }
+  };
+  const auto push = [&](uint32_t rank, const std::string& key, Step step) {
+    PushRequest request =
+        PushOf("s", key, Filled(DType::kF32, static_cast<double>(step)));
+    request.worker = workers[rank];
+    request.step = step;
+    ASSERT_OK(saved->Push(request));
+  };
+  join();
+  push(0, "rare", 1);
+  push(1, "rare", 1);
+  for (Step step = 1; step <= 20; ++step) {
+    push(0, "always", step);
+    push(1, "always", step);
+  }
+  push(0, "rare", 20);
+  push(0, "always", 21);
+  ASSERT_OK(saved->checkpoints().Save());
+
+  saved = &Restart();
+  ASSERT_OK(saved->checkpoints().RestoreLast());
+
+  join();
+  EXPECT_EQ(next_steps, (std::vector<Step>{20, 20}));
+  push(0, "rare", 20);
+  push(1, "rare", 20);
+  EXPECT_EQ(saved->Pull("s", "rare").tensor.elements<float>()[0], 40);
+}
+
 // Each push adds 1 to all keys at once, so whatever moment a checkpoint has,
 // all its keys are the same number, and their momentum is that of so many
 // pushes.

@@ -43,8 +43,10 @@ class RestoreCheckpointTest : public CheckpointsTest {
       EXPECT_OK(saved_->Init(name, "k", Filled(DType::kF32, 1)));
       Push(name);
     }
+    CreateNamespace(*saved_, "empty", {});
     EXPECT_OK(saved_->Init("", "k", Filled(DType::kF32, 5)));
     EXPECT_OK(saved_->checkpoints().SaveCheckpoint({"then"}, {}));
+    EXPECT_OK(saved_->store().DeleteNamespace("empty"));
     then_ = BytesOf(saved_->Pull("a", "k"));
     for (const std::string name : {"a", "b", ""}) Push(name);
     now_ = BytesOf(saved_->Pull("a", "k"));
@@ -155,6 +157,10 @@ TEST_F(RestoreCheckpointTest, WhatIsWrongIsNamedAndLeavesAllAsItWas) {
        absl::StatusCode::kCancelled,
        "given up",
        {.cancellation = cancelled}},
+      {{"then", {"empty"}, "c"},
+       absl::StatusCode::kCancelled,
+       "given up",
+       {.cancellation = cancelled}},
       {{"then", {}, "", replace}, absl::StatusCode::kDataLoss, "cut off"}};
   const uint64_t used_bytes = saved_->store().used_bytes();
   for (const Row& row : rows) {
@@ -167,6 +173,21 @@ TEST_F(RestoreCheckpointTest, WhatIsWrongIsNamedAndLeavesAllAsItWas) {
     EXPECT_EQ(BytesIn("a"), now_);
     EXPECT_EQ(saved_->store().used_bytes(), used_bytes) << row.message;
   }
+}
+
+TEST_F(RestoreCheckpointTest, WhatHasNoRoomLeavesAllAsItWas) {
+  // There is room for one key more, but not for two.
+  const uint64_t bytes = (256 << 20) - saved_->store().used_bytes() - 1024;
+  ASSERT_OK(saved_->Init(
+      "", "large",
+      Filled(DType::kF32, 0, {static_cast<int64_t>(bytes / sizeof(float))})));
+  const uint64_t used_bytes = saved_->store().used_bytes();
+
+  EXPECT_THAT(Restore({"then", {"a", "b"}, "", OnExisting::kReplace}),
+              HasReason(Reason::kOverBudget));
+
+  EXPECT_EQ(BytesIn("a"), now_);
+  EXPECT_EQ(saved_->store().used_bytes(), used_bytes);
 }
 
 }  // namespace
