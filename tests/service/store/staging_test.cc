@@ -316,11 +316,11 @@ TEST_F(StagingTest, AssignTakesTheStagedBufferAsTheValue) {
   EXPECT_EQ(Memory().values, kOwnBufferBytes);
 }
 
-// There is room for what is pushed and for its value, not for a copy.
+// There is room for what is pushed and for a new value, not for a copy.
 TEST_F(StagingTest, PushWithoutRoomForWhatClippingCopiesChangesNothing) {
   CreateNamespaceRequest create;
   create.name_space = "n";
-  create.config.budget_bytes = 3 * kOwnBufferBytes - 1;
+  create.config.budget_bytes = 4 * kOwnBufferBytes - 1;
   create.config.gradient_guard.max_norm = 1;
   ASSERT_OK(store_.CreateNamespace(create));
   InitRequest init = InitOf(Staged(1, {kLarge}, "n"));
