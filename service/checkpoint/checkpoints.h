@@ -54,7 +54,7 @@ struct CheckpointCounts {
   absl::Duration last_duration;
 };
 
-// How far the restoring at the start of a server has come.
+// How far the restoring at the start of a server has come, in bytes of tensors.
 struct RestoreProgress {
   std::string name;
   uint64_t bytes = 0;

@@ -136,6 +136,24 @@ absl::StatusOr<v1::NamespaceManifest> SavedCheckpoint::ReadManifest(
   return manifest;
 }
 
+absl::StatusOr<uint64_t> SavedCheckpoint::TensorBytes() const {
+  uint64_t bytes = 0;
+  for (const v1::FileDigest& file : manifest_.namespaces()) {
+    ASSIGN_OR_RETURN(const v1::NamespaceManifest manifest, ReadManifest(file));
+    for (const v1::SavedKey& key : manifest.keys()) {
+      for (const v1::SavedTensor& tensor : key.tensors()) {
+        const absl::StatusOr<DType> dtype = DTypeFromNumber(tensor.dtype());
+        const absl::StatusOr<Shape> shape = Shape::Create(tensor.shape());
+        if (!dtype.ok() || !shape.ok()) {
+          return Damaged(file.name(), "a tensor without dtype or shape");
+        }
+        bytes += shape->num_elements() * SizeOf(*dtype);
+      }
+    }
+  }
+  return bytes;
+}
+
 absl::Status SavedCheckpoint::ReadKeys(const v1::NamespaceManifest& manifest,
                                        KeysVisitor visit) const {
   const std::vector<RefPtr<const Contributors>> contributors =

@@ -48,6 +48,8 @@ class SavedCheckpoint {
   // Whether it has all namespaces that its server had.
   bool is_whole() const { return !manifest_.partial(); }
 
+  // What the tensors of all namespaces take. Errors: DataLoss.
+  absl::StatusOr<uint64_t> TensorBytes() const;
   // Reads all of it, unless it is cancelled meanwhile; `cancellation` may be
   // null. Errors: DataLoss · Cancelled.
   absl::Status Verify(Cancellation* cancellation) const;

@@ -1,16 +1,19 @@
 // Pushes of tensors that are not kept in host memory.
 
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/service/store/gpu_store.h"
+#include "tests/testing/reason_matchers.h"
 
 namespace tensorkv {
 namespace {
 
 using testing::CallbackOf;
+using testing::HasReason;
 using testing::StatusIs;
 
 class PushAdmissionTest : public testing::GpuStoreTest {
@@ -77,6 +80,30 @@ TEST_F(PushAdmissionTest, PushPullWithoutRoomForItsReplyCopiesNothing) {
 
   ExpectRefusedFromTheHost([&] { return push_pull(5); },
                            absl::StatusCode::kResourceExhausted);
+}
+
+TEST_F(PushAdmissionTest, NamespaceThatIsDeletedMeanwhileTakesNothing) {
+  CreateNamespaceRequest create;
+  create.name_space = "n";
+  ASSERT_OK(store_->CreateNamespace(create));
+  InitRequest init;
+  init.name_space = "n";
+  init.entries.push_back({"w", Filled(1000, 1)});
+  ASSERT_OK(testing::InitNow(*store_, std::move(init)));
+  PushRequest push;
+  push.name_space = "n";
+  push.entries.push_back({"w", false, Filled(1000, 1)});
+  gpu_.Hold(StreamUse::kToDevice);
+  const Answer<absl::StatusOr<PushReply>> answer;
+  std::thread pusher(
+      [&] { store_->Push(std::move(push), {}, CallbackOf(answer)); });
+  gpu_.WaitForQueued(StreamUse::kToDevice, 1);
+
+  EXPECT_OK(store_->DeleteNamespace("n"));
+  gpu_.Release(StreamUse::kToDevice);
+
+  EXPECT_THAT(answer.Wait(), HasReason(Reason::kNamespaceNotFound));
+  pusher.join();
 }
 
 TEST_F(PushAdmissionTest, GoodPushBecomesTheValue) {
