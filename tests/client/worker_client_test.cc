@@ -385,8 +385,8 @@ TEST_F(WorkerClientTest, RestoredServerIsJoinedAgainAndItsStepIsTheNext) {
 }
 
 TEST_F(WorkerClientTest, WhatWasLeftOutOfAStateThatIsGoneIsForgotten) {
-  client_options_.compression = {.rules = {{"", *Compression::Parse("2bit:1.5")}},
-                                 .min_bytes = 0};
+  client_options_.compression = {
+      .rules = {{"", *Compression::Parse("2bit:1.5")}}, .min_bytes = 0};
   const std::unique_ptr<WorkerClient> worker =
       JoinedWorker({absl::OkStatus(), ServerRestarted()});
   script_.reply<JoinRequest>() = kJoinedAnew;
