@@ -156,7 +156,12 @@ void Client::SetCompression(const CompressionOptions& compression) {
   compressor_.swap(compressor);
 }
 
-void Client::ForgetWhatWasLeftOut() { SetCompression(compressor()->options()); }
+void Client::ForgetWhatWasLeftOut() {
+  Compressor::Observer counters = CompressionCounters(metrics_);
+  MutexLock lock(&mutex_);
+  compressor_ =
+      std::make_shared<Compressor>(compressor_->options(), std::move(counters));
+}
 
 std::shared_ptr<Compressor> Client::compressor() const {
   MutexLock lock(&mutex_);

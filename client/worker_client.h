@@ -73,7 +73,7 @@ struct WorkerOptions {
 // Who does not ask gets SERVER_RESTARTED at the first step that he has not
 // pushed before, or at his first push that names no step. Leave when a
 // checkpoint has the last step: a worker that has left does not come back to
-// repeat it. What encoding has left out of pushes is forgotten too. In
+// repeat it, unless it pushes again. What encoding has left out of pushes is forgotten too. In
 // MODE_ASYNC step() is the one after the last of which the server has any push:
 // push each step in one call there, else what it lacks of that one is lost.
 //

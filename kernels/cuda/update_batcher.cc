@@ -11,6 +11,8 @@ namespace {
 
 // A few hundred updates.
 constexpr size_t kMinTableBytes = 64 << 10;
+// Some small updates whose rules need sums fit together.
+constexpr size_t kMinScratchBytes = 16 << 10;
 
 bool Fits(const UpdateTable::Room& needed, const UpdateTable::Room& room) {
   return needed.table_bytes <= room.table_bytes &&
@@ -70,7 +72,8 @@ absl::Status UpdateBatcher::MakeTableRoom(size_t size_bytes,
 
 // No more than is needed: it grows with the model.
 absl::Status UpdateBatcher::MakeScratchRoom(size_t size_bytes) {
-  ASSIGN_OR_RETURN(DeviceMemory memory, pool_.Allocate(size_bytes));
+  ASSIGN_OR_RETURN(DeviceMemory memory,
+                   pool_.Allocate(std::max(size_bytes, kMinScratchBytes)));
   auto scratch = std::make_shared<const DeviceMemory>(std::move(memory));
   MutexLock lock(&mutex_);
   scratch_.swap(scratch);

@@ -25,16 +25,24 @@ auto ParseFile(const char* option, const std::string& path, Parse parse)
 }
 
 // Callers choose how long what they call a namespace is.
-std::string Escaped(absl::string_view name) {
-  return absl::Utf8SafeCEscape(name.substr(0, kMaxNamespaceBytes));
+std::string Escaped(absl::string_view name,
+                    size_t max_bytes = kMaxNamespaceBytes) {
+  return absl::Utf8SafeCEscape(name.substr(0, max_bytes));
 }
+
+// A SPIFFE ID has at most so many bytes.
+constexpr size_t kMaxCallerBytes = 2048;
+// The subject of a checkpoint names several namespaces.
+constexpr size_t kMaxSubjectBytes = 16 * kMaxNamespaceBytes;
 
 std::string LineOf(Method method, absl::string_view subject,
                    const Caller& caller, const absl::Status& outcome) {
   return absl::StrCat(
-      "caller=\"", Escaped(caller.name), "\" method=", NameOf(method),
+      "caller=\"", Escaped(caller.name, kMaxCallerBytes),
+      "\" method=", NameOf(method),
       subject.empty() ? ""
-                      : absl::StrCat(" namespace=\"", Escaped(subject), "\""),
+                      : absl::StrCat(" namespace=\"",
+                                     Escaped(subject, kMaxSubjectBytes), "\""),
       " outcome=", absl::StatusCodeToString(outcome.code()));
 }
 

@@ -227,8 +227,12 @@ absl::StatusOr<CheckpointStatus> AuditedCheckpointAdmin::SaveCheckpoint(
 absl::StatusOr<CheckpointStatus> AuditedCheckpointAdmin::RestoreCheckpoint(
     const RestoreCheckpointRequest& request, const CallContext& context) {
   auto reply = inner_.RestoreCheckpoint(request, context);
-  access_.Audit(Method::kRestoreCheckpoint, SubjectOf(request, reply),
-                context.caller, reply.status());
+  std::string subject = SubjectOf(request, reply);
+  if (!request.as_namespace.empty()) {
+    absl::StrAppend(&subject, " as ", request.as_namespace);
+  }
+  access_.Audit(Method::kRestoreCheckpoint, subject, context.caller,
+                reply.status());
   return reply;
 }
 

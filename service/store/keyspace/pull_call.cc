@@ -411,7 +411,10 @@ absl::Status PullCall::Missing() const {
 void SendCast(NamespaceState& state, const CallContext& context, PullCast cast,
               PullReply reply, absl::Span<const DeviceIndex> devices,
               ReplyCallback<PullReply> done) {
-  absl::Status status = CheckIsWanted(state, context);
+  absl::Status status;
+  if (context.cancellation && context.cancellation->is_cancelled()) {
+    status = absl::CancelledError("the caller has given up");
+  }
   if (status.ok()) status = std::move(cast).Run(state, devices, reply);
   if (status.ok()) {
     return state.home->Send(std::move(reply), devices, std::move(done));

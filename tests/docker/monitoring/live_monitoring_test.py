@@ -140,6 +140,9 @@ class Server:
         self.run("init", "w", "--shape=8", "--fill=1")
         self.run("push", "w", "--fill=1")
         self.run("pull", "w")
+        self.run("ns", "create", "guarded", "--max_norm=1")
+        self.run("--namespace=guarded", "init", "w", "--shape=8", "--fill=1")
+        self.run("--namespace=guarded", "push", "w", "--fill=8")
         self.run("checkpoint", "save", "first")
         wait = self.cli("pull", "k", "--wait-for-keys")
         waiting = 'tensorkv_waiting{namespace="default",reason="key"} 1'
