@@ -8,9 +8,9 @@
 
 namespace tensorkv {
 
-// Ends every call with Unimplemented, naming the method: RPCs of the contract
-// that this server lacks, and anything else a peer may ask for. gRPC's own
-// answer has no message. Thread-safe.
+// Ends every call with Unimplemented, naming the method: those of a later
+// contract, and anything else a peer may ask for. gRPC's own answer has no
+// message. Thread-safe.
 class UnimplementedService final : public grpc::CallbackGenericService {
  public:
   grpc::ServerGenericBidiReactor* CreateReactor(
