@@ -13,7 +13,7 @@ absl::StatusOr<std::string> ReadTextFile(const std::string& path) {
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   std::string text(kMaxTextFileBytes + 1, '\0');
-  // Of a directory only reading fails.
+  // A directory opens, and only fails to be read.
   if (!file || (!file.read(text.data(), text.size()) && !file.eof())) {
     return absl::InvalidArgumentError(
         absl::StrCat("cannot read ", path, ": ",

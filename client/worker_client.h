@@ -73,9 +73,10 @@ struct WorkerOptions {
 // Who does not ask gets SERVER_RESTARTED at the first step that he has not
 // pushed before, or at his first push that names no step. Leave when a
 // checkpoint has the last step: a worker that has left does not come back to
-// repeat it, unless it pushes again. What encoding has left out of pushes is forgotten too. In
-// MODE_ASYNC step() is the one after the last of which the server has any push:
-// push each step in one call there, else what it lacks of that one is lost.
+// repeat it, unless it pushes again. What encoding has left out of pushes is
+// forgotten too. In MODE_ASYNC step() is the one after the last of which the
+// server has any push: push each step in one call there, else what it lacks of
+// that one is lost.
 //
 // To push again it keeps what was pushed: the entries of a step, tensors
 // shared, from the moment they are pushed until a PushPull or Pull of their
@@ -151,7 +152,7 @@ class WorkerClient {
   // What the worker has become.
   struct Joined {
     Worker worker;
-    // Of the server.
+    // Names the server that has accepted it.
     uint64_t incarnation = 0;
   };
   // An attempt at a verb.

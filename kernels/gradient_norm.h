@@ -31,9 +31,9 @@ GradientNorm NormOf(const Packing& packing, const char* payload);
 // then to its dtype, to nearest even. REQUIRES: a float dtype.
 void Scale(double factor, MutableTensorView elements);
 
-// The same for what `payload` decodes to: multiplies the values of top-k and
-// random-k, in other packings the scales, which stay above 0.
-// REQUIRES: the payload has been checked against the packing.
+// Scales what `payload` decodes to: multiplies the values of top-k and
+// random-k, in other packings the scales, which stay above 0. REQUIRES: the
+// payload has been checked against the packing.
 void Scale(double factor, Packing& packing, char* payload);
 
 }  // namespace tensorkv

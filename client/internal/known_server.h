@@ -21,8 +21,8 @@ class KnownServer {
 
   // After a call has ended well.
   void LearnFrom(const grpc::ClientContext& context);
-  // The same, but what was known before does not count any more: the call took
-  // whatever incarnation there is.
+  // Takes what the reply names in place of what was known before, after a call
+  // that ended well and took whatever incarnation there is.
   void LearnAnewFrom(const grpc::ClientContext& context);
 
   // 0 before the first reply.

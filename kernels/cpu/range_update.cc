@@ -177,8 +177,8 @@ class RangeUpdater {
     }
   }
 
-  // The same for all rows between two elements, of fewer columns than lanes:
-  // many rows at a time.
+  // Adds all rows between two elements, many at a time, where a row has fewer
+  // columns than there are lanes.
   void AddNarrowRows(const auto& op, int64_t at, int64_t end, double* sums) {
     const int64_t size = RowElements();
     for (int64_t column = 0; at < end; at += ops::kSumLanes) {

@@ -134,7 +134,8 @@ class UpdateBatcher {
   // For the batch that runs, of which there is one at most. The last is used;
   // those before stay: giving back page-locked memory would stop the device.
   std::list<TableMemory> tables_ ABSL_GUARDED_BY(mutex_);
-  // Likewise; those before go with the batches that use them.
+  // Serves the batch that runs, too; memory that was replaced is freed when the
+  // batches that use it are done.
   std::shared_ptr<const DeviceMemory> scratch_ ABSL_GUARDED_BY(mutex_) =
       std::make_shared<const DeviceMemory>();
 

@@ -158,8 +158,8 @@ class Checkpoints final : public CheckpointAdmin {
   const CheckpointsOptions options_;
   Snapshots& store_;
   const FileDescriptor directory_lock_;
-  // Of callers one at a time saves, and one restores or verifies: others would
-  // hold threads that all calls share.
+  // One caller at a time saves, and one restores or verifies: more would hold
+  // threads that all calls share.
   std::atomic<bool> is_caller_saving_ = false;
   std::atomic<bool> is_caller_reading_ = false;
 

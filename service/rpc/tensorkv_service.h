@@ -17,8 +17,8 @@ namespace tensorkv {
 //
 // Requests and replies pass as bytes, so that the handlers own the messages
 // they decode: a contribution outlives its call. (Generated services would
-// also answer Unimplemented to bytes that are no message.) Methods that are
-// not implemented are not registered: see UnimplementedService.
+// also answer Unimplemented to bytes that are no message.) What has no handler
+// here goes to UnimplementedService.
 //
 // Nothing that takes long, or may block, runs on gRPC's few threads: requests
 // of more than 1 MiB (messages of 2 MiB, in streams) or 1024 entries, and verbs

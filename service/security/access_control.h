@@ -59,7 +59,7 @@ class AccessControl {
   // Errors: Unauthenticated (it has no identity) · PermissionDenied.
   absl::Status Check(Method method, absl::string_view name_space,
                      const Caller& caller) const;
-  // The same, and nobody hears of it.
+  // Answers as Check does, but no line of the log comes of it.
   bool Allows(Method method, absl::string_view name_space,
               const Caller& caller) const;
 

@@ -27,7 +27,7 @@ auto Audited(const AccessControl& access, Method method,
   return reply;
 }
 
-// The same, if the caller may.
+// Makes a call by `ask` if the caller may, and has it audited.
 template <typename Ask>
 auto Guarded(const AccessControl& access, Method method,
              absl::string_view name_space, const CallContext& context, Ask ask)

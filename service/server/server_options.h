@@ -26,7 +26,7 @@ struct ServerOptions {
   // everybody.
   bool insecure = false;
 
-  // Of connections over TCP.
+  // Encrypts connections over TCP.
   TlsOptions tls;
 
   // Who may do what (service/security/policy.proto); empty: everybody may do

@@ -64,18 +64,7 @@ absl::Status CheckGuard(const GradientGuard& guard) {
 
 absl::Status GuardedPush::Look(PushRequest& request) {
   if (!guard().is_on()) return absl::OkStatus();
-  findings_.resize(request.entries.size());
-  norms_.resize(request.entries.size());
-  for (size_t i = 0; i < norms_.size(); ++i) {
-    const PushEntry& entry = request.entries[i];
-    if (entry.skip || !IsFloat(entry.dtype())) continue;
-    const GradientNorm found = NormOf(entry);
-    if (found.is_finite) {
-      norms_[i] = found.norm;
-    } else if (guard().on_non_finite != OnNonFinite::kApply) {
-      findings_[i] = GuardFinding::kNotFinite;
-    }
-  }
+  Measure(request);
   double call_factor = 1;
   if (guard().max_call_norm > 0) {
     call_norm_ = NormOfCall();
@@ -89,6 +78,21 @@ absl::Status GuardedPush::Look(PushRequest& request) {
     RETURN_IF_ERROR(Clip(factor, request.entries[i]));
   }
   return absl::OkStatus();
+}
+
+void GuardedPush::Measure(const PushRequest& request) {
+  findings_.resize(request.entries.size());
+  norms_.resize(request.entries.size());
+  for (size_t i = 0; i < norms_.size(); ++i) {
+    const PushEntry& entry = request.entries[i];
+    if (entry.skip || !IsFloat(entry.dtype())) continue;
+    const GradientNorm found = NormOf(entry);
+    if (found.is_finite) {
+      norms_[i] = found.norm;
+    } else if (guard().on_non_finite != OnNonFinite::kApply) {
+      findings_[i] = GuardFinding::kNotFinite;
+    }
+  }
 }
 
 double GuardedPush::FactorOf(double norm) const {

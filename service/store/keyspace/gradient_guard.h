@@ -47,6 +47,8 @@ class GuardedPush {
 
  private:
   const GradientGuard& guard() const { return config_.gradient_guard; }
+  // Takes the norms of the entries, and finds those that are not finite.
+  void Measure(const PushRequest& request);
   // The norm of all contributions together, each clipped for itself.
   double NormOfCall() const;
   // What a contribution of that norm is multiplied by for itself.
