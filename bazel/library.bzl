@@ -16,6 +16,13 @@ into a namespace that has its name instead of into an unnamed one.""",
     attrs = {"srcs": attr.label_list(allow_files = True)},
 )
 
+# The compiler takes the sources for headers, and empty replies, which it inlines
+# from one into the other, for variables that nobody has set.
+UNIT_COPTS = [
+    "-Wno-maybe-uninitialized",
+    "-Wno-subobject-linkage",
+]
+
 def tensorkv_cc_library(
         name,
         srcs,
@@ -45,8 +52,7 @@ def tensorkv_cc_library(
             "//bazel:separate_sources": srcs,
             "//conditions:default": [":%s_unit" % name] + headers,
         }),
-        # The compiler takes the sources for headers.
-        copts = copts + ["-Wno-subobject-linkage"],
+        copts = copts + UNIT_COPTS,
         testonly = testonly,
         textual_hdrs = textual_hdrs + [f for f in srcs if f.endswith(".cc")],
         **kwargs

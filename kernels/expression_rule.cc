@@ -15,8 +15,8 @@
 namespace tensorkv {
 namespace {
 
-constexpr absl::string_view kLearningRate = "learning_rate";
-constexpr absl::string_view kWeightDecay = "weight_decay";
+constexpr absl::string_view kLearningRateName = "learning_rate";
+constexpr absl::string_view kWeightDecayName = "weight_decay";
 
 }  // namespace
 
@@ -42,8 +42,8 @@ ExpressionRule::ExpressionRule(Expression expression, const RuleSpec& spec)
   }
   for (const auto& [name, value] : spec.hyperparameters) {
     const int index = static_cast<int>(values_.size());
-    if (name == kLearningRate) learning_rate_ = index;
-    if (name == kWeightDecay) weight_decay_ = index;
+    if (name == kLearningRateName) learning_rate_ = index;
+    if (name == kWeightDecayName) weight_decay_ = index;
     values_.push_back(value);
   }
 }

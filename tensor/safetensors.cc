@@ -15,7 +15,7 @@ using Json = nlohmann::json;
 
 constexpr size_t kLengthBytes = 8;
 // Elements begin where vector loads are aligned.
-constexpr size_t kAlignment = 64;
+constexpr size_t kHeaderAlignment = 64;
 constexpr absl::string_view kMetadata = "__metadata__";
 
 struct DTypeName {
@@ -133,7 +133,8 @@ std::string SafetensorsHeader(absl::Span<SafetensorsEntry> entries) {
     begin = end;
   }
   header += '}';
-  header.resize((header.size() + kAlignment - 1) / kAlignment * kAlignment,
+  header.resize((header.size() + kHeaderAlignment - 1) / kHeaderAlignment *
+                    kHeaderAlignment,
                 ' ');
   for (SafetensorsEntry& entry : entries) entry.offset += header.size();
   const uint64_t length = header.size() - kLengthBytes;
