@@ -374,6 +374,16 @@ std::vector<Reading> Server::OtherReadings() {
   };
 }
 
+StatusSources Server::StatusSourcesOf() {
+  return {.store = &engine_.store(),
+          .namespaces = &engine_.namespaces(),
+          .summaries = &engine_.summaries(),
+          .server = [this] { return Describe(); },
+          .readiness = [this] { return readiness(); },
+          .received_bytes = [this] { return engine_.received_bytes(); },
+          .sent_bytes = [this] { return engine_.sent_bytes(); }};
+}
+
 absl::Status Server::StartHttp() {
   if (options_.metrics_listen.empty()) return absl::OkStatus();
   std::vector<const prometheus::Collectable*> collectables =
@@ -381,11 +391,13 @@ absl::Status Server::StartHttp() {
   collectables.push_back(&registry_);
   collectables.push_back(&readings_);
   collectables.push_back(&process_);
+  HttpEndpointOptions endpoint = {.listen = options_.metrics_listen,
+                                  .collectables = std::move(collectables),
+                                  .health = [this] { return health(); },
+                                  .readiness = [this] { return readiness(); }};
+  if (options_.status_page) endpoint.pages = StatusPages(StatusSourcesOf());
   absl::StatusOr<std::unique_ptr<HttpEndpoint>> http =
-      HttpEndpoint::Create({.listen = options_.metrics_listen,
-                            .collectables = std::move(collectables),
-                            .health = [this] { return health(); },
-                            .readiness = [this] { return readiness(); }});
+      HttpEndpoint::Create(std::move(endpoint));
   if (!http.ok()) return CannotListen(options_.metrics_listen, http.status());
   http_ = *std::move(http);
   return absl::OkStatus();

@@ -41,6 +41,7 @@
 #include "service/server/rpc_probe.h"
 #include "service/server/server_options.h"
 #include "service/server/watchdog.h"
+#include "service/status/status_page.h"
 
 namespace tensorkv {
 
@@ -103,6 +104,7 @@ class Server {
   void StartAccepting(ListeningSockets sockets);
   void StartWatchdog();
   absl::Status StartHttp();
+  StatusSources StatusSourcesOf();
   std::vector<Reading> ReadingsOf();
   std::vector<Reading> CheckpointReadings() const;
   std::vector<Reading> OtherReadings();

@@ -39,6 +39,10 @@ struct ServerOptions {
   // "address:port", numeric, of /metrics, /healthz and /readyz; empty is off.
   std::string metrics_listen;
 
+  // Whether that port shows the status page too, and with it the names of keys
+  // and workers to all who reach it, whatever the policy says.
+  bool status_page = false;
+
   // Where tensors are kept.
   DeviceChoice device;
 

@@ -286,6 +286,12 @@ std::vector<NamespaceStatus> MemoryTensorStore::Summaries() const {
   return summaries;
 }
 
+absl::StatusOr<std::vector<OpenRound>> MemoryTensorStore::OpenRounds(
+    absl::string_view name_space) const {
+  ASSIGN_OR_RETURN(const NamespacePtr found, Find(name_space));
+  return found->OpenRounds();
+}
+
 absl::Status MemoryTensorStore::DeleteNamespace(absl::string_view name_space,
                                                 const CallContext&) {
   if (name_space.empty() || name_space == kDefaultNamespace) {

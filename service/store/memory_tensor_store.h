@@ -125,6 +125,8 @@ class MemoryTensorStore final : public TensorStore,
                ReplyCallback<BarrierReply> done) override;
 
   std::vector<NamespaceStatus> Summaries() const override;
+  absl::StatusOr<std::vector<OpenRound>> OpenRounds(
+      absl::string_view name_space) const override;
 
   absl::Status TakeSnapshot(const std::vector<std::string>& namespaces,
                             SnapshotSink& sink) override;
