@@ -1,8 +1,9 @@
-// A file descriptor that closes itself.
+// A file descriptor that closes itself, and what tells two apart.
 
 #ifndef TENSORKV_BASE_FILE_DESCRIPTOR_H_
 #define TENSORKV_BASE_FILE_DESCRIPTOR_H_
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <utility>
@@ -34,6 +35,13 @@ class FileDescriptor {
  private:
   int fd_;
 };
+
+// Tells open files apart whose descriptors have the same number, one after the
+// other. 0 if the descriptor is not open.
+inline ino_t InodeOf(int fd) {
+  struct stat file;
+  return fstat(fd, &file) == 0 ? file.st_ino : 0;
+}
 
 }  // namespace tensorkv
 

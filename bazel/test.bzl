@@ -15,6 +15,8 @@ Tags that tools/package looks at:
   device  keeps tensors where TENSORKV_TEST_DEVICE says
 """
 
+load("//bazel:library.bzl", "include_all")
+
 # Arguments of a suite for backends. A comparison with the oracle computes for
 # minutes where it is sanitized, and makes no accesses that batches of the same
 # updates do not make.
@@ -24,47 +26,19 @@ BACKEND_CONTRACT_ARGS = select({
     "//conditions:default": [],
 })
 
-def _include_all_impl(ctx):
-    unit = ctx.actions.declare_file(ctx.label.name + ".cc")
-    files = [f.short_path for f in ctx.files.srcs if f.extension == "cc"]
-    lines = ["#include \"%s\"" % f for f in files]
-    ctx.actions.write(unit, "\n".join(lines) + "\n")
-    return [DefaultInfo(files = depset([unit]))]
-
-_include_all = rule(
-    implementation = _include_all_impl,
-    attrs = {"srcs": attr.label_list(allow_files = True)},
-)
-
-def one_unit(name, srcs):
-    """A translation unit that includes all sources: headers are parsed once.
-
-    The sources see each other's names. Where those collide, a file puts its own
-    into a namespace that has its name instead of into an unnamed one.
-
-    Args:
-      name: of the unit.
-      srcs: the sources, and headers that only they include.
-
-    Returns:
-      What a cc_library or cc_test takes: its srcs, and what its deps need more.
-    """
-    _include_all(name = name, srcs = srcs, testonly = True)
+def tensorkv_cc_tests(name, srcs, deps = [], **kwargs):
+    """A test program of several files, compiled as one unit."""
+    include_all(name = name + "_unit", srcs = srcs, testonly = True)
     native.cc_library(
         name = name + "_files",
         testonly = True,
         textual_hdrs = srcs,
         visibility = ["//visibility:private"],
     )
-    return struct(srcs = [":" + name], deps = [":" + name + "_files"])
-
-def tensorkv_cc_tests(name, srcs, deps = [], **kwargs):
-    """A test program of several files, compiled as one unit."""
-    unit = one_unit(name + "_unit", srcs)
     tensorkv_cc_test(
         name = name,
-        srcs = unit.srcs,
-        deps = deps + unit.deps,
+        srcs = [":%s_unit" % name],
+        deps = deps + [":%s_files" % name],
         **kwargs
     )
 

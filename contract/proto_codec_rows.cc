@@ -19,7 +19,7 @@ absl::StatusOr<RefPtr<const RowIds>> DecodeRows(Proto& proto) {
   return RowIds::Create(*std::move(ids));
 }
 
-absl::StatusOr<PushEntry> DecodePushEntry(v1::PushRowsEntry& proto) {
+absl::StatusOr<PushEntry> DecodePushRowsEntry(v1::PushRowsEntry& proto) {
   PushEntry entry;
   entry.key = proto.key();
   entry.skip = proto.skip();
@@ -37,7 +37,7 @@ absl::StatusOr<PushEntry> DecodePushEntry(v1::PushRowsEntry& proto) {
   return entry;
 }
 
-absl::StatusOr<PullEntry> DecodePullEntry(v1::PullRowsEntry& proto) {
+absl::StatusOr<PullEntry> DecodePullRowsEntry(v1::PullRowsEntry& proto) {
   PullEntry entry;
   entry.key = proto.key();
   entry.min_version = proto.min_version();
@@ -55,7 +55,7 @@ absl::StatusOr<PushRowsRequest> FromProto(v1::PushRowsRequest&& proto) {
   ASSIGN_OR_RETURN(request.worker, DecodeWorkerIfPresent(proto));
   request.step = proto.step();
   ASSIGN_OR_RETURN(request.entries,
-                   DecodeAll(*proto.mutable_entries(), DecodePushEntry));
+                   DecodeAll(*proto.mutable_entries(), DecodePushRowsEntry));
   return request;
 }
 
@@ -92,7 +92,7 @@ absl::StatusOr<PullRowsRequest> FromProto(v1::PullRowsRequest&& proto) {
   request.wait_for_keys = proto.wait_for_keys();
   request.max_reply_bytes = proto.max_reply_bytes();
   ASSIGN_OR_RETURN(request.entries,
-                   DecodeAll(*proto.mutable_entries(), DecodePullEntry));
+                   DecodeAll(*proto.mutable_entries(), DecodePullRowsEntry));
   return request;
 }
 

@@ -86,7 +86,8 @@ absl::Status RunCreate(const NamespaceFlags& flags, Invocation& invocation) {
       flags.name, config, flags.keep ? OnExisting::kKeep : OnExisting::kFail);
 }
 
-absl::Status RunLs(const NamespaceFlags& flags, Invocation& invocation) {
+absl::Status RunNamespaceLs(const NamespaceFlags& flags,
+                            Invocation& invocation) {
   ASSIGN_OR_RETURN(const std::vector<NamespaceStatus> namespaces,
                    invocation.client.ListNamespaces());
   if (!invocation.flags.is_json()) {
@@ -127,7 +128,8 @@ absl::Status RunWorkers(const NamespaceFlags& flags, Invocation& invocation) {
   return absl::OkStatus();
 }
 
-absl::Status RunRm(const NamespaceFlags& flags, Invocation& invocation) {
+absl::Status RunNamespaceRm(const NamespaceFlags& flags,
+                            Invocation& invocation) {
   if (!flags.force) {
     ASSIGN_OR_RETURN(const NamespaceStatus status,
                      invocation.client.DescribeNamespace(flags.name));
@@ -199,11 +201,11 @@ void AddNamespaceCommands(CLI::App& app, Action& action) {
     return command;
   };
   AddCreate(*add("create", "Create a namespace", RunCreate), *flags);
-  add("ls", "List all namespaces", RunLs);
+  add("ls", "List all namespaces", RunNamespaceLs);
   add("describe", "Print one namespace; --namespace's if none is named",
       RunDescribe)
       ->add_option("name", flags->name, "The namespace");
-  CLI::App* rm = add("rm", "Remove a namespace", RunRm);
+  CLI::App* rm = add("rm", "Remove a namespace", RunNamespaceRm);
   rm->add_option("name", flags->name, "The namespace")->required();
   rm->add_flag("--force", flags->force, "Even one that has keys");
 }

@@ -20,8 +20,8 @@ namespace tensorkv {
 namespace {
 
 // What is passed on at once.
-constexpr uint64_t kBatchBytes = 256 << 20;
-constexpr size_t kKeysPerBatch = 4096;
+constexpr uint64_t kBytesPassedOn = 256 << 20;
+constexpr size_t kKeysPassedOn = 4096;
 // A namespace may have more files than the process may open. Those of a batch
 // that was saved at once, one for each state, are read at the same time.
 constexpr size_t kMaxOpenFiles = 64;
@@ -173,7 +173,7 @@ absl::Status SavedCheckpoint::ReadKeys(const v1::NamespaceManifest& manifest,
     }
     bytes += key.size_bytes();
     batch.push_back(std::move(key));
-    if (bytes < kBatchBytes && batch.size() < kKeysPerBatch) continue;
+    if (bytes < kBytesPassedOn && batch.size() < kKeysPassedOn) continue;
     RETURN_IF_ERROR(visit(std::exchange(batch, {})));
     bytes = 0;
   }

@@ -4,7 +4,6 @@
 #include <dlfcn.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <atomic>
@@ -14,6 +13,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "base/file_descriptor.h"
 #include "base/mutex.h"
 #include "service/server/http2_scanner.h"
 
@@ -53,11 +53,6 @@ class Allowance {
   double left_;
   Clock::time_point time_;
 };
-
-ino_t InodeOf(int fd) {
-  struct stat file;
-  return fstat(fd, &file) == 0 ? file.st_ino : 0;
-}
 
 // Whoever can have one of these addresses can have all that look the same here:
 // of IPv6 addresses, the network counts.

@@ -1,19 +1,10 @@
 #include "service/server/open_connections.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 
+#include "base/file_descriptor.h"
+
 namespace tensorkv {
-namespace {
-
-// 0 if the descriptor is not open.
-ino_t InodeOf(int fd) {
-  struct stat file;
-  return fstat(fd, &file) == 0 ? file.st_ino : 0;
-}
-
-}  // namespace
 
 void OpenConnections::Add(int fd) {
   MutexLock lock(&mutex_);

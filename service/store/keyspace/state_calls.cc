@@ -32,8 +32,8 @@ absl::Status CheckEntry(const Entry& entry) {
                    ": expected a state, as other entries name one, got none"));
 }
 
-absl::Status CheckFields(const NamespaceState& state,
-                         const PullRequest& request) {
+absl::Status CheckStatePull(const NamespaceState& state,
+                            const PullRequest& request) {
   RETURN_IF_ERROR(state.CheckNumEntries(request.entries.size()));
   if (request.dtype != DType::kUnknown) {
     return absl::InvalidArgumentError(
@@ -155,7 +155,7 @@ absl::Status CheckUpdateCounts(const InitRequest& request) {
 
 void PullStates(NamespaceState& state, PullRequest request,
                 const CallContext& context, ReplyCallback<PullReply> done) {
-  absl::Status status = CheckFields(state, request);
+  absl::Status status = CheckStatePull(state, request);
   if (!status.ok()) return std::move(done)(std::move(status));
   absl::StatusOr<PullReply> made = MakeReply(state, request, context);
   if (!made.ok()) return std::move(done)(made.status());
