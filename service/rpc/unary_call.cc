@@ -15,13 +15,15 @@ UnaryCall::UnaryCall(Method method, uint64_t request_bytes,
       request_bytes_(request_bytes),
       deadline_(context.deadline()),
       start_(std::chrono::steady_clock::now()),
+      handled_(start_),
       cancellation_(std::make_shared<Cancellation>()),
       reply_(*reply),
       observer_(*observer) {
   observer_.Started(method_);
 }
 
-CallContext UnaryCall::context() const {
+CallContext UnaryCall::context() {
+  handled_ = std::chrono::steady_clock::now();
   return {.caller = caller_,
           .timeout = TimeLeft(deadline_),
           .cancellation = cancellation_};
@@ -40,7 +42,10 @@ void UnaryCall::Respond(absl::StatusOr<grpc::ByteBuffer> reply) {
       {.code = reply.status().code(),
        .duration = absl::FromChrono(std::chrono::steady_clock::now() - start_),
        .request_bytes = request_bytes_,
-       .reply_bytes = reply_.Length()});
+       .reply_bytes = reply_.Length(),
+       .arriving = absl::FromChrono(handled_ - start_),
+       .message = reply.status().message(),
+       .caller = &caller_});
   // Last: gRPC may delete this call before Finish returns.
   Finish(ToGrpcStatus(reply.status()));
 }

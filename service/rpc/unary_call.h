@@ -31,8 +31,8 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
 
   // Who makes the call; to be completed before it is handled.
   Caller& caller() { return caller_; }
-  // What the store needs to know of the caller.
-  CallContext context() const;
+  // What the store needs to know of the caller, to which the call goes now.
+  CallContext context();
 
   // Whether the caller has given up.
   bool is_cancelled() const { return cancellation_->is_cancelled(); }
@@ -51,6 +51,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   Caller caller_;
   const std::chrono::system_clock::time_point deadline_;
   const std::chrono::steady_clock::time_point start_;
+  std::chrono::steady_clock::time_point handled_;
   const std::shared_ptr<Cancellation> cancellation_;
   grpc::ByteBuffer& reply_;
   CallObserver& observer_;

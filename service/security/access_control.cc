@@ -43,7 +43,8 @@ std::string LineOf(Method method, absl::string_view subject,
       subject.empty() ? ""
                       : absl::StrCat(" namespace=\"",
                                      Escaped(subject, kMaxSubjectBytes), "\""),
-      " outcome=", absl::StatusCodeToString(outcome.code()));
+      " outcome=", absl::StatusCodeToString(outcome.code()),
+      caller.trace.empty() ? "" : absl::StrCat(" trace=", caller.trace));
 }
 
 }  // namespace

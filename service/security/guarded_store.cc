@@ -1,12 +1,14 @@
 #include "service/security/guarded_store.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "service/store/names.h"
 
 namespace tensorkv {
 namespace {
@@ -27,12 +29,27 @@ auto Audited(const AccessControl& access, Method method,
   return reply;
 }
 
+// For the log of slow calls.
+void Note(const CallContext& context, absl::string_view name_space,
+          const std::optional<CallId>& call_id = std::nullopt) {
+  if (context.caller.notes == nullptr) return;
+  context.caller.notes->IsAbout(
+      name_space.empty() ? kDefaultNamespace : name_space, call_id);
+}
+
+template <typename Request>
+std::optional<CallId> CallIdOf(const Request& request) {
+  if constexpr (requires { request.call_id; }) return request.call_id;
+  return std::nullopt;
+}
+
 // Makes a call by `ask` if the caller may, and has it audited.
 template <typename Ask>
 auto Guarded(const AccessControl& access, Method method,
              absl::string_view name_space, const CallContext& context, Ask ask)
     -> decltype(ask()) {
   RETURN_IF_ERROR(access.Check(method, name_space, context.caller));
+  Note(context, name_space);
   return Audited(access, method, name_space, context, ask);
 }
 
@@ -56,6 +73,7 @@ void GuardedWait(const AccessControl& access, Method method, Request request,
   absl::Status status =
       access.Check(method, request.name_space, context.caller);
   if (!status.ok()) return std::move(done)(std::move(status));
+  Note(context, request.name_space, CallIdOf(request));
   start(std::move(request), std::move(context), std::move(done));
 }
 

@@ -10,6 +10,7 @@
 #include "google/protobuf/text_format.h"
 #include "service/security/policy.pb.h"
 #include "service/store/names.h"
+#include "service/store/tensor_store.h"
 
 namespace tensorkv {
 namespace {

@@ -13,9 +13,6 @@
 
 namespace tensorkv {
 
-// The name of whoever proves nothing.
-inline constexpr absl::string_view kAnonymous = "anonymous";
-
 // Grants of rights to identities in namespaces; nothing else is allowed.
 // Immutable, thread-safe.
 class Policy {

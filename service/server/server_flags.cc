@@ -35,6 +35,7 @@ struct FlagTexts {
   std::string device = "cpu";
   std::string tls_client_auth = "require";
   std::string status_page = "auto";
+  std::string slow_call = "0";
 };
 
 void AddNetworkFlags(CLI::App* app, ServerOptions* server, FlagTexts* texts) {
@@ -126,6 +127,10 @@ void AddProcessFlags(CLI::App* app, ServerFlags* flags, FlagTexts* texts) {
   app->add_option("--idle_memory", texts->idle_memory,
                   "Memory that was free for so long, at most twice as long, "
                   "goes back to the system")
+      ->capture_default_str();
+  app->add_option("--slow_call", texts->slow_call,
+                  "Log calls that take so long, such as 1s, and what they "
+                  "waited for; 0 is none")
       ->capture_default_str();
   app->add_option("--log_level", flags->log_level, "How much to log")
       ->capture_default_str()
@@ -232,6 +237,11 @@ absl::Status Interpret(const FlagTexts& texts, ServerFlags* flags) {
   ASSIGN_OR_RETURN(
       flags->server.checkpoint_interval,
       DurationOf("checkpoint_interval", texts.checkpoint_interval));
+  ASSIGN_OR_RETURN(flags->server.slow_call,
+                   DurationOf("slow_call", texts.slow_call));
+  if (flags->server.slow_call == absl::ZeroDuration()) {
+    flags->server.slow_call = absl::InfiniteDuration();
+  }
   ASSIGN_OR_RETURN(flags->drain_timeout,
                    DurationOf("drain_timeout", texts.drain_timeout));
   ASSIGN_OR_RETURN(flags->idle_memory,

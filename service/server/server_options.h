@@ -81,6 +81,9 @@ struct ServerOptions {
   // Bound on every wait, also of calls without a deadline.
   absl::Duration max_wait = absl::Minutes(5);
 
+  // The log tells of calls that take as long or longer.
+  absl::Duration slow_call = absl::InfiniteDuration();
+
   // Where checkpoints are; empty: nowhere, and state is gone when the server
   // ends. The last one there is restored at the start.
   std::string checkpoint_dir;

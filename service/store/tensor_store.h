@@ -15,18 +15,26 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "contract/requests.h"
+#include "service/store/call_notes.h"
 #include "service/store/cancellation.h"
 
 namespace tensorkv {
+
+// The name of whoever proves nothing.
+inline constexpr char kAnonymous[] = "anonymous";
 
 // Who makes a call, as the transport proves it: who may repeat it, and whose
 // stripes may join it.
 struct Caller {
   // Without any NUL.
-  std::string name = "anonymous";
+  std::string name = kAnonymous;
   // Not OK: it has seen the state of another incarnation. A call whose answer
   // is remembered gets that, any other gets this.
   absl::Status unless_remembered;
+  // The trace that it says the call is part of, "TRACE-SPAN"; may be empty.
+  std::string trace;
+  // For the log; may be null: nobody asks why the call takes long.
+  std::shared_ptr<CallNotes> notes;
 };
 
 // Who makes a call, what bounds it, and how its caller ends it early.

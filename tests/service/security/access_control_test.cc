@@ -271,11 +271,12 @@ TEST_F(AccessControlTest, AuditsTheCallsOfAdmins) {
   ASSERT_OK(access_.Reload());
 
   access_.Audit(Method::kPush, "n", {.name = "uid:7"}, absl::OkStatus());
-  access_.Audit(Method::kSetRule, "n\n", {.name = "uid:7"},
+  access_.Audit(Method::kSetRule, "n\n", {.name = "uid:7", .trace = "a1-b2"},
                 absl::NotFoundError("no"));
 
-  EXPECT_THAT(made_, ElementsAre("audit: caller=\"uid:7\" method=SetRule "
-                                 "namespace=\"n\\n\" outcome=NOT_FOUND"));
+  EXPECT_THAT(made_,
+              ElementsAre("audit: caller=\"uid:7\" method=SetRule "
+                          "namespace=\"n\\n\" outcome=NOT_FOUND trace=a1-b2"));
 }
 
 TEST_F(AccessControlTest, WrongFilesChangeNothing) {

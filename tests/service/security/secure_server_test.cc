@@ -14,7 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -115,6 +114,8 @@ grpc::ByteBuffer RequestOf(Method method) {
   return grpc::ByteBuffer(&slice, 1);
 }
 
+constexpr char kTrace[] = "4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7";
+
 // Makes any call, as a stream: on the wire, all kinds are alike.
 absl::Status Call(const std::shared_ptr<grpc::Channel>& channel, Method method,
                   const std::string& token = "", bool wait_for_ready = false) {
@@ -123,6 +124,7 @@ absl::Status Call(const std::shared_ptr<grpc::Channel>& channel, Method method,
   context.set_deadline(std::chrono::system_clock::now() +
                        std::chrono::seconds(60));
   if (!token.empty()) context.AddMetadata("authorization", "Bearer " + token);
+  context.AddMetadata("traceparent", absl::StrCat("00-", kTrace, "-01"));
   const grpc::internal::RpcMethod path(
       PathOf(method), grpc::internal::RpcMethod::BIDI_STREAMING, channel);
   using Stream = grpc::ClientReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>;
@@ -294,23 +296,57 @@ TEST_F(SecureServerTest, RefusedStreamsTakeNoPlaceOfOthers) {
   open->Finish();
 }
 
+// Has the log for as long as it lives.
+class CapturedLog {
+ public:
+  explicit CapturedLog(spdlog::level::level_enum level) {
+    const auto logger = std::make_shared<spdlog::logger>(
+        "test", std::make_shared<spdlog::sinks::ostream_sink_mt>(lines_));
+    logger->set_level(level);
+    spdlog::set_default_logger(logger);
+  }
+  ~CapturedLog() { spdlog::set_default_logger(former_); }
+
+  std::string str() const { return lines_.str(); }
+
+ private:
+  const std::shared_ptr<spdlog::logger> former_ = spdlog::default_logger();
+  std::ostringstream lines_;
+};
+
 TEST_F(SecureServerTest, AuditsWhateverTheLevelOfTheLog) {
-  const auto former = spdlog::default_logger();
-  std::ostringstream log;
-  const auto logger = std::make_shared<spdlog::logger>(
-      "audit_test", std::make_shared<spdlog::sinks::ostream_sink_mt>(log));
-  logger->set_level(spdlog::level::warn);
-  spdlog::set_default_logger(logger);
-  const absl::Cleanup restore = [&] { spdlog::set_default_logger(former); };
+  const CapturedLog log(spdlog::level::warn);
   ASSERT_OK_AND_ASSIGN(auto server, Server::Create(Options()));
   const auto channel = Connect(server->address(), {.tls_ca = Path("ca.crt")});
 
   EXPECT_OK(Call(channel, Method::kCreateNamespace, "admin"));
   server.reset();
 
-  EXPECT_THAT(log.str(), HasSubstr("audit: caller=\"token:admin\" "
-                                   "method=CreateNamespace namespace=\"team\" "
-                                   "outcome=OK"));
+  EXPECT_THAT(log.str(), HasSubstr(absl::StrCat(
+                             "audit: caller=\"token:admin\" "
+                             "method=CreateNamespace namespace=\"team\" "
+                             "outcome=OK trace=",
+                             kTrace)));
+}
+
+TEST_F(SecureServerTest, TellsWhichCallsWereSlow) {
+  const CapturedLog log(spdlog::level::info);
+  ServerOptions options = Options();
+  options.slow_call = absl::Nanoseconds(1);
+  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(options));
+  const auto channel = Connect(server->address(), {.tls_ca = Path("ca.crt")});
+
+  EXPECT_OK(Call(channel, Method::kCreateNamespace, "admin"));
+  Call(channel, Method::kInitStream, "pusher").IgnoreError();
+  server.reset();
+
+  for (const char* line :
+       {"slow call: method=CreateNamespace caller=\"token:admin\" outcome=OK ",
+        "slow call: method=InitStream caller=\"token:pusher\" outcome="}) {
+    EXPECT_THAT(log.str(), HasSubstr(line));
+  }
+  EXPECT_THAT(log.str(), HasSubstr(absl::StrCat(
+                             " namespace=\"team\" trace=", kTrace, "\n")));
 }
 
 TEST_F(SecureServerTest, ListsNamespacesThatTheCallerMayRead) {

@@ -195,6 +195,7 @@ INSTANTIATE_TEST_SUITE_P(
         WrongFlag{"--device=cuda:0,0", "--device: expected every GPU once"},
         WrongFlag{"--config=/nonexistent", "/nonexistent was not readable"},
         WrongFlag{"--status_page=maybe", "--status_page"},
+        WrongFlag{"--slow_call=soon", "--slow_call: expected a time"},
         WrongFlag{"--log_format=xml", "--log_format"},
         WrongFlag{"--log_level=loud", "--log_level"}));
 
