@@ -161,28 +161,15 @@ absl::StatusOr<NamespaceStatus> GuardedNamespaceAdmin::DescribeNamespace(
 
 absl::StatusOr<std::vector<NamespaceStatus>>
 GuardedNamespaceAdmin::ListNamespaces(absl::string_view after,
-                                      size_t max_namespaces,
+                                      size_t max_namespaces, Shows shows,
                                       const CallContext& context) {
-  // So many are asked for at once, though few of them may be shown.
-  constexpr size_t kMinAtOnce = 100;
-  const size_t at_once = std::max(max_namespaces, kMinAtOnce);
-  std::vector<NamespaceStatus> shown;
-  std::string last(after);
-  bool is_last_page = false;
-  while (shown.size() < max_namespaces && !is_last_page) {
-    ASSIGN_OR_RETURN(std::vector<NamespaceStatus> page,
-                     inner_.ListNamespaces(last, at_once, context));
-    is_last_page = page.size() < at_once;
-    if (!page.empty()) last = page.back().name;
-    for (NamespaceStatus& status : page) {
-      if (shown.size() == max_namespaces) break;
-      if (access_.Allows(Method::kListNamespaces, status.name,
-                         context.caller)) {
-        shown.push_back(std::move(status));
-      }
-    }
-  }
-  return shown;
+  return inner_.ListNamespaces(
+      after, max_namespaces,
+      [&](absl::string_view name) {
+        return access_.Allows(Method::kListNamespaces, name, context.caller) &&
+               shows(name);
+      },
+      context);
 }
 
 absl::Status GuardedNamespaceAdmin::DeleteNamespace(

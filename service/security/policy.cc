@@ -59,14 +59,25 @@ absl::Status Check(const security::v1::Grant& grant) {
   return absl::InvalidArgumentError("role: expected READ, PUSH or ADMIN");
 }
 
-bool Matches(const std::vector<std::string>& patterns, absl::string_view text) {
-  return std::any_of(patterns.begin(), patterns.end(),
-                     [text](const std::string& pattern) {
-                       return Glob(pattern).Matches(text);
-                     });
+}  // namespace
+
+Policy::Pattern::Pattern(std::string pattern)
+    : text(std::make_unique<const std::string>(std::move(pattern))),
+      glob(*text) {
+  glob.Prepare();
 }
 
-}  // namespace
+bool Policy::Contains(const Patterns& patterns, absl::string_view text) {
+  return std::any_of(
+      patterns.begin(), patterns.end(),
+      [text](const Pattern& each) { return *each.text == text; });
+}
+
+bool Policy::Matches(const Patterns& patterns, absl::string_view text) {
+  return std::any_of(
+      patterns.begin(), patterns.end(),
+      [text](const Pattern& each) { return each.glob.Matches(text); });
+}
 
 absl::StatusOr<Policy> Policy::Parse(const std::string& text) {
   security::v1::Policy message;
@@ -83,8 +94,9 @@ absl::StatusOr<Policy> Policy::Parse(const std::string& text) {
           "grant ", policy.num_grants() + 1, ": ", status.message()));
     }
     policy.grants_.push_back(
-        {.callers = {grant.callers().begin(), grant.callers().end()},
-         .namespaces = {grant.namespaces().begin(), grant.namespaces().end()},
+        {.callers = Patterns(grant.callers().begin(), grant.callers().end()),
+         .namespaces =
+             Patterns(grant.namespaces().begin(), grant.namespaces().end()),
          .right = static_cast<Right>(grant.role())});
   }
   return policy;
@@ -93,7 +105,7 @@ absl::StatusOr<Policy> Policy::Parse(const std::string& text) {
 bool Policy::Grant::Has(Right wanted, absl::string_view caller) const {
   if (right < wanted) return false;
   if (caller != kAnonymous) return Matches(callers, caller);
-  return std::find(callers.begin(), callers.end(), caller) != callers.end();
+  return Contains(callers, caller);
 }
 
 bool Policy::AllowsIn(absl::string_view name_space, Right right,
@@ -112,9 +124,7 @@ bool Policy::AllowsSomewhere(Right right, absl::string_view caller) const {
 
 bool Policy::AllowsForServer(Right right, absl::string_view caller) const {
   return std::any_of(grants_.begin(), grants_.end(), [&](const Grant& grant) {
-    return grant.Has(right, caller) &&
-           std::find(grant.namespaces.begin(), grant.namespaces.end(), kAll) !=
-               grant.namespaces.end();
+    return grant.Has(right, caller) && Contains(grant.namespaces, kAll);
   });
 }
 

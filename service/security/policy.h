@@ -4,12 +4,14 @@
 #define TENSORKV_SERVICE_SECURITY_POLICY_H_
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "service/security/method_rights.h"
+#include "service/store/names.h"
 
 namespace tensorkv {
 
@@ -30,13 +32,24 @@ class Policy {
   size_t num_grants() const { return grants_.size(); }
 
  private:
+  // Stays where it is, ready to be matched.
+  struct Pattern {
+    explicit Pattern(std::string pattern);
+
+    std::unique_ptr<const std::string> text;
+    Glob glob;
+  };
+  using Patterns = std::vector<Pattern>;
   struct Grant {
     bool Has(Right wanted, absl::string_view caller) const;
 
-    std::vector<std::string> callers;
-    std::vector<std::string> namespaces;
+    Patterns callers;
+    Patterns namespaces;
     Right right;
   };
+
+  static bool Contains(const Patterns& patterns, absl::string_view text);
+  static bool Matches(const Patterns& patterns, absl::string_view text);
 
   std::vector<Grant> grants_;
 };

@@ -83,9 +83,11 @@ absl::StatusOr<Json> ServerJson(const StatusSources& sources,
   server["why_not_ready"] = std::string(readiness.message());
   server["received_bytes"] = sources.received_bytes();
   server["sent_bytes"] = sources.sent_bytes();
-  ASSIGN_OR_RETURN(const std::vector<NamespaceStatus> namespaces,
-                   sources.namespaces->ListNamespaces(after, kNamespacesPerPage,
-                                                      ContextOfPage()));
+  ASSIGN_OR_RETURN(
+      const std::vector<NamespaceStatus> namespaces,
+      sources.namespaces->ListNamespaces(
+          after, kNamespacesPerPage, [](absl::string_view) { return true; },
+          ContextOfPage()));
   json["namespaces"] = Json::array();
   for (const NamespaceStatus& each : namespaces) {
     json["namespaces"].push_back(JsonOf(each));

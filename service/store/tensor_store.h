@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -98,10 +99,11 @@ class NamespaceAdmin {
       const CreateNamespaceRequest& request, const CallContext& context) = 0;
   virtual absl::StatusOr<NamespaceStatus> DescribeNamespace(
       absl::string_view name_space, const CallContext& context) = 0;
-  // Those with names after `after` in order of their names, at most
-  // `max_namespaces` of them, without their workers.
+  // Those with names after `after` that `shows` names, in order of their names,
+  // at most `max_namespaces` of them, without their workers.
+  using Shows = absl::FunctionRef<bool(absl::string_view name)>;
   virtual absl::StatusOr<std::vector<NamespaceStatus>> ListNamespaces(
-      absl::string_view after, size_t max_namespaces,
+      absl::string_view after, size_t max_namespaces, Shows shows,
       const CallContext& context) = 0;
   virtual absl::Status DeleteNamespace(absl::string_view name_space,
                                        const CallContext& context) = 0;
