@@ -4,14 +4,19 @@
 #define TENSORKV_SERVICE_RPC_CALLER_H_
 
 #include <memory>
+#include <optional>
+#include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "contract/method.h"
+#include "contract/retry_delay.h"
 #include "grpcpp/server_context.h"
 #include "service/rpc/peer_credentials.h"
 #include "service/rpc/trace_context.h"
 #include "service/security/access_control.h"
+#include "service/security/caller_quotas.h"
 #include "service/store/tensor_store.h"
 
 namespace tensorkv {
@@ -33,6 +38,30 @@ inline absl::Status AdmitCaller(const AccessControl* access, Method method,
   }
   if (access == nullptr) return absl::OkStatus();
   return access->Admit(method, PeerOf(context), caller);
+}
+
+// As AccessControl::TakeShare, of callers without an identity by their hosts.
+inline absl::StatusOr<CallerQuotas::Share> TakeShare(
+    const AccessControl* access, const grpc::CallbackServerContext& context,
+    const Caller& caller, const CallerLoad& load) {
+  if (access == nullptr) return CallerQuotas::Share();
+  return access->TakeShare(caller, load, [&context] {
+    // "ipv4:10.0.0.7:4711"
+    const std::string peer = context.peer();
+    return peer.substr(0, peer.rfind(':'));
+  });
+}
+
+// Tells also clients who do not look into the status when they may try again.
+// Before the call is finished.
+inline void TellRetryDelay(const absl::Status& status,
+                           grpc::CallbackServerContext& context) {
+  if (status.ok()) return;
+  const std::optional<absl::Duration> delay = RetryDelayOf(status);
+  if (!delay) return;
+  context.AddTrailingMetadata(
+      kRetryPushbackMetadata,
+      std::to_string(absl::ToInt64Milliseconds(*delay)));
 }
 
 }  // namespace tensorkv

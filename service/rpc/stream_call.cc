@@ -51,6 +51,8 @@ StreamCall::~StreamCall() {
 absl::Status StreamCall::Greet() {
   RETURN_IF_ERROR(AdmitCaller(environment_.access, method_, context_,
                               environment_.slow_call, caller_));
+  ASSIGN_OR_RETURN(share_, TakeShare(environment_.access, context_, caller_,
+                                     {.streams = 1}));
   // Whoever is refused takes no one's place.
   is_counted_ = environment_.open_streams->Open();
   if (!is_counted_) return TooManyStreams(environment_.open_streams->limit());
@@ -61,7 +63,7 @@ void StreamCall::Open() {
   environment_.observer->Started(method_);
   const absl::Status greeting = Greet();
   session_.emplace(
-      method_, caller_, &environment_.session,
+      method_, caller_, &environment_.session, &share_,
       [weak_this = weak_from_this()](absl::StatusOr<StripedCall::Reply> reply) {
         if (const auto self = weak_this.lock()) self->Answer(std::move(reply));
       });
@@ -171,6 +173,7 @@ void StreamCall::Write() {
   }
   if (!status.ok()) return FinishWith(status);
   Report(status);
+  share_.Release();
   StartWriteAndFinish(&message_, grpc::WriteOptions(), grpc::Status::OK);
 }
 
@@ -208,6 +211,8 @@ void StreamCall::End(const absl::Status& status) {
 void StreamCall::FinishWith(const absl::Status& status) {
   session_->Fail(status);
   Report(status);
+  TellRetryDelay(status, context_);
+  share_.Release();
   // Last: gRPC may be done with the call before this returns.
   Finish(ToGrpcStatus(status));
 }

@@ -63,6 +63,7 @@ void TensorKvService::AddUnary(Method method) {
             new UnaryCall(method, bytes->Length(), *context, reply, &observer_);
         absl::Status status = AdmitCaller(access_, method, *context,
                                           streams_.slow_call, call->caller());
+        if (status.ok()) status = call->TakeShare(access_);
         if (status.ok()) {
           status = incarnation_.Greet(method, *context, call->caller());
         }

@@ -97,6 +97,20 @@ absl::Status AccessControl::Admit(Method method, const Peer& peer,
   return is_allowed ? absl::OkStatus() : Refuse(method, "", caller);
 }
 
+absl::StatusOr<CallerQuotas::Share> AccessControl::TakeShare(
+    const Caller& caller, const CallerLoad& load,
+    absl::FunctionRef<std::string()> address) const {
+  const std::shared_ptr<const Rules> rules = this->rules();
+  if (!rules->policy || !rules->policy->has_quotas()) {
+    return CallerQuotas::Share();
+  }
+  const CallerLoad quota = rules->policy->QuotaOf(caller.name);
+  if (quota == CallerLoad()) return CallerQuotas::Share();
+  std::string who = caller.name;
+  if (who == kAnonymous) absl::StrAppend(&who, " ", address());
+  return quotas_.Take(std::move(who), quota, load);
+}
+
 bool AccessControl::Allows(Method method, absl::string_view name_space,
                            const Caller& caller) const {
   const std::shared_ptr<const Rules> rules = this->rules();

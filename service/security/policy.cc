@@ -23,8 +23,9 @@ class FirstError final : public google::protobuf::io::ErrorCollector {
  public:
   void AddError(int line, int column, const std::string&) override {
     if (!text_.empty()) return;
-    text_ = absl::StrCat("line ", line + 1, ", column ", column + 1,
-                         ": expected grants, as policy.proto has them");
+    text_ =
+        absl::StrCat("line ", line + 1, ", column ", column + 1,
+                     ": expected grants and quotas, as policy.proto has them");
   }
   const std::string& text() const { return text_; }
 
@@ -99,13 +100,35 @@ absl::StatusOr<Policy> Policy::Parse(const std::string& text) {
              Patterns(grant.namespaces().begin(), grant.namespaces().end()),
          .right = static_cast<Right>(grant.role())});
   }
+  for (const security::v1::Quota& quota : message.quotas()) {
+    if (const absl::Status status = CheckPatterns("callers", quota.callers());
+        !status.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "quota ", policy.quotas_.size() + 1, ": ", status.message()));
+    }
+    policy.quotas_.push_back(
+        {.callers = Patterns(quota.callers().begin(), quota.callers().end()),
+         .bounds = {.calls = quota.max_calls(),
+                    .streams = quota.max_streams(),
+                    .bytes = quota.max_bytes()}});
+  }
   return policy;
 }
 
 bool Policy::Grant::Has(Right wanted, absl::string_view caller) const {
-  if (right < wanted) return false;
-  if (caller != kAnonymous) return Matches(callers, caller);
-  return Contains(callers, caller);
+  return right >= wanted && Names(callers, caller);
+}
+
+bool Policy::Names(const Patterns& patterns, absl::string_view caller) {
+  return caller == kAnonymous ? Contains(patterns, caller)
+                              : Matches(patterns, caller);
+}
+
+CallerLoad Policy::QuotaOf(absl::string_view caller) const {
+  const auto found = std::find_if(
+      quotas_.begin(), quotas_.end(),
+      [&](const Quota& each) { return Names(each.callers, caller); });
+  return found == quotas_.end() ? CallerLoad() : found->bounds;
 }
 
 bool Policy::AllowsIn(absl::string_view name_space, Right right,

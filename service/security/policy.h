@@ -4,6 +4,7 @@
 #define TENSORKV_SERVICE_SECURITY_POLICY_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,8 +16,17 @@
 
 namespace tensorkv {
 
-// Grants of rights to identities in namespaces; nothing else is allowed.
-// Immutable, thread-safe.
+// What a caller has under way, or may have: then 0 bounds nothing.
+struct CallerLoad {
+  uint64_t calls = 0;
+  uint64_t streams = 0;
+  uint64_t bytes = 0;
+
+  friend bool operator==(const CallerLoad&, const CallerLoad&) = default;
+};
+
+// Grants of rights to identities in namespaces; nothing else is allowed. Quotas
+// of callers. Immutable, thread-safe.
 class Policy {
  public:
   // `text` is a Policy of policy.proto in the text format.
@@ -28,6 +38,10 @@ class Policy {
   bool AllowsSomewhere(Right right, absl::string_view caller) const;
   // By grants for the namespaces "*".
   bool AllowsForServer(Right right, absl::string_view caller) const;
+
+  // Without bounds for a caller whom no quota names.
+  CallerLoad QuotaOf(absl::string_view caller) const;
+  bool has_quotas() const { return !quotas_.empty(); }
 
   size_t num_grants() const { return grants_.size(); }
 
@@ -48,10 +62,18 @@ class Policy {
     Right right;
   };
 
+  struct Quota {
+    Patterns callers;
+    CallerLoad bounds;
+  };
+
+  // Whether one of `patterns` names the caller.
+  static bool Names(const Patterns& patterns, absl::string_view caller);
   static bool Contains(const Patterns& patterns, absl::string_view text);
   static bool Matches(const Patterns& patterns, absl::string_view text);
 
   std::vector<Grant> grants_;
+  std::vector<Quota> quotas_;
 };
 
 }  // namespace tensorkv

@@ -11,6 +11,7 @@
 #include <optional>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -22,6 +23,7 @@
 #include "contract/grpc_status.h"
 #include "contract/method.h"
 #include "contract/reason.h"
+#include "contract/retry_delay.h"
 #include "gmock/gmock.h"
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/impl/codegen/rpc_method.h"
@@ -32,6 +34,7 @@
 #include "spdlog/sinks/ostream_sink.h"
 #include "spdlog/spdlog.h"
 #include "tensorkv/v1/service.grpc.pb.h"
+#include "tests/testing/background.h"
 #include "tests/testing/certificates.h"
 #include "tests/testing/status_matchers.h"
 
@@ -41,6 +44,7 @@ namespace secure_server_test {
 using ::google::protobuf::FieldDescriptor;
 using ::google::protobuf::Message;
 using testing::Authority;
+using testing::Background;
 using ::testing::HasSubstr;
 using testing::Identity;
 using testing::StatusIs;
@@ -294,6 +298,73 @@ TEST_F(SecureServerTest, RefusedStreamsTakeNoPlaceOfOthers) {
 
   context.TryCancel();
   open->Finish();
+}
+
+TEST_F(SecureServerTest, QuotaOfACallerHoldsUpNobodyElse) {
+  Write("policy", absl::StrCat(kPolicy,
+                               "quotas { callers: \"token:pusher\" "
+                               "max_calls: 1 max_streams: 1 }"));
+  ASSERT_OK_AND_ASSIGN(const auto server, Server::Create(Options()));
+  const auto channel = Connect(server->address(), {.tls_ca = Path("ca.crt")});
+  const auto stub = v1::TensorKV::NewStub(channel);
+  ASSERT_OK(Call(channel, Method::kCreateNamespace, "admin"));
+  grpc::ClientContext open_context;
+  open_context.AddMetadata("authorization", "Bearer pusher");
+  v1::PushResponse pushed;
+  const auto open = stub->PushStream(&open_context, &pushed);
+  absl::Status refused;
+  // Others are refused once the server has seen it.
+  for (int i = 0; i < 10'000 && !absl::IsResourceExhausted(refused); ++i) {
+    refused = Call(channel, Method::kPushStream, "pusher");
+  }
+
+  EXPECT_EQ(ReasonOf(refused), Reason::kLimitReached);
+  EXPECT_EQ(RetryDelayOf(refused), absl::Milliseconds(100));
+  EXPECT_FALSE(
+      absl::IsResourceExhausted(Call(channel, Method::kPushStream, "admin")));
+  EXPECT_FALSE(
+      absl::IsResourceExhausted(Call(channel, Method::kStat, "pusher")));
+
+  open_context.TryCancel();
+  open->Finish();
+}
+
+TEST_F(SecureServerTest, RefusalForAQuotaSaysWhenToTryAgain) {
+  Write("policy", absl::StrCat(kPolicy,
+                               "quotas { callers: \"token:reader\" "
+                               "max_calls: 1 }"));
+  ASSERT_OK_AND_ASSIGN(const auto server, Server::Create(Options()));
+  const auto channel = Connect(server->address(), {.tls_ca = Path("ca.crt")});
+  const auto stub = v1::TensorKV::NewStub(channel);
+  ASSERT_OK(Call(channel, Method::kCreateNamespace, "admin"));
+  v1::PullRequest pull;
+  pull.set_namespace_(kNamespace);
+  pull.set_wait_for_keys(true);
+  pull.add_entries()->set_key("absent");
+  grpc::ClientContext waiting;
+  waiting.AddMetadata("authorization", "Bearer reader");
+  Background pulled([&] {
+    v1::PullResponse reply;
+    return FromGrpcStatus(stub->Pull(&waiting, pull, &reply));
+  });
+  // What a Stat is answered, and whether it is to be tried again.
+  const auto stat = [&] {
+    grpc::ClientContext context;
+    context.AddMetadata("authorization", "Bearer reader");
+    v1::StatResponse reply;
+    const absl::Status status =
+        FromGrpcStatus(stub->Stat(&context, v1::StatRequest(), &reply));
+    EXPECT_EQ(
+        context.GetServerTrailingMetadata().count("grpc-retry-pushback-ms"),
+        absl::IsResourceExhausted(status) ? 1u : 0u);
+    return status;
+  };
+
+  while (!absl::IsResourceExhausted(stat())) std::this_thread::yield();
+
+  waiting.TryCancel();
+  EXPECT_THAT(pulled.Result(), StatusIs(absl::StatusCode::kCancelled));
+  while (absl::IsResourceExhausted(stat())) std::this_thread::yield();
 }
 
 // Has the log for as long as it lives.
