@@ -1,11 +1,13 @@
 #include "client/internal/retry_loop.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "client/internal/connect_error.h"
 #include "client/internal/random_bytes.h"
 #include "client/internal/steady_now.h"
+#include "contract/retry_delay.h"
 #include "grpc/support/time.h"
 #include "grpcpp/completion_queue.h"
 
@@ -67,13 +69,17 @@ absl::Status RetryLoop(
   const absl::Duration begin = environment.now();
   absl::Duration bound = backoff.initial;
   absl::Duration time_left = timeout;
+  bool may_have_been_made = false;
   for (bool is_first = true;; is_first = false) {
     absl::Status status = attempt(time_left);
-    if (!is_first && absl::IsResourceExhausted(status)) {
+    const std::optional<absl::Duration> delay = RetryDelayOf(status);
+    if (may_have_been_made && absl::IsResourceExhausted(status)) {
       status = AfterUnavailable(status);
     }
-    if (!IsWorthARepeat(status, backoff, is_first)) return status;
-    const absl::Duration pause = bound * environment.random();
+    may_have_been_made |= absl::IsUnavailable(status);
+    if (!delay && !IsWorthARepeat(status, backoff, is_first)) return status;
+    const absl::Duration pause =
+        delay.value_or(absl::ZeroDuration()) + bound * environment.random();
     const absl::Duration patience = PatienceWith(status, backoff, timeout);
     if (environment.now() + pause >= begin + patience) return status;
     environment.sleep(pause);

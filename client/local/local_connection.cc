@@ -81,8 +81,10 @@ absl::StatusOr<ListNamespacesReply> Ask(Store& store,
                                         const ListNamespacesRequest&,
                                         Context context) {
   ListNamespacesReply reply;
-  ASSIGN_OR_RETURN(reply.namespaces,
-                   store.ListNamespaces("", SIZE_MAX, context));
+  ASSIGN_OR_RETURN(
+      reply.namespaces,
+      store.ListNamespaces(
+          "", SIZE_MAX, [](absl::string_view) { return true; }, context));
   return reply;
 }
 auto Ask(Store& store, const DeleteNamespaceRequest& request, Context context) {

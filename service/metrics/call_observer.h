@@ -6,8 +6,10 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "contract/method.h"
+#include "service/store/tensor_store.h"
 
 namespace tensorkv {
 
@@ -20,6 +22,15 @@ struct CallOutcome {
   // to gRPC.
   uint64_t request_bytes = 0;
   uint64_t reply_bytes = 0;
+  // How much of `duration` it took until the store got it (until it had a
+  // thread; of a stream until all of it had come), and from the store's answer
+  // on (of a stream, until it was on its way).
+  absl::Duration arriving;
+  absl::Duration leaving;
+  // What the call was answered if it failed, and who made it; both for the time
+  // of Handled.
+  absl::string_view message;
+  const Caller* caller = nullptr;
 };
 
 // Sees every call of an implemented method. Thread-safe; must not block.

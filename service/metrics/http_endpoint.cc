@@ -9,6 +9,8 @@
 #include <iterator>
 #include <utility>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -22,15 +24,24 @@ namespace {
 // A request of a browser with all its cookies fits.
 constexpr size_t kMaxRequestBytes = 16 * 1024;
 constexpr char kEndOfHeader[] = "\r\n\r\n";
-// What a server under load may need to collect its metrics.
-constexpr std::chrono::seconds kScrapeTimeout(30);
+// What a server under load may need to make a page.
+constexpr std::chrono::seconds kPageTimeout(30);
 // How long nobody is accepted when the process has no descriptor left.
 constexpr std::chrono::milliseconds kRest(50);
+
+// What the pages of the server load is of the server, and nobody embeds them.
+constexpr char kBrowserHeaders[] =
+    "Content-Security-Policy: default-src 'none'; script-src 'self'; style-src "
+    "'self'; connect-src 'self'; img-src data:; base-uri 'none'; form-action "
+    "'none'; frame-ancestors 'none'\r\n"
+    "Referrer-Policy: no-referrer\r\n"
+    "X-Content-Type-Options: nosniff\r\n";
 
 struct Response {
   int code = 200;
   std::string body;
   std::string more_headers;
+  std::string content_type = "text/plain; charset=utf-8";
 };
 
 absl::string_view ReasonOf(int code) {
@@ -39,6 +50,8 @@ absl::string_view ReasonOf(int code) {
       return "OK";
     case 400:
       return "Bad Request";
+    case 403:
+      return "Forbidden";
     case 404:
       return "Not Found";
     case 405:
@@ -50,9 +63,9 @@ absl::string_view ReasonOf(int code) {
 
 std::string Encode(const Response& response, bool has_body) {
   return absl::StrCat("HTTP/1.1 ", response.code, " ", ReasonOf(response.code),
-                      "\r\nContent-Type: text/plain; ",
-                      "version=0.0.4; charset=utf-8\r\nContent-Length: ",
-                      response.body.size(), "\r\n", response.more_headers,
+                      "\r\nContent-Type: ", response.content_type,
+                      "\r\nContent-Length: ", response.body.size(), "\r\n",
+                      response.more_headers, kBrowserHeaders,
                       "Cache-Control: no-store\r\nConnection: close\r\n\r\n",
                       has_body ? response.body : "");
 }
@@ -68,22 +81,65 @@ std::string Collect(
   return ToText(families);
 }
 
+HttpEndpointOptions WithMetrics(HttpEndpointOptions options) {
+  const auto collect = [collectables = options.collectables](
+                           absl::string_view) { return Collect(collectables); };
+  options.pages["/metrics"] = {
+      .content_type = "text/plain; version=0.0.4; charset=utf-8",
+      .text = collect};
+  return options;
+}
+
 // `good` is what a probe is told if there is nothing wrong.
 Response Probed(const absl::Status& status, const char* good) {
   if (status.ok()) return {.body = good};
   return {.code = 503, .body = absl::StrCat(status.message(), "\n")};
 }
 
+Response PageResponse(const HttpPage& page, absl::StatusOr<std::string> text) {
+  if (text.ok()) {
+    return {.body = *std::move(text), .content_type = page.content_type};
+  }
+  Response response = {.code = 503,
+                       .body = absl::StrCat(text.status().message(), "\n")};
+  if (absl::IsInvalidArgument(text.status())) response.code = 400;
+  if (absl::IsNotFound(text.status())) response.code = 404;
+  return response;
+}
+
+// The value of the header `Host`, without the port; empty if there is none.
+absl::string_view HostOf(absl::string_view request) {
+  constexpr absl::string_view kHost = "host:";
+  for (absl::string_view line : absl::StrSplit(request, "\r\n")) {
+    if (!absl::StartsWithIgnoreCase(line, kHost)) continue;
+    line = absl::StripAsciiWhitespace(line.substr(kHost.size()));
+    return line.substr(0, line.find(':', line.rfind(']') + 1));
+  }
+  return "";
+}
+
+// Whether no site of the public net can have that name, which leads to this
+// server: an address is of this server alone.
+bool IsOwnHost(absl::string_view host) {
+  return absl::StartsWith(host, "[") || !absl::StrContains(host, '.') ||
+         absl::c_all_of(host, [](char each) {
+           return each == '.' || absl::ascii_isdigit(each);
+         });
+}
+
 }  // namespace
 
 struct HttpEndpoint::Peer {
-  enum class State { kReceiving, kWaiting, kScraping, kSending };
+  enum class State { kReceiving, kWaiting, kMaking, kSending };
 
   FileDescriptor fd;
   Clock::time_point deadline;
   State state = State::kReceiving;
   std::string request;
   bool is_head = false;
+  // While it waits for one.
+  const HttpPage* page = nullptr;
+  std::string query;
   std::string reply;
   size_t num_sent = 0;
 };
@@ -98,9 +154,9 @@ absl::StatusOr<std::unique_ptr<HttpEndpoint>> HttpEndpoint::Create(
 
 HttpEndpoint::HttpEndpoint(ListeningSockets sockets,
                            HttpEndpointOptions options)
-    : options_(std::move(options)),
+    : options_(WithMetrics(std::move(options))),
       sockets_(std::move(sockets)),
-      scraper_(std::make_unique<Executor>()),
+      maker_(std::make_unique<Executor>()),
       thread_([this] { Run(); }) {}
 
 HttpEndpoint::~HttpEndpoint() {
@@ -119,12 +175,12 @@ void HttpEndpoint::Run() {
       MutexLock lock(&mutex_);
       if (stopping_) return;
     }
-    EndScrape();
+    EndPage();
     Accept();
     const Clock::time_point now = Clock::now();
     peers_.remove_if(
         [&](Peer& peer) { return !Serve(peer) || peer.deadline <= now; });
-    StartScrape();
+    StartPage();
   }
 }
 
@@ -213,8 +269,9 @@ void HttpEndpoint::Answer(Peer& peer) {
       absl::string_view(peer.request).substr(0, peer.request.find("\r\n"));
   const std::vector<absl::string_view> words = absl::StrSplit(line, ' ');
   Response response = {.code = 404, .body = "not found\n"};
-  const absl::string_view path =
-      words.size() == 3 ? words[1].substr(0, words[1].find('?')) : "";
+  const std::pair<absl::string_view, absl::string_view> target = absl::StrSplit(
+      words.size() == 3 ? words[1] : "", absl::MaxSplits('?', 1));
+  const auto page = options_.pages.find(target.first);
   peer.is_head = words[0] == "HEAD";
   peer.deadline += absl::ToChronoNanoseconds(options_.timeout);
   if (words.size() != 3 || !absl::StartsWith(words[2], "HTTP/1.")) {
@@ -223,46 +280,65 @@ void HttpEndpoint::Answer(Peer& peer) {
     response = {.code = 405,
                 .body = "expected GET or HEAD\n",
                 .more_headers = "Allow: GET, HEAD\r\n"};
-  } else if (path == "/healthz") {
+  } else if (target.first == "/healthz") {
     response = Probed(options_.health(), "ok\n");
-  } else if (path == "/readyz") {
+  } else if (target.first == "/readyz") {
     response = Probed(options_.readiness(), "ready\n");
-  } else if (path == "/metrics") {
-    peer.state = Peer::State::kWaiting;
-    peer.deadline += kScrapeTimeout;
-    return;
+  } else if (page != options_.pages.end()) {
+    if (!page->second.is_for_own_hosts || IsOwnHost(HostOf(peer.request))) {
+      return Await(page->second, target.second, peer);
+    }
+    response = {.code = 403,
+                .body =
+                    "expected an address, localhost or a name without a "
+                    "dot as the host\n"};
   }
   peer.reply = Encode(response, !peer.is_head);
   peer.state = Peer::State::kSending;
 }
 
-void HttpEndpoint::StartScrape() {
-  if (is_scraping_) return;
+void HttpEndpoint::Await(const HttpPage& page, absl::string_view query,
+                         Peer& peer) {
+  peer.page = &page;
+  peer.query = std::string(query);
+  peer.state = Peer::State::kWaiting;
+  peer.deadline += kPageTimeout;
+}
+
+void HttpEndpoint::StartPage() {
+  if (making_ != nullptr) return;
+  std::string query;
   for (Peer& peer : peers_) {
     if (peer.state != Peer::State::kWaiting) continue;
-    peer.state = Peer::State::kScraping;
-    is_scraping_ = true;
+    if (making_ == nullptr) {
+      making_ = peer.page;
+      query = peer.query;
+    } else if (peer.page != making_ || peer.query != query) {
+      continue;
+    }
+    peer.state = Peer::State::kMaking;
   }
-  if (!is_scraping_) return;
-  scraper_->Submit([this] {
-    std::string page = Collect(options_.collectables);
+  if (making_ == nullptr) return;
+  maker_->Submit([this, page = making_, query = std::move(query)] {
+    absl::StatusOr<std::string> text = page->text(query);
     MutexLock lock(&mutex_);
-    page_ = std::move(page);
+    page_ = std::move(text);
     has_page_ = true;
     wake_up_.Set();
   });
 }
 
-void HttpEndpoint::EndScrape() {
-  Response response;
+void HttpEndpoint::EndPage() {
+  absl::StatusOr<std::string> text;
   {
     MutexLock lock(&mutex_);
     if (!std::exchange(has_page_, false)) return;
-    response.body = std::move(page_);
+    text = std::move(page_);
   }
-  is_scraping_ = false;
+  const Response response = PageResponse(*making_, std::move(text));
+  making_ = nullptr;
   for (Peer& peer : peers_) {
-    if (peer.state != Peer::State::kScraping) continue;
+    if (peer.state != Peer::State::kMaking) continue;
     peer.reply = Encode(response, !peer.is_head);
     peer.state = Peer::State::kSending;
   }

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -25,11 +26,26 @@
 
 namespace tensorkv {
 
+// What the port shows at a path.
+struct HttpPage {
+  std::string content_type;
+  // Called on a thread of its own, one page at a time, and may block. `query`
+  // is what follows the '?', as it came. Errors: InvalidArgument (400),
+  // NotFound (404), others (503).
+  std::function<absl::StatusOr<std::string>(absl::string_view query)> text;
+  // Refuses requests for a host of another site, whose pages could otherwise
+  // read this one in the browser of a user who reaches the port: its name may
+  // be an address, localhost, or one without a dot.
+  bool is_for_own_hosts = false;
+};
+
 struct HttpEndpointOptions {
   // "address:port" or "[address]:port", numeric; port 0 takes a free one.
   std::string listen;
   // What /metrics shows; outlive the endpoint.
   std::vector<const prometheus::Collectable*> collectables;
+  // What other paths show.
+  std::map<std::string, HttpPage, std::less<>> pages = {};
   // What /healthz and /readyz answer. Called from the endpoint's thread: must
   // not block.
   std::function<absl::Status()> health;
@@ -43,11 +59,12 @@ struct HttpEndpointOptions {
 //   /metrics   the metrics in Prometheus' text format
 //   /healthz   200 while all is well, else 503 and what is wrong
 //   /readyz    200 while the server takes calls, else 503 and why not
+//   its pages
 //
-// Thread-safe. One thread moves bytes and never waits for a peer or for the
-// metrics, which another one collects: however many slow peers there are, a
-// probe that sends its request is answered at once. Peers beyond kMaxPeers
-// take the place of the one that has been there longest.
+// Thread-safe. One thread moves bytes and never waits for a peer or for a page,
+// which another one makes: however many slow peers there are, a probe that
+// sends its request is answered at once. Peers beyond kMaxPeers take the place
+// of the one that has been there longest.
 class HttpEndpoint {
  public:
   static constexpr size_t kMaxPeers = 64;
@@ -77,9 +94,12 @@ class HttpEndpoint {
   // Whether the peer is there and its request is complete or may become so.
   bool Receive(Peer& peer);
   void Answer(Peer& peer);
-  // Has the metrics collected for all peers that wait for them.
-  void StartScrape();
-  void EndScrape();
+  // Has the peer wait until the page is made.
+  void Await(const HttpPage& page, absl::string_view query, Peer& peer);
+  // Has the page made that the first of the waiting peers wants, for all who
+  // want the same.
+  void StartPage();
+  void EndPage();
 
   const HttpEndpointOptions options_;
   const ListeningSockets sockets_;
@@ -88,16 +108,17 @@ class HttpEndpoint {
   Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   bool has_page_ ABSL_GUARDED_BY(mutex_) = false;
-  std::string page_ ABSL_GUARDED_BY(mutex_);
+  absl::StatusOr<std::string> page_ ABSL_GUARDED_BY(mutex_);
 
   // Only the thread uses these. Whoever has been there longest comes first.
   Peers peers_;
-  bool is_scraping_ = false;
+  // That is being made; null if none is.
+  const HttpPage* making_ = nullptr;
   // Nobody can be accepted now.
   bool must_rest_ = false;
 
-  // Collects metrics.
-  std::unique_ptr<Executor> scraper_;
+  // Makes pages.
+  std::unique_ptr<Executor> maker_;
   std::thread thread_;  // last: starts when everything else is there
 };
 

@@ -42,6 +42,14 @@ class MeteredTensorStore final : public TensorStore {
   absl::StatusOr<StatReply> Stat(const StatRequest& request,
                                  const CallContext& context) override;
 
+  // Of all methods together.
+  double received_bytes() const {
+    return init_bytes_.Value() + push_bytes_.Value() + push_pull_bytes_.Value();
+  }
+  double sent_bytes() const {
+    return pull_.sent_bytes->Value() + push_pull_.sent_bytes->Value();
+  }
+
  private:
   static constexpr size_t kNumOutcomes = 4;
 

@@ -3,22 +3,65 @@
 #ifndef TENSORKV_SERVICE_RPC_CALLER_H_
 #define TENSORKV_SERVICE_RPC_CALLER_H_
 
+#include <memory>
+#include <optional>
+#include <string>
+
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "contract/method.h"
+#include "contract/retry_delay.h"
 #include "grpcpp/server_context.h"
 #include "service/rpc/peer_credentials.h"
+#include "service/rpc/trace_context.h"
 #include "service/security/access_control.h"
+#include "service/security/caller_quotas.h"
 #include "service/store/tensor_store.h"
 
 namespace tensorkv {
 
-// As AccessControl::Admit. Without an `access` everybody is anonymous and may
-// do everything.
+// As AccessControl::Admit, of a caller that may tell its trace. Without an
+// `access` everybody is anonymous and may do everything. A call that takes
+// `slow_call` is noted.
 inline absl::Status AdmitCaller(const AccessControl* access, Method method,
                                 const grpc::CallbackServerContext& context,
-                                Caller& caller) {
+                                absl::Duration slow_call, Caller& caller) {
+  const auto& metadata = context.client_metadata();
+  const auto trace = metadata.find(kTraceParentMetadata);
+  if (trace != metadata.end()) {
+    caller.trace =
+        ParseTraceParent({trace->second.data(), trace->second.size()});
+  }
+  if (slow_call < absl::InfiniteDuration()) {
+    caller.notes = std::make_shared<CallNotes>(slow_call);
+  }
   if (access == nullptr) return absl::OkStatus();
   return access->Admit(method, PeerOf(context), caller);
+}
+
+// As AccessControl::TakeShare, of callers without an identity by their hosts.
+inline absl::StatusOr<CallerQuotas::Share> TakeShare(
+    const AccessControl* access, const grpc::CallbackServerContext& context,
+    const Caller& caller, const CallerLoad& load) {
+  if (access == nullptr) return CallerQuotas::Share();
+  return access->TakeShare(caller, load, [&context] {
+    // "ipv4:10.0.0.7:4711"
+    const std::string peer = context.peer();
+    return peer.substr(0, peer.rfind(':'));
+  });
+}
+
+// Tells also clients who do not look into the status when they may try again.
+// Before the call is finished.
+inline void TellRetryDelay(const absl::Status& status,
+                           grpc::CallbackServerContext& context) {
+  if (status.ok()) return;
+  const std::optional<absl::Duration> delay = RetryDelayOf(status);
+  if (!delay) return;
+  context.AddTrailingMetadata(
+      kRetryPushbackMetadata,
+      std::to_string(absl::ToInt64Milliseconds(*delay)));
 }
 
 }  // namespace tensorkv

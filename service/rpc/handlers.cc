@@ -322,7 +322,8 @@ Handlers::Answer Handlers::ListNamespaces(grpc::ByteBuffer* bytes,
   // One more than the page tells whether there is another.
   ASSIGN_OR_RETURN(const std::vector<NamespaceStatus> statuses,
                    namespaces_.ListNamespaces(
-                       request.page_token, PageSizeOf(request) + 1, context));
+                       request.page_token, PageSizeOf(request) + 1,
+                       [](absl::string_view) { return true; }, context));
   v1::ListNamespacesResponse page = PageOf(statuses, request);
   FitPage(limits_, *page.mutable_namespaces(), page);
   return Serialize(page, limits_);

@@ -48,20 +48,22 @@ StreamCall::~StreamCall() {
   if (is_counted_) environment_.open_streams->Close();
 }
 
-absl::Status StreamCall::Greet(Caller& caller) {
-  RETURN_IF_ERROR(AdmitCaller(environment_.access, method_, context_, caller));
+absl::Status StreamCall::Greet() {
+  RETURN_IF_ERROR(AdmitCaller(environment_.access, method_, context_,
+                              environment_.slow_call, caller_));
+  ASSIGN_OR_RETURN(share_, TakeShare(environment_.access, context_, caller_,
+                                     {.streams = 1}));
   // Whoever is refused takes no one's place.
   is_counted_ = environment_.open_streams->Open();
   if (!is_counted_) return TooManyStreams(environment_.open_streams->limit());
-  return environment_.incarnation->Greet(method_, context_, caller);
+  return environment_.incarnation->Greet(method_, context_, caller_);
 }
 
 void StreamCall::Open() {
   environment_.observer->Started(method_);
-  Caller caller;
-  const absl::Status greeting = Greet(caller);
+  const absl::Status greeting = Greet();
   session_.emplace(
-      method_, std::move(caller), &environment_.session,
+      method_, caller_, &environment_.session, &share_,
       [weak_this = weak_from_this()](absl::StatusOr<StripedCall::Reply> reply) {
         if (const auto self = weak_this.lock()) self->Answer(std::move(reply));
       });
@@ -124,7 +126,10 @@ void StreamCall::Close() {
   {
     MutexLock lock(&mutex_);
     must_finish = MustFinish(&status);
-    if (!must_finish) state_ = State::kWaiting;
+    if (!must_finish) {
+      state_ = State::kWaiting;
+      arrived_ = std::chrono::steady_clock::now();
+    }
   }
   if (must_finish) return FinishWith(status);
   status = session_->Close(timeout);
@@ -140,6 +145,7 @@ void StreamCall::Answer(absl::StatusOr<StripedCall::Reply> reply) {
     MutexLock lock(&mutex_);
     if (state_ != State::kWaiting) return;  // it has ended meanwhile
     state_ = State::kWriting;
+    left_ = std::chrono::steady_clock::now();
     reply_.emplace(*std::move(messages));
     answered_ = environment_.alarms->Now();
     reply_rate_.emplace(reply_->payload_bytes(), environment_.stream_timeout);
@@ -167,6 +173,7 @@ void StreamCall::Write() {
   }
   if (!status.ok()) return FinishWith(status);
   Report(status);
+  share_.Release();
   StartWriteAndFinish(&message_, grpc::WriteOptions(), grpc::Status::OK);
 }
 
@@ -204,18 +211,24 @@ void StreamCall::End(const absl::Status& status) {
 void StreamCall::FinishWith(const absl::Status& status) {
   session_->Fail(status);
   Report(status);
+  TellRetryDelay(status, context_);
+  share_.Release();
   // Last: gRPC may be done with the call before this returns.
   Finish(ToGrpcStatus(status));
 }
 
 void StreamCall::Report(const absl::Status& status) {
+  const auto now = std::chrono::steady_clock::now();
   CallOutcome outcome{.code = status.code()};
-  outcome.duration =
-      absl::FromChrono(std::chrono::steady_clock::now() - start_);
+  outcome.duration = absl::FromChrono(now - start_);
+  outcome.message = status.message();
+  outcome.caller = &caller_;
   {
     MutexLock lock(&mutex_);
     outcome.request_bytes = received_bytes_;
     outcome.reply_bytes = sent_bytes_;
+    outcome.arriving = absl::FromChrono(arrived_.value_or(now) - start_);
+    outcome.leaving = absl::FromChrono(now - left_.value_or(now));
   }
   environment_.observer->Handled(method_, outcome);
 }

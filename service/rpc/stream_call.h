@@ -61,6 +61,8 @@ class StreamCall final
     // Null: everybody may do everything.
     const AccessControl* access = nullptr;
     absl::Duration stream_timeout;
+    // Calls that take so long are noted.
+    absl::Duration slow_call = absl::InfiniteDuration();
     Alarms* alarms = nullptr;
     CallObserver* observer = nullptr;
     TaskPool* pool = nullptr;
@@ -90,8 +92,8 @@ class StreamCall final
              grpc::CallbackServerContext* context);
 
   void Open();
-  // Who calls, and whether the call goes on.
-  absl::Status Greet(Caller& caller);
+  // Finds who calls, and whether the call goes on.
+  absl::Status Greet();
   void Read();
   // Takes the message that was read.
   void Receive();
@@ -124,6 +126,8 @@ class StreamCall final
   const Environment& environment_;
   grpc::CallbackServerContext& context_;
   const std::chrono::steady_clock::time_point start_;
+  Caller caller_;                     // from Open on
+  CallerQuotas::Share share_;         // until the call is finished
   bool is_counted_ = false;           // as an open stream
   std::shared_ptr<StreamCall> self_;  // until OnDone
 
@@ -137,6 +141,11 @@ class StreamCall final
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
   uint64_t received_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t sent_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  // When the peer had sent all, and the outcome was there.
+  std::optional<std::chrono::steady_clock::time_point> arrived_
+      ABSL_GUARDED_BY(mutex_);
+  std::optional<std::chrono::steady_clock::time_point> left_
+      ABSL_GUARDED_BY(mutex_);
   // From when the peer is to read, and how fast.
   absl::Duration answered_ ABSL_GUARDED_BY(mutex_);
   std::optional<FairRate> reply_rate_ ABSL_GUARDED_BY(mutex_);

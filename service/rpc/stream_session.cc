@@ -88,10 +88,11 @@ void Execute(TensorStore& store, Method method, Caller caller,
 
 StreamSession::StreamSession(Method method, Caller caller,
                              const StreamDependencies* dependencies,
-                             Listener listener)
+                             CallerQuotas::Share* share, Listener listener)
     : method_(method),
       caller_(std::move(caller)),
       dependencies_(*dependencies),
+      share_(share),
       listener_(std::move(listener)) {}
 
 absl::Status StreamSession::Receive(grpc::ByteBuffer* message) {
@@ -116,6 +117,10 @@ absl::Status StreamSession::Open(grpc::ByteBuffer* message) {
     StripedCall::Prepared call;
     call.request = std::move(stream.request);
     RETURN_IF_ERROR(Check(method_, context, dependencies_, call.request));
+    if (share_ != nullptr) {
+      ASSIGN_OR_RETURN(const uint64_t total, TotalBytes(sizes));
+      RETURN_IF_ERROR(share_->Add(total));
+    }
     RETURN_IF_ERROR(dependencies_.staging->Allocate(
         NamespaceOf(call.request), TensorsOf(call.request), context));
     call.execute = std::bind_front(Execute, std::ref(*dependencies_.store),

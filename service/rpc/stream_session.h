@@ -19,6 +19,7 @@
 #include "service/rpc/reply_messages.h"
 #include "service/rpc/striped_call.h"
 #include "service/rpc/striped_calls.h"
+#include "service/security/caller_quotas.h"
 #include "service/store/staging.h"
 #include "service/store/tensor_store.h"
 
@@ -45,9 +46,11 @@ class StreamSession {
   using Listener =
       absl::AnyInvocable<void(absl::StatusOr<StripedCall::Reply>) &&>;
 
-  // `dependencies` outlive the session.
+  // `dependencies` outlive the session, and so does `share`, of which the
+  // call's payload is taken; it may be null.
   StreamSession(Method method, Caller caller,
-                const StreamDependencies* dependencies, Listener listener);
+                const StreamDependencies* dependencies,
+                CallerQuotas::Share* share, Listener listener);
 
   // Takes the next message, which it empties.
   // Errors: those of Stripe in data.proto and of the verb. The stream must end
@@ -82,6 +85,7 @@ class StreamSession {
   const Method method_;
   const Caller caller_;
   const StreamDependencies& dependencies_;
+  CallerQuotas::Share* const share_;
   Listener listener_;
   Stripe stripe_;
   uint64_t max_part_bytes_ = 0;

@@ -11,6 +11,7 @@
 #include "grpcpp/grpcpp.h"
 #include "service/metrics/call_observer.h"
 #include "service/rpc/handlers.h"
+#include "service/security/access_control.h"
 #include "service/store/cancellation.h"
 #include "service/store/tensor_store.h"
 
@@ -26,13 +27,16 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   // `context` and `reply` belong to gRPC until the call is done; `observer`
   // outlives the call.
   UnaryCall(Method method, uint64_t request_bytes,
-            const grpc::CallbackServerContext& context, grpc::ByteBuffer* reply,
+            grpc::CallbackServerContext& context, grpc::ByteBuffer* reply,
             CallObserver* observer);
 
   // Who makes the call; to be completed before it is handled.
   Caller& caller() { return caller_; }
-  // What the store needs to know of the caller.
-  CallContext context() const;
+  // Takes what the call is of its caller's quota, until it is answered.
+  // Errors: ResourceExhausted.
+  absl::Status TakeShare(const AccessControl* access);
+  // What the store needs to know of the caller, to which the call goes now.
+  CallContext context();
 
   // Whether the caller has given up.
   bool is_cancelled() const { return cancellation_->is_cancelled(); }
@@ -48,9 +52,12 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
 
   const Method method_;
   const uint64_t request_bytes_;
+  grpc::CallbackServerContext& context_;
   Caller caller_;
+  CallerQuotas::Share share_;
   const std::chrono::system_clock::time_point deadline_;
   const std::chrono::steady_clock::time_point start_;
+  std::chrono::steady_clock::time_point handled_;
   const std::shared_ptr<Cancellation> cancellation_;
   grpc::ByteBuffer& reply_;
   CallObserver& observer_;

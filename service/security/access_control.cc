@@ -43,7 +43,8 @@ std::string LineOf(Method method, absl::string_view subject,
       subject.empty() ? ""
                       : absl::StrCat(" namespace=\"",
                                      Escaped(subject, kMaxSubjectBytes), "\""),
-      " outcome=", absl::StatusCodeToString(outcome.code()));
+      " outcome=", absl::StatusCodeToString(outcome.code()),
+      caller.trace.empty() ? "" : absl::StrCat(" trace=", caller.trace));
 }
 
 }  // namespace
@@ -94,6 +95,20 @@ absl::Status AccessControl::Admit(Method method, const Peer& peer,
           ? rules->policy->AllowsForServer(right, caller.name)
           : rules->policy->AllowsSomewhere(right, caller.name);
   return is_allowed ? absl::OkStatus() : Refuse(method, "", caller);
+}
+
+absl::StatusOr<CallerQuotas::Share> AccessControl::TakeShare(
+    const Caller& caller, const CallerLoad& load,
+    absl::FunctionRef<std::string()> address) const {
+  const std::shared_ptr<const Rules> rules = this->rules();
+  if (!rules->policy || !rules->policy->has_quotas()) {
+    return CallerQuotas::Share();
+  }
+  const CallerLoad quota = rules->policy->QuotaOf(caller.name);
+  if (quota == CallerLoad()) return CallerQuotas::Share();
+  std::string who = caller.name;
+  if (who == kAnonymous) absl::StrAppend(&who, " ", address());
+  return quotas_.Take(std::move(who), quota, load);
 }
 
 bool AccessControl::Allows(Method method, absl::string_view name_space,

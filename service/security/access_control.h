@@ -15,6 +15,7 @@
 #include "absl/strings/string_view.h"
 #include "base/mutex.h"
 #include "contract/method.h"
+#include "service/security/caller_quotas.h"
 #include "service/security/identity.h"
 #include "service/security/policy.h"
 #include "service/security/token_file.h"
@@ -55,6 +56,13 @@ class AccessControl {
   // Errors: Unauthenticated · PermissionDenied.
   absl::Status Admit(Method method, const Peer& peer, Caller& caller) const;
 
+  // Takes what the call adds to what its caller has under way, if the caller
+  // has a quota. `address` is asked for where it has no identity.
+  // Errors: ResourceExhausted.
+  absl::StatusOr<CallerQuotas::Share> TakeShare(
+      const Caller& caller, const CallerLoad& load,
+      absl::FunctionRef<std::string()> address) const;
+
   // Whether the caller may call `method` in `name_space`.
   // Errors: Unauthenticated (it has no identity) · PermissionDenied.
   absl::Status Check(Method method, absl::string_view name_space,
@@ -83,6 +91,7 @@ class AccessControl {
                       const Caller& caller) const;
 
   const Options options_;
+  mutable CallerQuotas quotas_;
   mutable Mutex mutex_;
   std::shared_ptr<const Rules> rules_ ABSL_GUARDED_BY(mutex_);
 };

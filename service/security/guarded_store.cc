@@ -1,12 +1,14 @@
 #include "service/security/guarded_store.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "service/store/names.h"
 
 namespace tensorkv {
 namespace {
@@ -27,12 +29,27 @@ auto Audited(const AccessControl& access, Method method,
   return reply;
 }
 
+// For the log of slow calls.
+void Note(const CallContext& context, absl::string_view name_space,
+          const std::optional<CallId>& call_id = std::nullopt) {
+  if (context.caller.notes == nullptr) return;
+  context.caller.notes->IsAbout(
+      name_space.empty() ? kDefaultNamespace : name_space, call_id);
+}
+
+template <typename Request>
+std::optional<CallId> CallIdOf(const Request& request) {
+  if constexpr (requires { request.call_id; }) return request.call_id;
+  return std::nullopt;
+}
+
 // Makes a call by `ask` if the caller may, and has it audited.
 template <typename Ask>
 auto Guarded(const AccessControl& access, Method method,
              absl::string_view name_space, const CallContext& context, Ask ask)
     -> decltype(ask()) {
   RETURN_IF_ERROR(access.Check(method, name_space, context.caller));
+  Note(context, name_space);
   return Audited(access, method, name_space, context, ask);
 }
 
@@ -56,6 +73,7 @@ void GuardedWait(const AccessControl& access, Method method, Request request,
   absl::Status status =
       access.Check(method, request.name_space, context.caller);
   if (!status.ok()) return std::move(done)(std::move(status));
+  Note(context, request.name_space, CallIdOf(request));
   start(std::move(request), std::move(context), std::move(done));
 }
 
@@ -143,28 +161,15 @@ absl::StatusOr<NamespaceStatus> GuardedNamespaceAdmin::DescribeNamespace(
 
 absl::StatusOr<std::vector<NamespaceStatus>>
 GuardedNamespaceAdmin::ListNamespaces(absl::string_view after,
-                                      size_t max_namespaces,
+                                      size_t max_namespaces, Shows shows,
                                       const CallContext& context) {
-  // So many are asked for at once, though few of them may be shown.
-  constexpr size_t kMinAtOnce = 100;
-  const size_t at_once = std::max(max_namespaces, kMinAtOnce);
-  std::vector<NamespaceStatus> shown;
-  std::string last(after);
-  bool is_last_page = false;
-  while (shown.size() < max_namespaces && !is_last_page) {
-    ASSIGN_OR_RETURN(std::vector<NamespaceStatus> page,
-                     inner_.ListNamespaces(last, at_once, context));
-    is_last_page = page.size() < at_once;
-    if (!page.empty()) last = page.back().name;
-    for (NamespaceStatus& status : page) {
-      if (shown.size() == max_namespaces) break;
-      if (access_.Allows(Method::kListNamespaces, status.name,
-                         context.caller)) {
-        shown.push_back(std::move(status));
-      }
-    }
-  }
-  return shown;
+  return inner_.ListNamespaces(
+      after, max_namespaces,
+      [&](absl::string_view name) {
+        return access_.Allows(Method::kListNamespaces, name, context.caller) &&
+               shows(name);
+      },
+      context);
 }
 
 absl::Status GuardedNamespaceAdmin::DeleteNamespace(

@@ -72,7 +72,7 @@ class GuardedNamespaceAdmin final : public NamespaceAdmin {
   absl::StatusOr<NamespaceStatus> DescribeNamespace(
       absl::string_view name_space, const CallContext& context) override;
   absl::StatusOr<std::vector<NamespaceStatus>> ListNamespaces(
-      absl::string_view after, size_t max_namespaces,
+      absl::string_view after, size_t max_namespaces, Shows shows,
       const CallContext& context) override;
   absl::Status DeleteNamespace(absl::string_view name_space,
                                const CallContext& context) override;

@@ -7,7 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "contract/reason.h"
-#include "service/security/policy.h"
+#include "service/store/tensor_store.h"
 
 namespace tensorkv {
 namespace {

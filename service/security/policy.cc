@@ -10,6 +10,7 @@
 #include "google/protobuf/text_format.h"
 #include "service/security/policy.pb.h"
 #include "service/store/names.h"
+#include "service/store/tensor_store.h"
 
 namespace tensorkv {
 namespace {
@@ -22,8 +23,9 @@ class FirstError final : public google::protobuf::io::ErrorCollector {
  public:
   void AddError(int line, int column, const std::string&) override {
     if (!text_.empty()) return;
-    text_ = absl::StrCat("line ", line + 1, ", column ", column + 1,
-                         ": expected grants, as policy.proto has them");
+    text_ =
+        absl::StrCat("line ", line + 1, ", column ", column + 1,
+                     ": expected grants and quotas, as policy.proto has them");
   }
   const std::string& text() const { return text_; }
 
@@ -58,14 +60,25 @@ absl::Status Check(const security::v1::Grant& grant) {
   return absl::InvalidArgumentError("role: expected READ, PUSH or ADMIN");
 }
 
-bool Matches(const std::vector<std::string>& patterns, absl::string_view text) {
-  return std::any_of(patterns.begin(), patterns.end(),
-                     [text](const std::string& pattern) {
-                       return Glob(pattern).Matches(text);
-                     });
+}  // namespace
+
+Policy::Pattern::Pattern(std::string pattern)
+    : text(std::make_unique<const std::string>(std::move(pattern))),
+      glob(*text) {
+  glob.Prepare();
 }
 
-}  // namespace
+bool Policy::Contains(const Patterns& patterns, absl::string_view text) {
+  return std::any_of(
+      patterns.begin(), patterns.end(),
+      [text](const Pattern& each) { return *each.text == text; });
+}
+
+bool Policy::Matches(const Patterns& patterns, absl::string_view text) {
+  return std::any_of(
+      patterns.begin(), patterns.end(),
+      [text](const Pattern& each) { return each.glob.Matches(text); });
+}
 
 absl::StatusOr<Policy> Policy::Parse(const std::string& text) {
   security::v1::Policy message;
@@ -82,17 +95,40 @@ absl::StatusOr<Policy> Policy::Parse(const std::string& text) {
           "grant ", policy.num_grants() + 1, ": ", status.message()));
     }
     policy.grants_.push_back(
-        {.callers = {grant.callers().begin(), grant.callers().end()},
-         .namespaces = {grant.namespaces().begin(), grant.namespaces().end()},
+        {.callers = Patterns(grant.callers().begin(), grant.callers().end()),
+         .namespaces =
+             Patterns(grant.namespaces().begin(), grant.namespaces().end()),
          .right = static_cast<Right>(grant.role())});
+  }
+  for (const security::v1::Quota& quota : message.quotas()) {
+    if (const absl::Status status = CheckPatterns("callers", quota.callers());
+        !status.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "quota ", policy.quotas_.size() + 1, ": ", status.message()));
+    }
+    policy.quotas_.push_back(
+        {.callers = Patterns(quota.callers().begin(), quota.callers().end()),
+         .bounds = {.calls = quota.max_calls(),
+                    .streams = quota.max_streams(),
+                    .bytes = quota.max_bytes()}});
   }
   return policy;
 }
 
 bool Policy::Grant::Has(Right wanted, absl::string_view caller) const {
-  if (right < wanted) return false;
-  if (caller != kAnonymous) return Matches(callers, caller);
-  return std::find(callers.begin(), callers.end(), caller) != callers.end();
+  return right >= wanted && Names(callers, caller);
+}
+
+bool Policy::Names(const Patterns& patterns, absl::string_view caller) {
+  return caller == kAnonymous ? Contains(patterns, caller)
+                              : Matches(patterns, caller);
+}
+
+CallerLoad Policy::QuotaOf(absl::string_view caller) const {
+  const auto found = std::find_if(
+      quotas_.begin(), quotas_.end(),
+      [&](const Quota& each) { return Names(each.callers, caller); });
+  return found == quotas_.end() ? CallerLoad() : found->bounds;
 }
 
 bool Policy::AllowsIn(absl::string_view name_space, Right right,
@@ -111,9 +147,7 @@ bool Policy::AllowsSomewhere(Right right, absl::string_view caller) const {
 
 bool Policy::AllowsForServer(Right right, absl::string_view caller) const {
   return std::any_of(grants_.begin(), grants_.end(), [&](const Grant& grant) {
-    return grant.Has(right, caller) &&
-           std::find(grant.namespaces.begin(), grant.namespaces.end(), kAll) !=
-               grant.namespaces.end();
+    return grant.Has(right, caller) && Contains(grant.namespaces, kAll);
   });
 }
 

@@ -4,20 +4,29 @@
 #define TENSORKV_SERVICE_SECURITY_POLICY_H_
 
 #include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "service/security/method_rights.h"
+#include "service/store/names.h"
 
 namespace tensorkv {
 
-// The name of whoever proves nothing.
-inline constexpr absl::string_view kAnonymous = "anonymous";
+// What a caller has under way, or may have: then 0 bounds nothing.
+struct CallerLoad {
+  uint64_t calls = 0;
+  uint64_t streams = 0;
+  uint64_t bytes = 0;
 
-// Grants of rights to identities in namespaces; nothing else is allowed.
-// Immutable, thread-safe.
+  friend bool operator==(const CallerLoad&, const CallerLoad&) = default;
+};
+
+// Grants of rights to identities in namespaces; nothing else is allowed. Quotas
+// of callers. Immutable, thread-safe.
 class Policy {
  public:
   // `text` is a Policy of policy.proto in the text format.
@@ -30,18 +39,41 @@ class Policy {
   // By grants for the namespaces "*".
   bool AllowsForServer(Right right, absl::string_view caller) const;
 
+  // Without bounds for a caller whom no quota names.
+  CallerLoad QuotaOf(absl::string_view caller) const;
+  bool has_quotas() const { return !quotas_.empty(); }
+
   size_t num_grants() const { return grants_.size(); }
 
  private:
+  // Stays where it is, ready to be matched.
+  struct Pattern {
+    explicit Pattern(std::string pattern);
+
+    std::unique_ptr<const std::string> text;
+    Glob glob;
+  };
+  using Patterns = std::vector<Pattern>;
   struct Grant {
     bool Has(Right wanted, absl::string_view caller) const;
 
-    std::vector<std::string> callers;
-    std::vector<std::string> namespaces;
+    Patterns callers;
+    Patterns namespaces;
     Right right;
   };
 
+  struct Quota {
+    Patterns callers;
+    CallerLoad bounds;
+  };
+
+  // Whether one of `patterns` names the caller.
+  static bool Names(const Patterns& patterns, absl::string_view caller);
+  static bool Contains(const Patterns& patterns, absl::string_view text);
+  static bool Matches(const Patterns& patterns, absl::string_view text);
+
   std::vector<Grant> grants_;
+  std::vector<Quota> quotas_;
 };
 
 }  // namespace tensorkv

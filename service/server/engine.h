@@ -23,6 +23,7 @@
 #include "service/store/device_set.h"
 #include "service/store/memory_budgets.h"
 #include "service/store/memory_tensor_store.h"
+#include "service/store/namespace_summary.h"
 #include "service/store/staging.h"
 
 namespace tensorkv {
@@ -43,6 +44,11 @@ class Engine {
   Snapshots& snapshots() { return store_; }
   Alarms& alarms() { return alarms_; }
   EventLog& event_log() { return event_log_; }
+
+  const NamespaceSummaries& summaries() const { return store_; }
+  // Bytes of tensors that calls have brought, and replies taken.
+  double received_bytes() const { return metered_store_.received_bytes(); }
+  double sent_bytes() const { return metered_store_.sent_bytes(); }
 
   // Goes through all locks of the store.
   void Probe() const { store_.Summaries(); }

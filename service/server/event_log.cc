@@ -11,9 +11,9 @@ namespace {
 
 // By kind.
 constexpr absl::string_view kNames[] = {
-    "namespace created", "namespace deleted", "rule changed",
-    "worker joined",     "worker left",       "worker lost",
-    "round failed",      "peer refused",      "admin call refused"};
+    "namespace created",  "namespace deleted", "rule changed", "worker joined",
+    "worker left",        "worker lost",       "round failed", "peer refused",
+    "admin call refused", "call failed",       "slow call"};
 
 }  // namespace
 
@@ -39,6 +39,14 @@ void EventLog::PeerRefused(absl::string_view reason) {
 void EventLog::CallRefused(bool is_admins,
                            absl::FunctionRef<std::string()> line) {
   Write(is_admins ? kAdminsCallRefused : kPeerRefused, line);
+}
+
+void EventLog::CallFailed(absl::FunctionRef<std::string()> line) {
+  Write(kCallFailed, line);
+}
+
+void EventLog::CallWasSlow(absl::FunctionRef<std::string()> line) {
+  Write(kSlowCall, line);
 }
 
 void EventLog::Write(size_t kind, absl::FunctionRef<std::string()> text) {

@@ -40,13 +40,17 @@ class EventLog final : public StoreObserver {
   // right of an admin have a window of their own: whoever makes others cannot
   // hide them.
   void CallRefused(bool is_admins, absl::FunctionRef<std::string()> line);
+  void CallFailed(absl::FunctionRef<std::string()> line);
+  void CallWasSlow(absl::FunctionRef<std::string()> line);
 
  private:
   // Store's events, and then those of the server.
   static constexpr size_t kPeerRefused =
       static_cast<size_t>(StoreEvent::kRoundFailed) + 1;
   static constexpr size_t kAdminsCallRefused = kPeerRefused + 1;
-  static constexpr size_t kNumKinds = kAdminsCallRefused + 1;
+  static constexpr size_t kCallFailed = kAdminsCallRefused + 1;
+  static constexpr size_t kSlowCall = kCallFailed + 1;
+  static constexpr size_t kNumKinds = kSlowCall + 1;
 
   struct Window {
     absl::Duration start = -absl::InfiniteDuration();

@@ -149,6 +149,7 @@ Server::Server(const ServerOptions& options, OpenedDevices devices)
       membership_(&engine_.membership(), &access_),
       checkpoint_pauses_(PausesIn(registry_)),
       call_metrics_(&registry_),
+      call_log_(&call_metrics_, &engine_.event_log(), options.slow_call),
       striped_calls_(options.stream_timeout, &engine_.alarms()),
       open_streams_(options.max_open_streams),
       streams_({.session = {.store = &store_,
@@ -159,8 +160,9 @@ Server::Server(const ServerOptions& options, OpenedDevices devices)
                 .incarnation = &incarnation_,
                 .access = &access_,
                 .stream_timeout = options.stream_timeout,
+                .slow_call = options.slow_call,
                 .alarms = &engine_.alarms(),
-                .observer = &call_metrics_}),
+                .observer = &call_log_}),
       handlers_({.store = &store_,
                  .namespaces = &namespaces_,
                  .membership = &membership_,
@@ -168,7 +170,7 @@ Server::Server(const ServerOptions& options, OpenedDevices devices)
                  .checkpoints = [this] { return checkpoint_admin_.get(); },
                  .describe_server = [this] { return Describe(); }},
                 LimitsOf(options)),
-      service_(&handlers_, &streams_, &call_metrics_),
+      service_(&handlers_, &streams_, &call_log_),
       health_({std::string(kServiceName)}),
       guard_([this](absl::string_view reason) {
         engine_.event_log().PeerRefused(reason);
@@ -374,6 +376,16 @@ std::vector<Reading> Server::OtherReadings() {
   };
 }
 
+StatusSources Server::StatusSourcesOf() {
+  return {.store = &engine_.store(),
+          .namespaces = &engine_.namespaces(),
+          .summaries = &engine_.summaries(),
+          .server = [this] { return Describe(); },
+          .readiness = [this] { return readiness(); },
+          .received_bytes = [this] { return engine_.received_bytes(); },
+          .sent_bytes = [this] { return engine_.sent_bytes(); }};
+}
+
 absl::Status Server::StartHttp() {
   if (options_.metrics_listen.empty()) return absl::OkStatus();
   std::vector<const prometheus::Collectable*> collectables =
@@ -381,11 +393,13 @@ absl::Status Server::StartHttp() {
   collectables.push_back(&registry_);
   collectables.push_back(&readings_);
   collectables.push_back(&process_);
+  HttpEndpointOptions endpoint = {.listen = options_.metrics_listen,
+                                  .collectables = std::move(collectables),
+                                  .health = [this] { return health(); },
+                                  .readiness = [this] { return readiness(); }};
+  if (options_.status_page) endpoint.pages = StatusPages(StatusSourcesOf());
   absl::StatusOr<std::unique_ptr<HttpEndpoint>> http =
-      HttpEndpoint::Create({.listen = options_.metrics_listen,
-                            .collectables = std::move(collectables),
-                            .health = [this] { return health(); },
-                            .readiness = [this] { return readiness(); }});
+      HttpEndpoint::Create(std::move(endpoint));
   if (!http.ok()) return CannotListen(options_.metrics_listen, http.status());
   http_ = *std::move(http);
   return absl::OkStatus();

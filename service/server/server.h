@@ -34,6 +34,7 @@
 #include "service/rpc/unimplemented_service.h"
 #include "service/security/access_control.h"
 #include "service/security/guarded_store.h"
+#include "service/server/call_log.h"
 #include "service/server/connection_acceptor.h"
 #include "service/server/connection_guard.h"
 #include "service/server/engine.h"
@@ -41,6 +42,7 @@
 #include "service/server/rpc_probe.h"
 #include "service/server/server_options.h"
 #include "service/server/watchdog.h"
+#include "service/status/status_page.h"
 
 namespace tensorkv {
 
@@ -103,6 +105,7 @@ class Server {
   void StartAccepting(ListeningSockets sockets);
   void StartWatchdog();
   absl::Status StartHttp();
+  StatusSources StatusSourcesOf();
   std::vector<Reading> ReadingsOf();
   std::vector<Reading> CheckpointReadings() const;
   std::vector<Reading> OtherReadings();
@@ -144,6 +147,7 @@ class Server {
   std::unique_ptr<Checkpoints> checkpoints_;
   std::unique_ptr<AuditedCheckpointAdmin> checkpoint_admin_;
   GrpcServerMetrics call_metrics_;
+  CallLog call_log_;
   StripedCalls striped_calls_;
   OpenStreams open_streams_;
   const StreamCall::Environment streams_;

@@ -34,9 +34,11 @@ struct FlagTexts {
   std::string checkpoint_interval = "0";
   std::string device = "cpu";
   std::string tls_client_auth = "require";
+  std::string status_page = "auto";
+  std::string slow_call = "0";
 };
 
-void AddNetworkFlags(CLI::App* app, ServerOptions* server) {
+void AddNetworkFlags(CLI::App* app, ServerOptions* server, FlagTexts* texts) {
   app->add_option("--listen", server->listen,
                   "host:port, [address]:port or unix:/path; port 0 takes a "
                   "free one")
@@ -45,6 +47,12 @@ void AddNetworkFlags(CLI::App* app, ServerOptions* server) {
                   "address:port of /metrics, /healthz and /readyz; empty is "
                   "off")
       ->capture_default_str();
+  app->add_option("--status_page", texts->status_page,
+                  "Whether that port shows, at /, what the server holds, to "
+                  "all who reach it: on, off, or auto (on if there is no "
+                  "--policy_file)")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"auto", "on", "off"}));
   app->add_flag("--insecure", server->insecure,
                 "Listen, for calls and for metrics, on addresses that other "
                 "machines can reach, in plain text or for everybody");
@@ -119,6 +127,10 @@ void AddProcessFlags(CLI::App* app, ServerFlags* flags, FlagTexts* texts) {
   app->add_option("--idle_memory", texts->idle_memory,
                   "Memory that was free for so long, at most twice as long, "
                   "goes back to the system")
+      ->capture_default_str();
+  app->add_option("--slow_call", texts->slow_call,
+                  "Log calls that take so long, such as 1s, and what they "
+                  "waited for; 0 is none")
       ->capture_default_str();
   app->add_option("--log_level", flags->log_level, "How much to log")
       ->capture_default_str()
@@ -201,6 +213,9 @@ absl::Status Interpret(const FlagTexts& texts, ServerFlags* flags) {
   ASSIGN_OR_RETURN(flags->server.device, DeviceOf("device", texts.device));
   flags->server.tls.client_cert_is_optional =
       texts.tls_client_auth == "optional";
+  flags->server.status_page =
+      texts.status_page == "on" ||
+      (texts.status_page == "auto" && flags->server.policy_file.empty());
   if (!texts.budget.empty()) {
     ASSIGN_OR_RETURN(flags->server.budget_bytes,
                      BytesOf("budget", texts.budget));
@@ -222,6 +237,11 @@ absl::Status Interpret(const FlagTexts& texts, ServerFlags* flags) {
   ASSIGN_OR_RETURN(
       flags->server.checkpoint_interval,
       DurationOf("checkpoint_interval", texts.checkpoint_interval));
+  ASSIGN_OR_RETURN(flags->server.slow_call,
+                   DurationOf("slow_call", texts.slow_call));
+  if (flags->server.slow_call == absl::ZeroDuration()) {
+    flags->server.slow_call = absl::InfiniteDuration();
+  }
   ASSIGN_OR_RETURN(flags->drain_timeout,
                    DurationOf("drain_timeout", texts.drain_timeout));
   ASSIGN_OR_RETURN(flags->idle_memory,
@@ -274,7 +294,7 @@ std::variant<ServerFlags, EarlyExit> ParseServerFlags(int argc,
   CLI::App app("TensorKV: a networked key-value store of tensors",
                "tensorkv-server");
   app.set_version_flag("--version", absl::StrCat("tensorkv-server ", kVersion));
-  AddNetworkFlags(&app, &flags.server);
+  AddNetworkFlags(&app, &flags.server, &texts);
   AddSecurityFlags(&app, &flags.server, &texts);
   AddLimitFlags(&app, &flags.server, &texts);
   AddCheckpointFlags(&app, &flags.server, &texts);

@@ -39,6 +39,10 @@ struct ServerOptions {
   // "address:port", numeric, of /metrics, /healthz and /readyz; empty is off.
   std::string metrics_listen;
 
+  // Whether that port shows the status page too, and with it the names of keys
+  // and workers to all who reach it, whatever the policy says.
+  bool status_page = false;
+
   // Where tensors are kept.
   DeviceChoice device;
 
@@ -76,6 +80,9 @@ struct ServerOptions {
 
   // Bound on every wait, also of calls without a deadline.
   absl::Duration max_wait = absl::Minutes(5);
+
+  // The log tells of calls that take as long or longer.
+  absl::Duration slow_call = absl::InfiniteDuration();
 
   // Where checkpoints are; empty: nowhere, and state is gone when the server
   // ends. The last one there is restored at the start.

@@ -262,17 +262,17 @@ absl::StatusOr<NamespaceStatus> MemoryTensorStore::DescribeNamespace(
 }
 
 absl::StatusOr<std::vector<NamespaceStatus>> MemoryTensorStore::ListNamespaces(
-    absl::string_view after, size_t max_namespaces, const CallContext&) {
-  std::vector<NamespacePtr> page;
+    absl::string_view after, size_t max_namespaces, Shows shows,
+    const CallContext&) {
+  Namespaces rest;
   {
     MutexLock lock(&mutex_);
-    for (auto it = namespaces_.upper_bound(after);
-         it != namespaces_.end() && page.size() < max_namespaces; ++it) {
-      page.push_back(it->second);
-    }
+    rest.insert(namespaces_.upper_bound(after), namespaces_.end());
   }
   std::vector<NamespaceStatus> statuses;
-  for (const NamespacePtr& each : page) {
+  for (const auto& [name, each] : rest) {
+    if (statuses.size() == max_namespaces) break;
+    if (!shows(name)) continue;
     statuses.push_back(each->Describe());
     statuses.back().workers.clear();
     statuses.back().guard_counts.clear();
@@ -284,6 +284,12 @@ std::vector<NamespaceStatus> MemoryTensorStore::Summaries() const {
   std::vector<NamespaceStatus> summaries;
   for (const NamespacePtr& each : All()) summaries.push_back(each->Summarize());
   return summaries;
+}
+
+absl::StatusOr<std::vector<OpenRound>> MemoryTensorStore::OpenRounds(
+    absl::string_view name_space) const {
+  ASSIGN_OR_RETURN(const NamespacePtr found, Find(name_space));
+  return found->OpenRounds();
 }
 
 absl::Status MemoryTensorStore::DeleteNamespace(absl::string_view name_space,

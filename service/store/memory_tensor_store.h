@@ -102,7 +102,7 @@ class MemoryTensorStore final : public TensorStore,
   absl::StatusOr<NamespaceStatus> DescribeNamespace(
       absl::string_view name_space, const CallContext& context = {}) override;
   absl::StatusOr<std::vector<NamespaceStatus>> ListNamespaces(
-      absl::string_view after, size_t max_namespaces,
+      absl::string_view after, size_t max_namespaces, Shows shows,
       const CallContext& context = {}) override;
   absl::Status DeleteNamespace(absl::string_view name_space,
                                const CallContext& context = {}) override;
@@ -125,6 +125,8 @@ class MemoryTensorStore final : public TensorStore,
                ReplyCallback<BarrierReply> done) override;
 
   std::vector<NamespaceStatus> Summaries() const override;
+  absl::StatusOr<std::vector<OpenRound>> OpenRounds(
+      absl::string_view name_space) const override;
 
   absl::Status TakeSnapshot(const std::vector<std::string>& namespaces,
                             SnapshotSink& sink) override;

@@ -164,16 +164,20 @@ Glob::Glob(absl::string_view pattern) : head_(pattern) {
   tail_ = pattern.substr(end);
 }
 
-bool Glob::Matches(absl::string_view text) {
+bool Glob::Matches(absl::string_view text) const {
   if (!TakeHead(head_, text)) return false;
   if (middle_.empty()) return text.empty();
   if (!TakeTail(tail_, text)) return false;
   if (middle_.find_first_not_of('*') == absl::string_view::npos) return true;
-  if (prepared_ == nullptr) PrepareMiddle();
+  Prepare();
   return ContainsMiddle(text);
 }
 
-void Glob::PrepareMiddle() {
+void Glob::Prepare() const {
+  if (prepared_ != nullptr ||
+      middle_.find_first_not_of('*') == absl::string_view::npos) {
+    return;
+  }
   prepared_ = std::make_unique<Middle>();
   Middle& middle = *prepared_;
   for (const char c : middle_) {

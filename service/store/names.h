@@ -41,7 +41,8 @@ absl::Status CheckKeyPattern(absl::string_view pattern);
 
 // A key pattern, made ready to be matched with many keys: '*' is any run of
 // characters, '?' one character (a UTF-8 sequence), everything else itself.
-// Used by one thread at a time.
+// Used by one thread at a time until Prepare has been called, then by any
+// number of threads.
 //
 // What stands before the first '*' and after the last one is compared in place.
 // For what is between, a bit set says how much of it a prefix of the key may
@@ -53,8 +54,11 @@ class Glob {
   // `pattern`, which outlives this, has passed CheckKeyPattern.
   explicit Glob(absl::string_view pattern);
 
+  // Makes what the first match would make else, if it needs it.
+  void Prepare() const;
+
   // Whether all of `text` matches.
-  bool Matches(absl::string_view text);
+  bool Matches(absl::string_view text) const;
 
  private:
   // One bit for each number of items (bytes and '?') of the middle that may
@@ -71,7 +75,6 @@ class Glob {
     Bits in_sequence = {};
   };
 
-  void PrepareMiddle();
   bool ContainsMiddle(absl::string_view text) const;
 
   absl::string_view head_;
@@ -79,7 +82,7 @@ class Glob {
   absl::string_view middle_;
   absl::string_view tail_;
   // Made when first needed: most patterns are refused by head or tail.
-  std::unique_ptr<Middle> prepared_;
+  mutable std::unique_ptr<Middle> prepared_;
 };
 
 }  // namespace tensorkv

@@ -10,23 +10,32 @@
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "contract/requests.h"
+#include "service/store/call_notes.h"
 #include "service/store/cancellation.h"
 
 namespace tensorkv {
+
+// The name of whoever proves nothing.
+inline constexpr char kAnonymous[] = "anonymous";
 
 // Who makes a call, as the transport proves it: who may repeat it, and whose
 // stripes may join it.
 struct Caller {
   // Without any NUL.
-  std::string name = "anonymous";
+  std::string name = kAnonymous;
   // Not OK: it has seen the state of another incarnation. A call whose answer
   // is remembered gets that, any other gets this.
   absl::Status unless_remembered;
+  // The trace that it says the call is part of, "TRACE-SPAN"; may be empty.
+  std::string trace;
+  // For the log; may be null: nobody asks why the call takes long.
+  std::shared_ptr<CallNotes> notes;
 };
 
 // Who makes a call, what bounds it, and how its caller ends it early.
@@ -90,10 +99,11 @@ class NamespaceAdmin {
       const CreateNamespaceRequest& request, const CallContext& context) = 0;
   virtual absl::StatusOr<NamespaceStatus> DescribeNamespace(
       absl::string_view name_space, const CallContext& context) = 0;
-  // Those with names after `after` in order of their names, at most
-  // `max_namespaces` of them, without their workers.
+  // Those with names after `after` that `shows` names, in order of their names,
+  // at most `max_namespaces` of them, without their workers.
+  using Shows = absl::FunctionRef<bool(absl::string_view name)>;
   virtual absl::StatusOr<std::vector<NamespaceStatus>> ListNamespaces(
-      absl::string_view after, size_t max_namespaces,
+      absl::string_view after, size_t max_namespaces, Shows shows,
       const CallContext& context) = 0;
   virtual absl::Status DeleteNamespace(absl::string_view name_space,
                                        const CallContext& context) = 0;

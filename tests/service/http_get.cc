@@ -52,12 +52,12 @@ HttpResponse Parse(const std::string& text) {
 
 }  // namespace
 
-HttpResponse HttpGet(int port, absl::string_view path,
-                     absl::string_view method) {
+HttpResponse HttpGet(int port, absl::string_view path, absl::string_view method,
+                     absl::string_view host) {
   const int fd = Connect(port);
   if (fd < 0) return {};
   const std::string request =
-      absl::StrCat(method, " ", path, " HTTP/1.1\r\nHost: test\r\n\r\n");
+      absl::StrCat(method, " ", path, " HTTP/1.1\r\nHost: ", host, "\r\n\r\n");
   HttpResponse response;
   if (write(fd, request.data(), request.size()) ==
       static_cast<ssize_t>(request.size())) {

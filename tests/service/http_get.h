@@ -15,9 +15,11 @@ struct HttpResponse {
   std::string body;
 };
 
-// GETs `path` from `port` of 127.0.0.1. `method` is for other requests.
+// GETs `path` from `port` of 127.0.0.1. `method` and `host`
+// are for other requests.
 HttpResponse HttpGet(int port, absl::string_view path,
-                     absl::string_view method = "GET");
+                     absl::string_view method = "GET",
+                     absl::string_view host = "test");
 
 }  // namespace tensorkv::testing
 

@@ -35,7 +35,8 @@ class MockNamespaceAdmin : public NamespaceAdmin {
   MOCK_METHOD(absl::StatusOr<NamespaceStatus>, DescribeNamespace,
               (absl::string_view, const CallContext&), (override));
   MOCK_METHOD(absl::StatusOr<std::vector<NamespaceStatus>>, ListNamespaces,
-              (absl::string_view, size_t, const CallContext&), (override));
+              (absl::string_view, size_t, Shows, const CallContext&),
+              (override));
   MOCK_METHOD(absl::Status, DeleteNamespace,
               (absl::string_view, const CallContext&), (override));
   MOCK_METHOD(absl::Status, SetRule,

@@ -1,7 +1,10 @@
 #include "service/store/keyspace/namespace.h"
 
 #include <algorithm>
+#include <string>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -17,6 +20,10 @@ namespace {
 
 // Less holds hardly a key.
 constexpr uint64_t kMinBudgetBytes = 4096;
+
+// For so many looks, at a key or at a rank, who lists open rounds keeps the
+// mutex: some 20 ns each.
+constexpr size_t kMaxLooks = 1 << 14;
 
 // What there is to count. REQUIRES: the mutex is held.
 NamespaceStatus Numbers(const NamespaceState& state,
@@ -118,6 +125,26 @@ NamespaceStatus Namespace::Summarize() const {
   NamespaceStatus status = Numbers(*state_, attempts);
   status.config.budget_bytes = state_->config.budget_bytes;
   return status;
+}
+
+std::vector<OpenRound> Namespace::OpenRounds() const {
+  std::vector<OpenRound> rounds;
+  {
+    MutexLock lock(&state_->mutex);
+    size_t num_looks = 0;
+    for (const StoredKey* key : state_->busy_keys) {
+      if (++num_looks > kMaxLooks) break;
+      for (auto& [step, missing] : key->rounds->Awaited()) {
+        num_looks += state_->workers->end_rank();
+        rounds.push_back({std::string(key->name()), step, std::move(missing)});
+      }
+    }
+  }
+  std::sort(rounds.begin(), rounds.end(),
+            [](const OpenRound& a, const OpenRound& b) {
+              return std::tie(a.step, a.key) < std::tie(b.step, b.key);
+            });
+  return rounds;
 }
 
 CallWindow& Namespace::calls() { return *state_->calls; }

@@ -19,6 +19,7 @@
 #include "service/store/call_window.h"
 #include "service/store/device_set.h"
 #include "service/store/memory_budgets.h"
+#include "service/store/namespace_summary.h"
 #include "service/store/snapshot.h"
 #include "service/store/store_observer.h"
 #include "service/store/tensor_store.h"
@@ -93,6 +94,7 @@ class Namespace {
   NamespaceStatus Describe() const;
   // As in NamespaceSummaries.
   NamespaceStatus Summarize() const;
+  std::vector<OpenRound> OpenRounds() const;
   absl::Status SetRule(const SetRuleRequest& request);
   absl::Status UnsetRule(const UnsetRuleRequest& request);
   absl::StatusOr<RuleSpec> SetHyperparameters(

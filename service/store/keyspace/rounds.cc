@@ -513,6 +513,14 @@ std::vector<uint32_t> Rounds::Missing(Step step, const Round& round) const {
   return missing;
 }
 
+std::vector<std::pair<Step, std::vector<uint32_t>>> Rounds::Awaited() const {
+  std::vector<std::pair<Step, std::vector<uint32_t>>> awaited;
+  for (const auto& [step, round] : open_) {
+    awaited.emplace_back(step, Missing(step, round));
+  }
+  return awaited;
+}
+
 absl::Status Rounds::DescribeAwaited(uint32_t rank, absl::string_view key,
                                      absl::Duration now) const {
   for (const auto& entry : open_) {

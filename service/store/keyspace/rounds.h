@@ -193,6 +193,9 @@ class Rounds {
   // The key is one that had those rounds. REQUIRES: it has had none yet.
   void Restore(std::vector<AppliedRound> rounds);
 
+  // The ranks that each open round waits for, by its step.
+  std::vector<std::pair<Step, std::vector<uint32_t>>> Awaited() const;
+
   // The first step that is owed, open, or closed and not applied; UINT64_MAX if
   // there is none.
   Step FirstUnapplied() const;

@@ -25,6 +25,29 @@ void GiveUp(NamespaceState& state, const WaitingCallPtr& call,
                                   : absl::Status(code, text));
 }
 
+// Has the call end when its time is over. Where somebody asks why it takes
+// long, that is noted before.
+void SetAlarm(NamespaceState& state, const WaitingCallPtr& call) {
+  const absl::Duration timeout =
+      std::min(call->context.timeout, state.environment.max_wait);
+  const std::shared_ptr<CallNotes>& notes = call->context.caller.notes;
+  const absl::Duration slow =
+      notes != nullptr && call->alarm == 0 ? notes->slow_call() : timeout;
+  call->alarm = state.environment.alarms->Schedule(
+      call->started + std::min(slow, timeout),
+      [call, is_end = slow >= timeout, weak_state = state.weak_from_this()] {
+        const auto state = weak_state.lock();
+        if (state == nullptr) return;
+        if (is_end) {
+          return GiveUp(*state, call, absl::StatusCode::kDeadlineExceeded);
+        }
+        MutexLock lock(&state->mutex);
+        if (call->is_finished) return;
+        call->context.caller.notes->WaitsFor(call->Missing().message());
+        SetAlarm(*state, call);
+      });
+}
+
 // Errors: ResourceExhausted (no room for what the call keeps) · the status that
 // has ended all waits.
 absl::Status Park(NamespaceState& state, const WaitingCallPtr& call) {
@@ -36,15 +59,7 @@ absl::Status Park(NamespaceState& state, const WaitingCallPtr& call) {
         Reservation::Create(state.memory.metadata(), call->size_bytes()));
   }
   state.waits.Park(call);
-  if (!is_first_wait) return absl::OkStatus();
-  const absl::Duration timeout =
-      std::min(call->context.timeout, state.environment.max_wait);
-  call->alarm = state.environment.alarms->Schedule(
-      call->started + timeout, [call, weak_state = state.weak_from_this()] {
-        if (const auto state = weak_state.lock()) {
-          GiveUp(*state, call, absl::StatusCode::kDeadlineExceeded);
-        }
-      });
+  if (is_first_wait) SetAlarm(state, call);
   return absl::OkStatus();
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "contract/retry_delay.h"
 #include "gmock/gmock.h"
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
@@ -100,6 +101,17 @@ TEST_F(RetryLoopTest, FirstRefusalIsReturnedAtOnce) {
       StatusIs(absl::StatusCode::kResourceExhausted, "over budget"));
 
   EXPECT_THAT(pauses_, IsEmpty());
+}
+
+TEST_F(RetryLoopTest, RefusalThatSaysWhenIsRepeatedThen) {
+  const absl::Status refusal = WithRetryDelay(
+      absl::ResourceExhaustedError("quota"), absl::Milliseconds(1500));
+
+  EXPECT_THAT(Run(2, absl::Seconds(10), refusal), IsOkAndHolds(3));
+  EXPECT_THAT(pauses_,
+              ElementsAre(absl::Milliseconds(1600), absl::Milliseconds(1700)));
+  EXPECT_THAT(Run(99, absl::Seconds(1), refusal),
+              StatusIs(absl::StatusCode::kResourceExhausted, "quota"));
 }
 
 TEST_F(RetryLoopTest, PausesDoubleUpToTheMaximum) {

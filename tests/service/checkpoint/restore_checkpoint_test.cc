@@ -67,7 +67,10 @@ class RestoreCheckpointTest : public CheckpointsTest {
   }
   std::set<std::string> Names() {
     std::set<std::string> names;
-    const auto listed = saved_->store().ListNamespaces("", 100).value();
+    const auto listed =
+        saved_->store()
+            .ListNamespaces("", 100, [](absl::string_view) { return true; })
+            .value();
     for (const NamespaceStatus& each : listed) names.insert(each.name);
     return names;
   }

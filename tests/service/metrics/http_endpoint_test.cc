@@ -47,6 +47,10 @@ class HttpEndpointTest : public ::testing::Test {
     endpoint_ = HttpEndpoint::Create(
                     {.listen = "127.0.0.1:0",
                      .collectables = {&first_, &second_},
+                     .pages = {{"/page",
+                                {.content_type = "text/html",
+                                 .text = PageText,
+                                 .is_for_own_hosts = true}}},
                      .health = [] { return HealthNow(); },
                      .readiness =
                          [] {
@@ -65,6 +69,14 @@ class HttpEndpointTest : public ::testing::Test {
   static inline prometheus::Registry second_{kMerge};
   static absl::Status HealthNow() {
     return is_well_ ? absl::OkStatus() : absl::UnavailableError("no device");
+  }
+
+  // The query, or the error that it names.
+  static absl::StatusOr<std::string> PageText(absl::string_view query) {
+    if (query == "wrong") return absl::InvalidArgumentError("a wrong query");
+    if (query == "gone") return absl::NotFoundError("nothing there");
+    if (query == "ended") return absl::UnavailableError("it ends");
+    return absl::StrCat("query ", query);
   }
 
   static inline std::atomic<bool> is_well_ = true;
@@ -109,8 +121,38 @@ TEST_F(HttpEndpointTest, OtherPathsAreNotFound) {
   EXPECT_EQ(Get("/../../etc/passwd").code, 404);
 }
 
+TEST_F(HttpEndpointTest, PagesTakeQueriesAndTellErrors) {
+  const HttpResponse response = Get("/page?a=b?c");
+
+  EXPECT_EQ(response.code, 200);
+  EXPECT_EQ(response.body, "query a=b?c");
+  EXPECT_THAT(response.headers, HasSubstr("Content-Type: text/html\r\n"));
+  EXPECT_THAT(response.headers, HasSubstr("default-src 'none'"));
+  EXPECT_EQ(Get("/page?wrong").code, 400);
+  EXPECT_EQ(Get("/page?wrong").body, "a wrong query\n");
+  EXPECT_EQ(Get("/page?gone").code, 404);
+  EXPECT_EQ(Get("/page?ended").code, 503);
+}
+
+// A site may have its name lead to the address of the server.
+TEST_F(HttpEndpointTest, PagesAreNotForOtherSites) {
+  const auto get = [](const char* path, absl::string_view host) {
+    return HttpGet(endpoint_->bound_port(), path, "GET", host).code;
+  };
+
+  for (const char* host : {"localhost:9464", "127.0.0.1", "127.0.0.1:9464",
+                           "[::1]:9464", "[::1]", "gpu-box:80"}) {
+    EXPECT_EQ(get("/page", host), 200) << host;
+  }
+  for (const char* host :
+       {"evil.example", "evil.example:9464", "127.0.0.1.evil.example"}) {
+    EXPECT_EQ(get("/page", host), 403) << host;
+    EXPECT_EQ(get("/metrics", host), 200) << host;
+  }
+}
+
 TEST_F(HttpEndpointTest, HeadIsGetWithoutTheBody) {
-  for (const char* path : {"/metrics", "/healthz", "/readyz"}) {
+  for (const char* path : {"/metrics", "/healthz", "/readyz", "/page"}) {
     const int port = endpoint_->bound_port();
     const HttpResponse response = HttpGet(port, path, "HEAD");
 

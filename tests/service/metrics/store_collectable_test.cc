@@ -18,6 +18,10 @@ using ::testing::Not;
 class FixedSummaries final : public NamespaceSummaries {
  public:
   std::vector<NamespaceStatus> Summaries() const override { return summaries; }
+  absl::StatusOr<std::vector<OpenRound>> OpenRounds(
+      absl::string_view) const override {
+    return std::vector<OpenRound>();
+  }
 
   std::vector<NamespaceStatus> summaries;
 };

@@ -32,7 +32,7 @@ class StreamSessionTest : public ::testing::Test {
   }
 
   StreamSession NewSession(Method method = Method::kPushStream) {
-    return StreamSession(method, Caller{"alice"}, &dependencies_,
+    return StreamSession(method, Caller{"alice"}, &dependencies_, nullptr,
                          [this](absl::StatusOr<StripedCall::Reply> end) {
                            outcome_ = std::move(end);
                          });
@@ -159,7 +159,7 @@ TEST_F(StreamSessionTest, PushPullWhoseReplyCouldNotBeSentIsRefused) {
                                     .staging = &staging_,
                                     .striped_calls = &striped_calls_,
                                     .limits = {.max_message_bytes = 1024}};
-  StreamSession session(Method::kPushPullStream, {}, &small, nullptr);
+  StreamSession session(Method::kPushPullStream, {}, &small, nullptr, nullptr);
 
   EXPECT_THAT(Receive(session, Manifest()),
               StatusIs(absl::StatusCode::kResourceExhausted));

@@ -338,10 +338,11 @@ TEST_F(TensorKvServiceTest, ListNamespacesGivesAll) {
 }
 
 TEST_F(TensorKvServiceTest, ListNamespacesGivesPages) {
-  EXPECT_CALL(service_.namespaces, ListNamespaces(absl::string_view(), 3, _))
+  EXPECT_CALL(service_.namespaces, ListNamespaces(absl::string_view(), 3, _, _))
       .WillOnce(Return(std::vector<NamespaceStatus>{
           {.name = "a"}, {.name = "b"}, {.name = "c"}}));
-  EXPECT_CALL(service_.namespaces, ListNamespaces(absl::string_view("b"), 3, _))
+  EXPECT_CALL(service_.namespaces,
+              ListNamespaces(absl::string_view("b"), 3, _, _))
       .WillOnce(Return(std::vector<NamespaceStatus>{{.name = "c"}}));
   v1::ListNamespacesRequest request;
   request.set_page_size(2);

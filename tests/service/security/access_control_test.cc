@@ -8,8 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "base/bearer_token.h"
 #include "contract/reason.h"
+#include "contract/retry_delay.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "service/security/caller_quotas.h"
 #include "service/security/identity.h"
 #include "service/security/policy.h"
 #include "service/security/token_file.h"
@@ -148,6 +150,57 @@ TEST(PolicyTest, AnonymousCallersAreMeantByTheirNameAlone) {
   EXPECT_FALSE(policy.AllowsIn("n", Right::kPush, kAnonymous));
 }
 
+TEST(PolicyTest, FirstQuotaThatNamesTheCallerCounts) {
+  ASSERT_OK_AND_ASSIGN(const Policy policy, Policy::Parse(R"(
+    quotas { callers: "token:bulk" callers: "uid:7" max_bytes: 9 }
+    quotas { callers: "*" max_calls: 2 max_streams: 1 })"));
+
+  EXPECT_EQ(policy.QuotaOf("uid:7"), CallerLoad({.bytes = 9}));
+  EXPECT_EQ(policy.QuotaOf("dns:a"), CallerLoad({.calls = 2, .streams = 1}));
+  EXPECT_EQ(policy.QuotaOf(kAnonymous), CallerLoad());
+  EXPECT_THAT(Policy::Parse("quotas { max_calls: 1 }"),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("quota 1: callers")));
+}
+
+class CallerQuotasTest : public ::testing::Test {
+ protected:
+  absl::StatusOr<CallerQuotas::Share> Take(const char* caller,
+                                           const CallerLoad& load) {
+    return quotas_.Take(caller, {.calls = 2, .streams = 1, .bytes = 100}, load);
+  }
+
+  CallerQuotas quotas_;
+};
+
+TEST_F(CallerQuotasTest, CallersHaveEachWhatTheirQuotaAllows) {
+  ASSERT_OK_AND_ASSIGN(auto first, Take("a", {.calls = 1, .bytes = 60}));
+  ASSERT_OK_AND_ASSIGN(auto second, Take("a", {.calls = 1}));
+
+  const absl::Status third = Take("a", {.calls = 1}).status();
+
+  EXPECT_THAT(third, StatusIs(absl::StatusCode::kResourceExhausted,
+                              HasSubstr("at most 2 calls under way")));
+  EXPECT_EQ(ReasonOf(third), Reason::kLimitReached);
+  EXPECT_EQ(RetryDelayOf(third), kQuotaRetryDelay);
+  EXPECT_OK(Take("b", {.calls = 1, .bytes = 100}).status());
+  EXPECT_OK(Take("a", {.streams = 1}).status());
+  second.Release();
+  EXPECT_OK(Take("a", {.calls = 1}).status());
+}
+
+TEST_F(CallerQuotasTest, BytesThatCanNeverFitAreNotToBeTriedAgain) {
+  ASSERT_OK_AND_ASSIGN(auto stream, Take("a", {.streams = 1}));
+  ASSERT_OK(stream.Add(60));
+
+  EXPECT_EQ(RetryDelayOf(stream.Add(41)), kQuotaRetryDelay);
+  EXPECT_EQ(RetryDelayOf(stream.Add(101)), std::nullopt);
+  EXPECT_OK(stream.Add(40));
+
+  stream = CallerQuotas::Share();
+  EXPECT_OK(Take("a", {.calls = 1, .bytes = 100}).status());
+}
+
 TEST(IdentityTest, TokenThenCertificateThenUser) {
   ASSERT_OK_AND_ASSIGN(const TokenFile tokens,
                        TokenFile::Parse(LineOf("alice", "s3cret")));
@@ -271,11 +324,12 @@ TEST_F(AccessControlTest, AuditsTheCallsOfAdmins) {
   ASSERT_OK(access_.Reload());
 
   access_.Audit(Method::kPush, "n", {.name = "uid:7"}, absl::OkStatus());
-  access_.Audit(Method::kSetRule, "n\n", {.name = "uid:7"},
+  access_.Audit(Method::kSetRule, "n\n", {.name = "uid:7", .trace = "a1-b2"},
                 absl::NotFoundError("no"));
 
-  EXPECT_THAT(made_, ElementsAre("audit: caller=\"uid:7\" method=SetRule "
-                                 "namespace=\"n\\n\" outcome=NOT_FOUND"));
+  EXPECT_THAT(made_,
+              ElementsAre("audit: caller=\"uid:7\" method=SetRule "
+                          "namespace=\"n\\n\" outcome=NOT_FOUND trace=a1-b2"));
 }
 
 TEST_F(AccessControlTest, WrongFilesChangeNothing) {

@@ -11,10 +11,10 @@
 #include <optional>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -23,6 +23,7 @@
 #include "contract/grpc_status.h"
 #include "contract/method.h"
 #include "contract/reason.h"
+#include "contract/retry_delay.h"
 #include "gmock/gmock.h"
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/impl/codegen/rpc_method.h"
@@ -33,6 +34,7 @@
 #include "spdlog/sinks/ostream_sink.h"
 #include "spdlog/spdlog.h"
 #include "tensorkv/v1/service.grpc.pb.h"
+#include "tests/testing/background.h"
 #include "tests/testing/certificates.h"
 #include "tests/testing/status_matchers.h"
 
@@ -42,6 +44,7 @@ namespace secure_server_test {
 using ::google::protobuf::FieldDescriptor;
 using ::google::protobuf::Message;
 using testing::Authority;
+using testing::Background;
 using ::testing::HasSubstr;
 using testing::Identity;
 using testing::StatusIs;
@@ -115,6 +118,8 @@ grpc::ByteBuffer RequestOf(Method method) {
   return grpc::ByteBuffer(&slice, 1);
 }
 
+constexpr char kTrace[] = "4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7";
+
 // Makes any call, as a stream: on the wire, all kinds are alike.
 absl::Status Call(const std::shared_ptr<grpc::Channel>& channel, Method method,
                   const std::string& token = "", bool wait_for_ready = false) {
@@ -123,6 +128,7 @@ absl::Status Call(const std::shared_ptr<grpc::Channel>& channel, Method method,
   context.set_deadline(std::chrono::system_clock::now() +
                        std::chrono::seconds(60));
   if (!token.empty()) context.AddMetadata("authorization", "Bearer " + token);
+  context.AddMetadata("traceparent", absl::StrCat("00-", kTrace, "-01"));
   const grpc::internal::RpcMethod path(
       PathOf(method), grpc::internal::RpcMethod::BIDI_STREAMING, channel);
   using Stream = grpc::ClientReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>;
@@ -294,23 +300,124 @@ TEST_F(SecureServerTest, RefusedStreamsTakeNoPlaceOfOthers) {
   open->Finish();
 }
 
+TEST_F(SecureServerTest, QuotaOfACallerHoldsUpNobodyElse) {
+  Write("policy", absl::StrCat(kPolicy,
+                               "quotas { callers: \"token:pusher\" "
+                               "max_calls: 1 max_streams: 1 }"));
+  ASSERT_OK_AND_ASSIGN(const auto server, Server::Create(Options()));
+  const auto channel = Connect(server->address(), {.tls_ca = Path("ca.crt")});
+  const auto stub = v1::TensorKV::NewStub(channel);
+  ASSERT_OK(Call(channel, Method::kCreateNamespace, "admin"));
+  grpc::ClientContext open_context;
+  open_context.AddMetadata("authorization", "Bearer pusher");
+  v1::PushResponse pushed;
+  const auto open = stub->PushStream(&open_context, &pushed);
+  absl::Status refused;
+  // Others are refused once the server has seen it.
+  for (int i = 0; i < 10'000 && !absl::IsResourceExhausted(refused); ++i) {
+    refused = Call(channel, Method::kPushStream, "pusher");
+  }
+
+  EXPECT_EQ(ReasonOf(refused), Reason::kLimitReached);
+  EXPECT_EQ(RetryDelayOf(refused), absl::Milliseconds(100));
+  EXPECT_FALSE(
+      absl::IsResourceExhausted(Call(channel, Method::kPushStream, "admin")));
+  EXPECT_FALSE(
+      absl::IsResourceExhausted(Call(channel, Method::kStat, "pusher")));
+
+  open_context.TryCancel();
+  open->Finish();
+}
+
+TEST_F(SecureServerTest, RefusalForAQuotaSaysWhenToTryAgain) {
+  Write("policy", absl::StrCat(kPolicy,
+                               "quotas { callers: \"token:reader\" "
+                               "max_calls: 1 }"));
+  ASSERT_OK_AND_ASSIGN(const auto server, Server::Create(Options()));
+  const auto channel = Connect(server->address(), {.tls_ca = Path("ca.crt")});
+  const auto stub = v1::TensorKV::NewStub(channel);
+  ASSERT_OK(Call(channel, Method::kCreateNamespace, "admin"));
+  v1::PullRequest pull;
+  pull.set_namespace_(kNamespace);
+  pull.set_wait_for_keys(true);
+  pull.add_entries()->set_key("absent");
+  grpc::ClientContext waiting;
+  waiting.AddMetadata("authorization", "Bearer reader");
+  Background pulled([&] {
+    v1::PullResponse reply;
+    return FromGrpcStatus(stub->Pull(&waiting, pull, &reply));
+  });
+  // What a Stat is answered, and whether it is to be tried again.
+  const auto stat = [&] {
+    grpc::ClientContext context;
+    context.AddMetadata("authorization", "Bearer reader");
+    v1::StatResponse reply;
+    const absl::Status status =
+        FromGrpcStatus(stub->Stat(&context, v1::StatRequest(), &reply));
+    EXPECT_EQ(
+        context.GetServerTrailingMetadata().count("grpc-retry-pushback-ms"),
+        absl::IsResourceExhausted(status) ? 1u : 0u);
+    return status;
+  };
+
+  while (!absl::IsResourceExhausted(stat())) std::this_thread::yield();
+
+  waiting.TryCancel();
+  EXPECT_THAT(pulled.Result(), StatusIs(absl::StatusCode::kCancelled));
+  while (absl::IsResourceExhausted(stat())) std::this_thread::yield();
+}
+
+// Has the log for as long as it lives.
+class CapturedLog {
+ public:
+  explicit CapturedLog(spdlog::level::level_enum level) {
+    const auto logger = std::make_shared<spdlog::logger>(
+        "test", std::make_shared<spdlog::sinks::ostream_sink_mt>(lines_));
+    logger->set_level(level);
+    spdlog::set_default_logger(logger);
+  }
+  ~CapturedLog() { spdlog::set_default_logger(former_); }
+
+  std::string str() const { return lines_.str(); }
+
+ private:
+  const std::shared_ptr<spdlog::logger> former_ = spdlog::default_logger();
+  std::ostringstream lines_;
+};
+
 TEST_F(SecureServerTest, AuditsWhateverTheLevelOfTheLog) {
-  const auto former = spdlog::default_logger();
-  std::ostringstream log;
-  const auto logger = std::make_shared<spdlog::logger>(
-      "audit_test", std::make_shared<spdlog::sinks::ostream_sink_mt>(log));
-  logger->set_level(spdlog::level::warn);
-  spdlog::set_default_logger(logger);
-  const absl::Cleanup restore = [&] { spdlog::set_default_logger(former); };
+  const CapturedLog log(spdlog::level::warn);
   ASSERT_OK_AND_ASSIGN(auto server, Server::Create(Options()));
   const auto channel = Connect(server->address(), {.tls_ca = Path("ca.crt")});
 
   EXPECT_OK(Call(channel, Method::kCreateNamespace, "admin"));
   server.reset();
 
-  EXPECT_THAT(log.str(), HasSubstr("audit: caller=\"token:admin\" "
-                                   "method=CreateNamespace namespace=\"team\" "
-                                   "outcome=OK"));
+  EXPECT_THAT(log.str(), HasSubstr(absl::StrCat(
+                             "audit: caller=\"token:admin\" "
+                             "method=CreateNamespace namespace=\"team\" "
+                             "outcome=OK trace=",
+                             kTrace)));
+}
+
+TEST_F(SecureServerTest, TellsWhichCallsWereSlow) {
+  const CapturedLog log(spdlog::level::info);
+  ServerOptions options = Options();
+  options.slow_call = absl::Nanoseconds(1);
+  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(options));
+  const auto channel = Connect(server->address(), {.tls_ca = Path("ca.crt")});
+
+  EXPECT_OK(Call(channel, Method::kCreateNamespace, "admin"));
+  Call(channel, Method::kInitStream, "pusher").IgnoreError();
+  server.reset();
+
+  for (const char* line :
+       {"slow call: method=CreateNamespace caller=\"token:admin\" outcome=OK ",
+        "slow call: method=InitStream caller=\"token:pusher\" outcome="}) {
+    EXPECT_THAT(log.str(), HasSubstr(line));
+  }
+  EXPECT_THAT(log.str(), HasSubstr(absl::StrCat(
+                             " namespace=\"team\" trace=", kTrace, "\n")));
 }
 
 TEST_F(SecureServerTest, ListsNamespacesThatTheCallerMayRead) {

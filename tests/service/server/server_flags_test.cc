@@ -76,6 +76,14 @@ TEST(ServerFlagsTest, EmptyValueDoesNotTakeTheNextFlag) {
   EXPECT_EQ(Parsed({"--metrics_listen", ""}).server.metrics_listen, "");
 }
 
+TEST(ServerFlagsTest, StatusPageIsNotForThoseWhomAPolicyMayDeny) {
+  EXPECT_TRUE(Parsed({}).server.status_page);
+  EXPECT_FALSE(Parsed({"--status_page=off"}).server.status_page);
+  EXPECT_FALSE(Parsed({"--policy_file=p"}).server.status_page);
+  EXPECT_TRUE(
+      Parsed({"--policy_file=p", "--status_page=on"}).server.status_page);
+}
+
 TEST(ServerFlagsTest, HelpAndVersionEndWellAtOnce) {
   const auto help = std::get<EarlyExit>(Parse({"--help"}));
   const auto version = std::get<EarlyExit>(Parse({"--version"}));
@@ -186,6 +194,8 @@ INSTANTIATE_TEST_SUITE_P(
         WrongFlag{"--device=abacus", "--device: expected auto, cpu, cuda"},
         WrongFlag{"--device=cuda:0,0", "--device: expected every GPU once"},
         WrongFlag{"--config=/nonexistent", "/nonexistent was not readable"},
+        WrongFlag{"--status_page=maybe", "--status_page"},
+        WrongFlag{"--slow_call=soon", "--slow_call: expected a time"},
         WrongFlag{"--log_format=xml", "--log_format"},
         WrongFlag{"--log_level=loud", "--log_level"}));
 

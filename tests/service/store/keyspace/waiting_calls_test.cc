@@ -76,5 +76,32 @@ TEST(WaitingCallsTest, TenThousandCostNoThreadAndEndAtTheirDeadlines) {
   EXPECT_EQ(alarms.num_pending(), 0u);
 }
 
+TEST(WaitingCallsTest, SlowCallNotesWhatItWaitsForAndGoesOn) {
+  ScriptedBackend backend;
+  FakeAlarms alarms;
+  MemoryTensorStore store({}, &backend, &alarms);
+  InitRequest init;
+  init.entries.push_back({"w", *Tensor::Filled(DType::kF32, {4}, 0)});
+  ASSERT_OK(InitNow(store, std::move(init)));
+  CallContext context = {.timeout = absl::Seconds(30)};
+  const auto notes = std::make_shared<CallNotes>(absl::Seconds(1));
+  context.caller.notes = notes;
+  PullRequest pull;
+  pull.entries.push_back({"w", /*min_version=*/2});
+  absl::Status end;
+
+  store.Pull(std::move(pull), std::move(context),
+             [&end](absl::StatusOr<PullReply> reply) { end = reply.status(); });
+
+  alarms.Advance(absl::Milliseconds(999));
+  EXPECT_EQ(notes->notes().awaited, "");
+  alarms.Advance(absl::Milliseconds(1));
+  EXPECT_THAT(notes->notes().awaited, HasSubstr("expected version 2, got 1"));
+  EXPECT_OK(end);
+  alarms.Advance(absl::Seconds(29));
+  EXPECT_THAT(end, StatusIs(absl::StatusCode::kDeadlineExceeded));
+  EXPECT_EQ(alarms.num_pending(), 0u);
+}
+
 }  // namespace
 }  // namespace tensorkv

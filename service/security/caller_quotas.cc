@@ -1,0 +1,86 @@
+#include "service/security/caller_quotas.h"
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "contract/reason.h"
+#include "contract/retry_delay.h"
+
+namespace tensorkv {
+namespace {
+
+absl::Status CheckQuota(absl::string_view what, uint64_t limit, uint64_t used,
+                        uint64_t more) {
+  // More than the limit may be under way: it was another when that began.
+  const uint64_t left = limit - std::min(limit, used);
+  if (limit == 0 || more <= left) return absl::OkStatus();
+  const absl::Status status =
+      WithReason(absl::ResourceExhaustedError(absl::StrCat(
+                     "quota of the caller: expected at most ", limit, " ", what,
+                     " under way, got ", more, " more beside ", used)),
+                 Reason::kLimitReached, {{"limit", limit}});
+  return more <= limit ? WithRetryDelay(status, kQuotaRetryDelay) : status;
+}
+
+}  // namespace
+
+CallerQuotas::Share& CallerQuotas::Share::operator=(Share&& other) noexcept {
+  if (this == &other) return *this;
+  Release();
+  quotas_ = std::exchange(other.quotas_, nullptr);
+  caller_ = std::move(other.caller_);
+  quota_ = other.quota_;
+  load_ = other.load_;
+  return *this;
+}
+
+absl::Status CallerQuotas::Share::Add(uint64_t bytes) {
+  if (quotas_ == nullptr) return absl::OkStatus();
+  RETURN_IF_ERROR(quotas_->Add(caller_, quota_, {.bytes = bytes}));
+  load_.bytes += bytes;
+  return absl::OkStatus();
+}
+
+void CallerQuotas::Share::Release() {
+  if (quotas_ != nullptr) quotas_->Remove(caller_, load_);
+  quotas_ = nullptr;
+}
+
+absl::StatusOr<CallerQuotas::Share> CallerQuotas::Take(std::string caller,
+                                                       const CallerLoad& quota,
+                                                       const CallerLoad& load) {
+  RETURN_IF_ERROR(Add(caller, quota, load));
+  Share share;
+  share.quotas_ = this;
+  share.caller_ = std::move(caller);
+  share.quota_ = quota;
+  share.load_ = load;
+  return share;
+}
+
+absl::Status CallerQuotas::Add(const std::string& caller,
+                               const CallerLoad& quota,
+                               const CallerLoad& more) {
+  MutexLock lock(&mutex_);
+  const auto found = loads_.find(caller);
+  CallerLoad load = found == loads_.end() ? CallerLoad() : found->second;
+  RETURN_IF_ERROR(CheckQuota("calls", quota.calls, load.calls, more.calls));
+  RETURN_IF_ERROR(
+      CheckQuota("streams", quota.streams, load.streams, more.streams));
+  RETURN_IF_ERROR(CheckQuota("bytes", quota.bytes, load.bytes, more.bytes));
+  load.calls += more.calls;
+  load.streams += more.streams;
+  load.bytes += more.bytes;
+  loads_[caller] = load;
+  return absl::OkStatus();
+}
+
+void CallerQuotas::Remove(const std::string& caller, const CallerLoad& load) {
+  MutexLock lock(&mutex_);
+  const auto found = loads_.find(caller);
+  found->second.calls -= load.calls;
+  found->second.streams -= load.streams;
+  found->second.bytes -= load.bytes;
+  if (found->second == CallerLoad()) loads_.erase(found);
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,78 @@
+#include "service/server/call_log.h"
+
+#include <xxhash.h>
+
+#include <string>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace tensorkv {
+namespace {
+
+// What a line takes of a text that somebody else has chosen.
+constexpr size_t kMaxTextBytes = 512;
+
+std::string Quoted(absl::string_view text) {
+  return absl::StrCat(
+      "\"", absl::Utf8SafeCEscape(text.substr(0, kMaxTextBytes)), "\"");
+}
+
+// Whoever knows the identity of a client could ask for its answers: the log
+// tells clients from one another by a part of a digest.
+std::string TextOf(const CallId& id) {
+  return absl::StrFormat("%08x:%d",
+                         static_cast<uint32_t>(XXH3_64bits(
+                             id.client_id.data(), id.client_id.size())),
+                         id.sequence);
+}
+
+std::string TimeText(absl::Duration time) {
+  return absl::FormatDuration(absl::Trunc(time, absl::Milliseconds(1)));
+}
+
+bool IsFaultOfServer(absl::StatusCode code) {
+  return code == absl::StatusCode::kUnknown ||
+         code == absl::StatusCode::kInternal ||
+         code == absl::StatusCode::kDataLoss;
+}
+
+std::string LineOf(Method method, const CallOutcome& outcome) {
+  const Caller& caller = *outcome.caller;
+  std::string line =
+      absl::StrCat("method=", NameOf(method), " caller=", Quoted(caller.name),
+                   " outcome=", absl::StatusCodeToString(outcome.code),
+                   " took=", TimeText(outcome.duration));
+  const auto add = [&line](absl::string_view name, absl::string_view value) {
+    if (!value.empty()) absl::StrAppend(&line, " ", name, "=", value);
+  };
+  add("arriving", TimeText(outcome.arriving));
+  add("leaving", TimeText(outcome.leaving));
+  if (caller.notes != nullptr) {
+    const CallNotes::Notes notes = caller.notes->notes();
+    add("namespace", Quoted(notes.name_space));
+    if (notes.call_id) add("call_id", TextOf(*notes.call_id));
+    if (!notes.awaited.empty()) add("waited_for", Quoted(notes.awaited));
+  }
+  add("trace", caller.trace);
+  if (outcome.code != absl::StatusCode::kOk) {
+    add("error", Quoted(outcome.message));
+  }
+  return line;
+}
+
+}  // namespace
+
+void CallLog::Handled(Method method, const CallOutcome& outcome) {
+  inner_.Handled(method, outcome);
+  if (outcome.caller == nullptr) return;
+  const auto line = [&] { return LineOf(method, outcome); };
+  if (IsFaultOfServer(outcome.code)) {
+    log_.CallFailed(line);
+  } else if (outcome.duration >= slow_call_) {
+    log_.CallWasSlow(line);
+  }
+}
+
+}  // namespace tensorkv

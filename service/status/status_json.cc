@@ -1,0 +1,152 @@
+#include "service/status/status_json.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "absl/time/time.h"
+#include "tensor/dtype.h"
+
+namespace tensorkv {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Of rules that are long texts.
+constexpr size_t kMaxRuleBytes = 256;
+
+// Numbers of 64 random bits, which JavaScript would round.
+std::string Hex(uint64_t number) { return absl::StrFormat("%016x", number); }
+
+const char* NameOfMode(Mode mode) {
+  switch (mode) {
+    case Mode::kAsync:
+      return "async";
+    case Mode::kSync:
+      return "sync";
+    case Mode::kBounded:
+      return "bounded";
+    case Mode::kUnknown:
+      break;
+  }
+  return "unknown";
+}
+
+Json RuleJson(const RuleSpec& rule) {
+  std::string text = rule.ToString();
+  if (text.size() > kMaxRuleBytes) text = text.substr(0, kMaxRuleBytes) + "...";
+  return text;
+}
+
+Json MemoryJson(const MemoryUse& use) {
+  return {{"values", use.values},
+          {"state", use.state},
+          {"contributions", use.contributions},
+          {"metadata", use.metadata}};
+}
+
+}  // namespace
+
+Json JsonOf(const ServerStatus& status) {
+  Json devices = Json::array();
+  for (const DeviceBudget& device : status.device_budgets) {
+    devices.push_back({{"device", device.device},
+                       {"used_bytes", device.used_bytes},
+                       {"budget_bytes", device.budget_bytes}});
+  }
+  return {{"version", status.version},
+          {"incarnation", Hex(status.incarnation)},
+          {"start_unix_seconds", status.start_unix_seconds},
+          {"devices", status.devices},
+          {"used_bytes", status.used_bytes},
+          {"budget_bytes", status.budget_bytes},
+          {"device_budgets", std::move(devices)}};
+}
+
+Json JsonOf(const NamespaceStatus& status) {
+  return {{"name", status.name},
+          {"mode", NameOfMode(status.config.mode)},
+          {"rule", RuleJson(status.config.rule)},
+          {"num_workers", status.config.num_workers},
+          {"live_workers", status.live_workers},
+          {"keys", status.num_keys},
+          {"memory", MemoryJson(status.memory)},
+          {"budget_bytes", status.config.budget_bytes},
+          {"updates", status.updates_applied},
+          {"rounds_open", status.rounds_open},
+          {"rounds_closed", status.rounds_closed},
+          {"rounds_failed", status.rounds_failed},
+          {"calls_waiting", status.calls_waiting},
+          {"leases_ended", status.lease_expirations},
+          {"slowest_lag", status.slowest_lag}};
+}
+
+Json JsonOf(std::vector<WorkerStatus> workers) {
+  Step fastest = 0;
+  for (const WorkerStatus& each : workers) {
+    fastest = std::max(fastest, each.step);
+  }
+  if (workers.size() > kMaxStatusWorkers) {
+    std::nth_element(workers.begin(), workers.begin() + kMaxStatusWorkers,
+                     workers.end(),
+                     [](const WorkerStatus& a, const WorkerStatus& b) {
+                       return a.step < b.step;
+                     });
+    workers.resize(kMaxStatusWorkers);
+    std::sort(workers.begin(), workers.end(),
+              [](const WorkerStatus& a, const WorkerStatus& b) {
+                return a.worker.rank < b.worker.rank;
+              });
+  }
+  Json list = Json::array();
+  for (const WorkerStatus& each : workers) {
+    list.push_back(
+        {{"rank", each.worker.rank},
+         {"name", each.name},
+         {"live", each.is_live},
+         {"step", each.step},
+         {"lag", fastest - each.step},
+         {"lease_seconds", absl::ToDoubleSeconds(each.lease_remaining)}});
+  }
+  return list;
+}
+
+Json JsonOf(const std::vector<OpenRound>& rounds) {
+  Json list = Json::array();
+  for (const OpenRound& each : rounds) {
+    if (list.size() == kMaxStatusRounds) break;
+    const size_t num_ranks = std::min(each.missing.size(), kMaxStatusRanks);
+    const std::vector<uint32_t> ranks(
+        each.missing.begin(),
+        each.missing.begin() + static_cast<ptrdiff_t>(num_ranks));
+    list.push_back({{"key", each.key},
+                    {"step", each.step},
+                    {"missing", ranks},
+                    {"num_missing", each.missing.size()}});
+  }
+  return list;
+}
+
+Json JsonOf(const KeyStatus& status) {
+  Json shape = Json::array();
+  for (const int64_t dimension : status.shape.dimensions()) {
+    shape.push_back(dimension);
+  }
+  return {{"key", status.key},
+          {"dtype", std::string(NameOf(status.dtype))},
+          {"shape", std::move(shape)},
+          // Those after a restore are beyond what JavaScript has exactly.
+          {"version", std::to_string(status.version)},
+          {"value_bytes", status.value_bytes},
+          {"state_bytes", status.state_bytes},
+          {"rule", RuleJson(status.rule)},
+          {"updates", status.update_count},
+          {"learning_rate", status.learning_rate},
+          {"device", status.device}};
+}
+
+std::string TextOf(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace tensorkv

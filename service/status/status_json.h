@@ -1,0 +1,34 @@
+// What a server holds, as the JSON that its status page reads.
+
+#ifndef TENSORKV_SERVICE_STATUS_STATUS_JSON_H_
+#define TENSORKV_SERVICE_STATUS_STATUS_JSON_H_
+
+#include <string>
+#include <vector>
+
+#include "contract/requests.h"
+#include "nlohmann/json.hpp"
+#include "service/store/namespace_summary.h"
+
+namespace tensorkv {
+
+// Of lists that a reply has whole: workers, and open rounds with their ranks.
+inline constexpr size_t kMaxStatusWorkers = 256;
+inline constexpr size_t kMaxStatusRounds = 100;
+inline constexpr size_t kMaxStatusRanks = 32;
+
+nlohmann::ordered_json JsonOf(const ServerStatus& status);
+// Without workers.
+nlohmann::ordered_json JsonOf(const NamespaceStatus& status);
+// The slowest, in order of ranks; `lag` is behind the fastest.
+nlohmann::ordered_json JsonOf(std::vector<WorkerStatus> workers);
+// The first; `num_missing` counts also the ranks that are left out.
+nlohmann::ordered_json JsonOf(const std::vector<OpenRound>& rounds);
+nlohmann::ordered_json JsonOf(const KeyStatus& status);
+
+// As UTF-8, whatever bytes the names have.
+std::string TextOf(const nlohmann::ordered_json& json);
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_STATUS_STATUS_JSON_H_

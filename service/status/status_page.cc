@@ -1,0 +1,155 @@
+#include "service/status/status_page.h"
+
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "base/status_macros.h"
+#include "service/status/page_files.h"
+#include "service/status/status_json.h"
+
+namespace tensorkv {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// With names of 1 KiB and rules of 256 bytes, 1 MiB holds as many and the rest.
+constexpr uint32_t kKeysPerPage = 300;
+constexpr size_t kNamespacesPerPage = 250;
+
+// What stands after the '?', decoded.
+struct Query {
+  std::optional<std::string> name_space;
+  std::string prefix;
+  std::string after;
+};
+
+absl::StatusOr<std::string> Decoded(absl::string_view text) {
+  std::string decoded;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      decoded.push_back(text[i] == '+' ? ' ' : text[i]);
+      continue;
+    }
+    const absl::string_view digits = text.substr(i + 1, 2);
+    if (digits.size() != 2 || !absl::ascii_isxdigit(digits[0]) ||
+        !absl::ascii_isxdigit(digits[1])) {
+      return absl::InvalidArgumentError(
+          "expected two hexadecimal digits after each % of the query");
+    }
+    absl::StrAppend(&decoded, absl::HexStringToBytes(digits));
+    i += 2;
+  }
+  return decoded;
+}
+
+absl::StatusOr<Query> ParseQuery(absl::string_view text) {
+  Query query;
+  for (const absl::string_view field :
+       absl::StrSplit(text, '&', absl::SkipEmpty())) {
+    const std::pair<absl::string_view, absl::string_view> parts =
+        absl::StrSplit(field, absl::MaxSplits('=', 1));
+    ASSIGN_OR_RETURN(std::string value, Decoded(parts.second));
+    if (parts.first == "namespace") {
+      query.name_space = std::move(value);
+    } else if (parts.first == "prefix") {
+      query.prefix = std::move(value);
+    } else if (parts.first == "after") {
+      query.after = std::move(value);
+    } else {
+      return absl::InvalidArgumentError(
+          "query: expected namespace, prefix and after alone");
+    }
+  }
+  return query;
+}
+
+// For a short time, and without a caller.
+CallContext ContextOfPage() { return {.timeout = absl::Seconds(10)}; }
+
+absl::StatusOr<Json> ServerJson(const StatusSources& sources,
+                                const std::string& after) {
+  Json json = {{"server", JsonOf(sources.server())}};
+  Json& server = json["server"];
+  const absl::Status readiness = sources.readiness();
+  server["ready"] = readiness.ok();
+  server["why_not_ready"] = std::string(readiness.message());
+  server["received_bytes"] = sources.received_bytes();
+  server["sent_bytes"] = sources.sent_bytes();
+  ASSIGN_OR_RETURN(
+      const std::vector<NamespaceStatus> namespaces,
+      sources.namespaces->ListNamespaces(
+          after, kNamespacesPerPage, [](absl::string_view) { return true; },
+          ContextOfPage()));
+  json["namespaces"] = Json::array();
+  for (const NamespaceStatus& each : namespaces) {
+    json["namespaces"].push_back(JsonOf(each));
+  }
+  json["next"] =
+      namespaces.size() == kNamespacesPerPage ? namespaces.back().name : "";
+  return json;
+}
+
+absl::StatusOr<Json> NamespaceJson(const StatusSources& sources,
+                                   const Query& query) {
+  ASSIGN_OR_RETURN(const NamespaceStatus status,
+                   sources.namespaces->DescribeNamespace(*query.name_space,
+                                                         ContextOfPage()));
+  ASSIGN_OR_RETURN(const std::vector<OpenRound> rounds,
+                   sources.summaries->OpenRounds(*query.name_space));
+  ListRequest list;
+  list.name_space = *query.name_space;
+  list.prefix = query.prefix;
+  list.page_size = kKeysPerPage;
+  list.page_token = query.after;
+  ASSIGN_OR_RETURN(const ListReply reply,
+                   sources.store->List(list, ContextOfPage()));
+  Json json = {{"namespace", JsonOf(status)},
+               {"num_workers", status.workers.size()},
+               {"workers", JsonOf(status.workers)},
+               {"rounds", JsonOf(rounds)},
+               {"keys", Json::array()},
+               {"next", reply.next_page_token}};
+  for (const KeyStatus& key : reply.keys) json["keys"].push_back(JsonOf(key));
+  return json;
+}
+
+absl::StatusOr<std::string> StatusText(const StatusSources& sources,
+                                       absl::string_view query_text) {
+  ASSIGN_OR_RETURN(const Query query, ParseQuery(query_text));
+  ASSIGN_OR_RETURN(const Json json, query.name_space
+                                        ? NamespaceJson(sources, query)
+                                        : ServerJson(sources, query.after));
+  return TextOf(json);
+}
+
+HttpPage FilePage(const char* content_type, absl::string_view text) {
+  return {.content_type = content_type,
+          .text = [text](absl::string_view) { return std::string(text); },
+          .is_for_own_hosts = true};
+}
+
+}  // namespace
+
+std::map<std::string, HttpPage, std::less<>> StatusPages(
+    StatusSources sources) {
+  HttpPage json = {.content_type = "application/json",
+                   .text =
+                       [sources = std::move(sources)](absl::string_view query) {
+                         return StatusText(sources, query);
+                       },
+                   .is_for_own_hosts = true};
+  return {{"/", FilePage("text/html; charset=utf-8", kStatusHtml)},
+          {"/status.css", FilePage("text/css; charset=utf-8", kStatusCss)},
+          {"/status.js", FilePage("text/javascript; charset=utf-8", kStatusJs)},
+          {"/status.json", std::move(json)}};
+}
+
+}  // namespace tensorkv
