@@ -8,6 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "client/compression/compression_metrics.h"
+#include "client/compression/compressor.h"
+#include "client/internal/call_lanes.h"
 #include "client/internal/grpc_connection.h"
 #include "client/internal/metered_connection.h"
 #include "client/internal/retrying_connection.h"
@@ -109,9 +111,12 @@ Client::Client(std::unique_ptr<Connection> connection,
       name_space_(options.name_space),
       call_options_{.timeout = options.timeout},
       metrics_(options.metrics),
+      calls_(std::make_unique<CallLanes>()),
       compressor_(std::make_shared<Compressor>(options.compression,
                                                CompressionCounters(metrics_))),
       worker_(WorkerOf(options)) {}
+
+Client::~Client() = default;
 
 absl::Status Client::Init(absl::string_view key, Tensor value,
                           OnExisting on_existing) {
@@ -484,7 +489,7 @@ template <typename Request>
 absl::StatusOr<ReplyTo<Request>> Client::Call(Request& request,
                                               const CallOptions& options) {
   if constexpr (requires { request.call_id; }) {
-    const CallLanes::Place call = calls_.Begin();
+    const CallLanes::Place call = calls_->Begin();
     request.call_id = call.id();
     return Send(request, options);
   } else {

@@ -24,14 +24,16 @@
 #include "absl/types/span.h"
 #include "base/mutex.h"
 #include "client/client_options.h"
-#include "client/compression/compressor.h"
+#include "client/compression/compression.h"
 #include "client/connection.h"
-#include "client/internal/call_lanes.h"
 #include "contract/any_call.h"
 #include "contract/method.h"
 #include "contract/requests.h"
 
 namespace tensorkv {
+
+class CallLanes;
+class Compressor;
 
 struct PushOptions {
   // The worker's step that the contributions belong to. 0: the one after the
@@ -81,6 +83,7 @@ class Client {
   // metrics. Of `options`, target only names the other side in errors; where
   // it is empty they come without prefix.
   Client(std::unique_ptr<Connection> connection, const ClientOptions& options);
+  ~Client();
 
   // Creates keys. OnExisting says what to do about those that exist.
   absl::Status Init(absl::string_view key, Tensor value,
@@ -248,7 +251,7 @@ class Client {
   const std::string name_space_;
   const CallOptions call_options_;
   const std::shared_ptr<prometheus::Registry> metrics_;
-  CallLanes calls_;
+  const std::unique_ptr<CallLanes> calls_;
   std::atomic<Step> step_ = 0;
 
   mutable Mutex mutex_;

@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/numbers.h"
 #include "base/status_macros.h"
+#include "client/internal/lease_renewal.h"
 #include "contract/reason.h"
 
 namespace tensorkv {
@@ -170,6 +171,8 @@ absl::Status WorkerClient::JoinAgain() {
   lease_->SetMember();
   return absl::OkStatus();
 }
+
+absl::Status WorkerClient::membership() const { return lease_->membership(); }
 
 Step WorkerClient::step() {
   return open_.NextStep([this] { client_->ForgetWhatWasLeftOut(); });

@@ -24,11 +24,12 @@
 #include "absl/time/time.h"
 #include "base/mutex.h"
 #include "client/client.h"
-#include "client/internal/lease_renewal.h"
 #include "client/internal/open_contributions.h"
 #include "client/internal/retry_loop.h"
 
 namespace tensorkv {
+
+class LeaseRenewal;
 
 struct WorkerOptions {
   // Unique among the namespace's workers, and the same when the worker comes
@@ -139,7 +140,7 @@ class WorkerClient {
 
   // OK, or why this is a member no more: what the server said to the latest
   // renewal that it answered. Verbs join again when they need to.
-  absl::Status membership() const { return lease_->membership(); }
+  absl::Status membership() const;
 
   // Becomes a member again at once, in place of its own epoch, with a new one,
   // also of a server that was restarted from a checkpoint.
