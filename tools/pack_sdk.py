@@ -85,6 +85,7 @@ def stage_files(stage, options):
         stage.write("include/tensorkv/" + path, installed(text))
     library = stage.add_file(options.library, "lib/" + soname)
     pack.run("strip", "--strip-unneeded", library)
+    library.chmod(0o644)
     stage.check_glibc(library)
     (stage.root / "lib" / LIBRARY).symlink_to(soname)
     facts = facts_of(options, soname)
