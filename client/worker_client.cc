@@ -136,7 +136,8 @@ WorkerClient::WorkerClient(std::unique_ptr<Client> client,
                      name_space.config.mode == Mode::kBounded),
       namespace_uid_(name_space.uid),
       joined_{joined.worker, joined.server_incarnation},
-      lease_(std::make_unique<LeaseRenewal>(*client_, options.lease)) {
+      lease_(std::make_unique<LeaseRenewal>(*client_, options.lease,
+                                            options.on_membership_lost)) {
   open_.BeginWith(joined.next_step);
 }
 

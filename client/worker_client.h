@@ -13,6 +13,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -49,6 +50,12 @@ struct WorkerOptions {
   // for workers that were lost and for connections that broke. Each attempt is
   // bounded by ClientOptions::timeout.
   absl::Duration step_timeout = absl::Minutes(10);
+
+  // Told, where set, each time that a renewal of the lease finds that this is a
+  // member no more, and why: for those who want to know before the next verb,
+  // which joins again by itself. Called by the thread that renews the lease,
+  // which waits for it.
+  std::function<void(const absl::Status&)> on_membership_lost;
 };
 
 // Joins when it is made, renews the lease from a thread of its own, leaves when

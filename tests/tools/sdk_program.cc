@@ -4,13 +4,16 @@
 //
 //   sdk_program HOST:PORT
 #include <tensorkv/client/client.h>
+#include <tensorkv/client/client_observer.h>
 #include <tensorkv/client/pipeline.h>
 #include <tensorkv/client/worker_client.h>
 #include <tensorkv/contract/reason.h>
 
+#include <atomic>
+#include <cstdint>
 #include <cstdlib>
 #include <iostream>
-#include <numeric>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -61,6 +64,30 @@ void TryRows(Client& client) {
   Expect(row.tensor.elements<float>()[0] == 4, "the row");
 }
 
+// Counts attempts.
+class Attempts final : public ClientObserver {
+ public:
+  void OnStarted(Method, int64_t) override { ++begun; }
+  void OnEnded(Method, absl::StatusCode, absl::Duration, int64_t) override {}
+  void OnEncoded(Compression::Kind, int64_t, int64_t) override {}
+
+  std::atomic<int> begun = 0;
+};
+
+void TryBounds(ClientOptions options) {
+  const auto attempts = std::make_shared<Attempts>();
+  const auto canceller = std::make_shared<Canceller>();
+  options.observer = attempts;
+  const auto client = Get(Client::Connect(options));
+  Client bounded =
+      client->WithTimeout(absl::Seconds(20)).WithCanceller(canceller);
+  Get(bounded.Pull("w"));
+  Expect(attempts->begun == 1, "an attempt");
+  canceller->Cancel();
+  Expect(absl::IsCancelled(bounded.Pull("w").status()), "a cancelled call");
+  Get(client->Pull("w"));
+}
+
 void TryPipeline(Client& client) {
   Pipeline pipeline(&client);
   auto value = pipeline.Pull("w");
@@ -77,6 +104,7 @@ int main(int, char** argv) {
   config.rule = Get(ParseRuleSpec("accumulate"));
   Expect(client->CreateNamespace("sdk", config).ok(), "a namespace");
   TryWorker(options);
+  TryBounds(options);
   TryRows(*client);
   TryPipeline(*client);
   std::cout << NameOf(Method::kPush) << " " << NameOf(Get(ParseDType("bf16")))
