@@ -1,13 +1,18 @@
 #include "client/client.h"
 
+#include <atomic>
 #include <iterator>
 #include <utility>
 
 #include "absl/algorithm/container.h"
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 #include "base/status_macros.h"
-#include "client/compression/compression_metrics.h"
+#include "client/client_observer.h"
+#include "client/compression/compressor.h"
+#include "client/internal/call_lanes.h"
 #include "client/internal/grpc_connection.h"
 #include "client/internal/metered_connection.h"
 #include "client/internal/retrying_connection.h"
@@ -64,6 +69,14 @@ absl::Status CheckComplete(const Request& request,
   return absl::OkStatus();
 }
 
+Compressor::Observer ObserverOf(std::shared_ptr<ClientObserver> observer) {
+  if (observer == nullptr) return {};
+  return [observer = std::move(observer)](Compression::Kind kind,
+                                          int64_t before, int64_t after) {
+    observer->OnEncoded(kind, before, after);
+  };
+}
+
 absl::string_view PrepositionOf(Method method) {
   switch (method) {
     case Method::kPush:
@@ -83,6 +96,41 @@ absl::string_view PrepositionOf(Method method) {
 
 }  // namespace
 
+struct Client::Shared {
+  Shared(std::unique_ptr<Connection> connection, const ClientOptions& options)
+      : connection(std::move(connection)),
+        target(options.target),
+        name_space(options.name_space),
+        observer(options.observer),
+        compressor(std::make_shared<Compressor>(options.compression,
+                                                ObserverOf(observer))),
+        worker(WorkerOf(options)) {}
+
+  std::shared_ptr<Compressor> CurrentCompressor() {
+    MutexLock lock(&mutex);
+    return compressor;
+  }
+
+  void SetWorker(const std::optional<Worker>& new_worker) {
+    MutexLock lock(&mutex);
+    worker = new_worker;
+  }
+
+  // An error, with what was attempted as its prefix.
+  absl::Status Explain(Method method, const absl::Status& status) const;
+
+  const std::unique_ptr<Connection> connection;
+  const std::string target;
+  const std::string name_space;
+  const std::shared_ptr<ClientObserver> observer;
+  CallLanes calls;
+  std::atomic<Step> step = 0;
+
+  Mutex mutex;
+  std::shared_ptr<Compressor> compressor ABSL_GUARDED_BY(mutex);
+  std::optional<Worker> worker ABSL_GUARDED_BY(mutex);
+};
+
 absl::StatusOr<std::unique_ptr<Client>> Client::Connect(
     const ClientOptions& options) {
   RETURN_IF_ERROR(CheckOptions(options));
@@ -93,9 +141,9 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(
                               .transfer = options.transfer,
                               .credentials = options.credentials}));
   // Inside the retries, so that the metrics show each attempt.
-  if (options.metrics != nullptr) {
+  if (options.observer != nullptr) {
     connection = std::make_unique<MeteredConnection>(
-        std::move(connection), options.metrics, SteadyNow);
+        std::move(connection), options.observer, SteadyNow);
   }
   connection = std::make_unique<RetryingConnection>(
       std::move(connection), Backoff(), SystemRetryEnvironment());
@@ -104,14 +152,26 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(
 
 Client::Client(std::unique_ptr<Connection> connection,
                const ClientOptions& options)
-    : connection_(std::move(connection)),
-      target_(options.target),
-      name_space_(options.name_space),
-      call_options_{.timeout = options.timeout},
-      metrics_(options.metrics),
-      compressor_(std::make_shared<Compressor>(options.compression,
-                                               CompressionCounters(metrics_))),
-      worker_(WorkerOf(options)) {}
+    : Client(std::make_shared<Shared>(std::move(connection), options),
+             {.timeout = options.timeout}) {}
+
+Client::Client(std::shared_ptr<Shared> shared, CallOptions call_options)
+    : shared_(std::move(shared)), call_options_(std::move(call_options)) {}
+
+Client Client::WithTimeout(absl::Duration timeout) const {
+  return Client(shared_, Within(timeout));
+}
+
+Client Client::WithCanceller(std::shared_ptr<Canceller> canceller) const {
+  return Client(shared_, {.timeout = call_options_.timeout,
+                          .canceller = std::move(canceller)});
+}
+
+const std::string& Client::name_space() const { return shared_->name_space; }
+
+Step Client::step() const { return shared_->step; }
+
+void Client::set_step(Step step) { shared_->step = step; }
 
 absl::Status Client::Init(absl::string_view key, Tensor value,
                           OnExisting on_existing) {
@@ -120,7 +180,7 @@ absl::Status Client::Init(absl::string_view key, Tensor value,
 
 absl::Status Client::Init(std::vector<InitEntry> entries,
                           OnExisting on_existing) {
-  InitRequest request = {.name_space = name_space_,
+  InitRequest request = {.name_space = shared_->name_space,
                          .on_existing = on_existing,
                          .entries = std::move(entries)};
   return Call(request).status();
@@ -140,32 +200,27 @@ absl::StatusOr<PushReply> Client::Push(std::vector<PushEntry> entries,
                                        const PushOptions& options) {
   ASSIGN_OR_RETURN(PushRequest request, MakePush(std::move(entries), options));
   ASSIGN_OR_RETURN(PushReply reply, Call(request));
-  step_ = request.step;
+  shared_->step = request.step;
   return reply;
 }
 
 absl::StatusOr<std::vector<PushEntry>> Client::Encode(
     Step step, std::vector<PushEntry> entries) {
-  return compressor()->Compress(step, std::move(entries));
+  return shared_->CurrentCompressor()->Compress(step, std::move(entries));
 }
 
 void Client::SetCompression(const CompressionOptions& compression) {
   auto compressor =
-      std::make_shared<Compressor>(compression, CompressionCounters(metrics_));
-  MutexLock lock(&mutex_);
-  compressor_.swap(compressor);
+      std::make_shared<Compressor>(compression, ObserverOf(shared_->observer));
+  MutexLock lock(&shared_->mutex);
+  shared_->compressor.swap(compressor);
 }
 
 void Client::ForgetWhatWasLeftOut() {
-  Compressor::Observer counters = CompressionCounters(metrics_);
-  MutexLock lock(&mutex_);
-  compressor_ =
-      std::make_shared<Compressor>(compressor_->options(), std::move(counters));
-}
-
-std::shared_ptr<Compressor> Client::compressor() const {
-  MutexLock lock(&mutex_);
-  return compressor_;
+  Compressor::Observer observer = ObserverOf(shared_->observer);
+  MutexLock lock(&shared_->mutex);
+  shared_->compressor = std::make_shared<Compressor>(
+      shared_->compressor->options(), std::move(observer));
 }
 
 absl::StatusOr<Value> Client::Pull(absl::string_view key, Version min_version) {
@@ -183,7 +238,7 @@ absl::StatusOr<PullReply> Client::Pull(absl::Span<const std::string> keys) {
 }
 
 absl::StatusOr<PullReply> Client::Pull(PullRequest request) {
-  request.name_space = name_space_;
+  request.name_space = shared_->name_space;
   request.worker = worker();
   return Call(request);
 }
@@ -217,7 +272,7 @@ absl::StatusOr<PullReply> Client::PushPull(std::vector<PushEntry> entries,
   ASSIGN_OR_RETURN(PushRequest push, MakePush(std::move(entries), options));
   PushPullRequest request = {std::move(push)};
   ASSIGN_OR_RETURN(PullReply reply, Call(request));
-  step_ = request.step;
+  shared_->step = request.step;
   return reply;
 }
 
@@ -236,13 +291,13 @@ absl::StatusOr<PushResult> Client::PushRows(absl::string_view key,
 absl::StatusOr<PushReply> Client::PushRows(std::vector<PushEntry> entries,
                                            const PushOptions& options) {
   PushRowsRequest request;
-  request.name_space = name_space_;
+  request.name_space = shared_->name_space;
   request.worker = options.worker ? options.worker : worker();
   request.step = options.step;
-  if (request.step == 0 && request.worker) request.step = step_ + 1;
+  if (request.step == 0 && request.worker) request.step = shared_->step + 1;
   request.entries = std::move(entries);
   ASSIGN_OR_RETURN(PushReply reply, Call(request));
-  step_ = request.step;
+  shared_->step = request.step;
   return reply;
 }
 
@@ -259,12 +314,12 @@ absl::StatusOr<Value> Client::PullRows(absl::string_view key,
 
 absl::StatusOr<PullReply> Client::PullRows(PullRowsRequest request) {
   if (request.dtype != DType::kUnknown) {
-    return Explain(Method::kPullRows,
-                   absl::InvalidArgumentError(absl::StrCat(
-                       "dtype of a pull: expected none for rows, got ",
-                       NameOf(request.dtype))));
+    return shared_->Explain(Method::kPullRows,
+                            absl::InvalidArgumentError(absl::StrCat(
+                                "dtype of a pull: expected none for rows, got ",
+                                NameOf(request.dtype))));
   }
-  request.name_space = name_space_;
+  request.name_space = shared_->name_space;
   request.worker = worker();
   return Call(request);
 }
@@ -279,7 +334,7 @@ absl::StatusOr<PullReply> Client::Broadcast(std::vector<InitEntry> entries) {
 absl::StatusOr<uint64_t> Client::Delete(std::vector<std::string> keys,
                                         bool allow_missing) {
   const absl::Duration end = SteadyNow() + call_options_.timeout;
-  DeleteRequest request = {.name_space = name_space_,
+  DeleteRequest request = {.name_space = shared_->name_space,
                            .keys = std::move(keys),
                            .allow_missing = allow_missing};
   absl::StatusOr<DeleteReply> reply = Call(request);
@@ -287,20 +342,20 @@ absl::StatusOr<uint64_t> Client::Delete(std::vector<std::string> keys,
     // Nothing has happened, maybe for want of room to remember the call: what
     // makes room must not need it.
     request.call_id.reset();
-    reply = Send(request, {.timeout = end - SteadyNow()});
+    reply = Send(request, Within(end - SteadyNow()));
   }
   RETURN_IF_ERROR(reply.status());
   return reply->num_deleted;
 }
 
 absl::StatusOr<ListReply> Client::List(ListRequest request) {
-  request.name_space = name_space_;
+  request.name_space = shared_->name_space;
   return Call(request);
 }
 
 absl::StatusOr<std::vector<KeyStatus>> Client::Stat(
     std::vector<std::string> keys, bool with_digest) {
-  StatRequest request = {.name_space = name_space_,
+  StatRequest request = {.name_space = shared_->name_space,
                          .keys = std::move(keys),
                          .with_digest = with_digest};
   ASSIGN_OR_RETURN(StatReply reply, Call(request));
@@ -309,7 +364,7 @@ absl::StatusOr<std::vector<KeyStatus>> Client::Stat(
 
 absl::Status Client::SetRule(const RuleSpec& rule,
                              absl::string_view key_pattern) {
-  SetRuleRequest request = {.name_space = name_space_,
+  SetRuleRequest request = {.name_space = shared_->name_space,
                             .key_pattern = std::string(key_pattern),
                             .rule = rule};
   return Call(request).status();
@@ -317,20 +372,20 @@ absl::Status Client::SetRule(const RuleSpec& rule,
 
 absl::Status Client::SetMultipliers(const Multipliers& multipliers,
                                     absl::string_view key_pattern) {
-  SetRuleRequest request = {.name_space = name_space_,
+  SetRuleRequest request = {.name_space = shared_->name_space,
                             .key_pattern = std::string(key_pattern),
                             .multipliers = multipliers};
   return Call(request).status();
 }
 
 absl::Status Client::UnsetRule(absl::string_view key_pattern) {
-  UnsetRuleRequest request = {.name_space = name_space_,
+  UnsetRuleRequest request = {.name_space = shared_->name_space,
                               .key_pattern = std::string(key_pattern)};
   return Call(request).status();
 }
 
 absl::Status Client::UnsetMultipliers(absl::string_view key_pattern) {
-  UnsetRuleRequest request = {.name_space = name_space_,
+  UnsetRuleRequest request = {.name_space = shared_->name_space,
                               .key_pattern = std::string(key_pattern),
                               .multipliers = true};
   return Call(request).status();
@@ -338,7 +393,7 @@ absl::Status Client::UnsetMultipliers(absl::string_view key_pattern) {
 
 absl::StatusOr<RuleSpec> Client::SetHyperparameters(
     const Hyperparameters& hyperparameters, absl::string_view key_pattern) {
-  SetHyperparametersRequest request = {.name_space = name_space_,
+  SetHyperparametersRequest request = {.name_space = shared_->name_space,
                                        .key_pattern = std::string(key_pattern),
                                        .hyperparameters = hyperparameters};
   return Call(request);
@@ -365,7 +420,7 @@ absl::StatusOr<std::vector<NamespaceStatus>> Client::ListNamespaces() {
   ListNamespacesRequest request;
   do {
     ASSIGN_OR_RETURN(ListNamespacesReply page,
-                     Call(request, {.timeout = end - SteadyNow()}));
+                     Call(request, Within(end - SteadyNow())));
     absl::c_move(page.namespaces, std::back_inserter(namespaces));
     request.page_token = page.next_page_token;
   } while (!request.page_token.empty());
@@ -380,37 +435,38 @@ absl::Status Client::DeleteNamespace(absl::string_view name) {
 absl::StatusOr<JoinReply> Client::Join(absl::string_view worker_name,
                                        absl::Duration lease,
                                        uint64_t namespace_uid) {
-  JoinRequest request = {.name_space = name_space_,
+  JoinRequest request = {.name_space = shared_->name_space,
                          .worker_name = std::string(worker_name),
                          .lease = lease,
                          .namespace_uid = namespace_uid,
                          .replaces_epoch = worker().value_or(Worker()).epoch};
   ASSIGN_OR_RETURN(JoinReply reply, Call(request));
-  set_worker(reply.worker);
-  step_ = reply.next_step - 1;
+  shared_->SetWorker(reply.worker);
+  shared_->step = reply.next_step - 1;
   return reply;
 }
 
 absl::StatusOr<KeepAliveReply> Client::KeepAlive(absl::Duration timeout) {
   ASSIGN_OR_RETURN(const Worker worker, CheckedWorker());
-  KeepAliveRequest request = {.name_space = name_space_, .worker = worker};
-  return Call(request, {.timeout = timeout});
+  KeepAliveRequest request = {.name_space = shared_->name_space,
+                              .worker = worker};
+  return Call(request, Within(timeout));
 }
 
 absl::Status Client::Leave(absl::Duration timeout) {
   ASSIGN_OR_RETURN(const Worker worker, CheckedWorker());
-  LeaveRequest request = {.name_space = name_space_, .worker = worker};
-  const absl::Status status = Call(request, {.timeout = timeout}).status();
+  LeaveRequest request = {.name_space = shared_->name_space, .worker = worker};
+  const absl::Status status = Call(request, Within(timeout)).status();
   // One that failed otherwise may be made again.
   if (status.ok() || absl::IsFailedPrecondition(status)) {
-    set_worker(std::nullopt);
+    shared_->SetWorker(std::nullopt);
   }
   return status;
 }
 
 absl::Status Client::Barrier(absl::string_view barrier) {
   ASSIGN_OR_RETURN(const Worker worker, CheckedWorker());
-  BarrierRequest request = {.name_space = name_space_,
+  BarrierRequest request = {.name_space = shared_->name_space,
                             .worker = worker,
                             .barrier = std::string(barrier)};
   return Call(request).status();
@@ -451,13 +507,8 @@ absl::StatusOr<ServerStatus> Client::DescribeServer() {
 }
 
 std::optional<Worker> Client::worker() const {
-  MutexLock lock(&mutex_);
-  return worker_;
-}
-
-void Client::set_worker(const std::optional<Worker>& worker) {
-  MutexLock lock(&mutex_);
-  worker_ = worker;
+  MutexLock lock(&shared_->mutex);
+  return shared_->worker;
 }
 
 absl::StatusOr<Worker> Client::CheckedWorker() const {
@@ -469,10 +520,10 @@ absl::StatusOr<Worker> Client::CheckedWorker() const {
 
 absl::StatusOr<PushRequest> Client::MakePush(std::vector<PushEntry> entries,
                                              const PushOptions& options) {
-  PushRequest request = {.name_space = name_space_,
+  PushRequest request = {.name_space = shared_->name_space,
                          .worker = options.worker ? options.worker : worker(),
                          .step = options.step};
-  if (request.step == 0 && request.worker) request.step = step_ + 1;
+  if (request.step == 0 && request.worker) request.step = shared_->step + 1;
   if (!options.is_encoded) {
     ASSIGN_OR_RETURN(entries, Encode(request.step, std::move(entries)));
   }
@@ -484,7 +535,7 @@ template <typename Request>
 absl::StatusOr<ReplyTo<Request>> Client::Call(Request& request,
                                               const CallOptions& options) {
   if constexpr (requires { request.call_id; }) {
-    const CallLanes::Place call = calls_.Begin();
+    const CallLanes::Place call = shared_->calls.Begin();
     request.call_id = call.id();
     return Send(request, options);
   } else {
@@ -495,18 +546,20 @@ absl::StatusOr<ReplyTo<Request>> Client::Call(Request& request,
 template <typename Request>
 absl::StatusOr<ReplyTo<Request>> Client::Send(const Request& request,
                                               const CallOptions& options) {
-  absl::StatusOr<ReplyTo<Request>> reply = connection_->Call(request, options);
+  absl::StatusOr<ReplyTo<Request>> reply =
+      shared_->connection->Call(request, options);
   absl::Status status = reply.status();
   if (status.ok()) status = CheckComplete(request, *reply);
   if (status.ok()) return reply;
-  return Explain(kMethodOf<Request>, status);
+  return shared_->Explain(kMethodOf<Request>, status);
 }
 
-absl::Status Client::Explain(Method method, const absl::Status& status) const {
-  if (target_.empty()) return status;
-  absl::Status explained(status.code(),
-                         absl::StrCat(NameOf(method), PrepositionOf(method),
-                                      target_, ": ", status.message()));
+absl::Status Client::Shared::Explain(Method method,
+                                     const absl::Status& status) const {
+  if (target.empty()) return status;
+  absl::Status explained(
+      status.code(), absl::StrCat(NameOf(method), PrepositionOf(method), target,
+                                  ": ", status.message()));
   // The reason among them.
   status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) {
     explained.SetPayload(url, absl::Cord(std::string(payload)));

@@ -9,26 +9,21 @@
 #ifndef TENSORKV_CLIENT_CLIENT_H_
 #define TENSORKV_CLIENT_CLIENT_H_
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "base/mutex.h"
+#include "client/canceller.h"
 #include "client/client_options.h"
-#include "client/compression/compressor.h"
+#include "client/compression/compression.h"
 #include "client/connection.h"
-#include "client/internal/call_lanes.h"
-#include "contract/any_call.h"
-#include "contract/method.h"
 #include "contract/requests.h"
 
 namespace tensorkv {
@@ -81,6 +76,12 @@ class Client {
   // metrics. Of `options`, target only names the other side in errors; where
   // it is empty they come without prefix.
   Client(std::unique_ptr<Connection> connection, const ClientOptions& options);
+
+  // This client, but its calls have another timeout, or end when somebody
+  // cancels: client->WithTimeout(absl::Seconds(1)).Pull("w"). All else is
+  // shared: connections, membership, steps, what pushes have left out.
+  Client WithTimeout(absl::Duration timeout) const;
+  Client WithCanceller(std::shared_ptr<Canceller> canceller) const;
 
   // Creates keys. OnExisting says what to do about those that exist.
   absl::Status Init(absl::string_view key, Tensor value,
@@ -195,7 +196,7 @@ class Client {
   absl::Status Leave(absl::Duration timeout);
   absl::Status Barrier(absl::string_view barrier);
   // The namespace that the options name.
-  const std::string& name_space() const { return name_space_; }
+  const std::string& name_space() const;
   // Who signs this client's calls.
   std::optional<Worker> worker() const;
 
@@ -216,17 +217,23 @@ class Client {
   // step can be pushed again; a PushPull whose wait failed may stand, and then
   // that is AlreadyExists. A worker that comes back sets the step that it
   // had reached.
-  Step step() const { return step_; }
-  void set_step(Step step) { step_ = step; }
+  Step step() const;
+  void set_step(Step step);
 
  private:
-  std::shared_ptr<Compressor> compressor() const;
+  // What a client and those made of it share.
+  struct Shared;
+
+  Client(std::shared_ptr<Shared> shared, CallOptions call_options);
+  CallOptions Within(absl::Duration timeout) const {
+    return {.timeout = timeout, .canceller = call_options_.canceller};
+  }
+
   // Errors: those of Compressor::Compress.
   absl::StatusOr<PushRequest> MakePush(std::vector<PushEntry> entries,
                                        const PushOptions& options);
   // Errors: FailedPrecondition for a client that is no worker.
   absl::StatusOr<Worker> CheckedWorker() const;
-  void set_worker(const std::optional<Worker>& worker);
   // Makes a call. One that has a call_id gets it here: a name of its own, for
   // all its attempts.
   template <typename Request>
@@ -240,20 +247,9 @@ class Client {
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> Send(const Request& request,
                                         const CallOptions& options);
-  // An error, with what was attempted as its prefix.
-  absl::Status Explain(Method method, const absl::Status& status) const;
 
-  const std::unique_ptr<Connection> connection_;
-  const std::string target_;
-  const std::string name_space_;
-  const CallOptions call_options_;
-  const std::shared_ptr<prometheus::Registry> metrics_;
-  CallLanes calls_;
-  std::atomic<Step> step_ = 0;
-
-  mutable Mutex mutex_;
-  std::shared_ptr<Compressor> compressor_ ABSL_GUARDED_BY(mutex_);
-  std::optional<Worker> worker_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<Shared> shared_;
+  CallOptions call_options_;
 };
 
 }  // namespace tensorkv

@@ -14,11 +14,9 @@
 #include "client/credentials.h"
 #include "client/transfer_options.h"
 
-namespace prometheus {
-class Registry;
-}  // namespace prometheus
-
 namespace tensorkv {
+
+class ClientObserver;
 
 struct ClientOptions {
   // "host:port", "unix:/path", or any gRPC target.
@@ -48,8 +46,8 @@ struct ClientOptions {
   // How what is pushed is encoded; by default not at all.
   CompressionOptions compression;
 
-  // Receives the client's metrics (client/internal/client_metrics.h) where set.
-  std::shared_ptr<prometheus::Registry> metrics;
+  // Is told of the calls where set.
+  std::shared_ptr<ClientObserver> observer;
 };
 
 }  // namespace tensorkv

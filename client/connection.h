@@ -3,9 +3,12 @@
 #ifndef TENSORKV_CLIENT_CONNECTION_H_
 #define TENSORKV_CLIENT_CONNECTION_H_
 
+#include <memory>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "client/canceller.h"
 #include "contract/any_call.h"
 #include "contract/requests.h"
 
@@ -15,6 +18,8 @@ namespace tensorkv {
 struct CallOptions {
   // DeadlineExceeded when it has passed.
   absl::Duration timeout = absl::Seconds(30);
+  // Ends the call early with Cancelled; null: nobody does.
+  std::shared_ptr<Canceller> canceller;
 };
 
 // Carries calls to a store and brings back its answers: over gRPC, or to a

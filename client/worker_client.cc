@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/numbers.h"
 #include "base/status_macros.h"
+#include "client/internal/lease_renewal.h"
 #include "contract/reason.h"
 
 namespace tensorkv {
@@ -135,7 +136,8 @@ WorkerClient::WorkerClient(std::unique_ptr<Client> client,
                      name_space.config.mode == Mode::kBounded),
       namespace_uid_(name_space.uid),
       joined_{joined.worker, joined.server_incarnation},
-      lease_(std::make_unique<LeaseRenewal>(*client_, options.lease)) {
+      lease_(std::make_unique<LeaseRenewal>(*client_, options.lease,
+                                            options.on_membership_lost)) {
   open_.BeginWith(joined.next_step);
 }
 
@@ -170,6 +172,8 @@ absl::Status WorkerClient::JoinAgain() {
   lease_->SetMember();
   return absl::OkStatus();
 }
+
+absl::Status WorkerClient::membership() const { return lease_->membership(); }
 
 Step WorkerClient::step() {
   return open_.NextStep([this] { client_->ForgetWhatWasLeftOut(); });

@@ -13,6 +13,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,11 +25,12 @@
 #include "absl/time/time.h"
 #include "base/mutex.h"
 #include "client/client.h"
-#include "client/internal/lease_renewal.h"
 #include "client/internal/open_contributions.h"
 #include "client/internal/retry_loop.h"
 
 namespace tensorkv {
+
+class LeaseRenewal;
 
 struct WorkerOptions {
   // Unique among the namespace's workers, and the same when the worker comes
@@ -48,6 +50,12 @@ struct WorkerOptions {
   // for workers that were lost and for connections that broke. Each attempt is
   // bounded by ClientOptions::timeout.
   absl::Duration step_timeout = absl::Minutes(10);
+
+  // Told, where set, each time that a renewal of the lease finds that this is a
+  // member no more, and why: for those who want to know before the next verb,
+  // which joins again by itself. Called by the thread that renews the lease,
+  // which waits for it.
+  std::function<void(const absl::Status&)> on_membership_lost;
 };
 
 // Joins when it is made, renews the lease from a thread of its own, leaves when
@@ -139,7 +147,7 @@ class WorkerClient {
 
   // OK, or why this is a member no more: what the server said to the latest
   // renewal that it answered. Verbs join again when they need to.
-  absl::Status membership() const { return lease_->membership(); }
+  absl::Status membership() const;
 
   // Becomes a member again at once, in place of its own epoch, with a new one,
   // also of a server that was restarted from a checkpoint.

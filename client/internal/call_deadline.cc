@@ -1,6 +1,7 @@
 #include "client/internal/call_deadline.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "contract/grpc_status.h"
@@ -26,10 +27,16 @@ std::optional<system_clock::time_point> EndOf(absl::Duration timeout) {
 
 }  // namespace
 
-CallDeadline::CallDeadline(absl::Duration timeout)
-    : timeout_(timeout), end_(EndOf(timeout)) {}
+CallDeadline::CallDeadline(absl::Duration timeout,
+                           std::shared_ptr<Canceller> canceller)
+    : timeout_(timeout),
+      canceller_(std::move(canceller)),
+      end_(EndOf(timeout)) {}
 
 absl::Status CallDeadline::CheckTimeLeft() const {
+  if (canceller_ != nullptr && canceller_->is_cancelled()) {
+    return absl::CancelledError("cancelled by the caller");
+  }
   if (timeout_ > absl::ZeroDuration()) return absl::OkStatus();
   return absl::DeadlineExceededError("no time was left to send the request");
 }
@@ -42,6 +49,11 @@ absl::Status CallDeadline::StatusOf(const grpc::Status& status) const {
   if (status.error_message() == "Deadline Exceeded") {
     return absl::DeadlineExceededError(absl::StrCat(
         "no answer from the server within ", absl::FormatDuration(timeout_)));
+  }
+  if (status.error_code() == grpc::StatusCode::CANCELLED &&
+      canceller_ != nullptr && canceller_->is_cancelled()) {
+    return absl::CancelledError(
+        "cancelled by the caller; the call may have been made");
   }
   if (status.error_code() == grpc::StatusCode::UNKNOWN &&
       status.error_message() == "Stream removed") {

@@ -1,13 +1,15 @@
-// When a call must have ended.
+// When a call must have ended, and who ends it before.
 
 #ifndef TENSORKV_CLIENT_INTERNAL_CALL_DEADLINE_H_
 #define TENSORKV_CLIENT_INTERNAL_CALL_DEADLINE_H_
 
 #include <chrono>
+#include <memory>
 #include <optional>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "client/canceller.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/support/status.h"
 
@@ -18,10 +20,14 @@ namespace tensorkv {
 class CallDeadline {
  public:
   // The timeout begins now. More than a year is no bound.
-  explicit CallDeadline(absl::Duration timeout);
+  explicit CallDeadline(absl::Duration timeout,
+                        std::shared_ptr<Canceller> canceller = nullptr);
 
-  // Errors: DeadlineExceeded if the timeout left no time at all.
+  // Errors: DeadlineExceeded if the timeout left no time at all · Cancelled.
   absl::Status CheckTimeLeft() const;
+
+  // Null where nobody cancels.
+  const std::shared_ptr<Canceller>& canceller() const { return canceller_; }
 
   // Bounds an RPC that is about to begin.
   void ApplyTo(grpc::ClientContext& context) const;
@@ -33,6 +39,7 @@ class CallDeadline {
 
  private:
   const absl::Duration timeout_;
+  const std::shared_ptr<Canceller> canceller_;
   const std::optional<std::chrono::system_clock::time_point> end_;
 };
 

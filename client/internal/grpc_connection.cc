@@ -88,7 +88,7 @@ GrpcConnection::GrpcConnection(const GrpcConnectionOptions& options,
 
 absl::Status GrpcConnection::Attempt(const AnyCall& call,
                                      const CallOptions& options) {
-  const CallDeadline deadline(options.timeout);
+  const CallDeadline deadline(options.timeout, options.canceller);
   RETURN_IF_ERROR(deadline.CheckTimeLeft());
   return call.Visit([&](const auto& request, auto& reply) -> absl::Status {
     ASSIGN_OR_RETURN(reply, Call(request, deadline));

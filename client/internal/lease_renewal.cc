@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include "client/internal/steady_now.h"
 
@@ -28,8 +29,12 @@ RenewalSchedule::RenewalSchedule(absl::Duration lease)
       after_success(lease / 3),
       after_failure(call_timeout) {}
 
-LeaseRenewal::LeaseRenewal(Client& client, absl::Duration lease)
-    : client_(client), schedule_(lease), thread_([this] { Run(); }) {}
+LeaseRenewal::LeaseRenewal(Client& client, absl::Duration lease,
+                           std::function<void(const absl::Status&)> on_lost)
+    : client_(client),
+      schedule_(lease),
+      on_lost_(std::move(on_lost)),
+      thread_([this] { Run(); }) {}
 
 LeaseRenewal::~LeaseRenewal() {
   {
@@ -72,11 +77,18 @@ bool LeaseRenewal::Renew() {
   const uint64_t epoch = EpochOf(client_);
   const absl::Status status =
       client_.KeepAlive(schedule_.call_timeout).status();
+  if (TakeIn(status, epoch) && on_lost_) on_lost_(status);
+  return status.ok();
+}
+
+bool LeaseRenewal::TakeIn(const absl::Status& status, uint64_t epoch) {
+  if (!status.ok() && !EndsMembership(status)) return false;
   MutexLock lock(&mutex_);
   // What was said of a former epoch does not count.
-  const bool counts = EpochOf(client_) == epoch;
-  if (counts && (status.ok() || EndsMembership(status))) membership_ = status;
-  return status.ok();
+  if (EpochOf(client_) != epoch) return false;
+  const bool was_member = membership_.ok();
+  membership_ = status;
+  return was_member && !status.ok();
 }
 
 }  // namespace tensorkv

@@ -3,6 +3,8 @@
 #ifndef TENSORKV_CLIENT_INTERNAL_LEASE_RENEWAL_H_
 #define TENSORKV_CLIENT_INTERNAL_LEASE_RENEWAL_H_
 
+#include <cstdint>
+#include <functional>
 #include <thread>
 
 #include "absl/base/thread_annotations.h"
@@ -29,8 +31,10 @@ struct RenewalSchedule {
 // for as long as this lives. Thread-safe.
 class LeaseRenewal {
  public:
-  // `client`, a worker, outlives it.
-  LeaseRenewal(Client& client, absl::Duration lease);
+  // `client`, a worker, outlives it. `on_lost`, where set, is told by the
+  // thread each time that the server says that the worker is a member no more.
+  LeaseRenewal(Client& client, absl::Duration lease,
+               std::function<void(const absl::Status&)> on_lost = nullptr);
   // Ends within the timeout of a call.
   ~LeaseRenewal();
 
@@ -45,10 +49,14 @@ class LeaseRenewal {
   void Run();
   // Whether the lease was renewed.
   bool Renew();
+  // Takes in what the server has said of that epoch. Whether the worker is a
+  // member no more, as was not known before.
+  bool TakeIn(const absl::Status& status, uint64_t epoch);
   bool EndsWithin(absl::Duration pause);
 
   Client& client_;
   const RenewalSchedule schedule_;
+  const std::function<void(const absl::Status&)> on_lost_;
 
   mutable Mutex mutex_;
   CondVar ending_;

@@ -31,22 +31,20 @@ int64_t BytesReceived(const AnyCall& call) {
 
 }  // namespace
 
-MeteredConnection::MeteredConnection(
-    std::unique_ptr<Connection> inner,
-    std::shared_ptr<prometheus::Registry> registry,
-    std::function<absl::Duration()> now)
+MeteredConnection::MeteredConnection(std::unique_ptr<Connection> inner,
+                                     std::shared_ptr<ClientObserver> observer,
+                                     std::function<absl::Duration()> now)
     : inner_(std::move(inner)),
       now_(std::move(now)),
-      metrics_(std::move(registry)) {}
+      observer_(std::move(observer)) {}
 
 absl::Status MeteredConnection::Attempt(const AnyCall& call,
                                         const CallOptions& options) {
-  metrics_.CountSent(BytesSent(call));
-  metrics_.CountStarted(call.method());
+  observer_->OnStarted(call.method(), BytesSent(call));
   const absl::Duration start = now_();
   const absl::Status status = inner_->Attempt(call, options);
-  metrics_.CountHandled(call.method(), status.code(), now_() - start);
-  if (status.ok()) metrics_.CountReceived(BytesReceived(call));
+  observer_->OnEnded(call.method(), status.code(), now_() - start,
+                     status.ok() ? BytesReceived(call) : 0);
   return status;
 }
 

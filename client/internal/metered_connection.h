@@ -1,4 +1,4 @@
-// Counts and times the calls of a connection.
+// Tells an observer of the calls of a connection.
 
 #ifndef TENSORKV_CLIENT_INTERNAL_METERED_CONNECTION_H_
 #define TENSORKV_CLIENT_INTERNAL_METERED_CONNECTION_H_
@@ -7,16 +7,17 @@
 #include <memory>
 
 #include "absl/time/time.h"
+#include "client/client_observer.h"
 #include "client/connection.h"
-#include "client/internal/client_metrics.h"
 
 namespace tensorkv {
 
-// Adds metrics to a connection. Thread-safe. `now` is a monotonic clock.
+// Counts and times each attempt at a call. Thread-safe. `now` is a monotonic
+// clock.
 class MeteredConnection final : public Connection {
  public:
   MeteredConnection(std::unique_ptr<Connection> inner,
-                    std::shared_ptr<prometheus::Registry> registry,
+                    std::shared_ptr<ClientObserver> observer,
                     std::function<absl::Duration()> now);
 
   absl::Status Attempt(const AnyCall& call,
@@ -25,7 +26,7 @@ class MeteredConnection final : public Connection {
  private:
   const std::unique_ptr<Connection> inner_;
   const std::function<absl::Duration()> now_;
-  ClientMetrics metrics_;
+  const std::shared_ptr<ClientObserver> observer_;
 };
 
 }  // namespace tensorkv

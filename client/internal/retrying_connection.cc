@@ -39,7 +39,8 @@ absl::Status RetryingConnection::Attempt(const AnyCall& call,
   return RetryLoop(
       backoff_, environment_, limit, [&](absl::Duration time_left) {
         return inner_->Attempt(
-            call, {.timeout = options.timeout - (limit - time_left)});
+            call, {.timeout = options.timeout - (limit - time_left),
+                   .canceller = options.canceller});
       });
 }
 

@@ -12,7 +12,8 @@ StripeStream::StripeStream(std::shared_ptr<grpc::Channel> channel,
     : channel_(std::move(channel)),
       server_(*server),
       method_(method),
-      deadline_(deadline) {
+      deadline_(deadline),
+      listening_(deadline.canceller(), [this] { Cancel(); }) {
   deadline.ApplyTo(context_);
   server_.ApplyTo(context_);
   // The first message takes it along.

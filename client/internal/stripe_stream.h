@@ -61,6 +61,7 @@ class StripeStream {
   std::unique_ptr<Stream> stream_;  // from Begin to Finish
   bool has_failed_write_ = false;
   bool has_read_all_ = false;
+  const Canceller::Listening listening_;
 };
 
 }  // namespace tensorkv

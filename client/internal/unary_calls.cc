@@ -131,6 +131,8 @@ absl::StatusOr<grpc::ByteBuffer> UnaryCalls::Send(
     const CallDeadline& deadline) {
   grpc::ClientContext context;
   deadline.ApplyTo(context);
+  const Canceller::Listening listening(deadline.canceller(),
+                                       [&] { context.TryCancel(); });
   if (expects == Expects::kTheKnownOne) server_.ApplyTo(context);
   grpc::ByteBuffer reply;
   const grpc::Status status = grpc::internal::BlockingUnaryCall(

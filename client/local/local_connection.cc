@@ -8,6 +8,7 @@
 #include "absl/time/clock.h"
 #include "base/answer.h"
 #include "base/status_macros.h"
+#include "service/store/cancellation.h"
 #include "service/store/tensor_store.h"
 
 namespace tensorkv {
@@ -134,7 +135,12 @@ LocalConnection::LocalConnection(const LocalConnectionOptions& options)
 
 absl::Status LocalConnection::Attempt(const AnyCall& call,
                                       const CallOptions& options) {
-  const CallContext context = {.timeout = options.timeout};
+  CallContext context = {.timeout = options.timeout};
+  if (options.canceller != nullptr) {
+    context.cancellation = std::make_shared<Cancellation>();
+  }
+  const Canceller::Listening listening(options.canceller,
+                                       [&] { context.cancellation->Cancel(); });
   return call.Visit([&](const auto& request, auto& reply) -> absl::Status {
     if constexpr (requires { Ask(store_, request, context); }) {
       ASSIGN_OR_RETURN(reply, Ask(store_, request, context));

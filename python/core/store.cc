@@ -427,12 +427,21 @@ void Store::Register(py::module_& module) {
       .def_static(
           "connect",
           [](const std::string& address, const std::string& name_space,
-             double timeout) {
+             double timeout, const std::string& tls_ca,
+             const std::string& tls_cert, const std::string& tls_key,
+             const std::string& tls_server_name,
+             const std::string& token_file) {
             return Connect({.target = address,
+                            .credentials = {.tls_ca = tls_ca,
+                                            .tls_cert = tls_cert,
+                                            .tls_key = tls_key,
+                                            .tls_server_name = tls_server_name,
+                                            .token_file = token_file},
                             .name_space = name_space,
                             .timeout = absl::Seconds(timeout)});
           },
-          "address"_a, "namespace"_a, "timeout"_a)
+          "address"_a, "namespace"_a, "timeout"_a, "tls_ca"_a, "tls_cert"_a,
+          "tls_key"_a, "tls_server_name"_a, "token_file"_a)
       .def_static("embed", &Store::Embed, "num_threads"_a)
       .def("close", &Store::Close)
       .def("join", &Store::Join, "name"_a, "lease"_a, "takeover_timeout"_a,

@@ -14,7 +14,16 @@ class PulledArray:
 
 class Store:
     @staticmethod
-    def connect(address: str, namespace: str, timeout: float) -> Store: ...
+    def connect(
+        address: str,
+        namespace: str,
+        timeout: float,
+        tls_ca: str,
+        tls_cert: str,
+        tls_key: str,
+        tls_server_name: str,
+        token_file: str,
+    ) -> Store: ...
     @staticmethod
     def embed(num_threads: int) -> Store: ...
     def close(self) -> None: ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Dict, List, Optional, Sequence, Union
 
 from tensorkv import _core
@@ -10,6 +11,7 @@ from tensorkv._arrays import from_core, name_of, to_core
 DEFAULT_ADDRESS = "127.0.0.1:7363"
 
 Array = Any
+Path = Union[str, "os.PathLike[str]"]
 Keys = Union[str, Sequence[str]]
 
 
@@ -55,9 +57,37 @@ class Client:
         *,
         namespace: str = "",
         timeout: float = 30.0,
+        tls_ca: Path = "",
+        tls_cert: Path = "",
+        tls_key: Path = "",
+        tls_server_name: str = "",
+        token_file: Path = "",
     ):
-        """Connects in the background: a server that is down shows later."""
-        self._store = _core.Store.connect(address, namespace, timeout)
+        """Connects in the background: a server that is down shows later.
+
+        Args:
+          tls_ca: a PEM file with the authorities that may sign the server's
+            certificate. With it connections are encrypted, else in plain text.
+          tls_cert, tls_key: PEM files with the client's certificate and key.
+          tls_server_name: the name in the server's certificate, if it is not
+            that of the address.
+          token_file: a file whose one line is a bearer token. It goes over TLS
+            and Unix sockets alone.
+
+        Errors: InvalidArgumentError for a file that cannot be read, or that
+        makes no sense; where the server knows its callers, every verb raises
+        UnauthenticatedError for one that it does not know, and
+        PermissionDeniedError for what the policy does not grant.
+        """
+        files = (tls_ca, tls_cert, tls_key)
+        self._store = _core.Store.connect(
+            address,
+            namespace,
+            timeout,
+            *map(os.fspath, files),
+            tls_server_name,
+            os.fspath(token_file),
+        )
         self.address = address
         self.namespace = namespace or "default"
 

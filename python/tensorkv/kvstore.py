@@ -526,6 +526,7 @@ class DistKVStore(KVStore):
         worker_name: Optional[str] = None,
         timeout: float = 120.0,
         lease: float = 10.0,
+        **credentials: Any,
     ):
         """Joins.
 
@@ -538,13 +539,17 @@ class DistKVStore(KVStore):
             else one that nobody else has.
           timeout: seconds for each attempt at a call.
           lease: seconds without a sign of life until the worker counts as lost.
+          **credentials: tls_ca, tls_cert, tls_key, tls_server_name and
+            token_file, as tensorkv.Client takes them.
 
         Errors: FailedPreconditionError where the namespace is of another mode
         or number of workers; ResourceExhaustedError where the group is full.
         """
         address = address or os.environ.get("TENSORKV_ADDRESS", DEFAULT_ADDRESS)
         namespace = namespace or os.environ.get("TENSORKV_NAMESPACE", kind)
-        client = Client(address, namespace=namespace, timeout=timeout)
+        client = Client(
+            address, namespace=namespace, timeout=timeout, **credentials
+        )
         super().__init__(kind, client)
         self._close = weakref.finalize(self, client.close)
         self._mode = mode

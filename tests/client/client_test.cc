@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "client/prometheus/client_metrics.h"
 #include "contract/reason.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -55,6 +56,29 @@ TEST_F(ClientTest, CallsGetTheTimeout) {
   ASSERT_OK(client.List());
 
   EXPECT_THAT(script_.timeouts, ElementsAre(absl::Seconds(3)));
+}
+
+TEST_F(ClientTest, ClientWithAnotherTimeoutSharesTheSteps) {
+  Client client = MakeWorker();
+  AnswerPushes();
+
+  ASSERT_OK(client.WithTimeout(absl::Seconds(1)).Push("w", Full({2}, 1)));
+  ASSERT_OK(client.Push("w", Full({2}, 1)));
+
+  EXPECT_THAT(script_.timeouts,
+              ElementsAre(absl::Seconds(1), absl::Seconds(30)));
+  EXPECT_EQ(script_.last<PushRequest>().step, 2u);
+}
+
+TEST_F(ClientTest, CallsGetTheCanceller) {
+  const auto canceller = std::make_shared<Canceller>();
+  const Client client = MakeClient({});
+  Client cancellable =
+      client.WithCanceller(canceller).WithTimeout(absl::Seconds(1));
+
+  ASSERT_OK(cancellable.ListNamespaces());
+
+  EXPECT_EQ(script_.cancellers.back(), canceller);
 }
 
 TEST_F(ClientTest, CompressionCanBeSetAndUnset) {
@@ -379,7 +403,8 @@ TEST(ClientConnectTest, ConnectedClientCallsItsServerAndCounts) {
   auto registry = std::make_shared<prometheus::Registry>();
   ASSERT_OK_AND_ASSIGN(
       const std::unique_ptr<Client> client,
-      Client::Connect({.target = service.Start(), .metrics = registry}));
+      Client::Connect({.target = service.Start(),
+                       .observer = std::make_shared<ClientMetrics>(registry)}));
 
   EXPECT_THAT(client->DescribeServer(), IsOk());
 

@@ -7,6 +7,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -23,9 +24,10 @@ class Script {
   // Runs inside each call.
   std::function<void()> during_call = [] {};
 
-  // The verbs called and their timeouts, in order.
+  // The verbs called and their options, in order.
   std::vector<std::string> verbs;
   std::vector<absl::Duration> timeouts;
+  std::vector<std::shared_ptr<Canceller>> cancellers;
 
   // What calls with such a request are answered if they are OK.
   template <typename Request>
@@ -58,6 +60,7 @@ class ScriptedConnection final : public Connection {
                        const CallOptions& options) override {
     script_.verbs.emplace_back(NameOf(call.method()));
     script_.timeouts.push_back(options.timeout);
+    script_.cancellers.push_back(options.canceller);
     call.Visit([this]<typename Request>(const Request& request, auto& reply) {
       script_.last<Request>() = request;
       reply = script_.reply<Request>();

@@ -152,15 +152,26 @@ TEST_F(WorkerClientTest, SaysThatItsMembershipIsLost) {
                       absl::DeadlineExceededError("no answer"),
                       absl::UnavailableError("down")};
   script_.statuses.resize(1000, absl::FailedPreconditionError("fenced off"));
-  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<WorkerClient> worker,
-                       Join({.name = "w1", .lease = absl::Milliseconds(3)}));
+  Notification renewed_after_loss;
+  script_.during_call = [&] {
+    if (script_.verbs.size() == 6) renewed_after_loss.Notify();
+  };
+  std::vector<absl::Status> told;
+  ASSERT_OK_AND_ASSIGN(
+      std::unique_ptr<WorkerClient> worker,
+      Join({.name = "w1",
+            .lease = absl::Milliseconds(3),
+            .on_membership_lost = [&](const absl::Status& status) {
+              told.push_back(status);
+            }}));
 
-  while (worker->membership().ok()) {
-  }
+  renewed_after_loss.WaitForNotification();
+  const absl::Status membership = worker->membership();
+  worker.reset();
 
-  EXPECT_THAT(worker->membership(),
-              StatusIs(absl::StatusCode::kFailedPrecondition,
-                       ::testing::HasSubstr("fenced off")));
+  EXPECT_THAT(membership, StatusIs(absl::StatusCode::kFailedPrecondition,
+                                   ::testing::HasSubstr("fenced off")));
+  EXPECT_THAT(told, ElementsAre(membership));
 }
 
 TEST_F(WorkerClientTest, RejoinReplacesItsOwnEpoch) {

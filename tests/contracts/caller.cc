@@ -26,6 +26,12 @@ Caller Caller::Within(absl::Duration timeout) const {
   return other;
 }
 
+Caller Caller::EndedBy(std::shared_ptr<Canceller> canceller) const {
+  Caller other = *this;
+  other.options_.canceller = std::move(canceller);
+  return other;
+}
+
 absl::StatusOr<Version> Caller::Init(const std::string& key, Tensor tensor,
                                      OnExisting on_existing) const {
   ASSIGN_OR_RETURN(InitReply reply,

@@ -3,6 +3,7 @@
 #ifndef TENSORKV_TESTS_CONTRACTS_CALLER_H_
 #define TENSORKV_TESTS_CONTRACTS_CALLER_H_
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,6 +31,7 @@ class Caller {
   Caller As(uint32_t rank) const;
   Caller As(const Worker& worker) const;
   Caller Within(absl::Duration timeout) const;
+  Caller EndedBy(std::shared_ptr<Canceller> canceller) const;
 
   absl::StatusOr<Version> Init(
       const std::string& key, Tensor tensor,

@@ -1,5 +1,6 @@
 // Pull: reading, waiting for versions and keys, and what ends a wait.
 
+#include <memory>
 #include <utility>
 
 #include "tests/contracts/store_contract.h"
@@ -90,6 +91,35 @@ TEST_P(PullContractTest, WaitsForAKeyToAppearAndReachAVersion) {
   ASSERT_OK(store_.Push("w", Full({2}, 5)));
 
   EXPECT_THAT(pull.Result(), IsOkAndHolds(HasTensor(IsFilledWith(5))));
+}
+
+TEST_P(PullContractTest, CallerWhoCancelsWaitsNoMore) {
+  const auto canceller = std::make_shared<Canceller>();
+  const Caller caller = store_.EndedBy(canceller);
+  ASSERT_OK(store_.Init("w", Full({1}, 1)));
+  Background pull([&] { return caller.Pull("w", 2); });
+  AwaitWaitingCalls(store_, 1);
+
+  canceller->Cancel();
+
+  EXPECT_THAT(pull.Result(), StatusIs(StatusCode::kCancelled));
+  AwaitWaitingCalls(store_, 0);
+}
+
+// What is so large goes as a stream where there is a network.
+TEST_P(PullContractTest, CallerWhoCancelsALargeCallWaitsNoMore) {
+  const auto canceller = std::make_shared<Canceller>();
+  const Caller group = NewSyncNamespace(2);
+  const Tensor large = Full({3 << 20}, 1);
+  ASSERT_OK(group.Init("w", large));
+  const Caller worker = group.As(0).EndedBy(canceller);
+  Background sum([&] { return worker.PushPull("w", large, 1); });
+  AwaitWaitingCalls(group, 1);
+
+  canceller->Cancel();
+
+  EXPECT_THAT(sum.Result(), StatusIs(StatusCode::kCancelled));
+  AwaitWaitingCalls(group, 0);
 }
 
 TEST_P(PullContractTest, ManyWaitersAreAllWoken) {

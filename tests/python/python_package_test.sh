@@ -11,6 +11,7 @@ export TENSORKV_ADDRESS=$server
 /usr/bin/python3 -m unittest --verbose \
   tests/python/bad_input_test.py \
   tests/python/client_test.py \
+  tests/python/credentials_test.py \
   tests/python/interruption_test.py \
   tests/python/kvstore_test.py \
   tests/python/transcripts_test.py

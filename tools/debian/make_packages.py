@@ -3,6 +3,9 @@
 tensorkv has the command line client, tensorkv-server the server and a systemd
 unit. The libraries that came along stay in /usr/lib/tensorkv, so that the
 packages install on every Debian and Ubuntu with a glibc that is new enough.
+
+Of an archive of tools/pack_sdk.py: the library and what programs are built
+with, for the distribution that they were made on.
 """
 
 import argparse
@@ -26,9 +29,9 @@ ABOUT = """\
  TensorKV owns the tensors of a training, sums what its workers push, applies
  update rules, and serves the values to any gRPC client."""
 
-PACKAGES = {
+PROGRAMS = {
     "tensorkv": dict(
-        program="tensorkv", section=1, depends="libc6 (>= {glibc})",
+        section="net", program="tensorkv", chapter=1, depends="libc6 (>= {glibc})",
         summary="command line client of a " + SUMMARY,
         about=ABOUT + "\n .\n This package has the command line client.",
         # Debian built the libraries so, and they are on board on purpose.
@@ -36,12 +39,33 @@ PACKAGES = {
                    "library-not-linked-against-libc",
                    "shared-library-lacks-prerequisites"]),
     "tensorkv-server": dict(
-        program="tensorkv-server", section=8,
+        section="net", program="tensorkv-server", chapter=8,
         depends="libc6 (>= {glibc}), adduser, init-system-helpers (>= 1.52), "
                 "tensorkv (= {version})",
         summary="server of a " + SUMMARY,
         about=ABOUT + "\n .\n This package has the server.",
         overrides=["hardening-no-fortify-functions"]),
+}
+
+# The files are patterns below the archive's folder.
+SDK = {
+    "libtensorkv{series}": dict(
+        section="libs", files=["lib/libtensorkv.so.*"],
+        depends="libc6 (>= {glibc}), {libraries}",
+        summary="C++ client of a " + SUMMARY,
+        about=ABOUT + "\n .\n This package has the library.",
+        # The API is C++, whose symbols nobody keeps a list of.
+        overrides=["no-symbols-control-file"]),
+    "libtensorkv-dev": dict(
+        section="libdevel",
+        files=["include/**/*.h", "lib/libtensorkv.so", "lib/*/**/*.cmake",
+               "lib/*/*.pc"],
+        depends="libtensorkv{series} (= {version}), libabsl-dev",
+        summary="C++ client of a %s (development files)" % SUMMARY,
+        about=ABOUT + "\n .\n This package has headers, and what pkg-config and "
+                      "CMake need.",
+        # It is the same for all: its paths are relative.
+        overrides=["pkg-config-unavailable-for-cross-compilation"]),
 }
 
 CONTROL = """\
@@ -51,7 +75,7 @@ Architecture: {architecture}
 Maintainer: {maintainer}
 Installed-Size: {size_kib}
 Depends: {depends}
-Section: net
+Section: {section}
 Priority: optional
 Description: {summary}
 {about}
@@ -59,10 +83,13 @@ Description: {summary}
 
 COPYRIGHT = """\
 TensorKV {version} was packaged from its own source.
+"""
 
+COPYRIGHT_OF_LIBRARIES = """
 The folder licenses beside this file has the terms of what comes along in
 /usr/lib/tensorkv/lib, by the packages of Debian that it was taken from.
 """
+
 
 def run(*command):
     return subprocess.run([str(word) for word in command], check=True,
@@ -95,9 +122,10 @@ def copy(source, target):
 class Package:
     """A folder that becomes a package."""
 
-    def __init__(self, root, name, facts):
+    def __init__(self, root, name, own, facts):
         self.root, self.name, self.facts = root, name, facts
-        self.own = PACKAGES[name]
+        self.own = {key: value.format(**facts) if key == "depends" else value
+                    for key, value in own.items()}
 
     def add_program(self, source, libraries):
         program = self.own["program"]
@@ -108,15 +136,24 @@ class Package:
         link = self.root / "usr/bin" / program
         link.parent.mkdir(parents=True)
         link.symlink_to("../lib/tensorkv/bin/" + program)
-        section = self.own["section"]
+        chapter = self.own["chapter"]
         write(self.root / ("usr/share/man/man%d/%s.%d.gz"
-                           % (section, program, section)),
-              compressed(man_page.of(source / "bin" / program, section,
+                           % (chapter, program, chapter)),
+              compressed(man_page.of(source / "bin" / program, chapter,
                                      self.own["summary"])))
+
+    def add_files(self, source):
+        for pattern in self.own["files"]:
+            for path in sorted(source.glob(pattern)):
+                target = self.root / "usr" / path.relative_to(source)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(path, target, follow_symlinks=False)
 
     def add_documents(self, source):
         folder = self.root / "usr/share/doc" / self.name
-        write(folder / "copyright", COPYRIGHT.format(**self.facts))
+        licenses = sorted((source / "licenses").glob("*"))
+        write(folder / "copyright", COPYRIGHT.format(**self.facts) + (
+            COPYRIGHT_OF_LIBRARIES if licenses else ""))
         write(folder / "changelog.gz", compressed(
             "{name} ({version}) stable; urgency=medium\n\n"
             "  * Package revision {revision}.\n\n"
@@ -124,7 +161,7 @@ class Package:
         write(self.root / "usr/share/lintian/overrides" / self.name,
               "".join("%s: %s\n" % (self.name, tag)
                       for tag in self.own["overrides"]))
-        for license in sorted((source / "licenses").iterdir()):
+        for license in licenses:
             copy(license, folder / "licenses" / license.name)
 
     def add_service(self):
@@ -137,6 +174,12 @@ class Package:
             write(self.root / "DEBIAN" / script,
                   (HERE / ("tensorkv-server." + script)).read_text(), 0o755)
 
+    def add_library(self):
+        series = self.facts["series"]
+        write(self.root / "DEBIAN/shlibs", "libtensorkv %s %s (>= %s)\n" % (
+            series, self.name, self.facts["version"]))
+        write(self.root / "DEBIAN/triggers", "activate-noawait ldconfig\n")
+
     def build(self, output):
         files = sorted(path for path in self.root.rglob("*")
                        if path.is_file() and not path.is_symlink()
@@ -145,7 +188,6 @@ class Package:
             path.chmod(0o755 if os.access(path, os.X_OK) else 0o644)
         facts = dict(self.facts, **self.own, name=self.name, size_kib=sum(
             (path.stat().st_size + 1023) // 1024 for path in files))
-        facts["depends"] = self.own["depends"].format(**self.facts)
         write(self.root / "DEBIAN/control", CONTROL.format(**facts))
         write(self.root / "DEBIAN/md5sums", "".join(
             "%s  %s\n" % (hashlib.md5(path.read_bytes()).hexdigest(),
@@ -162,13 +204,47 @@ class Package:
 def facts_of(source, date):
     """What the archive says of itself, by its name and its README."""
     version, variant = re.fullmatch(
-        r"tensorkv-(.+?)-linux-[^-]+-(\w+)", source.name).groups()
-    glibc = re.search(r"glibc (\d\S*)", (source / "README").read_text())[1]
+        r"tensorkv-(?:sdk-)?(.+?)-linux-[^-]+(?:-(\w+))?", source.name).groups()
+    readme = (source / "README").read_text()
     return dict(
-        version=version if variant == "cpu" else version + "+" + variant,
-        revision=(source / "REVISION").read_text().strip(), glibc=glibc,
+        version=version if variant in (None, "cpu")
+        else version + "+" + variant,
+        revision=(source / "REVISION").read_text().strip(),
+        glibc=re.search(r"glibc (\d\S*)", readme)[1],
         architecture=run("dpkg", "--print-architecture").strip(),
         maintainer=MAINTAINER, date=date)
+
+
+def facts_of_library(source):
+    """The series of versions that its name has, and what it depends on."""
+    library, = source.glob("lib/libtensorkv.so.*")
+    readme = (source / "README").read_text()
+    return dict(series=library.name.partition(".so.")[2], libraries=", ".join(
+        re.search(r"apt-get install (.*) libabsl-dev", readme)[1].split()))
+
+
+def make_programs(source, work, facts, output):
+    packed = set()
+    for name, own in PROGRAMS.items():
+        package = Package(work / name, name, own, facts)
+        libraries = libraries_of(source / "bin" / own["program"]) - packed
+        packed |= libraries
+        package.add_program(source, libraries)
+        package.add_documents(source)
+        if name == "tensorkv-server":
+            package.add_service()
+        package.build(output)
+
+
+def make_sdk(source, work, facts, output):
+    for pattern, own in SDK.items():
+        name = pattern.format(**facts)
+        package = Package(work / name, name, own, facts)
+        package.add_files(source)
+        package.add_documents(source)
+        if own["section"] == "libs":
+            package.add_library()
+        package.build(output)
 
 
 def main():
@@ -178,22 +254,18 @@ def main():
     parser.add_argument("--date", required=True,
                         help="of the changelog, as RFC 5322 has it")
     options = parser.parse_args()
+    options.output_folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as work:
         with tarfile.open(options.archive) as archive:
             archive.extractall(work)
         source, = pathlib.Path(work).iterdir()
         facts = facts_of(source, options.date)
-        options.output_folder.mkdir(parents=True, exist_ok=True)
-        packed = set()
-        for name, own in PACKAGES.items():
-            package = Package(pathlib.Path(work, "root", name), name, facts)
-            libraries = libraries_of(source / "bin" / own["program"]) - packed
-            packed |= libraries
-            package.add_program(source, libraries)
-            package.add_documents(source)
-            if name == "tensorkv-server":
-                package.add_service()
-            package.build(options.output_folder)
+        root = pathlib.Path(work, "root")
+        if (source / "include").exists():
+            facts.update(facts_of_library(source))
+            make_sdk(source, root, facts, options.output_folder)
+        else:
+            make_programs(source, root, facts, options.output_folder)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ namespace tensorkv::bench {
 namespace {
 
 // A call that is made again and again over one connection.
-struct Lane {
+struct SocketLane {
   FileDescriptor connection;
   ValueRange range;
   Exchange call;
@@ -24,21 +24,21 @@ struct Lane {
 // The calls of one workload.
 struct SocketCalls {
   Payload payload;
-  std::vector<Lane> lanes;
+  std::vector<SocketLane> lanes;
 
   absl::Status Call(int index) {
-    Lane& lane = lanes[index];
+    SocketLane& lane = lanes[index];
     RETURN_IF_ERROR(lane.call.Run(lane.connection.get()));
     if (payload.rooms.empty()) return absl::OkStatus();
     return CheckEnds(BytesOf(payload.values), BytesOf(payload.rooms[index]));
   }
 };
 
-absl::StatusOr<Lane> MakeLane(const std::string& address,
+absl::StatusOr<SocketLane> MakeLane(const std::string& address,
                               const WireProtocol& protocol,
                               const Workload& workload, int index,
                               Payload* payload) {
-  Lane lane;
+  SocketLane lane;
   lane.range = {.lane = index,
                 .num_keys = workload.num_keys,
                 .bytes_per_key = workload.bytes_per_key};
@@ -54,8 +54,8 @@ absl::StatusOr<Lane> MakeLane(const std::string& address,
   return lane;
 }
 
-void Delete(const WireProtocol& protocol, const std::vector<Lane>& lanes) {
-  for (const Lane& lane : lanes) {
+void Delete(const WireProtocol& protocol, const std::vector<SocketLane>& lanes) {
+  for (const SocketLane& lane : lanes) {
     Exchange exchange;
     protocol.AddDelete(lane.range, &exchange);
     // The next load's values take the place of these.
@@ -75,7 +75,7 @@ absl::StatusOr<std::unique_ptr<Load>> MakeLoad(
   const auto calls = std::make_shared<SocketCalls>();
   ASSIGN_OR_RETURN(calls->payload, MakePayload(workload));
   for (int i = 0; i < workload.in_flight; ++i) {
-    ASSIGN_OR_RETURN(Lane lane, MakeLane(options.address, *protocol, workload,
+    ASSIGN_OR_RETURN(SocketLane lane, MakeLane(options.address, *protocol, workload,
                                          i, &calls->payload));
     calls->lanes.push_back(std::move(lane));
   }

@@ -1,6 +1,7 @@
 #include "client/internal/call_deadline.h"
 
 #include <chrono>
+#include <memory>
 
 #include "gtest/gtest.h"
 #include "tests/testing/status_matchers.h"
@@ -45,6 +46,17 @@ TEST(CallDeadlineTest, NoTimeLeftIsDeadlineExceeded) {
   EXPECT_THAT(CallDeadline(-absl::InfiniteDuration()).CheckTimeLeft(),
               StatusIs(absl::StatusCode::kDeadlineExceeded));
   EXPECT_THAT(CallDeadline(absl::Nanoseconds(1)).CheckTimeLeft(), IsOk());
+}
+
+TEST(CallDeadlineTest, NothingBeginsOnceTheCallerHasCancelled) {
+  const auto canceller = std::make_shared<Canceller>();
+  const CallDeadline deadline(absl::Seconds(3), canceller);
+  EXPECT_THAT(deadline.CheckTimeLeft(), IsOk());
+
+  canceller->Cancel();
+
+  EXPECT_THAT(deadline.CheckTimeLeft(),
+              StatusIs(absl::StatusCode::kCancelled, HasSubstr("caller")));
 }
 
 TEST(CallDeadlineTest, GrpcsOwnErrorGetsTheTimeout) {

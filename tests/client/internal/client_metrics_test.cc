@@ -1,6 +1,7 @@
-#include "client/internal/client_metrics.h"
+#include "client/prometheus/client_metrics.h"
 
 #include <memory>
+#include <string>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -16,8 +17,8 @@ TEST(ClientMetricsTest, CodeBeyondTheKnownOnesCountsAsUnknown) {
   auto registry = std::make_shared<prometheus::Registry>();
   ClientMetrics metrics(registry);
 
-  metrics.CountHandled(Method::kPull, static_cast<absl::StatusCode>(99),
-                       absl::Seconds(1));
+  metrics.OnEnded(Method::kPull, static_cast<absl::StatusCode>(99),
+                  absl::Seconds(1), 0);
 
   EXPECT_THAT(prometheus::TextSerializer().Serialize(registry->Collect()),
               HasSubstr("grpc_code=\"Unknown\""));
@@ -29,7 +30,22 @@ TEST(ClientMetricsTest, RegistryLivesAsLongAsTheMetrics) {
 
   registry.reset();
 
-  metrics.CountStarted(Method::kPush);
+  metrics.OnStarted(Method::kPush, 0);
+}
+
+TEST(ClientMetricsTest, EncodedBytesCountByEncoding) {
+  auto registry = std::make_shared<prometheus::Registry>();
+  ClientMetrics metrics(registry);
+
+  metrics.OnEncoded(Compression::Kind::kTwoBit, 4096, 256);
+  metrics.OnEncoded(Compression::Kind::kTwoBit, 4096, 256);
+
+  const std::string text =
+      prometheus::TextSerializer().Serialize(registry->Collect());
+  EXPECT_THAT(text, HasSubstr("tensorkv_client_compression_input_bytes_total{"
+                              "encoding=\"2bit\"} 8192"));
+  EXPECT_THAT(text, HasSubstr("tensorkv_client_compression_output_bytes_total{"
+                              "encoding=\"2bit\"} 512"));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "client/prometheus/client_metrics.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "prometheus/registry.h"
@@ -27,7 +28,8 @@ using ::testing::Not;
 class MeteredConnectionTest : public ::testing::TestWithParam<std::string> {
  protected:
   MeteredConnectionTest()
-      : connection_(std::make_unique<ScriptedConnection>(script_), registry_,
+      : connection_(std::make_unique<ScriptedConnection>(script_),
+                    std::make_shared<ClientMetrics>(registry_),
                     [this] { return now_; }) {}
 
   std::string Scrape() const {
@@ -118,7 +120,8 @@ TEST_F(MeteredConnectionTest, TensorsReceivedCountTheirBytes) {
 
 TEST_F(MeteredConnectionTest, ConnectionsOfOneRegistryShareTheirSeries) {
   MeteredConnection other(std::make_unique<ScriptedConnection>(script_),
-                          registry_, [this] { return now_; });
+                          std::make_shared<ClientMetrics>(registry_),
+                          [this] { return now_; });
 
   ASSERT_OK(CallVerb("Stat", connection_));
   ASSERT_OK(CallVerb("Stat", other));

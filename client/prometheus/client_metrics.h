@@ -1,7 +1,7 @@
 // The metrics of a client, in a Prometheus registry.
 
-#ifndef TENSORKV_CLIENT_INTERNAL_CLIENT_METRICS_H_
-#define TENSORKV_CLIENT_INTERNAL_CLIENT_METRICS_H_
+#ifndef TENSORKV_CLIENT_PROMETHEUS_CLIENT_METRICS_H_
+#define TENSORKV_CLIENT_PROMETHEUS_CLIENT_METRICS_H_
 
 #include <array>
 #include <atomic>
@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "client/client_observer.h"
 #include "contract/code_names.h"
 #include "contract/method.h"
 
@@ -29,21 +30,27 @@ namespace tensorkv {
 //   grpc_client_handled_total     calls ended, by grpc_code
 //   grpc_client_handling_seconds  how long they took
 //
-// all with the labels grpc_type, grpc_service and grpc_method; and
+// all with the labels grpc_type, grpc_service and grpc_method;
 //
 //   tensorkv_client_sent_bytes_total      bytes of the tensors sent
 //   tensorkv_client_received_bytes_total  bytes of the tensors received
 //
+// and of the contributions that are encoded, by encoding:
+//
+//   tensorkv_client_compression_input_bytes_total   bytes before
+//   tensorkv_client_compression_output_bytes_total  bytes after
+//
 // Thread-safe. Clients that share a registry share its series.
-class ClientMetrics {
+class ClientMetrics final : public ClientObserver {
  public:
   // Keeps `registry` alive.
   explicit ClientMetrics(std::shared_ptr<prometheus::Registry> registry);
 
-  void CountStarted(Method method);
-  void CountHandled(Method method, absl::StatusCode code, absl::Duration taken);
-  void CountSent(int64_t bytes);
-  void CountReceived(int64_t bytes);
+  void OnStarted(Method method, int64_t sent_bytes) override;
+  void OnEnded(Method method, absl::StatusCode code, absl::Duration taken,
+               int64_t received_bytes) override;
+  void OnEncoded(Compression::Kind kind, int64_t bytes_before,
+                 int64_t bytes_after) override;
 
  private:
   // Found once, since looking a series up takes a lock and hashes its labels.
@@ -63,9 +70,11 @@ class ClientMetrics {
   prometheus::Family<prometheus::Counter>& handled_family_;
   prometheus::Counter& sent_bytes_;
   prometheus::Counter& received_bytes_;
+  prometheus::Family<prometheus::Counter>& input_bytes_;
+  prometheus::Family<prometheus::Counter>& output_bytes_;
   std::array<Series, kNumMethods> series_;
 };
 
 }  // namespace tensorkv
 
-#endif  // TENSORKV_CLIENT_INTERNAL_CLIENT_METRICS_H_
+#endif  // TENSORKV_CLIENT_PROMETHEUS_CLIENT_METRICS_H_

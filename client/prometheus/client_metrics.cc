@@ -1,4 +1,4 @@
-#include "client/internal/client_metrics.h"
+#include "client/prometheus/client_metrics.h"
 
 #include <iterator>
 #include <string>
@@ -47,7 +47,13 @@ ClientMetrics::ClientMetrics(std::shared_ptr<prometheus::Registry> registry)
       received_bytes_(CounterFamily(*registry_,
                                     "tensorkv_client_received_bytes_total",
                                     "Bytes of the tensors received.")
-                          .Add({})) {
+                          .Add({})),
+      input_bytes_(CounterFamily(
+          *registry_, "tensorkv_client_compression_input_bytes_total",
+          "Bytes of contributions before they were encoded, by encoding.")),
+      output_bytes_(CounterFamily(
+          *registry_, "tensorkv_client_compression_output_bytes_total",
+          "Bytes of encoded contributions, by encoding.")) {
   auto& started =
       CounterFamily(*registry_, "grpc_client_started_total", "Calls begun.");
   auto& handling = prometheus::BuildHistogram()
@@ -62,22 +68,23 @@ ClientMetrics::ClientMetrics(std::shared_ptr<prometheus::Registry> registry)
   }
 }
 
-void ClientMetrics::CountStarted(Method method) {
+void ClientMetrics::OnStarted(Method method, int64_t sent_bytes) {
   SeriesOf(method).started->Increment();
+  sent_bytes_.Increment(static_cast<double>(sent_bytes));
 }
 
-void ClientMetrics::CountHandled(Method method, absl::StatusCode code,
-                                 absl::Duration taken) {
+void ClientMetrics::OnEnded(Method method, absl::StatusCode code,
+                            absl::Duration taken, int64_t received_bytes) {
   Handled(method, code).Increment();
   SeriesOf(method).handling_seconds->Observe(absl::ToDoubleSeconds(taken));
+  received_bytes_.Increment(static_cast<double>(received_bytes));
 }
 
-void ClientMetrics::CountSent(int64_t bytes) {
-  sent_bytes_.Increment(static_cast<double>(bytes));
-}
-
-void ClientMetrics::CountReceived(int64_t bytes) {
-  received_bytes_.Increment(static_cast<double>(bytes));
+void ClientMetrics::OnEncoded(Compression::Kind kind, int64_t bytes_before,
+                              int64_t bytes_after) {
+  const prometheus::Labels labels = {{"encoding", std::string(NameOf(kind))}};
+  input_bytes_.Add(labels).Increment(static_cast<double>(bytes_before));
+  output_bytes_.Add(labels).Increment(static_cast<double>(bytes_after));
 }
 
 prometheus::Counter& ClientMetrics::Handled(Method method,

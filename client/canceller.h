@@ -1,0 +1,71 @@
+// Ends calls early.
+
+#ifndef TENSORKV_CLIENT_CANCELLER_H_
+#define TENSORKV_CLIENT_CANCELLER_H_
+
+#include <list>
+#include <memory>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
+#include "base/mutex.h"
+
+namespace tensorkv {
+
+// Calls that are given it end with Cancelled once somebody has cancelled, those
+// that begin later too. Whether a call that was cancelled has been made, nobody
+// knows. Thread-safe.
+class Canceller {
+ private:
+  using Listeners = std::list<absl::AnyInvocable<void()>>;
+
+ public:
+  // Has `listener` run when somebody cancels, until this goes: at once where
+  // that is done. It must not wait for whoever stops listening.
+  class Listening {
+   public:
+    // Null stands for a canceller that nobody uses.
+    Listening(std::shared_ptr<Canceller> canceller,
+              absl::AnyInvocable<void()> listener)
+        : canceller_(std::move(canceller)) {
+      if (canceller_ == nullptr) return;
+      MutexLock lock(&canceller_->mutex_);
+      if (canceller_->is_cancelled_) listener();
+      canceller_->listeners_.push_front(std::move(listener));
+      place_ = canceller_->listeners_.begin();
+    }
+    ~Listening() {
+      if (canceller_ == nullptr) return;
+      MutexLock lock(&canceller_->mutex_);
+      canceller_->listeners_.erase(place_);
+    }
+    Listening(const Listening&) = delete;
+    Listening& operator=(const Listening&) = delete;
+
+   private:
+    const std::shared_ptr<Canceller> canceller_;
+    Listeners::iterator place_;
+  };
+
+  // Returns when all listeners were told.
+  void Cancel() {
+    MutexLock lock(&mutex_);
+    if (std::exchange(is_cancelled_, true)) return;
+    for (auto& listener : listeners_) listener();
+  }
+
+  bool is_cancelled() const {
+    MutexLock lock(&mutex_);
+    return is_cancelled_;
+  }
+
+ private:
+  mutable Mutex mutex_;
+  bool is_cancelled_ ABSL_GUARDED_BY(mutex_) = false;
+  Listeners listeners_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CLIENT_CANCELLER_H_

@@ -1,0 +1,112 @@
+// Uses each public class from outside the repository: a worker's step over a
+// connection, calls that are not waited for, rows, rules, and why a call
+// failed.
+//
+//   sdk_program HOST:PORT
+#include <tensorkv/client/client.h>
+#include <tensorkv/client/client_observer.h>
+#include <tensorkv/client/pipeline.h>
+#include <tensorkv/client/worker_client.h>
+#include <tensorkv/contract/reason.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace tensorkv;  // NOLINT: all of it is what is tried here
+
+template <typename T>
+T Get(absl::StatusOr<T> value) {
+  if (value.ok()) return *std::move(value);
+  std::cerr << value.status() << "\n";
+  std::exit(1);
+}
+
+void Expect(bool holds, const char* what) {
+  if (holds) return;
+  std::cerr << "expected " << what << "\n";
+  std::exit(1);
+}
+
+// Memory of this program, which the library only reads.
+Tensor Adopted(const std::vector<float>& elements) {
+  auto buffer = MakeRefCounted<AdoptedBuffer>(
+      elements.data(), elements.size() * sizeof(float), [] {});
+  return Get(Tensor::FromBuffer(DType::kF32,
+                                {static_cast<int64_t>(elements.size()) / 2, 2},
+                                std::move(buffer)));
+}
+
+void TryWorker(const ClientOptions& options) {
+  auto client = Get(Client::Connect(options));
+  Expect(client->Init("w", Adopted({1, 2, 3, 4})).ok(), "a new key");
+  Expect(ReasonOf(client->Init("w", Adopted({1, 2}))) == Reason::kKeyExists,
+         "a reason");
+  auto worker = Get(WorkerClient::Join(options, {.name = "sdk"}));
+  const Value sum =
+      Get(worker->PushPull(worker->step(), "w", Adopted({1, 1, 1, 1})));
+  Expect(sum.tensor.Description() == "f32[2,2]", "the shape");
+  Expect(sum.tensor.elements<float>()[3] == 5, "the sum");
+  Expect(worker->membership().ok(), "a member");
+}
+
+void TryRows(Client& client) {
+  const std::vector<int64_t> ids = {1};
+  auto rows =
+      Get(RowIds::Create(Get(Tensor::CopyOf(DType::kI64, {1}, ids.data()))));
+  const Value row = Get(client.PullRows("w", rows));
+  Expect(row.tensor.elements<float>()[0] == 4, "the row");
+}
+
+// Counts attempts.
+class Attempts final : public ClientObserver {
+ public:
+  void OnStarted(Method, int64_t) override { ++begun; }
+  void OnEnded(Method, absl::StatusCode, absl::Duration, int64_t) override {}
+  void OnEncoded(Compression::Kind, int64_t, int64_t) override {}
+
+  std::atomic<int> begun = 0;
+};
+
+void TryBounds(ClientOptions options) {
+  const auto attempts = std::make_shared<Attempts>();
+  const auto canceller = std::make_shared<Canceller>();
+  options.observer = attempts;
+  const auto client = Get(Client::Connect(options));
+  Client bounded =
+      client->WithTimeout(absl::Seconds(20)).WithCanceller(canceller);
+  Get(bounded.Pull("w"));
+  Expect(attempts->begun == 1, "an attempt");
+  canceller->Cancel();
+  Expect(absl::IsCancelled(bounded.Pull("w").status()), "a cancelled call");
+  Get(client->Pull("w"));
+}
+
+void TryPipeline(Client& client) {
+  Pipeline pipeline(&client);
+  auto value = pipeline.Pull("w");
+  Expect(Get(value.get()).version == 2, "the version");
+}
+
+}  // namespace
+
+int main(int, char** argv) {
+  ClientOptions options = {.target = argv[1], .name_space = "sdk"};
+  options.compression.rules.push_back({"", Get(Compression::Parse("f16"))});
+  auto client = Get(Client::Connect(options));
+  NamespaceConfig config;
+  config.rule = Get(ParseRuleSpec("accumulate"));
+  Expect(client->CreateNamespace("sdk", config).ok(), "a namespace");
+  TryWorker(options);
+  TryBounds(options);
+  TryRows(*client);
+  TryPipeline(*client);
+  std::cout << NameOf(Method::kPush) << " " << NameOf(Get(ParseDType("bf16")))
+            << "\n";
+}

@@ -1,0 +1,52 @@
+#!/bin/bash
+# The archive of tools/package --sdk: programs with nothing of this repository
+# are built with it, by pkg-config and by CMake, and run.
+set -euo pipefail
+cd "$TEST_SRCDIR/$TEST_WORKSPACE"
+source tests/integration/server.sh
+
+# How what a program may see of the library begins. Functions of std are those
+# that the standard library has too.
+readonly EXPORTS='^(typeinfo for |vtable for )?tensorkv::[A-Z]|^std::|^TENSORKV_'
+
+sources=$PWD
+archive=$TEST_TMPDIR/sdk.tar.gz
+/usr/bin/python3 tools/pack_sdk.py --name sdk --output "$archive" \
+  --sources . --templates client/sdk --library client/sdk/libtensorkv.so.0.1
+start_server
+work=$(mktemp -d)
+cd "$work"
+tar -xzf "$archive"
+
+export PKG_CONFIG_PATH=$work/sdk/lib/pkgconfig
+export LD_LIBRARY_PATH=$work/sdk/lib
+
+sed -n '/^  \/\/ Stores/,/^The folder/{s/^  //;/^The folder/d;p}' sdk/README \
+  >main.cc
+# shellcheck disable=SC2046
+g++ -std=c++20 -Wall -Wextra -Werror -Wno-missing-field-initializers main.cc \
+  $(pkg-config --cflags --libs tensorkv) -o plain
+[[ $(./plain "$server") == '3 3 3 of version 2' ]] || fail "built by pkg-config"
+
+mkdir project
+cp "$sources/tests/tools/sdk_program.cc" project/main.cc
+cat >project/CMakeLists.txt <<'END'
+cmake_minimum_required(VERSION 3.16)
+project(outside CXX)
+find_package(TensorKV 0.1 REQUIRED)
+add_executable(outside main.cc)
+target_link_libraries(outside PRIVATE TensorKV::tensorkv)
+END
+cmake -S project -B build -DCMAKE_PREFIX_PATH="$work/sdk" >log ||
+  fail "$(<log)"
+cmake --build build >log 2>&1 || fail "$(<log)"
+unset LD_LIBRARY_PATH
+[[ $(build/outside "$server") == 'Push bf16' ]] || fail "built by CMake"
+sed -i 's/0\.1 REQUIRED/0.2 REQUIRED/' project/CMakeLists.txt
+! cmake -S project -B later -DCMAKE_PREFIX_PATH="$work/sdk" >log 2>&1 ||
+  fail "took the library for a later one"
+
+nm -DC --defined-only sdk/lib/libtensorkv.so | sed 's/^[0-9a-f]* [A-Za-z] //' \
+  >exports
+grep -q '^tensorkv::Client::Connect(' exports || fail "exports nothing"
+! grep -vE "$EXPORTS" exports || fail "exports what is not the API's"

@@ -1,0 +1,125 @@
+"""Packs the C++ client for programs outside this repository.
+
+Layout of the archive, below one folder with its name:
+  README, REVISION
+  include/tensorkv/  the public headers, and what those include, whose includes
+                     begin with tensorkv/
+  lib/               the library, for find_package and pkg-config
+
+Ends with status 1 if a public header includes anything but the standard
+library, Abseil, and headers of the folders that HEADERS_FROM names.
+"""
+
+import argparse
+import pathlib
+import re
+import sys
+import tempfile
+
+import pack
+
+PUBLIC = ["client/client.h", "client/client_observer.h", "client/pipeline.h",
+          "client/worker_client.h", "contract/reason.h"]
+HEADERS_FROM = ("base", "client", "contract", "tensor")
+INCLUDE = re.compile(r'^#include "(.*)"$', re.M)
+LIBRARY = "libtensorkv.so"
+# Of Abseil, what the public headers include, as pkg-config and CMake name it.
+ABSL = ["any_invocable", "core_headers", "flat_hash_map", "flat_hash_set",
+        "function_ref", "inlined_vector", "span", "status", "statusor",
+        "strings", "time"]
+
+
+def fail(message):
+    sys.exit("pack_sdk: error: " + message)
+
+
+def headers(sources):
+    """Path and text of each header that programs may reach."""
+    texts, left = {}, list(PUBLIC)
+    while left:
+        path = left.pop()
+        if path in texts or path.startswith("absl/"):
+            continue
+        if not path.startswith(tuple(folder + "/" for folder in HEADERS_FROM)):
+            fail("the public headers include " + path)
+        texts[path] = (sources / path).read_text()
+        left += INCLUDE.findall(texts[path])
+        found = re.search(r"^#include <.*/.*>$", texts[path], re.M)
+        if found and not found[0].startswith("#include <sys/"):
+            fail("%s has %s" % (path, found[0]))
+    return texts
+
+
+def installed(text):
+    """A header as it is below include/tensorkv/."""
+    return INCLUDE.sub(
+        lambda found: found[0] if found[1].startswith("absl/")
+        else '#include "tensorkv/%s"' % found[1], text)
+
+
+def needed_packages(library):
+    """The packages of the libraries that it names, less glibc."""
+    names = re.findall(r"NEEDED.*\[(.*)\]", pack.run("readelf", "-d", library))
+    found = pack.needed_libraries(library)
+    return sorted(pack.packages_of([found[name] for name in names
+                                    if name in found]))
+
+
+def facts_of(options, soname):
+    version = re.search(r'kVersion\[\] = "(.*)"',
+                        (options.sources / "base/version.h").read_text())[1]
+    example = (options.templates / "example.cc").read_text()
+    return {
+        "NAME": options.name, "VERSION": version, "SONAME": soname,
+        "GLIBC": "%d.%d" % pack.MAX_GLIBC,
+        "PACKAGES": " ".join(needed_packages(options.library)),
+        "ABSL_PC": " ".join("absl_" + name for name in ABSL),
+        "ABSL_CMAKE": ";".join("absl::" + name for name in ABSL),
+        "EXAMPLE": re.sub("^(?=.)", "  ", example, flags=re.M),
+    }
+
+
+def stage_files(stage, options):
+    soname = options.library.name
+    for path, text in headers(options.sources).items():
+        stage.write("include/tensorkv/" + path, installed(text))
+    library = stage.add_file(options.library, "lib/" + soname)
+    pack.run("strip", "--strip-unneeded", library)
+    library.chmod(0o644)
+    stage.check_glibc(library)
+    (stage.root / "lib" / LIBRARY).symlink_to(soname)
+    facts = facts_of(options, soname)
+    for template, path in (
+            ("README.in", "README"),
+            ("tensorkv.pc.in", "lib/pkgconfig/tensorkv.pc"),
+            ("TensorKVConfig.cmake.in",
+             "lib/cmake/TensorKV/TensorKVConfig.cmake"),
+            ("TensorKVConfigVersion.cmake.in",
+             "lib/cmake/TensorKV/TensorKVConfigVersion.cmake")):
+        stage.write(path, re.sub("@([A-Z_]+)@", lambda name: facts[name[1]],
+                                 (options.templates / template).read_text()))
+    stage.write("REVISION", options.revision + "\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--name", required=True)
+    parser.add_argument("--output", required=True, type=pathlib.Path)
+    parser.add_argument("--revision", default="unknown")
+    parser.add_argument("--sources", required=True, type=pathlib.Path,
+                        help="what the paths of headers are below")
+    parser.add_argument("--templates", required=True, type=pathlib.Path)
+    parser.add_argument("--library", required=True, type=pathlib.Path)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as work:
+        stage = pack.Stage(pathlib.Path(work, options.name))
+        stage_files(stage, options)
+        pack.archive(stage.root, options.output)
+    print("package: %s (%.1f MB)" % (
+        options.output, options.output.stat().st_size / 1e6))
+
+
+if __name__ == "__main__":
+    main()
