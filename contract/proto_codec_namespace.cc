@@ -134,12 +134,43 @@ v1::OnLargeNorm EncodeOnLargeNorm(OnLargeNorm on_large_norm) {
   return v1::ON_LARGE_NORM_UNSPECIFIED;
 }
 
+Aggregation DecodeAggregation(v1::Aggregation proto) {
+  switch (proto) {
+    case v1::AGGREGATION_UNSPECIFIED:
+    case v1::AGGREGATION_SUM:
+      return Aggregation::kSum;
+    case v1::AGGREGATION_MEDIAN:
+      return Aggregation::kMedian;
+    case v1::AGGREGATION_TRIMMED_MEAN:
+      return Aggregation::kTrimmedMean;
+    default:
+      return Aggregation::kUnknown;
+  }
+}
+
+v1::Aggregation EncodeAggregation(Aggregation aggregation) {
+  switch (aggregation) {
+    case Aggregation::kSum:
+      return v1::AGGREGATION_SUM;
+    case Aggregation::kMedian:
+      return v1::AGGREGATION_MEDIAN;
+    case Aggregation::kTrimmedMean:
+      return v1::AGGREGATION_TRIMMED_MEAN;
+    case Aggregation::kUnknown:
+      break;
+  }
+  return v1::AGGREGATION_UNSPECIFIED;
+}
+
 // Errors: InvalidArgument, with the number that is unknown here.
 absl::Status CheckIsKnown(const NamespaceConfig& config,
                           const v1::NamespaceConfig& proto) {
   if (config.mode == Mode::kUnknown) return UnknownNumber("mode", proto.mode());
   if (config.on_worker_loss == OnWorkerLoss::kUnknown) {
     return UnknownNumber("on_worker_loss", proto.on_worker_loss());
+  }
+  if (config.aggregation == Aggregation::kUnknown) {
+    return UnknownNumber("aggregation", proto.aggregation());
   }
   const v1::GradientGuard& guard = proto.gradient_guard();
   if (config.gradient_guard.on_non_finite == OnNonFinite::kUnknown) {
@@ -182,6 +213,8 @@ absl::StatusOr<NamespaceConfig> DecodeConfig(const v1::NamespaceConfig& proto) {
                    DecodeDuration("quorum_grace", proto.quorum_grace()));
   config.max_open_rounds = proto.max_open_rounds();
   config.gradient_guard = DecodeGuard(proto.gradient_guard());
+  config.aggregation = DecodeAggregation(proto.aggregation());
+  config.trim_fraction = proto.trim_fraction();
   return config;
 }
 
@@ -198,6 +231,8 @@ void EncodeConfig(const NamespaceConfig& config, v1::NamespaceConfig* proto) {
   EncodeDuration(config.quorum_grace, proto->mutable_quorum_grace());
   proto->set_max_open_rounds(config.max_open_rounds);
   EncodeGuard(config.gradient_guard, proto);
+  proto->set_aggregation(EncodeAggregation(config.aggregation));
+  proto->set_trim_fraction(config.trim_fraction);
 }
 
 // WAIT_REASON_KEY and the others follow WaitReason, from 1. A newer server may

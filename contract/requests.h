@@ -37,6 +37,7 @@ using Step = uint64_t;
 enum class OnExisting { kFail, kKeep, kReplace };
 enum class Mode { kAsync, kSync, kBounded, kUnknown };
 enum class OnWorkerLoss { kFail, kContinue, kUnknown };
+enum class Aggregation { kSum, kMedian, kTrimmedMean, kUnknown };
 enum class OnNonFinite { kApply, kCount, kSkip, kRefuse, kUnknown };
 enum class OnLargeNorm { kClip, kRefuse, kUnknown };
 
@@ -267,6 +268,8 @@ struct NamespaceConfig {
   absl::Duration quorum_grace;
   uint32_t max_open_rounds = 0;
   GradientGuard gradient_guard;
+  Aggregation aggregation = Aggregation::kSum;
+  double trim_fraction = 0;
 
   friend bool operator==(const NamespaceConfig&,
                          const NamespaceConfig&) = default;

@@ -26,6 +26,7 @@ namespace tensorkv {
 //
 //   value = rule(stored, sum of contributions in their order, states, t)
 //
+// or of a mean of contributions in place of their sum.
 // All tensors but states per row have the same number of elements. They are
 // memory of the backend, and do not overlap, except that `value` may be
 // `stored`.
@@ -59,6 +60,12 @@ struct TensorUpdate {
   // elements from `first_element` on. It must have been checked against its
   // packing, and goes to float keys alone.
   absl::Span<const Packing* const> packings;
+
+  // Not 0: the place of the sum has the mean of so many contributions to each
+  // element, those in the middle when they are put in order by value
+  // (kernels/ops/middle_mean.h): as many are left out below as above. Only for
+  // float keys.
+  uint32_t num_averaged = 0;
 
   // rule->num_states() tensors of AccumulateType(value.dtype), shaped as their
   // StateSpecs say.

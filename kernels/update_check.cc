@@ -104,6 +104,20 @@ absl::Status CheckContributions(const TensorUpdate& update) {
   return absl::OkStatus();
 }
 
+// Whether as many contributions can be left out below the middle as above.
+absl::Status CheckAveraged(const TensorUpdate& update) {
+  const size_t most = update.contributions.size();
+  if (update.num_averaged == 0) return absl::OkStatus();
+  if (!IsFloat(update.value.dtype)) {
+    return Mismatch("a float dtype", NameOf(update.value.dtype));
+  }
+  if (update.num_averaged <= most && (most - update.num_averaged) % 2 == 0) {
+    return absl::OkStatus();
+  }
+  return Mismatch(absl::StrCat(most, ", or fewer by an even number"),
+                  absl::StrCat(update.num_averaged));
+}
+
 // Whether the rows divide the elements.
 absl::Status CheckRows(const TensorUpdate& update) {
   const int64_t num_elements = update.value.num_elements;
@@ -157,7 +171,7 @@ absl::Status CheckMaster(const TensorUpdate& update) {
 bool IsPlainUpdate(const TensorUpdate& update) {
   const MutableTensorView& value = update.value;
   if (update.rule == nullptr || update.contributions.size() != 1) return false;
-  if (!update.packings.empty()) return false;
+  if (!update.packings.empty() || update.num_averaged > 0) return false;
   const TensorView& contribution = update.contributions[0];
   return contribution.dtype == value.dtype &&
          contribution.num_elements == value.num_elements &&
@@ -180,6 +194,7 @@ absl::Status CheckUpdate(const TensorUpdate& update) {
   RETURN_IF_ERROR(Named("value", CheckValue(update.value)));
   RETURN_IF_ERROR(Named("stored", CheckStored(update)));
   RETURN_IF_ERROR(CheckContributions(update));
+  RETURN_IF_ERROR(Named("num_averaged", CheckAveraged(update)));
   RETURN_IF_ERROR(CheckStates(update));
   return Named("master", CheckMaster(update));
 }

@@ -34,6 +34,20 @@ inline absl::string_view NameOf(OnWorkerLoss on_worker_loss) {
   return "fail";
 }
 
+inline absl::string_view NameOf(Aggregation aggregation) {
+  switch (aggregation) {
+    case Aggregation::kMedian:
+      return "median";
+    case Aggregation::kTrimmedMean:
+      return "trimmed_mean";
+    case Aggregation::kUnknown:
+      return "unknown";
+    case Aggregation::kSum:
+      break;
+  }
+  return "sum";
+}
+
 inline absl::string_view NameOf(OnNonFinite on_non_finite) {
   switch (on_non_finite) {
     case OnNonFinite::kCount:

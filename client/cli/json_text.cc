@@ -150,6 +150,8 @@ std::string NamespaceStatusJson(const NamespaceStatus& status) {
        {"staleness", status.config.staleness},
        {"on_worker_loss", std::string(NameOf(status.config.on_worker_loss))},
        {"rescale_partial_rounds", status.config.rescale_partial_rounds},
+       {"aggregation", std::string(NameOf(status.config.aggregation))},
+       {"trim_fraction", status.config.trim_fraction},
        {"quorum", status.config.quorum},
        {"quorum_grace_seconds",
         absl::ToDoubleSeconds(status.config.quorum_grace)},

@@ -71,6 +71,15 @@ void AddModeRows(const NamespaceConfig& config, Rows& rows) {
   if (config.rescale_partial_rounds) {
     rows.push_back({"partial rounds:", "rescaled"});
   }
+  if (config.aggregation != Aggregation::kSum) {
+    rows.push_back(
+        {"aggregation:",
+         absl::StrCat(NameOf(config.aggregation),
+                      config.trim_fraction == 0
+                          ? ""
+                          : absl::StrCat(" without ", config.trim_fraction,
+                                         " at each end"))});
+  }
   if (config.quorum > 0) {
     rows.push_back(
         {"quorum:", absl::StrCat(config.quorum, " after ",

@@ -27,6 +27,8 @@ struct NamespaceFlags {
   bool rescale = false;
   uint32_t quorum = 0;
   std::string quorum_grace = "0s";
+  std::string aggregation = "sum";
+  double trim_fraction = 0;
   std::string non_finite = "apply";
   double max_norm = 0;
   double max_call_norm = 0;
@@ -40,6 +42,11 @@ struct NamespaceFlags {
 Mode ModeOf(const std::string& name) {
   if (name == "sync") return Mode::kSync;
   return name == "bounded" ? Mode::kBounded : Mode::kAsync;
+}
+
+Aggregation AggregationOf(const std::string& name) {
+  if (name == "median") return Aggregation::kMedian;
+  return name == "trimmed_mean" ? Aggregation::kTrimmedMean : Aggregation::kSum;
 }
 
 GradientGuard GuardOf(const NamespaceFlags& flags) {
@@ -77,7 +84,9 @@ absl::StatusOr<NamespaceConfig> MakeConfig(const NamespaceFlags& flags) {
                          .quorum = flags.quorum,
                          .quorum_grace = quorum_grace,
                          .max_open_rounds = flags.max_open_rounds,
-                         .gradient_guard = GuardOf(flags)};
+                         .gradient_guard = GuardOf(flags),
+                         .aggregation = AggregationOf(flags.aggregation),
+                         .trim_fraction = flags.trim_fraction};
 }
 
 absl::Status RunCreate(const NamespaceFlags& flags, Invocation& invocation) {
@@ -162,6 +171,12 @@ void AddCreate(CLI::App& command, NamespaceFlags& flags) {
                      "sync: contributions that close a round after a time");
   command.add_option("--quorum_grace", flags.quorum_grace,
                      "That time, as 500ms");
+  command
+      .add_option("--aggregation", flags.aggregation,
+                  "sync: the sum, median or trimmed_mean of a round")
+      ->check(CLI::IsMember({"sum", "median", "trimmed_mean"}));
+  command.add_option("--trim_fraction", flags.trim_fraction,
+                     "trimmed_mean: left out at each end, below 0.5");
   command
       .add_option("--non_finite", flags.non_finite,
                   "apply, count, skip or refuse pushes that have Inf or NaN")

@@ -1,6 +1,6 @@
 #include "client/compression/compressor.h"
 
-#include <bit>
+#include <algorithm>
 #include <cstddef>
 #include <iterator>
 #include <optional>
@@ -10,47 +10,64 @@
 #include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "tensor/float_formats.h"
+#include "client/compression/encoder_loops.h"
 
 namespace tensorkv {
 namespace {
 
-// Calls `visit` with a function that gives element i as f32; f64 is rounded.
-template <typename Visitor>
-void VisitElements(const Tensor& tensor, Visitor visit) {
-  const auto* const halves = reinterpret_cast<const uint16_t*>(tensor.data());
-  const auto* const bytes = reinterpret_cast<const uint8_t*>(tensor.data());
-  const auto* const singles = reinterpret_cast<const float*>(tensor.data());
-  const auto* const doubles = reinterpret_cast<const double*>(tensor.data());
-  switch (tensor.dtype()) {
-    case DType::kF64:
-      return visit([=](size_t i) { return static_cast<float>(doubles[i]); });
-    case DType::kF16:
-      return visit([=](size_t i) { return F16ToF32(halves[i]); });
+// Elements that are converted, and added, at a time.
+constexpr size_t kRun = 1024;
+constexpr float kZeros[kRun] = {};
+
+NarrowFormat FormatOf(DType dtype) {
+  switch (dtype) {
     case DType::kBF16:
-      return visit([=](size_t i) { return BF16ToF32(halves[i]); });
+      return NarrowFormat::kBF16;
     case DType::kF8E4M3FN:
-      return visit([=](size_t i) { return F8E4M3ToF32(bytes[i]); });
+      return NarrowFormat::kF8E4M3FN;
     case DType::kF8E5M2:
-      return visit([=](size_t i) { return F8E5M2ToF32(bytes[i]); });
+      return NarrowFormat::kF8E5M2;
     default:
-      return visit([=](size_t i) { return singles[i]; });
+      return NarrowFormat::kF16;
   }
 }
 
-// The exponent of a number that is not finite is all ones.
-bool IsFinite(float x) {
-  constexpr uint32_t kExponent = 0x7f800000;
-  return (std::bit_cast<uint32_t>(x) & kExponent) != kExponent;
+// Elements [at, at + count) as f32, those of f64 rounded: where they are, or in
+// `run`.
+const float* ElementsOf(const Tensor& tensor, size_t at, size_t count,
+                        float* run) {
+  const EncoderLoops& loops = SupportedEncoderLoops();
+  const char* const data = tensor.data() + at * SizeOf(tensor.dtype());
+  switch (tensor.dtype()) {
+    case DType::kF32:
+      return reinterpret_cast<const float*>(data);
+    case DType::kF64:
+      loops.round(reinterpret_cast<const double*>(data), run, count);
+      return run;
+    default:
+      loops.widen[static_cast<int>(FormatOf(tensor.dtype()))](data, run, count);
+      return run;
+  }
+}
+
+// Whether `visit` says so of all runs of elements, which it gets as f32 and
+// with their place.
+template <typename Visitor>
+bool AllRuns(const Tensor& tensor, Visitor visit) {
+  const auto size = static_cast<size_t>(tensor.num_elements());
+  float converted[kRun];
+  bool is_true = true;
+  for (size_t at = 0; at < size; at += kRun) {
+    const size_t count = std::min(kRun, size - at);
+    is_true &= visit(ElementsOf(tensor, at, count, converted), at, count);
+  }
+  return is_true;
 }
 
 bool AreFinite(const Tensor& tensor) {
-  const auto size = static_cast<size_t>(tensor.num_elements());
-  bool are_finite = true;
-  VisitElements(tensor, [&](auto at) {
-    for (size_t i = 0; i < size; ++i) are_finite &= IsFinite(at(i));
+  return AllRuns(tensor, [](const float* run, size_t, size_t count) {
+    return SupportedEncoderLoops().can_add(run, kZeros, count);
   });
-  return are_finite;
 }
 
 // Zeros where there is something of another size.
@@ -127,51 +144,33 @@ struct Compressor::Key {
   // Whether what is left out with the elements added, as Add does it, is
   // finite.
   bool CanAdd(const Compression& compression, const Tensor& tensor) const {
+    const EncoderLoops& loops = SupportedEncoderLoops();
     const auto size = static_cast<size_t>(tensor.num_elements());
-    const float* const left = compression.feedback && residual.size() == size
-                                  ? residual.data()
-                                  : nullptr;
-    const float* const mean = moment.size() == size ? moment.data() : nullptr;
+    const bool has_left = compression.feedback && residual.size() == size;
+    const bool has_mean = moment.size() == size;
     const float factor = compression.momentum;
-    bool are_finite = true;
-    VisitElements(tensor, [&](auto at) {
-      for (size_t i = 0; i < size; ++i) {
-        float sum = at(i);
-        if (factor > 0) {
-          sum += factor * ((mean ? factor * mean[i] : 0.0f) + at(i));
-        }
-        are_finite &= IsFinite((left ? left[i] : 0.0f) + sum);
-      }
+    return AllRuns(tensor, [&](const float* run, size_t at, size_t count) {
+      const float* const left = has_left ? residual.data() + at : kZeros;
+      if (factor == 0) return loops.can_add(run, left, count);
+      const float* const mean = has_mean ? moment.data() + at : kZeros;
+      return loops.can_add_with_momentum(run, factor, mean, left, count);
     });
-    return are_finite;
   }
 
   // Adds the elements to what is left out; false if the sum is not finite.
   bool Add(const Compression& compression, const Tensor& tensor) {
+    const EncoderLoops& loops = SupportedEncoderLoops();
     const auto size = static_cast<size_t>(tensor.num_elements());
+    const float factor = compression.momentum;
     Resize(residual, size);
-    if (!compression.feedback) absl::c_fill(residual, 0.0f);
-    float* const sum = residual.data();
-    bool are_finite = true;
-    if (compression.momentum > 0) {
-      Resize(moment, size);
-      float* const mean = moment.data();
-      VisitElements(tensor, [&, factor = compression.momentum](auto at) {
-        for (size_t i = 0; i < size; ++i) {
-          mean[i] = factor * mean[i] + at(i);
-          sum[i] += factor * mean[i] + at(i);
-          are_finite &= IsFinite(sum[i]);
-        }
-      });
-    } else {
-      VisitElements(tensor, [&](auto at) {
-        for (size_t i = 0; i < size; ++i) {
-          sum[i] += at(i);
-          are_finite &= IsFinite(sum[i]);
-        }
-      });
-    }
-    return are_finite;
+    if (factor > 0) Resize(moment, size);
+    return AllRuns(tensor, [&](const float* run, size_t at, size_t count) {
+      float* const sum = residual.data() + at;
+      if (!compression.feedback) std::fill_n(sum, count, 0.0f);
+      if (factor == 0) return loops.add(run, sum, count);
+      return loops.add_with_momentum(run, factor, moment.data() + at, sum,
+                                     count);
+    });
   }
 
   void Reset() {

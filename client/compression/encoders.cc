@@ -4,12 +4,13 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <numeric>
 #include <utility>
 #include <vector>
 
 #include "base/status_macros.h"
-#include "tensor/float_formats.h"
+#include "client/compression/encoder_loops.h"
 #include "tensor/packing.h"
 
 namespace tensorkv {
@@ -33,55 +34,14 @@ absl::StatusOr<EncodedTensor> Zeros(const Shape& shape) {
   return Allocate({.kind = PackingKind::kTopK}, shape);
 }
 
-// Writes codes of `bits` bits, the first in the highest: `encode` turns an
-// element into its code and leaves there what the code lacks.
-template <uint32_t bits, typename EncodeElement>
-void WriteCodes(absl::Span<float> elements, Tensor& payload,
-                EncodeElement encode) {
-  constexpr size_t kPerByte = 8 / bits;
-  // Codes of a byte each, which are packed after: compilers vectorise both.
-  constexpr size_t kRun = 512;
-  uint8_t codes[kRun];
-  auto* out = payload.mutable_elements<uint8_t>().data();
-  for (size_t at = 0; at < elements.size(); at += kRun) {
-    const size_t size = std::min(kRun, elements.size() - at);
-    float* const run = elements.data() + at;
-    for (size_t i = 0; i < size; ++i) codes[i] = encode(at + i, run[i]);
-    for (size_t i = size; i % kPerByte != 0; ++i) codes[i] = 0;
-    for (size_t i = 0; i < size; i += kPerByte) {
-      uint32_t byte = 0;
-      for (size_t k = 0; k < kPerByte; ++k) byte = byte << bits | codes[i + k];
-      *out++ = static_cast<uint8_t>(byte);
-    }
-  }
-}
-
-template <typename EncodeElement>
-void WriteCodes(uint32_t bits, absl::Span<float> elements, Tensor& payload,
-                EncodeElement encode) {
-  switch (bits) {
-    case 1:
-      return WriteCodes<1>(elements, payload, encode);
-    case 2:
-      return WriteCodes<2>(elements, payload, encode);
-    case 4:
-      return WriteCodes<4>(elements, payload, encode);
-    default:
-      return WriteCodes<8>(elements, payload, encode);
-  }
-}
-
 // Their order is that of the magnitudes, and a total one, even of NaN.
 uint32_t MagnitudeBits(float element) {
   return std::bit_cast<uint32_t>(element) & 0x7fffffff;
 }
 
 float LargestMagnitude(absl::Span<const float> elements) {
-  uint32_t largest = 0;
-  for (const float element : elements) {
-    largest = std::max(largest, MagnitudeBits(element));
-  }
-  return std::bit_cast<float>(largest);
+  return SupportedEncoderLoops().largest_magnitude(elements.data(),
+                                                   elements.size());
 }
 
 absl::StatusOr<EncodedTensor> EncodeTwoBit(float threshold, const Shape& shape,
@@ -89,40 +49,35 @@ absl::StatusOr<EncodedTensor> EncodeTwoBit(float threshold, const Shape& shape,
   ASSIGN_OR_RETURN(
       EncodedTensor encoded,
       Allocate({.kind = PackingKind::kTwoBit, .scale = threshold}, shape));
-  WriteCodes<2>(elements, encoded.tensor, [=](size_t, float& element) {
-    const bool is_high = element >= threshold;
-    const bool is_low = element <= -threshold;
-    element -= is_high ? threshold : is_low ? -threshold : 0.0f;
-    return is_high ? 3u : is_low ? 2u : 0u;
-  });
+  SupportedEncoderLoops().write_two_bit(
+      threshold, elements.data(), elements.size(),
+      encoded.tensor.mutable_elements<uint8_t>().data());
   return encoded;
 }
 
-// Elements for which `is_high` holds are +scale, the others -scale.
-template <typename IsHigh>
-absl::StatusOr<EncodedTensor> EncodeOneBit(float scale, const Shape& shape,
-                                           absl::Span<float> elements,
-                                           IsHigh is_high) {
+// Elements above `threshold` are +scale, the others -scale.
+absl::StatusOr<EncodedTensor> EncodeOneBit(float threshold, float scale,
+                                           const Shape& shape,
+                                           absl::Span<float> elements) {
   ASSIGN_OR_RETURN(
       EncodedTensor encoded,
       Allocate({.kind = PackingKind::kOneBit, .scale = scale}, shape));
-  WriteCodes<1>(elements, encoded.tensor, [=](size_t, float& element) {
-    const bool is_set = is_high(element);
-    element -= is_set ? scale : -scale;
-    return is_set ? 1u : 0u;
-  });
+  SupportedEncoderLoops().write_one_bit(
+      threshold, scale, elements.data(), elements.size(),
+      encoded.tensor.mutable_elements<uint8_t>().data());
   return encoded;
 }
 
 absl::StatusOr<EncodedTensor> EncodeSign(const Shape& shape,
                                          absl::Span<float> elements) {
+  // Zeros of both signs are above it, and no other number is.
+  constexpr float kBelowZero = -std::numeric_limits<float>::denorm_min();
   double sum = 0;
   for (const float element : elements) sum += std::abs(element);
   const auto scale =
       static_cast<float>(sum / static_cast<double>(elements.size()));
   if (!(scale > 0)) return Zeros(shape);
-  return EncodeOneBit(scale, shape, elements,
-                      [](float element) { return element >= 0; });
+  return EncodeOneBit(kBelowZero, scale, shape, elements);
 }
 
 // The places of the `count` largest magnitudes, rising.
@@ -192,29 +147,6 @@ absl::StatusOr<EncodedTensor> EncodeRandomK(double fraction, uint64_t seed,
   return encoded;
 }
 
-// From 0 to below 1, for element `i`.
-float Chance(uint64_t i, uint64_t seed) {
-  constexpr int kShift = 8;
-  return static_cast<float>(Philox(i, seed) >> kShift) * 0x1p-24f;
-}
-
-// The number of whole levels in `levels`, or one more by chance.
-uint32_t RoundedByChance(float levels, float chance) {
-  const float whole = std::floor(levels);
-  return static_cast<uint32_t>(whole) + (chance < levels - whole ? 1 : 0);
-}
-
-// Picks the level for `ratio`, from 0 to 1, between two powers of two.
-uint32_t NaturalLevel(float ratio, uint32_t num_levels, float chance) {
-  const int lowest = 1 - static_cast<int>(num_levels);  // exponent of level 1
-  if (ratio < std::ldexp(1.0f, lowest)) {
-    return RoundedByChance(std::ldexp(ratio, -lowest), chance);
-  }
-  const int exponent = std::ilogb(ratio);
-  const float rest = std::ldexp(ratio, -exponent) - 1;  // of the way up
-  return exponent + static_cast<int>(num_levels) + (chance < rest ? 1 : 0);
-}
-
 float Norm(const Compression& compression, absl::Span<const float> elements) {
   if (!compression.l2) return LargestMagnitude(elements);
   double squares = 0;
@@ -227,115 +159,49 @@ absl::StatusOr<EncodedTensor> EncodeDithering(const Compression& compression,
                                               absl::Span<float> elements) {
   const float norm = Norm(compression, elements);
   if (!(norm > 0)) return Zeros(shape);
-  const uint32_t num_levels = (1u << (compression.bits - 1)) - 1;
-  const float step = norm / static_cast<float>(num_levels);
   ASSIGN_OR_RETURN(EncodedTensor encoded,
                    Allocate({.kind = PackingKind::kDithering,
                              .bits = static_cast<uint8_t>(compression.bits),
                              .is_natural = compression.natural,
                              .scale = norm},
                             shape));
-  const auto encode = [&](size_t i, float& element) {
-    const float ratio = std::min(std::abs(element) / norm, 1.0f);
-    const float chance = Chance(i, seed);
-    const uint32_t level = std::min(
-        compression.natural
-            ? NaturalLevel(ratio, num_levels, chance)
-            : RoundedByChance(ratio * static_cast<float>(num_levels), chance),
-        num_levels);
-    const int exponent = static_cast<int>(level) - static_cast<int>(num_levels);
-    const float magnitude = !compression.natural
-                                ? step * static_cast<float>(level)
-                            : level == 0 ? 0.0f
-                                         : norm * std::ldexp(1.0f, exponent);
-    const bool is_negative = std::signbit(element);
-    element -= is_negative ? -magnitude : magnitude;
-    return uint32_t{is_negative} << (compression.bits - 1) | level;
-  };
-  WriteCodes(compression.bits, elements, encoded.tensor, encode);
+  SupportedEncoderLoops().write_dithered(
+      {compression.bits, compression.natural, norm, seed}, elements.data(),
+      elements.size(), encoded.tensor.mutable_elements<uint8_t>().data());
   return encoded;
 }
 
-// The dtypes of elements: to the bits and back. What is narrowed is at most the
-// largest number.
-struct F16 {
-  static constexpr float kLargest = 65504;
-  static uint16_t Narrow(float x) { return F32ToF16(x); }
-  static float Widen(uint16_t bits) { return F16ToF32(bits); }
-};
-
-struct BF16 {
-  static constexpr float kLargest = std::bit_cast<float>(0x7f7f0000u);
-  static uint16_t Narrow(float x) { return F32ToBF16(x); }
-  static float Widen(uint16_t bits) { return BF16ToF32(bits); }
-};
-
-struct F8E4M3FN {
-  static constexpr float kLargest = 448;
-  static uint8_t Narrow(float x) { return F32ToF8E4M3(x); }
-  static float Widen(uint8_t bits) { return F8E4M3ToF32(bits); }
-};
-
-struct F8E5M2 {
-  static constexpr float kLargest = 57344;
-  static uint8_t Narrow(float x) { return F32ToF8E5M2(x); }
-  static float Widen(uint8_t bits) { return F8E5M2ToF32(bits); }
-};
-
-struct I8 {
-  static constexpr float kLargest = 127;
-  // Adding and subtracting this rounds to a whole number, to nearest even.
-  static constexpr float kRounder = 0x1.8p23f;
-  static int8_t Narrow(float x) {
-    return static_cast<int8_t>(static_cast<int>((x + kRounder) - kRounder));
-  }
-  static float Widen(int8_t bits) { return bits; }
-};
-
-// Calls `visit` with a value of the element type of that dtype.
-template <typename Visitor>
-void VisitElementType(DType dtype, Visitor visit) {
+NarrowFormat FormatOf(DType dtype) {
   switch (dtype) {
     case DType::kF16:
-      return visit(F16());
+      return NarrowFormat::kF16;
     case DType::kBF16:
-      return visit(BF16());
+      return NarrowFormat::kBF16;
     case DType::kF8E4M3FN:
-      return visit(F8E4M3FN());
+      return NarrowFormat::kF8E4M3FN;
     case DType::kF8E5M2:
-      return visit(F8E5M2());
+      return NarrowFormat::kF8E5M2;
     default:
-      return visit(I8());
+      return NarrowFormat::kI8;
   }
 }
 
-// Narrows each element over `scale`; leaves there what that lacks.
-template <typename Element>
-void WriteElements(float scale, absl::Span<float> elements, char* payload) {
-  using Bits = decltype(Element::Narrow(0));
-  auto* const out = reinterpret_cast<Bits*>(payload);
-  float* const in = elements.data();
-  const size_t size = elements.size();
-  for (size_t i = 0; i < size; ++i) {
-    const float x = in[i] / scale;
-    const float above = x < -Element::kLargest ? -Element::kLargest : x;
-    const Bits bits =
-        Element::Narrow(above > Element::kLargest ? Element::kLargest : above);
-    in[i] -= scale * Element::Widen(bits);
-    out[i] = bits;
-  }
+// Elements that are narrowed, and leave there what that lacks.
+void WriteElements(NarrowFormat format, float scale, absl::Span<float> elements,
+                   char* payload) {
+  SupportedEncoderLoops().narrow[static_cast<int>(format)](
+      scale, elements.data(), elements.size(), payload);
 }
 
-template <typename Element>
-void WriteBlocks(const Packing& packing, absl::Span<float> elements,
-                 char* payload) {
+void WriteBlocks(NarrowFormat format, float largest, const Packing& packing,
+                 absl::Span<float> elements, char* payload) {
   auto* scale = reinterpret_cast<float*>(payload);
   char* const out = payload + BlockElementsOffset(packing);
   for (size_t at = 0; at < elements.size(); at += packing.block_size) {
     const absl::Span<float> block = elements.subspan(at, packing.block_size);
-    const float exact = LargestMagnitude(block) / Element::kLargest;
+    const float exact = LargestMagnitude(block) / largest;
     *scale = exact > 0 ? exact : 1;
-    WriteElements<Element>(*scale++, block, out + at);
+    WriteElements(format, *scale++, block, out + at);
   }
 }
 
@@ -348,10 +214,9 @@ absl::StatusOr<EncodedTensor> EncodeBlocks(const Compression& compression,
                 .element_dtype = static_cast<uint8_t>(compression.dtype),
                 .block_size = compression.block_size},
                shape));
-  VisitElementType(compression.dtype, [&](auto type) {
-    WriteBlocks<decltype(type)>(encoded.encoding->packing(), elements,
-                                encoded.tensor.mutable_data());
-  });
+  const NarrowFormat format = FormatOf(compression.dtype);
+  WriteBlocks(format, LargestOf(format), encoded.encoding->packing(), elements,
+              encoded.tensor.mutable_data());
   return encoded;
 }
 
@@ -359,10 +224,8 @@ absl::StatusOr<EncodedTensor> Cast(DType dtype, const Shape& shape,
                                    absl::Span<float> elements) {
   EncodedTensor encoded;
   ASSIGN_OR_RETURN(encoded.tensor, Tensor::Allocate(dtype, shape));
-  VisitElementType(dtype, [&](auto type) {
-    WriteElements<decltype(type)>(/*scale=*/1, elements,
-                                  encoded.tensor.mutable_data());
-  });
+  WriteElements(FormatOf(dtype), /*scale=*/1, elements,
+                encoded.tensor.mutable_data());
   return encoded;
 }
 
@@ -376,10 +239,7 @@ absl::StatusOr<EncodedTensor> Encode(const Compression& compression,
     case Kind::kTwoBit:
       return EncodeTwoBit(compression.threshold, shape, elements);
     case Kind::kOneBit:
-      return EncodeOneBit(/*scale=*/1, shape, elements,
-                          [threshold = compression.threshold](float element) {
-                            return element > threshold;
-                          });
+      return EncodeOneBit(compression.threshold, /*scale=*/1, shape, elements);
     case Kind::kSign:
       return EncodeSign(shape, elements);
     case Kind::kTopK:

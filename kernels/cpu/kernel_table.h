@@ -56,6 +56,10 @@ struct ElementKernels {
   // float.
   void (*unpack)(const Packing& packing, const void* payload, uint64_t at,
                  size_t count, T* out);
+  // out[i] = the mean of those in the middle of `num_in` arrays that lie one
+  // after the other (kernels/ops/middle_mean.h). Null where T is no float.
+  void (*average)(const T* in, uint32_t num_in, uint32_t num_averaged, T* out,
+                  size_t count);
   // By RuleKind, null where the rule does not take T: runs the functor `op` of
   // kernels/ops over `count` elements.
   void (*steps[kNumRuleKinds])(const void* op, const StepArrays<T>& arrays,

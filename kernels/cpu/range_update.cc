@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
+#include <vector>
 
 #include "kernels/rule_ops.h"
 #include "tensor/buffer.h"
@@ -29,6 +30,12 @@ const char* At(const TensorView& tensor, int64_t index) {
 char* At(const MutableTensorView& tensor, int64_t index) {
   return static_cast<char*>(tensor.data) + index * SizeOf(tensor.dtype);
 }
+
+// How many elements of contributions a mean is taken of at a time, half of a
+// second-level cache in f64, and to how many elements of the value at least,
+// where there are so many contributions that these do not fit.
+constexpr size_t kMaxAveraged = 32 * 1024;
+constexpr size_t kMinAveragedElements = 16;
 
 // Updates ranges of one update. T is the accumulate type of its dtype.
 template <typename T>
@@ -241,21 +248,47 @@ class RangeUpdater {
     }
   }
 
+  // Their mean where the update asks for that.
   const T* SumOfContributions(int64_t at, size_t count) {
+    if (update_.num_averaged > 0) return MeanOfContributions(at, count);
     const TensorView& first = update_.contributions[0];
-    const bool is_packed = update_.PackingOf(0) != nullptr;
-    if (is_packed) {
-      Unpack(0, at, count, sum_);
-    } else if (update_.contributions.size() == 1 && first.dtype == native_) {
-      return reinterpret_cast<const T*>(At(first, at));
-    } else {
-      FormatKernelsOf(first.dtype).load(At(first, at), sum_, count);
-    }
     const size_t num_contributions = update_.contributions.size();
+    const bool is_packed = update_.PackingOf(0) != nullptr;
+    if (num_contributions == 1 && first.dtype == native_ && !is_packed) {
+      return reinterpret_cast<const T*>(At(first, at));
+    }
+    LoadContribution(0, at, count, sum_);
     for (size_t next = 1; next < num_contributions;) {
       next = AddGroup(next, at, count);
     }
     return sum_;
+  }
+
+  // All contributions to as many elements as fit lie one after the other.
+  const T* MeanOfContributions(int64_t at, size_t count) {
+    if constexpr (std::is_floating_point_v<T>) {
+      const size_t num_contributions = update_.contributions.size();
+      const size_t most =
+          std::max(kMaxAveraged / num_contributions, kMinAveragedElements);
+      averaged_.resize(std::min(most, count) * num_contributions);
+      for (size_t i = 0; i < count; i += most) {
+        const size_t size = std::min(most, count - i);
+        for (size_t k = 0; k < num_contributions; ++k) {
+          LoadContribution(k, at + i, size, averaged_.data() + k * size);
+        }
+        kernels_.average(averaged_.data(), num_contributions,
+                         update_.num_averaged, sum_ + i, size);
+      }
+    }
+    return sum_;
+  }
+
+  void LoadContribution(size_t contribution, int64_t at, size_t count, T* out) {
+    if (update_.PackingOf(contribution) != nullptr) {
+      return Unpack(contribution, at, count, out);
+    }
+    const TensorView& plain = update_.contributions[contribution];
+    FormatKernelsOf(plain.dtype).load(At(plain, at), out, count);
   }
 
   // Decodes a block of a packed contribution.
@@ -329,6 +362,8 @@ class RangeUpdater {
   alignas(kBufferAlignment) T value_[kBlockElements];
   alignas(kBufferAlignment) T rows_[kBlockElements];
   alignas(kBufferAlignment) T columns_[kBlockElements];
+  // Contributions of which a mean is taken.
+  std::vector<T> averaged_;
 };
 
 // What assign does with one contribution in the value's dtype.

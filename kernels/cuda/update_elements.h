@@ -16,6 +16,7 @@
 #include "kernels/ops/element.h"
 #include "kernels/ops/host_device.h"
 #include "kernels/ops/key_sums.h"
+#include "kernels/ops/middle_mean.h"
 #include "kernels/ops/unpack.h"
 
 namespace tensorkv {
@@ -49,11 +50,70 @@ HOST_DEVICE void LoadContribution(const UpdateWork& work,
   Load(contribution, range, out);
 }
 
-// From the first contribution on, each is added to the sum of those before it.
+// Elements that a function returns.
+template <typename T, int size>
+struct Pack {
+  T elements[size];
+};
+
+// Adds 1 to each place that contribution `other` comes before.
+template <bool is_earlier, typename T, int size>
+HOST_DEVICE void CountBefore(const UpdateWork& work, const UpdateEntry& entry,
+                             uint32_t other, PackRange range,
+                             const T (&own)[size], uint32_t (&places)[size]) {
+  T next[size];
+  LoadContribution(work, entry,
+                   work.contributions[entry.first_contribution + other], range,
+                   next);
+  for (int i = 0; i < size; ++i) {
+    places[i] += ops::ComesBefore<is_earlier>(next[i], own[i]) ? 1 : 0;
+  }
+}
+
+// What kernels/ops/middle_mean.h says. Every contribution is loaded for every
+// other, which takes no memory; and out of line, so that the usual sum has the
+// registers for itself.
+template <typename T, int size>
+HOST_DEVICE_CALL Pack<T, size> MeanOfContributions(const UpdateWork& work,
+                                                   const UpdateEntry& entry,
+                                                   PackRange range) {
+  const uint32_t count = entry.num_contributions;
+  const ops::Middle middle = ops::Middle::Create(count, entry.num_averaged);
+  Pack<T, size> mean;
+  for (T& sum : mean.elements) sum = ops::kNoSum<T>;
+  for (uint32_t k = 0; k < count; ++k) {
+    T own[size];
+    LoadContribution(work, entry,
+                     work.contributions[entry.first_contribution + k], range,
+                     own);
+    uint32_t places[size] = {};
+    for (uint32_t other = 0; other < k; ++other) {
+      CountBefore<true>(work, entry, other, range, own, places);
+    }
+    for (uint32_t other = k + 1; other < count; ++other) {
+      CountBefore<false>(work, entry, other, range, own, places);
+    }
+    for (int i = 0; i < size; ++i) {
+      if (middle.Has(places[i])) mean.elements[i] += own[i];
+    }
+  }
+  for (T& sum : mean.elements) sum = sum / T(entry.num_averaged);
+  return mean;
+}
+
+// From the first contribution on, each is added to the sum of those before it;
+// or their mean takes its place.
 template <typename T, int size>
 HOST_DEVICE void SumContributions(const UpdateWork& work,
                                   const UpdateEntry& entry, PackRange range,
                                   T (&sum)[size]) {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (entry.num_averaged > 0) {
+      const auto mean = MeanOfContributions<T, size>(work, entry, range);
+      for (int i = 0; i < size; ++i) sum[i] = mean.elements[i];
+      return;
+    }
+  }
   const SourceArray* const contributions =
       work.contributions + entry.first_contribution;
   for (uint32_t k = 0; k < entry.num_contributions; ++k) {

@@ -187,6 +187,7 @@ void UpdateTable::AddEntry(const TensorUpdate& update,
   }
   entry.first_contribution = static_cast<uint32_t>(contributions_.size());
   entry.num_contributions = static_cast<uint32_t>(update.contributions.size());
+  entry.num_averaged = update.num_averaged;
   for (size_t i = 0; i < update.contributions.size(); ++i) {
     SourceArray& source =
         contributions_.emplace_back(SourceOf(update.contributions[i]));

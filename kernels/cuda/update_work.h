@@ -56,6 +56,8 @@ struct UpdateEntry {
   uint32_t num_contributions;
   // In UpdateWork::functors.
   uint32_t functor_offset;
+  // As in TensorUpdate.
+  uint32_t num_averaged;
   ElementType value_type;
   // What a row has; set only where the functor has a state per row or column.
   uint64_t row_elements;

@@ -206,6 +206,8 @@ uint64_t Fingerprint(const CreateNamespaceRequest& request) {
   hasher.Add(request.config.gradient_guard.max_norm);
   hasher.Add(request.config.gradient_guard.on_large_norm);
   hasher.Add(request.config.gradient_guard.max_call_norm);
+  hasher.Add(request.config.aggregation);
+  hasher.Add(request.config.trim_fraction);
   return hasher.digest();
 }
 

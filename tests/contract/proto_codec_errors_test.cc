@@ -226,6 +226,8 @@ INSTANTIATE_TEST_SUITE_P(
         Malformed{"OnLargeNormUnknown", kCreate,
                   "config { gradient_guard { on_large_norm: 9 } }", kInvalid,
                   "on_large_norm: unknown number 9"},
+        Malformed{"AggregationUnknown", kCreate, "config { aggregation: 9 }",
+                  kInvalid, "aggregation: unknown number 9"},
         Malformed{"QuorumGrace", kCreate,
                   "config { quorum_grace { seconds: 1 nanos: -1 } }", kInvalid,
                   "quorum_grace: expected a duration"},

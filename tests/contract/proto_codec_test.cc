@@ -195,6 +195,8 @@ TEST(ProtoCodecTest, NamespaceStatusFields) {
                              on_large_norm: ON_LARGE_NORM_REFUSE
                              max_call_norm: 36
                            }
+                           aggregation: AGGREGATION_TRIMMED_MEAN
+                           trim_fraction: 0.375
                          }
                          rules {
                            key_pattern: "a*"
@@ -234,42 +236,43 @@ TEST(ProtoCodecTest, NamespaceStatusFields) {
 
   const RuleSpec sgd = {.name = "sgd", .hyperparameters = {}};
   const RuleSpec adam = {.name = "adam", .hyperparameters = {}};
-  EXPECT_TRUE(
-      status ==
-      (NamespaceStatus{"n",
-                       {Mode::kSync,
-                        4,
-                        20,
-                        sgd,
-                        5,
-                        21,
-                        OnWorkerLoss::kContinue,
-                        true,
-                        3,
-                        absl::Nanoseconds(22),
-                        6,
-                        {OnNonFinite::kSkip, 33, OnLargeNorm::kRefuse, 36}},
-                       {{"a*", adam}},
-                       {},
-                       7,
-                       {8, 9, 10},
-                       {{"cuda:0", {27, 28, 29}}},
-                       11,
-                       12,
-                       13,
-                       14,
-                       15,
-                       {{"a", {1, 16}}},
-                       17,
-                       18,
-                       19,
-                       23,
-                       24,
-                       {{WaitReason::kRound, 25, 26, absl::Seconds(27)}},
-                       30,
-                       31,
-                       32,
-                       {{{}, 34, 0}, {0u, 0, 35}}}));
+  EXPECT_TRUE(status == (NamespaceStatus{
+                            "n",
+                            {Mode::kSync,
+                             4,
+                             20,
+                             sgd,
+                             5,
+                             21,
+                             OnWorkerLoss::kContinue,
+                             true,
+                             3,
+                             absl::Nanoseconds(22),
+                             6,
+                             {OnNonFinite::kSkip, 33, OnLargeNorm::kRefuse, 36},
+                             Aggregation::kTrimmedMean,
+                             0.375},
+                            {{"a*", adam}},
+                            {},
+                            7,
+                            {8, 9, 10},
+                            {{"cuda:0", {27, 28, 29}}},
+                            11,
+                            12,
+                            13,
+                            14,
+                            15,
+                            {{"a", {1, 16}}},
+                            17,
+                            18,
+                            19,
+                            23,
+                            24,
+                            {{WaitReason::kRound, 25, 26, absl::Seconds(27)}},
+                            30,
+                            31,
+                            32,
+                            {{{}, 34, 0}, {0u, 0, 35}}}));
 }
 
 // Maps are filled without reflection, which the library's and the generated

@@ -282,6 +282,8 @@ void RandomRequests::Draw(NamespaceConfig& config) {
           config.budget_bytes, config.staleness, config.on_worker_loss,
           config.rescale_partial_rounds, config.quorum, config.quorum_grace,
           config.max_open_rounds, config.gradient_guard);
+  config.aggregation = static_cast<Aggregation>(Below(3));
+  config.trim_fraction = std::normal_distribution<>()(random_);
 }
 
 void RandomRequests::Draw(GradientGuard& guard) {

@@ -1,4 +1,5 @@
-// The sum of a round: the same bits whatever the order of arrival.
+// The sum of a round: the same bits whatever the order of arrival. And what may
+// take its place.
 
 #include <algorithm>
 #include <cmath>
@@ -73,6 +74,117 @@ TEST_P(RoundSumContractTest, SumOfManyWorkersHasTheSameBitsToo) {
 
 TEST_P(RoundSumContractTest, SumOfManySmallFloatsIsRoundedOnce) {
   ExpectSumInRankOrder(NewSyncNamespace(40), 40, 1000, DType::kBF16);
+}
+
+NamespaceConfig Averaged(Aggregation aggregation, uint32_t num_workers,
+                         double trim_fraction = 0) {
+  return {.mode = Mode::kSync,
+          .num_workers = num_workers,
+          .aggregation = aggregation,
+          .trim_fraction = trim_fraction};
+}
+
+TEST_P(RoundSumContractTest, RoundsHaveTheAggregationOfTheirNamespace) {
+  const struct {
+    NamespaceConfig config;
+    std::vector<double> contributions;
+    double expected;
+  } kRows[] = {
+      {Averaged(Aggregation::kMedian, 5), {1, 900, 3, -700, 2}, 2},
+      {Averaged(Aggregation::kMedian, 4), {1, 900, 3, 2}, 2.5},
+      {Averaged(Aggregation::kMedian, 3), {4, NAN, -INFINITY}, 4},
+      {Averaged(Aggregation::kMedian, 1), {7}, 7},
+      {Averaged(Aggregation::kTrimmedMean, 5), {1, 2, 3, 4, 10}, 4},
+      {Averaged(Aggregation::kTrimmedMean, 5, 0.2), {1, 900, 3, -700, 5}, 3},
+      {Averaged(Aggregation::kTrimmedMean, 5, 0.4), {1, 900, 3, -700, 2}, 2},
+      // So many that sums would be folded; 0.29 of 100 are 29.
+      {Averaged(Aggregation::kTrimmedMean, 100, 0.29),
+       [] {
+         std::vector<double> numbers(100, 1e30);
+         std::fill_n(numbers.begin() + 29, 42, 0.25);
+         std::fill_n(numbers.begin() + 71, 29, -1e30);
+         return numbers;
+       }(),
+       0.25}};
+  int number = 0;
+  for (const auto& [config, contributions, expected] : kRows) {
+    const Caller sync = NewNamespace("n" + std::to_string(number++), config);
+    ASSERT_OK(sync.Init("w", Full({3}, 0)));
+    for (uint32_t rank = contributions.size(); rank-- > 0;) {
+      const DType dtype = rank % 2 == 0 ? DType::kF32 : DType::kF64;
+      ASSERT_OK(
+          sync.As(rank).Push("w", Full({3}, contributions[rank], dtype), 1));
+    }
+    EXPECT_THAT(sync.As(0).Pull("w"),
+                IsOkAndHolds(HasTensor(IsFilledWith(expected))))
+        << number;
+    EXPECT_EQ(sync.Describe()->config.aggregation, config.aggregation);
+    EXPECT_EQ(sync.Describe()->config.trim_fraction, config.trim_fraction);
+  }
+}
+
+// A value that is out of the way of the others' is no zero either.
+TEST_P(RoundSumContractTest, SkippedContributionsAreNotAveraged) {
+  NamespaceConfig config = Averaged(Aggregation::kMedian, 4);
+  config.gradient_guard.on_non_finite = OnNonFinite::kSkip;
+  const Caller sync = NewNamespace("n", config);
+  ASSERT_OK(sync.Init("w", Full({2}, 0)));
+
+  ASSERT_OK(sync.As(0).Push("w", Full({2}, 5), 1));
+  ASSERT_OK(sync.As(1).Skip("w", 1));
+  ASSERT_OK(sync.As(2).Push("w", Full({2}, NAN), 1));
+  ASSERT_OK(sync.As(3).Push("w", Full({2}, 7), 1));
+
+  EXPECT_THAT(sync.As(0).Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(6))));
+}
+
+TEST_P(RoundSumContractTest, RoundsWithoutTheLostAverageTheOthers) {
+  NamespaceConfig config = Averaged(Aggregation::kMedian, 4);
+  config.quorum = 3;
+  config.quorum_grace = absl::Milliseconds(50);
+  const Caller sync = NewNamespace("n", config);
+  ASSERT_OK(sync.Init("w", Full({2}, 0)));
+  ASSERT_OK(sync.As(0).Push("w", Full({2}, 1), 1));
+  ASSERT_OK(sync.As(2).Push("w", Full({2}, 900), 1));
+
+  EXPECT_THAT(sync.As(3).PushPull("w", Full({2}, 2), 1),
+              IsOkAndHolds(HasTensor(IsFilledWith(2))));
+}
+
+TEST_P(RoundSumContractTest, WhatCannotBeAveragedIsRefused) {
+  const auto is_refused = [](const std::string& why) {
+    return StatusIs(absl::StatusCode::kInvalidArgument,
+                    ::testing::HasSubstr(why));
+  };
+  const Caller bad = store_.In("bad");
+  NamespaceConfig config = Averaged(Aggregation::kMedian, 2);
+  config.rescale_partial_rounds = true;
+  EXPECT_THAT(bad.Create(config), is_refused("rescale_partial_rounds"));
+  EXPECT_THAT(bad.Create({.aggregation = Aggregation::kMedian}),
+              is_refused("mode async"));
+  EXPECT_THAT(bad.Create(Averaged(Aggregation::kMedian, 2, 0.25)),
+              is_refused("trim_fraction"));
+  for (const double fraction : {-0.1, 0.5, double{NAN}}) {
+    EXPECT_THAT(bad.Create(Averaged(Aggregation::kTrimmedMean, 2, fraction)),
+                is_refused("below 0.5"));
+  }
+
+  const Caller sync = NewNamespace("n", Averaged(Aggregation::kTrimmedMean, 1));
+  ASSERT_OK(sync.Init("w", Full({2}, 0)));
+  EXPECT_THAT(sync.Init("i", Full({2}, 0, DType::kI32)),
+              is_refused("expected a float dtype"));
+  EXPECT_THAT(sync.As(0).PushMany({{.key = "w", .tensor = Full({2}, 1)},
+                                   {.key = "w", .tensor = Full({2}, 1)}},
+                                  1),
+              is_refused("two entries"));
+  EXPECT_THAT(sync.As(0).PushRows(
+                  {{.key = "w",
+                    .tensor = Full({1}, 1),
+                    .rows = *RowIds::Create(Full({1}, 0, DType::kI64))}},
+                  1),
+              is_refused("got rows"));
+  EXPECT_THAT(sync.As(0).PushPull("w", Full({2}, 4), 1),
+              IsOkAndHolds(HasTensor(IsFilledWith(4))));
 }
 
 }  // namespace

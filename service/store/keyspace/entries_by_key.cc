@@ -102,6 +102,16 @@ absl::Status CheckExpansion(const PushRequest& request,
       Reason::kLimitReached, {{"limit", kMaxExpansion}});
 }
 
+// What is not summed takes one tensor of each worker.
+absl::Status CheckIsOnlyTensor(const PushEntry& entry, bool is_only) {
+  if (is_only && !entry.rows) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "key ", Quoted(entry.key),
+      ": expected one whole tensor in a namespace whose contributions are not "
+      "summed, got ",
+      entry.rows ? "rows" : "two entries"));
+}
+
 // Sets StoredKey::position_in_call of the keys; the caller resets them.
 absl::Status AddEntries(const PushMode& mode, const PushRequest& request,
                         EntriesByKey& entries) {
@@ -112,6 +122,9 @@ absl::Status AddEntries(const PushMode& mode, const PushRequest& request,
     const uint32_t last = key.position_in_call;
     key.position_in_call = i + 1;
     entries.value_bytes += key.value_bytes();
+    if (!mode.sums()) {
+      RETURN_IF_ERROR(CheckIsOnlyTensor(request.entries[i], last == 0));
+    }
     if (last > 0) {
       entries.keys[last - 1].next = i;
       repeated_bytes =

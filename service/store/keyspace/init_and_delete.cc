@@ -117,6 +117,7 @@ absl::StatusOr<BytesNeeded> BytesToInit(const NamespaceState& state,
   for (size_t i = 0; i < wanted.size(); ++i) {
     const InitEntry& entry = request.entries[i];
     if (!wanted[i]) continue;
+    RETURN_IF_ERROR(state.mode->CheckTakes(entry.key, entry.tensor.dtype()));
     uint64_t key_bytes = BytesOfNewValue(*state.home, entry.tensor);
     if (next_rule != rules.end()) {
       const UpdateRule& rule = ***next_rule++;
@@ -278,6 +279,7 @@ absl::Status KeyCreation::FindRules(const RuleBindings& bindings) {
     key->rule = *rules[i];
     key->multipliers = *multipliers[i];
     ++i;
+    RETURN_IF_ERROR(state_.mode->CheckTakes(key->name(), key->dtype()));
     RETURN_IF_ERROR(CheckRule(key->name(), key->dtype(), *key->rule));
   }
   return absl::OkStatus();

@@ -210,6 +210,9 @@ class SyncMode final : public PushMode {
   }
 
   bool applies_at_once() const override { return false; }
+  bool sums() const override {
+    return policy_.aggregation == Aggregation::kSum;
+  }
 
   absl::Status CheckPush(const PushRequest& request) const override {
     return CheckHasWorkerAndStep(request, "sync");
@@ -330,7 +333,9 @@ absl::Status CheckFieldsAreUsed(const NamespaceConfig& config) {
       {"rescale_partial_rounds", config.rescale_partial_rounds, is_sync},
       {"quorum", config.quorum != 0, is_sync},
       {"quorum_grace", config.quorum_grace != absl::ZeroDuration(), is_sync},
-      {"max_open_rounds", config.max_open_rounds != 0, is_sync}};
+      {"max_open_rounds", config.max_open_rounds != 0, is_sync},
+      {"aggregation", config.aggregation != Aggregation::kSum, is_sync},
+      {"trim_fraction", config.trim_fraction != 0, is_sync}};
   for (const Field& field : fields) {
     if (!field.is_set || field.is_used) continue;
     return absl::InvalidArgumentError(
@@ -356,6 +361,26 @@ absl::Status CheckGroup(const NamespaceConfig& config) {
         ", to ", kMaxWorkers, ", got ", config.max_workers));
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckAggregation(const NamespaceConfig& config) {
+  if (config.aggregation != Aggregation::kSum &&
+      config.rescale_partial_rounds) {
+    return absl::InvalidArgumentError(
+        "rescale_partial_rounds: expected none with an aggregation that is no "
+        "sum, got one");
+  }
+  if (config.aggregation != Aggregation::kTrimmedMean) {
+    if (config.trim_fraction == 0) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        "trim_fraction: expected none but for a trimmed mean, got one");
+  }
+  if (config.trim_fraction >= 0 && config.trim_fraction < 0.5) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("trim_fraction: expected at least 0 and below 0.5, got ",
+                   config.trim_fraction));
 }
 
 absl::Status CheckRounds(const NamespaceConfig& config) {
@@ -388,6 +413,13 @@ WorkerGroupOptions PushMode::GroupOf(const NamespaceConfig& config) {
           .on_worker_loss = config.on_worker_loss};
 }
 
+absl::Status PushMode::CheckTakes(absl::string_view key, DType dtype) const {
+  if (sums() || IsFloat(dtype)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "key ", Quoted(key), ": expected a float dtype in a namespace whose ",
+      "contributions are not summed, got ", NameOf(dtype)));
+}
+
 absl::Status PushMode::DescribeAwaited(Step step, absl::Duration now) const {
   return workers_.StillMissing(absl::StrCat("step ", step),
                                workers_.NeededBelow(step), now);
@@ -399,6 +431,7 @@ PendingUpdates UpdatesOf(ClosedRounds rounds) {
     PendingUpdate& update = updates.emplace_back();
     update.round = closed.step;
     update.slots = std::move(closed.slots);
+    update.num_averaged = closed.num_averaged;
     update.held = std::move(closed.held);
     update.overhead = std::move(closed.overhead);
     update.room = std::move(closed.room);
@@ -415,6 +448,7 @@ absl::StatusOr<std::unique_ptr<PushMode>> PushMode::Create(
     return std::make_unique<BoundedMode>(workers, config.staleness);
   }
   RETURN_IF_ERROR(CheckRounds(config));
+  RETURN_IF_ERROR(CheckAggregation(config));
   auto shared = std::make_unique<SharedRounds>();
   const RoundPolicy policy = {.workers = workers,
                               .shared = shared.get(),
@@ -422,7 +456,9 @@ absl::StatusOr<std::unique_ptr<PushMode>> PushMode::Create(
                                               ? kDefaultMaxOpenRounds
                                               : config.max_open_rounds,
                               .quorum = config.quorum,
-                              .rescales = config.rescale_partial_rounds};
+                              .rescales = config.rescale_partial_rounds,
+                              .aggregation = config.aggregation,
+                              .trim_fraction = config.trim_fraction};
   return std::make_unique<SyncMode>(policy, std::move(shared));
 }
 

@@ -46,6 +46,12 @@ class PushMode {
   // Whether a contribution is an update of its own.
   virtual bool applies_at_once() const = 0;
 
+  // Whether contributions are summed, so that one worker may bring several to a
+  // key, and rows.
+  virtual bool sums() const { return true; }
+  // Whether a key may have that dtype. Errors: InvalidArgument.
+  absl::Status CheckTakes(absl::string_view key, DType dtype) const;
+
   // Whether the request has what the mode needs.
   // Errors: InvalidArgument (no worker, no step).
   virtual absl::Status CheckPush(const PushRequest& request) const = 0;

@@ -332,6 +332,7 @@ void Rounds::ForgiveUpTo(Step step) {
 }
 
 std::optional<Fold> Rounds::BeginFold() {
+  if (policy_.aggregation != Aggregation::kSum) return std::nullopt;
   for (auto& [step, round] : open_) {
     if (round.fold_end > 0 || IsComplete(round) ||
         round.num_leading_slots < kMinFold) {
@@ -406,8 +407,25 @@ ClosedRound Rounds::Take(Step step, Round& round) {
   return taken;
 }
 
+// A single contribution is its own sum.
+uint32_t Rounds::NumAveraged(size_t num_contributions) const {
+  if (policy_.aggregation == Aggregation::kSum || num_contributions < 2) {
+    return 0;
+  }
+  const auto size = static_cast<uint32_t>(num_contributions);
+  uint32_t num_trimmed = (size - 1) / 2;
+  if (policy_.aggregation == Aggregation::kTrimmedMean) {
+    // So that 0.29 of 100, whose product is below 29, are 29.
+    constexpr double kAboveRounding = 1 + 1e-12;
+    const double trimmed = policy_.trim_fraction * size * kAboveRounding;
+    num_trimmed = std::min(num_trimmed, static_cast<uint32_t>(trimmed));
+  }
+  return size - 2 * num_trimmed;
+}
+
 ClosedRound Rounds::Close(Step step, Round round) {
   ClosedRound closed = Take(step, round);
+  closed.num_averaged = NumAveraged(closed.slots.size());
   last_closed_ = step;
   closed_.push_back({.step = step,
                      .contributors = ContributorsOf(round, closed.overhead),

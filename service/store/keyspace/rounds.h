@@ -43,6 +43,9 @@ struct RoundPolicy {
   uint32_t quorum = 0;
   // Whether the sum of a round that lacks workers is multiplied by N/n.
   bool rescales = false;
+  // If not a sum, nothing is folded, and each worker brings one tensor.
+  Aggregation aggregation = Aggregation::kSum;
+  double trim_fraction = 0;
 };
 
 // A round that no longer waits for anybody, or that was dropped.
@@ -50,6 +53,8 @@ struct ClosedRound {
   Step step = 0;
   // The contributors', in rank order; empty if all skipped.
   Slots slots;
+  // As in TensorUpdate.
+  uint32_t num_averaged = 0;
   Reservation held;
   Reservation overhead;
   Reservation room;
@@ -266,6 +271,8 @@ class Rounds {
   double ScaleOf(Step step, const Round& round) const;
   Fold StartFold(Step step, Round& round, uint32_t end) const;
   ClosedRound Close(Step step, Round round);
+  // How many of so many contributions are averaged.
+  uint32_t NumAveraged(size_t num_contributions) const;
   // What the round has brought together.
   static ClosedRound Take(Step step, Round& round);
   // Shared with the round before if those were the same.

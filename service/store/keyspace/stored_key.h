@@ -39,8 +39,10 @@ struct PushCall : RefCounted {
 
 // One update of one key, ready to run.
 struct PendingUpdate {
-  // Summed in this order; at least one.
+  // Summed in this order, unless num_averaged says more; at least one.
   Slots slots;
+  // As in TensorUpdate.
+  uint32_t num_averaged = 0;
   // What counts the contributions until the update has run.
   Reservation held;
   Reservation overhead;

@@ -55,6 +55,7 @@ void UpdatePass::Add(StoredKey* key, PendingUpdate update) {
   Begin(key, update.call);
   Item& item = items_.back();
   item.round = update.round;
+  item.num_averaged = update.num_averaged;
   const bool has_room = update.room.bytes() > 0;
   item.turn = std::move(update.turn);
   for (Slot& slot : update.slots) AddSlot(std::move(slot));
@@ -146,10 +147,14 @@ uint64_t UpdatePass::WorkBytesOf(const Item& item) const {
   }
   uint64_t bytes = kUpdateBytes + item.stored.size_bytes();
   if (item.rule_state != nullptr) bytes += item.rule_state->size_bytes();
+  uint64_t slot_bytes = 0;
   for (uint32_t i = 0; i < item.num_slots; ++i) {
-    bytes +=
+    slot_bytes +=
         item.stored.num_elements * SizeOf(slots_[item.first_slot + i].dtype);
   }
+  // For a mean, each is compared with each.
+  if (item.num_averaged > 0) slot_bytes *= item.num_slots;
+  bytes += slot_bytes;
   return bytes * item.rule->work_factor();
 }
 
@@ -375,6 +380,7 @@ TensorUpdate UpdatePass::UpdateOf(const Item& item) {
   TensorUpdate update;
   update.rule = item.rule;
   update.update_count = item.update_count;
+  update.num_averaged = item.num_averaged;
   if (item.multipliers) update.multipliers = *item.multipliers;
   if (item.rule->takes_seed()) update.seed = SeedOf(item.key->name());
   if (item.key->shape().rank() > 0) {

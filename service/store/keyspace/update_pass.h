@@ -45,6 +45,8 @@ class UpdatePass {
     // Its places in the pass's arrays.
     uint32_t first_slot = 0;
     uint32_t num_slots = 0;
+    // As in TensorUpdate.
+    uint32_t num_averaged = 0;
     uint32_t first_result = 0;
     uint32_t num_results = 0;
     DeviceIndex device = 0;

@@ -236,6 +236,22 @@ TEST_F(StoreCliTest, NamespacesHaveTheGuardOfTheFlags) {
   }
 }
 
+TEST_F(StoreCliTest, NamespacesHaveTheAggregationOfTheFlags) {
+  Print("ns create m --mode=sync --workers=3 --aggregation=median");
+  Print(
+      "ns create t --mode=sync --workers=3 --aggregation=trimmed_mean "
+      "--trim_fraction=0.25");
+
+  EXPECT_THAT(Print("ns describe m"),
+              HasSubstr("aggregation:        median\n"));
+  EXPECT_THAT(
+      Print("ns describe t"),
+      HasSubstr("aggregation:        trimmed_mean without 0.25 at each end\n"));
+  EXPECT_THAT(Print("ns describe --output=json t"),
+              HasSubstr("\"aggregation\":\"trimmed_mean\",\"trim_fraction\":"
+                        "0.25"));
+}
+
 TEST_F(StoreCliTest, RulesAreSetTunedAndPrinted) {
   Print("rule set sgd(learning_rate=0.5)");
   Print("rule set adam --pattern=*.bias");

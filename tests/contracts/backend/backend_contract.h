@@ -17,6 +17,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/backend.h"
+#include "tests/contracts/backend/averaged_updates.h"
 #include "tests/contracts/backend/backend_contract_fixture.h"
 #include "tests/contracts/backend/odd_tensors.h"
 #include "tests/contracts/backend/oracle_comparison.h"
@@ -158,6 +159,31 @@ TYPED_TEST_P(BackendContractTest, MisalignedTensorsAndTailsAreSummedAlone) {
 
 TYPED_TEST_P(BackendContractTest, PackedContributionsAreWhatTheyDecodeTo) {
   EXPECT_OK(CheckPackedUpdates(*this->backend_));
+}
+
+TYPED_TEST_P(BackendContractTest, MeansOfTheMiddleAreExact) {
+  EXPECT_OK(CheckAveragedUpdates(*this->backend_));
+}
+
+TYPED_TEST_P(BackendContractTest, MeansOfWhatIsNotTheMiddleAreInvalid) {
+  TensorUpdate update = this->GoodUpdate();
+  update.num_averaged = 2;
+  this->ExpectInvalid(update, "num_averaged: expected 1, or fewer");
+
+  const std::vector<TensorView> two = {this->gradient_.view(),
+                                       this->gradient_.view()};
+  update.contributions = two;
+  update.num_averaged = 1;
+  this->ExpectInvalid(update, "num_averaged: expected 2, or fewer");
+
+  const UpdateRule assign;
+  std::vector<int32_t> value(3);
+  const TensorView integers = {DType::kI32, 3, value.data()};
+  this->ExpectInvalid({.rule = &assign,
+                       .contributions = {&integers, 1},
+                       .num_averaged = 1,
+                       .value = {DType::kI32, 3, value.data()}},
+                      "num_averaged: expected a float dtype, got i32");
 }
 
 TYPED_TEST_P(BackendContractTest, PackedContributionsOfAnotherSizeAreInvalid) {
@@ -304,7 +330,8 @@ REGISTER_TYPED_TEST_SUITE_P(
     BatchGivesTheBitsOfItsUpdatesAlone, AssignConvertsToTheDTypeOfTheValue,
     AssignOfOneInTheSameDTypeKeepsItsBits, EveryBitPatternIsKeptByAssign,
     EveryNarrowFloatIsWidenedExactly, MisalignedTensorsAndTailsAreSummedAlone,
-    PackedContributionsAreWhatTheyDecodeTo,
+    PackedContributionsAreWhatTheyDecodeTo, MeansOfTheMiddleAreExact,
+    MeansOfWhatIsNotTheMiddleAreInvalid,
     PackedContributionsOfAnotherSizeAreInvalid, ManySmallCopiesKeepTheirBytes,
     NanPassesThroughClipping, EmptyBatchIsDone, ZeroClearsEveryByte,
     MemoryIsAlignedAndGivenBackToItsAccount,

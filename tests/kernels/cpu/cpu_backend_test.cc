@@ -50,6 +50,7 @@ TEST(CpuBackendTest, EveryInstructionSetGivesTheSameBits) {
   tables.erase(tables.begin());
   for (const KernelTable* kernels : tables) {
     CpuBackend backend(1, *kernels);
+    EXPECT_OK(CheckAveragedUpdates(backend)) << kernels->instruction_set;
     ASSERT_OK_AND_ASSIGN(const std::vector<std::string> actual,
                          ResultBytes(backend, cases));
     for (size_t i = 0; i < cases.size(); ++i) {

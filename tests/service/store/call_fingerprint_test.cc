@@ -46,7 +46,7 @@ TEST(CallFingerprintTest, EveryFieldOfAPushCounts) {
 }
 
 TEST(CallFingerprintTest, EveryFieldOfANamespaceCounts) {
-  std::vector<CreateNamespaceRequest> others(17);
+  std::vector<CreateNamespaceRequest> others(19);
   others[0].name_space = "n";
   others[1].on_existing = OnExisting::kKeep;
   others[2].config.mode = Mode::kSync;
@@ -64,6 +64,8 @@ TEST(CallFingerprintTest, EveryFieldOfANamespaceCounts) {
   others[14].config.gradient_guard.max_norm = 1;
   others[15].config.gradient_guard.on_large_norm = OnLargeNorm::kRefuse;
   others[16].config.gradient_guard.max_call_norm = 1;
+  others[17].config.aggregation = Aggregation::kMedian;
+  others[18].config.trim_fraction = 0.25;
 
   for (const CreateNamespaceRequest& other : others) {
     EXPECT_NE(Fingerprint(other), Fingerprint(CreateNamespaceRequest()));

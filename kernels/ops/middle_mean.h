@@ -1,0 +1,45 @@
+// The mean of what is in the middle of the contributions to one element, in
+// the order of their values: the median, or a trimmed mean.
+//
+// NaN come last, and of equals the earlier contribution is first. What is kept
+// is added in the order of the contributions and divided by its number.
+
+#ifndef TENSORKV_KERNELS_OPS_MIDDLE_MEAN_H_
+#define TENSORKV_KERNELS_OPS_MIDDLE_MEAN_H_
+
+#include <stdint.h>
+
+#include "kernels/ops/host_device.h"
+
+namespace tensorkv::ops {
+
+// Whether `other`, an earlier contribution or a later one, comes before `own`.
+template <bool is_earlier, typename T>
+HOST_DEVICE bool ComesBefore(T other, T own) {
+  if constexpr (is_earlier) {
+    return !((own < other) | ((other != other) & (own == own)));
+  } else {
+    return (other < own) | ((own != own) & (other == other));
+  }
+}
+
+// What the sum begins with: adding it to a number changes no bit.
+template <typename T>
+inline constexpr T kNoSum = static_cast<T>(-0.0);
+
+// Which places in the order are kept.
+struct Middle {
+  uint32_t first;
+  uint32_t size;
+
+  HOST_DEVICE static Middle Create(uint32_t num_contributions,
+                                   uint32_t num_averaged) {
+    return {(num_contributions - num_averaged) / 2, num_averaged};
+  }
+
+  HOST_DEVICE bool Has(uint32_t place) const { return place - first < size; }
+};
+
+}  // namespace tensorkv::ops
+
+#endif  // TENSORKV_KERNELS_OPS_MIDDLE_MEAN_H_
