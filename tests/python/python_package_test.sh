@@ -4,7 +4,7 @@
 set -eu
 source tests/integration/server.sh
 
-require_python numpy
+require_python numpy torch
 start_server --budget=256MiB
 export PYTHONPATH=python PYTHONDONTWRITEBYTECODE=1
 export TENSORKV_ADDRESS=$server
@@ -13,4 +13,5 @@ export TENSORKV_ADDRESS=$server
   tests/python/client_test.py \
   tests/python/interruption_test.py \
   tests/python/kvstore_test.py \
+  tests/python/torch_test.py \
   tests/python/transcripts_test.py
