@@ -20,11 +20,11 @@ import types
 from typing import Any, Callable, Dict, List, Optional
 
 import mxnet
-import numpy as np
 from mxnet.kvstore import KVStoreBase
 from mxnet.ndarray import NDArray
 
 import tensorkv
+from tensorkv._mxnet_exchange import Exchange
 from tensorkv.kvstore import KVStore
 
 
@@ -32,8 +32,10 @@ class TensorKV(KVStoreBase):
     """A tensorkv.KVStore for MXNet: a worker's view of a server's values.
 
     Takes NDArrays that are dense, on any device: one or a list of keys, and for
-    each key an NDArray or a list of one per device, which are summed. Calls
-    return when they are done; `priority` changes nothing.
+    each key an NDArray or a list of one per device, which are summed.
+    `pushpull` is an operation of MXNet's engine, with its priority: it returns
+    at once, and what fails raises an error in a later call. Other calls return
+    when they are done.
 
     With gluon.Trainer the server updates the weights, or the workers do with
     update_on_kvstore=False. A server uses the rule of the optimizer's name,
@@ -52,6 +54,7 @@ class TensorKV(KVStoreBase):
         self._updater = types.SimpleNamespace(optimizer=None)
         # What the server knows of the optimizer.
         self._known: Dict[str, float] = {}
+        self._exchange = Exchange(self._store)
         # Of each key how often it was pushed.
         self._updates: Dict[Any, int] = {}
 
@@ -99,15 +102,13 @@ class TensorKV(KVStoreBase):
         self, key: Any, value: Any, out: Any = None, priority: int = 0
     ) -> None:
         """push, and then pull, in place without `out`."""
+        self._exchange.raise_error()
         self._follow(key)
         targets = _per_key(key, value if out is None else out)
-        pulled = [_memory_for(target) for target in targets]
-        values = _each(value, lambda each: each.asnumpy())
-        self._store.pushpull(
-            key, values, out=pulled if isinstance(key, list) else pulled[0]
-        )
-        for array, target in zip(pulled, targets):
-            _fill(target, array)
+        for each, gradients, outs in zip(
+            _per_key(key, key), _per_key(key, value), targets
+        ):
+            self._exchange.add(each, _list(gradients), _list(outs), priority)
 
     def set_optimizer(self, optimizer: "mxnet.optimizer.Optimizer") -> None:
         """Lets the server do what rank 0's optimizer would do.
@@ -118,7 +119,8 @@ class TensorKV(KVStoreBase):
         if self.rank != 0:
             return
         plain = copy.copy(optimizer)
-        plain.lr_scheduler, plain.lr_mult, plain.wd_mult = None, {}, {}
+        plain.lr, plain.lr_scheduler = optimizer.learning_rate, None
+        plain.lr_mult, plain.wd_mult = {}, {}
         self._store.set_optimizer(plain)
         self._known = _followed(plain)
         for key, (lr_mult, wd_mult) in _multipliers(optimizer).items():
@@ -145,13 +147,17 @@ class TensorKV(KVStoreBase):
 
     def barrier(self) -> None:
         """Returns when all workers have come to it."""
+        mxnet.nd.waitall()
+        self._exchange.raise_error()
         self._store.barrier()
 
     _barrier = barrier
 
     def close(self) -> None:
-        """Leaves the group."""
+        """Leaves the group, when all that was asked for has happened."""
+        mxnet.nd.waitall()
         self._store.close()
+        self._exchange.raise_error()
 
     def _follow(self, key: Any) -> None:
         """Tells the server what has changed in the optimizer of rank 0."""
@@ -217,11 +223,10 @@ def _per_key(key: Any, value: Any) -> List[Any]:
     return list(value) if isinstance(key, (list, tuple)) else [value]
 
 
-def _memory_for(target: Any) -> np.ndarray:
-    first = target[0] if isinstance(target, (list, tuple)) else target
-    return np.empty(first.shape, first.dtype)
+def _list(value: Any) -> List[NDArray]:
+    return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
 def _fill(target: Any, array: np.ndarray) -> None:
-    for each in target if isinstance(target, (list, tuple)) else [target]:
+    for each in _list(target):
         each[:] = array
