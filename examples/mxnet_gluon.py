@@ -21,15 +21,16 @@ from mxnet import autograd, gluon
 FOLDER = pathlib.Path("/usr/share/datasets/fashion-mnist")
 
 
-def images(part):
+def images(part, share=slice(None)):
     content = gzip.open(FOLDER / f"{part}-images-idx3-ubyte.gz").read()
-    pixels = np.frombuffer(content, "uint8", offset=16)
-    return pixels.reshape(-1, 784).astype("float32") / 255
+    pixels = np.frombuffer(content, "uint8", offset=16).reshape(-1, 784)
+    return mx.nd.array(pixels[share].astype("float32") / 255)
 
 
-def labels(part):
+def labels(part, share=slice(None)):
     content = gzip.open(FOLDER / f"{part}-labels-idx1-ubyte.gz").read()
-    return np.frombuffer(content, "uint8", offset=8).astype("float32")
+    classes = np.frombuffer(content, "uint8", offset=8)
+    return mx.nd.array(classes[share])
 
 
 def main():
@@ -57,9 +58,8 @@ def main():
     )
     loss_of = gluon.loss.SoftmaxCrossEntropyLoss()
 
-    mine = slice(kv.rank, None, kv.num_workers)
-    inputs = mx.nd.array(images("train")[mine])
-    targets = mx.nd.array(labels("train")[mine])
+    share = slice(kv.rank, None, kv.num_workers)
+    inputs, targets = images("train", share), labels("train", share)
     order = np.random.default_rng(kv.rank)
     start = time.monotonic()
     for epoch in range(options.epochs):
@@ -73,8 +73,8 @@ def main():
     mx.nd.waitall()
     seconds = time.monotonic() - start
 
-    predicted = net(mx.nd.array(images("t10k"))).asnumpy().argmax(1)
-    accuracy = (predicted == labels("t10k")).mean()
+    predicted = net(images("t10k")).argmax(1)
+    accuracy = (predicted == labels("t10k")).mean().asscalar()
     print(f"rank {kv.rank}: accuracy {accuracy:.4f}, training {seconds:.1f} s")
 
 

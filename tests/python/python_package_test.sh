@@ -6,7 +6,7 @@ source tests/integration/server.sh
 
 require_python numpy torch
 start_server --budget=256MiB
-export PYTHONPATH=python PYTHONDONTWRITEBYTECODE=1
+export PYTHONPATH=python PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1
 export TENSORKV_ADDRESS=$server
 /usr/bin/python3 -m unittest --verbose \
   tests/python/bad_input_test.py \

@@ -18,7 +18,7 @@ import torch
 from tensorkv.torch import MeanGradients, Publisher, Reader
 
 NUM_READERS = 4
-NUM_STATES = 40
+NUM_STATES = 30
 NUM_WORKERS = 2
 
 

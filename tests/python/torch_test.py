@@ -2,8 +2,10 @@
 
 import copy
 import os
+import re
 import subprocess
 import sys
+import threading
 import unittest
 
 import tensorkv
@@ -23,11 +25,16 @@ from tensorkv.torch import (
 STEPS = 50
 
 
+# PyTorch has one generator for all threads.
+seeding = threading.Lock()
+
+
 def network(seed=0):
-    torch.manual_seed(seed)
-    return torch.nn.Sequential(
-        torch.nn.Linear(6, 8), torch.nn.Tanh(), torch.nn.Linear(8, 3)
-    )
+    with seeding:
+        torch.manual_seed(seed)
+        return torch.nn.Sequential(
+            torch.nn.Linear(6, 8), torch.nn.Tanh(), torch.nn.Linear(8, 3)
+        )
 
 
 def batch(step, worker=0):
@@ -389,6 +396,54 @@ class ProcessesTest(unittest.TestCase):
 
     def test_gradients_of_distributed_data_parallel_meet_in_the_store(self):
         self.run_program("hook")
+
+
+class ExamplesTest(StoreTest):
+    """The programs in examples/, as they stand."""
+
+    def setUp(self):
+        # They use the namespace `default`, or one of their store's type.
+        client = self.open_client()
+        client.delete(client.keys("adder/"), allow_missing=True)
+
+    def run_programs(self, *commands):
+        """Runs commands at the same time; what they print."""
+        programs = [
+            subprocess.Popen(
+                [sys.executable, f"examples/{name}", f"--address={ADDRESS}"]
+                + list(arguments),
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            for name, *arguments in commands
+        ]
+        texts = [program.communicate(timeout=120)[0] for program in programs]
+        self.assertFalse(any(program.returncode for program in programs))
+        return texts
+
+    def test_workers_of_pytorch_train_one_network(self):
+        texts = self.run_programs(
+            *[("pytorch_data_parallel.py", "--workers=2", "--steps=120")] * 2
+        )
+        accuracies = [
+            float(re.search("accuracy ([0-9.]+)", text)[1]) for text in texts
+        ]
+        self.assertEqual(*accuracies)
+        self.assertGreater(accuracies[0], 0.75)
+
+    def test_readers_use_what_a_trainer_publishes(self):
+        texts = self.run_programs(
+            ("publish_weights.py", "read"),
+            ("publish_weights.py", "read", "--bfloat16"),
+            ("publish_weights.py", "train"),
+        )
+        published = re.findall("version ([0-9]+): trained", texts[2])
+        self.assertEqual(len(published), 5)
+        for text, limit in zip(texts, (1e-3, 0.1)):
+            read = re.findall("version ([0-9]+): off by ([0-9.]+)", text)
+            self.assertLessEqual({each for each, _ in read}, {*published})
+            self.assertEqual(read[-1][0], published[-1])
+            self.assertLess(float(read[-1][1]), limit)
 
 
 if __name__ == "__main__":
