@@ -6,7 +6,7 @@ import atexit
 import ctypes
 import threading
 from collections import deque
-from typing import Any, Callable, Deque, List, NamedTuple
+from typing import Any, Callable, Deque, Dict, List, NamedTuple
 
 import mxnet
 import numpy as np
@@ -30,6 +30,7 @@ class _Job(NamedTuple):
     key: Any
     gradients: List[NDArray]
     out: NDArray
+    hyperparameters: Dict[str, float]
     has_ended: threading.Event
 
 
@@ -47,6 +48,8 @@ class Exchange:
     def __init__(self, store: KVStore):
         self._store = store
         self._error: Any = None
+        # The hyperparameters that the store has.
+        self.known: Dict[str, float] = {}
         self._ready, self._pushed = _Jobs(), _Jobs()
         for work in (self._push, self._pull):
             threading.Thread(target=work, daemon=True).start()
@@ -58,9 +61,13 @@ class Exchange:
         key: Any,
         gradients: List[NDArray],
         outs: List[NDArray],
+        hyperparameters: Dict[str, float],
         priority: int,
     ) -> None:
-        """Has the engine exchange a key once its gradients are computed."""
+        """Has the engine exchange a key once its gradients are computed.
+
+        The store has these hyperparameters then; none are as they were.
+        """
         # Copies: arrays may be on other devices, and their elements be in
         # layouts of the libraries that compute with them.
         cpu = mxnet.cpu()
@@ -68,6 +75,7 @@ class Exchange:
             key,
             [gradient.copyto(cpu) for gradient in gradients],
             mxnet.nd.empty(outs[0].shape, cpu, outs[0].dtype),
+            hyperparameters,
             threading.Event(),
         )
         _run_in_engine(
@@ -79,6 +87,17 @@ class Exchange:
         for out in outs:
             job.out.copyto(out)
 
+    def tell(self, hyperparameters: Dict[str, float]) -> None:
+        """Changes those of the store, unless it has them or there are none."""
+        if hyperparameters and hyperparameters != self.known:
+            self._store.client.set_hyperparameters(**hyperparameters)
+            self.known = hyperparameters
+
+    def settle(self) -> None:
+        """Waits until all is done. Raises what a call has ended with."""
+        mxnet.nd.waitall()
+        self.raise_error()
+
     def raise_error(self) -> None:
         """Raises what a call has ended with, once."""
         error, self._error = self._error, None
@@ -89,6 +108,11 @@ class Exchange:
         while True:
             jobs = self._ready.take()
             try:
+                # Gradients depend on what all keys had become with those
+                # before, so that these rounds have closed, and the next ones
+                # wait for this push.
+                for job in jobs:
+                    self.tell(job.hyperparameters)
                 self._store.push(
                     [job.key for job in jobs],
                     [[_memory_of(g) for g in job.gradients] for job in jobs],

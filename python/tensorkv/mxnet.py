@@ -52,8 +52,6 @@ class TensorKV(KVStoreBase):
         self._store = store or tensorkv.create(self._KIND)
         # Where gluon.Trainer looks for the optimizer of states it has loaded.
         self._updater = types.SimpleNamespace(optimizer=None)
-        # What the server knows of the optimizer.
-        self._known: Dict[str, float] = {}
         self._exchange = Exchange(self._store)
         # Of each key how often it was pushed.
         self._updates: Dict[Any, int] = {}
@@ -80,6 +78,7 @@ class TensorKV(KVStoreBase):
 
     def init(self, key: Any, value: Any) -> None:
         """Creates keys with the values of rank 0."""
+        self._exchange.settle()
         self._store.init(key, _each(value, lambda each: each.asnumpy()))
 
     def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0):
@@ -89,11 +88,13 @@ class TensorKV(KVStoreBase):
 
     def push(self, key: Any, value: Any, priority: int = 0) -> None:
         """Contributes gradients, or values where there is no optimizer."""
-        self._follow(key)
+        self._exchange.settle()
+        self._exchange.tell(self._hyperparameters(key))
         self._store.push(key, _each(value, lambda each: each.asnumpy()))
 
     def pull(self, key: Any, out: Any, priority: int = 0, **_: Any) -> None:
         """Fills `out` with the values."""
+        self._exchange.settle()
         pulled = self._store.pull(key)
         for array, target in zip(_per_key(key, pulled), _per_key(key, out)):
             _fill(target, array)
@@ -103,12 +104,14 @@ class TensorKV(KVStoreBase):
     ) -> None:
         """push, and then pull, in place without `out`."""
         self._exchange.raise_error()
-        self._follow(key)
+        hyperparameters = self._hyperparameters(key)
         targets = _per_key(key, value if out is None else out)
         for each, gradients, outs in zip(
             _per_key(key, key), _per_key(key, value), targets
         ):
-            self._exchange.add(each, _list(gradients), _list(outs), priority)
+            self._exchange.add(
+                each, _list(gradients), _list(outs), hyperparameters, priority
+            )
 
     def set_optimizer(self, optimizer: "mxnet.optimizer.Optimizer") -> None:
         """Lets the server do what rank 0's optimizer would do.
@@ -122,7 +125,7 @@ class TensorKV(KVStoreBase):
         plain.lr, plain.lr_scheduler = optimizer.learning_rate, None
         plain.lr_mult, plain.wd_mult = {}, {}
         self._store.set_optimizer(plain)
-        self._known = _followed(plain)
+        self._exchange.known = _followed(plain)
         for key, (lr_mult, wd_mult) in _multipliers(optimizer).items():
             self._store.client.set_multipliers(
                 str(key), learning_rate=lr_mult, weight_decay=wd_mult
@@ -139,40 +142,39 @@ class TensorKV(KVStoreBase):
 
         The optimizer itself is not in it, whatever `dump_optimizer` says.
         """
+        self._exchange.settle()
         self._store.save_optimizer_states(fname)
 
     def load_optimizer_states(self, fname: str) -> None:
         """Sets what save_optimizer_states has written; one worker calls it."""
+        self._exchange.settle()
         self._store.load_optimizer_states(fname)
 
     def barrier(self) -> None:
         """Returns when all workers have come to it."""
-        mxnet.nd.waitall()
-        self._exchange.raise_error()
+        self._exchange.settle()
         self._store.barrier()
 
     _barrier = barrier
 
     def close(self) -> None:
         """Leaves the group, when all that was asked for has happened."""
-        mxnet.nd.waitall()
-        self._store.close()
-        self._exchange.raise_error()
+        try:
+            self._exchange.settle()
+        finally:
+            self._store.close()
 
-    def _follow(self, key: Any) -> None:
-        """Tells the server what has changed in the optimizer of rank 0."""
+    def _hyperparameters(self, key: Any) -> Dict[str, float]:
+        """Those of rank 0's optimizer for this push of a key; else none."""
         optimizer = self._updater.optimizer
         if optimizer is None or self.rank != 0:
-            return
+            return {}
         for each in _per_key(key, key):
             self._updates[each] = self._updates.get(each, 0) + 1
             optimizer.num_update = max(
                 optimizer.num_update, self._updates[each]
             )
-        now = _followed(optimizer)
-        if now != self._known:
-            self._store.client.set_hyperparameters(**now)
-            self._known = now
+        return _followed(optimizer)
 
 
 class TensorKVAsync(TensorKV):

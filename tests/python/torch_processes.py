@@ -52,7 +52,10 @@ def in_processes(count, work):
 def state(number):
     """Tensors whose elements all are `number`."""
     shapes = [(3,), (64, 64), (1 << 20,), (700, 1000), ()]
-    tensors = {str(i): torch.full(s, float(number)) for i, s in enumerate(shapes)}
+    tensors = {
+        str(i): torch.full(shape, float(number))
+        for i, shape in enumerate(shapes)
+    }
     tensors["count"] = torch.tensor(number)
     if number % 3 == 0:
         tensors["sometimes"] = torch.full((10,), float(number))

@@ -158,7 +158,7 @@ class DiLoCo(_Copies):
         momentum: float = 0.9,
         name: str = "diloco",
     ):
-        """Takes the parameters of rank 0. `store` is of the type "dist_sync"."""
+        """Takes rank 0's parameters. `store` is of the type "dist_sync"."""
         rule = (
             f"diloco(learning_rate={learning_rate!r}, momentum={momentum!r}, "
             f"rescale_grad={1 / store.num_workers!r})"

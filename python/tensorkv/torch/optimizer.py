@@ -149,7 +149,7 @@ def _rule_of(kind: str, group: Dict[str, Any], scale: float) -> _Rule:
     if group.get("maximize"):
         scale = -scale
     rule = _KINDS[kind](group)
-    numbers = {name: float(value) for name, value in rule.hyperparameters.items()}
+    numbers = {k: float(value) for k, value in rule.hyperparameters.items()}
     numbers["learning_rate"] = float(group["lr"])
     numbers["weight_decay"] = float(group["weight_decay"])
     if not rule.text.startswith("expression: "):
@@ -223,7 +223,8 @@ def _adadelta(group: Dict[str, Any]) -> _Rule:
 def _adamax(group: Dict[str, Any]) -> _Rule:
     return _Rule(
         "expression: state m, u; g = GRADIENT; "
-        "m = beta1 * m + (1 - beta1) * g; u = max(beta2 * u, abs(g) + epsilon); "
+        "m = beta1 * m + (1 - beta1) * g; "
+        "u = max(beta2 * u, abs(g) + epsilon); "
         "stored -= learning_rate / (1 - pow(beta1, step)) * m / u",
         _of_adam(group),
     )

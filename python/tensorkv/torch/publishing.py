@@ -165,7 +165,8 @@ class Reader:
 
     def _pull_manifest(self, min_version: int) -> Any:
         keys = _keys(self._name, [_MANIFEST])
-        return self._client._store.pull(keys, None, True, min_version, "", "")[0]
+        store = self._client._store
+        return store.pull(keys, None, True, min_version, "", "")[0]
 
     def _pull(
         self, wanted: Dict[str, torch.dtype], entries: _Entries
