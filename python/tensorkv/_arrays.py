@@ -40,9 +40,12 @@ def _numpy_of_torch(tensor: Any) -> Any:
     import torch
 
     tensor = tensor.detach()
-    if tensor.dtype is torch.bfloat16:
-        return tensor.view(torch.int16).numpy().view(np.uint16), "bf16"
-    return tensor.numpy()
+    foreign = _FOREIGN.get(str(tensor.dtype).partition(".")[2])
+    if foreign is None:
+        return tensor.numpy()
+    short, integer = foreign
+    signed = torch.int16 if integer is np.uint16 else torch.int8
+    return tensor.view(signed).numpy().view(integer), short
 
 
 def to_core(value: Any) -> Any:

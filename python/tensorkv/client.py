@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from typing import Any, Dict, List, Optional, Sequence, Union
 
 from tensorkv import _core
 from tensorkv._arrays import from_core, name_of, to_core
+from tensorkv.aio import Awaitable
 
 DEFAULT_ADDRESS = "127.0.0.1:7363"
 
@@ -107,6 +109,11 @@ class Client:
     def close(self) -> None:
         """Ends the connection; a worker leaves its group. May be repeated."""
         self._store.close()
+
+    @functools.cached_property
+    def aio(self) -> Awaitable:
+        """The verbs as coroutines: `await client.aio.pull("w")`."""
+        return Awaitable(self)
 
     def __enter__(self) -> "Client":
         return self

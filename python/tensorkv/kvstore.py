@@ -12,6 +12,7 @@ array([[8., 8., 8.],
 
 from __future__ import annotations
 
+import functools
 import os
 import socket
 import threading
@@ -33,6 +34,7 @@ import numpy as np
 
 from tensorkv._arrays import as_numpy, dtype_name, is_array
 from tensorkv._safetensors import load_file, save_file
+from tensorkv.aio import Awaitable
 from tensorkv.client import DEFAULT_ADDRESS, Client
 from tensorkv.compression import encoding_of
 from tensorkv.errors import (
@@ -122,6 +124,11 @@ class KVStore:
     def client(self) -> Client:
         """The client behind, whose keys are those of this store as strs."""
         return self._client
+
+    @functools.cached_property
+    def aio(self) -> Awaitable:
+        """The methods as coroutines: `await kv.aio.pull("w")`."""
+        return Awaitable(self)
 
     @property
     def rank(self) -> int:

@@ -39,8 +39,10 @@ except KeyboardInterrupt:
 
 class InterruptionTest(StoreTest):
 
-    def await_waiting_call(self, client):
+    def await_waiting_call(self, client, process=None):
         while client.describe_namespace()["calls_waiting"] == 0:
+            if process is not None:
+                self.assertIsNone(process.poll(), "the caller has ended")
             threading.Event().wait(0.01)
 
     def test_ctrl_c_interrupts_waits(self):
@@ -58,7 +60,7 @@ class InterruptionTest(StoreTest):
                     stderr=subprocess.PIPE,
                     text=True,
                 ) as process:
-                    self.await_waiting_call(client)
+                    self.await_waiting_call(client, process)
                     process.send_signal(signal.SIGINT)
                     out, errors = process.communicate(timeout=60)
                 self.assertEqual(out, "interrupted ['w']\n", errors)

@@ -1,0 +1,70 @@
+#!/usr/bin/python3
+"""A trainer that publishes its weights, and readers that use them.
+
+  tensorkv-server &
+  python3 publish_weights.py read &
+  python3 publish_weights.py read --bfloat16 &
+  python3 publish_weights.py train
+
+The module learns to add up. A reader waits for a newer version, takes it as a
+whole into its own module, and looks how well that adds; with --bfloat16 the
+server halves the bytes before it sends them. It ends with the last version.
+"""
+
+import argparse
+
+import tensorkv
+import torch
+from tensorkv.torch import Publisher, Reader
+
+
+def make_model():
+    return torch.nn.Linear(16, 1)
+
+
+def error_of(model, inputs):
+    return (model(inputs) - inputs.sum(1, keepdim=True)).square().mean()
+
+
+def train(client, options):
+    model, publisher = make_model(), Publisher(client, "adder")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    for i in range(options.versions):
+        for _ in range(options.steps):
+            optimizer.zero_grad()
+            error = error_of(model, torch.randn(64, 16))
+            error.backward()
+            optimizer.step()
+        is_last = torch.tensor(i + 1 == options.versions)
+        version = publisher.publish({**model.state_dict(), "is_last": is_last})
+        print(f"version {version}: trained to {error:.6f}", flush=True)
+
+
+def read(client, options):
+    model, reader = make_model(), Reader(client, "adder")
+    if options.bfloat16:
+        model.bfloat16()
+    # The tensors of the module itself, and one more.
+    state = {**model.state_dict(), "is_last": torch.tensor(False)}
+    while not state["is_last"]:
+        reader.wait()
+        reader.fetch(into=state)
+        with torch.no_grad():
+            error = error_of(model, torch.randn(64, 16).to(model.weight.dtype))
+        print(f"version {reader.version}: off by {error:.6f}", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("role", choices=["train", "read"])
+    parser.add_argument("--address", default="127.0.0.1:7363")
+    parser.add_argument("--bfloat16", action="store_true")
+    parser.add_argument("--versions", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=50)
+    options = parser.parse_args()
+    with tensorkv.Client(options.address) as client:
+        {"train": train, "read": read}[options.role](client, options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,221 @@
+"""Pushes and pulls of NDArrays while MXNet's engine goes on."""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import threading
+from collections import deque
+from typing import Any, Callable, Deque, Dict, List, NamedTuple
+
+import mxnet
+import numpy as np
+from mxnet.base import _LIB, check_call
+from mxnet.ndarray import NDArray
+
+from tensorkv.kvstore import KVStore
+
+# Of MXNet's C API: what an operation is run by. The second is for operations
+# that wait, and does not hold up those that compute.
+_NORMAL, _PRIORITIZED = 0, 3
+_CPU = (ctypes.c_int32 * 2)(1, 0)
+
+_Run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+_Delete = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+class _Job(NamedTuple):
+    """A key to be pushed and pulled, with arrays in host memory."""
+
+    key: Any
+    gradients: List[NDArray]
+    out: NDArray
+    hyperparameters: Dict[str, float]
+    has_ended: threading.Event
+
+
+class Exchange:
+    """Pushes keys as their gradients are computed, and pulls them together.
+
+    MXNet's engine has two operations per key. The first reads the gradients,
+    and only says that they are there: it runs where computations do, and never
+    waits. The second writes `out`, and waits until that has happened. Calls are
+    made by two threads, each of which takes all keys that are ready at once.
+    What pushes waits for no other worker, so that workers may come to their
+    keys in different orders.
+    """
+
+    def __init__(self, store: KVStore):
+        self._store = store
+        self._error: Any = None
+        # The hyperparameters that the store has.
+        self.known: Dict[str, float] = {}
+        self._ready, self._pushed = _Jobs(), _Jobs()
+        for work in (self._push, self._pull):
+            threading.Thread(target=work, daemon=True).start()
+        # Before the store is closed, which was made before.
+        atexit.register(mxnet.nd.waitall)
+
+    def add(
+        self,
+        key: Any,
+        gradients: List[NDArray],
+        outs: List[NDArray],
+        hyperparameters: Dict[str, float],
+        priority: int,
+    ) -> None:
+        """Has the engine exchange a key once its gradients are computed.
+
+        The store has these hyperparameters then; none are as they were.
+        """
+        # Copies: arrays may be on other devices, and their elements be in
+        # layouts of the libraries that compute with them.
+        cpu = mxnet.cpu()
+        job = _Job(
+            key,
+            [gradient.copyto(cpu) for gradient in gradients],
+            mxnet.nd.empty(outs[0].shape, cpu, outs[0].dtype),
+            hyperparameters,
+            threading.Event(),
+        )
+        _run_in_engine(
+            lambda: self._ready.put(job), job.gradients, [], _NORMAL, priority
+        )
+        _run_in_engine(
+            job.has_ended.wait, job.gradients, [job.out], _PRIORITIZED, priority
+        )
+        for out in outs:
+            job.out.copyto(out)
+
+    def tell(self, hyperparameters: Dict[str, float]) -> None:
+        """Changes those of the store, unless it has them or there are none."""
+        if hyperparameters and hyperparameters != self.known:
+            self._store.client.set_hyperparameters(**hyperparameters)
+            self.known = hyperparameters
+
+    def settle(self) -> None:
+        """Waits until all is done. Raises what a call has ended with."""
+        mxnet.nd.waitall()
+        self.raise_error()
+
+    def raise_error(self) -> None:
+        """Raises what a call has ended with, once."""
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    def _push(self) -> None:
+        while True:
+            jobs = self._ready.take()
+            try:
+                # Gradients depend on what all keys had become with those
+                # before, so that these rounds have closed, and the next ones
+                # wait for this push.
+                for job in jobs:
+                    self.tell(job.hyperparameters)
+                self._store.push(
+                    [job.key for job in jobs],
+                    [[_memory_of(g) for g in job.gradients] for job in jobs],
+                )
+            except Exception as error:
+                self._end(jobs, error)
+                continue
+            for job in jobs:
+                self._pushed.put(job)
+
+    def _pull(self) -> None:
+        while True:
+            jobs = self._pushed.take()
+            try:
+                self._store.pull(
+                    [job.key for job in jobs],
+                    out=[_memory_of(job.out) for job in jobs],
+                )
+                self._end(jobs)
+            except Exception as error:
+                self._end(jobs, error)
+
+    def _end(self, jobs: List[_Job], error: Any = None) -> None:
+        self._error = self._error or error
+        for job in jobs:
+            job.has_ended.set()
+
+
+class _Jobs:
+    """A queue."""
+
+    def __init__(self):
+        self._jobs: Deque[_Job] = deque()
+        self._has_some = threading.Condition()
+
+    def put(self, job: _Job) -> None:
+        with self._has_some:
+            self._jobs.append(job)
+            self._has_some.notify()
+
+    def take(self) -> List[_Job]:
+        """Those that are there, each key once; waits for one."""
+        with self._has_some:
+            while not self._jobs:
+                self._has_some.wait()
+            taken = {}
+            while self._jobs and self._jobs[0].key not in taken:
+                job = self._jobs.popleft()
+                taken[job.key] = job
+            return list(taken.values())
+
+
+def _memory_of(array: NDArray) -> np.ndarray:
+    """The elements of an array in host memory, which the engine may hold."""
+    pointer = ctypes.c_void_p()
+    check_call(_LIB.MXNDArrayGetData(array.handle, ctypes.byref(pointer)))
+    dtype = np.dtype(array.dtype)
+    count = int(np.prod(array.shape))
+    memory = (ctypes.c_char * (count * dtype.itemsize)).from_address(
+        pointer.value
+    )
+    return np.frombuffer(memory, dtype).reshape(array.shape)
+
+
+# Functions that the engine has not run yet, by their numbers.
+_functions: dict = {}
+_numbers = iter(range(1, 1 << 62))
+
+
+@_Run
+def _run(_: Any, number: int) -> None:
+    _functions[number]()
+
+
+@_Delete
+def _delete(number: int) -> None:
+    del _functions[number]
+
+
+def _run_in_engine(
+    function: Callable[[], Any],
+    read: List[NDArray],
+    written: List[NDArray],
+    runs_as: int,
+    priority: int,
+) -> None:
+    """Runs `function` when these arrays may be read and written."""
+    number = next(_numbers)
+    _functions[number] = function
+    check_call(
+        _LIB.MXEnginePushSyncND(
+            _run,
+            ctypes.c_void_p(number),
+            _delete,
+            ctypes.byref(_CPU),
+            (ctypes.c_void_p * len(read))(*(a.handle.value for a in read)),
+            ctypes.c_int(len(read)),
+            (ctypes.c_void_p * len(written))(
+                *(a.handle.value for a in written)
+            ),
+            ctypes.c_int(len(written)),
+            ctypes.byref(ctypes.c_int(runs_as)),
+            ctypes.c_int(priority),
+            ctypes.c_char_p(b"tensorkv"),
+        )
+    )

@@ -1,0 +1,184 @@
+"""Groups of workers that train copies of a module, and meet in a store."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Dict, Set
+
+import torch
+
+from tensorkv.kvstore import KVStore
+from tensorkv.torch._tensors import on_host, put_back
+
+
+class MeanGradients:
+    """A communication hook of DistributedDataParallel that uses a store.
+
+        kv = tensorkv.create("dist_sync", address=..., num_workers=4)
+        kv.set_gradient_compression({"type": "2bit", "threshold": 0.01})
+        model.register_comm_hook(MeanGradients(kv), MeanGradients.hook)
+
+    Buckets of gradients are summed in the store, while the backward pass goes
+    on. The store has no optimizer for these keys; that of the training loop
+    stays. DistributedDataParallel wants a process group all the same, for what
+    it exchanges before the first step.
+    """
+
+    def __init__(self, store: KVStore, name: str = "gradients"):
+        """`store` is of a type whose pushes are summed: "dist_sync", ..."""
+        self._store = store
+        self._name = name
+        # One thread: workers push their buckets in the same order.
+        self._thread = ThreadPoolExecutor(max_workers=1)
+        self._keys: Set[str] = set()
+        if store.rank == 0:
+            store.client.set_rule("assign", key_pattern=f"{name}/*")
+
+    @staticmethod
+    def hook(state, bucket):
+        """What register_comm_hook takes, with a MeanGradients as its state."""
+        # Without annotations, which DistributedDataParallel compares.
+        future: torch.futures.Future = torch.futures.Future()
+        state._thread.submit(
+            state._reduce, bucket.index(), bucket.buffer(), future
+        )
+        return future
+
+    def _reduce(
+        self, index: int, gradients: torch.Tensor, future: torch.futures.Future
+    ) -> None:
+        try:
+            # Buckets are made anew after the first step, of other sizes.
+            key = f"{self._name}/{index}/{gradients.numel()}"
+            total = on_host(gradients)
+            if key not in self._keys:
+                self._store.init(key, torch.zeros_like(total))
+                self._keys.add(key)
+            self._store.pushpull(key, total)
+            put_back([gradients], [total])
+            future.set_result(gradients.div_(self._store.num_workers))
+        except Exception as error:
+            future.set_exception(error)
+
+
+class _Copies:
+    """The floats of a module, of which a store has one copy for a group."""
+
+    def __init__(
+        self, module: torch.nn.Module, store: KVStore, name: str, rule: str
+    ):
+        self._store = store
+        self._tensors = {
+            key: tensor
+            for key, tensor in self._part_of(module).items()
+            if tensor.is_floating_point()
+        }
+        self._keys = [f"{name}/{key}" for key in self._tensors]
+        if store.rank == 0:
+            store.client.set_rule(rule, key_pattern=f"{name}/*")
+        values = self._values()
+        store.broadcast(self._keys, values, out=values)
+        put_back(self._tensors.values(), values)
+
+    @staticmethod
+    def _part_of(module: torch.nn.Module) -> Dict[str, torch.Tensor]:
+        return module.state_dict()
+
+    def _values(self) -> list:
+        return [on_host(tensor) for tensor in self._tensors.values()]
+
+    def _exchange(self, contributions: list) -> None:
+        """Takes what the store makes of the group's contributions."""
+        values = self._values()
+        self._store.pushpull(self._keys, contributions, out=values)
+        put_back(self._tensors.values(), values)
+
+
+class FederatedAveraging(_Copies):
+    """Lets workers train by themselves, and then take the mean of all.
+
+        averaging = FederatedAveraging(module, kv)
+        for _ in range(rounds):
+            num_examples = train(module)
+            averaging.average(num_examples)
+
+    The mean is over the floats of the module's state_dict, running means of
+    normalisations among them; the store has it under the keys NAME/TENSOR,
+    where others may read it. Integers stay as they are in each worker.
+    """
+
+    def __init__(
+        self, module: torch.nn.Module, store: KVStore, name: str = "federated"
+    ):
+        """Takes the state of rank 0. `store` is of the type "dist_sync"."""
+        super().__init__(module, store, name, "assign")
+        self._weight_key = f"{name}/.weight"
+        store.init(self._weight_key, torch.zeros(1, dtype=torch.float64))
+
+    def average(self, weight: float = 1.0) -> None:
+        """Waits for the group, and puts the weighted mean into the module.
+
+        Args:
+          weight: such as the number of examples since the last mean; 0 for a
+            worker that has none, and takes what the others have.
+
+        Errors: ValueError where it is negative, or all are 0; those of
+        KVStore.pushpull.
+        """
+        if not weight >= 0:
+            raise ValueError(f"weight: expected 0 or more, got {weight}")
+        total = torch.tensor([weight], dtype=torch.float64)
+        self._store.pushpull(self._weight_key, total)
+        if not total.item():
+            raise ValueError("weight: expected one of the group above 0")
+        share = weight / total.item()
+        self._exchange([value * share for value in self._values()])
+
+
+class DiLoCo(_Copies):
+    """Lets workers take many steps by themselves between steps of the group.
+
+        diloco = DiLoCo(module, kv, inner_steps=500)
+        for batch in batches:
+            ...
+            inner_optimizer.step()
+            diloco.step()
+
+    After every `inner_steps` steps the store takes the mean of what the workers
+    have moved by as a gradient, and makes a step of Nesterov's momentum along
+    it, from which all go on.
+    """
+
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        store: KVStore,
+        inner_steps: int,
+        learning_rate: float = 0.7,
+        momentum: float = 0.9,
+        name: str = "diloco",
+    ):
+        """Takes rank 0's parameters. `store` is of the type "dist_sync"."""
+        rule = (
+            f"diloco(learning_rate={learning_rate!r}, momentum={momentum!r}, "
+            f"rescale_grad={1 / store.num_workers!r})"
+        )
+        super().__init__(module, store, name, rule)
+        self._inner_steps = inner_steps
+        self._steps = 0
+        self._start = [value.clone() for value in self._values()]
+
+    @staticmethod
+    def _part_of(module: torch.nn.Module) -> Dict[str, torch.Tensor]:
+        return {key: p.detach() for key, p in module.named_parameters()}
+
+    def step(self) -> bool:
+        """Counts a step of this worker; whether the group made one."""
+        self._steps += 1
+        if self._steps % self._inner_steps:
+            return False
+        self._exchange(
+            [old - new for old, new in zip(self._start, self._values())]
+        )
+        self._start = [value.clone() for value in self._values()]
+        return True

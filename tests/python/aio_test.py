@@ -1,0 +1,98 @@
+"""Verbs as coroutines, of a client and of a store."""
+
+import asyncio
+import os
+import sys
+import unittest
+
+import numpy as np
+import tensorkv
+
+sys.path.insert(0, os.path.dirname(__file__))
+from stores import StoreTest, full, new_namespace
+
+
+class AioTest(StoreTest):
+
+    def setUp(self):
+        namespace = new_namespace()
+        self.client = self.open_client(namespace=namespace)
+        self.client.create_namespace(namespace)
+
+    def test_many_calls_at_once(self):
+        client = self.client
+        client.set_rule("accumulate")
+        client.init("w", full(0))
+
+        async def run():
+            versions = await asyncio.gather(
+                *(client.aio.push("w", full(1)) for _ in range(100))
+            )
+            return versions, await client.aio.pull("w")
+
+        versions, value = asyncio.run(run())
+
+        self.assertEqual(sorted(versions), list(range(2, 102)))
+        self.assert_array(value, full(100))
+
+    def test_what_waits_holds_up_nobody(self):
+        async def run():
+            waits = [
+                asyncio.create_task(self.client.aio.pull("later", wait=True))
+                for _ in range(10)
+            ]
+            await self.client.aio.init("now", full(1))
+            self.assert_array(await self.client.aio.pull("now"), full(1))
+            self.assertFalse(any(task.done() for task in waits))
+            await self.client.aio.init("later", full(2))
+            return await asyncio.gather(*waits)
+
+        for value in asyncio.run(run()):
+            self.assert_array(value, full(2))
+
+    def test_errors_are_those_of_the_verbs(self):
+        async def run():
+            with self.assertRaises(tensorkv.NotFoundError):
+                await self.client.aio.pull("unknown")
+            with self.assertRaises(TypeError):
+                await self.client.aio.pull()
+            self.client.close()
+            with self.assertRaises(tensorkv.ClosedError):
+                await self.client.aio.pull("w")
+
+        asyncio.run(run())
+        for name in ("address", "_store", "unknown"):
+            with self.assertRaises(AttributeError):
+                getattr(self.client.aio, name)
+
+    def test_a_task_that_is_cancelled_does_not_wait(self):
+        async def run():
+            task = asyncio.create_task(
+                self.client.aio.pull("later", wait=True)
+            )
+            await self.client.aio.init("now", full(1))
+            task.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await task
+            self.client.init("later", full(1))  # lets the call end
+
+        asyncio.run(run())
+
+    def test_workers_of_one_loop_meet_in_their_rounds(self):
+        workers = self.open_group("dist_sync", 3)
+
+        async def work(kv):
+            await kv.aio.init("w", full(0))
+            for _ in range(5):
+                out = np.empty_like(full(0))
+                await kv.aio.pushpull("w", full(kv.rank), out=out)
+                self.assert_array(out, full(3))
+
+        async def run():
+            await asyncio.gather(*(work(kv) for kv in workers))
+
+        asyncio.run(run())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,164 @@
+"""Programs of torch_test.py with several processes.
+
+  torch_processes.py readers ADDRESS NAMESPACE   a trainer and 4 readers
+  torch_processes.py hook ADDRESS NAMESPACE      2 workers of one module
+
+Ends with status 1 where something is not as it should be.
+"""
+
+import contextlib
+import os
+import signal
+import sys
+import tempfile
+import traceback
+
+import tensorkv
+import torch
+from tensorkv.torch import MeanGradients, Publisher, Reader
+
+NUM_READERS = 4
+NUM_STATES = 30
+NUM_WORKERS = 2
+
+
+@contextlib.contextmanager
+def in_processes(count, work):
+    """Runs work(i) in `count` processes, until the block has ended and they."""
+    children = []
+    for i in range(count):
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                work(i)
+                status = 0
+            except BaseException:
+                traceback.print_exc()
+            sys.stdout.flush()
+            os._exit(status)
+        children.append(child)
+    try:
+        yield
+    except BaseException:
+        for child in children:
+            os.kill(child, signal.SIGKILL)
+        raise
+    finally:
+        ends = [os.waitpid(child, 0)[1] for child in children]
+    assert not any(ends), f"statuses {ends}"
+
+
+def state(number):
+    """Tensors whose elements all are `number`."""
+    shapes = [(3,), (64, 64), (1 << 20,), (700, 1000), ()]
+    tensors = {
+        str(i): torch.full(shape, float(number))
+        for i, shape in enumerate(shapes)
+    }
+    tensors["count"] = torch.tensor(number)
+    if number % 3 == 0:
+        tensors["sometimes"] = torch.full((10,), float(number))
+    return tensors
+
+
+def number_of(tensors):
+    numbers = {float(x) for t in tensors.values() for x in (t.min(), t.max())}
+    assert len(numbers) == 1, f"a mix of {sorted(numbers)}"
+    return int(numbers.pop())
+
+
+def readers(address, namespace):
+    def read(i):
+        client = tensorkv.Client(address, namespace=namespace)
+        client.create_namespace(namespace)
+        reader = Reader(client)
+        # Two take new tensors, two their own, of each kind one converted.
+        into, dtype = None, torch.float16 if i % 2 else None
+        if i < 2:
+            into = {k: t for k, t in state(1).items() if k != "sometimes"}
+            if dtype is not None:
+                into = {
+                    k: t.to(dtype) if t.is_floating_point() else t
+                    for k, t in into.items()
+                }
+        seen = []
+        while not seen or seen[-1] < NUM_STATES:
+            number = number_of(reader.fetch(into, None if into else dtype))
+            assert not seen or number >= seen[-1], "an older state"
+            if not seen:
+                client.init(f"started/{i}", b"1")
+            seen.append(number)
+        distinct = len(set(seen))
+        print(f"reader {i}: {len(seen)} states, {distinct} different ones")
+        assert distinct > 1
+
+    with in_processes(NUM_READERS, read):
+        client = tensorkv.Client(address, namespace=namespace)
+        client.create_namespace(namespace)
+        publisher = Publisher(client)
+        publisher.publish(state(1))
+        client.pull([f"started/{i}" for i in range(NUM_READERS)], wait=True)
+        for number in range(2, NUM_STATES + 1):
+            publisher.publish(state(number))
+
+
+def hook(address, namespace):
+    def module():
+        torch.manual_seed(0)
+        layers = [torch.nn.Linear(300, 300) for _ in range(6)]
+        return torch.nn.Sequential(*layers, torch.nn.Linear(300, 3))
+
+    def loss_of(trained, step, worker):
+        generator = torch.Generator().manual_seed(10 * step + worker)
+        inputs = torch.randn(8, 300, generator=generator)
+        return (trained(inputs) - inputs[:, :3]).square().mean()
+
+    def work(rank):
+        torch.distributed.init_process_group(
+            "gloo",
+            init_method=f"file://{meeting}/group",
+            rank=rank,
+            world_size=NUM_WORKERS,
+        )
+        kv = tensorkv.create(
+            "dist_sync",
+            address=address,
+            namespace=namespace,
+            num_workers=NUM_WORKERS,
+        )
+        single, shared = module(), module()
+        # Several buckets: the first takes 1 MiB, the module has 2.2 MB.
+        shared = torch.nn.parallel.DistributedDataParallel(
+            shared, bucket_cap_mb=0.1
+        )
+        shared.register_comm_hook(MeanGradients(kv), MeanGradients.hook)
+        optimizers = [
+            torch.optim.SGD(each.parameters(), lr=0.05)
+            for each in (single, shared)
+        ]
+        for step in range(6):
+            for optimizer in optimizers:
+                optimizer.zero_grad()
+            losses = [loss_of(single, step, i) for i in range(NUM_WORKERS)]
+            (sum(losses) / NUM_WORKERS).backward()
+            loss_of(shared, step, rank).backward()
+            for optimizer in optimizers:
+                optimizer.step()
+        for expected, actual in zip(single.parameters(), shared.parameters()):
+            torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-6)
+        keys = kv.client.keys("gradients/")
+        print(f"worker {rank}: buckets {keys}")
+        assert len(keys) > 1
+        kv.barrier()
+        kv.close()
+
+    with tempfile.TemporaryDirectory() as meeting:
+        with in_processes(NUM_WORKERS, work):
+            pass
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    part, address, namespace = sys.argv[1:]
+    {"readers": readers, "hook": hook}[part](address, namespace)

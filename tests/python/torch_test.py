@@ -1,0 +1,450 @@
+"""tensorkv.torch beside PyTorch's own optimizers, and among processes."""
+
+import copy
+import os
+import re
+import subprocess
+import sys
+import threading
+import unittest
+
+import tensorkv
+
+sys.path.insert(0, os.path.dirname(__file__))
+from stores import ADDRESS, StoreTest, new_namespace
+
+import torch
+from tensorkv.torch import (
+    DiLoCo,
+    FederatedAveraging,
+    Publisher,
+    Reader,
+    StoreOptimizer,
+)
+
+STEPS = 50
+
+
+# PyTorch has one generator for all threads.
+seeding = threading.Lock()
+
+
+def network(seed=0):
+    with seeding:
+        torch.manual_seed(seed)
+        return torch.nn.Sequential(
+            torch.nn.Linear(6, 8), torch.nn.Tanh(), torch.nn.Linear(8, 3)
+        )
+
+
+def batch(step, worker=0):
+    generator = torch.Generator().manual_seed(1000 * step + worker)
+    inputs = torch.randn(16, 6, generator=generator)
+    return inputs, torch.sin(inputs[:, :3])
+
+
+def loss_of(module, step, worker=0):
+    inputs, targets = batch(step, worker)
+    return torch.nn.functional.mse_loss(module(inputs), targets)
+
+
+def train(module, optimizer, scheduler=None, worker=0):
+    """The losses of STEPS steps."""
+    losses = []
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        loss = loss_of(module, step, worker)
+        loss.backward()
+        optimizer.step()
+        if scheduler is not None:
+            scheduler.step()
+        losses.append(loss.item())
+    return torch.tensor(losses)
+
+
+def equal(a, b):
+    return a.keys() == b.keys() and all(torch.equal(a[k], b[k]) for k in a)
+
+
+OPTIMIZERS = [
+    (torch.optim.SGD, dict(lr=0.1)),
+    (torch.optim.SGD, dict(lr=0.1, momentum=0.9)),
+    (
+        torch.optim.SGD,
+        dict(lr=0.05, momentum=0.9, nesterov=True, weight_decay=0.01),
+    ),
+    (torch.optim.SGD, dict(lr=0.1, momentum=0.8, dampening=0.3)),
+    (torch.optim.SGD, dict(lr=0.1, weight_decay=0.1)),
+    (torch.optim.Adam, dict(lr=0.01)),
+    (torch.optim.Adam, dict(lr=0.01, weight_decay=0.1, betas=(0.8, 0.9))),
+    (torch.optim.Adam, dict(lr=0.01, amsgrad=True)),
+    (torch.optim.AdamW, dict(lr=0.01, weight_decay=0.1, eps=1e-6)),
+    (torch.optim.AdamW, dict(lr=0.01, weight_decay=0.1, amsgrad=True)),
+    (torch.optim.Adagrad, dict(lr=0.05, lr_decay=0.1, weight_decay=0.01)),
+    (torch.optim.Adadelta, dict(lr=1.0, weight_decay=0.01)),
+    (torch.optim.Adamax, dict(lr=0.01, weight_decay=0.01)),
+    (torch.optim.RMSprop, dict(lr=0.01, weight_decay=0.01)),
+    (torch.optim.RMSprop, dict(lr=0.01, momentum=0.5, centered=True)),
+]
+
+
+class StoreOptimizerTest(StoreTest):
+
+    def assert_same_curve(self, make, schedule=None, store=None):
+        """Trains with PyTorch's optimizer, and with the store in its place."""
+        own, served = network(), network()
+        optimizer = make(own)
+        expected = train(own, optimizer, schedule and schedule(optimizer))
+        store = store or self.open("local")
+        optimizer = StoreOptimizer(make(served), store)
+        actual = train(served, optimizer, schedule and schedule(optimizer))
+        self.assertLess(expected[-5:].mean(), expected[:5].mean())
+        torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-5)
+
+    def test_losses_are_those_of_the_optimizer_it_replaces(self):
+        for kind, arguments in OPTIMIZERS:
+            with self.subTest(kind.__name__, **arguments):
+                self.assert_same_curve(
+                    lambda module: kind(module.parameters(), **arguments)
+                )
+
+    def test_a_servers_losses_are_the_same(self):
+        for kind, arguments in (
+            (torch.optim.SGD, dict(lr=0.1, momentum=0.9)),
+            (torch.optim.Adam, dict(lr=0.01)),
+        ):
+            for store in ("dist_sync", "dist_async"):
+                with self.subTest(store, kind=kind.__name__):
+                    self.assert_same_curve(
+                        lambda module: kind(module.parameters(), **arguments),
+                        store=self.open(store),
+                    )
+
+    def test_schedulers_and_groups_reach_the_store(self):
+        def make(module):
+            return torch.optim.SGD(
+                [
+                    {"params": module[0].parameters(), "lr": 0.1},
+                    {"params": module[2].parameters(), "weight_decay": 0.1},
+                ],
+                lr=0.05,
+                momentum=0.9,
+            )
+
+        self.assert_same_curve(
+            make,
+            lambda optimizer: torch.optim.lr_scheduler.OneCycleLR(
+                optimizer, max_lr=[0.2, 0.1], total_steps=STEPS
+            ),
+        )
+
+    def test_two_workers_train_as_one_with_both_batches(self):
+        def make(module):
+            return torch.optim.Adam(module.parameters(), lr=0.01)
+
+        own = network()
+        optimizer = make(own)
+        for step in range(STEPS):
+            optimizer.zero_grad()
+            ((loss_of(own, step, 0) + loss_of(own, step, 1)) / 2).backward()
+            optimizer.step()
+
+        def work(store):
+            module = network(seed=store.rank)  # that of rank 0 counts
+            optimizer = StoreOptimizer(make(module), store)
+            train(module, optimizer, worker=store.rank)
+            return module.state_dict()
+
+        states = self.together(self.open_group("dist_sync", 2), work)
+
+        self.assertTrue(equal(*states))
+        for name, tensor in own.state_dict().items():
+            torch.testing.assert_close(
+                states[0][name], tensor, rtol=1e-4, atol=1e-5
+            )
+
+    def test_what_no_rule_stands_for_is_refused(self):
+        parameters = list(network().parameters())
+        for optimizer in (
+            torch.optim.Rprop(parameters),
+            torch.optim.Adagrad(parameters, initial_accumulator_value=1),
+        ):
+            with self.assertRaises(tensorkv.UnimplementedError):
+                StoreOptimizer(optimizer, self.open("local"))
+
+    def test_parameters_without_gradient_stay(self):
+        module = network()
+        before = copy.deepcopy(module[0].state_dict())
+        optimizer = StoreOptimizer(
+            torch.optim.SGD(module.parameters(), lr=0.1),
+            self.open("local"),
+            named_parameters=module.named_parameters(),
+        )
+        module[2](torch.ones(8)).sum().backward()
+        optimizer.step()
+
+        self.assertTrue(equal(module[0].state_dict(), before))
+        stored = optimizer._store.pull("model/2.weight")
+        self.assert_array(stored, module[2].weight.detach().numpy())
+
+
+class PublishingTest(StoreTest):
+
+    def setUp(self):
+        namespace = new_namespace()
+        self.client = self.open_client(namespace=namespace)
+        self.client.create_namespace(namespace)
+        # Weights may be published beside those that an optimizer updates.
+        self.client.set_rule("adam")
+        self.publisher = Publisher(self.client)
+        self.reader = Reader(self.open_client(namespace=namespace))
+
+    def state(self, value=0.0):
+        """All kinds of tensors."""
+        return {
+            "half": torch.full((3,), value, dtype=torch.float16),
+            "brain": torch.full((2, 2), value, dtype=torch.bfloat16),
+            "weight": torch.full((4, 5), value).t(),
+            "wide": torch.tensor(value, dtype=torch.float64),
+            "count": torch.tensor(3),
+            "mask": torch.tensor([True, False]),
+            "empty": torch.zeros(0, 4),
+        }
+
+    def test_states_come_as_they_were_published(self):
+        versions = []
+        for value in (1.5, 2.5):
+            versions.append(self.publisher.publish(self.state(value)))
+            fetched = self.reader.fetch()
+            self.assertTrue(equal(fetched, self.state(value)))
+            self.assertEqual(self.reader.version, versions[-1])
+            for name, tensor in self.state(value).items():
+                self.assertEqual(fetched[name].dtype, tensor.dtype)
+        self.assertLess(*versions)
+
+    def test_a_module_is_filled_in_place(self):
+        trained, served = network(1), network(2)
+        weight = served[0].weight
+        self.publisher.publish(trained)
+        for dtype in (torch.float32, torch.bfloat16, torch.float64):
+            served.to(dtype)
+            self.reader.fetch(into=served)
+            for name, tensor in trained.state_dict().items():
+                self.assertTrue(
+                    torch.equal(served.state_dict()[name], tensor.to(dtype))
+                )
+        self.assertIs(served[0].weight, weight)
+
+    def test_floats_are_converted_on_the_way(self):
+        state = self.state(1 / 3)
+        self.publisher.publish(state)
+        for dtype in (torch.float16, torch.bfloat16, torch.float32):
+            fetched = self.reader.fetch(dtype=dtype)
+            for name, tensor in state.items():
+                if tensor.is_floating_point():
+                    tensor = tensor.to(dtype)
+                self.assertTrue(torch.equal(fetched[name], tensor), name)
+
+    def test_floats_are_published_narrower(self):
+        state = self.state(1 / 3)
+        self.publisher.publish(state, dtype=torch.bfloat16)
+        fetched = self.reader.fetch()
+        for name in ("weight", "brain", "wide"):
+            self.assertTrue(
+                torch.equal(fetched[name], state[name].to(torch.bfloat16))
+            )
+        for name in ("half", "count", "mask"):
+            self.assertTrue(torch.equal(fetched[name], state[name]))
+
+    def test_a_state_may_have_other_tensors_than_the_last(self):
+        self.publisher.publish({"a": torch.ones(2), "b": torch.ones(3)})
+        self.reader.fetch()
+        for state in (
+            {"a": torch.ones(2), "c": torch.zeros(1)},
+            {"a": torch.ones(5, dtype=torch.int32)},
+        ):
+            self.publisher.publish(state)
+            into = {name: torch.empty_like(t) for name, t in state.items()}
+            self.reader.fetch(into=into)
+            self.assertTrue(equal(into, state))
+            self.assertTrue(equal(self.reader.fetch(), state))
+        self.assertEqual(
+            self.client.keys(), ["model/.manifest", "model/a"]
+        )
+
+    def test_nothing_is_filled_where_something_does_not_fit(self):
+        self.publisher.publish({"a": torch.ones(2), "b": torch.ones(3)})
+        for odd in ({"b": torch.zeros(4)}, {"c": torch.zeros(3)}):
+            into = {"a": torch.zeros(2), **odd}
+            with self.assertRaises(tensorkv.InvalidArgumentError):
+                self.reader.fetch(into=into)
+            self.assertTrue(torch.equal(into["a"], torch.zeros(2)))
+
+    def test_readers_wait_for_a_version(self):
+        first = self.publisher.publish(network(1))
+        self.assertEqual(self.reader.wait(), first)
+        self.reader.fetch()
+
+        def work(role):
+            if role is self.reader:
+                return role.wait()
+            return role.publish(network(2))
+
+        versions = self.together([self.reader, self.publisher], work)
+        self.assertEqual(versions[0], versions[1])
+        self.assertEqual(self.reader.wait(versions[0]), versions[0])
+        impatient = Reader(
+            self.open_client(namespace=self.client.namespace, timeout=0.2)
+        )
+        with self.assertRaises(tensorkv.DeadlineExceededError):
+            impatient.wait(versions[0] + 1)
+
+    def test_a_publisher_that_starts_again_goes_on(self):
+        first = self.publisher.publish({"a": torch.ones(2), "b": torch.ones(1)})
+        again = Publisher(self.client)
+        self.assertGreater(again.publish({"a": torch.zeros(2)}), first)
+        self.assertTrue(equal(self.reader.fetch(), {"a": torch.zeros(2)}))
+        self.assertEqual(self.client.keys("model/b"), [])
+
+    def test_what_is_no_tensor_is_refused(self):
+        with self.assertRaisesRegex(TypeError, "'lr'"):
+            self.publisher.publish({"w": torch.ones(2), "lr": 0.1})
+        with self.assertRaisesRegex(TypeError, "complex64"):
+            self.publisher.publish({"w": torch.ones(2, dtype=torch.complex64)})
+
+
+class GroupsTest(StoreTest):
+
+    def test_federated_averaging_takes_the_weighted_mean(self):
+        def work(store):
+            module = network(seed=store.rank)
+            averaging = FederatedAveraging(module, store)
+            start = copy.deepcopy(module.state_dict())
+            with torch.no_grad():
+                for tensor in module.parameters():
+                    tensor.add_(1.0 + store.rank)
+            averaging.average(weight=[3, 1, 0][store.rank])
+            return start, module.state_dict()
+
+        results = self.together(self.open_group("dist_sync", 3), work)
+
+        for start, end in results:
+            self.assertTrue(equal(start, network(seed=0).state_dict()))
+            for name, tensor in end.items():
+                torch.testing.assert_close(tensor, start[name] + 1.25)
+
+    def test_a_mean_without_weights_is_refused(self):
+        store = self.open("dist_sync", num_workers=1)
+        averaging = FederatedAveraging(network(), store)
+        for weight in (0, -1, float("nan")):
+            with self.assertRaises(ValueError):
+                averaging.average(weight)
+
+    def test_diloco_steps_along_the_mean_movement(self):
+        rounds, inner = 3, 2
+
+        def move(module, worker):
+            with torch.no_grad():
+                for parameter in module.parameters():
+                    parameter.mul_(0.9 - 0.1 * worker).add_(0.05)
+
+        expected = network()
+        outer = torch.optim.SGD(
+            expected.parameters(), lr=0.7, momentum=0.9, nesterov=True
+        )
+        for _ in range(rounds):
+            copies = [copy.deepcopy(expected) for _ in range(2)]
+            for worker, module in enumerate(copies):
+                for _ in range(inner):
+                    move(module, worker)
+            moved = zip(*(module.parameters() for module in copies))
+            for parameter, ends in zip(expected.parameters(), moved):
+                mean = (ends[0].detach() + ends[1].detach()) / 2
+                parameter.grad = parameter.detach() - mean
+            outer.step()
+
+        def work(store):
+            module = network(seed=store.rank)
+            diloco = DiLoCo(module, store, inner_steps=inner)
+            met = []
+            for _ in range(rounds * inner):
+                move(module, store.rank)
+                met.append(diloco.step())
+            self.assertEqual(met, [False, True] * rounds)
+            return module.state_dict()
+
+        states = self.together(self.open_group("dist_sync", 2), work)
+
+        self.assertTrue(equal(*states))
+        for name, tensor in expected.state_dict().items():
+            torch.testing.assert_close(states[0][name], tensor)
+
+
+class ProcessesTest(unittest.TestCase):
+    """Each in a program of its own, which forks before it has a client."""
+
+    def run_program(self, part):
+        program = os.path.join(os.path.dirname(__file__), "torch_processes.py")
+        subprocess.run(
+            [sys.executable, program, part, ADDRESS, new_namespace()],
+            check=True,
+            timeout=120,
+        )
+
+    def test_readers_never_see_a_mix_of_versions(self):
+        self.run_program("readers")
+
+    def test_gradients_of_distributed_data_parallel_meet_in_the_store(self):
+        self.run_program("hook")
+
+
+class ExamplesTest(StoreTest):
+    """The programs in examples/, as they stand."""
+
+    def setUp(self):
+        # They use the namespace `default`, or one of their store's type.
+        client = self.open_client()
+        client.delete(client.keys("adder/"), allow_missing=True)
+
+    def run_programs(self, *commands):
+        """Runs commands at the same time; what they print."""
+        programs = [
+            subprocess.Popen(
+                [sys.executable, f"examples/{name}", f"--address={ADDRESS}"]
+                + list(arguments),
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            for name, *arguments in commands
+        ]
+        texts = [program.communicate(timeout=120)[0] for program in programs]
+        self.assertFalse(any(program.returncode for program in programs))
+        return texts
+
+    def test_workers_of_pytorch_train_one_network(self):
+        texts = self.run_programs(
+            *[("pytorch_data_parallel.py", "--workers=2", "--steps=120")] * 2
+        )
+        accuracies = [
+            float(re.search("accuracy ([0-9.]+)", text)[1]) for text in texts
+        ]
+        self.assertEqual(*accuracies)
+        self.assertGreater(accuracies[0], 0.75)
+
+    def test_readers_use_what_a_trainer_publishes(self):
+        texts = self.run_programs(
+            ("publish_weights.py", "read"),
+            ("publish_weights.py", "read", "--bfloat16"),
+            ("publish_weights.py", "train"),
+        )
+        published = re.findall("version ([0-9]+): trained", texts[2])
+        self.assertEqual(len(published), 5)
+        for text, limit in zip(texts, (1e-3, 0.1)):
+            read = re.findall("version ([0-9]+): off by ([0-9.]+)", text)
+            self.assertLessEqual({each for each, _ in read}, {*published})
+            self.assertEqual(read[-1][0], published[-1])
+            self.assertLess(float(read[-1][1]), limit)
+
+
+if __name__ == "__main__":
+    unittest.main()
