@@ -35,9 +35,9 @@ struct SocketCalls {
 };
 
 absl::StatusOr<SocketLane> MakeLane(const std::string& address,
-                              const WireProtocol& protocol,
-                              const Workload& workload, int index,
-                              Payload* payload) {
+                                    const WireProtocol& protocol,
+                                    const Workload& workload, int index,
+                                    Payload* payload) {
   SocketLane lane;
   lane.range = {.lane = index,
                 .num_keys = workload.num_keys,
@@ -54,7 +54,8 @@ absl::StatusOr<SocketLane> MakeLane(const std::string& address,
   return lane;
 }
 
-void Delete(const WireProtocol& protocol, const std::vector<SocketLane>& lanes) {
+void Delete(const WireProtocol& protocol,
+            const std::vector<SocketLane>& lanes) {
   for (const SocketLane& lane : lanes) {
     Exchange exchange;
     protocol.AddDelete(lane.range, &exchange);
@@ -75,8 +76,8 @@ absl::StatusOr<std::unique_ptr<Load>> MakeLoad(
   const auto calls = std::make_shared<SocketCalls>();
   ASSIGN_OR_RETURN(calls->payload, MakePayload(workload));
   for (int i = 0; i < workload.in_flight; ++i) {
-    ASSIGN_OR_RETURN(SocketLane lane, MakeLane(options.address, *protocol, workload,
-                                         i, &calls->payload));
+    ASSIGN_OR_RETURN(SocketLane lane, MakeLane(options.address, *protocol,
+                                               workload, i, &calls->payload));
     calls->lanes.push_back(std::move(lane));
   }
   return std::make_unique<FunctionLoad>(

@@ -10,6 +10,10 @@
 
 namespace tensorkv::bench {
 
+inline constexpr int64_t kKiB = 1 << 10;
+inline constexpr int64_t kMiB = 1 << 20;
+inline constexpr int64_t kGiB = 1 << 30;
+
 enum class Verb { kPush, kPull, kPushPull };
 
 // "push", "pull", "pushpull".

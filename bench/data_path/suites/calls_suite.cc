@@ -13,9 +13,6 @@
 namespace tensorkv::bench {
 namespace {
 
-constexpr int64_t kKiB = 1 << 10;
-constexpr int64_t kMiB = 1 << 20;
-constexpr int64_t kGiB = 1 << 30;
 constexpr int64_t kAllSizes[] = {256,       4 * kKiB,  64 * kKiB, kMiB,
                                  16 * kMiB, 64 * kMiB, kGiB};
 constexpr Verb kAllVerbs[] = {Verb::kPush, Verb::kPull, Verb::kPushPull};

@@ -23,8 +23,6 @@
 namespace tensorkv::bench {
 namespace {
 
-constexpr int64_t kMiB = 1 << 20;
-
 // How long a round may take that has all its contributions: far more than it
 // needs.
 constexpr absl::Duration kCloseTimeout = absl::Minutes(1);

@@ -16,8 +16,6 @@
 namespace tensorkv::bench {
 namespace {
 
-constexpr int64_t kMiB = 1 << 20;
-
 // Ours, in a namespace with that rule.
 absl::StatusOr<Peer> MakeRulePeer(const PeerSet& peers,
                                   const std::string& rule) {
