@@ -12,7 +12,7 @@ RawHeader HeaderOf(RawOperation operation, const ValueRange& range,
           .size_bytes = static_cast<uint64_t>(size_bytes)};
 }
 
-absl::string_view BytesOf(const RawHeader& header) {
+absl::string_view BytesOfHeader(const RawHeader& header) {
   return {reinterpret_cast<const char*>(&header), sizeof(header)};
 }
 
@@ -22,23 +22,23 @@ void RawProtocol::AddPut(const ValueRange& range, const char* values,
                          Exchange* exchange) const {
   const RawHeader header =
       HeaderOf(RawOperation::kPut, range, range.size_bytes());
-  exchange->Send(BytesOf(header));
+  exchange->Send(BytesOfHeader(header));
   exchange->SendValues(values, range.size_bytes());
-  exchange->Expect(BytesOf(header));
+  exchange->Expect(BytesOfHeader(header));
 }
 
 void RawProtocol::AddGet(const ValueRange& range, char* values,
                          Exchange* exchange) const {
-  exchange->Send(BytesOf(HeaderOf(RawOperation::kGet, range, 0)));
+  exchange->Send(BytesOfHeader(HeaderOf(RawOperation::kGet, range, 0)));
   exchange->Expect(
-      BytesOf(HeaderOf(RawOperation::kGet, range, range.size_bytes())));
+      BytesOfHeader(HeaderOf(RawOperation::kGet, range, range.size_bytes())));
   exchange->ReceiveValues(values, range.size_bytes());
 }
 
 void RawProtocol::AddDelete(const ValueRange& range, Exchange* exchange) const {
   const RawHeader header = HeaderOf(RawOperation::kDelete, range, 0);
-  exchange->Send(BytesOf(header));
-  exchange->Expect(BytesOf(header));
+  exchange->Send(BytesOfHeader(header));
+  exchange->Expect(BytesOfHeader(header));
 }
 
 }  // namespace tensorkv::bench
