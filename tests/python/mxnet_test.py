@@ -74,6 +74,8 @@ class MXNetTest(StoreTest):
 
         cases = [
             ("sgd", lambda: dict(learning_rate=0.1, wd=0.1), None),
+            ("sgd", lambda: dict(learning_rate=0.05, momentum=0.9), None),
+            ("nag", lambda: dict(learning_rate=0.05, momentum=0.9), None),
             ("adam", lambda: dict(learning_rate=0.01), None),
             ("sgd", lambda: dict(learning_rate=0.3), lower),
             ("sgd", lambda: dict(lr_scheduler=schedule()), None),

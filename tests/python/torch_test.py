@@ -306,6 +306,19 @@ class PublishingTest(StoreTest):
         self.assertTrue(equal(self.reader.fetch(), {"a": torch.zeros(2)}))
         self.assertEqual(self.client.keys("model/b"), [])
 
+    def test_workers_publish_beside_what_they_train(self):
+        kv = self.open("dist_sync")
+        module = network()
+        optimizer = StoreOptimizer(
+            torch.optim.Adam(module.parameters(), lr=0.01), kv, name="trained"
+        )
+        publisher, reader = Publisher(kv), Reader(kv)
+        for step in range(3):
+            loss_of(module, step).backward()
+            optimizer.step()
+            publisher.publish(module)
+            self.assertTrue(equal(reader.fetch(), module.state_dict()))
+
     def test_what_is_no_tensor_is_refused(self):
         with self.assertRaisesRegex(TypeError, "'lr'"):
             self.publisher.publish({"w": torch.ones(2), "lr": 0.1})
