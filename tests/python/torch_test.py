@@ -415,8 +415,7 @@ class ExamplesTest(StoreTest):
     """The programs in examples/, as they stand."""
 
     def setUp(self):
-        # They use the namespace `default`, or one of their store's type.
-        client = self.open_client()
+        client = self.open_client()  # of the namespace that they use
         client.delete(client.keys("adder/"), allow_missing=True)
 
     def run_programs(self, *commands):
