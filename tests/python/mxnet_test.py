@@ -39,7 +39,7 @@ def train(net, trainer, steps=range(20), change=None):
         losses.append(loss)
         if change is not None:
             change(trainer, step)
-    # Not before: MXNet's engine is steps behind the loop.
+    # They are read last, since MXNet's engine is steps behind the loop.
     return np.array([loss.asscalar() for loss in losses])
 
 

@@ -394,7 +394,7 @@ class GroupsTest(StoreTest):
 
 
 class ProcessesTest(unittest.TestCase):
-    """Each in a program of its own, which forks before it has a client."""
+    """They run in programs that fork before they have a client."""
 
     def run_program(self, part):
         program = os.path.join(os.path.dirname(__file__), "torch_processes.py")
