@@ -165,7 +165,7 @@ class TensorKV(KVStoreBase):
             self._store.close()
 
     def _hyperparameters(self, key: Any) -> Dict[str, float]:
-        """What rank 0's optimizer has for this push; other ranks say nothing."""
+        """What rank 0's optimizer has for this push; others say nothing."""
         optimizer = self._updater.optimizer
         if optimizer is None or self.rank != 0:
             return {}
@@ -202,7 +202,7 @@ def _followed(optimizer: "mxnet.optimizer.Optimizer") -> Dict[str, float]:
 
 
 def _multipliers(optimizer: "mxnet.optimizer.Optimizer") -> Dict[Any, tuple]:
-    """What a key's learning rate and weight decay are multiplied by, if not 1."""
+    """What multiplies a key's learning rate and weight decay, if not 1."""
     found = {
         key: (parameter.lr_mult, parameter.wd_mult)
         for key, parameter in optimizer.param_dict.items()
