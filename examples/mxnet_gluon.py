@@ -5,7 +5,8 @@
   DMLC_NUM_WORKER=2 python3 mxnet_gluon.py &
   DMLC_NUM_WORKER=2 python3 mxnet_gluon.py
 
-It is a Gluon script but for `import tensorkv.mxnet` and the store's name.
+It is a Gluon script but for `import tensorkv.mxnet` and the store's name. For
+another training on the same server, name another TENSORKV_NAMESPACE.
 """
 
 import argparse

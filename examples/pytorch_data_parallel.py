@@ -19,6 +19,7 @@ import tensorkv
 import torch
 from tensorkv.torch import StoreOptimizer
 
+NAMESPACE = "pytorch-example"
 FOLDER = pathlib.Path("/usr/share/datasets/fashion-mnist")
 
 
@@ -43,7 +44,10 @@ def main():
     options = parser.parse_args()
 
     kv = tensorkv.create(  # this
-        "dist_sync", address=options.address, num_workers=options.workers
+        "dist_sync",
+        address=options.address,
+        namespace=NAMESPACE,
+        num_workers=options.workers,
     )
     model = torch.nn.Sequential(
         torch.nn.Linear(784, 128), torch.nn.ReLU(), torch.nn.Linear(128, 10)
@@ -68,6 +72,10 @@ def main():
         predicted = model(images("t10k")).argmax(1)
     accuracy = (predicted == labels("t10k")).float().mean()
     print(f"rank {kv.rank}: accuracy {accuracy:.4f}, training {seconds:.1f} s")
+
+    kv.barrier()
+    if kv.rank == 0:  # Another training may have another number of workers.
+        kv.client.delete_namespace(NAMESPACE)
     kv.close()
 
 

@@ -15,8 +15,8 @@ from mxnet.ndarray import NDArray
 
 from tensorkv.kvstore import KVStore
 
-# Of MXNet's C API: what an operation is run by. The second is for operations
-# that wait, and does not hold up those that compute.
+# These are numbers of MXNet's C API for what runs an operation. The second is
+# for operations that wait, and does not hold up those that compute.
 _NORMAL, _PRIORITIZED = 0, 3
 _CPU = (ctypes.c_int32 * 2)(1, 0)
 
@@ -53,7 +53,7 @@ class Exchange:
         self._ready, self._pushed = _Jobs(), _Jobs()
         for work in (self._push, self._pull):
             threading.Thread(target=work, daemon=True).start()
-        # Before the store is closed, which was made before.
+        # This runs before the store is closed, which was made earlier.
         atexit.register(mxnet.nd.waitall)
 
     def add(
@@ -68,8 +68,8 @@ class Exchange:
 
         The store has these hyperparameters then; none are as they were.
         """
-        # Copies: arrays may be on other devices, and their elements be in
-        # layouts of the libraries that compute with them.
+        # These are copies, since arrays may be on other devices, and in layouts
+        # of the libraries that compute with them.
         cpu = mxnet.cpu()
         job = _Job(
             key,
@@ -154,7 +154,7 @@ class _Jobs:
             self._has_some.notify()
 
     def take(self) -> List[_Job]:
-        """Those that are there, each key once; waits for one."""
+        """Waits for a job; takes all that are there, but each key once."""
         with self._has_some:
             while not self._jobs:
                 self._has_some.wait()

@@ -11,7 +11,7 @@ from typing import Any, Callable
 _MAX_CALLS = 32
 
 
-class Awaitable:
+class Coroutines:
     """The methods of a Client or KVStore as coroutines.
 
         array = await client.aio.pull("w")

@@ -8,7 +8,7 @@ from typing import Any, Dict, List, Optional, Sequence, Union
 
 from tensorkv import _core
 from tensorkv._arrays import from_core, name_of, to_core
-from tensorkv.aio import Awaitable
+from tensorkv.aio import Coroutines
 
 DEFAULT_ADDRESS = "127.0.0.1:7363"
 
@@ -111,9 +111,9 @@ class Client:
         self._store.close()
 
     @functools.cached_property
-    def aio(self) -> Awaitable:
+    def aio(self) -> Coroutines:
         """The verbs as coroutines: `await client.aio.pull("w")`."""
-        return Awaitable(self)
+        return Coroutines(self)
 
     def __enter__(self) -> "Client":
         return self

@@ -34,7 +34,7 @@ import numpy as np
 
 from tensorkv._arrays import as_numpy, dtype_name, is_array
 from tensorkv._safetensors import load_file, save_file
-from tensorkv.aio import Awaitable
+from tensorkv.aio import Coroutines
 from tensorkv.client import DEFAULT_ADDRESS, Client
 from tensorkv.compression import encoding_of
 from tensorkv.errors import (
@@ -126,9 +126,9 @@ class KVStore:
         return self._client
 
     @functools.cached_property
-    def aio(self) -> Awaitable:
+    def aio(self) -> Coroutines:
         """The methods as coroutines: `await kv.aio.pull("w")`."""
-        return Awaitable(self)
+        return Coroutines(self)
 
     @property
     def rank(self) -> int:

@@ -50,10 +50,10 @@ class TensorKV(KVStoreBase):
     def __init__(self, store: Optional[KVStore] = None):
         """Joins the group, or takes a store that has."""
         self._store = store or tensorkv.create(self._KIND)
-        # Where gluon.Trainer looks for the optimizer of states it has loaded.
+        # gluon.Trainer looks here for the optimizer of states it has loaded.
         self._updater = types.SimpleNamespace(optimizer=None)
         self._exchange = Exchange(self._store)
-        # Of each key how often it was pushed.
+        # This counts the pushes of each key.
         self._updates: Dict[Any, int] = {}
 
     @property
@@ -165,7 +165,7 @@ class TensorKV(KVStoreBase):
             self._store.close()
 
     def _hyperparameters(self, key: Any) -> Dict[str, float]:
-        """Those of rank 0's optimizer for this push of a key; else none."""
+        """What rank 0's optimizer has for this push; others say nothing."""
         optimizer = self._updater.optimizer
         if optimizer is None or self.rank != 0:
             return {}
@@ -178,7 +178,7 @@ class TensorKV(KVStoreBase):
 
 
 class TensorKVAsync(TensorKV):
-    """The same, where every push is an update."""
+    """A TensorKV where every push is an update."""
 
     _KIND = "dist_async"
 
@@ -202,7 +202,7 @@ def _followed(optimizer: "mxnet.optimizer.Optimizer") -> Dict[str, float]:
 
 
 def _multipliers(optimizer: "mxnet.optimizer.Optimizer") -> Dict[Any, tuple]:
-    """Of keys those of the learning rate and of the weight decay, if not 1."""
+    """What multiplies a key's learning rate and weight decay, if not 1."""
     found = {
         key: (parameter.lr_mult, parameter.wd_mult)
         for key, parameter in optimizer.param_dict.items()

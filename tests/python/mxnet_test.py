@@ -39,7 +39,7 @@ def train(net, trainer, steps=range(20), change=None):
         losses.append(loss)
         if change is not None:
             change(trainer, step)
-    # Not before: MXNet's engine is steps behind the loop.
+    # They are read last, since MXNet's engine is steps behind the loop.
     return np.array([loss.asscalar() for loss in losses])
 
 
@@ -74,6 +74,8 @@ class MXNetTest(StoreTest):
 
         cases = [
             ("sgd", lambda: dict(learning_rate=0.1, wd=0.1), None),
+            ("sgd", lambda: dict(learning_rate=0.05, momentum=0.9), None),
+            ("nag", lambda: dict(learning_rate=0.05, momentum=0.9), None),
             ("adam", lambda: dict(learning_rate=0.01), None),
             ("sgd", lambda: dict(learning_rate=0.3), lower),
             ("sgd", lambda: dict(lr_scheduler=schedule()), None),

@@ -73,7 +73,7 @@ def readers(address, namespace):
         client = tensorkv.Client(address, namespace=namespace)
         client.create_namespace(namespace)
         reader = Reader(client)
-        # Two take new tensors, two their own, of each kind one converted.
+        # Two take new tensors, two their own; one of each kind converts.
         into, dtype = None, torch.float16 if i % 2 else None
         if i < 2:
             into = {k: t for k, t in state(1).items() if k != "sometimes"}
@@ -128,7 +128,7 @@ def hook(address, namespace):
             num_workers=NUM_WORKERS,
         )
         single, shared = module(), module()
-        # Several buckets: the first takes 1 MiB, the module has 2.2 MB.
+        # There are several buckets: the first takes 1 MiB, all have 2.2 MB.
         shared = torch.nn.parallel.DistributedDataParallel(
             shared, bucket_cap_mb=0.1
         )

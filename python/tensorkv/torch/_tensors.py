@@ -1,4 +1,4 @@
-"""Tensors of PyTorch, as a store takes and gives them."""
+"""What a store takes and gives, as tensors of PyTorch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tensorkv.kvstore import KVStore
 
 Store = Union[Client, KVStore]
 
-# By the store's names. What this PyTorch does not have is left out.
+# The keys are the store's names. What this PyTorch does not have is left out.
 _DTYPES = {
     name: getattr(torch, attribute)
     for name, attribute in (

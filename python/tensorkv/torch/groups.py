@@ -28,7 +28,7 @@ class MeanGradients:
         """`store` is of a type whose pushes are summed: "dist_sync", ..."""
         self._store = store
         self._name = name
-        # One thread: workers push their buckets in the same order.
+        # It is one, so that workers push their buckets in the same order.
         self._thread = ThreadPoolExecutor(max_workers=1)
         self._keys: Set[str] = set()
         if store.rank == 0:
@@ -37,7 +37,7 @@ class MeanGradients:
     @staticmethod
     def hook(state, bucket):
         """What register_comm_hook takes, with a MeanGradients as its state."""
-        # Without annotations, which DistributedDataParallel compares.
+        # It has no annotations: DistributedDataParallel would compare them.
         future: torch.futures.Future = torch.futures.Future()
         state._thread.submit(
             state._reduce, bucket.index(), bucket.buffer(), future

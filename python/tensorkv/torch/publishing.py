@@ -21,7 +21,7 @@ from tensorkv.torch._tensors import (
 
 _MANIFEST = ".manifest"
 
-# Of each tensor its dtype, by the store's name, and shape.
+# A tensor's name leads to its dtype, by the store's name, and its shape.
 _Entries = Dict[str, Tuple[str, List[int]]]
 
 
