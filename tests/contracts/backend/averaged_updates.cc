@@ -165,7 +165,7 @@ absl::Status CheckAll(Backend& backend) {
   }
   // More than are in memory at a time; elements of several parts.
   RETURN_IF_ERROR(
-      CheckAveraged(backend, AnyAveraged(DType::kF32, 67, 2500, 500, random)));
+      CheckAveraged(backend, AnyAveraged(DType::kF32, 51, 700, 100, random)));
   return CheckAveraged(backend,
                        AnyAveraged(DType::kBF16, 70'001, 3, 1, random));
 }
