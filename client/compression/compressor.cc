@@ -16,10 +16,10 @@ namespace tensorkv {
 namespace {
 
 // Elements that are converted, and added, at a time.
-constexpr size_t kRun = 1024;
-constexpr float kZeros[kRun] = {};
+constexpr size_t kRunElements = 1024;
+constexpr float kZeros[kRunElements] = {};
 
-NarrowFormat FormatOf(DType dtype) {
+NarrowFormat FormatOfFloat(DType dtype) {
   switch (dtype) {
     case DType::kBF16:
       return NarrowFormat::kBF16;
@@ -45,7 +45,8 @@ const float* ElementsOf(const Tensor& tensor, size_t at, size_t count,
       loops.round(reinterpret_cast<const double*>(data), run, count);
       return run;
     default:
-      loops.widen[static_cast<int>(FormatOf(tensor.dtype()))](data, run, count);
+      loops.widen[static_cast<int>(FormatOfFloat(tensor.dtype()))](data, run,
+                                                                   count);
       return run;
   }
 }
@@ -55,10 +56,10 @@ const float* ElementsOf(const Tensor& tensor, size_t at, size_t count,
 template <typename Visitor>
 bool AllRuns(const Tensor& tensor, Visitor visit) {
   const auto size = static_cast<size_t>(tensor.num_elements());
-  float converted[kRun];
+  float converted[kRunElements];
   bool is_true = true;
-  for (size_t at = 0; at < size; at += kRun) {
-    const size_t count = std::min(kRun, size - at);
+  for (size_t at = 0; at < size; at += kRunElements) {
+    const size_t count = std::min(kRunElements, size - at);
     is_true &= visit(ElementsOf(tensor, at, count, converted), at, count);
   }
   return is_true;
