@@ -86,6 +86,18 @@ class StreamSessionTest : public ::testing::Test {
   std::optional<absl::StatusOr<StripedCall::Reply>> outcome_;
 };
 
+TEST_F(StreamSessionTest, PayloadIsOfTheCallersQuota) {
+  CallerQuotas quotas;
+  CallerQuotas::Share share =
+      quotas.Take("alice", {.bytes = 12}, {.streams = 1}).value();
+  StreamSession session(Method::kPushStream, Caller{"alice"}, &dependencies_,
+                        &share, nullptr);
+
+  EXPECT_THAT(Receive(session, Manifest()),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       HasSubstr("at most 12 bytes under way")));
+}
+
 TEST_F(StreamSessionTest, PartsBecomeOnePush) {
   PushRequest pushed;
   EXPECT_CALL(store_, Push)

@@ -300,36 +300,64 @@ TEST_F(SecureServerTest, RefusedStreamsTakeNoPlaceOfOthers) {
   open->Finish();
 }
 
-TEST_F(SecureServerTest, QuotaOfACallerHoldsUpNobodyElse) {
+// Pulls what nobody has made, until the call is cancelled.
+absl::Status PullForever(v1::TensorKV::Stub& stub, Method method,
+                         grpc::ClientContext& context) {
+  v1::PullStreamRequest request;
+  v1::PullRequest& pull = *request.mutable_request();
+  pull.set_namespace_(kNamespace);
+  pull.set_wait_for_keys(true);
+  pull.add_entries()->set_key("absent");
+  if (method == Method::kPull) {
+    v1::PullResponse reply;
+    return FromGrpcStatus(stub.Pull(&context, pull, &reply));
+  }
+  return FromGrpcStatus(stub.PullStream(&context, request)->Finish());
+}
+
+uint64_t CallsWaiting(v1::TensorKV::Stub& stub) {
+  grpc::ClientContext context;
+  context.AddMetadata("authorization", "Bearer root");
+  v1::DescribeNamespaceRequest request;
+  request.set_namespace_(kNamespace);
+  v1::DescribeNamespaceResponse reply;
+  EXPECT_TRUE(stub.DescribeNamespace(&context, request, &reply).ok());
+  return reply.status().calls_waiting();
+}
+
+TEST_F(SecureServerTest, QuotaHoldsUpNobodyButItsCaller) {
   Write("policy", absl::StrCat(kPolicy,
-                               "quotas { callers: \"token:pusher\" "
+                               "quotas { callers: \"token:reader\" "
                                "max_calls: 1 max_streams: 1 }"));
   ASSERT_OK_AND_ASSIGN(const auto server, Server::Create(Options()));
   const auto channel = Connect(server->address(), {.tls_ca = Path("ca.crt")});
   const auto stub = v1::TensorKV::NewStub(channel);
   ASSERT_OK(Call(channel, Method::kCreateNamespace, "admin"));
-  grpc::ClientContext open_context;
-  open_context.AddMetadata("authorization", "Bearer pusher");
-  v1::PushResponse pushed;
-  const auto open = stub->PushStream(&open_context, &pushed);
-  absl::Status refused;
-  // Others are refused once the server has seen it.
-  for (int i = 0; i < 10'000 && !absl::IsResourceExhausted(refused); ++i) {
-    refused = Call(channel, Method::kPushStream, "pusher");
+  const auto is_refused = [&](Method method, const char* caller) {
+    const absl::Status status = Call(channel, method, caller);
+    return ReasonOf(status) == Reason::kLimitReached &&
+           RetryDelayOf(status) == absl::Milliseconds(100);
+  };
+  for (const Method method : {Method::kPull, Method::kPullStream}) {
+    SCOPED_TRACE(NameOf(method));
+    const Method other =
+        method == Method::kPull ? Method::kPullStream : Method::kPull;
+    grpc::ClientContext waiting;
+    waiting.AddMetadata("authorization", "Bearer reader");
+    Background pulled([&] { return PullForever(*stub, method, waiting); });
+    while (CallsWaiting(*stub) == 0) std::this_thread::yield();
+
+    EXPECT_TRUE(is_refused(method, "reader"));
+    EXPECT_FALSE(is_refused(method, "root"));
+    EXPECT_FALSE(is_refused(other, "reader"));
+
+    waiting.TryCancel();
+    EXPECT_THAT(pulled.Result(), StatusIs(absl::StatusCode::kCancelled));
+    while (is_refused(method, "reader")) std::this_thread::yield();
   }
-
-  EXPECT_EQ(ReasonOf(refused), Reason::kLimitReached);
-  EXPECT_EQ(RetryDelayOf(refused), absl::Milliseconds(100));
-  EXPECT_FALSE(
-      absl::IsResourceExhausted(Call(channel, Method::kPushStream, "admin")));
-  EXPECT_FALSE(
-      absl::IsResourceExhausted(Call(channel, Method::kStat, "pusher")));
-
-  open_context.TryCancel();
-  open->Finish();
 }
 
-TEST_F(SecureServerTest, RefusalForAQuotaSaysWhenToTryAgain) {
+TEST_F(SecureServerTest, RefusalForAQuotaHasTheTrailerThatSaysWhen) {
   Write("policy", absl::StrCat(kPolicy,
                                "quotas { callers: \"token:reader\" "
                                "max_calls: 1 }"));
@@ -337,34 +365,22 @@ TEST_F(SecureServerTest, RefusalForAQuotaSaysWhenToTryAgain) {
   const auto channel = Connect(server->address(), {.tls_ca = Path("ca.crt")});
   const auto stub = v1::TensorKV::NewStub(channel);
   ASSERT_OK(Call(channel, Method::kCreateNamespace, "admin"));
-  v1::PullRequest pull;
-  pull.set_namespace_(kNamespace);
-  pull.set_wait_for_keys(true);
-  pull.add_entries()->set_key("absent");
   grpc::ClientContext waiting;
   waiting.AddMetadata("authorization", "Bearer reader");
-  Background pulled([&] {
-    v1::PullResponse reply;
-    return FromGrpcStatus(stub->Pull(&waiting, pull, &reply));
-  });
-  // What a Stat is answered, and whether it is to be tried again.
-  const auto stat = [&] {
-    grpc::ClientContext context;
-    context.AddMetadata("authorization", "Bearer reader");
-    v1::StatResponse reply;
-    const absl::Status status =
-        FromGrpcStatus(stub->Stat(&context, v1::StatRequest(), &reply));
-    EXPECT_EQ(
-        context.GetServerTrailingMetadata().count("grpc-retry-pushback-ms"),
-        absl::IsResourceExhausted(status) ? 1u : 0u);
-    return status;
-  };
+  Background pulled([&] { return PullForever(*stub, Method::kPull, waiting); });
+  while (CallsWaiting(*stub) == 0) std::this_thread::yield();
+  grpc::ClientContext context;
+  context.AddMetadata("authorization", "Bearer reader");
+  v1::StatResponse reply;
 
-  while (!absl::IsResourceExhausted(stat())) std::this_thread::yield();
+  EXPECT_EQ(stub->Stat(&context, {}, &reply).error_code(),
+            grpc::RESOURCE_EXHAUSTED);
 
+  const auto& trailers = context.GetServerTrailingMetadata();
+  ASSERT_EQ(trailers.count("grpc-retry-pushback-ms"), 1u);
+  EXPECT_EQ(trailers.find("grpc-retry-pushback-ms")->second, "100");
   waiting.TryCancel();
   EXPECT_THAT(pulled.Result(), StatusIs(absl::StatusCode::kCancelled));
-  while (absl::IsResourceExhausted(stat())) std::this_thread::yield();
 }
 
 // Has the log for as long as it lives.
