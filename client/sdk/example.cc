@@ -1,6 +1,7 @@
 // Stores a tensor, adds to it, and prints what the server has then:
 //   main HOST:PORT
 #include <tensorkv/client/client.h>
+#include <tensorkv/tensor/elements.h>
 
 #include <iostream>
 
@@ -13,7 +14,7 @@ absl::StatusOr<Value> AddOneToTwo(const std::string& target) {
   auto client = Client::Connect({.target = target});
   if (!client.ok()) return client.status();
   auto two = Tensor::Filled(DType::kF32, {3}, 2);
-  auto one = Tensor::Filled(DType::kF32, {3}, 1);
+  auto one = tensorkv::TensorOf<float>({3}, {1, 1, 1});
   if (!two.ok() || !one.ok()) return two.ok() ? one.status() : two.status();
   if (absl::Status status = (*client)->SetRule({.name = "accumulate"});
       !status.ok()) {
@@ -31,8 +32,8 @@ int main(int argc, char** argv) {
     std::cerr << value.status() << "\n";
     return 1;
   }
-  for (float element : value->tensor.elements<float>()) {
-    std::cout << element << " ";
-  }
+  const auto elements = tensorkv::ElementsOf<float>(value->tensor);
+  if (!elements.ok()) return 1;
+  for (float element : *elements) std::cout << element << " ";
   std::cout << "of version " << value->version << "\n";
 }

@@ -8,6 +8,7 @@
 #include <tensorkv/client/pipeline.h>
 #include <tensorkv/client/worker_client.h>
 #include <tensorkv/contract/reason.h>
+#include <tensorkv/tensor/elements.h>
 
 #include <atomic>
 #include <cstdint>
@@ -52,7 +53,8 @@ void TryWorker(const ClientOptions& options) {
   const Value sum =
       Get(worker->PushPull(worker->step(), "w", Adopted({1, 1, 1, 1})));
   Expect(sum.tensor.Description() == "f32[2,2]", "the shape");
-  Expect(sum.tensor.elements<float>()[3] == 5, "the sum");
+  Expect(Get(ElementsOf<float>(sum.tensor))[3] == 5, "the sum");
+  Expect(!ElementsOf<Half>(sum.tensor).ok(), "no elements of another dtype");
   Expect(worker->membership().ok(), "a member");
 }
 
