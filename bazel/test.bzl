@@ -21,7 +21,7 @@ load("//bazel:library.bzl", "include_all")
 # minutes where it is sanitized, and makes no accesses that batches of the same
 # updates do not make.
 BACKEND_CONTRACT_ARGS = select({
-    "//bazel:tsan": ["--gtest_filter=-*Oracle:OneThread/*:Shuffled*/*Bits*:CudaBackendTest.GivesTheBits*:CudaBackendTest.FailureOfAnyCall*"],
+    "//bazel:tsan": ["--gtest_filter=-*Oracle:OneThread/*:*FakeGpu/*Bits*:*FakeGpu/*Packed*:CudaBackendTest.GivesTheBits*:CudaBackendTest.FailureOfAnyCall*"],
     "//service:system_allocator": ["--gtest_filter=-*Oracle:OneThread/*:Shuffled*/*Bits*"],
     "//conditions:default": [],
 })

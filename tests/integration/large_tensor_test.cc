@@ -2,7 +2,7 @@
 // TENSORKV_TEST_TENSOR_MIB says how large; more than 4 GiB takes minutes:
 //
 //   bazel test --test_env=TENSORKV_TEST_TENSOR_MIB=5120 --test_timeout=900
-//       --test_output=all //tests/integration:large_tensor_test
+//       --test_output=all //tests/integration:memory_test
 
 #include <cstdint>
 #include <cstdio>

@@ -27,11 +27,11 @@ namespace tensorkv::testing {
 namespace {
 
 constexpr uint32_t kNumWorkers = 3;
-constexpr int kNumKills = 5;
+constexpr int kKillsOfTraining = 5;
 // Between two kills the group makes so many steps and may make as many more.
 constexpr Step kStepsPerKill = 8;
-constexpr Step kNumSteps = 2 * kStepsPerKill * (kNumKills + 1);
-constexpr int kMaxDelayUs = 10'000;
+constexpr Step kNumSteps = 2 * kStepsPerKill * (kKillsOfTraining + 1);
+constexpr int kMaxMomentUs = 10'000;
 constexpr int64_t kNumElements = 256;
 
 const std::vector<std::string>& Keys() {
@@ -204,13 +204,13 @@ class RestoredTrainingTest : public ::testing::Test {
 
   void KillAgainAndAgain(Progress& progress) {
     std::mt19937_64 random(/*seed=*/5);
-    for (int kill = 1; kill <= kNumKills; ++kill) {
+    for (int kill = 1; kill <= kKillsOfTraining; ++kill) {
       const Step reached = 2 * kStepsPerKill * kill;
       progress.Allow(reached + kStepsPerKill);
       progress.AwaitReached(reached);
       // The moment is to be any, of a step or of a checkpoint.
       absl::SleepFor(absl::Microseconds(
-          std::uniform_int_distribution<int>(0, kMaxDelayUs)(random)));
+          std::uniform_int_distribution<int>(0, kMaxMomentUs)(random)));
       server_->Signal(SIGKILL);
       server_->Wait();
       Start(address_);

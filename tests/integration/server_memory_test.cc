@@ -24,7 +24,7 @@
 namespace tensorkv::testing {
 namespace {
 
-constexpr int64_t kMiB = 1 << 20;
+constexpr int64_t kMebibyte = 1 << 20;
 
 class ServerMemoryTest : public ::testing::Test {
  protected:
@@ -55,7 +55,7 @@ class ServerMemoryTest : public ::testing::Test {
   // Creates keys of that size, so many bytes in all.
   std::vector<std::string> Fill(const std::string& prefix, int64_t total_bytes,
                                 int64_t key_bytes) {
-    constexpr int64_t kCallBytes = 16 * kMiB;
+    constexpr int64_t kCallBytes = 16 * kMebibyte;
     const Tensor value = Full({key_bytes / 4}, 1);
     std::vector<std::string> names;
     for (int64_t bytes = 0; bytes < total_bytes; bytes += kCallBytes) {
@@ -84,25 +84,27 @@ bool WithinAMinute(const std::function<bool()>& condition) {
 }
 
 TEST_F(ServerMemoryTest, ComesBackAfterABurst) {
-  Fill("live/", 128 * kMiB, 64 * 1024);
+  Fill("live/", 128 * kMebibyte, 64 * 1024);
   const int64_t before = ResidentBytes();
 
-  std::vector<std::string> burst = Fill("small/", 256 * kMiB, 4096);
-  for (const std::string& name : Fill("large/", 256 * kMiB, 16 * kMiB)) {
+  std::vector<std::string> burst = Fill("small/", 256 * kMebibyte, 4096);
+  for (const std::string& name :
+       Fill("large/", 256 * kMebibyte, 16 * kMebibyte)) {
     burst.push_back(name);
   }
-  EXPECT_GT(ResidentBytes(), before + 512 * kMiB);
+  EXPECT_GT(ResidentBytes(), before + 512 * kMebibyte);
   ASSERT_OK(store().Delete(std::move(burst)));
 
   // Some of it stays between what lives.
-  const int64_t most = before + 512 * kMiB / 10;
+  const int64_t most = before + 512 * kMebibyte / 10;
   EXPECT_TRUE(WithinAMinute([&] { return ResidentBytes() < most; }))
-      << ResidentBytes() / kMiB << " MiB, before the burst " << before / kMiB;
+      << ResidentBytes() / kMebibyte << " MiB, before the burst "
+      << before / kMebibyte;
 }
 
 TEST_F(ServerMemoryTest, LargeBuffersAreUsedAgain) {
   // Without huge pages.
-  constexpr int64_t kBytes = 4 * kMiB;
+  constexpr int64_t kBytes = 4 * kMebibyte;
   const Tensor tensor = Full({kBytes / 4}, 1);
   ASSERT_OK(store().Init("w", tensor));
   const auto faults_of_a_push = [&] {

@@ -22,7 +22,6 @@
 namespace tensorkv::testing {
 namespace {
 
-using ::grpc::StatusCode;
 using ::testing::AnyOf;
 using ::testing::Eq;
 using ::testing::HasSubstr;
@@ -201,7 +200,7 @@ TEST_F(StreamAttacksTest, ThousandHalfOpenStreamsAreBoundedAndCutOff) {
 
   for (const auto& stream : streams) {
     const grpc::Status status = stream->writer->Finish();
-    EXPECT_EQ(status.error_code(), StatusCode::DEADLINE_EXCEEDED)
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED)
         << status.error_message();
   }
   EXPECT_LT(resident, resident_before + 256 * kMiB);
@@ -223,7 +222,7 @@ TEST_F(StreamAttacksTest, SenderOfSingleBytesIsCutOff) {
   }
 
   const grpc::Status status = writer->Finish();
-  EXPECT_EQ(status.error_code(), StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
   EXPECT_THAT(status.error_message(), HasSubstr("stream: expected "));
 }
 
@@ -244,7 +243,7 @@ TEST_F(StreamAttacksTest, ReaderThatStopsIsCutOff) {
   int num_parts = 0;
   while (reader->Read(&chunk)) ++num_parts;
   EXPECT_LT(num_parts, 64);
-  EXPECT_EQ(reader->Finish().error_code(), StatusCode::CANCELLED);
+  EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::CANCELLED);
 }
 
 TEST_F(StreamAttacksTest, StripeThatNeverComesIsNamed) {
@@ -259,7 +258,7 @@ TEST_F(StreamAttacksTest, StripeThatNeverComesIsNamed) {
   writer->WritesDone();
 
   const grpc::Status status = writer->Finish();
-  EXPECT_EQ(status.error_code(), StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
   EXPECT_THAT(status.error_message(), HasSubstr("stripes 1 of 2 did not come"));
 }
 
@@ -270,7 +269,7 @@ TEST_F(StreamAttacksTest, StreamThatBreaksLeavesNoTrace) {
 
   context.TryCancel();
 
-  EXPECT_EQ(writer->Finish().error_code(), StatusCode::CANCELLED);
+  EXPECT_EQ(writer->Finish().error_code(), grpc::StatusCode::CANCELLED);
 }
 
 TEST_F(StreamAttacksTest, ManifestsOverTheBudgetAreRefusedAtOnce) {
@@ -285,10 +284,10 @@ TEST_F(StreamAttacksTest, ManifestsOverTheBudgetAreRefusedAtOnce) {
   // for their parts and are cut off.
   int num_refused = 0;
   for (PushWriter& writer : writers) {
-    const StatusCode code = writer->Finish().error_code();
-    EXPECT_THAT(code, AnyOf(Eq(StatusCode::RESOURCE_EXHAUSTED),
-                            Eq(StatusCode::DEADLINE_EXCEEDED)));
-    num_refused += code == StatusCode::RESOURCE_EXHAUSTED;
+    const grpc::StatusCode code = writer->Finish().error_code();
+    EXPECT_THAT(code, AnyOf(Eq(grpc::StatusCode::RESOURCE_EXHAUSTED),
+                            Eq(grpc::StatusCode::DEADLINE_EXCEEDED)));
+    num_refused += code == grpc::StatusCode::RESOURCE_EXHAUSTED;
   }
   EXPECT_GE(num_refused, 12);
 }
@@ -309,7 +308,7 @@ grpc::Status StreamAttacksTest::PushPartAndBytes(const std::string& bytes) {
 TEST_F(StreamAttacksTest, LengthBeyondTheEndIsInvalid) {
   // The field `data`, which says that 16383 bytes follow; one does.
   EXPECT_EQ(PushPartAndBytes("\x7A\xFF\x7Fx").error_code(),
-            StatusCode::INVALID_ARGUMENT);
+            grpc::StatusCode::INVALID_ARGUMENT);
 }
 
 TEST_F(StreamAttacksTest, FieldGivenTwiceCountsAsTheLast) {
@@ -317,7 +316,7 @@ TEST_F(StreamAttacksTest, FieldGivenTwiceCountsAsTheLast) {
   part.set_data(std::string(4097, 'x'));  // one byte more than there are
 
   EXPECT_EQ(PushPartAndBytes(part.SerializeAsString()).error_code(),
-            StatusCode::INVALID_ARGUMENT);
+            grpc::StatusCode::INVALID_ARGUMENT);
 }
 
 }  // namespace
