@@ -1,18 +1,16 @@
 """cuda_library: CUDA sources compiled by nvcc and linked like a cc_library."""
 
 load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
-load("@cuda//:found.bzl", "CUDA_FOUND")
+load("@cuda//:found.bzl", "CUDA_ARCHITECTURES", "CUDA_FOUND")
 
 # For every target that needs the toolkit, tests included.
 CUDA_COMPATIBLE = [] if CUDA_FOUND else ["@cuda//:toolkit_found"]
 
-# Ampere, Hopper, Blackwell; PTX of the newest for what comes after.
+# PTX of the newest is for what comes after.
 _GENCODE = [
-    "-gencode=arch=compute_80,code=sm_80",
-    "-gencode=arch=compute_90,code=sm_90",
-    "-gencode=arch=compute_100,code=sm_100",
-    "-gencode=arch=compute_100,code=compute_100",
-]
+    "-gencode=arch=compute_%s,code=sm_%s" % (number, number)
+    for number in CUDA_ARCHITECTURES
+] + ["-gencode=arch=compute_{0},code=compute_{0}".format(CUDA_ARCHITECTURES[-1])]
 
 # No fused multiply-add that the source does not ask for: the CPU backend is
 # compiled the same way, so both give the same bits.

@@ -4,7 +4,13 @@
 where there is no toolkit, so that they drop out of `//...`. The toolkit is that
 of CUDA_HOME, else /usr/local/cuda; TENSORKV_CUDA=0 does without one that is
 there.
+
+nvcc compiles for the architectures that TENSORKV_CUDA_ARCHITECTURES names, with
+spaces between them; each takes as long as the others.
 """
+
+# Ampere, Hopper, Blackwell.
+_ARCHITECTURES = "80 90 100"
 
 _BUILD_WITH_CUDA = """
 package(default_visibility = ["//visibility:public"])
@@ -45,13 +51,18 @@ def _cuda_configure_impl(ctx):
             executable = True,
         )
     ctx.file("BUILD", _BUILD_WITH_CUDA if root else _BUILD_WITHOUT_CUDA)
+    architectures = ctx.os.environ.get(
+        "TENSORKV_CUDA_ARCHITECTURES",
+        _ARCHITECTURES,
+    ).split(" ")
     ctx.file(
         "found.bzl",
-        "CUDA_FOUND = %s\n" % bool(root),
+        "CUDA_FOUND = %s\nCUDA_ARCHITECTURES = %s\n" %
+        (bool(root), architectures),
     )
 
 cuda_configure = repository_rule(
     implementation = _cuda_configure_impl,
-    environ = ["CUDA_HOME", "TENSORKV_CUDA"],
+    environ = ["CUDA_HOME", "TENSORKV_CUDA", "TENSORKV_CUDA_ARCHITECTURES"],
     local = True,
 )
