@@ -51,8 +51,8 @@ const float* ElementsOf(const Tensor& tensor, size_t at, size_t count,
   }
 }
 
-// Whether `visit` says so of all runs of elements, which it gets as f32 and
-// with their place.
+// Whether `visit` returns true for every run of elements, which it gets as f32
+// and with their place.
 template <typename Visitor>
 bool AllRuns(const Tensor& tensor, Visitor visit) {
   const auto size = static_cast<size_t>(tensor.num_elements());

@@ -14,8 +14,8 @@ namespace tensorkv {
 enum class NarrowFormat { kF16, kBF16, kF8E4M3FN, kF8E5M2, kI8 };
 inline constexpr int kNumNarrowFormats = 5;
 
-// The largest finite number of the format; of i8 what -128 is the other side
-// of.
+// The largest finite number of the format; 127 for i8, of which -128 is not
+// used.
 constexpr float LargestOf(NarrowFormat format) {
   switch (format) {
     case NarrowFormat::kF16:

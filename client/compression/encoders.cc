@@ -70,7 +70,8 @@ absl::StatusOr<EncodedTensor> EncodeOneBit(float threshold, float scale,
 
 absl::StatusOr<EncodedTensor> EncodeSign(const Shape& shape,
                                          absl::Span<float> elements) {
-  // Zeros of both signs are above it, and no other number is.
+  // Zeros of both signs are above it, and no negative number is. Where threads
+  // take denormal numbers for zeros, zeros are not.
   constexpr float kBelowZero = -std::numeric_limits<float>::denorm_min();
   double sum = 0;
   for (const float element : elements) sum += std::abs(element);
@@ -186,7 +187,7 @@ NarrowFormat FormatOf(DType dtype) {
   }
 }
 
-// Elements that are narrowed, and leave there what that lacks.
+// Narrows the elements and leaves in each what its narrow form lacks.
 void WriteElements(NarrowFormat format, float scale, absl::Span<float> elements,
                    char* payload) {
   SupportedEncoderLoops().narrow[static_cast<int>(format)](

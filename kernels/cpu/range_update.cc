@@ -248,7 +248,7 @@ class RangeUpdater {
     }
   }
 
-  // Their mean where the update asks for that.
+  // Or their mean, where the update asks for it.
   const T* SumOfContributions(int64_t at, size_t count) {
     if (update_.num_averaged > 0) return MeanOfContributions(at, count);
     const TensorView& first = update_.contributions[0];

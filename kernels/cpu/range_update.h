@@ -16,7 +16,7 @@ inline constexpr int64_t kBlockElements = 1024;
 
 // Updates elements [begin, end) of `update`, block by block: sums the
 // contributions, runs the rule, rounds. Reads every contribution once and
-// allocates nothing, but a block of each contribution for a mean of them.
+// allocates nothing, but up to 256 KiB for a mean of them.
 // `sums` are those of all phases of a rule that has any (KeySums), and its
 // states per row and column are updated already.
 // REQUIRES, here and below: `update` has been checked (update_check.h).

@@ -12,8 +12,9 @@
 
 namespace tensorkv {
 
-// Elements per part, about. At 10 GB/s and 28 bytes an element (Adam in f32)
-// the work of some 90 microseconds, well above the cost of waking a thread.
+// Elements per part, about; those of a mean count once for each contribution.
+// At 10 GB/s and 28 bytes an element (Adam in f32) the work of some 90
+// microseconds, well above the cost of waking a thread.
 inline constexpr int64_t kPartElements = 32 * 1024;
 
 // What one update costs beside its elements, in elements.

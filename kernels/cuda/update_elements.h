@@ -50,12 +50,6 @@ HOST_DEVICE void LoadContribution(const UpdateWork& work,
   Load(contribution, range, out);
 }
 
-// Elements that a function returns.
-template <typename T, int size>
-struct Pack {
-  T elements[size];
-};
-
 // Adds 1 to each place that contribution `other` comes before.
 template <bool is_earlier, typename T, int size>
 HOST_DEVICE void CountBefore(const UpdateWork& work, const UpdateEntry& entry,
@@ -71,16 +65,14 @@ HOST_DEVICE void CountBefore(const UpdateWork& work, const UpdateEntry& entry,
 }
 
 // What kernels/ops/middle_mean.h says. Every contribution is loaded for every
-// other, which takes no memory; and out of line, so that the usual sum has the
-// registers for itself.
+// other, which takes no memory.
 template <typename T, int size>
-HOST_DEVICE_CALL Pack<T, size> MeanOfContributions(const UpdateWork& work,
-                                                   const UpdateEntry& entry,
-                                                   PackRange range) {
+HOST_DEVICE void AverageContributions(const UpdateWork& work,
+                                      const UpdateEntry& entry, PackRange range,
+                                      T (&mean)[size]) {
   const uint32_t count = entry.num_contributions;
   const ops::Middle middle = ops::Middle::Create(count, entry.num_averaged);
-  Pack<T, size> mean;
-  for (T& sum : mean.elements) sum = ops::kNoSum<T>;
+  for (T& sum : mean) sum = ops::kNoSum<T>;
   for (uint32_t k = 0; k < count; ++k) {
     T own[size];
     LoadContribution(work, entry,
@@ -94,26 +86,17 @@ HOST_DEVICE_CALL Pack<T, size> MeanOfContributions(const UpdateWork& work,
       CountBefore<false>(work, entry, other, range, own, places);
     }
     for (int i = 0; i < size; ++i) {
-      if (middle.Has(places[i])) mean.elements[i] += own[i];
+      if (middle.Has(places[i])) mean[i] += own[i];
     }
   }
-  for (T& sum : mean.elements) sum = sum / T(entry.num_averaged);
-  return mean;
+  for (T& sum : mean) sum = sum / T(entry.num_averaged);
 }
 
-// From the first contribution on, each is added to the sum of those before it;
-// or their mean takes its place.
+// From the first contribution on, each is added to the sum of those before it.
 template <typename T, int size>
 HOST_DEVICE void SumContributions(const UpdateWork& work,
                                   const UpdateEntry& entry, PackRange range,
                                   T (&sum)[size]) {
-  if constexpr (std::is_floating_point_v<T>) {
-    if (entry.num_averaged > 0) {
-      const auto mean = MeanOfContributions<T, size>(work, entry, range);
-      for (int i = 0; i < size; ++i) sum[i] = mean.elements[i];
-      return;
-    }
-  }
   const SourceArray* const contributions =
       work.contributions + entry.first_contribution;
   for (uint32_t k = 0; k < entry.num_contributions; ++k) {
@@ -205,20 +188,25 @@ HOST_DEVICE void RunProgram(const ops::Expression<T>& program,
   for (int i = 0; i < size; ++i) w[i] = slots[expression::kStoredSlot][i];
 }
 
-// What a functor computes of: summed contributions and the present value.
-template <typename T, int size>
+// What a functor computes of: the sum of the contributions, or their mean, and
+// the present value.
+template <bool averages, typename T, int size>
 HOST_DEVICE void LoadInputs(const UpdateWork& work, const UpdateEntry& entry,
                             PackRange range, T (&g)[size], T (&w)[size]) {
-  SumContributions(work, entry, range, g);
+  if constexpr (averages) {
+    AverageContributions(work, entry, range, g);
+  } else {
+    SumContributions(work, entry, range, g);
+  }
   if (entry.current.data != nullptr) Load(entry.current, range, w);
 }
 
-template <typename Op, typename T>
+template <typename Op, typename T, bool averages>
 HOST_DEVICE void UpdatePack(const Op& op, const UpdateWork& work,
                             const UpdateEntry& entry, PackRange range) {
   T g[kPackElements<T>] = {};
   T w[kPackElements<T>] = {};
-  LoadInputs(work, entry, range, g, w);
+  LoadInputs<averages>(work, entry, range, g, w);
   if constexpr (expression::kIsProgram<Op>) {
     RunProgram(op, entry, range, g, w);
   } else {
@@ -243,8 +231,8 @@ using Functor = typename FunctorOf<Op>::Type;
 
 // What thread `thread` of a block does for chunk `chunk`. The threads' packs
 // take turns, so that neighbours touch neighbouring memory.
-// REQUIRES: the launch is of Op and T.
-template <typename Op, typename T>
+// REQUIRES: the launch is of Op and T, and its entries average or sum.
+template <typename Op, typename T, bool averages>
 HOST_DEVICE void UpdateChunk(const UpdateWork& work, uint32_t chunk,
                              uint32_t thread) {
   constexpr uint64_t kPack = kPackElements<T>;
@@ -259,7 +247,7 @@ HOST_DEVICE void UpdateChunk(const UpdateWork& work, uint32_t chunk,
   const uint64_t count = left < kChunkElements ? left : kChunkElements;
   for (uint64_t at = thread * kPack; at < count;
        at += kThreadsPerBlock * kPack) {
-    UpdatePack<Op, T>(op, work, entry, {begin + at, count - at});
+    UpdatePack<Op, T, averages>(op, work, entry, {begin + at, count - at});
   }
 }
 
@@ -279,13 +267,25 @@ HOST_DEVICE const Op& FunctorAt(const UpdateWork& work,
   return *reinterpret_cast<const Op*>(work.functors + entry.functor_offset);
 }
 
+// For the launches that make sums, which know only when they run.
+template <typename T, int size>
+HOST_DEVICE void LoadSumOrMean(const UpdateWork& work, const UpdateEntry& entry,
+                               PackRange range, T (&g)[size], T (&w)[size]) {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (entry.num_averaged > 0) {
+      return LoadInputs<true>(work, entry, range, g, w);
+    }
+  }
+  LoadInputs<false>(work, entry, range, g, w);
+}
+
 // The contribution to element `at` and its present value.
 template <typename T>
 HOST_DEVICE void LoadElement(const UpdateWork& work, const UpdateEntry& entry,
                              uint64_t at, T& g, T& w) {
   T sums[kPackElements<T>] = {};
   T values[kPackElements<T>] = {};
-  LoadInputs(work, entry, {at, 1}, sums, values);
+  LoadSumOrMean(work, entry, {at, 1}, sums, values);
   g = sums[0];
   w = values[0];
 }

@@ -7,6 +7,8 @@
 
 #include <cuda_runtime.h>
 
+#include <type_traits>
+
 #include "kernels/cuda/update_elements.h"
 #include "kernels/cuda/update_launch.h"
 #include "kernels/op_types.h"
@@ -15,11 +17,11 @@ namespace tensorkv {
 
 // Blocks take the chunks in turns: a tensor larger than a chunk is shared by
 // several, many small tensors are one block's.
-template <typename Op, typename T>
+template <typename Op, typename T, bool averages>
 __global__ void __launch_bounds__(kThreadsPerBlock)
     UpdateKernel(const __grid_constant__ UpdateWork work) {
   for (uint32_t i = blockIdx.x; i < work.num_chunks; i += gridDim.x) {
-    UpdateChunk<Op, T>(work, i, threadIdx.x);
+    UpdateChunk<Op, T, averages>(work, i, threadIdx.x);
   }
 }
 
@@ -91,7 +93,10 @@ __global__ void __launch_bounds__(kThreadsPerBlock)
 // Calls `visit` with the kernel of each step that the functor has.
 template <typename Op, typename T, typename Visitor>
 void VisitKernels(Visitor visit) {
-  visit(LaunchStep::kUpdate, UpdateKernel<Op, T>);
+  visit(LaunchStep::kUpdate, UpdateKernel<Op, T, false>);
+  if constexpr (std::is_floating_point_v<T>) {
+    visit(LaunchStep::kUpdateAveraged, UpdateKernel<Op, T, true>);
+  }
   if constexpr (ops::kHasRowState<Op>) {
     visit(LaunchStep::kRows, RowKernel<Op, T>);
   }

@@ -123,6 +123,11 @@ ElementType BitsTypeOf(DType dtype) {
   }
 }
 
+// The mean of one contribution whose bits are kept is that.
+bool Averages(const TensorUpdate& update) {
+  return update.num_averaged > 0 && !IsOfBits(update);
+}
+
 ElementType LaunchTypeOf(const TensorUpdate& update) {
   return IsOfBits(update) ? BitsTypeOf(update.value.dtype)
                           : TypeOf(AccumulateType(update.value.dtype));
@@ -202,7 +207,7 @@ void UpdateTable::AddEntry(const TensorUpdate& update,
   entry.functor_offset = FunctorOf(update, accumulate_type);
   const ops::SumsOfOp sums = SumsOfRule(update.rule->kind());
   if (!sums.any()) return;
-  AddSums(update, sums, GroupOf(update.rule->kind(), accumulate_type), entry);
+  AddSums(update, sums, GroupOf(update, accumulate_type), entry);
 }
 
 void UpdateTable::AddSums(const TensorUpdate& update, const ops::SumsOfOp& sums,
@@ -230,7 +235,7 @@ void UpdateTable::AddSums(const TensorUpdate& update, const ops::SumsOfOp& sums,
 
 void UpdateTable::AddChunks(const TensorUpdate& update,
                             ElementType accumulate_type) {
-  Group& group = GroupOf(update.rule->kind(), accumulate_type);
+  Group& group = GroupOf(update, accumulate_type);
   const auto entry = static_cast<uint32_t>(entries_.size());
   const uint64_t num_chunks = NumChunks(update);
   for (uint32_t i = 0; i < num_chunks; ++i) {
@@ -263,14 +268,18 @@ uint32_t UpdateTable::FunctorOf(const TensorUpdate& update,
   return last.offset;
 }
 
-UpdateTable::Group& UpdateTable::GroupOf(RuleKind rule,
+UpdateTable::Group& UpdateTable::GroupOf(const TensorUpdate& update,
                                          ElementType accumulate_type) {
+  const RuleKind rule = update.rule->kind();
+  const bool averages = Averages(update);
   for (Group& group : groups_) {
-    if (group.rule == rule && group.accumulate_type == accumulate_type) {
+    if (group.rule == rule && group.accumulate_type == accumulate_type &&
+        group.averages == averages) {
       return group;
     }
   }
-  return groups_.emplace_back(Group{rule, accumulate_type, {}, {}, {}, {}, {}});
+  return groups_.emplace_back(
+      Group{rule, accumulate_type, averages, {}, {}, {}, {}, {}});
 }
 
 // Every part is a multiple of 8 bytes, which is all that any needs.
@@ -347,7 +356,8 @@ std::vector<UpdateLaunch> UpdateTable::LaunchesAt(const char* device,
       launch(LaunchStep::kSum, phase, chunks, group.chunks);
       launch(LaunchStep::kCombine, phase, tensors, group.tensors);
     }
-    launch(LaunchStep::kUpdate, 0, chunks, group.chunks);
+    launch(group.averages ? LaunchStep::kUpdateAveraged : LaunchStep::kUpdate,
+           0, chunks, group.chunks);
     chunks = tensors + BytesOf(group.tensors);
   }
   return launches;

@@ -14,9 +14,9 @@
 namespace tensorkv {
 
 // The work of any number of batches as one block of bytes and a few launches:
-// one per functor and accumulate type, however many tensors there are. Updates
-// that share a rule, an update count, multipliers and seed share its functor in
-// the table.
+// one per functor and accumulate type, those that average aside, however many
+// tensors there are. Updates that share a rule, an update count, multipliers
+// and seed share its functor in the table.
 //
 // Not thread-safe. Keeps nothing of the batches but the addresses of their
 // elements.
@@ -61,6 +61,7 @@ class UpdateTable {
   struct Group {
     RuleKind rule;
     ElementType accumulate_type;
+    bool averages;
     std::vector<WorkChunk> chunks;
     // The chunks of rows, of parts of columns and of columns, where the functor
     // has states of such.
@@ -96,7 +97,7 @@ class UpdateTable {
   void AddSums(const TensorUpdate& update, const ops::SumsOfOp& sums,
                Group& group, UpdateEntry& entry);
   uint32_t FunctorOf(const TensorUpdate& update, ElementType accumulate_type);
-  Group& GroupOf(RuleKind rule, ElementType accumulate_type);
+  Group& GroupOf(const TensorUpdate& update, ElementType accumulate_type);
 
   std::vector<UpdateEntry> entries_;
   std::vector<SourceArray> contributions_;

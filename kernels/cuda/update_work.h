@@ -106,6 +106,9 @@ struct UpdateWork {
 enum class LaunchStep : uint8_t {
   // Updates elements.
   kUpdate,
+  // Updates elements of entries that average: a kernel of its own, since what
+  // that takes in registers would cost the usual one a third of its threads.
+  kUpdateAveraged,
   // Updates the states of rows.
   kRows,
   // Makes the sums of the parts of columns that have several.

@@ -1,6 +1,4 @@
-// HOST_DEVICE marks functions that CPU loops and CUDA kernels both call,
-// HOST_DEVICE_CALL templates that CUDA kernels do not inline, and no loop that
-// is compiled for several instruction sets uses.
+// HOST_DEVICE marks functions that CPU loops and CUDA kernels both call.
 
 #ifndef TENSORKV_KERNELS_OPS_HOST_DEVICE_H_
 #define TENSORKV_KERNELS_OPS_HOST_DEVICE_H_
@@ -10,10 +8,8 @@
 // perhaps one that this CPU cannot run.
 #if defined(__CUDACC__)
 #define HOST_DEVICE __host__ __device__ __forceinline__
-#define HOST_DEVICE_CALL __host__ __device__ __noinline__
 #else
 #define HOST_DEVICE inline __attribute__((always_inline))
-#define HOST_DEVICE_CALL inline
 #endif
 
 #endif  // TENSORKV_KERNELS_OPS_HOST_DEVICE_H_

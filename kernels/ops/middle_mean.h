@@ -2,7 +2,8 @@
 // the order of their values: the median, or a trimmed mean.
 //
 // NaN come last, and of equals the earlier contribution is first. What is kept
-// is added in the order of the contributions and divided by its number.
+// is added in the order of the contributions and divided by its number; their
+// sum may overflow where each of them is finite.
 
 #ifndef TENSORKV_KERNELS_OPS_MIDDLE_MEAN_H_
 #define TENSORKV_KERNELS_OPS_MIDDLE_MEAN_H_
@@ -37,7 +38,10 @@ struct Middle {
     return {(num_contributions - num_averaged) / 2, num_averaged};
   }
 
-  HOST_DEVICE bool Has(uint32_t place) const { return place - first < size; }
+  template <typename Place>
+  HOST_DEVICE bool Has(Place place) const {
+    return place - Place{first} < Place{size};
+  }
 };
 
 }  // namespace tensorkv::ops

@@ -123,7 +123,7 @@ TEST_P(RoundSumContractTest, RoundsHaveTheAggregationOfTheirNamespace) {
   }
 }
 
-// A value that is out of the way of the others' is no zero either.
+// A skipped contribution is not counted as a zero.
 TEST_P(RoundSumContractTest, SkippedContributionsAreNotAveraged) {
   NamespaceConfig config = Averaged(Aggregation::kMedian, 4);
   config.gradient_guard.on_non_finite = OnNonFinite::kSkip;
@@ -138,7 +138,7 @@ TEST_P(RoundSumContractTest, SkippedContributionsAreNotAveraged) {
   EXPECT_THAT(sync.As(0).Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(6))));
 }
 
-TEST_P(RoundSumContractTest, RoundsWithoutTheLostAverageTheOthers) {
+TEST_P(RoundSumContractTest, RoundsOfAQuorumAverageThoseThatCame) {
   NamespaceConfig config = Averaged(Aggregation::kMedian, 4);
   config.quorum = 3;
   config.quorum_grace = absl::Milliseconds(50);
@@ -164,6 +164,11 @@ TEST_P(RoundSumContractTest, WhatCannotBeAveragedIsRefused) {
               is_refused("mode async"));
   EXPECT_THAT(bad.Create(Averaged(Aggregation::kMedian, 2, 0.25)),
               is_refused("trim_fraction"));
+  EXPECT_THAT(bad.Create(Averaged(Aggregation::kMedian, 129)),
+              is_refused("at most 128 workers, got 129"));
+  config = Averaged(Aggregation::kTrimmedMean, 2);
+  config.max_workers = 129;
+  EXPECT_THAT(bad.Create(config), is_refused("at most 128 workers, got 129"));
   for (const double fraction : {-0.1, 0.5, double{NAN}}) {
     EXPECT_THAT(bad.Create(Averaged(Aggregation::kTrimmedMean, 2, fraction)),
                 is_refused("below 0.5"));

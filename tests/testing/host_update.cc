@@ -1,5 +1,7 @@
 #include "tests/testing/host_update.h"
 
+#include <type_traits>
+
 #include "kernels/cuda/accumulate_types.h"
 #include "kernels/cuda/update_elements.h"
 #include "kernels/op_types.h"
@@ -24,11 +26,11 @@ void SumLanes(auto add, double (&sums)[num_sums]) {
   for (int k = 0; k < num_sums; ++k) sums[k] = ops::SumOfLanes(lanes[k]);
 }
 
-template <typename Op, typename T>
+template <typename Op, typename T, bool averages>
 void UpdateAll(const UpdateWork& work) {
   ForEachChunk(work, [&](uint32_t chunk) {
     for (uint32_t thread = 0; thread < kThreadsPerBlock; ++thread) {
-      UpdateChunk<Op, T>(work, chunk, thread);
+      UpdateChunk<Op, T, averages>(work, chunk, thread);
     }
   });
 }
@@ -91,7 +93,14 @@ void CombineAll(const UpdateWork& work) {
 
 template <typename Op, typename T>
 void Run(const UpdateLaunch& launch) {
-  if (launch.step == LaunchStep::kUpdate) return UpdateAll<Op, T>(launch.work);
+  if (launch.step == LaunchStep::kUpdate) {
+    return UpdateAll<Op, T, false>(launch.work);
+  }
+  if constexpr (std::is_floating_point_v<T>) {
+    if (launch.step == LaunchStep::kUpdateAveraged) {
+      return UpdateAll<Op, T, true>(launch.work);
+    }
+  }
   if constexpr (ops::kHasRowState<Op>) {
     if (launch.step == LaunchStep::kRows) return RunRows<Op, T>(launch.work);
   }

@@ -15,6 +15,9 @@ namespace {
 constexpr uint32_t kDefaultMaxOpenRounds = 4;
 // Bounds what a key's open rounds take besides their contributions.
 constexpr uint32_t kMaxOpenRounds = 64;
+// A median compares each contribution to an element with every other, so more
+// workers would hold the threads of all keys for long.
+constexpr uint32_t kMaxAveragedWorkers = 128;
 constexpr absl::Duration kMaxQuorumGrace = absl::Hours(1);
 
 PendingUpdate UpdateAtOnce(Contribution contribution, Reservation room) {
@@ -363,12 +366,23 @@ absl::Status CheckGroup(const NamespaceConfig& config) {
   return absl::OkStatus();
 }
 
-absl::Status CheckAggregation(const NamespaceConfig& config) {
-  if (config.aggregation != Aggregation::kSum &&
-      config.rescale_partial_rounds) {
+// What every aggregation but the sum asks for.
+absl::Status CheckAveraging(const NamespaceConfig& config) {
+  if (config.rescale_partial_rounds) {
     return absl::InvalidArgumentError(
         "rescale_partial_rounds: expected none with an aggregation that is no "
         "sum, got one");
+  }
+  const uint32_t most = std::max(config.num_workers, config.max_workers);
+  if (most <= kMaxAveragedWorkers) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("aggregation: expected a sum, or at most ",
+                   kMaxAveragedWorkers, " workers, got ", most));
+}
+
+absl::Status CheckAggregation(const NamespaceConfig& config) {
+  if (config.aggregation != Aggregation::kSum) {
+    RETURN_IF_ERROR(CheckAveraging(config));
   }
   if (config.aggregation != Aggregation::kTrimmedMean) {
     if (config.trim_fraction == 0) return absl::OkStatus();

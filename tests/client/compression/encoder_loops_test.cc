@@ -75,15 +75,69 @@ std::string Results(const EncoderLoops& loops, size_t count) {
       loops.widen[format](out, elements, count);
     });
   }
-  bytes += std::to_string(loops.largest_magnitude(numbers.data(), count));
+  Append(std::vector<float>{loops.largest_magnitude(numbers.data(), count)},
+         bytes);
+  return bytes;
+}
+
+// All that the loops make of wide and narrow numbers, and of sums.
+std::string OtherResults(const EncoderLoops& loops, size_t count) {
+  std::string bytes;
+  const std::vector<float> in = Numbers(count);
+  std::vector<double> doubles(in.begin(), in.end());
+  for (double& number : doubles) number *= 1.00000003;
+  std::vector<float> rounded(count);
+  loops.round(doubles.data(), rounded.data(), count);
+  Append(rounded, bytes);
+  std::vector<float> sum = Numbers(count + 1);
+  std::vector<float> mean = Numbers(count + 2);
+  bytes += loops.can_add(in.data(), sum.data(), count) ? 'y' : 'n';
+  bytes += loops.can_add_with_momentum(in.data(), 0.9f, mean.data(), sum.data(),
+                                       count)
+               ? 'y'
+               : 'n';
+  bytes += loops.add(in.data(), sum.data(), count) ? 'y' : 'n';
+  Append(sum, bytes);
+  bytes +=
+      loops.add_with_momentum(in.data(), 0.9f, mean.data(), sum.data(), count)
+          ? 'y'
+          : 'n';
+  Append(mean, bytes);
+  Append(sum, bytes);
+  return bytes;
+}
+
+// Of every number of the format.
+std::string Widened(const EncoderLoops& loops, NarrowFormat format) {
+  const bool has_byte =
+      format == NarrowFormat::kF8E4M3FN || format == NarrowFormat::kF8E5M2;
+  std::vector<uint8_t> in;
+  for (int bits = 0; bits < (has_byte ? 1 << 8 : 1 << 16); ++bits) {
+    in.push_back(static_cast<uint8_t>(bits));
+    if (!has_byte) in.push_back(static_cast<uint8_t>(bits >> 8));
+  }
+  std::vector<float> out(has_byte ? in.size() : in.size() / 2);
+  loops.widen[static_cast<int>(format)](in.data(), out.data(), out.size());
+  std::string bytes;
+  Append(out, bytes);
   return bytes;
 }
 
 TEST(EncoderLoopsTest, EveryInstructionSetGivesTheSameBits) {
   const EncoderLoops& best = SupportedEncoderLoops();
+  if (&best == PortableEncoderLoops()) GTEST_SKIP() << "no AVX2";
   for (const size_t count : {0, 1, 7, 8, 31, 32, 33, 100, 511, 513, 1031}) {
     EXPECT_EQ(Results(best, count), Results(*PortableEncoderLoops(), count))
         << best.instruction_set << ", " << count;
+    EXPECT_EQ(OtherResults(best, count),
+              OtherResults(*PortableEncoderLoops(), count))
+        << best.instruction_set << ", " << count;
+  }
+  for (const NarrowFormat format :
+       {NarrowFormat::kF16, NarrowFormat::kBF16, NarrowFormat::kF8E4M3FN,
+        NarrowFormat::kF8E5M2}) {
+    EXPECT_EQ(Widened(best, format), Widened(*PortableEncoderLoops(), format))
+        << static_cast<int>(format);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 #include <random>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,8 @@
 #include "base/status_macros.h"
 #include "tensor/packing.h"
 #include "tests/contracts/backend/exact_elements.h"
+#include "tests/contracts/backend/update_case.h"
+#include "tests/contracts/backend/update_oracle.h"
 #include "tests/testing/device_tensors.h"
 
 namespace tensorkv::testing {
@@ -149,6 +152,61 @@ absl::Status CheckAveraged(Backend& backend, const Averaged& averaged) {
   return absl::OkStatus();
 }
 
+// The mean of the middle of a case's contributions, in its accumulate dtype.
+absl::StatusOr<Tensor> MeanOf(Backend& backend, absl::Span<const TensorView> of,
+                              DType dtype, uint32_t num_averaged) {
+  const UpdateRule assign;
+  ASSIGN_OR_RETURN(const Tensor empty,
+                   Tensor::Filled(dtype, {of[0].num_elements}, 0));
+  ASSIGN_OR_RETURN(Tensor mean, ToDevice(backend, empty));
+  RETURN_IF_ERROR(backend.Apply({{.rule = &assign,
+                                  .contributions = of,
+                                  .num_averaged = num_averaged,
+                                  .value = mean.mutable_view()}}));
+  return mean;
+}
+
+// Compares what a rule makes of contributions that it averages with what it
+// makes of their mean.
+absl::Status CheckRule(Backend& backend, const UpdateCase& update_case) {
+  constexpr uint32_t kNumAveraged = 3;
+  ASSIGN_OR_RETURN(DeviceUpdate averaged,
+                   DeviceUpdate::Create(backend, update_case));
+  TensorUpdate update = averaged.view();
+  update.num_averaged = kNumAveraged;
+  ASSIGN_OR_RETURN(const Tensor mean,
+                   MeanOf(backend, update.contributions,
+                          AccumulateType(update_case.dtype), kNumAveraged));
+  RETURN_IF_ERROR(backend.Apply({update}));
+
+  ASSIGN_OR_RETURN(DeviceUpdate plain,
+                   DeviceUpdate::Create(backend, update_case));
+  const TensorView contribution = mean.view();
+  update = plain.view();
+  update.contributions = {&contribution, 1};
+  RETURN_IF_ERROR(backend.Apply({update}));
+
+  ASSIGN_OR_RETURN(const std::string bits, averaged.ResultBytes(backend));
+  ASSIGN_OR_RETURN(const std::string expected, plain.ResultBytes(backend));
+  if (bits == expected) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat("averaged: ", update_case.ToString()));
+}
+
+absl::Status CheckRules(Backend& backend) {
+  size_t number = 0;
+  for (const OracleRule& rule : OracleRules()) {
+    RETURN_IF_ERROR(
+        CheckRule(backend, {.rule = &rule,
+                            .dtype = kFloats[number++ % std::size(kFloats)],
+                            .contribution_dtypes = {DType::kF32, DType::kF64},
+                            .num_contributions = 5,
+                            .num_elements = 1031,
+                            .update_count = 2}));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckAll(Backend& backend) {
   std::mt19937_64 random(1);
   // The dtypes take turns. One size is more than a block.
@@ -166,8 +224,9 @@ absl::Status CheckAll(Backend& backend) {
   // More than are in memory at a time; elements of several parts.
   RETURN_IF_ERROR(
       CheckAveraged(backend, AnyAveraged(DType::kF32, 51, 700, 100, random)));
-  return CheckAveraged(backend,
-                       AnyAveraged(DType::kBF16, 70'001, 3, 1, random));
+  RETURN_IF_ERROR(
+      CheckAveraged(backend, AnyAveraged(DType::kBF16, 70'001, 3, 1, random)));
+  return CheckRules(backend);
 }
 
 }  // namespace averaged_updates

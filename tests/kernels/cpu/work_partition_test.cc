@@ -41,6 +41,20 @@ TEST(WorkPartitionTest, PartsSpanTensors) {
               ElementsAre(BatchPosition{1, 13 * 1024}, BatchPosition{3, 0}));
 }
 
+TEST(WorkPartitionTest, ElementsOfMeansCountOnceForEachContribution) {
+  const std::vector<TensorView> contributions(16);
+  std::vector<TensorUpdate> batch = UpdatesOf({5'000, 1'000, 1'000, 9});
+  for (int i = 0; i < 3; ++i) {
+    batch[i].contributions = contributions;
+    batch[i].num_averaged = 2;
+  }
+
+  EXPECT_THAT(
+      PartitionWork(batch, kGranularity),
+      ElementsAre(BatchPosition{0, 2 * 1024}, BatchPosition{0, 4 * 1024},
+                  BatchPosition{3, 0}, BatchPosition{4, 0}));
+}
+
 TEST(WorkPartitionTest, TinyTensorsCountForTheirOverhead) {
   const std::vector<BatchPosition> ends =
       Partition(std::vector<int64_t>(10'000, 1));
