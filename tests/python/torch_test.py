@@ -269,7 +269,7 @@ class PublishingTest(StoreTest):
             self.assertTrue(equal(into, state))
             self.assertTrue(equal(self.reader.fetch(), state))
         self.assertEqual(
-            self.client.keys(), ["model/.manifest", "model/a"]
+            self.client.keys(), ["published/.manifest", "published/a"]
         )
 
     def test_nothing_is_filled_where_something_does_not_fit(self):
@@ -304,13 +304,13 @@ class PublishingTest(StoreTest):
         again = Publisher(self.client)
         self.assertGreater(again.publish({"a": torch.zeros(2)}), first)
         self.assertTrue(equal(self.reader.fetch(), {"a": torch.zeros(2)}))
-        self.assertEqual(self.client.keys("model/b"), [])
+        self.assertEqual(self.client.keys("published/b"), [])
 
     def test_workers_publish_beside_what_they_train(self):
         kv = self.open("dist_sync")
         module = network()
         optimizer = StoreOptimizer(
-            torch.optim.Adam(module.parameters(), lr=0.01), kv, name="trained"
+            torch.optim.Adam(module.parameters(), lr=0.01), kv
         )
         publisher, reader = Publisher(kv), Reader(kv)
         for step in range(3):
@@ -318,6 +318,25 @@ class PublishingTest(StoreTest):
             optimizer.step()
             publisher.publish(module)
             self.assertTrue(equal(reader.fetch(), module.state_dict()))
+            stored = kv.pull("model/0")
+            self.assert_array(stored, module[0].weight.detach().numpy())
+
+    def test_publishers_and_optimizers_leave_each_others_keys_alone(self):
+        def optimizer(name):
+            parameters = network().parameters()
+            return StoreOptimizer(
+                torch.optim.SGD(parameters, lr=0.1), kv, name=name
+            )
+
+        kv = self.open("dist_sync")
+        optimizer("model")
+        before = kv.client.stat(kv.client.keys())
+        with self.assertRaises(tensorkv.FailedPreconditionError):
+            Publisher(kv, "model").publish(network())
+        self.assertEqual(kv.client.stat(kv.client.keys()), before)
+        Publisher(kv, "other").publish(network())
+        with self.assertRaises(tensorkv.FailedPreconditionError):
+            optimizer("other")
 
     def test_what_is_no_tensor_is_refused(self):
         with self.assertRaisesRegex(TypeError, "'lr'"):

@@ -6,9 +6,10 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
 import torch
 
-from tensorkv.errors import UnimplementedError
+from tensorkv.errors import FailedPreconditionError, UnimplementedError
 from tensorkv.kvstore import KVStore
 from tensorkv.torch._tensors import on_host, put_back
+from tensorkv.torch.publishing import MANIFEST
 
 
 class StoreOptimizer(torch.optim.Optimizer):
@@ -52,11 +53,16 @@ class StoreOptimizer(torch.optim.Optimizer):
           named_parameters: of a module: then keys are NAME/PARAMETER.
 
         Errors: UnimplementedError for another optimizer, or an argument of it
-        that no rule stands for.
+        that no rule stands for; FailedPreconditionError where a Publisher has
+        the name.
         """
         super().__init__(optimizer.param_groups, dict(optimizer.defaults))
         self._kind = type(optimizer).__name__
         self._store = store
+        if store.client.keys(f"{name}/{MANIFEST}"):
+            raise FailedPreconditionError(
+                f"{name}/: a Publisher has this name; use another"
+            )
         names = {parameter: each for each, parameter in named_parameters}
         parameters = [p for group in self.param_groups for p in group["params"]]
         self._keys = {
