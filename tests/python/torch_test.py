@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import threading
 import unittest
 
@@ -17,6 +18,7 @@ import torch
 from tensorkv.torch import (
     DiLoCo,
     FederatedAveraging,
+    MeanGradients,
     Publisher,
     Reader,
     StoreOptimizer,
@@ -368,9 +370,28 @@ class GroupsTest(StoreTest):
     def test_a_mean_without_weights_is_refused(self):
         store = self.open("dist_sync", num_workers=1)
         averaging = FederatedAveraging(network(), store)
-        for weight in (0, -1, float("nan")):
+        for weight in (0, -1, float("nan"), float("inf")):
             with self.assertRaises(ValueError):
                 averaging.average(weight)
+
+    def test_stores_that_do_not_sum_exactly_are_refused(self):
+        store = self.open("dist_async")
+        for make in (
+            lambda: MeanGradients(store),
+            lambda: FederatedAveraging(network(), store),
+            lambda: DiLoCo(network(), store, inner_steps=1),
+        ):
+            with self.assertRaisesRegex(
+                tensorkv.InvalidArgumentError, "dist_async"
+            ):
+                make()
+        store = self.open("dist_sync", num_workers=1)
+        averaging = FederatedAveraging(network(), store)
+        store.set_gradient_compression({"type": "2bit"})
+        with self.assertRaises(tensorkv.InvalidArgumentError):
+            averaging.average()
+        with self.assertRaises(tensorkv.InvalidArgumentError):
+            FederatedAveraging(network(), store, "another")
 
     def test_diloco_steps_along_the_mean_movement(self):
         rounds, inner = 3, 2
@@ -410,6 +431,51 @@ class GroupsTest(StoreTest):
         self.assertTrue(equal(*states))
         for name, tensor in expected.state_dict().items():
             torch.testing.assert_close(states[0][name], tensor)
+
+
+class HookTest(StoreTest):
+    """MeanGradients in a group of one, on all kinds of devices there are."""
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        torch.distributed.init_process_group(
+            "gloo",
+            init_method=f"file://{folder.name}/group",
+            rank=0,
+            world_size=1,
+        )
+        cls.addClassCleanup(torch.distributed.destroy_process_group)
+
+    def on_each_device(self):
+        """Stores, and modules whose gradients meet there."""
+        devices = ["cpu"] + ["cuda"] * torch.cuda.is_available()
+        for device in devices:
+            store = self.open("dist_sync", num_workers=1)
+            module = torch.nn.parallel.DistributedDataParallel(
+                network().to(device)
+            )
+            state = MeanGradients(store)
+            module.register_comm_hook(state, MeanGradients.hook)
+            yield store, module
+
+    def test_gradients_are_those_without_a_store(self):
+        for _, module in self.on_each_device():
+            device = next(module.parameters()).device
+            own = network().to(device)
+            inputs = batch(0)[0].to(device)
+            for each in (own, module):
+                each(inputs).square().mean().backward()
+            for a, b in zip(own.parameters(), module.parameters()):
+                torch.testing.assert_close(a.grad, b.grad)
+
+    def test_errors_of_the_store_come_out_of_the_backward_pass(self):
+        for store, module in self.on_each_device():
+            device = next(module.parameters()).device
+            store.close()
+            with self.assertRaisesRegex(RuntimeError, "ClosedError"):
+                module(batch(0)[0].to(device)).sum().backward()
 
 
 class ProcessesTest(unittest.TestCase):
