@@ -8,6 +8,7 @@ import sys
 import tempfile
 import threading
 import unittest
+import unittest.mock
 
 import tensorkv
 
@@ -110,6 +111,18 @@ class StoreOptimizerTest(StoreTest):
                     lambda module: kind(module.parameters(), **arguments)
                 )
 
+    def test_adam_may_decouple_its_weight_decay(self):
+        arguments = dict(lr=0.01, weight_decay=0.1)
+        losses = []
+        for kind in (torch.optim.AdamW, torch.optim.Adam):
+            module = network()
+            optimizer = kind(module.parameters(), **arguments)
+            # Newer versions of PyTorch have this as an argument.
+            optimizer.param_groups[0]["decoupled_weight_decay"] = True
+            optimizer = StoreOptimizer(optimizer, self.open("local"))
+            losses.append(train(module, optimizer))
+        self.assertTrue(torch.equal(*losses))
+
     def test_a_servers_losses_are_the_same(self):
         for kind, arguments in (
             (torch.optim.SGD, dict(lr=0.1, momentum=0.9)),
@@ -165,14 +178,87 @@ class StoreOptimizerTest(StoreTest):
                 states[0][name], tensor, rtol=1e-4, atol=1e-5
             )
 
+    def test_groups_have_folders_of_keys(self):
+        module, kv = network(), self.open("local")
+        StoreOptimizer(
+            torch.optim.SGD(
+                [
+                    {"params": module[0].parameters()},
+                    {"params": module[2].parameters()},
+                ],
+                lr=0.1,
+            ),
+            kv,
+            named_parameters=module[2].named_parameters(),
+        )
+        self.assertEqual(
+            kv.client.keys(),
+            ["model/0/0", "model/0/1", "model/1/bias", "model/1/weight"],
+        )
+        names = {"0": module[2].bias}.items()
+        with self.assertRaises(tensorkv.InvalidArgumentError):
+            StoreOptimizer(
+                torch.optim.SGD(module.parameters(), lr=0.1),
+                self.open("local"),
+                named_parameters=names,
+            )
+
     def test_what_no_rule_stands_for_is_refused(self):
-        parameters = list(network().parameters())
+        class Adam(torch.optim.SGD):
+            """It is not the Adam that it is called."""
+
+        module = network()
+        parameters = list(module.parameters())
+        stepped = torch.optim.SGD(parameters, lr=0.1, momentum=0.9)
+        loss_of(module, 0).backward()
+        stepped.step()
         for optimizer in (
             torch.optim.Rprop(parameters),
             torch.optim.Adagrad(parameters, initial_accumulator_value=1),
+            Adam(parameters, lr=0.1),
+            stepped,
         ):
             with self.assertRaises(tensorkv.UnimplementedError):
                 StoreOptimizer(optimizer, self.open("local"))
+        fresh = torch.optim.SGD(parameters, lr=0.1, momentum=0.9)
+        optimizer = StoreOptimizer(fresh, self.open("local"))
+        with self.assertRaises(tensorkv.UnimplementedError):
+            optimizer.load_state_dict(stepped.state_dict())
+        optimizer.load_state_dict(optimizer.state_dict())
+
+    def test_sparse_gradients_are_refused_before_any_is_pushed(self):
+        module = torch.nn.ModuleList(
+            [torch.nn.Linear(2, 2), torch.nn.Embedding(5, 2, sparse=True)]
+        )
+        optimizer = StoreOptimizer(
+            torch.optim.SGD(module.parameters(), lr=0.1), self.open("local")
+        )
+        module[0](module[1](torch.tensor([1]))).sum().backward()
+        with self.assertRaisesRegex(tensorkv.UnimplementedError, "model/2"):
+            optimizer.step()
+        self.assertEqual(optimizer._store.client.stat("model/0")["version"], 1)
+
+    def test_a_change_that_did_not_reach_the_store_is_told_again(self):
+        expected, module = network(), network()
+        own = torch.optim.SGD(expected.parameters(), lr=0.1)
+        optimizer = StoreOptimizer(
+            torch.optim.SGD(module.parameters(), lr=0.1), self.open("local")
+        )
+        for each in (own, optimizer):
+            each.param_groups[0]["lr"] = 0.5
+        for each in (expected, module):
+            loss_of(each, 0).backward()
+        with unittest.mock.patch.object(
+            optimizer._store.client,
+            "set_hyperparameters",
+            side_effect=tensorkv.UnavailableError("away"),
+        ):
+            with self.assertRaises(tensorkv.UnavailableError):
+                optimizer.step()
+        own.step()
+        optimizer.step()
+        for a, b in zip(expected.parameters(), module.parameters()):
+            torch.testing.assert_close(a, b)
 
     def test_parameters_without_gradient_stay(self):
         module = network()
