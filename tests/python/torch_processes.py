@@ -157,6 +157,9 @@ def hook(address, namespace):
         keys = kv.client.keys("gradients/")
         print(f"worker {rank}: buckets {keys}")
         assert len(keys) > 1
+        # Those of the first step, which were of other sizes, are gone.
+        sizes = [int(key.rpartition("/")[2]) for key in keys]
+        assert sum(sizes) == sum(p.numel() for p in single.parameters())
         kv.barrier()
         kv.close()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from concurrent.futures import ThreadPoolExecutor
-from typing import Callable, Dict, Set
+from typing import Callable, Dict
 
 import torch
 
@@ -44,7 +44,8 @@ class MeanGradients:
         self._name = name
         # There is one, so that workers push their buckets in the same order.
         self._thread = ThreadPoolExecutor(max_workers=1)
-        self._keys: Set[str] = set()
+        # Of each bucket, by its index.
+        self._keys: Dict[int, str] = {}
         if store.rank == 0:
             store.client.set_rule("assign", key_pattern=f"{name}/*")
 
@@ -81,10 +82,14 @@ class MeanGradients:
             # Buckets are made anew after the first step, of other sizes.
             key = f"{self._name}/{index}/{gradients.numel()}"
             total = on_host(gradients)
-            if key not in self._keys:
+            earlier = self._keys.get(index, key)
+            if index not in self._keys or key != earlier:
                 self._store.init(key, torch.zeros_like(total))
-                self._keys.add(key)
+                self._keys[index] = key
             self._store.pushpull(key, total)
+            if key != earlier and self._store.rank == 0:
+                # All workers have pushed after they were done with that one.
+                self._store.client.delete(earlier)
             put_back([gradients], [total])
             future.set_result(gradients.div_(self._store.num_workers))
         except Exception as error:
