@@ -73,10 +73,13 @@ def main():
             trainer.step(options.batch_size * kv.num_workers)
     mx.nd.waitall()
     seconds = time.monotonic() - start
+    rank = kv.rank
+    if hasattr(kv, "close"):  # It raises what the last steps ended with.
+        kv.close()
 
     predicted = net(images("t10k")).argmax(1)
     accuracy = (predicted == labels("t10k")).mean().asscalar()
-    print(f"rank {kv.rank}: accuracy {accuracy:.4f}, training {seconds:.1f} s")
+    print(f"rank {rank}: accuracy {accuracy:.4f}, training {seconds:.1f} s")
 
 
 if __name__ == "__main__":

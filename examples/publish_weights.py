@@ -8,7 +8,8 @@
 
 The module learns to add up. A reader waits for a newer version, takes it as a
 whole into its own module, and looks how well that adds; with --bfloat16 the
-server halves the bytes before it sends them. It ends with the last version.
+server halves the bytes before it sends them. It ends with the last version;
+another training needs another --name, or readers find the last one of this.
 """
 
 import argparse
@@ -27,7 +28,7 @@ def error_of(model, inputs):
 
 
 def train(client, options):
-    model, publisher = make_model(), Publisher(client, "adder")
+    model, publisher = make_model(), Publisher(client, options.name)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     for i in range(options.versions):
         for _ in range(options.steps):
@@ -41,7 +42,7 @@ def train(client, options):
 
 
 def read(client, options):
-    model, reader = make_model(), Reader(client, "adder")
+    model, reader = make_model(), Reader(client, options.name)
     if options.bfloat16:
         model.bfloat16()
     # The tensors of the module itself, and one more.
@@ -58,6 +59,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("role", choices=["train", "read"])
     parser.add_argument("--address", default="127.0.0.1:7363")
+    parser.add_argument("--name", default="adder")
     parser.add_argument("--bfloat16", action="store_true")
     parser.add_argument("--versions", type=int, default=5)
     parser.add_argument("--steps", type=int, default=50)

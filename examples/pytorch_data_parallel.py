@@ -6,7 +6,8 @@
   python3 pytorch_data_parallel.py --workers=2
 
 The server sums the workers' gradients and makes the optimizer's steps; to use
-it, a training loop needs the three lines that are marked.
+it, a training loop needs the three lines that are marked. The namespace is
+deleted at the end; where a training was interrupted, name another one.
 """
 
 import argparse
@@ -19,7 +20,6 @@ import tensorkv
 import torch
 from tensorkv.torch import StoreOptimizer
 
-NAMESPACE = "pytorch-example"
 FOLDER = pathlib.Path("/usr/share/datasets/fashion-mnist")
 
 
@@ -38,6 +38,7 @@ def labels(part, share=slice(None)):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--address", default="127.0.0.1:7363")
+    parser.add_argument("--namespace", default="pytorch-example")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--steps", type=int, default=1500)
     parser.add_argument("--batch_size", type=int, default=100)
@@ -46,7 +47,7 @@ def main():
     kv = tensorkv.create(  # this
         "dist_sync",
         address=options.address,
-        namespace=NAMESPACE,
+        namespace=options.namespace,
         num_workers=options.workers,
     )
     model = torch.nn.Sequential(
@@ -75,7 +76,7 @@ def main():
 
     kv.barrier()
     if kv.rank == 0:  # Another training may have another number of workers.
-        kv.client.delete_namespace(NAMESPACE)
+        kv.client.delete_namespace(options.namespace)
     kv.close()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import sys
 import threading
 from collections import deque
 from typing import Any, Callable, Deque, Dict, List, NamedTuple
@@ -13,6 +14,7 @@ import numpy as np
 from mxnet.base import _LIB, check_call
 from mxnet.ndarray import NDArray
 
+from tensorkv.errors import ClosedError, UnimplementedError
 from tensorkv.kvstore import KVStore
 
 # These are numbers of MXNet's C API for what runs an operation. The second is
@@ -42,19 +44,28 @@ class Exchange:
     waits. The second writes `out`, and waits until that has happened. Calls are
     made by two threads, each of which takes all keys that are ready at once.
     What pushes waits for no other worker, so that workers may come to their
-    keys in different orders.
+    keys in different orders. What fails leaves `out` as it was, or where there
+    are several, all as the first of them was.
+
+    For one thread.
     """
 
     def __init__(self, store: KVStore):
         self._store = store
-        self._error: Any = None
+        self._is_closed = False
+        self._error: Any = None  # guarded by _error_lock
+        self._error_lock = threading.Lock()
         # The hyperparameters that the store has.
         self.known: Dict[str, float] = {}
         self._ready, self._pushed = _Jobs(), _Jobs()
-        for work in (self._push, self._pull):
-            threading.Thread(target=work, daemon=True).start()
+        self._threads = [
+            threading.Thread(target=work, daemon=True)
+            for work in (self._push, self._pull)
+        ]
+        for thread in self._threads:
+            thread.start()
         # This runs before the store is closed, which was made earlier.
-        atexit.register(mxnet.nd.waitall)
+        atexit.register(self._settle_at_exit)
 
     def add(
         self,
@@ -67,14 +78,21 @@ class Exchange:
         """Has the engine exchange a key once its gradients are computed.
 
         The store has these hyperparameters then; none are as they were.
+
+        Errors: ClosedError; UnimplementedError for arrays that are not dense.
         """
+        if self._is_closed:
+            raise ClosedError("the store is closed")
+        for array in (*gradients, *outs):
+            check_is_dense(array)
         # These are copies, since arrays may be on other devices, and in layouts
         # of the libraries that compute with them.
         cpu = mxnet.cpu()
         job = _Job(
             key,
             [gradient.copyto(cpu) for gradient in gradients],
-            mxnet.nd.empty(outs[0].shape, cpu, outs[0].dtype),
+            # This goes back where a call fails.
+            outs[0].copyto(cpu),
             hyperparameters,
             threading.Event(),
         )
@@ -100,13 +118,31 @@ class Exchange:
 
     def raise_error(self) -> None:
         """Raises what a call has ended with, once."""
-        error, self._error = self._error, None
+        with self._error_lock:
+            error, self._error = self._error, None
         if error is not None:
             raise error
 
+    def close(self) -> None:
+        """Ends the threads. Nothing may be under way."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        atexit.unregister(self._settle_at_exit)
+        self._ready.close()
+        for thread in self._threads:
+            thread.join()
+
+    def _settle_at_exit(self) -> None:
+        try:
+            self.settle()
+        except Exception as error:
+            print(
+                f"tensorkv: an exchange has failed: {error!r}", file=sys.stderr
+            )
+
     def _push(self) -> None:
-        while True:
-            jobs = self._ready.take()
+        for jobs in iter(self._ready.take, []):
             try:
                 # Gradients depend on what all keys had become with those
                 # before, so that these rounds have closed, and the next ones
@@ -119,24 +155,29 @@ class Exchange:
                 )
             except Exception as error:
                 self._end(jobs, error)
-                continue
-            for job in jobs:
-                self._pushed.put(job)
+            else:
+                for job in jobs:
+                    self._pushed.put(job)
+            # Their arrays are not to live until there are others.
+            jobs = job = None
+        self._pushed.close()
 
     def _pull(self) -> None:
-        while True:
-            jobs = self._pushed.take()
+        for jobs in iter(self._pushed.take, []):
             try:
                 self._store.pull(
                     [job.key for job in jobs],
                     out=[_memory_of(job.out) for job in jobs],
                 )
-                self._end(jobs)
             except Exception as error:
                 self._end(jobs, error)
+            else:
+                self._end(jobs)
+            jobs = None
 
     def _end(self, jobs: List[_Job], error: Any = None) -> None:
-        self._error = self._error or error
+        with self._error_lock:
+            self._error = self._error or error
         for job in jobs:
             job.has_ended.set()
 
@@ -146,6 +187,7 @@ class _Jobs:
 
     def __init__(self):
         self._jobs: Deque[_Job] = deque()
+        self._is_closed = False
         self._has_some = threading.Condition()
 
     def put(self, job: _Job) -> None:
@@ -153,16 +195,34 @@ class _Jobs:
             self._jobs.append(job)
             self._has_some.notify()
 
-    def take(self) -> List[_Job]:
-        """Waits for a job; takes all that are there, but each key once."""
+    def close(self) -> None:
+        """There will be no more."""
         with self._has_some:
-            while not self._jobs:
+            self._is_closed = True
+            self._has_some.notify()
+
+    def take(self) -> List[_Job]:
+        """Waits for a job; takes all that are there, but each key once.
+
+        Takes none at the end.
+        """
+        with self._has_some:
+            while not self._jobs and not self._is_closed:
                 self._has_some.wait()
             taken = {}
             while self._jobs and self._jobs[0].key not in taken:
                 job = self._jobs.popleft()
                 taken[job.key] = job
             return list(taken.values())
+
+
+def check_is_dense(array: NDArray) -> None:
+    """Errors: UnimplementedError where it is not."""
+    if array.stype != "default":
+        raise UnimplementedError(
+            f"an array of the storage type {array.stype!r}: expected a dense "
+            "one; use tensorkv.KVStore with RowSparseArray"
+        )
 
 
 def _memory_of(array: NDArray) -> np.ndarray:

@@ -3,12 +3,85 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import functools
 import os
-from concurrent.futures import ThreadPoolExecutor
+import queue
+import threading
+from concurrent.futures import Future
 from typing import Any, Callable
 
 _MAX_CALLS = 32
+
+
+class Threads:
+    """Makes up to 32 calls at a time, on threads made when they are needed.
+
+    They are daemons: the interpreter ends without waiting for their calls.
+    Thread-safe. In a forked child, and once closed, callers make their calls
+    themselves.
+    """
+
+    def __init__(self):
+        self._pid = os.getpid()
+        self._calls: queue.SimpleQueue = queue.SimpleQueue()
+        self._idle = threading.Semaphore(0)
+        self._lock = threading.Lock()
+        self._count = 0
+        self._is_closed = False
+
+    def submit(self, call: Callable[[], Any]) -> Future:
+        future: Future = Future()
+        # The lock of a forked child may be held for ever.
+        if os.getpid() == self._pid:
+            with self._lock:
+                if not self._is_closed:
+                    self._enqueue(future, call)
+                    return future
+        _make(future, call)
+        return future
+
+    def close(self) -> None:
+        """Ends the threads, after the calls that were submitted."""
+        if os.getpid() != self._pid:
+            return
+        with self._lock:
+            if not self._is_closed:
+                for _ in range(self._count):
+                    self._calls.put(None)
+            self._is_closed = True
+
+    def __del__(self):
+        self.close()
+
+    def _enqueue(self, future: Future, call: Callable[[], Any]) -> None:
+        if self._count < _MAX_CALLS and not self._idle.acquire(False):
+            threading.Thread(
+                target=_serve,
+                args=(self._calls, self._idle),
+                name=f"tensorkv-aio_{self._count}",
+                daemon=True,
+            ).start()
+            self._count += 1
+        self._calls.put((future, call))
+
+
+def _serve(calls: queue.SimpleQueue, idle: threading.Semaphore) -> None:
+    # This has no reference to the Threads, which end with their owner.
+    for future, call in iter(calls.get, None):
+        _make(future, call)
+        # What a call has got is not to live until there is another.
+        del future, call
+        idle.release()
+
+
+def _make(future: Future, call: Callable[[], Any]) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        future.set_result(call())
+    except BaseException as error:
+        future.set_exception(error)
 
 
 class Coroutines:
@@ -23,25 +96,26 @@ class Coroutines:
     so that 32 such calls must not wait for one that comes after them.
 
     A task that is cancelled does not wait any more, but its call goes on until
-    it ends: `out` may be written, and what is pushed be read, until then.
+    it ends: `out` may be written, and what is pushed be read, until then. The
+    interpreter does not wait for it when it ends.
     """
 
-    def __init__(self, target: Any):
+    def __init__(self, target: Any, threads: Threads):
         self._target = target
-        self._pid = os.getpid()
-        self._threads = ThreadPoolExecutor(_MAX_CALLS, "tensorkv-aio")
+        self._threads = threads
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        method = getattr(self._target, name)
-        if name.startswith("_") or not callable(method):
+        if name.startswith("_"):
             raise AttributeError(f"{name!r} is no method to await")
+        # The class is asked, since a property may be a call to the server.
+        if not callable(getattr(type(self._target), name, None)):
+            raise AttributeError(f"{name!r} is no method to await")
+        method = getattr(self._target, name)
 
         @functools.wraps(method)
         async def call(*arguments: Any, **options: Any) -> Any:
-            bound = functools.partial(method, *arguments, **options)
-            if os.getpid() != self._pid:
-                return bound()  # It raises ForkedError: threads are not here.
-            loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(self._threads, bound)
+            run = contextvars.copy_context().run
+            bound = functools.partial(run, method, *arguments, **options)
+            return await asyncio.wrap_future(self._threads.submit(bound))
 
         return call

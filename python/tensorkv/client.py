@@ -8,7 +8,7 @@ from typing import Any, Dict, List, Optional, Sequence, Union
 
 from tensorkv import _core
 from tensorkv._arrays import from_core, name_of, to_core
-from tensorkv.aio import Coroutines
+from tensorkv.aio import Coroutines, Threads
 
 DEFAULT_ADDRESS = "127.0.0.1:7363"
 
@@ -108,12 +108,19 @@ class Client:
 
     def close(self) -> None:
         """Ends the connection; a worker leaves its group. May be repeated."""
-        self._store.close()
+        try:
+            self._store.close()
+        finally:
+            self._threads.close()
 
-    @functools.cached_property
+    @property
     def aio(self) -> Coroutines:
         """The verbs as coroutines: `await client.aio.pull("w")`."""
-        return Coroutines(self)
+        return Coroutines(self, self._threads)
+
+    @functools.cached_property
+    def _threads(self) -> Threads:
+        return Threads()
 
     def __enter__(self) -> "Client":
         return self

@@ -125,10 +125,10 @@ class KVStore:
         """The client behind, whose keys are those of this store as strs."""
         return self._client
 
-    @functools.cached_property
+    @property
     def aio(self) -> Coroutines:
         """The methods as coroutines: `await kv.aio.pull("w")`."""
-        return Coroutines(self)
+        return Coroutines(self, self._client._threads)
 
     @property
     def rank(self) -> int:

@@ -20,11 +20,12 @@ import types
 from typing import Any, Callable, Dict, List, Optional
 
 import mxnet
+import numpy as np
 from mxnet.kvstore import KVStoreBase
 from mxnet.ndarray import NDArray
 
 import tensorkv
-from tensorkv._mxnet_exchange import Exchange
+from tensorkv._mxnet_exchange import Exchange, check_is_dense
 from tensorkv.kvstore import KVStore
 
 
@@ -34,15 +35,19 @@ class TensorKV(KVStoreBase):
     Takes NDArrays that are dense, on any device: one or a list of keys, and for
     each key an NDArray or a list of one per device, which are summed.
     `pushpull` is an operation of MXNet's engine, with its priority: it returns
-    at once, and what fails raises an error in a later call. Other calls return
-    when they are done.
+    at once, and what fails leaves `out` as it was and raises an error in a
+    later call: that of the last step with `barrier` or `close`, which a
+    training ends with. Other calls return when they are done.
 
     With gluon.Trainer the server updates the weights, or the workers do with
     update_on_kvstore=False. A server uses the rule of the optimizer's name,
-    whose formula is the same; what learning-rate schedulers, set_learning_rate,
-    and batch sizes change on rank 0 reaches it with the next step.
+    whose formula is the same; what learning-rate schedulers and
+    set_learning_rate change on rank 0 reaches it with the next step. As with
+    MXNet's own servers, gluon.Trainer refuses another batch size after the
+    first step, also for the last batch of an epoch.
 
-    Errors: subclasses of tensorkv.Error.
+    Errors: subclasses of tensorkv.Error; UnimplementedError for arrays that are
+    not dense.
     """
 
     _KIND = "dist_sync"
@@ -53,8 +58,8 @@ class TensorKV(KVStoreBase):
         # gluon.Trainer looks here for the optimizer of states it has loaded.
         self._updater = types.SimpleNamespace(optimizer=None)
         self._exchange = Exchange(self._store)
-        # This counts the pushes of each key.
-        self._updates: Dict[Any, int] = {}
+        # This counts the pushes of each key, by its name in the store.
+        self._updates: Dict[str, int] = {}
 
     @property
     def store(self) -> KVStore:
@@ -79,7 +84,7 @@ class TensorKV(KVStoreBase):
     def init(self, key: Any, value: Any) -> None:
         """Creates keys with the values of rank 0."""
         self._exchange.settle()
-        self._store.init(key, _each(value, lambda each: each.asnumpy()))
+        self._store.init(key, _each(value, _elements))
 
     def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0):
         """init, and then pull."""
@@ -90,11 +95,12 @@ class TensorKV(KVStoreBase):
         """Contributes gradients, or values where there is no optimizer."""
         self._exchange.settle()
         self._exchange.tell(self._hyperparameters(key))
-        self._store.push(key, _each(value, lambda each: each.asnumpy()))
+        self._store.push(key, _each(value, _elements))
 
     def pull(self, key: Any, out: Any, priority: int = 0, **_: Any) -> None:
         """Fills `out` with the values."""
         self._exchange.settle()
+        _each(out, check_is_dense)
         pulled = self._store.pull(key)
         for array, target in zip(_per_key(key, pulled), _per_key(key, out)):
             _fill(target, array)
@@ -104,6 +110,7 @@ class TensorKV(KVStoreBase):
     ) -> None:
         """push, and then pull, in place without `out`."""
         self._exchange.raise_error()
+        _each([value, [] if out is None else out], check_is_dense)
         hyperparameters = self._hyperparameters(key)
         targets = _per_key(key, value if out is None else out)
         for each, gradients, outs in zip(
@@ -146,9 +153,21 @@ class TensorKV(KVStoreBase):
         self._store.save_optimizer_states(fname)
 
     def load_optimizer_states(self, fname: str) -> None:
-        """Sets what save_optimizer_states has written; one worker calls it."""
+        """Sets what save_optimizer_states has written; one worker calls it.
+
+        That is rank 0 where a learning-rate scheduler is to go on.
+        """
         self._exchange.settle()
         self._store.load_optimizer_states(fname)
+        client = self._store.client
+        keys = client.keys()
+        counts = client.pull(keys, state="update_count") if keys else []
+        self._updates = {key: int(n) for key, n in zip(keys, counts)}
+        optimizer = self._updater.optimizer
+        if optimizer is not None:
+            optimizer.num_update = max(
+                [optimizer.begin_num_update, *self._updates.values()]
+            )
 
     def barrier(self) -> None:
         """Returns when all workers have come to it."""
@@ -162,6 +181,7 @@ class TensorKV(KVStoreBase):
         try:
             self._exchange.settle()
         finally:
+            self._exchange.close()
             self._store.close()
 
     def _hyperparameters(self, key: Any) -> Dict[str, float]:
@@ -169,7 +189,7 @@ class TensorKV(KVStoreBase):
         optimizer = self._updater.optimizer
         if optimizer is None or self.rank != 0:
             return {}
-        for each in _per_key(key, key):
+        for each in map(str, _per_key(key, key)):
             self._updates[each] = self._updates.get(each, 0) + 1
             optimizer.num_update = max(
                 optimizer.num_update, self._updates[each]
@@ -219,6 +239,11 @@ def _each(value: Any, convert: Callable[[NDArray], Any]) -> Any:
     if isinstance(value, (list, tuple)):
         return [_each(each, convert) for each in value]
     return convert(value)
+
+
+def _elements(array: NDArray) -> np.ndarray:
+    check_is_dense(array)
+    return array.asnumpy()
 
 
 def _per_key(key: Any, value: Any) -> List[Any]:

@@ -1,15 +1,19 @@
 """Verbs as coroutines, of a client and of a store."""
 
 import asyncio
+import contextvars
 import os
+import subprocess
 import sys
+import threading
 import unittest
 
 import numpy as np
 import tensorkv
 
 sys.path.insert(0, os.path.dirname(__file__))
-from stores import StoreTest, full, new_namespace
+from stores import ADDRESS, StoreTest, full, new_namespace
+from tensorkv.aio import Coroutines, Threads
 
 
 class AioTest(StoreTest):
@@ -65,12 +69,61 @@ class AioTest(StoreTest):
             with self.assertRaises(AttributeError):
                 getattr(self.client.aio, name)
 
+    def test_properties_are_not_asked_for_from_a_loop(self):
+        kv = self.open("dist_async")
+        kv.close()  # so that to ask would be a ClosedError
+        with self.assertRaises(AttributeError):
+            kv.aio.num_workers
+
+    def test_calls_see_the_context_of_their_task(self):
+        variable = contextvars.ContextVar("variable", default="none")
+
+        class Target:
+            def read(self):
+                return variable.get()
+
+        async def run():
+            variable.set("the task's")
+            return await Coroutines(Target(), Threads()).read()
+
+        self.assertEqual(asyncio.run(run()), "the task's")
+
+    def test_threads_end_with_their_client(self):
+        def names():
+            return [each.name for each in threading.enumerate()]
+
+        before = names()
+        for end in (tensorkv.Client.close, lambda client: None):
+            client = tensorkv.Client(ADDRESS)
+            asyncio.run(client.aio.keys())
+            threads = [t for t in threading.enumerate() if t.name not in before]
+            self.assertEqual(len(threads), 1)
+            end(client)
+            del client
+            threads[0].join(60)
+            self.assertEqual(names(), before)
+
+    def test_a_program_ends_while_a_call_waits(self):
+        program = (
+            "import asyncio, tensorkv\n"
+            f"client = tensorkv.Client({ADDRESS!r}, timeout=600)\n"
+            "async def run():\n"
+            "    task = asyncio.create_task(\n"
+            "        client.aio.pull('never', wait=True))\n"
+            "    while not client.describe_namespace()['calls_waiting']:\n"
+            "        await asyncio.sleep(0.01)\n"
+            "    task.cancel()\n"
+            "asyncio.run(run())\n"
+        )
+        subprocess.run([sys.executable, "-c", program], timeout=60, check=True)
+
     def test_a_task_that_is_cancelled_does_not_wait(self):
         async def run():
             task = asyncio.create_task(
                 self.client.aio.pull("later", wait=True)
             )
-            await self.client.aio.init("now", full(1))
+            while not self.client.describe_namespace()["calls_waiting"]:
+                await asyncio.sleep(0.01)
             task.cancel()
             with self.assertRaises(asyncio.CancelledError):
                 await task

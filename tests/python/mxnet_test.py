@@ -1,16 +1,19 @@
 """tensorkv.mxnet with the real MXNet; tools/test_mxnet runs this."""
 
 import os
+import subprocess
 import sys
 import tempfile
+import threading
 import unittest
+import unittest.mock
 
 import mxnet as mx
 import numpy as np
 import tensorkv
 
 sys.path.insert(0, os.path.dirname(__file__))
-from stores import StoreTest, full
+from stores import StoreTest, full, new_namespace
 
 from mxnet import autograd, gluon
 from tensorkv.mxnet import TensorKV
@@ -57,11 +60,17 @@ class MXNetTest(StoreTest):
         return plugin
 
     def test_is_made_by_name(self):
-        for name in ("tensorkv", "tensorkv_dist_sync", "tensorkv_dist_async"):
-            self.assertIs(
-                mx.kvstore.KVStoreBase.kv_registry[name].__module__,
-                TensorKV.__module__,
-            )
+        for name, kind in (
+            ("tensorkv", "tensorkv_dist_sync"),
+            ("tensorkv_dist_sync", "tensorkv_dist_sync"),
+            ("tensorkv_dist_async", "tensorkv_dist_async"),
+        ):
+            variables = {"TENSORKV_NAMESPACE": new_namespace()}
+            with unittest.mock.patch.dict(os.environ, variables):
+                plugin = mx.kv.create(name)
+            self.addCleanup(plugin.close)
+            self.assertEqual(plugin.type, kind)
+            self.assertEqual((plugin.rank, plugin.num_workers), (0, 1))
 
     def test_losses_are_those_of_gluons_own_updates(self):
         def lower(trainer, step):
@@ -112,25 +121,91 @@ class MXNetTest(StoreTest):
     def test_errors_come_with_a_later_call(self):
         plugin = self.open_plugin()
         plugin.init("a", mx.nd.zeros(3))
-        plugin.pushpull("b", mx.nd.ones(3))
-        with self.assertRaises(tensorkv.NotFoundError):
-            plugin.barrier()
+        pushed = mx.nd.ones(3)
+        pulled = [mx.nd.full(3, 5), mx.nd.full(3, 5)]
+        for outs in (None, pulled):
+            plugin.pushpull("b", pushed, outs)
+            with self.assertRaises(tensorkv.NotFoundError):
+                plugin.barrier()
+        for array, before in zip([pushed, *pulled], (1, 5, 5)):
+            np.testing.assert_array_equal(
+                array.asnumpy(), full(before, shape=3)
+            )
         value = mx.nd.ones(3)
         plugin.pushpull("a", value)
         plugin.barrier()
         np.testing.assert_array_equal(value.asnumpy(), np.ones(3, "float32"))
 
+    def test_arrays_that_are_not_dense_are_refused(self):
+        plugin = self.open_plugin()
+        plugin.init("a", mx.nd.zeros((4, 2)))
+        plugin.init("b", mx.nd.zeros((4, 2)))
+        dense = mx.nd.ones((4, 2))
+        sparse = mx.nd.sparse.row_sparse_array(
+            (mx.nd.ones((1, 2)), [2]), shape=(4, 2)
+        )
+        for call in (
+            lambda: plugin.init("c", sparse),
+            lambda: plugin.push("a", sparse),
+            lambda: plugin.pull("a", sparse),
+            lambda: plugin.pushpull("a", sparse),
+            lambda: plugin.pushpull(["b", "a"], [dense, [dense, sparse]]),
+            lambda: plugin.pushpull("a", dense, sparse),
+        ):
+            with self.assertRaises(tensorkv.UnimplementedError):
+                call()
+        plugin.barrier()
+        status = plugin.store.client.stat(["a", "b"])
+        self.assertEqual([each["version"] for each in status], [1, 1])
+
+    def test_a_store_that_is_closed_leaves_nothing_behind(self):
+        before = threading.active_count()
+        plugin = TensorKV(self.open("dist_sync"))
+        plugin.init("a", mx.nd.zeros(3))
+        plugin.pushpull("a", mx.nd.ones(3))
+        plugin.close()
+        self.assertEqual(threading.active_count(), before)
+        with self.assertRaises(tensorkv.ClosedError):
+            plugin.pushpull("a", mx.nd.ones(3))
+
+    def test_an_error_that_nobody_got_is_printed_at_the_end(self):
+        program = (
+            "import mxnet as mx, tensorkv.mxnet\n"
+            "kv = mx.kv.create('tensorkv')\n"
+            "kv.pushpull('unknown', mx.nd.ones(3))\n"
+        )
+        ended = subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "TENSORKV_NAMESPACE": new_namespace()},
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+        )
+        self.assertIn("NotFoundError", ended.stderr)
+
+    def test_a_trainer_refuses_another_batch_size(self):
+        net = network()
+        trainer = trainer_of(net, self.open_plugin(), "sgd")
+        train(net, trainer, range(1))
+        with self.assertRaises(UserWarning):
+            trainer.step(7)
+
     def test_a_trainers_states_are_saved_and_loaded(self):
-        arguments = dict(learning_rate=0.1, momentum=0.9)
+        def arguments():
+            schedule = mx.lr_scheduler.FactorScheduler(
+                step=3, factor=0.7, base_lr=0.1
+            )
+            return dict(momentum=0.9, lr_scheduler=schedule)
+
         whole = network()
-        trainer = trainer_of(whole, self.open_plugin(), "sgd", **arguments)
+        trainer = trainer_of(whole, self.open_plugin(), "sgd", **arguments())
         expected = train(whole, trainer)[10:]
         net = network()
-        trainer = trainer_of(net, self.open_plugin(), "sgd", **arguments)
+        trainer = trainer_of(net, self.open_plugin(), "sgd", **arguments())
         train(net, trainer, range(10))
         with tempfile.TemporaryDirectory() as folder:
             trainer.save_states(f"{folder}/states")
-            trainer = trainer_of(net, self.open_plugin(), "sgd", **arguments)
+            trainer = trainer_of(net, self.open_plugin(), "sgd", **arguments())
             trainer.load_states(f"{folder}/states")
             actual = train(net, trainer, range(10, 20))
         np.testing.assert_allclose(actual, expected, 1e-4, 1e-5)

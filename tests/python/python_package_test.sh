@@ -5,7 +5,10 @@
 set -eu
 source tests/integration/server.sh
 
-require_python numpy torch
+require_python numpy
+if [[ $* == *torch_test* ]]; then
+  require_python torch
+fi
 start_server --budget=256MiB
 export PYTHONPATH=python PYTHONDONTWRITEBYTECODE=1
 export TENSORKV_ADDRESS=$server

@@ -1,13 +1,20 @@
-"""Programs of torch_test.py with several processes.
+"""Parts of torch_test.py that have several processes.
 
-  torch_processes.py readers ADDRESS NAMESPACE   a trainer and 4 readers
-  torch_processes.py hook ADDRESS NAMESPACE      2 workers of one module
+  torch_processes.py ADDRESS NAMESPACE
 
-Ends with status 1 where something is not as it should be.
+  readers   a trainer and 4 readers
+  hook      2 workers of one module
+  train     examples/pytorch_data_parallel.py with 2 workers
+  publish   examples/publish_weights.py with a reader
+
+They are one program, since to import PyTorch takes longer than most of them.
+Prints "PART passed" where that is so.
 """
 
 import contextlib
 import os
+import re
+import runpy
 import signal
 import sys
 import tempfile
@@ -18,7 +25,7 @@ import torch
 from tensorkv.torch import MeanGradients, Publisher, Reader
 
 NUM_READERS = 4
-NUM_STATES = 30
+NUM_STATES = 15
 NUM_WORKERS = 2
 
 
@@ -51,7 +58,7 @@ def in_processes(count, work):
 
 def state(number):
     """Tensors whose elements all are `number`."""
-    shapes = [(3,), (64, 64), (1 << 20,), (700, 1000), ()]
+    shapes = [(3,), (64, 64), (1 << 18,), (350, 500), ()]
     tensors = {
         str(i): torch.full(shape, float(number))
         for i, shape in enumerate(shapes)
@@ -150,6 +157,9 @@ def hook(address, namespace):
         keys = kv.client.keys("gradients/")
         print(f"worker {rank}: buckets {keys}")
         assert len(keys) > 1
+        # Those of the first step, which were of other sizes, are gone.
+        sizes = [int(key.rpartition("/")[2]) for key in keys]
+        assert sum(sizes) == sum(p.numel() for p in single.parameters())
         kv.barrier()
         kv.close()
 
@@ -158,7 +168,64 @@ def hook(address, namespace):
             pass
 
 
-if __name__ == "__main__":
+def run_examples(*commands):
+    """Runs examples at the same time, as they stand; what they print."""
+    with tempfile.TemporaryDirectory() as folder:
+        files = [f"{folder}/{i}" for i in range(len(commands))]
+
+        def run(i):
+            name, *sys.argv[1:] = commands[i]
+            with open(files[i], "w") as file:
+                with contextlib.redirect_stdout(file):
+                    runpy.run_path(f"examples/{name}", run_name="__main__")
+
+        with in_processes(len(commands), run):
+            pass
+        texts = []
+        for each in files:
+            with open(each) as file:
+                texts.append(file.read())
+        return texts
+
+
+def train(address, namespace):
+    command = [
+        "pytorch_data_parallel.py",
+        f"--address={address}",
+        f"--namespace={namespace}",
+        "--workers=2",
+        "--steps=80",
+    ]
+    texts = run_examples(command, command)
+    accuracies = [
+        float(re.search("accuracy ([0-9.]+)", text)[1]) for text in texts
+    ]
+    assert accuracies[0] == accuracies[1] > 0.75, accuracies
+
+
+def publish(address, namespace):
+    options = [f"--address={address}", f"--name={namespace}"]
+    trained, read = run_examples(
+        ["publish_weights.py", "train", *options],
+        ["publish_weights.py", "read", "--bfloat16", *options],
+    )
+    published = re.findall("version ([0-9]+): trained", trained)
+    assert len(published) == 5, trained
+    errors = dict(re.findall("version ([0-9]+): off by ([0-9.]+)", read))
+    assert {*errors} <= {*published}, read
+    assert float(errors[published[-1]]) < 0.1, read
+
+
+def main(address, namespace):
     torch.set_num_threads(1)
-    part, address, namespace = sys.argv[1:]
-    {"readers": readers, "hook": hook}[part](address, namespace)
+    for part in (readers, hook, train, publish):
+        # They fork, and so must come before any client of their process.
+        own = f"{namespace}-{part.__name__}"
+        with contextlib.suppress(AssertionError):
+            with in_processes(1, lambda _: part(address, own)):
+                pass
+            print(part.__name__, "passed", flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -67,7 +67,7 @@ def on_host(tensor: torch.Tensor) -> torch.Tensor:
 def put_back(
     tensors: Iterable[torch.Tensor], on_hosts: Iterable[torch.Tensor]
 ) -> None:
-    """Copies what on_host has copied, and was changed since, back."""
+    """Copies what on_host gave, and was changed since, into the tensors."""
     with torch.no_grad():
         for tensor, changed in zip(tensors, on_hosts):
             if tensor.data_ptr() != changed.data_ptr():

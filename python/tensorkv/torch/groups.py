@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from concurrent.futures import ThreadPoolExecutor
-from typing import Dict, Set
+from typing import Callable, Dict
 
 import torch
 
+from tensorkv.errors import InvalidArgumentError
 from tensorkv.kvstore import KVStore
 from tensorkv.torch._tensors import on_host, put_back
+
+
+def _check_has_rounds(store: KVStore, what: str) -> None:
+    if "async" in store.type:
+        raise InvalidArgumentError(
+            f"{what}: expected a store that sums what all workers push, such "
+            f"as dist_sync, got {store.type}"
+        )
 
 
 class MeanGradients:
@@ -25,40 +35,69 @@ class MeanGradients:
     """
 
     def __init__(self, store: KVStore, name: str = "gradients"):
-        """`store` is of a type whose pushes are summed: "dist_sync", ..."""
+        """`store` is of a type whose pushes are summed: "dist_sync", ...
+
+        Errors: InvalidArgumentError for another type.
+        """
+        _check_has_rounds(store, type(self).__name__)
         self._store = store
         self._name = name
-        # It is one, so that workers push their buckets in the same order.
+        # There is one, so that workers push their buckets in the same order.
         self._thread = ThreadPoolExecutor(max_workers=1)
-        self._keys: Set[str] = set()
+        # Of each bucket, by its index.
+        self._keys: Dict[int, str] = {}
         if store.rank == 0:
             store.client.set_rule("assign", key_pattern=f"{name}/*")
 
+    # It has no annotations: DistributedDataParallel would compare them.
     @staticmethod
     def hook(state, bucket):
-        """What register_comm_hook takes, with a MeanGradients as its state."""
-        # It has no annotations: DistributedDataParallel would compare them.
-        future: torch.futures.Future = torch.futures.Future()
+        """What register_comm_hook takes, with a MeanGradients as its state.
+
+        Errors of the store come out of backward() as a RuntimeError.
+        """
+        gradients = bucket.buffer()
+        device, devices, wait = gradients.device, [], _do_nothing
+        if device.type == "cuda":
+            # The backward pass may run on a stream of its own.
+            computed = torch.cuda.current_stream(device).record_event()
+            devices, wait = [device], computed.synchronize
+        future = torch.futures.Future(devices=devices)
         state._thread.submit(
-            state._reduce, bucket.index(), bucket.buffer(), future
+            state._reduce, bucket.index(), gradients, wait, future
         )
-        return future
+        # DistributedDataParallel takes an exception that was set for a value,
+        # but not one that a function has raised.
+        return future.then(lambda done: done.value())
 
     def _reduce(
-        self, index: int, gradients: torch.Tensor, future: torch.futures.Future
+        self,
+        index: int,
+        gradients: torch.Tensor,
+        wait: Callable[[], None],
+        future: torch.futures.Future,
     ) -> None:
         try:
+            wait()
             # Buckets are made anew after the first step, of other sizes.
             key = f"{self._name}/{index}/{gradients.numel()}"
             total = on_host(gradients)
-            if key not in self._keys:
+            earlier = self._keys.get(index, key)
+            if index not in self._keys or key != earlier:
                 self._store.init(key, torch.zeros_like(total))
-                self._keys.add(key)
+                self._keys[index] = key
             self._store.pushpull(key, total)
+            if key != earlier and self._store.rank == 0:
+                # All workers have pushed after they were done with that one.
+                self._store.client.delete(earlier)
             put_back([gradients], [total])
             future.set_result(gradients.div_(self._store.num_workers))
         except Exception as error:
             future.set_exception(error)
+
+
+def _do_nothing() -> None:
+    pass
 
 
 class _Copies:
@@ -67,6 +106,7 @@ class _Copies:
     def __init__(
         self, module: torch.nn.Module, store: KVStore, name: str, rule: str
     ):
+        _check_has_rounds(store, type(self).__name__)
         self._store = store
         self._tensors = {
             key: tensor
@@ -94,6 +134,13 @@ class _Copies:
         put_back(self._tensors.values(), values)
 
 
+def _check_is_exact(store: KVStore) -> None:
+    if store._compresses:
+        raise InvalidArgumentError(
+            "FederatedAveraging: expected a store without gradient compression"
+        )
+
+
 class FederatedAveraging(_Copies):
     """Lets workers train by themselves, and then take the mean of all.
 
@@ -110,7 +157,12 @@ class FederatedAveraging(_Copies):
     def __init__(
         self, module: torch.nn.Module, store: KVStore, name: str = "federated"
     ):
-        """Takes the state of rank 0. `store` is of the type "dist_sync"."""
+        """Takes the state of rank 0. `store` is of the type "dist_sync".
+
+        Errors: InvalidArgumentError for a store without rounds, or one that
+        compresses what is pushed, which would not be a mean.
+        """
+        _check_is_exact(store)
         super().__init__(module, store, name, "assign")
         self._weight_key = f"{name}/.weight"
         store.init(self._weight_key, torch.zeros(1, dtype=torch.float64))
@@ -122,11 +174,13 @@ class FederatedAveraging(_Copies):
           weight: such as the number of examples since the last mean; 0 for a
             worker that has none, and takes what the others have.
 
-        Errors: ValueError where it is negative, or all are 0; those of
+        Errors: ValueError where it is negative or not finite, or all are 0;
+        InvalidArgumentError for a store that compresses; those of
         KVStore.pushpull.
         """
-        if not weight >= 0:
+        if not 0 <= weight < math.inf:
             raise ValueError(f"weight: expected 0 or more, got {weight}")
+        _check_is_exact(self._store)
         total = torch.tensor([weight], dtype=torch.float64)
         self._store.pushpull(self._weight_key, total)
         if not total.item():
@@ -158,7 +212,10 @@ class DiLoCo(_Copies):
         momentum: float = 0.9,
         name: str = "diloco",
     ):
-        """Takes rank 0's parameters. `store` is of the type "dist_sync"."""
+        """Takes rank 0's parameters. `store` is of the type "dist_sync".
+
+        Errors: InvalidArgumentError for a store without rounds.
+        """
         rule = (
             f"diloco(learning_rate={learning_rate!r}, momentum={momentum!r}, "
             f"rescale_grad={1 / store.num_workers!r})"

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, NamedTuple, Optional
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    Iterable,
+    List,
+    NamedTuple,
+    Optional,
+)
 
 import torch
 
-from tensorkv.errors import UnimplementedError
+from tensorkv.errors import (
+    FailedPreconditionError,
+    InvalidArgumentError,
+    UnimplementedError,
+)
 from tensorkv.kvstore import KVStore
 from tensorkv.torch._tensors import on_host, put_back
+from tensorkv.torch.publishing import MANIFEST
 
 
 class StoreOptimizer(torch.optim.Optimizer):
@@ -28,11 +41,19 @@ class StoreOptimizer(torch.optim.Optimizer):
 
     The groups of parameters are those of the optimizer that it stands for:
     schedulers of torch.optim.lr_scheduler may be given either, and what they
-    change reaches the store with the next step of rank 0. `state` is empty;
-    KVStore.save_optimizer_states saves that of the store.
+    change reaches the store with the next step of rank 0; one that is made with
+    the StoreOptimizer gives no warning that it is stepped first. `state` is
+    empty, and state_dict() has no momentum: KVStore.save_optimizer_states saves
+    that of the store.
 
-    Parameters without a gradient are not updated; in a group of workers, all
-    have gradients for the same ones.
+    Parameters without a gradient are not updated. In a group of workers:
+
+    - All have gradients for the same parameters in a step, and make as many
+      steps; else the others wait until the store's step_timeout. So
+      torch.cuda.amp.GradScaler, which skips the steps of a worker whose own
+      gradients overflow, is for a single worker.
+    - torch.nn.utils.clip_grad_norm_ clips the gradients of a worker, not their
+      mean.
     """
 
     def __init__(
@@ -46,24 +67,32 @@ class StoreOptimizer(torch.optim.Optimizer):
 
         Args:
           optimizer: SGD, Adam, AdamW, Adagrad, Adadelta, Adamax or RMSprop
-            of torch.optim, as it is before its first step.
+            of torch.optim itself, as it is before its first step.
           store: what tensorkv.create makes.
-          name: the keys are NAME/0, NAME/1, ... in the optimizer's order.
-          named_parameters: of a module: then keys are NAME/PARAMETER.
+          name: the keys are NAME/0, NAME/1, ... in the optimizer's order; with
+            several groups of parameters NAME/GROUP/0, and so on.
+          named_parameters: of a module: then keys end with these names.
 
-        Errors: UnimplementedError for another optimizer, or an argument of it
-        that no rule stands for.
+        Errors: UnimplementedError for another optimizer, an argument of it that
+        no rule stands for, or one that has made steps; InvalidArgumentError for
+        names of some parameters that are those of others;
+        FailedPreconditionError where a Publisher has the name.
         """
         super().__init__(optimizer.param_groups, dict(optimizer.defaults))
-        self._kind = type(optimizer).__name__
+        _check_has_no_state(optimizer.state.values())
+        self._kind = type(optimizer)
         self._store = store
-        names = {parameter: each for each, parameter in named_parameters}
-        parameters = [p for group in self.param_groups for p in group["params"]]
-        self._keys = {
-            parameter: f"{name}/{names.get(parameter, i)}"
-            for i, parameter in enumerate(parameters)
-        }
-        self._pattern = f"{name}/*"
+        if store.client.keys(f"{name}/{MANIFEST}"):
+            raise FailedPreconditionError(
+                f"{name}/: a Publisher has this name; use another"
+            )
+        # Each group has a folder, so that one call changes its learning rate.
+        self._folders = [
+            name if len(self.param_groups) == 1 else f"{name}/{i}"
+            for i in range(len(self.param_groups))
+        ]
+        self._keys = self._name_keys(dict(named_parameters))
+        parameters = list(self._keys)
         # In a group without rounds every push is an update.
         self._scale = 1.0 if "async" in store.type else 1.0 / store.num_workers
         self._rules: List[Optional[_Rule]] = [None] * len(self.param_groups)
@@ -72,17 +101,43 @@ class StoreOptimizer(torch.optim.Optimizer):
         store.broadcast(list(self._keys.values()), values, out=values)
         put_back(parameters, values)
 
+    def _name_keys(
+        self, named_parameters: Dict[str, torch.Tensor]
+    ) -> Dict[torch.Tensor, str]:
+        names = {each: name for name, each in named_parameters.items()}
+        places = [
+            (folder, parameter)
+            for folder, group in zip(self._folders, self.param_groups)
+            for parameter in group["params"]
+        ]
+        keys = {
+            parameter: f"{folder}/{names.get(parameter, i)}"
+            for i, (folder, parameter) in enumerate(places)
+        }
+        if len(set(keys.values())) < len(keys):
+            raise InvalidArgumentError(
+                "named_parameters: expected a name for each parameter, or none"
+            )
+        return keys
+
     def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
         """Pushes the gradients, and pulls what the parameters have become.
 
-        Returns what `closure` returns. Errors: those of KVStore.pushpull.
+        Returns what `closure` returns. Errors: UnimplementedError for sparse
+        gradients, before any is pushed; those of KVStore.pushpull.
         """
         loss = None
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        self._set_rules()
         updated = [p for p in self._keys if p.grad is not None]
+        for parameter in updated:
+            if parameter.grad.layout != torch.strided:
+                raise UnimplementedError(
+                    f"gradient of {self._keys[parameter]!r}: expected a dense "
+                    f"one, got {parameter.grad.layout}"
+                )
+        self._set_rules()
         keys = [self._keys[parameter] for parameter in updated]
         gradients = [on_host(parameter.grad) for parameter in updated]
         values = [on_host(parameter) for parameter in updated]
@@ -100,17 +155,28 @@ class StoreOptimizer(torch.optim.Optimizer):
             )
         super().add_param_group(param_group)
 
+    def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
+        """Takes the groups of what state_dict() has given.
+
+        Errors: UnimplementedError for that of another optimizer with a state.
+        """
+        _check_has_no_state(state_dict["state"].values())
+        super().load_state_dict(state_dict)
+
     def _set_rules(self) -> None:
         """Tells the store what has changed in the groups."""
         if self._store.rank != 0:
             return
-        for i, group in enumerate(self.param_groups):
+        for i, (folder, group) in enumerate(
+            zip(self._folders, self.param_groups)
+        ):
             rule = _rule_of(self._kind, group, self._scale)
-            known, self._rules[i] = self._rules[i], rule
+            known = self._rules[i]
             if rule == known:
                 continue
-            for pattern in self._patterns(group):
-                self._set_rule(rule, known, pattern)
+            self._set_rule(rule, known, f"{folder}/*")
+            # If the call fails, the next step makes it again.
+            self._rules[i] = rule
 
     def _set_rule(
         self, rule: "_Rule", known: Optional["_Rule"], pattern: str
@@ -128,11 +194,6 @@ class StoreOptimizer(torch.optim.Optimizer):
             },
         )
 
-    def _patterns(self, group: Dict[str, Any]) -> List[str]:
-        if len(self.param_groups) == 1:
-            return [self._pattern]
-        return [self._keys[parameter] for parameter in group["params"]]
-
 
 class _Rule(NamedTuple):
     """A rule's name, or an expression, and its hyperparameters."""
@@ -141,10 +202,21 @@ class _Rule(NamedTuple):
     hyperparameters: Dict[str, float]
 
 
-def _rule_of(kind: str, group: Dict[str, Any], scale: float) -> _Rule:
-    if kind not in _KINDS:
+def _check_has_no_state(states: Iterable[Dict[str, Any]]) -> None:
+    # Adagrad has one from its beginning, of step 0.
+    if any(state.get("step", 1) for state in states):
         raise UnimplementedError(
-            f"optimizer {kind}: expected one of {', '.join(_KINDS)}"
+            "optimizer: expected one that has made no steps, since its state "
+            "does not go to the store"
+        )
+
+
+def _rule_of(kind: type, group: Dict[str, Any], scale: float) -> _Rule:
+    if kind not in _KINDS:
+        kinds = ", ".join(each.__name__ for each in _KINDS)
+        raise UnimplementedError(
+            f"optimizer {kind.__module__}.{kind.__name__}: expected one of "
+            f"{kinds} of torch.optim"
         )
     if group.get("maximize"):
         scale = -scale
@@ -178,6 +250,8 @@ def _of_adam(group: Dict[str, Any]) -> Dict[str, float]:
 
 
 def _adam(group: Dict[str, Any]) -> _Rule:
+    if group.get("decoupled_weight_decay"):  # of newer versions of PyTorch
+        return _adamw(group)
     if not group["weight_decay"] and not group["amsgrad"]:
         return _Rule("adamw", _of_adam(group))
     return _Rule(_adam_text("g = GRADIENT", group), _of_adam(group))
@@ -252,12 +326,12 @@ def _rmsprop(group: Dict[str, Any]) -> _Rule:
     )
 
 
-_KINDS: Dict[str, Callable[[Dict[str, Any]], _Rule]] = {
-    "SGD": _sgd,
-    "Adam": _adam,
-    "AdamW": _adamw,
-    "Adagrad": _adagrad,
-    "Adadelta": _adadelta,
-    "Adamax": _adamax,
-    "RMSprop": _rmsprop,
+_KINDS: Dict[type, Callable[[Dict[str, Any]], _Rule]] = {
+    torch.optim.SGD: _sgd,
+    torch.optim.Adam: _adam,
+    torch.optim.AdamW: _adamw,
+    torch.optim.Adagrad: _adagrad,
+    torch.optim.Adadelta: _adadelta,
+    torch.optim.Adamax: _adamax,
+    torch.optim.RMSprop: _rmsprop,
 }

@@ -7,7 +7,11 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import torch
 
-from tensorkv.errors import InvalidArgumentError, NotFoundError
+from tensorkv.errors import (
+    FailedPreconditionError,
+    InvalidArgumentError,
+    NotFoundError,
+)
 from tensorkv.torch._tensors import (
     Store,
     client_of,
@@ -19,7 +23,8 @@ from tensorkv.torch._tensors import (
     state_of,
 )
 
-_MANIFEST = ".manifest"
+# The key NAME/.manifest marks what is published.
+MANIFEST = ".manifest"
 
 # A tensor's name leads to its dtype, by the store's name, and its shape.
 _Entries = Dict[str, Tuple[str, List[int]]]
@@ -29,15 +34,15 @@ class Publisher:
     """Publishes states under a name: each as a whole, with a version.
 
     The tensor X of a model NAME is the key NAME/X; NAME/.manifest says what
-    there is. Works in a namespace of any mode, beside other keys. A name has
-    one publisher at a time, and states go through calls of one thread.
+    there is. Works in a namespace of any mode, beside other keys, but those
+    below NAME/ are its own. A name has one publisher at a time, and states go
+    through calls of one thread.
     """
 
-    def __init__(self, store: Store, name: str = "model"):
+    def __init__(self, store: Store, name: str = "published"):
         """`store` is a tensorkv.Client, or what tensorkv.create makes."""
         self._client = client_of(store)
         self._name = name
-        self._client.set_rule("assign", key_pattern=f"{name}/*")
         self._published: Optional[set] = None
 
     def publish(
@@ -54,30 +59,51 @@ class Publisher:
           The version, which rises with each state.
 
         Errors: TypeError for what is no tensor, or of a dtype that the store
-        does not have; those of tensorkv.Client.init.
+        does not have; FailedPreconditionError where other keys have names
+        below NAME/; those of tensorkv.Client.init.
         """
         tensors = {
             key: on_host(_narrowed(tensor, dtype))
             for key, tensor in state_of(state).items()
         }
-        if _MANIFEST in tensors:
-            raise InvalidArgumentError(f"a tensor has the name {_MANIFEST}")
+        if MANIFEST in tensors:
+            raise InvalidArgumentError(f"a tensor has the name {MANIFEST}")
         entries = {
             key: (name_of(tensor.dtype), list(tensor.shape))
             for key, tensor in tensors.items()
         }
         manifest = json.dumps(entries).encode()
-        keys = _keys(self._name, [_MANIFEST, *tensors])
+        keys = _keys(self._name, [MANIFEST, *tensors])
+        if self._published is None:
+            self._published = self._take_over()
+        # A call that fails may have been made all the same.
+        self._published.update(keys)
         self._client.init(
             keys, [manifest, *tensors.values()], on_existing="replace"
         )
         self._delete_others(keys)
         return self._client.stat(keys[0])["version"]
 
+    def _take_over(self) -> set:
+        """The keys of the state that an earlier Publisher has left."""
+        key = f"{self._name}/{MANIFEST}"
+        try:
+            manifest = self._client._store.pull([key], None, False, 0, "", "")
+        except NotFoundError:
+            if self._client.keys(f"{self._name}/"):
+                raise FailedPreconditionError(
+                    f"{self._name}/: expected no keys, got some that no "
+                    "Publisher made; publish under another name"
+                ) from None
+            earlier = set()
+        else:
+            names = json.loads(bytes(manifest[0]))
+            earlier = set(_keys(self._name, [MANIFEST, *names]))
+        self._client.set_rule("assign", key_pattern=f"{self._name}/*")
+        return earlier
+
     def _delete_others(self, keys: List[str]) -> None:
         """Deletes what earlier states had."""
-        if self._published is None:
-            self._published = set(self._client.keys(f"{self._name}/"))
         others = self._published.difference(keys)
         if others:
             self._client.delete(sorted(others), allow_missing=True)
@@ -91,7 +117,7 @@ class Reader:
     thread-safe.
     """
 
-    def __init__(self, store: Store, name: str = "model"):
+    def __init__(self, store: Store, name: str = "published"):
         """`store` is a tensorkv.Client, or what tensorkv.create makes."""
         self._client = client_of(store)
         self._name = name
@@ -164,7 +190,7 @@ class Reader:
         return manifest != known
 
     def _pull_manifest(self, min_version: int) -> Any:
-        keys = _keys(self._name, [_MANIFEST])
+        keys = _keys(self._name, [MANIFEST])
         store = self._client._store
         return store.pull(keys, None, True, min_version, "", "")[0]
 
@@ -181,17 +207,17 @@ class Reader:
         if len(dtypes) != 1:
             narrower = set()
         others = [name for name in wanted if name not in narrower]
-        pulled = self._pull_keys([_MANIFEST, *others])
+        pulled = self._pull_keys([MANIFEST, *others])
         if narrower:
             converted = self._pull_keys(narrower, name_of(dtypes.pop()))
-            now = self._client.stat(f"{self._name}/{_MANIFEST}")
-            if now["version"] == pulled[_MANIFEST].version:
+            now = self._client.stat(f"{self._name}/{MANIFEST}")
+            if now["version"] == pulled[MANIFEST].version:
                 pulled.update(converted)
             else:  # They are of two states: one call has one, not converted.
-                pulled = self._pull_keys([_MANIFEST, *wanted])
-        if self._learn(bytes(pulled[_MANIFEST])):
+                pulled = self._pull_keys([MANIFEST, *wanted])
+        if self._learn(bytes(pulled[MANIFEST])):
             return None
-        self._version = pulled[_MANIFEST].version
+        self._version = pulled[MANIFEST].version
         return {
             name: from_pulled(pulled[name], entries[name][1]).to(dtype)
             for name, dtype in wanted.items()
