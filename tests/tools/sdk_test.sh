@@ -58,6 +58,12 @@ cmake -S project -B build -DCMAKE_PREFIX_PATH="$work/sdk" >log ||
 cmake --build build >log 2>&1 || fail "$(<log)"
 unset LD_LIBRARY_PATH
 [[ $(build/outside "$server") == 'Push bf16' ]] || fail "built by CMake"
+
+# As /lib is where it is a link to /usr/lib.
+mkdir root
+ln -s ../sdk/lib root/lib
+cmake -S project -B linked -DCMAKE_PREFIX_PATH="$work/root" >log 2>&1 ||
+  fail "found by a link: $(<log)"
 sed -i 's/0\.1 REQUIRED/0.2 REQUIRED/' project/CMakeLists.txt
 ! cmake -S project -B later -DCMAKE_PREFIX_PATH="$work/sdk" >log 2>&1 ||
   fail "took the library for a later one"
