@@ -450,13 +450,13 @@ absl::StatusOr<KeepAliveReply> Client::KeepAlive(absl::Duration timeout) {
   ASSIGN_OR_RETURN(const Worker worker, CheckedWorker());
   KeepAliveRequest request = {.name_space = shared_->name_space,
                               .worker = worker};
-  return Call(request, Within(timeout));
+  return Call(request, {.timeout = timeout});
 }
 
 absl::Status Client::Leave(absl::Duration timeout) {
   ASSIGN_OR_RETURN(const Worker worker, CheckedWorker());
   LeaveRequest request = {.name_space = shared_->name_space, .worker = worker};
-  const absl::Status status = Call(request, Within(timeout)).status();
+  const absl::Status status = Call(request, {.timeout = timeout}).status();
   // One that failed otherwise may be made again.
   if (status.ok() || absl::IsFailedPrecondition(status)) {
     shared_->SetWorker(std::nullopt);
@@ -549,7 +549,14 @@ absl::StatusOr<ReplyTo<Request>> Client::Send(const Request& request,
   absl::StatusOr<ReplyTo<Request>> reply =
       shared_->connection->Call(request, options);
   absl::Status status = reply.status();
-  if (status.ok()) status = CheckComplete(request, *reply);
+  if (status.ok()) {
+    status = CheckComplete(request, *reply);
+  } else if (options.canceller != nullptr &&
+             options.canceller->is_cancelled()) {
+    // What broke first because of it, or at the same time, is all one.
+    status =
+        absl::CancelledError("cancelled by the caller; it may have been made");
+  }
   if (status.ok()) return reply;
   return shared_->Explain(kMethodOf<Request>, status);
 }

@@ -80,6 +80,8 @@ class Client {
   // This client, but its calls have another timeout, or end when somebody
   // cancels: client->WithTimeout(absl::Seconds(1)).Pull("w"). All else is
   // shared: connections, membership, steps, what pushes have left out.
+  // KeepAlive and Leave have the timeout that they are given, and nobody ends
+  // them early: a worker stays a member until it leaves.
   Client WithTimeout(absl::Duration timeout) const;
   Client WithCanceller(std::shared_ptr<Canceller> canceller) const;
 

@@ -54,7 +54,8 @@ struct WorkerOptions {
   // Told, where set, each time that a renewal of the lease finds that this is a
   // member no more, and why: for those who want to know before the next verb,
   // which joins again by itself. Called by the thread that renews the lease,
-  // which waits for it.
+  // which waits for it, as does the worker's destructor: it must neither
+  // destroy the worker nor wait for who does. May come before Join returns.
   std::function<void(const absl::Status&)> on_membership_lost;
 };
 
@@ -101,7 +102,9 @@ class WorkerClient {
   // Errors: those of Client::Connect, Client::Join and DescribeNamespace.
   static absl::StatusOr<std::unique_ptr<WorkerClient>> Join(
       const ClientOptions& client_options, const WorkerOptions& options);
-  // Makes `client`, which is no worker yet, the worker.
+  // Makes `client`, which is no worker yet, the worker. Where it has a
+  // canceller, a push that this ends is forgotten, although the server may have
+  // it: push it again under the same step.
   static absl::StatusOr<std::unique_ptr<WorkerClient>> Join(
       std::unique_ptr<Client> client, const WorkerOptions& options,
       RetryEnvironment environment = SystemRetryEnvironment());

@@ -7,7 +7,6 @@
 #define TENSORKV_TENSOR_ELEMENTS_H_
 
 #include <cstdint>
-#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -73,8 +72,12 @@ template <>
 inline constexpr DType kDTypeOf<bool> = DType::kBool;
 
 // Errors: InvalidArgument if the elements of `tensor`, which is in host memory,
-// are not of `dtype`, not there, or not aligned to their size.
+// are not of `dtype`, not there, not aligned to their size, or no values of it:
+// bools are 0 or 1.
 absl::Status CheckElements(const Tensor& tensor, DType dtype);
+// As CheckElements, for who writes before he reads, whatever bools are there,
+// and FailedPrecondition if the tensor's buffer has another owner.
+absl::Status CheckMutableElements(const Tensor& tensor, DType dtype);
 
 // The elements, for as long as the tensor's buffer lives.
 // Errors: those of CheckElements.
@@ -86,12 +89,12 @@ absl::StatusOr<absl::Span<const T>> ElementsOf(const Tensor& tensor) {
   return tensor.elements<T>();
 }
 
-// To write them. REQUIRES: nobody else reads or writes the tensor's part of its
-// buffer. Errors: those of CheckElements.
+// To write them. REQUIRES: the memory is no AdoptedBuffer's, and nobody reads
+// it. Errors: those of CheckMutableElements.
 template <typename T>
 absl::StatusOr<absl::Span<T>> MutableElementsOf(Tensor& tensor) {
   static_assert(kDTypeOf<T> != DType::kUnknown, "T is no type of elements");
-  absl::Status status = CheckElements(tensor, kDTypeOf<T>);
+  absl::Status status = CheckMutableElements(tensor, kDTypeOf<T>);
   if (!status.ok()) return status;
   return tensor.mutable_elements<T>();
 }

@@ -122,13 +122,13 @@ class Tensor {
   // uint8_t for f8 and bool), host memory.
   template <typename T>
   absl::Span<const T> elements() const {
-    return {reinterpret_cast<const T*>(data()),
-            static_cast<size_t>(num_elements())};
+    return absl::MakeConstSpan(reinterpret_cast<const T*>(data()),
+                               static_cast<size_t>(num_elements()));
   }
   template <typename T>
   absl::Span<T> mutable_elements() {
-    return {reinterpret_cast<T*>(mutable_data()),
-            static_cast<size_t>(num_elements())};
+    return absl::MakeSpan(reinterpret_cast<T*>(mutable_data()),
+                          static_cast<size_t>(num_elements()));
   }
 
   // dtype and shape, as "f32[2,3]".

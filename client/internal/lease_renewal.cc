@@ -88,7 +88,8 @@ bool LeaseRenewal::TakeIn(const absl::Status& status, uint64_t epoch) {
   if (EpochOf(client_) != epoch) return false;
   const bool was_member = membership_.ok();
   membership_ = status;
-  return was_member && !status.ok();
+  // Who has left by himself was not lost.
+  return was_member && !status.ok() && epoch != 0;
 }
 
 }  // namespace tensorkv

@@ -32,10 +32,11 @@ struct RenewalSchedule {
 class LeaseRenewal {
  public:
   // `client`, a worker, outlives it. `on_lost`, where set, is told by the
-  // thread each time that the server says that the worker is a member no more.
+  // thread each time that the server says that the worker is a member no more,
+  // but not when the client has left by itself. It must not destroy this.
   LeaseRenewal(Client& client, absl::Duration lease,
                std::function<void(const absl::Status&)> on_lost = nullptr);
-  // Ends within the timeout of a call.
+  // Ends within the timeout of a call, and waits for `on_lost` where it runs.
   ~LeaseRenewal();
 
   // What the server has said to the latest renewal that it answered: OK, or why

@@ -137,6 +137,10 @@ absl::Status LocalConnection::Attempt(const AnyCall& call,
                                       const CallOptions& options) {
   CallContext context = {.timeout = options.timeout};
   if (options.canceller != nullptr) {
+    // The store looks at it only where a call waits.
+    if (options.canceller->is_cancelled()) {
+      return absl::CancelledError("cancelled by the caller");
+    }
     context.cancellation = std::make_shared<Cancellation>();
   }
   const Canceller::Listening listening(options.canceller,

@@ -26,6 +26,7 @@ using ::tensorkv::testing::ScriptedConnection;
 using ::tensorkv::testing::StatusIs;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsNull;
 
 class ClientTest : public ::testing::Test {
  protected:
@@ -79,6 +80,31 @@ TEST_F(ClientTest, CallsGetTheCanceller) {
   ASSERT_OK(cancellable.ListNamespaces());
 
   EXPECT_EQ(script_.cancellers.back(), canceller);
+}
+
+// A connection that breaks because of it, or a stripe that the server ends.
+TEST_F(ClientTest, CallThatFailsAfterTheCallerHasCancelledIsCancelled) {
+  const auto canceller = std::make_shared<Canceller>();
+  Client client = MakeClient({}).WithCanceller(canceller);
+  script_.statuses = {absl::AbortedError("a stripe failed"),
+                      absl::AbortedError("a stripe failed")};
+
+  EXPECT_THAT(client.Push("w", Full({2}, 1)),
+              StatusIs(absl::StatusCode::kAborted));
+  canceller->Cancel();
+
+  EXPECT_THAT(client.Push("w", Full({2}, 1)),
+              StatusIs(absl::StatusCode::kCancelled, HasSubstr("may have")));
+}
+
+TEST_F(ClientTest, MembershipOutlivesTheCanceller) {
+  Client client = MakeWorker();
+  Client cancellable = client.WithCanceller(std::make_shared<Canceller>());
+
+  ASSERT_OK(cancellable.KeepAlive(absl::Seconds(1)));
+  ASSERT_OK(cancellable.Leave(absl::Seconds(1)));
+
+  EXPECT_THAT(script_.cancellers, ElementsAre(IsNull(), IsNull()));
 }
 
 TEST_F(ClientTest, CompressionCanBeSetAndUnset) {

@@ -475,8 +475,12 @@ TEST_F(WorkerClientTest, BarrierThatALossEndedIsWaitedForAgain) {
 }
 
 TEST_F(WorkerClientTest, OutlivesTheLeaveOfItsClient) {
-  ASSERT_OK_AND_ASSIGN(std::unique_ptr<WorkerClient> worker,
-                       Join({.name = "w1", .lease = absl::Milliseconds(3)}));
+  int times_lost = 0;
+  ASSERT_OK_AND_ASSIGN(
+      std::unique_ptr<WorkerClient> worker,
+      Join({.name = "w1",
+            .lease = absl::Milliseconds(3),
+            .on_membership_lost = [&](const absl::Status&) { ++times_lost; }}));
 
   ASSERT_OK(worker->client().Leave(kLongLease));
   while (worker->membership().ok()) {
@@ -485,6 +489,8 @@ TEST_F(WorkerClientTest, OutlivesTheLeaveOfItsClient) {
   EXPECT_THAT(worker->membership(),
               StatusIs(absl::StatusCode::kFailedPrecondition));
   EXPECT_EQ(worker->epoch(), 0u);
+  worker.reset();
+  EXPECT_EQ(times_lost, 0);
 }
 
 TEST_F(WorkerClientTest, NameThatIsTakenIsRefusedAtOnce) {

@@ -1,5 +1,6 @@
 #include "tensor/elements.h"
 
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <vector>
@@ -12,6 +13,7 @@ namespace tensorkv {
 namespace {
 
 using ::absl::StatusCode;
+using ::tensorkv::testing::IsOkAndHolds;
 using ::tensorkv::testing::StatusIs;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -82,6 +84,31 @@ TEST(UntypedElementsTest, ThatAreNotAlignedAreRefused) {
 
   EXPECT_THAT(ElementsOf<float>(tensor),
               StatusIs(StatusCode::kInvalidArgument, HasSubstr("aligned")));
+}
+
+TEST(UntypedElementsTest, ThatAreSharedAreNotWritten) {
+  ASSERT_OK_AND_ASSIGN(Tensor tensor,
+                       Tensor::Filled(DType::kF32, Shape({3}), 1));
+  const Tensor other = tensor;
+
+  EXPECT_THAT(ElementsOf<float>(other), IsOkAndHolds(ElementsAre(1, 1, 1)));
+  EXPECT_THAT(
+      MutableElementsOf<float>(tensor),
+      StatusIs(StatusCode::kFailedPrecondition, HasSubstr("is shared")));
+}
+
+TEST(BoolElementsTest, AreZeroOrOne) {
+  ASSERT_OK_AND_ASSIGN(Tensor tensor,
+                       TensorOf<bool>({2}, std::array{true, false}));
+  EXPECT_THAT(ElementsOf<bool>(tensor), IsOkAndHolds(ElementsAre(true, false)));
+
+  tensor.mutable_data()[1] = 2;
+
+  EXPECT_THAT(ElementsOf<bool>(tensor), StatusIs(StatusCode::kInvalidArgument));
+  ASSERT_OK_AND_ASSIGN(const absl::Span<bool> writable,
+                       MutableElementsOf<bool>(tensor));
+  writable[1] = true;
+  EXPECT_THAT(ElementsOf<bool>(tensor), IsOkAndHolds(ElementsAre(true, true)));
 }
 
 TEST(UntypedElementsTest, OfAnotherNumberThanTheShapeTakesMakeNoTensor) {

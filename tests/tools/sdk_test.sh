@@ -5,14 +5,30 @@ set -euo pipefail
 cd "$TEST_SRCDIR/$TEST_WORKSPACE"
 source tests/integration/server.sh
 
+# pack OPTION...
+pack() {
+  /usr/bin/python3 tools/pack_sdk.py --name sdk --templates client/sdk \
+    --library client/sdk/libtensorkv.so.0.1 "$@"
+}
+
 # How what a program may see of the library begins. Functions of std are those
 # that the standard library has too.
 readonly EXPORTS='^(typeinfo for |vtable for )?tensorkv::[A-Z]|^std::|^TENSORKV_'
 
 sources=$PWD
 archive=$TEST_TMPDIR/sdk.tar.gz
-/usr/bin/python3 tools/pack_sdk.py --name sdk --output "$archive" \
-  --sources . --templates client/sdk --library client/sdk/libtensorkv.so.0.1
+pack --sources . --output "$archive"
+
+# Each include counts, not only the first with a folder.
+bad=$(mktemp -d)
+cp -rL base client contract tensor "$bad"
+for include in zlib.h 'sys/types.h> \n#include <prometheus/registry.h'; do
+  sed "1i #include <$include>" client/client.h >"$bad/client/header"
+  mv -f "$bad/client/header" "$bad/client/client.h"
+  ! pack --sources "$bad" --output "$bad/sdk.tar.gz" 2>"$bad/log" ||
+    fail "packs what includes <$include>"
+  grep -q 'client.h includes <' "$bad/log" || fail "$(<"$bad/log")"
+done
 start_server
 work=$(mktemp -d)
 cd "$work"
@@ -42,6 +58,12 @@ cmake -S project -B build -DCMAKE_PREFIX_PATH="$work/sdk" >log ||
 cmake --build build >log 2>&1 || fail "$(<log)"
 unset LD_LIBRARY_PATH
 [[ $(build/outside "$server") == 'Push bf16' ]] || fail "built by CMake"
+
+# As /lib is where it is a link to /usr/lib.
+mkdir root
+ln -s ../sdk/lib root/lib
+cmake -S project -B linked -DCMAKE_PREFIX_PATH="$work/root" >log 2>&1 ||
+  fail "found by a link: $(<log)"
 sed -i 's/0\.1 REQUIRED/0.2 REQUIRED/' project/CMakeLists.txt
 ! cmake -S project -B later -DCMAKE_PREFIX_PATH="$work/sdk" >log 2>&1 ||
   fail "took the library for a later one"

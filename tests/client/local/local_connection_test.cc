@@ -42,6 +42,19 @@ TEST(LocalConnectionTest, WaitsEndAtTheTimeout) {
                        HasSubstr("Pull from local")));
 }
 
+TEST(LocalConnectionTest, CallAfterTheCallerHasCancelledIsNotMade) {
+  Client client(std::make_unique<LocalConnection>(), {.target = "local"});
+  const auto canceller = std::make_shared<Canceller>();
+  Client cancellable = client.WithCanceller(canceller);
+  ASSERT_OK(cancellable.Init("w", Full({1}, 3)));
+
+  canceller->Cancel();
+
+  EXPECT_THAT(cancellable.Push("w", Full({1}, 5)),
+              StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_THAT(client.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(3))));
+}
+
 TEST(LocalConnectionTest, BudgetIsThatOfTheOptions) {
   Client client(std::make_unique<LocalConnection>(LocalConnectionOptions{
                     .store = {.budget_bytes = 1000}, .num_threads = 1}),
