@@ -42,7 +42,7 @@ void UnaryCall::Handle(const Handler& handler, grpc::ByteBuffer* bytes) {
   if (cancellation_->is_cancelled()) {
     return Respond(absl::CancelledError("the caller has given up"));
   }
-  if (caller_.notes != nullptr) handled_ = std::chrono::steady_clock::now();
+  handled_ = std::chrono::steady_clock::now();
   const std::shared_ptr<CallerQuotas::Share> share = share_;
   handler.run(bytes,
               {.caller = caller_,

@@ -55,7 +55,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   std::shared_ptr<CallerQuotas::Share> share_;
   const std::chrono::system_clock::time_point deadline_;
   const std::chrono::steady_clock::time_point start_;
-  // When it came to its handler, of calls that are noted.
+  // When it came to its handler.
   std::optional<std::chrono::steady_clock::time_point> handled_;
   const std::shared_ptr<Cancellation> cancellation_;
   grpc::ByteBuffer& reply_;
