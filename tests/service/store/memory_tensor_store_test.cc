@@ -994,10 +994,11 @@ TEST_F(MemoryTensorStoreTest, NamespacesThatAreShownAreListedAmongMany) {
   }
   const auto names = [&](absl::string_view after, size_t max_namespaces) {
     std::vector<std::string> names;
-    for (const NamespaceStatus& each :
-         *store_.ListNamespaces(after, max_namespaces, [](absl::string_view n) {
-           return n == "010" || n == "199" || n == "299";
-         })) {
+    const auto listed =
+        store_.ListNamespaces(after, max_namespaces, [](absl::string_view n) {
+          return n == "010" || n == "199" || n == "299";
+        });
+    for (const NamespaceStatus& each : *listed) {
       names.push_back(each.name);
     }
     return names;
