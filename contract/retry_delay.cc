@@ -35,19 +35,18 @@ std::optional<absl::Duration> RetryDelayOf(const absl::Status& status) {
   const auto info = status.GetPayload(kRetryInfoTypeUrl);
   if (!info.has_value()) return std::nullopt;
   google::protobuf::Duration message;
-  bool is_valid = true;
-  is_valid &=
+  bool is_duration = true;
+  const bool is_message =
       ForEachField(std::string(*info), [&](int field, absl::string_view bytes) {
         if (field == kRetryDelayField) {
-          is_valid &= message.ParseFromString(std::string(bytes));
+          is_duration &= message.ParseFromString(std::string(bytes));
         }
       });
   const absl::Duration delay =
       absl::Seconds(message.seconds()) + absl::Nanoseconds(message.nanos());
-  if (!is_valid || delay < absl::ZeroDuration() || delay > kLongestDelay) {
-    return std::nullopt;
-  }
-  return delay;
+  const bool is_valid = is_message && is_duration &&
+                        delay >= absl::ZeroDuration() && delay <= kLongestDelay;
+  return is_valid ? delay : absl::InfiniteDuration();
 }
 
 }  // namespace tensorkv

@@ -17,7 +17,8 @@ inline constexpr char kRetryPushbackMetadata[] = "grpc-retry-pushback-ms";
 // call may be made again after `delay`, from 0 to 10 minutes.
 absl::Status WithRetryDelay(absl::Status status, absl::Duration delay);
 
-// Nothing if the status has none, or a malformed one, or one out of range.
+// Nothing if the status has none; InfiniteDuration if that is malformed or out
+// of range, which asks for no repeat.
 std::optional<absl::Duration> RetryDelayOf(const absl::Status& status);
 
 }  // namespace tensorkv

@@ -11,10 +11,9 @@
 #include "client/internal/part_sender.h"
 #include "client/internal/pulled_values.h"
 #include "client/internal/random_bytes.h"
-#include "client/internal/stripe_group.h"
 #include "contract/proto_codec.h"
+#include "contract/retry_delay.h"
 #include "contract/stream_codec.h"
-#include "contract/stripe_range.h"
 #include "tensorkv/v1/data.pb.h"
 
 namespace tensorkv {
@@ -92,7 +91,16 @@ BulkCalls::BulkCalls(ChannelPool& channels, const TransferOptions& options,
 
 uint32_t BulkCalls::NumStripes(uint64_t bytes) const {
   return static_cast<uint32_t>(
-      std::clamp<uint64_t>(bytes / min_stripe_bytes_, 1, kMaxStripes));
+      std::clamp<uint64_t>(bytes / min_stripe_bytes_, 1, most_stripes_.load()));
+}
+
+absl::Status BulkCalls::Run(StripeGroup& call, StripeGroup::Exchange exchange) {
+  const absl::Status status = call.Run(exchange);
+  // The other side would take it later, or with fewer streams.
+  if (absl::IsResourceExhausted(status) && RetryDelayOf(status)) {
+    most_stripes_ = std::max<uint32_t>(call.num_stripes() / 2, 1);
+  }
+  return status;
 }
 
 template <typename Request>
@@ -116,7 +124,7 @@ absl::Status BulkCalls::Upload(const Request& request, const UploadPlan& plan,
                               tensor_of));
     return receive(stream, stripe);
   };
-  return call.Run(exchange);
+  return Run(call, exchange);
 }
 
 template <typename Response, typename Request>
@@ -173,7 +181,7 @@ absl::StatusOr<PullReply> BulkCalls::Call(const PullRequest& request,
     stream.Write(requests[stripe.index], /*is_last=*/true);
     return values.Receive(stream, stripe);
   };
-  RETURN_IF_ERROR(call.Run(exchange));
+  RETURN_IF_ERROR(Run(call, exchange));
   return values.Release();
 }
 

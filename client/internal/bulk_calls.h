@@ -3,6 +3,7 @@
 #ifndef TENSORKV_CLIENT_INTERNAL_BULK_CALLS_H_
 #define TENSORKV_CLIENT_INTERNAL_BULK_CALLS_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -12,11 +13,13 @@
 #include "base/ref_counted.h"
 #include "client/internal/call_deadline.h"
 #include "client/internal/channel_pool.h"
+#include "client/internal/stripe_group.h"
 #include "client/internal/stripe_stream.h"
 #include "client/internal/stripe_threads.h"
 #include "client/transfer_options.h"
 #include "contract/method.h"
 #include "contract/requests.h"
+#include "contract/stripe_range.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "tensor/buffer_pool.h"
 
@@ -63,6 +66,7 @@ class BulkCalls {
   };
 
   uint32_t NumStripes(uint64_t bytes) const;
+  absl::Status Run(StripeGroup& call, StripeGroup::Exchange exchange);
   template <typename Request>
   absl::Status Upload(const Request& request, const UploadPlan& plan,
                       const CallDeadline& deadline, Receiver receive);
@@ -78,6 +82,9 @@ class BulkCalls {
   const uint64_t min_stripe_bytes_;
   const RefPtr<BufferPool> buffers_;
   StripeThreads threads_;
+  // Half of what it was each time that a quota of the server, which may be of
+  // fewer streams than a call has stripes, refuses some of them.
+  std::atomic<uint32_t> most_stripes_{kMaxStripes};
 };
 
 }  // namespace tensorkv

@@ -32,6 +32,15 @@ void SleepAndDriveConnections(absl::Duration pause) {
   }
 }
 
+// When the other side wants the next attempt; never: not at all. With other
+// codes what it says is for those who call, who know what to do first.
+std::optional<absl::Duration> DelayBy(const absl::Status& status) {
+  if (!absl::IsUnavailable(status) && !absl::IsResourceExhausted(status)) {
+    return std::nullopt;
+  }
+  return RetryDelayOf(status);
+}
+
 // Unavailable, from the refusal of a repeat.
 absl::Status AfterUnavailable(const absl::Status& refusal) {
   return absl::UnavailableError(absl::StrCat(
@@ -39,8 +48,11 @@ absl::Status AfterUnavailable(const absl::Status& refusal) {
       refusal.message()));
 }
 
-bool IsWorthARepeat(const absl::Status& status, const Backoff& backoff,
-                    bool is_first) {
+// `delay` is the one that the other side asks for.
+bool IsWorthARepeat(const absl::Status& status,
+                    const std::optional<absl::Duration>& delay,
+                    const Backoff& backoff, bool is_first) {
+  if (delay) return *delay < absl::InfiniteDuration();
   if (!absl::IsUnavailable(status)) return false;
   return backoff.waits_for_server || !is_first || !CouldNotConnect(status);
 }
@@ -72,12 +84,12 @@ absl::Status RetryLoop(
   bool may_have_been_made = false;
   for (bool is_first = true;; is_first = false) {
     absl::Status status = attempt(time_left);
-    const std::optional<absl::Duration> delay = RetryDelayOf(status);
+    const std::optional<absl::Duration> delay = DelayBy(status);
     if (may_have_been_made && absl::IsResourceExhausted(status)) {
       status = AfterUnavailable(status);
     }
     may_have_been_made |= absl::IsUnavailable(status);
-    if (!delay && !IsWorthARepeat(status, backoff, is_first)) return status;
+    if (!IsWorthARepeat(status, delay, backoff, is_first)) return status;
     const absl::Duration pause =
         delay.value_or(absl::ZeroDuration()) + bound * environment.random();
     const absl::Duration patience = PatienceWith(status, backoff, timeout);

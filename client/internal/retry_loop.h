@@ -37,10 +37,11 @@ struct RetryEnvironment {
 // connections of this process anew.
 RetryEnvironment SystemRetryEnvironment();
 
-// Makes `attempt(time_left)` until it returns anything but Unavailable and what
-// says when to try again (contract/retry_delay.h), or the next pause would
-// reach the end of `timeout`, or `backoff` says that it is no use. Returns what
-// the last attempt returned. The first attempt is made whatever the timeout.
+// Makes `attempt(time_left)` until it returns neither Unavailable nor a
+// ResourceExhausted that says when to try again (contract/retry_delay.h), or
+// the next pause would reach the end of `timeout`, or either side says that it
+// is no use. Returns what the last attempt returned. The first attempt is made
+// whatever the timeout.
 //
 // ResourceExhausted says that nothing has happened, but only of that attempt:
 // after one that was Unavailable, and may have been made, it counts as

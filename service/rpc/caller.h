@@ -22,8 +22,8 @@
 namespace tensorkv {
 
 // As AccessControl::Admit, of a caller that may tell its trace. Without an
-// `access` everybody is anonymous and may do everything. A call that takes
-// `slow_call` is noted.
+// `access` everybody is anonymous and may do everything. The caller gets notes
+// where calls that take `slow_call` are to be logged.
 inline absl::Status AdmitCaller(const AccessControl* access, Method method,
                                 const grpc::CallbackServerContext& context,
                                 absl::Duration slow_call, Caller& caller) {
@@ -45,11 +45,8 @@ inline absl::StatusOr<CallerQuotas::Share> TakeShare(
     const AccessControl* access, const grpc::CallbackServerContext& context,
     const Caller& caller, const CallerLoad& load) {
   if (access == nullptr) return CallerQuotas::Share();
-  return access->TakeShare(caller, load, [&context] {
-    // "ipv4:10.0.0.7:4711"
-    const std::string peer = context.peer();
-    return peer.substr(0, peer.rfind(':'));
-  });
+  return access->TakeShare(caller, load,
+                           [&context] { return HostOf(context.peer()); });
 }
 
 // Tells also clients who do not look into the status when they may try again.

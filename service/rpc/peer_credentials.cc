@@ -1,6 +1,8 @@
 #include "service/rpc/peer_credentials.h"
 
+#include <arpa/inet.h>
 #include <dlfcn.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -16,6 +18,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "grpc/grpc_security_constants.h"
 
@@ -92,6 +95,28 @@ void TellUser(int fd, sockaddr* address, socklen_t room, socklen_t* size) {
 }
 
 }  // namespace
+
+std::string HostOf(absl::string_view peer_address) {
+  // "ipv4:10.0.0.7:4711", "ipv6:%5B2001:db8::1%25eth0%5D:4711"
+  const std::string address =
+      absl::StrReplaceAll(peer_address.substr(0, peer_address.rfind(':')),
+                          {{"%5B", "["}, {"%5D", "]"}});
+  absl::string_view host = address;
+  if (absl::ConsumePrefix(&host, "ipv4:")) return std::string(host);
+  if (!absl::ConsumePrefix(&host, "ipv6:")) return address;
+  absl::ConsumePrefix(&host, "[");
+  host = host.substr(0, host.find_first_of("%]"));
+  in6_addr network = {};
+  if (inet_pton(AF_INET6, std::string(host).c_str(), &network) != 1) {
+    return address;
+  }
+  char text[INET6_ADDRSTRLEN] = "";
+  if (IN6_IS_ADDR_V4MAPPED(&network)) {
+    return inet_ntop(AF_INET, network.s6_addr + 12, text, sizeof(text));
+  }
+  std::fill(network.s6_addr + 8, network.s6_addr + 16, 0);
+  return inet_ntop(AF_INET6, &network, text, sizeof(text));
+}
 
 std::optional<uint32_t> UserOf(absl::string_view peer_address) {
   uint32_t user = 0;

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "absl/strings/string_view.h"
 #include "grpcpp/server_context.h"
@@ -22,6 +23,11 @@ Peer PeerOf(const grpc::ServerContextBase& context);
 // it tells the user (SO_PEERCRED) in place of the path, which peers choose as
 // they like.
 std::optional<uint32_t> UserOf(absl::string_view peer_address);
+
+// Who is at an address, as ServerContext::peer gives it, in so far as the
+// address tells: whoever has an IPv6 address can have all of its network of 64
+// bits, and an IPv4 address may come as an IPv6 one. "10.0.0.7", "2001:db8::".
+std::string HostOf(absl::string_view peer_address);
 
 }  // namespace tensorkv
 

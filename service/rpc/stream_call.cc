@@ -133,7 +133,10 @@ void StreamCall::Close() {
   }
   if (must_finish) return FinishWith(status);
   status = session_->Close(timeout);
-  if (!status.ok()) End(status);
+  if (!status.ok()) return End(status);
+  MutexLock lock(&mutex_);
+  // For other calls maybe, which must not be refused because of this one.
+  if (state_ == State::kWaiting) share_.Release();
 }
 
 void StreamCall::Answer(absl::StatusOr<StripedCall::Reply> reply) {

@@ -127,7 +127,7 @@ class StreamCall final
   grpc::CallbackServerContext& context_;
   const std::chrono::steady_clock::time_point start_;
   Caller caller_;                     // from Open on
-  CallerQuotas::Share share_;         // until the call is finished
+  CallerQuotas::Share share_;         // until the call waits or is finished
   bool is_counted_ = false;           // as an open stream
   std::shared_ptr<StreamCall> self_;  // until OnDone
 

@@ -68,15 +68,12 @@ void TensorKvService::AddUnary(Method method) {
           status = incarnation_.Greet(method, *context, call->caller());
         }
         if (!status.ok()) {
-          call->responder()(status);
+          call->Respond(status);
         } else if (handler.RunsInline(*bytes)) {
-          handler.run(bytes, call->context(), call->responder());
+          call->Handle(handler, bytes);
         } else {
           pool_.Submit(context->peer(), [&handler, bytes, call] {
-            if (!call->is_cancelled()) {
-              return handler.run(bytes, call->context(), call->responder());
-            }
-            call->responder()(absl::CancelledError("the caller has given up"));
+            call->Handle(handler, bytes);
           });
         }
         return call;

@@ -18,7 +18,6 @@ UnaryCall::UnaryCall(Method method, uint64_t request_bytes,
       context_(context),
       deadline_(context.deadline()),
       start_(std::chrono::steady_clock::now()),
-      handled_(start_),
       cancellation_(std::make_shared<Cancellation>()),
       reply_(*reply),
       observer_(*observer) {
@@ -30,39 +29,47 @@ absl::Status UnaryCall::TakeShare(const AccessControl* access) {
   if (method_ == Method::kKeepAlive || method_ == Method::kLeave) {
     return absl::OkStatus();
   }
-  ASSIGN_OR_RETURN(share_,
+  ASSIGN_OR_RETURN(CallerQuotas::Share share,
                    tensorkv::TakeShare(access, context_, caller_,
                                        {.calls = 1, .bytes = request_bytes_}));
+  if (!share.is_empty()) {
+    share_ = std::make_shared<CallerQuotas::Share>(std::move(share));
+  }
   return absl::OkStatus();
 }
 
-CallContext UnaryCall::context() {
+void UnaryCall::Handle(const Handler& handler, grpc::ByteBuffer* bytes) {
+  if (cancellation_->is_cancelled()) {
+    return Respond(absl::CancelledError("the caller has given up"));
+  }
   handled_ = std::chrono::steady_clock::now();
-  return {.caller = caller_,
-          .timeout = TimeLeft(deadline_),
-          .cancellation = cancellation_};
-}
-
-Responder UnaryCall::responder() {
-  return [this](absl::StatusOr<grpc::ByteBuffer> reply) {
-    Respond(std::move(reply));
-  };
+  const std::shared_ptr<CallerQuotas::Share> share = share_;
+  handler.run(bytes,
+              {.caller = caller_,
+               .timeout = TimeLeft(deadline_),
+               .cancellation = cancellation_},
+              [this](absl::StatusOr<grpc::ByteBuffer> reply) {
+                Respond(std::move(reply));
+              });
+  // Now the call has been answered or waits, for other calls maybe, which must
+  // not be refused because of it.
+  if (share != nullptr) share->Release();
 }
 
 void UnaryCall::Respond(absl::StatusOr<grpc::ByteBuffer> reply) {
   if (reply.ok()) reply_.Swap(&*reply);
+  const auto now = std::chrono::steady_clock::now();
   observer_.Handled(
-      method_,
-      {.code = reply.status().code(),
-       .duration = absl::FromChrono(std::chrono::steady_clock::now() - start_),
-       .request_bytes = request_bytes_,
-       .reply_bytes = reply_.Length(),
-       .arriving = absl::FromChrono(handled_ - start_),
-       .message = reply.status().message(),
-       .caller = &caller_});
+      method_, {.code = reply.status().code(),
+                .duration = absl::FromChrono(now - start_),
+                .request_bytes = request_bytes_,
+                .reply_bytes = reply_.Length(),
+                .arriving = absl::FromChrono(handled_.value_or(now) - start_),
+                .message = reply.status().message(),
+                .caller = &caller_});
   TellRetryDelay(reply.status(), context_);
   // Whoever has the answer may make the next call.
-  share_.Release();
+  if (share_ != nullptr) share_->Release();
   // Last: gRPC may delete this call before Finish returns.
   Finish(ToGrpcStatus(reply.status()));
 }

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "absl/status/statusor.h"
 #include "grpcpp/grpcpp.h"
@@ -32,32 +33,30 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
 
   // Who makes the call; to be completed before it is handled.
   Caller& caller() { return caller_; }
-  // Takes what the call is of its caller's quota, until it is answered.
-  // Errors: ResourceExhausted.
+  // Takes what the call is of its caller's quota, until it is answered or
+  // waits. Errors: ResourceExhausted.
   absl::Status TakeShare(const AccessControl* access);
-  // What the store needs to know of the caller, to which the call goes now.
-  CallContext context();
 
-  // Whether the caller has given up.
-  bool is_cancelled() const { return cancellation_->is_cancelled(); }
-
-  // Ends the call with what the handler answers.
-  Responder responder();
+  // Has `handler` answer the call, unless the caller has given up. The call may
+  // be gone when this returns. `bytes` are its request.
+  void Handle(const Handler& handler, grpc::ByteBuffer* bytes);
+  // Ends the call.
+  void Respond(absl::StatusOr<grpc::ByteBuffer> reply);
 
   void OnCancel() override { cancellation_->Cancel(); }
   void OnDone() override { delete this; }
 
  private:
-  void Respond(absl::StatusOr<grpc::ByteBuffer> reply);
-
   const Method method_;
   const uint64_t request_bytes_;
   grpc::CallbackServerContext& context_;
   Caller caller_;
-  CallerQuotas::Share share_;
+  // Null: the caller has no quota.
+  std::shared_ptr<CallerQuotas::Share> share_;
   const std::chrono::system_clock::time_point deadline_;
   const std::chrono::steady_clock::time_point start_;
-  std::chrono::steady_clock::time_point handled_;
+  // When it came to its handler.
+  std::optional<std::chrono::steady_clock::time_point> handled_;
   const std::shared_ptr<Cancellation> cancellation_;
   grpc::ByteBuffer& reply_;
   CallObserver& observer_;

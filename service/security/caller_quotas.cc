@@ -1,5 +1,7 @@
 #include "service/security/caller_quotas.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "contract/reason.h"
@@ -26,23 +28,24 @@ absl::Status CheckQuota(absl::string_view what, uint64_t limit, uint64_t used,
 CallerQuotas::Share& CallerQuotas::Share::operator=(Share&& other) noexcept {
   if (this == &other) return *this;
   Release();
-  quotas_ = std::exchange(other.quotas_, nullptr);
   caller_ = std::move(other.caller_);
   quota_ = other.quota_;
   load_ = other.load_;
+  quotas_ = other.quotas_.exchange(nullptr);
   return *this;
 }
 
 absl::Status CallerQuotas::Share::Add(uint64_t bytes) {
-  if (quotas_ == nullptr) return absl::OkStatus();
-  RETURN_IF_ERROR(quotas_->Add(caller_, quota_, {.bytes = bytes}));
+  CallerQuotas* const quotas = quotas_;
+  if (quotas == nullptr) return absl::OkStatus();
+  RETURN_IF_ERROR(quotas->Add(caller_, quota_, {.bytes = bytes}));
   load_.bytes += bytes;
   return absl::OkStatus();
 }
 
 void CallerQuotas::Share::Release() {
-  if (quotas_ != nullptr) quotas_->Remove(caller_, load_);
-  quotas_ = nullptr;
+  CallerQuotas* const quotas = quotas_.exchange(nullptr);
+  if (quotas != nullptr) quotas->Remove(caller_, load_);
 }
 
 absl::StatusOr<CallerQuotas::Share> CallerQuotas::Take(std::string caller,
@@ -50,10 +53,10 @@ absl::StatusOr<CallerQuotas::Share> CallerQuotas::Take(std::string caller,
                                                        const CallerLoad& load) {
   RETURN_IF_ERROR(Add(caller, quota, load));
   Share share;
-  share.quotas_ = this;
   share.caller_ = std::move(caller);
   share.quota_ = quota;
   share.load_ = load;
+  share.quotas_ = this;
   return share;
 }
 

@@ -3,6 +3,7 @@
 #ifndef TENSORKV_SERVICE_SECURITY_CALLER_QUOTAS_H_
 #define TENSORKV_SERVICE_SECURITY_CALLER_QUOTAS_H_
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -24,8 +25,9 @@ inline constexpr absl::Duration kQuotaRetryDelay = absl::Milliseconds(100);
 // Thread-safe. Outlives its shares.
 class CallerQuotas {
  public:
-  // What one call takes of its caller's quota until it is released; none if it
-  // is empty. Used by one thread at a time.
+  // What one call takes of its caller's quota until it is released; nothing if
+  // it is empty. Used by one thread at a time, but for Release, which several
+  // may call at once.
   class Share {
    public:
     Share() = default;
@@ -33,6 +35,7 @@ class CallerQuotas {
     Share& operator=(Share&& other) noexcept;
     ~Share() { Release(); }
 
+    bool is_empty() const { return quotas_ == nullptr; }
     // Takes so many bytes more. Errors: as of Take.
     absl::Status Add(uint64_t bytes);
     void Release();
@@ -40,7 +43,7 @@ class CallerQuotas {
    private:
     friend class CallerQuotas;
 
-    CallerQuotas* quotas_ = nullptr;
+    std::atomic<CallerQuotas*> quotas_{nullptr};
     std::string caller_;
     CallerLoad quota_;
     CallerLoad load_;

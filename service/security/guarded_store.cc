@@ -29,18 +29,19 @@ auto Audited(const AccessControl& access, Method method,
   return reply;
 }
 
-// For the log of slow calls.
-void Note(const CallContext& context, absl::string_view name_space,
-          const std::optional<CallId>& call_id = std::nullopt) {
-  if (context.caller.notes == nullptr) return;
-  context.caller.notes->IsAbout(
-      name_space.empty() ? kDefaultNamespace : name_space, call_id);
-}
-
 template <typename Request>
 std::optional<CallId> CallIdOf(const Request& request) {
   if constexpr (requires { request.call_id; }) return request.call_id;
   return std::nullopt;
+}
+
+// For the log of slow calls; `call_id` is asked for only where there is one.
+template <typename CallIdFunction>
+void Note(const CallContext& context, absl::string_view name_space,
+          CallIdFunction call_id) {
+  if (context.caller.notes == nullptr) return;
+  context.caller.notes->IsAbout(
+      name_space.empty() ? kDefaultNamespace : name_space, call_id());
 }
 
 // Makes a call by `ask` if the caller may, and has it audited.
@@ -49,7 +50,7 @@ auto Guarded(const AccessControl& access, Method method,
              absl::string_view name_space, const CallContext& context, Ask ask)
     -> decltype(ask()) {
   RETURN_IF_ERROR(access.Check(method, name_space, context.caller));
-  Note(context, name_space);
+  Note(context, name_space, [] { return std::nullopt; });
   return Audited(access, method, name_space, context, ask);
 }
 
@@ -73,7 +74,7 @@ void GuardedWait(const AccessControl& access, Method method, Request request,
   absl::Status status =
       access.Check(method, request.name_space, context.caller);
   if (!status.ok()) return std::move(done)(std::move(status));
-  Note(context, request.name_space, CallIdOf(request));
+  Note(context, request.name_space, [&] { return CallIdOf(request); });
   start(std::move(request), std::move(context), std::move(done));
 }
 

@@ -51,7 +51,7 @@ std::string LineOf(Method method, const CallOutcome& outcome) {
   add("leaving", TimeText(outcome.leaving));
   if (caller.notes != nullptr) {
     const CallNotes::Notes notes = caller.notes->notes();
-    add("namespace", Quoted(notes.name_space));
+    if (!notes.name_space.empty()) add("namespace", Quoted(notes.name_space));
     if (notes.call_id) add("call_id", TextOf(*notes.call_id));
     if (!notes.awaited.empty()) add("waited_for", Quoted(notes.awaited));
   }

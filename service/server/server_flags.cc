@@ -44,13 +44,14 @@ void AddNetworkFlags(CLI::App* app, ServerOptions* server, FlagTexts* texts) {
                   "free one")
       ->capture_default_str();
   app->add_option("--metrics_listen", server->metrics_listen,
-                  "address:port of /metrics, /healthz and /readyz; empty is "
-                  "off")
+                  "address:port of /metrics, /healthz, /readyz and the status "
+                  "page, /; empty is off")
       ->capture_default_str();
   app->add_option("--status_page", texts->status_page,
                   "Whether that port shows, at /, what the server holds, to "
-                  "all who reach it: on, off, or auto (on if there is no "
-                  "--policy_file)")
+                  "all who reach it: on, off, or auto (on if there is neither "
+                  "a --policy_file nor a --tls_client_ca, and --listen is no "
+                  "Unix socket)")
       ->capture_default_str()
       ->check(CLI::IsMember({"auto", "on", "off"}));
   app->add_flag("--insecure", server->insecure,
@@ -140,6 +141,12 @@ void AddProcessFlags(CLI::App* app, ServerFlags* flags, FlagTexts* texts) {
       ->check(CLI::IsMember({"text", "json"}));
 }
 
+// Whether all who reach the port for calls may read everything.
+bool IsForEverybody(const ServerOptions& server) {
+  return server.policy_file.empty() && server.tls.client_ca.empty() &&
+         !absl::StartsWith(server.listen, "unix:");
+}
+
 // What becomes of the flags, instead of a server.
 struct ConfigFlags {
   bool print = false;
@@ -215,7 +222,7 @@ absl::Status Interpret(const FlagTexts& texts, ServerFlags* flags) {
       texts.tls_client_auth == "optional";
   flags->server.status_page =
       texts.status_page == "on" ||
-      (texts.status_page == "auto" && flags->server.policy_file.empty());
+      (texts.status_page == "auto" && IsForEverybody(flags->server));
   if (!texts.budget.empty()) {
     ASSIGN_OR_RETURN(flags->server.budget_bytes,
                      BytesOf("budget", texts.budget));

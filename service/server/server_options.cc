@@ -89,8 +89,8 @@ absl::Status CheckMetricsListen(const ServerOptions& options) {
   return absl::InvalidArgumentError(absl::StrCat(
       "metrics_listen: ", address,
       " can be reached from other machines, who then read the names of "
-      "namespaces and how much they hold: take a loopback address, or accept "
-      "that with --insecure"));
+      "namespaces and how much they hold, and on the status page those of keys "
+      "and workers: take a loopback address, or accept that with --insecure"));
 }
 
 absl::Status CheckBudgets(const ServerOptions& options) {

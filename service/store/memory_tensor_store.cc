@@ -264,20 +264,34 @@ absl::StatusOr<NamespaceStatus> MemoryTensorStore::DescribeNamespace(
 absl::StatusOr<std::vector<NamespaceStatus>> MemoryTensorStore::ListNamespaces(
     absl::string_view after, size_t max_namespaces, Shows shows,
     const CallContext&) {
-  Namespaces rest;
-  {
-    MutexLock lock(&mutex_);
-    rest.insert(namespaces_.upper_bound(after), namespaces_.end());
-  }
   std::vector<NamespaceStatus> statuses;
-  for (const auto& [name, each] : rest) {
-    if (statuses.size() == max_namespaces) break;
-    if (!shows(name)) continue;
-    statuses.push_back(each->Describe());
-    statuses.back().workers.clear();
-    statuses.back().guard_counts.clear();
+  std::string last(after);
+  while (statuses.size() < max_namespaces) {
+    const auto some = NamespacesAfter(last);
+    if (some.empty()) break;
+    for (const auto& [name, each] : some) {
+      if (statuses.size() == max_namespaces) break;
+      if (!shows(name)) continue;
+      statuses.push_back(each->Describe());
+      statuses.back().workers.clear();
+      statuses.back().guard_counts.clear();
+    }
+    last = some.back().first;
   }
   return statuses;
+}
+
+std::vector<std::pair<std::string, MemoryTensorStore::NamespacePtr>>
+MemoryTensorStore::NamespacesAfter(absl::string_view name) const {
+  constexpr size_t kAtMost = 100;
+  std::vector<std::pair<std::string, NamespacePtr>> some;
+  some.reserve(kAtMost);
+  MutexLock lock(&mutex_);
+  for (auto it = namespaces_.upper_bound(name);
+       it != namespaces_.end() && some.size() < kAtMost; ++it) {
+    some.emplace_back(*it);
+  }
+  return some;
 }
 
 std::vector<NamespaceStatus> MemoryTensorStore::Summaries() const {

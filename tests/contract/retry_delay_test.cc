@@ -18,14 +18,19 @@ TEST(RetryDelayTest, TravelsWithTheStatus) {
   EXPECT_EQ(RetryDelayOf(absl::ResourceExhaustedError("quota")), std::nullopt);
 }
 
-TEST(RetryDelayTest, WhatNobodyWaitsForIsNone) {
+TEST(RetryDelayTest, WhatNobodyWaitsForIsNever) {
   absl::Status status =
       WithRetryDelay(absl::ResourceExhaustedError("quota"), absl::Minutes(11));
-  EXPECT_EQ(RetryDelayOf(status), std::nullopt);
+  EXPECT_EQ(RetryDelayOf(status), absl::InfiniteDuration());
   status = WithRetryDelay(status, -absl::Seconds(1));
-  EXPECT_EQ(RetryDelayOf(status), std::nullopt);
-  status.SetPayload(kRetryInfo, absl::Cord("\x0a\xff"));
-  EXPECT_EQ(RetryDelayOf(status), std::nullopt);
+  EXPECT_EQ(RetryDelayOf(status), absl::InfiniteDuration());
+  // Not a Duration; one of 2^63-1 seconds; not a message.
+  for (const char* info :
+       {"\x0a\xff", "\x0a\x0a\x08\xff\xff\xff\xff\xff\xff\xff\xff\x7f",
+        "\xff"}) {
+    status.SetPayload(kRetryInfo, absl::Cord(info));
+    EXPECT_EQ(RetryDelayOf(status), absl::InfiniteDuration());
+  }
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <thread>
 #include <vector>
 
+#include "contract/grpc_status.h"
+#include "contract/retry_delay.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensor/buffer.h"
@@ -288,6 +290,18 @@ TEST_F(BulkCallsTest, StripeThatFailsNamesTheReason) {
   EXPECT_THAT(PushPull(Patterned(20'000)),
               StatusIs(absl::StatusCode::kNotFound, "key"));
   EXPECT_THAT(Pull(20'000), StatusIs(absl::StatusCode::kNotFound, "key"));
+}
+
+TEST_F(BulkCallsTest, QuotaOfFewerStreamsThanStripesIsKept) {
+  service_.after_manifest = [](const v1::Stripe& stripe) {
+    if (stripe.index() == 0) return grpc::Status::OK;
+    return ToGrpcStatus(WithRetryDelay(absl::ResourceExhaustedError("quota"),
+                                       absl::Milliseconds(100)));
+  };
+
+  EXPECT_THAT(Push(Patterned(20'000)),
+              StatusIs(absl::StatusCode::kResourceExhausted, "quota"));
+  EXPECT_OK(Push(Patterned(20'000)).status());
 }
 
 TEST_F(BulkCallsTest, StripeThatEndsEarlyFailsTheCall) {

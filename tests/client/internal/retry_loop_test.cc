@@ -114,6 +114,22 @@ TEST_F(RetryLoopTest, RefusalThatSaysWhenIsRepeatedThen) {
               StatusIs(absl::StatusCode::kResourceExhausted, "quota"));
 }
 
+TEST_F(RetryLoopTest, DelayMakesNothingElseWorthARepeat) {
+  const auto attempts_with = [&](const absl::Status& status,
+                                 absl::Duration delay) {
+    times_left_.clear();
+    EXPECT_THAT(
+        Run(9, absl::Minutes(99), WithRetryDelay(status, delay)).status(),
+        StatusIs(status.code()));
+    return times_left_.size();
+  };
+
+  EXPECT_EQ(attempts_with(absl::NotFoundError("key"), absl::Seconds(1)), 1);
+  EXPECT_EQ(attempts_with(absl::AbortedError("round"), absl::Seconds(1)), 1);
+  // Whoever asks for a longer pause than there is must not get a shorter one.
+  EXPECT_EQ(attempts_with(absl::UnavailableError("full"), absl::Hours(1)), 1);
+}
+
 TEST_F(RetryLoopTest, PausesDoubleUpToTheMaximum) {
   ASSERT_OK(Run(5, absl::Seconds(10), absl::UnavailableError("")));
 

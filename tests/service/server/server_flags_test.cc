@@ -76,10 +76,14 @@ TEST(ServerFlagsTest, EmptyValueDoesNotTakeTheNextFlag) {
   EXPECT_EQ(Parsed({"--metrics_listen", ""}).server.metrics_listen, "");
 }
 
-TEST(ServerFlagsTest, StatusPageIsNotForThoseWhomAPolicyMayDeny) {
+TEST(ServerFlagsTest, StatusPageIsNotForThoseWhoMightNotReadByCalls) {
   EXPECT_TRUE(Parsed({}).server.status_page);
   EXPECT_FALSE(Parsed({"--status_page=off"}).server.status_page);
   EXPECT_FALSE(Parsed({"--policy_file=p"}).server.status_page);
+  EXPECT_FALSE(Parsed({"--listen=unix:/s"}).server.status_page);
+  EXPECT_FALSE(Parsed({"--tls_cert=c", "--tls_key=k", "--tls_client_ca=a"})
+                   .server.status_page);
+  EXPECT_TRUE(Parsed({"--tls_cert=c", "--tls_key=k"}).server.status_page);
   EXPECT_TRUE(
       Parsed({"--policy_file=p", "--status_page=on"}).server.status_page);
 }

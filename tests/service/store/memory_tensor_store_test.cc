@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "contract/reason.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -984,6 +985,28 @@ TEST_F(MemoryTensorStoreTest, NumberOfNamespacesIsBounded) {
 
   EXPECT_THAT(store.CreateNamespace({.name_space = "b"}),
               StatusIs(absl::StatusCode::kResourceExhausted));
+}
+
+TEST_F(MemoryTensorStoreTest, NamespacesThatAreShownAreListedAmongMany) {
+  for (int i = 0; i < 300; ++i) {
+    ASSERT_OK(
+        store_.CreateNamespace({.name_space = absl::StrFormat("%03d", i)}));
+  }
+  const auto names = [&](absl::string_view after, size_t max_namespaces) {
+    std::vector<std::string> names;
+    const auto listed =
+        store_.ListNamespaces(after, max_namespaces, [](absl::string_view n) {
+          return n == "010" || n == "199" || n == "299";
+        });
+    for (const NamespaceStatus& each : *listed) {
+      names.push_back(each.name);
+    }
+    return names;
+  };
+
+  EXPECT_THAT(names("", 9), ElementsAre("010", "199", "299"));
+  EXPECT_THAT(names("010", 1), ElementsAre("199"));
+  EXPECT_THAT(names("299", 9), ElementsAre());
 }
 
 // --- What the observer hears -------------------------------------------------
