@@ -13,6 +13,7 @@ namespace {
 
 using ::absl::StatusCode;
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -118,7 +119,10 @@ TEST_P(PullContractTest, CallerWhoCancelsALargeCallWaitsNoMore) {
 
   canceller->Cancel();
 
-  EXPECT_THAT(sum.Result(), StatusIs(StatusCode::kCancelled));
+  // A stripe may hear from the server that another one is gone before it is
+  // cancelled itself; of which Client makes Cancelled.
+  EXPECT_THAT(sum.Result(), AnyOf(StatusIs(StatusCode::kCancelled),
+                                  StatusIs(StatusCode::kAborted)));
   AwaitWaitingCalls(group, 0);
 }
 

@@ -119,8 +119,11 @@ class CredentialsTest(StoreTest):
             self.connect(**self.authority).pull("w")
         self.assertEqual(raised.exception.reason, "UNAUTHENTICATED")
 
-    def test_a_server_that_is_not_the_one_meant_is_unavailable(self):
-        with self.assertRaises(tensorkv.UnavailableError):
+    def test_a_server_that_is_not_the_one_meant_takes_no_calls(self):
+        # Which of the two depends on how long a handshake takes.
+        with self.assertRaises(
+            (tensorkv.UnavailableError, tensorkv.DeadlineExceededError)
+        ):
             self.connect(
                 **self.trainer, tls_server_name="other", timeout=0.5
             ).pull("w")
