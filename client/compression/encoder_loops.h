@@ -51,7 +51,7 @@ struct EncoderLoops {
 
   // sum[i] += in[i]. Whether all the sums are finite.
   bool (*add)(const float* in, float* sum, size_t count);
-  // The same, if nothing is written.
+  // Returns what add would, and writes nothing.
   bool (*can_add)(const float* in, const float* sum, size_t count);
   // mean[i] = factor * mean[i] + in[i], sum[i] += factor * mean[i] + in[i].
   bool (*add_with_momentum)(const float* in, float factor, float* mean,

@@ -42,7 +42,7 @@ class MeteredTensorStore final : public TensorStore {
   absl::StatusOr<StatReply> Stat(const StatRequest& request,
                                  const CallContext& context) override;
 
-  // Of all methods together.
+  // The bytes of all methods together; those of requests, then of replies.
   double received_bytes() const {
     return init_bytes_.Value() + push_bytes_.Value() + push_pull_bytes_.Value();
   }

@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Of rules that are long texts.
+// A rule whose text is longer, an expression for one, is cut.
 constexpr size_t kMaxRuleBytes = 256;
 
 // Numbers of 64 random bits, which JavaScript would round.

@@ -12,17 +12,17 @@
 
 namespace tensorkv {
 
-// Of lists that a reply has whole: workers, and open rounds with their ranks.
+// A reply has at most so many workers, open rounds, and ranks of each round.
 inline constexpr size_t kMaxStatusWorkers = 256;
 inline constexpr size_t kMaxStatusRounds = 100;
 inline constexpr size_t kMaxStatusRanks = 32;
 
 nlohmann::ordered_json JsonOf(const ServerStatus& status);
-// Without workers.
+// Leaves the workers out.
 nlohmann::ordered_json JsonOf(const NamespaceStatus& status);
-// The slowest, in order of ranks; `lag` is behind the fastest.
+// Takes the slowest, in order of ranks; `lag` is behind the fastest.
 nlohmann::ordered_json JsonOf(std::vector<WorkerStatus> workers);
-// The first; `num_missing` counts also the ranks that are left out.
+// Takes the first; `num_missing` counts also the ranks that are left out.
 nlohmann::ordered_json JsonOf(const std::vector<OpenRound>& rounds);
 nlohmann::ordered_json JsonOf(const KeyStatus& status);
 

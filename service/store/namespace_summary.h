@@ -30,8 +30,8 @@ class NamespaceSummaries {
   // with the budget alone of their configurations: takes a few microseconds for
   // each, however many rules and workers it has.
   virtual std::vector<NamespaceStatus> Summaries() const = 0;
-  // Open rounds of the namespace, in order of their steps and keys: all, or of
-  // many some. Errors: NotFound.
+  // Open rounds of the namespace, in order of their steps and keys: all, or,
+  // of thousands, any of them. Errors: NotFound.
   virtual absl::StatusOr<std::vector<OpenRound>> OpenRounds(
       absl::string_view name_space) const = 0;
 };

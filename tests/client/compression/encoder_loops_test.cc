@@ -107,7 +107,7 @@ std::string OtherResults(const EncoderLoops& loops, size_t count) {
   return bytes;
 }
 
-// Of every number of the format.
+// What all bit patterns of the format become.
 std::string Widened(const EncoderLoops& loops, NarrowFormat format) {
   const bool has_byte =
       format == NarrowFormat::kF8E4M3FN || format == NarrowFormat::kF8E5M2;
