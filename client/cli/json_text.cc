@@ -5,8 +5,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/time.h"
-#include "client/cli/choice_names.h"
 #include "client/cli/elements.h"
+#include "contract/choice_names.h"
 #include "nlohmann/json.hpp"
 
 namespace tensorkv {

@@ -7,7 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
-#include "client/cli/choice_names.h"
+#include "contract/choice_names.h"
 
 namespace tensorkv {
 namespace {

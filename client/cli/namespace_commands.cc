@@ -7,6 +7,7 @@
 #include "absl/time/time.h"
 #include "base/byte_size.h"
 #include "base/status_macros.h"
+#include "client/cli/choice_option.h"
 #include "client/cli/commands.h"
 #include "client/cli/json_text.h"
 #include "client/cli/metadata_text.h"
@@ -18,52 +19,20 @@ namespace {
 
 struct NamespaceFlags {
   std::string name;
-  std::string mode = "async";
-  uint32_t num_workers = 0;
-  uint32_t max_workers = 0;
-  uint32_t max_open_rounds = 0;
-  uint32_t staleness = 0;
-  std::string on_worker_loss = "fail";
-  bool rescale = false;
-  uint32_t quorum = 0;
+  NamespaceConfig config;  // without what has a text below
   std::string quorum_grace = "0s";
-  std::string aggregation = "sum";
-  double trim_fraction = 0;
-  std::string non_finite = "apply";
-  double max_norm = 0;
-  double max_call_norm = 0;
-  std::string large_norm = "clip";
   std::string budget = "0";
   std::string rule = "assign";
   bool keep = false;
   bool force = false;
 };
 
-Mode ModeOf(const std::string& name) {
-  if (name == "sync") return Mode::kSync;
-  return name == "bounded" ? Mode::kBounded : Mode::kAsync;
-}
-
-Aggregation AggregationOf(const std::string& name) {
-  if (name == "median") return Aggregation::kMedian;
-  return name == "trimmed_mean" ? Aggregation::kTrimmedMean : Aggregation::kSum;
-}
-
-GradientGuard GuardOf(const NamespaceFlags& flags) {
-  GradientGuard guard = {.max_norm = flags.max_norm,
-                         .max_call_norm = flags.max_call_norm};
-  if (flags.non_finite == "count") guard.on_non_finite = OnNonFinite::kCount;
-  if (flags.non_finite == "skip") guard.on_non_finite = OnNonFinite::kSkip;
-  if (flags.non_finite == "refuse") guard.on_non_finite = OnNonFinite::kRefuse;
-  if (flags.large_norm == "refuse") guard.on_large_norm = OnLargeNorm::kRefuse;
-  return guard;
-}
-
 absl::StatusOr<NamespaceConfig> MakeConfig(const NamespaceFlags& flags) {
+  NamespaceConfig config = flags.config;
   const absl::StatusOr<RuleSpec> rule = ParseRuleSpec(flags.rule);
   if (!rule.ok()) return AsUsageError("--rule", rule.status());
-  absl::Duration quorum_grace;
-  if (!absl::ParseDuration(flags.quorum_grace, &quorum_grace)) {
+  config.rule = *rule;
+  if (!absl::ParseDuration(flags.quorum_grace, &config.quorum_grace)) {
     return UsageError(absl::StrCat("--quorum_grace=", flags.quorum_grace,
                                    ": expected a duration, as 500ms"));
   }
@@ -71,22 +40,8 @@ absl::StatusOr<NamespaceConfig> MakeConfig(const NamespaceFlags& flags) {
   if (!budget_bytes.ok()) {
     return AsUsageError("--budget", budget_bytes.status());
   }
-  return NamespaceConfig{.mode = ModeOf(flags.mode),
-                         .num_workers = flags.num_workers,
-                         .max_workers = flags.max_workers,
-                         .rule = *rule,
-                         .budget_bytes = *budget_bytes,
-                         .staleness = flags.staleness,
-                         .on_worker_loss = flags.on_worker_loss == "continue"
-                                               ? OnWorkerLoss::kContinue
-                                               : OnWorkerLoss::kFail,
-                         .rescale_partial_rounds = flags.rescale,
-                         .quorum = flags.quorum,
-                         .quorum_grace = quorum_grace,
-                         .max_open_rounds = flags.max_open_rounds,
-                         .gradient_guard = GuardOf(flags),
-                         .aggregation = AggregationOf(flags.aggregation),
-                         .trim_fraction = flags.trim_fraction};
+  config.budget_bytes = *budget_bytes;
+  return config;
 }
 
 absl::Status RunCreate(const NamespaceFlags& flags, Invocation& invocation) {
@@ -153,47 +108,40 @@ absl::Status RunNamespaceRm(const NamespaceFlags& flags,
 
 void AddCreate(CLI::App& command, NamespaceFlags& flags) {
   command.add_option("name", flags.name, "The new namespace")->required();
-  command.add_option("--mode", flags.mode, "async, sync or bounded")
-      ->check(CLI::IsMember({"async", "sync", "bounded"}));
-  command.add_option("--workers", flags.num_workers,
+  NamespaceConfig& config = flags.config;
+  AddChoice(command, "--mode", config.mode, "async, sync or bounded");
+  command.add_option("--workers", config.num_workers,
                      "Workers in the group; sync and bounded need it");
-  command.add_option("--max_workers", flags.max_workers,
+  command.add_option("--max_workers", config.max_workers,
                      "More than --workers: the group may grow to this");
-  command.add_option("--staleness", flags.staleness,
+  command.add_option("--staleness", config.staleness,
                      "bounded: steps that a worker may be ahead");
-  command
-      .add_option("--on_worker_loss", flags.on_worker_loss,
-                  "fail or continue the rounds of a lost worker")
-      ->check(CLI::IsMember({"fail", "continue"}));
-  command.add_flag("--rescale", flags.rescale,
+  AddChoice(command, "--on_worker_loss", config.on_worker_loss,
+            "fail or continue the rounds of a lost worker");
+  command.add_flag("--rescale", config.rescale_partial_rounds,
                    "Multiply the sum of n of N workers by N/n");
-  command.add_option("--quorum", flags.quorum,
+  command.add_option("--quorum", config.quorum,
                      "sync: contributions that close a round after a time");
   command.add_option("--quorum_grace", flags.quorum_grace,
                      "That time, as 500ms");
-  command
-      .add_option("--aggregation", flags.aggregation,
-                  "sync: the sum, median or trimmed_mean of a round")
-      ->check(CLI::IsMember({"sum", "median", "trimmed_mean"}));
-  command.add_option("--trim_fraction", flags.trim_fraction,
+  AddChoice(command, "--aggregation", config.aggregation,
+            "sync: the sum, median or trimmed_mean of a round");
+  command.add_option("--trim_fraction", config.trim_fraction,
                      "trimmed_mean: left out at each end, below 0.5");
-  command
-      .add_option("--non_finite", flags.non_finite,
-                  "apply, count, skip or refuse pushes that have Inf or NaN")
-      ->check(CLI::IsMember({"apply", "count", "skip", "refuse"}));
-  command.add_option("--max_norm", flags.max_norm,
+  GradientGuard& guard = config.gradient_guard;
+  AddChoice(command, "--non_finite", guard.on_non_finite,
+            "apply, count, skip or refuse pushes that have Inf or NaN");
+  command.add_option("--max_norm", guard.max_norm,
                      "Bound on the norm of each pushed tensor; 0: none");
-  command.add_option("--max_call_norm", flags.max_call_norm,
+  command.add_option("--max_call_norm", guard.max_call_norm,
                      "Bound on the norm of all tensors of a push; 0: none");
-  command
-      .add_option("--large_norm", flags.large_norm,
-                  "clip or refuse pushes whose norm is above these")
-      ->check(CLI::IsMember({"clip", "refuse"}));
+  AddChoice(command, "--large_norm", guard.on_large_norm,
+            "clip or refuse pushes whose norm is above these");
   command.add_option("--rule", flags.rule, "The rule of its keys");
   command.add_option(
       "--budget", flags.budget,
       "Bytes it may hold, such as 8GiB; 0: as many as the server");
-  command.add_option("--max_open_rounds", flags.max_open_rounds,
+  command.add_option("--max_open_rounds", config.max_open_rounds,
                      "Rounds of a key open at once; 0: the server's default");
   command.add_flag("--keep", flags.keep,
                    "One that exists with the same configuration is no error");

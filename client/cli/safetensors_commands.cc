@@ -2,7 +2,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <memory>
 #include <string>
 #include <system_error>
@@ -13,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "base/status_macros.h"
+#include "client/cli/choice_option.h"
 #include "client/cli/commands.h"
 #include "tensor/safetensors.h"
 
@@ -207,10 +207,6 @@ std::shared_ptr<FileFlags> AddFileCommand(
 }  // namespace
 
 void AddSafetensorsCommands(CLI::App& app, Action& action) {
-  static const std::map<std::string, OnExisting> kOnExisting = {
-      {"fail", OnExisting::kFail},
-      {"keep", OnExisting::kKeep},
-      {"replace", OnExisting::kReplace}};
   CLI::App* command = nullptr;
   auto flags = AddFileCommand(
       app, action, "import",
@@ -218,10 +214,8 @@ void AddSafetensorsCommands(CLI::App& app, Action& action) {
       "call: an error leaves those before it",
       RunImport, command);
   command->add_option("-p,--prefix", flags->prefix, "Put before their names");
-  command
-      ->add_option("--on_existing", flags->on_existing,
-                   "What to do about keys that exist: fail, keep or replace")
-      ->transform(CLI::CheckedTransformer(kOnExisting));
+  AddChoice(*command, "--on_existing", flags->on_existing,
+            "What to do about keys that exist: fail, keep or replace");
   flags = AddFileCommand(app, action, "export",
                          "Write values to a .safetensors file; keys of "
                          "different calls may be of different moments",

@@ -9,6 +9,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "client/cli/choice_option.h"
 #include "client/cli/commands.h"
 #include "client/cli/json_text.h"
 #include "client/cli/npy.h"
@@ -30,7 +31,7 @@ struct ValueCommandFlags {
   bool updates_all_rows = false;
   std::string prefix;
   ValueFlags value;
-  std::string on_existing = "fail";
+  OnExisting on_existing = OnExisting::kFail;
   uint32_t times = 1;
   std::string compression = "none";
   Version min_version = 0;
@@ -56,12 +57,6 @@ void AddValueFlags(CLI::App& command, ValueFlags& flags) {
                      "--dtype converts it");
 }
 
-OnExisting ParseOnExisting(absl::string_view text) {
-  if (text == "keep") return OnExisting::kKeep;
-  if (text == "replace") return OnExisting::kReplace;
-  return OnExisting::kFail;
-}
-
 absl::Status RunInit(const ValueCommandFlags& flags, Invocation& invocation) {
   ASSIGN_OR_RETURN(const ValueSource source,
                    ValueSource::Create(flags.value, invocation.in));
@@ -73,8 +68,7 @@ absl::Status RunInit(const ValueCommandFlags& flags, Invocation& invocation) {
     ASSIGN_OR_RETURN(Tensor tensor, source.Make(DType::kF32, {}));
     entries.push_back({key, std::move(tensor), flags.state});
   }
-  return invocation.client.Init(std::move(entries),
-                                ParseOnExisting(flags.on_existing));
+  return invocation.client.Init(std::move(entries), flags.on_existing);
 }
 
 absl::StatusOr<RefPtr<const RowIds>> MakeRowIds(
@@ -289,9 +283,8 @@ void AddValueCommands(CLI::App& app, Action& action) {
       AddCommand(app, action, "init", "Create keys with values", RunInit);
   AddKeys(*init, *init_flags);
   AddValueFlags(*init, init_flags->value);
-  init->add_option("--on_existing", init_flags->on_existing,
-                   "What to do about keys that exist: fail, keep or replace")
-      ->check(CLI::IsMember({"fail", "keep", "replace"}));
+  AddChoice(*init, "--on_existing", init_flags->on_existing,
+            "What to do about keys that exist: fail, keep or replace");
   init->add_option("--state", init_flags->state,
                    "Set this state of keys that exist, as stat lists them, or "
                    "update_count (--dtype=u64 --shape=[])");

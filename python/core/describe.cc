@@ -4,6 +4,9 @@
 
 #include <string>
 
+#include "absl/time/time.h"
+#include "contract/choice_names.h"
+
 namespace tensorkv::python {
 namespace {
 
@@ -16,29 +19,29 @@ py::tuple TupleOf(const Shape& shape) {
   return tuple;
 }
 
-const char* NameOf(Mode mode) {
-  switch (mode) {
-    case Mode::kSync:
-      return "sync";
-    case Mode::kBounded:
-      return "bounded";
-    case Mode::kUnknown:
-      return "unknown";
-    case Mode::kAsync:
-      break;
+template <typename Choice>
+std::string TextOf(Choice choice) {
+  return std::string(NameOf(choice));
+}
+
+py::list Describe(const std::vector<GuardCounts>& counts) {
+  py::list list;
+  for (const GuardCounts& each : counts) {
+    list.append(py::dict("rank"_a = each.rank, "not_finite"_a = each.not_finite,
+                         "too_large"_a = each.too_large));
   }
-  return "async";
+  return list;
 }
 
 py::dict Describe(const KeyStatus& key) {
   py::object digest = py::none();
   if (key.digest) digest = py::int_(*key.digest);
-  return py::dict(
-      "key"_a = key.key, "dtype"_a = std::string(tensorkv::NameOf(key.dtype)),
-      "shape"_a = TupleOf(key.shape), "version"_a = key.version,
-      "value_bytes"_a = key.value_bytes, "state_bytes"_a = key.state_bytes,
-      "states"_a = key.states, "rule"_a = key.rule.ToString(),
-      "device"_a = key.device, "digest"_a = digest);
+  return py::dict("key"_a = key.key, "dtype"_a = TextOf(key.dtype),
+                  "shape"_a = TupleOf(key.shape), "version"_a = key.version,
+                  "value_bytes"_a = key.value_bytes,
+                  "state_bytes"_a = key.state_bytes, "states"_a = key.states,
+                  "rule"_a = key.rule.ToString(), "device"_a = key.device,
+                  "digest"_a = digest);
 }
 
 }  // namespace
@@ -61,17 +64,30 @@ py::dict Describe(const NamespaceStatus& status) {
   for (const RuleBinding& binding : status.rules) {
     rules[py::str(binding.key_pattern)] = binding.rule.ToString();
   }
-  return py::dict("name"_a = status.name, "mode"_a = NameOf(status.config.mode),
-                  "num_workers"_a = status.config.num_workers,
-                  "max_workers"_a = status.config.max_workers,
-                  "staleness"_a = status.config.staleness,
-                  "live_workers"_a = status.live_workers, "workers"_a = workers,
-                  "rules"_a = rules, "num_keys"_a = status.num_keys,
-                  "revision"_a = status.revision,
-                  "rounds_open"_a = status.rounds_open,
-                  "rounds_closed"_a = status.rounds_closed,
-                  "rounds_failed"_a = status.rounds_failed,
-                  "calls_waiting"_a = status.calls_waiting);
+  const NamespaceConfig& config = status.config;
+  const GradientGuard& guard = config.gradient_guard;
+  return py::dict(
+      "name"_a = status.name, "mode"_a = TextOf(config.mode),
+      "num_workers"_a = config.num_workers,
+      "max_workers"_a = config.max_workers, "staleness"_a = config.staleness,
+      "on_worker_loss"_a = TextOf(config.on_worker_loss),
+      "rescale_partial_rounds"_a = config.rescale_partial_rounds,
+      "quorum"_a = config.quorum,
+      "quorum_grace"_a = absl::ToDoubleSeconds(config.quorum_grace),
+      "max_open_rounds"_a = config.max_open_rounds,
+      "aggregation"_a = TextOf(config.aggregation),
+      "trim_fraction"_a = config.trim_fraction,
+      "on_non_finite"_a = TextOf(guard.on_non_finite),
+      "max_norm"_a = guard.max_norm, "max_call_norm"_a = guard.max_call_norm,
+      "on_large_norm"_a = TextOf(guard.on_large_norm),
+      "budget_bytes"_a = config.budget_bytes,
+      "guard_counts"_a = Describe(status.guard_counts),
+      "live_workers"_a = status.live_workers, "workers"_a = workers,
+      "rules"_a = rules, "num_keys"_a = status.num_keys,
+      "revision"_a = status.revision, "rounds_open"_a = status.rounds_open,
+      "rounds_closed"_a = status.rounds_closed,
+      "rounds_failed"_a = status.rounds_failed,
+      "calls_waiting"_a = status.calls_waiting);
 }
 
 }  // namespace tensorkv::python

@@ -3,6 +3,7 @@
 #include <pybind11/pybind11.h>
 
 #include "base/version.h"
+#include "python/core/namespace_config.h"
 #include "python/core/python_memory.h"
 #include "python/core/status_error.h"
 #include "python/core/store.h"
@@ -12,5 +13,6 @@ PYBIND11_MODULE(_core, module) {
   module.attr("version") = tensorkv::kVersion;
   tensorkv::python::RegisterErrors();
   tensorkv::python::PulledArray::Register(module);
+  tensorkv::python::RegisterNamespaceConfig(module);
   tensorkv::python::Store::Register(module);
 }

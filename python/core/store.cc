@@ -11,6 +11,7 @@
 #include "base/status_macros.h"
 #include "contract/reason.h"
 #include "python/core/describe.h"
+#include "python/core/namespace_config.h"
 #include "python/core/python_memory.h"
 
 namespace tensorkv::python {
@@ -20,30 +21,6 @@ namespace py = pybind11;
 
 // Python runs signal handlers on this thread alone.
 bool IsMainThread() { return getpid() == gettid(); }
-
-// The value that `name` stands for.
-template <typename T, size_t N>
-T ByName(const std::pair<absl::string_view, T> (&choices)[N],
-         absl::string_view what, absl::string_view name) {
-  std::string names;
-  for (const auto& [known, value] : choices) {
-    if (known == name) return value;
-    absl::StrAppend(&names, names.empty() ? "" : ", ", known);
-  }
-  throw StatusError(absl::InvalidArgumentError(
-      absl::StrCat(what, ": expected one of ", names, ", got ", name)));
-}
-
-constexpr std::pair<absl::string_view, OnExisting> kOnExisting[] = {
-    {"fail", OnExisting::kFail},
-    {"keep", OnExisting::kKeep},
-    {"replace", OnExisting::kReplace}};
-constexpr std::pair<absl::string_view, Mode> kModes[] = {
-    {"async", Mode::kAsync},
-    {"sync", Mode::kSync},
-    {"bounded", Mode::kBounded}};
-constexpr std::pair<absl::string_view, OnWorkerLoss> kOnWorkerLoss[] = {
-    {"fail", OnWorkerLoss::kFail}, {"continue", OnWorkerLoss::kContinue}};
 
 // {key, tensor} for each array.
 template <typename Entry>
@@ -206,7 +183,7 @@ void Store::Join(const std::string& name, double lease, double takeover_timeout,
 void Store::Init(const Keys& keys, const py::list& arrays,
                  const std::string& on_existing, const std::string& state) {
   CheckLengths(keys, arrays);
-  const OnExisting existing = ByName(kOnExisting, "on_existing", on_existing);
+  const OnExisting existing = ByName<OnExisting>("on_existing", on_existing);
   const auto exports = std::make_shared<Exports>();
   std::vector<InitEntry> entries = EntriesOf<InitEntry>(keys, arrays, exports);
   for (InitEntry& entry : entries) entry.state = state;
@@ -384,17 +361,8 @@ void Store::SetHyperparameters(const Hyperparameters& hyperparameters,
   });
 }
 
-bool Store::CreateNamespace(const std::string& name, const std::string& mode,
-                            uint32_t num_workers, uint32_t max_workers,
-                            uint32_t staleness,
-                            const std::string& on_worker_loss) {
-  const NamespaceConfig config = {
-      .mode = ByName(kModes, "mode", mode),
-      .num_workers = num_workers,
-      .max_workers = max_workers,
-      .staleness = staleness,
-      .on_worker_loss =
-          ByName(kOnWorkerLoss, "on_worker_loss", on_worker_loss)};
+bool Store::CreateNamespace(const std::string& name,
+                            const NamespaceConfig& config) {
   return Call([=](Session& session, const Abandoned&) -> absl::StatusOr<bool> {
     const absl::Status status = session.client().CreateNamespace(name, config);
     if (ReasonOf(status) == Reason::kNamespaceExists) return false;
@@ -467,8 +435,7 @@ void Store::Register(py::module_& module) {
            "weight_decay"_a, "key_pattern"_a)
       .def("set_hyperparameters", &Store::SetHyperparameters,
            "hyperparameters"_a, "key_pattern"_a)
-      .def("create_namespace", &Store::CreateNamespace, "name"_a, "mode"_a,
-           "num_workers"_a, "max_workers"_a, "staleness"_a, "on_worker_loss"_a)
+      .def("create_namespace", &Store::CreateNamespace, "name"_a, "config"_a)
       .def("describe_namespace", &Store::DescribeNamespace, "name"_a)
       .def("delete_namespace", &Store::DeleteNamespace, "name"_a)
       .def("barrier", &Store::Barrier, "name"_a)

@@ -80,9 +80,7 @@ class Store {
                       const std::string& key_pattern);
   void SetHyperparameters(const Hyperparameters& hyperparameters,
                           const std::string& key_pattern);
-  bool CreateNamespace(const std::string& name, const std::string& mode,
-                       uint32_t num_workers, uint32_t max_workers,
-                       uint32_t staleness, const std::string& on_worker_loss);
+  bool CreateNamespace(const std::string& name, const NamespaceConfig& config);
   pybind11::dict DescribeNamespace(const std::string& name);
   void DeleteNamespace(const std::string& name);
   void Barrier(const std::string& name);

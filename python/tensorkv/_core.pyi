@@ -12,6 +12,28 @@ class PulledArray:
     @property
     def dtype(self) -> str: ...
 
+class NamespaceConfig:
+    def __init__(
+        self,
+        *,
+        mode: str,
+        num_workers: int,
+        max_workers: int,
+        staleness: int,
+        on_worker_loss: str,
+        rescale_partial_rounds: bool,
+        quorum: int,
+        quorum_grace: float,
+        max_open_rounds: int,
+        aggregation: str,
+        trim_fraction: float,
+        on_non_finite: str,
+        max_norm: float,
+        max_call_norm: float,
+        on_large_norm: str,
+        budget_bytes: int,
+    ) -> None: ...
+
 class Store:
     @staticmethod
     def connect(
@@ -84,15 +106,7 @@ class Store:
     def set_hyperparameters(
         self, hyperparameters: Dict[str, float], key_pattern: str
     ) -> None: ...
-    def create_namespace(
-        self,
-        name: str,
-        mode: str,
-        num_workers: int,
-        max_workers: int,
-        staleness: int,
-        on_worker_loss: str,
-    ) -> bool: ...
+    def create_namespace(self, name: str, config: NamespaceConfig) -> bool: ...
     def describe_namespace(self, name: str) -> Dict[str, Any]: ...
     def delete_namespace(self, name: str) -> None: ...
     def barrier(self, name: str) -> None: ...

@@ -350,15 +350,52 @@ class Client:
         max_workers: int = 0,
         staleness: int = 0,
         on_worker_loss: str = "fail",
+        rescale_partial_rounds: bool = False,
+        quorum: int = 0,
+        quorum_grace: float = 0.0,
+        max_open_rounds: int = 0,
+        aggregation: str = "sum",
+        trim_fraction: float = 0.0,
+        on_non_finite: str = "apply",
+        max_norm: float = 0.0,
+        max_call_norm: float = 0.0,
+        on_large_norm: str = "clip",
+        budget_bytes: int = 0,
     ) -> bool:
         """Creates a namespace of the server; False if the name is taken.
 
-        proto/tensorkv/v1/namespace.proto says what the modes "async", "sync"
-        and "bounded" and the other arguments mean.
+        proto/tensorkv/v1/namespace.proto says what they mean: NamespaceConfig
+        has all of them, and GradientGuard those that say what happens to
+        pushes with Inf or NaN and to large ones. `describe_namespace` gives
+        them back. Its rule is what `set_rule` sets.
+
+        Args:
+          mode: "async", "sync" or "bounded".
+          on_worker_loss: "fail" or "continue".
+          quorum_grace: in seconds.
+          aggregation: "sum", "median" or "trimmed_mean".
+          on_non_finite: "apply", "count", "skip" or "refuse".
+          on_large_norm: "clip" or "refuse".
         """
-        return self._store.create_namespace(
-            name, mode, num_workers, max_workers, staleness, on_worker_loss
+        config = _core.NamespaceConfig(
+            mode=mode,
+            num_workers=num_workers,
+            max_workers=max_workers,
+            staleness=staleness,
+            on_worker_loss=on_worker_loss,
+            rescale_partial_rounds=rescale_partial_rounds,
+            quorum=quorum,
+            quorum_grace=quorum_grace,
+            max_open_rounds=max_open_rounds,
+            aggregation=aggregation,
+            trim_fraction=trim_fraction,
+            on_non_finite=on_non_finite,
+            max_norm=max_norm,
+            max_call_norm=max_call_norm,
+            on_large_norm=on_large_norm,
+            budget_bytes=budget_bytes,
         )
+        return self._store.create_namespace(name, config)
 
     def describe_namespace(self, name: Optional[str] = None) -> Dict[str, Any]:
         """What the namespace is, and who works there."""

@@ -249,10 +249,65 @@ class ClientTest(StoreTest):
         self.assertFalse(client.create_namespace(name))
         status = client.describe_namespace(name)
         self.assertEqual((status["mode"], status["num_workers"]), ("sync", 2))
+        self.assertEqual(status["aggregation"], "sum")
         client.delete_namespace(name)
         with self.assertRaises(tensorkv.NotFoundError) as raised:
             client.describe_namespace(name)
         self.assertEqual(raised.exception.reason, "NAMESPACE_NOT_FOUND")
+
+    def test_a_namespace_is_described_as_it_was_created(self):
+        config = {
+            "mode": "sync",
+            "num_workers": 3,
+            "max_workers": 4,
+            "on_worker_loss": "continue",
+            "rescale_partial_rounds": True,
+            "quorum": 2,
+            "quorum_grace": 0.25,
+            "max_open_rounds": 5,
+            "on_non_finite": "skip",
+            "max_norm": 1.5,
+            "max_call_norm": 2.5,
+            "on_large_norm": "refuse",
+            "budget_bytes": 4096,
+        }
+        robust = {"aggregation": "trimmed_mean", "trim_fraction": 0.125}
+        client = self.open_client()
+        for each in (config, {"mode": "sync", "num_workers": 8, **robust}):
+            name = new_namespace()
+            client.create_namespace(name, **each)
+            status = client.describe_namespace(name)
+            self.assertEqual(each, {name: status[name] for name in each})
+
+    def test_unknown_choices_of_a_namespace_are_named(self):
+        client = self.open_client()
+        for argument in (
+            "mode",
+            "on_worker_loss",
+            "aggregation",
+            "on_non_finite",
+            "on_large_norm",
+        ):
+            with self.subTest(argument):
+                with self.assertRaisesRegex(
+                    tensorkv.InvalidArgumentError, f"^{argument}: .*maybe"
+                ):
+                    client.create_namespace(
+                        new_namespace(), **{argument: "maybe"}
+                    )
+
+    def test_the_gradient_guard_counts_by_rank(self):
+        name = new_namespace()
+        client = self.open_client()
+        client.create_namespace(name, on_non_finite="skip")
+        guarded = self.open_client(namespace=name)
+        guarded.init("w", np.ones(2, np.float32))
+        guarded.push("w", np.array([1, np.nan], np.float32))
+        np.testing.assert_array_equal(guarded.pull("w"), np.ones(2))
+        self.assertEqual(
+            client.describe_namespace(name)["guard_counts"],
+            [{"rank": None, "not_finite": 1, "too_large": 0}],
+        )
 
     def test_compression_that_is_set_before_it_joins_counts(self):
         name = new_namespace()

@@ -43,7 +43,11 @@ class RestoreCheckpointTest : public CheckpointsTest {
       EXPECT_OK(saved_->Init(name, "k", Filled(DType::kF32, 1)));
       Push(name);
     }
-    CreateNamespace(*saved_, "empty", {});
+    CreateNamespace(*saved_, "empty",
+                    {.mode = Mode::kSync,
+                     .num_workers = 4,
+                     .aggregation = Aggregation::kTrimmedMean,
+                     .trim_fraction = 0.25});
     EXPECT_OK(saved_->Init("", "k", Filled(DType::kF32, 5)));
     EXPECT_OK(saved_->checkpoints().SaveCheckpoint({"then"}, {}));
     EXPECT_OK(saved_->store().DeleteNamespace("empty"));
@@ -97,6 +101,15 @@ TEST_F(RestoreCheckpointTest, NamespaceComesBackBesideItsOwnLaterSelf) {
   // Its momentum came with it.
   Push("as-it-was");
   EXPECT_EQ(BytesIn("as-it-was"), now_);
+}
+
+TEST_F(RestoreCheckpointTest, RoundsOfWhatComesBackAverageAsBefore) {
+  ASSERT_OK(Restore({"then", {"empty"}}));
+
+  const NamespaceConfig config =
+      saved_->store().DescribeNamespace("empty")->config;
+  EXPECT_EQ(config.aggregation, Aggregation::kTrimmedMean);
+  EXPECT_EQ(config.trim_fraction, 0.25);
 }
 
 TEST_F(RestoreCheckpointTest, NamespaceThatWasDeletedIsAnotherOneAgain) {
