@@ -5,6 +5,7 @@ verbs of TensorKV itself.
 """
 
 from tensorkv._core import version as __version__
+from tensorkv._pictures import plot_store, print_summary
 from tensorkv.client import Client
 from tensorkv.errors import (
     AbortedError,
@@ -46,4 +47,6 @@ __all__ = [
     "UnavailableError",
     "UnimplementedError",
     "create",
+    "plot_store",
+    "print_summary",
 ]

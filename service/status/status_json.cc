@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/time/time.h"
+#include "contract/choice_names.h"
 #include "tensor/dtype.h"
 
 namespace tensorkv {
@@ -17,20 +18,6 @@ constexpr size_t kMaxRuleBytes = 256;
 
 // Numbers of 64 random bits, which JavaScript would round.
 std::string Hex(uint64_t number) { return absl::StrFormat("%016x", number); }
-
-const char* NameOfMode(Mode mode) {
-  switch (mode) {
-    case Mode::kAsync:
-      return "async";
-    case Mode::kSync:
-      return "sync";
-    case Mode::kBounded:
-      return "bounded";
-    case Mode::kUnknown:
-      break;
-  }
-  return "unknown";
-}
 
 Json RuleJson(const RuleSpec& rule) {
   std::string text = rule.ToString();
@@ -65,7 +52,7 @@ Json JsonOf(const ServerStatus& status) {
 
 Json JsonOf(const NamespaceStatus& status) {
   return {{"name", status.name},
-          {"mode", NameOfMode(status.config.mode)},
+          {"mode", std::string(NameOf(status.config.mode))},
           {"rule", RuleJson(status.config.rule)},
           {"num_workers", status.config.num_workers},
           {"live_workers", status.live_workers},
