@@ -88,6 +88,7 @@ absl::string_view PrepositionOf(Method method) {
     case Method::kPushPull:
       return " with ";
     case Method::kDescribeServer:
+    case Method::kDescribeCluster:
       return " of ";
     default:
       return " on ";
@@ -498,6 +499,11 @@ absl::Status Client::DeleteCheckpoint(absl::string_view name) {
 absl::StatusOr<CheckpointStatus> Client::VerifyCheckpoint(
     absl::string_view name) {
   VerifyCheckpointRequest request = {.name = std::string(name)};
+  return Call(request);
+}
+
+absl::StatusOr<DescribeClusterReply> Client::DescribeCluster() {
+  DescribeClusterRequest request;
   return Call(request);
 }
 

@@ -203,6 +203,7 @@ class Client {
   std::optional<Worker> worker() const;
 
   absl::StatusOr<ServerStatus> DescribeServer();
+  absl::StatusOr<DescribeClusterReply> DescribeCluster();
 
   // Checkpoints of the server. Without a name, the server makes one up; without
   // namespaces, all are saved.

@@ -97,6 +97,7 @@ void Write(const PushEntry& entry, Out& out) {
   if (entry.encoding) {
     WriteField(wire::kPushEntryEncoding, entry.encoding->packing(), out);
   }
+  out.Fixed64(wire::kPushEntryWeight, std::bit_cast<uint64_t>(entry.weight));
   WriteTensor(wire::kPushEntryTensor, entry.dtype(), entry.shape(),
               entry.tensor, out);
 }
@@ -124,6 +125,7 @@ void Write(const PushRequest& request, uint64_t max_reply_bytes, Out& out) {
   WriteField(wire::kPushWorker, request.worker, out);
   out.Number(wire::kPushStep, request.step);
   out.Number(wire::kPushMaxReplyBytes, max_reply_bytes);
+  out.Number(wire::kPushReplyDType, static_cast<uint64_t>(request.reply_dtype));
   WriteField(wire::kPushEntries, request.entries, out);
 }
 

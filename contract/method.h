@@ -60,7 +60,8 @@ enum class MethodKind : uint8_t {
   X(ListCheckpoints, kHarmless)    \
   X(DeleteCheckpoint, kByCallId)   \
   X(VerifyCheckpoint, kHarmless)   \
-  X(DescribeServer, kHarmless)
+  X(DescribeServer, kHarmless)     \
+  X(DescribeCluster, kHarmless)
 
 // The streams, as X(name, repeat, kind).
 #define TENSORKV_STREAM_METHODS(X)        \

@@ -242,11 +242,15 @@ void Read(WireReader& in, TensorReader& tensors, PushEntry* entry,
   if (in.Accept(wire::kPushEntryKey)) in.ReadText(&entry->key);
   if (in.Accept(wire::kPushEntrySkip)) entry->skip = in.ReadNumberUpTo(1) == 1;
   if (entry->skip) return;  // whatever follows is left over
-  if (!in.Accept(wire::kPushEntryEncoding)) {
+  Packing packing;
+  const bool is_encoded = in.Accept(wire::kPushEntryEncoding);
+  if (is_encoded) in.ReadMessage([&] { Read(in, &packing); });
+  if (in.Accept(wire::kPushEntryWeight)) {
+    entry->weight = std::bit_cast<double>(in.ReadFixed64());
+  }
+  if (!is_encoded) {
     return tensors.Read(in, wire::kPushEntryTensor, &entry->tensor, payload);
   }
-  Packing packing;
-  in.ReadMessage([&] { Read(in, &packing); });
   if (!in.Accept(wire::kPushEntryTensor)) return in.Fail();
   in.ReadMessage([&] { Read(in, packing, entry, payload); });
 }
@@ -314,6 +318,9 @@ void Read(WireReader& in, const EntryReader& entries, PushRequest* request) {
   if (in.Accept(wire::kPushStep)) request->step = in.ReadNumber();
   if (in.Accept(wire::kPushMaxReplyBytes)) {
     request->max_reply_bytes = in.ReadNumber();
+  }
+  if (in.Accept(wire::kPushReplyDType)) {
+    request->reply_dtype = static_cast<DType>(in.ReadNumberUpTo(kMaxDType));
   }
   entries.Read(in, wire::kPushEntries, &request->entries);
 }

@@ -165,6 +165,13 @@ void ToProto(const ServerStatus& status, v1::DescribeServerResponse* proto);
 CheckpointStatus FromProto(const v1::CheckpointStatus& proto);
 void ToProto(const CheckpointStatus& status, v1::CheckpointStatus* proto);
 
+absl::StatusOr<ClusterPlacement> FromProto(const v1::ClusterPlacement& proto);
+void ToProto(const ClusterPlacement& placement, v1::ClusterPlacement* proto);
+absl::StatusOr<DescribeClusterReply> FromProto(
+    const v1::DescribeClusterResponse& proto);
+void ToProto(const DescribeClusterReply& reply,
+             v1::DescribeClusterResponse* proto);
+
 SaveCheckpointRequest FromProto(const v1::SaveCheckpointRequest& proto);
 void ToProto(const SaveCheckpointRequest& request,
              v1::SaveCheckpointRequest* proto);

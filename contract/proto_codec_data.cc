@@ -39,6 +39,7 @@ absl::StatusOr<PushEntry> DecodePushEntry(v1::PushEntry& proto,
     return absl::InvalidArgumentError(
         "tensor: expected none with skip, got one");
   }
+  entry.weight = proto.weight();
   if (proto.has_encoding() && proto.has_tensor()) {
     ASSIGN_OR_RETURN(entry.encoding,
                      DecodeEncoding(proto.encoding(), proto.tensor(), decode));
@@ -141,6 +142,9 @@ absl::StatusOr<PushRequest> DecodePushRequest(v1::PushRequest& proto,
   ASSIGN_OR_RETURN(request.worker, DecodeWorkerIfPresent(proto));
   request.step = proto.step();
   request.max_reply_bytes = proto.max_reply_bytes();
+  if (proto.reply_dtype() != v1::DTYPE_UNSPECIFIED) {
+    ASSIGN_OR_RETURN(request.reply_dtype, DTypeFromNumber(proto.reply_dtype()));
+  }
   const auto decode_entry = [decode](v1::PushEntry& entry) {
     return DecodePushEntry(entry, decode);
   };
@@ -157,11 +161,13 @@ void EncodePushRequest(const PushRequest& request, TensorEncoder encode,
   EncodeWorkerIfPresent(request.worker, proto);
   proto->set_step(request.step);
   proto->set_max_reply_bytes(request.max_reply_bytes);
+  proto->set_reply_dtype(static_cast<v1::DType>(request.reply_dtype));
   for (const PushEntry& entry : request.entries) {
     v1::PushEntry* out = proto->add_entries();
     out->set_key(entry.key);
     out->set_skip(entry.skip);
     if (entry.skip) continue;
+    out->set_weight(entry.weight);
     encode(entry.tensor, out->mutable_tensor());
     if (!entry.encoding) continue;
     EncodeEncoding(*entry.encoding, out->mutable_encoding());

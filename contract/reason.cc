@@ -62,6 +62,7 @@ constexpr auto kReasons = std::to_array<NamedReason>({
     {Reason::kDeviceFailed, "DEVICE_FAILED"},
     {Reason::kUnauthenticated, "UNAUTHENTICATED"},
     {Reason::kPermissionDenied, "PERMISSION_DENIED"},
+    {Reason::kWrongServer, "WRONG_SERVER"},
 });
 
 // The fields of google.rpc.ErrorInfo, and of an entry of its map.

@@ -63,6 +63,7 @@ enum class Reason : uint8_t {
   kDeviceFailed = 51,
   kUnauthenticated = 60,
   kPermissionDenied = 61,
+  kWrongServer = 70,
 };
 
 // The type URL of the payload, and the ErrorInfo's domain.

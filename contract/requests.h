@@ -16,6 +16,7 @@
 #include "absl/time/time.h"
 #include "base/ref_counted.h"
 #include "contract/encoding.h"
+#include "contract/placement.h"
 #include "contract/row_ids.h"
 #include "tensor/dtype.h"
 #include "tensor/rule_spec.h"
@@ -85,6 +86,8 @@ struct PushEntry {
   bool skip = false;
   Tensor tensor;
   RefPtr<const Encoding> encoding;
+  // In the mean of the rule `average`; 0 stands for 1.
+  double weight = 0;
   RefPtr<const RowIds> rows;
   // Only with `rows`: those that are not named get zeros.
   bool updates_all_rows = false;
@@ -98,6 +101,8 @@ struct PushRequest {
   std::vector<PushEntry> entries;
   uint64_t namespace_uid = 0;
   uint64_t max_reply_bytes = 0;
+  // What a PushPull converts the values to; as they are stored if unknown.
+  DType reply_dtype = DType::kUnknown;
 };
 
 struct PushResult {
@@ -550,6 +555,16 @@ struct ServerStatus {
 };
 
 using DescribeServerReply = ServerStatus;
+
+// --- Cluster ----------------------------------------------------------------
+
+struct DescribeClusterRequest {};
+
+struct DescribeClusterReply {
+  // Of the server that answers; empty if it is in no cluster.
+  std::string server_name;
+  ClusterPlacement placement;
+};
 
 }  // namespace tensorkv
 

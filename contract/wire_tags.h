@@ -46,6 +46,8 @@ inline constexpr Tag kPushWorker = RunTag(v1::PushRequest::kWorkerFieldNumber);
 inline constexpr Tag kPushStep = NumberTag(v1::PushRequest::kStepFieldNumber);
 inline constexpr Tag kPushMaxReplyBytes =
     NumberTag(v1::PushRequest::kMaxReplyBytesFieldNumber);
+inline constexpr Tag kPushReplyDType =
+    NumberTag(v1::PushRequest::kReplyDtypeFieldNumber);
 inline constexpr Tag kPushEntries =
     RunTag(v1::PushRequest::kEntriesFieldNumber);
 
@@ -54,6 +56,8 @@ inline constexpr Tag kPushEntrySkip =
     NumberTag(v1::PushEntry::kSkipFieldNumber);
 inline constexpr Tag kPushEntryEncoding =
     RunTag(v1::PushEntry::kEncodingFieldNumber);
+inline constexpr Tag kPushEntryWeight =
+    Fixed64Tag(v1::PushEntry::kWeightFieldNumber);
 inline constexpr Tag kPushEntryTensor =
     RunTag(v1::PushEntry::kTensorFieldNumber);
 

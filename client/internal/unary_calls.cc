@@ -118,7 +118,8 @@ template <typename Request>
 UnaryCalls::Expects UnaryCalls::ExpectationOf(const Request& request) {
   // Whoever asks what the server is takes any for an answer, and whoever joins
   // a namespace by its uid any that has it.
-  if constexpr (std::is_same_v<Request, DescribeServerRequest>) {
+  if constexpr (std::is_same_v<Request, DescribeServerRequest> ||
+                std::is_same_v<Request, DescribeClusterRequest>) {
     return Expects::kNothing;
   } else if constexpr (std::is_same_v<Request, JoinRequest>) {
     if (request.namespace_uid != 0) return Expects::kAnyIncarnation;

@@ -118,6 +118,7 @@ Handlers::Handlers(HandlerDependencies dependencies,
       membership_(*dependencies.membership),
       checkpoints_(std::move(dependencies.checkpoints)),
       describe_server_(std::move(dependencies.describe_server)),
+      describe_cluster_(std::move(dependencies.describe_cluster)),
       limits_(limits),
       decoder_(dependencies.staging, limits) {
   AddDataHandlers();
@@ -129,6 +130,11 @@ Handlers::Handlers(HandlerDependencies dependencies,
         return absl::StatusOr<ServerStatus>(describe_server_());
       },
       kMaxBytesInline);
+  AddAsk<DescribeClusterRequest>(
+      [this](const DescribeClusterRequest&, const CallContext&) {
+        return absl::StatusOr<DescribeClusterReply>(
+            describe_cluster_ ? describe_cluster_() : DescribeClusterReply());
+      });
 }
 
 void Handlers::AddDataHandlers() {

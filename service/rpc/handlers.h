@@ -32,6 +32,8 @@ struct HandlerDependencies {
   // Null, or gives null, if there is no directory for them.
   std::function<CheckpointAdmin*()> checkpoints;
   std::function<ServerStatus()> describe_server;
+  // Empty if the server is in no cluster.
+  std::function<DescribeClusterReply()> describe_cluster;
 };
 
 // What a unary call does: decode, ask the store, encode.
@@ -106,6 +108,7 @@ class Handlers {
   Membership& membership_;
   const std::function<CheckpointAdmin*()> checkpoints_;
   const std::function<ServerStatus()> describe_server_;
+  const std::function<DescribeClusterReply()> describe_cluster_;
   const MessageLimits limits_;
   const PayloadDecoder decoder_;
   std::array<Handler, kNumMethods> handlers_;  // const once built

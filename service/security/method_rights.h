@@ -57,6 +57,7 @@ inline constexpr Requirement kRequirements[] = {
     {Method::kDeleteCheckpoint, Right::kAdmin, Scope::kServer},
     {Method::kVerifyCheckpoint, Right::kAdmin, Scope::kServer},
     {Method::kDescribeServer, Right::kRead, Scope::kSomewhere},
+    {Method::kDescribeCluster, Right::kRead, Scope::kSomewhere},
     {Method::kInitStream, Right::kPush},
     {Method::kPushStream, Right::kPush},
     {Method::kPullStream, Right::kRead},

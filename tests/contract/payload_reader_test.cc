@@ -251,7 +251,7 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     Message, LeftTest,
     ::testing::ValuesIn(std::vector<Left>{
-        Left{"UnknownField", IsRead<ReadPush>, "\x38\x01"},
+        Left{"UnknownField", IsRead<ReadPush>, "\x70\x01"},
         Left{"FieldTwice", IsRead<ReadPush>, "\x28\x01\x28\x02"},
         Left{"FieldsOutOfOrder", IsRead<ReadPush>, "\x28\x01\x0a\x01n"},
         Left{"Truncated", IsRead<ReadPush>, "\x0a\x05n"},

@@ -67,7 +67,8 @@ using Translations = ::testing::Types<
     Translation<ListCheckpointsReply, v1::ListCheckpointsResponse>,
     Translation<DeleteCheckpointRequest, v1::DeleteCheckpointRequest>,
     Translation<VerifyCheckpointRequest, v1::VerifyCheckpointRequest>,
-    Translation<ServerStatus, v1::DescribeServerResponse>>;
+    Translation<ServerStatus, v1::DescribeServerResponse>,
+    Translation<DescribeClusterReply, v1::DescribeClusterResponse>>;
 TYPED_TEST_SUITE(RoundTripTest, Translations);
 
 TYPED_TEST(RoundTripTest, RandomValuesSurviveTheWire) {

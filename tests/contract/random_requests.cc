@@ -43,6 +43,11 @@ void RandomRequests::Draw(int64_t& number) {
 
 void RandomRequests::Draw(bool& flag) { flag = Below(2) == 0; }
 
+void RandomRequests::Draw(double& number) {
+  number = std::ldexp(static_cast<double>(1 + Below(1000)),
+                      static_cast<int>(Below(40)) - 20);
+}
+
 void RandomRequests::Draw(std::string& text) {
   static constexpr const char* kLetters[] = {
       "a", "b", ".", "/", " ", "\xc3\xa9", "\xe2\x88\x91", "\"", "%"};
@@ -128,7 +133,9 @@ void RandomRequests::Draw(InitReply& reply) { Draw(reply.versions); }
 void RandomRequests::Draw(PushEntry& entry) {
   DrawAll(entry.key, entry.skip);
   entry.tensor = Tensor();
+  entry.weight = 0;
   if (entry.skip) return;
+  if (Below(2) == 0) Draw(entry.weight);
   Draw(entry.encoding);
   if (!entry.encoding) return Draw(entry.tensor);
   entry.tensor =
@@ -179,6 +186,8 @@ void RandomRequests::Draw(PushRequest& request) {
   DrawAll(request.name_space, request.call_id, request.namespace_uid,
           request.worker, request.step, request.max_reply_bytes,
           request.entries);
+  request.reply_dtype = DType::kUnknown;
+  if (Below(2) == 0) Draw(request.reply_dtype);
 }
 
 void RandomRequests::Draw(RefPtr<const RowIds>& rows) {
@@ -195,6 +204,7 @@ void RandomRequests::Draw(PushRowsRequest& request) {
           request.worker, request.step, request.entries);
   for (PushEntry& entry : request.entries) {
     entry.encoding = nullptr;
+    entry.weight = 0;
     if (!entry.skip) DrawAll(entry.rows, entry.updates_all_rows);
   }
 }
@@ -407,6 +417,18 @@ void RandomRequests::Draw(SaveCheckpointRequest& request) {
 void RandomRequests::Draw(RestoreCheckpointRequest& request) {
   DrawAll(request.name, request.namespaces, request.as_namespace,
           request.on_existing);
+}
+
+void RandomRequests::Draw(DescribeClusterReply& reply) {
+  DrawAll(reply.server_name, reply.placement.cluster, reply.placement.version);
+  reply.placement.servers.resize(1 + Below(4));
+  for (ClusterServer& server : reply.placement.servers) {
+    DrawAll(server.name, server.address, server.weight, server.is_live);
+  }
+  reply.placement.owners.resize(Below(20));
+  for (uint32_t& owner : reply.placement.owners) {
+    owner = static_cast<uint32_t>(Below(reply.placement.servers.size()));
+  }
 }
 
 void RandomRequests::Draw(ListCheckpointsReply& reply) {

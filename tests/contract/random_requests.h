@@ -57,6 +57,7 @@ class RandomRequests {
   void Draw(LeaveRequest& request);
   void Draw(BarrierRequest& request);
   void Draw(CheckpointStatus& status);
+  void Draw(DescribeClusterReply& reply);
   void Draw(SaveCheckpointRequest& request);
   void Draw(RestoreCheckpointRequest& request);
   void Draw(ListCheckpointsReply& reply);
@@ -72,6 +73,7 @@ class RandomRequests {
   void Draw(uint32_t& number);
   void Draw(int64_t& number);
   void Draw(bool& flag);
+  void Draw(double& number);
   void Draw(std::string& text);
   void Draw(DType& dtype);
   void Draw(Shape& shape);

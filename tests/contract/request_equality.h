@@ -30,11 +30,11 @@ inline auto Fields(const PushEntry& v) {
   return std::make_tuple(
       v.key, v.skip, v.tensor, v.dtype(), v.shape(),
       v.encoding ? v.encoding->packing() : Packing{.count = UINT64_MAX},
-      v.rows ? v.rows->tensor() : Tensor(), v.updates_all_rows);
+      v.rows ? v.rows->tensor() : Tensor(), v.updates_all_rows, v.weight);
 }
 inline auto Fields(const PushRequest& v) {
   return std::tie(v.name_space, v.call_id, v.namespace_uid, v.worker, v.step,
-                  v.max_reply_bytes, v.entries);
+                  v.max_reply_bytes, v.reply_dtype, v.entries);
 }
 inline auto Fields(const PushResult& v) {
   return std::tie(v.version, v.step, v.repeated);
@@ -167,6 +167,9 @@ inline auto Fields(const ServerStatus& v) {
   return std::tie(v.version, v.incarnation, v.start_unix_seconds, v.devices,
                   v.budget_bytes, v.used_bytes, v.max_message_bytes,
                   v.max_entries, v.device_budgets);
+}
+inline auto Fields(const DescribeClusterReply& v) {
+  return std::tie(v.server_name, v.placement);
 }
 inline auto Fields(const DeviceBudget& v) {
   return std::tie(v.device, v.budget_bytes, v.used_bytes);

@@ -234,22 +234,38 @@ class SecureServerTest : public ::testing::Test {
 // What each method takes, written down anew: r(ead), p(ush) or a(dmin) in the
 // namespace, s: any right anywhere, S: an admin's for the whole server.
 const std::map<std::string, char>& Table() {
-  static const auto* const table = new std::map<std::string, char>{
-      {"Init", 'p'},           {"Push", 'p'},
-      {"Pull", 'r'},           {"PushPull", 'p'},
-      {"PushRows", 'p'},       {"PullRows", 'r'},
-      {"Delete", 'a'},         {"List", 'r'},
-      {"Stat", 'r'},           {"CreateNamespace", 'a'},
-      {"SetRule", 'a'},        {"UnsetRule", 'a'},
-      {"Join", 'p'},           {"SetHyperparameters", 'a'},
-      {"KeepAlive", 'p'},      {"DescribeNamespace", 'r'},
-      {"Leave", 'p'},          {"ListNamespaces", 's'},
-      {"Barrier", 'p'},        {"DeleteNamespace", 'a'},
-      {"SaveCheckpoint", 'S'}, {"ListCheckpoints", 'S'},
-      {"InitStream", 'p'},     {"DeleteCheckpoint", 'S'},
-      {"PushStream", 'p'},     {"VerifyCheckpoint", 'S'},
-      {"PullStream", 'r'},     {"PushPullStream", 'p'},
-      {"DescribeServer", 's'}, {"RestoreCheckpoint", 'S'}};
+  static const auto* const table =
+      new std::map<std::string, char>{{"Init", 'p'},
+                                      {"Push", 'p'},
+                                      {"Pull", 'r'},
+                                      {"PushPull", 'p'},
+                                      {"PushRows", 'p'},
+                                      {"PullRows", 'r'},
+                                      {"Delete", 'a'},
+                                      {"List", 'r'},
+                                      {"Stat", 'r'},
+                                      {"CreateNamespace", 'a'},
+                                      {"SetRule", 'a'},
+                                      {"UnsetRule", 'a'},
+                                      {"Join", 'p'},
+                                      {"SetHyperparameters", 'a'},
+                                      {"KeepAlive", 'p'},
+                                      {"DescribeNamespace", 'r'},
+                                      {"Leave", 'p'},
+                                      {"ListNamespaces", 's'},
+                                      {"Barrier", 'p'},
+                                      {"DeleteNamespace", 'a'},
+                                      {"SaveCheckpoint", 'S'},
+                                      {"ListCheckpoints", 'S'},
+                                      {"InitStream", 'p'},
+                                      {"DeleteCheckpoint", 'S'},
+                                      {"PushStream", 'p'},
+                                      {"VerifyCheckpoint", 'S'},
+                                      {"PullStream", 'r'},
+                                      {"PushPullStream", 'p'},
+                                      {"DescribeServer", 's'},
+                                      {"DescribeCluster", 's'},
+                                      {"RestoreCheckpoint", 'S'}};
   return *table;
 }
 

@@ -1,0 +1,51 @@
+// Which server of a cluster owns which keys. What it means is written in
+// proto/tensorkv/v1/cluster.proto.
+
+#ifndef TENSORKV_CONTRACT_PLACEMENT_H_
+#define TENSORKV_CONTRACT_PLACEMENT_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+namespace tensorkv {
+
+// The key in gRPC's metadata by which a call names the version of its
+// placement, in decimal.
+inline constexpr char kPlacementMetadata[] = "tensorkv-placement";
+
+struct ClusterServer {
+  std::string name;
+  std::string address;
+  double weight = 1;
+  bool is_live = false;
+
+  friend bool operator==(const ClusterServer&, const ClusterServer&) = default;
+};
+
+// A plain value. One without owners is that of a server in no cluster.
+struct ClusterPlacement {
+  std::string cluster;
+  uint64_t version = 0;
+  std::vector<ClusterServer> servers;
+  // For each partition the index of its owner, below the number of servers.
+  std::vector<uint32_t> owners;
+
+  friend bool operator==(const ClusterPlacement&,
+                         const ClusterPlacement&) = default;
+};
+
+// The partition that a key of a namespace falls into, of `num_partitions`, at
+// least 1. The namespace's home owns that of the empty key.
+uint32_t PartitionOf(absl::string_view name_space, absl::string_view key,
+                     uint32_t num_partitions);
+
+// The index of the server that owns a key. REQUIRES: the placement has owners.
+uint32_t OwnerOf(const ClusterPlacement& placement,
+                 absl::string_view name_space, absl::string_view key);
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CONTRACT_PLACEMENT_H_
