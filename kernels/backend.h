@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
@@ -126,6 +127,14 @@ class Backend {
   // Errors: ResourceExhausted.
   virtual absl::StatusOr<RefPtr<Buffer>> Allocate(
       size_t size_bytes, RefPtr<MemoryAccount> account) = 0;
+
+  // Memory of the host, uninitialised, 64-byte aligned, which copies to and
+  // from this device need not take a detour from. `account` as above. Errors:
+  // ResourceExhausted.
+  virtual absl::StatusOr<RefPtr<Buffer>> AllocateStaging(
+      size_t size_bytes, RefPtr<MemoryAccount> account) {
+    return HostBuffer::Allocate(size_bytes, std::move(account));
+  }
 
   // Sets all bytes of tensors to zero.
   virtual absl::Status Zero(absl::Span<const MutableTensorView> tensors) = 0;

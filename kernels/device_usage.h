@@ -28,6 +28,9 @@ struct DeviceUsage {
   // Pinned slots that copies pass through, of both directions.
   int num_staging_slots = 0;
   int num_staging_slots_in_use = 0;
+  // Page-locked memory that tensors of calls are in, and what of it they have.
+  uint64_t pinned_bytes = 0;
+  uint64_t pinned_bytes_in_use = 0;
   BatchUsage batches;
 };
 

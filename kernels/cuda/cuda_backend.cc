@@ -25,10 +25,12 @@ absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(
     std::unique_ptr<Device> device, const CudaBackendOptions& options) {
   ASSIGN_OR_RETURN(std::shared_ptr<DevicePool> pool,
                    DevicePool::Create(std::move(device), options.quota_bytes));
-  std::unique_ptr<CudaBackend> backend(new CudaBackend(std::move(pool)));
-  ASSIGN_OR_RETURN(backend->copies_, StagedCopies::Create(backend->pool_.get(),
-                                                          &backend->submission_,
-                                                          options.staging));
+  std::unique_ptr<CudaBackend> backend(
+      new CudaBackend(std::move(pool), options.max_pinned_bytes));
+  ASSIGN_OR_RETURN(
+      backend->copies_,
+      StagedCopies::Create(backend->pool_.get(), backend->arena_.get(),
+                           &backend->submission_, options.staging));
   ASSIGN_OR_RETURN(
       backend->updates_,
       UpdateBatcher::Create(backend->pool_.get(), &backend->submission_));
@@ -40,6 +42,13 @@ absl::StatusOr<RefPtr<Buffer>> CudaBackend::Allocate(
   ASSIGN_OR_RETURN(DeviceMemory memory, pool_->Allocate(size_bytes));
   return RefPtr<Buffer>(
       new DeviceBuffer(std::move(memory), std::move(account)));
+}
+
+absl::StatusOr<RefPtr<Buffer>> CudaBackend::AllocateStaging(
+    size_t size_bytes, RefPtr<MemoryAccount> account) {
+  RefPtr<Buffer> pinned = arena_->Allocate(size_bytes, account);
+  if (pinned) return pinned;
+  return HostBuffer::Allocate(size_bytes, std::move(account));
 }
 
 absl::Status CudaBackend::Zero(absl::Span<const MutableTensorView> tensors) {
@@ -65,6 +74,8 @@ DeviceUsage CudaBackend::usage() const {
           .quota_bytes = pool_->quota_bytes(),
           .num_staging_slots = num_slots,
           .num_staging_slots_in_use = num_slots - copies_->num_free_slots(),
+          .pinned_bytes = arena_->size_bytes(),
+          .pinned_bytes_in_use = arena_->used_bytes(),
           .batches = updates_->usage()};
 }
 

@@ -3,6 +3,7 @@
 #ifndef TENSORKV_KERNELS_CUDA_CUDA_BACKEND_H_
 #define TENSORKV_KERNELS_CUDA_CUDA_BACKEND_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -17,6 +18,7 @@
 #include "kernels/backend.h"
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/device_pool.h"
+#include "kernels/cuda/pinned_arena.h"
 #include "kernels/cuda/staged_copies.h"
 #include "kernels/cuda/update_batcher.h"
 #include "kernels/device_usage.h"
@@ -27,6 +29,8 @@ struct CudaBackendOptions {
   // Bounds the device's memory that is used, tables of work included.
   uint64_t quota_bytes = 0;
   StagedCopiesOptions staging;
+  // Bounds the page-locked memory that tensors of calls are in.
+  size_t max_pinned_bytes = size_t{1} << 30;
 };
 
 // Tensors on one GPU. Takes every dtype and gives the bits of the CPU backend,
@@ -51,6 +55,8 @@ class CudaBackend final : public Backend {
   DeviceHealth& health() override { return pool_->device().health(); }
   absl::StatusOr<RefPtr<Buffer>> Allocate(
       size_t size_bytes, RefPtr<MemoryAccount> account) override;
+  absl::StatusOr<RefPtr<Buffer>> AllocateStaging(
+      size_t size_bytes, RefPtr<MemoryAccount> account) override;
   absl::Status Zero(absl::Span<const MutableTensorView> tensors) override;
   absl::Status CopyToDevice(absl::Span<const MemoryCopy> copies) override;
   void CopyToHost(std::vector<MemoryCopy> copies, CopiedCallback done) override;
@@ -60,10 +66,12 @@ class CudaBackend final : public Backend {
   DeviceUsage usage() const;
 
  private:
-  explicit CudaBackend(std::shared_ptr<DevicePool> pool)
-      : pool_(std::move(pool)) {}
+  CudaBackend(std::shared_ptr<DevicePool> pool, size_t max_pinned_bytes)
+      : pool_(std::move(pool)),
+        arena_(PinnedArena::Create(pool_, max_pinned_bytes)) {}
 
   const std::shared_ptr<DevicePool> pool_;
+  const std::shared_ptr<PinnedArena> arena_;
   // Set by Create.
   std::unique_ptr<StagedCopies> copies_;
   std::unique_ptr<UpdateBatcher> updates_;

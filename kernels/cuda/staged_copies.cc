@@ -1,10 +1,17 @@
 #include "kernels/cuda/staged_copies.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/status_macros.h"
 
 namespace tensorkv {
+namespace {
+
+// Starting a transfer takes about as long as copying so many bytes in parts.
+constexpr size_t kMinDirectBytes = 64 << 10;
+
+}  // namespace
 
 struct StagedCopies::HostCall {
   HostCall(std::vector<MemoryCopy> copies, CopiedCallback done)
@@ -28,11 +35,11 @@ struct StagedCopies::HostPart {
 };
 
 absl::StatusOr<std::unique_ptr<StagedCopies>> StagedCopies::Create(
-    DevicePool* pool, Executor* submission,
+    DevicePool* pool, const PinnedArena* arena, Executor* submission,
     const StagedCopiesOptions& options) {
   Device* const device = &pool->device();
   std::unique_ptr<StagedCopies> copies(
-      new StagedCopies(pool, submission, options));
+      new StagedCopies(pool, arena, submission, options));
   const size_t room = StagedPart::RoomFor(options.slot_bytes);
   for (auto* slots : {&copies->slots_to_device_, &copies->slots_to_host_}) {
     ASSIGN_OR_RETURN(*slots,
@@ -59,9 +66,54 @@ absl::Status StagedCopies::ClearScratch() {
   return stream.Synchronize();
 }
 
+std::vector<MemoryCopy> StagedCopies::TakeDirect(
+    std::vector<MemoryCopy>& copies, Direction direction) const {
+  const bool to_device = direction == Direction::kToDevice;
+  const auto direct = std::stable_partition(
+      copies.begin(), copies.end(), [&](const MemoryCopy& copy) {
+        return copy.size_bytes < kMinDirectBytes ||
+               !arena_.Has(to_device ? copy.from : copy.to, copy.size_bytes);
+      });
+  std::vector<MemoryCopy> taken(direct, copies.end());
+  copies.erase(direct, copies.end());
+  return taken;
+}
+
+void StagedCopies::CopyDirectly(std::vector<MemoryCopy> copies,
+                                Direction direction, CopiedCallback done) {
+  if (copies.empty()) return std::move(done)(absl::OkStatus());
+  submission_.Submit([this, copies = std::move(copies), direction,
+                      done = std::move(done)]() mutable {
+    absl::Status status = EnqueueDirect(copies, direction);
+    LaneOf(direction).WhenDone(
+        [status = std::move(status),
+         done = std::move(done)](const absl::Status& ended) mutable {
+          status.Update(ended);
+          std::move(done)(std::move(status));
+        });
+  });
+}
+
+absl::Status StagedCopies::EnqueueDirect(absl::Span<const MemoryCopy> copies,
+                                         Direction direction) {
+  Stream& stream = LaneOf(direction).stream();
+  RETURN_IF_ERROR(pool_.OrderBehindAllocations(stream));
+  for (const MemoryCopy& copy : copies) {
+    RETURN_IF_ERROR(
+        direction == Direction::kToDevice
+            ? stream.CopyToDevice(copy.to, copy.from, copy.size_bytes)
+            : stream.CopyToHost(copy.to, copy.from, copy.size_bytes));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status StagedCopies::ToDevice(absl::Span<const MemoryCopy> copies) {
-  CopyCursor cursor({copies.begin(), copies.end()});
-  std::vector<Answer<absl::Status>> parts;
+  std::vector<MemoryCopy> staged(copies.begin(), copies.end());
+  const Answer<absl::Status> directly;
+  CopyDirectly(TakeDirect(staged, Direction::kToDevice), Direction::kToDevice,
+               [directly](absl::Status status) { directly.Set(status); });
+  CopyCursor cursor(std::move(staged));
+  std::vector<Answer<absl::Status>> parts = {directly};
   while (!cursor.is_done()) {
     PinnedSlot slot = slots_to_device_->Acquire();
     StagedPart part(NextPieces(cursor), StagedPart::Direction::kToDevice,
@@ -97,8 +149,29 @@ absl::Status StagedCopies::Enqueue(const StagedPart& part,
 }
 
 void StagedCopies::ToHost(std::vector<MemoryCopy> copies, CopiedCallback done) {
+  std::vector<MemoryCopy> direct = TakeDirect(copies, Direction::kToHost);
   auto call = std::make_shared<HostCall>(std::move(copies), std::move(done));
+  if (!direct.empty()) return StartWithDirect(std::move(direct), call);
   if (call->cursor.is_done()) return std::move(call->done)(absl::OkStatus());
+  StartRest(call);
+}
+
+// The direct copies are a part as the others are.
+void StagedCopies::StartWithDirect(std::vector<MemoryCopy> direct,
+                                   const std::shared_ptr<HostCall>& call) {
+  call->num_parts_under_way = 1;
+  if (!call->cursor.is_done()) StartRest(call);
+  CopyDirectly(std::move(direct), Direction::kToHost,
+               [this, call](absl::Status status) {
+                 TakeEmptying().Submit([this, call, status] {
+                   if (EndPart(*call, status)) {
+                     std::move(call->done)(call->status);
+                   }
+                 });
+               });
+}
+
+void StagedCopies::StartRest(std::shared_ptr<HostCall> call) {
   {
     MutexLock lock(&mutex_);
     waiting_.push_back(std::move(call));
@@ -123,7 +196,7 @@ std::shared_ptr<StagedCopies::HostPart> StagedCopies::TakePart() {
   auto part = std::make_shared<HostPart>();
   part->slot = *std::move(slot);
   part->pieces = NextPieces(call->cursor);
-  part->emptying = &emptying_[next_emptying_++ % kNumEmptying];
+  part->emptying = &TakeEmptying();
   part->call = call;
   if (!call->cursor.is_done()) waiting_.push_back(std::move(call));
   return part;

@@ -4,6 +4,7 @@
 #define TENSORKV_KERNELS_CUDA_STAGED_COPIES_H_
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <deque>
 #include <memory>
@@ -20,6 +21,7 @@
 #include "kernels/backend.h"
 #include "kernels/cuda/copy_cursor.h"
 #include "kernels/cuda/device_pool.h"
+#include "kernels/cuda/pinned_arena.h"
 #include "kernels/cuda/pinned_slots.h"
 #include "kernels/cuda/staged_part.h"
 #include "kernels/cuda/stream_lane.h"
@@ -33,9 +35,10 @@ struct StagedCopiesOptions {
   size_t slot_bytes = 1 << 20;
 };
 
-// Copies part by part through pinned slots: while the device copies one part,
-// the host fills or empties the slot of another. Small copies of one call share
-// parts (staged_part.h). Thread-safe.
+// Copies from and to the arena are the device's alone, one transfer each,
+// unless they are small. All others go part by part through pinned slots: while
+// the device copies one part, the host fills or empties the slot of another.
+// Small copies of one call share parts (staged_part.h). Thread-safe.
 //
 // A call to the device blocks, and waits for slots; it holds a slot only while
 // it fills it, and the device's progress frees it. Calls to the host do not
@@ -43,10 +46,10 @@ struct StagedCopiesOptions {
 // never waits for one, and there is always one coming.
 class StagedCopies {
  public:
-  // `pool` and `submission`, which starts all work on the streams, outlive this
-  // object. Errors: those of the device.
+  // `pool`, `arena` and `submission`, which starts all work on the streams,
+  // outlive this object. Errors: those of the device.
   static absl::StatusOr<std::unique_ptr<StagedCopies>> Create(
-      DevicePool* pool, Executor* submission,
+      DevicePool* pool, const PinnedArena* arena, Executor* submission,
       const StagedCopiesOptions& options);
   // REQUIRES: no call to the device is running, and the callbacks of all calls
   // to the host have begun. Waits for those to return.
@@ -67,16 +70,37 @@ class StagedCopies {
   // Threads that empty slots: copying one part must not wait for another.
   static constexpr size_t kNumEmptying = 4;
 
+  using Direction = StagedPart::Direction;
+
   // One call to the host.
   struct HostCall;
   // A slot on its way to the host, and what its bytes are for.
   struct HostPart;
 
-  StagedCopies(DevicePool* pool, Executor* submission,
+  StagedCopies(DevicePool* pool, const PinnedArena* arena, Executor* submission,
                const StagedCopiesOptions& options)
-      : pool_(*pool), submission_(*submission), options_(options) {}
+      : pool_(*pool),
+        arena_(*arena),
+        submission_(*submission),
+        options_(options) {}
 
   absl::Status ClearScratch();
+  StreamLane& LaneOf(Direction direction) {
+    return direction == Direction::kToDevice ? *to_device_ : *to_host_;
+  }
+  Executor& TakeEmptying() {
+    return emptying_[next_emptying_++ % kNumEmptying];
+  }
+
+  // Takes those out of `copies` that need no slots.
+  std::vector<MemoryCopy> TakeDirect(std::vector<MemoryCopy>& copies,
+                                     Direction direction) const;
+  // Calls `done` when they are over. Nothing to copy is over at once.
+  void CopyDirectly(std::vector<MemoryCopy> copies, Direction direction,
+                    CopiedCallback done);
+  // On the submission's thread.
+  absl::Status EnqueueDirect(absl::Span<const MemoryCopy> copies,
+                             Direction direction);
 
   std::vector<MemoryCopy> NextPieces(CopyCursor& cursor) const {
     return cursor.Next(options_.slot_bytes, StagedPart::kMaxPieces);
@@ -86,6 +110,10 @@ class StagedCopies {
   absl::Status Enqueue(const StagedPart& part, const PinnedSlot& slot,
                        StreamLane& lane);
 
+  void StartWithDirect(std::vector<MemoryCopy> direct,
+                       const std::shared_ptr<HostCall>& call);
+  // Starts what goes through slots.
+  void StartRest(std::shared_ptr<HostCall> call);
   // Starts parts of the calls that wait, as long as there are slots.
   void StartParts();
   std::shared_ptr<HostPart> TakePart();
@@ -96,6 +124,7 @@ class StagedCopies {
   bool EndPart(HostCall& call, const absl::Status& status);
 
   DevicePool& pool_;
+  const PinnedArena& arena_;
   Executor& submission_;
   const StagedCopiesOptions options_;
   // Set by Create.
@@ -107,9 +136,9 @@ class StagedCopies {
   Mutex mutex_;
   // Calls to the host of which something has not been started.
   std::deque<std::shared_ptr<HostCall>> waiting_ ABSL_GUARDED_BY(mutex_);
-  size_t next_emptying_ ABSL_GUARDED_BY(mutex_) = 0;
 
   std::array<Executor, kNumEmptying> emptying_;
+  std::atomic<size_t> next_emptying_ = 0;
   // Set by Create. Last: their callbacks use the rest.
   std::unique_ptr<StreamLane> to_device_;
   std::unique_ptr<StreamLane> to_host_;

@@ -4,6 +4,7 @@
 #define TENSORKV_SERVICE_METRICS_METERED_BACKEND_H_
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/alarms.h"
@@ -36,6 +37,10 @@ class MeteredBackend final : public Backend {
   DeviceHealth& health() override { return inner_->health(); }
   absl::StatusOr<RefPtr<Buffer>> Allocate(
       size_t size_bytes, RefPtr<MemoryAccount> account) override;
+  absl::StatusOr<RefPtr<Buffer>> AllocateStaging(
+      size_t size_bytes, RefPtr<MemoryAccount> account) override {
+    return inner_->AllocateStaging(size_bytes, std::move(account));
+  }
   absl::Status Zero(absl::Span<const MutableTensorView> tensors) override;
   absl::Status CopyToDevice(absl::Span<const MemoryCopy> copies) override;
   void CopyToHost(std::vector<MemoryCopy> copies, CopiedCallback done) override;

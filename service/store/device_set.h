@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -34,6 +35,13 @@ class DeviceSet {
   size_t size() const { return devices_.size(); }
   Backend& operator[](DeviceIndex index) const { return *devices_[index]; }
   bool is_host() const { return devices_[0]->is_host(); }
+
+  // Host memory that tensors pass through on their way, best of all to and from
+  // the first device. As Backend::AllocateStaging.
+  absl::StatusOr<RefPtr<Buffer>> AllocateStaging(
+      size_t size_bytes, RefPtr<MemoryAccount> account) const {
+    return devices_[0]->AllocateStaging(size_bytes, std::move(account));
+  }
 
   // As Backend::CopyToDevice and CopyToHost, with an error that some device
   // has, if any has one; all copies are over then.

@@ -73,6 +73,9 @@ class DeviceReservations {
   Reservation Split(DeviceIndex device, uint64_t bytes) {
     return by_device_[device].Split(bytes);
   }
+  Reservation TakeAll(DeviceIndex device) {
+    return std::exchange(by_device_[device], {});
+  }
   // Adds to those of one device, or of all. REQUIRES: as Reservation::Merge.
   void Merge(DeviceIndex device, Reservation other);
   void Merge(DeviceReservations other);

@@ -264,6 +264,7 @@ class FakeGpu::FakeDevice final : public Device {
   absl::StatusOr<void*> Allocate(size_t size_bytes, Stream& stream) override {
     RETURN_IF_ERROR(gpu_.BeginCall());
     ASSIGN_OR_RETURN(char* const memory, gpu_.NewMemory(size_bytes, false));
+    ++gpu_.num_allocations_;
     static_cast<FakeStream&>(stream).DoAlways(
         [this, memory] { gpu_.SetThere(memory); });
     return DeviceAddressOf(memory);

@@ -4,6 +4,7 @@
 #ifndef TENSORKV_TESTS_TESTING_FAKE_GPU_H_
 #define TENSORKV_TESTS_TESTING_FAKE_GPU_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -80,6 +81,8 @@ class FakeGpu {
   // Kernels and copies run so far.
   int64_t num_launches() const;
   int64_t num_copies() const;
+  // Pieces of device memory allocated so far.
+  int64_t num_allocations() const { return num_allocations_; }
 
  private:
   class FakeDevice;
@@ -147,6 +150,7 @@ class FakeGpu {
   int num_events_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t num_launches_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t num_copies_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::atomic<int64_t> num_allocations_ = 0;
 };
 
 }  // namespace tensorkv::testing

@@ -396,7 +396,7 @@ absl::Status Namespace::CheckInit(const InitRequest& request,
   const bool is_of_states = NamesStates(request.entries);
   RETURN_IF_ERROR(is_of_states ? CheckStateFields(*state_, request)
                                : CheckFields(*state_, request));
-  StagingLayout staging;
+  StagingLayout staging(state_->home->sharing());
   for (const InitEntry& entry : request.entries) {
     if (!entry.tensor.has_data()) staging.Add(entry.tensor.size_bytes());
   }

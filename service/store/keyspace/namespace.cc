@@ -12,7 +12,6 @@
 #include "service/store/keyspace/gradient_guard.h"
 #include "service/store/keyspace/namespace_state.h"
 #include "service/store/keyspace/rule_changes.h"
-#include "service/store/keyspace/staged_tensors.h"
 #include "service/store/names.h"
 
 namespace tensorkv {
@@ -101,7 +100,7 @@ absl::StatusOr<std::shared_ptr<Namespace>> Namespace::Create(
 }
 
 absl::Status Namespace::Allocate(absl::Span<Tensor* const> tensors) const {
-  return AllocateStaged(state_->memory.host().contributions, tensors);
+  return state_->home->Stage(state_->memory.host().contributions, tensors);
 }
 
 NamespaceStatus Namespace::Describe() const {

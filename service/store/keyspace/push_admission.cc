@@ -17,6 +17,27 @@
 namespace tensorkv {
 namespace {
 
+// Adds the copy of a tensor to `copies`. One that is in the same buffers as the
+// `last`, and as far from it here as there, is a part of that: between them are
+// only a few bytes of nobody.
+void AddCopy(const Tensor& from, Tensor& to,
+             std::pair<const Tensor*, const Tensor*>& last,
+             std::vector<MemoryCopy>& copies) {
+  const auto bytes = static_cast<size_t>(from.size_bytes());
+  const bool follows =
+      last.first != nullptr && from.buffer() == last.first->buffer() &&
+      to.buffer() == last.second->buffer() &&
+      from.data() > last.first->data() &&
+      from.data() - last.first->data() == to.data() - last.second->data();
+  if (follows) {
+    MemoryCopy& copy = copies.back();
+    copy.size_bytes = from.data() + bytes - copy.from;
+  } else {
+    copies.push_back({from.data(), to.mutable_data(), bytes});
+  }
+  last = {&from, &to};
+}
+
 // How often a push is copied because its keys have moved.
 constexpr int kMaxMoves = 10;
 
@@ -67,10 +88,15 @@ BytesByDevice BytesOfCopies(const NamespaceState& state,
                             const EntriesByKey& entries) {
   BytesByDevice bytes = state.memory.NoBytes();
   if (!state.home->copies()) return bytes;
+  std::vector<StagingLayout> layouts(bytes.size(),
+                                     StagingLayout(state.home->sharing()));
   for (size_t i = 0; i < entries.keys.size(); ++i) {
     const PushEntry& entry = request.entries[i];
     if (entry.skip) continue;
-    bytes[entries.keys[i].key->device] += entry.tensor.size_bytes();
+    layouts[entries.keys[i].key->device].Add(entry.tensor.size_bytes());
+  }
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    bytes[i] = layouts[i].total_bytes();
   }
   return bytes;
 }
@@ -285,22 +311,40 @@ uint64_t PushAdmission::BytesForReply(const EntriesByKey& entries) const {
 }
 
 absl::Status PushAdmission::MakeCopies() {
+  RETURN_IF_ERROR(AllocateCopies());
+  const std::vector<PushEntry>& entries = request_.entries;
+  const DeviceSet& devices = *state_.environment.devices;
+  CopiesByDevice copies(devices.size());
+  // The last copy's tensors, on the host and on the device.
+  std::vector<std::pair<const Tensor*, const Tensor*>> last(devices.size());
+  for (size_t i = 0; i < entries.size(); ++i) {
+    if (entries[i].skip) continue;
+    const DeviceIndex device = devices_[i];
+    AddCopy(entries[i].tensor, copies_[i], last[device], copies[device]);
+  }
+  return devices.CopyToDevices(copies);
+}
+
+// The buffers are counted as contributions, as long as they live.
+absl::Status PushAdmission::AllocateCopies() {
   const std::vector<PushEntry>& entries = request_.entries;
   const DeviceSet& devices = *state_.environment.devices;
   copies_.resize(entries.size());
-  CopiesByDevice copies(devices.size());
+  std::vector<std::vector<Tensor*>> tensors(devices.size());
   for (size_t i = 0; i < entries.size(); ++i) {
     if (entries[i].skip) continue;
-    const Tensor& tensor = entries[i].tensor;
-    const DeviceIndex device = devices_[i];
-    const auto bytes = static_cast<size_t>(tensor.size_bytes());
-    ASSIGN_OR_RETURN(RefPtr<Buffer> buffer,
-                     devices[device].Allocate(bytes, nullptr));
-    copies[device].push_back({tensor.data(), buffer->mutable_data(), bytes});
-    copies_[i] =
-        Tensor::OfBuffer(tensor.dtype(), tensor.shape(), std::move(buffer));
+    copies_[i] = entries[i].tensor;
+    tensors[devices_[i]].push_back(&copies_[i]);
   }
-  return devices.CopyToDevices(copies);
+  for (DeviceIndex i = 0; i < devices.size(); ++i) {
+    if (tensors[i].empty()) continue;
+    RETURN_IF_ERROR(AllocateReserved(
+        tensor_bytes_.TakeAll(i), tensors[i], state_.home->sharing(),
+        [&device = devices[i]](uint64_t bytes, RefPtr<MemoryAccount> account) {
+          return device.Allocate(bytes, std::move(account));
+        }));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<bool> PushAdmission::TryAdmit() {
@@ -447,7 +491,10 @@ PendingUpdates PushAdmission::AddContribution(const EntriesByKey& entries,
     PushEntry& entry = request_.entries[i];
     overhead_bytes += OverheadOf(entry);
     if (entry.skip) return;
-    tensor_bytes += UncountedBytes(state_.memory, entry.tensor);
+    // The buffers of copies are counted.
+    if (!state_.home->copies()) {
+      tensor_bytes += UncountedBytes(state_.memory, entry.tensor);
+    }
     contribution.slots.emplace_back(std::move(entry));
   });
   contribution.held = tensor_bytes_.Split(key.device, tensor_bytes);
@@ -473,7 +520,7 @@ void PushAdmission::NoteStep() {
 absl::Status Namespace::CheckPush(const PushRequest& request,
                                   const Caller& caller) {
   RETURN_IF_ERROR(CheckFields(*state_, request));
-  StagingLayout staging;
+  StagingLayout staging(state_->home->sharing());
   for (const PushEntry& entry : request.entries) {
     if (!entry.skip && !entry.tensor.has_data()) {
       staging.Add(entry.tensor.size_bytes());

@@ -67,6 +67,7 @@ class PushAdmission {
   // Checks a push, then copies its tensors to the devices of their keys.
   absl::Status CopyToDevices();
   absl::Status MakeCopies();
+  absl::Status AllocateCopies();
   // What the reply will take of the budget, beyond what the push has now.
   uint64_t BytesForReply(const EntriesByKey& entries) const;
   // Checks a push and makes it take effect. False, and nothing has happened, if

@@ -11,14 +11,46 @@ uint64_t Aligned(uint64_t offset) {
   return (offset + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
 }
 
+// The places of tensors, by their order.
+struct StagedPlaces {
+  StagedPlaces(absl::Span<Tensor* const> tensors, const BufferSharing& sharing)
+      : layout(sharing) {
+    places.reserve(tensors.size());
+    for (const Tensor* tensor : tensors) {
+      places.push_back(layout.Add(tensor->size_bytes()));
+    }
+  }
+
+  StagingLayout layout;
+  std::vector<StagingLayout::Place> places;
+};
+
+absl::Status Allocate(const StagedPlaces& staged, Reservation room,
+                      absl::Span<Tensor* const> tensors,
+                      AllocateBuffer allocate) {
+  const RefPtr<BudgetAccount> account = room.account();
+  std::vector<RefPtr<Buffer>> buffers;
+  buffers.reserve(staged.layout.buffer_bytes().size());
+  for (const uint64_t bytes : staged.layout.buffer_bytes()) {
+    ASSIGN_OR_RETURN(RefPtr<Buffer> buffer, allocate(bytes, account));
+    room.Split(bytes).HandOver();
+    buffers.push_back(std::move(buffer));
+  }
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const auto& [buffer, offset] = staged.places[i];
+    tensors[i]->SetBuffer(buffers[buffer], offset);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 StagingLayout::Place StagingLayout::Add(uint64_t size_bytes) {
-  if (size_bytes >= kOwnBufferBytes) return AddBuffer(size_bytes);
+  if (size_bytes >= sharing_.own_bytes) return AddBuffer(size_bytes);
   if (has_shared_) {
     uint64_t& end = buffer_bytes_[shared_];
     const uint64_t offset = Aligned(end);
-    if (offset + size_bytes <= kMaxSharedBufferBytes) {
+    if (offset + size_bytes <= sharing_.max_shared_bytes) {
       total_bytes_ = SumOfBytes(total_bytes_, offset + size_bytes - end);
       end = offset + size_bytes;
       return {shared_, offset};
@@ -37,26 +69,26 @@ StagingLayout::Place StagingLayout::AddBuffer(uint64_t size_bytes) {
 
 absl::Status AllocateStaged(const RefPtr<BudgetAccount>& account,
                             absl::Span<Tensor* const> tensors) {
-  StagingLayout layout;
-  std::vector<StagingLayout::Place> places;
-  places.reserve(tensors.size());
-  for (const Tensor* tensor : tensors) {
-    places.push_back(layout.Add(tensor->size_bytes()));
-  }
+  return AllocateStaged(account, tensors, kSharingOnHost,
+                        &HostBuffer::Allocate);
+}
+
+absl::Status AllocateStaged(const RefPtr<BudgetAccount>& account,
+                            absl::Span<Tensor* const> tensors,
+                            const BufferSharing& sharing,
+                            AllocateBuffer allocate) {
+  const StagedPlaces staged(tensors, sharing);
   ASSIGN_OR_RETURN(Reservation room,
-                   Reservation::Create(account, layout.total_bytes()));
-  std::vector<RefPtr<Buffer>> buffers;
-  buffers.reserve(layout.buffer_bytes().size());
-  for (const uint64_t bytes : layout.buffer_bytes()) {
-    ASSIGN_OR_RETURN(RefPtr<Buffer> buffer,
-                     HostBuffer::Allocate(bytes, account));
-    room.Split(bytes).HandOver();
-    buffers.push_back(std::move(buffer));
-  }
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    tensors[i]->SetBuffer(buffers[places[i].buffer], places[i].offset);
-  }
-  return absl::OkStatus();
+                   Reservation::Create(account, staged.layout.total_bytes()));
+  return Allocate(staged, std::move(room), tensors, allocate);
+}
+
+absl::Status AllocateReserved(Reservation room,
+                              absl::Span<Tensor* const> tensors,
+                              const BufferSharing& sharing,
+                              AllocateBuffer allocate) {
+  return Allocate(StagedPlaces(tensors, sharing), std::move(room), tensors,
+                  allocate);
 }
 
 bool IsCountedBy(const BudgetAccount& account, const Tensor& tensor) {

@@ -7,22 +7,40 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "base/ref_counted.h"
 #include "service/store/byte_budget.h"
+#include "tensor/buffer.h"
 #include "tensor/tensor.h"
 
 namespace tensorkv {
 
-// Tensors of that size and more have a buffer of their own, which a key can
-// take over as its value. That costs two allocations; copying 4 KiB once more
-// takes longer.
-inline constexpr uint64_t kOwnBufferBytes = 4 * 1024;
+// Which tensors of a call share buffers.
+struct BufferSharing {
+  // Tensors of that size and more have a buffer of their own, which a key can
+  // take over as its value.
+  uint64_t own_bytes = 0;
+  // Buffers that smaller tensors share are at most as large: one contribution
+  // that waits keeps no more than this of its neighbours.
+  uint64_t max_shared_bytes = 0;
+};
 
-// Buffers that smaller tensors share are at most as large: one contribution
-// that waits keeps no more than this of its neighbours.
+// A buffer costs two allocations; copying 4 KiB once more takes longer.
+inline constexpr uint64_t kOwnBufferBytes = 4 * 1024;
 inline constexpr uint64_t kMaxSharedBufferBytes = 256 * 1024;
+inline constexpr BufferSharing kSharingOnHost = {kOwnBufferBytes,
+                                                 kMaxSharedBufferBytes};
+
+// Where tensors are copied to a device, a buffer is a transfer, and there an
+// allocation: each takes as long as moving some hundred KiB.
+inline constexpr BufferSharing kSharingOnDevices = {256 * 1024, 32 << 20};
+
+// Gives memory of some device or of the host, as Backend::Allocate.
+using AllocateBuffer = absl::FunctionRef<absl::StatusOr<RefPtr<Buffer>>(
+    uint64_t size_bytes, RefPtr<MemoryAccount> account)>;
 
 // Which buffer each tensor of a call goes to, and where in it. Not
 // thread-safe.
@@ -33,6 +51,9 @@ class StagingLayout {
     uint64_t offset = 0;
   };
 
+  explicit StagingLayout(const BufferSharing& sharing = kSharingOnHost)
+      : sharing_(sharing) {}
+
   Place Add(uint64_t size_bytes);
 
   absl::Span<const uint64_t> buffer_bytes() const { return buffer_bytes_; }
@@ -42,6 +63,7 @@ class StagingLayout {
  private:
   Place AddBuffer(uint64_t size_bytes);
 
+  const BufferSharing sharing_;
   std::vector<uint64_t> buffer_bytes_;
   uint64_t total_bytes_ = 0;
   // The buffer that takes small tensors now.
@@ -53,6 +75,16 @@ class StagingLayout {
 // Errors: ResourceExhausted; then no tensor has changed.
 absl::Status AllocateStaged(const RefPtr<BudgetAccount>& account,
                             absl::Span<Tensor* const> tensors);
+absl::Status AllocateStaged(const RefPtr<BudgetAccount>& account,
+                            absl::Span<Tensor* const> tensors,
+                            const BufferSharing& sharing,
+                            AllocateBuffer allocate);
+
+// The same of bytes that are reserved: those of the tensors' layout.
+absl::Status AllocateReserved(Reservation room,
+                              absl::Span<Tensor* const> tensors,
+                              const BufferSharing& sharing,
+                              AllocateBuffer allocate);
 
 // Whether `account` counts the tensor's memory already.
 bool IsCountedBy(const BudgetAccount& account, const Tensor& tensor);

@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "service/store/keyspace/pull_call.h"
-#include "service/store/keyspace/staged_tensors.h"
 #include "service/store/keyspace/state_turn.h"
 #include "service/store/keyspace/transaction.h"
 #include "service/store/keyspace/update_runner.h"
@@ -133,7 +132,7 @@ absl::StatusOr<PullReply> MakeReply(NamespaceState& state,
   RETURN_IF_ERROR(CheckReplyBytes(reply, context.max_reply_bytes));
   std::vector<Tensor*> tensors;
   for (Value& value : reply.values) tensors.push_back(&value.tensor);
-  RETURN_IF_ERROR(AllocateStaged(state.memory.host().values, tensors));
+  RETURN_IF_ERROR(state.home->Stage(state.memory.host().values, tensors));
   return reply;
 }
 

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "base/status_macros.h"
-#include "service/store/keyspace/staged_tensors.h"
 
 namespace tensorkv {
 namespace {
@@ -21,6 +20,13 @@ class HostHome final : public TensorHome {
     return tensor.has_data() ? CanBecomeValue(*memory_.host().contributions,
                                               tensor.buffer().get(), bytes)
                              : bytes >= kOwnBufferBytes;
+  }
+
+  const BufferSharing& sharing() const override { return kSharingOnHost; }
+
+  absl::Status Stage(const RefPtr<BudgetAccount>& account,
+                     absl::Span<Tensor* const> tensors) const override {
+    return AllocateStaged(account, tensors);
   }
 
   // The store updates values in place, so it keeps them in memory of its own;
@@ -77,6 +83,17 @@ class DeviceHome final : public TensorHome {
 
   bool CanKeep(const Tensor&) const override { return false; }
 
+  const BufferSharing& sharing() const override { return kSharingOnDevices; }
+
+  absl::Status Stage(const RefPtr<BudgetAccount>& account,
+                     absl::Span<Tensor* const> tensors) const override {
+    return AllocateStaged(
+        account, tensors, kSharingOnDevices,
+        [this](uint64_t bytes, RefPtr<MemoryAccount> counted_by) {
+          return devices_.AllocateStaging(bytes, std::move(counted_by));
+        });
+  }
+
   absl::Status Fill(const InitRequest& request,
                     absl::Span<const RefPtr<StoredKey>> keys) const override {
     CopiesByDevice copies(devices_.size());
@@ -117,7 +134,7 @@ class DeviceHome final : public TensorHome {
     std::vector<Tensor*> tensors;
     tensors.reserve(on_host.values.size());
     for (Value& value : on_host.values) tensors.push_back(&value.tensor);
-    RETURN_IF_ERROR(AllocateStaged(memory_.host().values, tensors));
+    RETURN_IF_ERROR(Stage(memory_.host().values, tensors));
     return on_host;
   }
 

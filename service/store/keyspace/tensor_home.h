@@ -10,7 +10,9 @@
 #include "absl/types/span.h"
 #include "base/ref_counted.h"
 #include "contract/requests.h"
+#include "service/store/byte_budget.h"
 #include "service/store/device_set.h"
+#include "service/store/keyspace/staged_tensors.h"
 #include "service/store/keyspace/stored_key.h"
 #include "service/store/memory_budgets.h"
 #include "service/store/tensor_store.h"
@@ -33,6 +35,14 @@ class TensorHome {
   // Whether a new key can keep the tensor's memory as its value, be it that
   // staging has yet to give it.
   virtual bool CanKeep(const Tensor& tensor) const = 0;
+
+  // How the tensors of a call share buffers.
+  virtual const BufferSharing& sharing() const = 0;
+
+  // Gives each of the tensors of a call uninitialised host memory, which
+  // `account` counts. Errors: as AllocateStaged.
+  virtual absl::Status Stage(const RefPtr<BudgetAccount>& account,
+                             absl::Span<Tensor* const> tensors) const = 0;
 
   // Gives new keys the elements of their entries: of those entries for which
   // there is a key. REQUIRES: the keys have the memory of their values.

@@ -91,10 +91,8 @@ void Transaction::ReportFailedRounds(absl::string_view key, Step step,
 }
 
 void Transaction::MakeWork() {
-  work_.emplace(UpdateWork{UpdatePass(state_.environment.devices,
-                                      state_.memory.host().contributions),
-                           {},
-                           {}});
+  work_.emplace(UpdateWork{
+      UpdatePass(state_.environment.devices, &state_.memory), {}, {}});
 }
 
 }  // namespace tensorkv

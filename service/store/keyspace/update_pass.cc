@@ -176,7 +176,8 @@ bool UpdatePass::CanAdopt(const Item& item) const {
   const Slot& slot = slots_[item.first_slot];
   return item.rule->kind() == RuleKind::kAssign && item.num_slots == 1 &&
          slot.dtype == item.key->dtype() && !slot.encoding && !slot.rows &&
-         CanBecomeValue(*staged_, slot.buffer.get(), item.stored.size_bytes());
+         CanBecomeValue(*memory_.on(item.device).contributions,
+                        slot.buffer.get(), item.stored.size_bytes());
 }
 
 // The room that was reserved for a new value is the buffer's now.
@@ -188,8 +189,7 @@ void UpdatePass::Adopt(Item& item) {
   before->Release(static_cast<int64_t>(bytes));
 }
 
-void UpdatePass::Run(const NamespaceMemory* memory) {
-  memory_ = memory;
+void UpdatePass::Run() {
   statuses_.assign(devices_.size(), Prepare());
   if (!statuses_[0].ok()) return;
   devices_
@@ -248,12 +248,9 @@ absl::StatusOr<RefPtr<Buffer>> UpdatePass::ZerosFor(const Item& item) const {
       AccumulateType(key.dtype()),
       std::min(key.num_elements(),
                RowBatches::NumZeros(key.num_elements_of_row()))};
-  RefPtr<BudgetAccount> account;
-  Reservation room;
-  if (memory_ != nullptr) {
-    account = memory_->on(item.device).contributions;
-    ASSIGN_OR_RETURN(room, Reservation::Create(account, zeros.size_bytes()));
-  }
+  const RefPtr<BudgetAccount>& account = memory_.on(item.device).contributions;
+  ASSIGN_OR_RETURN(Reservation room,
+                   Reservation::Create(account, zeros.size_bytes()));
   ASSIGN_OR_RETURN(RefPtr<Buffer> buffer,
                    device.Allocate(zeros.size_bytes(), account));
   room.HandOver();

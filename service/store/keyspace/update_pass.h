@@ -65,10 +65,10 @@ class UpdatePass {
     absl::Status status;
   };
 
-  // `devices` outlive the pass, and so do the accounts of the reservations.
-  // `staged` counts the tensors that may become values instead of being copied.
-  UpdatePass(const DeviceSet* devices, RefPtr<BudgetAccount> staged)
-      : devices_(*devices), staged_(std::move(staged)) {}
+  // Both outlive the pass. Tensors that `memory` counts as contributions may
+  // become values instead of being copied.
+  UpdatePass(const DeviceSet* devices, const NamespaceMemory* memory)
+      : devices_(*devices), memory_(*memory) {}
 
   // Makes place for so many updates of one tensor each.
   void Reserve(size_t num_updates);
@@ -91,9 +91,8 @@ class UpdatePass {
   void Hold(DeviceReservations held, Reservation overhead,
             DeviceReservations room);
 
-  // Computes the new values. StatusOf tells what became of each. `memory`, if
-  // any, counts the zeros that updates of all rows take; it outlives the pass.
-  void Run(const NamespaceMemory* memory = nullptr);
+  // Computes the new values. StatusOf tells what became of each.
+  void Run();
 
   // How the item's update has ended: with its device's error, if that failed,
   // or with that of any device before an update was begun, or with its own.
@@ -160,8 +159,7 @@ class UpdatePass {
   absl::StatusOr<RefPtr<Buffer>> ZerosFor(const Item& item) const;
 
   const DeviceSet& devices_;
-  const RefPtr<BudgetAccount> staged_;
-  const NamespaceMemory* memory_ = nullptr;
+  const NamespaceMemory& memory_;
   // What all the updates have reserved.
   DeviceReservations held_;
   Reservation overhead_;

@@ -70,7 +70,7 @@ void UpdateRunner::RunPass(UpdatePass updates) {
   {
     Transaction transaction(state_, std::defer_lock);
     UpdatePass pass = std::move(updates);
-    pass.Run(&state_.memory);
+    pass.Run();
     transaction.Lock();
     more = EndPass(transaction, pass);
     transaction.Unlock();
@@ -86,8 +86,7 @@ void UpdateRunner::RunNext(std::vector<KeyPtr> keys) {
 }
 
 void UpdateRunner::RunPending(absl::Span<const KeyPtr> keys) {
-  UpdatePass updates(state_.environment.devices,
-                     state_.memory.host().contributions);
+  UpdatePass updates(state_.environment.devices, &state_.memory);
   updates.Reserve(keys.size());
   {
     MutexLock lock(&state_.mutex);

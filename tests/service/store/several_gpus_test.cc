@@ -235,7 +235,8 @@ TEST_F(SeveralGpusTest, ShortageOnOneLeavesThemAllAsTheyWere) {
   // All but what the push takes, without the table of its updates.
   const DeviceUsage usage = other_backend_->usage();
   const RefPtr<Buffer> rest = *other_backend_->Allocate(
-      usage.quota_bytes - usage.used_bytes - 500 * kAllocationGranularity,
+      usage.quota_bytes - usage.used_bytes - 500 * kBufferAlignment -
+          kAllocationGranularity,
       nullptr);
 
   EXPECT_THAT(PushAll(keys, 1, 7),

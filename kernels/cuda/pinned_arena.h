@@ -1,0 +1,79 @@
+// Host memory that a device's copies begin and end in, without a copy to or
+// from pinned slots.
+
+#ifndef TENSORKV_KERNELS_CUDA_PINNED_ARENA_H_
+#define TENSORKV_KERNELS_CUDA_PINNED_ARENA_H_
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "base/mutex.h"
+#include "base/ref_counted.h"
+#include "kernels/cuda/device_pool.h"
+#include "kernels/cuda/pinned_slots.h"
+#include "tensor/buffer.h"
+
+namespace tensorkv {
+
+// Page-locked memory in pieces of any size. It grows by blocks up to a bound,
+// and keeps them: locking pages, and giving them back, stops the device.
+// Thread-safe.
+class PinnedArena : public std::enable_shared_from_this<PinnedArena> {
+ public:
+  // Keeps `pool`, whose device the memory is of.
+  static std::shared_ptr<PinnedArena> Create(std::shared_ptr<DevicePool> pool,
+                                             size_t max_bytes) {
+    return std::shared_ptr<PinnedArena>(
+        new PinnedArena(std::move(pool), max_bytes));
+  }
+
+  // A buffer of so many bytes, 64-byte aligned and uninitialised, which may
+  // outlive all but the pool; null where there is no room or none can be
+  // locked. `account`, if any, gets the bytes back with the buffer's end.
+  RefPtr<Buffer> Allocate(size_t size_bytes, RefPtr<MemoryAccount> account);
+
+  // Whether these bytes are of the arena.
+  bool Has(const char* data, size_t size_bytes) const;
+
+  // What is locked, and what of it buffers have.
+  size_t size_bytes() const;
+  size_t used_bytes() const;
+
+ private:
+  class PinnedBuffer;
+
+  PinnedArena(std::shared_ptr<DevicePool> pool, size_t max_bytes)
+      : pool_(std::move(pool)), max_bytes_(max_bytes) {}
+
+  char* Take(size_t size_bytes) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Makes a block that has room for so many bytes. False if there is none.
+  bool Grow(size_t size_bytes) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Free(char* data, size_t size_bytes) ABSL_LOCKS_EXCLUDED(mutex_);
+  void AddFree(char* data, size_t size_bytes)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void RemoveFree(std::map<char*, size_t>::iterator it)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const std::shared_ptr<DevicePool> pool_;
+  const size_t max_bytes_;
+
+  // Held while pages are locked.
+  Mutex growth_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
+
+  mutable Mutex mutex_;
+  // By their first byte.
+  std::map<const char*, PinnedMemory> blocks_ ABSL_GUARDED_BY(mutex_);
+  size_t size_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t used_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Nobody's pieces, none beside another of its block, by place and by size.
+  std::map<char*, size_t> free_ ABSL_GUARDED_BY(mutex_);
+  std::set<std::pair<size_t, char*>> free_by_size_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_KERNELS_CUDA_PINNED_ARENA_H_

@@ -1,0 +1,135 @@
+// What a store on a GPU asks of it for a call, counted on a fake one.
+
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/service/store/gpu_store.h"
+
+namespace tensorkv {
+namespace {
+
+using testing::CallbackOf;
+using ::testing::Each;
+
+class GpuCopiesTest : public testing::GpuStoreTest {
+ protected:
+  static constexpr int kNumKeys = 10'000;
+
+  // What the GPU has been asked for.
+  struct Counts {
+    int64_t copies = 0;
+    int64_t launches = 0;
+    int64_t allocations = 0;
+  };
+
+  GpuCopiesTest() : GpuStoreTest(/*budget_bytes=*/128 << 20) {}
+
+  static std::string KeyOf(int i) { return absl::StrCat("k", i); }
+
+  void InitKeys(int num_keys, int64_t size) {
+    InitRequest request;
+    for (int i = 0; i < num_keys; ++i) {
+      request.entries.push_back({KeyOf(i), Filled(size, 1)});
+    }
+    ASSERT_OK(testing::InitNow(*store_, std::move(request)));
+  }
+
+  // A push whose tensors are where receivers put them, each full of its number.
+  PushRequest StagedPush(int num_keys, int64_t size) {
+    PushRequest request;
+    std::vector<Tensor*> tensors;
+    request.entries.resize(num_keys);
+    for (int i = 0; i < num_keys; ++i) {
+      PushEntry& entry = request.entries[i];
+      entry.key = KeyOf(i);
+      entry.tensor = *Tensor::WithoutData(DType::kF32, *Shape::Create({size}));
+      tensors.push_back(&entry.tensor);
+    }
+    EXPECT_OK(store_->Allocate("", tensors, {}));
+    for (int i = 0; i < num_keys; ++i) {
+      for (float& element : tensors[i]->mutable_elements<float>()) {
+        element = static_cast<float>(i);
+      }
+    }
+    return request;
+  }
+
+  Counts Total() const {
+    return {gpu_.num_copies(), gpu_.num_launches(), gpu_.num_allocations()};
+  }
+  // What a push takes.
+  Counts CountPush(PushRequest request) {
+    const Counts before = Total();
+    const Answer<absl::StatusOr<PushReply>> answer;
+    store_->Push(std::move(request), {}, CallbackOf(answer));
+    EXPECT_OK(answer.Wait());
+    const Counts after = Total();
+    return {after.copies - before.copies, after.launches - before.launches,
+            after.allocations - before.allocations};
+  }
+};
+
+TEST_F(GpuCopiesTest, PushOfManySmallKeysIsOneTransferAndOneKernel) {
+  ASSERT_OK(store_->SetRule(
+      {.key_pattern = "*", .rule = RuleSpec{"accumulate", {}}}));
+  InitKeys(kNumKeys, 64);
+  CountPush(StagedPush(kNumKeys, 64));  // makes room for the tables
+
+  const Counts push = CountPush(StagedPush(kNumKeys, 64));
+
+  EXPECT_EQ(push.copies, 2);  // contributions, table
+  EXPECT_EQ(push.launches, 1);
+  EXPECT_EQ(push.allocations, 1);
+  ASSERT_OK_AND_ASSIGN(const PullReply reply, Pull({"k0", "k7", "k9999"}));
+  EXPECT_THAT(reply.values[0].tensor.elements<float>(), Each(1));
+  EXPECT_THAT(reply.values[1].tensor.elements<float>(), Each(15));
+  EXPECT_THAT(reply.values[2].tensor.elements<float>(), Each(19999));
+}
+
+TEST_F(GpuCopiesTest, PushOfManyPagesIsATransferFor32MiB) {
+  ASSERT_OK(store_->SetRule(
+      {.key_pattern = "*", .rule = RuleSpec{"accumulate", {}}}));
+  InitKeys(kNumKeys, 1024);
+  CountPush(StagedPush(kNumKeys, 1024));
+
+  const Counts push = CountPush(StagedPush(kNumKeys, 1024));
+
+  EXPECT_EQ(push.copies, 3);  // of 41 MB, and the table
+  EXPECT_EQ(push.launches, 1);
+  EXPECT_EQ(push.allocations, 2);
+}
+
+TEST_F(GpuCopiesTest, AssignedTensorIsTransferredAndKept) {
+  InitKeys(1, 1 << 20);
+
+  const Counts push = CountPush(StagedPush(1, 1 << 20));
+
+  EXPECT_EQ(push.copies, 1);
+  EXPECT_EQ(push.launches, 0);
+  EXPECT_EQ(push.allocations, 1);
+  const MemoryUse use = store_->DescribeNamespace("")->device_memory[0].memory;
+  EXPECT_EQ(use.values, 4u << 20);
+  EXPECT_EQ(use.contributions, 0u);
+  ASSERT_OK_AND_ASSIGN(const PullReply reply, Pull({"k0"}));
+  EXPECT_THAT(reply.values[0].tensor.elements<float>(), Each(0));
+}
+
+TEST_F(GpuCopiesTest, PullOfALargeKeyIsOneTransferToWhereItIsSentFrom) {
+  InitKeys(1, 1 << 20);
+  const Counts before = Total();
+
+  ASSERT_OK_AND_ASSIGN(const PullReply reply, Pull({"k0"}));
+
+  EXPECT_EQ(Total().copies - before.copies, 1);
+  EXPECT_EQ(backend_->usage().pinned_bytes_in_use, 4u << 20);
+  EXPECT_THAT(reply.values[0].tensor.elements<float>(), Each(1));
+}
+
+}  // namespace
+}  // namespace tensorkv
