@@ -1,6 +1,7 @@
 #include "kernels/cuda/cuda_device.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -24,6 +25,8 @@ constexpr int kMinMajorVersion = 8;
 // Blocks per multiprocessor that take turns at the chunks: as many as fit at
 // once with 128 threads each.
 constexpr unsigned kBlocksPerMultiprocessor = 16;
+
+constexpr std::chrono::microseconds kSpinTime(50);
 
 // Loads the kernels of all rules over all types; returns the first error.
 cudaError_t LoadAllUpdates() {
@@ -52,8 +55,19 @@ class CudaEvent final : public Event {
     if (device_.Begin().ok()) cudaEventDestroy(event_);
   }
 
+  // Looks again and again for as long as waking a thread takes, then sleeps.
   absl::Status Wait() override {
     RETURN_IF_ERROR(device_.Begin());
+    const auto end = std::chrono::steady_clock::now() + kSpinTime;
+    cudaError_t error = cudaErrorNotReady;
+    while (error == cudaErrorNotReady &&
+           std::chrono::steady_clock::now() < end) {
+      error = cudaEventQuery(event_);
+    }
+    if (error != cudaErrorNotReady) {
+      return device_.Check(error, "cudaEventQuery");
+    }
+    cudaGetLastError();  // or the thread's next launch would report it
     RETURN_IF_CUDA_ERROR(device_, cudaEventSynchronize(event_));
     return absl::OkStatus();
   }
@@ -270,6 +284,12 @@ absl::Status CudaDevice::Free(void* data, Stream& stream) {
   RETURN_IF_ERROR(Begin());
   const cudaStream_t order = static_cast<CudaStream&>(stream).stream();
   RETURN_IF_CUDA_ERROR(*this, cudaFreeAsync(data, order));
+  return absl::OkStatus();
+}
+
+absl::Status CudaDevice::Trim(Stream& stream) {
+  RETURN_IF_ERROR(stream.Synchronize());
+  RETURN_IF_CUDA_ERROR(*this, cudaMemPoolTrimTo(pool_, 0));
   return absl::OkStatus();
 }
 

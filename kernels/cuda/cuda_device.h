@@ -40,6 +40,7 @@ class CudaDevice final : public Device {
   absl::StatusOr<std::unique_ptr<Event>> CreateEvent() override;
   absl::StatusOr<void*> Allocate(size_t size_bytes, Stream& stream) override;
   absl::Status Free(void* data, Stream& stream) override;
+  absl::Status Trim(Stream& stream) override;
   absl::StatusOr<void*> AllocatePinned(size_t size_bytes) override;
   absl::Status FreePinned(void* data) override;
 

@@ -92,6 +92,10 @@ class Device {
   // Gives device memory back, after what `stream` is doing.
   virtual absl::Status Free(void* data, Stream& stream) = 0;
 
+  // Gives memory back that was freed, as far as it is whole: what is then
+  // allocated may be put together anew. Waits for the frees of `stream`.
+  virtual absl::Status Trim(Stream& stream) = 0;
+
   // Host memory that copies can use, page-locked. REQUIRES: size_bytes > 0.
   virtual absl::StatusOr<void*> AllocatePinned(size_t size_bytes) = 0;
   virtual absl::Status FreePinned(void* data) = 0;

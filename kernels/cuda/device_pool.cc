@@ -45,6 +45,11 @@ absl::StatusOr<DeviceMemory> DevicePool::Allocate(size_t size_bytes) {
   if (size_bytes == 0) return DeviceMemory();
   RETURN_IF_ERROR(Reserve(size_bytes));
   absl::StatusOr<void*> data = AllocateInOrder(size_bytes);
+  // There is so much, but not in one piece, perhaps.
+  if (absl::IsResourceExhausted(data.status()) &&
+      device_->Trim(*stream_).ok()) {
+    data = AllocateInOrder(size_bytes);
+  }
   if (!data.ok()) {
     Release(size_bytes);
     return data.status();

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/cuda_device.h"
@@ -9,20 +10,31 @@
 namespace tensorkv {
 namespace {
 
-// The rest is for the kernels' code, and for what the pool cannot fill.
-uint64_t QuotaOf(const CudaDevice& device) {
-  return device.free_bytes() / 20 * 19;
+absl::StatusOr<uint64_t> QuotaOf(const CudaDevice& device,
+                                 const GpuMemoryOptions& memory) {
+  const uint64_t free_bytes = device.free_bytes();
+  if (memory.bytes == 0) {
+    return static_cast<uint64_t>(static_cast<double>(free_bytes) *
+                                 memory.share);
+  }
+  if (memory.bytes <= free_bytes) return memory.bytes;
+  return absl::ResourceExhaustedError(
+      absl::StrCat(device.name(), ": expected at most the ", free_bytes,
+                   " bytes that are free, got ", memory.bytes));
 }
 
 }  // namespace
 
-absl::StatusOr<OpenedCudaBackend> OpenCudaBackend(int ordinal) {
+absl::StatusOr<OpenedCudaBackend> OpenCudaBackend(
+    int ordinal, const GpuMemoryOptions& memory) {
   ASSIGN_OR_RETURN(std::unique_ptr<CudaDevice> device,
                    CudaDevice::Create(ordinal));
-  const uint64_t quota_bytes = QuotaOf(*device);
+  ASSIGN_OR_RETURN(const uint64_t quota_bytes, QuotaOf(*device, memory));
   ASSIGN_OR_RETURN(
       std::unique_ptr<CudaBackend> backend,
-      CudaBackend::Create(std::move(device), {.quota_bytes = quota_bytes}));
+      CudaBackend::Create(std::move(device),
+                          {.quota_bytes = quota_bytes,
+                           .max_pinned_bytes = memory.max_pinned_bytes}));
   const auto usage = [backend = backend.get()] { return backend->usage(); };
   return OpenedCudaBackend{std::move(backend), quota_bytes, usage};
 }

@@ -14,6 +14,15 @@
 
 namespace tensorkv {
 
+// What a backend may take of memories.
+struct GpuMemoryOptions {
+  // Of what the GPU has free, or so many bytes of it if they are not 0.
+  double share = 0.95;
+  uint64_t bytes = 0;
+  // Page-locked memory of the host that tensors of calls are in.
+  uint64_t max_pinned_bytes = uint64_t{1} << 30;
+};
+
 struct OpenedCudaBackend {
   std::unique_ptr<Backend> backend;
   // Bytes of tensors that it can take.
@@ -22,10 +31,12 @@ struct OpenedCudaBackend {
   std::function<DeviceUsage()> usage;
 };
 
-// Takes nearly all memory that GPU `ordinal` has free as its quota.
+// Takes what `memory` says of GPU `ordinal` as its quota.
 // Errors: FailedPrecondition (this build has no CUDA; or no driver, no such GPU
-// or none that this build can use) · ResourceExhausted · Internal.
-absl::StatusOr<OpenedCudaBackend> OpenCudaBackend(int ordinal);
+// or none that this build can use) · ResourceExhausted (it has not so many
+// bytes free) · Internal.
+absl::StatusOr<OpenedCudaBackend> OpenCudaBackend(
+    int ordinal, const GpuMemoryOptions& memory = {});
 
 }  // namespace tensorkv
 

@@ -3,7 +3,8 @@
 
 namespace tensorkv {
 
-absl::StatusOr<OpenedCudaBackend> OpenCudaBackend(int /*ordinal*/) {
+absl::StatusOr<OpenedCudaBackend> OpenCudaBackend(
+    int /*ordinal*/, const GpuMemoryOptions& /*memory*/) {
   return absl::FailedPreconditionError("this build has no CUDA");
 }
 

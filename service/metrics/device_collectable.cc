@@ -86,6 +86,12 @@ std::vector<MetricFamily> DeviceCollectable::Collect() const {
                     [](Usage usage) { return usage.num_staging_slots_in_use; });
   families.AddGauge("tensorkv_staging_slots", "Pinned slots that there are.",
                     [](Usage usage) { return usage.num_staging_slots; });
+  families.AddGauge("tensorkv_pinned_memory_bytes",
+                    "Page-locked memory for tensors that come and go.",
+                    [](Usage usage) { return usage.pinned_bytes; });
+  families.AddGauge("tensorkv_pinned_memory_used_bytes",
+                    "What of it tensors have.",
+                    [](Usage usage) { return usage.pinned_bytes_in_use; });
   families.AddSum("tensorkv_device_queue_seconds",
                   "How long calls have waited for their batch of updates.",
                   [](Batches batches) {

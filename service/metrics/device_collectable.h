@@ -21,6 +21,8 @@ namespace tensorkv {
 //   tensorkv_device_memory_quota_bytes    how much may be
 //   tensorkv_staging_slots_in_use         slots that copies pass through
 //   tensorkv_staging_slots
+//   tensorkv_pinned_memory_bytes          page-locked memory for tensors
+//   tensorkv_pinned_memory_used_bytes
 //   tensorkv_device_queue_seconds         sum and count of the calls' waits for
 //                                         their batch of updates
 //   tensorkv_device_batch_seconds         sum and count of the batches' times

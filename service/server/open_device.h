@@ -40,7 +40,7 @@ struct OpenedDevices {
 absl::StatusOr<OpenedDevices> OpenDevices(
     const DeviceChoice& choice, int num_threads,
     absl::FunctionRef<absl::StatusOr<OpenedCudaBackend>(int ordinal)>
-        open_cuda = OpenCudaBackend);
+        open_cuda);
 
 }  // namespace tensorkv
 

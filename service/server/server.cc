@@ -92,8 +92,11 @@ prometheus::Histogram& PausesIn(prometheus::Registry& registry) {
 absl::StatusOr<std::unique_ptr<Server>> Server::Create(
     const ServerOptions& options) {
   RETURN_IF_ERROR(CheckServerOptions(options));
-  ASSIGN_OR_RETURN(OpenedDevices devices,
-                   OpenDevices(options.device, options.num_threads));
+  ASSIGN_OR_RETURN(
+      OpenedDevices devices,
+      OpenDevices(options.device, options.num_threads, [&options](int ordinal) {
+        return OpenCudaBackend(ordinal, options.gpu_memory);
+      }));
   return Create(options, std::move(devices));
 }
 

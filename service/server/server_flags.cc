@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
@@ -26,6 +27,8 @@ namespace {
 struct FlagTexts {
   std::string budget;         // empty: the default
   std::string device_budget;  // likewise
+  std::string device_memory = "0.95";
+  std::string pinned_memory = "1GiB";
   std::string max_message_bytes = "64MiB";
   std::string max_wait = "5m";
   std::string stream_timeout = "30s";
@@ -89,6 +92,14 @@ void AddLimitFlags(CLI::App* app, ServerOptions* server, FlagTexts* texts) {
   app->add_option("--device_budget", texts->device_budget,
                   "Bytes of each GPU's memory that tensors may take (default: "
                   "90% of what the server has of it)");
+  app->add_option("--device_memory", texts->device_memory,
+                  "What the server takes of each GPU's memory: a share of what "
+                  "is free, or bytes, such as 64GiB")
+      ->capture_default_str();
+  app->add_option("--pinned_memory", texts->pinned_memory,
+                  "With a GPU: bytes of the host's memory that may be "
+                  "page-locked for tensors that come and go")
+      ->capture_default_str();
   app->add_option("--max_message_bytes", texts->max_message_bytes,
                   "Bytes of one message, such as 64MiB")
       ->capture_default_str();
@@ -197,6 +208,18 @@ absl::StatusOr<uint64_t> BytesOf(const char* flag, const std::string& text) {
   return bytes;
 }
 
+// A number up to 1 is a share.
+absl::Status ReadDeviceMemory(const std::string& text,
+                              GpuMemoryOptions* memory) {
+  if (absl::SimpleAtod(text, &memory->share) && memory->share > 0 &&
+      memory->share <= 1) {
+    return absl::OkStatus();
+  }
+  memory->share = 1;
+  ASSIGN_OR_RETURN(memory->bytes, BytesOf("device_memory", text));
+  return absl::OkStatus();
+}
+
 absl::StatusOr<absl::Duration> DurationOf(const char* flag,
                                           const std::string& text) {
   absl::Duration duration;
@@ -235,6 +258,10 @@ absl::Status Interpret(const FlagTexts& texts, ServerFlags* flags) {
                         "expected a GPU to have it, such as --device=cuda:0");
     }
   }
+  RETURN_IF_ERROR(
+      ReadDeviceMemory(texts.device_memory, &flags->server.gpu_memory));
+  ASSIGN_OR_RETURN(flags->server.gpu_memory.max_pinned_bytes,
+                   BytesOf("pinned_memory", texts.pinned_memory));
   ASSIGN_OR_RETURN(flags->server.max_message_bytes,
                    BytesOf("max_message_bytes", texts.max_message_bytes));
   ASSIGN_OR_RETURN(flags->server.max_wait,

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "kernels/cuda/open_cuda_backend.h"
 #include "service/security/tls_options.h"
 #include "service/server/device_choice.h"
 
@@ -53,6 +54,9 @@ struct ServerOptions {
   // Bound on what tensors take of the memory of each GPU, at most all that the
   // server has of it; 0 is 90 % of that.
   uint64_t device_budget_bytes = 0;
+
+  // What the server has of the memory of each GPU, and may lock of the host's.
+  GpuMemoryOptions gpu_memory;
 
   // Threads that one batch of updates may use; 0 is one per CPU.
   int num_threads = 0;

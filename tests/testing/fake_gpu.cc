@@ -276,6 +276,11 @@ class FakeGpu::FakeDevice final : public Device {
     return status;
   }
 
+  absl::Status Trim(Stream& stream) override {
+    RETURN_IF_ERROR(stream.Synchronize());
+    return gpu_.BeginCall();
+  }
+
   absl::StatusOr<void*> AllocatePinned(size_t size_bytes) override {
     RETURN_IF_ERROR(gpu_.BeginCall());
     ASSIGN_OR_RETURN(char* const memory, gpu_.NewMemory(size_bytes, true));

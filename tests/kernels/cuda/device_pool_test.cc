@@ -55,6 +55,13 @@ TEST_F(DevicePoolTest, ManySmallPiecesTakeWhatTheyAreRoundedTo) {
               StatusIs(absl::StatusCode::kResourceExhausted));
 }
 
+TEST_F(DevicePoolTest, MemoryThatIsInPiecesIsPutTogether) {
+  gpu_.FailCall(0, absl::ResourceExhaustedError("in pieces"));
+
+  EXPECT_OK(pool_->Allocate(1000));
+  EXPECT_TRUE(gpu_.has_injected());
+}
+
 TEST_F(DevicePoolTest, DeviceWithoutMemoryIsResourceExhausted) {
   EXPECT_THAT(
       pool_->Allocate(1501),

@@ -18,6 +18,8 @@ TEST(DeviceCollectableTest, ShowsEveryNumberOfTheUsage) {
                        .quota_bytes = 2,
                        .num_staging_slots = 3,
                        .num_staging_slots_in_use = 4,
+                       .pinned_bytes = 9,
+                       .pinned_bytes_in_use = 10,
                        .batches = {.num_batches = 5,
                                    .num_calls = 6,
                                    .queued = absl::Seconds(7),
@@ -36,6 +38,11 @@ TEST(DeviceCollectableTest, ShowsEveryNumberOfTheUsage) {
   EXPECT_THAT(text, HasSubstr("tensorkv_staging_slots{device=\"cuda:1\"} 3\n"));
   EXPECT_THAT(
       text, HasSubstr("tensorkv_staging_slots_in_use{device=\"cuda:1\"} 4\n"));
+  EXPECT_THAT(text,
+              HasSubstr("tensorkv_pinned_memory_bytes{device=\"cuda:1\"} 9\n"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("tensorkv_pinned_memory_used_bytes{device=\"cuda:1\"} 10\n"));
   EXPECT_THAT(
       text,
       HasSubstr("tensorkv_device_batch_seconds_count{device=\"cuda:1\"} 5\n"));

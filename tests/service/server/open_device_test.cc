@@ -23,6 +23,10 @@ absl::StatusOr<OpenedCudaBackend> OpenGpu3(int ordinal) {
                            [] { return DeviceUsage{.used_bytes = 7}; }};
 }
 
+absl::StatusOr<OpenedCudaBackend> OpenReally(int ordinal) {
+  return OpenCudaBackend(ordinal);
+}
+
 absl::StatusOr<OpenedCudaBackend> OpenNothing(int /*ordinal*/) {
   return absl::ResourceExhaustedError("all taken");
 }
@@ -83,14 +87,15 @@ TEST(OpenDeviceTest, AutoFallsBackToTheCpuAndSaysWhy) {
 // On any machine, with and without a GPU, a driver and the toolkit.
 TEST(OpenDeviceTest, AutoAlwaysEndsSomewhere) {
   ASSERT_OK_AND_ASSIGN(const OpenedDevices opened,
-                       OpenDevices({Kind::kAuto}, 1));
+                       OpenDevices({Kind::kAuto}, 1, OpenReally));
 
   EXPECT_EQ(opened.devices[0].backend->name() == "cpu",
             !opened.why_not_cuda.empty());
 }
 
 TEST(OpenDeviceTest, GpuThatNobodyHasIsOneLine) {
-  const absl::Status status = OpenDevices({Kind::kCuda, {1000}}, 1).status();
+  const absl::Status status =
+      OpenDevices({Kind::kCuda, {1000}}, 1, OpenReally).status();
 
   EXPECT_THAT(status, StatusIs(absl::StatusCode::kFailedPrecondition,
                                ::testing::StartsWith("--device=cuda:1000: ")));
