@@ -150,6 +150,11 @@ class Backend {
   virtual void CopyToHost(std::vector<MemoryCopy> copies,
                           CopiedCallback done) = 0;
 
+  // Calls `done` when the device has done all that it had to do by now, or has
+  // failed: on any thread, maybe before this returns. A device that hangs never
+  // does.
+  virtual void Probe(absl::AnyInvocable<void() &&> done) { std::move(done)(); }
+
   // Makes room for an Apply of the batch, which then does not end with
   // ResourceExhausted. Errors: ResourceExhausted · those of the device.
   virtual absl::Status Prepare(absl::Span<const TensorUpdate> batch) = 0;

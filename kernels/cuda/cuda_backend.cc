@@ -1,5 +1,7 @@
 #include "kernels/cuda/cuda_backend.h"
 
+#include <atomic>
+#include <memory>
 #include <utility>
 
 #include "base/status_macros.h"
@@ -66,6 +68,24 @@ void CudaBackend::CopyToHost(std::vector<MemoryCopy> copies,
   const absl::Status status = health().status();
   if (!status.ok()) return std::move(done)(status);
   copies_->ToHost(std::move(copies), std::move(done));
+}
+
+// Through each of the streams: the last to come to its end tells.
+void CudaBackend::Probe(absl::AnyInvocable<void() &&> done) {
+  struct Lanes {
+    std::atomic<int> num_left = 3;
+    absl::AnyInvocable<void() &&> done;
+  };
+  const auto lanes = std::make_shared<Lanes>();
+  lanes->done = std::move(done);
+  submission_.Submit([this, lanes] {
+    for (StreamLane* const lane :
+         {&copies_->to_device(), &copies_->to_host(), &updates_->lane()}) {
+      lane->WhenDone([lanes](const absl::Status&) {
+        if (--lanes->num_left == 0) std::move(lanes->done)();
+      });
+    }
+  });
 }
 
 DeviceUsage CudaBackend::usage() const {

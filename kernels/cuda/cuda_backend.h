@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -60,6 +61,7 @@ class CudaBackend final : public Backend {
   absl::Status Zero(absl::Span<const MutableTensorView> tensors) override;
   absl::Status CopyToDevice(absl::Span<const MemoryCopy> copies) override;
   void CopyToHost(std::vector<MemoryCopy> copies, CopiedCallback done) override;
+  void Probe(absl::AnyInvocable<void() &&> done) override;
   absl::Status Prepare(absl::Span<const TensorUpdate> batch) override;
   absl::Status Apply(absl::Span<const TensorUpdate> batch) override;
 

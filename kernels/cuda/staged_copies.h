@@ -60,6 +60,9 @@ class StagedCopies {
   absl::Status ToDevice(absl::Span<const MemoryCopy> copies);
   void ToHost(std::vector<MemoryCopy> copies, CopiedCallback done);
 
+  StreamLane& to_device() { return *to_device_; }
+  StreamLane& to_host() { return *to_host_; }
+
   // The slots of both directions.
   int num_slots() const { return 2 * options_.num_slots; }
   int num_free_slots() const {

@@ -65,6 +65,8 @@ class UpdateBatcher {
 
   BatchUsage usage() const;
 
+  StreamLane& lane() { return *compute_; }
+
  private:
   struct Job {
     explicit Job(absl::Span<const TensorUpdate> batch)

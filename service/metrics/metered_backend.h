@@ -44,6 +44,9 @@ class MeteredBackend final : public Backend {
   absl::Status Zero(absl::Span<const MutableTensorView> tensors) override;
   absl::Status CopyToDevice(absl::Span<const MemoryCopy> copies) override;
   void CopyToHost(std::vector<MemoryCopy> copies, CopiedCallback done) override;
+  void Probe(absl::AnyInvocable<void() &&> done) override {
+    inner_->Probe(std::move(done));
+  }
   absl::Status Prepare(absl::Span<const TensorUpdate> batch) override {
     return inner_->Prepare(batch);
   }

@@ -111,6 +111,14 @@ std::vector<Backend*> Engine::backends() const {
   return backends;
 }
 
+std::vector<Backend*> Engine::gpus() const {
+  std::vector<Backend*> gpus;
+  for (const auto& backend : backends_) {
+    if (!backend->is_host()) gpus.push_back(backend.get());
+  }
+  return gpus;
+}
+
 std::vector<std::string> Engine::devices() const {
   std::vector<std::string> names;
   for (const auto& backend : backends_) names.emplace_back(backend->name());

@@ -73,6 +73,8 @@ class Engine {
   void StopAlarms() { alarms_.Stop(); }
 
   std::vector<std::string> devices() const;
+  // Those whose memory is not the host's.
+  std::vector<Backend*> gpus() const;
   const ServerBudgets& budgets() const { return store_.budgets(); }
 
  private:

@@ -279,6 +279,21 @@ void Server::StartAccepting(ListeningSockets sockets) {
               }});
 }
 
+// A GPU that hangs tells nobody: it counts as failed.
+Watchdog::Part Server::Watch(Backend* device) {
+  DeviceProbe* const probe =
+      device_probes_.emplace_back(std::make_unique<DeviceProbe>(device)).get();
+  return {
+      .name = std::string(device->name()),
+      .probe = [probe](Watchdog::Done done) { probe->Start(std::move(done)); },
+      .on_still =
+          [device] {
+            device->health()
+                .Fail(absl::UnavailableError("its work does not end"))
+                .IgnoreError();
+          }};
+}
+
 void Server::StartWatchdog() {
   rpc_probe_ = std::make_unique<RpcProbe>(grpc_server_.get());
   const auto probe_store = [this](Watchdog::Done done) {
@@ -287,13 +302,17 @@ void Server::StartWatchdog() {
       std::move(done)();
     });
   };
-  watchdog_ = std::make_unique<Watchdog>(
-      std::vector<Watchdog::Part>{
-          {"listener",
+  std::vector<Watchdog::Part> parts = {
+      {.name = "listener",
+       .probe =
            [this](Watchdog::Done done) { acceptor_->Probe(std::move(done)); }},
-          {"rpc",
+      {.name = "rpc",
+       .probe =
            [this](Watchdog::Done done) { rpc_probe_->Start(std::move(done)); }},
-          {"store", probe_store}},
+      {.name = "store", .probe = probe_store}};
+  for (Backend* const device : engine_.gpus()) parts.push_back(Watch(device));
+  watchdog_ = std::make_unique<Watchdog>(
+      std::move(parts),
       Watchdog::Options{.log =
                             [this](absl::string_view line) {
                               if (is_shut_down_) return;  // nothing is probed

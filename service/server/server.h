@@ -37,6 +37,7 @@
 #include "service/server/call_log.h"
 #include "service/server/connection_acceptor.h"
 #include "service/server/connection_guard.h"
+#include "service/server/device_probe.h"
 #include "service/server/engine.h"
 #include "service/server/open_device.h"
 #include "service/server/rpc_probe.h"
@@ -104,6 +105,7 @@ class Server {
       const std::shared_ptr<grpc::ServerCredentials>& credentials);
   void StartAccepting(ListeningSockets sockets);
   void StartWatchdog();
+  Watchdog::Part Watch(Backend* device);
   absl::Status StartHttp();
   StatusSources StatusSourcesOf();
   std::vector<Reading> ReadingsOf();
@@ -163,6 +165,7 @@ class Server {
   // Outlives what it probes with.
   std::unique_ptr<Watchdog> watchdog_;
   std::unique_ptr<RpcProbe> rpc_probe_;
+  std::vector<std::unique_ptr<DeviceProbe>> device_probes_;
   // Waits for the store's locks.
   Executor store_probe_;
   std::unique_ptr<ConnectionAcceptor> acceptor_;

@@ -11,7 +11,8 @@ namespace {
 std::vector<Watchdog::Part> WithAlarms(std::vector<Watchdog::Part> parts) {
   // The round of probes itself is the probe of what it runs on.
   parts.insert(parts.begin(),
-               {"alarms", [](Watchdog::Done done) { std::move(done)(); }});
+               {.name = "alarms",
+                .probe = [](Watchdog::Done done) { std::move(done)(); }});
   return parts;
 }
 
@@ -51,6 +52,7 @@ void Watchdog::Report() {
     const bool stands_still = now - watched.last_beat > options_.limit;
     if (stands_still == watched.is_reported) continue;
     watched.is_reported = stands_still;
+    if (stands_still && parts_[i].on_still) parts_[i].on_still();
     if (options_.log == nullptr) continue;
     options_.log(absl::StrCat(
         parts_[i].name, stands_still ? " stands still" : " goes on again"));

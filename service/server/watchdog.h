@@ -30,6 +30,8 @@ class Watchdog {
     // Begins a probe, without waiting for the part; has `done` called, on any
     // thread, when the part has let it through. At most one is under way.
     std::function<void(Done done)> probe;
+    // Called when the part begins to stand still, if set; must not block.
+    std::function<void()> on_still = nullptr;
   };
 
   struct Options {

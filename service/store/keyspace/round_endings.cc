@@ -1,6 +1,7 @@
 #include "service/store/keyspace/round_endings.h"
 
 #include <algorithm>
+#include <deque>
 #include <utility>
 
 #include "base/status_macros.h"
@@ -72,8 +73,8 @@ absl::StatusOr<MutableTensorView> AllocateSum(const NamespaceState& state,
 
 // The sum has rows too, those that are named, if all contributions have.
 absl::StatusOr<Contribution> SumOfRows(const NamespaceState& state,
-                                       const FoldOfKey& job,
-                                       const UpdateRule& assign) {
+                                       const FoldOfKey& job) {
+  static const UpdateRule* const kAssign = new UpdateRule();
   const StoredKey& key = *job.key;
   const bool has_tensors =
       std::any_of(job.fold.slots.begin(), job.fold.slots.end(),
@@ -82,7 +83,7 @@ absl::StatusOr<Contribution> SumOfRows(const NamespaceState& state,
                                  .slots = job.fold.slots,
                                  .updates_all_rows = has_tensors,
                                  .is_compact = !has_tensors};
-  options.whole.rule = &assign;
+  options.whole.rule = kAssign;
   options.whole.stored = {key.dtype(), key.num_elements(), nullptr};
   options.whole.value.dtype = AccumulateType(key.dtype());
   RowBatches batches(options);
@@ -110,31 +111,73 @@ absl::StatusOr<Contribution> SumOfRows(const NamespaceState& state,
   return sum;
 }
 
-absl::StatusOr<Contribution> SumOf(const NamespaceState& state,
-                                   const FoldOfKey& job) {
-  static const UpdateRule* const kAssign = new UpdateRule();
-  Contribution sum;
-  if (HasRows(job.fold.slots)) {
-    ASSIGN_OR_RETURN(sum, SumOfRows(state, job, *kAssign));
-    if (job.fold.scale != 1) RETURN_IF_ERROR(Scale(state, job, sum));
+// Sums of tensors, of any number of folds: one batch of updates on each device.
+class TensorSums {
+ public:
+  explicit TensorSums(const NamespaceState& state)
+      : state_(state), batches_(state.environment.devices->size()) {}
+
+  // Gives a fold's sum memory, which has it once Run has returned.
+  absl::StatusOr<Contribution> Add(const FoldOfKey& job) {
+    static const UpdateRule* const kAssign = new UpdateRule();
+    const int64_t num_elements = job.key->num_elements();
+    Contribution sum;
+    ASSIGN_OR_RETURN(const MutableTensorView value,
+                     AllocateSum(state_, *job.key, num_elements, sum));
+    Inputs& inputs = inputs_.emplace_back();
+    for (const Slot& each : job.fold.slots) {
+      inputs.views.push_back({each.dtype, num_elements, each.data});
+      inputs.packings.push_back(each.packing());
+    }
+    batches_[job.key->device].push_back({.rule = kAssign,
+                                         .contributions = inputs.views,
+                                         .packings = inputs.packings,
+                                         .value = value});
     return sum;
   }
-  const int64_t num_elements = job.key->num_elements();
-  std::vector<TensorView> views;
-  std::vector<const Packing*> packings;
-  for (const Slot& each : job.fold.slots) {
-    views.push_back({each.dtype, num_elements, each.data});
-    packings.push_back(each.packing());
+
+  // What became of those on each device.
+  std::vector<absl::Status> Run() {
+    std::vector<absl::Status> statuses(batches_.size());
+    for (DeviceIndex i = 0; i < batches_.size(); ++i) {
+      if (batches_[i].empty()) continue;
+      statuses[i] = (*state_.environment.devices)[i].Apply(batches_[i]);
+    }
+    return statuses;
   }
-  TensorUpdate update;
-  update.rule = kAssign;
-  update.contributions = views;
-  update.packings = packings;
-  ASSIGN_OR_RETURN(update.value,
-                   AllocateSum(state, *job.key, num_elements, sum));
-  RETURN_IF_ERROR(state.DeviceOf(*job.key).Apply({&update, 1}));
-  if (job.fold.scale != 1) RETURN_IF_ERROR(Scale(state, job, sum));
-  return sum;
+
+ private:
+  struct Inputs {
+    std::vector<TensorView> views;
+    std::vector<const Packing*> packings;
+  };
+
+  const NamespaceState& state_;
+  std::deque<Inputs> inputs_;  // the updates refer to its elements
+  std::vector<std::vector<TensorUpdate>> batches_;
+};
+
+// The sums of folds, in their order.
+std::vector<absl::StatusOr<Contribution>> SumsOf(
+    const NamespaceState& state, absl::Span<const FoldOfKey> jobs) {
+  TensorSums tensors(state);
+  std::vector<absl::StatusOr<Contribution>> sums;
+  sums.reserve(jobs.size());
+  for (const FoldOfKey& job : jobs) {
+    sums.push_back(HasRows(job.fold.slots) ? SumOfRows(state, job)
+                                           : tensors.Add(job));
+  }
+  const std::vector<absl::Status> statuses = tensors.Run();
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    if (!sums[i].ok()) continue;
+    absl::Status status;
+    if (!HasRows(jobs[i].fold.slots)) status = statuses[jobs[i].key->device];
+    if (status.ok() && jobs[i].fold.scale != 1) {
+      status = Scale(state, jobs[i], *sums[i]);
+    }
+    if (!status.ok()) sums[i] = std::move(status);
+  }
+  return sums;
 }
 
 // The round cannot be summed.
@@ -145,6 +188,22 @@ void FailFold(Transaction& transaction, const FoldOfKey& job,
              std::make_shared<RoundFailure>(
                  RoundFailure{std::string(status.message()), {}}));
   WakeAll(transaction);
+}
+
+// Without room for the sum, the contributions wait as they are.
+void EndFold(Transaction& transaction, const FoldOfKey& job,
+             absl::StatusOr<Contribution>& sum,
+             std::optional<Contribution>& folded) {
+  StoredKey& key = *job.key;
+  if (!key.rounds) return;  // deleted or replaced meanwhile
+  const bool is_summed = sum.ok();
+  if (is_summed) {
+    folded = *std::move(sum);
+  } else if (job.fold.scale != 1) {
+    FailFold(transaction, job, sum.status());
+  }
+  CloseRounds(transaction, key, key.rounds->EndFold(job.fold, folded));
+  if (is_summed) BeginFold(transaction, key);
 }
 
 }  // namespace
@@ -199,25 +258,19 @@ void BeginFold(Transaction& transaction, StoredKey& key) {
   }
 }
 
-void RunFold(NamespaceState& state, FoldOfKey job) {
-  absl::StatusOr<Contribution> sum = SumOf(state, job);
-  std::optional<Contribution> folded;  // what is left of it goes last
+void RunFolds(NamespaceState& state, std::vector<FoldOfKey> jobs) {
+  std::vector<absl::StatusOr<Contribution>> sums = SumsOf(state, jobs);
+  // What is left of them goes last.
+  std::vector<std::optional<Contribution>> folded(jobs.size());
   Transaction transaction(state);
-  StoredKey& key = *job.key;
-  if (!key.rounds) return;  // deleted or replaced meanwhile
-  if (sum.ok()) {
-    folded = *std::move(sum);
-  } else if (job.fold.scale != 1) {
-    FailFold(transaction, job, sum.status());
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    EndFold(transaction, jobs[i], sums[i], folded[i]);
   }
-  // Without room for the sum, the contributions wait as they are.
-  CloseRounds(transaction, key, key.rounds->EndFold(job.fold, folded));
-  if (sum.ok()) BeginFold(transaction, key);
   transaction.Unlock();
   // Nothing counts what was summed any more, and nobody has a sum that came too
   // late.
-  job.fold.slots.clear();
-  folded.reset();
+  jobs.clear();
+  folded.clear();
 }
 
 }  // namespace tensorkv

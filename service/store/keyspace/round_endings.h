@@ -3,6 +3,8 @@
 #ifndef TENSORKV_SERVICE_STORE_KEYSPACE_ROUND_ENDINGS_H_
 #define TENSORKV_SERVICE_STORE_KEYSPACE_ROUND_ENDINGS_H_
 
+#include <vector>
+
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
 #include "service/store/keyspace/push_mode.h"
@@ -32,8 +34,9 @@ void RemoveRounds(Transaction& transaction, StoredKey& key,
 // Has the first contributions of a round of `key` summed, if there are enough.
 void BeginFold(Transaction& transaction, StoredKey& key);
 
-// Sums the contributions, without the mutex, and puts the sum in their place.
-void RunFold(NamespaceState& state, FoldOfKey job);
+// Sums the contributions of each fold, without the mutex, and puts the sums in
+// their places.
+void RunFolds(NamespaceState& state, std::vector<FoldOfKey> jobs);
 
 }  // namespace tensorkv
 

@@ -60,7 +60,7 @@ void UpdateRunner::RunOnPool(UpdateWork work) {
 
 void UpdateRunner::RunHere(UpdateWork work) {
   if (!work.copies.empty()) Cut::Copy(state_, std::move(work.copies));
-  for (FoldOfKey& fold : work.folds) RunFold(state_, std::move(fold));
+  if (!work.folds.empty()) RunFolds(state_, std::move(work.folds));
   RunPass(std::move(work.updates));
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/answer.h"
 #include "base/mutex.h"
 #include "base/status_macros.h"
 #include "gmock/gmock.h"
@@ -424,6 +425,22 @@ TEST_F(BusyCudaBackendTest, UsageShowsSlotsThatWaitForTheDevice) {
   gpu_->Release(StreamUse::kToHost);
   EXPECT_OK(pull.Result());
   EXPECT_EQ(backend_->usage().num_staging_slots_in_use, 0);
+}
+
+TEST_F(BusyCudaBackendTest, ProbeEndsWithTheWorkOfEveryStream) {
+  Start({}, /*num_slots=*/1);
+  for (const StreamUse use :
+       {StreamUse::kToDevice, StreamUse::kCompute, StreamUse::kToHost}) {
+    gpu_->Hold(use);
+    const Answer<bool> through;
+
+    backend_->Probe([through] { through.Set(true); });
+
+    gpu_->WaitForQueued(use, 1);
+    EXPECT_FALSE(through.HasArrived());
+    gpu_->Release(use);
+    EXPECT_TRUE(through.Wait());
+  }
 }
 
 TEST_F(BusyCudaBackendTest, BufferOutlivesTheBackend) {

@@ -27,12 +27,14 @@ class WatchdogTest : public ::testing::Test {
   bool hangs_ = false;
   Watchdog::Done hanging_;
   std::vector<std::string> log_;
+  int num_stands_ = 0;
   Watchdog watchdog_{
       {{"rpc", [](Watchdog::Done done) { std::move(done)(); }},
        {"store",
         [this](Watchdog::Done done) {
           hangs_ ? void(hanging_ = std::move(done)) : std::move(done)();
-        }}},
+        },
+        [this] { ++num_stands_; }}},
       {.period = absl::Seconds(1),
        .limit = absl::Seconds(15),
        .log = [this](absl::string_view line) { log_.emplace_back(line); }},
@@ -57,6 +59,7 @@ TEST_F(WatchdogTest, PartThatHangsIsNamedOnceItsTimeIsOver) {
   EXPECT_THAT(watchdog_.status(), StatusIs(absl::StatusCode::kUnavailable,
                                            "no progress: store for 20 s"));
   EXPECT_THAT(log_, ElementsAre("store stands still"));
+  EXPECT_EQ(num_stands_, 1);
 }
 
 TEST_F(WatchdogTest, PartThatGoesOnIsWellAgain) {

@@ -32,8 +32,10 @@ class GpuCopiesTest : public testing::GpuStoreTest {
 
   static std::string KeyOf(int i) { return absl::StrCat("k", i); }
 
-  void InitKeys(int num_keys, int64_t size) {
+  void InitKeys(int num_keys, int64_t size,
+                const std::string& name_space = "") {
     InitRequest request;
+    request.name_space = name_space;
     for (int i = 0; i < num_keys; ++i) {
       request.entries.push_back({KeyOf(i), Filled(size, 1)});
     }
@@ -41,8 +43,10 @@ class GpuCopiesTest : public testing::GpuStoreTest {
   }
 
   // A push whose tensors are where receivers put them, each full of its number.
-  PushRequest StagedPush(int num_keys, int64_t size) {
+  PushRequest StagedPush(int num_keys, int64_t size,
+                         const std::string& name_space = "") {
     PushRequest request;
+    request.name_space = name_space;
     std::vector<Tensor*> tensors;
     request.entries.resize(num_keys);
     for (int i = 0; i < num_keys; ++i) {
@@ -51,7 +55,7 @@ class GpuCopiesTest : public testing::GpuStoreTest {
       entry.tensor = *Tensor::WithoutData(DType::kF32, *Shape::Create({size}));
       tensors.push_back(&entry.tensor);
     }
-    EXPECT_OK(store_->Allocate("", tensors, {}));
+    EXPECT_OK(store_->Allocate(name_space, tensors, {}));
     for (int i = 0; i < num_keys; ++i) {
       for (float& element : tensors[i]->mutable_elements<float>()) {
         element = static_cast<float>(i);
@@ -103,6 +107,30 @@ TEST_F(GpuCopiesTest, PushOfManyPagesIsATransferFor32MiB) {
   EXPECT_EQ(push.copies, 3);  // of 41 MB, and the table
   EXPECT_EQ(push.launches, 1);
   EXPECT_EQ(push.allocations, 2);
+}
+
+// Twice eight leading contributions become one, then the last closes the round.
+TEST_F(GpuCopiesTest, RoundOfManyKeysIsAKernelForEachFoldAndOneForTheUpdate) {
+  constexpr uint32_t kWorkers = 16;
+  ASSERT_OK(store_->CreateNamespace(
+      {.name_space = "sync",
+       .config = {.mode = Mode::kSync, .num_workers = kWorkers}}));
+  InitKeys(kNumKeys, 64, "sync");
+  const Counts before = Total();
+
+  for (uint32_t rank = 0; rank < kWorkers; ++rank) {
+    PushRequest push = StagedPush(kNumKeys, 64, "sync");
+    push.worker = Worker{.rank = rank};
+    push.step = 1;
+    CountPush(std::move(push));
+  }
+
+  const Answer<absl::StatusOr<PullReply>> answer;
+  store_->Pull({.name_space = "sync", .entries = {{KeyOf(7), 2}}}, {},
+               CallbackOf(answer));
+  ASSERT_OK_AND_ASSIGN(const PullReply reply, answer.Wait());
+  EXPECT_THAT(reply.values[0].tensor.elements<float>(), Each(7 * kWorkers));
+  EXPECT_EQ(Total().launches - before.launches, 3);
 }
 
 TEST_F(GpuCopiesTest, AssignedTensorIsTransferredAndKept) {
