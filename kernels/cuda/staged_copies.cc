@@ -116,8 +116,8 @@ absl::Status StagedCopies::ToDevice(absl::Span<const MemoryCopy> copies) {
   std::vector<Answer<absl::Status>> parts = {directly};
   while (!cursor.is_done()) {
     PinnedSlot slot = slots_to_device_->Acquire();
-    StagedPart part(NextPieces(cursor), StagedPart::Direction::kToDevice,
-                    scratch_to_device_.data());
+    StagedPart part(NextPieces(cursor), Direction::kToDevice,
+                    scratch_to_device_.data(), arena_);
     part.FillSlot(slot.data());  // the copy that page-locked memory costs
     parts.push_back(StartToDevice(std::move(slot), std::move(part)));
   }
@@ -203,9 +203,8 @@ std::shared_ptr<StagedCopies::HostPart> StagedCopies::TakePart() {
 }
 
 void StagedCopies::StartToHost(const std::shared_ptr<HostPart>& part) {
-  part->staged =
-      StagedPart(std::move(part->pieces), StagedPart::Direction::kToHost,
-                 scratch_to_host_.data());
+  part->staged = StagedPart(std::move(part->pieces), Direction::kToHost,
+                            scratch_to_host_.data(), arena_);
   submission_.Submit([this, part] {
     absl::Status started = Enqueue(part->staged, part->slot, *to_host_);
     to_host_->WhenDone(

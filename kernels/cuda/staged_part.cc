@@ -10,8 +10,8 @@
 namespace tensorkv {
 namespace {
 
-// One access of the kernel.
-constexpr size_t kAlignment = 16;
+// That of buffers, so that neighbours in the arena have no more between them.
+constexpr size_t kAlignment = kBufferAlignment;
 
 size_t Aligned(size_t bytes, size_t alignment) {
   return (bytes + alignment - 1) / alignment * alignment;
@@ -44,14 +44,34 @@ size_t StagedPart::RoomFor(size_t size_bytes) {
 }
 
 StagedPart::StagedPart(std::vector<MemoryCopy> pieces, Direction direction,
-                       char* scratch)
-    : pieces_(std::move(pieces)), direction_(direction), scratch_(scratch) {
+                       char* scratch, const PinnedArena& arena)
+    : pieces_(std::move(pieces)),
+      direction_(direction),
+      scratch_(scratch),
+      is_in_arena_(LiesIn(arena)) {
+  Place();
+  if (is_packed()) MakeTable();
+}
+
+// With less than an aligned step between two, where nobody else can be.
+bool StagedPart::LiesIn(const PinnedArena& arena) const {
+  const char* const begin = HostOf(pieces_.front());
+  const char* end = begin;
+  for (const MemoryCopy& piece : pieces_) {
+    const char* const host = HostOf(piece);
+    if (host < end || host >= end + kAlignment) return false;
+    end = host + piece.size_bytes;
+  }
+  return arena.Has(begin, end - begin);
+}
+
+void StagedPart::Place() {
   offsets_.reserve(pieces_.size());
   for (const MemoryCopy& piece : pieces_) {
+    if (is_in_arena_) end_ = HostOf(piece) - HostOf(pieces_.front());
     offsets_.push_back(end_);
     end_ = Aligned(end_ + piece.size_bytes, kAlignment);
   }
-  if (is_packed()) MakeTable();
 }
 
 void StagedPart::MakeTable() {
@@ -65,12 +85,14 @@ void StagedPart::MakeTable() {
 }
 
 void StagedPart::FillSlot(char* slot) const {
+  if (is_in_arena_) return;
   for (size_t i = 0; i < pieces_.size(); ++i) {
     std::memcpy(slot + offsets_[i], pieces_[i].from, pieces_[i].size_bytes);
   }
 }
 
 void StagedPart::EmptySlot(const char* slot) const {
+  if (is_in_arena_) return;
   for (size_t i = 0; i < pieces_.size(); ++i) {
     std::memcpy(pieces_[i].to, slot + offsets_[i], pieces_[i].size_bytes);
   }
@@ -86,7 +108,7 @@ absl::Status StagedPart::Enqueue(char* slot, Stream& stream) const {
 absl::Status StagedPart::EnqueueEach(char* slot, Stream& stream) const {
   for (size_t i = 0; i < pieces_.size(); ++i) {
     const MemoryCopy& piece = pieces_[i];
-    char* const in_slot = slot + offsets_[i];
+    char* const in_slot = is_in_arena_ ? HostOf(piece) : slot + offsets_[i];
     RETURN_IF_ERROR(
         direction_ == Direction::kToDevice
             ? stream.CopyToDevice(piece.to, in_slot, piece.size_bytes)
@@ -96,16 +118,27 @@ absl::Status StagedPart::EnqueueEach(char* slot, Stream& stream) const {
 }
 
 absl::Status StagedPart::EnqueueScatter(char* slot, Stream& stream) const {
-  RETURN_IF_ERROR(
-      stream.CopyToDevice(scratch_, slot, end_ + table_.size_bytes()));
+  if (is_in_arena_) {
+    RETURN_IF_ERROR(
+        stream.CopyToDevice(scratch_, HostOf(pieces_.front()), BytesInArena()));
+    RETURN_IF_ERROR(CopyTable(slot, stream));
+  } else {
+    RETURN_IF_ERROR(
+        stream.CopyToDevice(scratch_, slot, end_ + table_.size_bytes()));
+  }
   return LaunchKernels(stream);
 }
 
 absl::Status StagedPart::EnqueueGather(char* slot, Stream& stream) const {
-  RETURN_IF_ERROR(
-      stream.CopyToDevice(scratch_ + end_, slot + end_, table_.size_bytes()));
+  RETURN_IF_ERROR(CopyTable(slot, stream));
   RETURN_IF_ERROR(LaunchKernels(stream));
-  return stream.CopyToHost(slot, scratch_, end_);
+  return is_in_arena_ ? stream.CopyToHost(HostOf(pieces_.front()), scratch_,
+                                          BytesInArena())
+                      : stream.CopyToHost(slot, scratch_, end_);
+}
+
+absl::Status StagedPart::CopyTable(char* slot, Stream& stream) const {
+  return stream.CopyToDevice(scratch_ + end_, slot + end_, table_.size_bytes());
 }
 
 absl::Status StagedPart::LaunchKernels(Stream& stream) const {

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "kernels/backend.h"
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/pinned_arena.h"
 #include "kernels/cuda/update_table.h"
 
 namespace tensorkv {
@@ -17,7 +18,8 @@ namespace tensorkv {
 // device. A few pieces are as many transfers. Many are one transfer between the
 // slot and scratch memory of the device, where they lie as in the slot, and one
 // kernel, which moves them between there and their tensors; its table of work
-// lies behind them.
+// lies behind them. Pieces that lie one behind the other in the arena stand for
+// the slot themselves, which then has the table alone.
 //
 // Not thread-safe. A stream uses the scratch for one part after the other.
 class StagedPart {
@@ -31,10 +33,10 @@ class StagedPart {
   static size_t RoomFor(size_t size_bytes);
 
   StagedPart() = default;
-  // REQUIRES: at most kMaxPieces; `scratch` is memory of the device, 16-byte
-  // aligned.
-  StagedPart(std::vector<MemoryCopy> pieces, Direction direction,
-             char* scratch);
+  // REQUIRES: at least one, at most kMaxPieces; `scratch` is memory of the
+  // device, 64-byte aligned.
+  StagedPart(std::vector<MemoryCopy> pieces, Direction direction, char* scratch,
+             const PinnedArena& arena);
 
   // The copies between host memory and the slot, on this thread.
   void FillSlot(char* slot) const;
@@ -48,16 +50,30 @@ class StagedPart {
   static constexpr size_t kMinPiecesToPack = 8;
 
   bool is_packed() const { return pieces_.size() >= kMinPiecesToPack; }
+  // Where a piece is on the host.
+  char* HostOf(const MemoryCopy& piece) const {
+    return direction_ == Direction::kToDevice ? const_cast<char*>(piece.from)
+                                              : piece.to;
+  }
+  bool LiesIn(const PinnedArena& arena) const;
+  // Of all pieces there, with what is between them.
+  size_t BytesInArena() const {
+    return offsets_.back() + pieces_.back().size_bytes;
+  }
+  void Place();
   void MakeTable();
   absl::Status EnqueueEach(char* slot, Stream& stream) const;
   absl::Status EnqueueScatter(char* slot, Stream& stream) const;
   absl::Status EnqueueGather(char* slot, Stream& stream) const;
+  absl::Status CopyTable(char* slot, Stream& stream) const;
   absl::Status LaunchKernels(Stream& stream) const;
 
   std::vector<MemoryCopy> pieces_;
   Direction direction_ = Direction::kToDevice;
   char* scratch_ = nullptr;
-  // By piece: where it is in the slot, aligned.
+  // Whether the pieces need no slot.
+  bool is_in_arena_ = false;
+  // By piece: where it is in the slot, or behind the first piece in the arena.
   std::vector<size_t> offsets_;
   // Behind the last piece, aligned.
   size_t end_ = 0;

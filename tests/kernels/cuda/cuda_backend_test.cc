@@ -1,7 +1,9 @@
 #include "kernels/cuda/cuda_backend.h"
 
+#include <cstring>
 #include <functional>
 #include <memory>
+#include <random>
 #include <string>
 #include <thread>
 #include <utility>
@@ -425,6 +427,47 @@ TEST_F(BusyCudaBackendTest, UsageShowsSlotsThatWaitForTheDevice) {
   gpu_->Release(StreamUse::kToHost);
   EXPECT_OK(pull.Result());
   EXPECT_EQ(backend_->usage().num_staging_slots_in_use, 0);
+}
+
+// Small and large, close together and apart, in its own memory and in other.
+TEST(CudaBackendCopiesTest, KeepTheirBytesWhereverTheyAreOnTheHost) {
+  constexpr size_t kBytes = 1 << 20;
+  FakeGpu gpu({.shuffle_seed = 3});
+  auto backend = *CudaBackend::Create(gpu.Open(), {.quota_bytes = 64 << 20});
+  const RefPtr<Buffer> host[] = {*backend->AllocateStaging(kBytes, nullptr),
+                                 *backend->AllocateStaging(kBytes, nullptr),
+                                 *HostBuffer::Allocate(kBytes)};
+  const RefPtr<Buffer> device = *backend->Allocate(kBytes, nullptr);
+  std::mt19937_64 random(11);
+  for (size_t i = 0; i < kBytes; ++i) {
+    host[0]->mutable_data()[i] = static_cast<char>(random());
+  }
+  for (int round = 0; round < 20; ++round) {
+    const RefPtr<Buffer>& from = host[round % 4 == 3 ? 2 : 0];
+    const RefPtr<Buffer>& to = host[1 + round % 2];
+    std::vector<MemoryCopy> up;
+    std::vector<MemoryCopy> down;
+    const size_t most = round % 3 == 0 ? 300'000 : 3000;
+    for (size_t at = 0; at + most < kBytes;) {
+      const size_t bytes = random() % most;
+      up.push_back({from->data() + at, device->mutable_data() + at, bytes});
+      down.push_back({device->data() + at, to->mutable_data() + at, bytes});
+      at = (at + bytes + 63) / 64 * 64 + (random() % 8 == 0 ? 640 : 0);
+    }
+    if (from != host[0])
+      std::memcpy(from->mutable_data(), host[0]->data(), kBytes);
+
+    ASSERT_OK(backend->CopyToDevice(up));
+    const Answer<absl::Status> copied;
+    backend->CopyToHost(down, [copied](absl::Status s) { copied.Set(s); });
+    ASSERT_OK(copied.Wait());
+
+    for (const MemoryCopy& copy : down) {
+      const size_t at = copy.from - device->data();
+      ASSERT_EQ(absl::string_view(copy.to, copy.size_bytes),
+                absl::string_view(host[0]->data() + at, copy.size_bytes));
+    }
+  }
 }
 
 TEST_F(BusyCudaBackendTest, ProbeEndsWithTheWorkOfEveryStream) {
