@@ -106,6 +106,7 @@ uint64_t FingerprintOfPush(char verb, const PushRequest& request) {
     if (entry.skip) hasher.Add(entry.skip);
     hasher.Add(entry.tensor);
     if (entry.encoding) hasher.Add(*entry.encoding);
+    if (entry.weight != 0) hasher.Add(entry.weight);
     if (!entry.rows) continue;
     hasher.Add(entry.updates_all_rows);
     hasher.Add(entry.rows->tensor());

@@ -8,6 +8,7 @@
 #include "service/store/keyspace/row_batches.h"
 #include "service/store/keyspace/update_runner.h"
 #include "service/store/keyspace/waiting_calls.h"
+#include "service/store/keyspace/weighted_sum.h"
 
 namespace tensorkv {
 namespace {
@@ -110,29 +111,39 @@ absl::StatusOr<Contribution> SumOfRows(const NamespaceState& state,
   return sum;
 }
 
-absl::StatusOr<Contribution> SumOf(const NamespaceState& state,
-                                   const FoldOfKey& job) {
+absl::Status SumTensors(Backend& device, absl::Span<const Slot> slots,
+                        const MutableTensorView& sum) {
   static const UpdateRule* const kAssign = new UpdateRule();
-  Contribution sum;
-  if (HasRows(job.fold.slots)) {
-    ASSIGN_OR_RETURN(sum, SumOfRows(state, job, *kAssign));
-    if (job.fold.scale != 1) RETURN_IF_ERROR(Scale(state, job, sum));
-    return sum;
-  }
-  const int64_t num_elements = job.key->num_elements();
+  if (HasFactors(slots)) return SumWeighted(device, slots, sum);
   std::vector<TensorView> views;
   std::vector<const Packing*> packings;
-  for (const Slot& each : job.fold.slots) {
-    views.push_back({each.dtype, num_elements, each.data});
+  for (const Slot& each : slots) {
+    views.push_back({each.dtype, sum.num_elements, each.data});
     packings.push_back(each.packing());
   }
   TensorUpdate update;
   update.rule = kAssign;
   update.contributions = views;
   update.packings = packings;
-  ASSIGN_OR_RETURN(update.value,
-                   AllocateSum(state, *job.key, num_elements, sum));
-  RETURN_IF_ERROR(state.DeviceOf(*job.key).Apply({&update, 1}));
+  update.value = sum;
+  return device.Apply({&update, 1});
+}
+
+absl::StatusOr<Contribution> SumOf(const NamespaceState& state,
+                                   const FoldOfKey& job) {
+  static const UpdateRule* const kAssign = new UpdateRule();
+  const Slots& slots = job.fold.slots;
+  Contribution sum;
+  if (HasRows(slots)) {
+    RETURN_IF_ERROR(CheckWeightsHaveNoRows(job.key->name(), slots));
+    ASSIGN_OR_RETURN(sum, SumOfRows(state, job, *kAssign));
+  } else {
+    ASSIGN_OR_RETURN(
+        const MutableTensorView value,
+        AllocateSum(state, *job.key, job.key->num_elements(), sum));
+    RETURN_IF_ERROR(SumTensors(state.DeviceOf(*job.key), slots, value));
+  }
+  TakeWeights(slots, sum.slots[0]);
   if (job.fold.scale != 1) RETURN_IF_ERROR(Scale(state, job, sum));
   return sum;
 }
