@@ -282,8 +282,8 @@ TEST_P(RoundSumContractTest, RoundWithWeightsFailsUnderAnotherRule) {
   EXPECT_THAT(sync.Pull("w"), IsOkAndHolds(HasVersion(1)));
 }
 
-TEST_P(RoundSumContractTest, RoundOfWeightsAndRowsFails) {
-  const Caller sync = NewSyncNamespace(2, "average");
+TEST_P(RoundSumContractTest, RoundOfWeightsAndRowsFailsAndCountsNothing) {
+  const Caller sync = NewSyncNamespace(2, "average(rescale_grad=0.5)");
   ASSERT_OK(sync.Init("w", Full({2, 3}, 0)));
   ASSERT_OK(sync.As(0).PushMany({Weighted("w", Full({2, 3}, 8), 3)}, 1));
 
@@ -295,6 +295,15 @@ TEST_P(RoundSumContractTest, RoundOfWeightsAndRowsFails) {
   EXPECT_THAT(
       sync.As(0).Pull("w"),
       StatusIs(StatusCode::kAborted, HasSubstr("others tensors with weights")));
+
+  for (Step step = 1; step <= 2; ++step) {
+    const double heavy = step == 1 ? 8 : 1;
+    ASSERT_OK(
+        sync.As(0).PushMany({Weighted("w", Full({2, 3}, heavy), 3)}, step));
+    ASSERT_OK(sync.As(1).PushMany({Weighted("w", Full({2, 3}, 4), 1)}, step));
+  }
+  EXPECT_THAT(sync.As(1).Pull("w"),
+              IsOkAndHolds(HasTensor(IsFilledWith((7 + 1.75) / 2))));
 }
 
 }  // namespace weight_contract
