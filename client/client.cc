@@ -528,7 +528,8 @@ absl::StatusOr<PushRequest> Client::MakePush(std::vector<PushEntry> entries,
                                              const PushOptions& options) {
   PushRequest request = {.name_space = shared_->name_space,
                          .worker = options.worker ? options.worker : worker(),
-                         .step = options.step};
+                         .step = options.step,
+                         .reply_dtype = options.reply_dtype};
   if (request.step == 0 && request.worker) request.step = shared_->step + 1;
   if (!options.is_encoded) {
     ASSIGN_OR_RETURN(entries, Encode(request.step, std::move(entries)));

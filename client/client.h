@@ -38,6 +38,9 @@ struct PushOptions {
 
   // Who signs the push; none: who signs the client's calls.
   std::optional<Worker> worker;
+
+  // What the server converts the values of a PushPull to, as in Pull.
+  DType reply_dtype = DType::kUnknown;
 };
 
 // A client of one namespace of one server. Thread-safe; two pushes at once

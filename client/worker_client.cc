@@ -187,23 +187,26 @@ absl::StatusOr<WorkerClient::Contribution> WorkerClient::Keep(
   return open_.Add(step, std::move(entries));
 }
 
-absl::StatusOr<PullReply> WorkerClient::PushPull(
-    Step step, std::vector<PushEntry> entries) {
+absl::StatusOr<PullReply> WorkerClient::PushPull(Step step,
+                                                 std::vector<PushEntry> entries,
+                                                 DType dtype) {
   ASSIGN_OR_RETURN(const Contribution contribution,
                    Keep(step, std::move(entries)));
   const Attempt attempt = Begin();
   if (open_.IsForgotten(contribution)) {
-    return PullWithin(KeysOf(*contribution.entries), attempt);
+    return PullWithin(KeysOf(*contribution.entries), dtype, attempt);
   }
-  absl::StatusOr<PullReply> reply = client_->PushPull(
-      *contribution.entries,
-      {.step = step, .is_encoded = true, .worker = attempt.as.worker});
+  absl::StatusOr<PullReply> reply =
+      client_->PushPull(*contribution.entries, {.step = step,
+                                                .is_encoded = true,
+                                                .worker = attempt.as.worker,
+                                                .reply_dtype = dtype});
   if (reply.ok()) {
     open_.RemoveUpTo(contribution);
     return reply;
   }
   RETURN_IF_ERROR(MakeHeld(contribution, reply.status(), attempt));
-  return PullWithin(KeysOf(*contribution.entries), attempt);
+  return PullWithin(KeysOf(*contribution.entries), dtype, attempt);
 }
 
 absl::StatusOr<Value> WorkerClient::PushPull(Step step, absl::string_view key,
@@ -249,11 +252,7 @@ absl::Status WorkerClient::PushKept(const Contribution& contribution) {
 
 absl::StatusOr<PullReply> WorkerClient::Pull(
     const std::vector<std::string>& keys, DType dtype) {
-  return PullWithin(keys, Begin(), [&] {
-    PullRequest request = {.dtype = dtype};
-    for (const std::string& key : keys) request.entries.push_back({key});
-    return client_->Pull(std::move(request));
-  });
+  return PullWithin(keys, dtype, Begin());
 }
 
 absl::StatusOr<PullReply> WorkerClient::PullRows(
@@ -266,8 +265,12 @@ absl::StatusOr<PullReply> WorkerClient::PullRows(
 }
 
 absl::StatusOr<PullReply> WorkerClient::PullWithin(
-    const std::vector<std::string>& keys, Attempt attempt) {
-  return PullWithin(keys, attempt, [&] { return client_->Pull(keys); });
+    const std::vector<std::string>& keys, DType dtype, Attempt attempt) {
+  return PullWithin(keys, attempt, [&] {
+    PullRequest request = {.dtype = dtype};
+    for (const std::string& key : keys) request.entries.push_back({key});
+    return client_->Pull(std::move(request));
+  });
 }
 
 template <typename Reader>

@@ -120,8 +120,9 @@ class WorkerClient {
   Step step();
 
   // Contributes to a step, and returns the values of these keys when the step
-  // has become part of them.
-  absl::StatusOr<PullReply> PushPull(Step step, std::vector<PushEntry> entries);
+  // has become part of them, converted to `dtype` if it is not unknown.
+  absl::StatusOr<PullReply> PushPull(Step step, std::vector<PushEntry> entries,
+                                     DType dtype = DType::kUnknown);
   absl::StatusOr<Value> PushPull(Step step, absl::string_view key,
                                  Tensor contribution);
 
@@ -197,7 +198,7 @@ class WorkerClient {
   absl::StatusOr<PullReply> PullWithin(const std::vector<std::string>& keys,
                                        Attempt attempt, Reader read);
   absl::StatusOr<PullReply> PullWithin(const std::vector<std::string>& keys,
-                                       Attempt attempt);
+                                       DType dtype, Attempt attempt);
   absl::Status PushKept(const Contribution& contribution);
   // One attempt as `worker`, as tensors or rows, whichever they are.
   absl::StatusOr<PushReply> PushOnce(const Worker& worker, Step step,

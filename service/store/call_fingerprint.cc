@@ -97,8 +97,9 @@ class Hasher {
   uint64_t digest_;
 };
 
-uint64_t FingerprintOfPush(char verb, const PushRequest& request) {
-  Hasher hasher(verb);
+// What is added only where it is not the default leaves the fingerprints of
+// calls that were saved before.
+uint64_t FingerprintOfPush(Hasher hasher, const PushRequest& request) {
   hasher.Add(request.worker);
   hasher.Add(request.step);
   for (const PushEntry& entry : request.entries) {
@@ -106,6 +107,7 @@ uint64_t FingerprintOfPush(char verb, const PushRequest& request) {
     if (entry.skip) hasher.Add(entry.skip);
     hasher.Add(entry.tensor);
     if (entry.encoding) hasher.Add(*entry.encoding);
+    if (entry.weight != 0) hasher.Add(entry.weight);
     if (!entry.rows) continue;
     hasher.Add(entry.updates_all_rows);
     hasher.Add(entry.rows->tensor());
@@ -127,11 +129,13 @@ uint64_t Fingerprint(const InitRequest& request) {
 }
 
 uint64_t Fingerprint(const PushRequest& request) {
-  return FingerprintOfPush('p', request);
+  return FingerprintOfPush(Hasher('p'), request);
 }
 
 uint64_t PushPullFingerprint(const PushRequest& request) {
-  return FingerprintOfPush('q', request);
+  Hasher hasher('q');
+  if (request.reply_dtype != DType::kUnknown) hasher.Add(request.reply_dtype);
+  return FingerprintOfPush(hasher, request);
 }
 
 uint64_t Fingerprint(const DeleteRequest& request) {

@@ -46,6 +46,7 @@ struct PushPullCall {
                ReplyCallback<PullReply> done)
       : name_space(name_space),
         worker(request.worker),
+        reply_dtype(request.reply_dtype),
         request(std::move(request)),
         time_left(name_space->alarms(), context.timeout),
         context(std::move(context)),
@@ -53,6 +54,7 @@ struct PushPullCall {
 
   const std::shared_ptr<Namespace> name_space;
   const std::optional<Worker> worker;
+  const DType reply_dtype;
   PushRequest request;
   const TimeLeft time_left;
   CallContext context;
@@ -70,6 +72,7 @@ void End(PushPullCall& call, absl::StatusOr<PullReply> reply) {
 void PullOf(std::shared_ptr<PushPullCall> call) {
   PullRequest pull;
   pull.worker = call->worker;
+  pull.dtype = call->reply_dtype;
   pull.entries = std::move(call->names);
   CallContext context = call->context;
   context.timeout = call->time_left.Get();

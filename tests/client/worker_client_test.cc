@@ -120,6 +120,16 @@ TEST_F(WorkerClientTest, CallsAreSignedAndStepsGoOn) {
   EXPECT_EQ(worker->step(), 8u);
 }
 
+TEST_F(WorkerClientTest, ValuesOfAPushPullAreConvertedWhoeverReadsThem) {
+  const std::unique_ptr<WorkerClient> worker = JoinedWorker({RoundFailed()});
+
+  ASSERT_OK(worker->PushPull(7, EntriesOf({"w"}), DType::kF16));
+
+  EXPECT_THAT(script_.verbs, ElementsAre("PushPull", "Push", "Pull"));
+  EXPECT_EQ(script_.last<PushPullRequest>().reply_dtype, DType::kF16);
+  EXPECT_EQ(script_.last<PullRequest>().dtype, DType::kF16);
+}
+
 TEST_F(WorkerClientTest, StepIsCompleteWhenItsKeysAreRead) {
   const std::unique_ptr<WorkerClient> worker = JoinedWorker({});
 

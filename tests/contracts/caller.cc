@@ -126,6 +126,14 @@ absl::StatusOr<PullReply> Caller::PushPullMany(std::vector<PushEntry> entries,
                            options_);
 }
 
+absl::StatusOr<PullReply> Caller::PushPullAs(DType dtype,
+                                             std::vector<PushEntry> entries,
+                                             Step step) const {
+  PushPullRequest request = {MakePush(std::move(entries), step)};
+  request.reply_dtype = dtype;
+  return connection_->Call(request, options_);
+}
+
 absl::StatusOr<uint64_t> Caller::Delete(std::vector<std::string> keys,
                                         bool allow_missing) const {
   ASSIGN_OR_RETURN(

@@ -61,6 +61,9 @@ class Caller {
                                  Step step = 0) const;
   absl::StatusOr<PullReply> PushPullMany(std::vector<PushEntry> entries,
                                          Step step = 0) const;
+  absl::StatusOr<PullReply> PushPullAs(DType dtype,
+                                       std::vector<PushEntry> entries,
+                                       Step step = 0) const;
 
   absl::StatusOr<PushReply> PushRows(std::vector<PushEntry> entries,
                                      Step step = 0) const;

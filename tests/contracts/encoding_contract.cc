@@ -281,6 +281,72 @@ TEST_P(EncodingContractTest, LargePullsAreConverted) {
   }
 }
 
+TEST_P(EncodingContractTest, PushPullsConvertAsPullsDo) {
+  ASSERT_OK(store_.SetRule("accumulate"));
+  ASSERT_OK(store_.InitMany(
+      {{"w", Vector(Waves(0))}, {"half", Full({2}, 0.5, DType::kF16)}}));
+  for (const DType dtype : {DType::kF16, DType::kBF16, DType::kF8E4M3FN}) {
+    ASSERT_OK_AND_ASSIGN(
+        const PullReply pushed,
+        store_.PushPullAs(dtype, {{.key = "w", .tensor = Vector(Waves(1))},
+                                  {.key = "half", .skip = true}}));
+    ASSERT_OK_AND_ASSIGN(const PullReply pulled,
+                         store_.PullAs(dtype, {{"w"}, {"half"}}));
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_EQ(pushed.values[i].version, pulled.values[i].version);
+      EXPECT_EQ(pushed.values[i].tensor.dtype(), dtype);
+      EXPECT_EQ(BytesOf(pushed.values[i].tensor),
+                BytesOf(pulled.values[i].tensor));
+    }
+  }
+}
+
+TEST_P(EncodingContractTest, LargePushPullsOfRoundsAreConverted) {
+  constexpr int64_t kLarge = 5 << 20;
+  const Caller sync = NewSyncNamespace(2);
+  ASSERT_OK(sync.Init("w", Full({kLarge}, 0)));
+  ASSERT_OK(sync.As(0).Push("w", Full({kLarge}, 1), 1));
+
+  ASSERT_OK_AND_ASSIGN(
+      const PullReply reply,
+      sync.As(1).PushPullAs(DType::kF16,
+                            {{.key = "w", .tensor = Full({kLarge}, 2)}}, 1));
+
+  EXPECT_EQ(reply.values[0].tensor.size_bytes(), 2 * kLarge);
+  EXPECT_TRUE(IsFilled(reply.values[0].tensor, 3));
+}
+
+TEST_P(EncodingContractTest, RepeatsOfPushPullsAreConvertedToo) {
+  ASSERT_OK(store_.SetRule("accumulate"));
+  ASSERT_OK(store_.Init("w", Full({2}, 1)));
+  PushPullRequest request;
+  request.call_id = CallId{"a client", 1};
+  request.entries.push_back({.key = "w", .tensor = Full({2}, 1)});
+  request.reply_dtype = DType::kF16;
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_OK_AND_ASSIGN(const PullReply reply,
+                         connection().Call(request, CallOptions()));
+    EXPECT_EQ(reply.values[0].version, 2);
+    EXPECT_EQ(reply.values[0].tensor.dtype(), DType::kF16);
+    EXPECT_TRUE(IsFilled(reply.values[0].tensor, 2));
+  }
+}
+
+TEST_P(EncodingContractTest, WhatCannotBeConvertedIsNotPushed) {
+  ASSERT_OK(
+      store_.InitMany({{"w", Full({8}, 1)}, {"n", Full({8}, 1, DType::kI32)}}));
+  const auto expect_refused = [&](DType dtype, const char* why) {
+    EXPECT_THAT(store_.PushPullAs(
+                    dtype, {{.key = "w", .tensor = Full({8}, 2)},
+                            {.key = "n", .tensor = Full({8}, 2, DType::kI32)}}),
+                StatusIs(StatusCode::kInvalidArgument, HasSubstr(why)));
+  };
+  expect_refused(DType::kF16, "\"n\"");
+  expect_refused(DType::kI8, "expected a float, got i8");
+  expect_refused(DType::kF64, "8 bytes or more");
+  EXPECT_THAT(store_.Pull("w"), IsOkAndHolds(HasVersion(1)));
+}
+
 TEST_P(EncodingContractTest, WhatIsNoValueOfAFloatIsNotConverted) {
   ASSERT_OK(store_.SetRule("sgd(momentum=0.5)", "w"));
   ASSERT_OK(store_.Init("w", Full({8}, 1)));

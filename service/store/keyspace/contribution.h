@@ -29,7 +29,9 @@ struct Slot {
         buffer(entry.tensor.TakeBuffer()),
         encoding(std::move(entry.encoding)),
         rows(std::move(entry.rows)),
-        updates_all_rows(entry.updates_all_rows) {}
+        updates_all_rows(entry.updates_all_rows) {
+    if (entry.weight != 0) factor = weight = entry.weight;
+  }
 
   // What an update reads `data` by; null for plain elements.
   const Packing* packing() const {
@@ -44,6 +46,13 @@ struct Slot {
   // As in PushEntry.
   RefPtr<const RowIds> rows;
   bool updates_all_rows = false;
+  // How many entries of pushes this is the sum of, and what they weigh
+  // together.
+  uint32_t num_entries = 1;
+  double weight = 1;
+  // What elements are multiplied by as they are added to others: an entry's
+  // weight; 1 for a sum, in which that is done.
+  double factor = 1;
 };
 
 using Slots = absl::InlinedVector<Slot, 1>;

@@ -37,6 +37,34 @@ absl::Status CheckEntry(const StoredKey& key, const PushEntry& entry) {
                    Description(entry.dtype(), entry.shape())));
 }
 
+// So that no product with an element that matters, and no sum of weights, is
+// out of the range of f32.
+constexpr double kMinWeight = 1e-18;
+constexpr double kMaxWeight = 1e18;
+
+absl::Status CheckWeight(const PushMode& mode, const StoredKey& key,
+                         const PushEntry& entry) {
+  const bool has_weight = entry.weight != 0 && entry.weight != 1;
+  if (!has_weight || entry.skip) return absl::OkStatus();
+  const auto refusal = [&entry](absl::string_view expected) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("key ", Quoted(entry.key), ": weight: expected ", expected,
+                     ", got ", entry.weight));
+  };
+  if (!(entry.weight >= kMinWeight && entry.weight <= kMaxWeight)) {
+    return refusal("0, or a number from 1e-18 to 1e18");
+  }
+  if (entry.rows) return refusal("none with rows");
+  if (!mode.sums()) {
+    return refusal("none in a namespace whose contributions are not summed");
+  }
+  if (key.rule->kind() != RuleKind::kAverage) {
+    return refusal(absl::StrCat("none, as the key's rule is ",
+                                key.rule->spec().name, " and not average"));
+  }
+  return absl::OkStatus();
+}
+
 // Rows are updated in place, unless somebody reads the value. Whether that is
 // so shows now if the update runs now.
 bool BringsRoom(const PushMode& mode, const StoredKey& key,
@@ -119,6 +147,7 @@ absl::Status AddEntries(const PushMode& mode, const PushRequest& request,
   for (uint32_t i = 0; i < entries.keys.size(); ++i) {
     StoredKey& key = *entries.keys[i].key;
     RETURN_IF_ERROR(CheckEntry(key, request.entries[i]));
+    RETURN_IF_ERROR(CheckWeight(mode, key, request.entries[i]));
     const uint32_t last = key.position_in_call;
     key.position_in_call = i + 1;
     entries.value_bytes += key.value_bytes();

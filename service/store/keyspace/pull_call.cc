@@ -94,9 +94,6 @@ class PullCall final : public WaitingCall {
   // Whether all entries can be read at this moment, into `reply`. If not,
   // position_ is at one that cannot.
   absl::StatusOr<bool> ReadAll(PullReply& reply);
-  // Whether the value can have the dtype that the call asks for, if any.
-  // Errors: InvalidArgument.
-  absl::Status CheckCast(const StoredKey& key) const;
   // Has the call wait for the entry at `position`. Errors: NotFound.
   absl::Status WaitFor(size_t position, const StoredKey* key);
   // What an entry waits for.
@@ -249,7 +246,7 @@ absl::StatusOr<bool> PullCall::ReadAll(PullReply& reply) {
       RETURN_IF_ERROR(AddRows(key, entries[i], reply));
       continue;
     }
-    RETURN_IF_ERROR(CheckCast(*key));
+    RETURN_IF_ERROR(CheckCast(request_.dtype, *key));
     if (key->value_is_changing && !first_busy) first_busy = i;
     if (first_busy) continue;
     Value& value = reply.values.emplace_back();
@@ -264,18 +261,6 @@ absl::StatusOr<bool> PullCall::ReadAll(PullReply& reply) {
   RETURN_IF_ERROR(
       WaitFor(*first_busy, state_.keys.Find(entries[*first_busy].key)));
   return false;
-}
-
-absl::Status PullCall::CheckCast(const StoredKey& key) const {
-  if (request_.dtype == DType::kUnknown) return absl::OkStatus();
-  const size_t size = SizeOf(request_.dtype);
-  if (IsFloat(key.dtype()) && size <= SizeOf(key.dtype())) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("key ", Quoted(key.name()), ": expected a float of ", size,
-                   " bytes or more to pull as ", NameOf(request_.dtype),
-                   ", got ", NameOf(key.dtype())));
 }
 
 absl::Status PullCall::AddRows(StoredKey* key, const PullEntry& entry,
@@ -529,12 +514,12 @@ absl::Status CheckFields(const NamespaceState& state,
     RETURN_IF_ERROR(CheckKey(entry.key));
     (entry.rows ? has_rows : has_tensors) = true;
   }
-  const bool has_dtype = request.dtype != DType::kUnknown;
-  if (has_dtype && (has_rows || !IsFloat(request.dtype))) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "dtype of a pull: expected ", has_rows ? "none for rows" : "a float",
-        ", got ", NameOf(request.dtype)));
+  if (has_rows && request.dtype != DType::kUnknown) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("dtype of a pull: expected none for rows, got ",
+                     NameOf(request.dtype)));
   }
+  RETURN_IF_ERROR(CheckCast(request.dtype));
   if (has_rows && has_tensors) {
     return absl::InvalidArgumentError(
         "entries of a pull: expected rows in all or in none");

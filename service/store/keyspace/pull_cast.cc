@@ -1,10 +1,30 @@
 #include "service/store/keyspace/pull_cast.h"
 
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "kernels/backend.h"
 #include "kernels/update_rule.h"
+#include "service/store/names.h"
 
 namespace tensorkv {
+
+absl::Status CheckCast(DType dtype) {
+  if (dtype == DType::kUnknown || IsFloat(dtype)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("dtype of a pull: expected a float, got ", NameOf(dtype)));
+}
+
+absl::Status CheckCast(DType dtype, const StoredKey& key) {
+  if (dtype == DType::kUnknown) return absl::OkStatus();
+  const size_t size = SizeOf(dtype);
+  if (IsFloat(key.dtype()) && size <= SizeOf(key.dtype())) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("key ", Quoted(key.name()), ": expected a float of ", size,
+                   " bytes or more to pull as ", NameOf(dtype), ", got ",
+                   NameOf(key.dtype())));
+}
 
 PullCast::PullCast(DType dtype, PullReply& reply) {
   stored_.reserve(reply.values.size());

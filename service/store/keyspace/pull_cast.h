@@ -12,10 +12,16 @@
 #include "contract/requests.h"
 #include "service/store/device_set.h"
 #include "service/store/keyspace/namespace_state.h"
+#include "service/store/keyspace/stored_key.h"
 #include "tensor/dtype.h"
 #include "tensor/tensor.h"
 
 namespace tensorkv {
+
+// Whether values can be converted to `dtype`, and whether those of `key` can,
+// if it is not unknown. Errors: InvalidArgument.
+absl::Status CheckCast(DType dtype);
+absl::Status CheckCast(DType dtype, const StoredKey& key);
 
 // Keeps the values as they are stored until they have been converted, by the
 // devices that they are on: as an assign to keys of the dtype would.

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "contract/reason.h"
+#include "service/store/keyspace/pull_cast.h"
 #include "service/store/keyspace/round_endings.h"
 #include "service/store/keyspace/row_batches.h"
 #include "service/store/keyspace/staged_tensors.h"
@@ -296,13 +297,14 @@ absl::Status PushAdmission::CopyToDevices() {
   return MakeCopies();
 }
 
-// The values of a PushPull are copied for its reply, which must not fail when
-// the push has taken effect. What the tensors of the call took is free again by
-// then.
+// The values of a PushPull are copied for its reply.
 uint64_t PushAdmission::BytesForReply(const EntriesByKey& entries) const {
   if (names_ == nullptr) return 0;
-  const uint64_t bytes =
-      SumOfBytes(entries.value_bytes, entries.keys.size() * kBufferAlignment);
+  return BytesBeyondTensors(
+      SumOfBytes(entries.value_bytes, entries.keys.size() * kBufferAlignment));
+}
+
+uint64_t PushAdmission::BytesBeyondTensors(uint64_t bytes) const {
   uint64_t freed_bytes = 0;
   for (const PushEntry& entry : request_.entries) {
     if (!entry.skip) freed_bytes += entry.tensor.size_bytes();
@@ -385,9 +387,32 @@ absl::StatusOr<EntriesByKey> PushAdmission::Check() const {
   RETURN_IF_ERROR(state_.CheckAndRenew(request_.worker));
   ASSIGN_OR_RETURN(EntriesByKey entries, GroupByKey(state_, request_));
   RETURN_IF_ERROR(guard_.Check(request_, entries, state_.counts.guarded));
+  if (names_ != nullptr) RETURN_IF_ERROR(CheckReply(entries));
+  return entries;
+}
+
+absl::Status PushAdmission::CheckCasts(EntriesByKey& entries) const {
+  const DType dtype = request_.reply_dtype;
+  RETURN_IF_ERROR(CheckCast(dtype));
+  uint64_t cast_bytes = 0;
+  entries.value_bytes = 0;
+  for (const EntriesByKey::KeyOfEntry& entry : entries.keys) {
+    RETURN_IF_ERROR(CheckCast(dtype, *entry.key));
+    const uint64_t bytes = entry.key->num_elements() * SizeOf(dtype);
+    entries.value_bytes += bytes;
+    if (entry.key->dtype() != dtype) cast_bytes += bytes;
+  }
+  return state_.memory.CheckRoom({.host = BytesBeyondTensors(cast_bytes),
+                                  .devices = state_.memory.NoBytes()});
+}
+
+absl::Status PushAdmission::CheckReply(EntriesByKey& entries) const {
+  if (request_.reply_dtype != DType::kUnknown) {
+    RETURN_IF_ERROR(CheckCasts(entries));
+  }
   const uint64_t max_bytes = context_.max_reply_bytes;
   const uint64_t bytes = entries.value_bytes;
-  if (names_ == nullptr || bytes <= max_bytes) return entries;
+  if (bytes <= max_bytes) return absl::OkStatus();
   return WithReason(
       absl::ResourceExhaustedError(absl::StrCat(
           "values of the reply: expected at most ", max_bytes, " bytes, got ",

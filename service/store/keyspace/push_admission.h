@@ -70,6 +70,9 @@ class PushAdmission {
   absl::Status AllocateCopies();
   // What the reply will take of the budget, beyond what the push has now.
   uint64_t BytesForReply(const EntriesByKey& entries) const;
+  // What of so many bytes the call's tensors, which are free again when the
+  // push has taken effect, do not make room for: a reply must not fail then.
+  uint64_t BytesBeyondTensors(uint64_t bytes) const;
   // Checks a push and makes it take effect. False, and nothing has happened, if
   // a copy is not where its key is any more.
   absl::StatusOr<bool> TryAdmit();
@@ -78,6 +81,10 @@ class PushAdmission {
   // Whether the push can be admitted, but for the budget. Counts what the guard
   // refuses.
   absl::StatusOr<EntriesByKey> Check() const;
+  // Whether the values of a PushPull can be converted as its caller wants them,
+  // and sent; `entries` then has what they take so.
+  absl::Status CheckReply(EntriesByKey& entries) const;
+  absl::Status CheckCasts(EntriesByKey& entries) const;
   absl::StatusOr<bool> Admit();
   // Whether each copy is on the device of its key.
   bool AreAtTheirKeys(const EntriesByKey& entries) const;

@@ -9,6 +9,7 @@
 #include "service/store/keyspace/row_batches.h"
 #include "service/store/keyspace/update_runner.h"
 #include "service/store/keyspace/waiting_calls.h"
+#include "service/store/keyspace/weighted_sum.h"
 
 namespace tensorkv {
 namespace {
@@ -76,6 +77,7 @@ absl::StatusOr<Contribution> SumOfRows(const NamespaceState& state,
                                        const FoldOfKey& job) {
   static const UpdateRule* const kAssign = new UpdateRule();
   const StoredKey& key = *job.key;
+  RETURN_IF_ERROR(CheckWeightsHaveNoRows(key.name(), job.fold.slots));
   const bool has_tensors =
       std::any_of(job.fold.slots.begin(), job.fold.slots.end(),
                   [](const Slot& slot) { return !slot.rows; });
@@ -117,13 +119,19 @@ class TensorSums {
   explicit TensorSums(const NamespaceState& state)
       : state_(state), batches_(state.environment.devices->size()) {}
 
-  // Gives a fold's sum memory, which has it once Run has returned.
+  // Gives a fold's sum memory, which has it once Run has returned; at once
+  // where contributions have weights.
   absl::StatusOr<Contribution> Add(const FoldOfKey& job) {
     static const UpdateRule* const kAssign = new UpdateRule();
     const int64_t num_elements = job.key->num_elements();
     Contribution sum;
     ASSIGN_OR_RETURN(const MutableTensorView value,
                      AllocateSum(state_, *job.key, num_elements, sum));
+    if (HasFactors(job.fold.slots)) {
+      RETURN_IF_ERROR(
+          SumWeighted(state_.DeviceOf(*job.key), job.fold.slots, value));
+      return sum;
+    }
     Inputs& inputs = inputs_.emplace_back();
     for (const Slot& each : job.fold.slots) {
       inputs.views.push_back({each.dtype, num_elements, each.data});
@@ -172,6 +180,7 @@ std::vector<absl::StatusOr<Contribution>> SumsOf(
     if (!sums[i].ok()) continue;
     absl::Status status;
     if (!HasRows(jobs[i].fold.slots)) status = statuses[jobs[i].key->device];
+    TakeWeights(jobs[i].fold.slots, sums[i]->slots[0]);
     if (status.ok() && jobs[i].fold.scale != 1) {
       status = Scale(state, jobs[i], *sums[i]);
     }

@@ -89,7 +89,11 @@ void SetRuleOf(StoredKey& key, const SharedRule& rule,
       state->master_is_new = present.master_is_new;
     }
   }
-  if (!rule->Continues(*key.rule)) key.update_count = 0;
+  if (!rule->Continues(*key.rule)) {
+    key.update_count = 0;
+  } else if (state && key.rule_state) {
+    state->extra_weight = key.rule_state->extra_weight;
+  }
   key.rule = rule;
   std::swap(key.rule_state, state);
 }
@@ -429,7 +433,8 @@ absl::StatusOr<RefPtr<RuleState>> MakeState(const NamespaceState& of,
                                             const StoredKey& key,
                                             const UpdateRule& rule) {
   const bool keeps_master = rule.keeps_master(key.dtype());
-  if (rule.num_states() == 0 && !keeps_master) return nullptr;
+  const bool keeps_weight = rule.kind() == RuleKind::kAverage;
+  if (rule.num_states() == 0 && !keeps_master && !keeps_weight) return nullptr;
 
   const RuleState* present = key.rule_state.get();
   const bool keeps_states = CanKeepStates(key, rule);

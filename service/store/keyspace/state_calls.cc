@@ -1,5 +1,6 @@
 #include "service/store/keyspace/state_calls.h"
 
+#include <cmath>
 #include <functional>
 #include <string>
 #include <utility>
@@ -136,11 +137,20 @@ absl::StatusOr<PullReply> MakeReply(NamespaceState& state,
   return reply;
 }
 
-// Errors: InvalidArgument, if rules could not compute with an update count.
-absl::Status CheckUpdateCounts(const InitRequest& request) {
+// Errors: InvalidArgument, if rules could not compute with a number of a key.
+absl::Status CheckNumbers(const InitRequest& request) {
   constexpr uint64_t kMost = uint64_t{1} << 53;  // exact in a double
   for (const InitEntry& entry : request.entries) {
-    if (entry.state != kUpdateCountState) continue;
+    // An expression may have states of these names, of other dtypes.
+    const bool is_weight = entry.state == kExtraWeightState &&
+                           entry.tensor.dtype() == DType::kF64 &&
+                           entry.tensor.num_elements() == 1;
+    if (is_weight && !std::isfinite(entry.tensor.elements<double>()[0])) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          Subject(entry.key, entry.state), ": expected a finite number, got ",
+          entry.tensor.elements<double>()[0]));
+    }
+    if (entry.tensor.dtype() != DType::kU64) continue;
     const uint64_t count = entry.tensor.elements<uint64_t>()[0];
     if (count <= kMost) continue;
     return absl::InvalidArgumentError(
@@ -216,7 +226,7 @@ void InitStates(NamespaceState& state, InitRequest request,
                 ReplyCallback<InitReply> done) {
   absl::Status status = CheckStateFields(state, request);
   if (status.ok()) status = BytesToInitStates(state, request).status();
-  if (status.ok()) status = CheckUpdateCounts(request);
+  if (status.ok()) status = CheckNumbers(request);
   if (!status.ok()) return std::move(done)(std::move(status));
   const auto shared_done =
       std::make_shared<ReplyCallback<InitReply>>(std::move(done));

@@ -1,6 +1,7 @@
 #include "service/store/keyspace/state_turn.h"
 
 #include <cstring>
+#include <type_traits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,11 +12,25 @@
 #include "service/store/names.h"
 
 namespace tensorkv {
+namespace {
+
+// Where that state is which is a number of the key.
+// REQUIRES: the key has it.
+template <typename Key>
+auto* NumberOf(Key& key, absl::string_view state) {
+  using Number = std::conditional_t<std::is_const_v<Key>, const void, void>;
+  return state == kUpdateCountState
+             ? static_cast<Number*>(&key.update_count)
+             : static_cast<Number*>(&key.rule_state->extra_weight);
+}
+
+}  // namespace
 
 std::vector<std::string> StateNames(const UpdateRule& rule, DType dtype) {
   std::vector<std::string> names;
   for (const StateSpec& spec : rule.states()) names.emplace_back(spec.name);
   if (rule.keeps_master(dtype)) names.emplace_back(kMasterState);
+  if (rule.kind() == RuleKind::kAverage) names.emplace_back(kExtraWeightState);
   return names;
 }
 
@@ -32,6 +47,9 @@ std::vector<KeyState> StatesOf(const StoredKey& key) {
       states.push_back({std::string(kMasterState), DType::kF32, key.shape(),
                         kept->master.get()});
     }
+  }
+  if (key.rule->kind() == RuleKind::kAverage) {
+    states.push_back({std::string(kExtraWeightState), DType::kF64, Shape()});
   }
   states.push_back({std::string(kUpdateCountState), DType::kU64, Shape()});
   return states;
@@ -67,8 +85,10 @@ absl::Status StateTurn::BeginEntry(const StoredKey& key, Entry& entry) {
   const size_t size_bytes = tensor.size_bytes();
   if (size_bytes == 0) return absl::OkStatus();
   if (state.buffer == nullptr) {
+    entry.is_number = true;
     if (!writes()) {
-      std::memcpy(tensor.mutable_data(), &key.update_count, size_bytes);
+      std::memcpy(tensor.mutable_data(), NumberOf(key, entry.state),
+                  size_bytes);
     }
   } else if (writes()) {
     copies_.push_back(
@@ -96,9 +116,9 @@ void StateTurn::Run(Backend& device) {
 void StateTurn::End(StoredKey& key) const {
   if (!writes()) return;
   for (const Entry& entry : entries_) {
-    if (entry.state != kUpdateCountState) continue;
-    std::memcpy(&key.update_count, entry.tensor.data(),
-                sizeof(key.update_count));
+    if (!entry.is_number) continue;
+    std::memcpy(NumberOf(key, entry.state), entry.tensor.data(),
+                entry.tensor.size_bytes());
   }
 }
 

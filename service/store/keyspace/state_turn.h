@@ -24,18 +24,21 @@ class StoredKey;
 // The states that every rule has, or may have.
 inline constexpr absl::string_view kMasterState = "master";
 inline constexpr absl::string_view kUpdateCountState = "update_count";
+// That of `average`.
+inline constexpr absl::string_view kExtraWeightState = "extra_weight";
 
 // What Pull and Init call a state of a key.
 struct KeyState {
   std::string name;
   DType dtype = DType::kF32;
   Shape shape;
-  // Where it is, on the key's device; null for the update count.
+  // Where it is, on the key's device; null for those that are numbers of the
+  // key, the update count and the extra weight.
   Buffer* buffer = nullptr;
 };
 
 // All states of a key: those of its rule, the master copy if there is one, and
-// the update count. The buffers live as long as key.rule_state, and are read
+// its numbers. The buffers live as long as key.rule_state, and are read
 // and written by the key's updates and turns alone.
 // REQUIRES: the namespace's mutex is held.
 std::vector<KeyState> StatesOf(const StoredKey& key);
@@ -72,6 +75,8 @@ class StateTurn final : public KeyTurn {
   struct Entry {
     std::string state;
     Tensor tensor;
+    // Whether the state turned out to be a number of the key.
+    bool is_number = false;
   };
 
   absl::Status BeginEntry(const StoredKey& key, Entry& entry);

@@ -73,6 +73,10 @@ struct RuleState : RefCounted {
   bool states_are_new = false;
   bool master_is_new = false;
 
+  // Of the rule `average`: by how much the weights of the key's updates exceed
+  // their number. Guarded by the namespace's mutex.
+  double extra_weight = 0;
+
   uint64_t size_bytes() const {
     uint64_t bytes = master ? master->size_bytes() : 0;
     for (const RefPtr<Buffer>& state : states) bytes += state->size_bytes();
@@ -153,6 +157,10 @@ class StoredKey final : public RefCounted {
     return slot.rows ? num_elements_of_row() * slot.rows->size()
                      : num_elements();
   }
+  // RuleState::extra_weight, of a rule that has it.
+  double extra_weight() const {
+    return rule_state == nullptr ? 0 : rule_state->extra_weight;
+  }
   Tensor ToTensor() const { return Tensor::OfBuffer(dtype_, shape(), value); }
   // 0 for a scalar, which has no rows.
   int64_t num_rows() const { return rank_ == 0 ? 0 : dimensions()[0]; }
@@ -182,7 +190,7 @@ class StoredKey final : public RefCounted {
 
   SharedRule rule;
   SharedMultipliers multipliers;
-  // Null for a rule that keeps nothing.
+  // Null for a rule that keeps nothing; never for `average`.
   RefPtr<RuleState> rule_state;
 
   // Null when empty.

@@ -7,6 +7,8 @@
 #include "base/status_macros.h"
 #include "service/store/keyspace/row_batches.h"
 #include "service/store/keyspace/staged_tensors.h"
+#include "service/store/keyspace/weighted_sum.h"
+#include "service/store/names.h"
 #include "xxhash.h"
 
 namespace tensorkv {
@@ -118,6 +120,7 @@ void UpdatePass::End(bool has_room) {
   }
   item.is_of_rows = HasRows(SlotsOf(item));
   has_rows_ |= item.is_of_rows;
+  TakeWeights(item);
   item.adopts = has_room && CanAdopt(item);
   item.is_in_place = !item.adopts && key.is_writable();
   num_targets_ += !item.is_in_place;
@@ -139,6 +142,17 @@ void UpdatePass::TakeStates(Item& item) {
   if (item.must_fill_master) {
     work_bytes_ += item.key->value_bytes() + state.master->size_bytes();
   }
+}
+
+void UpdatePass::TakeWeights(Item& item) {
+  const absl::Span<const Slot> slots = SlotsOf(item);
+  if (item.rule->kind() == RuleKind::kAverage) {
+    item.weight = MeanWeight(slots);
+    item.extra_weight = item.rule_state->extra_weight;
+    item.rule_state->extra_weight += item.weight - 1;
+  }
+  item.is_weighted = item.extra_weight != 0 || HasWeights(slots);
+  num_weighted_ += item.is_weighted;
 }
 
 uint64_t UpdatePass::WorkBytesOf(const Item& item) const {
@@ -175,7 +189,8 @@ uint64_t UpdatePass::WorkBytesOfRows(const Item& item) const {
 bool UpdatePass::CanAdopt(const Item& item) const {
   const Slot& slot = slots_[item.first_slot];
   return item.rule->kind() == RuleKind::kAssign && item.num_slots == 1 &&
-         slot.dtype == item.key->dtype() && !slot.encoding && !slot.rows &&
+         !item.is_weighted && slot.dtype == item.key->dtype() &&
+         !slot.encoding && !slot.rows &&
          CanBecomeValue(*memory_.on(item.device).contributions,
                         slot.buffer.get(), item.stored.size_bytes());
 }
@@ -240,22 +255,26 @@ absl::Status UpdatePass::UpdateRows(const Item& item) const {
   return ApplyAll(device, batches);
 }
 
+absl::StatusOr<RefPtr<Buffer>> UpdatePass::Allocate(const Item& item,
+                                                    uint64_t bytes) const {
+  const RefPtr<BudgetAccount>& account = memory_.on(item.device).contributions;
+  ASSIGN_OR_RETURN(Reservation room, Reservation::Create(account, bytes));
+  ASSIGN_OR_RETURN(RefPtr<Buffer> buffer,
+                   devices_[item.device].Allocate(bytes, account));
+  room.HandOver();
+  return buffer;
+}
+
 // They are counted as a contribution, in whose place they are.
 absl::StatusOr<RefPtr<Buffer>> UpdatePass::ZerosFor(const Item& item) const {
   const StoredKey& key = *item.key;
-  Backend& device = devices_[item.device];
   MutableTensorView zeros = {
       AccumulateType(key.dtype()),
       std::min(key.num_elements(),
                RowBatches::NumZeros(key.num_elements_of_row()))};
-  const RefPtr<BudgetAccount>& account = memory_.on(item.device).contributions;
-  ASSIGN_OR_RETURN(Reservation room,
-                   Reservation::Create(account, zeros.size_bytes()));
-  ASSIGN_OR_RETURN(RefPtr<Buffer> buffer,
-                   device.Allocate(zeros.size_bytes(), account));
-  room.HandOver();
+  ASSIGN_OR_RETURN(RefPtr<Buffer> buffer, Allocate(item, zeros.size_bytes()));
   zeros.data = buffer->mutable_data();
-  RETURN_IF_ERROR(device.Zero({&zeros, 1}));
+  RETURN_IF_ERROR(devices_[item.device].Zero({&zeros, 1}));
   return buffer;
 }
 
@@ -269,6 +288,7 @@ absl::Status UpdatePass::Prepare() {
 absl::Status UpdatePass::PrepareOn(DeviceIndex device) {
   RETURN_IF_ERROR(FillStates(device));
   RETURN_IF_ERROR(FillMasters(device));
+  if (num_weighted_ > 0) PrepareWeighted(device);
   MakeBatch(device);
   // With a single device nothing is lost if Apply makes the room.
   return devices_.size() == 1
@@ -319,6 +339,52 @@ absl::Status UpdatePass::FillMasters(DeviceIndex device) {
   }
   return conversions.empty() ? absl::OkStatus()
                              : devices_[device].Apply(conversions);
+}
+
+void UpdatePass::PrepareWeighted(DeviceIndex device) {
+  for (Item& item : items_) {
+    if (item.device != device || !item.is_weighted || !item.status.ok()) {
+      continue;
+    }
+    item.status = PrepareWeighted(item);
+  }
+}
+
+// A single contribution needs no multiplication: its weight is in the rule.
+absl::Status UpdatePass::PrepareWeighted(Item& item) {
+  const absl::Span<const Slot> slots = SlotsOf(item);
+  if (item.rule->kind() != RuleKind::kAverage) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "key ", Quoted(item.key->name()),
+        ": contributions with weights came before the rule changed to ",
+        item.rule->spec().name));
+  }
+  RETURN_IF_ERROR(CheckWeightsHaveNoRows(item.key->name(), slots));
+  const bool is_plain = slots.size() == 1 && HasFactors(slots);
+  if (!is_plain && HasFactors(slots)) RETURN_IF_ERROR(SumContributions(item));
+  const double weight_before = item.update_count - 1.0 + item.extra_weight;
+  ASSIGN_OR_RETURN(
+      UpdateRule rule,
+      WeightedAverage(*item.rule,
+                      {.weight = item.weight,
+                       .weight_before = std::max(weight_before, 0.0)},
+                      is_plain ? 1 : item.weight));
+  item.weighted_average = std::make_unique<UpdateRule>(std::move(rule));
+  return absl::OkStatus();
+}
+
+absl::Status UpdatePass::SumContributions(Item& item) {
+  MutableTensorView view = {AccumulateType(item.key->dtype()),
+                            item.stored.num_elements};
+  Slot sum;
+  ASSIGN_OR_RETURN(sum.buffer, Allocate(item, view.size_bytes()));
+  sum.dtype = view.dtype;
+  sum.data = sum.buffer->data();
+  view.data = sum.buffer->mutable_data();
+  RETURN_IF_ERROR(SumWeighted(devices_[item.device], SlotsOf(item), view));
+  slots_[item.first_slot] = std::move(sum);
+  item.num_slots = 1;
+  return absl::OkStatus();
 }
 
 void UpdatePass::RunTurns(DeviceIndex device) {
@@ -377,6 +443,10 @@ TensorUpdate UpdatePass::UpdateOf(const Item& item) {
   TensorUpdate update;
   update.rule = item.rule;
   update.update_count = item.update_count;
+  if (item.weighted_average) {
+    update.rule = item.weighted_average.get();
+    update.update_count = 1;
+  }
   update.num_averaged = item.num_averaged;
   if (item.multipliers) update.multipliers = *item.multipliers;
   if (item.rule->takes_seed()) update.seed = SeedOf(item.key->name());
@@ -397,8 +467,10 @@ TensorUpdate UpdatePass::UpdateOf(const Item& item) {
 void UpdatePass::Undo(const Item& item) {
   StoredKey& key = *item.key;
   // Not if the count has begun anew, under another rule.
-  if (!item.turn && key.update_count == item.update_count) --key.update_count;
+  const bool counts = !item.turn && key.update_count == item.update_count;
+  if (counts) --key.update_count;
   if (item.rule_state == nullptr || key.rule_state == nullptr) return;
+  if (counts) key.rule_state->extra_weight = item.extra_weight;
   const RuleState& old = *item.rule_state;
   RuleState& present = *key.rule_state;
   if (present.states == old.states) {

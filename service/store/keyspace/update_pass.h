@@ -60,6 +60,13 @@ class UpdatePass {
     bool adopts = false;
     // Whether some of the slots bring rows.
     bool is_of_rows = false;
+    // Whether weights bear on the update; then Run has `average` made of the
+    // rule in its place.
+    bool is_weighted = false;
+    std::unique_ptr<const UpdateRule> weighted_average;
+    // What the update weighs, and RuleState::extra_weight before it.
+    double weight = 1;
+    double extra_weight = 0;
     bool must_fill_states = false;
     bool must_fill_master = false;
     absl::Status status;
@@ -121,6 +128,8 @@ class UpdatePass {
   static void Undo(const Item& item);
   // Has the item use its key's states, and fill those that are new.
   void TakeStates(Item& item);
+  // Has what the item's contributions weigh count in the key's mean.
+  void TakeWeights(Item& item);
   // These leave out what is to be filled.
   uint64_t WorkBytesOf(const Item& item) const;
   uint64_t WorkBytesOfRows(const Item& item) const;
@@ -141,6 +150,10 @@ class UpdatePass {
   absl::Status PrepareOn(DeviceIndex device);
   absl::Status FillStates(DeviceIndex device);
   absl::Status FillMasters(DeviceIndex device);
+  void PrepareWeighted(DeviceIndex device);
+  absl::Status PrepareWeighted(Item& item);
+  // Puts the sum of an item's contributions in their place.
+  absl::Status SumContributions(Item& item);
   void MakeBatch(DeviceIndex device);
   void RunTurns(DeviceIndex device);
   static TensorUpdate UpdateOf(const Item& item);
@@ -155,7 +168,10 @@ class UpdatePass {
   // These follow the batch of the device.
   void UpdateRowsOn(DeviceIndex device);
   absl::Status UpdateRows(const Item& item) const;
+  // These give memory that is counted as contributions.
   // Errors: ResourceExhausted.
+  absl::StatusOr<RefPtr<Buffer>> Allocate(const Item& item,
+                                          uint64_t bytes) const;
   absl::StatusOr<RefPtr<Buffer>> ZerosFor(const Item& item) const;
 
   const DeviceSet& devices_;
@@ -173,6 +189,7 @@ class UpdatePass {
   size_t num_states_ = 0;
   size_t num_targets_ = 0;
   size_t num_turns_ = 0;
+  size_t num_weighted_ = 0;
   std::vector<Slot> slots_;
   std::vector<uint32_t> results_;
   // What the items point to, without repetition in a row: most items of a pass

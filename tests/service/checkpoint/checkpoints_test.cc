@@ -52,6 +52,7 @@ TEST_F(CheckpointsTest, RestoredKeysGoOnWithTheSameBits) {
       {"adam(learning_rate=0.1)", DType::kBF16},
       {"sgd(learning_rate=0.1, momentum=0.9)", DType::kF8E4M3FN},
       {"adafactor", DType::kBF16},
+      {"average(initial_weight=4, rescale_grad=2)", DType::kF32},
       {"sgd(learning_rate=0.1, schedule=factor(factor=0.5, "
        "updates_per_step=2))",
        DType::kF64}};
@@ -71,8 +72,11 @@ TEST_F(CheckpointsTest, RestoredKeysGoOnWithTheSameBits) {
     CreateNamespace(at, name, config);
     ASSERT_OK(at.Init(name, "k", Filled(dtype, 1)));
   };
-  const auto push = [](SavedStore& at, const std::string& name, DType dtype) {
-    ASSERT_OK(at.Push(PushOf(name, "k", Filled(dtype, 1))));
+  const auto push = [&](SavedStore& at, const std::string& name, DType dtype) {
+    PushRequest request = PushOf(name, "k", Filled(dtype, 1));
+    const bool is_mean = rows[name[1] - '0'].rule.starts_with("average");
+    if (is_mean) request.entries[0].weight = 3;
+    ASSERT_OK(at.Push(std::move(request)));
   };
   for (SavedStore* each : {&never_saved, saved}) {
     for_each(make, *each);

@@ -31,7 +31,7 @@ TEST(CallFingerprintTest, CallIdDoesNotCount) {
 }
 
 TEST(CallFingerprintTest, EveryFieldOfAPushCounts) {
-  std::vector<PushRequest> others(7, APush());
+  std::vector<PushRequest> others(8, APush());
   others[0].step = 4;
   others[1].worker->rank = 2;
   others[2].worker.reset();
@@ -39,10 +39,19 @@ TEST(CallFingerprintTest, EveryFieldOfAPushCounts) {
   others[4].entries[1].skip = true;
   others[5].entries[0].tensor = Full({1, 2}, 1);
   others[6].entries[0].tensor = Vector({1, 9});
+  others[7].entries[1].weight = 2;
 
   for (const PushRequest& other : others) {
     EXPECT_NE(Fingerprint(other), Fingerprint(APush()));
   }
+}
+
+TEST(CallFingerprintTest, ReplyDTypeCountsInAPushPull) {
+  PushRequest other = APush();
+  other.reply_dtype = DType::kF16;
+
+  EXPECT_EQ(Fingerprint(other), Fingerprint(APush()));
+  EXPECT_NE(PushPullFingerprint(other), PushPullFingerprint(APush()));
 }
 
 TEST(CallFingerprintTest, EveryFieldOfANamespaceCounts) {

@@ -1,0 +1,56 @@
+// Weights of contributions: what they make of a sum, and of the rule `average`.
+
+#ifndef TENSORKV_SERVICE_STORE_KEYSPACE_WEIGHTED_SUM_H_
+#define TENSORKV_SERVICE_STORE_KEYSPACE_WEIGHTED_SUM_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "kernels/backend.h"
+#include "kernels/update_rule.h"
+#include "service/store/keyspace/contribution.h"
+#include "tensor/tensor.h"
+
+namespace tensorkv {
+
+// Whether weights bear on an update by these contributions, and whether some
+// elements must be multiplied before they are added.
+bool HasWeights(absl::Span<const Slot> slots);
+bool HasFactors(absl::Span<const Slot> slots);
+
+// Errors: FailedPrecondition, if some weigh more or less than 1 and some bring
+// rows.
+absl::Status CheckWeightsHaveNoRows(absl::string_view key,
+                                    absl::Span<const Slot> slots);
+
+// The mean over the entries of what they weigh.
+double MeanWeight(absl::Span<const Slot> slots);
+
+// Has `sum` weigh what `slots` weigh together.
+void TakeWeights(absl::Span<const Slot> slots, Slot& sum);
+
+// Sums the contributions of tensors, each times its factor, in their order and
+// from 0, so that a sum of sums has the same bits. `sum` has the accumulate
+// type of the key. Errors: those of Backend.
+absl::Status SumWeighted(Backend& device, absl::Span<const Slot> slots,
+                         const MutableTensorView& sum);
+
+// What an update weighs, and the ones before it all in all.
+struct UpdateWeights {
+  double weight = 1;
+  double weight_before = 0;
+};
+
+// What `average` computes in an update by a sum whose elements were multiplied
+// by weights of mean `mean`: the rule that does so in its first update.
+// Errors: InvalidArgument (the products are out of range).
+absl::StatusOr<UpdateRule> WeightedAverage(const UpdateRule& average,
+                                           const UpdateWeights& weights,
+                                           double mean);
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_STORE_KEYSPACE_WEIGHTED_SUM_H_
