@@ -19,7 +19,8 @@ CheckpointStatus FromProto(const v1::CheckpointStatus& proto) {
           .num_keys = proto.num_keys(),
           .namespaces = {proto.namespaces().begin(), proto.namespaces().end()},
           .sequence = proto.sequence(),
-          .automatic = proto.automatic()};
+          .automatic = proto.automatic(),
+          .written_bytes = proto.written_bytes()};
 }
 
 void ToProto(const CheckpointStatus& status, v1::CheckpointStatus* proto) {
@@ -36,6 +37,7 @@ void ToProto(const CheckpointStatus& status, v1::CheckpointStatus* proto) {
                                    status.namespaces.end());
   proto->set_sequence(status.sequence);
   proto->set_automatic(status.automatic);
+  proto->set_written_bytes(status.written_bytes);
 }
 
 SaveCheckpointRequest FromProto(const v1::SaveCheckpointRequest& proto) {

@@ -493,6 +493,7 @@ struct CheckpointStatus {
   std::vector<std::string> namespaces;
   uint64_t sequence = 0;
   bool automatic = false;
+  uint64_t written_bytes = 0;
 };
 
 struct SaveCheckpointRequest {

@@ -199,6 +199,7 @@ std::string CheckpointJson(const CheckpointStatus& status) {
                {"create_time",
                 absl::FormatTime(status.create_time, absl::UTCTimeZone())},
                {"bytes", status.bytes},
+               {"written_bytes", status.written_bytes},
                {"keys", status.num_keys},
                {"namespaces", status.namespaces},
                {"sequence", status.sequence},

@@ -213,12 +213,13 @@ std::string NamespaceTable(const std::vector<NamespaceStatus>& namespaces) {
 }
 
 std::string CheckpointTable(const std::vector<CheckpointStatus>& checkpoints) {
-  Rows rows = {{"checkpoint", "time", "size", "keys", "namespaces"}};
+  Rows rows = {{"checkpoint", "time", "size", "written", "keys", "namespaces"}};
   for (const CheckpointStatus& status : checkpoints) {
     rows.push_back({status.name,
                     absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", status.create_time,
                                      absl::UTCTimeZone()),
-                    ByteText(status.bytes), absl::StrCat(status.num_keys),
+                    ByteText(status.bytes), ByteText(status.written_bytes),
+                    absl::StrCat(status.num_keys),
                     absl::StrJoin(status.namespaces, ",")});
   }
   return TableText(rows);

@@ -31,7 +31,8 @@ std::string WorkerTable(const std::vector<WorkerStatus>& workers);
 // What a server is and holds, a line per field.
 std::string ServerText(const ServerStatus& status);
 
-// A table with a line per checkpoint: name time size keys namespaces.
+// A table with a line per checkpoint: name time size written keys
+// namespaces.
 std::string CheckpointTable(const std::vector<CheckpointStatus>& checkpoints);
 
 // A table with a line per binding: pattern rule. The default's pattern is "*".

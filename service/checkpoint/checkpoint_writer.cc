@@ -1,7 +1,6 @@
 #include "service/checkpoint/checkpoint_writer.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -22,12 +21,12 @@ constexpr size_t kKeysPerBatch = 16384;
 
 constexpr size_t kMaxStateNameInFile = 48;
 
-std::string FileName(int name_space, uint32_t batch, size_t index,
-                     const std::string& state) {
-  const std::string start = absl::StrFormat("%04d-%05d-", name_space, batch);
-  if (state.empty()) return absl::StrCat(start, "values.safetensors");
-  return absl::StrCat(start, "state", index, "-",
-                      state.substr(0, kMaxStateNameInFile), ".safetensors");
+// What the name of a file says besides its numbers; `index` tells states apart
+// whose names begin alike.
+std::string KindOfFile(const std::string& state, size_t index) {
+  if (state.empty()) return "values.safetensors";
+  return absl::StrCat("state", index, "-", state.substr(0, kMaxStateNameInFile),
+                      ".safetensors");
 }
 
 uint64_t DigestOf(absl::string_view bytes) {
@@ -48,8 +47,11 @@ absl::StatusOr<std::string> Serialized(const google::protobuf::Message& proto) {
 }  // namespace
 
 CheckpointWriter::CheckpointWriter(std::string directory,
+                                   const SavedCheckpoint* former,
                                    std::function<void(absl::Duration)> on_pause)
-    : directory_(std::move(directory)), on_pause_(std::move(on_pause)) {}
+    : directory_(std::move(directory)),
+      former_(former),
+      on_pause_(std::move(on_pause)) {}
 
 CheckpointWriter::~CheckpointWriter() {
   for (std::thread& thread : threads_) thread.join();
@@ -58,114 +60,141 @@ CheckpointWriter::~CheckpointWriter() {
 absl::Status CheckpointWriter::Begin(NamespaceSnapshot name_space) {
   manifest_.Clear();
   last_contributors_ = nullptr;
-  num_batches_ = 0;
+  former_tensors_ = nullptr;
+  next_number_ = 0;
   ToProto(name_space, &manifest_);
+  if (former_ == nullptr) return absl::OkStatus();
+  absl::StatusOr<v1::NamespaceManifest> former =
+      former_->ManifestOf(name_space.name);
+  // Without it, all is written.
+  if (!former.ok() || former->uid() != name_space.uid) return absl::OkStatus();
+  former_tensors_ = std::make_unique<FormerTensors>(
+      former_->directory(), *std::move(former), directory_,
+      checkpoint_.namespaces_size());
+  next_number_ = former_tensors_->num_files();
   return absl::OkStatus();
 }
 
 absl::Status CheckpointWriter::Add(KeySnapshot key) {
-  batch_bytes_ += key.size_bytes();
-  batch_.push_back(std::move(key));
-  if (batch_bytes_ < kBatchBytes && batch_.size() < kKeysPerBatch) {
+  v1::SavedKey* const saved = AddKey(key, last_contributors_, &manifest_);
+  manifest_.set_max_version(std::max(manifest_.max_version(), key.version));
+  AddTensor(key, "", std::move(key.value), saved);
+  for (StateSnapshot& state : key.states) {
+    AddTensor(key, state.name, std::move(state.tensor), saved);
+  }
+  if (batch_bytes_ < kBatchBytes && batch_keys_ < kKeysPerBatch) {
     return absl::OkStatus();
   }
   return Flush();
 }
 
+void CheckpointWriter::AddTensor(const KeySnapshot& key,
+                                 const std::string& state, Tensor tensor,
+                                 v1::SavedKey* saved) {
+  v1::SavedTensor* const added = saved->add_tensors();
+  if (former_tensors_ != nullptr &&
+      former_tensors_->TakeOver(key, state, tensor, &manifest_, added)) {
+    return;
+  }
+  added->set_state(state);
+  added->set_dtype(static_cast<v1::DType>(tensor.dtype()));
+  const auto dimensions = tensor.shape().dimensions();
+  added->mutable_shape()->Add(dimensions.begin(), dimensions.end());
+  Shard& shard = batch_[state];
+  shard.entries.push_back({key.key, tensor.dtype(), tensor.shape()});
+  shard.saved.push_back(added);
+  batch_bytes_ += tensor.size_bytes();
+  batch_keys_ = std::max(batch_keys_, shard.entries.size());
+  shard.tensors.push_back(std::move(tensor));
+}
+
 absl::Status CheckpointWriter::Flush() {
   RETURN_IF_ERROR(Join());
+  if (batch_.empty()) return absl::OkStatus();
+  NameShards();
   writing_ = std::exchange(batch_, {});
   batch_bytes_ = 0;
-  shards_ = ShardsOf(writing_);
-  ++num_batches_;
-  for (auto& [state, shard] : shards_) {
-    threads_.emplace_back([this, &shard = shard] { Write(shard); });
+  batch_keys_ = 0;
+  for (auto& [state, shard] : writing_) {
+    threads_.emplace_back(
+        [this, &shard = shard] { shard.status = Write(shard); });
   }
   return absl::OkStatus();
 }
 
-CheckpointWriter::Shards CheckpointWriter::ShardsOf(
-    const std::vector<KeySnapshot>& batch) {
-  Shards shards;
-  const auto add = [&](const KeySnapshot& key, const std::string& state,
-                       const Tensor& tensor) {
-    Shard& shard = shards[state];
-    shard.entries.push_back({key.key, tensor.dtype(), tensor.shape()});
-    shard.tensors.push_back(&tensor);
-  };
-  for (const KeySnapshot& key : batch) {
-    add(key, "", key.value);
-    for (const StateSnapshot& state : key.states) {
-      add(key, state.name, state.tensor);
+void CheckpointWriter::NameShards() {
+  size_t index = 1;
+  for (auto& [state, shard] : batch_) {
+    shard.name = TensorFileName(checkpoint_.namespaces_size(), next_number_,
+                                KindOfFile(state, state.empty() ? 0 : index++));
+    for (v1::SavedTensor* const saved : shard.saved) {
+      saved->set_file(manifest_.files_size());
     }
+    manifest_.add_files(shard.name);
+    shard.stamp = manifest_.add_stamps();
   }
-  size_t index = 0;
-  for (auto& [state, shard] : shards) {
-    shard.name =
-        FileName(checkpoint_.namespaces_size(), num_batches_, index++, state);
-  }
-  return shards;
+  ++next_number_;
 }
 
-void CheckpointWriter::Write(Shard& shard) const {
+absl::Status CheckpointWriter::Write(Shard& shard) const {
   const std::string header = SafetensorsHeader(absl::MakeSpan(shard.entries));
   std::vector<absl::string_view> pieces = {header};
-  shard.bytes = header.size();
-  for (const Tensor* const tensor : shard.tensors) {
-    pieces.push_back(BytesOf(*tensor));
-    shard.bytes += pieces.back().size();
-    shard.digests.push_back(DigestOf(pieces.back()));
+  uint64_t tensor_bytes = 0;
+  for (size_t i = 0; i < shard.tensors.size(); ++i) {
+    pieces.push_back(BytesOf(shard.tensors[i]));
+    tensor_bytes += pieces.back().size();
+    shard.saved[i]->set_offset(shard.entries[i].offset);
+    shard.saved[i]->set_digest(DigestOf(pieces.back()));
   }
-  shard.status = WriteFile(absl::StrCat(directory_, "/", shard.name), pieces);
+  const std::string path = absl::StrCat(directory_, "/", shard.name);
+  RETURN_IF_ERROR(WriteFile(path, pieces));
+  ASSIGN_OR_RETURN(const FileStamp stamp, StampOf(path));
+  shard.stamp->set_bytes(stamp.bytes);
+  shard.stamp->set_modify_time(stamp.modify_time);
+  shard.stamp->set_tensor_bytes(tensor_bytes);
+  return absl::OkStatus();
 }
 
 absl::Status CheckpointWriter::Join() {
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();
-  const auto first_file = static_cast<uint32_t>(manifest_.files_size());
-  for (const auto& [state, shard] : shards_) {
+  v1::CheckpointStatus& status = *checkpoint_.mutable_status();
+  for (const auto& [state, shard] : writing_) {
     RETURN_IF_ERROR(shard.status);
-    manifest_.add_files(shard.name);
-    checkpoint_.mutable_status()->set_bytes(checkpoint_.status().bytes() +
-                                            shard.bytes);
+    status.set_written_bytes(status.written_bytes() + shard.stamp->bytes());
   }
-  // The tensors of a shard have the order of the keys.
-  std::map<std::string, size_t> next;
-  for (const KeySnapshot& key : writing_) {
-    v1::SavedKey* const saved = AddKey(key, last_contributors_, &manifest_);
-    manifest_.set_max_version(std::max(manifest_.max_version(), key.version));
-    AddTensor("", key.value, next, first_file, saved);
-    for (const StateSnapshot& state : key.states) {
-      AddTensor(state.name, state.tensor, next, first_file, saved);
-    }
-  }
-  shards_.clear();
   writing_.clear();
   return absl::OkStatus();
 }
 
-void CheckpointWriter::AddTensor(const std::string& state, const Tensor& tensor,
-                                 std::map<std::string, size_t>& next,
-                                 uint32_t first_file, v1::SavedKey* key) const {
-  const auto shard = shards_.find(state);
-  const size_t i = next[state]++;
-  v1::SavedTensor* const saved = key->add_tensors();
-  saved->set_state(state);
-  saved->set_file(first_file + std::distance(shards_.begin(), shard));
-  saved->set_offset(shard->second.entries[i].offset);
-  saved->set_dtype(static_cast<v1::DType>(tensor.dtype()));
-  const auto dimensions = tensor.shape().dimensions();
-  saved->mutable_shape()->Add(dimensions.begin(), dimensions.end());
-  saved->set_digest(shard->second.digests[i]);
+void CheckpointWriter::EndTakingOver() {
+  if (former_tensors_ == nullptr) return;
+  const uint64_t bytes = former_tensors_->RemoveUnused();
+  former_tensors_ = nullptr;
+  if (bytes == 0) return;
+  v1::CheckpointStatus& status = *checkpoint_.mutable_status();
+  status.set_bytes(status.bytes() + bytes);
+  checkpoint_.set_steps_from_full(former_->steps_from_full() + 1);
+  // Keys of one file came between those of others; each is to be read in one
+  // go.
+  const auto place = [](const v1::SavedKey* key) {
+    return std::make_pair(key->tensors(0).file(), key->tensors(0).offset());
+  };
+  std::sort(manifest_.mutable_keys()->pointer_begin(),
+            manifest_.mutable_keys()->pointer_end(),
+            [place](const v1::SavedKey* a, const v1::SavedKey* b) {
+              return place(a) < place(b);
+            });
 }
 
 absl::Status CheckpointWriter::End() {
   RETURN_IF_ERROR(Flush());
   RETURN_IF_ERROR(Join());
+  EndTakingOver();
   ASSIGN_OR_RETURN(const std::string bytes, Serialized(manifest_));
   v1::CheckpointStatus& status = *checkpoint_.mutable_status();
   status.set_num_keys(status.num_keys() + manifest_.keys_size());
-  status.set_bytes(status.bytes() + bytes.size());
+  status.set_written_bytes(status.written_bytes() + bytes.size());
   status.add_namespaces(manifest_.name());
   const std::string name =
       absl::StrFormat("%04d.manifest", checkpoint_.namespaces_size());
@@ -180,6 +209,9 @@ absl::Status CheckpointWriter::End() {
 absl::StatusOr<CheckpointStatus> CheckpointWriter::Finish(
     v1::CheckpointManifest manifest) {
   checkpoint_.MergeFrom(manifest);
+  v1::CheckpointStatus& status = *checkpoint_.mutable_status();
+  // So far, these are what is taken over.
+  status.set_bytes(status.bytes() + status.written_bytes());
   ASSIGN_OR_RETURN(const std::string bytes, Serialized(checkpoint_));
   const uint64_t digest = DigestOf(bytes);
   RETURN_IF_ERROR(WriteFile(

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -14,22 +15,26 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/ref_counted.h"
+#include "service/checkpoint/former_tensors.h"
+#include "service/checkpoint/saved_checkpoint.h"
 #include "service/store/snapshot.h"
 #include "tensor/safetensors.h"
 #include "tensorkv/v1/manifest.pb.h"
 
 namespace tensorkv {
 
-// Collects the keys of a snapshot in batches, and writes a batch, a thread for
-// each of its files, while the next one is collected. Used by one thread.
+// Collects the tensors of a snapshot in batches, and writes a batch, a thread
+// for each of its files, while the next one is collected. Used by one thread.
 //
 // manifest.proto describes the files. What is written is a checkpoint once
 // Finish has succeeded and the directory has been synced.
 class CheckpointWriter final : public SnapshotSink {
  public:
-  // Writes into `directory`, which is there and empty. `on_pause` hears how
-  // long other calls of a namespace waited each time; may be null.
-  CheckpointWriter(std::string directory,
+  // Writes into `directory`, which is there and empty. What has not changed
+  // since `former`, which may be null and outlives this, is taken over from it.
+  // `on_pause` hears how long other calls of a namespace waited each time; may
+  // be null.
+  CheckpointWriter(std::string directory, const SavedCheckpoint* former,
                    std::function<void(absl::Duration)> on_pause);
   ~CheckpointWriter() override;
 
@@ -48,35 +53,43 @@ class CheckpointWriter final : public SnapshotSink {
   struct Shard {
     std::string name;
     std::vector<SafetensorsEntry> entries;
-    std::vector<const Tensor*> tensors;
-    std::vector<uint64_t> digests;
-    uint64_t bytes = 0;
+    std::vector<Tensor> tensors;
+    // What the manifest has of each; its writing tells the digest.
+    std::vector<v1::SavedTensor*> saved;
+    v1::FileStamp* stamp = nullptr;
     absl::Status status;
   };
   // By state; the values have none.
   using Shards = std::map<std::string, Shard>;
 
+  void AddTensor(const KeySnapshot& key, const std::string& state,
+                 Tensor tensor, v1::SavedKey* saved);
   // Waits for the batch that is being written, and has this one written.
   absl::Status Flush();
-  // Waits for it, and adds its keys to the manifest.
+  // Gives the shards of the batch their names and places in the manifest.
+  void NameShards();
+  absl::Status Write(Shard& shard) const;
+  // Waits for what is being written.
   absl::Status Join();
-  Shards ShardsOf(const std::vector<KeySnapshot>& batch);
-  void Write(Shard& shard) const;
-  void AddTensor(const std::string& state, const Tensor& tensor,
-                 std::map<std::string, size_t>& next, uint32_t first_file,
-                 v1::SavedKey* key) const;
+  // Counts the files that are taken over, and has the keys in the order in
+  // which they are read best.
+  void EndTakingOver();
 
   const std::string directory_;
+  const SavedCheckpoint* const former_;
   const std::function<void(absl::Duration)> on_pause_;
   v1::CheckpointManifest checkpoint_;
   v1::NamespaceManifest manifest_;
   RefPtr<const Contributors> last_contributors_;
-  uint32_t num_batches_ = 0;
-  std::vector<KeySnapshot> batch_;
+  // Of the namespace; null if none of it may be taken over.
+  std::unique_ptr<FormerTensors> former_tensors_;
+  // Where the names of the next files begin.
+  uint32_t next_number_ = 0;
+  Shards batch_;
   uint64_t batch_bytes_ = 0;
+  size_t batch_keys_ = 0;
   // What is being written.
-  std::vector<KeySnapshot> writing_;
-  Shards shards_;
+  Shards writing_;
   std::vector<std::thread> threads_;
 };
 

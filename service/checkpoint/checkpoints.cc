@@ -178,6 +178,7 @@ absl::StatusOr<std::optional<CheckpointStatus>> Checkpoints::RestoreLastOf(
       MutexLock lock(&mutex_);
       counts_.last_time = last.create_time;
       counts_.last_bytes = last.bytes;
+      former_ = last;
       return last;
     }
     if (!options_.fallback || !absl::IsDataLoss(status)) return status;
@@ -243,8 +244,12 @@ absl::StatusOr<CheckpointStatus> Checkpoints::SaveAs(
     const SaveCheckpointRequest& request, bool automatic) {
   MutexLock save_lock(&save_mutex_);
   const absl::Time start = absl::Now();
+  const uint64_t damages_before = num_damages();
   absl::StatusOr<CheckpointStatus> saved = SaveNext(request, automatic, start);
   Count(request, saved, start);
+  if (saved.ok() && request.namespaces.empty()) {
+    SetFormer(*saved, damages_before);
+  }
   return saved;
 }
 
@@ -269,7 +274,37 @@ void Checkpoints::Count(const SaveCheckpointRequest& request,
   if (!request.namespaces.empty()) return;
   counts_.last_time = start;
   counts_.last_bytes = saved->bytes;
+  counts_.last_written_bytes = saved->written_bytes;
   counts_.last_duration = absl::Now() - start;
+}
+
+std::optional<SavedCheckpoint> Checkpoints::FindFormer() const {
+  std::optional<CheckpointStatus> former;
+  {
+    MutexLock lock(&mutex_);
+    former = former_;
+  }
+  if (!former) return std::nullopt;
+  absl::StatusOr<SavedCheckpoint> saved =
+      SavedCheckpoint::Open(PathOf(former->name));
+  // It may have been removed, and another one may have its name.
+  if (!saved.ok() || saved->status().sequence != former->sequence) {
+    return std::nullopt;
+  }
+  if (saved->steps_from_full() + 1 >= options_.full_every) return std::nullopt;
+  return *std::move(saved);
+}
+
+void Checkpoints::SetFormer(const CheckpointStatus& saved,
+                            uint64_t num_damages) {
+  MutexLock lock(&mutex_);
+  if (num_damages_ == num_damages) former_ = saved;
+}
+
+void Checkpoints::ForgetFormer() {
+  MutexLock lock(&mutex_);
+  former_.reset();
+  ++num_damages_;
 }
 
 absl::StatusOr<CheckpointStatus> Checkpoints::Write(
@@ -291,7 +326,9 @@ absl::StatusOr<CheckpointStatus> Checkpoints::Write(
 absl::StatusOr<CheckpointStatus> Checkpoints::WriteTo(
     const std::string& directory, const SaveCheckpointRequest& request,
     const CheckpointStatus& status) {
-  CheckpointWriter writer(directory, options_.on_pause);
+  const std::optional<SavedCheckpoint> former = FindFormer();
+  CheckpointWriter writer(directory, former ? &*former : nullptr,
+                          options_.on_pause);
   RETURN_IF_ERROR(store_.TakeSnapshot(request.namespaces, writer));
   v1::CheckpointManifest manifest;
   ToProto(status, manifest.mutable_status());
@@ -305,7 +342,7 @@ absl::StatusOr<CheckpointStatus> Checkpoints::WriteTo(
 
 absl::StatusOr<CheckpointStatus> Checkpoints::Read(
     const std::string& name,
-    absl::FunctionRef<absl::Status(const SavedCheckpoint&)> read) const {
+    absl::FunctionRef<absl::Status(const SavedCheckpoint&)> read) {
   RETURN_IF_ERROR(CheckName(name));
   const std::string path = PathOf(name);
   const absl::StatusOr<SavedCheckpoint> saved = SavedCheckpoint::Open(path);
@@ -314,6 +351,7 @@ absl::StatusOr<CheckpointStatus> Checkpoints::Read(
   const absl::Status status = read(*saved);
   // It may have been deleted while it was read.
   if (!status.ok() && !Exists(path)) return NoSuchCheckpoint(name);
+  if (absl::IsDataLoss(status)) ForgetFormer();
   RETURN_IF_ERROR(status);
   return saved->status();
 }
@@ -347,6 +385,7 @@ absl::StatusOr<CheckpointStatus> Checkpoints::Save() {
   }
   Log(absl::StrCat("checkpoint saved: name=", saved->name,
                    " keys=", saved->num_keys, " bytes=", saved->bytes,
+                   " written_bytes=", saved->written_bytes,
                    " seconds=", absl::ToDoubleSeconds(counts().last_duration)));
   RemoveOld();
   return saved;

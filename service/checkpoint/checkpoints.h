@@ -30,6 +30,9 @@ struct CheckpointsOptions {
   std::string directory;
   // How many of those stay that the server has made by itself; at least 1.
   uint32_t keep = 3;
+  // Every how many checkpoints is written whole; at least 1. The others take
+  // over from the last one with all namespaces what has not changed since.
+  uint32_t full_every = 1;
   // Names the server that makes the checkpoints.
   uint64_t incarnation = 0;
   // Whether an older checkpoint is restored if the last one is damaged.
@@ -50,6 +53,8 @@ struct CheckpointCounts {
   // from, whether it was made or restored; 0 if there is none.
   absl::Time last_time = absl::UnixEpoch();
   uint64_t last_bytes = 0;
+  // Of these, what was written for it; 0 if it was restored.
+  uint64_t last_written_bytes = 0;
   // How long it took to write.
   absl::Duration last_duration;
 };
@@ -132,6 +137,17 @@ class Checkpoints final : public CheckpointAdmin {
       const SaveCheckpointRequest& request, bool automatic, absl::Time start);
   void Count(const SaveCheckpointRequest& request,
              const absl::StatusOr<CheckpointStatus>& saved, absl::Time start);
+  // What the next one may take over from; nothing if it is to be written whole.
+  std::optional<SavedCheckpoint> FindFormer() const;
+  // That one is the former one from now on, unless damage was found in any
+  // since there had been `num_damages`.
+  void SetFormer(const CheckpointStatus& saved, uint64_t num_damages);
+  // Damage was found: nobody knows which files that are shared have it.
+  void ForgetFormer();
+  uint64_t num_damages() const {
+    MutexLock lock(&mutex_);
+    return num_damages_;
+  }
   // Gives the checkpoint that comes after all others its name and sequence.
   // Errors: InvalidArgument · AlreadyExists (the name that was asked for).
   absl::StatusOr<CheckpointStatus> NextCheckpoint(const std::string& name,
@@ -147,7 +163,7 @@ class Checkpoints final : public CheckpointAdmin {
   // Reads the checkpoint of that name by `read`.
   absl::StatusOr<CheckpointStatus> Read(
       const std::string& name,
-      absl::FunctionRef<absl::Status(const SavedCheckpoint&)> read) const;
+      absl::FunctionRef<absl::Status(const SavedCheckpoint&)> read);
   absl::Status Remove(const std::string& name);
   void RemoveOld();
   void SaveEvery(absl::Duration interval);
@@ -171,6 +187,11 @@ class Checkpoints final : public CheckpointAdmin {
   bool is_stopping_ ABSL_GUARDED_BY(mutex_) = false;
   CheckpointCounts counts_ ABSL_GUARDED_BY(mutex_);
   std::optional<RestoreProgress> restoring_ ABSL_GUARDED_BY(mutex_);
+  // The last one with all namespaces that was written, or restored at the
+  // start: what the store has is that, and what has changed since.
+  std::optional<CheckpointStatus> former_ ABSL_GUARDED_BY(mutex_);
+  // How often damage has been found.
+  uint64_t num_damages_ ABSL_GUARDED_BY(mutex_) = 0;
   std::thread thread_;
 };
 

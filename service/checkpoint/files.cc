@@ -94,6 +94,28 @@ absl::Status InputFile::Read(uint64_t offset, absl::Span<char> to) const {
   return absl::OkStatus();
 }
 
+absl::StatusOr<FileStamp> StampOf(const std::string& path) {
+  struct stat status;
+  if (lstat(path.c_str(), &status) != 0) return ErrorOf(path, errno);
+  if (!S_ISREG(status.st_mode)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, ": expected a regular file"));
+  }
+  return FileStamp{
+      .bytes = static_cast<uint64_t>(status.st_size),
+      .modify_time = status.st_mtim.tv_sec * uint64_t{1'000'000'000} +
+                     status.st_mtim.tv_nsec};
+}
+
+absl::Status Link(const std::string& from, const std::string& to) {
+  return link(from.c_str(), to.c_str()) == 0 ? absl::OkStatus()
+                                             : ErrorOf(to, errno);
+}
+
+absl::Status RemoveFile(const std::string& path) {
+  return unlink(path.c_str()) == 0 ? absl::OkStatus() : ErrorOf(path, errno);
+}
+
 absl::StatusOr<std::string> ReadFile(const std::string& path) {
   ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
   if (file.size_bytes() > INT_MAX) {

@@ -45,6 +45,21 @@ class InputFile {
   uint64_t size_bytes_;
 };
 
+// What changes with a file's bytes, and is the same for all its hard links.
+struct FileStamp {
+  uint64_t bytes = 0;
+  // Nanoseconds since 1970.
+  uint64_t modify_time = 0;
+
+  bool operator==(const FileStamp&) const = default;
+};
+// Errors: also FailedPrecondition (it is no regular file).
+absl::StatusOr<FileStamp> StampOf(const std::string& path);
+
+// Gives the file another name, on the same file system.
+absl::Status Link(const std::string& from, const std::string& to);
+absl::Status RemoveFile(const std::string& path);
+
 // What the file has. Errors: DataLoss, also if it is larger than a message can
 // be.
 absl::StatusOr<std::string> ReadFile(const std::string& path);

@@ -7,6 +7,7 @@
 
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "contract/proto_codec.h"
 #include "contract/reason.h"
@@ -278,6 +279,18 @@ std::vector<RefPtr<const Contributors>> ContributorsOf(
     all.push_back(MakeRefCounted<Contributors>(std::move(by_rank)));
   }
   return all;
+}
+
+absl::StatusOr<uint64_t> SizeBytesOf(const v1::SavedTensor& proto) {
+  const absl::StatusOr<DType> dtype = DTypeFromNumber(proto.dtype());
+  const absl::StatusOr<Shape> shape = Shape::Create(proto.shape());
+  if (dtype.ok() && shape.ok()) return shape->num_elements() * SizeOf(*dtype);
+  return Malformed("a tensor without dtype or shape");
+}
+
+std::string TensorFileName(int name_space, uint32_t number,
+                           absl::string_view kind) {
+  return absl::StrFormat("%04d-%05d-%s", name_space, number, kind);
 }
 
 }  // namespace tensorkv

@@ -3,9 +3,12 @@
 #ifndef TENSORKV_SERVICE_CHECKPOINT_MANIFEST_CODEC_H_
 #define TENSORKV_SERVICE_CHECKPOINT_MANIFEST_CODEC_H_
 
+#include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "base/ref_counted.h"
 #include "service/store/snapshot.h"
 #include "tensorkv/v1/manifest.pb.h"
@@ -30,6 +33,14 @@ absl::StatusOr<KeySnapshot> FromProto(
 
 std::vector<RefPtr<const Contributors>> ContributorsOf(
     const v1::NamespaceManifest& proto);
+
+// What the tensor's elements take. Errors: DataLoss.
+absl::StatusOr<uint64_t> SizeBytesOf(const v1::SavedTensor& proto);
+
+// The name of a file of tensors: the number of its namespace, one of its own
+// there, and what it has.
+std::string TensorFileName(int name_space, uint32_t number,
+                           absl::string_view kind);
 
 }  // namespace tensorkv
 

@@ -136,18 +136,25 @@ absl::StatusOr<v1::NamespaceManifest> SavedCheckpoint::ReadManifest(
   return manifest;
 }
 
+absl::StatusOr<v1::NamespaceManifest> SavedCheckpoint::ManifestOf(
+    const std::string& name_space) const {
+  const auto& names = manifest_.status().namespaces();
+  const auto found = std::find(names.begin(), names.end(), name_space);
+  if (found == names.end()) {
+    return HasNoNamespace(manifest_.status().name(), name_space);
+  }
+  return ReadManifest(
+      manifest_.namespaces(static_cast<int>(found - names.begin())));
+}
+
 absl::StatusOr<uint64_t> SavedCheckpoint::TensorBytes() const {
   uint64_t bytes = 0;
   for (const v1::FileDigest& file : manifest_.namespaces()) {
     ASSIGN_OR_RETURN(const v1::NamespaceManifest manifest, ReadManifest(file));
     for (const v1::SavedKey& key : manifest.keys()) {
       for (const v1::SavedTensor& tensor : key.tensors()) {
-        const absl::StatusOr<DType> dtype = DTypeFromNumber(tensor.dtype());
-        const absl::StatusOr<Shape> shape = Shape::Create(tensor.shape());
-        if (!dtype.ok() || !shape.ok()) {
-          return Damaged(file.name(), "a tensor without dtype or shape");
-        }
-        bytes += shape->num_elements() * SizeOf(*dtype);
+        ASSIGN_OR_RETURN(const uint64_t size, SizeBytesOf(tensor));
+        bytes += size;
       }
     }
   }

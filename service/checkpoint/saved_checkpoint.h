@@ -47,6 +47,14 @@ class SavedCheckpoint {
   CheckpointStatus status() const;
   // Whether it has all namespaces that its server had.
   bool is_whole() const { return !manifest_.partial(); }
+  // How many checkpoints before it lies one that shared no files with its own
+  // former one.
+  uint32_t steps_from_full() const { return manifest_.steps_from_full(); }
+  const std::string& directory() const { return directory_; }
+
+  // Errors: NotFound (NAMESPACE_NOT_FOUND) · DataLoss.
+  absl::StatusOr<v1::NamespaceManifest> ManifestOf(
+      const std::string& name_space) const;
 
   // What the tensors of all namespaces take. Errors: DataLoss.
   absl::StatusOr<uint64_t> TensorBytes() const;

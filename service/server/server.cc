@@ -190,18 +190,20 @@ Server::~Server() {
 
 absl::Status Server::OpenCheckpoints() {
   if (options_.checkpoint_dir.empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(checkpoints_, Checkpoints::Create(
-                                     {.directory = options_.checkpoint_dir,
-                                      .keep = options_.checkpoint_keep,
-                                      .incarnation = incarnation_.id(),
-                                      .fallback = options_.checkpoint_fallback,
-                                      .on_pause =
-                                          [this](absl::Duration pause) {
-                                            checkpoint_pauses_.Observe(
-                                                absl::ToDoubleSeconds(pause));
-                                          },
-                                      .log = LogEvent},
-                                     &engine_.snapshots()));
+  ASSIGN_OR_RETURN(
+      checkpoints_,
+      Checkpoints::Create({.directory = options_.checkpoint_dir,
+                           .keep = options_.checkpoint_keep,
+                           .full_every = options_.checkpoint_full_every,
+                           .incarnation = incarnation_.id(),
+                           .fallback = options_.checkpoint_fallback,
+                           .on_pause =
+                               [this](absl::Duration pause) {
+                                 checkpoint_pauses_.Observe(
+                                     absl::ToDoubleSeconds(pause));
+                               },
+                           .log = LogEvent},
+                          &engine_.snapshots()));
   checkpoint_admin_ =
       std::make_unique<AuditedCheckpointAdmin>(checkpoints_.get(), &access_);
   return absl::OkStatus();
@@ -350,6 +352,11 @@ std::vector<Reading> Server::CheckpointReadings() const {
        [this] { return absl::ToUnixSeconds(checkpoint_counts().last_time); }},
       {"tensorkv_checkpoint_last_bytes", "What the last checkpoint takes.",
        MetricType::Gauge, [this] { return checkpoint_counts().last_bytes; }},
+      {"tensorkv_checkpoint_last_written_bytes",
+       "What of that was written for it, and not taken over from the one "
+       "before; 0 if it was restored.",
+       MetricType::Gauge,
+       [this] { return checkpoint_counts().last_written_bytes; }},
       {"tensorkv_checkpoint_last_duration_seconds",
        "How long the last checkpoint took to write.", MetricType::Gauge,
        [this] {

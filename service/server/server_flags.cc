@@ -192,6 +192,12 @@ void AddCheckpointFlags(CLI::App* app, ServerOptions* server,
                   "How many of the checkpoints stay that the server writes by "
                   "itself")
       ->capture_default_str();
+  app->add_option("--checkpoint_full_every", server->checkpoint_full_every,
+                  "Every how many checkpoints all is written; the others "
+                  "write what has changed, and share files of the rest with "
+                  "the one before, so that damage to such a file damages all "
+                  "that share it")
+      ->capture_default_str();
   app->add_flag("--checkpoint_fallback", server->checkpoint_fallback,
                 "Start from an older checkpoint if the last one is damaged, "
                 "rather than not to start");

@@ -105,6 +105,8 @@ absl::Status CheckBudgets(const ServerOptions& options) {
 absl::Status CheckCheckpoints(const ServerOptions& options) {
   RETURN_IF_ERROR(
       CheckRange("checkpoint_keep", options.checkpoint_keep, 1, 1'000'000));
+  RETURN_IF_ERROR(CheckRange("checkpoint_full_every",
+                             options.checkpoint_full_every, 1, 1000));
   const absl::Duration interval = options.checkpoint_interval;
   if (interval == absl::ZeroDuration()) return absl::OkStatus();
   if (options.checkpoint_dir.empty()) {

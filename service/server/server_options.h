@@ -98,6 +98,10 @@ struct ServerOptions {
   // How many of those that the server has made by itself stay, at least 1.
   uint32_t checkpoint_keep = 3;
 
+  // Every how many of them is written whole, at least 1. The others have only
+  // what has changed, and share the rest with those before.
+  uint32_t checkpoint_full_every = 1;
+
   // Whether to start from an older one if the last is damaged, rather than not
   // to start.
   bool checkpoint_fallback = false;

@@ -406,7 +406,8 @@ void RandomRequests::Draw(BarrierRequest& request) {
 void RandomRequests::Draw(CheckpointStatus& status) {
   absl::Duration since_epoch;
   DrawAll(status.name, since_epoch, status.bytes, status.num_keys,
-          status.namespaces, status.sequence, status.automatic);
+          status.namespaces, status.sequence, status.automatic,
+          status.written_bytes);
   status.create_time = absl::UnixEpoch() + since_epoch;
 }
 

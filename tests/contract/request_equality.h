@@ -146,7 +146,7 @@ inline auto Fields(const BarrierRequest& v) {
 }
 inline auto Fields(const CheckpointStatus& v) {
   return std::tie(v.name, v.create_time, v.bytes, v.num_keys, v.namespaces,
-                  v.sequence, v.automatic);
+                  v.sequence, v.automatic, v.written_bytes);
 }
 inline auto Fields(const SaveCheckpointRequest& v) {
   return std::tie(v.name, v.namespaces);

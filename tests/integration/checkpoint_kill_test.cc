@@ -98,7 +98,8 @@ class CheckpointKillTest : public ::testing::Test {
   void Start(const std::string& listen) {
     server_ = std::make_unique<ServerProcess>(std::vector<std::string>{
         absl::StrCat("--listen=", listen), "--metrics_listen=127.0.0.1:0",
-        "--budget=256MiB", absl::StrCat("--checkpoint_dir=", directory_)});
+        "--budget=256MiB", absl::StrCat("--checkpoint_dir=", directory_),
+        "--checkpoint_full_every=3"});
     address_ = server_->AwaitAddress();
   }
 

@@ -26,9 +26,11 @@ class SavedStore {
  public:
   explicit SavedStore(const std::string& directory, uint32_t keep = 3,
                       bool fallback = false,
-                      std::function<void(const std::string&)> log = nullptr)
+                      std::function<void(const std::string&)> log = nullptr,
+                      uint32_t full_every = 1)
       : checkpoints_(*Checkpoints::Create({.directory = directory,
                                            .keep = keep,
+                                           .full_every = full_every,
                                            .incarnation = 1,
                                            .fallback = fallback,
                                            .log = std::move(log)},
@@ -42,6 +44,9 @@ class SavedStore {
     InitRequest request;
     request.name_space = name_space;
     request.entries.push_back({key, std::move(value)});
+    return Init(std::move(request));
+  }
+  absl::Status Init(InitRequest request) {
     return Ask<InitReply>(&MemoryTensorStore::Init, std::move(request), {})
         .status();
   }
@@ -50,10 +55,11 @@ class SavedStore {
     return Ask<PushReply>(&MemoryTensorStore::Push, std::move(request),
                           std::move(context));
   }
-  Value Pull(const std::string& name_space, const std::string& key) {
+  Value Pull(const std::string& name_space, const std::string& key,
+             const std::string& state = "") {
     PullRequest request;
     request.name_space = name_space;
-    request.entries.push_back({key});
+    request.entries.push_back({.key = key, .state = state});
     return Ask<PullReply>(&MemoryTensorStore::Pull, std::move(request), {})
         ->values[0];
   }
@@ -101,11 +107,12 @@ class CheckpointsTest : public ::testing::Test {
   ~CheckpointsTest() override { std::filesystem::remove_all(directory_); }
 
   // A server that was killed, if there was one, and another one.
-  SavedStore& Restart(uint32_t keep = 3, bool fallback = false) {
+  SavedStore& Restart(uint32_t keep = 3, bool fallback = false,
+                      uint32_t full_every = 1) {
     saved_.reset();
     saved_ = std::make_unique<SavedStore>(
         directory_, keep, fallback,
-        [this](const std::string& line) { log_.push_back(line); });
+        [this](const std::string& line) { log_.push_back(line); }, full_every);
     return *saved_;
   }
   static void CreateNamespace(SavedStore& at, const std::string& name,
