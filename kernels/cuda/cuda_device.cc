@@ -108,7 +108,7 @@ class CudaStream final : public Stream {
   absl::Status Launch(const UpdateLaunch& launch) override {
     RETURN_IF_ERROR(device_.Begin());
     const unsigned num_blocks =
-        std::min(launch.work.num_chunks, device_.max_blocks_);
+        std::min(launch.work.num_tasks(), device_.max_blocks_);
     cudaError_t error = cudaErrorInvalidDeviceFunction;
     VisitAccumulateType(launch.accumulate_type, [&](auto type) {
       using T = typename decltype(type)::T;

@@ -229,22 +229,25 @@ struct FunctorOf<ops::Expression<T>> {
 template <typename Op>
 using Functor = typename FunctorOf<Op>::Type;
 
-// What thread `thread` of a block does for chunk `chunk`. The threads' packs
-// take turns, so that neighbours touch neighbouring memory.
+// What thread `thread` of a block does for task `task`, a part of a chunk. The
+// threads' packs take turns, so that neighbours touch neighbouring memory.
 // REQUIRES: the launch is of Op and T, and its entries average or sum.
 template <typename Op, typename T, bool averages>
-HOST_DEVICE void UpdateChunk(const UpdateWork& work, uint32_t chunk,
+HOST_DEVICE void UpdateChunk(const UpdateWork& work, uint32_t task,
                              uint32_t thread) {
   constexpr uint64_t kPack = kPackElements<T>;
-  const WorkChunk place = work.chunks[chunk];
+  const WorkChunk place = work.chunks[task / work.num_parts];
   const UpdateEntry& entry = work.entries[place.entry];
+  const uint64_t part_elements = kChunkElements / work.num_parts;
+  const uint64_t begin = uint64_t(place.index) * kChunkElements +
+                         task % work.num_parts * part_elements;
+  if (begin >= entry.num_elements) return;
   Functor<Op> op =
       *reinterpret_cast<const Op*>(work.functors + entry.functor_offset);
   ops::TakeSums(work.scratch + entry.first_sum, ops::SumsOf<Op>().num_phases,
                 op);
-  const uint64_t begin = uint64_t(place.index) * kChunkElements;
   const uint64_t left = entry.num_elements - begin;
-  const uint64_t count = left < kChunkElements ? left : kChunkElements;
+  const uint64_t count = left < part_elements ? left : part_elements;
   for (uint64_t at = thread * kPack; at < count;
        at += kThreadsPerBlock * kPack) {
     UpdatePack<Op, T, averages>(op, work, entry, {begin + at, count - at});

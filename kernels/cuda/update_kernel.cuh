@@ -15,12 +15,12 @@
 
 namespace tensorkv {
 
-// Blocks take the chunks in turns: a tensor larger than a chunk is shared by
-// several, many small tensors are one block's.
+// Blocks take the tasks in turns: a tensor larger than a part of a chunk is
+// shared by several, many small tensors are one block's.
 template <typename Op, typename T, bool averages>
 __global__ void __launch_bounds__(kThreadsPerBlock)
     UpdateKernel(const __grid_constant__ UpdateWork work) {
-  for (uint32_t i = blockIdx.x; i < work.num_chunks; i += gridDim.x) {
+  for (uint32_t i = blockIdx.x; i < work.num_tasks(); i += gridDim.x) {
     UpdateChunk<Op, T, averages>(work, i, threadIdx.x);
   }
 }
@@ -118,8 +118,11 @@ cudaError_t LaunchUpdate(const UpdateLaunch& launch, unsigned num_blocks,
     using Op = typename decltype(type)::Op;
     VisitKernels<Op, T>([&](LaunchStep step, auto kernel) {
       if (step != launch.step) return;
-      kernel<<<num_blocks, kThreadsPerBlock, 0, stream>>>(launch.work);
-      error = cudaGetLastError();
+      UpdateWork work = launch.work;
+      void* arguments[] = {&work};
+      error = cudaLaunchKernel(reinterpret_cast<const void*>(kernel),
+                               dim3(num_blocks), dim3(kThreadsPerBlock),
+                               arguments, 0, stream);
     });
   });
   return error;

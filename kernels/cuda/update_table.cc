@@ -58,6 +58,18 @@ bool IsOfBits(const TensorUpdate& update) {
           update.contributions[0].dtype == update.value.dtype);
 }
 
+// So many thread blocks keep the largest of GPUs busy: four for each of its
+// multiprocessors.
+constexpr size_t kWantedBlocks = 512;
+
+uint32_t NumParts(size_t num_chunks) {
+  uint32_t num_parts = 1;
+  while (num_parts < kMaxParts && num_chunks * num_parts < kWantedBlocks) {
+    num_parts *= 2;
+  }
+  return num_parts;
+}
+
 uint64_t NumChunks(const TensorUpdate& update) {
   return (update.value.num_elements + kChunkElements - 1) / kChunkElements;
 }
@@ -342,6 +354,7 @@ std::vector<UpdateLaunch> UpdateTable::LaunchesAt(const char* device,
           UpdateLaunch{group.rule, group.accumulate_type, step, work});
       added.work.chunks = reinterpret_cast<const WorkChunk*>(at);
       added.work.num_chunks = static_cast<uint32_t>(of.size());
+      added.work.num_parts = 1;
       added.work.phase = phase;
     };
     if (!group.rows.empty()) launch(LaunchStep::kRows, 0, rows, group.rows);
@@ -358,6 +371,7 @@ std::vector<UpdateLaunch> UpdateTable::LaunchesAt(const char* device,
     }
     launch(group.averages ? LaunchStep::kUpdateAveraged : LaunchStep::kUpdate,
            0, chunks, group.chunks);
+    launches.back().work.num_parts = NumParts(group.chunks.size());
     chunks = tensors + BytesOf(group.tensors);
   }
   return launches;

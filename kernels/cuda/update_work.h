@@ -67,10 +67,12 @@ struct UpdateEntry {
   uint64_t first_sum;
 };
 
-// Elements that one thread block updates at a time: a multiple of what its
+// Elements that a thread block updates at a time: a multiple of what its
 // threads take in one step, and large enough that the table stays small: 8
-// bytes for 64 KiB of f32.
+// bytes for 64 KiB of f32. Launches of few chunks have a block for each part of
+// them.
 inline constexpr uint32_t kChunkElements = 16 * 1024;
+inline constexpr uint32_t kMaxParts = 16;
 static_assert(kChunkElements == ops::kSumPartElements);
 
 // Rows of `row_elements` that one thread block takes at a time.
@@ -96,10 +98,16 @@ struct UpdateWork {
   const unsigned char* functors;
   const WorkChunk* chunks;
   uint32_t num_chunks;
+  // Equal parts that each chunk is in, a power of two up to kMaxParts; 1 but in
+  // launches that update elements.
+  uint32_t num_parts;
   // The phase of a launch that makes sums.
   int32_t phase;
   // What launches leave for those that follow.
   double* scratch;
+
+  // What there is for blocks to do.
+  HOST_DEVICE uint32_t num_tasks() const { return num_chunks * num_parts; }
 };
 
 // What a launch does. What kernels/ops/key_sums.h says of sums is so here too.

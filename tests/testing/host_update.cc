@@ -9,9 +9,9 @@
 namespace tensorkv::testing {
 namespace {
 
-// Calls `run` for each chunk.
-void ForEachChunk(const UpdateWork& work, auto run) {
-  for (uint32_t chunk = 0; chunk < work.num_chunks; ++chunk) run(chunk);
+// Calls `run` for each chunk or, where blocks have parts of them, each part.
+void ForEachTask(const UpdateWork& work, auto run) {
+  for (uint32_t task = 0; task < work.num_tasks(); ++task) run(task);
 }
 
 // The sums of what `add` adds for each lane, in the order of a block.
@@ -28,7 +28,7 @@ void SumLanes(auto add, double (&sums)[num_sums]) {
 
 template <typename Op, typename T, bool averages>
 void UpdateAll(const UpdateWork& work) {
-  ForEachChunk(work, [&](uint32_t chunk) {
+  ForEachTask(work, [&](uint32_t chunk) {
     for (uint32_t thread = 0; thread < kThreadsPerBlock; ++thread) {
       UpdateChunk<Op, T, averages>(work, chunk, thread);
     }
@@ -37,7 +37,7 @@ void UpdateAll(const UpdateWork& work) {
 
 template <typename Op, typename T>
 void RunRows(const UpdateWork& work) {
-  ForEachChunk(work, [&](uint32_t chunk) {
+  ForEachTask(work, [&](uint32_t chunk) {
     const RowRange rows = RowsOf(work, chunk);
     for (uint64_t row = rows.begin; row < rows.end; ++row) {
       double sum[1];
@@ -53,7 +53,7 @@ void RunRows(const UpdateWork& work) {
 
 template <typename Op, typename T>
 void SumColumnParts(const UpdateWork& work) {
-  ForEachChunk(work, [&](uint32_t chunk) {
+  ForEachTask(work, [&](uint32_t chunk) {
     for (uint32_t lane = 0; lane < kThreadsPerBlock; ++lane) {
       SumColumnPart<Op, T>(work, chunk, lane);
     }
@@ -62,7 +62,7 @@ void SumColumnParts(const UpdateWork& work) {
 
 template <typename Op, typename T>
 void RunColumns(const UpdateWork& work) {
-  ForEachChunk(work, [&](uint32_t chunk) {
+  ForEachTask(work, [&](uint32_t chunk) {
     for (uint32_t lane = 0; lane < kThreadsPerBlock; ++lane) {
       UpdateColumn<Op, T>(work, chunk, lane);
     }
@@ -71,7 +71,7 @@ void RunColumns(const UpdateWork& work) {
 
 template <typename Op, typename T>
 void SumAll(const UpdateWork& work) {
-  ForEachChunk(work, [&](uint32_t chunk) {
+  ForEachTask(work, [&](uint32_t chunk) {
     double sums[kNumSums<Op>];
     SumLanes([&](uint32_t lane,
                  auto& out) { AddToLane<Op, T>(work, chunk, lane, out); },
@@ -82,7 +82,7 @@ void SumAll(const UpdateWork& work) {
 
 template <typename Op>
 void CombineAll(const UpdateWork& work) {
-  ForEachChunk(work, [&](uint32_t chunk) {
+  ForEachTask(work, [&](uint32_t chunk) {
     double sums[kNumSums<Op>];
     SumLanes([&](uint32_t lane,
                  auto& out) { AddChunksToLane<Op>(work, chunk, lane, out); },

@@ -140,6 +140,22 @@ TEST(UpdateTableTest, LargeTensorsAreCutIntoChunks) {
   EXPECT_EQ(launches[0].work.num_chunks, 3);
 }
 
+TEST(UpdateTableTest, FewChunksAreCutIntoParts) {
+  const UpdateRule assign;
+  for (const auto& [num_tensors, num_parts] :
+       {std::pair(1, 16), {32, 16}, {33, 16}, {100, 8}, {511, 2}, {512, 1}}) {
+    float element = 0;
+    const std::vector<TensorUpdate> updates(
+        num_tensors, {.rule = &assign, .value = {DType::kF32, 1, &element}});
+    UpdateTable table;
+
+    table.Add(updates);
+
+    EXPECT_EQ(table.LaunchesAt(nullptr)[0].work.num_parts, num_parts)
+        << num_tensors;
+  }
+}
+
 TEST(UpdateTableTest, UpdatesOfDifferentCountsHaveFunctorsOfTheirOwn) {
   ASSERT_OK_AND_ASSIGN(const UpdateRule adam, UpdateRule::Create({"adam"}));
   std::vector<float> memory(4);
