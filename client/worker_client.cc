@@ -187,15 +187,17 @@ absl::StatusOr<WorkerClient::Contribution> WorkerClient::Keep(
   return open_.Add(step, std::move(entries));
 }
 
-absl::StatusOr<PullReply> WorkerClient::PushPull(
-    Step step, std::vector<PushEntry> entries) {
+absl::StatusOr<PullReply> WorkerClient::PushPull(Step step,
+                                                 std::vector<PushEntry> entries,
+                                                 const ReadOptions& options) {
   ASSIGN_OR_RETURN(const Contribution contribution,
                    Keep(step, std::move(entries)));
   const Attempt attempt = Begin();
+  Client reader = ReadingClient(options);
   if (open_.IsForgotten(contribution)) {
-    return PullWithin(KeysOf(*contribution.entries), attempt);
+    return PullWithin(KeysOf(*contribution.entries), attempt, reader);
   }
-  absl::StatusOr<PullReply> reply = client_->PushPull(
+  absl::StatusOr<PullReply> reply = reader.PushPull(
       *contribution.entries,
       {.step = step, .is_encoded = true, .worker = attempt.as.worker});
   if (reply.ok()) {
@@ -203,7 +205,7 @@ absl::StatusOr<PullReply> WorkerClient::PushPull(
     return reply;
   }
   RETURN_IF_ERROR(MakeHeld(contribution, reply.status(), attempt));
-  return PullWithin(KeysOf(*contribution.entries), attempt);
+  return PullWithin(KeysOf(*contribution.entries), attempt, reader);
 }
 
 absl::StatusOr<Value> WorkerClient::PushPull(Step step, absl::string_view key,
@@ -248,12 +250,15 @@ absl::Status WorkerClient::PushKept(const Contribution& contribution) {
 }
 
 absl::StatusOr<PullReply> WorkerClient::Pull(
-    const std::vector<std::string>& keys, DType dtype) {
-  return PullWithin(keys, Begin(), [&] {
-    PullRequest request = {.dtype = dtype};
-    for (const std::string& key : keys) request.entries.push_back({key});
-    return client_->Pull(std::move(request));
-  });
+    const std::vector<std::string>& keys, DType dtype,
+    const ReadOptions& options) {
+  return PullWithin(keys, Begin(),
+                    [&, reader = ReadingClient(options)]() mutable {
+                      PullRequest request = {.dtype = dtype};
+                      for (const std::string& key : keys)
+                        request.entries.push_back({key});
+                      return reader.Pull(std::move(request));
+                    });
 }
 
 absl::StatusOr<PullReply> WorkerClient::PullRows(
@@ -266,8 +271,12 @@ absl::StatusOr<PullReply> WorkerClient::PullRows(
 }
 
 absl::StatusOr<PullReply> WorkerClient::PullWithin(
-    const std::vector<std::string>& keys, Attempt attempt) {
-  return PullWithin(keys, attempt, [&] { return client_->Pull(keys); });
+    const std::vector<std::string>& keys, Attempt attempt, Client reader) {
+  return PullWithin(keys, attempt, [&] { return reader.Pull(keys); });
+}
+
+Client WorkerClient::ReadingClient(const ReadOptions& options) const {
+  return client_->Into(options.into).WithCanceller(options.canceller);
 }
 
 template <typename Reader>
