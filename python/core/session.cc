@@ -26,7 +26,8 @@ absl::Status CopyTensors(std::vector<Entry>& entries) {
 absl::StatusOr<std::shared_ptr<Session>> Session::Connect(
     const ClientOptions& options) {
   std::shared_ptr<Session> session(new Session(/*is_embedded=*/false));
-  ASSIGN_OR_RETURN(session->client_, Client::Connect(options));
+  ASSIGN_OR_RETURN(session->client_,
+                   Client::Connect(session->Observed(options)));
   return session;
 }
 
@@ -40,13 +41,19 @@ std::shared_ptr<Session> Session::Embed(int num_threads) {
   return session;
 }
 
+ClientOptions Session::Observed(ClientOptions options) const {
+  options.observer = traffic_;
+  return options;
+}
+
 absl::Status Session::Join(const ClientOptions& client_options,
                            const WorkerOptions& options) {
   if (worker_ != nullptr) {
     return absl::FailedPreconditionError("expected a client that is no worker");
   }
   // A client of its own: one that cannot join stays what it was.
-  ASSIGN_OR_RETURN(worker_, WorkerClient::Join(client_options, options));
+  ASSIGN_OR_RETURN(worker_,
+                   WorkerClient::Join(Observed(client_options), options));
   client_ = nullptr;
   return absl::OkStatus();
 }

@@ -12,6 +12,7 @@
 #include "client/client.h"
 #include "client/worker_client.h"
 #include "contract/requests.h"
+#include "python/core/byte_counter.h"
 
 namespace tensorkv::python {
 
@@ -33,6 +34,8 @@ class Session {
   Client& client() { return worker_ != nullptr ? worker_->client() : *client_; }
   // Null before Join.
   WorkerClient* worker() { return worker_.get(); }
+  // What its calls to a server carry.
+  const ByteCounter& traffic() const { return *traffic_; }
 
   absl::Status Join(const ClientOptions& client_options,
                     const WorkerOptions& options);
@@ -54,9 +57,11 @@ class Session {
  private:
   explicit Session(bool is_embedded) : is_embedded_(is_embedded) {}
 
+  ClientOptions Observed(ClientOptions options) const;
   Client Reading(const ReadOptions& options);
 
   const bool is_embedded_;
+  const std::shared_ptr<ByteCounter> traffic_ = std::make_shared<ByteCounter>();
   std::unique_ptr<Client> client_;
   std::unique_ptr<WorkerClient> worker_;
 };

@@ -465,6 +465,12 @@ void Store::Register(py::module_& module) {
       .def("describe_namespace", &Store::DescribeNamespace, "name"_a)
       .def("delete_namespace", &Store::DeleteNamespace, "name"_a)
       .def("barrier", &Store::Barrier, "name"_a)
+      .def_property_readonly(
+          "traffic",
+          [](const Store& store) {
+            const ByteCounter& traffic = store.session()->traffic();
+            return py::make_tuple(traffic.sent(), traffic.received());
+          })
       .def_property_readonly("is_worker",
                              [](const Store& store) {
                                return store.session()->worker() != nullptr;
