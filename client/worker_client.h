@@ -60,7 +60,7 @@ struct WorkerOptions {
 };
 
 // How a worker's verb reads; see Client::Into and Client::WithCanceller. One
-// that is cancelled leaves open what it has pushed: it may count, or may not.
+// that is cancelled forgets what it has pushed, which may count or may not.
 struct ReadOptions {
   absl::Span<const Destination> into;
   std::shared_ptr<Canceller> canceller;

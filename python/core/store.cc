@@ -181,7 +181,7 @@ auto Store::Call(Verb verb, bool may_wait,
     }
     throw interruption;
   }
-  return Take(**std::move(reply));
+  return Take(*std::move(*reply));
 }
 
 void Store::Close() {
@@ -254,12 +254,9 @@ py::list Store::Receive(const Keys& keys, const std::optional<py::list>& outs,
       may_wait, canceller);
   CopyToOthers(given);
   py::list values;
+  if (outs) return values;
   for (Value& value : reply.values) {
-    if (outs) {
-      values.append(value.version);
-    } else {
-      values.append(PulledArray(std::move(value)));
-    }
+    values.append(PulledArray(std::move(value)));
   }
   return values;
 }

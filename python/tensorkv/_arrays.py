@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any, List
 
 import numpy as np
@@ -67,13 +68,13 @@ def to_core(value: Any) -> Any:
 
 
 def all_to_core(values: List[Any]) -> List[Any]:
-    """Each as `to_core` has it; most need no call, which a thousand notice."""
-    return [
-        value
-        if type(value) is np.ndarray and value.dtype.isbuiltin == _BUILTIN
-        else to_core(value)
-        for value in values
-    ]
+    """Each as `to_core` has it."""
+    # Most need no call of their own, which a thousand of them notice.
+    if set(map(type, values)) == {np.ndarray}:
+        dtypes = set(map(operator.attrgetter("dtype"), values))
+        if all(dtype.isbuiltin == _BUILTIN for dtype in dtypes):
+            return values
+    return [to_core(value) for value in values]
 
 
 def from_core(pulled: Any) -> np.ndarray:

@@ -457,7 +457,7 @@ class Client:
 
 def _core_outs(outs: List[Any]) -> List[Any]:
     """Of each key an array, or a list of them, as the extension takes them."""
-    if not any(isinstance(out, (list, tuple)) for out in outs):
+    if not any(issubclass(kind, (list, tuple)) for kind in set(map(type, outs))):
         return all_to_core(outs)
     return [
         all_to_core(out if isinstance(out, (list, tuple)) else [out])
