@@ -48,11 +48,40 @@ class Canceller {
     Listeners::iterator place_;
   };
 
+  // A call that may begin, from then until it has ended.
+  class Use {
+   public:
+    // Null stands for a canceller that nobody uses.
+    explicit Use(std::shared_ptr<Canceller> canceller)
+        : canceller_(std::move(canceller)),
+          may_begin_(canceller_ == nullptr || canceller_->Begin()) {}
+    ~Use() {
+      if (canceller_ != nullptr && may_begin_) canceller_->End();
+    }
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+
+    // False once somebody has cancelled.
+    bool may_begin() const { return may_begin_; }
+
+   private:
+    const std::shared_ptr<Canceller> canceller_;
+    const bool may_begin_;
+  };
+
   // Returns when all listeners were told.
   void Cancel() {
     MutexLock lock(&mutex_);
     if (std::exchange(is_cancelled_, true)) return;
     for (auto& listener : listeners_) listener();
+  }
+
+  // Cancels, and returns when all calls that had begun have ended: they write
+  // and read nothing any more. Not to be called by what such a call waits for.
+  void CancelAndWait() {
+    Cancel();
+    MutexLock lock(&mutex_);
+    while (num_uses_ > 0) has_ended_.Wait(&mutex_);
   }
 
   bool is_cancelled() const {
@@ -61,7 +90,20 @@ class Canceller {
   }
 
  private:
+  bool Begin() {
+    MutexLock lock(&mutex_);
+    if (is_cancelled_) return false;
+    ++num_uses_;
+    return true;
+  }
+  void End() {
+    MutexLock lock(&mutex_);
+    if (--num_uses_ == 0) has_ended_.SignalAll();
+  }
+
   mutable Mutex mutex_;
+  CondVar has_ended_;
+  int num_uses_ ABSL_GUARDED_BY(mutex_) = 0;
   bool is_cancelled_ ABSL_GUARDED_BY(mutex_) = false;
   Listeners listeners_ ABSL_GUARDED_BY(mutex_);
 };

@@ -13,6 +13,7 @@
 #include "client/client_observer.h"
 #include "client/compression/compressor.h"
 #include "client/internal/call_lanes.h"
+#include "client/internal/delivery.h"
 #include "client/internal/grpc_connection.h"
 #include "client/internal/metered_connection.h"
 #include "client/internal/retrying_connection.h"
@@ -67,6 +68,32 @@ absl::Status CheckComplete(const Request& request,
     return CheckCount(request.keys.size(), reply.keys.size());
   }
   return absl::OkStatus();
+}
+
+// Makes a call; what it reads is then where the options say.
+template <typename Request>
+absl::StatusOr<ReplyTo<Request>> CallInto(Connection& connection,
+                                          const Request& request,
+                                          const CallOptions& options) {
+  constexpr bool kReads = requires(ReplyTo<Request> & reply) {
+    request.entries, reply.values;
+  };
+  const absl::Span<const Destination> destinations = options.destinations;
+  if constexpr (kReads) {
+    if (!destinations.empty()) {
+      RETURN_IF_ERROR(CheckDestinations(destinations, request.entries.size()));
+    }
+  }
+  absl::StatusOr<ReplyTo<Request>> reply = connection.Call(request, options);
+  RETURN_IF_ERROR(reply.status());
+  RETURN_IF_ERROR(CheckComplete(request, *reply));
+  if constexpr (kReads) {
+    const auto key_of = [&](size_t i) -> absl::string_view {
+      return request.entries[i].key;
+    };
+    RETURN_IF_ERROR(Deliver(destinations, key_of, reply->values));
+  }
+  return reply;
 }
 
 Compressor::Observer ObserverOf(std::shared_ptr<ClientObserver> observer) {
@@ -164,8 +191,15 @@ Client Client::WithTimeout(absl::Duration timeout) const {
 }
 
 Client Client::WithCanceller(std::shared_ptr<Canceller> canceller) const {
-  return Client(shared_, {.timeout = call_options_.timeout,
-                          .canceller = std::move(canceller)});
+  CallOptions options = call_options_;
+  options.canceller = std::move(canceller);
+  return Client(shared_, std::move(options));
+}
+
+Client Client::Into(absl::Span<const Destination> destinations) const {
+  CallOptions options = call_options_;
+  options.destinations = destinations;
+  return Client(shared_, std::move(options));
 }
 
 const std::string& Client::name_space() const { return shared_->name_space; }
@@ -553,13 +587,14 @@ absl::StatusOr<ReplyTo<Request>> Client::Call(Request& request,
 template <typename Request>
 absl::StatusOr<ReplyTo<Request>> Client::Send(const Request& request,
                                               const CallOptions& options) {
-  absl::StatusOr<ReplyTo<Request>> reply =
-      shared_->connection->Call(request, options);
+  const Canceller::Use use(options.canceller);
+  absl::StatusOr<ReplyTo<Request>> reply = absl::CancelledError();
+  if (use.may_begin()) {
+    reply = CallInto(*shared_->connection, request, options);
+  }
   absl::Status status = reply.status();
-  if (status.ok()) {
-    status = CheckComplete(request, *reply);
-  } else if (options.canceller != nullptr &&
-             options.canceller->is_cancelled()) {
+  if (!status.ok() && options.canceller != nullptr &&
+      options.canceller->is_cancelled()) {
     // What broke first because of it, or at the same time, is all one.
     status =
         absl::CancelledError("cancelled by the caller; it may have been made");

@@ -24,6 +24,7 @@
 #include "client/client_options.h"
 #include "client/compression/compression.h"
 #include "client/connection.h"
+#include "client/destination.h"
 #include "contract/requests.h"
 
 namespace tensorkv {
@@ -87,6 +88,16 @@ class Client {
   // them early: a worker stays a member until it leaves.
   Client WithTimeout(absl::Duration timeout) const;
   Client WithCanceller(std::shared_ptr<Canceller> canceller) const;
+
+  // This client, but what its calls read (Pull, PushPull, PullRows, ...) is
+  // received into memory of the caller, one destination per key, and is copied
+  // once: client->Into({weights}).Pull("w"). The tensors of the reply are that
+  // memory. A call that fails may have written any of it; nobody writes it
+  // after a call has returned, however that ended. It must not be read or
+  // written by others during a call. `destinations` outlives the calls.
+  // Errors of these calls: also InvalidArgument where number, dtype, shape or
+  // bytes of the destinations are others; then nothing is written.
+  Client Into(absl::Span<const Destination> destinations) const;
 
   // Creates keys. OnExisting says what to do about those that exist.
   absl::Status Init(absl::string_view key, Tensor value,
@@ -232,7 +243,9 @@ class Client {
 
   Client(std::shared_ptr<Shared> shared, CallOptions call_options);
   CallOptions Within(absl::Duration timeout) const {
-    return {.timeout = timeout, .canceller = call_options_.canceller};
+    CallOptions options = call_options_;
+    options.timeout = timeout;
+    return options;
   }
 
   // Errors: those of Compressor::Compress.

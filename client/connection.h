@@ -8,18 +8,24 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "client/canceller.h"
+#include "client/destination.h"
 #include "contract/any_call.h"
 #include "contract/requests.h"
 
 namespace tensorkv {
 
-// Bounds of one call.
+// Bounds of one call, and where what it brings may go.
 struct CallOptions {
   // DeadlineExceeded when it has passed.
   absl::Duration timeout = absl::Seconds(30);
   // Ends the call early with Cancelled; null: nobody does.
   std::shared_ptr<Canceller> canceller;
+  // Where the values of a reply may be received, one for each entry of the
+  // request; they outlive the call. A connection uses all of them or none:
+  // the tensors of the reply tell which.
+  absl::Span<const Destination> destinations;
 };
 
 // Carries calls to a store and brings back its answers: over gRPC, or to a

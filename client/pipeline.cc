@@ -28,7 +28,10 @@ uint64_t BytesOf(const std::vector<PushEntry>& entries) {
 }  // namespace
 
 Pipeline::Pipeline(Client* client, const PipelineOptions& options)
-    : client_(*client), options_(options) {
+    : client_(*client),
+      options_(options),
+      max_threads_(options.max_running > 0 ? options.max_running
+                                           : options.max_in_flight) {
   MutexLock lock(&mutex_);
   threads_.emplace_back([this] { Serve(); });
 }
@@ -47,12 +50,13 @@ Pipeline::~Pipeline() {
 
 template <typename Verb>
 auto Pipeline::Submit(std::vector<KeyOrder::KeyHash> keys, uint64_t bytes,
-                      Verb verb) {
+                      int priority, Verb verb) {
   std::promise<std::invoke_result_t<Verb>> promise;
   auto future = promise.get_future();
   Enqueue(
       {.keys = std::move(keys),
        .bytes = bytes,
+       .priority = priority,
        .run = [promise = std::move(promise), verb = std::move(verb)]() mutable {
          promise.set_value(verb());
        }});
@@ -60,9 +64,10 @@ auto Pipeline::Submit(std::vector<KeyOrder::KeyHash> keys, uint64_t bytes,
 }
 
 std::future<absl::StatusOr<PushResult>> Pipeline::Push(
-    absl::string_view key, Tensor contribution, const PushOptions& options) {
+    absl::string_view key, Tensor contribution, const PushOptions& options,
+    int priority) {
   const uint64_t bytes = contribution.size_bytes();
-  return Submit({HashOf(key)}, bytes,
+  return Submit({HashOf(key)}, bytes, priority,
                 [this, key = std::string(key),
                  contribution = std::move(contribution), options]() mutable {
                   return client_.Push(key, std::move(contribution), options);
@@ -70,42 +75,45 @@ std::future<absl::StatusOr<PushResult>> Pipeline::Push(
 }
 
 std::future<absl::StatusOr<PushReply>> Pipeline::Push(
-    std::vector<PushEntry> entries, const PushOptions& options) {
+    std::vector<PushEntry> entries, const PushOptions& options, int priority) {
   std::vector<KeyOrder::KeyHash> keys = HashesOf(entries);
   const uint64_t bytes = BytesOf(entries);
-  return Submit(std::move(keys), bytes,
+  return Submit(std::move(keys), bytes, priority,
                 [this, entries = std::move(entries), options]() mutable {
                   return client_.Push(std::move(entries), options);
                 });
 }
 
 std::future<absl::StatusOr<Value>> Pipeline::Pull(absl::string_view key,
-                                                  Version min_version) {
-  return Submit({HashOf(key)}, /*bytes=*/0,
+                                                  Version min_version,
+                                                  int priority) {
+  return Submit({HashOf(key)}, /*bytes=*/0, priority,
                 [this, key = std::string(key), min_version] {
                   return client_.Pull(key, min_version);
                 });
 }
 
 std::future<absl::StatusOr<PullReply>> Pipeline::Pull(
-    absl::Span<const std::string> keys) {
+    absl::Span<const std::string> keys, int priority) {
   PullRequest request;
   for (const std::string& key : keys) request.entries.push_back({key, 0});
-  return Pull(std::move(request));
+  return Pull(std::move(request), priority);
 }
 
-std::future<absl::StatusOr<PullReply>> Pipeline::Pull(PullRequest request) {
+std::future<absl::StatusOr<PullReply>> Pipeline::Pull(PullRequest request,
+                                                      int priority) {
   std::vector<KeyOrder::KeyHash> keys = HashesOf(request.entries);
-  return Submit(std::move(keys), /*bytes=*/0,
+  return Submit(std::move(keys), /*bytes=*/0, priority,
                 [this, request = std::move(request)]() mutable {
                   return client_.Pull(std::move(request));
                 });
 }
 
 std::future<absl::StatusOr<Value>> Pipeline::PushPull(
-    absl::string_view key, Tensor contribution, const PushOptions& options) {
+    absl::string_view key, Tensor contribution, const PushOptions& options,
+    int priority) {
   const uint64_t bytes = contribution.size_bytes();
-  return Submit({HashOf(key)}, bytes,
+  return Submit({HashOf(key)}, bytes, priority,
                 [this, key = std::string(key),
                  contribution = std::move(contribution), options]() mutable {
                   return client_.PushPull(key, std::move(contribution),
@@ -114,10 +122,10 @@ std::future<absl::StatusOr<Value>> Pipeline::PushPull(
 }
 
 std::future<absl::StatusOr<PullReply>> Pipeline::PushPull(
-    std::vector<PushEntry> entries, const PushOptions& options) {
+    std::vector<PushEntry> entries, const PushOptions& options, int priority) {
   std::vector<KeyOrder::KeyHash> keys = HashesOf(entries);
   const uint64_t bytes = BytesOf(entries);
-  return Submit(std::move(keys), bytes,
+  return Submit(std::move(keys), bytes, priority,
                 [this, entries = std::move(entries), options]() mutable {
                   return client_.PushPull(std::move(entries), options);
                 });
@@ -145,11 +153,10 @@ bool Pipeline::HasRoomFor(const Call& call) const {
 }
 
 void Pipeline::MakeReady(Ticket ticket) {
-  ready_.push_back(ticket);
+  ready_.emplace(-int64_t{waiting_.at(ticket).priority}, ticket);
   const bool all_are_busy =
       ready_.size() > static_cast<size_t>(num_idle_threads_);
-  const bool may_start =
-      threads_.size() < static_cast<size_t>(options_.max_in_flight);
+  const bool may_start = threads_.size() < static_cast<size_t>(max_threads_);
   if (all_are_busy && may_start) StartThread();
   has_work_.Signal();
 }
@@ -175,8 +182,7 @@ void Pipeline::Serve() {
 }
 
 void Pipeline::RunNext() {
-  const Ticket ticket = ready_.front();
-  ready_.pop_front();
+  const Ticket ticket = ready_.extract(ready_.begin()).value().second;
   Call call = std::move(waiting_.extract(ticket).mapped());
   mutex_.unlock();
   std::move(call.run)();

@@ -9,10 +9,11 @@
 #define TENSORKV_CLIENT_PIPELINE_H_
 
 #include <cstdint>
-#include <deque>
 #include <future>
+#include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -29,8 +30,11 @@
 namespace tensorkv {
 
 struct PipelineOptions {
-  // Calls that have been submitted and have not ended. Also the most threads.
+  // Calls that have been submitted and have not ended.
   int max_in_flight = 16;
+  // Calls that run at the same time, each on a thread; 0: all that are in
+  // flight. With fewer, priorities choose among those that wait.
+  int max_running = 0;
   // Bytes of the tensors that these calls send. A call with more goes alone.
   uint64_t max_bytes = uint64_t{256} << 20;
 };
@@ -41,6 +45,9 @@ struct PipelineOptions {
 // Order: calls with a key in common run one after another, in the order in
 // which they were submitted; other calls run at the same time and may overtake
 // one another. A call that fails does not stop those behind it.
+//
+// Priority: of the calls that nothing but a thread keeps from running, the one
+// with the highest priority runs next, of several the first submitted.
 //
 // Backpressure: a verb blocks while as many calls or bytes are under way as the
 // options allow; after that it returns at once. Verbs that block go on in the
@@ -53,7 +60,7 @@ struct PipelineOptions {
 // call runs, not when it is submitted.
 class Pipeline {
  public:
-  // `client` outlives it. REQUIRES: max_in_flight > 0.
+  // `client` outlives it. REQUIRES: max_in_flight > 0, max_running >= 0.
   explicit Pipeline(Client* client, const PipelineOptions& options = {});
   // Waits for all calls.
   ~Pipeline();
@@ -64,19 +71,25 @@ class Pipeline {
   // future is ready; see Client for a call that failed.
   std::future<absl::StatusOr<PushResult>> Push(absl::string_view key,
                                                Tensor contribution,
-                                               const PushOptions& options = {});
+                                               const PushOptions& options = {},
+                                               int priority = 0);
   std::future<absl::StatusOr<PushReply>> Push(std::vector<PushEntry> entries,
-                                              const PushOptions& options = {});
+                                              const PushOptions& options = {},
+                                              int priority = 0);
   std::future<absl::StatusOr<Value>> Pull(absl::string_view key,
-                                          Version min_version = 0);
+                                          Version min_version = 0,
+                                          int priority = 0);
   std::future<absl::StatusOr<PullReply>> Pull(
-      absl::Span<const std::string> keys);
-  std::future<absl::StatusOr<PullReply>> Pull(PullRequest request);
+      absl::Span<const std::string> keys, int priority = 0);
+  std::future<absl::StatusOr<PullReply>> Pull(PullRequest request,
+                                              int priority = 0);
   std::future<absl::StatusOr<Value>> PushPull(absl::string_view key,
                                               Tensor contribution,
-                                              const PushOptions& options = {});
+                                              const PushOptions& options = {},
+                                              int priority = 0);
   std::future<absl::StatusOr<PullReply>> PushPull(
-      std::vector<PushEntry> entries, const PushOptions& options = {});
+      std::vector<PushEntry> entries, const PushOptions& options = {},
+      int priority = 0);
 
   // Verbs that block.
   uint64_t num_blocked() const {
@@ -89,12 +102,17 @@ class Pipeline {
   struct Call {
     std::vector<KeyOrder::KeyHash> keys;
     uint64_t bytes = 0;
+    int priority = 0;
     absl::AnyInvocable<void() &&> run;
   };
 
+  // By which the first of a set runs next.
+  using Rank = std::pair<int64_t, Ticket>;
+
   // A future for what `verb` returns, which will run.
   template <typename Verb>
-  auto Submit(std::vector<KeyOrder::KeyHash> keys, uint64_t bytes, Verb verb);
+  auto Submit(std::vector<KeyOrder::KeyHash> keys, uint64_t bytes, int priority,
+              Verb verb);
   void Enqueue(Call call);
   bool HasRoomFor(const Call& call) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Lets a thread run a call whose turn it is.
@@ -105,6 +123,7 @@ class Pipeline {
 
   Client& client_;
   const PipelineOptions options_;
+  const int max_threads_;
 
   mutable Mutex mutex_;
   CondVar has_work_;
@@ -119,7 +138,7 @@ class Pipeline {
   KeyOrder order_ ABSL_GUARDED_BY(mutex_);
   // Calls that have not begun, and those of them whose turn it is.
   absl::flat_hash_map<Ticket, Call> waiting_ ABSL_GUARDED_BY(mutex_);
-  std::deque<Ticket> ready_ ABSL_GUARDED_BY(mutex_);
+  std::set<Rank> ready_ ABSL_GUARDED_BY(mutex_);
   int num_idle_threads_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<std::thread> threads_ ABSL_GUARDED_BY(mutex_);
 };

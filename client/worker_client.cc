@@ -189,24 +189,27 @@ absl::StatusOr<WorkerClient::Contribution> WorkerClient::Keep(
 
 absl::StatusOr<PullReply> WorkerClient::PushPull(Step step,
                                                  std::vector<PushEntry> entries,
-                                                 DType dtype) {
+                                                 const ReadOptions& options) {
   ASSIGN_OR_RETURN(const Contribution contribution,
                    Keep(step, std::move(entries)));
   const Attempt attempt = Begin();
+  Client reader = ReadingClient(options);
   if (open_.IsForgotten(contribution)) {
-    return PullWithin(KeysOf(*contribution.entries), dtype, attempt);
+    return PullWithin(KeysOf(*contribution.entries), options.dtype, attempt,
+                      reader);
   }
   absl::StatusOr<PullReply> reply =
-      client_->PushPull(*contribution.entries, {.step = step,
-                                                .is_encoded = true,
-                                                .worker = attempt.as.worker,
-                                                .reply_dtype = dtype});
+      reader.PushPull(*contribution.entries, {.step = step,
+                                              .is_encoded = true,
+                                              .worker = attempt.as.worker,
+                                              .reply_dtype = options.dtype});
   if (reply.ok()) {
     open_.RemoveUpTo(contribution);
     return reply;
   }
   RETURN_IF_ERROR(MakeHeld(contribution, reply.status(), attempt));
-  return PullWithin(KeysOf(*contribution.entries), dtype, attempt);
+  return PullWithin(KeysOf(*contribution.entries), options.dtype, attempt,
+                    reader);
 }
 
 absl::StatusOr<Value> WorkerClient::PushPull(Step step, absl::string_view key,
@@ -251,8 +254,8 @@ absl::Status WorkerClient::PushKept(const Contribution& contribution) {
 }
 
 absl::StatusOr<PullReply> WorkerClient::Pull(
-    const std::vector<std::string>& keys, DType dtype) {
-  return PullWithin(keys, dtype, Begin());
+    const std::vector<std::string>& keys, const ReadOptions& options) {
+  return PullWithin(keys, options.dtype, Begin(), ReadingClient(options));
 }
 
 absl::StatusOr<PullReply> WorkerClient::PullRows(
@@ -265,12 +268,17 @@ absl::StatusOr<PullReply> WorkerClient::PullRows(
 }
 
 absl::StatusOr<PullReply> WorkerClient::PullWithin(
-    const std::vector<std::string>& keys, DType dtype, Attempt attempt) {
+    const std::vector<std::string>& keys, DType dtype, Attempt attempt,
+    Client reader) {
   return PullWithin(keys, attempt, [&] {
     PullRequest request = {.dtype = dtype};
     for (const std::string& key : keys) request.entries.push_back({key});
-    return client_->Pull(std::move(request));
+    return reader.Pull(std::move(request));
   });
+}
+
+Client WorkerClient::ReadingClient(const ReadOptions& options) const {
+  return client_->Into(options.into).WithCanceller(options.canceller);
 }
 
 template <typename Reader>

@@ -59,6 +59,15 @@ struct WorkerOptions {
   std::function<void(const absl::Status&)> on_membership_lost;
 };
 
+// How a worker's verb reads; see Client::Into and Client::WithCanceller. One
+// that is cancelled forgets what it has pushed, which may count or may not.
+struct ReadOptions {
+  // What values are converted to; as they are stored if unknown.
+  DType dtype = DType::kUnknown;
+  absl::Span<const Destination> into;
+  std::shared_ptr<Canceller> canceller;
+};
+
 // Joins when it is made, renews the lease from a thread of its own, leaves when
 // it goes. Thread-safe.
 //
@@ -120,9 +129,9 @@ class WorkerClient {
   Step step();
 
   // Contributes to a step, and returns the values of these keys when the step
-  // has become part of them, converted to `dtype` if it is not unknown.
+  // has become part of them.
   absl::StatusOr<PullReply> PushPull(Step step, std::vector<PushEntry> entries,
-                                     DType dtype = DType::kUnknown);
+                                     const ReadOptions& options = {});
   absl::StatusOr<Value> PushPull(Step step, absl::string_view key,
                                  Tensor contribution);
 
@@ -131,7 +140,7 @@ class WorkerClient {
   // pushed to these keys.
   absl::Status Push(Step step, std::vector<PushEntry> entries);
   absl::StatusOr<PullReply> Pull(const std::vector<std::string>& keys,
-                                 DType dtype = DType::kUnknown);
+                                 const ReadOptions& options = {});
   // As Push and Pull, for rows; see Client. What PushRows brings is kept until
   // a PushPull, Pull or PullRows of its keys has succeeded.
   absl::Status PushRows(Step step, std::vector<PushEntry> entries);
@@ -198,7 +207,10 @@ class WorkerClient {
   absl::StatusOr<PullReply> PullWithin(const std::vector<std::string>& keys,
                                        Attempt attempt, Reader read);
   absl::StatusOr<PullReply> PullWithin(const std::vector<std::string>& keys,
-                                       DType dtype, Attempt attempt);
+                                       DType dtype, Attempt attempt,
+                                       Client reader);
+  // The client that reads so.
+  Client ReadingClient(const ReadOptions& options) const;
   absl::Status PushKept(const Contribution& contribution);
   // One attempt as `worker`, as tensors or rows, whichever they are.
   absl::StatusOr<PushReply> PushOnce(const Worker& worker, Step step,

@@ -163,9 +163,9 @@ absl::StatusOr<PushReply> BulkCalls::Call(const PushRequest& request,
   return FromProto(response);
 }
 
-absl::StatusOr<PullReply> BulkCalls::Call(const PullRequest& request,
-                                          uint64_t expected_bytes,
-                                          const CallDeadline& deadline) {
+absl::StatusOr<PullReply> BulkCalls::Call(
+    const PullRequest& request, uint64_t expected_bytes,
+    const CallDeadline& deadline, absl::Span<const Destination> destinations) {
   StripeGroup call(channels_, threads_, PathOf(Method::kPullStream),
                    NumStripes(expected_bytes), deadline);
   const PullStreamRequest stream_request = {.request = request,
@@ -175,7 +175,7 @@ absl::StatusOr<PullReply> BulkCalls::Call(const PullRequest& request,
   ASSIGN_OR_RETURN(const std::vector<grpc::ByteBuffer> requests,
                    EncodeForEachStripe(proto, &proto, call.num_stripes(),
                                        max_message_bytes_));
-  PulledValues values(request.entries.size(), *buffers_);
+  PulledValues values(request.entries.size(), *buffers_, destinations);
   const auto exchange = [&](StripeStream& stream, const Stripe& stripe) {
     // What went wrong shows at the next read.
     stream.Write(requests[stripe.index], /*is_last=*/true);
@@ -185,10 +185,10 @@ absl::StatusOr<PullReply> BulkCalls::Call(const PullRequest& request,
   return values.Release();
 }
 
-absl::StatusOr<PullReply> BulkCalls::Call(const PushPullRequest& request,
-                                          uint64_t expected_bytes,
-                                          const CallDeadline& deadline) {
-  PulledValues values(request.entries.size(), *buffers_);
+absl::StatusOr<PullReply> BulkCalls::Call(
+    const PushPullRequest& request, uint64_t expected_bytes,
+    const CallDeadline& deadline, absl::Span<const Destination> destinations) {
+  PulledValues values(request.entries.size(), *buffers_, destinations);
   const auto receive = [&](StripeStream& stream, const Stripe& stripe) {
     return values.Receive(stream, stripe);
   };

@@ -10,7 +10,9 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "base/ref_counted.h"
+#include "client/destination.h"
 #include "client/internal/call_deadline.h"
 #include "client/internal/channel_pool.h"
 #include "client/internal/stripe_group.h"
@@ -40,19 +42,22 @@ class BulkCalls {
   BulkCalls(ChannelPool& channels, const TransferOptions& options,
             size_t max_message_bytes, RefPtr<BufferPool> buffers);
 
-  // `expected_bytes`: about how much the reply brings.
+  // `expected_bytes`: about how much the reply brings. Values are received into
+  // `destinations` if all fit; nobody writes there after the call has returned.
   absl::StatusOr<InitReply> Call(const InitRequest& request,
                                  uint64_t expected_bytes,
                                  const CallDeadline& deadline);
   absl::StatusOr<PushReply> Call(const PushRequest& request,
                                  uint64_t expected_bytes,
                                  const CallDeadline& deadline);
-  absl::StatusOr<PullReply> Call(const PullRequest& request,
-                                 uint64_t expected_bytes,
-                                 const CallDeadline& deadline);
-  absl::StatusOr<PullReply> Call(const PushPullRequest& request,
-                                 uint64_t expected_bytes,
-                                 const CallDeadline& deadline);
+  absl::StatusOr<PullReply> Call(
+      const PullRequest& request, uint64_t expected_bytes,
+      const CallDeadline& deadline,
+      absl::Span<const Destination> destinations = {});
+  absl::StatusOr<PullReply> Call(
+      const PushPullRequest& request, uint64_t expected_bytes,
+      const CallDeadline& deadline,
+      absl::Span<const Destination> destinations = {});
 
  private:
   // Receives the reply of one stripe.

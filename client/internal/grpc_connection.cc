@@ -91,24 +91,25 @@ absl::Status GrpcConnection::Attempt(const AnyCall& call,
   const CallDeadline deadline(options.timeout, options.canceller);
   RETURN_IF_ERROR(deadline.CheckTimeLeft());
   return call.Visit([&](const auto& request, auto& reply) -> absl::Status {
-    ASSIGN_OR_RETURN(reply, Call(request, deadline));
+    ASSIGN_OR_RETURN(reply, Call(request, deadline, options.destinations));
     return absl::OkStatus();
   });
 }
 
 template <typename Request>
 absl::StatusOr<ReplyTo<Request>> GrpcConnection::Call(
-    const Request& request, const CallDeadline& deadline) {
+    const Request& request, const CallDeadline& deadline,
+    absl::Span<const Destination> destinations) {
   if constexpr (!kMayStream<Request>) {
-    return unary_.Call(request, deadline);
+    return unary_.Call(request, deadline, destinations);
   } else {
     uint64_t expected = 0;
     if constexpr (kBringsTensors<Request>) {
       expected = large_keys_.ExpectedBytes(request);
     }
     auto reply = Streams(request, expected)
-                     ? bulk_.Call(request, expected, deadline)
-                     : CallAsOneMessage(request, deadline);
+                     ? CallAsStream(request, expected, deadline, destinations)
+                     : CallAsOneMessage(request, deadline, destinations);
     if (!reply.ok()) return reply;
     if constexpr (kSendsTensors<Request>) {
       large_keys_.Learn(request);
@@ -116,6 +117,17 @@ absl::StatusOr<ReplyTo<Request>> GrpcConnection::Call(
       large_keys_.Learn(request, *reply, expected);
     }
     return reply;
+  }
+}
+
+template <typename Request>
+absl::StatusOr<ReplyTo<Request>> GrpcConnection::CallAsStream(
+    const Request& request, uint64_t expected_bytes,
+    const CallDeadline& deadline, absl::Span<const Destination> destinations) {
+  if constexpr (kBringsTensors<Request>) {
+    return bulk_.Call(request, expected_bytes, deadline, destinations);
+  } else {
+    return bulk_.Call(request, expected_bytes, deadline);
   }
 }
 
@@ -131,15 +143,17 @@ bool GrpcConnection::Streams(const Request& request,
 
 template <typename Request>
 absl::StatusOr<ReplyTo<Request>> GrpcConnection::CallAsOneMessage(
-    const Request& request, const CallDeadline& deadline) {
-  auto reply = unary_.Call(request, deadline);
+    const Request& request, const CallDeadline& deadline,
+    absl::Span<const Destination> destinations) {
+  auto reply = unary_.Call(request, deadline, destinations);
   if constexpr (kBringsTensors<Request>) {
     const absl::Status& status = reply.status();
     if (!MayBeTooLarge(status) || !MayGoAsStreamAfter(status, request)) {
       return reply;
     }
     // If it was something else, the stream says so again.
-    auto streamed = bulk_.Call(request, max_message_bytes_, deadline);
+    auto streamed =
+        CallAsStream(request, max_message_bytes_, deadline, destinations);
     if (!absl::IsUnimplemented(streamed.status())) return streamed;
   }
   return reply;

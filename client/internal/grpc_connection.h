@@ -8,9 +8,11 @@
 #include <memory>
 #include <string>
 
+#include "absl/types/span.h"
 #include "base/ref_counted.h"
 #include "client/connection.h"
 #include "client/credentials.h"
+#include "client/destination.h"
 #include "client/internal/bulk_calls.h"
 #include "client/internal/call_deadline.h"
 #include "client/internal/channel_pool.h"
@@ -42,8 +44,8 @@ struct GrpcConnectionOptions {
 //
 // Elements are not copied to be sent: nobody may write them before the call has
 // ended or, if it failed, before their buffers have one owner again. Those
-// received are copied once, into 64-byte aligned memory; small tensors of a
-// reply share buffers.
+// received are copied once, into the call's destinations or, without them, into
+// 64-byte aligned memory; small tensors of a reply share buffers.
 //
 // Calls that carry tensors go as one message or as streams, as TransferOptions
 // says. How much a pull brings is not known beforehand: it goes as a stream if
@@ -66,13 +68,19 @@ class GrpcConnection final : public Connection {
                  const ChannelSecurity& security);
 
   template <typename Request>
-  absl::StatusOr<ReplyTo<Request>> Call(const Request& request,
-                                        const CallDeadline& deadline);
+  absl::StatusOr<ReplyTo<Request>> Call(
+      const Request& request, const CallDeadline& deadline,
+      absl::Span<const Destination> destinations);
+  template <typename Request>
+  absl::StatusOr<ReplyTo<Request>> CallAsStream(
+      const Request& request, uint64_t expected_bytes,
+      const CallDeadline& deadline, absl::Span<const Destination> destinations);
   // Makes a call whose request goes as one message, and whose reply does if it
   // fits into one.
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> CallAsOneMessage(
-      const Request& request, const CallDeadline& deadline);
+      const Request& request, const CallDeadline& deadline,
+      absl::Span<const Destination> destinations);
   // Whether a call goes as a stream of which so many bytes are expected.
   template <typename Request>
   bool Streams(const Request& request, uint64_t expected_bytes) const;

@@ -24,15 +24,15 @@ absl::StatusOr<PullReply> DecodeAnyForm(grpc::ByteBuffer* bytes) {
 
 }  // namespace
 
-absl::StatusOr<PullReply> DecodePullReply(grpc::ByteBuffer* bytes,
-                                          uint32_t max_entries,
-                                          BufferPool& pool) {
+absl::StatusOr<PullReply> DecodePullReply(
+    grpc::ByteBuffer* bytes, uint32_t max_entries, BufferPool& pool,
+    absl::Span<const Destination> destinations) {
   grpc::ProtoBufferReader metadata(bytes);
   std::optional<DecodedPull> decoded =
       ReadPullReply(&metadata, bytes->Length(), max_entries);
   if (!decoded.has_value()) return DecodeAnyForm(bytes);
   std::vector<Value>& values = decoded->reply.values;
-  RETURN_IF_ERROR(AllocateTensors(values, pool));
+  RETURN_IF_ERROR(AllocateTensors(values, pool, destinations));
   std::vector<Tensor*> tensors;
   tensors.reserve(values.size());
   for (Value& value : values) tensors.push_back(&value.tensor);

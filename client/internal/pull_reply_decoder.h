@@ -6,6 +6,8 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "client/destination.h"
 #include "contract/requests.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "tensor/buffer_pool.h"
@@ -13,12 +15,13 @@
 namespace tensorkv {
 
 // Reads a PullResponse or PushPullResponse, which it empties. The elements are
-// copied once, into aligned memory from `pool`; of a message in an unusual
-// form, into that which the generated code makes. Thread-safe.
+// copied once, into `destinations` if all fit, else into aligned memory from
+// `pool`; of a message in an unusual form, into that which the generated code
+// makes. Thread-safe.
 // Errors: Internal (malformed) · ResourceExhausted (no memory).
-absl::StatusOr<PullReply> DecodePullReply(grpc::ByteBuffer* bytes,
-                                          uint32_t max_entries,
-                                          BufferPool& pool);
+absl::StatusOr<PullReply> DecodePullReply(
+    grpc::ByteBuffer* bytes, uint32_t max_entries, BufferPool& pool,
+    absl::Span<const Destination> destinations = {});
 
 }  // namespace tensorkv
 

@@ -79,7 +79,7 @@ absl::Status PulledValues::TakeManifest(PullReply manifest) {
 absl::Status PulledValues::Allocate(PullReply manifest) {
   std::vector<uint64_t> sizes = TensorSizes(manifest.values);
   RETURN_IF_ERROR(CheckReply(TotalBytes(sizes)).status());
-  RETURN_IF_ERROR(AllocateTensors(manifest.values, buffers_));
+  RETURN_IF_ERROR(AllocateTensors(manifest.values, buffers_, given_));
   reply_ = std::move(manifest);
   sizes_ = std::move(sizes);
   for (Value& value : reply_.values) {

@@ -9,7 +9,9 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "base/mutex.h"
+#include "client/destination.h"
 #include "client/internal/stripe_stream.h"
 #include "contract/requests.h"
 #include "contract/stripe_range.h"
@@ -24,9 +26,10 @@ namespace tensorkv {
 class PulledValues {
  public:
   // Is for a call with that many entries. The tensors have memory from
-  // `buffers`, which outlives this object.
-  PulledValues(size_t num_entries, BufferPool& buffers)
-      : num_entries_(num_entries), buffers_(buffers) {}
+  // `buffers` or, if all fit, that of `destinations`; both outlive this object.
+  PulledValues(size_t num_entries, BufferPool& buffers,
+               absl::Span<const Destination> destinations = {})
+      : num_entries_(num_entries), buffers_(buffers), given_(destinations) {}
 
   // Reads all messages of one stripe's stream.
   // Errors: Internal (malformed, or too few) · ResourceExhausted (memory).
@@ -48,6 +51,7 @@ class PulledValues {
 
   const size_t num_entries_;
   BufferPool& buffers_;
+  const absl::Span<const Destination> given_;
 
   Mutex mutex_;
   bool has_manifest_ ABSL_GUARDED_BY(mutex_) = false;

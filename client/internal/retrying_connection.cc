@@ -36,12 +36,12 @@ absl::Status RetryingConnection::Attempt(const AnyCall& call,
                                          const CallOptions& options) {
   if (!MayBeRepeated(call)) return inner_->Attempt(call, options);
   const absl::Duration limit = std::min(options.timeout, kLongestRepetition);
-  return RetryLoop(
-      backoff_, environment_, limit, [&](absl::Duration time_left) {
-        return inner_->Attempt(
-            call, {.timeout = options.timeout - (limit - time_left),
-                   .canceller = options.canceller});
-      });
+  return RetryLoop(backoff_, environment_, limit,
+                   [&](absl::Duration time_left) {
+                     CallOptions attempt = options;
+                     attempt.timeout = options.timeout - (limit - time_left);
+                     return inner_->Attempt(call, attempt);
+                   });
 }
 
 }  // namespace tensorkv

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/status_macros.h"
+#include "client/internal/delivery.h"
 #include "tensor/buffer.h"
 
 namespace tensorkv {
@@ -19,6 +20,7 @@ class SharedBuffers {
   SharedBuffers(const std::vector<Value>& values, BufferPool& pool)
       : pool_(pool) {
     for (const Value& value : values) {
+      if (value.tensor.has_data()) continue;
       const size_t bytes = value.tensor.size_bytes();
       if (bytes <= kMaxSharingTensorBytes) bytes_left_ += Aligned(bytes);
     }
@@ -51,12 +53,14 @@ class SharedBuffers {
 
 }  // namespace
 
-absl::Status AllocateTensors(std::vector<Value>& values, BufferPool& pool) {
+absl::Status AllocateTensors(std::vector<Value>& values, BufferPool& pool,
+                             absl::Span<const Destination> destinations) {
+  PlaceInto(destinations, values);
   SharedBuffers shared(values, pool);
   for (Value& value : values) {
     Tensor& tensor = value.tensor;
     const size_t bytes = tensor.size_bytes();
-    if (bytes == 0) continue;
+    if (bytes == 0 || tensor.has_data()) continue;
     if (bytes <= kMaxSharingTensorBytes) {
       RETURN_IF_ERROR(shared.Place(bytes, tensor));
       continue;

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "client/destination.h"
 #include "contract/requests.h"
 #include "tensor/buffer_pool.h"
 
@@ -18,11 +20,12 @@ inline constexpr size_t kMaxSharingTensorBytes = 4096;
 // So much memory does a small tensor keep at most, when all others are gone.
 inline constexpr size_t kSharedBufferBytes = 64 << 10;
 
-// Gives the tensors of `values`, which have none, uninitialised memory from
-// `pool`: 64-byte aligned, of their own or, for small ones, within a shared
-// buffer.
+// Gives the tensors of `values`, which have none, the memory of `destinations`
+// if all fit, else uninitialised memory from `pool`: 64-byte aligned, of their
+// own or, for small ones, within a shared buffer.
 // Errors: ResourceExhausted.
-absl::Status AllocateTensors(std::vector<Value>& values, BufferPool& pool);
+absl::Status AllocateTensors(std::vector<Value>& values, BufferPool& pool,
+                             absl::Span<const Destination> destinations = {});
 
 }  // namespace tensorkv
 

@@ -84,11 +84,12 @@ absl::StatusOr<ReplyTo<Request>> ParseReply(grpc::ByteBuffer* bytes) {
 // A reply to `request`; replies with an entry per key have readers of their
 // own.
 template <typename Request>
-absl::StatusOr<ReplyTo<Request>> FromBytes(const Request& request,
-                                           grpc::ByteBuffer* bytes,
-                                           BufferPool& buffers) {
+absl::StatusOr<ReplyTo<Request>> FromBytes(
+    const Request& request, grpc::ByteBuffer* bytes, BufferPool& buffers,
+    absl::Span<const Destination> destinations) {
   if constexpr (std::is_same_v<ReplyTo<Request>, PullReply>) {
-    return DecodePullReply(bytes, request.entries.size(), buffers);
+    return DecodePullReply(bytes, request.entries.size(), buffers,
+                           destinations);
   } else if constexpr (std::is_same_v<ReplyTo<Request>, PushReply>) {
     grpc::ProtoBufferReader reader(bytes);
     std::optional<PushReply> reply =
@@ -147,18 +148,20 @@ absl::StatusOr<grpc::ByteBuffer> UnaryCalls::Send(
 
 template <typename Request>
 absl::StatusOr<ReplyTo<Request>> UnaryCalls::Call(
-    const Request& request, const CallDeadline& deadline) {
+    const Request& request, const CallDeadline& deadline,
+    absl::Span<const Destination> destinations) {
   ASSIGN_OR_RETURN(const grpc::ByteBuffer message,
                    ToBytes(request, max_message_bytes_));
   ASSIGN_OR_RETURN(
       grpc::ByteBuffer reply,
       Send(kMethodOf<Request>, ExpectationOf(request), message, deadline));
-  return FromBytes(request, &reply, *buffers_);
+  return FromBytes(request, &reply, *buffers_, destinations);
 }
 
-#define TENSORKV_INSTANTIATE(name, ...)                  \
-  template absl::StatusOr<name##Reply> UnaryCalls::Call( \
-      const name##Request& request, const CallDeadline& deadline);
+#define TENSORKV_INSTANTIATE(name, ...)                           \
+  template absl::StatusOr<name##Reply> UnaryCalls::Call(          \
+      const name##Request& request, const CallDeadline& deadline, \
+      absl::Span<const Destination> destinations);
 TENSORKV_UNARY_METHODS(TENSORKV_INSTANTIATE)
 #undef TENSORKV_INSTANTIATE
 

@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "base/ref_counted.h"
+#include "client/destination.h"
 #include "client/internal/call_deadline.h"
 #include "client/internal/known_server.h"
 #include "contract/any_call.h"
@@ -34,10 +36,12 @@ class UnaryCalls {
   UnaryCalls(std::shared_ptr<grpc::Channel> channel, KnownServer* server,
              size_t max_message_bytes, RefPtr<BufferPool> buffers);
 
-  // Defined for the request of every unary method.
+  // Defined for the request of every unary method. Values are received into
+  // `destinations` if all fit.
   template <typename Request>
-  absl::StatusOr<ReplyTo<Request>> Call(const Request& request,
-                                        const CallDeadline& deadline);
+  absl::StatusOr<ReplyTo<Request>> Call(
+      const Request& request, const CallDeadline& deadline,
+      absl::Span<const Destination> destinations = {});
 
  private:
   // What a call expects of the server.

@@ -216,7 +216,7 @@ Destination DestinationOf(py::handle array, absl::string_view key,
   const Layout layout = LayoutOf(array, /*is_written=*/true, key, exports);
   return {.dtype = layout.dtype,
           .shape = layout.shape,
-          .data = static_cast<char*>(layout.data)};
+          .memory = {static_cast<char*>(layout.data), layout.size_bytes}};
 }
 
 py::buffer_info PulledArray::buffer() {

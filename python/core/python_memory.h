@@ -9,9 +9,8 @@
 #include <memory>
 
 #include "absl/strings/string_view.h"
+#include "client/destination.h"
 #include "contract/requests.h"
-#include "tensor/dtype.h"
-#include "tensor/shape.h"
 #include "tensor/tensor.h"
 
 namespace tensorkv::python {
@@ -39,13 +38,6 @@ class Exports {
 };
 
 using SharedExports = std::shared_ptr<Exports>;
-
-// Memory that a value is to be copied to.
-struct Destination {
-  DType dtype = DType::kF32;
-  Shape shape;
-  char* data = nullptr;
-};
 
 // The elements of `array`, an object with the buffer protocol or a pair of one
 // and the name of its dtype, for dtypes that the protocol does not know. They

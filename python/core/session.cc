@@ -1,10 +1,8 @@
 #include "python/core/session.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "client/local/local_connection.h"
 
@@ -28,7 +26,8 @@ absl::Status CopyTensors(std::vector<Entry>& entries) {
 absl::StatusOr<std::shared_ptr<Session>> Session::Connect(
     const ClientOptions& options) {
   std::shared_ptr<Session> session(new Session(/*is_embedded=*/false));
-  ASSIGN_OR_RETURN(session->client_, Client::Connect(options));
+  ASSIGN_OR_RETURN(session->client_,
+                   Client::Connect(session->Observed(options)));
   return session;
 }
 
@@ -42,13 +41,19 @@ std::shared_ptr<Session> Session::Embed(int num_threads) {
   return session;
 }
 
+ClientOptions Session::Observed(ClientOptions options) const {
+  options.observer = traffic_;
+  return options;
+}
+
 absl::Status Session::Join(const ClientOptions& client_options,
                            const WorkerOptions& options) {
   if (worker_ != nullptr) {
     return absl::FailedPreconditionError("expected a client that is no worker");
   }
   // A client of its own: one that cannot join stays what it was.
-  ASSIGN_OR_RETURN(worker_, WorkerClient::Join(client_options, options));
+  ASSIGN_OR_RETURN(worker_,
+                   WorkerClient::Join(Observed(client_options), options));
   client_ = nullptr;
   return absl::OkStatus();
 }
@@ -72,15 +77,23 @@ absl::StatusOr<PushReply> Session::Push(std::vector<PushEntry> entries,
 }
 
 absl::StatusOr<PullReply> Session::PushPull(std::vector<PushEntry> entries,
-                                            Step step) {
+                                            Step step,
+                                            const ReadOptions& options) {
   if (is_embedded_ || worker_ != nullptr) {
     RETURN_IF_ERROR(CopyTensors(entries));
   }
-  if (worker_ != nullptr) return worker_->PushPull(step, std::move(entries));
-  return client_->PushPull(std::move(entries), {.step = step});
+  if (worker_ != nullptr) {
+    return worker_->PushPull(step, std::move(entries), options);
+  }
+  return Reading(options).PushPull(std::move(entries), {.step = step});
 }
 
-absl::StatusOr<PullReply> Session::Pull(PullRequest request) {
+Client Session::Reading(const ReadOptions& options) {
+  return client().Into(options.into).WithCanceller(options.canceller);
+}
+
+absl::StatusOr<PullReply> Session::Pull(PullRequest request,
+                                        const ReadOptions& options) {
   const bool is_plain =
       !request.wait_for_keys &&
       std::all_of(request.entries.begin(), request.entries.end(),
@@ -89,12 +102,14 @@ absl::StatusOr<PullReply> Session::Pull(PullRequest request) {
                   });
   // What waits for something else than rounds needs no recovery.
   if (worker_ == nullptr || !is_plain) {
-    return client().Pull(std::move(request));
+    return Reading(options).Pull(std::move(request));
   }
   std::vector<std::string> keys;
   keys.reserve(request.entries.size());
   for (PullEntry& entry : request.entries) keys.push_back(std::move(entry.key));
-  return worker_->Pull(keys, request.dtype);
+  ReadOptions with_dtype = options;
+  with_dtype.dtype = request.dtype;
+  return worker_->Pull(keys, with_dtype);
 }
 
 absl::StatusOr<PushReply> Session::PushRows(std::vector<PushEntry> entries,
@@ -125,30 +140,6 @@ absl::Status Session::Own(PullReply& reply) const {
   if (!is_embedded_) return absl::OkStatus();
   for (Value& value : reply.values) {
     ASSIGN_OR_RETURN(value.tensor, CopyOf(value.tensor));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status Deliver(const PullReply& reply,
-                     const std::vector<std::string>& keys,
-                     const Destinations& destinations,
-                     const Abandoned& abandoned) {
-  for (size_t i = 0; i < destinations.size(); ++i) {
-    const Tensor& tensor = reply.values[i].tensor;
-    for (const Destination& to : destinations[i]) {
-      if (to.dtype == tensor.dtype() && to.shape == tensor.shape()) continue;
-      return absl::InvalidArgumentError(absl::StrCat(
-          "out of key \"", keys[i], "\": expected ", tensor.Description(),
-          ", got ", Description(to.dtype, to.shape)));
-    }
-  }
-  if (abandoned) return absl::CancelledError("the caller has gone away");
-  for (size_t i = 0; i < destinations.size(); ++i) {
-    const Tensor& tensor = reply.values[i].tensor;
-    if (tensor.num_elements() == 0) continue;
-    for (const Destination& to : destinations[i]) {
-      std::memcpy(to.data, tensor.data(), tensor.size_bytes());
-    }
   }
   return absl::OkStatus();
 }

@@ -3,7 +3,6 @@
 #ifndef TENSORKV_PYTHON_CORE_SESSION_H_
 #define TENSORKV_PYTHON_CORE_SESSION_H_
 
-#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,16 +12,9 @@
 #include "client/client.h"
 #include "client/worker_client.h"
 #include "contract/requests.h"
-#include "python/core/python_memory.h"
+#include "python/core/byte_counter.h"
 
 namespace tensorkv::python {
-
-// Where pulled values go: per key, any number of destinations.
-using Destinations = std::vector<std::vector<Destination>>;
-
-// Set when the caller of a call has gone away, and its memory is not to be
-// written any more.
-using Abandoned = std::atomic<bool>;
 
 // A client, which may become a worker, of a server or of a store in this
 // process. Thread-safe but for Join.
@@ -42,6 +34,8 @@ class Session {
   Client& client() { return worker_ != nullptr ? worker_->client() : *client_; }
   // Null before Join.
   WorkerClient* worker() { return worker_.get(); }
+  // What its calls to a server carry.
+  const ByteCounter& traffic() const { return *traffic_; }
 
   absl::Status Join(const ClientOptions& client_options,
                     const WorkerOptions& options);
@@ -49,8 +43,10 @@ class Session {
   absl::Status Init(std::vector<InitEntry> entries, OnExisting on_existing);
   // A worker's replies have no results: what is lost is pushed again.
   absl::StatusOr<PushReply> Push(std::vector<PushEntry> entries, Step step);
-  absl::StatusOr<PullReply> PushPull(std::vector<PushEntry> entries, Step step);
-  absl::StatusOr<PullReply> Pull(PullRequest request);
+  absl::StatusOr<PullReply> PushPull(std::vector<PushEntry> entries, Step step,
+                                     const ReadOptions& options);
+  absl::StatusOr<PullReply> Pull(PullRequest request,
+                                 const ReadOptions& options);
   // Like Push and Pull. The ids are the call's own.
   absl::StatusOr<PushReply> PushRows(std::vector<PushEntry> entries, Step step);
   absl::StatusOr<PullReply> PullRows(std::vector<PullEntry> entries);
@@ -61,17 +57,14 @@ class Session {
  private:
   explicit Session(bool is_embedded) : is_embedded_(is_embedded) {}
 
+  ClientOptions Observed(ClientOptions options) const;
+  Client Reading(const ReadOptions& options);
+
   const bool is_embedded_;
+  const std::shared_ptr<ByteCounter> traffic_ = std::make_shared<ByteCounter>();
   std::unique_ptr<Client> client_;
   std::unique_ptr<WorkerClient> worker_;
 };
-
-// Copies all values to their destinations, or none.
-// Errors: InvalidArgument where a dtype or shape is another.
-absl::Status Deliver(const PullReply& reply,
-                     const std::vector<std::string>& keys,
-                     const Destinations& destinations,
-                     const Abandoned& abandoned);
 
 }  // namespace tensorkv::python
 

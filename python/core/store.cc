@@ -3,6 +3,7 @@
 #include <pybind11/stl.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <type_traits>
 #include <utility>
 
@@ -35,21 +36,52 @@ std::vector<Entry> EntriesOf(const std::vector<std::string>& keys,
   return entries;
 }
 
-// An element of `outs` is an array or a list of arrays.
-Destinations DestinationsOf(const std::vector<std::string>& keys,
-                            const py::list& outs, Exports& exports) {
-  Destinations destinations(keys.size());
+// Where values go: to the first array of each key, which may be none, and from
+// there to its others.
+struct Outs {
+  std::vector<Destination> first;
+  std::vector<std::pair<size_t, Destination>> others;
+};
+
+void Add(const Destination& out, size_t index, absl::string_view key,
+         Outs& outs) {
+  Destination& first = outs.first[index];
+  if (first.memory.data() == nullptr) {
+    first = out;
+    return;
+  }
+  if (first.dtype != out.dtype || first.shape != out.shape) {
+    throw StatusError(absl::InvalidArgumentError(absl::StrCat(
+        "out of key \"", key, "\": expected ",
+        Description(first.dtype, first.shape), " as its first, got ",
+        Description(out.dtype, out.shape))));
+  }
+  outs.others.emplace_back(index, out);
+}
+
+// An element of `arrays` is an array or a list of arrays.
+Outs OutsOf(const std::vector<std::string>& keys, const py::list& arrays,
+            Exports& exports) {
+  Outs outs = {.first = std::vector<Destination>(keys.size())};
   for (size_t i = 0; i < keys.size(); ++i) {
-    const py::object out = outs[i];
+    const py::object out = arrays[i];
     if (!PyList_CheckExact(out.ptr())) {
-      destinations[i].push_back(DestinationOf(out, keys[i], exports));
+      Add(DestinationOf(out, keys[i], exports), i, keys[i], outs);
       continue;
     }
     for (const py::handle each : out) {
-      destinations[i].push_back(DestinationOf(each, keys[i], exports));
+      Add(DestinationOf(each, keys[i], exports), i, keys[i], outs);
     }
   }
-  return destinations;
+  return outs;
+}
+
+void CopyToOthers(const Outs& outs) {
+  const py::gil_scoped_release release;
+  for (const auto& [index, other] : outs.others) {
+    const absl::Span<const char> first = outs.first[index].memory;
+    std::memcpy(other.memory.data(), first.data(), first.size());
+  }
 }
 
 void CheckLengths(const std::vector<std::string>& keys,
@@ -131,24 +163,25 @@ const std::shared_ptr<Session>& Store::session() const {
 }
 
 template <typename Verb>
-auto Store::Call(Verb verb, bool may_wait) {
-  using Reply = std::invoke_result_t<Verb, Session&, const Abandoned&>;
-  struct Outcome {
-    std::optional<Reply> reply;
-    Abandoned is_abandoned = false;
-  };
+auto Store::Call(Verb verb, bool may_wait,
+                 const std::shared_ptr<Canceller>& canceller) {
+  using Reply = std::invoke_result_t<Verb, Session&>;
   const std::shared_ptr<Session> session = this->session();
-  auto outcome = std::make_shared<Outcome>();
+  auto reply = std::make_shared<std::optional<Reply>>();
   if ((session->is_embedded() && !may_wait) || !IsMainThread()) {
     const py::gil_scoped_release release;
-    outcome->reply.emplace(verb(*session, outcome->is_abandoned));
+    reply->emplace(verb(*session));
   } else if (!thread_.Run([=, verb = std::move(verb)]() mutable {
-               outcome->reply.emplace(verb(*session, outcome->is_abandoned));
+               reply->emplace(verb(*session));
              })) {
-    outcome->is_abandoned = true;
-    throw py::error_already_set();
+    py::error_already_set interruption;
+    if (canceller != nullptr) {
+      const py::gil_scoped_release release;
+      canceller->CancelAndWait();
+    }
+    throw interruption;
   }
-  return Take(*std::move(outcome->reply));
+  return Take(*std::move(*reply));
 }
 
 void Store::Close() {
@@ -170,7 +203,7 @@ void Store::Join(const std::string& name, double lease, double takeover_timeout,
       .takeover_timeout = absl::Seconds(takeover_timeout),
       .step_timeout = absl::Seconds(step_timeout)};
   try {
-    Call([=, client_options = options_](Session& session, const Abandoned&) {
+    Call([=, client_options = options_](Session& session) {
       return session.Join(client_options, options);
     });
   } catch (const py::error_already_set&) {
@@ -187,8 +220,7 @@ void Store::Init(const Keys& keys, const py::list& arrays,
   const auto exports = std::make_shared<Exports>();
   std::vector<InitEntry> entries = EntriesOf<InitEntry>(keys, arrays, exports);
   for (InitEntry& entry : entries) entry.state = state;
-  Call([=, entries = std::move(entries)](Session& session,
-                                         const Abandoned&) mutable {
+  Call([=, entries = std::move(entries)](Session& session) mutable {
     return session.Init(std::move(entries), existing);
   });
 }
@@ -198,38 +230,33 @@ py::list Store::Push(const Keys& keys, const py::list& arrays, Step step) {
   const auto exports = std::make_shared<Exports>();
   const PushReply reply =
       Call([=, entries = EntriesOf<PushEntry>(keys, arrays, exports)](
-               Session& session, const Abandoned&) mutable {
+               Session& session) mutable {
         return session.Push(std::move(entries), step);
       });
   return VersionsOf(reply);
 }
 
-py::list Store::Receive(
-    const Keys& keys, const std::optional<py::list>& outs,
-    const SharedExports& exports,
-    absl::AnyInvocable<absl::StatusOr<PullReply>(Session&) &&> pull,
-    bool may_wait) {
+py::list Store::Receive(const Keys& keys, const std::optional<py::list>& outs,
+                        const SharedExports& exports, Reader read,
+                        bool may_wait) {
   if (outs) CheckLengths(keys, *outs);
-  const bool has_outs = outs.has_value();
-  Destinations destinations;
-  if (outs) destinations = DestinationsOf(keys, *outs, *exports);
+  const Outs given = outs ? OutsOf(keys, *outs, *exports) : Outs();
+  // Whoever is interrupted has its arrays to itself again.
+  const auto canceller = outs ? std::make_shared<Canceller>() : nullptr;
   PullReply reply = Call(
-      [=, destinations = std::move(destinations), pull = std::move(pull)](
-          Session& session,
-          const Abandoned& abandoned) mutable -> absl::StatusOr<PullReply> {
-        ASSIGN_OR_RETURN(PullReply reply, std::move(pull)(session));
-        RETURN_IF_ERROR(has_outs ? Deliver(reply, keys, destinations, abandoned)
-                                 : session.Own(reply));
+      [=, first = given.first, read = std::move(read)](
+          Session& session) mutable -> absl::StatusOr<PullReply> {
+        ASSIGN_OR_RETURN(PullReply reply,
+                         std::move(read)(session, {first, canceller}));
+        if (canceller == nullptr) RETURN_IF_ERROR(session.Own(reply));
         return reply;
       },
-      may_wait);
+      may_wait, canceller);
+  CopyToOthers(given);
   py::list values;
+  if (outs) return values;
   for (Value& value : reply.values) {
-    if (has_outs) {
-      values.append(value.version);
-    } else {
-      values.append(PulledArray(std::move(value)));
-    }
+    values.append(PulledArray(std::move(value)));
   }
   return values;
 }
@@ -238,12 +265,11 @@ py::list Store::PushPull(const Keys& keys, const py::list& arrays,
                          const std::optional<py::list>& outs, Step step) {
   CheckLengths(keys, arrays);
   const auto exports = std::make_shared<Exports>();
-  auto entries = EntriesOf<PushEntry>(keys, arrays, exports);
-  return Receive(
-      keys, outs, exports,
-      [entries = std::move(entries), step](Session& session) mutable {
-        return session.PushPull(std::move(entries), step);
-      });
+  return Receive(keys, outs, exports,
+                 [=, entries = EntriesOf<PushEntry>(keys, arrays, exports)](
+                     Session& session, const ReadOptions& options) mutable {
+                   return session.PushPull(std::move(entries), step, options);
+                 });
 }
 
 py::list Store::Pull(const Keys& keys, const std::optional<py::list>& outs,
@@ -258,8 +284,9 @@ py::list Store::Pull(const Keys& keys, const std::optional<py::list>& outs,
   }
   return Receive(
       keys, outs, std::make_shared<Exports>(),
-      [request = std::move(request)](Session& session) mutable {
-        return session.Pull(std::move(request));
+      [request = std::move(request)](Session& session,
+                                     const ReadOptions& options) mutable {
+        return session.Pull(std::move(request), options);
       },
       may_wait);
 }
@@ -275,10 +302,10 @@ py::list Store::PushRows(const Keys& keys, const py::list& row_ids,
     entries[i].rows = RowIdsOf(row_ids[i], keys[i]);
     entries[i].updates_all_rows = update_all_rows;
   }
-  return VersionsOf(Call([=, entries = std::move(entries)](
-                             Session& session, const Abandoned&) mutable {
-    return session.PushRows(std::move(entries), step);
-  }));
+  return VersionsOf(
+      Call([=, entries = std::move(entries)](Session& session) mutable {
+        return session.PushRows(std::move(entries), step);
+      }));
 }
 
 py::list Store::PullRows(const Keys& keys, const py::list& row_ids) {
@@ -287,12 +314,11 @@ py::list Store::PullRows(const Keys& keys, const py::list& row_ids) {
   for (size_t i = 0; i < keys.size(); ++i) {
     entries.push_back({.key = keys[i], .rows = RowIdsOf(row_ids[i], keys[i])});
   }
-  PullReply reply = Call(
-      [=](Session& session, const Abandoned&) -> absl::StatusOr<PullReply> {
-        ASSIGN_OR_RETURN(PullReply reply, session.PullRows(entries));
-        RETURN_IF_ERROR(session.Own(reply));
-        return reply;
-      });
+  PullReply reply = Call([=](Session& session) -> absl::StatusOr<PullReply> {
+    ASSIGN_OR_RETURN(PullReply reply, session.PullRows(entries));
+    RETURN_IF_ERROR(session.Own(reply));
+    return reply;
+  });
   py::list rows;
   for (Value& value : reply.values) rows.append(PulledArray(std::move(value)));
   return rows;
@@ -305,15 +331,14 @@ void Store::SetCompression(const std::string& text, uint64_t min_bytes) {
 }
 
 uint64_t Store::Delete(const Keys& keys, bool allow_missing) {
-  return Call([=](Session& session, const Abandoned&) {
+  return Call([=](Session& session) {
     return session.client().Delete(keys, allow_missing);
   });
 }
 
 py::list Store::List(const std::string& prefix) {
   const std::vector<KeyStatus> keys =
-      Call([=](Session& session,
-               const Abandoned&) -> absl::StatusOr<std::vector<KeyStatus>> {
+      Call([=](Session& session) -> absl::StatusOr<std::vector<KeyStatus>> {
         std::vector<KeyStatus> all;
         ListRequest request = {.prefix = prefix};
         do {
@@ -327,7 +352,7 @@ py::list Store::List(const std::string& prefix) {
 }
 
 py::list Store::Stat(const Keys& keys, bool with_digest) {
-  return Describe(Call([=](Session& session, const Abandoned&) {
+  return Describe(Call([=](Session& session) {
     return session.client().Stat(keys, with_digest);
   }));
 }
@@ -340,7 +365,7 @@ void Store::SetRule(const std::string& text,
     rule.hyperparameters[name] = value;
   }
   rule.keep_master &= keep_master;
-  Call([=](Session& session, const Abandoned&) {
+  Call([=](Session& session) {
     return session.client().SetRule(rule, key_pattern);
   });
 }
@@ -349,21 +374,21 @@ void Store::SetMultipliers(double learning_rate, double weight_decay,
                            const std::string& key_pattern) {
   const Multipliers multipliers = {.learning_rate = learning_rate,
                                    .weight_decay = weight_decay};
-  Call([=](Session& session, const Abandoned&) {
+  Call([=](Session& session) {
     return session.client().SetMultipliers(multipliers, key_pattern);
   });
 }
 
 void Store::SetHyperparameters(const Hyperparameters& hyperparameters,
                                const std::string& key_pattern) {
-  Call([=](Session& session, const Abandoned&) {
+  Call([=](Session& session) {
     return session.client().SetHyperparameters(hyperparameters, key_pattern);
   });
 }
 
 bool Store::CreateNamespace(const std::string& name,
                             const NamespaceConfig& config) {
-  return Call([=](Session& session, const Abandoned&) -> absl::StatusOr<bool> {
+  return Call([=](Session& session) -> absl::StatusOr<bool> {
     const absl::Status status = session.client().CreateNamespace(name, config);
     if (ReasonOf(status) == Reason::kNamespaceExists) return false;
     RETURN_IF_ERROR(status);
@@ -372,21 +397,19 @@ bool Store::CreateNamespace(const std::string& name,
 }
 
 py::dict Store::DescribeNamespace(const std::string& name) {
-  return Describe(Call([=](Session& session, const Abandoned&) {
+  return Describe(Call([=](Session& session) {
     return session.client().DescribeNamespace(name);
   }));
 }
 
 void Store::DeleteNamespace(const std::string& name) {
-  Call([=](Session& session, const Abandoned&) {
-    return session.client().DeleteNamespace(name);
-  });
+  Call(
+      [=](Session& session) { return session.client().DeleteNamespace(name); });
 }
 
 void Store::Barrier(const std::string& name) {
-  Call(
-      [=](Session& session, const Abandoned&) { return session.Barrier(name); },
-      /*may_wait=*/true);
+  Call([=](Session& session) { return session.Barrier(name); },
+       /*may_wait=*/true);
 }
 
 void Store::Register(py::module_& module) {
@@ -439,6 +462,12 @@ void Store::Register(py::module_& module) {
       .def("describe_namespace", &Store::DescribeNamespace, "name"_a)
       .def("delete_namespace", &Store::DeleteNamespace, "name"_a)
       .def("barrier", &Store::Barrier, "name"_a)
+      .def_property_readonly(
+          "traffic",
+          [](const Store& store) {
+            const ByteCounter& traffic = store.session()->traffic();
+            return py::make_tuple(traffic.sent(), traffic.received());
+          })
       .def_property_readonly("is_worker",
                              [](const Store& store) {
                                return store.session()->worker() != nullptr;

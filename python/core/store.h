@@ -17,6 +17,7 @@
 #include "client/client.h"
 #include "contract/requests.h"
 #include "python/core/call_thread.h"
+#include "python/core/python_memory.h"
 #include "python/core/session.h"
 #include "python/core/status_error.h"
 
@@ -37,16 +38,19 @@ class Store {
 
  private:
   using Keys = std::vector<std::string>;
+  using Reader = absl::AnyInvocable<absl::StatusOr<PullReply>(
+                                        Session&, const ReadOptions&) &&>;
 
   Store(std::shared_ptr<Session> session, ClientOptions options);
 
   // Throws UnusableError.
   const std::shared_ptr<Session>& session() const;
-  // What `verb(Session&, const Abandoned&)` returns, without its status.
-  // `may_wait` says that it may wait for others even in a store in this
-  // process.
+  // What `verb(Session&)` returns, without its status. `may_wait` says that it
+  // may wait for others even in a store in this process. A call that signals
+  // interrupt goes on by itself, but what has `canceller`, if any, has ended.
   template <typename Verb>
-  auto Call(Verb verb, bool may_wait = false);
+  auto Call(Verb verb, bool may_wait = false,
+            const std::shared_ptr<Canceller>& canceller = nullptr);
 
   void Close();
   void Join(const std::string& name, double lease, double takeover_timeout,
@@ -61,11 +65,10 @@ class Store {
                       const std::optional<pybind11::list>& outs, bool wait,
                       Version min_version, const std::string& state,
                       const std::string& dtype);
-  pybind11::list Receive(
-      const Keys& keys, const std::optional<pybind11::list>& outs,
-      const SharedExports& exports,
-      absl::AnyInvocable<absl::StatusOr<PullReply>(Session&) &&> pull,
-      bool may_wait = false);
+  pybind11::list Receive(const Keys& keys,
+                         const std::optional<pybind11::list>& outs,
+                         const SharedExports& exports, Reader read,
+                         bool may_wait = false);
   pybind11::list PushRows(const Keys& keys, const pybind11::list& row_ids,
                           const pybind11::list& arrays, Step step,
                           bool update_all_rows);

@@ -24,6 +24,7 @@ from tensorkv.errors import (
     UnavailableError,
     UnimplementedError,
 )
+from tensorkv.history import History
 from tensorkv.kvstore import KVStore, create
 from tensorkv.row_sparse import RowSparseArray
 
@@ -36,6 +37,7 @@ __all__ = [
     "Error",
     "FailedPreconditionError",
     "ForkedError",
+    "History",
     "InternalError",
     "InvalidArgumentError",
     "KVStore",

@@ -1,6 +1,6 @@
 """The calls of the C++ client, as tensorkv.client makes them."""
 
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 version: str
 
@@ -110,6 +110,8 @@ class Store:
     def describe_namespace(self, name: str) -> Dict[str, Any]: ...
     def delete_namespace(self, name: str) -> None: ...
     def barrier(self, name: str) -> None: ...
+    @property
+    def traffic(self) -> Tuple[int, int]: ...
     @property
     def is_worker(self) -> bool: ...
     @property

@@ -7,7 +7,7 @@ import os
 from typing import Any, Dict, List, Optional, Sequence, Union
 
 from tensorkv import _core
-from tensorkv._arrays import from_core, name_of, to_core
+from tensorkv._arrays import all_to_core, from_core, name_of
 from tensorkv.aio import Coroutines, Threads
 
 DEFAULT_ADDRESS = "127.0.0.1:7363"
@@ -42,7 +42,8 @@ class Client:
     waits in a store in this process; calls on other threads end by their
     timeout. A call that was interrupted goes on by itself until it ends, so
     that nobody knows whether it was made, and still reads the arrays that it
-    pushes.
+    pushes. One with `out` is ended, as far as it can be: nobody writes those
+    arrays any more.
 
     Thread-safe. In a forked child every call raises ForkedError: make a client
     there. For one of a server, fork before the first client is made, or let
@@ -146,7 +147,7 @@ class Client:
           state: sets that state of keys that exist instead, as `pull` names it.
         """
         keys, values = _as_list(key, value, "value")
-        arrays = [to_core(v) for v in values]
+        arrays = all_to_core(values)
         self._store.init(keys, arrays, on_existing, state)
 
     def push(self, key: Keys, value: Any, step: int = 0) -> Any:
@@ -166,7 +167,7 @@ class Client:
           known to have closed.
         """
         keys, values = _as_list(key, value, "value")
-        versions = self._store.push(keys, [to_core(v) for v in values], step)
+        versions = self._store.push(keys, all_to_core(values), step)
         return self._answer(key, versions or [None] * len(keys))
 
     def pull(
@@ -182,8 +183,9 @@ class Client:
 
         Args:
           out: arrays of the stored shape, and dtype unless `dtype` is given, to
-            be filled, one per key or a list of several. What comes from a
-            server is copied there once.
+            be filled, one per key or a list of several. Values are received
+            in the first of a key, and copied to its others. What a call that
+            fails leaves in them is unspecified, unless they did not fit.
           wait: for keys that do not exist yet.
           min_version: waits until each key has that version.
           state: reads that state of each key's rule instead of the value, one
@@ -215,7 +217,7 @@ class Client:
         those of `push` and `pull`.
         """
         keys, values = _as_list(key, value, "value")
-        values = [to_core(v) for v in values]
+        values = all_to_core(values)
         if out is None:
             pulled = self._store.push_pull(keys, values, None, step)
             return self._answer(key, [from_core(p) for p in pulled])
@@ -248,9 +250,9 @@ class Client:
           As `push`. Errors: also InvalidArgumentError (ROW_OUT_OF_RANGE).
         """
         keys, values = _as_list(key, value, "value")
-        ids = [to_core(i) for i in _as_list(key, row_ids, "row_ids")[1]]
+        ids = all_to_core(_as_list(key, row_ids, "row_ids")[1])
         versions = self._store.push_rows(
-            keys, ids, [to_core(v) for v in values], step, update_all_rows
+            keys, ids, all_to_core(values), step, update_all_rows
         )
         return self._answer(key, versions or [None] * len(keys))
 
@@ -261,7 +263,7 @@ class Client:
         are of one moment, those of different keys perhaps of different ones.
         """
         keys, ids = _as_list(key, row_ids, "row_ids")
-        pulled = self._store.pull_rows(keys, [to_core(i) for i in ids])
+        pulled = self._store.pull_rows(keys, all_to_core(ids))
         return self._answer(key, [from_core(p) for p in pulled])
 
     def set_compression(self, compression: str, min_bytes: int = 4096) -> None:
@@ -455,8 +457,9 @@ class Client:
 
 def _core_outs(outs: List[Any]) -> List[Any]:
     """Of each key an array, or a list of them, as the extension takes them."""
+    if not any(issubclass(kind, (list, tuple)) for kind in set(map(type, outs))):
+        return all_to_core(outs)
     return [
-        [to_core(o) for o in out] if isinstance(out, (list, tuple))
-        else to_core(out)
+        all_to_core(out if isinstance(out, (list, tuple)) else [out])
         for out in outs
     ]

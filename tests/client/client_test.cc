@@ -2,6 +2,8 @@
 
 #include <memory>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "client/prometheus/client_metrics.h"
@@ -95,6 +97,57 @@ TEST_F(ClientTest, CallThatFailsAfterTheCallerHasCancelledIsCancelled) {
 
   EXPECT_THAT(client.Push("w", Full({2}, 1)),
               StatusIs(absl::StatusCode::kCancelled, HasSubstr("may have")));
+}
+
+TEST_F(ClientTest, CancellerWaitsForTheCallsThatHaveBegun) {
+  const auto canceller = std::make_shared<Canceller>();
+  auto use = std::make_unique<Canceller::Use>(canceller);
+  bool has_ended = false;
+
+  std::thread caller([&, ending = std::move(use)]() mutable {
+    while (!canceller->is_cancelled()) std::this_thread::yield();
+    has_ended = true;
+    ending.reset();
+  });
+  canceller->CancelAndWait();
+
+  EXPECT_TRUE(has_ended);
+  EXPECT_FALSE(Canceller::Use(canceller).may_begin());
+  caller.join();
+}
+
+TEST_F(ClientTest, ValuesComeIntoMemoryOfTheCaller) {
+  Client client = MakeClient({.target = ""});
+  std::vector<float> memory(2);
+  const Destination destination = {
+      .dtype = DType::kF32,
+      .shape = Shape({2}),
+      .memory = {reinterpret_cast<char*>(memory.data()), 8}};
+  script_.reply<PullRequest>().values = {{5, Full({2}, 3)}};
+
+  ASSERT_OK_AND_ASSIGN(const Value value, client.Into({destination}).Pull("w"));
+
+  EXPECT_THAT(memory, ElementsAre(3, 3));
+  EXPECT_EQ(value.tensor.data(), destination.memory.data());
+  EXPECT_THAT(
+      client.Into({destination, destination}).Pull("w"),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("one per key")));
+}
+
+TEST_F(ClientTest, ValuesThatDoNotFitTheirMemoryAreInvalid) {
+  Client client = MakeClient({.target = ""});
+  std::vector<float> memory(2);
+  const Destination destination = {
+      .dtype = DType::kF32,
+      .shape = Shape({2}),
+      .memory = {reinterpret_cast<char*>(memory.data()), 8}};
+  script_.reply<PushPullRequest>().values = {{5, Full({3}, 3)}};
+
+  EXPECT_THAT(client.Into({destination}).PushPull("w", Full({3}, 1)),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       "out of key \"w\": expected f32[3], got f32[2]"));
+
+  EXPECT_THAT(memory, ElementsAre(0, 0));
 }
 
 TEST_F(ClientTest, MembershipOutlivesTheCanceller) {

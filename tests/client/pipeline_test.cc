@@ -133,6 +133,41 @@ TEST_F(PipelineTest, CallOfManyKeysKeepsTheOrderOfEach) {
               ElementsAre("Push a", "Push b", "Pull b", "Pull a"));
 }
 
+TEST_F(PipelineTest, HigherPrioritiesOvertakeWhatWaitsForAThread) {
+  gate_.Close();
+  {
+    Pipeline pipeline(&client_, {.max_running = 1});
+    pipeline.Pull("first");
+    gate_.WaitForWaiting(1);
+    pipeline.Pull("low", 0, -1);
+    pipeline.Push("a", Full({1}, 1));
+    pipeline.PushPull("high", Full({1}, 1), {}, 2);
+    pipeline.Push("b", Full({1}, 1), {});
+    pipeline.Pull("higher", 0, 3);
+    gate_.Open();
+  }
+
+  EXPECT_THAT(gate_.begun(),
+              ElementsAre("Pull first", "Pull higher", "PushPull high",
+                          "Push a", "Push b", "Pull low"));
+}
+
+TEST_F(PipelineTest, PrioritiesKeepTheOrderOfEachKey) {
+  gate_.Close();
+  {
+    Pipeline pipeline(&client_, {.max_running = 1});
+    pipeline.Pull("first");
+    gate_.WaitForWaiting(1);
+    pipeline.Push("w", Full({1}, 1), {}, -1);
+    pipeline.Pull("w", 0, 9);
+    pipeline.Pull("other");
+    gate_.Open();
+  }
+
+  EXPECT_THAT(gate_.begun(),
+              ElementsAre("Pull first", "Pull other", "Push w", "Pull w"));
+}
+
 TEST_F(PipelineTest, FullWindowBlocks) {
   gate_.Close();
   Pipeline pipeline(&client_, {.max_in_flight = 2});

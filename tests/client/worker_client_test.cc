@@ -123,7 +123,7 @@ TEST_F(WorkerClientTest, CallsAreSignedAndStepsGoOn) {
 TEST_F(WorkerClientTest, ValuesOfAPushPullAreConvertedWhoeverReadsThem) {
   const std::unique_ptr<WorkerClient> worker = JoinedWorker({RoundFailed()});
 
-  ASSERT_OK(worker->PushPull(7, EntriesOf({"w"}), DType::kF16));
+  ASSERT_OK(worker->PushPull(7, EntriesOf({"w"}), {.dtype = DType::kF16}));
 
   EXPECT_THAT(script_.verbs, ElementsAre("PushPull", "Push", "Pull"));
   EXPECT_EQ(script_.last<PushPullRequest>().reply_dtype, DType::kF16);
@@ -204,6 +204,34 @@ TEST_F(WorkerClientTest, FailedRoundIsPushedAgainAndAwaited) {
   EXPECT_THAT(script_.verbs, ElementsAre("PushPull", "Push", "Pull"));
   EXPECT_EQ(script_.last<PushRequest>().step, 7u);
   EXPECT_EQ(worker->step(), 8u);
+}
+
+TEST_F(WorkerClientTest, ValuesOfEveryWayComeIntoMemoryOfTheCaller) {
+  const std::unique_ptr<WorkerClient> worker = JoinedWorker({RoundFailed()});
+  std::vector<float> memory(2);
+  const Destination destination = {
+      .dtype = DType::kF32,
+      .shape = Shape({2}),
+      .memory = {reinterpret_cast<char*>(memory.data()), 8}};
+  script_.reply<PullRequest>().values = {{5, Full({2}, 3)}};
+  script_.reply<PushPullRequest>().values = {{6, Full({2}, 4)}};
+
+  ASSERT_OK(worker->PushPull(7, EntriesOf({"w"}), {.into = {destination}}));
+  EXPECT_EQ(script_.verbs.back(), "Pull");
+  EXPECT_THAT(memory, ElementsAre(3, 3));
+  ASSERT_OK(worker->PushPull(8, EntriesOf({"w"}), {.into = {destination}}));
+
+  EXPECT_THAT(memory, ElementsAre(4, 4));
+}
+
+TEST_F(WorkerClientTest, ReadThatIsCancelledEnds) {
+  const std::unique_ptr<WorkerClient> worker = JoinedWorker({});
+  const auto canceller = std::make_shared<Canceller>();
+  canceller->Cancel();
+
+  EXPECT_THAT(worker->Pull({"w"}, {.canceller = canceller}),
+              StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_OK(worker->Pull({"w"}));
 }
 
 TEST_F(WorkerClientTest, RowsOfAFailedRoundArePushedAgainAsRows) {

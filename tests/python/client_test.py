@@ -28,6 +28,13 @@ DTYPES = (
 SHAPES = [(), (0,), (1,), (3, 0, 2), (2, 3, 4), (1,) * 8, (70_001,)]
 
 
+def status_bytes(name):
+    """What Linux says of this process's memory."""
+    with open("/proc/self/status") as file:
+        line = next(line for line in file if line.startswith(name))
+    return int(line.split()[1]) << 10
+
+
 def on_every_client(test):
     """A test of a client of a server, and of one of a store in the process."""
 
@@ -174,6 +181,37 @@ class ClientTest(StoreTest):
         client.pull("w", out=out)
         self.assert_array(out, array)
         self.assert_array(client.push_pull("w", array), array)
+
+    def test_what_is_pulled_into_an_array_is_nowhere_else(self):
+        array = np.ones(12 << 20, "float32")
+        client = self.open_client()
+        client.init("large", array)
+        self.addCleanup(client.delete, "large", allow_missing=True)
+        calls = {
+            "pull": lambda: client.pull("large", out=array),
+            "push_pull": lambda: client.push_pull("large", array, out=array),
+        }
+        for name, call in calls.items():
+            with self.subTest(name):
+                with open("/proc/self/clear_refs", "w") as file:
+                    file.write("5")  # the peak begins anew
+                before = status_bytes("VmRSS")
+                call()
+                # One more copy of the elements would be all of them.
+                grown = status_bytes("VmHWM") - before
+                self.assertLess(grown, array.nbytes // 2)
+
+    @on_every_client
+    def test_arrays_of_one_key_get_the_same(self, client):
+        client.init(["a", "b"], [full(1), full(2)])
+        outs = [[full(0), full(0)], []]
+        client.pull(["a", "b"], out=outs)
+        self.assert_array(outs[0][0], full(1))
+        self.assert_array(outs[0][1], full(1))
+        with self.assertRaisesRegex(
+            tensorkv.InvalidArgumentError, "as its first"
+        ):
+            client.pull("a", out=[full(0), full(0, shape=(9,))])
 
     @on_every_client
     def test_pulled_arrays_outlive_the_client(self, client):

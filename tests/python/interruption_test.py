@@ -18,6 +18,8 @@ WAITS = {
     "a version": "client.pull('w', min_version=9)",
     "a barrier": "client.barrier()",
     "a round": "client.push_pull('w', array, step=1)",
+    "a key into an array": "client.pull('unknown', out=array, wait=True)",
+    "a round into an array": "client.push_pull('w', array, array, step=1)",
 }
 
 # Waits, and says how that ended and that the client still works.

@@ -2,13 +2,15 @@
 
 import io
 import os
+import subprocess
+import sys
 import tempfile
 import unittest
 from xml.etree import ElementTree
 
 import numpy as np
 import tensorkv
-from stores import StoreTest, new_namespace
+from stores import ADDRESS, StoreTest, new_namespace
 
 _SVG = "{http://www.w3.org/2000/svg}"
 
@@ -17,6 +19,17 @@ def summary_of(store):
     file = io.StringIO()
     tensorkv.print_summary(store, file)
     return file.getvalue().splitlines()
+
+
+def run_command(*arguments):
+    """What `python -m tensorkv` prints."""
+    return subprocess.run(
+        [sys.executable, "-m", "tensorkv", *arguments],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    ).stdout
 
 
 class PicturesTest(StoreTest):
@@ -89,6 +102,31 @@ class PicturesTest(StoreTest):
         for line in summary_of(client)[3:]:
             self.assertIn(line.split()[0], {text.strip() for text in texts})
         self.assertIn("4 keys", texts)
+
+    def test_the_command_shows_the_same(self):
+        client = self.make_model()
+        place = ["--server", ADDRESS, "--namespace", client.namespace]
+        self.assertEqual(
+            run_command("summary", *place).splitlines(), summary_of(client)
+        )
+        with tempfile.TemporaryDirectory() as directory:
+            path = os.path.join(directory, "store.svg")
+            self.assertEqual(run_command("plot", *place, "-o", path), "")
+            with open(path, encoding="utf-8") as file:
+                self.assertEqual(file.read(), tensorkv.plot_store(client))
+        self.assertEqual(
+            run_command("plot", *place), tensorkv.plot_store(client) + "\n"
+        )
+
+    def test_the_command_says_what_is_wrong(self):
+        command = [sys.executable, "-m", "tensorkv", "summary"]
+        place = ["--server", ADDRESS, "--namespace", new_namespace()]
+        ended = subprocess.run(
+            command + place, capture_output=True, text=True
+        )
+        self.assertEqual(ended.returncode, 1)
+        self.assertRegex(ended.stderr, "^tensorkv: DescribeNamespace.*\n$")
+        self.assertEqual(ended.stdout, "")
 
     def test_names_that_are_markup_stay_names(self):
         client = self.open_client(namespace=self.make_model().namespace)

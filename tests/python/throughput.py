@@ -52,8 +52,8 @@ def cpp_seconds(sizes):
     output = subprocess.run(
         command, check=True, capture_output=True, text=True
     ).stdout
-    push, pull = map(float, output.split())
-    return {"push": push, "pull(out=)": pull, "pull": pull}
+    push, pull, pull_into = map(float, output.split())
+    return {"push": push, "pull(out=)": pull_into, "pull": pull}
 
 
 def take_fastest(best, seconds):

@@ -340,6 +340,41 @@ TEST_F(BulkCallsTest, ServerThatStopsReadingIsDeadlineExceeded) {
   service_.Stop();
 }
 
+TEST_P(BulkCallsSizeTest, DestinationsGetTheOnlyCopy) {
+  service_.values = {{7, Patterned(GetParam().size)}};
+  std::string memory(GetParam().size, ' ');
+  const Destination destination = {DType::kU8, Shape({GetParam().size}),
+                                   absl::MakeSpan(memory)};
+
+  ASSERT_OK_AND_ASSIGN(const PullReply reply,
+                       calls_.Call(PullRequest{.entries = {{"w"}}},
+                                   GetParam().size, deadline_, {destination}));
+
+  EXPECT_EQ(reply.values[0].tensor.data(), memory.data());
+  EXPECT_EQ(memory, BytesOf(Patterned(GetParam().size)));
+}
+
+// Stripe 1 is still to come when the deadline passes.
+TEST_F(BulkCallsTest, NobodyWritesToDestinationsAfterTheCall) {
+  Notification go_on;
+  service_.values = {{7, Patterned(20'000)}};
+  service_.edit = [&](const v1::Stripe& stripe, std::vector<v1::PullChunk>*) {
+    if (stripe.index() == 1) go_on.WaitForNotification();
+  };
+  std::string memory(20'000, ' ');
+  const Destination destination = {DType::kU8, Shape({20'000}),
+                                   absl::MakeSpan(memory)};
+
+  EXPECT_THAT(calls_.Call(PullRequest{.entries = {{"w"}}}, 20'000,
+                          CallDeadline(absl::Milliseconds(100)), {destination}),
+              StatusIs(absl::StatusCode::kDeadlineExceeded));
+  memory.assign(20'000, 'x');
+  go_on.Notify();
+  service_.Stop();
+
+  EXPECT_EQ(memory, std::string(20'000, 'x'));
+}
+
 TEST_F(BulkCallsTest, FailedCallLetsGoOfItsTensors) {
   service_.after_manifest = [](const v1::Stripe&) {
     return grpc::Status(grpc::StatusCode::NOT_FOUND, "key");

@@ -51,6 +51,23 @@ TEST(PullReplyDecoderTest, ValuesComeInAlignedMemory) {
   }
 }
 
+TEST(PullReplyDecoderTest, DestinationsGetTheOnlyCopy) {
+  std::string memory(1001, ' ');
+  const Destination destination = {DType::kU8, Shape({1001}),
+                                   absl::MakeSpan(memory)};
+  grpc::ByteBuffer bytes =
+      *Serialize(Response({{3, Patterned(1001)}, {4, Patterned(10)}}), 1 << 20);
+
+  ASSERT_OK_AND_ASSIGN(
+      const PullReply reply,
+      DecodePullReply(&bytes, 10, *MakeRefCounted<BufferPool>(1 << 20),
+                      {destination, Destination()}));
+
+  EXPECT_EQ(memory, BytesOf(Patterned(1001)));
+  EXPECT_EQ(reply.values[0].tensor.data(), memory.data());
+  EXPECT_EQ(BytesOf(reply.values[1].tensor), BytesOf(Patterned(10)));
+}
+
 TEST(PullReplyDecoderTest, OtherFormsAreTakenToo) {
   v1::PullResponse response = Response({{3, Patterned(1001)}});
   response.GetReflection()->MutableUnknownFields(&response)->AddVarint(99, 1);

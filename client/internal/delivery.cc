@@ -1,0 +1,83 @@
+#include "client/internal/delivery.h"
+
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "tensor/buffer.h"
+
+namespace tensorkv {
+namespace {
+
+bool HasMemory(const Destination& destination) {
+  return destination.memory.data() != nullptr;
+}
+
+bool Fits(const Destination& destination, const Tensor& tensor) {
+  if (!HasMemory(destination)) return true;
+  return destination.dtype == tensor.dtype() &&
+         destination.shape == tensor.shape();
+}
+
+void SetMemory(const Destination& destination, Tensor& tensor) {
+  const absl::Span<char> memory = destination.memory;
+  tensor.SetBuffer(
+      MakeRefCounted<AdoptedBuffer>(memory.data(), memory.size(), [] {}), 0);
+}
+
+}  // namespace
+
+absl::Status CheckDestinations(absl::Span<const Destination> destinations,
+                               size_t num_entries) {
+  if (destinations.size() != num_entries) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected ", num_entries, " destinations, one per key, ",
+                     "got ", destinations.size()));
+  }
+  for (const Destination& destination : destinations) {
+    const auto& [dtype, shape, memory] = destination;
+    const size_t size_bytes = shape.num_elements() * SizeOf(dtype);
+    if (!HasMemory(destination) || memory.size() == size_bytes) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("destination of ", Description(dtype, shape),
+                     ": expected ", size_bytes, " bytes, got ", memory.size()));
+  }
+  return absl::OkStatus();
+}
+
+void PlaceInto(absl::Span<const Destination> destinations,
+               std::vector<Value>& values) {
+  if (destinations.size() != values.size()) return;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (!Fits(destinations[i], values[i].tensor)) return;
+  }
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (HasMemory(destinations[i])) {
+      SetMemory(destinations[i], values[i].tensor);
+    }
+  }
+}
+
+absl::Status Deliver(absl::Span<const Destination> destinations,
+                     absl::FunctionRef<absl::string_view(size_t)> key_of,
+                     std::vector<Value>& values) {
+  for (size_t i = 0; i < destinations.size(); ++i) {
+    const auto& [dtype, shape, memory] = destinations[i];
+    if (Fits(destinations[i], values[i].tensor)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "out of key \"", key_of(i), "\": expected ",
+        values[i].tensor.Description(), ", got ", Description(dtype, shape)));
+  }
+  for (size_t i = 0; i < destinations.size(); ++i) {
+    Tensor& tensor = values[i].tensor;
+    char* const memory = destinations[i].memory.data();
+    const bool is_elsewhere = memory != nullptr && tensor.data() != memory;
+    if (!is_elsewhere || tensor.num_elements() == 0) continue;
+    // What a store in process has, or came in an unusual form, is elsewhere.
+    std::memcpy(memory, tensor.data(), tensor.size_bytes());
+    SetMemory(destinations[i], tensor);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,40 @@
+// Values that go to memory of the caller.
+
+#ifndef TENSORKV_CLIENT_INTERNAL_DELIVERY_H_
+#define TENSORKV_CLIENT_INTERNAL_DELIVERY_H_
+
+#include <cstddef>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "client/destination.h"
+#include "contract/requests.h"
+
+namespace tensorkv {
+
+// Whether there are as many as a call has entries, each of the size that its
+// dtype and shape ask for.
+// Errors: InvalidArgument.
+absl::Status CheckDestinations(absl::Span<const Destination> destinations,
+                               size_t num_entries);
+
+// Gives the tensors of `values`, which have none, the memory of their
+// destinations; does nothing unless all fit.
+// REQUIRES: destinations that CheckDestinations takes for some call.
+void PlaceInto(absl::Span<const Destination> destinations,
+               std::vector<Value>& values);
+
+// Moves the tensors of `values` to the destinations, if there are any: those
+// that are there already stay, the elements of others are copied.
+// Errors: InvalidArgument where a dtype or shape is another, which names the
+// key; then nothing is copied.
+absl::Status Deliver(absl::Span<const Destination> destinations,
+                     absl::FunctionRef<absl::string_view(size_t)> key_of,
+                     std::vector<Value>& values);
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CLIENT_INTERNAL_DELIVERY_H_

@@ -1,0 +1,98 @@
+"""What trainings did: tensorkv.History."""
+
+import csv
+import json
+import os
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+import tensorkv
+
+sys.path.insert(0, os.path.dirname(__file__))
+from stores import StoreTest, full, new_namespace
+
+try:
+    import matplotlib
+except ImportError:
+    matplotlib = None
+
+
+class HistoryTest(StoreTest):
+
+    def make_history(self):
+        store = self.open("local")
+        history = tensorkv.History(store)
+        for loss in (0.5, 0.25):
+            history.record(loss)
+        history.record(np.float32(0.125), step=7)
+        return history
+
+    def test_records_are_in_order(self):
+        record = self.make_history().as_dict()
+        self.assertEqual(record["step"], [1, 2, 7])
+        self.assertEqual(record["loss"], [0.5, 0.25, 0.125])
+        self.assertEqual(record["seconds"], sorted(record["seconds"]))
+        self.assertEqual(record["lag"], [0, 0, 0])
+
+    def test_bytes_are_those_since_the_record_before(self):
+        client = self.open_client(namespace=new_namespace())
+        client.create_namespace(client.namespace)
+        history = tensorkv.History(client)
+        client.init("w", full(1))
+        history.record(1)
+        client.push("w", full(1))
+        client.pull("w")
+        history.record(1)
+        history.record(1)
+        record = history.as_dict()
+        self.assertEqual(record["bytes_sent"], [24, 24, 0])
+        self.assertEqual(record["bytes_received"], [0, 24, 0])
+
+    def test_lag_is_how_far_the_last_worker_is_behind_the_first(self):
+        name = new_namespace()
+        first, last = (self.open_client(namespace=name) for _ in range(2))
+        first.create_namespace(name, mode="bounded", num_workers=2, staleness=3)
+        first.init("w", full(0))
+        for i, client in enumerate((first, last)):
+            client.join(f"worker-{i}")
+        for step in (1, 2):
+            first.push("w", full(1), step=step)
+        last.push("w", full(1), step=1)
+        history = tensorkv.History(last)
+        history.record(1)
+        last.push("w", full(1), step=2)
+        history.record(1)
+        self.assertEqual(history.as_dict()["lag"], [1, 0])
+
+    def test_files_have_what_the_dict_has(self):
+        history = self.make_history()
+        with tempfile.TemporaryDirectory() as directory:
+            as_json = os.path.join(directory, "history.json")
+            history.save(as_json)
+            with open(as_json) as file:
+                self.assertEqual(json.load(file), history.as_dict())
+            as_csv = os.path.join(directory, "history.csv")
+            history.save(as_csv)
+            with open(as_csv, newline="") as file:
+                head, *rows = csv.reader(file)
+            self.assertEqual(head, list(history.as_dict()))
+            columns = [list(map(float, column)) for column in zip(*rows)]
+            self.assertEqual(columns, list(history.as_dict().values()))
+            with self.assertRaisesRegex(ValueError, "expected .csv or .json"):
+                history.save(os.path.join(directory, "history"))
+            self.assertEqual(len(os.listdir(directory)), 2)
+
+    def test_a_plot_is_a_figure_of_matplotlib(self):
+        history = self.make_history()
+        if matplotlib is None:
+            with self.assertRaises(ImportError):
+                history.plot()
+            return
+        lines = history.plot().axes[0].get_lines()
+        np.testing.assert_array_equal(lines[0].get_xdata(), [1, 2, 7])
+
+
+if __name__ == "__main__":
+    unittest.main()
