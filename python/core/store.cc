@@ -240,19 +240,20 @@ py::list Store::Receive(const Keys& keys, const std::optional<py::list>& outs,
                         const SharedExports& exports, Reader read,
                         bool may_wait) {
   if (outs) CheckLengths(keys, *outs);
-  const Outs given = outs ? OutsOf(keys, *outs, *exports) : Outs();
+  const auto given = std::make_shared<const Outs>(
+      outs ? OutsOf(keys, *outs, *exports) : Outs());
   // Whoever is interrupted has its arrays to itself again.
   const auto canceller = outs ? std::make_shared<Canceller>() : nullptr;
   PullReply reply = Call(
-      [=, first = given.first, read = std::move(read)](
+      [=, read = std::move(read)](
           Session& session) mutable -> absl::StatusOr<PullReply> {
         ASSIGN_OR_RETURN(PullReply reply,
-                         std::move(read)(session, {first, canceller}));
+                         std::move(read)(session, {given->first, canceller}));
         if (canceller == nullptr) RETURN_IF_ERROR(session.Own(reply));
         return reply;
       },
       may_wait, canceller);
-  CopyToOthers(given);
+  CopyToOthers(*given);
   py::list values;
   if (outs) return values;
   for (Value& value : reply.values) {

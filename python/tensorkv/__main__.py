@@ -9,7 +9,13 @@ from tensorkv.client import DEFAULT_ADDRESS, Client
 from tensorkv.errors import Error
 
 # As the command `tensorkv` has them.
-_CREDENTIALS = ("tls_ca", "tls_cert", "tls_key", "tls_server_name", "token_file")
+_CREDENTIALS = (
+    "tls_ca",
+    "tls_cert",
+    "tls_key",
+    "tls_server_name",
+    "token_file",
+)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -25,6 +25,7 @@ _FOREIGN = {
 _BUILTIN = 1
 _REGISTERED = 2
 _FOREIGN_NAMES = {short: name for name, (short, _) in _FOREIGN.items()}
+_dtype_of = operator.attrgetter("dtype")
 
 
 def _numpy_of(value: Any) -> Any:
@@ -71,7 +72,7 @@ def all_to_core(values: List[Any]) -> List[Any]:
     """Each as `to_core` has it."""
     # Most need no call of their own, which a thousand of them notice.
     if set(map(type, values)) == {np.ndarray}:
-        dtypes = set(map(operator.attrgetter("dtype"), values))
+        dtypes = set(map(_dtype_of, values))
         if all(dtype.isbuiltin == _BUILTIN for dtype in dtypes):
             return values
     return [to_core(value) for value in values]
@@ -92,6 +93,14 @@ def from_core(pulled: Any) -> np.ndarray:
             f"ml_dtypes with {name}, which is not installed"
         )
     return array.view(getattr(ml_dtypes, name))
+
+
+def all_from_core(pulled: List[Any]) -> List[np.ndarray]:
+    """Each as `from_core` has it."""
+    arrays = list(map(np.asarray, pulled))
+    if all(dtype.kind != "u" for dtype in set(map(_dtype_of, arrays))):
+        return arrays
+    return list(map(from_core, pulled))
 
 
 def is_array(value: Any) -> bool:

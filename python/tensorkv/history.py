@@ -47,7 +47,8 @@ class History:
             step = steps[-1] + 1 if steps else 1
         lag = self._lag()
         before, self._traffic = self._traffic, self._client._store.traffic
-        sent, received = (now - then for now, then in zip(self._traffic, before))
+        sent = self._traffic[0] - before[0]
+        received = self._traffic[1] - before[1]
         seconds = time.monotonic() - self._begin
         record = (step, seconds, float(loss), lag, sent, received)
         for name, value in zip(_COLUMNS, record):
