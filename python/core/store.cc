@@ -248,7 +248,8 @@ py::list Store::Receive(const Keys& keys, const std::optional<py::list>& outs,
       [=, read = std::move(read)](
           Session& session) mutable -> absl::StatusOr<PullReply> {
         ASSIGN_OR_RETURN(PullReply reply,
-                         std::move(read)(session, {given->first, canceller}));
+                         std::move(read)(session, {.into = given->first,
+                                                   .canceller = canceller}));
         if (canceller == nullptr) RETURN_IF_ERROR(session.Own(reply));
         return reply;
       },
