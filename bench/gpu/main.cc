@@ -45,7 +45,9 @@ Sizes SizesOf(const Flags& flags, const OpenedCudaBackend& opened) {
 // Gives the GPU's memory back: the server takes what is free.
 absl::Status MeasureInProcess(const Flags& flags, RowRunner* runner,
                               Report* report) {
-  ASSIGN_OR_RETURN(const OpenedCudaBackend opened, OpenCudaBackend(flags.gpu));
+  ASSIGN_OR_RETURN(
+      const OpenedCudaBackend opened,
+      OpenCudaBackend(flags.gpu, {.max_pinned_bytes = uint64_t{4} << 30}));
   ASSIGN_OR_RETURN(const std::unique_ptr<PlainCopies> copies,
                    OpenCudaCopies(flags.gpu));
   Backend* const backend = opened.backend.get();
