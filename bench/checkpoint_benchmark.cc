@@ -162,6 +162,7 @@ class FilledStore {
 
 void Measure(const Row& row, uint64_t bytes, const std::string& directory,
              const std::string& piece) {
+  std::filesystem::create_directory(directory);
   FilledStore store(row, bytes, directory + "/checkpoints");
   const std::string plain = directory + "/plain";
   CheckpointStatus saved = store.Save("0");
@@ -190,7 +191,6 @@ int Main(int argc, char** argv) {
   Check(argc < 3 || (absl::SimpleAtoi(argv[2], &mib) && mib > 0), "MiB: what?");
   const std::string directory = absl::StrCat(
       argc > 1 ? argv[1] : ".", "/checkpoint_benchmark-", getpid());
-  std::filesystem::create_directory(directory);
   const std::string piece = RandomBytes(kMiB);
   const Row rows[] = {{"values/8MiB", "assign", 8 * kMiB},
                       {"values/4KiB", "assign", 4 << 10},
@@ -199,8 +199,10 @@ int Main(int argc, char** argv) {
                       {"changed-1%/adam/512KiB", "adam", kMiB / 2, 1}};
   std::printf("%-24s %8s %8s %8s %8s\n", "checkpoint of", "MB", "written",
               "GB/s", "of plain");
-  for (const Row& row : rows) Measure(row, mib * kMiB, directory, piece);
-  std::filesystem::remove_all(directory);
+  for (const Row& row : rows) {
+    Measure(row, mib * kMiB, directory, piece);
+    std::filesystem::remove_all(directory);
+  }
   return 0;
 }
 

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include <filesystem>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/file_descriptor.h"
@@ -20,8 +22,8 @@
 namespace tensorkv {
 namespace {
 
-// The system writes no more at once than about 2 GiB.
-constexpr size_t kMaxWriteBytes = 64 << 20;
+// What is written at once, before it is sent on its way to the disk.
+constexpr size_t kMaxWriteBytes = 8 << 20;
 
 absl::Status ErrorOf(const std::string& path, int error) {
   const std::string message = absl::StrCat(path, ": ", std::strerror(error));
@@ -44,13 +46,52 @@ absl::Status ErrorOf(const std::string& path, const std::error_code& error) {
   return error ? ErrorOf(path, error.value()) : absl::OkStatus();
 }
 
-absl::Status Write(int fd, const std::string& path, absl::string_view bytes) {
-  while (!bytes.empty()) {
+// As the system takes them, none of more than kMaxWriteBytes.
+std::vector<iovec> Vectors(absl::Span<const absl::string_view> pieces) {
+  std::vector<iovec> vectors;
+  for (absl::string_view piece : pieces) {
+    while (!piece.empty()) {
+      const absl::string_view part = piece.substr(0, kMaxWriteBytes);
+      vectors.push_back({const_cast<char*>(part.data()), part.size()});
+      piece.remove_prefix(part.size());
+    }
+  }
+  return vectors;
+}
+
+// How many of them are written at once.
+size_t NumAtOnce(absl::Span<const iovec> vectors) {
+  size_t num_vectors = 0;
+  size_t bytes = 0;
+  while (num_vectors < std::min<size_t>(vectors.size(), IOV_MAX) &&
+         bytes < kMaxWriteBytes) {
+    bytes += vectors[num_vectors++].iov_len;
+  }
+  return num_vectors;
+}
+
+void RemovePrefix(size_t bytes, absl::Span<iovec>& vectors) {
+  while (!vectors.empty() && bytes >= vectors[0].iov_len) {
+    bytes -= vectors[0].iov_len;
+    vectors.remove_prefix(1);
+  }
+  if (bytes == 0) return;
+  vectors[0].iov_base = static_cast<char*>(vectors[0].iov_base) + bytes;
+  vectors[0].iov_len -= bytes;
+}
+
+absl::Status Write(int fd, const std::string& path, absl::Span<iovec> vectors) {
+  off_t offset = 0;
+  while (!vectors.empty()) {
     const ssize_t written =
-        write(fd, bytes.data(), std::min(bytes.size(), kMaxWriteBytes));
+        writev(fd, vectors.data(), static_cast<int>(NumAtOnce(vectors)));
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) return ErrorOf(path, errno);
-    bytes.remove_prefix(written);
+    RemovePrefix(written, vectors);
+    // The disk works while the next bytes are copied. It is fsync that tells
+    // whether it could.
+    sync_file_range(fd, offset, written, SYNC_FILE_RANGE_WRITE);
+    offset += written;
   }
   return absl::OkStatus();
 }
@@ -66,9 +107,8 @@ absl::Status WriteFile(const std::string& path,
   const FileDescriptor file(
       open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
   if (!file.is_open()) return ErrorOf(path, errno);
-  for (const absl::string_view piece : pieces) {
-    RETURN_IF_ERROR(Write(file.get(), path, piece));
-  }
+  std::vector<iovec> vectors = Vectors(pieces);
+  RETURN_IF_ERROR(Write(file.get(), path, absl::MakeSpan(vectors)));
   return Sync(file.get(), path);
 }
 

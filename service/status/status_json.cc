@@ -1,6 +1,7 @@
 #include "service/status/status_json.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -110,6 +111,32 @@ Json JsonOf(const std::vector<OpenRound>& rounds) {
                     {"step", each.step},
                     {"missing", ranks},
                     {"num_missing", each.missing.size()}});
+  }
+  return list;
+}
+
+Json AwaitedJson(const std::vector<OpenRound>& rounds,
+                 const std::vector<WorkerStatus>& workers) {
+  std::map<uint32_t, size_t> num_rounds;
+  for (const OpenRound& round : rounds) {
+    for (const uint32_t rank : round.missing) ++num_rounds[rank];
+  }
+  std::vector<std::pair<uint32_t, size_t>> ranks(num_rounds.begin(),
+                                                 num_rounds.end());
+  std::stable_sort(
+      ranks.begin(), ranks.end(),
+      [](const auto& a, const auto& b) { return a.second > b.second; });
+  if (ranks.size() > kMaxStatusRanks) ranks.resize(kMaxStatusRanks);
+  std::map<uint32_t, const WorkerStatus*> by_rank;
+  for (const WorkerStatus& each : workers) by_rank[each.worker.rank] = &each;
+  Json list = Json::array();
+  for (const auto& [rank, rounds_of_rank] : ranks) {
+    const auto worker = by_rank.find(rank);
+    const bool has_joined = worker != by_rank.end();
+    list.push_back({{"rank", rank},
+                    {"name", has_joined ? worker->second->name : ""},
+                    {"live", has_joined && worker->second->is_live},
+                    {"rounds", rounds_of_rank}});
   }
   return list;
 }

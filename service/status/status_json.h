@@ -24,6 +24,10 @@ nlohmann::ordered_json JsonOf(const NamespaceStatus& status);
 nlohmann::ordered_json JsonOf(std::vector<WorkerStatus> workers);
 // Takes the first; `num_missing` counts also the ranks that are left out.
 nlohmann::ordered_json JsonOf(const std::vector<OpenRound>& rounds);
+// Whom `rounds` wait for, those first whom most wait for: so many as a round
+// has ranks. Who has not joined has no name.
+nlohmann::ordered_json AwaitedJson(const std::vector<OpenRound>& rounds,
+                                   const std::vector<WorkerStatus>& workers);
 nlohmann::ordered_json JsonOf(const KeyStatus& status);
 
 // As UTF-8, whatever bytes the names have.

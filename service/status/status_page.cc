@@ -115,6 +115,7 @@ absl::StatusOr<Json> NamespaceJson(const StatusSources& sources,
                {"num_workers", status.workers.size()},
                {"workers", JsonOf(status.workers)},
                {"rounds", JsonOf(rounds)},
+               {"awaited", AwaitedJson(rounds, status.workers)},
                {"keys", Json::array()},
                {"next", reply.next_page_token}};
   for (const KeyStatus& key : reply.keys) json["keys"].push_back(JsonOf(key));

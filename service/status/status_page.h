@@ -35,9 +35,9 @@ struct StatusSources {
 //   /status.css, /status.js
 //   /status.json   the server, and a page of its namespaces in order of their
 //                  names, those after `after`
-//   /status.json?namespace=N   a namespace with its workers and open rounds,
-//                  and a page of its keys in order of their names: those with
-//                  `prefix`, after `after`
+//   /status.json?namespace=N   a namespace with its workers, open rounds and
+//                  whom these wait for, and a page of its keys in order of
+//                  their names: those with `prefix`, after `after`
 //
 // All only read, and none takes much more than 1 MiB: where there is another
 // page of the list, `next` is what to give as `after`; of workers the slowest

@@ -276,14 +276,24 @@ function roundsText(group) {
   return more > 0 ? `${named} and ${more} more` : named;
 }
 
-function awaitedText(round) {
+// What the ranks are called that rounds wait for, as far as that is known.
+function namesOf(awaited) {
+  const joined = awaited.filter((worker) => worker.name);
+  return new Map(joined.map((worker) => [
+    worker.rank, worker.live ? worker.name : `${worker.name}, lost`]));
+}
+
+function awaitedText(round, names) {
   if (round.num_missing === 0) return 'its sum is under way';
   const more = round.num_missing - round.missing.length;
-  const ranks = round.missing.join(', ') + (more > 0 ? ` and ${more} more` : '');
+  const named = round.missing.map(
+      (rank) => names.has(rank) ? `${rank} (${names.get(rank)})` : rank);
+  const ranks = named.join(', ') + (more > 0 ? ` and ${more} more` : '');
   return `waits for ${round.num_missing === 1 ? 'rank' : 'ranks'} ${ranks}`;
 }
 
 function showRounds(reply) {
+  const names = namesOf(reply.awaited);
   sync(byId('rounds'), grouped(reply.rounds), (group) => group.name,
        () => {
          const item = node('li', 'waits');
@@ -292,7 +302,7 @@ function showRounds(reply) {
        },
        (item, group) => {
          setText(item.children[0], `step ${number(group.round.step)} `);
-         setText(item.children[1], awaitedText(group.round));
+         setText(item.children[1], awaitedText(group.round, names));
          setText(item.children[2], ` · ${roundsText(group)}`);
        });
   const total = reply.namespace.rounds_open;

@@ -1,0 +1,71 @@
+#include "service/checkpoint/files.h"
+
+#include <climits>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "gtest/gtest.h"
+#include "tests/testing/status_matchers.h"
+
+namespace tensorkv {
+namespace {
+
+using ::tensorkv::testing::IsOkAndHolds;
+using ::tensorkv::testing::StatusIs;
+
+class FilesTest : public ::testing::Test {
+ protected:
+  FilesTest() { std::filesystem::create_directories(directory_); }
+  ~FilesTest() override { std::filesystem::remove_all(directory_); }
+
+  const std::string directory_ =
+      absl::StrCat(::testing::TempDir(), "/files_test");
+  const std::string path_ = directory_ + "/file";
+};
+
+TEST_F(FilesTest, AFileIsItsPiecesOneAfterTheOther) {
+  std::string bytes;
+  for (int i = 0; bytes.size() < (20 << 20); ++i) {
+    absl::StrAppend(&bytes, i, " ");
+  }
+  const absl::string_view all = bytes;
+  std::vector<absl::string_view> small(3 * IOV_MAX, all.substr(0, 7));
+  small.push_back(all.substr(0, 0));
+  const std::vector<absl::string_view> rows[] = {
+      {},
+      {all.substr(0, 0), all.substr(0, 0)},
+      {all},
+      {all.substr(0, 3), all.substr(3, 9 << 20), "", all.substr(9 << 20)},
+      small};
+  for (const std::vector<absl::string_view>& pieces : rows) {
+    ASSERT_OK(WriteFile(path_, pieces));
+
+    const auto read = ReadFile(path_);
+    ASSERT_OK(read);
+    EXPECT_TRUE(*read == absl::StrJoin(pieces, "")) << pieces.size();
+    EXPECT_EQ(StampOf(path_)->bytes, read->size());
+    ASSERT_OK(RemoveFile(path_));
+  }
+}
+
+TEST_F(FilesTest, ALinkHasTheStampOfItsFile) {
+  ASSERT_OK(WriteFile(path_, {"bytes"}));
+
+  ASSERT_OK(Link(path_, directory_ + "/other"));
+
+  EXPECT_THAT(StampOf(directory_ + "/other"),
+              IsOkAndHolds(StampOf(path_).value()));
+  EXPECT_THAT(Link(path_, directory_ + "/other"),
+              StatusIs(absl::StatusCode::kAlreadyExists));
+  EXPECT_THAT(Link(directory_ + "/none", directory_ + "/third"),
+              StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(StampOf(directory_),
+              StatusIs(absl::StatusCode::kFailedPrecondition));
+}
+
+}  // namespace
+}  // namespace tensorkv
