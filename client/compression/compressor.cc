@@ -158,8 +158,12 @@ struct Compressor::Key {
     });
   }
 
-  // Adds the elements to what is left out; false if the sum is not finite.
-  bool Add(const Compression& compression, const Tensor& tensor) {
+  // Adds the elements to what is left out, and hands on each sum, of a run from
+  // some place on, while it is in the cache. False if a sum is not finite; such
+  // ones are not handed on.
+  template <typename Visitor>
+  bool Add(const Compression& compression, const Tensor& tensor,
+           Visitor visit) {
     const EncoderLoops& loops = SupportedEncoderLoops();
     const auto size = static_cast<size_t>(tensor.num_elements());
     const float factor = compression.momentum;
@@ -168,10 +172,34 @@ struct Compressor::Key {
     return AllRuns(tensor, [&](const float* run, size_t at, size_t count) {
       float* const sum = residual.data() + at;
       if (!compression.feedback) std::fill_n(sum, count, 0.0f);
-      if (factor == 0) return loops.add(run, sum, count);
-      return loops.add_with_momentum(run, factor, moment.data() + at, sum,
-                                     count);
+      const bool is_finite =
+          factor == 0 ? loops.add(run, sum, count)
+                      : loops.add_with_momentum(run, factor, moment.data() + at,
+                                                sum, count);
+      if (is_finite) visit(at, absl::MakeSpan(sum, count));
+      return is_finite;
     });
+  }
+
+  // Adds the elements to what is left out, encodes the sum, and keeps what the
+  // code lacks. After an error what is left out is of no use any more.
+  absl::StatusOr<EncodedTensor> AddAndEncode(const Compression& compression,
+                                             const Tensor& tensor) {
+    const uint64_t chances = seed + num_encoded++;
+    const Shape& shape = tensor.shape();
+    if (tensor.num_elements() == 0 ||
+        !EncodesInRuns(compression, kRunElements)) {
+      const auto leave = [](size_t, absl::Span<float>) {};
+      if (!Add(compression, tensor, leave)) return TooLarge();
+      return Encode(compression, shape, chances, absl::MakeSpan(residual));
+    }
+    ASSIGN_OR_RETURN(EncodedTensor encoded,
+                     AllocateEncoded(compression, shape));
+    const auto encode = [&](size_t first, absl::Span<float> run) {
+      EncodeRun(compression, first, run, encoded);
+    };
+    if (!Add(compression, tensor, encode)) return TooLarge();
+    return encoded;
   }
 
   void Reset() {
@@ -281,16 +309,11 @@ absl::StatusOr<EncodedTensor> Compressor::Encoded(Step step, const Job& job) {
     const EncodedTensor* const repeat = key.Find(step, job.index, job.source);
     if (repeat != nullptr) return *repeat;
   }
-  // Another entry of the key may have come since the check.
-  if (!key.Add(*job.compression, tensor)) {
-    key.Reset();
-    return TooLarge();
-  }
   absl::StatusOr<EncodedTensor> encoded =
-      Encode(*job.compression, tensor.shape(), key.seed + key.num_encoded++,
-             absl::MakeSpan(key.residual));
+      key.AddAndEncode(*job.compression, tensor);
   if (!encoded.ok()) {
-    // What was added must not count when it is pushed again.
+    // What was added must not count when it is pushed again. Its sum may be too
+    // large, as another entry of the key may have come since the check.
     key.Reset();
     return encoded;
   }

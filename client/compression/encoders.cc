@@ -18,6 +18,9 @@ namespace {
 
 using Kind = Compression::Kind;
 
+// What a code of 1-bit stands for, but for its sign.
+constexpr float kOneBitScale = 1;
+
 // A payload of zeros and its encoding.
 absl::StatusOr<EncodedTensor> Allocate(const Packing& packing,
                                        const Shape& shape) {
@@ -42,17 +45,6 @@ uint32_t MagnitudeBits(float element) {
 float LargestMagnitude(absl::Span<const float> elements) {
   return SupportedEncoderLoops().largest_magnitude(elements.data(),
                                                    elements.size());
-}
-
-absl::StatusOr<EncodedTensor> EncodeTwoBit(float threshold, const Shape& shape,
-                                           absl::Span<float> elements) {
-  ASSIGN_OR_RETURN(
-      EncodedTensor encoded,
-      Allocate({.kind = PackingKind::kTwoBit, .scale = threshold}, shape));
-  SupportedEncoderLoops().write_two_bit(
-      threshold, elements.data(), elements.size(),
-      encoded.tensor.mutable_elements<uint8_t>().data());
-  return encoded;
 }
 
 // Elements above `threshold` are +scale, the others -scale.
@@ -194,39 +186,24 @@ void WriteElements(NarrowFormat format, float scale, absl::Span<float> elements,
       scale, elements.data(), elements.size(), payload);
 }
 
-void WriteBlocks(NarrowFormat format, float largest, const Packing& packing,
-                 absl::Span<float> elements, char* payload) {
-  auto* scale = reinterpret_cast<float*>(payload);
-  char* const out = payload + BlockElementsOffset(packing);
-  for (size_t at = 0; at < elements.size(); at += packing.block_size) {
-    const absl::Span<float> block = elements.subspan(at, packing.block_size);
-    const float exact = LargestMagnitude(block) / largest;
+// Writes the blocks of a run of elements from `first` on.
+void WriteBlocks(NarrowFormat format, const Packing& packing, size_t first,
+                 absl::Span<float> run, char* payload) {
+  auto* scale = reinterpret_cast<float*>(payload) + first / packing.block_size;
+  char* const out = payload + BlockElementsOffset(packing) + first;
+  for (size_t at = 0; at < run.size(); at += packing.block_size) {
+    const absl::Span<float> block = run.subspan(at, packing.block_size);
+    const float exact = LargestMagnitude(block) / LargestOf(format);
     *scale = exact > 0 ? exact : 1;
     WriteElements(format, *scale++, block, out + at);
   }
 }
 
-absl::StatusOr<EncodedTensor> EncodeBlocks(const Compression& compression,
-                                           const Shape& shape,
-                                           absl::Span<float> elements) {
-  ASSIGN_OR_RETURN(
-      EncodedTensor encoded,
-      Allocate({.kind = PackingKind::kBlocks,
-                .element_dtype = static_cast<uint8_t>(compression.dtype),
-                .block_size = compression.block_size},
-               shape));
-  const NarrowFormat format = FormatOf(compression.dtype);
-  WriteBlocks(format, LargestOf(format), encoded.encoding->packing(), elements,
-              encoded.tensor.mutable_data());
-  return encoded;
-}
-
-absl::StatusOr<EncodedTensor> Cast(DType dtype, const Shape& shape,
-                                   absl::Span<float> elements) {
-  EncodedTensor encoded;
-  ASSIGN_OR_RETURN(encoded.tensor, Tensor::Allocate(dtype, shape));
-  WriteElements(FormatOf(dtype), /*scale=*/1, elements,
-                encoded.tensor.mutable_data());
+absl::StatusOr<EncodedTensor> EncodeInOneRun(const Compression& compression,
+                                             const Shape& shape,
+                                             absl::Span<float> elements) {
+  ASSIGN_OR_RETURN(EncodedTensor encoded, AllocateEncoded(compression, shape));
+  EncodeRun(compression, /*first=*/0, elements, encoded);
   return encoded;
 }
 
@@ -237,10 +214,6 @@ absl::StatusOr<EncodedTensor> Encode(const Compression& compression,
                                      absl::Span<float> elements) {
   if (elements.empty()) return Zeros(shape);
   switch (compression.kind) {
-    case Kind::kTwoBit:
-      return EncodeTwoBit(compression.threshold, shape, elements);
-    case Kind::kOneBit:
-      return EncodeOneBit(compression.threshold, /*scale=*/1, shape, elements);
     case Kind::kSign:
       return EncodeSign(shape, elements);
     case Kind::kTopK:
@@ -249,14 +222,74 @@ absl::StatusOr<EncodedTensor> Encode(const Compression& compression,
       return EncodeRandomK(compression.fraction, seed, shape, elements);
     case Kind::kDithering:
       return EncodeDithering(compression, seed, shape, elements);
+    case Kind::kTwoBit:
+    case Kind::kOneBit:
     case Kind::kBlocks:
-      return EncodeBlocks(compression, shape, elements);
     case Kind::kCast:
-      return Cast(compression.dtype, shape, elements);
+      return EncodeInOneRun(compression, shape, elements);
     case Kind::kNone:
       break;
   }
   return absl::InternalError("no compression to encode by");
+}
+
+bool EncodesInRuns(const Compression& compression, size_t num_elements) {
+  switch (compression.kind) {
+    case Kind::kTwoBit:
+    case Kind::kOneBit:
+    case Kind::kCast:
+      return true;
+    case Kind::kBlocks:
+      return num_elements % compression.block_size == 0;
+    default:
+      return false;
+  }
+}
+
+absl::StatusOr<EncodedTensor> AllocateEncoded(const Compression& compression,
+                                              const Shape& shape) {
+  switch (compression.kind) {
+    case Kind::kTwoBit:
+      return Allocate(
+          {.kind = PackingKind::kTwoBit, .scale = compression.threshold},
+          shape);
+    case Kind::kOneBit:
+      return Allocate({.kind = PackingKind::kOneBit, .scale = kOneBitScale},
+                      shape);
+    case Kind::kBlocks:
+      return Allocate({.kind = PackingKind::kBlocks,
+                       .element_dtype = static_cast<uint8_t>(compression.dtype),
+                       .block_size = compression.block_size},
+                      shape);
+    default: {
+      EncodedTensor encoded;
+      ASSIGN_OR_RETURN(encoded.tensor,
+                       Tensor::Allocate(compression.dtype, shape));
+      return encoded;
+    }
+  }
+}
+
+void EncodeRun(const Compression& compression, size_t first,
+               absl::Span<float> run, EncodedTensor& encoded) {
+  const EncoderLoops& loops = SupportedEncoderLoops();
+  const NarrowFormat format = FormatOf(compression.dtype);
+  char* const payload = encoded.tensor.mutable_data();
+  auto* const codes = reinterpret_cast<uint8_t*>(payload);
+  switch (compression.kind) {
+    case Kind::kTwoBit:
+      return loops.write_two_bit(compression.threshold, run.data(), run.size(),
+                                 codes + first / 4);
+    case Kind::kOneBit:
+      return loops.write_one_bit(compression.threshold, kOneBitScale,
+                                 run.data(), run.size(), codes + first / 8);
+    case Kind::kBlocks:
+      return WriteBlocks(format, encoded.encoding->packing(), first, run,
+                         payload);
+    default:
+      return WriteElements(format, /*scale=*/1, run,
+                           payload + first * SizeOf(compression.dtype));
+  }
 }
 
 }  // namespace tensorkv

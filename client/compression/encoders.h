@@ -3,6 +3,7 @@
 #ifndef TENSORKV_CLIENT_COMPRESSION_ENCODERS_H_
 #define TENSORKV_CLIENT_COMPRESSION_ENCODERS_H_
 
+#include <cstddef>
 #include <cstdint>
 
 #include "absl/status/statusor.h"
@@ -34,6 +35,23 @@ struct EncodedTensor {
 absl::StatusOr<EncodedTensor> Encode(const Compression& compression,
                                      const Shape& shape, uint64_t seed,
                                      absl::Span<float> elements);
+
+// The same run by run, while a run is in the nearest cache, where elements are
+// encoded without regard to those of other runs: Encode is AllocateEncoded and
+// EncodeRun of each run. `num_elements` of a run, all but the last of which
+// have as many, must be a multiple of 8.
+bool EncodesInRuns(const Compression& compression, size_t num_elements);
+
+// What Encode returns, its payload yet to be written.
+// REQUIRES: EncodesInRuns, and `shape` has elements.
+// Errors: ResourceExhausted.
+absl::StatusOr<EncodedTensor> AllocateEncoded(const Compression& compression,
+                                              const Shape& shape);
+
+// Writes the part of the payload that is of `run`, the elements from `first`
+// on, and leaves in them what it lacks.
+void EncodeRun(const Compression& compression, size_t first,
+               absl::Span<float> run, EncodedTensor& encoded);
 
 }  // namespace tensorkv
 

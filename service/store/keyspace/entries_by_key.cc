@@ -37,8 +37,7 @@ absl::Status CheckEntry(const StoredKey& key, const PushEntry& entry) {
                    Description(entry.dtype(), entry.shape())));
 }
 
-// So that no product with an element that matters, and no sum of weights, is
-// out of the range of f32.
+// So that products with elements up to 1e20 are in the range of f32.
 constexpr double kMinWeight = 1e-18;
 constexpr double kMaxWeight = 1e18;
 

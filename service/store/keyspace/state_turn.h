@@ -38,8 +38,8 @@ struct KeyState {
 };
 
 // All states of a key: those of its rule, the master copy if there is one, and
-// its numbers. The buffers live as long as key.rule_state, and are read
-// and written by the key's updates and turns alone.
+// its numbers. The buffers live as long as key.rule_state, and are read and
+// written by the key's updates and turns alone.
 // REQUIRES: the namespace's mutex is held.
 std::vector<KeyState> StatesOf(const StoredKey& key);
 

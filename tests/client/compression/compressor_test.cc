@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "client/compression/encoders.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/testing/status_matchers.h"
@@ -134,6 +135,32 @@ TEST(CompressorTest, ZerosHaveNoScale) {
     EXPECT_EQ(entries[0].encoding->packing().kind, PackingKind::kTopK);
     EXPECT_EQ(entries[0].tensor.size_bytes(), 0);
     EXPECT_EQ(entries[0].shape(), Shape({5}));
+  }
+}
+
+// Of many elements what is encoded run by run is what Encode makes of all, with
+// what was left out before.
+TEST(CompressorTest, RunsAreEncodedAsTheWholeIs) {
+  for (const char* text :
+       {"2bit:0.5", "1bit:0.25", "f16", "f8e5m2", "i8:64", "i8:100"}) {
+    for (const int size : {1, 1023, 1024, 1025, 5003}) {
+      const Compression compression = *Compression::Parse(text);
+      Compressor compressor(All(text));
+      std::vector<float> left(size);
+      for (int push = 0; push < 3; ++push) {
+        std::vector<double> elements(size);
+        for (int i = 0; i < size; ++i) {
+          elements[i] = std::sin(i * 0.7 + push) * (i % 13);
+          left[i] += static_cast<float>(elements[i]);
+        }
+        const auto entries = compressor.Compress(0, Entries(Vector(elements)));
+        const EncodedTensor whole =
+            Encode(compression, {size}, /*seed=*/0, absl::MakeSpan(left))
+                .value();
+        EXPECT_EQ(BytesOf(entries.value()[0].tensor), BytesOf(whole.tensor))
+            << text << " of " << size;
+      }
+    }
   }
 }
 
