@@ -1,6 +1,7 @@
 #include "python/core/python_memory.h"
 
 #include <bit>
+#include <deque>
 #include <list>
 #include <mutex>
 #include <string>
@@ -25,7 +26,7 @@ static_assert(std::endian::native == std::endian::little,
 // threads may outlive the interpreter.
 struct Ended {
   std::mutex mutex;
-  std::list<Py_buffer> buffers;
+  std::list<std::deque<Py_buffer>> buffers;
 };
 
 Ended& TheEnded() {
@@ -34,18 +35,20 @@ Ended& TheEnded() {
 }
 
 int ReleaseEnded(void*) {
-  std::list<Py_buffer> buffers;
+  std::list<std::deque<Py_buffer>> ended;
   {
     const std::lock_guard lock(TheEnded().mutex);
-    buffers.swap(TheEnded().buffers);
+    ended.swap(TheEnded().buffers);
   }
-  for (Py_buffer& buffer : buffers) PyBuffer_Release(&buffer);
+  for (std::deque<Py_buffer>& buffers : ended) {
+    for (Py_buffer& buffer : buffers) PyBuffer_Release(&buffer);
+  }
   return 0;
 }
 
-void ReleaseLater(std::list<Py_buffer>& buffers) {
+void ReleaseLater(std::deque<Py_buffer> buffers) {
   const std::lock_guard lock(TheEnded().mutex);
-  TheEnded().buffers.splice(TheEnded().buffers.end(), buffers);
+  TheEnded().buffers.push_back(std::move(buffers));
   // Where Python's queue is full, calls that wait there release these too.
   (void)Py_AddPendingCall(ReleaseEnded, nullptr);
 }
@@ -169,7 +172,7 @@ Exports::~Exports() {
   if (PyGILState_Check()) {
     for (Py_buffer& buffer : buffers_) PyBuffer_Release(&buffer);
   } else {
-    ReleaseLater(buffers_);
+    ReleaseLater(std::move(buffers_));
   }
 }
 

@@ -5,7 +5,7 @@
 
 #include <pybind11/pybind11.h>
 
-#include <list>
+#include <deque>
 #include <memory>
 
 #include "absl/strings/string_view.h"
@@ -34,7 +34,7 @@ class Exports {
  private:
   // Some exporters let fields of a view point into the view: it stays where it
   // was filled in.
-  std::list<Py_buffer> buffers_;
+  std::deque<Py_buffer> buffers_;
 };
 
 using SharedExports = std::shared_ptr<Exports>;
