@@ -128,9 +128,9 @@ class Backend {
   virtual absl::StatusOr<RefPtr<Buffer>> Allocate(
       size_t size_bytes, RefPtr<MemoryAccount> account) = 0;
 
-  // Memory of the host, uninitialised, 64-byte aligned, which copies to and
-  // from this device need not take a detour from. `account` as above. Errors:
-  // ResourceExhausted.
+  // Memory of the host, uninitialised, 64-byte aligned, from and to which this
+  // device copies fastest. `account` as above.
+  // Errors: ResourceExhausted.
   virtual absl::StatusOr<RefPtr<Buffer>> AllocateStaging(
       size_t size_bytes, RefPtr<MemoryAccount> account) {
     return HostBuffer::Allocate(size_bytes, std::move(account));

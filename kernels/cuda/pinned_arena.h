@@ -31,9 +31,9 @@ class PinnedArena : public std::enable_shared_from_this<PinnedArena> {
         new PinnedArena(std::move(pool), max_bytes));
   }
 
-  // A buffer of so many bytes, 64-byte aligned and uninitialised, which may
-  // outlive all but the pool; null where there is no room or none can be
-  // locked. `account`, if any, gets the bytes back with the buffer's end.
+  // A buffer of so many bytes, 64-byte aligned and uninitialised, which keeps
+  // the arena; null where there is no room or none can be locked. `account`, if
+  // any, gets the bytes back with the buffer's end.
   RefPtr<Buffer> Allocate(size_t size_bytes, RefPtr<MemoryAccount> account);
 
   // Whether these bytes are of the arena.

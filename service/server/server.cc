@@ -288,7 +288,7 @@ Watchdog::Part Server::Watch(Backend* device) {
   return {
       .name = std::string(device->name()),
       .probe = [probe](Watchdog::Done done) { probe->Start(std::move(done)); },
-      .on_still =
+      .on_stuck =
           [device] {
             device->health()
                 .Fail(absl::UnavailableError("its work does not end"))

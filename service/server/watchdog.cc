@@ -31,6 +31,7 @@ void Watchdog::Probe() {
     {
       MutexLock lock(&mutex_);
       if (std::exchange(watched_[i].is_probed, true)) continue;
+      watched_[i].probed_at = alarms_.Now();
     }
     parts_[i].probe([this, i] { Beat(i); });
   }
@@ -43,16 +44,26 @@ void Watchdog::Beat(size_t i) {
   MutexLock lock(&mutex_);
   watched_[i].last_beat = alarms_.Now();
   watched_[i].is_probed = false;
+  watched_[i].num_stuck = 0;
+}
+
+void Watchdog::TellIfStuck(size_t i) {
+  constexpr int kNumRounds = 2;
+  Watched& watched = watched_[i];
+  const bool is_stuck =
+      watched.is_probed && alarms_.Now() - watched.probed_at > options_.limit;
+  if (!is_stuck || ++watched.num_stuck != kNumRounds) return;
+  if (parts_[i].on_stuck) parts_[i].on_stuck();
 }
 
 void Watchdog::Report() {
   const absl::Duration now = alarms_.Now();
   for (size_t i = 0; i < parts_.size(); ++i) {
+    TellIfStuck(i);
     Watched& watched = watched_[i];
     const bool stands_still = now - watched.last_beat > options_.limit;
     if (stands_still == watched.is_reported) continue;
     watched.is_reported = stands_still;
-    if (stands_still && parts_[i].on_still) parts_[i].on_still();
     if (options_.log == nullptr) continue;
     options_.log(absl::StrCat(
         parts_[i].name, stands_still ? " stands still" : " goes on again"));

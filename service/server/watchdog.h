@@ -30,8 +30,10 @@ class Watchdog {
     // Begins a probe, without waiting for the part; has `done` called, on any
     // thread, when the part has let it through. At most one is under way.
     std::function<void(Done done)> probe;
-    // Called when the part begins to stand still, if set; must not block.
-    std::function<void()> on_still = nullptr;
+    // Called once, if set, when a probe has been under way for the limit, and
+    // for two rounds of probes: a process that was stopped does not count. Must
+    // not block.
+    std::function<void()> on_stuck = nullptr;
   };
 
   struct Options {
@@ -64,11 +66,16 @@ class Watchdog {
     absl::Duration last_beat;
     bool is_probed = false;
     bool is_reported = false;
+    // Since when the probe under way is, and how many rounds have found it
+    // stuck.
+    absl::Duration probed_at;
+    int num_stuck = 0;
   };
 
   void Probe();
   void Beat(size_t i);
   void Report() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TellIfStuck(size_t i) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // The alarms come first.
   const std::vector<Part> parts_;

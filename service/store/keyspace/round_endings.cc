@@ -14,6 +14,9 @@
 namespace tensorkv {
 namespace {
 
+// Sums that are made together, while all that they are of is still there.
+constexpr uint64_t kMaxBytesOfSums = 64 << 20;
+
 // Keeps busy_keys after a change of the key's rounds.
 void NoteRounds(NamespaceState& state, StoredKey& key) {
   if (key.rounds->is_idle()) {
@@ -215,6 +218,21 @@ void EndFold(Transaction& transaction, const FoldOfKey& job,
   if (is_summed) BeginFold(transaction, key);
 }
 
+// Ends folds in one transaction.
+void RunSome(NamespaceState& state, absl::Span<FoldOfKey> jobs) {
+  std::vector<absl::StatusOr<Contribution>> sums = SumsOf(state, jobs);
+  // What is left of them goes last.
+  std::vector<std::optional<Contribution>> folded(jobs.size());
+  Transaction transaction(state);
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    EndFold(transaction, jobs[i], sums[i], folded[i]);
+  }
+  transaction.Unlock();
+  // Nothing counts what was summed any more, and nobody has a sum that came too
+  // late.
+  for (FoldOfKey& job : jobs) job.fold.slots.clear();
+}
+
 }  // namespace
 
 void CloseRounds(Transaction& transaction, StoredKey& key,
@@ -268,18 +286,15 @@ void BeginFold(Transaction& transaction, StoredKey& key) {
 }
 
 void RunFolds(NamespaceState& state, std::vector<FoldOfKey> jobs) {
-  std::vector<absl::StatusOr<Contribution>> sums = SumsOf(state, jobs);
-  // What is left of them goes last.
-  std::vector<std::optional<Contribution>> folded(jobs.size());
-  Transaction transaction(state);
-  for (size_t i = 0; i < jobs.size(); ++i) {
-    EndFold(transaction, jobs[i], sums[i], folded[i]);
+  for (size_t first = 0; first < jobs.size();) {
+    uint64_t bytes = 0;
+    size_t end = first;
+    while (end < jobs.size() && (end == first || bytes < kMaxBytesOfSums)) {
+      bytes += jobs[end++].size_bytes();
+    }
+    RunSome(state, absl::MakeSpan(jobs).subspan(first, end - first));
+    first = end;
   }
-  transaction.Unlock();
-  // Nothing counts what was summed any more, and nobody has a sum that came too
-  // late.
-  jobs.clear();
-  folded.clear();
 }
 
 }  // namespace tensorkv
