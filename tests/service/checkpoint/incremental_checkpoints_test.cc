@@ -251,6 +251,19 @@ class RandomChangesTest : public IncrementalCheckpointsTest {
     return Filled(dtype, Below(5) - 2, {1 + 10 * (Below(2))});
   }
 
+  // If there is such a key, and it has states.
+  void SetSomeState(const std::string& name_space, const std::string& key) {
+    for (const KeyStatus& each : KeysOf(name_space)) {
+      if (each.key != key || each.states.empty()) continue;
+      const std::string& state = each.states[0];
+      const Tensor now = saved_->Pull(name_space, key, state).tensor;
+      InitRequest init = {.name_space = name_space,
+                          .on_existing = OnExisting::kReplace};
+      init.entries.push_back(
+          {key, Filled(now.dtype(), Below(9), now.shape()), state});
+      EXPECT_OK(saved_->Init(std::move(init)));
+    }
+  }
   void Change() {
     const std::string name_space = SomeNamespace();
     const std::string key = SomeKey();
@@ -273,15 +286,7 @@ class RandomChangesTest : public IncrementalCheckpointsTest {
         return;
       case 3:
       case 4:
-        for (const KeyStatus& each : KeysOf(name_space)) {
-          if (each.key != key || each.states.empty()) continue;
-          const Value state = saved_->Pull(name_space, key, each.states[0]);
-          init.entries.push_back(
-              {key,
-               Filled(state.tensor.dtype(), Below(9), state.tensor.shape()),
-               each.states[0]});
-          EXPECT_OK(saved_->Init(init));
-        }
+        SetSomeState(name_space, key);
         return;
       case 5:
       case 6:
