@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -204,20 +205,37 @@ absl::Status ClusterMember::CreatePlacement(
 
 absl::Status ClusterMember::Publish(Reading reading) {
   is_replaced_ = reading.own_lease != 0 && reading.own_lease != lease_;
-  // Else its lease ended between the calls, and the next turn registers it.
+  // Its lease ended between the calls: the next turn registers it.
   if (reading.own_lease == 0) is_registered_ = false;
+  if (!reading.placement.owners.empty()) {
+    ClusterPlacement placement =
+        WithRegistered(std::move(reading.placement), reading.servers);
+    LogLiveness(placement);
+    RETURN_IF_ERROR(known_.Set(std::move(placement),
+                               is_replaced_ ? "" : options_.server_name));
+    if (!std::exchange(is_placed_, true)) listener_.placed();
+  }
   if (is_replaced_) {
     listener_.log(absl::StrCat("cluster: another server has the name ",
                                options_.server_name,
                                "; this one owns nothing any more"));
     listener_.replaced();
   }
-  if (reading.placement.owners.empty()) return absl::OkStatus();
-  RETURN_IF_ERROR(
-      known_.Set(WithRegistered(std::move(reading.placement), reading.servers),
-                 is_replaced_ ? "" : options_.server_name));
-  if (!std::exchange(is_placed_, true)) listener_.placed();
   return absl::OkStatus();
+}
+
+void ClusterMember::LogLiveness(const ClusterPlacement& placement) const {
+  const ClusterPlacement before = known_.Describe().placement;
+  std::map<absl::string_view, bool> was_live;
+  for (const ClusterServer& server : before.servers) {
+    was_live[server.name] = server.is_live;
+  }
+  for (const ClusterServer& server : placement.servers) {
+    const auto found = was_live.find(server.name);
+    if (found == was_live.end() || found->second == server.is_live) continue;
+    listener_.log(absl::StrCat("cluster: ", server.name,
+                               server.is_live ? " is live" : " is not live"));
+  }
 }
 
 std::string ClusterMember::PlacementKey() const {

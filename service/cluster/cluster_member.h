@@ -65,7 +65,7 @@ class ClusterMember {
   struct Reading {
     // Without owners: there is none yet.
     ClusterPlacement placement;
-    // What is registered, by name, and whether this server is.
+    // Those that are registered, by name; 0 if this one is not.
     std::vector<ClusterServer> servers;
     int64_t own_lease = 0;
   };
@@ -83,6 +83,8 @@ class ClusterMember {
   absl::StatusOr<Reading> Read();
   absl::Status CreatePlacement(const std::vector<ClusterServer>& servers);
   absl::Status Publish(Reading reading);
+  // Tells who is live and was not, and who was.
+  void LogLiveness(const ClusterPlacement& placement) const;
 
   std::string PlacementKey() const;
   std::string ServersPrefix() const;
