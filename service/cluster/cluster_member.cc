@@ -115,9 +115,10 @@ absl::Status ClusterMember::Turn() {
   RETURN_IF_ERROR(HoldLease());
   if (!is_registered_) RETURN_IF_ERROR(Register());
   ASSIGN_OR_RETURN(Reading reading, Read());
-  if (reading.placement.owners.empty() &&
-      reading.servers.size() >= options_.size) {
-    RETURN_IF_ERROR(CreatePlacement(reading.servers));
+  if (reading.placement.owners.empty()) {
+    const ClusterPlacement placement = PlacementToCreate(reading.servers);
+    if (placement.owners.empty()) return Publish(std::move(reading));
+    RETURN_IF_ERROR(Create(placement));
     ASSIGN_OR_RETURN(reading, Read());
   }
   return Publish(std::move(reading));
@@ -184,10 +185,15 @@ absl::StatusOr<ClusterMember::Reading> ClusterMember::Read() {
   return reading;
 }
 
-absl::Status ClusterMember::CreatePlacement(
-    const std::vector<ClusterServer>& servers) {
-  const ClusterPlacement placement = MakePlacement(
-      {.cluster = options_.cluster}, servers, options_.num_partitions);
+ClusterPlacement ClusterMember::PlacementToCreate(
+    const std::vector<ClusterServer>& servers) const {
+  ClusterPlacement known = known_.Describe().placement;
+  if (!known.owners.empty() || servers.size() < options_.size) return known;
+  return MakePlacement({.cluster = options_.cluster}, servers,
+                       options_.num_partitions);
+}
+
+absl::Status ClusterMember::Create(const ClusterPlacement& placement) {
   v1::ClusterPlacement proto;
   ToProto(placement, &proto);
   TxnRequest txn;
@@ -198,7 +204,7 @@ absl::Status ClusterMember::CreatePlacement(
   ASSIGN_OR_RETURN(const TxnResponse response, etcd_.Txn(txn));
   if (response.succeeded()) {
     listener_.log(absl::StrCat("cluster: made the placement of ",
-                               servers.size(), " servers"));
+                               placement.servers.size(), " servers"));
   }
   return absl::OkStatus();
 }

@@ -29,8 +29,8 @@ namespace tensorkv {
 //   /tensorkv/CLUSTER/placement      the ClusterPlacement
 //
 // 1. Each third of the lease it renews the lease and reads both, at one moment.
-// 2. The placement is created once. Who finds none, and as many servers as make
-//    the first one, creates it.
+// 2. The placement is created once, by whoever finds none and as many servers
+//    as make the first one. If etcd loses it, who knows it puts it back.
 // 3. Of two servers with one name the one that started last has its keys; the
 //    other owns nothing from when it reads so.
 // 4. While etcd is away, what is known stays known.
@@ -81,7 +81,11 @@ class ClusterMember {
   absl::Status HoldLease();
   absl::Status Register();
   absl::StatusOr<Reading> Read();
-  absl::Status CreatePlacement(const std::vector<ClusterServer>& servers);
+  // The one that is known, if etcd has lost it; without owners if there are too
+  // few servers for the first.
+  ClusterPlacement PlacementToCreate(
+      const std::vector<ClusterServer>& servers) const;
+  absl::Status Create(const ClusterPlacement& placement);
   absl::Status Publish(Reading reading);
   // Tells who is live and was not, and who was.
   void LogLiveness(const ClusterPlacement& placement) const;

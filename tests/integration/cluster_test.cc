@@ -161,6 +161,21 @@ TEST_F(ClusterTest, ServersGoOnWhileEtcdIsAway) {
   EXPECT_OK(members_["a"]->Init(KeyOf("a")));
 }
 
+TEST_F(ClusterTest, PlacementThatEtcdHasLostIsPutBack) {
+  StartAll({"a", "b"});
+  placement_ = members_["a"]->Describe().placement;
+  etcd_.Stop();
+  ASSERT_NE(members_["a"]->process().AwaitLine("cluster: out of touch"), "");
+  etcd_.LoseData();
+  etcd_.Start();
+  ASSERT_NE(members_["a"]->process().AwaitLine("cluster: registered as"), "");
+
+  Start("late", 1);
+
+  ASSERT_NE(members_["late"]->process().AwaitLine("cluster: serving"), "");
+  EXPECT_EQ(members_["late"]->Describe().placement.owners, placement_.owners);
+}
+
 TEST_F(ClusterTest, OfTwoServersWithOneNameTheLaterHasTheKeys) {
   StartAll({"a"});
   const std::unique_ptr<Member> former = std::move(members_["a"]);

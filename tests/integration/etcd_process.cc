@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 
 #include <cstdlib>
+#include <filesystem>
 
 #include "absl/strings/str_cat.h"
 #include "base/listening_sockets.h"
@@ -43,6 +44,10 @@ void EtcdProcess::Start() {
        "--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer,
        "--initial-cluster=default=" + peer},
       directory_ + "/log");
+}
+
+void EtcdProcess::LoseData() {
+  std::filesystem::remove_all(directory_ + "/data");
 }
 
 void EtcdProcess::Stop() {

@@ -23,6 +23,9 @@ class EtcdProcess {
   // Kills it. Does nothing if it is stopped.
   void Stop();
 
+  // Removes its data. REQUIRES: it is stopped.
+  void LoseData();
+
   // Where it answers.
   const std::string& address() const { return address_; }
 
