@@ -53,8 +53,8 @@ class ClusterMember {
   // Stops.
   ~ClusterMember() { Stop(); }
 
-  // Ends the registration. Waits for a call to etcd that is under way, at most
-  // a fifth of the lease per endpoint. Later calls do nothing.
+  // Ends the registration. Waits for the turn that is under way; each of its
+  // calls gives an endpoint a fifth of the lease. Later calls do nothing.
   void Stop();
 
   // Whether the last turn reached etcd.

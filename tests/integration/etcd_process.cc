@@ -3,11 +3,13 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
 #include "base/listening_sockets.h"
+#include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
 #include "tests/integration/spawn.h"
 
@@ -44,6 +46,10 @@ void EtcdProcess::Start() {
        "--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer,
        "--initial-cluster=default=" + peer},
       directory_ + "/log");
+  const auto channel =
+      grpc::CreateChannel(address_, grpc::InsecureChannelCredentials());
+  EXPECT_TRUE(channel->WaitForConnected(std::chrono::system_clock::now() +
+                                        std::chrono::minutes(1)));
 }
 
 void EtcdProcess::LoseData() {

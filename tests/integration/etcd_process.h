@@ -18,7 +18,7 @@ class EtcdProcess {
   EtcdProcess(const EtcdProcess&) = delete;
   EtcdProcess& operator=(const EtcdProcess&) = delete;
 
-  // With the data that it has had; does not wait until it answers.
+  // With the data that it has had. Returns when it answers.
   void Start();
   // Kills it. Does nothing if it is stopped.
   void Stop();
