@@ -46,13 +46,14 @@ absl::StatusOr<Message> ParsedValue(const KeyValue& entry) {
       "etcd has what is no ", message.GetTypeName(), " at ", entry.key()));
 }
 
-// The servers of the placement as they are registered now.
+// The servers of the placement as they are registered now; those are in order
+// of their names.
 ClusterPlacement WithRegistered(ClusterPlacement placement,
                                 const std::vector<ClusterServer>& registered) {
   for (ClusterServer& server : placement.servers) {
-    const auto found =
-        std::ranges::find(registered, server.name, &ClusterServer::name);
-    server.is_live = found != registered.end();
+    const auto found = std::ranges::lower_bound(registered, server.name, {},
+                                                &ClusterServer::name);
+    server.is_live = found != registered.end() && found->name == server.name;
     if (server.is_live) server.address = found->address;
   }
   return placement;
@@ -84,6 +85,7 @@ void ClusterMember::Run() {
     turn = Turn();
     Report(turn);
   } while (!is_replaced_ && !Sleep(PauseAfter(turn)));
+  is_in_touch_ = false;
   // Else the others see only at its end that the server is gone.
   if (lease_ == 0 || !turn.ok()) return;
   etcd_.RevokeLease(lease_).IgnoreError();  // it ends by itself, too
@@ -101,8 +103,9 @@ absl::Duration ClusterMember::PauseAfter(const absl::Status& turn) const {
 }
 
 void ClusterMember::Report(const absl::Status& turn) {
-  const bool was_in_touch = is_in_touch_.exchange(turn.ok());
-  if (turn.ok() == was_in_touch) return;
+  is_in_touch_ = turn.ok();
+  if (reported_ == turn.ok()) return;
+  reported_ = turn.ok();
   listener_.log(turn.ok() ? absl::StrCat("cluster: registered as ",
                                          options_.server_name, " at ",
                                          options_.address)

@@ -6,8 +6,10 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -57,7 +59,7 @@ class ClusterMember {
   // calls gives an endpoint a fifth of the lease. Later calls do nothing.
   void Stop();
 
-  // Whether the last turn reached etcd.
+  // Whether the registration was renewed at the last turn.
   bool is_in_touch() const { return is_in_touch_; }
 
  private:
@@ -65,9 +67,9 @@ class ClusterMember {
   struct Reading {
     // Without owners: there is none yet.
     ClusterPlacement placement;
-    // Those that are registered, by name; 0 if this one is not.
+    // Those that are registered, in order of their names.
     std::vector<ClusterServer> servers;
-    int64_t own_lease = 0;
+    int64_t own_lease = 0;  // 0: this one is not
   };
 
   void Run();
@@ -105,6 +107,8 @@ class ClusterMember {
   bool was_registered_ = false;
   bool is_placed_ = false;
   bool is_replaced_ = false;
+  // Whether the turn that the log has told of last was OK.
+  std::optional<bool> reported_;
 
   Mutex mutex_;
   CondVar changed_;
