@@ -114,9 +114,13 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(
   RETURN_IF_ERROR(server->RestoreLastCheckpoint());
   RETURN_IF_ERROR(server->StartGrpc(credentials));
   server->StartWatchdog();
-  server->is_started_ = true;
-  server->health_.SetServing();
   server->is_ready_ = true;
+  if (options.cluster) {
+    server->JoinCluster();
+  } else {
+    server->health_.SetServing();
+  }
+  server->is_started_ = true;
   if (options.checkpoint_interval > absl::ZeroDuration()) {
     server->checkpoints_->StartSaving(options.checkpoint_interval);
   }
@@ -146,8 +150,11 @@ Server::Server(const ServerOptions& options, OpenedDevices devices)
                  engine_.event_log().CallRefused(
                      RequirementOf(method).right == Right::kAdmin, line);
                }}),
-      store_(&engine_.store(), &access_),
-      staging_(&engine_.staging(), &access_),
+      placement_(options.cluster ? options.cluster->server_name : ""),
+      placed_store_(&engine_.store(), &placement_),
+      placed_staging_(&engine_.staging(), &placement_),
+      store_(&placed_store_, &access_),
+      staging_(&placed_staging_, &access_),
       namespaces_(&engine_.namespaces(), &access_),
       membership_(&engine_.membership(), &access_),
       checkpoint_pauses_(PausesIn(registry_)),
@@ -171,7 +178,8 @@ Server::Server(const ServerOptions& options, OpenedDevices devices)
                  .membership = &membership_,
                  .staging = &staging_,
                  .checkpoints = [this] { return checkpoint_admin_.get(); },
-                 .describe_server = [this] { return Describe(); }},
+                 .describe_server = [this] { return Describe(); },
+                 .describe_cluster = [this] { return placement_.Describe(); }},
                 LimitsOf(options)),
       service_(&handlers_, &streams_, &call_log_),
       health_({std::string(kServiceName)}),
@@ -231,6 +239,11 @@ void Server::ReloadAccess() {
     spdlog::error("not reloaded, the former access rules stay: {}",
                   std::string(status.message()));
   }
+}
+
+absl::Status Server::SetPlacement(ClusterPlacement placement,
+                                  std::string server_name) {
+  return placement_.Set(std::move(placement), std::move(server_name));
 }
 
 absl::Status Server::SaveLastCheckpoint() {
@@ -323,6 +336,22 @@ void Server::StartWatchdog() {
       &engine_.alarms());
 }
 
+void Server::JoinCluster() {
+  ClusterOptions options = *options_.cluster;
+  if (options.address.empty()) options.address = address();
+  cluster_member_ = std::make_unique<ClusterMember>(
+      std::move(options), &placement_,
+      ClusterMember::Listener{.placed =
+                                  [this] {
+                                    health_.SetServing();
+                                    // It may have stopped at that moment.
+                                    if (!is_ready_) health_.SetNotServing();
+                                    LogEvent("cluster: serving");
+                                  },
+                              .replaced = [this] { StopServing(); },
+                              .log = LogEvent});
+}
+
 absl::Status Server::health() {
   RETURN_IF_ERROR(engine_.health());
   // While it shuts down, calls may take their time.
@@ -330,7 +359,7 @@ absl::Status Server::health() {
 }
 
 absl::Status Server::readiness() const {
-  if (is_ready_) return absl::OkStatus();
+  if (is_ready_) return placement_.readiness();
   const std::optional<RestoreProgress> restoring =
       checkpoints_ ? checkpoints_->restoring() : std::nullopt;
   if (!restoring) return absl::UnavailableError("not ready");
@@ -370,10 +399,26 @@ std::vector<Reading> Server::CheckpointReadings() const {
   };
 }
 
+std::vector<Reading> Server::ClusterReadings() const {
+  using prometheus::MetricType;
+  if (!options_.cluster) return {};
+  return {
+      {"tensorkv_cluster_in_touch",
+       "1 while the server's registration at etcd is renewed.",
+       MetricType::Gauge,
+       [this] { return is_started_ && cluster_member_->is_in_touch(); }},
+      {"tensorkv_cluster_placement_version",
+       "The placement that the server goes by; 0 if it knows none.",
+       MetricType::Gauge,
+       [this] { return placement_.Describe().placement.version; }},
+  };
+}
+
 std::vector<Reading> Server::ReadingsOf() {
   std::vector<Reading> readings = CheckpointReadings();
-  std::vector<Reading> others = OtherReadings();
-  std::move(others.begin(), others.end(), std::back_inserter(readings));
+  for (std::vector<Reading> more : {ClusterReadings(), OtherReadings()}) {
+    std::move(more.begin(), more.end(), std::back_inserter(readings));
+  }
   return readings;
 }
 
@@ -444,6 +489,7 @@ void Server::Shutdown(absl::Duration grace) {
   acceptor_->Stop();
   if (rpc_probe_ != nullptr) rpc_probe_->Stop();
   grpc_server_->Shutdown(After(grace));
+  if (cluster_member_ != nullptr) cluster_member_->Stop();
 }
 
 void Server::StopServing() {

@@ -14,12 +14,16 @@
 #include "absl/time/time.h"
 #include "base/executor.h"
 #include "base/listening_sockets.h"
+#include "contract/placement.h"
 #include "contract/requests.h"
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
 #include "prometheus/histogram.h"
 #include "prometheus/registry.h"
 #include "service/checkpoint/checkpoints.h"
+#include "service/cluster/cluster_member.h"
+#include "service/cluster/known_placement.h"
+#include "service/cluster/placed_store.h"
 #include "service/metrics/grpc_server_metrics.h"
 #include "service/metrics/http_endpoint.h"
 #include "service/metrics/process_collectable.h"
@@ -82,6 +86,12 @@ class Server {
   // of it: if a file is wrong, what was there before stays.
   void ReloadAccess();
 
+  // From then on the server is that one of the placement's cluster, and refuses
+  // calls about keys of others. An older placement than the one it knows is
+  // passed over. Errors: InvalidArgument.
+  absl::Status SetPlacement(ClusterPlacement placement,
+                            std::string server_name);
+
   // Where it listens, with the port that was bound.
   std::string address() const;
   std::string metrics_address() const;  // empty if there is none
@@ -106,10 +116,12 @@ class Server {
   void StartAccepting(ListeningSockets sockets);
   void StartWatchdog();
   Watchdog::Part Watch(Backend* device);
+  void JoinCluster();
   absl::Status StartHttp();
   StatusSources StatusSourcesOf();
   std::vector<Reading> ReadingsOf();
   std::vector<Reading> CheckpointReadings() const;
+  std::vector<Reading> ClusterReadings() const;
   std::vector<Reading> OtherReadings();
   CheckpointCounts checkpoint_counts() const {
     return checkpoints_ ? checkpoints_->counts() : CheckpointCounts();
@@ -133,7 +145,8 @@ class Server {
   const Incarnation incarnation_;
   const int64_t start_unix_seconds_;
   const std::string why_not_cuda_;
-  // The acceptor and the watchdog are there, for the thread of the HTTP port.
+  // The acceptor, the watchdog and the member are there, for the thread of the
+  // HTTP port.
   std::atomic<bool> is_started_ = false;
   std::atomic<bool> is_ready_ = false;
   std::atomic<bool> is_shut_down_ = false;
@@ -141,6 +154,9 @@ class Server {
   prometheus::Registry registry_;
   Engine engine_;
   AccessControl access_;
+  KnownPlacement placement_;
+  PlacedTensorStore placed_store_;
+  PlacedStaging placed_staging_;
   GuardedTensorStore store_;
   GuardedStaging staging_;
   GuardedNamespaceAdmin namespaces_;
@@ -169,6 +185,9 @@ class Server {
   // Waits for the store's locks.
   Executor store_probe_;
   std::unique_ptr<ConnectionAcceptor> acceptor_;
+
+  // Null: the server is in no cluster, or not yet.
+  std::unique_ptr<ClusterMember> cluster_member_;
 
   const ProcessCollectable process_;
   const Readings readings_;

@@ -1,0 +1,84 @@
+#include "service/cluster/cluster_member.h"
+
+#include <memory>
+#include <string>
+
+#include "base/mutex.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "service/cluster/known_placement.h"
+#include "tests/integration/etcd_process.h"
+#include "tests/testing/status_matchers.h"
+
+namespace tensorkv {
+namespace cluster_member_test {
+
+using testing::EtcdProcess;
+
+// A server's part, without the server.
+class Part {
+ public:
+  Part(const EtcdProcess& etcd, const std::string& name)
+      : known_(name),
+        member_({.etcd = {etcd.address()},
+                 .cluster = "c",
+                 .server_name = name,
+                 .address = name + ":1",
+                 .size = 2,
+                 .num_partitions = 16,
+                 .lease = absl::Seconds(30)},
+                &known_,
+                {.placed = [this] { placed_.Notify(); },
+                 .replaced = [this] { replaced_.Notify(); },
+                 .log = [](const std::string&) {}}) {}
+
+  Notification placed_;
+  Notification replaced_;
+  KnownPlacement known_;
+  ClusterMember member_;
+};
+
+TEST(ClusterMemberTest, TwoMakeOnePlacement) {
+  const EtcdProcess etcd;
+  Part a(etcd, "a");
+  Part b(etcd, "b");
+  a.placed_.WaitForNotification();
+  b.placed_.WaitForNotification();
+
+  const ClusterPlacement placement = a.known_.Describe().placement;
+  EXPECT_EQ(placement.cluster, "c");
+  EXPECT_EQ(placement.version, 1u);
+  EXPECT_EQ(placement.servers.size(), 2u);
+  EXPECT_EQ(placement.owners.size(), 16u);
+  EXPECT_EQ(b.known_.Describe().placement.owners, placement.owners);
+  EXPECT_TRUE(placement.servers[0].is_live);
+  EXPECT_EQ(placement.servers[0].address, "a:1");
+}
+
+TEST(ClusterMemberTest, OneOfTwoHasNoPlacement) {
+  const EtcdProcess etcd;
+  Part alone(etcd, "a");
+
+  // A turn has begun, and it ends.
+  alone.member_.Stop();
+
+  EXPECT_THAT(alone.known_.readiness(),
+              testing::StatusIs(absl::StatusCode::kUnavailable));
+}
+
+TEST(ClusterMemberTest, StoppedMemberIsNotLiveForWhoComesNext) {
+  const EtcdProcess etcd;
+  auto a = std::make_unique<Part>(etcd, "a");
+  Part b(etcd, "b");
+  a->placed_.WaitForNotification();
+
+  a->member_.Stop();
+
+  Part c(etcd, "c");
+  c.placed_.WaitForNotification();
+  EXPECT_FALSE(c.known_.Describe().placement.servers[0].is_live);
+  EXPECT_TRUE(c.known_.Describe().placement.servers[1].is_live);
+}
+
+}  // namespace cluster_member_test
+}  // namespace tensorkv
