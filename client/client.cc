@@ -11,11 +11,9 @@
 #include "base/mutex.h"
 #include "base/status_macros.h"
 #include "client/client_observer.h"
+#include "client/cluster/connect.h"
 #include "client/compression/compressor.h"
 #include "client/internal/call_lanes.h"
-#include "client/internal/grpc_connection.h"
-#include "client/internal/metered_connection.h"
-#include "client/internal/retrying_connection.h"
 #include "client/internal/steady_now.h"
 
 namespace tensorkv {
@@ -135,19 +133,12 @@ struct Client::Shared {
 absl::StatusOr<std::unique_ptr<Client>> Client::Connect(
     const ClientOptions& options) {
   RETURN_IF_ERROR(CheckOptions(options));
-  ASSIGN_OR_RETURN(
-      std::unique_ptr<Connection> connection,
-      GrpcConnection::Create({.target = options.target,
+  ASSIGN_OR_RETURN(std::unique_ptr<Connection> connection,
+                   ConnectTo({.target = options.target,
                               .max_message_bytes = options.max_message_bytes,
                               .transfer = options.transfer,
-                              .credentials = options.credentials}));
-  // Inside the retries, so that the metrics show each attempt.
-  if (options.observer != nullptr) {
-    connection = std::make_unique<MeteredConnection>(
-        std::move(connection), options.observer, SteadyNow);
-  }
-  connection = std::make_unique<RetryingConnection>(
-      std::move(connection), Backoff(), SystemRetryEnvironment());
+                              .credentials = options.credentials},
+                             options.observer, Backoff()));
   return std::make_unique<Client>(std::move(connection), options);
 }
 
