@@ -143,8 +143,11 @@ Server::Server(const ServerOptions& options, OpenedDevices devices)
                  engine_.event_log().CallRefused(
                      RequirementOf(method).right == Right::kAdmin, line);
                }}),
-      store_(&engine_.store(), &access_),
-      staging_(&engine_.staging(), &access_),
+      placement_(options.cluster ? options.cluster->server_name : ""),
+      placed_store_(&engine_.store(), &placement_),
+      placed_staging_(&engine_.staging(), &placement_),
+      store_(&placed_store_, &access_),
+      staging_(&placed_staging_, &access_),
       namespaces_(&engine_.namespaces(), &access_),
       membership_(&engine_.membership(), &access_),
       checkpoint_pauses_(PausesIn(registry_)),
@@ -168,7 +171,8 @@ Server::Server(const ServerOptions& options, OpenedDevices devices)
                  .membership = &membership_,
                  .staging = &staging_,
                  .checkpoints = [this] { return checkpoint_admin_.get(); },
-                 .describe_server = [this] { return Describe(); }},
+                 .describe_server = [this] { return Describe(); },
+                 .describe_cluster = [this] { return placement_.Describe(); }},
                 LimitsOf(options)),
       service_(&handlers_, &streams_, &call_log_),
       health_({std::string(kServiceName)}),
@@ -226,6 +230,11 @@ void Server::ReloadAccess() {
     spdlog::error("not reloaded, the former access rules stay: {}",
                   std::string(status.message()));
   }
+}
+
+absl::Status Server::SetPlacement(ClusterPlacement placement,
+                                  std::string server_name) {
+  return placement_.Set(std::move(placement), std::move(server_name));
 }
 
 absl::Status Server::SaveLastCheckpoint() {

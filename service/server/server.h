@@ -14,12 +14,15 @@
 #include "absl/time/time.h"
 #include "base/executor.h"
 #include "base/listening_sockets.h"
+#include "contract/placement.h"
 #include "contract/requests.h"
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
 #include "prometheus/histogram.h"
 #include "prometheus/registry.h"
 #include "service/checkpoint/checkpoints.h"
+#include "service/cluster/known_placement.h"
+#include "service/cluster/placed_store.h"
 #include "service/metrics/grpc_server_metrics.h"
 #include "service/metrics/http_endpoint.h"
 #include "service/metrics/process_collectable.h"
@@ -81,6 +84,12 @@ class Server {
   // of it: if a file is wrong, what was there before stays.
   void ReloadAccess();
 
+  // From then on the server is that one of the placement's cluster, and refuses
+  // calls about keys of others. An older placement than the one it knows is
+  // passed over. Errors: InvalidArgument.
+  absl::Status SetPlacement(ClusterPlacement placement,
+                            std::string server_name);
+
   // Where it listens, with the port that was bound.
   std::string address() const;
   std::string metrics_address() const;  // empty if there is none
@@ -139,6 +148,9 @@ class Server {
   prometheus::Registry registry_;
   Engine engine_;
   AccessControl access_;
+  KnownPlacement placement_;
+  PlacedTensorStore placed_store_;
+  PlacedStaging placed_staging_;
   GuardedTensorStore store_;
   GuardedStaging staging_;
   GuardedNamespaceAdmin namespaces_;

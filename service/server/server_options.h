@@ -4,10 +4,12 @@
 #define TENSORKV_SERVICE_SERVER_SERVER_OPTIONS_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "service/cluster/cluster_options.h"
 #include "service/security/tls_options.h"
 #include "service/server/device_choice.h"
 
@@ -97,6 +99,9 @@ struct ServerOptions {
   // Whether to start from an older one if the last is damaged, rather than not
   // to start.
   bool checkpoint_fallback = false;
+
+  // Nothing: the server is in no cluster, and every key is its own.
+  std::optional<ClusterOptions> cluster;
 
   // Whether clients may ask for the contract (gRPC server reflection).
   bool reflection = true;

@@ -1,0 +1,43 @@
+// What a server of a cluster is told at its start.
+
+#ifndef TENSORKV_SERVICE_CLUSTER_CLUSTER_OPTIONS_H_
+#define TENSORKV_SERVICE_CLUSTER_CLUSTER_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+
+namespace tensorkv {
+
+struct ClusterOptions {
+  // "host:port" of each etcd server; they are asked in turn.
+  std::vector<std::string> etcd;
+
+  // Servers with the same name here are one store. Without '/'.
+  std::string cluster = "default";
+
+  // Unique in the cluster; a server that is started anew with the same name
+  // has the same keys. Without '/'.
+  std::string server_name;
+
+  // Where clients reach the server; empty: where it listens.
+  std::string address;
+
+  // So many servers make the first placement, once they are all there.
+  uint32_t size = 1;
+
+  // Of the first placement, whoever of its servers makes it.
+  uint32_t num_partitions = 1024;
+
+  // The server's capacity beside that of the others.
+  double weight = 1;
+
+  // How long after its end a server counts as live; whole seconds.
+  absl::Duration lease = absl::Seconds(10);
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_CLUSTER_CLUSTER_OPTIONS_H_

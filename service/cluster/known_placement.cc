@@ -1,0 +1,116 @@
+#include "service/cluster/known_placement.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "contract/reason.h"
+#include "service/store/names.h"
+
+namespace tensorkv {
+namespace {
+
+std::optional<uint32_t> IndexOf(const std::string& server_name,
+                                const ClusterPlacement& placement) {
+  const auto found =
+      std::ranges::find(placement.servers, server_name, &ClusterServer::name);
+  if (found == placement.servers.end()) return std::nullopt;
+  return static_cast<uint32_t>(found - placement.servers.begin());
+}
+
+absl::Status NoPlacement() {
+  return absl::UnavailableError(
+      "no placement of the cluster is known yet: not enough of its servers "
+      "have registered, or etcd cannot be reached");
+}
+
+absl::Status CheckOwners(const ClusterPlacement& placement) {
+  if (placement.owners.empty()) {
+    return absl::InvalidArgumentError("owners: expected at least one");
+  }
+  for (const uint32_t owner : placement.owners) {
+    if (owner < placement.servers.size()) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("owners: expected below ", placement.servers.size(),
+                     ", the number of servers, got ", owner));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+KnownPlacement::View::View(std::string server_name, ClusterPlacement placement)
+    : server_name_(std::move(server_name)),
+      placement_(std::move(placement)),
+      own_index_(IndexOf(server_name_, placement_)) {}
+
+absl::Status KnownPlacement::View::Check(absl::string_view name_space,
+                                         absl::string_view key,
+                                         uint64_t callers_version) const {
+  if (placement_.owners.empty()) return NoPlacement();
+  const uint32_t owner = OwnerOf(placement_, name_space, key);
+  if (owner == own_index_) return absl::OkStatus();
+  return NotOwned(key, owner, callers_version);
+}
+
+absl::Status KnownPlacement::View::NotOwned(absl::string_view key,
+                                            uint32_t owner,
+                                            uint64_t callers_version) const {
+  if (callers_version > placement_.version) {
+    return absl::UnavailableError(
+        absl::StrCat("server ", server_name_, " knows placement ",
+                     placement_.version, ", and not yet ", callers_version));
+  }
+  const ClusterServer& server = placement_.servers[owner];
+  return WithReason(absl::FailedPreconditionError(absl::StrCat(
+                        "key ", Quoted(key), ": server ", server.name, " at ",
+                        server.address, " owns it by placement ",
+                        placement_.version, ", not ", server_name_)),
+                    Reason::kWrongServer,
+                    {{"key", key},
+                     {"address", server.address},
+                     {"placement_version", placement_.version}});
+}
+
+KnownPlacement::KnownPlacement(std::string server_name)
+    : is_in_cluster_(!server_name.empty()) {
+  if (server_name.empty()) return;
+  view_ =
+      std::make_shared<const View>(std::move(server_name), ClusterPlacement());
+}
+
+absl::Status KnownPlacement::Set(ClusterPlacement placement,
+                                 std::string server_name) {
+  RETURN_IF_ERROR(CheckOwners(placement));
+  const auto view = std::make_shared<const View>(std::move(server_name),
+                                                 std::move(placement));
+  MutexLock lock(&mutex_);
+  const bool is_older = view_ != nullptr &&
+                        view->placement().version < view_->placement().version;
+  if (!is_older) view_ = view;
+  is_in_cluster_.store(true, std::memory_order_release);
+  return absl::OkStatus();
+}
+
+std::shared_ptr<const KnownPlacement::View> KnownPlacement::view() const {
+  if (!is_in_cluster()) return nullptr;
+  MutexLock lock(&mutex_);
+  return view_;
+}
+
+absl::Status KnownPlacement::readiness() const {
+  const auto known = view();
+  if (known != nullptr && known->placement().owners.empty()) {
+    return NoPlacement();
+  }
+  return absl::OkStatus();
+}
+
+DescribeClusterReply KnownPlacement::Describe() const {
+  const auto known = view();
+  if (known == nullptr) return {};
+  return {.server_name = known->server_name(), .placement = known->placement()};
+}
+
+}  // namespace tensorkv

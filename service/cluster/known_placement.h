@@ -1,0 +1,80 @@
+// What a server knows of which keys are its own.
+
+#ifndef TENSORKV_SERVICE_CLUSTER_KNOWN_PLACEMENT_H_
+#define TENSORKV_SERVICE_CLUSTER_KNOWN_PLACEMENT_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "base/mutex.h"
+#include "contract/placement.h"
+#include "contract/requests.h"
+
+namespace tensorkv {
+
+// The newest placement that a server knows. Thread-safe.
+//
+// A server in no cluster owns every key. One in a cluster owns none before it
+// knows a placement, nor if the placement does not name it.
+class KnownPlacement {
+ public:
+  // The server's name in its cluster; empty: it is in none.
+  explicit KnownPlacement(std::string server_name);
+
+  // From now on the server has that name, and the keys that the placement gives
+  // it; an older placement than the one that is known is passed over.
+  // Errors: InvalidArgument: no owners, or one that is no server.
+  absl::Status Set(ClusterPlacement placement, std::string server_name);
+
+  bool is_in_cluster() const {
+    return is_in_cluster_.load(std::memory_order_acquire);
+  }
+  // OK, or Unavailable: no placement is known yet.
+  absl::Status readiness() const;
+  // What DescribeCluster answers.
+  DescribeClusterReply Describe() const;
+
+  // One moment of it, for the keys of one call.
+  class View {
+   public:
+    View(std::string server_name, ClusterPlacement placement);
+
+    // OK if the key is this server's. A caller that knows a newer placement,
+    // `callers_version`, may be right where this server is not.
+    // Errors: FailedPrecondition (WRONG_SERVER) · Unavailable: no placement is
+    // known, or the caller's is newer.
+    absl::Status Check(absl::string_view name_space, absl::string_view key,
+                       uint64_t callers_version) const;
+
+    const std::string& server_name() const { return server_name_; }
+    const ClusterPlacement& placement() const { return placement_; }
+
+   private:
+    absl::Status NotOwned(absl::string_view key, uint32_t owner,
+                          uint64_t callers_version) const;
+
+    const std::string server_name_;
+    const ClusterPlacement placement_;
+    // Nothing: the placement does not name this server.
+    const std::optional<uint32_t> own_index_;
+  };
+
+  // Null if the server is in no cluster.
+  std::shared_ptr<const View> view() const;
+
+ private:
+  // Calls of a server in no cluster ask no more than this.
+  std::atomic<bool> is_in_cluster_;
+  mutable Mutex mutex_;
+  std::shared_ptr<const View> view_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_CLUSTER_KNOWN_PLACEMENT_H_

@@ -1,0 +1,114 @@
+#include "service/cluster/placed_store.h"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "base/status_macros.h"
+
+namespace tensorkv {
+namespace {
+
+const std::string& KeyOf(const std::string& key) { return key; }
+template <typename Entry>
+const std::string& KeyOf(const Entry& entry) {
+  return entry.key;
+}
+
+template <typename Keys>
+absl::Status CheckKeys(const KnownPlacement& known,
+                       const std::string& name_space, const Keys& keys,
+                       const CallContext& context) {
+  const std::shared_ptr<const KnownPlacement::View> view = known.view();
+  if (view == nullptr) return absl::OkStatus();
+  for (const auto& key : keys) {
+    RETURN_IF_ERROR(
+        view->Check(name_space, KeyOf(key), context.caller.placement_version));
+  }
+  return absl::OkStatus();
+}
+
+// Whether all keys that the call names are this server's.
+template <typename Request>
+absl::Status CheckPlaced(const KnownPlacement& known, const Request& request,
+                         const CallContext& context) {
+  if constexpr (requires { request.entries; }) {
+    return CheckKeys(known, request.name_space, request.entries, context);
+  } else {
+    return CheckKeys(known, request.name_space, request.keys, context);
+  }
+}
+
+// Makes a call that may wait, by `start(request, context, done)`, if its keys
+// are this server's.
+template <typename Request, typename Reply, typename Start>
+void PlacedWait(const KnownPlacement& known, Request request,
+                CallContext context, ReplyCallback<Reply> done, Start start) {
+  absl::Status status = CheckPlaced(known, request, context);
+  if (!status.ok()) return std::move(done)(std::move(status));
+  start(std::move(request), std::move(context), std::move(done));
+}
+
+}  // namespace
+
+void PlacedTensorStore::Init(InitRequest request, CallContext context,
+                             ReplyCallback<InitReply> done) {
+  PlacedWait(known_, std::move(request), std::move(context), std::move(done),
+             std::bind_front(&TensorStore::Init, &inner_));
+}
+
+void PlacedTensorStore::Push(PushRequest request, CallContext context,
+                             ReplyCallback<PushReply> done) {
+  PlacedWait(known_, std::move(request), std::move(context), std::move(done),
+             std::bind_front(&TensorStore::Push, &inner_));
+}
+
+void PlacedTensorStore::Pull(PullRequest request, CallContext context,
+                             ReplyCallback<PullReply> done) {
+  PlacedWait(known_, std::move(request), std::move(context), std::move(done),
+             std::bind_front(&TensorStore::Pull, &inner_));
+}
+
+void PlacedTensorStore::PushPull(PushRequest request, CallContext context,
+                                 ReplyCallback<PullReply> done) {
+  PlacedWait(known_, std::move(request), std::move(context), std::move(done),
+             std::bind_front(&TensorStore::PushPull, &inner_));
+}
+
+absl::StatusOr<DeleteReply> PlacedTensorStore::Delete(
+    DeleteRequest request, const CallContext& context) {
+  RETURN_IF_ERROR(CheckPlaced(known_, request, context));
+  return inner_.Delete(std::move(request), context);
+}
+
+absl::StatusOr<ListReply> PlacedTensorStore::List(const ListRequest& request,
+                                                  const CallContext& context) {
+  return inner_.List(request, context);
+}
+
+absl::StatusOr<StatReply> PlacedTensorStore::Stat(const StatRequest& request,
+                                                  const CallContext& context) {
+  RETURN_IF_ERROR(CheckPlaced(known_, request, context));
+  return inner_.Stat(request, context);
+}
+
+absl::Status PlacedStaging::CheckInit(const InitRequest& request,
+                                      const CallContext& context) {
+  RETURN_IF_ERROR(CheckPlaced(known_, request, context));
+  return inner_.CheckInit(request, context);
+}
+
+absl::Status PlacedStaging::CheckPush(const PushRequest& request,
+                                      const CallContext& context) {
+  RETURN_IF_ERROR(CheckPlaced(known_, request, context));
+  return inner_.CheckPush(request, context);
+}
+
+absl::Status PlacedStaging::Allocate(absl::string_view name_space,
+                                     absl::Span<Tensor* const> tensors,
+                                     const CallContext& context) {
+  return inner_.Allocate(name_space, tensors, context);
+}
+
+}  // namespace tensorkv

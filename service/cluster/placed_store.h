@@ -1,0 +1,63 @@
+// A store that takes calls about the keys of its own server alone.
+
+#ifndef TENSORKV_SERVICE_CLUSTER_PLACED_STORE_H_
+#define TENSORKV_SERVICE_CLUSTER_PLACED_STORE_H_
+
+#include "service/cluster/known_placement.h"
+#include "service/store/staging.h"
+#include "service/store/tensor_store.h"
+
+namespace tensorkv {
+
+// The interfaces that name keys, for a server that may be in a cluster: a call
+// that names a key of another server is refused before anything is done for it.
+// Errors are those of KnownPlacement::View::Check and of what is inside. All
+// are thread-safe; what they are given outlives them.
+class PlacedTensorStore final : public TensorStore {
+ public:
+  PlacedTensorStore(TensorStore* inner, const KnownPlacement* known)
+      : inner_(*inner), known_(*known) {}
+
+  void Init(InitRequest request, CallContext context,
+            ReplyCallback<InitReply> done) override;
+  void Push(PushRequest request, CallContext context,
+            ReplyCallback<PushReply> done) override;
+  void Pull(PullRequest request, CallContext context,
+            ReplyCallback<PullReply> done) override;
+  void PushPull(PushRequest request, CallContext context,
+                ReplyCallback<PullReply> done) override;
+  absl::StatusOr<DeleteReply> Delete(DeleteRequest request,
+                                     const CallContext& context) override;
+  // The keys that this server has.
+  absl::StatusOr<ListReply> List(const ListRequest& request,
+                                 const CallContext& context) override;
+  absl::StatusOr<StatReply> Stat(const StatRequest& request,
+                                 const CallContext& context) override;
+
+ private:
+  TensorStore& inner_;
+  const KnownPlacement& known_;
+};
+
+// Before a call gets memory.
+class PlacedStaging final : public Staging {
+ public:
+  PlacedStaging(Staging* inner, const KnownPlacement* known)
+      : inner_(*inner), known_(*known) {}
+
+  absl::Status CheckInit(const InitRequest& request,
+                         const CallContext& context) override;
+  absl::Status CheckPush(const PushRequest& request,
+                         const CallContext& context) override;
+  absl::Status Allocate(absl::string_view name_space,
+                        absl::Span<Tensor* const> tensors,
+                        const CallContext& context) override;
+
+ private:
+  Staging& inner_;
+  const KnownPlacement& known_;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_CLUSTER_PLACED_STORE_H_

@@ -1,0 +1,92 @@
+#include "service/cluster/known_placement.h"
+
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/service/cluster/two_servers.h"
+#include "tests/testing/reason_matchers.h"
+#include "tests/testing/status_matchers.h"
+
+namespace tensorkv {
+namespace {
+
+using testing::HasReason;
+using testing::KeyOfServer;
+using testing::StatusIs;
+using testing::TwoServers;
+
+TEST(KnownPlacementTest, ServerInNoClusterDescribesNothing) {
+  const KnownPlacement known("");
+
+  EXPECT_FALSE(known.is_in_cluster());
+  EXPECT_EQ(known.view(), nullptr);
+  EXPECT_OK(known.readiness());
+  EXPECT_EQ(known.Describe().server_name, "");
+}
+
+TEST(KnownPlacementTest, ServerWithoutPlacementIsNotReadyAndOwnsNothing) {
+  const KnownPlacement known("a");
+
+  EXPECT_THAT(known.readiness(), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(known.view()->Check("", "k", 0),
+              StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_EQ(known.Describe().server_name, "a");
+}
+
+TEST(KnownPlacementTest, RefusalSaysWhereTheKeyIs) {
+  KnownPlacement known("");
+  ASSERT_OK(known.Set(TwoServers(/*version=*/7), "a"));
+  const std::string key = KeyOfServer("b");
+
+  EXPECT_THAT(known.view()->Check("", key, /*callers_version=*/7),
+              HasReason(Reason::kWrongServer, {{"key", key},
+                                               {"address", "b:1"},
+                                               {"placement_version", "7"}}));
+  EXPECT_OK(known.view()->Check("", KeyOfServer("a"), 7));
+}
+
+TEST(KnownPlacementTest, CallerWithANewerPlacementIsToTryAgain) {
+  KnownPlacement known("");
+  ASSERT_OK(known.Set(TwoServers(/*version=*/7), "a"));
+
+  EXPECT_THAT(known.view()->Check("", KeyOfServer("b"), 8),
+              StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_OK(known.view()->Check("", KeyOfServer("a"), 8));
+}
+
+TEST(KnownPlacementTest, ServerThatIsNotNamedOwnsNothing) {
+  KnownPlacement known("");
+  ASSERT_OK(known.Set(TwoServers(/*version=*/7), "c"));
+
+  EXPECT_THAT(known.view()->Check("", KeyOfServer("a"), 0),
+              HasReason(Reason::kWrongServer));
+  EXPECT_THAT(known.view()->Check("", KeyOfServer("b"), 0),
+              HasReason(Reason::kWrongServer));
+}
+
+TEST(KnownPlacementTest, OlderPlacementIsPassedOver) {
+  KnownPlacement known("");
+  ASSERT_OK(known.Set(TwoServers(/*version=*/7), "a"));
+  ClusterPlacement same = TwoServers(/*version=*/7);
+  same.servers[1].is_live = true;
+
+  ASSERT_OK(known.Set(TwoServers(/*version=*/6), "a"));
+  EXPECT_EQ(known.Describe().placement, TwoServers(7));
+  ASSERT_OK(known.Set(same, "a"));
+  EXPECT_EQ(known.Describe().placement, same);
+}
+
+TEST(KnownPlacementTest, PlacementWithoutOwnersOrServersIsRefused) {
+  KnownPlacement known("");
+  ClusterPlacement no_such_server = TwoServers(7);
+  no_such_server.owners.back() = 2;
+
+  EXPECT_THAT(known.Set({}, "a"), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(known.Set(no_such_server, "a"),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_FALSE(known.is_in_cluster());
+}
+
+}  // namespace
+}  // namespace tensorkv

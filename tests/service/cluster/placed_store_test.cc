@@ -1,0 +1,132 @@
+#include "service/cluster/placed_store.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "service/cluster/known_placement.h"
+#include "tests/service/cluster/two_servers.h"
+#include "tests/service/mock_store.h"
+#include "tests/testing/reason_matchers.h"
+#include "tests/testing/status_matchers.h"
+
+namespace tensorkv {
+namespace placed_store_test {
+
+using testing::AnswerWith;
+using testing::HasReason;
+using testing::KeyOfServer;
+using testing::MockTensorStore;
+using ::testing::Return;
+using ::testing::StrictMock;
+using testing::TwoServers;
+
+class MockStaging : public Staging {
+ public:
+  MOCK_METHOD(absl::Status, CheckInit, (const InitRequest&, const CallContext&),
+              (override));
+  MOCK_METHOD(absl::Status, CheckPush, (const PushRequest&, const CallContext&),
+              (override));
+  MOCK_METHOD(absl::Status, Allocate,
+              (absl::string_view, absl::Span<Tensor* const>,
+               const CallContext&),
+              (override));
+};
+
+// A request about one key of each of the servers.
+template <typename Request>
+Request About(const std::vector<std::string>& servers) {
+  Request request;
+  for (const std::string& server : servers) {
+    if constexpr (requires { request.entries; }) {
+      request.entries.emplace_back().key = KeyOfServer(server);
+    } else {
+      request.keys.push_back(KeyOfServer(server));
+    }
+  }
+  return request;
+}
+
+// What a call that takes a callback answers; it answers at once.
+template <typename Reply, typename Request>
+absl::Status Ask(TensorStore& store,
+                 void (TensorStore::*verb)(Request, CallContext,
+                                           ReplyCallback<Reply>),
+                 Request request) {
+  std::optional<absl::Status> status;
+  (store.*verb)(std::move(request), {},
+                [&](absl::StatusOr<Reply> reply) { status = reply.status(); });
+  return *status;
+}
+
+// What each verb that names keys answers about keys of those servers.
+std::vector<absl::Status> AskAll(TensorStore& store, Staging& staging,
+                                 const std::vector<std::string>& servers) {
+  const auto init = About<InitRequest>(servers);
+  const auto push = About<PushRequest>(servers);
+  return {Ask(store, &TensorStore::Init, init),
+          Ask(store, &TensorStore::Push, push),
+          Ask(store, &TensorStore::Pull, About<PullRequest>(servers)),
+          Ask(store, &TensorStore::PushPull, push),
+          store.Delete(About<DeleteRequest>(servers), {}).status(),
+          store.Stat(About<StatRequest>(servers), {}).status(),
+          staging.CheckInit(init, {}),
+          staging.CheckPush(push, {})};
+}
+
+class PlacedStoreTest : public ::testing::Test {
+ protected:
+  void ExpectEveryVerb() {
+    EXPECT_CALL(inner_, Init).WillOnce(AnswerWith<InitReply>(InitReply()));
+    EXPECT_CALL(inner_, Push).WillOnce(AnswerWith<PushReply>(PushReply()));
+    EXPECT_CALL(inner_, Pull).WillOnce(AnswerWith<PullReply>(PullReply()));
+    EXPECT_CALL(inner_, PushPull).WillOnce(AnswerWith<PullReply>(PullReply()));
+    EXPECT_CALL(inner_, Delete).WillOnce(Return(DeleteReply()));
+    EXPECT_CALL(inner_, Stat).WillOnce(Return(StatReply()));
+    EXPECT_CALL(inner_staging_, CheckInit).WillOnce(Return(absl::OkStatus()));
+    EXPECT_CALL(inner_staging_, CheckPush).WillOnce(Return(absl::OkStatus()));
+  }
+
+  StrictMock<MockTensorStore> inner_;
+  StrictMock<MockStaging> inner_staging_;
+  KnownPlacement known_{""};
+  PlacedTensorStore store_{&inner_, &known_};
+  PlacedStaging staging_{&inner_staging_, &known_};
+};
+
+TEST_F(PlacedStoreTest, ServerInNoClusterTakesEveryKey) {
+  ExpectEveryVerb();
+
+  EXPECT_THAT(AskAll(store_, staging_, {"a", "b"}),
+              ::testing::Each(testing::IsOk()));
+}
+
+TEST_F(PlacedStoreTest, OwnKeysAreTaken) {
+  ASSERT_OK(known_.Set(TwoServers(1), "a"));
+  ExpectEveryVerb();
+
+  EXPECT_THAT(AskAll(store_, staging_, {"a"}),
+              ::testing::Each(testing::IsOk()));
+}
+
+TEST_F(PlacedStoreTest, CallWithOneKeyOfAnotherServerIsRefusedWhole) {
+  ASSERT_OK(known_.Set(TwoServers(1), "a"));
+
+  EXPECT_THAT(AskAll(store_, staging_, {"a", "b"}),
+              ::testing::Each(HasReason(Reason::kWrongServer)));
+}
+
+TEST_F(PlacedStoreTest, ListAndMemoryNameNoKeys) {
+  ASSERT_OK(known_.Set(TwoServers(1), "a"));
+  EXPECT_CALL(inner_, List).WillOnce(Return(ListReply()));
+  EXPECT_CALL(inner_staging_, Allocate).WillOnce(Return(absl::OkStatus()));
+
+  EXPECT_OK(store_.List({}, {}));
+  EXPECT_OK(staging_.Allocate("n", {}, {}));
+}
+
+}  // namespace placed_store_test
+}  // namespace tensorkv
