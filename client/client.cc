@@ -14,6 +14,7 @@
 #include "client/cluster/connect.h"
 #include "client/compression/compressor.h"
 #include "client/internal/call_lanes.h"
+#include "client/internal/prefixed_status.h"
 #include "client/internal/steady_now.h"
 
 namespace tensorkv {
@@ -561,14 +562,8 @@ absl::StatusOr<ReplyTo<Request>> Client::Send(const Request& request,
 absl::Status Client::Shared::Explain(Method method,
                                      const absl::Status& status) const {
   if (target.empty()) return status;
-  absl::Status explained(
-      status.code(), absl::StrCat(NameOf(method), PrepositionOf(method), target,
-                                  ": ", status.message()));
-  // The reason among them.
-  status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) {
-    explained.SetPayload(url, absl::Cord(std::string(payload)));
-  });
-  return explained;
+  return Prefixed(absl::StrCat(NameOf(method), PrepositionOf(method), target),
+                  status);
 }
 
 }  // namespace tensorkv

@@ -3,27 +3,11 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "client/internal/prefixed_status.h"
 #include "client/internal/steady_now.h"
 #include "contract/reason.h"
 
 namespace tensorkv {
-namespace {
-
-// `status` with the server in front, and the reason that it has.
-absl::Status Named(const absl::Status& status, const std::string& name,
-                   const std::string& address) {
-  // One that is in no cluster is all that its client knows.
-  if (name.empty()) return status;
-  absl::Status named(status.code(),
-                     absl::StrCat("server \"", name, "\" (", address,
-                                  "): ", status.message()));
-  status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) {
-    named.SetPayload(url, payload);
-  });
-  return named;
-}
-
-}  // namespace
 
 absl::Status PlacedServer::Attempt(const AnyCall& call,
                                    const CallOptions& options) {
@@ -39,7 +23,10 @@ absl::Status PlacedServer::Attempt(const AnyCall& call,
         .status()
         .IgnoreError();
   }
-  return Named(status, name_, place.address);
+  // One that is in no cluster is all that its client knows.
+  if (name_.empty()) return status;
+  return Prefixed(absl::StrCat("server \"", name_, "\" (", place.address, ")"),
+                  status);
 }
 
 absl::StatusOr<PlacedServer::Place> PlacedServer::Find(
