@@ -367,8 +367,8 @@ absl::StatusOr<JoinReply> ClusterConnection::Make(const JoinRequest& request,
   ASSIGN_OR_RETURN(const std::vector<JoinReply> joined,
                    AllOf(std::move(others)));
   for (const JoinReply& other : joined) {
-    // A step that any server lacks is to be pushed; the others know it again.
-    total.next_step = std::min(total.next_step, other.next_step);
+    total.next_step = NextStepOf(namespaces_.ModeOf(request.name_space),
+                                 total.next_step, other.next_step);
     // Another sum where any of the servers is another incarnation.
     total.server_incarnation += other.server_incarnation;
     total.lease = std::min(total.lease, other.lease);
@@ -414,7 +414,8 @@ absl::StatusOr<KeepAliveReply> ClusterConnection::Make(
   for (const KeepAliveReply& reply : replies) {
     total.lease_remaining =
         std::min(total.lease_remaining, reply.lease_remaining);
-    total.next_step = std::min(total.next_step, reply.next_step);
+    total.next_step = NextStepOf(namespaces_.ModeOf(request.name_space),
+                                 total.next_step, reply.next_step);
   }
   return total;
 }

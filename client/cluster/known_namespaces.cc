@@ -55,8 +55,11 @@ void KnownNamespaces::SetJoined(const std::string& name_space,
   MutexLock lock(&mutex_);
   Membership& membership =
       namespaces_[FullName(name_space)].memberships[worker_name];
+  const auto [known, is_new] = membership.workers.try_emplace(server, worker);
+  // A Join that is repeated changes nothing.
+  if (!is_new && AreSame(known->second, worker)) return;
   membership.home.reset();
-  membership.workers[server] = worker;
+  known->second = worker;
 }
 
 void KnownNamespaces::CompleteJoin(const std::string& name_space,

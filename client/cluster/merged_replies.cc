@@ -176,6 +176,11 @@ void Add(const ServerStatus& other, ServerStatus& total) {
   absl::c_copy(other.device_budgets, std::back_inserter(total.device_budgets));
 }
 
+Step NextStepOf(Mode mode, Step a, Step b) {
+  const bool takes_lower = mode != Mode::kAsync && a > 1 && b > 1;
+  return takes_lower ? std::min(a, b) : std::max(a, b);
+}
+
 ListReply MergePages(std::vector<ListReply> pages, uint32_t page_size) {
   bool is_last = true;
   ListReply reply = {.keys = Merge(pages, &ListReply::keys, is_last)};

@@ -38,6 +38,12 @@ void Add(const NamespaceStatus& other, NamespaceStatus& total);
 void Add(const CheckpointStatus& other, CheckpointStatus& total);
 void Add(const ServerStatus& other, ServerStatus& total);
 
+// The step that a worker pushes next, from what two servers say. One that says
+// 1 may have had none of the worker's keys so far, and does not count beside
+// another. Elsewhere it is the lower one: whoever has it already knows it
+// again. In MODE_ASYNC, where nobody would, it is the higher one.
+Step NextStepOf(Mode mode, Step a, Step b);
+
 // One page from the pages that several servers have given to the same request:
 // in order, of at most `page_size` (0: whatever there is), and with no gap
 // before what follows on the next page of any server. Its token is the name of

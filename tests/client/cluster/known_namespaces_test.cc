@@ -64,6 +64,9 @@ TEST(KnownNamespacesTest, JoinReplacesWhatItHasLeftBehind) {
   known.SetJoined("train", "w", "b", {.rank = 0, .epoch = 9});
   known.CompleteJoin("train", "w", {.rank = 0, .epoch = 5});
   EXPECT_THAT(known.ReplacedAt("b", "train", "w", 5), Optional(9));
+  // A repeat of the Join at one server.
+  known.SetJoined("train", "w", "a", {.rank = 0, .epoch = 5});
+  EXPECT_THAT(known.ReplacedAt("b", "train", "w", 5), Optional(9));
   // Somebody else of that name, who does not know the epoch.
   EXPECT_EQ(known.ReplacedAt("b", "train", "w", 0), std::nullopt);
 }

@@ -45,6 +45,14 @@ TEST(WorstOfTest, ChoosesTheFirstOfAKind) {
   EXPECT_THAT(WorstOf({}), IsOk());
 }
 
+TEST(NextStepOfTest, IsTheLowestThatAnyServerWithKeysLacks) {
+  EXPECT_EQ(NextStepOf(Mode::kSync, 7, 6), 6);
+  EXPECT_EQ(NextStepOf(Mode::kSync, 7, 1), 7);
+  EXPECT_EQ(NextStepOf(Mode::kSync, 1, 7), 7);
+  EXPECT_EQ(NextStepOf(Mode::kSync, 1, 1), 1);
+  EXPECT_EQ(NextStepOf(Mode::kAsync, 7, 6), 7);
+}
+
 // What a server with these keys, which rise, answers.
 ListReply PageOf(const std::vector<std::string>& keys,
                  const ListRequest& request, size_t server_page) {
