@@ -29,7 +29,7 @@ SHAPES = [(), (0,), (1,), (3, 0, 2), (2, 3, 4), (1,) * 8, (70_001,)]
 
 
 def on_every_client(test):
-    """A test of a client of a server, and of one of a store in the process."""
+    """A test of a client of a server, of a cluster, of a store in the process."""
 
     @functools.wraps(test)
     def run(self):
@@ -46,9 +46,12 @@ class ClientTest(StoreTest):
         namespace = new_namespace()
         served = self.open_client(namespace=namespace)
         served.create_namespace(namespace)
+        # A server in no cluster is a cluster of one.
+        clustered = self.open_client("cluster:" + ADDRESS, namespace=new_namespace())
+        clustered.create_namespace(clustered.namespace)
         embedded = tensorkv.Client.embedded()
         self.addCleanup(embedded.close)
-        self.clients = {"served": served, "embedded": embedded}
+        self.clients = {"served": served, "clustered": clustered, "embedded": embedded}
 
     @on_every_client
     def test_every_dtype_and_shape_comes_back(self, client):

@@ -411,7 +411,7 @@ TEST(ClusterCliTest, ListsServersAndWhatTheyHave) {
   EXPECT_EQ(run({"cluster", "status"}),
             "cluster \"c\", placement 7\n"
             "server  address  live  partitions  keys  used\n"
-            "a       a:1      yes   2           7     2.0KiB\n"
+            "a       a:1      yes   2           7     2.0 KiB\n"
             "b       b:1      no    1           ?     ?\n");
   EXPECT_THAT(run({"cluster", "status", "--output=json"}),
               HasSubstr(R"("keys":null,)"));
