@@ -100,10 +100,10 @@ void LogStart(const Server& server, const ServerOptions& options) {
   const ServerStatus status = server.Describe();
   const std::string metrics = server.metrics_address();
   spdlog::info(
-      "ready listen={} metrics={} tls={} access={} devices={} budget_bytes={} "
+      "{} listen={} metrics={} tls={} access={} devices={} budget_bytes={} "
       "version={}",
-      server.address(), metrics.empty() ? "off" : metrics,
-      options.tls.is_on() ? "on" : "off",
+      options.cluster ? "waiting for the cluster" : "ready", server.address(),
+      metrics.empty() ? "off" : metrics, options.tls.is_on() ? "on" : "off",
       options.policy_file.empty() ? "everybody" : "policy",
       absl::StrJoin(status.devices, ","), status.budget_bytes, status.version);
   WarnOfBudget(status.budget_bytes);

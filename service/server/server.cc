@@ -111,9 +111,13 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(
   RETURN_IF_ERROR(server->RestoreLastCheckpoint());
   RETURN_IF_ERROR(server->StartGrpc(credentials));
   server->StartWatchdog();
-  server->is_started_ = true;
-  server->health_.SetServing();
   server->is_ready_ = true;
+  if (options.cluster) {
+    server->JoinCluster();
+  } else {
+    server->health_.SetServing();
+  }
+  server->is_started_ = true;
   if (options.checkpoint_interval > absl::ZeroDuration()) {
     server->checkpoints_->StartSaving(options.checkpoint_interval);
   }
@@ -308,6 +312,22 @@ void Server::StartWatchdog() {
       &engine_.alarms());
 }
 
+void Server::JoinCluster() {
+  ClusterOptions options = *options_.cluster;
+  if (options.address.empty()) options.address = address();
+  cluster_member_ = std::make_unique<ClusterMember>(
+      std::move(options), &placement_,
+      ClusterMember::Listener{.placed =
+                                  [this] {
+                                    health_.SetServing();
+                                    // It may have stopped at that moment.
+                                    if (!is_ready_) health_.SetNotServing();
+                                    LogEvent("cluster: serving");
+                                  },
+                              .replaced = [this] { StopServing(); },
+                              .log = LogEvent});
+}
+
 absl::Status Server::health() {
   RETURN_IF_ERROR(engine_.health());
   // While it shuts down, calls may take their time.
@@ -315,7 +335,7 @@ absl::Status Server::health() {
 }
 
 absl::Status Server::readiness() const {
-  if (is_ready_) return absl::OkStatus();
+  if (is_ready_) return placement_.readiness();
   const std::optional<RestoreProgress> restoring =
       checkpoints_ ? checkpoints_->restoring() : std::nullopt;
   if (!restoring) return absl::UnavailableError("not ready");
@@ -350,10 +370,26 @@ std::vector<Reading> Server::CheckpointReadings() const {
   };
 }
 
+std::vector<Reading> Server::ClusterReadings() const {
+  using prometheus::MetricType;
+  if (!options_.cluster) return {};
+  return {
+      {"tensorkv_cluster_in_touch",
+       "1 while the server's registration at etcd is renewed.",
+       MetricType::Gauge,
+       [this] { return is_started_ && cluster_member_->is_in_touch(); }},
+      {"tensorkv_cluster_placement_version",
+       "The placement that the server goes by; 0 if it knows none.",
+       MetricType::Gauge,
+       [this] { return placement_.Describe().placement.version; }},
+  };
+}
+
 std::vector<Reading> Server::ReadingsOf() {
   std::vector<Reading> readings = CheckpointReadings();
-  std::vector<Reading> others = OtherReadings();
-  std::move(others.begin(), others.end(), std::back_inserter(readings));
+  for (std::vector<Reading> more : {ClusterReadings(), OtherReadings()}) {
+    std::move(more.begin(), more.end(), std::back_inserter(readings));
+  }
   return readings;
 }
 
@@ -424,6 +460,7 @@ void Server::Shutdown(absl::Duration grace) {
   acceptor_->Stop();
   if (rpc_probe_ != nullptr) rpc_probe_->Stop();
   grpc_server_->Shutdown(After(grace));
+  if (cluster_member_ != nullptr) cluster_member_->Stop();
 }
 
 void Server::StopServing() {

@@ -21,6 +21,7 @@
 #include "prometheus/histogram.h"
 #include "prometheus/registry.h"
 #include "service/checkpoint/checkpoints.h"
+#include "service/cluster/cluster_member.h"
 #include "service/cluster/known_placement.h"
 #include "service/cluster/placed_store.h"
 #include "service/metrics/grpc_server_metrics.h"
@@ -113,10 +114,12 @@ class Server {
       const std::shared_ptr<grpc::ServerCredentials>& credentials);
   void StartAccepting(ListeningSockets sockets);
   void StartWatchdog();
+  void JoinCluster();
   absl::Status StartHttp();
   StatusSources StatusSourcesOf();
   std::vector<Reading> ReadingsOf();
   std::vector<Reading> CheckpointReadings() const;
+  std::vector<Reading> ClusterReadings() const;
   std::vector<Reading> OtherReadings();
   CheckpointCounts checkpoint_counts() const {
     return checkpoints_ ? checkpoints_->counts() : CheckpointCounts();
@@ -140,7 +143,8 @@ class Server {
   const Incarnation incarnation_;
   const int64_t start_unix_seconds_;
   const std::string why_not_cuda_;
-  // The acceptor and the watchdog are there, for the thread of the HTTP port.
+  // The acceptor, the watchdog and the member are there, for the thread of the
+  // HTTP port.
   std::atomic<bool> is_started_ = false;
   std::atomic<bool> is_ready_ = false;
   std::atomic<bool> is_shut_down_ = false;
@@ -178,6 +182,9 @@ class Server {
   // Waits for the store's locks.
   Executor store_probe_;
   std::unique_ptr<ConnectionAcceptor> acceptor_;
+
+  // Null: the server is in no cluster, or not yet.
+  std::unique_ptr<ClusterMember> cluster_member_;
 
   const ProcessCollectable process_;
   const Readings readings_;

@@ -36,6 +36,7 @@ struct FlagTexts {
   std::string tls_client_auth = "require";
   std::string status_page = "auto";
   std::string slow_call = "0";
+  std::string cluster_lease = "10s";
 };
 
 void AddNetworkFlags(CLI::App* app, ServerOptions* server, FlagTexts* texts) {
@@ -186,6 +187,37 @@ void AddCheckpointFlags(CLI::App* app, ServerOptions* server,
                 "rather than not to start");
 }
 
+// `cluster` is the server's if there is an etcd.
+void AddClusterFlags(CLI::App* app, ClusterOptions* cluster, FlagTexts* texts) {
+  app->add_option("--etcd", cluster->etcd,
+                  "host:port,... of the etcd by which servers are one store, "
+                  "as docs/cluster.md describes it (default: none, the server "
+                  "has all keys)")
+      ->delimiter(',');
+  app->add_option("--cluster", cluster->cluster,
+                  "The name of that store at etcd")
+      ->capture_default_str();
+  app->add_option("--server_name", cluster->server_name,
+                  "Unique in the cluster; a server keeps its keys with it");
+  app->add_option("--cluster_address", cluster->address,
+                  "host:port where clients reach the server (default: where "
+                  "it listens)");
+  app->add_option("--cluster_size", cluster->size,
+                  "How many servers make the first placement, once they are "
+                  "all there")
+      ->capture_default_str();
+  app->add_option("--cluster_partitions", cluster->num_partitions,
+                  "Partitions of the first placement, for good")
+      ->capture_default_str();
+  app->add_option("--cluster_weight", cluster->weight,
+                  "The server's capacity beside that of the others")
+      ->capture_default_str();
+  app->add_option("--cluster_lease", texts->cluster_lease,
+                  "How long a server that does not answer counts as live; "
+                  "whole seconds")
+      ->capture_default_str();
+}
+
 absl::Status WrongValue(const char* flag, absl::string_view message) {
   return absl::InvalidArgumentError(absl::StrCat("--", flag, ": ", message));
 }
@@ -216,7 +248,23 @@ absl::StatusOr<DeviceChoice> DeviceOf(const char* flag,
   return device;
 }
 
-absl::Status Interpret(const FlagTexts& texts, ServerFlags* flags) {
+// Sets the server's cluster if there is an etcd.
+absl::Status InterpretCluster(ClusterOptions cluster, const FlagTexts& texts,
+                              ServerOptions* server) {
+  std::erase(cluster.etcd, "");
+  if (cluster.etcd.empty()) {
+    if (cluster.server_name.empty()) return absl::OkStatus();
+    return WrongValue("etcd", "expected one, as there is a server_name");
+  }
+  ASSIGN_OR_RETURN(cluster.lease,
+                   DurationOf("cluster_lease", texts.cluster_lease));
+  server->cluster = std::move(cluster);
+  return absl::OkStatus();
+}
+
+absl::Status Interpret(const FlagTexts& texts, const ClusterOptions& cluster,
+                       ServerFlags* flags) {
+  RETURN_IF_ERROR(InterpretCluster(cluster, texts, &flags->server));
   ASSIGN_OR_RETURN(flags->server.device, DeviceOf("device", texts.device));
   flags->server.tls.client_cert_is_optional =
       texts.tls_client_auth == "optional";
@@ -306,6 +354,8 @@ std::variant<ServerFlags, EarlyExit> ParseServerFlags(int argc,
   AddLimitFlags(&app, &flags.server, &texts);
   AddCheckpointFlags(&app, &flags.server, &texts);
   AddProcessFlags(&app, &flags, &texts);
+  ClusterOptions cluster;
+  AddClusterFlags(&app, &cluster, &texts);
   ConfigFlags config;
   AddConfigFlags(&app, &config);
   try {
@@ -322,7 +372,7 @@ std::variant<ServerFlags, EarlyExit> ParseServerFlags(int argc,
   } catch (const CLI::ParseError& error) {
     return WrongUse(error.what());
   }
-  const absl::Status status = Interpret(texts, &flags);
+  const absl::Status status = Interpret(texts, cluster, &flags);
   if (!status.ok()) return WrongUse(status.message());
   if (config.print) return EarlyExit{.text = app.config_to_str(true, true)};
   if (config.check) {

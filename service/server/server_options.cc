@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/listen_address.h"
 #include "base/status_macros.h"
@@ -117,6 +118,45 @@ absl::Status CheckCheckpoints(const ServerOptions& options) {
                    absl::FormatDuration(interval)));
 }
 
+bool IsWholeName(absl::string_view name) {
+  return !name.empty() && !absl::StrContains(name, '/');
+}
+
+// Whether clients can go to the address as it stands.
+bool IsOneAddress(absl::string_view listen) {
+  return !absl::StartsWith(listen, "0.0.0.0:") &&
+         !absl::StartsWith(listen, "[::]:") && !IsUnixSocket(listen);
+}
+
+absl::Status CheckCluster(const ClusterOptions& cluster,
+                          absl::string_view listen) {
+  if (cluster.etcd.empty()) {
+    return absl::InvalidArgumentError("etcd: expected at least one address");
+  }
+  if (!IsWholeName(cluster.cluster)) {
+    return absl::InvalidArgumentError("cluster: expected a name without '/'");
+  }
+  if (!IsWholeName(cluster.server_name)) {
+    return absl::InvalidArgumentError(
+        "server_name: expected a name without '/', as there is an etcd");
+  }
+  if (cluster.address.empty() && !IsOneAddress(listen)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "cluster_address: expected one, since clients cannot go to ", listen));
+  }
+  if (!(cluster.weight > 0 && cluster.weight <= 1e6)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cluster_weight: expected above 0, up to a million, got ",
+                     cluster.weight));
+  }
+  if (cluster.lease < absl::Seconds(1)) {
+    return absl::InvalidArgumentError("cluster_lease: expected at least 1s");
+  }
+  RETURN_IF_ERROR(CheckRange("cluster_size", cluster.size, 1, 10'000));
+  return CheckRange("cluster_partitions", cluster.num_partitions, cluster.size,
+                    1 << 18);
+}
+
 }  // namespace
 
 absl::Status CheckServerOptions(const ServerOptions& options) {
@@ -126,6 +166,9 @@ absl::Status CheckServerOptions(const ServerOptions& options) {
   RETURN_IF_ERROR(CheckMetricsListen(options));
   RETURN_IF_ERROR(CheckBudgets(options));
   RETURN_IF_ERROR(CheckCheckpoints(options));
+  if (options.cluster) {
+    RETURN_IF_ERROR(CheckCluster(*options.cluster, options.listen));
+  }
   RETURN_IF_ERROR(CheckRange("max_message_bytes", options.max_message_bytes,
                              kMinMessageBytes, kMaxMessageBytes));
   RETURN_IF_ERROR(

@@ -71,6 +71,25 @@ TEST(ServerFlagsTest, EveryFlagIsRead) {
   EXPECT_EQ(flags.server.device.ordinals, std::vector<int>({1, 3}));
 }
 
+TEST(ServerFlagsTest, EtcdMakesACluster) {
+  const ServerFlags flags = Parsed(
+      {"--etcd=a:1,b:2", "--cluster=c", "--server_name=s",
+       "--cluster_address=h:3", "--cluster_size=3", "--cluster_partitions=64",
+       "--cluster_weight=2.5", "--cluster_lease=5s"});
+
+  ASSERT_TRUE(flags.server.cluster.has_value());
+  const ClusterOptions& cluster = *flags.server.cluster;
+  EXPECT_EQ(cluster.etcd, std::vector<std::string>({"a:1", "b:2"}));
+  EXPECT_EQ(cluster.cluster, "c");
+  EXPECT_EQ(cluster.server_name, "s");
+  EXPECT_EQ(cluster.address, "h:3");
+  EXPECT_EQ(cluster.size, 3u);
+  EXPECT_EQ(cluster.num_partitions, 64u);
+  EXPECT_EQ(cluster.weight, 2.5);
+  EXPECT_EQ(cluster.lease, absl::Seconds(5));
+  EXPECT_FALSE(Parsed({"--etcd="}).server.cluster.has_value());
+}
+
 TEST(ServerFlagsTest, EmptyValueDoesNotTakeTheNextFlag) {
   EXPECT_EQ(Parsed({"--metrics_listen=", "--threads=3"}).server.num_threads, 3);
   EXPECT_EQ(Parsed({"--metrics_listen", ""}).server.metrics_listen, "");
@@ -185,6 +204,8 @@ INSTANTIATE_TEST_SUITE_P(
         WrongFlag{"--budget=0", "--budget: expected more than 0"},
         WrongFlag{"--budget=1", "--budget: expected at least 1048576 bytes"},
         WrongFlag{"--device_budget=1GiB", "--device_budget: expected a GPU"},
+        WrongFlag{"--server_name=a", "--etcd: expected one"},
+        WrongFlag{"--etcd=a:1", "--server_name: expected a name"},
         WrongFlag{"--threads=many", "--threads"},
         WrongFlag{"--threads=-1", "--threads: expected 0 to"},
         WrongFlag{"--max_message_bytes=1", "--max_message_bytes: expected"},

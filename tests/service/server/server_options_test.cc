@@ -43,6 +43,26 @@ TEST(ServerOptionsTest, EncryptedRemoteAddressNeedsAPolicy) {
   EXPECT_OK(CheckServerOptions(options));
 }
 
+// Of a server in a cluster, but for what `spoil` makes of it.
+template <typename Spoil>
+auto InCluster(Spoil spoil) {
+  return [spoil](ServerOptions& options) {
+    options.cluster = {.etcd = {"e:1"}, .server_name = "s"};
+    spoil(*options.cluster);
+  };
+}
+
+TEST(ServerOptionsTest, ServerOfAClusterNeedsAnAddressOfItsOwn) {
+  ServerOptions options = {.listen = "0.0.0.0:7363", .insecure = true};
+  options.cluster = {.etcd = {"e:1"}, .server_name = "s"};
+  EXPECT_THAT(CheckServerOptions(options),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       StartsWith("cluster_address: expected one")));
+
+  options.cluster->address = "host:7363";
+  EXPECT_OK(CheckServerOptions(options));
+}
+
 struct BadOption {
   const char* name;
   std::function<void(ServerOptions&)> spoil;
@@ -93,6 +113,19 @@ INSTANTIATE_TEST_SUITE_P(
             [](ServerOptions& o) { o.max_message_bytes = uint64_t{1} << 31; }},
         BadOption{"max_entries", [](ServerOptions& o) { o.max_entries = 0; }},
         BadOption{"max_streams", [](ServerOptions& o) { o.max_streams = 0; }},
+        BadOption{"etcd", InCluster([](auto& c) { c.etcd = {}; })},
+        BadOption{"cluster", InCluster([](auto& c) { c.cluster = "a/b"; })},
+        BadOption{"server_name",
+                  InCluster([](auto& c) { c.server_name = ""; })},
+        BadOption{"cluster_size", InCluster([](auto& c) { c.size = 0; })},
+        BadOption{"cluster_partitions", InCluster([](auto& c) {
+                    c.num_partitions = 1;
+                    c.size = 2;
+                  })},
+        BadOption{"cluster_weight", InCluster([](auto& c) { c.weight = 0; })},
+        BadOption{"cluster_lease", InCluster([](auto& c) {
+                    c.lease = absl::Milliseconds(999);
+                  })},
         BadOption{"threads", [](ServerOptions& o) { o.num_threads = -1; }},
         BadOption{"max_wait", [](ServerOptions& o) {
                     o.max_wait = absl::ZeroDuration();

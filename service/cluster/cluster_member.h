@@ -1,0 +1,117 @@
+// A server's part in its cluster.
+
+#ifndef TENSORKV_SERVICE_CLUSTER_CLUSTER_MEMBER_H_
+#define TENSORKV_SERVICE_CLUSTER_CLUSTER_MEMBER_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "base/mutex.h"
+#include "contract/placement.h"
+#include "service/cluster/cluster_options.h"
+#include "service/cluster/etcd_client.h"
+#include "service/cluster/known_placement.h"
+
+namespace tensorkv {
+
+// Registers a server at etcd, and keeps what it knows of the placement new, on
+// a thread of its own. In etcd a cluster has, as messages of cluster.proto:
+//
+//   /tensorkv/CLUSTER/servers/NAME   a ClusterServer, for as long as its lease
+//   /tensorkv/CLUSTER/placement      the ClusterPlacement
+//
+// 1. Each third of the lease it renews the lease and reads both, at one moment.
+// 2. The placement is created once, by whoever finds none and as many servers
+//    as make the first one. If etcd loses it, who knows it puts it back.
+// 3. Of two servers with one name the one that started last has its keys; the
+//    other owns nothing from when it reads so.
+// 4. While etcd is away, what is known stays known.
+//
+// Thread-safe.
+class ClusterMember {
+ public:
+  struct Listener {
+    // Once, when a placement is known.
+    std::function<void()> placed;
+    // Once, when another server has the name.
+    std::function<void()> replaced;
+    std::function<void(const std::string& line)> log;
+  };
+
+  // `options` have an address and at least one etcd endpoint; `known` outlives
+  // this.
+  ClusterMember(ClusterOptions options, KnownPlacement* known,
+                Listener listener);
+  // Stops.
+  ~ClusterMember() { Stop(); }
+
+  // Ends the registration. Waits for a call to etcd that is under way, at most
+  // a fifth of the lease per endpoint. Later calls do nothing.
+  void Stop();
+
+  // Whether the last turn reached etcd.
+  bool is_in_touch() const { return is_in_touch_; }
+
+ private:
+  // What etcd has of the cluster.
+  struct Reading {
+    // Without owners: there is none yet.
+    ClusterPlacement placement;
+    // Those that are registered, by name; 0 if this one is not.
+    std::vector<ClusterServer> servers;
+    int64_t own_lease = 0;
+  };
+
+  void Run();
+  // Returns whether to stop, once `pause` has passed.
+  bool Sleep(absl::Duration pause);
+  // How long until the next turn.
+  absl::Duration PauseAfter(const absl::Status& turn) const;
+  void Report(const absl::Status& turn);
+
+  absl::Status Turn();
+  absl::Status HoldLease();
+  absl::Status Register();
+  absl::StatusOr<Reading> Read();
+  // The one that is known, if etcd has lost it; without owners if there are too
+  // few servers for the first.
+  ClusterPlacement PlacementToCreate(
+      const std::vector<ClusterServer>& servers) const;
+  absl::Status Create(const ClusterPlacement& placement);
+  absl::Status Publish(Reading reading);
+  // Tells who is live and was not, and who was.
+  void LogLiveness(const ClusterPlacement& placement) const;
+
+  std::string PlacementKey() const;
+  std::string ServersPrefix() const;
+
+  const ClusterOptions options_;
+  KnownPlacement& known_;
+  const Listener listener_;
+  std::atomic<bool> is_in_touch_ = false;
+
+  // Confined to the thread.
+  EtcdClient etcd_;
+  int64_t lease_ = 0;  // 0: none
+  bool is_registered_ = false;
+  bool was_registered_ = false;
+  bool is_placed_ = false;
+  bool is_replaced_ = false;
+
+  Mutex mutex_;
+  CondVar changed_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;  // last: starts when everything else is there
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_CLUSTER_CLUSTER_MEMBER_H_

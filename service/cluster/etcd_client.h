@@ -1,0 +1,61 @@
+// A client of etcd, version 3.
+
+#ifndef TENSORKV_SERVICE_CLUSTER_ETCD_CLIENT_H_
+#define TENSORKV_SERVICE_CLUSTER_ETCD_CLIENT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "etcd.grpc.pb.h"
+#include "grpcpp/grpcpp.h"
+
+namespace tensorkv {
+
+// Asks one etcd server, and the next of them where that one does not answer in
+// time. So a call may come to etcd twice: callers make those that may. Confined
+// to one thread. In plain text.
+//
+// Errors of all calls: Unavailable and DeadlineExceeded if no server answers,
+// and what etcd itself answers; messages name the server.
+class EtcdClient {
+ public:
+  // REQUIRES: at least one endpoint, "host:port". Each is given `timeout`.
+  EtcdClient(const std::vector<std::string>& endpoints, absl::Duration timeout);
+
+  absl::StatusOr<etcdserverpb::TxnResponse> Txn(
+      const etcdserverpb::TxnRequest& request);
+
+  // A lease of whole seconds; its keys go when nobody has renewed it for that
+  // long. One that is granted twice ends by itself.
+  absl::StatusOr<int64_t> GrantLease(absl::Duration duration);
+  // Errors: NotFound: the lease is over.
+  absl::Status RenewLease(int64_t lease);
+  // Ends it, and removes its keys.
+  absl::Status RevokeLease(int64_t lease);
+
+ private:
+  struct Endpoint {
+    std::string address;
+    std::unique_ptr<etcdserverpb::KV::Stub> kv;
+    std::unique_ptr<etcdserverpb::Lease::Stub> lease;
+  };
+  using Call = absl::FunctionRef<grpc::Status(const Endpoint& endpoint,
+                                              grpc::ClientContext* context)>;
+
+  absl::Status Ask(Call call);
+
+  const absl::Duration timeout_;
+  std::vector<Endpoint> endpoints_;
+  size_t current_ = 0;  // the one that answered last
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_CLUSTER_ETCD_CLIENT_H_

@@ -1,0 +1,201 @@
+// Servers that are one store by a real etcd: they make one placement, each
+// takes its own keys alone, and one that is killed has the same keys when it
+// comes back.
+
+#include <csignal>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "contract/grpc_status.h"
+#include "contract/proto_codec.h"
+#include "gmock/gmock.h"
+#include "grpcpp/grpcpp.h"
+#include "gtest/gtest.h"
+#include "tensorkv/v1/service.grpc.pb.h"
+#include "tests/integration/etcd_process.h"
+#include "tests/integration/server_process.h"
+#include "tests/testing/reason_matchers.h"
+#include "tests/testing/status_matchers.h"
+
+namespace tensorkv::testing {
+namespace {
+
+// A server of the cluster that the test talks to.
+class Member {
+ public:
+  Member(const EtcdProcess& etcd, const std::string& name, int cluster_size)
+      : process_({"--listen=127.0.0.1:0", "--metrics_listen=", "--budget=64MiB",
+                  "--etcd=" + etcd.address(), "--cluster=test",
+                  "--server_name=" + name,
+                  absl::StrCat("--cluster_size=", cluster_size),
+                  "--cluster_partitions=64", "--cluster_lease=3s"}) {
+    const std::string field = "listen=";
+    const std::string line = process_.AwaitLine("the cluster " + field);
+    const size_t begin = line.find(field) + field.size();
+    address_ = line.substr(begin, line.find(' ', begin) - begin);
+    stub_ = v1::TensorKV::NewStub(
+        grpc::CreateChannel(address_, grpc::InsecureChannelCredentials()));
+  }
+
+  ServerProcess& process() { return process_; }
+  const std::string& address() const { return address_; }
+
+  DescribeClusterReply Describe() {
+    grpc::ClientContext context;
+    v1::DescribeClusterResponse response;
+    EXPECT_TRUE(stub_->DescribeCluster(&context, {}, &response).ok());
+    return FromProto(response).value();
+  }
+
+  absl::Status Init(const std::string& key) {
+    v1::InitRequest request;
+    request.set_on_existing(v1::ON_EXISTING_KEEP);
+    request.add_entries()->set_key(key);
+    v1::Tensor& tensor = *request.mutable_entries(0)->mutable_tensor();
+    tensor.set_dtype(v1::DTYPE_U8);
+    tensor.add_shape(1);
+    tensor.set_data("x");
+    grpc::ClientContext context;
+    v1::InitResponse response;
+    return FromGrpcStatus(stub_->Init(&context, request, &response));
+  }
+
+ private:
+  ServerProcess process_;
+  std::string address_;
+  std::unique_ptr<v1::TensorKV::Stub> stub_;
+};
+
+class ClusterTest : public ::testing::Test {
+ protected:
+  // Starts servers of those names, and waits until they serve.
+  void StartAll(const std::vector<std::string>& names) {
+    for (const std::string& name : names) Start(name, names.size());
+    for (const auto& [name, member] : members_) {
+      ASSERT_NE(member->process().AwaitLine("cluster: serving"), "");
+    }
+  }
+
+  void Start(const std::string& name, size_t cluster_size) {
+    members_[name] = std::make_unique<Member>(etcd_, name, cluster_size);
+  }
+
+  void Kill(const std::string& name) {
+    members_.at(name)->process().Signal(SIGKILL);
+    members_.at(name)->process().Wait();
+  }
+
+  std::string OwnerNameOf(const std::string& key) {
+    const ClusterPlacement& placement = placement_;
+    return placement.servers[OwnerOf(placement, "", key)].name;
+  }
+
+  // The first of the keys "k0", "k1", ... that the server owns.
+  std::string KeyOf(const std::string& name) {
+    int i = 0;
+    while (OwnerNameOf(absl::StrCat("k", i)) != name) ++i;
+    return absl::StrCat("k", i);
+  }
+
+  EtcdProcess etcd_;
+  std::map<std::string, std::unique_ptr<Member>> members_;
+  ClusterPlacement placement_;
+};
+
+TEST_F(ClusterTest, ServersMakeOnePlacementAndTakeTheirOwnKeysAlone) {
+  StartAll({"a", "b", "c"});
+  placement_ = members_["a"]->Describe().placement;
+
+  for (const auto& [name, member] : members_) {
+    const DescribeClusterReply reply = member->Describe();
+    EXPECT_EQ(reply.server_name, name);
+    EXPECT_EQ(reply.placement.owners, placement_.owners);
+    EXPECT_EQ(reply.placement.version, 1u);
+  }
+  for (int i = 0; i < 50; ++i) {
+    const std::string key = absl::StrCat("k", i);
+    for (const auto& [name, member] : members_) {
+      const absl::Status status = member->Init(key);
+      if (name == OwnerNameOf(key)) {
+        EXPECT_OK(status);
+      } else {
+        EXPECT_THAT(status, HasReason(Reason::kWrongServer));
+      }
+    }
+  }
+}
+
+TEST_F(ClusterTest, KilledServerIsNotLiveAndComesBackToItsKeys) {
+  StartAll({"a", "b"});
+  placement_ = members_["a"]->Describe().placement;
+  Kill("b");
+  ASSERT_NE(members_["a"]->process().AwaitLine("b is not live"), "");
+  EXPECT_FALSE(members_["a"]->Describe().placement.servers[1].is_live);
+
+  Start("b", 2);
+
+  ASSERT_NE(members_["b"]->process().AwaitLine("cluster: serving"), "");
+  ASSERT_NE(members_["a"]->process().AwaitLine("b is live"), "");
+  const ClusterPlacement after = members_["a"]->Describe().placement;
+  EXPECT_EQ(after.owners, placement_.owners);
+  EXPECT_EQ(after.servers[1].address, members_["b"]->address());
+  EXPECT_OK(members_["b"]->Init(KeyOf("b")));
+  EXPECT_THAT(members_["b"]->Init(KeyOf("a")), HasReason(Reason::kWrongServer));
+}
+
+TEST_F(ClusterTest, ServersGoOnWhileEtcdIsAway) {
+  StartAll({"a", "b"});
+  placement_ = members_["a"]->Describe().placement;
+  etcd_.Stop();
+  ASSERT_NE(members_["a"]->process().AwaitLine("cluster: out of touch"), "");
+
+  EXPECT_OK(members_["a"]->Init(KeyOf("a")));
+  EXPECT_THAT(members_["a"]->Init(KeyOf("b")), HasReason(Reason::kWrongServer));
+  etcd_.Start();
+
+  ASSERT_NE(members_["a"]->process().AwaitLine("cluster: registered as"), "");
+  EXPECT_EQ(members_["a"]->Describe().placement.owners, placement_.owners);
+  EXPECT_OK(members_["a"]->Init(KeyOf("a")));
+}
+
+TEST_F(ClusterTest, PlacementThatEtcdHasLostIsPutBack) {
+  StartAll({"a", "b"});
+  placement_ = members_["a"]->Describe().placement;
+  etcd_.Stop();
+  ASSERT_NE(members_["a"]->process().AwaitLine("cluster: out of touch"), "");
+  etcd_.LoseData();
+  etcd_.Start();
+  ASSERT_NE(members_["a"]->process().AwaitLine("cluster: registered as"), "");
+
+  Start("late", 1);
+
+  ASSERT_NE(members_["late"]->process().AwaitLine("cluster: serving"), "");
+  EXPECT_EQ(members_["late"]->Describe().placement.owners, placement_.owners);
+}
+
+TEST_F(ClusterTest, OfTwoServersWithOneNameTheLaterHasTheKeys) {
+  StartAll({"a"});
+  const std::unique_ptr<Member> former = std::move(members_["a"]);
+
+  Start("a", 1);
+
+  ASSERT_NE(members_["a"]->process().AwaitLine("cluster: serving"), "");
+  ASSERT_NE(former->process().AwaitLine("another server has the name"), "");
+  EXPECT_OK(members_["a"]->Init("k"));
+  EXPECT_THAT(former->Init("k"), HasReason(Reason::kWrongServer));
+}
+
+TEST_F(ClusterTest, ServerOutsideThePlacementOwnsNothing) {
+  StartAll({"a"});
+
+  Start("late", 1);
+
+  ASSERT_NE(members_["late"]->process().AwaitLine("cluster: serving"), "");
+  EXPECT_THAT(members_["late"]->Init("k"), HasReason(Reason::kWrongServer));
+}
+
+}  // namespace
+}  // namespace tensorkv::testing
