@@ -107,6 +107,14 @@ absl::Status ClusterConnection::Attempt(const AnyCall& call,
   });
 }
 
+template <typename Request>
+absl::StatusOr<std::vector<ReplyTo<Request>>> ClusterConnection::AskEach(
+    absl::Span<const std::string> servers, const Request& request,
+    const CallLimit& limit) {
+  return AllOf(servers_.AtEach(
+      servers, [&](const std::string&) { return request; }, limit));
+}
+
 // --- Keys -------------------------------------------------------------------
 
 template <typename Request>
@@ -235,10 +243,8 @@ absl::Status ClusterConnection::ErrorOf(
 absl::StatusOr<ListReply> ClusterConnection::Make(const ListRequest& request,
                                                   const CallLimit& limit) {
   ASSIGN_OR_RETURN(const auto servers, servers_.All(limit));
-  ASSIGN_OR_RETURN(
-      std::vector<ListReply> pages,
-      AllOf(servers_.AtEach(
-          servers, [&](const std::string&) { return request; }, limit)));
+  ASSIGN_OR_RETURN(std::vector<ListReply> pages,
+                   AskEach(servers, request, limit));
   return MergePages(std::move(pages), request.page_size);
 }
 
@@ -275,10 +281,8 @@ absl::StatusOr<NamespaceStatus> ClusterConnection::Make(
     const DescribeNamespaceRequest& request, const CallLimit& limit) {
   ASSIGN_OR_RETURN(const auto servers,
                    servers_.HomeFirst(request.name_space, limit));
-  ASSIGN_OR_RETURN(
-      std::vector<NamespaceStatus> statuses,
-      AllOf(servers_.AtEach(
-          servers, [&](const std::string&) { return request; }, limit)));
+  ASSIGN_OR_RETURN(std::vector<NamespaceStatus> statuses,
+                   AskEach(servers, request, limit));
   KnownNamespaces::ByServer<uint64_t> uids;
   for (size_t i = 0; i < servers.size(); ++i) {
     uids[servers[i]] = statuses[i].uid;
@@ -292,10 +296,8 @@ absl::StatusOr<NamespaceStatus> ClusterConnection::Make(
 absl::StatusOr<ListNamespacesReply> ClusterConnection::Make(
     const ListNamespacesRequest& request, const CallLimit& limit) {
   ASSIGN_OR_RETURN(const auto servers, servers_.All(limit));
-  ASSIGN_OR_RETURN(
-      std::vector<ListNamespacesReply> pages,
-      AllOf(servers_.AtEach(
-          servers, [&](const std::string&) { return request; }, limit)));
+  ASSIGN_OR_RETURN(std::vector<ListNamespacesReply> pages,
+                   AskEach(servers, request, limit));
   return MergePages(std::move(pages), request.page_size);
 }
 
@@ -324,29 +326,9 @@ absl::StatusOr<ReplyTo<Request>> ClusterConnection::Change(
   return reply;
 }
 
-absl::StatusOr<DeleteNamespaceReply> ClusterConnection::Make(
-    const DeleteNamespaceRequest& request, const CallLimit& limit) {
-  ASSIGN_OR_RETURN(const auto servers,
-                   servers_.HomeFirst(request.name_space, limit));
-  return Change(servers, request, limit);
-}
-
-absl::StatusOr<SetRuleReply> ClusterConnection::Make(
-    const SetRuleRequest& request, const CallLimit& limit) {
-  ASSIGN_OR_RETURN(const auto servers,
-                   servers_.HomeFirst(request.name_space, limit));
-  return Change(servers, request, limit);
-}
-
-absl::StatusOr<UnsetRuleReply> ClusterConnection::Make(
-    const UnsetRuleRequest& request, const CallLimit& limit) {
-  ASSIGN_OR_RETURN(const auto servers,
-                   servers_.HomeFirst(request.name_space, limit));
-  return Change(servers, request, limit);
-}
-
-absl::StatusOr<RuleSpec> ClusterConnection::Make(
-    const SetHyperparametersRequest& request, const CallLimit& limit) {
+template <typename Request>
+requires kChangesNamespace<Request> absl::StatusOr<ReplyTo<Request>>
+ClusterConnection::Make(const Request& request, const CallLimit& limit) {
   ASSIGN_OR_RETURN(const auto servers,
                    servers_.HomeFirst(request.name_space, limit));
   return Change(servers, request, limit);
@@ -360,9 +342,11 @@ absl::StatusOr<JoinReply> ClusterConnection::Make(const JoinRequest& request,
                    servers_.HomeFirst(request.name_space, limit));
   ASSIGN_OR_RETURN(JoinReply total,
                    JoinAt(servers.front(), /*is_home=*/true, request, limit));
+  JoinRequest elsewhere = request;
+  elsewhere.rank = total.worker.rank;
   Replies<JoinReply> others(servers.size() - 1);
   servers_.AtOnce(others.size(), [&](size_t i) {
-    others[i] = JoinAt(servers[i + 1], /*is_home=*/false, request, limit);
+    others[i] = JoinAt(servers[i + 1], /*is_home=*/false, elsewhere, limit);
   });
   ASSIGN_OR_RETURN(const std::vector<JoinReply> joined,
                    AllOf(std::move(others)));
@@ -473,38 +457,19 @@ absl::StatusOr<CheckpointStatus> ClusterConnection::Make(
 }
 
 template <typename Request>
-absl::StatusOr<ReplyTo<Request>> ClusterConnection::AskAll(
-    const Request& request, const CallLimit& limit) {
+requires kIsSummed<Request> absl::StatusOr<ReplyTo<Request>>
+ClusterConnection::Make(const Request& request, const CallLimit& limit) {
   ASSIGN_OR_RETURN(const auto servers, servers_.All(limit));
-  ASSIGN_OR_RETURN(
-      std::vector<ReplyTo<Request>> replies,
-      AllOf(servers_.AtEach(
-          servers, [&](const std::string&) { return request; }, limit)));
+  ASSIGN_OR_RETURN(std::vector<ReplyTo<Request>> replies,
+                   AskEach(servers, request, limit));
   return SumOf(std::move(replies));
-}
-
-absl::StatusOr<CheckpointStatus> ClusterConnection::Make(
-    const RestoreCheckpointRequest& request, const CallLimit& limit) {
-  return AskAll(request, limit);
-}
-
-absl::StatusOr<CheckpointStatus> ClusterConnection::Make(
-    const VerifyCheckpointRequest& request, const CallLimit& limit) {
-  return AskAll(request, limit);
-}
-
-absl::StatusOr<ServerStatus> ClusterConnection::Make(
-    const DescribeServerRequest& request, const CallLimit& limit) {
-  return AskAll(request, limit);
 }
 
 absl::StatusOr<ListCheckpointsReply> ClusterConnection::Make(
     const ListCheckpointsRequest& request, const CallLimit& limit) {
   ASSIGN_OR_RETURN(const auto servers, servers_.All(limit));
-  ASSIGN_OR_RETURN(
-      std::vector<ListCheckpointsReply> lists,
-      AllOf(servers_.AtEach(
-          servers, [&](const std::string&) { return request; }, limit)));
+  ASSIGN_OR_RETURN(std::vector<ListCheckpointsReply> lists,
+                   AskEach(servers, request, limit));
   return CommonCheckpoints(std::move(lists));
 }
 

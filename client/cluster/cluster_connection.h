@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,21 @@
 
 namespace tensorkv {
 
+// Calls that change a namespace on every server.
+template <typename Request>
+inline constexpr bool kChangesNamespace =
+    std::is_same_v<Request, DeleteNamespaceRequest> ||
+    std::is_same_v<Request, SetRuleRequest> ||
+    std::is_same_v<Request, UnsetRuleRequest> ||
+    std::is_same_v<Request, SetHyperparametersRequest>;
+
+// Calls whose reply is the sum of what all servers answer.
+template <typename Request>
+inline constexpr bool kIsSummed =
+    std::is_same_v<Request, RestoreCheckpointRequest> ||
+    std::is_same_v<Request, VerifyCheckpointRequest> ||
+    std::is_same_v<Request, DescribeServerRequest>;
+
 // Makes calls at the servers of a cluster that they concern. Thread-safe.
 //
 // A call that names keys goes, in parts, to those that own them, at the same
@@ -29,9 +45,9 @@ namespace tensorkv {
 // first; those that failed at some may be made again. docs/cluster.md says what
 // that means for each verb.
 //
-// What servers give names of their own, uids, ranks and epochs, has that of the
-// home here. So workers sign their calls over the connection over which they
-// have joined.
+// What servers give names of their own, uids and epochs, has that of the home
+// here. So workers sign their calls over the connection over which they have
+// joined. Their ranks are those of the home on every server.
 //
 // Errors: of those that servers give, the one that WorstOf chooses; Unavailable
 // names the server. In MODE_ASYNC a push of which a part has, or may have, been
@@ -49,6 +65,11 @@ class ClusterConnection final : public Connection {
  private:
   template <typename Reply>
   using Replies = std::vector<absl::StatusOr<Reply>>;
+  // What each of the servers answers. Errors: the one that WorstOf chooses.
+  template <typename Request>
+  absl::StatusOr<std::vector<ReplyTo<Request>>> AskEach(
+      absl::Span<const std::string> servers, const Request& request,
+      const CallLimit& limit);
   // A part's request with the names that its server knows.
   template <typename Request>
   absl::StatusOr<Request> Translated(Request request, const std::string& server,
@@ -93,14 +114,9 @@ class ClusterConnection final : public Connection {
                                        const CallLimit& limit);
   absl::StatusOr<ListNamespacesReply> Make(const ListNamespacesRequest& request,
                                            const CallLimit& limit);
-  absl::StatusOr<DeleteNamespaceReply> Make(
-      const DeleteNamespaceRequest& request, const CallLimit& limit);
-  absl::StatusOr<SetRuleReply> Make(const SetRuleRequest& request,
-                                    const CallLimit& limit);
-  absl::StatusOr<UnsetRuleReply> Make(const UnsetRuleRequest& request,
-                                      const CallLimit& limit);
-  absl::StatusOr<RuleSpec> Make(const SetHyperparametersRequest& request,
-                                const CallLimit& limit);
+  template <typename Request>
+  requires kChangesNamespace<Request> absl::StatusOr<ReplyTo<Request>> Make(
+      const Request& request, const CallLimit& limit);
   // Changes all of `servers`, one of them first.
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> Change(
@@ -123,22 +139,15 @@ class ClusterConnection final : public Connection {
   // Checkpoints and servers.
   absl::StatusOr<CheckpointStatus> Make(const SaveCheckpointRequest& request,
                                         const CallLimit& limit);
-  absl::StatusOr<CheckpointStatus> Make(const RestoreCheckpointRequest& request,
-                                        const CallLimit& limit);
-  absl::StatusOr<CheckpointStatus> Make(const VerifyCheckpointRequest& request,
-                                        const CallLimit& limit);
   absl::StatusOr<ListCheckpointsReply> Make(
       const ListCheckpointsRequest& request, const CallLimit& limit);
   absl::StatusOr<DeleteCheckpointReply> Make(
       const DeleteCheckpointRequest& request, const CallLimit& limit);
-  absl::StatusOr<ServerStatus> Make(const DescribeServerRequest& request,
-                                    const CallLimit& limit);
+  template <typename Request>
+  requires kIsSummed<Request> absl::StatusOr<ReplyTo<Request>> Make(
+      const Request& request, const CallLimit& limit);
   absl::StatusOr<DescribeClusterReply> Make(
       const DescribeClusterRequest& request, const CallLimit& limit);
-  // The sum of what all servers answer.
-  template <typename Request>
-  absl::StatusOr<ReplyTo<Request>> AskAll(const Request& request,
-                                          const CallLimit& limit);
 
   ClusterServers servers_;
   KnownNamespaces namespaces_;

@@ -16,9 +16,9 @@
 
 namespace tensorkv {
 
-// Namespaces and workers have names of their own on every server: uids, ranks
-// and epochs. Clients use those of the home, and this translates them.
-// Servers are known by their names. Thread-safe.
+// Namespaces and workers have names of their own on every server: uids and
+// epochs. Clients use those of the home, and this translates them. Servers are
+// known by their names. Thread-safe.
 class KnownNamespaces {
  public:
   template <typename Name>

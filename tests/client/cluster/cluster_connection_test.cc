@@ -260,6 +260,29 @@ TEST(ClusterConnectionTest, WorkerThatOneServerHasLostIsLost) {
               HasReason(Reason::kWorkerNameTaken));
 }
 
+TEST(ClusterConnectionTest, WorkerHasItsRankOnEveryServer) {
+  const TestCluster cluster(3);
+  const std::unique_ptr<Connection> connection = cluster.Connect();
+  const Caller store(*connection, "train");
+  ASSERT_THAT(store.Create({.mode = Mode::kSync, .num_workers = 2}), IsOk());
+  // As if "b" had come first to a server that is not the home.
+  const size_t other = (cluster.HomeOf("train") + 1) % 3;
+  const std::unique_ptr<Connection> there = cluster.ConnectToOne(other);
+  const absl::StatusOr<Caller> early = Caller(*there, "train").Join("b");
+  ASSERT_THAT(early, IsOk());
+  EXPECT_THAT(store.Join("a"), HasReason(Reason::kWorkerNameTaken));
+  ASSERT_THAT(early->Leave(), IsOk());
+
+  EXPECT_EQ(store.Join("a")->worker().rank, 0);
+  EXPECT_EQ(store.Join("b")->worker().rank, 1);
+
+  const absl::StatusOr<NamespaceStatus> status =
+      Caller(*there, "train").Describe();
+  ASSERT_EQ(status->workers.size(), 2);
+  EXPECT_EQ(status->workers[0].name, "a");
+  EXPECT_EQ(status->workers[1].name, "b");
+}
+
 TEST(ClusterConnectionTest, WorkerClientJoinsAgainEverywhere) {
   const TestCluster cluster(3);
   const std::unique_ptr<Connection> connection = cluster.Connect();

@@ -41,24 +41,23 @@ Tensor RandomTensor(uint32_t seed) {
   return Vector(elements);
 }
 
-absl::Status TrainAs(const ClientOptions& options, uint32_t number) {
-  const auto worker =
-      WorkerClient::Join(options, {.name = absl::StrCat("worker-", number)});
-  if (!worker.ok()) return worker.status();
+absl::Status Train(WorkerClient& worker) {
   for (Step step = 1; step <= kLastStep; ++step) {
     std::vector<PushEntry> gradients;
     for (const std::string& key : TrainedKeys()) {
-      const uint32_t seed = number * 10000 + static_cast<uint32_t>(step) * 100 +
+      const uint32_t seed = (1 + worker.rank()) * 10000 +
+                            static_cast<uint32_t>(step) * 100 +
                             static_cast<uint32_t>(gradients.size());
       gradients.push_back({.key = key, .tensor = RandomTensor(seed)});
     }
-    const auto reply = (*worker)->PushPull(step, std::move(gradients));
+    const auto reply = worker.PushPull(step, std::move(gradients));
     if (!reply.ok()) return reply.status();
   }
   return absl::OkStatus();
 }
 
-// The bytes of all keys after two workers have trained them.
+// The bytes of all keys after three workers have trained them: of so many, the
+// sum depends on the order.
 std::vector<std::string> TrainedBytes(const TestCluster& cluster) {
   const ClientOptions options = {.target = cluster.target(),
                                  .name_space = "train"};
@@ -66,16 +65,22 @@ std::vector<std::string> TrainedBytes(const TestCluster& cluster) {
   EXPECT_THAT(
       client->CreateNamespace(
           "train", {.mode = Mode::kSync,
-                    .num_workers = 2,
+                    .num_workers = 3,
                     .rule = ParseRuleSpec("sgd(learning_rate=0.1)").value()}),
       IsOk());
   uint32_t seed = 0;
   for (const std::string& key : TrainedKeys()) {
     EXPECT_THAT(client->Init(key, RandomTensor(++seed)), IsOk());
   }
-  Background other([&] { return TrainAs(options, 1); });
-  EXPECT_THAT(TrainAs(options, 2), IsOk());
-  EXPECT_THAT(other.Result(), IsOk());
+  std::vector<std::unique_ptr<WorkerClient>> workers;
+  for (const char* name : {"a", "b", "c"}) {
+    workers.push_back(WorkerClient::Join(options, {.name = name}).value());
+  }
+  Background first([&] { return Train(*workers[0]); });
+  Background second([&] { return Train(*workers[1]); });
+  EXPECT_THAT(Train(*workers[2]), IsOk());
+  EXPECT_THAT(first.Result(), IsOk());
+  EXPECT_THAT(second.Result(), IsOk());
   std::vector<std::string> bytes;
   const absl::StatusOr<PullReply> trained = client->Pull(TrainedKeys());
   EXPECT_THAT(trained, IsOk());
