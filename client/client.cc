@@ -11,12 +11,11 @@
 #include "base/mutex.h"
 #include "base/status_macros.h"
 #include "client/client_observer.h"
+#include "client/cluster/connect.h"
 #include "client/compression/compressor.h"
 #include "client/internal/call_lanes.h"
 #include "client/internal/delivery.h"
-#include "client/internal/grpc_connection.h"
-#include "client/internal/metered_connection.h"
-#include "client/internal/retrying_connection.h"
+#include "client/internal/prefixed_status.h"
 #include "client/internal/steady_now.h"
 
 namespace tensorkv {
@@ -162,19 +161,12 @@ struct Client::Shared {
 absl::StatusOr<std::unique_ptr<Client>> Client::Connect(
     const ClientOptions& options) {
   RETURN_IF_ERROR(CheckOptions(options));
-  ASSIGN_OR_RETURN(
-      std::unique_ptr<Connection> connection,
-      GrpcConnection::Create({.target = options.target,
+  ASSIGN_OR_RETURN(std::unique_ptr<Connection> connection,
+                   ConnectTo({.target = options.target,
                               .max_message_bytes = options.max_message_bytes,
                               .transfer = options.transfer,
-                              .credentials = options.credentials}));
-  // Inside the retries, so that the metrics show each attempt.
-  if (options.observer != nullptr) {
-    connection = std::make_unique<MeteredConnection>(
-        std::move(connection), options.observer, SteadyNow);
-  }
-  connection = std::make_unique<RetryingConnection>(
-      std::move(connection), Backoff(), SystemRetryEnvironment());
+                              .credentials = options.credentials},
+                             options.observer, Backoff()));
   return std::make_unique<Client>(std::move(connection), options);
 }
 
@@ -606,14 +598,8 @@ absl::StatusOr<ReplyTo<Request>> Client::Send(const Request& request,
 absl::Status Client::Shared::Explain(Method method,
                                      const absl::Status& status) const {
   if (target.empty()) return status;
-  absl::Status explained(
-      status.code(), absl::StrCat(NameOf(method), PrepositionOf(method), target,
-                                  ": ", status.message()));
-  // The reason among them.
-  status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) {
-    explained.SetPayload(url, absl::Cord(std::string(payload)));
-  });
-  return explained;
+  return Prefixed(absl::StrCat(NameOf(method), PrepositionOf(method), target),
+                  status);
 }
 
 }  // namespace tensorkv

@@ -44,7 +44,7 @@ struct PushOptions {
   DType reply_dtype = DType::kUnknown;
 };
 
-// A client of one namespace of one server. Thread-safe; two pushes at once
+// A client of one namespace of a server. Thread-safe; two pushes at once
 // should name their step.
 //
 // Every verb takes one key, or many in one call. A call over many keys is all
@@ -63,6 +63,11 @@ struct PushOptions {
 // repeated while the server is Unavailable (RetryingConnection lists which),
 // until the timeout. One that fails with Unavailable or DeadlineExceeded even
 // so may or may not have been applied.
+//
+// With a target "cluster:..." all this is about several servers as one store.
+// What a verb says of a call, that it is all or nothing and sees one moment, it
+// says of the keys of each server then; docs/cluster.md has the verbs one by
+// one, and what to do about those that failed at some servers.
 //
 // A server that was restarted without the state that this client has seen
 // refuses every call of it with FailedPrecondition, which says so: connect anew

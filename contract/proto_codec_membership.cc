@@ -22,6 +22,7 @@ absl::StatusOr<JoinRequest> FromProto(const v1::JoinRequest& proto) {
   request.namespace_uid = proto.namespace_uid();
   ASSIGN_OR_RETURN(request.lease, DecodeDuration("lease", proto.lease()));
   request.replaces_epoch = proto.replaces_epoch();
+  if (proto.has_rank()) request.rank = proto.rank();
   return request;
 }
 
@@ -32,6 +33,7 @@ void ToProto(const JoinRequest& request, v1::JoinRequest* proto) {
   proto->set_namespace_uid(request.namespace_uid);
   EncodeDuration(request.lease, proto->mutable_lease());
   proto->set_replaces_epoch(request.replaces_epoch);
+  if (request.rank) proto->set_rank(*request.rank);
 }
 
 absl::StatusOr<JoinReply> FromProto(const v1::JoinResponse& proto) {

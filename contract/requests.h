@@ -444,6 +444,8 @@ struct JoinRequest {
   uint64_t namespace_uid = 0;
   // 0 replaces none.
   uint64_t replaces_epoch = 0;
+  // The server chooses where there is none.
+  std::optional<uint32_t> rank;
 };
 
 struct JoinReply {

@@ -41,6 +41,9 @@ void AddRuleCommands(CLI::App& app, Action& action);
 // server.
 void AddServerCommand(CLI::App& app, Action& action);
 
+// cluster status.
+void AddClusterCommands(CLI::App& app, Action& action);
+
 // checkpoint save, checkpoint ls, checkpoint rm, checkpoint verify.
 void AddCheckpointCommands(CLI::App& app, Action& action);
 

@@ -1,9 +1,11 @@
 #include "client/cli/health_check.h"
 
 #include <chrono>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "client/cluster/cluster_target.h"
 #include "client/internal/grpc_channel.h"
 #include "contract/grpc_status.h"
 #include "grpc/health/v1/health.grpc.pb.h"
@@ -15,9 +17,10 @@ using ::grpc::health::v1::Health;
 using ::grpc::health::v1::HealthCheckRequest;
 using ::grpc::health::v1::HealthCheckResponse;
 
-absl::Status CheckHealth(const std::string& target,
-                         const Credentials& credentials,
-                         absl::Duration timeout) {
+namespace {
+
+absl::Status CheckOne(const std::string& target, const Credentials& credentials,
+                      absl::Duration timeout) {
   ASSIGN_OR_RETURN(const ChannelSecurity security,
                    MakeChannelSecurity(credentials, target));
   grpc::ClientContext context;
@@ -33,6 +36,21 @@ absl::Status CheckHealth(const std::string& target,
   return absl::UnavailableError(
       absl::StrCat("server ", target, ": expected SERVING, got ",
                    HealthCheckResponse::ServingStatus_Name(response.status())));
+}
+
+}  // namespace
+
+absl::Status CheckHealth(const std::string& target,
+                         const Credentials& credentials,
+                         absl::Duration timeout) {
+  std::vector<std::string> servers = {target};
+  if (IsClusterTarget(target)) {
+    ASSIGN_OR_RETURN(servers, ParseClusterTarget(target));
+  }
+  for (const std::string& server : servers) {
+    RETURN_IF_ERROR(CheckOne(server, credentials, timeout));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace tensorkv

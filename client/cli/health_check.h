@@ -11,10 +11,10 @@
 
 namespace tensorkv {
 
-// Calls grpc.health.v1.Health.Check for the server as a whole. Blocks for at
-// most `timeout`. OK where the answer is SERVING.
-// Errors: Unavailable (no server, or another answer, which the message names)
-// and those of the call.
+// Calls grpc.health.v1.Health.Check for the server as a whole, or for each
+// server that a target "cluster:..." names. Waits for at most `timeout` for
+// each answer. OK where it is SERVING. Errors: Unavailable (no server, or
+// another answer, which the message names) and those of the call.
 absl::Status CheckHealth(const std::string& target,
                          const Credentials& credentials,
                          absl::Duration timeout);

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "client/client.h"
 #include "client/credentials.h"
@@ -34,6 +35,8 @@ struct GlobalFlags {
 struct Invocation {
   const GlobalFlags& flags;
   Client& client;
+  // A client of another server, with the flags' credentials and timeout.
+  std::function<absl::StatusOr<Client>(const std::string& target)> client_of;
   // Whether the server says that it serves; an error if it does not.
   std::function<absl::Status()> check_health;
   std::istream& in;

@@ -1,6 +1,7 @@
 #include "client/cli/json_text.h"
 
 #include <cstdint>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -192,6 +193,19 @@ std::string ServerStatusJson(const ServerStatus& status) {
                {"max_message_bytes", status.max_message_bytes},
                {"max_entries", status.max_entries},
                {"device_budgets", std::move(devices)}});
+}
+
+std::string ClusterServerJson(const ClusterServerStatus& status) {
+  const auto or_null = [](const std::optional<uint64_t>& number) {
+    return number ? Json(*number) : Json();
+  };
+  return Dump({{"server", status.server.name},
+               {"address", status.server.address},
+               {"weight", status.server.weight},
+               {"is_live", status.server.is_live},
+               {"partitions", status.num_partitions},
+               {"keys", or_null(status.num_keys)},
+               {"used_bytes", or_null(status.used_bytes)}});
 }
 
 std::string CheckpointJson(const CheckpointStatus& status) {

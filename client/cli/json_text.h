@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "client/cli/metadata_text.h"
 #include "contract/requests.h"
 
 namespace tensorkv {
@@ -27,6 +28,9 @@ std::string NamespaceStatusJson(const NamespaceStatus& status);
 std::string WorkerStatusJson(const WorkerStatus& status);
 // The incarnation as 16 hexadecimal digits.
 std::string ServerStatusJson(const ServerStatus& status);
+
+// What the server does not tell is null.
+std::string ClusterServerJson(const ClusterServerStatus& status);
 
 std::string CheckpointJson(const CheckpointStatus& status);
 

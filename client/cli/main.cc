@@ -8,13 +8,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "base/status_macros.h"
 #include "client/cli/health_check.h"
 #include "client/cli/run_cli.h"
+#include "client/cluster/connect.h"
 #include "client/connection.h"
-#include "client/internal/grpc_connection.h"
-#include "client/internal/retry_loop.h"
-#include "client/internal/retrying_connection.h"
 #include "google/protobuf/stubs/logging.h"
 
 namespace tensorkv {
@@ -24,12 +21,8 @@ namespace {
 // a call is waited for.
 absl::StatusOr<std::unique_ptr<Connection>> Connect(
     const std::string& target, const Credentials& credentials) {
-  ASSIGN_OR_RETURN(
-      std::unique_ptr<Connection> connection,
-      GrpcConnection::Create({.target = target, .credentials = credentials}));
-  return std::make_unique<RetryingConnection>(
-      std::move(connection), Backoff{.waits_for_server = false},
-      SystemRetryEnvironment());
+  return ConnectTo({.target = target, .credentials = credentials},
+                   /*observer=*/nullptr, Backoff{.waits_for_server = false});
 }
 
 }  // namespace

@@ -276,6 +276,18 @@ std::string ServerText(const ServerStatus& status) {
   return TableText(rows);
 }
 
+std::string ClusterTable(const std::vector<ClusterServerStatus>& servers) {
+  Rows rows = {{"server", "address", "live", "partitions", "keys", "used"}};
+  for (const ClusterServerStatus& status : servers) {
+    rows.push_back({status.server.name, status.server.address,
+                    status.server.is_live ? "yes" : "no",
+                    absl::StrCat(status.num_partitions),
+                    status.num_keys ? absl::StrCat(*status.num_keys) : "?",
+                    status.used_bytes ? ByteText(*status.used_bytes) : "?"});
+  }
+  return TableText(rows);
+}
+
 std::string RuleTable(const std::vector<RuleBinding>& rules) {
   Rows rows = {{"pattern", "rule"}};
   for (const RuleBinding& binding : rules) {

@@ -3,6 +3,8 @@
 #ifndef TENSORKV_CLIENT_CLI_METADATA_TEXT_H_
 #define TENSORKV_CLIENT_CLI_METADATA_TEXT_H_
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +32,18 @@ std::string WorkerTable(const std::vector<WorkerStatus>& workers);
 
 // What a server is and holds, a line per field.
 std::string ServerText(const ServerStatus& status);
+
+// A server of a cluster, and what it has.
+struct ClusterServerStatus {
+  ClusterServer server;
+  uint64_t num_partitions = 0;
+  // Nothing where it does not answer.
+  std::optional<uint64_t> num_keys;
+  std::optional<uint64_t> used_bytes;
+};
+
+// A table with a line per server: server address live partitions keys used.
+std::string ClusterTable(const std::vector<ClusterServerStatus>& servers);
 
 // A table with a line per checkpoint: name time size written keys
 // namespaces.

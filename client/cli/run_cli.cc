@@ -35,7 +35,8 @@ void AddCredentialFlags(CLI::App& app, Credentials& credentials) {
 
 void AddGlobalFlags(CLI::App& app, GlobalFlags& flags) {
   app.add_option("-s,--server", flags.server,
-                 "Address of the server; TENSORKV_SERVER sets another default")
+                 "Address of the server, or cluster:HOST:PORT,... for several "
+                 "as one; TENSORKV_SERVER sets another default")
       ->capture_default_str();
   AddCredentialFlags(app, flags.credentials);
   app.add_option("-n,--namespace", flags.name_space,
@@ -58,6 +59,7 @@ void AddCommands(CLI::App& app, Action& action) {
   AddWorkersCommand(app, action);
   AddRuleCommands(app, action);
   AddServerCommand(app, action);
+  AddClusterCommands(app, action);
   AddCheckpointCommands(app, action);
   AddSafetensorsCommands(app, action);
   AddTokenCommand(app, action);
@@ -141,16 +143,21 @@ absl::StatusOr<absl::Duration> ParseTimeout(const std::string& text) {
 absl::Status RunAction(const Action& action, const GlobalFlags& flags,
                        const CliEnvironment& environment) {
   ASSIGN_OR_RETURN(const absl::Duration timeout, ParseTimeout(flags.timeout));
-  absl::StatusOr<std::unique_ptr<Connection>> connection =
-      environment.connect(flags.server, flags.credentials);
-  if (!connection.ok()) return AsUsageError("--server", connection.status());
-  // No target: the user has just said which server it is.
-  Client client(*std::move(connection), {.target = "",
-                                         .name_space = flags.name_space,
-                                         .rank = flags.rank,
-                                         .timeout = timeout});
+  const auto client_of =
+      [&](const std::string& target) -> absl::StatusOr<Client> {
+    ASSIGN_OR_RETURN(std::unique_ptr<Connection> connection,
+                     environment.connect(target, flags.credentials));
+    // No target: the user has just said which server it is.
+    return Client(std::move(connection), {.target = "",
+                                          .name_space = flags.name_space,
+                                          .rank = flags.rank,
+                                          .timeout = timeout});
+  };
+  absl::StatusOr<Client> client = client_of(flags.server);
+  if (!client.ok()) return AsUsageError("--server", client.status());
   Invocation invocation = {.flags = flags,
-                           .client = client,
+                           .client = *client,
+                           .client_of = client_of,
                            .check_health =
                                [&] {
                                  return environment.check_health(

@@ -8,8 +8,10 @@
 namespace tensorkv {
 
 ChannelPool::ChannelPool(const std::string& target, size_t max_message_bytes,
-                         int num_bulk, const ChannelSecurity& security)
+                         int num_bulk, const ChannelSecurity& security,
+                         std::shared_ptr<KnownServer> server)
     : small_(OpenChannel(target, max_message_bytes, security)),
+      server_(std::move(server)),
       num_loans_(num_bulk) {
   for (int i = 0; i < num_bulk; ++i) {
     bulk_.push_back(OpenBulkChannel(target, max_message_bytes, security));

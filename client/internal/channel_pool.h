@@ -43,15 +43,18 @@ class ChannelPool {
     std::vector<size_t> indices_;
   };
 
+  // What the calls learn of the server is kept in `server`.
   // REQUIRES: num_bulk > 0; max_message_bytes <= INT_MAX.
-  ChannelPool(const std::string& target, size_t max_message_bytes, int num_bulk,
-              const ChannelSecurity& security = {});
+  ChannelPool(
+      const std::string& target, size_t max_message_bytes, int num_bulk,
+      const ChannelSecurity& security = {},
+      std::shared_ptr<KnownServer> server = std::make_shared<KnownServer>());
 
   // For everything but streams.
   const std::shared_ptr<grpc::Channel>& small() const { return small_; }
 
   // What the calls on these channels know of the server.
-  KnownServer& server() { return server_; }
+  KnownServer& server() { return *server_; }
 
   int num_bulk() const { return static_cast<int>(bulk_.size()); }
   // The `count` bulk channels with the fewest loans, all different.
@@ -63,7 +66,7 @@ class ChannelPool {
 
   const std::shared_ptr<grpc::Channel> small_;
   std::vector<std::shared_ptr<grpc::Channel>> bulk_;  // const once built
-  KnownServer server_;
+  const std::shared_ptr<KnownServer> server_;
 
   Mutex mutex_;
   // By channel, how often it is on loan.

@@ -77,8 +77,10 @@ absl::StatusOr<std::unique_ptr<Connection>> GrpcConnection::Create(
 GrpcConnection::GrpcConnection(const GrpcConnectionOptions& options,
                                const ChannelSecurity& security)
     : max_message_bytes_(options.max_message_bytes),
-      channels_(options.target, options.max_message_bytes,
-                NumBulkConnections(options.transfer), security),
+      channels_(
+          options.target, options.max_message_bytes,
+          NumBulkConnections(options.transfer), security,
+          options.server ? options.server : std::make_shared<KnownServer>()),
       policy_(options.transfer, options.max_message_bytes),
       buffers_(MakeRefCounted<BufferPool>(options.transfer.max_idle_bytes)),
       unary_(channels_.small(), &channels_.server(), options.max_message_bytes,

@@ -17,6 +17,7 @@
 #include "client/internal/call_deadline.h"
 #include "client/internal/channel_pool.h"
 #include "client/internal/grpc_channel.h"
+#include "client/internal/known_server.h"
 #include "client/internal/large_keys.h"
 #include "client/internal/stream_policy.h"
 #include "client/internal/unary_calls.h"
@@ -37,6 +38,10 @@ struct GrpcConnectionOptions {
   TransferOptions transfer;
 
   Credentials credentials;
+
+  // What is known of the server, which other connections may share that lead
+  // to it; null: nothing yet.
+  std::shared_ptr<KnownServer> server;
 };
 
 // Sends calls and blocks until their answers. Thread-safe. Errors come as the

@@ -150,6 +150,8 @@ uint64_t Fingerprint(const JoinRequest& request) {
   hasher.Add(request.worker_name);
   hasher.Add(request.replaces_epoch);
   hasher.Add(absl::ToInt64Nanoseconds(request.lease));
+  hasher.Add(request.rank.has_value());
+  hasher.Add(request.rank.value_or(0));
   return hasher.digest();
 }
 

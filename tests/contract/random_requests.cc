@@ -377,7 +377,8 @@ void RandomRequests::Draw(WorkerStatus& status) {
 
 void RandomRequests::Draw(JoinRequest& request) {
   DrawAll(request.name_space, request.call_id, request.namespace_uid,
-          request.worker_name, request.lease, request.replaces_epoch);
+          request.worker_name, request.lease, request.replaces_epoch,
+          request.rank);
 }
 
 void RandomRequests::Draw(JoinReply& reply) {

@@ -125,7 +125,7 @@ inline auto Fields(const SetHyperparametersRequest& v) {
 }
 inline auto Fields(const JoinRequest& v) {
   return std::tie(v.name_space, v.call_id, v.namespace_uid, v.worker_name,
-                  v.lease, v.replaces_epoch);
+                  v.lease, v.replaces_epoch, v.rank);
 }
 inline auto Fields(const JoinReply& v) {
   return std::tie(v.worker, v.num_workers, v.lease, v.server_incarnation,

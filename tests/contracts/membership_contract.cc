@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/contracts/store_contract.h"
 #include "tests/testing/background.h"
+#include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
 
@@ -296,6 +297,23 @@ TEST_P(MembershipContractTest, FailedRoundIsToBePushedAgain) {
 
 // The rank of a lost worker goes to another one, who has no part in what the
 // former one has begun, even if that fails.
+TEST_P(MembershipContractTest, WorkerGetsTheRankThatItNames) {
+  const Caller sync =
+      NewNamespace("s", {.mode = Mode::kSync, .num_workers = 3});
+  const auto join = [&](const std::string& name, uint32_t rank) {
+    return connection().Call(JoinRequest{.name_space = "s",
+                                         .worker_name = name,
+                                         .lease = absl::Minutes(5),
+                                         .rank = rank});
+  };
+
+  EXPECT_EQ(join("c", 2)->worker.rank, 2u);
+  EXPECT_EQ(sync.Join("a")->worker().rank, 0u);
+  EXPECT_THAT(join("b", 2), HasReason(Reason::kWorkerNameTaken));
+  EXPECT_THAT(join("b", 3), StatusIs(StatusCode::kInvalidArgument));
+  EXPECT_EQ(join("b", 1)->worker.rank, 1u);
+}
+
 TEST_P(MembershipContractTest, SuccessorHasNoPartInOlderRounds) {
   const Caller elastic = NewNamespace(
       "e", {.mode = Mode::kSync, .num_workers = 2, .max_workers = 3});

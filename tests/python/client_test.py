@@ -36,7 +36,7 @@ def status_bytes(name):
 
 
 def on_every_client(test):
-    """A test of a client of a server, and of one of a store in the process."""
+    """A test of a client of a server, of a cluster, of a store in the process."""
 
     @functools.wraps(test)
     def run(self):
@@ -53,9 +53,12 @@ class ClientTest(StoreTest):
         namespace = new_namespace()
         served = self.open_client(namespace=namespace)
         served.create_namespace(namespace)
+        # A server in no cluster is a cluster of one.
+        clustered = self.open_client("cluster:" + ADDRESS, namespace=new_namespace())
+        clustered.create_namespace(clustered.namespace)
         embedded = tensorkv.Client.embedded()
         self.addCleanup(embedded.close)
-        self.clients = {"served": served, "embedded": embedded}
+        self.clients = {"served": served, "clustered": clustered, "embedded": embedded}
 
     @on_every_client
     def test_every_dtype_and_shape_comes_back(self, client):

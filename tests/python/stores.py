@@ -37,8 +37,8 @@ class StoreTest(unittest.TestCase):
         self.addCleanup(store.close)
         return store
 
-    def open_client(self, **options):
-        client = tensorkv.Client(ADDRESS, **options)
+    def open_client(self, address=ADDRESS, **options):
+        client = tensorkv.Client(address, **options)
         self.addCleanup(client.close)
         return client
 

@@ -247,15 +247,15 @@ Step FirstStepOf(const NamespaceState& state, uint32_t rank) {
 absl::StatusOr<JoinReply> AddWorker(NamespaceState& state,
                                     const JoinRequest& request) {
   RETURN_IF_ERROR(state.end_of_waits);
-  const absl::StatusOr<uint32_t> rank =
-      state.workers->RankFor(request.worker_name, request.replaces_epoch);
+  const absl::StatusOr<uint32_t> rank = state.workers->RankFor(
+      request.worker_name, request.replaces_epoch, request.rank);
   if (rank.ok()) RETURN_IF_ERROR(MakePlace(state, *rank));
   ASSIGN_OR_RETURN(
       const Worker worker,
       state.workers->Join(request.worker_name, request.lease,
                           state.environment.next_epoch->fetch_add(1),
                           request.replaces_epoch, state.mode->StepOfJoiner(),
-                          state.Now()));
+                          state.Now(), request.rank));
   WatchLeases(state);
   return JoinReply{.worker = worker,
                    .num_workers = state.workers->num_workers(),

@@ -35,7 +35,8 @@ WorkerGroup::WorkerGroup(const WorkerGroupOptions& options)
 absl::StatusOr<Worker> WorkerGroup::Join(absl::string_view name,
                                          absl::Duration lease, uint64_t epoch,
                                          uint64_t replaces_epoch, Step reached,
-                                         absl::Duration now) {
+                                         absl::Duration now,
+                                         std::optional<uint32_t> wanted) {
   RETURN_IF_ERROR(CheckLease(lease));
   RETURN_IF_ERROR(CheckNameIsFree(name, replaces_epoch, now));
   if (is_static_) {
@@ -46,7 +47,7 @@ absl::StatusOr<Worker> WorkerGroup::Join(absl::string_view name,
             "with epoch 0")),
         Reason::kGroupDoesNotJoin);
   }
-  ASSIGN_OR_RETURN(const uint32_t rank, RankFor(name, replaces_epoch));
+  ASSIGN_OR_RETURN(const uint32_t rank, RankFor(name, replaces_epoch, wanted));
   const bool was_live = StateOf(rank) == State::kLive;
   const bool goes_on = was_live || IsAwaited(rank);
   Member& member = At(rank);
@@ -97,8 +98,31 @@ absl::Status WorkerGroup::CheckNameIsFree(absl::string_view name,
   return absl::OkStatus();
 }
 
-absl::StatusOr<uint32_t> WorkerGroup::RankFor(absl::string_view name,
-                                              uint64_t replaces_epoch) const {
+absl::StatusOr<uint32_t> WorkerGroup::WantedRank(absl::string_view name,
+                                                 uint64_t replaces_epoch,
+                                                 uint32_t rank) const {
+  if (rank >= options_.max_workers) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "rank: expected one below ", options_.max_workers, ", got ", rank));
+  }
+  for (uint32_t own = 0; own < members_.size(); ++own) {
+    const Member& member = members_[own];
+    if (member.state == State::kLive && member.name == name &&
+        member.epoch == replaces_epoch) {
+      return own;
+    }
+  }
+  if (StateOf(rank) != State::kLive) return rank;
+  return WithReason(absl::AlreadyExistsError(absl::StrCat(
+                        "worker ", Quoted(name), ": rank ", rank,
+                        " has a live worker, ", Quoted(members_[rank].name))),
+                    Reason::kWorkerNameTaken, {{"rank", rank}});
+}
+
+absl::StatusOr<uint32_t> WorkerGroup::RankFor(
+    absl::string_view name, uint64_t replaces_epoch,
+    std::optional<uint32_t> wanted) const {
+  if (wanted) return WantedRank(name, replaces_epoch, *wanted);
   uint32_t lowest_vacant = UINT32_MAX;
   uint32_t lowest_free = UINT32_MAX;
   const uint32_t end =

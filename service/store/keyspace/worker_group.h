@@ -4,6 +4,7 @@
 #define TENSORKV_SERVICE_STORE_KEYSPACE_WORKER_GROUP_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,8 +52,9 @@ class WorkerGroup {
 
   // The rank that Join would give to `name`.
   // Errors: those of Join about ranks.
-  absl::StatusOr<uint32_t> RankFor(absl::string_view name,
-                                   uint64_t replaces_epoch) const;
+  absl::StatusOr<uint32_t> RankFor(
+      absl::string_view name, uint64_t replaces_epoch,
+      std::optional<uint32_t> wanted = std::nullopt) const;
 
   // For how many members there is memory. Join makes place for one.
   uint32_t num_places() const { return static_cast<uint32_t>(members_.size()); }
@@ -63,14 +65,16 @@ class WorkerGroup {
   // group, on the lowest that is free at once). Unless a step waits for that
   // rank, the worker starts after `reached`, a step that the group has reached.
   // A live worker of that name and of the epoch `replaces_epoch` is the caller
-  // itself: it goes on with the new epoch.
+  // itself: it goes on with the new epoch. Any other worker gets the rank that
+  // is `wanted`, if one is.
   // REQUIRES: nobody has had `epoch`, which is not 0.
-  // Errors: InvalidArgument (lease out of bounds) · AlreadyExists (another live
-  // worker has the name) · ResourceExhausted (no rank is free) ·
-  // FailedPrecondition (the workers of this group do not join).
+  // Errors: InvalidArgument (lease out of bounds, no such rank) · AlreadyExists
+  // (another live worker has the name, or the rank) · ResourceExhausted (no
+  // rank is free) · FailedPrecondition (the workers of this group do not join).
   absl::StatusOr<Worker> Join(absl::string_view name, absl::Duration lease,
                               uint64_t epoch, uint64_t replaces_epoch,
-                              Step reached, absl::Duration now);
+                              Step reached, absl::Duration now,
+                              std::optional<uint32_t> wanted = std::nullopt);
 
   // Whether `worker` may act. Errors: InvalidArgument (no such rank) ·
   // FailedPrecondition (no member, or no longer).
@@ -171,6 +175,10 @@ class WorkerGroup {
   };
 
   absl::Status CheckLease(absl::Duration lease) const;
+  // `rank`, if `name` can have it.
+  absl::StatusOr<uint32_t> WantedRank(absl::string_view name,
+                                      uint64_t replaces_epoch,
+                                      uint32_t rank) const;
   absl::Status CheckNameIsFree(absl::string_view name, uint64_t replaces_epoch,
                                absl::Duration now) const;
   State StateOf(uint32_t rank) const;

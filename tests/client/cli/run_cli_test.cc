@@ -86,6 +86,13 @@ std::string Filled(const std::string& element) {
   return row + row;
 }
 
+TEST_F(StoreCliTest, StoreInNoCluster) {
+  const Outcome outcome = Run("cluster status");
+
+  EXPECT_EQ(outcome.exit_code, kExitCallFailed);
+  EXPECT_THAT(outcome.err, HasSubstr("in no cluster"));
+}
+
 TEST_F(StoreCliTest, RowsAlone) {
   Print("init w --shape=3,2 --fill=1");
 
@@ -374,6 +381,40 @@ TEST_P(WrongCommandLinesTest, AreOneLineAndExitCode2) {
   EXPECT_THAT(outcome.err, StartsWith("tensorkv: "));
   EXPECT_EQ(outcome.err.find('\n'), outcome.err.size() - 1) << outcome.err;
   EXPECT_THAT(script.verbs, IsEmpty());
+}
+
+TEST(ClusterCliTest, ListsServersAndWhatTheyHave) {
+  Script script;
+  script.reply<DescribeClusterRequest>().placement = {
+      .cluster = "c",
+      .version = 7,
+      .servers = {{.name = "a", .address = "a:1", .is_live = true},
+                  {.name = "b", .address = "b:1"}},
+      .owners = {0, 1, 0}};
+  script.reply<DescribeServerRequest>().used_bytes = 2048;
+  script.reply<ListNamespacesRequest>().namespaces = {{.num_keys = 3},
+                                                      {.num_keys = 4}};
+  const auto run = [&](const std::vector<std::string>& arguments) {
+    std::istringstream in;
+    std::ostringstream out;
+    RunCli(arguments,
+           {.connect =
+                [&](const std::string&, const Credentials&) {
+                  return std::make_unique<ScriptedConnection>(script);
+                },
+            .in = in,
+            .out = out,
+            .err = out});
+    return out.str();
+  };
+
+  EXPECT_EQ(run({"cluster", "status"}),
+            "cluster \"c\", placement 7\n"
+            "server  address  live  partitions  keys  used\n"
+            "a       a:1      yes   2           7     2.0 KiB\n"
+            "b       b:1      no    1           ?     ?\n");
+  EXPECT_THAT(run({"cluster", "status", "--output=json"}),
+              HasSubstr(R"("keys":null,)"));
 }
 
 TEST(RunCliTest, UnknownCommandIsNamed) {

@@ -1,0 +1,487 @@
+#include "client/cluster/cluster_connection.h"
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <type_traits>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "client/cluster/merged_replies.h"
+#include "contract/reason.h"
+
+namespace tensorkv {
+namespace {
+
+// How often a call is cut anew. Servers may learn of a placement one after the
+// other.
+constexpr int kMostAttempts = 4;
+
+constexpr size_t kMaxClientIdBytes = 64;
+
+bool IsAtWrongServer(const absl::Status& status) {
+  return ReasonOf(status) == Reason::kWrongServer;
+}
+
+// The newest placement that servers have named when they refused.
+uint64_t VersionToldBy(absl::Span<const absl::Status> outcomes) {
+  uint64_t newest = 0;
+  for (const absl::Status& status : outcomes) {
+    if (!IsAtWrongServer(status)) continue;
+    std::optional<ErrorInfo> info = ErrorInfoOf(status);
+    uint64_t version = 0;
+    if (absl::SimpleAtoi(info->metadata["placement_version"], &version)) {
+      newest = std::max(newest, version);
+    }
+  }
+  return newest;
+}
+
+// Whether the part of a push with that outcome has, or may have, been applied.
+bool MayHaveEffect(const absl::Status& status) {
+  return status.ok() || absl::IsUnavailable(status) ||
+         absl::IsDeadlineExceeded(status) || absl::IsCancelled(status) ||
+         ReasonOf(status) == Reason::kOutcomeUnknown;
+}
+
+// Whether workers push again what has failed so.
+bool IsPushedAgain(const absl::Status& status) {
+  switch (ReasonOf(status)) {
+    case Reason::kServerRestarted:
+    case Reason::kNotMember:
+    case Reason::kLeaseLost:
+    case Reason::kRoundFailed:
+    case Reason::kStepClosed:
+    case Reason::kStripeFailed:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool IsNoMember(const absl::Status& status) {
+  const Reason reason = ReasonOf(status);
+  return reason == Reason::kNotMember || reason == Reason::kLeaseLost;
+}
+
+template <typename Reply>
+std::vector<absl::Status> StatusesOf(
+    const std::vector<absl::StatusOr<Reply>>& replies) {
+  std::vector<absl::Status> statuses;
+  for (const auto& reply : replies) statuses.push_back(reply.status());
+  return statuses;
+}
+
+// All replies, or the error that says best what to do.
+template <typename Reply>
+absl::StatusOr<std::vector<Reply>> AllOf(
+    std::vector<absl::StatusOr<Reply>> replies) {
+  RETURN_IF_ERROR(WorstOf(StatusesOf(replies)));
+  std::vector<Reply> all;
+  for (auto& reply : replies) all.push_back(*std::move(reply));
+  return all;
+}
+
+template <typename Reply>
+Reply SumOf(std::vector<Reply> replies) {
+  Reply total = std::move(replies.front());
+  for (size_t i = 1; i < replies.size(); ++i) Add(replies[i], total);
+  return total;
+}
+
+absl::Span<const std::string> AfterFirst(
+    const std::vector<std::string>& servers) {
+  return absl::MakeConstSpan(servers).subspan(1);
+}
+
+}  // namespace
+
+absl::Status ClusterConnection::Attempt(const AnyCall& call,
+                                        const CallOptions& options) {
+  const CallLimit limit = servers_.LimitOf(options);
+  return call.Visit([&](const auto& request, auto& reply) -> absl::Status {
+    ASSIGN_OR_RETURN(reply, Make(request, limit));
+    return absl::OkStatus();
+  });
+}
+
+template <typename Request>
+absl::StatusOr<std::vector<ReplyTo<Request>>> ClusterConnection::AskEach(
+    absl::Span<const std::string> servers, const Request& request,
+    const CallLimit& limit) {
+  return AllOf(servers_.AtEach(
+      servers, [&](const std::string&) { return request; }, limit));
+}
+
+// --- Keys -------------------------------------------------------------------
+
+template <typename Request>
+requires kNamesKeys<Request> absl::StatusOr<ReplyTo<Request>>
+ClusterConnection::Make(const Request& request, const CallLimit& limit) {
+  const CallParts<Request> call(request);
+  Progress<Request> progress = {.open = call.AllPlaces()};
+  ASSIGN_OR_RETURN(PlacementPtr placement, servers_.Placement(limit));
+  for (int attempt = 0;; ++attempt) {
+    MakeParts(call, *placement, attempt, limit, progress);
+    const bool has_failed = !WorstOf(progress.outcomes).ok();
+    if (progress.refusals.empty() || has_failed ||
+        attempt + 1 == kMostAttempts) {
+      absl::c_move(progress.refusals, std::back_inserter(progress.outcomes));
+      RETURN_IF_ERROR(ErrorOf(request, progress.outcomes));
+      return std::move(progress.reply);
+    }
+    ASSIGN_OR_RETURN(
+        placement,
+        servers_.NewerThan(placement, VersionToldBy(progress.refusals), limit));
+  }
+}
+
+template <typename Request>
+void ClusterConnection::MakeParts(const CallParts<Request>& call,
+                                  const ClusterPlacement& placement,
+                                  int attempt, const CallLimit& limit,
+                                  Progress<Request>& progress) {
+  const std::vector<CallPart> parts = call.Cut(placement, progress.open);
+  Replies<ReplyTo<Request>> answers(parts.size());
+  servers_.AtOnce(parts.size(), [&](size_t i) {
+    answers[i] = MakePart(call, parts[i], attempt, limit);
+  });
+  progress.open.clear();
+  progress.refusals.clear();
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const std::vector<size_t>& places = parts[i].places;
+    absl::Status outcome = answers[i].status();
+    if (outcome.ok()) {
+      outcome = call.JoinReply(*std::move(answers[i]), places, progress.reply);
+    }
+    if (IsAtWrongServer(outcome)) {
+      absl::c_copy(places, std::back_inserter(progress.open));
+      progress.refusals.push_back(outcome);
+    } else {
+      progress.outcomes.push_back(outcome);
+    }
+  }
+}
+
+template <typename Request>
+absl::StatusOr<ReplyTo<Request>> ClusterConnection::MakePart(
+    const CallParts<Request>& call, const CallPart& part, int attempt,
+    const CallLimit& limit) {
+  ASSIGN_OR_RETURN(Request request,
+                   Translated(call.Part(part.places), part.server, limit));
+  if constexpr (requires { request.call_id; }) {
+    // Other entries than this server may have had under the call's name.
+    if (request.call_id && attempt > 0) {
+      std::string& client_id = request.call_id->client_id;
+      client_id = absl::StrCat(client_id.substr(0, kMaxClientIdBytes - 2), "#",
+                               attempt);
+    }
+  }
+  return servers_.At(part.server, request, limit);
+}
+
+template <typename Request>
+absl::StatusOr<Request> ClusterConnection::Translated(Request request,
+                                                      const std::string& server,
+                                                      const CallLimit& limit) {
+  if constexpr (requires { request.namespace_uid; }) {
+    ASSIGN_OR_RETURN(
+        request.namespace_uid,
+        UidAt(server, request.name_space, request.namespace_uid, limit));
+  }
+  if constexpr (std::is_base_of_v<PushRequest, Request> ||
+                std::is_base_of_v<PullRequest, Request>) {
+    if (request.worker && request.worker->epoch != 0) {
+      ASSIGN_OR_RETURN(const auto servers,
+                       servers_.HomeFirst(request.name_space, limit));
+      if (server != servers.front()) {
+        request.worker =
+            namespaces_.WorkerAt(server, request.name_space, *request.worker);
+      }
+    }
+  }
+  return request;
+}
+
+absl::StatusOr<uint64_t> ClusterConnection::UidAt(const std::string& server,
+                                                  const std::string& name_space,
+                                                  uint64_t uid,
+                                                  const CallLimit& limit) {
+  if (uid == 0) return uid;
+  ASSIGN_OR_RETURN(const auto servers, servers_.HomeFirst(name_space, limit));
+  if (server == servers.front()) return uid;
+  std::optional<uint64_t> known = namespaces_.UidAt(server, name_space, uid);
+  if (!known) {
+    const DescribeNamespaceRequest request = {.name_space = name_space};
+    RETURN_IF_ERROR(Make(request, limit).status());
+    known = namespaces_.UidAt(server, name_space, uid);
+  }
+  // The server refuses a uid of the home's as that of another namespace, which
+  // it is.
+  return known.value_or(uid);
+}
+
+template <typename Request>
+absl::Status ClusterConnection::ErrorOf(
+    const Request& request, absl::Span<const absl::Status> outcomes) const {
+  const absl::Status worst = WorstOf(outcomes);
+  if constexpr (std::is_base_of_v<PushRequest, Request>) {
+    if (IsPushedAgain(worst) && absl::c_any_of(outcomes, MayHaveEffect) &&
+        namespaces_.ModeOf(request.name_space) == Mode::kAsync) {
+      return WithReason(
+          absl::FailedPreconditionError(absl::StrCat(
+              "other servers may have applied their parts of the push: ",
+              worst.message())),
+          Reason::kOutcomeUnknown);
+    }
+  }
+  return worst;
+}
+
+absl::StatusOr<ListReply> ClusterConnection::Make(const ListRequest& request,
+                                                  const CallLimit& limit) {
+  ASSIGN_OR_RETURN(const auto servers, servers_.All(limit));
+  ASSIGN_OR_RETURN(std::vector<ListReply> pages,
+                   AskEach(servers, request, limit));
+  return MergePages(std::move(pages), request.page_size);
+}
+
+// --- Namespaces and rules ---------------------------------------------------
+
+absl::StatusOr<CreateNamespaceReply> ClusterConnection::Make(
+    const CreateNamespaceRequest& request, const CallLimit& limit) {
+  ASSIGN_OR_RETURN(const auto servers,
+                   servers_.HomeFirst(request.name_space, limit));
+  // The home decides who has created the namespace. The others take what it
+  // has, also what an earlier call has left undone.
+  const absl::StatusOr<CreateNamespaceReply> home =
+      servers_.At(servers.front(), request, limit);
+  if (!home.ok() && !absl::IsAlreadyExists(home.status())) return home;
+  CreateNamespaceRequest elsewhere = request;
+  elsewhere.on_existing = OnExisting::kKeep;
+  if (!home.ok() && servers.size() > 1) {
+    ASSIGN_OR_RETURN(
+        const NamespaceStatus status,
+        servers_.At(servers.front(),
+                    DescribeNamespaceRequest{.name_space = request.name_space},
+                    limit));
+    elsewhere.config = status.config;
+  }
+  const auto others = servers_.AtEach(
+      AfterFirst(servers), [&](const std::string&) { return elsewhere; },
+      limit);
+  RETURN_IF_ERROR(home.status());
+  RETURN_IF_ERROR(WorstOf(StatusesOf(others)));
+  return home;
+}
+
+absl::StatusOr<NamespaceStatus> ClusterConnection::Make(
+    const DescribeNamespaceRequest& request, const CallLimit& limit) {
+  ASSIGN_OR_RETURN(const auto servers,
+                   servers_.HomeFirst(request.name_space, limit));
+  ASSIGN_OR_RETURN(std::vector<NamespaceStatus> statuses,
+                   AskEach(servers, request, limit));
+  KnownNamespaces::ByServer<uint64_t> uids;
+  for (size_t i = 0; i < servers.size(); ++i) {
+    uids[servers[i]] = statuses[i].uid;
+  }
+  NamespaceStatus total = SumOf(std::move(statuses));
+  namespaces_.Learn(request.name_space, total.uid, total.config.mode,
+                    std::move(uids));
+  return total;
+}
+
+absl::StatusOr<ListNamespacesReply> ClusterConnection::Make(
+    const ListNamespacesRequest& request, const CallLimit& limit) {
+  ASSIGN_OR_RETURN(const auto servers, servers_.All(limit));
+  ASSIGN_OR_RETURN(std::vector<ListNamespacesReply> pages,
+                   AskEach(servers, request, limit));
+  return MergePages(std::move(pages), request.page_size);
+}
+
+template <typename Request>
+absl::StatusOr<ReplyTo<Request>> ClusterConnection::Change(
+    const std::vector<std::string>& servers, const Request& request,
+    const CallLimit& limit) {
+  // What an earlier call has removed from some servers is removed from the
+  // others; only what none has is not there.
+  constexpr bool kRemoves = std::is_same_v<Request, DeleteNamespaceRequest> ||
+                            std::is_same_v<Request, UnsetRuleRequest> ||
+                            std::is_same_v<Request, DeleteCheckpointRequest>;
+  absl::StatusOr<ReplyTo<Request>> reply =
+      servers_.At(servers.front(), request, limit);
+  const bool is_missing = kRemoves && absl::IsNotFound(reply.status());
+  if (!reply.ok() && !is_missing) return reply;
+  auto others = servers_.AtEach(
+      AfterFirst(servers), [&](const std::string&) { return request; }, limit);
+  std::vector<absl::Status> errors;
+  for (auto& other : others) {
+    if (other.ok() && !reply.ok()) reply = *other;
+    if (kRemoves && absl::IsNotFound(other.status())) continue;
+    errors.push_back(other.status());
+  }
+  RETURN_IF_ERROR(WorstOf(errors));
+  return reply;
+}
+
+template <typename Request>
+requires kChangesNamespace<Request> absl::StatusOr<ReplyTo<Request>>
+ClusterConnection::Make(const Request& request, const CallLimit& limit) {
+  ASSIGN_OR_RETURN(const auto servers,
+                   servers_.HomeFirst(request.name_space, limit));
+  return Change(servers, request, limit);
+}
+
+// --- Workers ----------------------------------------------------------------
+
+absl::StatusOr<JoinReply> ClusterConnection::Make(const JoinRequest& request,
+                                                  const CallLimit& limit) {
+  ASSIGN_OR_RETURN(const auto servers,
+                   servers_.HomeFirst(request.name_space, limit));
+  ASSIGN_OR_RETURN(JoinReply total,
+                   JoinAt(servers.front(), /*is_home=*/true, request, limit));
+  JoinRequest elsewhere = request;
+  elsewhere.rank = total.worker.rank;
+  Replies<JoinReply> others(servers.size() - 1);
+  servers_.AtOnce(others.size(), [&](size_t i) {
+    others[i] = JoinAt(servers[i + 1], /*is_home=*/false, elsewhere, limit);
+  });
+  ASSIGN_OR_RETURN(const std::vector<JoinReply> joined,
+                   AllOf(std::move(others)));
+  for (const JoinReply& other : joined) {
+    total.next_step = NextStepOf(namespaces_.ModeOf(request.name_space),
+                                 total.next_step, other.next_step);
+    // Another sum where any of the servers is another incarnation.
+    total.server_incarnation += other.server_incarnation;
+    total.lease = std::min(total.lease, other.lease);
+  }
+  namespaces_.CompleteJoin(request.name_space, request.worker_name,
+                           total.worker);
+  return total;
+}
+
+absl::StatusOr<JoinReply> ClusterConnection::JoinAt(const std::string& server,
+                                                    bool is_home,
+                                                    const JoinRequest& request,
+                                                    const CallLimit& limit) {
+  JoinRequest part = request;
+  ASSIGN_OR_RETURN(part.namespace_uid, UidAt(server, request.name_space,
+                                             request.namespace_uid, limit));
+  part.replaces_epoch =
+      namespaces_
+          .ReplacedAt(server, request.name_space, request.worker_name,
+                      request.replaces_epoch)
+          .value_or(is_home ? request.replaces_epoch : 0);
+  ASSIGN_OR_RETURN(JoinReply reply, servers_.At(server, part, limit));
+  namespaces_.SetJoined(request.name_space, request.worker_name, server,
+                        reply.worker);
+  return reply;
+}
+
+absl::StatusOr<KeepAliveReply> ClusterConnection::Make(
+    const KeepAliveRequest& request, const CallLimit& limit) {
+  ASSIGN_OR_RETURN(const auto servers,
+                   servers_.HomeFirst(request.name_space, limit));
+  const auto request_for = [&](const std::string& server) {
+    KeepAliveRequest part = request;
+    if (server != servers.front()) {
+      part.worker =
+          namespaces_.WorkerAt(server, request.name_space, request.worker);
+    }
+    return part;
+  };
+  ASSIGN_OR_RETURN(const std::vector<KeepAliveReply> replies,
+                   AllOf(servers_.AtEach(servers, request_for, limit)));
+  KeepAliveReply total = replies.front();
+  for (const KeepAliveReply& reply : replies) {
+    total.lease_remaining =
+        std::min(total.lease_remaining, reply.lease_remaining);
+    total.next_step = NextStepOf(namespaces_.ModeOf(request.name_space),
+                                 total.next_step, reply.next_step);
+  }
+  return total;
+}
+
+absl::StatusOr<LeaveReply> ClusterConnection::Make(const LeaveRequest& request,
+                                                   const CallLimit& limit) {
+  ASSIGN_OR_RETURN(const auto servers,
+                   servers_.HomeFirst(request.name_space, limit));
+  const auto request_for = [&](const std::string& server) {
+    LeaveRequest part = request;
+    if (server != servers.front()) {
+      part.worker =
+          namespaces_.WorkerAt(server, request.name_space, request.worker);
+    }
+    return part;
+  };
+  std::vector<absl::Status> outcomes =
+      StatusesOf(servers_.AtEach(servers, request_for, limit));
+  for (size_t i = 1; i < outcomes.size(); ++i) {
+    // Whoever is no member there has left.
+    if (outcomes.front().ok() && IsNoMember(outcomes[i])) {
+      outcomes[i] = absl::OkStatus();
+    }
+  }
+  const absl::Status status = WorstOf(outcomes);
+  if (status.ok() || absl::IsFailedPrecondition(status)) {
+    namespaces_.Forget(request.name_space, request.worker);
+  }
+  RETURN_IF_ERROR(status);
+  return LeaveReply();
+}
+
+absl::StatusOr<BarrierReply> ClusterConnection::Make(
+    const BarrierRequest& request, const CallLimit& limit) {
+  ASSIGN_OR_RETURN(const auto servers,
+                   servers_.HomeFirst(request.name_space, limit));
+  return servers_.At(servers.front(), request, limit);
+}
+
+// --- Checkpoints and servers ------------------------------------------------
+
+absl::StatusOr<CheckpointStatus> ClusterConnection::Make(
+    const SaveCheckpointRequest& request, const CallLimit& limit) {
+  ASSIGN_OR_RETURN(const auto servers, servers_.All(limit));
+  ASSIGN_OR_RETURN(CheckpointStatus total,
+                   servers_.At(servers.front(), request, limit));
+  SaveCheckpointRequest elsewhere = request;
+  elsewhere.name = total.name;
+  ASSIGN_OR_RETURN(const std::vector<CheckpointStatus> others,
+                   AllOf(servers_.AtEach(
+                       AfterFirst(servers),
+                       [&](const std::string&) { return elsewhere; }, limit)));
+  for (const CheckpointStatus& other : others) Add(other, total);
+  return total;
+}
+
+template <typename Request>
+requires kIsSummed<Request> absl::StatusOr<ReplyTo<Request>>
+ClusterConnection::Make(const Request& request, const CallLimit& limit) {
+  ASSIGN_OR_RETURN(const auto servers, servers_.All(limit));
+  ASSIGN_OR_RETURN(std::vector<ReplyTo<Request>> replies,
+                   AskEach(servers, request, limit));
+  return SumOf(std::move(replies));
+}
+
+absl::StatusOr<ListCheckpointsReply> ClusterConnection::Make(
+    const ListCheckpointsRequest& request, const CallLimit& limit) {
+  ASSIGN_OR_RETURN(const auto servers, servers_.All(limit));
+  ASSIGN_OR_RETURN(std::vector<ListCheckpointsReply> lists,
+                   AskEach(servers, request, limit));
+  return CommonCheckpoints(std::move(lists));
+}
+
+absl::StatusOr<DeleteCheckpointReply> ClusterConnection::Make(
+    const DeleteCheckpointRequest& request, const CallLimit& limit) {
+  ASSIGN_OR_RETURN(const auto servers, servers_.All(limit));
+  return Change(servers, request, limit);
+}
+
+absl::StatusOr<DescribeClusterReply> ClusterConnection::Make(
+    const DescribeClusterRequest&, const CallLimit& limit) {
+  return servers_.Describe(limit);
+}
+
+}  // namespace tensorkv

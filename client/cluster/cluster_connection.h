@@ -1,0 +1,158 @@
+// Several servers as one store.
+
+#ifndef TENSORKV_CLIENT_CLUSTER_CLUSTER_CONNECTION_H_
+#define TENSORKV_CLIENT_CLUSTER_CLUSTER_CONNECTION_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "client/cluster/call_parts.h"
+#include "client/cluster/cluster_servers.h"
+#include "client/cluster/known_namespaces.h"
+#include "client/connection.h"
+
+namespace tensorkv {
+
+// Calls that change a namespace on every server.
+template <typename Request>
+inline constexpr bool kChangesNamespace =
+    std::is_same_v<Request, DeleteNamespaceRequest> ||
+    std::is_same_v<Request, SetRuleRequest> ||
+    std::is_same_v<Request, UnsetRuleRequest> ||
+    std::is_same_v<Request, SetHyperparametersRequest>;
+
+// Calls whose reply is the sum of what all servers answer.
+template <typename Request>
+inline constexpr bool kIsSummed =
+    std::is_same_v<Request, RestoreCheckpointRequest> ||
+    std::is_same_v<Request, VerifyCheckpointRequest> ||
+    std::is_same_v<Request, DescribeServerRequest>;
+
+// Makes calls at the servers of a cluster that they concern. Thread-safe.
+//
+// A call that names keys goes, in parts, to those that own them, at the same
+// time; each part is all or nothing, the whole is not. A part that is refused
+// because another server owns its keys has had no effect: it is cut anew by the
+// newest placement and made there. Namespaces, rules, workers and checkpoints
+// are on every server, and calls about them go to all, the namespace's home
+// first; those that failed at some may be made again. docs/cluster.md says what
+// that means for each verb.
+//
+// What servers give names of their own, uids and epochs, has that of the home
+// here. So workers sign their calls over the connection over which they have
+// joined. Their ranks are those of the home on every server.
+//
+// Errors: of those that servers give, the one that WorstOf chooses; Unavailable
+// names the server. In MODE_ASYNC a push of which a part has, or may have, been
+// applied, does not fail in a way that lets workers push it again: it fails
+// with FailedPrecondition (OUTCOME_UNKNOWN) then. Unavailable too where no
+// server tells who owns what.
+class ClusterConnection final : public Connection {
+ public:
+  explicit ClusterConnection(ClusterServersOptions options)
+      : servers_(std::move(options)) {}
+
+  absl::Status Attempt(const AnyCall& call,
+                       const CallOptions& options) override;
+
+ private:
+  template <typename Reply>
+  using Replies = std::vector<absl::StatusOr<Reply>>;
+  // What each of the servers answers. Errors: the one that WorstOf chooses.
+  template <typename Request>
+  absl::StatusOr<std::vector<ReplyTo<Request>>> AskEach(
+      absl::Span<const std::string> servers, const Request& request,
+      const CallLimit& limit);
+  // A part's request with the names that its server knows.
+  template <typename Request>
+  absl::StatusOr<Request> Translated(Request request, const std::string& server,
+                                     const CallLimit& limit);
+  absl::StatusOr<uint64_t> UidAt(const std::string& server,
+                                 const std::string& name_space, uint64_t uid,
+                                 const CallLimit& limit);
+
+  // Keys.
+  template <typename Request>
+  struct Progress {
+    ReplyTo<Request> reply = {};
+    // The places of entries whose parts are to be made (again).
+    std::vector<size_t> open;
+    // Of the parts made: those that were refused at the last attempt because
+    // they were at the wrong server, and all others.
+    std::vector<absl::Status> refusals;
+    std::vector<absl::Status> outcomes;
+  };
+  template <typename Request>
+  requires kNamesKeys<Request> absl::StatusOr<ReplyTo<Request>> Make(
+      const Request& request, const CallLimit& limit);
+  // Makes what is open by that placement, each part at its server.
+  template <typename Request>
+  void MakeParts(const CallParts<Request>& call,
+                 const ClusterPlacement& placement, int attempt,
+                 const CallLimit& limit, Progress<Request>& progress);
+  template <typename Request>
+  absl::StatusOr<ReplyTo<Request>> MakePart(const CallParts<Request>& parts,
+                                            const CallPart& part, int attempt,
+                                            const CallLimit& limit);
+  template <typename Request>
+  absl::Status ErrorOf(const Request& request,
+                       absl::Span<const absl::Status> outcomes) const;
+  absl::StatusOr<ListReply> Make(const ListRequest& request,
+                                 const CallLimit& limit);
+
+  // Namespaces and rules.
+  absl::StatusOr<CreateNamespaceReply> Make(
+      const CreateNamespaceRequest& request, const CallLimit& limit);
+  absl::StatusOr<NamespaceStatus> Make(const DescribeNamespaceRequest& request,
+                                       const CallLimit& limit);
+  absl::StatusOr<ListNamespacesReply> Make(const ListNamespacesRequest& request,
+                                           const CallLimit& limit);
+  template <typename Request>
+  requires kChangesNamespace<Request> absl::StatusOr<ReplyTo<Request>> Make(
+      const Request& request, const CallLimit& limit);
+  // Changes all of `servers`, one of them first.
+  template <typename Request>
+  absl::StatusOr<ReplyTo<Request>> Change(
+      const std::vector<std::string>& servers, const Request& request,
+      const CallLimit& limit);
+
+  // Workers.
+  absl::StatusOr<JoinReply> Make(const JoinRequest& request,
+                                 const CallLimit& limit);
+  absl::StatusOr<JoinReply> JoinAt(const std::string& server, bool is_home,
+                                   const JoinRequest& request,
+                                   const CallLimit& limit);
+  absl::StatusOr<KeepAliveReply> Make(const KeepAliveRequest& request,
+                                      const CallLimit& limit);
+  absl::StatusOr<LeaveReply> Make(const LeaveRequest& request,
+                                  const CallLimit& limit);
+  absl::StatusOr<BarrierReply> Make(const BarrierRequest& request,
+                                    const CallLimit& limit);
+
+  // Checkpoints and servers.
+  absl::StatusOr<CheckpointStatus> Make(const SaveCheckpointRequest& request,
+                                        const CallLimit& limit);
+  absl::StatusOr<ListCheckpointsReply> Make(
+      const ListCheckpointsRequest& request, const CallLimit& limit);
+  absl::StatusOr<DeleteCheckpointReply> Make(
+      const DeleteCheckpointRequest& request, const CallLimit& limit);
+  template <typename Request>
+  requires kIsSummed<Request> absl::StatusOr<ReplyTo<Request>> Make(
+      const Request& request, const CallLimit& limit);
+  absl::StatusOr<DescribeClusterReply> Make(
+      const DescribeClusterRequest& request, const CallLimit& limit);
+
+  ClusterServers servers_;
+  KnownNamespaces namespaces_;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CLIENT_CLUSTER_CLUSTER_CONNECTION_H_

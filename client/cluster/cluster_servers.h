@@ -1,0 +1,108 @@
+// The servers of a cluster, each with its connection.
+
+#ifndef TENSORKV_CLIENT_CLUSTER_CLUSTER_SERVERS_H_
+#define TENSORKV_CLIENT_CLUSTER_CLUSTER_SERVERS_H_
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "base/mutex.h"
+#include "client/cluster/placement_source.h"
+#include "client/connection.h"
+#include "client/internal/retry_loop.h"
+#include "client/internal/stripe_threads.h"
+
+namespace tensorkv {
+
+struct ClusterServersOptions {
+  // Some of the cluster's servers, at least one.
+  std::vector<std::string> addresses;
+  ServerConnector connect;
+  // For calls that a server was not there to answer.
+  Backoff backoff;
+  RetryEnvironment environment;
+};
+
+// Until when a call of many parts may take, and who ends it.
+struct CallLimit {
+  absl::Duration end;  // by the environment's clock
+  std::shared_ptr<Canceller> canceller;
+};
+
+// Makes calls at servers, which go by their names. Connections are made when
+// they are first needed; their calls are repeated as RetryingConnection says.
+// Thread-safe.
+class ClusterServers {
+ public:
+  explicit ClusterServers(ClusterServersOptions options);
+
+  CallLimit LimitOf(const CallOptions& options) const;
+
+  // The newest placement that is known; the first time, one that is waited for.
+  // Errors: those of PlacementSource.
+  absl::StatusOr<PlacementPtr> Placement(const CallLimit& limit);
+  // One that is newer than `used`, if there is one before the limit or a few
+  // attempts. `version` is one that somebody has heard of.
+  absl::StatusOr<PlacementPtr> NewerThan(const PlacementPtr& used,
+                                         uint64_t version,
+                                         const CallLimit& limit);
+  absl::StatusOr<DescribeClusterReply> Describe(const CallLimit& limit);
+
+  // All servers, the home of the namespace first, and then in their order.
+  absl::StatusOr<std::vector<std::string>> HomeFirst(
+      absl::string_view name_space, const CallLimit& limit);
+  // All servers, in their order.
+  absl::StatusOr<std::vector<std::string>> All(const CallLimit& limit);
+
+  template <typename Request>
+  absl::StatusOr<ReplyTo<Request>> At(const std::string& server,
+                                      const Request& request,
+                                      const CallLimit& limit) {
+    return ConnectionTo(server).Call(request, TimeLeft(limit));
+  }
+  // Makes `request_for(server)` at each of the servers, at the same time.
+  template <typename RequestFor>
+  auto AtEach(absl::Span<const std::string> servers, RequestFor request_for,
+              const CallLimit& limit) {
+    using Request = std::decay_t<decltype(request_for(servers.front()))>;
+    std::vector<absl::StatusOr<ReplyTo<Request>>> replies(servers.size());
+    AtOnce(servers.size(), [&](size_t i) {
+      replies[i] = At(servers[i], request_for(servers[i]), limit);
+    });
+    return replies;
+  }
+  // Calls work(0) to work(count - 1) at the same time, as far as there are
+  // threads, and otherwise in that order.
+  void AtOnce(size_t count, absl::FunctionRef<void(size_t)> work);
+
+ private:
+  CallOptions TimeLeft(const CallLimit& limit) const;
+  Connection& ConnectionTo(const std::string& server);
+
+  const ServerConnector connect_;
+  const Backoff backoff_;
+  const RetryEnvironment environment_;
+  PlacementSource source_;
+  StripeThreads threads_;
+
+  Mutex mutex_;
+  // By name; none is ever removed.
+  std::map<std::string, std::unique_ptr<Connection>> connections_
+      ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CLIENT_CLUSTER_CLUSTER_SERVERS_H_

@@ -1,0 +1,27 @@
+// Connections as users of the client have them.
+
+#ifndef TENSORKV_CLIENT_CLUSTER_CONNECT_H_
+#define TENSORKV_CLIENT_CLUSTER_CONNECT_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "client/connection.h"
+#include "client/internal/grpc_connection.h"
+#include "client/internal/retry_loop.h"
+
+namespace tensorkv {
+
+class ClientObserver;
+
+// A connection to a server, or where the target is "cluster:..." to all servers
+// of a cluster, which repeats calls. `observer`, which may be null, is told of
+// each attempt. Connects at the first call.
+// Errors: InvalidArgument for options that cannot work.
+absl::StatusOr<std::unique_ptr<Connection>> ConnectTo(
+    const GrpcConnectionOptions& options,
+    std::shared_ptr<ClientObserver> observer, const Backoff& backoff);
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CLIENT_CLUSTER_CONNECT_H_

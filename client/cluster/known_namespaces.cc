@@ -1,0 +1,112 @@
+#include "client/cluster/known_namespaces.h"
+
+namespace tensorkv {
+namespace {
+
+// No server gives it: they count from 1.
+constexpr uint64_t kNobodysEpoch = UINT64_MAX;
+
+std::string FullName(const std::string& name_space) {
+  return name_space.empty() ? "default" : name_space;
+}
+
+bool AreSame(const Worker& a, const Worker& b) {
+  return a.rank == b.rank && a.epoch == b.epoch;
+}
+
+}  // namespace
+
+void KnownNamespaces::Learn(const std::string& name_space, uint64_t home_uid,
+                            Mode mode, ByServer<uint64_t> uids) {
+  MutexLock lock(&mutex_);
+  Namespace& known = namespaces_[FullName(name_space)];
+  known.home_uid = home_uid;
+  known.mode = mode;
+  known.uids = std::move(uids);
+}
+
+const KnownNamespaces::Namespace* KnownNamespaces::Find(
+    const std::string& name_space) const {
+  const auto found = namespaces_.find(FullName(name_space));
+  return found == namespaces_.end() ? nullptr : &found->second;
+}
+
+std::optional<uint64_t> KnownNamespaces::UidAt(const std::string& server,
+                                               const std::string& name_space,
+                                               uint64_t home_uid) const {
+  MutexLock lock(&mutex_);
+  const Namespace* const known = Find(name_space);
+  if (known == nullptr || known->home_uid != home_uid) return std::nullopt;
+  const auto uid = known->uids.find(server);
+  if (uid == known->uids.end()) return std::nullopt;
+  return uid->second;
+}
+
+Mode KnownNamespaces::ModeOf(const std::string& name_space) const {
+  MutexLock lock(&mutex_);
+  const Namespace* const known = Find(name_space);
+  return known == nullptr ? Mode::kUnknown : known->mode;
+}
+
+void KnownNamespaces::SetJoined(const std::string& name_space,
+                                const std::string& worker_name,
+                                const std::string& server,
+                                const Worker& worker) {
+  MutexLock lock(&mutex_);
+  Membership& membership =
+      namespaces_[FullName(name_space)].memberships[worker_name];
+  const auto [known, is_new] = membership.workers.try_emplace(server, worker);
+  // A Join that is repeated changes nothing.
+  if (!is_new && AreSame(known->second, worker)) return;
+  membership.home.reset();
+  known->second = worker;
+}
+
+void KnownNamespaces::CompleteJoin(const std::string& name_space,
+                                   const std::string& worker_name,
+                                   const Worker& home) {
+  MutexLock lock(&mutex_);
+  namespaces_[FullName(name_space)].memberships[worker_name].home = home;
+}
+
+std::optional<uint64_t> KnownNamespaces::ReplacedAt(
+    const std::string& server, const std::string& name_space,
+    const std::string& worker_name, uint64_t home_epoch) const {
+  MutexLock lock(&mutex_);
+  const Namespace* const known = Find(name_space);
+  if (known == nullptr) return std::nullopt;
+  const auto membership = known->memberships.find(worker_name);
+  if (membership == known->memberships.end()) return std::nullopt;
+  const auto& [home, workers] = membership->second;
+  if (home && home->epoch != home_epoch) return std::nullopt;
+  const auto worker = workers.find(server);
+  if (worker == workers.end()) return std::nullopt;
+  return worker->second.epoch;
+}
+
+Worker KnownNamespaces::WorkerAt(const std::string& server,
+                                 const std::string& name_space,
+                                 const Worker& home) const {
+  if (home.epoch == 0) return home;
+  MutexLock lock(&mutex_);
+  if (const Namespace* const known = Find(name_space)) {
+    for (const auto& [name, membership] : known->memberships) {
+      if (!membership.home || !AreSame(*membership.home, home)) continue;
+      const auto worker = membership.workers.find(server);
+      if (worker != membership.workers.end()) return worker->second;
+    }
+  }
+  return {.rank = home.rank, .epoch = kNobodysEpoch};
+}
+
+void KnownNamespaces::Forget(const std::string& name_space,
+                             const Worker& home) {
+  MutexLock lock(&mutex_);
+  const auto known = namespaces_.find(FullName(name_space));
+  if (known == namespaces_.end()) return;
+  std::erase_if(known->second.memberships, [&](const auto& membership) {
+    return membership.second.home && AreSame(*membership.second.home, home);
+  });
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,82 @@
+// What a client of a cluster knows of its namespaces: how each server names
+// what the namespace's home has named.
+
+#ifndef TENSORKV_CLIENT_CLUSTER_KNOWN_NAMESPACES_H_
+#define TENSORKV_CLIENT_CLUSTER_KNOWN_NAMESPACES_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "base/mutex.h"
+#include "contract/requests.h"
+
+namespace tensorkv {
+
+// Namespaces and workers have names of their own on every server: uids and
+// epochs. Clients use those of the home, and this translates them. Servers are
+// known by their names. Thread-safe.
+class KnownNamespaces {
+ public:
+  template <typename Name>
+  using ByServer = std::map<std::string, Name>;
+
+  // What every server has told of one namespace.
+  void Learn(const std::string& name_space, uint64_t home_uid, Mode mode,
+             ByServer<uint64_t> uids);
+  // The uid of the namespace that has `home_uid` at home; nothing where that
+  // is another one than what was learnt last, or unknown.
+  std::optional<uint64_t> UidAt(const std::string& server,
+                                const std::string& name_space,
+                                uint64_t home_uid) const;
+  // kUnknown where nothing was learnt.
+  Mode ModeOf(const std::string& name_space) const;
+
+  // A worker has joined at `server`, and is to join at the others.
+  void SetJoined(const std::string& name_space, const std::string& worker_name,
+                 const std::string& server, const Worker& worker);
+  // The worker has joined everywhere, at home as `home`.
+  void CompleteJoin(const std::string& name_space,
+                    const std::string& worker_name, const Worker& home);
+  // The epoch that a Join at `server` replaces which replaces `home_epoch` at
+  // home: that worker's, or one of an earlier Join that did not come to its
+  // end. Nothing where neither is known.
+  std::optional<uint64_t> ReplacedAt(const std::string& server,
+                                     const std::string& name_space,
+                                     const std::string& worker_name,
+                                     uint64_t home_epoch) const;
+
+  // The worker that is `home` at home, at another server. One that is not known
+  // has an epoch there that nobody has, so that it is refused; one of epoch 0
+  // is itself.
+  Worker WorkerAt(const std::string& server, const std::string& name_space,
+                  const Worker& home) const;
+  void Forget(const std::string& name_space, const Worker& home);
+
+ private:
+  struct Membership {
+    // Nothing while the worker has not joined everywhere.
+    std::optional<Worker> home;
+    ByServer<Worker> workers;
+  };
+  struct Namespace {
+    uint64_t home_uid = 0;
+    Mode mode = Mode::kUnknown;
+    ByServer<uint64_t> uids;
+    // By the worker's name.
+    std::map<std::string, Membership> memberships;
+  };
+
+  const Namespace* Find(const std::string& name_space) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  mutable Mutex mutex_;
+  std::map<std::string, Namespace> namespaces_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CLIENT_CLUSTER_KNOWN_NAMESPACES_H_

@@ -1,0 +1,227 @@
+#include "client/cluster/merged_replies.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/algorithm/container.h"
+#include "contract/reason.h"
+
+namespace tensorkv {
+namespace {
+
+int KindOf(const absl::Status& status) {
+  switch (ReasonOf(status)) {
+    case Reason::kServerRestarted:
+      return 1;
+    case Reason::kNotMember:
+    case Reason::kLeaseLost:
+      return 2;
+    case Reason::kRoundFailed:
+    case Reason::kStepClosed:
+    case Reason::kStripeFailed:
+      return 3;
+    case Reason::kOutcomeUnknown:
+    case Reason::kWorkerLost:
+      return 5;
+    default:
+      return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status)
+                 ? 5
+                 : 4;
+  }
+}
+
+void Add(const MemoryUse& other, MemoryUse& total) {
+  total.values += other.values;
+  total.state += other.state;
+  total.contributions += other.contributions;
+  total.metadata += other.metadata;
+}
+
+void AddWaits(const std::vector<WaitStatus>& other,
+              std::vector<WaitStatus>& total) {
+  for (const WaitStatus& wait : other) {
+    const auto found = absl::c_find_if(total, [&](const WaitStatus& known) {
+      return known.reason == wait.reason;
+    });
+    if (found == total.end()) {
+      total.push_back(wait);
+      continue;
+    }
+    found->calls_waiting += wait.calls_waiting;
+    found->calls_ended += wait.calls_ended;
+    found->waited += wait.waited;
+  }
+}
+
+void AddGuardCounts(const std::vector<GuardCounts>& other,
+                    std::vector<GuardCounts>& total) {
+  for (const GuardCounts& counts : other) {
+    const auto found = absl::c_find_if(total, [&](const GuardCounts& known) {
+      return known.rank == counts.rank;
+    });
+    if (found == total.end()) {
+      total.push_back(counts);
+      continue;
+    }
+    found->not_finite += counts.not_finite;
+    found->too_large += counts.too_large;
+  }
+}
+
+// A worker is as far as its furthest server, and as alive as the one that
+// trusts it least.
+void AddWorkers(const std::vector<WorkerStatus>& other,
+                std::vector<WorkerStatus>& total) {
+  for (WorkerStatus& worker : total) {
+    for (const WorkerStatus& there : other) {
+      const bool is_same = worker.name.empty()
+                               ? there.worker.rank == worker.worker.rank
+                               : there.name == worker.name;
+      if (!is_same) continue;
+      worker.is_live = worker.is_live && there.is_live;
+      worker.step = std::max(worker.step, there.step);
+      worker.lease_remaining =
+          std::min(worker.lease_remaining, there.lease_remaining);
+    }
+  }
+}
+
+const std::string& NameIn(const KeyStatus& key) { return key.key; }
+const std::string& NameIn(const NamespaceStatus& status) { return status.name; }
+
+// What all pages have up to the last name of each that another follows.
+template <typename Item, typename Reply>
+std::vector<Item> Merge(std::vector<Reply>& pages,
+                        std::vector<Item> Reply::*items, bool& is_last) {
+  std::optional<std::string> end;
+  for (const Reply& page : pages) {
+    if (page.next_page_token.empty()) continue;
+    if (!end || page.next_page_token < *end) end = page.next_page_token;
+  }
+  std::vector<Item> merged;
+  for (Reply& page : pages) {
+    for (Item& item : page.*items) {
+      if (!end || NameIn(item) <= *end) merged.push_back(std::move(item));
+    }
+  }
+  is_last = !end.has_value();
+  absl::c_stable_sort(merged, [](const Item& a, const Item& b) {
+    return NameIn(a) < NameIn(b);
+  });
+  return merged;
+}
+
+// Ends the page after its first `page_size`, and says where the next begins.
+template <typename Item>
+std::string EndPage(uint32_t page_size, bool is_last,
+                    std::vector<Item>& items) {
+  if (page_size != 0 && items.size() > page_size) {
+    items.erase(items.begin() + page_size, items.end());
+    is_last = false;
+  }
+  return is_last || items.empty() ? "" : NameIn(items.back());
+}
+
+}  // namespace
+
+absl::Status WorstOf(absl::Span<const absl::Status> statuses) {
+  const absl::Status* worst = nullptr;
+  for (const absl::Status& status : statuses) {
+    if (status.ok()) continue;
+    if (worst == nullptr || KindOf(status) < KindOf(*worst)) worst = &status;
+  }
+  return worst == nullptr ? absl::OkStatus() : *worst;
+}
+
+void Add(const NamespaceStatus& other, NamespaceStatus& total) {
+  total.num_keys += other.num_keys;
+  Add(other.memory, total.memory);
+  absl::c_copy(other.device_memory, std::back_inserter(total.device_memory));
+  total.updates_applied += other.updates_applied;
+  total.rounds_open += other.rounds_open;
+  total.rounds_closed += other.rounds_closed;
+  total.rounds_failed += other.rounds_failed;
+  total.calls_waiting += other.calls_waiting;
+  AddWorkers(other.workers, total.workers);
+  total.contributions_late += other.contributions_late;
+  total.contributions_duplicate += other.contributions_duplicate;
+  total.contributions_fenced += other.contributions_fenced;
+  total.slowest_lag = std::max(total.slowest_lag, other.slowest_lag);
+  AddWaits(other.waits, total.waits);
+  total.revision += other.revision;
+  total.live_workers = std::min(total.live_workers, other.live_workers);
+  AddGuardCounts(other.guard_counts, total.guard_counts);
+}
+
+void Add(const CheckpointStatus& other, CheckpointStatus& total) {
+  total.bytes += other.bytes;
+  total.num_keys += other.num_keys;
+  total.create_time = std::max(total.create_time, other.create_time);
+}
+
+void Add(const ServerStatus& other, ServerStatus& total) {
+  total.incarnation += other.incarnation;
+  total.start_unix_seconds =
+      std::max(total.start_unix_seconds, other.start_unix_seconds);
+  absl::c_copy(other.devices, std::back_inserter(total.devices));
+  total.budget_bytes += other.budget_bytes;
+  total.used_bytes += other.used_bytes;
+  total.max_message_bytes =
+      std::min(total.max_message_bytes, other.max_message_bytes);
+  total.max_entries = std::min(total.max_entries, other.max_entries);
+  absl::c_copy(other.device_budgets, std::back_inserter(total.device_budgets));
+}
+
+Step NextStepOf(Mode mode, Step a, Step b) {
+  const bool takes_lower = mode != Mode::kAsync && a > 1 && b > 1;
+  return takes_lower ? std::min(a, b) : std::max(a, b);
+}
+
+ListReply MergePages(std::vector<ListReply> pages, uint32_t page_size) {
+  bool is_last = true;
+  ListReply reply = {.keys = Merge(pages, &ListReply::keys, is_last)};
+  reply.next_page_token = EndPage(page_size, is_last, reply.keys);
+  return reply;
+}
+
+ListNamespacesReply MergePages(std::vector<ListNamespacesReply> pages,
+                               uint32_t page_size) {
+  bool is_last = true;
+  ListNamespacesReply reply;
+  for (NamespaceStatus& status :
+       Merge(pages, &ListNamespacesReply::namespaces, is_last)) {
+    if (!reply.namespaces.empty() &&
+        reply.namespaces.back().name == status.name) {
+      Add(status, reply.namespaces.back());
+    } else {
+      reply.namespaces.push_back(std::move(status));
+    }
+  }
+  reply.next_page_token = EndPage(page_size, is_last, reply.namespaces);
+  return reply;
+}
+
+ListCheckpointsReply CommonCheckpoints(
+    std::vector<ListCheckpointsReply> lists) {
+  ListCheckpointsReply common = std::move(lists.front());
+  for (size_t i = 1; i < lists.size(); ++i) {
+    std::vector<CheckpointStatus> both;
+    for (CheckpointStatus& checkpoint : common.checkpoints) {
+      const auto found = absl::c_find_if(lists[i].checkpoints,
+                                         [&](const CheckpointStatus& other) {
+                                           return other.name == checkpoint.name;
+                                         });
+      if (found == lists[i].checkpoints.end()) continue;
+      Add(*found, checkpoint);
+      both.push_back(std::move(checkpoint));
+    }
+    common.checkpoints = std::move(both);
+  }
+  return common;
+}
+
+}  // namespace tensorkv

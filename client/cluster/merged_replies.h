@@ -1,0 +1,61 @@
+// One reply, or one error, from those of the servers of a cluster.
+//
+// Pure functions, thread-safe.
+
+#ifndef TENSORKV_CLIENT_CLUSTER_MERGED_REPLIES_H_
+#define TENSORKV_CLIENT_CLUSTER_MERGED_REPLIES_H_
+
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "contract/requests.h"
+
+namespace tensorkv {
+
+// The error that says best what to do about the call: of those below, the first
+// kind that there is, and of that the first in the order given.
+//
+//  1. The state is gone (SERVER_RESTARTED).
+//  2. The worker has to join again (NOT_MEMBER, LEASE_LOST).
+//  3. The step has to be pushed again (ROUND_FAILED, STEP_CLOSED,
+//     STRIPE_FAILED).
+//  4. Everything else, which is final, above all requests that are wrong.
+//  5. The call may have been made (OUTCOME_UNKNOWN), or is to be made again
+//     (WORKER_LOST, Unavailable, DeadlineExceeded).
+//
+// So a worker mends first what would make its next attempt fail anyway, an
+// error that is final shows as soon as no mending precedes it, and nobody waits
+// for a server in order to be told what is wrong with his request.
+//
+// OK if all are.
+absl::Status WorstOf(absl::Span<const absl::Status> statuses);
+
+// `total` stands for the whole call once all servers' replies are added. Counts
+// and bytes are sums; what all servers have in common, such as configurations,
+// stays that of the first.
+void Add(const NamespaceStatus& other, NamespaceStatus& total);
+void Add(const CheckpointStatus& other, CheckpointStatus& total);
+void Add(const ServerStatus& other, ServerStatus& total);
+
+// The step that a worker pushes next, from what two servers say. One that says
+// 1 may have had none of the worker's keys so far, and does not count beside
+// another. Elsewhere it is the lower one: whoever has it already knows it
+// again. In MODE_ASYNC, where nobody would, it is the higher one.
+Step NextStepOf(Mode mode, Step a, Step b);
+
+// One page from the pages that several servers have given to the same request:
+// in order, of at most `page_size` (0: whatever there is), and with no gap
+// before what follows on the next page of any server. Its token is the name of
+// its last, as on a server.
+ListReply MergePages(std::vector<ListReply> pages, uint32_t page_size);
+// Namespaces of one name are added up; the first page that has it comes first.
+ListNamespacesReply MergePages(std::vector<ListNamespacesReply> pages,
+                               uint32_t page_size);
+
+// The checkpoints that all servers have, as the first knows them, added up.
+ListCheckpointsReply CommonCheckpoints(std::vector<ListCheckpointsReply> lists);
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CLIENT_CLUSTER_MERGED_REPLIES_H_

@@ -1,0 +1,53 @@
+#include "client/cluster/placed_server.h"
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "client/internal/prefixed_status.h"
+#include "client/internal/steady_now.h"
+#include "contract/reason.h"
+
+namespace tensorkv {
+
+absl::Status PlacedServer::Attempt(const AnyCall& call,
+                                   const CallOptions& options) {
+  const absl::Duration end = SteadyNow() + options.timeout;
+  ASSIGN_OR_RETURN(const Place place, Find(options));
+  const absl::Status status = place.connection->Attempt(call, options);
+  if (status.ok()) return status;
+  if (absl::IsUnavailable(status)) {
+    // Where nobody answers, all stays as it is known.
+    source_
+        .Refresh(0,
+                 {.timeout = end - SteadyNow(), .canceller = options.canceller})
+        .status()
+        .IgnoreError();
+  }
+  // One that is in no cluster is all that its client knows.
+  if (name_.empty()) return status;
+  return Prefixed(absl::StrCat("server \"", name_, "\" (", place.address, ")"),
+                  status);
+}
+
+absl::StatusOr<PlacedServer::Place> PlacedServer::Find(
+    const CallOptions& options) {
+  ASSIGN_OR_RETURN(const PlacementPtr placement, source_.Current(options));
+  const auto found = absl::c_find_if(
+      placement->servers,
+      [this](const ClusterServer& server) { return server.name == name_; });
+  if (found == placement->servers.end()) {
+    return WithReason(absl::FailedPreconditionError(absl::StrCat(
+                          "server \"", name_, "\": is in the cluster no more")),
+                      Reason::kWrongServer,
+                      {{"placement_version", placement->version}});
+  }
+  MutexLock lock(&mutex_);
+  if (place_.address != found->address) {
+    ASSIGN_OR_RETURN(std::unique_ptr<Connection> connection,
+                     connect_(found->address, known_));
+    place_ = {found->address, std::move(connection)};
+  }
+  return place_;
+}
+
+}  // namespace tensorkv

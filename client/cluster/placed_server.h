@@ -1,0 +1,53 @@
+// A connection to a server of a cluster, wherever the server is.
+
+#ifndef TENSORKV_CLIENT_CLUSTER_PLACED_SERVER_H_
+#define TENSORKV_CLIENT_CLUSTER_PLACED_SERVER_H_
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "base/mutex.h"
+#include "client/cluster/placement_source.h"
+#include "client/connection.h"
+
+namespace tensorkv {
+
+// Makes each call once, at the address that the newest placement gives the
+// server of that name. Where nobody is there it asks for the placement again,
+// so that the next attempt goes to where the server has come back. What it
+// knows of the server's incarnation holds at every address. Thread-safe.
+//
+// Errors name the server: `server "b" (10.0.0.4:7363): ...`. A server that the
+// cluster has no more is FailedPrecondition (WRONG_SERVER).
+class PlacedServer final : public Connection {
+ public:
+  // `source` outlives it.
+  PlacedServer(std::string name, PlacementSource& source,
+               ServerConnector connect)
+      : name_(std::move(name)), source_(source), connect_(std::move(connect)) {}
+
+  absl::Status Attempt(const AnyCall& call,
+                       const CallOptions& options) override;
+
+ private:
+  struct Place {
+    std::string address;
+    std::shared_ptr<Connection> connection;
+  };
+
+  absl::StatusOr<Place> Find(const CallOptions& options);
+
+  const std::string name_;
+  PlacementSource& source_;
+  const ServerConnector connect_;
+  const std::shared_ptr<KnownServer> known_ = std::make_shared<KnownServer>();
+
+  Mutex mutex_;
+  Place place_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CLIENT_CLUSTER_PLACED_SERVER_H_

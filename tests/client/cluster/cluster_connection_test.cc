@@ -1,0 +1,342 @@
+#include "client/cluster/cluster_connection.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "client/client.h"
+#include "client/local/local_connection.h"
+#include "client/worker_client.h"
+#include "contract/reason.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/client/cluster/test_cluster.h"
+#include "tests/contracts/caller.h"
+#include "tests/testing/reason_matchers.h"
+#include "tests/testing/tensor_values.h"
+
+namespace tensorkv {
+namespace {
+
+using ::tensorkv::testing::Caller;
+using ::tensorkv::testing::ElementsOf;
+using ::tensorkv::testing::Full;
+using ::tensorkv::testing::HasReason;
+using ::tensorkv::testing::HasTensor;
+using ::tensorkv::testing::IsFilledWith;
+using ::tensorkv::testing::IsOk;
+using ::tensorkv::testing::IsOkAndHolds;
+using ::tensorkv::testing::StatusIs;
+using ::tensorkv::testing::TestCluster;
+using ::testing::ElementsAreArray;
+using ::testing::HasSubstr;
+
+// What a test sees of a status: cluster and store word their errors alike but
+// for the server.
+std::string CodeOf(const absl::Status& status) {
+  return absl::StatusCodeToString(status.code());
+}
+
+std::vector<std::string> RandomKeys(std::mt19937& random) {
+  std::vector<std::string> keys;
+  for (size_t i = 1 + random() % 6; i > 0; --i) {
+    keys.push_back(absl::StrCat("k", random() % 40));
+  }
+  std::sort(keys.begin(), keys.end());
+  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+  std::shuffle(keys.begin(), keys.end(), random);
+  return keys;
+}
+
+// What a call over those keys, with tensors made of `seed`, was answered; but
+// for versions, which after a Delete go on from the highest on that server.
+std::string Outcome(const Caller& store, int verb,
+                    const std::vector<std::string>& keys, int seed) {
+  std::string outcome;
+  std::vector<InitEntry> inits;
+  std::vector<PushEntry> pushes;
+  std::vector<PullEntry> pulls;
+  for (const std::string& key : keys) {
+    const Tensor tensor = Full({2}, ++seed);
+    inits.push_back({.key = key, .tensor = tensor});
+    pushes.push_back({.key = key, .tensor = tensor});
+    pulls.push_back({.key = key});
+  }
+  const auto add_values = [&](const absl::StatusOr<PullReply>& reply) {
+    outcome = CodeOf(reply.status());
+    if (!reply.ok()) return;
+    for (const Value& value : reply->values) {
+      absl::StrAppend(&outcome, " ", ElementsOf(value.tensor)[0]);
+    }
+  };
+  if (verb == 0) {
+    const auto reply = store.InitMany(inits, OnExisting::kKeep);
+    outcome = absl::StrCat(CodeOf(reply.status()), " ", reply->versions.size());
+  } else if (verb == 1) {
+    const auto reply = store.Delete(keys, /*allow_missing=*/true);
+    outcome = absl::StrCat(CodeOf(reply.status()), " ", reply.value_or(999));
+  } else if (verb == 2) {
+    add_values(store.PushPullMany(pushes));
+  } else if (verb == 3) {
+    const auto reply = store.StatMany(keys);
+    outcome = CodeOf(reply.status());
+    if (!reply.ok()) return outcome;
+    for (const KeyStatus& status : *reply) {
+      absl::StrAppend(&outcome, " ", status.key, ":", status.update_count);
+    }
+  } else {
+    add_values(store.PullMany(pulls));
+  }
+  return outcome;
+}
+
+TEST(ClusterConnectionTest, AnswersAsOneStoreDoes) {
+  const TestCluster cluster(3);
+  const std::unique_ptr<Connection> connection = cluster.Connect();
+  LocalConnection one;
+  const Caller store(*connection, "");
+  const Caller oracle(one, "");
+  std::mt19937 random(3);
+  // Most calls find keys of all servers. A call that would fail at some of them
+  // is not made at others, so that the two stores stay alike.
+  const std::vector<std::string> all = [] {
+    std::vector<std::string> keys;
+    for (int i = 0; i < 40; ++i) keys.push_back(absl::StrCat("k", i));
+    return keys;
+  }();
+  for (int i = 0; i < 200; ++i) {
+    EXPECT_EQ(Outcome(store, 0, all, i), Outcome(oracle, 0, all, i));
+    const int verb = static_cast<int>(random() % 5);
+    const std::vector<std::string> keys = RandomKeys(random);
+    EXPECT_EQ(Outcome(store, verb, keys, i), Outcome(oracle, verb, keys, i))
+        << "verb " << verb;
+  }
+}
+
+TEST(ClusterConnectionTest, PagesThroughTheKeysOfAllServers) {
+  const TestCluster cluster(3);
+  const std::unique_ptr<Connection> connection = cluster.Connect();
+  const Caller store(*connection, "");
+  std::vector<std::string> keys;
+  for (int i = 100; i < 150; ++i) keys.push_back(absl::StrCat("k", i));
+  for (const std::string& key : keys)
+    ASSERT_THAT(store.Init(key, Full({1}, 1)), IsOk());
+
+  std::vector<std::string> listed;
+  std::string token;
+  do {
+    const absl::StatusOr<ListReply> page = store.List("k", 7, token);
+    ASSERT_THAT(page, IsOk());
+    for (const KeyStatus& status : page->keys) listed.push_back(status.key);
+    token = page->next_page_token;
+  } while (!token.empty());
+
+  EXPECT_THAT(listed, ElementsAreArray(keys));
+  EXPECT_EQ(store.Describe()->num_keys, keys.size());
+}
+
+TEST(ClusterConnectionTest, GoesWhereKeysAreNow) {
+  TestCluster cluster(2);
+  const std::unique_ptr<Connection> connection = cluster.Connect();
+  const Caller store(*connection, "");
+  ASSERT_THAT(store.Init(cluster.KeyOf(0), Full({1}, 1)), IsOk());
+  const std::string moved = cluster.KeyOf(1);
+
+  std::vector<uint32_t> owners(64, 0);
+  cluster.SetOwners(owners);
+
+  // A call with a part that stays and one that has moved.
+  EXPECT_THAT(
+      store.InitMany({{.key = cluster.KeyOf(0, "", 1), .tensor = Full({1}, 2)},
+                      {.key = moved, .tensor = Full({1}, 3)}}),
+      IsOk());
+  const std::unique_ptr<Connection> there = cluster.ConnectToOne(0);
+  EXPECT_THAT(Caller(*there, "").Pull(moved),
+              IsOkAndHolds(HasTensor(IsFilledWith(3))));
+}
+
+TEST(ClusterConnectionTest, ServerThatIsAwayKeepsNobodyFromTheOthers) {
+  TestCluster cluster(2);
+  const std::unique_ptr<Connection> connection = cluster.Connect();
+  const Caller store = Caller(*connection, "").Within(absl::Seconds(2));
+  ASSERT_THAT(store.Init(cluster.KeyOf(0), Full({1}, 1)), IsOk());
+  ASSERT_THAT(store.Init(cluster.KeyOf(1), Full({1}, 1)), IsOk());
+
+  cluster.Stop(1);
+
+  EXPECT_THAT(store.Pull(cluster.KeyOf(1)),
+              StatusIs(absl::StatusCode::kUnavailable,
+                       HasSubstr(absl::StrCat("server \"s1\" (",
+                                              cluster.address(1), ")"))));
+  EXPECT_THAT(store.Pull(cluster.KeyOf(0)), IsOk());
+}
+
+TEST(ClusterConnectionTest, ServerInNoClusterIsAStoreByItself) {
+  const std::unique_ptr<Server> server =
+      Server::Create({.listen = "127.0.0.1:0", .budget_bytes = 1 << 30})
+          .value();
+  const auto client =
+      Client::Connect({.target = absl::StrCat("cluster:", server->address())});
+  ASSERT_THAT(client, IsOk());
+
+  EXPECT_THAT((*client)->Init("w", Full({1}, 4)), IsOk());
+  EXPECT_THAT((*client)->Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(4))));
+  EXPECT_TRUE((*client)->DescribeCluster()->placement.owners.empty());
+}
+
+TEST(ClusterConnectionTest, NamespaceIsOneByItsUid) {
+  const TestCluster cluster(3);
+  const std::unique_ptr<Connection> connection = cluster.Connect();
+  const Caller store(*connection, "train");
+  ASSERT_THAT(store.Create({}), IsOk());
+  InitRequest request = {.name_space = "train",
+                         .namespace_uid = store.Describe()->uid};
+  for (size_t i = 0; i < 3; ++i) {
+    request.entries.push_back(
+        {.key = cluster.KeyOf(i, "train"), .tensor = Full({1}, 1)});
+  }
+  EXPECT_THAT(connection->Call(request), IsOk());
+
+  ASSERT_THAT(store.Drop(), IsOk());
+  ASSERT_THAT(store.Create({}), IsOk());
+  EXPECT_THAT(connection->Call(request), HasReason(Reason::kNamespaceReplaced));
+}
+
+TEST(ClusterConnectionTest, RepeatedCreationCompletesTheFirst) {
+  const TestCluster cluster(2);
+  // What is there when the first has come to its end at home alone.
+  const std::unique_ptr<Connection> home =
+      cluster.ConnectToOne(cluster.HomeOf("train"));
+  ASSERT_THAT(Caller(*home, "train").Create({.staleness = 0}), IsOk());
+  const std::unique_ptr<Connection> connection = cluster.Connect();
+  const Caller store(*connection, "train");
+
+  EXPECT_THAT(store.Create({}), HasReason(Reason::kNamespaceExists));
+
+  EXPECT_THAT(store.Init(cluster.KeyOf(0, "train"), Full({1}, 1)), IsOk());
+  EXPECT_THAT(store.Init(cluster.KeyOf(1, "train"), Full({1}, 1)), IsOk());
+}
+
+TEST(ClusterConnectionTest, RepeatedDeletionCompletesTheFirst) {
+  const TestCluster cluster(2);
+  const std::unique_ptr<Connection> connection = cluster.Connect();
+  const Caller store(*connection, "train");
+  ASSERT_THAT(store.Create({}), IsOk());
+  const std::unique_ptr<Connection> home =
+      cluster.ConnectToOne(cluster.HomeOf("train"));
+  ASSERT_THAT(Caller(*home, "train").Drop(), IsOk());
+
+  EXPECT_THAT(store.Drop(), IsOk());
+  EXPECT_THAT(store.Drop(), HasReason(Reason::kNamespaceNotFound));
+}
+
+// Ends the worker's membership at one server only, as a lease that ends does.
+void LoseAt(const TestCluster& cluster, size_t server,
+            const std::string& name_space) {
+  const std::unique_ptr<Connection> there = cluster.ConnectToOne(server);
+  const Caller store(*there, name_space);
+  const absl::StatusOr<NamespaceStatus> status = store.Describe();
+  ASSERT_THAT(status, IsOk());
+  ASSERT_THAT(store.As(status->workers.at(0).worker).Leave(), IsOk());
+}
+
+TEST(ClusterConnectionTest, WorkerThatOneServerHasLostIsLost) {
+  const TestCluster cluster(3);
+  const std::unique_ptr<Connection> connection = cluster.Connect();
+  const Caller store(*connection, "train");
+  ASSERT_THAT(store.Create({.mode = Mode::kSync, .num_workers = 1}), IsOk());
+  absl::StatusOr<Caller> worker = store.Join("w");
+  ASSERT_THAT(worker, IsOk());
+  ASSERT_THAT(worker->KeepAlive(), IsOk());
+
+  LoseAt(cluster, (cluster.HomeOf("train") + 1) % 3, "train");
+
+  EXPECT_THAT(worker->KeepAlive(), HasReason(Reason::kNotMember));
+  EXPECT_THAT(store.TryJoin("w", absl::Minutes(5)),
+              HasReason(Reason::kWorkerNameTaken));
+}
+
+TEST(ClusterConnectionTest, WorkerHasItsRankOnEveryServer) {
+  const TestCluster cluster(3);
+  const std::unique_ptr<Connection> connection = cluster.Connect();
+  const Caller store(*connection, "train");
+  ASSERT_THAT(store.Create({.mode = Mode::kSync, .num_workers = 2}), IsOk());
+  // As if "b" had come first to a server that is not the home.
+  const size_t other = (cluster.HomeOf("train") + 1) % 3;
+  const std::unique_ptr<Connection> there = cluster.ConnectToOne(other);
+  const absl::StatusOr<Caller> early = Caller(*there, "train").Join("b");
+  ASSERT_THAT(early, IsOk());
+  EXPECT_THAT(store.Join("a"), HasReason(Reason::kWorkerNameTaken));
+  ASSERT_THAT(early->Leave(), IsOk());
+
+  EXPECT_EQ(store.Join("a")->worker().rank, 0);
+  EXPECT_EQ(store.Join("b")->worker().rank, 1);
+
+  const absl::StatusOr<NamespaceStatus> status =
+      Caller(*there, "train").Describe();
+  ASSERT_EQ(status->workers.size(), 2);
+  EXPECT_EQ(status->workers[0].name, "a");
+  EXPECT_EQ(status->workers[1].name, "b");
+}
+
+TEST(ClusterConnectionTest, WorkerClientJoinsAgainEverywhere) {
+  const TestCluster cluster(3);
+  const std::unique_ptr<Connection> connection = cluster.Connect();
+  const Caller store(*connection, "train");
+  ASSERT_THAT(store.Create({.mode = Mode::kSync, .num_workers = 1}), IsOk());
+  std::vector<PushEntry> entries;
+  for (size_t i = 0; i < 3; ++i) {
+    const std::string key = cluster.KeyOf(i, "train");
+    ASSERT_THAT(store.Init(key, Full({1}, 0)), IsOk());
+    entries.push_back({.key = key, .tensor = Full({1}, 5)});
+  }
+  const auto worker = WorkerClient::Join(
+      {.target = cluster.target(), .name_space = "train"}, {.name = "w"});
+  ASSERT_THAT(worker, IsOk());
+  ASSERT_THAT((*worker)->PushPull(1, entries), IsOk());
+
+  LoseAt(cluster, (cluster.HomeOf("train") + 1) % 3, "train");
+
+  const absl::StatusOr<PullReply> reply = (*worker)->PushPull(2, entries);
+  ASSERT_THAT(reply, IsOk());
+  for (const Value& value : reply->values) EXPECT_EQ(value.version, 3);
+}
+
+TEST(ClusterConnectionTest, PushThatIsPartlyMadeIsNotMadeAgain) {
+  const TestCluster cluster(2);
+  const std::unique_ptr<Connection> connection = cluster.Connect();
+  const Caller store(*connection, "train");
+  ASSERT_THAT(store.Create({}), IsOk());
+  ASSERT_THAT(store.Describe(), IsOk());
+  const std::string here = cluster.KeyOf(cluster.HomeOf("train"), "train");
+  const std::string there = cluster.KeyOf(1 - cluster.HomeOf("train"), "train");
+  ASSERT_THAT(store.Init(here, Full({1}, 0)), IsOk());
+  ASSERT_THAT(store.Init(there, Full({1}, 0)), IsOk());
+  absl::StatusOr<Caller> worker = store.Join("w");
+  ASSERT_THAT(worker, IsOk());
+
+  LoseAt(cluster, 1 - cluster.HomeOf("train"), "train");
+
+  // Nothing of this one is made.
+  EXPECT_THAT(worker->Push(there, Full({1}, 1), 1),
+              HasReason(Reason::kNotMember));
+  EXPECT_THAT(worker->PushMany({{.key = here, .tensor = Full({1}, 1)},
+                                {.key = there, .tensor = Full({1}, 1)}},
+                               1),
+              HasReason(Reason::kOutcomeUnknown));
+}
+
+TEST(ClusterConnectionTest, OptionsThatCannotWorkShowAtOnce) {
+  EXPECT_THAT(Client::Connect({.target = "cluster:"}),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(
+      Client::Connect({.target = "cluster:a:1", .max_message_bytes = 1}),
+      StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+}  // namespace
+}  // namespace tensorkv

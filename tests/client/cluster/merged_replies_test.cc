@@ -1,0 +1,133 @@
+#include "client/cluster/merged_replies.h"
+
+#include <algorithm>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "contract/reason.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/testing/reason_matchers.h"
+
+namespace tensorkv {
+namespace {
+
+using ::tensorkv::testing::HasReason;
+using ::tensorkv::testing::IsOk;
+using ::testing::ElementsAreArray;
+
+absl::Status With(Reason reason) {
+  return WithReason(absl::FailedPreconditionError("x"), reason);
+}
+
+TEST(WorstOfTest, ChoosesWhatIsToBeMendedFirst) {
+  // Each before all that follow.
+  const std::vector<absl::Status> ordered = {
+      With(Reason::kServerRestarted), With(Reason::kLeaseLost),
+      With(Reason::kRoundFailed),     absl::NotFoundError("final"),
+      absl::UnavailableError("away"), absl::OkStatus()};
+  for (size_t i = 0; i < ordered.size(); ++i) {
+    for (size_t j = i; j < ordered.size(); ++j) {
+      EXPECT_EQ(WorstOf({ordered[i], ordered[j]}), ordered[i]);
+      EXPECT_EQ(WorstOf({ordered[j], ordered[i]}), ordered[i]);
+    }
+  }
+}
+
+TEST(WorstOfTest, ChoosesTheFirstOfAKind) {
+  EXPECT_THAT(WorstOf({With(Reason::kNotMember), With(Reason::kLeaseLost)}),
+              HasReason(Reason::kNotMember));
+  EXPECT_THAT(
+      WorstOf({With(Reason::kOutcomeUnknown), absl::UnavailableError("away")}),
+      HasReason(Reason::kOutcomeUnknown));
+  EXPECT_THAT(WorstOf({}), IsOk());
+}
+
+TEST(NextStepOfTest, IsTheLowestThatAnyServerWithKeysLacks) {
+  EXPECT_EQ(NextStepOf(Mode::kSync, 7, 6), 6);
+  EXPECT_EQ(NextStepOf(Mode::kSync, 7, 1), 7);
+  EXPECT_EQ(NextStepOf(Mode::kSync, 1, 7), 7);
+  EXPECT_EQ(NextStepOf(Mode::kSync, 1, 1), 1);
+  EXPECT_EQ(NextStepOf(Mode::kAsync, 7, 6), 7);
+}
+
+// What a server with these keys, which rise, answers.
+ListReply PageOf(const std::vector<std::string>& keys,
+                 const ListRequest& request, size_t server_page) {
+  ListReply page;
+  for (const std::string& key : keys) {
+    if (key <= request.page_token) continue;
+    if (page.keys.size() == server_page) {
+      page.next_page_token = page.keys.back().key;
+      break;
+    }
+    page.keys.push_back({.key = key});
+  }
+  return page;
+}
+
+TEST(MergePagesTest, GivesEveryKeyOnceAndInOrder) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 200; ++round) {
+    std::vector<std::vector<std::string>> servers(1 + random() % 4);
+    std::vector<std::string> all;
+    for (size_t i = random() % 60; i > 0; --i) {
+      all.push_back(absl::StrCat("k", 1000 + i));
+      servers[random() % servers.size()].push_back(all.back());
+    }
+    std::sort(all.begin(), all.end());
+    for (auto& keys : servers) std::sort(keys.begin(), keys.end());
+
+    ListRequest request = {.page_size = static_cast<uint32_t>(random() % 8)};
+    // A server may end a page early.
+    const size_t server_page = 1 + random() % 8;
+    std::vector<std::string> listed;
+    do {
+      std::vector<ListReply> pages;
+      for (const auto& keys : servers) {
+        pages.push_back(PageOf(keys, request, server_page));
+      }
+      ListReply page = MergePages(std::move(pages), request.page_size);
+      if (request.page_size > 0) {
+        EXPECT_LE(page.keys.size(), request.page_size);
+      }
+      for (const KeyStatus& key : page.keys) listed.push_back(key.key);
+      request.page_token = page.next_page_token;
+    } while (!request.page_token.empty());
+
+    EXPECT_THAT(listed, ElementsAreArray(all));
+  }
+}
+
+TEST(MergePagesTest, AddsUpNamespacesOfOneName) {
+  std::vector<ListNamespacesReply> pages(2);
+  pages[0].namespaces = {{.name = "a", .num_keys = 1, .uid = 7},
+                         {.name = "c", .num_keys = 2}};
+  pages[1].namespaces = {{.name = "a", .num_keys = 10, .uid = 8},
+                         {.name = "b", .num_keys = 20}};
+
+  const ListNamespacesReply merged = MergePages(std::move(pages), 2);
+
+  ASSERT_EQ(merged.namespaces.size(), 2);
+  EXPECT_EQ(merged.namespaces[0].num_keys, 11);
+  EXPECT_EQ(merged.namespaces[0].uid, 7);
+  EXPECT_EQ(merged.namespaces[1].name, "b");
+  EXPECT_EQ(merged.next_page_token, "b");
+}
+
+TEST(CommonCheckpointsTest, AreThoseThatAllHave) {
+  const std::vector<ListCheckpointsReply> lists = {
+      {{{.name = "a", .bytes = 1}, {.name = "b", .bytes = 2}}},
+      {{{.name = "b", .bytes = 40}, {.name = "c", .bytes = 3}}}};
+
+  const ListCheckpointsReply common = CommonCheckpoints(lists);
+
+  ASSERT_EQ(common.checkpoints.size(), 1);
+  EXPECT_EQ(common.checkpoints[0].name, "b");
+  EXPECT_EQ(common.checkpoints[0].bytes, 42);
+}
+
+}  // namespace
+}  // namespace tensorkv
