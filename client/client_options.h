@@ -20,8 +20,8 @@ class ClientObserver;
 
 struct ClientOptions {
   // "host:port", "unix:/path", or any gRPC target. Or several servers as one
-  // store: "cluster:host:port,host:port", some of those of a cluster, which know
-  // the others (docs/cluster.md).
+  // store: "cluster:host:port,host:port", some of those of a cluster, which
+  // know the others (docs/cluster.md).
   std::string target = "127.0.0.1:7363";
 
   // Whether connections are encrypted, and who the client is.
