@@ -64,9 +64,9 @@ class UpdatePass {
     // rule in its place.
     bool is_weighted = false;
     std::unique_ptr<const UpdateRule> weighted_average;
-    // What the update weighs, and RuleState::extra_weight before it.
+    // What the update weighs, and RuleState::total_weight before it.
     double weight = 1;
-    double extra_weight = 0;
+    double total_weight = 0;
     bool must_fill_states = false;
     bool must_fill_master = false;
     absl::Status status;
