@@ -312,6 +312,29 @@ TEST_P(RoundSumContractTest, RoundWithWeightsFailsUnderAnotherRule) {
   EXPECT_THAT(sync.Pull("w"), IsOkAndHolds(HasVersion(1)));
 }
 
+// Its answer may have been lost.
+TEST_P(RoundSumContractTest, RepeatsWithWeightsAreKnownUnderAnotherRule) {
+  const Caller sync = NewNamespace(
+      "n",
+      {.mode = Mode::kSync, .num_workers = 1, .rule = RuleSpec{"average"}});
+  ASSERT_OK(sync.Init("w", Full({2}, 0)));
+  const auto push = [&](uint64_t sequence) {
+    PushRequest request = {.name_space = "n"};
+    request.call_id = CallId{"a client", sequence};
+    request.worker = Worker{.rank = 0};
+    request.step = 1;
+    request.entries.push_back(Weighted("w", Full({2}, 8), 3));
+    return connection().Call(std::move(request), CallOptions());
+  };
+  ASSERT_OK(push(1));
+  ASSERT_THAT(sync.Pull("w"), IsOkAndHolds(HasVersion(2)));
+
+  ASSERT_OK(sync.SetRule("sgd"));
+
+  ASSERT_OK_AND_ASSIGN(const PushReply reply, push(2));
+  EXPECT_TRUE(reply.results[0].repeated);
+}
+
 TEST_P(RoundSumContractTest, RoundOfWeightsAndRowsFailsAndCountsNothing) {
   const Caller sync = NewSyncNamespace(2, "average(rescale_grad=0.5)");
   ASSERT_OK(sync.Init("w", Full({2, 3}, 0)));
