@@ -349,16 +349,27 @@ absl::Status UpdatePass::FillMasters(DeviceIndex device) {
 }
 
 void UpdatePass::PrepareWeighted(DeviceIndex device) {
+  WeightedSums sums;
+  std::vector<std::pair<Item*, Slot>> summed;
   for (Item& item : items_) {
     if (item.device != device || !item.is_weighted || !item.status.ok()) {
       continue;
     }
-    item.status = PrepareWeighted(item);
+    absl::StatusOr<Slot> sum = PrepareWeighted(item, sums);
+    item.status = sum.status();
+    if (sum.ok() && sum->buffer) summed.emplace_back(&item, *std::move(sum));
+  }
+  const absl::Status status = sums.Run(devices_[device]);
+  for (auto& [item, sum] : summed) {
+    item->status = status;
+    slots_[item->first_slot] = std::move(sum);
+    item->num_slots = 1;
   }
 }
 
 // A single contribution needs no multiplication: its weight is in the rule.
-absl::Status UpdatePass::PrepareWeighted(Item& item) {
+absl::StatusOr<Slot> UpdatePass::PrepareWeighted(Item& item,
+                                                 WeightedSums& sums) const {
   const absl::Span<const Slot> slots = SlotsOf(item);
   if (item.rule->kind() != RuleKind::kAverage) {
     return absl::FailedPreconditionError(absl::StrCat(
@@ -368,17 +379,17 @@ absl::Status UpdatePass::PrepareWeighted(Item& item) {
   }
   RETURN_IF_ERROR(CheckWeightsHaveNoRows(item.key->name(), slots));
   const bool is_plain = slots.size() == 1 && HasFactors(slots);
-  if (!is_plain && HasFactors(slots)) RETURN_IF_ERROR(SumContributions(item));
   ASSIGN_OR_RETURN(UpdateRule rule,
                    WeightedAverage(*item.rule,
                                    {.weight = item.weight,
                                     .weight_before = WeightBefore(item)},
                                    is_plain ? 1 : item.weight));
   item.weighted_average = std::make_unique<UpdateRule>(std::move(rule));
-  return absl::OkStatus();
+  return !is_plain && HasFactors(slots) ? AddSum(item, sums) : Slot();
 }
 
-absl::Status UpdatePass::SumContributions(Item& item) {
+absl::StatusOr<Slot> UpdatePass::AddSum(const Item& item,
+                                        WeightedSums& sums) const {
   MutableTensorView view = {AccumulateType(item.key->dtype()),
                             item.stored.num_elements};
   Slot sum;
@@ -386,10 +397,8 @@ absl::Status UpdatePass::SumContributions(Item& item) {
   sum.dtype = view.dtype;
   sum.data = sum.buffer->data();
   view.data = sum.buffer->mutable_data();
-  RETURN_IF_ERROR(SumWeighted(devices_[item.device], SlotsOf(item), view));
-  slots_[item.first_slot] = std::move(sum);
-  item.num_slots = 1;
-  return absl::OkStatus();
+  sums.Add(SlotsOf(item), view);
+  return sum;
 }
 
 void UpdatePass::RunTurns(DeviceIndex device) {
