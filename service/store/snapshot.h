@@ -44,7 +44,7 @@ struct KeySnapshot {
   Version version = 0;
   uint64_t update_count = 0;
   // As in RuleState.
-  double extra_weight = 0;
+  double total_weight = 0;
   Tensor value;
   std::vector<StateSnapshot> states;
   // The last of the key, in the order of their steps.

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "contract/reason.h"
 #include "tests/contracts/store_contract.h"
@@ -88,6 +89,33 @@ TEST_P(RuleContractTest, AverageCountsContributionsByTheirWeights) {
   }
 }
 
+// Beside a count of updates such weights would vanish.
+TEST_P(RuleContractTest, SmallWeightsCountAsLargeOnesDo) {
+  ASSERT_OK(store_.SetRule("average"));
+  for (const double weight : {1e-18, 1e-14, 1e-3, 1e18}) {
+    const std::string key = absl::StrCat(weight);
+    ASSERT_OK(store_.Init(key, Full({2}, 5, DType::kF64)));
+    for (const double element : {1, 3, 8}) {
+      ASSERT_OK(store_.PushMany(
+          {Weighted(key, Full({2}, element, DType::kF64), weight)}));
+    }
+    for (const double element : ElementsOf(store_.Pull(key)->tensor)) {
+      EXPECT_NEAR(element, 4, 1e-14) << weight;
+    }
+  }
+}
+
+TEST_P(RuleContractTest, WeightsFollowUpdatesWithout) {
+  ASSERT_OK(store_.SetRule("average"));
+  ASSERT_OK(store_.InitMany({{"w", Full({2}, 9)}}));
+  ASSERT_OK(store_.Push("w", Full({2}, 2)));
+  ASSERT_OK(store_.Push("w", Full({2}, 4)));
+  ASSERT_OK(store_.PushMany({Weighted("w", Full({2}, 9), 2)}));
+  ASSERT_OK(store_.Push("w", Full({2}, 11)));
+
+  EXPECT_THAT(store_.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(7))));
+}
+
 TEST_P(RuleContractTest, EntriesOfOneKeyHaveWeightsOfTheirOwn) {
   ASSERT_OK(store_.SetRule("average(rescale_grad=0.5)"));
   ASSERT_OK(store_.Init("w", Full({2}, 0)));
@@ -141,27 +169,29 @@ TEST_P(RuleContractTest, WeightsAreRefusedWhereNoMeanIsKept) {
   EXPECT_OK(store_.PushMany({Weighted("sgd.w", Full({2}, 0), 1)}));
 }
 
-TEST_P(RuleContractTest, ExtraWeightIsAState) {
+TEST_P(RuleContractTest, TotalWeightIsAState) {
   ASSERT_OK(store_.SetRule("average"));
   ASSERT_OK(store_.InitMany({{"from", Full({2}, 0)}, {"to", Full({2}, 4)}}));
   ASSERT_OK(store_.PushMany({Weighted("from", Full({2}, 4), 2.5)}));
   ASSERT_OK_AND_ASSIGN(
       const PullReply states,
-      store_.PullMany({{.key = "from", .state = "extra_weight"},
+      store_.PullMany({{.key = "from", .state = "total_weight"},
                        {.key = "from", .state = "update_count"}}));
-  const Tensor& extra = states.values[0].tensor;
-  EXPECT_THAT(store_.Stat("from")->states, ElementsAre("extra_weight"));
-  EXPECT_EQ(extra.Description(), "f64[]");
-  EXPECT_EQ(extra.elements<double>()[0], 1.5);
+  const Tensor& total = states.values[0].tensor;
+  EXPECT_THAT(store_.Stat("from")->states, ElementsAre("total_weight"));
+  EXPECT_EQ(total.Description(), "f64[]");
+  EXPECT_EQ(total.elements<double>()[0], 2.5);
 
-  ASSERT_OK(store_.InitMany({{"to", extra, "extra_weight"},
+  ASSERT_OK(store_.InitMany({{"to", total, "total_weight"},
                              {"to", states.values[1].tensor, "update_count"}}));
   ASSERT_OK(store_.PushMany({Weighted("to", Full({2}, 9), 2.5)}));
 
   EXPECT_THAT(store_.Pull("to"), IsOkAndHolds(HasTensor(IsFilledWith(6.5))));
-  EXPECT_THAT(
-      store_.InitMany({{"to", Full({}, NAN, DType::kF64), "extra_weight"}}),
-      StatusIs(StatusCode::kInvalidArgument, HasSubstr("finite number")));
+  for (const double bad : {double{NAN}, double{INFINITY}, -1.0}) {
+    EXPECT_THAT(
+        store_.InitMany({{"to", Full({}, bad, DType::kF64), "total_weight"}}),
+        StatusIs(StatusCode::kInvalidArgument, HasSubstr("at least 0")));
+  }
 }
 
 TEST_P(RuleContractTest, WeightsCountOnWithOtherHyperparameters) {
@@ -280,6 +310,29 @@ TEST_P(RoundSumContractTest, RoundWithWeightsFailsUnderAnotherRule) {
                     StatusIs(StatusCode::kAborted,
                              HasSubstr("before the rule changed to sgd"))));
   EXPECT_THAT(sync.Pull("w"), IsOkAndHolds(HasVersion(1)));
+}
+
+// Its answer may have been lost.
+TEST_P(RoundSumContractTest, RepeatsWithWeightsAreKnownUnderAnotherRule) {
+  const Caller sync = NewNamespace(
+      "n",
+      {.mode = Mode::kSync, .num_workers = 1, .rule = RuleSpec{"average"}});
+  ASSERT_OK(sync.Init("w", Full({2}, 0)));
+  const auto push = [&](uint64_t sequence) {
+    PushRequest request = {.name_space = "n"};
+    request.call_id = CallId{"a client", sequence};
+    request.worker = Worker{.rank = 0};
+    request.step = 1;
+    request.entries.push_back(Weighted("w", Full({2}, 8), 3));
+    return connection().Call(std::move(request), CallOptions());
+  };
+  ASSERT_OK(push(1));
+  ASSERT_THAT(sync.Pull("w"), IsOkAndHolds(HasVersion(2)));
+
+  ASSERT_OK(sync.SetRule("sgd"));
+
+  ASSERT_OK_AND_ASSIGN(const PushReply reply, push(2));
+  EXPECT_TRUE(reply.results[0].repeated);
 }
 
 TEST_P(RoundSumContractTest, RoundOfWeightsAndRowsFailsAndCountsNothing) {

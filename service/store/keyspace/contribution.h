@@ -31,6 +31,7 @@ struct Slot {
         rows(std::move(entry.rows)),
         updates_all_rows(entry.updates_all_rows) {
     if (entry.weight != 0) factor = weight = entry.weight;
+    has_weight = factor != 1;
   }
 
   // What an update reads `data` by; null for plain elements.
@@ -50,6 +51,8 @@ struct Slot {
   // together.
   uint32_t num_entries = 1;
   double weight = 1;
+  // Whether any of them weighs more or less than 1.
+  bool has_weight = false;
   // What elements are multiplied by as they are added to others: an entry's
   // weight; 1 for a sum, in which that is done.
   double factor = 1;

@@ -145,7 +145,7 @@ void Cut::TakeNow(StoredKey& key, CutKey taken, const RuleOfKey& rule,
   snapshot.value = key.ToTensor();
   snapshot.version = key.version;
   snapshot.update_count = rule.update_count;
-  snapshot.extra_weight = rule.extra_weight;
+  snapshot.total_weight = rule.total_weight;
   // What has closed since is not applied: the updates of later rounds wait.
   if (key.rounds) {
     snapshot.rounds = key.rounds->Applied();

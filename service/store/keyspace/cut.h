@@ -113,7 +113,7 @@ class Cut : public std::enable_shared_from_this<Cut> {
     SharedRule rule;
     RefPtr<RuleState> state;
     uint64_t update_count = 0;
-    double extra_weight = 0;
+    double total_weight = 0;
   };
   struct Waiting {
     CutKey key;
@@ -129,7 +129,7 @@ class Cut : public std::enable_shared_from_this<Cut> {
   void TakeNow(StoredKey& key, CutKey taken, const RuleOfKey& rule,
                std::vector<StateCopy>& copies);
   static RuleOfKey RuleNow(const StoredKey& key) {
-    return {key.rule, key.rule_state, key.update_count, key.extra_weight()};
+    return {key.rule, key.rule_state, key.update_count, key.total_weight()};
   }
 
   // Keys with names up to here are handled, and these, which stay so that their

@@ -41,10 +41,14 @@ absl::Status CheckEntry(const StoredKey& key, const PushEntry& entry) {
 constexpr double kMinWeight = 1e-18;
 constexpr double kMaxWeight = 1e18;
 
+bool HasWeight(const PushEntry& entry) {
+  return !entry.skip && entry.weight != 0 && entry.weight != 1;
+}
+
+// `has_rows` says whether some entry of the key brings rows.
 absl::Status CheckWeight(const PushMode& mode, const StoredKey& key,
-                         const PushEntry& entry) {
-  const bool has_weight = entry.weight != 0 && entry.weight != 1;
-  if (!has_weight || entry.skip) return absl::OkStatus();
+                         const PushEntry& entry, bool has_rows) {
+  if (!HasWeight(entry)) return absl::OkStatus();
   const auto refusal = [&entry](absl::string_view expected) {
     return absl::InvalidArgumentError(
         absl::StrCat("key ", Quoted(entry.key), ": weight: expected ", expected,
@@ -53,7 +57,7 @@ absl::Status CheckWeight(const PushMode& mode, const StoredKey& key,
   if (!(entry.weight >= kMinWeight && entry.weight <= kMaxWeight)) {
     return refusal("0, or a number from 1e-18 to 1e18");
   }
-  if (entry.rows) return refusal("none with rows");
+  if (has_rows) return refusal("none with rows");
   if (!mode.sums()) {
     return refusal("none in a namespace whose contributions are not summed");
   }
@@ -139,14 +143,37 @@ absl::Status CheckIsOnlyTensor(const PushEntry& entry, bool is_only) {
       entry.rows ? "rows" : "two entries"));
 }
 
+// Of all keys but those whose contribution is there already: their rule may
+// have changed since.
+absl::Status CheckWeights(const PushMode& mode, const PushRequest& request,
+                          const EntriesByKey& entries) {
+  for (uint32_t i = 0; i < entries.keys.size(); ++i) {
+    const EntriesByKey::KeyOfEntry& first = entries.keys[i];
+    if (!first.is_first || first.is_repeat) continue;
+    bool has_rows = false;
+    entries.ForEach(i, [&](uint32_t position) {
+      const PushEntry& entry = request.entries[position];
+      has_rows |= !entry.skip && entry.rows;
+    });
+    absl::Status status;
+    entries.ForEach(i, [&](uint32_t position) {
+      status.Update(
+          CheckWeight(mode, *first.key, request.entries[position], has_rows));
+    });
+    RETURN_IF_ERROR(status);
+  }
+  return absl::OkStatus();
+}
+
 // Sets StoredKey::position_in_call of the keys; the caller resets them.
 absl::Status AddEntries(const PushMode& mode, const PushRequest& request,
                         EntriesByKey& entries) {
   uint64_t repeated_bytes = 0;
+  bool has_weights = false;
   for (uint32_t i = 0; i < entries.keys.size(); ++i) {
     StoredKey& key = *entries.keys[i].key;
     RETURN_IF_ERROR(CheckEntry(key, request.entries[i]));
-    RETURN_IF_ERROR(CheckWeight(mode, key, request.entries[i]));
+    has_weights |= HasWeight(request.entries[i]);
     const uint32_t last = key.position_in_call;
     key.position_in_call = i + 1;
     entries.value_bytes += key.value_bytes();
@@ -161,6 +188,7 @@ absl::Status AddEntries(const PushMode& mode, const PushRequest& request,
       RETURN_IF_ERROR(AddFirst(mode, request, i, entries));
     }
   }
+  if (has_weights) RETURN_IF_ERROR(CheckWeights(mode, request, entries));
   return CheckExpansion(request, repeated_bytes);
 }
 

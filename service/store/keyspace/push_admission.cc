@@ -297,11 +297,20 @@ absl::Status PushAdmission::CopyToDevices() {
   return MakeCopies();
 }
 
+uint64_t PushAdmission::ReplyBytes(const EntriesByKey& entries) const {
+  if (request_.reply_dtype == DType::kUnknown) return entries.value_bytes;
+  uint64_t bytes = 0;
+  for (const EntriesByKey::KeyOfEntry& entry : entries.keys) {
+    bytes += entry.key->num_elements() * SizeOf(request_.reply_dtype);
+  }
+  return bytes;
+}
+
 // The values of a PushPull are copied for its reply.
 uint64_t PushAdmission::BytesForReply(const EntriesByKey& entries) const {
   if (names_ == nullptr) return 0;
   return BytesBeyondTensors(
-      SumOfBytes(entries.value_bytes, entries.keys.size() * kBufferAlignment));
+      SumOfBytes(ReplyBytes(entries), entries.keys.size() * kBufferAlignment));
 }
 
 uint64_t PushAdmission::BytesBeyondTensors(uint64_t bytes) const {
@@ -391,27 +400,35 @@ absl::StatusOr<EntriesByKey> PushAdmission::Check() const {
   return entries;
 }
 
-absl::Status PushAdmission::CheckCasts(EntriesByKey& entries) const {
+// The devices that the values are on convert them. What copies of the call's
+// tensors take there is free by then.
+absl::Status PushAdmission::CheckCasts(const EntriesByKey& entries) const {
   const DType dtype = request_.reply_dtype;
   RETURN_IF_ERROR(CheckCast(dtype));
-  uint64_t cast_bytes = 0;
-  entries.value_bytes = 0;
+  BytesByDevice cast_bytes = state_.memory.NoBytes();
   for (const EntriesByKey::KeyOfEntry& entry : entries.keys) {
-    RETURN_IF_ERROR(CheckCast(dtype, *entry.key));
-    const uint64_t bytes = entry.key->num_elements() * SizeOf(dtype);
-    entries.value_bytes += bytes;
-    if (entry.key->dtype() != dtype) cast_bytes += bytes;
+    const StoredKey& key = *entry.key;
+    RETURN_IF_ERROR(CheckCast(dtype, key));
+    if (key.dtype() == dtype) continue;
+    cast_bytes[key.device] += key.num_elements() * SizeOf(dtype);
   }
-  return state_.memory.CheckRoom({.host = BytesBeyondTensors(cast_bytes),
-                                  .devices = state_.memory.NoBytes()});
+  if (!state_.home->copies()) {
+    cast_bytes[0] = BytesBeyondTensors(cast_bytes[0]);
+    return state_.memory.CheckRoom({.devices = cast_bytes});
+  }
+  const BytesByDevice freed = BytesOfCopies(state_, request_, entries);
+  for (size_t i = 0; i < freed.size(); ++i) {
+    cast_bytes[i] -= std::min(cast_bytes[i], freed[i]);
+  }
+  return state_.memory.CheckRoom({.devices = cast_bytes});
 }
 
-absl::Status PushAdmission::CheckReply(EntriesByKey& entries) const {
+absl::Status PushAdmission::CheckReply(const EntriesByKey& entries) const {
   if (request_.reply_dtype != DType::kUnknown) {
     RETURN_IF_ERROR(CheckCasts(entries));
   }
   const uint64_t max_bytes = context_.max_reply_bytes;
-  const uint64_t bytes = entries.value_bytes;
+  const uint64_t bytes = ReplyBytes(entries);
   if (bytes <= max_bytes) return absl::OkStatus();
   return WithReason(
       absl::ResourceExhaustedError(absl::StrCat(

@@ -68,6 +68,8 @@ class PushAdmission {
   absl::Status CopyToDevices();
   absl::Status MakeCopies();
   absl::Status AllocateCopies();
+  // The values of a PushPull as its caller wants them.
+  uint64_t ReplyBytes(const EntriesByKey& entries) const;
   // What the reply will take of the budget, beyond what the push has now.
   uint64_t BytesForReply(const EntriesByKey& entries) const;
   // What of so many bytes the call's tensors, which are free again when the
@@ -82,9 +84,9 @@ class PushAdmission {
   // refuses.
   absl::StatusOr<EntriesByKey> Check() const;
   // Whether the values of a PushPull can be converted as its caller wants them,
-  // and sent; `entries` then has what they take so.
-  absl::Status CheckReply(EntriesByKey& entries) const;
-  absl::Status CheckCasts(EntriesByKey& entries) const;
+  // and sent.
+  absl::Status CheckReply(const EntriesByKey& entries) const;
+  absl::Status CheckCasts(const EntriesByKey& entries) const;
   absl::StatusOr<bool> Admit();
   // Whether each copy is on the device of its key.
   bool AreAtTheirKeys(const EntriesByKey& entries) const;

@@ -120,10 +120,11 @@ absl::StatusOr<Contribution> SumOfRows(const NamespaceState& state,
 class TensorSums {
  public:
   explicit TensorSums(const NamespaceState& state)
-      : state_(state), batches_(state.environment.devices->size()) {}
+      : state_(state),
+        weighted_(state.environment.devices->size()),
+        batches_(state.environment.devices->size()) {}
 
-  // Gives a fold's sum memory, which has it once Run has returned; at once
-  // where contributions have weights.
+  // Gives a fold's sum memory, which has it once Run has returned.
   absl::StatusOr<Contribution> Add(const FoldOfKey& job) {
     static const UpdateRule* const kAssign = new UpdateRule();
     const int64_t num_elements = job.key->num_elements();
@@ -131,8 +132,7 @@ class TensorSums {
     ASSIGN_OR_RETURN(const MutableTensorView value,
                      AllocateSum(state_, *job.key, num_elements, sum));
     if (HasFactors(job.fold.slots)) {
-      RETURN_IF_ERROR(
-          SumWeighted(state_.DeviceOf(*job.key), job.fold.slots, value));
+      weighted_[job.key->device].Add(job.fold.slots, value);
       return sum;
     }
     Inputs& inputs = inputs_.emplace_back();
@@ -151,8 +151,10 @@ class TensorSums {
   std::vector<absl::Status> Run() {
     std::vector<absl::Status> statuses(batches_.size());
     for (DeviceIndex i = 0; i < batches_.size(); ++i) {
-      if (batches_[i].empty()) continue;
-      statuses[i] = (*state_.environment.devices)[i].Apply(batches_[i]);
+      Backend& device = (*state_.environment.devices)[i];
+      statuses[i] = weighted_[i].Run(device);
+      if (batches_[i].empty() || !statuses[i].ok()) continue;
+      statuses[i] = device.Apply(batches_[i]);
     }
     return statuses;
   }
@@ -164,6 +166,7 @@ class TensorSums {
   };
 
   const NamespaceState& state_;
+  std::vector<WeightedSums> weighted_;
   std::deque<Inputs> inputs_;  // the updates refer to its elements
   std::vector<std::vector<TensorUpdate>> batches_;
 };

@@ -92,7 +92,7 @@ void SetRuleOf(StoredKey& key, const SharedRule& rule,
   if (!rule->Continues(*key.rule)) {
     key.update_count = 0;
   } else if (state && key.rule_state) {
-    state->extra_weight = key.rule_state->extra_weight;
+    state->total_weight = key.rule_state->total_weight;
   }
   key.rule = rule;
   std::swap(key.rule_state, state);

@@ -254,7 +254,7 @@ void RestoreStates(const KeySnapshot& snapshot, StoredKey& key,
                    std::vector<MemoryCopy>& copies) {
   if (key.rule_state == nullptr) return;
   RuleState& state = *key.rule_state;
-  state.extra_weight = snapshot.extra_weight;
+  state.total_weight = snapshot.total_weight;
   std::vector<const Tensor*> saved;
   for (size_t i = 0; i < state.states.size(); ++i) {
     saved.push_back(

@@ -21,7 +21,7 @@ auto* NumberOf(Key& key, absl::string_view state) {
   using Number = std::conditional_t<std::is_const_v<Key>, const void, void>;
   return state == kUpdateCountState
              ? static_cast<Number*>(&key.update_count)
-             : static_cast<Number*>(&key.rule_state->extra_weight);
+             : static_cast<Number*>(&key.rule_state->total_weight);
 }
 
 }  // namespace
@@ -30,7 +30,7 @@ std::vector<std::string> StateNames(const UpdateRule& rule, DType dtype) {
   std::vector<std::string> names;
   for (const StateSpec& spec : rule.states()) names.emplace_back(spec.name);
   if (rule.keeps_master(dtype)) names.emplace_back(kMasterState);
-  if (rule.kind() == RuleKind::kAverage) names.emplace_back(kExtraWeightState);
+  if (rule.kind() == RuleKind::kAverage) names.emplace_back(kTotalWeightState);
   return names;
 }
 
@@ -49,7 +49,7 @@ std::vector<KeyState> StatesOf(const StoredKey& key) {
     }
   }
   if (key.rule->kind() == RuleKind::kAverage) {
-    states.push_back({std::string(kExtraWeightState), DType::kF64, Shape()});
+    states.push_back({std::string(kTotalWeightState), DType::kF64, Shape()});
   }
   states.push_back({std::string(kUpdateCountState), DType::kU64, Shape()});
   return states;

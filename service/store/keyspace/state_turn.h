@@ -25,7 +25,7 @@ class StoredKey;
 inline constexpr absl::string_view kMasterState = "master";
 inline constexpr absl::string_view kUpdateCountState = "update_count";
 // That of `average`.
-inline constexpr absl::string_view kExtraWeightState = "extra_weight";
+inline constexpr absl::string_view kTotalWeightState = "total_weight";
 
 // What Pull and Init call a state of a key.
 struct KeyState {
@@ -33,7 +33,7 @@ struct KeyState {
   DType dtype = DType::kF32;
   Shape shape;
   // Where it is, on the key's device; null for those that are numbers of the
-  // key, the update count and the extra weight.
+  // key, the update count and the total weight.
   Buffer* buffer = nullptr;
 };
 

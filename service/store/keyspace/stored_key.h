@@ -73,9 +73,10 @@ struct RuleState : RefCounted {
   bool states_are_new = false;
   bool master_is_new = false;
 
-  // Of the rule `average`: by how much the weights of the key's updates exceed
-  // their number. Guarded by the namespace's mutex.
-  double extra_weight = 0;
+  // Of the rule `average`: what the key's updates weigh together; 0 as long as
+  // each weighs 1, so that their number tells. Whole, because small weights
+  // would vanish in a difference from that. Guarded by the namespace's mutex.
+  double total_weight = 0;
 
   uint64_t size_bytes() const {
     uint64_t bytes = master ? master->size_bytes() : 0;
@@ -157,9 +158,9 @@ class StoredKey final : public RefCounted {
     return slot.rows ? num_elements_of_row() * slot.rows->size()
                      : num_elements();
   }
-  // RuleState::extra_weight, of a rule that has it.
-  double extra_weight() const {
-    return rule_state == nullptr ? 0 : rule_state->extra_weight;
+  // RuleState::total_weight, of a rule that has it.
+  double total_weight() const {
+    return rule_state == nullptr ? 0 : rule_state->total_weight;
   }
   Tensor ToTensor() const { return Tensor::OfBuffer(dtype_, shape(), value); }
   // 0 for a scalar, which has no rows.

@@ -33,6 +33,11 @@ void AppendStates(const UpdatePass::Item& item,
   }
 }
 
+// What the updates before the item's weigh together.
+double WeightBefore(const UpdatePass::Item& item) {
+  return item.total_weight != 0 ? item.total_weight : item.update_count - 1.0;
+}
+
 // The same on every server and after every start.
 uint64_t SeedOf(absl::string_view name) {
   return XXH3_64bits(name.data(), name.size());
@@ -146,12 +151,14 @@ void UpdatePass::TakeStates(Item& item) {
 
 void UpdatePass::TakeWeights(Item& item) {
   const absl::Span<const Slot> slots = SlotsOf(item);
+  item.is_weighted = HasWeights(slots);
   if (item.rule->kind() == RuleKind::kAverage) {
+    double& total_weight = item.rule_state->total_weight;
     item.weight = MeanWeight(slots);
-    item.extra_weight = item.rule_state->extra_weight;
-    item.rule_state->extra_weight += item.weight - 1;
+    item.total_weight = total_weight;
+    item.is_weighted |= total_weight != 0;
+    if (item.is_weighted) total_weight = WeightBefore(item) + item.weight;
   }
-  item.is_weighted = item.extra_weight != 0 || HasWeights(slots);
   num_weighted_ += item.is_weighted;
 }
 
@@ -342,16 +349,27 @@ absl::Status UpdatePass::FillMasters(DeviceIndex device) {
 }
 
 void UpdatePass::PrepareWeighted(DeviceIndex device) {
+  WeightedSums sums;
+  std::vector<std::pair<Item*, Slot>> summed;
   for (Item& item : items_) {
     if (item.device != device || !item.is_weighted || !item.status.ok()) {
       continue;
     }
-    item.status = PrepareWeighted(item);
+    absl::StatusOr<Slot> sum = PrepareWeighted(item, sums);
+    item.status = sum.status();
+    if (sum.ok() && sum->buffer) summed.emplace_back(&item, *std::move(sum));
+  }
+  const absl::Status status = sums.Run(devices_[device]);
+  for (auto& [item, sum] : summed) {
+    item->status = status;
+    slots_[item->first_slot] = std::move(sum);
+    item->num_slots = 1;
   }
 }
 
 // A single contribution needs no multiplication: its weight is in the rule.
-absl::Status UpdatePass::PrepareWeighted(Item& item) {
+absl::StatusOr<Slot> UpdatePass::PrepareWeighted(Item& item,
+                                                 WeightedSums& sums) const {
   const absl::Span<const Slot> slots = SlotsOf(item);
   if (item.rule->kind() != RuleKind::kAverage) {
     return absl::FailedPreconditionError(absl::StrCat(
@@ -361,19 +379,17 @@ absl::Status UpdatePass::PrepareWeighted(Item& item) {
   }
   RETURN_IF_ERROR(CheckWeightsHaveNoRows(item.key->name(), slots));
   const bool is_plain = slots.size() == 1 && HasFactors(slots);
-  if (!is_plain && HasFactors(slots)) RETURN_IF_ERROR(SumContributions(item));
-  const double weight_before = item.update_count - 1.0 + item.extra_weight;
-  ASSIGN_OR_RETURN(
-      UpdateRule rule,
-      WeightedAverage(*item.rule,
-                      {.weight = item.weight,
-                       .weight_before = std::max(weight_before, 0.0)},
-                      is_plain ? 1 : item.weight));
+  ASSIGN_OR_RETURN(UpdateRule rule,
+                   WeightedAverage(*item.rule,
+                                   {.weight = item.weight,
+                                    .weight_before = WeightBefore(item)},
+                                   is_plain ? 1 : item.weight));
   item.weighted_average = std::make_unique<UpdateRule>(std::move(rule));
-  return absl::OkStatus();
+  return !is_plain && HasFactors(slots) ? AddSum(item, sums) : Slot();
 }
 
-absl::Status UpdatePass::SumContributions(Item& item) {
+absl::StatusOr<Slot> UpdatePass::AddSum(const Item& item,
+                                        WeightedSums& sums) const {
   MutableTensorView view = {AccumulateType(item.key->dtype()),
                             item.stored.num_elements};
   Slot sum;
@@ -381,10 +397,8 @@ absl::Status UpdatePass::SumContributions(Item& item) {
   sum.dtype = view.dtype;
   sum.data = sum.buffer->data();
   view.data = sum.buffer->mutable_data();
-  RETURN_IF_ERROR(SumWeighted(devices_[item.device], SlotsOf(item), view));
-  slots_[item.first_slot] = std::move(sum);
-  item.num_slots = 1;
-  return absl::OkStatus();
+  sums.Add(SlotsOf(item), view);
+  return sum;
 }
 
 void UpdatePass::RunTurns(DeviceIndex device) {
@@ -470,7 +484,7 @@ void UpdatePass::Undo(const Item& item) {
   const bool counts = !item.turn && key.update_count == item.update_count;
   if (counts) --key.update_count;
   if (item.rule_state == nullptr || key.rule_state == nullptr) return;
-  if (counts) key.rule_state->extra_weight = item.extra_weight;
+  if (counts) key.rule_state->total_weight = item.total_weight;
   const RuleState& old = *item.rule_state;
   RuleState& present = *key.rule_state;
   if (present.states == old.states) {

@@ -17,6 +17,7 @@
 #include "service/store/byte_budget.h"
 #include "service/store/device_set.h"
 #include "service/store/keyspace/stored_key.h"
+#include "service/store/keyspace/weighted_sum.h"
 #include "service/store/memory_budgets.h"
 
 namespace tensorkv {
@@ -64,9 +65,9 @@ class UpdatePass {
     // rule in its place.
     bool is_weighted = false;
     std::unique_ptr<const UpdateRule> weighted_average;
-    // What the update weighs, and RuleState::extra_weight before it.
+    // What the update weighs, and RuleState::total_weight before it.
     double weight = 1;
-    double extra_weight = 0;
+    double total_weight = 0;
     bool must_fill_states = false;
     bool must_fill_master = false;
     absl::Status status;
@@ -151,9 +152,10 @@ class UpdatePass {
   absl::Status FillStates(DeviceIndex device);
   absl::Status FillMasters(DeviceIndex device);
   void PrepareWeighted(DeviceIndex device);
-  absl::Status PrepareWeighted(Item& item);
-  // Puts the sum of an item's contributions in their place.
-  absl::Status SumContributions(Item& item);
+  // What is to be summed first is added to `sums`; else the slot is empty.
+  absl::StatusOr<Slot> PrepareWeighted(Item& item, WeightedSums& sums) const;
+  // Where the sum of the item's contributions goes.
+  absl::StatusOr<Slot> AddSum(const Item& item, WeightedSums& sums) const;
   void MakeBatch(DeviceIndex device);
   void RunTurns(DeviceIndex device);
   static TensorUpdate UpdateOf(const Item& item);

@@ -1,6 +1,8 @@
 #include "service/store/keyspace/weighted_sum.h"
 
 #include <algorithm>
+#include <deque>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -10,9 +12,8 @@
 namespace tensorkv {
 
 bool HasWeights(absl::Span<const Slot> slots) {
-  return std::any_of(slots.begin(), slots.end(), [](const Slot& slot) {
-    return slot.weight != slot.num_entries;
-  });
+  return std::any_of(slots.begin(), slots.end(),
+                     [](const Slot& slot) { return slot.has_weight; });
 }
 
 bool HasFactors(absl::Span<const Slot> slots) {
@@ -40,30 +41,53 @@ void TakeWeights(absl::Span<const Slot> slots, Slot& sum) {
   for (const Slot& slot : slots) {
     sum.weight += slot.weight;
     sum.num_entries += slot.num_entries;
+    sum.has_weight |= slot.has_weight;
   }
 }
 
-absl::Status SumWeighted(Backend& device, absl::Span<const Slot> slots,
-                         const MutableTensorView& sum) {
-  RETURN_IF_ERROR(device.Zero({&sum, 1}));
-  for (const Slot& slot : slots) {
-    ASSIGN_OR_RETURN(
-        const UpdateRule add,
-        UpdateRule::Create({.name = "accumulate",
-                            .hyperparameters = {{"scale", slot.factor}}}));
-    const TensorView contribution = {slot.dtype, sum.num_elements, slot.data};
-    const Packing* const packing = slot.packing();
-    TensorUpdate update;
-    update.rule = &add;
-    update.stored = sum;
-    update.value = sum;
-    update.contributions = absl::MakeConstSpan(&contribution, 1);
-    if (packing != nullptr) {
-      update.packings = absl::MakeConstSpan(&packing, 1);
-    }
-    RETURN_IF_ERROR(device.Apply({&update, 1}));
+absl::Status WeightedSums::Run(Backend& device) const {
+  if (sums_.empty()) return absl::OkStatus();
+  std::vector<MutableTensorView> values;
+  size_t num_places = 0;
+  for (const Sum& sum : sums_) {
+    values.push_back(sum.value);
+    num_places = std::max(num_places, sum.slots.size());
+  }
+  RETURN_IF_ERROR(device.Zero(values));
+  for (size_t place = 0; place < num_places; ++place) {
+    RETURN_IF_ERROR(AddSlots(place, device));
   }
   return absl::OkStatus();
+}
+
+absl::Status WeightedSums::AddSlots(size_t place, Backend& device) const {
+  // The updates refer to the elements.
+  std::deque<UpdateRule> rules;
+  std::deque<TensorView> contributions;
+  std::deque<const Packing*> packings;
+  std::vector<TensorUpdate> updates;
+  double factor = 0;  // of the last rule: a push often has the same throughout
+  for (const Sum& sum : sums_) {
+    if (place >= sum.slots.size()) continue;
+    const Slot& slot = sum.slots[place];
+    if (std::exchange(factor, slot.factor) != slot.factor) {
+      ASSIGN_OR_RETURN(
+          rules.emplace_back(),
+          UpdateRule::Create({.name = "accumulate",
+                              .hyperparameters = {{"scale", slot.factor}}}));
+    }
+    contributions.push_back({slot.dtype, sum.value.num_elements, slot.data});
+    packings.push_back(slot.packing());
+    TensorUpdate& update = updates.emplace_back();
+    update.rule = &rules.back();
+    update.stored = sum.value;
+    update.value = sum.value;
+    update.contributions = absl::MakeConstSpan(&contributions.back(), 1);
+    if (packings.back() != nullptr) {
+      update.packings = absl::MakeConstSpan(&packings.back(), 1);
+    }
+  }
+  return device.Apply(updates);
 }
 
 // The functor's t is 1, so that the first two give it its share: weight over

@@ -3,7 +3,8 @@
 #ifndef TENSORKV_SERVICE_STORE_KEYSPACE_WEIGHTED_SUM_H_
 #define TENSORKV_SERVICE_STORE_KEYSPACE_WEIGHTED_SUM_H_
 
-#include <cstdint>
+#include <cstddef>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -32,11 +33,31 @@ double MeanWeight(absl::Span<const Slot> slots);
 // Has `sum` weigh what `slots` weigh together.
 void TakeWeights(absl::Span<const Slot> slots, Slot& sum);
 
-// Sums the contributions of tensors, each times its factor, in their order and
-// from 0, so that a sum of sums has the same bits. `sum` has the accumulate
-// type of the key. Errors: those of Backend.
-absl::Status SumWeighted(Backend& device, absl::Span<const Slot> slots,
-                         const MutableTensorView& sum);
+// Sums of contributions of tensors, each times its factor, in their order and
+// from 0, so that a sum of sums has the same bits. Made together, as a device
+// takes about as long for many small tensors as for one. Not thread-safe.
+class WeightedSums {
+ public:
+  // `value` has the accumulate type of the key. What both refer to outlives
+  // this.
+  void Add(absl::Span<const Slot> slots, const MutableTensorView& value) {
+    sums_.push_back({slots, value});
+  }
+
+  // Makes the sums, all of which are on `device`. Errors: those of Backend.
+  absl::Status Run(Backend& device) const;
+
+ private:
+  struct Sum {
+    absl::Span<const Slot> slots;
+    MutableTensorView value;
+  };
+
+  // Adds of each sum the slot of that place, where there is one.
+  absl::Status AddSlots(size_t place, Backend& device) const;
+
+  std::vector<Sum> sums_;
+};
 
 // What an update weighs, and the ones before it all in all.
 struct UpdateWeights {

@@ -135,6 +135,24 @@ TEST_F(GpuCopiesTest, RoundOfManyKeysIsAFewKernels) {
   EXPECT_LE(Total().launches - before.launches, 4);
 }
 
+TEST_F(GpuCopiesTest, WeightedSumsOfManyKeysAreAKernelForEachContribution) {
+  constexpr int kFewKeys = 1000;
+  ASSERT_OK(
+      store_->SetRule({.key_pattern = "*", .rule = RuleSpec{"average", {}}}));
+  InitKeys(kFewKeys, 64);
+  PushRequest request = StagedPush(kFewKeys, 64);
+  for (PushEntry& entry : StagedPush(kFewKeys, 64).entries) {
+    request.entries.push_back(std::move(entry));
+  }
+  for (int i = 0; i < 2 * kFewKeys; ++i) request.entries[i].weight = 3;
+
+  const Counts push = CountPush(std::move(request));
+
+  EXPECT_EQ(push.launches, 4);  // zeros, two for the sums, the update
+  ASSERT_OK_AND_ASSIGN(const PullReply reply, Pull({"k7"}));
+  EXPECT_THAT(reply.values[0].tensor.elements<float>(), Each(14));
+}
+
 TEST_F(GpuCopiesTest, AssignedTensorIsTransferredAndKept) {
   InitKeys(1, 1 << 20);
 

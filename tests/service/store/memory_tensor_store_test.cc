@@ -238,6 +238,27 @@ TEST_F(MemoryTensorStoreTest, LargeWorkLeavesTheCallersThreadAlone) {
   EXPECT_OK(*inbox.answer);
 }
 
+TEST_F(MemoryTensorStoreTest, WeightsAndRowsOfOneKeyAreRefusedTogether) {
+  ASSERT_OK(
+      store_.SetRule({.key_pattern = "*", .rule = RuleSpec{"average", {}}}));
+  ASSERT_OK(Init("w", 1));
+  PushEntry heavy = PushOf("w", 8).entries[0];
+  heavy.weight = 3;
+  const PushEntry rows = {
+      .key = "w",
+      .tensor = Filled(8, {1}),
+      .rows = *RowIds::Create(*Tensor::Filled(DType::kI64, {1}, 0))};
+  for (const auto& entries : {std::vector<PushEntry>{rows, heavy},
+                              std::vector<PushEntry>{heavy, rows}}) {
+    PushRequest request;
+    request.entries = entries;
+    EXPECT_THAT(Push(std::move(request)),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         HasSubstr("none with rows, got 3")));
+  }
+  EXPECT_EQ(Pull(PullOf("w"))->version, 1u);
+}
+
 TEST_F(MemoryTensorStoreTest, InitThatNobodyWantsAnyMoreEnds) {
   for (int i = 0; i < 1000; ++i) {
     ASSERT_OK(store_.SetRule(

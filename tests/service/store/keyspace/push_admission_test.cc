@@ -82,6 +82,27 @@ TEST_F(PushAdmissionTest, PushPullWithoutRoomForItsReplyCopiesNothing) {
                            absl::StatusCode::kResourceExhausted);
 }
 
+// The device converts the value, for which it has no room: rows bring none.
+TEST_F(PushAdmissionTest, PushPullWithoutRoomToConvertCopiesNothing) {
+  ASSERT_OK(Init("large", Filled(110'000, 1)));
+  ASSERT_OK(Init("v", Filled(110'000, 1)));
+  ASSERT_OK_AND_ASSIGN(const RefPtr<const RowIds> rows,
+                       RowIds::Create(*Tensor::Filled(DType::kI64, {1}, 7)));
+  const auto push_pull = [&](DType dtype) {
+    PushRequest request;
+    request.reply_dtype = dtype;
+    request.entries.push_back(
+        {.key = "v", .tensor = Filled(1, 2), .rows = rows});
+    const Answer<absl::StatusOr<PullReply>> answer;
+    store_->PushPull(std::move(request), {}, CallbackOf(answer));
+    return answer.Wait().status();
+  };
+  EXPECT_OK(push_pull(DType::kF8E5M2));
+
+  ExpectRefusedFromTheHost([&] { return push_pull(DType::kF16); },
+                           absl::StatusCode::kResourceExhausted);
+}
+
 TEST_F(PushAdmissionTest, NamespaceThatIsDeletedMeanwhileTakesNothing) {
   CreateNamespaceRequest create;
   create.name_space = "n";
