@@ -69,7 +69,24 @@ absl::Status CheckComplete(const Request& request,
   return absl::OkStatus();
 }
 
-// Makes a call; what it reads is then where the options say.
+// Whether what comes may be written over what goes.
+template <typename Entries>
+bool Overlap(const Entries& entries,
+             absl::Span<const Destination> destinations) {
+  const auto is_within = [&](const Tensor& tensor) {
+    return absl::c_any_of(destinations, [&](const Destination& destination) {
+      const char* const begin = destination.memory.data();
+      return tensor.data() < begin + destination.memory.size() &&
+             begin < tensor.data() + tensor.size_bytes();
+    });
+  };
+  return absl::c_any_of(
+      entries, [&](const auto& entry) { return is_within(entry.tensor); });
+}
+
+// Makes a call; what it reads is then where the options say. A push from where
+// its values come to is sent again from there if the reply breaks, so these are
+// written when the call has ended.
 template <typename Request>
 absl::StatusOr<ReplyTo<Request>> CallInto(Connection& connection,
                                           const Request& request,
@@ -78,12 +95,16 @@ absl::StatusOr<ReplyTo<Request>> CallInto(Connection& connection,
     request.entries, reply.values;
   };
   const absl::Span<const Destination> destinations = options.destinations;
+  CallOptions of_call = options;
   if constexpr (kReads) {
     if (!destinations.empty()) {
       RETURN_IF_ERROR(CheckDestinations(destinations, request.entries.size()));
     }
   }
-  absl::StatusOr<ReplyTo<Request>> reply = connection.Call(request, options);
+  if constexpr (kReads && requires { request.entries.begin()->tensor; }) {
+    if (Overlap(request.entries, destinations)) of_call.destinations = {};
+  }
+  absl::StatusOr<ReplyTo<Request>> reply = connection.Call(request, of_call);
   RETURN_IF_ERROR(reply.status());
   RETURN_IF_ERROR(CheckComplete(request, *reply));
   if constexpr (kReads) {

@@ -33,7 +33,9 @@ struct PipelineOptions {
   // Calls that have been submitted and have not ended.
   int max_in_flight = 16;
   // Calls that run at the same time, each on a thread; 0: all that are in
-  // flight. With fewer, priorities choose among those that wait.
+  // flight. With fewer, priorities choose among those that wait. A call that
+  // waits for other workers keeps its thread: with fewer, workers may wait for
+  // one another in a circle until their timeouts, so leave it at 0 there.
   int max_running = 0;
   // Bytes of the tensors that these calls send. A call with more goes alone.
   uint64_t max_bytes = uint64_t{256} << 20;

@@ -461,6 +461,6 @@ def _core_outs(outs: List[Any]) -> List[Any]:
     if not any(issubclass(each, (list, tuple)) for each in types):
         return all_to_core(outs)
     return [
-        all_to_core(out if isinstance(out, (list, tuple)) else [out])
+        all_to_core(list(out) if isinstance(out, (list, tuple)) else [out])
         for out in outs
     ]

@@ -3,6 +3,7 @@
 import csv
 import json
 import time
+from math import isfinite
 from os import PathLike, fspath
 from typing import Any, Dict, List, Optional, Union
 
@@ -17,6 +18,16 @@ _COLUMNS = (
     "bytes_sent",
     "bytes_received",
 )
+
+
+def _without_nan(columns: Dict[str, List[Any]]) -> Dict[str, List[Any]]:
+    return {
+        name: [
+            None if isinstance(value, float) and not isfinite(value) else value
+            for value in column
+        ]
+        for name, column in columns.items()
+    }
 
 
 class History:
@@ -61,6 +72,8 @@ class History:
     def save(self, path: Union[str, "PathLike[str]"]) -> None:
         """Writes what `as_dict` gives: CSV, or JSON where the name says so.
 
+        JSON has null for a loss that is not finite.
+
         Errors: OSError, and ValueError for a name that ends with neither
         ".csv" nor ".json".
         """
@@ -69,7 +82,7 @@ class History:
             raise ValueError(f"path: expected .csv or .json, got {name!r}")
         with open(path, "w", encoding="utf-8", newline="") as file:
             if name.endswith(".json"):
-                json.dump(self._columns, file)
+                json.dump(_without_nan(self._columns), file, allow_nan=False)
                 return
             writer = csv.writer(file)
             writer.writerow(_COLUMNS)

@@ -288,7 +288,8 @@ std::optional<SavedCheckpoint> Checkpoints::FindFormer() const {
   absl::StatusOr<SavedCheckpoint> saved =
       SavedCheckpoint::Open(PathOf(former->name));
   // It may have been removed, and another one may have its name.
-  if (!saved.ok() || saved->status().sequence != former->sequence) {
+  if (!saved.ok() || saved->status().sequence != former->sequence ||
+      saved->status().create_time != former->create_time) {
     return std::nullopt;
   }
   if (saved->steps_from_full() + 1 >= options_.full_every) return std::nullopt;
@@ -347,6 +348,7 @@ absl::StatusOr<CheckpointStatus> Checkpoints::Read(
   const std::string path = PathOf(name);
   const absl::StatusOr<SavedCheckpoint> saved = SavedCheckpoint::Open(path);
   if (absl::IsNotFound(saved.status())) return NoSuchCheckpoint(name);
+  if (absl::IsDataLoss(saved.status())) ForgetFormer();
   RETURN_IF_ERROR(saved.status());
   const absl::Status status = read(*saved);
   // It may have been deleted while it was read.

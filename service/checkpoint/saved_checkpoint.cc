@@ -119,8 +119,11 @@ absl::StatusOr<SavedCheckpoint> SavedCheckpoint::Open(
   return SavedCheckpoint(directory, std::move(manifest));
 }
 
+// Servers that wrote all of every checkpoint did not say how much.
 CheckpointStatus SavedCheckpoint::status() const {
-  return FromProto(manifest_.status());
+  CheckpointStatus status = FromProto(manifest_.status());
+  if (status.written_bytes == 0) status.written_bytes = status.bytes;
+  return status;
 }
 
 absl::StatusOr<v1::NamespaceManifest> SavedCheckpoint::ReadManifest(
@@ -153,8 +156,13 @@ absl::StatusOr<uint64_t> SavedCheckpoint::TensorBytes() const {
     ASSIGN_OR_RETURN(const v1::NamespaceManifest manifest, ReadManifest(file));
     for (const v1::SavedKey& key : manifest.keys()) {
       for (const v1::SavedTensor& tensor : key.tensors()) {
-        ASSIGN_OR_RETURN(const uint64_t size, SizeBytesOf(tensor));
-        bytes += size;
+        const absl::StatusOr<uint64_t> size = SizeBytesOf(tensor);
+        if (!size.ok()) {
+          return absl::Status(
+              size.status().code(),
+              absl::StrCat(file.name(), ": ", size.status().message()));
+        }
+        bytes += *size;
       }
     }
   }

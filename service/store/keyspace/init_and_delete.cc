@@ -351,8 +351,10 @@ Version KeyCreation::Replace(StoredKey* existing, const KeyPtr& key,
                              RoundsOfKeys& ended) {
   if (existing != nullptr) {
     Cut::BeforeChange(transaction_, *existing);
-    // Above every version that updates under way will report.
-    key->version = state_.LastVersionOf(*existing) + 1;
+    // Above every version that updates under way will report, or that the state
+    // had which a restart has lost.
+    key->version =
+        std::max(state_.LastVersionOf(*existing), state_.restored_versions) + 1;
     state_.watches.Move(existing, key.get());
     RemoveKey(transaction_, existing->name(), ended);
   } else {
