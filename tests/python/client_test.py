@@ -187,12 +187,13 @@ class ClientTest(StoreTest):
 
     def test_what_is_pulled_into_an_array_is_nowhere_else(self):
         array = np.ones(12 << 20, "float32")
+        into = np.ones_like(array)
         client = self.open_client()
         client.init("large", array)
         self.addCleanup(client.delete, "large", allow_missing=True)
         calls = {
             "pull": lambda: client.pull("large", out=array),
-            "push_pull": lambda: client.push_pull("large", array, out=array),
+            "push_pull": lambda: client.push_pull("large", array, out=into),
         }
         for name, call in calls.items():
             with self.subTest(name):
@@ -211,6 +212,9 @@ class ClientTest(StoreTest):
         client.pull(["a", "b"], out=outs)
         self.assert_array(outs[0][0], full(1))
         self.assert_array(outs[0][1], full(1))
+        outs = (full(0), full(0))
+        client.pull("a", out=outs)
+        self.assert_array(outs[1], full(1))
         with self.assertRaisesRegex(
             tensorkv.InvalidArgumentError, "as its first"
         ):

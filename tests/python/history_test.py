@@ -66,6 +66,17 @@ class HistoryTest(StoreTest):
         history.record(1)
         self.assertEqual(history.as_dict()["lag"], [1, 0])
 
+    def test_json_has_null_for_losses_that_are_no_numbers(self):
+        history = self.make_history()
+        history.record(float("nan"))
+        with tempfile.TemporaryDirectory() as directory:
+            path = os.path.join(directory, "history.json")
+            history.save(path)
+            with open(path) as file:
+                text = file.read()
+        self.assertNotIn("NaN", text)
+        self.assertIsNone(json.loads(text)["loss"][-1])
+
     def test_files_have_what_the_dict_has(self):
         history = self.make_history()
         with tempfile.TemporaryDirectory() as directory:
