@@ -25,6 +25,8 @@ class StoreUnderTest {
   virtual Connection& connection() = 0;
   // Where it keeps tensors.
   virtual std::string device() const { return "cpu"; }
+  // Whether it can have namespaces of MODE_BOUNDED.
+  virtual bool has_bounded() const { return true; }
 };
 
 // Never null; a failure to start is a failure of the test.
@@ -34,6 +36,7 @@ class StoreContractTest : public ::testing::TestWithParam<StoreFactory> {
  protected:
   Connection& connection() { return store_under_test_->connection(); }
   std::string device() const { return store_under_test_->device(); }
+  bool has_bounded() const { return store_under_test_->has_bounded(); }
 
   // Creates the namespace and returns a caller in it.
   Caller NewNamespace(const std::string& name, const NamespaceConfig& config);
@@ -41,6 +44,8 @@ class StoreContractTest : public ::testing::TestWithParam<StoreFactory> {
   // A new namespace of mode sync. `rule` as RuleSpec::ToString writes it.
   Caller NewSyncNamespace(uint32_t num_workers,
                           const std::string& rule = "assign");
+
+  static constexpr char kNotBounded[] = "the store has no mode bounded";
 
   // Waits until `num_calls` calls wait in the caller's namespace.
   void AwaitWaitingCalls(const Caller& caller, uint64_t num_calls);
@@ -72,7 +77,12 @@ class NamespaceContractTest : public StoreContractTest {};
 class RuleContractTest : public StoreContractTest {};
 class SyncContractTest : public StoreContractTest {};
 class MembershipContractTest : public StoreContractTest {};
-class BoundedContractTest : public StoreContractTest {};
+class BoundedContractTest : public StoreContractTest {
+ protected:
+  void SetUp() override {
+    if (!has_bounded()) GTEST_SKIP() << kNotBounded;
+  }
+};
 class RoundSumContractTest : public StoreContractTest {};
 class AllReduceContractTest : public StoreContractTest {};
 class ConcurrencyContractTest : public StoreContractTest {};
