@@ -12,7 +12,6 @@ class ClusterStore : public StoreUnderTest {
  public:
   Connection& connection() override { return *connection_; }
   std::string device() const override { return TestDevice(); }
-  bool has_bounded() const override { return false; }
 
  private:
   const TestCluster cluster_{3};

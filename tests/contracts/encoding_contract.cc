@@ -133,7 +133,6 @@ TEST_P(EncodingContractTest, RoundsFoldEncodedContributions) {
 }
 
 TEST_P(EncodingContractTest, BoundedPushesAreAppliedAtOnce) {
-  if (!has_bounded()) GTEST_SKIP() << kNotBounded;
   const Caller bounded = NewNamespace("b", {.mode = Mode::kBounded,
                                             .num_workers = 1,
                                             .rule = {.name = "accumulate"},

@@ -365,7 +365,6 @@ TEST_P(RowsContractTest, RoundsSumRowsAndEncodedTensors) {
 }
 
 TEST_P(RowsContractTest, BoundedPushesOfRowsAreAppliedAtOnce) {
-  if (!has_bounded()) GTEST_SKIP() << kNotBounded;
   const Caller bounded = NewNamespace("b", {.mode = Mode::kBounded,
                                             .num_workers = 1,
                                             .rule = {.name = "accumulate"},

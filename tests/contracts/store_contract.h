@@ -25,8 +25,6 @@ class StoreUnderTest {
   virtual Connection& connection() = 0;
   // Where it keeps tensors.
   virtual std::string device() const { return "cpu"; }
-  // Whether it can have namespaces of MODE_BOUNDED.
-  virtual bool has_bounded() const { return true; }
 };
 
 // Never null; a failure to start is a failure of the test.
@@ -36,7 +34,6 @@ class StoreContractTest : public ::testing::TestWithParam<StoreFactory> {
  protected:
   Connection& connection() { return store_under_test_->connection(); }
   std::string device() const { return store_under_test_->device(); }
-  bool has_bounded() const { return store_under_test_->has_bounded(); }
 
   // Creates the namespace and returns a caller in it.
   Caller NewNamespace(const std::string& name, const NamespaceConfig& config);
@@ -44,8 +41,6 @@ class StoreContractTest : public ::testing::TestWithParam<StoreFactory> {
   // A new namespace of mode sync. `rule` as RuleSpec::ToString writes it.
   Caller NewSyncNamespace(uint32_t num_workers,
                           const std::string& rule = "assign");
-
-  static constexpr char kNotBounded[] = "the store has no mode bounded";
 
   // Waits until `num_calls` calls wait in the caller's namespace.
   void AwaitWaitingCalls(const Caller& caller, uint64_t num_calls);
@@ -77,12 +72,7 @@ class NamespaceContractTest : public StoreContractTest {};
 class RuleContractTest : public StoreContractTest {};
 class SyncContractTest : public StoreContractTest {};
 class MembershipContractTest : public StoreContractTest {};
-class BoundedContractTest : public StoreContractTest {
- protected:
-  void SetUp() override {
-    if (!has_bounded()) GTEST_SKIP() << kNotBounded;
-  }
-};
+class BoundedContractTest : public StoreContractTest {};
 class RoundSumContractTest : public StoreContractTest {};
 class AllReduceContractTest : public StoreContractTest {};
 class ConcurrencyContractTest : public StoreContractTest {};
