@@ -61,6 +61,11 @@ bool IsPushedAgain(const absl::Status& status) {
   }
 }
 
+// Where the mode was not learnt, nobody can promise that a step is made once.
+bool MayBeAsync(Mode mode) {
+  return mode == Mode::kAsync || mode == Mode::kUnknown;
+}
+
 bool IsNoMember(const absl::Status& status) {
   const Reason reason = ReasonOf(status);
   return reason == Reason::kNotMember || reason == Reason::kLeaseLost;
@@ -89,6 +94,22 @@ Reply SumOf(std::vector<Reply> replies) {
   Reply total = std::move(replies.front());
   for (size_t i = 1; i < replies.size(); ++i) Add(replies[i], total);
   return total;
+}
+
+// Takes from the page of each server the namespaces whose home it is.
+ListNamespacesReply TakeHomes(const ClusterPlacement& placement,
+                              absl::Span<const std::string> servers,
+                              std::vector<ListNamespacesReply>& pages) {
+  ListNamespacesReply homes;
+  for (size_t i = 0; i < pages.size(); ++i) {
+    std::erase_if(pages[i].namespaces, [&](NamespaceStatus& status) {
+      const uint32_t home = OwnerOf(placement, status.name, "");
+      if (placement.servers[home].name != servers[i]) return false;
+      homes.namespaces.push_back(std::move(status));
+      return true;
+    });
+  }
+  return homes;
 }
 
 absl::Span<const std::string> AfterFirst(
@@ -229,7 +250,7 @@ absl::Status ClusterConnection::ErrorOf(
   const absl::Status worst = WorstOf(outcomes);
   if constexpr (std::is_base_of_v<PushRequest, Request>) {
     if (IsPushedAgain(worst) && absl::c_any_of(outcomes, MayHaveEffect) &&
-        namespaces_.ModeOf(request.name_space) == Mode::kAsync) {
+        MayBeAsync(namespaces_.ModeOf(request.name_space))) {
       return WithReason(
           absl::FailedPreconditionError(absl::StrCat(
               "other servers may have applied their parts of the push: ",
@@ -254,6 +275,11 @@ absl::StatusOr<CreateNamespaceReply> ClusterConnection::Make(
     const CreateNamespaceRequest& request, const CallLimit& limit) {
   ASSIGN_OR_RETURN(const auto servers,
                    servers_.HomeFirst(request.name_space, limit));
+  if (request.config.mode == Mode::kBounded && servers.size() > 1) {
+    return absl::UnimplementedError(
+        "mode: bounded is not for several servers, each of which has only the "
+        "steps of its own keys");
+  }
   // The home decides who has created the namespace. The others take what it
   // has, also what an earlier call has left undone.
   const absl::StatusOr<CreateNamespaceReply> home =
@@ -298,6 +324,8 @@ absl::StatusOr<ListNamespacesReply> ClusterConnection::Make(
   ASSIGN_OR_RETURN(const auto servers, servers_.All(limit));
   ASSIGN_OR_RETURN(std::vector<ListNamespacesReply> pages,
                    AskEach(servers, request, limit));
+  ASSIGN_OR_RETURN(const PlacementPtr placement, servers_.Placement(limit));
+  pages.insert(pages.begin(), TakeHomes(*placement, servers, pages));
   return MergePages(std::move(pages), request.page_size);
 }
 
@@ -454,6 +482,19 @@ absl::StatusOr<CheckpointStatus> ClusterConnection::Make(
                        [&](const std::string&) { return elsewhere; }, limit)));
   for (const CheckpointStatus& other : others) Add(other, total);
   return total;
+}
+
+absl::StatusOr<CheckpointStatus> ClusterConnection::Make(
+    const RestoreCheckpointRequest& request, const CallLimit& limit) {
+  ASSIGN_OR_RETURN(const auto servers, servers_.All(limit));
+  if (!request.as_namespace.empty() && servers.size() > 1) {
+    return absl::UnimplementedError(
+        "as_namespace: expected none with several servers, since the name of a "
+        "namespace says which of them has which key");
+  }
+  ASSIGN_OR_RETURN(std::vector<CheckpointStatus> replies,
+                   AskEach(servers, request, limit));
+  return SumOf(std::move(replies));
 }
 
 template <typename Request>

@@ -31,7 +31,6 @@ inline constexpr bool kChangesNamespace =
 // Calls whose reply is the sum of what all servers answer.
 template <typename Request>
 inline constexpr bool kIsSummed =
-    std::is_same_v<Request, RestoreCheckpointRequest> ||
     std::is_same_v<Request, VerifyCheckpointRequest> ||
     std::is_same_v<Request, DescribeServerRequest>;
 
@@ -138,6 +137,8 @@ class ClusterConnection final : public Connection {
 
   // Checkpoints and servers.
   absl::StatusOr<CheckpointStatus> Make(const SaveCheckpointRequest& request,
+                                        const CallLimit& limit);
+  absl::StatusOr<CheckpointStatus> Make(const RestoreCheckpointRequest& request,
                                         const CallLimit& limit);
   absl::StatusOr<ListCheckpointsReply> Make(
       const ListCheckpointsRequest& request, const CallLimit& limit);

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "base/status_macros.h"
 #include "contract/proto_codec.h"
 #include "service/cluster/placement_maker.h"
@@ -25,7 +27,7 @@ constexpr absl::Duration kLongestWait = absl::Milliseconds(500);
 
 // Several of them fit into a lease.
 absl::Duration TimeoutOf(const ClusterOptions& options) {
-  return options.lease / 5;
+  return std::min(options.lease / 5, absl::Seconds(5));
 }
 
 void CompareAbsent(const std::string& key, TxnRequest* txn) {
@@ -36,14 +38,29 @@ void CompareAbsent(const std::string& key, TxnRequest* txn) {
   compare.set_create_revision(0);
 }
 
-// A cluster is so small a part of etcd that a malformed value is somebody's
-// mistake.
 template <typename Message>
 absl::StatusOr<Message> ParsedValue(const KeyValue& entry) {
   Message message;
   if (message.ParseFromString(entry.value())) return message;
   return absl::DataLossError(absl::StrCat(
       "etcd has what is no ", message.GetTypeName(), " at ", entry.key()));
+}
+
+absl::StatusOr<ClusterServer> RegisteredAs(absl::string_view name,
+                                           const KeyValue& entry) {
+  ASSIGN_OR_RETURN(const auto proto, ParsedValue<v1::ClusterServer>(entry));
+  if (proto.name() != name) {
+    return absl::DataLossError(
+        absl::StrCat("etcd has another server's name at ", entry.key()));
+  }
+  if (!(proto.weight() > 0) || !std::isfinite(proto.weight())) {
+    return absl::DataLossError(
+        absl::StrCat("etcd has a weight that is none at ", entry.key()));
+  }
+  return ClusterServer{.name = proto.name(),
+                       .address = proto.address(),
+                       .weight = proto.weight(),
+                       .is_live = true};
 }
 
 // The servers of the placement as they are registered now; those are in order
@@ -174,18 +191,22 @@ absl::StatusOr<ClusterMember::Reading> ClusterMember::Read() {
     ASSIGN_OR_RETURN(reading.placement, FromProto(proto));
   }
   for (const KeyValue& entry : response.responses(1).response_range().kvs()) {
-    ASSIGN_OR_RETURN(const auto proto, ParsedValue<v1::ClusterServer>(entry));
-    if (!(proto.weight() > 0) || !std::isfinite(proto.weight())) {
-      return absl::DataLossError(
-          absl::StrCat("etcd has a weight that is none at ", entry.key()));
-    }
-    if (proto.name() == options_.server_name) reading.own_lease = entry.lease();
-    reading.servers.push_back({.name = proto.name(),
-                               .address = proto.address(),
-                               .weight = proto.weight(),
-                               .is_live = true});
+    AddRegistered(entry, reading);
   }
   return reading;
+}
+
+void ClusterMember::AddRegistered(const KeyValue& entry, Reading& reading) {
+  const absl::string_view name =
+      absl::StripPrefix(entry.key(), ServersPrefix());
+  if (name == options_.server_name) reading.own_lease = entry.lease();
+  absl::StatusOr<ClusterServer> server = RegisteredAs(name, entry);
+  if (server.ok()) {
+    reading.servers.push_back(*std::move(server));
+  } else if (passed_over_.insert(entry.key()).second) {
+    listener_.log(absl::StrCat("cluster: passed over a registration: ",
+                               server.status().message()));
+  }
 }
 
 ClusterPlacement ClusterMember::PlacementToCreate(

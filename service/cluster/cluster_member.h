@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -36,6 +37,7 @@ namespace tensorkv {
 // 3. Of two servers with one name the one that started last has its keys; the
 //    other owns nothing from when it reads so.
 // 4. While etcd is away, what is known stays known.
+// 5. A malformed registration counts as none; the placement has to be right.
 //
 // Thread-safe.
 class ClusterMember {
@@ -56,7 +58,8 @@ class ClusterMember {
   ~ClusterMember() { Stop(); }
 
   // Ends the registration. Waits for the turn that is under way; each of its
-  // calls gives an endpoint a fifth of the lease. Later calls do nothing.
+  // calls gives an endpoint a fifth of the lease, at most 5 s. Later calls do
+  // nothing.
   void Stop();
 
   // Whether the registration was renewed at the last turn.
@@ -83,6 +86,7 @@ class ClusterMember {
   absl::Status HoldLease();
   absl::Status Register();
   absl::StatusOr<Reading> Read();
+  void AddRegistered(const etcdserverpb::KeyValue& entry, Reading& reading);
   // The one that is known, if etcd has lost it; without owners if there are too
   // few servers for the first.
   ClusterPlacement PlacementToCreate(
@@ -107,6 +111,8 @@ class ClusterMember {
   bool was_registered_ = false;
   bool is_placed_ = false;
   bool is_replaced_ = false;
+  // The keys of registrations that were passed over.
+  std::set<std::string> passed_over_;
   // Whether the turn that the log has told of last was OK.
   std::optional<bool> reported_;
 

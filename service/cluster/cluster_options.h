@@ -19,7 +19,7 @@ struct ClusterOptions {
   std::string cluster = "default";
 
   // Unique in the cluster; a server that is started anew with the same name
-  // has the same keys. Without '/'.
+  // has the same keys. In UTF-8, without '/'.
   std::string server_name;
 
   // Where clients reach the server; empty: where it listens.
@@ -34,7 +34,8 @@ struct ClusterOptions {
   // The server's capacity beside that of the others.
   double weight = 1;
 
-  // How long after its end a server counts as live; whole seconds.
+  // How long after its end a server counts as live; whole seconds, 2 s to
+  // 10 min.
   absl::Duration lease = absl::Seconds(10);
 };
 

@@ -94,7 +94,10 @@ absl::Status EtcdClient::RenewLease(int64_t lease) {
         const bool is_answered = stream->Read(&response);
         if (is_answered) context->TryCancel();
         const grpc::Status status = stream->Finish();
-        return is_answered ? grpc::Status::OK : status;
+        if (is_answered) return grpc::Status::OK;
+        if (!status.ok()) return status;
+        return grpc::Status(grpc::StatusCode::UNAVAILABLE,
+                            "the stream ended without an answer");
       }));
   if (response.ttl() > 0) return absl::OkStatus();
   return absl::NotFoundError(absl::StrCat("lease ", lease, " is over"));

@@ -231,7 +231,7 @@ void AddClusterFlags(CLI::App* app, ClusterOptions* cluster, FlagTexts* texts) {
       ->capture_default_str();
   app->add_option("--cluster_lease", texts->cluster_lease,
                   "How long a server that does not answer counts as live; "
-                  "whole seconds")
+                  "whole seconds, 2s to 10m")
       ->capture_default_str();
 }
 

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/listen_address.h"
 #include "base/status_macros.h"
+#include "service/store/names.h"
 
 namespace tensorkv {
 namespace {
@@ -120,8 +121,11 @@ absl::Status CheckCheckpoints(const ServerOptions& options) {
                    absl::FormatDuration(interval)));
 }
 
+// What etcd's messages take, and a line of the log shows whole.
+bool IsText(absl::string_view text) { return CheckKey(text).ok(); }
+
 bool IsWholeName(absl::string_view name) {
-  return !name.empty() && !absl::StrContains(name, '/');
+  return IsText(name) && !absl::StrContains(name, '/');
 }
 
 // Whether clients can go to the address as it stands.
@@ -130,17 +134,33 @@ bool IsOneAddress(absl::string_view listen) {
          !absl::StartsWith(listen, "[::]:") && !IsUnixSocket(listen);
 }
 
+absl::Status CheckLease(absl::Duration lease) {
+  const bool is_whole = absl::Trunc(lease, absl::Seconds(1)) == lease;
+  if (is_whole && lease >= absl::Seconds(2) && lease <= absl::Minutes(10)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("cluster_lease: expected whole seconds, 2s to 10m, got ",
+                   absl::FormatDuration(lease)));
+}
+
 absl::Status CheckCluster(const ClusterOptions& cluster,
                           absl::string_view listen) {
   if (cluster.etcd.empty()) {
     return absl::InvalidArgumentError("etcd: expected at least one address");
   }
   if (!IsWholeName(cluster.cluster)) {
-    return absl::InvalidArgumentError("cluster: expected a name without '/'");
+    return absl::InvalidArgumentError(
+        "cluster: expected a name in UTF-8 without '/'");
   }
   if (!IsWholeName(cluster.server_name)) {
     return absl::InvalidArgumentError(
-        "server_name: expected a name without '/', as there is an etcd");
+        "server_name: expected a name in UTF-8 without '/', as there is an "
+        "etcd");
+  }
+  if (!cluster.address.empty() && !IsText(cluster.address)) {
+    return absl::InvalidArgumentError(
+        "cluster_address: expected host:port in UTF-8");
   }
   if (cluster.address.empty() && !IsOneAddress(listen)) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -151,9 +171,7 @@ absl::Status CheckCluster(const ClusterOptions& cluster,
         absl::StrCat("cluster_weight: expected above 0, up to a million, got ",
                      cluster.weight));
   }
-  if (cluster.lease < absl::Seconds(1)) {
-    return absl::InvalidArgumentError("cluster_lease: expected at least 1s");
-  }
+  RETURN_IF_ERROR(CheckLease(cluster.lease));
   RETURN_IF_ERROR(CheckRange("cluster_size", cluster.size, 1, 10'000));
   return CheckRange("cluster_partitions", cluster.num_partitions, cluster.size,
                     1 << 18);

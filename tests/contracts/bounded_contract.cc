@@ -18,6 +18,19 @@ NamespaceConfig Bounded(uint32_t num_workers, uint32_t staleness) {
           .staleness = staleness};
 }
 
+TEST_P(BoundedContractTest, HasNoOptionsOfRounds) {
+  for (NamespaceConfig config :
+       {NamespaceConfig{.rescale_partial_rounds = true},
+        NamespaceConfig{.quorum = 1},
+        NamespaceConfig{.quorum_grace = absl::Seconds(1)},
+        NamespaceConfig{.max_open_rounds = 1}}) {
+    config.mode = Mode::kBounded;
+    config.num_workers = 2;
+    EXPECT_THAT(store_.In("n").Create(config),
+                StatusIs(StatusCode::kInvalidArgument, HasSubstr("bounded")));
+  }
+}
+
 TEST_P(BoundedContractTest, PushesAreAppliedAtOnce) {
   const Caller bounded = NewNamespace("b", Bounded(2, 1));
   ASSERT_OK(bounded.Init("w", Full({2}, 0)));

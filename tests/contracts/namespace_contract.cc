@@ -244,15 +244,6 @@ TEST_P(NamespaceContractTest, SettingsThatTheModeDoesNotUseAreRefused) {
               is_refused("on_worker_loss"));
   EXPECT_THAT(n.Create({.mode = Mode::kSync, .num_workers = 2, .staleness = 1}),
               is_refused("staleness"));
-  for (NamespaceConfig config :
-       {NamespaceConfig{.rescale_partial_rounds = true},
-        NamespaceConfig{.quorum = 1},
-        NamespaceConfig{.quorum_grace = absl::Seconds(1)},
-        NamespaceConfig{.max_open_rounds = 1}}) {
-    config.mode = Mode::kBounded;
-    config.num_workers = 2;
-    EXPECT_THAT(n.Create(config), is_refused("bounded"));
-  }
 }
 
 TEST_P(NamespaceContractTest, DropEndsCallsThatWaitInIt) {

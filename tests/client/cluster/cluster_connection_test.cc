@@ -206,6 +206,38 @@ TEST(ClusterConnectionTest, NamespaceIsOneByItsUid) {
   EXPECT_THAT(connection->Call(request), HasReason(Reason::kNamespaceReplaced));
 }
 
+TEST(ClusterConnectionTest, ListHasTheUidsOfTheHomes) {
+  const TestCluster cluster(3);
+  const std::unique_ptr<Connection> connection = cluster.Connect();
+  for (int i = 0; i < 12; ++i) {
+    const Caller store(*connection, absl::StrCat("n", i));
+    ASSERT_THAT(store.Create({}), IsOk());
+  }
+
+  const auto list = connection->Call(ListNamespacesRequest());
+
+  ASSERT_THAT(list, IsOk());
+  EXPECT_EQ(list->namespaces.size(), 13);
+  for (const NamespaceStatus& status : list->namespaces) {
+    EXPECT_EQ(status.uid, Caller(*connection, status.name).Describe()->uid);
+  }
+}
+
+TEST(ClusterConnectionTest, RefusesWhatOneServerAloneCanDo) {
+  const TestCluster cluster(2);
+  const std::unique_ptr<Connection> connection = cluster.Connect();
+
+  EXPECT_THAT(Caller(*connection, "b")
+                  .Create({.mode = Mode::kBounded, .num_workers = 1}),
+              StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("bounded")));
+  EXPECT_THAT(
+      connection->Call(RestoreCheckpointRequest{
+          .name = "c", .namespaces = {"a"}, .as_namespace = "b"}),
+      StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("as_namespace")));
+  EXPECT_THAT(Caller(*connection, "b").Describe(),
+              HasReason(Reason::kNamespaceNotFound));
+}
+
 TEST(ClusterConnectionTest, RepeatedCreationCompletesTheFirst) {
   const TestCluster cluster(2);
   // What is there when the first has come to its end at home alone.
@@ -311,7 +343,6 @@ TEST(ClusterConnectionTest, PushThatIsPartlyMadeIsNotMadeAgain) {
   const std::unique_ptr<Connection> connection = cluster.Connect();
   const Caller store(*connection, "train");
   ASSERT_THAT(store.Create({}), IsOk());
-  ASSERT_THAT(store.Describe(), IsOk());
   const std::string here = cluster.KeyOf(cluster.HomeOf("train"), "train");
   const std::string there = cluster.KeyOf(1 - cluster.HomeOf("train"), "train");
   ASSERT_THAT(store.Init(here, Full({1}, 0)), IsOk());

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/mutex.h"
 #include "gmock/gmock.h"
@@ -13,7 +14,9 @@
 namespace tensorkv {
 namespace cluster_member_test {
 
+using ::testing::Contains;
 using testing::EtcdProcess;
+using ::testing::HasSubstr;
 
 // A server's part, without the server.
 class Part {
@@ -30,10 +33,12 @@ class Part {
                 &known_,
                 {.placed = [this] { placed_.Notify(); },
                  .replaced = [this] { replaced_.Notify(); },
-                 .log = [](const std::string&) {}}) {}
+                 .log = [this](auto& line) { lines_.push_back(line); }}) {}
 
   Notification placed_;
   Notification replaced_;
+  // To be read once the member has stopped.
+  std::vector<std::string> lines_;
   KnownPlacement known_;
   ClusterMember member_;
 };
@@ -64,6 +69,24 @@ TEST(ClusterMemberTest, OneOfTwoHasNoPlacement) {
 
   EXPECT_THAT(alone.known_.readiness(),
               testing::StatusIs(absl::StatusCode::kUnavailable));
+}
+
+TEST(ClusterMemberTest, BadRegistrationIsPassedOver) {
+  const EtcdProcess etcd;
+  EtcdClient client({etcd.address()}, absl::Seconds(20));
+  etcdserverpb::TxnRequest txn;
+  etcdserverpb::PutRequest& put = *txn.add_success()->mutable_request_put();
+  put.set_key("/tensorkv/c/servers/aa");
+  put.set_value("\xff");
+  ASSERT_OK(client.Txn(txn).status());
+
+  Part a(etcd, "a");
+  Part b(etcd, "b");
+  a.placed_.WaitForNotification();
+  a.member_.Stop();
+
+  EXPECT_EQ(a.known_.Describe().placement.servers.size(), 2u);
+  EXPECT_THAT(a.lines_, Contains(HasSubstr("/tensorkv/c/servers/aa")).Times(1));
 }
 
 TEST(ClusterMemberTest, StoppedMemberIsNotLiveForWhoComesNext) {

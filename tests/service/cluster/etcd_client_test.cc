@@ -1,10 +1,12 @@
 #include "service/cluster/etcd_client.h"
 
+#include <memory>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "base/listening_sockets.h"
 #include "gmock/gmock.h"
+#include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
 #include "tests/integration/etcd_process.h"
 #include "tests/testing/status_matchers.h"
@@ -51,6 +53,30 @@ TEST(EtcdClientTest, UnavailableWhereNobodyAnswers) {
   EtcdClient etcd({DeadAddress(), DeadAddress()}, kTimeout);
 
   EXPECT_THAT(etcd.Txn({}), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(etcd.RenewLease(1), StatusIs(absl::StatusCode::kUnavailable));
+}
+
+// Ends streams that keep leases alive without an answer.
+class SilentLeases final : public etcdserverpb::Lease::Service {
+  grpc::Status LeaseKeepAlive(
+      grpc::ServerContext*,
+      grpc::ServerReaderWriter<etcdserverpb::LeaseKeepAliveResponse,
+                               etcdserverpb::LeaseKeepAliveRequest>*) override {
+    return grpc::Status::OK;
+  }
+};
+
+TEST(EtcdClientTest, StreamWithoutAnAnswerDoesNotEndTheLease) {
+  SilentLeases leases;
+  int port = 0;
+  const std::unique_ptr<grpc::Server> server =
+      grpc::ServerBuilder()
+          .AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(),
+                            &port)
+          .RegisterService(&leases)
+          .BuildAndStart();
+  EtcdClient etcd({absl::StrCat("127.0.0.1:", port)}, kTimeout);
+
   EXPECT_THAT(etcd.RenewLease(1), StatusIs(absl::StatusCode::kUnavailable));
 }
 

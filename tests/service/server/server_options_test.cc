@@ -117,15 +117,23 @@ INSTANTIATE_TEST_SUITE_P(
         BadOption{"cluster", InCluster([](auto& c) { c.cluster = "a/b"; })},
         BadOption{"server_name",
                   InCluster([](auto& c) { c.server_name = ""; })},
+        BadOption{"server_name",
+                  InCluster([](auto& c) { c.server_name = "s\xff"; })},
+        BadOption{"cluster_address",
+                  InCluster([](auto& c) { c.address = "h\xff:1"; })},
         BadOption{"cluster_size", InCluster([](auto& c) { c.size = 0; })},
         BadOption{"cluster_partitions", InCluster([](auto& c) {
                     c.num_partitions = 1;
                     c.size = 2;
                   })},
         BadOption{"cluster_weight", InCluster([](auto& c) { c.weight = 0; })},
+        BadOption{"cluster_lease",
+                  InCluster([](auto& c) { c.lease = absl::Seconds(1); })},
         BadOption{"cluster_lease", InCluster([](auto& c) {
-                    c.lease = absl::Milliseconds(999);
+                    c.lease = absl::Milliseconds(2500);
                   })},
+        BadOption{"cluster_lease",
+                  InCluster([](auto& c) { c.lease = absl::Seconds(601); })},
         BadOption{"threads", [](ServerOptions& o) { o.num_threads = -1; }},
         BadOption{"max_wait", [](ServerOptions& o) {
                     o.max_wait = absl::ZeroDuration();
