@@ -238,11 +238,12 @@ absl::Status ClusterMember::Publish(Reading reading) {
   // Its lease ended between the calls: the next turn registers it.
   if (reading.own_lease == 0) is_registered_ = false;
   if (!reading.placement.owners.empty()) {
-    ClusterPlacement placement =
+    const ClusterPlacement placement =
         WithRegistered(std::move(reading.placement), reading.servers);
-    LogLiveness(placement);
-    RETURN_IF_ERROR(known_.Set(std::move(placement),
-                               is_replaced_ ? "" : options_.server_name));
+    const ClusterPlacement before = known_.Describe().placement;
+    RETURN_IF_ERROR(
+        known_.Set(placement, is_replaced_ ? "" : options_.server_name));
+    LogLiveness(before, placement);
     if (!std::exchange(is_placed_, true)) listener_.placed();
   }
   if (is_replaced_) {
@@ -254,8 +255,8 @@ absl::Status ClusterMember::Publish(Reading reading) {
   return absl::OkStatus();
 }
 
-void ClusterMember::LogLiveness(const ClusterPlacement& placement) const {
-  const ClusterPlacement before = known_.Describe().placement;
+void ClusterMember::LogLiveness(const ClusterPlacement& before,
+                                const ClusterPlacement& placement) const {
   std::map<absl::string_view, bool> was_live;
   for (const ClusterServer& server : before.servers) {
     was_live[server.name] = server.is_live;

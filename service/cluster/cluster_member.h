@@ -94,7 +94,8 @@ class ClusterMember {
   absl::Status Create(const ClusterPlacement& placement);
   absl::Status Publish(Reading reading);
   // Tells who is live and was not, and who was.
-  void LogLiveness(const ClusterPlacement& placement) const;
+  void LogLiveness(const ClusterPlacement& before,
+                   const ClusterPlacement& placement) const;
 
   std::string PlacementKey() const;
   std::string ServersPrefix() const;
