@@ -97,11 +97,12 @@ class Client {
   // This client, but what its calls read (Pull, PushPull, PullRows, ...) is
   // received into memory of the caller, one destination per key, and is copied
   // once: client->Into({weights}).Pull("w"). The tensors of the reply are that
-  // memory. A call that fails may have written any of it; nobody writes it
-  // after a call has returned, however that ended. It must not be read or
-  // written by others during a call. `destinations` outlives the calls.
-  // Errors of these calls: also InvalidArgument where number, dtype, shape or
-  // bytes of the destinations are others; then nothing is written.
+  // memory. Where a push brings its tensors from it, they are copied once more.
+  // A call that fails may have written any of it; nobody writes it after a call
+  // has returned, however that ended. It must not be read or written by others
+  // during a call. `destinations` outlives the calls. Errors of these calls:
+  // also InvalidArgument where number, dtype, shape or bytes of the
+  // destinations are others; then nothing is written.
   Client Into(absl::Span<const Destination> destinations) const;
 
   // Creates keys. OnExisting says what to do about those that exist.
