@@ -15,7 +15,7 @@
 #include "client/compression/compressor.h"
 #include "client/internal/call_lanes.h"
 #include "client/internal/delivery.h"
-#include "client/internal/prefixed_status.h"
+#include "client/internal/error_from.h"
 #include "client/internal/steady_now.h"
 
 namespace tensorkv {
@@ -619,8 +619,8 @@ absl::StatusOr<ReplyTo<Request>> Client::Send(const Request& request,
 absl::Status Client::Shared::Explain(Method method,
                                      const absl::Status& status) const {
   if (target.empty()) return status;
-  return Prefixed(absl::StrCat(NameOf(method), PrepositionOf(method), target),
-                  status);
+  return ErrorFrom(absl::StrCat(NameOf(method), PrepositionOf(method), target),
+                   status);
 }
 
 }  // namespace tensorkv

@@ -3,7 +3,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "client/internal/prefixed_status.h"
+#include "client/internal/error_from.h"
 #include "client/internal/steady_now.h"
 #include "contract/reason.h"
 
@@ -25,8 +25,8 @@ absl::Status PlacedServer::Attempt(const AnyCall& call,
   }
   // One that is in no cluster is all that its client knows.
   if (name_.empty()) return status;
-  return Prefixed(absl::StrCat("server \"", name_, "\" (", place.address, ")"),
-                  status);
+  return ErrorFrom(absl::StrCat("server \"", name_, "\" (", place.address, ")"),
+                   status);
 }
 
 absl::StatusOr<PlacedServer::Place> PlacedServer::Find(

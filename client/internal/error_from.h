@@ -1,7 +1,7 @@
 // Errors that say where they come from.
 
-#ifndef TENSORKV_CLIENT_INTERNAL_PREFIXED_STATUS_H_
-#define TENSORKV_CLIENT_INTERNAL_PREFIXED_STATUS_H_
+#ifndef TENSORKV_CLIENT_INTERNAL_ERROR_FROM_H_
+#define TENSORKV_CLIENT_INTERNAL_ERROR_FROM_H_
 
 #include <string>
 
@@ -12,12 +12,12 @@
 
 namespace tensorkv {
 
-// `status`, an error, with `prefix` and ": " before its message, and with its
+// `status`, an error, with `source` and ": " before its message, and with its
 // reason and whatever else it carries.
-inline absl::Status Prefixed(absl::string_view prefix,
-                             const absl::Status& status) {
+inline absl::Status ErrorFrom(absl::string_view source,
+                              const absl::Status& status) {
   absl::Status prefixed(status.code(),
-                        absl::StrCat(prefix, ": ", status.message()));
+                        absl::StrCat(source, ": ", status.message()));
   status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) {
     // A copy of the Cord itself takes symbols that Debian's Abseil does not
     // export to shared libraries.
@@ -28,4 +28,4 @@ inline absl::Status Prefixed(absl::string_view prefix,
 
 }  // namespace tensorkv
 
-#endif  // TENSORKV_CLIENT_INTERNAL_PREFIXED_STATUS_H_
+#endif  // TENSORKV_CLIENT_INTERNAL_ERROR_FROM_H_
