@@ -57,7 +57,7 @@ void ExpectSumInRankOrder(const Caller& sync, uint32_t num_workers,
     for (uint32_t rank : arrival) {
       ASSERT_OK(sync.As(rank).Push("w", contributions[rank], step));
     }
-    EXPECT_TRUE(BytesOf(sync.Pull("w")->tensor) == expected)
+    EXPECT_TRUE(BytesOf(sync.As(0).Pull("w")->tensor) == expected)
         << "arrival " << ::testing::PrintToString(arrival);
     if (step == 1) std::reverse(arrival.begin(), arrival.end());
     if (step > 1) std::shuffle(arrival.begin(), arrival.end(), random);

@@ -186,8 +186,8 @@ class ClientTest(StoreTest):
         self.assert_array(client.push_pull("w", array), array)
 
     def test_what_is_pulled_into_an_array_is_nowhere_else(self):
-        # Much beside what gRPC holds of a call that goes on faster than its copies.
-        array = np.ones(24 << 20, "float32")
+        # Large beside what gRPC holds of a call.
+        array = np.ones(16 << 20, "float32")
         into = np.ones_like(array)
         client = self.open_client()
         client.init("large", array)
