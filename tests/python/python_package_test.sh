@@ -9,7 +9,7 @@ require_python numpy
 if [[ $* == *torch_test* ]]; then
   require_python torch
 fi
-start_server --budget=256MiB
+start_server --budget=512MiB
 export PYTHONPATH=python PYTHONDONTWRITEBYTECODE=1
 export TENSORKV_ADDRESS=$server
 # What runs beside has the other cores.
