@@ -90,7 +90,7 @@ struct Row {
   std::string name;
   std::string rule;
   uint64_t key_bytes = 0;
-  // Of a hundred keys, how many change before each checkpoint but the first.
+  // How many of a hundred keys change before each checkpoint but the first.
   int changes = 100;
 };
 

@@ -564,7 +564,7 @@ using DescribeServerReply = ServerStatus;
 struct DescribeClusterRequest {};
 
 struct DescribeClusterReply {
-  // Of the server that answers; empty if it is in no cluster.
+  // The name of the server that answers; empty if it is in no cluster.
   std::string server_name;
   ClusterPlacement placement;
 };

@@ -83,9 +83,10 @@ class ClusterConnection final : public Connection {
     ReplyTo<Request> reply = {};
     // The places of entries whose parts are to be made (again).
     std::vector<size_t> open;
-    // Of the parts made: those that were refused at the last attempt because
-    // they were at the wrong server, and all others.
+    // How parts have ended that were refused at the last attempt because they
+    // were at the wrong server.
     std::vector<absl::Status> refusals;
+    // How all other parts have ended.
     std::vector<absl::Status> outcomes;
   };
   template <typename Request>

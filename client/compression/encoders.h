@@ -36,10 +36,10 @@ absl::StatusOr<EncodedTensor> Encode(const Compression& compression,
                                      const Shape& shape, uint64_t seed,
                                      absl::Span<float> elements);
 
-// The same run by run, while a run is in the nearest cache, where elements are
-// encoded without regard to those of other runs: Encode is AllocateEncoded and
-// EncodeRun of each run. `num_elements` of a run, all but the last of which
-// have as many, must be a multiple of 8.
+// Some encodings encode an element without regard to those of other runs: they
+// can be made run by run, while a run is in the nearest cache. Encode is then
+// AllocateEncoded and EncodeRun of each run. All runs but the last have the
+// same number of elements, `num_elements`, which must be a multiple of 8.
 bool EncodesInRuns(const Compression& compression, size_t num_elements);
 
 // What Encode returns, its payload yet to be written.

@@ -16,8 +16,9 @@ namespace tensorkv {
 
 // What a backend may take of memories.
 struct GpuMemoryOptions {
-  // Of what the GPU has free, or so many bytes of it if they are not 0.
+  // The share to take of what the GPU has free, above 0 and at most 1.
   double share = 0.95;
+  // Not 0: to take so many bytes of it instead.
   uint64_t bytes = 0;
   // Page-locked memory of the host that tensors of calls are in.
   uint64_t max_pinned_bytes = uint64_t{1} << 30;

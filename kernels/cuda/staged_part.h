@@ -56,7 +56,7 @@ class StagedPart {
                                               : piece.to;
   }
   bool LiesIn(const PinnedArena& arena) const;
-  // Of all pieces there, with what is between them.
+  // The bytes that all pieces take there, with those between them.
   size_t BytesInArena() const {
     return offsets_.back() + pieces_.back().size_bytes;
   }

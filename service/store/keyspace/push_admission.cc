@@ -18,26 +18,39 @@
 namespace tensorkv {
 namespace {
 
-// Adds the copy of a tensor to `copies`. One that is in the same buffers as the
-// `last`, and as far from it here as there, is a part of that: between them are
-// only a few bytes of nobody.
-void AddCopy(const Tensor& from, Tensor& to,
-             std::pair<const Tensor*, const Tensor*>& last,
-             std::vector<MemoryCopy>& copies) {
-  const auto bytes = static_cast<size_t>(from.size_bytes());
-  const bool follows =
-      last.first != nullptr && from.buffer() == last.first->buffer() &&
-      to.buffer() == last.second->buffer() &&
-      from.data() > last.first->data() &&
-      from.data() - last.first->data() == to.data() - last.second->data();
-  if (follows) {
-    MemoryCopy& copy = copies.back();
-    copy.size_bytes = from.data() + bytes - copy.from;
-  } else {
-    copies.push_back({from.data(), to.mutable_data(), bytes});
+// The copies of a call's tensors to one device, as few as there are runs of
+// memory: a tensor that is in the same buffers as the one before, and as far
+// from it here as there, is copied with it. Between the two are only a few
+// bytes of nobody.
+class RunsOfTensors {
+ public:
+  // Both tensors outlive the next call.
+  void Add(const Tensor& from, Tensor& to) {
+    const auto bytes = static_cast<size_t>(from.size_bytes());
+    if (Follows(from, to)) {
+      MemoryCopy& run = copies_.back();
+      run.size_bytes = from.data() + bytes - run.from;
+    } else {
+      copies_.push_back({from.data(), to.mutable_data(), bytes});
+    }
+    last_from_ = &from;
+    last_to_ = &to;
   }
-  last = {&from, &to};
-}
+
+  std::vector<MemoryCopy> Take() { return std::move(copies_); }
+
+ private:
+  bool Follows(const Tensor& from, const Tensor& to) const {
+    return last_from_ != nullptr && from.buffer() == last_from_->buffer() &&
+           to.buffer() == last_to_->buffer() &&
+           from.data() > last_from_->data() &&
+           from.data() - last_from_->data() == to.data() - last_to_->data();
+  }
+
+  std::vector<MemoryCopy> copies_;
+  const Tensor* last_from_ = nullptr;
+  const Tensor* last_to_ = nullptr;
+};
 
 // How often a push is copied because its keys have moved.
 constexpr int kMaxMoves = 10;
@@ -325,14 +338,12 @@ absl::Status PushAdmission::MakeCopies() {
   RETURN_IF_ERROR(AllocateCopies());
   const std::vector<PushEntry>& entries = request_.entries;
   const DeviceSet& devices = *state_.environment.devices;
-  CopiesByDevice copies(devices.size());
-  // The last copy's tensors, on the host and on the device.
-  std::vector<std::pair<const Tensor*, const Tensor*>> last(devices.size());
+  std::vector<RunsOfTensors> runs(devices.size());
   for (size_t i = 0; i < entries.size(); ++i) {
-    if (entries[i].skip) continue;
-    const DeviceIndex device = devices_[i];
-    AddCopy(entries[i].tensor, copies_[i], last[device], copies[device]);
+    if (!entries[i].skip) runs[devices_[i]].Add(entries[i].tensor, copies_[i]);
   }
+  CopiesByDevice copies;
+  for (RunsOfTensors& run : runs) copies.push_back(run.Take());
   return devices.CopyToDevices(copies);
 }
 
