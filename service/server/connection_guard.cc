@@ -16,6 +16,7 @@
 #include "base/file_descriptor.h"
 #include "base/mutex.h"
 #include "service/server/http2_scanner.h"
+#include "service/server/unfinished_messages.h"
 
 namespace tensorkv {
 namespace {
@@ -76,8 +77,9 @@ std::string AddressOf(int fd) {
 
 class ConnectionGuard::State {
  public:
-  explicit State(std::function<void(absl::string_view)> cut)
-      : cut_(std::move(cut)) {}
+  State(uint64_t max_unfinished_bytes,
+        std::function<void(absl::string_view)> cut)
+      : cut_(std::move(cut)), unfinished_(max_unfinished_bytes) {}
 
   bool TakeResets(const std::string& address, uint32_t count) {
     MutexLock lock(&mutex_);
@@ -95,7 +97,14 @@ class ConnectionGuard::State {
     cut_(absl::StrCat("cut off ", address, ": ", why));
   }
 
+  void CutGreediest() {
+    for (const std::string& address : unfinished_.CutGreediest()) {
+      Cut(address, "has sent the most of messages that do not end");
+    }
+  }
+
   uint64_t num_cut() const { return num_cut_; }
+  UnfinishedMessages& unfinished() { return unfinished_; }
 
  private:
   static constexpr size_t kMaxAddresses = 10'000;
@@ -105,38 +114,60 @@ class ConnectionGuard::State {
   Mutex mutex_;
   absl::flat_hash_map<std::string, Allowance> allowances_
       ABSL_GUARDED_BY(mutex_);
+  UnfinishedMessages unfinished_;
 };
 
 namespace {
 
-// What is known of one connection. One thread at a time reads from it.
-struct Watched {
+// What is known of one connection. One thread at a time reads from it, and one
+// writes to it.
+class Watched {
+ public:
+  Watched(int fd, std::shared_ptr<ConnectionGuard::State> state)
+      : state_(std::move(state)), connection_{fd, InodeOf(fd), AddressOf(fd)} {
+    state_->unfinished().Add(&connection_);
+  }
+  ~Watched() { state_->unfinished().Remove(&connection_); }
+
+  // Whether a descriptor of that number still means this connection.
+  bool IsOpen() const { return InodeOf(connection_.fd) == connection_.inode; }
+
   // Returns false if the peer must be cut off.
   bool Admit(absl::string_view bytes) {
-    if (is_cut) return false;
-    const Http2Scanner::Seen seen = scanner.Scan(bytes);
+    if (connection_.is_cut) return false;
+    const Http2Scanner::Seen seen = scanner_.Scan(bytes);
     if (seen.header_block_bytes > ConnectionGuard::kMaxHeaderBlockBytes) {
       return Cut("headers without end");
     }
-    if (seen.num_resets == 0 || own_resets.Take(seen.num_resets) ||
-        state->TakeResets(address, seen.num_resets)) {
+    if (seen.num_resets == 0 || own_resets_.Take(seen.num_resets) ||
+        state_->TakeResets(connection_.address, seen.num_resets)) {
       return true;
     }
     return Cut("resets calls without end");
   }
+  void SeeReply(absl::string_view bytes) { scanner_.ScanReply(bytes); }
+
+  // Counts what its messages take by now. Returns where connections have to be
+  // cut off for that; null if nowhere.
+  std::shared_ptr<ConnectionGuard::State> CountUnfinished() {
+    if (connection_.is_cut) return nullptr;
+    const bool is_too_much =
+        state_->unfinished().Set(&connection_, scanner_.unfinished_bytes());
+    return is_too_much ? state_ : nullptr;
+  }
+
+ private:
   bool Cut(absl::string_view why) {
-    is_cut = true;
-    state->Cut(address, why);
+    connection_.is_cut = true;
+    state_->Cut(connection_.address, why);
     return false;
   }
 
-  const ino_t inode;
-  const std::string address;
-  const std::shared_ptr<ConnectionGuard::State> state;
-  Http2Scanner scanner;
-  Allowance own_resets{ConnectionGuard::kMaxResetsOfConnection,
-                       ConnectionGuard::kResetsPerSecondOfConnection, 0};
-  bool is_cut = false;
+  const std::shared_ptr<ConnectionGuard::State> state_;
+  UnfinishedMessages::Connection connection_;
+  Http2Scanner scanner_;
+  Allowance own_resets_{ConnectionGuard::kMaxResetsOfConnection,
+                        ConnectionGuard::kResetsPerSecondOfConnection, 0};
 };
 
 // By descriptor, each guarded by one of the mutexes. Only one thread at a time
@@ -146,16 +177,14 @@ constexpr int kNumMutexes = 64;
 Watched* watched[kMaxWatched];
 Mutex mutexes[kNumMutexes];
 
-bool Admit(int fd, const msghdr& message, size_t size) {
-  if (fd < 0 || fd >= kMaxWatched) return true;
-  MutexLock lock(&mutexes[fd % kNumMutexes]);
-  Watched* const connection = watched[fd];
-  if (connection == nullptr || connection->inode != InodeOf(fd)) return true;
+// Hands the first `size` bytes of a message to `take`, until that returns
+// false; returns what it has returned.
+template <typename Take>
+bool ForEachPart(const msghdr& message, size_t size, Take take) {
   for (size_t i = 0; i < message.msg_iovlen && size > 0; ++i) {
     const iovec& part = message.msg_iov[i];
     const size_t part_size = std::min(size, part.iov_len);
-    if (!connection->Admit(
-            {static_cast<const char*>(part.iov_base), part_size})) {
+    if (!take({static_cast<const char*>(part.iov_base), part_size})) {
       return false;
     }
     size -= part_size;
@@ -163,14 +192,51 @@ bool Admit(int fd, const msghdr& message, size_t size) {
   return true;
 }
 
+// Applies `use` to what is known of the connection, if it is watched. What that
+// returns has to cut connections off, but not under this one's mutex.
+template <typename Use>
+void WithWatched(int fd, Use use) {
+  if (fd < 0 || fd >= kMaxWatched) return;
+  std::shared_ptr<ConnectionGuard::State> overfull;
+  {
+    MutexLock lock(&mutexes[fd % kNumMutexes]);
+    Watched* const connection = watched[fd];
+    if (connection == nullptr || !connection->IsOpen()) return;
+    use(*connection);
+    overfull = connection->CountUnfinished();
+  }
+  if (overfull != nullptr) overfull->CutGreediest();
+}
+
+bool Admit(int fd, const msghdr& message, size_t size) {
+  bool is_admitted = true;
+  WithWatched(fd, [&](Watched& connection) {
+    is_admitted =
+        ForEachPart(message, size, [&connection](absl::string_view bytes) {
+          return connection.Admit(bytes);
+        });
+  });
+  return is_admitted;
+}
+
+void SeeReply(int fd, const msghdr& message, size_t size) {
+  WithWatched(fd, [&](Watched& connection) {
+    ForEachPart(message, size, [&connection](absl::string_view bytes) {
+      connection.SeeReply(bytes);
+      return true;
+    });
+  });
+}
+
 }  // namespace
 
-ConnectionGuard::ConnectionGuard(std::function<void(absl::string_view)> cut)
-    : state_(std::make_shared<State>(std::move(cut))) {}
+ConnectionGuard::ConnectionGuard(uint64_t max_unfinished_bytes,
+                                 std::function<void(absl::string_view)> cut)
+    : state_(std::make_shared<State>(max_unfinished_bytes, std::move(cut))) {}
 
 void ConnectionGuard::Watch(int fd) {
   if (fd >= kMaxWatched) return;
-  auto* const connection = new Watched{InodeOf(fd), AddressOf(fd), state_, {}};
+  auto* const connection = new Watched(fd, state_);
   MutexLock lock(&mutexes[fd % kNumMutexes]);
   // The former connection of that number is closed.
   delete std::exchange(watched[fd], connection);
@@ -178,9 +244,13 @@ void ConnectionGuard::Watch(int fd) {
 
 uint64_t ConnectionGuard::num_cut() const { return state_->num_cut(); }
 
+uint64_t ConnectionGuard::unfinished_bytes() const {
+  return state_->unfinished().bytes();
+}
+
 }  // namespace tensorkv
 
-// In front of the C library's: gRPC's library finds this one first.
+// In front of the C library's: gRPC's library finds these first.
 extern "C" ssize_t recvmsg(int fd, msghdr* message, int flags) {
   using Function = ssize_t (*)(int, msghdr*, int);
   static const auto next =
@@ -192,4 +262,15 @@ extern "C" ssize_t recvmsg(int fd, msghdr* message, int flags) {
   }
   errno = ECONNRESET;
   return -1;
+}
+
+extern "C" ssize_t sendmsg(int fd, const msghdr* message, int flags) {
+  using Function = ssize_t (*)(int, const msghdr*, int);
+  static const auto next =
+      reinterpret_cast<Function>(dlsym(RTLD_NEXT, "sendmsg"));
+  const ssize_t size = next(fd, message, flags);
+  if (size > 0) {
+    tensorkv::SeeReply(fd, *message, static_cast<size_t>(size));
+  }
+  return size;
 }

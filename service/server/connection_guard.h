@@ -37,7 +37,8 @@ class ConnectionGuard {
 
   // `cut` hears why a peer was cut off, and of which address. It may run, on
   // any thread, until all connections are closed; must not block.
-  explicit ConnectionGuard(std::function<void(absl::string_view reason)> cut);
+  ConnectionGuard(uint64_t max_unfinished_bytes,
+                  std::function<void(absl::string_view reason)> cut);
 
   // Watches a connection, from before its first byte is read to its end. The
   // system closes it for this object: a descriptor that means another socket
@@ -45,6 +46,8 @@ class ConnectionGuard {
   void Watch(int fd);
 
   uint64_t num_cut() const;
+  // What messages take of which a part has come.
+  uint64_t unfinished_bytes() const;
 
   class State;
 

@@ -6,14 +6,59 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
 
 namespace tensorkv {
 
-// Reads what a client sends, frame header by frame header, and counts. It skips
-// the frames' contents, so that it costs next to nothing. Of anything that does
-// not begin as HTTP/2 does, it sees nothing. Not thread-safe.
-class Http2Scanner {
+// Reads what passes in one direction, frame header by frame header. It skips
+// most of the frames' contents, so that it costs next to nothing. Of anything
+// that does not begin as HTTP/2 does, it sees nothing. Not thread-safe.
+class Http2Frames {
+ public:
+  struct Frame {
+    uint8_t type = 0;
+    uint8_t flags = 0;
+    uint32_t stream = 0;
+    uint32_t payload_bytes = 0;
+  };
+  // Hears of what passes, in order.
+  class Listener {
+   public:
+    virtual ~Listener() = default;
+    virtual void OnFrame(const Frame& frame) = 0;
+    // More of the last frame's payload.
+    virtual void OnPayload(absl::string_view) {}
+    // The last frame's payload is there as a whole.
+    virtual void OnEnd() {}
+  };
+
+  // Clients send a preface before their first frame, servers do not.
+  explicit Http2Frames(bool has_preface)
+      : state_(has_preface ? State::kPreface : State::kFrameHeader) {}
+
+  // Looks at the next bytes.
+  void Read(absl::string_view bytes, Listener& listener);
+
+ private:
+  static constexpr size_t kFrameHeaderBytes = 9;
+
+  enum class State { kPreface, kFrameHeader, kPayload, kNotHttp2 };
+
+  size_t ReadPreface(absl::string_view bytes);
+  size_t ReadFrameHeader(absl::string_view bytes, Listener& listener);
+  size_t ReadPayload(absl::string_view bytes, Listener& listener);
+  Frame ParsedHeader() const;
+
+  State state_;
+  // How much of the preface or the frame header has been read.
+  size_t num_read_ = 0;
+  uint8_t header_[kFrameHeaderBytes] = {};
+  uint32_t payload_left_ = 0;
+};
+
+// Reads what a gRPC client sends, and counts. Not thread-safe.
+class Http2Scanner final : private Http2Frames::Listener {
  public:
   struct Seen {
     // Streams that the client has ended before their time (RST_STREAM).
@@ -22,25 +67,45 @@ class Http2Scanner {
     uint64_t header_block_bytes = 0;
   };
 
-  // Looks at the next bytes; returns what was in them.
+  // Looks at the next bytes that the client has sent; returns what was in them.
   Seen Scan(absl::string_view bytes);
 
+  // Looks at the next bytes that the server has sent: it may end streams too.
+  void ScanReply(absl::string_view bytes);
+
+  // What has come of messages that are not there as a whole.
+  uint64_t unfinished_bytes() const { return unfinished_bytes_; }
+
  private:
-  static constexpr size_t kFrameHeaderBytes = 9;
+  static constexpr size_t kPrefixBytes = 5;
 
-  enum class State { kPreface, kFrameHeader, kPayload, kNotHttp2 };
+  // How much has come of the message that a stream is sending.
+  struct Message {
+    size_t num_prefix_bytes = 0;
+    uint8_t prefix[kPrefixBytes] = {};
+    uint32_t bytes = 0;
+    uint32_t bytes_left = 0;
+  };
+  // Ends the streams that the server resets.
+  class ReplyListener;
 
-  size_t ScanPreface(absl::string_view bytes);
-  size_t ScanFrameHeader(absl::string_view bytes, Seen& seen);
-  size_t SkipPayload(absl::string_view bytes);
-  void Begin(Seen& seen);
+  void OnFrame(const Http2Frames::Frame& frame) override;
+  void OnPayload(absl::string_view bytes) override;
+  void OnEnd() override;
+  void CountHeaders(const Http2Frames::Frame& frame);
+  void OpenStream(uint32_t stream);
+  void EndStream(uint32_t stream);
 
-  State state_ = State::kPreface;
-  // How much of the preface or the frame header has been read.
-  size_t num_read_ = 0;
-  uint8_t header_[kFrameHeaderBytes] = {};
-  uint32_t payload_left_ = 0;
+  Http2Frames frames_{/*has_preface=*/true};
+  Http2Frames replies_{/*has_preface=*/false};
+  Seen seen_;
   uint64_t header_block_bytes_ = 0;
+  Http2Frames::Frame frame_;
+  // Streams that nobody has ended: no more than gRPC allows one connection to
+  // have at a time, since it ends connections that open more.
+  absl::flat_hash_map<uint32_t, Message> streams_;
+  uint32_t last_stream_ = 0;
+  uint64_t unfinished_bytes_ = 0;
 };
 
 }  // namespace tensorkv

@@ -183,9 +183,11 @@ Server::Server(const ServerOptions& options, OpenedDevices devices)
                 LimitsOf(options)),
       service_(&handlers_, &streams_, &call_log_),
       health_({std::string(kServiceName)}),
-      guard_([this](absl::string_view reason) {
-        engine_.event_log().PeerRefused(reason);
-      }),
+      guard_(
+          MaxUnfinishedBytes(options, engine_.budgets().host()->limit_bytes()),
+          [this](absl::string_view reason) {
+            engine_.event_log().PeerRefused(reason);
+          }),
       readings_(ReadingsOf()) {
   AddServerGauges(Describe(), &registry_);
 }
@@ -440,6 +442,9 @@ std::vector<Reading> Server::OtherReadings() {
       {"tensorkv_connections_cut_total",
        "Connections of peers that sent what no client would.",
        MetricType::Counter, [this] { return guard_.num_cut(); }},
+      {"tensorkv_unfinished_bytes",
+       "What messages take of which a part has come.", MetricType::Gauge,
+       [this] { return guard_.unfinished_bytes(); }},
       {"tensorkv_streams_open", "Streams of tensors under way.",
        MetricType::Gauge, [this] { return open_streams_.num_open(); }},
       {"tensorkv_device_failed", "1 once a device has failed.",

@@ -30,6 +30,7 @@ struct FlagTexts {
   std::string device_memory = "0.95";
   std::string pinned_memory = "1GiB";
   std::string max_message_bytes = "64MiB";
+  std::string max_unfinished_bytes;  // empty: the default
   std::string max_wait = "5m";
   std::string stream_timeout = "30s";
   std::string drain_timeout = "10s";
@@ -104,6 +105,10 @@ void AddLimitFlags(CLI::App* app, ServerOptions* server, FlagTexts* texts) {
   app->add_option("--max_message_bytes", texts->max_message_bytes,
                   "Bytes of one message, such as 64MiB")
       ->capture_default_str();
+  app->add_option("--max_unfinished_bytes", texts->max_unfinished_bytes,
+                  "Bytes of messages of which a part has come, on all "
+                  "connections in plain text, such as 1GiB (default: an eighth "
+                  "of the budget, at least four messages)");
   app->add_option("--max_entries", server->max_entries,
                   "Entries or keys in one call")
       ->capture_default_str();
@@ -291,6 +296,15 @@ absl::Status InterpretCluster(ClusterOptions cluster, const FlagTexts& texts,
   return absl::OkStatus();
 }
 
+absl::Status ReadMessageBounds(const FlagTexts& texts, ServerOptions* server) {
+  ASSIGN_OR_RETURN(server->max_message_bytes,
+                   BytesOf("max_message_bytes", texts.max_message_bytes));
+  if (texts.max_unfinished_bytes.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(server->max_unfinished_bytes,
+                   BytesOf("max_unfinished_bytes", texts.max_unfinished_bytes));
+  return absl::OkStatus();
+}
+
 absl::Status Interpret(const FlagTexts& texts, const ClusterOptions& cluster,
                        ServerFlags* flags) {
   RETURN_IF_ERROR(InterpretCluster(cluster, texts, &flags->server));
@@ -316,8 +330,7 @@ absl::Status Interpret(const FlagTexts& texts, const ClusterOptions& cluster,
       ReadDeviceMemory(texts.device_memory, &flags->server.gpu_memory));
   ASSIGN_OR_RETURN(flags->server.gpu_memory.max_pinned_bytes,
                    BytesOf("pinned_memory", texts.pinned_memory));
-  ASSIGN_OR_RETURN(flags->server.max_message_bytes,
-                   BytesOf("max_message_bytes", texts.max_message_bytes));
+  RETURN_IF_ERROR(ReadMessageBounds(texts, &flags->server));
   ASSIGN_OR_RETURN(flags->server.max_wait,
                    DurationOf("max_wait", texts.max_wait));
   ASSIGN_OR_RETURN(flags->server.stream_timeout,

@@ -1,5 +1,6 @@
 #include "service/server/server_options.h"
 
+#include <algorithm>
 #include <string>
 
 #include "absl/strings/match.h"
@@ -177,7 +178,20 @@ absl::Status CheckCluster(const ClusterOptions& cluster,
                     1 << 18);
 }
 
+// Less would end connections that send one message, as large as it may be.
+absl::Status CheckUnfinishedBytes(const ServerOptions& options) {
+  if (options.max_unfinished_bytes == 0) return absl::OkStatus();
+  return CheckRange("max_unfinished_bytes", options.max_unfinished_bytes,
+                    options.max_message_bytes, UINT64_MAX);
+}
+
 }  // namespace
+
+uint64_t MaxUnfinishedBytes(const ServerOptions& options,
+                            uint64_t budget_bytes) {
+  if (options.max_unfinished_bytes != 0) return options.max_unfinished_bytes;
+  return std::max(budget_bytes / 8, 4 * options.max_message_bytes);
+}
 
 absl::Status CheckServerOptions(const ServerOptions& options) {
   RETURN_IF_ERROR(CheckListen(options));
@@ -191,6 +205,7 @@ absl::Status CheckServerOptions(const ServerOptions& options) {
   }
   RETURN_IF_ERROR(CheckRange("max_message_bytes", options.max_message_bytes,
                              kMinMessageBytes, kMaxMessageBytes));
+  RETURN_IF_ERROR(CheckUnfinishedBytes(options));
   RETURN_IF_ERROR(
       CheckRange("max_entries", options.max_entries, 1, 10'000'000));
   RETURN_IF_ERROR(CheckRange("max_streams", options.max_streams, 1, 1'000'000));

@@ -66,6 +66,12 @@ struct ServerOptions {
   // Bounds each message, either way: 1 KiB to 2 GiB - 1.
   uint64_t max_message_bytes = 64 << 20;
 
+  // Bound on what messages may take of which a part has come, over all
+  // connections in plain text: beyond it, those end that have the most. At
+  // least max_message_bytes; 0 is an eighth of the budget, but at least four
+  // messages.
+  uint64_t max_unfinished_bytes = 0;
+
   // Entries or keys in one call.
   uint32_t max_entries = 100'000;
 
@@ -114,6 +120,10 @@ struct ServerOptions {
   // Whether clients may ask for the contract (gRPC server reflection).
   bool reflection = true;
 };
+
+// The bound that `options` mean, where the server's budget is `budget_bytes`.
+uint64_t MaxUnfinishedBytes(const ServerOptions& options,
+                            uint64_t budget_bytes);
 
 // Errors: InvalidArgument, naming the option, for a value out of range or an
 // address that needs `insecure`.

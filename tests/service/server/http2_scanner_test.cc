@@ -76,5 +76,72 @@ TEST(Http2ScannerTest, SeesNothingInOtherProtocols) {
   EXPECT_EQ(scanner.Scan(Frame(kRstStream, 0, 4)).num_resets, 0u);
 }
 
+std::string StreamFrame(uint8_t type, uint8_t flags, uint32_t stream,
+                        const std::string& payload) {
+  std::string frame = Frame(type, flags, payload.size()).substr(0, 5);
+  for (const int shift : {24, 16, 8, 0}) {
+    frame.push_back(static_cast<char>(stream >> shift));
+  }
+  return frame + payload;
+}
+
+// What a message of `size` bytes begins with.
+std::string Prefix(uint32_t size) {
+  std::string prefix(1, '\0');
+  for (const int shift : {24, 16, 8, 0}) {
+    prefix.push_back(static_cast<char>(size >> shift));
+  }
+  return prefix;
+}
+
+std::string Open(uint32_t stream) {
+  return StreamFrame(kHeaders, kEndHeaders, stream, "");
+}
+
+// A scanner that has seen 10 of 100 bytes on each of two streams, byte by byte.
+Http2Scanner WithTwoUnfinished() {
+  Http2Scanner scanner;
+  const std::string part = Prefix(100) + std::string(10, 'x');
+  for (const char byte :
+       absl::StrCat(Preface(), Open(1), Open(3), StreamFrame(kData, 0, 1, part),
+                    StreamFrame(kData, 0, 3, part))) {
+    scanner.Scan({&byte, 1});
+  }
+  return scanner;
+}
+
+TEST(Http2ScannerTest, WhatHasComeOfMessagesCountsUntilTheyEnd) {
+  Http2Scanner scanner = WithTwoUnfinished();
+  EXPECT_EQ(scanner.unfinished_bytes(), 20u);
+
+  // The rest of one, another as a whole, and the beginning of a third.
+  scanner.Scan(StreamFrame(
+      kData, 0, 1,
+      absl::StrCat(std::string(90, 'x'), Prefix(4), "abcd", Prefix(9), "abc")));
+
+  EXPECT_EQ(scanner.unfinished_bytes(), 10u + 3u);
+}
+
+TEST(Http2ScannerTest, MessagesOfStreamsThatEndCountNoLonger) {
+  Http2Scanner scanner = WithTwoUnfinished();
+
+  scanner.Scan(StreamFrame(kRstStream, 0, 1, "code"));
+  EXPECT_EQ(scanner.unfinished_bytes(), 10u);
+  scanner.Scan(StreamFrame(kData, /*END_STREAM*/ 1, 3, "xxxxx"));
+  EXPECT_EQ(scanner.unfinished_bytes(), 0u);
+}
+
+TEST(Http2ScannerTest, WhatComesAfterTheServersResetDoesNotCount) {
+  Http2Scanner scanner = WithTwoUnfinished();
+  // It may reset a stream in the middle of a frame.
+  scanner.Scan(StreamFrame(kData, 0, 1, "xxxxxx").substr(0, 12));
+
+  scanner.ScanReply(StreamFrame(4, 0, 0, "settings") +
+                    StreamFrame(kRstStream, 0, 1, "code"));
+  scanner.Scan("xxx" + StreamFrame(kData, 0, 1, "more"));
+
+  EXPECT_EQ(scanner.unfinished_bytes(), 10u);
+}
+
 }  // namespace
 }  // namespace tensorkv

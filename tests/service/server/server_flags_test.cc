@@ -47,12 +47,13 @@ TEST(ServerFlagsTest, DefaultsAreThoseOfACarefulOperator) {
 }
 
 TEST(ServerFlagsTest, EveryFlagIsRead) {
-  const ServerFlags flags = Parsed(
-      {"--listen=0.0.0.0:1", "--insecure", "--metrics_listen=", "--budget=8GiB",
-       "--threads=3", "--max_message_bytes=1MiB", "--max_entries=7",
-       "--max_streams=9", "--max_wait=90s", "--no-reflection",
-       "--device=cuda:1,3", "--drain_timeout=500ms", "--idle_memory=2m",
-       "--log_level=debug", "--device_budget=2GiB"});
+  const ServerFlags flags =
+      Parsed({"--listen=0.0.0.0:1", "--insecure",
+              "--metrics_listen=", "--budget=8GiB", "--threads=3",
+              "--max_message_bytes=1MiB", "--max_entries=7", "--max_streams=9",
+              "--max_wait=90s", "--no-reflection", "--device=cuda:1,3",
+              "--drain_timeout=500ms", "--idle_memory=2m", "--log_level=debug",
+              "--device_budget=2GiB", "--max_unfinished_bytes=3GiB"});
 
   EXPECT_EQ(flags.server.device_budget_bytes, uint64_t{2} << 30);
   EXPECT_EQ(flags.server.listen, "0.0.0.0:1");
@@ -60,6 +61,7 @@ TEST(ServerFlagsTest, EveryFlagIsRead) {
   EXPECT_EQ(flags.server.budget_bytes, uint64_t{8} << 30);
   EXPECT_EQ(flags.server.num_threads, 3);
   EXPECT_EQ(flags.server.max_message_bytes, 1u << 20);
+  EXPECT_EQ(flags.server.max_unfinished_bytes, uint64_t{3} << 30);
   EXPECT_EQ(flags.server.max_entries, 7u);
   EXPECT_EQ(flags.server.max_streams, 9u);
   EXPECT_EQ(flags.server.max_wait, absl::Seconds(90));

@@ -111,6 +111,10 @@ INSTANTIATE_TEST_SUITE_P(
         BadOption{
             "max_message_bytes",
             [](ServerOptions& o) { o.max_message_bytes = uint64_t{1} << 31; }},
+        BadOption{"max_unfinished_bytes",
+                  [](ServerOptions& o) {
+                    o.max_unfinished_bytes = o.max_message_bytes - 1;
+                  }},
         BadOption{"max_entries", [](ServerOptions& o) { o.max_entries = 0; }},
         BadOption{"max_streams", [](ServerOptions& o) { o.max_streams = 0; }},
         BadOption{"etcd", InCluster([](auto& c) { c.etcd = {}; })},

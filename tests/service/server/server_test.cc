@@ -12,6 +12,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/file_descriptor.h"
 #include "contract/grpc_status.h"
@@ -364,6 +365,43 @@ TEST(HostilePeerTest, ResetsWithoutEndEndTheConnection) {
   EXPECT_OK(Init(*StubOf(*server), "bytes"));
   EXPECT_THAT(HttpGet(server->metrics_port(), "/metrics").body,
               HasSubstr("tensorkv_connections_cut_total 1\n"));
+}
+
+TEST(HostilePeerTest, MessagesWithoutEndEndTheConnectionThatHasTheMost) {
+  ServerOptions options = WithHttp();
+  // Less than a peer may send before the server asks for more.
+  options.max_message_bytes = 40'000;
+  options.max_unfinished_bytes = 40'000;
+  ASSERT_OK_AND_ASSIGN(auto server, Server::Create(options));
+  const auto stub = StubOf(*server);
+  ASSERT_OK(Init(*stub, "bytes"));
+  // POST, http, :path and :authority by their numbers in HPACK's table, and
+  // literals.
+  const std::string fields = absl::StrCat(
+      "\x83\x86\x04\x1a/tensorkv.v1.TensorKV/Init", "\x01\x01k",
+      std::string("\0\x0c", 2), "content-type", "\x10", "application/grpc",
+      std::string("\0\2", 2), "te", "\x8", "trailers");
+  const std::string message =
+      std::string("\0\0\0\x4e\x20", 5) + std::string(8000, 'x');
+  const std::string of_modest = "tensorkv_unfinished_bytes 8000\n";
+  const auto metrics = [&] {
+    return HttpGet(server->metrics_port(), "/metrics").body;
+  };
+  RawPeer modest(server->port());
+  modest.Send(Frame(1, 4, 1, fields) + Frame(0, 0, 1, message));
+  while (!absl::StrContains(metrics(), of_modest)) {
+  }
+  RawPeer peer(server->port());
+
+  for (uint32_t stream = 1;; stream += 2) {
+    if (!peer.Send(Frame(1, 4, stream, fields) + Frame(0, 0, stream, message)))
+      break;
+  }
+
+  EXPECT_OK(Pull(*stub));
+  EXPECT_TRUE(modest.Send(Frame(6, 0, 0, "12345678")));
+  EXPECT_THAT(metrics(), AllOf(HasSubstr("tensorkv_connections_cut_total 1\n"),
+                               HasSubstr(of_modest)));
 }
 
 TEST(HostilePeerTest, ConnectionsBeyondTheLimitAreClosed) {

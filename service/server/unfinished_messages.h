@@ -1,0 +1,72 @@
+// Bounds what messages take that have not come as a whole.
+
+#ifndef TENSORKV_SERVICE_SERVER_UNFINISHED_MESSAGES_H_
+#define TENSORKV_SERVICE_SERVER_UNFINISHED_MESSAGES_H_
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_set.h"
+#include "base/mutex.h"
+
+namespace tensorkv {
+
+// Adds up, over connections, the bytes of messages that gRPC keeps until the
+// rest of them has come. Where the sum is above a bound, the connections end
+// that have the most: of the address that has the most, the one that has the
+// most. So whoever sends little is not hit by others who send much.
+// Thread-safe.
+class UnfinishedMessages {
+ public:
+  // A connection, as the system knows it. Somebody else closes it.
+  struct Connection {
+    const int fd;
+    const ino_t inode;
+    // Who is at the other end.
+    const std::string address;
+    std::atomic<uint64_t> bytes = 0;
+    // Nothing of it is to be read any more.
+    std::atomic<bool> is_cut = false;
+  };
+
+  explicit UnfinishedMessages(uint64_t max_bytes) : max_bytes_(max_bytes) {}
+
+  // Connections stay where they are from Add to Remove.
+  void Add(Connection* connection);
+  void Remove(Connection* connection);
+
+  // Says what a connection has by now. Returns whether all have too much: then
+  // somebody must call CutGreediest.
+  bool Set(Connection* connection, uint64_t bytes);
+
+  // Ends connections until the others have no more than the bound; returns
+  // their addresses.
+  std::vector<std::string> CutGreediest();
+
+  // What open connections have.
+  uint64_t bytes();
+
+ private:
+  // Forgets what closed connections had.
+  void Sweep() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Connection* Greediest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Cut(Connection* connection) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Forget(Connection* connection) {
+    bytes_ -= connection->bytes.exchange(0);
+  }
+
+  const uint64_t max_bytes_;
+  // The sum over `connections_`.
+  std::atomic<uint64_t> bytes_ = 0;
+  Mutex mutex_;
+  absl::flat_hash_set<Connection*> connections_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_SERVER_UNFINISHED_MESSAGES_H_
