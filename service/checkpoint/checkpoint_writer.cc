@@ -16,6 +16,9 @@ namespace {
 
 // Two batches are in memory at once.
 constexpr uint64_t kBatchBytes = 128 << 20;
+// So many files may be on their way to the disk while the next are written: it
+// never waits for bytes, and there are descriptors for them.
+constexpr size_t kMaxUnsynced = 8;
 // Headers stay far below what readers take.
 constexpr size_t kKeysPerBatch = 16384;
 
@@ -117,9 +120,9 @@ absl::Status CheckpointWriter::Flush() {
   batch_keys_ = 0;
   for (auto& [state, shard] : writing_) {
     threads_.emplace_back(
-        [this, &shard = shard] { shard.status = Write(shard); });
+        [this, &shard = shard] { shard.file = Write(shard); });
   }
-  return absl::OkStatus();
+  return Sync(kMaxUnsynced);
 }
 
 void CheckpointWriter::NameShards() {
@@ -136,7 +139,7 @@ void CheckpointWriter::NameShards() {
   ++next_number_;
 }
 
-absl::Status CheckpointWriter::Write(Shard& shard) const {
+absl::StatusOr<OutputFile> CheckpointWriter::Write(Shard& shard) const {
   const std::string header = SafetensorsHeader(absl::MakeSpan(shard.entries));
   std::vector<absl::string_view> pieces = {header};
   uint64_t tensor_bytes = 0;
@@ -144,26 +147,39 @@ absl::Status CheckpointWriter::Write(Shard& shard) const {
     pieces.push_back(BytesOf(shard.tensors[i]));
     tensor_bytes += pieces.back().size();
     shard.saved[i]->set_offset(shard.entries[i].offset);
-    shard.saved[i]->set_digest(DigestOf(pieces.back()));
   }
   const std::string path = absl::StrCat(directory_, "/", shard.name);
-  RETURN_IF_ERROR(WriteFile(path, pieces));
+  ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(path));
+  RETURN_IF_ERROR(file.Append(pieces));
+  // The disk works meanwhile.
+  for (size_t i = 0; i < shard.tensors.size(); ++i) {
+    shard.saved[i]->set_digest(DigestOf(BytesOf(shard.tensors[i])));
+  }
   ASSIGN_OR_RETURN(const FileStamp stamp, StampOf(path));
   shard.stamp->set_bytes(stamp.bytes);
   shard.stamp->set_modify_time(stamp.modify_time);
   shard.stamp->set_tensor_bytes(tensor_bytes);
-  return absl::OkStatus();
+  return file;
 }
 
 absl::Status CheckpointWriter::Join() {
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();
   v1::CheckpointStatus& status = *checkpoint_.mutable_status();
-  for (const auto& [state, shard] : writing_) {
-    RETURN_IF_ERROR(shard.status);
+  for (auto& [state, shard] : writing_) {
+    RETURN_IF_ERROR(shard.file.status());
     status.set_written_bytes(status.written_bytes() + shard.stamp->bytes());
+    unsynced_.push_back(*std::move(shard.file));
   }
   writing_.clear();
+  return absl::OkStatus();
+}
+
+absl::Status CheckpointWriter::Sync(size_t num_left) {
+  while (unsynced_.size() > num_left) {
+    RETURN_IF_ERROR(unsynced_.front().Sync());
+    unsynced_.pop_front();
+  }
   return absl::OkStatus();
 }
 
@@ -190,6 +206,7 @@ void CheckpointWriter::EndTakingOver() {
 absl::Status CheckpointWriter::End() {
   RETURN_IF_ERROR(Flush());
   RETURN_IF_ERROR(Join());
+  RETURN_IF_ERROR(Sync(/*num_left=*/0));
   EndTakingOver();
   ASSIGN_OR_RETURN(const std::string bytes, Serialized(manifest_));
   v1::CheckpointStatus& status = *checkpoint_.mutable_status();

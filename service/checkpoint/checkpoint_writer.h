@@ -3,7 +3,9 @@
 #ifndef TENSORKV_SERVICE_CHECKPOINT_CHECKPOINT_WRITER_H_
 #define TENSORKV_SERVICE_CHECKPOINT_CHECKPOINT_WRITER_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -15,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/ref_counted.h"
+#include "service/checkpoint/files.h"
 #include "service/checkpoint/former_tensors.h"
 #include "service/checkpoint/saved_checkpoint.h"
 #include "service/store/snapshot.h"
@@ -57,7 +60,7 @@ class CheckpointWriter final : public SnapshotSink {
     // What the manifest has of each; its writing tells the digest.
     std::vector<v1::SavedTensor*> saved;
     v1::FileStamp* stamp = nullptr;
-    absl::Status status;
+    absl::StatusOr<OutputFile> file = absl::UnknownError("not written");
   };
   // By state; the values have none.
   using Shards = std::map<std::string, Shard>;
@@ -68,9 +71,11 @@ class CheckpointWriter final : public SnapshotSink {
   absl::Status Flush();
   // Gives the shards of the batch their names and places in the manifest.
   void NameShards();
-  absl::Status Write(Shard& shard) const;
+  absl::StatusOr<OutputFile> Write(Shard& shard) const;
   // Waits for what is being written.
   absl::Status Join();
+  // Syncs the oldest files, until no more than `num_left` are to be synced.
+  absl::Status Sync(size_t num_left);
   // Counts the files that are taken over, and has the keys in the order in
   // which they are read best.
   void EndTakingOver();
@@ -91,6 +96,8 @@ class CheckpointWriter final : public SnapshotSink {
   // What is being written.
   Shards writing_;
   std::vector<std::thread> threads_;
+  // What is written; the disk may still work on it.
+  std::deque<OutputFile> unsynced_;
 };
 
 }  // namespace tensorkv

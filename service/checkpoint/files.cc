@@ -25,6 +25,9 @@ namespace {
 // What is written at once, before it is sent on its way to the disk.
 constexpr size_t kMaxWriteBytes = 8 << 20;
 
+// More at once Linux cuts to this, on most disks, without a word.
+constexpr uint64_t kMaxExpectBytes = 128 << 10;
+
 absl::Status ErrorOf(const std::string& path, int error) {
   const std::string message = absl::StrCat(path, ": ", std::strerror(error));
   switch (error) {
@@ -80,36 +83,43 @@ void RemovePrefix(size_t bytes, absl::Span<iovec>& vectors) {
   vectors[0].iov_len -= bytes;
 }
 
-absl::Status Write(int fd, const std::string& path, absl::Span<iovec> vectors) {
-  off_t offset = 0;
-  while (!vectors.empty()) {
-    const ssize_t written =
-        writev(fd, vectors.data(), static_cast<int>(NumAtOnce(vectors)));
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return ErrorOf(path, errno);
-    RemovePrefix(written, vectors);
-    // The disk works while the next bytes are copied. It is fsync that tells
-    // whether it could.
-    sync_file_range(fd, offset, written, SYNC_FILE_RANGE_WRITE);
-    offset += written;
-  }
-  return absl::OkStatus();
-}
-
 absl::Status Sync(int fd, const std::string& path) {
   return fsync(fd) == 0 ? absl::OkStatus() : ErrorOf(path, errno);
 }
 
 }  // namespace
 
-absl::Status WriteFile(const std::string& path,
-                       absl::Span<const absl::string_view> pieces) {
-  const FileDescriptor file(
+absl::StatusOr<OutputFile> OutputFile::Create(const std::string& path) {
+  FileDescriptor file(
       open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
   if (!file.is_open()) return ErrorOf(path, errno);
-  std::vector<iovec> vectors = Vectors(pieces);
-  RETURN_IF_ERROR(Write(file.get(), path, absl::MakeSpan(vectors)));
-  return Sync(file.get(), path);
+  return OutputFile(path, std::move(file));
+}
+
+absl::Status OutputFile::Append(absl::Span<const absl::string_view> pieces) {
+  std::vector<iovec> all = Vectors(pieces);
+  absl::Span<iovec> vectors = absl::MakeSpan(all);
+  while (!vectors.empty()) {
+    const ssize_t written = writev(file_.get(), vectors.data(),
+                                   static_cast<int>(NumAtOnce(vectors)));
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return ErrorOf(path_, errno);
+    RemovePrefix(written, vectors);
+    // The disk works while the next bytes are copied. It is fsync that tells
+    // whether it could.
+    sync_file_range(file_.get(), size_bytes_, written, SYNC_FILE_RANGE_WRITE);
+    size_bytes_ += written;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status OutputFile::Sync() { return tensorkv::Sync(file_.get(), path_); }
+
+absl::Status WriteFile(const std::string& path,
+                       absl::Span<const absl::string_view> pieces) {
+  ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(path));
+  RETURN_IF_ERROR(file.Append(pieces));
+  return file.Sync();
 }
 
 absl::StatusOr<InputFile> InputFile::Open(const std::string& path) {
@@ -132,6 +142,16 @@ absl::Status InputFile::Read(uint64_t offset, absl::Span<char> to) const {
     to.remove_prefix(bytes);
   }
   return absl::OkStatus();
+}
+
+void InputFile::Expect(uint64_t offset, uint64_t size) const {
+  for (uint64_t end = offset + size; offset < end; offset += kMaxExpectBytes) {
+    // Where that fails, the bytes are read all the same.
+    posix_fadvise(
+        file_.get(), static_cast<off_t>(offset),
+        static_cast<off_t>(std::min<uint64_t>(kMaxExpectBytes, end - offset)),
+        POSIX_FADV_WILLNEED);
+  }
 }
 
 absl::StatusOr<FileStamp> StampOf(const std::string& path) {

@@ -19,10 +19,30 @@ namespace tensorkv {
 // Errors of all: ResourceExhausted (no space on the disk) · NotFound ·
 // AlreadyExists · Internal; messages name the path and the system's reason.
 
-// Writes a new file of those pieces, one after the other. Returns when they are
-// on the disk; the file's name is when its directory is synced.
+// A new file. Move-only; not thread-safe.
+class OutputFile {
+ public:
+  static absl::StatusOr<OutputFile> Create(const std::string& path);
+
+  // Adds those pieces, one after the other. The disk begins to work on them.
+  absl::Status Append(absl::Span<const absl::string_view> pieces);
+  // Returns when the bytes are on the disk; the file's name is when its
+  // directory is synced.
+  absl::Status Sync();
+
+ private:
+  OutputFile(std::string path, FileDescriptor file)
+      : path_(std::move(path)), file_(std::move(file)) {}
+
+  std::string path_;
+  FileDescriptor file_;
+  uint64_t size_bytes_ = 0;
+};
+
+// Makes a file of those pieces, and syncs it.
 absl::Status WriteFile(const std::string& path,
                        absl::Span<const absl::string_view> pieces);
+
 // A file to read. Thread-safe. It is not mapped: a disk that fails while a
 // mapping is read ends the process.
 class InputFile {
@@ -33,6 +53,8 @@ class InputFile {
   // Fills `to` with what the file has from `offset` on.
   // Errors: DataLoss (it ends before, or the disk fails).
   absl::Status Read(uint64_t offset, absl::Span<char> to) const;
+  // Has the disk begin to read what will be asked for soon.
+  void Expect(uint64_t offset, uint64_t size) const;
 
  private:
   InputFile(std::string path, FileDescriptor file, uint64_t size_bytes)

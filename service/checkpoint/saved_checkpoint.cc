@@ -25,6 +25,8 @@ constexpr size_t kKeysPassedOn = 4096;
 // A namespace may have more files than the process may open. Those of a batch
 // that was saved at once, one for each state, are read at the same time.
 constexpr size_t kMaxOpenFiles = 64;
+// So far ahead of what is copied the disk is asked to read.
+constexpr uint64_t kBytesAhead = 32 << 20;
 
 absl::Status Damaged(absl::string_view file, absl::string_view how) {
   return absl::DataLossError(absl::StrCat(file, ": ", how));
@@ -51,14 +53,29 @@ class TensorFiles {
                               const v1::SavedTensor& saved);
 
  private:
-  absl::StatusOr<const InputFile*> FileOf(const v1::SavedTensor& saved);
+  struct OpenFile {
+    InputFile file;
+    // Up to where the disk has been asked for its bytes.
+    uint64_t expected_to = 0;
+  };
+
+  absl::StatusOr<OpenFile*> FileOf(const v1::SavedTensor& saved);
 
   const std::string& directory_;
   const v1::NamespaceManifest& manifest_;
-  std::map<uint32_t, InputFile> open_;
+  std::map<uint32_t, OpenFile> open_;
 };
 
-absl::StatusOr<const InputFile*> TensorFiles::FileOf(
+// Has the disk read on behind `end`, while what is before is copied and its
+// digest is computed.
+void ExpectFrom(uint64_t end, uint64_t& expected_to, const InputFile& file) {
+  if (end + kBytesAhead / 2 < expected_to) return;
+  const uint64_t begin = std::max(end, expected_to);
+  expected_to = end + kBytesAhead;
+  file.Expect(begin, expected_to - begin);
+}
+
+absl::StatusOr<TensorFiles::OpenFile*> TensorFiles::FileOf(
     const v1::SavedTensor& saved) {
   if (saved.file() >= static_cast<uint32_t>(manifest_.files_size())) {
     return Damaged("manifest", "a tensor without a file");
@@ -69,12 +86,13 @@ absl::StatusOr<const InputFile*> TensorFiles::FileOf(
   absl::StatusOr<InputFile> file = InputFile::Open(
       absl::StrCat(directory_, "/", manifest_.files(saved.file())));
   if (!file.ok()) return absl::DataLossError(file.status().message());
-  return &open_.emplace(saved.file(), *std::move(file)).first->second;
+  return &open_.emplace(saved.file(), OpenFile{*std::move(file)}).first->second;
 }
 
 absl::StatusOr<Tensor> TensorFiles::Read(const v1::SavedKey& key,
                                          const v1::SavedTensor& saved) {
-  ASSIGN_OR_RETURN(const InputFile* const file, FileOf(saved));
+  ASSIGN_OR_RETURN(OpenFile* const open, FileOf(saved));
+  const InputFile& file = open->file;
   const auto damaged = [&](absl::string_view how) {
     return Damaged(absl::StrCat(directory_, "/", manifest_.files(saved.file())),
                    absl::StrCat("tensor \"", key.key(), "\": ", how));
@@ -84,10 +102,11 @@ absl::StatusOr<Tensor> TensorFiles::Read(const v1::SavedKey& key,
   if (!dtype.ok() || !shape.ok()) return damaged("no dtype or shape");
   ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(*dtype, *std::move(shape)));
   const absl::Span<char> bytes(tensor.mutable_data(), tensor.size_bytes());
-  if (saved.offset() + bytes.size() > file->size_bytes()) {
+  if (saved.offset() + bytes.size() > file.size_bytes()) {
     return damaged("it is cut off");
   }
-  RETURN_IF_ERROR(file->Read(saved.offset(), bytes));
+  ExpectFrom(saved.offset() + bytes.size(), open->expected_to, file);
+  RETURN_IF_ERROR(file.Read(saved.offset(), bytes));
   if (XXH3_64bits(bytes.data(), bytes.size()) != saved.digest()) {
     return damaged("its bytes do not have the digest of the manifest");
   }
