@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -27,6 +28,7 @@ from tensorkv.v1 import tensor_pb2
 
 MONITORING = pathlib.Path("docker/monitoring")
 SERVER = "service/tensorkv-server"
+GPU_SERVER = "tests/docker/monitoring/failing_gpu_server"
 TIMEOUT_S = 60
 BUDGET_BYTES = 8 << 20
 # What Prometheus makes itself.
@@ -101,13 +103,17 @@ def documented():
 class Server:
     """A server; one that is started again has the same port for metrics."""
 
-    def __init__(self, metrics="127.0.0.1:0"):
+    def __init__(self, metrics="127.0.0.1:0", flags=()):
+        self.checkpoints = pathlib.Path(
+            tempfile.mkdtemp(dir=os.environ["TEST_TMPDIR"]))
+        self.start(
+            SERVER, "--device=cpu", "--listen=127.0.0.1:0",
+            "--metrics_listen=" + metrics, "--budget=%d" % BUDGET_BYTES,
+            "--checkpoint_dir=%s" % self.checkpoints, *flags)
+
+    def start(self, *arguments):
         self.process = subprocess.Popen(
-            [SERVER, "--device=cpu", "--listen=127.0.0.1:0",
-             "--metrics_listen=" + metrics, "--budget=%d" % BUDGET_BYTES,
-             "--checkpoint_dir=" + tempfile.mkdtemp(
-                 dir=os.environ["TEST_TMPDIR"])],
-            stderr=subprocess.PIPE, text=True)
+            arguments, stderr=subprocess.PIPE, text=True)
         for line in self.process.stderr:
             ready = re.search(r" ready listen=(\S+) metrics=(\S+)", line)
             if ready:
@@ -151,6 +157,16 @@ class Server:
         assert wait.wait() == 0
 
 
+class GpuServer(Server):
+    """A server with a GPU, made of host threads."""
+
+    def __init__(self, metrics="127.0.0.1:0"):
+        self.start(GPU_SERVER, metrics)
+
+    def fail_gpu(self):
+        self.process.send_signal(signal.SIGUSR1)
+
+
 class Prometheus:
     """Debian's, with our rules, on one server."""
 
@@ -169,15 +185,15 @@ class Prometheus:
              "--web.listen-address=127.0.0.1:0"],
             stderr=subprocess.PIPE, text=True)
         log = ""
-        for line in self.process.stderr:
+        address = None
+        # The two lines come in any order.
+        while not address or "Server is ready" not in log:
+            line = self.process.stderr.readline()
+            if not line:
+                raise AssertionError("Prometheus did not start: " + log)
             log += line
-            address = re.search(r'msg="Listening on" address=(\S+)', line)
-            if address:
-                self.address = address.group(1)
-            if "Server is ready" in line:
-                break
-        else:
-            raise AssertionError("Prometheus did not start: " + log)
+            address = re.search(r'msg="Listening on" address=(\S+)', log)
+        self.address = address.group(1)
         # So that it never waits for a reader of its log.
         self.reader = subprocess.Popen(
             ["cat"], stdin=self.process.stderr, stdout=subprocess.DEVNULL)
@@ -318,11 +334,38 @@ class AlertsTest(unittest.TestCase):
 
         server.kill()
         prometheus.await_alerts("Down")
-        server = Server(metrics=server.metrics)
+        server = Server(metrics=server.metrics,
+                        flags=["--checkpoint_interval=1s"])
+        prometheus.await_alerts("Restarted")
+
+        self.forbid_checkpoints(server)
+        prometheus.await_alerts("Restarted", "CheckpointOverdue")
+        self.allow_checkpoints(server)
         prometheus.await_alerts("Restarted")
 
         self.lose_workers(server)
         prometheus.await_alerts("Restarted", "WorkerLost", "RoundsFailing")
+
+    def test_a_device_that_fails_is_told(self):
+        server = GpuServer()
+        self.addCleanup(server.kill)
+        prometheus = Prometheus(server.metrics)
+        self.addCleanup(prometheus.stop)
+        prometheus.await_rules()
+        prometheus.await_alerts()
+
+        server.fail_gpu()
+
+        prometheus.await_alerts("DeviceFailed")
+
+    def forbid_checkpoints(self, server):
+        """No directory can be made where a file is, whoever tries."""
+        server.checkpoints.rename(server.checkpoints.with_suffix(".away"))
+        server.checkpoints.touch()
+
+    def allow_checkpoints(self, server):
+        server.checkpoints.unlink()
+        server.checkpoints.with_suffix(".away").rename(server.checkpoints)
 
     def lose_workers(self, server):
         """One contributes and waits for the other; neither renews its lease."""
