@@ -20,6 +20,7 @@
 #include "bench/data_path/suites/peer_set.h"
 #include "bench/data_path/suites/rounds_suite.h"
 #include "bench/data_path/suites/rules_suite.h"
+#include "bench/data_path/suites/tls_suite.h"
 #include "bench/harness/affinity.h"
 #include "bench/harness/flags.h"
 #include "bench/harness/report.h"
@@ -75,6 +76,7 @@ absl::Status MeasureSections(const CpuList& all_cpus, ServerLauncher* launcher,
   report->Add(MeasureBatches(*tcp, runner));
   report->Add(MeasureRules(*tcp, runner));
   report->Add(MeasureEncoded(*tcp, runner));
+  report->Add(MeasureTls(*tcp, launcher, runner));
   report->Add(MeasureRounds(*tcp, runner));
   report->Add(MeasureRuleRounds(*tcp, runner));
   report->Add(MeasureSum(all_cpus, runner));

@@ -90,6 +90,39 @@ absl::StatusOr<ServerProcess> ServerLauncher::StartTensorkv(
        "--metrics_listen=127.0.0.1:0", absl::StrCat("--device=", device)});
 }
 
+absl::StatusOr<TlsServerProcess> ServerLauncher::StartTensorkvWithTls() {
+  const std::string key = directory_ + "/server.key";
+  TlsServerProcess server = {.ca = directory_ + "/server.crt"};
+  RETURN_IF_ERROR(MakeCertificate(key, server.ca));
+  ASSIGN_OR_RETURN(
+      server.process,
+      StartAndAwaitLog({options_.tensorkv_server, "--listen=127.0.0.1:0",
+                        "--metrics_listen=127.0.0.1:0",
+                        absl::StrCat("--tls_cert=", server.ca),
+                        absl::StrCat("--tls_key=", key)}));
+  return server;
+}
+
+// It signs itself.
+absl::Status ServerLauncher::MakeCertificate(
+    const std::string& key, const std::string& certificate) const {
+  ASSIGN_OR_RETURN(
+      const std::unique_ptr<ChildProcess> openssl,
+      ChildProcess::Start(
+          {"openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+           "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj",
+           "/CN=bench", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout",
+           key, "-out", certificate},
+          /*cpus=*/{}));
+  const absl::Duration deadline = SteadyTime() + kStartTimeout;
+  while (!openssl->has_ended() && SteadyTime() < deadline) {
+    absl::SleepFor(kConnectInterval);
+  }
+  if (std::filesystem::exists(certificate)) return absl::OkStatus();
+  return absl::UnavailableError(
+      absl::StrCat("no certificate; openssl says:\n", openssl->Output()));
+}
+
 absl::StatusOr<ServerProcess> ServerLauncher::StartReference(
     absl::string_view kind, Transport transport) {
   return StartAndAwaitLog({options_.reference_server, std::string(kind),

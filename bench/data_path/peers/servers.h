@@ -29,6 +29,12 @@ struct ServerProcess {
   pid_t pid() const { return process->pid(); }
 };
 
+// One that encrypts, with a certificate of its own for 127.0.0.1.
+struct TlsServerProcess {
+  ServerProcess process;
+  std::string ca;  // file of who has signed it, as clients are to be told
+};
+
 struct LauncherOptions {
   std::string tensorkv_server;   // path of the program
   std::string reference_server;  // path of the program
@@ -53,6 +59,8 @@ class ServerLauncher {
   // `device` as for the flag of tensorkv-server.
   absl::StatusOr<ServerProcess> StartTensorkv(Transport transport,
                                               absl::string_view device = "cpu");
+  // Over TCP. Makes the certificate with the program openssl.
+  absl::StatusOr<TlsServerProcess> StartTensorkvWithTls();
   // `kind` is "raw" or "naive".
   absl::StatusOr<ServerProcess> StartReference(absl::string_view kind,
                                                Transport transport);
@@ -67,6 +75,9 @@ class ServerLauncher {
 
   // What a server of ours is told to listen on.
   std::string ListenAddress(absl::string_view name, Transport transport) const;
+  // Makes the files `key` and `certificate`.
+  absl::Status MakeCertificate(const std::string& key,
+                               const std::string& certificate) const;
   // Starts a program that logs "ready listen=ADDRESS".
   absl::StatusOr<ServerProcess> StartAndAwaitLog(
       const std::vector<std::string>& arguments) const;

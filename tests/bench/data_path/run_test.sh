@@ -45,6 +45,9 @@ run rules sgd
 has rules.json '"name": "rule/sgd/1MiB"' '"name": "round/4x1MiB/sgd"' \
   '"reference": "assign"' '"reference": "naive"' '"reference": "memcpy"'
 
+run tls tls/push/4KiB
+has tls.json '"name": "tls/push/4KiB"' '"reference": "plain"'
+
 run held held/16x16MiB
 has held.md 'resident by counted bytes'
 
