@@ -1,6 +1,6 @@
-// How fast checkpoints are written, beside what the disk takes: one file of as
-// many bytes, written one MiB after the other and synced, in turns with the
-// checkpoints.
+// How fast checkpoints are written, and restored, beside what the disk takes
+// and gives: one file of as many bytes, written one MiB after the other and
+// synced, and read, in turns with the checkpoints.
 //
 //   bazel build //bench:checkpoint_benchmark
 //   bazel-bin/bench/checkpoint_benchmark [DIRECTORY [MiB]]
@@ -86,6 +86,24 @@ void WritePlainly(const std::string& path, const std::string& piece,
   Check(fsync(file.get()) == 0, absl::StrCat("cannot sync ", path));
 }
 
+// Has the next read come from the disk.
+void ForgetBytesOf(const std::string& path) {
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  Check(file.is_open(), absl::StrCat("cannot read ", path));
+  posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED);
+}
+
+void ReadPlainly(const std::string& path) {
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  Check(file.is_open(), absl::StrCat("cannot read ", path));
+  std::string piece(kMiB, '\0');
+  ssize_t bytes;
+  do {
+    bytes = read(file.get(), piece.data(), piece.size());
+    Check(bytes >= 0, absl::StrCat("cannot read ", path));
+  } while (bytes > 0);
+}
+
 struct Row {
   std::string name;
   std::string rule;
@@ -160,29 +178,61 @@ class FilledStore {
   std::unique_ptr<Checkpoints> checkpoints_;
 };
 
+// What a server does at its start.
+void Restore(const std::string& directory) {
+  CpuBackend backend{2};
+  SteadyAlarms alarms;
+  MemoryTensorStore store({.budget_bytes = uint64_t{1} << 40}, &backend,
+                          &alarms);
+  const auto checkpoints =
+      Checked(Checkpoints::Create({.directory = directory}, &store));
+  Check(Checked(checkpoints->RestoreLast()).has_value(), "nothing to restore");
+}
+
+// How many times as fast as a plain file of as many bytes is read.
+double MeasureRestore(const std::string& directory, const std::string& piece,
+                      uint64_t bytes) {
+  const std::string checkpoints = directory + "/checkpoints";
+  const std::string plain = directory + "/plain";
+  WritePlainly(plain, piece, bytes);
+  std::vector<double> ratios;
+  for (int turn = 0; turn < kNumTurns; ++turn) {
+    for (const auto& each :
+         std::filesystem::recursive_directory_iterator(checkpoints)) {
+      if (each.is_regular_file()) ForgetBytesOf(each.path());
+    }
+    ForgetBytesOf(plain);
+    const double seconds = SecondsOf([&] { Restore(checkpoints); });
+    ratios.push_back(SecondsOf([&] { ReadPlainly(plain); }) / seconds);
+  }
+  return Median(ratios);
+}
+
 void Measure(const Row& row, uint64_t bytes, const std::string& directory,
              const std::string& piece) {
   std::filesystem::create_directory(directory);
-  FilledStore store(row, bytes, directory + "/checkpoints");
+  auto store =
+      std::make_unique<FilledStore>(row, bytes, directory + "/checkpoints");
   const std::string plain = directory + "/plain";
-  CheckpointStatus saved = store.Save("0");
+  CheckpointStatus saved = store->Save("0");
   std::vector<double> rates;
   std::vector<double> ratios;
   for (int turn = 1; turn <= kNumTurns; ++turn) {
-    store.Change();
+    store->Change();
     const std::string former = absl::StrCat(turn - 1);
     const double seconds =
-        SecondsOf([&] { saved = store.Save(absl::StrCat(turn)); });
-    store.Delete(former);
+        SecondsOf([&] { saved = store->Save(absl::StrCat(turn)); });
+    store->Delete(former);
     const double plain_seconds =
         SecondsOf([&] { WritePlainly(plain, piece, saved.bytes); });
     std::filesystem::remove(plain);
     rates.push_back(saved.bytes / seconds / 1e9);
     ratios.push_back(plain_seconds / seconds);
   }
-  std::printf("%-24s %8.1f %8.1f %8.2f %8.2f\n", row.name.c_str(),
+  store.reset();  // a directory is used by one at a time
+  std::printf("%-24s %8.1f %8.1f %8.2f %8.2f %8.2f\n", row.name.c_str(),
               saved.bytes / 1e6, saved.written_bytes / 1e6, Median(rates),
-              Median(ratios));
+              Median(ratios), MeasureRestore(directory, piece, saved.bytes));
   std::fflush(stdout);
 }
 
@@ -197,8 +247,8 @@ int Main(int argc, char** argv) {
                       {"adam/8MiB", "adam", 8 * kMiB},
                       {"changed-1%/512KiB", "assign", kMiB / 2, 1},
                       {"changed-1%/adam/512KiB", "adam", kMiB / 2, 1}};
-  std::printf("%-24s %8s %8s %8s %8s\n", "checkpoint of", "MB", "written",
-              "GB/s", "of plain");
+  std::printf("%-24s %8s %8s %8s %8s %8s\n", "checkpoint of", "MB", "written",
+              "GB/s", "of plain", "restored");
   for (const Row& row : rows) {
     Measure(row, mib * kMiB, directory, piece);
     std::filesystem::remove_all(directory);
