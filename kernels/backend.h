@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "base/answer.h"
 #include "base/ref_counted.h"
 #include "kernels/device_health.h"
 #include "kernels/update_rule.h"
@@ -98,8 +99,26 @@ struct MemoryCopy {
   size_t size_bytes = 0;
 };
 
-// Takes what copies have ended with.
-using CopiedCallback = absl::AnyInvocable<void(absl::Status) &&>;
+// What a device is to do, in this order. What the spans and copies refer to
+// must stay until it is done.
+struct Plan {
+  // From host memory to the device.
+  std::vector<MemoryCopy> uploads;
+  // All bytes of these become zero.
+  absl::Span<const MutableTensorView> zeros;
+  // One batch: updates touch different tensors.
+  absl::Span<const TensorUpdate> updates;
+  // From the device to host memory.
+  std::vector<MemoryCopy> downloads;
+
+  bool empty() const {
+    return uploads.empty() && zeros.empty() && updates.empty() &&
+           downloads.empty();
+  }
+};
+
+// Takes what a plan has ended with.
+using PlanCallback = absl::AnyInvocable<void(absl::Status) &&>;
 
 // A device that keeps tensors and updates them. Thread-safe.
 //
@@ -136,36 +155,55 @@ class Backend {
     return HostBuffer::Allocate(size_bytes, std::move(account));
   }
 
-  // Sets all bytes of tensors to zero.
-  virtual absl::Status Zero(absl::Span<const MutableTensorView> tensors) = 0;
+  // Starts a plan, and calls `done` when it is done: on any thread, maybe
+  // before this returns; where the device's memory is its own, `done` must not
+  // wait for it. Plans see what those that were submitted before have uploaded,
+  // without waiting for it; an empty one is done when that is there. Of other
+  // plans that are not done they must not touch the tensors. Uploads from
+  // memory that is not of AllocateStaging may wait for those before.
+  //
+  // Returns OK when the uploads have been started: then they come to their end
+  // unless the device fails. Else the plan has no other effect, and `done` is
+  // given the same error.
+  // Errors: InvalidArgument (a dtype that the rule does not take, element
+  // counts that differ; checked before any effect) · Unimplemented (the
+  // backend lacks a dtype) · ResourceExhausted (no room for what updates take
+  // besides their tensors; before any of them) · Unavailable (the device has
+  // failed) · Internal; of copies, part of the bytes may be there then.
+  virtual absl::Status Submit(Plan plan, PlanCallback done) = 0;
 
-  // Copies from host memory to the device. Returns when all bytes are there.
-  // Errors: those of the device; part of the bytes may be there then.
-  virtual absl::Status CopyToDevice(absl::Span<const MemoryCopy> copies) = 0;
-
-  // Copies from the device to host memory, and calls `done` when all bytes are
-  // there: on any thread, maybe before this returns. The memory must stay until
-  // then. `done` must not wait for another CopyToHost.
-  // Errors, as the argument of `done`: as above.
-  virtual void CopyToHost(std::vector<MemoryCopy> copies,
-                          CopiedCallback done) = 0;
+  // The same, and returns when it is done, with what it has ended with.
+  virtual absl::Status Run(Plan plan) {
+    const Answer<absl::Status> outcome;
+    Submit(std::move(plan), [outcome](absl::Status status) {
+      outcome.Set(std::move(status));
+    }).IgnoreError();  // the callback is told
+    return outcome.Wait();
+  }
 
   // Calls `done` when the device has done all that it had to do by now, or has
   // failed: on any thread, maybe before this returns. A device that hangs never
   // does.
   virtual void Probe(absl::AnyInvocable<void() &&> done) { std::move(done)(); }
 
-  // Makes room for an Apply of the batch, which then does not end with
+  // Makes room for the updates of a plan, which then do not end with
   // ResourceExhausted. Errors: ResourceExhausted · those of the device.
   virtual absl::Status Prepare(absl::Span<const TensorUpdate> batch) = 0;
 
-  // Runs the updates, in one batch, and returns when they are done. Updates of
-  // one batch touch different tensors.
-  // Errors: InvalidArgument (a dtype that the rule does not take, element
-  // counts that differ; checked before any effect) · Unimplemented (the
-  // backend lacks a dtype) · ResourceExhausted (no room for what the batch
-  // takes besides its tensors; before any effect) · Internal.
-  virtual absl::Status Apply(absl::Span<const TensorUpdate> batch) = 0;
+  // Plans of one step.
+  absl::Status Zero(absl::Span<const MutableTensorView> tensors) {
+    return tensors.empty() ? health().status() : Run({.zeros = tensors});
+  }
+  absl::Status Apply(absl::Span<const TensorUpdate> batch) {
+    return batch.empty() ? health().status() : Run({.updates = batch});
+  }
+  absl::Status CopyToDevice(absl::Span<const MemoryCopy> copies) {
+    return Run({.uploads = {copies.begin(), copies.end()}});
+  }
+  void CopyToHost(std::vector<MemoryCopy> copies, PlanCallback done) {
+    // The callback is told.
+    Submit({.downloads = std::move(copies)}, std::move(done)).IgnoreError();
+  }
 };
 
 }  // namespace tensorkv

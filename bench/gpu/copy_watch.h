@@ -14,8 +14,8 @@
 
 namespace tensorkv::bench::gpu {
 
-// A Backend that passes everything on, and remembers when its last copy to the
-// device began and ended. Thread-safe.
+// A Backend that passes everything on, and remembers when the last plan that
+// uploads began and ended. Thread-safe.
 class CopyWatch final : public Backend {
  public:
   // As SteadyTime tells.
@@ -39,26 +39,30 @@ class CopyWatch final : public Backend {
       size_t size_bytes, RefPtr<MemoryAccount> account) override {
     return inner_.Allocate(size_bytes, std::move(account));
   }
-  absl::Status Zero(absl::Span<const MutableTensorView> tensors) override {
-    return inner_.Zero(tensors);
-  }
-  absl::Status CopyToDevice(absl::Span<const MemoryCopy> copies) override {
+  absl::Status Submit(Plan plan, PlanCallback done) override {
+    if (plan.uploads.empty()) {
+      return inner_.Submit(std::move(plan), std::move(done));
+    }
     const absl::Duration began_at = SteadyTime();
-    const absl::Status status = inner_.CopyToDevice(copies);
-    const absl::Duration ended_at = SteadyTime();
-    MutexLock lock(&mutex_);
-    last_copy_ = {began_at, ended_at};
-    return status;
+    return inner_.Submit(
+        std::move(plan),
+        [this, began_at, done = std::move(done)](absl::Status status) mutable {
+          {
+            MutexLock lock(&mutex_);
+            last_copy_ = {began_at, SteadyTime()};
+          }
+          std::move(done)(std::move(status));
+        });
   }
-  void CopyToHost(std::vector<MemoryCopy> copies,
-                  CopiedCallback done) override {
-    inner_.CopyToHost(std::move(copies), std::move(done));
+  absl::StatusOr<RefPtr<Buffer>> AllocateStaging(
+      size_t size_bytes, RefPtr<MemoryAccount> account) override {
+    return inner_.AllocateStaging(size_bytes, std::move(account));
+  }
+  void Probe(absl::AnyInvocable<void() &&> done) override {
+    inner_.Probe(std::move(done));
   }
   absl::Status Prepare(absl::Span<const TensorUpdate> batch) override {
     return inner_.Prepare(batch);
-  }
-  absl::Status Apply(absl::Span<const TensorUpdate> batch) override {
-    return inner_.Apply(batch);
   }
 
  private:

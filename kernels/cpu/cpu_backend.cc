@@ -46,6 +46,13 @@ void UpdatePart(const KernelTable& kernels,
   }
 }
 
+void Copy(absl::Span<const MemoryCopy> copies) {
+  for (const MemoryCopy& copy : copies) {
+    if (copy.size_bytes == 0) continue;
+    std::memcpy(copy.to, copy.from, copy.size_bytes);
+  }
+}
+
 }  // namespace
 
 CpuBackend::CpuBackend(int num_threads)
@@ -59,28 +66,24 @@ absl::StatusOr<RefPtr<Buffer>> CpuBackend::Allocate(
   return HostBuffer::Allocate(size_bytes, std::move(account));
 }
 
-absl::Status CpuBackend::Zero(absl::Span<const MutableTensorView> tensors) {
-  for (const MutableTensorView& tensor : tensors) {
+absl::Status CpuBackend::Submit(Plan plan, PlanCallback done) {
+  const absl::Status status = Run(std::move(plan));
+  std::move(done)(status);
+  return status;
+}
+
+absl::Status CpuBackend::Run(Plan plan) {
+  Copy(plan.uploads);
+  for (const MutableTensorView& tensor : plan.zeros) {
     if (tensor.num_elements == 0) continue;
     std::memset(tensor.data, 0, tensor.size_bytes());
   }
+  if (!plan.updates.empty()) RETURN_IF_ERROR(Update(plan.updates));
+  Copy(plan.downloads);
   return absl::OkStatus();
 }
 
-absl::Status CpuBackend::CopyToDevice(absl::Span<const MemoryCopy> copies) {
-  for (const MemoryCopy& copy : copies) {
-    if (copy.size_bytes == 0) continue;
-    std::memcpy(copy.to, copy.from, copy.size_bytes);
-  }
-  return absl::OkStatus();
-}
-
-void CpuBackend::CopyToHost(std::vector<MemoryCopy> copies,
-                            CopiedCallback done) {
-  std::move(done)(CopyToDevice(copies));
-}
-
-absl::Status CpuBackend::Apply(absl::Span<const TensorUpdate> batch) {
+absl::Status CpuBackend::Update(absl::Span<const TensorUpdate> batch) {
   RETURN_IF_ERROR(CheckBatch(batch));
   const KeySums sums(kernels_, threads_, batch);
   const std::vector<BatchPosition> ends = PartitionWork(batch, kBlockElements);

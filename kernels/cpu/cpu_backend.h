@@ -35,15 +35,15 @@ class CpuBackend final : public Backend {
   DeviceHealth& health() override { return health_; }
   absl::StatusOr<RefPtr<Buffer>> Allocate(
       size_t size_bytes, RefPtr<MemoryAccount> account) override;
-  absl::Status Zero(absl::Span<const MutableTensorView> tensors) override;
-  absl::Status CopyToDevice(absl::Span<const MemoryCopy> copies) override;
-  void CopyToHost(std::vector<MemoryCopy> copies, CopiedCallback done) override;
+  absl::Status Submit(Plan plan, PlanCallback done) override;
+  absl::Status Run(Plan plan) override;
   absl::Status Prepare(absl::Span<const TensorUpdate> /*batch*/) override {
     return absl::OkStatus();
   }
-  absl::Status Apply(absl::Span<const TensorUpdate> batch) override;
 
  private:
+  absl::Status Update(absl::Span<const TensorUpdate> batch);
+
   DeviceHealth health_{"cpu"};  // never fails
   const KernelTable& kernels_;
   ThreadPool threads_;

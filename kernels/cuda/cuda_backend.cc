@@ -3,8 +3,10 @@
 #include <atomic>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "base/status_macros.h"
+#include "kernels/last_of_many.h"
 #include "kernels/update_check.h"
 
 namespace tensorkv {
@@ -29,13 +31,12 @@ absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(
                    DevicePool::Create(std::move(device), options.quota_bytes));
   std::unique_ptr<CudaBackend> backend(
       new CudaBackend(std::move(pool), options.max_pinned_bytes));
-  ASSIGN_OR_RETURN(
-      backend->copies_,
-      StagedCopies::Create(backend->pool_.get(), backend->arena_.get(),
-                           &backend->submission_, options.staging));
-  ASSIGN_OR_RETURN(
-      backend->updates_,
-      UpdateBatcher::Create(backend->pool_.get(), &backend->submission_));
+  ASSIGN_OR_RETURN(backend->copies_, StagedCopies::Create(backend->pool_.get(),
+                                                          backend->arena_.get(),
+                                                          options.staging));
+  ASSIGN_OR_RETURN(backend->updates_,
+                   UpdateBatcher::Create(backend->pool_.get(),
+                                         &backend->copies_->to_device()));
   return backend;
 }
 
@@ -53,21 +54,54 @@ absl::StatusOr<RefPtr<Buffer>> CudaBackend::AllocateStaging(
   return HostBuffer::Allocate(size_bytes, std::move(account));
 }
 
-absl::Status CudaBackend::Zero(absl::Span<const MutableTensorView> tensors) {
-  RETURN_IF_ERROR(health().status());
-  return updates_->Zero(tensors);
+struct CudaBackend::Rest {
+  Plan plan;
+  std::vector<TensorUpdate> zeros;
+  PlanCallback done;
+};
+
+absl::Status CudaBackend::Submit(Plan plan, PlanCallback done) {
+  absl::Status status = CheckBatch(plan.updates);
+  if (status.ok()) status = health().status();
+  if (!status.ok()) {
+    std::move(done)(status);
+    return status;
+  }
+  if (plan.empty()) {
+    copies_->to_device().WhenDone(std::move(done));
+    return absl::OkStatus();
+  }
+  const auto both = std::make_shared<LastOfMany>(2, std::move(done));
+  const auto end = [both](const absl::Status& ended) { both->End(ended); };
+  status = copies_->ToDevice(plan.uploads, end);
+  if (!status.ok()) {
+    both->End(status);
+    return status;
+  }
+  auto rest = std::make_shared<Rest>();
+  rest->zeros = UpdateBatcher::ZerosOf(plan.zeros);
+  rest->plan = std::move(plan);
+  rest->done = end;
+  StartZeros(std::move(rest));
+  return absl::OkStatus();
 }
 
-absl::Status CudaBackend::CopyToDevice(absl::Span<const MemoryCopy> copies) {
-  RETURN_IF_ERROR(health().status());
-  return copies_->ToDevice(copies);
+void CudaBackend::StartZeros(std::shared_ptr<Rest> rest) {
+  const Rest& plan = *rest;
+  updates_->Start(plan.zeros, [this, rest = std::move(rest)](
+                                  const absl::Status& status) mutable {
+    if (!status.ok()) return std::move(rest->done)(status);
+    StartUpdates(std::move(rest));
+  });
 }
 
-void CudaBackend::CopyToHost(std::vector<MemoryCopy> copies,
-                             CopiedCallback done) {
-  const absl::Status status = health().status();
-  if (!status.ok()) return std::move(done)(status);
-  copies_->ToHost(std::move(copies), std::move(done));
+void CudaBackend::StartUpdates(std::shared_ptr<Rest> rest) {
+  const Plan& plan = rest->plan;
+  updates_->Start(plan.updates, [this, rest = std::move(rest)](
+                                    const absl::Status& status) mutable {
+    if (!status.ok()) return std::move(rest->done)(status);
+    copies_->ToHost(std::move(rest->plan.downloads), std::move(rest->done));
+  });
 }
 
 // Through each of the streams: the last to come to its end tells.
@@ -78,14 +112,12 @@ void CudaBackend::Probe(absl::AnyInvocable<void() &&> done) {
   };
   const auto lanes = std::make_shared<Lanes>();
   lanes->done = std::move(done);
-  submission_.Submit([this, lanes] {
-    for (StreamLane* const lane :
-         {&copies_->to_device(), &copies_->to_host(), &updates_->lane()}) {
-      lane->WhenDone([lanes](const absl::Status&) {
-        if (--lanes->num_left == 0) std::move(lanes->done)();
-      });
-    }
-  });
+  for (StreamLane* const lane :
+       {&copies_->to_device(), &copies_->to_host(), &updates_->lane()}) {
+    lane->WhenDone([lanes](const absl::Status&) {
+      if (--lanes->num_left == 0) std::move(lanes->done)();
+    });
+  }
 }
 
 DeviceUsage CudaBackend::usage() const {
@@ -102,12 +134,6 @@ DeviceUsage CudaBackend::usage() const {
 absl::Status CudaBackend::Prepare(absl::Span<const TensorUpdate> batch) {
   RETURN_IF_ERROR(health().status());
   return updates_->Prepare(batch);
-}
-
-absl::Status CudaBackend::Apply(absl::Span<const TensorUpdate> batch) {
-  RETURN_IF_ERROR(CheckBatch(batch));
-  RETURN_IF_ERROR(health().status());
-  return updates_->Apply(batch);
 }
 
 }  // namespace tensorkv

@@ -15,7 +15,6 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "base/executor.h"
 #include "kernels/backend.h"
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/device_pool.h"
@@ -37,9 +36,10 @@ struct CudaBackendOptions {
 // Tensors on one GPU. Takes every dtype and gives the bits of the CPU backend,
 // except which NaN a NaN is. Thread-safe.
 //
-// One thread submits all work. Calls end when their work is done, so memory is
-// free to be reused or given back by then: no tensor needs events of its own,
-// and callers on several threads overlap.
+// Callers put their work on the streams themselves, and overlap. Plans end when
+// their work is done, so memory is free to be reused by then; memory that is
+// given back while bytes are uploaded to it is freed behind them. No tensor
+// needs events of its own.
 //
 // A buffer may outlive the backend. Once the device has failed, every call is
 // Unavailable with the cause; what tensors hold is lost.
@@ -58,12 +58,9 @@ class CudaBackend final : public Backend {
       size_t size_bytes, RefPtr<MemoryAccount> account) override;
   absl::StatusOr<RefPtr<Buffer>> AllocateStaging(
       size_t size_bytes, RefPtr<MemoryAccount> account) override;
-  absl::Status Zero(absl::Span<const MutableTensorView> tensors) override;
-  absl::Status CopyToDevice(absl::Span<const MemoryCopy> copies) override;
-  void CopyToHost(std::vector<MemoryCopy> copies, CopiedCallback done) override;
+  absl::Status Submit(Plan plan, PlanCallback done) override;
   void Probe(absl::AnyInvocable<void() &&> done) override;
   absl::Status Prepare(absl::Span<const TensorUpdate> batch) override;
-  absl::Status Apply(absl::Span<const TensorUpdate> batch) override;
 
   DeviceUsage usage() const;
 
@@ -72,12 +69,16 @@ class CudaBackend final : public Backend {
       : pool_(std::move(pool)),
         arena_(PinnedArena::Create(pool_, max_pinned_bytes)) {}
 
+  // What follows the uploads of a plan, one step after the other.
+  struct Rest;
+  void StartZeros(std::shared_ptr<Rest> rest);
+  void StartUpdates(std::shared_ptr<Rest> rest);
+
   const std::shared_ptr<DevicePool> pool_;
   const std::shared_ptr<PinnedArena> arena_;
   // Set by Create.
   std::unique_ptr<StagedCopies> copies_;
-  std::unique_ptr<UpdateBatcher> updates_;
-  Executor submission_;  // last: its tasks use the rest
+  std::unique_ptr<UpdateBatcher> updates_;  // uses the copies' lane
 };
 
 }  // namespace tensorkv

@@ -57,7 +57,8 @@ class Stream {
                                   size_t size_bytes) = 0;
   virtual absl::Status SetZero(void* device, size_t size_bytes) = 0;
 
-  // Runs an update kernel. REQUIRES: the table is in device memory.
+  // Runs an update kernel. A table that travels with it is copied before this
+  // returns. REQUIRES: any other is in device memory.
   virtual absl::Status Launch(const UpdateLaunch& launch) = 0;
 
   // Moves `event` behind all work of this stream so far.

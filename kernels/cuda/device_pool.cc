@@ -87,8 +87,17 @@ void DevicePool::Release(size_t size_bytes) {
   used_bytes_ -= TakenBy(size_bytes);
 }
 
+void DevicePool::FreeBehind(StreamLane* uploads) {
+  MutexLock lock(&uploads_mutex_);
+  uploads_ = uploads;
+}
+
 void DevicePool::Free(void* data, size_t size_bytes) {
   // A device that has failed frees nothing, and nobody could be told.
+  {
+    MutexLock lock(&uploads_mutex_);
+    if (uploads_ != nullptr) uploads_->OrderBehind(*stream_).IgnoreError();
+  }
   device_->Free(data, *stream_).IgnoreError();
   Release(size_bytes);
 }

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "base/mutex.h"
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/stream_lane.h"
 
 namespace tensorkv {
 
@@ -54,7 +55,8 @@ inline constexpr size_t kAllocationGranularity = 512;
 // Allocates on a stream that does nothing else, so that nobody waits behind a
 // kernel for memory. Streams that use the memory first wait for where that
 // stream is: OrderBehindAllocations. Memory is freed when the host knows that
-// the device is done with it, so freeing needs no such order.
+// the device is done with it, but for uploads that nobody waits for: those are
+// waited for on the stream.
 class DevicePool : public std::enable_shared_from_this<DevicePool> {
  public:
   // Errors: those of the device.
@@ -68,6 +70,10 @@ class DevicePool : public std::enable_shared_from_this<DevicePool> {
 
   // Has later work of `stream` wait until all that was allocated is there.
   absl::Status OrderBehindAllocations(Stream& stream);
+
+  // From now on memory is freed behind what `uploads` is doing then; not if
+  // that is null. It outlives the pool, or null is set before it goes.
+  void FreeBehind(StreamLane* uploads);
 
   Device& device() { return *device_; }
   uint64_t quota_bytes() const { return quota_bytes_; }
@@ -89,6 +95,9 @@ class DevicePool : public std::enable_shared_from_this<DevicePool> {
   std::unique_ptr<Stream> stream_;
   // Behind the last allocation.
   std::unique_ptr<Event> allocated_;
+
+  Mutex uploads_mutex_;
+  StreamLane* uploads_ ABSL_GUARDED_BY(uploads_mutex_) = nullptr;
 
   mutable Mutex mutex_;
   uint64_t used_bytes_ ABSL_GUARDED_BY(mutex_) = 0;

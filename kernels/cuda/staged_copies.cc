@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/answer.h"
 #include "base/status_macros.h"
+#include "kernels/last_of_many.h"
 
 namespace tensorkv {
 namespace {
@@ -11,17 +13,20 @@ namespace {
 // Starting a transfer takes about as long as copying so many bytes in parts.
 constexpr size_t kMinDirectBytes = 64 << 10;
 
-}  // namespace
+// Memory for fewer copies takes longer than their parts.
+constexpr size_t kMinGathered = 64;
+
+} // namespace
 
 struct StagedCopies::HostCall {
-  HostCall(std::vector<MemoryCopy> copies, CopiedCallback done)
+  HostCall(std::vector<MemoryCopy> copies, PlanCallback done)
       : cursor(std::move(copies)), done(std::move(done)) {}
 
   // Guarded by the mutex of the copies until the call is done.
   CopyCursor cursor;
   int num_parts_under_way = 0;
   absl::Status status;
-  CopiedCallback done;
+  PlanCallback done;
 };
 
 struct StagedCopies::HostPart {
@@ -31,21 +36,28 @@ struct StagedCopies::HostPart {
   // Set when the part is started.
   StagedPart staged;
   // Who empties the slot.
-  Executor* emptying = nullptr;
+  Executor *emptying = nullptr;
 };
 
-absl::StatusOr<std::unique_ptr<StagedCopies>> StagedCopies::Create(
-    DevicePool* pool, const PinnedArena* arena, Executor* submission,
-    const StagedCopiesOptions& options) {
-  Device* const device = &pool->device();
-  std::unique_ptr<StagedCopies> copies(
-      new StagedCopies(pool, arena, submission, options));
+struct StagedCopies::Gather {
+  // What lies between the pieces is copied with them.
+  bool has_gaps = false;
+  DeviceMemory scratch;
+  RefPtr<Buffer> table;
+  StagedPart part;
+};
+
+absl::StatusOr<std::unique_ptr<StagedCopies>>
+StagedCopies::Create(DevicePool *pool, PinnedArena *arena,
+                     const StagedCopiesOptions &options) {
+  Device *const device = &pool->device();
+  std::unique_ptr<StagedCopies> copies(new StagedCopies(pool, arena, options));
   const size_t room = StagedPart::RoomFor(options.slot_bytes);
-  for (auto* slots : {&copies->slots_to_device_, &copies->slots_to_host_}) {
+  for (auto *slots : {&copies->slots_to_device_, &copies->slots_to_host_}) {
     ASSIGN_OR_RETURN(*slots,
                      PinnedSlots::Create(device, options.num_slots, room));
   }
-  for (auto* scratch :
+  for (auto *scratch :
        {&copies->scratch_to_device_, &copies->scratch_to_host_}) {
     ASSIGN_OR_RETURN(*scratch, pool->Allocate(room));
   }
@@ -54,23 +66,35 @@ absl::StatusOr<std::unique_ptr<StagedCopies>> StagedCopies::Create(
   ASSIGN_OR_RETURN(copies->to_host_,
                    StreamLane::Create(device, StreamUse::kToHost));
   RETURN_IF_ERROR(copies->ClearScratch());
+  pool->FreeBehind(copies->to_device_.get());
   return copies;
+}
+
+StagedCopies::~StagedCopies() {
+  if (to_device_)
+    to_device_->WaitForCallbacks(to_device_->num_started());
+  pool_.FreeBehind(nullptr);
 }
 
 // What lies between the pieces of a part is copied with them.
 absl::Status StagedCopies::ClearScratch() {
-  Stream& stream = to_host_->stream();
-  RETURN_IF_ERROR(pool_.OrderBehindAllocations(stream));
-  RETURN_IF_ERROR(
-      stream.SetZero(scratch_to_host_.data(), scratch_to_host_.size_bytes()));
-  return stream.Synchronize();
+  const Answer<absl::Status> cleared;
+  RETURN_IF_ERROR(to_host_->Run(
+      [this](Stream &stream) -> absl::Status {
+        RETURN_IF_ERROR(pool_.OrderBehindAllocations(stream));
+        return stream.SetZero(scratch_to_host_.data(),
+                              scratch_to_host_.size_bytes());
+      },
+      [cleared](absl::Status status) { cleared.Set(std::move(status)); }));
+  return cleared.Wait();
 }
 
-std::vector<MemoryCopy> StagedCopies::TakeDirect(
-    std::vector<MemoryCopy>& copies, Direction direction) const {
+std::vector<MemoryCopy>
+StagedCopies::TakeDirect(std::vector<MemoryCopy> &copies,
+                         Direction direction) const {
   const bool to_device = direction == Direction::kToDevice;
   const auto direct = std::stable_partition(
-      copies.begin(), copies.end(), [&](const MemoryCopy& copy) {
+      copies.begin(), copies.end(), [&](const MemoryCopy &copy) {
         return copy.size_bytes < kMinDirectBytes ||
                !arena_.Has(to_device ? copy.from : copy.to, copy.size_bytes);
       });
@@ -79,96 +103,175 @@ std::vector<MemoryCopy> StagedCopies::TakeDirect(
   return taken;
 }
 
-void StagedCopies::CopyDirectly(std::vector<MemoryCopy> copies,
-                                Direction direction, CopiedCallback done) {
-  if (copies.empty()) return std::move(done)(absl::OkStatus());
-  submission_.Submit([this, copies = std::move(copies), direction,
-                      done = std::move(done)]() mutable {
-    absl::Status status = EnqueueDirect(copies, direction);
-    LaneOf(direction).WhenDone(
-        [status = std::move(status),
-         done = std::move(done)](const absl::Status& ended) mutable {
-          status.Update(ended);
-          std::move(done)(std::move(status));
-        });
-  });
-}
-
-absl::Status StagedCopies::EnqueueDirect(absl::Span<const MemoryCopy> copies,
-                                         Direction direction) {
-  Stream& stream = LaneOf(direction).stream();
-  RETURN_IF_ERROR(pool_.OrderBehindAllocations(stream));
-  for (const MemoryCopy& copy : copies) {
-    RETURN_IF_ERROR(
-        direction == Direction::kToDevice
-            ? stream.CopyToDevice(copy.to, copy.from, copy.size_bytes)
-            : stream.CopyToHost(copy.to, copy.from, copy.size_bytes));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status StagedCopies::ToDevice(absl::Span<const MemoryCopy> copies) {
+// A part that cannot be started ends the call; what was started goes on.
+absl::Status StagedCopies::ToDevice(absl::Span<const MemoryCopy> copies,
+                                    PlanCallback done) {
+  const auto call = std::make_shared<LastOfMany>(1, std::move(done));
+  const auto end = [call](const absl::Status &status) { call->End(status); };
   std::vector<MemoryCopy> staged(copies.begin(), copies.end());
-  const Answer<absl::Status> directly;
-  CopyDirectly(TakeDirect(staged, Direction::kToDevice), Direction::kToDevice,
-               [directly](absl::Status status) { directly.Set(status); });
+  const std::vector<MemoryCopy> direct =
+      TakeDirect(staged, Direction::kToDevice);
+  absl::Status started;
+  if (!direct.empty()) {
+    call->Add();
+    started = StartDirect(direct, end);
+  }
   CopyCursor cursor(std::move(staged));
-  std::vector<Answer<absl::Status>> parts = {directly};
-  while (!cursor.is_done()) {
+  while (started.ok() && !cursor.is_done()) {
     PinnedSlot slot = slots_to_device_->Acquire();
     StagedPart part(NextPieces(cursor), Direction::kToDevice,
                     scratch_to_device_.data(), arena_);
-    part.FillSlot(slot.data());  // the copy that page-locked memory costs
-    parts.push_back(StartToDevice(std::move(slot), std::move(part)));
+    part.FillSlot(slot.data()); // the copy that page-locked memory costs
+    call->Add();
+    started = StartToDevice(std::move(slot), part, end);
   }
-  absl::Status status;
-  for (const auto& part : parts) status.Update(part.Wait());
-  return status;
+  call->End(started);
+  return started;
 }
 
-Answer<absl::Status> StagedCopies::StartToDevice(PinnedSlot slot,
-                                                 StagedPart part) {
-  const Answer<absl::Status> copied;
-  submission_.Submit([this, copied, part = std::move(part),
-                      slot = std::move(slot)]() mutable {
-    absl::Status started = Enqueue(part, slot, *to_device_);
-    to_device_->WhenDone([copied, started = std::move(started),
-                          slot = std::move(slot)](absl::Status done) mutable {
-      { const PinnedSlot released = std::move(slot); }
-      started.Update(done);
-      copied.Set(started);
-    });
-  });
-  return copied;
+absl::Status StagedCopies::StartDirect(absl::Span<const MemoryCopy> copies,
+                                       PlanCallback done) {
+  return to_device_->Run(
+      [&](Stream &stream) -> absl::Status {
+        RETURN_IF_ERROR(pool_.OrderBehindAllocations(stream));
+        for (const MemoryCopy &copy : copies) {
+          RETURN_IF_ERROR(
+              stream.CopyToDevice(copy.to, copy.from, copy.size_bytes));
+        }
+        return absl::OkStatus();
+      },
+      std::move(done));
 }
 
-absl::Status StagedCopies::Enqueue(const StagedPart& part,
-                                   const PinnedSlot& slot, StreamLane& lane) {
-  RETURN_IF_ERROR(pool_.OrderBehindAllocations(lane.stream()));
-  return part.Enqueue(slot.data(), lane.stream());
+absl::Status StagedCopies::StartToDevice(PinnedSlot slot,
+                                         const StagedPart &part,
+                                         PlanCallback done) {
+  char *const data = slot.data();
+  return to_device_->Run(
+      [&](Stream &stream) -> absl::Status {
+        RETURN_IF_ERROR(pool_.OrderBehindAllocations(stream));
+        return part.Enqueue(data, stream);
+      },
+      [slot = std::move(slot),
+       done = std::move(done)](absl::Status status) mutable {
+        { const PinnedSlot released = std::move(slot); }
+        std::move(done)(std::move(status));
+      });
 }
 
-void StagedCopies::ToHost(std::vector<MemoryCopy> copies, CopiedCallback done) {
-  std::vector<MemoryCopy> direct = TakeDirect(copies, Direction::kToHost);
+absl::Status StagedCopies::OrderToHost(Stream &stream) {
+  RETURN_IF_ERROR(pool_.OrderBehindAllocations(stream));
+  return to_device_->OrderBehind(stream);
+}
+
+void StagedCopies::ToHost(std::vector<MemoryCopy> copies, PlanCallback done) {
+  const std::vector<MemoryCopy> direct = TakeDirect(copies, Direction::kToHost);
+  const std::vector<std::shared_ptr<Gather>> gathers = TakeGathers(copies);
   auto call = std::make_shared<HostCall>(std::move(copies), std::move(done));
-  if (!direct.empty()) return StartWithDirect(std::move(direct), call);
-  if (call->cursor.is_done()) return std::move(call->done)(absl::OkStatus());
-  StartRest(call);
+  if (direct.empty() && gathers.empty() && call->cursor.is_done()) {
+    return std::move(call->done)(absl::OkStatus());
+  }
+  call->num_parts_under_way =
+      static_cast<int>(gathers.size()) + (direct.empty() ? 0 : 1);
+  if (!call->cursor.is_done())
+    StartRest(call);
+  if (!direct.empty())
+    StartDirectToHost(direct, call);
+  for (const auto &gather : gathers)
+    StartGather(gather, call);
 }
 
-// The direct copies are a part as the others are.
-void StagedCopies::StartWithDirect(std::vector<MemoryCopy> direct,
-                                   const std::shared_ptr<HostCall>& call) {
-  call->num_parts_under_way = 1;
-  if (!call->cursor.is_done()) StartRest(call);
-  CopyDirectly(std::move(direct), Direction::kToHost,
-               [this, call](absl::Status status) {
-                 TakeEmptying().Submit([this, call, status] {
-                   if (EndPart(*call, status)) {
-                     std::move(call->done)(call->status);
-                   }
-                 });
-               });
+std::vector<std::shared_ptr<StagedCopies::Gather>>
+StagedCopies::TakeGathers(std::vector<MemoryCopy> &copies) {
+  std::vector<std::shared_ptr<Gather>> gathers;
+  std::vector<MemoryCopy> rest;
+  const absl::Span<const MemoryCopy> all = copies;
+  for (size_t i = 0; i < all.size();) {
+    const size_t num = StagedPart::NumInRow(all.subspan(i));
+    const absl::Span<const MemoryCopy> row = all.subspan(i, num);
+    if (std::shared_ptr<Gather> gather = MakeGather(row)) {
+      gathers.push_back(std::move(gather));
+    } else {
+      rest.insert(rest.end(), row.begin(), row.end());
+    }
+    i += num;
+  }
+  copies = std::move(rest);
+  return gathers;
+}
+
+std::shared_ptr<StagedCopies::Gather>
+StagedCopies::MakeGather(absl::Span<const MemoryCopy> copies) {
+  if (copies.size() < kMinGathered)
+    return nullptr;
+  const char *const begin = copies.front().to;
+  const size_t bytes = copies.back().to + copies.back().size_bytes - begin;
+  if (!arena_.Has(begin, bytes))
+    return nullptr;
+  auto gather = std::make_shared<Gather>();
+  const size_t room = StagedPart::RoomFor(bytes, copies.size());
+  absl::StatusOr<DeviceMemory> scratch = pool_.Allocate(room);
+  if (!scratch.ok())
+    return nullptr;
+  gather->scratch = *std::move(scratch);
+  gather->table = arena_.Allocate(room - bytes, /*account=*/nullptr);
+  if (!gather->table)
+    return nullptr;
+  size_t bytes_of_pieces = 0;
+  for (const MemoryCopy &copy : copies)
+    bytes_of_pieces += copy.size_bytes;
+  gather->has_gaps = bytes_of_pieces < bytes;
+  gather->part = StagedPart({copies.begin(), copies.end()}, Direction::kToHost,
+                            gather->scratch.data(), arena_);
+  return gather;
+}
+
+void StagedCopies::StartDirectToHost(absl::Span<const MemoryCopy> copies,
+                                     std::shared_ptr<HostCall> call) {
+  to_host_
+      ->Run(
+          [&](Stream &stream) -> absl::Status {
+            RETURN_IF_ERROR(OrderToHost(stream));
+            for (const MemoryCopy &copy : copies) {
+              RETURN_IF_ERROR(
+                  stream.CopyToHost(copy.to, copy.from, copy.size_bytes));
+            }
+            return absl::OkStatus();
+          },
+          [this, call = std::move(call)](absl::Status status) mutable {
+            EndOnThread(std::move(call), std::move(status));
+          })
+      .IgnoreError(); // the callback is told
+}
+
+void StagedCopies::StartGather(std::shared_ptr<Gather> gather,
+                               std::shared_ptr<HostCall> call) {
+  const Gather &started = *gather;
+  to_host_
+      ->Run(
+          [&](Stream &stream) -> absl::Status {
+            RETURN_IF_ERROR(OrderToHost(stream));
+            if (started.has_gaps) {
+              RETURN_IF_ERROR(stream.SetZero(started.scratch.data(),
+                                             started.scratch.size_bytes()));
+            }
+            return started.part.Enqueue(started.table->mutable_data(), stream);
+          },
+          [this, gather = std::move(gather),
+           call = std::move(call)](absl::Status status) mutable {
+            gather = nullptr; // free before anybody hears of the end
+            EndOnThread(std::move(call), std::move(status));
+          })
+      .IgnoreError(); // the callback is told
+}
+
+void StagedCopies::EndOnThread(std::shared_ptr<HostCall> call,
+                               absl::Status status) {
+  TakeEmptying().Submit(
+      [this, call = std::move(call), status = std::move(status)] {
+        if (EndPart(*call, status))
+          std::move(call->done)(call->status);
+      });
 }
 
 void StagedCopies::StartRest(std::shared_ptr<HostCall> call) {
@@ -180,16 +283,19 @@ void StagedCopies::StartRest(std::shared_ptr<HostCall> call) {
 }
 
 void StagedCopies::StartParts() {
-  while (const std::shared_ptr<HostPart> part = TakePart()) StartToHost(part);
+  while (const std::shared_ptr<HostPart> part = TakePart())
+    StartToHost(part);
 }
 
 // Whoever finds no slot leaves its call to those who have them: they come here
 // again when they are done.
 std::shared_ptr<StagedCopies::HostPart> StagedCopies::TakePart() {
   MutexLock lock(&mutex_);
-  if (waiting_.empty()) return nullptr;
+  if (waiting_.empty())
+    return nullptr;
   std::optional<PinnedSlot> slot = slots_to_host_->TryAcquire();
-  if (!slot) return nullptr;
+  if (!slot)
+    return nullptr;
   std::shared_ptr<HostCall> call = std::move(waiting_.front());
   waiting_.pop_front();
   ++call->num_parts_under_way;
@@ -198,39 +304,42 @@ std::shared_ptr<StagedCopies::HostPart> StagedCopies::TakePart() {
   part->pieces = NextPieces(call->cursor);
   part->emptying = &TakeEmptying();
   part->call = call;
-  if (!call->cursor.is_done()) waiting_.push_back(std::move(call));
+  if (!call->cursor.is_done())
+    waiting_.push_back(std::move(call));
   return part;
 }
 
-void StagedCopies::StartToHost(const std::shared_ptr<HostPart>& part) {
+void StagedCopies::StartToHost(const std::shared_ptr<HostPart> &part) {
   part->staged = StagedPart(std::move(part->pieces), Direction::kToHost,
                             scratch_to_host_.data(), arena_);
-  submission_.Submit([this, part] {
-    absl::Status started = Enqueue(part->staged, part->slot, *to_host_);
-    to_host_->WhenDone(
-        [this, part, started = std::move(started)](absl::Status done) mutable {
-          started.Update(done);
-          part->emptying->Submit(
-              [this, part, status = std::move(started)]() mutable {
-                FinishPart(*part, std::move(status));
-              });
-        });
-  });
+  to_host_
+      ->Run(
+          [&](Stream &stream) -> absl::Status {
+            RETURN_IF_ERROR(OrderToHost(stream));
+            return part->staged.Enqueue(part->slot.data(), stream);
+          },
+          [this, part](absl::Status status) {
+            part->emptying->Submit(
+                [this, part, status] { FinishPart(*part, status); });
+          })
+      .IgnoreError(); // the callback is told
 }
 
-void StagedCopies::FinishPart(HostPart& part, absl::Status status) {
-  if (status.ok()) part.staged.EmptySlot(part.slot.data());
+void StagedCopies::FinishPart(HostPart &part, absl::Status status) {
+  if (status.ok())
+    part.staged.EmptySlot(part.slot.data());
   { const PinnedSlot released = std::move(part.slot); }
   StartParts();
   // Last: when the callbacks of all calls have begun, this object may go.
   const std::shared_ptr<HostCall> call = std::move(part.call);
-  if (EndPart(*call, status)) std::move(call->done)(call->status);
+  if (EndPart(*call, status))
+    std::move(call->done)(call->status);
 }
 
-bool StagedCopies::EndPart(HostCall& call, const absl::Status& status) {
+bool StagedCopies::EndPart(HostCall &call, const absl::Status &status) {
   MutexLock lock(&mutex_);
   call.status.Update(status);
   return --call.num_parts_under_way == 0 && call.cursor.is_done();
 }
 
-}  // namespace tensorkv
+} // namespace tensorkv

@@ -15,7 +15,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "base/answer.h"
 #include "base/executor.h"
 #include "base/mutex.h"
 #include "kernels/backend.h"
@@ -40,28 +39,34 @@ struct StagedCopiesOptions {
 // the device copies one part, the host fills or empties the slot of another.
 // Small copies of one call share parts (staged_part.h). Thread-safe.
 //
-// A call to the device blocks, and waits for slots; it holds a slot only while
-// it fills it, and the device's progress frees it. Calls to the host do not
-// block: they take turns at the slots that are free. So whoever has a slot
-// never waits for one, and there is always one coming.
+// A call to the device waits for slots, if it needs any, and for nothing else;
+// it holds a slot only while it fills it, and the device's progress frees it.
+// Calls to the host do not block: they take turns at the slots that are free.
+// So whoever has a slot never waits for one, and there is always one coming.
+//
+// Where many small copies of one call lie one behind the other in the arena,
+// one kernel gathers them all in memory of their own, from where one transfer
+// takes them; in parts if there is no memory.
+//
+// Copies to the host come behind those to the device that began before.
 class StagedCopies {
- public:
-  // `pool`, `arena` and `submission`, which starts all work on the streams,
-  // outlive this object. Errors: those of the device.
-  static absl::StatusOr<std::unique_ptr<StagedCopies>> Create(
-      DevicePool* pool, const PinnedArena* arena, Executor* submission,
-      const StagedCopiesOptions& options);
+public:
+  // `pool` and `arena` outlive this object. Errors: those of the device.
+  static absl::StatusOr<std::unique_ptr<StagedCopies>>
+  Create(DevicePool *pool, PinnedArena *arena,
+         const StagedCopiesOptions &options);
   // REQUIRES: no call to the device is running, and the callbacks of all calls
-  // to the host have begun. Waits for those to return.
-  ~StagedCopies() = default;
+  // to the host have begun. Waits for all to return.
+  ~StagedCopies();
 
-  // As Backend::CopyToDevice and CopyToHost.
+  // Starts copies, and calls `done` when they are over: on any thread, where it
+  // must not block. Returns whether all were started.
   // Errors: Unavailable (the device has failed) · Internal.
-  absl::Status ToDevice(absl::Span<const MemoryCopy> copies);
-  void ToHost(std::vector<MemoryCopy> copies, CopiedCallback done);
+  absl::Status ToDevice(absl::Span<const MemoryCopy> copies, PlanCallback done);
+  void ToHost(std::vector<MemoryCopy> copies, PlanCallback done);
 
-  StreamLane& to_device() { return *to_device_; }
-  StreamLane& to_host() { return *to_host_; }
+  StreamLane &to_device() { return *to_device_; }
+  StreamLane &to_host() { return *to_host_; }
 
   // The slots of both directions.
   int num_slots() const { return 2 * options_.num_slots; }
@@ -69,7 +74,7 @@ class StagedCopies {
     return slots_to_device_->num_free() + slots_to_host_->num_free();
   }
 
- private:
+private:
   // Threads that empty slots: copying one part must not wait for another.
   static constexpr size_t kNumEmptying = 4;
 
@@ -79,56 +84,57 @@ class StagedCopies {
   struct HostCall;
   // A slot on its way to the host, and what its bytes are for.
   struct HostPart;
+  // Small copies to the host that are one transfer.
+  struct Gather;
 
-  StagedCopies(DevicePool* pool, const PinnedArena* arena, Executor* submission,
-               const StagedCopiesOptions& options)
-      : pool_(*pool),
-        arena_(*arena),
-        submission_(*submission),
-        options_(options) {}
+  StagedCopies(DevicePool *pool, PinnedArena *arena,
+               const StagedCopiesOptions &options)
+      : pool_(*pool), arena_(*arena), options_(options) {}
 
   absl::Status ClearScratch();
-  StreamLane& LaneOf(Direction direction) {
-    return direction == Direction::kToDevice ? *to_device_ : *to_host_;
-  }
-  Executor& TakeEmptying() {
+  Executor &TakeEmptying() {
     return emptying_[next_emptying_++ % kNumEmptying];
   }
 
   // Takes those out of `copies` that need no slots.
-  std::vector<MemoryCopy> TakeDirect(std::vector<MemoryCopy>& copies,
+  std::vector<MemoryCopy> TakeDirect(std::vector<MemoryCopy> &copies,
                                      Direction direction) const;
-  // Calls `done` when they are over. Nothing to copy is over at once.
-  void CopyDirectly(std::vector<MemoryCopy> copies, Direction direction,
-                    CopiedCallback done);
-  // On the submission's thread.
-  absl::Status EnqueueDirect(absl::Span<const MemoryCopy> copies,
-                             Direction direction);
 
-  std::vector<MemoryCopy> NextPieces(CopyCursor& cursor) const {
+  std::vector<MemoryCopy> NextPieces(CopyCursor &cursor) const {
     return cursor.Next(options_.slot_bytes, StagedPart::kMaxPieces);
   }
-  Answer<absl::Status> StartToDevice(PinnedSlot slot, StagedPart part);
-  // On the submission's thread.
-  absl::Status Enqueue(const StagedPart& part, const PinnedSlot& slot,
-                       StreamLane& lane);
+  absl::Status StartDirect(absl::Span<const MemoryCopy> copies,
+                           PlanCallback done);
+  absl::Status StartToDevice(PinnedSlot slot, const StagedPart &part,
+                             PlanCallback done);
+  // Has the stream to the host wait for what the copies need.
+  absl::Status OrderToHost(Stream &stream);
 
-  void StartWithDirect(std::vector<MemoryCopy> direct,
-                       const std::shared_ptr<HostCall>& call);
+  // Takes those out of `copies` that are to be gathered.
+  std::vector<std::shared_ptr<Gather>>
+  TakeGathers(std::vector<MemoryCopy> &copies);
+  // Null if they are few, elsewhere than in the arena, or there is no memory.
+  std::shared_ptr<Gather> MakeGather(absl::Span<const MemoryCopy> copies);
+  // These start a part of the call, which counts it.
+  void StartDirectToHost(absl::Span<const MemoryCopy> copies,
+                         std::shared_ptr<HostCall> call);
+  void StartGather(std::shared_ptr<Gather> gather,
+                   std::shared_ptr<HostCall> call);
+  // Ends it, on a thread that may take its time.
+  void EndOnThread(std::shared_ptr<HostCall> call, absl::Status status);
   // Starts what goes through slots.
   void StartRest(std::shared_ptr<HostCall> call);
   // Starts parts of the calls that wait, as long as there are slots.
   void StartParts();
   std::shared_ptr<HostPart> TakePart();
-  void StartToHost(const std::shared_ptr<HostPart>& part);
+  void StartToHost(const std::shared_ptr<HostPart> &part);
   // On a thread that empties slots.
-  void FinishPart(HostPart& part, absl::Status status);
+  void FinishPart(HostPart &part, absl::Status status);
   // Whether the call is done.
-  bool EndPart(HostCall& call, const absl::Status& status);
+  bool EndPart(HostCall &call, const absl::Status &status);
 
-  DevicePool& pool_;
-  const PinnedArena& arena_;
-  Executor& submission_;
+  DevicePool &pool_;
+  PinnedArena &arena_;
   const StagedCopiesOptions options_;
   // Set by Create.
   std::unique_ptr<PinnedSlots> slots_to_device_;
@@ -147,6 +153,6 @@ class StagedCopies {
   std::unique_ptr<StreamLane> to_host_;
 };
 
-}  // namespace tensorkv
+} // namespace tensorkv
 
-#endif  // TENSORKV_KERNELS_CUDA_STAGED_COPIES_H_
+#endif // TENSORKV_KERNELS_CUDA_STAGED_COPIES_H_

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "kernels/backend.h"
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/pinned_arena.h"
@@ -18,59 +19,66 @@ namespace tensorkv {
 // device. A few pieces are as many transfers. Many are one transfer between the
 // slot and scratch memory of the device, where they lie as in the slot, and one
 // kernel, which moves them between there and their tensors; its table of work
-// lies behind them. Pieces that lie one behind the other in the arena stand for
-// the slot themselves, which then has the table alone.
+// lies behind them, or travels with it where it is small. Pieces that lie one
+// behind the other in the arena stand for the slot themselves, which then has
+// the table alone.
 //
 // Not thread-safe. A stream uses the scratch for one part after the other.
 class StagedPart {
- public:
+public:
   enum class Direction { kToDevice, kToHost };
 
   // So many pieces have their places, and their table, in the room.
   static constexpr size_t kMaxPieces = 1024;
-  // What slots and scratch must have, for pieces of `size_bytes` together. A
-  // multiple of 64.
-  static size_t RoomFor(size_t size_bytes);
+  // What slots and scratch must have, for so many pieces of `size_bytes`
+  // together. A multiple of 64.
+  static size_t RoomFor(size_t size_bytes, size_t num_pieces = kMaxPieces);
+
+  // How many of the first of `copies` to the host lie one behind the other
+  // there.
+  static size_t NumInRow(absl::Span<const MemoryCopy> copies);
 
   StagedPart() = default;
-  // REQUIRES: at least one, at most kMaxPieces; `scratch` is memory of the
-  // device, 64-byte aligned.
-  StagedPart(std::vector<MemoryCopy> pieces, Direction direction, char* scratch,
-             const PinnedArena& arena);
+  // REQUIRES: at least one, at most as many as there is room for; `scratch` is
+  // memory of the device, 64-byte aligned.
+  StagedPart(std::vector<MemoryCopy> pieces, Direction direction, char *scratch,
+             const PinnedArena &arena);
 
   // The copies between host memory and the slot, on this thread.
-  void FillSlot(char* slot) const;
-  void EmptySlot(const char* slot) const;
+  void FillSlot(char *slot) const;
+  void EmptySlot(const char *slot) const;
 
   // Starts the rest on `stream`. Errors: those of the device.
-  absl::Status Enqueue(char* slot, Stream& stream) const;
+  absl::Status Enqueue(char *slot, Stream &stream) const;
 
- private:
+private:
   // As many transfers take longer than a kernel and its table.
   static constexpr size_t kMinPiecesToPack = 8;
 
   bool is_packed() const { return pieces_.size() >= kMinPiecesToPack; }
   // Where a piece is on the host.
-  char* HostOf(const MemoryCopy& piece) const {
-    return direction_ == Direction::kToDevice ? const_cast<char*>(piece.from)
+  char *HostOf(const MemoryCopy &piece) const {
+    return direction_ == Direction::kToDevice ? const_cast<char *>(piece.from)
                                               : piece.to;
   }
-  bool LiesIn(const PinnedArena& arena) const;
-  // The bytes that all pieces take there, with those between them.
+  bool LiesIn(const PinnedArena &arena) const;
+  // Where the table is in a slot.
+  size_t table_offset() const { return is_in_arena_ ? 0 : end_; }
+  // The bytes that all pieces take in the arena, with those between them.
   size_t BytesInArena() const {
     return offsets_.back() + pieces_.back().size_bytes;
   }
   void Place();
   void MakeTable();
-  absl::Status EnqueueEach(char* slot, Stream& stream) const;
-  absl::Status EnqueueScatter(char* slot, Stream& stream) const;
-  absl::Status EnqueueGather(char* slot, Stream& stream) const;
-  absl::Status CopyTable(char* slot, Stream& stream) const;
-  absl::Status LaunchKernels(Stream& stream) const;
+  absl::Status EnqueueEach(char *slot, Stream &stream) const;
+  absl::Status EnqueueScatter(char *slot, Stream &stream) const;
+  absl::Status EnqueueGather(char *slot, Stream &stream) const;
+  absl::Status CopyTable(char *slot, Stream &stream) const;
+  absl::Status LaunchKernels(const char *slot, Stream &stream) const;
 
   std::vector<MemoryCopy> pieces_;
   Direction direction_ = Direction::kToDevice;
-  char* scratch_ = nullptr;
+  char *scratch_ = nullptr;
   // Whether the pieces need no slot.
   bool is_in_arena_ = false;
   // By piece: where it is in the slot, or behind the first piece in the arena.
@@ -80,6 +88,6 @@ class StagedPart {
   UpdateTable table_;
 };
 
-}  // namespace tensorkv
+} // namespace tensorkv
 
-#endif  // TENSORKV_KERNELS_CUDA_STAGED_PART_H_
+#endif // TENSORKV_KERNELS_CUDA_STAGED_PART_H_

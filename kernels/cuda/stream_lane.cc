@@ -10,11 +10,51 @@ absl::StatusOr<std::unique_ptr<StreamLane>> StreamLane::Create(Device* device,
   return std::unique_ptr<StreamLane>(new StreamLane(device, std::move(stream)));
 }
 
+// The waiter gets its task with the mutex held: it waits in the stream's order.
+absl::Status StreamLane::Run(
+    absl::FunctionRef<absl::Status(Stream& stream)> start, DoneCallback done) {
+  MutexLock lock(&mutex_);
+  const absl::Status started = start(*stream_);
+  absl::StatusOr<std::unique_ptr<Event>> event = RecordedEvent();
+  last_ = event.ok() ? event->get() : nullptr;
+  ++num_started_;
+  waiter_.Submit([this, started, event = std::move(event),
+                  done = std::move(done)]() mutable {
+    End(std::move(started), std::move(event), std::move(done));
+  });
+  return started;
+}
+
 void StreamLane::WhenDone(DoneCallback done) {
-  waiter_.Submit(
-      [this, event = RecordedEvent(), done = std::move(done)]() mutable {
-        std::move(done)(OutcomeOf(std::move(event)));
-      });
+  Run([](Stream&) { return absl::OkStatus(); }, std::move(done)).IgnoreError();
+}
+
+void StreamLane::End(absl::Status started,
+                     absl::StatusOr<std::unique_ptr<Event>> event,
+                     DoneCallback done) {
+  started.Update(OutcomeOf(std::move(event)));
+  std::move(done)(std::move(started));
+  done = nullptr;  // what it has kept goes before others hear of the end
+  MutexLock lock(&mutex_);
+  ++num_ended_;
+  changed_.SignalAll();
+}
+
+absl::Status StreamLane::OrderBehind(Stream& stream) {
+  MutexLock lock(&mutex_);
+  if (num_ended_ == num_started_) return absl::OkStatus();
+  if (last_ != nullptr && stream.WaitFor(*last_).ok()) return absl::OkStatus();
+  return stream_->Synchronize();
+}
+
+uint64_t StreamLane::num_started() const {
+  MutexLock lock(&mutex_);
+  return num_started_;
+}
+
+void StreamLane::WaitForCallbacks(uint64_t num) const {
+  MutexLock lock(&mutex_);
+  while (num_ended_ < num) changed_.Wait(&mutex_);
 }
 
 absl::StatusOr<std::unique_ptr<Event>> StreamLane::RecordedEvent() {
@@ -24,20 +64,10 @@ absl::StatusOr<std::unique_ptr<Event>> StreamLane::RecordedEvent() {
 }
 
 absl::StatusOr<std::unique_ptr<Event>> StreamLane::TakeEvent() {
-  {
-    MutexLock lock(&mutex_);
-    if (!events_.empty()) {
-      std::unique_ptr<Event> event = std::move(events_.back());
-      events_.pop_back();
-      return event;
-    }
-  }
-  return device_.CreateEvent();
-}
-
-void StreamLane::Reuse(std::unique_ptr<Event> event) {
-  MutexLock lock(&mutex_);
-  events_.push_back(std::move(event));
+  if (events_.empty()) return device_.CreateEvent();
+  std::unique_ptr<Event> event = std::move(events_.back());
+  events_.pop_back();
+  return event;
 }
 
 // Where the event does not tell that the work is done, the stream does; if that
@@ -47,7 +77,8 @@ absl::Status StreamLane::OutcomeOf(
   absl::Status status = event.status();
   if (event.ok()) {
     status = (*event)->Wait();
-    Reuse(*std::move(event));
+    MutexLock lock(&mutex_);
+    events_.push_back(*std::move(event));
   }
   if (status.ok()) return status;
   const absl::Status synchronized = stream_->Synchronize();

@@ -3,12 +3,14 @@
 #ifndef TENSORKV_KERNELS_CUDA_STREAM_LANE_H_
 #define TENSORKV_KERNELS_CUDA_STREAM_LANE_H_
 
+#include <cstdint>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/executor.h"
@@ -17,7 +19,8 @@
 
 namespace tensorkv {
 
-// One stream, used by one thread, and a thread that waits for events on it.
+// One stream that callers take turns at, and a thread that waits for events on
+// it. Thread-safe.
 class StreamLane {
  public:
   using DoneCallback = absl::AnyInvocable<void(absl::Status) &&>;
@@ -28,26 +31,53 @@ class StreamLane {
   // Waits for all callbacks.
   ~StreamLane() = default;
 
-  Stream& stream() { return *stream_; }
+  // Has `start` put work on the stream, on the caller's thread and while nobody
+  // else does, and calls `done` when that is over, in any case: memory that it
+  // used is free then. `done` is given what `start` has returned or, if that is
+  // OK, what the work ended with. It runs on the lane's thread, in order, and
+  // must not block. Returns what `start` returned.
+  absl::Status Run(absl::FunctionRef<absl::Status(Stream& stream)> start,
+                   DoneCallback done);
 
-  // Calls `done` when all work of the stream so far is over, in any case, with
-  // what it ended with: memory that the work used is free then. On the lane's
-  // thread, in order; `done` must not block.
+  // The same for what is on the stream by now.
   void WhenDone(DoneCallback done);
+
+  // Has later work of `stream`, another than this one's, wait for what is on
+  // this one by now; where that cannot be said, waits for it. Errors: those of
+  // the device.
+  absl::Status OrderBehind(Stream& stream);
+
+  // So many calls of Run there were.
+  uint64_t num_started() const;
+  // Returns when the callbacks of the first `num` calls have returned.
+  // REQUIRES: not called by a callback of this lane.
+  void WaitForCallbacks(uint64_t num) const;
 
  private:
   StreamLane(Device* device, std::unique_ptr<Stream> stream)
       : device_(*device), stream_(std::move(stream)) {}
 
-  absl::StatusOr<std::unique_ptr<Event>> TakeEvent();
-  absl::StatusOr<std::unique_ptr<Event>> RecordedEvent();
-  void Reuse(std::unique_ptr<Event> event);
+  absl::StatusOr<std::unique_ptr<Event>> TakeEvent()
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<std::unique_ptr<Event>> RecordedEvent()
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // On the lane's thread.
+  void End(absl::Status started, absl::StatusOr<std::unique_ptr<Event>> event,
+           DoneCallback done);
   absl::Status OutcomeOf(absl::StatusOr<std::unique_ptr<Event>> event);
 
   Device& device_;
   const std::unique_ptr<Stream> stream_;
-  Mutex mutex_;
+
+  mutable Mutex mutex_;
+  mutable CondVar changed_;
   std::vector<std::unique_ptr<Event>> events_ ABSL_GUARDED_BY(mutex_);
+  // Behind all work of the stream; null if that is not known. Kept here or by a
+  // task; recorded again it is further behind.
+  const Event* last_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  uint64_t num_started_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t num_ended_ ABSL_GUARDED_BY(mutex_) = 0;
+
   Executor waiter_;  // last: its tasks use the rest
 };
 

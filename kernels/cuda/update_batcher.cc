@@ -22,26 +22,25 @@ bool Fits(const UpdateTable::Room& needed, const UpdateTable::Room& room) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<UpdateBatcher>> UpdateBatcher::Create(
-    DevicePool* pool, Executor* submission) {
-  std::unique_ptr<UpdateBatcher> batcher(new UpdateBatcher(pool, submission));
+    DevicePool* pool, StreamLane* uploads) {
+  std::unique_ptr<UpdateBatcher> batcher(new UpdateBatcher(pool, uploads));
   RETURN_IF_ERROR(batcher->MakeRoom({.table_bytes = kMinTableBytes}));
   ASSIGN_OR_RETURN(batcher->compute_,
                    StreamLane::Create(&pool->device(), StreamUse::kCompute));
   return batcher;
 }
 
-absl::Status UpdateBatcher::Apply(absl::Span<const TensorUpdate> batch) {
-  if (batch.empty()) return absl::OkStatus();
-  const auto job = std::make_shared<Job>(batch);
-  RETURN_IF_ERROR(MakeRoom(job->max_room));
-  bool is_first;
+void UpdateBatcher::Start(absl::Span<const TensorUpdate> batch,
+                          PlanCallback done) {
+  if (batch.empty()) return std::move(done)(absl::OkStatus());
+  auto job = std::make_shared<Job>(batch, std::move(done));
+  const absl::Status status = MakeRoom(job->max_room);
+  if (!status.ok()) return std::move(job->done)(status);
   {
     MutexLock lock(&mutex_);
-    pending_.push_back(job);
-    is_first = !std::exchange(is_busy_, true);
+    pending_.push_back(std::move(job));
   }
-  if (is_first) submission_.Submit([this] { StartNext(); });
-  return job->done.Wait();
+  StartPending();
 }
 
 absl::Status UpdateBatcher::MakeRoom(const UpdateTable::Room& needed) {
@@ -84,8 +83,9 @@ absl::StatusOr<UpdateBatcher::TableMemory> UpdateBatcher::CreateTable(
     size_t size_bytes) {
   TableMemory memory;
   ASSIGN_OR_RETURN(memory.device, pool_.Allocate(size_bytes));
-  ASSIGN_OR_RETURN(memory.host,
-                   PinnedMemory::Create(&pool_.device(), size_bytes));
+  for (PinnedMemory& host : memory.host) {
+    ASSIGN_OR_RETURN(host, PinnedMemory::Create(&pool_.device(), size_bytes));
+  }
   return memory;
 }
 
@@ -95,73 +95,80 @@ UpdateTable::Room UpdateBatcher::room() {
           scratch_->size_bytes()};
 }
 
-void UpdateBatcher::StartNext() {
-  BatchMemory memory;
-  Jobs jobs = TakePending(memory);
-  if (jobs.empty()) return;
-  UpdateTable table;
-  for (const auto& job : jobs) table.Add(job->batch);
-  Start start = StartOf(table, memory);
-  compute_->WhenDone([this, jobs = std::move(jobs), start = std::move(start),
-                      memory = std::move(memory)](const absl::Status& done) {
-    Finish(jobs, start, done);
-  });
+void UpdateBatcher::StartPending() {
+  while (std::shared_ptr<Batch> batch = TakePending()) Start(std::move(batch));
 }
 
 // The first always fits: its caller has made the room.
-UpdateBatcher::Jobs UpdateBatcher::TakePending(BatchMemory& memory) {
+std::shared_ptr<UpdateBatcher::Batch> UpdateBatcher::TakePending() {
   MutexLock lock(&mutex_);
-  memory = {&tables_.back(), scratch_};
-  const UpdateTable::Room present = {tables_.back().size_bytes(),
+  if (pending_.empty() || num_running_ == kMaxBatches) return nullptr;
+  ++num_running_;
+  auto batch = std::make_shared<Batch>();
+  batch->tables = &tables_.back();
+  while (batch->tables->is_used[batch->table]) ++batch->table;
+  batch->tables->is_used[batch->table] = true;
+  batch->scratch = scratch_;
+  const UpdateTable::Room present = {batch->tables->size_bytes(),
                                      scratch_->size_bytes()};
-  Jobs jobs;
   UpdateTable::Room needed;
   while (!pending_.empty()) {
     needed.table_bytes += pending_.front()->max_room.table_bytes;
     needed.scratch_bytes += pending_.front()->max_room.scratch_bytes;
     if (!Fits(needed, present)) break;
-    jobs.push_back(std::move(pending_.front()));
+    batch->jobs.push_back(std::move(pending_.front()));
     pending_.pop_front();
   }
-  is_busy_ = !jobs.empty();
-  return jobs;
+  return batch;
 }
 
-UpdateBatcher::Start UpdateBatcher::StartOf(const UpdateTable& table,
-                                            const BatchMemory& memory) {
-  Start start;
-  if (table.empty()) return start;
-  start.status = Upload(table, *memory.table);
-  if (!start.status.ok()) return start;
-  for (const UpdateLaunch& launch :
-       table.LaunchesAt(memory.table->device.data(), memory.scratch->data())) {
-    start.status = compute_->stream().Launch(launch);
-    if (!start.status.ok()) return start;
-    ++start.num_launches;
+void UpdateBatcher::Start(std::shared_ptr<Batch> batch) {
+  UpdateTable table;
+  for (const auto& job : batch->jobs) table.Add(job->batch);
+  if (!table.empty()) table.Write(batch->host());
+  batch->num_uploads = uploads_.num_started();
+  compute_
+      ->Run([&](Stream& stream) { return Launch(table, *batch, stream); },
+            [this, batch](absl::Status status) {
+              Finish(*batch, std::move(status));
+            })
+      .IgnoreError();  // the jobs are told
+}
+
+absl::Status UpdateBatcher::Launch(const UpdateTable& table, Batch& batch,
+                                   Stream& stream) {
+  RETURN_IF_ERROR(uploads_.OrderBehind(stream));
+  if (table.empty()) return absl::OkStatus();
+  RETURN_IF_ERROR(pool_.OrderBehindAllocations(stream));
+  char* const device = batch.tables->device.data();
+  char* const scratch = batch.scratch->data();
+  if (!table.fits_launches()) {
+    RETURN_IF_ERROR(
+        stream.CopyToDevice(device, batch.host(), table.size_bytes()));
   }
-  return start;
-}
-
-absl::Status UpdateBatcher::Upload(const UpdateTable& table,
-                                   const TableMemory& memory) {
-  table.Write(memory.host.data());
-  RETURN_IF_ERROR(pool_.OrderBehindAllocations(compute_->stream()));
-  return compute_->stream().CopyToDevice(
-      memory.device.data(), memory.host.data(), table.size_bytes());
+  for (const UpdateLaunch& launch :
+       table.fits_launches() ? table.LaunchesWith(batch.host(), scratch)
+                             : table.LaunchesAt(device, scratch)) {
+    RETURN_IF_ERROR(stream.Launch(launch));
+    ++batch.num_launches;
+  }
+  return absl::OkStatus();
 }
 
 absl::Duration UpdateBatcher::SteadyNow() {
   return absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
 }
 
-void UpdateBatcher::Count(const Jobs& jobs, const Start& start) {
+void UpdateBatcher::Count(const Batch& batch) {
   const absl::Duration now = SteadyNow();
   MutexLock lock(&mutex_);
+  --num_running_;
+  batch.tables->is_used[batch.table] = false;
   ++usage_.num_batches;
-  usage_.num_calls += jobs.size();
-  usage_.running += now - start.began_at;
-  for (const auto& job : jobs) {
-    usage_.queued += start.began_at - job->queued_at;
+  usage_.num_calls += batch.jobs.size();
+  usage_.running += now - batch.began_at;
+  for (const auto& job : batch.jobs) {
+    usage_.queued += batch.began_at - job->queued_at;
   }
 }
 
@@ -170,17 +177,15 @@ BatchUsage UpdateBatcher::usage() const {
   return usage_;
 }
 
-void UpdateBatcher::Finish(const Jobs& jobs, const Start& start,
-                           const absl::Status& done) {
-  Count(jobs, start);
-  absl::Status status = start.status;
-  status.Update(done);
-  if (!status.ok() && start.num_launches > 0) {
+void UpdateBatcher::Finish(Batch& batch, absl::Status status) {
+  Count(batch);
+  if (!status.ok() && batch.num_launches > 0) {
     status = pool_.device().health().Fail(status);
   }
-  submission_.Submit([this] { StartNext(); });
+  StartPending();
+  uploads_.WaitForCallbacks(batch.num_uploads);
   // Last: the callers may destroy this object now.
-  for (const auto& job : jobs) job->done.Set(status);
+  for (const auto& job : batch.jobs) std::move(job->done)(status);
 }
 
 size_t UpdateBatcher::num_waiting() {
@@ -188,14 +193,15 @@ size_t UpdateBatcher::num_waiting() {
   return pending_.size();
 }
 
-absl::Status UpdateBatcher::Zero(absl::Span<const MutableTensorView> tensors) {
+std::vector<TensorUpdate> UpdateBatcher::ZerosOf(
+    absl::Span<const MutableTensorView> tensors) {
   static const UpdateRule* const kAssign = new UpdateRule();
   std::vector<TensorUpdate> batch;
   batch.reserve(tensors.size());
   for (const MutableTensorView& tensor : tensors) {
     batch.push_back({.rule = kAssign, .value = tensor});
   }
-  return Apply(batch);
+  return batch;
 }
 
 }  // namespace tensorkv

@@ -7,6 +7,7 @@
 
 #include <cuda_runtime.h>
 
+#include <cstring>
 #include <type_traits>
 
 #include "kernels/cuda/update_elements.h"
@@ -19,7 +20,8 @@ namespace tensorkv {
 // shared by several, many small tensors are one block's.
 template <typename Op, typename T, bool averages>
 __global__ void __launch_bounds__(kThreadsPerBlock)
-    UpdateKernel(const __grid_constant__ UpdateWork work) {
+    UpdateKernel(const __grid_constant__ UpdateParameters parameters) {
+  const UpdateWork work = WorkOf(parameters);
   for (uint32_t i = blockIdx.x; i < work.num_tasks(); i += gridDim.x) {
     UpdateChunk<Op, T, averages>(work, i, threadIdx.x);
   }
@@ -41,7 +43,8 @@ __device__ inline double SumOfBlock(double of_thread) {
 
 template <typename Op, typename T>
 __global__ void __launch_bounds__(kThreadsPerBlock)
-    RowKernel(const __grid_constant__ UpdateWork work) {
+    RowKernel(const __grid_constant__ UpdateParameters parameters) {
+  const UpdateWork work = WorkOf(parameters);
   for (uint32_t i = blockIdx.x; i < work.num_chunks; i += gridDim.x) {
     const RowRange rows = RowsOf(work, i);
     for (uint64_t row = rows.begin; row < rows.end; ++row) {
@@ -54,7 +57,8 @@ __global__ void __launch_bounds__(kThreadsPerBlock)
 
 template <typename Op, typename T>
 __global__ void __launch_bounds__(kThreadsPerBlock)
-    ColumnPartKernel(const __grid_constant__ UpdateWork work) {
+    ColumnPartKernel(const __grid_constant__ UpdateParameters parameters) {
+  const UpdateWork work = WorkOf(parameters);
   for (uint32_t i = blockIdx.x; i < work.num_chunks; i += gridDim.x) {
     SumColumnPart<Op, T>(work, i, threadIdx.x);
   }
@@ -62,7 +66,8 @@ __global__ void __launch_bounds__(kThreadsPerBlock)
 
 template <typename Op, typename T>
 __global__ void __launch_bounds__(kThreadsPerBlock)
-    ColumnKernel(const __grid_constant__ UpdateWork work) {
+    ColumnKernel(const __grid_constant__ UpdateParameters parameters) {
+  const UpdateWork work = WorkOf(parameters);
   for (uint32_t i = blockIdx.x; i < work.num_chunks; i += gridDim.x) {
     UpdateColumn<Op, T>(work, i, threadIdx.x);
   }
@@ -70,7 +75,8 @@ __global__ void __launch_bounds__(kThreadsPerBlock)
 
 template <typename Op, typename T>
 __global__ void __launch_bounds__(kThreadsPerBlock)
-    SumKernel(const __grid_constant__ UpdateWork work) {
+    SumKernel(const __grid_constant__ UpdateParameters parameters) {
+  const UpdateWork work = WorkOf(parameters);
   for (uint32_t i = blockIdx.x; i < work.num_chunks; i += gridDim.x) {
     double sums[kNumSums<Op>] = {};
     AddToLane<Op, T>(work, i, threadIdx.x, sums);
@@ -81,7 +87,8 @@ __global__ void __launch_bounds__(kThreadsPerBlock)
 
 template <typename Op>
 __global__ void __launch_bounds__(kThreadsPerBlock)
-    CombineKernel(const __grid_constant__ UpdateWork work) {
+    CombineKernel(const __grid_constant__ UpdateParameters parameters) {
+  const UpdateWork work = WorkOf(parameters);
   for (uint32_t i = blockIdx.x; i < work.num_chunks; i += gridDim.x) {
     double sums[kNumSums<Op>] = {};
     AddChunksToLane<Op>(work, i, threadIdx.x, sums);
@@ -118,8 +125,12 @@ cudaError_t LaunchUpdate(const UpdateLaunch& launch, unsigned num_blocks,
     using Op = typename decltype(type)::Op;
     VisitKernels<Op, T>([&](LaunchStep step, auto kernel) {
       if (step != launch.step) return;
-      UpdateWork work = launch.work;
-      void* arguments[] = {&work};
+      UpdateParameters parameters;
+      parameters.work = launch.work;
+      if (launch.table != nullptr) {
+        std::memcpy(parameters.table, launch.table, launch.table_bytes);
+      }
+      void* arguments[] = {&parameters};
       error = cudaLaunchKernel(reinterpret_cast<const void*>(kernel),
                                dim3(num_blocks), dim3(kThreadsPerBlock),
                                arguments, 0, stream);

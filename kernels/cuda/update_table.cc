@@ -330,6 +330,18 @@ void UpdateTable::Write(char* host) const {
   }
 }
 
+std::vector<UpdateLaunch> UpdateTable::LaunchesWith(const char* host,
+                                                    char* scratch) const {
+  // The offsets are addresses in a block at 0.
+  std::vector<UpdateLaunch> launches = LaunchesAt(nullptr, scratch);
+  for (UpdateLaunch& launch : launches) {
+    launch.work.has_table_beside = true;
+    launch.table = host;
+    launch.table_bytes = static_cast<uint32_t>(size_bytes());
+  }
+  return launches;
+}
+
 std::vector<UpdateLaunch> UpdateTable::LaunchesAt(const char* device,
                                                   char* scratch) const {
   const Layout place = layout();

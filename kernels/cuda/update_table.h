@@ -50,11 +50,19 @@ class UpdateTable {
   // What launches need on the device besides, uninitialised.
   size_t scratch_bytes() const { return num_scratch_ * sizeof(double); }
 
+  // Whether the block may travel with its launches.
+  bool fits_launches() const { return size_bytes() <= kMaxTableBeside; }
+
   // The launches over a copy of the block at `device`, 16-byte aligned, with
   // scratch_bytes, if that is not 0, at `scratch`, 8-byte aligned. They run in
   // this order.
   std::vector<UpdateLaunch> LaunchesAt(const char* device,
                                        char* scratch = nullptr) const;
+
+  // The same where the block, which was written to `host`, travels with each of
+  // them. REQUIRES: fits_launches().
+  std::vector<UpdateLaunch> LaunchesWith(const char* host,
+                                         char* scratch = nullptr) const;
 
  private:
   // What one launch does.

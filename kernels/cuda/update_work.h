@@ -8,6 +8,8 @@
 
 #include <stdint.h>
 
+#include <type_traits>
+
 #include "kernels/ops/key_sums.h"
 #include "kernels/rule_table.h"
 #include "tensor/packing.h"
@@ -89,7 +91,8 @@ struct WorkChunk {
   uint32_t index;
 };
 
-// What one launch does. All pointers are device memory.
+// What one launch does. All pointers are device memory; those to the table are
+// offsets in it where it travels with the launch.
 struct UpdateWork {
   const UpdateEntry* entries;
   const SourceArray* contributions;
@@ -103,12 +106,45 @@ struct UpdateWork {
   uint32_t num_parts;
   // The phase of a launch that makes sums.
   int32_t phase;
+  // Whether the table is in UpdateParameters.
+  bool has_table_beside;
   // What launches leave for those that follow.
   double* scratch;
 
   // What there is for blocks to do.
   HOST_DEVICE uint32_t num_tasks() const { return num_chunks * num_parts; }
 };
+
+// A table of so many bytes, of some dozens of small updates, travels with its
+// launch, as a parameter of the kernel: no transfer comes before it. Any
+// runtime takes 4 KiB of parameters; since CUDA 12.1 it takes 32,764 bytes.
+inline constexpr uint32_t kMaxParameterBytes = 4096;
+inline constexpr uint32_t kMaxTableBeside =
+    (kMaxParameterBytes - sizeof(UpdateWork)) / 16 * 16;
+
+// What a kernel is given.
+struct UpdateParameters {
+  UpdateWork work;
+  alignas(16) unsigned char table[kMaxTableBeside];
+};
+static_assert(sizeof(UpdateParameters) <= kMaxParameterBytes);
+
+// The work with pointers in place of offsets.
+HOST_DEVICE UpdateWork WorkOf(const UpdateParameters& parameters) {
+  UpdateWork work = parameters.work;
+  if (!work.has_table_beside) return work;
+  const uint64_t table = reinterpret_cast<uint64_t>(parameters.table);
+  const auto move = [table](auto*& pointer) {
+    pointer = reinterpret_cast<std::remove_reference_t<decltype(pointer)>>(
+        reinterpret_cast<uint64_t>(pointer) + table);
+  };
+  move(work.entries);
+  move(work.contributions);
+  move(work.packings);
+  move(work.functors);
+  move(work.chunks);
+  return work;
+}
 
 // What a launch does. What kernels/ops/key_sums.h says of sums is so here too.
 enum class LaunchStep : uint8_t {
@@ -135,6 +171,10 @@ struct UpdateLaunch {
   ElementType accumulate_type;
   LaunchStep step;
   UpdateWork work;
+  // Host memory with the table, of at most kMaxTableBeside bytes, if that
+  // travels with the launch.
+  const char* table = nullptr;
+  uint32_t table_bytes = 0;
 };
 
 }  // namespace tensorkv

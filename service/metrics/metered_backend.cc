@@ -82,36 +82,48 @@ absl::StatusOr<RefPtr<Buffer>> MeteredBackend::Allocate(
   return inner_->Allocate(size_bytes, std::move(account));
 }
 
-absl::Status MeteredBackend::Zero(absl::Span<const MutableTensorView> tensors) {
-  return inner_->Zero(tensors);
-}
-
-absl::Status MeteredBackend::CopyToDevice(absl::Span<const MemoryCopy> copies) {
-  bytes_to_device_.Increment(BytesOf(copies));
-  return inner_->CopyToDevice(copies);
-}
-
-void MeteredBackend::CopyToHost(std::vector<MemoryCopy> copies,
-                                CopiedCallback done) {
-  bytes_to_host_.Increment(BytesOf(copies));
-  inner_->CopyToHost(std::move(copies), std::move(done));
-}
-
-absl::Status MeteredBackend::Apply(absl::Span<const TensorUpdate> batch) {
-  const absl::Duration start = clock_.Now();
-  const absl::Status status = inner_->Apply(batch);
-  seconds_.Observe(absl::ToDoubleSeconds(clock_.Now() - start));
-  batch_tensors_.Observe(batch.size());
-  if (!status.ok()) {
-    failures_.Increment();
-    return status;
+absl::Status MeteredBackend::Submit(Plan plan, PlanCallback done) {
+  const Measured measured = Begin(plan);
+  if (measured.num_updates == 0) {
+    return inner_->Submit(std::move(plan), std::move(done));
   }
-  size_t updated_bytes = 0;
-  for (const TensorUpdate& update : batch) {
-    updated_bytes += update.value.size_bytes();
-  }
-  updated_bytes_.Increment(updated_bytes);
+  return inner_->Submit(
+      std::move(plan),
+      [this, measured, done = std::move(done)](absl::Status status) mutable {
+        End(measured, status);
+        std::move(done)(std::move(status));
+      });
+}
+
+absl::Status MeteredBackend::Run(Plan plan) {
+  const Measured measured = Begin(plan);
+  absl::Status status = inner_->Run(std::move(plan));
+  if (measured.num_updates > 0) End(measured, status);
   return status;
+}
+
+MeteredBackend::Measured MeteredBackend::Begin(const Plan& plan) {
+  if (!plan.uploads.empty()) bytes_to_device_.Increment(BytesOf(plan.uploads));
+  if (!plan.downloads.empty()) {
+    bytes_to_host_.Increment(BytesOf(plan.downloads));
+  }
+  if (plan.updates.empty()) return {};
+  Measured measured = {.began_at = clock_.Now(),
+                       .num_updates = plan.updates.size()};
+  for (const TensorUpdate& update : plan.updates) {
+    measured.updated_bytes += update.value.size_bytes();
+  }
+  return measured;
+}
+
+void MeteredBackend::End(const Measured& measured, const absl::Status& status) {
+  seconds_.Observe(absl::ToDoubleSeconds(clock_.Now() - measured.began_at));
+  batch_tensors_.Observe(measured.num_updates);
+  if (status.ok()) {
+    updated_bytes_.Increment(measured.updated_bytes);
+  } else {
+    failures_.Increment();
+  }
 }
 
 }  // namespace tensorkv

@@ -3,10 +3,12 @@
 #ifndef TENSORKV_SERVICE_METRICS_METERED_BACKEND_H_
 #define TENSORKV_SERVICE_METRICS_METERED_BACKEND_H_
 
+#include <cstddef>
 #include <memory>
 #include <utility>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "base/alarms.h"
 #include "kernels/backend.h"
 #include "prometheus/counter.h"
@@ -15,10 +17,10 @@
 
 namespace tensorkv {
 
-// A Backend that passes everything on and measures Apply and copies.
-// Thread-safe.
+// A Backend that passes everything on and measures plans. Thread-safe.
 //
-//   tensorkv_update_seconds          time of one batch
+//   tensorkv_update_seconds          time of one batch, with the other steps of
+//                                    its plan
 //   tensorkv_update_batch_tensors    tensors in one batch
 //   tensorkv_updated_bytes_total     bytes of the values written
 //   tensorkv_update_failures_total   batches that failed
@@ -41,18 +43,26 @@ class MeteredBackend final : public Backend {
       size_t size_bytes, RefPtr<MemoryAccount> account) override {
     return inner_->AllocateStaging(size_bytes, std::move(account));
   }
-  absl::Status Zero(absl::Span<const MutableTensorView> tensors) override;
-  absl::Status CopyToDevice(absl::Span<const MemoryCopy> copies) override;
-  void CopyToHost(std::vector<MemoryCopy> copies, CopiedCallback done) override;
+  absl::Status Submit(Plan plan, PlanCallback done) override;
+  absl::Status Run(Plan plan) override;
   void Probe(absl::AnyInvocable<void() &&> done) override {
     inner_->Probe(std::move(done));
   }
   absl::Status Prepare(absl::Span<const TensorUpdate> batch) override {
     return inner_->Prepare(batch);
   }
-  absl::Status Apply(absl::Span<const TensorUpdate> batch) override;
 
  private:
+  // What is measured of a plan: when it began, and what it updates.
+  struct Measured {
+    absl::Duration began_at;
+    size_t num_updates = 0;
+    size_t updated_bytes = 0;
+  };
+
+  Measured Begin(const Plan& plan);
+  void End(const Measured& measured, const absl::Status& status);
+
   const std::unique_ptr<Backend> inner_;
   const Alarms& clock_;
   prometheus::Histogram& seconds_;

@@ -2,35 +2,12 @@
 
 #include <utility>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/numeric/bits.h"
 #include "base/answer.h"
-#include "base/mutex.h"
+#include "kernels/last_of_many.h"
 
 namespace tensorkv {
 namespace {
-
-// Calls back when so many pieces of work have ended.
-class LastOfMany {
- public:
-  LastOfMany(size_t num_left, CopiedCallback done)
-      : num_left_(num_left), done_(std::move(done)) {}
-
-  void End(const absl::Status& status) {
-    {
-      MutexLock lock(&mutex_);
-      status_.Update(status);
-      if (--num_left_ > 0) return;
-    }
-    std::move(done_)(std::move(status_));  // nobody else is left
-  }
-
- private:
-  Mutex mutex_;
-  size_t num_left_ ABSL_GUARDED_BY(mutex_);
-  absl::Status status_;
-  CopiedCallback done_;
-};
 
 uint64_t UsedBy(const CopiesByDevice& copies) {
   uint64_t used = 0;
@@ -63,7 +40,7 @@ absl::Status DeviceSet::CopyToDevices(const CopiesByDevice& copies) const {
   });
 }
 
-void DeviceSet::CopyToHost(CopiesByDevice copies, CopiedCallback done) const {
+void DeviceSet::CopyToHost(CopiesByDevice copies, PlanCallback done) const {
   uint64_t used = UsedBy(copies);
   if (used == 0) return std::move(done)(absl::OkStatus());
   const auto last =
@@ -74,6 +51,23 @@ void DeviceSet::CopyToHost(CopiesByDevice copies, CopiedCallback done) const {
         std::move(copies[device]),
         [last](const absl::Status& status) { last->End(status); });
   }
+}
+
+absl::Status DeviceSet::Upload(CopiesByDevice copies,
+                               std::vector<RefPtr<Buffer>> kept) const {
+  // The callback owns them, and goes when it has been called.
+  const auto last = std::make_shared<LastOfMany>(
+      1, [kept = std::move(kept)](const absl::Status&) {});
+  absl::Status started;
+  for (size_t i = 0; i < copies.size() && started.ok(); ++i) {
+    if (copies[i].empty()) continue;
+    last->Add();
+    started = devices_[i]->Submit(
+        {.uploads = std::move(copies[i])},
+        [last](const absl::Status& status) { last->End(status); });
+  }
+  last->End(absl::OkStatus());
+  return started;
 }
 
 absl::Status DeviceSet::ForEach(

@@ -10,9 +10,11 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "base/executor.h"
+#include "base/mutex.h"
 #include "kernels/backend.h"
 
 namespace tensorkv {
@@ -22,6 +24,28 @@ using DeviceIndex = uint8_t;
 
 // What is to be copied, for each device.
 using CopiesByDevice = std::vector<std::vector<MemoryCopy>>;
+
+// Counts what devices do while no thread waits for it. Thread-safe.
+class WorkUnderWay {
+ public:
+  void Begin() {
+    MutexLock lock(&mutex_);
+    ++num_;
+  }
+  void End() {
+    MutexLock lock(&mutex_);
+    if (--num_ == 0) changed_.SignalAll();
+  }
+  void WaitForAll() {
+    MutexLock lock(&mutex_);
+    while (num_ > 0) changed_.Wait(&mutex_);
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  size_t num_ ABSL_GUARDED_BY(mutex_) = 0;
+};
 
 // Backends, and work on several of them at once. Thread-safe.
 class DeviceSet {
@@ -46,7 +70,17 @@ class DeviceSet {
   // As Backend::CopyToDevice and CopyToHost, with an error that some device
   // has, if any has one; all copies are over then.
   absl::Status CopyToDevices(const CopiesByDevice& copies) const;
-  void CopyToHost(CopiesByDevice copies, CopiedCallback done) const;
+  void CopyToHost(CopiesByDevice copies, PlanCallback done) const;
+
+  // Starts copies to devices, which later plans see. `kept`, where they come
+  // from, is let go of when all are over. An error means that some could not be
+  // started: what is there is not known.
+  absl::Status Upload(CopiesByDevice copies,
+                      std::vector<RefPtr<Buffer>> kept) const;
+
+  // Who has the devices do something and does not wait for it counts it here.
+  // The store does not end before it.
+  const std::shared_ptr<WorkUnderWay>& under_way() const { return under_way_; }
 
   // Calls `work` for each device of which `used` has the bit set, at the same
   // time: the first on this thread, others on threads of the set. Returns when
@@ -61,6 +95,8 @@ class DeviceSet {
   static constexpr size_t kThreadsPerDevice = 4;
 
   const std::vector<Backend*> devices_;
+  const std::shared_ptr<WorkUnderWay> under_way_ =
+      std::make_shared<WorkUnderWay>();
   // kThreadsPerDevice for each; none for one device.
   std::vector<std::unique_ptr<Executor>> threads_;
   mutable std::atomic<uint64_t> num_submitted_ = 0;

@@ -75,6 +75,7 @@ MemoryTensorStore::MemoryTensorStore(const MemoryTensorStoreOptions& options,
 MemoryTensorStore::~MemoryTensorStore() {
   CancelWaits();
   environment_.pool->Stop();
+  environment_.devices->under_way()->WaitForAll();
 }
 
 absl::StatusOr<MemoryTensorStore::NamespacePtr> MemoryTensorStore::Find(

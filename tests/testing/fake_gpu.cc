@@ -8,6 +8,7 @@
 #include <deque>
 #include <functional>
 #include <iostream>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -113,6 +114,7 @@ class FakeGpu::FakeEvent final : public Event {
 
   absl::Status Wait() override {
     RETURN_IF_ERROR(gpu_.BeginCall());
+    ++gpu_.num_waits_;
     {
       MutexLock lock(&gpu_.mutex_);
       const int64_t record = state_->num_recorded;
@@ -175,8 +177,10 @@ class FakeGpu::FakeStream final : public Stream {
   }
 
   absl::Status Launch(const UpdateLaunch& launch) override {
-    return Do([this, launch]() -> absl::Status {
-      RETURN_IF_ERROR(gpu_.RunLaunch(launch));
+    return Do([this, launch,
+               table = std::string(launch.table,
+                                   launch.table_bytes)]() -> absl::Status {
+      RETURN_IF_ERROR(gpu_.RunLaunch(launch, table));
       MutexLock lock(&gpu_.mutex_);
       ++gpu_.num_launches_;
       return absl::OkStatus();
@@ -215,6 +219,7 @@ class FakeGpu::FakeStream final : public Stream {
 
   absl::Status Synchronize() override {
     const absl::Status called = gpu_.BeginCall();
+    ++gpu_.num_waits_;
     {
       MutexLock lock(&gpu_.mutex_);
       while (!queue_.work.empty() || queue_.is_running) {
@@ -498,15 +503,25 @@ absl::Status FakeGpu::Translate(T*& address) const {
 }
 
 // Runs over a copy of the table with addresses that the host can use.
-absl::Status FakeGpu::RunLaunch(UpdateLaunch launch) const {
-  UpdateWork& work = launch.work;
-  RETURN_IF_ERROR(
-      Find(work.chunks, work.num_chunks * sizeof(WorkChunk)).status());
-  RETURN_IF_ERROR(Translate(work.chunks));
-  RETURN_IF_ERROR(Translate(work.entries));
-  RETURN_IF_ERROR(Translate(work.functors));
-  RETURN_IF_ERROR(Translate(work.contributions));
-  RETURN_IF_ERROR(Translate(work.packings));
+// That which travels with the launch has them already.
+absl::Status FakeGpu::RunLaunch(UpdateLaunch launch,
+                                absl::string_view table_beside) const {
+  UpdateParameters parameters;
+  parameters.work = launch.work;
+  if (launch.table != nullptr && table_beside.size() > kMaxTableBeside) {
+    return absl::InternalError("that table cannot travel with a launch");
+  }
+  std::memcpy(parameters.table, table_beside.data(), table_beside.size());
+  UpdateWork& work = launch.work = WorkOf(parameters);
+  if (launch.table == nullptr) {
+    RETURN_IF_ERROR(
+        Find(work.chunks, work.num_chunks * sizeof(WorkChunk)).status());
+    RETURN_IF_ERROR(Translate(work.chunks));
+    RETURN_IF_ERROR(Translate(work.entries));
+    RETURN_IF_ERROR(Translate(work.functors));
+    RETURN_IF_ERROR(Translate(work.contributions));
+    RETURN_IF_ERROR(Translate(work.packings));
+  }
   const bool has_scratch = SumsOfRule(launch.rule).num_phases > 0;
   if (has_scratch) RETURN_IF_ERROR(Translate(work.scratch));
   std::map<uint32_t, UpdateEntry> entries;

@@ -83,6 +83,8 @@ class FakeGpu {
   int64_t num_copies() const;
   // Pieces of device memory allocated so far.
   int64_t num_allocations() const { return num_allocations_; }
+  // How often a thread has waited for an event or a stream so far.
+  int64_t num_waits() const { return num_waits_; }
 
  private:
   class FakeDevice;
@@ -129,7 +131,8 @@ class FakeGpu {
   absl::Status CheckRange(const char* begin, size_t size_bytes,
                           bool is_pinned) const;
   // The same for all that `launch` refers to.
-  absl::Status RunLaunch(UpdateLaunch launch) const;
+  absl::Status RunLaunch(UpdateLaunch launch,
+                         absl::string_view table_beside) const;
   template <typename T>
   absl::Status Translate(T*& address) const;
 
@@ -151,6 +154,7 @@ class FakeGpu {
   int64_t num_launches_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t num_copies_ ABSL_GUARDED_BY(mutex_) = 0;
   std::atomic<int64_t> num_allocations_ = 0;
+  std::atomic<int64_t> num_waits_ = 0;
 };
 
 }  // namespace tensorkv::testing

@@ -13,7 +13,8 @@
 
 namespace tensorkv::testing {
 
-// Works like a single-threaded CpuBackend, except as told. Thread-safe.
+// Works like a single-threaded CpuBackend, except as told; Apply is any plan
+// that has updates. Thread-safe.
 class ScriptedBackend final : public Backend {
  public:
   // From now on, Apply waits at its start until Release.
@@ -63,21 +64,16 @@ class ScriptedBackend final : public Backend {
     if (hook) hook();
     return cpu_.Allocate(size_bytes, std::move(account));
   }
-  absl::Status Zero(absl::Span<const MutableTensorView> tensors) override {
-    return cpu_.Zero(tensors);
-  }
-  absl::Status CopyToDevice(absl::Span<const MemoryCopy> copies) override {
-    return cpu_.CopyToDevice(copies);
-  }
-  void CopyToHost(std::vector<MemoryCopy> copies,
-                  CopiedCallback done) override {
-    cpu_.CopyToHost(std::move(copies), std::move(done));
+  absl::Status Submit(Plan plan, PlanCallback done) override {
+    const absl::Status status = Run(std::move(plan));
+    std::move(done)(status);
+    return status;
   }
   absl::Status Prepare(absl::Span<const TensorUpdate> batch) override {
     return cpu_.Prepare(batch);
   }
-  absl::Status Apply(absl::Span<const TensorUpdate> batch) override {
-    {
+  absl::Status Run(Plan plan) override {
+    if (!plan.updates.empty()) {
       MutexLock lock(&mutex_);
       ++num_held_;
       changed_.SignalAll();
@@ -85,7 +81,7 @@ class ScriptedBackend final : public Backend {
       --num_held_;
       if (!apply_status_.ok()) return apply_status_;
     }
-    return cpu_.Apply(batch);
+    return cpu_.Run(std::move(plan));
   }
 
  private:

@@ -42,6 +42,7 @@ using KeyPtr = RefPtr<StoredKey>;
 // key of 1 KiB in 3 us at most.
 inline constexpr uint64_t kMaxBytesInline = 1 << 20;
 inline constexpr size_t kMaxMatchesInline = 256;
+inline constexpr size_t kMaxKeysInline = 256;
 
 // How many keys one turn of the mutex is for, where a call has many.
 inline constexpr size_t kKeysPerTurn = 1024;

@@ -52,6 +52,17 @@ class RunsOfTensors {
   const Tensor* last_to_ = nullptr;
 };
 
+// What the entries' tensors are in, without repetition in a row.
+std::vector<RefPtr<Buffer>> BuffersOf(absl::Span<const PushEntry> entries) {
+  std::vector<RefPtr<Buffer>> buffers;
+  for (const PushEntry& entry : entries) {
+    if (entry.skip) continue;
+    if (!buffers.empty() && buffers.back() == entry.tensor.buffer()) continue;
+    buffers.push_back(entry.tensor.buffer());
+  }
+  return buffers;
+}
+
 // How often a push is copied because its keys have moved.
 constexpr int kMaxMoves = 10;
 
@@ -165,6 +176,7 @@ void PushNow(NamespaceState& state, PushRequest request,
              ReplyCallback<PushReply> done) {
   const auto call = MakeRefCounted<PushCall>();
   call->done = std::move(done);
+  call->is_followed = names != nullptr;
   const absl::Status status =
       PushAdmission(state, std::move(request), context, names, call).Run();
   if (!status.ok()) std::move(call->done)(status);
@@ -334,6 +346,8 @@ uint64_t PushAdmission::BytesBeyondTensors(uint64_t bytes) const {
   return bytes - std::min(bytes, freed_bytes);
 }
 
+// Nobody waits for the bytes: what follows on the devices sees them, and copies
+// that have been started come to their end unless their device fails.
 absl::Status PushAdmission::MakeCopies() {
   RETURN_IF_ERROR(AllocateCopies());
   const std::vector<PushEntry>& entries = request_.entries;
@@ -344,7 +358,7 @@ absl::Status PushAdmission::MakeCopies() {
   }
   CopiesByDevice copies;
   for (RunsOfTensors& run : runs) copies.push_back(run.Take());
-  return devices.CopyToDevices(copies);
+  return devices.Upload(std::move(copies), BuffersOf(entries));
 }
 
 // The buffers are counted as contributions, as long as they live.

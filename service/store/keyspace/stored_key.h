@@ -35,6 +35,8 @@ struct PushCall : RefCounted {
   size_t num_pending = 0;
   size_t num_applied = 0;
   ReplyCallback<PushReply> done;
+  // Whether `done` goes on with a pull, which may take long.
+  bool is_followed = false;
 };
 
 // One update of one key, ready to run.

@@ -1,5 +1,7 @@
 #include "service/store/keyspace/transaction.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "service/store/keyspace/namespace_state.h"
 #include "service/store/keyspace/update_runner.h"
@@ -31,13 +33,21 @@ Transaction::~Transaction() {
     if (work_) UpdateRunner(state_).Run(*std::move(work_));
     return;
   }
-  // Values that are on the host are sent by reference.
-  if (effects_.calls.empty() || !state_.home->copies()) {
-    Do(state_, effects_);
-  } else {
+  if (TakesLong()) {
     DoOnPool();
+  } else {
+    Do(state_, effects_);
   }
   if (work_) UpdateRunner(state_).RunOnPool(*std::move(work_));
+}
+
+// Values that are on the host are sent by reference.
+bool Transaction::TakesLong() const {
+  if (!state_.home->copies()) return false;
+  return !effects_.calls.empty() ||
+         std::any_of(
+             effects_.pushes.begin(), effects_.pushes.end(),
+             [](const RefPtr<PushCall>& call) { return call->is_followed; });
 }
 
 void Transaction::DoOnPool() {
@@ -91,7 +101,7 @@ void Transaction::ReportFailedRounds(absl::string_view key, Step step,
 }
 
 void Transaction::MakeWork() {
-  work_.emplace(UpdateWork{
+  work_.emplace(WorkOfChange{
       UpdatePass(state_.environment.devices, &state_.memory), {}, {}});
 }
 

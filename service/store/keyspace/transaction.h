@@ -40,7 +40,7 @@ struct FoldOfKey {
 };
 
 // What follows from a change and must be computed without the mutex.
-struct UpdateWork {
+struct WorkOfChange {
   UpdatePass updates;
   std::vector<FoldOfKey> folds;
   std::vector<StateCopy> copies;
@@ -72,9 +72,9 @@ struct UpdateWork {
 // hand.
 class Transaction {
  public:
-  // Where the change happens. The alarms' thread serves everybody, so that what
-  // may take long leaves it.
-  enum class Thread { kCaller, kAlarms };
+  // Where the change happens. The threads of alarms and devices serve
+  // everybody, so that what may take long leaves them.
+  enum class Thread { kCaller, kAlarms, kDevice };
   // What must not be destroyed under the mutex.
   using Dropped =
       std::variant<RefPtr<StoredKey>, std::unique_ptr<Rounds>, ClosedRounds,
@@ -119,7 +119,7 @@ class Transaction {
                           const RoundFailure& failure, uint64_t num_rounds);
 
   // What is to be computed.
-  UpdateWork& work() {
+  WorkOfChange& work() {
     if (!work_) MakeWork();
     return *work_;
   }
@@ -135,6 +135,8 @@ class Transaction {
   };
 
   static void Do(NamespaceState& state, Effects& effects);
+  // Whether some of the answers are for the pool to send.
+  bool TakesLong() const;
   static void Report(const NamespaceState& state, const Effects& effects);
   void DoOnPool();
   void MakeWork();
@@ -145,7 +147,7 @@ class Transaction {
   bool is_committed_ = false;
   std::vector<Dropped> dropped_;
   Effects effects_;
-  std::optional<UpdateWork> work_;
+  std::optional<WorkOfChange> work_;
 };
 
 }  // namespace tensorkv

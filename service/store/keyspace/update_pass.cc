@@ -1,10 +1,13 @@
 #include "service/store/keyspace/update_pass.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
+#include "absl/numeric/bits.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "kernels/last_of_many.h"
 #include "service/store/keyspace/row_batches.h"
 #include "service/store/keyspace/staged_tensors.h"
 #include "service/store/keyspace/weighted_sum.h"
@@ -129,6 +132,7 @@ void UpdatePass::End(bool has_room) {
   item.adopts = has_room && CanAdopt(item);
   item.is_in_place = !item.adopts && key.is_writable();
   num_targets_ += !item.is_in_place;
+  num_adopted_ += item.adopts;
   if (!item.adopts) work_bytes_ += WorkBytesOf(item);
   key.value_is_changing = item.is_in_place;
   if (!item.is_in_place && !has_room) ReserveForCopy(item);
@@ -217,16 +221,46 @@ void UpdatePass::Run() {
   devices_
       .ForEach(used_devices_,
                [this](DeviceIndex device) {
-                 const std::vector<TensorUpdate>& updates =
-                     batches_[device].updates;
-                 if (!updates.empty()) {
-                   statuses_[device] = devices_[device].Apply(updates);
-                 }
+                 RunBatch(device);
                  if (has_rows_) UpdateRowsOn(device);
                  if (num_turns_ > 0) RunTurns(device);
                  return absl::OkStatus();
                })
       .IgnoreError();  // statuses_ tell
+}
+
+void UpdatePass::Start(absl::AnyInvocable<void() &&> done) {
+  statuses_.assign(devices_.size(), Prepare());
+  if (!statuses_[0].ok()) return std::move(done)();
+  uint64_t used = used_devices_;
+  const auto last = std::make_shared<LastOfMany>(
+      absl::popcount(used) + 1,
+      [done = std::move(done)](const absl::Status&) mutable {
+        std::move(done)();
+      });
+  for (; used != 0; used &= used - 1) {
+    const auto device = static_cast<DeviceIndex>(absl::countr_zero(used));
+    devices_[device]
+        .Submit(PlanOf(device),
+                [last, &status = statuses_[device]](absl::Status ended) {
+                  status = std::move(ended);
+                  last->End(absl::OkStatus());
+                })
+        .IgnoreError();  // the callback is told
+  }
+  last->End(absl::OkStatus());
+}
+
+// Without any steps it is for values that were adopted: they may be on their
+// way to the device.
+Plan UpdatePass::PlanOf(DeviceIndex device) const {
+  return {.zeros = batches_[device].zeros, .updates = batches_[device].updates};
+}
+
+void UpdatePass::RunBatch(DeviceIndex device) {
+  Plan plan = PlanOf(device);
+  if (plan.empty() && (num_adopted_ == 0 || devices_.is_host())) return;
+  statuses_[device] = devices_[device].Run(std::move(plan));
 }
 
 void UpdatePass::UpdateRowsOn(DeviceIndex device) {
@@ -293,7 +327,7 @@ absl::Status UpdatePass::Prepare() {
 }
 
 absl::Status UpdatePass::PrepareOn(DeviceIndex device) {
-  RETURN_IF_ERROR(FillStates(device));
+  FillStates(device);
   RETURN_IF_ERROR(FillMasters(device));
   if (num_weighted_ > 0) PrepareWeighted(device);
   MakeBatch(device);
@@ -321,14 +355,12 @@ absl::Status UpdatePass::AllocateTargets() {
   return absl::OkStatus();
 }
 
-absl::Status UpdatePass::FillStates(DeviceIndex device) {
-  if (num_states_ == 0) return absl::OkStatus();
-  std::vector<MutableTensorView> states;
+void UpdatePass::FillStates(DeviceIndex device) {
+  if (num_states_ == 0) return;
   for (const Item& item : items_) {
     if (item.device != device || !item.must_fill_states) continue;
-    AppendStates(item, states);
+    AppendStates(item, batches_[device].zeros);
   }
-  return states.empty() ? absl::OkStatus() : devices_[device].Zero(states);
 }
 
 absl::Status UpdatePass::FillMasters(DeviceIndex device) {

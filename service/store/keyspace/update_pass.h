@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
+#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -25,8 +26,8 @@ namespace tensorkv {
 // Takes updates of some keys, runs them as one batch per device, publishes the
 // values.
 // Used by one thread at a time: updates are added, and Publish is called, with
-// the namespace's mutex held, Run without it; then the pass is destroyed,
-// without it, which frees what was consumed.
+// the namespace's mutex held, Run or Start without it; then the pass is
+// destroyed, without it, which frees what was consumed.
 //
 // A pass of 10,000 small tensors allocates a few arrays, nothing per key.
 class UpdatePass {
@@ -102,6 +103,15 @@ class UpdatePass {
   // Computes the new values. StatusOf tells what became of each.
   void Run();
 
+  // Whether the devices can do all of it without a thread that waits.
+  bool CanStart() const {
+    return !devices_.is_host() && !has_rows_ && num_turns_ == 0 &&
+           num_weighted_ == 0;
+  }
+  // The same as Run, and calls `done` when the values are there: on any thread,
+  // maybe before this returns; then the pass may go. REQUIRES: CanStart().
+  void Start(absl::AnyInvocable<void() &&> done);
+
   // How the item's update has ended: with its device's error, if that failed,
   // or with that of any device before an update was begun, or with its own.
   // Then the value has not changed. REQUIRES: Run has returned.
@@ -142,6 +152,8 @@ class UpdatePass {
     std::vector<TensorView> slots;
     std::vector<const Packing*> packings;  // of the slots
     std::vector<MutableTensorView> states;
+    // States that are new.
+    std::vector<MutableTensorView> zeros;
   };
 
   // All that can fail for want of memory.
@@ -149,7 +161,7 @@ class UpdatePass {
   absl::Status AllocateTargets();
   // These are for the items of one device.
   absl::Status PrepareOn(DeviceIndex device);
-  absl::Status FillStates(DeviceIndex device);
+  void FillStates(DeviceIndex device);
   absl::Status FillMasters(DeviceIndex device);
   void PrepareWeighted(DeviceIndex device);
   // What is to be summed first is added to `sums`; else the slot is empty.
@@ -167,6 +179,8 @@ class UpdatePass {
   // the sum of a round that rows have opened.
   void ReserveForCopy(Item& item);
   void AddCopy(const Item& item, Batch& batch) const;
+  Plan PlanOf(DeviceIndex device) const;
+  void RunBatch(DeviceIndex device);
   // These follow the batch of the device.
   void UpdateRowsOn(DeviceIndex device);
   absl::Status UpdateRows(const Item& item) const;
@@ -190,6 +204,7 @@ class UpdatePass {
   // in place.
   size_t num_states_ = 0;
   size_t num_targets_ = 0;
+  size_t num_adopted_ = 0;
   size_t num_turns_ = 0;
   size_t num_weighted_ = 0;
   std::vector<Slot> slots_;

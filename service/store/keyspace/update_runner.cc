@@ -1,5 +1,6 @@
 #include "service/store/keyspace/update_runner.h"
 
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -27,6 +28,26 @@ void EndUpdateOf(Transaction& transaction, PushCall& call,
   transaction.Send(RefPtr<PushCall>(&call));
 }
 
+// A pass that devices run. When nobody has it any more, the store may end.
+struct RunningPass {
+  RunningPass(NamespaceState& state, UpdatePass updates)
+      : state(state.shared_from_this()),
+        pass(std::make_unique<UpdatePass>(std::move(updates))),
+        under_way(state.environment.devices->under_way()) {
+    under_way->Begin();
+  }
+  RunningPass(const RunningPass&) = delete;
+  ~RunningPass() {
+    pass = nullptr;
+    state = nullptr;
+    under_way->End();
+  }
+
+  std::shared_ptr<NamespaceState> state;
+  std::unique_ptr<UpdatePass> pass;
+  const std::shared_ptr<WorkUnderWay> under_way;
+};
+
 }  // namespace
 
 void Enqueue(Transaction& transaction, StoredKey& key, PendingUpdate update) {
@@ -45,12 +66,19 @@ void Enqueue(Transaction& transaction, StoredKey& key, PendingUpdate update) {
   key.pending->push_back(std::move(update));
 }
 
-void UpdateRunner::Run(UpdateWork work) {
+void UpdateRunner::Run(WorkOfChange work) {
+  if (!state_.environment.devices->is_host()) {
+    const bool waits = !work.folds.empty() || !work.copies.empty() ||
+                       !work.updates.CanStart() ||
+                       work.updates.items().size() > kMaxKeysInline;
+    return waits ? RunOnPool(std::move(work))
+                 : RunPass(std::move(work.updates));
+  }
   if (work.work_bytes() <= kMaxBytesInline) return RunHere(std::move(work));
   RunOnPool(std::move(work));
 }
 
-void UpdateRunner::RunOnPool(UpdateWork work) {
+void UpdateRunner::RunOnPool(WorkOfChange work) {
   if (work.empty()) return;
   state_.Submit(
       [state = state_.shared_from_this(), work = std::move(work)]() mutable {
@@ -58,7 +86,7 @@ void UpdateRunner::RunOnPool(UpdateWork work) {
       });
 }
 
-void UpdateRunner::RunHere(UpdateWork work) {
+void UpdateRunner::RunHere(WorkOfChange work) {
   if (!work.copies.empty()) Cut::Copy(state_, std::move(work.copies));
   if (!work.folds.empty()) RunFolds(state_, std::move(work.folds));
   RunPass(std::move(work.updates));
@@ -66,6 +94,7 @@ void UpdateRunner::RunHere(UpdateWork work) {
 
 void UpdateRunner::RunPass(UpdatePass updates) {
   if (updates.empty()) return;
+  if (updates.CanStart()) return StartPass(std::move(updates));
   std::vector<KeyPtr> more;
   {
     Transaction transaction(state_, std::defer_lock);
@@ -78,11 +107,42 @@ void UpdateRunner::RunPass(UpdatePass updates) {
   RunNext(std::move(more));
 }
 
+// Many keys are not for the device's thread to publish, if there is another.
+void UpdateRunner::StartPass(UpdatePass updates) {
+  const auto running =
+      std::make_shared<RunningPass>(state_, std::move(updates));
+  running->pass->Start([running] {
+    TaskPool::Task publish = [running] {
+      UpdateRunner(*running->state).PublishPass(std::move(running->pass));
+    };
+    const bool is_large = running->pass->items().size() > kMaxKeysInline;
+    if (!is_large || !running->state->Submit(std::move(publish))) {
+      std::move(publish)();
+    }
+  });
+}
+
+void UpdateRunner::PublishPass(std::unique_ptr<UpdatePass> pass) {
+  std::vector<KeyPtr> more;
+  {
+    Transaction transaction(state_, std::defer_lock,
+                            Transaction::Thread::kDevice);
+    const std::unique_ptr<UpdatePass> ended = std::move(pass);
+    transaction.Lock();
+    more = EndPass(transaction, *ended);
+    transaction.Unlock();
+  }
+  RunNext(std::move(more));
+}
+
+// What devices end when the pool has stopped goes on here.
 void UpdateRunner::RunNext(std::vector<KeyPtr> keys) {
   if (keys.empty()) return;
-  state_.Submit([state = state_.shared_from_this(), keys = std::move(keys)] {
+  TaskPool::Task run = [state = state_.shared_from_this(),
+                        keys = std::move(keys)] {
     UpdateRunner(*state).RunPending(keys);
-  });
+  };
+  if (!state_.Submit(std::move(run))) std::move(run)();
 }
 
 void UpdateRunner::RunPending(absl::Span<const KeyPtr> keys) {

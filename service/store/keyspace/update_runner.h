@@ -3,6 +3,7 @@
 #ifndef TENSORKV_SERVICE_STORE_KEYSPACE_UPDATE_RUNNER_H_
 #define TENSORKV_SERVICE_STORE_KEYSPACE_UPDATE_RUNNER_H_
 
+#include <memory>
 #include <vector>
 
 #include "service/store/keyspace/namespace_state.h"
@@ -19,6 +20,8 @@ void Enqueue(Transaction& transaction, StoredKey& key, PendingUpdate update);
 // The updates of one key run one after another: the thread that finds a key
 // idle runs its update if that is a small one; large ones, and what was pushed
 // meanwhile, run on the pool. So no caller works for others without end.
+// Updates on devices with memory of their own run there, and a thread of the
+// device publishes them: no other waits, unless they are more than one plan.
 // Thread-safe; its methods are called without the mutex.
 class UpdateRunner {
  public:
@@ -26,15 +29,19 @@ class UpdateRunner {
   explicit UpdateRunner(NamespaceState& state) : state_(state) {}
 
   // Runs the work here if it is little, else on the pool.
-  void Run(UpdateWork work);
-  void RunOnPool(UpdateWork work);
+  void Run(WorkOfChange work);
+  void RunOnPool(WorkOfChange work);
   // Runs the next update of each key, on the pool. REQUIRES: is_updating was
   // left set, and each has one.
   void RunNext(std::vector<KeyPtr> keys);
 
  private:
-  void RunHere(UpdateWork work);
+  void RunHere(WorkOfChange work);
   void RunPass(UpdatePass updates);
+  // Has the devices run the updates, and a thread publish them.
+  void StartPass(UpdatePass updates);
+  // Ends a pass that has run, on a thread of a device, or for it.
+  void PublishPass(std::unique_ptr<UpdatePass> pass);
   // Runs the next update of each key. REQUIRES: is_updating was left set.
   void RunPending(absl::Span<const KeyPtr> keys);
   // Publishes the values of a pass; returns the keys that have more to run.

@@ -4,10 +4,12 @@
 #include <utility>
 #include <vector>
 
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
+#include "base/answer.h"
+#include "base/status_macros.h"
 #include "tests/testing/fake_gpu.h"
 #include "tests/testing/status_matchers.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
 
 namespace tensorkv {
 namespace {
@@ -17,7 +19,7 @@ using ::testing::HasSubstr;
 using testing::StatusIs;
 
 class DevicePoolTest : public ::testing::Test {
- protected:
+protected:
   FakeGpu gpu_{{.memory_bytes = 1500}};
   std::shared_ptr<DevicePool> pool_ = *DevicePool::Create(gpu_.Open(), 2048);
 };
@@ -49,7 +51,8 @@ TEST_F(DevicePoolTest, BeyondTheQuotaNothingIsAskedOfTheDevice) {
 
 TEST_F(DevicePoolTest, ManySmallPiecesTakeWhatTheyAreRoundedTo) {
   std::vector<DeviceMemory> pieces;
-  for (int i = 0; i < 4; ++i) pieces.push_back(*pool_->Allocate(1));
+  for (int i = 0; i < 4; ++i)
+    pieces.push_back(*pool_->Allocate(1));
 
   EXPECT_THAT(pool_->Allocate(1),
               StatusIs(absl::StatusCode::kResourceExhausted));
@@ -119,5 +122,29 @@ TEST_F(DevicePoolTest, WithoutOrderTheFakeFails) {
   gpu_.Release(StreamUse::kMemory);
 }
 
-}  // namespace
-}  // namespace tensorkv
+// Else the device would write to memory that is not there, and fail.
+TEST_F(DevicePoolTest, MemoryThatIsUploadedToIsFreedBehindThat) {
+  const auto uploads =
+      *StreamLane::Create(&pool_->device(), StreamUse::kToDevice);
+  pool_->FreeBehind(uploads.get());
+  ASSERT_OK_AND_ASSIGN(DeviceMemory memory, pool_->Allocate(100));
+  gpu_.Hold(StreamUse::kToDevice);
+  const Answer<absl::Status> zeroed;
+  ASSERT_OK(uploads->Run(
+      [&](Stream &stream) -> absl::Status {
+        RETURN_IF_ERROR(pool_->OrderBehindAllocations(stream));
+        return stream.SetZero(memory.data(), 100);
+      },
+      [zeroed](absl::Status status) { zeroed.Set(std::move(status)); }));
+
+  memory = DeviceMemory();
+
+  EXPECT_EQ(pool_->used_bytes(), 0);
+  EXPECT_EQ(gpu_.usage().device_bytes, 100);
+  gpu_.Release(StreamUse::kToDevice);
+  EXPECT_OK(zeroed.Wait());
+  pool_->FreeBehind(nullptr);
+}
+
+} // namespace
+} // namespace tensorkv

@@ -1,7 +1,10 @@
 #include "kernels/cuda/stream_lane.h"
 
+#include <memory>
+#include <utility>
 #include <vector>
 
+#include "base/answer.h"
 #include "base/mutex.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -65,10 +68,46 @@ TEST_F(StreamLaneTest, WorkThatIsDoneIsDoneWhateverItsEventSays) {
   EXPECT_OK(device_->health().status());
 }
 
+TEST_F(StreamLaneTest, OtherStreamsAreOrderedBehindWhatIsUnderWay) {
+  const auto other = *StreamLane::Create(device_.get(), StreamUse::kToHost);
+  const auto order = [&](Stream& stream) { return lane_->OrderBehind(stream); };
+  gpu_.Hold(StreamUse::kCompute);
+  lane_->WhenDone([](absl::Status) {});
+  const Answer<absl::Status> behind;
+  EXPECT_OK(other->Run(
+      order, [behind](absl::Status status) { behind.Set(std::move(status)); }));
+  // The order and the record stay where they are.
+  gpu_.WaitForQueued(StreamUse::kToHost, 2);
+  EXPECT_FALSE(behind.HasArrived());
+
+  gpu_.Release(StreamUse::kCompute);
+
+  EXPECT_OK(behind.Wait());
+  lane_->WaitForCallbacks(lane_->num_started());
+}
+
+// A call that fails is made up for by waiting.
+TEST_F(StreamLaneTest, OrderThatCannotBeGivenIsWaitedFor) {
+  const auto other = *StreamLane::Create(device_.get(), StreamUse::kToHost);
+  Mutex held;
+  held.lock();
+  lane_->WhenDone([&held](absl::Status) { MutexLock lock(&held); });
+  gpu_.FailCall(0, absl::InternalError("injected"));
+
+  EXPECT_OK(
+      other->Run([&](Stream& stream) { return lane_->OrderBehind(stream); },
+                 [](absl::Status) {}));
+
+  EXPECT_TRUE(gpu_.has_injected());
+  held.unlock();
+}
+
 TEST_F(StreamLaneTest, StreamThatCannotBeWaitedForFailsTheDevice) {
   char memory[1];
   gpu_.FailWork(0, absl::InternalError("broken"));
-  ASSERT_OK(lane_->stream().SetZero(memory, 1));
+  ASSERT_OK(
+      lane_->Run([&](Stream& stream) { return stream.SetZero(memory, 1); },
+                 [](absl::Status) {}));
 
   EXPECT_THAT(Outcome(),
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr("broken")));

@@ -1,10 +1,13 @@
 #include "kernels/cuda/update_batcher.h"
 
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "base/answer.h"
 #include "base/status_macros.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -37,65 +40,110 @@ class UpdateBatcherTest : public ::testing::Test {
     TensorUpdate update;
   };
 
+  absl::Status Apply(absl::Span<const TensorUpdate> batch) {
+    const Answer<absl::Status> done;
+    batcher_->Start(
+        batch, [done](absl::Status status) { done.Set(std::move(status)); });
+    return done.Wait();
+  }
   absl::Status Apply(const UpdateRule& rule) {
     const Update update(*pool_, rule);
-    RETURN_IF_ERROR(batcher_->Zero({update.update.value}));
-    return batcher_->Apply({&update.update, 1});
+    RETURN_IF_ERROR(Apply(UpdateBatcher::ZerosOf({update.update.value})));
+    return Apply({&update.update, 1});
+  }
+
+  // Gives the device as much to do as it takes, which stands still until the
+  // stream is released. The updates stay.
+  std::vector<Answer<absl::Status>> Occupy(const Update& one) {
+    gpu_.Hold(StreamUse::kCompute);
+    std::vector<Answer<absl::Status>> started(UpdateBatcher::kMaxBatches);
+    for (const Answer<absl::Status>& done : started) {
+      batcher_->Start({&one.update, 1}, [done](absl::Status status) {
+        done.Set(std::move(status));
+      });
+    }
+    return started;
   }
 
   void WaitForWaiting(size_t num_jobs) {
     while (batcher_->num_waiting() < num_jobs) std::this_thread::yield();
   }
 
-  // The table, and one kernel for each rule.
-  static constexpr size_t kWorkOfOne = 3;
-
   const UpdateRule accumulate_ = *UpdateRule::Create({"accumulate"});
   const UpdateRule assign_;
   FakeGpu gpu_;
   std::shared_ptr<DevicePool> pool_ = *DevicePool::Create(gpu_.Open(), 1 << 20);
+  std::unique_ptr<StreamLane> uploads_ =
+      *StreamLane::Create(&pool_->device(), StreamUse::kToDevice);
   std::unique_ptr<UpdateBatcher> batcher_;
-  std::unique_ptr<Executor> submission_;
 
   void SetUp() override {
-    submission_ = std::make_unique<Executor>();
     ASSERT_OK_AND_ASSIGN(batcher_,
-                         UpdateBatcher::Create(pool_.get(), submission_.get()));
+                         UpdateBatcher::Create(pool_.get(), uploads_.get()));
   }
-  void TearDown() override {
-    submission_ = nullptr;
-    batcher_ = nullptr;
-  }
+  void TearDown() override { batcher_ = nullptr; }
 };
 
-TEST_F(UpdateBatcherTest, WhatComesWhileTheDeviceIsBusyIsOneLaunch) {
+TEST_F(UpdateBatcherTest, WhatComesWhileTheDeviceHasEnoughIsOneLaunch) {
   const Update first(*pool_, accumulate_);
   std::vector<std::unique_ptr<Update>> later;
-  for (int i = 0; i < 5; ++i) {
-    later.push_back(std::make_unique<Update>(*pool_, accumulate_));
-  }
-  gpu_.Hold(StreamUse::kCompute);
-  Background busy([&] { return batcher_->Apply({&first.update, 1}); });
-  gpu_.WaitForQueued(StreamUse::kCompute, kWorkOfOne);
+  const auto busy = Occupy(first);
 
   std::vector<std::unique_ptr<Background<std::function<absl::Status()>>>> calls;
-  for (const auto& update : later) {
+  for (int i = 0; i < 5; ++i) {
+    later.push_back(std::make_unique<Update>(*pool_, accumulate_));
     calls.push_back(std::make_unique<Background<std::function<absl::Status()>>>(
-        [&, u = update.get()] {
-          return batcher_->Apply({&u->update, 1});
+        [&, u = later.back().get()] {
+          return Apply({&u->update, 1});
         }));
   }
   WaitForWaiting(later.size());
   gpu_.Release(StreamUse::kCompute);
 
-  EXPECT_OK(busy.Result());
+  for (const auto& call : busy) EXPECT_OK(call.Wait());
   for (const auto& call : calls) EXPECT_OK(call->Result());
-  EXPECT_EQ(gpu_.num_launches(), 2);
+  EXPECT_EQ(gpu_.num_launches(), 3);
+  EXPECT_EQ(gpu_.num_copies(), 0);  // small tables travel with their launches
   const BatchUsage usage = batcher_->usage();
-  EXPECT_EQ(usage.num_batches, 2u);
-  EXPECT_EQ(usage.num_calls, 6u);
+  EXPECT_EQ(usage.num_batches, 3u);
+  EXPECT_EQ(usage.num_calls, 7u);
   EXPECT_GT(usage.queued, absl::ZeroDuration());
   EXPECT_GT(usage.running, absl::ZeroDuration());
+}
+
+// An update that is started behind an upload finds its bytes, and ends when
+// whoever uploaded has heard of the end.
+TEST_F(UpdateBatcherTest, UpdatesComeBehindUploads) {
+  const Update update(*pool_, accumulate_);
+  const PinnedMemory two = *PinnedMemory::Create(&pool_->device(), 4);
+  const float value = 2;
+  std::memcpy(two.data(), &value, sizeof(value));
+  Answer<absl::Status> uploaded;
+  gpu_.Hold(StreamUse::kToDevice);
+  ASSERT_OK(uploads_->Run(
+      [&](Stream& stream) {
+        return stream.CopyToDevice(update.memory.data(), two.data(), 4);
+      },
+      [uploaded](absl::Status status) { uploaded.Set(std::move(status)); }));
+  const Answer<absl::Status> updated;
+  batcher_->Start({&update.update, 1}, [updated, uploaded](absl::Status) {
+    updated.Set(uploaded.HasArrived() ? absl::OkStatus()
+                                      : absl::InternalError("too early"));
+  });
+
+  gpu_.Release(StreamUse::kToDevice);
+
+  EXPECT_OK(updated.Wait());
+  const Answer<absl::Status> read;
+  ASSERT_OK(uploads_->Run(
+      [&](Stream& stream) {
+        return stream.CopyToHost(two.data(), update.memory.data(), 4);
+      },
+      [read](absl::Status status) { read.Set(std::move(status)); }));
+  EXPECT_OK(read.Wait());
+  float sum;
+  std::memcpy(&sum, two.data(), sizeof(sum));
+  EXPECT_EQ(sum, 4);
 }
 
 TEST_F(UpdateBatcherTest, IdleDeviceStartsAtOnce) {
@@ -114,16 +162,14 @@ TEST_F(UpdateBatcherTest, LargerTableGetsItsMemoryWhileTheDeviceIsBusy) {
   std::vector<TensorUpdate> batch(2000, other.update);
   batch[0].rule = &assign_;
   const uint64_t before = gpu_.usage().pinned_bytes;
-  gpu_.Hold(StreamUse::kCompute);
-  Background busy([&] { return batcher_->Apply({&update.update, 1}); });
-  gpu_.WaitForQueued(StreamUse::kCompute, kWorkOfOne);
+  const auto busy = Occupy(update);
 
-  Background large([&] { return batcher_->Apply(batch); });
+  Background large([&] { return Apply(batch); });
   WaitForWaiting(1);
 
   EXPECT_GT(gpu_.usage().pinned_bytes, before);
   gpu_.Release(StreamUse::kCompute);
-  EXPECT_OK(busy.Result());
+  for (const auto& call : busy) EXPECT_OK(call.Wait());
   EXPECT_OK(large.Result());
 }
 
@@ -133,19 +179,17 @@ TEST_F(UpdateBatcherTest, BatchesThatDoNotFitTheTableTogetherFollowEachOther) {
   const Update other(*pool_, accumulate_);
   const std::vector<TensorUpdate> first(200, one.update);
   const std::vector<TensorUpdate> second(200, other.update);
-  gpu_.Hold(StreamUse::kCompute);
-  Background busy([&] { return batcher_->Apply({&update.update, 1}); });
-  gpu_.WaitForQueued(StreamUse::kCompute, kWorkOfOne);
-  Background call([&] { return batcher_->Apply(first); });
-  Background another([&] { return batcher_->Apply(second); });
+  const auto busy = Occupy(update);
+  Background call([&] { return Apply(first); });
+  Background another([&] { return Apply(second); });
   WaitForWaiting(2);
 
   gpu_.Release(StreamUse::kCompute);
 
-  EXPECT_OK(busy.Result());
+  for (const auto& each : busy) EXPECT_OK(each.Wait());
   EXPECT_OK(call.Result());
   EXPECT_OK(another.Result());
-  EXPECT_EQ(gpu_.num_launches(), 3);
+  EXPECT_EQ(gpu_.num_launches(), 4);
 }
 
 TEST_F(UpdateBatcherTest, ZeroOfManyTensorsIsOneLaunch) {
@@ -156,7 +200,7 @@ TEST_F(UpdateBatcherTest, ZeroOfManyTensorsIsOneLaunch) {
     tensors.push_back(updates.back()->update.value);
   }
 
-  EXPECT_OK(batcher_->Zero(tensors));
+  EXPECT_OK(Apply(UpdateBatcher::ZerosOf(tensors)));
 
   EXPECT_EQ(gpu_.num_launches(), 1);
 }
@@ -167,13 +211,12 @@ TEST_F(UpdateBatcherTest, WithoutMemoryForTheTableNothingHasChanged) {
   {
     const uint64_t left = pool_->quota_bytes() - pool_->used_bytes();
     ASSERT_OK_AND_ASSIGN(const DeviceMemory rest, pool_->Allocate(left));
-    EXPECT_THAT(batcher_->Apply(batch),
-                StatusIs(absl::StatusCode::kResourceExhausted));
-    EXPECT_OK(batcher_->Apply({&update.update, 1}));
+    EXPECT_THAT(Apply(batch), StatusIs(absl::StatusCode::kResourceExhausted));
+    EXPECT_OK(Apply({&update.update, 1}));
   }
 
   EXPECT_EQ(gpu_.num_launches(), 1);
-  EXPECT_OK(batcher_->Apply(batch));
+  EXPECT_OK(Apply(batch));
 }
 
 TEST_F(UpdateBatcherTest, TableIsNoLargerThanNeededWhereThatIsAllThereIs) {
@@ -184,7 +227,7 @@ TEST_F(UpdateBatcherTest, TableIsNoLargerThanNeededWhereThatIsAllThereIs) {
   ASSERT_OK_AND_ASSIGN(const DeviceMemory rest,
                        pool_->Allocate(left - needed - kAllocationGranularity));
 
-  EXPECT_OK(batcher_->Apply(batch));
+  EXPECT_OK(Apply(batch));
 }
 
 // Memory for sums is as large as the largest batch asks for, and not on the
@@ -210,17 +253,17 @@ TEST_F(UpdateBatcherTest, ScratchMemoryIsOnTheDeviceAlone) {
   }
 }
 
-// Calls up to the launches: the order, the copy, the launch itself.
+// Calls up to the launches: the order, the launch itself.
 TEST_F(UpdateBatcherTest, FailureBeforeTheFirstLaunchLeavesTheDeviceUsable) {
-  for (int call = 0; call < 3; ++call) {
+  for (int call = 0; call < 2; ++call) {
     SetUp();
     const Update update(*pool_, accumulate_);
     gpu_.FailCall(call, absl::InternalError("injected"));
 
-    EXPECT_THAT(batcher_->Apply({&update.update, 1}),
+    EXPECT_THAT(Apply({&update.update, 1}),
                 StatusIs(absl::StatusCode::kInternal, "injected"));
 
-    EXPECT_OK(batcher_->Apply({&update.update, 1}));
+    EXPECT_OK(Apply({&update.update, 1}));
     TearDown();
   }
 }
@@ -232,13 +275,13 @@ TEST_F(UpdateBatcherTest, FailureAfterTheFirstLaunchFailsTheDevice) {
   const TensorView both[] = {third.contribution, third.contribution};
   third.update.rule = &assign_;
   third.update.contributions = both;
-  gpu_.FailCall(3, absl::InternalError("second launch"));
+  gpu_.FailCall(2, absl::InternalError("second launch"));
 
-  EXPECT_THAT(batcher_->Apply({one.update, third.update}),
+  EXPECT_THAT(Apply({one.update, third.update}),
               StatusIs(absl::StatusCode::kUnavailable,
                        HasSubstr("fake:0 has failed: second launch")));
   EXPECT_THAT(
-      batcher_->Apply({&other.update, 1}),
+      Apply({&other.update, 1}),
       StatusIs(absl::StatusCode::kUnavailable, HasSubstr("second launch")));
 }
 

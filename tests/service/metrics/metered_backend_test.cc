@@ -15,6 +15,7 @@ namespace {
 
 using ::testing::_;
 using testing::Exposition;
+using ::testing::Field;
 using ::testing::HasSubstr;
 using ::testing::Return;
 using ::testing::SizeIs;
@@ -27,15 +28,9 @@ class MockBackend : public Backend {
   MOCK_METHOD(DeviceHealth&, health, (), (override));
   MOCK_METHOD(absl::StatusOr<RefPtr<Buffer>>, Allocate,
               (size_t, RefPtr<MemoryAccount>), (override));
-  MOCK_METHOD(absl::Status, Zero, (absl::Span<const MutableTensorView>),
-              (override));
-  MOCK_METHOD(absl::Status, CopyToDevice, (absl::Span<const MemoryCopy>),
-              (override));
-  MOCK_METHOD(void, CopyToHost, (std::vector<MemoryCopy>, CopiedCallback),
-              (override));
+  MOCK_METHOD(absl::Status, Submit, (Plan, PlanCallback), (override));
+  MOCK_METHOD(absl::Status, Run, (Plan), (override));
   MOCK_METHOD(absl::Status, Prepare, (absl::Span<const TensorUpdate>),
-              (override));
-  MOCK_METHOD(absl::Status, Apply, (absl::Span<const TensorUpdate>),
               (override));
 };
 
@@ -63,7 +58,8 @@ class MeteredBackendTest : public ::testing::Test {
 };
 
 TEST_F(MeteredBackendTest, ApplyIsTimed) {
-  EXPECT_CALL(inner_, Apply(SizeIs(2))).WillOnce([&](auto) {
+  EXPECT_CALL(inner_, Run).WillOnce([&](const Plan& plan) {
+    EXPECT_THAT(plan.updates, SizeIs(2));
     clock_.Advance(absl::Milliseconds(30));
     return absl::OkStatus();
   });
@@ -78,7 +74,7 @@ TEST_F(MeteredBackendTest, ApplyIsTimed) {
 }
 
 TEST_F(MeteredBackendTest, BatchAndBytesAreCounted) {
-  EXPECT_CALL(inner_, Apply).WillOnce(Return(absl::OkStatus()));
+  EXPECT_CALL(inner_, Run).WillOnce(Return(absl::OkStatus()));
 
   ASSERT_OK(ApplyTwo());
 
@@ -92,7 +88,7 @@ TEST_F(MeteredBackendTest, BatchAndBytesAreCounted) {
 }
 
 TEST_F(MeteredBackendTest, FailuresAreCountedAndPassedOn) {
-  EXPECT_CALL(inner_, Apply).WillOnce(Return(absl::InternalError("broken")));
+  EXPECT_CALL(inner_, Run).WillOnce(Return(absl::InternalError("broken")));
 
   EXPECT_THAT(ApplyTwo(), StatusIs(absl::StatusCode::kInternal, "broken"));
 
@@ -101,6 +97,29 @@ TEST_F(MeteredBackendTest, FailuresAreCountedAndPassedOn) {
               HasSubstr("tensorkv_update_failures_total{device=\"cpu\"} 1\n"));
   EXPECT_THAT(text,
               HasSubstr("tensorkv_updated_bytes_total{device=\"cpu\"} 0\n"));
+}
+
+TEST_F(MeteredBackendTest, SubmittedBatchIsTimedUntilItIsDone) {
+  PlanCallback end;
+  EXPECT_CALL(inner_, Submit).WillOnce([&](const Plan&, PlanCallback done) {
+    end = std::move(done);
+    return absl::OkStatus();
+  });
+  TensorUpdate update;
+  update.value = {DType::kF32, 3, nullptr};
+  absl::Status ended = absl::UnknownError("not called");
+  EXPECT_OK(backend_.Submit({.updates = {&update, 1}},
+                            [&](absl::Status status) { ended = status; }));
+  clock_.Advance(absl::Milliseconds(20));
+
+  std::move(end)(absl::OkStatus());
+
+  EXPECT_OK(ended);
+  const std::string text = Exposition(registry_);
+  EXPECT_THAT(text,
+              HasSubstr("tensorkv_update_seconds_sum{device=\"cpu\"} 0.02\n"));
+  EXPECT_THAT(text,
+              HasSubstr("tensorkv_updated_bytes_total{device=\"cpu\"} 12\n"));
 }
 
 TEST_F(MeteredBackendTest, CopiedBytesAreCountedByDirection) {
@@ -117,16 +136,18 @@ TEST_F(MeteredBackendTest, CopiedBytesAreCountedByDirection) {
 TEST_F(MeteredBackendTest, EverythingElsePassesThrough) {
   EXPECT_CALL(inner_, Allocate(7, _))
       .WillOnce(Return(absl::ResourceExhaustedError("full")));
-  EXPECT_CALL(inner_, Zero(SizeIs(1))).WillOnce(Return(absl::OkStatus()));
   EXPECT_CALL(inner_, is_host()).WillOnce(Return(true));
   DeviceHealth health("cpu");
   EXPECT_CALL(inner_, health()).WillOnce(::testing::ReturnRef(health));
-  EXPECT_CALL(inner_, CopyToDevice(SizeIs(1)))
+  EXPECT_CALL(inner_, Run(Field(&Plan::uploads, SizeIs(1))))
       .WillOnce(Return(absl::InternalError("up")));
-  EXPECT_CALL(inner_, CopyToHost(SizeIs(2), _))
-      .WillOnce([](std::vector<MemoryCopy>, CopiedCallback done) {
+  EXPECT_CALL(inner_, Submit(Field(&Plan::downloads, SizeIs(2)), _))
+      .WillOnce([](const Plan&, PlanCallback done) {
         std::move(done)(absl::InternalError("down"));
+        return absl::OkStatus();
       });
+  EXPECT_CALL(inner_, Run(Field(&Plan::zeros, SizeIs(1))))
+      .WillOnce(Return(absl::OkStatus()));
   const MutableTensorView view;
 
   EXPECT_EQ(backend_.name(), "cpu");

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/answer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/service/store/gpu_store.h"
@@ -26,6 +27,7 @@ class GpuCopiesTest : public testing::GpuStoreTest {
     int64_t copies = 0;
     int64_t launches = 0;
     int64_t allocations = 0;
+    int64_t waits = 0;
   };
 
   GpuCopiesTest() : GpuStoreTest(/*budget_bytes=*/128 << 20) {}
@@ -65,7 +67,8 @@ class GpuCopiesTest : public testing::GpuStoreTest {
   }
 
   Counts Total() const {
-    return {gpu_.num_copies(), gpu_.num_launches(), gpu_.num_allocations()};
+    return {gpu_.num_copies(), gpu_.num_launches(), gpu_.num_allocations(),
+            gpu_.num_waits()};
   }
   // What a push takes.
   Counts CountPush(PushRequest request) {
@@ -75,7 +78,7 @@ class GpuCopiesTest : public testing::GpuStoreTest {
     EXPECT_OK(answer.Wait());
     const Counts after = Total();
     return {after.copies - before.copies, after.launches - before.launches,
-            after.allocations - before.allocations};
+            after.allocations - before.allocations, after.waits - before.waits};
   }
 };
 
@@ -90,10 +93,91 @@ TEST_F(GpuCopiesTest, PushOfManySmallKeysIsOneTransferAndOneKernel) {
   EXPECT_EQ(push.copies, 2);  // contributions, table
   EXPECT_EQ(push.launches, 1);
   EXPECT_EQ(push.allocations, 1);
+  EXPECT_EQ(push.waits, 2);  // side by side: of the upload, of the update
   ASSERT_OK_AND_ASSIGN(const PullReply reply, Pull({"k0", "k7", "k9999"}));
   EXPECT_THAT(reply.values[0].tensor.elements<float>(), Each(1));
   EXPECT_THAT(reply.values[1].tensor.elements<float>(), Each(15));
   EXPECT_THAT(reply.values[2].tensor.elements<float>(), Each(19999));
+}
+
+// Its table travels with the kernel.
+TEST_F(GpuCopiesTest, PushOfOneLargeKeyIsOneTransferAndOneKernel) {
+  ASSERT_OK(store_->SetRule(
+      {.key_pattern = "*", .rule = RuleSpec{"accumulate", {}}}));
+  InitKeys(1, 1 << 19);
+
+  const Counts push = CountPush(StagedPush(1, 1 << 19));
+
+  EXPECT_EQ(push.copies, 1);
+  EXPECT_EQ(push.launches, 1);
+  EXPECT_EQ(push.allocations, 1);
+  EXPECT_EQ(push.waits, 2);  // as above
+}
+
+// The update is with the device before the bytes are there, and Push returns:
+// no thread of the caller's or of the store's waits.
+TEST_F(GpuCopiesTest, PushIsStartedBeforeItsBytesHaveArrived) {
+  ASSERT_OK(store_->SetRule(
+      {.key_pattern = "*", .rule = RuleSpec{"accumulate", {}}}));
+  InitKeys(1, 1000);
+  PushRequest request = StagedPush(1, 1000);
+  for (float& element : request.entries[0].tensor.mutable_elements<float>()) {
+    element = 41;
+  }
+  gpu_.Hold(StreamUse::kToDevice);
+  const Answer<absl::StatusOr<PushReply>> answer;
+
+  store_->Push(std::move(request), {}, CallbackOf(answer));
+
+  // The orders behind uploads and allocations, the kernel, the record.
+  gpu_.WaitForQueued(StreamUse::kCompute, 4);
+  EXPECT_FALSE(answer.HasArrived());
+  gpu_.Release(StreamUse::kToDevice);
+  EXPECT_OK(answer.Wait());
+  ASSERT_OK_AND_ASSIGN(const PullReply reply, Pull({"k0"}));
+  EXPECT_THAT(reply.values[0].tensor.elements<float>(), Each(42));
+}
+
+// A value that is kept as it came is published when it is there.
+TEST_F(GpuCopiesTest, AssignedTensorIsPublishedWhenItHasArrived) {
+  InitKeys(1, 100'000);
+  PushRequest request = StagedPush(1, 100'000);
+  gpu_.Hold(StreamUse::kToDevice);
+  const Answer<absl::StatusOr<PushReply>> answer;
+
+  store_->Push(std::move(request), {}, CallbackOf(answer));
+
+  EXPECT_FALSE(answer.HasArrived());
+  gpu_.Release(StreamUse::kToDevice);
+  EXPECT_OK(answer.Wait());
+  EXPECT_EQ(
+      store_->DescribeNamespace("")->device_memory[0].memory.contributions, 0u);
+}
+
+TEST_F(GpuCopiesTest, UploadThatFailsFailsItsPush) {
+  InitKeys(1, 1000);
+  ASSERT_OK(store_->SetRule(
+      {.key_pattern = "*", .rule = RuleSpec{"accumulate", {}}}));
+  for (const bool is_started : {false, true}) {
+    PushRequest request = StagedPush(1, 1000);
+    if (is_started) {
+      gpu_.FailWork(0, absl::InternalError("injected"));
+    } else {
+      // Allocate, record, order; then the copy.
+      gpu_.FailCall(3, absl::InternalError("injected"));
+    }
+    const Answer<absl::StatusOr<PushReply>> answer;
+    store_->Push(std::move(request), {}, CallbackOf(answer));
+
+    EXPECT_THAT(answer.Wait(),
+                testing::StatusIs(is_started ? absl::StatusCode::kUnavailable
+                                             : absl::StatusCode::kInternal,
+                                  ::testing::HasSubstr("injected")));
+    if (is_started) break;
+    ASSERT_OK_AND_ASSIGN(const PullReply reply, Pull({"k0"}));
+    EXPECT_THAT(reply.values[0].tensor.elements<float>(), Each(1));
+    EXPECT_EQ(reply.values[0].version, 1u);
+  }
 }
 
 TEST_F(GpuCopiesTest, PushOfManyPagesIsATransferFor32MiB) {
@@ -107,6 +191,7 @@ TEST_F(GpuCopiesTest, PushOfManyPagesIsATransferFor32MiB) {
   EXPECT_EQ(push.copies, 3);  // of 41 MB, and the table
   EXPECT_EQ(push.launches, 1);
   EXPECT_EQ(push.allocations, 2);
+  EXPECT_EQ(push.waits, 2);
 }
 
 // The first eight contributions of each key become one, and perhaps those that
@@ -177,6 +262,24 @@ TEST_F(GpuCopiesTest, PullOfALargeKeyIsOneTransferToWhereItIsSentFrom) {
   EXPECT_EQ(Total().copies - before.copies, 1);
   EXPECT_EQ(backend_->usage().pinned_bytes_in_use, 4u << 20);
   EXPECT_THAT(reply.values[0].tensor.elements<float>(), Each(1));
+}
+
+// Gathered by one kernel, whose table goes up before, for each 32 MiB; once
+// where both lie one behind the other.
+TEST_F(GpuCopiesTest, PullOfManyKeysIsATransferFor32MiB) {
+  InitKeys(kNumKeys, 1023);  // with gaps between them
+  std::vector<std::string> keys;
+  for (int i = 0; i < kNumKeys; ++i) keys.push_back(KeyOf(i));
+  CountPush(StagedPush(kNumKeys, 1023));
+  const Counts before = Total();
+
+  ASSERT_OK_AND_ASSIGN(const PullReply reply, Pull(keys));
+
+  EXPECT_LE(Total().copies - before.copies, 4);
+  EXPECT_LE(Total().launches - before.launches, 2);
+  for (const int i : {0, 1, 7000, 8500, 9999}) {
+    EXPECT_THAT(reply.values[i].tensor.elements<float>(), Each(i));
+  }
 }
 
 }  // namespace

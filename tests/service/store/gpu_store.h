@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -70,6 +71,25 @@ class GpuStoreTest : public ::testing::Test {
     return answer.Wait();
   }
 
+  // Has copies to the GPU wait for slots until the stream is released: those
+  // from memory that was not staged.
+  void HoldSlots() {
+    gpu_.Hold(StreamUse::kToDevice);
+    const char byte = 0;
+    const RefPtr<Buffer> to = *backend_->Allocate(1, nullptr);
+    for (int i = 0; i < StagedCopiesOptions().num_slots; ++i) {
+      ASSERT_OK(backend_->Submit({.uploads = {{&byte, to->mutable_data(), 1}}},
+                                 [](absl::Status) {}));
+    }
+    num_allocations_ = gpu_.num_allocations();
+  }
+  // Returns when somebody has allocated memory since, as for such a copy.
+  void WaitForAllocation() {
+    while (gpu_.num_allocations() == num_allocations_) {
+      std::this_thread::yield();
+    }
+  }
+
   // Bytes of values, those that are being read included.
   uint64_t ValueBytes() { return store_->DescribeNamespace("")->memory.values; }
 
@@ -77,6 +97,9 @@ class GpuStoreTest : public ::testing::Test {
   FakeAlarms alarms_;
   std::unique_ptr<CudaBackend> backend_;
   std::unique_ptr<MemoryTensorStore> store_;
+
+ private:
+  int64_t num_allocations_ = 0;
 };
 
 }  // namespace tensorkv::testing

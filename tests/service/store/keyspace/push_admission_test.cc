@@ -103,6 +103,7 @@ TEST_F(PushAdmissionTest, PushPullWithoutRoomToConvertCopiesNothing) {
                            absl::StatusCode::kResourceExhausted);
 }
 
+// Its copy waits for a slot.
 TEST_F(PushAdmissionTest, NamespaceThatIsDeletedMeanwhileTakesNothing) {
   CreateNamespaceRequest create;
   create.name_space = "n";
@@ -114,11 +115,11 @@ TEST_F(PushAdmissionTest, NamespaceThatIsDeletedMeanwhileTakesNothing) {
   PushRequest push;
   push.name_space = "n";
   push.entries.push_back({"w", false, Filled(1000, 1)});
-  gpu_.Hold(StreamUse::kToDevice);
+  HoldSlots();
   const Answer<absl::StatusOr<PushReply>> answer;
   std::thread pusher(
       [&] { store_->Push(std::move(push), {}, CallbackOf(answer)); });
-  gpu_.WaitForQueued(StreamUse::kToDevice, 1);
+  WaitForAllocation();
 
   EXPECT_OK(store_->DeleteNamespace("n"));
   gpu_.Release(StreamUse::kToDevice);
