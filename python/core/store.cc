@@ -13,6 +13,7 @@
 #include "contract/reason.h"
 #include "python/core/describe.h"
 #include "python/core/namespace_config.h"
+#include "python/core/pulled_arrays.h"
 #include "python/core/python_memory.h"
 
 namespace tensorkv::python {
@@ -236,9 +237,10 @@ py::list Store::Push(const Keys& keys, const py::list& arrays, Step step) {
   return VersionsOf(reply);
 }
 
-py::list Store::Receive(const Keys& keys, const std::optional<py::list>& outs,
-                        const SharedExports& exports, Reader read,
-                        bool may_wait) {
+std::vector<Value> Store::Receive(const Keys& keys,
+                                  const std::optional<py::list>& outs,
+                                  const SharedExports& exports, Reader read,
+                                  bool may_wait) {
   if (outs) CheckLengths(keys, *outs);
   const auto given = std::make_shared<const Outs>(
       outs ? OutsOf(keys, *outs, *exports) : Outs());
@@ -255,28 +257,27 @@ py::list Store::Receive(const Keys& keys, const std::optional<py::list>& outs,
       },
       may_wait, canceller);
   CopyToOthers(*given);
-  py::list values;
-  if (outs) return values;
-  for (Value& value : reply.values) {
-    values.append(PulledArray(std::move(value)));
-  }
-  return values;
+  if (outs) return {};
+  return std::move(reply.values);
 }
 
 py::list Store::PushPull(const Keys& keys, const py::list& arrays,
                          const std::optional<py::list>& outs, Step step) {
   CheckLengths(keys, arrays);
   const auto exports = std::make_shared<Exports>();
-  return Receive(keys, outs, exports,
-                 [=, entries = EntriesOf<PushEntry>(keys, arrays, exports)](
-                     Session& session, const ReadOptions& options) mutable {
-                   return session.PushPull(std::move(entries), step, options);
-                 });
+  return ArraysOf(
+      Receive(keys, outs, exports,
+              [=, entries = EntriesOf<PushEntry>(keys, arrays, exports)](
+                  Session& session, const ReadOptions& options) mutable {
+                return session.PushPull(std::move(entries), step, options);
+              }));
 }
 
-py::list Store::Pull(const Keys& keys, const std::optional<py::list>& outs,
-                     bool wait, Version min_version, const std::string& state,
-                     const std::string& dtype) {
+std::vector<Value> Store::PullValues(const Keys& keys,
+                                     const std::optional<py::list>& outs,
+                                     bool wait, Version min_version,
+                                     const std::string& state,
+                                     const std::string& dtype) {
   PullRequest request;
   if (!dtype.empty()) request.dtype = ValueOrThrow(ParseDType(dtype));
   request.wait_for_keys = wait;
@@ -291,6 +292,22 @@ py::list Store::Pull(const Keys& keys, const std::optional<py::list>& outs,
         return session.Pull(std::move(request), options);
       },
       may_wait);
+}
+
+py::list Store::Pull(const Keys& keys, const std::optional<py::list>& outs,
+                     bool wait, Version min_version, const std::string& state,
+                     const std::string& dtype) {
+  return ArraysOf(PullValues(keys, outs, wait, min_version, state, dtype));
+}
+
+py::list Store::PullMemory(const Keys& keys, bool wait, Version min_version,
+                           const std::string& dtype) {
+  py::list values;
+  for (Value& value : PullValues(keys, std::nullopt, wait, min_version,
+                                 /*state=*/"", dtype)) {
+    values.append(PulledArray(std::move(value)));
+  }
+  return values;
 }
 
 py::list Store::PushRows(const Keys& keys, const py::list& row_ids,
@@ -321,9 +338,7 @@ py::list Store::PullRows(const Keys& keys, const py::list& row_ids) {
     RETURN_IF_ERROR(session.Own(reply));
     return reply;
   });
-  py::list rows;
-  for (Value& value : reply.values) rows.append(PulledArray(std::move(value)));
-  return rows;
+  return ArraysOf(std::move(reply.values));
 }
 
 void Store::SetCompression(const std::string& text, uint64_t min_bytes) {
@@ -446,6 +461,8 @@ void Store::Register(py::module_& module) {
            "step"_a)
       .def("pull", &Store::Pull, "keys"_a, "outs"_a, "wait"_a, "min_version"_a,
            "state"_a, "dtype"_a)
+      .def("pull_memory", &Store::PullMemory, "keys"_a, "wait"_a,
+           "min_version"_a, "dtype"_a)
       .def("push_rows", &Store::PushRows, "keys"_a, "row_ids"_a, "arrays"_a,
            "step"_a, "update_all_rows"_a)
       .def("pull_rows", &Store::PullRows, "keys"_a, "row_ids"_a)

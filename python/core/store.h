@@ -65,10 +65,19 @@ class Store {
                       const std::optional<pybind11::list>& outs, bool wait,
                       Version min_version, const std::string& state,
                       const std::string& dtype);
-  pybind11::list Receive(const Keys& keys,
-                         const std::optional<pybind11::list>& outs,
-                         const SharedExports& exports, Reader read,
-                         bool may_wait = false);
+  // Values with their versions and dtypes, for who makes no arrays of them.
+  pybind11::list PullMemory(const Keys& keys, bool wait, Version min_version,
+                            const std::string& dtype);
+  std::vector<Value> PullValues(const Keys& keys,
+                                const std::optional<pybind11::list>& outs,
+                                bool wait, Version min_version,
+                                const std::string& state,
+                                const std::string& dtype);
+  // What was read, unless it went to `outs`.
+  std::vector<Value> Receive(const Keys& keys,
+                             const std::optional<pybind11::list>& outs,
+                             const SharedExports& exports, Reader read,
+                             bool may_wait = false);
   pybind11::list PushRows(const Keys& keys, const pybind11::list& row_ids,
                           const pybind11::list& arrays, Step step,
                           bool update_all_rows);

@@ -4,6 +4,9 @@ from typing import Any, Dict, List, Optional, Tuple
 
 version: str
 
+def use_numpy(api: Any, dtypes: Dict[str, Any]) -> None:
+    """Takes numpy's _ARRAY_API, and its dtypes by their names in the store."""
+
 class PulledArray:
     """Memory of a pulled value, with the buffer protocol."""
 
@@ -78,6 +81,9 @@ class Store:
         state: str,
         dtype: str,
     ) -> List[Any]: ...
+    def pull_memory(
+        self, keys: List[str], wait: bool, min_version: int, dtype: str
+    ) -> List[PulledArray]: ...
     def push_rows(
         self,
         keys: List[str],

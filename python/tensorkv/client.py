@@ -7,7 +7,7 @@ import os
 from typing import Any, Dict, List, Optional, Sequence, Union
 
 from tensorkv import _core
-from tensorkv._arrays import all_from_core, all_to_core, name_of
+from tensorkv._arrays import all_to_core, name_of
 from tensorkv.aio import Coroutines, Threads
 
 DEFAULT_ADDRESS = "127.0.0.1:7363"
@@ -205,7 +205,7 @@ class Client:
         )
         if out is not None:
             return out
-        return self._answer(key, all_from_core(pulled))
+        return self._answer(key, pulled)
 
     def push_pull(
         self, key: Keys, value: Any, out: Any = None, step: int = 0
@@ -220,7 +220,7 @@ class Client:
         values = all_to_core(values)
         if out is None:
             pulled = self._store.push_pull(keys, values, None, step)
-            return self._answer(key, all_from_core(pulled))
+            return self._answer(key, pulled)
         outs = _as_list(key, out, "out")[1]
         self._store.push_pull(keys, values, _core_outs(outs), step)
         return out
@@ -264,7 +264,7 @@ class Client:
         """
         keys, ids = _as_list(key, row_ids, "row_ids")
         pulled = self._store.pull_rows(keys, all_to_core(ids))
-        return self._answer(key, all_from_core(pulled))
+        return self._answer(key, pulled)
 
     def set_compression(self, compression: str, min_bytes: int = 4096) -> None:
         """Says how pushes of floats are encoded on their way to the server.
