@@ -13,9 +13,7 @@
 #include "client/client_observer.h"
 #include "client/cluster/connect.h"
 #include "client/compression/compressor.h"
-#include "client/internal/call_lanes.h"
-#include "client/internal/delivery.h"
-#include "client/internal/error_from.h"
+#include "client/internal/client_calls.h"
 #include "client/internal/steady_now.h"
 
 namespace tensorkv {
@@ -48,74 +46,6 @@ absl::Status CheckOptions(const ClientOptions& options) {
   return absl::OkStatus();
 }
 
-absl::Status CheckCount(size_t num_entries, size_t num_answers) {
-  if (num_answers == num_entries) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat("expected an answer to each of ",
-                                          num_entries, " entries, got ",
-                                          num_answers));
-}
-
-// Whether a reply that answers entry by entry answers each.
-template <typename Request>
-absl::Status CheckComplete(const Request& request,
-                           const ReplyTo<Request>& reply) {
-  if constexpr (requires { request.entries, reply.results; }) {
-    return CheckCount(request.entries.size(), reply.results.size());
-  } else if constexpr (requires { request.entries, reply.values; }) {
-    return CheckCount(request.entries.size(), reply.values.size());
-  } else if constexpr (requires { request.keys, reply.keys; }) {
-    return CheckCount(request.keys.size(), reply.keys.size());
-  }
-  return absl::OkStatus();
-}
-
-// Whether what comes may be written over what goes.
-template <typename Entries>
-bool Overlap(const Entries& entries,
-             absl::Span<const Destination> destinations) {
-  const auto is_within = [&](const Tensor& tensor) {
-    return absl::c_any_of(destinations, [&](const Destination& destination) {
-      const char* const begin = destination.memory.data();
-      return tensor.data() < begin + destination.memory.size() &&
-             begin < tensor.data() + tensor.size_bytes();
-    });
-  };
-  return absl::c_any_of(
-      entries, [&](const auto& entry) { return is_within(entry.tensor); });
-}
-
-// Makes a call; what it reads is then where the options say. A push from where
-// its values come to is sent again from there if the reply breaks, so these are
-// written when the call has ended.
-template <typename Request>
-absl::StatusOr<ReplyTo<Request>> CallInto(Connection& connection,
-                                          const Request& request,
-                                          const CallOptions& options) {
-  constexpr bool kReads = requires(ReplyTo<Request> & reply) {
-    request.entries, reply.values;
-  };
-  const absl::Span<const Destination> destinations = options.destinations;
-  CallOptions of_call = options;
-  if constexpr (kReads) {
-    if (!destinations.empty()) {
-      RETURN_IF_ERROR(CheckDestinations(destinations, request.entries.size()));
-    }
-  }
-  if constexpr (kReads && requires { request.entries.begin()->tensor; }) {
-    if (Overlap(request.entries, destinations)) of_call.destinations = {};
-  }
-  absl::StatusOr<ReplyTo<Request>> reply = connection.Call(request, of_call);
-  RETURN_IF_ERROR(reply.status());
-  RETURN_IF_ERROR(CheckComplete(request, *reply));
-  if constexpr (kReads) {
-    const auto key_of = [&](size_t i) -> absl::string_view {
-      return request.entries[i].key;
-    };
-    RETURN_IF_ERROR(Deliver(destinations, key_of, reply->values));
-  }
-  return reply;
-}
-
 Compressor::Observer ObserverOf(std::shared_ptr<ClientObserver> observer) {
   if (observer == nullptr) return {};
   return [observer = std::move(observer)](Compression::Kind kind,
@@ -124,30 +54,11 @@ Compressor::Observer ObserverOf(std::shared_ptr<ClientObserver> observer) {
   };
 }
 
-absl::string_view PrepositionOf(Method method) {
-  switch (method) {
-    case Method::kPush:
-    case Method::kPushRows:
-      return " to ";
-    case Method::kPull:
-    case Method::kPullRows:
-      return " from ";
-    case Method::kPushPull:
-      return " with ";
-    case Method::kDescribeServer:
-    case Method::kDescribeCluster:
-      return " of ";
-    default:
-      return " on ";
-  }
-}
-
 }  // namespace
 
 struct Client::Shared {
   Shared(std::unique_ptr<Connection> connection, const ClientOptions& options)
-      : connection(std::move(connection)),
-        target(options.target),
+      : calls(std::move(connection), options.target),
         name_space(options.name_space),
         observer(options.observer),
         compressor(std::make_shared<Compressor>(options.compression,
@@ -164,14 +75,9 @@ struct Client::Shared {
     worker = new_worker;
   }
 
-  // An error, with what was attempted as its prefix.
-  absl::Status Explain(Method method, const absl::Status& status) const;
-
-  const std::unique_ptr<Connection> connection;
-  const std::string target;
+  ClientCalls calls;
   const std::string name_space;
   const std::shared_ptr<ClientObserver> observer;
-  CallLanes calls;
   std::atomic<Step> step = 0;
 
   Mutex mutex;
@@ -362,10 +268,10 @@ absl::StatusOr<Value> Client::PullRows(absl::string_view key,
 
 absl::StatusOr<PullReply> Client::PullRows(PullRowsRequest request) {
   if (request.dtype != DType::kUnknown) {
-    return shared_->Explain(Method::kPullRows,
-                            absl::InvalidArgumentError(absl::StrCat(
-                                "dtype of a pull: expected none for rows, got ",
-                                NameOf(request.dtype))));
+    return shared_->calls.Explain(
+        Method::kPullRows, absl::InvalidArgumentError(absl::StrCat(
+                               "dtype of a pull: expected none for rows, got ",
+                               NameOf(request.dtype))));
   }
   request.name_space = shared_->name_space;
   request.worker = worker();
@@ -586,41 +492,70 @@ absl::StatusOr<PushRequest> Client::MakePush(std::vector<PushEntry> entries,
 }
 
 template <typename Request>
+void Client::StartPush(
+    std::vector<PushEntry> entries, const PushOptions& options,
+    CallThreads& threads,
+    absl::AnyInvocable<void(absl::StatusOr<ReplyTo<Request>>) &&> done) {
+  auto start = [client = *this, options, &threads, done = std::move(done)](
+                   std::vector<PushEntry> entries) mutable {
+    absl::StatusOr<PushRequest> push =
+        client.MakePush(std::move(entries), options);
+    if (!push.ok()) return std::move(done)(push.status());
+    const Step step = push->step;
+    ClientCalls& calls = client.shared_->calls;
+    calls.Start(Request{*std::move(push)}, client.call_options_, threads,
+                [shared = client.shared_, step, done = std::move(done)](
+                    absl::StatusOr<ReplyTo<Request>> reply) mutable {
+                  if (reply.ok()) shared->step = step;
+                  std::move(done)(std::move(reply));
+                });
+  };
+  const bool may_encode =
+      !options.is_encoded &&
+      !shared_->CurrentCompressor()->options().rules.empty();
+  if (!may_encode) return start(std::move(entries));
+  threads.Run(
+      [start = std::move(start), entries = std::move(entries)]() mutable {
+        start(std::move(entries));
+      });
+}
+
+void Client::StartPush(std::vector<PushEntry> entries,
+                       const PushOptions& options, CallThreads& threads,
+                       Done<PushReply> done) {
+  StartPush<PushRequest>(std::move(entries), options, threads, std::move(done));
+}
+
+void Client::StartPushPull(std::vector<PushEntry> entries,
+                           const PushOptions& options, CallThreads& threads,
+                           Done<PullReply> done) {
+  StartPush<PushPullRequest>(std::move(entries), options, threads,
+                             std::move(done));
+}
+
+void Client::StartPull(PullRequest request, CallThreads& threads,
+                       Done<PullReply> done) {
+  request.name_space = shared_->name_space;
+  request.worker = worker();
+  shared_->calls.Start(
+      std::move(request), call_options_, threads,
+      // The shared part, and so the connection, outlives the call.
+      [shared = shared_,
+       done = std::move(done)](absl::StatusOr<PullReply> reply) mutable {
+        std::move(done)(std::move(reply));
+      });
+}
+
+template <typename Request>
 absl::StatusOr<ReplyTo<Request>> Client::Call(Request& request,
                                               const CallOptions& options) {
-  if constexpr (requires { request.call_id; }) {
-    const CallLanes::Place call = shared_->calls.Begin();
-    request.call_id = call.id();
-    return Send(request, options);
-  } else {
-    return Send(request, options);
-  }
+  return shared_->calls.Call(request, options);
 }
 
 template <typename Request>
 absl::StatusOr<ReplyTo<Request>> Client::Send(const Request& request,
                                               const CallOptions& options) {
-  const Canceller::Use use(options.canceller);
-  absl::StatusOr<ReplyTo<Request>> reply = absl::CancelledError();
-  if (use.may_begin()) {
-    reply = CallInto(*shared_->connection, request, options);
-  }
-  absl::Status status = reply.status();
-  if (!status.ok() && options.canceller != nullptr &&
-      options.canceller->is_cancelled()) {
-    // What broke first because of it, or at the same time, is all one.
-    status =
-        absl::CancelledError("cancelled by the caller; it may have been made");
-  }
-  if (status.ok()) return reply;
-  return shared_->Explain(kMethodOf<Request>, status);
-}
-
-absl::Status Client::Shared::Explain(Method method,
-                                     const absl::Status& status) const {
-  if (target.empty()) return status;
-  return ErrorFrom(absl::StrCat(NameOf(method), PrepositionOf(method), target),
-                   status);
+  return shared_->calls.Send(request, options);
 }
 
 }  // namespace tensorkv

@@ -15,11 +15,13 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "client/call_threads.h"
 #include "client/canceller.h"
 #include "client/client_options.h"
 #include "client/compression/compression.h"
@@ -102,7 +104,9 @@ class Client {
   // has returned, however that ended. It must not be read or written by others
   // during a call. `destinations` outlives the calls. Errors of these calls:
   // also InvalidArgument where number, dtype, shape or bytes of the
-  // destinations are others; then nothing is written.
+  // destinations are others; then nothing is written. Of a PushPull that is
+  // found before it is made, but for what a key of floats is stored as: where
+  // that is another float dtype than the destination's, the push has been made.
   Client Into(absl::Span<const Destination> destinations) const;
 
   // Creates keys. OnExisting says what to do about those that exist.
@@ -152,6 +156,20 @@ class Client {
                                  const PushOptions& options = {});
   absl::StatusOr<PullReply> PushPull(std::vector<PushEntry> entries,
                                      const PushOptions& options = {});
+
+  // Push, Pull and PushPull for who waits for nothing: `done` gets what the
+  // verb returns, on any thread, perhaps before this returns. It should not
+  // block, since others may have to wait for its thread. What has to block
+  // meanwhile runs on `threads`, which outlive the call; this client need not.
+  // Pipeline adds an order among calls, and bounds of what is under way.
+  template <typename Reply>
+  using Done = absl::AnyInvocable<void(absl::StatusOr<Reply>) &&>;
+  void StartPush(std::vector<PushEntry> entries, const PushOptions& options,
+                 CallThreads& threads, Done<PushReply> done);
+  void StartPull(PullRequest request, CallThreads& threads,
+                 Done<PullReply> done);
+  void StartPushPull(std::vector<PushEntry> entries, const PushOptions& options,
+                     CallThreads& threads, Done<PullReply> done);
 
   // Contributes rows: each entry has ids (RowIds::Create), and as many rows in
   // its tensor. As Push, but nothing is encoded; a step may have both. Rows
@@ -259,8 +277,10 @@ class Client {
                                        const PushOptions& options);
   // Errors: FailedPrecondition for a client that is no worker.
   absl::StatusOr<Worker> CheckedWorker() const;
-  // Makes a call. One that has a call_id gets it here: a name of its own, for
-  // all its attempts.
+  template <typename Request>
+  void StartPush(std::vector<PushEntry> entries, const PushOptions& options,
+                 CallThreads& threads, Done<ReplyTo<Request>> done);
+  // Makes a call under a name of its own, if it has one.
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> Call(Request& request,
                                         const CallOptions& options);

@@ -4,11 +4,14 @@
 #define TENSORKV_CLIENT_CONNECTION_H_
 
 #include <memory>
+#include <utility>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "client/call_threads.h"
 #include "client/canceller.h"
 #include "client/destination.h"
 #include "contract/any_call.h"
@@ -30,8 +33,8 @@ struct CallOptions {
 
 // Carries calls to a store and brings back its answers: over gRPC, or to a
 // store in this process. Thread-safe; calls block until their answer or
-// deadline. Verbs and errors as in proto/tensorkv/v1/; Unavailable where no
-// server answers.
+// deadline, but for those that are started. Verbs and errors as in
+// proto/tensorkv/v1/; Unavailable where no server answers.
 class Connection {
  public:
   virtual ~Connection() = default;
@@ -47,9 +50,25 @@ class Connection {
   }
 
   // Makes a call of any method; writes its reply if it succeeds. Decorators
-  // that add something to every call, such as retries and metrics, add it here.
+  // that add something to every call, such as retries and metrics, add it here
+  // and in Start.
   virtual absl::Status Attempt(const AnyCall& call,
                                const CallOptions& options) = 0;
+
+  // Told once how a call has ended, on any thread.
+  using Done = absl::AnyInvocable<void(absl::Status) &&>;
+
+  // Makes a call as Attempt does, but waits for nothing: what has to block runs
+  // on `threads`, and `done` is told, perhaps before this returns. The
+  // connection and `threads` outlive the call, as do the request, the reply and
+  // the destinations; nothing touches any of them once `done` runs.
+  virtual void Start(const AnyCall& call, const CallOptions& options,
+                     CallThreads& threads, Done done) {
+    threads.Run([this, call, options, done = std::move(done)]() mutable {
+      absl::Status status = Attempt(call, options);
+      std::move(done)(std::move(status));
+    });
+  }
 };
 
 }  // namespace tensorkv

@@ -1,7 +1,5 @@
 #include "client/pipeline.h"
 
-#include <system_error>
-#include <type_traits>
 #include <utility>
 
 #include "absl/hash/hash.h"
@@ -25,41 +23,64 @@ uint64_t BytesOf(const std::vector<PushEntry>& entries) {
   return bytes;
 }
 
+// What a call of one key has for that key.
+absl::StatusOr<PushResult> OnlyOne(absl::StatusOr<PushReply> reply) {
+  if (!reply.ok()) return reply.status();
+  return reply->results.front();
+}
+absl::StatusOr<Value> OnlyOne(absl::StatusOr<PullReply> reply) {
+  if (!reply.ok()) return reply.status();
+  return std::move(reply->values.front());
+}
+
+// A callback that takes the reply of a call of one key, for one that takes what
+// that has for the key.
+template <typename Done>
+auto ForOne(Done done) {
+  return [done = std::move(done)](auto reply) mutable {
+    std::move(done)(OnlyOne(std::move(reply)));
+  };
+}
+
+std::vector<PushEntry> EntryOf(absl::string_view key, Tensor contribution) {
+  std::vector<PushEntry> entries(1);
+  entries[0].key = std::string(key);
+  entries[0].tensor = std::move(contribution);
+  return entries;
+}
+
 }  // namespace
 
 Pipeline::Pipeline(Client* client, const PipelineOptions& options)
     : client_(*client),
       options_(options),
-      max_threads_(options.max_running > 0 ? options.max_running
-                                           : options.max_in_flight) {
-  MutexLock lock(&mutex_);
-  threads_.emplace_back([this] { Serve(); });
-}
+      max_running_(options.max_running > 0 ? options.max_running
+                                           : options.max_in_flight),
+      threads_(max_running_) {}
 
 Pipeline::~Pipeline() {
-  std::vector<std::thread> threads;
-  {
-    MutexLock lock(&mutex_);
-    while (num_in_flight_ > 0) has_room_.Wait(&mutex_);
-    is_stopping_ = true;
-    has_work_.SignalAll();
-    threads.swap(threads_);
-  }
-  for (std::thread& thread : threads) thread.join();
+  MutexLock lock(&mutex_);
+  while (num_in_flight_ > 0 || is_starting_) has_room_.Wait(&mutex_);
 }
 
-template <typename Verb>
-auto Pipeline::Submit(std::vector<KeyOrder::KeyHash> keys, uint64_t bytes,
-                      int priority, Verb verb) {
-  std::promise<std::invoke_result_t<Verb>> promise;
+template <typename Reply, typename Start>
+std::future<absl::StatusOr<Reply>> Pipeline::Submit(
+    std::vector<KeyOrder::KeyHash> keys, uint64_t bytes, int priority,
+    Start start) {
+  std::promise<absl::StatusOr<Reply>> promise;
   auto future = promise.get_future();
-  Enqueue(
-      {.keys = std::move(keys),
-       .bytes = bytes,
-       .priority = priority,
-       .run = [promise = std::move(promise), verb = std::move(verb)]() mutable {
-         promise.set_value(verb());
-       }});
+  Enqueue({.keys = std::move(keys),
+           .bytes = bytes,
+           .priority = priority,
+           .start = [this, bytes, promise = std::move(promise),
+                     start = std::move(start)](Ticket ticket) mutable {
+             std::move(start)(
+                 [this, ticket, bytes, promise = std::move(promise)](
+                     absl::StatusOr<Reply> reply) mutable {
+                   promise.set_value(std::move(reply));
+                   OnEnded(ticket, bytes);
+                 });
+           }});
   return future;
 }
 
@@ -67,30 +88,36 @@ std::future<absl::StatusOr<PushResult>> Pipeline::Push(
     absl::string_view key, Tensor contribution, const PushOptions& options,
     int priority) {
   const uint64_t bytes = contribution.size_bytes();
-  return Submit({HashOf(key)}, bytes, priority,
-                [this, key = std::string(key),
-                 contribution = std::move(contribution), options]() mutable {
-                  return client_.Push(key, std::move(contribution), options);
-                });
+  return Submit<PushResult>(
+      {HashOf(key)}, bytes, priority,
+      [this, entries = EntryOf(key, std::move(contribution)),
+       options](auto done) mutable {
+        client_.StartPush(std::move(entries), options, threads_,
+                          ForOne(std::move(done)));
+      });
 }
 
 std::future<absl::StatusOr<PushReply>> Pipeline::Push(
     std::vector<PushEntry> entries, const PushOptions& options, int priority) {
   std::vector<KeyOrder::KeyHash> keys = HashesOf(entries);
   const uint64_t bytes = BytesOf(entries);
-  return Submit(std::move(keys), bytes, priority,
-                [this, entries = std::move(entries), options]() mutable {
-                  return client_.Push(std::move(entries), options);
-                });
+  return Submit<PushReply>(
+      std::move(keys), bytes, priority,
+      [this, entries = std::move(entries), options](auto done) mutable {
+        client_.StartPush(std::move(entries), options, threads_,
+                          std::move(done));
+      });
 }
 
 std::future<absl::StatusOr<Value>> Pipeline::Pull(absl::string_view key,
                                                   Version min_version,
                                                   int priority) {
-  return Submit({HashOf(key)}, /*bytes=*/0, priority,
-                [this, key = std::string(key), min_version] {
-                  return client_.Pull(key, min_version);
-                });
+  return Submit<Value>({HashOf(key)}, /*bytes=*/0, priority,
+                       [this, key = std::string(key), min_version](auto done) {
+                         client_.StartPull(
+                             PullRequest{.entries = {{key, min_version}}},
+                             threads_, ForOne(std::move(done)));
+                       });
 }
 
 std::future<absl::StatusOr<PullReply>> Pipeline::Pull(
@@ -103,32 +130,36 @@ std::future<absl::StatusOr<PullReply>> Pipeline::Pull(
 std::future<absl::StatusOr<PullReply>> Pipeline::Pull(PullRequest request,
                                                       int priority) {
   std::vector<KeyOrder::KeyHash> keys = HashesOf(request.entries);
-  return Submit(std::move(keys), /*bytes=*/0, priority,
-                [this, request = std::move(request)]() mutable {
-                  return client_.Pull(std::move(request));
-                });
+  return Submit<PullReply>(
+      std::move(keys), /*bytes=*/0, priority,
+      [this, request = std::move(request)](auto done) mutable {
+        client_.StartPull(std::move(request), threads_, std::move(done));
+      });
 }
 
 std::future<absl::StatusOr<Value>> Pipeline::PushPull(
     absl::string_view key, Tensor contribution, const PushOptions& options,
     int priority) {
   const uint64_t bytes = contribution.size_bytes();
-  return Submit({HashOf(key)}, bytes, priority,
-                [this, key = std::string(key),
-                 contribution = std::move(contribution), options]() mutable {
-                  return client_.PushPull(key, std::move(contribution),
-                                          options);
-                });
+  return Submit<Value>({HashOf(key)}, bytes, priority,
+                       [this, entries = EntryOf(key, std::move(contribution)),
+                        options](auto done) mutable {
+                         client_.StartPushPull(std::move(entries), options,
+                                               threads_,
+                                               ForOne(std::move(done)));
+                       });
 }
 
 std::future<absl::StatusOr<PullReply>> Pipeline::PushPull(
     std::vector<PushEntry> entries, const PushOptions& options, int priority) {
   std::vector<KeyOrder::KeyHash> keys = HashesOf(entries);
   const uint64_t bytes = BytesOf(entries);
-  return Submit(std::move(keys), bytes, priority,
-                [this, entries = std::move(entries), options]() mutable {
-                  return client_.PushPull(std::move(entries), options);
-                });
+  return Submit<PullReply>(
+      std::move(keys), bytes, priority,
+      [this, entries = std::move(entries), options](auto done) mutable {
+        client_.StartPushPull(std::move(entries), options, threads_,
+                              std::move(done));
+      });
 }
 
 void Pipeline::Enqueue(Call call) {
@@ -144,6 +175,7 @@ void Pipeline::Enqueue(Call call) {
   const bool may_run = order_.Add(ticket, std::move(call.keys));
   waiting_.emplace(ticket, std::move(call));
   if (may_run) MakeReady(ticket);
+  StartReady();
 }
 
 bool Pipeline::HasRoomFor(const Call& call) const {
@@ -154,44 +186,32 @@ bool Pipeline::HasRoomFor(const Call& call) const {
 
 void Pipeline::MakeReady(Ticket ticket) {
   ready_.emplace(-int64_t{waiting_.at(ticket).priority}, ticket);
-  const bool all_are_busy =
-      ready_.size() > static_cast<size_t>(num_idle_threads_);
-  const bool may_start = threads_.size() < static_cast<size_t>(max_threads_);
-  if (all_are_busy && may_start) StartThread();
-  has_work_.Signal();
 }
 
-void Pipeline::StartThread() {
-  try {
-    threads_.emplace_back([this] { Serve(); });
-  } catch (const std::system_error&) {
-    // The system has no more threads to give; those that are there do the work.
+void Pipeline::StartReady() {
+  if (is_starting_) return;
+  is_starting_ = true;
+  while (!ready_.empty() && num_running_ < max_running_) {
+    const Ticket ticket = ready_.extract(ready_.begin()).value().second;
+    Call call = std::move(waiting_.extract(ticket).mapped());
+    ++num_running_;
+    mutex_.unlock();
+    std::move(call.start)(ticket);
+    mutex_.lock();
   }
+  is_starting_ = false;
+  // The destructor may wait for that.
+  if (num_in_flight_ == 0) has_room_.SignalAll();
 }
 
-void Pipeline::Serve() {
-  mutex_.lock();
-  for (;;) {
-    ++num_idle_threads_;
-    while (ready_.empty() && !is_stopping_) has_work_.Wait(&mutex_);
-    --num_idle_threads_;
-    if (ready_.empty()) break;
-    RunNext();
-  }
-  mutex_.unlock();
-}
-
-void Pipeline::RunNext() {
-  const Ticket ticket = ready_.extract(ready_.begin()).value().second;
-  Call call = std::move(waiting_.extract(ticket).mapped());
-  mutex_.unlock();
-  std::move(call.run)();
-  call.run = nullptr;  // what it holds goes without the lock
-  mutex_.lock();
+void Pipeline::OnEnded(Ticket ticket, uint64_t bytes) {
+  MutexLock lock(&mutex_);
+  --num_running_;
   --num_in_flight_;
-  bytes_in_flight_ -= call.bytes;
+  bytes_in_flight_ -= bytes;
   for (const Ticket next : order_.Remove(ticket)) MakeReady(next);
   has_room_.SignalAll();
+  StartReady();
 }
 
 }  // namespace tensorkv

@@ -12,7 +12,6 @@
 #include <future>
 #include <set>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -23,6 +22,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "base/mutex.h"
+#include "client/call_threads.h"
 #include "client/client.h"
 #include "client/internal/key_order.h"
 #include "contract/requests.h"
@@ -30,26 +30,32 @@
 namespace tensorkv {
 
 struct PipelineOptions {
-  // Calls that have been submitted and have not ended.
+  // Calls that have been submitted and have not ended. A server takes so many
+  // calls of a connection at a time as its --max_streams says, 128 by default:
+  // with as many here that wait, other calls of the client wait behind them.
   int max_in_flight = 16;
-  // Calls that run at the same time, each on a thread; 0: all that are in
-  // flight. With fewer, priorities choose among those that wait. A call that
-  // waits for other workers keeps its thread: with fewer, workers may wait for
-  // one another in a circle until their timeouts, so leave it at 0 there.
+  // Calls that run at the same time; 0: all that are in flight. With fewer,
+  // priorities choose among those that wait. A call that waits for other
+  // workers runs all the while: with fewer, workers may wait for one another in
+  // a circle until their timeouts, so leave it at 0 there.
   int max_running = 0;
   // Bytes of the tensors that these calls send. A call with more goes alone.
   uint64_t max_bytes = uint64_t{256} << 20;
 };
 
-// Runs calls of a client on threads of its own and hands out their results as
-// futures. Thread-safe.
+// Runs calls of a client and hands out their results as futures. Thread-safe.
+//
+// Threads: a call that goes as one message each way takes none, however long
+// it waits; gRPC tells when it has ended. Those take one each of the pipeline's
+// that are streams, as TransferOptions has it, that go to a cluster or to a
+// store in this process, and, while they encode, pushes that are compressed.
 //
 // Order: calls with a key in common run one after another, in the order in
 // which they were submitted; other calls run at the same time and may overtake
 // one another. A call that fails does not stop those behind it.
 //
-// Priority: of the calls that nothing but a thread keeps from running, the one
-// with the highest priority runs next, of several the first submitted.
+// Priority: of the calls that nothing but max_running keeps from running, the
+// one with the highest priority runs next, of several the first submitted.
 //
 // Backpressure: a verb blocks while as many calls or bytes are under way as the
 // options allow; after that it returns at once. Verbs that block go on in the
@@ -105,44 +111,46 @@ class Pipeline {
     std::vector<KeyOrder::KeyHash> keys;
     uint64_t bytes = 0;
     int priority = 0;
-    absl::AnyInvocable<void() &&> run;
+    // Begins the call under its ticket; OnEnded is told when it has ended.
+    absl::AnyInvocable<void(Ticket) &&> start;
   };
 
   // By which the first of a set runs next.
   using Rank = std::pair<int64_t, Ticket>;
 
-  // A future for what `verb` returns, which will run.
-  template <typename Verb>
-  auto Submit(std::vector<KeyOrder::KeyHash> keys, uint64_t bytes, int priority,
-              Verb verb);
+  // A future for the reply of what `start(done)` begins.
+  template <typename Reply, typename Start>
+  std::future<absl::StatusOr<Reply>> Submit(std::vector<KeyOrder::KeyHash> keys,
+                                            uint64_t bytes, int priority,
+                                            Start start);
   void Enqueue(Call call);
   bool HasRoomFor(const Call& call) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Lets a thread run a call whose turn it is.
   void MakeReady(Ticket ticket) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void StartThread() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Serve();
-  void RunNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Begins calls whose turn it is, unless another thread does that already.
+  void StartReady() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void OnEnded(Ticket ticket, uint64_t bytes);
 
   Client& client_;
   const PipelineOptions options_;
-  const int max_threads_;
+  const int max_running_;
+  CallThreads threads_;
 
   mutable Mutex mutex_;
-  CondVar has_work_;
   CondVar has_room_;
-  bool is_stopping_ ABSL_GUARDED_BY(mutex_) = false;
   Ticket next_ticket_ ABSL_GUARDED_BY(mutex_) = 0;
   // The ticket whose turn it is to enter.
   Ticket next_admitted_ ABSL_GUARDED_BY(mutex_) = 0;
   // Calls that have not ended, and what they hold.
   int num_in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t bytes_in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Those of them that have begun.
+  int num_running_ ABSL_GUARDED_BY(mutex_) = 0;
   KeyOrder order_ ABSL_GUARDED_BY(mutex_);
   // Calls that have not begun, and those of them whose turn it is.
   absl::flat_hash_map<Ticket, Call> waiting_ ABSL_GUARDED_BY(mutex_);
   std::set<Rank> ready_ ABSL_GUARDED_BY(mutex_);
-  int num_idle_threads_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::vector<std::thread> threads_ ABSL_GUARDED_BY(mutex_);
+  // A thread begins calls; a call that ends at once calls back within that.
+  bool is_starting_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace tensorkv

@@ -33,7 +33,7 @@ absl::StatusOr<JoinReply> JoinAs(Client& client, const WorkerOptions& options,
     if (!absl::IsAlreadyExists(reply.status()) || environment.now() >= end) {
       return reply;
     }
-    environment.sleep(options.lease / kAttemptsPerLease);
+    environment.sleep(options.lease / kAttemptsPerLease, /*canceller=*/nullptr);
   }
 }
 
@@ -372,7 +372,7 @@ absl::Status WorkerClient::Recover(const absl::Status& cause,
     }
     if (!MayRecoverAfter(status, is_member)) return status;
     is_member = is_member && !NeedsToJoin(status);
-    environment_.sleep(kPause);
+    environment_.sleep(kPause, /*canceller=*/nullptr);
   }
   return status;
 }

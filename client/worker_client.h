@@ -13,7 +13,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,46 +26,11 @@
 #include "client/client.h"
 #include "client/internal/open_contributions.h"
 #include "client/internal/retry_loop.h"
+#include "client/worker_options.h"
 
 namespace tensorkv {
 
 class LeaseRenewal;
-
-struct WorkerOptions {
-  // Unique among the namespace's workers, and the same when the worker comes
-  // back.
-  std::string name;
-
-  // How long the server waits for a sign of life before it counts the worker
-  // as lost.
-  absl::Duration lease = absl::Seconds(10);
-
-  // How long to wait for a live worker of that name to lose its lease: a worker
-  // that was killed and starts again comes before its former self is noticed to
-  // be gone. Zero gives up at once, with AlreadyExists.
-  absl::Duration takeover_timeout = absl::Minutes(1);
-
-  // Bound of each verb of a step, with all that is done again: how long to wait
-  // for workers that were lost and for connections that broke. Each attempt is
-  // bounded by ClientOptions::timeout.
-  absl::Duration step_timeout = absl::Minutes(10);
-
-  // Told, where set, each time that a renewal of the lease finds that this is a
-  // member no more, and why: for those who want to know before the next verb,
-  // which joins again by itself. Called by the thread that renews the lease,
-  // which waits for it, as does the worker's destructor: it must neither
-  // destroy the worker nor wait for who does. May come before Join returns.
-  std::function<void(const absl::Status&)> on_membership_lost;
-};
-
-// How a worker's verb reads; see Client::Into and Client::WithCanceller. One
-// that is cancelled forgets what it has pushed, which may count or may not.
-struct ReadOptions {
-  // What values are converted to; as they are stored if unknown.
-  DType dtype = DType::kUnknown;
-  absl::Span<const Destination> into;
-  std::shared_ptr<Canceller> canceller;
-};
 
 // Joins when it is made, renews the lease from a thread of its own, leaves when
 // it goes. Thread-safe.

@@ -68,6 +68,11 @@ def needed_packages(library):
                                     if name in found]))
 
 
+def absl_version():
+    """Of the Abseil that the library is built with, as pkg-config has it."""
+    return pack.run("pkg-config", "--modversion", "absl_status").strip()
+
+
 def facts_of(options, soname):
     version = re.search(r'kVersion\[\] = "(.*)"',
                         (options.sources / "base/version.h").read_text())[1]
@@ -76,7 +81,9 @@ def facts_of(options, soname):
         "NAME": options.name, "VERSION": version, "SONAME": soname,
         "GLIBC": "%d.%d" % pack.MAX_GLIBC,
         "PACKAGES": " ".join(needed_packages(options.library)),
-        "ABSL_PC": " ".join("absl_" + name for name in ABSL),
+        "ABSL_VERSION": absl_version(),
+        "ABSL_PC": ", ".join("absl_%s = %s" % (name, absl_version())
+                             for name in ABSL),
         "ABSL_CMAKE": ";".join("absl::" + name for name in ABSL),
         "EXAMPLE": re.sub("^(?=.)", "  ", example, flags=re.M),
     }

@@ -60,7 +60,7 @@ absl::StatusOr<PlacementPtr> ClusterServers::NewerThan(const PlacementPtr& used,
         environment_.now() + pause >= limit.end) {
       return newest;
     }
-    environment_.sleep(pause);
+    environment_.sleep(pause, limit.canceller);
     pause = std::min(pause * 2, backoff_.maximum);
   }
 }

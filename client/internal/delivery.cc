@@ -25,6 +25,13 @@ void SetMemory(const Destination& destination, Tensor& tensor) {
       MakeRefCounted<AdoptedBuffer>(memory.data(), memory.size(), [] {}), 0);
 }
 
+absl::Status OutDoesNotFit(absl::string_view key, absl::string_view expected,
+                           const Destination& destination) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("out of key \"", key, "\": expected ", expected, ", got ",
+                   Description(destination.dtype, destination.shape)));
+}
+
 }  // namespace
 
 absl::Status CheckDestinations(absl::Span<const Destination> destinations,
@@ -41,6 +48,25 @@ absl::Status CheckDestinations(absl::Span<const Destination> destinations,
     return absl::InvalidArgumentError(
         absl::StrCat("destination of ", Description(dtype, shape),
                      ": expected ", size_bytes, " bytes, got ", memory.size()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckContributions(const PushRequest& request,
+                                absl::Span<const Destination> destinations) {
+  for (size_t i = 0; i < destinations.size(); ++i) {
+    const PushEntry& entry = request.entries[i];
+    // The ids of rows say how many are read; who skips brings no shape.
+    if (!HasMemory(destinations[i]) || entry.skip || entry.rows) continue;
+    const DType dtype = destinations[i].dtype;
+    DType expected = request.reply_dtype;
+    if (expected == DType::kUnknown) {
+      const bool both_float = IsFloat(entry.dtype()) && IsFloat(dtype);
+      expected = both_float ? dtype : entry.dtype();
+    }
+    if (dtype == expected && destinations[i].shape == entry.shape()) continue;
+    return OutDoesNotFit(entry.key, Description(expected, entry.shape()),
+                         destinations[i]);
   }
   return absl::OkStatus();
 }
@@ -62,11 +88,9 @@ absl::Status Deliver(absl::Span<const Destination> destinations,
                      absl::FunctionRef<absl::string_view(size_t)> key_of,
                      std::vector<Value>& values) {
   for (size_t i = 0; i < destinations.size(); ++i) {
-    const auto& [dtype, shape, memory] = destinations[i];
     if (Fits(destinations[i], values[i].tensor)) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "out of key \"", key_of(i), "\": expected ",
-        values[i].tensor.Description(), ", got ", Description(dtype, shape)));
+    return OutDoesNotFit(key_of(i), values[i].tensor.Description(),
+                         destinations[i]);
   }
   for (size_t i = 0; i < destinations.size(); ++i) {
     Tensor& tensor = values[i].tensor;

@@ -21,6 +21,14 @@ namespace tensorkv {
 absl::Status CheckDestinations(absl::Span<const Destination> destinations,
                                size_t num_entries);
 
+// Whether what a PushPull reads can fit where it is to go, as far as its
+// request tells: a key has the shape that is pushed to it, floats stay floats,
+// and other dtypes stay what they are. What a key of floats is stored as, only
+// the reply tells.
+// Errors: InvalidArgument, which names the key.
+absl::Status CheckContributions(const PushRequest& request,
+                                absl::Span<const Destination> destinations);
+
 // Gives the tensors of `values`, which have none, the memory of their
 // destinations; does nothing unless all fit.
 // REQUIRES: destinations that CheckDestinations takes for some call.

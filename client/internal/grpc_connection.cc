@@ -1,6 +1,8 @@
 #include "client/internal/grpc_connection.h"
 
 #include <limits>
+#include <thread>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -24,11 +26,13 @@ constexpr bool kMayStream = !kIsOfRows<Request> && requires(const Request& r) {
   r.entries;
 };
 template <typename Request>
-constexpr bool kSendsTensors = requires(const Request& r) {
+constexpr bool kSendsTensors =
+    kMayStream<Request>&& requires(const Request& r) {
   r.entries.front().tensor;
 };
 template <typename Request>
-constexpr bool kBringsTensors = requires(const ReplyTo<Request>& r) {
+constexpr bool kBringsTensors =
+    kMayStream<Request>&& requires(const ReplyTo<Request>& r) {
   r.values;
 };
 
@@ -48,6 +52,13 @@ bool MayGoAsStreamAfter(const absl::Status& status, const Request& request) {
     return ReasonOf(status) == Reason::kReplyTooLarge || request.call_id;
   }
   return true;
+}
+
+// Whether a call that went as one message is to be made as a stream.
+template <typename Request>
+bool NeedsStream(const absl::Status& status, const Request& request) {
+  return kBringsTensors<Request> && MayBeTooLarge(status) &&
+         MayGoAsStreamAfter(status, request);
 }
 
 absl::Status CheckOptions(const GrpcConnectionOptions& options) {
@@ -88,6 +99,15 @@ GrpcConnection::GrpcConnection(const GrpcConnectionOptions& options,
       bulk_(channels_, options.transfer, options.max_message_bytes, buffers_),
       large_keys_(policy_, kMaxKnownKeys) {}
 
+GrpcConnection::~GrpcConnection() {
+  if (!UnaryCalls::IsTellingAnEnd()) return;
+  // With the last channel that had such calls gRPC waits for the threads that
+  // call back, of which this is one.
+  std::thread([channel = channels_.small()]() mutable {
+    channel = nullptr;
+  }).detach();
+}
+
 absl::Status GrpcConnection::Attempt(const AnyCall& call,
                                      const CallOptions& options) {
   const CallDeadline deadline(options.timeout, options.canceller);
@@ -98,27 +118,90 @@ absl::Status GrpcConnection::Attempt(const AnyCall& call,
   });
 }
 
+void GrpcConnection::Start(const AnyCall& call, const CallOptions& options,
+                           CallThreads& threads, Done done) {
+  const CallDeadline deadline(options.timeout, options.canceller);
+  if (absl::Status status = deadline.CheckTimeLeft(); !status.ok()) {
+    return std::move(done)(std::move(status));
+  }
+  call.Visit([&](const auto& request, auto& reply) {
+    StartCall(request, reply, deadline, options.destinations, threads,
+              std::move(done));
+  });
+}
+
+template <typename Request>
+void GrpcConnection::StartCall(const Request& request, ReplyTo<Request>& reply,
+                               const CallDeadline& deadline,
+                               absl::Span<const Destination> destinations,
+                               CallThreads& threads, Done done) {
+  using Reply = ReplyTo<Request>;
+  const uint64_t expected = ExpectedBytes(request);
+  auto end = [=, this, &request, &reply,
+              done = std::move(done)](absl::StatusOr<Reply> came) mutable {
+    if (came.ok()) {
+      reply = *std::move(came);
+      Learn(request, reply, expected);
+    }
+    std::move(done)(came.status());
+  };
+  if constexpr (kMayStream<Request>) {
+    if (Streams(request, expected)) {
+      return threads.Run([=, this, &request, end = std::move(end)]() mutable {
+        end(CallAsStream(request, expected, deadline, destinations));
+      });
+    }
+  }
+  unary_.Start(request, deadline, destinations,
+               [=, this, &request, &threads,
+                end = std::move(end)](absl::StatusOr<Reply> came) mutable {
+                 if (!NeedsStream(came.status(), request))
+                   return end(std::move(came));
+                 threads.Run([=, this, &request, end = std::move(end),
+                              came = std::move(came)]() mutable {
+                   end(CallAsStreamAfter(std::move(came), request, deadline,
+                                         destinations));
+                 });
+               });
+}
+
 template <typename Request>
 absl::StatusOr<ReplyTo<Request>> GrpcConnection::Call(
     const Request& request, const CallDeadline& deadline,
     absl::Span<const Destination> destinations) {
-  if constexpr (!kMayStream<Request>) {
-    return unary_.Call(request, deadline, destinations);
+  const uint64_t expected = ExpectedBytes(request);
+  absl::StatusOr<ReplyTo<Request>> reply;
+  if (Streams(request, expected)) {
+    reply = CallAsStream(request, expected, deadline, destinations);
   } else {
-    uint64_t expected = 0;
-    if constexpr (kBringsTensors<Request>) {
-      expected = large_keys_.ExpectedBytes(request);
+    reply = unary_.Call(request, deadline, destinations);
+    if (NeedsStream(reply.status(), request)) {
+      reply =
+          CallAsStreamAfter(std::move(reply), request, deadline, destinations);
     }
-    auto reply = Streams(request, expected)
-                     ? CallAsStream(request, expected, deadline, destinations)
-                     : CallAsOneMessage(request, deadline, destinations);
-    if (!reply.ok()) return reply;
-    if constexpr (kSendsTensors<Request>) {
-      large_keys_.Learn(request);
-    } else {
-      large_keys_.Learn(request, *reply, expected);
-    }
-    return reply;
+  }
+  if (reply.ok()) Learn(request, *reply, expected);
+  return reply;
+}
+
+template <typename Request>
+uint64_t GrpcConnection::ExpectedBytes(const Request& request) const {
+  if constexpr (kBringsTensors<Request>) {
+    return large_keys_.ExpectedBytes(request);
+  }
+  return 0;
+}
+
+template <typename Request>
+void GrpcConnection::Learn(const Request& request,
+                           const ReplyTo<Request>& reply,
+                           uint64_t expected_bytes) {
+  if constexpr (!kMayStream<Request>) {
+    return;
+  } else if constexpr (kSendsTensors<Request>) {
+    large_keys_.Learn(request);
+  } else {
+    large_keys_.Learn(request, reply, expected_bytes);
   }
 }
 
@@ -128,9 +211,20 @@ absl::StatusOr<ReplyTo<Request>> GrpcConnection::CallAsStream(
     const CallDeadline& deadline, absl::Span<const Destination> destinations) {
   if constexpr (kBringsTensors<Request>) {
     return bulk_.Call(request, expected_bytes, deadline, destinations);
-  } else {
+  } else if constexpr (kMayStream<Request>) {
     return bulk_.Call(request, expected_bytes, deadline);
   }
+  return absl::InternalError("no stream carries such a call");
+}
+
+template <typename Request>
+absl::StatusOr<ReplyTo<Request>> GrpcConnection::CallAsStreamAfter(
+    absl::StatusOr<ReplyTo<Request>> refused, const Request& request,
+    const CallDeadline& deadline, absl::Span<const Destination> destinations) {
+  // If it was something else, the stream says so again.
+  auto streamed =
+      CallAsStream(request, max_message_bytes_, deadline, destinations);
+  return absl::IsUnimplemented(streamed.status()) ? refused : streamed;
 }
 
 template <typename Request>
@@ -139,26 +233,10 @@ bool GrpcConnection::Streams(const Request& request,
   if constexpr (kSendsTensors<Request>) {
     if (policy_.Streams(request)) return true;
   }
-  return kBringsTensors<Request> &&
-         policy_.Streams(expected_bytes, request.entries.size());
-}
-
-template <typename Request>
-absl::StatusOr<ReplyTo<Request>> GrpcConnection::CallAsOneMessage(
-    const Request& request, const CallDeadline& deadline,
-    absl::Span<const Destination> destinations) {
-  auto reply = unary_.Call(request, deadline, destinations);
   if constexpr (kBringsTensors<Request>) {
-    const absl::Status& status = reply.status();
-    if (!MayBeTooLarge(status) || !MayGoAsStreamAfter(status, request)) {
-      return reply;
-    }
-    // If it was something else, the stream says so again.
-    auto streamed =
-        CallAsStream(request, max_message_bytes_, deadline, destinations);
-    if (!absl::IsUnimplemented(streamed.status())) return streamed;
+    return policy_.Streams(expected_bytes, request.entries.size());
   }
-  return reply;
+  return false;
 }
 
 }  // namespace tensorkv

@@ -65,8 +65,14 @@ class GrpcConnection final : public Connection {
   static absl::StatusOr<std::unique_ptr<Connection>> Create(
       const GrpcConnectionOptions& options);
 
+  // May be destroyed by the `done` of the last call that was started.
+  ~GrpcConnection() override;
+
   absl::Status Attempt(const AnyCall& call,
                        const CallOptions& options) override;
+  // Streams block, and so does a call whose reply turns out to need one.
+  void Start(const AnyCall& call, const CallOptions& options,
+             CallThreads& threads, Done done) override;
 
  private:
   GrpcConnection(const GrpcConnectionOptions& options,
@@ -80,12 +86,24 @@ class GrpcConnection final : public Connection {
   absl::StatusOr<ReplyTo<Request>> CallAsStream(
       const Request& request, uint64_t expected_bytes,
       const CallDeadline& deadline, absl::Span<const Destination> destinations);
-  // Makes a call whose request goes as one message, and whose reply does if it
-  // fits into one.
+  // What the stream comes to that is made in place of a message whose reply
+  // was too large for one.
   template <typename Request>
-  absl::StatusOr<ReplyTo<Request>> CallAsOneMessage(
-      const Request& request, const CallDeadline& deadline,
-      absl::Span<const Destination> destinations);
+  absl::StatusOr<ReplyTo<Request>> CallAsStreamAfter(
+      absl::StatusOr<ReplyTo<Request>> refused, const Request& request,
+      const CallDeadline& deadline, absl::Span<const Destination> destinations);
+  template <typename Request>
+  void StartCall(const Request& request, ReplyTo<Request>& reply,
+                 const CallDeadline& deadline,
+                 absl::Span<const Destination> destinations,
+                 CallThreads& threads, Done done);
+  // The bytes that a call is known to bring.
+  template <typename Request>
+  uint64_t ExpectedBytes(const Request& request) const;
+  // Remembers how large the keys are.
+  template <typename Request>
+  void Learn(const Request& request, const ReplyTo<Request>& reply,
+             uint64_t expected_bytes);
   // Whether a call goes as a stream of which so many bytes are expected.
   template <typename Request>
   bool Streams(const Request& request, uint64_t expected_bytes) const;

@@ -43,9 +43,25 @@ absl::Status MeteredConnection::Attempt(const AnyCall& call,
   observer_->OnStarted(call.method(), BytesSent(call));
   const absl::Duration start = now_();
   const absl::Status status = inner_->Attempt(call, options);
+  TellEnd(call, status, start);
+  return status;
+}
+
+void MeteredConnection::Start(const AnyCall& call, const CallOptions& options,
+                              CallThreads& threads, Done done) {
+  observer_->OnStarted(call.method(), BytesSent(call));
+  inner_->Start(call, options, threads,
+                [this, call, start = now_(),
+                 done = std::move(done)](absl::Status status) mutable {
+                  TellEnd(call, status, start);
+                  std::move(done)(std::move(status));
+                });
+}
+
+void MeteredConnection::TellEnd(const AnyCall& call, const absl::Status& status,
+                                absl::Duration start) {
   observer_->OnEnded(call.method(), status.code(), now_() - start,
                      status.ok() ? BytesReceived(call) : 0);
-  return status;
 }
 
 }  // namespace tensorkv

@@ -22,8 +22,13 @@ class MeteredConnection final : public Connection {
 
   absl::Status Attempt(const AnyCall& call,
                        const CallOptions& options) override;
+  void Start(const AnyCall& call, const CallOptions& options,
+             CallThreads& threads, Done done) override;
 
  private:
+  void TellEnd(const AnyCall& call, const absl::Status& status,
+               absl::Duration start);
+
   const std::unique_ptr<Connection> inner_;
   const std::function<absl::Duration()> now_;
   const std::shared_ptr<ClientObserver> observer_;

@@ -2,34 +2,93 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 #include "client/internal/connect_error.h"
 #include "client/internal/random_bytes.h"
 #include "client/internal/steady_now.h"
 #include "contract/retry_delay.h"
 #include "grpc/support/time.h"
+#include "grpcpp/alarm.h"
 #include "grpcpp/completion_queue.h"
 
 namespace tensorkv {
 namespace {
+
+gpr_timespec MonotonicEndOf(absl::Duration pause) {
+  return gpr_time_add(
+      gpr_now(GPR_CLOCK_MONOTONIC),
+      gpr_time_from_nanos(absl::ToInt64Nanoseconds(pause), GPR_TIMESPAN));
+}
 
 // With gRPC 1.51 and its epoll1 poller a thread that waits at any completion
 // queue drives all connections of the process. When none does, only a backup
 // poller looks at them, every 5 seconds (GRPC_CLIENT_CHANNEL_BACKUP_POLL_-
 // INTERVAL_MS): the connection that is being made anew would not be ready when
 // the pause is over.
-void SleepAndDriveConnections(absl::Duration pause) {
-  const gpr_timespec end = gpr_time_add(
-      gpr_now(GPR_CLOCK_MONOTONIC),
-      gpr_time_from_nanos(absl::ToInt64Nanoseconds(pause), GPR_TIMESPAN));
+void SleepAndDriveConnections(absl::Duration pause,
+                              const std::shared_ptr<Canceller>& canceller) {
   grpc::CompletionQueue queue;
+  grpc::Alarm alarm;
+  alarm.Set(&queue, MonotonicEndOf(pause), /*tag=*/nullptr);
   void* tag = nullptr;
   bool is_ok = false;
-  queue.AsyncNext(&tag, &is_ok, end);
+  {
+    const Canceller::Listening listening(canceller, [&] { alarm.Cancel(); });
+    queue.Next(&tag, &is_ok);
+  }
   queue.Shutdown();
   while (queue.Next(&tag, &is_ok)) {
   }
+}
+
+// A pause that nobody waits for. It owns itself until it is over.
+//
+// Locks are taken in the order of the canceller's, then this one's.
+class LonePause : public std::enable_shared_from_this<LonePause> {
+ public:
+  explicit LonePause(absl::AnyInvocable<void() &&> then)
+      : then_(std::move(then)) {}
+
+  void Begin(absl::Duration pause,
+             const std::shared_ptr<Canceller>& canceller) {
+    listening_.emplace(canceller, [this] { Cut(); });
+    MutexLock lock(&mutex_);
+    alarm_.emplace();
+    alarm_->Set(MonotonicEndOf(is_cut_ ? absl::ZeroDuration() : pause),
+                [self = shared_from_this()](bool) { self->End(); });
+  }
+
+ private:
+  void Cut() {
+    MutexLock lock(&mutex_);
+    is_cut_ = true;
+    if (alarm_) alarm_->Cancel();
+  }
+
+  // gRPC calls this on a thread of its own.
+  void End() {
+    listening_.reset();
+    {
+      MutexLock lock(&mutex_);
+      alarm_.reset();
+    }
+    std::move(then_)();
+  }
+
+  absl::AnyInvocable<void() &&> then_;
+  std::optional<Canceller::Listening> listening_;
+  Mutex mutex_;
+  bool is_cut_ ABSL_GUARDED_BY(mutex_) = false;
+  std::optional<grpc::Alarm> alarm_ ABSL_GUARDED_BY(mutex_);
+};
+
+void RunAfter(absl::Duration pause, const std::shared_ptr<Canceller>& canceller,
+              absl::AnyInvocable<void() &&> then) {
+  std::make_shared<LonePause>(std::move(then))->Begin(pause, canceller);
 }
 
 // When the other side wants the next attempt; never: not at all. With other
@@ -70,34 +129,54 @@ RetryEnvironment SystemRetryEnvironment() {
   return {
       .now = SteadyNow,
       .sleep = SleepAndDriveConnections,
+      .run_after = RunAfter,
       .random = RandomFraction,
   };
 }
 
-absl::Status RetryLoop(
-    const Backoff& backoff, const RetryEnvironment& environment,
-    absl::Duration timeout,
-    absl::FunctionRef<absl::Status(absl::Duration)> attempt) {
-  const absl::Duration begin = environment.now();
-  absl::Duration bound = backoff.initial;
+RetryCourse::RetryCourse(const Backoff& backoff,
+                         const RetryEnvironment& environment,
+                         absl::Duration timeout)
+    : backoff_(backoff),
+      environment_(environment),
+      timeout_(timeout),
+      begin_(environment.now()),
+      bound_(backoff.initial) {}
+
+std::optional<absl::Duration> RetryCourse::PauseAfter(absl::Status& status) {
+  const bool is_first = std::exchange(is_first_, false);
+  const std::optional<absl::Duration> delay = DelayBy(status);
+  if (may_have_been_made_ && absl::IsResourceExhausted(status)) {
+    status = AfterUnavailable(status);
+  }
+  may_have_been_made_ |= absl::IsUnavailable(status);
+  if (!IsWorthARepeat(status, delay, backoff_, is_first)) return std::nullopt;
+  const absl::Duration pause =
+      delay.value_or(absl::ZeroDuration()) + bound_ * environment_.random();
+  const absl::Duration patience = PatienceWith(status, backoff_, timeout_);
+  if (environment_.now() + pause >= begin_ + patience) return std::nullopt;
+  bound_ = std::min(bound_ * 2, backoff_.maximum);
+  return pause;
+}
+
+absl::Duration RetryCourse::TimeLeft() const {
+  return begin_ + timeout_ - environment_.now();
+}
+
+absl::Status RetryLoop(const Backoff& backoff,
+                       const RetryEnvironment& environment,
+                       absl::Duration timeout,
+                       absl::FunctionRef<absl::Status(absl::Duration)> attempt,
+                       const std::shared_ptr<Canceller>& canceller) {
+  RetryCourse course(backoff, environment, timeout);
   absl::Duration time_left = timeout;
-  bool may_have_been_made = false;
-  for (bool is_first = true;; is_first = false) {
+  for (;;) {
     absl::Status status = attempt(time_left);
-    const std::optional<absl::Duration> delay = DelayBy(status);
-    if (may_have_been_made && absl::IsResourceExhausted(status)) {
-      status = AfterUnavailable(status);
-    }
-    may_have_been_made |= absl::IsUnavailable(status);
-    if (!IsWorthARepeat(status, delay, backoff, is_first)) return status;
-    const absl::Duration pause =
-        delay.value_or(absl::ZeroDuration()) + bound * environment.random();
-    const absl::Duration patience = PatienceWith(status, backoff, timeout);
-    if (environment.now() + pause >= begin + patience) return status;
-    environment.sleep(pause);
-    time_left = begin + timeout - environment.now();
+    const std::optional<absl::Duration> pause = course.PauseAfter(status);
+    if (!pause) return status;
+    environment.sleep(*pause, canceller);
+    time_left = course.TimeLeft();
     if (time_left <= absl::ZeroDuration()) return status;
-    bound = std::min(bound * 2, backoff.maximum);
   }
 }
 

@@ -4,10 +4,14 @@
 #define TENSORKV_CLIENT_INTERNAL_RETRY_LOOP_H_
 
 #include <functional>
+#include <memory>
+#include <optional>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "client/canceller.h"
 
 namespace tensorkv {
 
@@ -28,7 +32,12 @@ struct Backoff {
 struct RetryEnvironment {
   // Monotonic time since an arbitrary start.
   std::function<absl::Duration()> now;
-  std::function<void(absl::Duration)> sleep;
+  // Sleeps so long, or until somebody cancels; null: nobody does.
+  std::function<void(absl::Duration, const std::shared_ptr<Canceller>&)> sleep;
+  // The same for who does not wait: runs `then` afterwards, on another thread.
+  std::function<void(absl::Duration, const std::shared_ptr<Canceller>&,
+                     absl::AnyInvocable<void() &&> then)>
+      run_after = {};
   // Uniform in [0, 1).
   std::function<double()> random;
 };
@@ -37,19 +46,48 @@ struct RetryEnvironment {
 // connections of this process anew.
 RetryEnvironment SystemRetryEnvironment();
 
-// Makes `attempt(time_left)` until it returns neither Unavailable nor a
-// ResourceExhausted that says when to try again (contract/retry_delay.h), or
-// the next pause would reach the end of `timeout`, or either side says that it
-// is no use. Returns what the last attempt returned. The first attempt is made
-// whatever the timeout.
+// Decides of one call how often it is repeated, and when. Thread-compatible;
+// `backoff` and `environment` outlive it.
+//
+// A call is repeated when it returns Unavailable or a ResourceExhausted that
+// says when to try again (contract/retry_delay.h), unless the next pause would
+// reach the end of `timeout`, or either side says that it is no use.
 //
 // ResourceExhausted says that nothing has happened, but only of that attempt:
 // after one that was Unavailable, and may have been made, it counts as
 // Unavailable too.
+class RetryCourse {
+ public:
+  // The timeout begins now.
+  RetryCourse(const Backoff& backoff, const RetryEnvironment& environment,
+              absl::Duration timeout);
+
+  // The pause after an attempt that ended with `status`; none if there is no
+  // other. `status` becomes what to return where that is so.
+  std::optional<absl::Duration> PauseAfter(absl::Status& status);
+
+  // Of the timeout.
+  absl::Duration TimeLeft() const;
+
+ private:
+  const Backoff& backoff_;
+  const RetryEnvironment& environment_;
+  const absl::Duration timeout_;
+  const absl::Duration begin_;
+  absl::Duration bound_;
+  bool is_first_ = true;
+  bool may_have_been_made_ = false;
+};
+
+// Makes `attempt(time_left)` for as long as a RetryCourse says. Returns what
+// the last attempt returned. The first attempt is made whatever the timeout.
+// Pauses end early when `canceller`, if any, is cancelled: the next attempt
+// finds that.
 absl::Status RetryLoop(const Backoff& backoff,
                        const RetryEnvironment& environment,
                        absl::Duration timeout,
-                       absl::FunctionRef<absl::Status(absl::Duration)> attempt);
+                       absl::FunctionRef<absl::Status(absl::Duration)> attempt,
+                       const std::shared_ptr<Canceller>& canceller = nullptr);
 
 }  // namespace tensorkv
 

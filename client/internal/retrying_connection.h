@@ -30,8 +30,12 @@ class RetryingConnection final : public Connection {
 
   absl::Status Attempt(const AnyCall& call,
                        const CallOptions& options) override;
+  void Start(const AnyCall& call, const CallOptions& options,
+             CallThreads& threads, Done done) override;
 
  private:
+  class Repeated;
+
   const std::unique_ptr<Connection> inner_;
   const Backoff backoff_;
   const RetryEnvironment environment_;

@@ -15,6 +15,7 @@
 #include "contract/payload_reader.h"
 #include "contract/proto_codec.h"
 #include "grpcpp/client_context.h"
+#include "grpcpp/impl/codegen/client_callback.h"
 #include "grpcpp/impl/codegen/client_unary_call.h"
 #include "grpcpp/support/proto_buffer_reader.h"
 
@@ -132,18 +133,30 @@ absl::StatusOr<grpc::ByteBuffer> UnaryCalls::Send(
     Method method, Expects expects, const grpc::ByteBuffer& request,
     const CallDeadline& deadline) {
   grpc::ClientContext context;
-  deadline.ApplyTo(context);
+  Prepare(expects, deadline, context);
   const Canceller::Listening listening(deadline.canceller(),
                                        [&] { context.TryCancel(); });
-  if (expects == Expects::kTheKnownOne) server_.ApplyTo(context);
   grpc::ByteBuffer reply;
   const grpc::Status status = grpc::internal::BlockingUnaryCall(
       channel_.get(), methods_[static_cast<size_t>(method)], &context, request,
       &reply);
+  RETURN_IF_ERROR(OutcomeOf(status, expects, deadline, context));
+  return reply;
+}
+
+void UnaryCalls::Prepare(Expects expects, const CallDeadline& deadline,
+                         grpc::ClientContext& context) const {
+  deadline.ApplyTo(context);
+  if (expects == Expects::kTheKnownOne) server_.ApplyTo(context);
+}
+
+absl::Status UnaryCalls::OutcomeOf(const grpc::Status& status, Expects expects,
+                                   const CallDeadline& deadline,
+                                   const grpc::ClientContext& context) {
   RETURN_IF_ERROR(deadline.StatusOf(status));
   if (expects == Expects::kTheKnownOne) server_.LearnFrom(context);
   if (expects == Expects::kAnyIncarnation) server_.LearnAnewFrom(context);
-  return reply;
+  return absl::OkStatus();
 }
 
 template <typename Request>
@@ -158,10 +171,70 @@ absl::StatusOr<ReplyTo<Request>> UnaryCalls::Call(
   return FromBytes(request, &reply, *buffers_, destinations);
 }
 
+namespace {
+
+// What gRPC uses of a call until that has ended.
+struct StartedCall {
+  explicit StartedCall(const CallDeadline& deadline)
+      : deadline(deadline),
+        listening(deadline.canceller(), [this] { context.TryCancel(); }) {}
+
+  grpc::ClientContext context;
+  grpc::ByteBuffer request;
+  grpc::ByteBuffer reply;
+  const CallDeadline deadline;
+  const Canceller::Listening listening;
+};
+
+thread_local bool is_telling_an_end = false;
+
+}  // namespace
+
+bool UnaryCalls::IsTellingAnEnd() { return is_telling_an_end; }
+
+template <typename Request>
+void UnaryCalls::Start(const Request& request, const CallDeadline& deadline,
+                       absl::Span<const Destination> destinations,
+                       Done<Request> done) {
+  constexpr Method kMethod = kMethodOf<Request>;
+  absl::StatusOr<grpc::ByteBuffer> message =
+      ToBytes(request, max_message_bytes_);
+  if (!message.ok()) return std::move(done)(message.status());
+  const Expects expects = ExpectationOf(request);
+  auto* const call = new StartedCall(deadline);
+  call->request = *std::move(message);
+  Prepare(expects, deadline, call->context);
+  auto* const told = new Done<Request>(std::move(done));
+  // gRPC makes copies of what it calls, which must not own anything: a copy may
+  // outlive the call a little.
+  grpc::internal::CallbackUnaryCall<grpc::ByteBuffer, grpc::ByteBuffer>(
+      channel_.get(), methods_[static_cast<size_t>(kMethod)], &call->context,
+      &call->request, &call->reply,
+      [this, &request, expects, destinations, call,
+       told](const grpc::Status& status) {
+        std::unique_ptr<StartedCall> ended(call);
+        std::unique_ptr<Done<Request>> done(told);
+        const absl::Status outcome =
+            OutcomeOf(status, expects, ended->deadline, ended->context);
+        absl::StatusOr<ReplyTo<Request>> reply =
+            outcome.ok()
+                ? FromBytes(request, &ended->reply, *buffers_, destinations)
+                : outcome;
+        ended = nullptr;
+        is_telling_an_end = true;
+        std::move (*done)(std::move(reply));
+        done = nullptr;
+        is_telling_an_end = false;
+      });
+}
+
 #define TENSORKV_INSTANTIATE(name, ...)                           \
   template absl::StatusOr<name##Reply> UnaryCalls::Call(          \
       const name##Request& request, const CallDeadline& deadline, \
-      absl::Span<const Destination> destinations);
+      absl::Span<const Destination> destinations);                \
+  template void UnaryCalls::Start(                                \
+      const name##Request& request, const CallDeadline& deadline, \
+      absl::Span<const Destination> destinations, Done<name##Request> done);
 TENSORKV_UNARY_METHODS(TENSORKV_INSTANTIATE)
 #undef TENSORKV_INSTANTIATE
 

@@ -7,6 +7,8 @@
 #include <memory>
 #include <vector>
 
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "base/ref_counted.h"
@@ -16,6 +18,7 @@
 #include "contract/any_call.h"
 #include "contract/method.h"
 #include "grpcpp/channel.h"
+#include "grpcpp/client_context.h"
 #include "grpcpp/impl/codegen/rpc_method.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "tensor/buffer_pool.h"
@@ -43,6 +46,18 @@ class UnaryCalls {
       const Request& request, const CallDeadline& deadline,
       absl::Span<const Destination> destinations = {});
 
+  template <typename Request>
+  using Done = absl::AnyInvocable<void(absl::StatusOr<ReplyTo<Request>>) &&>;
+
+  // The same without waiting: `done` is told on a thread of gRPC's, or before
+  // this returns. The request and the destinations outlive the call.
+  template <typename Request>
+  void Start(const Request& request, const CallDeadline& deadline,
+             absl::Span<const Destination> destinations, Done<Request> done);
+
+  // Whether this thread is gRPC's, within the `done` of a call.
+  static bool IsTellingAnEnd();
+
  private:
   // What a call expects of the server.
   enum class Expects { kNothing, kAnyIncarnation, kTheKnownOne };
@@ -52,6 +67,12 @@ class UnaryCalls {
   absl::StatusOr<grpc::ByteBuffer> Send(Method method, Expects expects,
                                         const grpc::ByteBuffer& request,
                                         const CallDeadline& deadline);
+  // Before an RPC, and after it.
+  void Prepare(Expects expects, const CallDeadline& deadline,
+               grpc::ClientContext& context) const;
+  absl::Status OutcomeOf(const grpc::Status& status, Expects expects,
+                         const CallDeadline& deadline,
+                         const grpc::ClientContext& context);
 
   const std::shared_ptr<grpc::Channel> channel_;
   KnownServer& server_;

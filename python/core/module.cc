@@ -3,8 +3,10 @@
 #include <pybind11/pybind11.h>
 
 #include "base/version.h"
+#include "python/core/inbox.h"
 #include "python/core/namespace_config.h"
-#include "python/core/python_memory.h"
+#include "python/core/numpy_api.h"
+#include "python/core/pulled_arrays.h"
 #include "python/core/status_error.h"
 #include "python/core/store.h"
 
@@ -12,6 +14,8 @@ PYBIND11_MODULE(_core, module) {
   module.doc() = "The calls of the C++ client; use the package tensorkv.";
   module.attr("version") = tensorkv::kVersion;
   tensorkv::python::RegisterErrors();
+  tensorkv::python::RegisterNumPy(module);
+  tensorkv::python::Inbox::Register(module);
   tensorkv::python::PulledArray::Register(module);
   tensorkv::python::RegisterNamespaceConfig(module);
   tensorkv::python::Store::Register(module);

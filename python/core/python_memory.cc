@@ -1,7 +1,6 @@
 #include "python/core/python_memory.h"
 
 #include <bit>
-#include <deque>
 #include <list>
 #include <mutex>
 #include <string>
@@ -26,7 +25,7 @@ static_assert(std::endian::native == std::endian::little,
 // threads may outlive the interpreter.
 struct Ended {
   std::mutex mutex;
-  std::list<std::deque<Py_buffer>> buffers;
+  std::list<HeldObjects> held;
 };
 
 Ended& TheEnded() {
@@ -34,21 +33,24 @@ Ended& TheEnded() {
   return ended;
 }
 
+void Release(HeldObjects& held) {
+  for (Py_buffer& buffer : held.buffers) PyBuffer_Release(&buffer);
+  for (PyObject* const array : held.arrays) Py_DECREF(array);
+}
+
 int ReleaseEnded(void*) {
-  std::list<std::deque<Py_buffer>> ended;
+  std::list<HeldObjects> ended;
   {
     const std::lock_guard lock(TheEnded().mutex);
-    ended.swap(TheEnded().buffers);
+    ended.swap(TheEnded().held);
   }
-  for (std::deque<Py_buffer>& buffers : ended) {
-    for (Py_buffer& buffer : buffers) PyBuffer_Release(&buffer);
-  }
+  for (HeldObjects& held : ended) Release(held);
   return 0;
 }
 
-void ReleaseLater(std::deque<Py_buffer> buffers) {
+void ReleaseLater(HeldObjects held) {
   const std::lock_guard lock(TheEnded().mutex);
-  TheEnded().buffers.push_back(std::move(buffers));
+  TheEnded().held.push_back(std::move(held));
   // Where Python's queue is full, calls that wait there release these too.
   (void)Py_AddPendingCall(ReleaseEnded, nullptr);
 }
@@ -142,8 +144,24 @@ struct Layout {
   size_t size_bytes;
 };
 
+Shape ShapeOf(absl::Span<const Py_ssize_t> dimensions) {
+  return ValueOrThrow(
+      Shape::Create(absl::InlinedVector<int64_t, Shape::kMaxRank>(
+          dimensions.begin(), dimensions.end())));
+}
+
 Layout LayoutOf(py::handle array, bool is_written, absl::string_view key,
                 Exports& exports) {
+  // An export costs more than the elements of a small array.
+  if (const std::optional<PlainArray> plain = PlainArrayOf(array);
+      plain && (plain->is_writable || !is_written)) {
+    exports.Add(*plain);
+    const Shape shape = ShapeOf(plain->dimensions);
+    return {.dtype = plain->dtype,
+            .shape = shape,
+            .data = plain->data,
+            .size_bytes = shape.num_elements() * SizeOf(plain->dtype)};
+  }
   const NamedArray named = Named(array);
   const Py_buffer& view = exports.Add(named.memory, is_written, key);
   const DType dtype =
@@ -158,9 +176,7 @@ Layout LayoutOf(py::handle array, bool is_written, absl::string_view key,
   }
   const absl::Span<const Py_ssize_t> dimensions(view.shape, view.ndim);
   return {.dtype = dtype,
-          .shape = ValueOrThrow(
-              Shape::Create(absl::InlinedVector<int64_t, Shape::kMaxRank>(
-                  dimensions.begin(), dimensions.end()))),
+          .shape = ShapeOf(dimensions),
           .data = view.buf,
           .size_bytes = static_cast<size_t>(view.len)};
 }
@@ -168,12 +184,16 @@ Layout LayoutOf(py::handle array, bool is_written, absl::string_view key,
 }  // namespace
 
 Exports::~Exports() {
-  if (buffers_.empty() || !Py_IsInitialized()) return;
+  if (held_.is_empty() || !Py_IsInitialized()) return;
   if (PyGILState_Check()) {
-    for (Py_buffer& buffer : buffers_) PyBuffer_Release(&buffer);
+    Release(held_);
   } else {
-    ReleaseLater(std::move(buffers_));
+    ReleaseLater(std::move(held_));
   }
+}
+
+void Exports::Add(const PlainArray& array) {
+  held_.arrays.push_back(array.object.inc_ref().ptr());
 }
 
 const Py_buffer& Exports::Add(py::handle object, bool is_written,
@@ -184,10 +204,10 @@ const Py_buffer& Exports::Add(py::handle object, bool is_written,
         "\": expected an array with the buffer protocol or DLPack, got ",
         Py_TYPE(object.ptr())->tp_name));
   }
-  Py_buffer& view = buffers_.emplace_back();
+  Py_buffer& view = held_.buffers.emplace_back();
   const int flags = PyBUF_FORMAT | PyBUF_STRIDES;
   if (PyObject_GetBuffer(object.ptr(), &view, flags) != 0) {
-    buffers_.pop_back();
+    held_.buffers.pop_back();
     PyErr_Clear();
     throw StatusError(NotTaken(key, "its dtype has no elements in memory"));
   }
@@ -199,7 +219,7 @@ const Py_buffer& Exports::Add(py::handle object, bool is_written,
   }
   if (!problem.empty()) {
     PyBuffer_Release(&view);
-    buffers_.pop_back();
+    held_.buffers.pop_back();
     throw StatusError(NotTaken(key, problem));
   }
   return view;
@@ -220,36 +240,6 @@ Destination DestinationOf(py::handle array, absl::string_view key,
   return {.dtype = layout.dtype,
           .shape = layout.shape,
           .memory = {static_cast<char*>(layout.data), layout.size_bytes}};
-}
-
-py::buffer_info PulledArray::buffer() {
-  // Dtypes that the buffer protocol does not know are integers of their size.
-  static constexpr const char* kFormats[] = {"B", "f", "d", "e", "H", "B",
-                                             "B", "b", "B", "h", "i", "q",
-                                             "?", "H", "I", "Q"};
-  Tensor& tensor = value_.tensor;
-  const auto item_size = static_cast<py::ssize_t>(SizeOf(tensor.dtype()));
-  const absl::Span<const int64_t> dimensions = tensor.shape().dimensions();
-  std::vector<py::ssize_t> shape(dimensions.begin(), dimensions.end());
-  std::vector<py::ssize_t> strides(shape.size(), item_size);
-  for (size_t i = shape.size(); i-- > 1;)
-    strides[i - 1] = strides[i] * shape[i];
-  const auto rank = static_cast<py::ssize_t>(shape.size());
-  static char no_elements;
-  void* data = tensor.mutable_data();
-  return py::buffer_info(data != nullptr ? data : &no_elements, item_size,
-                         kFormats[static_cast<int>(tensor.dtype())], rank,
-                         std::move(shape), std::move(strides));
-}
-
-void PulledArray::Register(py::module_& module) {
-  py::class_<PulledArray>(module, "PulledArray", py::buffer_protocol())
-      .def_buffer(&PulledArray::buffer)
-      .def_property_readonly(
-          "version", [](const PulledArray& a) { return a.value_.version; })
-      .def_property_readonly("dtype", [](const PulledArray& a) {
-        return std::string(NameOf(a.value_.tensor.dtype()));
-      });
 }
 
 }  // namespace tensorkv::python

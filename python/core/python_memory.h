@@ -7,17 +7,29 @@
 
 #include <deque>
 #include <memory>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "client/destination.h"
-#include "contract/requests.h"
+#include "python/core/numpy_api.h"
 #include "tensor/tensor.h"
 
 namespace tensorkv::python {
 
-// Exports of Python's buffer protocol, kept until the last owner has gone. The
-// owner may go on any thread, with the GIL or without: what goes without it is
-// released by Python's main thread soon after.
+// What keeps the memory of Python objects where it is: exports of the buffer
+// protocol, and arrays of NumPy, whose memory stays while they do.
+struct HeldObjects {
+  bool is_empty() const { return buffers.empty() && arrays.empty(); }
+
+  // Some exporters let fields of a view point into the view: it stays where it
+  // was filled in.
+  std::deque<Py_buffer> buffers;
+  std::vector<PyObject*> arrays;
+};
+
+// Memory of Python objects, kept until the last owner has gone. The owner may
+// go on any thread, with the GIL or without: what goes without it is released
+// by Python's main thread soon after.
 class Exports {
  public:
   Exports() = default;
@@ -30,11 +42,11 @@ class Exports {
   // object without buffer protocol.
   const Py_buffer& Add(pybind11::handle object, bool is_written,
                        absl::string_view key);
+  // REQUIRES: the GIL.
+  void Add(const PlainArray& array);
 
  private:
-  // Some exporters let fields of a view point into the view: it stays where it
-  // was filled in.
-  std::deque<Py_buffer> buffers_;
+  HeldObjects held_;
 };
 
 using SharedExports = std::shared_ptr<Exports>;
@@ -48,20 +60,6 @@ Tensor TensorOf(pybind11::handle array, absl::string_view key,
                 const SharedExports& exports);
 Destination DestinationOf(pybind11::handle array, absl::string_view key,
                           Exports& exports);
-
-// A pulled tensor as an object with the buffer protocol, whose memory is the
-// tensor's. REQUIRES: nobody else uses the tensor's memory.
-class PulledArray {
- public:
-  explicit PulledArray(Value value) : value_(std::move(value)) {}
-
-  static void Register(pybind11::module_& module);
-
- private:
-  pybind11::buffer_info buffer();
-
-  Value value_;
-};
 
 }  // namespace tensorkv::python
 

@@ -88,6 +88,24 @@ absl::StatusOr<PullReply> Session::PushPull(std::vector<PushEntry> entries,
   return Reading(options).PushPull(std::move(entries), {.step = step});
 }
 
+void Session::StartPush(std::vector<PushEntry> entries, Step step,
+                        Client::Done<PushReply> done) {
+  client_->StartPush(std::move(entries), {.step = step}, threads_,
+                     std::move(done));
+}
+
+void Session::StartPushPull(std::vector<PushEntry> entries, Step step,
+                            absl::Span<const Destination> into,
+                            Client::Done<PullReply> done) {
+  client_->Into(into).StartPushPull(std::move(entries), {.step = step},
+                                    threads_, std::move(done));
+}
+
+void Session::StartPull(PullRequest request, absl::Span<const Destination> into,
+                        Client::Done<PullReply> done) {
+  client_->Into(into).StartPull(std::move(request), threads_, std::move(done));
+}
+
 Client Session::Reading(const ReadOptions& options) {
   return client().Into(options.into).WithCanceller(options.canceller);
 }

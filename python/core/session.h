@@ -9,6 +9,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "client/call_threads.h"
 #include "client/client.h"
 #include "client/worker_client.h"
 #include "contract/requests.h"
@@ -47,6 +49,18 @@ class Session {
                                      const ReadOptions& options);
   absl::StatusOr<PullReply> Pull(PullRequest request,
                                  const ReadOptions& options);
+  // Whether the calls below are there: not for a worker, whose calls recover,
+  // nor for a store in this process.
+  bool may_start() const { return !is_embedded_ && worker_ == nullptr; }
+  // Push, Pull and PushPull for who does not wait; see Client::StartPush. The
+  // session outlives the call.
+  void StartPush(std::vector<PushEntry> entries, Step step,
+                 Client::Done<PushReply> done);
+  void StartPushPull(std::vector<PushEntry> entries, Step step,
+                     absl::Span<const Destination> into,
+                     Client::Done<PullReply> done);
+  void StartPull(PullRequest request, absl::Span<const Destination> into,
+                 Client::Done<PullReply> done);
   // Like Push and Pull. The ids are the call's own.
   absl::StatusOr<PushReply> PushRows(std::vector<PushEntry> entries, Step step);
   absl::StatusOr<PullReply> PullRows(std::vector<PullEntry> entries);
@@ -55,6 +69,9 @@ class Session {
   absl::Status Barrier(const std::string& name);
 
  private:
+  // Of started calls that have to block.
+  static constexpr int kMaxStartedThreads = 32;
+
   explicit Session(bool is_embedded) : is_embedded_(is_embedded) {}
 
   ClientOptions Observed(ClientOptions options) const;
@@ -64,6 +81,7 @@ class Session {
   const std::shared_ptr<ByteCounter> traffic_ = std::make_shared<ByteCounter>();
   std::unique_ptr<Client> client_;
   std::unique_ptr<WorkerClient> worker_;
+  CallThreads threads_{kMaxStartedThreads};
 };
 
 }  // namespace tensorkv::python

@@ -19,7 +19,9 @@ void SetError(const py::object& error) {
 
 py::module_ Errors() { return py::module_::import("tensorkv.errors"); }
 
-void SetStatus(const absl::Status& status) {
+}  // namespace
+
+py::object ExceptionOf(const absl::Status& status) {
   py::object reason = py::none();
   std::map<std::string, std::string> metadata;
   if (std::optional<ErrorInfo> info = ErrorInfoOf(status)) {
@@ -28,19 +30,17 @@ void SetStatus(const absl::Status& status) {
     }
     metadata = std::move(info->metadata);
   }
-  SetError(Errors().attr("from_status")(absl::StatusCodeToString(status.code()),
-                                        std::string(status.message()), reason,
-                                        metadata));
+  return Errors().attr("from_status")(absl::StatusCodeToString(status.code()),
+                                      std::string(status.message()), reason,
+                                      metadata);
 }
-
-}  // namespace
 
 void RegisterErrors() {
   py::register_exception_translator([](std::exception_ptr pointer) {
     try {
       if (pointer) std::rethrow_exception(pointer);
     } catch (const StatusError& error) {
-      SetStatus(error.status());
+      SetError(ExceptionOf(error.status()));
     } catch (const UnusableError& error) {
       SetError(Errors().attr(error.class_name())(error.what()));
     }

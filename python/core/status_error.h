@@ -43,6 +43,9 @@ class UnusableError : public std::exception {
   const char* const text_;
 };
 
+// The exception that an error becomes. REQUIRES: the GIL.
+pybind11::object ExceptionOf(const absl::Status& status);
+
 // Makes pybind11 translate both.
 void RegisterErrors();
 

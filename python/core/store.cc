@@ -13,6 +13,7 @@
 #include "contract/reason.h"
 #include "python/core/describe.h"
 #include "python/core/namespace_config.h"
+#include "python/core/pulled_arrays.h"
 #include "python/core/python_memory.h"
 
 namespace tensorkv::python {
@@ -89,6 +90,46 @@ void CheckLengths(const std::vector<std::string>& keys,
   if (keys.size() == arrays.size()) return;
   throw StatusError(absl::InvalidArgumentError(absl::StrCat(
       "expected ", keys.size(), " arrays, one per key, got ", arrays.size())));
+}
+
+using SharedOuts = std::shared_ptr<const Outs>;
+
+SharedOuts GivenOuts(const std::vector<std::string>& keys,
+                     const std::optional<py::list>& outs, Exports& exports) {
+  if (!outs) return std::make_shared<const Outs>();
+  CheckLengths(keys, *outs);
+  return std::make_shared<const Outs>(OutsOf(keys, *outs, exports));
+}
+
+PullRequest RequestOf(const std::vector<std::string>& keys, bool wait,
+                      Version min_version, const std::string& state,
+                      const std::string& dtype) {
+  PullRequest request;
+  if (!dtype.empty()) request.dtype = ValueOrThrow(ParseDType(dtype));
+  request.wait_for_keys = wait;
+  request.entries.reserve(keys.size());
+  for (const std::string& key : keys) {
+    request.entries.push_back({key, min_version, state});
+  }
+  return request;
+}
+
+// Puts what a call has read into the inbox: arrays or, with `outs`, none. Holds
+// what the call uses until then.
+Client::Done<PullReply> PutValues(const std::shared_ptr<Inbox>& inbox,
+                                  uint64_t call,
+                                  const std::shared_ptr<Session>& session,
+                                  const SharedExports& exports,
+                                  const SharedOuts& outs) {
+  return [=](absl::StatusOr<PullReply> reply) {
+    inbox->Put(call, [=, reply = std::move(reply)]() mutable -> py::object {
+      (void)session, (void)exports;
+      std::vector<Value> values = ValueOrThrow(std::move(reply)).values;
+      CopyToOthers(*outs);
+      if (!outs->first.empty()) return py::list();
+      return ArraysOf(std::move(values));
+    });
+  };
 }
 
 // Copies the ids: they are checked once, and used later.
@@ -236,12 +277,11 @@ py::list Store::Push(const Keys& keys, const py::list& arrays, Step step) {
   return VersionsOf(reply);
 }
 
-py::list Store::Receive(const Keys& keys, const std::optional<py::list>& outs,
-                        const SharedExports& exports, Reader read,
-                        bool may_wait) {
-  if (outs) CheckLengths(keys, *outs);
-  const auto given = std::make_shared<const Outs>(
-      outs ? OutsOf(keys, *outs, *exports) : Outs());
+std::vector<Value> Store::Receive(const Keys& keys,
+                                  const std::optional<py::list>& outs,
+                                  const SharedExports& exports, Reader read,
+                                  bool may_wait) {
+  const SharedOuts given = GivenOuts(keys, outs, *exports);
   // Whoever is interrupted has its arrays to itself again.
   const auto canceller = outs ? std::make_shared<Canceller>() : nullptr;
   PullReply reply = Call(
@@ -255,42 +295,93 @@ py::list Store::Receive(const Keys& keys, const std::optional<py::list>& outs,
       },
       may_wait, canceller);
   CopyToOthers(*given);
-  py::list values;
-  if (outs) return values;
-  for (Value& value : reply.values) {
-    values.append(PulledArray(std::move(value)));
-  }
-  return values;
+  if (outs) return {};
+  return std::move(reply.values);
 }
 
 py::list Store::PushPull(const Keys& keys, const py::list& arrays,
                          const std::optional<py::list>& outs, Step step) {
   CheckLengths(keys, arrays);
   const auto exports = std::make_shared<Exports>();
-  return Receive(keys, outs, exports,
-                 [=, entries = EntriesOf<PushEntry>(keys, arrays, exports)](
-                     Session& session, const ReadOptions& options) mutable {
-                   return session.PushPull(std::move(entries), step, options);
-                 });
+  return ArraysOf(
+      Receive(keys, outs, exports,
+              [=, entries = EntriesOf<PushEntry>(keys, arrays, exports)](
+                  Session& session, const ReadOptions& options) mutable {
+                return session.PushPull(std::move(entries), step, options);
+              }));
+}
+
+std::vector<Value> Store::PullValues(const Keys& keys,
+                                     const std::optional<py::list>& outs,
+                                     bool wait, Version min_version,
+                                     const std::string& state,
+                                     const std::string& dtype) {
+  return Receive(
+      keys, outs, std::make_shared<Exports>(),
+      [request = RequestOf(keys, wait, min_version, state, dtype)](
+          Session& session, const ReadOptions& options) mutable {
+        return session.Pull(std::move(request), options);
+      },
+      /*may_wait=*/wait || min_version > 0);
+}
+
+void Store::StartPush(const std::shared_ptr<Inbox>& inbox, uint64_t call,
+                      const Keys& keys, const py::list& arrays, Step step) {
+  CheckLengths(keys, arrays);
+  const std::shared_ptr<Session> session = this->session();
+  const auto exports = std::make_shared<Exports>();
+  auto entries = EntriesOf<PushEntry>(keys, arrays, exports);
+  const py::gil_scoped_release release;
+  session->StartPush(
+      std::move(entries), step, [=](absl::StatusOr<PushReply> reply) {
+        // The session goes with the last call of a store that was closed.
+        inbox->Put(
+            call, [session, exports, reply = std::move(reply)]() -> py::object {
+              return VersionsOf(ValueOrThrow(reply));
+            });
+      });
+}
+
+void Store::StartPushPull(const std::shared_ptr<Inbox>& inbox, uint64_t call,
+                          const Keys& keys, const py::list& arrays,
+                          const std::optional<py::list>& outs, Step step) {
+  CheckLengths(keys, arrays);
+  const std::shared_ptr<Session> session = this->session();
+  const auto exports = std::make_shared<Exports>();
+  auto entries = EntriesOf<PushEntry>(keys, arrays, exports);
+  const auto given = GivenOuts(keys, outs, *exports);
+  const py::gil_scoped_release release;
+  session->StartPushPull(std::move(entries), step, given->first,
+                         PutValues(inbox, call, session, exports, given));
+}
+
+void Store::StartPull(const std::shared_ptr<Inbox>& inbox, uint64_t call,
+                      const Keys& keys, const std::optional<py::list>& outs,
+                      bool wait, Version min_version, const std::string& state,
+                      const std::string& dtype) {
+  const std::shared_ptr<Session> session = this->session();
+  const auto exports = std::make_shared<Exports>();
+  const auto given = GivenOuts(keys, outs, *exports);
+  PullRequest request = RequestOf(keys, wait, min_version, state, dtype);
+  const py::gil_scoped_release release;
+  session->StartPull(std::move(request), given->first,
+                     PutValues(inbox, call, session, exports, given));
 }
 
 py::list Store::Pull(const Keys& keys, const std::optional<py::list>& outs,
                      bool wait, Version min_version, const std::string& state,
                      const std::string& dtype) {
-  PullRequest request;
-  if (!dtype.empty()) request.dtype = ValueOrThrow(ParseDType(dtype));
-  request.wait_for_keys = wait;
-  const bool may_wait = wait || min_version > 0;
-  for (const std::string& key : keys) {
-    request.entries.push_back({key, min_version, state});
+  return ArraysOf(PullValues(keys, outs, wait, min_version, state, dtype));
+}
+
+py::list Store::PullMemory(const Keys& keys, bool wait, Version min_version,
+                           const std::string& dtype) {
+  py::list values;
+  for (Value& value : PullValues(keys, std::nullopt, wait, min_version,
+                                 /*state=*/"", dtype)) {
+    values.append(PulledArray(std::move(value)));
   }
-  return Receive(
-      keys, outs, std::make_shared<Exports>(),
-      [request = std::move(request)](Session& session,
-                                     const ReadOptions& options) mutable {
-        return session.Pull(std::move(request), options);
-      },
-      may_wait);
+  return values;
 }
 
 py::list Store::PushRows(const Keys& keys, const py::list& row_ids,
@@ -321,9 +412,7 @@ py::list Store::PullRows(const Keys& keys, const py::list& row_ids) {
     RETURN_IF_ERROR(session.Own(reply));
     return reply;
   });
-  py::list rows;
-  for (Value& value : reply.values) rows.append(PulledArray(std::move(value)));
-  return rows;
+  return ArraysOf(std::move(reply.values));
 }
 
 void Store::SetCompression(const std::string& text, uint64_t min_bytes) {
@@ -446,6 +535,17 @@ void Store::Register(py::module_& module) {
            "step"_a)
       .def("pull", &Store::Pull, "keys"_a, "outs"_a, "wait"_a, "min_version"_a,
            "state"_a, "dtype"_a)
+      .def("pull_memory", &Store::PullMemory, "keys"_a, "wait"_a,
+           "min_version"_a, "dtype"_a)
+      .def("start_push", &Store::StartPush, "inbox"_a, "call"_a, "keys"_a,
+           "arrays"_a, "step"_a)
+      .def("start_push_pull", &Store::StartPushPull, "inbox"_a, "call"_a,
+           "keys"_a, "arrays"_a, "outs"_a, "step"_a)
+      .def("start_pull", &Store::StartPull, "inbox"_a, "call"_a, "keys"_a,
+           "outs"_a, "wait"_a, "min_version"_a, "state"_a, "dtype"_a)
+      .def_property_readonly(
+          "may_start",
+          [](const Store& store) { return store.session()->may_start(); })
       .def("push_rows", &Store::PushRows, "keys"_a, "row_ids"_a, "arrays"_a,
            "step"_a, "update_all_rows"_a)
       .def("pull_rows", &Store::PullRows, "keys"_a, "row_ids"_a)

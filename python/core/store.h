@@ -17,6 +17,7 @@
 #include "client/client.h"
 #include "contract/requests.h"
 #include "python/core/call_thread.h"
+#include "python/core/inbox.h"
 #include "python/core/python_memory.h"
 #include "python/core/session.h"
 #include "python/core/status_error.h"
@@ -65,10 +66,30 @@ class Store {
                       const std::optional<pybind11::list>& outs, bool wait,
                       Version min_version, const std::string& state,
                       const std::string& dtype);
-  pybind11::list Receive(const Keys& keys,
-                         const std::optional<pybind11::list>& outs,
-                         const SharedExports& exports, Reader read,
-                         bool may_wait = false);
+  // Values with their versions and dtypes, for who makes no arrays of them.
+  pybind11::list PullMemory(const Keys& keys, bool wait, Version min_version,
+                            const std::string& dtype);
+  std::vector<Value> PullValues(const Keys& keys,
+                                const std::optional<pybind11::list>& outs,
+                                bool wait, Version min_version,
+                                const std::string& state,
+                                const std::string& dtype);
+  // What was read, unless it went to `outs`.
+  std::vector<Value> Receive(const Keys& keys,
+                             const std::optional<pybind11::list>& outs,
+                             const SharedExports& exports, Reader read,
+                             bool may_wait = false);
+  // These begin calls for who does not wait. The inbox gets what Push, Pull and
+  // PushPull return.
+  void StartPush(const std::shared_ptr<Inbox>& inbox, uint64_t call,
+                 const Keys& keys, const pybind11::list& arrays, Step step);
+  void StartPushPull(const std::shared_ptr<Inbox>& inbox, uint64_t call,
+                     const Keys& keys, const pybind11::list& arrays,
+                     const std::optional<pybind11::list>& outs, Step step);
+  void StartPull(const std::shared_ptr<Inbox>& inbox, uint64_t call,
+                 const Keys& keys, const std::optional<pybind11::list>& outs,
+                 bool wait, Version min_version, const std::string& state,
+                 const std::string& dtype);
   pybind11::list PushRows(const Keys& keys, const pybind11::list& row_ids,
                           const pybind11::list& arrays, Step step,
                           bool update_all_rows);

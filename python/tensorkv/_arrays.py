@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import operator
-from typing import Any, List
+from typing import Any, Dict, List
 
 import numpy as np
 
-from tensorkv.errors import UnimplementedError
+from tensorkv import _core
 
+try:
+    from numpy._core import multiarray
+except ImportError:  # before NumPy 2
+    from numpy.core import multiarray
 try:
     import ml_dtypes
 except ImportError:
@@ -25,7 +29,23 @@ _FOREIGN = {
 _BUILTIN = 1
 _REGISTERED = 2
 _FOREIGN_NAMES = {short: name for name, (short, _) in _FOREIGN.items()}
+_NATIVE_NAMES = "f2 f4 f8 i1 i2 i4 i8 u1 u2 u4 u8".split()
 _dtype_of = operator.attrgetter("dtype")
+
+
+def _dtypes() -> Dict[str, np.dtype]:
+    """Dtypes by their names in the store."""
+    dtypes = {
+        f"{name[0]}{8 * int(name[1])}": np.dtype(name) for name in _NATIVE_NAMES
+    }
+    dtypes["bool"] = np.dtype(np.bool_)
+    for short, name in _FOREIGN_NAMES.items():
+        if hasattr(ml_dtypes, name):
+            dtypes[short] = np.dtype(getattr(ml_dtypes, name))
+    return dtypes
+
+
+_core.use_numpy(multiarray._ARRAY_API, _dtypes())
 
 
 def _numpy_of(value: Any) -> Any:
@@ -76,31 +96,6 @@ def all_to_core(values: List[Any]) -> List[Any]:
         if all(dtype.isbuiltin == _BUILTIN for dtype in dtypes):
             return values
     return [to_core(value) for value in values]
-
-
-def from_core(pulled: Any) -> np.ndarray:
-    """What was pulled, as a NumPy array that owns it."""
-    array = np.asarray(pulled)
-    # Others come as unsigned integers of their size.
-    if array.dtype.kind != "u":
-        return array
-    name = _FOREIGN_NAMES.get(pulled.dtype)
-    if name is None:
-        return array
-    if ml_dtypes is None or not hasattr(ml_dtypes, name):
-        raise UnimplementedError(
-            f"the value is of dtype {pulled.dtype}: expected the package "
-            f"ml_dtypes with {name}, which is not installed"
-        )
-    return array.view(getattr(ml_dtypes, name))
-
-
-def all_from_core(pulled: List[Any]) -> List[np.ndarray]:
-    """Each as `from_core` has it."""
-    arrays = list(map(np.asarray, pulled))
-    if all(dtype.kind != "u" for dtype in set(map(_dtype_of, arrays))):
-        return arrays
-    return list(map(from_core, pulled))
 
 
 def is_array(value: Any) -> bool:

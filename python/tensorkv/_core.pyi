@@ -4,6 +4,9 @@ from typing import Any, Dict, List, Optional, Tuple
 
 version: str
 
+def use_numpy(api: Any, dtypes: Dict[str, Any]) -> None:
+    """Takes numpy's _ARRAY_API, and its dtypes by their names in the store."""
+
 class PulledArray:
     """Memory of a pulled value, with the buffer protocol."""
 
@@ -11,6 +14,19 @@ class PulledArray:
     def version(self) -> int: ...
     @property
     def dtype(self) -> str: ...
+
+class Inbox:
+    """Takes what calls come to that nobody waits for.
+
+    `fileno` can be read when there is any; `take` gives (call, result,
+    exception) of each.
+    """
+
+    def __init__(self) -> None: ...
+    def fileno(self) -> int: ...
+    def take(
+        self,
+    ) -> List[Tuple[int, Any, Optional[BaseException]]]: ...
 
 class NamespaceConfig:
     def __init__(
@@ -78,6 +94,39 @@ class Store:
         state: str,
         dtype: str,
     ) -> List[Any]: ...
+    def pull_memory(
+        self, keys: List[str], wait: bool, min_version: int, dtype: str
+    ) -> List[PulledArray]: ...
+    def start_push(
+        self,
+        inbox: Inbox,
+        call: int,
+        keys: List[str],
+        arrays: List[Any],
+        step: int,
+    ) -> None: ...
+    def start_push_pull(
+        self,
+        inbox: Inbox,
+        call: int,
+        keys: List[str],
+        arrays: List[Any],
+        outs: Optional[List[Any]],
+        step: int,
+    ) -> None: ...
+    def start_pull(
+        self,
+        inbox: Inbox,
+        call: int,
+        keys: List[str],
+        outs: Optional[List[Any]],
+        wait: bool,
+        min_version: int,
+        state: str,
+        dtype: str,
+    ) -> None: ...
+    @property
+    def may_start(self) -> bool: ...
     def push_rows(
         self,
         keys: List[str],

@@ -9,9 +9,14 @@ import os
 import queue
 import threading
 from concurrent.futures import Future
-from typing import Any, Callable
+from typing import Any, Callable, Dict, Tuple
+
+from tensorkv import _core
 
 _MAX_CALLS = 32
+# Of one event loop: a server takes 128 calls of a connection at a time, and
+# those that wait must not keep all others out.
+_MAX_STARTED = 64
 
 
 class Threads:
@@ -84,16 +89,82 @@ def _make(future: Future, call: Callable[[], Any]) -> None:
         future.set_exception(error)
 
 
+class StartedCalls:
+    """Calls that need no thread: the client tells event loops of their ends.
+
+    Thread-safe.
+    """
+
+    def __init__(self):
+        self._ends: Dict[asyncio.AbstractEventLoop, _Ends] = {}
+        self._lock = threading.Lock()
+
+    async def make(self, start: Callable[..., None], *arguments: Any) -> Any:
+        """Awaits what `start(inbox, call, *arguments)` begins."""
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            ends = self._ends.get(loop)
+            if ends is None:
+                # Loops that were closed take nothing any more.
+                for each in [each for each in self._ends if each.is_closed()]:
+                    del self._ends[each]
+                ends = self._ends[loop] = _Ends()
+        return await ends.wait_for(loop, start, arguments)
+
+
+class _Ends:
+    """The ends of the calls of one event loop, on whose thread this is used."""
+
+    def __init__(self):
+        self._inbox = _core.Inbox()
+        self._futures: Dict[int, asyncio.Future] = {}
+        self._last = 0
+        self._room = asyncio.Semaphore(_MAX_STARTED)
+
+    async def wait_for(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        start: Callable[..., None],
+        arguments: Tuple[Any, ...],
+    ) -> Any:
+        await self._room.acquire()
+        self._last += 1
+        try:
+            start(self._inbox, self._last, *arguments)
+        except BaseException:
+            self._room.release()
+            raise
+        if not self._futures:
+            loop.add_reader(self._inbox.fileno(), self._take, loop)
+        future = self._futures[self._last] = loop.create_future()
+        return await future
+
+    def _take(self, loop: asyncio.AbstractEventLoop) -> None:
+        for call, result, error in self._inbox.take():
+            self._room.release()
+            future = self._futures.pop(call)
+            if future.cancelled():
+                continue
+            if error is None:
+                future.set_result(result)
+            else:
+                future.set_exception(error)
+        if not self._futures:
+            loop.remove_reader(self._inbox.fileno())
+
+
 class Coroutines:
     """The methods of a Client or KVStore as coroutines.
 
         array = await client.aio.pull("w")
         await asyncio.gather(*(client.aio.pull(key) for key in keys))
 
-    Arguments, results and errors are those of the methods. Calls share 32
-    threads, made when they are needed: further ones wait for their turn. What
-    waits for others, as a pull with `min_version` does, has a thread as long,
-    so that 32 such calls must not wait for one that comes after them.
+    Arguments, results and errors are those of the methods. `pull`, `push` and
+    `push_pull` of a Client, of a server and not joined, need no thread, however
+    long they wait, unless their tensors are so large that they go as streams:
+    64 of an event loop run at a time. All other calls share 32 threads, made when they are needed: further ones
+    wait for their turn. There, what waits for others has a thread as long, so
+    that 32 such calls must not wait for one that comes after them.
 
     A task that is cancelled does not wait any more, but its call goes on until
     it ends: `out` may be written, and what is pushed be read, until then. The
@@ -105,6 +176,10 @@ class Coroutines:
         self._threads = threads
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
+        return self.by_thread(name)
+
+    def by_thread(self, name: str) -> Callable[..., Any]:
+        """The method as a coroutine function that has a thread make the call."""
         if name.startswith("_"):
             raise AttributeError(f"{name!r} is no method to await")
         # The class is asked, since a property may be a call to the server.

@@ -7,8 +7,8 @@ import os
 from typing import Any, Dict, List, Optional, Sequence, Union
 
 from tensorkv import _core
-from tensorkv._arrays import all_from_core, all_to_core, name_of
-from tensorkv.aio import Coroutines, Threads
+from tensorkv._arrays import all_to_core, name_of
+from tensorkv.aio import Coroutines, StartedCalls, Threads
 
 DEFAULT_ADDRESS = "127.0.0.1:7363"
 
@@ -117,11 +117,15 @@ class Client:
     @property
     def aio(self) -> Coroutines:
         """The verbs as coroutines: `await client.aio.pull("w")`."""
-        return Coroutines(self, self._threads)
+        return ClientCoroutines(self, self._threads)
 
     @functools.cached_property
     def _threads(self) -> Threads:
         return Threads()
+
+    @functools.cached_property
+    def _started(self) -> StartedCalls:
+        return StartedCalls()
 
     def __enter__(self) -> "Client":
         return self
@@ -205,7 +209,7 @@ class Client:
         )
         if out is not None:
             return out
-        return self._answer(key, all_from_core(pulled))
+        return self._answer(key, pulled)
 
     def push_pull(
         self, key: Keys, value: Any, out: Any = None, step: int = 0
@@ -220,7 +224,7 @@ class Client:
         values = all_to_core(values)
         if out is None:
             pulled = self._store.push_pull(keys, values, None, step)
-            return self._answer(key, all_from_core(pulled))
+            return self._answer(key, pulled)
         outs = _as_list(key, out, "out")[1]
         self._store.push_pull(keys, values, _core_outs(outs), step)
         return out
@@ -264,7 +268,7 @@ class Client:
         """
         keys, ids = _as_list(key, row_ids, "row_ids")
         pulled = self._store.pull_rows(keys, all_to_core(ids))
-        return self._answer(key, all_from_core(pulled))
+        return self._answer(key, pulled)
 
     def set_compression(self, compression: str, min_bytes: int = 4096) -> None:
         """Says how pushes of floats are encoded on their way to the server.
@@ -453,6 +457,61 @@ class Client:
     @staticmethod
     def _answer(key: Keys, answers: List[Any]) -> Any:
         return answers[0] if isinstance(key, str) else answers
+
+
+class ClientCoroutines(Coroutines):
+    """The verbs of a Client; those that a server answers take no thread."""
+
+    async def push(self, key: Keys, value: Any, step: int = 0) -> Any:
+        client = self._target
+        if not client._store.may_start:
+            return await self.by_thread("push")(key, value, step)
+        keys, values = _as_list(key, value, "value")
+        versions = await client._started.make(
+            client._store.start_push, keys, all_to_core(values), step
+        )
+        return client._answer(key, versions)
+
+    async def pull(
+        self,
+        key: Keys,
+        out: Any = None,
+        wait: bool = False,
+        min_version: int = 0,
+        state: str = "",
+        dtype: Any = None,
+    ) -> Any:
+        client = self._target
+        if not client._store.may_start:
+            return await self.by_thread("pull")(
+                key, out, wait, min_version, state, dtype
+            )
+        keys, outs = _as_list(key, out, "out")
+        pulled = await client._started.make(
+            client._store.start_pull,
+            keys,
+            None if out is None else _core_outs(outs),
+            wait,
+            min_version,
+            state,
+            "" if dtype is None else name_of(dtype),
+        )
+        return client._answer(key, pulled) if out is None else out
+
+    async def push_pull(
+        self, key: Keys, value: Any, out: Any = None, step: int = 0
+    ) -> Any:
+        client = self._target
+        if not client._store.may_start:
+            return await self.by_thread("push_pull")(key, value, out, step)
+        keys, values = _as_list(key, value, "value")
+        outs = None
+        if out is not None:
+            outs = _core_outs(_as_list(key, out, "out")[1])
+        pulled = await client._started.make(
+            client._store.start_push_pull, keys, all_to_core(values), outs, step
+        )
+        return client._answer(key, pulled) if out is None else out
 
 
 def _core_outs(outs: List[Any]) -> List[Any]:

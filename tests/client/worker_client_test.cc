@@ -64,7 +64,7 @@ class WorkerClientTest : public ::testing::Test {
   absl::Duration now_ = absl::Seconds(1000);
   const RetryEnvironment environment_ = {
       .now = [this] { return now_; },
-      .sleep = [this](absl::Duration pause) { now_ += pause; },
+      .sleep = [this](absl::Duration pause, const auto&) { now_ += pause; },
       .random = [] { return 0.5; }};
 };
 

@@ -54,10 +54,68 @@ class AioTest(StoreTest):
         for value in asyncio.run(run()):
             self.assert_array(value, full(2))
 
+    def test_more_calls_may_wait_than_there_are_threads(self):
+        async def run():
+            aio = self.client.aio
+            outs = [full(0) for _ in range(50)]
+            waits = [
+                asyncio.create_task(aio.pull("later", out=out, wait=True))
+                for out in outs
+            ]
+            while self.client.describe_namespace()["calls_waiting"] < 50:
+                await asyncio.sleep(0.01)
+            await aio.init("later", full(2))
+            for filled in await asyncio.gather(*waits):
+                self.assert_array(filled, full(2))
+            pulled = await aio.push_pull("later", full(3))
+            self.assert_array(pulled, full(3))
+            out = full(0)
+            await aio.push_pull(["later"], [full(4)], out=[[out, outs[0]]])
+            self.assert_array(outs[0], full(4))
+
+        asyncio.run(run())
+
+    def test_waits_leave_room_for_other_calls(self):
+        async def run():
+            waits = [
+                asyncio.create_task(self.client.aio.pull("later", wait=True))
+                for _ in range(300)
+            ]
+            while self.client.describe_namespace()["calls_waiting"] < 64:
+                await asyncio.sleep(0.01)
+            await self.client.aio.init("later", full(1))
+            await asyncio.gather(*waits)
+
+        asyncio.run(run())
+
+    def test_loops_come_and_go_while_calls_wait(self):
+        async def run():
+            task = asyncio.create_task(self.client.aio.pull("never", wait=True))
+            await self.client.aio.init("w", full(1), on_existing="replace")
+            self.assert_array(await self.client.aio.pull("w"), full(1))
+            task.cancel()
+
+        for _ in range(20):
+            asyncio.run(run())
+        self.client.init("never", full(1))  # lets the calls end
+
+    def test_what_is_pushed_and_pulled_is_let_go(self):
+        self.client.init("w", full(0))
+        array, out = full(1), full(0)
+        before = sys.getrefcount(array), sys.getrefcount(out)
+
+        asyncio.run(self.client.aio.push_pull("w", array, out=out))
+
+        self.assertEqual((sys.getrefcount(array), sys.getrefcount(out)), before)
+
     def test_errors_are_those_of_the_verbs(self):
         async def run():
             with self.assertRaises(tensorkv.NotFoundError):
                 await self.client.aio.pull("unknown")
+            with self.assertRaises(tensorkv.NotFoundError):
+                await self.client.aio.push("unknown", full(1))
+            with self.assertRaises(tensorkv.InvalidArgumentError):
+                await self.client.aio.push_pull("unknown", full(1), out=np.empty(9))
             with self.assertRaises(TypeError):
                 await self.client.aio.pull()
             self.client.close()

@@ -150,6 +150,24 @@ class ClientTest(StoreTest):
                 client.pull(key, dtype=dtype)
 
     @on_every_client
+    def test_pulled_arrays_are_numpys_own(self, client):
+        keys = [f"k{i}" for i in range(3000)]
+        client.init(keys, [np.full(64, i, "int32") for i in range(3000)])
+
+        arrays = client.pull(keys)
+
+        self.assertEqual({type(each) for each in arrays}, {np.ndarray})
+        for each in arrays:
+            self.assertTrue(each.flags.carray and not each.flags.owndata)
+        # Each outlives those that it shares memory with, and none is another.
+        left = arrays[::7]
+        del arrays
+        for array in left:
+            array += 1
+        for i, array in enumerate(left):
+            self.assert_array(array, np.full(64, 7 * i + 1, "int32"))
+
+    @on_every_client
     def test_pulled_arrays_are_the_callers(self, client):
         client.init("w", full(1))
         client.pull("w")[:] = 5

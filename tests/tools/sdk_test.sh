@@ -68,7 +68,29 @@ sed -i 's/0\.1 REQUIRED/0.2 REQUIRED/' project/CMakeLists.txt
 ! cmake -S project -B later -DCMAKE_PREFIX_PATH="$work/sdk" >log 2>&1 ||
   fail "took the library for a later one"
 
+# Another Abseil than the library's is refused by name.
+sed -i 's/0\.2 REQUIRED/0.1 REQUIRED/' project/CMakeLists.txt
+cp -r sdk other
+sed -i 's/absl_VERSION VERSION_EQUAL "/&9/' \
+  other/lib/cmake/TensorKV/TensorKVConfig.cmake
+! cmake -S project -B other-abseil -DCMAKE_PREFIX_PATH="$work/other" \
+  >log 2>&1 || fail "took another Abseil"
+grep -q 'TensorKV was built with Abseil' log || fail "$(<log)"
+
 nm -DC --defined-only sdk/lib/libtensorkv.so | sed 's/^[0-9a-f]* [A-Za-z] //' \
   >exports
 grep -q '^tensorkv::Client::Connect(' exports || fail "exports nothing"
 ! grep -vE "$EXPORTS" exports || fail "exports what is not the API's"
+
+# Of the classes that programs use, nothing that their headers call private.
+for class in Client Pipeline WorkerClient; do
+  header=$(grep -l "^class $class {" sdk/include/tensorkv/client/*.h)
+  declared() { grep -oE '~?[A-Za-z_]+\(' | sort -u; }
+  public=$(sed "1,/^class $class {/d;/^ private:/,\$d" "$header" | declared)
+  for name in $(sed '1,/^ private:/d' "$header" | declared); do
+    # What is both has a public overload, or is called by an inline function.
+    grep -qxF -e "$name" <<<"$public" ||
+      ! grep -F "tensorkv::$class::$name" exports ||
+      fail "exports what is private"
+  done
+done

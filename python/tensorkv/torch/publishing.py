@@ -88,7 +88,7 @@ class Publisher:
         """The keys of the state that an earlier Publisher has left."""
         key = f"{self._name}/{MANIFEST}"
         try:
-            manifest = self._client._store.pull([key], None, False, 0, "", "")
+            manifest = self._client._store.pull_memory([key], False, 0, "")
         except NotFoundError:
             if self._client.keys(f"{self._name}/"):
                 raise FailedPreconditionError(
@@ -192,7 +192,7 @@ class Reader:
     def _pull_manifest(self, min_version: int) -> Any:
         keys = _keys(self._name, [MANIFEST])
         store = self._client._store
-        return store.pull(keys, None, True, min_version, "", "")[0]
+        return store.pull_memory(keys, True, min_version, "")[0]
 
     def _pull(
         self, wanted: Dict[str, torch.dtype], entries: _Entries
@@ -225,7 +225,7 @@ class Reader:
 
     def _pull_keys(self, names: Any, dtype: str = "") -> Dict[str, Any]:
         keys = _keys(self._name, names)
-        values = self._client._store.pull(keys, None, False, 0, "", dtype)
+        values = self._client._store.pull_memory(keys, False, 0, dtype)
         return dict(zip(names, values))
 
 

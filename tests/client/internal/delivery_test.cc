@@ -41,6 +41,36 @@ TEST(DeliveryTest, DestinationsAreOnePerKeyAndOfTheirSize) {
                        "destination of f32[3]: expected 12 bytes, got 8"));
 }
 
+TEST(DeliveryTest, ContributionsTellWhatTheirKeysAre) {
+  const auto check = [](DType pushed, DType read, int64_t num_read,
+                        DType reply_dtype) {
+    PushRequest request = {.reply_dtype = reply_dtype};
+    request.entries = {
+        {.key = "k", .tensor = *Tensor::WithoutData(pushed, {2})}};
+    std::string memory(num_read * SizeOf(read), ' ');
+    return CheckContributions(request, {{.dtype = read,
+                                         .shape = Shape({num_read}),
+                                         .memory = absl::MakeSpan(memory)}});
+  };
+  constexpr DType kAsStored = DType::kUnknown;
+
+  EXPECT_OK(check(DType::kF32, DType::kF32, 2, kAsStored));
+  EXPECT_OK(check(DType::kI32, DType::kI32, 2, kAsStored));
+  // The key may be stored as either.
+  EXPECT_OK(check(DType::kF16, DType::kF32, 2, kAsStored));
+  EXPECT_OK(check(DType::kF32, DType::kF16, 2, DType::kF16));
+  EXPECT_THAT(check(DType::kF32, DType::kF32, 3, kAsStored),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       "out of key \"k\": expected f32[2], got f32[3]"));
+  EXPECT_THAT(check(DType::kI32, DType::kI64, 2, kAsStored),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       "out of key \"k\": expected i32[2], got i64[2]"));
+  EXPECT_THAT(check(DType::kF32, DType::kI32, 2, kAsStored),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(check(DType::kF32, DType::kF32, 2, DType::kF16),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
 TEST(DeliveryTest, ValuesHaveTheMemoryThatFits) {
   std::string memory(100, ' ');
   std::vector<Value> values = {{1, *Tensor::WithoutData(DType::kU8, {100})},

@@ -10,6 +10,7 @@
 #include "gtest/gtest.h"
 #include "tests/client/fake_stream_service.h"
 #include "tests/client/patterned_tensor.h"
+#include "tests/client/starting_connection.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
 
@@ -19,6 +20,7 @@ namespace grpc_connection_data_test {
 using ::tensorkv::testing::BytesOf;
 using ::tensorkv::testing::FakeStreamService;
 using ::tensorkv::testing::Patterned;
+using ::tensorkv::testing::StartingConnection;
 using ::tensorkv::testing::StatusIs;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
@@ -26,18 +28,22 @@ using ::testing::IsEmpty;
 constexpr int64_t kThreshold = 1 << 20;
 constexpr size_t kMaxMessageBytes = 4 << 20;
 
-class GrpcConnectionDataTest : public ::testing::Test {
+// Of calls that are waited for and, with true, of those that are started.
+class GrpcConnectionDataTest : public ::testing::TestWithParam<bool> {
  protected:
   GrpcConnectionDataTest()
       : target_(service_.Start()), connection_(Connect(kThreshold)) {}
 
   std::unique_ptr<Connection> Connect(uint64_t threshold_bytes) {
-    return GrpcConnection::Create(
-               {.target = target_,
-                .max_message_bytes = kMaxMessageBytes,
-                .transfer = {.stream_threshold_bytes = threshold_bytes,
-                             .bulk_connections = 2}})
-        .value();
+    std::unique_ptr<Connection> connection =
+        GrpcConnection::Create(
+            {.target = target_,
+             .max_message_bytes = kMaxMessageBytes,
+             .transfer = {.stream_threshold_bytes = threshold_bytes,
+                          .bulk_connections = 2}})
+            .value();
+    if (!GetParam()) return connection;
+    return std::make_unique<StartingConnection>(std::move(connection));
   }
   absl::Status Init(int64_t size) {
     return connection_
@@ -68,7 +74,9 @@ class GrpcConnectionDataTest : public ::testing::Test {
   const std::unique_ptr<Connection> connection_;
 };
 
-TEST_F(GrpcConnectionDataTest, LittlePayloadIsOneMessage) {
+INSTANTIATE_TEST_SUITE_P(, GrpcConnectionDataTest, ::testing::Bool());
+
+TEST_P(GrpcConnectionDataTest, LittlePayloadIsOneMessage) {
   Store(kThreshold - 1);
 
   ASSERT_OK(Init(kThreshold - 1));
@@ -79,7 +87,7 @@ TEST_F(GrpcConnectionDataTest, LittlePayloadIsOneMessage) {
   EXPECT_THAT(service_.rpcs(), ElementsAre("Init", "Push", "PushPull", "Pull"));
 }
 
-TEST_F(GrpcConnectionDataTest, MuchPayloadIsAStream) {
+TEST_P(GrpcConnectionDataTest, MuchPayloadIsAStream) {
   Store(kThreshold);
 
   ASSERT_OK(Init(kThreshold));
@@ -90,7 +98,7 @@ TEST_F(GrpcConnectionDataTest, MuchPayloadIsAStream) {
               ElementsAre("InitStream", "PushStream", "PushPullStream"));
 }
 
-TEST_F(GrpcConnectionDataTest, ManySmallTensorsAreOneMessage) {
+TEST_P(GrpcConnectionDataTest, ManySmallTensorsAreOneMessage) {
   InitRequest request;
   for (int i = 0; i < 2000; ++i) {
     request.entries.push_back({absl::StrCat("k", i), Patterned(1024)});
@@ -101,7 +109,7 @@ TEST_F(GrpcConnectionDataTest, ManySmallTensorsAreOneMessage) {
   EXPECT_THAT(service_.rpcs(), ElementsAre("Init"));
 }
 
-TEST_F(GrpcConnectionDataTest, ManySmallTensorsThatDoNotFitAreAStream) {
+TEST_P(GrpcConnectionDataTest, ManySmallTensorsThatDoNotFitAreAStream) {
   InitRequest request;
   for (int i = 0; i < 5000; ++i) {
     request.entries.push_back({absl::StrCat("k", i), Patterned(1024)});
@@ -112,7 +120,7 @@ TEST_F(GrpcConnectionDataTest, ManySmallTensorsThatDoNotFitAreAStream) {
   EXPECT_THAT(service_.rpcs(), ElementsAre("InitStream"));
 }
 
-TEST_F(GrpcConnectionDataTest, PayloadThatJustFitsButForItsMetadataIsAStream) {
+TEST_P(GrpcConnectionDataTest, PayloadThatJustFitsButForItsMetadataIsAStream) {
   const auto calls = Connect(~uint64_t{0});
 
   ASSERT_OK(calls->Call(PushOf(kMaxMessageBytes), {}));
@@ -120,7 +128,7 @@ TEST_F(GrpcConnectionDataTest, PayloadThatJustFitsButForItsMetadataIsAStream) {
   EXPECT_THAT(service_.rpcs(), ElementsAre("PushStream"));
 }
 
-TEST_F(GrpcConnectionDataTest, ThresholdOfZeroStreamsEverything) {
+TEST_P(GrpcConnectionDataTest, ThresholdOfZeroStreamsEverything) {
   const auto calls = Connect(0);
 
   ASSERT_OK(calls->Call(PushRequest{}, {}));
@@ -129,7 +137,7 @@ TEST_F(GrpcConnectionDataTest, ThresholdOfZeroStreamsEverything) {
   EXPECT_THAT(service_.rpcs(), ElementsAre("PushStream", "PushStream"));
 }
 
-TEST_F(GrpcConnectionDataTest, PullOfAKeyThatWasStoredLargeIsAStream) {
+TEST_P(GrpcConnectionDataTest, PullOfAKeyThatWasStoredLargeIsAStream) {
   Store(kThreshold);
   ASSERT_OK(Init(kThreshold));
 
@@ -138,7 +146,7 @@ TEST_F(GrpcConnectionDataTest, PullOfAKeyThatWasStoredLargeIsAStream) {
   EXPECT_THAT(service_.rpcs(), ElementsAre("InitStream", "PullStream"));
 }
 
-TEST_F(GrpcConnectionDataTest, PullOfAKeyThatWasPulledLargeIsAStream) {
+TEST_P(GrpcConnectionDataTest, PullOfAKeyThatWasPulledLargeIsAStream) {
   Store(kThreshold);
 
   ASSERT_OK(Pull());
@@ -147,7 +155,7 @@ TEST_F(GrpcConnectionDataTest, PullOfAKeyThatWasPulledLargeIsAStream) {
   EXPECT_THAT(service_.rpcs(), ElementsAre("Pull", "PullStream"));
 }
 
-TEST_F(GrpcConnectionDataTest, PullOfAKeyThatBecameSmallIsOneMessageAgain) {
+TEST_P(GrpcConnectionDataTest, PullOfAKeyThatBecameSmallIsOneMessageAgain) {
   Store(kThreshold);
   ASSERT_OK(Push(kThreshold));
   Store(100);
@@ -158,7 +166,7 @@ TEST_F(GrpcConnectionDataTest, PullOfAKeyThatBecameSmallIsOneMessageAgain) {
   EXPECT_THAT(service_.rpcs(), ElementsAre("PushStream", "PullStream", "Pull"));
 }
 
-TEST_F(GrpcConnectionDataTest, FailedCallTeachesNothing) {
+TEST_P(GrpcConnectionDataTest, FailedCallTeachesNothing) {
   Store(100);
   service_.status = grpc::Status(grpc::StatusCode::NOT_FOUND, "namespace");
   EXPECT_THAT(Push(kThreshold), StatusIs(absl::StatusCode::kNotFound));
@@ -169,7 +177,7 @@ TEST_F(GrpcConnectionDataTest, FailedCallTeachesNothing) {
   EXPECT_THAT(service_.rpcs(), ElementsAre("PushStream", "Pull"));
 }
 
-TEST_F(GrpcConnectionDataTest, PushPullOfAKeyThatIsSkippedStreamsForItsReply) {
+TEST_P(GrpcConnectionDataTest, PushPullOfAKeyThatIsSkippedStreamsForItsReply) {
   Store(kThreshold);
   ASSERT_OK(Init(kThreshold));
 
@@ -179,7 +187,7 @@ TEST_F(GrpcConnectionDataTest, PushPullOfAKeyThatIsSkippedStreamsForItsReply) {
   EXPECT_THAT(service_.rpcs(), ElementsAre("InitStream", "PushPullStream"));
 }
 
-TEST_F(GrpcConnectionDataTest, PullThatIsRefusedForItsSizeIsMadeAsAStream) {
+TEST_P(GrpcConnectionDataTest, PullThatIsRefusedForItsSizeIsMadeAsAStream) {
   Store(2 * kMaxMessageBytes);
 
   ASSERT_OK_AND_ASSIGN(const PullReply reply,
@@ -190,7 +198,7 @@ TEST_F(GrpcConnectionDataTest, PullThatIsRefusedForItsSizeIsMadeAsAStream) {
             BytesOf(service_.values[0].tensor));
 }
 
-TEST_F(GrpcConnectionDataTest, PushPullWhoseReplyIsTooLargeIsMadeAsAStream) {
+TEST_P(GrpcConnectionDataTest, PushPullWhoseReplyIsTooLargeIsMadeAsAStream) {
   Store(2 * kMaxMessageBytes);
   PushPullRequest request = {PushOf(1)};
   request.call_id = {.client_id = "c", .sequence = 1};
@@ -203,7 +211,7 @@ TEST_F(GrpcConnectionDataTest, PushPullWhoseReplyIsTooLargeIsMadeAsAStream) {
   EXPECT_EQ(service_.streams().at(0).push.request().call_id().sequence(), 1);
 }
 
-TEST_F(GrpcConnectionDataTest,
+TEST_P(GrpcConnectionDataTest,
        PushPullThatMayHaveBeenMadeIsNotMadeAgainWithoutAName) {
   Store(2 * kMaxMessageBytes);
 
@@ -212,7 +220,7 @@ TEST_F(GrpcConnectionDataTest,
   EXPECT_THAT(service_.rpcs(), ElementsAre("PushPull"));
 }
 
-TEST_F(GrpcConnectionDataTest, CallOverItsBudgetIsMadeOnce) {
+TEST_P(GrpcConnectionDataTest, CallOverItsBudgetIsMadeOnce) {
   service_.status = ToGrpcStatus(
       WithReason(absl::ResourceExhaustedError("budget"), Reason::kOverBudget));
 
@@ -222,7 +230,7 @@ TEST_F(GrpcConnectionDataTest, CallOverItsBudgetIsMadeOnce) {
   EXPECT_THAT(service_.rpcs(), ElementsAre("Pull", "PushPull"));
 }
 
-TEST_F(GrpcConnectionDataTest, PullThatIsRefusedOtherwiseSaysSo) {
+TEST_P(GrpcConnectionDataTest, PullThatIsRefusedOtherwiseSaysSo) {
   service_.status =
       grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "calls waiting");
 
@@ -230,7 +238,7 @@ TEST_F(GrpcConnectionDataTest, PullThatIsRefusedOtherwiseSaysSo) {
               StatusIs(absl::StatusCode::kResourceExhausted, "calls waiting"));
 }
 
-TEST_F(GrpcConnectionDataTest, NoTimeLeftIsDeadlineExceededWithoutACall) {
+TEST_P(GrpcConnectionDataTest, NoTimeLeftIsDeadlineExceededWithoutACall) {
   const CallOptions no_time = {.timeout = absl::ZeroDuration()};
 
   EXPECT_THAT(connection_->Call(InitRequest{}, no_time),

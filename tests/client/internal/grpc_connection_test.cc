@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "base/mutex.h"
 #include "gmock/gmock.h"
@@ -12,6 +13,7 @@
 #include "tests/client/call_verb.h"
 #include "tests/client/fake_service.h"
 #include "tests/client/fake_stream_service.h"
+#include "tests/client/starting_connection.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensor_values.h"
 
@@ -25,6 +27,7 @@ using ::tensorkv::testing::FakeStreamService;
 using ::tensorkv::testing::Full;
 using ::tensorkv::testing::IsFilledWith;
 using ::tensorkv::testing::IsOk;
+using ::tensorkv::testing::StartingConnection;
 using ::tensorkv::testing::StatusIs;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -61,6 +64,16 @@ TEST_P(GrpcConnectionTest, EveryVerbCallsItsRpc) {
   EXPECT_THAT(CallVerb(GetParam(), *connection_), IsOk());
 
   EXPECT_THAT(service_.rpcs(), ElementsAre(GetParam()));
+}
+
+TEST_P(GrpcConnectionTest, EveryVerbMayBeStarted) {
+  StartingConnection started(std::move(connection_));
+  EXPECT_THAT(CallVerb(GetParam(), started), IsOk());
+  service_.status = grpc::Status(grpc::StatusCode::FAILED_PRECONDITION, "no");
+
+  EXPECT_THAT(CallVerb(GetParam(), started),
+              StatusIs(absl::StatusCode::kFailedPrecondition, "no"));
+  EXPECT_THAT(service_.rpcs(), ElementsAre(GetParam(), GetParam()));
 }
 
 TEST_P(GrpcConnectionTest, EveryVerbReturnsTheServersError) {

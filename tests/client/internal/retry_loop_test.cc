@@ -32,7 +32,7 @@ class RetryLoopTest : public ::testing::Test {
   RetryEnvironment Environment() {
     return {.now = [this] { return now_; },
             .sleep =
-                [this](absl::Duration pause) {
+                [this](absl::Duration pause, const auto&) {
                   pauses_.push_back(pause);
                   now_ += pause + oversleep_;
                 },
@@ -222,9 +222,44 @@ TEST(SystemRetryEnvironmentTest, SleepTakesAtLeastItsTime) {
   const RetryEnvironment environment = SystemRetryEnvironment();
   const absl::Duration start = environment.now();
 
-  environment.sleep(absl::Milliseconds(1));
+  environment.sleep(absl::Milliseconds(1), nullptr);
 
   EXPECT_GE(environment.now() - start, absl::Milliseconds(1));
+}
+
+TEST(SystemRetryEnvironmentTest, CancellingEndsTheSleep) {
+  const RetryEnvironment environment = SystemRetryEnvironment();
+  const auto before = std::make_shared<Canceller>();
+  const auto during = std::make_shared<Canceller>();
+  before->Cancel();
+
+  environment.sleep(absl::Hours(1), before);
+  std::thread other([&] { during->Cancel(); });
+  environment.sleep(absl::Hours(1), during);
+
+  other.join();
+}
+
+TEST(SystemRetryEnvironmentTest, RunsWhatComesAfterAPause) {
+  const RetryEnvironment environment = SystemRetryEnvironment();
+  const absl::Duration start = environment.now();
+  const auto before = std::make_shared<Canceller>();
+  const auto during = std::make_shared<Canceller>();
+  Notification has_run, has_run_before, has_run_during;
+  before->Cancel();
+
+  environment.run_after(absl::Milliseconds(1), nullptr,
+                        [&] { has_run.Notify(); });
+  environment.run_after(absl::Hours(1), before,
+                        [&] { has_run_before.Notify(); });
+  environment.run_after(absl::Hours(1), during,
+                        [&] { has_run_during.Notify(); });
+  during->Cancel();
+
+  has_run.WaitForNotification();
+  EXPECT_GE(environment.now() - start, absl::Milliseconds(1));
+  has_run_before.WaitForNotification();
+  has_run_during.WaitForNotification();
 }
 
 // A server without threads of gRPC, which would look after the client's
@@ -272,7 +307,7 @@ TEST(SystemRetryEnvironmentTest, ConnectionIsMadeDuringTheSleep) {
   // gRPC itself would look after 5 seconds.
   for (int i = 0; i < 300; ++i) {
     if (channel->GetState(/*try_to_connect=*/true) == GRPC_CHANNEL_READY) break;
-    environment.sleep(absl::Milliseconds(10));
+    environment.sleep(absl::Milliseconds(10), nullptr);
   }
 
   EXPECT_EQ(channel->GetState(false), GRPC_CHANNEL_READY);

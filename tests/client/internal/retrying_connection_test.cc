@@ -25,7 +25,8 @@ class RetryingConnectionTest : public ::testing::TestWithParam<std::string> {
   RetryingConnectionTest()
       : connection_(std::make_unique<ScriptedConnection>(script_), Backoff(),
                     {.now = [this] { return now_; },
-                     .sleep = [this](absl::Duration pause) { now_ += pause; },
+                     .sleep = [this](absl::Duration pause,
+                                     const auto&) { now_ += pause; },
                      .random = [] { return 0.5; }}) {
     script_.statuses = {absl::UnavailableError("down")};
   }

@@ -1,0 +1,70 @@
+// The calls of a client and of those that are made of it.
+
+#ifndef TENSORKV_CLIENT_INTERNAL_CLIENT_CALLS_H_
+#define TENSORKV_CLIENT_INTERNAL_CLIENT_CALLS_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/call_threads.h"
+#include "client/connection.h"
+#include "client/internal/call_lanes.h"
+#include "contract/any_call.h"
+#include "contract/method.h"
+
+namespace tensorkv {
+
+// Adds to a connection what every call of a client has: the name that it is
+// repeated under, the end that a canceller makes of it, values where the
+// options want them, and errors that say what was attempted. Thread-safe.
+class ClientCalls {
+ public:
+  // Errors name `target`; where that is empty they come without prefix.
+  ClientCalls(std::unique_ptr<Connection> connection, std::string target)
+      : connection_(std::move(connection)), target_(std::move(target)) {}
+
+  // Makes a call. One that has a call_id gets it here: a name of its own, for
+  // all its attempts. Defined for the request of every unary method.
+  template <typename Request>
+  absl::StatusOr<ReplyTo<Request>> Call(Request& request,
+                                        const CallOptions& options);
+
+  // Makes a call under the name that it has.
+  template <typename Request>
+  absl::StatusOr<ReplyTo<Request>> Send(const Request& request,
+                                        const CallOptions& options);
+
+  // Makes a call as Call does, but waits for nothing: `done` gets what Call
+  // returns, on any thread, perhaps before this returns. What the request holds
+  // is let go before. This object and `threads` outlive the call; nothing
+  // touches them once `done` runs. Defined for Push, Pull and PushPull.
+  template <typename Request>
+  void Start(
+      Request request, const CallOptions& options, CallThreads& threads,
+      absl::AnyInvocable<void(absl::StatusOr<ReplyTo<Request>>) &&> done);
+
+  // An error, with what was attempted as its prefix.
+  absl::Status Explain(Method method, const absl::Status& status) const;
+
+ private:
+  template <typename Request>
+  struct Started;
+
+  // What a call has come to that ended with `status`.
+  template <typename Request>
+  absl::StatusOr<ReplyTo<Request>> Outcome(const Request& request,
+                                           const CallOptions& options,
+                                           absl::Status status,
+                                           ReplyTo<Request>& reply) const;
+
+  const std::unique_ptr<Connection> connection_;
+  const std::string target_;
+  CallLanes lanes_;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CLIENT_INTERNAL_CLIENT_CALLS_H_
