@@ -16,9 +16,11 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "base/mutex.h"
+#include "base/ref_counted.h"
 #include "client/compression/compression.h"
 #include "client/compression/encoders.h"
 #include "contract/requests.h"
+#include "tensor/buffer_pool.h"
 
 namespace tensorkv {
 
@@ -65,11 +67,12 @@ class Compressor {
   const Compression* Find(const PushEntry& entry) const;
   Key& KeyOf(const std::string& name);
   // OK if the entry can be encoded, or has been.
-  static absl::Status Check(Step step, const Job& job);
-  static absl::StatusOr<EncodedTensor> Encoded(Step step, const Job& job);
+  static absl::Status Check(Step step, Job& job);
+  absl::StatusOr<EncodedTensor> Encoded(Step step, const Job& job);
 
   const CompressionOptions options_;
   const Observer observer_;
+  const RefPtr<BufferPool> payloads_;
   Mutex mutex_;
   absl::flat_hash_map<std::string, std::unique_ptr<Key>> keys_
       ABSL_GUARDED_BY(mutex_);

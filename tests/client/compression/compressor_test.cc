@@ -147,6 +147,7 @@ TEST(CompressorTest, RunsAreEncodedAsTheWholeIs) {
       const Compression compression = *Compression::Parse(text);
       Compressor compressor(All(text));
       std::vector<float> left(size);
+      const auto memory = MakeRefCounted<BufferPool>(/*max_idle_bytes=*/0);
       for (int push = 0; push < 3; ++push) {
         std::vector<double> elements(size);
         for (int i = 0; i < size; ++i) {
@@ -154,9 +155,9 @@ TEST(CompressorTest, RunsAreEncodedAsTheWholeIs) {
           left[i] += static_cast<float>(elements[i]);
         }
         const auto entries = compressor.Compress(0, Entries(Vector(elements)));
-        const EncodedTensor whole =
-            Encode(compression, {size}, /*seed=*/0, absl::MakeSpan(left))
-                .value();
+        const EncodedTensor whole = Encode(compression, {size}, /*seed=*/0,
+                                           absl::MakeSpan(left), *memory)
+                                        .value();
         EXPECT_EQ(BytesOf(entries.value()[0].tensor), BytesOf(whole.tensor))
             << text << " of " << size;
       }
