@@ -122,6 +122,32 @@ absl::Status OfKey(const PushEntry& entry, const absl::Status& status) {
           absl::StrCat("key \"", entry.key, "\": ", status.message())};
 }
 
+absl::Status NotFinite() {
+  return absl::InvalidArgumentError(
+      "compression: expected finite elements, got NaN or infinity");
+}
+
+// Encodes the elements as they are, with nothing that was left out before.
+absl::StatusOr<EncodedTensor> EncodeAlone(const Compression& compression,
+                                          const Tensor& tensor,
+                                          BufferPool& payloads) {
+  std::vector<float> elements;
+  elements.reserve(static_cast<size_t>(tensor.num_elements()));
+  AllRuns(tensor, [&](const float* run, size_t, size_t count) {
+    elements.insert(elements.end(), run, run + count);
+    return true;
+  });
+  return Encode(compression, tensor.shape(), /*seed=*/0,
+                absl::MakeSpan(elements), payloads);
+}
+
+// Whether rows are encoded so.
+bool EncodesRows(const Compression& compression) {
+  return compression.momentum == 0 &&
+         (compression.kind == Compression::Kind::kCast ||
+          compression.kind == Compression::Kind::kBlocks);
+}
+
 absl::Status TooLarge() {
   return absl::InvalidArgumentError(
       "compression: expected a sum with what was left out before that is "
@@ -287,8 +313,8 @@ struct Compressor::Key {
 struct Compressor::Job {
   PushEntry* entry = nullptr;
   const Compression* compression = nullptr;
-  Key* key = nullptr;
-  size_t index = 0;  // among the call's entries of the key
+  Key* key = nullptr;  // null for rows
+  size_t index = 0;    // among the call's entries of the key
   // Where there is a step.
   Fingerprint source;
   // The largest magnitude of the elements, if Check has looked for it.
@@ -310,6 +336,10 @@ absl::StatusOr<std::vector<PushEntry>> Compressor::Compress(
   for (PushEntry& entry : entries) {
     const Compression* const compression = Find(entry);
     if (compression == nullptr) continue;
+    if (entry.rows) {
+      jobs.push_back({&entry, compression});
+      continue;
+    }
     jobs.push_back({&entry, compression, &KeyOf(entry.key),
                     num_before[entry.key]++,
                     step > 0 ? FingerprintOf(entry.tensor) : Fingerprint()});
@@ -337,7 +367,9 @@ const Compression* Compressor::Find(const PushEntry& entry) const {
   }
   for (const CompressionRule& rule : options_.rules) {
     if (!MatchesPattern(rule.key_pattern, entry.key)) continue;
-    const bool encodes = rule.compression.kind != Compression::Kind::kNone;
+    const bool encodes =
+        entry.rows ? EncodesRows(rule.compression)
+                   : rule.compression.kind != Compression::Kind::kNone;
     return encodes ? &rule.compression : nullptr;
   }
   return nullptr;
@@ -357,6 +389,10 @@ Compressor::Key& Compressor::KeyOf(const std::string& name) {
 }
 
 absl::Status Compressor::Check(Step step, Job& job) {
+  if (job.key == nullptr) {
+    return AreFinite(job.entry->tensor) ? absl::OkStatus()
+                                        : OfKey(*job.entry, NotFinite());
+  }
   Key& key = *job.key;
   MutexLock lock(&key.mutex);
   if (step > 0 && key.Find(step, job.index, job.source) != nullptr) {
@@ -366,17 +402,18 @@ absl::Status Compressor::Check(Step step, Job& job) {
     return absl::OkStatus();
   }
   if (!AreFinite(job.entry->tensor)) {
-    return OfKey(*job.entry,
-                 absl::InvalidArgumentError("compression: expected finite "
-                                            "elements, got NaN or infinity"));
+    return OfKey(*job.entry, NotFinite());
   }
   key.Reset();
   return OfKey(*job.entry, TooLarge());
 }
 
 absl::StatusOr<EncodedTensor> Compressor::Encoded(Step step, const Job& job) {
-  Key& key = *job.key;
   const Tensor& tensor = job.entry->tensor;
+  if (job.key == nullptr) {
+    return EncodeAlone(*job.compression, tensor, *payloads_);
+  }
+  Key& key = *job.key;
   MutexLock lock(&key.mutex);
   if (step > 0) {
     const EncodedTensor* const repeat = key.Find(step, job.index, job.source);

@@ -34,6 +34,14 @@ namespace tensorkv {
 // entry is a new one, and so is every push without a step. Who may repeat steps
 // that lie further back keeps what was encoded, as WorkerClient does.
 //
+// Rows are encoded without either, and only as casts and blocks: what those
+// leave out is small, and remembering it would take a table as large as the
+// key. Where a key has another encoding, or momentum, its rows stay as they
+// are.
+//
+// Up to 256 MiB of payloads that have been sent are kept as memory for the next
+// ones.
+//
 // Thread-safe; pushes of one key wait for each other.
 class Compressor {
  public:
@@ -63,12 +71,12 @@ class Compressor {
   // An entry that is to be encoded.
   struct Job;
 
+  absl::StatusOr<EncodedTensor> Encoded(Step step, const Job& job);
   // Null for an entry that stays as it is.
   const Compression* Find(const PushEntry& entry) const;
   Key& KeyOf(const std::string& name);
   // OK if the entry can be encoded, or has been.
   static absl::Status Check(Step step, Job& job);
-  absl::StatusOr<EncodedTensor> Encoded(Step step, const Job& job);
 
   const CompressionOptions options_;
   const Observer observer_;

@@ -313,7 +313,7 @@ class RangeUpdater {
     if constexpr (std::is_floating_point_v<T>) {
       kernels_.unpack(*update_.PackingOf(contribution),
                       update_.contributions[contribution].data,
-                      update_.first_element + at, count, out);
+                      update_.PackedFirstOf(contribution) + at, count, out);
     }
   }
 

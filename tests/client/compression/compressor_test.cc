@@ -165,6 +165,38 @@ TEST(CompressorTest, RunsAreEncodedAsTheWholeIs) {
   }
 }
 
+// What casts and blocks leave out of rows is not carried over; other encodings
+// would need that, and rows stay as they are.
+TEST(CompressorTest, RowsAreEncodedEachTimeAlike) {
+  const RefPtr<const RowIds> ids = *RowIds::Create(Vector({2}, DType::kI64));
+  const auto push = [&](Compressor& compressor, const Tensor& tensor) {
+    return compressor.Compress(1,
+                               {{.key = "w", .tensor = tensor, .rows = ids}});
+  };
+  const Tensor rows = testing::TensorOf({1, 3}, {1, 1.0004, -3});
+  for (const char* text : {"f16", "bf16", "f8e5m2", "i8:2", "f8e4m3fn:64"}) {
+    Compressor compressor(All(text));
+    std::string bytes;
+    for (int i = 0; i < 3; ++i) {
+      ASSERT_OK_AND_ASSIGN(const auto entries, push(compressor, rows));
+      EXPECT_EQ(entries[0].shape(), rows.shape());
+      EXPECT_NE(BytesOf(entries[0].tensor), BytesOf(rows)) << text;
+      if (i == 0) bytes = BytesOf(entries[0].tensor);
+      EXPECT_EQ(BytesOf(entries[0].tensor), bytes) << text;
+    }
+    EXPECT_THAT(push(compressor, testing::TensorOf({1, 3}, {1, NAN, 1})),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         HasSubstr("key \"w\": compression: expected finite")));
+  }
+  for (const char* text : {"2bit", "1bit", "sign", "topk:0.5", "randomk:0.5",
+                           "dithering:8", "f16,momentum=0.9"}) {
+    Compressor compressor(All(text));
+    ASSERT_OK_AND_ASSIGN(const auto entries, push(compressor, rows));
+    EXPECT_EQ(entries[0].encoding, nullptr) << text;
+    EXPECT_EQ(BytesOf(entries[0].tensor), BytesOf(rows)) << text;
+  }
+}
+
 TEST(CompressorTest, FirstRuleThatMatchesCounts) {
   Compressor compressor({.rules = {{"*.bias", {}},
                                    {"fc*", *Compression::Parse("f16")},
