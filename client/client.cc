@@ -249,6 +249,9 @@ absl::StatusOr<PushReply> Client::PushRows(std::vector<PushEntry> entries,
   request.worker = options.worker ? options.worker : worker();
   request.step = options.step;
   if (request.step == 0 && request.worker) request.step = shared_->step + 1;
+  if (!options.is_encoded) {
+    ASSIGN_OR_RETURN(entries, Encode(request.step, std::move(entries)));
+  }
   request.entries = std::move(entries);
   ASSIGN_OR_RETURN(PushReply reply, Call(request));
   shared_->step = request.step;

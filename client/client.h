@@ -172,8 +172,9 @@ class Client {
                      CallThreads& threads, Done<PullReply> done);
 
   // Contributes rows: each entry has ids (RowIds::Create), and as many rows in
-  // its tensor. As Push, but nothing is encoded; a step may have both. Rows
-  // that do not fit a message go in several calls.
+  // its tensor. As Push, but only casts and blocks are encoded, without what
+  // they have left out (Compressor says why); a step may have both. Rows that
+  // do not fit a message go in several calls.
   absl::StatusOr<PushResult> PushRows(absl::string_view key,
                                       RefPtr<const RowIds> rows,
                                       Tensor contribution,

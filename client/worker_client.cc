@@ -228,7 +228,7 @@ absl::Status WorkerClient::Push(Step step, std::vector<PushEntry> entries) {
 
 absl::Status WorkerClient::PushRows(Step step, std::vector<PushEntry> entries) {
   ASSIGN_OR_RETURN(const Contribution contribution,
-                   open_.Add(step, std::move(entries)));
+                   Keep(step, std::move(entries)));
   return PushKept(contribution);
 }
 

@@ -13,20 +13,13 @@ namespace {
 
 using google::protobuf::RepeatedPtrField;
 
-// The tensor of an InitEntry, PushEntry or Value.
+// The tensor of an InitEntry or Value.
 template <typename Proto>
 absl::StatusOr<Tensor> DecodeTensor(Proto& proto, TensorDecoder decode) {
   if (!proto.has_tensor()) {
     return absl::InvalidArgumentError("tensor: missing");
   }
   return decode(*proto.mutable_tensor());
-}
-
-// Makes of an encoded tensor the u8 tensor of its payload.
-void MakePayload(const Encoding& encoding, v1::Tensor* proto) {
-  proto->set_dtype(v1::DTYPE_U8);
-  proto->clear_shape();
-  proto->add_shape(encoding.payload_bytes());
 }
 
 absl::StatusOr<PushEntry> DecodePushEntry(v1::PushEntry& proto,
@@ -40,12 +33,7 @@ absl::StatusOr<PushEntry> DecodePushEntry(v1::PushEntry& proto,
         "tensor: expected none with skip, got one");
   }
   entry.weight = proto.weight();
-  if (proto.has_encoding() && proto.has_tensor()) {
-    ASSIGN_OR_RETURN(entry.encoding,
-                     DecodeEncoding(proto.encoding(), proto.tensor(), decode));
-    MakePayload(*entry.encoding, proto.mutable_tensor());
-  }
-  ASSIGN_OR_RETURN(entry.tensor, DecodeTensor(proto, decode));
+  RETURN_IF_ERROR(DecodeContribution(proto, decode, &entry));
   return entry;
 }
 
@@ -168,12 +156,7 @@ void EncodePushRequest(const PushRequest& request, TensorEncoder encode,
     out->set_skip(entry.skip);
     if (entry.skip) continue;
     out->set_weight(entry.weight);
-    encode(entry.tensor, out->mutable_tensor());
-    if (!entry.encoding) continue;
-    EncodeEncoding(*entry.encoding, out->mutable_encoding());
-    out->mutable_tensor()->set_dtype(static_cast<v1::DType>(entry.dtype()));
-    out->mutable_tensor()->clear_shape();
-    EncodeShape(entry.shape(), out->mutable_tensor()->mutable_shape());
+    EncodeContribution(entry, encode, out);
   }
 }
 

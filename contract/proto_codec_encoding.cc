@@ -58,8 +58,7 @@ absl::Status CheckPayloadLength(const Encoding& encoding, size_t actual) {
       Reason::kEncodingMalformed);
 }
 
-}  // namespace
-
+// The encoding of the tensor `proto`, which is to be decoded with `decode`.
 absl::StatusOr<RefPtr<const Encoding>> DecodeEncoding(
     const v1::Encoding& encoding, const v1::Tensor& proto,
     TensorDecoder decode) {
@@ -72,6 +71,13 @@ absl::StatusOr<RefPtr<const Encoding>> DecodeEncoding(
     RETURN_IF_ERROR(CheckPayloadLength(*decoded, proto.data().size()));
   }
   return decoded;
+}
+
+// Makes of an encoded tensor the u8 tensor of its payload.
+void MakePayload(const Encoding& encoding, v1::Tensor* proto) {
+  proto->set_dtype(v1::DTYPE_U8);
+  proto->clear_shape();
+  proto->add_shape(encoding.payload_bytes());
 }
 
 void EncodeEncoding(const Encoding& encoding, v1::Encoding* proto) {
@@ -96,5 +102,45 @@ void EncodeEncoding(const Encoding& encoding, v1::Encoding* proto) {
       return proto->mutable_blocks()->set_block_size(packing.block_size);
   }
 }
+
+}  // namespace
+
+template <typename Proto>
+absl::Status DecodeContribution(Proto& proto, TensorDecoder decode,
+                                PushEntry* entry) {
+  if (!proto.has_tensor()) {
+    return absl::InvalidArgumentError("tensor: missing");
+  }
+  if (proto.has_encoding()) {
+    ASSIGN_OR_RETURN(entry->encoding,
+                     DecodeEncoding(proto.encoding(), proto.tensor(), decode));
+    MakePayload(*entry->encoding, proto.mutable_tensor());
+  }
+  ASSIGN_OR_RETURN(entry->tensor, decode(*proto.mutable_tensor()));
+  return absl::OkStatus();
+}
+
+template <typename Proto>
+void EncodeContribution(const PushEntry& entry, TensorEncoder encode,
+                        Proto* proto) {
+  v1::Tensor* const tensor = proto->mutable_tensor();
+  encode(entry.tensor, tensor);
+  if (!entry.encoding) return;
+  EncodeEncoding(*entry.encoding, proto->mutable_encoding());
+  tensor->set_dtype(static_cast<v1::DType>(entry.dtype()));
+  tensor->clear_shape();
+  EncodeShape(entry.shape(), tensor->mutable_shape());
+}
+
+template absl::Status DecodeContribution(v1::PushEntry& proto,
+                                         TensorDecoder decode,
+                                         PushEntry* entry);
+template absl::Status DecodeContribution(v1::PushRowsEntry& proto,
+                                         TensorDecoder decode,
+                                         PushEntry* entry);
+template void EncodeContribution(const PushEntry& entry, TensorEncoder encode,
+                                 v1::PushEntry* proto);
+template void EncodeContribution(const PushEntry& entry, TensorEncoder encode,
+                                 v1::PushRowsEntry* proto);
 
 }  // namespace tensorkv

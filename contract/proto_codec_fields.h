@@ -48,14 +48,16 @@ void EncodeWithData(const Tensor& tensor, v1::Tensor* proto);
 absl::StatusOr<Tensor> DecodeWithoutData(v1::Tensor& proto);
 void EncodeWithoutData(const Tensor& tensor, v1::Tensor* proto);
 
-// The encoding of a push entry, for the tensor `proto` that it comes with and
-// that is to be decoded with `decode`.
-// Errors: InvalidArgument (ENCODING_MALFORMED; those of DecodeShape) ·
-// Unimplemented (ENCODING_UNKNOWN).
-absl::StatusOr<RefPtr<const Encoding>> DecodeEncoding(
-    const v1::Encoding& encoding, const v1::Tensor& proto,
-    TensorDecoder decode);
-void EncodeEncoding(const Encoding& encoding, v1::Encoding* proto);
+// What a PushEntry or PushRowsEntry contributes: its tensor, or the payload and
+// the encoding of one.
+// Errors: those of `decode` · InvalidArgument (no tensor; ENCODING_MALFORMED;
+// those of DecodeShape) · Unimplemented (ENCODING_UNKNOWN).
+template <typename Proto>
+absl::Status DecodeContribution(Proto& proto, TensorDecoder decode,
+                                PushEntry* entry);
+template <typename Proto>
+void EncodeContribution(const PushEntry& entry, TensorEncoder encode,
+                        Proto* proto);
 
 absl::StatusOr<InitRequest> DecodeInitRequest(v1::InitRequest& proto,
                                               TensorDecoder decode);

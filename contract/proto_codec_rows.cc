@@ -25,15 +25,14 @@ absl::StatusOr<PushEntry> DecodePushRowsEntry(v1::PushRowsEntry& proto) {
   entry.skip = proto.skip();
   entry.updates_all_rows = proto.update_all_rows();
   if (entry.skip) {
-    if (!proto.has_rows() && !proto.has_tensor()) return entry;
+    if (!proto.has_rows() && !proto.has_tensor() && !proto.has_encoding()) {
+      return entry;
+    }
     return absl::InvalidArgumentError(
         "rows: expected none with skip, got some");
   }
   ASSIGN_OR_RETURN(entry.rows, DecodeRows(proto));
-  if (!proto.has_tensor()) {
-    return absl::InvalidArgumentError("tensor: missing");
-  }
-  ASSIGN_OR_RETURN(entry.tensor, DecodeWithData(*proto.mutable_tensor()));
+  RETURN_IF_ERROR(DecodeContribution(proto, DecodeWithData, &entry));
   return entry;
 }
 
@@ -72,7 +71,7 @@ void ToProto(const PushRowsRequest& request, v1::PushRowsRequest* proto) {
     out->set_update_all_rows(entry.updates_all_rows);
     if (entry.skip) continue;
     if (entry.rows) EncodeWithData(entry.rows->tensor(), out->mutable_rows());
-    EncodeWithData(entry.tensor, out->mutable_tensor());
+    EncodeContribution(entry, EncodeWithData, out);
   }
 }
 

@@ -58,10 +58,13 @@ struct TensorUpdate {
 
   // Empty if all contributions are plain, else one for each, null for a plain
   // one. A packed contribution has its payload for data, aligned to 8 bytes,
-  // and the dtype of what that decodes to, of which the update takes the
-  // elements from `first_element` on. It must have been checked against its
-  // packing, and goes to float keys alone.
+  // and the dtype of what that decodes to. It must have been checked against
+  // its packing, and goes to float keys alone.
   absl::Span<const Packing* const> packings;
+
+  // Where in what is packed the update's elements begin, one for each
+  // contribution. Empty if that is `first_element` for all.
+  absl::Span<const uint64_t> packed_firsts;
 
   // Not 0: the place of the sum has the mean of so many contributions to each
   // element, those in the middle when they are put in order by value
@@ -89,6 +92,9 @@ struct TensorUpdate {
   // Null for a plain contribution.
   const Packing* PackingOf(size_t contribution) const {
     return packings.empty() ? nullptr : packings[contribution];
+  }
+  uint64_t PackedFirstOf(size_t contribution) const {
+    return packed_firsts.empty() ? first_element : packed_firsts[contribution];
   }
 };
 

@@ -56,27 +56,27 @@ absl::Status CheckStored(const TensorUpdate& update) {
                      update.value.num_elements);
 }
 
-absl::Status CheckPacking(const Packing& packing,
+absl::Status CheckPacking(const Packing& packing, uint64_t first,
                           const TensorView& contribution,
                           const TensorUpdate& update) {
   const MutableTensorView& value = update.value;
   if (!IsFloat(value.dtype)) return Mismatch("plain elements", "packed ones");
   const auto num_elements = static_cast<uint64_t>(value.num_elements);
-  const bool is_there =
-      update.first_element <= packing.num_elements &&
-      num_elements <= packing.num_elements - update.first_element;
+  const bool is_there = first <= packing.num_elements &&
+                        num_elements <= packing.num_elements - first;
   if (!is_there || contribution.num_elements != value.num_elements) {
-    return Mismatch(
-        absl::StrCat(num_elements, " elements from ", update.first_element),
-        absl::StrCat(packing.num_elements));
+    return Mismatch(absl::StrCat(num_elements, " elements from ", first),
+                    absl::StrCat(packing.num_elements));
   }
   return absl::OkStatus();
 }
 
-absl::Status CheckContribution(const TensorView& contribution,
-                               const Packing* packing,
-                               const TensorUpdate& update) {
-  if (packing != nullptr) return CheckPacking(*packing, contribution, update);
+absl::Status CheckContribution(size_t index, const TensorUpdate& update) {
+  const TensorView& contribution = update.contributions[index];
+  if (const Packing* const packing = update.PackingOf(index)) {
+    return CheckPacking(*packing, update.PackedFirstOf(index), contribution,
+                        update);
+  }
   const MutableTensorView& value = update.value;
   if (!IsFloat(value.dtype)) {
     return CheckTensor(contribution, value.dtype, value.num_elements);
@@ -96,10 +96,14 @@ absl::Status CheckContributions(const TensorUpdate& update) {
     return Named("packings", Mismatch(absl::StrCat(update.contributions.size()),
                                       absl::StrCat(update.packings.size())));
   }
+  if (!update.packed_firsts.empty() &&
+      update.packed_firsts.size() != update.contributions.size()) {
+    return Named("packed_firsts",
+                 Mismatch(absl::StrCat(update.contributions.size()),
+                          absl::StrCat(update.packed_firsts.size())));
+  }
   for (size_t i = 0; i < update.contributions.size(); ++i) {
-    RETURN_IF_ERROR(Named("contribution", i,
-                          CheckContribution(update.contributions[i],
-                                            update.PackingOf(i), update)));
+    RETURN_IF_ERROR(Named("contribution", i, CheckContribution(i, update)));
   }
   return absl::OkStatus();
 }

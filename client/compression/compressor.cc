@@ -1,8 +1,10 @@
 #include "client/compression/compressor.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <iterator>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -18,6 +20,13 @@ namespace {
 // Elements that are converted, and added, at a time.
 constexpr size_t kRunElements = 1024;
 constexpr float kZeros[kRunElements] = {};
+
+// Memory of payloads that nobody uses, kept for those that come next.
+constexpr size_t kMaxIdlePayloadBytes = 256 << 20;
+
+// Sums below are finite, however they were rounded on the way.
+constexpr double kSafelyFinite = std::numeric_limits<float>::max() / 2;
+constexpr double kUnknown = std::numeric_limits<double>::infinity();
 
 NarrowFormat FormatOfFloat(DType dtype) {
   switch (dtype) {
@@ -71,6 +80,23 @@ bool AreFinite(const Tensor& tensor) {
   });
 }
 
+// NaN if there is one.
+float LargestMagnitude(const Tensor& tensor) {
+  float largest = 0;
+  AllRuns(tensor, [&](const float* run, size_t, size_t count) {
+    const float of_run = SupportedEncoderLoops().largest_magnitude(run, count);
+    if (!std::isnan(largest) && !(of_run <= largest)) largest = of_run;
+    return true;
+  });
+  return largest;
+}
+
+// By how much more than its own magnitude an element can be off what its code
+// stands for.
+double LargestOvershoot(const Compression& compression) {
+  return compression.kind == Compression::Kind::kOneBit ? kOneBitScale : 0;
+}
+
 // Zeros where there is something of another size.
 void Resize(std::vector<float>& elements, size_t size) {
   if (elements.size() != size) elements.assign(size, 0.0f);
@@ -94,6 +120,32 @@ Fingerprint FingerprintOf(const Tensor& tensor) {
 absl::Status OfKey(const PushEntry& entry, const absl::Status& status) {
   return {status.code(),
           absl::StrCat("key \"", entry.key, "\": ", status.message())};
+}
+
+absl::Status NotFinite() {
+  return absl::InvalidArgumentError(
+      "compression: expected finite elements, got NaN or infinity");
+}
+
+// Encodes the elements as they are, with nothing that was left out before.
+absl::StatusOr<EncodedTensor> EncodeAlone(const Compression& compression,
+                                          const Tensor& tensor,
+                                          BufferPool& payloads) {
+  std::vector<float> elements;
+  elements.reserve(static_cast<size_t>(tensor.num_elements()));
+  AllRuns(tensor, [&](const float* run, size_t, size_t count) {
+    elements.insert(elements.end(), run, run + count);
+    return true;
+  });
+  return Encode(compression, tensor.shape(), /*seed=*/0,
+                absl::MakeSpan(elements), payloads);
+}
+
+// Whether rows are encoded so.
+bool EncodesRows(const Compression& compression) {
+  return compression.momentum == 0 &&
+         (compression.kind == Compression::Kind::kCast ||
+          compression.kind == Compression::Kind::kBlocks);
 }
 
 absl::Status TooLarge() {
@@ -143,8 +195,39 @@ struct Compressor::Key {
   }
 
   // Whether what is left out with the elements added, as Add does it, is
-  // finite.
-  bool CanAdd(const Compression& compression, const Tensor& tensor) const {
+  // finite. `largest` is their largest magnitude, if it is needed.
+  //
+  // What is left out is not read where its bound tells: that would be half of
+  // the memory's traffic.
+  bool CanAdd(const Compression& compression, const Tensor& tensor,
+              float* largest) {
+    if (!BoundsResidual(compression)) {
+      return AllSumsAreFinite(compression, tensor);
+    }
+    *largest = LargestMagnitude(tensor);
+    const double left = LargestLeft(compression, tensor);
+    if (left + *largest < kSafelyFinite) return true;
+    if (!AllSumsAreFinite(compression, tensor)) return false;
+    largest_left = SupportedEncoderLoops().largest_magnitude(residual.data(),
+                                                             residual.size());
+    return true;
+  }
+
+  // Whether each push leaves out no more of an element than its magnitude and
+  // LargestOvershoot.
+  static bool BoundsResidual(const Compression& compression) {
+    return compression.momentum == 0 &&
+           EncodesInRuns(compression, kRunElements);
+  }
+
+  double LargestLeft(const Compression& compression,
+                     const Tensor& tensor) const {
+    const auto size = static_cast<size_t>(tensor.num_elements());
+    return compression.feedback && residual.size() == size ? largest_left : 0;
+  }
+
+  bool AllSumsAreFinite(const Compression& compression,
+                        const Tensor& tensor) const {
     const EncoderLoops& loops = SupportedEncoderLoops();
     const auto size = static_cast<size_t>(tensor.num_elements());
     const bool has_left = compression.feedback && residual.size() == size;
@@ -184,17 +267,24 @@ struct Compressor::Key {
   // Adds the elements to what is left out, encodes the sum, and keeps what the
   // code lacks. After an error what is left out is of no use any more.
   absl::StatusOr<EncodedTensor> AddAndEncode(const Compression& compression,
-                                             const Tensor& tensor) {
+                                             const Tensor& tensor,
+                                             float largest,
+                                             BufferPool& payloads) {
     const uint64_t chances = seed + num_encoded++;
     const Shape& shape = tensor.shape();
+    largest_left = BoundsResidual(compression)
+                       ? LargestLeft(compression, tensor) + largest +
+                             LargestOvershoot(compression)
+                       : kUnknown;
     if (tensor.num_elements() == 0 ||
         !EncodesInRuns(compression, kRunElements)) {
       const auto leave = [](size_t, absl::Span<float>) {};
       if (!Add(compression, tensor, leave)) return TooLarge();
-      return Encode(compression, shape, chances, absl::MakeSpan(residual));
+      return Encode(compression, shape, chances, absl::MakeSpan(residual),
+                    payloads);
     }
     ASSIGN_OR_RETURN(EncodedTensor encoded,
-                     AllocateEncoded(compression, shape));
+                     AllocateEncoded(compression, shape, payloads));
     const auto encode = [&](size_t first, absl::Span<float> run) {
       EncodeRun(compression, first, run, encoded);
     };
@@ -203,12 +293,15 @@ struct Compressor::Key {
   }
 
   void Reset() {
+    largest_left = 0;
     absl::c_fill(residual, 0.0f);
     absl::c_fill(moment, 0.0f);
   }
 
   Mutex mutex;
   std::vector<float> residual;
+  // No element of it has a larger magnitude.
+  double largest_left = 0;
   std::vector<float> moment;
   std::deque<RememberedStep> encoded;
   // Counts the contributions that were encoded: what is random differs from one
@@ -220,14 +313,18 @@ struct Compressor::Key {
 struct Compressor::Job {
   PushEntry* entry = nullptr;
   const Compression* compression = nullptr;
-  Key* key = nullptr;
-  size_t index = 0;  // among the call's entries of the key
+  Key* key = nullptr;  // null for rows
+  size_t index = 0;    // among the call's entries of the key
   // Where there is a step.
   Fingerprint source;
+  // The largest magnitude of the elements, if Check has looked for it.
+  float largest = std::numeric_limits<float>::infinity();
 };
 
 Compressor::Compressor(CompressionOptions options, Observer observer)
-    : options_(std::move(options)), observer_(std::move(observer)) {}
+    : options_(std::move(options)),
+      observer_(std::move(observer)),
+      payloads_(MakeRefCounted<BufferPool>(kMaxIdlePayloadBytes)) {}
 
 Compressor::~Compressor() = default;
 
@@ -239,12 +336,16 @@ absl::StatusOr<std::vector<PushEntry>> Compressor::Compress(
   for (PushEntry& entry : entries) {
     const Compression* const compression = Find(entry);
     if (compression == nullptr) continue;
+    if (entry.rows) {
+      jobs.push_back({&entry, compression});
+      continue;
+    }
     jobs.push_back({&entry, compression, &KeyOf(entry.key),
                     num_before[entry.key]++,
                     step > 0 ? FingerprintOf(entry.tensor) : Fingerprint()});
   }
   // All, before the first that changes what is kept.
-  for (const Job& job : jobs) RETURN_IF_ERROR(Check(step, job));
+  for (Job& job : jobs) RETURN_IF_ERROR(Check(step, job));
   for (const Job& job : jobs) {
     PushEntry& entry = *job.entry;
     const int64_t bytes_before = entry.tensor.size_bytes();
@@ -266,7 +367,9 @@ const Compression* Compressor::Find(const PushEntry& entry) const {
   }
   for (const CompressionRule& rule : options_.rules) {
     if (!MatchesPattern(rule.key_pattern, entry.key)) continue;
-    const bool encodes = rule.compression.kind != Compression::Kind::kNone;
+    const bool encodes =
+        entry.rows ? EncodesRows(rule.compression)
+                   : rule.compression.kind != Compression::Kind::kNone;
     return encodes ? &rule.compression : nullptr;
   }
   return nullptr;
@@ -285,32 +388,39 @@ Compressor::Key& Compressor::KeyOf(const std::string& name) {
   return *key;
 }
 
-absl::Status Compressor::Check(Step step, const Job& job) {
+absl::Status Compressor::Check(Step step, Job& job) {
+  if (job.key == nullptr) {
+    return AreFinite(job.entry->tensor) ? absl::OkStatus()
+                                        : OfKey(*job.entry, NotFinite());
+  }
   Key& key = *job.key;
   MutexLock lock(&key.mutex);
   if (step > 0 && key.Find(step, job.index, job.source) != nullptr) {
     return absl::OkStatus();
   }
-  if (key.CanAdd(*job.compression, job.entry->tensor)) return absl::OkStatus();
+  if (key.CanAdd(*job.compression, job.entry->tensor, &job.largest)) {
+    return absl::OkStatus();
+  }
   if (!AreFinite(job.entry->tensor)) {
-    return OfKey(*job.entry,
-                 absl::InvalidArgumentError("compression: expected finite "
-                                            "elements, got NaN or infinity"));
+    return OfKey(*job.entry, NotFinite());
   }
   key.Reset();
   return OfKey(*job.entry, TooLarge());
 }
 
 absl::StatusOr<EncodedTensor> Compressor::Encoded(Step step, const Job& job) {
-  Key& key = *job.key;
   const Tensor& tensor = job.entry->tensor;
+  if (job.key == nullptr) {
+    return EncodeAlone(*job.compression, tensor, *payloads_);
+  }
+  Key& key = *job.key;
   MutexLock lock(&key.mutex);
   if (step > 0) {
     const EncodedTensor* const repeat = key.Find(step, job.index, job.source);
     if (repeat != nullptr) return *repeat;
   }
   absl::StatusOr<EncodedTensor> encoded =
-      key.AddAndEncode(*job.compression, tensor);
+      key.AddAndEncode(*job.compression, tensor, job.largest, *payloads_);
   if (!encoded.ok()) {
     // What was added must not count when it is pushed again. Its sum may be too
     // large, as another entry of the key may have come since the check.

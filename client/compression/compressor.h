@@ -16,9 +16,11 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "base/mutex.h"
+#include "base/ref_counted.h"
 #include "client/compression/compression.h"
 #include "client/compression/encoders.h"
 #include "contract/requests.h"
+#include "tensor/buffer_pool.h"
 
 namespace tensorkv {
 
@@ -31,6 +33,14 @@ namespace tensorkv {
 // such a step that has the same dtype, shape and elements as before. Any other
 // entry is a new one, and so is every push without a step. Who may repeat steps
 // that lie further back keeps what was encoded, as WorkerClient does.
+//
+// Rows are encoded without either, and only as casts and blocks: what those
+// leave out is small, and remembering it would take a table as large as the
+// key. Where a key has another encoding, or momentum, its rows stay as they
+// are.
+//
+// Up to 256 MiB of payloads that have been sent are kept as memory for the next
+// ones.
 //
 // Thread-safe; pushes of one key wait for each other.
 class Compressor {
@@ -61,15 +71,16 @@ class Compressor {
   // An entry that is to be encoded.
   struct Job;
 
+  absl::StatusOr<EncodedTensor> Encoded(Step step, const Job& job);
   // Null for an entry that stays as it is.
   const Compression* Find(const PushEntry& entry) const;
   Key& KeyOf(const std::string& name);
   // OK if the entry can be encoded, or has been.
-  static absl::Status Check(Step step, const Job& job);
-  static absl::StatusOr<EncodedTensor> Encoded(Step step, const Job& job);
+  static absl::Status Check(Step step, Job& job);
 
   const CompressionOptions options_;
   const Observer observer_;
+  const RefPtr<BufferPool> payloads_;
   Mutex mutex_;
   absl::flat_hash_map<std::string, std::unique_ptr<Key>> keys_
       ABSL_GUARDED_BY(mutex_);

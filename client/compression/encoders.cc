@@ -18,23 +18,44 @@ namespace {
 
 using Kind = Compression::Kind;
 
-// What a code of 1-bit stands for, but for its sign.
-constexpr float kOneBitScale = 1;
+absl::StatusOr<Tensor> AllocateTensor(DType dtype, const Shape& shape,
+                                      BufferPool& memory) {
+  ASSIGN_OR_RETURN(Tensor tensor, Tensor::WithoutData(dtype, shape));
+  ASSIGN_OR_RETURN(RefPtr<Buffer> buffer, memory.Allocate(tensor.size_bytes()));
+  tensor.SetBuffer(std::move(buffer), 0);
+  return tensor;
+}
 
-// A payload of zeros and its encoding.
+// The bytes of a payload that a table and what pads it take.
+size_t TableBytes(const Packing& packing) {
+  switch (packing.kind) {
+    case PackingKind::kTopK:
+      return TopKValuesOffset(packing);
+    case PackingKind::kBlocks:
+      return BlockElementsOffset(packing);
+    default:
+      return 0;
+  }
+}
+
+// A payload and its encoding. What pads the payload is zero, the rest is to be
+// written.
 absl::StatusOr<EncodedTensor> Allocate(const Packing& packing,
-                                       const Shape& shape) {
+                                       const Shape& shape, BufferPool& memory) {
   EncodedTensor encoded;
   ASSIGN_OR_RETURN(encoded.encoding,
                    Encoding::Create(packing, DType::kF32, shape));
   const int64_t bytes = encoded.encoding->payload_bytes();
-  ASSIGN_OR_RETURN(encoded.tensor, Tensor::Allocate(DType::kU8, {bytes}));
-  if (bytes > 0) std::memset(encoded.tensor.mutable_data(), 0, bytes);
+  ASSIGN_OR_RETURN(encoded.tensor, AllocateTensor(DType::kU8, {bytes}, memory));
+  if (bytes > 0) {
+    std::memset(encoded.tensor.mutable_data(), 0,
+                TableBytes(encoded.encoding->packing()));
+  }
   return encoded;
 }
 
-absl::StatusOr<EncodedTensor> Zeros(const Shape& shape) {
-  return Allocate({.kind = PackingKind::kTopK}, shape);
+absl::StatusOr<EncodedTensor> Zeros(const Shape& shape, BufferPool& memory) {
+  return Allocate({.kind = PackingKind::kTopK}, shape, memory);
 }
 
 // Their order is that of the magnitudes, and a total one, even of NaN.
@@ -50,10 +71,11 @@ float LargestMagnitude(absl::Span<const float> elements) {
 // Elements above `threshold` are +scale, the others -scale.
 absl::StatusOr<EncodedTensor> EncodeOneBit(float threshold, float scale,
                                            const Shape& shape,
-                                           absl::Span<float> elements) {
+                                           absl::Span<float> elements,
+                                           BufferPool& memory) {
   ASSIGN_OR_RETURN(
       EncodedTensor encoded,
-      Allocate({.kind = PackingKind::kOneBit, .scale = scale}, shape));
+      Allocate({.kind = PackingKind::kOneBit, .scale = scale}, shape, memory));
   SupportedEncoderLoops().write_one_bit(
       threshold, scale, elements.data(), elements.size(),
       encoded.tensor.mutable_elements<uint8_t>().data());
@@ -61,7 +83,8 @@ absl::StatusOr<EncodedTensor> EncodeOneBit(float threshold, float scale,
 }
 
 absl::StatusOr<EncodedTensor> EncodeSign(const Shape& shape,
-                                         absl::Span<float> elements) {
+                                         absl::Span<float> elements,
+                                         BufferPool& memory) {
   // Zeros of both signs are above it, and no negative number is. Where threads
   // take denormal numbers for zeros, zeros are not.
   constexpr float kBelowZero = -std::numeric_limits<float>::denorm_min();
@@ -69,8 +92,8 @@ absl::StatusOr<EncodedTensor> EncodeSign(const Shape& shape,
   for (const float element : elements) sum += std::abs(element);
   const auto scale =
       static_cast<float>(sum / static_cast<double>(elements.size()));
-  if (!(scale > 0)) return Zeros(shape);
-  return EncodeOneBit(kBelowZero, scale, shape, elements);
+  if (!(scale > 0)) return Zeros(shape, memory);
+  return EncodeOneBit(kBelowZero, scale, shape, elements, memory);
 }
 
 // The places of the `count` largest magnitudes, rising.
@@ -104,13 +127,14 @@ void WriteTopK(absl::Span<float> elements, const Packing& packing,
 }
 
 absl::StatusOr<EncodedTensor> EncodeTopK(double fraction, const Shape& shape,
-                                         absl::Span<float> elements) {
+                                         absl::Span<float> elements,
+                                         BufferPool& memory) {
   const auto count = std::max<uint64_t>(
       1,
       static_cast<uint64_t>(fraction * static_cast<double>(elements.size())));
   ASSIGN_OR_RETURN(
       EncodedTensor encoded,
-      Allocate({.kind = PackingKind::kTopK, .count = count}, shape));
+      Allocate({.kind = PackingKind::kTopK, .count = count}, shape, memory));
   const Packing& packing = encoded.encoding->packing();
   if (IndexBytes(packing) == sizeof(uint64_t)) {
     WriteTopK<uint64_t>(elements, packing, encoded.tensor);
@@ -122,7 +146,8 @@ absl::StatusOr<EncodedTensor> EncodeTopK(double fraction, const Shape& shape,
 
 absl::StatusOr<EncodedTensor> EncodeRandomK(double fraction, uint64_t seed,
                                             const Shape& shape,
-                                            absl::Span<float> elements) {
+                                            absl::Span<float> elements,
+                                            BufferPool& memory) {
   constexpr double kMaxBlock = 1 << 30;
   const auto block_size =
       static_cast<uint32_t>(std::min(std::round(1 / fraction), kMaxBlock));
@@ -130,7 +155,7 @@ absl::StatusOr<EncodedTensor> EncodeRandomK(double fraction, uint64_t seed,
                    Allocate({.kind = PackingKind::kRandomK,
                              .block_size = block_size,
                              .seed = seed},
-                            shape));
+                            shape, memory));
   const Packing& packing = encoded.encoding->packing();
   auto* value = reinterpret_cast<float*>(encoded.tensor.mutable_data());
   for (uint64_t block = 0; block < NumBlocks(packing); ++block) {
@@ -149,15 +174,16 @@ float Norm(const Compression& compression, absl::Span<const float> elements) {
 
 absl::StatusOr<EncodedTensor> EncodeDithering(const Compression& compression,
                                               uint64_t seed, const Shape& shape,
-                                              absl::Span<float> elements) {
+                                              absl::Span<float> elements,
+                                              BufferPool& memory) {
   const float norm = Norm(compression, elements);
-  if (!(norm > 0)) return Zeros(shape);
+  if (!(norm > 0)) return Zeros(shape, memory);
   ASSIGN_OR_RETURN(EncodedTensor encoded,
                    Allocate({.kind = PackingKind::kDithering,
                              .bits = static_cast<uint8_t>(compression.bits),
                              .is_natural = compression.natural,
                              .scale = norm},
-                            shape));
+                            shape, memory));
   SupportedEncoderLoops().write_dithered(
       {compression.bits, compression.natural, norm, seed}, elements.data(),
       elements.size(), encoded.tensor.mutable_elements<uint8_t>().data());
@@ -201,8 +227,10 @@ void WriteBlocks(NarrowFormat format, const Packing& packing, size_t first,
 
 absl::StatusOr<EncodedTensor> EncodeInOneRun(const Compression& compression,
                                              const Shape& shape,
-                                             absl::Span<float> elements) {
-  ASSIGN_OR_RETURN(EncodedTensor encoded, AllocateEncoded(compression, shape));
+                                             absl::Span<float> elements,
+                                             BufferPool& memory) {
+  ASSIGN_OR_RETURN(EncodedTensor encoded,
+                   AllocateEncoded(compression, shape, memory));
   EncodeRun(compression, /*first=*/0, elements, encoded);
   return encoded;
 }
@@ -211,22 +239,24 @@ absl::StatusOr<EncodedTensor> EncodeInOneRun(const Compression& compression,
 
 absl::StatusOr<EncodedTensor> Encode(const Compression& compression,
                                      const Shape& shape, uint64_t seed,
-                                     absl::Span<float> elements) {
-  if (elements.empty()) return Zeros(shape);
+                                     absl::Span<float> elements,
+                                     BufferPool& payloads) {
+  if (elements.empty()) return Zeros(shape, payloads);
   switch (compression.kind) {
     case Kind::kSign:
-      return EncodeSign(shape, elements);
+      return EncodeSign(shape, elements, payloads);
     case Kind::kTopK:
-      return EncodeTopK(compression.fraction, shape, elements);
+      return EncodeTopK(compression.fraction, shape, elements, payloads);
     case Kind::kRandomK:
-      return EncodeRandomK(compression.fraction, seed, shape, elements);
+      return EncodeRandomK(compression.fraction, seed, shape, elements,
+                           payloads);
     case Kind::kDithering:
-      return EncodeDithering(compression, seed, shape, elements);
+      return EncodeDithering(compression, seed, shape, elements, payloads);
     case Kind::kTwoBit:
     case Kind::kOneBit:
     case Kind::kBlocks:
     case Kind::kCast:
-      return EncodeInOneRun(compression, shape, elements);
+      return EncodeInOneRun(compression, shape, elements, payloads);
     case Kind::kNone:
       break;
   }
@@ -247,24 +277,25 @@ bool EncodesInRuns(const Compression& compression, size_t num_elements) {
 }
 
 absl::StatusOr<EncodedTensor> AllocateEncoded(const Compression& compression,
-                                              const Shape& shape) {
+                                              const Shape& shape,
+                                              BufferPool& payloads) {
   switch (compression.kind) {
     case Kind::kTwoBit:
       return Allocate(
-          {.kind = PackingKind::kTwoBit, .scale = compression.threshold},
-          shape);
+          {.kind = PackingKind::kTwoBit, .scale = compression.threshold}, shape,
+          payloads);
     case Kind::kOneBit:
       return Allocate({.kind = PackingKind::kOneBit, .scale = kOneBitScale},
-                      shape);
+                      shape, payloads);
     case Kind::kBlocks:
       return Allocate({.kind = PackingKind::kBlocks,
                        .element_dtype = static_cast<uint8_t>(compression.dtype),
                        .block_size = compression.block_size},
-                      shape);
+                      shape, payloads);
     default: {
       EncodedTensor encoded;
       ASSIGN_OR_RETURN(encoded.tensor,
-                       Tensor::Allocate(compression.dtype, shape));
+                       AllocateTensor(compression.dtype, shape, payloads));
       return encoded;
     }
   }

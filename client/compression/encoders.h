@@ -11,6 +11,7 @@
 #include "base/ref_counted.h"
 #include "client/compression/compression.h"
 #include "contract/encoding.h"
+#include "tensor/buffer_pool.h"
 #include "tensor/shape.h"
 #include "tensor/tensor.h"
 
@@ -28,13 +29,17 @@ struct EncodedTensor {
 // arguments give the same bytes on every machine. A pure function.
 //
 // Elements that are all zero are a top-k of none where the encoding has a scale
-// that would be zero.
+// that would be zero. The payload has memory of `payloads`.
 //
 // REQUIRES: compression.kind is not kNone; elements are finite.
 // Errors: ResourceExhausted.
 absl::StatusOr<EncodedTensor> Encode(const Compression& compression,
                                      const Shape& shape, uint64_t seed,
-                                     absl::Span<float> elements);
+                                     absl::Span<float> elements,
+                                     BufferPool& payloads);
+
+// What a code of 1-bit stands for, but for its sign.
+inline constexpr float kOneBitScale = 1;
 
 // Some encodings encode an element without regard to those of other runs: they
 // can be made run by run, while a run is in the nearest cache. Encode is then
@@ -42,11 +47,12 @@ absl::StatusOr<EncodedTensor> Encode(const Compression& compression,
 // same number of elements, `num_elements`, which must be a multiple of 8.
 bool EncodesInRuns(const Compression& compression, size_t num_elements);
 
-// What Encode returns, its payload yet to be written.
+// What Encode returns, its payload yet to be written but for what pads it.
 // REQUIRES: EncodesInRuns, and `shape` has elements.
 // Errors: ResourceExhausted.
 absl::StatusOr<EncodedTensor> AllocateEncoded(const Compression& compression,
-                                              const Shape& shape);
+                                              const Shape& shape,
+                                              BufferPool& payloads);
 
 // Writes the part of the payload that is of `run`, the elements from `first`
 // on, and leaves in them what it lacks.

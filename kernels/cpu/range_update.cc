@@ -48,6 +48,7 @@ class RangeUpdater {
         has_master_(update.rule->keeps_master(update.value.dtype)) {}
 
   void Run(int64_t begin, int64_t end, const double* sums) {
+    if (IsDecoding()) return Decode(begin, end);
     VisitOp(sums, SumsOfRule(kind()).num_phases, [&](const auto& op) {
       for (int64_t at = begin; at < end; at += kBlockElements) {
         RunBlock(op, at, std::min(kBlockElements, end - at));
@@ -118,6 +119,22 @@ class RangeUpdater {
 
  private:
   RuleKind kind() const { return update_.rule->kind(); }
+
+  // What assign does with one contribution of another format, where the value
+  // is in the one that it is decoded to.
+  bool IsDecoding() const {
+    return kind() == RuleKind::kAssign && update_.contributions.size() == 1 &&
+           update_.num_averaged == 0 && update_.value.dtype == native_ &&
+           !has_master_;
+  }
+
+  void Decode(int64_t begin, int64_t end) {
+    for (int64_t at = begin; at < end; at += kBlockElements) {
+      LoadContribution(0, at, std::min(kBlockElements, end - at),
+                       reinterpret_cast<T*>(At(update_.value, at)));
+    }
+  }
+
   int64_t RowElements() const {
     return update_.value.num_elements / update_.num_rows;
   }
@@ -296,7 +313,7 @@ class RangeUpdater {
     if constexpr (std::is_floating_point_v<T>) {
       kernels_.unpack(*update_.PackingOf(contribution),
                       update_.contributions[contribution].data,
-                      update_.first_element + at, count, out);
+                      update_.PackedFirstOf(contribution) + at, count, out);
     }
   }
 

@@ -44,7 +44,7 @@ HOST_DEVICE void LoadContribution(const UpdateWork& work,
   if constexpr (std::is_floating_point_v<T>) {
     if (contribution.packing > 0) {
       return Unpack(work.packings[contribution.packing - 1], contribution.data,
-                    entry.first_element + range.first, range, out);
+                    contribution.packed_first + range.first, range, out);
     }
   }
   Load(contribution, range, out);

@@ -28,7 +28,8 @@ static_assert(TypeOf(DType::kI64) == ElementType::kI64);
 static_assert(TypeOf(DType::kBool) == ElementType::kBool);
 
 SourceArray SourceOf(const TensorView& tensor) {
-  return {tensor.data, TypeOf(tensor.dtype), /*packing=*/0};
+  return {tensor.data, TypeOf(tensor.dtype), /*packing=*/0,
+          /*packed_first=*/0};
 }
 
 // No functor is larger, of any rule and type, but for programs.
@@ -211,6 +212,7 @@ void UpdateTable::AddEntry(const TensorUpdate& update,
     if (const Packing* const packing = update.PackingOf(i)) {
       packings_.push_back(*packing);
       source.packing = static_cast<uint32_t>(packings_.size());
+      source.packed_first = update.PackedFirstOf(i);
       const bool is_empty =
           packing->kind == PackingKind::kTopK && packing->count == 0;
       if (is_empty) source.data = nullptr;  // wherever its 0 bytes are

@@ -39,6 +39,8 @@ struct SourceArray {
   // What the data are packed by: one above its place in UpdateWork::packings,
   // or 0 for plain elements.
   uint32_t packing;
+  // Where in what is packed the update's elements begin.
+  uint64_t packed_first;
 };
 
 // One tensor's update. The accumulate type T is that of the launch.

@@ -175,6 +175,21 @@ TEST_F(ClientTest, CompressionCanBeSetAndUnset) {
   }
 }
 
+TEST_F(ClientTest, RowsAreEncodedUnlessTheyAreAlready) {
+  script_.reply<PushRowsRequest>().results.resize(1);
+  Client client = MakeClient({});
+  client.SetCompression(
+      {.rules = {{"", *Compression::Parse("f16")}}, .min_bytes = 0});
+  const RefPtr<const RowIds> ids =
+      *RowIds::Create(testing::Vector({1}, DType::kI64));
+  for (const bool is_encoded : {false, true}) {
+    ASSERT_OK(client.PushRows("w", ids, Full({1, 8}, 0.4),
+                              {.is_encoded = is_encoded}));
+    EXPECT_EQ(script_.last<PushRowsRequest>().entries[0].dtype(),
+              is_encoded ? DType::kF32 : DType::kF16);
+  }
+}
+
 TEST_F(ClientTest, MutatingCallsAreNumbered) {
   AnswerPushes();
   Client client = MakeClient({});

@@ -203,7 +203,6 @@ void RandomRequests::Draw(PushRowsRequest& request) {
   DrawAll(request.name_space, request.call_id, request.namespace_uid,
           request.worker, request.step, request.entries);
   for (PushEntry& entry : request.entries) {
-    entry.encoding = nullptr;
     entry.weight = 0;
     if (!entry.skip) DrawAll(entry.rows, entry.updates_all_rows);
   }

@@ -143,6 +143,131 @@ TEST_P(EncodingContractTest, BoundedPushesAreAppliedAtOnce) {
   EXPECT_THAT(bounded.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(0.5))));
 }
 
+constexpr int kTableRows = 9;
+constexpr int kRowElements = 37;
+
+// Encoded rows, and the same as what they decode to, which `store` tells.
+struct RowsBothWays {
+  PushEntry encoded;
+  PushEntry plain;
+};
+
+RowsBothWays RowsOf(const Caller& store, const std::vector<double>& ids,
+                    double phase, const char* compression) {
+  const auto num_rows = static_cast<int64_t>(ids.size());
+  std::vector<double> elements = Waves(phase);
+  elements.resize(ids.size() * kRowElements);
+  const Tensor rows = TensorOf({num_rows, kRowElements}, elements);
+  RowsBothWays both = {.encoded = Encoded("r", rows, compression)};
+  EXPECT_OK(store.SetRule("assign", "decoded"));
+  EXPECT_OK(store.Init("decoded", Full(rows.shape(), 0), OnExisting::kReplace));
+  both.plain = both.encoded;
+  both.plain.key = "decoded";
+  both.plain.tensor = store.PushPullMany({both.plain}).value().values[0].tensor;
+  both.plain.encoding = nullptr;
+  both.plain.key = "p";
+  both.encoded.rows = both.plain.rows =
+      *RowIds::Create(Vector(ids, DType::kI64));
+  return both;
+}
+
+constexpr const char* kRowCompressions[] = {
+    "2bit:0.3",    "1bit:0",      "dithering:4", "i8:64",
+    "f8e4m3fn:37", "f8e5m2:1000", "f16",         "bf16"};
+
+// Repeated and unsorted, with runs of rows that follow one another.
+TEST_P(EncodingContractTest, EncodedRowsAreSummedAsWhatTheyDecodeTo) {
+  for (const char* compression : kRowCompressions) {
+    const RowsBothWays first =
+        RowsOf(store_, {7, 2, 3, 4, 2, 0}, 0, compression);
+    const RowsBothWays second = RowsOf(store_, {4, 5, 8}, 1, compression);
+    for (const DType dtype :
+         {DType::kF32, DType::kF64, DType::kF16, DType::kBF16}) {
+      const Tensor table = Full({kTableRows, kRowElements}, 1, dtype);
+      ASSERT_OK(
+          store_.InitMany({{"r", table}, {"p", table}}, OnExisting::kReplace));
+      ASSERT_OK(store_.SetRule("adam(learning_rate=0.1)", "r"));
+      ASSERT_OK(store_.SetRule("adam(learning_rate=0.1)", "p"));
+      for (int push = 0; push < 2; ++push) {
+        PushEntry encoded = second.encoded;
+        PushEntry plain = second.plain;
+        encoded.updates_all_rows = plain.updates_all_rows = push == 1;
+        ASSERT_OK(store_.PushRows({first.encoded, encoded}));
+        ASSERT_OK(store_.PushRows({first.plain, plain}));
+      }
+      ASSERT_OK_AND_ASSIGN(const PullReply values,
+                           store_.PullMany({{"r"}, {"p"}}));
+      EXPECT_EQ(BytesOf(values.values[0].tensor),
+                BytesOf(values.values[1].tensor))
+          << compression << " on " << NameOf(dtype);
+    }
+  }
+}
+
+// With as many as a round folds; some workers bring tensors.
+TEST_P(EncodingContractTest, RoundsSumEncodedRowsInRankOrder) {
+  constexpr uint32_t kWorkers = 12;
+  const Tensor table = Full({kTableRows, kRowElements}, 0);
+  std::vector<double> elements = Waves(2);
+  elements.resize(kTableRows * kRowElements);
+  const Tensor dense = TensorOf({kTableRows, kRowElements}, elements);
+  for (const bool has_tensors : {false, true}) {
+    const char* const rule = has_tensors ? "accumulate" : "sgd(momentum=0.5)";
+    const Caller sync = NewNamespace(rule, {.mode = Mode::kSync,
+                                            .num_workers = kWorkers,
+                                            .rule = *ParseRuleSpec(rule)});
+    ASSERT_OK(sync.InitMany({{"r", table}, {"p", table}}));
+    for (uint32_t rank = 0; rank < kWorkers; ++rank) {
+      const Caller worker = sync.As(rank);
+      if (has_tensors && rank % 3 == 1) {
+        ASSERT_OK(worker.PushMany(
+            {Encoded("r", dense, "f16"), Encoded("p", dense, "f16")}, 1));
+        continue;
+      }
+      const RowsBothWays rows =
+          RowsOf(store_, {static_cast<double>(rank % kTableRows), 3, 4, 3},
+                 rank, kRowCompressions[rank % std::size(kRowCompressions)]);
+      ASSERT_OK(worker.PushRows({rows.encoded, rows.plain}, 1));
+    }
+    ASSERT_OK_AND_ASSIGN(const PullReply values,
+                         sync.As(0).PullMany({{"r"}, {"p"}}));
+    EXPECT_EQ(BytesOf(values.values[0].tensor),
+              BytesOf(values.values[1].tensor))
+        << has_tensors;
+  }
+}
+
+TEST_P(EncodingContractTest, BoundedPushesOfEncodedRowsAreAppliedAtOnce) {
+  const Caller bounded = NewNamespace("b", {.mode = Mode::kBounded,
+                                            .num_workers = 1,
+                                            .rule = {.name = "accumulate"},
+                                            .staleness = 1});
+  const Tensor table = Full({kTableRows, kRowElements}, 0);
+  ASSERT_OK(bounded.InitMany({{"r", table}, {"p", table}}));
+  const RowsBothWays rows = RowsOf(store_, {8, 1, 8}, 0, "i8:64");
+  ASSERT_OK(bounded.As(0).PushRows({rows.encoded, rows.plain}, 1));
+  ASSERT_OK_AND_ASSIGN(const PullReply values,
+                       bounded.PullMany({{"r"}, {"p"}}));
+  EXPECT_EQ(BytesOf(values.values[0].tensor), BytesOf(values.values[1].tensor));
+}
+
+TEST_P(EncodingContractTest, RowsTakeNoEncodingThatLeavesElementsOut) {
+  ASSERT_OK(store_.Init("w", Full({3, 8}, 1)));
+  const auto expect_refused = [&](PushEntry entry, const char* why) {
+    entry.rows = *RowIds::Create(Vector({1}, DType::kI32));
+    EXPECT_THAT(store_.PushRows({entry}),
+                StatusIs(StatusCode::kInvalidArgument, HasSubstr(why)));
+  };
+  const Packing two_bit = {.kind = PackingKind::kTwoBit, .scale = 1};
+  expect_refused(Raw("w", {.kind = PackingKind::kTopK}, {1, 8}, ""), "top_k");
+  expect_refused(Raw("w", {.kind = PackingKind::kRandomK, .block_size = 8},
+                     {1, 8}, "ABCD"),
+                 "random_k");
+  expect_refused(Raw("w", two_bit, {8}, "AB"), "expected f32[1,8], got f32[8]");
+  expect_refused(Raw("w", two_bit, {1, 8}, "A"), "2 bytes");
+  EXPECT_THAT(store_.Pull("w"), IsOkAndHolds(HasVersion(1)));
+}
+
 // A push of 4 MiB and more may go as a stream.
 TEST_P(EncodingContractTest, LargePayloadsArrive) {
   constexpr int64_t kLarge = 5 << 20;

@@ -228,9 +228,12 @@ absl::Status CheckFields(const NamespaceState& state,
   for (const PushEntry& entry : request.entries) {
     RETURN_IF_ERROR(CheckKey(entry.key));
     RETURN_IF_ERROR(CheckPayload(entry));
-    if (!entry.skip && entry.rows && entry.encoding) {
+    if (entry.skip || !entry.rows || !entry.encoding) continue;
+    if (HasValues(entry.encoding->packing())) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "key ", Quoted(entry.key), ": expected rows without an encoding"));
+          "key ", Quoted(entry.key),
+          ": expected rows with an encoding that has a code for each element, "
+          "got top_k or random_k"));
     }
   }
   return absl::OkStatus();

@@ -98,6 +98,7 @@ absl::Span<const TensorUpdate> RowBatches::Next() {
   first_views_.clear();
   views_.clear();
   packings_.clear();
+  packed_firsts_.clear();
   states_.clear();
   if (row_elements_ == 0) return {};
   while (!IsFull()) {
@@ -155,11 +156,8 @@ void RowBatches::AddNamed() {
     AddDense(next_slot, named.slot, first_row, num_rows);
     next_slot = named.slot + 1;
     const Slot& slot = options_.slots[named.slot];
-    const TensorView rows = {slot.dtype, slot.rows->size() * row_elements_,
-                             slot.data};
-    AddView(
-        Part(rows, named.position * row_elements_, num_rows * row_elements_),
-        nullptr);
+    AddPart(slot, slot.rows->size() * row_elements_,
+            named.position * row_elements_, num_rows * row_elements_);
   }
   AddDense(next_slot, options_.slots.size(), first_row, num_rows);
   AddUpdate(first_row, num_rows, first_view);
@@ -173,7 +171,7 @@ void RowBatches::AddUnnamed(int64_t end_row) {
   } else {
     num_rows = std::min(num_rows, NumZeros(row_elements_) / row_elements_);
     AddView({accumulate_type_, num_rows * row_elements_, options_.zeros},
-            nullptr);
+            nullptr, 0);
   }
   AddUpdate(next_row_, num_rows, first_view);
 }
@@ -183,18 +181,25 @@ void RowBatches::AddDense(uint32_t slot, uint32_t end, int64_t first_row,
   for (; slot < end; ++slot) {
     const Slot& dense = options_.slots[slot];
     if (dense.rows) continue;
-    // A payload is read as a whole, from the update's first element on.
-    const int64_t first =
-        dense.packing() == nullptr ? first_row * row_elements_ : 0;
-    const TensorView all = {dense.dtype, options_.whole.stored.num_elements,
-                            dense.data};
-    AddView(Part(all, first, num_rows * row_elements_), dense.packing());
+    AddPart(dense, options_.whole.stored.num_elements,
+            first_row * row_elements_, num_rows * row_elements_);
   }
 }
 
-void RowBatches::AddView(const TensorView& view, const Packing* packing) {
+// A payload has no parts: it is the data of each.
+void RowBatches::AddPart(const Slot& slot, int64_t num_elements, int64_t first,
+                         int64_t count) {
+  const TensorView all = {slot.dtype, num_elements, slot.data};
+  const Packing* const packing = slot.packing();
+  AddView(Part(all, packing == nullptr ? first : 0, count), packing, first);
+}
+
+void RowBatches::AddView(const TensorView& view, const Packing* packing,
+                         uint64_t packed_first) {
   views_.push_back(view);
-  if (has_packed_) packings_.push_back(packing);
+  if (!has_packed_) return;
+  packings_.push_back(packing);
+  packed_firsts_.push_back(packed_first);
 }
 
 void RowBatches::AddUpdate(int64_t first_row, int64_t num_rows,
@@ -237,6 +242,8 @@ void RowBatches::Connect() {
     if (has_packed_) {
       updates_[i].packings =
           absl::MakeConstSpan(packings_).subspan(first, count);
+      updates_[i].packed_firsts =
+          absl::MakeConstSpan(packed_firsts_).subspan(first, count);
     }
     updates_[i].states =
         absl::MakeConstSpan(states_).subspan(i * num_states, num_states);

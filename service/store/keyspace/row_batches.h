@@ -94,7 +94,13 @@ class RowBatches {
   // `end`.
   void AddDense(uint32_t slot, uint32_t end, int64_t first_row,
                 int64_t num_rows);
-  void AddView(const TensorView& view, const Packing* packing);
+  // `packed_first` is where in what is packed the view begins.
+  void AddView(const TensorView& view, const Packing* packing,
+               uint64_t packed_first);
+  // Adds the view of `count` elements of a contribution, from its element
+  // `first` on.
+  void AddPart(const Slot& slot, int64_t num_elements, int64_t first,
+               int64_t count);
   // Ends an update whose views begin at `first_view`.
   void AddUpdate(int64_t first_row, int64_t num_rows, size_t first_view);
   void AddStates(int64_t first_row, int64_t num_rows);
@@ -121,6 +127,7 @@ class RowBatches {
   std::vector<size_t> first_views_;
   std::vector<TensorView> views_;
   std::vector<const Packing*> packings_;
+  std::vector<uint64_t> packed_firsts_;
   std::vector<MutableTensorView> states_;
 };
 
