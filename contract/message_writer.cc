@@ -2,7 +2,10 @@
 
 #include <bit>
 #include <cstddef>
+#include <cstring>
+#include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/string_view.h"
@@ -118,7 +121,8 @@ void Write(const InitRequest& request, Out& out) {
 }
 
 template <typename Out>
-void Write(const PushRequest& request, uint64_t max_reply_bytes, Out& out) {
+void WriteAllButEntries(const PushRequest& request, uint64_t max_reply_bytes,
+                        Out& out) {
   out.Bytes(wire::kPushNamespace, request.name_space);
   WriteField(wire::kPushCallId, request.call_id, out);
   out.Fixed64(wire::kPushNamespaceUid, request.namespace_uid);
@@ -126,24 +130,12 @@ void Write(const PushRequest& request, uint64_t max_reply_bytes, Out& out) {
   out.Number(wire::kPushStep, request.step);
   out.Number(wire::kPushMaxReplyBytes, max_reply_bytes);
   out.Number(wire::kPushReplyDType, static_cast<uint64_t>(request.reply_dtype));
+}
+
+template <typename Out>
+void Write(const PushRequest& request, uint64_t max_reply_bytes, Out& out) {
+  WriteAllButEntries(request, max_reply_bytes, out);
   WriteField(wire::kPushEntries, request.entries, out);
-}
-
-template <typename Out>
-void Write(const PushRequest& request, Out& out) {
-  Write(request, request.max_reply_bytes, out);
-}
-
-template <typename Out>
-void Write(const PushResult& result, Out& out) {
-  out.Number(wire::kPushResultVersion, result.version);
-  out.Number(wire::kPushResultStep, result.step);
-  out.Number(wire::kPushResultRepeated, result.repeated);
-}
-
-template <typename Out>
-void Write(const PushReply& reply, Out& out) {
-  WriteField(wire::kPushResults, reply.results, out);
 }
 
 template <typename Out>
@@ -189,6 +181,147 @@ EncodedMessage Encode(const T& value) {
   return wire::Encode([&value](auto& out) { Write(value, out); });
 }
 
+// --- Many small tensors -----------------------------------------------------
+
+// One piece of memory that is written from its beginning on.
+class OnePiece {
+ public:
+  explicit OnePiece(size_t max_bytes)
+      : max_bytes_(max_bytes),
+        bytes_(std::make_unique_for_overwrite<char[]>(max_bytes)) {}
+
+  char* begin() { return bytes_.get(); }
+
+  // The message of what was written up to `end`.
+  EncodedMessage Finish(const char* end) && {
+    const char* const begin = bytes_.get();
+    EncodedMessage message;
+    message.Add(MakeRefCounted<AdoptedBuffer>(
+                    begin, max_bytes_, [keep_alive = std::move(bytes_)] {}),
+                begin, end - begin);
+    return message;
+  }
+
+ private:
+  const size_t max_bytes_;
+  std::unique_ptr<char[]> bytes_;
+};
+
+// A number that is left out at its default.
+char* WriteNumber(wire::Tag tag, uint64_t number, char* next) {
+  if (number == 0) return next;
+  *next++ = static_cast<char>(tag);
+  return wire::WriteNumber(number, next);
+}
+
+size_t BytesBeforeTensor(const Value& value) {
+  return value.version == 0 ? 0 : 1 + wire::NumberSize(value.version);
+}
+char* WriteBeforeTensor(const Value& value, char* next) {
+  return WriteNumber(wire::kValueVersion, value.version, next);
+}
+
+size_t BytesBeforeTensor(const PushEntry& entry) {
+  const size_t size = entry.key.size();
+  return size == 0 ? 0 : 1 + wire::NumberSize(size) + size;
+}
+char* WriteBeforeTensor(const PushEntry& entry, char* next) {
+  if (entry.key.empty()) return next;
+  next = wire::WriteRunHeader(wire::kPushEntryKey, entry.key.size(), next);
+  std::memcpy(next, entry.key.data(), entry.key.size());
+  return next + entry.key.size();
+}
+
+bool HasOnlyTensor(const Value&) { return true; }
+bool HasOnlyTensor(const PushEntry& entry) {
+  return !entry.skip && !entry.encoding && entry.weight == 0;
+}
+
+// Entries that have nothing but what comes before their tensor and a tensor
+// whose elements are copied: what calls over many keys are made of. They are
+// measured and written without a step per field.
+template <typename Entry>
+class SmallEntries {
+ public:
+  SmallEntries(wire::Tag tag, wire::Tag tensor_tag,
+               const std::vector<Entry>& entries)
+      : tag_(tag), tensor_tag_(tensor_tag), entries_(entries) {}
+
+  // What they take; nothing if one of them is not of this kind.
+  std::optional<size_t> Measure() {
+    size_t bytes = 0;
+    for (const Entry& entry : entries_) {
+      const size_t size = entry.tensor.size_bytes();
+      if (size > wire::kMaxCopiedBytes || !HasOnlyTensor(entry)) {
+        return std::nullopt;
+      }
+      const size_t fields = FieldsBytes(entry, size);
+      bytes += 1 + wire::NumberSize(fields) + fields;
+    }
+    return bytes;
+  }
+
+  // REQUIRES: they were measured.
+  char* Write(char* next) {
+    for (const Entry& entry : entries_) {
+      const size_t size = entry.tensor.size_bytes();
+      next = wire::WriteRunHeader(tag_, FieldsBytes(entry, size), next);
+      next = WriteBeforeTensor(entry, next);
+      const absl::string_view header = HeaderOf(entry, size);
+      std::memcpy(next, header.data(), header.size());
+      next += header.size();
+      if (size > 0) std::memcpy(next, entry.tensor.data(), size);
+      next += size;
+    }
+    return next;
+  }
+
+ private:
+  absl::string_view HeaderOf(const Entry& entry, size_t size_bytes) {
+    const Tensor& tensor = entry.tensor;
+    return header_.Get(tensor_tag_, tensor.dtype(), tensor.shape(), size_bytes);
+  }
+  size_t FieldsBytes(const Entry& entry, size_t size_bytes) {
+    return BytesBeforeTensor(entry) + HeaderOf(entry, size_bytes).size() +
+           size_bytes;
+  }
+
+  const wire::Tag tag_;
+  const wire::Tag tensor_tag_;
+  const std::vector<Entry>& entries_;
+  wire::TensorHeader header_;
+};
+
+// A push, or one within a PushPullRequest.
+template <bool kIsPushPull>
+EncodedMessage EncodeAnyPush(const PushRequest& request,
+                             uint64_t max_reply_bytes) {
+  SmallEntries entries(wire::kPushEntries, wire::kPushEntryTensor,
+                       request.entries);
+  const std::optional<size_t> entries_bytes = entries.Measure();
+  if (!entries_bytes) {
+    return wire::Encode([&](auto& out) {
+      if constexpr (!kIsPushPull) return Write(request, max_reply_bytes, out);
+      out.Message(wire::kPushPullPush, [&](auto& fields) {
+        Write(request, max_reply_bytes, fields);
+      });
+    });
+  }
+  const EncodedMessage others = wire::Encode(
+      [&](auto& out) { WriteAllButEntries(request, max_reply_bytes, out); });
+  const size_t bytes = others.size_bytes() + *entries_bytes;
+  OnePiece piece(bytes + (kIsPushPull ? 1 + wire::NumberSize(bytes) : 0));
+  char* next = piece.begin();
+  if constexpr (kIsPushPull) {
+    next = wire::WriteRunHeader(wire::kPushPullPush, bytes, next);
+  }
+  for (const EncodedMessage::Piece& each : others.pieces()) {
+    std::memcpy(next, each.data, each.size_bytes);
+    next += each.size_bytes;
+  }
+  return std::move(piece).Finish(entries.Write(next));
+}
+
 }  // namespace
 
 EncodedMessage EncodeInit(const InitRequest& request) {
@@ -196,18 +329,32 @@ EncodedMessage EncodeInit(const InitRequest& request) {
 }
 
 EncodedMessage EncodePush(const PushRequest& request) {
-  return Encode(request);
+  return EncodeAnyPush<false>(request, request.max_reply_bytes);
 }
 
 EncodedMessage EncodePushPull(const PushRequest& request,
                               uint64_t max_reply_bytes) {
-  return wire::Encode([&request, max_reply_bytes](auto& out) {
-    out.Message(wire::kPushPullPush,
-                [&](auto& fields) { Write(request, max_reply_bytes, fields); });
-  });
+  return EncodeAnyPush<true>(request, max_reply_bytes);
 }
 
-EncodedMessage EncodePushReply(const PushReply& reply) { return Encode(reply); }
+// A result takes so few bytes that their room is not measured first.
+EncodedMessage EncodePushReply(const PushReply& reply) {
+  constexpr size_t kMaxNumberBytes = 1 + 10;
+  constexpr size_t kMaxFieldsBytes = 2 * kMaxNumberBytes + 2;
+  static_assert(kMaxFieldsBytes < 0x80, "its size takes one byte");
+  OnePiece piece(reply.results.size() * (2 + kMaxFieldsBytes));
+  char* end = piece.begin();
+  for (const PushResult& result : reply.results) {
+    char* const fields = end + 2;
+    char* next = WriteNumber(wire::kPushResultVersion, result.version, fields);
+    next = WriteNumber(wire::kPushResultStep, result.step, next);
+    next = WriteNumber(wire::kPushResultRepeated, result.repeated, next);
+    end[0] = static_cast<char>(wire::kPushResults);
+    end[1] = static_cast<char>(next - fields);
+    end = next;
+  }
+  return std::move(piece).Finish(end);
+}
 
 EncodedMessage EncodePull(const PullRequest& request,
                           uint64_t max_reply_bytes) {
@@ -216,6 +363,12 @@ EncodedMessage EncodePull(const PullRequest& request,
   });
 }
 
-EncodedMessage EncodePullReply(const PullReply& reply) { return Encode(reply); }
+EncodedMessage EncodePullReply(const PullReply& reply) {
+  SmallEntries values(wire::kReplyValues, wire::kValueTensor, reply.values);
+  const std::optional<size_t> bytes = values.Measure();
+  if (!bytes) return Encode(reply);
+  OnePiece piece(*bytes);
+  return std::move(piece).Finish(values.Write(piece.begin()));
+}
 
 }  // namespace tensorkv

@@ -4,9 +4,11 @@
 #include <array>
 #include <bit>
 #include <cstddef>
+#include <cstring>
 #include <iterator>
 #include <limits>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -109,6 +111,13 @@ void Read(WireReader& in, Tensor* tensor, PayloadRange* payload) {
 // says the same again.
 class TensorReader {
  public:
+  // Reads all of an entry that has little, in its usual form, before a tensor
+  // of the type of the one before, if all up to its elements is in one chunk.
+  // That is what most entries are; all others are left as they are, and it is
+  // false.
+  template <typename Entry>
+  bool ReadEntry(WireReader& in, Entry* entry, PayloadRange* payload) const;
+
   // The field `tag`, which must be there.
   void Read(WireReader& in, wire::Tag tag, Tensor* tensor,
             PayloadRange* payload) {
@@ -141,6 +150,72 @@ class TensorReader {
   uint64_t payload_bytes_ = 0;
   Tensor type_;  // without data
 };
+
+constexpr size_t kMaxShortKeyBytes = 0x7F;
+
+// Reads what stands before the tensor of an entry, at the beginning of
+// `fields`. Returns its size; 0 if it is nothing, or not in its usual form.
+size_t ReadShortKey(absl::string_view fields, wire::Tag tag, std::string* key) {
+  if (fields.size() < 2 || fields[0] != static_cast<char>(tag)) return 0;
+  const size_t size = static_cast<uint8_t>(fields[1]);
+  if (size == 0 || size > kMaxShortKeyBytes || size > fields.size() - 2) {
+    return 0;
+  }
+  const absl::string_view text = fields.substr(2, size);
+  if (!wire::IsAscii(text)) return 0;
+  key->assign(text.data(), size);
+  return 2 + size;
+}
+size_t ReadBeforeTensor(absl::string_view fields, InitEntry* entry) {
+  return ReadShortKey(fields, wire::kInitEntryKey, &entry->key);
+}
+size_t ReadBeforeTensor(absl::string_view fields, PushEntry* entry) {
+  return ReadShortKey(fields, wire::kPushEntryKey, &entry->key);
+}
+size_t ReadBeforeTensor(absl::string_view fields, Value* value) {
+  constexpr size_t kMaxNumberBytes = 4;
+  if (fields.empty() || fields[0] != static_cast<char>(wire::kValueVersion)) {
+    return 0;
+  }
+  uint64_t number = 0;
+  const size_t end = std::min(fields.size(), 1 + kMaxNumberBytes);
+  for (size_t i = 1; i < end; ++i) {
+    const auto byte = static_cast<uint8_t>(fields[i]);
+    number |= static_cast<uint64_t>(byte & 0x7F) << (7 * (i - 1));
+    if (byte >= 0x80) continue;
+    value->version = number;
+    return byte == 0 ? 0 : i + 1;
+  }
+  return 0;
+}
+
+template <typename Entry>
+bool TensorReader::ReadEntry(WireReader& in, Entry* entry,
+                             PayloadRange* payload) const {
+  if (size_ == 0) return false;
+  // The length has up to 14 bits, in its shortest form.
+  const absl::string_view ahead =
+      in.Peek(4 + kMaxShortKeyBytes + header_.size());
+  if (ahead.size() < 2) return false;
+  const size_t first = static_cast<uint8_t>(ahead[0]);
+  const size_t second = static_cast<uint8_t>(ahead[1]);
+  const size_t begin = first < 0x80 ? 1 : 2;
+  if (begin == 2 && (second == 0 || second >= 0x80)) return false;
+  const size_t length = begin == 1 ? first : second << 7 | (first & 0x7F);
+  if (begin + length > in.bytes_left()) return false;
+  const size_t before = ReadBeforeTensor(ahead.substr(begin), entry);
+  const size_t payload_begin = begin + before + size_;
+  if (before == 0 || payload_begin > ahead.size() ||
+      length != before + size_ + payload_bytes_ ||
+      std::memcmp(ahead.data() + begin + before, header_.data(), size_) != 0) {
+    *entry = Entry();
+    return false;
+  }
+  entry->tensor = type_;
+  *payload = {in.position() + payload_begin, payload_bytes_};
+  in.Skip(begin + length);
+  return true;
+}
 
 float ReadFloat(WireReader& in) {
   return std::bit_cast<float>(in.ReadFixed32());
@@ -285,6 +360,7 @@ class EntryReader {
       if (entries->size() == max_entries_) return in.Fail();
       Entry& entry = entries->emplace_back();
       PayloadRange& payload = payloads_.emplace_back();
+      if (tensors.ReadEntry(in, &entry, &payload)) continue;
       in.ReadMessage([&] { tensorkv::Read(in, tensors, &entry, &payload); });
       if (entries->size() > 1) continue;
       // For no more bytes than the message has, whatever the others are.
@@ -339,6 +415,26 @@ void Read(WireReader& in, PullEntry* entry) {
   if (in.Accept(wire::kPullEntryState)) in.ReadText(&entry->state);
 }
 
+// Reads all of an entry that has nothing but a short key, in ASCII and in this
+// chunk, as most have. All others are left as they are, and it is false.
+bool ReadAtOnce(WireReader& in, PullEntry* entry) {
+  const absl::string_view ahead = in.Peek(3 + kMaxShortKeyBytes);
+  if (ahead.empty()) return false;
+  const size_t length = static_cast<uint8_t>(ahead[0]);
+  if (length >= 0x80 || length >= ahead.size() || length >= in.bytes_left()) {
+    return false;
+  }
+  const size_t size =
+      ReadShortKey(ahead.substr(1, length), wire::kPullEntryKey, &entry->key);
+  if (size == length && size > 0) {
+    in.Skip(1 + length);
+    return true;
+  }
+  entry->key.clear();
+  return false;
+}
+bool ReadAtOnce(WireReader&, PushResult*) { return false; }
+
 void Read(WireReader& in, PushResult* result) {
   if (in.Accept(wire::kPushResultVersion)) result->version = in.ReadNumber();
   if (in.Accept(wire::kPushResultStep)) result->step = in.ReadNumber();
@@ -356,6 +452,7 @@ void ReadEntries(WireReader& in, wire::Tag tag, uint32_t max_entries,
   while (in.Accept(tag)) {
     if (entries->size() == max_entries) return in.Fail();
     Entry& entry = entries->emplace_back();
+    if (entries->size() > 1 && ReadAtOnce(in, &entry)) continue;
     in.ReadMessage([&] { Read(in, &entry); });
     if (entries->size() > 1) continue;
     entries->reserve(NumLikeFirst(in, begin, kLeastBytes, max_entries));

@@ -7,31 +7,6 @@
 #include "google/protobuf/stubs/common.h"
 
 namespace tensorkv::wire {
-namespace {
-
-// Whether none of the bytes is above 0x7f. REQUIRES: at least a Word of them.
-template <typename Word>
-bool IsAscii(const char* bytes, size_t size) {
-  constexpr Word kHighBits = static_cast<Word>(0x8080808080808080);
-  Word bits = 0;
-  Word word = 0;
-  for (size_t i = 0; i + sizeof(word) < size; i += sizeof(word)) {
-    std::memcpy(&word, bytes + i, sizeof(word));
-    bits |= word;
-  }
-  std::memcpy(&word, bytes + size - sizeof(word), sizeof(word));
-  return ((bits | word) & kHighBits) == 0;
-}
-
-// Whether `text` is ASCII, as most texts are.
-bool IsAscii(const std::string& text) {
-  const size_t size = text.size();
-  if (size >= sizeof(uint64_t)) return IsAscii<uint64_t>(text.data(), size);
-  if (size >= sizeof(uint32_t)) return IsAscii<uint32_t>(text.data(), size);
-  return size == 0 || IsAscii<uint8_t>(text.data(), size);
-}
-
-}  // namespace
 
 void WireReader::Fail() {
   ok_ = false;

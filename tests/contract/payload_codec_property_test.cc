@@ -159,29 +159,51 @@ TEST(PayloadCodecPropertyTest, TensorsOfAnySizeAreReadAndWritten) {
 }
 
 // What comes before the elements is read once for tensors of one type that
-// follow one another.
-TEST(PayloadCodecPropertyTest, TensorsOfOneTypeAgreeWithAnyBitWrong) {
-  PushRequest request;
-  for (const char* key : {"a", "b", "c", "d"}) {
-    request.entries.push_back(
-        {.key = key, .tensor = TensorOf(DType::kF32, 2, 2)});
+// follow one another, and entries of the usual form are read at once.
+class RunOfEntriesTest : public ::testing::TestWithParam<MessageKind> {
+ protected:
+  static std::string Message() {
+    PushRequest push;
+    PullReply reply;
+    PullRequest pull;
+    for (const char* key : {"a", "b", "c", "d"}) {
+      const Tensor tensor = TensorOf(DType::kF32, 2, 2);
+      push.entries.push_back({.key = key, .tensor = tensor});
+      reply.values.push_back({reply.values.size() * 300 + 1, tensor});
+      pull.entries.push_back({.key = key});
+    }
+    if (GetParam() == MessageKind::kPush) return Bytes<v1::PushRequest>(push);
+    if (GetParam() == MessageKind::kPull) return Bytes<v1::PullRequest>(pull);
+    return Bytes<v1::PullResponse>(reply);
   }
-  v1::PushRequest proto;
-  ToProto(request, &proto);
-  const std::string right = proto.SerializeAsString();
+
+ private:
+  template <typename Proto, typename Value>
+  static std::string Bytes(const Value& value) {
+    Proto proto;
+    ToProto(value, &proto);
+    return proto.SerializeAsString();
+  }
+};
+
+TEST_P(RunOfEntriesTest, AgreesWithAnyBitWrong) {
+  const std::string right = Message();
 
   for (size_t bit = 0; bit < 8 * right.size(); ++bit) {
     std::string bytes = right;
     bytes[bit / 8] ^= static_cast<char>(1 << bit % 8);
     for (int chunk_bytes : {1, 20, 64, 8192}) {
-      ASSERT_EQ(
-          CompareCodecs(MessageKind::kPush, bytes, chunk_bytes).disagreement,
-          "")
+      ASSERT_EQ(CompareCodecs(GetParam(), bytes, chunk_bytes).disagreement, "")
           << "bit " << bit << ", chunks of " << chunk_bytes;
     }
   }
-  EXPECT_TRUE(CompareCodecs(MessageKind::kPush, right, 64).is_read);
+  EXPECT_TRUE(CompareCodecs(GetParam(), right, 64).is_read);
 }
+
+INSTANTIATE_TEST_SUITE_P(All, RunOfEntriesTest,
+                         ::testing::Values(MessageKind::kPush,
+                                           MessageKind::kPullReply,
+                                           MessageKind::kPull));
 
 }  // namespace
 }  // namespace tensorkv

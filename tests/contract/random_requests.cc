@@ -15,7 +15,16 @@ void RandomRequests::Draw(std::optional<T>& value) {
 template <typename T>
 void RandomRequests::Draw(std::vector<T>& values) {
   values.resize(Below(4));
-  for (T& value : values) Draw(value);
+  for (size_t i = 0; i < values.size(); ++i) {
+    // Calls have long runs of tensors of one type.
+    if constexpr (requires { values[i].tensor; }) {
+      if (i > 0 && Below(2) == 0) {
+        values[i] = values[i - 1];
+        continue;
+      }
+    }
+    Draw(values[i]);
+  }
 }
 
 template <typename T, typename... Rest>
