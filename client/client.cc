@@ -136,6 +136,7 @@ absl::string_view PrepositionOf(Method method) {
       return " with ";
     case Method::kDescribeServer:
     case Method::kDescribeCluster:
+    case Method::kResizeCluster:
       return " of ";
     default:
       return " on ";
@@ -551,6 +552,13 @@ absl::StatusOr<CheckpointStatus> Client::VerifyCheckpoint(
 
 absl::StatusOr<DescribeClusterReply> Client::DescribeCluster() {
   DescribeClusterRequest request;
+  return Call(request);
+}
+
+absl::StatusOr<ResizeClusterReply> Client::ResizeCluster(
+    std::vector<std::string> add, std::vector<std::string> remove) {
+  ResizeClusterRequest request = {.add = std::move(add),
+                                  .remove = std::move(remove)};
   return Call(request);
 }
 
