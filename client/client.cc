@@ -463,6 +463,13 @@ absl::StatusOr<DescribeClusterReply> Client::DescribeCluster() {
   return Call(request);
 }
 
+absl::StatusOr<ResizeClusterReply> Client::ResizeCluster(
+    std::vector<std::string> add, std::vector<std::string> remove) {
+  ResizeClusterRequest request = {.add = std::move(add),
+                                  .remove = std::move(remove)};
+  return Call(request);
+}
+
 absl::StatusOr<ServerStatus> Client::DescribeServer() {
   DescribeServerRequest request;
   return Call(request);

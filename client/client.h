@@ -243,6 +243,8 @@ class Client {
 
   absl::StatusOr<ServerStatus> DescribeServer();
   absl::StatusOr<DescribeClusterReply> DescribeCluster();
+  absl::StatusOr<ResizeClusterReply> ResizeCluster(
+      std::vector<std::string> add, std::vector<std::string> remove);
 
   // Checkpoints of the server. Without a name, the server makes one up; without
   // namespaces, all are saved.

@@ -61,7 +61,9 @@ enum class MethodKind : uint8_t {
   X(DeleteCheckpoint, kByCallId)   \
   X(VerifyCheckpoint, kHarmless)   \
   X(DescribeServer, kHarmless)     \
-  X(DescribeCluster, kHarmless)
+  X(DescribeCluster, kHarmless)    \
+  X(ResizeCluster, kHarmless)      \
+  X(MovePartitions, kHarmless)
 
 // The streams, as X(name, repeat, kind).
 #define TENSORKV_STREAM_METHODS(X)        \

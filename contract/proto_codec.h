@@ -171,6 +171,14 @@ absl::StatusOr<DescribeClusterReply> FromProto(
     const v1::DescribeClusterResponse& proto);
 void ToProto(const DescribeClusterReply& reply,
              v1::DescribeClusterResponse* proto);
+ResizeClusterRequest FromProto(const v1::ResizeClusterRequest& proto);
+void ToProto(const ResizeClusterRequest& request,
+             v1::ResizeClusterRequest* proto);
+ResizeClusterReply FromProto(const v1::ResizeClusterResponse& proto);
+void ToProto(const ResizeClusterReply& reply, v1::ResizeClusterResponse* proto);
+MovePartitionsRequest FromProto(const v1::MovePartitionsRequest& proto);
+void ToProto(const MovePartitionsRequest& request,
+             v1::MovePartitionsRequest* proto);
 
 SaveCheckpointRequest FromProto(const v1::SaveCheckpointRequest& proto);
 void ToProto(const SaveCheckpointRequest& request,

@@ -1,19 +1,35 @@
+#include <string>
+
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "contract/proto_codec.h"
 
 namespace tensorkv {
+namespace {
+
+ClusterServer ServerOf(const v1::ClusterServer& proto) {
+  return {.name = proto.name(),
+          .address = proto.address(),
+          .weight = proto.weight(),
+          .is_live = proto.is_live()};
+}
+
+void ServerToProto(const ClusterServer& server, v1::ClusterServer* proto) {
+  proto->set_name(server.name);
+  proto->set_address(server.address);
+  proto->set_weight(server.weight);
+  proto->set_is_live(server.is_live);
+}
+
+}  // namespace
 
 absl::StatusOr<ClusterPlacement> FromProto(const v1::ClusterPlacement& proto) {
   ClusterPlacement placement;
   placement.cluster = proto.cluster();
   placement.version = proto.version();
   for (const v1::ClusterServer& server : proto.servers()) {
-    placement.servers.push_back({.name = server.name(),
-                                 .address = server.address(),
-                                 .weight = server.weight(),
-                                 .is_live = server.is_live()});
+    placement.servers.push_back(ServerOf(server));
   }
   for (const uint32_t owner : proto.owners()) {
     if (owner >= placement.servers.size()) {
@@ -30,11 +46,7 @@ void ToProto(const ClusterPlacement& placement, v1::ClusterPlacement* proto) {
   proto->set_cluster(placement.cluster);
   proto->set_version(placement.version);
   for (const ClusterServer& server : placement.servers) {
-    v1::ClusterServer* const out = proto->add_servers();
-    out->set_name(server.name);
-    out->set_address(server.address);
-    out->set_weight(server.weight);
-    out->set_is_live(server.is_live);
+    ServerToProto(server, proto->add_servers());
   }
   proto->mutable_owners()->Add(placement.owners.begin(),
                                placement.owners.end());
@@ -52,6 +64,60 @@ void ToProto(const DescribeClusterReply& reply,
              v1::DescribeClusterResponse* proto) {
   proto->set_server_name(reply.server_name);
   ToProto(reply.placement, proto->mutable_placement());
+}
+
+ResizeClusterRequest FromProto(const v1::ResizeClusterRequest& proto) {
+  return {.add = {proto.add().begin(), proto.add().end()},
+          .remove = {proto.remove().begin(), proto.remove().end()}};
+}
+
+void ToProto(const ResizeClusterRequest& request,
+             v1::ResizeClusterRequest* proto) {
+  for (const std::string& name : request.add) proto->add_add(name);
+  for (const std::string& name : request.remove) proto->add_remove(name);
+}
+
+ResizeClusterReply FromProto(const v1::ResizeClusterResponse& proto) {
+  ResizeClusterReply reply;
+  for (const v1::ClusterServer& server : proto.servers()) {
+    reply.servers.push_back(ServerOf(server));
+  }
+  reply.partitions_to_move = proto.partitions_to_move();
+  return reply;
+}
+
+void ToProto(const ResizeClusterReply& reply,
+             v1::ResizeClusterResponse* proto) {
+  for (const ClusterServer& server : reply.servers) {
+    ServerToProto(server, proto->add_servers());
+  }
+  proto->set_partitions_to_move(reply.partitions_to_move);
+}
+
+MovePartitionsRequest FromProto(const v1::MovePartitionsRequest& proto) {
+  return {.from = proto.from(),
+          .move = proto.move(),
+          .step = static_cast<MoveStep>(proto.step()),
+          .partitions = {proto.partitions().begin(), proto.partitions().end()},
+          .num_partitions = proto.num_partitions(),
+          .part = proto.part(),
+          .data = proto.data(),
+          .placement_version = proto.placement_version(),
+          .registration = proto.registration()};
+}
+
+void ToProto(const MovePartitionsRequest& request,
+             v1::MovePartitionsRequest* proto) {
+  proto->set_from(request.from);
+  proto->set_move(request.move);
+  proto->set_step(static_cast<v1::MovePartitionsRequest::Step>(request.step));
+  proto->mutable_partitions()->Add(request.partitions.begin(),
+                                   request.partitions.end());
+  proto->set_num_partitions(request.num_partitions);
+  proto->set_part(request.part);
+  proto->set_data(request.data);
+  proto->set_placement_version(request.placement_version);
+  proto->set_registration(request.registration);
 }
 
 }  // namespace tensorkv

@@ -63,6 +63,7 @@ constexpr auto kReasons = std::to_array<NamedReason>({
     {Reason::kUnauthenticated, "UNAUTHENTICATED"},
     {Reason::kPermissionDenied, "PERMISSION_DENIED"},
     {Reason::kWrongServer, "WRONG_SERVER"},
+    {Reason::kKeyMoving, "KEY_MOVING"},
 });
 
 // The fields of google.rpc.ErrorInfo, and of an entry of its map.

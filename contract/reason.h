@@ -64,6 +64,7 @@ enum class Reason : uint8_t {
   kUnauthenticated = 60,
   kPermissionDenied = 61,
   kWrongServer = 70,
+  kKeyMoving = 71,
 };
 
 // The type URL of the payload, and the ErrorInfo's domain.

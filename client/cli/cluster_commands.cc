@@ -1,8 +1,10 @@
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "client/cli/commands.h"
 #include "client/cli/json_text.h"
@@ -52,6 +54,50 @@ absl::Status RunStatus(Invocation& invocation) {
   return absl::OkStatus();
 }
 
+struct ResizeOptions {
+  std::vector<std::string> add;
+  std::vector<std::string> remove;
+};
+
+absl::Status RunResize(Invocation& invocation, const ResizeOptions& options) {
+  ASSIGN_OR_RETURN(
+      const ResizeClusterReply reply,
+      invocation.client.ResizeCluster(options.add, options.remove));
+  if (invocation.flags.is_json()) {
+    invocation.out << ResizeJson(reply) << "\n";
+    return absl::OkStatus();
+  }
+  std::vector<std::string> names;
+  for (const ClusterServer& server : reply.servers) {
+    names.push_back(server.name);
+  }
+  invocation.out << "the keys are to be on " << absl::StrJoin(names, ", ")
+                 << "; partitions to move: " << reply.partitions_to_move
+                 << "\n";
+  return absl::OkStatus();
+}
+
+void AddResize(CLI::App& cluster, Action& action) {
+  CLI::App* const resize = cluster.add_subcommand(
+      "resize",
+      "Change which servers have the keys, or tell how many partitions are "
+      "still to move");
+  const auto options = std::make_shared<ResizeOptions>();
+  resize
+      ->add_option("--add", options->add,
+                   "Servers, by name, that are to have their share")
+      ->delimiter(',');
+  resize
+      ->add_option("--remove", options->remove,
+                   "Servers that are to give all they have to others")
+      ->delimiter(',');
+  resize->callback([&action, options] {
+    action = [options](Invocation& invocation) {
+      return RunResize(invocation, *options);
+    };
+  });
+}
+
 }  // namespace
 
 void AddClusterCommands(CLI::App& app, Action& action) {
@@ -62,6 +108,7 @@ void AddClusterCommands(CLI::App& app, Action& action) {
       ->add_subcommand("status",
                        "List the servers of the cluster and what they have")
       ->callback([&action] { action = RunStatus; });
+  AddResize(*cluster, action);
 }
 
 }  // namespace tensorkv

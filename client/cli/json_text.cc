@@ -208,6 +208,15 @@ std::string ClusterServerJson(const ClusterServerStatus& status) {
                {"used_bytes", or_null(status.used_bytes)}});
 }
 
+std::string ResizeJson(const ResizeClusterReply& reply) {
+  Json servers = Json::array();
+  for (const ClusterServer& server : reply.servers) {
+    servers.push_back(server.name);
+  }
+  return Dump(
+      {{"servers", servers}, {"partitions_to_move", reply.partitions_to_move}});
+}
+
 std::string CheckpointJson(const CheckpointStatus& status) {
   return Dump({{"name", status.name},
                {"create_time",

@@ -31,6 +31,7 @@ std::string ServerStatusJson(const ServerStatus& status);
 
 // What the server does not tell is null.
 std::string ClusterServerJson(const ClusterServerStatus& status);
+std::string ResizeJson(const ResizeClusterReply& reply);
 
 std::string CheckpointJson(const CheckpointStatus& status);
 

@@ -217,13 +217,21 @@ absl::StatusOr<Request> ClusterConnection::Translated(Request request,
     if (request.worker && request.worker->epoch != 0) {
       ASSIGN_OR_RETURN(const auto servers,
                        servers_.HomeFirst(request.name_space, limit));
-      if (server != servers.front()) {
-        request.worker =
-            namespaces_.WorkerAt(server, request.name_space, *request.worker);
-      }
+      request.worker = WorkerAt(server, servers.front(), request.name_space,
+                                *request.worker);
     }
   }
   return request;
+}
+
+Worker ClusterConnection::WorkerAt(const std::string& server,
+                                   const std::string& home,
+                                   const std::string& name_space,
+                                   const Worker& worker) const {
+  const Worker there = namespaces_.WorkerAt(server, name_space, worker);
+  // The home knows who has joined over other connections.
+  const bool is_known = KnownNamespaces::IsSomebody(there);
+  return server == home && !is_known ? worker : there;
 }
 
 absl::StatusOr<uint64_t> ClusterConnection::UidAt(const std::string& server,
@@ -232,8 +240,11 @@ absl::StatusOr<uint64_t> ClusterConnection::UidAt(const std::string& server,
                                                   const CallLimit& limit) {
   if (uid == 0) return uid;
   ASSIGN_OR_RETURN(const auto servers, servers_.HomeFirst(name_space, limit));
-  if (server == servers.front()) return uid;
   std::optional<uint64_t> known = namespaces_.UidAt(server, name_space, uid);
+  // The home's own, unless the namespace has had another home before.
+  const bool is_own =
+      server == servers.front() && !namespaces_.Knows(name_space, uid);
+  if (!known && is_own) return uid;
   if (!known) {
     const DescribeNamespaceRequest request = {.name_space = name_space};
     RETURN_IF_ERROR(Make(request, limit).status());
@@ -378,15 +389,18 @@ absl::StatusOr<JoinReply> ClusterConnection::Make(const JoinRequest& request,
   });
   ASSIGN_OR_RETURN(const std::vector<JoinReply> joined,
                    AllOf(std::move(others)));
-  for (const JoinReply& other : joined) {
+  KnownNamespaces::ByServer<uint64_t> incarnations = {
+      {servers.front(), total.server_incarnation}};
+  for (size_t i = 0; i < joined.size(); ++i) {
+    const JoinReply& other = joined[i];
     total.next_step = NextStepOf(namespaces_.ModeOf(request.name_space),
                                  total.next_step, other.next_step);
-    // Another sum where any of the servers is another incarnation.
-    total.server_incarnation += other.server_incarnation;
+    incarnations[servers[i + 1]] = other.server_incarnation;
     total.lease = std::min(total.lease, other.lease);
   }
-  namespaces_.CompleteJoin(request.name_space, request.worker_name,
-                           total.worker);
+  total.server_incarnation =
+      namespaces_.CompleteJoin(request.name_space, request.worker_name,
+                               total.worker, std::move(incarnations));
   return total;
 }
 
@@ -414,10 +428,8 @@ absl::StatusOr<KeepAliveReply> ClusterConnection::Make(
                    servers_.HomeFirst(request.name_space, limit));
   const auto request_for = [&](const std::string& server) {
     KeepAliveRequest part = request;
-    if (server != servers.front()) {
-      part.worker =
-          namespaces_.WorkerAt(server, request.name_space, request.worker);
-    }
+    part.worker =
+        WorkerAt(server, servers.front(), request.name_space, request.worker);
     return part;
   };
   ASSIGN_OR_RETURN(const std::vector<KeepAliveReply> replies,
@@ -438,10 +450,8 @@ absl::StatusOr<LeaveReply> ClusterConnection::Make(const LeaveRequest& request,
                    servers_.HomeFirst(request.name_space, limit));
   const auto request_for = [&](const std::string& server) {
     LeaveRequest part = request;
-    if (server != servers.front()) {
-      part.worker =
-          namespaces_.WorkerAt(server, request.name_space, request.worker);
-    }
+    part.worker =
+        WorkerAt(server, servers.front(), request.name_space, request.worker);
     return part;
   };
   std::vector<absl::Status> outcomes =
@@ -462,9 +472,21 @@ absl::StatusOr<LeaveReply> ClusterConnection::Make(const LeaveRequest& request,
 
 absl::StatusOr<BarrierReply> ClusterConnection::Make(
     const BarrierRequest& request, const CallLimit& limit) {
-  ASSIGN_OR_RETURN(const auto servers,
-                   servers_.HomeFirst(request.name_space, limit));
-  return servers_.At(servers.front(), request, limit);
+  ASSIGN_OR_RETURN(PlacementPtr placement, servers_.Placement(limit));
+  for (int attempt = 0;; ++attempt) {
+    const std::string& home =
+        placement->servers[OwnerOf(*placement, request.name_space, "")].name;
+    BarrierRequest part = request;
+    part.worker = WorkerAt(home, home, request.name_space, request.worker);
+    const absl::StatusOr<BarrierReply> reply = servers_.At(home, part, limit);
+    // The home has moved.
+    if (!IsAtWrongServer(reply.status()) || attempt + 1 == kMostAttempts) {
+      return reply;
+    }
+    ASSIGN_OR_RETURN(
+        placement,
+        servers_.NewerThan(placement, VersionToldBy({reply.status()}), limit));
+  }
 }
 
 // --- Checkpoints and servers ------------------------------------------------
@@ -523,6 +545,24 @@ absl::StatusOr<DeleteCheckpointReply> ClusterConnection::Make(
 absl::StatusOr<DescribeClusterReply> ClusterConnection::Make(
     const DescribeClusterRequest&, const CallLimit& limit) {
   return servers_.Describe(limit);
+}
+
+absl::StatusOr<ResizeClusterReply> ClusterConnection::Make(
+    const ResizeClusterRequest& request, const CallLimit& limit) {
+  // Any server writes down what is wanted; one that is live does so at once.
+  ASSIGN_OR_RETURN(const PlacementPtr placement, servers_.Placement(limit));
+  const auto live = absl::c_find_if(
+      placement->servers,
+      [](const ClusterServer& server) { return server.is_live; });
+  const auto& server =
+      live == placement->servers.end() ? placement->servers.front() : *live;
+  return servers_.At(server.name, request, limit);
+}
+
+absl::StatusOr<MovePartitionsReply> ClusterConnection::Make(
+    const MovePartitionsRequest&, const CallLimit&) {
+  return absl::UnimplementedError(
+      "MovePartitions is made by a server, to one other");
 }
 
 }  // namespace tensorkv

@@ -73,6 +73,9 @@ class ClusterConnection final : public Connection {
   template <typename Request>
   absl::StatusOr<Request> Translated(Request request, const std::string& server,
                                      const CallLimit& limit);
+  // The worker that is `worker` at home, at `server`.
+  Worker WorkerAt(const std::string& server, const std::string& home,
+                  const std::string& name_space, const Worker& worker) const;
   absl::StatusOr<uint64_t> UidAt(const std::string& server,
                                  const std::string& name_space, uint64_t uid,
                                  const CallLimit& limit);
@@ -150,6 +153,10 @@ class ClusterConnection final : public Connection {
       const Request& request, const CallLimit& limit);
   absl::StatusOr<DescribeClusterReply> Make(
       const DescribeClusterRequest& request, const CallLimit& limit);
+  absl::StatusOr<ResizeClusterReply> Make(const ResizeClusterRequest& request,
+                                          const CallLimit& limit);
+  absl::StatusOr<MovePartitionsReply> Make(const MovePartitionsRequest& request,
+                                           const CallLimit& limit);
 
   ClusterServers servers_;
   KnownNamespaces namespaces_;

@@ -1,5 +1,7 @@
 #include "client/cluster/known_namespaces.h"
 
+#include <algorithm>
+
 namespace tensorkv {
 namespace {
 
@@ -20,6 +22,15 @@ void KnownNamespaces::Learn(const std::string& name_space, uint64_t home_uid,
                             Mode mode, ByServer<uint64_t> uids) {
   MutexLock lock(&mutex_);
   Namespace& known = namespaces_[FullName(name_space)];
+  // Another server is its home: all of them still have it by the same names.
+  const bool is_the_same = std::ranges::any_of(uids, [&](const auto& uid) {
+    const auto before = known.uids.find(uid.first);
+    return before != known.uids.end() && before->second == uid.second;
+  });
+  if (!is_the_same) known.former_uids.clear();
+  if (known.home_uid != 0 && is_the_same) {
+    known.former_uids.insert(known.home_uid);
+  }
   known.home_uid = home_uid;
   known.mode = mode;
   known.uids = std::move(uids);
@@ -31,12 +42,29 @@ const KnownNamespaces::Namespace* KnownNamespaces::Find(
   return found == namespaces_.end() ? nullptr : &found->second;
 }
 
+const KnownNamespaces::Namespace* KnownNamespaces::FindByUid(
+    const std::string& name_space, uint64_t home_uid) const {
+  const Namespace* const known = Find(name_space);
+  if (known == nullptr || known->home_uid == home_uid) return known;
+  return known->former_uids.count(home_uid) > 0 ? known : nullptr;
+}
+
+bool KnownNamespaces::Knows(const std::string& name_space,
+                            uint64_t home_uid) const {
+  MutexLock lock(&mutex_);
+  return FindByUid(name_space, home_uid) != nullptr;
+}
+
+bool KnownNamespaces::IsSomebody(const Worker& worker) {
+  return worker.epoch != kNobodysEpoch;
+}
+
 std::optional<uint64_t> KnownNamespaces::UidAt(const std::string& server,
                                                const std::string& name_space,
                                                uint64_t home_uid) const {
   MutexLock lock(&mutex_);
-  const Namespace* const known = Find(name_space);
-  if (known == nullptr || known->home_uid != home_uid) return std::nullopt;
+  const Namespace* const known = FindByUid(name_space, home_uid);
+  if (known == nullptr) return std::nullopt;
   const auto uid = known->uids.find(server);
   if (uid == known->uids.end()) return std::nullopt;
   return uid->second;
@@ -62,11 +90,25 @@ void KnownNamespaces::SetJoined(const std::string& name_space,
   known->second = worker;
 }
 
-void KnownNamespaces::CompleteJoin(const std::string& name_space,
-                                   const std::string& worker_name,
-                                   const Worker& home) {
+uint64_t KnownNamespaces::CompleteJoin(const std::string& name_space,
+                                       const std::string& worker_name,
+                                       const Worker& home,
+                                       ByServer<uint64_t> incarnations) {
   MutexLock lock(&mutex_);
-  namespaces_[FullName(name_space)].memberships[worker_name].home = home;
+  Membership& membership =
+      namespaces_[FullName(name_space)].memberships[worker_name];
+  membership.home = home;
+  bool is_another = membership.incarnations.empty();
+  uint64_t sum = 0;
+  for (const auto& [server, incarnation] : incarnations) {
+    sum += incarnation;
+    const auto before = membership.incarnations.find(server);
+    is_another |= before != membership.incarnations.end() &&
+                  before->second != incarnation;
+  }
+  membership.incarnations = std::move(incarnations);
+  if (is_another) membership.incarnation = sum;
+  return membership.incarnation;
 }
 
 std::optional<uint64_t> KnownNamespaces::ReplacedAt(

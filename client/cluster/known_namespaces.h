@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -27,20 +28,26 @@ class KnownNamespaces {
   // What every server has told of one namespace.
   void Learn(const std::string& name_space, uint64_t home_uid, Mode mode,
              ByServer<uint64_t> uids);
-  // The uid of the namespace that has `home_uid` at home; nothing where that
-  // is another one than what was learnt last, or unknown.
+  // The uid at `server` of the namespace that has `home_uid` at home, or had so
+  // while another server was its home; nothing where that is another one than
+  // what was learnt last, or unknown.
   std::optional<uint64_t> UidAt(const std::string& server,
                                 const std::string& name_space,
                                 uint64_t home_uid) const;
+  // Whether the namespace that was learnt last has, or had, that uid at home.
+  bool Knows(const std::string& name_space, uint64_t home_uid) const;
   // kUnknown where nothing was learnt.
   Mode ModeOf(const std::string& name_space) const;
 
   // A worker has joined at `server`, and is to join at the others.
   void SetJoined(const std::string& name_space, const std::string& worker_name,
                  const std::string& server, const Worker& worker);
-  // The worker has joined everywhere, at home as `home`.
-  void CompleteJoin(const std::string& name_space,
-                    const std::string& worker_name, const Worker& home);
+  // The worker has joined everywhere, at home as `home`, at servers of those
+  // incarnations. Returns a number for all of them, which is another one if
+  // that of any server is: servers that come or go do not count.
+  uint64_t CompleteJoin(const std::string& name_space,
+                        const std::string& worker_name, const Worker& home,
+                        ByServer<uint64_t> incarnations);
   // The epoch that a Join at `server` replaces which replaces `home_epoch` at
   // home: that worker's, or one of an earlier Join that did not come to its
   // end. Nothing where neither is known.
@@ -54,6 +61,8 @@ class KnownNamespaces {
   // is itself.
   Worker WorkerAt(const std::string& server, const std::string& name_space,
                   const Worker& home) const;
+  // False of a worker that is not known.
+  static bool IsSomebody(const Worker& worker);
   void Forget(const std::string& name_space, const Worker& home);
 
  private:
@@ -61,9 +70,14 @@ class KnownNamespaces {
     // Nothing while the worker has not joined everywhere.
     std::optional<Worker> home;
     ByServer<Worker> workers;
+    ByServer<uint64_t> incarnations;
+    // For all of these.
+    uint64_t incarnation = 0;
   };
   struct Namespace {
     uint64_t home_uid = 0;
+    // Those that it has had at earlier homes.
+    std::set<uint64_t> former_uids;
     Mode mode = Mode::kUnknown;
     ByServer<uint64_t> uids;
     // By the worker's name.
@@ -71,6 +85,10 @@ class KnownNamespaces {
   };
 
   const Namespace* Find(const std::string& name_space) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The namespace that was learnt last, if it has, or had, that uid at home.
+  const Namespace* FindByUid(const std::string& name_space,
+                             uint64_t home_uid) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   mutable Mutex mutex_;

@@ -88,6 +88,7 @@ absl::string_view PrepositionOf(Method method) {
       return " with ";
     case Method::kDescribeServer:
     case Method::kDescribeCluster:
+    case Method::kResizeCluster:
       return " of ";
     default:
       return " on ";

@@ -125,6 +125,14 @@ requires std::is_same_v<ReplyTo<Request>, CheckpointStatus> ||
       "a store in process has no checkpoint directory");
 }
 
+// The calls that only servers of a cluster take.
+template <typename Request>
+requires std::is_same_v<Request, ResizeClusterRequest> ||
+    std::is_same_v<Request, MovePartitionsRequest>
+        absl::StatusOr<ReplyTo<Request>> Ask(Store&, const Request&, Context) {
+  return absl::FailedPreconditionError("a store in process is in no cluster");
+}
+
 }  // namespace
 
 LocalConnection::LocalConnection(const LocalConnectionOptions& options)

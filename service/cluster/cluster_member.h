@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -20,16 +19,13 @@
 #include "base/mutex.h"
 #include "contract/placement.h"
 #include "service/cluster/cluster_options.h"
-#include "service/cluster/etcd_client.h"
+#include "service/cluster/cluster_records.h"
 #include "service/cluster/known_placement.h"
 
 namespace tensorkv {
 
 // Registers a server at etcd, and keeps what it knows of the placement new, on
-// a thread of its own. In etcd a cluster has, as messages of cluster.proto:
-//
-//   /tensorkv/CLUSTER/servers/NAME   a ClusterServer, for as long as its lease
-//   /tensorkv/CLUSTER/placement      the ClusterPlacement
+// a thread of its own. What etcd has is written at ClusterRecords.
 //
 // 1. Each third of the lease it renews the lease and reads both, at one moment.
 // 2. The placement is created once, by whoever finds none and as many servers
@@ -62,19 +58,12 @@ class ClusterMember {
   // nothing.
   void Stop();
 
+  // That of the registration; 0: there is none.
+  int64_t lease() const { return lease_; }
   // Whether the registration was renewed at the last turn.
   bool is_in_touch() const { return is_in_touch_; }
 
  private:
-  // What etcd has of the cluster.
-  struct Reading {
-    // Without owners: there is none yet.
-    ClusterPlacement placement;
-    // Those that are registered, in order of their names.
-    std::vector<ClusterServer> servers;
-    int64_t own_lease = 0;  // 0: this one is not
-  };
-
   void Run();
   // Returns whether to stop, once `pause` has passed.
   bool Sleep(absl::Duration pause);
@@ -85,35 +74,29 @@ class ClusterMember {
   absl::Status Turn();
   absl::Status HoldLease();
   absl::Status Register();
-  absl::StatusOr<Reading> Read();
-  void AddRegistered(const etcdserverpb::KeyValue& entry, Reading& reading);
   // The one that is known, if etcd has lost it; without owners if there are too
   // few servers for the first.
   ClusterPlacement PlacementToCreate(
       const std::vector<ClusterServer>& servers) const;
   absl::Status Create(const ClusterPlacement& placement);
-  absl::Status Publish(Reading reading);
+  absl::Status Publish(ClusterReading reading);
   // Tells who is live and was not, and who was.
   void LogLiveness(const ClusterPlacement& before,
                    const ClusterPlacement& placement) const;
-
-  std::string PlacementKey() const;
-  std::string ServersPrefix() const;
 
   const ClusterOptions options_;
   KnownPlacement& known_;
   const Listener listener_;
   std::atomic<bool> is_in_touch_ = false;
+  // Set by the thread; 0: none.
+  std::atomic<int64_t> lease_ = 0;
 
   // Confined to the thread.
-  EtcdClient etcd_;
-  int64_t lease_ = 0;  // 0: none
+  ClusterRecords records_;
   bool is_registered_ = false;
   bool was_registered_ = false;
   bool is_placed_ = false;
   bool is_replaced_ = false;
-  // The keys of registrations that were passed over.
-  std::set<std::string> passed_over_;
   // Whether the turn that the log has told of last was OK.
   std::optional<bool> reported_;
 

@@ -37,6 +37,12 @@ struct ClusterOptions {
   // How long after its end a server counts as live; whole seconds, 2 s to
   // 10 min.
   absl::Duration lease = absl::Seconds(10);
+
+  // Where servers talk TLS to each other, names of files: the authorities that
+  // may sign their certificates (PEM), and a token that proves an admin, if
+  // their certificates do not.
+  std::string tls_ca;
+  std::string token_file;
 };
 
 }  // namespace tensorkv

@@ -73,6 +73,11 @@ absl::Status KnownPlacement::View::NotOwned(absl::string_view key,
                      {"placement_version", placement_.version}});
 }
 
+uint64_t KnownPlacement::View::num_own_partitions() const {
+  if (!own_index_) return 0;
+  return std::ranges::count(placement_.owners, *own_index_);
+}
+
 KnownPlacement::KnownPlacement(std::string server_name)
     : is_in_cluster_(!server_name.empty()) {
   if (server_name.empty()) return;
@@ -105,6 +110,11 @@ absl::Status KnownPlacement::readiness() const {
     return NoPlacement();
   }
   return absl::OkStatus();
+}
+
+uint64_t KnownPlacement::num_own_partitions() const {
+  const auto known = view();
+  return known == nullptr ? 0 : known->num_own_partitions();
 }
 
 DescribeClusterReply KnownPlacement::Describe() const {

@@ -37,6 +37,8 @@ class KnownPlacement {
   }
   // OK, or Unavailable: no placement is known yet.
   absl::Status readiness() const;
+  // How many partitions are this server's.
+  uint64_t num_own_partitions() const;
   // What DescribeCluster answers.
   DescribeClusterReply Describe() const;
 
@@ -54,6 +56,7 @@ class KnownPlacement {
 
     const std::string& server_name() const { return server_name_; }
     const ClusterPlacement& placement() const { return placement_; }
+    uint64_t num_own_partitions() const;
 
    private:
     absl::Status NotOwned(absl::string_view key, uint32_t owner,

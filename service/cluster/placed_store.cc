@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/status_macros.h"
+#include "contract/reason.h"
 
 namespace tensorkv {
 namespace {
@@ -40,12 +41,34 @@ absl::Status CheckPlaced(const KnownPlacement& known, const Request& request,
   }
 }
 
-// Makes a call that may wait, by `start(request, context, done)`, if its keys
-// are this server's.
-template <typename Request, typename Reply, typename Start>
-void PlacedWait(const KnownPlacement& known, Request request,
-                CallContext context, ReplyCallback<Reply> done, Start start) {
+// Whether they are, or the call was made when they were.
+template <typename Request>
+absl::Status CheckPlacedOrKnown(const KnownPlacement& known,
+                                const KnowsCall& knows, const Request& request,
+                                const CallContext& context) {
   absl::Status status = CheckPlaced(known, request, context);
+  if (ReasonOf(status) != Reason::kWrongServer) return status;
+  if (request.call_id && knows &&
+      knows(request.name_space, context.caller, *request.call_id)) {
+    return absl::OkStatus();
+  }
+  RETURN_IF_ERROR(context.caller.unless_remembered);
+  return status;
+}
+
+absl::Status HasMoved() {
+  return WithReason(
+      absl::FailedPreconditionError(
+          "the push was made before its keys moved to another server, which "
+          "has the values to pull"),
+      Reason::kOutcomeUnknown);
+}
+
+// Makes a call that may wait, by `start(request, context, done)`, unless
+// `status` has an error.
+template <typename Request, typename Reply, typename Start>
+void PlacedWait(absl::Status status, Request request, CallContext context,
+                ReplyCallback<Reply> done, Start start) {
   if (!status.ok()) return std::move(done)(std::move(status));
   start(std::move(request), std::move(context), std::move(done));
 }
@@ -54,37 +77,54 @@ void PlacedWait(const KnownPlacement& known, Request request,
 
 void PlacedTensorStore::Init(InitRequest request, CallContext context,
                              ReplyCallback<InitReply> done) {
-  PlacedWait(known_, std::move(request), std::move(context), std::move(done),
-             std::bind_front(&TensorStore::Init, &inner_));
+  absl::Status status = CheckPlacedOrKnown(known_, knows_, request, context);
+  PlacedWait(std::move(status), std::move(request), std::move(context),
+             std::move(done), std::bind_front(&TensorStore::Init, &inner_));
 }
 
 void PlacedTensorStore::Push(PushRequest request, CallContext context,
                              ReplyCallback<PushReply> done) {
-  PlacedWait(known_, std::move(request), std::move(context), std::move(done),
-             std::bind_front(&TensorStore::Push, &inner_));
+  absl::Status status = CheckPlacedOrKnown(known_, knows_, request, context);
+  PlacedWait(std::move(status), std::move(request), std::move(context),
+             std::move(done), std::bind_front(&TensorStore::Push, &inner_));
 }
 
 void PlacedTensorStore::Pull(PullRequest request, CallContext context,
                              ReplyCallback<PullReply> done) {
-  PlacedWait(known_, std::move(request), std::move(context), std::move(done),
-             std::bind_front(&TensorStore::Pull, &inner_));
+  absl::Status status = CheckPlaced(known_, request, context);
+  PlacedWait(std::move(status), std::move(request), std::move(context),
+             std::move(done), std::bind_front(&TensorStore::Pull, &inner_));
 }
 
+// The answer to a push is kept, but the values are elsewhere by now.
 void PlacedTensorStore::PushPull(PushRequest request, CallContext context,
                                  ReplyCallback<PullReply> done) {
-  PlacedWait(known_, std::move(request), std::move(context), std::move(done),
-             std::bind_front(&TensorStore::PushPull, &inner_));
+  const bool is_here = CheckPlaced(known_, request, context).ok();
+  absl::Status status = CheckPlacedOrKnown(known_, knows_, request, context);
+  if (status.ok() && !is_here) status = HasMoved();
+  PlacedWait(std::move(status), std::move(request), std::move(context),
+             std::move(done), std::bind_front(&TensorStore::PushPull, &inner_));
 }
 
 absl::StatusOr<DeleteReply> PlacedTensorStore::Delete(
     DeleteRequest request, const CallContext& context) {
-  RETURN_IF_ERROR(CheckPlaced(known_, request, context));
+  RETURN_IF_ERROR(CheckPlacedOrKnown(known_, knows_, request, context));
   return inner_.Delete(std::move(request), context);
 }
 
 absl::StatusOr<ListReply> PlacedTensorStore::List(const ListRequest& request,
                                                   const CallContext& context) {
-  return inner_.List(request, context);
+  ASSIGN_OR_RETURN(ListReply reply, inner_.List(request, context));
+  const std::shared_ptr<const KnownPlacement::View> view = known_.view();
+  if (view != nullptr) {
+    // What comes to the server, or has been its own, is not.
+    std::erase_if(reply.keys, [&](const KeyStatus& key) {
+      return ReasonOf(view->Check(request.name_space, key.key,
+                                  /*callers_version=*/0)) ==
+             Reason::kWrongServer;
+    });
+  }
+  return reply;
 }
 
 absl::StatusOr<StatReply> PlacedTensorStore::Stat(const StatRequest& request,
@@ -95,13 +135,13 @@ absl::StatusOr<StatReply> PlacedTensorStore::Stat(const StatRequest& request,
 
 absl::Status PlacedStaging::CheckInit(const InitRequest& request,
                                       const CallContext& context) {
-  RETURN_IF_ERROR(CheckPlaced(known_, request, context));
+  RETURN_IF_ERROR(CheckPlacedOrKnown(known_, knows_, request, context));
   return inner_.CheckInit(request, context);
 }
 
 absl::Status PlacedStaging::CheckPush(const PushRequest& request,
                                       const CallContext& context) {
-  RETURN_IF_ERROR(CheckPlaced(known_, request, context));
+  RETURN_IF_ERROR(CheckPlacedOrKnown(known_, knows_, request, context));
   return inner_.CheckPush(request, context);
 }
 

@@ -3,20 +3,33 @@
 #ifndef TENSORKV_SERVICE_CLUSTER_PLACED_STORE_H_
 #define TENSORKV_SERVICE_CLUSTER_PLACED_STORE_H_
 
+#include <functional>
+#include <utility>
+
+#include "absl/strings/string_view.h"
 #include "service/cluster/known_placement.h"
 #include "service/store/staging.h"
 #include "service/store/tensor_store.h"
 
 namespace tensorkv {
 
+// Whether the caller has made that call in that namespace of this server, or is
+// making it. Thread-safe.
+using KnowsCall = std::function<bool(absl::string_view name_space,
+                                     const Caller& caller, const CallId& id)>;
+
 // The interfaces that name keys, for a server that may be in a cluster: a call
 // that names a key of another server is refused before anything is done for it.
-// Errors are those of KnownPlacement::View::Check and of what is inside. All
-// are thread-safe; what they are given outlives them.
+// But one that was made here, when the key was here, is passed on: what is
+// inside remembers its answer. And a caller that knows another incarnation of
+// this server is told so: it may have been made by that one. Errors are those
+// of KnownPlacement::View::Check and of what is inside. All are thread-safe;
+// what they are given outlives them.
 class PlacedTensorStore final : public TensorStore {
  public:
-  PlacedTensorStore(TensorStore* inner, const KnownPlacement* known)
-      : inner_(*inner), known_(*known) {}
+  PlacedTensorStore(TensorStore* inner, const KnownPlacement* known,
+                    KnowsCall knows = {})
+      : inner_(*inner), known_(*known), knows_(std::move(knows)) {}
 
   void Init(InitRequest request, CallContext context,
             ReplyCallback<InitReply> done) override;
@@ -28,7 +41,7 @@ class PlacedTensorStore final : public TensorStore {
                 ReplyCallback<PullReply> done) override;
   absl::StatusOr<DeleteReply> Delete(DeleteRequest request,
                                      const CallContext& context) override;
-  // The keys that this server has.
+  // The keys that this server owns.
   absl::StatusOr<ListReply> List(const ListRequest& request,
                                  const CallContext& context) override;
   absl::StatusOr<StatReply> Stat(const StatRequest& request,
@@ -37,13 +50,15 @@ class PlacedTensorStore final : public TensorStore {
  private:
   TensorStore& inner_;
   const KnownPlacement& known_;
+  const KnowsCall knows_;
 };
 
 // Before a call gets memory.
 class PlacedStaging final : public Staging {
  public:
-  PlacedStaging(Staging* inner, const KnownPlacement* known)
-      : inner_(*inner), known_(*known) {}
+  PlacedStaging(Staging* inner, const KnownPlacement* known,
+                KnowsCall knows = {})
+      : inner_(*inner), known_(*known), knows_(std::move(knows)) {}
 
   absl::Status CheckInit(const InitRequest& request,
                          const CallContext& context) override;
@@ -56,6 +71,7 @@ class PlacedStaging final : public Staging {
  private:
   Staging& inner_;
   const KnownPlacement& known_;
+  const KnowsCall knows_;
 };
 
 }  // namespace tensorkv

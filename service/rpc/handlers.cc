@@ -102,6 +102,10 @@ v1::ListNamespacesResponse PageOf(const std::vector<NamespaceStatus>& statuses,
   return page;
 }
 
+absl::Status InNoCluster() {
+  return absl::FailedPreconditionError("the server is in no cluster");
+}
+
 }  // namespace
 
 bool Handler::RunsInline(const grpc::ByteBuffer& bytes) const {
@@ -118,7 +122,6 @@ Handlers::Handlers(HandlerDependencies dependencies,
       membership_(*dependencies.membership),
       checkpoints_(std::move(dependencies.checkpoints)),
       describe_server_(std::move(dependencies.describe_server)),
-      describe_cluster_(std::move(dependencies.describe_cluster)),
       limits_(limits),
       decoder_(dependencies.staging, limits) {
   AddDataHandlers();
@@ -130,10 +133,26 @@ Handlers::Handlers(HandlerDependencies dependencies,
         return absl::StatusOr<ServerStatus>(describe_server_());
       },
       kMaxBytesInline);
+  AddClusterHandlers(dependencies);
+}
+
+void Handlers::AddClusterHandlers(const HandlerDependencies& dependencies) {
   AddAsk<DescribeClusterRequest>(
-      [this](const DescribeClusterRequest&, const CallContext&) {
+      [describe = dependencies.describe_cluster](const DescribeClusterRequest&,
+                                                 const CallContext&) {
         return absl::StatusOr<DescribeClusterReply>(
-            describe_cluster_ ? describe_cluster_() : DescribeClusterReply());
+            describe ? describe() : DescribeClusterReply());
+      });
+  AddAsk<ResizeClusterRequest>(
+      [resize = dependencies.resize_cluster](
+          const ResizeClusterRequest& request,
+          const CallContext&) -> absl::StatusOr<ResizeClusterReply> {
+        return resize ? resize(request) : InNoCluster();
+      });
+  AddAsk<MovePartitionsRequest>(
+      [move = dependencies.move_partitions](
+          const MovePartitionsRequest& request, const CallContext&) {
+        return move ? move(request) : InNoCluster();
       });
 }
 

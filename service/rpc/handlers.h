@@ -34,6 +34,11 @@ struct HandlerDependencies {
   std::function<ServerStatus()> describe_server;
   // Empty if the server is in no cluster.
   std::function<DescribeClusterReply()> describe_cluster;
+  std::function<absl::StatusOr<ResizeClusterReply>(
+      const ResizeClusterRequest& request)>
+      resize_cluster;
+  std::function<absl::Status(const MovePartitionsRequest& request)>
+      move_partitions;
 };
 
 // What a unary call does: decode, ask the store, encode.
@@ -72,6 +77,8 @@ class Handlers {
   void AddNamespaceHandlers();
   void AddMembershipHandlers();
   void AddCheckpointHandlers();
+  // They keep what the dependencies have of them.
+  void AddClusterHandlers(const HandlerDependencies& dependencies);
   // For a method that may wait; it answers on the thread that ends the wait.
   void Add(Method method, Waiting handler);
   // For a method that is answered at once: by `answer(bytes, context)`, by
@@ -108,7 +115,6 @@ class Handlers {
   Membership& membership_;
   const std::function<CheckpointAdmin*()> checkpoints_;
   const std::function<ServerStatus()> describe_server_;
-  const std::function<DescribeClusterReply()> describe_cluster_;
   const MessageLimits limits_;
   const PayloadDecoder decoder_;
   std::array<Handler, kNumMethods> handlers_;  // const once built

@@ -58,6 +58,9 @@ inline constexpr Requirement kRequirements[] = {
     {Method::kVerifyCheckpoint, Right::kAdmin, Scope::kServer},
     {Method::kDescribeServer, Right::kRead, Scope::kSomewhere},
     {Method::kDescribeCluster, Right::kRead, Scope::kSomewhere},
+    {Method::kResizeCluster, Right::kAdmin, Scope::kServer},
+    // Whoever makes it writes to every namespace.
+    {Method::kMovePartitions, Right::kAdmin, Scope::kServer},
     {Method::kInitStream, Right::kPush},
     {Method::kPushStream, Right::kPush},
     {Method::kPullStream, Right::kRead},

@@ -42,6 +42,7 @@ class Engine {
   Membership& membership() { return store_; }
   Staging& staging() { return store_; }
   Snapshots& snapshots() { return store_; }
+  PartitionMoves& partition_moves() { return store_; }
   Alarms& alarms() { return alarms_; }
   EventLog& event_log() { return event_log_; }
 
@@ -49,6 +50,12 @@ class Engine {
   // Bytes of tensors that calls have brought, and replies taken.
   double received_bytes() const { return metered_store_.received_bytes(); }
   double sent_bytes() const { return metered_store_.sent_bytes(); }
+
+  // Whether the caller has made that call in that namespace, or is making it.
+  bool Knows(absl::string_view name_space, const Caller& caller,
+             const CallId& id) const {
+    return store_.Knows(name_space, caller, id);
+  }
 
   // Goes through all locks of the store.
   void Probe() const { store_.Summaries(); }

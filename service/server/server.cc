@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <optional>
 #include <string>
@@ -20,10 +21,12 @@
 #include "contract/method.h"
 #include "grpc/support/time.h"
 #include "grpcpp/server_builder.h"
+#include "service/cluster/peer_calls.h"
 #include "service/metrics/server_gauges.h"
 #include "service/security/method_rights.h"
 #include "service/security/server_tls.h"
 #include "service/server/grpc_limits.h"
+#include "service/server/peer_channel.h"
 #include "spdlog/spdlog.h"
 
 namespace tensorkv {
@@ -151,8 +154,10 @@ Server::Server(const ServerOptions& options, OpenedDevices devices)
                      RequirementOf(method).right == Right::kAdmin, line);
                }}),
       placement_(options.cluster ? options.cluster->server_name : ""),
-      placed_store_(&engine_.store(), &placement_),
-      placed_staging_(&engine_.staging(), &placement_),
+      placed_store_(&engine_.store(), &placement_,
+                    std::bind_front(&Engine::Knows, &engine_)),
+      placed_staging_(&engine_.staging(), &placement_,
+                      std::bind_front(&Engine::Knows, &engine_)),
       store_(&placed_store_, &access_),
       staging_(&placed_staging_, &access_),
       namespaces_(&engine_.namespaces(), &access_),
@@ -173,14 +178,17 @@ Server::Server(const ServerOptions& options, OpenedDevices devices)
                 .slow_call = options.slow_call,
                 .alarms = &engine_.alarms(),
                 .observer = &call_log_}),
-      handlers_({.store = &store_,
-                 .namespaces = &namespaces_,
-                 .membership = &membership_,
-                 .staging = &staging_,
-                 .checkpoints = [this] { return checkpoint_admin_.get(); },
-                 .describe_server = [this] { return Describe(); },
-                 .describe_cluster = [this] { return placement_.Describe(); }},
-                LimitsOf(options)),
+      handlers_(
+          {.store = &store_,
+           .namespaces = &namespaces_,
+           .membership = &membership_,
+           .staging = &staging_,
+           .checkpoints = [this] { return checkpoint_admin_.get(); },
+           .describe_server = [this] { return Describe(); },
+           .describe_cluster = [this] { return placement_.Describe(); },
+           .resize_cluster = std::bind_front(&Server::ResizeCluster, this),
+           .move_partitions = std::bind_front(&Server::MovePartitions, this)},
+          LimitsOf(options)),
       service_(&handlers_, &streams_, &call_log_),
       health_({std::string(kServiceName)}),
       guard_(
@@ -342,7 +350,7 @@ void Server::JoinCluster() {
   ClusterOptions options = *options_.cluster;
   if (options.address.empty()) options.address = address();
   cluster_member_ = std::make_unique<ClusterMember>(
-      std::move(options), &placement_,
+      options, &placement_,
       ClusterMember::Listener{.placed =
                                   [this] {
                                     health_.SetServing();
@@ -352,6 +360,33 @@ void Server::JoinCluster() {
                                   },
                               .replaced = [this] { StopServing(); },
                               .log = LogEvent});
+  const MoveEnvironment moves = {
+      .server_name = options.server_name,
+      .store = &engine_.partition_moves(),
+      .known = &placement_,
+      .own_lease = [this] { return cluster_member_->lease(); }};
+  partition_receiver_ =
+      std::make_unique<PartitionReceiver>(options, moves, LogEvent);
+  cluster_resizer_ = std::make_unique<ClusterResizer>(
+      options, moves,
+      MakeCallPeer(
+          [options = options_](const std::string& address) {
+            return PeerChannel(options, address);
+          },
+          std::max(options.lease, absl::Seconds(30))),
+      LogEvent);
+  takes_moves_ = true;
+}
+
+absl::StatusOr<ResizeClusterReply> Server::ResizeCluster(
+    const ResizeClusterRequest& request) {
+  if (takes_moves_) return cluster_resizer_->Resize(request);
+  return absl::FailedPreconditionError("the server is in no cluster");
+}
+
+absl::Status Server::MovePartitions(const MovePartitionsRequest& request) {
+  if (takes_moves_) return partition_receiver_->Handle(request);
+  return absl::FailedPreconditionError("the server is in no cluster");
 }
 
 absl::Status Server::health() {
@@ -413,6 +448,27 @@ std::vector<Reading> Server::ClusterReadings() const {
        "The placement that the server goes by; 0 if it knows none.",
        MetricType::Gauge,
        [this] { return placement_.Describe().placement.version; }},
+      {"tensorkv_cluster_partitions", "The partitions of this server.",
+       MetricType::Gauge, [this] { return placement_.num_own_partitions(); }},
+      {"tensorkv_cluster_partitions_to_move",
+       "Those of this server that are to be another one's.", MetricType::Gauge,
+       [this] { return move_counts().partitions_to_move; }},
+      {"tensorkv_cluster_moves_total",
+       "Moves of partitions from this server to another one.",
+       MetricType::Counter, [this] { return move_counts().moves_ended; }},
+      {"tensorkv_cluster_moves_failed_total",
+       "Moves of partitions that have come to nothing, and are made again.",
+       MetricType::Counter, [this] { return move_counts().moves_failed; }},
+      {"tensorkv_cluster_partitions_moved_total",
+       "Partitions that this server has given to others.", MetricType::Counter,
+       [this] { return move_counts().partitions_moved; }},
+      {"tensorkv_cluster_moved_bytes_total",
+       "Bytes of tensors that this server has sent to others.",
+       MetricType::Counter, [this] { return move_counts().bytes_sent; }},
+      {"tensorkv_cluster_move_unsettled",
+       "1 while etcd does not tell whose the partitions of a move are: calls "
+       "about them wait.",
+       MetricType::Gauge, [this] { return move_counts().moves_unsettled; }},
   };
 }
 
@@ -494,6 +550,7 @@ void Server::Shutdown(absl::Duration grace) {
   acceptor_->Stop();
   if (rpc_probe_ != nullptr) rpc_probe_->Stop();
   grpc_server_->Shutdown(After(grace));
+  if (cluster_resizer_ != nullptr) cluster_resizer_->Stop();
   if (cluster_member_ != nullptr) cluster_member_->Stop();
 }
 

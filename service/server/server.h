@@ -22,7 +22,9 @@
 #include "prometheus/registry.h"
 #include "service/checkpoint/checkpoints.h"
 #include "service/cluster/cluster_member.h"
+#include "service/cluster/cluster_resizer.h"
 #include "service/cluster/known_placement.h"
+#include "service/cluster/partition_receiver.h"
 #include "service/cluster/placed_store.h"
 #include "service/metrics/grpc_server_metrics.h"
 #include "service/metrics/http_endpoint.h"
@@ -117,6 +119,9 @@ class Server {
   void StartWatchdog();
   Watchdog::Part Watch(Backend* device);
   void JoinCluster();
+  absl::StatusOr<ResizeClusterReply> ResizeCluster(
+      const ResizeClusterRequest& request);
+  absl::Status MovePartitions(const MovePartitionsRequest& request);
   absl::Status StartHttp();
   StatusSources StatusSourcesOf();
   std::vector<Reading> ReadingsOf();
@@ -125,6 +130,9 @@ class Server {
   std::vector<Reading> OtherReadings();
   CheckpointCounts checkpoint_counts() const {
     return checkpoints_ ? checkpoints_->counts() : CheckpointCounts();
+  }
+  MoveCounts move_counts() const {
+    return takes_moves_ ? cluster_resizer_->counts() : MoveCounts();
   }
   // Whether everything works, or why only another start can mend it.
   absl::Status health();
@@ -188,6 +196,10 @@ class Server {
 
   // Null: the server is in no cluster, or not yet.
   std::unique_ptr<ClusterMember> cluster_member_;
+  std::unique_ptr<PartitionReceiver> partition_receiver_;
+  std::unique_ptr<ClusterResizer> cluster_resizer_;
+  // They are there, for calls that come while the server starts.
+  std::atomic<bool> takes_moves_ = false;
 
   const ProcessCollectable process_;
   const Readings readings_;

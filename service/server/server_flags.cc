@@ -234,6 +234,12 @@ void AddClusterFlags(CLI::App* app, ClusterOptions* cluster, FlagTexts* texts) {
   app->add_option("--cluster_weight", cluster->weight,
                   "The server's capacity beside that of the others")
       ->capture_default_str();
+  app->add_option("--cluster_tls_ca", cluster->tls_ca,
+                  "PEM file of the authorities that may sign the certificates "
+                  "of the cluster's servers, for calls between them");
+  app->add_option("--cluster_token_file", cluster->token_file,
+                  "File of a token by which servers of the cluster prove "
+                  "themselves to each other, if not by certificates");
   app->add_option("--cluster_lease", texts->cluster_lease,
                   "How long a server that does not answer counts as live; "
                   "whole seconds, 2s to 10m")

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -22,9 +23,11 @@
 #include "service/store/byte_budget.h"
 #include "service/store/call_window.h"
 #include "service/store/device_set.h"
+#include "service/store/key_gate.h"
 #include "service/store/keyspace/namespace.h"
 #include "service/store/memory_budgets.h"
 #include "service/store/namespace_summary.h"
+#include "service/store/partition_moves.h"
 #include "service/store/snapshot.h"
 #include "service/store/staging.h"
 #include "service/store/store_observer.h"
@@ -59,7 +62,8 @@ class MemoryTensorStore final : public TensorStore,
                                 public Membership,
                                 public Staging,
                                 public NamespaceSummaries,
-                                public Snapshots {
+                                public Snapshots,
+                                public PartitionMoves {
  public:
   // `devices`, as DeviceSet takes them, and `alarms` outlive the store and
   // every tensor pulled from it. REQUIRES: each of `devices` but the host has a
@@ -133,6 +137,21 @@ class MemoryTensorStore final : public TensorStore,
   std::unique_ptr<Restoration> StartRestoration(
       OnExisting on_existing) override;
 
+  absl::Status Hold(const PartitionSet& partitions,
+                    absl::Duration patience) override;
+  absl::Status TakeSnapshotOfHeld(SnapshotSink& sink) override;
+  void Close() override;
+  void Release() override;
+  void Leave() override;
+  std::unique_ptr<Restoration> StartAdoption(
+      const PartitionSet& partitions) override;
+  void Discard(const PartitionSet& partitions) override;
+
+  // Whether `caller` has made that call in that namespace, or is making it, so
+  // that its repeat has an answer.
+  bool Knows(absl::string_view name_space, const Caller& caller,
+             const CallId& id) const;
+
   // Ends every waiting call with Unavailable; calls that would wait from now
   // on end so too. For shutdown.
   void CancelWaits();
@@ -145,6 +164,7 @@ class MemoryTensorStore final : public TensorStore,
 
  private:
   class StoreRestoration;
+  class StoreAdoption;
   using NamespacePtr = std::shared_ptr<Namespace>;
   using Namespaces = std::map<std::string, NamespacePtr, std::less<>>;
 
@@ -189,9 +209,14 @@ class MemoryTensorStore final : public TensorStore,
   std::vector<NamespacePtr> All() const;
   std::vector<std::string> Names() const;
 
+  // Removes the keys of all namespaces that are chosen.
+  void DropKeys(
+      absl::FunctionRef<bool(absl::string_view, absl::string_view)> chosen);
+
   const DeviceSet devices_;
   const ServerBudgets budgets_;
   std::atomic<uint64_t> next_epoch_;
+  KeyGate gate_;
   const NamespaceEnvironment environment_;
   const uint32_t max_namespaces_;
   // The answers to calls that are about namespaces.

@@ -84,6 +84,8 @@ class FakeService : public v1::TensorKV::Service {
   TENSORKV_FAKE_RPC(Barrier)
   TENSORKV_FAKE_RPC(DescribeServer)
   TENSORKV_FAKE_RPC(DescribeCluster)
+  TENSORKV_FAKE_RPC(ResizeCluster)
+  TENSORKV_FAKE_RPC(MovePartitions)
   TENSORKV_FAKE_RPC(SaveCheckpoint)
   TENSORKV_FAKE_RPC(RestoreCheckpoint)
   TENSORKV_FAKE_RPC(ListCheckpoints)

@@ -68,7 +68,10 @@ using Translations = ::testing::Types<
     Translation<DeleteCheckpointRequest, v1::DeleteCheckpointRequest>,
     Translation<VerifyCheckpointRequest, v1::VerifyCheckpointRequest>,
     Translation<ServerStatus, v1::DescribeServerResponse>,
-    Translation<DescribeClusterReply, v1::DescribeClusterResponse>>;
+    Translation<DescribeClusterReply, v1::DescribeClusterResponse>,
+    Translation<ResizeClusterRequest, v1::ResizeClusterRequest>,
+    Translation<ResizeClusterReply, v1::ResizeClusterResponse>,
+    Translation<MovePartitionsRequest, v1::MovePartitionsRequest>>;
 TYPED_TEST_SUITE(RoundTripTest, Translations);
 
 TYPED_TEST(RoundTripTest, RandomValuesSurviveTheWire) {

@@ -441,6 +441,26 @@ void RandomRequests::Draw(DescribeClusterReply& reply) {
   }
 }
 
+void RandomRequests::Draw(ResizeClusterRequest& request) {
+  DrawAll(request.add, request.remove);
+}
+
+void RandomRequests::Draw(ResizeClusterReply& reply) {
+  reply.servers.resize(Below(4));
+  for (ClusterServer& server : reply.servers) {
+    DrawAll(server.name, server.address, server.weight, server.is_live);
+  }
+  Draw(reply.partitions_to_move);
+}
+
+void RandomRequests::Draw(MovePartitionsRequest& request) {
+  request.step = static_cast<MoveStep>(Below(4));
+  DrawAll(request.from, request.move, request.num_partitions, request.part,
+          request.data, request.placement_version, request.registration);
+  request.partitions.resize(Below(5));
+  for (uint32_t& partition : request.partitions) Draw(partition);
+}
+
 void RandomRequests::Draw(ListCheckpointsReply& reply) {
   DrawAll(reply.checkpoints);
 }

@@ -58,6 +58,9 @@ class RandomRequests {
   void Draw(BarrierRequest& request);
   void Draw(CheckpointStatus& status);
   void Draw(DescribeClusterReply& reply);
+  void Draw(ResizeClusterRequest& request);
+  void Draw(ResizeClusterReply& reply);
+  void Draw(MovePartitionsRequest& request);
   void Draw(SaveCheckpointRequest& request);
   void Draw(RestoreCheckpointRequest& request);
   void Draw(ListCheckpointsReply& reply);

@@ -171,6 +171,16 @@ inline auto Fields(const ServerStatus& v) {
 inline auto Fields(const DescribeClusterReply& v) {
   return std::tie(v.server_name, v.placement);
 }
+inline auto Fields(const ResizeClusterRequest& v) {
+  return std::tie(v.add, v.remove);
+}
+inline auto Fields(const ResizeClusterReply& v) {
+  return std::tie(v.servers, v.partitions_to_move);
+}
+inline auto Fields(const MovePartitionsRequest& v) {
+  return std::tie(v.from, v.move, v.step, v.partitions, v.num_partitions,
+                  v.part, v.data, v.placement_version, v.registration);
+}
 inline auto Fields(const DeviceBudget& v) {
   return std::tie(v.device, v.budget_bytes, v.used_bytes);
 }

@@ -75,7 +75,7 @@ absl::Status AddStates(const NamespaceState& state, StateCopy& copy,
 }  // namespace
 
 bool Cut::IsHandled(const StoredKey& key) const {
-  return key.name() <= walked_ || handled_.contains(&key);
+  return key.name() <= walked_ || handled_.contains(&key) || !Has(key);
 }
 
 void Cut::BeforeChange(Transaction& transaction, StoredKey& key) {
@@ -209,7 +209,7 @@ bool Cut::Walk(NamespaceState& state, size_t max_keys,
     StoredKey& key = *keys[num_walked++];
     const bool is_handled = handled_.erase(&key) > 0;
     const size_t num_copies = copies.size();
-    if (!is_handled) Handle(key, copies);
+    if (!is_handled && Has(key)) Handle(key, copies);
     if (copies.size() > num_copies) bytes += copies.back().size_bytes();
   }
   if (num_walked > 0) walked_ = std::string(keys[num_walked - 1]->name());

@@ -15,8 +15,10 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "base/ref_counted.h"
 #include "service/store/device_set.h"
+#include "service/store/key_gate.h"
 #include "service/store/keyspace/stored_key.h"
 #include "service/store/snapshot.h"
 
@@ -70,6 +72,11 @@ struct StateCopy {
 //  2. A key with copies under way is_updating.
 class Cut : public std::enable_shared_from_this<Cut> {
  public:
+  // With `gate`, which may be null, it has only the keys that the gate holds,
+  // of the namespace of that name, which outlives it.
+  Cut(absl::string_view name_space, std::shared_ptr<const KeyGate::View> gate)
+      : name_space_(name_space), gate_(std::move(gate)) {}
+
   // The key is about to change. Afterwards it may be is_updating. Nothing
   // happens if it was deleted or replaced: the cut has no such key.
   static void BeforeChange(Transaction& transaction, StoredKey& key);
@@ -124,6 +131,9 @@ class Cut : public std::enable_shared_from_this<Cut> {
   };
 
   bool IsHandled(const StoredKey& key) const;
+  bool Has(const StoredKey& key) const {
+    return gate_ == nullptr || gate_->Holds(name_space_, key.name());
+  }
   void Handle(StoredKey& key, std::vector<StateCopy>& copies);
   // Takes the key as it is now, but with `rule`. REQUIRES: no update is ahead.
   void TakeNow(StoredKey& key, CutKey taken, const RuleOfKey& rule,
@@ -132,6 +142,8 @@ class Cut : public std::enable_shared_from_this<Cut> {
     return {key.rule, key.rule_state, key.update_count, key.total_weight()};
   }
 
+  const absl::string_view name_space_;
+  const std::shared_ptr<const KeyGate::View> gate_;
   // Keys with names up to here are handled, and these, which stay so that their
   // addresses are no other keys'.
   std::string walked_;

@@ -77,8 +77,15 @@ bool BringsRoom(const PushMode& mode, const StoredKey& key,
          (mode.applies_at_once() && !key.is_updating && !key.is_writable());
 }
 
-absl::Status FindKeys(const NamespaceState& state,
-                      absl::Span<const PushEntry> from, EntriesByKey& entries) {
+absl::Status FindKeys(const NamespaceState& state, const PushRequest& request,
+                      EntriesByKey& entries) {
+  const std::vector<PushEntry>& from = request.entries;
+  const Step round = state.mode->applies_at_once() ? 0 : request.step;
+  RETURN_IF_ERROR(
+      CheckEach(state.Gate(), from,
+                [&](const KeyGate::View& gate, const PushEntry& entry) {
+                  return gate.CheckChange(state.name, entry.key, round);
+                }));
   entries.keys.reserve(from.size());
   for (const PushEntry& entry : from) {
     StoredKey* const key = state.keys.Find(entry.key);
@@ -197,7 +204,7 @@ absl::Status AddEntries(const PushMode& mode, const PushRequest& request,
 absl::StatusOr<EntriesByKey> GroupByKey(const NamespaceState& state,
                                         const PushRequest& request) {
   EntriesByKey entries = {.room_bytes = state.memory.NoBytes()};
-  RETURN_IF_ERROR(FindKeys(state, request.entries, entries));
+  RETURN_IF_ERROR(FindKeys(state, request, entries));
   const absl::Status status = AddEntries(*state.mode, request, entries);
   for (const auto& entry : entries.keys) entry.key->position_in_call = 0;
   RETURN_IF_ERROR(status);

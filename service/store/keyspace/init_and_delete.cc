@@ -31,9 +31,14 @@ uint64_t SizeOfTensors(const InitRequest& request) {
 }
 
 // Which entries the call must create. REQUIRES: the mutex is held.
-// Errors: AlreadyExists, FailedPrecondition.
+// Errors: AlreadyExists, FailedPrecondition, Unavailable.
 absl::StatusOr<std::vector<bool>> EntriesToCreate(const NamespaceState& state,
                                                   const InitRequest& request) {
+  RETURN_IF_ERROR(
+      CheckEach(state.Gate(), request.entries,
+                [&](const KeyGate::View& gate, const InitEntry& entry) {
+                  return gate.CheckChange(state.name, entry.key);
+                }));
   std::vector<bool> wanted(request.entries.size(), true);
   if (request.on_existing == OnExisting::kReplace) return wanted;
   for (size_t i = 0; i < request.entries.size(); ++i) {
@@ -415,6 +420,11 @@ absl::StatusOr<DeleteReply> Namespace::Delete(const DeleteRequest& request) {
   for (const std::string& key : request.keys) RETURN_IF_ERROR(CheckKey(key));
   Transaction transaction(state);
   RETURN_IF_ERROR(state.gone);
+  RETURN_IF_ERROR(
+      CheckEach(state.Gate(), request.keys,
+                [&](const KeyGate::View& gate, const std::string& key) {
+                  return gate.CheckChange(state.name, key);
+                }));
   for (const std::string& key : request.keys) {
     if (!request.allow_missing && state.keys.Find(key) == nullptr) {
       return state.NoSuchKey(key);

@@ -167,7 +167,9 @@ absl::StatusOr<StatReply> Namespace::Stat(const StatRequest& request) {
   uint64_t bytes = 0;
   for (auto name = request.keys.begin(); name != request.keys.end();) {
     MutexLock lock(&state_->mutex);
+    const auto gate = state_->Gate();
     for (size_t i = 0; i < kKeysPerTurn && name != request.keys.end(); ++i) {
+      if (gate) RETURN_IF_ERROR(gate->CheckRead(state_->name, *name));
       const StoredKey* key = state_->keys.Find(*name);
       if (key == nullptr) return state_->NoSuchKey(*name);
       statuses.push_back(StatusOf(*state_, *key));

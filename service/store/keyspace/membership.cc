@@ -32,6 +32,10 @@ class BarrierCall final : public WaitingCall {
 
   bool CanEnd() override {
     answer_ = state_.workers->Check(request_.worker, state_.Now());
+    // It is for the home of the namespace.
+    if (const auto gate = state_.Gate(); gate && answer_.ok()) {
+      answer_ = gate->CheckRead(state_.name, "");
+    }
     return !answer_.ok();
   }
   absl::Status Missing() const override;

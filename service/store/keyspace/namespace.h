@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -18,6 +19,7 @@
 #include "base/task_pool.h"
 #include "service/store/call_window.h"
 #include "service/store/device_set.h"
+#include "service/store/key_gate.h"
 #include "service/store/memory_budgets.h"
 #include "service/store/namespace_summary.h"
 #include "service/store/snapshot.h"
@@ -37,6 +39,8 @@ struct NamespaceEnvironment {
   const ServerBudgets* budgets = nullptr;
   // Gives every worker of the server an epoch of its own; never 0.
   std::atomic<uint64_t>* next_epoch = nullptr;
+  // Which keys take calls.
+  KeyGate* gate = nullptr;
   // Hears what happens; may be null.
   StoreObserver* observer = nullptr;
   absl::Duration max_wait;
@@ -63,6 +67,23 @@ class Namespace {
   // As in Snapshots.
   absl::Status RestoreKeys(std::vector<KeySnapshot> keys);
   absl::Status TakeSnapshot(SnapshotSink& sink);
+
+  // As in PartitionMoves.
+  //
+  // Holds the keys whose partitions the gate holds, but for contributions up to
+  // the last step of which any of them has a round open.
+  void HoldKeys();
+  // Holds them for all steps, unless a round of theirs is open or owed. Returns
+  // whether it does.
+  bool HoldKeysIfIdle();
+  // Looks again at all that waits: the gate has been closed.
+  void WakeForGate();
+  absl::Status TakeSnapshotOfHeld(SnapshotSink& sink);
+  // Removes those keys, as if they had never been: nobody hears of it.
+  void DropKeys(absl::FunctionRef<bool(absl::string_view key)> chosen);
+  // Keys of the namespace come that was saved elsewhere. Errors: as of
+  // PartitionMoves::StartAdoption.
+  absl::Status Adopt(const NamespaceSnapshot& snapshot);
 
   void Init(InitRequest request, CallContext context,
             ReplyCallback<InitReply> done);
@@ -118,6 +139,9 @@ class Namespace {
  private:
   explicit Namespace(std::shared_ptr<NamespaceState> state)
       : state_(std::move(state)) {}
+
+  // Binds the rules and multipliers that were saved.
+  absl::Status BindRules(const NamespaceSnapshot& snapshot);
 
   const std::shared_ptr<NamespaceState> state_;
 };

@@ -115,6 +115,10 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
     return AllocateOn(key.device, account, bytes);
   }
 
+  // Which keys take no calls, now that the mutex is held; null: all do.
+  std::shared_ptr<const KeyGate::View> Gate() const {
+    return environment.gate == nullptr ? nullptr : environment.gate->view();
+  }
   absl::Status NoSuchKey(absl::string_view key) const;
   absl::Status CheckNumEntries(size_t num_entries) const;
   // Whether there is room for memory that staging gives and, unless the call

@@ -73,7 +73,8 @@ class PullCall final : public WaitingCall {
   // all the others without end.
   static constexpr int kMaxLooks = 16;
 
-  // Whether the caller may read, and owes no step of what it reads.
+  // Whether the caller may read, as far as the gate and the group go, and owes
+  // no step of what it reads.
   absl::Status CheckCaller() const;
   bool MustWait(const StoredKey& key) const {
     return request_.worker &&
@@ -175,6 +176,11 @@ bool PullCall::CanEnd() {
 }
 
 absl::Status PullCall::CheckCaller() const {
+  RETURN_IF_ERROR(
+      CheckEach(state_.Gate(), request_.entries,
+                [this](const KeyGate::View& gate, const PullEntry& entry) {
+                  return gate.CheckRead(state_.name, entry.key);
+                }));
   RETURN_IF_ERROR(state_.mode->CheckWorker(request_.worker, state_.Now()));
   if (!request_.worker || !state_.mode->Owes(request_.worker->rank)) {
     return absl::OkStatus();

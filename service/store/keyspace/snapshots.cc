@@ -93,8 +93,13 @@ class Pause {
 // One snapshot on its way. Used by one thread, which holds cut_mutex.
 class SnapshotRun {
  public:
-  SnapshotRun(NamespaceState& state, SnapshotSink& sink)
-      : state_(state), sink_(sink) {}
+  // Of all keys, or of those of a move that `gate` holds.
+  SnapshotRun(NamespaceState& state, SnapshotSink& sink,
+              std::shared_ptr<const KeyGate::View> gate = nullptr)
+      : state_(state),
+        sink_(sink),
+        is_move_(gate != nullptr),
+        cut_(std::make_shared<Cut>(state.name, std::move(gate))) {}
   ~SnapshotRun() {
     // What is left of the cut goes without the mutex.
     std::shared_ptr<Cut> cut;
@@ -135,7 +140,8 @@ class SnapshotRun {
 
   NamespaceState& state_;
   SnapshotSink& sink_;
-  const std::shared_ptr<Cut> cut_ = std::make_shared<Cut>();
+  const bool is_move_;
+  const std::shared_ptr<Cut> cut_;
 };
 
 NamespaceSnapshot SnapshotRun::Begin() {
@@ -148,7 +154,9 @@ NamespaceSnapshot SnapshotRun::Begin() {
       state_.environment.budgets->largest_bytes()) {
     snapshot.config.budget_bytes = 0;
   }
-  std::vector<CallSnapshot> before = state_.calls->Save();
+  // Answers stay with the server that has given them.
+  std::vector<CallSnapshot> before;
+  if (!is_move_) before = state_.calls->Save();
   {
     // No key is on the way from one rule to another.
     MutexLock rules_lock(&state_.rules_mutex);
@@ -164,8 +172,10 @@ NamespaceSnapshot SnapshotRun::Begin() {
     snapshot.workers = state_.workers->Save();
     snapshot.max_closed_step = state_.workers->max_closed();
   }
-  snapshot.calls = CallsOfCut(std::move(before), state_.calls->Save(),
-                              state_.config.mode == Mode::kSync);
+  if (!is_move_) {
+    snapshot.calls = CallsOfCut(std::move(before), state_.calls->Save(),
+                                state_.config.mode == Mode::kSync);
+  }
   return snapshot;
 }
 
@@ -210,25 +220,6 @@ absl::Status SnapshotRun::BringToHost(CutKey& key) const {
 }
 
 // --- Restoring ---------------------------------------------------------------
-
-// The rules and multipliers as they were bound.
-absl::Status BindAll(const NamespaceSnapshot& snapshot, Namespace& to) {
-  for (auto rule = snapshot.rules.rbegin(); rule != snapshot.rules.rend();
-       ++rule) {
-    SetRuleRequest request;
-    request.key_pattern = rule->key_pattern;
-    request.rule = rule->rule;
-    RETURN_IF_ERROR(to.SetRule(request));
-  }
-  for (auto bound = snapshot.multipliers.rbegin();
-       bound != snapshot.multipliers.rend(); ++bound) {
-    SetRuleRequest request;
-    request.key_pattern = bound->key_pattern;
-    request.multipliers = bound->multipliers;
-    RETURN_IF_ERROR(to.SetRule(request));
-  }
-  return absl::OkStatus();
-}
 
 // Adds a copy to a state of a key.
 void AddCopy(const Tensor& from, RefPtr<Buffer>& to,
@@ -292,6 +283,29 @@ absl::Status Namespace::TakeSnapshot(SnapshotSink& sink) {
   return SnapshotRun(*state_, sink).Run();
 }
 
+absl::Status Namespace::TakeSnapshotOfHeld(SnapshotSink& sink) {
+  MutexLock lock(&state_->cut_mutex);
+  return SnapshotRun(*state_, sink, state_->environment.gate->view()).Run();
+}
+
+absl::Status Namespace::BindRules(const NamespaceSnapshot& snapshot) {
+  for (auto rule = snapshot.rules.rbegin(); rule != snapshot.rules.rend();
+       ++rule) {
+    SetRuleRequest request;
+    request.key_pattern = rule->key_pattern;
+    request.rule = rule->rule;
+    RETURN_IF_ERROR(SetRule(request));
+  }
+  for (auto bound = snapshot.multipliers.rbegin();
+       bound != snapshot.multipliers.rend(); ++bound) {
+    SetRuleRequest request;
+    request.key_pattern = bound->key_pattern;
+    request.multipliers = bound->multipliers;
+    RETURN_IF_ERROR(SetRule(request));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::shared_ptr<Namespace>> Namespace::Restore(
     const NamespaceSnapshot& snapshot,
     const NamespaceEnvironment& environment) {
@@ -301,7 +315,7 @@ absl::StatusOr<std::shared_ptr<Namespace>> Namespace::Restore(
   ASSIGN_OR_RETURN(
       std::shared_ptr<Namespace> restored,
       Create(snapshot.name, std::move(config), environment, snapshot.uid));
-  RETURN_IF_ERROR(BindAll(snapshot, *restored));
+  RETURN_IF_ERROR(restored->BindRules(snapshot));
   NamespaceState& state = *restored->state_;
   state.calls->Restore(snapshot.calls);
   const uint64_t num_places =

@@ -95,8 +95,11 @@ class TurnsOfKeys {
     {
       Transaction transaction(state_);
       missing = state_.gone;
+      missing.Update(CheckGate());
       for (const auto& [name, update] : updates_) {
-        if (state_.keys.Find(name) == nullptr) missing = state_.NoSuchKey(name);
+        if (missing.ok() && state_.keys.Find(name) == nullptr) {
+          missing = state_.NoSuchKey(name);
+        }
       }
       if (missing.ok()) {
         for (auto& [name, update] : updates_) {
@@ -109,6 +112,16 @@ class TurnsOfKeys {
   }
 
  private:
+  // Whether the gate lets the call pass. REQUIRES: the mutex is held.
+  absl::Status CheckGate() const {
+    return CheckEach(state_.Gate(), updates_,
+                     [this](const KeyGate::View& gate, const auto& update) {
+                       return kind_ == StateTurn::Kind::kRead
+                                  ? gate.CheckRead(state_.name, update.first)
+                                  : gate.CheckChange(state_.name, update.first);
+                     });
+  }
+
   NamespaceState& state_;
   const StateTurn::Kind kind_;
   const RefPtr<PushCall> call_;

@@ -388,6 +388,16 @@ void WorkerGroup::Restore(const std::vector<WorkerSnapshot>& workers,
   LowerMaxStep(0);
 }
 
+void WorkerGroup::AdoptSteps(const std::vector<WorkerSnapshot>& workers,
+                             Step max_closed) {
+  if (max_step_ > 0) return;
+  for (const WorkerSnapshot& worker : workers) {
+    StepAt(worker.worker.rank) = worker.step;
+  }
+  max_closed_ = max_closed;
+  LowerMaxStep(0);
+}
+
 void WorkerGroup::RepeatFrom(Step step) {
   for (uint32_t rank = 0; rank < steps_.size(); ++rank) {
     steps_[rank] = std::min(steps_[rank], std::max(step, first_step_of(rank)));

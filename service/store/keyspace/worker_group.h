@@ -144,6 +144,9 @@ class WorkerGroup {
   void Restore(const std::vector<WorkerSnapshot>& workers, Step max_closed,
                absl::Duration now);
 
+  // A group that has had no step goes on where the same group is elsewhere.
+  void AdoptSteps(const std::vector<WorkerSnapshot>& workers, Step max_closed);
+
   // Of a restored group: contributions to `step` and later ones are lost, and
   // whoever has made them is to make them again.
   void RepeatFrom(Step step);

@@ -415,6 +415,12 @@ TEST(ClusterCliTest, ListsServersAndWhatTheyHave) {
             "b       b:1      no    1           ?     ?\n");
   EXPECT_THAT(run({"cluster", "status", "--output=json"}),
               HasSubstr(R"("keys":null,)"));
+  script.reply<ResizeClusterRequest>() = {.servers = {{.name = "a"}},
+                                          .partitions_to_move = 3};
+  EXPECT_EQ(run({"cluster", "resize", "--remove=b"}),
+            "the keys are to be on a; partitions to move: 3\n");
+  EXPECT_EQ(run({"cluster", "resize", "--output=json"}),
+            "{\"servers\":[\"a\"],\"partitions_to_move\":3}\n");
 }
 
 TEST(RunCliTest, UnknownCommandIsNamed) {

@@ -18,6 +18,14 @@ TEST(KnownNamespacesTest, TranslatesTheUidThatWasLearntLast) {
   EXPECT_EQ(known.UidAt("b", "train", 8), std::nullopt);
   EXPECT_EQ(known.UidAt("c", "train", 7), std::nullopt);
   EXPECT_EQ(known.UidAt("b", "other", 7), std::nullopt);
+
+  // "b" has become the home, and "c" has come.
+  known.Learn("train", 70, Mode::kSync, {{"a", 7}, {"b", 70}, {"c", 700}});
+  EXPECT_THAT(known.UidAt("c", "train", 7), Optional(700));
+  EXPECT_THAT(known.UidAt("a", "train", 70), Optional(7));
+  // It was made anew.
+  known.Learn("train", 71, Mode::kSync, {{"a", 8}, {"b", 71}});
+  EXPECT_EQ(known.UidAt("a", "train", 7), std::nullopt);
   EXPECT_EQ(known.ModeOf("train"), Mode::kSync);
   EXPECT_EQ(known.ModeOf("other"), Mode::kUnknown);
 }
@@ -33,7 +41,7 @@ TEST(KnownNamespacesTest, TranslatesWorkersThatHaveJoinedEverywhere) {
   KnownNamespaces known;
   known.SetJoined("train", "w", "a", {.rank = 0, .epoch = 5});
   known.SetJoined("train", "w", "b", {.rank = 1, .epoch = 9});
-  known.CompleteJoin("train", "w", {.rank = 0, .epoch = 5});
+  known.CompleteJoin("train", "w", {.rank = 0, .epoch = 5}, {});
 
   EXPECT_EQ(known.WorkerAt("b", "train", {.rank = 0, .epoch = 5}).epoch, 9);
   EXPECT_EQ(known.WorkerAt("b", "train", {.rank = 0, .epoch = 5}).rank, 1);
@@ -47,10 +55,24 @@ TEST(KnownNamespacesTest, UnknownWorkersAreNobodyElsewhere) {
   // Its epoch at home may be somebody's at the other server.
   EXPECT_EQ(known.WorkerAt("b", "train", {.rank = 0, .epoch = 5}).epoch,
             UINT64_MAX);
-  known.CompleteJoin("train", "w", {.rank = 0, .epoch = 4});
+  known.CompleteJoin("train", "w", {.rank = 0, .epoch = 4}, {});
   known.Forget("train", {.rank = 0, .epoch = 4});
   EXPECT_EQ(known.WorkerAt("b", "train", {.rank = 0, .epoch = 4}).epoch,
             UINT64_MAX);
+}
+
+TEST(KnownNamespacesTest, ServersThatComeAndGoAreNoOtherIncarnation) {
+  KnownNamespaces known;
+  const auto join = [&](KnownNamespaces::ByServer<uint64_t> incarnations) {
+    return known.CompleteJoin("train", "w", {.rank = 0, .epoch = 5},
+                              std::move(incarnations));
+  };
+  const uint64_t first = join({{"a", 10}, {"b", 20}});
+
+  EXPECT_EQ(first, 30u);
+  EXPECT_EQ(join({{"a", 10}, {"b", 20}, {"c", 30}}), first);
+  EXPECT_EQ(join({{"b", 20}, {"c", 30}}), first);
+  EXPECT_NE(join({{"b", 21}, {"c", 30}}), first);
 }
 
 TEST(KnownNamespacesTest, JoinReplacesWhatItHasLeftBehind) {
@@ -62,7 +84,7 @@ TEST(KnownNamespacesTest, JoinReplacesWhatItHasLeftBehind) {
   EXPECT_EQ(known.ReplacedAt("b", "train", "w", 0), std::nullopt);
 
   known.SetJoined("train", "w", "b", {.rank = 0, .epoch = 9});
-  known.CompleteJoin("train", "w", {.rank = 0, .epoch = 5});
+  known.CompleteJoin("train", "w", {.rank = 0, .epoch = 5}, {});
   EXPECT_THAT(known.ReplacedAt("b", "train", "w", 5), Optional(9));
   // A repeat of the Join at one server.
   known.SetJoined("train", "w", "a", {.rank = 0, .epoch = 5});

@@ -100,6 +100,13 @@ def documented():
             for name in re.findall(r"`(\w+)`", row.split("|")[1])}
 
 
+def in_clusters():
+    """The metrics in docs/cluster.md, which servers of clusters have."""
+    text = pathlib.Path("docs/cluster.md").read_text()
+    return {name for row in re.findall(r"^\| `tensorkv_cluster.*", text, re.M)
+            for name in re.findall(r"`(\w+)`", row.split("|")[1])}
+
+
 class Server:
     """A server; one that is started again has the same port for metrics."""
 
@@ -278,6 +285,7 @@ class MonitoringTest(unittest.TestCase):
                     for suffix in SUFFIXES[kind]}
         exported |= {name + suffix for name, gpu in documented().items()
                      if gpu for suffix in ("", "_sum", "_count")}
+        exported |= in_clusters()
         exported |= {rule.get("record") for rule in rules()}
         queries = [rule["expr"] for rule in rules()]
         queries += dashboard_queries(dashboard())

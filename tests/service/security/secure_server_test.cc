@@ -265,6 +265,8 @@ const std::map<std::string, char>& Table() {
                                       {"PushPullStream", 'p'},
                                       {"DescribeServer", 's'},
                                       {"DescribeCluster", 's'},
+                                      {"ResizeCluster", 'S'},
+                                      {"MovePartitions", 'S'},
                                       {"RestoreCheckpoint", 'S'}};
   return *table;
 }

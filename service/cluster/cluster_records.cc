@@ -1,0 +1,194 @@
+#include "service/cluster/cluster_records.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "base/status_macros.h"
+#include "contract/proto_codec.h"
+#include "tensorkv/v1/cluster.pb.h"
+
+namespace tensorkv {
+namespace {
+
+using etcdserverpb::Compare;
+using etcdserverpb::KeyValue;
+using etcdserverpb::PutRequest;
+using etcdserverpb::TxnRequest;
+using etcdserverpb::TxnResponse;
+
+void CompareAbsent(const std::string& key, TxnRequest* txn) {
+  Compare& compare = *txn->add_compare();
+  compare.set_result(Compare::EQUAL);
+  compare.set_target(Compare::CREATE);
+  compare.set_key(key);
+  compare.set_create_revision(0);
+}
+
+// 0: there is none.
+void CompareRevision(const std::string& key, int64_t revision,
+                     TxnRequest* txn) {
+  Compare& compare = *txn->add_compare();
+  compare.set_result(Compare::EQUAL);
+  compare.set_target(Compare::MOD);
+  compare.set_key(key);
+  compare.set_mod_revision(revision);
+}
+
+void Put(const std::string& key, const ClusterPlacement& placement,
+         TxnRequest* txn) {
+  v1::ClusterPlacement proto;
+  ToProto(placement, &proto);
+  PutRequest& put = *txn->add_success()->mutable_request_put();
+  put.set_key(key);
+  put.set_value(proto.SerializeAsString());
+}
+
+template <typename Message>
+absl::StatusOr<Message> ParsedValue(const KeyValue& entry) {
+  Message message;
+  if (message.ParseFromString(entry.value())) return message;
+  return absl::DataLossError(absl::StrCat(
+      "etcd has what is no ", message.GetTypeName(), " at ", entry.key()));
+}
+
+absl::StatusOr<ClusterPlacement> PlacementIn(const KeyValue& entry) {
+  ASSIGN_OR_RETURN(const auto proto, ParsedValue<v1::ClusterPlacement>(entry));
+  return FromProto(proto);
+}
+
+absl::StatusOr<ClusterServer> RegisteredAs(absl::string_view name,
+                                           const KeyValue& entry) {
+  ASSIGN_OR_RETURN(const auto proto, ParsedValue<v1::ClusterServer>(entry));
+  if (proto.name() != name) {
+    return absl::DataLossError(
+        absl::StrCat("etcd has another server's name at ", entry.key()));
+  }
+  if (!(proto.weight() > 0) || !std::isfinite(proto.weight())) {
+    return absl::DataLossError(
+        absl::StrCat("etcd has a weight that is none at ", entry.key()));
+  }
+  return ClusterServer{.name = proto.name(),
+                       .address = proto.address(),
+                       .weight = proto.weight(),
+                       .is_live = true};
+}
+
+// The servers of the placement as they are registered now; those are in order
+// of their names.
+void TakeRegistered(const std::vector<ClusterServer>& registered,
+                    ClusterPlacement& placement) {
+  for (ClusterServer& server : placement.servers) {
+    const auto found = std::ranges::lower_bound(registered, server.name, {},
+                                                &ClusterServer::name);
+    server.is_live = found != registered.end() && found->name == server.name;
+    if (server.is_live) server.address = found->address;
+  }
+}
+
+}  // namespace
+
+absl::Duration EtcdTimeout(const ClusterOptions& options) {
+  return std::min(options.lease / 5, absl::Seconds(5));
+}
+
+ClusterRecords::ClusterRecords(const ClusterOptions& options, Log log)
+    : options_(options),
+      prefix_(absl::StrCat("/tensorkv/", options.cluster, "/")),
+      log_(std::move(log)),
+      etcd_(options.etcd, EtcdTimeout(options)) {}
+
+absl::StatusOr<ClusterReading> ClusterRecords::Read() {
+  TxnRequest txn;
+  txn.add_success()->mutable_request_range()->set_key(PlacementKey());
+  txn.add_success()->mutable_request_range()->set_key(WantedKey());
+  auto& servers = *txn.add_success()->mutable_request_range();
+  servers.set_key(ServersPrefix());
+  servers.set_range_end(absl::StrCat(ServersPrefix(), "\xff"));
+  ASSIGN_OR_RETURN(const TxnResponse response, etcd_.Txn(txn));
+  if (response.responses_size() != 3) {
+    return absl::InternalError("etcd: expected three responses");
+  }
+  ClusterReading reading;
+  for (const KeyValue& entry : response.responses(2).response_range().kvs()) {
+    AddRegistered(entry, reading);
+  }
+  for (const KeyValue& entry : response.responses(0).response_range().kvs()) {
+    ASSIGN_OR_RETURN(reading.placement, PlacementIn(entry));
+    reading.placement_revision = entry.mod_revision();
+    TakeRegistered(reading.servers, reading.placement);
+  }
+  reading.wanted = reading.placement.servers;
+  for (const KeyValue& entry : response.responses(1).response_range().kvs()) {
+    ASSIGN_OR_RETURN(ClusterPlacement wanted, PlacementIn(entry));
+    reading.wanted_revision = entry.mod_revision();
+    TakeRegistered(reading.servers, wanted);
+    reading.wanted = std::move(wanted.servers);
+  }
+  return reading;
+}
+
+void ClusterRecords::AddRegistered(const KeyValue& entry,
+                                   ClusterReading& reading) {
+  const absl::string_view name =
+      absl::StripPrefix(entry.key(), ServersPrefix());
+  reading.registrations[std::string(name)] = {entry.lease(),
+                                              entry.mod_revision()};
+  absl::StatusOr<ClusterServer> server = RegisteredAs(name, entry);
+  if (server.ok()) {
+    reading.servers.push_back(*std::move(server));
+  } else if (passed_over_.insert(entry.key()).second) {
+    log_(absl::StrCat("cluster: passed over a registration: ",
+                      server.status().message()));
+  }
+}
+
+absl::Status ClusterRecords::Register(int64_t lease, bool only_if_absent) {
+  const std::string key = absl::StrCat(ServersPrefix(), options_.server_name);
+  v1::ClusterServer server;
+  server.set_name(options_.server_name);
+  server.set_address(options_.address);
+  server.set_weight(options_.weight);
+  TxnRequest txn;
+  if (only_if_absent) CompareAbsent(key, &txn);
+  PutRequest& put = *txn.add_success()->mutable_request_put();
+  put.set_key(key);
+  put.set_value(server.SerializeAsString());
+  put.set_lease(lease);
+  return etcd_.Txn(txn).status();
+}
+
+absl::StatusOr<bool> ClusterRecords::CreatePlacement(
+    const ClusterPlacement& placement) {
+  TxnRequest txn;
+  CompareAbsent(PlacementKey(), &txn);
+  Put(PlacementKey(), placement, &txn);
+  ASSIGN_OR_RETURN(const TxnResponse response, etcd_.Txn(txn));
+  return response.succeeded();
+}
+
+absl::StatusOr<bool> ClusterRecords::ReplacePlacement(
+    const ClusterPlacement& placement, int64_t revision,
+    const std::map<std::string, int64_t>& registrations) {
+  TxnRequest txn;
+  CompareRevision(PlacementKey(), revision, &txn);
+  for (const auto& [name, its_revision] : registrations) {
+    CompareRevision(absl::StrCat(ServersPrefix(), name), its_revision, &txn);
+  }
+  Put(PlacementKey(), placement, &txn);
+  ASSIGN_OR_RETURN(const TxnResponse response, etcd_.Txn(txn));
+  return response.succeeded();
+}
+
+absl::StatusOr<bool> ClusterRecords::SetWanted(
+    const std::vector<ClusterServer>& servers, int64_t revision) {
+  TxnRequest txn;
+  CompareRevision(WantedKey(), revision, &txn);
+  Put(WantedKey(), {.cluster = options_.cluster, .servers = servers}, &txn);
+  ASSIGN_OR_RETURN(const TxnResponse response, etcd_.Txn(txn));
+  return response.succeeded();
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,99 @@
+// What etcd has of a cluster.
+
+#ifndef TENSORKV_SERVICE_CLUSTER_CLUSTER_RECORDS_H_
+#define TENSORKV_SERVICE_CLUSTER_CLUSTER_RECORDS_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "contract/placement.h"
+#include "service/cluster/cluster_options.h"
+#include "service/cluster/etcd_client.h"
+
+namespace tensorkv {
+
+// How long an answer of etcd is waited for: several of them fit into a lease.
+absl::Duration EtcdTimeout(const ClusterOptions& options);
+
+// One moment of what etcd has.
+struct ClusterReading {
+  // Of a server's registration.
+  struct Registration {
+    int64_t lease = 0;
+    // That of its last writing: a server that starts anew writes another.
+    int64_t revision = 0;
+  };
+
+  // Without owners: there is none yet. Servers as they are registered.
+  ClusterPlacement placement;
+  int64_t placement_revision = 0;
+  // Those that are registered, in order of their names.
+  std::vector<ClusterServer> servers;
+  std::map<std::string, Registration> registrations;
+  // The servers that are to have the keys; those of the placement, if nobody
+  // has said otherwise.
+  std::vector<ClusterServer> wanted;
+  int64_t wanted_revision = 0;
+};
+
+// Reads and writes, as messages of cluster.proto:
+//
+//   /tensorkv/CLUSTER/servers/NAME   a ClusterServer, for as long as its lease
+//   /tensorkv/CLUSTER/placement      the ClusterPlacement
+//   /tensorkv/CLUSTER/wanted         a ClusterPlacement without owners: whose
+//                                    servers are to have the keys
+//
+// A malformed registration counts as none; all else has to be right. What is
+// written on a condition may have been written although the answer is that the
+// condition did not hold: etcd may be asked twice. Whoever has to know reads.
+//
+// Confined to one thread. Errors of all: those of EtcdClient · DataLoss.
+class ClusterRecords {
+ public:
+  using Log = std::function<void(const std::string& line)>;
+
+  ClusterRecords(const ClusterOptions& options, Log log);
+
+  absl::StatusOr<ClusterReading> Read();
+  // Registers the server of the options; if `only_if_absent`, only where nobody
+  // has its name.
+  absl::Status Register(int64_t lease, bool only_if_absent);
+  // Returns whether there was none yet.
+  absl::StatusOr<bool> CreatePlacement(const ClusterPlacement& placement);
+  // Writes it if the one that is there has that revision, and each of the
+  // servers that registration.
+  absl::StatusOr<bool> ReplacePlacement(
+      const ClusterPlacement& placement, int64_t revision,
+      const std::map<std::string, int64_t>& registrations = {});
+  // Writes which servers are wanted, if what is there has that revision.
+  absl::StatusOr<bool> SetWanted(const std::vector<ClusterServer>& servers,
+                                 int64_t revision);
+
+  EtcdClient& etcd() { return etcd_; }
+
+ private:
+  std::string PlacementKey() const { return prefix_ + "placement"; }
+  std::string WantedKey() const { return prefix_ + "wanted"; }
+  std::string ServersPrefix() const { return prefix_ + "servers/"; }
+  void AddRegistered(const etcdserverpb::KeyValue& entry,
+                     ClusterReading& reading);
+
+  const ClusterOptions options_;
+  const std::string prefix_;
+  const Log log_;
+  EtcdClient etcd_;
+  // The keys of registrations that were passed over.
+  std::set<std::string> passed_over_;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_CLUSTER_CLUSTER_RECORDS_H_

@@ -1,0 +1,112 @@
+// Has a server's partitions go to those that are to have them.
+
+#ifndef TENSORKV_SERVICE_CLUSTER_CLUSTER_RESIZER_H_
+#define TENSORKV_SERVICE_CLUSTER_CLUSTER_RESIZER_H_
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "base/mutex.h"
+#include "contract/placement.h"
+#include "contract/requests.h"
+#include "service/cluster/cluster_options.h"
+#include "service/cluster/cluster_records.h"
+#include "service/cluster/partition_sender.h"
+
+namespace tensorkv {
+
+// Where the partitions are to be: by the name of its owner, for each. Those of
+// a placement whose servers are wanted, and whose weights are as they were, are
+// where they are to be. Every server makes the same of the same.
+std::vector<std::string> OwnersWanted(const ClusterReading& reading);
+
+// The placement without the servers that have nothing and are not wanted, of
+// the next version; the same one if there are none.
+ClusterPlacement WithoutLeft(const ClusterReading& reading);
+
+// What has been counted of moves that this server has begun.
+struct MoveCounts {
+  uint64_t moves_ended = 0;
+  uint64_t moves_failed = 0;
+  uint64_t partitions_moved = 0;
+  uint64_t bytes_sent = 0;
+  // Of this server's partitions, as of when it looked last.
+  uint64_t partitions_to_move = 0;
+  // 1 while the outcome of a move is unknown.
+  uint64_t moves_unsettled = 0;
+};
+
+// Moves some partitions at a time, on a thread of its own, as long as the
+// placement gives this server others than it is to have. A move that fails is
+// made again. Takes ResizeCluster. Thread-safe.
+class ClusterResizer {
+ public:
+  // So many partitions, at most, are held at a time.
+  static constexpr size_t kPartitionsPerMove = 16;
+
+  ClusterResizer(const ClusterOptions& options, MoveEnvironment environment,
+                 CallPeer call, ClusterRecords::Log log);
+  // Stops.
+  ~ClusterResizer() { Stop(); }
+
+  // Waits for the move that is under way. Later calls do nothing.
+  void Stop();
+
+  // Errors: those of ResizeCluster.
+  absl::StatusOr<ResizeClusterReply> Resize(
+      const ResizeClusterRequest& request);
+
+  MoveCounts counts() const;
+
+ private:
+  void Run();
+  // Waits for the next turn; returns whether to stop.
+  bool Sleep(absl::Duration pause);
+  // Returns whether something has moved, so that there may be more.
+  absl::StatusOr<bool> Turn();
+  absl::StatusOr<bool> MoveSome(const ClusterReading& reading,
+                                const std::vector<std::string>& wanted);
+  absl::Status Move(const ClusterServer& to, std::vector<uint32_t> partitions,
+                    uint32_t num_partitions);
+  void Report(const absl::Status& turn);
+
+  const ClusterOptions options_;
+  const MoveEnvironment environment_;
+  const ClusterRecords::Log log_;
+
+  std::atomic<uint64_t> moves_ended_ = 0;
+  std::atomic<uint64_t> moves_failed_ = 0;
+  std::atomic<uint64_t> partitions_moved_ = 0;
+  std::atomic<uint64_t> bytes_sent_ = 0;
+  std::atomic<uint64_t> partitions_to_move_ = 0;
+  std::atomic<bool> is_unsettled_ = false;
+
+  // For calls.
+  Mutex request_mutex_;
+  ClusterRecords request_records_ ABSL_GUARDED_BY(request_mutex_);
+
+  // Confined to the thread.
+  ClusterRecords records_;
+  PartitionSender sender_;
+  // Tells turns apart, so that one server that takes nothing does not keep
+  // others from theirs.
+  uint64_t num_turns_ = 0;
+  std::string reported_;
+
+  Mutex mutex_;
+  CondVar changed_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  bool is_asked_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;  // last: starts when everything else is there
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_CLUSTER_CLUSTER_RESIZER_H_

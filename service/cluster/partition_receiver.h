@@ -1,0 +1,74 @@
+// Takes partitions from other servers.
+
+#ifndef TENSORKV_SERVICE_CLUSTER_PARTITION_RECEIVER_H_
+#define TENSORKV_SERVICE_CLUSTER_PARTITION_RECEIVER_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "base/mutex.h"
+#include "contract/requests.h"
+#include "service/checkpoint/snapshot_stream.h"
+#include "service/cluster/cluster_options.h"
+#include "service/cluster/cluster_records.h"
+#include "service/cluster/partition_sender.h"
+
+namespace tensorkv {
+
+// The side of MovePartitions that is called. Several servers may send at the
+// same time, each one move. What a move has brought and that is not committed
+// stays, unseen, until its sender begins another one. Thread-safe.
+class PartitionReceiver {
+ public:
+  PartitionReceiver(const ClusterOptions& options, MoveEnvironment environment,
+                    ClusterRecords::Log log);
+
+  // Errors: those of MovePartitions.
+  absl::Status Handle(const MovePartitionsRequest& request);
+
+ private:
+  // What one server sends. Its mutex is taken before that of the records.
+  struct Sender {
+    Mutex mutex;
+    // 0: nothing has begun.
+    uint64_t move ABSL_GUARDED_BY(mutex) = 0;
+    bool is_committed ABSL_GUARDED_BY(mutex) = false;
+    // Not OK: the move is of no use any more.
+    absl::Status status ABSL_GUARDED_BY(mutex);
+    PartitionSet set ABSL_GUARDED_BY(mutex);
+    uint64_t next_part ABSL_GUARDED_BY(mutex) = 0;
+    std::unique_ptr<Restoration> restoration ABSL_GUARDED_BY(mutex);
+    std::unique_ptr<SnapshotStreamReader> reader ABSL_GUARDED_BY(mutex);
+  };
+
+  Sender& SenderOf(const std::string& name);
+  absl::Status Begin(const MovePartitionsRequest& request, Sender& sender)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(sender.mutex);
+  absl::Status TakePart(const MovePartitionsRequest& request, Sender& sender)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(sender.mutex);
+  absl::Status Commit(const MovePartitionsRequest& request, Sender& sender)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(sender.mutex);
+  // Has the placement say that the partitions are this server's.
+  absl::Status TakeOwnership(const MovePartitionsRequest& request,
+                             const std::vector<uint32_t>& partitions);
+  absl::StatusOr<ClusterReading> Read();
+
+  const ClusterOptions options_;
+  const MoveEnvironment environment_;
+
+  Mutex mutex_;
+  // By name; none is ever removed.
+  std::map<std::string, std::unique_ptr<Sender>> senders_
+      ABSL_GUARDED_BY(mutex_);
+
+  Mutex records_mutex_;
+  ClusterRecords records_ ABSL_GUARDED_BY(records_mutex_);
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_CLUSTER_PARTITION_RECEIVER_H_

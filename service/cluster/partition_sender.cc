@@ -1,0 +1,121 @@
+#include "service/cluster/partition_sender.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/random/random.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "service/checkpoint/snapshot_stream.h"
+
+namespace tensorkv {
+namespace {
+
+// How often a move looks at etcd again, because others have written there.
+constexpr int kMostLooks = 10;
+
+}  // namespace
+
+bool OwnsAll(const ClusterPlacement& placement, absl::string_view server,
+             const std::vector<uint32_t>& partitions) {
+  return std::ranges::all_of(partitions, [&](uint32_t partition) {
+    return partition < placement.owners.size() &&
+           placement.servers[placement.owners[partition]].name == server;
+  });
+}
+
+absl::Status PartitionSender::Move(const ClusterServer& to,
+                                   std::vector<uint32_t> partitions,
+                                   uint32_t num_partitions) {
+  const PartitionSet set = {.num_partitions = num_partitions,
+                            .partitions = std::move(partitions)};
+  const uint64_t move = absl::Uniform<uint64_t>(absl::BitGen(), 1, UINT64_MAX);
+  absl::Status status = environment_.store->Hold(set, patience_);
+  if (status.ok()) status = Send(to, move, set);
+  if (!status.ok()) {
+    // Nobody has told the receiver to commit.
+    environment_.store->Release();
+    return status;
+  }
+  environment_.store->Close();
+  unsettled_ = Unsettled{.to = to.name, .partitions = set.partitions};
+  status = Commit(to, move, set.partitions);
+  ASSIGN_OR_RETURN(const bool has_moved, Settle());
+  if (has_moved) return absl::OkStatus();
+  return status.ok() ? absl::InternalError("the receiver has not committed")
+                     : status;
+}
+
+absl::Status PartitionSender::Send(const ClusterServer& to, uint64_t move,
+                                   const PartitionSet& set) {
+  const MovePartitionsRequest begin = {.from = environment_.server_name,
+                                       .move = move,
+                                       .step = MoveStep::kBegin,
+                                       .partitions = set.partitions,
+                                       .num_partitions = set.num_partitions};
+  RETURN_IF_ERROR(call_(to, begin));
+  MovePartitionsRequest part = {
+      .from = environment_.server_name, .move = move, .step = MoveStep::kPart};
+  SnapshotStreamWriter writer([&](std::string piece) {
+    part.data = std::move(piece);
+    RETURN_IF_ERROR(call_(to, part));
+    ++part.part;
+    return absl::OkStatus();
+  });
+  RETURN_IF_ERROR(environment_.store->TakeSnapshotOfHeld(writer));
+  RETURN_IF_ERROR(writer.Finish());
+  sent_bytes_ += writer.tensor_bytes();
+  return absl::OkStatus();
+}
+
+absl::Status PartitionSender::Commit(const ClusterServer& to, uint64_t move,
+                                     const std::vector<uint32_t>& partitions) {
+  absl::Status status;
+  for (int i = 0; i < kMostLooks; ++i) {
+    ASSIGN_OR_RETURN(ClusterReading reading, records_.Read());
+    const auto own = reading.registrations[environment_.server_name];
+    if (own.lease == 0 || own.lease != environment_.own_lease()) {
+      return absl::UnavailableError("this server is not registered");
+    }
+    if (!OwnsAll(reading.placement, environment_.server_name, partitions)) {
+      return absl::AbortedError("partitions of the move have another owner");
+    }
+    unsettled_->version = reading.placement.version;
+    status = call_(to, {.from = environment_.server_name,
+                        .move = move,
+                        .step = MoveStep::kCommit,
+                        .placement_version = reading.placement.version,
+                        .registration = own.revision});
+    // Somebody else has changed the placement, or this server was registered
+    // anew.
+    if (!absl::IsAborted(status)) break;
+  }
+  return status;
+}
+
+absl::StatusOr<bool> PartitionSender::Settle() {
+  for (int i = 0; i < kMostLooks; ++i) {
+    ASSIGN_OR_RETURN(const ClusterReading reading, records_.Read());
+    ClusterPlacement placement = reading.placement;
+    if (OwnsAll(placement, unsettled_->to, unsettled_->partitions)) {
+      RETURN_IF_ERROR(environment_.known->Set(std::move(placement),
+                                              environment_.server_name));
+      environment_.store->Leave();
+      unsettled_.reset();
+      return true;
+    }
+    // By a newer placement than it was told of, the receiver does not commit.
+    if (placement.version > unsettled_->version) {
+      environment_.store->Release();
+      unsettled_.reset();
+      return false;
+    }
+    ++placement.version;
+    RETURN_IF_ERROR(
+        records_.ReplacePlacement(placement, reading.placement_revision)
+            .status());
+  }
+  return absl::UnavailableError("others write to etcd all the time");
+}
+
+}  // namespace tensorkv

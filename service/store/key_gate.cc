@@ -1,0 +1,137 @@
+#include "service/store/key_gate.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "contract/placement.h"
+#include "contract/reason.h"
+#include "service/store/names.h"
+
+namespace tensorkv {
+namespace {
+
+absl::Status IsMoving(absl::string_view key) {
+  return WithReason(
+      absl::UnavailableError(absl::StrCat("key ", Quoted(key),
+                                          " is on its way to another server")),
+      Reason::kKeyMoving, {{"key", key}});
+}
+
+absl::Status IsGone(absl::string_view key) {
+  return WithReason(absl::FailedPreconditionError(absl::StrCat(
+                        "key ", Quoted(key), " has moved to another server")),
+                    Reason::kWrongServer, {{"key", key}});
+}
+
+}  // namespace
+
+KeyGate::View::State KeyGate::View::StateOf(absl::string_view name_space,
+                                            absl::string_view key) const {
+  return states_[PartitionOf(name_space, key,
+                             static_cast<uint32_t>(states_.size()))];
+}
+
+absl::Status KeyGate::View::CheckChange(absl::string_view name_space,
+                                        absl::string_view key,
+                                        Step step) const {
+  switch (StateOf(name_space, key)) {
+    case State::kOpen:
+      return absl::OkStatus();
+    case State::kGone:
+      return IsGone(key);
+    case State::kHeld:
+      break;
+  }
+  if (is_closed_) return IsMoving(key);
+  const auto last_step = last_steps_.find(name_space);
+  if (last_step == last_steps_.end()) {
+    return holds_all_ ? IsMoving(key) : absl::OkStatus();
+  }
+  return step > 0 && step <= last_step->second ? absl::OkStatus()
+                                               : IsMoving(key);
+}
+
+absl::Status KeyGate::View::CheckRead(absl::string_view name_space,
+                                      absl::string_view key) const {
+  switch (StateOf(name_space, key)) {
+    case State::kOpen:
+      return absl::OkStatus();
+    case State::kGone:
+      return IsGone(key);
+    case State::kHeld:
+      break;
+  }
+  return is_closed_ ? IsMoving(key) : absl::OkStatus();
+}
+
+std::shared_ptr<const KeyGate::View> KeyGate::view() const {
+  MutexLock lock(&mutex_);
+  return view_;
+}
+
+KeyGate::View KeyGate::Copy() const {
+  return view_ == nullptr ? View() : *view_;
+}
+
+void KeyGate::Publish(View view) {
+  const bool is_open = std::ranges::count(view.states_, View::State::kOpen) ==
+                       static_cast<std::ptrdiff_t>(view.states_.size());
+  view_ = is_open ? nullptr : std::make_shared<const View>(std::move(view));
+}
+
+void KeyGate::Begin(const PartitionSet& partitions) {
+  Release();
+  MutexLock lock(&mutex_);
+  View view = Copy();
+  if (view.states_.size() != partitions.num_partitions) {
+    view.states_.assign(partitions.num_partitions, View::State::kOpen);
+  }
+  for (const uint32_t each : partitions.partitions) {
+    view.states_[each] = View::State::kHeld;
+  }
+  Publish(std::move(view));
+}
+
+void KeyGate::HoldNamespace(const std::string& name_space, Step last_step) {
+  MutexLock lock(&mutex_);
+  View view = Copy();
+  view.last_steps_[name_space] = last_step;
+  Publish(std::move(view));
+}
+
+void KeyGate::HoldAll() {
+  MutexLock lock(&mutex_);
+  View view = Copy();
+  view.holds_all_ = true;
+  Publish(std::move(view));
+}
+
+void KeyGate::Close() {
+  MutexLock lock(&mutex_);
+  View view = Copy();
+  view.is_closed_ = true;
+  Publish(std::move(view));
+}
+
+void KeyGate::End(View::State state) {
+  MutexLock lock(&mutex_);
+  View view = Copy();
+  std::ranges::replace(view.states_, View::State::kHeld, state);
+  view.is_closed_ = false;
+  view.holds_all_ = false;
+  view.last_steps_.clear();
+  Publish(std::move(view));
+}
+
+void KeyGate::Open(const PartitionSet& partitions) {
+  MutexLock lock(&mutex_);
+  if (view_ == nullptr) return;
+  View view = Copy();
+  for (const uint32_t each : partitions.partitions) {
+    if (each < view.states_.size()) view.states_[each] = View::State::kOpen;
+  }
+  Publish(std::move(view));
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,115 @@
+// How keys of a namespace go to another server, and come from one.
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/status_macros.h"
+#include "contract/reason.h"
+#include "service/store/keyspace/namespace_state.h"
+#include "service/store/keyspace/round_endings.h"
+#include "service/store/keyspace/transaction.h"
+#include "service/store/keyspace/waiting_calls.h"
+#include "service/store/names.h"
+
+namespace tensorkv {
+namespace {
+
+// REQUIRES: the mutex is held.
+template <typename Visitor>
+void ForEachBusyKeyHeld(const NamespaceState& state, const KeyGate::View& gate,
+                        Visitor visit) {
+  for (const StoredKey* key : state.busy_keys) {
+    if (gate.Holds(state.name, key->name())) visit(*key);
+  }
+}
+
+// Takes the key out of the table. Nobody waits for it: it was closed before, or
+// never asked for.
+void Drop(Transaction& transaction, StoredKey& key) {
+  NamespaceState& state = transaction.state();
+  Cut::BeforeChange(transaction, key);
+  state.version_floor = std::max(state.version_floor, state.LastVersionOf(key));
+  KeyPtr dropped = state.keys.Erase(key.name());
+  RoundsOfKeys ended;
+  RemoveRounds(transaction, *dropped, ended);
+  transaction.Drop(std::move(dropped));
+  transaction.Commit();
+}
+
+}  // namespace
+
+void Namespace::HoldKeys() {
+  MutexLock lock(&state_->mutex);
+  KeyGate& gate = *state_->environment.gate;
+  const auto view = gate.view();
+  Step last_step = 0;
+  if (view != nullptr) {
+    ForEachBusyKeyHeld(*state_, *view, [&](const StoredKey& key) {
+      last_step = std::max(last_step, key.rounds->last_open());
+      // One that is owed is pushed again, and then closes.
+      const Step first = key.rounds->FirstUnapplied();
+      if (first != UINT64_MAX) last_step = std::max(last_step, first);
+    });
+  }
+  gate.HoldNamespace(state_->name, last_step);
+}
+
+bool Namespace::HoldKeysIfIdle() {
+  MutexLock lock(&state_->mutex);
+  KeyGate& gate = *state_->environment.gate;
+  const auto view = gate.view();
+  bool is_idle = true;
+  if (view != nullptr) {
+    ForEachBusyKeyHeld(*state_, *view,
+                       [&](const StoredKey&) { is_idle = false; });
+  }
+  if (is_idle) gate.HoldNamespace(state_->name, 0);
+  return is_idle;
+}
+
+void Namespace::WakeForGate() {
+  Transaction transaction(*state_);
+  WakeAll(transaction);
+}
+
+void Namespace::DropKeys(absl::FunctionRef<bool(absl::string_view)> chosen) {
+  std::string walked;
+  bool has_more = true;
+  while (has_more) {
+    Transaction transaction(*state_);
+    const std::vector<StoredKey*> keys =
+        state_->keys.List("", walked, kKeysPerTurn);
+    has_more = keys.size() == kKeysPerTurn;
+    if (has_more) walked = std::string(keys.back()->name());
+    for (StoredKey* const key : keys) {
+      if (chosen(key->name())) Drop(transaction, *key);
+    }
+  }
+}
+
+absl::Status Namespace::Adopt(const NamespaceSnapshot& snapshot) {
+  NamespaceState& state = *state_;
+  NamespaceConfig config = snapshot.config;
+  // Each server has budgets of its own.
+  config.budget_bytes = state.config.budget_bytes;
+  if (!(config == state.config)) {
+    return WithReason(
+        absl::FailedPreconditionError(absl::StrCat(
+            "namespace ", Quoted(state.name),
+            " has another configuration on the server that its keys are from")),
+        Reason::kExistsDifferently, {{"namespace", state.name}});
+  }
+  bool is_empty = false;
+  {
+    MutexLock lock(&state.mutex);
+    state.version_floor = std::max(state.version_floor, snapshot.max_version);
+    state.revision = std::max(state.revision, snapshot.revision);
+    state.workers->AdoptSteps(snapshot.workers, snapshot.max_closed_step);
+    is_empty = state.keys.size() == 0;
+  }
+  return is_empty ? BindRules(snapshot) : absl::OkStatus();
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,68 @@
+// How the keys of partitions go from one server's store to another's.
+
+#ifndef TENSORKV_SERVICE_STORE_PARTITION_MOVES_H_
+#define TENSORKV_SERVICE_STORE_PARTITION_MOVES_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "service/store/key_gate.h"
+#include "service/store/snapshot.h"
+
+namespace tensorkv {
+
+// The store of a server that gives partitions away, and of one that gets them.
+//
+// One that gives them holds them, passes on what they have, closes them, and
+// then either has them back or lets them go, whichever the placement says:
+//
+//   Hold ─► TakeSnapshotOfHeld ─► Close ─┬─► Leave
+//     └───────────────┴──────────────────┴─► Release
+//
+// One that gets them puts what it is given into its store by a Restoration,
+// while nobody asks it for these keys, since the placement names another owner.
+//
+// The first five are used by one thread; all are safe beside every other call
+// of the store.
+class PartitionMoves {
+ public:
+  virtual ~PartitionMoves() = default;
+
+  // From now on, calls that would change keys of `partitions` are Unavailable
+  // (KEY_MOVING), but for contributions to rounds of a step that any of them
+  // had open in their namespace. Returns when no round of theirs is open or
+  // owed; what was admitted has an effect then, or updates ahead. Whoever is
+  // refused has changed nothing. After an error, Release.
+  // Errors: DeadlineExceeded: rounds are still open after `patience`.
+  virtual absl::Status Hold(const PartitionSet& partitions,
+                            absl::Duration patience) = 0;
+  // Passes all namespaces to `sink`, each with its keys that are held, as of
+  // after Hold, and without answers to calls. Errors: as of TakeSnapshot.
+  virtual absl::Status TakeSnapshotOfHeld(SnapshotSink& sink) = 0;
+  // Calls that would read keys that are held are Unavailable (KEY_MOVING), and
+  // so is what waits for them.
+  virtual void Close() = 0;
+  // Those that are held take calls again.
+  virtual void Release() = 0;
+  // Those that are held are another server's: their keys go, and calls about
+  // them fail with FailedPrecondition (WRONG_SERVER).
+  virtual void Leave() = 0;
+
+  // Removes what the store has of `partitions`, and begins to get their keys.
+  // Namespaces that are there stay; one that is not is made as it is
+  // elsewhere, and one without keys gets the rules that it has elsewhere. Keys
+  // are there with each Add; Commit does nothing. Every version that such a
+  // namespace makes from then on is above those that it has given elsewhere to
+  // keys that were deleted there. The store outlives what this returns.
+  // Errors of Begin: FailedPrecondition (EXISTS_DIFFERENTLY).
+  virtual std::unique_ptr<Restoration> StartAdoption(
+      const PartitionSet& partitions) = 0;
+  // Removes what the store has of `partitions`, which are another server's.
+  virtual void Discard(const PartitionSet& partitions) = 0;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_STORE_PARTITION_MOVES_H_

@@ -1,0 +1,98 @@
+#include "service/checkpoint/snapshot_stream.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "tests/service/checkpoint/saved_store.h"
+#include "tests/testing/status_matchers.h"
+
+namespace tensorkv {
+namespace snapshot_stream_test {
+
+using testing::BytesOf;
+using testing::CheckpointsTest;
+using testing::Filled;
+using testing::PushOf;
+using testing::SavedStore;
+using testing::StatusIs;
+
+// What a store's snapshot is as a stream.
+std::string StreamOf(SavedStore& saved) {
+  std::string stream;
+  SnapshotStreamWriter writer([&](std::string piece) {
+    EXPECT_LE(piece.size(), SnapshotStreamWriter::kPieceBytes);
+    stream += piece;
+    return absl::OkStatus();
+  });
+  EXPECT_OK(saved.store().TakeSnapshot({}, writer));
+  EXPECT_OK(writer.Finish());
+  return stream;
+}
+
+// Restores a stream that comes in pieces of that size.
+absl::Status Restore(absl::string_view stream, size_t piece_bytes,
+                     SavedStore& to) {
+  const auto restoration = to.store().StartRestoration(OnExisting::kFail);
+  SnapshotStreamReader reader(restoration.get());
+  for (; !stream.empty(); stream.remove_prefix(piece_bytes)) {
+    piece_bytes = std::min(piece_bytes, stream.size());
+    absl::Status status = reader.Read(stream.substr(0, piece_bytes));
+    if (!status.ok()) return status;
+  }
+  absl::Status status = reader.Finish();
+  return status.ok() ? restoration->Commit() : status;
+}
+
+using SnapshotStreamTest = CheckpointsTest;
+
+TEST_F(SnapshotStreamTest, StoreThatWasSentIsTheSame) {
+  SavedStore& saved = Restart();
+  NamespaceConfig config;
+  config.rule = *ParseRuleSpec("adam(learning_rate=0.1)");
+  CreateNamespace(saved, "n", config);
+  for (int i = 0; i < 5; ++i) {
+    const std::string key = absl::StrCat("k", i);
+    // One of them is larger than a piece.
+    const Shape shape = i == 3 ? Shape{700, 1000} : Shape{3, i + 1};
+    ASSERT_OK(saved.Init("n", key, Filled(DType::kF32, i, shape)));
+    ASSERT_OK(saved.Push(PushOf("n", key, Filled(DType::kF32, 1, shape))));
+  }
+  const std::string stream = StreamOf(saved);
+
+  for (const size_t piece_bytes : {size_t{1000}, stream.size()}) {
+    SavedStore other(absl::StrCat(directory_, "/", piece_bytes));
+    ASSERT_OK(Restore(stream, piece_bytes, other));
+    for (int i = 0; i < 5; ++i) {
+      const std::string key = absl::StrCat("k", i);
+      const Value value = other.Pull("n", key);
+      EXPECT_EQ(BytesOf(value), BytesOf(saved.Pull("n", key)));
+      EXPECT_EQ(value.version, saved.Pull("n", key).version);
+      EXPECT_EQ(BytesOf(other.Pull("n", key, "mean")),
+                BytesOf(saved.Pull("n", key, "mean")));
+    }
+  }
+}
+
+TEST_F(SnapshotStreamTest, DamageIsFound) {
+  SavedStore& saved = Restart();
+  ASSERT_OK(saved.Init("", "k", Filled(DType::kF32, 7)));
+  const std::string stream = StreamOf(saved);
+  std::string flipped = stream;
+  flipped.back() ^= 1;
+  std::string huge = stream;
+  huge[7] = '\x7f';
+
+  for (const std::string& damaged :
+       {flipped, huge, stream.substr(0, stream.size() - 1),
+        stream.substr(0, 9)}) {
+    SavedStore other(absl::StrCat(directory_, "/other"));
+    EXPECT_THAT(Restore(damaged, damaged.size(), other),
+                StatusIs(absl::StatusCode::kDataLoss));
+  }
+}
+
+}  // namespace snapshot_stream_test
+}  // namespace tensorkv

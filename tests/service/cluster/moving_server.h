@@ -1,0 +1,125 @@
+// A server's part in moves of partitions, without the server.
+
+#ifndef TENSORKV_TESTS_SERVICE_CLUSTER_MOVING_SERVER_H_
+#define TENSORKV_TESTS_SERVICE_CLUSTER_MOVING_SERVER_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "base/alarms.h"
+#include "base/answer.h"
+#include "gtest/gtest.h"
+#include "kernels/cpu/cpu_backend.h"
+#include "service/cluster/cluster_records.h"
+#include "service/cluster/known_placement.h"
+#include "service/cluster/partition_receiver.h"
+#include "service/cluster/partition_sender.h"
+#include "service/cluster/placed_store.h"
+#include "service/store/memory_tensor_store.h"
+#include "tests/integration/etcd_process.h"
+#include "tests/testing/status_matchers.h"
+
+namespace tensorkv::testing {
+
+// A store behind a placement, and who sends and receives its partitions. It is
+// registered, and as a server that was started anew if there was one before.
+class MovingServer {
+ public:
+  static constexpr uint32_t kPartitions = 8;
+
+  // `patience` is for rounds.
+  MovingServer(const EtcdProcess& etcd, const std::string& name,
+               absl::Duration patience = absl::Seconds(20))
+      : options_{.etcd = {etcd.address()},
+                 .cluster = "c",
+                 .server_name = name,
+                 .address = name + ":1",
+                 .lease = absl::Minutes(5)},
+        records_(options_, [](const std::string&) {}),
+        lease_(*records_.etcd().GrantLease(options_.lease)),
+        known_(name),
+        placed_(&store_, &known_,
+                [this](absl::string_view name_space, const Caller& caller,
+                       const CallId& id) {
+                  return store_.Knows(name_space, caller, id);
+                }),
+        environment_{.server_name = name,
+                     .store = &store_,
+                     .known = &known_,
+                     .own_lease = [this] { return lease_; }},
+        receiver_(options_, environment_, [](const std::string&) {}),
+        sender_(
+            environment_, &records_,
+            [this](const ClusterServer&, const MovePartitionsRequest& request) {
+              return call(request);
+            },
+            patience) {
+    EXPECT_OK(records_.Register(lease_, /*only_if_absent=*/false));
+  }
+
+  // What its turn does that reads the placement.
+  void Learn() {
+    EXPECT_OK(known_.Set(records_.Read()->placement, options_.server_name));
+  }
+
+  absl::StatusOr<PushReply> Push(PushRequest request) {
+    return Ask<PushReply>(&PlacedTensorStore::Push, std::move(request));
+  }
+  absl::StatusOr<PullReply> Pull(const std::string& name_space,
+                                 const std::string& key) {
+    PullRequest request;
+    request.name_space = name_space;
+    request.entries.push_back({.key = key});
+    return Ask<PullReply>(&PlacedTensorStore::Pull, std::move(request));
+  }
+  absl::Status Init(const std::string& name_space, const std::string& key,
+                    Tensor value) {
+    InitRequest request;
+    request.name_space = name_space;
+    request.entries.push_back({key, std::move(value)});
+    return Ask<InitReply>(&PlacedTensorStore::Init, std::move(request))
+        .status();
+  }
+
+  MemoryTensorStore& store() { return store_; }
+  PlacedTensorStore& placed() { return placed_; }
+  ClusterRecords& records() { return records_; }
+  PartitionReceiver& receiver() { return receiver_; }
+  PartitionSender& sender() { return sender_; }
+
+  // What its calls to the other server do.
+  std::function<absl::Status(const MovePartitionsRequest& request)> call;
+
+ private:
+  template <typename Reply, typename Request>
+  absl::StatusOr<Reply> Ask(void (PlacedTensorStore::*verb)(
+                                Request, CallContext, ReplyCallback<Reply>),
+                            Request request) {
+    const Answer<absl::StatusOr<Reply>> answer;
+    (placed_.*verb)(std::move(request), {},
+                    [answer](absl::StatusOr<Reply> reply) {
+                      answer.Set(std::move(reply));
+                    });
+    return answer.Wait();
+  }
+
+  CpuBackend backend_{1};
+  SteadyAlarms alarms_;
+  MemoryTensorStore store_{{.budget_bytes = 256 << 20}, &backend_, &alarms_};
+  const ClusterOptions options_;
+  ClusterRecords records_;
+  const int64_t lease_;
+  KnownPlacement known_;
+  PlacedTensorStore placed_;
+  const MoveEnvironment environment_;
+  PartitionReceiver receiver_;
+  PartitionSender sender_;
+};
+
+}  // namespace tensorkv::testing
+
+#endif  // TENSORKV_TESTS_SERVICE_CLUSTER_MOVING_SERVER_H_

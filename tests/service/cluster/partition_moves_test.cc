@@ -1,0 +1,411 @@
+#include <atomic>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "contract/placement.h"
+#include "contract/reason.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "service/cluster/partition_receiver.h"
+#include "service/cluster/partition_sender.h"
+#include "tensor/rule_spec.h"
+#include "tests/integration/etcd_process.h"
+#include "tests/service/cluster/moving_server.h"
+#include "tests/testing/reason_matchers.h"
+#include "tests/testing/status_matchers.h"
+
+namespace tensorkv {
+namespace partition_moves_test {
+
+using testing::EtcdProcess;
+using testing::HasReason;
+using testing::MovingServer;
+using testing::StatusIs;
+
+constexpr char kNamespace[] = "n";
+constexpr uint32_t kPartitions = MovingServer::kPartitions;
+
+Tensor One(double value = 1) {
+  return *Tensor::Filled(DType::kF32, Shape{2}, value);
+}
+
+PushRequest PushOne(const std::string& key, const std::string& client = "",
+                    uint64_t sequence = 0) {
+  PushRequest request;
+  request.name_space = kNamespace;
+  request.entries.push_back({key, false, One()});
+  if (sequence > 0) request.call_id = CallId{client, sequence};
+  return request;
+}
+
+std::vector<uint32_t> AllPartitions() {
+  std::vector<uint32_t> all(kPartitions);
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+// Server "a" has everything, and "b" is to have it.
+class PartitionMovesTest : public ::testing::Test {
+ protected:
+  PartitionMovesTest() {
+    const ClusterPlacement placement = {
+        .cluster = "c",
+        .version = 1,
+        .servers = {{.name = "a", .address = "a:1"}},
+        .owners = std::vector<uint32_t>(kPartitions)};
+    EXPECT_OK(a_->records().CreatePlacement(placement));
+    Connect();
+    a_->Learn();
+    b_->Learn();
+  }
+
+  void Connect() {
+    a_->call = [this](const MovePartitionsRequest& request) {
+      return b_->receiver().Handle(request);
+    };
+  }
+  void CreateNamespace(const NamespaceConfig& config) {
+    CreateNamespaceRequest request;
+    request.name_space = kNamespace;
+    request.config = config;
+    ASSERT_OK(a_->store().CreateNamespace(request));
+  }
+  static NamespaceConfig Summing(const std::string& rule = "accumulate") {
+    NamespaceConfig config;
+    config.rule = *ParseRuleSpec(rule);
+    return config;
+  }
+  absl::Status Move() {
+    return a_->sender().Move({.name = "b"}, AllPartitions(), kPartitions);
+  }
+  // The one that the placement names for all; null if they are not one's.
+  MovingServer* Owner() {
+    const ClusterPlacement placement = a_->records().Read()->placement;
+    if (OwnsAll(placement, "a", AllPartitions())) return a_.get();
+    return OwnsAll(placement, "b", AllPartitions()) ? b_.get() : nullptr;
+  }
+
+  EtcdProcess etcd_;
+  std::unique_ptr<MovingServer> a_ = std::make_unique<MovingServer>(etcd_, "a");
+  std::unique_ptr<MovingServer> b_ = std::make_unique<MovingServer>(etcd_, "b");
+};
+
+TEST_F(PartitionMovesTest, KeysGoOnAsIfTheyHadNotMoved) {
+  CreateNamespace(Summing("sgd(learning_rate=0.5, momentum=0.9)"));
+  MovingServer stays(etcd_, "other");
+  ASSERT_OK(stays.store().CreateNamespace(
+      {.name_space = kNamespace,
+       .config = Summing("sgd(learning_rate=0.5, momentum=0.9)")}));
+  InitRequest init;
+  init.name_space = kNamespace;
+  init.entries.push_back({"w", One(3)});
+  stays.store().Init(init, {}, [](auto) {});
+  ASSERT_OK(a_->Init(kNamespace, "w", One(3)));
+  const auto push = [&](MovingServer& server) {
+    const absl::StatusOr<PushReply> reply = server.Push(PushOne("w"));
+    stays.store().Push(PushOne("w"), {}, [](auto) {});
+    return reply;
+  };
+  ASSERT_OK(push(*a_));
+  ASSERT_OK_AND_ASSIGN(const PullReply before, a_->Pull(kNamespace, "w"));
+
+  ASSERT_OK(Move());
+
+  ASSERT_OK_AND_ASSIGN(const PullReply moved, b_->Pull(kNamespace, "w"));
+  EXPECT_EQ(moved.values[0].version, before.values[0].version);
+  ASSERT_OK_AND_ASSIGN(const PushReply pushed, push(*b_));
+  EXPECT_GT(pushed.results[0].version, before.values[0].version);
+  ASSERT_OK_AND_ASSIGN(const PullReply after, b_->Pull(kNamespace, "w"));
+  PullRequest pull;
+  pull.name_space = kNamespace;
+  pull.entries.push_back({.key = "w"});
+  float expected = 0;
+  stays.store().Pull(pull, {}, [&](absl::StatusOr<PullReply> reply) {
+    expected = reply->values[0].tensor.elements<float>()[0];
+  });
+  EXPECT_EQ(after.values[0].tensor.elements<float>()[0], expected);
+  EXPECT_THAT(a_->Push(PushOne("w")).status(), HasReason(Reason::kWrongServer));
+  EXPECT_EQ(a_->store().DescribeNamespace(kNamespace)->num_keys, 0u);
+}
+
+// Every pusher counts what was acknowledged; readers look that versions rise.
+TEST_F(PartitionMovesTest, NoPushIsLostOrAppliedTwiceWhileKeysMove) {
+  CreateNamespace(Summing());
+  constexpr int kKeys = 40;
+  for (int i = 0; i < kKeys; ++i) {
+    ASSERT_OK(a_->Init(kNamespace, absl::StrCat("k", i), One(0)));
+  }
+  std::atomic<bool> is_over = false;
+  std::atomic<int> num_pushed = 0;
+  // What clients do: the same call again where it was made, and elsewhere if
+  // that server says so.
+  const auto at_owner = [&](auto call) {
+    MovingServer* server = a_.get();
+    while (true) {
+      const absl::Status status = call(*server);
+      if (status.ok()) return;
+      if (ReasonOf(status) == Reason::kWrongServer) {
+        server = server == a_.get() ? b_.get() : a_.get();
+      } else {
+        ASSERT_TRUE(absl::IsUnavailable(status)) << status;
+      }
+    }
+  };
+  std::vector<int> pushed(kKeys);
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < 2; ++thread) {
+    threads.emplace_back([&, thread] {
+      for (uint64_t n = 1; !is_over; ++n) {
+        const int key = static_cast<int>(n) % (kKeys / 2) * 2 + thread;
+        at_owner([&](MovingServer& server) {
+          return server
+              .Push(PushOne(absl::StrCat("k", key),
+                            absl::StrCat("client", thread), n))
+              .status();
+        });
+        ++pushed[key];
+        ++num_pushed;
+      }
+    });
+  }
+  threads.emplace_back([&] {
+    Version last = 0;
+    while (!is_over) {
+      at_owner([&](MovingServer& server) {
+        const absl::StatusOr<PullReply> reply = server.Pull(kNamespace, "k0");
+        if (!reply.ok()) return reply.status();
+        EXPECT_GE(reply->values[0].version, last);
+        last = reply->values[0].version;
+        return absl::OkStatus();
+      });
+    }
+  });
+  const auto await_more = [&] {
+    const int before = num_pushed;
+    while (num_pushed < before + 50) std::this_thread::yield();
+  };
+
+  await_more();
+  const absl::Status moved = Move();
+  if (moved.ok()) await_more();
+  is_over = true;
+  for (std::thread& thread : threads) thread.join();
+
+  ASSERT_OK(moved);
+  for (int key = 0; key < kKeys; ++key) {
+    ASSERT_OK_AND_ASSIGN(const PullReply reply,
+                         b_->Pull(kNamespace, absl::StrCat("k", key)));
+    EXPECT_EQ(reply.values[0].tensor.elements<float>()[0], pushed[key]);
+  }
+}
+
+TEST_F(PartitionMovesTest, RepeatOfAPushIsAnsweredByTheFormerOwner) {
+  CreateNamespace(Summing());
+  ASSERT_OK(a_->Init(kNamespace, "k", One(0)));
+  ASSERT_OK_AND_ASSIGN(const PushReply first, a_->Push(PushOne("k", "c", 1)));
+  ASSERT_OK(Move());
+
+  ASSERT_OK_AND_ASSIGN(const PushReply again, a_->Push(PushOne("k", "c", 1)));
+
+  EXPECT_EQ(again.results[0].version, first.results[0].version);
+  EXPECT_THAT(a_->Push(PushOne("k", "c", 2)).status(),
+              HasReason(Reason::kWrongServer));
+  EXPECT_EQ(b_->Pull(kNamespace, "k")->values[0].tensor.elements<float>()[0],
+            1);
+}
+
+TEST_F(PartitionMovesTest, KeysThatAreOnTheirWayAreReadAndNotChanged) {
+  CreateNamespace(Summing());
+  ASSERT_OK(a_->Init(kNamespace, "k", One(0)));
+  std::vector<absl::Status> pushes;
+  std::vector<absl::Status> pulls;
+  a_->call = [&](const MovePartitionsRequest& request) {
+    pushes.push_back(a_->Push(PushOne("k")).status());
+    pulls.push_back(a_->Pull(kNamespace, "k").status());
+    return b_->receiver().Handle(request);
+  };
+
+  ASSERT_OK(Move());
+
+  EXPECT_THAT(pushes, ::testing::Each(HasReason(Reason::kKeyMoving)));
+  // BEGIN and PART; then COMMIT.
+  ASSERT_EQ(pulls.size(), 3u);
+  EXPECT_OK(pulls[0]);
+  EXPECT_OK(pulls[1]);
+  EXPECT_THAT(pulls[2], HasReason(Reason::kKeyMoving));
+}
+
+TEST_F(PartitionMovesTest, RoundThatIsOpenCloses) {
+  NamespaceConfig config = Summing();
+  config.mode = Mode::kSync;
+  config.num_workers = 2;
+  CreateNamespace(config);
+  ASSERT_OK(a_->Init(kNamespace, "k", One(0)));
+  const auto push = [](MovingServer& server, uint32_t rank, Step step) {
+    PushRequest request = PushOne("k", absl::StrCat("worker", rank), step);
+    request.worker = Worker{.rank = rank};
+    request.step = step;
+    return server.Push(request).status();
+  };
+  ASSERT_OK(push(*a_, 0, 1));
+  absl::Status next_step;
+  absl::Status last_of_round;
+  std::thread other([&] {
+    // The move has begun once there are no new keys.
+    for (int i = 0; a_->Init(kNamespace, absl::StrCat("new", i), One()).ok();) {
+      ++i;
+    }
+    next_step = push(*a_, 0, 2);
+    last_of_round = push(*a_, 1, 1);
+  });
+
+  const absl::Status moved = Move();
+  other.join();
+
+  ASSERT_OK(moved);
+  EXPECT_THAT(next_step, HasReason(Reason::kKeyMoving));
+  EXPECT_OK(last_of_round);
+  EXPECT_EQ(b_->Pull(kNamespace, "k")->values[0].tensor.elements<float>()[0],
+            2);
+  // What the round knew has come along.
+  ASSERT_OK(push(*b_, 0, 1));
+  EXPECT_OK(push(*b_, 0, 2));
+}
+
+// What goes wrong at the n-th call of a move.
+enum class Fault {
+  kRequestIsLost,
+  kReplyIsLost,
+  kReceiverRestarts,
+  kReceiverRestartsAfterwards,
+  kPlacementChanges,
+};
+
+TEST_F(PartitionMovesTest, AnyFaultLeavesOneOwnerWithAllThatWasPushed) {
+  CreateNamespace(Summing());
+  const auto fail = [this](Fault fault, const MovePartitionsRequest& request) {
+    const absl::Status lost = absl::UnavailableError("lost");
+    switch (fault) {
+      case Fault::kRequestIsLost:
+        return lost;
+      case Fault::kReplyIsLost:
+        b_->receiver().Handle(request).IgnoreError();
+        return lost;
+      case Fault::kReceiverRestarts:
+        b_ = std::make_unique<MovingServer>(etcd_, "b");
+        return b_->receiver().Handle(request);
+      case Fault::kReceiverRestartsAfterwards:
+        // Once it has committed, what it had is its own to lose.
+        if (request.step != MoveStep::kCommit) {
+          EXPECT_OK(b_->receiver().Handle(request));
+        }
+        b_ = std::make_unique<MovingServer>(etcd_, "b");
+        return lost;
+      case Fault::kPlacementChanges: {
+        ClusterReading reading = *a_->records().Read();
+        ++reading.placement.version;
+        EXPECT_OK(a_->records().ReplacePlacement(reading.placement,
+                                                 reading.placement_revision));
+        return b_->receiver().Handle(request);
+      }
+    }
+    return lost;
+  };
+  int num_cases = 0;
+  for (const Fault fault :
+       {Fault::kRequestIsLost, Fault::kReplyIsLost, Fault::kReceiverRestarts,
+        Fault::kReceiverRestartsAfterwards, Fault::kPlacementChanges}) {
+    for (int n = 0; n < 3; ++n) {
+      SCOPED_TRACE(absl::StrCat("fault ", static_cast<int>(fault), " at ", n));
+      const std::string key = absl::StrCat("k", num_cases++);
+      MovingServer* const owner = Owner();
+      ASSERT_EQ(owner, a_.get());
+      ASSERT_OK(a_->Init(kNamespace, key, One(0)));
+      ASSERT_OK(a_->Push(PushOne(key)));
+      int num_calls = 0;
+      a_->call = [&](const MovePartitionsRequest& request) {
+        return num_calls++ == n ? fail(fault, request)
+                                : b_->receiver().Handle(request);
+      };
+
+      Move().IgnoreError();
+
+      EXPECT_FALSE(a_->sender().is_unsettled());
+      MovingServer* const now = Owner();
+      ASSERT_NE(now, nullptr);
+      now->Learn();
+      for (int i = 0; i < num_cases; ++i) {
+        const absl::StatusOr<PullReply> reply =
+            now->Pull(kNamespace, absl::StrCat("k", i));
+        ASSERT_OK(reply);
+        EXPECT_EQ(reply->values[0].tensor.elements<float>()[0], 1);
+      }
+      // The move is made again, or is undone by one in the other direction.
+      Connect();
+      if (now == a_.get()) {
+        ASSERT_OK(Move());
+      }
+      b_->Learn();
+      b_->call = [&](const MovePartitionsRequest& request) {
+        return a_->receiver().Handle(request);
+      };
+      ASSERT_OK(b_->sender().Move({.name = "a"}, AllPartitions(), kPartitions));
+    }
+  }
+}
+
+TEST_F(PartitionMovesTest, EtcdThatIsAwayLeavesTheOutcomeOpen) {
+  CreateNamespace(Summing());
+  ASSERT_OK(a_->Init(kNamespace, "k", One(0)));
+  a_->call = [&](const MovePartitionsRequest& request) {
+    const absl::Status status = b_->receiver().Handle(request);
+    if (request.step == MoveStep::kCommit) etcd_.Stop();
+    return status;
+  };
+
+  EXPECT_FALSE(Move().ok());
+
+  ASSERT_TRUE(a_->sender().is_unsettled());
+  EXPECT_THAT(a_->Push(PushOne("k")).status(), HasReason(Reason::kKeyMoving));
+  EXPECT_THAT(a_->Pull(kNamespace, "k").status(),
+              HasReason(Reason::kKeyMoving));
+  EXPECT_OK(b_->Push(PushOne("k")));
+
+  etcd_.Start();
+  ASSERT_OK_AND_ASSIGN(const bool has_moved, a_->sender().Settle());
+  EXPECT_TRUE(has_moved);
+  EXPECT_THAT(a_->Push(PushOne("k")).status(), HasReason(Reason::kWrongServer));
+}
+
+// What the receiver is told late does not count once the sender has taken the
+// partitions back, or was started anew.
+TEST_F(PartitionMovesTest, LateCommitIsRefused) {
+  CreateNamespace(Summing());
+  ASSERT_OK(a_->Init(kNamespace, "k", One(0)));
+  MovePartitionsRequest commit;
+  a_->call = [&](const MovePartitionsRequest& request) {
+    if (request.step != MoveStep::kCommit)
+      return b_->receiver().Handle(request);
+    commit = request;
+    return absl::UnavailableError("late");
+  };
+  EXPECT_THAT(Move(), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_OK(a_->Push(PushOne("k")));
+
+  EXPECT_THAT(b_->receiver().Handle(commit),
+              StatusIs(absl::StatusCode::kAborted));
+  commit.placement_version = a_->records().Read()->placement.version;
+  a_ = std::make_unique<MovingServer>(etcd_, "a");
+  EXPECT_THAT(b_->receiver().Handle(commit),
+              StatusIs(absl::StatusCode::kAborted));
+
+  EXPECT_TRUE(OwnsAll(a_->records().Read()->placement, "a", AllPartitions()));
+}
+
+}  // namespace partition_moves_test
+}  // namespace tensorkv
