@@ -1,6 +1,9 @@
 #include "contract/placement.h"
 
+#include <optional>
+
 #include "absl/strings/str_cat.h"
+#include "contract/slices.h"
 #include "xxhash.h"
 
 namespace tensorkv {
@@ -8,9 +11,15 @@ namespace tensorkv {
 uint32_t PartitionOf(absl::string_view name_space, absl::string_view key,
                      uint32_t num_partitions) {
   if (name_space.empty()) name_space = "default";
+  uint32_t slice = 0;
+  if (const std::optional<SliceName> name = ParseSliceName(key)) {
+    slice = name->index;
+    key = name->key;
+  }
   const std::string name =
       absl::StrCat(name_space, absl::string_view("\0", 1), key);
-  return static_cast<uint32_t>(XXH3_64bits(name.data(), name.size()) %
+  const uint64_t hash = XXH3_64bits(name.data(), name.size());
+  return static_cast<uint32_t>((hash % num_partitions + slice) %
                                num_partitions);
 }
 

@@ -32,13 +32,16 @@ struct ClusterPlacement {
   std::vector<ClusterServer> servers;
   // For each partition the index of its owner, below the number of servers.
   std::vector<uint32_t> owners;
+  // Tensors of more bytes are in slices (contract/slices.h); 0: none is.
+  uint64_t split_bytes = 0;
 
   friend bool operator==(const ClusterPlacement&,
                          const ClusterPlacement&) = default;
 };
 
-// The partition that a key of a namespace falls into, of `num_partitions`, at
-// least 1. The namespace's home owns that of the empty key.
+// The partition that a key of a namespace, which may be that of a slice, falls
+// into, of `num_partitions`, at least 1. The namespace's home owns that of the
+// empty key.
 uint32_t PartitionOf(absl::string_view name_space, absl::string_view key,
                      uint32_t num_partitions);
 

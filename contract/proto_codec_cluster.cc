@@ -39,6 +39,7 @@ absl::StatusOr<ClusterPlacement> FromProto(const v1::ClusterPlacement& proto) {
     }
   }
   placement.owners = {proto.owners().begin(), proto.owners().end()};
+  placement.split_bytes = proto.split_bytes();
   return placement;
 }
 
@@ -50,6 +51,7 @@ void ToProto(const ClusterPlacement& placement, v1::ClusterPlacement* proto) {
   }
   proto->mutable_owners()->Add(placement.owners.begin(),
                                placement.owners.end());
+  proto->set_split_bytes(placement.split_bytes);
 }
 
 absl::StatusOr<DescribeClusterReply> FromProto(

@@ -73,6 +73,22 @@ constexpr int kMetadataField = 3;
 constexpr int kNameField = 1;
 constexpr int kValueField = 2;
 
+// An ErrorInfo without metadata.
+std::string InfoHead(Reason reason) {
+  std::string info;
+  AppendField(kReasonField, ReasonName(reason), info);
+  AppendField(kDomainField, kErrorDomain, info);
+  return info;
+}
+
+void AppendDetail(absl::string_view name, absl::string_view value,
+                  std::string& info) {
+  std::string entry;
+  AppendField(kNameField, name, entry);
+  AppendField(kValueField, value.substr(0, kMaxErrorDetailBytes), entry);
+  AppendField(kMetadataField, entry, info);
+}
+
 std::pair<std::string, std::string> ReadDetail(absl::string_view bytes,
                                                bool& is_valid) {
   std::pair<std::string, std::string> detail;
@@ -97,17 +113,20 @@ Reason ReasonByName(absl::string_view name) {
 
 absl::Status WithReason(absl::Status status, Reason reason,
                         std::initializer_list<ErrorDetail> details) {
-  std::string info;
-  AppendField(kReasonField, ReasonName(reason), info);
-  AppendField(kDomainField, kErrorDomain, info);
+  std::string info = InfoHead(reason);
   for (const ErrorDetail& detail : details) {
-    std::string entry;
-    AppendField(kNameField, detail.name, entry);
-    AppendField(kValueField, detail.value.substr(0, kMaxErrorDetailBytes),
-                entry);
-    AppendField(kMetadataField, entry, info);
+    AppendDetail(detail.name, detail.value, info);
   }
   status.SetPayload(kErrorInfoTypeUrl, absl::Cord(std::move(info)));
+  return status;
+}
+
+absl::Status WithInfo(absl::Status status, const ErrorInfo& info) {
+  std::string text = InfoHead(info.reason);
+  for (const auto& [name, value] : info.metadata) {
+    AppendDetail(name, value, text);
+  }
+  status.SetPayload(kErrorInfoTypeUrl, absl::Cord(std::move(text)));
   return status;
 }
 

@@ -100,6 +100,9 @@ struct ErrorInfo {
   std::map<std::string, std::string> metadata;
 };
 
+// `status` with what another one had. REQUIRES: `status` is not OK.
+absl::Status WithInfo(absl::Status status, const ErrorInfo& info);
+
 // Nothing if the status has none of our domain, or a malformed one.
 std::optional<ErrorInfo> ErrorInfoOf(const absl::Status& status);
 // kUnspecified if there is none.

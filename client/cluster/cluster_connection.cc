@@ -112,6 +112,14 @@ ListNamespacesReply TakeHomes(const ClusterPlacement& placement,
   return homes;
 }
 
+std::vector<Destination> At(absl::Span<const Destination> destinations,
+                            absl::Span<const size_t> places) {
+  std::vector<Destination> of_part;
+  if (destinations.empty()) return of_part;
+  for (const size_t place : places) of_part.push_back(destinations[place]);
+  return of_part;
+}
+
 absl::Span<const std::string> AfterFirst(
     const std::vector<std::string>& servers) {
   return absl::MakeConstSpan(servers).subspan(1);
@@ -200,7 +208,8 @@ absl::StatusOr<ReplyTo<Request>> ClusterConnection::MakePart(
                                attempt);
     }
   }
-  return servers_.At(part.server, request, limit);
+  return servers_.At(part.server, request, limit,
+                     At(limit.destinations, part.places));
 }
 
 template <typename Request>

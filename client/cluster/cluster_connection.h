@@ -61,6 +61,12 @@ class ClusterConnection final : public Connection {
   absl::Status Attempt(const AnyCall& call,
                        const CallOptions& options) override;
 
+  // The newest placement that is known; the first time, one that is waited for.
+  // Errors: Unavailable.
+  absl::StatusOr<PlacementPtr> Placement(const CallOptions& options) {
+    return servers_.Placement(servers_.LimitOf(options));
+  }
+
  private:
   template <typename Reply>
   using Replies = std::vector<absl::StatusOr<Reply>>;

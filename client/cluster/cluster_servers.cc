@@ -28,7 +28,8 @@ ClusterServers::ClusterServers(ClusterServersOptions options)
       threads_(kMaxThreads) {}
 
 CallLimit ClusterServers::LimitOf(const CallOptions& options) const {
-  return {environment_.now() + options.timeout, options.canceller};
+  return {environment_.now() + options.timeout, options.canceller,
+          options.destinations};
 }
 
 CallOptions ClusterServers::TimeLeft(const CallLimit& limit) const {

@@ -35,10 +35,12 @@ struct ClusterServersOptions {
   RetryEnvironment environment;
 };
 
-// Until when a call of many parts may take, and who ends it.
+// Until when a call of many parts may take, and who ends it; where its values
+// may be received.
 struct CallLimit {
   absl::Duration end;  // by the environment's clock
   std::shared_ptr<Canceller> canceller;
+  absl::Span<const Destination> destinations;
 };
 
 // Makes calls at servers, which go by their names. Connections are made when
@@ -67,10 +69,12 @@ class ClusterServers {
   absl::StatusOr<std::vector<std::string>> All(const CallLimit& limit);
 
   template <typename Request>
-  absl::StatusOr<ReplyTo<Request>> At(const std::string& server,
-                                      const Request& request,
-                                      const CallLimit& limit) {
-    return ConnectionTo(server).Call(request, TimeLeft(limit));
+  absl::StatusOr<ReplyTo<Request>> At(
+      const std::string& server, const Request& request, const CallLimit& limit,
+      absl::Span<const Destination> destinations = {}) {
+    CallOptions options = TimeLeft(limit);
+    options.destinations = destinations;
+    return ConnectionTo(server).Call(request, options);
   }
   // Makes `request_for(server)` at each of the servers, at the same time.
   template <typename RequestFor>

@@ -8,6 +8,7 @@
 #include "client/client_observer.h"
 #include "client/cluster/cluster_connection.h"
 #include "client/cluster/cluster_target.h"
+#include "client/cluster/splitting_connection.h"
 #include "client/internal/metered_connection.h"
 #include "client/internal/retrying_connection.h"
 #include "client/internal/steady_now.h"
@@ -42,11 +43,12 @@ absl::StatusOr<std::unique_ptr<Connection>> ConnectToCluster(
   };
   // Options that cannot work show here and not at the first call.
   RETURN_IF_ERROR(connect(addresses.front(), nullptr).status());
-  return std::make_unique<ClusterConnection>(
-      ClusterServersOptions{.addresses = std::move(addresses),
-                            .connect = connect,
-                            .backoff = backoff,
-                            .environment = SystemRetryEnvironment()});
+  return std::make_unique<SplittingConnection>(
+      std::make_unique<ClusterConnection>(
+          ClusterServersOptions{.addresses = std::move(addresses),
+                                .connect = connect,
+                                .backoff = backoff,
+                                .environment = SystemRetryEnvironment()}));
 }
 
 }  // namespace

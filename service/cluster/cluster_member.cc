@@ -107,8 +107,9 @@ ClusterPlacement ClusterMember::PlacementToCreate(
     const std::vector<ClusterServer>& servers) const {
   ClusterPlacement known = known_.Describe().placement;
   if (!known.owners.empty() || servers.size() < options_.size) return known;
-  return MakePlacement({.cluster = options_.cluster}, servers,
-                       options_.num_partitions);
+  return MakePlacement(
+      {.cluster = options_.cluster, .split_bytes = options_.split_bytes},
+      servers, options_.num_partitions);
 }
 
 absl::Status ClusterMember::Create(const ClusterPlacement& placement) {

@@ -30,6 +30,8 @@ struct ClusterOptions {
 
   // Of the first placement, whoever of its servers makes it.
   uint32_t num_partitions = 1024;
+  // Of the first placement too: tensors of more bytes are in slices; 0: none.
+  uint64_t split_bytes = 0;
 
   // The server's capacity beside that of the others.
   double weight = 1;

@@ -111,7 +111,8 @@ ClusterPlacement MakePlacement(const ClusterPlacement& before,
   return {.cluster = before.cluster,
           .version = before.version + 1,
           .servers = std::move(servers),
-          .owners = std::move(owners)};
+          .owners = std::move(owners),
+          .split_bytes = before.split_bytes};
 }
 
 }  // namespace tensorkv

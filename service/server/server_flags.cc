@@ -41,6 +41,7 @@ struct FlagTexts {
   std::string status_page = "auto";
   std::string slow_call = "0";
   std::string cluster_lease = "10s";
+  std::string cluster_split_bytes = "0";
 };
 
 void AddNetworkFlags(CLI::App* app, ServerOptions* server, FlagTexts* texts) {
@@ -231,6 +232,10 @@ void AddClusterFlags(CLI::App* app, ClusterOptions* cluster, FlagTexts* texts) {
   app->add_option("--cluster_partitions", cluster->num_partitions,
                   "Partitions of the first placement, for good")
       ->capture_default_str();
+  app->add_option("--cluster_split_bytes", texts->cluster_split_bytes,
+                  "Tensors of more bytes are in slices on all servers, by the "
+                  "first placement, for good; 0: none is")
+      ->capture_default_str();
   app->add_option("--cluster_weight", cluster->weight,
                   "The server's capacity beside that of the others")
       ->capture_default_str();
@@ -298,6 +303,11 @@ absl::Status InterpretCluster(ClusterOptions cluster, const FlagTexts& texts,
   }
   ASSIGN_OR_RETURN(cluster.lease,
                    DurationOf("cluster_lease", texts.cluster_lease));
+  const auto split_bytes = ParseByteSize(texts.cluster_split_bytes);
+  if (!split_bytes.ok()) {
+    return WrongValue("cluster_split_bytes", split_bytes.status().message());
+  }
+  cluster.split_bytes = *split_bytes;
   server->cluster = std::move(cluster);
   return absl::OkStatus();
 }

@@ -430,7 +430,8 @@ void RandomRequests::Draw(RestoreCheckpointRequest& request) {
 }
 
 void RandomRequests::Draw(DescribeClusterReply& reply) {
-  DrawAll(reply.server_name, reply.placement.cluster, reply.placement.version);
+  DrawAll(reply.server_name, reply.placement.cluster, reply.placement.version,
+          reply.placement.split_bytes);
   reply.placement.servers.resize(1 + Below(4));
   for (ClusterServer& server : reply.placement.servers) {
     DrawAll(server.name, server.address, server.weight, server.is_live);

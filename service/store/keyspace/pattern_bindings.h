@@ -18,6 +18,7 @@
 #include "absl/types/span.h"
 #include "base/status_macros.h"
 #include "contract/reason.h"
+#include "contract/slices.h"
 #include "service/store/byte_budget.h"
 #include "service/store/names.h"
 
@@ -108,7 +109,7 @@ absl::StatusOr<std::vector<const T*>> PatternBindings<T>::Find(
     const Binding& binding = bindings_[i];
     Glob glob(binding.pattern);
     const auto is_found = [&](size_t position) {
-      if (!glob.Matches(keys[position])) return false;
+      if (!glob.Matches(WholeKeyOf(keys[position]))) return false;
       found[position] = &binding.value;
       return true;
     };

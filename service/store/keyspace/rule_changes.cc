@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "contract/reason.h"
+#include "contract/slices.h"
 #include "service/store/keyspace/cut.h"
 #include "service/store/keyspace/transaction.h"
 #include "service/store/keyspace/waiting_calls.h"
@@ -243,8 +244,9 @@ absl::Status RuleChange::AddStates(absl::Span<const KeyPtr> keys) {
   for (const KeyPtr& key : keys) {
     // A pattern that has a rule governs the keys that have this rule; a new one
     // comes first, so that it governs all that match.
-    const bool is_governed = present_ != nullptr ? key->rule == present_
-                                                 : glob_.Matches(key->name());
+    const bool is_governed = present_ != nullptr
+                                 ? key->rule == present_
+                                 : glob_.Matches(WholeKeyOf(key->name()));
     if (!is_governed || states_.contains(key.get())) continue;
     governed.push_back(key);
     if (rule_ == nullptr) names.push_back(key->name());
@@ -304,7 +306,7 @@ std::vector<KeyPtr> Governed(std::vector<KeyPtr> keys,
   const bool is_default = pattern.empty();
   std::erase_if(keys, [&](const KeyPtr& key) {
     return before || is_default ? key->multipliers != before
-                                : !glob.Matches(key->name());
+                                : !glob.Matches(WholeKeyOf(key->name()));
   });
   return keys;
 }
@@ -400,7 +402,11 @@ absl::StatusOr<RuleSpec> Namespace::SetHyperparameters(
 
 absl::Status CheckRule(absl::string_view key, DType dtype,
                        const UpdateRule& rule) {
-  const absl::Status status = rule.CheckTakes(dtype);
+  absl::Status status = rule.CheckTakes(dtype);
+  if (status.ok() && rule.takes_sums() && ParseSliceName(key)) {
+    status = absl::InvalidArgumentError(
+        absl::StrCat(rule.spec().name, ": expected whole keys, got a slice"));
+  }
   if (status.ok()) return status;
   return absl::InvalidArgumentError(
       absl::StrCat("key ", Quoted(key), ": ", status.message()));

@@ -24,8 +24,9 @@ namespace tensorkv::testing {
 // Servers "s0", "s1", ..., who own the partitions in turns.
 class TestCluster {
  public:
-  explicit TestCluster(size_t num_servers) {
+  explicit TestCluster(size_t num_servers, uint64_t split_bytes = 0) {
     placement_.cluster = "test";
+    placement_.split_bytes = split_bytes;
     for (size_t i = 0; i < num_servers; ++i) {
       servers_.push_back(Server::Create({.listen = "127.0.0.1:0",
                                          .device = TestDeviceChoice(),

@@ -104,6 +104,13 @@ TEST(PlacementMakerTest, PartitionsOfAServerThatLeavesAloneMove) {
   }
 }
 
+TEST(PlacementMakerTest, WhatIsSplitStays) {
+  const ClusterPlacement before =
+      MakePlacement({.split_bytes = 5}, {{.name = "a"}}, 8);
+  EXPECT_EQ(before.split_bytes, 5u);
+  EXPECT_EQ(MakePlacement(before, {{.name = "b"}}, 8).split_bytes, 5u);
+}
+
 TEST(PlacementMakerTest, SamePlacementFromTheSame) {
   std::mt19937 random(/*seed=*/9);
   const std::vector<ClusterServer> servers = RandomServers(random);

@@ -74,10 +74,11 @@ TEST(ServerFlagsTest, EveryFlagIsRead) {
 }
 
 TEST(ServerFlagsTest, EtcdMakesACluster) {
-  const ServerFlags flags = Parsed(
-      {"--etcd=a:1,b:2", "--cluster=c", "--server_name=s",
-       "--cluster_address=h:3", "--cluster_size=3", "--cluster_partitions=64",
-       "--cluster_weight=2.5", "--cluster_lease=5s"});
+  const ServerFlags flags =
+      Parsed({"--etcd=a:1,b:2", "--cluster=c", "--server_name=s",
+              "--cluster_address=h:3", "--cluster_size=3",
+              "--cluster_partitions=64", "--cluster_split_bytes=64MiB",
+              "--cluster_weight=2.5", "--cluster_lease=5s"});
 
   ASSERT_TRUE(flags.server.cluster.has_value());
   const ClusterOptions& cluster = *flags.server.cluster;
@@ -87,6 +88,7 @@ TEST(ServerFlagsTest, EtcdMakesACluster) {
   EXPECT_EQ(cluster.address, "h:3");
   EXPECT_EQ(cluster.size, 3u);
   EXPECT_EQ(cluster.num_partitions, 64u);
+  EXPECT_EQ(cluster.split_bytes, 64u << 20);
   EXPECT_EQ(cluster.weight, 2.5);
   EXPECT_EQ(cluster.lease, absl::Seconds(5));
   EXPECT_FALSE(Parsed({"--etcd="}).server.cluster.has_value());

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "contract/slices.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/testing/status_matchers.h"
@@ -34,6 +35,23 @@ TEST(RuleBindingsTest, FindsTheRulesOfManyKeys) {
   EXPECT_EQ((**(*rules)[0]).spec().name, "sgd");
   EXPECT_EQ((**(*rules)[1]).spec().name, "assign");
   EXPECT_EQ((**(*rules)[2]).spec().name, "sgd");
+}
+
+TEST(RuleBindingsTest, SlicesHaveTheRuleOfTheirKey) {
+  RuleBindings bindings(Rule("assign"));
+  ASSERT_OK(bindings.Set("w.*", Rule("sgd")));
+
+  EXPECT_EQ(RuleOf(bindings, SliceNameOf("w.a", 0, 2, {8})), "sgd");
+  EXPECT_EQ(RuleOf(bindings, SliceNameOf("v", 0, 2, {8})), "assign");
+}
+
+// Clients go by names which rules take slices, servers by what rules compute.
+TEST(RuleBindingsTest, RulesThatTakeSumsAreThoseThatTakeWholeKeys) {
+  for (const char* const name :
+       {"assign", "accumulate", "average", "adam", "sgd", "sgld",
+        "groupadagrad", "adafactor", "lars", "lamb", "lans", "lion"}) {
+    EXPECT_EQ(Rule(name)->takes_sums(), TakesWholeKeys(name)) << name;
+  }
 }
 
 TEST(RuleBindingsTest, LongSearchEndsWhenNobodyWantsIt) {

@@ -1,0 +1,282 @@
+#include "client/cluster/split_entries.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "contract/reason.h"
+
+namespace tensorkv {
+namespace {
+
+absl::Status WrongShape(const SplitLayout& layout, const Tensor& tensor) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "key \"", layout.key, "\": expected ",
+      Description(layout.dtype, layout.shape), ", got ", tensor.Description()));
+}
+
+// The places in `ids` of the rows that each slice has.
+absl::StatusOr<std::vector<std::vector<int64_t>>> PlacesBySlice(
+    const RowIds& ids, const SplitLayout& layout) {
+  std::vector<std::vector<int64_t>> places(layout.num_slices);
+  for (int64_t i = 0; i < ids.size(); ++i) {
+    const int64_t row = ids[i];
+    if (row >= 0 && row < layout.num_rows()) {
+      places[layout.SliceOfRow(row)].push_back(i);
+      continue;
+    }
+    return WithReason(
+        absl::InvalidArgumentError(
+            absl::StrCat("key \"", layout.key, "\": expected rows below ",
+                         layout.num_rows(), ", got ", row)),
+        Reason::kRowOutOfRange,
+        {{"key", layout.key}, {"row", row}, {"limit", layout.num_rows()}});
+  }
+  return places;
+}
+
+// The ids at those places, as the slice counts its rows.
+absl::StatusOr<RefPtr<const RowIds>> IdsInSlice(
+    const RowIds& ids, const std::vector<int64_t>& places, int64_t first_row) {
+  ASSIGN_OR_RETURN(
+      Tensor tensor,
+      Tensor::Allocate(DType::kI64, {static_cast<int64_t>(places.size())}));
+  for (size_t i = 0; i < places.size(); ++i) {
+    tensor.mutable_elements<int64_t>()[i] = ids[places[i]] - first_row;
+  }
+  return RowIds::Create(std::move(tensor));
+}
+
+// Those rows of a tensor; a copy where they do not follow one another, since a
+// contribution is contiguous.
+absl::StatusOr<Tensor> RowsAt(const Tensor& tensor,
+                              const std::vector<int64_t>& places) {
+  const auto num_rows = static_cast<int64_t>(places.size());
+  if (num_rows == 0) return RowsOf(tensor, 0, 0);
+  if (places.back() - places.front() == num_rows - 1) {
+    return RowsOf(tensor, places.front(), places.back() + 1);
+  }
+  ASSIGN_OR_RETURN(
+      Tensor rows,
+      Tensor::Allocate(tensor.dtype(), WithRows(tensor.shape(), num_rows)));
+  const size_t row_bytes = RowBytes(tensor.dtype(), tensor.shape());
+  for (int64_t i = 0; i < num_rows; ++i) {
+    std::memcpy(rows.mutable_data() + i * row_bytes,
+                tensor.data() + places[i] * row_bytes, row_bytes);
+  }
+  return rows;
+}
+
+// An entry for each slice, since each waits for a contribution of every worker.
+absl::Status AppendRows(const PushEntry& entry, const SplitLayout& layout,
+                        std::vector<PushEntry>& out) {
+  const RowIds& ids = *entry.rows;
+  ASSIGN_OR_RETURN(const auto places, PlacesBySlice(ids, layout));
+  const Shape& shape = entry.tensor.shape();
+  if (shape.rank() == 0 || shape.dimensions().front() != ids.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("key \"", layout.key, "\": expected ", ids.size(),
+                     " rows, got ", entry.tensor.Description()));
+  }
+  for (uint32_t i = 0; i < layout.num_slices; ++i) {
+    PushEntry slice = {.key = layout.NameOf(i), .weight = entry.weight};
+    slice.skip = places[i].empty() && !entry.updates_all_rows;
+    if (!slice.skip) {
+      slice.updates_all_rows = entry.updates_all_rows;
+      ASSIGN_OR_RETURN(slice.rows,
+                       IdsInSlice(ids, places[i], layout.FirstRow(i)));
+      ASSIGN_OR_RETURN(slice.tensor, RowsAt(entry.tensor, places[i]));
+    }
+    out.push_back(std::move(slice));
+  }
+  return absl::OkStatus();
+}
+
+template <typename Answer>
+auto MinVersion(absl::Span<const Answer> answers) {
+  return absl::c_min_element(answers,
+                             [](const Answer& a, const Answer& b) {
+                               return a.version < b.version;
+                             })
+      ->version;
+}
+
+// What the rows of slices make, one after the other.
+absl::StatusOr<Shape> JoinedShape(absl::Span<const Value> answers) {
+  const Tensor& first = answers.front().tensor;
+  int64_t num_rows = 0;
+  for (const Value& answer : answers) {
+    const Shape& shape = answer.tensor.shape();
+    const bool fits = answer.tensor.dtype() == first.dtype() &&
+                      shape.rank() > 0 && first.shape().rank() > 0 &&
+                      WithRows(shape, 0) == WithRows(first.shape(), 0);
+    if (!fits) {
+      return absl::InternalError(
+          absl::StrCat("slices of one key: expected ", first.Description(),
+                       " with other rows, got ", answer.tensor.Description()));
+    }
+    num_rows += shape.dimensions().front();
+  }
+  return WithRows(first.shape(), num_rows);
+}
+
+// Puts row i of `from` where places[i] says.
+void Scatter(const Tensor& from, const std::vector<int64_t>& places,
+             Tensor& to) {
+  const size_t row_bytes = RowBytes(to.dtype(), to.shape());
+  for (size_t i = 0; i < places.size(); ++i) {
+    std::memcpy(to.mutable_data() + places[i] * row_bytes,
+                from.data() + i * row_bytes, row_bytes);
+  }
+}
+
+}  // namespace
+
+absl::Status AppendSlices(const std::string&, const SplitLayout& layout,
+                          SplitEntry&, std::vector<std::string>& out) {
+  for (uint32_t i = 0; i < layout.num_slices; ++i) {
+    out.push_back(layout.NameOf(i));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AppendSlices(const InitEntry& entry, const SplitLayout& layout,
+                          SplitEntry&, std::vector<InitEntry>& out) {
+  const Tensor& tensor = entry.tensor;
+  // A state may be one number for all of the key.
+  const bool is_shared = !entry.state.empty() && tensor.shape().rank() == 0;
+  if (!is_shared &&
+      (tensor.shape().rank() == 0 ||
+       tensor.shape().dimensions().front() != layout.num_rows())) {
+    return WrongShape(layout, tensor);
+  }
+  for (uint32_t i = 0; i < layout.num_slices; ++i) {
+    out.push_back(
+        {layout.NameOf(i),
+         is_shared ? tensor
+                   : RowsOf(tensor, layout.FirstRow(i), layout.FirstRow(i + 1)),
+         entry.state});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AppendSlices(const PushEntry& entry, const SplitLayout& layout,
+                          SplitEntry&, std::vector<PushEntry>& out) {
+  if (entry.encoding != nullptr) {
+    return absl::UnimplementedError(
+        absl::StrCat("key \"", layout.key,
+                     "\": is in slices, which take no encoded contributions"));
+  }
+  if (entry.rows != nullptr && !entry.skip) {
+    return AppendRows(entry, layout, out);
+  }
+  if (!entry.skip && entry.tensor.shape() != layout.shape) {
+    return WrongShape(layout, entry.tensor);
+  }
+  for (uint32_t i = 0; i < layout.num_slices; ++i) {
+    PushEntry slice = {
+        .key = layout.NameOf(i), .skip = entry.skip, .weight = entry.weight};
+    if (!entry.skip) {
+      slice.tensor =
+          RowsOf(entry.tensor, layout.FirstRow(i), layout.FirstRow(i + 1));
+    }
+    out.push_back(std::move(slice));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AppendSlices(const PullEntry& entry, const SplitLayout& layout,
+                          SplitEntry& split, std::vector<PullEntry>& out) {
+  std::vector<std::vector<int64_t>> places(layout.num_slices);
+  if (entry.rows != nullptr) {
+    ASSIGN_OR_RETURN(places, PlacesBySlice(*entry.rows, layout));
+  }
+  for (uint32_t i = 0; i < layout.num_slices; ++i) {
+    PullEntry slice = entry;
+    slice.key = layout.NameOf(i);
+    if (entry.rows != nullptr) {
+      // Who asks for no rows asks whether there is the key.
+      if (places[i].empty() && (i > 0 || entry.rows->size() > 0)) continue;
+      ASSIGN_OR_RETURN(slice.rows,
+                       IdsInSlice(*entry.rows, places[i], layout.FirstRow(i)));
+      split.rows.push_back(std::move(places[i]));
+    }
+    out.push_back(std::move(slice));
+  }
+  return absl::OkStatus();
+}
+
+Version JoinAnswers(const SplitEntry&, absl::Span<const Version> answers) {
+  return *absl::c_min_element(answers);
+}
+
+PushResult JoinAnswers(const SplitEntry&,
+                       absl::Span<const PushResult> answers) {
+  PushResult result = answers.front();
+  result.version = MinVersion(answers);
+  result.repeated = absl::c_all_of(
+      answers, [](const PushResult& answer) { return answer.repeated; });
+  return result;
+}
+
+KeyStatus JoinAnswers(const SplitEntry& split,
+                      absl::Span<const KeyStatus> answers) {
+  KeyStatus whole = answers.front();
+  whole.key = split.layout->key;
+  whole.shape = split.layout->shape;
+  whole.version = MinVersion(answers);
+  whole.digest.reset();
+  for (const KeyStatus& slice : answers.subspan(1)) {
+    whole.value_bytes += slice.value_bytes;
+    whole.state_bytes += slice.state_bytes;
+    whole.update_count = std::min(whole.update_count, slice.update_count);
+  }
+  return whole;
+}
+
+absl::StatusOr<Value> JoinAnswers(const SplitEntry& split,
+                                  absl::Span<const Value> answers,
+                                  Tensor whole) {
+  const Tensor& first = answers.front().tensor;
+  const Version version = MinVersion(answers);
+  // A state that is one number is so in every slice.
+  if (first.shape().rank() == 0) return Value{version, first};
+  ASSIGN_OR_RETURN(const Shape shape, JoinedShape(answers));
+  const bool fits = whole.has_data() && whole.dtype() == first.dtype() &&
+                    whole.shape() == shape;
+  if (!fits) {
+    ASSIGN_OR_RETURN(whole, Tensor::Allocate(first.dtype(), shape));
+  }
+  char* out = whole.mutable_data();
+  for (size_t i = 0; i < answers.size(); ++i) {
+    const Tensor& slice = answers[i].tensor;
+    if (!split.rows.empty()) {
+      Scatter(slice, split.rows[i], whole);
+    } else if (slice.data() != out && slice.num_elements() > 0) {
+      // It came in an unusual form, or is a state.
+      std::memcpy(out, slice.data(), slice.size_bytes());
+    }
+    out += slice.size_bytes();
+  }
+  return Value{version, std::move(whole)};
+}
+
+std::vector<Destination> SliceDestinations(const SplitLayout& layout,
+                                           Tensor& whole) {
+  const size_t row_bytes = RowBytes(whole.dtype(), whole.shape());
+  std::vector<Destination> destinations;
+  for (uint32_t i = 0; i < layout.num_slices; ++i) {
+    const int64_t first = layout.FirstRow(i);
+    const int64_t num_rows = layout.FirstRow(i + 1) - first;
+    destinations.push_back(
+        {whole.dtype(), WithRows(whole.shape(), num_rows),
+         absl::MakeSpan(whole.mutable_data() + first * row_bytes,
+                        num_rows * row_bytes)});
+  }
+  return destinations;
+}
+
+}  // namespace tensorkv

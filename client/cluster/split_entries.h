@@ -1,0 +1,69 @@
+// Entries of calls that become one for each slice of their keys, and answers
+// that become one again.
+//
+// Pure functions, thread-safe. Tensors are views of the caller's memory; rows
+// in an order in which no slice has them are copied.
+
+#ifndef TENSORKV_CLIENT_CLUSTER_SPLIT_ENTRIES_H_
+#define TENSORKV_CLIENT_CLUSTER_SPLIT_ENTRIES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "client/cluster/split_layout.h"
+#include "client/destination.h"
+#include "contract/requests.h"
+
+namespace tensorkv {
+
+// What became of an entry.
+struct SplitEntry {
+  // Null where it stayed as it is.
+  const SplitLayout* layout = nullptr;
+  // Its entries in the call that is made.
+  size_t begin = 0;
+  size_t end = 0;
+  // Of an entry with rows, for each of these: which of the rows it has.
+  std::vector<std::vector<int64_t>> rows;
+};
+
+// Appends those that an entry becomes, which is about a key of `layout`.
+//
+// Errors: InvalidArgument (a tensor of another shape; rows that the key does
+// not have: ROW_OUT_OF_RANGE) · Unimplemented (an encoded tensor).
+absl::Status AppendSlices(const std::string& key, const SplitLayout& layout,
+                          SplitEntry& split, std::vector<std::string>& out);
+absl::Status AppendSlices(const InitEntry& entry, const SplitLayout& layout,
+                          SplitEntry& split, std::vector<InitEntry>& out);
+absl::Status AppendSlices(const PushEntry& entry, const SplitLayout& layout,
+                          SplitEntry& split, std::vector<PushEntry>& out);
+absl::Status AppendSlices(const PullEntry& entry, const SplitLayout& layout,
+                          SplitEntry& split, std::vector<PullEntry>& out);
+
+// The lowest version; a key is as new as its oldest slice.
+Version JoinAnswers(const SplitEntry& split, absl::Span<const Version> answers);
+// The contribution is a repeated one if it was there in all slices.
+PushResult JoinAnswers(const SplitEntry& split,
+                       absl::Span<const PushResult> answers);
+// Bytes are sums; there is no digest.
+KeyStatus JoinAnswers(const SplitEntry& split,
+                      absl::Span<const KeyStatus> answers);
+// The tensor has the rows of all slices, in `whole` if that has memory and
+// their dtype and shape; what is there already is not copied. Errors:
+// ResourceExhausted · Internal (slices that do not fit together).
+absl::StatusOr<Value> JoinAnswers(const SplitEntry& split,
+                                  absl::Span<const Value> answers,
+                                  Tensor whole);
+
+// Where the slices of `whole`, which has memory, are received.
+std::vector<Destination> SliceDestinations(const SplitLayout& layout,
+                                           Tensor& whole);
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CLIENT_CLUSTER_SPLIT_ENTRIES_H_

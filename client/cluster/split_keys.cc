@@ -1,0 +1,88 @@
+#include "client/cluster/split_keys.h"
+
+#include <optional>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "contract/reason.h"
+
+namespace tensorkv {
+namespace {
+
+// Rather ask again than keep more.
+constexpr size_t kMostKnownWhole = 100'000;
+
+std::string NameOrDefault(const std::string& name_space) {
+  return name_space.empty() ? "default" : name_space;
+}
+
+// The layout that the status of a slice tells; nothing where it makes no sense.
+std::optional<SplitLayout> LayoutOf(const KeyStatus& status) {
+  const std::optional<SliceName> name = ParseSliceName(status.key);
+  if (!name) return std::nullopt;
+  const absl::StatusOr<Shape> shape = Shape::Create(name->dimensions);
+  if (!shape.ok()) return std::nullopt;
+  return SplitLayout{std::string(name->key), status.dtype, *shape, name->count};
+}
+
+}  // namespace
+
+absl::StatusOr<SplitLayoutsPtr> SplitKeys::Of(const std::string& name_space,
+                                              const Lister& list) {
+  {
+    MutexLock lock(&mutex_);
+    const SplitLayoutsPtr& known =
+        namespaces_[NameOrDefault(name_space)].layouts;
+    if (known != nullptr) return known;
+  }
+  return Refresh(name_space, list);
+}
+
+absl::StatusOr<SplitLayoutsPtr> SplitKeys::Refresh(
+    const std::string& name_space, const Lister& list) {
+  auto layouts = std::make_shared<SplitLayouts>();
+  ListRequest request = {.name_space = name_space,
+                         .prefix = absl::StrCat(kSliceMark, "0/")};
+  do {
+    const absl::StatusOr<ListReply> page = list(request);
+    if (ReasonOf(page.status()) == Reason::kNamespaceNotFound) {
+      Forget(name_space);
+      return layouts;
+    }
+    RETURN_IF_ERROR(page.status());
+    for (const KeyStatus& status : page->keys) {
+      std::optional<SplitLayout> layout = LayoutOf(status);
+      if (!layout) continue;
+      std::string key = layout->key;
+      layouts->try_emplace(std::move(key), *std::move(layout));
+    }
+    request.page_token = page->next_page_token;
+  } while (!request.page_token.empty());
+  MutexLock lock(&mutex_);
+  namespaces_[NameOrDefault(name_space)].layouts = layouts;
+  return layouts;
+}
+
+void SplitKeys::Forget(const std::string& name_space) {
+  MutexLock lock(&mutex_);
+  namespaces_.erase(NameOrDefault(name_space));
+}
+
+bool SplitKeys::IsKnownWhole(const std::string& name_space,
+                             const std::string& key) const {
+  MutexLock lock(&mutex_);
+  const auto known = namespaces_.find(NameOrDefault(name_space));
+  return known != namespaces_.end() && known->second.whole.contains(key);
+}
+
+void SplitKeys::SetKnownWhole(const std::string& name_space,
+                              const std::string& key) {
+  MutexLock lock(&mutex_);
+  std::set<std::string>& whole = namespaces_[NameOrDefault(name_space)].whole;
+  if (whole.size() >= kMostKnownWhole) whole.clear();
+  whole.insert(key);
+}
+
+}  // namespace tensorkv

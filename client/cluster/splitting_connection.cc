@@ -1,0 +1,560 @@
+#include "client/cluster/splitting_connection.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <type_traits>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "client/internal/steady_now.h"
+#include "contract/reason.h"
+
+namespace tensorkv {
+namespace {
+
+// How long a call waits for a key that does not exist before it looks whether
+// it is in slices.
+constexpr absl::Duration kLongestTurn = absl::Seconds(1);
+
+// Elements take no more; those of a contribution may take less than the key's.
+constexpr uint64_t kMaxElementBytes = 8;
+
+// Calls that change nothing, and may be made by other layouts after all.
+template <typename Request>
+inline constexpr bool kReads = std::is_base_of_v<PullRequest, Request> ||
+                               std::is_same_v<Request, StatRequest>;
+
+template <typename Request>
+inline constexpr bool kIsSplit =
+    kNamesKeys<Request> || std::is_same_v<Request, ListRequest> ||
+    std::is_same_v<Request, DeleteNamespaceRequest>;
+
+const std::string& KeyIn(const std::string& key) { return key; }
+template <typename Entry>
+const std::string& KeyIn(const Entry& entry) {
+  return entry.key;
+}
+
+template <typename Request>
+auto& EntriesOf(Request& request) {
+  if constexpr (requires { request.entries; }) {
+    return request.entries;
+  } else {
+    return request.keys;
+  }
+}
+
+const SplitLayout* Find(const SplitLayouts& layouts, const std::string& key) {
+  const auto found = layouts.find(key);
+  return found == layouts.end() ? nullptr : &found->second;
+}
+
+template <typename Request>
+bool NamesOneOf(const SplitLayouts& layouts, const Request& request) {
+  return absl::c_any_of(EntriesOf(request), [&](const auto& entry) {
+    return Find(layouts, KeyIn(entry)) != nullptr;
+  });
+}
+
+// Whether the call would be another by the other layouts.
+template <typename Request>
+bool Differ(const SplitLayouts& a, const SplitLayouts& b,
+            const Request& request) {
+  return absl::c_any_of(EntriesOf(request), [&](const auto& entry) {
+    const SplitLayout* const in_a = Find(a, KeyIn(entry));
+    const SplitLayout* const in_b = Find(b, KeyIn(entry));
+    if (in_a == nullptr || in_b == nullptr) return in_a != in_b;
+    return !(*in_a == *in_b);
+  });
+}
+
+// A status about slices as one about their keys.
+absl::Status AboutKeys(const absl::Status& status) {
+  if (status.ok()) return status;
+  absl::Status result(status.code(), WithWholeKeys(status.message()));
+  status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) {
+    result.SetPayload(url, absl::Cord(std::string(payload)));
+  });
+  std::optional<ErrorInfo> info = ErrorInfoOf(status);
+  if (!info) return result;
+  for (auto& [name, value] : info->metadata)
+    value = std::string(WholeKeyOf(value));
+  return WithInfo(std::move(result), *info);
+}
+
+// What a Pull or a PushPull brings as.
+template <typename Request>
+DType AskedDType(const Request& request) {
+  if constexpr (requires { request.reply_dtype; }) {
+    return request.reply_dtype;
+  } else {
+    return request.dtype;
+  }
+}
+
+// A call about keys, as it is made.
+template <typename Request>
+class SplitCall {
+ public:
+  using Reply = ReplyTo<Request>;
+
+  // `request` and `layouts` outlive it. Errors: those of AppendSlices.
+  static absl::StatusOr<SplitCall> Create(const Request& request,
+                                          const SplitLayouts& layouts) {
+    SplitCall call(request);
+    auto& out = EntriesOf(call.made_);
+    out.clear();
+    for (const auto& entry : EntriesOf(request)) {
+      SplitEntry& split = call.entries_.emplace_back();
+      split.layout = Find(layouts, KeyIn(entry));
+      split.begin = out.size();
+      if (split.layout == nullptr) {
+        out.push_back(entry);
+      } else {
+        RETURN_IF_ERROR(AppendSlices(entry, *split.layout, split, out));
+      }
+      split.end = out.size();
+    }
+    return call;
+  }
+
+  const Request& made() const { return made_; }
+
+  // Where values are received: slices in their places within the memory of
+  // whole tensors, the caller's where that fits.
+  // Errors: ResourceExhausted.
+  absl::StatusOr<std::vector<Destination>> Place(
+      absl::Span<const Destination> destinations) {
+    std::vector<Destination> placed;
+    for (size_t i = 0; i < entries_.size(); ++i) {
+      const Destination of_caller =
+          destinations.empty() ? Destination() : destinations[i];
+      const SplitEntry& split = entries_[i];
+      if (split.layout == nullptr) {
+        placed.push_back(of_caller);
+        continue;
+      }
+      Tensor& whole = wholes_.emplace_back();
+      ASSIGN_OR_RETURN(whole, MemoryOf(*split.layout, of_caller));
+      absl::c_move(SliceDestinations(*split.layout, whole),
+                   std::back_inserter(placed));
+    }
+    return placed;
+  }
+
+  absl::StatusOr<Reply> Join(Reply made) {
+    if constexpr (requires { made.versions; }) {
+      return JoinAll(made, made.versions);
+    } else if constexpr (requires { made.results; }) {
+      return JoinAll(made, made.results);
+    } else if constexpr (requires { made.values; }) {
+      return JoinAll(made, made.values);
+    } else {
+      return JoinAll(made, made.keys);
+    }
+  }
+
+ private:
+  explicit SplitCall(const Request& request)
+      : request_(request), made_(request) {}
+
+  absl::StatusOr<Tensor> MemoryOf(const SplitLayout& layout,
+                                  const Destination& of_caller) const {
+    DType dtype = AskedDType(request_);
+    if (dtype == DType::kUnknown) dtype = layout.dtype;
+    const bool fits = of_caller.memory.data() != nullptr &&
+                      of_caller.dtype == dtype &&
+                      of_caller.shape == layout.shape;
+    if (!fits) return Tensor::Allocate(dtype, layout.shape);
+    return Tensor::OfBuffer(
+        dtype, layout.shape,
+        MakeRefCounted<AdoptedBuffer>(of_caller.memory.data(),
+                                      of_caller.memory.size(), [] {}));
+  }
+
+  template <typename Answer>
+  absl::StatusOr<Reply> JoinAll(Reply& made, std::vector<Answer>& answers) {
+    if (answers.size() != EntriesOf(made_).size()) {
+      return absl::InternalError(absl::StrCat(
+          "expected an answer to each of ", EntriesOf(made_).size(),
+          " entries, got ", answers.size()));
+    }
+    std::vector<Answer> joined;
+    size_t num_wholes = 0;
+    for (const SplitEntry& split : entries_) {
+      if (split.layout == nullptr) {
+        joined.push_back(std::move(answers[split.begin]));
+        continue;
+      }
+      const auto of_entry = absl::MakeConstSpan(answers).subspan(
+          split.begin, split.end - split.begin);
+      if constexpr (std::is_same_v<Answer, Value>) {
+        Tensor whole = wholes_.empty() ? Tensor() : wholes_[num_wholes++];
+        ASSIGN_OR_RETURN(Value value,
+                         JoinAnswers(split, of_entry, std::move(whole)));
+        joined.push_back(std::move(value));
+      } else {
+        joined.push_back(JoinAnswers(split, of_entry));
+      }
+    }
+    answers = std::move(joined);
+    return std::move(made);
+  }
+
+  const Request& request_;
+  Request made_;
+  std::vector<SplitEntry> entries_;
+  // Of the entries with a layout, where their values are placed.
+  std::vector<Tensor> wholes_;
+};
+
+// Whether a call brings values of whole keys, which can be received in place.
+template <typename Request>
+bool BringsValues(const Request& request) {
+  if constexpr (std::is_same_v<Request, PullRequest>) {
+    return absl::c_all_of(request.entries, [](const PullEntry& entry) {
+      return entry.state.empty();
+    });
+  } else {
+    return std::is_same_v<Request, PushPullRequest>;
+  }
+}
+
+bool SetsStates(const InitRequest& request) {
+  return absl::c_any_of(request.entries, [](const InitEntry& entry) {
+    return !entry.state.empty();
+  });
+}
+
+absl::Status Exists(const InitEntry& entry, const SplitLayout& layout,
+                    OnExisting on_existing) {
+  if (on_existing == OnExisting::kFail) {
+    return WithReason(absl::AlreadyExistsError(absl::StrCat(
+                          "key \"", entry.key, "\": exists already")),
+                      Reason::kKeyExists, {{"key", entry.key}});
+  }
+  return WithReason(absl::FailedPreconditionError(absl::StrCat(
+                        "key \"", entry.key, "\": expected ",
+                        Description(layout.dtype, layout.shape),
+                        ", which exists, got ", entry.tensor.Description())),
+                    Reason::kExistsDifferently, {{"key", entry.key}});
+}
+
+// The statuses of a page that are not of slices; the last page ends with the
+// first slice, since no other key comes after it.
+void EndBeforeSlices(ListReply& page) {
+  const auto end = absl::c_find_if(page.keys, [](const KeyStatus& status) {
+    return absl::StartsWith(status.key, kSliceMark);
+  });
+  if (end == page.keys.end()) return;
+  page.keys.erase(end, page.keys.end());
+  page.next_page_token.clear();
+}
+
+// The keys of `layouts` that belong on the page that the request asks for.
+std::vector<std::string> KeysOnPage(const SplitLayouts& layouts,
+                                    const ListRequest& request,
+                                    const std::string& page_end) {
+  std::vector<std::string> keys;
+  for (const auto& [key, layout] : layouts) {
+    if (!absl::StartsWith(key, request.prefix)) continue;
+    if (!request.page_token.empty() && key <= request.page_token) continue;
+    if (!page_end.empty() && key > page_end) continue;
+    keys.push_back(key);
+    // Their statuses take a call about every slice.
+    if (request.page_size > 0 && keys.size() == request.page_size) break;
+  }
+  return keys;
+}
+
+}  // namespace
+
+// Until when a call may take, of whatever calls it is made.
+class SplittingConnection::Limit {
+ public:
+  explicit Limit(const CallOptions& options)
+      : options_(options), end_(SteadyNow() + options.timeout) {}
+
+  absl::Duration time_left() const { return end_ - SteadyNow(); }
+  // Of a part of the call, without the caller's memory.
+  CallOptions OfPart(absl::Duration longest = absl::InfiniteDuration()) const {
+    return {.timeout = std::min(time_left(), longest),
+            .canceller = options_.canceller};
+  }
+  absl::Span<const Destination> destinations() const {
+    return options_.destinations;
+  }
+
+ private:
+  const CallOptions& options_;
+  const absl::Duration end_;
+};
+
+absl::Status SplittingConnection::Attempt(const AnyCall& call,
+                                          const CallOptions& options) {
+  return call.Visit([&](const auto& request, auto& reply) -> absl::Status {
+    using Request = std::decay_t<decltype(request)>;
+    if constexpr (kIsSplit<Request>) {
+      const Limit limit(options);
+      ASSIGN_OR_RETURN(const PlacementPtr placement,
+                       inner_->Placement(options));
+      if (placement->split_bytes > 0) {
+        auto made = Make(request, *placement, limit);
+        RETURN_IF_ERROR(AboutKeys(made.status()));
+        reply = *std::move(made);
+        return absl::OkStatus();
+      }
+    }
+    return AboutKeys(inner_->Attempt(call, options));
+  });
+}
+
+template <typename Request>
+absl::StatusOr<ReplyTo<Request>> SplittingConnection::Make(
+    const Request& request, const ClusterPlacement& placement,
+    const Limit& limit) {
+  if constexpr (std::is_same_v<Request, ListRequest>) {
+    return List(request, limit);
+  } else if constexpr (std::is_same_v<Request, DeleteRequest>) {
+    return Delete(request, limit);
+  } else if constexpr (std::is_same_v<Request, DeleteNamespaceRequest>) {
+    auto reply = inner_->Call(request, limit.OfPart());
+    keys_.Forget(request.name_space);
+    return reply;
+  } else {
+    if constexpr (std::is_same_v<Request, InitRequest>) {
+      if (!SetsStates(request)) return Create(request, placement, limit);
+    }
+    return MakeOfKeys(request, placement, limit);
+  }
+}
+
+// --- Calls about keys -------------------------------------------------------
+
+template <typename Request>
+absl::StatusOr<ReplyTo<Request>> SplittingConnection::MakeOfKeys(
+    const Request& request, const ClusterPlacement& placement,
+    const Limit& limit) {
+  bool waits_for_keys = false;
+  if constexpr (requires { request.wait_for_keys; }) {
+    waits_for_keys = request.wait_for_keys;
+  }
+  ASSIGN_OR_RETURN(SplitLayoutsPtr layouts,
+                   LayoutsFor(request, placement, limit));
+  for (;;) {
+    CallOptions options =
+        limit.OfPart(waits_for_keys ? kLongestTurn : absl::InfiniteDuration());
+    options.destinations = limit.destinations();
+    auto reply = MakeBy(*layouts, request, options);
+    const bool is_missing = ReasonOf(reply.status()) == Reason::kKeyNotFound;
+    const bool waits_on = waits_for_keys &&
+                          limit.time_left() > absl::ZeroDuration() &&
+                          absl::IsDeadlineExceeded(reply.status());
+    if (!is_missing && !waits_on) return reply;
+    ASSIGN_OR_RETURN(const SplitLayoutsPtr newer,
+                     Refresh(request.name_space, limit));
+    const bool may_be_found =
+        kReads<Request> && Differ(*layouts, *newer, request);
+    if (!may_be_found && !waits_on) return reply;
+    layouts = newer;
+  }
+}
+
+template <typename Request>
+absl::StatusOr<ReplyTo<Request>> SplittingConnection::MakeBy(
+    const SplitLayouts& layouts, const Request& request,
+    const CallOptions& options) {
+  if (!NamesOneOf(layouts, request)) return inner_->Call(request, options);
+  ASSIGN_OR_RETURN(auto call, SplitCall<Request>::Create(request, layouts));
+  CallOptions of_slices = options;
+  of_slices.destinations = {};
+  std::vector<Destination> destinations;
+  if constexpr (std::is_same_v<Request, PullRequest> ||
+                std::is_same_v<Request, PushPullRequest>) {
+    if (BringsValues(request)) {
+      ASSIGN_OR_RETURN(destinations, call.Place(options.destinations));
+      of_slices.destinations = destinations;
+    }
+  }
+  ASSIGN_OR_RETURN(auto reply, inner_->Call(call.made(), of_slices));
+  return call.Join(std::move(reply));
+}
+
+template <typename Request>
+absl::StatusOr<SplitLayoutsPtr> SplittingConnection::LayoutsFor(
+    const Request& request, const ClusterPlacement& placement,
+    const Limit& limit) {
+  ASSIGN_OR_RETURN(SplitLayoutsPtr layouts,
+                   keys_.Of(request.name_space, [&](const ListRequest& list) {
+                     return inner_->Call(list, limit.OfPart());
+                   }));
+  if constexpr (std::is_base_of_v<PushRequest, Request>) {
+    if (!MayBeUnknown(request, *layouts, placement)) return layouts;
+    ASSIGN_OR_RETURN(layouts, Refresh(request.name_space, limit));
+    for (const PushEntry& entry : request.entries) {
+      if (Find(*layouts, entry.key) != nullptr) continue;
+      keys_.SetKnownWhole(request.name_space, entry.key);
+    }
+  } else if constexpr (std::is_same_v<Request, InitRequest>) {
+    return Refresh(request.name_space, limit);
+  }
+  return layouts;
+}
+
+bool SplittingConnection::MayBeUnknown(
+    const PushRequest& request, const SplitLayouts& layouts,
+    const ClusterPlacement& placement) const {
+  return absl::c_any_of(request.entries, [&](const PushEntry& entry) {
+    const bool is_part = entry.skip || entry.rows != nullptr;
+    const SplitLayout* const layout = Find(layouts, entry.key);
+    if (layout != nullptr) return !is_part && entry.shape() != layout->shape;
+    const uint64_t num_elements = entry.shape().num_elements();
+    const bool may_be_large =
+        is_part || num_elements * kMaxElementBytes > placement.split_bytes;
+    return may_be_large && !keys_.IsKnownWhole(request.name_space, entry.key);
+  });
+}
+
+absl::StatusOr<SplitLayoutsPtr> SplittingConnection::Refresh(
+    const std::string& name_space, const Limit& limit) {
+  return keys_.Refresh(name_space, [&](const ListRequest& list) {
+    return inner_->Call(list, limit.OfPart());
+  });
+}
+
+// --- What there is ----------------------------------------------------------
+
+absl::StatusOr<InitReply> SplittingConnection::Create(
+    const InitRequest& request, const ClusterPlacement& placement,
+    const Limit& limit) {
+  std::vector<std::string> removed;
+  ASSIGN_OR_RETURN(const SplitLayouts layouts,
+                   PlanCreation(request, placement, limit, removed));
+  if (!removed.empty()) {
+    const DeleteRequest deletion = {.name_space = request.name_space,
+                                    .keys = std::move(removed),
+                                    .allow_missing = true,
+                                    .namespace_uid = request.namespace_uid};
+    RETURN_IF_ERROR(inner_->Call(deletion, limit.OfPart()).status());
+  }
+  auto reply = MakeBy(layouts, request, limit.OfPart());
+  // What was created, perhaps in part, is known no more as it was.
+  if (!layouts.empty()) keys_.Forget(request.name_space);
+  return reply;
+}
+
+absl::StatusOr<SplitLayouts> SplittingConnection::PlanCreation(
+    const InitRequest& request, const ClusterPlacement& placement,
+    const Limit& limit, std::vector<std::string>& removed) {
+  ASSIGN_OR_RETURN(const SplitLayoutsPtr existing,
+                   Refresh(request.name_space, limit));
+  SplitLayouts layouts;
+  std::optional<bool> takes_slices;
+  for (const InitEntry& entry : request.entries) {
+    const Tensor& tensor = entry.tensor;
+    std::optional<SplitLayout> planned =
+        PlanSplit(placement, entry.key, tensor.dtype(), tensor.shape());
+    if (const SplitLayout* const layout = Find(*existing, entry.key)) {
+      if (layout->dtype == tensor.dtype() && layout->shape == tensor.shape()) {
+        layouts[entry.key] = *layout;
+        continue;
+      }
+      if (request.on_existing != OnExisting::kReplace) {
+        return Exists(entry, *layout, request.on_existing);
+      }
+      for (uint32_t i = 0; i < layout->num_slices; ++i) {
+        removed.push_back(layout->NameOf(i));
+      }
+    } else if (planned) {
+      ASSIGN_OR_RETURN(const bool is_whole,
+                       IsWhole(request.name_space, entry.key, limit));
+      if (is_whole) continue;
+    }
+    if (!planned) continue;
+    if (!takes_slices) {
+      ASSIGN_OR_RETURN(takes_slices, TakesSlices(request.name_space, limit));
+    }
+    if (*takes_slices) layouts[entry.key] = *planned;
+  }
+  return layouts;
+}
+
+absl::StatusOr<bool> SplittingConnection::IsWhole(const std::string& name_space,
+                                                  const std::string& key,
+                                                  const Limit& limit) {
+  const StatRequest request = {.name_space = name_space, .keys = {key}};
+  const absl::Status status = inner_->Call(request, limit.OfPart()).status();
+  // What else is wrong, the Init will tell.
+  if (absl::IsNotFound(status) || absl::IsInvalidArgument(status)) return false;
+  RETURN_IF_ERROR(status);
+  return true;
+}
+
+absl::StatusOr<bool> SplittingConnection::TakesSlices(
+    const std::string& name_space, const Limit& limit) {
+  const DescribeNamespaceRequest request = {.name_space = name_space};
+  ASSIGN_OR_RETURN(const NamespaceStatus status,
+                   inner_->Call(request, limit.OfPart()));
+  return !status.config.gradient_guard.is_on() &&
+         !TakesWholeKeys(status.config.rule.name) &&
+         absl::c_none_of(status.rules, [](const RuleBinding& binding) {
+           return TakesWholeKeys(binding.rule.name);
+         });
+}
+
+absl::StatusOr<DeleteReply> SplittingConnection::Delete(
+    const DeleteRequest& request, const Limit& limit) {
+  ASSIGN_OR_RETURN(const SplitLayoutsPtr layouts,
+                   Refresh(request.name_space, limit));
+  if (!NamesOneOf(*layouts, request)) {
+    return inner_->Call(request, limit.OfPart());
+  }
+  DeleteRequest made = request;
+  made.keys.clear();
+  uint64_t num_more = 0;
+  for (const std::string& key : request.keys) {
+    const SplitLayout* const layout = Find(*layouts, key);
+    if (layout == nullptr) {
+      made.keys.push_back(key);
+      continue;
+    }
+    for (uint32_t i = 0; i < layout->num_slices; ++i) {
+      made.keys.push_back(layout->NameOf(i));
+    }
+    num_more += layout->num_slices - 1;
+  }
+  absl::StatusOr<DeleteReply> reply = inner_->Call(made, limit.OfPart());
+  keys_.Forget(request.name_space);
+  if (!reply.ok()) return reply;
+  reply->num_deleted -= std::min(reply->num_deleted, num_more);
+  return reply;
+}
+
+absl::StatusOr<ListReply> SplittingConnection::List(const ListRequest& request,
+                                                    const Limit& limit) {
+  ASSIGN_OR_RETURN(ListReply page, inner_->Call(request, limit.OfPart()));
+  // Who asks for slices gets them.
+  if (absl::StartsWith(request.prefix, kSliceMark)) return page;
+  EndBeforeSlices(page);
+  ASSIGN_OR_RETURN(const SplitLayoutsPtr layouts,
+                   Refresh(request.name_space, limit));
+  StatRequest split = {
+      .name_space = request.name_space,
+      .keys = KeysOnPage(*layouts, request, page.next_page_token)};
+  if (split.keys.empty()) return page;
+  ASSIGN_OR_RETURN(StatReply statuses, MakeBy(*layouts, split, limit.OfPart()));
+  absl::c_move(statuses.keys, std::back_inserter(page.keys));
+  absl::c_sort(page.keys, [](const KeyStatus& a, const KeyStatus& b) {
+    return a.key < b.key;
+  });
+  if (request.page_size > 0 && page.keys.size() > request.page_size) {
+    page.keys.resize(request.page_size);
+    page.next_page_token = page.keys.back().key;
+  }
+  return page;
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,95 @@
+// Large tensors on several servers of a cluster.
+
+#ifndef TENSORKV_CLIENT_CLUSTER_SPLITTING_CONNECTION_H_
+#define TENSORKV_CLIENT_CLUSTER_SPLITTING_CONNECTION_H_
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/cluster/call_parts.h"
+#include "client/cluster/cluster_connection.h"
+#include "client/cluster/split_entries.h"
+#include "client/cluster/split_keys.h"
+#include "client/connection.h"
+
+namespace tensorkv {
+
+// Makes calls about keys that are in slices (cluster.proto) calls about their
+// slices, and one answer of theirs. Where the cluster has no `split_bytes` it
+// does nothing. Thread-safe.
+//
+// Which keys are in slices is read when a namespace is first used, and again
+// when a call shows that it has changed: an Init or Delete, a push that may be
+// the first to a large key, a call that does not find a key. A call that waits
+// for keys that do not exist looks every second whether they are in slices.
+//
+// A key in slices is as old as its oldest slice: that is its version. Pushes
+// bring encoded tensors to no such key (Unimplemented). Its KeyStatus has no
+// digest.
+//
+// Errors: those of ClusterConnection; they name the key, not the slice.
+class SplittingConnection final : public Connection {
+ public:
+  explicit SplittingConnection(std::unique_ptr<ClusterConnection> inner)
+      : inner_(std::move(inner)) {}
+
+  absl::Status Attempt(const AnyCall& call,
+                       const CallOptions& options) override;
+
+ private:
+  class Limit;
+
+  template <typename Request>
+  absl::StatusOr<ReplyTo<Request>> Make(const Request& request,
+                                        const ClusterPlacement& placement,
+                                        const Limit& limit);
+  // Calls whose keys exist, or are waited for.
+  template <typename Request>
+  absl::StatusOr<ReplyTo<Request>> MakeOfKeys(const Request& request,
+                                              const ClusterPlacement& placement,
+                                              const Limit& limit);
+  template <typename Request>
+  absl::StatusOr<ReplyTo<Request>> MakeBy(const SplitLayouts& layouts,
+                                          const Request& request,
+                                          const CallOptions& options);
+  absl::StatusOr<InitReply> Create(const InitRequest& request,
+                                   const ClusterPlacement& placement,
+                                   const Limit& limit);
+  absl::StatusOr<DeleteReply> Delete(const DeleteRequest& request,
+                                     const Limit& limit);
+  absl::StatusOr<ListReply> List(const ListRequest& request,
+                                 const Limit& limit);
+
+  // The layouts by which a call can be made.
+  template <typename Request>
+  absl::StatusOr<SplitLayoutsPtr> LayoutsFor(const Request& request,
+                                             const ClusterPlacement& placement,
+                                             const Limit& limit);
+  absl::StatusOr<SplitLayoutsPtr> Refresh(const std::string& name_space,
+                                          const Limit& limit);
+  // Whether a push may be to a key in slices that `layouts` lacks.
+  bool MayBeUnknown(const PushRequest& request, const SplitLayouts& layouts,
+                    const ClusterPlacement& placement) const;
+  // The layouts of what is to be created; `removed` are slices that others take
+  // the place of.
+  absl::StatusOr<SplitLayouts> PlanCreation(const InitRequest& request,
+                                            const ClusterPlacement& placement,
+                                            const Limit& limit,
+                                            std::vector<std::string>& removed);
+  absl::StatusOr<bool> IsWhole(const std::string& name_space,
+                               const std::string& key, const Limit& limit);
+  // Whether keys of the namespace may be cut.
+  absl::StatusOr<bool> TakesSlices(const std::string& name_space,
+                                   const Limit& limit);
+
+  const std::unique_ptr<ClusterConnection> inner_;
+  SplitKeys keys_;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CLIENT_CLUSTER_SPLITTING_CONNECTION_H_

@@ -1,0 +1,318 @@
+#include "client/cluster/splitting_connection.h"
+
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "client/client.h"
+#include "client/local/local_connection.h"
+#include "client/worker_client.h"
+#include "contract/reason.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/client/cluster/test_cluster.h"
+#include "tests/contracts/caller.h"
+#include "tests/testing/background.h"
+#include "tests/testing/reason_matchers.h"
+#include "tests/testing/tensor_values.h"
+
+namespace tensorkv {
+namespace {
+
+using ::tensorkv::testing::Background;
+using ::tensorkv::testing::BytesOf;
+using ::tensorkv::testing::Caller;
+using ::tensorkv::testing::Full;
+using ::tensorkv::testing::HasReason;
+using ::tensorkv::testing::HasTensor;
+using ::tensorkv::testing::IsFilledWith;
+using ::tensorkv::testing::IsOk;
+using ::tensorkv::testing::IsOkAndHolds;
+using ::tensorkv::testing::StatusIs;
+using ::tensorkv::testing::TestCluster;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// 1.2 MB: four slices.
+const Shape kLarge = {301, 1000};
+constexpr uint64_t kSplitBytes = 1 << 19;
+
+Tensor RandomOf(const Shape& shape, uint32_t seed) {
+  std::mt19937 random(seed);
+  Tensor tensor = Tensor::Allocate(DType::kF32, shape).value();
+  for (float& element : tensor.mutable_elements<float>()) {
+    element = static_cast<float>(random() % 1000) / 8 - 60;
+  }
+  return tensor;
+}
+
+RefPtr<const RowIds> RandomRows(std::mt19937& random) {
+  const auto num_rows = static_cast<int64_t>(1 + random() % 9);
+  Tensor ids = Tensor::Allocate(DType::kI64, {num_rows}).value();
+  for (int64_t& id : ids.mutable_elements<int64_t>()) id = random() % 301;
+  return RowIds::Create(std::move(ids)).value();
+}
+
+// What a call was answered, but for versions, in a text that stands for it.
+template <typename Reply>
+std::string TextOf(const absl::StatusOr<Reply>& reply) {
+  std::string text = absl::StatusCodeToString(reply.status().code());
+  if (!reply.ok()) return text;
+  if constexpr (requires { reply->values; }) {
+    for (const Value& value : reply->values) {
+      absl::StrAppend(&text, " ", value.tensor.Description(), " ",
+                      std::hash<std::string>()(BytesOf(value.tensor)));
+    }
+  }
+  return text;
+}
+
+// One call over a small and a large key, of those that `random` draws.
+std::string RandomCall(const Caller& store, std::mt19937 random) {
+  const uint32_t seed = random();
+  const std::vector<PushEntry> pushes = {
+      {.key = "small", .tensor = RandomOf({2}, seed)},
+      {.key = "large", .tensor = RandomOf(kLarge, seed + 1)}};
+  const auto rows = RandomRows(random);
+  switch (random() % 6) {
+    case 0:
+      return TextOf(store.PushMany(pushes));
+    case 1:
+      return TextOf(store.PushPullMany(pushes));
+    case 2:
+      return TextOf(store.PullAs(DType::kBF16, {{"large"}, {"small"}}));
+    case 3:
+      return TextOf(
+          store.PushRows({{.key = "large",
+                           .tensor = RandomOf({rows->size(), 1000}, seed),
+                           .rows = rows,
+                           .updates_all_rows = seed % 2 == 0}}));
+    case 4:
+      return TextOf(store.PullRows({{.key = "large", .rows = rows}}));
+    default:
+      return TextOf(store.PullMany({{.key = "large", .state = "momentum"},
+                                    {.key = "small", .state = "momentum"}}));
+  }
+}
+
+TEST(SplittingConnectionTest, AnswersAsOneStoreDoes) {
+  const TestCluster cluster(3, kSplitBytes);
+  const std::unique_ptr<Connection> connection = cluster.Connect();
+  LocalConnection one;
+  const Caller store(*connection, "train");
+  const Caller oracle(one, "train");
+  for (const Caller* caller : {&store, &oracle}) {
+    ASSERT_THAT(
+        caller->Create({.rule = ParseRuleSpec("sgd(momentum=0.5)").value()}),
+        IsOk());
+    ASSERT_THAT(caller->InitMany({{"small", RandomOf({2}, 1)},
+                                  {"large", RandomOf(kLarge, 2)}}),
+                IsOk());
+  }
+  std::mt19937 random(5);
+  for (int i = 0; i < 60; ++i) {
+    ASSERT_EQ(RandomCall(store, random), RandomCall(oracle, random)) << i;
+    random.discard(7);
+  }
+  EXPECT_EQ(TextOf(store.PullMany({{"large"}, {"small"}})),
+            TextOf(oracle.PullMany({{"large"}, {"small"}})));
+}
+
+TEST(SplittingConnectionTest, EachServerHasItsShare) {
+  const TestCluster cluster(4, kSplitBytes);
+  const std::unique_ptr<Connection> connection = cluster.Connect();
+  ASSERT_THAT(Caller(*connection, "").Init("w", Full(kLarge, 1)), IsOk());
+
+  for (size_t i = 0; i < 4; ++i) {
+    const std::unique_ptr<Connection> there = cluster.ConnectToOne(i);
+    EXPECT_EQ(Caller(*there, "").Describe()->num_keys, 1u);
+  }
+}
+
+TEST(SplittingConnectionTest, ListAndStatShowOneKey) {
+  const TestCluster cluster(3, kSplitBytes);
+  const std::unique_ptr<Connection> connection = cluster.Connect();
+  const Caller store(*connection, "");
+  for (const char* const key : {"a", "c", "d"}) {
+    ASSERT_THAT(store.Init(key, Full({1}, 1)), IsOk());
+  }
+  ASSERT_THAT(store.Init("b", Full(kLarge, 1)), IsOk());
+
+  const absl::StatusOr<KeyStatus> status = store.Stat("b", true);
+  ASSERT_THAT(status, IsOk());
+  EXPECT_EQ(status->key, "b");
+  EXPECT_EQ(status->shape, kLarge);
+  EXPECT_EQ(status->value_bytes, 4u * kLarge.num_elements());
+  EXPECT_FALSE(status->digest.has_value());
+  for (const uint32_t page_size : {0u, 1u, 2u, 3u}) {
+    std::string listed, token;
+    do {
+      const absl::StatusOr<ListReply> page = store.List("", page_size, token);
+      ASSERT_THAT(page, IsOk());
+      for (const KeyStatus& key : page->keys) listed += key.key;
+      token = page->next_page_token;
+    } while (!token.empty());
+    EXPECT_EQ(listed, "abcd") << page_size;
+  }
+  EXPECT_EQ(store.List("b")->keys.size(), 1u);
+}
+
+TEST(SplittingConnectionTest, KeyThatExistsIsCreatedAsOnOneStore) {
+  const TestCluster cluster(2, kSplitBytes);
+  const std::unique_ptr<Connection> connection = cluster.Connect();
+  const Caller store(*connection, "");
+  ASSERT_THAT(store.Init("w", Full(kLarge, 1)), IsOk());
+
+  EXPECT_THAT(store.Init("w", Full(kLarge, 2)), HasReason(Reason::kKeyExists));
+  EXPECT_THAT(store.Init("w", Full({2}, 2)), HasReason(Reason::kKeyExists));
+  EXPECT_THAT(store.Init("w", Full(kLarge, 2), OnExisting::kKeep), IsOk());
+  EXPECT_THAT(store.Init("w", Full({2}, 2), OnExisting::kKeep),
+              HasReason(Reason::kExistsDifferently));
+  EXPECT_THAT(store.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(1))));
+
+  // From slices to a whole key and back.
+  EXPECT_THAT(store.Init("w", Full({2}, 3), OnExisting::kReplace), IsOk());
+  EXPECT_EQ(store.Pull("w")->tensor.shape(), Shape({2}));
+  EXPECT_THAT(store.Init("w", Full(kLarge, 4), OnExisting::kReplace), IsOk());
+  EXPECT_THAT(store.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(4))));
+  EXPECT_EQ(store.List()->keys.size(), 1u);
+}
+
+TEST(SplittingConnectionTest, DeleteCountsKeys) {
+  const TestCluster cluster(2, kSplitBytes);
+  const std::unique_ptr<Connection> connection = cluster.Connect();
+  const Caller store(*connection, "");
+  ASSERT_THAT(store.Init("w", Full(kLarge, 1)), IsOk());
+  ASSERT_THAT(store.Init("b", Full({1}, 1)), IsOk());
+
+  EXPECT_THAT(store.Delete({"w", "b", "none"}, true), IsOkAndHolds(2u));
+
+  EXPECT_THAT(store.Pull("w"), HasReason(Reason::kKeyNotFound));
+  EXPECT_EQ(store.Describe()->num_keys, 0u);
+}
+
+TEST(SplittingConnectionTest, OtherClientsFindWhatOneHasChanged) {
+  const TestCluster cluster(2, kSplitBytes);
+  const std::unique_ptr<Connection> connection = cluster.Connect();
+  const std::unique_ptr<Connection> of_other = cluster.Connect();
+  const Caller store(*connection, "");
+  const Caller other(*of_other, "");
+  EXPECT_THAT(other.Pull("w"), HasReason(Reason::kKeyNotFound));
+
+  ASSERT_THAT(store.Init("w", Full(kLarge, 1)), IsOk());
+  EXPECT_THAT(other.Push("w", Full(kLarge, 2)), IsOk());
+  ASSERT_THAT(store.Init("v", Full(kLarge, 1)), IsOk());
+  EXPECT_THAT(other.Pull("v"), IsOkAndHolds(HasTensor(IsFilledWith(1))));
+  ASSERT_THAT(store.Init("v", Full({2}, 3), OnExisting::kReplace), IsOk());
+  EXPECT_THAT(other.Pull("v"), IsOkAndHolds(HasTensor(IsFilledWith(3))));
+  ASSERT_THAT(store.Init("rows", Full(kLarge, 1)), IsOk());
+  EXPECT_THAT(
+      other.PushRows(
+          {{.key = "rows",
+            .tensor = Full({1, 1000}, 5),
+            .rows = RowIds::Create(Full({1}, 300, DType::kI64)).value()}}),
+      IsOk());
+}
+
+TEST(SplittingConnectionTest, WaitsForKeysThatComeInSlices) {
+  const TestCluster cluster(2, kSplitBytes);
+  const std::unique_ptr<Connection> connection = cluster.Connect();
+  const Caller store(*connection, "");
+  const std::unique_ptr<Connection> of_other = cluster.Connect();
+  Background waiting([&] { return Caller(*of_other, "").Await("w"); });
+  // On whichever server the key would be whole.
+  for (;;) {
+    if (store.Describe()->calls_waiting > 0) break;
+  }
+
+  ASSERT_THAT(store.Init("w", Full(kLarge, 6)), IsOk());
+
+  EXPECT_THAT(waiting.Result(), IsOkAndHolds(HasTensor(IsFilledWith(6))));
+}
+
+TEST(SplittingConnectionTest, ValuesComeIntoMemoryOfTheCaller) {
+  const TestCluster cluster(2, kSplitBytes);
+  const std::unique_ptr<Connection> connection = cluster.Connect();
+  ASSERT_THAT(Caller(*connection, "").Init("w", Full(kLarge, 1)), IsOk());
+  Tensor memory = Full(kLarge, 0);
+  const Destination destination = {
+      DType::kF32, kLarge,
+      absl::MakeSpan(memory.mutable_data(), memory.size_bytes())};
+
+  const auto reply =
+      connection->Call(PullRequest{.entries = {{.key = "w"}}},
+                       {.destinations = absl::MakeConstSpan(&destination, 1)});
+
+  ASSERT_THAT(reply, IsOk());
+  EXPECT_EQ(reply->values[0].tensor.data(), memory.data());
+  EXPECT_THAT(memory, IsFilledWith(1));
+}
+
+TEST(SplittingConnectionTest, RulesThatTakeNormsTakeWholeKeys) {
+  const TestCluster cluster(3, kSplitBytes);
+  const std::unique_ptr<Connection> connection = cluster.Connect();
+  const Caller store(*connection, "n");
+  ASSERT_THAT(store.Create({}), IsOk());
+  ASSERT_THAT(store.Init("w.cut", Full(kLarge, 1)), IsOk());
+
+  EXPECT_THAT(
+      store.SetRule("lamb", "w.*"),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("\"w.cut\"")));
+  EXPECT_THAT(store.SetRule("sgd(learning_rate=1)", "w.*"), IsOk());
+  ASSERT_THAT(store.Push("w.cut", Full(kLarge, 1)), IsOk());
+  EXPECT_THAT(store.Pull("w.cut"), IsOkAndHolds(HasTensor(IsFilledWith(0))));
+  EXPECT_THAT(store.SetRule("lamb", "v.*"), IsOk());
+  EXPECT_THAT(store.Init("v.whole", Full(kLarge, 1)), IsOk());
+  EXPECT_THAT(store.Push("v.whole", Full(kLarge, 1)), IsOk());
+}
+
+TEST(SplittingConnectionTest, ErrorsNameTheKey) {
+  const TestCluster cluster(2, kSplitBytes);
+  const std::unique_ptr<Connection> connection = cluster.Connect();
+  const Caller store(*connection, "");
+  ASSERT_THAT(store.Init("w", Full(kLarge, 1)), IsOk());
+
+  const absl::Status status = store.Init("w", Full(kLarge, 1)).status();
+
+  EXPECT_THAT(status,
+              StatusIs(absl::StatusCode::kAlreadyExists, HasSubstr("\"w\"")));
+  EXPECT_EQ(ErrorInfoOf(status)->metadata["key"], "w");
+}
+
+TEST(SplittingConnectionTest, RoundsOfSlicesCloseTogether) {
+  const TestCluster cluster(3, kSplitBytes);
+  const ClientOptions options = {.target = cluster.target(),
+                                 .name_space = "sync"};
+  const auto client = Client::Connect(options).value();
+  ASSERT_THAT(client->CreateNamespace(
+                  "sync", {.mode = Mode::kSync,
+                           .num_workers = 2,
+                           .rule = ParseRuleSpec("accumulate").value()}),
+              IsOk());
+  ASSERT_THAT(client->Init("w", Full(kLarge, 0)), IsOk());
+  const auto a = WorkerClient::Join(options, {.name = "a"}).value();
+  const auto b = WorkerClient::Join(options, {.name = "b"}).value();
+  const auto train = [](WorkerClient& worker) -> absl::Status {
+    for (Step step = 1; step <= 4; ++step) {
+      std::vector<PushEntry> entries = {{.key = "w", .skip = step == 2}};
+      if (step != 2) entries[0].tensor = Full(kLarge, 1);
+      const auto reply = worker.PushPull(step, entries);
+      if (!reply.ok()) return reply.status();
+    }
+    return absl::OkStatus();
+  };
+  Background other([&] { return train(*a); });
+
+  EXPECT_THAT(train(*b), IsOk());
+  EXPECT_THAT(other.Result(), IsOk());
+  const absl::StatusOr<Value> value = client->Pull("w");
+  ASSERT_THAT(value, IsOk());
+  EXPECT_THAT(value->tensor, IsFilledWith(6));
+  EXPECT_EQ(value->version, 4u);
+}
+
+}  // namespace
+}  // namespace tensorkv
