@@ -53,7 +53,8 @@ struct TensorUpdate {
 
   // At least one. Floats of any kind for a float key, else the key's dtype.
   // The sum is kept in AccumulateType(value.dtype), starts with the first and
-  // adds the others in order; integers wrap.
+  // adds the others in order; integers wrap. On a host plain ones may be at any
+  // address.
   absl::Span<const TensorView> contributions;
 
   // Empty if all contributions are plain, else one for each, null for a plain

@@ -170,11 +170,30 @@ absl::Status CheckMaster(const TensorUpdate& update) {
                       : absl::OkStatus();
 }
 
+// Whether a rule takes updates of the simplest kind, remembered for the rule
+// and dtype that were asked about last: batches have long runs of both.
+class PlainRules {
+ public:
+  bool Take(const UpdateRule* rule, DType dtype) {
+    if (rule == rule_ && dtype == dtype_) return takes_;
+    rule_ = rule;
+    dtype_ = dtype;
+    takes_ = rule != nullptr && rule->num_states() == 0 &&
+             !rule->keeps_master(dtype) && rule->CheckTakes(dtype).ok();
+    return takes_;
+  }
+
+ private:
+  const UpdateRule* rule_ = nullptr;
+  DType dtype_ = DType::kUnknown;
+  bool takes_ = false;
+};
+
 // Whether nothing is wrong with an update of the simplest kind: one
 // contribution, no state. Batches of 10,000 are of this kind.
-bool IsPlainUpdate(const TensorUpdate& update) {
+bool IsPlainUpdate(const TensorUpdate& update, PlainRules& rules) {
   const MutableTensorView& value = update.value;
-  if (update.rule == nullptr || update.contributions.size() != 1) return false;
+  if (update.contributions.size() != 1) return false;
   if (!update.packings.empty() || update.num_averaged > 0) return false;
   const TensorView& contribution = update.contributions[0];
   return contribution.dtype == value.dtype &&
@@ -184,9 +203,7 @@ bool IsPlainUpdate(const TensorUpdate& update) {
          value.num_elements > 0 && value.data != nullptr &&
          contribution.data != nullptr && update.stored.data != nullptr &&
          update.master.data == nullptr && update.states.empty() &&
-         update.update_count > 0 && update.rule->num_states() == 0 &&
-         !update.rule->keeps_master(value.dtype) &&
-         update.rule->CheckTakes(value.dtype).ok();
+         update.update_count > 0 && rules.Take(update.rule, value.dtype);
 }
 
 absl::Status CheckUpdate(const TensorUpdate& update) {
@@ -206,8 +223,9 @@ absl::Status CheckUpdate(const TensorUpdate& update) {
 }  // namespace
 
 absl::Status CheckBatch(absl::Span<const TensorUpdate> batch) {
+  PlainRules rules;
   for (size_t i = 0; i < batch.size(); ++i) {
-    if (IsPlainUpdate(batch[i])) continue;
+    if (IsPlainUpdate(batch[i], rules)) continue;
     RETURN_IF_ERROR(Named("update", i, CheckUpdate(batch[i])));
   }
   return absl::OkStatus();

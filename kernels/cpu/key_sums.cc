@@ -71,8 +71,12 @@ KeySums::KeySums(const KernelTable& kernels, ThreadPool& threads,
   bool has_columns = false;
   int num_phases = 0;
   size_t num_sums = 0;
+  const UpdateRule* rule = nullptr;
+  ops::SumsOfOp sums;
   for (const TensorUpdate& update : batch) {
-    const ops::SumsOfOp sums = SumsOf(update);
+    // Batches have long runs of one rule.
+    if (update.rule != rule) sums = SumsOf(update);
+    rule = update.rule;
     has_rows |= sums.has_row_state;
     has_columns |= sums.has_column_state;
     num_phases = std::max(num_phases, sums.num_phases);

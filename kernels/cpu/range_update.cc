@@ -31,6 +31,12 @@ char* At(const MutableTensorView& tensor, int64_t index) {
   return static_cast<char*>(tensor.data) + index * SizeOf(tensor.dtype);
 }
 
+// Whether the elements lie where their type wants them.
+bool IsAligned(const TensorView& tensor) {
+  return reinterpret_cast<uintptr_t>(tensor.data) % SizeOf(tensor.dtype) == 0;
+}
+constexpr size_t kMaxElementBytes = 8;
+
 // How many elements of contributions a mean is taken of at a time, half of a
 // second-level cache in f64, and to how many elements of the value at least,
 // where there are so many contributions that these do not fit.
@@ -272,7 +278,7 @@ class RangeUpdater {
     const size_t num_contributions = update_.contributions.size();
     const bool is_packed = update_.PackingOf(0) != nullptr;
     if (num_contributions == 1 && first.dtype == native_ && !is_packed) {
-      return reinterpret_cast<const T*>(At(first, at));
+      return static_cast<const T*>(Aligned(first, at, count));
     }
     LoadContribution(0, at, count, sum_);
     for (size_t next = 1; next < num_contributions;) {
@@ -305,7 +311,15 @@ class RangeUpdater {
       return Unpack(contribution, at, count, out);
     }
     const TensorView& plain = update_.contributions[contribution];
-    FormatKernelsOf(plain.dtype).load(At(plain, at), out, count);
+    FormatKernelsOf(plain.dtype).load(Aligned(plain, at, count), out, count);
+  }
+
+  // A block of a plain contribution, copied if that lies at an odd address.
+  const void* Aligned(const TensorView& plain, int64_t at, size_t count) {
+    const char* const block = At(plain, at);
+    if (IsAligned(plain)) return block;
+    std::memcpy(aligned_, block, count * SizeOf(plain.dtype));
+    return aligned_;
   }
 
   // Decodes a block of a packed contribution.
@@ -335,10 +349,10 @@ class RangeUpdater {
     const absl::Span<const TensorView> group =
         update_.contributions.subspan(first, kMaxAddends);
     const DType dtype = group.front().dtype;
-    const void* arrays[kMaxAddends];
-    size_t size = 0;
-    for (const TensorView& contribution : group) {
-      if (contribution.dtype != dtype) break;
+    const void* arrays[kMaxAddends] = {Aligned(group.front(), at, count)};
+    size_t size = 1;
+    for (const TensorView& contribution : group.subspan(1)) {
+      if (contribution.dtype != dtype || !IsAligned(contribution)) break;
       if (update_.PackingOf(first + size) != nullptr) break;
       arrays[size++] = At(contribution, at);
     }
@@ -379,6 +393,7 @@ class RangeUpdater {
   alignas(kBufferAlignment) T value_[kBlockElements];
   alignas(kBufferAlignment) T rows_[kBlockElements];
   alignas(kBufferAlignment) T columns_[kBlockElements];
+  alignas(kBufferAlignment) char aligned_[kBlockElements * kMaxElementBytes];
   // Contributions of which a mean is taken.
   std::vector<T> averaged_;
 };

@@ -151,4 +151,8 @@ absl::Status PlacedStaging::Allocate(absl::string_view name_space,
   return inner_.Allocate(name_space, tensors, context);
 }
 
+bool PlacedStaging::ReadsInPlace(absl::string_view name_space) {
+  return inner_.ReadsInPlace(name_space);
+}
+
 }  // namespace tensorkv

@@ -67,6 +67,7 @@ class PlacedStaging final : public Staging {
   absl::Status Allocate(absl::string_view name_space,
                         absl::Span<Tensor* const> tensors,
                         const CallContext& context) override;
+  bool ReadsInPlace(absl::string_view name_space) override;
 
  private:
   Staging& inner_;

@@ -1,17 +1,118 @@
 #include "service/rpc/payload_decoder.h"
 
+#include <cstdint>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "base/ref_counted.h"
 #include "base/status_macros.h"
 #include "contract/payload_reader.h"
 #include "grpcpp/support/proto_buffer_reader.h"
+#include "grpcpp/support/slice.h"
 #include "service/rpc/message_codec.h"
 #include "tensor/bool_elements.h"
+#include "tensor/buffer.h"
 #include "tensorkv/v1/data.pb.h"
 
 namespace tensorkv {
+
+namespace {
+
+// Smaller messages may be parts of what was received at once, all of which a
+// tensor would keep.
+constexpr size_t kMinBytesInPlace = 64 << 10;
+// Larger tensors get memory that can become the value of their key.
+constexpr uint64_t kMaxTensorBytesInPlace = 64 << 10;
+
+// Whether its elements are all that the entry brings. Others are read where
+// alignment matters.
+bool IsPlain(const PushEntry& entry) {
+  return !entry.skip && !entry.encoding && entry.weight == 0;
+}
+
+// Gives tensors the received bytes that are their elements.
+class ReceivedBytes {
+ public:
+  // The slices keep their memory when `bytes` are cleared.
+  explicit ReceivedBytes(const grpc::ByteBuffer& bytes) {
+    is_ok_ = bytes.Dump(&slices_).ok();
+  }
+
+  // Whether the bytes, none of which is before those of the last call, follow
+  // one another in memory; if so, they are the elements of `tensor`.
+  bool Give(const PayloadRange& range, Tensor& tensor) {
+    while (is_ok_ && range.offset >= begin_ + size()) {
+      begin_ += size();
+      ++index_;
+      buffer_ = nullptr;
+      is_ok_ = index_ < slices_.size();
+    }
+    if (!is_ok_ || range.offset + range.size_bytes > begin_ + size()) {
+      return false;
+    }
+    if (!buffer_) {
+      buffer_ = MakeRefCounted<AdoptedBuffer>(slices_[index_].begin(), size(),
+                                              [slice = slices_[index_]] {});
+    }
+    tensor.SetBuffer(buffer_, range.offset - begin_);
+    return true;
+  }
+
+ private:
+  size_t size() const {
+    return index_ < slices_.size() ? slices_[index_].size() : 0;
+  }
+
+  bool is_ok_ = false;
+  std::vector<grpc::Slice> slices_;
+  // The slice that is read, and where it begins.
+  size_t index_ = 0;
+  uint64_t begin_ = 0;
+  RefPtr<Buffer> buffer_;
+};
+
+// Leaves those tensors in the received bytes that may stay there. Their
+// payloads become empty, and their places in `tensors` null.
+void ReadInPlace(const grpc::ByteBuffer& bytes, DecodedPush& decoded,
+                 std::vector<Tensor*>& tensors) {
+  ReceivedBytes received(bytes);
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    PayloadRange& payload = decoded.payloads[i];
+    if (payload.size_bytes == 0 ||
+        payload.size_bytes > kMaxTensorBytesInPlace ||
+        !IsPlain(decoded.request.entries[i]) ||
+        !received.Give(payload, *tensors[i])) {
+      continue;
+    }
+    payload.size_bytes = 0;
+    tensors[i] = nullptr;
+  }
+}
+
+// Whether what is kept of the message is elements, but for a sixth.
+bool IsMostlyElements(uint64_t message_bytes,
+                      absl::Span<const PayloadRange> payloads) {
+  uint64_t bytes = 0;
+  for (const PayloadRange& payload : payloads) bytes += payload.size_bytes;
+  return message_bytes >= kMinBytesInPlace &&
+         bytes >= message_bytes - message_bytes / 6;
+}
+
+template <typename Entry>
+absl::Status CheckBools(absl::Span<const Entry> entries) {
+  for (const Entry& entry : entries) {
+    const Tensor& tensor = entry.tensor;
+    if (tensor.dtype() != DType::kBool) continue;
+    const auto size = static_cast<size_t>(tensor.size_bytes());
+    RETURN_IF_ERROR(CheckElements(tensor.dtype(), {tensor.data(), size}));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 template <typename Decoded>
 absl::Status PayloadDecoder::ReceivePayloads(grpc::ByteBuffer* bytes,
@@ -20,16 +121,27 @@ absl::Status PayloadDecoder::ReceivePayloads(grpc::ByteBuffer* bytes,
   std::vector<Tensor*> tensors;
   tensors.reserve(decoded.request.entries.size());
   for (auto& entry : decoded.request.entries) tensors.push_back(&entry.tensor);
-  RETURN_IF_ERROR(
-      staging_.Allocate(decoded.request.name_space, tensors, context));
-  grpc::ProtoBufferReader reader(bytes);
-  if (!ReadPayloads(&reader, decoded.payloads, tensors)) {
-    return absl::InternalError("payload: cannot be read again");
+  std::vector<Tensor*> staged = tensors;
+  if constexpr (std::is_same_v<Decoded, DecodedPush>) {
+    if (IsMostlyElements(bytes->Length(), decoded.payloads) &&
+        staging_.ReadsInPlace(decoded.request.name_space)) {
+      ReadInPlace(*bytes, decoded, tensors);
+      staged.clear();
+      for (Tensor* tensor : tensors) {
+        if (tensor != nullptr) staged.push_back(tensor);
+      }
+    }
   }
-  for (const Tensor* tensor : tensors) {
-    const auto size = static_cast<size_t>(tensor->size_bytes());
-    RETURN_IF_ERROR(CheckElements(tensor->dtype(), {tensor->data(), size}));
+  if (!staged.empty() || tensors.empty()) {
+    RETURN_IF_ERROR(
+        staging_.Allocate(decoded.request.name_space, staged, context));
+    grpc::ProtoBufferReader reader(bytes);
+    if (!ReadPayloads(&reader, decoded.payloads, tensors)) {
+      return absl::InternalError("payload: cannot be read again");
+    }
   }
+  using Entry = std::remove_cvref_t<decltype(decoded.request.entries[0])>;
+  RETURN_IF_ERROR(CheckBools<Entry>(decoded.request.entries));
   bytes->Clear();
   return absl::OkStatus();
 }

@@ -148,6 +148,10 @@ absl::Status GuardedStaging::Allocate(absl::string_view name_space,
   return inner_.Allocate(name_space, tensors, context);
 }
 
+bool GuardedStaging::ReadsInPlace(absl::string_view name_space) {
+  return inner_.ReadsInPlace(name_space);
+}
+
 absl::StatusOr<CreateNamespaceReply> GuardedNamespaceAdmin::CreateNamespace(
     const CreateNamespaceRequest& request, const CallContext& context) {
   return Guarded(access_, Method::kCreateNamespace, request.name_space, context,

@@ -54,6 +54,7 @@ class GuardedStaging final : public Staging {
   absl::Status Allocate(absl::string_view name_space,
                         absl::Span<Tensor* const> tensors,
                         const CallContext& context) override;
+  bool ReadsInPlace(absl::string_view name_space) override;
 
  private:
   Staging& inner_;

@@ -1,5 +1,7 @@
 #include "service/store/call_fingerprint.h"
 
+// What is hashed is short: a call of the library would take longer.
+#define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include <algorithm>

@@ -41,7 +41,8 @@ struct CallIdentity {
   uint64_t fingerprint = 0;
   // What the answer will take, if all goes well.
   uint64_t answer_bytes = 0;
-  // What an attempt keeps of its request while it waits, tensors not counted.
+  // What an attempt keeps of its request while it waits and nothing else
+  // counts.
   uint64_t request_bytes = 0;
   // A push: where there are rounds, its repeat is recognised without this.
   bool is_push = false;

@@ -209,6 +209,11 @@ absl::Status MemoryTensorStore::Allocate(absl::string_view name_space,
   return found->Allocate(tensors);
 }
 
+bool MemoryTensorStore::ReadsInPlace(absl::string_view name_space) {
+  const absl::StatusOr<NamespacePtr> found = Find(name_space);
+  return found.ok() && (*found)->ReadsInPlace();
+}
+
 absl::StatusOr<CreateNamespaceReply> MemoryTensorStore::CreateNamespace(
     const CreateNamespaceRequest& request, const CallContext& context) {
   return OnceHere<CreateNamespaceReply>(*calls_, request, context,

@@ -99,6 +99,7 @@ class MemoryTensorStore final : public TensorStore,
   absl::Status Allocate(absl::string_view name_space,
                         absl::Span<Tensor* const> tensors,
                         const CallContext& context = {}) override;
+  bool ReadsInPlace(absl::string_view name_space) override;
 
   absl::StatusOr<CreateNamespaceReply> CreateNamespace(
       const CreateNamespaceRequest& request,

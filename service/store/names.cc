@@ -135,6 +135,9 @@ std::string Quoted(absl::string_view name) {
 }
 
 absl::Status CheckKey(absl::string_view key) {
+  if (!key.empty() && key.size() <= kMaxKeyBytes && IsPlain(key)) {
+    return absl::OkStatus();
+  }
   return CheckName("key", key, kMaxKeyBytes);
 }
 

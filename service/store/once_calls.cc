@@ -9,12 +9,20 @@
 namespace tensorkv {
 namespace {
 
-// Without their tensors.
+// Elements that were left where they were received; what was staged is counted
+// already. They keep slices, of which up to a sixth is something else.
+uint64_t UncountedBytes(const Tensor& tensor) {
+  if (!tensor.has_data() || tensor.buffer()->account()) return 0;
+  const uint64_t bytes = tensor.size_bytes();
+  return bytes + bytes / 5;
+}
+
 template <typename Request>
 uint64_t BytesOfEntries(const Request& request) {
   uint64_t bytes = 0;
   for (const auto& entry : request.entries) {
     bytes += sizeof(entry) + entry.key.capacity();
+    bytes = SumOfBytes(bytes, UncountedBytes(entry.tensor));
     if constexpr (requires { entry.encoding; }) {
       if (entry.encoding) bytes += sizeof(Encoding);
       if (entry.rows) bytes += entry.rows->tensor().size_bytes();

@@ -38,6 +38,12 @@ class Staging {
   virtual absl::Status Allocate(absl::string_view name_space,
                                 absl::Span<Tensor* const> tensors,
                                 const CallContext& context) = 0;
+
+  // Whether the store reads what a push to that namespace brings from where it
+  // was received. Then a plain tensor needs no memory of Allocate's, but memory
+  // that stays as it is while others hold it; its elements may be at any
+  // address. The push's answer comes when nothing reads them any more.
+  virtual bool ReadsInPlace(absl::string_view name_space) { return false; }
 };
 
 }  // namespace tensorkv

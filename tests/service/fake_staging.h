@@ -27,6 +27,11 @@ class FakeStaging final : public Staging {
     allocate_status_ = status;
   }
 
+  void set_reads_in_place() {
+    MutexLock lock(&mutex_);
+    reads_in_place_ = true;
+  }
+
   absl::Status CheckInit(const InitRequest&, const CallContext&) override {
     return Check();
   }
@@ -46,6 +51,11 @@ class FakeStaging final : public Staging {
     return absl::OkStatus();
   }
 
+  bool ReadsInPlace(absl::string_view) override {
+    MutexLock lock(&mutex_);
+    return reads_in_place_;
+  }
+
   int num_allocate_calls() {
     MutexLock lock(&mutex_);
     return num_allocate_calls_;
@@ -58,6 +68,7 @@ class FakeStaging final : public Staging {
   }
 
   Mutex mutex_;
+  bool reads_in_place_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status check_status_ ABSL_GUARDED_BY(mutex_);
   absl::Status allocate_status_ ABSL_GUARDED_BY(mutex_);
   int num_allocate_calls_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -20,6 +20,12 @@ bool Takes(DType key, DType contribution) {
   return key == contribution || (IsFloat(key) && IsFloat(contribution));
 }
 
+// Whether the entry is what most are: a whole tensor that the key takes.
+bool IsWholeTensor(const StoredKey& key, const PushEntry& entry) {
+  return !entry.skip && !entry.rows && Takes(key.dtype(), entry.dtype()) &&
+         key.HasShape(entry.shape());
+}
+
 absl::Status CheckEntry(const StoredKey& key, const PushEntry& entry) {
   if (entry.skip) return absl::OkStatus();
   Shape expected = key.shape();
@@ -87,8 +93,9 @@ absl::Status FindKeys(const NamespaceState& state, const PushRequest& request,
                   return gate.CheckChange(state.name, entry.key, round);
                 }));
   entries.keys.reserve(from.size());
+  KeyTable::Finder finder(state.keys, from.size());
   for (const PushEntry& entry : from) {
-    StoredKey* const key = state.keys.Find(entry.key);
+    StoredKey* const key = finder.Find(entry.key);
     if (key == nullptr) return state.NoSuchKey(entry.key);
     __builtin_prefetch(key->value.get());
     entries.keys.push_back({.key = key});
@@ -101,18 +108,20 @@ absl::Status AddFirst(const PushMode& mode, const PushRequest& request,
   EntriesByKey::KeyOfEntry& first = entries.keys[position];
   const StoredKey& key = *first.key;
   first.is_first = true;
-  ASSIGN_OR_RETURN(const std::optional<PushResult> repeat,
-                   mode.CheckKey(key, request));
-  if (repeat) {
-    first.is_repeat = true;
-    entries.repeats.emplace_back(position, *repeat);
-    return absl::OkStatus();
+  if (!mode.forgets_contributions()) {
+    ASSIGN_OR_RETURN(const std::optional<PushResult> repeat,
+                     mode.CheckKey(key, request));
+    if (repeat) {
+      first.is_repeat = true;
+      entries.repeats.emplace_back(position, *repeat);
+      return absl::OkStatus();
+    }
+    entries.note_bytes += mode.BytesToNote(key, request);
   }
   first.brings_room = BringsRoom(mode, key, request, request.entries[position]);
   if (first.brings_room) {
     entries.room_bytes[key.device] += key.value_bytes();
   }
-  entries.note_bytes += mode.BytesToNote(key, request);
   return absl::OkStatus();
 }
 
@@ -179,7 +188,9 @@ absl::Status AddEntries(const PushMode& mode, const PushRequest& request,
   bool has_weights = false;
   for (uint32_t i = 0; i < entries.keys.size(); ++i) {
     StoredKey& key = *entries.keys[i].key;
-    RETURN_IF_ERROR(CheckEntry(key, request.entries[i]));
+    if (!IsWholeTensor(key, request.entries[i])) {
+      RETURN_IF_ERROR(CheckEntry(key, request.entries[i]));
+    }
     has_weights |= HasWeight(request.entries[i]);
     const uint32_t last = key.position_in_call;
     key.position_in_call = i + 1;

@@ -17,6 +17,51 @@ StoredKey* KeyTable::Find(absl::string_view name) const {
   return it == by_name_.end() ? nullptr : it->get();
 }
 
+KeyTable::Finder::Finder(const KeyTable& table, size_t num_names)
+    : table_(table), num_names_(num_names) {}
+
+// The first name tells which order the call follows, if any.
+StoredKey* KeyTable::Finder::Search(absl::string_view name) {
+  StoredKey* const key = table_.Find(name);
+  if (num_names_ < kMinOrder || key == nullptr) return key;
+  if (position_ == 0 && !is_new_) {
+    for (const std::vector<StoredKey*>& order : table_.orders_) {
+      if (order.front() != key || order.size() < num_names_) continue;
+      known_ = order;
+      position_ = 1;
+      return key;
+    }
+  }
+  if (!is_new_) {
+    is_new_ = true;
+    found_.reserve(num_names_);
+    found_.assign(known_.begin(), known_.begin() + position_);
+    known_ = {};
+  }
+  found_.push_back(key);
+  return key;
+}
+
+KeyTable::Finder::~Finder() {
+  if (found_.size() == num_names_ && is_new_) {
+    table_.Remember(std::move(found_));
+  }
+}
+
+void KeyTable::Remember(std::vector<StoredKey*> order) const {
+  if (order.size() > size()) return;  // it has keys twice
+  std::erase_if(orders_, [&order](const std::vector<StoredKey*>& other) {
+    return other.front() == order.front();
+  });
+  size_t total = order.size();
+  for (const std::vector<StoredKey*>& other : orders_) total += other.size();
+  while (!orders_.empty() && (total > size() || orders_.size() == kMaxOrders)) {
+    total -= orders_.front().size();
+    orders_.erase(orders_.begin());
+  }
+  orders_.push_back(std::move(order));
+}
+
 void KeyTable::Insert(RefPtr<StoredKey> key) {
   Erase(key->name());
   in_order_.insert(key.get());
@@ -26,6 +71,7 @@ void KeyTable::Insert(RefPtr<StoredKey> key) {
 RefPtr<StoredKey> KeyTable::Erase(absl::string_view name) {
   const auto it = by_name_.find(name);
   if (it == by_name_.end()) return nullptr;
+  orders_.clear();
   RefPtr<StoredKey> key = *it;
   in_order_.erase(key.get());
   by_name_.erase(it);

@@ -10,6 +10,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/hash/hash.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "base/ref_counted.h"
 #include "service/store/keyspace/stored_key.h"
 
@@ -21,6 +22,53 @@ class KeyTable {
   // Null if there is no such key. The pointer is good until the key is erased
   // or replaced; a RefPtr keeps it longer.
   StoredKey* Find(absl::string_view name) const;
+
+  // Finds the keys of one call, one after another. Calls over many keys name
+  // them again and again in one order: where a call follows an earlier one, its
+  // keys are known before their names are looked at, and need no search.
+  //
+  // Used while the table does not change.
+  class Finder {
+   public:
+    Finder(const KeyTable& table, size_t num_names);
+    // Keeps the order of this call, if it was a new one.
+    ~Finder();
+    Finder(const Finder&) = delete;
+
+    // As KeyTable::Find.
+    StoredKey* Find(absl::string_view name) {
+      if (position_ < known_.size()) {
+        StoredKey* const key = known_[position_];
+        if (position_ + kAhead < known_.size()) Fetch(position_ + kAhead);
+        if (key->name() == name) {
+          ++position_;
+          return key;
+        }
+      }
+      return Search(name);
+    }
+
+   private:
+    // How far ahead keys, and half as far their buffers, are fetched.
+    static constexpr size_t kAhead = 8;
+
+    void Fetch(size_t position) const {
+      const auto* key = reinterpret_cast<const char*>(known_[position]);
+      __builtin_prefetch(key);
+      __builtin_prefetch(key + 64);
+      __builtin_prefetch(known_[position - kAhead / 2]->value.get());
+    }
+    StoredKey* Search(absl::string_view name);
+
+    const KeyTable& table_;
+    const size_t num_names_;
+    // The order that the call has followed so far.
+    absl::Span<StoredKey* const> known_;
+    size_t position_ = 0;
+    // The keys of this call, from the first that did not follow a known order.
+    bool is_new_ = false;
+    std::vector<StoredKey*> found_;
+  };
 
   // Adds a key, in the place of one with its name.
   void Insert(RefPtr<StoredKey> key);
@@ -41,6 +89,8 @@ class KeyTable {
   }
 
  private:
+  void Remember(std::vector<StoredKey*> order) const;
+
   // A key stands for its name, so that a table needs one pointer per key.
   struct Name {
     Name(absl::string_view text) : text(text) {}
@@ -61,8 +111,15 @@ class KeyTable {
     bool operator()(Name a, Name b) const { return a.text < b.text; }
   };
 
+  // Orders that are worth knowing, and how many are known at a time.
+  static constexpr size_t kMinOrder = 64;
+  static constexpr size_t kMaxOrders = 4;
+
   absl::flat_hash_set<RefPtr<StoredKey>, HashOfName, SameName> by_name_;
   absl::btree_set<StoredKey*, ByteOrder> in_order_;
+  // The keys of recent calls in the order of their names there, the latest
+  // last; together no more than there are keys. All go when a key goes.
+  mutable std::vector<std::vector<StoredKey*>> orders_;
 };
 
 }  // namespace tensorkv

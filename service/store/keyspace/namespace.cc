@@ -103,6 +103,13 @@ absl::Status Namespace::Allocate(absl::Span<Tensor* const> tensors) const {
   return state_->home->Stage(state_->memory.host().contributions, tensors);
 }
 
+// Nothing of a push stays behind where contributions do not wait. The guard
+// looks at elements, and clips them, as if they were aligned.
+bool Namespace::ReadsInPlace() const {
+  return !state_->home->copies() && state_->mode->forgets_contributions() &&
+         !state_->config.gradient_guard.is_on();
+}
+
 NamespaceStatus Namespace::Describe() const {
   const WaitStatus attempts = state_->calls->waits();
   const std::shared_ptr<const RuleBindings> bound = state_->Bindings();

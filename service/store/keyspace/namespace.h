@@ -111,6 +111,7 @@ class Namespace {
                          const Caller& caller) const;
   absl::Status CheckPush(const PushRequest& request, const Caller& caller);
   absl::Status Allocate(absl::Span<Tensor* const> tensors) const;
+  bool ReadsInPlace() const;
 
   NamespaceStatus Describe() const;
   // As in NamespaceSummaries.

@@ -240,8 +240,9 @@ absl::StatusOr<bool> PullCall::ReadAll(PullReply& reply) {
   devices_.clear();
   keys_of_rows_.clear();
   std::optional<size_t> first_busy;
+  KeyTable::Finder finder(state_.keys, entries.size());
   for (size_t i = 0; i < entries.size(); ++i) {
-    StoredKey* const key = state_.keys.Find(entries[i].key);
+    StoredKey* const key = finder.Find(entries[i].key);
     if (!IsReached(key, entries[i])) {
       Unpin();
       keys_of_rows_.clear();  // while the table still has them

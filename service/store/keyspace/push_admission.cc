@@ -479,7 +479,11 @@ absl::StatusOr<bool> PushAdmission::Admit() {
   std::vector<PushResult>& results = call_->reply.results;
   UpdatePass& updates = transaction_.work().updates;
   results.resize(request_.entries.size());
-  updates.Reserve(request_.entries.size());
+  if (state_.mode->applies_at_once() && !state_.home->copies()) {
+    updates.plain().Reserve(request_.entries.size());
+  } else {
+    updates.Reserve(request_.entries.size());
+  }
   for (uint32_t i = 0; i < entries.keys.size(); ++i) {
     const EntriesByKey::KeyOfEntry& entry = entries.keys[i];
     if (entry.is_first && !entry.is_repeat) AdmitKey(entries, i);
@@ -502,8 +506,10 @@ absl::StatusOr<bool> PushAdmission::Admit() {
 void PushAdmission::AdmitKey(const EntriesByKey& entries, uint32_t first) {
   StoredKey& key = *entries.keys[first].key;
   const PushMode& mode = *state_.mode;
-  Cut::BeforeChange(transaction_, key);
-  mode.Note(key, request_, notes_.Split(mode.BytesToNote(key, request_)));
+  if (state_.cut) Cut::BeforeChange(transaction_, key);
+  if (!mode.forgets_contributions()) {
+    mode.Note(key, request_, notes_.Split(mode.BytesToNote(key, request_)));
+  }
   if (!mode.applies_at_once()) return AddToRound(entries, first);
   if (key.is_updating) return UpdateBusyKey(entries, first);
   UpdateIdleKey(entries, first);
@@ -511,6 +517,7 @@ void PushAdmission::AdmitKey(const EntriesByKey& entries, uint32_t first) {
 
 void PushAdmission::UpdateIdleKey(const EntriesByKey& entries, uint32_t first) {
   StoredKey& key = *entries.keys[first].key;
+  if (UpdatePlainly(entries, first)) return;
   bool is_skipped = true;
   entries.ForEach(first, [&](uint32_t i) {
     is_skipped &= request_.entries[i].skip;
@@ -527,6 +534,17 @@ void PushAdmission::UpdateIdleKey(const EntriesByKey& entries, uint32_t first) {
   });
   updates.End(entries.keys[first].brings_room);
   ++call_->num_pending;
+}
+
+bool PushAdmission::UpdatePlainly(const EntriesByKey& entries, uint32_t first) {
+  if (state_.home->copies() || entries.keys[first].next != 0) return false;
+  StoredKey* const key = entries.keys[first].key;
+  PushEntry& entry = request_.entries[first];
+  PlainUpdates& updates = transaction_.work().updates.plain();
+  if (!updates.Takes(*key, entry)) return false;
+  updates.Add(key, call_, entry.tensor, first);
+  ++call_->num_pending;
+  return true;
 }
 
 void PushAdmission::UpdateBusyKey(const EntriesByKey& entries, uint32_t first) {

@@ -99,6 +99,9 @@ class PushAdmission {
   // An idle key where contributions do not wait: what most pushes of many keys
   // are, without the detour of a PendingUpdate.
   void UpdateIdleKey(const EntriesByKey& entries, uint32_t first);
+  // The same where the update is of the simplest kind; false, and nothing has
+  // happened, if it is not.
+  bool UpdatePlainly(const EntriesByKey& entries, uint32_t first);
   // One whose update runs: what it brings waits for that.
   void UpdateBusyKey(const EntriesByKey& entries, uint32_t first);
   // Where contributions wait for those of others.

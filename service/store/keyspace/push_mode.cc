@@ -74,6 +74,7 @@ class AsyncMode : public PushMode {
   void FillDefaults(NamespaceConfig&) const override {}
 
   bool applies_at_once() const override { return true; }
+  bool forgets_contributions() const override { return true; }
 
   absl::Status CheckPush(const PushRequest&) const override {
     return absl::OkStatus();
@@ -120,6 +121,8 @@ class BoundedMode final : public AsyncMode {
  public:
   BoundedMode(const WorkerGroup* workers, uint32_t staleness)
       : AsyncMode(workers), staleness_(staleness) {}
+
+  bool forgets_contributions() const override { return false; }
 
   void FillDefaults(NamespaceConfig& config) const override {
     config.max_workers = std::max(config.max_workers, config.num_workers);

@@ -46,6 +46,10 @@ class PushMode {
   // Whether a contribution is an update of its own.
   virtual bool applies_at_once() const = 0;
 
+  // Whether contributions, besides, neither wait for other workers nor are
+  // remembered: then CheckKey finds nothing, and Note does nothing.
+  virtual bool forgets_contributions() const { return false; }
+
   // Whether contributions are summed, so that one worker may bring several to a
   // key, and rows.
   virtual bool sums() const { return true; }

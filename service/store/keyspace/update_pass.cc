@@ -17,9 +17,6 @@
 namespace tensorkv {
 namespace {
 
-// What an update of no elements costs, as bytes that are read and written.
-constexpr uint64_t kUpdateBytes = 64;
-
 MutableTensorView View(const StoredKey& key, DType dtype, Buffer& buffer) {
   return {dtype, key.num_elements(), buffer.mutable_data()};
 }
@@ -217,7 +214,12 @@ void UpdatePass::Adopt(Item& item) {
 
 void UpdatePass::Run() {
   statuses_.assign(devices_.size(), Prepare());
-  if (!statuses_[0].ok()) return;
+  if (!statuses_[0].ok()) return plain_.Fail(statuses_[0]);
+  if (!plain_.updates().empty()) {
+    plain_.Run(devices_[0]);
+    // Either all take effect or none does, as far as that can be.
+    if (!plain_.status().ok()) return statuses_.assign(1, plain_.status());
+  }
   devices_
       .ForEach(used_devices_,
                [this](DeviceIndex device) {

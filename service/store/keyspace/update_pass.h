@@ -17,6 +17,7 @@
 #include "kernels/backend.h"
 #include "service/store/byte_budget.h"
 #include "service/store/device_set.h"
+#include "service/store/keyspace/plain_updates.h"
 #include "service/store/keyspace/stored_key.h"
 #include "service/store/keyspace/weighted_sum.h"
 #include "service/store/memory_budgets.h"
@@ -89,6 +90,10 @@ class UpdatePass {
   // Adds the first pending update of `key`. REQUIRES: key->has_pending().
   void AddPending(StoredKey* key);
 
+  // Updates of the simplest kind, which are added there. Run runs them too.
+  PlainUpdates& plain() { return plain_; }
+  const PlainUpdates& plain() const { return plain_; }
+
   // Adds an update piece by piece: Begin, then slots (at least one) and results
   // of `call`, then End. Its reservations come with Hold.
   void Begin(StoredKey* key, const RefPtr<PushCall>& call);
@@ -125,9 +130,9 @@ class UpdatePass {
   // the update in any case. The version is above `floor`.
   static void Publish(Item& item, const absl::Status& status, Version floor);
 
-  bool empty() const { return items_.empty(); }
+  bool empty() const { return items_.empty() && plain_.updates().empty(); }
   // What Run reads and writes, times what the rules compute of it.
-  uint64_t work_bytes() const { return work_bytes_; }
+  uint64_t work_bytes() const { return work_bytes_ + plain_.work_bytes(); }
   absl::Span<Item> items() { return absl::MakeSpan(items_); }
   // Which results of its call an update produces.
   absl::Span<const uint32_t> ResultsOf(const Item& item) const {
@@ -196,6 +201,7 @@ class UpdatePass {
   DeviceReservations held_;
   Reservation overhead_;
   DeviceReservations room_;
+  PlainUpdates plain_;
   std::vector<Item> items_;
   uint64_t work_bytes_ = 0;
   // Whether any item updates rows.

@@ -48,6 +48,13 @@ struct RunningPass {
   const std::shared_ptr<WorkUnderWay> under_way;
 };
 
+// Adds the key to `keys` if its next update can run.
+void AddIfPending(const KeyPtr& key, std::vector<KeyPtr>& keys) {
+  if (key->is_updating || !key->has_pending()) return;
+  key->is_updating = true;
+  keys.push_back(key);
+}
+
 }  // namespace
 
 void Enqueue(Transaction& transaction, StoredKey& key, PendingUpdate update) {
@@ -160,13 +167,12 @@ std::vector<KeyPtr> UpdateRunner::EndPass(Transaction& transaction,
   NamespaceState& state = transaction.state();
   std::vector<KeyPtr> more;
   const uint64_t failed_before = state.counts.rounds_failed;
+  EndPlain(transaction, pass.plain(), more);
   for (UpdatePass::Item& item : pass.items()) {
     UpdatePass::Publish(item, pass.StatusOf(item), state.restored_versions);
     EndUpdate(transaction, pass, item);
     Cut::AfterUpdate(transaction, *item.key);
-    if (item.key->is_updating || !item.key->has_pending()) continue;
-    item.key->is_updating = true;
-    more.push_back(item.key);
+    AddIfPending(item.key, more);
   }
   if (state.waits.num_parked() == 0) return more;
   if (state.counts.rounds_failed > failed_before) {
@@ -177,7 +183,28 @@ std::vector<KeyPtr> UpdateRunner::EndPass(Transaction& transaction,
   for (const UpdatePass::Item& item : pass.items()) {
     Wake(transaction, item.key->name());
   }
+  for (const PlainUpdates::Update& update : pass.plain().updates()) {
+    Wake(transaction, update.key->name());
+  }
   return more;
+}
+
+void UpdateRunner::EndPlain(Transaction& transaction,
+                            const PlainUpdates& updates,
+                            std::vector<KeyPtr>& more) {
+  if (updates.updates().empty()) return;
+  NamespaceState& state = transaction.state();
+  PushCall& call = *updates.call();
+  for (const PlainUpdates::Update& update : updates.updates()) {
+    const absl::Status& status = updates.StatusOf(update);
+    PlainUpdates::Publish(update, status, state.restored_versions);
+    if (status.ok()) ++state.counts.updates_applied;
+    call.reply.results[update.result].version = update.key->version;
+    EndUpdateOf(transaction, call, status);
+    if (state.cut) Cut::AfterUpdate(transaction, *update.key);
+    AddIfPending(update.key, more);
+  }
+  if (updates.StatusOf(updates.updates().front()).ok()) transaction.Commit();
 }
 
 void UpdateRunner::EndUpdate(Transaction& transaction, const UpdatePass& pass,

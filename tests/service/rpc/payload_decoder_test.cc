@@ -1,6 +1,8 @@
 #include "service/rpc/payload_decoder.h"
 
+#include <cstring>
 #include <string>
+#include <vector>
 
 #include "contract/proto_codec.h"
 #include "gmock/gmock.h"
@@ -106,6 +108,89 @@ TEST_F(PayloadDecoderTest, WhatIsNoBoolIsRefused) {
   EXPECT_THAT(decoder_.Init(&bytes, {}),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("expected bools of 0 or 1, got 2")));
+}
+
+// Three tensors of 32 KiB.
+PushRequest LargePush() {
+  PushRequest push;
+  for (int i = 0; i < 3; ++i) {
+    push.entries.push_back({.key = "w", .tensor = testing::Full({8192}, i)});
+  }
+  return push;
+}
+
+class InPlaceTest : public PayloadDecoderTest {
+ protected:
+  InPlaceTest() { staging_.set_reads_in_place(); }
+
+  // The push as it is decoded from slices of so many bytes.
+  PushRequest Decoded(const PushRequest& push, size_t slice_bytes) {
+    v1::PushRequest message;
+    ToProto(push, &message);
+    const std::string text = message.SerializeAsString();
+    std::vector<grpc::Slice> slices;
+    for (size_t i = 0; i < text.size(); i += slice_bytes) {
+      slices.emplace_back(text.substr(i, slice_bytes));
+    }
+    grpc::ByteBuffer bytes(slices.data(), slices.size());
+    return *decoder_.Push(&bytes, {});
+  }
+
+  // How many of its tensors share memory, as those in one slice do.
+  static int NumShared(const PushRequest& push) {
+    int num_shared = 0;
+    for (const PushEntry& entry : push.entries) {
+      num_shared += !entry.tensor.fills_buffer();
+    }
+    return num_shared;
+  }
+
+  static void ExpectSame(const PushRequest& a, const PushRequest& b) {
+    for (size_t i = 0; i < a.entries.size(); ++i) {
+      const Tensor& tensor = b.entries[i].tensor;
+      EXPECT_EQ(std::memcmp(a.entries[i].tensor.data(), tensor.data(),
+                            tensor.size_bytes()),
+                0);
+    }
+  }
+};
+
+TEST_F(InPlaceTest, TensorsStayWhereTheyWereReceived) {
+  const PushRequest push = Decoded(LargePush(), 1 << 20);
+
+  ExpectSame(LargePush(), push);
+  EXPECT_EQ(NumShared(push), 3);
+  EXPECT_EQ(staging_.num_allocate_calls(), 0);
+}
+
+TEST_F(InPlaceTest, WhatStraddlesSlicesIsStaged) {
+  // The second slice begins within the second tensor, the third in the third.
+  const PushRequest push = Decoded(LargePush(), 40'000);
+
+  ExpectSame(LargePush(), push);
+  EXPECT_EQ(NumShared(push), 1);
+  EXPECT_EQ(staging_.num_allocate_calls(), 1);
+}
+
+TEST_F(InPlaceTest, WeightedTensorsAreStaged) {
+  PushRequest weighted = LargePush();
+  weighted.entries[1].weight = 2;
+
+  EXPECT_EQ(NumShared(Decoded(weighted, 1 << 20)), 2);
+}
+
+TEST_F(InPlaceTest, LargeTensorsAreStaged) {
+  PushRequest large = LargePush();
+  large.entries[1].tensor = testing::Full({20'000}, 1);
+
+  EXPECT_EQ(NumShared(Decoded(large, 1 << 20)), 2);
+}
+
+TEST_F(InPlaceTest, SmallMessagesAreStaged) {
+  PushRequest small = LargePush();
+  small.entries.resize(1);
+
+  EXPECT_EQ(NumShared(Decoded(small, 1 << 20)), 0);
 }
 
 TEST_F(PayloadDecoderTest, RefusedMemoryRefusesTheRequest) {

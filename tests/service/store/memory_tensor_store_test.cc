@@ -660,6 +660,31 @@ TEST_F(MemoryTensorStoreTest, NamesOfAWaitingPullAreCounted) {
   EXPECT_EQ(store_.used_bytes(), before);
 }
 
+TEST_F(MemoryTensorStoreTest, ElementsOfAWaitingRepeatAreCounted) {
+  constexpr uint64_t kBytes = 64 * 1024;
+  InitRequest init;
+  init.entries.push_back({"w", Filled(1, {kBytes / 4})});
+  ASSERT_OK(InitNow(store_, std::move(init)));
+  PushRequest request = PushOf("w", 2);
+  request.entries[0].tensor = Filled(2, {kBytes / 4});
+  request.call_id = CallId{"client", 1};
+  Inbox<PushReply> first;
+  Inbox<PushReply> repeat;
+  backend_.Hold();
+  std::thread pusher([&] { store_.Push(request, {}, first.Callback()); });
+  backend_.WaitUntilHeld();
+  const uint64_t before = store_.used_bytes();
+
+  store_.Push(request, {}, repeat.Callback());
+
+  EXPECT_GE(store_.used_bytes(), before + kBytes);
+  backend_.Release();
+  pusher.join();
+  first.Wait();
+  repeat.Wait();
+  EXPECT_OK(*repeat.answer);
+}
+
 // The time that this thread has computed: other load does not count.
 double ThreadSeconds() {
   timespec time = {};

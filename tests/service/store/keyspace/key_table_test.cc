@@ -1,6 +1,9 @@
 #include "service/store/keyspace/key_table.h"
 
+#include <algorithm>
+#include <random>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
@@ -88,6 +91,37 @@ TEST_F(KeyTableTest, VisitsEveryKeyInOrder) {
   table_.ForEach([&names](StoredKey& key) { names.emplace_back(key.name()); });
 
   EXPECT_THAT(names, ElementsAre("a/1", "a/10", "a/2", "b", "c"));
+}
+
+// Names in one of a few orders, all of them or the first ones; some are of no
+// key, or there twice.
+std::vector<std::string> NamesOfCall(std::minstd_rand& random) {
+  std::minstd_rand order(1 + random() % 6);
+  std::vector<std::string> names;
+  for (int i = 0; i < 200; ++i) names.push_back(absl::StrCat("k", i));
+  std::shuffle(names.begin(), names.end(), order);
+  if (random() % 3 == 0) names.resize(1 + random() % names.size());
+  if (random() % 4 == 0) names[random() % names.size()] = "none";
+  if (random() % 4 == 0) names.push_back(names[random() % names.size()]);
+  return names;
+}
+
+TEST(KeyTableFinderTest, FindsTheKeysOfCallsThatRepeatAndKeysThatCome) {
+  std::minstd_rand random(1);
+  KeyTable table;
+  for (int call = 0; call < 500; ++call) {
+    const std::string changed = absl::StrCat("k", random() % 200);
+    if (call < 200) table.Insert(Key(absl::StrCat("k", call)));
+    if (random() % 10 == 0) table.Erase(changed);
+    if (random() % 10 == 0) table.Insert(Key(changed));
+    const std::vector<std::string> names = NamesOfCall(random);
+
+    KeyTable::Finder finder(table, names.size());
+
+    for (const std::string& name : names) {
+      ASSERT_EQ(finder.Find(name), table.Find(name)) << call << " " << name;
+    }
+  }
 }
 
 }  // namespace

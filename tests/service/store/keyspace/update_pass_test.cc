@@ -2,6 +2,7 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -183,6 +184,92 @@ TEST_F(UpdatePassTest, RunsManyKeysInOneBatch) {
 
   EXPECT_EQ(First(*one), 6);
   EXPECT_EQ(First(*two), 7);
+}
+
+class PlainUpdatesTest : public UpdatePassTest {
+ protected:
+  // A key without states.
+  RefPtr<StoredKey> Key(const RuleSpec& rule, double value = 1) {
+    RefPtr<StoredKey> key = UpdatePassTest::Key(rule, DType::kF32, value);
+    key->rule_state = nullptr;
+    return key;
+  }
+  // Of two elements.
+  static PushEntry Entry(double value) {
+    return {.tensor = *Tensor::Filled(DType::kF32, {2}, value)};
+  }
+  static bool Takes(const StoredKey& key, const PushEntry& entry) {
+    return PlainUpdates().Takes(key, entry);
+  }
+
+  const RefPtr<PushCall> call_ = MakeRefCounted<PushCall>();
+};
+
+TEST_F(PlainUpdatesTest, TakesOneTensorOfItsDTypeAndNothingElse) {
+  const auto key = Key({"accumulate", {}});
+  PushEntry weighted = Entry(1);
+  weighted.weight = 2;
+  const PushEntry skipped = {.skip = true};
+  const PushEntry f64 = {.tensor = *Tensor::Filled(DType::kF64, {2}, 1)};
+
+  EXPECT_TRUE(Takes(*key, Entry(1)));
+  EXPECT_FALSE(Takes(*key, weighted));
+  EXPECT_FALSE(Takes(*key, skipped));
+  EXPECT_FALSE(Takes(*key, f64));
+}
+
+TEST_F(PlainUpdatesTest, TakesNoKeyWithStatesOrMultipliersOrReaders) {
+  const RuleSpec accumulate = {"accumulate", {}};
+  const auto multiplied = Key(accumulate);
+  multiplied->multipliers = MakeRefCounted<BoundMultipliers>(Multipliers());
+  const auto read = Key(accumulate);
+  const Tensor reader = read->ToTensor();
+
+  EXPECT_FALSE(
+      Takes(*UpdatePassTest::Key({"sgd", {{"momentum", 0.5}}}, DType::kF32, 1),
+            Entry(1)));
+  EXPECT_FALSE(Takes(*Key({"sgld", {}}), Entry(1)));
+  EXPECT_FALSE(Takes(*multiplied, Entry(1)));
+  EXPECT_FALSE(Takes(*read, Entry(1)));
+}
+
+// More than one batch.
+TEST_F(PlainUpdatesTest, RunsAllByTheirRules) {
+  std::vector<RefPtr<StoredKey>> keys;
+  PlainUpdates updates;
+  for (uint32_t i = 0; i < 3000; ++i) {
+    keys.push_back(Key({i % 2 == 0 ? "accumulate" : "assign", {}}));
+    updates.Add(keys[i].get(), call_, Entry(i).tensor, i);
+    EXPECT_TRUE(keys[i]->is_updating && keys[i]->value_is_changing);
+  }
+
+  updates.Run(backend_);
+
+  for (const PlainUpdates::Update& update : updates.updates()) {
+    ASSERT_OK(updates.StatusOf(update));
+    PlainUpdates::Publish(update, absl::OkStatus(), /*floor=*/7);
+    const StoredKey& key = *keys[update.result];
+    ASSERT_EQ(First(key), update.result + (update.result % 2 == 0 ? 1 : 0));
+    ASSERT_EQ(key.version, 8u);
+    ASSERT_FALSE(key.is_updating || key.value_is_changing);
+  }
+}
+
+TEST_F(PlainUpdatesTest, FailureKeepsValueVersionAndCount) {
+  const auto key = Key({"accumulate", {}});
+  PlainUpdates updates;
+  updates.Add(key.get(), call_, Entry(5).tensor, 0);
+  backend_.FailApply(absl::InternalError("broken"));
+
+  updates.Run(backend_);
+  const PlainUpdates::Update& update = updates.updates()[0];
+  const absl::Status& status = updates.StatusOf(update);
+  PlainUpdates::Publish(update, status, /*floor=*/0);
+
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kInternal));
+  EXPECT_EQ(First(*key), 1);
+  EXPECT_EQ(key->version, 1u);
+  EXPECT_EQ(key->update_count, 0u);
 }
 
 }  // namespace

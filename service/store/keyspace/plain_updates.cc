@@ -1,0 +1,101 @@
+#include "service/store/keyspace/plain_updates.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "service/store/keyspace/staged_tensors.h"
+
+namespace tensorkv {
+namespace {
+
+// What the backend reads of so many takes a fifth of a second-level cache.
+constexpr size_t kBatchUpdates = 1024;
+
+bool LooksAtNothingElse(const UpdateRule& rule) {
+  return rule.num_states() == 0 && !rule.takes_seed() && !rule.takes_sums();
+}
+
+// Whether the entry brings what a key of its dtype has, and nothing with it.
+bool IsPlain(const PushEntry& entry) {
+  return !entry.skip && !entry.encoding && !entry.rows &&
+         (entry.weight == 0 || entry.weight == 1) && entry.tensor.has_data();
+}
+
+// An own buffer becomes the value as it is.
+bool MayBecomeValue(const UpdateRule& rule, const Tensor& tensor) {
+  return rule.kind() == RuleKind::kAssign &&
+         tensor.buffer()->size_bytes() >= kOwnBufferBytes &&
+         tensor.fills_buffer();
+}
+
+}  // namespace
+
+bool PlainUpdates::Takes(const StoredKey& key, const PushEntry& entry) {
+  if (key.rule.get() != asked_) {
+    asked_ = key.rule.get();
+    takes_asked_ = LooksAtNothingElse(*asked_);
+  }
+  return takes_asked_ && key.rule_state == nullptr && !key.multipliers &&
+         IsPlain(entry) && entry.tensor.dtype() == key.dtype() &&
+         key.value->size_bytes() > 0 && key.is_writable() &&
+         !MayBecomeValue(*asked_, entry.tensor);
+}
+
+void PlainUpdates::Add(StoredKey* key, const RefPtr<PushCall>& call,
+                       const Tensor& tensor, uint32_t result) {
+  if (!call_) call_ = call;
+  if (rules_.empty() || rules_.back() != key->rule) rules_.push_back(key->rule);
+  if (buffers_.empty() || buffers_.back() != tensor.buffer()) {
+    buffers_.push_back(tensor.buffer());
+  }
+  const UpdateRule& rule = *key->rule;
+  work_bytes_ +=
+      (kUpdateBytes + 2 * key->value->size_bytes()) * rule.work_factor();
+  key->is_updating = true;
+  key->value_is_changing = true;
+  updates_.push_back({.key = RefPtr<StoredKey>(key),
+                      .rule = &rule,
+                      .data = tensor.data(),
+                      .update_count = ++key->update_count,
+                      .result = result});
+}
+
+void PlainUpdates::Run(Backend& device) {
+  const size_t batch_size = std::min(updates_.size(), kBatchUpdates);
+  std::vector<TensorView> contributions(batch_size);
+  std::vector<TensorUpdate> batch(batch_size);
+  for (size_t i = 0; i < batch_size; ++i) {
+    batch[i].contributions = absl::MakeConstSpan(&contributions[i], 1);
+  }
+  while (num_run_ < updates_.size() && status_.ok()) {
+    const size_t size = std::min(updates_.size() - num_run_, batch_size);
+    for (size_t i = 0; i < size; ++i) {
+      const Update& from = updates_[num_run_ + i];
+      TensorUpdate& update = batch[i];
+      update.rule = from.rule;
+      update.update_count = from.update_count;
+      update.value = {from.key->dtype(), from.key->num_elements(),
+                      from.key->value->mutable_data()};
+      update.stored = update.value;
+      contributions[i] = {update.value.dtype, update.value.num_elements,
+                          from.data};
+    }
+    status_ = device.Apply(absl::MakeConstSpan(batch).first(size));
+    if (status_.ok()) num_run_ += size;
+  }
+}
+
+// The count may have begun anew meanwhile, under another rule.
+void PlainUpdates::Publish(const Update& update, const absl::Status& status,
+                           Version floor) {
+  StoredKey& key = *update.key;
+  key.is_updating = false;
+  key.value_is_changing = false;
+  if (status.ok()) {
+    key.version = std::max(key.version, floor) + 1;
+  } else if (key.update_count == update.update_count) {
+    --key.update_count;
+  }
+}
+
+}  // namespace tensorkv
