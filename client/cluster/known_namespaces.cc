@@ -119,10 +119,12 @@ std::optional<uint64_t> KnownNamespaces::ReplacedAt(
   if (known == nullptr) return std::nullopt;
   const auto membership = known->memberships.find(worker_name);
   if (membership == known->memberships.end()) return std::nullopt;
-  const auto& [home, workers] = membership->second;
-  if (home && home->epoch != home_epoch) return std::nullopt;
-  const auto worker = workers.find(server);
-  if (worker == workers.end()) return std::nullopt;
+  const Membership& known_as = membership->second;
+  if (known_as.home && known_as.home->epoch != home_epoch) {
+    return std::nullopt;
+  }
+  const auto worker = known_as.workers.find(server);
+  if (worker == known_as.workers.end()) return std::nullopt;
   return worker->second.epoch;
 }
 

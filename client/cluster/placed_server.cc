@@ -8,6 +8,16 @@
 #include "contract/reason.h"
 
 namespace tensorkv {
+namespace {
+
+absl::Status IsNoMore(const std::string& name, uint64_t placement_version) {
+  return WithReason(absl::FailedPreconditionError(absl::StrCat(
+                        "server \"", name, "\": is in the cluster no more")),
+                    Reason::kWrongServer,
+                    {{"placement_version", placement_version}});
+}
+
+}  // namespace
 
 absl::Status PlacedServer::Attempt(const AnyCall& call,
                                    const CallOptions& options) {
@@ -15,6 +25,9 @@ absl::Status PlacedServer::Attempt(const AnyCall& call,
   ASSIGN_OR_RETURN(const Place place, Find(options));
   const absl::Status status = place.connection->Attempt(call, options);
   if (status.ok()) return status;
+  if (absl::IsUnavailable(status) && place.left_by != 0) {
+    return IsNoMore(name_, place.left_by);
+  }
   if (absl::IsUnavailable(status)) {
     // Where nobody answers, all stays as it is known.
     source_
@@ -35,13 +48,14 @@ absl::StatusOr<PlacedServer::Place> PlacedServer::Find(
   const auto found = absl::c_find_if(
       placement->servers,
       [this](const ClusterServer& server) { return server.name == name_; });
-  if (found == placement->servers.end()) {
-    return WithReason(absl::FailedPreconditionError(absl::StrCat(
-                          "server \"", name_, "\": is in the cluster no more")),
-                      Reason::kWrongServer,
-                      {{"placement_version", placement->version}});
-  }
   MutexLock lock(&mutex_);
+  if (found == placement->servers.end()) {
+    // It may have the answer to a call that is repeated.
+    Place former = place_;
+    former.left_by = placement->version;
+    if (former.connection != nullptr) return former;
+    return IsNoMore(name_, placement->version);
+  }
   if (place_.address != found->address) {
     ASSIGN_OR_RETURN(std::unique_ptr<Connection> connection,
                      connect_(found->address, known_));

@@ -3,6 +3,7 @@
 #ifndef TENSORKV_CLIENT_CLUSTER_PLACED_SERVER_H_
 #define TENSORKV_CLIENT_CLUSTER_PLACED_SERVER_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -20,7 +21,8 @@ namespace tensorkv {
 // knows of the server's incarnation holds at every address. Thread-safe.
 //
 // Errors name the server: `server "b" (10.0.0.4:7363): ...`. A server that the
-// cluster has no more is FailedPrecondition (WRONG_SERVER).
+// cluster has no more, and that does not answer where it was, is
+// FailedPrecondition (WRONG_SERVER).
 class PlacedServer final : public Connection {
  public:
   // `source` outlives it.
@@ -35,6 +37,8 @@ class PlacedServer final : public Connection {
   struct Place {
     std::string address;
     std::shared_ptr<Connection> connection;
+    // The version of the placement that has the server no more; 0 if it has.
+    uint64_t left_by = 0;
   };
 
   absl::StatusOr<Place> Find(const CallOptions& options);

@@ -1,0 +1,170 @@
+// What clients see while the servers of their cluster come and go.
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "client/client.h"
+#include "client/worker_client.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "service/server/server.h"
+#include "tests/integration/etcd_process.h"
+#include "tests/testing/background.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/tensor_values.h"
+#include "tests/testing/test_device.h"
+
+namespace tensorkv {
+namespace cluster_resize_test {
+
+using testing::Background;
+using testing::ElementsOf;
+using testing::EtcdProcess;
+using testing::TestDeviceChoice;
+using testing::Vector;
+
+constexpr int kNumKeys = 30;
+
+std::string Key(int i) { return absl::StrCat("w", i); }
+
+// One server, "s0", has everything; others may come.
+class ClusterResizeTest : public ::testing::Test {
+ protected:
+  ClusterResizeTest() { Start("s0"); }
+
+  void Start(const std::string& name) {
+    ServerOptions options = {.listen = "127.0.0.1:0",
+                             .device = TestDeviceChoice(),
+                             .budget_bytes = 1 << 28,
+                             .num_threads = 1};
+    options.cluster = ClusterOptions{.etcd = {etcd_.address()},
+                                     .server_name = name,
+                                     .num_partitions = 32,
+                                     .lease = absl::Seconds(2)};
+    servers_[name] = Server::Create(options).value();
+  }
+  ClientOptions Options() const {
+    return {.target = absl::StrCat("cluster:", servers_.at("s0")->address()),
+            .name_space = "train"};
+  }
+  // Asks until the servers that are wanted have everything.
+  static absl::Status Resize(Client& client, std::vector<std::string> add,
+                             std::vector<std::string> remove) {
+    while (true) {
+      const absl::StatusOr<ResizeClusterReply> reply =
+          client.ResizeCluster(add, remove);
+      if (!reply.ok()) {
+        // A server that was started may register at any moment.
+        if (absl::IsNotFound(reply.status())) continue;
+        return reply.status();
+      }
+      if (reply->partitions_to_move == 0) return absl::OkStatus();
+    }
+  }
+
+  static bool IsListed(Client& client, const std::string& name) {
+    const DescribeClusterReply cluster = client.DescribeCluster().value();
+    return std::ranges::count(cluster.placement.servers, name,
+                              &ClusterServer::name) > 0;
+  }
+
+  EtcdProcess etcd_;
+  std::map<std::string, std::unique_ptr<Server>> servers_;
+};
+
+TEST_F(ClusterResizeTest, PushesCountOnceWhileServersComeAndGo) {
+  const auto client = Client::Connect(Options()).value();
+  ASSERT_OK(client->CreateNamespace(
+      "train", {.rule = ParseRuleSpec("accumulate").value()}));
+  for (int i = 0; i < kNumKeys; ++i) {
+    ASSERT_OK(client->Init(Key(i), Vector(std::vector<double>{0})));
+  }
+  std::atomic<bool> is_over = false;
+  std::atomic<int> num_pushed = 0;
+  Background pusher([&]() -> absl::Status {
+    const auto other = Client::Connect(Options()).value();
+    while (!is_over) {
+      std::vector<PushEntry> entries;
+      for (int i = 0; i < kNumKeys; ++i) {
+        entries.push_back(
+            {.key = Key(i), .tensor = Vector(std::vector<double>{1})});
+      }
+      const absl::Status status = other->Push(std::move(entries)).status();
+      if (!status.ok()) return status;
+      ++num_pushed;
+    }
+    return absl::OkStatus();
+  });
+
+  Start("s1");
+  EXPECT_OK(Resize(*client, {"s1"}, {}));
+  Start("s2");
+  EXPECT_OK(Resize(*client, {"s2"}, {"s0"}));
+  is_over = true;
+
+  ASSERT_OK(pusher.Result());
+  ASSERT_GT(num_pushed, 0);
+  for (int i = 0; i < kNumKeys; ++i) {
+    ASSERT_OK_AND_ASSIGN(const Value value, client->Pull(Key(i)));
+    EXPECT_EQ(ElementsOf(value.tensor)[0], num_pushed);
+  }
+  // It has nothing any more, and leaves the placement with its next turn.
+  while (IsListed(*client, "s0")) {
+  }
+}
+
+// Two workers, who join at servers that come, and a home that moves.
+TEST_F(ClusterResizeTest, TrainingGoesOnWhileServersComeAndGo) {
+  const auto client = Client::Connect(Options()).value();
+  ASSERT_OK(client->CreateNamespace(
+      "train", {.mode = Mode::kSync,
+                .num_workers = 2,
+                .rule = ParseRuleSpec("accumulate").value()}));
+  for (int i = 0; i < kNumKeys; ++i) {
+    ASSERT_OK(client->Init(Key(i), Vector(std::vector<double>{0})));
+  }
+  std::atomic<Step> last_step = UINT64_MAX;
+  std::atomic<Step> reached = 0;
+  const auto train = [&](WorkerClient& worker) -> absl::Status {
+    for (Step step = worker.step(); step <= last_step; step = worker.step()) {
+      std::vector<PushEntry> gradients;
+      for (int i = 0; i < kNumKeys; ++i) {
+        gradients.push_back(
+            {.key = Key(i), .tensor = Vector(std::vector<double>{1})});
+      }
+      const absl::Status status =
+          worker.PushPull(step, std::move(gradients)).status();
+      if (!status.ok()) return status;
+      reached = std::max<Step>(reached, step);
+    }
+    return absl::OkStatus();
+  };
+  std::vector<std::unique_ptr<WorkerClient>> workers;
+  for (const char* name : {"a", "b"}) {
+    workers.push_back(WorkerClient::Join(Options(), {.name = name}).value());
+  }
+  Background first([&] { return train(*workers[0]); });
+  Background second([&] { return train(*workers[1]); });
+
+  Start("s1");
+  EXPECT_OK(Resize(*client, {"s1"}, {}));
+  EXPECT_OK(Resize(*client, {}, {"s0"}));
+  // Both come to it: no worker is more than a step ahead.
+  last_step = reached + 3;
+
+  ASSERT_OK(first.Result());
+  ASSERT_OK(second.Result());
+  for (int i = 0; i < kNumKeys; ++i) {
+    ASSERT_OK_AND_ASSIGN(const Value value, client->Pull(Key(i)));
+    EXPECT_EQ(ElementsOf(value.tensor)[0], 2.0 * last_step);
+  }
+}
+
+}  // namespace cluster_resize_test
+}  // namespace tensorkv
