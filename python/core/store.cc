@@ -3,6 +3,7 @@
 #include <pybind11/stl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <type_traits>
 #include <utility>
@@ -32,6 +33,18 @@ std::vector<Entry> EntriesOf(const std::vector<std::string>& keys,
   for (size_t i = 0; i < keys.size(); ++i) {
     entries[i].key = keys[i];
     entries[i].tensor = TensorOf(arrays[i], keys[i], exports);
+  }
+  return entries;
+}
+
+// The same with the weights, of which there are as many or none.
+std::vector<PushEntry> PushEntriesOf(const std::vector<std::string>& keys,
+                                     const py::list& arrays,
+                                     const std::vector<double>& weights,
+                                     const SharedExports& exports) {
+  std::vector<PushEntry> entries = EntriesOf<PushEntry>(keys, arrays, exports);
+  for (size_t i = 0; i < std::min(keys.size(), weights.size()); ++i) {
+    entries[i].weight = weights[i];
   }
   return entries;
 }
@@ -225,11 +238,12 @@ void Store::Init(const Keys& keys, const py::list& arrays,
   });
 }
 
-py::list Store::Push(const Keys& keys, const py::list& arrays, Step step) {
+py::list Store::Push(const Keys& keys, const py::list& arrays, Step step,
+                     const Weights& weights) {
   CheckLengths(keys, arrays);
   const auto exports = std::make_shared<Exports>();
   const PushReply reply =
-      Call([=, entries = EntriesOf<PushEntry>(keys, arrays, exports)](
+      Call([=, entries = PushEntriesOf(keys, arrays, weights, exports)](
                Session& session) mutable {
         return session.Push(std::move(entries), step);
       });
@@ -264,11 +278,12 @@ py::list Store::Receive(const Keys& keys, const std::optional<py::list>& outs,
 }
 
 py::list Store::PushPull(const Keys& keys, const py::list& arrays,
-                         const std::optional<py::list>& outs, Step step) {
+                         const std::optional<py::list>& outs, Step step,
+                         const Weights& weights) {
   CheckLengths(keys, arrays);
   const auto exports = std::make_shared<Exports>();
   return Receive(keys, outs, exports,
-                 [=, entries = EntriesOf<PushEntry>(keys, arrays, exports)](
+                 [=, entries = PushEntriesOf(keys, arrays, weights, exports)](
                      Session& session, const ReadOptions& options) mutable {
                    return session.PushPull(std::move(entries), step, options);
                  });
@@ -441,9 +456,9 @@ void Store::Register(py::module_& module) {
            "step_timeout"_a)
       .def("init", &Store::Init, "keys"_a, "arrays"_a, "on_existing"_a,
            "state"_a)
-      .def("push", &Store::Push, "keys"_a, "arrays"_a, "step"_a)
+      .def("push", &Store::Push, "keys"_a, "arrays"_a, "step"_a, "weights"_a)
       .def("push_pull", &Store::PushPull, "keys"_a, "arrays"_a, "outs"_a,
-           "step"_a)
+           "step"_a, "weights"_a)
       .def("pull", &Store::Pull, "keys"_a, "outs"_a, "wait"_a, "min_version"_a,
            "state"_a, "dtype"_a)
       .def("push_rows", &Store::PushRows, "keys"_a, "row_ids"_a, "arrays"_a,

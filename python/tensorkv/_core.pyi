@@ -60,7 +60,11 @@ class Store:
         self, keys: List[str], arrays: List[Any], on_existing: str, state: str
     ) -> None: ...
     def push(
-        self, keys: List[str], arrays: List[Any], step: int
+        self,
+        keys: List[str],
+        arrays: List[Any],
+        step: int,
+        weights: List[float],
     ) -> List[int]: ...
     def push_pull(
         self,
@@ -68,6 +72,7 @@ class Store:
         arrays: List[Any],
         outs: Optional[List[Any]],
         step: int,
+        weights: List[float],
     ) -> List[Any]: ...
     def pull(
         self,
