@@ -25,6 +25,8 @@ namespace {
 
 // 64 MiB of f32: far more than the caches hold.
 constexpr int64_t kLargeElements = 16 * 1024 * 1024;
+// Of these, for rules that keep a state per row or column.
+constexpr int64_t kLargeRows = 4096;
 
 int NumThreads() { return std::max(1u, std::thread::hardware_concurrency()); }
 
@@ -72,7 +74,8 @@ void UpdateLarge(benchmark::State& state, const RuleSpec& spec, DType dtype,
       KeyUpdate::Create(backend, &rule,
                         {.dtype = dtype,
                          .num_elements = kLargeElements,
-                         .num_contributions = num_contributions})
+                         .num_contributions = num_contributions,
+                         .num_rows = kLargeRows})
           .value();
   const double bytes_moved = BytesMoved(update.view());
   ParallelCopy copy(NumThreads());
@@ -147,12 +150,19 @@ BENCHMARK_CAPTURE(UpdateLarge, sum_of_8_sgd_bf16_master, kSgd, DType::kBF16, 8)
 
 // Every other rule, as update_rule/NAME.
 [[maybe_unused]] const bool kAreRulesRegistered = [] {
-  for (const char* text :
-       {"sgd",      "nag",       "amsgrad",   "adamw",   "adamax",
-        "nadam",    "adabelief", "adagrad",   "rmsprop", "rmsprop(centered=1)",
-        "adadelta", "ftrl",      "ftml",      "signum",  "signsgd",
-        "sgld",     "dcasgd",    "lion",      "lars",    "lamb",
-        "lans",     "average",   "accumulate"}) {
+  for (const char* text : {"sgd",        "nag",
+                           "amsgrad",    "adamw",
+                           "adamax",     "nadam",
+                           "adabelief",  "adagrad",
+                           "rmsprop",    "rmsprop(centered=1)",
+                           "adadelta",   "ftrl",
+                           "ftml",       "signum",
+                           "signsgd",    "sgld",
+                           "dcasgd",     "lion",
+                           "lars",       "lamb",
+                           "lans",       "average",
+                           "accumulate", "groupadagrad",
+                           "adafactor"}) {
     benchmark::RegisterBenchmark(
         (std::string("update_rule/") + text).c_str(),
         [spec = ParseRuleSpec(text).value()](benchmark::State& state) {

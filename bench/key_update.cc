@@ -27,6 +27,17 @@ void AppendCopies(const Tensor& run, const MutableTensorView& tensor,
   }
 }
 
+int64_t NumElementsOf(const StateSpec& state, const KeyUpdateShape& shape) {
+  switch (state.shape) {
+    case StateShape::kPerRow:
+      return shape.num_rows;
+    case StateShape::kPerColumn:
+      return shape.num_elements / shape.num_rows;
+    default:
+      return shape.num_elements;
+  }
+}
+
 absl::Status Fill(Backend& backend,
                   absl::Span<const MutableTensorView> tensors) {
   std::map<DType, Tensor> runs;
@@ -49,6 +60,7 @@ absl::StatusOr<KeyUpdate> KeyUpdate::Create(Backend& backend,
                                             const UpdateRule* rule,
                                             const KeyUpdateShape& shape) {
   KeyUpdate update(rule);
+  update.num_rows_ = shape.num_rows;
   const auto allocate = [&](DType dtype) {
     return update.Allocate(backend, dtype, shape.num_elements);
   };
@@ -57,9 +69,10 @@ absl::StatusOr<KeyUpdate> KeyUpdate::Create(Backend& backend,
     ASSIGN_OR_RETURN(const MutableTensorView tensor, allocate(shape.dtype));
     update.contributions_.push_back(tensor);
   }
-  for (int i = 0; i < rule->num_states(); ++i) {
+  for (const StateSpec& state : rule->states()) {
     ASSIGN_OR_RETURN(const MutableTensorView tensor,
-                     allocate(AccumulateType(shape.dtype)));
+                     update.Allocate(backend, AccumulateType(shape.dtype),
+                                     NumElementsOf(state, shape)));
     update.states_.push_back(tensor);
   }
   if (rule->keeps_master(shape.dtype)) {
@@ -85,6 +98,7 @@ TensorUpdate KeyUpdate::view() const {
           .stored = value_,
           .contributions = contributions_,
           .states = states_,
+          .num_rows = num_rows_,
           .master = master_,
           .value = value_};
 }

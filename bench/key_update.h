@@ -19,6 +19,7 @@ struct KeyUpdateShape {
   DType dtype = DType::kF32;  // of the value and the contributions
   int64_t num_elements = 0;
   int num_contributions = 1;
+  int64_t num_rows = 1;  // for rules with states per row or column
 };
 
 // The tensors of one key, updated in place. Every element is 0.5 at first.
@@ -45,6 +46,7 @@ class KeyUpdate {
   // In each of the buffers, one.
   std::vector<MutableTensorView> tensors_;
 
+  int64_t num_rows_ = 1;
   MutableTensorView value_;
   std::vector<TensorView> contributions_;
   std::vector<MutableTensorView> states_;

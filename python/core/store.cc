@@ -3,6 +3,7 @@
 #include <pybind11/stl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <type_traits>
 #include <utility>
@@ -33,6 +34,18 @@ std::vector<Entry> EntriesOf(const std::vector<std::string>& keys,
   for (size_t i = 0; i < keys.size(); ++i) {
     entries[i].key = keys[i];
     entries[i].tensor = TensorOf(arrays[i], keys[i], exports);
+  }
+  return entries;
+}
+
+// The same with the weights, of which there are as many or none.
+std::vector<PushEntry> PushEntriesOf(const std::vector<std::string>& keys,
+                                     const py::list& arrays,
+                                     const std::vector<double>& weights,
+                                     const SharedExports& exports) {
+  std::vector<PushEntry> entries = EntriesOf<PushEntry>(keys, arrays, exports);
+  for (size_t i = 0; i < std::min(keys.size(), weights.size()); ++i) {
+    entries[i].weight = weights[i];
   }
   return entries;
 }
@@ -266,11 +279,12 @@ void Store::Init(const Keys& keys, const py::list& arrays,
   });
 }
 
-py::list Store::Push(const Keys& keys, const py::list& arrays, Step step) {
+py::list Store::Push(const Keys& keys, const py::list& arrays, Step step,
+                     const Weights& weights) {
   CheckLengths(keys, arrays);
   const auto exports = std::make_shared<Exports>();
   const PushReply reply =
-      Call([=, entries = EntriesOf<PushEntry>(keys, arrays, exports)](
+      Call([=, entries = PushEntriesOf(keys, arrays, weights, exports)](
                Session& session) mutable {
         return session.Push(std::move(entries), step);
       });
@@ -300,12 +314,13 @@ std::vector<Value> Store::Receive(const Keys& keys,
 }
 
 py::list Store::PushPull(const Keys& keys, const py::list& arrays,
-                         const std::optional<py::list>& outs, Step step) {
+                         const std::optional<py::list>& outs, Step step,
+                         const Weights& weights) {
   CheckLengths(keys, arrays);
   const auto exports = std::make_shared<Exports>();
   return ArraysOf(
       Receive(keys, outs, exports,
-              [=, entries = EntriesOf<PushEntry>(keys, arrays, exports)](
+              [=, entries = PushEntriesOf(keys, arrays, weights, exports)](
                   Session& session, const ReadOptions& options) mutable {
                 return session.PushPull(std::move(entries), step, options);
               }));
@@ -326,11 +341,12 @@ std::vector<Value> Store::PullValues(const Keys& keys,
 }
 
 void Store::StartPush(const std::shared_ptr<Inbox>& inbox, uint64_t call,
-                      const Keys& keys, const py::list& arrays, Step step) {
+                      const Keys& keys, const py::list& arrays, Step step,
+                      const Weights& weights) {
   CheckLengths(keys, arrays);
   const std::shared_ptr<Session> session = this->session();
   const auto exports = std::make_shared<Exports>();
-  auto entries = EntriesOf<PushEntry>(keys, arrays, exports);
+  auto entries = PushEntriesOf(keys, arrays, weights, exports);
   const py::gil_scoped_release release;
   session->StartPush(
       std::move(entries), step, [=](absl::StatusOr<PushReply> reply) {
@@ -344,11 +360,12 @@ void Store::StartPush(const std::shared_ptr<Inbox>& inbox, uint64_t call,
 
 void Store::StartPushPull(const std::shared_ptr<Inbox>& inbox, uint64_t call,
                           const Keys& keys, const py::list& arrays,
-                          const std::optional<py::list>& outs, Step step) {
+                          const std::optional<py::list>& outs, Step step,
+                          const Weights& weights) {
   CheckLengths(keys, arrays);
   const std::shared_ptr<Session> session = this->session();
   const auto exports = std::make_shared<Exports>();
-  auto entries = EntriesOf<PushEntry>(keys, arrays, exports);
+  auto entries = PushEntriesOf(keys, arrays, weights, exports);
   const auto given = GivenOuts(keys, outs, *exports);
   const py::gil_scoped_release release;
   session->StartPushPull(std::move(entries), step, given->first,
@@ -530,17 +547,17 @@ void Store::Register(py::module_& module) {
            "step_timeout"_a)
       .def("init", &Store::Init, "keys"_a, "arrays"_a, "on_existing"_a,
            "state"_a)
-      .def("push", &Store::Push, "keys"_a, "arrays"_a, "step"_a)
+      .def("push", &Store::Push, "keys"_a, "arrays"_a, "step"_a, "weights"_a)
       .def("push_pull", &Store::PushPull, "keys"_a, "arrays"_a, "outs"_a,
-           "step"_a)
+           "step"_a, "weights"_a)
       .def("pull", &Store::Pull, "keys"_a, "outs"_a, "wait"_a, "min_version"_a,
            "state"_a, "dtype"_a)
       .def("pull_memory", &Store::PullMemory, "keys"_a, "wait"_a,
            "min_version"_a, "dtype"_a)
       .def("start_push", &Store::StartPush, "inbox"_a, "call"_a, "keys"_a,
-           "arrays"_a, "step"_a)
+           "arrays"_a, "step"_a, "weights"_a)
       .def("start_push_pull", &Store::StartPushPull, "inbox"_a, "call"_a,
-           "keys"_a, "arrays"_a, "outs"_a, "step"_a)
+           "keys"_a, "arrays"_a, "outs"_a, "step"_a, "weights"_a)
       .def("start_pull", &Store::StartPull, "inbox"_a, "call"_a, "keys"_a,
            "outs"_a, "wait"_a, "min_version"_a, "state"_a, "dtype"_a)
       .def_property_readonly(

@@ -39,6 +39,7 @@ class Store {
 
  private:
   using Keys = std::vector<std::string>;
+  using Weights = std::vector<double>;
   using Reader = absl::AnyInvocable<absl::StatusOr<PullReply>(
                                         Session&, const ReadOptions&) &&>;
 
@@ -58,10 +59,12 @@ class Store {
             double step_timeout);
   void Init(const Keys& keys, const pybind11::list& arrays,
             const std::string& on_existing, const std::string& state);
-  pybind11::list Push(const Keys& keys, const pybind11::list& arrays,
-                      Step step);
+  // `weights` has one for each key, or none.
+  pybind11::list Push(const Keys& keys, const pybind11::list& arrays, Step step,
+                      const Weights& weights);
   pybind11::list PushPull(const Keys& keys, const pybind11::list& arrays,
-                          const std::optional<pybind11::list>& outs, Step step);
+                          const std::optional<pybind11::list>& outs, Step step,
+                          const Weights& weights);
   pybind11::list Pull(const Keys& keys,
                       const std::optional<pybind11::list>& outs, bool wait,
                       Version min_version, const std::string& state,
@@ -82,10 +85,12 @@ class Store {
   // These begin calls for who does not wait. The inbox gets what Push, Pull and
   // PushPull return.
   void StartPush(const std::shared_ptr<Inbox>& inbox, uint64_t call,
-                 const Keys& keys, const pybind11::list& arrays, Step step);
+                 const Keys& keys, const pybind11::list& arrays, Step step,
+                 const Weights& weights);
   void StartPushPull(const std::shared_ptr<Inbox>& inbox, uint64_t call,
                      const Keys& keys, const pybind11::list& arrays,
-                     const std::optional<pybind11::list>& outs, Step step);
+                     const std::optional<pybind11::list>& outs, Step step,
+                     const Weights& weights);
   void StartPull(const std::shared_ptr<Inbox>& inbox, uint64_t call,
                  const Keys& keys, const std::optional<pybind11::list>& outs,
                  bool wait, Version min_version, const std::string& state,

@@ -76,7 +76,11 @@ class Store:
         self, keys: List[str], arrays: List[Any], on_existing: str, state: str
     ) -> None: ...
     def push(
-        self, keys: List[str], arrays: List[Any], step: int
+        self,
+        keys: List[str],
+        arrays: List[Any],
+        step: int,
+        weights: List[float],
     ) -> List[int]: ...
     def push_pull(
         self,
@@ -84,6 +88,7 @@ class Store:
         arrays: List[Any],
         outs: Optional[List[Any]],
         step: int,
+        weights: List[float],
     ) -> List[Any]: ...
     def pull(
         self,
@@ -104,6 +109,7 @@ class Store:
         keys: List[str],
         arrays: List[Any],
         step: int,
+        weights: List[float],
     ) -> None: ...
     def start_push_pull(
         self,
@@ -113,6 +119,7 @@ class Store:
         arrays: List[Any],
         outs: Optional[List[Any]],
         step: int,
+        weights: List[float],
     ) -> None: ...
     def start_pull(
         self,

@@ -26,6 +26,23 @@ def _as_list(keys: Keys, values: Any, what: str) -> tuple:
     return list(keys), None if values is None else list(values)
 
 
+def _weights(weight: Any, num_keys: int) -> List[float]:
+    """A weight for each key, or none at all."""
+    if weight is None:
+        return []
+    weights = weight
+    if not isinstance(weight, (list, tuple)):
+        weights = [weight] * num_keys
+    if len(weights) != num_keys:
+        raise ValueError(
+            f"weight: expected {num_keys}, one for each key, got {len(weights)}"
+        )
+    # In a request 0 stands for 1.
+    if not all(each > 0 for each in weights):
+        raise ValueError(f"weight: expected positive numbers, got {weight}")
+    return [float(each) for each in weights]
+
+
 class Client:
     """The verbs of TensorKV.
 
@@ -154,7 +171,9 @@ class Client:
         arrays = all_to_core(values)
         self._store.init(keys, arrays, on_existing, state)
 
-    def push(self, key: Keys, value: Any, step: int = 0) -> Any:
+    def push(
+        self, key: Keys, value: Any, step: int = 0, weight: Any = None
+    ) -> Any:
         """Contributes arrays of the stored shape.
 
         The dtype is the stored one; keys of a float dtype take any float dtype.
@@ -163,6 +182,9 @@ class Client:
         Args:
           step: of a worker, counted from 1; required in namespaces of the mode
             sync or bounded.
+          weight: for keys of the rule `average`, how much the arrays count in
+            the mean, such as the number of samples: a number, or a list with
+            one for each key.
 
         Returns:
           The version that the push made, or a list of them; 0 for a push that
@@ -171,7 +193,9 @@ class Client:
           known to have closed.
         """
         keys, values = _as_list(key, value, "value")
-        versions = self._store.push(keys, all_to_core(values), step)
+        versions = self._store.push(
+            keys, all_to_core(values), step, _weights(weight, len(keys))
+        )
         return self._answer(key, versions or [None] * len(keys))
 
     def pull(
@@ -212,7 +236,12 @@ class Client:
         return self._answer(key, pulled)
 
     def push_pull(
-        self, key: Keys, value: Any, out: Any = None, step: int = 0
+        self,
+        key: Keys,
+        value: Any,
+        out: Any = None,
+        step: int = 0,
+        weight: Any = None,
     ) -> Any:
         """Push, then pull of the same keys, in one round trip.
 
@@ -222,11 +251,12 @@ class Client:
         """
         keys, values = _as_list(key, value, "value")
         values = all_to_core(values)
+        weights = _weights(weight, len(keys))
         if out is None:
-            pulled = self._store.push_pull(keys, values, None, step)
+            pulled = self._store.push_pull(keys, values, None, step, weights)
             return self._answer(key, pulled)
         outs = _as_list(key, out, "out")[1]
-        self._store.push_pull(keys, values, _core_outs(outs), step)
+        self._store.push_pull(keys, values, _core_outs(outs), step, weights)
         return out
 
     def push_rows(
@@ -240,8 +270,9 @@ class Client:
         """Contributes rows of keys of rank 1 or more, by their first index.
 
         Only the rows named are updated. A row that is named twice gets the sum.
-        The cost does not grow with the number of rows that a key has. Rows are
-        not compressed.
+        The cost does not grow with the number of rows that a key has. Of the
+        compressions only casts and blocks are for rows, without what they have
+        left out before; with others rows go as they are.
 
         Args:
           row_ids: int32 or int64 of shape [n], in any order.
@@ -462,13 +493,19 @@ class Client:
 class ClientCoroutines(Coroutines):
     """The verbs of a Client; those that a server answers take no thread."""
 
-    async def push(self, key: Keys, value: Any, step: int = 0) -> Any:
+    async def push(
+        self, key: Keys, value: Any, step: int = 0, weight: Any = None
+    ) -> Any:
         client = self._target
         if not client._store.may_start:
-            return await self.by_thread("push")(key, value, step)
+            return await self.by_thread("push")(key, value, step, weight)
         keys, values = _as_list(key, value, "value")
         versions = await client._started.make(
-            client._store.start_push, keys, all_to_core(values), step
+            client._store.start_push,
+            keys,
+            all_to_core(values),
+            step,
+            _weights(weight, len(keys)),
         )
         return client._answer(key, versions)
 
@@ -499,17 +536,29 @@ class ClientCoroutines(Coroutines):
         return client._answer(key, pulled) if out is None else out
 
     async def push_pull(
-        self, key: Keys, value: Any, out: Any = None, step: int = 0
+        self,
+        key: Keys,
+        value: Any,
+        out: Any = None,
+        step: int = 0,
+        weight: Any = None,
     ) -> Any:
         client = self._target
         if not client._store.may_start:
-            return await self.by_thread("push_pull")(key, value, out, step)
+            return await self.by_thread("push_pull")(
+                key, value, out, step, weight
+            )
         keys, values = _as_list(key, value, "value")
         outs = None
         if out is not None:
             outs = _core_outs(_as_list(key, out, "out")[1])
         pulled = await client._started.make(
-            client._store.start_push_pull, keys, all_to_core(values), outs, step
+            client._store.start_push_pull,
+            keys,
+            all_to_core(values),
+            outs,
+            step,
+            _weights(weight, len(keys)),
         )
         return client._answer(key, pulled) if out is None else out
 

@@ -55,6 +55,19 @@ TEST_P(BytesMovedTest, AreThoseOfTheFormula) {
             kElements * GetParam().bytes_per_element);
 }
 
+TEST(KeyUpdateOfRowsTest, StatesOfRowsAndColumnsHaveAnElementForEach) {
+  CpuBackend backend(1);
+  ASSERT_OK_AND_ASSIGN(const UpdateRule rule,
+                       UpdateRule::Create({"adafactor", {}}));
+  ASSERT_OK_AND_ASSIGN(
+      const KeyUpdate update,
+      KeyUpdate::Create(backend, &rule, {.num_elements = 12, .num_rows = 3}));
+
+  EXPECT_EQ(update.view().states[0].num_elements, 3);
+  EXPECT_EQ(update.view().states[1].num_elements, 4);
+  EXPECT_OK(backend.Apply({update.view()}));
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Rules, BytesMovedTest,
     ::testing::Values(

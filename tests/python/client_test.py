@@ -260,6 +260,24 @@ class ClientTest(StoreTest):
         self.assert_array(client.pull("a"), full(1))
 
     @on_every_client
+    def test_weights_of_contributions_to_an_average(self, client):
+        client.set_rule("average")
+        client.init(["a", "b"], [full(0), full(0)])
+        client.push(["a", "b"], [full(1), full(1)], weight=[3, 1])
+        values = client.push_pull(["a", "b"], [full(5), full(5)], weight=1)
+        self.assert_array(values[0], full(2))
+        self.assert_array(values[1], full(3))
+        out = np.empty((2, 3), "float32")
+        client.push_pull("a", full(8), out=out, weight=2)
+        self.assert_array(out, full(4))
+        for weight in (0, -1, float("nan"), [1, 2]):
+            with self.assertRaises(ValueError):
+                client.push("a", full(1), weight=weight)
+        client.set_rule("sgd")
+        with self.assertRaisesRegex(tensorkv.InvalidArgumentError, "weight"):
+            client.push("a", full(1), weight=2)
+
+    @on_every_client
     def test_rules_keys_and_metadata(self, client):
         client.set_rule("sgd", learning_rate=0.5)
         client.init(["b", "a"], [full(3), full(1)])
