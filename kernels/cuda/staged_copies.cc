@@ -16,7 +16,7 @@ constexpr size_t kMinDirectBytes = 64 << 10;
 // Memory for fewer copies takes longer than their parts.
 constexpr size_t kMinGathered = 64;
 
-} // namespace
+}  // namespace
 
 struct StagedCopies::HostCall {
   HostCall(std::vector<MemoryCopy> copies, PlanCallback done)
@@ -36,7 +36,7 @@ struct StagedCopies::HostPart {
   // Set when the part is started.
   StagedPart staged;
   // Who empties the slot.
-  Executor *emptying = nullptr;
+  Executor* emptying = nullptr;
 };
 
 struct StagedCopies::Gather {
@@ -47,17 +47,16 @@ struct StagedCopies::Gather {
   StagedPart part;
 };
 
-absl::StatusOr<std::unique_ptr<StagedCopies>>
-StagedCopies::Create(DevicePool *pool, PinnedArena *arena,
-                     const StagedCopiesOptions &options) {
-  Device *const device = &pool->device();
+absl::StatusOr<std::unique_ptr<StagedCopies>> StagedCopies::Create(
+    DevicePool* pool, PinnedArena* arena, const StagedCopiesOptions& options) {
+  Device* const device = &pool->device();
   std::unique_ptr<StagedCopies> copies(new StagedCopies(pool, arena, options));
   const size_t room = StagedPart::RoomFor(options.slot_bytes);
-  for (auto *slots : {&copies->slots_to_device_, &copies->slots_to_host_}) {
+  for (auto* slots : {&copies->slots_to_device_, &copies->slots_to_host_}) {
     ASSIGN_OR_RETURN(*slots,
                      PinnedSlots::Create(device, options.num_slots, room));
   }
-  for (auto *scratch :
+  for (auto* scratch :
        {&copies->scratch_to_device_, &copies->scratch_to_host_}) {
     ASSIGN_OR_RETURN(*scratch, pool->Allocate(room));
   }
@@ -71,8 +70,7 @@ StagedCopies::Create(DevicePool *pool, PinnedArena *arena,
 }
 
 StagedCopies::~StagedCopies() {
-  if (to_device_)
-    to_device_->WaitForCallbacks(to_device_->num_started());
+  if (to_device_) to_device_->WaitForCallbacks(to_device_->num_started());
   pool_.FreeBehind(nullptr);
 }
 
@@ -80,7 +78,7 @@ StagedCopies::~StagedCopies() {
 absl::Status StagedCopies::ClearScratch() {
   const Answer<absl::Status> cleared;
   RETURN_IF_ERROR(to_host_->Run(
-      [this](Stream &stream) -> absl::Status {
+      [this](Stream& stream) -> absl::Status {
         RETURN_IF_ERROR(pool_.OrderBehindAllocations(stream));
         return stream.SetZero(scratch_to_host_.data(),
                               scratch_to_host_.size_bytes());
@@ -89,12 +87,11 @@ absl::Status StagedCopies::ClearScratch() {
   return cleared.Wait();
 }
 
-std::vector<MemoryCopy>
-StagedCopies::TakeDirect(std::vector<MemoryCopy> &copies,
-                         Direction direction) const {
+std::vector<MemoryCopy> StagedCopies::TakeDirect(
+    std::vector<MemoryCopy>& copies, Direction direction) const {
   const bool to_device = direction == Direction::kToDevice;
   const auto direct = std::stable_partition(
-      copies.begin(), copies.end(), [&](const MemoryCopy &copy) {
+      copies.begin(), copies.end(), [&](const MemoryCopy& copy) {
         return copy.size_bytes < kMinDirectBytes ||
                !arena_.Has(to_device ? copy.from : copy.to, copy.size_bytes);
       });
@@ -107,7 +104,7 @@ StagedCopies::TakeDirect(std::vector<MemoryCopy> &copies,
 absl::Status StagedCopies::ToDevice(absl::Span<const MemoryCopy> copies,
                                     PlanCallback done) {
   const auto call = std::make_shared<LastOfMany>(1, std::move(done));
-  const auto end = [call](const absl::Status &status) { call->End(status); };
+  const auto end = [call](const absl::Status& status) { call->End(status); };
   std::vector<MemoryCopy> staged(copies.begin(), copies.end());
   const std::vector<MemoryCopy> direct =
       TakeDirect(staged, Direction::kToDevice);
@@ -121,7 +118,7 @@ absl::Status StagedCopies::ToDevice(absl::Span<const MemoryCopy> copies,
     PinnedSlot slot = slots_to_device_->Acquire();
     StagedPart part(NextPieces(cursor), Direction::kToDevice,
                     scratch_to_device_.data(), arena_);
-    part.FillSlot(slot.data()); // the copy that page-locked memory costs
+    part.FillSlot(slot.data());  // the copy that page-locked memory costs
     call->Add();
     started = StartToDevice(std::move(slot), part, end);
   }
@@ -132,9 +129,9 @@ absl::Status StagedCopies::ToDevice(absl::Span<const MemoryCopy> copies,
 absl::Status StagedCopies::StartDirect(absl::Span<const MemoryCopy> copies,
                                        PlanCallback done) {
   return to_device_->Run(
-      [&](Stream &stream) -> absl::Status {
+      [&](Stream& stream) -> absl::Status {
         RETURN_IF_ERROR(pool_.OrderBehindAllocations(stream));
-        for (const MemoryCopy &copy : copies) {
+        for (const MemoryCopy& copy : copies) {
           RETURN_IF_ERROR(
               stream.CopyToDevice(copy.to, copy.from, copy.size_bytes));
         }
@@ -144,11 +141,11 @@ absl::Status StagedCopies::StartDirect(absl::Span<const MemoryCopy> copies,
 }
 
 absl::Status StagedCopies::StartToDevice(PinnedSlot slot,
-                                         const StagedPart &part,
+                                         const StagedPart& part,
                                          PlanCallback done) {
-  char *const data = slot.data();
+  char* const data = slot.data();
   return to_device_->Run(
-      [&](Stream &stream) -> absl::Status {
+      [&](Stream& stream) -> absl::Status {
         RETURN_IF_ERROR(pool_.OrderBehindAllocations(stream));
         return part.Enqueue(data, stream);
       },
@@ -159,7 +156,7 @@ absl::Status StagedCopies::StartToDevice(PinnedSlot slot,
       });
 }
 
-absl::Status StagedCopies::OrderToHost(Stream &stream) {
+absl::Status StagedCopies::OrderToHost(Stream& stream) {
   RETURN_IF_ERROR(pool_.OrderBehindAllocations(stream));
   return to_device_->OrderBehind(stream);
 }
@@ -173,16 +170,13 @@ void StagedCopies::ToHost(std::vector<MemoryCopy> copies, PlanCallback done) {
   }
   call->num_parts_under_way =
       static_cast<int>(gathers.size()) + (direct.empty() ? 0 : 1);
-  if (!call->cursor.is_done())
-    StartRest(call);
-  if (!direct.empty())
-    StartDirectToHost(direct, call);
-  for (const auto &gather : gathers)
-    StartGather(gather, call);
+  if (!call->cursor.is_done()) StartRest(call);
+  if (!direct.empty()) StartDirectToHost(direct, call);
+  for (const auto& gather : gathers) StartGather(gather, call);
 }
 
-std::vector<std::shared_ptr<StagedCopies::Gather>>
-StagedCopies::TakeGathers(std::vector<MemoryCopy> &copies) {
+std::vector<std::shared_ptr<StagedCopies::Gather>> StagedCopies::TakeGathers(
+    std::vector<MemoryCopy>& copies) {
   std::vector<std::shared_ptr<Gather>> gathers;
   std::vector<MemoryCopy> rest;
   const absl::Span<const MemoryCopy> all = copies;
@@ -200,26 +194,21 @@ StagedCopies::TakeGathers(std::vector<MemoryCopy> &copies) {
   return gathers;
 }
 
-std::shared_ptr<StagedCopies::Gather>
-StagedCopies::MakeGather(absl::Span<const MemoryCopy> copies) {
-  if (copies.size() < kMinGathered)
-    return nullptr;
-  const char *const begin = copies.front().to;
+std::shared_ptr<StagedCopies::Gather> StagedCopies::MakeGather(
+    absl::Span<const MemoryCopy> copies) {
+  if (copies.size() < kMinGathered) return nullptr;
+  const char* const begin = copies.front().to;
   const size_t bytes = copies.back().to + copies.back().size_bytes - begin;
-  if (!arena_.Has(begin, bytes))
-    return nullptr;
+  if (!arena_.Has(begin, bytes)) return nullptr;
   auto gather = std::make_shared<Gather>();
   const size_t room = StagedPart::RoomFor(bytes, copies.size());
   absl::StatusOr<DeviceMemory> scratch = pool_.Allocate(room);
-  if (!scratch.ok())
-    return nullptr;
+  if (!scratch.ok()) return nullptr;
   gather->scratch = *std::move(scratch);
   gather->table = arena_.Allocate(room - bytes, /*account=*/nullptr);
-  if (!gather->table)
-    return nullptr;
+  if (!gather->table) return nullptr;
   size_t bytes_of_pieces = 0;
-  for (const MemoryCopy &copy : copies)
-    bytes_of_pieces += copy.size_bytes;
+  for (const MemoryCopy& copy : copies) bytes_of_pieces += copy.size_bytes;
   gather->has_gaps = bytes_of_pieces < bytes;
   gather->part = StagedPart({copies.begin(), copies.end()}, Direction::kToHost,
                             gather->scratch.data(), arena_);
@@ -230,9 +219,9 @@ void StagedCopies::StartDirectToHost(absl::Span<const MemoryCopy> copies,
                                      std::shared_ptr<HostCall> call) {
   to_host_
       ->Run(
-          [&](Stream &stream) -> absl::Status {
+          [&](Stream& stream) -> absl::Status {
             RETURN_IF_ERROR(OrderToHost(stream));
-            for (const MemoryCopy &copy : copies) {
+            for (const MemoryCopy& copy : copies) {
               RETURN_IF_ERROR(
                   stream.CopyToHost(copy.to, copy.from, copy.size_bytes));
             }
@@ -241,15 +230,15 @@ void StagedCopies::StartDirectToHost(absl::Span<const MemoryCopy> copies,
           [this, call = std::move(call)](absl::Status status) mutable {
             EndOnThread(std::move(call), std::move(status));
           })
-      .IgnoreError(); // the callback is told
+      .IgnoreError();  // the callback is told
 }
 
 void StagedCopies::StartGather(std::shared_ptr<Gather> gather,
                                std::shared_ptr<HostCall> call) {
-  const Gather &started = *gather;
+  const Gather& started = *gather;
   to_host_
       ->Run(
-          [&](Stream &stream) -> absl::Status {
+          [&](Stream& stream) -> absl::Status {
             RETURN_IF_ERROR(OrderToHost(stream));
             if (started.has_gaps) {
               RETURN_IF_ERROR(stream.SetZero(started.scratch.data(),
@@ -259,18 +248,17 @@ void StagedCopies::StartGather(std::shared_ptr<Gather> gather,
           },
           [this, gather = std::move(gather),
            call = std::move(call)](absl::Status status) mutable {
-            gather = nullptr; // free before anybody hears of the end
+            gather = nullptr;  // free before anybody hears of the end
             EndOnThread(std::move(call), std::move(status));
           })
-      .IgnoreError(); // the callback is told
+      .IgnoreError();  // the callback is told
 }
 
 void StagedCopies::EndOnThread(std::shared_ptr<HostCall> call,
                                absl::Status status) {
   TakeEmptying().Submit(
       [this, call = std::move(call), status = std::move(status)] {
-        if (EndPart(*call, status))
-          std::move(call->done)(call->status);
+        if (EndPart(*call, status)) std::move(call->done)(call->status);
       });
 }
 
@@ -283,19 +271,16 @@ void StagedCopies::StartRest(std::shared_ptr<HostCall> call) {
 }
 
 void StagedCopies::StartParts() {
-  while (const std::shared_ptr<HostPart> part = TakePart())
-    StartToHost(part);
+  while (const std::shared_ptr<HostPart> part = TakePart()) StartToHost(part);
 }
 
 // Whoever finds no slot leaves its call to those who have them: they come here
 // again when they are done.
 std::shared_ptr<StagedCopies::HostPart> StagedCopies::TakePart() {
   MutexLock lock(&mutex_);
-  if (waiting_.empty())
-    return nullptr;
+  if (waiting_.empty()) return nullptr;
   std::optional<PinnedSlot> slot = slots_to_host_->TryAcquire();
-  if (!slot)
-    return nullptr;
+  if (!slot) return nullptr;
   std::shared_ptr<HostCall> call = std::move(waiting_.front());
   waiting_.pop_front();
   ++call->num_parts_under_way;
@@ -304,17 +289,16 @@ std::shared_ptr<StagedCopies::HostPart> StagedCopies::TakePart() {
   part->pieces = NextPieces(call->cursor);
   part->emptying = &TakeEmptying();
   part->call = call;
-  if (!call->cursor.is_done())
-    waiting_.push_back(std::move(call));
+  if (!call->cursor.is_done()) waiting_.push_back(std::move(call));
   return part;
 }
 
-void StagedCopies::StartToHost(const std::shared_ptr<HostPart> &part) {
+void StagedCopies::StartToHost(const std::shared_ptr<HostPart>& part) {
   part->staged = StagedPart(std::move(part->pieces), Direction::kToHost,
                             scratch_to_host_.data(), arena_);
   to_host_
       ->Run(
-          [&](Stream &stream) -> absl::Status {
+          [&](Stream& stream) -> absl::Status {
             RETURN_IF_ERROR(OrderToHost(stream));
             return part->staged.Enqueue(part->slot.data(), stream);
           },
@@ -322,24 +306,22 @@ void StagedCopies::StartToHost(const std::shared_ptr<HostPart> &part) {
             part->emptying->Submit(
                 [this, part, status] { FinishPart(*part, status); });
           })
-      .IgnoreError(); // the callback is told
+      .IgnoreError();  // the callback is told
 }
 
-void StagedCopies::FinishPart(HostPart &part, absl::Status status) {
-  if (status.ok())
-    part.staged.EmptySlot(part.slot.data());
+void StagedCopies::FinishPart(HostPart& part, absl::Status status) {
+  if (status.ok()) part.staged.EmptySlot(part.slot.data());
   { const PinnedSlot released = std::move(part.slot); }
   StartParts();
   // Last: when the callbacks of all calls have begun, this object may go.
   const std::shared_ptr<HostCall> call = std::move(part.call);
-  if (EndPart(*call, status))
-    std::move(call->done)(call->status);
+  if (EndPart(*call, status)) std::move(call->done)(call->status);
 }
 
-bool StagedCopies::EndPart(HostCall &call, const absl::Status &status) {
+bool StagedCopies::EndPart(HostCall& call, const absl::Status& status) {
   MutexLock lock(&mutex_);
   call.status.Update(status);
   return --call.num_parts_under_way == 0 && call.cursor.is_done();
 }
 
-} // namespace tensorkv
+}  // namespace tensorkv

@@ -50,11 +50,10 @@ struct StagedCopiesOptions {
 //
 // Copies to the host come behind those to the device that began before.
 class StagedCopies {
-public:
+ public:
   // `pool` and `arena` outlive this object. Errors: those of the device.
-  static absl::StatusOr<std::unique_ptr<StagedCopies>>
-  Create(DevicePool *pool, PinnedArena *arena,
-         const StagedCopiesOptions &options);
+  static absl::StatusOr<std::unique_ptr<StagedCopies>> Create(
+      DevicePool* pool, PinnedArena* arena, const StagedCopiesOptions& options);
   // REQUIRES: no call to the device is running, and the callbacks of all calls
   // to the host have begun. Waits for all to return.
   ~StagedCopies();
@@ -65,8 +64,8 @@ public:
   absl::Status ToDevice(absl::Span<const MemoryCopy> copies, PlanCallback done);
   void ToHost(std::vector<MemoryCopy> copies, PlanCallback done);
 
-  StreamLane &to_device() { return *to_device_; }
-  StreamLane &to_host() { return *to_host_; }
+  StreamLane& to_device() { return *to_device_; }
+  StreamLane& to_host() { return *to_host_; }
 
   // The slots of both directions.
   int num_slots() const { return 2 * options_.num_slots; }
@@ -74,7 +73,7 @@ public:
     return slots_to_device_->num_free() + slots_to_host_->num_free();
   }
 
-private:
+ private:
   // Threads that empty slots: copying one part must not wait for another.
   static constexpr size_t kNumEmptying = 4;
 
@@ -87,32 +86,32 @@ private:
   // Small copies to the host that are one transfer.
   struct Gather;
 
-  StagedCopies(DevicePool *pool, PinnedArena *arena,
-               const StagedCopiesOptions &options)
+  StagedCopies(DevicePool* pool, PinnedArena* arena,
+               const StagedCopiesOptions& options)
       : pool_(*pool), arena_(*arena), options_(options) {}
 
   absl::Status ClearScratch();
-  Executor &TakeEmptying() {
+  Executor& TakeEmptying() {
     return emptying_[next_emptying_++ % kNumEmptying];
   }
 
   // Takes those out of `copies` that need no slots.
-  std::vector<MemoryCopy> TakeDirect(std::vector<MemoryCopy> &copies,
+  std::vector<MemoryCopy> TakeDirect(std::vector<MemoryCopy>& copies,
                                      Direction direction) const;
 
-  std::vector<MemoryCopy> NextPieces(CopyCursor &cursor) const {
+  std::vector<MemoryCopy> NextPieces(CopyCursor& cursor) const {
     return cursor.Next(options_.slot_bytes, StagedPart::kMaxPieces);
   }
   absl::Status StartDirect(absl::Span<const MemoryCopy> copies,
                            PlanCallback done);
-  absl::Status StartToDevice(PinnedSlot slot, const StagedPart &part,
+  absl::Status StartToDevice(PinnedSlot slot, const StagedPart& part,
                              PlanCallback done);
   // Has the stream to the host wait for what the copies need.
-  absl::Status OrderToHost(Stream &stream);
+  absl::Status OrderToHost(Stream& stream);
 
   // Takes those out of `copies` that are to be gathered.
-  std::vector<std::shared_ptr<Gather>>
-  TakeGathers(std::vector<MemoryCopy> &copies);
+  std::vector<std::shared_ptr<Gather>> TakeGathers(
+      std::vector<MemoryCopy>& copies);
   // Null if they are few, elsewhere than in the arena, or there is no memory.
   std::shared_ptr<Gather> MakeGather(absl::Span<const MemoryCopy> copies);
   // These start a part of the call, which counts it.
@@ -127,14 +126,14 @@ private:
   // Starts parts of the calls that wait, as long as there are slots.
   void StartParts();
   std::shared_ptr<HostPart> TakePart();
-  void StartToHost(const std::shared_ptr<HostPart> &part);
+  void StartToHost(const std::shared_ptr<HostPart>& part);
   // On a thread that empties slots.
-  void FinishPart(HostPart &part, absl::Status status);
+  void FinishPart(HostPart& part, absl::Status status);
   // Whether the call is done.
-  bool EndPart(HostCall &call, const absl::Status &status);
+  bool EndPart(HostCall& call, const absl::Status& status);
 
-  DevicePool &pool_;
-  PinnedArena &arena_;
+  DevicePool& pool_;
+  PinnedArena& arena_;
   const StagedCopiesOptions options_;
   // Set by Create.
   std::unique_ptr<PinnedSlots> slots_to_device_;
@@ -153,6 +152,6 @@ private:
   std::unique_ptr<StreamLane> to_host_;
 };
 
-} // namespace tensorkv
+}  // namespace tensorkv
 
-#endif // TENSORKV_KERNELS_CUDA_STAGED_COPIES_H_
+#endif  // TENSORKV_KERNELS_CUDA_STAGED_COPIES_H_

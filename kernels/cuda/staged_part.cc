@@ -18,12 +18,12 @@ size_t Aligned(size_t bytes, size_t alignment) {
 }
 
 // The kernel moves a piece as an update that assigns bytes.
-TensorView BytesAt(const char *data, size_t size_bytes) {
+TensorView BytesAt(const char* data, size_t size_bytes) {
   return {DType::kU8, static_cast<int64_t>(size_bytes), data};
 }
 
-TensorUpdate MoveOf(const TensorView &from, char *to) {
-  static const UpdateRule *const kAssign = new UpdateRule();
+TensorUpdate MoveOf(const TensorView& from, char* to) {
+  static const UpdateRule* const kAssign = new UpdateRule();
   return {.rule = kAssign,
           .contributions = {&from, 1},
           .value = {DType::kU8, from.num_elements, to}};
@@ -35,7 +35,7 @@ size_t TableBytesPerPiece() {
   return UpdateTable::MaxRoomOf({MoveOf(byte, nullptr)}).table_bytes;
 }
 
-} // namespace
+}  // namespace
 
 size_t StagedPart::RoomFor(size_t size_bytes, size_t num_pieces) {
   const size_t table_bytes = num_pieces * TableBytesPerPiece() +
@@ -46,33 +46,32 @@ size_t StagedPart::RoomFor(size_t size_bytes, size_t num_pieces) {
 size_t StagedPart::NumInRow(absl::Span<const MemoryCopy> copies) {
   size_t num = 1;
   while (num < copies.size()) {
-    const MemoryCopy &last = copies[num - 1];
-    const char *const end = last.to + last.size_bytes;
-    const char *const next = copies[num].to;
-    if (next < end || next >= end + kAlignment)
-      break;
+    const MemoryCopy& last = copies[num - 1];
+    const char* const end = last.to + last.size_bytes;
+    const char* const next = copies[num].to;
+    if (next < end || next >= end + kAlignment) break;
     ++num;
   }
   return num;
 }
 
 StagedPart::StagedPart(std::vector<MemoryCopy> pieces, Direction direction,
-                       char *scratch, const PinnedArena &arena)
-    : pieces_(std::move(pieces)), direction_(direction), scratch_(scratch),
+                       char* scratch, const PinnedArena& arena)
+    : pieces_(std::move(pieces)),
+      direction_(direction),
+      scratch_(scratch),
       is_in_arena_(LiesIn(arena)) {
   Place();
-  if (is_packed())
-    MakeTable();
+  if (is_packed()) MakeTable();
 }
 
 // With less than an aligned step between two, where nobody else can be.
-bool StagedPart::LiesIn(const PinnedArena &arena) const {
-  const char *const begin = HostOf(pieces_.front());
-  const char *end = begin;
-  for (const MemoryCopy &piece : pieces_) {
-    const char *const host = HostOf(piece);
-    if (host < end || host >= end + kAlignment)
-      return false;
+bool StagedPart::LiesIn(const PinnedArena& arena) const {
+  const char* const begin = HostOf(pieces_.front());
+  const char* end = begin;
+  for (const MemoryCopy& piece : pieces_) {
+    const char* const host = HostOf(piece);
+    if (host < end || host >= end + kAlignment) return false;
     end = host + piece.size_bytes;
   }
   return arena.Has(begin, end - begin);
@@ -80,9 +79,8 @@ bool StagedPart::LiesIn(const PinnedArena &arena) const {
 
 void StagedPart::Place() {
   offsets_.reserve(pieces_.size());
-  for (const MemoryCopy &piece : pieces_) {
-    if (is_in_arena_)
-      end_ = HostOf(piece) - HostOf(pieces_.front());
+  for (const MemoryCopy& piece : pieces_) {
+    if (is_in_arena_) end_ = HostOf(piece) - HostOf(pieces_.front());
     offsets_.push_back(end_);
     end_ = Aligned(end_ + piece.size_bytes, kAlignment);
   }
@@ -91,41 +89,38 @@ void StagedPart::Place() {
 void StagedPart::MakeTable() {
   const bool to_device = direction_ == Direction::kToDevice;
   for (size_t i = 0; i < pieces_.size(); ++i) {
-    char *const in_scratch = scratch_ + offsets_[i];
+    char* const in_scratch = scratch_ + offsets_[i];
     const TensorView from = BytesAt(to_device ? in_scratch : pieces_[i].from,
                                     pieces_[i].size_bytes);
     table_.Add({MoveOf(from, to_device ? pieces_[i].to : in_scratch)});
   }
 }
 
-void StagedPart::FillSlot(char *slot) const {
-  if (is_in_arena_)
-    return;
+void StagedPart::FillSlot(char* slot) const {
+  if (is_in_arena_) return;
   for (size_t i = 0; i < pieces_.size(); ++i) {
     std::memcpy(slot + offsets_[i], pieces_[i].from, pieces_[i].size_bytes);
   }
 }
 
-void StagedPart::EmptySlot(const char *slot) const {
-  if (is_in_arena_)
-    return;
+void StagedPart::EmptySlot(const char* slot) const {
+  if (is_in_arena_) return;
   for (size_t i = 0; i < pieces_.size(); ++i) {
     std::memcpy(pieces_[i].to, slot + offsets_[i], pieces_[i].size_bytes);
   }
 }
 
-absl::Status StagedPart::Enqueue(char *slot, Stream &stream) const {
-  if (!is_packed())
-    return EnqueueEach(slot, stream);
+absl::Status StagedPart::Enqueue(char* slot, Stream& stream) const {
+  if (!is_packed()) return EnqueueEach(slot, stream);
   table_.Write(slot + table_offset());
   return direction_ == Direction::kToDevice ? EnqueueScatter(slot, stream)
                                             : EnqueueGather(slot, stream);
 }
 
-absl::Status StagedPart::EnqueueEach(char *slot, Stream &stream) const {
+absl::Status StagedPart::EnqueueEach(char* slot, Stream& stream) const {
   for (size_t i = 0; i < pieces_.size(); ++i) {
-    const MemoryCopy &piece = pieces_[i];
-    char *const in_slot = is_in_arena_ ? HostOf(piece) : slot + offsets_[i];
+    const MemoryCopy& piece = pieces_[i];
+    char* const in_slot = is_in_arena_ ? HostOf(piece) : slot + offsets_[i];
     RETURN_IF_ERROR(
         direction_ == Direction::kToDevice
             ? stream.CopyToDevice(piece.to, in_slot, piece.size_bytes)
@@ -134,7 +129,7 @@ absl::Status StagedPart::EnqueueEach(char *slot, Stream &stream) const {
   return absl::OkStatus();
 }
 
-absl::Status StagedPart::EnqueueScatter(char *slot, Stream &stream) const {
+absl::Status StagedPart::EnqueueScatter(char* slot, Stream& stream) const {
   if (is_in_arena_) {
     RETURN_IF_ERROR(
         stream.CopyToDevice(scratch_, HostOf(pieces_.front()), BytesInArena()));
@@ -146,7 +141,7 @@ absl::Status StagedPart::EnqueueScatter(char *slot, Stream &stream) const {
   return LaunchKernels(slot, stream);
 }
 
-absl::Status StagedPart::EnqueueGather(char *slot, Stream &stream) const {
+absl::Status StagedPart::EnqueueGather(char* slot, Stream& stream) const {
   RETURN_IF_ERROR(CopyTable(slot, stream));
   RETURN_IF_ERROR(LaunchKernels(slot, stream));
   return is_in_arena_ ? stream.CopyToHost(HostOf(pieces_.front()), scratch_,
@@ -154,15 +149,14 @@ absl::Status StagedPart::EnqueueGather(char *slot, Stream &stream) const {
                       : stream.CopyToHost(slot, scratch_, end_);
 }
 
-absl::Status StagedPart::CopyTable(char *slot, Stream &stream) const {
-  if (table_.fits_launches())
-    return absl::OkStatus();
+absl::Status StagedPart::CopyTable(char* slot, Stream& stream) const {
+  if (table_.fits_launches()) return absl::OkStatus();
   return stream.CopyToDevice(scratch_ + end_, slot + table_offset(),
                              table_.size_bytes());
 }
 
-absl::Status StagedPart::LaunchKernels(const char *slot, Stream &stream) const {
-  for (const UpdateLaunch &launch :
+absl::Status StagedPart::LaunchKernels(const char* slot, Stream& stream) const {
+  for (const UpdateLaunch& launch :
        table_.fits_launches() ? table_.LaunchesWith(slot + table_offset())
                               : table_.LaunchesAt(scratch_ + end_)) {
     RETURN_IF_ERROR(stream.Launch(launch));
@@ -170,4 +164,4 @@ absl::Status StagedPart::LaunchKernels(const char *slot, Stream &stream) const {
   return absl::OkStatus();
 }
 
-} // namespace tensorkv
+}  // namespace tensorkv

@@ -25,7 +25,7 @@ namespace tensorkv {
 //
 // Not thread-safe. A stream uses the scratch for one part after the other.
 class StagedPart {
-public:
+ public:
   enum class Direction { kToDevice, kToHost };
 
   // So many pieces have their places, and their table, in the room.
@@ -41,27 +41,27 @@ public:
   StagedPart() = default;
   // REQUIRES: at least one, at most as many as there is room for; `scratch` is
   // memory of the device, 64-byte aligned.
-  StagedPart(std::vector<MemoryCopy> pieces, Direction direction, char *scratch,
-             const PinnedArena &arena);
+  StagedPart(std::vector<MemoryCopy> pieces, Direction direction, char* scratch,
+             const PinnedArena& arena);
 
   // The copies between host memory and the slot, on this thread.
-  void FillSlot(char *slot) const;
-  void EmptySlot(const char *slot) const;
+  void FillSlot(char* slot) const;
+  void EmptySlot(const char* slot) const;
 
   // Starts the rest on `stream`. Errors: those of the device.
-  absl::Status Enqueue(char *slot, Stream &stream) const;
+  absl::Status Enqueue(char* slot, Stream& stream) const;
 
-private:
+ private:
   // As many transfers take longer than a kernel and its table.
   static constexpr size_t kMinPiecesToPack = 8;
 
   bool is_packed() const { return pieces_.size() >= kMinPiecesToPack; }
   // Where a piece is on the host.
-  char *HostOf(const MemoryCopy &piece) const {
-    return direction_ == Direction::kToDevice ? const_cast<char *>(piece.from)
+  char* HostOf(const MemoryCopy& piece) const {
+    return direction_ == Direction::kToDevice ? const_cast<char*>(piece.from)
                                               : piece.to;
   }
-  bool LiesIn(const PinnedArena &arena) const;
+  bool LiesIn(const PinnedArena& arena) const;
   // Where the table is in a slot.
   size_t table_offset() const { return is_in_arena_ ? 0 : end_; }
   // The bytes that all pieces take in the arena, with those between them.
@@ -70,15 +70,15 @@ private:
   }
   void Place();
   void MakeTable();
-  absl::Status EnqueueEach(char *slot, Stream &stream) const;
-  absl::Status EnqueueScatter(char *slot, Stream &stream) const;
-  absl::Status EnqueueGather(char *slot, Stream &stream) const;
-  absl::Status CopyTable(char *slot, Stream &stream) const;
-  absl::Status LaunchKernels(const char *slot, Stream &stream) const;
+  absl::Status EnqueueEach(char* slot, Stream& stream) const;
+  absl::Status EnqueueScatter(char* slot, Stream& stream) const;
+  absl::Status EnqueueGather(char* slot, Stream& stream) const;
+  absl::Status CopyTable(char* slot, Stream& stream) const;
+  absl::Status LaunchKernels(const char* slot, Stream& stream) const;
 
   std::vector<MemoryCopy> pieces_;
   Direction direction_ = Direction::kToDevice;
-  char *scratch_ = nullptr;
+  char* scratch_ = nullptr;
   // Whether the pieces need no slot.
   bool is_in_arena_ = false;
   // By piece: where it is in the slot, or behind the first piece in the arena.
@@ -88,6 +88,6 @@ private:
   UpdateTable table_;
 };
 
-} // namespace tensorkv
+}  // namespace tensorkv
 
-#endif // TENSORKV_KERNELS_CUDA_STAGED_PART_H_
+#endif  // TENSORKV_KERNELS_CUDA_STAGED_PART_H_

@@ -6,10 +6,10 @@
 
 #include "base/answer.h"
 #include "base/status_macros.h"
-#include "tests/testing/fake_gpu.h"
-#include "tests/testing/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/testing/fake_gpu.h"
+#include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
 namespace {
@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 using testing::StatusIs;
 
 class DevicePoolTest : public ::testing::Test {
-protected:
+ protected:
   FakeGpu gpu_{{.memory_bytes = 1500}};
   std::shared_ptr<DevicePool> pool_ = *DevicePool::Create(gpu_.Open(), 2048);
 };
@@ -51,8 +51,7 @@ TEST_F(DevicePoolTest, BeyondTheQuotaNothingIsAskedOfTheDevice) {
 
 TEST_F(DevicePoolTest, ManySmallPiecesTakeWhatTheyAreRoundedTo) {
   std::vector<DeviceMemory> pieces;
-  for (int i = 0; i < 4; ++i)
-    pieces.push_back(*pool_->Allocate(1));
+  for (int i = 0; i < 4; ++i) pieces.push_back(*pool_->Allocate(1));
 
   EXPECT_THAT(pool_->Allocate(1),
               StatusIs(absl::StatusCode::kResourceExhausted));
@@ -131,7 +130,7 @@ TEST_F(DevicePoolTest, MemoryThatIsUploadedToIsFreedBehindThat) {
   gpu_.Hold(StreamUse::kToDevice);
   const Answer<absl::Status> zeroed;
   ASSERT_OK(uploads->Run(
-      [&](Stream &stream) -> absl::Status {
+      [&](Stream& stream) -> absl::Status {
         RETURN_IF_ERROR(pool_->OrderBehindAllocations(stream));
         return stream.SetZero(memory.data(), 100);
       },
@@ -146,5 +145,5 @@ TEST_F(DevicePoolTest, MemoryThatIsUploadedToIsFreedBehindThat) {
   pool_->FreeBehind(nullptr);
 }
 
-} // namespace
-} // namespace tensorkv
+}  // namespace
+}  // namespace tensorkv
