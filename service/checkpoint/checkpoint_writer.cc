@@ -121,8 +121,6 @@ absl::Status CheckpointWriter::Flush() {
   for (auto& [state, shard] : writing_) {
     threads_.emplace_back(
         [this, &shard = shard] { shard.file = Write(shard); });
-    // Fast disks wait for copies; they are not to wait for digests too.
-    threads_.emplace_back([&shard = shard] { ComputeDigests(shard); });
   }
   return Sync(kMaxUnsynced);
 }
@@ -153,18 +151,15 @@ absl::StatusOr<OutputFile> CheckpointWriter::Write(Shard& shard) const {
   const std::string path = absl::StrCat(directory_, "/", shard.name);
   ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(path));
   RETURN_IF_ERROR(file.Append(pieces));
+  // The disk works meanwhile.
+  for (size_t i = 0; i < shard.tensors.size(); ++i) {
+    shard.saved[i]->set_digest(DigestOf(BytesOf(shard.tensors[i])));
+  }
   ASSIGN_OR_RETURN(const FileStamp stamp, StampOf(path));
   shard.stamp->set_bytes(stamp.bytes);
   shard.stamp->set_modify_time(stamp.modify_time);
   shard.stamp->set_tensor_bytes(tensor_bytes);
   return file;
-}
-
-void CheckpointWriter::ComputeDigests(Shard& shard) {
-  shard.digests.reserve(shard.tensors.size());
-  for (const Tensor& tensor : shard.tensors) {
-    shard.digests.push_back(DigestOf(BytesOf(tensor)));
-  }
 }
 
 absl::Status CheckpointWriter::Join() {
@@ -173,9 +168,6 @@ absl::Status CheckpointWriter::Join() {
   v1::CheckpointStatus& status = *checkpoint_.mutable_status();
   for (auto& [state, shard] : writing_) {
     RETURN_IF_ERROR(shard.file.status());
-    for (size_t i = 0; i < shard.saved.size(); ++i) {
-      shard.saved[i]->set_digest(shard.digests[i]);
-    }
     status.set_written_bytes(status.written_bytes() + shard.stamp->bytes());
     unsynced_.push_back(*std::move(shard.file));
   }

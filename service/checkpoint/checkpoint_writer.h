@@ -26,9 +26,8 @@
 
 namespace tensorkv {
 
-// Collects the tensors of a snapshot in batches, and writes a batch, two
-// threads for each of its files, while the next one is collected. Used by one
-// thread.
+// Collects the tensors of a snapshot in batches, and writes a batch, a thread
+// for each of its files, while the next one is collected. Used by one thread.
 //
 // manifest.proto describes the files. What is written is a checkpoint once
 // Finish has succeeded and the directory has been synced.
@@ -58,9 +57,8 @@ class CheckpointWriter final : public SnapshotSink {
     std::string name;
     std::vector<SafetensorsEntry> entries;
     std::vector<Tensor> tensors;
-    // What the manifest has of each.
+    // What the manifest has of each; its writing tells the digest.
     std::vector<v1::SavedTensor*> saved;
-    std::vector<uint64_t> digests;
     v1::FileStamp* stamp = nullptr;
     absl::StatusOr<OutputFile> file = absl::UnknownError("not written");
   };
@@ -74,7 +72,6 @@ class CheckpointWriter final : public SnapshotSink {
   // Gives the shards of the batch their names and places in the manifest.
   void NameShards();
   absl::StatusOr<OutputFile> Write(Shard& shard) const;
-  static void ComputeDigests(Shard& shard);
   // Waits for what is being written.
   absl::Status Join();
   // Syncs the oldest files, until no more than `num_left` are to be synced.

@@ -52,18 +52,6 @@ TEST_F(FilesTest, AFileIsItsPiecesOneAfterTheOther) {
   }
 }
 
-TEST_F(FilesTest, AFileGrowsByWhatIsAppended) {
-  auto file = OutputFile::Create(path_);
-  ASSERT_OK(file);
-  ASSERT_OK(file->Append({"ab", "c"}));
-  ASSERT_OK(file->Append({"de"}));
-  ASSERT_OK(file->Sync());
-
-  EXPECT_THAT(ReadFile(path_), IsOkAndHolds(std::string("abcde")));
-  EXPECT_THAT(OutputFile::Create(path_).status(),
-              StatusIs(absl::StatusCode::kAlreadyExists));
-}
-
 TEST_F(FilesTest, ALinkHasTheStampOfItsFile) {
   ASSERT_OK(WriteFile(path_, {"bytes"}));
 
