@@ -146,13 +146,13 @@ void Handlers::AddClusterHandlers(const HandlerDependencies& dependencies) {
   AddAsk<ResizeClusterRequest>(
       [resize = dependencies.resize_cluster](
           const ResizeClusterRequest& request,
-          const CallContext&) -> absl::StatusOr<ResizeClusterReply> {
-        return resize ? resize(request) : InNoCluster();
+          const CallContext& context) -> absl::StatusOr<ResizeClusterReply> {
+        return resize ? resize(request, context) : InNoCluster();
       });
   AddAsk<MovePartitionsRequest>(
       [move = dependencies.move_partitions](
-          const MovePartitionsRequest& request, const CallContext&) {
-        return move ? move(request) : InNoCluster();
+          const MovePartitionsRequest& request, const CallContext& context) {
+        return move ? move(request, context) : InNoCluster();
       });
 }
 

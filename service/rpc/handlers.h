@@ -35,9 +35,10 @@ struct HandlerDependencies {
   // Empty if the server is in no cluster.
   std::function<DescribeClusterReply()> describe_cluster;
   std::function<absl::StatusOr<ResizeClusterReply>(
-      const ResizeClusterRequest& request)>
+      const ResizeClusterRequest& request, const CallContext& context)>
       resize_cluster;
-  std::function<absl::Status(const MovePartitionsRequest& request)>
+  std::function<absl::Status(const MovePartitionsRequest& request,
+                             const CallContext& context)>
       move_partitions;
 };
 

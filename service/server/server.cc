@@ -14,6 +14,7 @@
 
 #include "absl/random/random.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "base/listen_address.h"
 #include "base/status_macros.h"
@@ -379,14 +380,29 @@ void Server::JoinCluster() {
 }
 
 absl::StatusOr<ResizeClusterReply> Server::ResizeCluster(
-    const ResizeClusterRequest& request) {
-  if (takes_moves_) return cluster_resizer_->Resize(request);
-  return absl::FailedPreconditionError("the server is in no cluster");
+    const ResizeClusterRequest& request, const CallContext& context) {
+  absl::StatusOr<ResizeClusterReply> reply =
+      absl::FailedPreconditionError("the server is in no cluster");
+  if (takes_moves_) reply = cluster_resizer_->Resize(request);
+  const std::string subject =
+      absl::StrCat("add=", absl::StrJoin(request.add, ","),
+                   " remove=", absl::StrJoin(request.remove, ","));
+  access_.Audit(Method::kResizeCluster, subject, context.caller,
+                reply.status());
+  return reply;
 }
 
-absl::Status Server::MovePartitions(const MovePartitionsRequest& request) {
-  if (takes_moves_) return partition_receiver_->Handle(request);
-  return absl::FailedPreconditionError("the server is in no cluster");
+absl::Status Server::MovePartitions(const MovePartitionsRequest& request,
+                                    const CallContext& context) {
+  absl::Status status =
+      absl::FailedPreconditionError("the server is in no cluster");
+  if (takes_moves_) status = partition_receiver_->Handle(request);
+  // One line for a move, not for each of its parts.
+  if (request.step != MoveStep::kPart || !status.ok()) {
+    access_.Audit(Method::kMovePartitions, request.from, context.caller,
+                  status);
+  }
+  return status;
 }
 
 absl::Status Server::health() {

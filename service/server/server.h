@@ -120,8 +120,9 @@ class Server {
   Watchdog::Part Watch(Backend* device);
   void JoinCluster();
   absl::StatusOr<ResizeClusterReply> ResizeCluster(
-      const ResizeClusterRequest& request);
-  absl::Status MovePartitions(const MovePartitionsRequest& request);
+      const ResizeClusterRequest& request, const CallContext& context);
+  absl::Status MovePartitions(const MovePartitionsRequest& request,
+                              const CallContext& context);
   absl::Status StartHttp();
   StatusSources StatusSourcesOf();
   std::vector<Reading> ReadingsOf();

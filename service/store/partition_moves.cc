@@ -97,6 +97,11 @@ class MemoryTensorStore::StoreAdoption final : public Restoration {
   explicit StoreAdoption(MemoryTensorStore& store) : store_(store) {}
 
   absl::Status Begin(const NamespaceSnapshot& name_space) override {
+    if (name_space.config.mode == Mode::kBounded) {
+      return absl::UnimplementedError(
+          absl::StrCat("namespace ", Quoted(name_space.name),
+                       ": MODE_BOUNDED is not for several servers"));
+    }
     absl::StatusOr<NamespacePtr> found = store_.Find(name_space.name);
     if (!found.ok()) {
       RETURN_IF_ERROR(Create(name_space));

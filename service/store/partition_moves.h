@@ -56,7 +56,8 @@ class PartitionMoves {
   // are there with each Add; Commit does nothing. Every version that such a
   // namespace makes from then on is above those that it has given elsewhere to
   // keys that were deleted there. The store outlives what this returns.
-  // Errors of Begin: FailedPrecondition (EXISTS_DIFFERENTLY).
+  // Errors of Begin: FailedPrecondition (EXISTS_DIFFERENTLY) · Unimplemented
+  // (MODE_BOUNDED).
   virtual std::unique_ptr<Restoration> StartAdoption(
       const PartitionSet& partitions) = 0;
   // Removes what the store has of `partitions`, which are another server's.
