@@ -39,7 +39,7 @@ class CopyWatch final : public Backend {
       size_t size_bytes, RefPtr<MemoryAccount> account) override {
     return inner_.Allocate(size_bytes, std::move(account));
   }
-  absl::Status Submit(Plan plan, PlanCallback done) override {
+  absl::Status Submit(tensorkv::Plan plan, PlanCallback done) override {
     if (plan.uploads.empty()) {
       return inner_.Submit(std::move(plan), std::move(done));
     }
