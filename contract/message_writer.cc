@@ -234,7 +234,8 @@ char* WriteBeforeTensor(const PushEntry& entry, char* next) {
 
 bool HasOnlyTensor(const Value&) { return true; }
 bool HasOnlyTensor(const PushEntry& entry) {
-  return !entry.skip && !entry.encoding && entry.weight == 0;
+  return !entry.skip && !entry.encoding &&
+         std::bit_cast<uint64_t>(entry.weight) == 0;
 }
 
 // Entries that have nothing but what comes before their tensor and a tensor

@@ -73,25 +73,24 @@ absl::Status CpuBackend::Submit(Plan plan, PlanCallback done) {
 }
 
 absl::Status CpuBackend::Run(Plan plan) {
+  RETURN_IF_ERROR(CheckBatch(plan.updates));
   Copy(plan.uploads);
   for (const MutableTensorView& tensor : plan.zeros) {
     if (tensor.num_elements == 0) continue;
     std::memset(tensor.data, 0, tensor.size_bytes());
   }
-  if (!plan.updates.empty()) RETURN_IF_ERROR(Update(plan.updates));
+  if (!plan.updates.empty()) Update(plan.updates);
   Copy(plan.downloads);
   return absl::OkStatus();
 }
 
-absl::Status CpuBackend::Update(absl::Span<const TensorUpdate> batch) {
-  RETURN_IF_ERROR(CheckBatch(batch));
+void CpuBackend::Update(absl::Span<const TensorUpdate> batch) {
   const KeySums sums(kernels_, threads_, batch);
   const std::vector<BatchPosition> ends = PartitionWork(batch, kBlockElements);
   threads_.ParallelFor(ends.size(), [&](size_t part) {
     const BatchPosition begin = part == 0 ? BatchPosition() : ends[part - 1];
     UpdatePart(kernels_, batch, sums, begin, ends[part]);
   });
-  return absl::OkStatus();
 }
 
 }  // namespace tensorkv

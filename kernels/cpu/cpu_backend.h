@@ -42,7 +42,8 @@ class CpuBackend final : public Backend {
   }
 
  private:
-  absl::Status Update(absl::Span<const TensorUpdate> batch);
+  // REQUIRES: the batch has been checked (update_check.h).
+  void Update(absl::Span<const TensorUpdate> batch);
 
   DeviceHealth health_{"cpu"};  // never fails
   const KernelTable& kernels_;

@@ -10,6 +10,7 @@
 #include "base/ref_counted.h"
 #include "base/status_macros.h"
 #include "contract/payload_reader.h"
+#include "grpc/slice.h"
 #include "grpcpp/support/proto_buffer_reader.h"
 #include "grpcpp/support/slice.h"
 #include "service/rpc/message_codec.h"
@@ -27,10 +28,12 @@ constexpr size_t kMinBytesInPlace = 64 << 10;
 // Larger tensors get memory that can become the value of their key.
 constexpr uint64_t kMaxTensorBytesInPlace = 64 << 10;
 
-// Whether its elements are all that the entry brings. Others are read where
-// alignment matters.
-bool IsPlain(const PushEntry& entry) {
-  return !entry.skip && !entry.encoding && entry.weight == 0;
+// Whether the entry's tensor may stay in the received bytes: its elements are
+// all that the entry brings, as others are read where alignment matters.
+bool MayStay(const PushEntry& entry, const PayloadRange& payload) {
+  return payload.size_bytes > 0 &&
+         payload.size_bytes <= kMaxTensorBytesInPlace && !entry.skip &&
+         !entry.encoding && entry.weight == 0;
 }
 
 // Gives tensors the received bytes that are their elements.
@@ -53,6 +56,9 @@ class ReceivedBytes {
     if (!is_ok_ || range.offset + range.size_bytes > begin_ + size()) {
       return false;
     }
+    // A slice as small as this may have its bytes in itself, where no other
+    // slice keeps them.
+    if (size() <= GRPC_SLICE_INLINED_SIZE) return false;
     if (!buffer_) {
       buffer_ = MakeRefCounted<AdoptedBuffer>(slices_[index_].begin(), size(),
                                               [slice = slices_[index_]] {});
@@ -81,9 +87,7 @@ void ReadInPlace(const grpc::ByteBuffer& bytes, DecodedPush& decoded,
   ReceivedBytes received(bytes);
   for (size_t i = 0; i < tensors.size(); ++i) {
     PayloadRange& payload = decoded.payloads[i];
-    if (payload.size_bytes == 0 ||
-        payload.size_bytes > kMaxTensorBytesInPlace ||
-        !IsPlain(decoded.request.entries[i]) ||
+    if (!MayStay(decoded.request.entries[i], payload) ||
         !received.Give(payload, *tensors[i])) {
       continue;
     }
@@ -92,13 +96,17 @@ void ReadInPlace(const grpc::ByteBuffer& bytes, DecodedPush& decoded,
   }
 }
 
-// Whether what is kept of the message is elements, but for a sixth.
-bool IsMostlyElements(uint64_t message_bytes,
-                      absl::Span<const PayloadRange> payloads) {
+// Whether the message is worth keeping: but for a sixth it is elements that may
+// stay in it, which is what budgets count of it.
+bool IsWorthKeeping(uint64_t message_bytes, const DecodedPush& decoded) {
+  if (message_bytes < kMinBytesInPlace) return false;
   uint64_t bytes = 0;
-  for (const PayloadRange& payload : payloads) bytes += payload.size_bytes;
-  return message_bytes >= kMinBytesInPlace &&
-         bytes >= message_bytes - message_bytes / 6;
+  for (size_t i = 0; i < decoded.payloads.size(); ++i) {
+    const PayloadRange& payload = decoded.payloads[i];
+    if (!MayStay(decoded.request.entries[i], payload)) continue;
+    bytes += payload.size_bytes;
+  }
+  return bytes >= message_bytes - message_bytes / 6;
 }
 
 template <typename Entry>
@@ -123,7 +131,7 @@ absl::Status PayloadDecoder::ReceivePayloads(grpc::ByteBuffer* bytes,
   for (auto& entry : decoded.request.entries) tensors.push_back(&entry.tensor);
   std::vector<Tensor*> staged = tensors;
   if constexpr (std::is_same_v<Decoded, DecodedPush>) {
-    if (IsMostlyElements(bytes->Length(), decoded.payloads) &&
+    if (IsWorthKeeping(bytes->Length(), decoded) &&
         staging_.ReadsInPlace(decoded.request.name_space)) {
       ReadInPlace(*bytes, decoded, tensors);
       staged.clear();

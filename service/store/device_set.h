@@ -25,7 +25,8 @@ using DeviceIndex = uint8_t;
 // What is to be copied, for each device.
 using CopiesByDevice = std::vector<std::vector<MemoryCopy>>;
 
-// Counts what devices do while no thread waits for it. Thread-safe.
+// Counts what devices do while no thread waits for it, and what is to follow.
+// Thread-safe.
 class WorkUnderWay {
  public:
   void Begin() {

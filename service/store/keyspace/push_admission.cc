@@ -18,51 +18,6 @@
 namespace tensorkv {
 namespace {
 
-// The copies of a call's tensors to one device, as few as there are runs of
-// memory: a tensor that is in the same buffers as the one before, and as far
-// from it here as there, is copied with it. Between the two are only a few
-// bytes of nobody.
-class RunsOfTensors {
- public:
-  // Both tensors outlive the next call.
-  void Add(const Tensor& from, Tensor& to) {
-    const auto bytes = static_cast<size_t>(from.size_bytes());
-    if (Follows(from, to)) {
-      MemoryCopy& run = copies_.back();
-      run.size_bytes = from.data() + bytes - run.from;
-    } else {
-      copies_.push_back({from.data(), to.mutable_data(), bytes});
-    }
-    last_from_ = &from;
-    last_to_ = &to;
-  }
-
-  std::vector<MemoryCopy> Take() { return std::move(copies_); }
-
- private:
-  bool Follows(const Tensor& from, const Tensor& to) const {
-    return last_from_ != nullptr && from.buffer() == last_from_->buffer() &&
-           to.buffer() == last_to_->buffer() &&
-           from.data() > last_from_->data() &&
-           from.data() - last_from_->data() == to.data() - last_to_->data();
-  }
-
-  std::vector<MemoryCopy> copies_;
-  const Tensor* last_from_ = nullptr;
-  const Tensor* last_to_ = nullptr;
-};
-
-// What the entries' tensors are in, without repetition in a row.
-std::vector<RefPtr<Buffer>> BuffersOf(absl::Span<const PushEntry> entries) {
-  std::vector<RefPtr<Buffer>> buffers;
-  for (const PushEntry& entry : entries) {
-    if (entry.skip) continue;
-    if (!buffers.empty() && buffers.back() == entry.tensor.buffer()) continue;
-    buffers.push_back(entry.tensor.buffer());
-  }
-  return buffers;
-}
-
 // How often a push is copied because its keys have moved.
 constexpr int kMaxMoves = 10;
 
@@ -104,25 +59,6 @@ uint64_t OverheadOf(const PushEntry& entry) {
 uint64_t OverheadOf(const PushRequest& request) {
   uint64_t bytes = 0;
   for (const PushEntry& entry : request.entries) bytes += OverheadOf(entry);
-  return bytes;
-}
-
-// What copies of the tensors take where their keys are.
-BytesByDevice BytesOfCopies(const NamespaceState& state,
-                            const PushRequest& request,
-                            const EntriesByKey& entries) {
-  BytesByDevice bytes = state.memory.NoBytes();
-  if (!state.home->copies()) return bytes;
-  std::vector<StagingLayout> layouts(bytes.size(),
-                                     StagingLayout(state.home->sharing()));
-  for (size_t i = 0; i < entries.keys.size(); ++i) {
-    const PushEntry& entry = request.entries[i];
-    if (entry.skip) continue;
-    layouts[entries.keys[i].key->device].Add(entry.tensor.size_bytes());
-  }
-  for (size_t i = 0; i < bytes.size(); ++i) {
-    bytes[i] = layouts[i].total_bytes();
-  }
   return bytes;
 }
 
@@ -258,7 +194,7 @@ absl::StatusOr<BytesNeeded> BytesToPush(NamespaceState& state,
     const absl::StatusOr<EntriesByKey> entries = GroupByKey(state, request);
     if (entries.ok()) {
       bytes.host += entries->note_bytes;
-      bytes.devices = BytesOfCopies(state, request, *entries);
+      bytes.devices = PushCopies::BytesOf(state, request, *entries);
       for (size_t i = 0; i < bytes.devices.size(); ++i) {
         bytes.devices[i] += entries->room_bytes[i];
       }
@@ -301,7 +237,7 @@ absl::Status PushAdmission::ReserveForTensors() {
 
 // Nothing is copied for a push that would be refused as things are.
 absl::Status PushAdmission::CopyToDevices() {
-  copies_.clear();  // of the turn before
+  copies_.Clear();  // of the turn before
   tensor_bytes_ = {};
   {
     MutexLock lock(&state_.mutex);
@@ -313,16 +249,13 @@ absl::Status PushAdmission::CopyToDevices() {
     ASSIGN_OR_RETURN(
         tensor_bytes_,
         state_.memory.Reserve(&MemoryAccounts::contributions,
-                              BytesOfCopies(state_, request_, *entries)));
+                              PushCopies::BytesOf(state_, request_, *entries)));
     RETURN_IF_ERROR(state_.memory.CheckRoom(
         {.host = SumOfBytes(BytesForReply(*entries), entries->note_bytes),
          .devices = entries->room_bytes}));
-    devices_.clear();
-    for (size_t i = 0; i < entries->keys.size(); ++i) {
-      devices_.push_back(entries->keys[i].key->device);
-    }
+    copies_.Place(*entries);
   }
-  return MakeCopies();
+  return copies_.Make(request_, tensor_bytes_);
 }
 
 uint64_t PushAdmission::ReplyBytes(const EntriesByKey& entries) const {
@@ -349,43 +282,6 @@ uint64_t PushAdmission::BytesBeyondTensors(uint64_t bytes) const {
   return bytes - std::min(bytes, freed_bytes);
 }
 
-// Nobody waits for the bytes: what follows on the devices sees them, and copies
-// that have been started come to their end unless their device fails.
-absl::Status PushAdmission::MakeCopies() {
-  RETURN_IF_ERROR(AllocateCopies());
-  const std::vector<PushEntry>& entries = request_.entries;
-  const DeviceSet& devices = *state_.environment.devices;
-  std::vector<RunsOfTensors> runs(devices.size());
-  for (size_t i = 0; i < entries.size(); ++i) {
-    if (!entries[i].skip) runs[devices_[i]].Add(entries[i].tensor, copies_[i]);
-  }
-  CopiesByDevice copies;
-  for (RunsOfTensors& run : runs) copies.push_back(run.Take());
-  return devices.Upload(std::move(copies), BuffersOf(entries));
-}
-
-// The buffers are counted as contributions, as long as they live.
-absl::Status PushAdmission::AllocateCopies() {
-  const std::vector<PushEntry>& entries = request_.entries;
-  const DeviceSet& devices = *state_.environment.devices;
-  copies_.resize(entries.size());
-  std::vector<std::vector<Tensor*>> tensors(devices.size());
-  for (size_t i = 0; i < entries.size(); ++i) {
-    if (entries[i].skip) continue;
-    copies_[i] = entries[i].tensor;
-    tensors[devices_[i]].push_back(&copies_[i]);
-  }
-  for (DeviceIndex i = 0; i < devices.size(); ++i) {
-    if (tensors[i].empty()) continue;
-    RETURN_IF_ERROR(AllocateReserved(
-        tensor_bytes_.TakeAll(i), tensors[i], state_.home->sharing(),
-        [&device = devices[i]](uint64_t bytes, RefPtr<MemoryAccount> account) {
-          return device.Allocate(bytes, std::move(account));
-        }));
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<bool> PushAdmission::TryAdmit() {
   transaction_.Lock();
   absl::StatusOr<bool> is_admitted = Admit();
@@ -394,21 +290,6 @@ absl::StatusOr<bool> PushAdmission::TryAdmit() {
   }
   transaction_.Unlock();
   return is_admitted;
-}
-
-bool PushAdmission::AreAtTheirKeys(const EntriesByKey& entries) const {
-  for (size_t i = 0; i < devices_.size(); ++i) {
-    if (entries.keys[i].key->device != devices_[i]) return false;
-  }
-  return true;
-}
-
-// Swapped: what was copied goes without the mutex.
-void PushAdmission::TakeCopies() {
-  for (size_t i = 0; i < copies_.size(); ++i) {
-    PushEntry& entry = request_.entries[i];
-    if (!entry.skip) std::swap(entry.tensor, copies_[i]);
-  }
 }
 
 void PushAdmission::SkipEmptyLists() {
@@ -444,7 +325,7 @@ absl::Status PushAdmission::CheckCasts(const EntriesByKey& entries) const {
     cast_bytes[0] = BytesBeyondTensors(cast_bytes[0]);
     return state_.memory.CheckRoom({.devices = cast_bytes});
   }
-  const BytesByDevice freed = BytesOfCopies(state_, request_, entries);
+  const BytesByDevice freed = PushCopies::BytesOf(state_, request_, entries);
   for (size_t i = 0; i < freed.size(); ++i) {
     cast_bytes[i] -= std::min(cast_bytes[i], freed[i]);
   }
@@ -467,12 +348,12 @@ absl::Status PushAdmission::CheckReply(const EntriesByKey& entries) const {
 
 absl::StatusOr<bool> PushAdmission::Admit() {
   ASSIGN_OR_RETURN(const EntriesByKey entries, Check());
-  if (!AreAtTheirKeys(entries)) return false;
+  if (!copies_.AreAtTheirKeys(entries)) return false;
   ASSIGN_OR_RETURN(room_, state_.memory.Reserve(&MemoryAccounts::values,
                                                 entries.room_bytes));
   ASSIGN_OR_RETURN(notes_, Reservation::Create(state_.memory.metadata(),
                                                entries.note_bytes));
-  TakeCopies();
+  copies_.Swap(request_);
   SkipEmptyLists();
   guard_.TakeEffect(entries, request_, state_.counts.guarded);
 

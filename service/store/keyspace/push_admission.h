@@ -11,6 +11,7 @@
 #include "service/store/keyspace/entries_by_key.h"
 #include "service/store/keyspace/gradient_guard.h"
 #include "service/store/keyspace/namespace_state.h"
+#include "service/store/keyspace/push_copies.h"
 #include "service/store/keyspace/transaction.h"
 #include "service/store/tensor_store.h"
 
@@ -66,8 +67,6 @@ class PushAdmission {
   absl::Status ReserveForTensors();
   // Checks a push, then copies its tensors to the devices of their keys.
   absl::Status CopyToDevices();
-  absl::Status MakeCopies();
-  absl::Status AllocateCopies();
   // The values of a PushPull as its caller wants them.
   uint64_t ReplyBytes(const EntriesByKey& entries) const;
   // What the reply will take of the budget, beyond what the push has now.
@@ -88,10 +87,6 @@ class PushAdmission {
   absl::Status CheckReply(const EntriesByKey& entries) const;
   absl::Status CheckCasts(const EntriesByKey& entries) const;
   absl::StatusOr<bool> Admit();
-  // Whether each copy is on the device of its key.
-  bool AreAtTheirKeys(const EntriesByKey& entries) const;
-  // Puts the copies in the places of their tensors.
-  void TakeCopies();
   // Lists of no rows change nothing.
   void SkipEmptyLists();
   // Admits what the entries of one key bring, from its `first` on.
@@ -126,10 +121,8 @@ class PushAdmission {
   Reservation notes_;
   // Counts the tensors where they have arrived, if they are copied.
   Reservation arrived_bytes_;
-  // The device of each entry's key and the copy of its tensor there, which
-  // takes its place when the push is in; empty if none is copied.
-  std::vector<DeviceIndex> devices_;
-  std::vector<Tensor> copies_;
+  // They take the tensors' places when the push is in.
+  PushCopies copies_{&state_};
 };
 
 }  // namespace tensorkv

@@ -28,24 +28,31 @@ void EndUpdateOf(Transaction& transaction, PushCall& call,
   transaction.Send(RefPtr<PushCall>(&call));
 }
 
-// A pass that devices run. When nobody has it any more, the store may end.
-struct RunningPass {
-  RunningPass(NamespaceState& state, UpdatePass updates)
-      : state(state.shared_from_this()),
-        pass(std::make_unique<UpdatePass>(std::move(updates))),
-        under_way(state.environment.devices->under_way()) {
+// Something that the pool or devices have yet to do. When nobody has it any
+// more, the store may end.
+struct Unfinished {
+  explicit Unfinished(NamespaceState& state)
+      : under_way(state.environment.devices->under_way()),
+        state(state.shared_from_this()) {
     under_way->Begin();
   }
-  RunningPass(const RunningPass&) = delete;
-  ~RunningPass() {
-    pass = nullptr;
+  Unfinished(const Unfinished&) = delete;
+  ~Unfinished() {
     state = nullptr;
     under_way->End();
   }
 
-  std::shared_ptr<NamespaceState> state;
-  std::unique_ptr<UpdatePass> pass;
   const std::shared_ptr<WorkUnderWay> under_way;
+  std::shared_ptr<NamespaceState> state;
+};
+
+// A pass that devices run, which goes first.
+struct RunningPass : Unfinished {
+  RunningPass(NamespaceState& state, UpdatePass updates)
+      : Unfinished(state),
+        pass(std::make_unique<UpdatePass>(std::move(updates))) {}
+
+  std::unique_ptr<UpdatePass> pass;
 };
 
 // Adds the key to `keys` if its next update can run.
@@ -87,10 +94,10 @@ void UpdateRunner::Run(WorkOfChange work) {
 
 void UpdateRunner::RunOnPool(WorkOfChange work) {
   if (work.empty()) return;
-  state_.Submit(
-      [state = state_.shared_from_this(), work = std::move(work)]() mutable {
-        UpdateRunner(*state).RunHere(std::move(work));
-      });
+  state_.Submit([unfinished = std::make_unique<Unfinished>(state_),
+                 work = std::move(work)]() mutable {
+    UpdateRunner(*unfinished->state).RunHere(std::move(work));
+  });
 }
 
 void UpdateRunner::RunHere(WorkOfChange work) {
@@ -145,9 +152,9 @@ void UpdateRunner::PublishPass(std::unique_ptr<UpdatePass> pass) {
 // What devices end when the pool has stopped goes on here.
 void UpdateRunner::RunNext(std::vector<KeyPtr> keys) {
   if (keys.empty()) return;
-  TaskPool::Task run = [state = state_.shared_from_this(),
+  TaskPool::Task run = [unfinished = std::make_unique<Unfinished>(state_),
                         keys = std::move(keys)] {
-    UpdateRunner(*state).RunPending(keys);
+    UpdateRunner(*unfinished->state).RunPending(keys);
   };
   if (!state_.Submit(std::move(run))) std::move(run)();
 }

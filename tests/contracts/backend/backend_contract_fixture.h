@@ -64,7 +64,8 @@ class BackendContractTest : public ::testing::Test {
             .value = stored_.mutable_view()};
   }
 
-  // Applies the spoilt update behind a good one: neither may have an effect.
+  // Applies the spoilt update behind a copy and a good one: none may have an
+  // effect.
   void ExpectInvalid(const TensorUpdate& update, const std::string& message) {
     Tensor target = Vector({8});
     const Tensor source = Vector({7});
@@ -74,9 +75,14 @@ class BackendContractTest : public ::testing::Test {
                                .contributions = contributions,
                                .value = target.mutable_view()};
 
-    EXPECT_THAT(backend_->Apply({good, update}),
-                StatusIs(absl::StatusCode::kInvalidArgument,
-                         ::testing::HasSubstr("update 1: " + message)));
+    const std::vector<TensorUpdate> batch = {good, update};
+    const float nine = 9;
+    EXPECT_THAT(
+        backend_->Run({.uploads = {{reinterpret_cast<const char*>(&nine),
+                                    target.mutable_data(), sizeof(nine)}},
+                       .updates = batch}),
+        StatusIs(absl::StatusCode::kInvalidArgument,
+                 ::testing::HasSubstr("update 1: " + message)));
     EXPECT_THAT(ElementsOf(target), ::testing::ElementsAre(8));
     EXPECT_THAT(ElementsOf(stored_), ::testing::ElementsAre(1, 2, 3));
   }

@@ -6,6 +6,7 @@
 
 #include "contract/proto_codec.h"
 #include "gmock/gmock.h"
+#include "grpc/slice.h"
 #include "gtest/gtest.h"
 #include "tensorkv/v1/data.pb.h"
 #include "tests/service/fake_staging.h"
@@ -110,10 +111,10 @@ TEST_F(PayloadDecoderTest, WhatIsNoBoolIsRefused) {
                        HasSubstr("expected bools of 0 or 1, got 2")));
 }
 
-// Three tensors of 32 KiB.
-PushRequest LargePush() {
+// So many tensors of 32 KiB.
+PushRequest LargePush(int num_tensors = 3) {
   PushRequest push;
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < num_tensors; ++i) {
     push.entries.push_back({.key = "w", .tensor = testing::Full({8192}, i)});
   }
   return push;
@@ -123,17 +124,21 @@ class InPlaceTest : public PayloadDecoderTest {
  protected:
   InPlaceTest() { staging_.set_reads_in_place(); }
 
-  // The push as it is decoded from slices of so many bytes.
-  PushRequest Decoded(const PushRequest& push, size_t slice_bytes) {
+  // The push as it is decoded from slices of so many bytes, behind a first
+  // one of `first_bytes` if that is not 0.
+  PushRequest Decoded(const PushRequest& push, size_t slice_bytes,
+                      size_t first_bytes = 0) {
     v1::PushRequest message;
     ToProto(push, &message);
     const std::string text = message.SerializeAsString();
     std::vector<grpc::Slice> slices;
-    for (size_t i = 0; i < text.size(); i += slice_bytes) {
+    if (first_bytes > 0) slices.emplace_back(text.substr(0, first_bytes));
+    for (size_t i = first_bytes; i < text.size(); i += slice_bytes) {
       slices.emplace_back(text.substr(i, slice_bytes));
     }
     grpc::ByteBuffer bytes(slices.data(), slices.size());
-    return *decoder_.Push(&bytes, {});
+    const PayloadDecoder decoder(&staging_, {.max_entries = 100});
+    return *decoder.Push(&bytes, {});
   }
 
   // How many of its tensors share memory, as those in one slice do.
@@ -173,17 +178,42 @@ TEST_F(InPlaceTest, WhatStraddlesSlicesIsStaged) {
 }
 
 TEST_F(InPlaceTest, WeightedTensorsAreStaged) {
-  PushRequest weighted = LargePush();
+  PushRequest weighted = LargePush(20);
   weighted.entries[1].weight = 2;
 
-  EXPECT_EQ(NumShared(Decoded(weighted, 1 << 20)), 2);
+  EXPECT_EQ(NumShared(Decoded(weighted, 1 << 20)), 19);
 }
 
 TEST_F(InPlaceTest, LargeTensorsAreStaged) {
-  PushRequest large = LargePush();
+  PushRequest large = LargePush(20);
   large.entries[1].tensor = testing::Full({20'000}, 1);
 
-  EXPECT_EQ(NumShared(Decoded(large, 1 << 20)), 2);
+  EXPECT_EQ(NumShared(Decoded(large, 1 << 20)), 19);
+}
+
+// Nothing would count what else a small tensor keeps.
+TEST_F(InPlaceTest, AMessageOfMostlyLargeTensorsIsStaged) {
+  PushRequest large = LargePush();
+  large.entries[1].tensor = testing::Full({100'000}, 1);
+
+  EXPECT_EQ(NumShared(Decoded(large, 1 << 20)), 0);
+}
+
+TEST_F(InPlaceTest, WhatIsInASliceWithoutMemoryOfItsOwnIsStaged) {
+  PushRequest tiny = LargePush();
+  tiny.entries[0].tensor = testing::Vector({1});
+  v1::PushRequest first;
+  PushRequest alone;
+  alone.entries.push_back(tiny.entries[0]);
+  ToProto(alone, &first);
+  const size_t first_bytes = first.ByteSizeLong();
+  ASSERT_LE(first_bytes, GRPC_SLICE_INLINED_SIZE);
+
+  const PushRequest push = Decoded(tiny, 1 << 20, first_bytes);
+
+  ExpectSame(tiny, push);
+  EXPECT_EQ(NumShared(push), 2);
+  EXPECT_EQ(staging_.num_allocate_calls(), 1);
 }
 
 TEST_F(InPlaceTest, SmallMessagesAreStaged) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -236,6 +237,31 @@ TEST_F(GpuCopiesTest, WeightedSumsOfManyKeysAreAKernelForEachContribution) {
   EXPECT_EQ(push.launches, 4);  // zeros, two for the sums, the update
   ASSERT_OK_AND_ASSIGN(const PullReply reply, Pull({"k7"}));
   EXPECT_THAT(reply.values[0].tensor.elements<float>(), Each(14));
+}
+
+// The second update needs a thread that waits for the device. The one that ends
+// the first is the device's own.
+TEST_F(GpuCopiesTest, StoreEndsBehindUpdatesThatWaitForOthers) {
+  ASSERT_OK(
+      store_->SetRule({.key_pattern = "*", .rule = RuleSpec{"average", {}}}));
+  InitKeys(1, 1000);
+  gpu_.Hold(StreamUse::kCompute);
+  const Answer<absl::StatusOr<PushReply>> first;
+  store_->Push(StagedPush(1, 1000), {}, CallbackOf(first));
+  const Answer<absl::StatusOr<PushReply>> second;
+  PushRequest weighted = StagedPush(1, 1000);
+  weighted.entries[0].weight = 3;
+  store_->Push(std::move(weighted), {}, CallbackOf(second));
+  const Answer<absl::StatusOr<PullReply>> waiting;
+  store_->Pull({.entries = {{KeyOf(0), 100}}}, {}, CallbackOf(waiting));
+
+  std::thread end([this] { store_ = nullptr; });
+
+  EXPECT_FALSE(waiting.Wait().ok());  // the end has begun
+  gpu_.Release(StreamUse::kCompute);
+  EXPECT_OK(first.Wait());
+  EXPECT_OK(second.Wait());
+  end.join();
 }
 
 TEST_F(GpuCopiesTest, AssignedTensorIsTransferredAndKept) {
