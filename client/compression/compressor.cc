@@ -365,6 +365,8 @@ const Compression* Compressor::Find(const PushEntry& entry) const {
       entry.tensor.size_bytes() < static_cast<int64_t>(options_.min_bytes)) {
     return nullptr;
   }
+  // The encoding of no elements is a top-k, which rows do not take.
+  if (entry.rows && entry.tensor.num_elements() == 0) return nullptr;
   for (const CompressionRule& rule : options_.rules) {
     if (!MatchesPattern(rule.key_pattern, entry.key)) continue;
     const bool encodes =

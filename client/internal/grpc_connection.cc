@@ -1,6 +1,8 @@
 #include "client/internal/grpc_connection.h"
 
 #include <limits>
+#include <memory>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -97,15 +99,18 @@ GrpcConnection::GrpcConnection(const GrpcConnectionOptions& options,
       unary_(channels_.small(), &channels_.server(), options.max_message_bytes,
              buffers_),
       bulk_(channels_, options.transfer, options.max_message_bytes, buffers_),
-      large_keys_(policy_, kMaxKnownKeys) {}
+      large_keys_(policy_, kMaxKnownKeys) {
+  started_channel_.Set(channels_.small());
+}
 
-GrpcConnection::~GrpcConnection() {
+GrpcConnection::StartedChannel::~StartedChannel() {
   if (!UnaryCalls::IsTellingAnEnd()) return;
-  // With the last channel that had such calls gRPC waits for the threads that
-  // call back, of which this is one.
-  std::thread([channel = channels_.small()]() mutable {
-    channel = nullptr;
-  }).detach();
+  auto* const last = new std::shared_ptr<grpc::Channel>(std::move(channel_));
+  try {
+    std::thread([last] { delete last; }).detach();
+  } catch (const std::system_error&) {
+    // The system has no more threads; the channel is kept.
+  }
 }
 
 absl::Status GrpcConnection::Attempt(const AnyCall& call,

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/types/span.h"
 #include "base/ref_counted.h"
@@ -22,6 +23,7 @@
 #include "client/internal/stream_policy.h"
 #include "client/internal/unary_calls.h"
 #include "client/transfer_options.h"
+#include "grpcpp/channel.h"
 #include "tensor/buffer_pool.h"
 
 namespace tensorkv {
@@ -66,7 +68,7 @@ class GrpcConnection final : public Connection {
       const GrpcConnectionOptions& options);
 
   // May be destroyed by the `done` of the last call that was started.
-  ~GrpcConnection() override;
+  ~GrpcConnection() override = default;
 
   absl::Status Attempt(const AnyCall& call,
                        const CallOptions& options) override;
@@ -75,6 +77,20 @@ class GrpcConnection final : public Connection {
              CallThreads& threads, Done done) override;
 
  private:
+  // The channel of the calls that are started. With the last such channel gRPC
+  // waits for its threads that call back, so none of them may let go of it:
+  // this goes after all others that have it.
+  class StartedChannel {
+   public:
+    ~StartedChannel();
+    void Set(std::shared_ptr<grpc::Channel> channel) {
+      channel_ = std::move(channel);
+    }
+
+   private:
+    std::shared_ptr<grpc::Channel> channel_;
+  };
+
   GrpcConnection(const GrpcConnectionOptions& options,
                  const ChannelSecurity& security);
 
@@ -108,6 +124,7 @@ class GrpcConnection final : public Connection {
   template <typename Request>
   bool Streams(const Request& request, uint64_t expected_bytes) const;
 
+  StartedChannel started_channel_;  // the first, so that it goes last
   const size_t max_message_bytes_;
   ChannelPool channels_;
   const StreamPolicy policy_;

@@ -216,6 +216,14 @@ const std::shared_ptr<Session>& Store::session() const {
   return session_;
 }
 
+const std::shared_ptr<Session>& Store::StartingSession() const {
+  const std::shared_ptr<Session>& session = this->session();
+  if (session->may_start()) return session;
+  throw StatusError(absl::FailedPreconditionError(
+      "the client has joined its namespace while the call waited for its "
+      "turn"));
+}
+
 template <typename Verb>
 auto Store::Call(Verb verb, bool may_wait,
                  const std::shared_ptr<Canceller>& canceller) {
@@ -344,7 +352,7 @@ void Store::StartPush(const std::shared_ptr<Inbox>& inbox, uint64_t call,
                       const Keys& keys, const py::list& arrays, Step step,
                       const Weights& weights) {
   CheckLengths(keys, arrays);
-  const std::shared_ptr<Session> session = this->session();
+  const std::shared_ptr<Session> session = StartingSession();
   const auto exports = std::make_shared<Exports>();
   auto entries = PushEntriesOf(keys, arrays, weights, exports);
   const py::gil_scoped_release release;
@@ -363,7 +371,7 @@ void Store::StartPushPull(const std::shared_ptr<Inbox>& inbox, uint64_t call,
                           const std::optional<py::list>& outs, Step step,
                           const Weights& weights) {
   CheckLengths(keys, arrays);
-  const std::shared_ptr<Session> session = this->session();
+  const std::shared_ptr<Session> session = StartingSession();
   const auto exports = std::make_shared<Exports>();
   auto entries = PushEntriesOf(keys, arrays, weights, exports);
   const auto given = GivenOuts(keys, outs, *exports);
@@ -376,7 +384,7 @@ void Store::StartPull(const std::shared_ptr<Inbox>& inbox, uint64_t call,
                       const Keys& keys, const std::optional<py::list>& outs,
                       bool wait, Version min_version, const std::string& state,
                       const std::string& dtype) {
-  const std::shared_ptr<Session> session = this->session();
+  const std::shared_ptr<Session> session = StartingSession();
   const auto exports = std::make_shared<Exports>();
   const auto given = GivenOuts(keys, outs, *exports);
   PullRequest request = RequestOf(keys, wait, min_version, state, dtype);

@@ -47,6 +47,8 @@ class Store {
 
   // Throws UnusableError.
   const std::shared_ptr<Session>& session() const;
+  // One that starts calls. Throws StatusError (FAILED_PRECONDITION) too.
+  const std::shared_ptr<Session>& StartingSession() const;
   // What `verb(Session&)` returns, without its status. `may_wait` says that it
   // may wait for others even in a store in this process. A call that signals
   // interrupt goes on by itself, but what has `canceller`, if any, has ended.

@@ -161,10 +161,11 @@ class Coroutines:
 
     Arguments, results and errors are those of the methods. `pull`, `push` and
     `push_pull` of a Client, of a server and not joined, need no thread, however
-    long they wait, unless their tensors are so large that they go as streams:
-    64 of an event loop run at a time. All other calls share 32 threads, made when they are needed: further ones
-    wait for their turn. There, what waits for others has a thread as long, so
-    that 32 such calls must not wait for one that comes after them.
+    long they wait: 64 of an event loop run at a time. Where their tensors are so
+    large that they go as streams, or go to a cluster, and while they encode,
+    they have one of 32 threads. All other calls share 32 threads too. Further
+    ones of each kind wait for their turn: so many calls that wait for others
+    must not wait for one that comes after them.
 
     A task that is cancelled does not wait any more, but its call goes on until
     it ends: `out` may be written, and what is pushed be read, until then. The

@@ -20,10 +20,13 @@ namespace tensorkv {
 //    than the peer (rapid reset, CVE-2023-44487). What counts is the peer's
 //    address: a new connection gives nobody a new allowance. A connection that
 //    has been there for a while has a small one of its own, so that whoever
-//    shares an address with an attacker may cancel calls.
+//    shares an address with an attacker may cancel calls;
+//  - the most of messages that are not complete, where those of all connections
+//    together take more than a bound (UnfinishedMessages): gRPC keeps them.
 //
-// gRPC offers no place for that: this defines recvmsg, through which it reads,
-// for the whole process (docs/decisions/0014-frames-before-grpc.md).
+// gRPC offers no place for that: this defines recvmsg and sendmsg, through
+// which it reads and writes, for the whole process
+// (docs/decisions/0014-frames-before-grpc.md).
 // Thread-safe.
 class ConnectionGuard {
  public:
@@ -35,8 +38,9 @@ class ConnectionGuard {
   static constexpr double kMaxResetsOfConnection = 100;
   static constexpr double kResetsPerSecondOfConnection = 20;
 
-  // `cut` hears why a peer was cut off, and of which address. It may run, on
-  // any thread, until all connections are closed; must not block.
+  // The bound is on all connections together. `cut` hears why a peer was cut
+  // off, and of which address. It may run, on any thread, until all connections
+  // are closed; must not block.
   ConnectionGuard(uint64_t max_unfinished_bytes,
                   std::function<void(absl::string_view reason)> cut);
 

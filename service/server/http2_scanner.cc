@@ -125,6 +125,9 @@ void Http2Scanner::CountHeaders(const Http2Frames::Frame& frame) {
 
 void Http2Scanner::OpenStream(uint32_t stream) {
   if (stream <= last_stream_) return;  // trailers
+  // Clients have the odd ones (section 5.1.1); gRPC ignores the others, however
+  // many there are.
+  if (stream % 2 == 0) return;
   last_stream_ = stream;
   streams_.try_emplace(stream);
 }

@@ -175,6 +175,23 @@ class AioTest(StoreTest):
         )
         subprocess.run([sys.executable, "-c", program], timeout=60, check=True)
 
+    def test_what_waits_for_its_turn_while_the_client_joins_is_an_error(self):
+        async def run():
+            pull = self.client.aio.pull
+            waits = [
+                asyncio.create_task(pull("later", wait=True)) for _ in range(65)
+            ]
+            while self.client.describe_namespace()["calls_waiting"] < 64:
+                await asyncio.sleep(0.01)
+            self.client.join("worker")
+            self.client.init("later", full(1))
+            *values, last = await asyncio.gather(*waits, return_exceptions=True)
+            for value in values:
+                self.assert_array(value, full(1))
+            self.assertIsInstance(last, tensorkv.FailedPreconditionError)
+
+        asyncio.run(run())
+
     def test_a_task_that_is_cancelled_does_not_wait(self):
         async def run():
             task = asyncio.create_task(

@@ -77,16 +77,22 @@ sed -i 's/absl_VERSION VERSION_EQUAL "/&9/' \
   >log 2>&1 || fail "took another Abseil"
 grep -q 'TensorKV was built with Abseil' log || fail "$(<log)"
 
-nm -DC --defined-only sdk/lib/libtensorkv.so | sed 's/^[0-9a-f]* [A-Za-z] //' \
-  >exports
+nm -DC --defined-only sdk/lib/libtensorkv.so |
+  sed 's/^[0-9a-f]* [A-Za-z] //; s/\[abi:cxx11\](/(/' >exports
 grep -q '^tensorkv::Client::Connect(' exports || fail "exports nothing"
 ! grep -vE "$EXPORTS" exports || fail "exports what is not the API's"
 
-# Of the classes that programs use, nothing that their headers call private.
+# Of the classes that programs use, all that their headers declare public, and
+# nothing that they call private.
 for class in Client Pipeline WorkerClient; do
   header=$(grep -l "^class $class {" sdk/include/tensorkv/client/*.h)
   declared() { grep -oE '~?[A-Za-z_]+\(' | sort -u; }
   public=$(sed "1,/^class $class {/d;/^ private:/,\$d" "$header" | declared)
+  for name in $(sed "1,/^class $class {/d;/^ private:/,\$d" "$header" |
+    grep -E '^  [a-zA-Z]' | grep -vE '^  using|\{' | declared); do
+    grep -qF "tensorkv::$class::$name" exports ||
+      fail "does not export $class::$name)"
+  done
   for name in $(sed '1,/^ private:/d' "$header" | declared); do
     # What is both has a public overload, or is called by an inline function.
     grep -qxF -e "$name" <<<"$public" ||

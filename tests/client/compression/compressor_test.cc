@@ -197,6 +197,21 @@ TEST(CompressorTest, RowsAreEncodedEachTimeAlike) {
   }
 }
 
+TEST(CompressorTest, NoRowsStayAsTheyAre) {
+  Compressor compressor(All("i8:2"));
+  const Tensor none = *Tensor::Allocate(DType::kF32, {0, 3});
+
+  ASSERT_OK_AND_ASSIGN(
+      const auto entries,
+      compressor.Compress(
+          1, {{.key = "w",
+               .tensor = none,
+               .rows = *RowIds::Create(Vector({}, DType::kI64))}}));
+
+  EXPECT_EQ(entries[0].encoding, nullptr);
+  EXPECT_EQ(entries[0].shape(), none.shape());
+}
+
 TEST(CompressorTest, FirstRuleThatMatchesCounts) {
   Compressor compressor({.rules = {{"*.bias", {}},
                                    {"fc*", *Compression::Parse("f16")},

@@ -122,6 +122,15 @@ TEST(Http2ScannerTest, WhatHasComeOfMessagesCountsUntilTheyEnd) {
   EXPECT_EQ(scanner.unfinished_bytes(), 10u + 3u);
 }
 
+TEST(Http2ScannerTest, StreamsThatNoClientMayOpenDoNotCount) {
+  Http2Scanner scanner = WithTwoUnfinished();
+
+  scanner.Scan(Open(8) + StreamFrame(kData, 0, 8, Prefix(100) + "xxx"));
+  scanner.Scan(Open(7) + StreamFrame(kData, 0, 7, Prefix(100) + "xxxx"));
+
+  EXPECT_EQ(scanner.unfinished_bytes(), 20u + 4u);
+}
+
 TEST(Http2ScannerTest, MessagesOfStreamsThatEndCountNoLonger) {
   Http2Scanner scanner = WithTwoUnfinished();
 
