@@ -197,6 +197,13 @@ absl::StatusOr<PullReply> Client::Pull(PullRequest request) {
   return Call(request);
 }
 
+absl::StatusOr<PullReply> Client::PullAsNobody(
+    absl::Span<const std::string> keys, DType dtype) {
+  PullRequest request = {.name_space = shared_->name_space, .dtype = dtype};
+  for (const std::string& key : keys) request.entries.push_back({key});
+  return Call(request);
+}
+
 absl::StatusOr<Value> Client::PullState(absl::string_view key,
                                         absl::string_view state) {
   ASSIGN_OR_RETURN(

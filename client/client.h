@@ -142,6 +142,9 @@ class Client {
   absl::StatusOr<Value> Pull(absl::string_view key, Version min_version = 0);
   absl::StatusOr<PullReply> Pull(absl::Span<const std::string> keys);
   absl::StatusOr<PullReply> Pull(PullRequest request);
+  // Reads what there is now, as no worker: it waits for no step.
+  absl::StatusOr<PullReply> PullAsNobody(absl::Span<const std::string> keys,
+                                         DType dtype = DType::kUnknown);
 
   // A state that the key's rule keeps, by its name: one of KeyStatus::states,
   // or "update_count". The version is that of the key. Several at one moment:

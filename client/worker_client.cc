@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/numbers.h"
 #include "base/status_macros.h"
 #include "client/internal/lease_renewal.h"
@@ -22,6 +23,14 @@ constexpr int kAttemptsPerLease = 10;
 
 // Between attempts at what has failed twice.
 constexpr absl::Duration kPause = absl::Milliseconds(100);
+
+// What the worker of that name has pushed to any server.
+Step StepOfWorker(const NamespaceStatus& name_space, absl::string_view name) {
+  for (const WorkerStatus& worker : name_space.workers) {
+    if (worker.name == name) return worker.step;
+  }
+  return 0;
+}
 
 absl::StatusOr<JoinReply> JoinAs(Client& client, const WorkerOptions& options,
                                  uint64_t namespace_uid,
@@ -134,11 +143,13 @@ WorkerClient::WorkerClient(std::unique_ptr<Client> client,
       environment_(std::move(environment)),
       is_repeatable_(name_space.config.mode == Mode::kSync ||
                      name_space.config.mode == Mode::kBounded),
+      has_rounds_(name_space.config.mode == Mode::kSync),
       namespace_uid_(name_space.uid),
       joined_{joined.worker, joined.server_incarnation},
       lease_(std::make_unique<LeaseRenewal>(*client_, options.lease,
                                             options.on_membership_lost)) {
   open_.BeginWith(joined.next_step);
+  open_.RepeatUpTo(StepOfWorker(name_space, options.name));
 }
 
 WorkerClient::~WorkerClient() {
@@ -270,11 +281,57 @@ absl::StatusOr<PullReply> WorkerClient::PullRows(
 absl::StatusOr<PullReply> WorkerClient::PullWithin(
     const std::vector<std::string>& keys, DType dtype, Attempt attempt,
     Client reader) {
-  return PullWithin(keys, attempt, [&] {
+  return PullWithin(keys, attempt, [&]() -> absl::StatusOr<PullReply> {
+    if (IsRepeating()) {
+      RETURN_IF_ERROR(AwaitRepeated(keys, reader.Into({})));
+      return reader.PullAsNobody(keys, dtype);
+    }
     PullRequest request = {.dtype = dtype};
     for (const std::string& key : keys) request.entries.push_back({key});
     return reader.Pull(std::move(request));
   });
+}
+
+absl::Status WorkerClient::AwaitRepeated(const std::vector<std::string>& keys,
+                                         Client waiter) {
+  const absl::flat_hash_set<absl::string_view> read(keys.begin(), keys.end());
+  // Before what is kept: that is for the server which has accepted it, or a
+  // later one, which refuses it then.
+  const Worker worker = joined().worker;
+  for (const Contribution& contribution : open_.InOrder()) {
+    std::vector<PushEntry> entries;
+    for (const PushEntry& entry : *contribution.entries) {
+      if (read.contains(entry.key)) entries.push_back(entry);
+    }
+    if (entries.empty()) continue;
+    absl::Status status =
+        AwaitRound(worker, contribution.step, entries, waiter);
+    if (IsGone(status)) {
+      for (const std::vector<PushEntry>& each : ByKey(entries)) {
+        status = AwaitRound(worker, contribution.step, each, waiter);
+        if (!IsGone(status)) RETURN_IF_ERROR(status);
+      }
+    } else {
+      RETURN_IF_ERROR(status);
+    }
+    for (const PushEntry& entry : entries) {
+      open_.RemoveKey(contribution, entry.key);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WorkerClient::AwaitRound(const Worker& worker, Step step,
+                                      const std::vector<PushEntry>& entries,
+                                      Client& waiter) {
+  const bool has_rows =
+      std::any_of(entries.begin(), entries.end(),
+                  [](const PushEntry& entry) { return bool{entry.rows}; });
+  // There is no such call for rows; this one waits for later steps, too.
+  if (has_rows) return waiter.Pull(KeysOf(entries)).status();
+  return waiter
+      .PushPull(entries, {.step = step, .is_encoded = true, .worker = worker})
+      .status();
 }
 
 Client WorkerClient::ReadingClient(const ReadOptions& options) const {
@@ -438,7 +495,10 @@ absl::Status WorkerClient::PushKeysAgain(const Contribution& contribution) {
         PushOnce(joined().worker, contribution.step, std::move(entries))
             .status();
     if (IsGone(status)) {
-      open_.RemoveKey(contribution, key);
+      // Another server may have a slice of the key whose round is open.
+      const bool is_awaited =
+          IsRepeating() && ReasonOf(status) == Reason::kStepClosed;
+      if (!is_awaited) open_.RemoveKey(contribution, key);
     } else {
       RETURN_IF_ERROR(status);
     }

@@ -56,9 +56,12 @@ class LeaseRenewal;
 // pushed before, or at his first push that names no step. Leave when a
 // checkpoint has the last step: a worker that has left does not come back to
 // repeat it, unless it pushes again. What encoding has left out of pushes is
-// forgotten too. In MODE_ASYNC step() is the one after the last of which the
-// server has any push: push each step in one call there, else what it lacks of
-// that one is lost.
+// forgotten too. Until the worker is past all that it has pushed before, which
+// servers of a cluster may have that did not go back, a Pull waits for the
+// steps alone that are made again: it pushes them once more to wait for them.
+// In MODE_ASYNC step() is the one after the last of which the server has any
+// push: push each step in one call there, else what it lacks of that one is
+// lost.
 //
 // To push again it keeps what was pushed: the entries of a step, tensors
 // shared, from the moment they are pushed until a PushPull or Pull of their
@@ -88,8 +91,8 @@ class WorkerClient {
   // The step to push next, asked between two steps: the one after the last that
   // this worker has completed. A worker that has come back begins with the step
   // that its former self was in, and pushes all of it; what of that was held is
-  // not needed again, but does no harm. Until then its pulls fail where it owes
-  // that step: read first weights with a Client before it joins.
+  // not needed again, but does no harm. Until it is asked, pulls fail where the
+  // worker owes that step: read first weights with a Client before it joins.
   Step step();
 
   // Contributes to a step, and returns the values of these keys when the step
@@ -173,6 +176,18 @@ class WorkerClient {
   absl::StatusOr<PullReply> PullWithin(const std::vector<std::string>& keys,
                                        DType dtype, Attempt attempt,
                                        Client reader);
+  // Returns when the rounds of these keys have closed that have contributions
+  // which are kept. A Pull would wait for later steps, too, which servers that
+  // have not gone back have of this worker, and which the group comes to only
+  // after this one.
+  absl::Status AwaitRepeated(const std::vector<std::string>& keys,
+                             Client waiter);
+  // One attempt for the rounds of one contribution.
+  absl::Status AwaitRound(const Worker& worker, Step step,
+                          const std::vector<PushEntry>& entries,
+                          Client& waiter);
+  // Whether the worker makes steps again of which servers may have later ones.
+  bool IsRepeating() const { return has_rounds_ && open_.IsRepeating(); }
   // The client that reads so.
   Client ReadingClient(const ReadOptions& options) const;
   absl::Status PushKept(const Contribution& contribution);
@@ -211,6 +226,7 @@ class WorkerClient {
   const RetryEnvironment environment_;
   // Whether the server knows a contribution again that it has.
   const bool is_repeatable_;
+  const bool has_rounds_;
   const uint64_t namespace_uid_;
   OpenContributions open_;
   // Changes in one step with what open_ knows of it. So a push that is signed

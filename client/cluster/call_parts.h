@@ -47,6 +47,7 @@ class CallParts {
   }
 
   size_t num_entries() const { return entries_.size(); }
+  const std::string& name_space() const { return frame_.name_space; }
   std::vector<size_t> AllPlaces() const {
     std::vector<size_t> places(entries_.size());
     std::iota(places.begin(), places.end(), size_t{0});

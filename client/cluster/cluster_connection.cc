@@ -61,6 +61,18 @@ bool IsPushedAgain(const absl::Status& status) {
   }
 }
 
+// Whether the caller has to join again before any server's answer is of use.
+bool EndsTheCall(const absl::Status& status) {
+  switch (ReasonOf(status)) {
+    case Reason::kServerRestarted:
+    case Reason::kNotMember:
+    case Reason::kLeaseLost:
+      return true;
+    default:
+      return false;
+  }
+}
+
 // Where the mode was not learnt, nobody can promise that a step is made once.
 bool MayBeAsync(Mode mode) {
   return mode == Mode::kAsync || mode == Mode::kUnknown;
@@ -174,8 +186,16 @@ void ClusterConnection::MakeParts(const CallParts<Request>& call,
                                   Progress<Request>& progress) {
   const std::vector<CallPart> parts = call.Cut(placement, progress.open);
   Replies<ReplyTo<Request>> answers(parts.size());
+  const bool may_wait_in_vain = parts.size() > 1 && MayWaitInVain(call);
+  const auto others = std::make_shared<Canceller>();
+  const Canceller::Listening listening(
+      may_wait_in_vain ? limit.canceller : nullptr,
+      [others] { others->Cancel(); });
+  CallLimit of_parts = limit;
+  if (may_wait_in_vain) of_parts.canceller = others;
   servers_.AtOnce(parts.size(), [&](size_t i) {
-    answers[i] = MakePart(call, parts[i], attempt, limit);
+    answers[i] = MakePart(call, parts[i], attempt, of_parts);
+    if (EndsTheCall(answers[i].status())) others->Cancel();
   });
   progress.open.clear();
   progress.refusals.clear();
@@ -192,6 +212,14 @@ void ClusterConnection::MakeParts(const CallParts<Request>& call,
       progress.outcomes.push_back(outcome);
     }
   }
+}
+
+template <typename Request>
+bool ClusterConnection::MayWaitInVain(const CallParts<Request>& call) const {
+  if constexpr (std::is_same_v<Request, PushPullRequest>) {
+    return namespaces_.ModeOf(call.name_space()) == Mode::kSync;
+  }
+  return std::is_base_of_v<PullRequest, Request>;
 }
 
 template <typename Request>

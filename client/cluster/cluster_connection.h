@@ -106,6 +106,10 @@ class ClusterConnection final : public Connection {
   void MakeParts(const CallParts<Request>& call,
                  const ClusterPlacement& placement, int attempt,
                  const CallLimit& limit, Progress<Request>& progress);
+  // Whether a part may wait for workers that have gone back with another
+  // server, and may be cancelled then, since it is made again.
+  template <typename Request>
+  bool MayWaitInVain(const CallParts<Request>& call) const;
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> MakePart(const CallParts<Request>& parts,
                                             const CallPart& part, int attempt,

@@ -21,9 +21,12 @@ int KindOf(const absl::Status& status) {
     case Reason::kLeaseLost:
       return 2;
     case Reason::kRoundFailed:
-    case Reason::kStepClosed:
     case Reason::kStripeFailed:
       return 3;
+    // Of the slices of one key others may be open: what their servers say
+    // comes first, so that nobody takes the contribution for useless.
+    case Reason::kStepClosed:
+      return 6;
     case Reason::kOutcomeUnknown:
     case Reason::kWorkerLost:
       return 5;

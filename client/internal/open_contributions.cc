@@ -52,10 +52,22 @@ void OpenContributions::BeginWith(Step first) {
 void OpenContributions::GoBackTo(Step next) {
   MutexLock lock(&mutex_);
   kept_.clear();
+  last_repeated_ = std::max(last_repeated_, highest_known_);
   last_forgotten_ = last_number_;
   first_step_ = next;
   highest_step_ = 0;
   is_forgetting_ = true;
+}
+
+void OpenContributions::RepeatUpTo(Step last) {
+  MutexLock lock(&mutex_);
+  last_repeated_ = std::max(last_repeated_, last);
+}
+
+bool OpenContributions::IsRepeating() const {
+  MutexLock lock(&mutex_);
+  if (is_forgetting_) return true;
+  return highest_known_ > 0 && highest_known_ <= last_repeated_;
 }
 
 bool OpenContributions::IsForgotten(const Contribution& contribution) const {

@@ -53,6 +53,11 @@ class OpenContributions {
   void BeginWith(Step first);
   // The server has gone back to a state of which `next` is the next step.
   void GoBackTo(Step next);
+  // The worker's former self has pushed up to `last`.
+  void RepeatUpTo(Step last);
+  // Whether servers may have contributions to later steps than any that was
+  // added, from before one of them went back, or the worker came back.
+  bool IsRepeating() const;
   // Whether the contribution is of no use any more, nor what became of it.
   bool IsForgotten(const Contribution& contribution) const;
 
@@ -117,6 +122,8 @@ class OpenContributions {
   Step highest_known_ ABSL_GUARDED_BY(mutex_) = 0;
   // Nobody has asked since.
   bool is_forgetting_ ABSL_GUARDED_BY(mutex_) = false;
+  // The highest step that was pushed before it is repeated.
+  Step last_repeated_ ABSL_GUARDED_BY(mutex_) = 0;
   // Contributions up to this number are forgotten.
   uint64_t last_forgotten_ ABSL_GUARDED_BY(mutex_) = 0;
 };

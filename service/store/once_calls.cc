@@ -54,6 +54,7 @@ struct PushPullCall {
                ReplyCallback<PullReply> done)
       : name_space(name_space),
         worker(request.worker),
+        step(request.step == 0 ? UINT64_MAX : request.step),
         reply_dtype(request.reply_dtype),
         request(std::move(request)),
         time_left(name_space->alarms(), context.timeout),
@@ -62,6 +63,8 @@ struct PushPullCall {
 
   const std::shared_ptr<Namespace> name_space;
   const std::optional<Worker> worker;
+  // Up to which the values are to have the worker's steps.
+  const Step step;
   const DType reply_dtype;
   PushRequest request;
   const TimeLeft time_left;
@@ -85,10 +88,12 @@ void PullOf(std::shared_ptr<PushPullCall> call) {
   CallContext context = call->context;
   context.timeout = call->time_left.Get();
   Namespace& name_space = *call->name_space;
-  name_space.Pull(std::move(pull), std::move(context),
-                  [call = std::move(call)](absl::StatusOr<PullReply> reply) {
-                    End(*call, std::move(reply));
-                  });
+  const Step step = call->step;
+  name_space.PullOfPush(
+      std::move(pull), step, std::move(context),
+      [call = std::move(call)](absl::StatusOr<PullReply> reply) {
+        End(*call, std::move(reply));
+      });
 }
 
 void PushAndPull(std::shared_ptr<PushPullCall> call) {

@@ -1,5 +1,6 @@
 #include "client/worker_client.h"
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
@@ -431,6 +432,39 @@ TEST_F(WorkerClientTest, RestoredServerIsJoinedAgainAndItsStepIsTheNext) {
   EXPECT_EQ(script_.last<PushPullRequest>().step, 4u);
   EXPECT_EQ(script_.last<PushPullRequest>().worker->epoch, 6u);
   EXPECT_EQ(worker->step(), 5u);
+}
+
+TEST_F(WorkerClientTest, StepsMadeAgainAreReadWithoutLaterOnes) {
+  const std::unique_ptr<WorkerClient> worker =
+      JoinedWorker({ServerRestarted()});
+  ASSERT_EQ(worker->step(), 7u);
+  script_.reply<JoinRequest>() = kJoinedAnew;
+  ASSERT_OK(worker->Push(7, EntriesOf({"w"})));
+  script_.verbs.clear();
+
+  for (Step step = worker->step(); step <= 8; step = worker->step()) {
+    script_.reply<PushRequest>().results = {{.step = step}};
+    ASSERT_OK(worker->Push(step, EntriesOf({"w"})));
+    ASSERT_OK(worker->Pull({"w"}));
+    const bool is_repeated = step <= 7;
+    EXPECT_EQ(script_.last<PullRequest>().worker.has_value(), !is_repeated);
+    EXPECT_EQ(script_.last<PushPullRequest>().step, std::min<Step>(step, 7));
+  }
+
+  EXPECT_EQ(std::count(script_.verbs.begin(), script_.verbs.end(), "PushPull"),
+            4);
+}
+
+TEST_F(WorkerClientTest, FormerSelfsStepsAreReadWithoutLaterOnes) {
+  script_.reply<DescribeNamespaceRequest>().workers = {
+      {.name = "w1", .step = 9}};
+  const std::unique_ptr<WorkerClient> worker = JoinedWorker({});
+
+  ASSERT_OK(worker->Push(worker->step(), EntriesOf({"w"})));
+  ASSERT_OK(worker->Pull({"w"}));
+
+  EXPECT_THAT(script_.verbs, ElementsAre("Push", "PushPull", "Pull"));
+  EXPECT_FALSE(script_.last<PullRequest>().worker.has_value());
 }
 
 TEST_F(WorkerClientTest, WhatWasLeftOutOfAStateThatIsGoneIsForgotten) {

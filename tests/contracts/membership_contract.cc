@@ -340,6 +340,37 @@ TEST_P(MembershipContractTest, SuccessorHasNoPartInOlderRounds) {
   EXPECT_THAT(a.PushPull("w", Full({2}, 1), 2), IsOkAndHolds(HasVersion(3)));
 }
 
+// As who makes steps again that others have gone back to.
+TEST_P(MembershipContractTest, PushPullOfAnEarlierStepWaitsForNoLaterOne) {
+  const Caller sync = NewSyncNamespace(2);
+  ASSERT_OK(sync.Init("w", Full({2}, 5)));
+  const Caller a = sync.Join("a").value();
+  const Caller b = sync.Join("b").value();
+  ASSERT_OK(a.Push("w", Full({2}, 1), 1));
+  ASSERT_OK(b.Push("w", Full({2}, 2), 1));
+  ASSERT_OK(a.Push("w", Full({2}, 1), 2));
+
+  EXPECT_THAT(a.PushPull("w", Full({2}, 1), 1),
+              IsOkAndHolds(HasTensor(IsFilledWith(3))));
+  EXPECT_THAT(a.Within(kShortTimeout).PushPull("w", Full({2}, 1), 2),
+              StatusIs(StatusCode::kDeadlineExceeded));
+}
+
+TEST_P(MembershipContractTest, PushPullMayOweLaterSteps) {
+  const Caller sync = NewSyncNamespace(2);
+  ASSERT_OK(sync.Init("w", Full({2}, 5)));
+  const Caller a = sync.Join("a").value();
+  const Caller b = sync.Join("b", kShortLease).value();
+  ASSERT_OK(a.Push("w", Full({2}, 1), 1));
+  ASSERT_OK(b.Push("w", Full({2}, 2), 1));
+  ASSERT_OK(a.Push("w", Full({2}, 1), 2));
+  EXPECT_THAT(a.Barrier("b is lost"), StatusIs(StatusCode::kAborted));
+
+  EXPECT_THAT(a.PushPull("w", Full({2}, 1), 1),
+              IsOkAndHolds(HasTensor(IsFilledWith(3))));
+  EXPECT_THAT(a.Pull("w"), StatusIs(StatusCode::kAborted));
+}
+
 TEST_P(MembershipContractTest, GroupGoesOnWithoutTheLost) {
   const Caller sync =
       NewNamespace("s", {.mode = Mode::kSync,

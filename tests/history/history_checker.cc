@@ -185,6 +185,31 @@ std::vector<std::string> RoundViolations(const Events& events,
   return violations;
 }
 
+std::vector<std::string> RestoredRoundViolations(
+    const Events& events, Step num_steps,
+    const std::function<int64_t(const std::string& key, Step step)>&
+        sum_after) {
+  std::map<std::string, std::map<int64_t, Step>> steps_by_sum;
+  std::vector<std::string> violations;
+  for (const HistoryEvent& event : Of(events, Kind::kRound)) {
+    std::map<int64_t, Step>& steps = steps_by_sum[event.key];
+    if (steps.empty()) {
+      for (Step step = 0; step <= num_steps; ++step) {
+        steps[sum_after(event.key, step)] = step;
+      }
+    }
+    const auto found = steps.find(event.value);
+    if (found == steps.end()) {
+      violations.push_back(
+          absl::StrCat(Text(event), ", which is the sum after no step"));
+    } else if (found->second < event.step) {
+      violations.push_back(absl::StrCat(
+          Text(event), ", which is the sum after step ", found->second));
+    }
+  }
+  return violations;
+}
+
 std::vector<std::string> BarrierViolations(const Events& events,
                                            int num_workers) {
   std::map<std::string, Events> by_name;

@@ -3,6 +3,8 @@
 #ifndef TENSORKV_TESTS_HISTORY_HISTORY_CHECKER_H_
 #define TENSORKV_TESTS_HISTORY_HISTORY_CHECKER_H_
 
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -32,6 +34,14 @@ std::vector<std::string> StalenessViolations(
 // have begun step t.
 std::vector<std::string> RoundViolations(
     const std::vector<HistoryEvent>& events, int num_workers);
+
+// The same of rounds whose servers may be restarted from checkpoints, so that
+// steps are made again: a value that is read in step t is the sum after t, or
+// after a later step, up to `num_steps`, that its server has had before another
+// went back. `sum_after` tells the sums, which rise with the steps.
+std::vector<std::string> RestoredRoundViolations(
+    const std::vector<HistoryEvent>& events, Step num_steps,
+    const std::function<int64_t(const std::string& key, Step step)>& sum_after);
 
 // The same of barriers: nobody leaves before all `num_workers` have come.
 std::vector<std::string> BarrierViolations(

@@ -154,5 +154,22 @@ TEST(BarrierViolationsTest, WorkerWhoNeverCame) {
   EXPECT_THAT(BarrierViolations({BarrierOf(0, 1, 3)}, 2), Not(IsEmpty()));
 }
 
+// Reads of a key whose sum after each step is the step times 10.
+std::vector<std::string> ViolationsOfRead(Step step, int64_t value) {
+  return RestoredRoundViolations(
+      {{.kind = Kind::kRound, .key = "w", .value = value, .step = step}},
+      /*num_steps=*/3,
+      [](const std::string&, Step s) { return static_cast<int64_t>(10 * s); });
+}
+
+TEST(RestoredRoundViolationsTest, ReadsAreSumsAfterTheirStepOrALaterOne) {
+  EXPECT_THAT(ViolationsOfRead(2, 20), IsEmpty());
+  EXPECT_THAT(ViolationsOfRead(2, 30), IsEmpty());
+  EXPECT_THAT(ViolationsOfRead(2, 10),
+              ElementsAre(HasSubstr("the sum after step 1")));
+  EXPECT_THAT(ViolationsOfRead(2, 25), ElementsAre(HasSubstr("no step")));
+  EXPECT_THAT(ViolationsOfRead(2, 40), ElementsAre(HasSubstr("no step")));
+}
+
 }  // namespace
 }  // namespace tensorkv::testing

@@ -33,8 +33,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
-#include "client/internal/grpc_connection.h"
-#include "client/internal/retrying_connection.h"
+#include "client/cluster/connect.h"
 #include "client/internal/steady_now.h"
 #include "client/worker_client.h"
 #include "contract/reason.h"
@@ -122,9 +121,9 @@ class FaultWorker {
  public:
   explicit FaultWorker(Plan plan)
       : plan_(std::move(plan)),
-        connection_(std::make_unique<RetryingConnection>(
-            GrpcConnection::Create({.target = plan_.target}).value(), Backoff(),
-            SystemRetryEnvironment())) {}
+        connection_(
+            ConnectTo({.target = plan_.target}, /*observer=*/nullptr, Backoff())
+                .value()) {}
 
   // The loop has no branch on errors: whatever happens to others, and to this
   // worker's lease, is none.
@@ -137,13 +136,15 @@ class FaultWorker {
                                ClientOptions{.name_space = plan_.name_space,
                                              .timeout = absl::Minutes(1)}),
                            {.name = plan_.name, .lease = plan_.lease}));
-    for (Step step = worker_->step(); step <= plan_.num_steps;
-         step = worker_->step()) {
+    for (Step step = worker_->step(), next; step <= plan_.num_steps;
+         step = next) {
       ++steps_lived_;
       DieAt("before_push");
       const absl::Duration begin = SteadyNow();
       ASSIGN_OR_RETURN(const PullReply reply, MakeStep(step));
-      LogValues(step, begin, reply);
+      next = worker_->step();
+      // Where a server has gone back, values may be from before the step.
+      if (next > step) LogValues(step, begin, reply);
       DieAt("after_pull");
     }
     return absl::OkStatus();
@@ -162,7 +163,8 @@ class FaultWorker {
         break;
       case 2:
         RETURN_IF_ERROR(worker_->Push(step, Entries(step, {0, 1})));
-        if (step == plan_.num_steps) break;
+        // Nobody goes on to the next step where a server has gone back.
+        if (step == plan_.num_steps || worker_->step() < step) break;
         ++step;
         DieAt("between_pushes");
         RETURN_IF_ERROR(worker_->Push(step, Entries(step, {0, 1})));

@@ -95,6 +95,10 @@ class Namespace {
             std::vector<PullEntry>* names, ReplyCallback<PushReply> done);
   void Pull(PullRequest request, CallContext context,
             ReplyCallback<PullReply> done);
+  // The second half of a PushPull: of the rounds that its worker has part in,
+  // those up to `step` are waited for, and those up to it may be owed.
+  void PullOfPush(PullRequest request, Step step, CallContext context,
+                  ReplyCallback<PullReply> done);
   absl::StatusOr<DeleteReply> Delete(const DeleteRequest& request);
   absl::StatusOr<ListReply> List(const ListRequest& request) const;
   absl::StatusOr<StatReply> Stat(const StatRequest& request);

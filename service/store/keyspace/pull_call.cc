@@ -29,14 +29,22 @@ constexpr size_t kMostMissingNamed = 8;
 // One Pull from its call to its answer. Guarded by the namespace's mutex.
 class PullCall final : public WaitingCall {
  public:
-  // `reached` is the step that the worker of `request` has contributed to.
-  PullCall(NamespaceState& state, PullRequest request, Step reached,
+  // The steps of the worker of `request` that the call is about.
+  struct Steps {
+    // What it had contributed to, and waits for.
+    Step reached = 0;
+    // It must owe none up to this.
+    Step last = UINT64_MAX;
+  };
+
+  PullCall(NamespaceState& state, PullRequest request, const Steps& steps,
            CallContext context, absl::Duration started,
            ReplyCallback<PullReply> done)
       : WaitingCall(std::move(context), started),
         state_(state),
         request_(std::move(request)),
-        reached_(reached),
+        reached_(steps.reached),
+        last_(steps.last),
         done_(std::move(done)) {
     if (request_.dtype != DType::kUnknown) {
       cancellation_ = this->context.cancellation;
@@ -123,6 +131,8 @@ class PullCall final : public WaitingCall {
   // A worker waits for what it had contributed before its call, not for what
   // it contributes meanwhile.
   const Step reached_;
+  // It may owe what comes after: it goes on where others have gone back to.
+  const Step last_;
   uint64_t size_bytes_ = kOverheadBytes;
   ReplyCallback<PullReply> done_;
   // Null unless values are to be converted.
@@ -188,7 +198,8 @@ absl::Status PullCall::CheckCaller() const {
   for (const PullEntry& entry : request_.entries) {
     const StoredKey* key = state_.keys.Find(entry.key);
     if (key == nullptr) continue;
-    RETURN_IF_ERROR(state_.mode->CheckOwesNothing(*key, request_.worker->rank));
+    RETURN_IF_ERROR(
+        state_.mode->CheckOwesNothing(*key, request_.worker->rank, last_));
   }
   return absl::OkStatus();
 }
@@ -549,21 +560,28 @@ absl::Status CheckReplyBytes(const PullReply& reply, uint64_t max_bytes) {
 
 void Namespace::Pull(PullRequest request, CallContext context,
                      ReplyCallback<PullReply> done) {
+  PullOfPush(std::move(request), UINT64_MAX, std::move(context),
+             std::move(done));
+}
+
+void Namespace::PullOfPush(PullRequest request, Step step, CallContext context,
+                           ReplyCallback<PullReply> done) {
   NamespaceState& state = *state_;
   if (NamesStates(request.entries)) {
     return PullStates(state, std::move(request), context, std::move(done));
   }
   absl::Status status = CheckFields(state, request);
-  Step reached = 0;
+  PullCall::Steps steps = {.last = step};
   if (status.ok() && request.worker) {
     MutexLock lock(&state.mutex);
     status = state.CheckAndRenew(request.worker);
-    reached = state.workers->step_of(request.worker->rank);
+    steps.reached =
+        std::min(state.workers->step_of(request.worker->rank), step);
   }
   if (!status.ok()) return std::move(done)(std::move(status));
-  const auto call = std::make_shared<PullCall>(state, std::move(request),
-                                               reached, std::move(context),
-                                               state.Now(), std::move(done));
+  const auto call = std::make_shared<PullCall>(state, std::move(request), steps,
+                                               std::move(context), state.Now(),
+                                               std::move(done));
   for (bool must_watch = call->is_large(); must_watch;) {
     MutexLock lock(&state.mutex);
     if (call->is_finished) return;  // one of its keys has gone

@@ -289,9 +289,10 @@ class SyncMode final : public PushMode {
   }
 
   bool Owes(uint32_t rank) const override { return shared_->owed.Has(rank); }
-  absl::Status CheckOwesNothing(const StoredKey& key,
-                                uint32_t rank) const override {
-    return key.rounds ? key.rounds->CheckOwesNothing(key.name(), rank)
+  absl::Status CheckOwesNothing(const StoredKey& key, uint32_t rank,
+                                Step last) const override {
+    const Step end = last == UINT64_MAX ? last : last + 1;
+    return key.rounds ? key.rounds->CheckOwesNothing(key.name(), rank, end)
                       : absl::OkStatus();
   }
 

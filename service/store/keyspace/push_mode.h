@@ -113,10 +113,11 @@ class PushMode {
                              Reservation room) const = 0;
 
   // Whether the worker of `rank` must push steps again before it reads some
-  // keys, and whether `key` is one of them. Errors: Aborted (ROUND_FAILED).
+  // keys, and whether steps of `key` up to `last` are among them. Errors:
+  // Aborted (ROUND_FAILED).
   virtual bool Owes(uint32_t rank) const { return false; }
-  virtual absl::Status CheckOwesNothing(const StoredKey& key,
-                                        uint32_t rank) const {
+  virtual absl::Status CheckOwesNothing(const StoredKey& key, uint32_t rank,
+                                        Step last) const {
     return absl::OkStatus();
   }
 

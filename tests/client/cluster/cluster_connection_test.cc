@@ -292,6 +292,36 @@ TEST(ClusterConnectionTest, WorkerThatOneServerHasLostIsLost) {
               HasReason(Reason::kWorkerNameTaken));
 }
 
+// It would wait for as long as the call may take.
+TEST(ClusterConnectionTest, NobodyWaitsWhereAnotherServerHasLostTheWorker) {
+  const TestCluster cluster(2);
+  const std::unique_ptr<Connection> connection = cluster.Connect();
+  const Caller store(*connection, "train");
+  ASSERT_THAT(store.Create({.mode = Mode::kSync, .num_workers = 2}), IsOk());
+  const size_t home = cluster.HomeOf("train");
+  const std::string here = cluster.KeyOf(home, "train");
+  const std::string there = cluster.KeyOf(1 - home, "train");
+  for (const std::string& key : {here, there}) {
+    ASSERT_THAT(store.Init(key, Full({1}, 0)), IsOk());
+  }
+  const auto client = Client::Connect({.target = cluster.target(),
+                                       .name_space = "train",
+                                       .timeout = absl::InfiniteDuration()});
+  ASSERT_THAT(client, IsOk());
+  ASSERT_THAT((*client)->Join("w", absl::Minutes(5)), IsOk());
+  const std::vector<PushEntry> entries = {
+      {.key = here, .tensor = Full({1}, 5)},
+      {.key = there, .tensor = Full({1}, 5)}};
+  ASSERT_THAT((*client)->Push(entries, {.step = 1}), IsOk());
+
+  LoseAt(cluster, 1 - home, "train");
+
+  EXPECT_THAT((*client)->Pull(std::vector<std::string>{here, there}),
+              HasReason(Reason::kNotMember));
+  EXPECT_THAT((*client)->PushPull(entries, {.step = 1}),
+              HasReason(Reason::kNotMember));
+}
+
 TEST(ClusterConnectionTest, WorkerHasItsRankOnEveryServer) {
   const TestCluster cluster(3);
   const std::unique_ptr<Connection> connection = cluster.Connect();

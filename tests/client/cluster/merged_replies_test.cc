@@ -24,10 +24,13 @@ absl::Status With(Reason reason) {
 
 TEST(WorstOfTest, ChoosesWhatIsToBeMendedFirst) {
   // Each before all that follow.
-  const std::vector<absl::Status> ordered = {
-      With(Reason::kServerRestarted), With(Reason::kLeaseLost),
-      With(Reason::kRoundFailed),     absl::NotFoundError("final"),
-      absl::UnavailableError("away"), absl::OkStatus()};
+  const std::vector<absl::Status> ordered = {With(Reason::kServerRestarted),
+                                             With(Reason::kLeaseLost),
+                                             With(Reason::kRoundFailed),
+                                             absl::NotFoundError("final"),
+                                             absl::UnavailableError("away"),
+                                             With(Reason::kStepClosed),
+                                             absl::OkStatus()};
   for (size_t i = 0; i < ordered.size(); ++i) {
     for (size_t j = i; j < ordered.size(); ++j) {
       EXPECT_EQ(WorstOf({ordered[i], ordered[j]}), ordered[i]);
