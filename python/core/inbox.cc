@@ -2,8 +2,10 @@
 
 #include <sys/eventfd.h>
 
+#include <exception>
 #include <memory>
 
+#include "absl/status/status.h"
 #include "python/core/status_error.h"
 
 namespace tensorkv::python {
@@ -52,6 +54,9 @@ py::list Inbox::Take() {
       exception = ExceptionOf(error.status());
     } catch (py::error_already_set& error) {
       exception = ExceptionOf(error);
+    } catch (const std::exception& error) {
+      // Such as no memory; the other calls have their outcomes all the same.
+      exception = ExceptionOf(absl::InternalError(error.what()));
     }
     taken.append(py::make_tuple(call, result, exception));
   }

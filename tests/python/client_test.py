@@ -311,7 +311,8 @@ class ClientTest(StoreTest):
         self.assertEqual(raised.exception.reason, "KEY_EXISTS")
 
     def test_a_wait_that_ends_names_what_was_missing(self):
-        client = self.open_client(timeout=0.2)
+        # The server ends the wait a tenth of the timeout before the client.
+        client = self.open_client(timeout=2)
         with self.assertRaises(TimeoutError) as raised:
             client.pull(new_namespace(), wait=True)
         self.assertEqual(raised.exception.reason, "WAIT_ENDED")
