@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 
 #include "kernels/ops/unpack.h"
@@ -56,11 +57,15 @@ GradientNorm NormOfAll(uint64_t count, const At& at) {
   return {.norm = largest * std::sqrt(scaled)};
 }
 
-// Elements in memory, as doubles.
+// Elements at any address, as doubles.
 template <typename Stored, auto kToFloat>
 struct ElementsAt {
-  double operator()(uint64_t i) const { return kToFloat(data[i]); }
-  const Stored* data;
+  double operator()(uint64_t i) const {
+    Stored element;
+    std::memcpy(&element, data + i * sizeof(element), sizeof(element));
+    return kToFloat(element);
+  }
+  const char* data;
 };
 
 constexpr float AsF32(float value) { return value; }
@@ -70,7 +75,7 @@ template <typename Stored, auto kToFloat>
 GradientNorm NormOfStored(TensorView elements) {
   return NormOfAll(
       static_cast<uint64_t>(elements.num_elements),
-      ElementsAt<Stored, kToFloat>{static_cast<const Stored*>(elements.data)});
+      ElementsAt<Stored, kToFloat>{static_cast<const char*>(elements.data)});
 }
 
 template <typename Stored, auto kToFloat, auto kFromFloat>

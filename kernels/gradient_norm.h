@@ -20,7 +20,7 @@ struct GradientNorm {
   double norm = 0;
 };
 
-// REQUIRES: a float dtype.
+// Of elements at any address. REQUIRES: a float dtype.
 GradientNorm NormOf(TensorView elements);
 
 // The norm of what `payload` decodes to, in time that the payload's size

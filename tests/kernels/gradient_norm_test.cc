@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <random>
 #include <string>
@@ -48,6 +49,16 @@ TEST(GradientNormTest, IsThatOfLongDoubles) {
     EXPECT_TRUE(found.is_finite);
     EXPECT_THAT(found.norm, DoubleNear(expected, expected * 1e-14)) << size;
   }
+}
+
+// As they lie in what was received.
+TEST(GradientNormTest, TakesElementsAtAnyAddress) {
+  const std::vector<float> elements = RandomElements(100);
+  std::vector<char> moved(elements.size() * sizeof(float) + 1);
+  std::memcpy(moved.data() + 1, elements.data(), moved.size() - 1);
+
+  EXPECT_EQ(NormOf({DType::kF32, 100, moved.data() + 1}).norm,
+            NormOf(ViewOf(elements)).norm);
 }
 
 TEST(GradientNormTest, OneElementThatIsNotFiniteIsFoundAnywhere) {
