@@ -306,8 +306,10 @@ TEST(ClusterConnectionTest, NobodyWaitsWhereAnotherServerHasLostTheWorker) {
   }
   const auto client = Client::Connect({.target = cluster.target(),
                                        .name_space = "train",
-                                       .timeout = absl::InfiniteDuration()});
+                                       .timeout = absl::Hours(1)});
   ASSERT_THAT(client, IsOk());
+  // Which tells that a push of a step may be made again.
+  ASSERT_THAT((*client)->DescribeNamespace("train"), IsOk());
   ASSERT_THAT((*client)->Join("w", absl::Minutes(5)), IsOk());
   const std::vector<PushEntry> entries = {
       {.key = here, .tensor = Full({1}, 5)},
