@@ -119,7 +119,8 @@ class UpdatePass {
 
   // How the item's update has ended: with its device's error, if that failed,
   // or with that of any device before an update was begun, or with its own.
-  // Then the value has not changed. REQUIRES: Run has returned.
+  // Then the value has not changed. REQUIRES: Run has returned, or Start has
+  // called `done`.
   const absl::Status& StatusOf(const Item& item) const {
     if (!item.status.ok()) return item.status;
     const absl::Status& status = statuses_[item.device];
