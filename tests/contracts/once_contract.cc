@@ -245,7 +245,7 @@ TEST_P(OnceContractTest, RepeatedPushOfAWorkerIsNotASecondContribution) {
               StatusIs(StatusCode::kAlreadyExists));
   ASSERT_OK(sync.As(1).Push("w", Full({2}, 1), 1));
 
-  EXPECT_THAT(sync.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(6))));
+  EXPECT_THAT(sync.As(1).Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(6))));
 }
 
 TEST_P(OnceContractTest, RepeatOfAPushPullThatWaitsWaitsToo) {

@@ -28,7 +28,7 @@ TEST_P(SyncContractTest, RoundClosesWhenAllHaveContributed) {
               IsOkAndHolds(AllOf(HasVersion(1), HasTensor(IsFilledWith(100)))));
   ASSERT_OK(sync.As(1).Push("w", Full({2}, 3), 1));
 
-  EXPECT_THAT(sync.Pull("w"),
+  EXPECT_THAT(sync.As(0).Pull("w"),
               IsOkAndHolds(AllOf(HasVersion(2), HasTensor(IsFilledWith(6)))));
 }
 
@@ -54,7 +54,7 @@ TEST_P(SyncContractTest, RuleRunsOncePerRound) {
   }
 
   // m = -4, w = -4; m = -6, w = -10.
-  EXPECT_THAT(sync.Pull("w"),
+  EXPECT_THAT(sync.As(0).Pull("w"),
               IsOkAndHolds(AllOf(HasVersion(3), HasTensor(IsFilledWith(-10)))));
 }
 
@@ -68,7 +68,7 @@ TEST_P(SyncContractTest, RoundsOfDifferentKeysAreIndependent) {
   ASSERT_OK(sync.As(1).Push("b", Full({1}, 3), 1));
 
   EXPECT_THAT(sync.Pull("a"), IsOkAndHolds(HasVersion(1)));
-  EXPECT_THAT(sync.Pull("b"), IsOkAndHolds(HasTensor(IsFilledWith(5))));
+  EXPECT_THAT(sync.As(0).Pull("b"), IsOkAndHolds(HasTensor(IsFilledWith(5))));
 }
 
 TEST_P(SyncContractTest, OneWorkersEntriesOfAKeyAreOneContribution) {
@@ -81,7 +81,7 @@ TEST_P(SyncContractTest, OneWorkersEntriesOfAKeyAreOneContribution) {
   EXPECT_THAT(sync.Pull("w"), IsOkAndHolds(HasVersion(1)));
   ASSERT_OK(sync.As(1).Push("w", Full({1}, 4), 1));
 
-  EXPECT_THAT(sync.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(7))));
+  EXPECT_THAT(sync.As(0).Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(7))));
 }
 
 TEST_P(SyncContractTest, StepsMayBeSparseAsLongAsTheyRise) {
@@ -93,7 +93,7 @@ TEST_P(SyncContractTest, StepsMayBeSparseAsLongAsTheyRise) {
     ASSERT_OK(sync.As(1).Push("w", Full({1}, 1), step));
   }
 
-  EXPECT_THAT(sync.Pull("w"), IsOkAndHolds(HasVersion(4)));
+  EXPECT_THAT(sync.As(0).Pull("w"), IsOkAndHolds(HasVersion(4)));
 }
 
 TEST_P(SyncContractTest, AWorkerMayRunAheadOfTheOthers) {
@@ -105,7 +105,7 @@ TEST_P(SyncContractTest, AWorkerMayRunAheadOfTheOthers) {
 
   for (Step step : {1, 2, 3}) {
     ASSERT_OK(sync.As(1).Push("w", Full({1}, 10), step));
-    EXPECT_THAT(sync.Pull("w"),
+    EXPECT_THAT(sync.As(1).Pull("w"),
                 IsOkAndHolds(HasTensor(IsFilledWith(11.0 * step))));
   }
 }
@@ -118,7 +118,7 @@ TEST_P(SyncContractTest, SkipCountsAsAContribution) {
   EXPECT_THAT(sync.As(1).Skip("w", 1), IsOkAndHolds(JoinedRound(1)));
   ASSERT_OK(sync.As(2).Push("w", Full({2}, 4), 1));
 
-  EXPECT_THAT(sync.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(5))));
+  EXPECT_THAT(sync.As(0).Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(5))));
 }
 
 TEST_P(SyncContractTest, RoundThatAllSkipLeavesTheValue) {
@@ -210,7 +210,7 @@ TEST_P(SyncContractTest, SecondPushOfNobodyInParticularAlreadyExists) {
   EXPECT_THAT(sync.As(0).Skip("w", 1), StatusIs(StatusCode::kAlreadyExists));
 
   ASSERT_OK(sync.As(1).Push("w", Full({2}, 2), 1));
-  EXPECT_THAT(sync.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(3))));
+  EXPECT_THAT(sync.As(0).Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(3))));
 }
 
 TEST_P(SyncContractTest, StepBelowAClosedOneIsFailedPrecondition) {
@@ -222,7 +222,7 @@ TEST_P(SyncContractTest, StepBelowAClosedOneIsFailedPrecondition) {
               StatusIs(StatusCode::kFailedPrecondition,
                        AllOf(HasSubstr("\"w\""), HasSubstr("3"))));
 
-  EXPECT_THAT(sync.Pull("w"), IsOkAndHolds(HasVersion(2)));
+  EXPECT_THAT(sync.As(0).Pull("w"), IsOkAndHolds(HasVersion(2)));
 }
 
 TEST_P(SyncContractTest, StepDoesNotJump) {
@@ -252,7 +252,7 @@ TEST_P(SyncContractTest, OpenRoundCannotBePassedOver) {
                AllOf(HasSubstr("\"w\""), HasSubstr("1"), HasSubstr("2"))));
 
   ASSERT_OK(sync.As(1).Push("w", Full({2}, 2), 1));
-  EXPECT_THAT(sync.Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(3))));
+  EXPECT_THAT(sync.As(0).Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(3))));
 }
 
 TEST_P(SyncContractTest, StepThatAnotherWorkerPassedOverIsFailedPrecondition) {
@@ -347,7 +347,7 @@ TEST_P(SyncContractTest, ReplacedKeyEndsItsOpenRounds) {
   EXPECT_THAT(sync.As(0).Pull("w"), IsOkAndHolds(HasTensor(IsFilledWith(9))));
   EXPECT_OK(sync.As(1).Push("w", Full({2}, 1), 3));
   EXPECT_OK(sync.As(0).Push("w", Full({2}, 1), 3));
-  EXPECT_THAT(sync.Pull("w"),
+  EXPECT_THAT(sync.As(0).Pull("w"),
               IsOkAndHolds(AllOf(HasVersion(3), HasTensor(IsFilledWith(2)))));
 }
 
