@@ -246,6 +246,11 @@ class Client {
 
   absl::StatusOr<ServerStatus> DescribeServer();
   absl::StatusOr<DescribeClusterReply> DescribeCluster();
+  // Says which servers, by their names, are to have the cluster's keys besides
+  // those that have them, and which no longer. Returns before they have moved:
+  // call it again, with no names, for how many partitions are left. Errors:
+  // NotFound · InvalidArgument · FailedPrecondition (the server is in no
+  // cluster) · Unavailable; cluster.proto says when.
   absl::StatusOr<ResizeClusterReply> ResizeCluster(
       std::vector<std::string> add, std::vector<std::string> remove);
 

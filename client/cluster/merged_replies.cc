@@ -23,8 +23,8 @@ int KindOf(const absl::Status& status) {
     case Reason::kRoundFailed:
     case Reason::kStripeFailed:
       return 3;
-    // Of the slices of one key others may be open: what their servers say
-    // comes first, so that nobody takes the contribution for useless.
+    // Other slices of the key may be open. What their servers say comes first,
+    // so that nobody takes the contribution for useless.
     case Reason::kStepClosed:
       return 6;
     case Reason::kOutcomeUnknown:

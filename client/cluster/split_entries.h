@@ -28,7 +28,7 @@ struct SplitEntry {
   // Its entries in the call that is made.
   size_t begin = 0;
   size_t end = 0;
-  // Of an entry with rows, for each of these: which of the rows it has.
+  // For each of these, which of the rows it has; empty if there are no rows.
   std::vector<std::vector<int64_t>> rows;
 };
 

@@ -207,7 +207,7 @@ class SplitCall {
   const Request& request_;
   Request made_;
   std::vector<SplitEntry> entries_;
-  // Of the entries with a layout, where their values are placed.
+  // The tensors in which values are placed, one for each entry with a layout.
   std::vector<Tensor> wholes_;
 };
 
@@ -279,7 +279,7 @@ class SplittingConnection::Limit {
       : options_(options), end_(SteadyNow() + options.timeout) {}
 
   absl::Duration time_left() const { return end_ - SteadyNow(); }
-  // Of a part of the call, without the caller's memory.
+  // The options of a part of the call, which has no memory of the caller's.
   CallOptions OfPart(absl::Duration longest = absl::InfiniteDuration()) const {
     return {.timeout = std::min(time_left(), longest),
             .canceller = options_.canceller};

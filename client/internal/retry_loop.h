@@ -34,7 +34,8 @@ struct RetryEnvironment {
   std::function<absl::Duration()> now;
   // Sleeps so long, or until somebody cancels; null: nobody does.
   std::function<void(absl::Duration, const std::shared_ptr<Canceller>&)> sleep;
-  // The same for who does not wait: runs `then` afterwards, on another thread.
+  // Pauses for callers that do not wait: runs `then` afterwards, on another
+  // thread.
   std::function<void(absl::Duration, const std::shared_ptr<Canceller>&,
                      absl::AnyInvocable<void() &&> then)>
       run_after = {};
