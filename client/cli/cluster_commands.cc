@@ -45,7 +45,7 @@ absl::Status RunStatus(Invocation& invocation) {
   if (!invocation.flags.is_json()) {
     invocation.out << "cluster \"" << placement.cluster << "\", placement "
                    << placement.version << "\n"
-                   << ClusterTable(servers);
+                   << ClusterTable(servers, invocation.flags.columns());
     return absl::OkStatus();
   }
   for (const ClusterServerStatus& status : servers) {
