@@ -99,7 +99,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(
   ASSIGN_OR_RETURN(
       OpenedDevices devices,
       OpenDevices(options.device, options.num_threads, [&options](int ordinal) {
-        return OpenCudaBackend(ordinal, options.gpu_memory);
+        return OpenCudaBackend(ordinal, options.gpu_memory,
+                               options.device.ordinals);
       }));
   return Create(options, std::move(devices));
 }
