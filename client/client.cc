@@ -471,9 +471,7 @@ absl::StatusOr<DescribeClusterReply> Client::DescribeCluster() {
 }
 
 absl::StatusOr<ResizeClusterReply> Client::ResizeCluster(
-    std::vector<std::string> add, std::vector<std::string> remove) {
-  ResizeClusterRequest request = {.add = std::move(add),
-                                  .remove = std::move(remove)};
+    ResizeClusterRequest request) {
   return Call(request);
 }
 

@@ -277,11 +277,13 @@ std::string ServerText(const ServerStatus& status) {
 }
 
 std::string ClusterTable(const std::vector<ClusterServerStatus>& servers) {
-  Rows rows = {{"server", "address", "live", "partitions", "keys", "used"}};
+  Rows rows = {{"server", "address", "live", "partitions", "to_restore", "keys",
+                "used"}};
   for (const ClusterServerStatus& status : servers) {
     rows.push_back({status.server.name, status.server.address,
                     status.server.is_live ? "yes" : "no",
                     absl::StrCat(status.num_partitions),
+                    absl::StrCat(status.num_to_restore),
                     status.num_keys ? absl::StrCat(*status.num_keys) : "?",
                     status.used_bytes ? ByteText(*status.used_bytes) : "?"});
   }
