@@ -315,14 +315,16 @@ std::string ServerText(const ServerStatus& status) {
 
 std::string ClusterTable(const std::vector<ClusterServerStatus>& servers,
                          Columns columns) {
-  Rows rows = {Row(columns,
-                   {"server", "address", "live", "partitions", "keys", "used"},
-                   {"weight"})};
+  Rows rows = {Row(
+      columns,
+      {"server", "address", "live", "partitions", "to_restore", "keys", "used"},
+      {"weight"})};
   for (const ClusterServerStatus& status : servers) {
     rows.push_back(Row(columns,
                        {status.server.name, status.server.address,
                         status.server.is_live ? "yes" : "no",
                         absl::StrCat(status.num_partitions),
+                        absl::StrCat(status.num_to_restore),
                         status.num_keys ? absl::StrCat(*status.num_keys) : "?",
                         status.used_bytes ? ByteText(*status.used_bytes) : "?"},
                        {absl::StrCat(status.server.weight)}));

@@ -114,6 +114,7 @@ absl::StatusOr<DeleteReply> PlacedTensorStore::Delete(
 
 absl::StatusOr<ListReply> PlacedTensorStore::List(const ListRequest& request,
                                                   const CallContext& context) {
+  if (const auto before = known_.view()) RETURN_IF_ERROR(before->CheckWhole());
   ASSIGN_OR_RETURN(ListReply reply, inner_.List(request, context));
   const std::shared_ptr<const KnownPlacement::View> view = known_.view();
   if (view != nullptr) {
