@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,8 +25,12 @@ namespace tensorkv {
 // knows a placement, nor if the placement does not name it.
 class KnownPlacement {
  public:
+  class View;
+  // Hears of each newer placement, with no lock held.
+  using Listener = std::function<void(const View& view)>;
+
   // The server's name in its cluster; empty: it is in none.
-  explicit KnownPlacement(std::string server_name);
+  explicit KnownPlacement(std::string server_name, Listener listener = {});
 
   // From now on the server has that name, and the keys that the placement gives
   // it; an older placement than the one that is known is passed over.
@@ -72,6 +77,7 @@ class KnownPlacement {
   std::shared_ptr<const View> view() const;
 
  private:
+  const Listener listener_;
   // Calls of a server in no cluster ask no more than this.
   std::atomic<bool> is_in_cluster_;
   mutable Mutex mutex_;
