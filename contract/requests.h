@@ -275,6 +275,7 @@ struct NamespaceConfig {
   GradientGuard gradient_guard;
   Aggregation aggregation = Aggregation::kSum;
   double trim_fraction = 0;
+  bool mirrored = false;
 
   friend bool operator==(const NamespaceConfig&,
                          const NamespaceConfig&) = default;

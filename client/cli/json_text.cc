@@ -108,6 +108,7 @@ Json NamespaceObject(const NamespaceStatus& status) {
           {"rescale_partial_rounds", status.config.rescale_partial_rounds},
           {"aggregation", std::string(NameOf(status.config.aggregation))},
           {"trim_fraction", status.config.trim_fraction},
+          {"mirrored", status.config.mirrored},
           {"quorum", status.config.quorum},
           {"quorum_grace_seconds",
            absl::ToDoubleSeconds(status.config.quorum_grace)},

@@ -67,6 +67,7 @@ void AddModeRows(const NamespaceConfig& config, Rows& rows) {
                           : absl::StrCat(" without ", config.trim_fraction,
                                          " at each end"))});
   }
+  if (config.mirrored) rows.push_back({"mirrored:", "on every server"});
   if (config.quorum > 0) {
     rows.push_back(
         {"quorum:", absl::StrCat(config.quorum, " after ",

@@ -123,8 +123,8 @@ uint64_t KnownPlacement::View::num_own_partitions() const {
   return std::ranges::count(placement_.owners, *own_index_);
 }
 
-KnownPlacement::KnownPlacement(std::string server_name)
-    : is_in_cluster_(!server_name.empty()) {
+KnownPlacement::KnownPlacement(std::string server_name, Listener listener)
+    : listener_(std::move(listener)), is_in_cluster_(!server_name.empty()) {
   if (server_name.empty()) return;
   view_ =
       std::make_shared<const View>(std::move(server_name), ClusterPlacement());
@@ -136,11 +136,16 @@ absl::Status KnownPlacement::Set(ClusterPlacement placement,
   RETURN_IF_ERROR(CheckOwners(placement));
   const auto view = std::make_shared<const View>(std::move(server_name),
                                                  std::move(placement));
-  MutexLock lock(&mutex_);
-  const bool is_older = view_ != nullptr &&
-                        view->placement().version < view_->placement().version;
-  if (!is_older) view_ = view;
-  is_in_cluster_.store(true, std::memory_order_release);
+  {
+    MutexLock lock(&mutex_);
+    if (view_ != nullptr &&
+        view->placement().version < view_->placement().version) {
+      return absl::OkStatus();
+    }
+    view_ = view;
+    is_in_cluster_.store(true, std::memory_order_release);
+  }
+  if (listener_) listener_(*view);
   return absl::OkStatus();
 }
 

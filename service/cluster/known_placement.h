@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -26,8 +27,12 @@ namespace tensorkv {
 // knows a placement, nor if the placement does not name it.
 class KnownPlacement {
  public:
+  class View;
+  // Hears of each newer placement, with no lock held.
+  using Listener = std::function<void(const View& view)>;
+
   // The server's name in its cluster; empty: it is in none.
-  explicit KnownPlacement(std::string server_name);
+  explicit KnownPlacement(std::string server_name, Listener listener = {});
 
   // From now on the server has that name, and the keys that the placement gives
   // it; an older placement than the one that is known is passed over.
@@ -85,6 +90,7 @@ class KnownPlacement {
   std::shared_ptr<const View> view() const;
 
  private:
+  const Listener listener_;
   // Calls of a server in no cluster ask no more than this.
   std::atomic<bool> is_in_cluster_;
   std::atomic<std::chrono::steady_clock::time_point> own_until_ =

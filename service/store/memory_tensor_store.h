@@ -53,6 +53,9 @@ struct MemoryTensorStoreOptions {
   uint32_t max_namespaces = 1024;
   // Hears what happens, and outlives the store; may be null.
   StoreObserver* observer = nullptr;
+  // Makes sums of mirrored namespaces with other servers, and outlives the
+  // store; null: the store has none of them.
+  RoundExchange* exchange = nullptr;
 };
 
 // Thread-safe. Has the namespace "default" (async, assign) from the start. Who
@@ -154,6 +157,9 @@ class MemoryTensorStore final : public TensorStore,
   // that its repeat has an answer.
   bool Knows(absl::string_view name_space, const Caller& caller,
              const CallId& id) const;
+
+  // Whether every server of a cluster holds the keys of that namespace.
+  bool IsMirrored(absl::string_view name_space) const;
 
   // Ends every waiting call with Unavailable; calls that would wait from now
   // on end so too. For shutdown.

@@ -102,6 +102,11 @@ class MemoryTensorStore::StoreAdoption final : public Restoration {
           absl::StrCat("namespace ", Quoted(name_space.name),
                        ": MODE_BOUNDED is not for several servers"));
     }
+    if (name_space.config.mirrored) {
+      return absl::UnimplementedError(
+          absl::StrCat("namespace ", Quoted(name_space.name),
+                       ": it is mirrored, so that no key of it moves"));
+    }
     ASSIGN_OR_RETURN(last_, store_.FindOrRestore(name_space));
     return last_->Adopt(name_space);
   }
@@ -186,6 +191,11 @@ std::unique_ptr<Restoration> MemoryTensorStore::StartTakeover(
 
 void MemoryTensorStore::Discard(const PartitionSet& partitions) {
   DropKeys(IsIn(partitions));
+}
+
+bool MemoryTensorStore::IsMirrored(absl::string_view name_space) const {
+  const absl::StatusOr<NamespacePtr> found = Find(name_space);
+  return found.ok() && (*found)->config().mirrored;
 }
 
 bool MemoryTensorStore::Knows(absl::string_view name_space,

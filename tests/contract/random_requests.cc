@@ -302,6 +302,7 @@ void RandomRequests::Draw(NamespaceConfig& config) {
           config.max_open_rounds, config.gradient_guard);
   config.aggregation = static_cast<Aggregation>(Below(3));
   config.trim_fraction = std::normal_distribution<>()(random_);
+  Draw(config.mirrored);
 }
 
 void RandomRequests::Draw(GradientGuard& guard) {

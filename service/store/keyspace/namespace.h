@@ -28,6 +28,7 @@
 
 namespace tensorkv {
 
+class RoundExchange;
 struct NamespaceState;
 
 // What namespaces share, and what outlives them all.
@@ -43,6 +44,8 @@ struct NamespaceEnvironment {
   KeyGate* gate = nullptr;
   // Hears what happens; may be null.
   StoreObserver* observer = nullptr;
+  // Makes sums with other servers; null: there are none.
+  RoundExchange* exchange = nullptr;
   absl::Duration max_wait;
   absl::Duration min_lease;
   absl::Duration max_lease;

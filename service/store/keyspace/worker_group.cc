@@ -239,7 +239,7 @@ bool WorkerGroup::IsAwaited(uint32_t rank) const {
 }
 
 bool WorkerGroup::Needs(uint32_t rank, Step step) const {
-  if (rank >= options_.max_workers) return false;
+  if (rank >= options_.max_workers || !IsNear(rank)) return false;
   if (StateOf(rank) != State::kLive && !IsAwaited(rank)) return false;
   return TakesPart(rank, step);
 }
