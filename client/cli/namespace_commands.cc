@@ -55,7 +55,7 @@ absl::Status RunNamespaceLs(const NamespaceFlags& flags,
   ASSIGN_OR_RETURN(const std::vector<NamespaceStatus> namespaces,
                    invocation.client.ListNamespaces());
   if (!invocation.flags.is_json()) {
-    invocation.out << NamespaceTable(namespaces);
+    invocation.out << NamespaceTable(namespaces, invocation.flags.columns());
     return absl::OkStatus();
   }
   for (const NamespaceStatus& status : namespaces) {
@@ -83,7 +83,7 @@ absl::Status RunWorkers(const NamespaceFlags& flags, Invocation& invocation) {
   ASSIGN_OR_RETURN(const NamespaceStatus status,
                    invocation.client.DescribeNamespace(name));
   if (!invocation.flags.is_json()) {
-    invocation.out << WorkerTable(status.workers);
+    invocation.out << WorkerTable(status.workers, invocation.flags.columns());
     return absl::OkStatus();
   }
   for (const WorkerStatus& worker : status.workers) {
@@ -128,6 +128,8 @@ void AddCreate(CLI::App& command, NamespaceFlags& flags) {
             "sync: the sum, median or trimmed_mean of a round");
   command.add_option("--trim_fraction", config.trim_fraction,
                      "trimmed_mean: left out at each end, below 0.5");
+  command.add_flag("--mirrored", config.mirrored,
+                   "sync, in a cluster: every server holds all keys");
   GradientGuard& guard = config.gradient_guard;
   AddChoice(command, "--non_finite", guard.on_non_finite,
             "apply, count, skip or refuse pushes that have Inf or NaN");
