@@ -40,6 +40,7 @@ using IdempotentVerbsTest = RetryingConnectionTest;
 INSTANTIATE_TEST_SUITE_P(, IdempotentVerbsTest,
                          ::testing::Values("Pull", "PullRows", "List", "Stat",
                                            "DescribeNamespace",
+                                           "RebalanceNamespace",
                                            "ListNamespaces", "SetRule",
                                            "SetHyperparameters",
                                            "DescribeServer"));
