@@ -60,9 +60,7 @@ absl::StatusOr<DescribeClusterReply> ServerVerbs::DescribeCluster() {
 }
 
 absl::StatusOr<ResizeClusterReply> ServerVerbs::ResizeCluster(
-    std::vector<std::string> add, std::vector<std::string> remove) {
-  ResizeClusterRequest request = {.add = std::move(add),
-                                  .remove = std::move(remove)};
+    ResizeClusterRequest request) {
   return calls_->Call(request, call_options_);
 }
 

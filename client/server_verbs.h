@@ -41,7 +41,7 @@ class ServerVerbs {
   // NotFound · InvalidArgument · FailedPrecondition (the server is in no
   // cluster) · Unavailable; cluster.proto says when.
   absl::StatusOr<ResizeClusterReply> ResizeCluster(
-      std::vector<std::string> add, std::vector<std::string> remove);
+      ResizeClusterRequest request);
 
   // Checkpoints of the server. Without a name, the server makes one up; without
   // namespaces, all are saved.

@@ -215,6 +215,7 @@ absl::StatusOr<NamespaceConfig> DecodeConfig(const v1::NamespaceConfig& proto) {
   config.gradient_guard = DecodeGuard(proto.gradient_guard());
   config.aggregation = DecodeAggregation(proto.aggregation());
   config.trim_fraction = proto.trim_fraction();
+  config.mirrored = proto.mirrored();
   return config;
 }
 
@@ -233,6 +234,7 @@ void EncodeConfig(const NamespaceConfig& config, v1::NamespaceConfig* proto) {
   EncodeGuard(config.gradient_guard, proto);
   proto->set_aggregation(EncodeAggregation(config.aggregation));
   proto->set_trim_fraction(config.trim_fraction);
+  proto->set_mirrored(config.mirrored);
 }
 
 // WAIT_REASON_KEY and the others follow WaitReason, from 1. A newer server may

@@ -145,6 +145,8 @@ void AddCreate(CLI::App& command, NamespaceFlags& flags) {
             "sync: the sum, median or trimmed_mean of a round");
   command.add_option("--trim_fraction", config.trim_fraction,
                      "trimmed_mean: left out at each end, below 0.5");
+  command.add_flag("--mirrored", config.mirrored,
+                   "sync, in a cluster: every server holds all keys");
   GradientGuard& guard = config.gradient_guard;
   AddChoice(command, "--non_finite", guard.on_non_finite,
             "apply, count, skip or refuse pushes that have Inf or NaN");

@@ -65,6 +65,7 @@ class NamespaceConfig:
         max_open_rounds: int,
         aggregation: str,
         trim_fraction: float,
+        mirrored: bool,
         on_non_finite: str,
         max_norm: float,
         max_call_norm: float,

@@ -32,21 +32,27 @@ absl::Status CheckKeys(const KnownPlacement& known,
 
 // Whether all keys that the call names are this server's.
 template <typename Request>
-absl::Status CheckPlaced(const KnownPlacement& known, const Request& request,
+absl::Status CheckPlaced(const KnownPlacement& known,
+                         const IsMirrored& is_mirrored, const Request& request,
                          const CallContext& context) {
+  absl::Status status;
   if constexpr (requires { request.entries; }) {
-    return CheckKeys(known, request.name_space, request.entries, context);
+    status = CheckKeys(known, request.name_space, request.entries, context);
   } else {
-    return CheckKeys(known, request.name_space, request.keys, context);
+    status = CheckKeys(known, request.name_space, request.keys, context);
   }
+  const bool is_here = ReasonOf(status) == Reason::kWrongServer &&
+                       is_mirrored && is_mirrored(request.name_space);
+  return is_here ? absl::OkStatus() : status;
 }
 
 // Whether they are, or the call was made when they were.
 template <typename Request>
 absl::Status CheckPlacedOrKnown(const KnownPlacement& known,
+                                const IsMirrored& is_mirrored,
                                 const KnowsCall& knows, const Request& request,
                                 const CallContext& context) {
-  absl::Status status = CheckPlaced(known, request, context);
+  absl::Status status = CheckPlaced(known, is_mirrored, request, context);
   if (ReasonOf(status) != Reason::kWrongServer) return status;
   if (request.call_id && knows &&
       knows(request.name_space, context.caller, *request.call_id)) {
@@ -77,21 +83,23 @@ void PlacedWait(absl::Status status, Request request, CallContext context,
 
 void PlacedTensorStore::Init(InitRequest request, CallContext context,
                              ReplyCallback<InitReply> done) {
-  absl::Status status = CheckPlacedOrKnown(known_, knows_, request, context);
+  absl::Status status =
+      CheckPlacedOrKnown(known_, is_mirrored_, knows_, request, context);
   PlacedWait(std::move(status), std::move(request), std::move(context),
              std::move(done), std::bind_front(&TensorStore::Init, &inner_));
 }
 
 void PlacedTensorStore::Push(PushRequest request, CallContext context,
                              ReplyCallback<PushReply> done) {
-  absl::Status status = CheckPlacedOrKnown(known_, knows_, request, context);
+  absl::Status status =
+      CheckPlacedOrKnown(known_, is_mirrored_, knows_, request, context);
   PlacedWait(std::move(status), std::move(request), std::move(context),
              std::move(done), std::bind_front(&TensorStore::Push, &inner_));
 }
 
 void PlacedTensorStore::Pull(PullRequest request, CallContext context,
                              ReplyCallback<PullReply> done) {
-  absl::Status status = CheckPlaced(known_, request, context);
+  absl::Status status = CheckPlaced(known_, is_mirrored_, request, context);
   PlacedWait(std::move(status), std::move(request), std::move(context),
              std::move(done), std::bind_front(&TensorStore::Pull, &inner_));
 }
@@ -99,8 +107,9 @@ void PlacedTensorStore::Pull(PullRequest request, CallContext context,
 // The answer to a push is kept, but the values are elsewhere by now.
 void PlacedTensorStore::PushPull(PushRequest request, CallContext context,
                                  ReplyCallback<PullReply> done) {
-  const bool is_here = CheckPlaced(known_, request, context).ok();
-  absl::Status status = CheckPlacedOrKnown(known_, knows_, request, context);
+  const bool is_here = CheckPlaced(known_, is_mirrored_, request, context).ok();
+  absl::Status status =
+      CheckPlacedOrKnown(known_, is_mirrored_, knows_, request, context);
   if (status.ok() && !is_here) status = HasMoved();
   PlacedWait(std::move(status), std::move(request), std::move(context),
              std::move(done), std::bind_front(&TensorStore::PushPull, &inner_));
@@ -108,15 +117,18 @@ void PlacedTensorStore::PushPull(PushRequest request, CallContext context,
 
 absl::StatusOr<DeleteReply> PlacedTensorStore::Delete(
     DeleteRequest request, const CallContext& context) {
-  RETURN_IF_ERROR(CheckPlacedOrKnown(known_, knows_, request, context));
+  RETURN_IF_ERROR(
+      CheckPlacedOrKnown(known_, is_mirrored_, knows_, request, context));
   return inner_.Delete(std::move(request), context);
 }
 
 absl::StatusOr<ListReply> PlacedTensorStore::List(const ListRequest& request,
                                                   const CallContext& context) {
+  if (const auto before = known_.view()) RETURN_IF_ERROR(before->CheckWhole());
   ASSIGN_OR_RETURN(ListReply reply, inner_.List(request, context));
   const std::shared_ptr<const KnownPlacement::View> view = known_.view();
-  if (view != nullptr) {
+  const bool is_mirrored = is_mirrored_ && is_mirrored_(request.name_space);
+  if (view != nullptr && !is_mirrored) {
     // What comes to the server, or has been its own, is not.
     std::erase_if(reply.keys, [&](const KeyStatus& key) {
       return ReasonOf(view->Check(request.name_space, key.key,
@@ -129,19 +141,21 @@ absl::StatusOr<ListReply> PlacedTensorStore::List(const ListRequest& request,
 
 absl::StatusOr<StatReply> PlacedTensorStore::Stat(const StatRequest& request,
                                                   const CallContext& context) {
-  RETURN_IF_ERROR(CheckPlaced(known_, request, context));
+  RETURN_IF_ERROR(CheckPlaced(known_, is_mirrored_, request, context));
   return inner_.Stat(request, context);
 }
 
 absl::Status PlacedStaging::CheckInit(const InitRequest& request,
                                       const CallContext& context) {
-  RETURN_IF_ERROR(CheckPlacedOrKnown(known_, knows_, request, context));
+  RETURN_IF_ERROR(
+      CheckPlacedOrKnown(known_, is_mirrored_, knows_, request, context));
   return inner_.CheckInit(request, context);
 }
 
 absl::Status PlacedStaging::CheckPush(const PushRequest& request,
                                       const CallContext& context) {
-  RETURN_IF_ERROR(CheckPlacedOrKnown(known_, knows_, request, context));
+  RETURN_IF_ERROR(
+      CheckPlacedOrKnown(known_, is_mirrored_, knows_, request, context));
   return inner_.CheckPush(request, context);
 }
 

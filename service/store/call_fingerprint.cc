@@ -216,6 +216,7 @@ uint64_t Fingerprint(const CreateNamespaceRequest& request) {
   hasher.Add(request.config.gradient_guard.max_call_norm);
   hasher.Add(request.config.aggregation);
   hasher.Add(request.config.trim_fraction);
+  hasher.Add(request.config.mirrored);
   return hasher.digest();
 }
 

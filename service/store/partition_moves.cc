@@ -102,13 +102,12 @@ class MemoryTensorStore::StoreAdoption final : public Restoration {
           absl::StrCat("namespace ", Quoted(name_space.name),
                        ": MODE_BOUNDED is not for several servers"));
     }
-    absl::StatusOr<NamespacePtr> found = store_.Find(name_space.name);
-    if (!found.ok()) {
-      RETURN_IF_ERROR(Create(name_space));
-      found = store_.Find(name_space.name);
-      RETURN_IF_ERROR(found.status());
+    if (name_space.config.mirrored) {
+      return absl::UnimplementedError(
+          absl::StrCat("namespace ", Quoted(name_space.name),
+                       ": it is mirrored, so that no key of it moves"));
     }
-    last_ = *std::move(found);
+    ASSIGN_OR_RETURN(last_, store_.FindOrRestore(name_space));
     return last_->Adopt(name_space);
   }
 
@@ -120,17 +119,61 @@ class MemoryTensorStore::StoreAdoption final : public Restoration {
   absl::Status Commit() override { return absl::OkStatus(); }
 
  private:
-  // Somebody else may create it at the same time.
-  absl::Status Create(const NamespaceSnapshot& name_space) {
-    const auto restoration = store_.StartRestoration(OnExisting::kFail);
-    RETURN_IF_ERROR(restoration->Begin(name_space));
-    const absl::Status status = restoration->Commit();
-    return absl::IsAlreadyExists(status) ? absl::OkStatus() : status;
-  }
-
   MemoryTensorStore& store_;
   NamespacePtr last_;
 };
+
+class MemoryTensorStore::StoreTakeover final : public Restoration {
+ public:
+  StoreTakeover(MemoryTensorStore& store, const PartitionSet& partitions)
+      : store_(store), is_in_(partitions) {}
+
+  absl::Status Begin(const NamespaceSnapshot& name_space) override {
+    NamespaceSnapshot saved = name_space;
+    // Their effects are not all here.
+    saved.calls.clear();
+    ASSIGN_OR_RETURN(NamespacePtr found, store_.FindOrRestore(saved));
+    // Else it was created anew since.
+    is_passed_over_ = !found->CheckIsSame(saved).ok();
+    if (!is_passed_over_) begun_.emplace_back(found, std::move(saved));
+    return absl::OkStatus();
+  }
+
+  absl::Status Add(std::vector<KeySnapshot> keys) override {
+    if (is_passed_over_) return absl::OkStatus();
+    const auto& [last, saved] = begun_.back();
+    std::erase_if(keys, [&](const KeySnapshot& key) {
+      return !is_in_(saved.name, key.key);
+    });
+    if (keys.empty()) return absl::OkStatus();
+    return last->RestoreKeys(std::move(keys));
+  }
+
+  // Groups go back once everything is there: what fails before disturbs nobody.
+  absl::Status Commit() override {
+    for (const auto& [name_space, saved] : begun_) name_space->TakeOver(saved);
+    return absl::OkStatus();
+  }
+
+ private:
+  MemoryTensorStore& store_;
+  const IsIn is_in_;
+  std::vector<std::pair<NamespacePtr, NamespaceSnapshot>> begun_;
+  // The one that was begun last.
+  bool is_passed_over_ = true;
+};
+
+absl::StatusOr<MemoryTensorStore::NamespacePtr>
+MemoryTensorStore::FindOrRestore(const NamespaceSnapshot& name_space) {
+  absl::StatusOr<NamespacePtr> found = Find(name_space.name);
+  if (found.ok()) return found;
+  const auto restoration = StartRestoration(OnExisting::kFail);
+  RETURN_IF_ERROR(restoration->Begin(name_space));
+  const absl::Status status = restoration->Commit();
+  // Somebody else may create it at the same time.
+  if (!absl::IsAlreadyExists(status)) RETURN_IF_ERROR(status);
+  return Find(name_space.name);
+}
 
 std::unique_ptr<Restoration> MemoryTensorStore::StartAdoption(
     const PartitionSet& partitions) {
@@ -139,8 +182,20 @@ std::unique_ptr<Restoration> MemoryTensorStore::StartAdoption(
   return std::make_unique<StoreAdoption>(*this);
 }
 
+std::unique_ptr<Restoration> MemoryTensorStore::StartTakeover(
+    const PartitionSet& partitions) {
+  Discard(partitions);
+  gate_.Open(partitions);
+  return std::make_unique<StoreTakeover>(*this, partitions);
+}
+
 void MemoryTensorStore::Discard(const PartitionSet& partitions) {
   DropKeys(IsIn(partitions));
+}
+
+bool MemoryTensorStore::IsMirrored(absl::string_view name_space) const {
+  const absl::StatusOr<NamespacePtr> found = Find(name_space);
+  return found.ok() && (*found)->config().mirrored;
 }
 
 bool MemoryTensorStore::Knows(absl::string_view name_space,

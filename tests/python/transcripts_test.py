@@ -30,7 +30,9 @@ class TranscriptsTest(unittest.TestCase):
 
     def test_tests_that_the_kvstore_page_names_are_there(self):
         named = set(
-            re.findall(r"`(test_\w+)`", open("python/kvstore.md").read())
+            re.findall(
+                r"`(test_\w+)`", pathlib.Path("python/kvstore.md").read_text()
+            )
         )
         tests = pathlib.Path(__file__).parent.glob("*_test.py")
         defined = set(
