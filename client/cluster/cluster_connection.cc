@@ -360,6 +360,21 @@ ClusterConnection::Make(const Request& request, const CallLimit& limit) {
   return Change(servers, request, limit);
 }
 
+// Each server moves keys of its own.
+absl::StatusOr<RebalanceNamespaceReply> ClusterConnection::Make(
+    const RebalanceNamespaceRequest& request, const CallLimit& limit) {
+  ASSIGN_OR_RETURN(const auto servers, servers_.All(limit));
+  ASSIGN_OR_RETURN(const std::vector<RebalanceNamespaceReply> replies,
+                   AskEach(servers, request, limit));
+  RebalanceNamespaceReply total;
+  for (const RebalanceNamespaceReply& reply : replies) {
+    total.moved_keys += reply.moved_keys;
+    total.moved_bytes += reply.moved_bytes;
+    total.kept_keys += reply.kept_keys;
+  }
+  return total;
+}
+
 // --- Workers ----------------------------------------------------------------
 
 absl::StatusOr<JoinReply> ClusterConnection::Make(const JoinRequest& request,

@@ -130,6 +130,8 @@ class ClusterConnection final : public Connection {
   template <typename Request>
   requires kChangesNamespace<Request> absl::StatusOr<ReplyTo<Request>> Make(
       const Request& request, const CallLimit& limit);
+  absl::StatusOr<RebalanceNamespaceReply> Make(
+      const RebalanceNamespaceRequest& request, const CallLimit& limit);
   // Changes all of `servers`, one of them first.
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> Change(
