@@ -22,6 +22,16 @@ constexpr int kMostAttempts = 4;
 
 constexpr size_t kMaxClientIdBytes = 64;
 
+// Calls that go to every server, and may be made again whatever some have done.
+template <typename Request>
+constexpr bool kAsksAll = std::is_same_v<Request, JoinRequest> ||
+                          std::is_same_v<Request, KeepAliveRequest> ||
+                          std::is_same_v<Request, LeaveRequest> ||
+                          std::is_same_v<Request, DescribeNamespaceRequest> ||
+                          std::is_same_v<Request, ListNamespacesRequest> ||
+                          std::is_same_v<Request, ListRequest> ||
+                          std::is_same_v<Request, DescribeServerRequest>;
+
 template <typename Reply>
 std::vector<absl::Status> StatusesOf(
     const std::vector<absl::StatusOr<Reply>>& replies) {
@@ -82,7 +92,14 @@ absl::Status ClusterConnection::Attempt(const AnyCall& call,
                                         const CallOptions& options) {
   const CallLimit limit = servers_.LimitOf(options);
   return call.Visit([&](const auto& request, auto& reply) -> absl::Status {
-    ASSIGN_OR_RETURN(reply, Make(request, limit));
+    auto made = Make(request, limit);
+    // One that was asked is in the cluster no more: the others are asked anew.
+    if (kAsksAll<std::decay_t<decltype(request)>> &&
+        IsAtWrongServer(made.status())) {
+      made = Make(request, limit);
+    }
+    RETURN_IF_ERROR(made.status());
+    reply = *std::move(made);
     return absl::OkStatus();
   });
 }
