@@ -573,11 +573,14 @@ struct DescribeClusterReply {
 struct ResizeClusterRequest {
   std::vector<std::string> add;
   std::vector<std::string> remove;
+  std::vector<std::string> lost;
+  bool give_up = false;
 };
 
 struct ResizeClusterReply {
   std::vector<ClusterServer> servers;
   uint32_t partitions_to_move = 0;
+  uint32_t partitions_to_restore = 0;
 };
 
 // The values are those of v1::MovePartitionsRequest.

@@ -8,6 +8,7 @@
 
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -17,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "absl/synchronization/mutex.h"
 #include "base/alarms.h"
@@ -26,6 +28,7 @@
 #include "service/server/memory_size.h"
 #include "service/server/server.h"
 #include "service/server/server_flags.h"
+#include "service/server/service_manager.h"
 #include "spdlog/spdlog.h"
 
 namespace tensorkv {
@@ -120,6 +123,14 @@ int ReportFailure(const absl::Status& status) {
   return absl::IsFailedPrecondition(status) ? 2 : 1;
 }
 
+// Where the process has no such manager, nothing happens.
+void Notify(absl::string_view state) {
+  const char* const socket = std::getenv("NOTIFY_SOCKET");
+  const absl::Status status =
+      NotifyServiceManager(socket == nullptr ? "" : socket, state);
+  if (!status.ok()) spdlog::warn("{}", std::string(status.message()));
+}
+
 int Serve(const ServerFlags& flags, int argc, char** argv) {
   SetUpLog(flags.log_level, flags.log_format);
   RaiseDescriptorLimit();
@@ -134,7 +145,9 @@ int Serve(const ServerFlags& flags, int argc, char** argv) {
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Create(flags.server);
   if (!server.ok()) return ReportFailure(server.status());
   LogStart(**server, flags.server);
+  Notify("READY=1");
   WaitForShutdownSignal(argc, argv, **server);
+  Notify("STOPPING=1");
   (*server)->Shutdown(flags.drain_timeout);
   const absl::Status saved = (*server)->SaveLastCheckpoint();
   server->reset();

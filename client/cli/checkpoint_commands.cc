@@ -15,7 +15,7 @@ namespace {
 void Print(const std::vector<CheckpointStatus>& checkpoints,
            Invocation& invocation) {
   if (!invocation.flags.is_json()) {
-    invocation.out << CheckpointTable(checkpoints);
+    invocation.out << CheckpointTable(checkpoints, invocation.flags.columns());
     return;
   }
   for (const CheckpointStatus& each : checkpoints) {

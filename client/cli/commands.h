@@ -41,10 +41,19 @@ void AddRuleCommands(CLI::App& app, Action& action);
 // server.
 void AddServerCommand(CLI::App& app, Action& action);
 
-// cluster status.
+// top.
+void AddTopCommand(CLI::App& app, Action& action);
+
+// watch.
+void AddWatchCommand(CLI::App& app, Action& action);
+
+// bench.
+void AddBenchCommand(CLI::App& app, Action& action);
+
+// cluster status, cluster resize.
 void AddClusterCommands(CLI::App& app, Action& action);
 
-// checkpoint save, checkpoint ls, checkpoint rm, checkpoint verify.
+// checkpoint save, restore, ls, rm, verify.
 void AddCheckpointCommands(CLI::App& app, Action& action);
 
 // import, export.

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "client/cli/metadata_text.h"
 #include "client/client.h"
 #include "client/credentials.h"
 
@@ -23,24 +24,34 @@ struct GlobalFlags {
   std::string server;
   Credentials credentials;
   std::string name_space;
-  std::string output = "text";
+  std::string output = "table";
   std::string timeout = "30s";
   std::optional<uint32_t> rank;
   Step step = 0;
 
   bool is_json() const { return output == "json"; }
+  Columns columns() const {
+    return output == "wide" ? Columns::kWide : Columns::kUsual;
+  }
 };
 
 // One run of one command. Refers to what RunCli owns.
 struct Invocation {
   const GlobalFlags& flags;
   Client& client;
-  // A client of another server, with the flags' credentials and timeout.
+  // A client of another server, or of another namespace, with the flags'
+  // credentials and timeout.
   std::function<absl::StatusOr<Client>(const std::string& target)> client_of;
+  std::function<absl::StatusOr<Client>(const std::string& name_space)>
+      client_in;
   // Whether the server says that it serves; an error if it does not.
   std::function<absl::Status()> check_health;
   std::istream& in;
   std::ostream& out;
+  // Whether somebody looks at `out`, so that what is there may be overwritten.
+  bool shows_out = false;
+  // Where calls that take long say how far they are; null if nobody looks.
+  std::ostream* progress = nullptr;
 };
 
 // What a command does once the command line is read. Errors are those of its

@@ -71,6 +71,76 @@ Json GuardObject(const NamespaceStatus& status) {
           {"counts", std::move(counts)}};
 }
 
+Json NamespaceObject(const NamespaceStatus& status) {
+  Json devices = Json::array();
+  for (const DeviceMemoryUse& on : status.device_memory) {
+    devices.push_back({{"device", on.device},
+                       {"value_bytes", on.memory.values},
+                       {"state_bytes", on.memory.state},
+                       {"contribution_bytes", on.memory.contributions}});
+  }
+  Json rules = Json::array();
+  for (const RuleBinding& binding : status.rules) {
+    Json rule = {{"pattern", PatternText(binding.key_pattern)}};
+    rule.update(RuleObject(binding.rule));
+    rules.push_back(std::move(rule));
+  }
+  return {{"namespace", status.name},
+          {"mode", std::string(NameOf(status.config.mode))},
+          {"num_workers", status.config.num_workers},
+          {"max_open_rounds", status.config.max_open_rounds},
+          {"budget_bytes", status.config.budget_bytes},
+          {"rules", std::move(rules)},
+          {"num_keys", status.num_keys},
+          {"value_bytes", status.memory.values},
+          {"state_bytes", status.memory.state},
+          {"contribution_bytes", status.memory.contributions},
+          {"metadata_bytes", status.memory.metadata},
+          {"devices", std::move(devices)},
+          {"updates_applied", status.updates_applied},
+          {"rounds_open", status.rounds_open},
+          {"rounds_closed", status.rounds_closed},
+          {"rounds_failed", status.rounds_failed},
+          {"calls_waiting", status.calls_waiting},
+          {"max_workers", status.config.max_workers},
+          {"staleness", status.config.staleness},
+          {"on_worker_loss", std::string(NameOf(status.config.on_worker_loss))},
+          {"rescale_partial_rounds", status.config.rescale_partial_rounds},
+          {"aggregation", std::string(NameOf(status.config.aggregation))},
+          {"trim_fraction", status.config.trim_fraction},
+          {"mirrored", status.config.mirrored},
+          {"quorum", status.config.quorum},
+          {"quorum_grace_seconds",
+           absl::ToDoubleSeconds(status.config.quorum_grace)},
+          {"lease_expirations", status.lease_expirations},
+          {"contributions_late", status.contributions_late},
+          {"contributions_duplicate", status.contributions_duplicate},
+          {"contributions_fenced", status.contributions_fenced},
+          {"slowest_lag", status.slowest_lag},
+          {"uid", absl::StrFormat("%016x", status.uid)},
+          {"revision", status.revision},
+          {"live_workers", status.live_workers},
+          {"gradient_guard", GuardObject(status)}};
+}
+
+Json ServerObject(const ServerStatus& status) {
+  Json devices = Json::array();
+  for (const DeviceBudget& on : status.device_budgets) {
+    devices.push_back({{"device", on.device},
+                       {"budget_bytes", on.budget_bytes},
+                       {"used_bytes", on.used_bytes}});
+  }
+  return {{"version", status.version},
+          {"incarnation", absl::StrFormat("%016x", status.incarnation)},
+          {"start_unix_seconds", status.start_unix_seconds},
+          {"devices", status.devices},
+          {"budget_bytes", status.budget_bytes},
+          {"used_bytes", status.used_bytes},
+          {"max_message_bytes", status.max_message_bytes},
+          {"max_entries", status.max_entries},
+          {"device_budgets", std::move(devices)}};
+}
+
 }  // namespace
 
 std::string ValueJson(absl::string_view key, const Value& value) {
@@ -116,56 +186,44 @@ std::string KeyStatusJson(const KeyStatus& status) {
 }
 
 std::string NamespaceStatusJson(const NamespaceStatus& status) {
-  Json devices = Json::array();
-  for (const DeviceMemoryUse& on : status.device_memory) {
-    devices.push_back({{"device", on.device},
-                       {"value_bytes", on.memory.values},
-                       {"state_bytes", on.memory.state},
-                       {"contribution_bytes", on.memory.contributions}});
+  return Dump(NamespaceObject(status));
+}
+
+std::string NamespaceChangeJson(const std::string& name_space,
+                                const NamespaceChange& change,
+                                absl::Time time) {
+  return Dump({{"time", absl::FormatTime(time, absl::UTCTimeZone())},
+               {"namespace", name_space},
+               {"change", change.what},
+               {"detail", change.detail}});
+}
+
+std::string TopJson(const ServerLook& look, const ServerLook* before) {
+  Json namespaces = Json::array();
+  for (const NamespaceStatus& status : look.namespaces) {
+    const auto rates = RatesOf(status, look, before);
+    Json json = NamespaceObject(status);
+    json["updates_per_second"] =
+        rates ? Json(rates->updates_per_second) : Json();
+    json["rounds_per_second"] = rates ? Json(rates->rounds_per_second) : Json();
+    namespaces.push_back(std::move(json));
   }
-  Json rules = Json::array();
-  for (const RuleBinding& binding : status.rules) {
-    Json rule = {{"pattern", PatternText(binding.key_pattern)}};
-    rule.update(RuleObject(binding.rule));
-    rules.push_back(std::move(rule));
-  }
-  return Dump(
-      {{"namespace", status.name},
-       {"mode", std::string(NameOf(status.config.mode))},
-       {"num_workers", status.config.num_workers},
-       {"max_open_rounds", status.config.max_open_rounds},
-       {"budget_bytes", status.config.budget_bytes},
-       {"rules", std::move(rules)},
-       {"num_keys", status.num_keys},
-       {"value_bytes", status.memory.values},
-       {"state_bytes", status.memory.state},
-       {"contribution_bytes", status.memory.contributions},
-       {"metadata_bytes", status.memory.metadata},
-       {"devices", std::move(devices)},
-       {"updates_applied", status.updates_applied},
-       {"rounds_open", status.rounds_open},
-       {"rounds_closed", status.rounds_closed},
-       {"rounds_failed", status.rounds_failed},
-       {"calls_waiting", status.calls_waiting},
-       {"max_workers", status.config.max_workers},
-       {"staleness", status.config.staleness},
-       {"on_worker_loss", std::string(NameOf(status.config.on_worker_loss))},
-       {"rescale_partial_rounds", status.config.rescale_partial_rounds},
-       {"aggregation", std::string(NameOf(status.config.aggregation))},
-       {"trim_fraction", status.config.trim_fraction},
-       {"mirrored", status.config.mirrored},
-       {"quorum", status.config.quorum},
-       {"quorum_grace_seconds",
-        absl::ToDoubleSeconds(status.config.quorum_grace)},
-       {"lease_expirations", status.lease_expirations},
-       {"contributions_late", status.contributions_late},
-       {"contributions_duplicate", status.contributions_duplicate},
-       {"contributions_fenced", status.contributions_fenced},
-       {"slowest_lag", status.slowest_lag},
-       {"uid", absl::StrFormat("%016x", status.uid)},
-       {"revision", status.revision},
-       {"live_workers", status.live_workers},
-       {"gradient_guard", GuardObject(status)}});
+  return Dump({{"time", absl::FormatTime(look.time, absl::UTCTimeZone())},
+               {"server", ServerObject(look.server)},
+               {"namespaces", std::move(namespaces)}});
+}
+
+std::string LoadResultJson(const LoadResult& result) {
+  return Dump({{"call", result.call},
+               {"bytes_per_call", result.bytes_per_call},
+               {"calls", result.num_calls},
+               {"seconds", absl::ToDoubleSeconds(result.duration)},
+               {"p50_seconds", absl::ToDoubleSeconds(result.median)},
+               {"p99_seconds", absl::ToDoubleSeconds(result.p99)}});
+}
+
+std::string ServerStatusJson(const ServerStatus& status) {
+  return Dump(ServerObject(status));
 }
 
 std::string WorkerStatusJson(const WorkerStatus& status) {
@@ -178,24 +236,6 @@ std::string WorkerStatusJson(const WorkerStatus& status) {
                 absl::ToDoubleSeconds(status.lease_remaining)}});
 }
 
-std::string ServerStatusJson(const ServerStatus& status) {
-  Json devices = Json::array();
-  for (const DeviceBudget& on : status.device_budgets) {
-    devices.push_back({{"device", on.device},
-                       {"budget_bytes", on.budget_bytes},
-                       {"used_bytes", on.used_bytes}});
-  }
-  return Dump({{"version", status.version},
-               {"incarnation", absl::StrFormat("%016x", status.incarnation)},
-               {"start_unix_seconds", status.start_unix_seconds},
-               {"devices", status.devices},
-               {"budget_bytes", status.budget_bytes},
-               {"used_bytes", status.used_bytes},
-               {"max_message_bytes", status.max_message_bytes},
-               {"max_entries", status.max_entries},
-               {"device_budgets", std::move(devices)}});
-}
-
 std::string ClusterServerJson(const ClusterServerStatus& status) {
   const auto or_null = [](const std::optional<uint64_t>& number) {
     return number ? Json(*number) : Json();
@@ -205,6 +245,7 @@ std::string ClusterServerJson(const ClusterServerStatus& status) {
                {"weight", status.server.weight},
                {"is_live", status.server.is_live},
                {"partitions", status.num_partitions},
+               {"partitions_to_restore", status.num_to_restore},
                {"keys", or_null(status.num_keys)},
                {"used_bytes", or_null(status.used_bytes)}});
 }
@@ -214,8 +255,9 @@ std::string ResizeJson(const ResizeClusterReply& reply) {
   for (const ClusterServer& server : reply.servers) {
     servers.push_back(server.name);
   }
-  return Dump(
-      {{"servers", servers}, {"partitions_to_move", reply.partitions_to_move}});
+  return Dump({{"servers", servers},
+               {"partitions_to_move", reply.partitions_to_move},
+               {"partitions_to_restore", reply.partitions_to_restore}});
 }
 
 std::string CheckpointJson(const CheckpointStatus& status) {

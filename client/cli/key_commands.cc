@@ -52,7 +52,8 @@ absl::Status RunLs(const KeyFlags& flags, Invocation& invocation) {
     request.page_size =
         static_cast<uint32_t>(std::min<uint64_t>(num_left, kKeysOfPage));
     ASSIGN_OR_RETURN(const ListReply page, invocation.client.List(request));
-    if (!invocation.flags.is_json()) invocation.out << KeyTable(page.keys);
+    if (!invocation.flags.is_json())
+      invocation.out << KeyTable(page.keys, invocation.flags.columns());
     for (const KeyStatus& status : page.keys) {
       if (!invocation.flags.is_json()) break;
       invocation.out << KeyStatusJson(status) << "\n";

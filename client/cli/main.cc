@@ -1,5 +1,7 @@
 // tensorkv: the command line client.
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <iostream>
 #include <memory>
@@ -39,7 +41,9 @@ int main(int argc, char** argv) {
       .default_server = server == nullptr ? "127.0.0.1:7363" : server,
       .in = std::cin,
       .out = std::cout,
-      .err = std::cerr};
+      .err = std::cerr,
+      .shows_out = isatty(STDOUT_FILENO) == 1,
+      .shows_err = isatty(STDERR_FILENO) == 1};
   return tensorkv::RunCli(std::vector<std::string>(argv + 1, argv + argc),
                           environment);
 }

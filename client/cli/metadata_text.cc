@@ -1,6 +1,7 @@
 #include "client/cli/metadata_text.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -23,20 +24,6 @@ std::vector<size_t> ColumnWidths(const Rows& rows) {
     }
   }
   return widths;
-}
-
-uint64_t BytesOf(const MemoryUse& memory) {
-  return memory.values + memory.state + memory.contributions + memory.metadata;
-}
-
-// "24 B", "1.5 GiB".
-std::string ByteText(uint64_t bytes) {
-  if (bytes < 1024) return absl::StrCat(bytes, " B");
-  const char* const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-  double scaled = bytes / 1024.0;
-  int unit = 0;
-  for (; scaled >= 1024; ++unit) scaled /= 1024;
-  return absl::StrFormat("%.1f %s", scaled, units[unit]);
 }
 
 absl::string_view NameOf(WaitReason reason) {
@@ -157,6 +144,27 @@ void AddWaitRows(const NamespaceStatus& status, Rows& rows) {
 
 }  // namespace
 
+std::vector<std::string> Row(Columns columns, std::vector<std::string> row,
+                             std::vector<std::string> more) {
+  if (columns == Columns::kUsual) return row;
+  row.insert(row.end(), std::make_move_iterator(more.begin()),
+             std::make_move_iterator(more.end()));
+  return row;
+}
+
+std::string ByteText(uint64_t bytes) {
+  if (bytes < 1024) return absl::StrCat(bytes, " B");
+  const char* const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  double scaled = bytes / 1024.0;
+  int unit = 0;
+  for (; scaled >= 1024; ++unit) scaled /= 1024;
+  return absl::StrFormat("%.1f %s", scaled, units[unit]);
+}
+
+uint64_t BytesOf(const MemoryUse& memory) {
+  return memory.values + memory.state + memory.contributions + memory.metadata;
+}
+
 std::string TableText(const Rows& rows) {
   const std::vector<size_t> widths = ColumnWidths(rows);
   std::string text;
@@ -171,12 +179,18 @@ std::string TableText(const Rows& rows) {
   return text;
 }
 
-std::string KeyTable(const std::vector<KeyStatus>& keys) {
-  Rows rows = {{"key", "dtype", "shape", "version", "size", "device"}};
+std::string KeyTable(const std::vector<KeyStatus>& keys, Columns columns) {
+  Rows rows = {Row(columns,
+                   {"key", "dtype", "shape", "version", "size", "device"},
+                   {"state", "updates", "rule"})};
   for (const KeyStatus& status : keys) {
-    rows.push_back({status.key, std::string(NameOf(status.dtype)),
-                    status.shape.ToString(), absl::StrCat(status.version),
-                    ByteText(status.value_bytes), status.device});
+    rows.push_back(
+        Row(columns,
+            {status.key, std::string(NameOf(status.dtype)),
+             status.shape.ToString(), absl::StrCat(status.version),
+             ByteText(status.value_bytes), status.device},
+            {ByteText(status.state_bytes), absl::StrCat(status.update_count),
+             status.rule.ToString()}));
   }
   return TableText(rows);
 }
@@ -202,26 +216,40 @@ std::string KeyText(const KeyStatus& status) {
   return TableText(rows);
 }
 
-std::string NamespaceTable(const std::vector<NamespaceStatus>& namespaces) {
-  Rows rows = {{"namespace", "mode", "workers", "keys", "size", "rule"}};
+std::string NamespaceTable(const std::vector<NamespaceStatus>& namespaces,
+                           Columns columns) {
+  Rows rows = {Row(columns,
+                   {"namespace", "mode", "workers", "keys", "size", "rule"},
+                   {"live", "open", "waiting", "updates", "uid"})};
   for (const NamespaceStatus& status : namespaces) {
-    rows.push_back(
+    rows.push_back(Row(
+        columns,
         {status.name, std::string(NameOf(status.config.mode)),
          absl::StrCat(status.config.num_workers), absl::StrCat(status.num_keys),
-         ByteText(BytesOf(status.memory)), status.config.rule.ToString()});
+         ByteText(BytesOf(status.memory)), status.config.rule.ToString()},
+        {absl::StrCat(status.live_workers), absl::StrCat(status.rounds_open),
+         absl::StrCat(status.calls_waiting),
+         absl::StrCat(status.updates_applied),
+         absl::StrFormat("%016x", status.uid)}));
   }
   return TableText(rows);
 }
 
-std::string CheckpointTable(const std::vector<CheckpointStatus>& checkpoints) {
-  Rows rows = {{"checkpoint", "time", "size", "written", "keys", "namespaces"}};
+std::string CheckpointTable(const std::vector<CheckpointStatus>& checkpoints,
+                            Columns columns) {
+  Rows rows = {Row(
+      columns, {"checkpoint", "time", "size", "written", "keys", "namespaces"},
+      {"sequence", "made"})};
   for (const CheckpointStatus& status : checkpoints) {
-    rows.push_back({status.name,
-                    absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", status.create_time,
-                                     absl::UTCTimeZone()),
-                    ByteText(status.bytes), ByteText(status.written_bytes),
-                    absl::StrCat(status.num_keys),
-                    absl::StrJoin(status.namespaces, ",")});
+    rows.push_back(Row(
+        columns,
+        {status.name,
+         absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", status.create_time,
+                          absl::UTCTimeZone()),
+         ByteText(status.bytes), ByteText(status.written_bytes),
+         absl::StrCat(status.num_keys), absl::StrJoin(status.namespaces, ",")},
+        {absl::StrCat(status.sequence),
+         status.automatic ? "by itself" : "by a call"}));
   }
   return TableText(rows);
 }
@@ -246,13 +274,22 @@ std::string NamespaceText(const NamespaceStatus& status) {
   return TableText(rows);
 }
 
-std::string WorkerTable(const std::vector<WorkerStatus>& workers) {
-  Rows rows = {{"rank", "worker", "epoch", "live", "step", "lease"}};
+std::string WorkerTable(const std::vector<WorkerStatus>& workers,
+                        Columns columns) {
+  Step fastest = 0;
   for (const WorkerStatus& status : workers) {
-    rows.push_back({absl::StrCat(status.worker.rank), status.name,
-                    absl::StrCat(status.worker.epoch),
-                    status.is_live ? "yes" : "no", absl::StrCat(status.step),
-                    LeaseText(status)});
+    fastest = std::max(fastest, status.step);
+  }
+  Rows rows = {Row(columns,
+                   {"rank", "worker", "epoch", "live", "step", "lease"},
+                   {"behind"})};
+  for (const WorkerStatus& status : workers) {
+    rows.push_back(
+        Row(columns,
+            {absl::StrCat(status.worker.rank), status.name,
+             absl::StrCat(status.worker.epoch), status.is_live ? "yes" : "no",
+             absl::StrCat(status.step), LeaseText(status)},
+            {absl::StrCat(fastest - status.step)}));
   }
   return TableText(rows);
 }
@@ -277,14 +314,21 @@ std::string ServerText(const ServerStatus& status) {
   return TableText(rows);
 }
 
-std::string ClusterTable(const std::vector<ClusterServerStatus>& servers) {
-  Rows rows = {{"server", "address", "live", "partitions", "keys", "used"}};
+std::string ClusterTable(const std::vector<ClusterServerStatus>& servers,
+                         Columns columns) {
+  Rows rows = {Row(
+      columns,
+      {"server", "address", "live", "partitions", "to_restore", "keys", "used"},
+      {"weight"})};
   for (const ClusterServerStatus& status : servers) {
-    rows.push_back({status.server.name, status.server.address,
-                    status.server.is_live ? "yes" : "no",
-                    absl::StrCat(status.num_partitions),
-                    status.num_keys ? absl::StrCat(*status.num_keys) : "?",
-                    status.used_bytes ? ByteText(*status.used_bytes) : "?"});
+    rows.push_back(Row(columns,
+                       {status.server.name, status.server.address,
+                        status.server.is_live ? "yes" : "no",
+                        absl::StrCat(status.num_partitions),
+                        absl::StrCat(status.num_to_restore),
+                        status.num_keys ? absl::StrCat(*status.num_keys) : "?",
+                        status.used_bytes ? ByteText(*status.used_bytes) : "?"},
+                       {absl::StrCat(status.server.weight)}));
   }
   return TableText(rows);
 }

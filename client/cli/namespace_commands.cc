@@ -55,7 +55,7 @@ absl::Status RunNamespaceLs(const NamespaceFlags& flags,
   ASSIGN_OR_RETURN(const std::vector<NamespaceStatus> namespaces,
                    invocation.client.ListNamespaces());
   if (!invocation.flags.is_json()) {
-    invocation.out << NamespaceTable(namespaces);
+    invocation.out << NamespaceTable(namespaces, invocation.flags.columns());
     return absl::OkStatus();
   }
   for (const NamespaceStatus& status : namespaces) {
@@ -83,7 +83,7 @@ absl::Status RunWorkers(const NamespaceFlags& flags, Invocation& invocation) {
   ASSIGN_OR_RETURN(const NamespaceStatus status,
                    invocation.client.DescribeNamespace(name));
   if (!invocation.flags.is_json()) {
-    invocation.out << WorkerTable(status.workers);
+    invocation.out << WorkerTable(status.workers, invocation.flags.columns());
     return absl::OkStatus();
   }
   for (const WorkerStatus& worker : status.workers) {

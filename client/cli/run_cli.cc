@@ -41,8 +41,9 @@ void AddGlobalFlags(CLI::App& app, GlobalFlags& flags) {
   AddCredentialFlags(app, flags.credentials);
   app.add_option("-n,--namespace", flags.name_space,
                  "Namespace of the keys [default]");
-  app.add_option("-o,--output", flags.output, "text or json")
-      ->check(CLI::IsMember({"text", "json"}))
+  app.add_option("-o,--output", flags.output,
+                 "table, wide (with more columns) or json")
+      ->check(CLI::IsMember({"table", "wide", "json"}))
       ->capture_default_str();
   app.add_option("-t,--timeout", flags.timeout, "Bound of every call, as 500ms")
       ->capture_default_str();
@@ -59,6 +60,9 @@ void AddCommands(CLI::App& app, Action& action) {
   AddWorkersCommand(app, action);
   AddRuleCommands(app, action);
   AddServerCommand(app, action);
+  AddTopCommand(app, action);
+  AddWatchCommand(app, action);
+  AddBenchCommand(app, action);
   AddClusterCommands(app, action);
   AddCheckpointCommands(app, action);
   AddSafetensorsCommands(app, action);
@@ -67,6 +71,9 @@ void AddCommands(CLI::App& app, Action& action) {
   AddCompletionCommand(app, action);
   app.set_version_flag("--version", absl::StrCat("tensorkv ", kVersion));
   app.require_subcommand(1);
+  app.footer(
+      "Exit status: 0 if all went well, 1 if a call failed, 2 if the command "
+      "line was wrong.");
 }
 
 // Lets the global flags stand after a command, too.
@@ -143,28 +150,39 @@ absl::StatusOr<absl::Duration> ParseTimeout(const std::string& text) {
 absl::Status RunAction(const Action& action, const GlobalFlags& flags,
                        const CliEnvironment& environment) {
   ASSIGN_OR_RETURN(const absl::Duration timeout, ParseTimeout(flags.timeout));
-  const auto client_of =
-      [&](const std::string& target) -> absl::StatusOr<Client> {
+  const auto connect =
+      [&](const std::string& target,
+          const std::string& name_space) -> absl::StatusOr<Client> {
     ASSIGN_OR_RETURN(std::unique_ptr<Connection> connection,
                      environment.connect(target, flags.credentials));
     // No target: the user has just said which server it is.
     return Client(std::move(connection), {.target = "",
-                                          .name_space = flags.name_space,
+                                          .name_space = name_space,
                                           .rank = flags.rank,
                                           .timeout = timeout});
   };
-  absl::StatusOr<Client> client = client_of(flags.server);
+  absl::StatusOr<Client> client = connect(flags.server, flags.name_space);
   if (!client.ok()) return AsUsageError("--server", client.status());
-  Invocation invocation = {.flags = flags,
-                           .client = *client,
-                           .client_of = client_of,
-                           .check_health =
-                               [&] {
-                                 return environment.check_health(
-                                     flags.server, flags.credentials, timeout);
-                               },
-                           .in = environment.in,
-                           .out = environment.out};
+  Invocation invocation = {
+      .flags = flags,
+      .client = *client,
+      .client_of =
+          [&](const std::string& target) {
+            return connect(target, flags.name_space);
+          },
+      .client_in =
+          [&](const std::string& name_space) {
+            return connect(flags.server, name_space);
+          },
+      .check_health =
+          [&] {
+            return environment.check_health(flags.server, flags.credentials,
+                                            timeout);
+          },
+      .in = environment.in,
+      .out = environment.out,
+      .shows_out = environment.shows_out,
+      .progress = environment.shows_err ? &environment.err : nullptr};
   return action(invocation);
 }
 

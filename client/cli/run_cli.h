@@ -34,9 +34,12 @@ struct CliEnvironment {
   std::istream& in;
   std::ostream& out;
   std::ostream& err;
+  // Whether these are terminals.
+  bool shows_out = false;
+  bool shows_err = false;
 };
 
-// Exit codes.
+// Exit statuses.
 inline constexpr int kExitOk = 0;
 inline constexpr int kExitCallFailed = 1;
 inline constexpr int kExitUsage = 2;

@@ -6,11 +6,12 @@
 #include <type_traits>
 
 #include "absl/algorithm/container.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "client/cluster/merged_replies.h"
 #include "client/cluster/mirrored_calls.h"
+#include "client/cluster/part_outcomes.h"
+#include "client/cluster/placed_server.h"
 #include "contract/reason.h"
 
 namespace tensorkv {
@@ -21,68 +22,6 @@ namespace {
 constexpr int kMostAttempts = 4;
 
 constexpr size_t kMaxClientIdBytes = 64;
-
-bool IsAtWrongServer(const absl::Status& status) {
-  return ReasonOf(status) == Reason::kWrongServer;
-}
-
-// The newest placement that servers have named when they refused.
-uint64_t VersionToldBy(absl::Span<const absl::Status> outcomes) {
-  uint64_t newest = 0;
-  for (const absl::Status& status : outcomes) {
-    if (!IsAtWrongServer(status)) continue;
-    std::optional<ErrorInfo> info = ErrorInfoOf(status);
-    uint64_t version = 0;
-    if (absl::SimpleAtoi(info->metadata["placement_version"], &version)) {
-      newest = std::max(newest, version);
-    }
-  }
-  return newest;
-}
-
-// Whether the part of a push with that outcome has, or may have, been applied.
-bool MayHaveEffect(const absl::Status& status) {
-  return status.ok() || absl::IsUnavailable(status) ||
-         absl::IsDeadlineExceeded(status) || absl::IsCancelled(status) ||
-         ReasonOf(status) == Reason::kOutcomeUnknown;
-}
-
-// Whether workers push again what has failed so.
-bool IsPushedAgain(const absl::Status& status) {
-  switch (ReasonOf(status)) {
-    case Reason::kServerRestarted:
-    case Reason::kNotMember:
-    case Reason::kLeaseLost:
-    case Reason::kRoundFailed:
-    case Reason::kStepClosed:
-    case Reason::kStripeFailed:
-      return true;
-    default:
-      return false;
-  }
-}
-
-// Whether the caller has to join again before any server's answer is of use.
-bool EndsTheCall(const absl::Status& status) {
-  switch (ReasonOf(status)) {
-    case Reason::kServerRestarted:
-    case Reason::kNotMember:
-    case Reason::kLeaseLost:
-      return true;
-    default:
-      return false;
-  }
-}
-
-// Where the mode was not learnt, nobody can promise that a step is made once.
-bool MayBeAsync(Mode mode) {
-  return mode == Mode::kAsync || mode == Mode::kUnknown;
-}
-
-bool IsNoMember(const absl::Status& status) {
-  const Reason reason = ReasonOf(status);
-  return reason == Reason::kNotMember || reason == Reason::kLeaseLost;
-}
 
 template <typename Reply>
 std::vector<absl::Status> StatusesOf(
@@ -276,8 +215,19 @@ absl::StatusOr<ReplyTo<Request>> ClusterConnection::MakePart(
                                attempt);
     }
   }
-  return servers_.At(part.server, request, limit,
-                     At(limit.destinations, part.places));
+  absl::StatusOr<ReplyTo<Request>> reply = servers_.At(
+      part.server, request, limit, At(limit.destinations, part.places));
+  if constexpr (std::is_base_of_v<PushRequest, Request>) {
+    // A checkpoint that others restore may have it, but none of its answer.
+    if (MayBeMadeByOneThatLeft(reply.status()) &&
+        MayBeAsync(namespaces_.ModeOf(request.name_space))) {
+      return WithReason(
+          absl::FailedPreconditionError(absl::StrCat(
+              "the push may have been made: ", reply.status().message())),
+          Reason::kOutcomeUnknown);
+    }
+  }
+  return reply;
 }
 
 template <typename Request>

@@ -130,14 +130,19 @@ class Client:
             self._store.close()
         finally:
             self._threads.close()
+            self._pushing_threads.close()
 
     @property
     def aio(self) -> Coroutines:
         """The verbs as coroutines: `await client.aio.pull("w")`."""
-        return ClientCoroutines(self, self._threads)
+        return ClientCoroutines(self, self._threads, self._pushing_threads)
 
     @functools.cached_property
     def _threads(self) -> Threads:
+        return Threads()
+
+    @functools.cached_property
+    def _pushing_threads(self) -> Threads:
         return Threads()
 
     @functools.cached_property
@@ -172,7 +177,12 @@ class Client:
         self._store.init(keys, arrays, on_existing, state)
 
     def push(
-        self, key: Keys, value: Any, step: int = 0, weight: Any = None
+        self,
+        key: Keys,
+        value: Any,
+        step: int = 0,
+        weight: Any = None,
+        priority: int = 0,
     ) -> Any:
         """Contributes arrays of the stored shape.
 
@@ -185,6 +195,8 @@ class Client:
           weight: for keys of the rule `average`, how much the arrays count in
             the mean, such as the number of samples: a number, or a list with
             one for each key.
+          priority: of calls through `aio` that wait for their turn, those with
+            a higher one go first. A call that is waited for has no queue.
 
         Returns:
           The version that the push made, or a list of them; 0 for a push that
@@ -206,6 +218,7 @@ class Client:
         min_version: int = 0,
         state: str = "",
         dtype: Any = None,
+        priority: int = 0,
     ) -> Any:
         """Reads values, all of one moment.
 
@@ -221,6 +234,7 @@ class Client:
           dtype: a float dtype, such as "float16" or "bfloat16", no wider than
             the stored one, that the server converts values of floats to before
             it sends them, rounded to nearest even. Not for states.
+          priority: as in `push`.
 
         Returns:
           `out` or, without it, an array per key, which is the caller's.
@@ -242,6 +256,7 @@ class Client:
         out: Any = None,
         step: int = 0,
         weight: Any = None,
+        priority: int = 0,
     ) -> Any:
         """Push, then pull of the same keys, in one round trip.
 
@@ -266,6 +281,7 @@ class Client:
         value: Any,
         step: int = 0,
         update_all_rows: bool = False,
+        priority: int = 0,
     ) -> Any:
         """Contributes rows of keys of rank 1 or more, by their first index.
 
@@ -277,7 +293,7 @@ class Client:
         Args:
           row_ids: int32 or int64 of shape [n], in any order.
           value: of shape [n, ...], a row for each id.
-          step: as in `push`.
+          step, priority: as in `push`.
           update_all_rows: gives those that are not named zeros, so that the
             rule's decays reach them too.
 
@@ -291,11 +307,12 @@ class Client:
         )
         return self._answer(key, versions or [None] * len(keys))
 
-    def pull_rows(self, key: Keys, row_ids: Any) -> Any:
+    def pull_rows(self, key: Keys, row_ids: Any, priority: int = 0) -> Any:
         """Reads rows: arrays of shape [n, ...], in the order of the ids.
 
-        Row ids are as in `push_rows`, and so are errors. The rows of one key
-        are of one moment, those of different keys perhaps of different ones.
+        Row ids and priority are as in `push_rows`, and so are errors. The rows
+        of one key are of one moment, those of different keys perhaps of
+        different ones.
         """
         keys, ids = _as_list(key, row_ids, "row_ids")
         pulled = self._store.pull_rows(keys, all_to_core(ids))
@@ -496,11 +513,18 @@ class ClientCoroutines(Coroutines):
     """The verbs of a Client; those that a server answers take no thread."""
 
     async def push(
-        self, key: Keys, value: Any, step: int = 0, weight: Any = None
+        self,
+        key: Keys,
+        value: Any,
+        step: int = 0,
+        weight: Any = None,
+        priority: int = 0,
     ) -> Any:
         client = self._target
         if not client._store.may_start:
-            return await self.by_thread("push")(key, value, step, weight)
+            return await self.by_thread("push")(
+                key, value, step, weight, priority
+            )
         keys, values = _as_list(key, value, "value")
         versions = await client._started.make(
             client._store.start_push,
@@ -508,6 +532,8 @@ class ClientCoroutines(Coroutines):
             all_to_core(values),
             step,
             _weights(weight, len(keys)),
+            priority=priority,
+            is_push=True,
         )
         return client._answer(key, versions)
 
@@ -519,11 +545,12 @@ class ClientCoroutines(Coroutines):
         min_version: int = 0,
         state: str = "",
         dtype: Any = None,
+        priority: int = 0,
     ) -> Any:
         client = self._target
         if not client._store.may_start:
             return await self.by_thread("pull")(
-                key, out, wait, min_version, state, dtype
+                key, out, wait, min_version, state, dtype, priority
             )
         keys, outs = _as_list(key, out, "out")
         pulled = await client._started.make(
@@ -534,6 +561,7 @@ class ClientCoroutines(Coroutines):
             min_version,
             state,
             "" if dtype is None else name_of(dtype),
+            priority=priority,
         )
         return client._answer(key, pulled) if out is None else out
 
@@ -544,11 +572,12 @@ class ClientCoroutines(Coroutines):
         out: Any = None,
         step: int = 0,
         weight: Any = None,
+        priority: int = 0,
     ) -> Any:
         client = self._target
         if not client._store.may_start:
             return await self.by_thread("push_pull")(
-                key, value, out, step, weight
+                key, value, out, step, weight, priority
             )
         keys, values = _as_list(key, value, "value")
         outs = None
@@ -561,6 +590,7 @@ class ClientCoroutines(Coroutines):
             outs,
             step,
             _weights(weight, len(keys)),
+            priority=priority,
         )
         return client._answer(key, pulled) if out is None else out
 

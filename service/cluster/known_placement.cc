@@ -19,10 +19,31 @@ std::optional<uint32_t> IndexOf(const std::string& server_name,
   return static_cast<uint32_t>(found - placement.servers.begin());
 }
 
+std::map<uint32_t, std::string> MissingAt(std::optional<uint32_t> server,
+                                          const ClusterPlacement& placement) {
+  std::map<uint32_t, std::string> missing;
+  for (const LostPartitions& lost : placement.lost) {
+    for (const uint32_t partition : lost.partitions) {
+      if (placement.owners[partition] == server) {
+        missing[partition] = lost.server;
+      }
+    }
+  }
+  return missing;
+}
+
+absl::Status NotRestored(absl::string_view key, const std::string& server) {
+  return WithReason(absl::UnavailableError(absl::StrCat(
+                        "key ", Quoted(key), ": is not restored yet: server ",
+                        Quoted(server), ", which had it, is lost")),
+                    Reason::kKeyNotRestored,
+                    {{"key", key}, {"server", server}});
+}
+
 absl::Status NoPlacement() {
   return absl::UnavailableError(
-      "no placement of the cluster is known yet: not enough of its servers "
-      "have registered, or etcd cannot be reached");
+      "no placement of the cluster is known, or for too long none that holds: "
+      "not enough of its servers have registered, or etcd cannot be reached");
 }
 
 absl::Status CheckOwners(const ClusterPlacement& placement) {
@@ -35,6 +56,14 @@ absl::Status CheckOwners(const ClusterPlacement& placement) {
         absl::StrCat("owners: expected below ", placement.servers.size(),
                      ", the number of servers, got ", owner));
   }
+  for (const LostPartitions& lost : placement.lost) {
+    for (const uint32_t partition : lost.partitions) {
+      if (partition < placement.owners.size()) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("lost: expected below ", placement.owners.size(),
+                       ", the number of partitions, got ", partition));
+    }
+  }
   return absl::OkStatus();
 }
 
@@ -43,15 +72,31 @@ absl::Status CheckOwners(const ClusterPlacement& placement) {
 KnownPlacement::View::View(std::string server_name, ClusterPlacement placement)
     : server_name_(std::move(server_name)),
       placement_(std::move(placement)),
-      own_index_(IndexOf(server_name_, placement_)) {}
+      own_index_(IndexOf(server_name_, placement_)),
+      missing_(MissingAt(own_index_, placement_)) {}
 
 absl::Status KnownPlacement::View::Check(absl::string_view name_space,
                                          absl::string_view key,
                                          uint64_t callers_version) const {
   if (placement_.owners.empty()) return NoPlacement();
-  const uint32_t owner = OwnerOf(placement_, name_space, key);
-  if (owner == own_index_) return absl::OkStatus();
-  return NotOwned(key, owner, callers_version);
+  const uint32_t partition = PartitionOf(
+      name_space, key, static_cast<uint32_t>(placement_.owners.size()));
+  const uint32_t owner = placement_.owners[partition];
+  if (owner != own_index_) return NotOwned(key, owner, callers_version);
+  if (missing_.empty()) return absl::OkStatus();
+  const auto missing = missing_.find(partition);
+  if (missing == missing_.end()) return absl::OkStatus();
+  return NotRestored(key, missing->second);
+}
+
+absl::Status KnownPlacement::View::CheckWhole() const {
+  if (missing_.empty()) return absl::OkStatus();
+  const std::string& server = missing_.begin()->second;
+  return WithReason(absl::UnavailableError(absl::StrCat(
+                        "server ", server_name_, ": ", missing_.size(),
+                        " partitions are not restored yet, of server ",
+                        Quoted(server), ", which is lost")),
+                    Reason::kKeyNotRestored, {{"server", server}});
 }
 
 absl::Status KnownPlacement::View::NotOwned(absl::string_view key,
@@ -83,6 +128,7 @@ KnownPlacement::KnownPlacement(std::string server_name, Listener listener)
   if (server_name.empty()) return;
   view_ =
       std::make_shared<const View>(std::move(server_name), ClusterPlacement());
+  ended_view_ = view_;
 }
 
 absl::Status KnownPlacement::Set(ClusterPlacement placement,
@@ -105,8 +151,11 @@ absl::Status KnownPlacement::Set(ClusterPlacement placement,
 
 std::shared_ptr<const KnownPlacement::View> KnownPlacement::view() const {
   if (!is_in_cluster()) return nullptr;
+  const auto end = own_until_.load();
+  const bool has_ended = end != std::chrono::steady_clock::time_point::max() &&
+                         std::chrono::steady_clock::now() >= end;
   MutexLock lock(&mutex_);
-  return view_;
+  return has_ended && ended_view_ != nullptr ? ended_view_ : view_;
 }
 
 absl::Status KnownPlacement::readiness() const {

@@ -4,8 +4,10 @@
 #define TENSORKV_SERVICE_CLUSTER_KNOWN_PLACEMENT_H_
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -37,6 +39,10 @@ class KnownPlacement {
   // Errors: InvalidArgument: no owners, or one that is no server.
   absl::Status Set(ClusterPlacement placement, std::string server_name);
 
+  // From that moment on the server owns nothing, as before it knew a placement,
+  // until it is told a later one: others may take what it has for lost.
+  void OwnUntil(std::chrono::steady_clock::time_point end) { own_until_ = end; }
+
   bool is_in_cluster() const {
     return is_in_cluster_.load(std::memory_order_acquire);
   }
@@ -52,12 +58,16 @@ class KnownPlacement {
    public:
     View(std::string server_name, ClusterPlacement placement);
 
-    // OK if the key is this server's. A caller that knows a newer placement,
+    // OK if the server has the key. A caller that knows a newer placement,
     // `callers_version`, may be right where this server is not.
     // Errors: FailedPrecondition (WRONG_SERVER) · Unavailable: no placement is
-    // known, or the caller's is newer.
+    // known, or the caller's is newer, or the key is not restored yet
+    // (KEY_NOT_RESTORED).
     absl::Status Check(absl::string_view name_space, absl::string_view key,
                        uint64_t callers_version) const;
+    // OK if the server has all keys that are its own. Errors: Unavailable
+    // (KEY_NOT_RESTORED).
+    absl::Status CheckWhole() const;
 
     const std::string& server_name() const { return server_name_; }
     const ClusterPlacement& placement() const { return placement_; }
@@ -71,6 +81,9 @@ class KnownPlacement {
     const ClusterPlacement placement_;
     // Nothing: the placement does not name this server.
     const std::optional<uint32_t> own_index_;
+    // Of which server each of its own partitions is to be restored that it does
+    // not have yet.
+    const std::map<uint32_t, std::string> missing_;
   };
 
   // Null if the server is in no cluster.
@@ -80,8 +93,12 @@ class KnownPlacement {
   const Listener listener_;
   // Calls of a server in no cluster ask no more than this.
   std::atomic<bool> is_in_cluster_;
+  std::atomic<std::chrono::steady_clock::time_point> own_until_ =
+      std::chrono::steady_clock::time_point::max();
   mutable Mutex mutex_;
   std::shared_ptr<const View> view_ ABSL_GUARDED_BY(mutex_);
+  // The same without a placement.
+  std::shared_ptr<const View> ended_view_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tensorkv

@@ -41,8 +41,11 @@ absl::Status CheckPlaced(const KnownPlacement& known,
   } else {
     status = CheckKeys(known, request.name_space, request.keys, context);
   }
-  const bool is_here = ReasonOf(status) == Reason::kWrongServer &&
-                       is_mirrored && is_mirrored(request.name_space);
+  const Reason reason = ReasonOf(status);
+  const bool is_elsewhere =
+      reason == Reason::kWrongServer || reason == Reason::kKeyNotRestored;
+  const bool is_here =
+      is_elsewhere && is_mirrored && is_mirrored(request.name_space);
   return is_here ? absl::OkStatus() : status;
 }
 
@@ -124,10 +127,13 @@ absl::StatusOr<DeleteReply> PlacedTensorStore::Delete(
 
 absl::StatusOr<ListReply> PlacedTensorStore::List(const ListRequest& request,
                                                   const CallContext& context) {
+  if (is_mirrored_ && is_mirrored_(request.name_space)) {
+    return inner_.List(request, context);
+  }
+  if (const auto before = known_.view()) RETURN_IF_ERROR(before->CheckWhole());
   ASSIGN_OR_RETURN(ListReply reply, inner_.List(request, context));
   const std::shared_ptr<const KnownPlacement::View> view = known_.view();
-  const bool is_mirrored = is_mirrored_ && is_mirrored_(request.name_space);
-  if (view != nullptr && !is_mirrored) {
+  if (view != nullptr) {
     // What comes to the server, or has been its own, is not.
     std::erase_if(reply.keys, [&](const KeyStatus& key) {
       return ReasonOf(view->Check(request.name_space, key.key,

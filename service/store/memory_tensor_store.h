@@ -149,6 +149,8 @@ class MemoryTensorStore final : public TensorStore,
   void Leave() override;
   std::unique_ptr<Restoration> StartAdoption(
       const PartitionSet& partitions) override;
+  std::unique_ptr<Restoration> StartTakeover(
+      const PartitionSet& partitions) override;
   void Discard(const PartitionSet& partitions) override;
 
   // Whether `caller` has made that call in that namespace, or is making it, so
@@ -172,6 +174,7 @@ class MemoryTensorStore final : public TensorStore,
  private:
   class StoreRestoration;
   class StoreAdoption;
+  class StoreTakeover;
   using NamespacePtr = std::shared_ptr<Namespace>;
   using Namespaces = std::map<std::string, NamespacePtr, std::less<>>;
 
@@ -215,6 +218,9 @@ class MemoryTensorStore final : public TensorStore,
                                        uint64_t uid = 0) const;
   std::vector<NamespacePtr> All() const;
   std::vector<std::string> Names() const;
+  // The namespace of a snapshot, which is made if there is none of that name.
+  absl::StatusOr<NamespacePtr> FindOrRestore(
+      const NamespaceSnapshot& name_space);
 
   // Removes the keys of all namespaces that are chosen.
   void DropKeys(

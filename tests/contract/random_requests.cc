@@ -441,10 +441,19 @@ void RandomRequests::Draw(DescribeClusterReply& reply) {
   for (uint32_t& owner : reply.placement.owners) {
     owner = static_cast<uint32_t>(Below(reply.placement.servers.size()));
   }
+  if (reply.placement.owners.empty()) return;
+  reply.placement.lost.resize(Below(3));
+  for (LostPartitions& lost : reply.placement.lost) {
+    DrawAll(lost.server, lost.is_given_up);
+    lost.partitions.resize(Below(4));
+    for (uint32_t& partition : lost.partitions) {
+      partition = static_cast<uint32_t>(Below(reply.placement.owners.size()));
+    }
+  }
 }
 
 void RandomRequests::Draw(ResizeClusterRequest& request) {
-  DrawAll(request.add, request.remove);
+  DrawAll(request.add, request.remove, request.lost, request.give_up);
 }
 
 void RandomRequests::Draw(ResizeClusterReply& reply) {
@@ -452,7 +461,7 @@ void RandomRequests::Draw(ResizeClusterReply& reply) {
   for (ClusterServer& server : reply.servers) {
     DrawAll(server.name, server.address, server.weight, server.is_live);
   }
-  Draw(reply.partitions_to_move);
+  DrawAll(reply.partitions_to_move, reply.partitions_to_restore);
 }
 
 void RandomRequests::Draw(MovePartitionsRequest& request) {

@@ -442,15 +442,15 @@ class LifetimeTest(StoreTest):
         grown = self.cycle(
             lambda: tensorkv.Client.embedded(num_threads=2), 1000, 10_000
         )
-        self.assertLess(grown, 8 << 10)
+        self.assertLess(grown, 4 << 10)
 
     def test_opening_and_closing_connections_takes_no_memory(self):
         namespace = new_namespace()
         self.open_client().create_namespace(namespace)
         grown = self.cycle(
-            lambda: tensorkv.Client(ADDRESS, namespace=namespace), 100, 500
+            lambda: tensorkv.Client(ADDRESS, namespace=namespace), 200, 2000
         )
-        self.assertLess(grown, 8 << 10)
+        self.assertLess(grown, 2 << 10)
 
 
 if __name__ == "__main__":

@@ -71,6 +71,9 @@ def of(program, section, summary):
     page += ".SH DESCRIPTION\n%s.\n" % escaped(
         parts[""].split("Usage:")[0].strip())
     page += ".SH OPTIONS\n" + tagged(parts["Options"])
+    status = re.search(r"Exit status: (.*)", text)
+    if status:
+        page += ".SH EXIT STATUS\n%s\n" % escaped(status[1])
     commands = command_names(program)
     if commands:
         page += ".SH COMMANDS\n"

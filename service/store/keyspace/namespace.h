@@ -87,6 +87,12 @@ class Namespace {
   // Keys of the namespace come that was saved elsewhere. Errors: as of
   // PartitionMoves::StartAdoption.
   absl::Status Adopt(const NamespaceSnapshot& snapshot);
+  // Keys have come that a server had which is lost: versions, and the group, go
+  // on as PartitionMoves::StartTakeover says.
+  void TakeOver(const NamespaceSnapshot& snapshot);
+  // Whether it is the namespace that was saved. Errors: FailedPrecondition
+  // (EXISTS_DIFFERENTLY).
+  absl::Status CheckIsSame(const NamespaceSnapshot& snapshot) const;
 
   void Init(InitRequest request, CallContext context,
             ReplyCallback<InitReply> done);

@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/answer.h"
 #include "base/status_macros.h"
 #include "contract/reason.h"
 #include "service/store/keyspace/cut.h"
 #include "service/store/keyspace/namespace_state.h"
+#include "service/store/keyspace/restored_counts.h"
 #include "service/store/keyspace/transaction.h"
 #include "service/store/names.h"
 
@@ -23,19 +23,6 @@ namespace {
 
 // How many keys one turn of the mutex takes: about 50 us.
 constexpr size_t kKeysPerCutTurn = 256;
-
-// More updates of one key, or changes of a namespace, than there are between a
-// checkpoint and the end of its server.
-constexpr uint64_t kRestoredGap = uint64_t{1} << 40;
-
-// Where a count goes on that had come to `saved`. The clock has it differ from
-// one restore of a checkpoint to the next: nothing is counted as fast as
-// nanoseconds go by, so each restore begins above all that was counted before.
-// The gap is for a clock that was set back since.
-uint64_t RestoredFloor(uint64_t saved) {
-  const uint64_t now = absl::ToUnixNanos(absl::Now());
-  return now > saved ? now : saved + kRestoredGap;
-}
 
 // --- Saving ------------------------------------------------------------------
 
@@ -326,9 +313,7 @@ absl::StatusOr<std::shared_ptr<Namespace>> Namespace::Restore(
                                        num_places * kWorkerOverheadBytes));
   state.workers->Restore(snapshot.workers, snapshot.max_closed_step,
                          state.Now());
-  state.restored_versions = RestoredFloor(snapshot.max_version);
-  state.version_floor = state.restored_versions;
-  state.revision = RestoredFloor(snapshot.revision);
+  RestoreCounts(snapshot, state);
   return restored;
 }
 

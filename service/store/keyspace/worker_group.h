@@ -155,6 +155,11 @@ class WorkerGroup {
   // A group that has had no step goes on where the same group is elsewhere.
   void AdoptSteps(const std::vector<WorkerSnapshot>& workers, Step max_closed);
 
+  // The group is to go back to where it was when `workers` were saved, or stays
+  // where it is if that is lower: what any of them has contributed since may be
+  // lost. Its members are gone until they join again, as after Restore.
+  void GoBack(const std::vector<WorkerSnapshot>& workers, absl::Duration now);
+
   // Of a restored group: contributions to `step` and later ones are lost, and
   // whoever has made them is to make them again.
   void RepeatFrom(Step step);

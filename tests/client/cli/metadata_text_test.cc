@@ -29,6 +29,21 @@ TEST(KeyTableTest, HasALinePerKey) {
             "fc1.w  f32    [2,3]  12       24 B  cpu\n");
 }
 
+TEST(KeyTableTest, IsWideWhereThatIsWanted) {
+  EXPECT_EQ(KeyTable({Weights()}, Columns::kWide),
+            "key    dtype  shape  version  size  device  state  updates  rule\n"
+            "fc1.w  f32    [2,3]  12       24 B  cpu     0 B    0        "
+            "assign\n");
+}
+
+TEST(WorkerTableTest, IsWideWhereThatIsWanted) {
+  const std::string table = WorkerTable(
+      {{"w0", {0, 5}, true, 9}, {"w1", {1, 6}, true, 4}}, Columns::kWide);
+
+  EXPECT_THAT(table, HasSubstr("lease  behind\n"));
+  EXPECT_THAT(table, HasSubstr("1     w1      6      yes   4     0      5\n"));
+}
+
 TEST(KeyTextTest, HasAllFields) {
   EXPECT_THAT(KeyText(Weights()),
               AllOf(HasSubstr("key:                 fc1.w\n"),

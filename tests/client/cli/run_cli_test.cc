@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_split.h"
 #include "base/bearer_token.h"
@@ -41,8 +42,8 @@ struct Outcome {
   std::string err;
 };
 
-// Runs `arguments` on `connection`; the health check answers `health`.
-Outcome RunOn(std::unique_ptr<Connection> connection,
+// Runs `arguments` on what `connect` makes; the health check answers `health`.
+Outcome RunOn(absl::FunctionRef<std::unique_ptr<Connection>()> connect,
               const std::vector<std::string>& arguments,
               const std::string& input = "",
               const absl::Status& health = absl::OkStatus()) {
@@ -50,15 +51,22 @@ Outcome RunOn(std::unique_ptr<Connection> connection,
   std::ostringstream out;
   std::ostringstream err;
   const int exit_code = RunCli(
-      arguments,
-      {.connect = [&](const std::string&,
-                      const Credentials&) { return std::move(connection); },
-       .check_health = [&](const std::string&, const Credentials&,
-                           absl::Duration) { return health; },
-       .in = in,
-       .out = out,
-       .err = err});
+      arguments, {.connect = [&](const std::string&,
+                                 const Credentials&) { return connect(); },
+                  .check_health = [&](const std::string&, const Credentials&,
+                                      absl::Duration) { return health; },
+                  .in = in,
+                  .out = out,
+                  .err = err});
   return {exit_code, out.str(), err.str()};
+}
+
+// The same on a connection of its own.
+Outcome RunOn(std::unique_ptr<Connection> connection,
+              const std::vector<std::string>& arguments,
+              const std::string& input = "",
+              const absl::Status& health = absl::OkStatus()) {
+  return RunOn([&] { return std::move(connection); }, arguments, input, health);
 }
 
 // Command lines, split at blanks, one after the other on a store in this
@@ -66,7 +74,7 @@ Outcome RunOn(std::unique_ptr<Connection> connection,
 class StoreCliTest : public ::testing::Test {
  protected:
   Outcome Run(const std::string& line, const std::string& input = "") {
-    return RunOn(std::make_unique<SharedConnection>(store_),
+    return RunOn([&] { return std::make_unique<SharedConnection>(store_); },
                  absl::StrSplit(line, ' ', absl::SkipEmpty()), input);
   }
 
@@ -91,6 +99,33 @@ TEST_F(StoreCliTest, StoreInNoCluster) {
 
   EXPECT_EQ(outcome.exit_code, kExitCallFailed);
   EXPECT_THAT(outcome.err, HasSubstr("in no cluster"));
+}
+
+TEST_F(StoreCliTest, BenchMeasuresAndLeavesNothing) {
+  const std::string outcome =
+      Print("bench --size=4KiB --keys=3 --threads=2 --time=1ms");
+
+  EXPECT_THAT(outcome, AllOf(HasSubstr("\npush  12.0 KiB"),
+                             HasSubstr("\npull  12.0 KiB")));
+  EXPECT_THAT(Print("bench --time=1ms -o json"),
+              HasSubstr("{\"call\":\"pull\",\"bytes_per_call\":1048576,"));
+  EXPECT_THAT(Print("ns ls"), Not(HasSubstr("bench")));
+  for (const std::string flag : {"--size=2", "--time=0", "--keys=0"}) {
+    EXPECT_EQ(Run("bench " + flag).exit_code, kExitUsage) << flag;
+  }
+}
+
+TEST_F(StoreCliTest, TopLooksAgain) {
+  Print("init w --shape=3,2 --fill=1");
+
+  const std::string looks = Print("top --count=2 --interval=1ms -o wide");
+
+  EXPECT_THAT(looks, AllOf(HasSubstr(", up "), HasSubstr("contributions\n"),
+                           HasSubstr("default    async  0     0        1     "),
+                           HasSubstr("  0.0  ")));
+  EXPECT_THAT(Print("top --count=1 -o json"),
+              HasSubstr("\"updates_per_second\":null"));
+  EXPECT_EQ(Run("top --interval=0s").exit_code, kExitUsage);
 }
 
 TEST_F(StoreCliTest, RowsAlone) {
@@ -638,6 +673,42 @@ TEST(RunCliTest, NewTokenIsWrittenForItsOwnerAndNotPrinted) {
                                  {"token", "new", "", path + ".nameless"});
   EXPECT_EQ(nameless.exit_code, kExitUsage);
   EXPECT_EQ(nameless.out, "");
+}
+
+// A namespace that changes with each look.
+TEST(RunCliTest, WatchPrintsWhatChanges) {
+  Script script;
+  NamespaceStatus& status = script.reply<DescribeNamespaceRequest>();
+  status.uid = 1;
+  int num_looks = 0;
+  script.during_call = [&] {
+    ++num_looks;
+    if (num_looks == 1) status.num_keys = 3;
+    if (num_looks == 3) script.statuses = {absl::NotFoundError("gone")};
+    if (num_looks == 4) status.uid = 2;
+  };
+
+  const Outcome outcome =
+      RunOn(std::make_unique<ScriptedConnection>(script),
+            {"watch", "n", "--interval=1ms", "--count=3", "-o", "json"});
+
+  EXPECT_EQ(outcome.exit_code, kExitOk);
+  EXPECT_EQ(script.last<DescribeNamespaceRequest>().name_space, "n");
+  EXPECT_THAT(
+      absl::StrSplit(outcome.out, '\n'),
+      ElementsAre(HasSubstr("\"change\":\"keys\",\"detail\":\"0 -> 3\""),
+                  HasSubstr("\"change\":\"deleted\""),
+                  HasSubstr("\"change\":\"created\",\"detail\":\"3 keys\""),
+                  ""));
+}
+
+TEST(RunCliTest, WatchOfNoNamespaceIsAnError) {
+  Script script;
+  script.statuses = {absl::NotFoundError("none")};
+
+  EXPECT_EQ(RunOn(std::make_unique<ScriptedConnection>(script), {"watch", "n"})
+                .exit_code,
+            kExitCallFailed);
 }
 
 TEST(RunCliTest, HealthIsExitCode0OnlyIfServing) {

@@ -97,6 +97,17 @@ class PlacedStoreTest : public ::testing::Test {
   PlacedStaging staging_{&inner_staging_, &known_};
 };
 
+TEST_F(PlacedStoreTest, MirroredKeysAreEveryServers) {
+  ASSERT_OK(known_.Set(TwoServers(1), "a"));
+  const IsMirrored is_mirrored = [](absl::string_view) { return true; };
+  PlacedTensorStore store(&inner_, &known_, {}, is_mirrored);
+  PlacedStaging staging(&inner_staging_, &known_, {}, is_mirrored);
+  ExpectEveryVerb();
+
+  EXPECT_THAT(AskAll(store, staging, {KeyOfServer("a"), KeyOfServer("b")}),
+              ::testing::Each(testing::IsOk()));
+}
+
 TEST_F(PlacedStoreTest, ServerInNoClusterTakesEveryKey) {
   ExpectEveryVerb();
 

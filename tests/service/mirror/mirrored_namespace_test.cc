@@ -13,14 +13,18 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/alarms.h"
 #include "base/mutex.h"
 #include "base/status_macros.h"
 #include "client/local/local_connection.h"
 #include "contract/reason.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "kernels/cpu/cpu_backend.h"
+#include "service/store/memory_tensor_store.h"
 #include "tests/contracts/caller.h"
 #include "tests/service/mirror/mirror_network.h"
+#include "tests/service/store/init_now.h"
 #include "tests/testing/background.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
@@ -352,6 +356,29 @@ TEST_F(MirroredNamespaceTest, ServersWithOtherVersionsDoNotSum) {
               AllOf(HasReason(Reason::kRoundFailed),
                     StatusIs(absl::StatusCode::kAborted,
                              HasSubstr("expected the same key"))));
+}
+
+// Keys stay, whatever becomes of their partitions.
+TEST(MirroredStoreTest, KeysNeitherMoveNorGoWithTheirPartitions) {
+  MirrorNetwork network(1);
+  CpuBackend backend(1);
+  SteadyAlarms alarms;
+  MemoryTensorStoreOptions options;
+  options.exchange = network.exchange(0);
+  MemoryTensorStore store(options, &backend, &alarms);
+  CreateNamespaceRequest create = {.name_space = kSpace};
+  create.config = ConfigOf(1, /*mirrored=*/true);
+  ASSERT_OK(store.CreateNamespace(create));
+  InitRequest init = {.name_space = kSpace};
+  init.entries.push_back({.key = "w", .tensor = Full({4}, 1)});
+  ASSERT_OK(testing::InitNow(store, std::move(init)));
+  const PartitionSet all = {.num_partitions = 1, .partitions = {0}};
+
+  EXPECT_THAT(store.Hold(all, absl::ZeroDuration()),
+              StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("\"n\"")));
+  store.Discard(all);
+
+  EXPECT_OK(store.Stat({.name_space = kSpace, .keys = {"w"}}));
 }
 
 }  // namespace

@@ -1,0 +1,151 @@
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/time.h"
+#include "base/byte_size.h"
+#include "base/status_macros.h"
+#include "client/cli/commands.h"
+#include "client/cli/json_text.h"
+#include "client/cli/load.h"
+#include "client/cli/usage_error.h"
+
+namespace tensorkv {
+namespace {
+
+struct BenchFlags {
+  std::string size = "1MiB";
+  int num_keys = 1;
+  int num_threads = 1;
+  std::string time = "3s";
+};
+
+// What the flags say.
+struct BenchPlan {
+  Tensor value;
+  absl::Duration time;
+  // One list per thread.
+  std::vector<std::vector<std::string>> keys;
+
+  uint64_t bytes_per_call() const {
+    return keys[0].size() * value.size_bytes();
+  }
+};
+
+absl::StatusOr<BenchPlan> MakePlan(const BenchFlags& flags) {
+  BenchPlan plan;
+  if (!absl::ParseDuration(flags.time, &plan.time) ||
+      plan.time <= absl::ZeroDuration()) {
+    return UsageError(absl::StrCat("--time=", flags.time,
+                                   ": expected more than zero, as 3s"));
+  }
+  const absl::StatusOr<uint64_t> size = ParseByteSize(flags.size);
+  if (!size.ok()) return AsUsageError("--size", size.status());
+  const auto num_elements = static_cast<int64_t>(*size / sizeof(float));
+  if (num_elements < 1) {
+    return UsageError(
+        absl::StrCat("--size=", flags.size, ": expected 4 bytes or more"));
+  }
+  ASSIGN_OR_RETURN(plan.value,
+                   Tensor::Filled(DType::kF32, {num_elements}, 1.0));
+  plan.keys.resize(flags.num_threads);
+  for (size_t thread = 0; thread < plan.keys.size(); ++thread) {
+    for (int i = 0; i < flags.num_keys; ++i) {
+      plan.keys[thread].push_back(absl::StrCat("thread-", thread, "/key-", i));
+    }
+  }
+  return plan;
+}
+
+absl::Status InitKeys(const BenchPlan& plan, Client& client) {
+  for (const std::vector<std::string>& keys : plan.keys) {
+    std::vector<InitEntry> entries;
+    for (const std::string& key : keys) entries.push_back({key, plan.value});
+    RETURN_IF_ERROR(client.Init(std::move(entries)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Push(const BenchPlan& plan, const std::vector<std::string>& keys,
+                  Client& client) {
+  std::vector<PushEntry> entries;
+  for (const std::string& key : keys) {
+    entries.push_back({.key = key, .tensor = plan.value});
+  }
+  return client.Push(std::move(entries)).status();
+}
+
+// Pushes and then pulls in the namespace of `client`.
+absl::StatusOr<std::vector<LoadResult>> Measure(const BenchPlan& plan,
+                                                Client& client) {
+  RETURN_IF_ERROR(InitKeys(plan, client));
+  const auto push = [&](int thread) {
+    return Push(plan, plan.keys[thread], client);
+  };
+  const auto pull = [&](int thread) {
+    return client.Pull(plan.keys[thread]).status();
+  };
+  const auto num_threads = static_cast<int>(plan.keys.size());
+  std::vector<LoadResult> results(2);
+  ASSIGN_OR_RETURN(results[0], RunLoad(num_threads, plan.time, push));
+  results[0].call = "push";
+  ASSIGN_OR_RETURN(results[1], RunLoad(num_threads, plan.time, pull));
+  results[1].call = "pull";
+  for (LoadResult& result : results) {
+    result.bytes_per_call = plan.bytes_per_call();
+  }
+  return results;
+}
+
+absl::Status RunBench(const BenchFlags& flags, Invocation& invocation) {
+  ASSIGN_OR_RETURN(const BenchPlan plan, MakePlan(flags));
+  const std::string name =
+      absl::StrFormat("tensorkv-bench-%08x", std::random_device()());
+  ASSIGN_OR_RETURN(Client client, invocation.client_in(name));
+  RETURN_IF_ERROR(client.CreateNamespace(name, {}));
+  const absl::StatusOr<std::vector<LoadResult>> results = Measure(plan, client);
+  absl::Status removed = client.DeleteNamespace(name);
+  RETURN_IF_ERROR(results.status());
+  RETURN_IF_ERROR(removed);
+  if (!invocation.flags.is_json()) {
+    invocation.out << LoadTable(*results);
+    return absl::OkStatus();
+  }
+  for (const LoadResult& result : *results) {
+    invocation.out << LoadResultJson(result) << "\n";
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddBenchCommand(CLI::App& app, Action& action) {
+  const auto flags = std::make_shared<BenchFlags>();
+  CLI::App* const command = app.add_subcommand(
+      "bench",
+      "Measure pushes and pulls, in a namespace that is made for it and "
+      "removed");
+  command->add_option("--size", flags->size, "Bytes of a key, such as 1MiB")
+      ->capture_default_str();
+  command->add_option("--keys", flags->num_keys, "Keys in a call")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  command->add_option("--threads", flags->num_threads, "Calls at a time")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  command->add_option("--time", flags->time, "Of pushes, and then of pulls")
+      ->capture_default_str();
+  command->callback([&action, flags] {
+    action = [flags](Invocation& invocation) {
+      return RunBench(*flags, invocation);
+    };
+  });
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,19 @@
+// Who starts and stops the server, where that is systemd.
+
+#ifndef TENSORKV_SERVICE_SERVER_SERVICE_MANAGER_H_
+#define TENSORKV_SERVICE_SERVER_SERVICE_MANAGER_H_
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace tensorkv {
+
+// Sends `state`, such as "READY=1", to the socket that $NOTIFY_SOCKET names, as
+// sd_notify(3) says; does nothing if there is none, which is empty.
+// Errors: InvalidArgument (a name that is too long) · Unavailable.
+absl::Status NotifyServiceManager(absl::string_view socket,
+                                  absl::string_view state);
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_SERVER_SERVICE_MANAGER_H_
