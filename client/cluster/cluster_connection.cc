@@ -153,8 +153,15 @@ absl::StatusOr<ReplyTo<Request>> ClusterConnection::MakeMirrored(
   } else if constexpr (std::is_same_v<Request, DeleteRequest>) {
     return DeleteMirrored(home_first, request, at);
   } else {
-    ASSIGN_OR_RETURN(const PlacementPtr placement, servers_.Placement(limit));
-    return at(MirrorFor(*placement, request, reader_), request);
+    ASSIGN_OR_RETURN(PlacementPtr placement, servers_.Placement(limit));
+    for (int attempt = 0;; ++attempt) {
+      auto reply = at(MirrorFor(*placement, request, reader_), request);
+      const bool is_last = attempt + 1 == kMostAttempts;
+      if (!IsAtWrongServer(reply.status()) || is_last) return reply;
+      ASSIGN_OR_RETURN(placement,
+                       servers_.NewerThan(
+                           placement, VersionToldBy({reply.status()}), limit));
+    }
   }
 }
 

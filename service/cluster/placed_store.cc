@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -18,35 +19,40 @@ const std::string& KeyOf(const Entry& entry) {
 }
 
 template <typename Keys>
-absl::Status CheckKeys(const KnownPlacement& known,
+absl::Status CheckKeys(const KnownPlacement::View& view,
                        const std::string& name_space, const Keys& keys,
                        const CallContext& context) {
-  const std::shared_ptr<const KnownPlacement::View> view = known.view();
-  if (view == nullptr) return absl::OkStatus();
   for (const auto& key : keys) {
     RETURN_IF_ERROR(
-        view->Check(name_space, KeyOf(key), context.caller.placement_version));
+        view.Check(name_space, KeyOf(key), context.caller.placement_version));
   }
   return absl::OkStatus();
 }
 
-// Whether all keys that the call names are this server's.
+template <typename Request>
+std::optional<uint32_t> RankOf(const Request& request) {
+  if constexpr (requires { request.worker; }) {
+    if (request.worker) return request.worker->rank;
+  }
+  return std::nullopt;
+}
+
+// Whether all keys that the call names are this server's; of a mirrored
+// namespace, whether the caller is.
 template <typename Request>
 absl::Status CheckPlaced(const KnownPlacement& known,
                          const IsMirrored& is_mirrored, const Request& request,
                          const CallContext& context) {
-  absl::Status status;
-  if constexpr (requires { request.entries; }) {
-    status = CheckKeys(known, request.name_space, request.entries, context);
-  } else {
-    status = CheckKeys(known, request.name_space, request.keys, context);
+  const std::shared_ptr<const KnownPlacement::View> view = known.view();
+  if (view == nullptr) return absl::OkStatus();
+  if (is_mirrored && is_mirrored(request.name_space)) {
+    return view->CheckRank(RankOf(request), context.caller.placement_version);
   }
-  const Reason reason = ReasonOf(status);
-  const bool is_elsewhere =
-      reason == Reason::kWrongServer || reason == Reason::kKeyNotRestored;
-  const bool is_here =
-      is_elsewhere && is_mirrored && is_mirrored(request.name_space);
-  return is_here ? absl::OkStatus() : status;
+  if constexpr (requires { request.entries; }) {
+    return CheckKeys(*view, request.name_space, request.entries, context);
+  } else {
+    return CheckKeys(*view, request.name_space, request.keys, context);
+  }
 }
 
 // Whether they are, or the call was made when they were.

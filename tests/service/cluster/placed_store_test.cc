@@ -104,8 +104,14 @@ TEST_F(PlacedStoreTest, MirroredKeysAreEveryServers) {
   PlacedStaging staging(&inner_staging_, &known_, {}, is_mirrored);
   ExpectEveryVerb();
 
-  EXPECT_THAT(AskAll(store, staging, {KeyOfServer("a"), KeyOfServer("b")}),
+  EXPECT_THAT(AskAll(store, staging, {"a", "b"}),
               ::testing::Each(testing::IsOk()));
+  auto of_other = About<PullRequest>({"a"});
+  of_other.worker = Worker{.rank = 3};
+  EXPECT_THAT(
+      Ask<PullReply>(store, &TensorStore::Pull, std::move(of_other)),
+      HasReason(Reason::kWrongServer,
+                {{"key", ""}, {"address", "b:1"}, {"placement_version", "1"}}));
 }
 
 TEST_F(PlacedStoreTest, ServerInNoClusterTakesEveryKey) {
