@@ -110,8 +110,9 @@ absl::Status Namespace::Adopt(const NamespaceSnapshot& snapshot) {
     MutexLock lock(&state.mutex);
     state.version_floor = std::max(state.version_floor, snapshot.max_version);
     state.revision = std::max(state.revision, snapshot.revision);
-    state.workers->AdoptSteps(snapshot.workers, snapshot.max_closed_step);
     is_empty = state.keys.size() == 0;
+    state.workers->AdoptSteps(snapshot.workers, snapshot.max_closed_step,
+                              /*has_keys=*/!is_empty);
   }
   return is_empty ? BindRules(snapshot) : absl::OkStatus();
 }
