@@ -22,6 +22,10 @@ constexpr int kMostAttempts = 4;
 
 constexpr size_t kMaxClientIdBytes = 64;
 
+// How long one server may take to write down who is to have the keys, before
+// the next is asked.
+constexpr absl::Duration kLongestResize = absl::Seconds(2);
+
 // Calls that go to every server, and may be made again whatever some have done.
 template <typename Request>
 constexpr bool kAsksAll = std::is_same_v<Request, JoinRequest> ||
@@ -31,6 +35,18 @@ constexpr bool kAsksAll = std::is_same_v<Request, JoinRequest> ||
                           std::is_same_v<Request, ListNamespacesRequest> ||
                           std::is_same_v<Request, ListRequest> ||
                           std::is_same_v<Request, DescribeServerRequest>;
+
+// A server may have had an earlier attempt under the call's name, with other
+// entries or epochs.
+template <typename Request>
+void NameAttempt(int attempt, Request& request) {
+  if constexpr (requires { request.call_id; }) {
+    if (!request.call_id || attempt == 0) return;
+    std::string& client_id = request.call_id->client_id;
+    client_id =
+        absl::StrCat(client_id.substr(0, kMaxClientIdBytes - 2), "#", attempt);
+  }
+}
 
 template <typename Reply>
 std::vector<absl::Status> StatusesOf(
@@ -93,10 +109,15 @@ absl::Status ClusterConnection::Attempt(const AnyCall& call,
   const CallLimit limit = servers_.LimitOf(options);
   return call.Visit([&](const auto& request, auto& reply) -> absl::Status {
     auto made = Make(request, limit);
-    // One that was asked is in the cluster no more: the others are asked anew.
-    if (kAsksAll<std::decay_t<decltype(request)>> &&
-        IsAtWrongServer(made.status())) {
-      made = Make(request, limit);
+    if constexpr (kAsksAll<std::decay_t<decltype(request)>>) {
+      // One that was asked is in the cluster no more: the others are asked
+      // anew.
+      for (int i = 1; i < kMostAttempts && IsAtWrongServer(made.status());
+           ++i) {
+        auto anew = request;
+        NameAttempt(i, anew);
+        made = Make(anew, limit);
+      }
     }
     RETURN_IF_ERROR(made.status());
     reply = *std::move(made);
@@ -184,14 +205,7 @@ absl::StatusOr<ReplyTo<Request>> ClusterConnection::MakePart(
     const CallLimit& limit) {
   ASSIGN_OR_RETURN(Request request,
                    Translated(call.Part(part.places), part.server, limit));
-  if constexpr (requires { request.call_id; }) {
-    // Other entries than this server may have had under the call's name.
-    if (request.call_id && attempt > 0) {
-      std::string& client_id = request.call_id->client_id;
-      client_id = absl::StrCat(client_id.substr(0, kMaxClientIdBytes - 2), "#",
-                               attempt);
-    }
-  }
+  NameAttempt(attempt, request);
   absl::StatusOr<ReplyTo<Request>> reply = servers_.At(
       part.server, request, limit, At(limit.destinations, part.places));
   if constexpr (std::is_base_of_v<PushRequest, Request>) {
@@ -553,14 +567,20 @@ absl::StatusOr<DescribeClusterReply> ClusterConnection::Make(
 
 absl::StatusOr<ResizeClusterReply> ClusterConnection::Make(
     const ResizeClusterRequest& request, const CallLimit& limit) {
-  // Any server writes down what is wanted; one that is live does so at once.
+  // Any server writes down what is wanted. One that has died counts as live
+  // until its lease ends.
   ASSIGN_OR_RETURN(const PlacementPtr placement, servers_.Placement(limit));
-  const auto live = absl::c_find_if(
-      placement->servers,
-      [](const ClusterServer& server) { return server.is_live; });
-  const auto& server =
-      live == placement->servers.end() ? placement->servers.front() : *live;
-  return servers_.At(server.name, request, limit);
+  std::vector<ClusterServer> servers = placement->servers;
+  absl::c_stable_partition(
+      servers, [](const ClusterServer& server) { return server.is_live; });
+  for (const ClusterServer& server : servers) {
+    const absl::StatusOr<ResizeClusterReply> reply = servers_.At(
+        server.name, request, servers_.Within(kLongestResize, limit));
+    const bool is_answered = !absl::IsUnavailable(reply.status()) &&
+                             !absl::IsDeadlineExceeded(reply.status());
+    if (is_answered) return reply;
+  }
+  return servers_.At(servers.front().name, request, limit);
 }
 
 absl::StatusOr<MovePartitionsReply> ClusterConnection::Make(

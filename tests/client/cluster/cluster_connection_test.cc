@@ -370,6 +370,34 @@ TEST(ClusterConnectionTest, WorkerClientJoinsAgainEverywhere) {
   for (const Value& value : reply->values) EXPECT_EQ(value.version, 3);
 }
 
+TEST(ClusterConnectionTest, WorkerJoinsAgainWithoutAServerThatHasLeft) {
+  TestCluster cluster(3);
+  const std::unique_ptr<Connection> connection = cluster.Connect();
+  const Caller store(*connection, "train");
+  ASSERT_THAT(store.Create({.mode = Mode::kSync, .num_workers = 1}), IsOk());
+  const auto worker = WorkerClient::Join(
+      {.target = cluster.target(), .name_space = "train"}, {.name = "w"});
+  ASSERT_THAT(worker, IsOk());
+
+  cluster.RemoveLast();
+
+  EXPECT_THAT((*worker)->Rejoin(), IsOk());
+}
+
+TEST(ClusterConnectionTest, ResizeIsAskedOfAnotherServerThanOneThatHasDied) {
+  TestCluster cluster(2);
+  const std::unique_ptr<Connection> connection = cluster.Connect();
+  const auto resize = [&] {
+    return connection->Call(ResizeClusterRequest{.remove = {"s0"}}, {})
+        .status();
+  };
+  const absl::Status answer = resize();
+
+  cluster.Stop(0);
+
+  EXPECT_EQ(CodeOf(resize()), CodeOf(answer));
+}
+
 TEST(ClusterConnectionTest, PushThatIsPartlyMadeIsNotMadeAgain) {
   const TestCluster cluster(2);
   const std::unique_ptr<Connection> connection = cluster.Connect();
