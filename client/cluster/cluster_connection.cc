@@ -16,8 +16,8 @@
 namespace tensorkv {
 namespace {
 
-// How often a call is cut anew. Servers may learn of a placement one after the
-// other.
+// How often a call is cut anew where nobody tells of a newer placement. Servers
+// may learn of one one after the other.
 constexpr int kMostAttempts = 4;
 
 constexpr size_t kMaxClientIdBytes = 64;
@@ -43,8 +43,8 @@ void NameAttempt(int attempt, Request& request) {
   if constexpr (requires { request.call_id; }) {
     if (!request.call_id || attempt == 0) return;
     std::string& client_id = request.call_id->client_id;
-    client_id =
-        absl::StrCat(client_id.substr(0, kMaxClientIdBytes - 2), "#", attempt);
+    const std::string suffix = absl::StrCat("#", attempt);
+    client_id = client_id.substr(0, kMaxClientIdBytes - suffix.size()) + suffix;
   }
 }
 
@@ -141,18 +141,29 @@ ClusterConnection::Make(const Request& request, const CallLimit& limit) {
   const CallParts<Request> call(request);
   Progress<Request> progress = {.open = call.AllPlaces()};
   ASSIGN_OR_RETURN(PlacementPtr placement, servers_.Placement(limit));
+  int fruitless = 0;
   for (int attempt = 0;; ++attempt) {
     MakeParts(call, *placement, attempt, limit, progress);
-    const bool has_failed = !WorstOf(progress.outcomes).ok();
-    if (progress.refusals.empty() || has_failed ||
-        attempt + 1 == kMostAttempts) {
+    const absl::Status worst = WorstOf(progress.outcomes);
+    // A step that is closed for some keys may be open for those that moved.
+    const bool has_failed =
+        !worst.ok() && ReasonOf(worst) != Reason::kStepClosed;
+    const bool gives_up = !has_failed && fruitless == kMostAttempts;
+    if (gives_up) {
       absl::c_move(progress.refusals, std::back_inserter(progress.outcomes));
+    }
+    if (progress.refusals.empty() || has_failed || gives_up) {
       RETURN_IF_ERROR(ErrorOf(request, progress.outcomes));
       return std::move(progress.reply);
     }
-    ASSIGN_OR_RETURN(
-        placement,
-        servers_.NewerThan(placement, VersionToldBy(progress.refusals), limit));
+    const uint64_t told = VersionToldBy(progress.refusals);
+    ASSIGN_OR_RETURN(PlacementPtr newest,
+                     servers_.NewerThan(placement, told, limit));
+    // A server that knows an older placement will learn of this one.
+    const bool goes_on =
+        newest->version > placement->version || told < placement->version;
+    fruitless = goes_on ? 0 : fruitless + 1;
+    placement = std::move(newest);
   }
 }
 
