@@ -43,6 +43,12 @@ absl::Status ServerVerbs::DeleteNamespace(absl::string_view name) {
   return calls_->Call(request, call_options_).status();
 }
 
+absl::StatusOr<RebalanceNamespaceReply> ServerVerbs::RebalanceNamespace(
+    absl::string_view name) {
+  RebalanceNamespaceRequest request = {.name_space = std::string(name)};
+  return calls_->Call(request, call_options_);
+}
+
 absl::StatusOr<ServerStatus> ServerVerbs::DescribeServer() {
   DescribeServerRequest request;
   return calls_->Call(request, call_options_);

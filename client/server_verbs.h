@@ -29,6 +29,9 @@ class ServerVerbs {
   absl::StatusOr<NamespaceStatus> DescribeNamespace(absl::string_view name);
   absl::StatusOr<std::vector<NamespaceStatus>> ListNamespaces();
   absl::Status DeleteNamespace(absl::string_view name);
+  // Moves keys between the GPUs of each server.
+  absl::StatusOr<RebalanceNamespaceReply> RebalanceNamespace(
+      absl::string_view name);
 
   absl::StatusOr<ServerStatus> DescribeServer();
   absl::StatusOr<DescribeClusterReply> DescribeCluster();

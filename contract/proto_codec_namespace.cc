@@ -553,6 +553,29 @@ void ToProto(const DeleteNamespaceRequest& request,
   proto->set_namespace_(request.name_space);
 }
 
+RebalanceNamespaceRequest FromProto(
+    const v1::RebalanceNamespaceRequest& proto) {
+  return {.name_space = proto.namespace_()};
+}
+
+void ToProto(const RebalanceNamespaceRequest& request,
+             v1::RebalanceNamespaceRequest* proto) {
+  proto->set_namespace_(request.name_space);
+}
+
+RebalanceNamespaceReply FromProto(const v1::RebalanceNamespaceResponse& proto) {
+  return {.moved_keys = proto.moved_keys(),
+          .moved_bytes = proto.moved_bytes(),
+          .kept_keys = proto.kept_keys()};
+}
+
+void ToProto(const RebalanceNamespaceReply& reply,
+             v1::RebalanceNamespaceResponse* proto) {
+  proto->set_moved_keys(reply.moved_keys);
+  proto->set_moved_bytes(reply.moved_bytes);
+  proto->set_kept_keys(reply.kept_keys);
+}
+
 RuleSpec FromProto(const v1::SetHyperparametersResponse& proto) {
   return FromProto(proto.rule());
 }

@@ -406,6 +406,16 @@ struct DeleteNamespaceRequest {
 
 struct DeleteNamespaceReply {};
 
+struct RebalanceNamespaceRequest {
+  std::string name_space;
+};
+
+struct RebalanceNamespaceReply {
+  uint64_t moved_keys = 0;
+  uint64_t moved_bytes = 0;
+  uint64_t kept_keys = 0;
+};
+
 // One of `rule` and `multipliers`.
 struct SetRuleRequest {
   std::string name_space;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "client/cluster/merged_replies.h"
+#include "client/cluster/mirrored_calls.h"
 #include "client/cluster/part_outcomes.h"
 #include "client/cluster/placed_server.h"
 #include "contract/reason.h"
@@ -141,6 +142,10 @@ ClusterConnection::Make(const Request& request, const CallLimit& limit) {
   const CallParts<Request> call(request);
   Progress<Request> progress = {.open = call.AllPlaces()};
   ASSIGN_OR_RETURN(PlacementPtr placement, servers_.Placement(limit));
+  const std::vector<CallPart> parts = call.Cut(*placement, progress.open);
+  if (IsMirrored(call.name_space(), parts.front().server, limit)) {
+    return MakeMirrored(request, limit);
+  }
   int fruitless = 0;
   for (int attempt = 0;; ++attempt) {
     MakeParts(call, *placement, attempt, limit, progress);
@@ -164,6 +169,48 @@ ClusterConnection::Make(const Request& request, const CallLimit& limit) {
         newest->version > placement->version || told < placement->version;
     fruitless = goes_on ? 0 : fruitless + 1;
     placement = std::move(newest);
+  }
+}
+
+bool ClusterConnection::IsMirrored(const std::string& name_space,
+                                   const std::string& server,
+                                   const CallLimit& limit) {
+  if (const auto known = namespaces_.IsMirrored(name_space)) return *known;
+  const absl::StatusOr<NamespaceStatus> status = servers_.At(
+      server, DescribeNamespaceRequest{.name_space = name_space}, limit);
+  const bool is_mirrored = status.ok() && status->config.mirrored;
+  // Who may not know is not to ask at every call.
+  if (status.ok() || absl::IsPermissionDenied(status.status())) {
+    namespaces_.LearnMirrored(name_space, is_mirrored);
+  }
+  return is_mirrored;
+}
+
+template <typename Request>
+absl::StatusOr<ReplyTo<Request>> ClusterConnection::MakeMirrored(
+    const Request& request, const CallLimit& limit) {
+  const auto at = [&]<typename Other>(
+                      const std::string& server,
+                      const Other& other) -> absl::StatusOr<ReplyTo<Other>> {
+    ASSIGN_OR_RETURN(const Other there, Translated(other, server, limit));
+    return servers_.At(server, there, limit, limit.destinations);
+  };
+  ASSIGN_OR_RETURN(const auto home_first,
+                   servers_.HomeFirst(request.name_space, limit));
+  if constexpr (std::is_same_v<Request, InitRequest>) {
+    return InitMirrored(home_first, request, at, at);
+  } else if constexpr (std::is_same_v<Request, DeleteRequest>) {
+    return DeleteMirrored(home_first, request, at);
+  } else {
+    ASSIGN_OR_RETURN(PlacementPtr placement, servers_.Placement(limit));
+    for (int attempt = 0;; ++attempt) {
+      auto reply = at(MirrorFor(*placement, request, reader_), request);
+      const bool is_last = attempt + 1 == kMostAttempts;
+      if (!IsAtWrongServer(reply.status()) || is_last) return reply;
+      ASSIGN_OR_RETURN(placement,
+                       servers_.NewerThan(
+                           placement, VersionToldBy({reply.status()}), limit));
+    }
   }
 }
 
@@ -304,6 +351,9 @@ absl::Status ClusterConnection::ErrorOf(
 absl::StatusOr<ListReply> ClusterConnection::Make(const ListRequest& request,
                                                   const CallLimit& limit) {
   ASSIGN_OR_RETURN(const auto servers, servers_.All(limit));
+  if (IsMirrored(request.name_space, servers.front(), limit)) {
+    return servers_.At(servers.front(), request, limit);
+  }
   ASSIGN_OR_RETURN(std::vector<ListReply> pages,
                    AskEach(servers, request, limit));
   return MergePages(std::move(pages), request.page_size);
@@ -324,6 +374,9 @@ absl::StatusOr<CreateNamespaceReply> ClusterConnection::Make(
   // has, also what an earlier call has left undone.
   const absl::StatusOr<CreateNamespaceReply> home =
       servers_.At(servers.front(), request, limit);
+  if (home.ok()) {
+    namespaces_.LearnMirrored(request.name_space, request.config.mirrored);
+  }
   if (!home.ok() && !absl::IsAlreadyExists(home.status())) return home;
   CreateNamespaceRequest elsewhere = request;
   elsewhere.on_existing = OnExisting::kKeep;
@@ -353,7 +406,10 @@ absl::StatusOr<NamespaceStatus> ClusterConnection::Make(
   for (size_t i = 0; i < servers.size(); ++i) {
     uids[servers[i]] = statuses[i].uid;
   }
+  const bool is_mirrored = statuses.front().config.mirrored;
+  if (is_mirrored) statuses.resize(1);  // the others have the same
   NamespaceStatus total = SumOf(std::move(statuses));
+  namespaces_.LearnMirrored(request.name_space, is_mirrored);
   namespaces_.Learn(request.name_space, total.uid, total.config.mode,
                     std::move(uids));
   return total;
@@ -400,6 +456,21 @@ ClusterConnection::Make(const Request& request, const CallLimit& limit) {
   ASSIGN_OR_RETURN(const auto servers,
                    servers_.HomeFirst(request.name_space, limit));
   return Change(servers, request, limit);
+}
+
+// Each server moves keys of its own.
+absl::StatusOr<RebalanceNamespaceReply> ClusterConnection::Make(
+    const RebalanceNamespaceRequest& request, const CallLimit& limit) {
+  ASSIGN_OR_RETURN(const auto servers, servers_.All(limit));
+  ASSIGN_OR_RETURN(const std::vector<RebalanceNamespaceReply> replies,
+                   AskEach(servers, request, limit));
+  RebalanceNamespaceReply total;
+  for (const RebalanceNamespaceReply& reply : replies) {
+    total.moved_keys += reply.moved_keys;
+    total.moved_bytes += reply.moved_bytes;
+    total.kept_keys += reply.kept_keys;
+  }
+  return total;
 }
 
 // --- Workers ----------------------------------------------------------------

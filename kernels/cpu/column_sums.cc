@@ -19,6 +19,9 @@ constexpr int64_t kMaxColumnSums = ops::kMaxColumnParts * kBlockElements;
 constexpr int64_t kMinPartsAtATime = 8;
 constexpr int64_t kMaxSharedColumns = kMaxColumnSums / kMinPartsAtATime;
 
+// Elements of a key whose columns are one part that are a thread's work.
+constexpr int64_t kMaxAloneElements = 16 * ops::kSumPartElements;
+
 // How the rows of an update are cut into parts of its columns.
 struct RowCut {
   int64_t num_parts;
@@ -36,6 +39,10 @@ struct RowCut {
     return std::min(BeginOf(part + 1), update.num_rows);
   }
 };
+
+void AddTo(const double* sums, std::vector<double>& totals) {
+  for (size_t i = 0; i < totals.size(); ++i) totals[i] += sums[i];
+}
 
 // All on this thread.
 void UpdateAlone(const KernelTable& kernels, const TensorUpdate& update) {
@@ -60,8 +67,8 @@ void UpdateInTurns(const KernelTable& kernels, ThreadPool& threads,
       UpdateRows(kernels, update, cut.BeginOf(part), cut.EndOf(part, update),
                  &sums[i * num_columns]);
     });
-    for (int64_t i = 0; i < count * num_columns; ++i) {
-      totals[i % num_columns] += sums[i];
+    for (int64_t i = 0; i < count; ++i) {
+      AddTo(&sums[i * num_columns], totals);
     }
   }
   UpdateColumns(kernels, update, 0, num_columns, totals.data(),
@@ -120,7 +127,9 @@ void UpdateRowsAndColumns(const KernelTable& kernels, ThreadPool& threads,
   std::vector<const TensorUpdate*> of_one_part;
   for (const TensorUpdate* const update : updates) {
     const RowCut cut = RowCut::Create(*update);
-    if (NumColumns(*update) > kMaxSharedColumns) {
+    if (NumColumns(*update) > kMaxSharedColumns ||
+        (cut.num_parts == 1 &&
+         update->value.num_elements > kMaxAloneElements)) {
       UpdateWideRows(kernels, threads, *update);
       UpdateWideColumns(kernels, threads, *update, cut);
     } else if (cut.num_parts > 1) {

@@ -16,10 +16,10 @@ namespace tensorkv {
 int64_t NumColumns(const TensorUpdate& update);
 
 // Updates the states per row and per column of updates whose rules have both,
-// in parallel. Elements are read once for both, but of keys with so many
-// columns that a part of the sums of all of them would be more than a thread's
-// cache holds. Allocates up to 1 MiB, which no budget counts, and as much for
-// each thread as an update's columns take.
+// in parallel. Elements are read once for both, but of keys with few rows for
+// so many columns that the sums of these would not stay in a thread's cache, or
+// would leave other threads without work. Allocates up to 1 MiB, which no
+// budget counts, and as much for each thread as an update's columns take.
 // REQUIRES: they have been checked and have elements.
 void UpdateRowsAndColumns(const KernelTable& kernels, ThreadPool& threads,
                           absl::Span<const TensorUpdate* const> updates);

@@ -43,6 +43,18 @@ constexpr size_t kMaxElementBytes = 8;
 constexpr size_t kMaxAveraged = 32 * 1024;
 constexpr size_t kMinAveragedElements = 16;
 
+// Twice as much each time, which is copied in vectors.
+template <typename T>
+void Fill(T value, T* out, size_t count) {
+  size_t filled = std::min<size_t>(count, 8);
+  std::fill_n(out, filled, value);
+  while (filled < count) {
+    const size_t size = std::min(filled, count - filled);
+    std::memcpy(out + filled, out, size * sizeof(T));
+    filled += size;
+  }
+}
+
 // Updates ranges of one update. T is the accumulate type of its dtype.
 template <typename T>
 class RangeUpdater {
@@ -158,7 +170,7 @@ class RangeUpdater {
   template <typename Op>
   void RunBlock(const Op& op, int64_t at, size_t count) {
     StepArrays<T> arrays = ArraysOf(at, count);
-    SpreadStates<Op>(at, count, arrays);
+    SpreadStates(op, at, count, arrays);
     arrays.new_w = NewValue(at);
     kernels_.steps[static_cast<int>(kind())](&op, arrays, count);
     const MutableTensorView& value = update_.value;
@@ -221,7 +233,7 @@ class RangeUpdater {
   void AddTerms(const Op& op, int phase, int64_t at, size_t count,
                 double* lanes, double* columns = nullptr) {
     StepArrays<T> arrays = ArraysOf(at, count);
-    if (phase != ops::kRowPhase) SpreadStates<Op>(at, count, arrays);
+    if (phase != ops::kRowPhase) SpreadStates(op, at, count, arrays);
     kernels_.sums[static_cast<int>(kind())](&op, phase, arrays, count, lanes,
                                             columns);
   }
@@ -240,15 +252,17 @@ class RangeUpdater {
   // Puts blocks that have an element of its row, or column, for each element in
   // the places of such states.
   template <typename Op>
-  void SpreadStates(int64_t at, size_t count, StepArrays<T>& arrays) {
+  void SpreadStates(const Op& op, int64_t at, size_t count,
+                    StepArrays<T>& arrays) {
     if constexpr (ops::kHasRowState<Op>) {
       const int64_t size = RowElements();
-      const void* const rows = update_.states[Op::kRowState].data;
+      const T* const rows =
+          static_cast<const T*>(update_.states[Op::kRowState].data);
       int64_t row = at / size;
       int64_t end_of_row = (row + 1) * size - at;
       for (size_t i = 0; i < count; ++row, end_of_row += size) {
         const size_t end = std::min<size_t>(count, end_of_row);
-        std::fill(rows_ + i, rows_ + end, static_cast<const T*>(rows)[row]);
+        Fill(ops::OfRow(op, rows[row]), rows_ + i, end - i);
         i = end;
       }
       arrays.states[Op::kRowState] = rows_;

@@ -136,11 +136,11 @@ HOST_DEVICE bool IsOfElements(int k) {
   return true;
 }
 
-// State `k` of the functor, of the range's elements or of their rows or
-// columns.
+// What the functor gets for its state `k`, of the range's elements or of their
+// rows or columns.
 template <typename Op, typename T, int size>
-HOST_DEVICE void LoadStateOf(const UpdateEntry& entry, int k, PackRange range,
-                             T (&out)[size]) {
+HOST_DEVICE void LoadStateOf(const Op& op, const UpdateEntry& entry, int k,
+                             PackRange range, T (&out)[size]) {
   if (IsOfElements<Op>(k)) return LoadState(entry.states[k], range, out);
   if constexpr (ops::kHasRowState<Op>) {
     const T* const state = static_cast<const T*>(entry.states[k]);
@@ -149,17 +149,18 @@ HOST_DEVICE void LoadStateOf(const UpdateEntry& entry, int k, PackRange range,
       const uint64_t at = range.first + i;
       out[i] = T();
       if (uint64_t(i) >= range.count) continue;
-      out[i] = state[k == Op::kRowState ? at / columns : at % columns];
+      out[i] = k == Op::kRowState ? ops::OfRow(op, state[at / columns])
+                                  : state[at % columns];
     }
   }
 }
 
 // All states of the functor.
 template <typename Op, typename T, int places, int size>
-HOST_DEVICE void LoadStates(const UpdateEntry& entry, PackRange range,
-                            T (&states)[places][size]) {
+HOST_DEVICE void LoadStates(const Op& op, const UpdateEntry& entry,
+                            PackRange range, T (&states)[places][size]) {
   for (int k = 0; k < Op::kNumStates; ++k) {
-    LoadStateOf<Op>(entry, k, range, states[k]);
+    LoadStateOf(op, entry, k, range, states[k]);
   }
 }
 
@@ -251,7 +252,7 @@ HOST_DEVICE void UpdatePack(const Op& op, const UpdateWork& work,
     };
     if constexpr (!Shape::kLoadsEarly) load_contributions();
     LoadValue(entry, range, w);
-    LoadStates<Op>(entry, range, states);
+    LoadStates(op, entry, range, states);
     if constexpr (Shape::kLoadsEarly) load_contributions();
     Step(op, entry, range, g, w, states);
   }
@@ -460,7 +461,7 @@ HOST_DEVICE void AddToLane(const UpdateWork& work, uint32_t chunk,
     T states[Op::kNumStates];
     for (int k = 0; k < Op::kNumStates; ++k) {
       T state[1];
-      LoadStateOf<Op>(entry, k, {begin + i, 1}, state);
+      LoadStateOf(op, entry, k, {begin + i, 1}, state);
       states[k] = state[0];
     }
     double terms[kNumSums<Op>];

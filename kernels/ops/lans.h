@@ -46,6 +46,7 @@ struct Lans {
             .gradient = Gradient<T>::Create(p)};
   }
 
+  static constexpr int NumTerms(int phase) { return phase == 0 ? 1 : kNumSums; }
   HOST_DEVICE void Terms(int phase, T w, T g, const T (&states)[kNumStates],
                          double (&terms)[kNumSums]) const {
     if (phase == 0) {

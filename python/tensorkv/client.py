@@ -4,43 +4,18 @@ from __future__ import annotations
 
 import functools
 import os
-from typing import Any, Dict, List, Optional, Sequence, Union
+from typing import Any, Dict, List, Optional, Union
 
 from tensorkv import _core
 from tensorkv._arrays import all_to_core, name_of
+from tensorkv._client_aio import ClientCoroutines
+from tensorkv._client_arguments import Keys, as_list, core_outs, weights_of
 from tensorkv.aio import Coroutines, StartedCalls, Threads
 
 DEFAULT_ADDRESS = "127.0.0.1:7363"
 
 Array = Any
 Path = Union[str, "os.PathLike[str]"]
-Keys = Union[str, Sequence[str]]
-
-
-def _as_list(keys: Keys, values: Any, what: str) -> tuple:
-    """Keys and what belongs to each, as lists."""
-    if isinstance(keys, str):
-        return [keys], [values]
-    if values is not None and not isinstance(values, (list, tuple)):
-        raise TypeError(f"{what}: expected a list, one for each key")
-    return list(keys), None if values is None else list(values)
-
-
-def _weights(weight: Any, num_keys: int) -> List[float]:
-    """A weight for each key, or none at all."""
-    if weight is None:
-        return []
-    weights = weight
-    if not isinstance(weight, (list, tuple)):
-        weights = [weight] * num_keys
-    if len(weights) != num_keys:
-        raise ValueError(
-            f"weight: expected {num_keys}, one for each key, got {len(weights)}"
-        )
-    # In a request 0 stands for 1.
-    if not all(each > 0 for each in weights):
-        raise ValueError(f"weight: expected positive numbers, got {weight}")
-    return [float(each) for each in weights]
 
 
 class Client:
@@ -172,7 +147,7 @@ class Client:
             FailedPreconditionError; "replace" takes the new value.
           state: sets that state of keys that exist instead, as `pull` names it.
         """
-        keys, values = _as_list(key, value, "value")
+        keys, values = as_list(key, value, "value")
         arrays = all_to_core(values)
         self._store.init(keys, arrays, on_existing, state)
 
@@ -204,9 +179,9 @@ class Client:
           again by itself what is lost; it keeps a copy until the round is
           known to have closed.
         """
-        keys, values = _as_list(key, value, "value")
+        keys, values = as_list(key, value, "value")
         versions = self._store.push(
-            keys, all_to_core(values), step, _weights(weight, len(keys))
+            keys, all_to_core(values), step, weights_of(weight, len(keys))
         )
         return self._answer(key, versions or [None] * len(keys))
 
@@ -239,8 +214,8 @@ class Client:
         Returns:
           `out` or, without it, an array per key, which is the caller's.
         """
-        keys, outs = _as_list(key, out, "out")
-        outs = None if out is None else _core_outs(outs)
+        keys, outs = as_list(key, out, "out")
+        outs = None if out is None else core_outs(outs)
         as_dtype = "" if dtype is None else name_of(dtype)
         pulled = self._store.pull(
             keys, outs, wait, min_version, state, as_dtype
@@ -264,14 +239,14 @@ class Client:
         with the rule assign the sum over the workers. Arguments and result as
         those of `push` and `pull`.
         """
-        keys, values = _as_list(key, value, "value")
+        keys, values = as_list(key, value, "value")
         values = all_to_core(values)
-        weights = _weights(weight, len(keys))
+        weights = weights_of(weight, len(keys))
         if out is None:
             pulled = self._store.push_pull(keys, values, None, step, weights)
             return self._answer(key, pulled)
-        outs = _as_list(key, out, "out")[1]
-        self._store.push_pull(keys, values, _core_outs(outs), step, weights)
+        outs = as_list(key, out, "out")[1]
+        self._store.push_pull(keys, values, core_outs(outs), step, weights)
         return out
 
     def push_rows(
@@ -300,8 +275,8 @@ class Client:
         Returns:
           As `push`. Errors: also InvalidArgumentError (ROW_OUT_OF_RANGE).
         """
-        keys, values = _as_list(key, value, "value")
-        ids = all_to_core(_as_list(key, row_ids, "row_ids")[1])
+        keys, values = as_list(key, value, "value")
+        ids = all_to_core(as_list(key, row_ids, "row_ids")[1])
         versions = self._store.push_rows(
             keys, ids, all_to_core(values), step, update_all_rows
         )
@@ -314,7 +289,7 @@ class Client:
         of one key are of one moment, those of different keys perhaps of
         different ones.
         """
-        keys, ids = _as_list(key, row_ids, "row_ids")
+        keys, ids = as_list(key, row_ids, "row_ids")
         pulled = self._store.pull_rows(keys, all_to_core(ids))
         return self._answer(key, pulled)
 
@@ -343,7 +318,7 @@ class Client:
 
     def delete(self, key: Keys, allow_missing: bool = False) -> int:
         """Removes keys; returns how many."""
-        return self._store.delete(_as_list(key, None, "")[0], allow_missing)
+        return self._store.delete(as_list(key, None, "")[0], allow_missing)
 
     def keys(self, prefix: str = "") -> List[str]:
         """The keys that begin with `prefix`, in byte order."""
@@ -351,7 +326,7 @@ class Client:
 
     def stat(self, key: Keys, with_digest: bool = False) -> Any:
         """Of each key a dict: dtype, shape, version, rule, states, ..."""
-        keys = _as_list(key, None, "")[0]
+        keys = as_list(key, None, "")[0]
         return self._answer(key, self._store.stat(keys, with_digest))
 
     # --- Rules --------------------------------------------------------------
@@ -507,100 +482,3 @@ class Client:
     @staticmethod
     def _answer(key: Keys, answers: List[Any]) -> Any:
         return answers[0] if isinstance(key, str) else answers
-
-
-class ClientCoroutines(Coroutines):
-    """The verbs of a Client; those that a server answers take no thread."""
-
-    async def push(
-        self,
-        key: Keys,
-        value: Any,
-        step: int = 0,
-        weight: Any = None,
-        priority: int = 0,
-    ) -> Any:
-        client = self._target
-        if not client._store.may_start:
-            return await self.by_thread("push")(
-                key, value, step, weight, priority
-            )
-        keys, values = _as_list(key, value, "value")
-        versions = await client._started.make(
-            client._store.start_push,
-            keys,
-            all_to_core(values),
-            step,
-            _weights(weight, len(keys)),
-            priority=priority,
-            is_push=True,
-        )
-        return client._answer(key, versions)
-
-    async def pull(
-        self,
-        key: Keys,
-        out: Any = None,
-        wait: bool = False,
-        min_version: int = 0,
-        state: str = "",
-        dtype: Any = None,
-        priority: int = 0,
-    ) -> Any:
-        client = self._target
-        if not client._store.may_start:
-            return await self.by_thread("pull")(
-                key, out, wait, min_version, state, dtype, priority
-            )
-        keys, outs = _as_list(key, out, "out")
-        pulled = await client._started.make(
-            client._store.start_pull,
-            keys,
-            None if out is None else _core_outs(outs),
-            wait,
-            min_version,
-            state,
-            "" if dtype is None else name_of(dtype),
-            priority=priority,
-        )
-        return client._answer(key, pulled) if out is None else out
-
-    async def push_pull(
-        self,
-        key: Keys,
-        value: Any,
-        out: Any = None,
-        step: int = 0,
-        weight: Any = None,
-        priority: int = 0,
-    ) -> Any:
-        client = self._target
-        if not client._store.may_start:
-            return await self.by_thread("push_pull")(
-                key, value, out, step, weight, priority
-            )
-        keys, values = _as_list(key, value, "value")
-        outs = None
-        if out is not None:
-            outs = _core_outs(_as_list(key, out, "out")[1])
-        pulled = await client._started.make(
-            client._store.start_push_pull,
-            keys,
-            all_to_core(values),
-            outs,
-            step,
-            _weights(weight, len(keys)),
-            priority=priority,
-        )
-        return client._answer(key, pulled) if out is None else out
-
-
-def _core_outs(outs: List[Any]) -> List[Any]:
-    """Of each key an array, or a list of them, as the extension takes them."""
-    types = set(map(type, outs))
-    if not any(issubclass(each, (list, tuple)) for each in types):
-        return all_to_core(outs)
-    return [
-        all_to_core(list(out) if isinstance(out, (list, tuple)) else [out])
-        for out in outs
-    ]

@@ -82,7 +82,10 @@ absl::Status KnownPlacement::View::Check(absl::string_view name_space,
   const uint32_t partition = PartitionOf(
       name_space, key, static_cast<uint32_t>(placement_.owners.size()));
   const uint32_t owner = placement_.owners[partition];
-  if (owner != own_index_) return NotOwned(key, owner, callers_version);
+  if (owner != own_index_) {
+    return NotOwned(absl::StrCat("key ", Quoted(key)), key, owner,
+                    callers_version);
+  }
   if (missing_.empty()) return absl::OkStatus();
   const auto missing = missing_.find(partition);
   if (missing == missing_.end()) return absl::OkStatus();
@@ -90,6 +93,7 @@ absl::Status KnownPlacement::View::Check(absl::string_view name_space,
 }
 
 absl::Status KnownPlacement::View::CheckWhole() const {
+  if (placement_.owners.empty()) return NoPlacement();
   if (missing_.empty()) return absl::OkStatus();
   const std::string& server = missing_.begin()->second;
   return WithReason(absl::UnavailableError(absl::StrCat(
@@ -99,7 +103,18 @@ absl::Status KnownPlacement::View::CheckWhole() const {
                     Reason::kKeyNotRestored, {{"server", server}});
 }
 
-absl::Status KnownPlacement::View::NotOwned(absl::string_view key,
+absl::Status KnownPlacement::View::CheckRank(std::optional<uint32_t> rank,
+                                             uint64_t callers_version) const {
+  if (placement_.owners.empty()) return NoPlacement();
+  if (!rank) return absl::OkStatus();
+  const auto owner = static_cast<uint32_t>(*rank % placement_.servers.size());
+  if (owner == own_index_) return absl::OkStatus();
+  return NotOwned(absl::StrCat("worker ", *rank), /*key=*/"", owner,
+                  callers_version);
+}
+
+absl::Status KnownPlacement::View::NotOwned(absl::string_view subject,
+                                            absl::string_view key,
                                             uint32_t owner,
                                             uint64_t callers_version) const {
   if (callers_version > placement_.version) {
@@ -109,7 +124,7 @@ absl::Status KnownPlacement::View::NotOwned(absl::string_view key,
   }
   const ClusterServer& server = placement_.servers[owner];
   return WithReason(absl::FailedPreconditionError(absl::StrCat(
-                        "key ", Quoted(key), ": server ", server.name, " at ",
+                        subject, ": server ", server.name, " at ",
                         server.address, " owns it by placement ",
                         placement_.version, ", not ", server_name_)),
                     Reason::kWrongServer,

@@ -65,8 +65,12 @@ class KnownPlacement {
     // (KEY_NOT_RESTORED).
     absl::Status Check(absl::string_view name_space, absl::string_view key,
                        uint64_t callers_version) const;
+    // OK if this server takes the calls of the worker of that rank in mirrored
+    // namespaces, or those of nobody in particular. Errors: as of Check.
+    absl::Status CheckRank(std::optional<uint32_t> rank,
+                           uint64_t callers_version) const;
     // OK if the server has all keys that are its own. Errors: Unavailable
-    // (KEY_NOT_RESTORED).
+    // (KEY_NOT_RESTORED, or without a placement that holds).
     absl::Status CheckWhole() const;
 
     const std::string& server_name() const { return server_name_; }
@@ -74,8 +78,9 @@ class KnownPlacement {
     uint64_t num_own_partitions() const;
 
    private:
-    absl::Status NotOwned(absl::string_view key, uint32_t owner,
-                          uint64_t callers_version) const;
+    // `subject` is the server's, and not this one's.
+    absl::Status NotOwned(absl::string_view subject, absl::string_view key,
+                          uint32_t owner, uint64_t callers_version) const;
 
     const std::string server_name_;
     const ClusterPlacement placement_;

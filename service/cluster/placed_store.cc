@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -18,32 +19,40 @@ const std::string& KeyOf(const Entry& entry) {
 }
 
 template <typename Keys>
-absl::Status CheckKeys(const KnownPlacement& known,
+absl::Status CheckKeys(const KnownPlacement::View& view,
                        const std::string& name_space, const Keys& keys,
                        const CallContext& context) {
-  const std::shared_ptr<const KnownPlacement::View> view = known.view();
-  if (view == nullptr) return absl::OkStatus();
   for (const auto& key : keys) {
     RETURN_IF_ERROR(
-        view->Check(name_space, KeyOf(key), context.caller.placement_version));
+        view.Check(name_space, KeyOf(key), context.caller.placement_version));
   }
   return absl::OkStatus();
 }
 
-// Whether all keys that the call names are this server's.
+template <typename Request>
+std::optional<uint32_t> RankOf(const Request& request) {
+  if constexpr (requires { request.worker; }) {
+    if (request.worker) return request.worker->rank;
+  }
+  return std::nullopt;
+}
+
+// Whether all keys that the call names are this server's; of a mirrored
+// namespace, whether the caller is.
 template <typename Request>
 absl::Status CheckPlaced(const KnownPlacement& known,
                          const IsMirrored& is_mirrored, const Request& request,
                          const CallContext& context) {
-  absl::Status status;
-  if constexpr (requires { request.entries; }) {
-    status = CheckKeys(known, request.name_space, request.entries, context);
-  } else {
-    status = CheckKeys(known, request.name_space, request.keys, context);
+  const std::shared_ptr<const KnownPlacement::View> view = known.view();
+  if (view == nullptr) return absl::OkStatus();
+  if (is_mirrored && is_mirrored(request.name_space)) {
+    return view->CheckRank(RankOf(request), context.caller.placement_version);
   }
-  const bool is_here = ReasonOf(status) == Reason::kWrongServer &&
-                       is_mirrored && is_mirrored(request.name_space);
-  return is_here ? absl::OkStatus() : status;
+  if constexpr (requires { request.entries; }) {
+    return CheckKeys(*view, request.name_space, request.entries, context);
+  } else {
+    return CheckKeys(*view, request.name_space, request.keys, context);
+  }
 }
 
 // Whether they are, or the call was made when they were.
@@ -124,11 +133,13 @@ absl::StatusOr<DeleteReply> PlacedTensorStore::Delete(
 
 absl::StatusOr<ListReply> PlacedTensorStore::List(const ListRequest& request,
                                                   const CallContext& context) {
+  if (is_mirrored_ && is_mirrored_(request.name_space)) {
+    return inner_.List(request, context);
+  }
   if (const auto before = known_.view()) RETURN_IF_ERROR(before->CheckWhole());
   ASSIGN_OR_RETURN(ListReply reply, inner_.List(request, context));
   const std::shared_ptr<const KnownPlacement::View> view = known_.view();
-  const bool is_mirrored = is_mirrored_ && is_mirrored_(request.name_space);
-  if (view != nullptr && !is_mirrored) {
+  if (view != nullptr) {
     // What comes to the server, or has been its own, is not.
     std::erase_if(reply.keys, [&](const KeyStatus& key) {
       return ReasonOf(view->Check(request.name_space, key.key,

@@ -26,7 +26,8 @@ using IsMirrored = std::function<bool(absl::string_view name_space)>;
 // But one that was made here, when the key was here, is passed on: what is
 // inside remembers its answer. And a caller that knows another incarnation of
 // this server is told so: it may have been made by that one. Keys of mirrored
-// namespaces are this server's, whoever owns their partitions. Errors are those
+// namespaces are every server's, and those who call as workers call the one of
+// their rank. Errors are those
 // of KnownPlacement::View::Check and of what is inside. All are thread-safe;
 // what they are given outlives them.
 class PlacedTensorStore final : public TensorStore {

@@ -24,6 +24,7 @@
 #include "grpcpp/server_builder.h"
 #include "service/checkpoint/checkpoint_directory.h"
 #include "service/metrics/server_gauges.h"
+#include "service/rpc/admit_server.h"
 #include "service/security/method_rights.h"
 #include "service/security/server_tls.h"
 #include "service/server/grpc_limits.h"
@@ -147,7 +148,12 @@ Server::Server(const ServerOptions& options, OpenedDevices devices)
       incarnation_(NewIdentity(), [this] { return engine_.health(); }),
       start_unix_seconds_(absl::ToUnixSeconds(absl::Now())),
       why_not_cuda_(std::move(devices.why_not_cuda)),
-      engine_(options, std::move(devices.devices), LogEvent, &registry_),
+      mirroring_(options,
+                 [this](const grpc::CallbackServerContext& context) {
+                   return AdmitServer(access_, context);
+                 }),
+      engine_(options, std::move(devices.devices), LogEvent, &registry_,
+              mirroring_.exchange()),
       access_(
           {.policy_file = options.policy_file,
            .token_file = options.token_file,
@@ -157,11 +163,14 @@ Server::Server(const ServerOptions& options, OpenedDevices devices)
                  engine_.event_log().CallRefused(
                      RequirementOf(method).right == Right::kAdmin, line);
                }}),
-      placement_(options.cluster ? options.cluster->server_name : ""),
+      placement_(options.cluster ? options.cluster->server_name : "",
+                 std::bind_front(&Mirroring::SetPlacement, &mirroring_)),
       placed_store_(&engine_.store(), &placement_,
-                    std::bind_front(&Engine::Knows, &engine_)),
+                    std::bind_front(&Engine::Knows, &engine_),
+                    std::bind_front(&Engine::IsMirrored, &engine_)),
       placed_staging_(&engine_.staging(), &placement_,
-                      std::bind_front(&Engine::Knows, &engine_)),
+                      std::bind_front(&Engine::Knows, &engine_),
+                      std::bind_front(&Engine::IsMirrored, &engine_)),
       store_(&placed_store_, &access_),
       staging_(&placed_staging_, &access_),
       namespaces_(&engine_.namespaces(), &access_),
@@ -280,6 +289,7 @@ absl::Status Server::StartGrpc(
       credentials);
   builder.RegisterService(&service_);
   builder.RegisterService(&health_);
+  builder.RegisterService(mirroring_.service());
   builder.RegisterCallbackGenericService(&unimplemented_);
   grpc_server_ = builder.BuildAndStart();
   if (grpc_server_ == nullptr) return absl::InternalError("gRPC cannot start");
@@ -549,6 +559,7 @@ void Server::Shutdown(absl::Duration grace) {
   health_.Shutdown();
   // Their rounds and versions cannot come any more: no new call is accepted.
   engine_.CancelWaits();
+  mirroring_.Stop();
   if (grpc_server_ == nullptr) return;
   acceptor_->Stop();
   if (rpc_probe_ != nullptr) rpc_probe_->Stop();

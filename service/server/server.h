@@ -44,6 +44,7 @@
 #include "service/server/connection_guard.h"
 #include "service/server/device_probe.h"
 #include "service/server/engine.h"
+#include "service/server/mirroring.h"
 #include "service/server/open_device.h"
 #include "service/server/rpc_probe.h"
 #include "service/server/server_options.h"
@@ -160,6 +161,7 @@ class Server {
   std::atomic<bool> is_shut_down_ = false;
 
   prometheus::Registry registry_;
+  Mirroring mirroring_;
   Engine engine_;
   AccessControl access_;
   KnownPlacement placement_;

@@ -337,6 +337,12 @@ absl::Status MemoryTensorStore::DeleteNamespace(absl::string_view name_space,
   return absl::OkStatus();
 }
 
+absl::StatusOr<RebalanceNamespaceReply> MemoryTensorStore::RebalanceNamespace(
+    const RebalanceNamespaceRequest& request, const CallContext& context) {
+  ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
+  return found->Rebalance(WithinMaxWait(context));
+}
+
 absl::Status MemoryTensorStore::SetRule(const SetRuleRequest& request,
                                         const CallContext& context) {
   ASSIGN_OR_RETURN(const NamespacePtr found,

@@ -114,6 +114,9 @@ class MemoryTensorStore final : public TensorStore,
       const CallContext& context = {}) override;
   absl::Status DeleteNamespace(absl::string_view name_space,
                                const CallContext& context = {}) override;
+  absl::StatusOr<RebalanceNamespaceReply> RebalanceNamespace(
+      const RebalanceNamespaceRequest& request,
+      const CallContext& context = {}) override;
   absl::Status SetRule(const SetRuleRequest& request,
                        const CallContext& context = {}) override;
   absl::Status UnsetRule(const UnsetRuleRequest& request,

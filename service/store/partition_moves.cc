@@ -38,6 +38,13 @@ class IsIn {
 
 absl::Status MemoryTensorStore::Hold(const PartitionSet& partitions,
                                      absl::Duration patience) {
+  for (const std::string& name : Names()) {
+    if (!IsMirrored(name)) continue;
+    return absl::UnimplementedError(
+        absl::StrCat("namespace ", Quoted(name),
+                     ": it is mirrored, and a server that gets partitions "
+                     "might not have it"));
+  }
   gate_.Begin(partitions);
   for (const NamespacePtr& each : All()) each->HoldKeys();
   gate_.HoldAll();
@@ -77,7 +84,8 @@ void MemoryTensorStore::DropKeys(
     absl::FunctionRef<bool(absl::string_view, absl::string_view)> chosen) {
   for (const auto& name : Names()) {
     const absl::StatusOr<NamespacePtr> found = Find(name);
-    if (!found.ok()) continue;
+    // Mirrored keys are here whoever owns their partitions.
+    if (!found.ok() || (*found)->config().mirrored) continue;
     (*found)->DropKeys(
         [&](absl::string_view key) { return chosen(name, key); });
   }
@@ -102,11 +110,6 @@ class MemoryTensorStore::StoreAdoption final : public Restoration {
           absl::StrCat("namespace ", Quoted(name_space.name),
                        ": MODE_BOUNDED is not for several servers"));
     }
-    if (name_space.config.mirrored) {
-      return absl::UnimplementedError(
-          absl::StrCat("namespace ", Quoted(name_space.name),
-                       ": it is mirrored, so that no key of it moves"));
-    }
     ASSIGN_OR_RETURN(last_, store_.FindOrRestore(name_space));
     return last_->Adopt(name_space);
   }
@@ -129,6 +132,9 @@ class MemoryTensorStore::StoreTakeover final : public Restoration {
       : store_(store), is_in_(partitions) {}
 
   absl::Status Begin(const NamespaceSnapshot& name_space) override {
+    // The servers that are left have all of its keys.
+    is_passed_over_ = name_space.config.mirrored;
+    if (is_passed_over_) return absl::OkStatus();
     NamespaceSnapshot saved = name_space;
     // Their effects are not all here.
     saved.calls.clear();

@@ -35,7 +35,8 @@ class PartitionMoves {
   // had open in their namespace. Returns when no round of theirs is open or
   // owed; what was admitted has an effect then, or updates ahead. Whoever is
   // refused has changed nothing. After an error, Release.
-  // Errors: DeadlineExceeded: rounds are still open after `patience`.
+  // Errors: DeadlineExceeded: rounds are still open after `patience` ·
+  // Unimplemented: a namespace is mirrored.
   virtual absl::Status Hold(const PartitionSet& partitions,
                             absl::Duration patience) = 0;
   // Passes all namespaces to `sink`, each with its keys that are held, as of

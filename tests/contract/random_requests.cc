@@ -365,6 +365,10 @@ void RandomRequests::Draw(UnsetRuleRequest& request) {
           request.multipliers);
 }
 
+void RandomRequests::Draw(RebalanceNamespaceReply& reply) {
+  DrawAll(reply.moved_keys, reply.moved_bytes, reply.kept_keys);
+}
+
 void RandomRequests::Draw(SetRuleRequest& request) {
   DrawAll(request.name_space, request.key_pattern, request.rule,
           request.multipliers, request.call_id);

@@ -131,6 +131,8 @@ class Namespace {
   // As in NamespaceSummaries.
   NamespaceStatus Summarize() const;
   std::vector<OpenRound> OpenRounds() const;
+  // As RebalanceNamespace. Waits for the devices.
+  absl::StatusOr<RebalanceNamespaceReply> Rebalance(const CallContext& context);
   absl::Status SetRule(const SetRuleRequest& request);
   absl::Status UnsetRule(const UnsetRuleRequest& request);
   absl::StatusOr<RuleSpec> SetHyperparameters(

@@ -36,20 +36,12 @@ class MirrorNetwork {
   explicit MirrorNetwork(uint32_t num_servers,
                          MirrorTimes times = {.patience = absl::Seconds(30),
                                               .attempt = absl::Seconds(30)}) {
-    std::vector<std::string> names;
     for (uint32_t i = 0; i < num_servers; ++i) {
-      names.push_back(absl::StrCat("s", i));
       threads_.push_back(std::make_unique<Executor>());
       exchanges_.push_back(std::make_unique<MirrorExchange>(
           MirrorExchange::Options{.times = times}, &alarms_, &backend_));
     }
-    for (uint32_t from = 0; from < num_servers; ++from) {
-      exchanges_[from]->SetGroup(names, from, [&](const std::string& server) {
-        uint32_t to = 0;
-        while (names[to] != server) ++to;
-        return std::make_shared<Peer>(this, from, to);
-      });
-    }
+    Connect(num_servers);
   }
   ~MirrorNetwork() {
     Stop();
@@ -59,6 +51,21 @@ class MirrorNetwork {
   }
 
   MirrorExchange* exchange(uint32_t server) { return exchanges_[server].get(); }
+
+  // The first so many servers are the group from now on.
+  void Connect(uint32_t num_servers) {
+    std::vector<std::string> names;
+    for (uint32_t i = 0; i < num_servers; ++i) {
+      names.push_back(absl::StrCat("s", i));
+    }
+    for (uint32_t from = 0; from < num_servers; ++from) {
+      exchanges_[from]->SetGroup(names, from, [&](const std::string& server) {
+        uint32_t to = 0;
+        while (names[to] != server) ++to;
+        return std::make_shared<Peer>(this, from, to);
+      });
+    }
+  }
 
   // From now on decides what becomes of calls.
   void SetFates(Decide decide) {

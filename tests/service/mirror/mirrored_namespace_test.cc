@@ -13,14 +13,18 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/alarms.h"
 #include "base/mutex.h"
 #include "base/status_macros.h"
 #include "client/local/local_connection.h"
 #include "contract/reason.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "kernels/cpu/cpu_backend.h"
+#include "service/store/memory_tensor_store.h"
 #include "tests/contracts/caller.h"
 #include "tests/service/mirror/mirror_network.h"
+#include "tests/service/store/init_now.h"
 #include "tests/testing/background.h"
 #include "tests/testing/reason_matchers.h"
 #include "tests/testing/status_matchers.h"
@@ -139,19 +143,32 @@ class MirroredNamespaceTest : public ::testing::Test {
       Prepare(At(i), ConfigOf(kWorkers, /*mirrored=*/true));
     }
     Prepare(One(), ConfigOf(kWorkers, /*mirrored=*/false));
+    // As clients of a cluster do, workers join everywhere.
     for (uint32_t rank = 0; rank < kWorkers; ++rank) {
-      JoinRequest request = {.name_space = kSpace};
-      request.worker_name = absl::StrCat("worker", rank);
-      request.lease = absl::Minutes(5);
-      request.rank = rank;
-      const auto joined = servers_[rank % kServers]->Call(request, {});
-      ASSERT_OK(joined);
-      workers_.push_back(At(rank % kServers).As(joined->worker));
+      for (uint32_t i = 0; i < kServers; ++i) Join(i, rank);
     }
+    Choose(kServers);
   }
   ~MirroredNamespaceTest() override {
     if (network_ != nullptr) network_->Stop();
     servers_.clear();
+  }
+
+  void Join(uint32_t server, uint32_t rank) {
+    JoinRequest request = {.name_space = kSpace};
+    request.worker_name = absl::StrCat("worker", rank);
+    request.lease = absl::Minutes(5);
+    request.rank = rank;
+    const auto joined = servers_[server]->Call(request, {});
+    ASSERT_OK(joined);
+    joined_.emplace_back(At(server).As(joined->worker));
+  }
+  // The workers, each at its server of so many.
+  void Choose(uint32_t num_servers) {
+    workers_.clear();
+    for (uint32_t rank = 0; rank < kWorkers; ++rank) {
+      workers_.push_back(joined_[rank * kServers + rank % num_servers]);
+    }
   }
 
   Caller At(uint32_t server) { return Caller(*servers_[server], kSpace); }
@@ -166,11 +183,11 @@ class MirroredNamespaceTest : public ::testing::Test {
   }
 
   // All servers have values, versions and states that the one server has.
-  void ExpectSame() {
+  void ExpectSame(uint32_t num_servers = kServers) {
     for (const TestKey& key : kKeys) {
       const absl::StatusOr<Value> expected = One().Pull(key.name);
       ASSERT_OK(expected);
-      for (uint32_t i = 0; i < kServers; ++i) {
+      for (uint32_t i = 0; i < num_servers; ++i) {
         const absl::StatusOr<Value> value = At(i).Pull(key.name);
         ASSERT_OK(value);
         EXPECT_EQ(value->version, expected->version) << key.name << " at " << i;
@@ -183,6 +200,8 @@ class MirroredNamespaceTest : public ::testing::Test {
   std::unique_ptr<MirrorNetwork> network_;
   std::vector<std::unique_ptr<LocalConnection>> servers_;
   LocalConnection one_{{.num_threads = 1}};
+  // By rank, at each server.
+  std::vector<Caller> joined_;
   std::vector<Caller> workers_;
 };
 
@@ -319,6 +338,18 @@ TEST_F(MirroredNamespaceTest, OutcomeThatWasNotHeardIsLearntByPushingAgain) {
   EXPECT_EQ(At(deaf).Pull("small")->version, 2u);
 }
 
+TEST_F(MirroredNamespaceTest, GoesOnWithTheServersThatAreLeft) {
+  Start();
+  RunWorkers(Workers(), 1, 3);
+
+  network_->Connect(kServers - 1);
+  Choose(kServers - 1);
+  RunWorkers(Workers(), 4, 6);
+
+  RunWorkers(WorkersOfOne(), 1, 6);
+  ExpectSame(kServers - 1);
+}
+
 // Whatever is lost, no contribution counts twice and none is left out.
 TEST_F(MirroredNamespaceTest, HasTheBitsOfOneServerWhateverIsLost) {
   Start(
@@ -352,6 +383,29 @@ TEST_F(MirroredNamespaceTest, ServersWithOtherVersionsDoNotSum) {
               AllOf(HasReason(Reason::kRoundFailed),
                     StatusIs(absl::StatusCode::kAborted,
                              HasSubstr("expected the same key"))));
+}
+
+// Keys stay, whatever becomes of their partitions.
+TEST(MirroredStoreTest, KeysNeitherMoveNorGoWithTheirPartitions) {
+  MirrorNetwork network(1);
+  CpuBackend backend(1);
+  SteadyAlarms alarms;
+  MemoryTensorStoreOptions options;
+  options.exchange = network.exchange(0);
+  MemoryTensorStore store(options, &backend, &alarms);
+  CreateNamespaceRequest create = {.name_space = kSpace};
+  create.config = ConfigOf(1, /*mirrored=*/true);
+  ASSERT_OK(store.CreateNamespace(create));
+  InitRequest init = {.name_space = kSpace};
+  init.entries.push_back({.key = "w", .tensor = Full({4}, 1)});
+  ASSERT_OK(testing::InitNow(store, std::move(init)));
+  const PartitionSet all = {.num_partitions = 1, .partitions = {0}};
+
+  EXPECT_THAT(store.Hold(all, absl::ZeroDuration()),
+              StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("\"n\"")));
+  store.Discard(all);
+
+  EXPECT_OK(store.Stat({.name_space = kSpace, .keys = {"w"}}));
 }
 
 }  // namespace
