@@ -509,8 +509,12 @@ absl::StatusOr<JoinReply> ClusterConnection::JoinAt(const std::string& server,
                                                     const JoinRequest& request,
                                                     const CallLimit& limit) {
   JoinRequest part = request;
-  ASSIGN_OR_RETURN(part.namespace_uid, UidAt(server, request.name_space,
-                                             request.namespace_uid, limit));
+  absl::StatusOr<uint64_t> uid =
+      UidAt(server, request.name_space, request.namespace_uid, limit);
+  // Whoever joins takes servers as they are now. Those whose uid is known tell
+  // whether the namespace is another one.
+  if (ReasonOf(uid.status()) == Reason::kServerRestarted) uid = 0;
+  ASSIGN_OR_RETURN(part.namespace_uid, std::move(uid));
   part.replaces_epoch =
       namespaces_
           .ReplacedAt(server, request.name_space, request.worker_name,

@@ -408,6 +408,8 @@ TEST(ClusterConnectionTest, PushToKeysThatMovedIsMadeThoughOthersAreClosed) {
   ASSERT_THAT(store.Init(stays, Full({1}, 0)), IsOk());
   absl::StatusOr<Caller> worker = store.Join("w");
   ASSERT_THAT(worker, IsOk());
+  // It knows the mode then.
+  ASSERT_THAT(store.Describe(), IsOk());
   // So many that the first is forgotten.
   for (Step step = 1; step <= 10; ++step) {
     ASSERT_THAT(worker->Push(stays, Full({1}, 1), step), IsOk());
