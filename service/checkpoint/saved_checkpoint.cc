@@ -3,30 +3,32 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <map>
+#include <memory>
 #include <numeric>
+#include <thread>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "contract/proto_codec.h"
 #include "contract/reason.h"
+#include "google/protobuf/arena.h"
 #include "service/checkpoint/files.h"
 #include "service/checkpoint/manifest_codec.h"
+#include "service/checkpoint/tensor_reading.h"
 #include "xxhash.h"
 
 namespace tensorkv {
 namespace {
 
-// What is passed on at once.
-constexpr uint64_t kBytesPassedOn = 256 << 20;
+// What is passed on at once. Twice as much is read meanwhile.
+constexpr uint64_t kBytesPassedOn = 32 << 20;
 constexpr size_t kKeysPassedOn = 4096;
-// A namespace may have more files than the process may open. Those of a batch
-// that was saved at once, one for each state, are read at the same time.
-constexpr size_t kMaxOpenFiles = 64;
-// So far ahead of what is copied the disk is asked to read.
-constexpr uint64_t kBytesAhead = 32 << 20;
+// They lie in no more files: a namespace may have more than the process may
+// open.
+constexpr size_t kFilesPassedOn = 64;
 
 absl::Status Damaged(absl::string_view file, absl::string_view how) {
   return absl::DataLossError(absl::StrCat(file, ": ", how));
@@ -40,77 +42,127 @@ absl::Status HasNoNamespace(const std::string& checkpoint,
                     Reason::kNamespaceNotFound, {{"namespace", name}});
 }
 
-// The files of one namespace, opened when they are first read. Used by one
-// thread.
-class TensorFiles {
- public:
-  TensorFiles(const std::string& directory,
-              const v1::NamespaceManifest& manifest)
-      : directory_(directory), manifest_(manifest) {}
+// Blocks for messages of many parts, which are made and destroyed faster there.
+google::protobuf::ArenaOptions ManyKeys() {
+  google::protobuf::ArenaOptions options;
+  options.max_block_size = 1 << 20;
+  return options;
+}
 
-  // Errors: DataLoss.
-  absl::StatusOr<Tensor> Read(const v1::SavedKey& key,
-                              const v1::SavedTensor& saved);
+v1::NamespaceManifest* NewManifest(google::protobuf::Arena& arena) {
+  return google::protobuf::Arena::CreateMessage<v1::NamespaceManifest>(&arena);
+}
+
+// A tensor like the saved one, whose elements are yet to come.
+absl::StatusOr<Tensor> WithoutElements(const v1::SavedTensor& saved) {
+  ASSIGN_OR_RETURN(const DType dtype, DTypeFromNumber(saved.dtype()));
+  ASSIGN_OR_RETURN(Shape shape, Shape::Create(saved.shape()));
+  return Tensor::WithoutData(dtype, std::move(shape));
+}
+
+// Some keys on their way from the disk.
+struct KeyBatch {
+  std::vector<KeySnapshot> keys;
+  // Last: it writes into them.
+  std::unique_ptr<TensorReading> reading;
+};
+
+// Reads the keys of a namespace, some at a time. Used by one thread.
+class KeyReader {
+ public:
+  // Both outlive it.
+  KeyReader(const std::string& directory, const v1::NamespaceManifest& manifest)
+      : directory_(directory),
+        manifest_(manifest),
+        contributors_(ContributorsOf(manifest)) {}
+
+  // Begins to read the next keys into memory of `allocate`. None, and no
+  // reading, if there are no more. Errors: DataLoss · those of `allocate`.
+  absl::StatusOr<KeyBatch> Next(
+      absl::FunctionRef<absl::Status(absl::Span<Tensor* const>)> allocate);
 
  private:
-  struct OpenFile {
-    InputFile file;
-    // Up to where the disk has been asked for its bytes.
-    uint64_t expected_to = 0;
-  };
-
-  absl::StatusOr<OpenFile*> FileOf(const v1::SavedTensor& saved);
+  absl::StatusOr<KeySnapshot> MakeKey(const v1::SavedKey& saved) const;
+  // The keys from the next one on, without elements.
+  absl::StatusOr<std::vector<KeySnapshot>> MakeKeys();
 
   const std::string& directory_;
   const v1::NamespaceManifest& manifest_;
-  std::map<uint32_t, OpenFile> open_;
+  const std::vector<RefPtr<const Contributors>> contributors_;
+  int next_ = 0;
 };
 
-// Has the disk read on behind `end`, while what is before is copied and its
-// digest is computed.
-void ExpectFrom(uint64_t end, uint64_t& expected_to, const InputFile& file) {
-  if (end + kBytesAhead / 2 < expected_to) return;
-  const uint64_t begin = std::max(end, expected_to);
-  expected_to = end + kBytesAhead;
-  file.Expect(begin, expected_to - begin);
+absl::StatusOr<KeySnapshot> KeyReader::MakeKey(
+    const v1::SavedKey& saved) const {
+  ASSIGN_OR_RETURN(KeySnapshot key, FromProto(saved, contributors_));
+  for (const v1::SavedTensor& each : saved.tensors()) {
+    absl::StatusOr<Tensor> tensor = WithoutElements(each);
+    if (!tensor.ok()) {
+      return Damaged(directory_, absl::StrCat("tensor \"", saved.key(),
+                                              "\": no dtype or shape"));
+    }
+    if (each.state().empty()) {
+      key.value = *std::move(tensor);
+    } else {
+      key.states.push_back({each.state(), *std::move(tensor)});
+    }
+  }
+  return key;
 }
 
-absl::StatusOr<TensorFiles::OpenFile*> TensorFiles::FileOf(
-    const v1::SavedTensor& saved) {
-  if (saved.file() >= static_cast<uint32_t>(manifest_.files_size())) {
-    return Damaged("manifest", "a tensor without a file");
+absl::StatusOr<std::vector<KeySnapshot>> KeyReader::MakeKeys() {
+  std::vector<KeySnapshot> keys;
+  keys.reserve(std::min<size_t>(kKeysPassedOn, manifest_.keys_size() - next_));
+  absl::flat_hash_set<uint32_t> files;
+  for (uint64_t bytes = 0;
+       next_ < manifest_.keys_size() && bytes < kBytesPassedOn &&
+       keys.size() < kKeysPassedOn && files.size() < kFilesPassedOn;
+       ++next_) {
+    const v1::SavedKey& saved = manifest_.keys(next_);
+    ASSIGN_OR_RETURN(KeySnapshot key, MakeKey(saved));
+    bytes += key.size_bytes();
+    for (const v1::SavedTensor& each : saved.tensors()) {
+      files.insert(each.file());
+    }
+    keys.push_back(std::move(key));
   }
-  const auto found = open_.find(saved.file());
-  if (found != open_.end()) return &found->second;
-  if (open_.size() == kMaxOpenFiles) open_.clear();
-  absl::StatusOr<InputFile> file = InputFile::Open(
-      absl::StrCat(directory_, "/", manifest_.files(saved.file())));
-  if (!file.ok()) return absl::DataLossError(file.status().message());
-  return &open_.emplace(saved.file(), OpenFile{*std::move(file)}).first->second;
+  return keys;
 }
 
-absl::StatusOr<Tensor> TensorFiles::Read(const v1::SavedKey& key,
-                                         const v1::SavedTensor& saved) {
-  ASSIGN_OR_RETURN(OpenFile* const open, FileOf(saved));
-  const InputFile& file = open->file;
-  const auto damaged = [&](absl::string_view how) {
-    return Damaged(absl::StrCat(directory_, "/", manifest_.files(saved.file())),
-                   absl::StrCat("tensor \"", key.key(), "\": ", how));
-  };
-  const absl::StatusOr<DType> dtype = DTypeFromNumber(saved.dtype());
-  absl::StatusOr<Shape> shape = Shape::Create(saved.shape());
-  if (!dtype.ok() || !shape.ok()) return damaged("no dtype or shape");
-  ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(*dtype, *std::move(shape)));
-  const absl::Span<char> bytes(tensor.mutable_data(), tensor.size_bytes());
-  if (saved.offset() + bytes.size() > file.size_bytes()) {
-    return damaged("it is cut off");
+absl::StatusOr<KeyBatch> KeyReader::Next(
+    absl::FunctionRef<absl::Status(absl::Span<Tensor* const>)> allocate) {
+  const int first = next_;
+  KeyBatch batch;
+  ASSIGN_OR_RETURN(batch.keys, MakeKeys());
+  if (batch.keys.empty()) return batch;
+  std::vector<Tensor*> tensors;
+  std::vector<TensorToRead> to_read;
+  for (size_t i = 0; i < batch.keys.size(); ++i) {
+    KeySnapshot& key = batch.keys[i];
+    size_t next_state = 0;
+    for (const v1::SavedTensor& each : manifest_.keys(first + i).tensors()) {
+      tensors.push_back(
+          each.state().empty() ? &key.value : &key.states[next_state++].tensor);
+      to_read.push_back({key.key, &each});
+    }
   }
-  ExpectFrom(saved.offset() + bytes.size(), open->expected_to, file);
-  RETURN_IF_ERROR(file.Read(saved.offset(), bytes));
-  if (XXH3_64bits(bytes.data(), bytes.size()) != saved.digest()) {
-    return damaged("its bytes do not have the digest of the manifest");
+  RETURN_IF_ERROR(allocate(tensors));
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const auto bytes = static_cast<size_t>(tensors[i]->size_bytes());
+    to_read[i].to = {tensors[i]->mutable_data(), bytes};
   }
-  return tensor;
+  ASSIGN_OR_RETURN(batch.reading, TensorReading::Start(directory_, manifest_,
+                                                       std::move(to_read)));
+  return batch;
+}
+
+// Memory that nobody counts.
+absl::Status AllocateUncounted(absl::Span<Tensor* const> tensors) {
+  for (Tensor* const tensor : tensors) {
+    ASSIGN_OR_RETURN(*tensor,
+                     Tensor::Allocate(tensor->dtype(), tensor->shape()));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -145,17 +197,16 @@ CheckpointStatus SavedCheckpoint::status() const {
   return status;
 }
 
-absl::StatusOr<v1::NamespaceManifest> SavedCheckpoint::ReadManifest(
-    const v1::FileDigest& file) const {
+absl::Status SavedCheckpoint::ReadManifest(
+    const v1::FileDigest& file, v1::NamespaceManifest& manifest) const {
   const std::string path = absl::StrCat(directory_, "/", file.name());
   const absl::StatusOr<std::string> bytes = ReadFile(path);
   if (!bytes.ok()) return absl::DataLossError(bytes.status().message());
-  v1::NamespaceManifest manifest;
   if (XXH3_64bits(bytes->data(), bytes->size()) != file.digest() ||
       !manifest.ParseFromString(*bytes)) {
     return Damaged(path, "its bytes do not have the digest of CHECKPOINT");
   }
-  return manifest;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<v1::NamespaceManifest> SavedCheckpoint::ManifestOf(
@@ -165,53 +216,29 @@ absl::StatusOr<v1::NamespaceManifest> SavedCheckpoint::ManifestOf(
   if (found == names.end()) {
     return HasNoNamespace(manifest_.status().name(), name_space);
   }
-  return ReadManifest(
-      manifest_.namespaces(static_cast<int>(found - names.begin())));
-}
-
-absl::StatusOr<uint64_t> SavedCheckpoint::TensorBytes() const {
-  uint64_t bytes = 0;
-  for (const v1::FileDigest& file : manifest_.namespaces()) {
-    ASSIGN_OR_RETURN(const v1::NamespaceManifest manifest, ReadManifest(file));
-    for (const v1::SavedKey& key : manifest.keys()) {
-      for (const v1::SavedTensor& tensor : key.tensors()) {
-        const absl::StatusOr<uint64_t> size = SizeBytesOf(tensor);
-        if (!size.ok()) {
-          return absl::Status(
-              size.status().code(),
-              absl::StrCat(file.name(), ": ", size.status().message()));
-        }
-        bytes += *size;
-      }
-    }
-  }
-  return bytes;
+  v1::NamespaceManifest manifest;
+  RETURN_IF_ERROR(ReadManifest(
+      manifest_.namespaces(static_cast<int>(found - names.begin())), manifest));
+  return manifest;
 }
 
 absl::Status SavedCheckpoint::ReadKeys(const v1::NamespaceManifest& manifest,
+                                       Allocate allocate,
                                        KeysVisitor visit) const {
-  const std::vector<RefPtr<const Contributors>> contributors =
-      ContributorsOf(manifest);
-  TensorFiles files(directory_, manifest);
-  std::vector<KeySnapshot> batch;
-  uint64_t bytes = 0;
-  for (const v1::SavedKey& saved : manifest.keys()) {
-    ASSIGN_OR_RETURN(KeySnapshot key, FromProto(saved, contributors));
-    for (const v1::SavedTensor& each : saved.tensors()) {
-      ASSIGN_OR_RETURN(Tensor tensor, files.Read(saved, each));
-      if (each.state().empty()) {
-        key.value = std::move(tensor);
-      } else {
-        key.states.push_back({each.state(), std::move(tensor)});
-      }
-    }
-    bytes += key.size_bytes();
-    batch.push_back(std::move(key));
-    if (bytes < kBytesPassedOn && batch.size() < kKeysPassedOn) continue;
-    RETURN_IF_ERROR(visit(std::exchange(batch, {})));
-    bytes = 0;
+  KeyReader reader(directory_, manifest);
+  ASSIGN_OR_RETURN(KeyBatch batch, reader.Next(allocate));
+  ASSIGN_OR_RETURN(KeyBatch next, reader.Next(allocate));
+  while (batch.reading != nullptr) {
+    RETURN_IF_ERROR(batch.reading->Wait());
+    absl::Status visited;
+    std::thread visitor([&] { visited = visit(std::move(batch.keys)); });
+    absl::StatusOr<KeyBatch> last = reader.Next(allocate);
+    visitor.join();
+    RETURN_IF_ERROR(visited);
+    RETURN_IF_ERROR(last.status());
+    batch = std::exchange(next, *std::move(last));
   }
-  return batch.empty() ? absl::OkStatus() : visit(std::move(batch));
+  return absl::OkStatus();
 }
 
 absl::Status SavedCheckpoint::Verify(Cancellation* cancellation) const {
@@ -219,9 +246,11 @@ absl::Status SavedCheckpoint::Verify(Cancellation* cancellation) const {
     return CheckWanted(cancellation);
   };
   for (const v1::FileDigest& file : manifest_.namespaces()) {
-    ASSIGN_OR_RETURN(const v1::NamespaceManifest manifest, ReadManifest(file));
+    google::protobuf::Arena arena(ManyKeys());
+    auto& manifest = *NewManifest(arena);
+    RETURN_IF_ERROR(ReadManifest(file, manifest));
     RETURN_IF_ERROR(FromProto(manifest).status());
-    RETURN_IF_ERROR(ReadKeys(manifest, go_on));
+    RETURN_IF_ERROR(ReadKeys(manifest, &AllocateUncounted, go_on));
   }
   return absl::OkStatus();
 }
@@ -253,22 +282,27 @@ absl::Status SavedCheckpoint::RestoreTo(
     Restoration& to, const RestoreSelection& selection) const {
   ASSIGN_OR_RETURN(const std::vector<int> selected, Select(selection));
   for (const int i : selected) {
-    ASSIGN_OR_RETURN(const v1::NamespaceManifest manifest,
-                     ReadManifest(manifest_.namespaces(i)));
+    google::protobuf::Arena arena(ManyKeys());
+    auto& manifest = *NewManifest(arena);
+    RETURN_IF_ERROR(ReadManifest(manifest_.namespaces(i), manifest));
     ASSIGN_OR_RETURN(NamespaceSnapshot snapshot, FromProto(manifest));
     if (!selection.as_namespace.empty()) {
       snapshot.name = selection.as_namespace;
     }
     if (selection.with_new_uids) snapshot.uid = 0;
     RETURN_IF_ERROR(to.Begin(snapshot));
-    RETURN_IF_ERROR(ReadKeys(manifest, [&](std::vector<KeySnapshot> keys) {
+    const auto allocate = [&](absl::Span<Tensor* const> tensors) {
+      return to.Allocate(tensors);
+    };
+    const auto add = [&](std::vector<KeySnapshot> keys) {
       RETURN_IF_ERROR(CheckWanted(selection.cancellation));
       uint64_t bytes = 0;
       for (const KeySnapshot& key : keys) bytes += key.size_bytes();
       RETURN_IF_ERROR(to.Add(std::move(keys)));
       if (selection.on_bytes) selection.on_bytes(bytes);
       return absl::OkStatus();
-    }));
+    };
+    RETURN_IF_ERROR(ReadKeys(manifest, allocate, add));
   }
   return absl::OkStatus();
 }

@@ -449,6 +449,10 @@ class MemoryTensorStore::StoreRestoration final : public Restoration {
     return absl::OkStatus();
   }
 
+  absl::Status Allocate(absl::Span<Tensor* const> tensors) override {
+    return last_->Allocate(tensors);
+  }
+
   absl::Status Add(std::vector<KeySnapshot> keys) override {
     return last_->RestoreKeys(std::move(keys));
   }

@@ -112,14 +112,22 @@ class MemoryTensorStore::StoreAdoption final : public Restoration {
     return last_->Adopt(name_space);
   }
 
+  absl::Status Allocate(absl::Span<Tensor* const> tensors) override {
+    return last_ != nullptr ? last_->Allocate(tensors) : NoNamespaceYet();
+  }
+
   absl::Status Add(std::vector<KeySnapshot> keys) override {
-    if (last_ != nullptr) return last_->RestoreKeys(std::move(keys));
-    return absl::FailedPreconditionError("expected a namespace before keys");
+    return last_ != nullptr ? last_->RestoreKeys(std::move(keys))
+                            : NoNamespaceYet();
   }
 
   absl::Status Commit() override { return absl::OkStatus(); }
 
  private:
+  static absl::Status NoNamespaceYet() {
+    return absl::FailedPreconditionError("expected a namespace before keys");
+  }
+
   // Somebody else may create it at the same time.
   absl::Status Create(const NamespaceSnapshot& name_space) {
     const auto restoration = store_.StartRestoration(OnExisting::kFail);

@@ -221,16 +221,43 @@ absl::Status SnapshotRun::BringToHost(CutKey& key) const {
 
 // --- Restoring ---------------------------------------------------------------
 
-// Adds a copy to a state of a key.
-void AddCopy(const Tensor& from, RefPtr<Buffer>& to,
-             std::vector<MemoryCopy>& copies) {
-  copies.push_back({from.data(), to->mutable_data(),
-                    static_cast<size_t>(from.size_bytes())});
+// Whether nobody else has its buffer, and it takes all of that.
+bool OwnsBuffer(const Tensor& tensor) {
+  return tensor.fills_buffer() && tensor.buffer()->IsUnique();
 }
 
-const Tensor* FindState(const KeySnapshot& snapshot, absl::string_view name,
-                        const Buffer& like) {
-  for (const StateSnapshot& state : snapshot.states) {
+// Making the keys reserves what their states take: where the memory of saved
+// ones becomes theirs, it does not count twice meanwhile.
+void ReleaseStates(absl::Span<KeySnapshot> keys) {
+  for (KeySnapshot& key : keys) {
+    for (StateSnapshot& state : key.states) {
+      if (!OwnsBuffer(state.tensor)) continue;
+      RefPtr<Buffer> buffer = state.tensor.TakeBuffer();
+      const RefPtr<MemoryAccount> account = buffer->ExchangeAccount(nullptr);
+      if (account) account->Release(state.tensor.size_bytes());
+      state.tensor.SetBuffer(std::move(buffer), 0);
+    }
+  }
+}
+
+// Gives a state of a key what was saved of it: the memory itself, if it is
+// where the key's is and can be kept.
+void RestoreState(Tensor& saved, bool is_on_host, RefPtr<Buffer>& state,
+                  std::vector<MemoryCopy>& copies) {
+  if (is_on_host && OwnsBuffer(saved) && !saved.buffer()->account() &&
+      state->IsUnique()) {
+    RefPtr<Buffer> buffer = saved.TakeBuffer();
+    (void)buffer->ExchangeAccount(state->ExchangeAccount(nullptr));
+    state = std::move(buffer);
+    return;
+  }
+  copies.push_back({saved.data(), state->mutable_data(),
+                    static_cast<size_t>(saved.size_bytes())});
+}
+
+Tensor* FindState(KeySnapshot& snapshot, absl::string_view name,
+                  const Buffer& like) {
+  for (StateSnapshot& state : snapshot.states) {
     if (state.name == name &&
         static_cast<uint64_t>(state.tensor.size_bytes()) == like.size_bytes()) {
       return &state.tensor;
@@ -239,35 +266,36 @@ const Tensor* FindState(const KeySnapshot& snapshot, absl::string_view name,
   return nullptr;
 }
 
-// Adds the copies of what was saved of the key's states. They stay new if the
-// key has another rule by now.
-void RestoreStates(const KeySnapshot& snapshot, StoredKey& key,
+// Gives the key the states that were saved, or adds their copies. They stay new
+// if the key has another rule by now.
+void RestoreStates(KeySnapshot& snapshot, bool is_on_host, StoredKey& key,
                    std::vector<MemoryCopy>& copies) {
   if (key.rule_state == nullptr) return;
   RuleState& state = *key.rule_state;
   state.total_weight = snapshot.total_weight;
-  std::vector<const Tensor*> saved;
+  std::vector<Tensor*> saved;
   for (size_t i = 0; i < state.states.size(); ++i) {
     saved.push_back(
         FindState(snapshot, key.rule->states()[i].name, *state.states[i]));
   }
   if (!saved.empty() && std::count(saved.begin(), saved.end(), nullptr) == 0) {
     for (size_t i = 0; i < saved.size(); ++i) {
-      AddCopy(*saved[i], state.states[i], copies);
+      RestoreState(*saved[i], is_on_host, state.states[i], copies);
     }
     state.states_are_new = false;
   }
   if (!state.master) return;
-  const Tensor* const master = FindState(snapshot, kSavedMaster, *state.master);
+  Tensor* const master = FindState(snapshot, kSavedMaster, *state.master);
   if (master == nullptr) return;
-  AddCopy(*master, state.master, copies);
+  RestoreState(*master, is_on_host, state.master, copies);
   state.master_is_new = false;
 }
 
-absl::Status InitAll(Namespace& in, absl::Span<const KeySnapshot> keys) {
+// Takes their values.
+absl::Status InitAll(Namespace& in, absl::Span<KeySnapshot> keys) {
   InitRequest request;
-  for (const KeySnapshot& key : keys) {
-    request.entries.push_back({key.key, key.value});
+  for (KeySnapshot& key : keys) {
+    request.entries.push_back({key.key, std::move(key.value)});
   }
   const Answer<absl::StatusOr<InitReply>> answer;
   in.Init(std::move(request), {}, [answer](absl::StatusOr<InitReply> reply) {
@@ -334,7 +362,9 @@ absl::StatusOr<std::shared_ptr<Namespace>> Namespace::Restore(
 
 absl::Status Namespace::RestoreKeys(std::vector<KeySnapshot> keys) {
   NamespaceState& state = *state_;
-  const absl::Span<const KeySnapshot> all = keys;
+  const absl::Span<KeySnapshot> all = absl::MakeSpan(keys);
+  const bool is_on_host = state.environment.devices->is_host();
+  if (is_on_host) ReleaseStates(all);
   const size_t most = std::min<size_t>(state.environment.max_entries, 4096);
   for (size_t i = 0; i < keys.size(); i += most) {
     RETURN_IF_ERROR(InitAll(*this, all.subspan(i, most)));
@@ -343,14 +373,14 @@ absl::Status Namespace::RestoreKeys(std::vector<KeySnapshot> keys) {
   {
     MutexLock lock(&state.mutex);
     Step first_unsaved = UINT64_MAX;
-    for (const KeySnapshot& snapshot : keys) {
+    for (KeySnapshot& snapshot : keys) {
       StoredKey& key = *state.keys.Find(snapshot.key);
       key.version = snapshot.version;
       key.update_count = snapshot.update_count;
       RETURN_IF_ERROR(
           state.mode->Restore(snapshot, state.memory.metadata(), key));
       first_unsaved = std::min(first_unsaved, snapshot.first_unsaved);
-      RestoreStates(snapshot, key, copies[key.device]);
+      RestoreStates(snapshot, is_on_host, key, copies[key.device]);
     }
     state.workers->RepeatFrom(first_unsaved);
   }
