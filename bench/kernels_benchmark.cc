@@ -162,7 +162,7 @@ BENCHMARK_CAPTURE(UpdateLarge, sum_of_8_sgd_bf16_master, kSgd, DType::kBF16, 8)
                            "lars",       "lamb",
                            "lans",       "average",
                            "accumulate", "groupadagrad",
-                           "adafactor"}) {
+                           "adafactor",  "radam"}) {
     benchmark::RegisterBenchmark(
         (std::string("update_rule/") + text).c_str(),
         [spec = ParseRuleSpec(text).value()](benchmark::State& state) {

@@ -1,10 +1,8 @@
 #include "client/client.h"
 
 #include <atomic>
-#include <iterator>
 #include <utility>
 
-#include "absl/algorithm/container.h"
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -102,8 +100,10 @@ Client::Client(std::unique_ptr<Connection> connection,
     : Client(std::make_shared<Shared>(std::move(connection), options),
              {.timeout = options.timeout}) {}
 
-Client::Client(std::shared_ptr<Shared> shared, CallOptions call_options)
-    : shared_(std::move(shared)), call_options_(std::move(call_options)) {}
+Client::Client(const std::shared_ptr<Shared>& shared, CallOptions call_options)
+    : ServerVerbs(std::shared_ptr<ClientCalls>(shared, &shared->calls),
+                  std::move(call_options)),
+      shared_(shared) {}
 
 Client Client::WithTimeout(absl::Duration timeout) const {
   return Client(shared_, Within(timeout));
@@ -137,7 +137,7 @@ absl::Status Client::Init(std::vector<InitEntry> entries,
   InitRequest request = {.name_space = shared_->name_space,
                          .on_existing = on_existing,
                          .entries = std::move(entries)};
-  return Call(request).status();
+  return calls_->Call(request, call_options_).status();
 }
 
 absl::StatusOr<PushResult> Client::Push(absl::string_view key,
@@ -153,7 +153,7 @@ absl::StatusOr<PushResult> Client::Push(absl::string_view key,
 absl::StatusOr<PushReply> Client::Push(std::vector<PushEntry> entries,
                                        const PushOptions& options) {
   ASSIGN_OR_RETURN(PushRequest request, MakePush(std::move(entries), options));
-  ASSIGN_OR_RETURN(PushReply reply, Call(request));
+  ASSIGN_OR_RETURN(PushReply reply, calls_->Call(request, call_options_));
   shared_->step = request.step;
   return reply;
 }
@@ -194,14 +194,14 @@ absl::StatusOr<PullReply> Client::Pull(absl::Span<const std::string> keys) {
 absl::StatusOr<PullReply> Client::Pull(PullRequest request) {
   request.name_space = shared_->name_space;
   request.worker = worker();
-  return Call(request);
+  return calls_->Call(request, call_options_);
 }
 
 absl::StatusOr<PullReply> Client::PullAsNobody(
     absl::Span<const std::string> keys, DType dtype) {
   PullRequest request = {.name_space = shared_->name_space, .dtype = dtype};
   for (const std::string& key : keys) request.entries.push_back({key});
-  return Call(request);
+  return calls_->Call(request, call_options_);
 }
 
 absl::StatusOr<Value> Client::PullState(absl::string_view key,
@@ -232,7 +232,7 @@ absl::StatusOr<PullReply> Client::PushPull(std::vector<PushEntry> entries,
                                            const PushOptions& options) {
   ASSIGN_OR_RETURN(PushRequest push, MakePush(std::move(entries), options));
   PushPullRequest request = {std::move(push)};
-  ASSIGN_OR_RETURN(PullReply reply, Call(request));
+  ASSIGN_OR_RETURN(PullReply reply, calls_->Call(request, call_options_));
   shared_->step = request.step;
   return reply;
 }
@@ -260,7 +260,7 @@ absl::StatusOr<PushReply> Client::PushRows(std::vector<PushEntry> entries,
     ASSIGN_OR_RETURN(entries, Encode(request.step, std::move(entries)));
   }
   request.entries = std::move(entries);
-  ASSIGN_OR_RETURN(PushReply reply, Call(request));
+  ASSIGN_OR_RETURN(PushReply reply, calls_->Call(request, call_options_));
   shared_->step = request.step;
   return reply;
 }
@@ -278,14 +278,14 @@ absl::StatusOr<Value> Client::PullRows(absl::string_view key,
 
 absl::StatusOr<PullReply> Client::PullRows(PullRowsRequest request) {
   if (request.dtype != DType::kUnknown) {
-    return shared_->calls.Explain(
-        Method::kPullRows, absl::InvalidArgumentError(absl::StrCat(
+    return calls_->Explain(Method::kPullRows,
+                           absl::InvalidArgumentError(absl::StrCat(
                                "dtype of a pull: expected none for rows, got ",
                                NameOf(request.dtype))));
   }
   request.name_space = shared_->name_space;
   request.worker = worker();
-  return Call(request);
+  return calls_->Call(request, call_options_);
 }
 
 absl::StatusOr<PullReply> Client::Broadcast(std::vector<InitEntry> entries) {
@@ -301,12 +301,12 @@ absl::StatusOr<uint64_t> Client::Delete(std::vector<std::string> keys,
   DeleteRequest request = {.name_space = shared_->name_space,
                            .keys = std::move(keys),
                            .allow_missing = allow_missing};
-  absl::StatusOr<DeleteReply> reply = Call(request);
+  absl::StatusOr<DeleteReply> reply = calls_->Call(request, call_options_);
   if (absl::IsResourceExhausted(reply.status())) {
     // Nothing has happened, maybe for want of room to remember the call: what
     // makes room must not need it.
     request.call_id.reset();
-    reply = Send(request, Within(end - SteadyNow()));
+    reply = calls_->Send(request, Within(end - SteadyNow()));
   }
   RETURN_IF_ERROR(reply.status());
   return reply->num_deleted;
@@ -314,7 +314,7 @@ absl::StatusOr<uint64_t> Client::Delete(std::vector<std::string> keys,
 
 absl::StatusOr<ListReply> Client::List(ListRequest request) {
   request.name_space = shared_->name_space;
-  return Call(request);
+  return calls_->Call(request, call_options_);
 }
 
 absl::StatusOr<std::vector<KeyStatus>> Client::Stat(
@@ -322,7 +322,7 @@ absl::StatusOr<std::vector<KeyStatus>> Client::Stat(
   StatRequest request = {.name_space = shared_->name_space,
                          .keys = std::move(keys),
                          .with_digest = with_digest};
-  ASSIGN_OR_RETURN(StatReply reply, Call(request));
+  ASSIGN_OR_RETURN(StatReply reply, calls_->Call(request, call_options_));
   return std::move(reply.keys);
 }
 
@@ -331,7 +331,7 @@ absl::Status Client::SetRule(const RuleSpec& rule,
   SetRuleRequest request = {.name_space = shared_->name_space,
                             .key_pattern = std::string(key_pattern),
                             .rule = rule};
-  return Call(request).status();
+  return calls_->Call(request, call_options_).status();
 }
 
 absl::Status Client::SetMultipliers(const Multipliers& multipliers,
@@ -339,20 +339,20 @@ absl::Status Client::SetMultipliers(const Multipliers& multipliers,
   SetRuleRequest request = {.name_space = shared_->name_space,
                             .key_pattern = std::string(key_pattern),
                             .multipliers = multipliers};
-  return Call(request).status();
+  return calls_->Call(request, call_options_).status();
 }
 
 absl::Status Client::UnsetRule(absl::string_view key_pattern) {
   UnsetRuleRequest request = {.name_space = shared_->name_space,
                               .key_pattern = std::string(key_pattern)};
-  return Call(request).status();
+  return calls_->Call(request, call_options_).status();
 }
 
 absl::Status Client::UnsetMultipliers(absl::string_view key_pattern) {
   UnsetRuleRequest request = {.name_space = shared_->name_space,
                               .key_pattern = std::string(key_pattern),
                               .multipliers = true};
-  return Call(request).status();
+  return calls_->Call(request, call_options_).status();
 }
 
 absl::StatusOr<RuleSpec> Client::SetHyperparameters(
@@ -360,40 +360,7 @@ absl::StatusOr<RuleSpec> Client::SetHyperparameters(
   SetHyperparametersRequest request = {.name_space = shared_->name_space,
                                        .key_pattern = std::string(key_pattern),
                                        .hyperparameters = hyperparameters};
-  return Call(request);
-}
-
-absl::Status Client::CreateNamespace(absl::string_view name,
-                                     const NamespaceConfig& config,
-                                     OnExisting on_existing) {
-  CreateNamespaceRequest request = {.name_space = std::string(name),
-                                    .config = config,
-                                    .on_existing = on_existing};
-  return Call(request).status();
-}
-
-absl::StatusOr<NamespaceStatus> Client::DescribeNamespace(
-    absl::string_view name) {
-  DescribeNamespaceRequest request = {.name_space = std::string(name)};
-  return Call(request);
-}
-
-absl::StatusOr<std::vector<NamespaceStatus>> Client::ListNamespaces() {
-  const absl::Duration end = SteadyNow() + call_options_.timeout;
-  std::vector<NamespaceStatus> namespaces;
-  ListNamespacesRequest request;
-  do {
-    ASSIGN_OR_RETURN(ListNamespacesReply page,
-                     Call(request, Within(end - SteadyNow())));
-    absl::c_move(page.namespaces, std::back_inserter(namespaces));
-    request.page_token = page.next_page_token;
-  } while (!request.page_token.empty());
-  return namespaces;
-}
-
-absl::Status Client::DeleteNamespace(absl::string_view name) {
-  DeleteNamespaceRequest request = {.name_space = std::string(name)};
-  return Call(request).status();
+  return calls_->Call(request, call_options_);
 }
 
 absl::StatusOr<JoinReply> Client::Join(absl::string_view worker_name,
@@ -404,7 +371,7 @@ absl::StatusOr<JoinReply> Client::Join(absl::string_view worker_name,
                          .lease = lease,
                          .namespace_uid = namespace_uid,
                          .replaces_epoch = worker().value_or(Worker()).epoch};
-  ASSIGN_OR_RETURN(JoinReply reply, Call(request));
+  ASSIGN_OR_RETURN(JoinReply reply, calls_->Call(request, call_options_));
   shared_->SetWorker(reply.worker);
   shared_->step = reply.next_step - 1;
   return reply;
@@ -414,13 +381,14 @@ absl::StatusOr<KeepAliveReply> Client::KeepAlive(absl::Duration timeout) {
   ASSIGN_OR_RETURN(const Worker worker, CheckedWorker());
   KeepAliveRequest request = {.name_space = shared_->name_space,
                               .worker = worker};
-  return Call(request, {.timeout = timeout});
+  return calls_->Call(request, {.timeout = timeout});
 }
 
 absl::Status Client::Leave(absl::Duration timeout) {
   ASSIGN_OR_RETURN(const Worker worker, CheckedWorker());
   LeaveRequest request = {.name_space = shared_->name_space, .worker = worker};
-  const absl::Status status = Call(request, {.timeout = timeout}).status();
+  const absl::Status status =
+      calls_->Call(request, {.timeout = timeout}).status();
   // One that failed otherwise may be made again.
   if (status.ok() || absl::IsFailedPrecondition(status)) {
     shared_->SetWorker(std::nullopt);
@@ -433,53 +401,7 @@ absl::Status Client::Barrier(absl::string_view barrier) {
   BarrierRequest request = {.name_space = shared_->name_space,
                             .worker = worker,
                             .barrier = std::string(barrier)};
-  return Call(request).status();
-}
-
-absl::StatusOr<CheckpointStatus> Client::SaveCheckpoint(
-    absl::string_view name, std::vector<std::string> namespaces) {
-  SaveCheckpointRequest request = {.name = std::string(name),
-                                   .namespaces = std::move(namespaces)};
-  return Call(request);
-}
-
-absl::StatusOr<CheckpointStatus> Client::RestoreCheckpoint(
-    RestoreCheckpointRequest request) {
-  return Call(request);
-}
-
-absl::StatusOr<std::vector<CheckpointStatus>> Client::ListCheckpoints() {
-  ListCheckpointsRequest request;
-  ASSIGN_OR_RETURN(ListCheckpointsReply reply, Call(request));
-  return std::move(reply.checkpoints);
-}
-
-absl::Status Client::DeleteCheckpoint(absl::string_view name) {
-  DeleteCheckpointRequest request = {.name = std::string(name)};
-  return Call(request).status();
-}
-
-absl::StatusOr<CheckpointStatus> Client::VerifyCheckpoint(
-    absl::string_view name) {
-  VerifyCheckpointRequest request = {.name = std::string(name)};
-  return Call(request);
-}
-
-absl::StatusOr<DescribeClusterReply> Client::DescribeCluster() {
-  DescribeClusterRequest request;
-  return Call(request);
-}
-
-absl::StatusOr<ResizeClusterReply> Client::ResizeCluster(
-    std::vector<std::string> add, std::vector<std::string> remove) {
-  ResizeClusterRequest request = {.add = std::move(add),
-                                  .remove = std::move(remove)};
-  return Call(request);
-}
-
-absl::StatusOr<ServerStatus> Client::DescribeServer() {
-  DescribeServerRequest request;
-  return Call(request);
+  return calls_->Call(request, call_options_).status();
 }
 
 std::optional<Worker> Client::worker() const {
@@ -519,13 +441,13 @@ void Client::StartPush(
         client.MakePush(std::move(entries), options);
     if (!push.ok()) return std::move(done)(push.status());
     const Step step = push->step;
-    ClientCalls& calls = client.shared_->calls;
-    calls.Start(Request{*std::move(push)}, client.call_options_, threads,
-                [shared = client.shared_, step, done = std::move(done)](
-                    absl::StatusOr<ReplyTo<Request>> reply) mutable {
-                  if (reply.ok()) shared->step = step;
-                  std::move(done)(std::move(reply));
-                });
+    client.calls_->Start(
+        Request{*std::move(push)}, client.call_options_, threads,
+        [shared = client.shared_, step, done = std::move(done)](
+            absl::StatusOr<ReplyTo<Request>> reply) mutable {
+          if (reply.ok()) shared->step = step;
+          std::move(done)(std::move(reply));
+        });
   };
   const bool may_encode =
       !options.is_encoded &&
@@ -554,25 +476,12 @@ void Client::StartPull(PullRequest request, CallThreads& threads,
                        Done<PullReply> done) {
   request.name_space = shared_->name_space;
   request.worker = worker();
-  shared_->calls.Start(
-      std::move(request), call_options_, threads,
-      // The shared part, and so the connection, outlives the call.
-      [shared = shared_,
-       done = std::move(done)](absl::StatusOr<PullReply> reply) mutable {
-        std::move(done)(std::move(reply));
-      });
-}
-
-template <typename Request>
-absl::StatusOr<ReplyTo<Request>> Client::Call(Request& request,
-                                              const CallOptions& options) {
-  return shared_->calls.Call(request, options);
-}
-
-template <typename Request>
-absl::StatusOr<ReplyTo<Request>> Client::Send(const Request& request,
-                                              const CallOptions& options) {
-  return shared_->calls.Send(request, options);
+  calls_->Start(std::move(request), call_options_, threads,
+                // The shared part, and so the connection, outlives the call.
+                [shared = shared_, done = std::move(done)](
+                    absl::StatusOr<PullReply> reply) mutable {
+                  std::move(done)(std::move(reply));
+                });
 }
 
 }  // namespace tensorkv

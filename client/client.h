@@ -27,24 +27,11 @@
 #include "client/compression/compression.h"
 #include "client/connection.h"
 #include "client/destination.h"
+#include "client/push_options.h"
+#include "client/server_verbs.h"
 #include "contract/requests.h"
 
 namespace tensorkv {
-
-struct PushOptions {
-  // The worker's step that the contributions belong to. 0: the one after the
-  // client's last; see Client::step.
-  Step step = 0;
-
-  // The entries are those that Client::Encode has made, and go out as they are.
-  bool is_encoded = false;
-
-  // Who signs the push; none: who signs the client's calls.
-  std::optional<Worker> worker;
-
-  // What the server converts the values of a PushPull to, as in Pull.
-  DType reply_dtype = DType::kUnknown;
-};
 
 // A client of one namespace of a server. Thread-safe; two pushes at once
 // should name their step.
@@ -74,10 +61,9 @@ struct PushOptions {
 // A server that was restarted without the state that this client has seen
 // refuses every call of it with FailedPrecondition, which says so: connect anew
 // to begin anew.
-class Client {
+class Client : public ServerVerbs {
  public:
-  // Opens a connection. It is made in the background: a server that is down
-  // shows at the first call.
+  // Connects in the background: a server that is down shows at the first call.
   // Errors: InvalidArgument for options that cannot work.
   static absl::StatusOr<std::unique_ptr<Client>> Connect(
       const ClientOptions& options);
@@ -109,7 +95,7 @@ class Client {
   // that is another float dtype than the destination's, the push has been made.
   Client Into(absl::Span<const Destination> destinations) const;
 
-  // Creates keys. OnExisting says what to do about those that exist.
+  // OnExisting says what to do about keys that exist.
   absl::Status Init(absl::string_view key, Tensor value,
                     OnExisting on_existing = OnExisting::kFail);
   absl::Status Init(std::vector<InitEntry> entries,
@@ -162,9 +148,9 @@ class Client {
 
   // Push, Pull and PushPull for who waits for nothing: `done` gets what the
   // verb returns, on any thread, perhaps before this returns. It should not
-  // block, since others may have to wait for its thread. What has to block
-  // meanwhile runs on `threads`, which outlive the call; this client need not.
-  // Pipeline adds an order among calls, and bounds of what is under way.
+  // block, since others may wait for its thread. What has to block meanwhile
+  // runs on `threads`, which outlive the call; this client need not. Pipeline
+  // adds an order among calls, and bounds of what is under way.
   template <typename Reply>
   using Done = absl::AnyInvocable<void(absl::StatusOr<Reply>) &&>;
   void StartPush(std::vector<PushEntry> entries, const PushOptions& options,
@@ -197,8 +183,7 @@ class Client {
   absl::StatusOr<PullReply> Broadcast(std::vector<InitEntry> entries);
 
   // How many keys were removed. Where the namespace is full the call is made
-  // without a call_id, so that a connection that breaks is the caller's to look
-  // into.
+  // without a call_id: a connection that breaks is the caller's to look into.
   absl::StatusOr<uint64_t> Delete(std::vector<std::string> keys,
                                   bool allow_missing = false);
   // One page; the request's namespace is filled in.
@@ -218,14 +203,6 @@ class Client {
       const Hyperparameters& hyperparameters,
       absl::string_view key_pattern = "");
 
-  // Namespaces of the server, by name; these do not use options.name_space.
-  absl::Status CreateNamespace(absl::string_view name,
-                               const NamespaceConfig& config,
-                               OnExisting on_existing = OnExisting::kFail);
-  absl::StatusOr<NamespaceStatus> DescribeNamespace(absl::string_view name);
-  absl::StatusOr<std::vector<NamespaceStatus>> ListNamespaces();
-  absl::Status DeleteNamespace(absl::string_view name);
-
   // Membership of the namespace; WorkerClient looks after it. Join makes this
   // client the worker of that name: from then on its calls are signed so, and
   // its steps go on from where the worker is. A client that is the worker
@@ -239,30 +216,9 @@ class Client {
   absl::StatusOr<KeepAliveReply> KeepAlive(absl::Duration timeout);
   absl::Status Leave(absl::Duration timeout);
   absl::Status Barrier(absl::string_view barrier);
-  // The namespace that the options name.
+  // The namespace of the options, and who signs this client's calls.
   const std::string& name_space() const;
-  // Who signs this client's calls.
   std::optional<Worker> worker() const;
-
-  absl::StatusOr<ServerStatus> DescribeServer();
-  absl::StatusOr<DescribeClusterReply> DescribeCluster();
-  // Says which servers, by their names, are to have the cluster's keys besides
-  // those that have them, and which no longer. Returns before they have moved:
-  // call it again, with no names, for how many partitions are left. Errors:
-  // NotFound · InvalidArgument · FailedPrecondition (the server is in no
-  // cluster) · Unavailable; cluster.proto says when.
-  absl::StatusOr<ResizeClusterReply> ResizeCluster(
-      std::vector<std::string> add, std::vector<std::string> remove);
-
-  // Checkpoints of the server. Without a name, the server makes one up; without
-  // namespaces, all are saved.
-  absl::StatusOr<CheckpointStatus> SaveCheckpoint(
-      absl::string_view name = "", std::vector<std::string> namespaces = {});
-  absl::StatusOr<CheckpointStatus> RestoreCheckpoint(
-      RestoreCheckpointRequest request);
-  absl::StatusOr<std::vector<CheckpointStatus>> ListCheckpoints();
-  absl::Status DeleteCheckpoint(absl::string_view name);
-  absl::StatusOr<CheckpointStatus> VerifyCheckpoint(absl::string_view name);
 
   // The step of the last push that succeeded, counted for a client with a
   // rank; 0 before the first. A push that failed leaves it, so that the same
@@ -276,13 +232,7 @@ class Client {
   // What a client and those made of it share.
   struct Shared;
 
-  Client(std::shared_ptr<Shared> shared, CallOptions call_options);
-  CallOptions Within(absl::Duration timeout) const {
-    CallOptions options = call_options_;
-    options.timeout = timeout;
-    return options;
-  }
-
+  Client(const std::shared_ptr<Shared>& shared, CallOptions call_options);
   // Errors: those of Compressor::Compress.
   absl::StatusOr<PushRequest> MakePush(std::vector<PushEntry> entries,
                                        const PushOptions& options);
@@ -291,21 +241,8 @@ class Client {
   template <typename Request>
   void StartPush(std::vector<PushEntry> entries, const PushOptions& options,
                  CallThreads& threads, Done<ReplyTo<Request>> done);
-  // Makes a call under a name of its own, if it has one.
-  template <typename Request>
-  absl::StatusOr<ReplyTo<Request>> Call(Request& request,
-                                        const CallOptions& options);
-  template <typename Request>
-  absl::StatusOr<ReplyTo<Request>> Call(Request& request) {
-    return Call(request, call_options_);
-  }
-  // Makes a call under the name that it has.
-  template <typename Request>
-  absl::StatusOr<ReplyTo<Request>> Send(const Request& request,
-                                        const CallOptions& options);
 
   std::shared_ptr<Shared> shared_;
-  CallOptions call_options_;
 };
 
 }  // namespace tensorkv

@@ -49,6 +49,13 @@ std::vector<PushEntry> EntryOf(absl::string_view key, Tensor contribution) {
   return entries;
 }
 
+Client Bounded(Client client, const PipelineCallOptions& bounds) {
+  if (bounds.timeout) client = client.WithTimeout(*bounds.timeout);
+  if (bounds.canceller) client = client.WithCanceller(bounds.canceller);
+  if (!bounds.into.empty()) client = client.Into(bounds.into);
+  return client;
+}
+
 }  // namespace
 
 Pipeline::Pipeline(Client* client, const PipelineOptions& options)
@@ -65,18 +72,19 @@ Pipeline::~Pipeline() {
 
 template <typename Reply, typename Start>
 std::future<absl::StatusOr<Reply>> Pipeline::Submit(
-    std::vector<KeyOrder::KeyHash> keys, uint64_t bytes, int priority,
-    Start start) {
+    std::vector<KeyOrder::KeyHash> keys, uint64_t bytes,
+    const PipelineCallOptions& bounds, Start start) {
   std::promise<absl::StatusOr<Reply>> promise;
   auto future = promise.get_future();
   Enqueue({.keys = std::move(keys),
            .bytes = bytes,
-           .priority = priority,
-           .start = [this, bytes, promise = std::move(promise),
+           .priority = bounds.priority,
+           .start = [this, bytes, client = Bounded(client_, bounds),
+                     promise = std::move(promise),
                      start = std::move(start)](Ticket ticket) mutable {
              std::move(start)(
-                 [this, ticket, bytes, promise = std::move(promise)](
-                     absl::StatusOr<Reply> reply) mutable {
+                 client, [this, ticket, bytes, promise = std::move(promise)](
+                             absl::StatusOr<Reply> reply) mutable {
                    promise.set_value(std::move(reply));
                    OnEnded(ticket, bytes);
                  });
@@ -86,80 +94,82 @@ std::future<absl::StatusOr<Reply>> Pipeline::Submit(
 
 std::future<absl::StatusOr<PushResult>> Pipeline::Push(
     absl::string_view key, Tensor contribution, const PushOptions& options,
-    int priority) {
+    const PipelineCallOptions& bounds) {
   const uint64_t bytes = contribution.size_bytes();
   return Submit<PushResult>(
-      {HashOf(key)}, bytes, priority,
-      [this, entries = EntryOf(key, std::move(contribution)),
-       options](auto done) mutable {
-        client_.StartPush(std::move(entries), options, threads_,
-                          ForOne(std::move(done)));
+      {HashOf(key)}, bytes, bounds,
+      [this, entries = EntryOf(key, std::move(contribution)), options](
+          Client& client, auto done) mutable {
+        client.StartPush(std::move(entries), options, threads_,
+                         ForOne(std::move(done)));
       });
 }
 
 std::future<absl::StatusOr<PushReply>> Pipeline::Push(
-    std::vector<PushEntry> entries, const PushOptions& options, int priority) {
+    std::vector<PushEntry> entries, const PushOptions& options,
+    const PipelineCallOptions& bounds) {
   std::vector<KeyOrder::KeyHash> keys = HashesOf(entries);
   const uint64_t bytes = BytesOf(entries);
-  return Submit<PushReply>(
-      std::move(keys), bytes, priority,
-      [this, entries = std::move(entries), options](auto done) mutable {
-        client_.StartPush(std::move(entries), options, threads_,
-                          std::move(done));
+  return Submit<PushReply>(std::move(keys), bytes, bounds,
+                           [this, entries = std::move(entries), options](
+                               Client& client, auto done) mutable {
+                             client.StartPush(std::move(entries), options,
+                                              threads_, std::move(done));
+                           });
+}
+
+std::future<absl::StatusOr<Value>> Pipeline::Pull(
+    absl::string_view key, Version min_version,
+    const PipelineCallOptions& bounds) {
+  return Submit<Value>(
+      {HashOf(key)}, /*bytes=*/0, bounds,
+      [this, key = std::string(key), min_version](Client& client, auto done) {
+        client.StartPull(PullRequest{.entries = {{key, min_version}}}, threads_,
+                         ForOne(std::move(done)));
       });
 }
 
-std::future<absl::StatusOr<Value>> Pipeline::Pull(absl::string_view key,
-                                                  Version min_version,
-                                                  int priority) {
-  return Submit<Value>({HashOf(key)}, /*bytes=*/0, priority,
-                       [this, key = std::string(key), min_version](auto done) {
-                         client_.StartPull(
-                             PullRequest{.entries = {{key, min_version}}},
-                             threads_, ForOne(std::move(done)));
-                       });
+std::future<absl::StatusOr<PullReply>> Pipeline::Pull(
+    absl::Span<const std::string> keys, const PipelineCallOptions& bounds) {
+  PullRequest request;
+  for (const std::string& key : keys) request.entries.push_back({key, 0});
+  return Pull(std::move(request), bounds);
 }
 
 std::future<absl::StatusOr<PullReply>> Pipeline::Pull(
-    absl::Span<const std::string> keys, int priority) {
-  PullRequest request;
-  for (const std::string& key : keys) request.entries.push_back({key, 0});
-  return Pull(std::move(request), priority);
-}
-
-std::future<absl::StatusOr<PullReply>> Pipeline::Pull(PullRequest request,
-                                                      int priority) {
+    PullRequest request, const PipelineCallOptions& bounds) {
   std::vector<KeyOrder::KeyHash> keys = HashesOf(request.entries);
   return Submit<PullReply>(
-      std::move(keys), /*bytes=*/0, priority,
-      [this, request = std::move(request)](auto done) mutable {
-        client_.StartPull(std::move(request), threads_, std::move(done));
+      std::move(keys), /*bytes=*/0, bounds,
+      [this, request = std::move(request)](Client& client, auto done) mutable {
+        client.StartPull(std::move(request), threads_, std::move(done));
       });
 }
 
 std::future<absl::StatusOr<Value>> Pipeline::PushPull(
     absl::string_view key, Tensor contribution, const PushOptions& options,
-    int priority) {
+    const PipelineCallOptions& bounds) {
   const uint64_t bytes = contribution.size_bytes();
-  return Submit<Value>({HashOf(key)}, bytes, priority,
+  return Submit<Value>({HashOf(key)}, bytes, bounds,
                        [this, entries = EntryOf(key, std::move(contribution)),
-                        options](auto done) mutable {
-                         client_.StartPushPull(std::move(entries), options,
-                                               threads_,
-                                               ForOne(std::move(done)));
+                        options](Client& client, auto done) mutable {
+                         client.StartPushPull(std::move(entries), options,
+                                              threads_,
+                                              ForOne(std::move(done)));
                        });
 }
 
 std::future<absl::StatusOr<PullReply>> Pipeline::PushPull(
-    std::vector<PushEntry> entries, const PushOptions& options, int priority) {
+    std::vector<PushEntry> entries, const PushOptions& options,
+    const PipelineCallOptions& bounds) {
   std::vector<KeyOrder::KeyHash> keys = HashesOf(entries);
   const uint64_t bytes = BytesOf(entries);
-  return Submit<PullReply>(
-      std::move(keys), bytes, priority,
-      [this, entries = std::move(entries), options](auto done) mutable {
-        client_.StartPushPull(std::move(entries), options, threads_,
-                              std::move(done));
-      });
+  return Submit<PullReply>(std::move(keys), bytes, bounds,
+                           [this, entries = std::move(entries), options](
+                               Client& client, auto done) mutable {
+                             client.StartPushPull(std::move(entries), options,
+                                                  threads_, std::move(done));
+                           });
 }
 
 void Pipeline::Enqueue(Call call) {

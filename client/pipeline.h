@@ -10,6 +10,8 @@
 
 #include <cstdint>
 #include <future>
+#include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -20,10 +22,13 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "base/mutex.h"
 #include "client/call_threads.h"
+#include "client/canceller.h"
 #include "client/client.h"
+#include "client/destination.h"
 #include "client/internal/key_order.h"
 #include "contract/requests.h"
 
@@ -43,6 +48,20 @@ struct PipelineOptions {
   uint64_t max_bytes = uint64_t{256} << 20;
 };
 
+// Bounds of one call, and where what it reads may go. What is not set is the
+// client's.
+struct PipelineCallOptions {
+  // Of the calls that nothing but max_running keeps from running, the one with
+  // the highest priority runs next, of several the first submitted.
+  int priority = 0;
+  // Begins when the call runs.
+  std::optional<absl::Duration> timeout;
+  // As Client::WithCanceller and Client::Into have them. A call that is
+  // cancelled before it runs ends when its turn comes.
+  std::shared_ptr<Canceller> canceller;
+  absl::Span<const Destination> into;
+};
+
 // Runs calls of a client and hands out their results as futures. Thread-safe.
 //
 // Threads: a call that goes as one message each way takes none, however long
@@ -53,9 +72,6 @@ struct PipelineOptions {
 // Order: calls with a key in common run one after another, in the order in
 // which they were submitted; other calls run at the same time and may overtake
 // one another. A call that fails does not stop those behind it.
-//
-// Priority: of the calls that nothing but max_running keeps from running, the
-// one with the highest priority runs next, of several the first submitted.
 //
 // Backpressure: a verb blocks while as many calls or bytes are under way as the
 // options allow; after that it returns at once. Verbs that block go on in the
@@ -77,27 +93,26 @@ class Pipeline {
 
   // As Client's verbs. Nobody may write the elements of a tensor before the
   // future is ready; see Client for a call that failed.
-  std::future<absl::StatusOr<PushResult>> Push(absl::string_view key,
-                                               Tensor contribution,
-                                               const PushOptions& options = {},
-                                               int priority = 0);
-  std::future<absl::StatusOr<PushReply>> Push(std::vector<PushEntry> entries,
-                                              const PushOptions& options = {},
-                                              int priority = 0);
-  std::future<absl::StatusOr<Value>> Pull(absl::string_view key,
-                                          Version min_version = 0,
-                                          int priority = 0);
+  std::future<absl::StatusOr<PushResult>> Push(
+      absl::string_view key, Tensor contribution,
+      const PushOptions& options = {}, const PipelineCallOptions& bounds = {});
+  std::future<absl::StatusOr<PushReply>> Push(
+      std::vector<PushEntry> entries, const PushOptions& options = {},
+      const PipelineCallOptions& bounds = {});
+  std::future<absl::StatusOr<Value>> Pull(
+      absl::string_view key, Version min_version = 0,
+      const PipelineCallOptions& bounds = {});
   std::future<absl::StatusOr<PullReply>> Pull(
-      absl::Span<const std::string> keys, int priority = 0);
-  std::future<absl::StatusOr<PullReply>> Pull(PullRequest request,
-                                              int priority = 0);
-  std::future<absl::StatusOr<Value>> PushPull(absl::string_view key,
-                                              Tensor contribution,
-                                              const PushOptions& options = {},
-                                              int priority = 0);
+      absl::Span<const std::string> keys,
+      const PipelineCallOptions& bounds = {});
+  std::future<absl::StatusOr<PullReply>> Pull(
+      PullRequest request, const PipelineCallOptions& bounds = {});
+  std::future<absl::StatusOr<Value>> PushPull(
+      absl::string_view key, Tensor contribution,
+      const PushOptions& options = {}, const PipelineCallOptions& bounds = {});
   std::future<absl::StatusOr<PullReply>> PushPull(
       std::vector<PushEntry> entries, const PushOptions& options = {},
-      int priority = 0);
+      const PipelineCallOptions& bounds = {});
 
   // Verbs that block.
   uint64_t num_blocked() const {
@@ -118,10 +133,11 @@ class Pipeline {
   // By which the first of a set runs next.
   using Rank = std::pair<int64_t, Ticket>;
 
-  // A future for the reply of what `start(done)` begins.
+  // A future for the reply of what `start(client, done)` begins.
   template <typename Reply, typename Start>
   std::future<absl::StatusOr<Reply>> Submit(std::vector<KeyOrder::KeyHash> keys,
-                                            uint64_t bytes, int priority,
+                                            uint64_t bytes,
+                                            const PipelineCallOptions& bounds,
                                             Start start);
   void Enqueue(Call call);
   bool HasRoomFor(const Call& call) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

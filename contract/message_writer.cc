@@ -256,7 +256,8 @@ class SmallEntries {
       if (size > wire::kMaxCopiedBytes || !HasOnlyTensor(entry)) {
         return std::nullopt;
       }
-      const size_t fields = FieldsBytes(entry, size);
+      const size_t fields =
+          BytesBeforeTensor(entry) + HeaderOf(entry, size).size() + size;
       bytes += 1 + wire::NumberSize(fields) + fields;
     }
     return bytes;
@@ -266,9 +267,10 @@ class SmallEntries {
   char* Write(char* next) {
     for (const Entry& entry : entries_) {
       const size_t size = entry.tensor.size_bytes();
-      next = wire::WriteRunHeader(tag_, FieldsBytes(entry, size), next);
-      next = WriteBeforeTensor(entry, next);
       const absl::string_view header = HeaderOf(entry, size);
+      const size_t fields = BytesBeforeTensor(entry) + header.size() + size;
+      next = wire::WriteRunHeader(tag_, fields, next);
+      next = WriteBeforeTensor(entry, next);
       std::memcpy(next, header.data(), header.size());
       next += header.size();
       if (size > 0) std::memcpy(next, entry.tensor.data(), size);
@@ -281,10 +283,6 @@ class SmallEntries {
   absl::string_view HeaderOf(const Entry& entry, size_t size_bytes) {
     const Tensor& tensor = entry.tensor;
     return header_.Get(tensor_tag_, tensor.dtype(), tensor.shape(), size_bytes);
-  }
-  size_t FieldsBytes(const Entry& entry, size_t size_bytes) {
-    return BytesBeforeTensor(entry) + HeaderOf(entry, size_bytes).size() +
-           size_bytes;
   }
 
   const wire::Tag tag_;

@@ -48,6 +48,7 @@ enum class MethodKind : uint8_t {
   X(DescribeNamespace, kHarmless)  \
   X(ListNamespaces, kHarmless)     \
   X(DeleteNamespace, kByCallId)    \
+  X(RebalanceNamespace, kHarmless) \
   X(SetRule, kHarmless)            \
   X(UnsetRule, kByCallId)          \
   X(SetHyperparameters, kHarmless) \

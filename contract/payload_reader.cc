@@ -152,6 +152,8 @@ class TensorReader {
 };
 
 constexpr size_t kMaxShortKeyBytes = 0x7F;
+// How far ahead of an entry the memory of others is fetched.
+constexpr size_t kEntriesAhead = 6;
 
 // Reads what stands before the tensor of an entry, at the beginning of
 // `fields`. Returns its size; 0 if it is nothing, or not in its usual form.
@@ -172,21 +174,26 @@ size_t ReadBeforeTensor(absl::string_view fields, InitEntry* entry) {
 size_t ReadBeforeTensor(absl::string_view fields, PushEntry* entry) {
   return ReadShortKey(fields, wire::kPushEntryKey, &entry->key);
 }
-size_t ReadBeforeTensor(absl::string_view fields, Value* value) {
-  constexpr size_t kMaxNumberBytes = 4;
-  if (fields.empty() || fields[0] != static_cast<char>(wire::kValueVersion)) {
-    return 0;
-  }
-  uint64_t number = 0;
-  const size_t end = std::min(fields.size(), 1 + kMaxNumberBytes);
+
+constexpr size_t kMaxShortNumberBytes = 4;
+
+// Reads a number, with its tag, likewise.
+size_t ReadShortNumber(absl::string_view fields, wire::Tag tag,
+                       uint64_t* number) {
+  if (fields.empty() || fields[0] != static_cast<char>(tag)) return 0;
+  uint64_t bits = 0;
+  const size_t end = std::min(fields.size(), 1 + kMaxShortNumberBytes);
   for (size_t i = 1; i < end; ++i) {
     const auto byte = static_cast<uint8_t>(fields[i]);
-    number |= static_cast<uint64_t>(byte & 0x7F) << (7 * (i - 1));
+    bits |= static_cast<uint64_t>(byte & 0x7F) << (7 * (i - 1));
     if (byte >= 0x80) continue;
-    value->version = number;
+    *number = bits;
     return byte == 0 ? 0 : i + 1;
   }
   return 0;
+}
+size_t ReadBeforeTensor(absl::string_view fields, Value* value) {
+  return ReadShortNumber(fields, wire::kValueVersion, &value->version);
 }
 
 template <typename Entry>
@@ -203,6 +210,11 @@ bool TensorReader::ReadEntry(WireReader& in, Entry* entry,
   if (begin == 2 && (second == 0 || second >= 0x80)) return false;
   const size_t length = begin == 1 ? first : second << 7 | (first & 0x7F);
   if (begin + length > in.bytes_left()) return false;
+  // Entries of a kind follow one another at equal distances. What is left of
+  // their elements here is fetched by whoever reads these.
+  const char* const later = ahead.data() + kEntriesAhead * (begin + length);
+  __builtin_prefetch(later);
+  __builtin_prefetch(later + 64);
   const size_t before = ReadBeforeTensor(ahead.substr(begin), entry);
   const size_t payload_begin = begin + before + size_;
   if (before == 0 || payload_begin > ahead.size() ||
@@ -433,7 +445,21 @@ bool ReadAtOnce(WireReader& in, PullEntry* entry) {
   entry->key.clear();
   return false;
 }
-bool ReadAtOnce(WireReader&, PushResult*) { return false; }
+// Likewise, of a result that is a version.
+bool ReadAtOnce(WireReader& in, PushResult* result) {
+  const absl::string_view ahead = in.Peek(2 + kMaxShortNumberBytes);
+  if (ahead.empty()) return false;
+  const size_t length = static_cast<uint8_t>(ahead[0]);
+  if (length >= ahead.size() || length >= in.bytes_left()) return false;
+  const size_t size = ReadShortNumber(
+      ahead.substr(1, length), wire::kPushResultVersion, &result->version);
+  if (size == length && size > 0) {
+    in.Skip(1 + length);
+    return true;
+  }
+  result->version = 0;
+  return false;
+}
 
 void Read(WireReader& in, PushResult* result) {
   if (in.Accept(wire::kPushResultVersion)) result->version = in.ReadNumber();

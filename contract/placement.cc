@@ -1,5 +1,6 @@
 #include "contract/placement.h"
 
+#include <cstddef>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -27,6 +28,14 @@ uint32_t OwnerOf(const ClusterPlacement& placement,
                  absl::string_view name_space, absl::string_view key) {
   return placement.owners[PartitionOf(
       name_space, key, static_cast<uint32_t>(placement.owners.size()))];
+}
+
+uint32_t NumLost(const ClusterPlacement& placement) {
+  size_t num = 0;
+  for (const LostPartitions& lost : placement.lost) {
+    num += lost.partitions.size();
+  }
+  return static_cast<uint32_t>(num);
 }
 
 }  // namespace tensorkv

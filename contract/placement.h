@@ -25,6 +25,17 @@ struct ClusterServer {
   friend bool operator==(const ClusterServer&, const ClusterServer&) = default;
 };
 
+// Partitions that their owner does not have yet.
+struct LostPartitions {
+  // The server that had them last.
+  std::string server;
+  std::vector<uint32_t> partitions;
+  bool is_given_up = false;
+
+  friend bool operator==(const LostPartitions&,
+                         const LostPartitions&) = default;
+};
+
 // A plain value. One without owners is that of a server in no cluster.
 struct ClusterPlacement {
   std::string cluster;
@@ -34,10 +45,14 @@ struct ClusterPlacement {
   std::vector<uint32_t> owners;
   // Tensors of more bytes are in slices (contract/slices.h); 0: none is.
   uint64_t split_bytes = 0;
+  std::vector<LostPartitions> lost;
 
   friend bool operator==(const ClusterPlacement&,
                          const ClusterPlacement&) = default;
 };
+
+// How many partitions their owners do not have yet.
+uint32_t NumLost(const ClusterPlacement& placement);
 
 // The partition that a key of a namespace, which may be that of a slice, falls
 // into, of `num_partitions`, at least 1. The namespace's home owns that of the

@@ -127,6 +127,13 @@ DeleteNamespaceRequest FromProto(const v1::DeleteNamespaceRequest& proto);
 void ToProto(const DeleteNamespaceRequest& request,
              v1::DeleteNamespaceRequest* proto);
 
+RebalanceNamespaceRequest FromProto(const v1::RebalanceNamespaceRequest& proto);
+void ToProto(const RebalanceNamespaceRequest& request,
+             v1::RebalanceNamespaceRequest* proto);
+RebalanceNamespaceReply FromProto(const v1::RebalanceNamespaceResponse& proto);
+void ToProto(const RebalanceNamespaceReply& reply,
+             v1::RebalanceNamespaceResponse* proto);
+
 SetRuleRequest FromProto(const v1::SetRuleRequest& proto);
 void ToProto(const SetRuleRequest& request, v1::SetRuleRequest* proto);
 

@@ -40,6 +40,19 @@ absl::StatusOr<ClusterPlacement> FromProto(const v1::ClusterPlacement& proto) {
   }
   placement.owners = {proto.owners().begin(), proto.owners().end()};
   placement.split_bytes = proto.split_bytes();
+  for (const v1::LostPartitions& lost : proto.lost()) {
+    for (const uint32_t partition : lost.partitions()) {
+      if (partition >= placement.owners.size()) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            "lost: expected partitions below ", placement.owners.size(),
+            ", the number of owners, got ", partition));
+      }
+    }
+    placement.lost.push_back(
+        {.server = lost.server(),
+         .partitions = {lost.partitions().begin(), lost.partitions().end()},
+         .is_given_up = lost.is_given_up()});
+  }
   return placement;
 }
 
@@ -52,6 +65,13 @@ void ToProto(const ClusterPlacement& placement, v1::ClusterPlacement* proto) {
   proto->mutable_owners()->Add(placement.owners.begin(),
                                placement.owners.end());
   proto->set_split_bytes(placement.split_bytes);
+  for (const LostPartitions& lost : placement.lost) {
+    v1::LostPartitions& each = *proto->add_lost();
+    each.set_server(lost.server);
+    each.mutable_partitions()->Add(lost.partitions.begin(),
+                                   lost.partitions.end());
+    each.set_is_given_up(lost.is_given_up);
+  }
 }
 
 absl::StatusOr<DescribeClusterReply> FromProto(
@@ -70,13 +90,17 @@ void ToProto(const DescribeClusterReply& reply,
 
 ResizeClusterRequest FromProto(const v1::ResizeClusterRequest& proto) {
   return {.add = {proto.add().begin(), proto.add().end()},
-          .remove = {proto.remove().begin(), proto.remove().end()}};
+          .remove = {proto.remove().begin(), proto.remove().end()},
+          .lost = {proto.lost().begin(), proto.lost().end()},
+          .give_up = proto.give_up()};
 }
 
 void ToProto(const ResizeClusterRequest& request,
              v1::ResizeClusterRequest* proto) {
   for (const std::string& name : request.add) proto->add_add(name);
   for (const std::string& name : request.remove) proto->add_remove(name);
+  for (const std::string& name : request.lost) proto->add_lost(name);
+  proto->set_give_up(request.give_up);
 }
 
 ResizeClusterReply FromProto(const v1::ResizeClusterResponse& proto) {
@@ -85,6 +109,7 @@ ResizeClusterReply FromProto(const v1::ResizeClusterResponse& proto) {
     reply.servers.push_back(ServerOf(server));
   }
   reply.partitions_to_move = proto.partitions_to_move();
+  reply.partitions_to_restore = proto.partitions_to_restore();
   return reply;
 }
 
@@ -94,6 +119,7 @@ void ToProto(const ResizeClusterReply& reply,
     ServerToProto(server, proto->add_servers());
   }
   proto->set_partitions_to_move(reply.partitions_to_move);
+  proto->set_partitions_to_restore(reply.partitions_to_restore);
 }
 
 MovePartitionsRequest FromProto(const v1::MovePartitionsRequest& proto) {

@@ -215,6 +215,7 @@ absl::StatusOr<NamespaceConfig> DecodeConfig(const v1::NamespaceConfig& proto) {
   config.gradient_guard = DecodeGuard(proto.gradient_guard());
   config.aggregation = DecodeAggregation(proto.aggregation());
   config.trim_fraction = proto.trim_fraction();
+  config.mirrored = proto.mirrored();
   return config;
 }
 
@@ -233,6 +234,7 @@ void EncodeConfig(const NamespaceConfig& config, v1::NamespaceConfig* proto) {
   EncodeGuard(config.gradient_guard, proto);
   proto->set_aggregation(EncodeAggregation(config.aggregation));
   proto->set_trim_fraction(config.trim_fraction);
+  proto->set_mirrored(config.mirrored);
 }
 
 // WAIT_REASON_KEY and the others follow WaitReason, from 1. A newer server may
@@ -549,6 +551,29 @@ DeleteNamespaceRequest FromProto(const v1::DeleteNamespaceRequest& proto) {
 void ToProto(const DeleteNamespaceRequest& request,
              v1::DeleteNamespaceRequest* proto) {
   proto->set_namespace_(request.name_space);
+}
+
+RebalanceNamespaceRequest FromProto(
+    const v1::RebalanceNamespaceRequest& proto) {
+  return {.name_space = proto.namespace_()};
+}
+
+void ToProto(const RebalanceNamespaceRequest& request,
+             v1::RebalanceNamespaceRequest* proto) {
+  proto->set_namespace_(request.name_space);
+}
+
+RebalanceNamespaceReply FromProto(const v1::RebalanceNamespaceResponse& proto) {
+  return {.moved_keys = proto.moved_keys(),
+          .moved_bytes = proto.moved_bytes(),
+          .kept_keys = proto.kept_keys()};
+}
+
+void ToProto(const RebalanceNamespaceReply& reply,
+             v1::RebalanceNamespaceResponse* proto) {
+  proto->set_moved_keys(reply.moved_keys);
+  proto->set_moved_bytes(reply.moved_bytes);
+  proto->set_kept_keys(reply.kept_keys);
 }
 
 RuleSpec FromProto(const v1::SetHyperparametersResponse& proto) {

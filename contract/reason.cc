@@ -64,6 +64,7 @@ constexpr auto kReasons = std::to_array<NamedReason>({
     {Reason::kPermissionDenied, "PERMISSION_DENIED"},
     {Reason::kWrongServer, "WRONG_SERVER"},
     {Reason::kKeyMoving, "KEY_MOVING"},
+    {Reason::kKeyNotRestored, "KEY_NOT_RESTORED"},
 });
 
 // The fields of google.rpc.ErrorInfo, and of an entry of its map.

@@ -65,6 +65,7 @@ enum class Reason : uint8_t {
   kPermissionDenied = 61,
   kWrongServer = 70,
   kKeyMoving = 71,
+  kKeyNotRestored = 72,
 };
 
 // The type URL of the payload, and the ErrorInfo's domain.

@@ -275,6 +275,7 @@ struct NamespaceConfig {
   GradientGuard gradient_guard;
   Aggregation aggregation = Aggregation::kSum;
   double trim_fraction = 0;
+  bool mirrored = false;
 
   friend bool operator==(const NamespaceConfig&,
                          const NamespaceConfig&) = default;
@@ -404,6 +405,16 @@ struct DeleteNamespaceRequest {
 };
 
 struct DeleteNamespaceReply {};
+
+struct RebalanceNamespaceRequest {
+  std::string name_space;
+};
+
+struct RebalanceNamespaceReply {
+  uint64_t moved_keys = 0;
+  uint64_t moved_bytes = 0;
+  uint64_t kept_keys = 0;
+};
 
 // One of `rule` and `multipliers`.
 struct SetRuleRequest {
@@ -572,11 +583,14 @@ struct DescribeClusterReply {
 struct ResizeClusterRequest {
   std::vector<std::string> add;
   std::vector<std::string> remove;
+  std::vector<std::string> lost;
+  bool give_up = false;
 };
 
 struct ResizeClusterReply {
   std::vector<ClusterServer> servers;
   uint32_t partitions_to_move = 0;
+  uint32_t partitions_to_restore = 0;
 };
 
 // The values are those of v1::MovePartitionsRequest.

@@ -51,7 +51,8 @@ struct TensorUpdate {
   // The current value, in the key's dtype. assign does not read it.
   TensorView stored;
 
-  // At least one. Floats of any kind for a float key, else the key's dtype.
+  // At least one, wherever the backend can read. Floats of any kind for a float
+  // key, else the key's dtype.
   // The sum is kept in AccumulateType(value.dtype), starts with the first and
   // adds the others in order; integers wrap. On a host plain ones may be at any
   // address.
@@ -162,12 +163,19 @@ class Backend {
     return HostBuffer::Allocate(size_bytes, std::move(account));
   }
 
+  // Whether the device can read these bytes where they lie, on the host or on
+  // another device: then an upload of them begins at once, without a copy on
+  // the caller's thread, and updates take contributions from there.
+  virtual bool CanRead(const char* data, size_t size_bytes) const {
+    return is_host();
+  }
+
   // Starts a plan, and calls `done` when it is done: on any thread, maybe
   // before this returns; where the device's memory is its own, `done` must not
   // wait for it. Plans see what those that were submitted before have uploaded,
   // without waiting for it; an empty one is done when that is there. Of other
   // plans that are not done they must not touch the tensors. Uploads from
-  // memory that is not of AllocateStaging may wait for those before.
+  // memory that the device cannot read may wait for those before.
   //
   // Returns OK when the uploads have been started: then they come to their end
   // unless the device fails. Else the plan has no other effect, and `done` is

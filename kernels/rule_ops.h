@@ -18,8 +18,9 @@ void VisitRuleOp(const TensorUpdate& update, Visitor visit) {
   const UpdateRule& rule = *update.rule;
   VisitOpType<T>(rule.kind(), [&](auto type) {
     using Op = typename decltype(type)::Op;
-    const RuleParameters parameters =
+    RuleParameters parameters =
         rule.ParametersAt(update.update_count, update.multipliers, update.seed);
+    parameters.num_elements = update.value.num_elements;
     if constexpr (expression::kIsProgram<Op>) {
       visit(rule.expression()->template Bind<T>(parameters));
     } else {

@@ -29,6 +29,7 @@
 #include "kernels/ops/lion.h"
 #include "kernels/ops/nadam.h"
 #include "kernels/ops/nag.h"
+#include "kernels/ops/radam.h"
 #include "kernels/ops/rmsprop.h"
 #include "kernels/ops/rmsprop_centered.h"
 #include "kernels/ops/sgd.h"
@@ -93,6 +94,10 @@
            {"epsilon", 1e-8, kNotNegative},                                    \
            {"momentum_decay", 0.004, kNotNegative}),                           \
        STATES({"mean"}, {"variance"}), "M2 nadam.py, P per key")               \
+  RULE(RAdam, RAdam, "radam", OPTIMIZER(0.001, kFinite),                       \
+       OWN({"beta1", 0.9, kUnit}, {"beta2", 0.999, kUnit},                     \
+           {"epsilon", 1e-8, kNotNegative}),                                   \
+       STATES({"mean"}, {"variance"}), "Liu et al. 2020; PyTorch RAdam")       \
   RULE(AdaBelief, AdaBelief, "adabelief", OPTIMIZER(0.001, kFinite),           \
        OWN({"beta1", 0.9, kUnit}, {"beta2", 0.999, kUnit},                     \
            {"epsilon", 1e-6, kNotNegative}),                                   \

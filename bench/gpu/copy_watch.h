@@ -39,6 +39,9 @@ class CopyWatch final : public Backend {
       size_t size_bytes, RefPtr<MemoryAccount> account) override {
     return inner_.Allocate(size_bytes, std::move(account));
   }
+  bool CanRead(const char* data, size_t size_bytes) const override {
+    return inner_.CanRead(data, size_bytes);
+  }
   absl::Status Submit(tensorkv::Plan plan, PlanCallback done) override {
     if (plan.uploads.empty()) {
       return inner_.Submit(std::move(plan), std::move(done));

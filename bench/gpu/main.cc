@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
@@ -16,12 +17,15 @@
 #include "base/status_macros.h"
 #include "bench/data_path/peers/servers.h"
 #include "bench/data_path/peers/tensorkv_peer.h"
+#include "bench/gpu/contribution_suite.h"
 #include "bench/gpu/open_cuda_copies.h"
 #include "bench/gpu/push_suite.h"
 #include "bench/gpu/server_suite.h"
 #include "bench/gpu/sizes.h"
 #include "bench/gpu/staging_suite.h"
 #include "bench/gpu/updates_suite.h"
+#include "bench/gpu/variants.h"
+#include "bench/gpu/variants_suite.h"
 #include "bench/harness/flags.h"
 #include "bench/harness/report.h"
 #include "kernels/cuda/open_cuda_backend.h"
@@ -35,6 +39,7 @@ constexpr int kSkipped = 77;
 struct Flags {
   RunFlags run;
   int gpu = 0;  // by its number in CUDA
+  std::vector<std::string> variants;
 };
 
 Sizes SizesOf(const Flags& flags, const OpenedCudaBackend& opened) {
@@ -57,8 +62,33 @@ absl::Status MeasureInProcess(const Flags& flags, RowRunner* runner,
   report->Add(MeasureLargeUpdates(backend, copies.get(), sizes, runner));
   report->Add(MeasureSmallUpdates(backend, copies.get(), sizes, runner));
   report->Add(MeasurePush(backend, sizes, runner));
+  report->Add(MeasureContributions(backend, sizes, runner));
   report->Add(MeasureStaging(backend, copies.get(), sizes, runner));
   return absl::OkStatus();
+}
+
+// Each beside what servers have, with half of the memory.
+absl::Status MeasureVariants(const Flags& flags, RowRunner* runner,
+                             Report* report) {
+  uint64_t quota_bytes = 0;
+  {
+    ASSIGN_OR_RETURN(const OpenedCudaBackend opened,
+                     OpenCudaBackend(flags.gpu));
+    quota_bytes = opened.memory_bytes / 2;
+  }
+  ASSIGN_OR_RETURN(const std::unique_ptr<Backend> usual,
+                   OpenVariant(flags.gpu, "", quota_bytes));
+  const Sizes sizes =
+      FitTo(quota_bytes, flags.run.plan.is_quick ? QuickSizes() : Sizes());
+  report->PrintMachine();
+  const bool has_all = flags.variants == std::vector<std::string>{"all"};
+  for (const std::string& name : has_all ? VariantNames() : flags.variants) {
+    ASSIGN_OR_RETURN(const std::unique_ptr<Backend> variant,
+                     OpenVariant(flags.gpu, name, quota_bytes));
+    report->Add(
+        MeasureVariant(name, variant.get(), usual.get(), sizes, runner));
+  }
+  return report->WriteRecords(flags.run.json_file);
 }
 
 // A server, and a client of it.
@@ -94,6 +124,7 @@ absl::StatusOr<Section> MeasureProcesses(const Flags& flags,
 
 absl::Status MeasureAll(const Flags& flags, Report* report) {
   RowRunner runner(flags.run.plan, &std::cerr);
+  if (!flags.variants.empty()) return MeasureVariants(flags, &runner, report);
   RETURN_IF_ERROR(MeasureInProcess(flags, &runner, report));
   absl::StatusOr<Section> servers = MeasureProcesses(flags, &runner);
   if (servers.ok()) {
@@ -114,6 +145,9 @@ int Main(int argc, char** argv) {
   app.add_option("--gpu", flags.gpu, "Which GPU, by its number")
       ->check(CLI::Range(0, 1023))
       ->capture_default_str();
+  app.add_option("--variant", flags.variants,
+                 "Measures these choices beside those of servers, and nothing "
+                 "else; all: every one (docs/gpu.md)");
   if (const auto exit_status = Parse(argc, argv, &app)) return *exit_status;
   Report report;
   const absl::Status status = MeasureAll(flags, &report);

@@ -21,6 +21,10 @@ struct Sizes {
   int64_t staged_bytes = int64_t{256} << 20;
   std::vector<int> staging_callers = {1, 8};
 
+  // Contributions that a kernel reads from the host's memory.
+  std::vector<int64_t> read_in_place_bytes = {4 << 10, 64 << 10, 256 << 10,
+                                              1 << 20, 4 << 20};
+
   // The key whose push is looked at step by step.
   int64_t pushed_bytes = 2 << 20;
 

@@ -38,6 +38,11 @@ absl::Status RunStatus(Invocation& invocation) {
     ClusterServerStatus status = {.server = placement.servers[i]};
     status.num_partitions =
         std::count(placement.owners.begin(), placement.owners.end(), i);
+    for (const LostPartitions& lost : placement.lost) {
+      status.num_to_restore += std::ranges::count_if(
+          lost.partitions,
+          [&](uint32_t partition) { return placement.owners[partition] == i; });
+    }
     // One that does not answer shows as such.
     if (status.server.is_live) Fill(invocation, status).IgnoreError();
     servers.push_back(std::move(status));
@@ -54,15 +59,10 @@ absl::Status RunStatus(Invocation& invocation) {
   return absl::OkStatus();
 }
 
-struct ResizeOptions {
-  std::vector<std::string> add;
-  std::vector<std::string> remove;
-};
-
-absl::Status RunResize(Invocation& invocation, const ResizeOptions& options) {
-  ASSIGN_OR_RETURN(
-      const ResizeClusterReply reply,
-      invocation.client.ResizeCluster(options.add, options.remove));
+absl::Status RunResize(Invocation& invocation,
+                       const ResizeClusterRequest& request) {
+  ASSIGN_OR_RETURN(const ResizeClusterReply reply,
+                   invocation.client.ResizeCluster(request));
   if (invocation.flags.is_json()) {
     invocation.out << ResizeJson(reply) << "\n";
     return absl::OkStatus();
@@ -73,7 +73,7 @@ absl::Status RunResize(Invocation& invocation, const ResizeOptions& options) {
   }
   invocation.out << "the keys are to be on " << absl::StrJoin(names, ", ")
                  << "; partitions to move: " << reply.partitions_to_move
-                 << "\n";
+                 << ", to restore: " << reply.partitions_to_restore << "\n";
   return absl::OkStatus();
 }
 
@@ -82,18 +82,26 @@ void AddResize(CLI::App& cluster, Action& action) {
       "resize",
       "Change which servers have the keys, or tell how many partitions are "
       "still to move");
-  const auto options = std::make_shared<ResizeOptions>();
+  const auto request = std::make_shared<ResizeClusterRequest>();
   resize
-      ->add_option("--add", options->add,
+      ->add_option("--add", request->add,
                    "Servers, by name, that are to have their share")
       ->delimiter(',');
   resize
-      ->add_option("--remove", options->remove,
+      ->add_option("--remove", request->remove,
                    "Servers that are to give all they have to others")
       ->delimiter(',');
-  resize->callback([&action, options] {
-    action = [options](Invocation& invocation) {
-      return RunResize(invocation, *options);
+  resize
+      ->add_option("--lost", request->lost,
+                   "Servers that are gone for good: the others restore what "
+                   "they had from their last checkpoints")
+      ->delimiter(',');
+  resize->add_flag("--give_up", request->give_up,
+                   "What the lost servers had, and is not restored yet, is "
+                   "given up");
+  resize->callback([&action, request] {
+    action = [request](Invocation& invocation) {
+      return RunResize(invocation, *request);
     };
   });
 }

@@ -108,6 +108,7 @@ Json NamespaceObject(const NamespaceStatus& status) {
           {"rescale_partial_rounds", status.config.rescale_partial_rounds},
           {"aggregation", std::string(NameOf(status.config.aggregation))},
           {"trim_fraction", status.config.trim_fraction},
+          {"mirrored", status.config.mirrored},
           {"quorum", status.config.quorum},
           {"quorum_grace_seconds",
            absl::ToDoubleSeconds(status.config.quorum_grace)},
@@ -244,6 +245,7 @@ std::string ClusterServerJson(const ClusterServerStatus& status) {
                {"weight", status.server.weight},
                {"is_live", status.server.is_live},
                {"partitions", status.num_partitions},
+               {"partitions_to_restore", status.num_to_restore},
                {"keys", or_null(status.num_keys)},
                {"used_bytes", or_null(status.used_bytes)}});
 }
@@ -253,8 +255,9 @@ std::string ResizeJson(const ResizeClusterReply& reply) {
   for (const ClusterServer& server : reply.servers) {
     servers.push_back(server.name);
   }
-  return Dump(
-      {{"servers", servers}, {"partitions_to_move", reply.partitions_to_move}});
+  return Dump({{"servers", servers},
+               {"partitions_to_move", reply.partitions_to_move},
+               {"partitions_to_restore", reply.partitions_to_restore}});
 }
 
 std::string CheckpointJson(const CheckpointStatus& status) {

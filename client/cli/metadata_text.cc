@@ -67,6 +67,7 @@ void AddModeRows(const NamespaceConfig& config, Rows& rows) {
                           : absl::StrCat(" without ", config.trim_fraction,
                                          " at each end"))});
   }
+  if (config.mirrored) rows.push_back({"mirrored:", "on every server"});
   if (config.quorum > 0) {
     rows.push_back(
         {"quorum:", absl::StrCat(config.quorum, " after ",
@@ -315,14 +316,16 @@ std::string ServerText(const ServerStatus& status) {
 
 std::string ClusterTable(const std::vector<ClusterServerStatus>& servers,
                          Columns columns) {
-  Rows rows = {Row(columns,
-                   {"server", "address", "live", "partitions", "keys", "used"},
-                   {"weight"})};
+  Rows rows = {Row(
+      columns,
+      {"server", "address", "live", "partitions", "to_restore", "keys", "used"},
+      {"weight"})};
   for (const ClusterServerStatus& status : servers) {
     rows.push_back(Row(columns,
                        {status.server.name, status.server.address,
                         status.server.is_live ? "yes" : "no",
                         absl::StrCat(status.num_partitions),
+                        absl::StrCat(status.num_to_restore),
                         status.num_keys ? absl::StrCat(*status.num_keys) : "?",
                         status.used_bytes ? ByteText(*status.used_bytes) : "?"},
                        {absl::StrCat(status.server.weight)}));

@@ -56,13 +56,15 @@ std::string ServerText(const ServerStatus& status);
 struct ClusterServerStatus {
   ClusterServer server;
   uint64_t num_partitions = 0;
+  // Those of them that it does not have yet, of a server that was lost.
+  uint64_t num_to_restore = 0;
   // Nothing where it does not answer.
   std::optional<uint64_t> num_keys;
   std::optional<uint64_t> used_bytes;
 };
 
-// A table with a line per server: server address live partitions keys used;
-// wide also weight.
+// A table with a line per server: server address live partitions to_restore
+// keys used; wide also weight.
 std::string ClusterTable(const std::vector<ClusterServerStatus>& servers,
                          Columns columns = Columns::kUsual);
 

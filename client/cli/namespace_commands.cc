@@ -106,6 +106,23 @@ absl::Status RunNamespaceRm(const NamespaceFlags& flags,
   return invocation.client.DeleteNamespace(flags.name);
 }
 
+absl::Status RunRebalance(const NamespaceFlags& flags, Invocation& invocation) {
+  ASSIGN_OR_RETURN(
+      const RebalanceNamespaceReply reply,
+      invocation.client.RebalanceNamespace(
+          flags.name.empty() ? invocation.flags.name_space : flags.name));
+  if (invocation.flags.is_json()) {
+    invocation.out << "{\"moved_keys\":" << reply.moved_keys
+                   << ",\"moved_bytes\":" << reply.moved_bytes
+                   << ",\"kept_keys\":" << reply.kept_keys << "}\n";
+  } else {
+    invocation.out << "moved " << reply.moved_keys << " keys of "
+                   << reply.moved_bytes << " bytes, kept " << reply.kept_keys
+                   << "\n";
+  }
+  return absl::OkStatus();
+}
+
 void AddCreate(CLI::App& command, NamespaceFlags& flags) {
   command.add_option("name", flags.name, "The new namespace")->required();
   NamespaceConfig& config = flags.config;
@@ -128,6 +145,8 @@ void AddCreate(CLI::App& command, NamespaceFlags& flags) {
             "sync: the sum, median or trimmed_mean of a round");
   command.add_option("--trim_fraction", config.trim_fraction,
                      "trimmed_mean: left out at each end, below 0.5");
+  command.add_flag("--mirrored", config.mirrored,
+                   "sync, in a cluster: every server holds all keys");
   GradientGuard& guard = config.gradient_guard;
   AddChoice(command, "--non_finite", guard.on_non_finite,
             "apply, count, skip or refuse pushes that have Inf or NaN");
@@ -167,6 +186,11 @@ void AddNamespaceCommands(CLI::App& app, Action& action) {
   add("ls", "List all namespaces", RunNamespaceLs);
   add("describe", "Print one namespace; --namespace's if none is named",
       RunDescribe)
+      ->add_option("name", flags->name, "The namespace");
+  add("rebalance",
+      "Move keys between the GPUs of a server; of --namespace's if none is "
+      "named",
+      RunRebalance)
       ->add_option("name", flags->name, "The namespace");
   CLI::App* rm = add("rm", "Remove a namespace", RunNamespaceRm);
   rm->add_option("name", flags->name, "The namespace")->required();

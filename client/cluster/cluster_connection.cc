@@ -6,10 +6,12 @@
 #include <type_traits>
 
 #include "absl/algorithm/container.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "client/cluster/merged_replies.h"
+#include "client/cluster/mirrored_calls.h"
+#include "client/cluster/part_outcomes.h"
+#include "client/cluster/placed_server.h"
 #include "contract/reason.h"
 
 namespace tensorkv {
@@ -21,67 +23,15 @@ constexpr int kMostAttempts = 4;
 
 constexpr size_t kMaxClientIdBytes = 64;
 
-bool IsAtWrongServer(const absl::Status& status) {
-  return ReasonOf(status) == Reason::kWrongServer;
-}
-
-// The newest placement that servers have named when they refused.
-uint64_t VersionToldBy(absl::Span<const absl::Status> outcomes) {
-  uint64_t newest = 0;
-  for (const absl::Status& status : outcomes) {
-    if (!IsAtWrongServer(status)) continue;
-    std::optional<ErrorInfo> info = ErrorInfoOf(status);
-    uint64_t version = 0;
-    if (absl::SimpleAtoi(info->metadata["placement_version"], &version)) {
-      newest = std::max(newest, version);
-    }
-  }
-  return newest;
-}
-
-// Whether the part of a push with that outcome has, or may have, been applied.
-bool MayHaveEffect(const absl::Status& status) {
-  return status.ok() || absl::IsUnavailable(status) ||
-         absl::IsDeadlineExceeded(status) || absl::IsCancelled(status) ||
-         ReasonOf(status) == Reason::kOutcomeUnknown;
-}
-
-// Whether workers push again what has failed so.
-bool IsPushedAgain(const absl::Status& status) {
-  switch (ReasonOf(status)) {
-    case Reason::kServerRestarted:
-    case Reason::kNotMember:
-    case Reason::kLeaseLost:
-    case Reason::kRoundFailed:
-    case Reason::kStepClosed:
-    case Reason::kStripeFailed:
-      return true;
-    default:
-      return false;
-  }
-}
-
-// Whether the caller has to join again before any server's answer is of use.
-bool EndsTheCall(const absl::Status& status) {
-  switch (ReasonOf(status)) {
-    case Reason::kServerRestarted:
-    case Reason::kNotMember:
-    case Reason::kLeaseLost:
-      return true;
-    default:
-      return false;
-  }
-}
-
-// Where the mode was not learnt, nobody can promise that a step is made once.
-bool MayBeAsync(Mode mode) {
-  return mode == Mode::kAsync || mode == Mode::kUnknown;
-}
-
-bool IsNoMember(const absl::Status& status) {
-  const Reason reason = ReasonOf(status);
-  return reason == Reason::kNotMember || reason == Reason::kLeaseLost;
-}
+// Calls that go to every server, and may be made again whatever some have done.
+template <typename Request>
+constexpr bool kAsksAll = std::is_same_v<Request, JoinRequest> ||
+                          std::is_same_v<Request, KeepAliveRequest> ||
+                          std::is_same_v<Request, LeaveRequest> ||
+                          std::is_same_v<Request, DescribeNamespaceRequest> ||
+                          std::is_same_v<Request, ListNamespacesRequest> ||
+                          std::is_same_v<Request, ListRequest> ||
+                          std::is_same_v<Request, DescribeServerRequest>;
 
 template <typename Reply>
 std::vector<absl::Status> StatusesOf(
@@ -143,7 +93,14 @@ absl::Status ClusterConnection::Attempt(const AnyCall& call,
                                         const CallOptions& options) {
   const CallLimit limit = servers_.LimitOf(options);
   return call.Visit([&](const auto& request, auto& reply) -> absl::Status {
-    ASSIGN_OR_RETURN(reply, Make(request, limit));
+    auto made = Make(request, limit);
+    // One that was asked is in the cluster no more: the others are asked anew.
+    if (kAsksAll<std::decay_t<decltype(request)>> &&
+        IsAtWrongServer(made.status())) {
+      made = Make(request, limit);
+    }
+    RETURN_IF_ERROR(made.status());
+    reply = *std::move(made);
     return absl::OkStatus();
   });
 }
@@ -164,6 +121,10 @@ ClusterConnection::Make(const Request& request, const CallLimit& limit) {
   const CallParts<Request> call(request);
   Progress<Request> progress = {.open = call.AllPlaces()};
   ASSIGN_OR_RETURN(PlacementPtr placement, servers_.Placement(limit));
+  const std::vector<CallPart> parts = call.Cut(*placement, progress.open);
+  if (IsMirrored(call.name_space(), parts.front().server, limit)) {
+    return MakeMirrored(request, limit);
+  }
   for (int attempt = 0;; ++attempt) {
     MakeParts(call, *placement, attempt, limit, progress);
     const bool has_failed = !WorstOf(progress.outcomes).ok();
@@ -176,6 +137,48 @@ ClusterConnection::Make(const Request& request, const CallLimit& limit) {
     ASSIGN_OR_RETURN(
         placement,
         servers_.NewerThan(placement, VersionToldBy(progress.refusals), limit));
+  }
+}
+
+bool ClusterConnection::IsMirrored(const std::string& name_space,
+                                   const std::string& server,
+                                   const CallLimit& limit) {
+  if (const auto known = namespaces_.IsMirrored(name_space)) return *known;
+  const absl::StatusOr<NamespaceStatus> status = servers_.At(
+      server, DescribeNamespaceRequest{.name_space = name_space}, limit);
+  const bool is_mirrored = status.ok() && status->config.mirrored;
+  // Who may not know is not to ask at every call.
+  if (status.ok() || absl::IsPermissionDenied(status.status())) {
+    namespaces_.LearnMirrored(name_space, is_mirrored);
+  }
+  return is_mirrored;
+}
+
+template <typename Request>
+absl::StatusOr<ReplyTo<Request>> ClusterConnection::MakeMirrored(
+    const Request& request, const CallLimit& limit) {
+  const auto at = [&]<typename Other>(
+                      const std::string& server,
+                      const Other& other) -> absl::StatusOr<ReplyTo<Other>> {
+    ASSIGN_OR_RETURN(const Other there, Translated(other, server, limit));
+    return servers_.At(server, there, limit, limit.destinations);
+  };
+  ASSIGN_OR_RETURN(const auto home_first,
+                   servers_.HomeFirst(request.name_space, limit));
+  if constexpr (std::is_same_v<Request, InitRequest>) {
+    return InitMirrored(home_first, request, at, at);
+  } else if constexpr (std::is_same_v<Request, DeleteRequest>) {
+    return DeleteMirrored(home_first, request, at);
+  } else {
+    ASSIGN_OR_RETURN(PlacementPtr placement, servers_.Placement(limit));
+    for (int attempt = 0;; ++attempt) {
+      auto reply = at(MirrorFor(*placement, request, reader_), request);
+      const bool is_last = attempt + 1 == kMostAttempts;
+      if (!IsAtWrongServer(reply.status()) || is_last) return reply;
+      ASSIGN_OR_RETURN(placement,
+                       servers_.NewerThan(
+                           placement, VersionToldBy({reply.status()}), limit));
+    }
   }
 }
 
@@ -236,8 +239,19 @@ absl::StatusOr<ReplyTo<Request>> ClusterConnection::MakePart(
                                attempt);
     }
   }
-  return servers_.At(part.server, request, limit,
-                     At(limit.destinations, part.places));
+  absl::StatusOr<ReplyTo<Request>> reply = servers_.At(
+      part.server, request, limit, At(limit.destinations, part.places));
+  if constexpr (std::is_base_of_v<PushRequest, Request>) {
+    // A checkpoint that others restore may have it, but none of its answer.
+    if (MayBeMadeByOneThatLeft(reply.status()) &&
+        MayBeAsync(namespaces_.ModeOf(request.name_space))) {
+      return WithReason(
+          absl::FailedPreconditionError(absl::StrCat(
+              "the push may have been made: ", reply.status().message())),
+          Reason::kOutcomeUnknown);
+    }
+  }
+  return reply;
 }
 
 template <typename Request>
@@ -312,6 +326,9 @@ absl::Status ClusterConnection::ErrorOf(
 absl::StatusOr<ListReply> ClusterConnection::Make(const ListRequest& request,
                                                   const CallLimit& limit) {
   ASSIGN_OR_RETURN(const auto servers, servers_.All(limit));
+  if (IsMirrored(request.name_space, servers.front(), limit)) {
+    return servers_.At(servers.front(), request, limit);
+  }
   ASSIGN_OR_RETURN(std::vector<ListReply> pages,
                    AskEach(servers, request, limit));
   return MergePages(std::move(pages), request.page_size);
@@ -332,6 +349,9 @@ absl::StatusOr<CreateNamespaceReply> ClusterConnection::Make(
   // has, also what an earlier call has left undone.
   const absl::StatusOr<CreateNamespaceReply> home =
       servers_.At(servers.front(), request, limit);
+  if (home.ok()) {
+    namespaces_.LearnMirrored(request.name_space, request.config.mirrored);
+  }
   if (!home.ok() && !absl::IsAlreadyExists(home.status())) return home;
   CreateNamespaceRequest elsewhere = request;
   elsewhere.on_existing = OnExisting::kKeep;
@@ -361,7 +381,10 @@ absl::StatusOr<NamespaceStatus> ClusterConnection::Make(
   for (size_t i = 0; i < servers.size(); ++i) {
     uids[servers[i]] = statuses[i].uid;
   }
+  const bool is_mirrored = statuses.front().config.mirrored;
+  if (is_mirrored) statuses.resize(1);  // the others have the same
   NamespaceStatus total = SumOf(std::move(statuses));
+  namespaces_.LearnMirrored(request.name_space, is_mirrored);
   namespaces_.Learn(request.name_space, total.uid, total.config.mode,
                     std::move(uids));
   return total;
@@ -408,6 +431,21 @@ ClusterConnection::Make(const Request& request, const CallLimit& limit) {
   ASSIGN_OR_RETURN(const auto servers,
                    servers_.HomeFirst(request.name_space, limit));
   return Change(servers, request, limit);
+}
+
+// Each server moves keys of its own.
+absl::StatusOr<RebalanceNamespaceReply> ClusterConnection::Make(
+    const RebalanceNamespaceRequest& request, const CallLimit& limit) {
+  ASSIGN_OR_RETURN(const auto servers, servers_.All(limit));
+  ASSIGN_OR_RETURN(const std::vector<RebalanceNamespaceReply> replies,
+                   AskEach(servers, request, limit));
+  RebalanceNamespaceReply total;
+  for (const RebalanceNamespaceReply& reply : replies) {
+    total.moved_keys += reply.moved_keys;
+    total.moved_bytes += reply.moved_bytes;
+    total.kept_keys += reply.kept_keys;
+  }
+  return total;
 }
 
 // --- Workers ----------------------------------------------------------------

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <random>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -101,6 +102,13 @@ class ClusterConnection final : public Connection {
   template <typename Request>
   requires kNamesKeys<Request> absl::StatusOr<ReplyTo<Request>> Make(
       const Request& request, const CallLimit& limit);
+  // Whether every server holds the namespace's keys, as `server` tells if it
+  // was not learnt; false where that does not tell.
+  bool IsMirrored(const std::string& name_space, const std::string& server,
+                  const CallLimit& limit);
+  template <typename Request>
+  absl::StatusOr<ReplyTo<Request>> MakeMirrored(const Request& request,
+                                                const CallLimit& limit);
   // Makes what is open by that placement, each part at its server.
   template <typename Request>
   void MakeParts(const CallParts<Request>& call,
@@ -130,6 +138,8 @@ class ClusterConnection final : public Connection {
   template <typename Request>
   requires kChangesNamespace<Request> absl::StatusOr<ReplyTo<Request>> Make(
       const Request& request, const CallLimit& limit);
+  absl::StatusOr<RebalanceNamespaceReply> Make(
+      const RebalanceNamespaceRequest& request, const CallLimit& limit);
   // Changes all of `servers`, one of them first.
   template <typename Request>
   absl::StatusOr<ReplyTo<Request>> Change(
@@ -168,6 +178,8 @@ class ClusterConnection final : public Connection {
   absl::StatusOr<MovePartitionsReply> Make(const MovePartitionsRequest& request,
                                            const CallLimit& limit);
 
+  // Which server of mirrored namespaces answers who is no worker.
+  const size_t reader_ = std::random_device()();
   ClusterServers servers_;
   KnownNamespaces namespaces_;
 };

@@ -36,6 +36,20 @@ void KnownNamespaces::Learn(const std::string& name_space, uint64_t home_uid,
   known.uids = std::move(uids);
 }
 
+void KnownNamespaces::LearnMirrored(const std::string& name_space,
+                                    bool mirrored) {
+  MutexLock lock(&mutex_);
+  mirrored_[FullName(name_space)] = mirrored;
+}
+
+std::optional<bool> KnownNamespaces::IsMirrored(
+    const std::string& name_space) const {
+  MutexLock lock(&mutex_);
+  const auto found = mirrored_.find(FullName(name_space));
+  if (found == mirrored_.end()) return std::nullopt;
+  return found->second;
+}
+
 const KnownNamespaces::Namespace* KnownNamespaces::Find(
     const std::string& name_space) const {
   const auto found = namespaces_.find(FullName(name_space));

@@ -28,6 +28,9 @@ class KnownNamespaces {
   // What every server has told of one namespace.
   void Learn(const std::string& name_space, uint64_t home_uid, Mode mode,
              ByServer<uint64_t> uids);
+  // Whether every server holds its keys; nothing where that was not learnt.
+  void LearnMirrored(const std::string& name_space, bool mirrored);
+  std::optional<bool> IsMirrored(const std::string& name_space) const;
   // The uid at `server` of the namespace that has `home_uid` at home, or had so
   // while another server was its home; nothing where that is another one than
   // what was learnt last, or unknown.
@@ -93,6 +96,7 @@ class KnownNamespaces {
 
   mutable Mutex mutex_;
   std::map<std::string, Namespace> namespaces_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, bool> mirrored_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tensorkv

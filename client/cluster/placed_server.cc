@@ -1,5 +1,7 @@
 #include "client/cluster/placed_server.h"
 
+#include <optional>
+
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -10,23 +12,43 @@
 namespace tensorkv {
 namespace {
 
-absl::Status IsNoMore(const std::string& name, uint64_t placement_version) {
+// No server says so.
+constexpr char kWasCalled[] = "was_called";
+
+// One that was never called there surely was not made there.
+absl::Status IsNoMore(const std::string& name, uint64_t placement_version,
+                      bool was_called) {
   return WithReason(absl::FailedPreconditionError(absl::StrCat(
-                        "server \"", name, "\": is in the cluster no more")),
+                        "server \"", name, "\": is in the cluster no more",
+                        was_called ? ", and does not answer" : "")),
                     Reason::kWrongServer,
-                    {{"placement_version", placement_version}});
+                    {{"placement_version", placement_version},
+                     {kWasCalled, was_called ? "true" : "false"}});
+}
+
+bool IsCancelled(const CallOptions& options) {
+  return options.canceller != nullptr && options.canceller->is_cancelled();
 }
 
 }  // namespace
+
+bool MayBeMadeByOneThatLeft(const absl::Status& status) {
+  std::optional<ErrorInfo> info = ErrorInfoOf(status);
+  return info && info->reason == Reason::kWrongServer &&
+         info->metadata[kWasCalled] == "true";
+}
 
 absl::Status PlacedServer::Attempt(const AnyCall& call,
                                    const CallOptions& options) {
   const absl::Duration end = SteadyNow() + options.timeout;
   ASSIGN_OR_RETURN(const Place place, Find(options));
-  const absl::Status status = place.connection->Attempt(call, options);
+  absl::Status status = place.connection->Attempt(call, options);
   if (status.ok()) return status;
+  if (absl::IsCancelled(status) && !IsCancelled(options)) {
+    status = absl::UnavailableError("the server has ended the call");
+  }
   if (absl::IsUnavailable(status) && place.left_by != 0) {
-    return IsNoMore(name_, place.left_by);
+    return IsNoMore(name_, place.left_by, /*was_called=*/true);
   }
   if (absl::IsUnavailable(status)) {
     // Where nobody answers, all stays as it is known.
@@ -54,7 +76,7 @@ absl::StatusOr<PlacedServer::Place> PlacedServer::Find(
     Place former = place_;
     former.left_by = placement->version;
     if (former.connection != nullptr) return former;
-    return IsNoMore(name_, placement->version);
+    return IsNoMore(name_, placement->version, /*was_called=*/false);
   }
   if (place_.address != found->address) {
     ASSIGN_OR_RETURN(std::unique_ptr<Connection> connection,

@@ -15,6 +15,10 @@
 
 namespace tensorkv {
 
+// Whether a call with that error went to a server that the cluster has no more,
+// and that did not answer: an earlier attempt may have been made there.
+bool MayBeMadeByOneThatLeft(const absl::Status& status);
+
 // Makes each call once, at the address that the newest placement gives the
 // server of that name. Where nobody is there it asks for the placement again,
 // so that the next attempt goes to where the server has come back. What it

@@ -131,14 +131,28 @@ absl::Status NotFinite() {
 absl::StatusOr<EncodedTensor> EncodeAlone(const Compression& compression,
                                           const Tensor& tensor,
                                           BufferPool& payloads) {
-  std::vector<float> elements;
-  elements.reserve(static_cast<size_t>(tensor.num_elements()));
-  AllRuns(tensor, [&](const float* run, size_t, size_t count) {
-    elements.insert(elements.end(), run, run + count);
-    return true;
-  });
-  return Encode(compression, tensor.shape(), /*seed=*/0,
-                absl::MakeSpan(elements), payloads);
+  if (tensor.num_elements() == 0 || !EncodesInRuns(compression, kRunElements)) {
+    if (!AreFinite(tensor)) return NotFinite();
+    std::vector<float> elements;
+    elements.reserve(static_cast<size_t>(tensor.num_elements()));
+    AllRuns(tensor, [&](const float* run, size_t, size_t count) {
+      elements.insert(elements.end(), run, run + count);
+      return true;
+    });
+    return Encode(compression, tensor.shape(), /*seed=*/0,
+                  absl::MakeSpan(elements), payloads);
+  }
+  ASSIGN_OR_RETURN(EncodedTensor encoded,
+                   AllocateEncoded(compression, tensor.shape(), payloads));
+  const bool is_finite =
+      AllRuns(tensor, [&](const float* run, size_t at, size_t count) {
+        float elements[kRunElements] = {};
+        if (!SupportedEncoderLoops().add(run, elements, count)) return false;
+        EncodeRun(compression, at, absl::MakeSpan(elements, count), encoded);
+        return true;
+      });
+  if (!is_finite) return NotFinite();
+  return encoded;
 }
 
 // Whether rows are encoded so.
@@ -146,6 +160,13 @@ bool EncodesRows(const Compression& compression) {
   return compression.momentum == 0 &&
          (compression.kind == Compression::Kind::kCast ||
           compression.kind == Compression::Kind::kBlocks);
+}
+
+// Whether nothing of an entry is kept for its key's next ones. Its repeat is
+// encoded to the same bytes.
+bool IsEncodedAlone(const Compression& compression, const PushEntry& entry) {
+  return entry.rows || (!compression.feedback && compression.momentum == 0 &&
+                        EncodesInRuns(compression, kRunElements));
 }
 
 absl::Status TooLarge() {
@@ -313,12 +334,14 @@ struct Compressor::Key {
 struct Compressor::Job {
   PushEntry* entry = nullptr;
   const Compression* compression = nullptr;
-  Key* key = nullptr;  // null for rows
+  Key* key = nullptr;  // null for what is encoded alone
   size_t index = 0;    // among the call's entries of the key
   // Where there is a step.
   Fingerprint source;
   // The largest magnitude of the elements, if Check has looked for it.
   float largest = std::numeric_limits<float>::infinity();
+  // Of what is encoded alone, which checks it too.
+  EncodedTensor encoded;
 };
 
 Compressor::Compressor(CompressionOptions options, Observer observer)
@@ -336,7 +359,7 @@ absl::StatusOr<std::vector<PushEntry>> Compressor::Compress(
   for (PushEntry& entry : entries) {
     const Compression* const compression = Find(entry);
     if (compression == nullptr) continue;
-    if (entry.rows) {
+    if (IsEncodedAlone(*compression, entry)) {
       jobs.push_back({&entry, compression});
       continue;
     }
@@ -346,7 +369,7 @@ absl::StatusOr<std::vector<PushEntry>> Compressor::Compress(
   }
   // All, before the first that changes what is kept.
   for (Job& job : jobs) RETURN_IF_ERROR(Check(step, job));
-  for (const Job& job : jobs) {
+  for (Job& job : jobs) {
     PushEntry& entry = *job.entry;
     const int64_t bytes_before = entry.tensor.size_bytes();
     absl::StatusOr<EncodedTensor> encoded = Encoded(step, job);
@@ -392,8 +415,11 @@ Compressor::Key& Compressor::KeyOf(const std::string& name) {
 
 absl::Status Compressor::Check(Step step, Job& job) {
   if (job.key == nullptr) {
-    return AreFinite(job.entry->tensor) ? absl::OkStatus()
-                                        : OfKey(*job.entry, NotFinite());
+    absl::StatusOr<EncodedTensor> encoded =
+        EncodeAlone(*job.compression, job.entry->tensor, *payloads_);
+    if (!encoded.ok()) return OfKey(*job.entry, encoded.status());
+    job.encoded = *std::move(encoded);
+    return absl::OkStatus();
   }
   Key& key = *job.key;
   MutexLock lock(&key.mutex);
@@ -410,11 +436,9 @@ absl::Status Compressor::Check(Step step, Job& job) {
   return OfKey(*job.entry, TooLarge());
 }
 
-absl::StatusOr<EncodedTensor> Compressor::Encoded(Step step, const Job& job) {
+absl::StatusOr<EncodedTensor> Compressor::Encoded(Step step, Job& job) {
+  if (job.key == nullptr) return std::move(job.encoded);
   const Tensor& tensor = job.entry->tensor;
-  if (job.key == nullptr) {
-    return EncodeAlone(*job.compression, tensor, *payloads_);
-  }
   Key& key = *job.key;
   MutexLock lock(&key.mutex);
   if (step > 0) {

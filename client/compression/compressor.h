@@ -34,6 +34,9 @@ namespace tensorkv {
 // entry is a new one, and so is every push without a step. Who may repeat steps
 // that lie further back keeps what was encoded, as WorkerClient does.
 //
+// Casts, blocks, 1-bit and 2-bit without error feedback and momentum keep
+// nothing, and read the contribution once.
+//
 // Rows are encoded without either, and only as casts and blocks: what those
 // leave out is small, and remembering it would take a table as large as the
 // key. Where a key has another encoding, or momentum, its rows stay as they
@@ -71,12 +74,12 @@ class Compressor {
   // An entry that is to be encoded.
   struct Job;
 
-  absl::StatusOr<EncodedTensor> Encoded(Step step, const Job& job);
+  absl::StatusOr<EncodedTensor> Encoded(Step step, Job& job);
   // Null for an entry that stays as it is.
   const Compression* Find(const PushEntry& entry) const;
   Key& KeyOf(const std::string& name);
-  // OK if the entry can be encoded, or has been.
-  static absl::Status Check(Step step, Job& job);
+  // OK if the entry can be encoded, or has been. Encodes what keeps nothing.
+  absl::Status Check(Step step, Job& job);
 
   const CompressionOptions options_;
   const Observer observer_;

@@ -92,6 +92,10 @@ auto Ask(Store& store, const DeleteNamespaceRequest& request, Context context) {
   return ReplyIfOk<DeleteNamespaceReply>(
       store.DeleteNamespace(request.name_space, context));
 }
+auto Ask(Store& store, const RebalanceNamespaceRequest& request,
+         Context context) {
+  return store.RebalanceNamespace(request, context);
+}
 auto Ask(Store& store, const SetRuleRequest& request, Context context) {
   return ReplyIfOk<SetRuleReply>(store.SetRule(request, context));
 }

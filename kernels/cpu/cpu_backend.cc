@@ -1,5 +1,6 @@
 #include "kernels/cpu/cpu_backend.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -14,13 +15,18 @@
 namespace tensorkv {
 namespace {
 
-// Values of many small tensors lie all over the memory.
-constexpr size_t kPrefetchDistance = 4;
+// Values of many small tensors, and rows of a table, lie all over the memory.
+// What follows their first lines the processor foresees.
+constexpr size_t kPrefetchDistance = 8;
+constexpr size_t kPrefetchedBytes = 256;
+constexpr size_t kCacheLineBytes = 64;
 
 void PrefetchStart(const MutableTensorView& tensor) {
-  const auto* data = static_cast<const char*>(tensor.data);
-  __builtin_prefetch(data, /*rw=*/1);
-  __builtin_prefetch(data + kBufferAlignment, /*rw=*/1);
+  const auto* const data = static_cast<const char*>(tensor.data);
+  const size_t size = std::min(tensor.size_bytes(), kPrefetchedBytes);
+  for (size_t at = 0; at < size; at += kCacheLineBytes) {
+    __builtin_prefetch(data + at, /*rw=*/1);
+  }
 }
 
 void PrefetchStart(const TensorUpdate& update) {
@@ -36,11 +42,13 @@ void UpdatePart(const KernelTable& kernels,
     if (i + kPrefetchDistance < end.update) {
       PrefetchStart(batch[i + kPrefetchDistance]);
     }
-    UpdateRange(kernels, batch[i], begin.element, batch[i].value.num_elements,
-                sums.Of(i));
+    if (!sums.HasUpdated(i)) {
+      UpdateRange(kernels, batch[i], begin.element, batch[i].value.num_elements,
+                  sums.Of(i));
+    }
     begin.element = 0;
   }
-  if (end.element > 0) {
+  if (end.element > 0 && !sums.HasUpdated(end.update)) {
     UpdateRange(kernels, batch[end.update], begin.element, end.element,
                 sums.Of(end.update));
   }
@@ -87,7 +95,8 @@ absl::Status CpuBackend::Run(Plan plan) {
 void CpuBackend::Update(absl::Span<const TensorUpdate> batch) {
   const KeySums sums(kernels_, threads_, batch);
   const std::vector<BatchPosition> ends = PartitionWork(batch, kBlockElements);
-  threads_.ParallelFor(ends.size(), [&](size_t part) {
+  threads_.ParallelFor(ends.size(), [&](size_t turn) {
+    const size_t part = sums.IndexAt(turn, ends.size());
     const BatchPosition begin = part == 0 ? BatchPosition() : ends[part - 1];
     UpdatePart(kernels_, batch, sums, begin, ends[part]);
   });

@@ -66,10 +66,12 @@ struct ElementKernels {
                                size_t count);
   // By RuleKind, null where the functor needs no sums (kernels/ops/key_sums.h):
   // adds the terms of a phase to `lanes`, kSumLanes for each sum. The first
-  // element is one of lane 0. new_w is not looked at.
+  // element is one of lane 0. new_w is not looked at. In kRowPhase `columns`
+  // may have a sum for each element, to which its term is added too; else it is
+  // null.
   void (*sums[kNumRuleKinds])(const void* op, int phase,
                               const StepArrays<T>& arrays, size_t count,
-                              double* lanes);
+                              double* lanes, double* columns);
 };
 
 // All loops for one instruction set. Every table gives the same bits.

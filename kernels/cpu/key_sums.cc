@@ -1,7 +1,9 @@
 #include "kernels/cpu/key_sums.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "kernels/cpu/column_sums.h"
 #include "kernels/cpu/range_update.h"
 #include "kernels/op_types.h"
 
@@ -12,47 +14,16 @@ ops::SumsOfOp SumsOf(const TensorUpdate& update) {
   return SumsOfRule(update.rule->kind());
 }
 
-int64_t NumColumns(const TensorUpdate& update) {
-  return update.value.num_elements / update.num_rows;
-}
+// Rows of that many elements at most stay in a second-level cache from the sum
+// of their terms until their elements are updated.
+constexpr int64_t kMaxCachedRow = 64 * 1024;
 
-// The sums of parts of columns that are in memory at a time, 1 MiB, which no
-// budget counts: those of a block of columns at least.
-constexpr size_t kMaxColumnSums = ops::kMaxColumnParts * kBlockElements;
-
-// Some columns of an update over a part of its rows, and where their sums go.
-struct ColumnPart {
-  const TensorUpdate* update;
-  Rectangle of;
-  size_t first_sum;
-};
-
-int64_t NumColumnParts(const TensorUpdate& update) {
-  return ops::NumColumnParts(update.num_rows, NumColumns(update));
-}
-
-// Cuts columns over all rows into parts.
-void AddParts(ColumnPart part, std::vector<ColumnPart>& parts) {
-  const int64_t num_rows = part.update->num_rows;
-  const int64_t rows =
-      ops::RowsOfColumnPart(num_rows, NumColumns(*part.update));
-  for (int64_t row = 0; row < num_rows; row += rows) {
-    part.of.first_row = row;
-    part.of.end_row = std::min(row + rows, num_rows);
-    parts.push_back(part);
-    part.first_sum += part.of.end_column - part.of.first_column;
-  }
-}
-
-// Updates columns, whose only part is summed here, and others before: `sums`.
-void UpdateColumns(const KernelTable& kernels, const ColumnPart& whole,
-                   const double* sums) {
-  double only_part[kBlockElements];
-  const auto& [update, of, first_sum] = whole;
-  const bool has_parts = NumColumnParts(*update) > 1;
-  if (!has_parts) SumColumns(kernels, *update, of, only_part);
-  UpdateColumns(kernels, *update, of.first_column, of.end_column,
-                has_parts ? sums + first_sum : only_part);
+// Whether nothing but the sum of its row lies between an element's term and its
+// update, which then follows while the row is in the cache.
+bool IsUpdatedByRows(const TensorUpdate& update) {
+  const ops::SumsOfOp sums = SumsOf(update);
+  return sums.has_row_state && !sums.has_column_state && sums.num_phases == 0 &&
+         update.value.num_elements > 0 && NumColumns(update) <= kMaxCachedRow;
 }
 
 // Rows that are about as many elements as a part.
@@ -82,6 +53,7 @@ KeySums::KeySums(const KernelTable& kernels, ThreadPool& threads,
     num_phases = std::max(num_phases, sums.num_phases);
     num_sums += sums.size();
   }
+  has_rows_ = has_rows;
   if (has_rows) RunRows(kernels, threads);
   if (has_columns) RunColumns(kernels, threads);
   if (num_phases > 0) Reserve(num_sums);
@@ -115,44 +87,31 @@ std::vector<KeySums::Part> KeySums::PartsOf(CutOf cut_of) const {
 
 void KeySums::RunRows(const KernelTable& kernels, ThreadPool& threads) {
   const std::vector<Part> rows = PartsOf([](const auto& update, auto sums) {
-    return sums.has_row_state ? Cut{update.num_rows, RowsOfPart(update)}
-                              : Cut();
+    return sums.has_row_state && !sums.has_column_state
+               ? Cut{update.num_rows, RowsOfPart(update)}
+               : Cut();
   });
   threads.ParallelFor(rows.size(), [&](size_t i) {
-    const auto [update, begin, end] = rows[i];
-    UpdateRows(kernels, batch_[update], begin, end);
+    const TensorUpdate& update = batch_[rows[i].update];
+    const auto [begin, end] = std::pair(rows[i].begin, rows[i].end);
+    UpdateRows(kernels, update, begin, end);
+    if (!IsUpdatedByRows(update)) return;
+    const int64_t size = NumColumns(update);
+    UpdateRange(kernels, update, begin * size, end * size);
   });
 }
 
 void KeySums::RunColumns(const KernelTable& kernels, ThreadPool& threads) {
-  const std::vector<Part> columns = PartsOf([](const auto& update, auto sums) {
-    return sums.has_column_state ? Cut{NumColumns(update), kBlockElements}
-                                 : Cut();
-  });
-  std::vector<double> sums;
-  for (size_t next = 0; next < columns.size();) {
-    std::vector<ColumnPart> wholes;
-    std::vector<ColumnPart> parts;
-    size_t num_sums = 0;
-    for (; next < columns.size(); ++next) {
-      const auto [i, begin, end] = columns[next];
-      const TensorUpdate& update = batch_[i];
-      const int64_t num_parts = NumColumnParts(update);
-      const size_t size = num_parts > 1 ? num_parts * (end - begin) : 0;
-      if (num_sums + size > kMaxColumnSums) break;
-      wholes.push_back({&update, {0, update.num_rows, begin, end}, num_sums});
-      if (size > 0) AddParts(wholes.back(), parts);
-      num_sums += size;
-    }
-    sums.resize(num_sums);
-    threads.ParallelFor(parts.size(), [&](size_t i) {
-      const auto& [update, of, first_sum] = parts[i];
-      SumColumns(kernels, *update, of, &sums[first_sum]);
-    });
-    threads.ParallelFor(wholes.size(), [&](size_t i) {
-      UpdateColumns(kernels, wholes[i], sums.data());
-    });
+  std::vector<const TensorUpdate*> updates;
+  for (const TensorUpdate& update : batch_) {
+    if (update.value.num_elements == 0) continue;
+    if (SumsOf(update).has_column_state) updates.push_back(&update);
   }
+  UpdateRowsAndColumns(kernels, threads, updates);
+}
+
+bool KeySums::HasUpdated(size_t update) const {
+  return has_rows_ && IsUpdatedByRows(batch_[update]);
 }
 
 void KeySums::RunPhase(const KernelTable& kernels, ThreadPool& threads,
@@ -163,11 +122,13 @@ void KeySums::RunPhase(const KernelTable& kernels, ThreadPool& threads,
                : Cut();
   });
   std::vector<double> partial(parts.size() * ops::kMaxSums);
-  threads.ParallelFor(parts.size(), [&](size_t i) {
+  threads.ParallelFor(parts.size(), [&](size_t turn) {
+    const size_t i = IndexAt(turn, parts.size());
     const auto [update, begin, end] = parts[i];
     SumRange(kernels, batch_[update], phase, Of(update), begin, end,
              &partial[i * ops::kMaxSums]);
   });
+  is_backward_ = !is_backward_;
   Combine(parts, partial, phase);
 }
 

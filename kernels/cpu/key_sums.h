@@ -19,7 +19,7 @@ namespace tensorkv {
 class KeySums {
  public:
   // Makes them all, in parallel, and updates the states that are per row
-  // and per column.
+  // and per column; and all of an update where it needs no more than that.
   // REQUIRES: the batch has been checked; it outlives this.
   KeySums(const KernelTable& kernels, ThreadPool& threads,
           absl::Span<const TensorUpdate> batch);
@@ -27,6 +27,16 @@ class KeySums {
   // Those of all phases; null where the update has none.
   const double* Of(size_t update) const {
     return first_sum_.empty() ? nullptr : &sums_[first_sum_[update]];
+  }
+
+  // Whether nothing is left to do.
+  bool HasUpdated(size_t update) const;
+
+  // Which of `count` parts of the batch comes at a turn of the pass that
+  // follows. Passes go forth and back, so that each begins with what the one
+  // before has left in the caches.
+  size_t IndexAt(size_t turn, size_t count) const {
+    return is_backward_ ? count - 1 - turn : turn;
   }
 
  private:
@@ -53,6 +63,8 @@ class KeySums {
                const std::vector<double>& partial, int phase);
 
   const absl::Span<const TensorUpdate> batch_;
+  bool has_rows_ = false;
+  bool is_backward_ = false;
   // Where in sums_ those of each update begin; empty if there are none at all.
   std::vector<size_t> first_sum_;
   std::vector<double> sums_;

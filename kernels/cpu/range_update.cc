@@ -43,6 +43,18 @@ constexpr size_t kMaxElementBytes = 8;
 constexpr size_t kMaxAveraged = 32 * 1024;
 constexpr size_t kMinAveragedElements = 16;
 
+// Twice as much each time, which is copied in vectors.
+template <typename T>
+void Fill(T value, T* out, size_t count) {
+  size_t filled = std::min<size_t>(count, 8);
+  std::fill_n(out, filled, value);
+  while (filled < count) {
+    const size_t size = std::min(filled, count - filled);
+    std::memcpy(out + filled, out, size * sizeof(T));
+    filled += size;
+  }
+}
+
 // Updates ranges of one update. T is the accumulate type of its dtype.
 template <typename T>
 class RangeUpdater {
@@ -69,18 +81,18 @@ class RangeUpdater {
     });
   }
 
-  void UpdateRows(int64_t begin, int64_t end) {
+  // `columns`: null, or what the terms of all columns are added to.
+  void UpdateRows(int64_t begin, int64_t end, double* columns) {
     VisitOp(nullptr, 0, [&](const auto& op) {
       using Op = std::remove_cvref_t<decltype(op)>;
       if constexpr (ops::kHasRowState<Op>) {
         const int64_t size = RowElements();
         T* const state = static_cast<T*>(update_.states[Op::kRowState].data);
         if (size < ops::kSumLanes) {
-          return UpdateNarrowRows(op, begin, end, state);
+          return UpdateNarrowRows(op, begin, end, state, columns);
         }
         for (int64_t row = begin; row < end; ++row) {
-          double sum;
-          SumParts(op, ops::kRowPhase, 1, row * size, (row + 1) * size, &sum);
+          const double sum = SumOfRow(op, row * size, size, columns);
           state[row] = op.UpdateRow(sum, size, state[row]);
         }
       }
@@ -93,10 +105,6 @@ class RangeUpdater {
         const int64_t size = RowElements();
         const int64_t count = part.end_column - part.first_column;
         std::fill_n(sums, count, 0.0);
-        if (size < ops::kSumLanes) {
-          AddNarrowRows(op, part.first_row * size, part.end_row * size, sums);
-          return;
-        }
         for (int64_t row = part.first_row; row < part.end_row; ++row) {
           AddRowTo(op, row * size + part.first_column, count, sums);
         }
@@ -104,13 +112,11 @@ class RangeUpdater {
     });
   }
 
-  void UpdateColumns(int64_t begin, int64_t end, const double* sums) {
+  void UpdateColumns(int64_t begin, int64_t end, const double* sums,
+                     int64_t num_parts) {
     VisitOp(nullptr, 0, [&](const auto& op) {
       using Op = std::remove_cvref_t<decltype(op)>;
       if constexpr (ops::kHasColumnState<Op>) {
-        const int64_t size = RowElements();
-        const auto num_parts =
-            static_cast<int64_t>(ops::NumColumnParts(update_.num_rows, size));
         T* const state = static_cast<T*>(update_.states[Op::kColumnState].data);
         for (int64_t column = begin; column < end; ++column) {
           double sum = 0;
@@ -164,7 +170,7 @@ class RangeUpdater {
   template <typename Op>
   void RunBlock(const Op& op, int64_t at, size_t count) {
     StepArrays<T> arrays = ArraysOf(at, count);
-    SpreadStates<Op>(at, count, arrays);
+    SpreadStates(op, at, count, arrays);
     arrays.new_w = NewValue(at);
     kernels_.steps[static_cast<int>(kind())](&op, arrays, count);
     const MutableTensorView& value = update_.value;
@@ -184,8 +190,20 @@ class RangeUpdater {
     }
   }
 
+  double SumOfRow(const auto& op, int64_t begin, int64_t size,
+                  double* columns) {
+    double lanes[ops::kSumLanes] = {};
+    for (int64_t at = 0; at < size; at += kBlockElements) {
+      const int64_t count = std::min(kBlockElements, size - at);
+      AddTerms(op, ops::kRowPhase, begin + at, count, lanes,
+               columns == nullptr ? nullptr : columns + at);
+    }
+    return ops::SumOfLanes(lanes);
+  }
+
   // For rows shorter than the lanes: as many at a time as these take.
-  void UpdateNarrowRows(const auto& op, int64_t begin, int64_t end, T* state) {
+  void UpdateNarrowRows(const auto& op, int64_t begin, int64_t end, T* state,
+                        double* columns) {
     const int64_t size = RowElements();
     const int64_t most = ops::kSumLanes / size;
     for (int64_t row = begin; row < end; row += most) {
@@ -193,7 +211,11 @@ class RangeUpdater {
       double terms[ops::kSumLanes] = {};
       AddTerms(op, ops::kRowPhase, row * size, count * size, terms);
       for (int64_t i = 0; i < count; ++i) {
-        const double sum = ops::SumOfFirstLanes(terms + i * size, size);
+        double* const of_row = terms + i * size;
+        if (columns != nullptr) {
+          for (int64_t k = 0; k < size; ++k) columns[k] += of_row[k];
+        }
+        const double sum = ops::SumOfFirstLanes(of_row, size);
         state[row + i] = op.UpdateRow(sum, size, state[row + i]);
       }
     }
@@ -207,27 +229,13 @@ class RangeUpdater {
     }
   }
 
-  // Adds all rows between two elements, many at a time, where a row has fewer
-  // columns than there are lanes.
-  void AddNarrowRows(const auto& op, int64_t at, int64_t end, double* sums) {
-    const int64_t size = RowElements();
-    for (int64_t column = 0; at < end; at += ops::kSumLanes) {
-      const int64_t count = std::min<int64_t>(ops::kSumLanes, end - at);
-      double terms[ops::kSumLanes] = {};
-      AddTerms(op, ops::kRowPhase, at, count, terms);
-      for (int64_t i = 0; i < count; ++i) {
-        sums[column] += terms[i];
-        if (++column == size) column = 0;
-      }
-    }
-  }
-
   template <typename Op>
   void AddTerms(const Op& op, int phase, int64_t at, size_t count,
-                double* lanes) {
+                double* lanes, double* columns = nullptr) {
     StepArrays<T> arrays = ArraysOf(at, count);
-    if (phase != ops::kRowPhase) SpreadStates<Op>(at, count, arrays);
-    kernels_.sums[static_cast<int>(kind())](&op, phase, arrays, count, lanes);
+    if (phase != ops::kRowPhase) SpreadStates(op, at, count, arrays);
+    kernels_.sums[static_cast<int>(kind())](&op, phase, arrays, count, lanes,
+                                            columns);
   }
 
   // What the functor reads.
@@ -244,15 +252,17 @@ class RangeUpdater {
   // Puts blocks that have an element of its row, or column, for each element in
   // the places of such states.
   template <typename Op>
-  void SpreadStates(int64_t at, size_t count, StepArrays<T>& arrays) {
+  void SpreadStates(const Op& op, int64_t at, size_t count,
+                    StepArrays<T>& arrays) {
     if constexpr (ops::kHasRowState<Op>) {
       const int64_t size = RowElements();
-      const void* const rows = update_.states[Op::kRowState].data;
+      const T* const rows =
+          static_cast<const T*>(update_.states[Op::kRowState].data);
       int64_t row = at / size;
       int64_t end_of_row = (row + 1) * size - at;
       for (size_t i = 0; i < count; ++row, end_of_row += size) {
         const size_t end = std::min<size_t>(count, end_of_row);
-        std::fill(rows_ + i, rows_ + end, static_cast<const T*>(rows)[row]);
+        Fill(ops::OfRow(op, rows[row]), rows_ + i, end - i);
         i = end;
       }
       arrays.states[Op::kRowState] = rows_;
@@ -466,9 +476,10 @@ void SumRange(const KernelTable& kernels, const TensorUpdate& update, int phase,
 }
 
 void UpdateRows(const KernelTable& kernels, const TensorUpdate& update,
-                int64_t begin, int64_t end) {
-  VisitFloatUpdater(kernels, update,
-                    [=](auto&& updater) { updater.UpdateRows(begin, end); });
+                int64_t begin, int64_t end, double* columns) {
+  VisitFloatUpdater(kernels, update, [=](auto&& updater) {
+    updater.UpdateRows(begin, end, columns);
+  });
 }
 
 void SumColumns(const KernelTable& kernels, const TensorUpdate& update,
@@ -478,9 +489,10 @@ void SumColumns(const KernelTable& kernels, const TensorUpdate& update,
 }
 
 void UpdateColumns(const KernelTable& kernels, const TensorUpdate& update,
-                   int64_t begin, int64_t end, const double* sums) {
+                   int64_t begin, int64_t end, const double* sums,
+                   int64_t num_parts) {
   VisitFloatUpdater(kernels, update, [=](auto&& updater) {
-    updater.UpdateColumns(begin, end, sums);
+    updater.UpdateColumns(begin, end, sums, num_parts);
   });
 }
 

@@ -28,9 +28,10 @@ void UpdateRange(const KernelTable& kernels, const TensorUpdate& update,
 void SumRange(const KernelTable& kernels, const TensorUpdate& update, int phase,
               const double* sums, int64_t begin, int64_t end, double* out);
 
-// Updates the rule's state per row of the rows [begin, end).
+// Updates the rule's state per row of the rows [begin, end). Adds what these
+// bring to the sums of all columns to `columns`, if that is not null.
 void UpdateRows(const KernelTable& kernels, const TensorUpdate& update,
-                int64_t begin, int64_t end);
+                int64_t begin, int64_t end, double* columns = nullptr);
 
 // Rows and columns of an update, up to their ends.
 struct Rectangle {
@@ -45,10 +46,11 @@ void SumColumns(const KernelTable& kernels, const TensorUpdate& update,
                 const Rectangle& part, double* out);
 
 // Updates the rule's state per column of the columns [begin, end). `sums` has
-// theirs over the first part of the rows (ops::RowsOfColumnPart), behind them
-// those over the next.
+// theirs over the first of `num_parts` parts of the rows, behind them those
+// over the next.
 void UpdateColumns(const KernelTable& kernels, const TensorUpdate& update,
-                   int64_t begin, int64_t end, const double* sums);
+                   int64_t begin, int64_t end, const double* sums,
+                   int64_t num_parts);
 
 }  // namespace tensorkv
 

@@ -34,9 +34,10 @@ absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(
   ASSIGN_OR_RETURN(backend->copies_, StagedCopies::Create(backend->pool_.get(),
                                                           backend->arena_.get(),
                                                           options.staging));
-  ASSIGN_OR_RETURN(backend->updates_,
-                   UpdateBatcher::Create(backend->pool_.get(),
-                                         &backend->copies_->to_device()));
+  ASSIGN_OR_RETURN(
+      backend->updates_,
+      UpdateBatcher::Create(backend->pool_.get(),
+                            &backend->copies_->to_device(), options.updates));
   return backend;
 }
 
@@ -104,7 +105,8 @@ void CudaBackend::StartUpdates(std::shared_ptr<Rest> rest) {
   });
 }
 
-// Through each of the streams: the last to come to its end tells.
+// Through each of the streams: the last to come to its end tells, and looks
+// whether the device has been idle.
 void CudaBackend::Probe(absl::AnyInvocable<void() &&> done) {
   struct Lanes {
     std::atomic<int> num_left = 3;
@@ -114,8 +116,10 @@ void CudaBackend::Probe(absl::AnyInvocable<void() &&> done) {
   lanes->done = std::move(done);
   for (StreamLane* const lane :
        {&copies_->to_device(), &copies_->to_host(), &updates_->lane()}) {
-    lane->WhenDone([lanes](const absl::Status&) {
-      if (--lanes->num_left == 0) std::move(lanes->done)();
+    lane->WhenDone([this, lanes](const absl::Status&) {
+      if (--lanes->num_left > 0) return;
+      pool_->TrimIfIdle();
+      std::move(lanes->done)();
     });
   }
 }

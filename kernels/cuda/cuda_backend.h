@@ -29,6 +29,7 @@ struct CudaBackendOptions {
   // Bounds the device's memory that is used, tables of work included.
   uint64_t quota_bytes = 0;
   StagedCopiesOptions staging;
+  UpdateTableOptions updates;
   // Bounds the page-locked memory that tensors of calls are in.
   size_t max_pinned_bytes = size_t{1} << 30;
 };
@@ -58,6 +59,9 @@ class CudaBackend final : public Backend {
       size_t size_bytes, RefPtr<MemoryAccount> account) override;
   absl::StatusOr<RefPtr<Buffer>> AllocateStaging(
       size_t size_bytes, RefPtr<MemoryAccount> account) override;
+  bool CanRead(const char* data, size_t size_bytes) const override {
+    return arena_->CanRead(data, size_bytes);
+  }
   absl::Status Submit(Plan plan, PlanCallback done) override;
   void Probe(absl::AnyInvocable<void() &&> done) override;
   absl::Status Prepare(absl::Span<const TensorUpdate> batch) override;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <climits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,6 +10,7 @@
 #include "kernels/cuda/accumulate_types.h"
 #include "kernels/cuda/cuda_status.h"
 #include "kernels/cuda/update_launch.h"
+#include "nvtx3/nvToolsExt.h"
 
 // Returns from the enclosing member of CudaDevice, or of what has a device_, if
 // `expr`, a call of the CUDA runtime, fails. The rest are the sizes, for the
@@ -21,12 +23,6 @@ namespace {
 
 // Compute capability 8.0, the oldest that cuda.bzl compiles for.
 constexpr int kMinMajorVersion = 8;
-
-// Blocks per multiprocessor that take turns at the chunks: as many as fit at
-// once with 128 threads each.
-constexpr unsigned kBlocksPerMultiprocessor = 16;
-
-constexpr std::chrono::microseconds kSpinTime(50);
 
 // Loads the kernels of all rules over all types; returns the first error.
 cudaError_t LoadAllUpdates() {
@@ -58,7 +54,8 @@ class CudaEvent final : public Event {
   // Looks again and again for as long as waking a thread takes, then sleeps.
   absl::Status Wait() override {
     RETURN_IF_ERROR(device_.Begin());
-    const auto end = std::chrono::steady_clock::now() + kSpinTime;
+    const auto end = std::chrono::steady_clock::now() +
+                     absl::ToChronoNanoseconds(device_.options_.spin_time);
     cudaError_t error = cudaErrorNotReady;
     while (error == cudaErrorNotReady &&
            std::chrono::steady_clock::now() < end) {
@@ -109,13 +106,9 @@ class CudaStream final : public Stream {
     RETURN_IF_ERROR(device_.Begin());
     const unsigned num_blocks =
         std::min(launch.work.num_tasks(), device_.max_blocks_);
-    cudaError_t error = cudaErrorInvalidDeviceFunction;
-    VisitAccumulateType(launch.accumulate_type, [&](auto type) {
-      using T = typename decltype(type)::T;
-      error = LaunchUpdate<T>(launch, num_blocks, stream_);
-    });
-    RETURN_IF_CUDA_ERROR(device_, error, " of an update kernel over ",
-                         launch.work.num_chunks, " chunks");
+    RETURN_IF_CUDA_ERROR(
+        device_, device_.options_.launcher(launch, num_blocks, stream_),
+        " of an update kernel over ", launch.work.num_chunks, " chunks");
     return absl::OkStatus();
   }
 
@@ -156,6 +149,16 @@ class CudaStream final : public Stream {
   const cudaStream_t stream_;
 };
 
+cudaError_t LaunchAnyUpdate(const UpdateLaunch& launch, unsigned num_blocks,
+                            cudaStream_t stream) {
+  cudaError_t error = cudaErrorInvalidDeviceFunction;
+  VisitAccumulateType(launch.accumulate_type, [&](auto type) {
+    using T = typename decltype(type)::T;
+    error = LaunchUpdate<T>(launch, num_blocks, stream);
+  });
+  return error;
+}
+
 absl::StatusOr<int> NumCudaDevices() {
   int num_devices = 0;
   const cudaError_t error = cudaGetDeviceCount(&num_devices);
@@ -164,19 +167,21 @@ absl::StatusOr<int> NumCudaDevices() {
   return num_devices;
 }
 
-absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Create(int ordinal) {
+absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Create(
+    int ordinal, const CudaDeviceOptions& options) {
   ASSIGN_OR_RETURN(const int num_devices, NumCudaDevices());
   if (ordinal < 0 || ordinal >= num_devices) {
     return absl::FailedPreconditionError(absl::StrCat(
         "cuda:", ordinal, ": the driver shows ", num_devices, " GPUs"));
   }
-  std::unique_ptr<CudaDevice> device(new CudaDevice(ordinal));
+  std::unique_ptr<CudaDevice> device(new CudaDevice(ordinal, options));
   RETURN_IF_ERROR(device->Open());
   return device;
 }
 
-CudaDevice::CudaDevice(int ordinal)
+CudaDevice::CudaDevice(int ordinal, const CudaDeviceOptions& options)
     : ordinal_(ordinal),
+      options_(options),
       name_(absl::StrCat("cuda:", ordinal)),
       health_(name_) {}
 
@@ -204,11 +209,20 @@ absl::Status CudaDevice::Open() {
   RETURN_IF_ERROR(LoadKernels());  // before what is free is looked at
   ASSIGN_OR_RETURN(const int num_multiprocessors,
                    Attribute(cudaDevAttrMultiProcessorCount));
-  max_blocks_ = num_multiprocessors * kBlocksPerMultiprocessor;
+  max_blocks_ = options_.blocks_per_multiprocessor == 0
+                    ? INT_MAX
+                    : num_multiprocessors * options_.blocks_per_multiprocessor;
   size_t free_bytes = 0;
   size_t total_bytes = 0;
   RETURN_IF_CUDA_ERROR(*this, cudaMemGetInfo(&free_bytes, &total_bytes));
   free_bytes_ = free_bytes;
+  ASSIGN_OR_RETURN(const int has_pools,
+                   Attribute(cudaDevAttrMemoryPoolsSupported));
+  if (has_pools != 0) RETURN_IF_ERROR(CreatePool());
+  return LetPeersRead();
+}
+
+absl::Status CudaDevice::CreatePool() {
   cudaMemPoolProps properties = {};
   properties.allocType = cudaMemAllocationTypePinned;
   properties.location.type = cudaMemLocationTypeDevice;
@@ -221,19 +235,64 @@ absl::Status CudaDevice::Open() {
   return absl::OkStatus();
 }
 
+// Memory of pools is opened by its pool, all other by whoever reads it.
+absl::Status CudaDevice::LetPeersRead() {
+  std::vector<cudaMemAccessDesc> readers;
+  for (const int peer : options_.peers) {
+    if (pool_ == nullptr && CanAccess(ordinal_, peer)) {
+      const cudaError_t error = cudaDeviceEnablePeerAccess(peer, 0);
+      if (error == cudaErrorPeerAccessAlreadyEnabled) continue;
+      RETURN_IF_CUDA_ERROR(*this, error, " of cuda:", peer);
+    }
+    if (!CanAccess(peer, ordinal_)) continue;
+    cudaMemAccessDesc& reader = readers.emplace_back();
+    reader.location.type = cudaMemLocationTypeDevice;
+    reader.location.id = peer;
+    reader.flags = cudaMemAccessFlagsProtReadWrite;  // there is no other
+  }
+  if (pool_ == nullptr || readers.empty()) return absl::OkStatus();
+  RETURN_IF_CUDA_ERROR(
+      *this, cudaMemPoolSetAccess(pool_, readers.data(), readers.size()));
+  return absl::OkStatus();
+}
+
+bool CudaDevice::CanAccess(int reader, int owner) {
+  int can_access = 0;
+  return reader != owner &&
+         Check(cudaDeviceCanAccessPeer(&can_access, reader, owner),
+               "cudaDeviceCanAccessPeer")
+             .ok() &&
+         can_access != 0;
+}
+
+bool CudaDevice::CanRead(const void* data) {
+  cudaPointerAttributes place = {};
+  if (!Begin().ok() ||
+      !Check(cudaPointerGetAttributes(&place, data), "cudaPointerGetAttributes")
+           .ok()) {
+    return false;
+  }
+  if (place.type == cudaMemoryTypeHost) return true;  // pinned
+  if (place.type != cudaMemoryTypeDevice) return false;
+  if (place.device == ordinal_) return true;
+  return std::count(options_.peers.begin(), options_.peers.end(),
+                    place.device) > 0 &&
+         CanAccess(ordinal_, place.device);
+}
+
+// Where no profiler is there, a look at a pointer.
+uint64_t CudaDevice::BeginRange(const char* name) {
+  return nvtxRangeStartA(name);
+}
+void CudaDevice::EndRange(uint64_t range) { nvtxRangeEnd(range); }
+
 absl::Status CudaDevice::CheckUsable() {
   ASSIGN_OR_RETURN(const int major,
                    Attribute(cudaDevAttrComputeCapabilityMajor));
-  if (major < kMinMajorVersion) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(name_, ": expected compute capability ", kMinMajorVersion,
-                     ".0 or newer, got ", major, ".x"));
-  }
-  ASSIGN_OR_RETURN(const int has_pools,
-                   Attribute(cudaDevAttrMemoryPoolsSupported));
-  if (has_pools != 0) return absl::OkStatus();
+  if (major >= kMinMajorVersion) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      absl::StrCat(name_, ": the driver has no memory pools for it"));
+      absl::StrCat(name_, ": expected compute capability ", kMinMajorVersion,
+                   ".0 or newer, got ", major, ".x"));
 }
 
 absl::Status CudaDevice::LoadKernels() {
@@ -275,13 +334,20 @@ absl::StatusOr<void*> CudaDevice::Allocate(size_t size_bytes, Stream& stream) {
   const cudaStream_t order = static_cast<CudaStream&>(stream).stream();
   void* data = nullptr;
   RETURN_IF_CUDA_ERROR(*this,
-                       cudaMallocFromPoolAsync(&data, size_bytes, pool_, order),
+                       pool_ == nullptr ? cudaMalloc(&data, size_bytes)
+                                        : cudaMallocFromPoolAsync(
+                                              &data, size_bytes, pool_, order),
                        " of ", size_bytes, " bytes");
   return data;
 }
 
 absl::Status CudaDevice::Free(void* data, Stream& stream) {
   RETURN_IF_ERROR(Begin());
+  if (pool_ == nullptr) {
+    RETURN_IF_ERROR(stream.Synchronize());
+    RETURN_IF_CUDA_ERROR(*this, cudaFree(data));
+    return absl::OkStatus();
+  }
   const cudaStream_t order = static_cast<CudaStream&>(stream).stream();
   RETURN_IF_CUDA_ERROR(*this, cudaFreeAsync(data, order));
   return absl::OkStatus();
@@ -289,6 +355,7 @@ absl::Status CudaDevice::Free(void* data, Stream& stream) {
 
 absl::Status CudaDevice::Trim(Stream& stream) {
   RETURN_IF_ERROR(stream.Synchronize());
+  if (pool_ == nullptr) return absl::OkStatus();
   RETURN_IF_CUDA_ERROR(*this, cudaMemPoolTrimTo(pool_, 0));
   return absl::OkStatus();
 }

@@ -10,10 +10,12 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "kernels/cuda/device.h"
 
 namespace tensorkv {
@@ -22,20 +24,49 @@ namespace tensorkv {
 // that is too old for this build).
 absl::StatusOr<int> NumCudaDevices();
 
+// Puts a launch of so many blocks on a stream, with kernels of a build.
+using UpdateLauncher = cudaError_t (*)(const UpdateLaunch& launch,
+                                       unsigned num_blocks,
+                                       cudaStream_t stream);
+
+// With the kernels that servers have.
+cudaError_t LaunchAnyUpdate(const UpdateLaunch& launch, unsigned num_blocks,
+                            cudaStream_t stream);
+
+// What only a GPU can judge: the defaults are predictions, beside which
+// gpu_benchmark measures others.
+struct CudaDeviceOptions {
+  // Who waits looks again and again for so long, about what waking a thread
+  // takes, before it sleeps.
+  absl::Duration spin_time = absl::Microseconds(50);
+  // How many blocks of a launch there are at most for each multiprocessor, to
+  // take turns at the tasks; 0: one for each task.
+  unsigned blocks_per_multiprocessor = 0;
+  UpdateLauncher launcher = &LaunchAnyUpdate;
+  // The GPUs of the process, by their numbers, which read each other's memory
+  // where they can.
+  std::vector<int> peers;
+};
+
 // Memory comes from a pool of its own, which keeps what was freed: asking the
-// system again would stop all streams. Streams do not wait for the default
-// stream, which is not used. Waiting threads sleep. Thread-safe.
+// system again would stop all streams. Where the driver has no pools, it is
+// asked each time. Streams do not wait for the default stream, which is not
+// used. Waiting threads sleep. Thread-safe.
 class CudaDevice final : public Device {
  public:
   // Loads all kernels, so that a GPU for which this build has none is refused
   // here and no call waits for one later.
   // Errors: FailedPrecondition (no driver, no such GPU, one older than compute
   // capability 8.0 or without kernels) · ResourceExhausted · Internal.
-  static absl::StatusOr<std::unique_ptr<CudaDevice>> Create(int ordinal);
+  static absl::StatusOr<std::unique_ptr<CudaDevice>> Create(
+      int ordinal, const CudaDeviceOptions& options = {});
   ~CudaDevice() override;
 
   absl::string_view name() const override { return name_; }
   DeviceHealth& health() override { return health_; }
+  bool CanRead(const void* data) override;
+  uint64_t BeginRange(const char* name) override;
+  void EndRange(uint64_t range) override;
   absl::StatusOr<std::unique_ptr<Stream>> CreateStream(StreamUse use) override;
   absl::StatusOr<std::unique_ptr<Event>> CreateEvent() override;
   absl::StatusOr<void*> Allocate(size_t size_bytes, Stream& stream) override;
@@ -51,7 +82,7 @@ class CudaDevice final : public Device {
   friend class CudaEvent;
   friend class CudaStream;
 
-  explicit CudaDevice(int ordinal);
+  CudaDevice(int ordinal, const CudaDeviceOptions& options);
 
   // Makes this GPU the calling thread's. Errors: Unavailable after a failure.
   absl::Status Begin();
@@ -59,13 +90,17 @@ class CudaDevice final : public Device {
   absl::Status Check(cudaError_t error, absl::string_view call);
   absl::Status Open();
   absl::Status CheckUsable();
+  absl::Status CreatePool();
+  absl::Status LetPeersRead();
+  bool CanAccess(int reader, int owner);
   absl::Status LoadKernels();
   absl::StatusOr<int> Attribute(cudaDeviceAttr attribute);
 
   const int ordinal_;
+  const CudaDeviceOptions options_;
   const std::string name_;
   DeviceHealth health_;
-  // Set by Create.
+  // Set by Create. Null where there are no pools.
   cudaMemPool_t pool_ = nullptr;
   uint64_t free_bytes_ = 0;
   unsigned max_blocks_ = 1;

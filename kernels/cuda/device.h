@@ -13,6 +13,7 @@
 #define TENSORKV_KERNELS_CUDA_DEVICE_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 
 #include "absl/status/status.h"
@@ -58,7 +59,8 @@ class Stream {
   virtual absl::Status SetZero(void* device, size_t size_bytes) = 0;
 
   // Runs an update kernel. A table that travels with it is copied before this
-  // returns. REQUIRES: any other is in device memory.
+  // returns. REQUIRES: any other is in device memory, and so are all tensors;
+  // contributions may be wherever it can read.
   virtual absl::Status Launch(const UpdateLaunch& launch) = 0;
 
   // Moves `event` behind all work of this stream so far.
@@ -80,6 +82,15 @@ class Device {
   virtual absl::string_view name() const = 0;
 
   virtual DeviceHealth& health() = 0;
+
+  // Whether kernels and copies of this device can read what is there: memory of
+  // its own, of a peer, or pinned.
+  virtual bool CanRead(const void* data) = 0;
+
+  // Marks, for those who look at a profile, that what is called `name` begins,
+  // and that it has ended: on any thread. `name` lives for ever.
+  virtual uint64_t BeginRange(const char* name) = 0;
+  virtual void EndRange(uint64_t range) = 0;
 
   virtual absl::StatusOr<std::unique_ptr<Stream>> CreateStream(
       StreamUse use) = 0;

@@ -74,6 +74,7 @@ absl::Status DevicePool::Reserve(size_t size_bytes) {
   MutexLock lock(&mutex_);
   if (taken_bytes <= quota_bytes_ - used_bytes_) {
     used_bytes_ += taken_bytes;
+    num_idle_looks_ = 0;
     return absl::OkStatus();
   }
   return absl::ResourceExhaustedError(
@@ -85,6 +86,17 @@ absl::Status DevicePool::Reserve(size_t size_bytes) {
 void DevicePool::Release(size_t size_bytes) {
   MutexLock lock(&mutex_);
   used_bytes_ -= TakenBy(size_bytes);
+  has_freed_ = true;
+  num_idle_looks_ = 0;
+}
+
+void DevicePool::TrimIfIdle() {
+  {
+    MutexLock lock(&mutex_);
+    if (!has_freed_ || num_idle_looks_++ < kIdleLooks) return;
+    has_freed_ = false;
+  }
+  device_->Trim(*stream_).IgnoreError();  // what is kept is there later
 }
 
 void DevicePool::FreeBehind(StreamLane* uploads) {

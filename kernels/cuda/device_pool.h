@@ -75,6 +75,12 @@ class DevicePool : public std::enable_shared_from_this<DevicePool> {
   // that is null. It outlives the pool, or null is set before it goes.
   void FreeBehind(StreamLane* uploads);
 
+  // Gives what is not used back to the device, so that others can have it, if
+  // nothing was allocated or freed between the last kIdleLooks calls: then
+  // allocations take longer again until the memory has come back.
+  void TrimIfIdle();
+  static constexpr int kIdleLooks = 10;
+
   Device& device() { return *device_; }
   uint64_t quota_bytes() const { return quota_bytes_; }
   uint64_t used_bytes() const;
@@ -101,6 +107,10 @@ class DevicePool : public std::enable_shared_from_this<DevicePool> {
 
   mutable Mutex mutex_;
   uint64_t used_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Whether something was freed since the device was trimmed, and how many
+  // calls of TrimIfIdle have found nothing since something changed.
+  bool has_freed_ ABSL_GUARDED_BY(mutex_) = false;
+  int num_idle_looks_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace tensorkv

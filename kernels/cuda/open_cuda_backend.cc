@@ -26,9 +26,10 @@ absl::StatusOr<uint64_t> QuotaOf(const CudaDevice& device,
 }  // namespace
 
 absl::StatusOr<OpenedCudaBackend> OpenCudaBackend(
-    int ordinal, const GpuMemoryOptions& memory) {
+    int ordinal, const GpuMemoryOptions& memory,
+    const std::vector<int>& peers) {
   ASSIGN_OR_RETURN(std::unique_ptr<CudaDevice> device,
-                   CudaDevice::Create(ordinal));
+                   CudaDevice::Create(ordinal, {.peers = peers}));
   ASSIGN_OR_RETURN(const uint64_t quota_bytes, QuotaOf(*device, memory));
   ASSIGN_OR_RETURN(
       std::unique_ptr<CudaBackend> backend,

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "kernels/backend.h"
@@ -32,12 +33,14 @@ struct OpenedCudaBackend {
   std::function<DeviceUsage()> usage;
 };
 
-// Takes what `memory` says of GPU `ordinal` as its quota.
+// Takes what `memory` says of GPU `ordinal` as its quota. `peers` are the
+// GPUs of the process, which read each other's memory where they can.
 // Errors: FailedPrecondition (this build has no CUDA; or no driver, no such GPU
 // or none that this build can use) · ResourceExhausted (it has not so many
 // bytes free) · Internal.
 absl::StatusOr<OpenedCudaBackend> OpenCudaBackend(
-    int ordinal, const GpuMemoryOptions& memory = {});
+    int ordinal, const GpuMemoryOptions& memory = {},
+    const std::vector<int>& peers = {});
 
 }  // namespace tensorkv
 

@@ -4,7 +4,8 @@
 namespace tensorkv {
 
 absl::StatusOr<OpenedCudaBackend> OpenCudaBackend(
-    int /*ordinal*/, const GpuMemoryOptions& /*memory*/) {
+    int /*ordinal*/, const GpuMemoryOptions& /*memory*/,
+    const std::vector<int>& /*peers*/) {
   return absl::FailedPreconditionError("this build has no CUDA");
 }
 

@@ -93,7 +93,8 @@ std::vector<MemoryCopy> StagedCopies::TakeDirect(
   const auto direct = std::stable_partition(
       copies.begin(), copies.end(), [&](const MemoryCopy& copy) {
         return copy.size_bytes < kMinDirectBytes ||
-               !arena_.Has(to_device ? copy.from : copy.to, copy.size_bytes);
+               !arena_.CanRead(to_device ? copy.from : copy.to,
+                               copy.size_bytes);
       });
   std::vector<MemoryCopy> taken(direct, copies.end());
   copies.erase(direct, copies.end());
@@ -181,7 +182,7 @@ std::vector<std::shared_ptr<StagedCopies::Gather>> StagedCopies::TakeGathers(
   std::vector<MemoryCopy> rest;
   const absl::Span<const MemoryCopy> all = copies;
   for (size_t i = 0; i < all.size();) {
-    const size_t num = StagedPart::NumInRow(all.subspan(i));
+    const size_t num = StagedPart::NumInRow(all.subspan(i), Direction::kToHost);
     const absl::Span<const MemoryCopy> row = all.subspan(i, num);
     if (std::shared_ptr<Gather> gather = MakeGather(row)) {
       gathers.push_back(std::move(gather));

@@ -43,14 +43,14 @@ size_t StagedPart::RoomFor(size_t size_bytes, size_t num_pieces) {
   return Aligned(size_bytes + num_pieces * kAlignment + table_bytes, 64);
 }
 
-size_t StagedPart::NumInRow(absl::Span<const MemoryCopy> copies) {
+size_t StagedPart::NumInRow(absl::Span<const MemoryCopy> copies,
+                            Direction direction) {
   size_t num = 1;
-  while (num < copies.size()) {
+  for (; num < copies.size(); ++num) {
     const MemoryCopy& last = copies[num - 1];
-    const char* const end = last.to + last.size_bytes;
-    const char* const next = copies[num].to;
+    const char* const end = HostOf(last, direction) + last.size_bytes;
+    const char* const next = HostOf(copies[num], direction);
     if (next < end || next >= end + kAlignment) break;
-    ++num;
   }
   return num;
 }
@@ -65,16 +65,11 @@ StagedPart::StagedPart(std::vector<MemoryCopy> pieces, Direction direction,
   if (is_packed()) MakeTable();
 }
 
-// With less than an aligned step between two, where nobody else can be.
 bool StagedPart::LiesIn(const PinnedArena& arena) const {
   const char* const begin = HostOf(pieces_.front());
-  const char* end = begin;
-  for (const MemoryCopy& piece : pieces_) {
-    const char* const host = HostOf(piece);
-    if (host < end || host >= end + kAlignment) return false;
-    end = host + piece.size_bytes;
-  }
-  return arena.Has(begin, end - begin);
+  const MemoryCopy& last = pieces_.back();
+  return NumInRow(pieces_, direction_) == pieces_.size() &&
+         arena.Has(begin, HostOf(last) + last.size_bytes - begin);
 }
 
 void StagedPart::Place() {

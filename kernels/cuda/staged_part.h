@@ -34,9 +34,10 @@ class StagedPart {
   // together. A multiple of 64.
   static size_t RoomFor(size_t size_bytes, size_t num_pieces = kMaxPieces);
 
-  // How many of the first of `copies` to the host lie one behind the other
-  // there.
-  static size_t NumInRow(absl::Span<const MemoryCopy> copies);
+  // How many of the first of `copies` lie one behind the other on the host,
+  // with less than an aligned step between two, where nobody else can be.
+  static size_t NumInRow(absl::Span<const MemoryCopy> copies,
+                         Direction direction);
 
   StagedPart() = default;
   // REQUIRES: at least one, at most as many as there is room for; `scratch` is
@@ -57,9 +58,12 @@ class StagedPart {
 
   bool is_packed() const { return pieces_.size() >= kMinPiecesToPack; }
   // Where a piece is on the host.
+  static char* HostOf(const MemoryCopy& piece, Direction direction) {
+    return direction == Direction::kToDevice ? const_cast<char*>(piece.from)
+                                             : piece.to;
+  }
   char* HostOf(const MemoryCopy& piece) const {
-    return direction_ == Direction::kToDevice ? const_cast<char*>(piece.from)
-                                              : piece.to;
+    return HostOf(piece, direction_);
   }
   bool LiesIn(const PinnedArena& arena) const;
   // Where the table is in a slot.

@@ -3,24 +3,45 @@
 #include "base/status_macros.h"
 
 namespace tensorkv {
+namespace {
+
+// What a profile shows while the device has something of a stream to do: the
+// name of the metric that counts it (docs/operations.md).
+const char* RangeOf(StreamUse use) {
+  switch (use) {
+    case StreamUse::kToDevice:
+      return "tensorkv_copied_bytes_total{direction=to_device}";
+    case StreamUse::kToHost:
+      return "tensorkv_copied_bytes_total{direction=to_host}";
+    case StreamUse::kCompute:
+      return "tensorkv_device_batch_seconds";
+    case StreamUse::kMemory:
+      break;
+  }
+  return "tensorkv_device_memory_used_bytes";
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<StreamLane>> StreamLane::Create(Device* device,
                                                                StreamUse use) {
   ASSIGN_OR_RETURN(std::unique_ptr<Stream> stream, device->CreateStream(use));
-  return std::unique_ptr<StreamLane>(new StreamLane(device, std::move(stream)));
+  return std::unique_ptr<StreamLane>(
+      new StreamLane(device, use, std::move(stream)));
 }
 
 // The waiter gets its task with the mutex held: it waits in the stream's order.
 absl::Status StreamLane::Run(
     absl::FunctionRef<absl::Status(Stream& stream)> start, DoneCallback done) {
   MutexLock lock(&mutex_);
+  const uint64_t range = device_.BeginRange(RangeOf(use_));
   const absl::Status started = start(*stream_);
   absl::StatusOr<std::unique_ptr<Event>> event = RecordedEvent();
   last_ = event.ok() ? event->get() : nullptr;
   ++num_started_;
-  waiter_.Submit([this, started, event = std::move(event),
+  waiter_.Submit([this, started, event = std::move(event), range,
                   done = std::move(done)]() mutable {
-    End(std::move(started), std::move(event), std::move(done));
+    End(std::move(started), std::move(event), range, std::move(done));
   });
   return started;
 }
@@ -31,8 +52,9 @@ void StreamLane::WhenDone(DoneCallback done) {
 
 void StreamLane::End(absl::Status started,
                      absl::StatusOr<std::unique_ptr<Event>> event,
-                     DoneCallback done) {
+                     uint64_t range, DoneCallback done) {
   started.Update(OutcomeOf(std::move(event)));
+  device_.EndRange(range);
   std::move(done)(std::move(started));
   done = nullptr;  // what it has kept goes before others hear of the end
   MutexLock lock(&mutex_);

@@ -54,8 +54,8 @@ class StreamLane {
   void WaitForCallbacks(uint64_t num) const;
 
  private:
-  StreamLane(Device* device, std::unique_ptr<Stream> stream)
-      : device_(*device), stream_(std::move(stream)) {}
+  StreamLane(Device* device, StreamUse use, std::unique_ptr<Stream> stream)
+      : device_(*device), use_(use), stream_(std::move(stream)) {}
 
   absl::StatusOr<std::unique_ptr<Event>> TakeEvent()
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -63,10 +63,11 @@ class StreamLane {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // On the lane's thread.
   void End(absl::Status started, absl::StatusOr<std::unique_ptr<Event>> event,
-           DoneCallback done);
+           uint64_t range, DoneCallback done);
   absl::Status OutcomeOf(absl::StatusOr<std::unique_ptr<Event>> event);
 
   Device& device_;
+  const StreamUse use_;
   const std::unique_ptr<Stream> stream_;
 
   mutable Mutex mutex_;

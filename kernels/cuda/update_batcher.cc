@@ -22,8 +22,9 @@ bool Fits(const UpdateTable::Room& needed, const UpdateTable::Room& room) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<UpdateBatcher>> UpdateBatcher::Create(
-    DevicePool* pool, StreamLane* uploads) {
-  std::unique_ptr<UpdateBatcher> batcher(new UpdateBatcher(pool, uploads));
+    DevicePool* pool, StreamLane* uploads, const UpdateTableOptions& tables) {
+  std::unique_ptr<UpdateBatcher> batcher(
+      new UpdateBatcher(pool, uploads, tables));
   RETURN_IF_ERROR(batcher->MakeRoom({.table_bytes = kMinTableBytes}));
   ASSIGN_OR_RETURN(batcher->compute_,
                    StreamLane::Create(&pool->device(), StreamUse::kCompute));
@@ -123,7 +124,7 @@ std::shared_ptr<UpdateBatcher::Batch> UpdateBatcher::TakePending() {
 }
 
 void UpdateBatcher::Start(std::shared_ptr<Batch> batch) {
-  UpdateTable table;
+  UpdateTable table(table_options_);
   for (const auto& job : batch->jobs) table.Add(job->batch);
   if (!table.empty()) table.Write(batch->host());
   batch->num_uploads = uploads_.num_started();

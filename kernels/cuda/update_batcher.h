@@ -51,7 +51,8 @@ class UpdateBatcher {
   // `pool` and `uploads`, the lane of copies to the device, outlive this
   // object. Errors: those of the device.
   static absl::StatusOr<std::unique_ptr<UpdateBatcher>> Create(
-      DevicePool* pool, StreamLane* uploads);
+      DevicePool* pool, StreamLane* uploads,
+      const UpdateTableOptions& tables = {});
 
   // As Backend::Prepare.
   absl::Status Prepare(absl::Span<const TensorUpdate> batch) {
@@ -118,8 +119,9 @@ class UpdateBatcher {
 
   static absl::Duration SteadyNow();
 
-  UpdateBatcher(DevicePool* pool, StreamLane* uploads)
-      : pool_(*pool), uploads_(*uploads) {}
+  UpdateBatcher(DevicePool* pool, StreamLane* uploads,
+                const UpdateTableOptions& tables)
+      : pool_(*pool), uploads_(*uploads), table_options_(tables) {}
 
   absl::Status MakeRoom(const UpdateTable::Room& needed);
   absl::Status MakeTableRoom(size_t size_bytes, size_t present_bytes);
@@ -140,6 +142,7 @@ class UpdateBatcher {
 
   DevicePool& pool_;
   StreamLane& uploads_;
+  const UpdateTableOptions table_options_;
 
   // Held while memory is allocated.
   Mutex growth_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);

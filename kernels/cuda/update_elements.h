@@ -24,15 +24,23 @@ namespace tensorkv {
 // Threads of a block. A tensor of 4 KiB of f32 takes one step of them all.
 inline constexpr uint32_t kThreadsPerBlock = 128;
 
+// out[index] = element, where `index` is known only when the kernel runs. A
+// compiler that does not know it has the whole array in memory, and all loads
+// of packs wait for that.
+template <typename T, int size>
+HOST_DEVICE void SetElement(T (&out)[size], int index, T element) {
+  for (int i = 0; i < size; ++i) out[i] = i == index ? element : out[i];
+}
+
 // `first` is that of the range in what is packed. Elements past the range's end
 // are zero.
 template <typename T, int size>
 HOST_DEVICE void Unpack(const Packing& packing, const void* payload,
                         uint64_t first, PackRange range, T (&out)[size]) {
-  for (int i = 0; i < size; ++i) {
-    out[i] = uint64_t(i) < range.count
-                 ? ops::UnpackElement<T>(packing, payload, first + i)
-                 : T();
+  for (T& element : out) element = T();
+  const int count = range.count < size ? static_cast<int>(range.count) : size;
+  for (int i = 0; i < count; ++i) {
+    SetElement(out, i, ops::UnpackElement<T>(packing, payload, first + i));
   }
 }
 
@@ -128,11 +136,11 @@ HOST_DEVICE bool IsOfElements(int k) {
   return true;
 }
 
-// State `k` of the functor, of the range's elements or of their rows or
-// columns.
+// What the functor gets for its state `k`, of the range's elements or of their
+// rows or columns.
 template <typename Op, typename T, int size>
-HOST_DEVICE void LoadStateOf(const UpdateEntry& entry, int k, PackRange range,
-                             T (&out)[size]) {
+HOST_DEVICE void LoadStateOf(const Op& op, const UpdateEntry& entry, int k,
+                             PackRange range, T (&out)[size]) {
   if (IsOfElements<Op>(k)) return LoadState(entry.states[k], range, out);
   if constexpr (ops::kHasRowState<Op>) {
     const T* const state = static_cast<const T*>(entry.states[k]);
@@ -141,22 +149,28 @@ HOST_DEVICE void LoadStateOf(const UpdateEntry& entry, int k, PackRange range,
       const uint64_t at = range.first + i;
       out[i] = T();
       if (uint64_t(i) >= range.count) continue;
-      out[i] = state[k == Op::kRowState ? at / columns : at % columns];
+      out[i] = k == Op::kRowState ? ops::OfRow(op, state[at / columns])
+                                  : state[at % columns];
     }
   }
 }
 
-// new_w = op(w, g, states), and the states after it in memory.
-template <typename Op, typename T, int size>
-HOST_DEVICE void Step(const Op& op, const UpdateEntry& entry, PackRange range,
-                      const T (&g)[size], T (&w)[size]) {
-  constexpr int kPlaces = ops::kStatePlaces<Op>;
-  T states[kPlaces][size];
+// All states of the functor.
+template <typename Op, typename T, int places, int size>
+HOST_DEVICE void LoadStates(const UpdateEntry& entry, PackRange range,
+                            T (&states)[places][size]) {
   for (int k = 0; k < Op::kNumStates; ++k) {
-    LoadStateOf<Op>(entry, k, range, states[k]);
+    LoadStateOf(op, entry, k, range, states[k]);
   }
+}
+
+// new_w = op(w, g, states), and the states after it in memory.
+template <typename Op, typename T, int places, int size>
+HOST_DEVICE void Step(const Op& op, const UpdateEntry& entry, PackRange range,
+                      const T (&g)[size], T (&w)[size],
+                      T (&states)[places][size]) {
   for (int i = 0; i < size; ++i) {
-    T element[kPlaces];
+    T element[places];
     for (int k = 0; k < Op::kNumStates; ++k) element[k] = states[k][i];
     w[i] = ops::UpdateElement(op, w[i], g[i], element,
                               entry.first_element + range.first + i);
@@ -191,26 +205,56 @@ HOST_DEVICE void RunProgram(const ops::Expression<T>& program,
 // What a functor computes of: the sum of the contributions, or their mean, and
 // the present value.
 template <bool averages, typename T, int size>
-HOST_DEVICE void LoadInputs(const UpdateWork& work, const UpdateEntry& entry,
-                            PackRange range, T (&g)[size], T (&w)[size]) {
+HOST_DEVICE void LoadContributions(const UpdateWork& work,
+                                   const UpdateEntry& entry, PackRange range,
+                                   T (&g)[size]) {
   if constexpr (averages) {
     AverageContributions(work, entry, range, g);
   } else {
     SumContributions(work, entry, range, g);
   }
+}
+template <typename T, int size>
+HOST_DEVICE void LoadValue(const UpdateEntry& entry, PackRange range,
+                           T (&w)[size]) {
   if (entry.current.data != nullptr) Load(entry.current, range, w);
 }
 
-template <typename Op, typename T, bool averages>
+// How a thread takes the elements of a chunk. gpu_benchmark measures others
+// beside this one.
+template <typename T>
+struct PackShape {
+  using Element = T;
+  static constexpr int kElements = kPackElements<T>;
+  // Whether the value and the states are asked for before the contributions,
+  // which take a look at the table first: so all are on their way at once.
+  static constexpr bool kLoadsEarly = true;
+  // Whether the entry is read from the table once, and not for each pack: that
+  // takes registers, of which adam then has 80 in place of 72, so that one
+  // block less fits a multiprocessor of sm_90.
+  static constexpr bool kCopiesEntry = false;
+};
+
+template <typename Shape, bool averages, typename Op>
 HOST_DEVICE void UpdatePack(const Op& op, const UpdateWork& work,
                             const UpdateEntry& entry, PackRange range) {
-  T g[kPackElements<T>] = {};
-  T w[kPackElements<T>] = {};
-  LoadInputs<averages>(work, entry, range, g, w);
+  using T = typename Shape::Element;
+  T g[Shape::kElements] = {};
+  T w[Shape::kElements] = {};
   if constexpr (expression::kIsProgram<Op>) {
+    LoadValue(entry, range, w);
+    LoadContributions<averages>(work, entry, range, g);
     RunProgram(op, entry, range, g, w);
   } else {
-    Step(op, entry, range, g, w);
+    T states[ops::kStatePlaces<Op>][Shape::kElements];
+    const auto load_contributions = [&] {
+      LoadContributions<averages>(work, entry, range, g);
+    };
+    if constexpr (!Shape::kLoadsEarly) load_contributions();
+    LoadValue(entry, range, w);
+    LoadStates<Op>(entry, range, states);
+    if constexpr (Shape::kLoadsEarly) load_contributions();
+    Step(op, entry, range, g, w, states);
   }
   if (entry.master != nullptr) StoreNative(w, range, entry.master);
   Store(w, range, entry.value_type, entry.value);
@@ -232,12 +276,14 @@ using Functor = typename FunctorOf<Op>::Type;
 // What thread `thread` of a block does for task `task`, a part of a chunk. The
 // threads' packs take turns, so that neighbours touch neighbouring memory.
 // REQUIRES: the launch is of Op and T, and its entries average or sum.
-template <typename Op, typename T, bool averages>
+template <typename Op, typename T, bool averages, typename Shape = PackShape<T>>
 HOST_DEVICE void UpdateChunk(const UpdateWork& work, uint32_t task,
                              uint32_t thread) {
-  constexpr uint64_t kPack = kPackElements<T>;
+  constexpr uint64_t kPack = Shape::kElements;
   const WorkChunk place = work.chunks[task / work.num_parts];
-  const UpdateEntry& entry = work.entries[place.entry];
+  using Entry = std::conditional_t<Shape::kCopiesEntry, const UpdateEntry,
+                                   const UpdateEntry&>;
+  Entry entry = work.entries[place.entry];
   const uint64_t part_elements = kChunkElements / work.num_parts;
   const uint64_t begin = uint64_t(place.index) * kChunkElements +
                          task % work.num_parts * part_elements;
@@ -250,7 +296,7 @@ HOST_DEVICE void UpdateChunk(const UpdateWork& work, uint32_t task,
   const uint64_t count = left < part_elements ? left : part_elements;
   for (uint64_t at = thread * kPack; at < count;
        at += kThreadsPerBlock * kPack) {
-    UpdatePack<Op, T, averages>(op, work, entry, {begin + at, count - at});
+    UpdatePack<Shape, averages>(op, work, entry, {begin + at, count - at});
   }
 }
 
@@ -274,12 +320,13 @@ HOST_DEVICE const Op& FunctorAt(const UpdateWork& work,
 template <typename T, int size>
 HOST_DEVICE void LoadSumOrMean(const UpdateWork& work, const UpdateEntry& entry,
                                PackRange range, T (&g)[size], T (&w)[size]) {
+  LoadValue(entry, range, w);
   if constexpr (std::is_floating_point_v<T>) {
     if (entry.num_averaged > 0) {
-      return LoadInputs<true>(work, entry, range, g, w);
+      return LoadContributions<true>(work, entry, range, g);
     }
   }
-  LoadInputs<false>(work, entry, range, g, w);
+  LoadContributions<false>(work, entry, range, g);
 }
 
 // The contribution to element `at` and its present value.
@@ -414,7 +461,7 @@ HOST_DEVICE void AddToLane(const UpdateWork& work, uint32_t chunk,
     T states[Op::kNumStates];
     for (int k = 0; k < Op::kNumStates; ++k) {
       T state[1];
-      LoadStateOf<Op>(entry, k, {begin + i, 1}, state);
+      LoadStateOf(op, entry, k, {begin + i, 1}, state);
       states[k] = state[0];
     }
     double terms[kNumSums<Op>];

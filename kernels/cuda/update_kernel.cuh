@@ -16,14 +16,14 @@
 
 namespace tensorkv {
 
-// Blocks take the tasks in turns: a tensor larger than a part of a chunk is
-// shared by several, many small tensors are one block's.
-template <typename Op, typename T, bool averages>
+// A block for each task, or for several if there are fewer blocks.
+template <typename Op, typename T, bool averages, typename Shape = PackShape<T>,
+          typename Parameters = UpdateParameters>
 __global__ void __launch_bounds__(kThreadsPerBlock)
-    UpdateKernel(const __grid_constant__ UpdateParameters parameters) {
+    UpdateKernel(const __grid_constant__ Parameters parameters) {
   const UpdateWork work = WorkOf(parameters);
   for (uint32_t i = blockIdx.x; i < work.num_tasks(); i += gridDim.x) {
-    UpdateChunk<Op, T, averages>(work, i, threadIdx.x);
+    UpdateChunk<Op, T, averages, Shape>(work, i, threadIdx.x);
   }
 }
 
@@ -117,6 +117,21 @@ void VisitKernels(Visitor visit) {
   }
 }
 
+// Starts a kernel, with the launch's table beside it if that is to travel.
+template <typename Parameters>
+cudaError_t LaunchKernel(void (*kernel)(Parameters), const UpdateLaunch& launch,
+                         unsigned num_blocks, cudaStream_t stream) {
+  Parameters parameters;
+  parameters.work = launch.work;
+  if (launch.table != nullptr) {
+    std::memcpy(parameters.table, launch.table, launch.table_bytes);
+  }
+  void* arguments[] = {&parameters};
+  return cudaLaunchKernel(reinterpret_cast<const void*>(kernel),
+                          dim3(num_blocks), dim3(kThreadsPerBlock), arguments,
+                          0, stream);
+}
+
 template <typename T>
 cudaError_t LaunchUpdate(const UpdateLaunch& launch, unsigned num_blocks,
                          cudaStream_t stream) {
@@ -124,16 +139,9 @@ cudaError_t LaunchUpdate(const UpdateLaunch& launch, unsigned num_blocks,
   VisitOpType<T>(launch.rule, [&](auto type) {
     using Op = typename decltype(type)::Op;
     VisitKernels<Op, T>([&](LaunchStep step, auto kernel) {
-      if (step != launch.step) return;
-      UpdateParameters parameters;
-      parameters.work = launch.work;
-      if (launch.table != nullptr) {
-        std::memcpy(parameters.table, launch.table, launch.table_bytes);
+      if (step == launch.step) {
+        error = LaunchKernel(kernel, launch, num_blocks, stream);
       }
-      void* arguments[] = {&parameters};
-      error = cudaLaunchKernel(reinterpret_cast<const void*>(kernel),
-                               dim3(num_blocks), dim3(kThreadsPerBlock),
-                               arguments, 0, stream);
     });
   });
   return error;

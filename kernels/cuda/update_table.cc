@@ -63,14 +63,6 @@ bool IsOfBits(const TensorUpdate& update) {
 // multiprocessors.
 constexpr size_t kWantedBlocks = 512;
 
-uint32_t NumParts(size_t num_chunks) {
-  uint32_t num_parts = 1;
-  while (num_parts < kMaxParts && num_chunks * num_parts < kWantedBlocks) {
-    num_parts *= 2;
-  }
-  return num_parts;
-}
-
 uint64_t NumChunks(const TensorUpdate& update) {
   return (update.value.num_elements + kChunkElements - 1) / kChunkElements;
 }
@@ -153,6 +145,11 @@ SourceArray CurrentOf(const TensorUpdate& update) {
   return SourceOf(has_master ? update.master : update.stored);
 }
 
+// The first chunks of an entry, so many.
+void AddChunks(uint32_t entry, uint64_t count, std::vector<WorkChunk>& chunks) {
+  for (uint32_t i = 0; i < count; ++i) chunks.push_back({entry, i});
+}
+
 template <typename T>
 size_t BytesOf(const std::vector<T>& elements) {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -184,7 +181,8 @@ void UpdateTable::Add(absl::Span<const TensorUpdate> batch) {
   for (const TensorUpdate& update : batch) {
     if (update.value.num_elements == 0) continue;
     const ElementType type = LaunchTypeOf(update);
-    AddChunks(update, type);
+    AddChunks(static_cast<uint32_t>(entries_.size()), NumChunks(update),
+              GroupOf(update, type).chunks[kElements]);
     AddEntry(update, type);
   }
 }
@@ -229,32 +227,15 @@ void UpdateTable::AddSums(const TensorUpdate& update, const ops::SumsOfOp& sums,
   const auto index = static_cast<uint32_t>(entries_.size() - 1);
   if (sums.has_row_state) {
     entry.row_elements = RowElements(update);
-    const uint64_t num_chunks = NumRowChunks(update);
-    for (uint32_t i = 0; i < num_chunks; ++i) group.rows.push_back({index, i});
+    AddChunks(index, NumRowChunks(update), group.chunks[kRows]);
   }
   if (sums.has_column_state) {
-    const uint64_t num_parts = NumColumnPartChunks(update);
-    for (uint32_t i = 0; i < num_parts; ++i) {
-      group.column_parts.push_back({index, i});
-    }
-    const uint64_t num_chunks = NumColumnChunks(update);
-    for (uint32_t i = 0; i < num_chunks; ++i) {
-      group.columns.push_back({index, i});
-    }
+    AddChunks(index, NumColumnPartChunks(update), group.chunks[kColumnParts]);
+    AddChunks(index, NumColumnChunks(update), group.chunks[kColumns]);
   }
-  if (sums.num_phases > 0) group.tensors.push_back({index, 0});
+  if (sums.num_phases > 0) AddChunks(index, 1, group.chunks[kTensors]);
   entry.first_sum = num_scratch_;
   num_scratch_ += NumScratch(update);
-}
-
-void UpdateTable::AddChunks(const TensorUpdate& update,
-                            ElementType accumulate_type) {
-  Group& group = GroupOf(update, accumulate_type);
-  const auto entry = static_cast<uint32_t>(entries_.size());
-  const uint64_t num_chunks = NumChunks(update);
-  for (uint32_t i = 0; i < num_chunks; ++i) {
-    group.chunks.push_back({entry, i});
-  }
 }
 
 uint32_t UpdateTable::FunctorOf(const TensorUpdate& update,
@@ -292,8 +273,7 @@ UpdateTable::Group& UpdateTable::GroupOf(const TensorUpdate& update,
       return group;
     }
   }
-  return groups_.emplace_back(
-      Group{rule, accumulate_type, averages, {}, {}, {}, {}, {}});
+  return groups_.emplace_back(Group{rule, accumulate_type, averages, {}});
 }
 
 // Every part is a multiple of 8 bytes, which is all that any needs.
@@ -307,14 +287,21 @@ UpdateTable::Layout UpdateTable::layout() const {
   layout.chunks = layout.functors + BytesOf(functors_);
   layout.end = layout.chunks;
   for (const Group& group : groups_) {
-    layout.end += BytesOf(group.chunks) + BytesOf(group.rows) +
-                  BytesOf(group.column_parts) + BytesOf(group.columns) +
-                  BytesOf(group.tensors);
+    for (const auto& chunks : group.chunks) layout.end += BytesOf(chunks);
   }
   return layout;
 }
 
 size_t UpdateTable::size_bytes() const { return layout().end; }
+
+uint32_t UpdateTable::NumParts(size_t num_chunks) const {
+  if (options_.num_parts > 0) return options_.num_parts;
+  uint32_t num_parts = 1;
+  while (num_parts < kMaxParts && num_chunks * num_parts < kWantedBlocks) {
+    num_parts *= 2;
+  }
+  return num_parts;
+}
 
 void UpdateTable::Write(char* host) const {
   const Layout place = layout();
@@ -324,10 +311,9 @@ void UpdateTable::Write(char* host) const {
   Copy(functors_, host + place.functors);
   char* chunks = host + place.chunks;
   for (const Group& group : groups_) {
-    for (const auto* part : {&group.chunks, &group.rows, &group.column_parts,
-                             &group.columns, &group.tensors}) {
-      Copy(*part, chunks);
-      chunks += BytesOf(*part);
+    for (const auto& of : group.chunks) {
+      Copy(of, chunks);
+      chunks += BytesOf(of);
     }
   }
 }
@@ -358,37 +344,39 @@ std::vector<UpdateLaunch> UpdateTable::LaunchesAt(const char* device,
   std::vector<UpdateLaunch> launches;
   const char* chunks = device + place.chunks;
   for (const Group& group : groups_) {
-    const char* const rows = chunks + BytesOf(group.chunks);
-    const char* const column_parts = rows + BytesOf(group.rows);
-    const char* const columns = column_parts + BytesOf(group.column_parts);
-    const char* const tensors = columns + BytesOf(group.columns);
-    const auto launch = [&](LaunchStep step, int phase, const char* at,
-                            const std::vector<WorkChunk>& of) {
-      UpdateLaunch& added = launches.emplace_back(
-          UpdateLaunch{group.rule, group.accumulate_type, step, work});
-      added.work.chunks = reinterpret_cast<const WorkChunk*>(at);
-      added.work.num_chunks = static_cast<uint32_t>(of.size());
-      added.work.num_parts = 1;
-      added.work.phase = phase;
-    };
-    if (!group.rows.empty()) launch(LaunchStep::kRows, 0, rows, group.rows);
-    if (!group.column_parts.empty()) {
-      launch(LaunchStep::kColumnParts, 0, column_parts, group.column_parts);
-    }
-    if (!group.columns.empty()) {
-      launch(LaunchStep::kColumns, 0, columns, group.columns);
-    }
-    const int num_phases = SumsOfRule(group.rule).num_phases;
-    for (int phase = 0; phase < num_phases; ++phase) {
-      launch(LaunchStep::kSum, phase, chunks, group.chunks);
-      launch(LaunchStep::kCombine, phase, tensors, group.tensors);
-    }
-    launch(group.averages ? LaunchStep::kUpdateAveraged : LaunchStep::kUpdate,
-           0, chunks, group.chunks);
-    launches.back().work.num_parts = NumParts(group.chunks.size());
-    chunks = tensors + BytesOf(group.tensors);
+    AddLaunches(group, work, chunks, launches);
   }
   return launches;
+}
+
+void UpdateTable::AddLaunches(const Group& group, const UpdateWork& work,
+                              const char*& chunks,
+                              std::vector<UpdateLaunch>& launches) const {
+  const WorkChunk* at[kNumChunksOf];
+  for (int of = 0; of < kNumChunksOf; ++of) {
+    at[of] = reinterpret_cast<const WorkChunk*>(chunks);
+    chunks += BytesOf(group.chunks[of]);
+  }
+  const auto launch = [&](LaunchStep step, ChunksOf of, int phase = 0) {
+    if (group.chunks[of].empty()) return;
+    UpdateLaunch& added = launches.emplace_back(
+        UpdateLaunch{group.rule, group.accumulate_type, step, work});
+    added.work.chunks = at[of];
+    added.work.num_chunks = static_cast<uint32_t>(group.chunks[of].size());
+    added.work.num_parts = 1;
+    added.work.phase = phase;
+  };
+  launch(LaunchStep::kRows, kRows);
+  launch(LaunchStep::kColumnParts, kColumnParts);
+  launch(LaunchStep::kColumns, kColumns);
+  const int num_phases = SumsOfRule(group.rule).num_phases;
+  for (int phase = 0; phase < num_phases; ++phase) {
+    launch(LaunchStep::kSum, kElements, phase);
+    launch(LaunchStep::kCombine, kTensors, phase);
+  }
+  launch(group.averages ? LaunchStep::kUpdateAveraged : LaunchStep::kUpdate,
+         kElements);
+  launches.back().work.num_parts = NumParts(group.chunks[kElements].size());
 }
 
 }  // namespace tensorkv

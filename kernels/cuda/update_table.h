@@ -13,6 +13,16 @@
 
 namespace tensorkv {
 
+// What only a GPU can judge: the defaults are predictions, beside which
+// gpu_benchmark measures others.
+struct UpdateTableOptions {
+  // Parts that each chunk is in: a power of two up to kMaxParts. 0: so many
+  // that a launch keeps the largest of GPUs busy.
+  uint32_t num_parts = 0;
+  // Blocks of so many bytes travel with their launches.
+  uint32_t max_table_beside = kMaxTableBeside;
+};
+
 // The work of any number of batches as one block of bytes and a few launches:
 // one per functor and accumulate type, those that average aside, however many
 // tensors there are. Updates that share a rule, an update count, multipliers
@@ -22,7 +32,8 @@ namespace tensorkv {
 // elements.
 class UpdateTable {
  public:
-  UpdateTable() = default;
+  explicit UpdateTable(const UpdateTableOptions& options = {})
+      : options_(options) {}
 
   // What size_bytes and scratch_bytes are of.
   struct Room {
@@ -51,7 +62,9 @@ class UpdateTable {
   size_t scratch_bytes() const { return num_scratch_ * sizeof(double); }
 
   // Whether the block may travel with its launches.
-  bool fits_launches() const { return size_bytes() <= kMaxTableBeside; }
+  bool fits_launches() const {
+    return size_bytes() <= options_.max_table_beside;
+  }
 
   // The launches over a copy of the block at `device`, 16-byte aligned, with
   // scratch_bytes, if that is not 0, at `scratch`, 8-byte aligned. They run in
@@ -65,19 +78,17 @@ class UpdateTable {
                                          char* scratch = nullptr) const;
 
  private:
-  // What one launch does.
+  // What chunks are of: elements; rows, parts of columns and columns, where the
+  // functor has states of such; tensors whose sums are combined.
+  enum ChunksOf { kElements, kRows, kColumnParts, kColumns, kTensors };
+  static constexpr int kNumChunksOf = kTensors + 1;
+
+  // What the launches of one functor do.
   struct Group {
     RuleKind rule;
     ElementType accumulate_type;
     bool averages;
-    std::vector<WorkChunk> chunks;
-    // The chunks of rows, of parts of columns and of columns, where the functor
-    // has states of such.
-    std::vector<WorkChunk> rows;
-    std::vector<WorkChunk> column_parts;
-    std::vector<WorkChunk> columns;
-    // One for each tensor whose sums are combined.
-    std::vector<WorkChunk> tensors;
+    std::vector<WorkChunk> chunks[kNumChunksOf];
   };
 
   // Where the parts of the block begin.
@@ -100,13 +111,17 @@ class UpdateTable {
   };
 
   Layout layout() const;
+  uint32_t NumParts(size_t num_chunks) const;
   void AddEntry(const TensorUpdate& update, ElementType accumulate_type);
-  void AddChunks(const TensorUpdate& update, ElementType accumulate_type);
   void AddSums(const TensorUpdate& update, const ops::SumsOfOp& sums,
                Group& group, UpdateEntry& entry);
   uint32_t FunctorOf(const TensorUpdate& update, ElementType accumulate_type);
   Group& GroupOf(const TensorUpdate& update, ElementType accumulate_type);
+  void AddLaunches(const Group& group, const UpdateWork& work,
+                   const char*& chunks,
+                   std::vector<UpdateLaunch>& launches) const;
 
+  UpdateTableOptions options_;
   std::vector<UpdateEntry> entries_;
   std::vector<SourceArray> contributions_;
   std::vector<Packing> packings_;

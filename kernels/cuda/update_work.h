@@ -117,22 +117,26 @@ struct UpdateWork {
   HOST_DEVICE uint32_t num_tasks() const { return num_chunks * num_parts; }
 };
 
-// A table of so many bytes, of some dozens of small updates, travels with its
-// launch, as a parameter of the kernel: no transfer comes before it. Any
-// runtime takes 4 KiB of parameters; since CUDA 12.1 it takes 32,764 bytes.
-inline constexpr uint32_t kMaxParameterBytes = 4096;
-inline constexpr uint32_t kMaxTableBeside =
-    (kMaxParameterBytes - sizeof(UpdateWork)) / 16 * 16;
+// What a kernel is given: the work, and perhaps its table. A table of some
+// dozens of small updates travels so with its launch, and no transfer comes
+// before it.
+template <uint32_t size_bytes>
+struct ParametersOf {
+  static constexpr uint32_t kMaxTable =
+      (size_bytes - sizeof(UpdateWork)) / 16 * 16;
 
-// What a kernel is given.
-struct UpdateParameters {
   UpdateWork work;
-  alignas(16) unsigned char table[kMaxTableBeside];
+  alignas(16) unsigned char table[kMaxTable];
 };
-static_assert(sizeof(UpdateParameters) <= kMaxParameterBytes);
+
+// Any runtime takes 4 KiB of parameters; since CUDA 12.1 one takes 32,764
+// bytes, all of which every launch copies.
+using UpdateParameters = ParametersOf<4096>;
+inline constexpr uint32_t kMaxTableBeside = UpdateParameters::kMaxTable;
 
 // The work with pointers in place of offsets.
-HOST_DEVICE UpdateWork WorkOf(const UpdateParameters& parameters) {
+template <typename Parameters>
+HOST_DEVICE UpdateWork WorkOf(const Parameters& parameters) {
   UpdateWork work = parameters.work;
   if (!work.has_table_beside) return work;
   const uint64_t table = reinterpret_cast<uint64_t>(parameters.table);

@@ -27,19 +27,19 @@ struct Adafactor {
   static constexpr int kNumStates = 2;
   static constexpr int kRowState = 0;
   static constexpr int kColumnState = 1;
-  static constexpr int kNumPhases = 2;
+  static constexpr int kNumPhases = 1;
   static constexpr int kNumSums = 3;
 
   // own: beta2_decay, epsilon1, epsilon2, clip_threshold.
   static Adafactor Create(const RuleParameters& p) {
     const double t = static_cast<double>(p.update_count);
     const double most = 1 / sqrt(t);
-    return {.rate = p.learning_rate < most ? p.learning_rate : most,
+    return {.num_elements = static_cast<double>(p.num_elements),
+            .rate = p.learning_rate < most ? p.learning_rate : most,
             .rest2 = pow(t, -p.own[0]),
             .epsilon1 = p.own[1],
             .epsilon2 = p.own[2],
             .clip_threshold = p.own[3],
-            .mean_of_rows = 1,
             .step = 0,
             .decay = static_cast<T>(p.learning_rate * p.weight_decay),
             .gradient = Gradient<T>::Create(p)};
@@ -56,44 +56,41 @@ struct Adafactor {
     return UpdateRow(sum, count, c);
   }
 
-  HOST_DEVICE void Terms(int phase, T w, T g, const T (&states)[kNumStates],
+  HOST_DEVICE void Terms(int, T w, T g, const T (&states)[kNumStates],
                          double (&terms)[kNumSums]) const {
-    terms[0] = phase == 0 ? Square(w) : Square(Direction(g, states));
-    terms[1] = static_cast<double>(states[kRowState]);
-    terms[2] = 1;
+    terms[0] = Square(w);
+    terms[1] = Square(Direction(g, states));
+    terms[2] = static_cast<double>(states[kRowState]);
   }
 
-  HOST_DEVICE void TakeSums(int phase, const double* sums) {
-    const double root_mean_square = SquareRoot(sums[0] / sums[2]);
-    if (phase == 0) {
-      mean_of_rows = sums[1] / sums[2];
-      rate *= root_mean_square > epsilon2 ? root_mean_square : epsilon2;
-      return;
-    }
-    const double excess = root_mean_square / clip_threshold;
-    step = static_cast<T>(excess > 1 ? rate / excess : rate);
+  HOST_DEVICE void TakeSums(int, const double* sums) {
+    const double rms_of_w = SquareRoot(sums[0] / num_elements);
+    const double root_of_mean = SquareRoot(sums[2] / num_elements);
+    const double rms_of_u = root_of_mean * SquareRoot(sums[1] / num_elements);
+    const double excess = rms_of_u / clip_threshold;
+    const double scale = rms_of_w > epsilon2 ? rms_of_w : epsilon2;
+    step =
+        static_cast<T>(rate * scale * root_of_mean / (excess > 1 ? excess : 1));
   }
 
   HOST_DEVICE T operator()(T w, T g, const T (&states)[kNumStates]) const {
     return w - (decay * w + step * Direction(g, states));
   }
 
-  // u; where nothing has ever come, it is 0.
+  // u / sqrt(mean of r): that mean is known when this is. Where nothing has
+  // ever come, it is 0.
   HOST_DEVICE T Direction(T g, const T (&states)[kNumStates]) const {
-    const double variance = static_cast<double>(states[kRowState]) *
-                            static_cast<double>(states[kColumnState]) /
-                            mean_of_rows;
-    if (mean_of_rows == 0 || variance == 0) return T();
-    return static_cast<T>(static_cast<double>(gradient(g)) /
-                          SquareRoot(variance));
+    const T deviation =
+        SquareRoot(states[kRowState]) * SquareRoot(states[kColumnState]);
+    return deviation == 0 ? T() : gradient(g) / deviation;
   }
 
+  double num_elements;
   double rate;
   double rest2;
   double epsilon1;
   double epsilon2;
   double clip_threshold;
-  double mean_of_rows;
   T step;
   T decay;
   Gradient<T> gradient;

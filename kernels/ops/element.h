@@ -14,6 +14,12 @@ namespace tensorkv::ops {
 template <typename Op>
 inline constexpr int kStatePlaces = Op::kNumStates > 0 ? Op::kNumStates : 1;
 
+// Whether the functor takes a random number for each element.
+template <typename Op>
+inline constexpr bool kTakesNoise = requires(const Op& op) {
+  op.noise(uint64_t{});
+};
+
 // Returns the new value of element `index` of the key and updates its states.
 template <typename Op, typename T, int size>
 HOST_DEVICE T UpdateElement(const Op& op, T w, T g, T (&states)[size],
@@ -21,8 +27,8 @@ HOST_DEVICE T UpdateElement(const Op& op, T w, T g, T (&states)[size],
   static_assert(size == kStatePlaces<Op>);
   if constexpr (Op::kNumStates > 0) {
     return op(w, g, states);
-  } else if constexpr (requires { op(w, g, index); }) {
-    return op(w, g, index);
+  } else if constexpr (kTakesNoise<Op>) {
+    return op(w, g, op.noise(index));
   } else {
     return op(w, g);
   }

@@ -37,9 +37,12 @@ struct GroupAdaGrad {
     return h + static_cast<T>(sum / static_cast<double>(num_elements));
   }
 
+  HOST_DEVICE T OfRow(T h) const {
+    return learning_rate / (SquareRoot(h) + epsilon);
+  }
+
   HOST_DEVICE T operator()(T w, T g, T (&states)[kNumStates]) const {
-    return w - learning_rate * Decayed(w, g) /
-                   (SquareRoot(states[kRowState]) + epsilon);
+    return w - states[kRowState] * Decayed(w, g);
   }
 
   HOST_DEVICE T Decayed(T w, T g) const {

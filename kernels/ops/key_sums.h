@@ -7,6 +7,8 @@
 //                depend on the sums of the ones before
 //   kNumSums     how many sums each phase makes, at most kMaxSums
 //   Terms        what an element adds to the sums of a phase
+//   NumTerms     how many of them may be other than 0, of a phase: all, if it
+//                does not say
 //   TakeSums     takes them; called once after each phase
 //
 // and, to have one sum for each row, before the phases,
@@ -14,6 +16,8 @@
 //   kRowState    which of its states is one element per row
 //   RowTerm      what an element adds to the sum of its row
 //   UpdateRow    updates that state of a row by the row's sum
+//   OfRow        what an element gets in the place of that state, if it is not
+//                the state itself: what needs to be computed once per row
 //
 // and, besides, to have one for each column, after the rows,
 //
@@ -70,6 +74,26 @@ template <typename Op>
 inline constexpr bool kHasColumnState = requires {
   Op::kColumnState;
 };
+
+// How many terms of a phase may be other than 0: the first ones.
+template <typename Op>
+constexpr int NumTerms(int phase) {
+  if constexpr (requires { Op::NumTerms(phase); }) {
+    return Op::NumTerms(phase);
+  } else {
+    return Op::kNumSums;
+  }
+}
+
+// What an element gets of its row's state.
+template <typename Op, typename T>
+HOST_DEVICE T OfRow(const Op& op, T state) {
+  if constexpr (requires { op.OfRow(state); }) {
+    return op.OfRow(state);
+  } else {
+    return state;
+  }
+}
 
 // Stands for the terms of rows and columns among the numbers of phases.
 inline constexpr int kRowPhase = -1;

@@ -46,6 +46,7 @@ struct Lans {
             .gradient = Gradient<T>::Create(p)};
   }
 
+  static constexpr int NumTerms(int phase) { return phase == 0 ? 1 : kNumSums; }
   HOST_DEVICE void Terms(int phase, T w, T g, const T (&states)[kNumStates],
                          double (&terms)[kNumSums]) const {
     if (phase == 0) {
@@ -84,9 +85,9 @@ struct Lans {
     auto& [m, v] = states;
     const T normal = gradient.Clipped(gradient.rescale * g / norm);
     moments.Update(normal, m, v);
-    const T denominator = moments.Denominator(variance_scale * v);
+    const T factor = 1 / moments.Denominator(variance_scale * v);  // 1 / d
     const T decay = weight_decay * w;
-    return {mean_scale * m / denominator + decay, normal / denominator + decay};
+    return {mean_scale * m * factor + decay, normal * factor + decay};
   }
 
   double mean_rate;

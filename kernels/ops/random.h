@@ -6,10 +6,9 @@
 
 #include <stdint.h>
 
-#include <bit>
-
 #include "kernels/ops/arithmetic.h"
 #include "kernels/ops/host_device.h"
+#include "kernels/ops/logarithm.h"
 
 namespace tensorkv::ops {
 
@@ -19,72 +18,118 @@ struct RandomWords {
 
 // Philox4x32 with 10 rounds: Salmon, Moraes, Dror, Shaw: Parallel random
 // numbers: as easy as 1, 2, 3 (SC 2011).
-HOST_DEVICE RandomWords Philox(uint64_t key, uint64_t high, uint64_t low) {
+inline constexpr int kPhiloxRounds = 10;
+inline constexpr uint64_t kPhiloxFactor0 = 0xD2511F53;
+inline constexpr uint64_t kPhiloxFactor2 = 0xCD9E8D57;
+
+// The key of a round.
+struct PhiloxKey {
+  HOST_DEVICE explicit PhiloxKey(uint64_t key)
+      : k0(static_cast<uint32_t>(key)), k1(static_cast<uint32_t>(key >> 32)) {}
+
+  // To the next round.
+  HOST_DEVICE void Advance() {
+    k0 += 0x9E3779B9;
+    k1 += 0xBB67AE85;
+  }
+
+  uint32_t k0;
+  uint32_t k1;
+};
+
+HOST_DEVICE RandomWords Philox(uint64_t seed, uint64_t high, uint64_t low) {
   uint32_t c[4] = {static_cast<uint32_t>(low), static_cast<uint32_t>(low >> 32),
                    static_cast<uint32_t>(high),
                    static_cast<uint32_t>(high >> 32)};
-  uint32_t k0 = static_cast<uint32_t>(key);
-  uint32_t k1 = static_cast<uint32_t>(key >> 32);
-  for (int round = 0; round < 10; ++round) {
-    const uint64_t a = uint64_t{0xD2511F53} * c[0];
-    const uint64_t b = uint64_t{0xCD9E8D57} * c[2];
-    c[0] = static_cast<uint32_t>(b >> 32) ^ c[1] ^ k0;
+  PhiloxKey key(seed);
+  for (int round = 0; round < kPhiloxRounds; ++round) {
+    const uint64_t a = kPhiloxFactor0 * c[0];
+    const uint64_t b = kPhiloxFactor2 * c[2];
+    c[0] = static_cast<uint32_t>(b >> 32) ^ c[1] ^ key.k0;
     c[1] = static_cast<uint32_t>(b);
-    c[2] = static_cast<uint32_t>(a >> 32) ^ c[3] ^ k1;
+    c[2] = static_cast<uint32_t>(a >> 32) ^ c[3] ^ key.k1;
     c[3] = static_cast<uint32_t>(a);
-    k0 += 0x9E3779B9;
-    k1 += 0xBB67AE85;
+    key.Advance();
   }
   return {{c[0], c[1], c[2], c[3]}};
 }
 
-// The natural logarithm of a positive normal number, by products alone.
-HOST_DEVICE double Logarithm(double x) {
-  constexpr double kLogOf2 = 0.693147180559945309417;
-  constexpr uint64_t kMantissa = 0x000fffffffffffff;
-  constexpr uint64_t kOne = 0x3ff0000000000000;
-  const uint64_t bits = std::bit_cast<uint64_t>(x);
-  // x = m 2^e, with m between sqrt(1/2) and sqrt(2).
-  double m = std::bit_cast<double>((bits & kMantissa) | kOne);
-  double e = static_cast<double>(static_cast<int64_t>(bits >> 52) - 1023);
-  const bool is_large = m > 1.41421356237309504880;
-  m = is_large ? m * 0.5 : m;
-  e = is_large ? e + 1 : e;
-  // log m = 2 artanh s, whose series ends where terms are below 2^-55.
-  const double s = (m - 1) / (m + 1);
-  const double s2 = s * s;
-  double sum = 0;
-  for (int i = 21; i >= 1; i -= 2) sum = sum * s2 + 1.0 / i;
-  return e * kLogOf2 + 2 * s * sum;
+// Elements of a key are taken in groups, whose lanes are 4 elements each,
+// kNormalLanes apart from one another: one call of Philox is enough for these.
+inline constexpr uint64_t kNormalLanes = 32;
+inline constexpr uint64_t kNormalGroup = 4 * kNormalLanes;
+
+template <typename T>
+struct NormalPair {
+  T first;
+  T second;
+};
+
+// 1 - x^2 / 2! + x^4 / 4! - ... and (x - x^3 / 3! + x^5 / 5! - ...) / x, of the
+// square of x, for |x| <= pi / 4.
+HOST_DEVICE float CosineSeries(float square) {
+  return Polynomial(square, 1.f, -1 / 2.f, 1 / 24.f, -1 / 720.f, 1 / 40320.f,
+                    -1 / 3628800.f);
+}
+HOST_DEVICE float SineSeries(float square) {
+  return Polynomial(square, 1.f, -1 / 6.f, 1 / 120.f, -1 / 5040.f,
+                    1 / 362880.f);
+}
+HOST_DEVICE double CosineSeries(double square) {
+  return Polynomial(square, 1., -1 / 2., 1 / 24., -1 / 720., 1 / 40320.,
+                    -1 / 3628800., 1 / 479001600., -1 / 87178291200.,
+                    1 / 20922789888000.);
+}
+HOST_DEVICE double SineSeries(double square) {
+  return Polynomial(square, 1., -1 / 6., 1 / 120., -1 / 5040., 1 / 362880.,
+                    -1 / 39916800., 1 / 6227020800., -1 / 1307674368000.,
+                    1 / 355687428096000.);
 }
 
-// cos(2 pi x) for x in [0, 1), by products alone.
-HOST_DEVICE double CosineOfTurns(double x) {
-  constexpr double kHalfPi = 1.57079632679489661923;
-  // The nearest quarter, and what is left: at most an eighth.
-  const int quarter = static_cast<int>(x * 4 + 0.5);
-  const double a = (x * 4 - quarter) * kHalfPi;
-  const double a2 = a * a;
-  double cosine = 1;
-  double sine = 1;
-  for (int i = 16; i >= 2; i -= 2) {
-    cosine = 1 - cosine * a2 / (i * (i - 1));
-    sine = 1 - sine * a2 / (i * (i + 1));
+// Two independent numbers of the standard normal distribution, by Box and
+// Muller, from 32 random bits each for their radius and their angle. Free of
+// branches.
+template <typename T>
+HOST_DEVICE NormalPair<T> BoxMuller(uint32_t radius_bits, uint32_t angle_bits) {
+  using Bits = typename FloatFacts<T>::Bits;
+  constexpr T kHalfPi = static_cast<T>(1.57079632679489661923);
+  constexpr int kSignBit = 8 * sizeof(T) - 1;
+  // Signed numbers, which every instruction set converts.
+  const T share = static_cast<T>(static_cast<int32_t>(radius_bits >> 1));
+  const T radius = SquareRoot(-2 * Log((share + T(0.5)) * T(0x1p-31)));
+  // The nearest quarter of a turn, and what is left: at most an eighth.
+  const uint32_t quarter = (angle_bits + 0x20000000u) >> 30;
+  const auto rest = static_cast<int32_t>(angle_bits - (quarter << 30));
+  const T x = static_cast<T>(rest) * (kHalfPi * T(0x1p-30));
+  const T cosine = radius * CosineSeries(x * x);
+  const T sine = radius * (x * SineSeries(x * x));
+  const bool is_odd = (quarter & 1) != 0;
+  // cos, -sin, -cos, sin; and sin, cos, -sin, -cos.
+  const Bits cosine_sign = static_cast<Bits>(((quarter + 1) >> 1) & 1);
+  const Bits sine_sign = static_cast<Bits>(quarter >> 1 & 1);
+  return {FromBits<T>(BitsOf(is_odd ? sine : cosine) ^ cosine_sign << kSignBit),
+          FromBits<T>(BitsOf(is_odd ? cosine : sine) ^ sine_sign << kSignBit)};
+}
+
+// A number of the standard normal distribution for each element of a key and
+// update: loops may draw those of a group at once.
+template <typename T>
+struct NormalNoise {
+  HOST_DEVICE T operator()(uint64_t index) const {
+    const uint64_t call =
+        index / kNormalGroup * kNormalLanes + index % kNormalLanes;
+    const RandomWords random = Philox(seed, update_count, call);
+    const uint64_t place = index % kNormalGroup / kNormalLanes;
+    const bool is_late = place >= 2;
+    const NormalPair<T> pair =
+        BoxMuller<T>(is_late ? random.words[2] : random.words[0],
+                     is_late ? random.words[3] : random.words[1]);
+    return place % 2 == 0 ? pair.first : pair.second;
   }
-  const double value = (quarter & 1) != 0 ? sine * a : cosine;
-  // cos of quarters 0 to 4 and a remainder: cos, -sin, -cos, sin, cos.
-  return (quarter & 3) == 1 || (quarter & 3) == 2 ? -value : value;
-}
 
-// A number of the standard normal distribution, by Box and Muller.
-HOST_DEVICE double Normal(uint64_t seed, uint64_t update_count,
-                          uint64_t index) {
-  const RandomWords random = Philox(seed, update_count, index);
-  constexpr double kStep = 0x1p-32;
-  const double radius = (random.words[0] + 0.5) * kStep;
-  const double turns = random.words[1] * kStep;
-  return SquareRoot(-2 * Logarithm(radius)) * CosineOfTurns(turns);
-}
+  uint64_t seed;
+  uint64_t update_count;
+};
 
 }  // namespace tensorkv::ops
 

@@ -21,6 +21,8 @@ struct RuleParameters {
   uint64_t update_count = 1;
   // Differs from key to key.
   uint64_t seed = 0;
+  // Of the key's value.
+  uint64_t num_elements = 0;
 };
 
 }  // namespace tensorkv

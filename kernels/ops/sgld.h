@@ -8,7 +8,6 @@
 #define TENSORKV_KERNELS_OPS_SGLD_H_
 
 #include <math.h>
-#include <stdint.h>
 
 #include "kernels/ops/gradient.h"
 #include "kernels/ops/host_device.h"
@@ -26,21 +25,19 @@ struct Sgld {
     return {.half_rate = static_cast<T>(p.learning_rate / 2),
             .weight_decay = static_cast<T>(p.weight_decay),
             .deviation = static_cast<T>(sqrt(p.learning_rate)),
-            .seed = p.seed,
-            .update_count = p.update_count,
+            .noise = {p.seed, p.update_count},
             .gradient = Gradient<T>::Create(p)};
   }
 
-  HOST_DEVICE T operator()(T w, T g, uint64_t index) const {
-    const T noise = static_cast<T>(Normal(seed, update_count, index));
-    return w - half_rate * (gradient(g) + weight_decay * w) + deviation * noise;
+  // x is what `noise` has for the element.
+  HOST_DEVICE T operator()(T w, T g, T x) const {
+    return w - half_rate * (gradient(g) + weight_decay * w) + deviation * x;
   }
 
   T half_rate;
   T weight_decay;
   T deviation;
-  uint64_t seed;
-  uint64_t update_count;
+  NormalNoise<T> noise;
   Gradient<T> gradient;
 };
 

@@ -76,7 +76,7 @@ py::dict Describe(const NamespaceStatus& status) {
       "quorum_grace"_a = absl::ToDoubleSeconds(config.quorum_grace),
       "max_open_rounds"_a = config.max_open_rounds,
       "aggregation"_a = TextOf(config.aggregation),
-      "trim_fraction"_a = config.trim_fraction,
+      "trim_fraction"_a = config.trim_fraction, "mirrored"_a = config.mirrored,
       "on_non_finite"_a = TextOf(guard.on_non_finite),
       "max_norm"_a = guard.max_norm, "max_call_norm"_a = guard.max_call_norm,
       "on_large_norm"_a = TextOf(guard.on_large_norm),

@@ -3,6 +3,7 @@
 #include <pybind11/pybind11.h>
 
 #include "base/version.h"
+#include "python/core/engine_jobs.h"
 #include "python/core/inbox.h"
 #include "python/core/namespace_config.h"
 #include "python/core/numpy_api.h"
@@ -15,6 +16,7 @@ PYBIND11_MODULE(_core, module) {
   module.attr("version") = tensorkv::kVersion;
   tensorkv::python::RegisterErrors();
   tensorkv::python::RegisterNumPy(module);
+  tensorkv::python::EngineJobs::Register(module);
   tensorkv::python::Inbox::Register(module);
   tensorkv::python::PulledArray::Register(module);
   tensorkv::python::RegisterNamespaceConfig(module);

@@ -18,8 +18,8 @@ NamespaceConfig MakeNamespaceConfig(
     uint32_t staleness, const std::string& on_worker_loss,
     bool rescale_partial_rounds, uint32_t quorum, double quorum_grace,
     uint32_t max_open_rounds, const std::string& aggregation,
-    double trim_fraction, const std::string& on_non_finite, double max_norm,
-    double max_call_norm, const std::string& on_large_norm,
+    double trim_fraction, bool mirrored, const std::string& on_non_finite,
+    double max_norm, double max_call_norm, const std::string& on_large_norm,
     uint64_t budget_bytes) {
   return {
       .mode = ByName<Mode>("mode", mode),
@@ -39,7 +39,8 @@ NamespaceConfig MakeNamespaceConfig(
                                                               on_large_norm),
                          .max_call_norm = max_call_norm},
       .aggregation = ByName<Aggregation>("aggregation", aggregation),
-      .trim_fraction = trim_fraction};
+      .trim_fraction = trim_fraction,
+      .mirrored = mirrored};
 }
 
 }  // namespace
@@ -50,7 +51,7 @@ void RegisterNamespaceConfig(py::module_& module) {
            "num_workers"_a, "max_workers"_a, "staleness"_a, "on_worker_loss"_a,
            "rescale_partial_rounds"_a, "quorum"_a, "quorum_grace"_a,
            "max_open_rounds"_a, "aggregation"_a, "trim_fraction"_a,
-           "on_non_finite"_a, "max_norm"_a, "max_call_norm"_a,
+           "mirrored"_a, "on_non_finite"_a, "max_norm"_a, "max_call_norm"_a,
            "on_large_norm"_a, "budget_bytes"_a);
 }
 

@@ -90,7 +90,7 @@ absl::StatusOr<PullReply> Session::PushPull(std::vector<PushEntry> entries,
 
 void Session::StartPush(std::vector<PushEntry> entries, Step step,
                         Client::Done<PushReply> done) {
-  client_->StartPush(std::move(entries), {.step = step}, threads_,
+  client_->StartPush(std::move(entries), {.step = step}, pushing_threads_,
                      std::move(done));
 }
 
@@ -98,12 +98,13 @@ void Session::StartPushPull(std::vector<PushEntry> entries, Step step,
                             absl::Span<const Destination> into,
                             Client::Done<PullReply> done) {
   client_->Into(into).StartPushPull(std::move(entries), {.step = step},
-                                    threads_, std::move(done));
+                                    waiting_threads_, std::move(done));
 }
 
 void Session::StartPull(PullRequest request, absl::Span<const Destination> into,
                         Client::Done<PullReply> done) {
-  client_->Into(into).StartPull(std::move(request), threads_, std::move(done));
+  client_->Into(into).StartPull(std::move(request), waiting_threads_,
+                                std::move(done));
 }
 
 Client Session::Reading(const ReadOptions& options) {

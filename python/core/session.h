@@ -69,7 +69,7 @@ class Session {
   absl::Status Barrier(const std::string& name);
 
  private:
-  // Of started calls that have to block.
+  // Of started calls of one kind that have to block.
   static constexpr int kMaxStartedThreads = 32;
 
   explicit Session(bool is_embedded) : is_embedded_(is_embedded) {}
@@ -81,7 +81,10 @@ class Session {
   const std::shared_ptr<ByteCounter> traffic_ = std::make_shared<ByteCounter>();
   std::unique_ptr<Client> client_;
   std::unique_ptr<WorkerClient> worker_;
-  CallThreads threads_{kMaxStartedThreads};
+  // Pulls may wait for pushes, which wait for no other call: these have threads
+  // of their own.
+  CallThreads waiting_threads_{kMaxStartedThreads};
+  CallThreads pushing_threads_{kMaxStartedThreads};
 };
 
 }  // namespace tensorkv::python

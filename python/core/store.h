@@ -35,9 +35,17 @@ class Store {
   static std::unique_ptr<Store> Embed(int num_threads);
   ~Store();
 
+  // Defined, with its parts below, in store_bindings.cc.
   static void Register(pybind11::module_& module);
 
  private:
+  static void RegisterOpening(pybind11::class_<Store>& store);
+  static void RegisterValues(pybind11::class_<Store>& store);
+  static void RegisterStarted(pybind11::class_<Store>& store);
+  static void RegisterKeys(pybind11::class_<Store>& store);
+  static void RegisterNamespaces(pybind11::class_<Store>& store);
+  static void RegisterState(pybind11::class_<Store>& store);
+
   using Keys = std::vector<std::string>;
   using Weights = std::vector<double>;
   using Reader = absl::AnyInvocable<absl::StatusOr<PullReply>(

@@ -15,6 +15,28 @@ class PulledArray:
     @property
     def dtype(self) -> str: ...
 
+class EngineJobs:
+    """Numbers of jobs that an engine of C says are ready.
+
+    The engine is given the addresses of functions, and as their argument what
+    `new_operation` makes for each.
+    """
+
+    say_ready: int
+    await_end: int
+    delete: int
+
+    def __init__(self) -> None: ...
+    def new_operation(self, job: int) -> int: ...
+    def take(self, is_last: bool) -> List[int]:
+        """Waits for jobs that are ready; none once this is closed.
+
+        `is_last` leaves them to others, as long as any of those waits here.
+        """
+
+    def end(self, jobs: List[int]) -> None: ...
+    def close(self) -> None: ...
+
 class Inbox:
     """Takes what calls come to that nobody waits for.
 
@@ -43,6 +65,7 @@ class NamespaceConfig:
         max_open_rounds: int,
         aggregation: str,
         trim_fraction: float,
+        mirrored: bool,
         on_non_finite: str,
         max_norm: float,
         max_call_norm: float,

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import itertools
+import queue
 import sys
 import threading
-from collections import deque
-from typing import Any, Callable, Deque, Dict, List, NamedTuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional
 
 import mxnet
 import numpy as np
 from mxnet.base import _LIB, check_call
 from mxnet.ndarray import NDArray
 
+from tensorkv._core import EngineJobs
 from tensorkv.errors import ClosedError, UnimplementedError
 from tensorkv.kvstore import KVStore
 
@@ -21,19 +23,46 @@ from tensorkv.kvstore import KVStore
 # for operations that wait, and does not hold up those that compute.
 _NORMAL, _PRIORITIZED = 0, 3
 _CPU = (ctypes.c_int32 * 2)(1, 0)
+# Exchanges of keys under way.
+_NUM_CALLS = 3
 
-_Run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
-_Delete = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+class _Buffers:
+    """Arrays of a key in host memory, for all its jobs.
+
+    They are copies, since arrays may be on other devices, and in layouts of the
+    libraries that compute with them. The engine keeps jobs in their order.
+    """
+
+    def __init__(self, gradients: List[NDArray], out: NDArray):
+        self.gradients = [_on_host(gradient) for gradient in gradients]
+        self.out = _on_host(out)
+        self._memory: Optional[tuple] = None
+
+    def fit(self, gradients: List[NDArray], out: NDArray) -> bool:
+        own = [*self.gradients, self.out]
+        others = [*gradients, out]
+        return len(own) == len(others) and all(
+            a.shape == b.shape and a.dtype == b.dtype
+            for a, b in zip(own, others)
+        )
+
+    @property
+    def memory(self) -> tuple:
+        """The gradients and `out`, for a job that is ready."""
+        if self._memory is None:
+            gradients = [_memory_of(gradient) for gradient in self.gradients]
+            self._memory = gradients, _memory_of(self.out)
+        return self._memory
 
 
 class _Job(NamedTuple):
-    """A key to be pushed and pulled, with arrays in host memory."""
+    """A key to be pushed and pulled."""
 
+    number: int
     key: Any
-    gradients: List[NDArray]
-    out: NDArray
+    buffers: _Buffers
     hyperparameters: Dict[str, float]
-    has_ended: threading.Event
 
 
 class Exchange:
@@ -41,11 +70,14 @@ class Exchange:
 
     MXNet's engine has two operations per key. The first reads the gradients,
     and only says that they are there: it runs where computations do, and never
-    waits. The second writes `out`, and waits until that has happened. Calls are
-    made by two threads, each of which takes all keys that are ready at once.
-    What pushes waits for no other worker, so that workers may come to their
-    keys in different orders. What fails leaves `out` as it was, or where there
-    are several, all as the first of them was.
+    waits. The second writes `out`, and waits until that has happened. Neither
+    runs any Python, which would wait for the thread that trains. Calls are made
+    by threads, each of which takes all keys that are ready at once, and gets
+    what becomes of them by the same call. Since that waits for other workers,
+    which may come to their keys in another order, there is a last thread that
+    only pushes, while all those wait, and leaves it to another to pull. What
+    fails leaves `out` as it was, or where there are several, all as the first
+    of them was.
 
     For one thread.
     """
@@ -55,12 +87,18 @@ class Exchange:
         self._is_closed = False
         self._error: Any = None  # guarded by _error_lock
         self._error_lock = threading.Lock()
+        self._telling = threading.Lock()
         # The hyperparameters that the store has.
         self.known: Dict[str, float] = {}
-        self._ready, self._pushed = _Jobs(), _Jobs()
+        self._buffers: Dict[Any, _Buffers] = {}
+        self._numbers = itertools.count()
+        self._engine = EngineJobs()
+        # Those that the engine has, by their numbers.
+        self._jobs: Dict[int, _Job] = {}
+        self._pushed: queue.SimpleQueue = queue.SimpleQueue()
+        works = [self._push_pull] * _NUM_CALLS + [self._push, self._pull]
         self._threads = [
-            threading.Thread(target=work, daemon=True)
-            for work in (self._push, self._pull)
+            threading.Thread(target=work, daemon=True) for work in works
         ]
         for thread in self._threads:
             thread.start()
@@ -85,25 +123,28 @@ class Exchange:
             raise ClosedError("the store is closed")
         for array in (*gradients, *outs):
             check_is_dense(array)
-        # These are copies, since arrays may be on other devices, and in layouts
-        # of the libraries that compute with them.
-        cpu = mxnet.cpu()
-        job = _Job(
-            key,
-            [gradient.copyto(cpu) for gradient in gradients],
-            # This goes back where a call fails.
-            outs[0].copyto(cpu),
-            hyperparameters,
-            threading.Event(),
+        buffers = self._buffers.get(key)
+        if buffers is None or not buffers.fit(gradients, outs[0]):
+            buffers = self._buffers[key] = _Buffers(gradients, outs[0])
+        for gradient, buffer in zip(gradients, buffers.gradients):
+            gradient.copyto(buffer)
+        # This goes back where a call fails.
+        outs[0].copyto(buffers.out)
+        job = _Job(next(self._numbers), key, buffers, hyperparameters)
+        self._jobs[job.number] = job
+        self._run_in_engine(
+            EngineJobs.say_ready, job, buffers.gradients, [], _NORMAL, priority
         )
-        _run_in_engine(
-            lambda: self._ready.put(job), job.gradients, [], _NORMAL, priority
-        )
-        _run_in_engine(
-            job.has_ended.wait, job.gradients, [job.out], _PRIORITIZED, priority
+        self._run_in_engine(
+            EngineJobs.await_end,
+            job,
+            buffers.gradients,
+            [buffers.out],
+            _PRIORITIZED,
+            priority,
         )
         for out in outs:
-            job.out.copyto(out)
+            buffers.out.copyto(out)
 
     def tell(self, hyperparameters: Dict[str, float]) -> None:
         """Changes those of the store, unless it has them or there are none."""
@@ -129,7 +170,7 @@ class Exchange:
             return
         self._is_closed = True
         atexit.unregister(self._settle_at_exit)
-        self._ready.close()
+        self._engine.close()
         for thread in self._threads:
             thread.join()
 
@@ -141,79 +182,97 @@ class Exchange:
                 f"tensorkv: an exchange has failed: {error!r}", file=sys.stderr
             )
 
-    def _push(self) -> None:
-        for jobs in iter(self._ready.take, []):
-            try:
-                # Gradients depend on what all keys had become with those
-                # before, so that these rounds have closed, and the next ones
-                # wait for this push.
-                for job in jobs:
-                    self.tell(job.hyperparameters)
-                self._store.push(
-                    [job.key for job in jobs],
-                    [[_memory_of(g) for g in job.gradients] for job in jobs],
-                )
-            except Exception as error:
-                self._end(jobs, error)
-            else:
-                for job in jobs:
-                    self._pushed.put(job)
-            # Their arrays are not to live until there are others.
-            jobs = job = None
-        self._pushed.close()
+    def _ready(self, is_last: bool = False) -> Iterator[List[_Job]]:
+        """The jobs that are ready, whenever there are some."""
+        for numbers in iter(lambda: self._engine.take(is_last), []):
+            yield from _distinct([self._jobs.pop(n) for n in numbers])
 
-    def _pull(self) -> None:
-        for jobs in iter(self._pushed.take, []):
+    def _waiting(self) -> Iterator[List[_Job]]:
+        """The jobs that were pushed, whenever there are some."""
+        for jobs in iter(self._pushed.get, []):
+            while not self._pushed.empty():
+                more = self._pushed.get()
+                if not more:
+                    self._pushed.put(more)
+                    break
+                jobs += more
+            yield from _distinct(jobs)
+
+    def _push_pull(self) -> None:
+        for jobs in self._ready():
             try:
-                self._store.pull(
+                self._tell(jobs)
+                self._store.pushpull(
                     [job.key for job in jobs],
-                    out=[_memory_of(job.out) for job in jobs],
+                    [job.buffers.memory[0] for job in jobs],
+                    out=[job.buffers.memory[1] for job in jobs],
                 )
             except Exception as error:
                 self._end(jobs, error)
             else:
                 self._end(jobs)
-            jobs = None
+
+    def _push(self) -> None:
+        for jobs in self._ready(is_last=True):
+            try:
+                self._tell(jobs)
+                self._store.push(
+                    [job.key for job in jobs],
+                    [job.buffers.memory[0] for job in jobs],
+                )
+            except Exception as error:
+                self._end(jobs, error)
+            else:
+                self._pushed.put(jobs)
+        self._pushed.put([])  # There will be no more.
+
+    def _pull(self) -> None:
+        for jobs in self._waiting():
+            try:
+                self._store.pull(
+                    [job.key for job in jobs],
+                    out=[job.buffers.memory[1] for job in jobs],
+                )
+            except Exception as error:
+                self._end(jobs, error)
+            else:
+                self._end(jobs)
+
+    def _tell(self, jobs: List[_Job]) -> None:
+        # Gradients depend on what all keys had become with those before, so
+        # that these rounds have closed, and the next ones wait for this push.
+        with self._telling:
+            for job in jobs:
+                self.tell(job.hyperparameters)
 
     def _end(self, jobs: List[_Job], error: Any = None) -> None:
         with self._error_lock:
             self._error = self._error or error
-        for job in jobs:
-            job.has_ended.set()
+        self._engine.end([job.number for job in jobs])
 
-
-class _Jobs:
-    """A queue."""
-
-    def __init__(self):
-        self._jobs: Deque[_Job] = deque()
-        self._is_closed = False
-        self._has_some = threading.Condition()
-
-    def put(self, job: _Job) -> None:
-        with self._has_some:
-            self._jobs.append(job)
-            self._has_some.notify()
-
-    def close(self) -> None:
-        """There will be no more."""
-        with self._has_some:
-            self._is_closed = True
-            self._has_some.notify()
-
-    def take(self) -> List[_Job]:
-        """Waits for a job; takes all that are there, but each key once.
-
-        Takes none at the end.
-        """
-        with self._has_some:
-            while not self._jobs and not self._is_closed:
-                self._has_some.wait()
-            taken = {}
-            while self._jobs and self._jobs[0].key not in taken:
-                job = self._jobs.popleft()
-                taken[job.key] = job
-            return list(taken.values())
+    def _run_in_engine(
+        self,
+        function: int,
+        job: _Job,
+        read: List[NDArray],
+        written: List[NDArray],
+        runs_as: int,
+        priority: int,
+    ) -> None:
+        """Runs a function of EngineJobs when these may be read and written."""
+        check_call(
+            _LIB.MXEnginePushSyncND(
+                ctypes.c_void_p(function),
+                ctypes.c_void_p(self._engine.new_operation(job.number)),
+                ctypes.c_void_p(EngineJobs.delete),
+                ctypes.byref(_CPU),
+                *_handles(read),
+                *_handles(written),
+                ctypes.byref(ctypes.c_int(runs_as)),
+                ctypes.c_int(priority),
+                ctypes.c_char_p(b"tensorkv"),
+            )
+        )
 
 
 def check_is_dense(array: NDArray) -> None:
@@ -237,45 +296,24 @@ def _memory_of(array: NDArray) -> np.ndarray:
     return np.frombuffer(memory, dtype).reshape(array.shape)
 
 
-# Functions that the engine has not run yet, by their numbers.
-_functions: dict = {}
-_numbers = iter(range(1, 1 << 62))
+def _distinct(jobs: List[_Job]) -> Iterator[List[_Job]]:
+    """The jobs in their order, each key once at a time."""
+    taken: Dict[Any, _Job] = {}
+    for job in jobs:
+        if job.key in taken:
+            yield list(taken.values())
+            taken = {}
+        taken[job.key] = job
+    yield list(taken.values())
 
 
-@_Run
-def _run(_: Any, number: int) -> None:
-    _functions[number]()
+def _on_host(array: NDArray) -> NDArray:
+    return mxnet.nd.empty(array.shape, mxnet.cpu(), array.dtype)
 
 
-@_Delete
-def _delete(number: int) -> None:
-    del _functions[number]
-
-
-def _run_in_engine(
-    function: Callable[[], Any],
-    read: List[NDArray],
-    written: List[NDArray],
-    runs_as: int,
-    priority: int,
-) -> None:
-    """Runs `function` when these arrays may be read and written."""
-    number = next(_numbers)
-    _functions[number] = function
-    check_call(
-        _LIB.MXEnginePushSyncND(
-            _run,
-            ctypes.c_void_p(number),
-            _delete,
-            ctypes.byref(_CPU),
-            (ctypes.c_void_p * len(read))(*(a.handle.value for a in read)),
-            ctypes.c_int(len(read)),
-            (ctypes.c_void_p * len(written))(
-                *(a.handle.value for a in written)
-            ),
-            ctypes.c_int(len(written)),
-            ctypes.byref(ctypes.c_int(runs_as)),
-            ctypes.c_int(priority),
-            ctypes.c_char_p(b"tensorkv"),
-        )
+def _handles(arrays: List[NDArray]) -> tuple:
+    """The arrays as two arguments of a call of C."""
+    handles = (ctypes.c_void_p * len(arrays))(
+        *(array.handle.value for array in arrays)
     )
+    return handles, ctypes.c_int(len(arrays))

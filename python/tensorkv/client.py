@@ -4,43 +4,18 @@ from __future__ import annotations
 
 import functools
 import os
-from typing import Any, Dict, List, Optional, Sequence, Union
+from typing import Any, Dict, List, Optional, Union
 
 from tensorkv import _core
 from tensorkv._arrays import all_to_core, name_of
+from tensorkv._client_aio import ClientCoroutines
+from tensorkv._client_arguments import Keys, as_list, core_outs, weights_of
 from tensorkv.aio import Coroutines, StartedCalls, Threads
 
 DEFAULT_ADDRESS = "127.0.0.1:7363"
 
 Array = Any
 Path = Union[str, "os.PathLike[str]"]
-Keys = Union[str, Sequence[str]]
-
-
-def _as_list(keys: Keys, values: Any, what: str) -> tuple:
-    """Keys and what belongs to each, as lists."""
-    if isinstance(keys, str):
-        return [keys], [values]
-    if values is not None and not isinstance(values, (list, tuple)):
-        raise TypeError(f"{what}: expected a list, one for each key")
-    return list(keys), None if values is None else list(values)
-
-
-def _weights(weight: Any, num_keys: int) -> List[float]:
-    """A weight for each key, or none at all."""
-    if weight is None:
-        return []
-    weights = weight
-    if not isinstance(weight, (list, tuple)):
-        weights = [weight] * num_keys
-    if len(weights) != num_keys:
-        raise ValueError(
-            f"weight: expected {num_keys}, one for each key, got {len(weights)}"
-        )
-    # In a request 0 stands for 1.
-    if not all(each > 0 for each in weights):
-        raise ValueError(f"weight: expected positive numbers, got {weight}")
-    return [float(each) for each in weights]
 
 
 class Client:
@@ -130,14 +105,19 @@ class Client:
             self._store.close()
         finally:
             self._threads.close()
+            self._pushing_threads.close()
 
     @property
     def aio(self) -> Coroutines:
         """The verbs as coroutines: `await client.aio.pull("w")`."""
-        return ClientCoroutines(self, self._threads)
+        return ClientCoroutines(self, self._threads, self._pushing_threads)
 
     @functools.cached_property
     def _threads(self) -> Threads:
+        return Threads()
+
+    @functools.cached_property
+    def _pushing_threads(self) -> Threads:
         return Threads()
 
     @functools.cached_property
@@ -167,12 +147,17 @@ class Client:
             FailedPreconditionError; "replace" takes the new value.
           state: sets that state of keys that exist instead, as `pull` names it.
         """
-        keys, values = _as_list(key, value, "value")
+        keys, values = as_list(key, value, "value")
         arrays = all_to_core(values)
         self._store.init(keys, arrays, on_existing, state)
 
     def push(
-        self, key: Keys, value: Any, step: int = 0, weight: Any = None
+        self,
+        key: Keys,
+        value: Any,
+        step: int = 0,
+        weight: Any = None,
+        priority: int = 0,
     ) -> Any:
         """Contributes arrays of the stored shape.
 
@@ -185,6 +170,8 @@ class Client:
           weight: for keys of the rule `average`, how much the arrays count in
             the mean, such as the number of samples: a number, or a list with
             one for each key.
+          priority: of calls through `aio` that wait for their turn, those with
+            a higher one go first. A call that is waited for has no queue.
 
         Returns:
           The version that the push made, or a list of them; 0 for a push that
@@ -192,9 +179,9 @@ class Client:
           again by itself what is lost; it keeps a copy until the round is
           known to have closed.
         """
-        keys, values = _as_list(key, value, "value")
+        keys, values = as_list(key, value, "value")
         versions = self._store.push(
-            keys, all_to_core(values), step, _weights(weight, len(keys))
+            keys, all_to_core(values), step, weights_of(weight, len(keys))
         )
         return self._answer(key, versions or [None] * len(keys))
 
@@ -206,6 +193,7 @@ class Client:
         min_version: int = 0,
         state: str = "",
         dtype: Any = None,
+        priority: int = 0,
     ) -> Any:
         """Reads values, all of one moment.
 
@@ -221,12 +209,13 @@ class Client:
           dtype: a float dtype, such as "float16" or "bfloat16", no wider than
             the stored one, that the server converts values of floats to before
             it sends them, rounded to nearest even. Not for states.
+          priority: as in `push`.
 
         Returns:
           `out` or, without it, an array per key, which is the caller's.
         """
-        keys, outs = _as_list(key, out, "out")
-        outs = None if out is None else _core_outs(outs)
+        keys, outs = as_list(key, out, "out")
+        outs = None if out is None else core_outs(outs)
         as_dtype = "" if dtype is None else name_of(dtype)
         pulled = self._store.pull(
             keys, outs, wait, min_version, state, as_dtype
@@ -242,6 +231,7 @@ class Client:
         out: Any = None,
         step: int = 0,
         weight: Any = None,
+        priority: int = 0,
     ) -> Any:
         """Push, then pull of the same keys, in one round trip.
 
@@ -249,14 +239,14 @@ class Client:
         with the rule assign the sum over the workers. Arguments and result as
         those of `push` and `pull`.
         """
-        keys, values = _as_list(key, value, "value")
+        keys, values = as_list(key, value, "value")
         values = all_to_core(values)
-        weights = _weights(weight, len(keys))
+        weights = weights_of(weight, len(keys))
         if out is None:
             pulled = self._store.push_pull(keys, values, None, step, weights)
             return self._answer(key, pulled)
-        outs = _as_list(key, out, "out")[1]
-        self._store.push_pull(keys, values, _core_outs(outs), step, weights)
+        outs = as_list(key, out, "out")[1]
+        self._store.push_pull(keys, values, core_outs(outs), step, weights)
         return out
 
     def push_rows(
@@ -266,6 +256,7 @@ class Client:
         value: Any,
         step: int = 0,
         update_all_rows: bool = False,
+        priority: int = 0,
     ) -> Any:
         """Contributes rows of keys of rank 1 or more, by their first index.
 
@@ -277,27 +268,28 @@ class Client:
         Args:
           row_ids: int32 or int64 of shape [n], in any order.
           value: of shape [n, ...], a row for each id.
-          step: as in `push`.
+          step, priority: as in `push`.
           update_all_rows: gives those that are not named zeros, so that the
             rule's decays reach them too.
 
         Returns:
           As `push`. Errors: also InvalidArgumentError (ROW_OUT_OF_RANGE).
         """
-        keys, values = _as_list(key, value, "value")
-        ids = all_to_core(_as_list(key, row_ids, "row_ids")[1])
+        keys, values = as_list(key, value, "value")
+        ids = all_to_core(as_list(key, row_ids, "row_ids")[1])
         versions = self._store.push_rows(
             keys, ids, all_to_core(values), step, update_all_rows
         )
         return self._answer(key, versions or [None] * len(keys))
 
-    def pull_rows(self, key: Keys, row_ids: Any) -> Any:
+    def pull_rows(self, key: Keys, row_ids: Any, priority: int = 0) -> Any:
         """Reads rows: arrays of shape [n, ...], in the order of the ids.
 
-        Row ids are as in `push_rows`, and so are errors. The rows of one key
-        are of one moment, those of different keys perhaps of different ones.
+        Row ids and priority are as in `push_rows`, and so are errors. The rows
+        of one key are of one moment, those of different keys perhaps of
+        different ones.
         """
-        keys, ids = _as_list(key, row_ids, "row_ids")
+        keys, ids = as_list(key, row_ids, "row_ids")
         pulled = self._store.pull_rows(keys, all_to_core(ids))
         return self._answer(key, pulled)
 
@@ -326,7 +318,7 @@ class Client:
 
     def delete(self, key: Keys, allow_missing: bool = False) -> int:
         """Removes keys; returns how many."""
-        return self._store.delete(_as_list(key, None, "")[0], allow_missing)
+        return self._store.delete(as_list(key, None, "")[0], allow_missing)
 
     def keys(self, prefix: str = "") -> List[str]:
         """The keys that begin with `prefix`, in byte order."""
@@ -334,7 +326,7 @@ class Client:
 
     def stat(self, key: Keys, with_digest: bool = False) -> Any:
         """Of each key a dict: dtype, shape, version, rule, states, ..."""
-        keys = _as_list(key, None, "")[0]
+        keys = as_list(key, None, "")[0]
         return self._answer(key, self._store.stat(keys, with_digest))
 
     # --- Rules --------------------------------------------------------------
@@ -393,6 +385,7 @@ class Client:
         max_open_rounds: int = 0,
         aggregation: str = "sum",
         trim_fraction: float = 0.0,
+        mirrored: bool = False,
         on_non_finite: str = "apply",
         max_norm: float = 0.0,
         max_call_norm: float = 0.0,
@@ -426,6 +419,7 @@ class Client:
             max_open_rounds=max_open_rounds,
             aggregation=aggregation,
             trim_fraction=trim_fraction,
+            mirrored=mirrored,
             on_non_finite=on_non_finite,
             max_norm=max_norm,
             max_call_norm=max_call_norm,
@@ -488,87 +482,3 @@ class Client:
     @staticmethod
     def _answer(key: Keys, answers: List[Any]) -> Any:
         return answers[0] if isinstance(key, str) else answers
-
-
-class ClientCoroutines(Coroutines):
-    """The verbs of a Client; those that a server answers take no thread."""
-
-    async def push(
-        self, key: Keys, value: Any, step: int = 0, weight: Any = None
-    ) -> Any:
-        client = self._target
-        if not client._store.may_start:
-            return await self.by_thread("push")(key, value, step, weight)
-        keys, values = _as_list(key, value, "value")
-        versions = await client._started.make(
-            client._store.start_push,
-            keys,
-            all_to_core(values),
-            step,
-            _weights(weight, len(keys)),
-        )
-        return client._answer(key, versions)
-
-    async def pull(
-        self,
-        key: Keys,
-        out: Any = None,
-        wait: bool = False,
-        min_version: int = 0,
-        state: str = "",
-        dtype: Any = None,
-    ) -> Any:
-        client = self._target
-        if not client._store.may_start:
-            return await self.by_thread("pull")(
-                key, out, wait, min_version, state, dtype
-            )
-        keys, outs = _as_list(key, out, "out")
-        pulled = await client._started.make(
-            client._store.start_pull,
-            keys,
-            None if out is None else _core_outs(outs),
-            wait,
-            min_version,
-            state,
-            "" if dtype is None else name_of(dtype),
-        )
-        return client._answer(key, pulled) if out is None else out
-
-    async def push_pull(
-        self,
-        key: Keys,
-        value: Any,
-        out: Any = None,
-        step: int = 0,
-        weight: Any = None,
-    ) -> Any:
-        client = self._target
-        if not client._store.may_start:
-            return await self.by_thread("push_pull")(
-                key, value, out, step, weight
-            )
-        keys, values = _as_list(key, value, "value")
-        outs = None
-        if out is not None:
-            outs = _core_outs(_as_list(key, out, "out")[1])
-        pulled = await client._started.make(
-            client._store.start_push_pull,
-            keys,
-            all_to_core(values),
-            outs,
-            step,
-            _weights(weight, len(keys)),
-        )
-        return client._answer(key, pulled) if out is None else out
-
-
-def _core_outs(outs: List[Any]) -> List[Any]:
-    """Of each key an array, or a list of them, as the extension takes them."""
-    types = set(map(type, outs))
-    if not any(issubclass(each, (list, tuple)) for each in types):
-        return all_to_core(outs)
-    return [
-        all_to_core(list(out) if isinstance(out, (list, tuple)) else [out])
-        for out in outs
-    ]

@@ -7,6 +7,7 @@ from math import isfinite
 from os import PathLike, fspath
 from typing import Any, Dict, List, Optional, Union
 
+from tensorkv._progress import progress_bar
 from tensorkv.client import Client
 from tensorkv.kvstore import KVStore
 
@@ -45,11 +46,27 @@ class History:
     For one thread at a time.
     """
 
-    def __init__(self, store: Union[Client, KVStore]):
+    def __init__(
+        self,
+        store: Union[Client, KVStore],
+        *,
+        progress: bool = False,
+        num_steps: Optional[int] = None,
+    ):
+        """Begins now.
+
+        Args:
+          progress: shows a bar of tqdm with the last record, where that package
+            is installed. It ends with `close`.
+          num_steps: of the training, if that is known.
+        """
         self._client = store.client if isinstance(store, KVStore) else store
         self._begin = time.monotonic()
         self._traffic = self._client._store.traffic
         self._columns: Dict[str, List[Any]] = {name: [] for name in _COLUMNS}
+        self._bar: Any = None
+        if progress:
+            self._bar = progress_bar("training", num_steps, "step")
 
     def record(self, loss: float, step: Optional[int] = None) -> None:
         """Adds a record. Errors: those of `describe_namespace`."""
@@ -64,6 +81,15 @@ class History:
         record = (step, seconds, float(loss), lag, sent, received)
         for name, value in zip(_COLUMNS, record):
             self._columns[name].append(value)
+        if self._bar is not None:
+            self._bar.set_postfix(loss=float(loss), lag=lag)
+            self._bar.update(step - self._bar.n)
+
+    def close(self) -> None:
+        """Ends the progress bar; what is recorded stays."""
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
 
     def as_dict(self) -> Dict[str, List[Any]]:
         """A list of each kind of number, one element per record."""

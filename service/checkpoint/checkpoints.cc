@@ -1,19 +1,17 @@
 #include "service/checkpoint/checkpoints.h"
 
-#include <fcntl.h>
 #include <sys/file.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
 #include "contract/proto_codec.h"
+#include "service/checkpoint/checkpoint_directory.h"
 #include "service/checkpoint/checkpoint_writer.h"
 #include "service/checkpoint/files.h"
 #include "service/checkpoint/saved_checkpoint.h"
@@ -21,25 +19,10 @@
 namespace tensorkv {
 namespace {
 
-constexpr size_t kMaxNameBytes = 128;
 // These precede the names of what is being written and removed. They differ: no
 // lock keeps a removal from running beside a save.
 constexpr absl::string_view kPartialPrefix = ".partial-";
 constexpr absl::string_view kRemovedPrefix = ".removed-";
-
-absl::Status CheckName(const std::string& name) {
-  const auto is_allowed = [](char c) {
-    return absl::ascii_isalnum(c) || c == '-' || c == '_' || c == '.';
-  };
-  if (!name.empty() && name.size() <= kMaxNameBytes && name[0] != '.' &&
-      std::all_of(name.begin(), name.end(), is_allowed)) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "name of a checkpoint: expected 1 to ", kMaxNameBytes,
-      " letters, digits, '-', '_' and '.', the first no '.', got \"",
-      absl::CHexEscape(name.substr(0, kMaxNameBytes)), "\""));
-}
 
 std::string NumberedName(absl::string_view prefix, uint64_t sequence) {
   return absl::StrFormat("%s-%09d", prefix, sequence);
@@ -48,16 +31,6 @@ std::string NumberedName(absl::string_view prefix, uint64_t sequence) {
 absl::Status NoSuchCheckpoint(const std::string& name) {
   return absl::NotFoundError(
       absl::StrCat("checkpoint \"", name, "\" does not exist"));
-}
-
-// Whether an error of Open tells of a checkpoint that was there. A directory of
-// somebody else, or one that is gone meanwhile, is none.
-bool IsDamage(const absl::Status& error, const std::string& name,
-              const std::string& path) {
-  if (!absl::IsNotFound(error)) return true;
-  return (absl::StartsWith(name, "auto-") ||
-          absl::StartsWith(name, "saved-")) &&
-         Exists(path);
 }
 
 // Whether what was asked for is wrong: a name, or namespaces.
@@ -94,24 +67,13 @@ class Turn {
   const bool is_mine_;
 };
 
-absl::StatusOr<FileDescriptor> LockDirectory(const std::string& path) {
-  FileDescriptor directory(
-      open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (directory.is_open() && flock(directory.get(), LOCK_EX | LOCK_NB) == 0) {
-    return directory;
-  }
-  return absl::FailedPreconditionError(
-      absl::StrCat("checkpoint_dir: ", path,
-                   ": expected a directory of this server alone; another one "
-                   "uses it"));
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Checkpoints>> Checkpoints::Create(
     CheckpointsOptions options, Snapshots* store) {
   RETURN_IF_ERROR(MakeDirectories(options.directory));
-  ASSIGN_OR_RETURN(FileDescriptor lock, LockDirectory(options.directory));
+  ASSIGN_OR_RETURN(FileDescriptor lock,
+                   LockCheckpoints(options.directory, LOCK_EX));
   ASSIGN_OR_RETURN(const std::vector<std::string> names,
                    ListDirectory(options.directory));
   for (const std::string& name : names) {
@@ -128,34 +90,10 @@ absl::StatusOr<std::unique_ptr<Checkpoints>> Checkpoints::Create(
 
 Checkpoints::~Checkpoints() { Stop(); }
 
-absl::StatusOr<std::vector<CheckpointStatus>> Checkpoints::ListAll(
-    std::vector<absl::Status>* damages) const {
-  std::vector<CheckpointStatus> all;
-  ASSIGN_OR_RETURN(const std::vector<std::string> names,
-                   ListDirectory(options_.directory));
-  for (const std::string& name : names) {
-    if (!CheckName(name).ok()) continue;
-    const absl::StatusOr<SavedCheckpoint> saved =
-        SavedCheckpoint::Open(PathOf(name));
-    if (!saved.ok()) {
-      if (damages != nullptr && IsDamage(saved.status(), name, PathOf(name))) {
-        damages->push_back(absl::DataLossError(saved.status().message()));
-      }
-      continue;
-    }
-    all.push_back(saved->status());
-    all.back().name = name;
-  }
-  std::sort(all.begin(), all.end(),
-            [](const CheckpointStatus& a, const CheckpointStatus& b) {
-              return a.sequence < b.sequence;
-            });
-  return all;
-}
-
 absl::StatusOr<std::optional<CheckpointStatus>> Checkpoints::RestoreLast() {
   std::vector<absl::Status> damages;
-  ASSIGN_OR_RETURN(std::vector<CheckpointStatus> all, ListAll(&damages));
+  ASSIGN_OR_RETURN(std::vector<CheckpointStatus> all,
+                   ListCheckpointsIn(options_.directory, &damages));
   // What cannot be read might be the last one.
   if (!damages.empty() && !options_.fallback) return damages[0];
   absl::Status damage;
@@ -193,9 +131,10 @@ absl::StatusOr<std::optional<CheckpointStatus>> Checkpoints::RestoreLastOf(
 
 absl::Status Checkpoints::RestoreAtStart(const CheckpointStatus& checkpoint,
                                          const SavedCheckpoint& saved) {
+  ASSIGN_OR_RETURN(const uint64_t total_bytes, saved.TensorBytes());
   {
     MutexLock lock(&mutex_);
-    restoring_ = {.name = checkpoint.name, .total_bytes = checkpoint.bytes};
+    restoring_ = {.name = checkpoint.name, .total_bytes = total_bytes};
   }
   Log(absl::StrCat("checkpoint being restored: name=", checkpoint.name,
                    " bytes=", checkpoint.bytes));
@@ -214,7 +153,8 @@ absl::Status Checkpoints::RestoreAtStart(const CheckpointStatus& checkpoint,
 
 absl::StatusOr<CheckpointStatus> Checkpoints::NextCheckpoint(
     const std::string& name, bool automatic) const {
-  ASSIGN_OR_RETURN(const std::vector<CheckpointStatus> all, ListAll());
+  ASSIGN_OR_RETURN(const std::vector<CheckpointStatus> all,
+                   ListCheckpointsIn(options_.directory));
   ASSIGN_OR_RETURN(const std::vector<std::string> names,
                    ListDirectory(options_.directory));
   const auto is_taken = [&names](const std::string& each) {
@@ -233,7 +173,7 @@ absl::StatusOr<CheckpointStatus> Checkpoints::NextCheckpoint(
     }
     return next;
   }
-  RETURN_IF_ERROR(CheckName(name));
+  RETURN_IF_ERROR(CheckCheckpointName(name));
   if (!is_taken(name)) return next;
   return absl::AlreadyExistsError(
       absl::StrCat("checkpoint \"", name, "\" exists already"));
@@ -343,7 +283,7 @@ absl::StatusOr<CheckpointStatus> Checkpoints::WriteTo(
 absl::StatusOr<CheckpointStatus> Checkpoints::Read(
     const std::string& name,
     absl::FunctionRef<absl::Status(const SavedCheckpoint&)> read) {
-  RETURN_IF_ERROR(CheckName(name));
+  RETURN_IF_ERROR(CheckCheckpointName(name));
   const std::string path = PathOf(name);
   const absl::StatusOr<SavedCheckpoint> saved = SavedCheckpoint::Open(path);
   if (absl::IsNotFound(saved.status())) return NoSuchCheckpoint(name);
@@ -366,7 +306,8 @@ absl::Status Checkpoints::Remove(const std::string& name) {
 }
 
 void Checkpoints::RemoveOld() {
-  const absl::StatusOr<std::vector<CheckpointStatus>> all = ListAll();
+  const absl::StatusOr<std::vector<CheckpointStatus>> all =
+      ListCheckpointsIn(options_.directory);
   if (!all.ok()) return;
   std::vector<std::string> automatic;
   for (const CheckpointStatus& each : *all) {
@@ -466,13 +407,13 @@ absl::StatusOr<CheckpointStatus> Checkpoints::RestoreCheckpoint(
 absl::StatusOr<ListCheckpointsReply> Checkpoints::ListCheckpoints(
     const ListCheckpointsRequest&, const CallContext&) {
   ListCheckpointsReply reply;
-  ASSIGN_OR_RETURN(reply.checkpoints, ListAll());
+  ASSIGN_OR_RETURN(reply.checkpoints, ListCheckpointsIn(options_.directory));
   return reply;
 }
 
 absl::Status Checkpoints::DeleteCheckpoint(
     const DeleteCheckpointRequest& request, const CallContext&) {
-  RETURN_IF_ERROR(CheckName(request.name));
+  RETURN_IF_ERROR(CheckCheckpointName(request.name));
   // A directory of somebody else stays.
   if (!Exists(PathOf(request.name) + "/CHECKPOINT")) {
     return NoSuchCheckpoint(request.name);

@@ -59,12 +59,10 @@ struct CheckpointCounts {
   absl::Duration last_duration;
 };
 
-// How far the restoring at the start of a server has come.
+// How far the restoring at the start of a server has come, in bytes of tensors.
 struct RestoreProgress {
   std::string name;
-  // Of tensors.
   uint64_t bytes = 0;
-  // What the files take: a little more than their tensors.
   uint64_t total_bytes = 0;
 };
 
@@ -125,10 +123,6 @@ class Checkpoints final : public CheckpointAdmin {
   std::string PathOf(const std::string& name) const {
     return options_.directory + "/" + name;
   }
-  // Those that can be read, by their sequence; `damages`, if not null, tells
-  // why each of the others cannot.
-  absl::StatusOr<std::vector<CheckpointStatus>> ListAll(
-      std::vector<absl::Status>* damages = nullptr) const;
   // The last whole one of `all`, which are by their sequence. `damage` tells of
   // the first that was passed over, and is updated with that of others.
   absl::StatusOr<std::optional<CheckpointStatus>> RestoreLastOf(

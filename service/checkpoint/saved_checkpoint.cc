@@ -5,7 +5,6 @@
 #include <cstring>
 #include <memory>
 #include <numeric>
-#include <thread>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
@@ -23,12 +22,12 @@
 namespace tensorkv {
 namespace {
 
-// What is passed on at once. Twice as much is read meanwhile.
+// What is passed on at once, while as much is read.
 constexpr uint64_t kBytesPassedOn = 32 << 20;
 constexpr size_t kKeysPassedOn = 4096;
-// They lie in no more files: a namespace may have more than the process may
-// open.
-constexpr size_t kFilesPassedOn = 64;
+// They lie in about so many files: a namespace may have more than the process
+// may open.
+constexpr size_t kFilesPassedOn = 32;
 
 absl::Status Damaged(absl::string_view file, absl::string_view how) {
   return absl::DataLossError(absl::StrCat(file, ": ", how));
@@ -53,13 +52,6 @@ v1::NamespaceManifest* NewManifest(google::protobuf::Arena& arena) {
   return google::protobuf::Arena::CreateMessage<v1::NamespaceManifest>(&arena);
 }
 
-// A tensor like the saved one, whose elements are yet to come.
-absl::StatusOr<Tensor> WithoutElements(const v1::SavedTensor& saved) {
-  ASSIGN_OR_RETURN(const DType dtype, DTypeFromNumber(saved.dtype()));
-  ASSIGN_OR_RETURN(Shape shape, Shape::Create(saved.shape()));
-  return Tensor::WithoutData(dtype, std::move(shape));
-}
-
 // Some keys on their way from the disk.
 struct KeyBatch {
   std::vector<KeySnapshot> keys;
@@ -70,21 +62,22 @@ struct KeyBatch {
 // Reads the keys of a namespace, some at a time. Used by one thread.
 class KeyReader {
  public:
-  // Both outlive it.
+  // Both outlive it, and what it is reading.
   KeyReader(const std::string& directory, const v1::NamespaceManifest& manifest)
       : directory_(directory),
         manifest_(manifest),
         contributors_(ContributorsOf(manifest)) {}
 
-  // Begins to read the next keys into memory of `allocate`. None, and no
-  // reading, if there are no more. Errors: DataLoss · those of `allocate`.
-  absl::StatusOr<KeyBatch> Next(
-      absl::FunctionRef<absl::Status(absl::Span<Tensor* const>)> allocate);
+  // Begins to read the next keys. None, and no reading, if there are no more.
+  // Errors: DataLoss · ResourceExhausted (the system has no memory left).
+  absl::StatusOr<KeyBatch> Next();
 
  private:
-  absl::StatusOr<KeySnapshot> MakeKey(const v1::SavedKey& saved) const;
-  // The keys from the next one on, without elements.
-  absl::StatusOr<std::vector<KeySnapshot>> MakeKeys();
+  // Makes a key, and adds its tensors to those that are to be read.
+  absl::StatusOr<KeySnapshot> MakeKey(const v1::SavedKey& saved,
+                                      std::vector<TensorToRead>& to_read) const;
+  absl::StatusOr<Tensor> MakeTensor(const v1::SavedKey& key,
+                                    const v1::SavedTensor& saved) const;
 
   const std::string& directory_;
   const v1::NamespaceManifest& manifest_;
@@ -92,77 +85,55 @@ class KeyReader {
   int next_ = 0;
 };
 
+absl::StatusOr<Tensor> KeyReader::MakeTensor(
+    const v1::SavedKey& key, const v1::SavedTensor& saved) const {
+  const absl::StatusOr<DType> dtype = DTypeFromNumber(saved.dtype());
+  absl::StatusOr<Shape> shape = Shape::Create(saved.shape());
+  if (dtype.ok() && shape.ok()) {
+    return Tensor::Allocate(*dtype, *std::move(shape));
+  }
+  return Damaged(directory_,
+                 absl::StrCat("tensor \"", key.key(), "\": no dtype or shape"));
+}
+
 absl::StatusOr<KeySnapshot> KeyReader::MakeKey(
-    const v1::SavedKey& saved) const {
+    const v1::SavedKey& saved, std::vector<TensorToRead>& to_read) const {
   ASSIGN_OR_RETURN(KeySnapshot key, FromProto(saved, contributors_));
   for (const v1::SavedTensor& each : saved.tensors()) {
-    absl::StatusOr<Tensor> tensor = WithoutElements(each);
-    if (!tensor.ok()) {
-      return Damaged(directory_, absl::StrCat("tensor \"", saved.key(),
-                                              "\": no dtype or shape"));
-    }
+    ASSIGN_OR_RETURN(Tensor tensor, MakeTensor(saved, each));
+    to_read.push_back(
+        {saved.key(),
+         &each,
+         {tensor.mutable_data(), static_cast<size_t>(tensor.size_bytes())}});
     if (each.state().empty()) {
-      key.value = *std::move(tensor);
+      key.value = std::move(tensor);
     } else {
-      key.states.push_back({each.state(), *std::move(tensor)});
+      key.states.push_back({each.state(), std::move(tensor)});
     }
   }
   return key;
 }
 
-absl::StatusOr<std::vector<KeySnapshot>> KeyReader::MakeKeys() {
-  std::vector<KeySnapshot> keys;
-  keys.reserve(std::min<size_t>(kKeysPassedOn, manifest_.keys_size() - next_));
+absl::StatusOr<KeyBatch> KeyReader::Next() {
+  KeyBatch batch;
+  std::vector<TensorToRead> to_read;
   absl::flat_hash_set<uint32_t> files;
   for (uint64_t bytes = 0;
        next_ < manifest_.keys_size() && bytes < kBytesPassedOn &&
-       keys.size() < kKeysPassedOn && files.size() < kFilesPassedOn;
+       batch.keys.size() < kKeysPassedOn && files.size() < kFilesPassedOn;
        ++next_) {
     const v1::SavedKey& saved = manifest_.keys(next_);
-    ASSIGN_OR_RETURN(KeySnapshot key, MakeKey(saved));
+    ASSIGN_OR_RETURN(KeySnapshot key, MakeKey(saved, to_read));
     bytes += key.size_bytes();
     for (const v1::SavedTensor& each : saved.tensors()) {
       files.insert(each.file());
     }
-    keys.push_back(std::move(key));
+    batch.keys.push_back(std::move(key));
   }
-  return keys;
-}
-
-absl::StatusOr<KeyBatch> KeyReader::Next(
-    absl::FunctionRef<absl::Status(absl::Span<Tensor* const>)> allocate) {
-  const int first = next_;
-  KeyBatch batch;
-  ASSIGN_OR_RETURN(batch.keys, MakeKeys());
   if (batch.keys.empty()) return batch;
-  std::vector<Tensor*> tensors;
-  std::vector<TensorToRead> to_read;
-  for (size_t i = 0; i < batch.keys.size(); ++i) {
-    KeySnapshot& key = batch.keys[i];
-    size_t next_state = 0;
-    for (const v1::SavedTensor& each : manifest_.keys(first + i).tensors()) {
-      tensors.push_back(
-          each.state().empty() ? &key.value : &key.states[next_state++].tensor);
-      to_read.push_back({key.key, &each});
-    }
-  }
-  RETURN_IF_ERROR(allocate(tensors));
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    const auto bytes = static_cast<size_t>(tensors[i]->size_bytes());
-    to_read[i].to = {tensors[i]->mutable_data(), bytes};
-  }
   ASSIGN_OR_RETURN(batch.reading, TensorReading::Start(directory_, manifest_,
                                                        std::move(to_read)));
   return batch;
-}
-
-// Memory that nobody counts.
-absl::Status AllocateUncounted(absl::Span<Tensor* const> tensors) {
-  for (Tensor* const tensor : tensors) {
-    ASSIGN_OR_RETURN(*tensor,
-                     Tensor::Allocate(tensor->dtype(), tensor->shape()));
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace
@@ -222,21 +193,37 @@ absl::StatusOr<v1::NamespaceManifest> SavedCheckpoint::ManifestOf(
   return manifest;
 }
 
+absl::StatusOr<uint64_t> SavedCheckpoint::TensorBytes() const {
+  uint64_t bytes = 0;
+  for (const v1::FileDigest& file : manifest_.namespaces()) {
+    google::protobuf::Arena arena(ManyKeys());
+    auto& manifest = *NewManifest(arena);
+    RETURN_IF_ERROR(ReadManifest(file, manifest));
+    for (const v1::SavedKey& key : manifest.keys()) {
+      for (const v1::SavedTensor& tensor : key.tensors()) {
+        const absl::StatusOr<uint64_t> size = SizeBytesOf(tensor);
+        if (!size.ok()) {
+          return absl::Status(
+              size.status().code(),
+              absl::StrCat(file.name(), ": ", size.status().message()));
+        }
+        bytes += *size;
+      }
+    }
+  }
+  return bytes;
+}
+
 absl::Status SavedCheckpoint::ReadKeys(const v1::NamespaceManifest& manifest,
-                                       Allocate allocate,
                                        KeysVisitor visit) const {
   KeyReader reader(directory_, manifest);
-  ASSIGN_OR_RETURN(KeyBatch batch, reader.Next(allocate));
-  ASSIGN_OR_RETURN(KeyBatch next, reader.Next(allocate));
+  ASSIGN_OR_RETURN(KeyBatch batch, reader.Next());
+  ASSIGN_OR_RETURN(KeyBatch next, reader.Next());
   while (batch.reading != nullptr) {
     RETURN_IF_ERROR(batch.reading->Wait());
-    absl::Status visited;
-    std::thread visitor([&] { visited = visit(std::move(batch.keys)); });
-    absl::StatusOr<KeyBatch> last = reader.Next(allocate);
-    visitor.join();
-    RETURN_IF_ERROR(visited);
-    RETURN_IF_ERROR(last.status());
-    batch = std::exchange(next, *std::move(last));
+    RETURN_IF_ERROR(visit(std::move(batch.keys)));
+    batch = std::move(next);
+    ASSIGN_OR_RETURN(next, reader.Next());
   }
   return absl::OkStatus();
 }
@@ -250,7 +237,7 @@ absl::Status SavedCheckpoint::Verify(Cancellation* cancellation) const {
     auto& manifest = *NewManifest(arena);
     RETURN_IF_ERROR(ReadManifest(file, manifest));
     RETURN_IF_ERROR(FromProto(manifest).status());
-    RETURN_IF_ERROR(ReadKeys(manifest, &AllocateUncounted, go_on));
+    RETURN_IF_ERROR(ReadKeys(manifest, go_on));
   }
   return absl::OkStatus();
 }
@@ -291,18 +278,14 @@ absl::Status SavedCheckpoint::RestoreTo(
     }
     if (selection.with_new_uids) snapshot.uid = 0;
     RETURN_IF_ERROR(to.Begin(snapshot));
-    const auto allocate = [&](absl::Span<Tensor* const> tensors) {
-      return to.Allocate(tensors);
-    };
-    const auto add = [&](std::vector<KeySnapshot> keys) {
+    RETURN_IF_ERROR(ReadKeys(manifest, [&](std::vector<KeySnapshot> keys) {
       RETURN_IF_ERROR(CheckWanted(selection.cancellation));
       uint64_t bytes = 0;
       for (const KeySnapshot& key : keys) bytes += key.size_bytes();
       RETURN_IF_ERROR(to.Add(std::move(keys)));
       if (selection.on_bytes) selection.on_bytes(bytes);
       return absl::OkStatus();
-    };
-    RETURN_IF_ERROR(ReadKeys(manifest, allocate, add));
+    }));
   }
   return absl::OkStatus();
 }

@@ -12,7 +12,6 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/types/span.h"
 #include "contract/requests.h"
 #include "service/store/cancellation.h"
 #include "service/store/snapshot.h"
@@ -57,6 +56,8 @@ class SavedCheckpoint {
   absl::StatusOr<v1::NamespaceManifest> ManifestOf(
       const std::string& name_space) const;
 
+  // What the tensors of all namespaces take. Errors: DataLoss.
+  absl::StatusOr<uint64_t> TensorBytes() const;
   // Reads all of it, unless it is cancelled meanwhile; `cancellation` may be
   // null. Errors: DataLoss · Cancelled.
   absl::Status Verify(Cancellation* cancellation) const;
@@ -67,8 +68,6 @@ class SavedCheckpoint {
                          const RestoreSelection& selection = {}) const;
 
  private:
-  // Gives tensors their memory.
-  using Allocate = absl::FunctionRef<absl::Status(absl::Span<Tensor* const>)>;
   using KeysVisitor = absl::FunctionRef<absl::Status(std::vector<KeySnapshot>)>;
 
   SavedCheckpoint(std::string directory, v1::CheckpointManifest manifest)
@@ -79,9 +78,9 @@ class SavedCheckpoint {
   // Their places among the namespaces, in order.
   absl::StatusOr<std::vector<int>> Select(
       const RestoreSelection& selection) const;
-  // Passes the keys on, some at a time, while the next are allocated and read.
+  // Passes the keys on, some at a time.
   absl::Status ReadKeys(const v1::NamespaceManifest& manifest,
-                        Allocate allocate, KeysVisitor visit) const;
+                        KeysVisitor visit) const;
 
   std::string directory_;
   v1::CheckpointManifest manifest_;

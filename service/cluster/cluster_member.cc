@@ -1,6 +1,7 @@
 #include "service/cluster/cluster_member.h"
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <utility>
 
@@ -71,6 +72,7 @@ void ClusterMember::Report(const absl::Status& turn) {
 }
 
 absl::Status ClusterMember::Turn() {
+  const auto start = std::chrono::steady_clock::now();
   RETURN_IF_ERROR(HoldLease());
   if (!is_registered_) RETURN_IF_ERROR(Register());
   ASSIGN_OR_RETURN(ClusterReading reading, records_.Read());
@@ -80,7 +82,13 @@ absl::Status ClusterMember::Turn() {
     RETURN_IF_ERROR(Create(placement));
     ASSIGN_OR_RETURN(reading, records_.Read());
   }
-  return Publish(std::move(reading));
+  RETURN_IF_ERROR(Publish(std::move(reading)));
+  // The others see at the end of the lease, not before, that it is gone, and
+  // wait so long from then on.
+  if (options_.lost_after > absl::ZeroDuration()) {
+    known_.OwnUntil(start + absl::ToChronoNanoseconds(options_.lost_after));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ClusterMember::HoldLease() {

@@ -40,6 +40,13 @@ struct ClusterOptions {
   // 10 min.
   absl::Duration lease = absl::Seconds(10);
 
+  // Where each server's checkpoints are, in a directory of its name, also for
+  // the others to read; empty: no other server sees them.
+  std::string checkpoints;
+  // How long after a server is no longer live it counts as lost; 0: until
+  // somebody says so.
+  absl::Duration lost_after;
+
   // Where servers talk TLS to each other, names of files: the authorities that
   // may sign their certificates (PEM), and a token that proves an admin, if
   // their certificates do not.

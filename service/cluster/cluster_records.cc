@@ -191,4 +191,19 @@ absl::StatusOr<bool> ClusterRecords::SetWanted(
   return response.succeeded();
 }
 
+absl::StatusOr<bool> ClusterRecords::ReplaceBoth(
+    const ClusterPlacement& placement, const std::vector<ClusterServer>& wanted,
+    const ClusterReading& read, const std::vector<std::string>& gone) {
+  TxnRequest txn;
+  CompareRevision(PlacementKey(), read.placement_revision, &txn);
+  CompareRevision(WantedKey(), read.wanted_revision, &txn);
+  for (const std::string& name : gone) {
+    CompareAbsent(absl::StrCat(ServersPrefix(), name), &txn);
+  }
+  Put(PlacementKey(), placement, &txn);
+  Put(WantedKey(), {.cluster = options_.cluster, .servers = wanted}, &txn);
+  ASSIGN_OR_RETURN(const TxnResponse response, etcd_.Txn(txn));
+  return response.succeeded();
+}
+
 }  // namespace tensorkv

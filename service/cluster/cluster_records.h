@@ -76,6 +76,12 @@ class ClusterRecords {
   // Writes which servers are wanted, if what is there has that revision.
   absl::StatusOr<bool> SetWanted(const std::vector<ClusterServer>& servers,
                                  int64_t revision);
+  // Writes that placement and which servers are wanted, if both are as they
+  // were read and none of the servers `gone` is registered.
+  absl::StatusOr<bool> ReplaceBoth(const ClusterPlacement& placement,
+                                   const std::vector<ClusterServer>& wanted,
+                                   const ClusterReading& read,
+                                   const std::vector<std::string>& gone);
 
   EtcdClient& etcd() { return etcd_; }
 

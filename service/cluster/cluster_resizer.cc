@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/status_macros.h"
-#include "service/cluster/placement_maker.h"
+#include "service/cluster/placement_changes.h"
 #include "service/store/names.h"
 
 namespace tensorkv {
@@ -16,98 +17,11 @@ namespace {
 // How often a request is tried that others have outrun.
 constexpr int kMostRequests = 5;
 
-bool HasServer(const std::vector<ClusterServer>& servers,
-               absl::string_view name) {
-  return absl::c_any_of(servers, [name](const ClusterServer& server) {
-    return server.name == name;
-  });
-}
-
-const ClusterServer* FindServer(const std::vector<ClusterServer>& servers,
-                                absl::string_view name) {
-  const auto found = std::ranges::find(servers, name, &ClusterServer::name);
-  return found == servers.end() ? nullptr : &*found;
-}
-
-const std::string& OwnerName(const ClusterPlacement& placement,
-                             size_t partition) {
-  return placement.servers[placement.owners[partition]].name;
-}
-
-uint32_t NumToMove(const ClusterReading& reading) {
-  const std::vector<std::string> wanted = OwnersWanted(reading);
-  uint32_t num = 0;
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    num += wanted[i] == OwnerName(reading.placement, i) ? 0 : 1;
-  }
-  return num;
-}
-
-// Whom the request wants. Errors: NotFound, InvalidArgument.
-absl::StatusOr<std::vector<ClusterServer>> WantedBy(
-    const ResizeClusterRequest& request, const ClusterReading& reading) {
-  std::vector<ClusterServer> wanted = reading.wanted;
-  for (const std::string& name : request.add) {
-    if (HasServer(wanted, name)) continue;
-    const ClusterServer* const server = FindServer(reading.servers, name);
-    if (server == nullptr) {
-      return absl::NotFoundError(absl::StrCat(
-          "server ", Quoted(name), " has not registered: start it first"));
-    }
-    wanted.push_back(*server);
-  }
-  for (const std::string& name : request.remove) {
-    const bool is_known = HasServer(reading.placement.servers, name) ||
-                          HasServer(reading.servers, name);
-    if (std::erase_if(wanted,
-                      [&](const ClusterServer& server) {
-                        return server.name == name;
-                      }) == 0 &&
-        !is_known) {
-      return absl::NotFoundError(
-          absl::StrCat("the cluster has no server ", Quoted(name)));
-    }
-  }
-  if (!wanted.empty()) return wanted;
-  return absl::InvalidArgumentError(
-      "remove: expected to leave a server that has the keys, got all");
-}
-
 }  // namespace
-
-std::vector<std::string> OwnersWanted(const ClusterReading& reading) {
-  std::vector<std::string> names;
-  if (reading.placement.owners.empty() || reading.wanted.empty()) return names;
-  const ClusterPlacement wanted =
-      MakePlacement(reading.placement, reading.wanted, /*num_partitions=*/0);
-  for (size_t i = 0; i < wanted.owners.size(); ++i) {
-    names.push_back(OwnerName(wanted, i));
-  }
-  return names;
-}
-
-ClusterPlacement WithoutLeft(const ClusterReading& reading) {
-  const ClusterPlacement& before = reading.placement;
-  std::vector<bool> stays(before.servers.size());
-  for (const uint32_t owner : before.owners) stays[owner] = true;
-  ClusterPlacement after = before;
-  after.servers.clear();
-  std::vector<uint32_t> index(before.servers.size());
-  for (size_t i = 0; i < before.servers.size(); ++i) {
-    if (!stays[i] && !HasServer(reading.wanted, before.servers[i].name)) {
-      continue;
-    }
-    index[i] = static_cast<uint32_t>(after.servers.size());
-    after.servers.push_back(before.servers[i]);
-  }
-  if (after.servers.size() == before.servers.size()) return before;
-  for (uint32_t& owner : after.owners) owner = index[owner];
-  ++after.version;
-  return after;
-}
 
 ClusterResizer::ClusterResizer(const ClusterOptions& options,
                                MoveEnvironment environment, CallPeer call,
+                               TakeoverCheckpoints checkpoints,
                                ClusterRecords::Log log)
     : options_(options),
       environment_(std::move(environment)),
@@ -116,6 +30,7 @@ ClusterResizer::ClusterResizer(const ClusterOptions& options,
       records_(options_, [](const std::string&) {}),
       sender_(environment_, &records_, std::move(call),
               /*patience=*/std::max(options_.lease, absl::Seconds(10))),
+      restorer_(environment_, &records_, std::move(checkpoints), log_),
       thread_([this] { Run(); }) {}
 
 void ClusterResizer::Stop() {
@@ -152,7 +67,8 @@ bool ClusterResizer::Sleep(absl::Duration pause) {
 void ClusterResizer::Report(const absl::Status& turn) {
   const std::string text(turn.message());
   if (text != reported_ && !text.empty()) {
-    log_(absl::StrCat("cluster: partitions do not move: ", text));
+    log_(absl::StrCat("cluster: partitions are not where they are to be: ",
+                      text));
   }
   reported_ = text;
 }
@@ -170,16 +86,63 @@ absl::StatusOr<bool> ClusterResizer::Turn() {
   if (rest.version != reading.placement.version) {
     return records_.ReplacePlacement(rest, reading.placement_revision);
   }
-  return MoveSome(reading, OwnersWanted(reading));
+  RETURN_IF_ERROR(LoseServers(reading));
+  partitions_to_restore_ = NumMissing(reading.placement);
+  const absl::StatusOr<bool> has_restored = restorer_.Turn(reading);
+  if (has_restored.ok() && *has_restored) return true;
+  ASSIGN_OR_RETURN(const bool has_moved,
+                   MoveSome(reading, OwnersWanted(reading)));
+  RETURN_IF_ERROR(has_restored.status());
+  return has_moved;
+}
+
+uint64_t ClusterResizer::NumMissing(const ClusterPlacement& placement) const {
+  uint64_t num = 0;
+  for (const LostPartitions& lost : placement.lost) {
+    for (const uint32_t partition : lost.partitions) {
+      num += OwnerName(placement, partition) == environment_.server_name;
+    }
+  }
+  return num;
+}
+
+absl::Status ClusterResizer::LoseServers(const ClusterReading& reading) {
+  if (options_.lost_after == absl::ZeroDuration()) return absl::OkStatus();
+  const auto now = std::chrono::steady_clock::now();
+  decltype(gone_since_) gone_since;
+  ResizeClusterRequest request;
+  for (const ClusterServer& server : reading.placement.servers) {
+    if (reading.registrations.contains(server.name)) continue;
+    const auto before = gone_since_.find(server.name);
+    const auto since = before == gone_since_.end() ? now : before->second;
+    gone_since[server.name] = since;
+    if (absl::FromChrono(now - since) >= options_.lost_after) {
+      request.lost.push_back(server.name);
+    }
+  }
+  gone_since_ = std::move(gone_since);
+  if (request.lost.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const ResizedCluster resized, Resized(request, reading));
+  ASSIGN_OR_RETURN(const bool is_written,
+                   records_.ReplaceBoth(resized.placement, resized.wanted,
+                                        reading, request.lost));
+  if (is_written) {
+    log_(absl::StrCat("cluster: ", absl::StrJoin(request.lost, ", "),
+                      " has not come back for ",
+                      absl::FormatDuration(options_.lost_after),
+                      ", and counts as lost"));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<bool> ClusterResizer::MoveSome(
     const ClusterReading& reading, const std::vector<std::string>& wanted) {
+  const std::set<uint32_t> missing = MissingIn(reading.placement);
   std::map<std::string, std::vector<uint32_t>> by_receiver;
   uint64_t num_to_move = 0;
   for (uint32_t i = 0; i < wanted.size(); ++i) {
     if (OwnerName(reading.placement, i) != environment_.server_name ||
-        wanted[i] == environment_.server_name) {
+        wanted[i] == environment_.server_name || missing.contains(i)) {
       continue;
     }
     ++num_to_move;
@@ -227,17 +190,22 @@ absl::StatusOr<ResizeClusterReply> ClusterResizer::Resize(
     if (reading.placement.owners.empty()) {
       return absl::UnavailableError("the cluster has no placement yet");
     }
-    ASSIGN_OR_RETURN(const std::vector<ClusterServer> wanted,
-                     WantedBy(request, reading));
-    if (wanted == reading.wanted) {
+    ASSIGN_OR_RETURN(const ResizedCluster resized, Resized(request, reading));
+    if (resized == ResizedCluster{reading.placement, reading.wanted}) {
       MutexLock thread_lock(&mutex_);
       is_asked_ = true;
       changed_.SignalAll();
-      return ResizeClusterReply{wanted, NumToMove(reading)};
+      return ResizeClusterReply{reading.wanted, NumToMove(reading),
+                                NumLost(reading.placement)};
     }
     // Read again, whatever the answer is.
     RETURN_IF_ERROR(
-        request_records_.SetWanted(wanted, reading.wanted_revision).status());
+        (request.lost.empty()
+             ? request_records_.SetWanted(resized.wanted,
+                                          reading.wanted_revision)
+             : request_records_.ReplaceBoth(resized.placement, resized.wanted,
+                                            reading, request.lost))
+            .status());
   }
   return absl::UnavailableError("others write to etcd all the time");
 }
@@ -248,7 +216,8 @@ MoveCounts ClusterResizer::counts() const {
           .partitions_moved = partitions_moved_,
           .bytes_sent = bytes_sent_,
           .partitions_to_move = partitions_to_move_,
-          .moves_unsettled = is_unsettled_ ? 1u : 0u};
+          .moves_unsettled = is_unsettled_ ? 1u : 0u,
+          .partitions_to_restore = partitions_to_restore_};
 }
 
 }  // namespace tensorkv

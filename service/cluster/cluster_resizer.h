@@ -4,7 +4,9 @@
 #define TENSORKV_SERVICE_CLUSTER_CLUSTER_RESIZER_H_
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <thread>
 #include <vector>
@@ -18,18 +20,10 @@
 #include "contract/requests.h"
 #include "service/cluster/cluster_options.h"
 #include "service/cluster/cluster_records.h"
+#include "service/cluster/partition_restorer.h"
 #include "service/cluster/partition_sender.h"
 
 namespace tensorkv {
-
-// Where the partitions are to be: by the name of its owner, for each. Those of
-// a placement whose servers are wanted, and whose weights are as they were, are
-// where they are to be. Every server makes the same of the same.
-std::vector<std::string> OwnersWanted(const ClusterReading& reading);
-
-// The placement without the servers that have nothing and are not wanted, of
-// the next version; the same one if there are none.
-ClusterPlacement WithoutLeft(const ClusterReading& reading);
 
 // What has been counted of moves that this server has begun.
 struct MoveCounts {
@@ -41,18 +35,22 @@ struct MoveCounts {
   uint64_t partitions_to_move = 0;
   // 1 while the outcome of a move is unknown.
   uint64_t moves_unsettled = 0;
+  // Of this server's partitions, as of then, those that it does not have.
+  uint64_t partitions_to_restore = 0;
 };
 
 // Moves some partitions at a time, on a thread of its own, as long as the
-// placement gives this server others than it is to have. A move that fails is
-// made again. Takes ResizeCluster. Thread-safe.
+// placement gives this server others than it is to have; and restores before
+// that what a lost server had of its own. What fails is made again. Takes
+// ResizeCluster. Thread-safe.
 class ClusterResizer {
  public:
   // So many partitions, at most, are held at a time.
   static constexpr size_t kPartitionsPerMove = 16;
 
   ClusterResizer(const ClusterOptions& options, MoveEnvironment environment,
-                 CallPeer call, ClusterRecords::Log log);
+                 CallPeer call, TakeoverCheckpoints checkpoints,
+                 ClusterRecords::Log log);
   // Stops.
   ~ClusterResizer() { Stop(); }
 
@@ -76,6 +74,10 @@ class ClusterResizer {
   absl::Status Move(const ClusterServer& to, std::vector<uint32_t> partitions,
                     uint32_t num_partitions);
   void Report(const absl::Status& turn);
+  // How many partitions of this server are still to be restored.
+  uint64_t NumMissing(const ClusterPlacement& placement) const;
+  // Says that servers are lost that have not been live for so long.
+  absl::Status LoseServers(const ClusterReading& reading);
 
   const ClusterOptions options_;
   const MoveEnvironment environment_;
@@ -87,6 +89,7 @@ class ClusterResizer {
   std::atomic<uint64_t> bytes_sent_ = 0;
   std::atomic<uint64_t> partitions_to_move_ = 0;
   std::atomic<bool> is_unsettled_ = false;
+  std::atomic<uint64_t> partitions_to_restore_ = 0;
 
   // For calls.
   Mutex request_mutex_;
@@ -95,6 +98,9 @@ class ClusterResizer {
   // Confined to the thread.
   ClusterRecords records_;
   PartitionSender sender_;
+  PartitionRestorer restorer_;
+  // Since when each server of the placement that is not live has not been.
+  std::map<std::string, std::chrono::steady_clock::time_point> gone_since_;
   // Tells turns apart, so that one server that takes nothing does not keep
   // others from theirs.
   uint64_t num_turns_ = 0;

@@ -19,10 +19,31 @@ std::optional<uint32_t> IndexOf(const std::string& server_name,
   return static_cast<uint32_t>(found - placement.servers.begin());
 }
 
+std::map<uint32_t, std::string> MissingAt(std::optional<uint32_t> server,
+                                          const ClusterPlacement& placement) {
+  std::map<uint32_t, std::string> missing;
+  for (const LostPartitions& lost : placement.lost) {
+    for (const uint32_t partition : lost.partitions) {
+      if (placement.owners[partition] == server) {
+        missing[partition] = lost.server;
+      }
+    }
+  }
+  return missing;
+}
+
+absl::Status NotRestored(absl::string_view key, const std::string& server) {
+  return WithReason(absl::UnavailableError(absl::StrCat(
+                        "key ", Quoted(key), ": is not restored yet: server ",
+                        Quoted(server), ", which had it, is lost")),
+                    Reason::kKeyNotRestored,
+                    {{"key", key}, {"server", server}});
+}
+
 absl::Status NoPlacement() {
   return absl::UnavailableError(
-      "no placement of the cluster is known yet: not enough of its servers "
-      "have registered, or etcd cannot be reached");
+      "no placement of the cluster is known, or for too long none that holds: "
+      "not enough of its servers have registered, or etcd cannot be reached");
 }
 
 absl::Status CheckOwners(const ClusterPlacement& placement) {
@@ -35,6 +56,14 @@ absl::Status CheckOwners(const ClusterPlacement& placement) {
         absl::StrCat("owners: expected below ", placement.servers.size(),
                      ", the number of servers, got ", owner));
   }
+  for (const LostPartitions& lost : placement.lost) {
+    for (const uint32_t partition : lost.partitions) {
+      if (partition < placement.owners.size()) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("lost: expected below ", placement.owners.size(),
+                       ", the number of partitions, got ", partition));
+    }
+  }
   return absl::OkStatus();
 }
 
@@ -43,18 +72,48 @@ absl::Status CheckOwners(const ClusterPlacement& placement) {
 KnownPlacement::View::View(std::string server_name, ClusterPlacement placement)
     : server_name_(std::move(server_name)),
       placement_(std::move(placement)),
-      own_index_(IndexOf(server_name_, placement_)) {}
+      own_index_(IndexOf(server_name_, placement_)),
+      missing_(MissingAt(own_index_, placement_)) {}
 
 absl::Status KnownPlacement::View::Check(absl::string_view name_space,
                                          absl::string_view key,
                                          uint64_t callers_version) const {
   if (placement_.owners.empty()) return NoPlacement();
-  const uint32_t owner = OwnerOf(placement_, name_space, key);
-  if (owner == own_index_) return absl::OkStatus();
-  return NotOwned(key, owner, callers_version);
+  const uint32_t partition = PartitionOf(
+      name_space, key, static_cast<uint32_t>(placement_.owners.size()));
+  const uint32_t owner = placement_.owners[partition];
+  if (owner != own_index_) {
+    return NotOwned(absl::StrCat("key ", Quoted(key)), key, owner,
+                    callers_version);
+  }
+  if (missing_.empty()) return absl::OkStatus();
+  const auto missing = missing_.find(partition);
+  if (missing == missing_.end()) return absl::OkStatus();
+  return NotRestored(key, missing->second);
 }
 
-absl::Status KnownPlacement::View::NotOwned(absl::string_view key,
+absl::Status KnownPlacement::View::CheckWhole() const {
+  if (missing_.empty()) return absl::OkStatus();
+  const std::string& server = missing_.begin()->second;
+  return WithReason(absl::UnavailableError(absl::StrCat(
+                        "server ", server_name_, ": ", missing_.size(),
+                        " partitions are not restored yet, of server ",
+                        Quoted(server), ", which is lost")),
+                    Reason::kKeyNotRestored, {{"server", server}});
+}
+
+absl::Status KnownPlacement::View::CheckRank(std::optional<uint32_t> rank,
+                                             uint64_t callers_version) const {
+  if (placement_.owners.empty()) return NoPlacement();
+  if (!rank) return absl::OkStatus();
+  const auto owner = static_cast<uint32_t>(*rank % placement_.servers.size());
+  if (owner == own_index_) return absl::OkStatus();
+  return NotOwned(absl::StrCat("worker ", *rank), /*key=*/"", owner,
+                  callers_version);
+}
+
+absl::Status KnownPlacement::View::NotOwned(absl::string_view subject,
+                                            absl::string_view key,
                                             uint32_t owner,
                                             uint64_t callers_version) const {
   if (callers_version > placement_.version) {
@@ -64,7 +123,7 @@ absl::Status KnownPlacement::View::NotOwned(absl::string_view key,
   }
   const ClusterServer& server = placement_.servers[owner];
   return WithReason(absl::FailedPreconditionError(absl::StrCat(
-                        "key ", Quoted(key), ": server ", server.name, " at ",
+                        subject, ": server ", server.name, " at ",
                         server.address, " owns it by placement ",
                         placement_.version, ", not ", server_name_)),
                     Reason::kWrongServer,
@@ -78,11 +137,12 @@ uint64_t KnownPlacement::View::num_own_partitions() const {
   return std::ranges::count(placement_.owners, *own_index_);
 }
 
-KnownPlacement::KnownPlacement(std::string server_name)
-    : is_in_cluster_(!server_name.empty()) {
+KnownPlacement::KnownPlacement(std::string server_name, Listener listener)
+    : listener_(std::move(listener)), is_in_cluster_(!server_name.empty()) {
   if (server_name.empty()) return;
   view_ =
       std::make_shared<const View>(std::move(server_name), ClusterPlacement());
+  ended_view_ = view_;
 }
 
 absl::Status KnownPlacement::Set(ClusterPlacement placement,
@@ -90,18 +150,26 @@ absl::Status KnownPlacement::Set(ClusterPlacement placement,
   RETURN_IF_ERROR(CheckOwners(placement));
   const auto view = std::make_shared<const View>(std::move(server_name),
                                                  std::move(placement));
-  MutexLock lock(&mutex_);
-  const bool is_older = view_ != nullptr &&
-                        view->placement().version < view_->placement().version;
-  if (!is_older) view_ = view;
-  is_in_cluster_.store(true, std::memory_order_release);
+  {
+    MutexLock lock(&mutex_);
+    if (view_ != nullptr &&
+        view->placement().version < view_->placement().version) {
+      return absl::OkStatus();
+    }
+    view_ = view;
+    is_in_cluster_.store(true, std::memory_order_release);
+  }
+  if (listener_) listener_(*view);
   return absl::OkStatus();
 }
 
 std::shared_ptr<const KnownPlacement::View> KnownPlacement::view() const {
   if (!is_in_cluster()) return nullptr;
+  const auto end = own_until_.load();
+  const bool has_ended = end != std::chrono::steady_clock::time_point::max() &&
+                         std::chrono::steady_clock::now() >= end;
   MutexLock lock(&mutex_);
-  return view_;
+  return has_ended && ended_view_ != nullptr ? ended_view_ : view_;
 }
 
 absl::Status KnownPlacement::readiness() const {

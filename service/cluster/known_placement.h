@@ -4,7 +4,10 @@
 #define TENSORKV_SERVICE_CLUSTER_KNOWN_PLACEMENT_H_
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,13 +27,21 @@ namespace tensorkv {
 // knows a placement, nor if the placement does not name it.
 class KnownPlacement {
  public:
+  class View;
+  // Hears of each newer placement, with no lock held.
+  using Listener = std::function<void(const View& view)>;
+
   // The server's name in its cluster; empty: it is in none.
-  explicit KnownPlacement(std::string server_name);
+  explicit KnownPlacement(std::string server_name, Listener listener = {});
 
   // From now on the server has that name, and the keys that the placement gives
   // it; an older placement than the one that is known is passed over.
   // Errors: InvalidArgument: no owners, or one that is no server.
   absl::Status Set(ClusterPlacement placement, std::string server_name);
+
+  // From that moment on the server owns nothing, as before it knew a placement,
+  // until it is told a later one: others may take what it has for lost.
+  void OwnUntil(std::chrono::steady_clock::time_point end) { own_until_ = end; }
 
   bool is_in_cluster() const {
     return is_in_cluster_.load(std::memory_order_acquire);
@@ -47,35 +58,52 @@ class KnownPlacement {
    public:
     View(std::string server_name, ClusterPlacement placement);
 
-    // OK if the key is this server's. A caller that knows a newer placement,
+    // OK if the server has the key. A caller that knows a newer placement,
     // `callers_version`, may be right where this server is not.
     // Errors: FailedPrecondition (WRONG_SERVER) · Unavailable: no placement is
-    // known, or the caller's is newer.
+    // known, or the caller's is newer, or the key is not restored yet
+    // (KEY_NOT_RESTORED).
     absl::Status Check(absl::string_view name_space, absl::string_view key,
                        uint64_t callers_version) const;
+    // OK if this server takes the calls of the worker of that rank in mirrored
+    // namespaces, or those of nobody in particular. Errors: as of Check.
+    absl::Status CheckRank(std::optional<uint32_t> rank,
+                           uint64_t callers_version) const;
+    // OK if the server has all keys that are its own. Errors: Unavailable
+    // (KEY_NOT_RESTORED).
+    absl::Status CheckWhole() const;
 
     const std::string& server_name() const { return server_name_; }
     const ClusterPlacement& placement() const { return placement_; }
     uint64_t num_own_partitions() const;
 
    private:
-    absl::Status NotOwned(absl::string_view key, uint32_t owner,
-                          uint64_t callers_version) const;
+    // `subject` is the server's, and not this one's.
+    absl::Status NotOwned(absl::string_view subject, absl::string_view key,
+                          uint32_t owner, uint64_t callers_version) const;
 
     const std::string server_name_;
     const ClusterPlacement placement_;
     // Nothing: the placement does not name this server.
     const std::optional<uint32_t> own_index_;
+    // Of which server each of its own partitions is to be restored that it does
+    // not have yet.
+    const std::map<uint32_t, std::string> missing_;
   };
 
   // Null if the server is in no cluster.
   std::shared_ptr<const View> view() const;
 
  private:
+  const Listener listener_;
   // Calls of a server in no cluster ask no more than this.
   std::atomic<bool> is_in_cluster_;
+  std::atomic<std::chrono::steady_clock::time_point> own_until_ =
+      std::chrono::steady_clock::time_point::max();
   mutable Mutex mutex_;
   std::shared_ptr<const View> view_ ABSL_GUARDED_BY(mutex_);
+  // The same without a placement.
+  std::shared_ptr<const View> ended_view_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tensorkv

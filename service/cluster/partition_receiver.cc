@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "service/cluster/placement_changes.h"
 
 namespace tensorkv {
 namespace {

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "service/checkpoint/snapshot_stream.h"
+#include "service/cluster/placement_changes.h"
 
 namespace tensorkv {
 namespace {
@@ -15,14 +16,6 @@ namespace {
 constexpr int kMostLooks = 10;
 
 }  // namespace
-
-bool OwnsAll(const ClusterPlacement& placement, absl::string_view server,
-             const std::vector<uint32_t>& partitions) {
-  return std::ranges::all_of(partitions, [&](uint32_t partition) {
-    return partition < placement.owners.size() &&
-           placement.servers[placement.owners[partition]].name == server;
-  });
-}
 
 absl::Status PartitionSender::Move(const ClusterServer& to,
                                    std::vector<uint32_t> partitions,

@@ -20,10 +20,6 @@
 
 namespace tensorkv {
 
-// Whether all of `partitions` are that server's.
-bool OwnsAll(const ClusterPlacement& placement, absl::string_view server,
-             const std::vector<uint32_t>& partitions);
-
 // Calls MovePartitions at a server, as often as it takes to have an answer.
 using CallPeer = std::function<absl::Status(
     const ClusterServer& server, const MovePartitionsRequest& request)>;

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -18,35 +19,49 @@ const std::string& KeyOf(const Entry& entry) {
 }
 
 template <typename Keys>
-absl::Status CheckKeys(const KnownPlacement& known,
+absl::Status CheckKeys(const KnownPlacement::View& view,
                        const std::string& name_space, const Keys& keys,
                        const CallContext& context) {
-  const std::shared_ptr<const KnownPlacement::View> view = known.view();
-  if (view == nullptr) return absl::OkStatus();
   for (const auto& key : keys) {
     RETURN_IF_ERROR(
-        view->Check(name_space, KeyOf(key), context.caller.placement_version));
+        view.Check(name_space, KeyOf(key), context.caller.placement_version));
   }
   return absl::OkStatus();
 }
 
-// Whether all keys that the call names are this server's.
 template <typename Request>
-absl::Status CheckPlaced(const KnownPlacement& known, const Request& request,
+std::optional<uint32_t> RankOf(const Request& request) {
+  if constexpr (requires { request.worker; }) {
+    if (request.worker) return request.worker->rank;
+  }
+  return std::nullopt;
+}
+
+// Whether all keys that the call names are this server's; of a mirrored
+// namespace, whether the caller is.
+template <typename Request>
+absl::Status CheckPlaced(const KnownPlacement& known,
+                         const IsMirrored& is_mirrored, const Request& request,
                          const CallContext& context) {
+  const std::shared_ptr<const KnownPlacement::View> view = known.view();
+  if (view == nullptr) return absl::OkStatus();
+  if (is_mirrored && is_mirrored(request.name_space)) {
+    return view->CheckRank(RankOf(request), context.caller.placement_version);
+  }
   if constexpr (requires { request.entries; }) {
-    return CheckKeys(known, request.name_space, request.entries, context);
+    return CheckKeys(*view, request.name_space, request.entries, context);
   } else {
-    return CheckKeys(known, request.name_space, request.keys, context);
+    return CheckKeys(*view, request.name_space, request.keys, context);
   }
 }
 
 // Whether they are, or the call was made when they were.
 template <typename Request>
 absl::Status CheckPlacedOrKnown(const KnownPlacement& known,
+                                const IsMirrored& is_mirrored,
                                 const KnowsCall& knows, const Request& request,
                                 const CallContext& context) {
-  absl::Status status = CheckPlaced(known, request, context);
+  absl::Status status = CheckPlaced(known, is_mirrored, request, context);
   if (ReasonOf(status) != Reason::kWrongServer) return status;
   if (request.call_id && knows &&
       knows(request.name_space, context.caller, *request.call_id)) {
@@ -77,21 +92,23 @@ void PlacedWait(absl::Status status, Request request, CallContext context,
 
 void PlacedTensorStore::Init(InitRequest request, CallContext context,
                              ReplyCallback<InitReply> done) {
-  absl::Status status = CheckPlacedOrKnown(known_, knows_, request, context);
+  absl::Status status =
+      CheckPlacedOrKnown(known_, is_mirrored_, knows_, request, context);
   PlacedWait(std::move(status), std::move(request), std::move(context),
              std::move(done), std::bind_front(&TensorStore::Init, &inner_));
 }
 
 void PlacedTensorStore::Push(PushRequest request, CallContext context,
                              ReplyCallback<PushReply> done) {
-  absl::Status status = CheckPlacedOrKnown(known_, knows_, request, context);
+  absl::Status status =
+      CheckPlacedOrKnown(known_, is_mirrored_, knows_, request, context);
   PlacedWait(std::move(status), std::move(request), std::move(context),
              std::move(done), std::bind_front(&TensorStore::Push, &inner_));
 }
 
 void PlacedTensorStore::Pull(PullRequest request, CallContext context,
                              ReplyCallback<PullReply> done) {
-  absl::Status status = CheckPlaced(known_, request, context);
+  absl::Status status = CheckPlaced(known_, is_mirrored_, request, context);
   PlacedWait(std::move(status), std::move(request), std::move(context),
              std::move(done), std::bind_front(&TensorStore::Pull, &inner_));
 }
@@ -99,8 +116,9 @@ void PlacedTensorStore::Pull(PullRequest request, CallContext context,
 // The answer to a push is kept, but the values are elsewhere by now.
 void PlacedTensorStore::PushPull(PushRequest request, CallContext context,
                                  ReplyCallback<PullReply> done) {
-  const bool is_here = CheckPlaced(known_, request, context).ok();
-  absl::Status status = CheckPlacedOrKnown(known_, knows_, request, context);
+  const bool is_here = CheckPlaced(known_, is_mirrored_, request, context).ok();
+  absl::Status status =
+      CheckPlacedOrKnown(known_, is_mirrored_, knows_, request, context);
   if (status.ok() && !is_here) status = HasMoved();
   PlacedWait(std::move(status), std::move(request), std::move(context),
              std::move(done), std::bind_front(&TensorStore::PushPull, &inner_));
@@ -108,12 +126,17 @@ void PlacedTensorStore::PushPull(PushRequest request, CallContext context,
 
 absl::StatusOr<DeleteReply> PlacedTensorStore::Delete(
     DeleteRequest request, const CallContext& context) {
-  RETURN_IF_ERROR(CheckPlacedOrKnown(known_, knows_, request, context));
+  RETURN_IF_ERROR(
+      CheckPlacedOrKnown(known_, is_mirrored_, knows_, request, context));
   return inner_.Delete(std::move(request), context);
 }
 
 absl::StatusOr<ListReply> PlacedTensorStore::List(const ListRequest& request,
                                                   const CallContext& context) {
+  if (is_mirrored_ && is_mirrored_(request.name_space)) {
+    return inner_.List(request, context);
+  }
+  if (const auto before = known_.view()) RETURN_IF_ERROR(before->CheckWhole());
   ASSIGN_OR_RETURN(ListReply reply, inner_.List(request, context));
   const std::shared_ptr<const KnownPlacement::View> view = known_.view();
   if (view != nullptr) {
@@ -129,19 +152,21 @@ absl::StatusOr<ListReply> PlacedTensorStore::List(const ListRequest& request,
 
 absl::StatusOr<StatReply> PlacedTensorStore::Stat(const StatRequest& request,
                                                   const CallContext& context) {
-  RETURN_IF_ERROR(CheckPlaced(known_, request, context));
+  RETURN_IF_ERROR(CheckPlaced(known_, is_mirrored_, request, context));
   return inner_.Stat(request, context);
 }
 
 absl::Status PlacedStaging::CheckInit(const InitRequest& request,
                                       const CallContext& context) {
-  RETURN_IF_ERROR(CheckPlacedOrKnown(known_, knows_, request, context));
+  RETURN_IF_ERROR(
+      CheckPlacedOrKnown(known_, is_mirrored_, knows_, request, context));
   return inner_.CheckInit(request, context);
 }
 
 absl::Status PlacedStaging::CheckPush(const PushRequest& request,
                                       const CallContext& context) {
-  RETURN_IF_ERROR(CheckPlacedOrKnown(known_, knows_, request, context));
+  RETURN_IF_ERROR(
+      CheckPlacedOrKnown(known_, is_mirrored_, knows_, request, context));
   return inner_.CheckPush(request, context);
 }
 

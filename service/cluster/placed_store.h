@@ -18,18 +18,26 @@ namespace tensorkv {
 using KnowsCall = std::function<bool(absl::string_view name_space,
                                      const Caller& caller, const CallId& id)>;
 
+// Whether every server holds the keys of that namespace. Thread-safe.
+using IsMirrored = std::function<bool(absl::string_view name_space)>;
+
 // The interfaces that name keys, for a server that may be in a cluster: a call
 // that names a key of another server is refused before anything is done for it.
 // But one that was made here, when the key was here, is passed on: what is
 // inside remembers its answer. And a caller that knows another incarnation of
-// this server is told so: it may have been made by that one. Errors are those
+// this server is told so: it may have been made by that one. Keys of mirrored
+// namespaces are every server's, and those who call as workers call the one of
+// their rank. Errors are those
 // of KnownPlacement::View::Check and of what is inside. All are thread-safe;
 // what they are given outlives them.
 class PlacedTensorStore final : public TensorStore {
  public:
   PlacedTensorStore(TensorStore* inner, const KnownPlacement* known,
-                    KnowsCall knows = {})
-      : inner_(*inner), known_(*known), knows_(std::move(knows)) {}
+                    KnowsCall knows = {}, IsMirrored is_mirrored = {})
+      : inner_(*inner),
+        known_(*known),
+        knows_(std::move(knows)),
+        is_mirrored_(std::move(is_mirrored)) {}
 
   void Init(InitRequest request, CallContext context,
             ReplyCallback<InitReply> done) override;
@@ -41,7 +49,8 @@ class PlacedTensorStore final : public TensorStore {
                 ReplyCallback<PullReply> done) override;
   absl::StatusOr<DeleteReply> Delete(DeleteRequest request,
                                      const CallContext& context) override;
-  // The keys that this server owns.
+  // The keys that this server owns. Errors: Unavailable (KEY_NOT_RESTORED), so
+  // that none is taken for one that is not there.
   absl::StatusOr<ListReply> List(const ListRequest& request,
                                  const CallContext& context) override;
   absl::StatusOr<StatReply> Stat(const StatRequest& request,
@@ -51,14 +60,18 @@ class PlacedTensorStore final : public TensorStore {
   TensorStore& inner_;
   const KnownPlacement& known_;
   const KnowsCall knows_;
+  const IsMirrored is_mirrored_;
 };
 
 // Before a call gets memory.
 class PlacedStaging final : public Staging {
  public:
   PlacedStaging(Staging* inner, const KnownPlacement* known,
-                KnowsCall knows = {})
-      : inner_(*inner), known_(*known), knows_(std::move(knows)) {}
+                KnowsCall knows = {}, IsMirrored is_mirrored = {})
+      : inner_(*inner),
+        known_(*known),
+        knows_(std::move(knows)),
+        is_mirrored_(std::move(is_mirrored)) {}
 
   absl::Status CheckInit(const InitRequest& request,
                          const CallContext& context) override;
@@ -73,6 +86,7 @@ class PlacedStaging final : public Staging {
   Staging& inner_;
   const KnownPlacement& known_;
   const KnowsCall knows_;
+  const IsMirrored is_mirrored_;
 };
 
 }  // namespace tensorkv

@@ -43,6 +43,9 @@ class MeteredBackend final : public Backend {
       size_t size_bytes, RefPtr<MemoryAccount> account) override {
     return inner_->AllocateStaging(size_bytes, std::move(account));
   }
+  bool CanRead(const char* data, size_t size_bytes) const override {
+    return inner_->CanRead(data, size_bytes);
+  }
   absl::Status Submit(Plan plan, PlanCallback done) override;
   absl::Status Run(Plan plan) override;
   void Probe(absl::AnyInvocable<void() &&> done) override {

@@ -181,6 +181,7 @@ void Handlers::AddNamespaceHandlers() {
                                         const CallContext& context) {
     return namespaces_.DeleteNamespace(request.name_space, context);
   });
+  AddVerb(namespaces_, &NamespaceAdmin::RebalanceNamespace);
   AddVerb(namespaces_, &NamespaceAdmin::SetRule);
   AddVerb(namespaces_, &NamespaceAdmin::UnsetRule);
   AddVerb(namespaces_, &NamespaceAdmin::SetHyperparameters);

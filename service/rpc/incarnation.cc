@@ -33,7 +33,7 @@ bool HasCallId(Method method) {
 }  // namespace
 
 Incarnation::Incarnation(uint64_t id, std::function<absl::Status()> health)
-    : id_(id), text_(FormatIncarnation(id)), health_(std::move(health)) {}
+    : id_(id), health_(std::move(health)) {}
 
 absl::Status Incarnation::Greet(Method method,
                                 grpc::CallbackServerContext& context,
@@ -51,14 +51,16 @@ absl::Status Incarnation::CheckExpected(
     grpc::CallbackServerContext& context) const {
   const auto& metadata = context.client_metadata();
   const auto found = metadata.find(kIncarnationMetadata);
+  const uint64_t present = id_;
   if (found == metadata.end()) {
-    context.AddInitialMetadata(kIncarnationMetadata, text_);
+    context.AddInitialMetadata(kIncarnationMetadata,
+                               FormatIncarnation(present));
     return absl::OkStatus();
   }
   const absl::string_view expected(found->second.data(), found->second.size());
   const std::optional<uint64_t> id = ParseIncarnation(expected);
-  if (id == id_) return absl::OkStatus();
-  if (id) return IsAnother(expected, text_);
+  if (id == present) return absl::OkStatus();
+  if (id) return IsAnother(expected, FormatIncarnation(present));
   return absl::InvalidArgumentError(
       absl::StrCat(kIncarnationMetadata,
                    ": expected 16 hexadecimal digits, "

@@ -3,9 +3,9 @@
 #ifndef TENSORKV_SERVICE_RPC_INCARNATION_H_
 #define TENSORKV_SERVICE_RPC_INCARNATION_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
-#include <string>
 
 #include "absl/status/status.h"
 #include "contract/method.h"
@@ -15,7 +15,7 @@
 namespace tensorkv {
 
 // The identity of the state that this server has: of a process from its start
-// to its end. Immutable, thread-safe.
+// to its end, unless it takes over what another one had. Thread-safe.
 class Incarnation {
  public:
   // `health` tells whether the state is still there; null means always.
@@ -23,6 +23,9 @@ class Incarnation {
                        std::function<absl::Status()> health = nullptr);
 
   uint64_t id() const { return id_; }
+  // What the server remembers is in part that of a checkpoint: callers that
+  // know the former identity hear that it is another now.
+  void Change(uint64_t id) { id_ = id; }
 
   // Names the incarnation in the reply's metadata, unless the call has named
   // it: then the caller knows. Before the call's first reply or finish. A call
@@ -36,8 +39,7 @@ class Incarnation {
  private:
   absl::Status CheckExpected(grpc::CallbackServerContext& context) const;
 
-  const uint64_t id_;
-  const std::string text_;
+  std::atomic<uint64_t> id_;
   const std::function<absl::Status()> health_;
 };
 

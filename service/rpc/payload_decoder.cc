@@ -80,20 +80,30 @@ class ReceivedBytes {
   RefPtr<Buffer> buffer_;
 };
 
-// Leaves those tensors in the received bytes that may stay there. Their
-// payloads become empty, and their places in `tensors` null.
-void ReadInPlace(const grpc::ByteBuffer& bytes, DecodedPush& decoded,
-                 std::vector<Tensor*>& tensors) {
+template <typename Request>
+std::vector<Tensor*> TensorsOf(Request& request) {
+  std::vector<Tensor*> tensors;
+  tensors.reserve(request.entries.size());
+  for (auto& entry : request.entries) tensors.push_back(&entry.tensor);
+  return tensors;
+}
+
+// Leaves those tensors in the received bytes that may stay there, whose
+// payloads become empty. Returns the others.
+std::vector<Tensor*> ReadInPlace(const grpc::ByteBuffer& bytes,
+                                 DecodedPush& decoded) {
   ReceivedBytes received(bytes);
-  for (size_t i = 0; i < tensors.size(); ++i) {
+  std::vector<Tensor*> others;
+  for (size_t i = 0; i < decoded.payloads.size(); ++i) {
     PayloadRange& payload = decoded.payloads[i];
-    if (!MayStay(decoded.request.entries[i], payload) ||
-        !received.Give(payload, *tensors[i])) {
-      continue;
+    PushEntry& entry = decoded.request.entries[i];
+    if (MayStay(entry, payload) && received.Give(payload, entry.tensor)) {
+      payload.size_bytes = 0;
+    } else {
+      others.push_back(&entry.tensor);
     }
-    payload.size_bytes = 0;
-    tensors[i] = nullptr;
   }
+  return others;
 }
 
 // Whether the message is worth keeping: but for a sixth it is elements that may
@@ -126,25 +136,19 @@ template <typename Decoded>
 absl::Status PayloadDecoder::ReceivePayloads(grpc::ByteBuffer* bytes,
                                              Decoded& decoded,
                                              const CallContext& context) const {
-  std::vector<Tensor*> tensors;
-  tensors.reserve(decoded.request.entries.size());
-  for (auto& entry : decoded.request.entries) tensors.push_back(&entry.tensor);
-  std::vector<Tensor*> staged = tensors;
+  bool is_in_place = false;
+  std::vector<Tensor*> staged;
   if constexpr (std::is_same_v<Decoded, DecodedPush>) {
-    if (IsWorthKeeping(bytes->Length(), decoded) &&
-        staging_.ReadsInPlace(decoded.request.name_space)) {
-      ReadInPlace(*bytes, decoded, tensors);
-      staged.clear();
-      for (Tensor* tensor : tensors) {
-        if (tensor != nullptr) staged.push_back(tensor);
-      }
-    }
+    is_in_place = IsWorthKeeping(bytes->Length(), decoded) &&
+                  staging_.ReadsInPlace(decoded.request.name_space);
+    if (is_in_place) staged = ReadInPlace(*bytes, decoded);
   }
-  if (!staged.empty() || tensors.empty()) {
+  if (!is_in_place) staged = TensorsOf(decoded.request);
+  if (!is_in_place || !staged.empty()) {
     RETURN_IF_ERROR(
         staging_.Allocate(decoded.request.name_space, staged, context));
     grpc::ProtoBufferReader reader(bytes);
-    if (!ReadPayloads(&reader, decoded.payloads, tensors)) {
+    if (!ReadPayloads(&reader, decoded.payloads, TensorsOf(decoded.request))) {
       return absl::InternalError("payload: cannot be read again");
     }
   }

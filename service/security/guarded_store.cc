@@ -183,6 +183,14 @@ absl::Status GuardedNamespaceAdmin::DeleteNamespace(
                  [&] { return inner_.DeleteNamespace(name_space, context); });
 }
 
+absl::StatusOr<RebalanceNamespaceReply>
+GuardedNamespaceAdmin::RebalanceNamespace(
+    const RebalanceNamespaceRequest& request, const CallContext& context) {
+  return Guarded(access_, Method::kRebalanceNamespace, request.name_space,
+                 context,
+                 [&] { return inner_.RebalanceNamespace(request, context); });
+}
+
 absl::Status GuardedNamespaceAdmin::SetRule(const SetRuleRequest& request,
                                             const CallContext& context) {
   return Guarded(access_, Method::kSetRule, request.name_space, context,

@@ -77,6 +77,9 @@ class GuardedNamespaceAdmin final : public NamespaceAdmin {
       const CallContext& context) override;
   absl::Status DeleteNamespace(absl::string_view name_space,
                                const CallContext& context) override;
+  absl::StatusOr<RebalanceNamespaceReply> RebalanceNamespace(
+      const RebalanceNamespaceRequest& request,
+      const CallContext& context) override;
   absl::Status SetRule(const SetRuleRequest& request,
                        const CallContext& context) override;
   absl::Status UnsetRule(const UnsetRuleRequest& request,

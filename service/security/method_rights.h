@@ -44,6 +44,7 @@ inline constexpr Requirement kRequirements[] = {
     {Method::kDescribeNamespace, Right::kRead},
     {Method::kListNamespaces, Right::kRead, Scope::kSomewhere},
     {Method::kDeleteNamespace, Right::kAdmin},
+    {Method::kRebalanceNamespace, Right::kAdmin},
     {Method::kSetRule, Right::kAdmin},
     {Method::kUnsetRule, Right::kAdmin},
     {Method::kSetHyperparameters, Right::kAdmin},

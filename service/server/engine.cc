@@ -35,7 +35,7 @@ std::vector<uint64_t> DeviceBudgets(const ServerOptions& options,
 
 MemoryTensorStoreOptions StoreOptionsOf(
     const ServerOptions& options, const std::vector<OpenedDevice>& devices,
-    StoreObserver* observer) {
+    StoreObserver* observer, RoundExchange* exchange) {
   return {.budget_bytes = options.budget_bytes > 0 ? options.budget_bytes
                                                    : DefaultBudgetBytes(),
           .device_budget_bytes = DeviceBudgets(options, devices),
@@ -43,7 +43,8 @@ MemoryTensorStoreOptions StoreOptionsOf(
           .first_epoch =
               absl::Uniform<uint64_t>(absl::BitGen(), 1, uint64_t{1} << 62),
           .max_entries = options.max_entries,
-          .observer = observer};
+          .observer = observer,
+          .exchange = exchange};
 }
 
 std::vector<DeviceCollectable::Device> UsagesOf(
@@ -58,11 +59,12 @@ std::vector<DeviceCollectable::Device> UsagesOf(
 }  // namespace
 
 Engine::Engine(const ServerOptions& options, std::vector<OpenedDevice> devices,
-               EventLog::Sink log, prometheus::Registry* registry)
+               EventLog::Sink log, prometheus::Registry* registry,
+               RoundExchange* exchange)
     : event_log_(&alarms_, std::move(log)),
       backends_(Metered(devices, &alarms_, registry)),
-      store_(StoreOptionsOf(options, devices, &event_log_), backends(),
-             &alarms_),
+      store_(StoreOptionsOf(options, devices, &event_log_, exchange),
+             backends(), &alarms_),
       metered_store_(&store_, &alarms_, registry),
       collectable_(&store_),
       device_collectable_(UsagesOf(std::move(devices), this->devices())) {}

@@ -31,9 +31,11 @@ namespace tensorkv {
 // Alarms, backend, store and their metrics, put together. Thread-safe.
 class Engine {
  public:
-  // `registry` outlives the engine. `log` takes the lines of the event log.
+  // `registry` and `exchange` outlive the engine. `log` takes the lines of the
+  // event log.
   Engine(const ServerOptions& options, std::vector<OpenedDevice> devices,
-         EventLog::Sink log, prometheus::Registry* registry);
+         EventLog::Sink log, prometheus::Registry* registry,
+         RoundExchange* exchange);
   ~Engine();
 
   // For the calls of clients.
@@ -55,6 +57,10 @@ class Engine {
   bool Knows(absl::string_view name_space, const Caller& caller,
              const CallId& id) const {
     return store_.Knows(name_space, caller, id);
+  }
+
+  bool IsMirrored(absl::string_view name_space) const {
+    return store_.IsMirrored(name_space);
   }
 
   // Goes through all locks of the store.

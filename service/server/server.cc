@@ -22,12 +22,12 @@
 #include "contract/method.h"
 #include "grpc/support/time.h"
 #include "grpcpp/server_builder.h"
-#include "service/cluster/peer_calls.h"
+#include "service/checkpoint/checkpoint_directory.h"
 #include "service/metrics/server_gauges.h"
+#include "service/rpc/admit_server.h"
 #include "service/security/method_rights.h"
 #include "service/security/server_tls.h"
 #include "service/server/grpc_limits.h"
-#include "service/server/peer_channel.h"
 #include "spdlog/spdlog.h"
 
 namespace tensorkv {
@@ -55,6 +55,11 @@ void LogAudit(const std::string& line) {
   spdlog::logger log(*spdlog::default_logger());
   log.set_level(spdlog::level::info);
   log.info("{}", line);
+}
+
+// 0 would mean none.
+uint64_t NewIdentity() {
+  return absl::Uniform<uint64_t>(absl::BitGen(), 1, UINT64_MAX);
 }
 
 // What descriptors leave that the metrics, the log, devices and the like need.
@@ -99,7 +104,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(
   ASSIGN_OR_RETURN(
       OpenedDevices devices,
       OpenDevices(options.device, options.num_threads, [&options](int ordinal) {
-        return OpenCudaBackend(ordinal, options.gpu_memory);
+        return OpenCudaBackend(ordinal, options.gpu_memory,
+                               options.device.ordinals);
       }));
   return Create(options, std::move(devices));
 }
@@ -139,12 +145,15 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(
 
 Server::Server(const ServerOptions& options, OpenedDevices devices)
     : options_(options),
-      // 0 would mean none.
-      incarnation_(absl::Uniform<uint64_t>(absl::BitGen(), 1, UINT64_MAX),
-                   [this] { return engine_.health(); }),
+      incarnation_(NewIdentity(), [this] { return engine_.health(); }),
       start_unix_seconds_(absl::ToUnixSeconds(absl::Now())),
       why_not_cuda_(std::move(devices.why_not_cuda)),
-      engine_(options, std::move(devices.devices), LogEvent, &registry_),
+      mirroring_(options,
+                 [this](const grpc::CallbackServerContext& context) {
+                   return AdmitServer(access_, context);
+                 }),
+      engine_(options, std::move(devices.devices), LogEvent, &registry_,
+              mirroring_.exchange()),
       access_(
           {.policy_file = options.policy_file,
            .token_file = options.token_file,
@@ -154,11 +163,14 @@ Server::Server(const ServerOptions& options, OpenedDevices devices)
                  engine_.event_log().CallRefused(
                      RequirementOf(method).right == Right::kAdmin, line);
                }}),
-      placement_(options.cluster ? options.cluster->server_name : ""),
+      placement_(options.cluster ? options.cluster->server_name : "",
+                 std::bind_front(&Mirroring::SetPlacement, &mirroring_)),
       placed_store_(&engine_.store(), &placement_,
-                    std::bind_front(&Engine::Knows, &engine_)),
+                    std::bind_front(&Engine::Knows, &engine_),
+                    std::bind_front(&Engine::IsMirrored, &engine_)),
       placed_staging_(&engine_.staging(), &placement_,
-                      std::bind_front(&Engine::Knows, &engine_)),
+                      std::bind_front(&Engine::Knows, &engine_),
+                      std::bind_front(&Engine::IsMirrored, &engine_)),
       store_(&placed_store_, &access_),
       staging_(&placed_staging_, &access_),
       namespaces_(&engine_.namespaces(), &access_),
@@ -277,6 +289,7 @@ absl::Status Server::StartGrpc(
       credentials);
   builder.RegisterService(&service_);
   builder.RegisterService(&health_);
+  builder.RegisterService(mirroring_.service());
   builder.RegisterCallbackGenericService(&unimplemented_);
   grpc_server_ = builder.BuildAndStart();
   if (grpc_server_ == nullptr) return absl::InternalError("gRPC cannot start");
@@ -348,45 +361,53 @@ void Server::StartWatchdog() {
 }
 
 void Server::JoinCluster() {
-  ClusterOptions options = *options_.cluster;
-  if (options.address.empty()) options.address = address();
-  cluster_member_ = std::make_unique<ClusterMember>(
-      options, &placement_,
-      ClusterMember::Listener{.placed =
-                                  [this] {
-                                    health_.SetServing();
-                                    // It may have stopped at that moment.
-                                    if (!is_ready_) health_.SetNotServing();
-                                    LogEvent("cluster: serving");
-                                  },
-                              .replaced = [this] { StopServing(); },
-                              .log = LogEvent});
-  const MoveEnvironment moves = {
-      .server_name = options.server_name,
-      .store = &engine_.partition_moves(),
-      .known = &placement_,
-      .own_lease = [this] { return cluster_member_->lease(); }};
-  partition_receiver_ =
-      std::make_unique<PartitionReceiver>(options, moves, LogEvent);
-  cluster_resizer_ = std::make_unique<ClusterResizer>(
-      options, moves,
-      MakeCallPeer(
-          [options = options_](const std::string& address) {
-            return PeerChannel(options, address);
+  cluster_part_ = std::make_unique<ClusterPart>(
+      options_, address(),
+      ClusterPart::Environment{
+          .placement = &placement_,
+          .store = &engine_.partition_moves(),
+          .checkpoints = TakeoverCheckpointsOf(),
+          .listener = {.placed =
+                           [this] {
+                             health_.SetServing();
+                             // It may have stopped at that moment.
+                             if (!is_ready_) health_.SetNotServing();
+                             LogEvent("cluster: serving");
+                           },
+                       .replaced = [this] { StopServing(); },
+                       .log = LogEvent}});
+  is_in_cluster_ = true;
+}
+
+TakeoverCheckpoints Server::TakeoverCheckpointsOf() {
+  return {.restore_last_of = [this](const std::string& server,
+                                    Restoration& to) -> absl::Status {
+            const std::string& root = options_.cluster->checkpoints;
+            if (root.empty()) {
+              return absl::NotFoundError(absl::StrCat(
+                  "the checkpoints of ", server,
+                  " are not to be seen without --cluster_checkpoints"));
+            }
+            return RestoreLastIn(absl::StrCat(root, "/", server), to).status();
           },
-          std::max(options.lease, absl::Seconds(30))),
-      LogEvent);
-  takes_moves_ = true;
+          .state_has_changed = [this] { incarnation_.Change(NewIdentity()); },
+          .save =
+              [this] {
+                if (checkpoints_ == nullptr) return absl::OkStatus();
+                return checkpoints_->Save().status();
+              }};
 }
 
 absl::StatusOr<ResizeClusterReply> Server::ResizeCluster(
     const ResizeClusterRequest& request, const CallContext& context) {
   absl::StatusOr<ResizeClusterReply> reply =
       absl::FailedPreconditionError("the server is in no cluster");
-  if (takes_moves_) reply = cluster_resizer_->Resize(request);
+  if (cluster_part()) reply = cluster_part()->Resize(request);
   const std::string subject =
       absl::StrCat("add=", absl::StrJoin(request.add, ","),
-                   " remove=", absl::StrJoin(request.remove, ","));
+                   " remove=", absl::StrJoin(request.remove, ","),
+                   " lost=", absl::StrJoin(request.lost, ","),
+                   request.give_up ? " give_up" : "");
   access_.Audit(Method::kResizeCluster, subject, context.caller,
                 reply.status());
   return reply;
@@ -396,7 +417,7 @@ absl::Status Server::MovePartitions(const MovePartitionsRequest& request,
                                     const CallContext& context) {
   absl::Status status =
       absl::FailedPreconditionError("the server is in no cluster");
-  if (takes_moves_) status = partition_receiver_->Handle(request);
+  if (cluster_part()) status = cluster_part()->Move(request);
   // One line for a move, not for each of its parts.
   if (request.step != MoveStep::kPart || !status.ok()) {
     access_.Audit(Method::kMovePartitions, request.from, context.caller,
@@ -452,45 +473,14 @@ std::vector<Reading> Server::CheckpointReadings() const {
   };
 }
 
-std::vector<Reading> Server::ClusterReadings() const {
-  using prometheus::MetricType;
-  if (!options_.cluster) return {};
-  return {
-      {"tensorkv_cluster_in_touch",
-       "1 while the server's registration at etcd is renewed.",
-       MetricType::Gauge,
-       [this] { return is_started_ && cluster_member_->is_in_touch(); }},
-      {"tensorkv_cluster_placement_version",
-       "The placement that the server goes by; 0 if it knows none.",
-       MetricType::Gauge,
-       [this] { return placement_.Describe().placement.version; }},
-      {"tensorkv_cluster_partitions", "The partitions of this server.",
-       MetricType::Gauge, [this] { return placement_.num_own_partitions(); }},
-      {"tensorkv_cluster_partitions_to_move",
-       "Those of this server that are to be another one's.", MetricType::Gauge,
-       [this] { return move_counts().partitions_to_move; }},
-      {"tensorkv_cluster_moves_total",
-       "Moves of partitions from this server to another one.",
-       MetricType::Counter, [this] { return move_counts().moves_ended; }},
-      {"tensorkv_cluster_moves_failed_total",
-       "Moves of partitions that have come to nothing, and are made again.",
-       MetricType::Counter, [this] { return move_counts().moves_failed; }},
-      {"tensorkv_cluster_partitions_moved_total",
-       "Partitions that this server has given to others.", MetricType::Counter,
-       [this] { return move_counts().partitions_moved; }},
-      {"tensorkv_cluster_moved_bytes_total",
-       "Bytes of tensors that this server has sent to others.",
-       MetricType::Counter, [this] { return move_counts().bytes_sent; }},
-      {"tensorkv_cluster_move_unsettled",
-       "1 while etcd does not tell whose the partitions of a move are: calls "
-       "about them wait.",
-       MetricType::Gauge, [this] { return move_counts().moves_unsettled; }},
-  };
-}
-
 std::vector<Reading> Server::ReadingsOf() {
   std::vector<Reading> readings = CheckpointReadings();
-  for (std::vector<Reading> more : {ClusterReadings(), OtherReadings()}) {
+  std::vector<std::vector<Reading>> others = {OtherReadings()};
+  if (options_.cluster) {
+    others.push_back(
+        ClusterReadings(&placement_, [this] { return cluster_part(); }));
+  }
+  for (std::vector<Reading>& more : others) {
     std::move(more.begin(), more.end(), std::back_inserter(readings));
   }
   return readings;
@@ -532,6 +522,13 @@ StatusSources Server::StatusSourcesOf() {
           .namespaces = &engine_.namespaces(),
           .summaries = &engine_.summaries(),
           .server = [this] { return Describe(); },
+          .cluster = [this] { return placement_.Describe(); },
+          .partitions_to_move =
+              [this] {
+                return cluster_part() == nullptr
+                           ? 0.0
+                           : cluster_part()->counts().partitions_to_move;
+              },
           .readiness = [this] { return readiness(); },
           .received_bytes = [this] { return engine_.received_bytes(); },
           .sent_bytes = [this] { return engine_.sent_bytes(); }};
@@ -562,12 +559,12 @@ void Server::Shutdown(absl::Duration grace) {
   health_.Shutdown();
   // Their rounds and versions cannot come any more: no new call is accepted.
   engine_.CancelWaits();
+  mirroring_.Stop();
   if (grpc_server_ == nullptr) return;
   acceptor_->Stop();
   if (rpc_probe_ != nullptr) rpc_probe_->Stop();
   grpc_server_->Shutdown(After(grace));
-  if (cluster_resizer_ != nullptr) cluster_resizer_->Stop();
-  if (cluster_member_ != nullptr) cluster_member_->Stop();
+  if (cluster_part_ != nullptr) cluster_part_->Stop();
 }
 
 void Server::StopServing() {

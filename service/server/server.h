@@ -21,10 +21,8 @@
 #include "prometheus/histogram.h"
 #include "prometheus/registry.h"
 #include "service/checkpoint/checkpoints.h"
-#include "service/cluster/cluster_member.h"
-#include "service/cluster/cluster_resizer.h"
 #include "service/cluster/known_placement.h"
-#include "service/cluster/partition_receiver.h"
+#include "service/cluster/partition_restorer.h"
 #include "service/cluster/placed_store.h"
 #include "service/metrics/grpc_server_metrics.h"
 #include "service/metrics/http_endpoint.h"
@@ -41,10 +39,12 @@
 #include "service/security/access_control.h"
 #include "service/security/guarded_store.h"
 #include "service/server/call_log.h"
+#include "service/server/cluster_part.h"
 #include "service/server/connection_acceptor.h"
 #include "service/server/connection_guard.h"
 #include "service/server/device_probe.h"
 #include "service/server/engine.h"
+#include "service/server/mirroring.h"
 #include "service/server/open_device.h"
 #include "service/server/rpc_probe.h"
 #include "service/server/server_options.h"
@@ -119,6 +119,7 @@ class Server {
   void StartWatchdog();
   Watchdog::Part Watch(Backend* device);
   void JoinCluster();
+  TakeoverCheckpoints TakeoverCheckpointsOf();
   absl::StatusOr<ResizeClusterReply> ResizeCluster(
       const ResizeClusterRequest& request, const CallContext& context);
   absl::Status MovePartitions(const MovePartitionsRequest& request,
@@ -127,13 +128,13 @@ class Server {
   StatusSources StatusSourcesOf();
   std::vector<Reading> ReadingsOf();
   std::vector<Reading> CheckpointReadings() const;
-  std::vector<Reading> ClusterReadings() const;
   std::vector<Reading> OtherReadings();
   CheckpointCounts checkpoint_counts() const {
     return checkpoints_ ? checkpoints_->counts() : CheckpointCounts();
   }
-  MoveCounts move_counts() const {
-    return takes_moves_ ? cluster_resizer_->counts() : MoveCounts();
+  // Null: the server is in no cluster, or not yet.
+  ClusterPart* cluster_part() const {
+    return is_in_cluster_ ? cluster_part_.get() : nullptr;
   }
   // Whether everything works, or why only another start can mend it.
   absl::Status health();
@@ -151,16 +152,16 @@ class Server {
   void StopServing();
 
   const ServerOptions options_;
-  const Incarnation incarnation_;
+  Incarnation incarnation_;
   const int64_t start_unix_seconds_;
   const std::string why_not_cuda_;
-  // The acceptor, the watchdog and the member are there, for the thread of the
-  // HTTP port.
+  // The acceptor and the watchdog are there, for the thread of the HTTP port.
   std::atomic<bool> is_started_ = false;
   std::atomic<bool> is_ready_ = false;
   std::atomic<bool> is_shut_down_ = false;
 
   prometheus::Registry registry_;
+  Mirroring mirroring_;
   Engine engine_;
   AccessControl access_;
   KnownPlacement placement_;
@@ -196,11 +197,9 @@ class Server {
   std::unique_ptr<ConnectionAcceptor> acceptor_;
 
   // Null: the server is in no cluster, or not yet.
-  std::unique_ptr<ClusterMember> cluster_member_;
-  std::unique_ptr<PartitionReceiver> partition_receiver_;
-  std::unique_ptr<ClusterResizer> cluster_resizer_;
-  // They are there, for calls that come while the server starts.
-  std::atomic<bool> takes_moves_ = false;
+  std::unique_ptr<ClusterPart> cluster_part_;
+  // It is there, for calls that come while the server starts.
+  std::atomic<bool> is_in_cluster_ = false;
 
   const ProcessCollectable process_;
   const Readings readings_;

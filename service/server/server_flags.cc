@@ -41,6 +41,7 @@ struct FlagTexts {
   std::string status_page = "auto";
   std::string slow_call = "0";
   std::string cluster_lease = "10s";
+  std::string cluster_lost_after = "0s";
   std::string cluster_split_bytes = "0";
 };
 
@@ -245,6 +246,17 @@ void AddClusterFlags(CLI::App* app, ClusterOptions* cluster, FlagTexts* texts) {
   app->add_option("--cluster_token_file", cluster->token_file,
                   "File of a token by which servers of the cluster prove "
                   "themselves to each other, if not by certificates");
+  app->add_option("--cluster_checkpoints", cluster->checkpoints,
+                  "Where each server of the cluster has its checkpoints, in a "
+                  "directory of its name, which is that of --checkpoint_dir "
+                  "where none is said: the others restore from there what a "
+                  "server had that is lost");
+  app->add_option("--cluster_lost_after", texts->cluster_lost_after,
+                  "How long after a server is no longer live the others take "
+                  "over what it had, while one that is out of touch with etcd "
+                  "for so long answers no calls; 0s: until `tensorkv cluster "
+                  "resize --lost` says so")
+      ->capture_default_str();
   app->add_option("--cluster_lease", texts->cluster_lease,
                   "How long a server that does not answer counts as live; "
                   "whole seconds, 2s to 10m")
@@ -303,6 +315,12 @@ absl::Status InterpretCluster(ClusterOptions cluster, const FlagTexts& texts,
   }
   ASSIGN_OR_RETURN(cluster.lease,
                    DurationOf("cluster_lease", texts.cluster_lease));
+  ASSIGN_OR_RETURN(cluster.lost_after,
+                   DurationOf("cluster_lost_after", texts.cluster_lost_after));
+  if (!cluster.checkpoints.empty() && server->checkpoint_dir.empty()) {
+    server->checkpoint_dir =
+        absl::StrCat(cluster.checkpoints, "/", cluster.server_name);
+  }
   const auto split_bytes = ParseByteSize(texts.cluster_split_bytes);
   if (!split_bytes.ok()) {
     return WrongValue("cluster_split_bytes", split_bytes.status().message());

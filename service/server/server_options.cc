@@ -145,6 +145,21 @@ absl::Status CheckLease(absl::Duration lease) {
                    absl::FormatDuration(lease)));
 }
 
+// A server renews its registration each third of the lease, and may have to try
+// more than once; it has to see another's checkpoints to take it for lost.
+absl::Status CheckLostAfter(const ClusterOptions& cluster) {
+  if (cluster.lost_after == absl::ZeroDuration()) return absl::OkStatus();
+  if (cluster.lost_after < 2 * cluster.lease) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "cluster_lost_after: expected 0s or at least twice the lease, ",
+        absl::FormatDuration(2 * cluster.lease), ", got ",
+        absl::FormatDuration(cluster.lost_after)));
+  }
+  if (!cluster.checkpoints.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "cluster_lost_after: expected cluster_checkpoints beside it");
+}
+
 absl::Status CheckCluster(const ClusterOptions& cluster,
                           absl::string_view listen) {
   if (cluster.etcd.empty()) {
@@ -173,6 +188,7 @@ absl::Status CheckCluster(const ClusterOptions& cluster,
                      cluster.weight));
   }
   RETURN_IF_ERROR(CheckLease(cluster.lease));
+  RETURN_IF_ERROR(CheckLostAfter(cluster));
   RETURN_IF_ERROR(CheckRange("cluster_size", cluster.size, 1, 10'000));
   return CheckRange("cluster_partitions", cluster.num_partitions, cluster.size,
                     1 << 18);

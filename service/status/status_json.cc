@@ -51,6 +51,35 @@ Json JsonOf(const ServerStatus& status) {
           {"device_budgets", std::move(devices)}};
 }
 
+Json JsonOf(const DescribeClusterReply& cluster) {
+  const ClusterPlacement& placement = cluster.placement;
+  if (placement.owners.empty()) return Json();
+  std::vector<size_t> owned(placement.servers.size());
+  std::vector<size_t> missing(placement.servers.size());
+  for (const uint32_t owner : placement.owners) ++owned[owner];
+  for (const LostPartitions& lost : placement.lost) {
+    for (const uint32_t partition : lost.partitions) {
+      ++missing[placement.owners[partition]];
+    }
+  }
+  Json servers = Json::array();
+  const size_t end = std::min(placement.servers.size(), kMaxStatusServers);
+  for (size_t i = 0; i < end; ++i) {
+    const ClusterServer& server = placement.servers[i];
+    servers.push_back({{"name", server.name},
+                       {"address", server.address},
+                       {"live", server.is_live},
+                       {"self", server.name == cluster.server_name},
+                       {"partitions", owned[i]},
+                       {"partitions_to_restore", missing[i]}});
+  }
+  return {{"name", placement.cluster},
+          {"server", cluster.server_name},
+          {"placement_version", placement.version},
+          {"num_servers", placement.servers.size()},
+          {"servers", std::move(servers)}};
+}
+
 Json JsonOf(const NamespaceStatus& status) {
   return {{"name", status.name},
           {"mode", std::string(NameOf(status.config.mode))},

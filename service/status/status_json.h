@@ -12,12 +12,16 @@
 
 namespace tensorkv {
 
-// A reply has at most so many workers, open rounds, and ranks of each round.
+// A reply has at most so many workers, open rounds, ranks of each round, and
+// servers of a cluster.
 inline constexpr size_t kMaxStatusWorkers = 256;
 inline constexpr size_t kMaxStatusRounds = 100;
 inline constexpr size_t kMaxStatusRanks = 32;
+inline constexpr size_t kMaxStatusServers = 256;
 
 nlohmann::ordered_json JsonOf(const ServerStatus& status);
+// Takes the first servers; null for a server in no cluster.
+nlohmann::ordered_json JsonOf(const DescribeClusterReply& cluster);
 // Leaves the workers out.
 nlohmann::ordered_json JsonOf(const NamespaceStatus& status);
 // Takes the slowest, in order of ranks; `lag` is behind the fastest.

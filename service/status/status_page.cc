@@ -83,6 +83,10 @@ absl::StatusOr<Json> ServerJson(const StatusSources& sources,
   server["why_not_ready"] = std::string(readiness.message());
   server["received_bytes"] = sources.received_bytes();
   server["sent_bytes"] = sources.sent_bytes();
+  json["cluster"] = JsonOf(sources.cluster());
+  if (!json["cluster"].is_null()) {
+    json["cluster"]["partitions_to_move"] = sources.partitions_to_move();
+  }
   ASSIGN_OR_RETURN(
       const std::vector<NamespaceStatus> namespaces,
       sources.namespaces->ListNamespaces(

@@ -21,6 +21,9 @@ struct StatusSources {
   NamespaceAdmin* namespaces = nullptr;
   const NamespaceSummaries* summaries = nullptr;
   std::function<ServerStatus()> server;
+  std::function<DescribeClusterReply()> cluster;
+  // How many of its partitions are to be another server's.
+  std::function<double()> partitions_to_move;
   // Whether it takes calls, or why not.
   std::function<absl::Status()> readiness;
   // Bytes of tensors that calls have brought, and replies taken.
@@ -33,8 +36,8 @@ struct StatusSources {
 //   /              the page for people, which reads the last one again and
 //                  again
 //   /status.css, /status.js
-//   /status.json   the server, and a page of its namespaces in order of their
-//                  names, those after `after`
+//   /status.json   the server, the servers of its cluster, and a page of its
+//                  namespaces in order of their names, those after `after`
 //   /status.json?namespace=N   a namespace with its workers, open rounds and
 //                  whom these wait for, and a page of its keys in order of
 //                  their names: those with `prefix`, after `after`

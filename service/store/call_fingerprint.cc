@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 #include "absl/time/time.h"
 
@@ -18,6 +19,8 @@ namespace tensorkv {
 namespace {
 
 constexpr size_t kMaxElementBytes = 64;
+// How far ahead of an entry the elements of others are fetched.
+constexpr size_t kEntriesAhead = 8;
 
 // Takes in the parts of a request, one after another: bytes are hashed with the
 // digest of what came before as their seed, numbers are mixed into it.
@@ -104,7 +107,12 @@ class Hasher {
 uint64_t FingerprintOfPush(Hasher hasher, const PushRequest& request) {
   hasher.Add(request.worker);
   hasher.Add(request.step);
-  for (const PushEntry& entry : request.entries) {
+  const std::vector<PushEntry>& entries = request.entries;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const PushEntry& entry = entries[i];
+    if (i + kEntriesAhead < entries.size()) {
+      __builtin_prefetch(entries[i + kEntriesAhead].tensor.data());
+    }
     hasher.Add(entry.key);
     if (entry.skip) hasher.Add(entry.skip);
     hasher.Add(entry.tensor);
@@ -216,6 +224,7 @@ uint64_t Fingerprint(const CreateNamespaceRequest& request) {
   hasher.Add(request.config.gradient_guard.max_call_norm);
   hasher.Add(request.config.aggregation);
   hasher.Add(request.config.trim_fraction);
+  hasher.Add(request.config.mirrored);
   return hasher.digest();
 }
 

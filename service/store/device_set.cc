@@ -1,9 +1,11 @@
 #include "service/store/device_set.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/numeric/bits.h"
 #include "base/answer.h"
+#include "base/status_macros.h"
 #include "kernels/last_of_many.h"
 
 namespace tensorkv {
@@ -51,6 +53,54 @@ void DeviceSet::CopyToHost(CopiesByDevice copies, PlanCallback done) const {
         std::move(copies[device]),
         [last](const absl::Status& status) { last->End(status); });
   }
+}
+
+absl::Status DeviceSet::CopyBetween(absl::Span<const CopyBetweenDevices> copies,
+                                    Buffer& room) const {
+  uint64_t reading = 0;
+  for (const CopyBetweenDevices& copy : copies) {
+    if (ReadsFrom(copy)) reading |= uint64_t{1} << copy.to_device;
+  }
+  RETURN_IF_ERROR(ForEach(reading, [&](DeviceIndex device) {
+    return CopyByReading(copies, device);
+  }));
+  for (const CopyBetweenDevices& copy : copies) {
+    if (!ReadsFrom(copy)) RETURN_IF_ERROR(CopyThrough(room, copy));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DeviceSet::CopyByReading(
+    absl::Span<const CopyBetweenDevices> copies, DeviceIndex device) const {
+  static const UpdateRule* const kAssign = new UpdateRule();
+  std::vector<TensorView> from;
+  from.reserve(copies.size());  // the updates refer to the elements
+  std::vector<TensorUpdate> updates;
+  for (const CopyBetweenDevices& copy : copies) {
+    if (copy.to_device != device || !ReadsFrom(copy)) continue;
+    const auto bytes = static_cast<int64_t>(copy.copy.size_bytes);
+    from.push_back({DType::kU8, bytes, copy.copy.from});
+    updates.push_back({.rule = kAssign,
+                       .contributions = {&from.back(), 1},
+                       .value = {DType::kU8, bytes, copy.copy.to}});
+  }
+  return devices_[device]->Apply(updates);
+}
+
+absl::Status DeviceSet::CopyThrough(Buffer& room,
+                                    const CopyBetweenDevices& whole) const {
+  MemoryCopy left = whole.copy;
+  while (left.size_bytes > 0) {
+    const size_t bytes = std::min<size_t>(left.size_bytes, room.size_bytes());
+    RETURN_IF_ERROR(devices_[whole.from_device]->Run(
+        {.downloads = {{left.from, room.mutable_data(), bytes}}}));
+    const MemoryCopy up = {room.data(), left.to, bytes};
+    RETURN_IF_ERROR(devices_[whole.to_device]->CopyToDevice({&up, 1}));
+    left.from += bytes;
+    left.to += bytes;
+    left.size_bytes -= bytes;
+  }
+  return absl::OkStatus();
 }
 
 absl::Status DeviceSet::Upload(CopiesByDevice copies,

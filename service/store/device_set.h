@@ -25,6 +25,13 @@ using DeviceIndex = uint8_t;
 // What is to be copied, for each device.
 using CopiesByDevice = std::vector<std::vector<MemoryCopy>>;
 
+// Bytes to copy from the memory of one device to that of another.
+struct CopyBetweenDevices {
+  DeviceIndex from_device = 0;
+  DeviceIndex to_device = 0;
+  MemoryCopy copy;
+};
+
 // Counts what devices do while no thread waits for it, and what is to follow.
 // Thread-safe.
 class WorkUnderWay {
@@ -73,6 +80,11 @@ class DeviceSet {
   absl::Status CopyToDevices(const CopiesByDevice& copies) const;
   void CopyToHost(CopiesByDevice copies, PlanCallback done) const;
 
+  // Copies between devices, and waits. A device that can read the memory of the
+  // other does so; else the bytes pass through `room`, memory of the host.
+  absl::Status CopyBetween(absl::Span<const CopyBetweenDevices> copies,
+                           Buffer& room) const;
+
   // Starts copies to devices, which later plans see. `kept`, where they come
   // from, is let go of when all are over. An error means that some could not be
   // started: what is there is not known.
@@ -92,6 +104,15 @@ class DeviceSet {
       absl::FunctionRef<absl::Status(DeviceIndex device)> work) const;
 
  private:
+  // Those of `copies` to one device that it makes by itself, by an update.
+  absl::Status CopyByReading(absl::Span<const CopyBetweenDevices> copies,
+                             DeviceIndex device) const;
+  absl::Status CopyThrough(Buffer& room, const CopyBetweenDevices& copy) const;
+  bool ReadsFrom(const CopyBetweenDevices& copy) const {
+    return devices_[copy.to_device]->CanRead(copy.copy.from,
+                                             copy.copy.size_bytes);
+  }
+
   // For each device, so that calls which wait for it can be joined there.
   static constexpr size_t kThreadsPerDevice = 4;
 

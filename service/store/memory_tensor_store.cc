@@ -58,6 +58,7 @@ MemoryTensorStore::MemoryTensorStore(const MemoryTensorStoreOptions& options,
                    .next_epoch = &next_epoch_,
                    .gate = &gate_,
                    .observer = options.observer,
+                   .exchange = options.exchange,
                    .max_wait = options.max_wait,
                    .min_lease = options.min_lease,
                    .max_lease = options.max_lease,
@@ -336,6 +337,12 @@ absl::Status MemoryTensorStore::DeleteNamespace(absl::string_view name_space,
   return absl::OkStatus();
 }
 
+absl::StatusOr<RebalanceNamespaceReply> MemoryTensorStore::RebalanceNamespace(
+    const RebalanceNamespaceRequest& request, const CallContext& context) {
+  ASSIGN_OR_RETURN(const NamespacePtr found, Find(request.name_space));
+  return found->Rebalance(WithinMaxWait(context));
+}
+
 absl::Status MemoryTensorStore::SetRule(const SetRuleRequest& request,
                                         const CallContext& context) {
   ASSIGN_OR_RETURN(const NamespacePtr found,
@@ -447,10 +454,6 @@ class MemoryTensorStore::StoreRestoration final : public Restoration {
                      Namespace::Restore(name_space, store_.environment_));
     restored_[name_space.name] = last_;
     return absl::OkStatus();
-  }
-
-  absl::Status Allocate(absl::Span<Tensor* const> tensors) override {
-    return last_->Allocate(tensors);
   }
 
   absl::Status Add(std::vector<KeySnapshot> keys) override {

@@ -53,6 +53,9 @@ struct MemoryTensorStoreOptions {
   uint32_t max_namespaces = 1024;
   // Hears what happens, and outlives the store; may be null.
   StoreObserver* observer = nullptr;
+  // Makes sums of mirrored namespaces with other servers, and outlives the
+  // store; null: the store has none of them.
+  RoundExchange* exchange = nullptr;
 };
 
 // Thread-safe. Has the namespace "default" (async, assign) from the start. Who
@@ -111,6 +114,9 @@ class MemoryTensorStore final : public TensorStore,
       const CallContext& context = {}) override;
   absl::Status DeleteNamespace(absl::string_view name_space,
                                const CallContext& context = {}) override;
+  absl::StatusOr<RebalanceNamespaceReply> RebalanceNamespace(
+      const RebalanceNamespaceRequest& request,
+      const CallContext& context = {}) override;
   absl::Status SetRule(const SetRuleRequest& request,
                        const CallContext& context = {}) override;
   absl::Status UnsetRule(const UnsetRuleRequest& request,
@@ -146,12 +152,17 @@ class MemoryTensorStore final : public TensorStore,
   void Leave() override;
   std::unique_ptr<Restoration> StartAdoption(
       const PartitionSet& partitions) override;
+  std::unique_ptr<Restoration> StartTakeover(
+      const PartitionSet& partitions) override;
   void Discard(const PartitionSet& partitions) override;
 
   // Whether `caller` has made that call in that namespace, or is making it, so
   // that its repeat has an answer.
   bool Knows(absl::string_view name_space, const Caller& caller,
              const CallId& id) const;
+
+  // Whether every server of a cluster holds the keys of that namespace.
+  bool IsMirrored(absl::string_view name_space) const;
 
   // Ends every waiting call with Unavailable; calls that would wait from now
   // on end so too. For shutdown.
@@ -166,6 +177,7 @@ class MemoryTensorStore final : public TensorStore,
  private:
   class StoreRestoration;
   class StoreAdoption;
+  class StoreTakeover;
   using NamespacePtr = std::shared_ptr<Namespace>;
   using Namespaces = std::map<std::string, NamespacePtr, std::less<>>;
 
@@ -209,6 +221,9 @@ class MemoryTensorStore final : public TensorStore,
                                        uint64_t uid = 0) const;
   std::vector<NamespacePtr> All() const;
   std::vector<std::string> Names() const;
+  // The namespace of a snapshot, which is made if there is none of that name.
+  absl::StatusOr<NamespacePtr> FindOrRestore(
+      const NamespaceSnapshot& name_space);
 
   // Removes the keys of all namespaces that are chosen.
   void DropKeys(

@@ -38,6 +38,13 @@ class IsIn {
 
 absl::Status MemoryTensorStore::Hold(const PartitionSet& partitions,
                                      absl::Duration patience) {
+  for (const std::string& name : Names()) {
+    if (!IsMirrored(name)) continue;
+    return absl::UnimplementedError(
+        absl::StrCat("namespace ", Quoted(name),
+                     ": it is mirrored, and a server that gets partitions "
+                     "might not have it"));
+  }
   gate_.Begin(partitions);
   for (const NamespacePtr& each : All()) each->HoldKeys();
   gate_.HoldAll();
@@ -77,7 +84,8 @@ void MemoryTensorStore::DropKeys(
     absl::FunctionRef<bool(absl::string_view, absl::string_view)> chosen) {
   for (const auto& name : Names()) {
     const absl::StatusOr<NamespacePtr> found = Find(name);
-    if (!found.ok()) continue;
+    // Mirrored keys are here whoever owns their partitions.
+    if (!found.ok() || (*found)->config().mirrored) continue;
     (*found)->DropKeys(
         [&](absl::string_view key) { return chosen(name, key); });
   }
@@ -102,43 +110,76 @@ class MemoryTensorStore::StoreAdoption final : public Restoration {
           absl::StrCat("namespace ", Quoted(name_space.name),
                        ": MODE_BOUNDED is not for several servers"));
     }
-    absl::StatusOr<NamespacePtr> found = store_.Find(name_space.name);
-    if (!found.ok()) {
-      RETURN_IF_ERROR(Create(name_space));
-      found = store_.Find(name_space.name);
-      RETURN_IF_ERROR(found.status());
-    }
-    last_ = *std::move(found);
+    ASSIGN_OR_RETURN(last_, store_.FindOrRestore(name_space));
     return last_->Adopt(name_space);
   }
 
-  absl::Status Allocate(absl::Span<Tensor* const> tensors) override {
-    return last_ != nullptr ? last_->Allocate(tensors) : NoNamespaceYet();
-  }
-
   absl::Status Add(std::vector<KeySnapshot> keys) override {
-    return last_ != nullptr ? last_->RestoreKeys(std::move(keys))
-                            : NoNamespaceYet();
+    if (last_ != nullptr) return last_->RestoreKeys(std::move(keys));
+    return absl::FailedPreconditionError("expected a namespace before keys");
   }
 
   absl::Status Commit() override { return absl::OkStatus(); }
 
  private:
-  static absl::Status NoNamespaceYet() {
-    return absl::FailedPreconditionError("expected a namespace before keys");
-  }
-
-  // Somebody else may create it at the same time.
-  absl::Status Create(const NamespaceSnapshot& name_space) {
-    const auto restoration = store_.StartRestoration(OnExisting::kFail);
-    RETURN_IF_ERROR(restoration->Begin(name_space));
-    const absl::Status status = restoration->Commit();
-    return absl::IsAlreadyExists(status) ? absl::OkStatus() : status;
-  }
-
   MemoryTensorStore& store_;
   NamespacePtr last_;
 };
+
+class MemoryTensorStore::StoreTakeover final : public Restoration {
+ public:
+  StoreTakeover(MemoryTensorStore& store, const PartitionSet& partitions)
+      : store_(store), is_in_(partitions) {}
+
+  absl::Status Begin(const NamespaceSnapshot& name_space) override {
+    // The servers that are left have all of its keys.
+    is_passed_over_ = name_space.config.mirrored;
+    if (is_passed_over_) return absl::OkStatus();
+    NamespaceSnapshot saved = name_space;
+    // Their effects are not all here.
+    saved.calls.clear();
+    ASSIGN_OR_RETURN(NamespacePtr found, store_.FindOrRestore(saved));
+    // Else it was created anew since.
+    is_passed_over_ = !found->CheckIsSame(saved).ok();
+    if (!is_passed_over_) begun_.emplace_back(found, std::move(saved));
+    return absl::OkStatus();
+  }
+
+  absl::Status Add(std::vector<KeySnapshot> keys) override {
+    if (is_passed_over_) return absl::OkStatus();
+    const auto& [last, saved] = begun_.back();
+    std::erase_if(keys, [&](const KeySnapshot& key) {
+      return !is_in_(saved.name, key.key);
+    });
+    if (keys.empty()) return absl::OkStatus();
+    return last->RestoreKeys(std::move(keys));
+  }
+
+  // Groups go back once everything is there: what fails before disturbs nobody.
+  absl::Status Commit() override {
+    for (const auto& [name_space, saved] : begun_) name_space->TakeOver(saved);
+    return absl::OkStatus();
+  }
+
+ private:
+  MemoryTensorStore& store_;
+  const IsIn is_in_;
+  std::vector<std::pair<NamespacePtr, NamespaceSnapshot>> begun_;
+  // The one that was begun last.
+  bool is_passed_over_ = true;
+};
+
+absl::StatusOr<MemoryTensorStore::NamespacePtr>
+MemoryTensorStore::FindOrRestore(const NamespaceSnapshot& name_space) {
+  absl::StatusOr<NamespacePtr> found = Find(name_space.name);
+  if (found.ok()) return found;
+  const auto restoration = StartRestoration(OnExisting::kFail);
+  RETURN_IF_ERROR(restoration->Begin(name_space));
+  const absl::Status status = restoration->Commit();
+  // Somebody else may create it at the same time.
+  if (!absl::IsAlreadyExists(status)) RETURN_IF_ERROR(status);
+  return Find(name_space.name);
+}
 
 std::unique_ptr<Restoration> MemoryTensorStore::StartAdoption(
     const PartitionSet& partitions) {
@@ -147,8 +188,20 @@ std::unique_ptr<Restoration> MemoryTensorStore::StartAdoption(
   return std::make_unique<StoreAdoption>(*this);
 }
 
+std::unique_ptr<Restoration> MemoryTensorStore::StartTakeover(
+    const PartitionSet& partitions) {
+  Discard(partitions);
+  gate_.Open(partitions);
+  return std::make_unique<StoreTakeover>(*this, partitions);
+}
+
 void MemoryTensorStore::Discard(const PartitionSet& partitions) {
   DropKeys(IsIn(partitions));
+}
+
+bool MemoryTensorStore::IsMirrored(absl::string_view name_space) const {
+  const absl::StatusOr<NamespacePtr> found = Find(name_space);
+  return found.ok() && (*found)->config().mirrored;
 }
 
 bool MemoryTensorStore::Knows(absl::string_view name_space,

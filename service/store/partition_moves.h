@@ -35,7 +35,8 @@ class PartitionMoves {
   // had open in their namespace. Returns when no round of theirs is open or
   // owed; what was admitted has an effect then, or updates ahead. Whoever is
   // refused has changed nothing. After an error, Release.
-  // Errors: DeadlineExceeded: rounds are still open after `patience`.
+  // Errors: DeadlineExceeded: rounds are still open after `patience` ·
+  // Unimplemented: a namespace is mirrored.
   virtual absl::Status Hold(const PartitionSet& partitions,
                             absl::Duration patience) = 0;
   // Passes all namespaces to `sink`, each with its keys that are held, as of
@@ -59,6 +60,14 @@ class PartitionMoves {
   // Errors of Begin: FailedPrecondition (EXISTS_DIFFERENTLY) · Unimplemented
   // (MODE_BOUNDED).
   virtual std::unique_ptr<Restoration> StartAdoption(
+      const PartitionSet& partitions) = 0;
+  // As StartAdoption, for what a checkpoint of a server that is lost has of
+  // `partitions`: all else of it is passed over, and so is a namespace that is
+  // there with another configuration. The groups of its namespaces are as after
+  // a restart from that checkpoint: nobody is a member before he has joined
+  // again, and goes on from the lower of the steps there and here. Versions go
+  // on above all that the lost server may have given.
+  virtual std::unique_ptr<Restoration> StartTakeover(
       const PartitionSet& partitions) = 0;
   // Removes what the store has of `partitions`, which are another server's.
   virtual void Discard(const PartitionSet& partitions) = 0;

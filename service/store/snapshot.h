@@ -12,7 +12,6 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "absl/types/span.h"
 #include "base/ref_counted.h"
 #include "contract/requests.h"
 #include "service/store/call_window.h"
@@ -96,8 +95,7 @@ class SnapshotSink {
 };
 
 // Namespaces on their way back: the store has none of them before all are
-// there. What is dropped before goes without a trace. Used by one thread, but
-// Allocate may be called while Add has not returned.
+// there. What is dropped before goes without a trace. Used by one thread.
 class Restoration {
  public:
   virtual ~Restoration() = default;
@@ -108,11 +106,8 @@ class Restoration {
   // Errors: InvalidArgument and ResourceExhausted as of CreateNamespace ·
   // AlreadyExists (as Commit).
   virtual absl::Status Begin(const NamespaceSnapshot& name_space) = 0;
-  // Gives tensors of keys for the one that was begun last uninitialised host
-  // memory, which its budget counts. Errors: ResourceExhausted.
-  virtual absl::Status Allocate(absl::Span<Tensor* const> tensors) = 0;
-  // Gives keys to the one that was begun last. Their tensors are copied, but
-  // for such memory, which the store may keep. Errors: those of Init.
+  // Gives keys to the one that was begun last. Their tensors are copied.
+  // Errors: those of Init.
   virtual absl::Status Add(std::vector<KeySnapshot> keys) = 0;
   // Has the store have them, all at once. Calls that wait in those that they
   // replace end. REQUIRES: called once, last.

@@ -109,6 +109,8 @@ class NamespaceAdmin {
       const CallContext& context) = 0;
   virtual absl::Status DeleteNamespace(absl::string_view name_space,
                                        const CallContext& context) = 0;
+  virtual absl::StatusOr<RebalanceNamespaceReply> RebalanceNamespace(
+      const RebalanceNamespaceRequest& request, const CallContext& context) = 0;
   virtual absl::Status SetRule(const SetRuleRequest& request,
                                const CallContext& context) = 0;
   virtual absl::Status UnsetRule(const UnsetRuleRequest& request,

@@ -139,11 +139,11 @@ TEST_F(PipelineTest, HigherPrioritiesOvertakeWhatWaitsForAThread) {
     Pipeline pipeline(&client_, {.max_running = 1});
     pipeline.Pull("first");
     gate_.WaitForWaiting(1);
-    pipeline.Pull("low", 0, -1);
+    pipeline.Pull("low", 0, {.priority = -1});
     pipeline.Push("a", Full({1}, 1));
-    pipeline.PushPull("high", Full({1}, 1), {}, 2);
+    pipeline.PushPull("high", Full({1}, 1), {}, {.priority = 2});
     pipeline.Push("b", Full({1}, 1), {});
-    pipeline.Pull("higher", 0, 3);
+    pipeline.Pull("higher", 0, {.priority = 3});
     gate_.Open();
   }
 
@@ -158,14 +158,72 @@ TEST_F(PipelineTest, PrioritiesKeepTheOrderOfEachKey) {
     Pipeline pipeline(&client_, {.max_running = 1});
     pipeline.Pull("first");
     gate_.WaitForWaiting(1);
-    pipeline.Push("w", Full({1}, 1), {}, -1);
-    pipeline.Pull("w", 0, 9);
+    pipeline.Push("w", Full({1}, 1), {}, {.priority = -1});
+    pipeline.Pull("w", 0, {.priority = 9});
     pipeline.Pull("other");
     gate_.Open();
   }
 
   EXPECT_THAT(gate_.begun(),
               ElementsAre("Pull first", "Pull other", "Push w", "Pull w"));
+}
+
+TEST_F(PipelineTest, ACallThatIsCancelledWhileItWaitsIsNotMade) {
+  gate_.Close();
+  Pipeline pipeline(&client_, {.max_running = 1});
+  const auto canceller = std::make_shared<Canceller>();
+  pipeline.Pull("first");
+  gate_.WaitForWaiting(1);
+  auto cancelled =
+      pipeline.Push("w", Full({1}, 1), {}, {.canceller = canceller});
+  auto other = pipeline.Pull("w");
+
+  canceller->Cancel();
+  gate_.Open();
+
+  EXPECT_THAT(cancelled.get(), StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_THAT(other.get(), IsOk());
+  EXPECT_THAT(gate_.begun(), ElementsAre("Pull first", "Pull w"));
+}
+
+// Remembers what calls are bounded by; gives back zeros.
+class OptionsConnection final : public Connection {
+ public:
+  explicit OptionsConnection(std::vector<absl::Duration>& timeouts)
+      : timeouts_(timeouts) {}
+
+  absl::Status Attempt(const AnyCall& call,
+                       const CallOptions& options) override {
+    timeouts_.push_back(options.timeout);
+    return call.Visit([](const auto& request, auto& reply) {
+      if constexpr (requires { request.entries, reply.values; }) {
+        reply.values.push_back({.version = 1, .tensor = Full({1}, 7)});
+      }
+      return absl::OkStatus();
+    });
+  }
+
+ private:
+  std::vector<absl::Duration>& timeouts_;
+};
+
+TEST(PipelineBoundsTest, AreThoseOfTheirCallAlone) {
+  std::vector<absl::Duration> timeouts;
+  Client client(std::make_unique<OptionsConnection>(timeouts),
+                {.target = "", .timeout = absl::Seconds(9)});
+  Pipeline pipeline(&client, {.max_running = 1});
+  float pulled = 0;
+  const std::vector<Destination> into = {
+      {.shape = {1},
+       .memory = absl::MakeSpan(reinterpret_cast<char*>(&pulled), 4)}};
+
+  EXPECT_THAT(
+      pipeline.Pull("w", 0, {.timeout = absl::Seconds(3), .into = into}).get(),
+      IsOk());
+  EXPECT_THAT(pipeline.Pull("w").get(), IsOk());
+
+  EXPECT_EQ(pulled, 7);
+  EXPECT_THAT(timeouts, ElementsAre(absl::Seconds(3), absl::Seconds(9)));
 }
 
 TEST_F(PipelineTest, FullWindowBlocks) {

@@ -302,6 +302,7 @@ void RandomRequests::Draw(NamespaceConfig& config) {
           config.max_open_rounds, config.gradient_guard);
   config.aggregation = static_cast<Aggregation>(Below(3));
   config.trim_fraction = std::normal_distribution<>()(random_);
+  Draw(config.mirrored);
 }
 
 void RandomRequests::Draw(GradientGuard& guard) {
@@ -362,6 +363,10 @@ void RandomRequests::Draw(ListNamespacesReply& reply) {
 void RandomRequests::Draw(UnsetRuleRequest& request) {
   DrawAll(request.name_space, request.call_id, request.key_pattern,
           request.multipliers);
+}
+
+void RandomRequests::Draw(RebalanceNamespaceReply& reply) {
+  DrawAll(reply.moved_keys, reply.moved_bytes, reply.kept_keys);
 }
 
 void RandomRequests::Draw(SetRuleRequest& request) {
@@ -440,10 +445,19 @@ void RandomRequests::Draw(DescribeClusterReply& reply) {
   for (uint32_t& owner : reply.placement.owners) {
     owner = static_cast<uint32_t>(Below(reply.placement.servers.size()));
   }
+  if (reply.placement.owners.empty()) return;
+  reply.placement.lost.resize(Below(3));
+  for (LostPartitions& lost : reply.placement.lost) {
+    DrawAll(lost.server, lost.is_given_up);
+    lost.partitions.resize(Below(4));
+    for (uint32_t& partition : lost.partitions) {
+      partition = static_cast<uint32_t>(Below(reply.placement.owners.size()));
+    }
+  }
 }
 
 void RandomRequests::Draw(ResizeClusterRequest& request) {
-  DrawAll(request.add, request.remove);
+  DrawAll(request.add, request.remove, request.lost, request.give_up);
 }
 
 void RandomRequests::Draw(ResizeClusterReply& reply) {
@@ -451,7 +465,7 @@ void RandomRequests::Draw(ResizeClusterReply& reply) {
   for (ClusterServer& server : reply.servers) {
     DrawAll(server.name, server.address, server.weight, server.is_live);
   }
-  Draw(reply.partitions_to_move);
+  DrawAll(reply.partitions_to_move, reply.partitions_to_restore);
 }
 
 void RandomRequests::Draw(MovePartitionsRequest& request) {

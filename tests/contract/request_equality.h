@@ -116,6 +116,12 @@ inline auto Fields(const ListNamespacesReply& v) {
 inline auto Fields(const UnsetRuleRequest& v) {
   return std::tie(v.name_space, v.call_id, v.key_pattern, v.multipliers);
 }
+inline auto Fields(const RebalanceNamespaceRequest& v) {
+  return std::tie(v.name_space);
+}
+inline auto Fields(const RebalanceNamespaceReply& v) {
+  return std::tie(v.moved_keys, v.moved_bytes, v.kept_keys);
+}
 inline auto Fields(const SetRuleRequest& v) {
   return std::tie(v.name_space, v.key_pattern, v.rule, v.multipliers,
                   v.call_id);

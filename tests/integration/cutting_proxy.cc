@@ -1,7 +1,5 @@
 #include "tests/integration/cutting_proxy.h"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -12,7 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "gtest/gtest.h"
+#include "tests/integration/loopback.h"
 
 namespace tensorkv::testing {
 namespace {
@@ -20,53 +18,11 @@ namespace {
 // How often a connection that is idle looks whether all is to end.
 constexpr int kPollMs = 50;
 
-sockaddr_in Loopback(int port) {
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<uint16_t>(port));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  return address;
-}
-
-int Connect(int port) {
-  const int socket_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const sockaddr_in address = Loopback(port);
-  if (connect(socket_fd, reinterpret_cast<const sockaddr*>(&address),
-              sizeof(address)) == 0) {
-    return socket_fd;
-  }
-  close(socket_fd);
-  return -1;
-}
-
-// Nothing that is under way arrives after this.
-void Cut(int socket_fd) {
-  const linger at_once = {.l_onoff = 1, .l_linger = 0};
-  setsockopt(socket_fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
-  close(socket_fd);
-}
-
-bool WriteAll(int to, const char* data, size_t size) {
-  while (size > 0) {
-    const ssize_t written = send(to, data, size, MSG_NOSIGNAL);
-    if (written <= 0) return false;
-    data += written;
-    size -= written;
-  }
-  return true;
-}
-
 }  // namespace
 
 CuttingProxy::CuttingProxy(int port, double mean_bytes, uint64_t seed)
     : port_(port), mean_bytes_(mean_bytes), random_(seed) {
-  listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address = Loopback(0);
-  socklen_t size = sizeof(address);
-  EXPECT_EQ(bind(listener_, reinterpret_cast<sockaddr*>(&address), size), 0);
-  EXPECT_EQ(listen(listener_, SOMAXCONN), 0);
-  getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size);
-  listen_port_ = ntohs(address.sin_port);
+  listener_ = ListenOnLoopback(&listen_port_);
   acceptor_ = std::thread([this] { Accept(); });
 }
 
@@ -113,10 +69,9 @@ void CuttingProxy::Accept() {
 }
 
 void CuttingProxy::Forward(int client) {
-  const int server = Connect(port_);
-  const int no_delay = 1;
-  setsockopt(client, IPPROTO_TCP, TCP_NODELAY, &no_delay, sizeof(no_delay));
-  setsockopt(server, IPPROTO_TCP, TCP_NODELAY, &no_delay, sizeof(no_delay));
+  const int server = ConnectToLoopback(port_);
+  SendAtOnce(client);
+  SendAtOnce(server);
   int64_t bytes_left = DrawLife();
   pollfd ends[2] = {{.fd = client, .events = POLLIN},
                     {.fd = server, .events = POLLIN}};
@@ -130,8 +85,8 @@ void CuttingProxy::Forward(int client) {
     MutexLock lock(&mutex_);
     is_open &= !ends_;
   }
-  Cut(client);
-  if (server >= 0) Cut(server);
+  CutSocket(client);
+  if (server >= 0) CutSocket(server);
   MutexLock lock(&mutex_);
   num_cuts_ += bytes_left <= 0 ? 1 : 0;
 }

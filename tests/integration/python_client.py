@@ -9,10 +9,18 @@ import unittest
 
 import grpc
 import numpy as np
+from google.protobuf import (
+    descriptor_database,
+    descriptor_pb2,
+    descriptor_pool,
+    json_format,
+    message_factory,
+)
 
 sys.path.insert(0, sys.argv.pop(1))
 SERVER = sys.argv.pop(1)
 
+import reflection_pb2 as reflection
 from tensorkv.v1 import data_pb2 as data
 from tensorkv.v1 import membership_pb2 as membership
 from tensorkv.v1 import namespace_pb2 as namespace
@@ -301,6 +309,44 @@ class PythonClient(unittest.TestCase):
         check = self.channel.unary_unary("/grpc.health.v1.Health/Check")
 
         self.assertEqual(check(b"", timeout=20), b"\x08\x01")
+
+    def reflect(self, **request):
+        """What grpcurl asks the server, and gets."""
+        ask = self.channel.stream_stream(
+            "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+            request_serializer=reflection.Request.SerializeToString,
+            response_deserializer=reflection.Response.FromString,
+        )
+        return next(ask(iter([reflection.Request(**request)]), timeout=20))
+
+    def test_reflection_is_all_that_a_client_needs(self):
+        name = "tensorkv.v1.TensorKV"
+        names = [each.name for each in self.reflect(services="*").services.all]
+        self.assertIn(name, names)
+        files = self.reflect(file_of_symbol=name).files.descriptors
+        known = descriptor_database.DescriptorDatabase()
+        for file in files:
+            known.Add(descriptor_pb2.FileDescriptorProto.FromString(file))
+        pool = descriptor_pool.DescriptorPool(known)
+        messages = message_factory.MessageFactory(pool)
+
+        def call(verb, **fields):
+            method = pool.FindServiceByName(name).methods_by_name[verb]
+            request = messages.GetPrototype(method.input_type)()
+            json_format.ParseDict(fields, request)
+            answer = messages.GetPrototype(method.output_type).FromString
+            send = self.channel.unary_unary(
+                f"/{name}/{verb}", type(request).SerializeToString, answer
+            )
+            return json_format.MessageToDict(send(request, timeout=20))
+
+        tensor = {"dtype": "DTYPE_F32", "shape": [1], "data": "AACAPw=="}
+        entry = {"key": "reflected", "tensor": tensor}
+        call("Init", namespace=self.namespace, entries=[entry])
+        pulled = call(
+            "Pull", namespace=self.namespace, entries=[{"key": "reflected"}]
+        )
+        self.assertEqual(pulled["values"][0]["tensor"]["data"], "AACAPw==")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ protoc --proto_path=proto --python_out="$stubs" --grpc_out="$stubs" \
   proto/tensorkv/v1/*.proto
 
 protoc --proto_path=tests/integration --python_out="$stubs" \
-  tests/integration/google_rpc.proto
+  tests/integration/google_rpc.proto tests/integration/reflection.proto
 
 /usr/bin/python3 tests/integration/python_training.py "$stubs" \
   service/tensorkv-server

@@ -38,6 +38,8 @@ CASES = [
     (f"adamw({ADAM_TEXT}, epsilon=0.001, weight_decay=0.02)", "AdamW",
      {**ADAM, "eps": 0.001, "weight_decay": 0.02}),
     (f"amsgrad({ADAM_TEXT}, epsilon=0)", "AMSGrad", {**ADAM, "eps": 0}),
+    (f"radam({ADAM_TEXT}, epsilon=0.001, weight_decay=0.02)", "RAdam",
+     {**ADAM, "eps": 0.001, "weight_decay": 0.02}),
     (f"adamax({ADAM_TEXT}, epsilon=0, weight_decay=0.02)", "Adamax",
      {**ADAM, "eps": 0, "weight_decay": 0.02}),
     ("adagrad(learning_rate=0.1, epsilon=0.001, weight_decay=0.02)", "Adagrad",

@@ -166,12 +166,12 @@ TEST(UpdateRuleTest, ValuesOutOfRangeAreNamed) {
 
 TEST(UpdateRuleTest, EveryRuleHasDistinctStatesAndTakesItsDefaults) {
   for (const char* name :
-       {"assign",   "accumulate", "average",     "test",    "sgd",
-        "nag",      "diloco",     "adam",        "amsgrad", "adamw",
-        "adamax",   "nadam",      "adabelief",   "adagrad", "rmsprop",
-        "adadelta", "ftrl",       "ftml",        "signum",  "signsgd",
-        "sgld",     "dcasgd",     "lion",        "lars",    "lamb",
-        "lans",     "adafactor",  "groupadagrad"}) {
+       {"assign",   "accumulate", "average",      "test",    "sgd",
+        "nag",      "diloco",     "adam",         "amsgrad", "adamw",
+        "adamax",   "nadam",      "adabelief",    "adagrad", "rmsprop",
+        "adadelta", "ftrl",       "ftml",         "signum",  "signsgd",
+        "sgld",     "dcasgd",     "lion",         "lars",    "lamb",
+        "lans",     "adafactor",  "groupadagrad", "radam"}) {
     const UpdateRule rule = MakeRule({name});
     EXPECT_OK(UpdateRule::Create(rule.spec())) << name;
     std::set<std::string> states;

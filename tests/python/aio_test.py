@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import functools
 import os
 import subprocess
 import sys
@@ -62,8 +63,7 @@ class AioTest(StoreTest):
                 asyncio.create_task(aio.pull("later", out=out, wait=True))
                 for out in outs
             ]
-            while self.client.describe_namespace()["calls_waiting"] < 50:
-                await asyncio.sleep(0.01)
+            await self._await_waiting(50)
             await aio.init("later", full(2))
             for filled in await asyncio.gather(*waits):
                 self.assert_array(filled, full(2))
@@ -81,12 +81,83 @@ class AioTest(StoreTest):
                 asyncio.create_task(self.client.aio.pull("later", wait=True))
                 for _ in range(300)
             ]
-            while self.client.describe_namespace()["calls_waiting"] < 64:
-                await asyncio.sleep(0.01)
+            await self._await_waiting(64)
             await self.client.aio.init("later", full(1))
             await asyncio.gather(*waits)
 
         asyncio.run(run())
+
+    async def _await_waiting(self, count):
+        while self.client.describe_namespace()["calls_waiting"] < count:
+            await asyncio.sleep(0.01)
+
+    def test_pushes_wait_for_no_pull(self):
+        self.client.init("w", full(1))
+
+        async def run():
+            waits = [
+                asyncio.create_task(self.client.aio.pull("w", min_version=2))
+                for _ in range(100)
+            ]
+            await self._await_waiting(64)
+            await self.client.aio.push("w", full(2))
+            for value in await asyncio.gather(*waits):
+                self.assert_array(value, full(2))
+
+        asyncio.run(run())
+
+    def test_pushes_wait_for_no_pull_where_calls_have_threads(self):
+        namespace = self.client.namespace
+        clustered = self.open_client("cluster:" + ADDRESS, namespace=namespace)
+        self.client.set_compression("f16")
+        clustered.set_compression("f16", min_bytes=0)
+
+        async def run(client, key, shape):
+            client.init(key, full(1, shape=shape))
+            waits = [
+                asyncio.create_task(client.aio.pull(key, min_version=2))
+                for _ in range(40)
+            ]
+            await self._await_waiting(32)
+            await client.aio.push(key, full(2, shape=shape))
+            for value in await asyncio.gather(*waits):
+                self.assertEqual(value[-1], 2)
+
+        # It goes as a stream.
+        asyncio.run(run(self.client, "large", (2 << 20) // 4))
+        asyncio.run(run(clustered, "small", 3))
+
+    def test_higher_priorities_are_next_where_calls_wait_for_their_turn(self):
+        self.client.init("w", full(1))
+        ended = []
+
+        async def run():
+            aio = self.client.aio
+            waits = [
+                asyncio.create_task(aio.pull(f"later-{i}", wait=True))
+                for i in range(64)
+            ]
+            await self._await_waiting(64)
+
+            async def pull(priority):
+                await aio.pull("w", priority=priority)
+                ended.append(priority)
+
+            low, given_up, *others = [
+                asyncio.create_task(pull(priority))
+                for priority in (-1, 9, 0, 7, 0)
+            ]
+            await asyncio.sleep(0)  # They have taken their places.
+            given_up.cancel()
+            self.client.init("later-0", full(2))
+            await asyncio.gather(low, *others, waits[0])
+            for i in range(1, 64):
+                self.client.init(f"later-{i}", full(2))
+            await asyncio.gather(*waits)
+
+        asyncio.run(run())
+
+        self.assertEqual(ended, [7, 0, 0, -1])
 
     def test_loops_come_and_go_while_calls_wait(self):
         async def run():
@@ -142,9 +213,39 @@ class AioTest(StoreTest):
 
         async def run():
             variable.set("the task's")
-            return await Coroutines(Target(), Threads()).read()
+            return await Coroutines(Target(), Threads(), Threads()).read()
 
         self.assertEqual(asyncio.run(run()), "the task's")
+
+    def test_threads_make_the_calls_of_higher_priorities_first(self):
+        threads = Threads()
+        self.addCleanup(threads.close)
+        begun = threading.Semaphore(0)
+        gates = [threading.Event() for _ in range(32)]
+
+        def wait_at(gate):
+            begun.release()
+            gate.wait()
+
+        busy = [
+            threads.submit(functools.partial(wait_at, gate)) for gate in gates
+        ]
+        for _ in gates:
+            begun.acquire()
+        made = []
+        calls = [
+            threads.submit(functools.partial(made.append, priority), priority)
+            for priority in (0, -1, 3, 0, 9)
+        ]
+        gates[0].set()  # One thread makes them all.
+        for call in calls:
+            call.result()
+        for gate in gates:
+            gate.set()
+        for call in busy:
+            call.result()
+
+        self.assertEqual(made, [9, 3, 0, 0, -1])
 
     def test_threads_end_with_their_client(self):
         def names():
@@ -181,8 +282,7 @@ class AioTest(StoreTest):
             waits = [
                 asyncio.create_task(pull("later", wait=True)) for _ in range(65)
             ]
-            while self.client.describe_namespace()["calls_waiting"] < 64:
-                await asyncio.sleep(0.01)
+            await self._await_waiting(64)
             self.client.join("worker")
             self.client.init("later", full(1))
             *values, last = await asyncio.gather(*waits, return_exceptions=True)

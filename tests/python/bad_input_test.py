@@ -178,7 +178,7 @@ class BadInputTest(StoreTest):
                 refused.set_gradient_compression(params)
 
     def test_names_and_options(self):
-        for name in ("", "foo", "dist_foo", "nccl"):
+        for name in ("", "foo", "dist_foo", "nccl", "horovod", "teststore"):
             with self.assertRaises(tensorkv.InvalidArgumentError):
                 tensorkv.create(name)
         with self.assertRaises(TypeError):

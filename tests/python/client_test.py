@@ -416,6 +416,8 @@ class ClientTest(StoreTest):
         self.assert_array(client.pull("sum"), np.full(1000, 200.0))
 
 
+# AddressSanitizer itself keeps something of every thread and stack.
+@unittest.skipIf("libasan" in os.environ.get("LD_PRELOAD", ""), "in asan")
 class LifetimeTest(StoreTest):
 
     def resident_kib(self):
@@ -442,15 +444,15 @@ class LifetimeTest(StoreTest):
         grown = self.cycle(
             lambda: tensorkv.Client.embedded(num_threads=2), 1000, 10_000
         )
-        self.assertLess(grown, 8 << 10)
+        self.assertLess(grown, 4 << 10)
 
     def test_opening_and_closing_connections_takes_no_memory(self):
         namespace = new_namespace()
         self.open_client().create_namespace(namespace)
         grown = self.cycle(
-            lambda: tensorkv.Client(ADDRESS, namespace=namespace), 100, 500
+            lambda: tensorkv.Client(ADDRESS, namespace=namespace), 200, 2000
         )
-        self.assertLess(grown, 8 << 10)
+        self.assertLess(grown, 2 << 10)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,14 @@
 """What trainings did: tensorkv.History."""
 
+import contextlib
 import csv
+import io
 import json
 import os
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 import numpy as np
 import tensorkv
@@ -17,6 +20,10 @@ try:
     import matplotlib
 except ImportError:
     matplotlib = None
+try:
+    import tqdm
+except ImportError:
+    tqdm = None
 
 
 class HistoryTest(StoreTest):
@@ -94,6 +101,44 @@ class HistoryTest(StoreTest):
             with self.assertRaisesRegex(ValueError, "expected .csv or .json"):
                 history.save(os.path.join(directory, "history"))
             self.assertEqual(len(os.listdir(directory)), 2)
+
+    def progress_of(self, work):
+        """What work() writes to standard error."""
+        with contextlib.redirect_stderr(io.StringIO()) as text:
+            work()
+        return text.getvalue()
+
+    def train_with_progress(self):
+        history = tensorkv.History(
+            self.open("local"), progress=True, num_steps=4
+        )
+        history.record(0.5)
+        history.record(0.25, step=3)
+        history.close()
+        history.record(0.125)
+        self.assertEqual(history.as_dict()["step"], [1, 3, 4])
+
+    def save_with_progress(self):
+        kv = self.open("local")
+        kv.set_optimizer("adam")
+        kv.init(["a", "b"], [full(0), full(1)])
+        with tempfile.TemporaryDirectory() as folder:
+            kv.save_optimizer_states(f"{folder}/states", progress=True)
+            kv.load_optimizer_states(f"{folder}/states", progress=True)
+
+    @unittest.skipUnless(tqdm, "tqdm is not installed")
+    def test_progress_is_a_bar_of_tqdm(self):
+        text = self.progress_of(self.train_with_progress)
+        self.assertIn("3/4", text)
+        self.assertIn("loss=0.25", text)
+        text = self.progress_of(self.save_with_progress)
+        self.assertIn("saving: 100%", text)
+        self.assertIn("loading: 100%", text)
+
+    def test_without_tqdm_there_is_no_bar(self):
+        with mock.patch.dict(sys.modules, {"tqdm": None, "tqdm.auto": None}):
+            for work in (self.train_with_progress, self.save_with_progress):
+                self.assertEqual(self.progress_of(work), "")
 
     def test_a_plot_is_a_figure_of_matplotlib(self):
         history = self.make_history()

@@ -38,6 +38,22 @@ except KeyboardInterrupt:
     print("interrupted", client.keys())
 """
 
+# Two processes that are the same until they fork meet in a round of two.
+FORKED = """
+import os
+import numpy as np, tensorkv
+is_child = os.fork() == 0
+kv = tensorkv.create(
+    "dist_sync", address={address!r}, namespace={namespace!r}, num_workers=2)
+kv.init("w", np.zeros(3))
+value = kv.pushpull("w", np.full(3, 2.0 if is_child else 1.0))
+os.write(1, f"{{kv.rank}} {{value[0]}}\\n".encode())
+kv.close()
+if is_child:
+    os._exit(0)
+os.wait()
+"""
+
 
 class InterruptionTest(StoreTest):
 
@@ -142,6 +158,19 @@ class ForkTest(StoreTest):
                 self.assertEqual(self.in_child(call), "ForkedError")
             self.assertEqual(self.in_child(store.close), "None")
             self.assert_array(store.pull(1), full(1))
+
+    def test_a_fork_is_another_worker(self):
+        program = FORKED.format(address=ADDRESS, namespace=new_namespace())
+        ended = subprocess.run(
+            [sys.executable, "-c", program],
+            stdout=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+        # Two contributions and two names: neither was taken for a repeat of the
+        # other's.
+        self.assertEqual(sorted(ended.stdout.splitlines()), ["0 3.0", "1 3.0"])
 
     def test_a_child_opens_its_own_local_store(self):
         self.open("local").init(1, full(1))

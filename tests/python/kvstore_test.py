@@ -62,6 +62,16 @@ class EveryKindTest(StoreTest):
         self.assert_array(kv.pull(3), full(8))
 
     @on_every_kind
+    def test_init_and_push_keep_copies(self, kv):
+        array = full(1)
+        kv.init(3, array)
+        array[:] = 2
+        self.assert_array(kv.pull(3), full(1))
+        kv.push(3, array)
+        array[:] = 9
+        self.assert_array(kv.pull(3), full(2))
+
+    @on_every_kind
     def test_values_of_devices_are_summed(self, kv):
         kv.init("w", full(0))
         kv.push("w", [full(i) for i in (1, 2, 3)])
@@ -234,6 +244,17 @@ class EveryKindTest(StoreTest):
             kv.load_optimizer_states(path)
 
     @on_every_kind
+    def test_multi_precision_is_a_master_of_f32(self, kv):
+        optimizer = SGD(learning_rate=1.0)
+        optimizer.multi_precision = True
+        kv.set_optimizer(optimizer)
+        kv.init("w", full(1, "float16"))
+        # Each is too small to show in float16, and two of them are not.
+        for expected in (1, 1 - 2**-11):
+            kv.push("w", full(2**-12, "float16"))
+            self.assert_array(kv.pull("w"), full(expected, "float16"))
+
+    @on_every_kind
     def test_a_learning_rate_scheduler_is_not_taken(self, kv):
         with self.assertRaisesRegex(NotImplementedError, "lr_scheduler"):
             kv.set_optimizer(SGD(1.0, lr_scheduler=object()))
@@ -312,7 +333,11 @@ class EveryKindTest(StoreTest):
 class UpdaterTest(StoreTest):
 
     def test_changes_what_is_stored(self):
-        kv = self.open("local")
+        for kind in ("local", "device"):
+            with self.subTest(kind):
+                self.check_it_changes_what_is_stored(self.open(kind))
+
+    def check_it_changes_what_is_stored(self, kv):
         calls = []
 
         def update(key, pushed, stored):
@@ -405,192 +430,6 @@ class UpdaterTest(StoreTest):
         kv.set_updater(lambda key, pushed, stored: stored.fill(7))
         kv.push(3, full(1))
         self.assert_array(kv.pull(3), full(7))
-
-
-class GroupTest(StoreTest):
-    """Two workers."""
-
-    def test_init_takes_the_value_of_rank_0(self):
-        stores = self.open_group("dist_sync", 2)
-
-        def work(kv):
-            kv.init(3, full(10 + kv.rank))
-            return kv.pull(3)
-
-        self.assert_array(self.together(stores, work), [full(10)] * 2)
-
-    def test_init_of_another_shape_is_refused(self):
-        kv, other = self.open_group("dist_sync", 2)
-        kv.init(3, full(1))
-        for value in (full(1, shape=(9,)), full(1, "float64")):
-            with self.assertRaises(tensorkv.InvalidArgumentError):
-                other.init(3, value)
-
-    def test_pushes_are_summed_over_workers(self):
-        stores = self.open_group("dist_sync", 2)
-
-        def work(kv):
-            kv.init([1, 2], [full(0), full(0)])
-            sums = []
-            for i in range(20):
-                kv.push([1, 2], [full(i + kv.rank), [full(1), full(kv.rank)]])
-                sums.append([array[0, 0] for array in kv.pull([1, 2])])
-            return sums
-
-        for sums in self.together(stores, work):
-            self.assertEqual(sums, [[2 * i + 1, 3] for i in range(20)])
-
-    def test_residuals_of_seven_workers(self):
-        stores = self.open_group("dist_sync", 7)
-
-        def work(kv):
-            kv.set_gradient_compression({"type": "2bit", "threshold": 0.5})
-            kv.set_optimizer("accumulate", scale=2)
-            kv.barrier()
-            kv.init("g", full(0))
-            sums = []
-            for gradient in (0, 0.4, 0.1, 0.2, 0.3, 0.5):
-                kv.push("g", full(gradient))
-                sums.append(kv.pull("g")[0, 0])
-            return sums
-
-        for sums in self.together(stores, work):
-            self.assertEqual(sums, [0, 0, 7, 7, 14, 21])
-
-    def test_rows_are_summed_over_workers(self):
-        stores = self.open_group("dist_sync", 2)
-
-        def work(kv):
-            kv.init("e", full(0, shape=(1000, 2)))
-            data = full(1 + kv.rank, shape=(2, 2))
-            kv.push("e", RowSparseArray(data, [7, 900 + kv.rank]))
-            out = full(9, shape=(1000, 2))
-            kv.row_sparse_pull("e", out, row_ids=np.array([7, 901, 0]))
-            return out
-
-        expected = full(0, shape=(1000, 2))
-        expected[[7, 901]] = [[3], [2]]
-        self.assert_array(self.together(stores, work), [expected] * 2)
-
-    def test_order_of_keys_is_each_workers_own(self):
-        stores = self.open_group("dist_sync", 2)
-
-        def work(kv):
-            kv.init(["a", "b"], [full(0), full(0)])
-            for key in ("aabb", "baba")[kv.rank]:
-                kv.push(key, full(1))
-            return [array[0, 0] for array in kv.pull(["a", "b"])]
-
-        self.assertEqual(self.together(stores, work), [[2, 2]] * 2)
-
-    def test_pushpull_is_an_all_reduce(self):
-        for kind in ("dist_sync", "byteps"):
-            stores = self.open_group(kind, 2)
-
-            def work(kv):
-                kv.init("g", full(0))
-                for i in range(10):
-                    gradient = full(i + kv.rank)
-                    kv.pushpull("g", gradient)
-                    self.assert_array(gradient, full(2 * i + 1))
-
-            self.together(stores, work)
-
-    def test_mixed_push_and_pushpull_meet(self):
-        stores = self.open_group("dist_sync", 2)
-
-        def work(kv):
-            kv.init("g", full(0))
-            if kv.rank == 0:
-                return kv.pushpull("g", full(1))
-            kv.push("g", full(2))
-            return kv.pull("g")
-
-        self.assert_array(self.together(stores, work), [full(3)] * 2)
-
-    def test_pushed_arrays_are_free_before_the_round_closes(self):
-        kv, other = self.open_group("dist_sync", 2)
-        kv.init("g", full(0))
-        gradient = full(1)
-        kv.push("g", gradient)
-        gradient[:] = 9
-        other.push("g", full(1))
-        self.assert_array(kv.pull("g"), full(2))
-
-    def test_a_push_that_failed_has_no_step_of_any_key(self):
-        kv, other = stores = self.open_group("dist_sync", 2)
-
-        def work(kv):
-            kv.init([1, 2], [full(0), full(0)])
-            kv.push(2, full(1))
-            # The next steps of the two keys differ.
-            if kv is other:
-                for push in (kv.push, kv.pushpull):
-                    with self.assertRaises(ValueError):
-                        push([1, 2], [full(1, shape=(3, 2)), full(1)])
-            kv.push([1, 2], [full(2), full(3 + kv.rank)])
-            return kv.pull([1, 2])
-
-        for values in self.together(stores, work):
-            self.assert_array(values, [full(4), full(7)])
-
-    def test_optimizer_runs_once_per_round(self):
-        stores = self.open_group("dist_sync", 2)
-
-        def work(kv):
-            kv.set_optimizer("sgd", learning_rate=1.0)
-            kv.barrier()
-            kv.init("w", full(10))
-            for _ in range(3):
-                kv.push("w", full(1))
-            return kv.pull("w")
-
-        self.assert_array(self.together(stores, work), [full(4)] * 2)
-
-    def test_async_pushes_are_applied_one_by_one(self):
-        stores = self.open_group("dist_async", 2)
-
-        def work(kv):
-            kv.set_optimizer(Test())
-            kv.init("w", full(0))
-            for _ in range(25):
-                kv.push("w", full(1))
-            kv.barrier()
-            return kv.pull("w")
-
-        self.assert_array(self.together(stores, work), [full(100)] * 2)
-
-    def test_byteps_only_sums(self):
-        kv = self.open("byteps")
-        self.assertFalse(kv.is_capable("optimizer"))
-        with self.assertRaises(NotImplementedError):
-            kv.set_optimizer("sgd")
-
-    def test_a_worker_comes_back(self):
-        kv, other = self.open_group("dist_sync", 2)
-        namespace = kv.client.namespace
-        kv.init("w", full(0))
-        name = next(
-            w["name"]
-            for w in kv.client.describe_namespace()["workers"]
-            if w["rank"] == other.rank
-        )
-
-        def step(store):
-            return store.pushpull("w", full(1 + store.rank))
-
-        for _ in range(3):
-            self.together([kv, other], step)
-        other.close()
-        other = self.open(
-            "dist_sync", namespace=namespace, worker_name=name
-        )
-        self.assertEqual(other.rank, 1)
-        other.init("w", full(0))
-        for _ in range(3):
-            self.assert_array(
-                self.together([kv, other], step), [full(3)] * 2
-            )
 
 
 if __name__ == "__main__":

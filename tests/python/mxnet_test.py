@@ -106,6 +106,53 @@ class MXNetTest(StoreTest):
                 )
                 np.testing.assert_allclose(actual, expected, 1e-4, 1e-5)
 
+    def test_arrays_in_layouts_of_other_libraries_are_exchanged(self):
+        def losses(kvstore):
+            mx.random.seed(3)
+            net = gluon.nn.HybridSequential()
+            for channels in (16, 32):
+                net.add(gluon.nn.Conv2D(channels, 3, activation="relu"))
+            net.add(gluon.nn.Dense(4))
+            net.initialize(mx.init.Xavier())
+            net.hybridize()
+            trainer = trainer_of(net, kvstore, "sgd", learning_rate=0.05)
+            found = []
+            for step in range(8):
+                random = np.random.default_rng(step)
+                inputs = mx.nd.array(random.normal(size=(8, 3, 12, 12)))
+                with autograd.record():
+                    loss = (net(inputs) - 1).square().mean()
+                loss.backward()
+                trainer.step(1)
+                found.append(loss)
+            return [loss.asscalar() for loss in found]
+
+        np.testing.assert_allclose(
+            losses(self.open_plugin()), losses(None), 1e-4
+        )
+
+    def test_workers_may_come_to_many_keys_in_other_orders(self):
+        group = self.open_group("dist_sync", 2)
+        plugins = [TensorKV(store) for store in group]
+        keys = list(range(20))
+
+        def work(plugin):
+            plugin.init(keys, [mx.nd.zeros(2)] * len(keys))
+            order = keys if plugin.rank == 0 else keys[::-1]
+            values = {key: mx.nd.full(2, key + plugin.rank) for key in keys}
+            for key in order:
+                plugin.pushpull(key, values[key])
+                # Each is exchanged alone, and not with those behind it.
+                while plugin._exchange._jobs:
+                    threading.Event().wait(0.001)
+            plugin.barrier()
+            return [values[key].asnumpy()[0] for key in keys]
+
+        for found in self.together(plugins, work):
+            self.assertEqual(found, [2 * key + 1 for key in keys])
+        for plugin in plugins:
+            plugin.close()
+
     def test_keys_are_exchanged_in_the_order_of_their_calls(self):
         plugin = self.open_plugin()
         plugin.init(3, mx.nd.zeros((2, 3)))

@@ -1,18 +1,18 @@
-"""Prints how long a store of MXNet takes to push and to pull.
+"""Prints how long a store takes to push and to pull.
 
 Usage: mxnet_throughput.py STORE
 
-A line for each load: its name, the milliseconds of the fastest push, and those
-of the fastest pull. What is pushed replaces the values.
+STORE is one of MXNet's, "tensorkv.mxnet", or "tensorkv.Client", which has
+arrays of NumPy. A line for each load: its name, the milliseconds of the fastest
+push, and those of the fastest pull. What is pushed replaces the values.
 """
 
+import os
 import sys
 import time
 
 import mxnet as mx
-
-if "tensorkv" in sys.argv[1]:
-    import tensorkv.mxnet
+import numpy as np
 
 NUM_CALLS = 8
 LOADS = {
@@ -33,14 +33,31 @@ def fastest(call):
     return min(seconds) * 1e3
 
 
+def open_store(name):
+    """A store, and what its keys and arrays are made by."""
+    if name == "tensorkv.Client":
+        import tensorkv
+
+        namespace = os.environ["TENSORKV_NAMESPACE"]
+        client = tensorkv.Client(
+            os.environ["TENSORKV_ADDRESS"], namespace=namespace
+        )
+        client.create_namespace(namespace)
+        return client, str, lambda size: np.ones(size, "float32")
+    if name == "tensorkv.mxnet":
+        import tensorkv.mxnet
+
+        name = "tensorkv"
+    return mx.kv.create(name), int, lambda size: mx.nd.ones((size,))
+
+
 def main():
-    kv = mx.kv.create(sys.argv[1])
+    kv, key_of, array_of = open_store(sys.argv[1])
     first = 0
     for name, sizes in LOADS.items():
-        keys = list(range(first, first + len(sizes)))
+        keys = [key_of(first + i) for i in range(len(sizes))]
         first += len(sizes)
-        arrays = [mx.nd.ones((size,)) for size in sizes]
-        outs = [mx.nd.zeros((size,)) for size in sizes]
+        arrays, outs = (list(map(array_of, sizes)) for _ in range(2))
         kv.init(keys, arrays)
         push = fastest(lambda: kv.push(keys, arrays))
         pull = fastest(lambda: kv.pull(keys, out=outs))

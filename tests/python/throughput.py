@@ -18,6 +18,7 @@ NUM_TURNS = 3
 NUM_CALLS = 8
 WORKLOADS = {
     "64 MiB": [64 << 20],
+    "1 MiB": [1 << 20],
     "1,000 x 256 B": [256] * 1000,
 }
 

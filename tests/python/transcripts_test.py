@@ -2,6 +2,8 @@
 
 import doctest
 import os
+import pathlib
+import re
 import unittest
 
 import numpy as np
@@ -25,6 +27,22 @@ class TranscriptsTest(unittest.TestCase):
 
     def test_kvstore_page_on_a_store_in_this_process(self):
         self.run_page("python/kvstore.md")
+
+    def test_tests_that_the_kvstore_page_names_are_there(self):
+        named = set(
+            re.findall(
+                r"`(test_\w+)`", pathlib.Path("python/kvstore.md").read_text()
+            )
+        )
+        tests = pathlib.Path(__file__).parent.glob("*_test.py")
+        defined = set(
+            re.findall(
+                r"def (test_\w+)\(",
+                "".join(path.read_text() for path in tests),
+            )
+        )
+        self.assertGreater(len(named), 30)
+        self.assertEqual(named - defined, set())
 
     def test_readme(self):
         self.run_page("python/README.md")

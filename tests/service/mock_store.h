@@ -41,6 +41,9 @@ class MockNamespaceAdmin : public NamespaceAdmin {
               (absl::string_view, const CallContext&), (override));
   MOCK_METHOD(absl::Status, SetRule,
               (const SetRuleRequest&, const CallContext&), (override));
+  MOCK_METHOD(absl::StatusOr<RebalanceNamespaceReply>, RebalanceNamespace,
+              (const RebalanceNamespaceRequest&, const CallContext&),
+              (override));
   MOCK_METHOD(absl::Status, UnsetRule,
               (const UnsetRuleRequest&, const CallContext&), (override));
   MOCK_METHOD(absl::StatusOr<RuleSpec>, SetHyperparameters,

@@ -256,6 +256,11 @@ class FakeGpu::FakeDevice final : public Device {
 
   absl::string_view name() const override { return gpu_.name_; }
   DeviceHealth& health() override { return gpu_.health_; }
+  bool CanRead(const void* data) override {
+    return gpu_.FindToRead(data, 1).ok();
+  }
+  uint64_t BeginRange(const char*) override { return ++gpu_.num_open_ranges_; }
+  void EndRange(uint64_t) override { --gpu_.num_open_ranges_; }
 
   absl::StatusOr<std::unique_ptr<Stream>> CreateStream(StreamUse use) override {
     RETURN_IF_ERROR(gpu_.BeginCall());
@@ -283,7 +288,9 @@ class FakeGpu::FakeDevice final : public Device {
 
   absl::Status Trim(Stream& stream) override {
     RETURN_IF_ERROR(stream.Synchronize());
-    return gpu_.BeginCall();
+    RETURN_IF_ERROR(gpu_.BeginCall());
+    gpu_.Trim();
+    return absl::OkStatus();
   }
 
   absl::StatusOr<void*> AllocatePinned(size_t size_bytes) override {
@@ -365,12 +372,18 @@ void FakeGpu::Release(StreamUse use) {
 
 void FakeGpu::WaitForQueued(StreamUse use, size_t num_work) {
   MutexLock lock(&mutex_);
-  const auto is_there = [&](const Queue* queue) {
+  while (!HasQueuedLocked(use, num_work)) changed_.Wait(&mutex_);
+}
+
+bool FakeGpu::HasQueued(StreamUse use, size_t num_work) const {
+  MutexLock lock(&mutex_);
+  return HasQueuedLocked(use, num_work);
+}
+
+bool FakeGpu::HasQueuedLocked(StreamUse use, size_t num_work) const {
+  return std::any_of(queues_.begin(), queues_.end(), [&](const Queue* queue) {
     return queue->use == use && queue->work.size() >= num_work;
-  };
-  while (std::none_of(queues_.begin(), queues_.end(), is_there)) {
-    changed_.Wait(&mutex_);
-  }
+  });
 }
 
 void FakeGpu::Enqueue(Queue& queue, Work work) {
@@ -435,18 +448,36 @@ absl::Status FakeGpu::Perform(Work& work) {
 
 // --- Memory -----------------------------------------------------------------
 
-absl::StatusOr<char*> FakeGpu::NewMemory(size_t size_bytes, bool is_pinned) {
-  MutexLock lock(&mutex_);
+uint64_t FakeGpu::UsedBytes(bool is_pinned) const {
   uint64_t used_bytes = 0;
   for (const auto& [data, memory] : memory_) {
     if (memory.is_pinned == is_pinned) used_bytes += memory.size_bytes;
   }
+  return used_bytes;
+}
+
+void FakeGpu::Trim() {
+  MutexLock lock(&mutex_);
+  reserved_bytes_ = UsedBytes(/*is_pinned=*/false);
+}
+
+uint64_t FakeGpu::reserved_bytes() const {
+  MutexLock lock(&mutex_);
+  return reserved_bytes_;
+}
+
+absl::StatusOr<char*> FakeGpu::NewMemory(size_t size_bytes, bool is_pinned) {
+  MutexLock lock(&mutex_);
+  const uint64_t used_bytes = UsedBytes(is_pinned);
   if (size_bytes > options_.memory_bytes - used_bytes) {
     return absl::ResourceExhaustedError(
         absl::StrCat(name_, " has no ", size_bytes, " bytes left"));
   }
   char* const memory = AllocateGuarded(size_bytes);
   memory_[memory] = {size_bytes, is_pinned};
+  if (!is_pinned) {
+    reserved_bytes_ = std::max(reserved_bytes_, used_bytes + size_bytes);
+  }
   return memory;
 }
 
@@ -473,9 +504,36 @@ absl::StatusOr<char*> FakeGpu::Find(const void* device,
   return memory;
 }
 
+void FakeGpu::AddPeer(const FakeGpu* peer) {
+  MutexLock lock(&mutex_);
+  peers_.push_back(peer);
+}
+
+absl::StatusOr<char*> FakeGpu::FindToRead(const void* data,
+                                          size_t size_bytes) const {
+  if (!IsDeviceAddress(data)) {
+    RETURN_IF_ERROR(CheckPinned(data, size_bytes));
+    return static_cast<char*>(const_cast<void*>(data));
+  }
+  absl::StatusOr<char*> memory = Find(data, size_bytes);
+  for (const FakeGpu* const peer : peers()) {
+    if (!memory.ok()) memory = peer->Find(data, size_bytes);
+  }
+  return memory;
+}
+
+std::vector<const FakeGpu*> FakeGpu::peers() const {
+  MutexLock lock(&mutex_);
+  return peers_;
+}
+
 absl::Status FakeGpu::CheckPinned(const void* pinned, size_t size_bytes) const {
-  return CheckRange(static_cast<const char*>(pinned), size_bytes,
-                    /*is_pinned=*/true);
+  const auto* const begin = static_cast<const char*>(pinned);
+  absl::Status status = CheckRange(begin, size_bytes, /*is_pinned=*/true);
+  for (const FakeGpu* const peer : peers()) {
+    if (!status.ok()) status = peer->CheckRange(begin, size_bytes, true);
+  }
+  return status;
 }
 
 absl::Status FakeGpu::CheckRange(const char* begin, size_t size_bytes,
@@ -499,6 +557,21 @@ absl::Status FakeGpu::Translate(T*& address) const {
   if (address == nullptr) return absl::OkStatus();
   ASSIGN_OR_RETURN(char* const memory, Find(address, 1));
   address = reinterpret_cast<T*>(memory);
+  return absl::OkStatus();
+}
+
+absl::Status FakeGpu::TranslateContributions(
+    UpdateEntry& entry, const UpdateWork& work,
+    std::vector<SourceArray>& out) const {
+  const auto first = static_cast<uint32_t>(out.size());
+  for (uint32_t k = 0; k < entry.num_contributions; ++k) {
+    SourceArray source = work.contributions[entry.first_contribution + k];
+    if (source.data != nullptr) {
+      ASSIGN_OR_RETURN(source.data, FindToRead(source.data, 1));
+    }
+    out.push_back(source);
+  }
+  entry.first_contribution = first;
   return absl::OkStatus();
 }
 
@@ -536,13 +609,7 @@ absl::Status FakeGpu::RunLaunch(UpdateLaunch launch,
     RETURN_IF_ERROR(Translate(entry.current.data));
     RETURN_IF_ERROR(Translate(entry.master));
     for (void*& state : entry.states) RETURN_IF_ERROR(Translate(state));
-    const auto first = static_cast<uint32_t>(contributions.size());
-    for (uint32_t k = 0; k < entry.num_contributions; ++k) {
-      SourceArray source = work.contributions[entry.first_contribution + k];
-      RETURN_IF_ERROR(Translate(source.data));
-      contributions.push_back(source);
-    }
-    entry.first_contribution = first;
+    RETURN_IF_ERROR(TranslateContributions(entry, work, contributions));
     table[index] = entry;
   }
   work.entries = table.data();

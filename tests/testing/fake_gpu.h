@@ -52,6 +52,10 @@ class FakeGpu {
   // The GPU as the code under test sees it. REQUIRES: one at a time.
   std::unique_ptr<Device> Open();
 
+  // Has its kernels read the memory of `peer`, and its copies use what is
+  // pinned there. `peer` outlives the work.
+  void AddPeer(const FakeGpu* peer);
+
   // The call of the device, a stream or an event that is `index` calls from
   // now (0 is the next) returns `status` and does nothing; but memory that it
   // would free is freed.
@@ -66,6 +70,8 @@ class FakeGpu {
   void Release(StreamUse use);
   // Returns when a stream that is held has at least so many pieces of work.
   void WaitForQueued(StreamUse use, size_t num_work);
+  // Whether one has by now.
+  bool HasQueued(StreamUse use, size_t num_work) const;
 
   // What there is at present.
   struct Usage {
@@ -85,6 +91,10 @@ class FakeGpu {
   int64_t num_allocations() const { return num_allocations_; }
   // How often a thread has waited for an event or a stream so far.
   int64_t num_waits() const { return num_waits_; }
+  // What is begun and not ended, of that which profiles show.
+  int64_t num_open_ranges() const { return num_open_ranges_; }
+  // The most device memory that was allocated since the last trim.
+  uint64_t reserved_bytes() const;
 
  private:
   class FakeDevice;
@@ -111,6 +121,8 @@ class FakeGpu {
   };
 
   absl::Status BeginCall();
+  bool HasQueuedLocked(StreamUse use, size_t num_work) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enqueue(Queue& queue, Work work);
   void RunQueue(Queue& queue);
   bool MayRun(Queue& queue) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -120,19 +132,28 @@ class FakeGpu {
   absl::Status Perform(Work& work);
 
   void CountCopy();
+  uint64_t UsedBytes(bool is_pinned) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<char*> NewMemory(size_t size_bytes, bool is_pinned);
+  void Trim();
   void SetThere(char* memory);
   void DeleteMemory(char* memory);
 
   // Where the bytes at an address of the device really are.
   // Errors: Internal if they are not all its memory.
   absl::StatusOr<char*> Find(const void* device, size_t size_bytes) const;
+  // The same, and for what kernels may only read: memory of peers, and pinned.
+  absl::StatusOr<char*> FindToRead(const void* data, size_t size_bytes) const;
+  std::vector<const FakeGpu*> peers() const;
   absl::Status CheckPinned(const void* pinned, size_t size_bytes) const;
   absl::Status CheckRange(const char* begin, size_t size_bytes,
                           bool is_pinned) const;
   // The same for all that `launch` refers to.
   absl::Status RunLaunch(UpdateLaunch launch,
                          absl::string_view table_beside) const;
+  absl::Status TranslateContributions(UpdateEntry& entry,
+                                      const UpdateWork& work,
+                                      std::vector<SourceArray>& out) const;
   template <typename T>
   absl::Status Translate(T*& address) const;
 
@@ -155,6 +176,9 @@ class FakeGpu {
   int64_t num_copies_ ABSL_GUARDED_BY(mutex_) = 0;
   std::atomic<int64_t> num_allocations_ = 0;
   std::atomic<int64_t> num_waits_ = 0;
+  std::atomic<int64_t> num_open_ranges_ = 0;
+  uint64_t reserved_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<const FakeGpu*> peers_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tensorkv::testing

@@ -92,7 +92,7 @@ void TryBounds(ClientOptions options) {
 
 void TryPipeline(Client& client) {
   Pipeline pipeline(&client);
-  auto value = pipeline.Pull("w");
+  auto value = pipeline.Pull("w", 0, {.priority = 1});
   Expect(Get(value.get()).version == 2, "the version");
 }
 

@@ -84,16 +84,17 @@ grep -q '^tensorkv::Client::Connect(' exports || fail "exports nothing"
 
 # Of the classes that programs use, all that their headers declare public, and
 # nothing that they call private.
-for class in Client Pipeline WorkerClient; do
-  header=$(grep -l "^class $class {" sdk/include/tensorkv/client/*.h)
+for class in Client Pipeline ServerVerbs WorkerClient; do
+  header=$(grep -l "^class $class [:{]" sdk/include/tensorkv/client/*.h)
   declared() { grep -oE '~?[A-Za-z_]+\(' | sort -u; }
-  public=$(sed "1,/^class $class {/d;/^ private:/,\$d" "$header" | declared)
-  for name in $(sed "1,/^class $class {/d;/^ private:/,\$d" "$header" |
+  public_part() { sed "1,/^class $class [:{]/d;/^ pr[a-z]*:/,\$d" "$header"; }
+  public=$(public_part | declared)
+  for name in $(public_part |
     grep -E '^  [a-zA-Z]' | grep -vE '^  using|\{' | declared); do
     grep -qF "tensorkv::$class::$name" exports ||
       fail "does not export $class::$name)"
   done
-  for name in $(sed '1,/^ private:/d' "$header" | declared); do
+  for name in $(sed '1,/^ pr[a-z]*:/d' "$header" | declared); do
     # What is both has a public overload, or is called by an inline function.
     grep -qxF -e "$name" <<<"$public" ||
       ! grep -F "tensorkv::$class::$name" exports ||

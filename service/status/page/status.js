@@ -145,6 +145,32 @@ function showServer(server, rate) {
   setText(byId('facts'), facts.join(' · '));
 }
 
+// --- Cluster -----------------------------------------------------------------
+
+function showCluster(cluster) {
+  byId('cluster').hidden = cluster === null;
+  if (cluster === null) return;
+  sync(byId('servers'), cluster.servers, (each) => each.name, () => makeRow(5),
+       (row, item) => {
+         row.className = item.live ? '' : 'lost';
+         setCells(row, [
+           item.self ? `${item.name} (this one)` : item.name, item.address,
+           item.live ? 'yes' : 'no', number(item.partitions),
+           number(item.partitions_to_restore),
+         ], 0);
+       });
+  const notes = [`${cluster.name}, placement ${cluster.placement_version}`];
+  if (cluster.partitions_to_move > 0) {
+    notes.push(`this server is to give ${
+        plural(cluster.partitions_to_move, 'partition')} to others`);
+  }
+  if (cluster.num_servers > cluster.servers.length) {
+    notes.push(
+        `the first ${cluster.servers.length} of ${number(cluster.num_servers)}`);
+  }
+  setText(byId('servers-note'), notes.join(' · '));
+}
+
 // --- Memory ------------------------------------------------------------------
 
 function makeBar() {
@@ -415,6 +441,7 @@ async function showAll() {
   const reply = await readPages({}, 'namespaces', view.namespacePages);
   const rate = rates(reply.server, reply.namespaces);
   showServer(reply.server, rate);
+  showCluster(reply.cluster);
   showMemory(reply.server, reply.namespaces);
   showNamespaces(reply, rate);
   try {

@@ -15,6 +15,8 @@ namespace {
 // a few bytes may stand for a whole tensor.
 constexpr uint64_t kMaxExpansion = 4096;
 constexpr uint64_t kEntryBytes = 32;
+// How far ahead of a key others are fetched.
+constexpr size_t kKeysAhead = 8;
 
 bool Takes(DType key, DType contribution) {
   return key == contribution || (IsFloat(key) && IsFloat(contribution));
@@ -103,26 +105,30 @@ absl::Status FindKeys(const NamespaceState& state, const PushRequest& request,
   return absl::OkStatus();
 }
 
-absl::Status AddFirst(const PushMode& mode, const PushRequest& request,
-                      uint32_t position, EntriesByKey& entries) {
+// Whether the contribution of a first entry is there already; if not, adds what
+// it takes to remember it.
+absl::Status CheckRepeat(const PushMode& mode, const PushRequest& request,
+                         uint32_t position, EntriesByKey& entries) {
+  EntriesByKey::KeyOfEntry& first = entries.keys[position];
+  ASSIGN_OR_RETURN(const std::optional<PushResult> repeat,
+                   mode.CheckKey(*first.key, request));
+  first.is_repeat = repeat.has_value();
+  if (repeat) {
+    entries.repeats.emplace_back(position, *repeat);
+  } else {
+    entries.note_bytes += mode.BytesToNote(*first.key, request);
+  }
+  return absl::OkStatus();
+}
+
+void AddRoom(const PushMode& mode, const PushRequest& request,
+             uint32_t position, EntriesByKey& entries) {
   EntriesByKey::KeyOfEntry& first = entries.keys[position];
   const StoredKey& key = *first.key;
-  first.is_first = true;
-  if (!mode.forgets_contributions()) {
-    ASSIGN_OR_RETURN(const std::optional<PushResult> repeat,
-                     mode.CheckKey(key, request));
-    if (repeat) {
-      first.is_repeat = true;
-      entries.repeats.emplace_back(position, *repeat);
-      return absl::OkStatus();
-    }
-    entries.note_bytes += mode.BytesToNote(key, request);
-  }
   first.brings_room = BringsRoom(mode, key, request, request.entries[position]);
   if (first.brings_room) {
     entries.room_bytes[key.device] += key.value_bytes();
   }
-  return absl::OkStatus();
 }
 
 // What the entry decodes to; nothing if it is not encoded. REQUIRES: it fits
@@ -184,27 +190,30 @@ absl::Status CheckWeights(const PushMode& mode, const PushRequest& request,
 // Sets StoredKey::position_in_call of the keys; the caller resets them.
 absl::Status AddEntries(const PushMode& mode, const PushRequest& request,
                         EntriesByKey& entries) {
+  const bool sums = mode.sums();
+  const bool forgets = mode.forgets_contributions();
   uint64_t repeated_bytes = 0;
   bool has_weights = false;
   for (uint32_t i = 0; i < entries.keys.size(); ++i) {
     StoredKey& key = *entries.keys[i].key;
-    if (!IsWholeTensor(key, request.entries[i])) {
-      RETURN_IF_ERROR(CheckEntry(key, request.entries[i]));
+    const PushEntry& entry = request.entries[i];
+    if (i + kKeysAhead < entries.keys.size()) {
+      __builtin_prefetch(entries.keys[i + kKeysAhead].key);
     }
-    has_weights |= HasWeight(request.entries[i]);
+    if (!IsWholeTensor(key, entry)) RETURN_IF_ERROR(CheckEntry(key, entry));
+    has_weights |= HasWeight(entry);
     const uint32_t last = key.position_in_call;
     key.position_in_call = i + 1;
     entries.value_bytes += key.value_bytes();
-    if (!mode.sums()) {
-      RETURN_IF_ERROR(CheckIsOnlyTensor(request.entries[i], last == 0));
-    }
+    if (!sums) RETURN_IF_ERROR(CheckIsOnlyTensor(entry, last == 0));
     if (last > 0) {
       entries.keys[last - 1].next = i;
-      repeated_bytes =
-          SumOfBytes(repeated_bytes, DecodedBytes(request.entries[i]));
-    } else {
-      RETURN_IF_ERROR(AddFirst(mode, request, i, entries));
+      repeated_bytes = SumOfBytes(repeated_bytes, DecodedBytes(entry));
+      continue;
     }
+    entries.keys[i].is_first = true;
+    if (!forgets) RETURN_IF_ERROR(CheckRepeat(mode, request, i, entries));
+    if (!entries.keys[i].is_repeat) AddRoom(mode, request, i, entries);
   }
   if (has_weights) RETURN_IF_ERROR(CheckWeights(mode, request, entries));
   return CheckExpansion(request, repeated_bytes);

@@ -8,6 +8,7 @@
 #include "base/status_macros.h"
 #include "contract/reason.h"
 #include "service/store/keyspace/namespace_state.h"
+#include "service/store/keyspace/restored_counts.h"
 #include "service/store/keyspace/round_endings.h"
 #include "service/store/keyspace/transaction.h"
 #include "service/store/keyspace/waiting_calls.h"
@@ -89,18 +90,21 @@ void Namespace::DropKeys(absl::FunctionRef<bool(absl::string_view)> chosen) {
   }
 }
 
-absl::Status Namespace::Adopt(const NamespaceSnapshot& snapshot) {
-  NamespaceState& state = *state_;
+absl::Status Namespace::CheckIsSame(const NamespaceSnapshot& snapshot) const {
   NamespaceConfig config = snapshot.config;
   // Each server has budgets of its own.
-  config.budget_bytes = state.config.budget_bytes;
-  if (!(config == state.config)) {
-    return WithReason(
-        absl::FailedPreconditionError(absl::StrCat(
-            "namespace ", Quoted(state.name),
-            " has another configuration on the server that its keys are from")),
-        Reason::kExistsDifferently, {{"namespace", state.name}});
-  }
+  config.budget_bytes = state_->config.budget_bytes;
+  if (config == state_->config) return absl::OkStatus();
+  return WithReason(
+      absl::FailedPreconditionError(absl::StrCat(
+          "namespace ", Quoted(state_->name),
+          " has another configuration on the server that its keys are from")),
+      Reason::kExistsDifferently, {{"namespace", state_->name}});
+}
+
+absl::Status Namespace::Adopt(const NamespaceSnapshot& snapshot) {
+  RETURN_IF_ERROR(CheckIsSame(snapshot));
+  NamespaceState& state = *state_;
   bool is_empty = false;
   {
     MutexLock lock(&state.mutex);
@@ -110,6 +114,15 @@ absl::Status Namespace::Adopt(const NamespaceSnapshot& snapshot) {
     is_empty = state.keys.size() == 0;
   }
   return is_empty ? BindRules(snapshot) : absl::OkStatus();
+}
+
+void Namespace::TakeOver(const NamespaceSnapshot& snapshot) {
+  Transaction transaction(*state_);
+  NamespaceState& state = transaction.state();
+  RestoreCounts(snapshot, state);
+  state.workers->GoBack(snapshot.workers, state.Now());
+  // Whoever waits as a member is none any more.
+  WakeAll(transaction);
 }
 
 }  // namespace tensorkv

@@ -13,6 +13,7 @@
 #include "service/store/keyspace/namespace_state.h"
 #include "service/store/keyspace/rule_changes.h"
 #include "service/store/names.h"
+#include "service/store/round_exchange.h"
 
 namespace tensorkv {
 namespace {
@@ -53,6 +54,22 @@ NamespaceStatus Numbers(const NamespaceState& state,
   return status;
 }
 
+// Whether this server can hold a mirrored namespace, if it is one.
+absl::Status CheckMirrored(const NamespaceConfig& config,
+                           const NamespaceEnvironment& environment) {
+  if (!config.mirrored) return absl::OkStatus();
+  if (environment.exchange == nullptr) {
+    return absl::UnimplementedError(
+        "mirrored: expected a server of a cluster, got one by itself");
+  }
+  if (!environment.devices->is_host()) {
+    return absl::UnimplementedError(
+        "mirrored: expected a server that keeps tensors on its host, got one "
+        "with GPUs");
+  }
+  return environment.exchange->CheckGroup(config.num_workers);
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<Namespace>> Namespace::Create(
@@ -61,7 +78,13 @@ absl::StatusOr<std::shared_ptr<Namespace>> Namespace::Create(
   RETURN_IF_ERROR(CheckNamespaceName(name));
   ASSIGN_OR_RETURN(UpdateRule rule, UpdateRule::Create(config.rule));
   RETURN_IF_ERROR(CheckGuard(config.gradient_guard));
+  RETURN_IF_ERROR(CheckMirrored(config, environment));
   WorkerGroupOptions group = PushMode::GroupOf(config);
+  if (config.mirrored) {
+    group.is_near = [exchange = environment.exchange](uint32_t rank) {
+      return exchange->IsNear(rank);
+    };
+  }
   group.min_lease = environment.min_lease;
   group.max_lease = environment.max_lease;
   auto workers = std::make_unique<WorkerGroup>(group);

@@ -28,6 +28,7 @@
 
 namespace tensorkv {
 
+class RoundExchange;
 struct NamespaceState;
 
 // What namespaces share, and what outlives them all.
@@ -43,6 +44,8 @@ struct NamespaceEnvironment {
   KeyGate* gate = nullptr;
   // Hears what happens; may be null.
   StoreObserver* observer = nullptr;
+  // Makes sums with other servers; null: there are none.
+  RoundExchange* exchange = nullptr;
   absl::Duration max_wait;
   absl::Duration min_lease;
   absl::Duration max_lease;
@@ -84,6 +87,12 @@ class Namespace {
   // Keys of the namespace come that was saved elsewhere. Errors: as of
   // PartitionMoves::StartAdoption.
   absl::Status Adopt(const NamespaceSnapshot& snapshot);
+  // Keys have come that a server had which is lost: versions, and the group, go
+  // on as PartitionMoves::StartTakeover says.
+  void TakeOver(const NamespaceSnapshot& snapshot);
+  // Whether it is the namespace that was saved. Errors: FailedPrecondition
+  // (EXISTS_DIFFERENTLY).
+  absl::Status CheckIsSame(const NamespaceSnapshot& snapshot) const;
 
   void Init(InitRequest request, CallContext context,
             ReplyCallback<InitReply> done);
@@ -121,6 +130,8 @@ class Namespace {
   // As in NamespaceSummaries.
   NamespaceStatus Summarize() const;
   std::vector<OpenRound> OpenRounds() const;
+  // As RebalanceNamespace. Waits for the devices.
+  absl::StatusOr<RebalanceNamespaceReply> Rebalance(const CallContext& context);
   absl::Status SetRule(const SetRuleRequest& request);
   absl::Status UnsetRule(const UnsetRuleRequest& request);
   absl::StatusOr<RuleSpec> SetHyperparameters(

@@ -115,9 +115,11 @@ struct NamespaceState : std::enable_shared_from_this<NamespaceState> {
     return AllocateOn(key.device, account, bytes);
   }
 
-  // Which keys take no calls, now that the mutex is held; null: all do.
+  // Which keys take no calls, now that the mutex is held; null: all do. Those
+  // of a mirrored namespace do not move.
   std::shared_ptr<const KeyGate::View> Gate() const {
-    return environment.gate == nullptr ? nullptr : environment.gate->view();
+    if (environment.gate == nullptr || config.mirrored) return nullptr;
+    return environment.gate->view();
   }
   absl::Status NoSuchKey(absl::string_view key) const;
   absl::Status CheckNumEntries(size_t num_entries) const;

@@ -11,6 +11,14 @@ namespace {
 // What the backend reads of so many takes a fifth of a second-level cache.
 constexpr size_t kBatchUpdates = 1024;
 
+// How far ahead of an update the memory of others is fetched.
+constexpr size_t kUpdatesAhead = 8;
+
+void Fetch(const PlainUpdates::Update& update) {
+  __builtin_prefetch(update.key.get());
+  __builtin_prefetch(update.data);
+}
+
 bool LooksAtNothingElse(const UpdateRule& rule) {
   return rule.num_states() == 0 && !rule.takes_seed() && !rule.takes_sums();
 }
@@ -30,11 +38,15 @@ bool MayBecomeValue(const UpdateRule& rule, const Tensor& tensor) {
 
 }  // namespace
 
+void PlainUpdates::AskAbout(const UpdateRule& rule) {
+  if (&rule == asked_) return;
+  asked_ = &rule;
+  takes_asked_ = LooksAtNothingElse(rule);
+  work_factor_ = rule.work_factor();
+}
+
 bool PlainUpdates::Takes(const StoredKey& key, const PushEntry& entry) {
-  if (key.rule.get() != asked_) {
-    asked_ = key.rule.get();
-    takes_asked_ = LooksAtNothingElse(*asked_);
-  }
+  AskAbout(*key.rule);
   return takes_asked_ && key.rule_state == nullptr && !key.multipliers &&
          IsPlain(entry) && entry.tensor.dtype() == key.dtype() &&
          key.value->size_bytes() > 0 && key.is_writable() &&
@@ -48,13 +60,12 @@ void PlainUpdates::Add(StoredKey* key, const RefPtr<PushCall>& call,
   if (buffers_.empty() || buffers_.back() != tensor.buffer()) {
     buffers_.push_back(tensor.buffer());
   }
-  const UpdateRule& rule = *key->rule;
-  work_bytes_ +=
-      (kUpdateBytes + 2 * key->value->size_bytes()) * rule.work_factor();
+  AskAbout(*key->rule);
+  work_bytes_ += (kUpdateBytes + 2 * key->value->size_bytes()) * work_factor_;
   key->is_updating = true;
   key->value_is_changing = true;
   updates_.push_back({.key = RefPtr<StoredKey>(key),
-                      .rule = &rule,
+                      .rule = asked_,
                       .data = tensor.data(),
                       .update_count = ++key->update_count,
                       .result = result});
@@ -71,6 +82,9 @@ void PlainUpdates::Run(Backend& device) {
     const size_t size = std::min(updates_.size() - num_run_, batch_size);
     for (size_t i = 0; i < size; ++i) {
       const Update& from = updates_[num_run_ + i];
+      if (num_run_ + i + kUpdatesAhead < updates_.size()) {
+        Fetch(updates_[num_run_ + i + kUpdatesAhead]);
+      }
       TensorUpdate& update = batch[i];
       update.rule = from.rule;
       update.update_count = from.update_count;

@@ -63,21 +63,27 @@ class PlainUpdates {
                       Version floor);
 
   absl::Span<const Update> updates() const { return updates_; }
+  // How many of them, the first ones, have ended well.
+  size_t num_run() const { return num_run_; }
   const RefPtr<PushCall>& call() const { return call_; }
   // As of UpdatePass.
   uint64_t work_bytes() const { return work_bytes_; }
   void Reserve(size_t num_updates) { updates_.reserve(num_updates); }
 
  private:
+  // Learns what matters of the rule.
+  void AskAbout(const UpdateRule& rule);
+
   std::vector<Update> updates_;
   RefPtr<PushCall> call_;
   // What the updates point to, without repetition in a row.
   std::vector<SharedRule> rules_;
   std::vector<RefPtr<Buffer>> buffers_;
   uint64_t work_bytes_ = 0;
-  // The rule that was asked about last.
+  // The rule that was asked about last, and what matters of it.
   const UpdateRule* asked_ = nullptr;
   bool takes_asked_ = false;
+  uint64_t work_factor_ = 1;
   size_t num_run_ = 0;
   absl::Status status_;
   const absl::Status ok_;

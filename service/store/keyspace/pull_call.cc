@@ -116,8 +116,6 @@ class PullCall final : public WaitingCall {
   // to `reply`, without elements. Errors: InvalidArgument.
   absl::Status AddRows(StoredKey* key, const PullEntry& entry,
                        PullReply& reply);
-  // Has the values converted, which ends the call.
-  void Cast(const CallContext& rest, PullCast cast);
   // Has the rows read, which ends the call.
   void ReadRows();
   absl::Status AllocateRows(Reservation& turn_bytes);
@@ -409,23 +407,6 @@ absl::Status PullCall::Missing() const {
   return WithMessage(missing[0], text);
 }
 
-// Converts the values, if the caller of `context` still wants them, and answers
-// with them.
-void SendCast(NamespaceState& state, const CallContext& context, PullCast cast,
-              PullReply reply, absl::Span<const DeviceIndex> devices,
-              ReplyCallback<PullReply> done) {
-  absl::Status status;
-  if (context.cancellation && context.cancellation->is_cancelled()) {
-    status = absl::CancelledError("the caller has given up");
-  }
-  if (status.ok()) status = std::move(cast).Run(state, devices, reply);
-  if (status.ok()) {
-    return state.home->Send(std::move(reply), devices, std::move(done));
-  }
-  reply = {};  // and what was allocated is free
-  std::move(done)(std::move(status));
-}
-
 void PullCall::Send() {
   while (!watches_.empty()) {
     MutexLock lock(&state_.mutex);
@@ -449,20 +430,11 @@ void PullCall::Send() {
   }
   if (!answer_.ok()) return SendOnce(std::move(done_), std::move(answer_));
   if (!keys_of_rows_.empty()) return ReadRows();
-  if (cast) return Cast(rest, *std::move(cast));
+  if (cast) {
+    return SendCast(state_, rest, *std::move(cast), *std::move(answer_),
+                    std::move(devices_), std::move(done_));
+  }
   state_.home->Send(*std::move(answer_), devices_, std::move(done_));
-}
-
-void PullCall::Cast(const CallContext& rest, PullCast cast) {
-  const bool is_small = cast.size_bytes() <= kMaxBytesInline;
-  TaskPool::Task task = [state = state_.shared_from_this(), rest,
-                         cast = std::move(cast), reply = *std::move(answer_),
-                         devices = std::move(devices_),
-                         done = std::move(done_)]() mutable {
-    SendCast(*state, rest, std::move(cast), std::move(reply), devices,
-             std::move(done));
-  };
-  if (is_small || !state_.Submit(std::move(task))) std::move(task)();
 }
 
 // Gives the rows memory where their keys are, which is counted as values.

@@ -71,4 +71,26 @@ absl::Status PullCast::Run(const NamespaceState& state,
   return status;
 }
 
+void SendCast(NamespaceState& state, const CallContext& context, PullCast cast,
+              PullReply reply, std::vector<DeviceIndex> devices,
+              ReplyCallback<PullReply> done) {
+  const bool is_small = cast.size_bytes() <= kMaxBytesInline;
+  TaskPool::Task task = [state = state.shared_from_this(), context,
+                         cast = std::move(cast), reply = std::move(reply),
+                         devices = std::move(devices),
+                         done = std::move(done)]() mutable {
+    absl::Status status;
+    if (context.cancellation && context.cancellation->is_cancelled()) {
+      status = absl::CancelledError("the caller has given up");
+    }
+    if (status.ok()) status = std::move(cast).Run(*state, devices, reply);
+    if (status.ok()) {
+      return state->home->Send(std::move(reply), devices, std::move(done));
+    }
+    reply = {};  // and what was allocated is free
+    std::move(done)(std::move(status));
+  };
+  if (is_small || !state.Submit(std::move(task))) std::move(task)();
+}
+
 }  // namespace tensorkv

@@ -47,6 +47,12 @@ class PullCast {
   uint64_t size_bytes_ = 0;
 };
 
+// Has the values converted, here or, where that takes long, on the pool, and
+// answers with them, if the caller of `context` still wants them then.
+void SendCast(NamespaceState& state, const CallContext& context, PullCast cast,
+              PullReply reply, std::vector<DeviceIndex> devices,
+              ReplyCallback<PullReply> done);
+
 }  // namespace tensorkv
 
 #endif  // TENSORKV_SERVICE_STORE_KEYSPACE_PULL_CAST_H_

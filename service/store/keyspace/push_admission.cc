@@ -90,9 +90,26 @@ uint64_t BytesToRead(const PushEntry& entry, bool is_guarded) {
   return entry.encoding->packing().num_elements * SizeOf(entry.dtype());
 }
 
+// Whether tensors are copied here on their way to the devices.
+bool CopiesHere(const NamespaceState& state, const PushRequest& request) {
+  if (!state.home->copies()) return false;
+  const Backend& device = (*state.environment.devices)[0];
+  const Buffer* last = nullptr;
+  for (const PushEntry& entry : request.entries) {
+    const Buffer* const buffer = entry.tensor.buffer().get();
+    if (entry.skip || buffer == last) continue;
+    if (!device.CanRead(entry.tensor.data(), entry.tensor.size_bytes())) {
+      return true;
+    }
+    last = buffer;
+  }
+  return false;
+}
+
 // Whether a push is not for the thread that it comes on: it is large, and
-// begins with copies to the devices, with a look at each element for the guard,
-// or with one at each index and scale of what is encoded.
+// begins with copies to memory from which the devices take it, with a look at
+// each element for the guard, or with one at each index and scale of what is
+// encoded.
 bool TakesLong(const NamespaceState& state, const PushRequest& request) {
   const bool is_guarded = state.config.gradient_guard.is_on();
   uint64_t bytes = 0;
@@ -100,7 +117,7 @@ bool TakesLong(const NamespaceState& state, const PushRequest& request) {
     bytes = SumOfBytes(bytes, BytesToRead(entry, is_guarded));
   }
   if (bytes <= kMaxBytesInline) return false;
-  return state.home->copies() || is_guarded ||
+  return is_guarded || CopiesHere(state, request) ||
          std::any_of(
              request.entries.begin(), request.entries.end(),
              [](const PushEntry& entry) { return bool{entry.encoding}; });

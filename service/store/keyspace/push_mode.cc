@@ -221,7 +221,8 @@ class SyncMode final : public PushMode {
   }
 
   absl::Status CheckPush(const PushRequest& request) const override {
-    return CheckHasWorkerAndStep(request, "sync");
+    RETURN_IF_ERROR(CheckHasWorkerAndStep(request, "sync"));
+    return policy_.exchanges ? CheckIsForThisServer(request) : absl::OkStatus();
   }
   absl::Status CheckWorker(const std::optional<Worker>& worker,
                            absl::Duration now) const override {
@@ -316,6 +317,27 @@ class SyncMode final : public PushMode {
   }
 
  private:
+  // Of a mirrored namespace.
+  absl::Status CheckIsForThisServer(const PushRequest& request) const {
+    if (!workers().IsNear(request.worker->rank)) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "worker ", request.worker->rank,
+          ": expected a push to its own server of the mirrored namespace, "
+          "which is that at place rank mod n of the placement"));
+    }
+    for (const PushEntry& entry : request.entries) {
+      if (entry.skip) continue;
+      const bool is_plain = !entry.encoding && !entry.rows &&
+                            (entry.weight == 0 || entry.weight == 1);
+      if (is_plain) continue;
+      return absl::UnimplementedError(
+          absl::StrCat("key ", Quoted(entry.key),
+                       ": expected a whole, plain tensor in a mirrored "
+                       "namespace, got rows, an encoding or a weight"));
+    }
+    return absl::OkStatus();
+  }
+
   const std::unique_ptr<SharedRounds> shared_;
   const RoundPolicy policy_;
 };
@@ -342,7 +364,8 @@ absl::Status CheckFieldsAreUsed(const NamespaceConfig& config) {
       {"quorum_grace", config.quorum_grace != absl::ZeroDuration(), is_sync},
       {"max_open_rounds", config.max_open_rounds != 0, is_sync},
       {"aggregation", config.aggregation != Aggregation::kSum, is_sync},
-      {"trim_fraction", config.trim_fraction != 0, is_sync}};
+      {"trim_fraction", config.trim_fraction != 0, is_sync},
+      {"mirrored", config.mirrored, is_sync}};
   for (const Field& field : fields) {
     if (!field.is_set || field.is_used) continue;
     return absl::InvalidArgumentError(
@@ -421,6 +444,19 @@ absl::Status CheckRounds(const NamespaceConfig& config) {
   return absl::OkStatus();
 }
 
+// What servers that sum together do without.
+absl::Status CheckMirrored(const NamespaceConfig& config) {
+  const bool is_plain = config.max_workers <= config.num_workers &&
+                        config.quorum == 0 && !config.rescale_partial_rounds &&
+                        config.on_worker_loss == OnWorkerLoss::kFail &&
+                        config.aggregation == Aggregation::kSum;
+  if (!config.mirrored || is_plain) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "mirrored: expected a group of num_workers that fails when a worker is "
+      "lost, whose rounds are whole sums, got max_workers, quorum, "
+      "rescale_partial_rounds, on_worker_loss or aggregation");
+}
+
 }  // namespace
 
 WorkerGroupOptions PushMode::GroupOf(const NamespaceConfig& config) {
@@ -467,6 +503,7 @@ absl::StatusOr<std::unique_ptr<PushMode>> PushMode::Create(
   }
   RETURN_IF_ERROR(CheckRounds(config));
   RETURN_IF_ERROR(CheckAggregation(config));
+  RETURN_IF_ERROR(CheckMirrored(config));
   auto shared = std::make_unique<SharedRounds>();
   const RoundPolicy policy = {.workers = workers,
                               .shared = shared.get(),
@@ -476,7 +513,8 @@ absl::StatusOr<std::unique_ptr<PushMode>> PushMode::Create(
                               .quorum = config.quorum,
                               .rescales = config.rescale_partial_rounds,
                               .aggregation = config.aggregation,
-                              .trim_fraction = config.trim_fraction};
+                              .trim_fraction = config.trim_fraction,
+                              .exchanges = config.mirrored};
   return std::make_unique<SyncMode>(policy, std::move(shared));
 }
 

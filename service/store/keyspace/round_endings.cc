@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/status_macros.h"
+#include "service/store/keyspace/exchanged_rounds.h"
 #include "service/store/keyspace/namespace_state.h"
 #include "service/store/keyspace/row_batches.h"
 #include "service/store/keyspace/update_runner.h"
@@ -205,7 +206,8 @@ void FailFold(Transaction& transaction, const FoldOfKey& job,
   WakeAll(transaction);
 }
 
-// Without room for the sum, the contributions wait as they are.
+// Without room for the sum, the contributions wait as they are, unless the
+// round cannot close without it.
 void EndFold(Transaction& transaction, const FoldOfKey& job,
              absl::StatusOr<Contribution>& sum,
              std::optional<Contribution>& folded) {
@@ -214,7 +216,7 @@ void EndFold(Transaction& transaction, const FoldOfKey& job,
   const bool is_summed = sum.ok();
   if (is_summed) {
     folded = *std::move(sum);
-  } else if (job.fold.scale != 1) {
+  } else if (job.fold.scale != 1 || job.fold.is_exchange) {
     FailFold(transaction, job, sum.status());
   }
   CloseRounds(transaction, key, key.rounds->EndFold(job.fold, folded));
@@ -248,6 +250,10 @@ void CloseRounds(Transaction& transaction, StoredKey& key,
   }
   if (auto fold = key.rounds->BeginScaling()) {
     transaction.work().folds.push_back({KeyPtr(&key), *std::move(fold)});
+  }
+  if (auto fold = key.rounds->BeginExchange()) {
+    transaction.work().folds.push_back(
+        {KeyPtr(&key), *std::move(fold), state.LastVersionOf(key)});
   }
   NoteRounds(state, key);
 }
@@ -289,6 +295,10 @@ void BeginFold(Transaction& transaction, StoredKey& key) {
 }
 
 void RunFolds(NamespaceState& state, std::vector<FoldOfKey> jobs) {
+  // All folds of a namespace are of one kind.
+  if (!jobs.empty() && jobs.front().fold.is_exchange) {
+    return RunExchange(state, std::move(jobs), EndFold);
+  }
   for (size_t first = 0; first < jobs.size();) {
     uint64_t bytes = 0;
     size_t end = first;

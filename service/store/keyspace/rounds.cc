@@ -198,10 +198,7 @@ ClosedRounds Rounds::TakeComplete() {
   for (auto& [step, round] : open_) Advance(step, round);
   while (!open_.empty()) {
     const auto first = open_.begin();
-    const Round& round = first->second;
-    if (!IsComplete(round) || round.fold_end > 0 ||
-        ScaleOf(first->first, round) != 1)
-      break;
+    if (!MayClose(first->first, first->second)) break;
     const Step step = first->first;
     closed.push_back(Close(step, std::move(open_.extract(first).mapped())));
   }
@@ -226,6 +223,12 @@ bool Rounds::IsComplete(const Round& round) const {
   return round.first_missing >= policy_.workers->end_rank() ||
          (policy_.quorum > 0 && round.is_grace_over &&
           round.contributors.size() >= policy_.quorum);
+}
+
+bool Rounds::MayClose(Step step, const Round& round) const {
+  return IsComplete(round) && round.fold_end == 0 &&
+         ScaleOf(step, round) == 1 &&
+         (round.is_exchanged || !policy_.exchanges);
 }
 
 double Rounds::ScaleOf(Step step, const Round& round) const {
@@ -332,6 +335,8 @@ void Rounds::ForgiveUpTo(Step step) {
 }
 
 std::optional<Fold> Rounds::BeginFold() {
+  // Ranks in between are at other servers.
+  if (policy_.exchanges) return std::nullopt;
   if (policy_.aggregation != Aggregation::kSum) return std::nullopt;
   for (auto& [step, round] : open_) {
     if (round.fold_end > 0 || IsComplete(round) ||
@@ -353,6 +358,21 @@ std::optional<Fold> Rounds::BeginScaling() {
     return fold;
   }
   return std::nullopt;
+}
+
+// Rounds close in their order, so that later ones wait.
+std::optional<Fold> Rounds::BeginExchange() {
+  if (!policy_.exchanges || open_.empty()) return std::nullopt;
+  auto& [step, round] = *open_.begin();
+  if (round.fold_end > 0 || round.is_exchanged || !IsComplete(round)) {
+    return std::nullopt;
+  }
+  Fold fold = StartFold(step, round, UINT32_MAX);
+  fold.is_exchange = true;
+  for (const auto& [rank, contribution] : round.by_rank) {
+    fold.ranks.insert(fold.ranks.end(), contribution.slots.size(), rank);
+  }
+  return fold;
 }
 
 Fold Rounds::StartFold(Step step, Round& round, uint32_t end) const {
@@ -389,6 +409,7 @@ ClosedRounds Rounds::EndFold(const Fold& fold,
     first->second = *std::move(sum);
     round.by_rank.erase(std::next(first), end);
     if (fold.scale != 1) round.is_scaled = true;
+    if (fold.is_exchange) round.is_exchanged = true;
   }
   return TakeComplete();
 }

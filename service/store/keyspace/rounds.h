@@ -46,6 +46,9 @@ struct RoundPolicy {
   // If not a sum, nothing is folded, and each worker brings one tensor.
   Aggregation aggregation = Aggregation::kSum;
   double trim_fraction = 0;
+  // Whether the round's sum is made by several servers, each of which has the
+  // contributions of some ranks.
+  bool exchanges = false;
 };
 
 // A round that no longer waits for anybody, or that was dropped.
@@ -77,6 +80,9 @@ struct Fold {
   Slots slots;
   // What to multiply the sum with.
   double scale = 1;
+  // Several servers make the sum; then the rank of each slot.
+  bool is_exchange = false;
+  std::vector<uint32_t> ranks;
 };
 
 // Collects contributions by step and rank. Not thread-safe.
@@ -173,6 +179,9 @@ class Rounds {
   // The contributions of a complete round, whose sum is to be scaled before the
   // round closes.
   std::optional<Fold> BeginScaling();
+  // Those of the first open round, if it is complete, and its sum is to be made
+  // with other servers before it closes.
+  std::optional<Fold> BeginExchange();
 
   // Ends a fold with its sum, or without one if that could not be made; then
   // the contributions stay. Leaves a sum whose round is there no more to the
@@ -228,6 +237,8 @@ class Rounds {
     bool is_grace_over = false;
     // The contributions are one sum, scaled.
     bool is_scaled = false;
+    // They are the sum of all servers'.
+    bool is_exchanged = false;
     Reservation room;
     // Counts the contributors whose contributions were folded.
     Reservation overhead;
@@ -267,6 +278,8 @@ class Rounds {
   // Goes over the ranks that the round need not wait for any longer.
   void Advance(Step step, Round& round) const;
   bool IsComplete(const Round& round) const;
+  // Whether it is complete and has no other sum to wait for.
+  bool MayClose(Step step, const Round& round) const;
   // By how much the sum must be multiplied before the round may close.
   double ScaleOf(Step step, const Round& round) const;
   Fold StartFold(Step step, Round& round, uint32_t end) const;

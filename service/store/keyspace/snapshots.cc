@@ -8,13 +8,14 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/answer.h"
 #include "base/status_macros.h"
 #include "contract/reason.h"
 #include "service/store/keyspace/cut.h"
 #include "service/store/keyspace/namespace_state.h"
+#include "service/store/keyspace/restored_counts.h"
+#include "service/store/keyspace/staged_tensors.h"
 #include "service/store/keyspace/transaction.h"
 #include "service/store/names.h"
 
@@ -23,19 +24,6 @@ namespace {
 
 // How many keys one turn of the mutex takes: about 50 us.
 constexpr size_t kKeysPerCutTurn = 256;
-
-// More updates of one key, or changes of a namespace, than there are between a
-// checkpoint and the end of its server.
-constexpr uint64_t kRestoredGap = uint64_t{1} << 40;
-
-// Where a count goes on that had come to `saved`. The clock has it differ from
-// one restore of a checkpoint to the next: nothing is counted as fast as
-// nanoseconds go by, so each restore begins above all that was counted before.
-// The gap is for a clock that was set back since.
-uint64_t RestoredFloor(uint64_t saved) {
-  const uint64_t now = absl::ToUnixNanos(absl::Now());
-  return now > saved ? now : saved + kRestoredGap;
-}
 
 // --- Saving ------------------------------------------------------------------
 
@@ -221,31 +209,35 @@ absl::Status SnapshotRun::BringToHost(CutKey& key) const {
 
 // --- Restoring ---------------------------------------------------------------
 
-// Whether nobody else has its buffer, and it takes all of that.
-bool OwnsBuffer(const Tensor& tensor) {
-  return tensor.fills_buffer() && tensor.buffer()->IsUnique();
+// Whether the tensor's memory can become a key's: nobody else has or counts it,
+// and it was allocated for this tensor alone. What was adopted may be
+// read-only.
+bool CanGiveBuffer(const Tensor& tensor) {
+  return tensor.fills_buffer() && tensor.buffer()->IsUnique() &&
+         !tensor.buffer()->account() &&
+         dynamic_cast<const HostBuffer*>(tensor.buffer().get()) != nullptr;
 }
 
-// Making the keys reserves what their states take: where the memory of saved
-// ones becomes theirs, it does not count twice meanwhile.
-void ReleaseStates(absl::Span<KeySnapshot> keys) {
+// Counts the values that can become those of keys, so that Init takes their
+// memory over instead of copying them.
+absl::Status CountValues(const RefPtr<BudgetAccount>& account,
+                         absl::Span<KeySnapshot> keys) {
   for (KeySnapshot& key : keys) {
-    for (StateSnapshot& state : key.states) {
-      if (!OwnsBuffer(state.tensor)) continue;
-      RefPtr<Buffer> buffer = state.tensor.TakeBuffer();
-      const RefPtr<MemoryAccount> account = buffer->ExchangeAccount(nullptr);
-      if (account) account->Release(state.tensor.size_bytes());
-      state.tensor.SetBuffer(std::move(buffer), 0);
-    }
+    const auto bytes = static_cast<uint64_t>(key.value.size_bytes());
+    if (bytes < kOwnBufferBytes || !CanGiveBuffer(key.value)) continue;
+    RETURN_IF_ERROR(account->Reserve(bytes));
+    RefPtr<Buffer> buffer = key.value.TakeBuffer();
+    (void)buffer->ExchangeAccount(account);
+    key.value.SetBuffer(std::move(buffer), 0);
   }
+  return absl::OkStatus();
 }
 
-// Gives a state of a key what was saved of it: the memory itself, if it is
-// where the key's is and can be kept.
+// Gives a state of a key what was saved of it: the memory itself, if both are
+// on the host and it can be kept.
 void RestoreState(Tensor& saved, bool is_on_host, RefPtr<Buffer>& state,
                   std::vector<MemoryCopy>& copies) {
-  if (is_on_host && OwnsBuffer(saved) && !saved.buffer()->account() &&
-      state->IsUnique()) {
+  if (is_on_host && state->IsUnique() && CanGiveBuffer(saved)) {
     RefPtr<Buffer> buffer = saved.TakeBuffer();
     (void)buffer->ExchangeAccount(state->ExchangeAccount(nullptr));
     state = std::move(buffer);
@@ -354,17 +346,17 @@ absl::StatusOr<std::shared_ptr<Namespace>> Namespace::Restore(
                                        num_places * kWorkerOverheadBytes));
   state.workers->Restore(snapshot.workers, snapshot.max_closed_step,
                          state.Now());
-  state.restored_versions = RestoredFloor(snapshot.max_version);
-  state.version_floor = state.restored_versions;
-  state.revision = RestoredFloor(snapshot.revision);
+  RestoreCounts(snapshot, state);
   return restored;
 }
 
 absl::Status Namespace::RestoreKeys(std::vector<KeySnapshot> keys) {
   NamespaceState& state = *state_;
   const absl::Span<KeySnapshot> all = absl::MakeSpan(keys);
-  const bool is_on_host = state.environment.devices->is_host();
-  if (is_on_host) ReleaseStates(all);
+  const bool is_on_host = !state.home->copies();
+  if (is_on_host) {
+    RETURN_IF_ERROR(CountValues(state.memory.host().contributions, all));
+  }
   const size_t most = std::min<size_t>(state.environment.max_entries, 4096);
   for (size_t i = 0; i < keys.size(); i += most) {
     RETURN_IF_ERROR(InitAll(*this, all.subspan(i, most)));

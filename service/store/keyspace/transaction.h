@@ -29,6 +29,8 @@ struct NamespaceState;
 struct FoldOfKey {
   RefPtr<StoredKey> key;
   Fold fold;
+  // Of a fold over servers: the version before the round.
+  Version version = 0;
 
   uint64_t size_bytes() const {
     uint64_t num_elements = 0;

@@ -10,6 +10,18 @@
 namespace tensorkv {
 namespace {
 
+// Ends the call if it waits for no more updates.
+void EndIfComplete(Transaction& transaction, PushCall& call) {
+  if (call.num_pending > 0) return;
+  // Not as if nothing had happened: the call must not be made again.
+  if (!call.status.ok() && call.num_applied > 0) {
+    call.status = absl::InternalError(
+        absl::StrCat("applied to ", call.num_applied,
+                     " keys, not to the others: ", call.status.message()));
+  }
+  transaction.Send(RefPtr<PushCall>(&call));
+}
+
 // One of the updates that the call waits for has ended.
 void EndUpdateOf(Transaction& transaction, PushCall& call,
                  const absl::Status& status) {
@@ -18,14 +30,8 @@ void EndUpdateOf(Transaction& transaction, PushCall& call,
   } else {
     call.status = status;
   }
-  if (--call.num_pending > 0) return;
-  // Not as if nothing had happened: the call must not be made again.
-  if (!call.status.ok() && call.num_applied > 0) {
-    call.status = absl::InternalError(
-        absl::StrCat("applied to ", call.num_applied,
-                     " keys, not to the others: ", call.status.message()));
-  }
-  transaction.Send(RefPtr<PushCall>(&call));
+  --call.num_pending;
+  EndIfComplete(transaction, call);
 }
 
 // Something that the pool or devices have yet to do. When nobody has it any
@@ -203,15 +209,20 @@ void UpdateRunner::EndPlain(Transaction& transaction,
   NamespaceState& state = transaction.state();
   PushCall& call = *updates.call();
   for (const PlainUpdates::Update& update : updates.updates()) {
-    const absl::Status& status = updates.StatusOf(update);
-    PlainUpdates::Publish(update, status, state.restored_versions);
-    if (status.ok()) ++state.counts.updates_applied;
+    PlainUpdates::Publish(update, updates.StatusOf(update),
+                          state.restored_versions);
     call.reply.results[update.result].version = update.key->version;
-    EndUpdateOf(transaction, call, status);
     if (state.cut) Cut::AfterUpdate(transaction, *update.key);
     AddIfPending(update.key, more);
   }
-  if (updates.StatusOf(updates.updates().front()).ok()) transaction.Commit();
+  state.counts.updates_applied += updates.num_run();
+  call.num_applied += updates.num_run();
+  call.num_pending -= updates.updates().size();
+  if (updates.num_run() < updates.updates().size()) {
+    call.status = updates.status();
+  }
+  EndIfComplete(transaction, call);
+  if (updates.num_run() > 0) transaction.Commit();
 }
 
 void UpdateRunner::EndUpdate(Transaction& transaction, const UpdatePass& pass,

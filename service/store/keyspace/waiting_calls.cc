@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "service/store/round_exchange.h"
 
 namespace tensorkv {
 namespace {
@@ -156,6 +157,9 @@ void Namespace::End(const absl::Status& status) {
   {
     MutexLock lock(&state_->mutex);
     state_->gone = status;
+  }
+  if (state_->config.mirrored) {
+    state_->environment.exchange->Forget(state_->name);
   }
   EndWaits(status);
 }

@@ -239,7 +239,7 @@ bool WorkerGroup::IsAwaited(uint32_t rank) const {
 }
 
 bool WorkerGroup::Needs(uint32_t rank, Step step) const {
-  if (rank >= options_.max_workers) return false;
+  if (rank >= options_.max_workers || !IsNear(rank)) return false;
   if (StateOf(rank) != State::kLive && !IsAwaited(rank)) return false;
   return TakesPart(rank, step);
 }
@@ -396,6 +396,27 @@ void WorkerGroup::AdoptSteps(const std::vector<WorkerSnapshot>& workers,
   }
   max_closed_ = max_closed;
   LowerMaxStep(0);
+}
+
+void WorkerGroup::GoBack(const std::vector<WorkerSnapshot>& workers,
+                         absl::Duration now) {
+  std::vector<Step> saved(steps_.size());
+  for (const WorkerSnapshot& worker : workers) {
+    if (worker.worker.rank < saved.size()) {
+      saved[worker.worker.rank] = worker.step;
+    }
+  }
+  for (uint32_t rank = 0; rank < steps_.size(); ++rank) {
+    steps_[rank] =
+        std::min(steps_[rank], std::max(saved[rank], first_step_of(rank)));
+  }
+  for (Member& member : members_) {
+    if (member.state != State::kLive && member.state != State::kLost) continue;
+    member.state = State::kRestored;
+    member.lease_end = std::min(member.lease_end, now);
+  }
+  num_live_ = 0;
+  is_formed_ = options_.min_workers == 0;
 }
 
 void WorkerGroup::RepeatFrom(Step step) {

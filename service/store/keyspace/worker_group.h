@@ -4,6 +4,7 @@
 #define TENSORKV_SERVICE_STORE_KEYSPACE_WORKER_GROUP_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,6 +30,9 @@ struct WorkerGroupOptions {
   OnWorkerLoss on_worker_loss = OnWorkerLoss::kFail;
   absl::Duration min_lease = absl::Milliseconds(100);
   absl::Duration max_lease = absl::Hours(1);
+  // Whether rounds here wait for that rank, rather than another server's; null:
+  // for every rank.
+  std::function<bool(uint32_t rank)> is_near;
 };
 
 // Keeps names, ranks, epochs, leases and steps. Not thread-safe. Has no clock:
@@ -92,7 +96,11 @@ class WorkerGroup {
   // When the first lease ends, if it is not renewed.
   absl::Duration next_expiry() const;
 
-  // Whether step `step` cannot end without the worker of that rank.
+  // Whether the worker of that rank contributes here.
+  bool IsNear(uint32_t rank) const {
+    return !options_.is_near || options_.is_near(rank);
+  }
+  // Whether step `step` cannot end here without the worker of that rank.
   bool Needs(uint32_t rank, Step step) const;
   // Above every rank that any step needs.
   uint32_t end_rank() const;
@@ -146,6 +154,11 @@ class WorkerGroup {
 
   // A group that has had no step goes on where the same group is elsewhere.
   void AdoptSteps(const std::vector<WorkerSnapshot>& workers, Step max_closed);
+
+  // The group is to go back to where it was when `workers` were saved, or stays
+  // where it is if that is lower: what any of them has contributed since may be
+  // lost. Its members are gone until they join again, as after Restore.
+  void GoBack(const std::vector<WorkerSnapshot>& workers, absl::Duration now);
 
   // Of a restored group: contributions to `step` and later ones are lost, and
   // whoever has made them is to make them again.

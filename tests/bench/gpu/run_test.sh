@@ -14,18 +14,25 @@ benchmark=$1
 errors=$TEST_TMPDIR/errors
 json=$TEST_TMPDIR/records.json
 
-"$benchmark" --only no_such_figure --json "$json" >/dev/null 2>"$errors"
-case $? in
-  0)
-    [[ $(cat "$json") == '[]' ]] || fail "expected no records: $(cat "$json")"
-    ;;
-  77)
-    [[ $(wc -l <"$errors") == 1 ]] || fail "expected one line: $(cat "$errors")"
-    grep --quiet '^gpu_benchmark: skipped: ' "$errors" ||
-      fail "expected a reason: $(cat "$errors")"
-    ;;
-  *) fail "$(cat "$errors")" ;;
-esac
+# run FLAG...
+run() {
+  "$benchmark" --only no_such_figure --json "$json" "$@" >/dev/null 2>"$errors"
+  case $? in
+    0)
+      [[ $(cat "$json") == '[]' ]] || fail "expected no records: $(cat "$json")"
+      ;;
+    77)
+      [[ $(wc -l <"$errors") == 1 ]] ||
+        fail "expected one line: $(cat "$errors")"
+      grep --quiet '^gpu_benchmark: skipped: ' "$errors" ||
+        fail "expected a reason: $(cat "$errors")"
+      ;;
+    *) fail "$(cat "$errors")" ;;
+  esac
+}
+
+run
+run --variant all
 
 "$benchmark" --no_such_flag 2>"$errors"
 [[ $? == 2 ]] || fail "expected wrong flags to end with status 2"

@@ -151,6 +151,16 @@ TEST_F(StoreCliTest, ValuesOfAnotherDType) {
   EXPECT_EQ(Run("pull w --dtype=f16 --rows=1").exit_code, kExitUsage);
 }
 
+// A store in process has one device.
+TEST_F(StoreCliTest, RebalancedNamespace) {
+  Print("init w --shape=2 --fill=9");
+
+  EXPECT_EQ(Print("ns rebalance"), "moved 0 keys of 0 bytes, kept 0\n");
+  EXPECT_EQ(Print("ns rebalance default --output=json"),
+            "{\"moved_keys\":0,\"moved_bytes\":0,\"kept_keys\":0}\n");
+  EXPECT_EQ(Run("ns rebalance nowhere").exit_code, kExitCallFailed);
+}
+
 TEST_F(StoreCliTest, TutorialOfOneKey) {
   Print("init 3 --shape=2,3 --fill=2");
   EXPECT_EQ(Print("pull 3"), "2.0 2.0 2.0\n2.0 2.0 2.0\n");

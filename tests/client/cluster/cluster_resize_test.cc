@@ -58,7 +58,7 @@ class ClusterResizeTest : public ::testing::Test {
                              std::vector<std::string> remove) {
     while (true) {
       const absl::StatusOr<ResizeClusterReply> reply =
-          client.ResizeCluster(add, remove);
+          client.ResizeCluster({.add = add, .remove = remove});
       if (!reply.ok()) {
         // A server that was started may register at any moment.
         if (absl::IsNotFound(reply.status())) continue;

@@ -142,7 +142,8 @@ TEST(CompressorTest, ZerosHaveNoScale) {
 // what was left out before.
 TEST(CompressorTest, RunsAreEncodedAsTheWholeIs) {
   for (const char* text :
-       {"2bit:0.5", "1bit:0.25", "f16", "f8e5m2", "i8:64", "i8:100"}) {
+       {"2bit:0.5", "1bit:0.25", "f16", "f8e5m2", "i8:64", "i8:100",
+        "2bit,no-feedback", "f16,no-feedback", "i8:64,no-feedback"}) {
     for (const int size : {1, 1023, 1024, 1025, 5003}) {
       const Compression compression = *Compression::Parse(text);
       Compressor compressor(All(text));
@@ -150,6 +151,7 @@ TEST(CompressorTest, RunsAreEncodedAsTheWholeIs) {
       const auto memory = MakeRefCounted<BufferPool>(/*max_idle_bytes=*/0);
       for (int push = 0; push < 3; ++push) {
         std::vector<double> elements(size);
+        if (!compression.feedback) left.assign(size, 0);
         for (int i = 0; i < size; ++i) {
           elements[i] = std::sin(i * 0.7 + push) * (i % 13);
           left[i] += static_cast<float>(elements[i]);
@@ -242,12 +244,16 @@ TEST(CompressorTest, WhatIsNotFiniteIsRefusedAndForgotten) {
 }
 
 TEST(CompressorTest, CallThatIsRefusedChangesNoKey) {
-  Compressor compressor(All("2bit:0.5"));
-  EXPECT_THAT(compressor.Compress(0, {{.key = "w", .tensor = Vector({0.3})},
-                                      {.key = "b", .tensor = Vector({NAN})}}),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("key \"b\": compression: expected finite")));
-  EXPECT_THAT(Pushed(compressor, {0.3}), ElementsAre(0));
+  for (const char* of_b : {"2bit:0.5", "f16,no-feedback"}) {
+    Compressor compressor({.rules = {{"b", *Compression::Parse(of_b)},
+                                     {"", *Compression::Parse("2bit:0.5")}},
+                           .min_bytes = 0});
+    EXPECT_THAT(compressor.Compress(0, {{.key = "w", .tensor = Vector({0.3})},
+                                        {.key = "b", .tensor = Vector({NAN})}}),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         HasSubstr("key \"b\": compression: expected finite")));
+    EXPECT_THAT(Pushed(compressor, {0.3}), ElementsAre(0));
+  }
 }
 
 TEST(CompressorTest, SumThatIsTooLargeIsRefusedAndForgotten) {

@@ -127,6 +127,23 @@ void Nadam(const H& h, uint64_t t, OracleElement& e) {
          (std::sqrt(e.states[1] / Rest(h.at("beta2"), t)) + h.at("epsilon"));
 }
 
+void RAdam(const H& h, uint64_t t, OracleElement& e) {
+  UpdateMoments(h, Decayed(h, e), e);
+  const Real beta2 = h.at("beta2");
+  const Real longest = 2 / (1 - beta2) - 1;
+  const Real power = std::pow(beta2, Real(t));
+  const Real length = longest - 2 * t * power / (1 - power);
+  if (length <= 5) {
+    e.w -= h.at("learning_rate") / Rest(h.at("beta1"), t) * e.states[0];
+    return;
+  }
+  const Real rectification =
+      std::sqrt((length - 4) / (longest - 4) * (length - 2) / (longest - 2) *
+                longest / length);
+  e.w -= AdamRate(h, t) * rectification * e.states[0] /
+         (std::sqrt(e.states[1]) + h.at("epsilon"));
+}
+
 void AdaBelief(const H& h, uint64_t t, OracleElement& e) {
   const Real g = Clip(h.at("rescale_grad") * e.g + h.at("weight_decay") * e.w,
                       h.at("clip_gradient"));
@@ -491,6 +508,7 @@ const std::vector<OracleRule>& OracleRules() {
       {{"adamw", With(0.05, 0.4, AdamWOwn(0, 1))}, "~+", AdamW},
       {{"adamax", With(0.05, 0.4, Betas(1e-8))}, "~+", Adamax},
       {{"nadam", With(0.05, 0.4, NadamOwn(0.5))}, "~+", Nadam},
+      {{"radam", With(0.05, 0.4, Betas(1e-4))}, "~+", RAdam},
       {{"adabelief", With(0.05, 0.4, Betas(1e-4))}, "~+", AdaBelief},
       {{"adagrad", With(0.05, 0.4, {{"epsilon", 1e-6}})}, "+", AdaGrad},
       {{"rmsprop", With(0.05, 0.4, RmsPropOwn(0, -1))}, "+", RmsProp},

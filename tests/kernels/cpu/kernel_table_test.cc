@@ -113,6 +113,36 @@ TEST_P(KernelTableTest, AddsFromTheLeft) {
   }
 }
 
+// Whatever is drawn with them, and wherever an array begins.
+template <typename T>
+void ExpectNoise(const ElementKernels<T>& kernels) {
+  constexpr size_t kCount = 300;
+  const ops::Sgld<T> sgld = {
+      .half_rate = 0,
+      .weight_decay = 0,
+      .deviation = 1,
+      .noise = {.seed = 0x123456789abcdef0, .update_count = 0xfedcba9876543210},
+      .gradient = {.rescale = 1, .clip = 1}};
+  const std::vector<T> zeros(kCount);
+  for (const uint64_t first : {0ull, 5ull, 127ull, 0x40000000020ull, ~511ull}) {
+    std::vector<T> noise(kCount);
+    kernels.steps[static_cast<int>(RuleKind::kSgld)](&sgld,
+                                                     {.new_w = noise.data(),
+                                                      .w = zeros.data(),
+                                                      .g = zeros.data(),
+                                                      .first = first},
+                                                     kCount);
+    for (size_t i = 0; i < kCount; ++i) {
+      EXPECT_EQ(noise[i], sgld.noise(first + i)) << first << " " << i;
+    }
+  }
+}
+
+TEST_P(KernelTableTest, DrawsTheNoiseOfEachElement) {
+  ExpectNoise(GetParam()->f32);
+  ExpectNoise(GetParam()->f64);
+}
+
 INSTANTIATE_TEST_SUITE_P(InstructionSets, KernelTableTest,
                          ::testing::ValuesIn(SupportedKernels()),
                          [](const auto& info) {

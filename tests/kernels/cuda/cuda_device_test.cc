@@ -14,12 +14,14 @@
 #include "kernels/cuda/pinned_slots.h"
 #include "tests/contracts/backend/backend_contract.h"
 #include "tests/contracts/backend/update_case.h"
+#include "tests/testing/device_tensors.h"
 #include "tests/testing/status_matchers.h"
 
 namespace tensorkv {
 namespace testing {
 namespace {
 
+using ::testing::Each;
 using ::testing::HasSubstr;
 
 // Why no test can use a GPU here; empty if one can.
@@ -47,6 +49,19 @@ TEST(CudaDeviceTest, GpuThatIsNotThereIsAFailedPrecondition) {
                          ::testing::AnyOf(HasSubstr("the driver shows"),
                                           HasSubstr("cudaGetDeviceCount"))));
   }
+}
+
+// value += gradient
+absl::Status Accumulate(Backend& backend, const TensorView& gradient,
+                        const MutableTensorView& value) {
+  ASSIGN_OR_RETURN(const UpdateRule rule,
+                   UpdateRule::Create({"accumulate", {}}));
+  TensorUpdate update;
+  update.rule = &rule;
+  update.stored = value;
+  update.value = value;
+  update.contributions = {&gradient, 1};
+  return backend.Apply({&update, 1});
 }
 
 class CudaDeviceOnGpuTest : public ::testing::Test {
@@ -90,9 +105,89 @@ TEST_F(CudaDeviceOnGpuTest, MoreThanThereIsIsResourceExhaustedAndNotFatal) {
   EXPECT_OK(stream_->Synchronize());
 }
 
+// Reads where it lies in page-locked memory.
+TEST_F(CudaDeviceOnGpuTest, ContributionInPinnedMemoryIsRead) {
+  ASSERT_OK_AND_ASSIGN(const auto backend, OnGpu::Create());
+  ASSERT_OK_AND_ASSIGN(const RefPtr<Buffer> pinned,
+                       backend->AllocateStaging(4000, nullptr));
+  const Tensor gradient = *Tensor::Filled(DType::kF32, {1000}, 3);
+  std::memcpy(pinned->mutable_data(), gradient.data(), 4000);
+  ASSERT_OK_AND_ASSIGN(
+      Tensor value,
+      ToDevice(*backend, *Tensor::Filled(DType::kF32, {1000}, 4)));
+  ASSERT_TRUE(backend->CanRead(pinned->data(), 4000));
+
+  ASSERT_OK(Accumulate(*backend, {DType::kF32, 1000, pinned->data()},
+                       value.mutable_view()));
+
+  ASSERT_OK_AND_ASSIGN(const Tensor sum, ToHost(*backend, value));
+  EXPECT_THAT(sum.elements<float>(), Each(7));
+}
+
+TEST_F(CudaDeviceOnGpuTest, PeerReadsWhatIsOnTheOther) {
+  if (*NumCudaDevices() < 2) GTEST_SKIP() << "the driver shows one GPU";
+  constexpr uint64_t kQuota = 64 << 20;
+  ASSERT_OK_AND_ASSIGN(auto first, CudaDevice::Create(0, {.peers = {0, 1}}));
+  ASSERT_OK_AND_ASSIGN(auto second, CudaDevice::Create(1, {.peers = {0, 1}}));
+  ASSERT_OK_AND_ASSIGN(
+      const auto backend,
+      CudaBackend::Create(std::move(first), {.quota_bytes = kQuota}));
+  ASSERT_OK_AND_ASSIGN(
+      const auto other,
+      CudaBackend::Create(std::move(second), {.quota_bytes = kQuota}));
+  const Tensor threes = *Tensor::Filled(DType::kF32, {1000}, 3);
+  ASSERT_OK_AND_ASSIGN(const Tensor gradient, ToDevice(*other, threes));
+  ASSERT_OK_AND_ASSIGN(Tensor value, ToDevice(*backend, threes));
+  if (!backend->CanRead(gradient.data(), 4000)) {
+    GTEST_SKIP() << "these GPUs do not read each other's memory";
+  }
+
+  ASSERT_OK(Accumulate(*backend, gradient.view(), value.mutable_view()));
+
+  ASSERT_OK_AND_ASSIGN(const Tensor sum, ToHost(*backend, value));
+  EXPECT_THAT(sum.elements<float>(), Each(6));
+}
+
+TEST_F(CudaDeviceOnGpuTest, ElementsBeyond32BitsAreReached) {
+  constexpr uint64_t kNumElements = (uint64_t{1} << 32) + 20'001;
+  ASSERT_OK_AND_ASSIGN(
+      const auto backend,
+      CudaBackend::Create(std::move(device_),
+                          {.quota_bytes = uint64_t{10} << 30}));
+  absl::StatusOr<RefPtr<Buffer>> value = backend->Allocate(kNumElements, {});
+  absl::StatusOr<RefPtr<Buffer>> gradient = backend->Allocate(kNumElements, {});
+  if (!value.ok() || !gradient.ok()) {
+    GTEST_SKIP() << "the GPU has not 9 GB free";
+  }
+  const MutableTensorView views[] = {
+      {DType::kU8, int64_t{kNumElements}, (*value)->mutable_data()},
+      {DType::kU8, int64_t{kNumElements}, (*gradient)->mutable_data()}};
+  ASSERT_OK(backend->Zero(views));
+  const uint64_t places[] = {0, (uint64_t{1} << 31) - 1,
+                             (uint64_t{1} << 31) + 1, uint64_t{1} << 32,
+                             kNumElements - 1};
+  const char three = 3;
+  std::vector<MemoryCopy> up;
+  for (const uint64_t place : places) {
+    up.push_back({&three, (*gradient)->mutable_data() + place, 1});
+  }
+  ASSERT_OK(backend->CopyToDevice(up));
+
+  for (int i = 0; i < 2; ++i)
+    ASSERT_OK(Accumulate(*backend, views[1], views[0]));
+
+  for (const uint64_t place : places) {
+    char read = 0;
+    ASSERT_OK(
+        backend->Run({.downloads = {{(*value)->data() + place, &read, 1}}}));
+    EXPECT_EQ(read, 6) << place;
+  }
+}
+
 TEST_F(CudaDeviceOnGpuTest, BackendGivesTheBitsOfTheCpuBackend) {
   std::vector<UpdateCase> cases = SmallCases();
   for (const UpdateCase& large : LargeCases()) cases.push_back(large);
+  for (const UpdateCase& special : SpecialCases()) cases.push_back(special);
   CpuBackend cpu(1);
   ASSERT_OK_AND_ASSIGN(const auto backend, OnGpu::Create());
 

@@ -57,6 +57,22 @@ TEST_F(DevicePoolTest, ManySmallPiecesTakeWhatTheyAreRoundedTo) {
               StatusIs(absl::StatusCode::kResourceExhausted));
 }
 
+TEST_F(DevicePoolTest, WhatIsFreeGoesBackWhenNothingHappensForAWhile) {
+  const DeviceMemory kept = *pool_->Allocate(100);
+  DeviceMemory freed = *pool_->Allocate(1000);
+  freed = {};
+  const auto look = [this](int num_times) {
+    for (int i = 0; i < num_times; ++i) pool_->TrimIfIdle();
+  };
+
+  look(DevicePool::kIdleLooks);
+  EXPECT_OK(pool_->Allocate(1).status());  // something happens
+  look(DevicePool::kIdleLooks);
+  EXPECT_GE(gpu_.reserved_bytes(), 1100);
+  look(1);
+  EXPECT_EQ(gpu_.reserved_bytes(), 100);
+}
+
 TEST_F(DevicePoolTest, MemoryThatIsInPiecesIsPutTogether) {
   gpu_.FailCall(0, absl::ResourceExhaustedError("in pieces"));
 

@@ -122,6 +122,7 @@ TEST_F(UpdateBatcherTest, UpdatesComeBehindUploads) {
   gpu_.Hold(StreamUse::kToDevice);
   ASSERT_OK(uploads_->Run(
       [&](Stream& stream) {
+        RETURN_IF_ERROR(pool_->OrderBehindAllocations(stream));
         return stream.CopyToDevice(update.memory.data(), two.data(), 4);
       },
       [uploaded](absl::Status status) { uploaded.Set(std::move(status)); }));

@@ -1,5 +1,7 @@
 #include "kernels/cuda/update_table.h"
 
+#include <sys/mman.h>
+
 #include <cstring>
 #include <numeric>
 #include <string>
@@ -62,6 +64,74 @@ TEST(UpdateTableTest, GivesTheBitsOfTheCpuBackend) {
     EXPECT_THAT(updates[i].ResultBytes(cpu), IsOkAndHolds(expected[i]))
         << cases[i].ToString();
   }
+}
+
+// Addresses of which only those that are touched take memory.
+class SparseMemory {
+ public:
+  explicit SparseMemory(size_t size_bytes)
+      : size_bytes_(size_bytes),
+        data_(mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {}
+  ~SparseMemory() { munmap(data_, size_bytes_); }
+  SparseMemory(const SparseMemory&) = delete;
+
+  bool is_there() const { return data_ != MAP_FAILED; }
+  template <typename T>
+  T* as() const {
+    return static_cast<T*>(data_);
+  }
+
+ private:
+  const size_t size_bytes_;
+  void* const data_;
+};
+
+// Runs the chunk of the only launch that has an element.
+void RunChunkOf(const UpdateTable& table, uint64_t element) {
+  std::vector<uint64_t> block(table.size_bytes() / sizeof(uint64_t));
+  char* const bytes = reinterpret_cast<char*>(block.data());
+  table.Write(bytes);
+  std::vector<UpdateLaunch> launches = table.LaunchesAt(bytes);
+  ASSERT_EQ(launches.size(), 1);
+  UpdateWork& work = launches[0].work;
+  ASSERT_LT(element / kChunkElements, work.num_chunks);
+  work.chunks += element / kChunkElements;
+  work.num_chunks = 1;
+  RunUpdateOnHost(launches[0]);
+}
+
+template <typename T>
+void ExpectElementsBeyond32Bits(DType dtype) {
+  constexpr uint64_t kNumElements = (uint64_t{1} << 32) + 20'001;
+  const SparseMemory value(kNumElements * sizeof(T));
+  const SparseMemory gradient(kNumElements * sizeof(T));
+  ASSERT_TRUE(value.is_there() && gradient.is_there());
+  ASSERT_OK_AND_ASSIGN(const UpdateRule rule,
+                       UpdateRule::Create({"accumulate", {}}));
+  const TensorView from = {dtype, int64_t{kNumElements}, gradient.as<T>()};
+  TensorUpdate update;
+  update.rule = &rule;
+  update.stored = {dtype, int64_t{kNumElements}, value.as<T>()};
+  update.value = {dtype, int64_t{kNumElements}, value.as<T>()};
+  update.contributions = {&from, 1};
+  UpdateTable table;
+  table.Add({&update, 1});
+
+  for (const uint64_t at :
+       {uint64_t{0}, uint64_t{1} << 30, (uint64_t{1} << 31) - 1,
+        (uint64_t{1} << 31) + 1, uint64_t{1} << 32, kNumElements - 1}) {
+    value.as<T>()[at] = 3;
+    gradient.as<T>()[at] = 4;
+    RunChunkOf(table, at);
+    EXPECT_EQ(value.as<T>()[at], T(7)) << at;
+    EXPECT_EQ(value.as<T>()[at > 0 ? at - 1 : 1], T(0)) << at;
+  }
+}
+
+TEST(UpdateTableTest, ReachesElementsBeyond32Bits) {
+  ExpectElementsBeyond32Bits<uint8_t>(DType::kU8);
+  ExpectElementsBeyond32Bits<float>(DType::kF32);
 }
 
 // One array of f32 out of step with 16 bytes, the others in step, and a number

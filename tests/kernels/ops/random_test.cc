@@ -1,6 +1,9 @@
 #include "kernels/ops/random.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <set>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -22,35 +25,64 @@ TEST(RandomTest, PhiloxGivesTheKnownAnswers) {
       ElementsAre(0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1));
 }
 
-TEST(RandomTest, LogarithmAndCosineAreThoseOfTheLibrary) {
-  for (double x = 0x1p-33; x < 1; x = x * 1.01 + 1e-9) {
-    EXPECT_THAT(Logarithm(x), DoubleNear(std::log(x), 1e-14)) << x;
-    EXPECT_THAT(CosineOfTurns(x), DoubleNear(std::cos(2 * M_PI * x), 1e-14))
-        << x;
+// What the library makes of the same bits, in more bits than T has.
+template <typename T>
+double ErrorOfPair(uint32_t radius_bits, uint32_t angle_bits) {
+  const NormalPair<T> pair = BoxMuller<T>(radius_bits, angle_bits);
+  const T share = (static_cast<T>(static_cast<int32_t>(radius_bits >> 1)) +
+                   static_cast<T>(0.5)) *
+                  static_cast<T>(0x1p-31);
+  const long double radius =
+      std::sqrt(-2 * std::log(static_cast<long double>(share)));
+  const long double angle = 2 * M_PIl * angle_bits * 0x1p-32L;
+  const long double error =
+      std::max(std::abs(pair.first - radius * std::cos(angle)),
+               std::abs(pair.second - radius * std::sin(angle)));
+  return static_cast<double>(error / std::max(radius, 1e-9L));
+}
+
+TEST(RandomTest, PairsAreThoseOfBoxAndMuller) {
+  for (uint64_t i = 0; i < 20'000; ++i) {
+    const RandomWords random = Philox(1, 2, i);
+    // Radii of all sizes: the bits of small shares, too.
+    const uint32_t radius = random.words[0] >> i % 32;
+    EXPECT_LT(ErrorOfPair<float>(radius, random.words[1]), 4e-7) << i;
+    EXPECT_LT(ErrorOfPair<double>(radius, random.words[1]), 1e-15) << i;
+  }
+  for (const uint32_t angle : {0u, 0x20000000u, 0x40000000u, 0xffffffffu}) {
+    EXPECT_LT(ErrorOfPair<float>(0, angle), 4e-7) << angle;
+    EXPECT_LT(ErrorOfPair<double>(~0u, angle), 1e-15) << angle;
   }
 }
 
 TEST(RandomTest, NormalNumbersHaveTheirMoments) {
   constexpr int kCount = 100'000;
+  constexpr NormalNoise<float> kNoise = {.seed = 1, .update_count = 2};
   double sum = 0;
   double squares = 0;
   double fourths = 0;
+  double neighbours = 0;
   for (int i = 0; i < kCount; ++i) {
-    const double x = Normal(/*seed=*/1, /*update_count=*/2, i);
+    const double x = kNoise(i);
     sum += x;
     squares += x * x;
     fourths += x * x * x * x;
+    neighbours += x * kNoise(i + kNormalLanes);
   }
 
   EXPECT_THAT(sum / kCount, DoubleNear(0, 0.015));
   EXPECT_THAT(squares / kCount, DoubleNear(1, 0.025));
   EXPECT_THAT(fourths / kCount, DoubleNear(3, 0.2));
+  EXPECT_THAT(neighbours / kCount, DoubleNear(0, 0.015));
 }
 
 TEST(RandomTest, EveryPartChangesTheNumber) {
-  EXPECT_NE(Normal(1, 2, 3), Normal(2, 2, 3));
-  EXPECT_NE(Normal(1, 2, 3), Normal(1, 3, 3));
-  EXPECT_NE(Normal(1, 2, 3), Normal(1, 2, 4));
+  std::set<double> numbers = {NormalNoise<double>{2, 2}(3),
+                              NormalNoise<double>{1, 3}(3)};
+  for (uint64_t i = 0; i < 1000; ++i) {
+    numbers.insert(NormalNoise<double>{1, 2}(i));
+  }
+  EXPECT_EQ(numbers.size(), 1002u);
 }
 
 }  // namespace

@@ -102,6 +102,14 @@ TEST_F(TensorReadingTest, DamageAnywhereIsFound) {
   }
 }
 
+std::vector<std::string> AllBytes(SavedStore& at, const std::string& name) {
+  std::vector<std::string> all;
+  for (const std::string state : {"", "mean", "variance", "max_variance"}) {
+    all.push_back(BytesOf(at.Pull(name, "k", state)));
+  }
+  return all;
+}
+
 // Nothing is counted twice on its way.
 TEST_F(CheckpointsTest, WhatIsRestoredTakesNoMoreRoomThanItHad) {
   SavedStore& saved = Restart();
@@ -111,19 +119,27 @@ TEST_F(CheckpointsTest, WhatIsRestoredTakesNoMoreRoomThanItHad) {
   // Three states and the copy that it keeps of 16-bit values are eight times as
   // large as these.
   config.rule = *ParseRuleSpec("amsgrad(learning_rate=0.1)");
-  config.budget_bytes = 15 * kValueBytes + (64 << 10);
   CreateNamespace(saved, "n", config);
   ASSERT_OK(saved.Init("n", "k", Filled(DType::kBF16, 1, {kElements})));
   ASSERT_OK(saved.Push(PushOf("n", "k", Filled(DType::kBF16, 2, {kElements}))));
   ASSERT_EQ(saved.store().DescribeNamespace("n")->memory.state,
             8 * kValueBytes);
-  ASSERT_OK(saved.checkpoints().Save());
-  const std::string before = BytesOf(saved.Pull("n", "k", "mean"));
+  ASSERT_OK(saved.checkpoints().SaveCheckpoint({"saved"}, {}));
+  const std::vector<std::string> before = AllBytes(saved, "n");
+  const uint64_t room_bytes = 9 * kValueBytes + (64 << 10);
+  const uint64_t filled_bytes =
+      (256 << 20) - saved.store().used_bytes() - room_bytes;
+  ASSERT_OK(
+      saved.Init("", "large",
+                 Filled(DType::kF32, 0,
+                        {static_cast<int64_t>(filled_bytes / sizeof(float))})));
 
-  SavedStore& restored = Restart();
+  ASSERT_OK(
+      saved.checkpoints().RestoreCheckpoint({"saved", {"n"}, "again"}, {}));
 
-  ASSERT_OK(restored.checkpoints().RestoreLast());
-  EXPECT_TRUE(BytesOf(restored.Pull("n", "k", "mean")) == before);
+  // Reading them takes room as well.
+  ASSERT_OK(saved.store().DeleteNamespace("n"));
+  EXPECT_TRUE(AllBytes(saved, "again") == before);
 }
 
 }  // namespace

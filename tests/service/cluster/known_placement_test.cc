@@ -1,5 +1,6 @@
 #include "service/cluster/known_placement.h"
 
+#include <chrono>
 #include <string>
 
 #include "gmock/gmock.h"
@@ -86,6 +87,39 @@ TEST(KnownPlacementTest, PlacementWithoutOwnersOrServersIsRefused) {
   EXPECT_THAT(known.Set(no_such_server, "a"),
               StatusIs(absl::StatusCode::kInvalidArgument));
   EXPECT_FALSE(known.is_in_cluster());
+}
+
+TEST(KnownPlacementTest, KeyThatIsNotRestoredYetIsNamed) {
+  ClusterPlacement placement = TwoServers(/*version=*/7);
+  const std::string key = KeyOfServer("a");
+  placement.lost = {
+      {.server = "lost", .partitions = {PartitionOf("", key, 8)}}};
+  KnownPlacement known("");
+  ASSERT_OK(known.Set(placement, "a"));
+
+  EXPECT_THAT(
+      known.view()->Check("", key, 7),
+      HasReason(Reason::kKeyNotRestored, {{"key", key}, {"server", "lost"}}));
+  EXPECT_THAT(known.view()->CheckWhole(), HasReason(Reason::kKeyNotRestored));
+  // What others have not restored is theirs to tell.
+  ASSERT_OK(known.Set(placement, "b"));
+  EXPECT_THAT(known.view()->Check("", key, 7), HasReason(Reason::kWrongServer));
+  EXPECT_OK(known.view()->CheckWhole());
+}
+
+TEST(KnownPlacementTest, ServerOwnsNothingAfterItsTime) {
+  KnownPlacement known("a");
+  ASSERT_OK(known.Set(TwoServers(/*version=*/7), "a"));
+  const std::string key = KeyOfServer("a");
+  EXPECT_OK(known.view()->Check("", key, 7));
+
+  known.OwnUntil(std::chrono::steady_clock::now());
+
+  EXPECT_THAT(known.view()->Check("", key, 7),
+              StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(known.readiness(), StatusIs(absl::StatusCode::kUnavailable));
+  known.OwnUntil(std::chrono::steady_clock::now() + std::chrono::hours(1));
+  EXPECT_OK(known.view()->Check("", key, 7));
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "gtest/gtest.h"
 #include "service/cluster/partition_receiver.h"
 #include "service/cluster/partition_sender.h"
+#include "service/cluster/placement_changes.h"
 #include "tensor/rule_spec.h"
 #include "tests/integration/etcd_process.h"
 #include "tests/service/cluster/moving_server.h"

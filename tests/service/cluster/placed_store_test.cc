@@ -97,6 +97,23 @@ class PlacedStoreTest : public ::testing::Test {
   PlacedStaging staging_{&inner_staging_, &known_};
 };
 
+TEST_F(PlacedStoreTest, MirroredKeysAreEveryServers) {
+  ASSERT_OK(known_.Set(TwoServers(1), "a"));
+  const IsMirrored is_mirrored = [](absl::string_view) { return true; };
+  PlacedTensorStore store(&inner_, &known_, {}, is_mirrored);
+  PlacedStaging staging(&inner_staging_, &known_, {}, is_mirrored);
+  ExpectEveryVerb();
+
+  EXPECT_THAT(AskAll(store, staging, {"a", "b"}),
+              ::testing::Each(testing::IsOk()));
+  auto of_other = About<PullRequest>({"a"});
+  of_other.worker = Worker{.rank = 3};
+  EXPECT_THAT(
+      Ask<PullReply>(store, &TensorStore::Pull, std::move(of_other)),
+      HasReason(Reason::kWrongServer,
+                {{"key", ""}, {"address", "b:1"}, {"placement_version", "1"}}));
+}
+
 TEST_F(PlacedStoreTest, ServerInNoClusterTakesEveryKey) {
   ExpectEveryVerb();
 

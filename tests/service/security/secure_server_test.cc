@@ -255,6 +255,7 @@ const std::map<std::string, char>& Table() {
                                       {"ListNamespaces", 's'},
                                       {"Barrier", 'p'},
                                       {"DeleteNamespace", 'a'},
+                                      {"RebalanceNamespace", 'a'},
                                       {"SaveCheckpoint", 'S'},
                                       {"ListCheckpoints", 'S'},
                                       {"InitStream", 'p'},

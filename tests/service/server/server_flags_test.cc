@@ -78,7 +78,8 @@ TEST(ServerFlagsTest, EtcdMakesACluster) {
       Parsed({"--etcd=a:1,b:2", "--cluster=c", "--server_name=s",
               "--cluster_address=h:3", "--cluster_size=3",
               "--cluster_partitions=64", "--cluster_split_bytes=64MiB",
-              "--cluster_weight=2.5", "--cluster_lease=5s"});
+              "--cluster_weight=2.5", "--cluster_lease=5s",
+              "--cluster_checkpoints=/shared", "--cluster_lost_after=5m"});
 
   ASSERT_TRUE(flags.server.cluster.has_value());
   const ClusterOptions& cluster = *flags.server.cluster;
@@ -91,6 +92,9 @@ TEST(ServerFlagsTest, EtcdMakesACluster) {
   EXPECT_EQ(cluster.split_bytes, 64u << 20);
   EXPECT_EQ(cluster.weight, 2.5);
   EXPECT_EQ(cluster.lease, absl::Seconds(5));
+  EXPECT_EQ(cluster.lost_after, absl::Minutes(5));
+  EXPECT_EQ(cluster.checkpoints, "/shared");
+  EXPECT_EQ(flags.server.checkpoint_dir, "/shared/s");
   EXPECT_FALSE(Parsed({"--etcd="}).server.cluster.has_value());
 }
 

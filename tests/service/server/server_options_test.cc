@@ -138,6 +138,12 @@ INSTANTIATE_TEST_SUITE_P(
                   })},
         BadOption{"cluster_lease",
                   InCluster([](auto& c) { c.lease = absl::Seconds(601); })},
+        BadOption{"cluster_lost_after", InCluster([](auto& c) {
+                    c.lost_after = c.lease;
+                    c.checkpoints = "/shared";
+                  })},
+        BadOption{"cluster_lost_after",
+                  InCluster([](auto& c) { c.lost_after = absl::Minutes(5); })},
         BadOption{"threads", [](ServerOptions& o) { o.num_threads = -1; }},
         BadOption{"max_wait", [](ServerOptions& o) {
                     o.max_wait = absl::ZeroDuration();

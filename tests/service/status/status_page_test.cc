@@ -13,6 +13,7 @@
 #include "gtest/gtest.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "nlohmann/json.hpp"
+#include "service/status/status_json.h"
 #include "service/store/memory_tensor_store.h"
 #include "tests/testing/status_matchers.h"
 
@@ -81,6 +82,28 @@ class StatusPagesTest : public ::testing::Test {
   const std::map<std::string, HttpPage, std::less<>> pages_ = StatusPages(
       {.store = &store_, .namespaces = &store_, .summaries = &store_});
 };
+
+TEST(StatusJsonTest, ClusterHasTheServersAndWhatEachOwns) {
+  const DescribeClusterReply reply = {
+      .server_name = "b",
+      .placement = {
+          .cluster = "c",
+          .version = 7,
+          .servers = {{.name = "a", .address = "a:1"},
+                      {.name = "b", .address = "b:1", .is_live = true}},
+          .owners = {0, 1, 1},
+          .lost = {{.server = "x", .partitions = {2}}}}};
+
+  const Json cluster = JsonOf(reply);
+
+  EXPECT_EQ(cluster["placement_version"], 7);
+  EXPECT_EQ(cluster["servers"][0]["partitions"], 1);
+  EXPECT_EQ(cluster["servers"][0]["live"], false);
+  EXPECT_EQ(cluster["servers"][1]["partitions"], 2);
+  EXPECT_EQ(cluster["servers"][1]["partitions_to_restore"], 1);
+  EXPECT_EQ(cluster["servers"][1]["self"], true);
+  EXPECT_TRUE(JsonOf(DescribeClusterReply()).is_null());
+}
 
 TEST_F(StatusPagesTest, AwaitsNobodyWithoutRounds) {
   EXPECT_EQ(Status()["awaited"], Json::array());

@@ -55,7 +55,7 @@ TEST(CallFingerprintTest, ReplyDTypeCountsInAPushPull) {
 }
 
 TEST(CallFingerprintTest, EveryFieldOfANamespaceCounts) {
-  std::vector<CreateNamespaceRequest> others(19);
+  std::vector<CreateNamespaceRequest> others(20);
   others[0].name_space = "n";
   others[1].on_existing = OnExisting::kKeep;
   others[2].config.mode = Mode::kSync;
@@ -75,6 +75,7 @@ TEST(CallFingerprintTest, EveryFieldOfANamespaceCounts) {
   others[16].config.gradient_guard.max_call_norm = 1;
   others[17].config.aggregation = Aggregation::kMedian;
   others[18].config.trim_fraction = 0.25;
+  others[19].config.mirrored = true;
 
   for (const CreateNamespaceRequest& other : others) {
     EXPECT_NE(Fingerprint(other), Fingerprint(CreateNamespaceRequest()));

@@ -195,19 +195,37 @@ TEST_F(GpuCopiesTest, PushOfManyPagesIsATransferFor32MiB) {
   EXPECT_EQ(push.waits, 2);
 }
 
+// What is in page-locked memory takes no thread of the pool on its way.
+TEST_F(GpuCopiesTest, LargePushIsWithTheDeviceWhenTheCallReturns) {
+  ASSERT_OK(store_->SetRule(
+      {.key_pattern = "*", .rule = RuleSpec{"accumulate", {}}}));
+  InitKeys(1, 1 << 19);
+  PushRequest request = StagedPush(1, 1 << 19);
+  gpu_.Hold(StreamUse::kToDevice);
+  gpu_.Hold(StreamUse::kCompute);
+  const Answer<absl::StatusOr<PushReply>> answer;
+
+  store_->Push(std::move(request), {}, CallbackOf(answer));
+
+  EXPECT_TRUE(gpu_.HasQueued(StreamUse::kToDevice, 1));
+  EXPECT_TRUE(gpu_.HasQueued(StreamUse::kCompute, 1));
+  gpu_.Release(StreamUse::kCompute);
+  gpu_.Release(StreamUse::kToDevice);
+  EXPECT_OK(answer.Wait());
+}
+
 // The first eight contributions of each key become one, and perhaps those that
 // follow; the last closes the round.
 TEST_F(GpuCopiesTest, RoundOfManyKeysIsAFewKernels) {
-  constexpr int kFewKeys = 1000;
   constexpr uint32_t kWorkers = 16;
   ASSERT_OK(store_->CreateNamespace(
       {.name_space = "sync",
        .config = {.mode = Mode::kSync, .num_workers = kWorkers}}));
-  InitKeys(kFewKeys, 64, "sync");
+  InitKeys(kNumKeys, 64, "sync");
   const Counts before = Total();
 
   for (uint32_t rank = 0; rank < kWorkers; ++rank) {
-    PushRequest push = StagedPush(kFewKeys, 64, "sync");
+    PushRequest push = StagedPush(kNumKeys, 64, "sync");
     push.worker = Worker{.rank = rank};
     push.step = 1;
     CountPush(std::move(push));

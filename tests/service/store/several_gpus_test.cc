@@ -1,5 +1,7 @@
 // A store that keeps its tensors on two fake GPUs.
 
+#include "tests/service/store/several_gpus.h"
+
 #include <memory>
 #include <string>
 #include <thread>
@@ -10,7 +12,6 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/cuda/device_pool.h"
-#include "tests/service/store/gpu_store.h"
 #include "tests/testing/background.h"
 
 namespace tensorkv {
@@ -23,49 +24,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::StatusIs;
 
-class SeveralGpusTest : public testing::GpuStoreTest {
- protected:
-  SeveralGpusTest()
-      : other_backend_(*CudaBackend::Create(
-            other_gpu_.Open(), {.quota_bytes = 8 * kBudgetBytes})) {
-    store_ = std::make_unique<MemoryTensorStore>(
-        MemoryTensorStoreOptions{
-            .budget_bytes = kBudgetBytes,
-            .device_budget_bytes = {kBudgetBytes, kBudgetBytes}},
-        std::vector<Backend*>{backend_.get(), other_backend_.get()}, &alarms_);
-  }
-  ~SeveralGpusTest() override { store_ = nullptr; }
-
-  absl::Status InitAll(const std::vector<std::string>& keys, int64_t size) {
-    InitRequest request;
-    for (const std::string& key : keys) {
-      request.entries.push_back({key, Filled(size, 1)});
-    }
-    return testing::InitNow(*store_, std::move(request)).status();
-  }
-  std::vector<std::string> DevicesOf(const std::vector<std::string>& keys) {
-    std::vector<std::string> devices;
-    const StatReply reply = store_->Stat({.keys = keys}).value();
-    for (const KeyStatus& key : reply.keys) devices.push_back(key.device);
-    return devices;
-  }
-  MemoryUse UseOf(size_t device, absl::string_view name_space = "") {
-    return store_->DescribeNamespace(name_space)->device_memory[device].memory;
-  }
-  absl::Status PushAll(const std::vector<std::string>& keys, int64_t size,
-                       double value) {
-    PushRequest request;
-    for (const std::string& key : keys) {
-      request.entries.push_back({key, false, Filled(size, value)});
-    }
-    const Answer<absl::StatusOr<PushReply>> answer;
-    store_->Push(std::move(request), {}, CallbackOf(answer));
-    return answer.Wait().status();
-  }
-
-  testing::FakeGpu other_gpu_{{.ordinal = 1}};
-  std::unique_ptr<CudaBackend> other_backend_;
-};
+using testing::SeveralGpusTest;
 
 TEST_F(SeveralGpusTest, KeysGoWhereMostIsFree) {
   ASSERT_OK(InitAll({"a", "b", "c"}, 1000));

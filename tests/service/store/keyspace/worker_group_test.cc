@@ -390,5 +390,25 @@ TEST(WorkerGroupTest, ListShowsWhoJoined) {
   EXPECT_EQ(statuses[1].lease_remaining, absl::Seconds(6));
 }
 
+TEST(WorkerGroupTest, GroupThatGoesBackAwaitsItsMembersAnew) {
+  Group group(Fixed(2));
+  const Worker first = group.MustJoin("first");
+  const Worker second = group.MustJoin("second");
+  group.Reach(first, 5);
+  const std::vector<WorkerSnapshot> saved = group.Save();
+  group.Reach(first, 9);
+  group.Reach(second, 8);
+
+  group.GoBack(saved, group.now);
+
+  EXPECT_THAT(group.Check(first), HasReason(Reason::kLeaseLost));
+  EXPECT_THAT(group.NeededBy(9), ElementsAre(0, 1));
+  EXPECT_EQ(group.step_of(0), 5u);
+  EXPECT_EQ(group.step_of(1), 0u);
+  // What was reached is no gap for others.
+  EXPECT_EQ(group.max_step(), 9u);
+  EXPECT_EQ(group.MustJoin("second").rank, 1u);
+}
+
 }  // namespace
 }  // namespace tensorkv

@@ -1,0 +1,92 @@
+// Calls about keys of mirrored namespaces, which every server holds.
+//
+// What changes keys otherwise than by rounds goes to all servers; they refuse
+// to sum rounds as long as it has not come to all.
+
+#ifndef TENSORKV_CLIENT_CLUSTER_MIRRORED_CALLS_H_
+#define TENSORKV_CLIENT_CLUSTER_MIRRORED_CALLS_H_
+
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "base/status_macros.h"
+#include "client/cluster/call_parts.h"
+#include "client/cluster/merged_replies.h"
+#include "contract/placement.h"
+#include "contract/requests.h"
+
+namespace tensorkv {
+
+// Makes a call at a server by its name.
+template <typename Request>
+using CallAt = absl::FunctionRef<absl::StatusOr<ReplyTo<Request>>(
+    const std::string& server, const Request& request)>;
+
+// The server whose worker the caller is; for others the first from the place
+// of `reader` on, which counts around, that is live: so readers are spread, and
+// each sees versions rise.
+template <typename Request>
+const std::string& MirrorFor(const ClusterPlacement& placement,
+                             const Request& request, size_t reader) {
+  const std::vector<ClusterServer>& servers = placement.servers;
+  if constexpr (requires { request.worker; }) {
+    if (request.worker) {
+      return servers[request.worker->rank % servers.size()].name;
+    }
+  }
+  for (size_t i = 0; i < servers.size(); ++i) {
+    const ClusterServer& server = servers[(reader + i) % servers.size()];
+    if (server.is_live) return server.name;
+  }
+  return servers[reader % servers.size()].name;
+}
+
+// Creates keys at the home, which decides what they are, and then elsewhere.
+inline absl::StatusOr<InitReply> InitMirrored(
+    const std::vector<std::string>& home_first, const InitRequest& request,
+    CallAt<InitRequest> init, CallAt<PullRequest> pull) {
+  ASSIGN_OR_RETURN(InitReply reply, init(home_first.front(), request));
+  InitRequest elsewhere = request;
+  if (request.on_existing == OnExisting::kFail) {
+    elsewhere.on_existing = OnExisting::kKeep;
+  }
+  if (request.on_existing == OnExisting::kKeep) {
+    // Somebody else may have created them there.
+    PullRequest values = {.name_space = request.name_space};
+    values.namespace_uid = request.namespace_uid;
+    for (const InitEntry& entry : request.entries) {
+      values.entries.push_back({.key = entry.key, .state = entry.state});
+    }
+    ASSIGN_OR_RETURN(PullReply pulled, pull(home_first.front(), values));
+    for (size_t i = 0; i < pulled.values.size(); ++i) {
+      elsewhere.entries[i].tensor = std::move(pulled.values[i].tensor);
+    }
+  }
+  for (size_t i = 1; i < home_first.size(); ++i) {
+    RETURN_IF_ERROR(init(home_first[i], elsewhere).status());
+  }
+  return reply;
+}
+
+// Removes keys from all servers, from the home last: as long as it has them
+// they can be removed again.
+inline absl::StatusOr<DeleteReply> DeleteMirrored(
+    const std::vector<std::string>& home_first, const DeleteRequest& request,
+    CallAt<DeleteRequest> remove) {
+  DeleteRequest elsewhere = request;
+  elsewhere.allow_missing = true;
+  for (size_t i = 1; i < home_first.size(); ++i) {
+    RETURN_IF_ERROR(remove(home_first[i], elsewhere).status());
+  }
+  return remove(home_first.front(), request);
+}
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CLIENT_CLUSTER_MIRRORED_CALLS_H_

@@ -1,0 +1,68 @@
+#include "client/cluster/part_outcomes.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "absl/strings/numbers.h"
+#include "contract/reason.h"
+
+namespace tensorkv {
+
+bool IsAtWrongServer(const absl::Status& status) {
+  return ReasonOf(status) == Reason::kWrongServer;
+}
+
+uint64_t VersionToldBy(absl::Span<const absl::Status> outcomes) {
+  uint64_t newest = 0;
+  for (const absl::Status& status : outcomes) {
+    if (!IsAtWrongServer(status)) continue;
+    std::optional<ErrorInfo> info = ErrorInfoOf(status);
+    uint64_t version = 0;
+    if (absl::SimpleAtoi(info->metadata["placement_version"], &version)) {
+      newest = std::max(newest, version);
+    }
+  }
+  return newest;
+}
+
+bool MayHaveEffect(const absl::Status& status) {
+  return status.ok() || absl::IsUnavailable(status) ||
+         absl::IsDeadlineExceeded(status) || absl::IsCancelled(status) ||
+         ReasonOf(status) == Reason::kOutcomeUnknown;
+}
+
+bool IsPushedAgain(const absl::Status& status) {
+  switch (ReasonOf(status)) {
+    case Reason::kServerRestarted:
+    case Reason::kNotMember:
+    case Reason::kLeaseLost:
+    case Reason::kRoundFailed:
+    case Reason::kStepClosed:
+    case Reason::kStripeFailed:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool EndsTheCall(const absl::Status& status) {
+  switch (ReasonOf(status)) {
+    case Reason::kServerRestarted:
+    case Reason::kNotMember:
+    case Reason::kLeaseLost:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool MayBeAsync(Mode mode) {
+  return mode == Mode::kAsync || mode == Mode::kUnknown;
+}
+
+bool IsNoMember(const absl::Status& status) {
+  const Reason reason = ReasonOf(status);
+  return reason == Reason::kNotMember || reason == Reason::kLeaseLost;
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,37 @@
+// What follows from how the parts of a call have ended.
+//
+// Pure functions, thread-safe.
+
+#ifndef TENSORKV_CLIENT_CLUSTER_PART_OUTCOMES_H_
+#define TENSORKV_CLIENT_CLUSTER_PART_OUTCOMES_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "contract/requests.h"
+
+namespace tensorkv {
+
+bool IsAtWrongServer(const absl::Status& status);
+
+// The newest placement that servers have named when they refused.
+uint64_t VersionToldBy(absl::Span<const absl::Status> outcomes);
+
+// Whether the part of a push with that outcome has, or may have, been applied.
+bool MayHaveEffect(const absl::Status& status);
+
+// Whether workers push again what has failed so.
+bool IsPushedAgain(const absl::Status& status);
+
+// Whether the caller has to join again before any server's answer is of use.
+bool EndsTheCall(const absl::Status& status);
+
+// Where the mode was not learnt, nobody can promise that a step is made once.
+bool MayBeAsync(Mode mode);
+
+bool IsNoMember(const absl::Status& status);
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CLIENT_CLUSTER_PART_OUTCOMES_H_

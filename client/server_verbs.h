@@ -1,0 +1,74 @@
+// The verbs that are about a server, whatever the namespace of its client.
+
+#ifndef TENSORKV_CLIENT_SERVER_VERBS_H_
+#define TENSORKV_CLIENT_SERVER_VERBS_H_
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "client/connection.h"
+#include "contract/requests.h"
+
+namespace tensorkv {
+
+class ClientCalls;
+
+// What every Client has; see there for threads, deadlines and errors.
+class ServerVerbs {
+ public:
+  // Namespaces, by name.
+  absl::Status CreateNamespace(absl::string_view name,
+                               const NamespaceConfig& config,
+                               OnExisting on_existing = OnExisting::kFail);
+  absl::StatusOr<NamespaceStatus> DescribeNamespace(absl::string_view name);
+  absl::StatusOr<std::vector<NamespaceStatus>> ListNamespaces();
+  absl::Status DeleteNamespace(absl::string_view name);
+  // Moves keys between the GPUs of each server.
+  absl::StatusOr<RebalanceNamespaceReply> RebalanceNamespace(
+      absl::string_view name);
+
+  absl::StatusOr<ServerStatus> DescribeServer();
+  absl::StatusOr<DescribeClusterReply> DescribeCluster();
+  // Says which servers, by their names, are to have the cluster's keys besides
+  // those that have them, and which no longer. Returns before they have moved:
+  // call it again, with no names, for how many partitions are left. Errors:
+  // NotFound · InvalidArgument · FailedPrecondition (the server is in no
+  // cluster) · Unavailable; cluster.proto says when.
+  absl::StatusOr<ResizeClusterReply> ResizeCluster(
+      ResizeClusterRequest request);
+
+  // Checkpoints of the server. Without a name, the server makes one up; without
+  // namespaces, all are saved.
+  absl::StatusOr<CheckpointStatus> SaveCheckpoint(
+      absl::string_view name = "", std::vector<std::string> namespaces = {});
+  absl::StatusOr<CheckpointStatus> RestoreCheckpoint(
+      RestoreCheckpointRequest request);
+  absl::StatusOr<std::vector<CheckpointStatus>> ListCheckpoints();
+  absl::Status DeleteCheckpoint(absl::string_view name);
+  absl::StatusOr<CheckpointStatus> VerifyCheckpoint(absl::string_view name);
+
+ protected:
+  ServerVerbs(std::shared_ptr<ClientCalls> calls, CallOptions call_options)
+      : calls_(std::move(calls)), call_options_(std::move(call_options)) {}
+  ~ServerVerbs() = default;
+
+  // The options of the verbs, but for another timeout.
+  CallOptions Within(absl::Duration timeout) const {
+    CallOptions options = call_options_;
+    options.timeout = timeout;
+    return options;
+  }
+
+  std::shared_ptr<ClientCalls> calls_;
+  CallOptions call_options_;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_CLIENT_SERVER_VERBS_H_

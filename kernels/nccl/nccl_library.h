@@ -1,0 +1,35 @@
+// The NCCL of the machine, found at run time.
+
+#ifndef TENSORKV_KERNELS_NCCL_NCCL_LIBRARY_H_
+#define TENSORKV_KERNELS_NCCL_NCCL_LIBRARY_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "nccl.h"
+
+namespace tensorkv {
+
+// What is used of NCCL; tests have their own.
+struct NcclFunctions {
+  decltype(&ncclGetVersion) get_version = nullptr;
+  decltype(&ncclGetUniqueId) get_unique_id = nullptr;
+  decltype(&ncclCommInitRankConfig) comm_init_rank_config = nullptr;
+  decltype(&ncclCommAbort) comm_abort = nullptr;
+  decltype(&ncclCommGetAsyncError) comm_get_async_error = nullptr;
+  decltype(&ncclGetLastError) get_last_error = nullptr;
+  decltype(&ncclGroupStart) group_start = nullptr;
+  decltype(&ncclGroupEnd) group_end = nullptr;
+  decltype(&ncclSend) send = nullptr;
+  decltype(&ncclRecv) recv = nullptr;
+};
+
+// Those of a library, which stays loaded.
+// Errors: FailedPrecondition: it is not there, or is older than what this build
+// needs (2.14, of non-blocking communicators).
+absl::StatusOr<NcclFunctions> LoadNccl(
+    const std::string& path = "libnccl.so.2");
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_KERNELS_NCCL_NCCL_LIBRARY_H_

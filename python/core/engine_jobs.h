@@ -1,0 +1,50 @@
+// Jobs of an engine of operations that calls functions of C, such as MXNet's.
+
+#ifndef TENSORKV_PYTHON_CORE_ENGINE_JOBS_H_
+#define TENSORKV_PYTHON_CORE_ENGINE_JOBS_H_
+
+#include <pybind11/pybind11.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace tensorkv::python {
+
+// Numbers of jobs that are ready, for a thread of Python that does them. The
+// engine has two operations of each job: one says that it is ready, the other
+// waits until it has ended. Neither is Python, nor waits for the GIL, which
+// others hold for milliseconds. Thread-safe.
+class EngineJobs {
+ public:
+  using Number = uint64_t;
+
+  EngineJobs();
+
+  static void Register(pybind11::module_& module);
+
+ private:
+  struct State;
+  struct Operation;
+
+  // What the engine runs, and how it lets go of an operation.
+  static void SayReady(void* context, void* operation);
+  static void AwaitEnd(void* context, void* operation);
+  static void Delete(void* operation);
+
+  // The argument of one such run.
+  uintptr_t NewOperation(Number job) const;
+
+  // Waits for jobs that are ready; none once this is closed. `is_last` leaves
+  // them to others, as long as any of those waits here.
+  std::vector<Number> Take(bool is_last);
+  void End(const std::vector<Number>& jobs);
+  void Close();
+
+  // Shared with the operations, which may outlive this object.
+  const std::shared_ptr<State> state_;
+};
+
+}  // namespace tensorkv::python
+
+#endif  // TENSORKV_PYTHON_CORE_ENGINE_JOBS_H_

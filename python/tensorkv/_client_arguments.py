@@ -1,0 +1,46 @@
+"""What the arguments of a Client become for the extension."""
+
+from __future__ import annotations
+
+from typing import Any, List, Sequence, Union
+
+from tensorkv._arrays import all_to_core
+
+Keys = Union[str, Sequence[str]]
+
+
+def as_list(keys: Keys, values: Any, what: str) -> tuple:
+    """Keys and what belongs to each, as lists."""
+    if isinstance(keys, str):
+        return [keys], [values]
+    if values is not None and not isinstance(values, (list, tuple)):
+        raise TypeError(f"{what}: expected a list, one for each key")
+    return list(keys), None if values is None else list(values)
+
+
+def weights_of(weight: Any, num_keys: int) -> List[float]:
+    """A weight for each key, or none at all."""
+    if weight is None:
+        return []
+    weights = weight
+    if not isinstance(weight, (list, tuple)):
+        weights = [weight] * num_keys
+    if len(weights) != num_keys:
+        raise ValueError(
+            f"weight: expected {num_keys}, one for each key, got {len(weights)}"
+        )
+    # In a request 0 stands for 1.
+    if not all(each > 0 for each in weights):
+        raise ValueError(f"weight: expected positive numbers, got {weight}")
+    return [float(each) for each in weights]
+
+
+def core_outs(outs: List[Any]) -> List[Any]:
+    """Of each key an array, or a list of them."""
+    types = set(map(type, outs))
+    if not any(issubclass(each, (list, tuple)) for each in types):
+        return all_to_core(outs)
+    return [
+        all_to_core(list(out) if isinstance(out, (list, tuple)) else [out])
+        for out in outs
+    ]

@@ -1,0 +1,67 @@
+// Which placement is to follow the present one.
+
+#ifndef TENSORKV_SERVICE_CLUSTER_PLACEMENT_CHANGES_H_
+#define TENSORKV_SERVICE_CLUSTER_PLACEMENT_CHANGES_H_
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "contract/placement.h"
+#include "contract/requests.h"
+#include "service/cluster/cluster_records.h"
+
+namespace tensorkv {
+
+// All are pure functions: every server makes the same of the same reading.
+
+// The one of that name; null if there is none.
+const ClusterServer* FindServer(const std::vector<ClusterServer>& servers,
+                                absl::string_view name);
+const std::string& OwnerName(const ClusterPlacement& placement,
+                             size_t partition);
+// Whether all of `partitions` are that server's.
+bool OwnsAll(const ClusterPlacement& placement, absl::string_view server,
+             const std::vector<uint32_t>& partitions);
+
+// Which partitions their owners do not have yet.
+std::set<uint32_t> MissingIn(const ClusterPlacement& placement);
+
+// Where the partitions are to be: by the name of its owner, for each. Those of
+// a placement whose servers are wanted, and whose weights are as they were, are
+// where they are to be.
+std::vector<std::string> OwnersWanted(const ClusterReading& reading);
+// How many are not where they are to be.
+uint32_t NumToMove(const ClusterReading& reading);
+
+// The placement without the servers that have nothing and are not wanted, of
+// the next version; the same one if there are none.
+ClusterPlacement WithoutLeft(const ClusterReading& reading);
+
+// What a ResizeCluster makes of a reading.
+struct ResizedCluster {
+  ClusterPlacement placement;
+  std::vector<ClusterServer> wanted;
+
+  friend bool operator==(const ResizedCluster&,
+                         const ResizedCluster&) = default;
+};
+
+// The partitions of servers that are lost are others' in the placement, which
+// do not have them yet; all else stays where it is.
+// Errors: NotFound · InvalidArgument · FailedPrecondition; those of
+// ResizeCluster.
+absl::StatusOr<ResizedCluster> Resized(const ResizeClusterRequest& request,
+                                       const ClusterReading& reading);
+
+// The placement, of the next version, in which the owners of `partitions`,
+// which were to be restored, have them.
+ClusterPlacement WithRestored(ClusterPlacement placement,
+                              const std::vector<uint32_t>& partitions);
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_CLUSTER_PLACEMENT_CHANGES_H_

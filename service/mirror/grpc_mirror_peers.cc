@@ -1,0 +1,130 @@
+#include "service/mirror/grpc_mirror_peers.h"
+
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/mutex.h"
+#include "contract/grpc_status.h"
+#include "mirror.grpc.pb.h"
+
+namespace tensorkv {
+
+// The calls that are under way, of all peers.
+class GrpcMirrorPeers::Calls {
+ public:
+  Calls(Connect connect, FindAddress find_address)
+      : connect(std::move(connect)), find_address(std::move(find_address)) {}
+
+  bool Begin(grpc::ClientContext* context) {
+    MutexLock lock(&mutex_);
+    if (is_stopped_) return false;
+    contexts_.insert(context);
+    return true;
+  }
+  void End(grpc::ClientContext* context) {
+    MutexLock lock(&mutex_);
+    contexts_.erase(context);
+    if (contexts_.empty()) changed_.SignalAll();
+  }
+  void Stop() {
+    MutexLock lock(&mutex_);
+    is_stopped_ = true;
+    for (grpc::ClientContext* context : contexts_) context->TryCancel();
+    while (!contexts_.empty()) changed_.Wait(&mutex_);
+  }
+
+  const Connect connect;
+  const FindAddress find_address;
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  bool is_stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  std::set<grpc::ClientContext*> contexts_ ABSL_GUARDED_BY(mutex_);
+};
+
+namespace {
+
+class GrpcMirrorPeer final : public MirrorPeer {
+ public:
+  GrpcMirrorPeer(std::string server,
+                 std::shared_ptr<GrpcMirrorPeers::Calls> calls)
+      : server_(std::move(server)), calls_(std::move(calls)) {}
+
+  void Call(MirrorRequest request, absl::Duration timeout,
+            MirrorCallback done) override;
+
+ private:
+  using Stub = mirror::v1::Mirror::Stub;
+
+  struct UnderWay {
+    std::shared_ptr<GrpcMirrorPeers::Calls> calls;
+    std::shared_ptr<Stub> stub;
+    std::string name;  // of the server, with its address
+    grpc::ClientContext context;
+    MirrorRequest request;
+    MirrorResponse response;
+    MirrorCallback done;
+  };
+
+  // That of the server at that address.
+  std::shared_ptr<Stub> StubAt(const std::string& address) {
+    MutexLock lock(&mutex_);
+    if (stub_ == nullptr || address_ != address) {
+      address_ = address;
+      stub_ = mirror::v1::Mirror::NewStub(calls_->connect(address));
+    }
+    return stub_;
+  }
+
+  const std::string server_;
+  const std::shared_ptr<GrpcMirrorPeers::Calls> calls_;
+  Mutex mutex_;
+  std::string address_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<Stub> stub_ ABSL_GUARDED_BY(mutex_);
+};
+
+void GrpcMirrorPeer::Call(MirrorRequest request, absl::Duration timeout,
+                          MirrorCallback done) {
+  const absl::StatusOr<std::string> address = calls_->find_address(server_);
+  if (!address.ok()) return std::move(done)(address.status());
+  auto call = std::make_shared<UnderWay>();
+  call->calls = calls_;
+  call->stub = StubAt(*address);
+  call->name = absl::StrCat("server ", server_, " (", *address, ")");
+  call->context.set_deadline(absl::ToChronoTime(absl::Now() + timeout));
+  call->request = std::move(request);
+  call->done = std::move(done);
+  if (!calls_->Begin(&call->context)) {
+    return std::move(call->done)(absl::UnavailableError("the server ends"));
+  }
+  call->stub->async()->Call(
+      &call->context, &call->request, &call->response,
+      [call](const grpc::Status& grpc_status) {
+        const absl::Status status = FromGrpcStatus(grpc_status);
+        if (status.ok()) {
+          std::move(call->done)(std::move(call->response));
+        } else {
+          std::move(call->done)(absl::Status(
+              status.code(), absl::StrCat(call->name, ": ", status.message())));
+        }
+        call->calls->End(&call->context);
+      });
+}
+
+}  // namespace
+
+GrpcMirrorPeers::GrpcMirrorPeers(Connect connect, FindAddress find_address)
+    : calls_(std::make_shared<Calls>(std::move(connect),
+                                     std::move(find_address))) {}
+
+std::shared_ptr<MirrorPeer> GrpcMirrorPeers::PeerOf(
+    const std::string& server) const {
+  return std::make_shared<GrpcMirrorPeer>(server, calls_);
+}
+
+void GrpcMirrorPeers::Stop() { calls_->Stop(); }
+
+}  // namespace tensorkv

@@ -1,0 +1,127 @@
+#include "service/mirror/mirror_exchange.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace tensorkv {
+namespace {
+
+// This server, as it calls itself.
+class OwnPeer final : public MirrorPeer {
+ public:
+  void SetSession(std::weak_ptr<MirrorSession> session) {
+    session_ = std::move(session);
+  }
+
+  void Call(MirrorRequest request, absl::Duration,
+            MirrorCallback done) override {
+    const std::shared_ptr<MirrorSession> session = session_.lock();
+    if (session == nullptr) {
+      return std::move(done)(absl::UnavailableError("the servers are others"));
+    }
+    session->Take(request, std::move(done));
+  }
+
+ private:
+  std::weak_ptr<MirrorSession> session_;
+};
+
+absl::Status Ends() { return absl::UnavailableError("the server ends"); }
+
+}  // namespace
+
+MirrorExchange::MirrorExchange(const Options& options, Alarms* alarms,
+                               Backend* backend)
+    : options_(options), alarms_(*alarms), backend_(*backend) {}
+
+void MirrorExchange::SetGroup(const std::vector<std::string>& servers,
+                              uint32_t own, const MakePeer& make_peer) {
+  const auto own_peer = std::make_shared<OwnPeer>();
+  MirrorGroup group = {.servers = servers, .own = own};
+  for (uint32_t i = 0; i < group.size(); ++i) {
+    group.peers.push_back(i == own ? own_peer : make_peer(servers[i]));
+  }
+  const auto session = std::make_shared<MirrorSession>(
+      std::move(group), MirrorSession::Environment{.times = options_.times,
+                                                   .alarms = &alarms_,
+                                                   .backend = &backend_,
+                                                   .executor = &executor_});
+  own_peer->SetSession(session);
+  std::shared_ptr<MirrorSession> former;
+  {
+    MutexLock lock(&mutex_);
+    if (is_stopped_) return;
+    if (session_ != nullptr && session_->group().servers == servers) return;
+    former = std::exchange(session_, session);
+    num_servers_ = static_cast<uint32_t>(servers.size());
+    own_ = own;
+  }
+  if (former != nullptr) {
+    former->Stop(absl::UnavailableError("the cluster has other servers"));
+  }
+}
+
+void MirrorExchange::Stop() {
+  std::shared_ptr<MirrorSession> session;
+  {
+    MutexLock lock(&mutex_);
+    is_stopped_ = true;
+    session = session_;
+  }
+  if (session != nullptr) session->Stop(Ends());
+}
+
+std::shared_ptr<MirrorSession> MirrorExchange::session() const {
+  MutexLock lock(&mutex_);
+  return session_;
+}
+
+void MirrorExchange::Take(const MirrorRequest& request, MirrorCallback done) {
+  const std::shared_ptr<MirrorSession> session = this->session();
+  if (session == nullptr) {
+    return std::move(done)(
+        absl::UnavailableError("the server knows no placement yet"));
+  }
+  session->Take(request, std::move(done));
+}
+
+absl::Status MirrorExchange::CheckGroup(uint32_t num_workers) const {
+  if (!options_.awaits_group && session() == nullptr) {
+    return absl::UnimplementedError(
+        "mirrored: expected a server of a cluster, got one by itself");
+  }
+  const uint32_t num_servers = num_servers_;
+  if (num_workers >= num_servers) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("num_workers: expected at least one for each of the ",
+                   num_servers, " servers that mirror, got ", num_workers));
+}
+
+bool MirrorExchange::IsNear(uint32_t rank) const {
+  return rank % num_servers_ == own_;
+}
+
+void MirrorExchange::Forget(const std::string& name_space) {
+  const std::shared_ptr<MirrorSession> session = this->session();
+  if (session != nullptr) session->Forget(name_space);
+}
+
+void MirrorExchange::Sum(const std::string& name_space,
+                         const RefPtr<BudgetAccount>& account,
+                         std::vector<RoundToSum> rounds,
+                         std::function<void(std::vector<SummedRound>)> summed) {
+  const std::shared_ptr<MirrorSession> session = this->session();
+  if (session != nullptr) {
+    return session->member().Sum(name_space, account, std::move(rounds),
+                                 std::move(summed));
+  }
+  std::vector<SummedRound> refused;
+  for (size_t i = 0; i < rounds.size(); ++i) {
+    refused.push_back(
+        {i, absl::UnavailableError("the server knows no placement yet")});
+  }
+  summed(std::move(refused));
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,79 @@
+// Sums of rounds over the servers of a cluster.
+
+#ifndef TENSORKV_SERVICE_MIRROR_MIRROR_EXCHANGE_H_
+#define TENSORKV_SERVICE_MIRROR_MIRROR_EXCHANGE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "base/alarms.h"
+#include "base/executor.h"
+#include "base/mutex.h"
+#include "kernels/backend.h"
+#include "service/mirror/mirror_group.h"
+#include "service/mirror/mirror_session.h"
+#include "service/store/round_exchange.h"
+
+namespace tensorkv {
+
+// A RoundExchange of the servers that SetGroup names last. Before that every
+// rank is near, and rounds wait for no other server: they end with Unavailable.
+// The worker of a rank is near the server at place rank mod n. Thread-safe.
+class MirrorExchange final : public RoundExchange {
+ public:
+  using MakePeer =
+      std::function<std::shared_ptr<MirrorPeer>(const std::string& server)>;
+
+  struct Options {
+    MirrorTimes times;
+    // Whether SetGroup will come: namespaces may be there before.
+    bool awaits_group = false;
+  };
+
+  // Both outlive the calls that are under way. `backend` is the host's.
+  MirrorExchange(const Options& options, Alarms* alarms, Backend* backend);
+  // REQUIRES: the peers have ended their calls.
+  ~MirrorExchange() override { Stop(); }
+
+  // The servers, in order, of which this is the one at `own`. If they are
+  // others than before, what is under way fails.
+  void SetGroup(const std::vector<std::string>& servers, uint32_t own,
+                const MakePeer& make_peer);
+
+  // Ends all rounds with Unavailable, also later ones.
+  void Stop();
+
+  // Takes a call of another server.
+  void Take(const MirrorRequest& request, MirrorCallback done);
+
+  absl::Status CheckGroup(uint32_t num_workers) const override;
+  bool IsNear(uint32_t rank) const override;
+  void Sum(const std::string& name_space, const RefPtr<BudgetAccount>& account,
+           std::vector<RoundToSum> rounds,
+           std::function<void(std::vector<SummedRound>)> summed) override;
+  void Forget(const std::string& name_space) override;
+
+ private:
+  std::shared_ptr<MirrorSession> session() const;
+
+  const Options options_;
+  Alarms& alarms_;
+  Backend& backend_;
+  // How many servers there are, and the place of this one.
+  std::atomic<uint32_t> num_servers_ = 1;
+  std::atomic<uint32_t> own_ = 0;
+  mutable Mutex mutex_;
+  bool is_stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  std::shared_ptr<MirrorSession> session_ ABSL_GUARDED_BY(mutex_);
+  Executor executor_;  // last: its tasks use the rest
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_MIRROR_MIRROR_EXCHANGE_H_

@@ -1,0 +1,26 @@
+#include "service/mirror/mirror_group.h"
+
+#include "xxhash.h"
+
+namespace tensorkv {
+
+uint64_t MirrorGroup::id() const {
+  uint64_t id = 0;
+  for (const std::string& server : servers) {
+    id = XXH3_64bits_withSeed(server.data(), server.size(), id);
+  }
+  return id;
+}
+
+uint32_t MirrorGroup::LeaderOf(absl::string_view name_space) const {
+  return XXH3_64bits(name_space.data(), name_space.size()) % size();
+}
+
+MirrorRequest MirrorGroup::NewRequest() const {
+  MirrorRequest request;
+  request.set_group(id());
+  request.set_from(own);
+  return request;
+}
+
+}  // namespace tensorkv

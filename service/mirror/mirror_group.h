@@ -1,0 +1,67 @@
+// Servers that hold the same keys, and how they reach each other.
+
+#ifndef TENSORKV_SERVICE_MIRROR_MIRROR_GROUP_H_
+#define TENSORKV_SERVICE_MIRROR_MIRROR_GROUP_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "mirror.pb.h"
+
+namespace tensorkv {
+
+using MirrorRequest = mirror::v1::MirrorRequest;
+using MirrorResponse = mirror::v1::MirrorResponse;
+using MirrorCallback =
+    absl::AnyInvocable<void(absl::StatusOr<MirrorResponse>) &&>;
+
+// One of the servers, this one too, as the others call it. Thread-safe.
+class MirrorPeer {
+ public:
+  virtual ~MirrorPeer() = default;
+
+  // Calls `done`, on any thread, maybe before this returns, within the timeout
+  // and some time to notice.
+  // Errors: those of the call · Unavailable · DeadlineExceeded; messages name
+  // the server.
+  virtual void Call(MirrorRequest request, absl::Duration timeout,
+                    MirrorCallback done) = 0;
+};
+
+// A plain value. Members go by their places.
+struct MirrorGroup {
+  std::vector<std::string> servers;
+  uint32_t own = 0;
+  std::vector<std::shared_ptr<MirrorPeer>> peers;
+
+  uint32_t size() const { return static_cast<uint32_t>(servers.size()); }
+  // Groups of other servers, or in another order, have another one.
+  uint64_t id() const;
+  // Who says when sums are made of a namespace's rounds.
+  uint32_t LeaderOf(absl::string_view name_space) const;
+  MirrorRequest NewRequest() const;
+};
+
+using MirrorGroupPtr = std::shared_ptr<const MirrorGroup>;
+
+// How long members wait for each other.
+struct MirrorTimes {
+  // Until a server that has not announced a round is asked whether it is there;
+  // then for its answer.
+  absl::Duration patience = absl::Seconds(5);
+  // For each step of an attempt to make sums.
+  absl::Duration attempt = absl::Seconds(10);
+
+  // Within which Announce is answered, if the leader is there.
+  absl::Duration announce() const { return 2 * patience + 3 * attempt; }
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_MIRROR_MIRROR_GROUP_H_

@@ -1,0 +1,347 @@
+#include "service/mirror/mirror_leader.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/random/random.h"
+#include "absl/strings/str_cat.h"
+
+namespace tensorkv {
+
+using mirror::v1::Outcome;
+
+namespace {
+
+// What one attempt takes at most, beyond its first round: members hold that
+// much several times.
+constexpr size_t kMaxRounds = 4096;
+constexpr int64_t kMaxElements = 16 << 20;
+
+absl::Status FirstOf(const std::vector<absl::Status>& statuses) {
+  for (const absl::Status& status : statuses) {
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+MirrorLeader::MirrorLeader(MirrorGroupPtr group, MirrorTimes times,
+                           Alarms* alarms)
+    : group_ptr_(std::move(group)),
+      times_(times),
+      alarms_(*alarms),
+      // None of a former life of this server is taken for one of this.
+      last_attempt_(
+          absl::Uniform<uint64_t>(absl::BitGen(), 1, uint64_t{1} << 62)) {}
+
+void MirrorLeader::Answer(Answered& answered) {
+  for (const CallPtr& call : answered) {
+    alarms_.Cancel(call->alarm);
+    std::move(call->done)(std::move(call->response));
+  }
+}
+
+void MirrorLeader::Set(const Announced& announced, State state,
+                       Answered& answered, uint64_t attempt,
+                       const absl::Status& status) {
+  Call& call = *announced.call;
+  mirror::v1::Outcome& outcome =
+      *call.response.mutable_outcomes(announced.place);
+  outcome.set_state(state);
+  outcome.set_attempt(attempt);
+  if (!status.ok()) {
+    outcome.set_code(static_cast<int>(status.code()));
+    outcome.set_message(std::string(status.message()));
+  }
+  if (--call.num_open == 0) answered.push_back(announced.call);
+}
+
+void MirrorLeader::Announce(const MirrorRequest& request, MirrorCallback done) {
+  const mirror::v1::Announce& announce = request.announce();
+  const auto call = std::make_shared<Call>();
+  call->from = request.from();
+  call->name_space = announce.name_space();
+  call->num_open = announce.rounds_size();
+  call->done = std::move(done);
+  for (int i = 0; i < announce.rounds_size(); ++i)
+    call->response.add_outcomes();
+  Answered answered;
+  if (call->num_open == 0) answered.push_back(call);
+  AttemptPtr next;
+  {
+    MutexLock lock(&mutex_);
+    NameSpace& name_space = namespaces_[call->name_space];
+    for (int i = 0; i < announce.rounds_size(); ++i) {
+      Announced announced = {call, i, announce.rounds(i)};
+      if (stopped_.ok()) {
+        Add(name_space, std::move(announced), answered);
+      } else {
+        Set(announced, Outcome::FAILED, answered, 0, stopped_);
+      }
+    }
+    if (call->num_open > 0) {
+      call->alarm = alarms_.Schedule(
+          alarms_.Now() + times_.patience,
+          [self = shared_from_this(), call] { self->OnPatience(call); });
+    }
+    next = TakeNext(call->name_space);
+  }
+  Answer(answered);
+  if (next != nullptr) Start(next);
+}
+
+void MirrorLeader::Forget(const std::string& name_space) {
+  MutexLock lock(&mutex_);
+  const auto found = namespaces_.find(name_space);
+  if (found == namespaces_.end()) return;
+  for (auto& [name, key] : found->second.keys) key.last = {};
+}
+
+void MirrorLeader::Stop(const absl::Status& status) {
+  Answered answered;
+  {
+    MutexLock lock(&mutex_);
+    stopped_ = status;
+    for (auto& [name, name_space] : namespaces_) {
+      for (auto& [key_name, key] : name_space.keys) {
+        for (Announced& each : key.announced) {
+          if (each.call == nullptr) continue;
+          Set(each, Outcome::FAILED, answered, 0, status);
+          each = {};
+        }
+      }
+    }
+  }
+  Answer(answered);
+}
+
+void MirrorLeader::Add(NameSpace& name_space, Announced announced,
+                       Answered& answered) {
+  const std::string name = announced.round.key();
+  Key& key = name_space.keys[name];
+  key.announced.resize(group_.size());
+  Announced& place = key.announced[announced.call->from];
+  if (place.call != nullptr) {
+    Set(place, Outcome::FAILED, answered, 0,
+        absl::AbortedError("the server has announced the round again"));
+  }
+  place = std::move(announced);
+  Look(name_space, name, key, answered);
+}
+
+void MirrorLeader::Look(NameSpace& name_space, const std::string& name,
+                        Key& key, Answered& answered) {
+  if (key.is_under_way) return;
+  for (Announced& each : key.announced) {
+    if (each.call == nullptr) continue;
+    const bool has_counted = key.last.attempt != 0 &&
+                             each.round.step() == key.last.step &&
+                             each.round.version() == key.last.version;
+    if (!has_counted || each.round.lacks() == key.last.attempt) continue;
+    Set(each, Outcome::SUMMED, answered, key.last.attempt);
+    each = {};
+  }
+  const bool is_ready =
+      std::all_of(key.announced.begin(), key.announced.end(),
+                  [](const Announced& each) { return each.call != nullptr; });
+  if (!is_ready) return;
+  const absl::Status agrees = CheckAgree(name, key.announced);
+  if (agrees.ok()) return name_space.ready.push_back(name);
+  for (Announced& each : key.announced) {
+    Set(each, Outcome::FAILED, answered, 0, agrees);
+    each = {};
+  }
+}
+
+absl::Status MirrorLeader::CheckAgree(
+    const std::string& key, const std::vector<Announced>& announced) const {
+  const mirror::v1::Round& first = announced.front().round;
+  for (const Announced& each : announced) {
+    const mirror::v1::Round& round = each.round;
+    if (round.step() == first.step() && round.version() == first.version() &&
+        round.dtype() == first.dtype() &&
+        round.num_elements() == first.num_elements()) {
+      continue;
+    }
+    return absl::FailedPreconditionError(absl::StrCat(
+        "key \"", key, "\": expected the same key on all servers, got step ",
+        first.step(), " of version ", first.version(), " with ",
+        first.num_elements(), " elements on server ", group_.servers.front(),
+        ", step ", round.step(), " of version ", round.version(), " with ",
+        round.num_elements(), " on server ", group_.servers[each.call->from],
+        ": restore one checkpoint on all"));
+  }
+  return absl::OkStatus();
+}
+
+MirrorLeader::AttemptPtr MirrorLeader::TakeNext(const std::string& name) {
+  NameSpace& name_space = namespaces_[name];
+  if (name_space.attempt != nullptr) return nullptr;
+  auto attempt = std::make_shared<Attempt>();
+  int64_t num_elements = 0;
+  while (!name_space.ready.empty() && attempt->rounds.size() < kMaxRounds) {
+    Key& key = name_space.keys[name_space.ready.front()];
+    const bool is_ready =
+        std::all_of(key.announced.begin(), key.announced.end(),
+                    [](const Announced& each) { return each.call != nullptr; });
+    if (is_ready && !key.is_under_way) {
+      num_elements += key.announced.front().round.num_elements();
+      if (!attempt->rounds.empty() && num_elements > kMaxElements) break;
+      key.is_under_way = true;
+      attempt->rounds.emplace(
+          name_space.ready.front(),
+          std::exchange(key.announced, std::vector<Announced>(group_.size())));
+    }
+    name_space.ready.pop_front();
+  }
+  if (attempt->rounds.empty()) return nullptr;
+  attempt->id = ++last_attempt_;
+  attempt->name_space = name;
+  name_space.attempt = attempt;
+  return attempt;
+}
+
+void MirrorLeader::Start(const AttemptPtr& attempt) {
+  MirrorRequest begin = group_.NewRequest();
+  mirror::v1::Begin& message = *begin.mutable_begin();
+  message.set_attempt(attempt->id);
+  message.set_name_space(attempt->name_space);
+  for (const auto& [key, announced] : attempt->rounds) {
+    mirror::v1::RoundOfAll& round = *message.add_rounds();
+    round.set_key(key);
+    round.set_step(announced.front().round.step());
+    for (const Announced& each : announced) {
+      *round.add_members()->mutable_tensors() = each.round.tensors();
+    }
+  }
+  MirrorRequest run = group_.NewRequest();
+  run.mutable_run()->set_attempt(attempt->id);
+  run.mutable_run()->set_timeout_ms(absl::ToInt64Milliseconds(times_.attempt));
+  const std::vector<bool> all(group_.size(), true);
+  AskAll(begin, times_.attempt, all, WaitFor::kAllOrError,
+         [self = shared_from_this(), attempt, run,
+          all](std::vector<absl::Status> begun) {
+           const absl::Status status = FirstOf(begun);
+           if (!status.ok()) return self->End(attempt, status);
+           // Members give up a little before this does.
+           self->AskAll(run, 2 * self->times_.attempt, all,
+                        WaitFor::kAllOrError,
+                        [self, attempt](std::vector<absl::Status> run) {
+                          self->End(attempt, FirstOf(run));
+                        });
+         });
+}
+
+void MirrorLeader::End(const AttemptPtr& attempt, const absl::Status& status) {
+  Answered answered;
+  AttemptPtr next;
+  {
+    MutexLock lock(&mutex_);
+    NameSpace& name_space = namespaces_[attempt->name_space];
+    name_space.attempt = nullptr;
+    for (const auto& [name, announced] : attempt->rounds) {
+      Key& key = name_space.keys[name];
+      key.is_under_way = false;
+      if (status.ok()) {
+        const mirror::v1::Round& round = announced.front().round;
+        key.last = {attempt->id, round.step(), round.version()};
+      }
+      for (const Announced& each : announced) {
+        Set(each, status.ok() ? Outcome::SUMMED : Outcome::FAILED, answered,
+            attempt->id, status);
+      }
+      // Whoever has given up meanwhile may have come again.
+      Look(name_space, name, key, answered);
+    }
+    next = TakeNext(attempt->name_space);
+  }
+  Answer(answered);
+  if (next != nullptr) Start(next);
+}
+
+void MirrorLeader::OnPatience(const CallPtr& call) {
+  std::vector<bool> is_missing(group_.size());
+  {
+    MutexLock lock(&mutex_);
+    for (const auto& [name, key] : namespaces_[call->name_space].keys) {
+      if (key.announced[call->from].call != call) continue;
+      for (uint32_t i = 0; i < group_.size(); ++i) {
+        if (key.announced[i].call == nullptr) is_missing[i] = true;
+      }
+    }
+  }
+  MirrorRequest ping = group_.NewRequest();
+  ping.mutable_ping();
+  AskAll(ping, times_.patience, is_missing, WaitFor::kAll,
+         [self = shared_from_this(), call](std::vector<absl::Status> pings) {
+           self->EndWait(call, pings);
+         });
+}
+
+void MirrorLeader::EndWait(const CallPtr& call,
+                           const std::vector<absl::Status>& pings) {
+  Answered answered;
+  {
+    MutexLock lock(&mutex_);
+    for (auto& [name, key] : namespaces_[call->name_space].keys) {
+      Announced& own = key.announced[call->from];
+      if (own.call != call) continue;
+      absl::Status gone;
+      for (uint32_t i = 0; i < group_.size() && gone.ok(); ++i) {
+        if (key.announced[i].call == nullptr) gone = pings[i];
+      }
+      Set(own, gone.ok() ? Outcome::WAITING : Outcome::FAILED, answered, 0,
+          gone);
+      own = {};
+    }
+  }
+  Answer(answered);
+}
+
+void MirrorLeader::AskAll(const MirrorRequest& request, absl::Duration timeout,
+                          const std::vector<bool>& asked, WaitFor wait_for,
+                          Statuses done) {
+  struct Asking {
+    Mutex mutex;
+    size_t num_left ABSL_GUARDED_BY(mutex) = 0;
+    bool has_ended ABSL_GUARDED_BY(mutex) = false;
+    std::vector<absl::Status> statuses ABSL_GUARDED_BY(mutex);
+    Statuses done;
+  };
+  const auto asking = std::make_shared<Asking>();
+  asking->done = std::move(done);
+  {
+    MutexLock lock(&asking->mutex);
+    asking->num_left = group_.size();
+    asking->statuses.resize(group_.size());
+  }
+  const auto end_one = [asking, wait_for](uint32_t member,
+                                          absl::Status status) {
+    std::vector<absl::Status> statuses;
+    {
+      MutexLock lock(&asking->mutex);
+      asking->statuses[member] = std::move(status);
+      const bool is_last = --asking->num_left == 0;
+      const bool is_enough =
+          wait_for == WaitFor::kAllOrError && !asking->statuses[member].ok();
+      if (asking->has_ended || (!is_last && !is_enough)) return;
+      asking->has_ended = true;
+      statuses = asking->statuses;
+    }
+    asking->done(std::move(statuses));
+  };
+  for (uint32_t i = 0; i < group_.size(); ++i) {
+    if (!asked[i]) {
+      end_one(i, absl::OkStatus());
+      continue;
+    }
+    group_.peers[i]->Call(
+        request, timeout,
+        [end_one, i](absl::StatusOr<MirrorResponse> response) {
+          end_one(i, response.status());
+        });
+  }
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,363 @@
+#include "service/mirror/mirror_member.h"
+
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+
+namespace tensorkv {
+
+using mirror::v1::Outcome;
+
+namespace {
+
+absl::Status NotUnderWay() {
+  return absl::FailedPreconditionError("the attempt is not under way");
+}
+
+absl::Status DoesNotWait(absl::string_view key, Step step) {
+  return absl::FailedPreconditionError(
+      absl::StrCat("round ", step, " of \"", key,
+                   "\": it does not wait for its sum any more"));
+}
+
+absl::Status StatusOf(const Outcome& outcome) {
+  const auto code = static_cast<absl::StatusCode>(outcome.code());
+  return absl::Status(
+      code == absl::StatusCode::kOk ? absl::StatusCode::kInternal : code,
+      outcome.message());
+}
+
+void Fill(const RoundToSum& round, mirror::v1::Round& message) {
+  message.set_key(round.key);
+  message.set_step(round.step);
+  message.set_version(round.version);
+  message.set_dtype(static_cast<uint32_t>(round.dtype));
+  message.set_num_elements(round.num_elements);
+  for (const BroughtTensor& tensor : round.tensors) {
+    mirror::v1::BroughtTensor& brought = *message.add_tensors();
+    brought.set_rank(tensor.rank);
+    brought.set_dtype(static_cast<uint32_t>(tensor.dtype));
+  }
+}
+
+}  // namespace
+
+void MirrorMember::Sum(const std::string& name_space,
+                       const RefPtr<BudgetAccount>& account,
+                       std::vector<RoundToSum> rounds, Summed summed) {
+  const auto batch = std::make_shared<Batch>();
+  batch->name_space = name_space;
+  batch->account = account;
+  batch->rounds = std::move(rounds);
+  batch->summed = std::move(summed);
+  batch->has_ended.resize(batch->rounds.size());
+  batch->lacks.resize(batch->rounds.size());
+  std::vector<SummedRound> refused;
+  {
+    MutexLock lock(&mutex_);
+    for (size_t i = 0; i < batch->rounds.size(); ++i) {
+      if (!stopped_.ok()) {
+        refused.push_back({i, stopped_});
+        continue;
+      }
+      const RoundToSum& round = batch->rounds[i];
+      const KeyName name = {name_space, round.key};
+      waiting_[name] = {batch, i};
+      const auto prepared = prepared_.find(name);
+      if (prepared != prepared_.end() &&
+          (prepared->second.step != round.step ||
+           prepared->second.version != round.version)) {
+        prepared_.erase(prepared);
+      }
+    }
+  }
+  if (refused.empty()) return Announce(batch);
+  batch->summed(std::move(refused));
+}
+
+MirrorRequest MirrorMember::RequestOf(const Batch& batch,
+                                      std::vector<size_t>& places) {
+  MirrorRequest request = environment_.group->NewRequest();
+  mirror::v1::Announce& announce = *request.mutable_announce();
+  announce.set_name_space(batch.name_space);
+  MutexLock lock(&mutex_);
+  for (size_t i = 0; i < batch.rounds.size(); ++i) {
+    if (batch.has_ended[i]) continue;
+    places.push_back(i);
+    mirror::v1::Round& round = *announce.add_rounds();
+    Fill(batch.rounds[i], round);
+    round.set_lacks(batch.lacks[i]);
+  }
+  return request;
+}
+
+void MirrorMember::Announce(const BatchPtr& batch) {
+  std::vector<size_t> places;
+  MirrorRequest request = RequestOf(*batch, places);
+  if (places.empty()) return;
+  const MirrorGroup& group = *environment_.group;
+  group.peers[group.LeaderOf(batch->name_space)]->Call(
+      std::move(request), environment_.times.announce(),
+      [self = shared_from_this(), batch,
+       places](const absl::StatusOr<MirrorResponse>& response) {
+        self->OnOutcomes(batch, places, response);
+      });
+}
+
+std::optional<absl::StatusOr<SumOfRound>> MirrorMember::EndOf(
+    Batch& batch, size_t place, const Outcome& outcome) {
+  const KeyName name = {batch.name_space, batch.rounds[place].key};
+  const auto prepared = prepared_.find(name);
+  const bool has_it = prepared != prepared_.end() &&
+                      prepared->second.attempt == outcome.attempt();
+  switch (outcome.state()) {
+    case Outcome::WAITING:
+      return std::nullopt;
+    case Outcome::SUMMED: {
+      if (!has_it) {
+        batch.lacks[place] = outcome.attempt();
+        return std::nullopt;
+      }
+      SumOfRound sum = std::move(prepared->second.sum);
+      prepared_.erase(prepared);
+      return sum;
+    }
+    case Outcome::FAILED:
+      if (has_it) prepared_.erase(prepared);
+      return StatusOf(outcome);
+    default:
+      return absl::InternalError("expected an outcome that this server knows");
+  }
+}
+
+bool MirrorMember::MayAskAgain(const BatchPtr& batch,
+                               const absl::Status& status) {
+  // So often within its patience.
+  constexpr int kMostTimes = 20;
+  Alarms& alarms = *environment_.alarms;
+  const absl::Duration patience = environment_.times.patience;
+  {
+    MutexLock lock(&mutex_);
+    if (!absl::IsUnavailable(status) || !stopped_.ok()) {
+      batch->give_up = absl::InfiniteDuration();
+      return false;
+    }
+    if (batch->give_up == absl::InfiniteDuration()) {
+      batch->give_up = alarms.Now() + patience;
+    }
+    if (alarms.Now() >= batch->give_up) return false;
+  }
+  alarms.Schedule(
+      alarms.Now() + patience / kMostTimes,
+      [self = shared_from_this(), batch] { self->Announce(batch); });
+  return true;
+}
+
+void MirrorMember::OnOutcomes(const BatchPtr& batch,
+                              const std::vector<size_t>& places,
+                              const absl::StatusOr<MirrorResponse>& response) {
+  if (MayAskAgain(batch, response.status())) return;
+  std::vector<SummedRound> ended;
+  std::vector<uint64_t> dropped;
+  {
+    MutexLock lock(&mutex_);
+    for (size_t i = 0; i < places.size(); ++i) {
+      const size_t place = places[i];
+      if (batch->has_ended[place]) continue;
+      std::optional<absl::StatusOr<SumOfRound>> end;
+      if (!response.ok()) {
+        end = response.status();
+      } else if (static_cast<int>(i) >= response->outcomes_size()) {
+        end = absl::InternalError("expected an outcome of each round");
+      } else {
+        end = EndOf(*batch, place, response->outcomes(static_cast<int>(i)));
+      }
+      if (!end) continue;
+      batch->has_ended[place] = true;
+      const auto waiting =
+          waiting_.find({batch->name_space, batch->rounds[place].key});
+      if (waiting != waiting_.end() && waiting->second.batch == batch) {
+        if (!end->ok() && waiting->second.attempt != 0) {
+          dropped.push_back(waiting->second.attempt);
+        }
+        waiting_.erase(waiting);
+      }
+      ended.push_back({place, *std::move(end)});
+    }
+  }
+  Drop(dropped);
+  if (!ended.empty()) batch->summed(std::move(ended));
+  Announce(batch);
+}
+
+MirrorMember::Waiting* MirrorMember::FindWaiting(const KeyName& name,
+                                                 Step step) {
+  const auto waiting = waiting_.find(name);
+  if (waiting == waiting_.end()) return nullptr;
+  const Batch& batch = *waiting->second.batch;
+  const bool is_it = batch.rounds[waiting->second.place].step == step;
+  return is_it ? &waiting->second : nullptr;
+}
+
+absl::Status MirrorMember::Begin(const mirror::v1::Begin& message) {
+  const auto attempt = std::make_shared<Attempt>();
+  attempt->id = message.attempt();
+  std::vector<SumAttempt::Round> rounds;
+  {
+    MutexLock lock(&mutex_);
+    for (const mirror::v1::RoundOfAll& round : message.rounds()) {
+      const KeyName name = {message.name_space(), round.key()};
+      const Waiting* const waiting = FindWaiting(name, round.step());
+      if (waiting == nullptr) return DoesNotWait(round.key(), round.step());
+      const RoundToSum& own = waiting->batch->rounds[waiting->place];
+      attempt->account = waiting->batch->account;
+      attempt->keys.push_back(name);
+      attempt->rounds.emplace_back(own.step, own.version);
+      rounds.push_back({own, round});
+    }
+  }
+  ASSIGN_OR_RETURN(SumAttempt sums,
+                   SumAttempt::Create(environment_.group, std::move(rounds),
+                                      attempt->account));
+  attempt->sums = std::make_unique<SumAttempt>(std::move(sums));
+  environment_.transport->Expect(attempt->id, 0,
+                                 attempt->sums->ContributionsToReceive());
+  environment_.transport->Expect(attempt->id, 1,
+                                 attempt->sums->SumsToReceive());
+  absl::Status status = Enter(attempt);
+  if (!status.ok()) environment_.transport->Forget(attempt->id);
+  return status;
+}
+
+absl::Status MirrorMember::Enter(const AttemptPtr& attempt) {
+  std::vector<uint64_t> former;
+  {
+    MutexLock lock(&mutex_);
+    for (size_t i = 0; i < attempt->keys.size(); ++i) {
+      const Step step = attempt->rounds[i].first;
+      if (FindWaiting(attempt->keys[i], step) != nullptr) continue;
+      return DoesNotWait(attempt->keys[i].second, step);
+    }
+    for (size_t i = 0; i < attempt->keys.size(); ++i) {
+      Waiting& waiting =
+          *FindWaiting(attempt->keys[i], attempt->rounds[i].first);
+      // Of a leader that was started anew.
+      if (waiting.attempt != 0) former.push_back(waiting.attempt);
+      waiting.attempt = attempt->id;
+    }
+    attempts_[attempt->id] = attempt;
+  }
+  Drop(former);
+  return absl::OkStatus();
+}
+
+void MirrorMember::Run(const mirror::v1::Run& message, MirrorCallback done) {
+  AttemptPtr attempt;
+  {
+    MutexLock lock(&mutex_);
+    const auto found = attempts_.find(message.attempt());
+    if (found != attempts_.end() && !found->second->is_running) {
+      attempt = found->second;
+      attempt->is_running = true;
+    }
+  }
+  if (attempt == nullptr) return std::move(done)(NotUnderWay());
+  attempt->done = std::move(done);
+  attempt->timeout = absl::Milliseconds(message.timeout_ms());
+  environment_.transport->Move(
+      attempt->id, 0, attempt->sums->ContributionsToSend(), attempt->timeout,
+      [self = shared_from_this(), attempt](absl::Status status) {
+        self->OnContributions(attempt, std::move(status));
+      });
+}
+
+// Sums take long, and transports call on threads that others need.
+void MirrorMember::OnContributions(const AttemptPtr& attempt,
+                                   absl::Status status) {
+  if (!status.ok()) return EndRun(attempt, std::move(status));
+  environment_.executor->Submit([self = shared_from_this(), attempt] {
+    absl::Status status =
+        attempt->sums->SumOwnSlices(*self->environment_.backend);
+    if (!status.ok()) return self->EndRun(attempt, std::move(status));
+    self->environment_.transport->Move(
+        attempt->id, 1, attempt->sums->SumsToSend(), attempt->timeout,
+        [self, attempt](absl::Status status) {
+          self->OnSums(attempt, std::move(status));
+        });
+  });
+}
+
+void MirrorMember::OnSums(const AttemptPtr& attempt, absl::Status status) {
+  if (!status.ok()) return EndRun(attempt, std::move(status));
+  environment_.transport->Forget(attempt->id);
+  {
+    MutexLock lock(&mutex_);
+    if (attempts_.erase(attempt->id) == 0) {
+      status = NotUnderWay();
+    } else {
+      std::vector<SumOfRound> sums = attempt->sums->TakeSums();
+      for (size_t i = 0; i < sums.size(); ++i) {
+        const auto& [step, version] = attempt->rounds[i];
+        prepared_[attempt->keys[i]] = {attempt->id, step, version,
+                                       attempt->account, std::move(sums[i])};
+      }
+    }
+  }
+  EndRun(attempt, std::move(status));
+}
+
+void MirrorMember::EndRun(const AttemptPtr& attempt, absl::Status status) {
+  environment_.transport->Forget(attempt->id);
+  {
+    MutexLock lock(&mutex_);
+    attempts_.erase(attempt->id);
+  }
+  if (!status.ok()) return std::move(attempt->done)(std::move(status));
+  std::move(attempt->done)(MirrorResponse());
+}
+
+void MirrorMember::Drop(const std::vector<uint64_t>& attempts) {
+  for (const uint64_t id : attempts) {
+    {
+      MutexLock lock(&mutex_);
+      attempts_.erase(id);
+    }
+    environment_.transport->Forget(id);
+  }
+}
+
+void MirrorMember::Forget(const std::string& name_space) {
+  MutexLock lock(&mutex_);
+  const auto first = prepared_.lower_bound({name_space, ""});
+  auto last = first;
+  while (last != prepared_.end() && last->first.first == name_space) ++last;
+  prepared_.erase(first, last);
+}
+
+void MirrorMember::Stop(const absl::Status& status) {
+  std::map<KeyName, Waiting> waiting;
+  std::map<uint64_t, AttemptPtr> attempts;
+  std::map<KeyName, Prepared> prepared;
+  {
+    MutexLock lock(&mutex_);
+    stopped_ = status;
+    waiting.swap(waiting_);
+    attempts.swap(attempts_);
+    prepared.swap(prepared_);
+    for (auto& [name, each] : waiting) {
+      each.batch->has_ended[each.place] = true;
+    }
+  }
+  for (const auto& [id, attempt] : attempts) {
+    environment_.transport->Forget(id);
+  }
+  for (auto& [name, each] : waiting) {
+    std::vector<SummedRound> ended;
+    ended.push_back({each.place, status});
+    each.batch->summed(std::move(ended));
+  }
+}
+
+}  // namespace tensorkv

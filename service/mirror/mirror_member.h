@@ -1,0 +1,135 @@
+// A server that makes sums of rounds with others.
+
+#ifndef TENSORKV_SERVICE_MIRROR_MIRROR_MEMBER_H_
+#define TENSORKV_SERVICE_MIRROR_MIRROR_MEMBER_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "base/alarms.h"
+#include "base/executor.h"
+#include "base/mutex.h"
+#include "kernels/backend.h"
+#include "service/mirror/mirror_group.h"
+#include "service/mirror/slice_transport.h"
+#include "service/mirror/sum_attempt.h"
+#include "service/store/round_exchange.h"
+
+namespace tensorkv {
+
+// Announces rounds to their leader, does what that says, and keeps whole sums
+// until it knows whether they count. Thread-safe.
+class MirrorMember : public std::enable_shared_from_this<MirrorMember> {
+ public:
+  // What is not shared outlives the calls that are under way.
+  struct Environment {
+    MirrorGroupPtr group;
+    MirrorTimes times;
+    std::shared_ptr<SliceTransport> transport;
+    Alarms* alarms = nullptr;
+    Backend* backend = nullptr;
+    // Makes the sums.
+    Executor* executor = nullptr;
+  };
+  using Summed = std::function<void(std::vector<SummedRound>)>;
+
+  explicit MirrorMember(Environment environment)
+      : environment_(std::move(environment)) {}
+
+  // As in RoundExchange.
+  void Sum(const std::string& name_space, const RefPtr<BudgetAccount>& account,
+           std::vector<RoundToSum> rounds, Summed summed);
+
+  absl::Status Begin(const mirror::v1::Begin& message);
+  void Run(const mirror::v1::Run& message, MirrorCallback done);
+
+  // The namespace has gone: what is kept of it goes.
+  void Forget(const std::string& name_space);
+
+  // All rounds that wait end with `status`, and so do those of later calls.
+  void Stop(const absl::Status& status);
+
+ private:
+  // Rounds that were given together.
+  struct Batch {
+    std::string name_space;
+    RefPtr<BudgetAccount> account;
+    std::vector<RoundToSum> rounds;
+    Summed summed;
+    // By round: whether it has ended; an attempt whose sum counts and that this
+    // server does not have.
+    std::vector<bool> has_ended;
+    std::vector<uint64_t> lacks;
+    // Until when the leader is waited for; infinite while it answers.
+    absl::Duration give_up = absl::InfiniteDuration();
+  };
+  using BatchPtr = std::shared_ptr<Batch>;
+  using KeyName = std::pair<std::string, std::string>;
+
+  struct Waiting {
+    BatchPtr batch;
+    size_t place = 0;
+    uint64_t attempt = 0;  // the one that is under way; 0: none
+  };
+  // A sum of which it is not known whether it counts.
+  struct Prepared {
+    uint64_t attempt = 0;
+    Step step = 0;
+    Version version = 0;
+    RefPtr<BudgetAccount> account;  // outlives what the sum has reserved
+    SumOfRound sum;
+  };
+  struct Attempt {
+    uint64_t id = 0;
+    RefPtr<BudgetAccount> account;
+    std::vector<KeyName> keys;
+    std::vector<std::pair<Step, Version>> rounds;
+    std::unique_ptr<SumAttempt> sums;
+    bool is_running = false;
+    absl::Duration timeout;
+    MirrorCallback done;
+  };
+  using AttemptPtr = std::shared_ptr<Attempt>;
+
+  void Announce(const BatchPtr& batch);
+  MirrorRequest RequestOf(const Batch& batch, std::vector<size_t>& places);
+  void OnOutcomes(const BatchPtr& batch, const std::vector<size_t>& places,
+                  const absl::StatusOr<MirrorResponse>& response);
+  // Whether the leader may yet come back: then asks it again, a little later.
+  bool MayAskAgain(const BatchPtr& batch, const absl::Status& status);
+  // What an outcome means for a round; nothing while it waits.
+  std::optional<absl::StatusOr<SumOfRound>> EndOf(
+      Batch& batch, size_t place, const mirror::v1::Outcome& outcome)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Gives up the attempts, so that they have no effect any more.
+  void Drop(const std::vector<uint64_t>& attempts);
+
+  void OnContributions(const AttemptPtr& attempt, absl::Status status);
+  void OnSums(const AttemptPtr& attempt, absl::Status status);
+  void EndRun(const AttemptPtr& attempt, absl::Status status);
+  // The round that waits for its sum; null: it does not, or not any more.
+  Waiting* FindWaiting(const KeyName& name, Step step)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Makes it the attempt of its keys, if all of them still wait.
+  absl::Status Enter(const AttemptPtr& attempt);
+
+  const Environment environment_;
+  Mutex mutex_;
+  absl::Status stopped_ ABSL_GUARDED_BY(mutex_);
+  std::map<KeyName, Waiting> waiting_ ABSL_GUARDED_BY(mutex_);
+  std::map<KeyName, Prepared> prepared_ ABSL_GUARDED_BY(mutex_);
+  std::map<uint64_t, AttemptPtr> attempts_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_MIRROR_MIRROR_MEMBER_H_

@@ -1,0 +1,49 @@
+#include "service/mirror/mirror_session.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace tensorkv {
+
+MirrorSession::MirrorSession(MirrorGroup group, const Environment& environment)
+    : group_(std::make_shared<MirrorGroup>(std::move(group))),
+      slices_(std::make_shared<DeliveredSlices>(group_, environment.alarms)),
+      leader_(std::make_shared<MirrorLeader>(group_, environment.times,
+                                             environment.alarms)),
+      member_(std::make_shared<MirrorMember>(
+          MirrorMember::Environment{.group = group_,
+                                    .times = environment.times,
+                                    .transport = slices_,
+                                    .alarms = environment.alarms,
+                                    .backend = environment.backend,
+                                    .executor = environment.executor})) {}
+
+void MirrorSession::Take(const MirrorRequest& request, MirrorCallback done) {
+  if (request.group() != group_->id() || request.from() >= group_->size()) {
+    return std::move(done)(absl::FailedPreconditionError(absl::StrCat(
+        "expected a call of the servers ", absl::StrJoin(group_->servers, ", "),
+        ", got one of other servers")));
+  }
+  const auto reply = [&](const absl::Status& status) {
+    if (!status.ok()) return std::move(done)(status);
+    std::move(done)(MirrorResponse());
+  };
+  switch (request.call_case()) {
+    case MirrorRequest::kAnnounce:
+      return leader_->Announce(request, std::move(done));
+    case MirrorRequest::kBegin:
+      return reply(member_->Begin(request.begin()));
+    case MirrorRequest::kRun:
+      return member_->Run(request.run(), std::move(done));
+    case MirrorRequest::kDeliver:
+      return reply(slices_->Take(request.from(), request.deliver()));
+    case MirrorRequest::kPing:
+      return reply(absl::OkStatus());
+    default:
+      return reply(absl::UnimplementedError("expected a call that is known"));
+  }
+}
+
+}  // namespace tensorkv

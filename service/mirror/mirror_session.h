@@ -1,0 +1,61 @@
+// The part of one server in a group that holds the same keys.
+
+#ifndef TENSORKV_SERVICE_MIRROR_MIRROR_SESSION_H_
+#define TENSORKV_SERVICE_MIRROR_MIRROR_SESSION_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "base/alarms.h"
+#include "base/executor.h"
+#include "kernels/backend.h"
+#include "service/mirror/delivered_slices.h"
+#include "service/mirror/mirror_group.h"
+#include "service/mirror/mirror_leader.h"
+#include "service/mirror/mirror_member.h"
+
+namespace tensorkv {
+
+// A member, and the leader of some namespaces, while the group stays the same.
+// Thread-safe.
+class MirrorSession {
+ public:
+  // What outlives every session.
+  struct Environment {
+    MirrorTimes times;
+    Alarms* alarms = nullptr;
+    Backend* backend = nullptr;
+    Executor* executor = nullptr;
+  };
+
+  MirrorSession(MirrorGroup group, const Environment& environment);
+
+  const MirrorGroup& group() const { return *group_; }
+  MirrorMember& member() { return *member_; }
+
+  // Takes a call of a member, this one too.
+  void Take(const MirrorRequest& request, MirrorCallback done);
+
+  // As in RoundExchange.
+  void Forget(const std::string& name_space) {
+    member_->Forget(name_space);
+    leader_->Forget(name_space);
+  }
+
+  // Ends what is under way with `status`.
+  void Stop(const absl::Status& status) {
+    member_->Stop(status);
+    leader_->Stop(status);
+  }
+
+ private:
+  const MirrorGroupPtr group_;
+  const std::shared_ptr<DeliveredSlices> slices_;
+  const std::shared_ptr<MirrorLeader> leader_;
+  const std::shared_ptr<MirrorMember> member_;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_MIRROR_MIRROR_SESSION_H_

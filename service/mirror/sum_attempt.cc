@@ -1,0 +1,192 @@
+#include "service/mirror/sum_attempt.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+
+namespace tensorkv {
+namespace {
+
+// Where the next tensor may begin.
+uint64_t Aligned(uint64_t bytes) {
+  return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
+}
+
+absl::StatusOr<RefPtr<Buffer>> AllocateHeld(
+    const RefPtr<BudgetAccount>& account, uint64_t bytes, Reservation& held) {
+  ASSIGN_OR_RETURN(held, Reservation::Create(account, bytes));
+  return HostBuffer::Allocate(bytes);
+}
+
+}  // namespace
+
+absl::StatusOr<SumAttempt> SumAttempt::Create(
+    MirrorGroupPtr group, std::vector<Round> rounds,
+    const RefPtr<BudgetAccount>& account) {
+  SumAttempt attempt(std::move(group), account);
+  attempt.rounds_.reserve(rounds.size());
+  for (Round& round : rounds) {
+    RETURN_IF_ERROR(attempt.Add(std::move(round)));
+  }
+  return attempt;
+}
+
+ElementRange SumAttempt::SliceOfMember(size_t place, uint32_t member) const {
+  return SliceOf(rounds_[place].own.num_elements, place, member,
+                 group_->size());
+}
+
+absl::Status SumAttempt::Add(Round round) {
+  Summing& summing = rounds_.emplace_back();
+  summing.own = std::move(round.own);
+  const auto malformed = [&] {
+    return absl::InvalidArgumentError(
+        absl::StrCat("round ", summing.own.step, " of \"", summing.own.key,
+                     "\": expected what all servers have announced"));
+  };
+  if (round.of_all.members_size() != static_cast<int>(group_->size())) {
+    return malformed();
+  }
+  for (uint32_t member = 0; member < group_->size(); ++member) {
+    for (const auto& tensor : round.of_all.members(member).tensors()) {
+      ASSIGN_OR_RETURN(const DType dtype,
+                       DTypeFromNumber(static_cast<int>(tensor.dtype())));
+      summing.tensors.push_back({tensor.rank(), member, dtype});
+    }
+  }
+  const auto& own = round.of_all.members(group_->own).tensors();
+  if (own.size() != static_cast<int>(summing.own.tensors.size())) {
+    return malformed();
+  }
+  // Those of one worker stay in their order.
+  std::stable_sort(
+      summing.tensors.begin(), summing.tensors.end(),
+      [](const Tensor& a, const Tensor& b) { return a.rank < b.rank; });
+  return Allocate(summing, rounds_.size() - 1);
+}
+
+absl::Status SumAttempt::Allocate(Summing& summing, size_t place) {
+  summing.sum.num_tensors = static_cast<uint32_t>(summing.tensors.size());
+  if (summing.tensors.empty()) return absl::OkStatus();
+  const uint64_t sum_bytes =
+      summing.own.num_elements * SizeOf(AccumulateType(summing.own.dtype));
+  ASSIGN_OR_RETURN(summing.sum.buffer,
+                   AllocateHeld(account_, sum_bytes, summing.sum.held));
+  const ElementRange slice = SliceOfMember(place, group_->own);
+  uint64_t bytes = 0;
+  for (const Tensor& tensor : summing.tensors) {
+    if (tensor.member == group_->own) continue;
+    bytes += Aligned(slice.count * SizeOf(tensor.dtype));
+  }
+  if (slice.count == 0) return absl::OkStatus();
+  ASSIGN_OR_RETURN(summing.received,
+                   AllocateHeld(account_, bytes, summing.held));
+  size_t next_own = 0;
+  uint64_t offset = 0;
+  for (Tensor& tensor : summing.tensors) {
+    if (tensor.member == group_->own) {
+      tensor.slice = summing.own.tensors[next_own++].data +
+                     slice.first * SizeOf(tensor.dtype);
+    } else {
+      tensor.slice = summing.received->data() + offset;
+      offset += Aligned(slice.count * SizeOf(tensor.dtype));
+    }
+  }
+  return absl::OkStatus();
+}
+
+SlicesToReceive SumAttempt::ContributionsToReceive() {
+  SlicesToReceive receives(group_->size());
+  for (size_t place = 0; place < rounds_.size(); ++place) {
+    const int64_t count = SliceOfMember(place, group_->own).count;
+    if (count == 0) continue;
+    for (const Tensor& tensor : rounds_[place].tensors) {
+      if (tensor.member == group_->own) continue;
+      // The memory is `received`, which is this attempt's own.
+      receives[tensor.member].push_back(absl::MakeSpan(
+          const_cast<char*>(tensor.slice), count * SizeOf(tensor.dtype)));
+    }
+  }
+  return receives;
+}
+
+SlicesToSend SumAttempt::ContributionsToSend() const {
+  SlicesToSend sends(group_->size());
+  for (uint32_t to = 0; to < group_->size(); ++to) {
+    if (to == group_->own) continue;
+    for (size_t place = 0; place < rounds_.size(); ++place) {
+      const ElementRange slice = SliceOfMember(place, to);
+      if (slice.count == 0) continue;
+      for (const BroughtTensor& tensor : rounds_[place].own.tensors) {
+        const size_t size = SizeOf(tensor.dtype);
+        sends[to].push_back(absl::MakeConstSpan(
+            tensor.data + slice.first * size, slice.count * size));
+      }
+    }
+  }
+  return sends;
+}
+
+SlicesToReceive SumAttempt::SumsToReceive() {
+  SlicesToReceive receives(group_->size());
+  for (uint32_t from = 0; from < group_->size(); ++from) {
+    if (from == group_->own) continue;
+    for (size_t place = 0; place < rounds_.size(); ++place) {
+      const ElementRange slice = SliceOfMember(place, from);
+      Summing& summing = rounds_[place];
+      if (slice.count == 0 || !summing.sum.buffer) continue;
+      const size_t size = SizeOf(AccumulateType(summing.own.dtype));
+      receives[from].push_back(absl::MakeSpan(
+          summing.sum.buffer->mutable_data() + slice.first * size,
+          slice.count * size));
+    }
+  }
+  return receives;
+}
+
+SlicesToSend SumAttempt::SumsToSend() const {
+  std::vector<absl::Span<const char>> own;
+  for (size_t place = 0; place < rounds_.size(); ++place) {
+    const ElementRange slice = SliceOfMember(place, group_->own);
+    const Summing& summing = rounds_[place];
+    if (slice.count == 0 || !summing.sum.buffer) continue;
+    const size_t size = SizeOf(AccumulateType(summing.own.dtype));
+    own.push_back(absl::MakeConstSpan(
+        summing.sum.buffer->data() + slice.first * size, slice.count * size));
+  }
+  SlicesToSend sends(group_->size(), own);
+  sends[group_->own].clear();
+  return sends;
+}
+
+absl::Status SumAttempt::SumOwnSlices(Backend& backend) const {
+  static const UpdateRule* const kAssign = new UpdateRule();
+  std::vector<std::vector<TensorView>> views(rounds_.size());
+  std::vector<TensorUpdate> updates;
+  for (size_t place = 0; place < rounds_.size(); ++place) {
+    const ElementRange slice = SliceOfMember(place, group_->own);
+    const Summing& summing = rounds_[place];
+    if (slice.count == 0 || !summing.sum.buffer) continue;
+    for (const Tensor& tensor : summing.tensors) {
+      views[place].push_back({tensor.dtype, slice.count, tensor.slice});
+    }
+    const DType dtype = AccumulateType(summing.own.dtype);
+    updates.push_back({.rule = kAssign,
+                       .contributions = views[place],
+                       .value = {dtype, slice.count,
+                                 summing.sum.buffer->mutable_data() +
+                                     slice.first * SizeOf(dtype)}});
+  }
+  return backend.Apply(updates);
+}
+
+std::vector<SumOfRound> SumAttempt::TakeSums() {
+  std::vector<SumOfRound> sums;
+  sums.reserve(rounds_.size());
+  for (Summing& summing : rounds_) sums.push_back(std::move(summing.sum));
+  return sums;
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,85 @@
+// One server's part in an attempt to sum some rounds.
+
+#ifndef TENSORKV_SERVICE_MIRROR_SUM_ATTEMPT_H_
+#define TENSORKV_SERVICE_MIRROR_SUM_ATTEMPT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/backend.h"
+#include "mirror.pb.h"
+#include "service/mirror/mirror_group.h"
+#include "service/mirror/slice_layout.h"
+#include "service/mirror/slice_transport.h"
+#include "service/store/byte_budget.h"
+#include "service/store/round_exchange.h"
+
+namespace tensorkv {
+
+// Which bytes go where: what this server's workers have brought goes in slices
+// to those who sum them; it sums its own slices, of all workers in the order of
+// their ranks, and takes the sums of all others. Used by one thread at a time;
+// what transports read and write is memory of its own and of the rounds.
+class SumAttempt {
+ public:
+  // A round as this server has it, and as all have announced it.
+  struct Round {
+    RoundToSum own;
+    mirror::v1::RoundOfAll of_all;
+  };
+
+  // With memory for all that comes, in `account`. Errors: ResourceExhausted ·
+  // InvalidArgument: not what this server has announced.
+  static absl::StatusOr<SumAttempt> Create(
+      MirrorGroupPtr group, std::vector<Round> rounds,
+      const RefPtr<BudgetAccount>& account);
+
+  SlicesToReceive ContributionsToReceive();
+  SlicesToReceive SumsToReceive();
+  SlicesToSend ContributionsToSend() const;
+  SlicesToSend SumsToSend() const;
+
+  // Makes the sums of this server's slices. REQUIRES: the contributions of all
+  // have come. Errors: those of Backend.
+  absl::Status SumOwnSlices(Backend& backend) const;
+
+  // The sums, in the order of the rounds. REQUIRES: those of all have come.
+  std::vector<SumOfRound> TakeSums();
+
+ private:
+  // A tensor that a worker of some server has brought.
+  struct Tensor {
+    uint32_t rank = 0;
+    uint32_t member = 0;
+    DType dtype = DType::kF32;
+    // This server's slice of it: in what the worker has brought, or in
+    // `received` of the round.
+    const char* slice = nullptr;
+  };
+  struct Summing {
+    RoundToSum own;
+    // In the order of their ranks.
+    std::vector<Tensor> tensors;
+    RefPtr<Buffer> received;
+    Reservation held;
+    SumOfRound sum;
+  };
+
+  SumAttempt(MirrorGroupPtr group, RefPtr<BudgetAccount> account)
+      : group_(std::move(group)), account_(std::move(account)) {}
+
+  absl::Status Add(Round round);
+  absl::Status Allocate(Summing& summing, size_t place);
+  ElementRange SliceOfMember(size_t place, uint32_t member) const;
+
+  MirrorGroupPtr group_;
+  RefPtr<BudgetAccount> account_;
+  std::vector<Summing> rounds_;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_MIRROR_SUM_ATTEMPT_H_

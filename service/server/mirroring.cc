@@ -1,0 +1,85 @@
+#include "service/server/mirroring.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "service/server/peer_channel.h"
+
+namespace tensorkv {
+namespace {
+
+// More would take them from updates.
+int NumThreads() {
+  return std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1,
+                    4);
+}
+
+MirrorExchange::Options ExchangeOptions(const ServerOptions& options) {
+  MirrorExchange::Options exchange = {.awaits_group =
+                                          options.cluster.has_value()};
+  if (options.cluster) exchange.times.patience = options.cluster->lease / 2;
+  return exchange;
+}
+
+std::shared_ptr<grpc::Channel> ConnectTo(const ServerOptions& options,
+                                         const std::string& address) {
+  // One that is told its placement has no certificate for others.
+  return options.cluster
+             ? PeerChannel(options, address)
+             : grpc::CreateChannel(address, grpc::InsecureChannelCredentials());
+}
+
+}  // namespace
+
+Mirroring::Mirroring(const ServerOptions& options, MirrorService::Admit admit)
+    : backend_(NumThreads()),
+      exchange_(ExchangeOptions(options), &alarms_, &backend_),
+      peers_(
+          [options](const std::string& address) {
+            return ConnectTo(options, address);
+          },
+          [this](const std::string& server) { return AddressOf(server); }),
+      service_(std::move(admit),
+               [this](const MirrorRequest& request, MirrorCallback done) {
+                 exchange_.Take(request, std::move(done));
+               }) {}
+
+void Mirroring::SetPlacement(const KnownPlacement::View& view) {
+  const ClusterPlacement& placement = view.placement();
+  std::vector<std::string> names;
+  for (const ClusterServer& server : placement.servers) {
+    names.push_back(server.name);
+  }
+  {
+    MutexLock lock(&mutex_);
+    if (placement.version < placement_.version) return;
+    placement_ = placement;
+  }
+  const auto own = std::ranges::find(names, view.server_name());
+  if (own == names.end()) return;
+  exchange_.SetGroup(
+      names, static_cast<uint32_t>(own - names.begin()),
+      [this](const std::string& server) { return peers_.PeerOf(server); });
+}
+
+absl::StatusOr<std::string> Mirroring::AddressOf(
+    const std::string& server) const {
+  MutexLock lock(&mutex_);
+  for (const ClusterServer& each : placement_.servers) {
+    if (each.name == server) return each.address;
+  }
+  return absl::UnavailableError(
+      absl::StrCat("server ", server, ": the placement has it no more"));
+}
+
+void Mirroring::Stop() {
+  exchange_.Stop();
+  peers_.Stop();
+}
+
+}  // namespace tensorkv

@@ -1,0 +1,57 @@
+// How a server holds keys together with others.
+
+#ifndef TENSORKV_SERVICE_SERVER_MIRRORING_H_
+#define TENSORKV_SERVICE_SERVER_MIRRORING_H_
+
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "base/alarms.h"
+#include "base/mutex.h"
+#include "contract/placement.h"
+#include "grpcpp/grpcpp.h"
+#include "kernels/cpu/cpu_backend.h"
+#include "service/cluster/known_placement.h"
+#include "service/mirror/grpc_mirror_peers.h"
+#include "service/mirror/mirror_exchange.h"
+#include "service/mirror/mirror_service.h"
+#include "service/server/server_options.h"
+#include "service/store/round_exchange.h"
+
+namespace tensorkv {
+
+// The exchange of a process, with what it works on: the servers of the newest
+// placement that it was told. Thread-safe.
+class Mirroring {
+ public:
+  // `admit` says whether a server may call.
+  Mirroring(const ServerOptions& options, MirrorService::Admit admit);
+  // Stops.
+  ~Mirroring() { Stop(); }
+
+  RoundExchange* exchange() { return &exchange_; }
+  grpc::Service* service() { return &service_; }
+
+  // This server is one of the placement's, or none of them.
+  void SetPlacement(const KnownPlacement::View& view);
+
+  // Ends what is under way with Unavailable, and all that comes later. Not for
+  // a callback to call.
+  void Stop();
+
+ private:
+  absl::StatusOr<std::string> AddressOf(const std::string& server) const;
+
+  CpuBackend backend_;
+  SteadyAlarms alarms_;
+  mutable Mutex mutex_;
+  ClusterPlacement placement_ ABSL_GUARDED_BY(mutex_);
+  MirrorExchange exchange_;
+  GrpcMirrorPeers peers_;
+  MirrorService service_;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_SERVER_MIRRORING_H_

@@ -1,0 +1,28 @@
+// Rounds of a mirrored namespace, whose sums several servers make together.
+
+#ifndef TENSORKV_SERVICE_STORE_KEYSPACE_EXCHANGED_ROUNDS_H_
+#define TENSORKV_SERVICE_STORE_KEYSPACE_EXCHANGED_ROUNDS_H_
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "service/store/keyspace/contribution.h"
+#include "service/store/keyspace/namespace_state.h"
+#include "service/store/keyspace/transaction.h"
+
+namespace tensorkv {
+
+// Ends the fold of a job with its sum.
+using EndOfFold = std::function<void(
+    Transaction& transaction, const FoldOfKey& job,
+    absl::StatusOr<Contribution>& sum, std::optional<Contribution>& folded)>;
+
+// Has the exchange sum the rounds of `jobs`, and ends each by `end`, later.
+void RunExchange(NamespaceState& state, std::vector<FoldOfKey> jobs,
+                 EndOfFold end);
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_STORE_KEYSPACE_EXCHANGED_ROUNDS_H_

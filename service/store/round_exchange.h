@@ -1,0 +1,90 @@
+// How several servers that hold the same keys make the sums of rounds together.
+
+#ifndef TENSORKV_SERVICE_STORE_ROUND_EXCHANGE_H_
+#define TENSORKV_SERVICE_STORE_ROUND_EXCHANGE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/ref_counted.h"
+#include "contract/requests.h"
+#include "service/store/byte_budget.h"
+#include "tensor/buffer.h"
+#include "tensor/tensor.h"
+
+namespace tensorkv {
+
+// What a worker of this server has brought to a round: a whole, plain tensor in
+// host memory, which `buffer` keeps.
+struct BroughtTensor {
+  uint32_t rank = 0;
+  DType dtype = DType::kF32;
+  const char* data = nullptr;
+  RefPtr<Buffer> buffer;
+};
+
+// A round of a key to which all workers of this server have contributed.
+struct RoundToSum {
+  std::string key;
+  Step step = 0;
+  // That the key has before the round.
+  Version version = 0;
+  DType dtype = DType::kF32;  // the key's
+  int64_t num_elements = 0;
+  // In order of ranks, and of each as it came. Empty: all have skipped.
+  std::vector<BroughtTensor> tensors;
+};
+
+// The sum over all servers, in the accumulate type.
+struct SumOfRound {
+  // Of how many tensors; 0: all workers have skipped, and there is no buffer.
+  uint32_t num_tensors = 0;
+  RefPtr<Buffer> buffer;
+  // Pays for it.
+  Reservation held;
+};
+
+// What has become of some of the rounds that were given, by their places.
+struct SummedRound {
+  size_t place = 0;
+  absl::StatusOr<SumOfRound> sum;
+};
+
+// Thread-safe.
+class RoundExchange {
+ public:
+  virtual ~RoundExchange() = default;
+
+  // Whether a group of so many workers has some at each server. Errors:
+  // InvalidArgument · Unimplemented: there are no other servers.
+  virtual absl::Status CheckGroup(uint32_t num_workers) const = 0;
+
+  // Whether the worker of that rank pushes to this server.
+  virtual bool IsNear(uint32_t rank) const = 0;
+
+  // Has rounds of a namespace summed over all servers. Memory is reserved from
+  // `account`. Calls `summed`, on any thread, until each round has ended. A
+  // round that has failed at this server may have its sum at others: once it is
+  // given again, with the same step and version, it ends with that sum.
+  // REQUIRES: no two rounds of one key at a time. Errors of rounds: Unavailable
+  // and DeadlineExceeded, naming a server that is not there or brings nothing ·
+  // FailedPrecondition: servers have different versions of the key ·
+  // ResourceExhausted.
+  virtual void Sum(const std::string& name_space,
+                   const RefPtr<BudgetAccount>& account,
+                   std::vector<RoundToSum> rounds,
+                   std::function<void(std::vector<SummedRound>)> summed) = 0;
+
+  // The namespace has gone, or its keys have been replaced: another one of its
+  // name has nothing to do with it.
+  virtual void Forget(const std::string& name_space) = 0;
+};
+
+}  // namespace tensorkv
+
+#endif  // TENSORKV_SERVICE_STORE_ROUND_EXCHANGE_H_

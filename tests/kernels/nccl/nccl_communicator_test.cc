@@ -1,0 +1,208 @@
+#include "kernels/nccl/nccl_communicator.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "kernels/nccl/nccl_status.h"
+#include "tests/testing/status_matchers.h"
+
+namespace tensorkv {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::StatusIs;
+
+// What NCCL is asked, and what it answers: functions of C know nothing else.
+struct FakeNccl {
+  std::vector<std::string> calls;
+  ncclResult_t init = ncclInProgress;
+  ncclResult_t group_end = ncclInProgress;
+  ncclResult_t send = ncclSuccess;
+  // What ncclCommGetAsyncError tells, in turn; the last one stays.
+  std::vector<ncclResult_t> async = {ncclInProgress, ncclSuccess};
+  size_t num_asked = 0;
+  absl::Duration now;
+};
+FakeNccl* fake = nullptr;
+
+const auto kComm = reinterpret_cast<ncclComm_t>(uintptr_t{64});
+
+NcclFunctions Functions() {
+  NcclFunctions nccl;
+  nccl.get_unique_id = [](ncclUniqueId* id) {
+    id->internal[0] = 'i';
+    return ncclSuccess;
+  };
+  nccl.comm_init_rank_config = [](ncclComm_t* comm, int size, ncclUniqueId id,
+                                  int rank, ncclConfig_t* config) {
+    fake->calls.push_back(absl::StrCat("init ", rank, " of ", size,
+                                       config->blocking == 0 ? "" : " blocks"));
+    *comm = id.internal[0] == 'i' ? kComm : nullptr;
+    return fake->init;
+  };
+  nccl.comm_abort = [](ncclComm_t) {
+    fake->calls.push_back("abort");
+    return ncclSuccess;
+  };
+  nccl.comm_get_async_error = [](ncclComm_t, ncclResult_t* result) {
+    *result = fake->async[std::min(fake->num_asked, fake->async.size() - 1)];
+    ++fake->num_asked;
+    return ncclSuccess;
+  };
+  nccl.get_last_error = [](ncclComm_t) -> const char* { return "why"; };
+  nccl.group_start = [] {
+    fake->calls.push_back("start");
+    return ncclSuccess;
+  };
+  nccl.group_end = [] {
+    fake->calls.push_back("end");
+    return fake->group_end;
+  };
+  nccl.send = [](const void*, size_t count, ncclDataType_t, int peer,
+                 ncclComm_t, cudaStream_t) {
+    fake->calls.push_back(absl::StrCat("send ", count, " to ", peer));
+    return fake->send;
+  };
+  nccl.recv = [](void*, size_t count, ncclDataType_t, int peer, ncclComm_t,
+                 cudaStream_t) {
+    fake->calls.push_back(absl::StrCat("receive ", count, " from ", peer));
+    return ncclSuccess;
+  };
+  return nccl;
+}
+
+class NcclCommunicatorTest : public ::testing::Test {
+ protected:
+  NcclCommunicatorTest() { fake = &nccl_; }
+
+  absl::StatusOr<std::unique_ptr<NcclCommunicator>> Create() {
+    nccl_.num_asked = 0;
+    return NcclCommunicator::Create(environment_,
+                                    *NcclCommunicator::NewId(Functions()),
+                                    /*rank=*/1, /*size=*/3, absl::Seconds(1));
+  }
+  absl::Status Exchange(NcclCommunicator& communicator, int looks) {
+    nccl_.calls.clear();
+    nccl_.num_asked = 0;
+    char memory[8] = {};
+    NcclCommunicator::Transfers transfers;
+    transfers.sends = {{absl::MakeConstSpan(memory, 2)}, {}, {}};
+    transfers.receives = {{}, {}, {absl::MakeSpan(memory + 4, 4)}};
+    return communicator.Exchange(
+        transfers, nullptr,
+        [&]() -> absl::StatusOr<bool> { return looks-- == 0; },
+        nccl_.now + absl::Seconds(1));
+  }
+
+  FakeNccl nccl_;
+  const NcclCommunicator::Environment environment_ = {
+      .nccl = Functions(),
+      .now = [] { return fake->now; },
+      .pause = [] { fake->now += absl::Milliseconds(100); }};
+};
+
+TEST_F(NcclCommunicatorTest, IsMadeWithoutBlockingAndAbortedInTheEnd) {
+  ASSERT_OK(Create());
+
+  EXPECT_THAT(nccl_.calls, ElementsAre("init 1 of 3", "abort"));
+}
+
+TEST_F(NcclCommunicatorTest, IsAbortedWhenOthersDoNotComeInTime) {
+  nccl_.async = {ncclInProgress};
+
+  EXPECT_THAT(Create(), StatusIs(absl::StatusCode::kDeadlineExceeded,
+                                 HasSubstr("3 processes")));
+  EXPECT_THAT(nccl_.calls, ElementsAre("init 1 of 3", "abort"));
+  EXPECT_EQ(nccl_.now, absl::Seconds(1));
+}
+
+TEST_F(NcclCommunicatorTest, RefusesWhatIsNoId) {
+  EXPECT_THAT(NcclCommunicator::Create(environment_, "i", 0, 2, {}),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST_F(NcclCommunicatorTest, ExchangesInOneGroup) {
+  const auto communicator = Create();
+  ASSERT_OK(communicator);
+
+  EXPECT_OK(Exchange(**communicator, /*looks=*/3));
+
+  EXPECT_THAT(nccl_.calls,
+              ElementsAre("start", "send 2 to 0", "receive 4 from 2", "end"));
+  EXPECT_FALSE((*communicator)->is_broken());
+}
+
+TEST_F(NcclCommunicatorTest, ProcessThatEndsBreaksIt) {
+  const auto communicator = Create();
+  ASSERT_OK(communicator);
+  nccl_.async = {ncclSuccess, ncclSuccess, ncclRemoteError};
+
+  EXPECT_THAT(Exchange(**communicator, /*looks=*/1000),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("why")));
+  EXPECT_EQ(nccl_.calls.back(), "abort");
+  EXPECT_THAT(Exchange(**communicator, 0),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("broken")));
+}
+
+TEST_F(NcclCommunicatorTest, TransferThatHangsEndsByItsDeadline) {
+  const auto communicator = Create();
+  ASSERT_OK(communicator);
+  const absl::Duration before = nccl_.now;
+
+  EXPECT_THAT(Exchange(**communicator, /*looks=*/1000),
+              StatusIs(absl::StatusCode::kDeadlineExceeded));
+
+  EXPECT_EQ(nccl_.calls.back(), "abort");
+  EXPECT_EQ(nccl_.now, before + absl::Seconds(1));
+}
+
+TEST_F(NcclCommunicatorTest, GroupThatCannotBeMadeIsEndedBeforeTheAbort) {
+  const auto communicator = Create();
+  ASSERT_OK(communicator);
+  nccl_.send = ncclInvalidArgument;
+
+  EXPECT_THAT(Exchange(**communicator, 0),
+              StatusIs(absl::StatusCode::kInternal,
+                       HasSubstr("ncclSend of 2 bytes to 0")));
+  EXPECT_THAT(nccl_.calls, ElementsAre("start", "send 2 to 0", "end", "abort"));
+}
+
+TEST(NcclStatusTest, TellsWhatAnotherProcessHasDoneFromMistakes) {
+  EXPECT_OK(StatusOfNccl(ncclSuccess, "x"));
+  for (const ncclResult_t result : {ncclSystemError, ncclRemoteError}) {
+    EXPECT_TRUE(absl::IsUnavailable(StatusOfNccl(result, "x")));
+  }
+  for (const ncclResult_t result : {ncclUnhandledCudaError, ncclInternalError,
+                                    ncclInvalidArgument, ncclInvalidUsage}) {
+    EXPECT_TRUE(absl::IsInternal(StatusOfNccl(result, "x")));
+  }
+  EXPECT_EQ(StatusOfNccl(ncclRemoteError, "call", "why").message(),
+            "call: ncclRemoteError (why)");
+}
+
+TEST(NcclLibraryTest, TellsThatThereIsNone) {
+  EXPECT_THAT(LoadNccl("/no/such/libnccl.so"),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("/no/such/libnccl.so")));
+}
+
+TEST(NcclLibraryTest, FindsAllThatIsUsedInTheToolkitsOwn) {
+  const absl::StatusOr<NcclFunctions> nccl =
+      LoadNccl("/usr/local/cuda/lib64/libnccl.so.2");
+  if (!nccl.ok()) GTEST_SKIP() << nccl.status();
+
+  int version = 0;
+  EXPECT_EQ(nccl->get_version(&version), ncclSuccess);
+  EXPECT_GE(version, 21400);
+}
+
+}  // namespace
+}  // namespace tensorkv

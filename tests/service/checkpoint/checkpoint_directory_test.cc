@@ -1,0 +1,94 @@
+#include "service/checkpoint/checkpoint_directory.h"
+
+#include <sys/file.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "contract/placement.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "service/store/memory_tensor_store.h"
+#include "tests/service/checkpoint/saved_store.h"
+#include "tests/testing/status_matchers.h"
+
+namespace tensorkv {
+namespace checkpoint_directory_test {
+
+using ::tensorkv::testing::BytesOf;
+using ::tensorkv::testing::CheckpointsTest;
+using ::tensorkv::testing::Filled;
+using ::tensorkv::testing::PushOf;
+using ::tensorkv::testing::SavedStore;
+using ::tensorkv::testing::StatusIs;
+
+// The directory of a server that ran once, and another server.
+class CheckpointDirectoryTest : public CheckpointsTest {
+ protected:
+  // Its last checkpoint has 3, and 4 is lost.
+  void RunOnce() {
+    SavedStore& saved = Restart();
+    ASSERT_OK(saved.Init("", "k", Filled(DType::kF32, 1)));
+    ASSERT_OK(saved.checkpoints().Save());
+    ASSERT_OK(saved.Push(PushOf("", "k", Filled(DType::kF32, 3))));
+    ASSERT_OK(saved.checkpoints().Save());
+    ASSERT_OK(saved.Push(PushOf("", "k", Filled(DType::kF32, 4))));
+    lost_version_ = saved.Stat("", "k").version;
+  }
+  // The partition of the key among four.
+  static uint32_t PartitionOfK() { return PartitionOf("", "k", 4); }
+  absl::Status TakeOver(uint32_t partition) {
+    const std::unique_ptr<Restoration> restoration =
+        other_.store().StartTakeover(
+            {.num_partitions = 4, .partitions = {partition}});
+    return RestoreLastIn(directory_, *restoration).status();
+  }
+
+  Version lost_version_ = 0;
+  SavedStore other_{absl::StrCat(directory_, "-other")};
+};
+
+TEST_F(CheckpointDirectoryTest, AnotherServerHasWhatTheLastCheckpointHas) {
+  RunOnce();
+  saved_.reset();
+
+  ASSERT_OK(TakeOver(PartitionOfK()));
+
+  EXPECT_EQ(BytesOf(other_.Pull("", "k")),
+            BytesOf({.tensor = Filled(DType::kF32, 3)}));
+  ASSERT_OK(other_.Push(PushOf("", "k", Filled(DType::kF32, 5))));
+  EXPECT_GT(other_.Stat("", "k").version, lost_version_);
+}
+
+TEST_F(CheckpointDirectoryTest, KeysOfOtherPartitionsArePassedOver) {
+  RunOnce();
+  saved_.reset();
+
+  ASSERT_OK(TakeOver((PartitionOfK() + 1) % 4));
+
+  EXPECT_TRUE(other_.store().List({})->keys.empty());
+}
+
+TEST_F(CheckpointDirectoryTest, ServerThatRunsIsNotRestored) {
+  RunOnce();
+
+  EXPECT_THAT(TakeOver(PartitionOfK()),
+              StatusIs(absl::StatusCode::kFailedPrecondition));
+}
+
+TEST_F(CheckpointDirectoryTest, NothingIsTakenForLess) {
+  EXPECT_THAT(TakeOver(0), StatusIs(absl::StatusCode::kNotFound));
+  Restart();
+  saved_.reset();
+  EXPECT_THAT(TakeOver(0), StatusIs(absl::StatusCode::kNotFound));
+
+  RunOnce();
+  saved_.reset();
+  CutOff("auto-000000002/CHECKPOINT");
+  EXPECT_THAT(TakeOver(PartitionOfK()), StatusIs(absl::StatusCode::kDataLoss));
+}
+
+}  // namespace checkpoint_directory_test
+}  // namespace tensorkv
